@@ -1,0 +1,48 @@
+# make help lists the targets; `make run` and `make test` are all the set-up there is.
+GO      ?= go
+TAGS    := nomsgpack
+PKGS    := ./...
+COMMIT  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.commit=$(COMMIT)
+LINT    := $(GO) tool -modfile=.ci/tools.mod golangci-lint
+BENCHTIME ?= 1s
+FUZZTIME  ?= 20s
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test race lint golden fuzz bench soak screenshots deps
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+
+build: ## build bin/sloengine, a static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sloengine ./cmd/sloengine
+
+run: build ## start the demo: thirty days of history, live traffic, status page
+	./bin/sloengine demo
+
+deps: ## install what the tests need and is missing (Debian's Chromium)
+	@scripts/test-deps
+
+test: deps ## every test, the linter, and a count of what was skipped
+	@scripts/test
+
+race: ## the tests under the race detector
+	$(GO) test -race -tags $(TAGS) -short $(PKGS)
+
+lint: ## golangci-lint, pinned in .ci/tools.mod
+	$(LINT) run --build-tags $(TAGS) $(PKGS)
+
+golden: ## rewrite the golden files from what the code does now
+	$(GO) test -tags $(TAGS) $$(grep -rlE 'Bool\("update"' --include=*_test.go . | xargs -n1 dirname | sort -u) -update
+
+fuzz: ## every fuzz target for FUZZTIME each
+	@scripts/fuzz $(FUZZTIME)
+
+bench: build ## the figures of docs/performance.md
+	@scripts/bench $(BENCHTIME)
+
+soak: build ## the crash tests for an hour (SOAK=1h)
+	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./cmd/sloengine ./ingest ./reliability/wal
+
+screenshots: ## take the README's pictures again
+	SLOENGINE_SCREENSHOTS=docs/pictures $(GO) test -tags $(TAGS) -run TestPage -count 1 ./cmd/sloengine
