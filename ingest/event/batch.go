@@ -1,0 +1,136 @@
+package event
+
+import (
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Format is the form of a body.
+type Format uint8
+
+// The formats that Decode reads.
+const (
+	JSON            Format = iota // one event object, or an array of them
+	NDJSON                        // one event object per line
+	CloudEvent                    // CloudEvents 1.0, structured mode
+	CloudEventBatch               // CloudEvents 1.0, batch mode: an array
+)
+
+// Limits bound what an event and a batch may be. A zero field takes the
+// default, which is given with it.
+type Limits struct {
+	MaxEventBytes  int           // of one event's JSON; 65536
+	MaxBatchEvents int           // 10000
+	MaxAttributes  int           // per event; 64
+	MaxNameBytes   int           // of a service, type or attribute name; 128
+	MaxValueBytes  int           // of an attribute's value; 1024
+	MaxDepth       int           // of nesting; 16
+	MaxErrors      int           // listed per batch, further ones are only counted; 100
+	MaxFuture      time.Duration // ahead of the clock; 5m
+
+	AllowedLateness time.Duration // behind the clock; 24h
+	MaxBackfill     time.Duration // behind the clock in a backfill; 9600h (400 days)
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.MaxEventBytes, 64<<10)
+	setDefault(&l.MaxBatchEvents, 10_000)
+	setDefault(&l.MaxAttributes, 64)
+	setDefault(&l.MaxNameBytes, 128)
+	setDefault(&l.MaxValueBytes, 1024)
+	setDefault(&l.MaxDepth, 16)
+	setDefault(&l.MaxErrors, 100)
+	setDefault(&l.MaxFuture, 5*time.Minute)
+	setDefault(&l.AllowedLateness, 24*time.Hour)
+	setDefault(&l.MaxBackfill, 400*24*time.Hour)
+	return l
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Known is a catalogue's answer.
+type Known uint8
+
+// What a catalogue may answer.
+const (
+	KnownYes Known = iota
+	UnknownService
+	UnknownType
+)
+
+// Catalog knows the services and the types of their events. It must not change
+// while a body is decoded. One that is also a Suggester helps with the errors.
+type Catalog interface {
+	Lookup(service, typ []byte) Known
+}
+
+// Suggester names the known service, or the type of a known service, that comes
+// closest to an unknown one; "" if none does.
+type Suggester interface {
+	Suggest(service, typ []byte) string
+}
+
+// DecodeOptions say how a body is judged.
+type DecodeOptions struct {
+	Now      time.Time // the present: default time of events, and what lateness is measured from
+	Backfill bool      // MaxBackfill takes the place of AllowedLateness
+	Catalog  Catalog   // nil takes every service and type
+	Limits   Limits
+
+	// AssignID makes an id for the event at that index, which has none. With nil
+	// such an event keeps an empty id.
+	AssignID func(index int) string
+
+	// AllowService says whether the sender may send for the service; nil allows all.
+	AllowService func(service []byte) bool
+}
+
+// Batch is a decoded body. It shares no memory with the body, and can be reused.
+type Batch struct {
+	Received        int // events in the body, good or bad
+	Rejected        int // those with an error, listed or not
+	Events          []Item
+	Buf             []byte      // the binary events, one after the other
+	Errors          []ItemError // the first Limits.MaxErrors
+	ErrorsTruncated bool        // there were more
+	Backfill        bool
+	MinTime         int64 // Unix nanoseconds over Events; both 0 if there are none
+	MaxTime         int64
+}
+
+// Item is one good event of a batch.
+type Item struct {
+	Start, End int          // in Batch.Buf
+	Index      int          // in the body, from 0, counting bad events too
+	Line       int          // of an NDJSON body, from 1; else 0
+	Time       int64        // Unix nanoseconds
+	Key        xxh3.Uint128 // of service and id; meant only with HasKey
+	HasKey     bool         // the sender gave the id
+	Assigned   string       // the id that AssignID gave
+}
+
+// ItemError says what is wrong with one event, and what to do.
+type ItemError struct {
+	Index     int    `json:"index"`
+	Line      int    `json:"line,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Code      Code   `json:"code"`
+	Detail    string `json:"detail"`
+	Retryable bool   `json:"retryable"`
+}
+
+// Reset empties b and keeps its memory for reuse.
+func (b *Batch) Reset() {
+	clear(b.Errors) // let go of the texts
+	*b = Batch{Events: b.Events[:0], Buf: b.Buf[:0], Errors: b.Errors[:0]}
+}
+
+// Event returns the binary form of the i-th good event.
+func (b *Batch) Event(i int) []byte {
+	return b.Buf[b.Events[i].Start:b.Events[i].End:b.Events[i].End]
+}

@@ -1,0 +1,404 @@
+package event
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Decoder turns bodies into batches. The zero value is ready. It keeps its
+// working memory between calls and is not safe for concurrent use.
+type Decoder struct {
+	scanner
+	f      fields
+	limits Limits
+	opt    DecodeOptions
+	batch  *Batch
+
+	identity            []byte // what is hashed into a key
+	now, newest, oldest int64  // Unix nanoseconds
+	timeless            bool   // any time is good, and none too
+}
+
+// Decode reads body into b, which it resets first. What is wrong with single
+// events lands in b.Errors. The error, if any, is a *BodyError: the body cannot
+// be read as a whole, and b is empty. b does not refer to body.
+func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch) error {
+	b.Reset()
+	b.Backfill = opt.Backfill
+	d.opt, d.batch = opt, b
+	d.limits = opt.Limits.withDefaults()
+	d.maxDepth = d.limits.MaxDepth
+	lateness := d.limits.AllowedLateness
+	if opt.Backfill {
+		lateness = d.limits.MaxBackfill
+	}
+	d.timeless = false
+	d.now = opt.Now.UnixNano()
+	d.newest = opt.Now.Add(d.limits.MaxFuture).UnixNano()
+	d.oldest = opt.Now.Add(-lateness).UnixNano()
+	b.MinTime, b.MaxTime = math.MaxInt64, math.MinInt64
+
+	var err *BodyError
+	switch format {
+	case NDJSON:
+		err = d.lines(body)
+	case JSON:
+		err = d.document(body, d.event, true, true)
+	case CloudEvent:
+		err = d.document(body, d.cloudEvent, true, false)
+	case CloudEventBatch:
+		err = d.document(body, d.cloudEvent, false, true)
+	default:
+		err = &BodyError{Code: CodeInvalidJSON, Reason: fmt.Sprintf("unknown format %d", format), Line: 1, Column: 1}
+	}
+	d.b, d.batch, d.opt = nil, nil, DecodeOptions{} // do not keep the caller's things alive
+	if err != nil {
+		b.Reset()
+		return err
+	}
+	if len(b.Events) == 0 {
+		b.MinTime, b.MaxTime = 0, 0
+	}
+	return nil
+}
+
+// lines reads NDJSON: each line stands for itself.
+func (d *Decoder) lines(body []byte) *BodyError {
+	line := 0
+	for from := 0; from < len(body); {
+		to := bytes.IndexByte(body[from:], '\n')
+		next := from + to + 1
+		if to < 0 {
+			next = len(body)
+			to = len(body)
+		} else {
+			to += from
+		}
+		line++
+		text := body[from:to]
+		start := from
+		from = next
+		d.start(text)
+		d.space()
+		if d.i == len(text) {
+			continue
+		}
+		if d.batch.Received == d.limits.MaxBatchEvents {
+			return d.tooMany(body, start)
+		}
+		d.line(line)
+	}
+	return nil
+}
+
+// line reads the event of one line, at whose first character the scanner stands.
+func (d *Decoder) line(line int) {
+	switch {
+	case len(d.b) > d.limits.MaxEventBytes:
+		d.tooLong(len(d.b))
+	case !d.value(d.event, "Each line must be one event object; an array is sent as application/json."):
+		d.syntaxProblem()
+	default:
+		if d.space(); d.i < len(d.b) {
+			d.syntax(d.i, "the line must end after the event")
+			d.syntaxProblem()
+		}
+	}
+	d.finish(line)
+}
+
+// syntaxProblem makes the syntax error the event's problem, whatever else is
+// wrong with it: half an event says nothing.
+func (d *Decoder) syntaxProblem() {
+	d.problem, d.detail = d.syntaxBad, ""
+	if !d.quiet {
+		d.detail = fmt.Sprintf("Column %d: %s.", d.syntaxAt+1, d.syntaxReason())
+	}
+}
+
+// document reads a body that is one JSON text.
+func (d *Decoder) document(body []byte, event func(depth int) bool, object, array bool) *BodyError {
+	d.start(body)
+	d.space()
+	var tooMany *BodyError
+	switch c := d.peek(); {
+	case d.i == len(body):
+		return bodyError(body, d.i, CodeEmptyBody, "the body is empty; send an event")
+	case c == '{' && object:
+		if !event(1) {
+			return d.bodyError()
+		}
+		if len(body) > d.limits.MaxEventBytes {
+			d.tooLong(len(body))
+		}
+		d.finish(0)
+	case c == '[' && array:
+		ok := d.array(1, func() bool {
+			if d.batch.Received == d.limits.MaxBatchEvents {
+				tooMany = d.tooMany(body, d.i)
+				return false
+			}
+			from := d.i
+			d.next()
+			if !d.value(event, "Each element must be one event object.") {
+				return false
+			}
+			if n := d.i - from; n > d.limits.MaxEventBytes {
+				d.tooLong(n)
+			}
+			d.finish(0)
+			return true
+		})
+		if tooMany != nil {
+			return tooMany
+		}
+		if !ok {
+			return d.bodyError()
+		}
+	case !d.skip(1):
+		return d.bodyError()
+	default:
+		return bodyError(body, 0, CodeNotAnObject, "the body must be "+expected(object, array))
+	}
+	if d.space(); d.i < len(body) {
+		d.syntax(d.i, "the body must end here; several events go into an array or into application/x-ndjson")
+		return d.bodyError()
+	}
+	return nil
+}
+
+func expected(object, array bool) string {
+	switch {
+	case object && array:
+		return "an event object or an array of them"
+	case object:
+		return "one CloudEvents object; an array is sent as application/cloudevents-batch+json"
+	}
+	return "an array of CloudEvents; a single one is sent as application/cloudevents+json"
+}
+
+// value reads an event if one is next. depth of its members counts from 1 in
+// NDJSON and arrays alike, so that both have the same limit.
+func (d *Decoder) value(event func(depth int) bool, otherwise string) bool {
+	if d.peek() == '{' {
+		return event(1)
+	}
+	d.fail(CodeNotAnObject, "%s", otherwise)
+	return d.skip(1)
+}
+
+// start puts the scanner at the beginning of text.
+func (d *Decoder) start(text []byte) {
+	d.b, d.i = text, 0
+	d.next()
+}
+
+// next forgets the event before.
+func (d *Decoder) next() {
+	d.f.reset()
+	d.scratch = d.scratch[:0]
+	d.problem, d.detail = "", ""
+	d.quiet = d.batch != nil && len(d.batch.Errors) >= d.limits.MaxErrors
+}
+
+func (d *Decoder) bodyError() *BodyError {
+	return bodyError(d.b, d.syntaxAt, d.syntaxBad, d.syntaxReason())
+}
+
+func (d *Decoder) tooMany(body []byte, offset int) *BodyError {
+	return bodyError(body, offset, CodeBatchTooLarge,
+		fmt.Sprintf("a batch may have %d events; send several smaller ones", d.limits.MaxBatchEvents))
+}
+
+func (d *Decoder) tooLong(n int) {
+	d.problem = CodeEventTooLarge
+	d.detail = fmt.Sprintf("The event has %d bytes but may have %d; shorten it.", n, d.limits.MaxEventBytes)
+}
+
+// finish judges the event that was read as a whole and adds it to the batch, as
+// an event or as an error.
+func (d *Decoder) finish(line int) {
+	b := d.batch
+	index := b.Received
+	b.Received++
+	d.check()
+	if d.problem != "" {
+		b.Rejected++
+		if d.quiet {
+			b.ErrorsTruncated = true
+			return
+		}
+		e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail}
+		if utf8.Valid(d.f.id) {
+			e.ID = string(d.f.id)
+		}
+		b.Errors = append(b.Errors, e)
+		return
+	}
+	f := &d.f
+	item := Item{Start: len(b.Buf), Index: index, Line: line, Time: f.time}
+	if f.id != nil {
+		item.HasKey = true
+		d.identity = appendIdentity(d.identity[:0], f.service, f.id)
+		item.Key = xxh3.Hash128(d.identity)
+	} else if d.opt.AssignID != nil {
+		item.Assigned = d.opt.AssignID(index)
+		f.id, f.assigned = append(d.scratch, item.Assigned...), true
+	}
+	b.Buf = f.appendBinary(b.Buf)
+	item.End = len(b.Buf)
+	b.Events = append(b.Events, item)
+	b.MinTime = min(b.MinTime, f.time)
+	b.MaxTime = max(b.MaxTime, f.time)
+}
+
+func (f *fields) appendBinary(dst []byte) []byte {
+	start := len(dst)
+	f.pairs = len(f.durations) > 0
+	dst = f.head.appendBinary(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(f.attrs)))
+	for i := range f.attrs {
+		dst = appendText(dst, f.attrs[i].name)
+		dst = appendText(dst, f.attrs[i].value)
+	}
+	if f.pairs {
+		dst = binary.AppendUvarint(dst, uint64(len(f.durations)))
+		for _, p := range f.durations {
+			dst = binary.AppendUvarint(dst, uint64(p.Duration))
+			dst = binary.AppendUvarint(dst, uint64(p.Count))
+		}
+	}
+	return closeBinary(dst, start)
+}
+
+// check finds what no single field shows.
+func (d *Decoder) check() {
+	f := &d.f
+	if d.problem != "" {
+		return
+	}
+	switch {
+	case len(f.service) == 0:
+		d.fail(CodeMissingField, `Field "service" is required.`)
+	case len(f.typ) == 0:
+		d.fail(CodeMissingField, `Field "type" is required.`)
+	case f.given&fieldDuration != 0 && f.given&fieldDurationMillis != 0:
+		d.fail(CodeBadDuration, `Give either "duration_ms" or "duration", not both.`)
+	case f.given&fieldDurations != 0:
+		d.checkDurations()
+	}
+	if d.problem != "" || d.timeless {
+		return
+	}
+	switch {
+	case !f.hasTime:
+		f.time, f.hasTime = d.now, true
+	case f.time > d.newest:
+		d.fail(CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s; set the sender's clock right.",
+			showTime(f.time), d.limits.MaxFuture, showTime(d.now))
+	case f.time < d.oldest:
+		if d.opt.Backfill {
+			d.fail(CodeTimeTooOld, "Time %s is more than %v back, the most that a backfill takes.", showTime(f.time), d.limits.MaxBackfill)
+		} else {
+			d.fail(CodeTimeTooOld, "Time %s is more than %v back; send old events with ?backfill=true.", showTime(f.time), d.limits.AllowedLateness)
+		}
+	}
+	if d.problem == "" && d.opt.AllowService != nil && !d.opt.AllowService(f.service) {
+		d.fail(CodeServiceNotAllowed, "This token may not send for service %s.", quote(f.service))
+	}
+	if d.problem == "" && d.opt.Catalog != nil {
+		d.checkCatalog()
+	}
+}
+
+func (d *Decoder) checkDurations() {
+	f := &d.f
+	var sum uint64
+	for _, p := range f.durations {
+		sum += uint64(p.Count)
+	}
+	switch {
+	case f.duration >= 0:
+		d.fail(CodeBadDurations, `Give either one duration or "durations", not both.`)
+	case sum != uint64(f.count):
+		d.fail(CodeBadDurations, "The counts of the durations add up to %d but count is %d; make them equal.", sum, f.count)
+	}
+}
+
+func (d *Decoder) checkCatalog() {
+	known := d.opt.Catalog.Lookup(d.f.service, d.f.typ)
+	if known == KnownYes {
+		return
+	}
+	code, what, text := CodeUnknownService, "service", d.f.service
+	if known == UnknownType {
+		code, what, text = CodeUnknownType, "type", d.f.typ
+	}
+	hint := "add it to the spec"
+	if s, ok := d.opt.Catalog.(Suggester); ok && !d.quiet {
+		if near := s.Suggest(d.f.service, d.f.typ); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+	}
+	end := "."
+	if hint[len(hint)-1] == '?' {
+		end = ""
+	}
+	d.fail(code, "The spec has no %s %s; %s%s", what, quote(text), hint, end)
+}
+
+func showTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }
+
+// DecodeEvent reads one event object into e, reusing its slices. Its time may be
+// any that int64 nanoseconds hold; without one, e.Time is zero. The error is an
+// *EventError.
+func (d *Decoder) DecodeEvent(data []byte, e *Event) error {
+	d.limits = Limits{}.withDefaults()
+	d.maxDepth = d.limits.MaxDepth
+	d.timeless = true
+	d.start(data)
+	d.space()
+	switch {
+	case len(data) > d.limits.MaxEventBytes:
+		d.tooLong(len(data))
+	case !d.value(d.event, "An event must be a JSON object."):
+		d.syntaxProblem()
+	default:
+		if d.space(); d.i < len(data) {
+			d.syntax(d.i, "the text must end after the event")
+			d.syntaxProblem()
+		}
+		d.check()
+		if f := &d.f; f.hasTime && (f.time == math.MaxInt64 || f.time == math.MinInt64) {
+			d.fail(CodeBadTime, "The time must lie between the years 1678 and 2261.")
+		}
+	}
+	d.b = nil
+	if d.problem != "" {
+		return &EventError{Code: d.problem, Detail: d.detail}
+	}
+	d.f.copyTo(e)
+	return nil
+}
+
+func (f *fields) copyTo(e *Event) {
+	e.Reset()
+	e.ID, e.Service, e.Type, e.Severity = string(f.id), string(f.service), string(f.typ), string(f.severity)
+	e.Outcome, e.Count = f.outcome, f.count
+	if f.hasTime {
+		e.Time = time.Unix(0, f.time).UTC()
+	}
+	if f.duration >= 0 {
+		e.Duration, e.HasDuration = time.Duration(f.duration), true
+	}
+	for _, a := range f.attrs {
+		e.Attributes = append(e.Attributes, Attr{string(a.name), string(a.value)})
+	}
+	e.Durations = append(e.Durations, f.durations...)
+}

@@ -1,0 +1,393 @@
+package event
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// field numbers the top-level fields, for finding duplicates.
+type field uint
+
+const (
+	fieldID field = 1 << iota
+	fieldTime
+	fieldService
+	fieldType
+	fieldOutcome
+	fieldSeverity
+	fieldDurationMillis
+	fieldDuration
+	fieldCount
+	fieldAttributes
+	fieldDurations
+)
+
+const (
+	maxIDBytes = 256
+	maxPairs   = 1000 // of durations
+)
+
+// fields are those of the event being read. Texts point into the JSON or into
+// the scanner's scratch.
+type fields struct {
+	head[[]byte]
+	seen      field // keys that were there
+	given     field // those with a value other than null
+	attrs     []attr
+	durations []DurationCount
+}
+
+type attr struct {
+	name, value []byte
+	null        bool
+}
+
+func (f *fields) reset() {
+	*f = fields{attrs: f.attrs[:0], durations: f.durations[:0]}
+	f.duration = NoDuration
+	f.count = 1
+}
+
+// event reads the event object whose brace is next.
+func (d *Decoder) event(depth int) bool {
+	return d.object(depth, func(key []byte) bool { return d.field(key, depth+1) })
+}
+
+// field reads the value of a top-level field.
+func (d *Decoder) field(key []byte, depth int) bool {
+	switch f := &d.f; string(key) {
+	case "id":
+		text, given, ok := d.text(fieldID, key, depth)
+		if given {
+			d.setID(text)
+		}
+		return ok
+	case "time":
+		return d.time(key, depth)
+	case "service":
+		text, given, ok := d.text(fieldService, key, depth)
+		if given && d.checkName(CodeBadService, key, text) {
+			f.service = text
+		}
+		return ok
+	case "type":
+		text, given, ok := d.text(fieldType, key, depth)
+		if given && d.checkName(CodeBadType, key, text) {
+			f.typ = text
+		}
+		return ok
+	case "outcome":
+		text, given, ok := d.text(fieldOutcome, key, depth)
+		if given {
+			d.setOutcome(text)
+		}
+		return ok
+	case "severity":
+		text, given, ok := d.text(fieldSeverity, key, depth)
+		if given {
+			if len(text) > 64 || !isName(text) {
+				d.fail(CodeBadSeverity, "Severity %s must be 1 to 64 letters, digits, dots, dashes or underscores.", quote(text))
+			}
+			f.severity = text
+		}
+		return ok
+	case "duration_ms":
+		return d.span(fieldDurationMillis, key, 6, depth)
+	case "duration":
+		return d.span(fieldDuration, key, 9, depth)
+	case "count":
+		return d.count(key, depth)
+	case "attributes":
+		return d.attributes(key, depth)
+	case "durations":
+		return d.pairs(key, depth)
+	default:
+		d.unknownField(key)
+		return d.skip(depth)
+	}
+}
+
+// begin notes that the field is there and reports whether its value is still to
+// be read: false after null.
+func (d *Decoder) begin(bit field, key []byte) (more, ok bool) {
+	if d.f.seen&bit != 0 {
+		d.fail(CodeDuplicateKey, "Field %s is given twice; keep one.", quote(key))
+	}
+	d.f.seen |= bit
+	if d.peek() == 'n' {
+		return false, d.literal("null")
+	}
+	d.f.given |= bit
+	return true, true
+}
+
+// text reads a field that must be a string. given is false if it is not.
+func (d *Decoder) text(bit field, key []byte, depth int) (text []byte, given, ok bool) {
+	more, ok := d.begin(bit, key)
+	if !more {
+		return nil, false, ok
+	}
+	if d.peek() != '"' {
+		d.fail(CodeWrongType, "Field %s must be a string.", quote(key))
+		return nil, false, d.skip(depth)
+	}
+	text, ok = d.str()
+	return text, ok, ok
+}
+
+// num reads a field that must be a number. text is nil if it is not.
+func (d *Decoder) num(bit field, key []byte, depth int) (text []byte, ok bool) {
+	more, ok := d.begin(bit, key)
+	if !more {
+		return nil, ok
+	}
+	if c := d.peek(); c == '"' || c == '{' || c == '[' || c == 't' || c == 'f' {
+		d.fail(CodeWrongType, "Field %s must be a number, without quotes.", quote(key))
+		return nil, d.skip(depth)
+	}
+	return d.number()
+}
+
+func (d *Decoder) setID(text []byte) {
+	if len(text) == 0 || len(text) > maxIDBytes || hasControl(text) {
+		d.fail(CodeBadID, "The id %s must be 1 to 256 bytes without control characters; leave it out to have one assigned.", quote(text))
+		return
+	}
+	d.f.id = text
+}
+
+// hasControl reports whether text has a control character, U+0080 to U+009F
+// included.
+func hasControl(text []byte) bool {
+	for i, c := range text {
+		if c < ' ' || c == 0x7f || c == 0xc2 && i+1 < len(text) && text[i+1] < 0xa0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkName reports whether text may name a service or type.
+func (d *Decoder) checkName(code Code, key, text []byte) bool {
+	if len(text) <= d.limits.MaxNameBytes && isName(text) {
+		return true
+	}
+	d.fail(code, "The %s %s must be 1 to %d letters, digits, dots, dashes or underscores.", key, quote(text), d.limits.MaxNameBytes)
+	return false
+}
+
+func (d *Decoder) setOutcome(text []byte) {
+	switch string(text) {
+	case "success":
+		d.f.outcome = Success
+	case "failure":
+		d.f.outcome = Failure
+	default:
+		d.fail(CodeBadOutcome, "Outcome %s must be %s.", quote(text), outcomeHint(text))
+	}
+}
+
+func (d *Decoder) time(key []byte, depth int) bool {
+	more, ok := d.begin(fieldTime, key)
+	if !more {
+		return ok
+	}
+	switch c := d.peek(); {
+	case c == '"':
+		text, ok := d.str()
+		if !ok {
+			return false
+		}
+		if d.f.time, d.f.hasTime = parseTime(text); !d.f.hasTime {
+			d.fail(CodeBadTime, "Time %s must be RFC 3339, as in 2026-11-20T09:00:00.123Z, or a number of Unix seconds or milliseconds.", quote(text))
+		}
+		return true
+	case c == '-' || isDigit(c):
+		text, ok := d.number()
+		if !ok {
+			return false
+		}
+		if d.f.time, d.f.hasTime = parseUnix(text); !d.f.hasTime {
+			d.fail(CodeBadTime, "Time %s is too large; send Unix seconds or milliseconds.", text[:min(len(text), quoteBytes)])
+		}
+		return true
+	case c == '{' || c == '[' || c == 't' || c == 'f':
+		d.fail(CodeWrongType, "Field %s must be a string or a number.", quote(key))
+	}
+	return d.skip(depth)
+}
+
+// span reads a duration whose unit is 10^scale nanoseconds.
+func (d *Decoder) span(bit field, key []byte, scale, depth int) bool {
+	text, ok := d.num(bit, key, depth)
+	if text == nil || !ok {
+		return ok
+	}
+	if d.f.duration, ok = parseSpan(text, scale); !ok {
+		d.f.duration = NoDuration
+		d.fail(CodeBadDuration, "Field %s is %s but must lie between 0 and 366 days.", quote(key), text[:min(len(text), quoteBytes)])
+	}
+	return true
+}
+
+func (d *Decoder) count(key []byte, depth int) bool {
+	text, ok := d.num(fieldCount, key, depth)
+	if text == nil || !ok {
+		return ok
+	}
+	if d.f.count, ok = parseCount(text); !ok {
+		d.fail(CodeBadCount, "Count is %s but must be an integer from 1 to 4294967295.", text[:min(len(text), quoteBytes)])
+	}
+	return true
+}
+
+func parseCount(text []byte) (n uint32, ok bool) {
+	v := parseDecimal(text, 0)
+	if !v.ok || v.negative || !v.exact || v.whole < 1 || v.whole > 1<<32-1 {
+		return 1, false
+	}
+	return uint32(v.whole), true
+}
+
+// attributes reads the attributes, and leaves them sorted, without the nulls.
+func (d *Decoder) attributes(key []byte, depth int) bool {
+	more, ok := d.begin(fieldAttributes, key)
+	if !more {
+		return ok
+	}
+	if d.peek() != '{' {
+		d.fail(CodeWrongType, "Field %s must be an object.", quote(key))
+		return d.skip(depth)
+	}
+	d.f.attrs = d.f.attrs[:0]
+	if !d.object(depth, func(name []byte) bool { return d.attribute(name, depth+1) }) {
+		return false
+	}
+	d.sortAttributes()
+	return true
+}
+
+func (d *Decoder) attribute(name []byte, depth int) bool {
+	var value []byte
+	ok, null := true, false
+	switch c := d.peek(); c {
+	case '"':
+		value, ok = d.str()
+	case 't', 'f', 'n':
+		from := d.i
+		ok = d.skip(depth)
+		value, null = d.b[from:d.i:d.i], c == 'n'
+	case '{', '[':
+		d.fail(CodeBadAttribute, "Attribute %s must be a string, number or boolean; flatten it.", quote(name))
+		return d.skip(depth)
+	default:
+		value, ok = d.number()
+	}
+	if !ok {
+		return false
+	}
+	switch {
+	case !isAttrName(name) || len(name) > d.limits.MaxNameBytes:
+		d.fail(CodeBadAttribute, "Attribute name %s must be 1 to %d letters, digits, dots, dashes or underscores and begin with a letter or underscore.", quote(name), d.limits.MaxNameBytes)
+	case isReserved(name):
+		d.fail(CodeReservedLabel, "Attribute %s has a name that is reserved; rename it.", quote(name))
+	case len(value) > d.limits.MaxValueBytes:
+		d.fail(CodeBadAttribute, "Attribute %s has %d bytes but may have %d; shorten it.", quote(name), len(value), d.limits.MaxValueBytes)
+	}
+	if len(d.f.attrs) >= d.limits.MaxAttributes {
+		d.fail(CodeTooManyAttributes, "An event may have %d attributes; send fewer.", d.limits.MaxAttributes)
+		return true
+	}
+	d.f.attrs = append(d.f.attrs, attr{name, value, null})
+	return true
+}
+
+// sortAttributes puts the attributes in order, which brings equal names
+// together, and drops the nulls.
+func (d *Decoder) sortAttributes() {
+	attrs := d.f.attrs
+	if len(attrs) <= 16 {
+		for i := 1; i < len(attrs); i++ {
+			for j := i; j > 0 && string(attrs[j].name) < string(attrs[j-1].name); j-- {
+				attrs[j], attrs[j-1] = attrs[j-1], attrs[j]
+			}
+		}
+	} else {
+		slices.SortFunc(attrs, func(a, b attr) int { return bytes.Compare(a.name, b.name) })
+	}
+	n := 0
+	for i := range attrs {
+		if i > 0 && string(attrs[i].name) == string(attrs[i-1].name) {
+			d.fail(CodeDuplicateKey, "Attribute %s is given twice; keep one.", quote(attrs[i].name))
+		}
+		if attrs[i].null {
+			continue
+		}
+		if n != i {
+			attrs[n] = attrs[i]
+		}
+		n++
+	}
+	d.f.attrs = attrs[:n]
+}
+
+// pairs reads the durations of an aggregated event.
+func (d *Decoder) pairs(key []byte, depth int) bool {
+	more, ok := d.begin(fieldDurations, key)
+	if !more {
+		return ok
+	}
+	if d.peek() != '[' {
+		d.fail(CodeWrongType, "Field %s must be an array of [milliseconds, count] pairs.", quote(key))
+		return d.skip(depth)
+	}
+	d.f.durations = d.f.durations[:0]
+	return d.array(depth, func() bool {
+		if d.peek() != '[' {
+			d.fail(CodeBadDurations, "Durations must be [milliseconds, count] pairs.")
+			return d.skip(depth + 1)
+		}
+		return d.pair(depth + 1)
+	})
+}
+
+func (d *Decoder) pair(depth int) bool {
+	n := 0
+	var p DurationCount
+	ok := d.array(depth, func() bool {
+		n++
+		c := d.peek()
+		if n > 2 || c != '-' && !isDigit(c) {
+			if c != 'N' && c != 'I' { // leave NaN to the syntax error
+				d.fail(CodeBadDurations, "Durations must be [milliseconds, count] pairs.")
+			}
+			return d.skip(depth + 1)
+		}
+		text, ok := d.number()
+		if !ok {
+			return false
+		}
+		if n == 1 {
+			ns, ok := parseSpan(text, 6)
+			if !ok {
+				d.fail(CodeBadDurations, "Duration %s must lie between 0 and 366 days, in milliseconds.", text[:min(len(text), quoteBytes)])
+			}
+			p.Duration = time.Duration(ns)
+		} else if p.Count, ok = parseCount(text); !ok {
+			d.fail(CodeBadDurations, "The count %s of a duration must be an integer from 1 to 4294967295.", text[:min(len(text), quoteBytes)])
+		}
+		return true
+	})
+	switch {
+	case !ok:
+		return false
+	case n != 2:
+		d.fail(CodeBadDurations, "Durations must be [milliseconds, count] pairs.")
+	case len(d.f.durations) >= maxPairs:
+		d.fail(CodeBadDurations, "An event may have %d durations; merge some.", maxPairs)
+	default:
+		d.f.durations = append(d.f.durations, p)
+	}
+	return true
+}

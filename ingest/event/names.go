@@ -1,0 +1,130 @@
+package event
+
+import "bytes"
+
+// nameByte marks the bytes of names.
+var nameByte = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			c == '.' || c == '_' || c == '-'
+	}
+	return t
+}()
+
+func isName[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if !nameByte[text[i]] {
+			return false
+		}
+	}
+	return len(text) > 0
+}
+
+// ValidName reports whether text may name a service, a type or a severity: one
+// or more letters, digits, dots, dashes and underscores.
+func ValidName(text string) bool { return isName(text) }
+
+func isAttrName(name []byte) bool {
+	return isName(name) && !isDigit(name[0]) && name[0] != '.' && name[0] != '-'
+}
+
+// ValidAttributeName reports whether an attribute may have the name: as
+// ValidName, but beginning with a letter or underscore, and not reserved.
+func ValidAttributeName(name string) bool {
+	b := []byte(name)
+	return isAttrName(b) && !isReserved(b)
+}
+
+// isReserved reports whether the exported series need the label for themselves.
+func isReserved(name []byte) bool {
+	if len(name) >= 3 && name[0] == 's' && name[1] == 'l' && (name[2] == 'o' || name[2] == 'a') {
+		return true
+	}
+	switch string(name) {
+	case "service", "type", "outcome", "severity", "id", "time", "result", "le", "window":
+		return true
+	}
+	return false
+}
+
+// aliases are other programs' words for our fields.
+var aliases = map[string]string{
+	"timestamp": "time", "ts": "time", "@timestamp": "time", "date": "time", "datetime": "time",
+	"event_id": "id", "uuid": "id", "name": "type", "event": "type", "event_type": "type", "kind": "type",
+	"app": "service", "application": "service", "service_name": "service",
+	"status": "outcome", "result": "outcome", "success": "outcome", "level": "severity",
+	"latency": "duration", "elapsed": "duration", "latency_ms": "duration_ms", "elapsed_ms": "duration_ms",
+	"labels": "attributes", "tags": "attributes", "attrs": "attributes", "fields": "attributes", "properties": "attributes",
+	"weight": "count",
+}
+
+var fieldNames = []string{"id", "time", "service", "type", "outcome", "severity", "duration_ms", "duration", "count", "attributes", "durations"}
+
+// unknownField notes a field that does not exist, with the nearest that does.
+func (d *Decoder) unknownField(key []byte) {
+	if d.problem != "" || d.quiet {
+		d.fail(CodeUnknownField, "")
+		return
+	}
+	near := ""
+	if len(key) <= quoteBytes {
+		lower := string(bytes.ToLower(key))
+		if near = aliases[lower]; near == "" {
+			near = nearest(lower, fieldNames)
+		}
+	}
+	if near == "" {
+		d.fail(CodeUnknownField, "There is no field %s; put it into attributes.", quote(key))
+		return
+	}
+	d.fail(CodeUnknownField, "There is no field %s; did you mean %q?", quote(key), near)
+}
+
+func outcomeHint(text []byte) string {
+	switch string(bytes.ToLower(text[:min(len(text), 16)])) {
+	case "ok", "good", "succeeded", "successful", "true", "pass", "passed", "success":
+		return `"success"`
+	case "error", "err", "bad", "failed", "fail", "false", "ko", "failure", "timeout":
+		return `"failure"`
+	}
+	return `"success" or "failure"`
+}
+
+// nearest returns the candidate with the fewest edits from word, "" if each
+// would take more than a third of its letters.
+func nearest(word string, candidates []string) string {
+	best, fewest := "", len(word)/3+1
+	if len(word) > 2*quoteBytes {
+		return ""
+	}
+	for _, c := range candidates {
+		if n := edits(word, c, fewest); n < fewest || n == fewest && best == "" {
+			best, fewest = c, n
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance between a and b, in bytes, limit+1 at most.
+func edits(a, b string, limit int) int {
+	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+		return limit + 1
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return min(row[len(b)], limit+1)
+}

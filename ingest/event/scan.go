@@ -1,0 +1,371 @@
+package event
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// hardDepth bounds nesting whatever Limits says: beyond it a body is given up.
+const hardDepth = 1000
+
+// scanner walks JSON text once, front to back, and accepts RFC 8259 and nothing
+// else. It builds no tree: values are handed out as slices of the text, or of
+// scratch where a string had escapes.
+//
+// There are two kinds of trouble. A syntax error (a method returns false) ends
+// the walk. A problem, noted by fail, dooms the event being read but lets the
+// walk go on, so that the other events of the same text can still be found.
+type scanner struct {
+	b        []byte
+	i        int
+	maxDepth int
+	scratch  []byte
+	quiet    bool // do not spend time on details, nobody will see them
+
+	syntaxAt  int
+	syntaxWhy string
+	syntaxBad Code
+
+	problem Code // the first; "" is none
+	detail  string
+}
+
+func (s *scanner) syntax(at int, why string) bool {
+	s.syntaxAt, s.syntaxWhy, s.syntaxBad = at, why, CodeInvalidJSON
+	return false
+}
+
+// space skips white space.
+func (s *scanner) space() {
+	for s.i < len(s.b) && s.b[s.i] <= ' ' {
+		switch s.b[s.i] {
+		case ' ', '\t', '\n', '\r':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next byte, 0 at the end. A zero byte in the text is no
+// JSON, so the two need not be told apart.
+func (s *scanner) peek() byte {
+	if s.i < len(s.b) {
+		return s.b[s.i]
+	}
+	return 0
+}
+
+// str reads the string whose opening quote is next.
+func (s *scanner) str() (text []byte, ok bool) {
+	b := s.b
+	start := s.i + 1
+	i := start
+	for i+8 <= len(b) {
+		m := special(binary.LittleEndian.Uint64(b[i:]))
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(m) >> 3
+		if b[i] == '"' {
+			s.i = i + 1
+			return b[start:i:i], true
+		}
+		return s.longStr(start, i)
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c == '"' {
+			s.i = i + 1
+			return b[start:i:i], true
+		} else if c == '\\' || c < ' ' || c >= utf8.RuneSelf {
+			return s.longStr(start, i)
+		}
+	}
+	return nil, s.syntax(len(b), "the string has no closing quote")
+}
+
+// special marks, by its high bit, the first of eight bytes that is a quote, a
+// backslash, a control character or not ASCII. Marks above the first may be
+// wrong.
+func special(x uint64) uint64 {
+	const ones = 0x0101010101010101
+	quote := x ^ ones*'"'
+	slash := x ^ ones*'\\'
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x | x) & (ones * 0x80)
+}
+
+// longStr goes on with a string whose bytes from start to i are plain.
+func (s *scanner) longStr(start, i int) (text []byte, ok bool) {
+	b := s.b
+	escaped, wide := false, false
+	for {
+		if i >= len(b) {
+			return nil, s.syntax(len(b), "the string has no closing quote")
+		}
+		switch c := b[i]; {
+		case c == '"':
+			s.i = i + 1
+			text = b[start:i:i]
+			if wide && !utf8.Valid(text) {
+				s.fail(CodeInvalidUTF8, "The text %s is not UTF-8; encode it as UTF-8.", quote(text))
+			}
+			if escaped {
+				text = s.unescape(text)
+			}
+			return text, true
+		case c == '\\':
+			escaped = true
+			n := escapeLength(b[i:])
+			if n == 0 {
+				return nil, s.syntax(i, `no such escape; use \" \\ \/ \b \f \n \r \t or \u and four hex digits`)
+			}
+			i += n
+		case c < ' ':
+			return nil, s.syntax(i, `a control character in a string must be escaped, as in \n or \u0000`)
+		default:
+			wide = wide || c >= utf8.RuneSelf
+			i++
+		}
+	}
+}
+
+// escapeLength returns the length of the escape at the start of b, 0 if it is none.
+func escapeLength(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b[2:]); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	for _, c := range b[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// unescape resolves the escapes of text, all of which are well formed.
+func (s *scanner) unescape(text []byte) []byte {
+	out := s.scratch
+	start := len(out)
+	for i := 0; i < len(text); {
+		if text[i] != '\\' {
+			out = append(out, text[i])
+			i++
+			continue
+		}
+		switch c := text[i+1]; c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r, _ := hex4(text[i+2:])
+			i += 6
+			if utf16.IsSurrogate(r) {
+				low := rune(-1)
+				if escapeLength(text[i:]) == 6 {
+					low, _ = hex4(text[i+2:])
+				}
+				if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+					s.fail(CodeInvalidUTF8, "The text %s has half of a surrogate pair; write both halves.", quote(text))
+				} else {
+					i += 6
+				}
+			}
+			out = utf8.AppendRune(out, r)
+			continue
+		default:
+			out = append(out, c)
+		}
+		i += 2
+	}
+	s.scratch = out
+	return out[start:len(out):len(out)]
+}
+
+// number reads the number that is next and returns its text.
+func (s *scanner) number() (text []byte, ok bool) {
+	start, i, b := s.i, s.i, s.b
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(b) && b[i] == '0':
+		i++
+	case i < len(b) && isDigit(b[i]):
+		i = digits(b, i)
+	default:
+		return nil, s.syntax(start, "a value must stand here")
+	}
+	if i < len(b) && b[i] == '.' {
+		from := i + 1
+		if i = digits(b, from); i == from {
+			return nil, s.syntax(i, "a digit must follow the decimal point")
+		}
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		from := i
+		if i = digits(b, from); i == from {
+			return nil, s.syntax(i, "a digit must follow the exponent sign")
+		}
+	}
+	s.i = i
+	return b[start:i:i], true
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
+
+func digits(b []byte, i int) int {
+	for i < len(b) && isDigit(b[i]) {
+		i++
+	}
+	return i
+}
+
+// literal reads true, false or null.
+func (s *scanner) literal(word string) bool {
+	if end := s.i + len(word); end <= len(s.b) && string(s.b[s.i:end]) == word {
+		s.i = end
+		return true
+	}
+	return s.syntax(s.i, "a value must stand here")
+}
+
+// skip reads over any value. depth is that of the value, 1 for an outermost one.
+func (s *scanner) skip(depth int) bool {
+	switch s.peek() {
+	case '"':
+		_, ok := s.str()
+		return ok
+	case '{':
+		return s.object(depth, func([]byte) bool { return s.skip(depth + 1) })
+	case '[':
+		return s.array(depth, func() bool { return s.skip(depth + 1) })
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	case 'n':
+		return s.literal("null")
+	default:
+		_, ok := s.number()
+		return ok
+	}
+}
+
+// object reads the object whose brace is next and calls field at each value.
+func (s *scanner) object(depth int, field func(key []byte) bool) bool {
+	if !s.enter(depth) {
+		return false
+	}
+	if s.peek() == '}' {
+		s.i++
+		return true
+	}
+	for {
+		if s.peek() != '"' {
+			return s.syntax(s.i, "a key in double quotes must stand here")
+		}
+		key, ok := s.str()
+		if !ok {
+			return false
+		}
+		s.space()
+		if s.peek() != ':' {
+			return s.syntax(s.i, "a colon must follow the key")
+		}
+		s.i++
+		s.space()
+		if !field(key) {
+			return false
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.i++
+			s.space()
+		case '}':
+			s.i++
+			return true
+		default:
+			return s.syntax(s.i, "a comma or a closing brace must stand here")
+		}
+	}
+}
+
+// array reads the array whose bracket is next and calls element at each value.
+func (s *scanner) array(depth int, element func() bool) bool {
+	if !s.enter(depth) {
+		return false
+	}
+	if s.peek() == ']' {
+		s.i++
+		return true
+	}
+	for {
+		if !element() {
+			return false
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.i++
+			s.space()
+		case ']':
+			s.i++
+			return true
+		default:
+			return s.syntax(s.i, "a comma or a closing bracket must stand here")
+		}
+	}
+}
+
+// enter steps over an opening brace or bracket and the space behind it.
+func (s *scanner) enter(depth int) bool {
+	if depth > s.maxDepth {
+		s.fail(CodeTooDeep, "The event is nested deeper than %d levels; flatten it.", s.maxDepth)
+	}
+	if depth > hardDepth {
+		s.syntax(s.i, "nesting is too deep; flatten it")
+		s.syntaxBad = CodeTooDeep
+		return false
+	}
+	s.i++
+	s.space()
+	return true
+}

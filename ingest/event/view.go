@@ -1,0 +1,93 @@
+package event
+
+import (
+	"time"
+)
+
+// NoDuration is View.Duration of an event without one.
+const NoDuration int64 = -1
+
+// View reads a binary event in place. It is filled by Parse and valid as long
+// as the bytes that were parsed; it can be reused for the next event.
+type View struct {
+	ID, Service, Type []byte
+	Severity          []byte // nil is none
+	Outcome           Outcome
+	Assigned          bool   // the server gave the id, not the sender
+	Time              int64  // Unix nanoseconds
+	Duration          int64  // nanoseconds, NoDuration if absent
+	Count             uint32 // 1 or more
+
+	attrs, durations         []byte
+	attrCount, durationCount int
+}
+
+// AttrCount returns the number of attributes.
+func (v *View) AttrCount() int { return v.attrCount }
+
+// Attrs yields the attributes by rising name, as in
+//
+//	for name, value := range v.Attrs { ... }
+func (v *View) Attrs(yield func(name, value []byte) bool) {
+	var name, value []byte
+	for i := 0; i < len(v.attrs); {
+		name, i = textAt(v.attrs, i)
+		value, i = textAt(v.attrs, i)
+		if !yield(name, value) {
+			return
+		}
+	}
+}
+
+// Attr returns the attribute's value, and whether the event has it.
+func (v *View) Attr(name string) (value []byte, ok bool) {
+	var n []byte
+	for i := 0; i < len(v.attrs); {
+		n, i = textAt(v.attrs, i)
+		value, i = textAt(v.attrs, i)
+		if string(n) == name {
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+// DurationCount returns how many pairs Durations yields, 0 for an event that is
+// not aggregated.
+func (v *View) DurationCount() int { return v.durationCount }
+
+// Durations yields the durations of an aggregated event, in nanoseconds, each
+// with the number of merged events that took so long, as in
+//
+//	for d, n := range v.Durations { ... }
+func (v *View) Durations(yield func(d int64, n uint32) bool) {
+	var d, n uint64
+	for i := 0; i < len(v.durations); {
+		d, i = uvarintAt(v.durations, i)
+		n, i = uvarintAt(v.durations, i)
+		if !yield(int64(d), uint32(n)) {
+			return
+		}
+	}
+}
+
+// Event copies v into e, reusing e's slices.
+func (v *View) Event(e *Event) {
+	e.Reset()
+	e.ID = string(v.ID)
+	e.Time = time.Unix(0, v.Time).UTC()
+	e.Service = string(v.Service)
+	e.Type = string(v.Type)
+	e.Outcome = v.Outcome
+	e.Severity = string(v.Severity)
+	if v.Duration >= 0 {
+		e.Duration, e.HasDuration = time.Duration(v.Duration), true
+	}
+	e.Count = v.Count
+	for name, value := range v.Attrs {
+		e.Attributes = append(e.Attributes, Attr{string(name), string(value)})
+	}
+	for d, n := range v.Durations {
+		e.Durations = append(e.Durations, DurationCount{time.Duration(d), n})
+	}
+}
