@@ -1,0 +1,40 @@
+package logfile
+
+// holdsEvents reports whether records of the format are events already.
+func holdsEvents(f Format) bool { return f == NDJSON || f == JSON }
+
+// withDefaults adds Options.Service and Options.Type to the text of an event that
+// names none. What is no object is left to the decoder to complain about.
+func (p *Parser) withDefaults(line []byte) []byte {
+	if p.opt.Service == "" && p.opt.Type == "" {
+		return line
+	}
+	root, err := p.json.ParseBytes(line)
+	if err != nil {
+		return line
+	}
+	object, err := root.Object()
+	if err != nil {
+		return line
+	}
+	start := 0
+	for line[start] != '{' {
+		start++
+	}
+	b := append(p.defaulted[:0], line[:start+1]...)
+	for _, d := range []struct{ key, value string }{{"service", p.opt.Service}, {"type", p.opt.Type}} {
+		if d.value == "" || object.Get(d.key) != nil {
+			continue
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(append(append(append(b, '"'), d.key...), `":"`...), d.value...) // names need no escapes
+		b = append(b, '"')
+	}
+	if object.Len() > 0 && b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	p.defaulted = append(b, line[start+1:]...)
+	return p.defaulted
+}

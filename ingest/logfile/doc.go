@@ -1,0 +1,27 @@
+// Package logfile turns access logs into events: the common and combined formats
+// of Apache and nginx, nginx logs written as JSON, and files of events.
+//
+// A Parser reads one record, a Reader a whole stream. A record that cannot be
+// read is a *LineError and nothing more: the next one is read as if it had not
+// been there.
+//
+// # Ids
+//
+// An event without an id of its own gets one from the record's bytes, the
+// Options.Source, and how many identical records came before it in the stream.
+// So sending a file twice counts it once, also after it grew, was renamed,
+// rotated, compressed or joined with others, and two equal requests within a
+// second are still two. The limits of this:
+//
+//   - Files of several machines may hold identical lines that are different
+//     requests. Give each machine a Source of its own.
+//   - Identical lines that a rotation put into two files are taken for one, if the
+//     files are sent as two streams: the second file begins to count anew.
+//   - Identical records are recognised across 262,144 distinct ones at least,
+//     which bounds the memory. Records have their time in them, so identical ones
+//     stand close together.
+//   - The server forgets ids beyond its horizon, and counts again what comes after.
+//
+// The package does not know where streams come from, when a file has grown, or
+// how events are sent.
+package logfile
