@@ -1,0 +1,115 @@
+package fsys
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+)
+
+// ErrLocked is wrapped by [FS.Lock] when another owner holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// File is an open file. Methods that take an offset may run concurrently with each
+// other; Read and Write share one position and may not.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Writer
+	io.WriterAt
+	io.Closer
+	// Sync makes the data and the size durable (fdatasync where there is one).
+	// After an error nothing is known about what reached the disk, and asking
+	// again proves nothing: the caller must treat the file as lost until reopened.
+	// Production code calls it through [SyncFile].
+	Sync() error
+	// Preallocate reserves disk space for [off, off+n) and grows the file to at
+	// least off+n bytes; what was not written reads as zeros. On file systems that
+	// cannot reserve, the file grows without a reserve.
+	Preallocate(off, n int64) error
+	// Truncate sets the size to n bytes. The position of Write does not move.
+	Truncate(n int64) error
+	// Size is the present size in bytes.
+	Size() (int64, error)
+}
+
+// FS is the part of a file system that is used here. Names are paths of the operating
+// system. A missing file or folder is reported as fs.ErrNotExist.
+type FS interface {
+	// Create makes an empty file for reading and writing, or empties the one there is.
+	Create(name string) (File, error)
+	// Open opens for reading only.
+	Open(name string) (File, error)
+	// OpenReadWrite opens an existing file for reading and writing.
+	OpenReadWrite(name string) (File, error)
+	// Rename moves a file, replacing newName if it exists. Durable after SyncDir of
+	// both folders.
+	Rename(oldName, newName string) error
+	// Remove deletes a file or an empty folder. Durable after SyncDir.
+	Remove(name string) error
+	// List returns the base names in a folder, sorted.
+	List(dir string) ([]string, error)
+	// MkdirAll makes a folder and its parents; an existing folder is no error. See
+	// [MkdirAllSynced] for the durable form.
+	MkdirAll(dir string) error
+	// SyncDir makes the entries of a folder durable. Production code calls it
+	// through the function [SyncDir], which names the site.
+	SyncDir(dir string) error
+	// Free is the number of bytes that this process may still write to the disk
+	// that holds dir.
+	Free(dir string) (bytes uint64, err error)
+	// Lock takes an exclusive lock on a file, creating it if needed, and returns an
+	// error that wraps [ErrLocked] at once if it is held. Close releases; so does
+	// the death of the process.
+	Lock(name string) (io.Closer, error)
+}
+
+// siteFile and siteFS are implemented by file systems that want to know which site
+// asked for a sync.
+type siteFile interface{ SyncSite(site Site) error }
+
+type siteFS interface {
+	SyncDirSite(dir string, site Site) error
+}
+
+// SyncFile is f.Sync on behalf of a named site.
+func SyncFile(f File, site Site) error {
+	if s, ok := f.(siteFile); ok {
+		return s.SyncSite(site)
+	}
+	return f.Sync()
+}
+
+// SyncDir is fsys.SyncDir on behalf of a named site.
+func SyncDir(fsys FS, dir string, site Site) error {
+	if s, ok := fsys.(siteFS); ok {
+		return s.SyncDirSite(dir, site)
+	}
+	return fsys.SyncDir(dir)
+}
+
+// MkdirAllSynced makes a folder and its missing parents, and syncs all folders above it:
+// those that were there may hold an entry that a process made just before it died.
+func MkdirAllSynced(fsys FS, dir string, site Site) error {
+	dir = filepath.Clean(dir)
+	if err := fsys.MkdirAll(dir); err != nil {
+		return fmt.Errorf("create folder %s: %w", dir, err)
+	}
+	parent := filepath.Dir(dir)
+	for at := parent; ; at = filepath.Dir(at) {
+		// Far up there may be folders that we may not read or that do not know a sync;
+		// they hold no entry of ours.
+		if err := SyncDir(fsys, at, site); err != nil && (at == parent || !notOurs(err)) {
+			return fmt.Errorf("sync folder %s: %w", at, err)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+func notOurs(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EROFS)
+}

@@ -1,0 +1,57 @@
+package fsys
+
+import (
+	"slices"
+	"strings"
+)
+
+// Site names one kind of sync in production code.
+type Site string
+
+// The sites of this package and of reliability/wal. Other rooms declare and list theirs.
+const (
+	// SiteAtomicFile: the new content, before it is renamed into place.
+	SiteAtomicFile Site = "atomic.file"
+	// SiteAtomicDir: the folder, after the rename.
+	SiteAtomicDir Site = "atomic.dir"
+
+	// SiteWALAppend: a batch of records, before it is acknowledged.
+	SiteWALAppend Site = "wal.append"
+	// SiteWALSegment: the header of a new segment, before a record goes in.
+	SiteWALSegment Site = "wal.segment"
+	// SiteWALRoll: the log's folder, after a segment was created in it.
+	SiteWALRoll Site = "wal.roll"
+	// SiteWALMkdir: the parents of the log's folder.
+	SiteWALMkdir Site = "wal.mkdir"
+	// SiteWALOpen: the log's folder at start, since the last process may have died
+	// between creating a segment and syncing the folder.
+	SiteWALOpen Site = "wal.open"
+	// SiteWALRecover: the last segment at start, since the last process may have died
+	// between writing and syncing, and its records are about to be called durable.
+	SiteWALRecover Site = "wal.recover"
+	// SiteWALTruncate: the log's folder, after an old segment was unlinked.
+	SiteWALTruncate Site = "wal.truncate"
+	// SiteWALQuarantineFile: the copy of damaged bytes that is kept aside.
+	SiteWALQuarantineFile Site = "wal.quarantine.file"
+	// SiteWALQuarantineDir: the quarantine folder, before segments leave the log's folder.
+	SiteWALQuarantineDir Site = "wal.quarantine.dir"
+	// SiteWALQuarantineLog: the log's folder, before and after segments were moved aside.
+	SiteWALQuarantineLog Site = "wal.quarantine.log"
+)
+
+var sites = []Site{
+	SiteAtomicFile, SiteAtomicDir,
+	SiteWALAppend, SiteWALSegment, SiteWALRoll, SiteWALMkdir, SiteWALOpen, SiteWALRecover, SiteWALTruncate,
+	SiteWALQuarantineFile, SiteWALQuarantineDir, SiteWALQuarantineLog,
+}
+
+// Sites returns the listed sites whose name begins with prefix; "" means all.
+func Sites(prefix string) []Site {
+	var out []Site
+	for _, s := range sites {
+		if strings.HasPrefix(string(s), prefix) {
+			out = append(out, s)
+		}
+	}
+	return slices.Clip(out)
+}

@@ -1,0 +1,221 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Values for Options.MaxRetries besides a positive number.
+const (
+	// Unlimited retries until the error is permanent or the context ends.
+	Unlimited = -1
+	// Never makes the first attempt the only one.
+	Never = -2
+)
+
+// Decision is what to do about an error.
+type Decision int
+
+const (
+	// Stop gives up: the error will not pass.
+	Stop Decision = iota
+	// Again tries again after the backoff.
+	Again
+)
+
+// Options of a Policy. The zero value is the project's default policy.
+type Options struct {
+	// Base is the scale of the first delay. Default 100 ms.
+	Base time.Duration
+	// Cap is the longest delay that the backoff itself asks for. Default 5 s, or Base if that is longer.
+	Cap time.Duration
+	// Jitter is how delays are drawn. Default Full.
+	Jitter Jitter
+	// Spread of PlusMinus, in (0,1]. Default 0.5.
+	Spread float64
+	// MaxRetries counts the attempts after the first. 0 is the default of 3;
+	// see Unlimited and Never.
+	MaxRetries int
+	// MaxElapsed ends the retries once a further wait would end later than this
+	// after the first attempt began. 0 is no limit.
+	MaxElapsed time.Duration
+	// MaxRetryAfter caps what a server may ask for with Retry-After. Default 1 minute.
+	MaxRetryAfter time.Duration
+	// Classify decides about an error. Default: Stop for errors marked with
+	// Permanent and for the two errors of an ended context, Again for all others.
+	Classify func(error) Decision
+	// OnRetry is told about each retry before its wait; it may be nil.
+	OnRetry func(n int, wait time.Duration, err error)
+	// Rand answers in [0,1); it must be safe for concurrent use if the policy is
+	// used so. Default math/rand/v2.
+	Rand func() float64
+}
+
+func (o *Options) fill() error {
+	if o.Base == 0 {
+		o.Base = 100 * time.Millisecond
+	}
+	if o.Cap == 0 {
+		o.Cap = max(5*time.Second, o.Base)
+	}
+	if o.Spread == 0 {
+		o.Spread = 0.5
+	}
+	if o.MaxRetries == 0 {
+		o.MaxRetries = 3
+	}
+	if o.MaxRetryAfter == 0 {
+		o.MaxRetryAfter = time.Minute
+	}
+	if o.Classify == nil {
+		o.Classify = Classify
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	switch {
+	case o.Base < 0 || o.Cap < o.Base:
+		return fmt.Errorf("retry: base %s must be positive and at most the cap %s", o.Base, o.Cap)
+	case o.Cap > math.MaxInt64/4:
+		return fmt.Errorf("retry: cap %s is too long", o.Cap)
+	case !(o.Spread > 0 && o.Spread <= 1):
+		return fmt.Errorf("retry: spread %v is outside (0,1]: a wider one would make delays negative", o.Spread)
+	case o.MaxRetries < Never:
+		return fmt.Errorf("retry: max retries %d is neither a count, Unlimited nor Never", o.MaxRetries)
+	case o.MaxElapsed < 0 || o.MaxRetryAfter < 0:
+		return errors.New("retry: max elapsed and max retry-after must not be negative")
+	case o.Jitter < Full || o.Jitter > None:
+		return fmt.Errorf("retry: unknown jitter %d", o.Jitter)
+	}
+	return nil
+}
+
+// Classify is the default classification: everything passes but errors marked
+// with Permanent and the errors of an ended context.
+func Classify(err error) Decision {
+	if IsPermanent(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return Stop
+	}
+	return Again
+}
+
+// Policy is safe for concurrent use; it keeps no state between calls of Do.
+type Policy struct{ o Options }
+
+// New checks the options and fills in the defaults.
+func New(o Options) (*Policy, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	return &Policy{o}, nil
+}
+
+// Reason says why Do gave up.
+type Reason string
+
+const (
+	Refused   Reason = "permanent"   // Classify said Stop
+	Exhausted Reason = "max_retries" // the last retry failed too
+	Elapsed   Reason = "max_elapsed" // a further wait would pass MaxElapsed
+	Deadline  Reason = "deadline"    // a further wait would pass the deadline of the context
+	Cancelled Reason = "cancelled"   // the context ended
+)
+
+// Error is what Do returns when it gives up. It unwraps to the error of the
+// last attempt and, when the context had ended, to the cause of that.
+type Error struct {
+	Reason   Reason
+	Attempts int // how often the function was called
+	Last     error
+	Cause    error // context.Cause for Cancelled, else nil
+}
+
+func (e *Error) Error() string {
+	last := e.Last
+	if last == nil {
+		last = e.Cause
+	}
+	if e.Attempts == 1 && e.Reason == Refused {
+		return last.Error()
+	}
+	return fmt.Sprintf("gave up after %d attempts (%s): %v", e.Attempts, e.Reason, last)
+}
+
+// Unwrap gives the last error and the end of the context, whichever there are.
+func (e *Error) Unwrap() []error {
+	errs := make([]error, 0, 2)
+	if e.Last != nil {
+		errs = append(errs, e.Last)
+	}
+	if e.Cause != nil {
+		errs = append(errs, e.Cause)
+	}
+	return errs
+}
+
+// Do calls f until it succeeds or the policy gives up, and returns nil or an
+// *Error. attempt is 0 for the first call. f is not called at all once ctx has ended.
+func (p *Policy) Do(ctx context.Context, f func(ctx context.Context, attempt int) error) error {
+	start := time.Now()
+	var previous time.Duration
+	var last error
+	for n := 0; ; n++ {
+		if ctx.Err() != nil {
+			return &Error{Cancelled, n, last, context.Cause(ctx)}
+		}
+		last = f(ctx, n)
+		if last == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return &Error{Cancelled, n + 1, last, context.Cause(ctx)}
+		}
+		if p.o.Classify(last) == Stop {
+			return &Error{Refused, n + 1, last, nil}
+		}
+		if p.o.MaxRetries != Unlimited && n >= p.o.MaxRetries {
+			return &Error{Exhausted, n + 1, last, nil}
+		}
+		previous = p.Delay(n, previous)
+		wait := p.wait(previous, last)
+		now := time.Now()
+		if p.o.MaxElapsed > 0 && now.Sub(start)+wait > p.o.MaxElapsed {
+			return &Error{Elapsed, n + 1, last, nil}
+		}
+		if at, ok := ctx.Deadline(); ok && !now.Add(wait).Before(at) {
+			return &Error{Deadline, n + 1, last, nil}
+		}
+		if p.o.OnRetry != nil {
+			p.o.OnRetry(n, wait, last)
+		}
+		if !sleep(ctx, wait) {
+			return &Error{Cancelled, n + 1, last, context.Cause(ctx)}
+		}
+	}
+}
+
+// wait is the backoff, or what the server asked for plus a little jitter, so
+// that all the clients told "in 5 seconds" don't come back in the same instant.
+func (p *Policy) wait(backoff time.Duration, err error) time.Duration {
+	after, ok := AfterOf(err)
+	if !ok {
+		return backoff
+	}
+	after = min(after, p.o.MaxRetryAfter)
+	return max(backoff, after+p.between(0, p.o.Base))
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

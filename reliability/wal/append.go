@@ -1,0 +1,135 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// keepBuffer is the largest batch buffer that is kept for the next batch, in bytes.
+const keepBuffer = 32 << 20
+
+// Append writes recs as one batch and returns when they are durable: one write, one sync.
+// It fills in their numbers, which are consecutive. On any error no number is assigned
+// and no reader sees any of them, but after a crash some may be in the log: whoever
+// sends them again needs to recognise them.
+//
+// An error that wraps ErrNoSpace, and any other failed write, leaves the log as it was
+// before the call. A failed sync poisons the log.
+func (l *Log) Append(recs []Pending) error {
+	if len(recs) == 0 {
+		return l.alive()
+	}
+	size := int64(0)
+	for i := range recs {
+		if len(recs[i].Payload) > MaxPayload {
+			return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(recs[i].Payload), MaxPayload)
+		}
+		size += frameHead + int64(len(recs[i].Payload))
+	}
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if err := l.alive(); err != nil {
+		return err
+	}
+	seg, err := l.segmentFor(size)
+	if err == nil {
+		err = l.write(seg, recs)
+	}
+	if err != nil {
+		for i := range recs {
+			recs[i].Seq = 0
+		}
+		if errors.Is(err, ErrNoSpace) {
+			l.o.Metrics.noSpace.Inc()
+		} else {
+			l.o.Metrics.writeErrors.Inc()
+		}
+		return err
+	}
+	l.o.Metrics.batches.Inc()
+	l.o.Metrics.records.Add(len(recs))
+	l.o.Metrics.bytes.AddInt64(size)
+	return nil
+}
+
+// segmentFor returns the segment that a batch goes into, rolling to a new one if needed.
+func (l *Log) segmentFor(size int64) (*segment, error) {
+	if l.file != nil {
+		end := l.active.end.Load()
+		if end == segmentHead || end+size <= l.o.SegmentBytes {
+			return l.active, nil
+		}
+		// From here on nothing may go into the old segment: a half-created new one may
+		// be left on the disk, and its name says where the old one ends.
+		if err := l.closeFile(); err != nil {
+			return nil, err
+		}
+	}
+	seg, f, err := createSegment(&l.o, l.nextSeq, 0, size)
+	if err != nil {
+		if isSync(err) {
+			return nil, l.poison(err)
+		}
+		return nil, err
+	}
+	l.file, l.active = f, seg
+	l.mu.Lock()
+	l.segments = append(l.segments, seg)
+	l.mu.Unlock()
+	l.measure()
+	return seg, nil
+}
+
+func (l *Log) write(seg *segment, recs []Pending) error {
+	l.buf = l.buf[:0]
+	for i := range recs {
+		recs[i].Seq = l.nextSeq + uint64(i)
+		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint32(i))
+	}
+	buf := l.buf
+	if cap(l.buf) > keepBuffer {
+		l.buf = nil
+	}
+	at := seg.end.Load()
+	if _, err := l.file.WriteAt(buf, at); err != nil {
+		return l.cutBack(seg, at, fmt.Errorf("write to segment %s: %w", seg.path, noSpace(err)))
+	}
+	began := time.Now()
+	if err := fsys.SyncFile(l.file, fsys.SiteWALAppend); err != nil {
+		return l.poison(fmt.Errorf("sync segment %s: %w", seg.path, err))
+	}
+	l.o.Metrics.syncSeconds.UpdateDuration(began)
+
+	end := at + int64(len(buf))
+	seg.end.Store(end)
+	l.nextSeq += uint64(len(recs))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seg.size = max(seg.size, end)
+	l.next.Store(l.nextSeq)
+	l.durable.Store(l.nextSeq - 1)
+	l.wakeLocked()
+	return nil
+}
+
+// cutBack takes a failed write off the end of the segment, so that the next batch does
+// not share the file with its leftovers. The sync of the next batch covers it. It gives
+// back the reserve, which is asked for again at once; on a full disk the segment stays
+// short and grows as it is written.
+func (l *Log) cutBack(seg *segment, at int64, cause error) error {
+	if err := l.file.Truncate(at); err != nil {
+		return l.poison(fmt.Errorf("cut back segment %s after a failed write (%w): %w", seg.path, cause, err))
+	}
+	size := at
+	if l.o.SegmentBytes > at && l.file.Preallocate(at, l.o.SegmentBytes-at) == nil {
+		size = l.o.SegmentBytes
+	}
+	l.mu.Lock()
+	seg.size = size
+	l.mu.Unlock()
+	l.measure()
+	return cause
+}

@@ -1,0 +1,222 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+)
+
+// Whatever operation fails, once: what was acknowledged is there, what was not is not
+// read, the log goes on unless the failure was a sync's, and so does the next process.
+func TestEveryOperationFailsOnce(t *testing.T) {
+	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
+		for n := int64(1); ; n++ {
+			m := fsystest.New()
+			m.FailAt(n, fault)
+			hit, err := appendThrough(m, fault)
+			require.NoError(t, err, "%v at operation %d", fault, n)
+			if !hit {
+				break
+			}
+		}
+	}
+}
+
+func appendThrough(m *fsystest.Mem, fault error) (hit bool, err error) {
+	var acked []Pending
+	open := func() (*Log, error) {
+		l, err := openMem(m, 8192)
+		if err != nil {
+			hit = true
+			if !errors.Is(err, fault) || errors.Is(err, ErrNoSpace) != (fault == syscall.ENOSPC) {
+				return nil, fmt.Errorf("open failed with another error: %w", err)
+			}
+			l, err = openMem(m, 8192)
+		}
+		return l, err
+	}
+	l, err := open()
+	if err != nil {
+		return hit, err
+	}
+	defer func() { _ = l.Close() }()
+	for i := range 12 {
+		recs := batch(uint64(len(acked)+1), []int{100, 2000, 6000, 40}[i%4], 30)
+		err := l.Append(recs)
+		switch {
+		case err == nil:
+			acked = append(acked, recs...)
+		case errors.Is(err, ErrPoisoned):
+			hit = true
+			if !errors.Is(err, fault) {
+				return hit, fmt.Errorf("poison does not say why: %w", err)
+			}
+			if err := l.Append(recs); !errors.Is(err, ErrPoisoned) {
+				return hit, fmt.Errorf("poisoned log goes on: %w", err)
+			}
+			if got, err := readAll(l, 0); !errors.Is(err, ErrPoisoned) || len(got) != 0 {
+				return hit, fmt.Errorf("poisoned log is read: %w", err)
+			}
+			_ = l.Close()
+			// The batch whose sync failed may be there or not.
+			if l, err = open(); err != nil {
+				return hit, err
+			}
+			if n := int(l.DurableSeq()) - len(acked); n > 0 {
+				acked = append(acked, recs[:n]...)
+			}
+		default:
+			hit = true
+			if !errors.Is(err, fault) || errors.Is(err, ErrNoSpace) != (fault == syscall.ENOSPC) || recs[0].Seq != 0 {
+				return hit, fmt.Errorf("wrong error of Append: %w", err)
+			}
+		}
+		if want := uint64(len(acked)); l.DurableSeq() != want || l.NextSeq() != want+1 {
+			return hit, fmt.Errorf("durable up to %d, acknowledged up to %d", l.DurableSeq(), want)
+		}
+	}
+	for range 2 {
+		got, err := readAll(l, 1)
+		if err == nil && len(got) != len(acked) {
+			err = fmt.Errorf("%d records, not %d", len(got), len(acked))
+		}
+		for i := 0; err == nil && i < len(got); i++ {
+			err = same(acked[i], uint64(i+1), got[i])
+		}
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			return hit, err
+		}
+		if l, err = open(); err != nil {
+			return hit, err
+		}
+	}
+	return hit, nil
+}
+
+func TestDiskStaysFullThenHasRoomAgain(t *testing.T) {
+	m := fsystest.New()
+	l := mustOpen(t, m, 8192)
+	var acked []Pending
+	add := func(sizes ...int) error {
+		recs := batch(uint64(len(acked)+1), sizes...)
+		err := l.Append(recs)
+		if err == nil {
+			acked = append(acked, recs...)
+		}
+		return err
+	}
+	for range 3 {
+		require.NoError(t, add(3000))
+	}
+	for _, op := range []fsystest.Op{fsystest.OpPreallocate, fsystest.OpWrite, fsystest.OpCreate} {
+		m.FailAlways(op, syscall.ENOSPC)
+	}
+	for range 3 {
+		require.ErrorIs(t, add(100), ErrNoSpace)
+		require.ErrorIs(t, add(7000), ErrNoSpace, "needs a new segment")
+		require.ErrorIs(t, add(10), ErrNoSpace, "fits into the old segment, which is closed")
+	}
+	// The next process can read on the full disk.
+	require.NoError(t, l.Close())
+	l = mustOpen(t, m, 8192)
+	got, err := readAll(l, 1)
+	require.NoError(t, err)
+	requireRecords(t, acked, 1, got)
+	require.ErrorIs(t, add(100), ErrNoSpace)
+
+	m.ClearFaults()
+	require.NoError(t, add(100))
+	require.NoError(t, add(7000))
+	require.NoError(t, add(10))
+	require.NoError(t, l.Close())
+	l = mustOpen(t, m, 8192)
+	got, err = readAll(l, 1)
+	require.NoError(t, err)
+	requireRecords(t, acked, 1, got)
+}
+
+func TestFailedSyncPoisons(t *testing.T) {
+	m := fsystest.New()
+	l := mustOpen(t, m, 8192)
+	require.NoError(t, l.Append(batch(1, 10, 20)))
+	r, err := l.NewReader(1)
+	require.NoError(t, err)
+	defer func() { _ = r.Close() }()
+	waiter := make(chan error)
+	go func() { waiter <- l.Wait(context.Background(), 2) }()
+
+	m.FailNext(fsystest.OpSync, syscall.EIO)
+	for _, err := range []error{l.Append(batch(3, 5)), <-waiter, l.Append(nil), l.Append(batch(3, 5)), l.Truncate(2)} {
+		require.ErrorIs(t, err, ErrPoisoned)
+		require.ErrorIs(t, err, syscall.EIO)
+	}
+	_, err = l.NewReader(1)
+	require.ErrorIs(t, err, ErrPoisoned)
+	require.EqualValues(t, 2, l.DurableSeq())
+
+	// A reader finishes what is durable, and no more.
+	var rec Record
+	for range 2 {
+		ok, err := r.Next(&rec)
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+	ok, err := r.Next(&rec)
+	require.ErrorIs(t, err, ErrPoisoned)
+	require.False(t, ok)
+	require.NoError(t, l.Close())
+	require.ErrorIs(t, l.Append(batch(3, 5)), ErrPoisoned)
+}
+
+func TestPoisonedIfAFailedWriteCannotBeCutBack(t *testing.T) {
+	m := fsystest.New()
+	l := mustOpen(t, m, 8192)
+	require.NoError(t, l.Append(batch(1, 10)))
+	m.FailNext(fsystest.OpWrite, syscall.ENOSPC)
+	m.FailNext(fsystest.OpTruncate, syscall.EIO)
+	err := l.Append(batch(2, 6000))
+	require.ErrorIs(t, err, ErrPoisoned)
+	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+}
+
+func TestFailedUnlinkIsTriedAgain(t *testing.T) {
+	m := fsystest.New()
+	l := mustOpen(t, m, 4096)
+	for seq := uint64(1); seq <= 4; seq++ {
+		require.NoError(t, l.Append(batch(seq, 3000)))
+	}
+	m.FailNext(fsystest.OpRemove, syscall.EIO)
+	require.ErrorIs(t, l.Truncate(3), syscall.EIO)
+	require.EqualValues(t, 1, l.FirstSeq())
+	require.NoError(t, l.Truncate(3))
+	require.EqualValues(t, 3, l.FirstSeq())
+	m.FailNext(fsystest.OpSyncDir, syscall.EIO)
+	require.ErrorIs(t, l.Truncate(4), ErrPoisoned)
+}
+
+// After a failed sync the system may take unwritten pages for written, so that a further
+// sync does nothing. The next start must write what it is about to call durable.
+func TestLastBatchIsWrittenAgainAtStart(t *testing.T) {
+	m := fsystest.New()
+	l := mustOpen(t, m, 32<<10)
+	require.NoError(t, l.Append(batch(1, 100)))
+	require.NoError(t, l.Append(batch(2, 9000, 9000)))
+	require.NoError(t, l.Close())
+	before := readFile(t, m, segmentPath(1))
+	m.FailNext(fsystest.OpWrite, syscall.EIO)
+	_, err := openMem(m, 32<<10)
+	require.ErrorIs(t, err, syscall.EIO)
+	l = mustOpen(t, m, 32<<10)
+	require.EqualValues(t, 3, l.DurableSeq())
+	require.Equal(t, before, readFile(t, m, segmentPath(1)))
+}

@@ -1,0 +1,86 @@
+package wal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// frameHead is the number of bytes before a payload. See FORMAT.md.
+const frameHead = 33
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frame is a decoded head.
+type frame struct {
+	payloadCRC uint32
+	length     uint32
+	delta      uint32 // number of records before it in its batch
+	seq        uint64
+	time       int64
+	typ        byte
+}
+
+// batch is the number of the first record of the frame's batch.
+func (f *frame) batch() uint64 { return f.seq - uint64(f.delta) }
+
+// checksum starts from the salt of the segment, so that bytes that a sender chose, or
+// that another segment left on the disk, are not mistaken for a frame.
+func checksum(salt uint32, b []byte) uint32 { return crc32.Update(salt, castagnoli, b) }
+
+func appendFrame(dst []byte, salt uint32, p *Pending, delta uint32) []byte {
+	at := len(dst)
+	var head [frameHead]byte
+	dst = append(dst, head[:]...)
+	h := dst[at : at+frameHead]
+	binary.LittleEndian.PutUint32(h[4:], checksum(salt, p.Payload))
+	binary.LittleEndian.PutUint32(h[8:], uint32(len(p.Payload)))
+	binary.LittleEndian.PutUint32(h[12:], delta)
+	binary.LittleEndian.PutUint64(h[16:], p.Seq)
+	binary.LittleEndian.PutUint64(h[24:], uint64(p.Time))
+	h[32] = p.Type
+	binary.LittleEndian.PutUint32(h[0:], checksum(salt, h[4:]))
+	return append(dst, p.Payload...)
+}
+
+// parseHead reads the head in b, which holds at least frameHead bytes. The reason is ""
+// if it is good.
+func parseHead(b []byte, salt uint32, f *frame) (reason string) {
+	b = b[:frameHead]
+	if checksum(salt, b[4:]) != binary.LittleEndian.Uint32(b) {
+		return "checksum of the frame's head does not match"
+	}
+	f.payloadCRC = binary.LittleEndian.Uint32(b[4:])
+	f.length = binary.LittleEndian.Uint32(b[8:])
+	f.delta = binary.LittleEndian.Uint32(b[12:])
+	f.seq = binary.LittleEndian.Uint64(b[16:])
+	f.time = int64(binary.LittleEndian.Uint64(b[24:]))
+	f.typ = b[32]
+	if f.length > MaxPayload {
+		return "payload is longer than a record may be"
+	}
+	return ""
+}
+
+// laterBatch reports whether data, the bytes from a bad frame to the end of the segment,
+// holds a whole frame of a batch that began after seq, the record that the bad frame
+// should have been. Frames may begin anywhere in data, since a bad length hides where
+// the next one begins.
+func laterBatch(data []byte, salt uint32, seq uint64) bool {
+	var f frame
+	most := uint64(len(data)) / frameHead
+	for i := 0; i+frameHead <= len(data); i++ {
+		// Cheap tests first: nearly every offset fails here.
+		at := binary.LittleEndian.Uint64(data[i+16:])
+		if at <= seq || at-seq > most || at-uint64(binary.LittleEndian.Uint32(data[i+12:])) <= seq {
+			continue
+		}
+		if parseHead(data[i:], salt, &f) != "" || f.batch() <= seq || f.batch() > f.seq {
+			continue
+		}
+		end := i + frameHead + int(f.length)
+		if end <= len(data) && checksum(salt, data[i+frameHead:end]) == f.payloadCRC {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,41 @@
+package wal
+
+import "github.com/VictoriaMetrics/metrics"
+
+// Metrics are the log's own counters.
+type Metrics struct {
+	records, bytes, batches *metrics.Counter
+	writeErrors, noSpace    *metrics.Counter
+	created, removed        *metrics.Counter
+	tornBytes               *metrics.Counter
+	corrupt                 *metrics.Counter
+	syncSeconds             *metrics.Histogram
+	size, segments          *metrics.Gauge
+	poisoned                *metrics.Gauge
+}
+
+// NewMetrics adds the log's counters to a set. One Log per Metrics.
+func NewMetrics(set *metrics.Set) *Metrics {
+	return &Metrics{
+		records:     set.NewCounter("sloengine_wal_appended_records_total"),
+		bytes:       set.NewCounter("sloengine_wal_appended_bytes_total"),
+		batches:     set.NewCounter("sloengine_wal_appended_batches_total"),
+		writeErrors: set.NewCounter(`sloengine_wal_append_errors_total{reason="write"}`),
+		noSpace:     set.NewCounter(`sloengine_wal_append_errors_total{reason="no_space"}`),
+		created:     set.NewCounter("sloengine_wal_segments_created_total"),
+		removed:     set.NewCounter("sloengine_wal_segments_removed_total"),
+		tornBytes:   set.NewCounter("sloengine_wal_torn_bytes_total"),
+		corrupt:     set.NewCounter("sloengine_wal_corruptions_total"),
+		syncSeconds: set.NewHistogram("sloengine_wal_sync_seconds"),
+		size:        set.NewGauge("sloengine_wal_bytes", nil),
+		segments:    set.NewGauge("sloengine_wal_segments", nil),
+		poisoned:    set.NewGauge("sloengine_wal_poisoned", nil),
+	}
+}
+
+// measure publishes the size of the log after it changed.
+func (l *Log) measure() {
+	bytes, segments := l.Size()
+	l.o.Metrics.size.Set(float64(bytes))
+	l.o.Metrics.segments.Set(float64(segments))
+}

@@ -1,0 +1,298 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+)
+
+const lossSegmentBytes = 16 << 10
+
+// history is what the outside knows about a log.
+type history struct {
+	acked    []Pending // record i+1 was acknowledged, or delivered by a reader, as acked[i]
+	inFlight []Pending // the batch that Append is busy with
+	floor    uint64    // Truncate has returned for the records below
+	below    uint64    // Truncate was ever asked for the records below
+}
+
+// check opens what a crash left and looks for a broken promise.
+func (h *history) check(disk *fsystest.Mem) error {
+	l, err := openMem(disk, lossSegmentBytes)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	got, err := readAll(l, 0)
+	if err != nil {
+		return err
+	}
+	first := l.FirstSeq()
+	if first < h.floor {
+		return fmt.Errorf("record %d is back, but everything below %d was truncated", first, h.floor)
+	}
+	if first > max(1, h.below) {
+		return fmt.Errorf("log begins with record %d, but only those below %d were to be truncated", first, h.below)
+	}
+	for i, r := range got {
+		seq := first + uint64(i)
+		n := int(seq) - len(h.acked) - 1 // index in the batch in flight
+		switch {
+		case n < 0:
+			err = same(h.acked[seq-1], seq, r)
+		case n < len(h.inFlight):
+			err = same(h.inFlight[n], seq, r)
+		default:
+			err = fmt.Errorf("record %d was never appended", seq)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if want := uint64(len(h.acked)); l.DurableSeq() < want {
+		return fmt.Errorf("acknowledged up to record %d, but the log ends with %d", want, l.DurableSeq())
+	}
+	return l.Append(batch(1, 5000))
+}
+
+// crashes checks what a power loss could leave at this moment.
+func (h *history) crashes(m *fsystest.Mem, when string) error {
+	for i, percent := range []int{0, 5, 20, 50, 50, 50, 80, 95, 100} {
+		seed := m.Ops()*10 + int64(i)
+		if err := h.check(m.CrashClone(percent, seed)); err != nil {
+			return fmt.Errorf("%s, operation %d, %d %% kept: %w", when, m.Ops(), percent, err)
+		}
+	}
+	return nil
+}
+
+// run is the life of one process. It returns nil, or what stopped it.
+func (h *history) run(m *fsystest.Mem, batches int) error {
+	l, err := openMem(m, lossSegmentBytes)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	// What a start finds, it delivers: from now on it must not change.
+	found, err := readAll(l, 0)
+	if err != nil {
+		return err
+	}
+	first := l.FirstSeq()
+	for i, r := range found {
+		if n := int(first) + i - len(h.acked) - 1; n >= 0 {
+			h.acked = append(h.acked, h.inFlight[0])
+			h.inFlight = h.inFlight[1:]
+			if err := same(h.acked[len(h.acked)-1], r.Seq, r); err != nil {
+				return err
+			}
+		}
+	}
+	h.inFlight = nil
+	for i := range batches {
+		sizes := [][]int{{100}, {6000, 10, 5000}, {3000, 0, 9}, {9000}, {300, 20000, 7}}[i%5]
+		h.inFlight = batch(l.NextSeq(), sizes...)
+		if err := l.Append(h.inFlight); err != nil {
+			return err
+		}
+		h.acked = append(h.acked, h.inFlight...)
+		h.inFlight = nil
+		if i%4 == 3 {
+			h.below = l.NextSeq() - 4
+			if err := l.Truncate(h.below); err != nil {
+				return err
+			}
+			h.floor = l.FirstSeq()
+		}
+	}
+	return nil
+}
+
+// losePower runs a log with a power loss at every operation; the first broken promise is
+// returned.
+func losePower(ignore ...fsys.Site) error {
+	m := fsystest.New()
+	m.IgnoreSync(ignore...)
+	h := &history{}
+	var broken error
+	m.Before(func(op fsystest.Op, name string) {
+		if broken == nil {
+			broken = h.crashes(m, fmt.Sprintf("before %s of %s", op, filepath.Base(name)))
+		}
+	})
+	for range 2 {
+		if err := h.run(m, 9); err != nil {
+			return err
+		}
+		if broken == nil {
+			broken = h.crashes(m, "at the end")
+		}
+	}
+	return broken
+}
+
+// killThenLosePower kills the process at every operation, starts the next one on what the
+// dead one left in memory, and cuts the power at every operation of that one.
+func killThenLosePower(ignore ...fsys.Site) error {
+	for n := int64(1); ; n++ {
+		m := fsystest.New()
+		m.IgnoreSync(ignore...)
+		h := &history{}
+		m.StopAt(n)
+		err := h.run(m, 6)
+		if err == nil {
+			return nil // n is beyond the last operation
+		}
+		if !errors.Is(err, fsystest.ErrStopped) {
+			return err
+		}
+		m.ClearFaults()
+		var broken error
+		m.Before(func(op fsystest.Op, name string) {
+			if broken == nil {
+				broken = h.crashes(m, fmt.Sprintf("killed at %d, before %s of %s", n, op, filepath.Base(name)))
+			}
+		})
+		if err := h.run(m, 1); err != nil {
+			return fmt.Errorf("killed at operation %d: %w", n, err)
+		}
+		if broken == nil {
+			broken = h.crashes(m, fmt.Sprintf("killed at %d, at the end", n))
+		}
+		if broken != nil {
+			return broken
+		}
+	}
+}
+
+// acceptLossAndLosePower has a corrupt log opened under the override, with a power loss
+// at every operation.
+func acceptLossAndLosePower(ignore ...fsys.Site) error {
+	m := fsystest.New()
+	h := &history{}
+	l, err := openMem(m, lossSegmentBytes)
+	if err != nil {
+		return err
+	}
+	for _, sizes := range [][]int{{100, 40}, {6000, 10, 5000}, {9000}, {300, 20000, 7}, {1000}} {
+		recs := batch(l.NextSeq(), sizes...)
+		if err := l.Append(recs); err != nil {
+			return err
+		}
+		h.acked = append(h.acked, recs...)
+	}
+	if err := l.Close(); err != nil {
+		return err
+	}
+	originals := map[string][]byte{}
+	names, err := m.List(testDir)
+	if err != nil {
+		return err
+	}
+	if len(names) < 3 {
+		return fmt.Errorf("too few segments: %v", names)
+	}
+	damaged := filepath.Join(testDir, names[0])
+	data, err := m.ReadFile(damaged)
+	if err != nil {
+		return err
+	}
+	at := segmentHead + frameHead + 100 // the second of the records
+	data[at] ^= 1
+	if err := m.WriteFile(damaged, data); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if originals[name], err = m.ReadFile(filepath.Join(testDir, name)); err != nil {
+			return err
+		}
+	}
+	quarantine := filepath.Join(testDir, "quarantine-00000000000000000002")
+	open := func(m *fsystest.Mem, accept bool) error {
+		l, err := Open(Options{FS: m, Dir: testDir, SegmentBytes: lossSegmentBytes, AcceptLoss: accept})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = l.Close() }()
+		got, err := readAll(l, 1)
+		if err != nil {
+			return err
+		}
+		if len(got) != 1 {
+			return fmt.Errorf("%d records are left, not the one before the damage", len(got))
+		}
+		if l.NextSeq() <= uint64(len(h.acked))+1 {
+			return fmt.Errorf("record number %d would be used twice", l.NextSeq())
+		}
+		return same(h.acked[0], 1, got[0])
+	}
+	held := func(m *fsystest.Mem, name, dir string) bool {
+		data, err := m.ReadFile(filepath.Join(dir, name))
+		want := originals[name]
+		for len(want) > 0 && want[len(want)-1] == 0 {
+			want = want[:len(want)-1]
+		}
+		return err == nil && len(data) >= len(want) && slices.Equal(data[:len(want)], want)
+	}
+	crashes := func(done bool, when string) error {
+		for i, percent := range []int{0, 20, 50, 80, 100} {
+			clone := m.CrashClone(percent, m.Ops()*10+int64(i))
+			err := open(clone, !done)
+			for _, name := range names {
+				if err == nil && !held(clone, name, quarantine) && (done || !held(clone, name, testDir)) {
+					err = fmt.Errorf("segment %s is lost", name)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("%s, %d %% kept: %w", when, percent, err)
+			}
+		}
+		return nil
+	}
+	m.IgnoreSync(ignore...)
+	var broken error
+	m.Before(func(op fsystest.Op, name string) {
+		if broken == nil {
+			broken = crashes(false, fmt.Sprintf("accepting, before %s of %s", op, filepath.Base(name)))
+		}
+	})
+	if err := open(m, true); err != nil {
+		return err
+	}
+	m.Before(nil)
+	if broken == nil {
+		broken = crashes(true, "accepted")
+	}
+	return broken
+}
+
+func TestPowerLossAtEveryOperation(t *testing.T)         { require.NoError(t, losePower()) }
+func TestKillThenPowerLossAtEveryOperation(t *testing.T) { require.NoError(t, killThenLosePower()) }
+func TestPowerLossWhileALossIsAccepted(t *testing.T)     { require.NoError(t, acceptLossAndLosePower()) }
+
+// A sync that can be dropped without any of these tests failing would be one that nobody
+// knows the reason of.
+func TestEverySyncIsNeeded(t *testing.T) {
+	sites := fsys.Sites("wal.")
+	require.NotEmpty(t, sites)
+	for _, site := range sites {
+		t.Run(string(site), func(t *testing.T) {
+			err := losePower(site)
+			if err == nil {
+				err = acceptLossAndLosePower(site)
+			}
+			if err == nil {
+				err = killThenLosePower(site)
+			}
+			require.Error(t, err, "no test misses the sync %s", site)
+			t.Log(err)
+		})
+	}
+}

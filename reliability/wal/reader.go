@@ -1,0 +1,153 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// Reader reads durable records in order. It is for one goroutine; any number of readers
+// may run beside each other and beside Append.
+type Reader struct {
+	l    *Log
+	seg  *segment
+	file fsys.File
+	scan scanner
+	next uint64 // number of the next record
+}
+
+// NewReader returns a reader whose first record is fromSeq, or the oldest record if
+// fromSeq is 0. If fromSeq lies in a range that was given up under Options.AcceptLoss,
+// the first record after it comes first. The error wraps ErrTruncated or ErrAhead if
+// there can be no such record.
+func (l *Log) NewReader(fromSeq uint64) (*Reader, error) {
+	r := &Reader{l: l}
+	if err := r.seek(fromSeq); err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Reader) seek(from uint64) error {
+	l := r.l
+	l.mu.Lock()
+	if l.dead != nil {
+		defer l.mu.Unlock()
+		return l.dead
+	}
+	var at *segment
+	for _, s := range l.segments {
+		if s.start() > from && at != nil {
+			break
+		}
+		at = s
+	}
+	next := l.next.Load()
+	l.mu.Unlock()
+
+	if from > next {
+		return fmt.Errorf("read from record %d: %w, which is record %d", from, ErrAhead, next-1)
+	}
+	if at == nil {
+		// Nothing was ever written.
+		r.next = next
+		return nil
+	}
+	if from != 0 && from < at.start() {
+		return fmt.Errorf("read from record %d: %w, the oldest is %d", from, ErrTruncated, at.first)
+	}
+	if err := r.enter(at); err != nil {
+		return err
+	}
+	var rec Record
+	for r.next < from {
+		if ok, err := r.Next(&rec); err != nil || !ok {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter opens a segment at its first record.
+func (r *Reader) enter(s *segment) error {
+	f, err := r.l.o.FS.Open(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read record %d: %w", s.first, ErrTruncated)
+	}
+	if err != nil {
+		return fmt.Errorf("open segment %s: %w", s.path, err)
+	}
+	if err := r.Close(); err != nil {
+		_ = f.Close()
+		return err
+	}
+	r.file, r.seg, r.next = f, s, s.first
+	r.scan.open(f, s.salt, segmentHead)
+	return nil
+}
+
+// Next reads the next record. ok is false at the durable end; [Log.Wait] with the number
+// of the last record waits for more. After a failed sync, what is durable can still be
+// read, and the end is an error that wraps ErrPoisoned. A *CorruptError means that the
+// disk changed what was written; the reader cannot go on.
+func (r *Reader) Next(rec *Record) (ok bool, err error) {
+	if r.next > r.l.durable.Load() {
+		return false, r.l.alive()
+	}
+	// A record is durable after its segment's end was moved behind it, so a reader at
+	// the end of its segment finds the record in a later one.
+	for r.seg == nil || r.scan.off >= r.seg.end.Load() {
+		s, err := r.following()
+		if err != nil {
+			return false, err
+		}
+		if err := r.enter(s); err != nil {
+			return false, err
+		}
+		if r.next > r.l.durable.Load() {
+			return false, r.l.alive()
+		}
+	}
+	var f frame
+	at := r.scan.off
+	payload, reason, err := r.scan.next(r.seg.end.Load(), r.next, &f)
+	if err != nil {
+		return false, fmt.Errorf("read segment %s at offset %d: %w", r.seg.path, at, err)
+	}
+	if reason != "" {
+		r.l.o.Metrics.corrupt.Inc()
+		return false, &CorruptError{Segment: r.seg.path, Offset: at, Seq: r.next, Reason: reason}
+	}
+	*rec = Record{Seq: f.seq, Time: f.time, Type: f.typ, Payload: payload, Segment: r.seg.first, Offset: at}
+	r.next++
+	return true, nil
+}
+
+// following finds the segment that begins with the next record, or after a gap there.
+func (r *Reader) following() (*segment, error) {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	for _, s := range r.l.segments {
+		// The present one may be empty and match too, if all that it held was given up.
+		if s.start() <= r.next && r.next <= s.first && (r.seg == nil || s.first > r.seg.first) {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("read record %d: %w", r.next, ErrTruncated)
+}
+
+// Close lets go of the reader's file. It does not end a Wait.
+func (r *Reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close segment %s: %w", r.seg.path, err)
+	}
+	return nil
+}

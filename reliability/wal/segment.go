@@ -1,0 +1,157 @@
+package wal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+const (
+	formatVersion = 1
+	segmentHead   = 40 // bytes before the first frame
+	segmentMagic  = "sloe-wal"
+	segmentSuffix = ".wal"
+)
+
+// segment is one file of the log.
+type segment struct {
+	first    uint64 // number of its first record, also its name
+	lostFrom uint64 // not 0: the records [lostFrom, first) were given up
+	salt     uint32
+	path     string
+	size     int64        // of the file; guarded by Log.mu
+	end      atomic.Int64 // of its durable frames
+}
+
+// start is the number at which the segment before this one ends.
+func (s *segment) start() uint64 {
+	if s.lostFrom != 0 {
+		return s.lostFrom
+	}
+	return s.first
+}
+
+func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
+
+func parseSegmentName(name string) (first uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	first, err := strconv.ParseUint(digits, 10, 64)
+	return first, err == nil && first > 0
+}
+
+// head encodes the head of a segment. See FORMAT.md.
+func (s *segment) head() []byte {
+	b := make([]byte, 0, segmentHead)
+	b = append(b, segmentMagic...)
+	b = binary.LittleEndian.AppendUint32(b, formatVersion)
+	b = binary.LittleEndian.AppendUint32(b, s.salt)
+	b = binary.LittleEndian.AppendUint64(b, s.first)
+	b = binary.LittleEndian.AppendUint64(b, s.lostFrom)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return binary.LittleEndian.AppendUint32(b, checksum(0, b))
+}
+
+// errBadHead is wrapped with what is wrong about a segment's head.
+var errBadHead = errors.New("segment head")
+
+// readHead reads first, lostFrom and salt. The error wraps errBadHead, is a
+// *VersionError, or is of the disk.
+func (s *segment) readHead(f fsys.File) error {
+	var b [segmentHead]byte
+	if n, err := f.ReadAt(b[:], 0); n < segmentHead {
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read head of %s: %w", s.path, err)
+		}
+		return fmt.Errorf("%w is cut off", errBadHead)
+	}
+	if string(b[:len(segmentMagic)]) != segmentMagic {
+		return fmt.Errorf("%w: not a segment of this log", errBadHead)
+	}
+	if checksum(0, b[:36]) != binary.LittleEndian.Uint32(b[36:]) {
+		return fmt.Errorf("%w: checksum does not match", errBadHead)
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+		return &VersionError{Segment: s.path, Version: v}
+	}
+	first, lostFrom := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+	if first != s.first || lostFrom >= first {
+		return fmt.Errorf("%w: begins with record %d, which is not what its name says", errBadHead, first)
+	}
+	s.lostFrom, s.salt = lostFrom, binary.LittleEndian.Uint32(b[12:])
+	return nil
+}
+
+// createSegment makes a segment durable before a record goes in. On failure the file is
+// removed and the caller must create a segment of the same name before it writes any
+// record, since the removal itself may not survive.
+func createSegment(o *Options, first, lostFrom uint64, batchBytes int64) (*segment, fsys.File, error) {
+	s := &segment{
+		first: first, lostFrom: lostFrom,
+		path: filepath.Join(o.Dir, segmentName(first)),
+		size: max(o.SegmentBytes, segmentHead+batchBytes),
+	}
+	var salt [4]byte
+	if _, err := rand.Read(salt[:]); err != nil {
+		return nil, nil, fmt.Errorf("salt a segment: %w", err)
+	}
+	s.salt = binary.LittleEndian.Uint32(salt[:])
+	s.end.Store(segmentHead)
+
+	f, err := o.FS.Create(s.path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create segment %s: %w", s.path, noSpace(err))
+	}
+	if err := s.fill(o, f); err != nil {
+		_ = f.Close()
+		_ = o.FS.Remove(s.path)
+		return nil, nil, fmt.Errorf("create segment %s: %w", s.path, noSpace(err))
+	}
+	o.Metrics.created.Inc()
+	return s, f, nil
+}
+
+func (s *segment) fill(o *Options, f fsys.File) error {
+	if err := f.Preallocate(0, s.size); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(s.head(), 0); err != nil {
+		return err
+	}
+	if err := fsys.SyncFile(f, fsys.SiteWALSegment); err != nil {
+		return &syncError{err}
+	}
+	if err := fsys.SyncDir(o.FS, o.Dir, fsys.SiteWALRoll); err != nil {
+		return &syncError{err}
+	}
+	return nil
+}
+
+// syncError marks a failed sync, which poisons.
+type syncError struct{ error }
+
+func (e *syncError) Unwrap() error { return e.error }
+
+func isSync(err error) bool {
+	var s *syncError
+	return errors.As(err, &s)
+}
+
+// noSpace adds ErrNoSpace where the disk, or the user's share of it, is full.
+func noSpace(err error) error {
+	if isSync(err) || (!errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNoSpace, err)
+}

@@ -1,0 +1,47 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// Truncate deletes the segments whose records are all below a number, but never the last
+// segment. What is gone stays gone over a power loss. Readers that are inside a deleted
+// segment finish it. A failed sync poisons the log; after another error, the segments
+// that are left are tried again by the next call.
+func (l *Log) Truncate(belowSeq uint64) error {
+	l.truncateMu.Lock()
+	defer l.truncateMu.Unlock()
+	for {
+		l.mu.Lock()
+		if l.dead != nil {
+			defer l.mu.Unlock()
+			return l.dead
+		}
+		if len(l.segments) < 2 || l.segments[1].start() > belowSeq {
+			l.mu.Unlock()
+			return nil
+		}
+		// Out of the list first, so that no new reader picks it.
+		oldest := l.segments[0]
+		l.segments = l.segments[1:]
+		l.mu.Unlock()
+
+		if err := l.o.FS.Remove(oldest.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.mu.Lock()
+			l.segments = append([]*segment{oldest}, l.segments...)
+			l.mu.Unlock()
+			return fmt.Errorf("remove segment %s: %w", oldest.path, err)
+		}
+		// One by one from the oldest: whatever a power loss brings back, there is never
+		// a hole in front of a segment that is kept.
+		if err := fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALTruncate); err != nil {
+			return l.poison(fmt.Errorf("sync folder %s: %w", l.o.Dir, err))
+		}
+		l.o.Metrics.removed.Inc()
+		l.measure()
+	}
+}

@@ -1,0 +1,251 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+const (
+	// DefaultSegmentBytes is the size of a segment file unless told otherwise.
+	DefaultSegmentBytes = 64 << 20
+	// MinSegmentBytes is the smallest size of a segment file.
+	MinSegmentBytes = 512
+	// MaxPayload is the largest payload of one record, in bytes.
+	MaxPayload = 16 << 20
+)
+
+var (
+	// ErrNoSpace is wrapped by the error of Append and Open if the disk is full.
+	// Nothing of the batch is in the log, and the log can still be used.
+	ErrNoSpace = errors.New("no space left for the log")
+	// ErrPoisoned is wrapped, together with its cause, by the errors of all calls
+	// after a failed sync: what is on the disk is not known until the log is reopened.
+	ErrPoisoned = errors.New("log is poisoned by a failed sync")
+	// ErrClosed is returned by all calls after Close.
+	ErrClosed = errors.New("log is closed")
+	// ErrTooLarge is wrapped if a payload is larger than MaxPayload.
+	ErrTooLarge = errors.New("record is too large for the log")
+	// ErrTruncated is wrapped if a record was asked for that Truncate removed.
+	ErrTruncated = errors.New("record was truncated from the log")
+	// ErrAhead is wrapped if a reader asks for a record beyond the next one: whoever
+	// remembers that number has seen a log that this one is not.
+	ErrAhead = errors.New("record is beyond the end of the log")
+)
+
+// CorruptError says where synced data cannot be read. The log is left as it is.
+type CorruptError struct {
+	Segment string // path of the segment file
+	Offset  int64  // of the first bad frame, in bytes; 0 = the segment's head
+	Seq     uint64 // first record that cannot be read
+	Reason  string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("log is corrupt: segment %s, offset %d, record %d: %s", e.Segment, e.Offset, e.Seq, e.Reason)
+}
+
+// VersionError says that a segment was written by a newer version of this package.
+type VersionError struct {
+	Segment string
+	Version uint32
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("segment %s has format version %d, this program reads up to %d", e.Segment, e.Version, formatVersion)
+}
+
+// Options of a Log.
+type Options struct {
+	FS  fsys.FS
+	Dir string // made if missing
+	// SegmentBytes is the size of a segment file, DefaultSegmentBytes if 0. A batch
+	// that is larger gets a segment of its own.
+	SegmentBytes int64
+	// AcceptLoss is the operator's override for a log that does not open because it
+	// is corrupt. Everything before the corruption is kept. A copy of the damaged
+	// segment, and all later segments, go into the folder Dir/quarantine-<first lost
+	// record>; nothing is deleted. Numbering goes on above every number that may have
+	// been in use, and [Log.Losses] says what is missing. Without corruption it does nothing.
+	AcceptLoss bool
+	Metrics    *Metrics // nil: counted, but not exported
+}
+
+func (o *Options) fill() error {
+	if o.FS == nil {
+		return errors.New("no file system given")
+	}
+	if o.Dir == "" {
+		return errors.New("no folder given")
+	}
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = DefaultSegmentBytes
+	}
+	if o.SegmentBytes < MinSegmentBytes {
+		return fmt.Errorf("segments of %d bytes are too small, the least is %d", o.SegmentBytes, MinSegmentBytes)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	return nil
+}
+
+// Pending is a record to append.
+type Pending struct {
+	Time    int64 // receive time, unix nanoseconds
+	Type    byte
+	Payload []byte // at most MaxPayload bytes; not kept
+	Seq     uint64 // out: its number
+}
+
+// Record is a record read back.
+type Record struct {
+	Seq     uint64 // from 1; consecutive, but for accepted losses
+	Time    int64  // receive time, unix nanoseconds
+	Type    byte
+	Payload []byte // valid until the next call of Next
+	Segment uint64 // first number of the segment that holds it
+	Offset  int64  // of its frame in the segment, bytes
+}
+
+// Log is an open log. Append, Truncate and Close exclude each other where they must; all
+// methods may be called concurrently.
+type Log struct {
+	o Options
+
+	// appendMu is held by Append and Close and guards what only they touch.
+	appendMu sync.Mutex
+	file     fsys.File // of the active segment; nil: the next batch needs a new segment
+	active   *segment  // the last one
+	buf      []byte
+	nextSeq  uint64
+
+	truncateMu sync.Mutex
+
+	// next and durable are published after the sync; a segment's end before durable.
+	next    atomic.Uint64
+	durable atomic.Uint64
+
+	mu       sync.Mutex
+	segments []*segment // ascending; the last one is appended to
+	dead     error      // ErrClosed, or wraps ErrPoisoned
+	closed   bool
+	wake     chan struct{} // closed when durable or dead moves; nil if nobody waits
+	losses   []Loss
+}
+
+// NextSeq is the number that the next record will get.
+func (l *Log) NextSeq() uint64 { return l.next.Load() }
+
+// DurableSeq is the number of the last record that survives a power loss; one less than
+// the first possible number if there is none.
+func (l *Log) DurableSeq() uint64 { return l.durable.Load() }
+
+// FirstSeq is the number of the oldest record that is still kept, NextSeq if there is none.
+func (l *Log) FirstSeq() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.segments) == 0 {
+		return l.next.Load()
+	}
+	return l.segments[0].first
+}
+
+// Size is the disk space of all segments, in bytes, preallocated space included.
+func (l *Log) Size() (bytes int64, segments int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.segments {
+		bytes += s.size
+	}
+	return bytes, len(l.segments)
+}
+
+// Wait returns nil as soon as a record after the given number is durable. Otherwise it
+// returns the error of ctx, ErrClosed, or an error that wraps ErrPoisoned.
+func (l *Log) Wait(ctx context.Context, afterSeq uint64) error {
+	for {
+		l.mu.Lock()
+		if l.durable.Load() > afterSeq {
+			l.mu.Unlock()
+			return nil
+		}
+		if l.dead != nil {
+			defer l.mu.Unlock()
+			return l.dead
+		}
+		if l.wake == nil {
+			l.wake = make(chan struct{})
+		}
+		wake := l.wake
+		l.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close lets go of the files. What Append acknowledged is durable already. Waiters get
+// ErrClosed. Readers keep their own files and must be closed too.
+func (l *Log) Close() error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	if l.dead == nil {
+		l.dead = ErrClosed
+	}
+	l.wakeLocked()
+	l.mu.Unlock()
+	return l.closeFile()
+}
+
+func (l *Log) closeFile() error {
+	if l.file == nil {
+		return nil
+	}
+	f := l.file
+	l.file = nil
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close segment: %w", err)
+	}
+	return nil
+}
+
+// alive returns why the log can no longer be used.
+func (l *Log) alive() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// poison ends the log for good and returns the error for the caller at hand.
+func (l *Log) poison(cause error) error {
+	l.o.Metrics.poisoned.Set(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead == nil {
+		l.dead = fmt.Errorf("%w: %w", ErrPoisoned, cause)
+		l.wakeLocked()
+	}
+	return l.dead
+}
+
+func (l *Log) wakeLocked() {
+	if l.wake != nil {
+		close(l.wake)
+		l.wake = nil
+	}
+}
