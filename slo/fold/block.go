@@ -1,0 +1,147 @@
+package fold
+
+import (
+	"slices"
+	"unsafe"
+)
+
+// cell is what a block keeps of a count. What does not fit goes to the block's
+// carry, so that a busy column does not widen the quiet ones beside it.
+type cell interface{ uint16 | uint32 }
+
+// block holds the counts of all columns for one bucket of time. Columns beyond
+// its end are zero; so is everything in a zero block. A block with cells has a
+// count in it somewhere.
+type block[C cell] struct {
+	cells []C
+	carry map[uint32]uint64 // column: what its cell is short of, in multiples of the cell's range
+	ver   uint64            // clock of the last change
+}
+
+// bump adds n to each of the columns, which must lie inside cells.
+func (b *block[C]) bump(cols []uint32, n uint64) {
+	cells := b.cells
+	for _, c := range cols {
+		sum := uint64(cells[c]) + n
+		low := C(sum)
+		cells[c] = low
+		if uint64(low) != sum {
+			b.overflow(c, sum-uint64(low))
+		}
+	}
+}
+
+// bump1 adds n to one column, which must lie inside cells.
+func (b *block[C]) bump1(c uint32, n uint64) {
+	sum := uint64(b.cells[c]) + n
+	low := C(sum)
+	b.cells[c] = low
+	if uint64(low) != sum {
+		b.overflow(c, sum-uint64(low))
+	}
+}
+
+func (b *block[C]) overflow(c uint32, excess uint64) {
+	if b.carry == nil {
+		b.carry = make(map[uint32]uint64)
+	}
+	b.carry[c] += excess
+}
+
+// grow makes room for size columns.
+func (b *block[C]) grow(size int) {
+	if len(b.cells) >= size {
+		return
+	}
+	cells := make([]C, size)
+	copy(cells, b.cells)
+	b.cells = cells
+}
+
+// at is the count of a column.
+func (b *block[C]) at(c uint32) uint64 {
+	if int(c) >= len(b.cells) {
+		return 0
+	}
+	return uint64(b.cells[c]) + b.carry[c]
+}
+
+// addTo adds the counts of all columns that acc has.
+func (b *block[C]) addTo(acc []uint64) {
+	cells := b.cells[:min(len(b.cells), len(acc))]
+	sums := acc[:len(cells)]
+	for i, c := range cells {
+		sums[i] += uint64(c)
+	}
+	for c, n := range b.carry {
+		acc[c] += n
+	}
+}
+
+// used is the number of columns up to the last that is not zero.
+func (b *block[C]) used() int {
+	n := len(b.cells)
+	for n > 0 && b.cells[n-1] == 0 && b.carry[uint32(n-1)] == 0 {
+		n--
+	}
+	return n
+}
+
+// erase sets w columns from c on to zero and lets go of a block that is left
+// empty. It reports whether anything changed.
+func (b *block[C]) erase(c uint32, w int) bool {
+	changed := false
+	for i := c; i < c+uint32(w) && int(i) < len(b.cells); i++ {
+		if b.at(i) != 0 {
+			b.cells[i] = 0
+			delete(b.carry, i)
+			changed = true
+		}
+	}
+	if changed && b.used() == 0 {
+		b.cells, b.carry = nil, nil
+	}
+	return changed
+}
+
+// absorb adds the counts of other blocks to an empty block, no larger than needed.
+func (b *block[C]) absorb(parts []block[C]) {
+	size := 0
+	for i := range parts {
+		size = max(size, parts[i].used())
+	}
+	if size == 0 {
+		return
+	}
+	b.grow(size)
+	for i := range parts {
+		p := &parts[i]
+		for c := range min(size, len(p.cells)) {
+			if n := p.cells[c]; n != 0 {
+				b.bump1(uint32(c), uint64(n))
+			}
+		}
+		for _, c := range p.carried() {
+			b.overflow(c, p.carry[c])
+		}
+	}
+}
+
+// carried lists the columns with a carry, rising.
+func (b *block[C]) carried() []uint32 {
+	if len(b.carry) == 0 {
+		return nil
+	}
+	cols := make([]uint32, 0, len(b.carry))
+	for c := range b.carry {
+		cols = append(cols, c)
+	}
+	slices.Sort(cols)
+	return cols
+}
+
+// bytes is the block's memory beside the struct itself.
+func (b *block[C]) bytes() int64 {
+	var c C
+	return int64(cap(b.cells))*int64(unsafe.Sizeof(c)) + int64(len(b.carry))*24
+}

@@ -1,0 +1,153 @@
+package fold
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// errSnapshot is wrapped by the errors of reading a snapshot.
+var errSnapshot = errors.New("snapshot does not fit")
+
+func appendString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+func appendCounts(b []byte, counts []uint64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(counts)))
+	for _, n := range counts {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// reader takes values off the front of b. The first that does not fit sets bad,
+// and every later one is zero.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) uvarint() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 {
+		v := uint64(r.b[0])
+		r.b = r.b[1:]
+		return v
+	}
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// length reads the number of things that follow, each at least a byte long.
+func (r *reader) length() int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) string() string {
+	n := r.length()
+	s := string(r.b[:n])
+	r.b = r.b[n:]
+	return s
+}
+
+func (r *reader) counts() []uint64 {
+	out := make([]uint64, r.length())
+	for i := range out {
+		out[i] = r.uvarint()
+	}
+	return out
+}
+
+func (r *reader) bool() bool { return r.uvarint() == 1 }
+
+func (r *reader) fail() { r.b, r.bad = nil, true }
+
+// done is an error unless everything fitted and nothing is left.
+func (r *reader) done() error {
+	if r.bad || len(r.b) > 0 {
+		return fmt.Errorf("%w: cut short or too long", errSnapshot)
+	}
+	return nil
+}
+
+// maxColumns bounds what a damaged snapshot can make a restore allocate.
+const maxColumns = 1 << 24
+
+// appendBlock encodes counts one after the other. A zero is followed by how many
+// more zeros there are.
+func appendBlock(b []byte, x *block[uint16]) []byte {
+	used := x.used()
+	b = binary.AppendUvarint(b, uint64(used))
+	for i := 0; i < used; {
+		n := uint64(x.cells[i])
+		if x.carry != nil {
+			n += x.carry[uint32(i)]
+		}
+		i++
+		if n != 0 {
+			b = binary.AppendUvarint(b, n)
+			continue
+		}
+		first := i
+		for x.cells[i] == 0 && (x.carry == nil || x.carry[uint32(i)] == 0) {
+			i++ // ends, for the last used count is not zero
+		}
+		b = append(b, 0)
+		b = binary.AppendUvarint(b, uint64(i-first))
+	}
+	return b
+}
+
+func (r *reader) block() block[uint16] {
+	var x block[uint16]
+	used := r.uvarint()
+	if used > maxColumns {
+		r.fail()
+		return x
+	}
+	x.cells = make([]uint16, used)
+	for i := uint64(0); i < used && !r.bad; i++ {
+		n := r.uvarint()
+		if n == 0 {
+			more := r.uvarint()
+			if more >= used-i {
+				r.fail()
+			}
+			i += more
+			continue
+		}
+		x.cells[i] = uint16(n)
+		if n > 0xffff {
+			x.overflow(uint32(i), n&^0xffff)
+		}
+	}
+	return x
+}

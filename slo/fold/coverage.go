@@ -1,0 +1,102 @@
+package fold
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Mark says what a record tells about the engine's up-time.
+type Mark uint8
+
+// The marks.
+const (
+	Tick  Mark = iota // an ordinary record: the engine was up
+	Start             // the engine came up with this record
+	Stop              // the engine shut down after this record
+)
+
+// maxSilence is the longest time between two records in which the engine is
+// taken to have been up; when idle it writes one at least every 10 seconds.
+const maxSilence = 30 * time.Second
+
+// uptime is when the engine was up, as the records tell. Times are Unix nanoseconds.
+type uptime struct {
+	spans []upSpan // rising, no two touching
+	open  bool     // the last span goes on with the next record
+}
+
+type upSpan struct{ from, to int64 }
+
+// note extends the up-time by a record.
+func (u *uptime) note(at int64, mark Mark) {
+	n := len(u.spans)
+	goesOn := n > 0 && u.open && mark != Start && at-u.spans[n-1].to <= int64(maxSilence)
+	switch {
+	case goesOn:
+		u.spans[n-1].to = max(u.spans[n-1].to, at)
+	case n > 0 && at <= u.spans[n-1].to:
+		// A restart within the same instant, or a clock that went back.
+	default:
+		u.spans = append(u.spans, upSpan{at, at})
+	}
+	u.open = mark != Stop
+}
+
+// forget drops what ended before t.
+func (u *uptime) forget(t int64) {
+	n := 0
+	for n < len(u.spans) && u.spans[n].to < t {
+		n++
+	}
+	u.spans = slices.Delete(u.spans, 0, n)
+}
+
+// covers reports whether the engine was up throughout [from, to).
+func (u *uptime) covers(from, to int64) bool {
+	i, _ := slices.BinarySearchFunc(u.spans, from, func(s upSpan, t int64) int {
+		if s.to <= t {
+			return -1
+		}
+		return 1
+	})
+	return i < len(u.spans) && u.spans[i].from <= from && to <= u.spans[i].to
+}
+
+func (u *uptime) list() []slo.Span {
+	out := make([]slo.Span, len(u.spans))
+	for i, s := range u.spans {
+		out[i] = slo.Span{From: unix(s.from), To: unix(s.to)}
+	}
+	return out
+}
+
+// unix is the time of Unix nanoseconds, in UTC; the zero time for 0.
+func unix(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+// nanos is a time in Unix nanoseconds, kept away from the ends of int64 and from
+// below zero, where nothing is counted.
+func nanos(t time.Time) int64 {
+	const most = 9_000_000_000
+	return min(max(t.Unix(), 0), most)*int64(time.Second) + int64(t.Nanosecond())
+}
+
+func sloSpan(from, to int64) slo.Span { return slo.Span{From: unix(from), To: unix(to)} }
+
+// observed reports whether the indicator's events of [from, to) were seen: the
+// engine was up and in this generation, or the time was backfilled.
+func (f *Fold) observed(ind *indicator, from, to int64) bool {
+	if b := ind.backfilled; b != 0 && b <= from && from < ind.since {
+		if to <= ind.since {
+			return true
+		}
+		from = ind.since
+	}
+	return from >= ind.since && f.up.covers(from, to)
+}

@@ -1,0 +1,297 @@
+package fold
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// ErrRefused is wrapped by the error of an event that cannot be counted; the
+// rest of the error says why.
+var ErrRefused = errors.New("event refused")
+
+// Options bound a Fold's caches. A zero field takes the default given with it.
+// They change how fast it is, never what it counts.
+type Options struct {
+	MaxPlans     int // combinations of label values remembered; 65536
+	MaxPlanBytes int // memory for them; 64 MiB
+}
+
+func (o *Options) setDefaults() error {
+	if o.MaxPlans < 0 || o.MaxPlanBytes < 0 {
+		return fmt.Errorf("fold options: negative limit")
+	}
+	if o.MaxPlans == 0 {
+		o.MaxPlans = 1 << 16
+	}
+	if o.MaxPlanBytes == 0 {
+		o.MaxPlanBytes = 64 << 20
+	}
+	return nil
+}
+
+// Fold counts events. One goroutine owns it. Record times never go back: an
+// earlier one than the last is taken as the last.
+type Fold struct {
+	// clock numbers the calls that change the fold. It follows from the log alone
+	// and is the version of what a call touches.
+	clock uint64
+	rec   int64 // record time, Unix nanoseconds; 0 before the first record
+	up    uptime
+	stats counters
+
+	cfg        *Config // deep copy, never changed
+	cfgText    []byte  // its JSON
+	cfgVersion uint64
+	inds       []*indicator // by ID
+	services   map[string]*service
+	lastSvc    *service          // of the last event, most often that of the next
+	retired    map[string]uint32 // the last generation of indicators that are gone
+
+	stores   []*store      // by retention
+	slices   []*sliceStore // by slice length and retention
+	oldest   int64         // second from which on some store keeps events
+	nextAge  int64         // record time at which some bucket ages
+	nextShut int64         // record time at which some slice closes
+
+	traffic []*traffic        // in the order of Sums
+	series  []*durationSeries // in the order of Sums
+
+	plans    planCache
+	key      []byte // scratch for plan
+	restored *restoring
+}
+
+// counters are the part of Stats that follows from the log.
+type counters struct {
+	records, events, late, tooOld, refused uint64
+}
+
+// New makes an empty Fold. It refuses every event until it has a config.
+func New(o Options) (*Fold, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}}
+	f.plans.maxPlans, f.plans.maxBytes = o.MaxPlans, o.MaxPlanBytes
+	f.plans.clear()
+	return f, nil
+}
+
+// Advance takes note of a record: its receive time in Unix nanoseconds, and
+// whether the engine started or stopped with it. Call it once per record, before
+// the record's events are applied. Buckets age and slices close by it.
+func (f *Fold) Advance(recvNs int64, mark Mark) {
+	f.clock++
+	f.stats.records++
+	f.moveTo(recvNs, mark)
+}
+
+// Apply counts one event of a record that was received at recvNs (Unix
+// nanoseconds). With backfill, the time since the event counts as observed for
+// the service's indicators. The event's bytes are not kept. The error, if any,
+// wraps ErrRefused, and the event then counts nowhere.
+func (f *Fold) Apply(recvNs int64, backfill bool, v *event.View) error {
+	f.clock++
+	if recvNs > f.rec {
+		f.moveTo(recvNs, Tick)
+	}
+	svc := f.lastSvc
+	if svc == nil || svc.spec.Name != string(v.Service) {
+		if svc = f.services[string(v.Service)]; svc == nil {
+			return f.refuse(fmt.Sprintf("unknown service %q", v.Service))
+		}
+		f.lastSvc = svc
+	}
+	t := v.Time
+	if t <= 0 || t/int64(time.Second) > f.rec/int64(time.Second)+maxAhead {
+		return f.refuse(fmt.Sprintf("time %s is before 1970 or more than a day ahead of its record", time.Unix(0, t).UTC().Format(time.RFC3339Nano)))
+	}
+	p := f.plan(svc, v)
+	if p.reason != "" {
+		return f.refuse(p.reason)
+	}
+	f.stats.events++
+	if backfill {
+		f.noteBackfill(svc, t)
+	} else if f.rec-t > int64(time.Minute) {
+		f.stats.late++
+	}
+	if t/int64(time.Second) < f.oldest {
+		f.stats.tooOld++
+	}
+	f.count(p, t, v)
+	return nil
+}
+
+func (f *Fold) refuse(reason string) error {
+	f.stats.refused++
+	return fmt.Errorf("%w: %s", ErrRefused, reason)
+}
+
+// count adds an event of the time t to everything that its plan names.
+func (f *Fold) count(p *plan, t int64, v *event.View) {
+	n := uint64(v.Count)
+	aggregated := v.DurationCount() > 0
+	measured := v.Duration >= 0 || aggregated
+
+	if !p.owing {
+		p.owing = true
+		f.plans.owing = append(f.plans.owing, p)
+	}
+	p.n += n
+	p.last = max(p.last, t)
+	if measured {
+		p.measured += n
+		p.lastMeasured = max(p.lastMeasured, t)
+		if aggregated {
+			for d, n := range v.Durations {
+				p.series.observe(d, uint64(n))
+			}
+		} else {
+			p.series.observe(v.Duration, n)
+		}
+	}
+	sec := t / int64(time.Second)
+	for i := range p.events {
+		f.countEvent(&p.events[i], sec, n, v, measured, aggregated)
+	}
+	for i := range p.slices {
+		f.countSlice(&p.slices[i], t, n, v, measured, aggregated)
+	}
+}
+
+func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, v *event.View, measured, aggregated bool) {
+	timed := measured && len(e.timed) > 0
+	if !timed && len(e.fixed) == 0 {
+		return
+	}
+	s := e.store
+	var hour *block[uint32]
+	leaf := s.leaf(sec)
+	if leaf != nil {
+		hour = s.hour(sec)
+		leaf.touch(e.top, s.cols.room(), f.clock)
+		hour.touch(e.top, s.cols.room(), f.clock)
+		leaf.bump(e.fixed, n)
+		hour.bump(e.fixed, n)
+	}
+	switch {
+	case !timed:
+	case aggregated:
+		for d, n := range v.Durations {
+			e.observe(leaf, hour, d, uint64(n))
+		}
+	default:
+		e.observe(leaf, hour, v.Duration, n)
+	}
+}
+
+// observe counts n durations; in totals only if leaf is nil.
+func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n uint64) {
+	for i := range e.timed {
+		x := &e.timed[i]
+		bin := binOf(x.edges, d)
+		x.g.total[bin] += n
+		if leaf != nil {
+			leaf.bump1(x.base+uint32(bin), n)
+			hour.bump1(x.base+uint32(bin), n)
+		}
+	}
+}
+
+func (f *Fold) countSlice(x *slicePlan, t int64, n uint64, v *event.View, measured, aggregated bool) {
+	if x.edges != nil && !measured {
+		return
+	}
+	s := x.store
+	number := t / s.per
+	b := s.slice(number)
+	if b == nil {
+		return
+	}
+	if start := number * s.per; start < x.g.from {
+		s.stale(number, min(x.g.from/s.per, s.next)+1)
+		x.g.from = start
+	}
+	b.touch(x.g.col+sliceColumns, s.cols.room(), f.clock)
+	switch {
+	case x.edges == nil:
+		b.bump1(x.g.col+x.bin, n)
+	case aggregated:
+		for d, n := range v.Durations {
+			b.bump1(x.g.col+uint32(binOf(x.edges, d)), uint64(n))
+		}
+	default:
+		b.bump1(x.g.col+uint32(binOf(x.edges, v.Duration)), n)
+	}
+}
+
+// moveTo moves the record time forward, with all that follows from it.
+func (f *Fold) moveTo(recvNs int64, mark Mark) {
+	f.rec = max(f.rec, recvNs)
+	f.up.note(f.rec, mark)
+	if f.rec >= f.nextAge {
+		f.age()
+	}
+	if f.rec >= f.nextShut {
+		f.shut()
+	}
+}
+
+// age moves buckets into wider ones and drops those that are no longer kept.
+func (f *Fold) age() {
+	for _, s := range f.stores {
+		s.advance(f.rec/int64(time.Second), f.clock)
+	}
+	f.setAges()
+	f.up.forget(f.nextAge - f.longest() - int64(time.Hour))
+}
+
+// setAges computes what age leaves behind from the record time alone.
+func (f *Fold) setAges() {
+	// The bounds of all stores move at a minute past a multiple of the finest segment.
+	bound := floor(f.rec/int64(time.Second)-fineAge, fineSeg)
+	f.nextAge = (bound + fineSeg + fineAge) * int64(time.Second)
+	f.oldest = never
+	for _, s := range f.stores {
+		f.oldest = min(f.oldest, s.oldest())
+	}
+	for _, s := range f.slices {
+		f.oldest = min(f.oldest, bound-s.keep/int64(time.Second))
+	}
+	if f.oldest == never {
+		f.oldest = 0
+	}
+}
+
+// longest is the longest retention of any store, in nanoseconds.
+func (f *Fold) longest() int64 {
+	longest := int64(minKeep)
+	for _, s := range f.stores {
+		longest = max(longest, s.keep*int64(time.Second))
+	}
+	for _, s := range f.slices {
+		longest = max(longest, s.keep)
+	}
+	return longest
+}
+
+// shut closes slices.
+func (f *Fold) shut() {
+	for _, s := range f.slices {
+		f.closeSlices(s, f.rec)
+	}
+	f.nextShut = f.nextClosing()
+}
+
+// nextClosing is the record time at which the next slice closes.
+func (f *Fold) nextClosing() int64 {
+	at := int64(never)
+	for _, s := range f.slices {
+		at = min(at, (s.next+1)*s.per+judgeDelay)
+	}
+	return at
+}

@@ -1,0 +1,225 @@
+package fold
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// SetConfig makes cfg what is counted from the record time at (Unix nanoseconds)
+// on. Indicators that count what they counted before keep their counts; others
+// begin a new generation, from zero; those that are gone lose their counts. cfg
+// is copied. On an error, which lists all that is wrong, nothing has changed but
+// the record time.
+func (f *Fold) SetConfig(cfg *Config, at int64) error {
+	f.clock++
+	f.moveTo(max(at, 1), Tick)
+	c, err := compile(cfg)
+	if err != nil {
+		return err
+	}
+	f.plans.clear()
+
+	old := map[string]*indicator{}
+	for _, ind := range f.inds {
+		old[ind.spec.ID] = ind
+	}
+	from := f.takeOver(c, old)
+	for _, ind := range f.inds { // what nobody took over
+		if _, gone := old[ind.spec.ID]; gone {
+			f.release(ind)
+			f.retired[ind.spec.ID] = ind.gen
+		}
+	}
+	f.inds, f.cfg, f.cfgText, f.cfgVersion = c.inds, c.cfg, c.text, f.clock
+	for i, ind := range f.inds {
+		if from[i] != nil {
+			f.inherit(ind, from[i])
+		}
+	}
+	for i, ind := range f.inds {
+		if from[i] == nil {
+			f.attach(ind)
+			ind.since = f.rec
+			ind.gen = f.retired[ind.spec.ID] + 1
+		}
+		delete(f.retired, ind.spec.ID)
+		f.expect(ind)
+	}
+	f.sweep()
+	f.setServices()
+	return nil
+}
+
+// takeOver finds, for each indicator of the new config, the old one whose counts
+// it keeps, nil if it begins anew, and removes those from old.
+func (f *Fold) takeOver(c *compiled, old map[string]*indicator) []*indicator {
+	from := make([]*indicator, len(c.inds))
+	ids := map[string]bool{}
+	for i, ind := range c.inds {
+		ids[ind.spec.ID] = true
+		if o := old[ind.spec.ID]; o != nil && o.key == ind.key {
+			from[i] = o
+			delete(old, ind.spec.ID)
+		}
+	}
+	for i, ind := range c.inds {
+		was := ind.spec.Was
+		o := old[was]
+		if from[i] == nil && o != nil && !ids[was] && old[ind.spec.ID] == nil && o.key == ind.key {
+			from[i] = o
+			delete(old, was)
+		}
+	}
+	return from
+}
+
+// attach gives an indicator the store for its retention or slices, making it if needed.
+func (f *Fold) attach(ind *indicator) {
+	keep := keepOf(ind.spec)
+	if ind.spec.Slice != nil {
+		ind.slices = f.sliceStore(int64(ind.spec.Slice.Per), int64(keep))
+	} else {
+		ind.events = f.store(keep)
+	}
+}
+
+func (f *Fold) store(keep time.Duration) *store {
+	i, ok := slices.BinarySearchFunc(f.stores, keep, func(s *store, k time.Duration) int {
+		return cmp.Compare(s.keep, int64(k/time.Second))
+	})
+	if !ok {
+		f.stores = slices.Insert(f.stores, i, newStore(keep, f.rec/int64(time.Second)))
+	}
+	return f.stores[i]
+}
+
+func (f *Fold) sliceStore(per, keep int64) *sliceStore {
+	i, ok := slices.BinarySearchFunc(f.slices, per, func(s *sliceStore, per int64) int {
+		return cmp.Or(cmp.Compare(s.per, per), cmp.Compare(s.keep, keep))
+	})
+	if !ok {
+		f.slices = slices.Insert(f.slices, i, newSliceStore(per, keep, f.rec))
+	}
+	return f.slices[i]
+}
+
+// release frees everything that an indicator has in its store.
+func (f *Fold) release(ind *indicator) {
+	for _, g := range ind.sorted {
+		if ind.slices != nil {
+			ind.slices.free(g.col, f.clock)
+		} else {
+			ind.events.free(g.col, ind.width, f.clock)
+		}
+	}
+}
+
+// inherit moves all that was counted for o to ind, which counts the same.
+func (f *Fold) inherit(ind, o *indicator) {
+	f.attach(ind)
+	ind.gen, ind.since, ind.backfilled, ind.unmeasured, ind.full = o.gen, o.since, o.backfilled, o.unmeasured, o.full
+	if ind.spec.ID != o.spec.ID {
+		ind.gen = max(ind.gen, f.retired[ind.spec.ID]+1)
+	}
+	for _, g := range o.sorted {
+		g.ind = ind
+		ind.insert(g)
+	}
+	if ind.events == o.events && ind.slices == o.slices {
+		return
+	}
+	// The retention changed. What the old one has dropped cannot come back, so
+	// the generation begins no earlier than what is left.
+	var kept int64
+	if ind.slices != nil {
+		kept = o.slices.first * o.slices.per
+	} else {
+		kept = o.events.oldest() * int64(time.Second)
+	}
+	ind.since = max(ind.since, kept)
+	if ind.backfilled != 0 {
+		ind.backfilled = max(ind.backfilled, kept)
+	}
+	for _, g := range ind.sorted {
+		col := g.col
+		if ind.slices != nil {
+			g.col = ind.slices.cols.take(sliceColumns)
+			o.slices.move(col, ind.slices, g.col, f.clock)
+			o.slices.free(col, f.clock)
+		} else {
+			g.col = ind.events.cols.take(uint32(ind.width))
+			o.events.move(col, ind.width, ind.events, g.col, f.clock)
+			o.events.free(col, ind.width, f.clock)
+		}
+	}
+}
+
+// expect makes the groups that exist without an event. An indicator that is not
+// grouped has one group, and that always exists.
+func (f *Fold) expect(ind *indicator) {
+	want := ind.spec.Expect
+	if len(ind.spec.GroupBy) == 0 {
+		want = [][]string{{}}
+	}
+	for _, values := range want {
+		g := ind.groups[slo.Group(values).Key()]
+		if g == nil {
+			g = f.newGroup(ind, values, always)
+		}
+		g.from = always
+	}
+}
+
+// sweep lets go of stores that nobody uses and tells the slice stores whose they are.
+func (f *Fold) sweep() {
+	used := map[any]bool{}
+	for _, s := range f.slices {
+		s.inds, s.runs = nil, nil
+	}
+	for _, ind := range f.inds {
+		if ind.slices != nil {
+			ind.slices.inds = append(ind.slices.inds, ind)
+			used[ind.slices] = true
+		} else {
+			used[ind.events] = true
+		}
+	}
+	f.stores = slices.DeleteFunc(f.stores, func(s *store) bool { return !used[s] })
+	f.slices = slices.DeleteFunc(f.slices, func(s *sliceStore) bool { return !used[s] })
+	f.age()
+	f.shut()
+}
+
+// setServices makes the services of the config. A service's own counters go on
+// if they are still split in the same way.
+func (f *Fold) setServices() {
+	old := f.services
+	f.services, f.lastSvc = map[string]*service{}, nil
+	f.traffic, f.series = nil, nil
+	for i := range f.cfg.Services {
+		spec := &f.cfg.Services[i]
+		var inds []*indicator
+		for _, ind := range f.inds {
+			if ind.spec.Service == spec.Name {
+				inds = append(inds, ind)
+			}
+		}
+		svc := newService(spec, inds)
+		f.services[spec.Name] = svc
+		was := old[spec.Name]
+		if was != nil && slices.Equal(was.spec.Dimensions, spec.Dimensions) {
+			for _, t := range was.traffic {
+				f.addTraffic(svc, t)
+			}
+		}
+		if was != nil && slices.Equal(was.buckets, svc.buckets) {
+			for _, d := range was.series {
+				d.edges = svc.buckets
+				f.addSeries(svc, d)
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package fold
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// indicator is an Indicator and what was counted for it.
+type indicator struct {
+	spec       *Indicator
+	valid, bad slo.Selector
+	edges      []int64 // nanoseconds
+	width      int     // columns of a group
+	bins       int     // of a group's Total
+	sched      slo.Schedule
+	key        string // what is counted; see generationKey
+
+	gen        uint32
+	since      int64 // record time, nanoseconds
+	backfilled int64 // earliest backfilled event time, 0 if none
+	unmeasured uint64
+	full       bool // MaxGroups was reached: new values go to other, for good
+
+	groups map[string]*group // by slo.Group.Key
+	sorted []*group          // by values, other last
+
+	events *store      // one of these is set
+	slices *sliceStore //
+}
+
+// group is one group of an indicator.
+type group struct {
+	ind    *indicator
+	values slo.Group
+	col    uint32   // its first column in the indicator's store
+	total  []uint64 // per bin
+	last   int64    // latest time of a valid event, nanoseconds; 0 if none
+
+	// from is the first moment at which the group counts as existing, for empty
+	// slices: the start of the slice of its earliest event, or always.
+	from int64
+}
+
+const (
+	always = math.MinInt64
+	never  = math.MaxInt64
+)
+
+// group finds or makes the group of the values. Past MaxGroups, and for values
+// that pretend to be the other group, that is the other group.
+func (f *Fold) group(ind *indicator, values slo.Group) *group {
+	if g := ind.groups[values.Key()]; g != nil {
+		return g
+	}
+	if len(values) > 0 {
+		// "count" includes the expected groups, but not the other group.
+		count := len(ind.sorted)
+		if count > 0 && ind.sorted[count-1].values.IsOther() {
+			count--
+		}
+		ind.full = ind.full || count >= ind.spec.maxGroups()
+		if ind.full || values.IsOther() {
+			values = otherGroup(len(values))
+			if g := ind.groups[values.Key()]; g != nil {
+				return g
+			}
+		}
+	}
+	return f.newGroup(ind, values, never)
+}
+
+func otherGroup(n int) slo.Group {
+	values := make(slo.Group, n)
+	for i := range values {
+		values[i] = slo.OtherGroup
+	}
+	return values
+}
+
+// newGroup adds a group that does not exist yet and gives it columns.
+func (f *Fold) newGroup(ind *indicator, values slo.Group, from int64) *group {
+	g := &group{ind: ind, values: slices.Clone(values), from: from, total: make([]uint64, ind.bins)}
+	if ind.slices != nil {
+		g.col = ind.slices.cols.take(uint32(ind.width))
+	} else {
+		g.col = ind.events.cols.take(uint32(ind.width))
+	}
+	ind.insert(g)
+	return g
+}
+
+func (ind *indicator) insert(g *group) {
+	ind.groups[g.values.Key()] = g
+	i, _ := slices.BinarySearchFunc(ind.sorted, g, compareGroups)
+	ind.sorted = slices.Insert(ind.sorted, i, g)
+}
+
+func compareGroups(a, b *group) int {
+	if x, y := a.values.IsOther(), b.values.IsOther(); x != y {
+		if x {
+			return 1
+		}
+		return -1
+	}
+	return slices.Compare(a.values, b.values)
+}
+
+// binOf is the index of the first edge that d does not exceed, len(edges) if it
+// exceeds all.
+func binOf(edges []int64, d int64) int {
+	i := 0
+	for i < len(edges) && d > edges[i] {
+		i++
+	}
+	return i
+}
+
+func (i *Indicator) maxGroups() int {
+	if i.MaxGroups > 0 {
+		return i.MaxGroups
+	}
+	return DefaultMaxGroups
+}

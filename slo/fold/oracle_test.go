@@ -1,0 +1,364 @@
+package fold
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// folded is an event as the oracle remembers it.
+type folded struct {
+	recv     time.Time
+	backfill bool
+	e        *event.Event
+}
+
+// oracle counts by going through all events each time.
+type oracle struct {
+	began  time.Time
+	rec    time.Time
+	events []folded
+}
+
+// edge is the documented rounding of a window's edge.
+func (o *oracle) edge(t time.Time) time.Time {
+	up := func(t time.Time, d time.Duration) time.Time {
+		if r := t.Truncate(d); !r.Equal(t) {
+			return r.Add(d)
+		}
+		return t
+	}
+	fineStart := o.rec.Add(-61 * time.Minute).Truncate(10 * time.Minute)
+	middleStart := o.rec.Add(-3*day - time.Minute).Truncate(time.Hour)
+	switch {
+	case t.After(fineStart):
+		return up(t, 10*time.Second)
+	case t.After(middleStart):
+		return up(t, time.Minute)
+	}
+	return up(t, 5*time.Minute)
+}
+
+// oldest is the start of what a retention keeps, which the fold cuts in pieces of 4h.
+func oldest(rec time.Time, keep time.Duration) time.Time {
+	return rec.Add(-keep - time.Minute).Truncate(4 * time.Hour)
+}
+
+func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
+	out := make([]uint64, len(ind.Edges)+1)
+	if ind.Kind == Events {
+		out = make([]uint64, 2)
+	}
+	keep := keepOf(ind)
+	from, to := o.edge(sp.From), o.edge(sp.To)
+	if old := oldest(o.rec, keep); from.Before(old) {
+		from = old
+	}
+	for _, x := range o.events {
+		if x.e.Time.Before(from) || !x.e.Time.Before(to) || x.e.Time.Before(oldest(x.recv, keep)) || !inGroup(ind, group, x.e) {
+			continue
+		}
+		n := uint64(max(1, x.e.Count))
+		if ind.Kind == Events {
+			if x.e.Outcome == event.Failure {
+				out[1] += n
+			} else {
+				out[0] += n
+			}
+		} else if x.e.HasDuration {
+			out[binOf(edgesOf(ind), int64(x.e.Duration))] += n
+		} else {
+			for _, d := range x.e.Durations {
+				out[binOf(edgesOf(ind), int64(d.Duration))] += uint64(d.Count)
+			}
+		}
+	}
+	return out
+}
+
+func edgesOf(ind *Indicator) (out []int64) {
+	for _, e := range ind.Edges {
+		out = append(out, int64(e))
+	}
+	return out
+}
+
+func inGroup(ind *Indicator, group slo.Group, e *event.Event) bool {
+	for i, name := range ind.GroupBy {
+		if group[i] != e.Attr(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// mixed are indicators of all kinds that need stores of several retentions.
+func mixed() *Config {
+	a := availability("product")
+	a.Retention = 5 * day
+	short := availability()
+	short.ID, short.Retention = "shop/short", time.Hour
+	l := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{100 * time.Millisecond, time.Second}, GroupBy: []string{"product", "channel"}, Retention: 5 * day}
+	th := Indicator{ID: "shop/throughput", Service: "shop", Kind: Events, GroupBy: []string{"product"}, Retention: 4 * day,
+		Slice: &Slice{Per: 7 * time.Minute, AtLeast: 3, During: "Mon-Fri 09:00-18:00 Europe/Moscow"}, Expect: [][]string{{"A"}}}
+	ts := Indicator{ID: "shop/slices", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: 4 * day,
+		Slice: &Slice{Per: time.Minute, Target: 0.5}}
+	return config(a, short, l, th, ts)
+}
+
+func drawEvent(t *rapid.T, rec time.Time) *event.Event {
+	age := rapid.OneOf(
+		rapid.Int64Range(-300, 60), rapid.Int64Range(0, 2*3600), rapid.Int64Range(0, 86400), rapid.Int64Range(0, 6*86400),
+	).Draw(t, "age")
+	e := shop(rec.Add(-time.Duration(age)*time.Second-time.Duration(rapid.IntRange(0, 999).Draw(t, "ms"))*time.Millisecond),
+		"product", rapid.SampledFrom([]string{"A", "B", ""}).Draw(t, "product"),
+		"noise", rapid.SampledFrom([]string{"x", "y"}).Draw(t, "noise"))
+	if rapid.Bool().Draw(t, "channel") {
+		e.Set("channel", "web")
+	}
+	if rapid.IntRange(0, 3).Draw(t, "failed") == 0 {
+		e = failed(e)
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "duration") {
+	case 0:
+		e.Durations = []event.DurationCount{{Duration: 50 * time.Millisecond, Count: 2}, {Duration: 2 * time.Second, Count: 5}}
+		e.Count = 7
+	case 1:
+	default:
+		e = took(e, time.Duration(rapid.SampledFrom([]int{0, 100, 101, 1000, 1001}).Draw(t, "took"))*time.Millisecond)
+		e.Count = rapid.SampledFrom([]uint32{1, 1, 1, 3, 40_000, 4_000_000_000}).Draw(t, "count")
+	}
+	return e
+}
+
+var asked = []time.Duration{5 * time.Minute, 30 * time.Minute, time.Hour, 6 * time.Hour, day, 3 * day, 5 * day}
+
+// check compares every sum that the fold gives with the oracle's.
+func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span) {
+	req := Request{Now: now, Extra: map[string][]slo.Span{"shop/latency": {odd}, "shop/throughput": {odd, last(now, day)}}}
+	for _, d := range asked {
+		req.Spans = append(req.Spans, last(now, d))
+	}
+	req.Spans = append(req.Spans, odd)
+	s := f.Sums(req)
+	events := uint64(0)
+	for _, g := range s.Groups {
+		spans := slices.Concat(req.Spans, req.Extra[g.Indicator.ID])
+		require.Len(t, g.Spans, len(spans))
+		for i, sp := range spans {
+			want := []uint64(nil)
+			if g.Indicator.Slice != nil {
+				want = o.sliceSum(g, s.Up, sp)
+			} else {
+				want = o.sum(g.Indicator, g.Values, sp)
+			}
+			require.Equal(t, want, g.Spans[i], "%s %q %v", g.Indicator.ID, g.Values, sp)
+		}
+		if g.Indicator.ID == "shop/availability" {
+			events += g.Total[0] + g.Total[1]
+		}
+	}
+	total := uint64(0)
+	for _, x := range o.events {
+		total += uint64(max(1, x.e.Count))
+	}
+	require.Equal(t, total, events, "the groups' totals are all events")
+	require.Equal(t, len(o.events), int(s.Stats.Events))
+}
+
+func TestSumsEqualOracle(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		o := &oracle{began: t0, rec: t0}
+		f := newFold(t, mixed(), t0)
+		for range rapid.IntRange(1, 12).Draw(rt, "rounds") {
+			for range rapid.IntRange(0, 6).Draw(rt, "events") {
+				x := folded{o.rec, rapid.IntRange(0, 5).Draw(rt, "backfill") == 0, drawEvent(rt, o.rec)}
+				require.NoError(rt, tryApply(f, x.recv, x.backfill, x.e))
+				o.events = append(o.events, x)
+			}
+			pass := time.Duration(rapid.OneOf(rapid.IntRange(0, 120), rapid.IntRange(0, 4*3600), rapid.IntRange(0, 2*86400)).Draw(rt, "pass")) * time.Second
+			if rapid.IntRange(0, 3).Draw(rt, "gap") > 0 && pass < 5*time.Hour {
+				tick(f, o.rec, o.rec.Add(pass))
+			} else {
+				f.Advance(o.rec.Add(pass).UnixNano(), rapid.SampledFrom([]Mark{Tick, Start, Stop}).Draw(rt, "mark"))
+			}
+			o.rec = o.rec.Add(pass)
+			now := o.rec.Add(time.Duration(rapid.IntRange(0, 9999).Draw(rt, "now")) * time.Millisecond)
+			a := now.Add(-time.Duration(rapid.IntRange(0, 6*86400).Draw(rt, "a")) * time.Second)
+			o.check(rt, f, now, slo.Span{From: a, To: a.Add(time.Duration(rapid.IntRange(0, 86400).Draw(rt, "length")) * time.Second)})
+		}
+	})
+}
+
+// sliceSum judges slice by slice.
+func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
+	per := g.Indicator.Slice.Per
+	seen := []slo.Span{}
+	for _, u := range up {
+		if u = u.Intersect(slo.Span{From: g.Since, To: o.rec}); u.Duration() > 0 {
+			seen = append(seen, u)
+		}
+	}
+	if !g.Backfilled.IsZero() && g.Backfilled.Before(g.Since) {
+		seen = append(seen, slo.Span{From: g.Backfilled, To: g.Since})
+	}
+	seen = slo.MergeSpans(seen)
+	sched, _ := slo.ParseSchedule(g.Indicator.Slice.During)
+	counts := map[int64][2]uint64{}
+	exists := time.Time{}
+	expected := len(g.Values) == 0 || g.Values[0] == "A"
+	open := func(rec time.Time) int64 { return rec.Add(-2*time.Minute).UnixNano() / int64(per) }
+	run := (int64(time.Hour) + int64(per) - 1) / int64(per)
+	keep := (int64(keepOf(g.Indicator)) + int64(per) - 1) / int64(per)
+	first := func(rec time.Time) int64 { return (open(rec) - keep) / run * run }
+	for _, x := range o.events {
+		n := x.e.Time.UnixNano() / int64(per)
+		if !inGroup(g.Indicator, g.Values, x.e) || n < first(x.recv) {
+			continue
+		}
+		c := counts[n]
+		bins := []folded{x}
+		for _, b := range bins {
+			add := func(d time.Duration, k uint64) {
+				if g.Indicator.Kind == Latency && d > g.Indicator.Edges[0] || g.Indicator.Kind == Events && b.e.Outcome == event.Failure {
+					c[1] += k
+				} else {
+					c[0] += k
+				}
+			}
+			switch {
+			case g.Indicator.Kind == Events || b.e.HasDuration:
+				add(b.e.Duration, uint64(max(1, b.e.Count)))
+			default:
+				for _, d := range b.e.Durations {
+					add(d.Duration, uint64(d.Count))
+				}
+			}
+		}
+		if c != counts[n] && (exists.IsZero() || x.e.Time.Before(exists)) {
+			exists = x.e.Time
+		}
+		counts[n] = c
+	}
+	out := make([]uint64, SliceBins)
+	for n := first(o.rec); n < open(o.rec); n++ {
+		s := slo.Span{From: time.Unix(0, n*int64(per)).UTC(), To: time.Unix(0, (n+1)*int64(per)).UTC()}
+		if s.From.Before(sp.From) || !s.From.Before(sp.To) {
+			continue
+		}
+		if !expected && (exists.IsZero() || !s.To.After(exists)) {
+			continue
+		}
+		inside := slices.ContainsFunc(seen, func(u slo.Span) bool { return u.Intersect(s) == s })
+		if !inside || !sched.Covers(s) {
+			continue
+		}
+		good, valid := counts[n][0], counts[n][0]+counts[n][1]
+		ok := false
+		if want := g.Indicator.Slice.AtLeast; want > 0 {
+			out[SliceAchieved] += min(want, valid)
+			out[SliceTarget] += want
+			ok = valid >= want
+		} else {
+			if valid == 0 {
+				continue
+			}
+			ratio := new(big.Int).Mul(new(big.Int).SetUint64(good), big.NewInt(2e9))
+			ratio.Div(ratio, new(big.Int).SetUint64(valid))
+			out[SliceRatio] += (ratio.Uint64() + 1) / 2
+			ok = float64(good) >= g.Indicator.Slice.Target*float64(valid)
+		}
+		if ok {
+			out[SliceGood]++
+		} else {
+			out[SliceBad]++
+		}
+	}
+	return out
+}
+
+// TestOrderAndBatchesDoNotMatter shuffles events that arrive at the same record
+// time, and cuts them into records differently.
+func TestOrderAndBatchesDoNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rec := t0.Add(9 * time.Hour)
+		var events []folded
+		for range rapid.IntRange(0, 40).Draw(rt, "events") {
+			events = append(events, folded{rec, rapid.Bool().Draw(rt, "backfill"), drawEvent(rt, rec)})
+		}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		run := func(plans int) *Sums {
+			f, err := New(Options{MaxPlans: plans})
+			require.NoError(rt, err)
+			f.Advance(t0.UnixNano(), Start)
+			require.NoError(rt, f.SetConfig(mixed(), t0.UnixNano()))
+			tick(f, t0, rec)
+			for _, x := range events {
+				if r.IntN(5) == 0 {
+					f.Advance(rec.UnixNano(), Tick)
+				}
+				require.NoError(rt, tryApply(f, rec, x.backfill, x.e))
+			}
+			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+			return plain(f.Sums(everything(rec)))
+		}
+		want := run(0)
+		require.Equal(rt, want, run(0))
+		require.Equal(rt, want, run(2), "a cache that overflows changes nothing")
+	})
+}
+
+func everything(now time.Time) Request {
+	r := Request{Now: now}
+	for _, d := range asked {
+		r.Spans = append(r.Spans, last(now, d))
+	}
+	return r
+}
+
+// plain takes out of sums what may differ between two ways to the same counts.
+func plain(s *Sums) *Sums {
+	s.Stats.PlanHits, s.Stats.PlanMisses, s.Stats.Bytes, s.Stats.Records = 0, 0, 0, 0
+	for i := range s.Groups {
+		copied := *s.Groups[i].Indicator
+		s.Groups[i].Indicator = &copied
+	}
+	return s
+}
+
+func TestHistoryEqualsSums(t *testing.T) {
+	f := newFold(t, mixed(), t0)
+	r := rand.New(rand.NewPCG(5, 6))
+	now := t0.Add(30 * time.Hour)
+	tick(f, t0, now)
+	for range 500 {
+		e := took(shop(now.Add(-time.Duration(r.IntN(30*3600))*time.Second), "product", "A"), time.Duration(r.IntN(2000))*time.Millisecond)
+		apply(t, f, now, e)
+	}
+	for _, id := range []string{"shop/availability", "shop/throughput"} {
+		points := f.History(id, slo.Group{"A"}, now.Add(-day), now, time.Hour)
+		require.Len(t, points, 24)
+		for _, p := range points {
+			want := sums(f, id, slo.Span{From: p.Start, To: p.Start.Add(time.Hour)})["A"][0]
+			require.Equal(t, want, p.Bins, "%s %s", id, p.Start)
+		}
+	}
+	require.Len(t, f.History("shop/short", nil, now.Add(-90*time.Minute), now, time.Hour), 2)
+	for name, points := range map[string][]Point{
+		"unknown indicator": f.History("shop/none", nil, t0, now, time.Hour),
+		"unknown group":     f.History("shop/availability", slo.Group{"Z"}, t0, now, time.Hour),
+		"no step":           f.History("shop/short", nil, t0, now, 0),
+		"no length":         f.History("shop/short", nil, now, now, time.Hour),
+		"too many points":   f.History("shop/short", nil, t0, now, time.Second),
+	} {
+		require.Nil(t, points, name)
+	}
+}

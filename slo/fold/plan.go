@@ -1,0 +1,243 @@
+package fold
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// plan says what events with the same labels add to. Labels that no indicator
+// and no counter of the service looks at make no difference.
+type plan struct {
+	svc    *service
+	key    string
+	hash   uint64
+	reason string // why such events are refused; "" if they are not
+
+	events  []eventPlan
+	slices  []slicePlan
+	traffic *traffic
+	series  *durationSeries
+
+	// What totals are owed. Keeping it here until somebody looks makes the totals
+	// of twenty indicators cost one addition per event.
+	n            uint64 // events
+	measured     uint64 // of them with a duration
+	last         int64  // latest time
+	lastMeasured int64
+	owing        bool // listed in planCache.owing
+
+	fixed []fixedPlan    // totals that every event moves
+	timed []*latencyPlan // those that only events with a duration move
+}
+
+// eventPlan is what an event adds to in one store.
+type eventPlan struct {
+	store *store
+	top   uint32   // one above the highest column
+	fixed []uint32 // columns that every event moves
+	timed []latencyPlan
+}
+
+type fixedPlan struct {
+	g   *group
+	bin int // -1: only the time of the last event
+}
+
+// latencyPlan picks one of a group's bins by duration.
+type latencyPlan struct {
+	g     *group
+	base  uint32
+	edges []int64
+}
+
+type slicePlan struct {
+	store *sliceStore
+	g     *group
+	bin   uint32 // for indicators of events
+	edges []int64
+}
+
+// planCache finds plans by label values. It is bounded: a full cache is emptied
+// and fills anew, which is slower and nothing else.
+type planCache struct {
+	maxPlans, maxBytes int
+
+	slots []planSlot // open addressing, a power of two, at most half full
+	n     int
+	bytes int
+	owing []*plan
+
+	hits, misses uint64
+}
+
+type planSlot struct {
+	hash uint64
+	plan *plan
+}
+
+const minPlanSlots = 256
+
+func (c *planCache) find(svc *service, key []byte, hash uint64) *plan {
+	mask := uint64(len(c.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		s := &c.slots[i]
+		if s.plan == nil {
+			return nil
+		}
+		if s.hash == hash && s.plan.svc == svc && s.plan.key == string(key) {
+			return s.plan
+		}
+	}
+}
+
+func (c *planCache) put(p *plan) {
+	if 2*(c.n+1) > len(c.slots) {
+		old := c.slots
+		c.slots = make([]planSlot, 2*len(old))
+		for _, s := range old {
+			if s.plan != nil {
+				c.place(s.plan)
+			}
+		}
+	}
+	c.place(p)
+	c.n++
+	c.bytes += p.size()
+}
+
+func (c *planCache) place(p *plan) {
+	mask := uint64(len(c.slots) - 1)
+	i := p.hash & mask
+	for c.slots[i].plan != nil {
+		i = (i + 1) & mask
+	}
+	c.slots[i] = planSlot{p.hash, p}
+}
+
+// clear pays what is owed and forgets all plans.
+func (c *planCache) clear() {
+	c.settle()
+	c.slots = make([]planSlot, minPlanSlots)
+	c.n, c.bytes = 0, 0
+}
+
+// settle adds to the totals what the plans owe them.
+func (c *planCache) settle() {
+	for _, p := range c.owing {
+		p.settle()
+	}
+	clear(c.owing)
+	c.owing = c.owing[:0]
+}
+
+func (p *plan) settle() {
+	for _, x := range p.fixed {
+		if x.bin >= 0 {
+			x.g.total[x.bin] += p.n
+		}
+		x.g.last = max(x.g.last, p.last)
+	}
+	for _, x := range p.timed {
+		x.g.last = max(x.g.last, p.lastMeasured)
+		x.g.ind.unmeasured += p.n - p.measured
+	}
+	p.traffic.count += p.n
+	p.traffic.last = max(p.traffic.last, p.last)
+	p.n, p.measured, p.last, p.lastMeasured, p.owing = 0, 0, 0, 0, false
+}
+
+// size is about how much memory a plan takes.
+func (p *plan) size() int {
+	n := 256 + len(p.key) + 16*len(p.fixed) + 8*len(p.timed) + 64*len(p.slices)
+	for i := range p.events {
+		n += 64 + 4*len(p.events[i].fixed) + 40*len(p.events[i].timed)
+	}
+	return n
+}
+
+// plan finds or makes the plan of an event.
+func (f *Fold) plan(svc *service, v *event.View) *plan {
+	f.key = svc.project(f.key[:0], v)
+	hash := xxh3.Hash(f.key)
+	if p := f.plans.find(svc, f.key, hash); p != nil {
+		f.plans.hits++
+		return p
+	}
+	f.plans.misses++
+	p := f.makePlan(svc, v)
+	p.hash = hash
+	if f.plans.n >= f.plans.maxPlans || f.plans.bytes+p.size() > f.plans.maxBytes {
+		f.plans.clear()
+	}
+	f.plans.put(p)
+	return p
+}
+
+func (f *Fold) makePlan(svc *service, v *event.View) *plan {
+	p := &plan{svc: svc, key: string(f.key)}
+	if typ := string(v.Type); !svc.knows(typ) {
+		p.reason = fmt.Sprintf("service %q has no events of type %q", svc.spec.Name, typ)
+		return p
+	}
+	get := svc.labels(v)
+	p.traffic = f.trafficOf(svc, get)
+	p.series = f.seriesOf(svc, get(labelType))
+	for _, ind := range svc.inds {
+		if !ind.valid.Matches(get) {
+			continue
+		}
+		values := make(slo.Group, len(ind.spec.GroupBy))
+		for i, name := range ind.spec.GroupBy {
+			values[i] = get(name)
+		}
+		p.add(f.group(ind, values), ind.bad.Matches(get))
+	}
+	for i := range p.events {
+		for j := range p.events[i].timed {
+			p.timed = append(p.timed, &p.events[i].timed[j])
+		}
+	}
+	for i := range p.slices {
+		if s := &p.slices[i]; s.edges != nil {
+			p.timed = append(p.timed, &latencyPlan{g: s.g})
+		}
+	}
+	return p
+}
+
+// add makes the plan move a group's counts.
+func (p *plan) add(g *group, bad bool) {
+	ind := g.ind
+	bin := uint32(0)
+	if bad {
+		bin = 1
+	}
+	if ind.slices != nil {
+		s := slicePlan{store: ind.slices, g: g, bin: bin}
+		if ind.spec.Kind == Latency {
+			s.edges = ind.edges
+		} else {
+			p.fixed = append(p.fixed, fixedPlan{g, -1})
+		}
+		p.slices = append(p.slices, s)
+		return
+	}
+	i := slices.IndexFunc(p.events, func(e eventPlan) bool { return e.store == ind.events })
+	if i < 0 {
+		i = len(p.events)
+		p.events = append(p.events, eventPlan{store: ind.events})
+	}
+	e := &p.events[i]
+	e.top = max(e.top, g.col+uint32(ind.width))
+	if ind.spec.Kind == Latency {
+		e.timed = append(e.timed, latencyPlan{g, g.col, ind.edges})
+		return
+	}
+	e.fixed = append(e.fixed, g.col+bin)
+	p.fixed = append(p.fixed, fixedPlan{g, int(bin)})
+}

@@ -1,0 +1,158 @@
+package fold
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// The labels that are fields of every event rather than attributes.
+const (
+	labelService  = "service"
+	labelType     = "type"
+	labelOutcome  = "outcome"
+	labelSeverity = "severity"
+)
+
+func isField(label string) bool {
+	return label == labelService || label == labelType || label == labelOutcome || label == labelSeverity
+}
+
+// service is a Service and what is looked at in its events.
+type service struct {
+	spec    *Service
+	inds    []*indicator // by ID
+	attrs   []string     // attributes that some indicator or dimension looks at, rising
+	buckets []int64      // Service.Buckets in nanoseconds
+
+	traffic map[string]*traffic
+	series  map[string]*durationSeries // by type
+
+	// backfilled is the latest of the indicators' backfilled times: a backfilled
+	// event that is no earlier changes none of them.
+	backfilled int64
+}
+
+func newService(spec *Service, inds []*indicator) *service {
+	s := &service{
+		spec: spec, inds: inds, attrs: slices.Clone(spec.Dimensions),
+		traffic: map[string]*traffic{}, series: map[string]*durationSeries{},
+	}
+	for _, ind := range inds {
+		for _, m := range slices.Concat(ind.valid, ind.bad) {
+			s.attrs = append(s.attrs, m.Name)
+		}
+		s.attrs = append(s.attrs, ind.spec.GroupBy...)
+	}
+	slices.Sort(s.attrs)
+	s.attrs = slices.DeleteFunc(slices.Compact(s.attrs), isField)
+	for _, b := range spec.Buckets {
+		s.buckets = append(s.buckets, int64(b))
+	}
+	s.backfilled = never
+	for _, ind := range inds {
+		if ind.backfilled == 0 {
+			return s
+		}
+	}
+	for i, ind := range inds {
+		if i == 0 || ind.backfilled > s.backfilled {
+			s.backfilled = ind.backfilled
+		}
+	}
+	return s
+}
+
+func (s *service) knows(typ string) bool {
+	return len(s.spec.Types) == 0 || slices.Contains(s.spec.Types, typ)
+}
+
+// project appends the values of all labels that matter, in a fixed order. Events
+// with the same bytes are treated alike. A missing attribute is an empty one.
+func (s *service) project(key []byte, v *event.View) []byte {
+	key = append(key, byte(v.Outcome))
+	key = appendText(key, v.Type)
+	key = appendText(key, v.Severity)
+	wanted := s.attrs
+	if len(wanted) == 0 {
+		return key
+	}
+	// Both lists rise by name, so one pass over both is enough.
+	for name, value := range v.Attrs {
+		if wanted[0] != string(name) {
+			for wanted[0] < string(name) {
+				key = append(key, 0)
+				if wanted = wanted[1:]; len(wanted) == 0 {
+					return key
+				}
+			}
+			if wanted[0] != string(name) {
+				continue
+			}
+		}
+		key = appendText(key, value)
+		if wanted = wanted[1:]; len(wanted) == 0 {
+			return key
+		}
+	}
+	for range wanted {
+		key = append(key, 0)
+	}
+	return key
+}
+
+func appendText(b, text []byte) []byte {
+	if len(text) < 0x80 {
+		b = append(b, byte(len(text)))
+	} else {
+		b = binary.AppendUvarint(b, uint64(len(text)))
+	}
+	return append(b, text...)
+}
+
+// labels gives the event's value of each label that matters, "" if it has none.
+func (s *service) labels(v *event.View) func(name string) string {
+	values := map[string]string{
+		labelService: s.spec.Name, labelType: string(v.Type), labelOutcome: v.Outcome.String(), labelSeverity: string(v.Severity),
+	}
+	for name, value := range v.Attrs {
+		if _, ok := slices.BinarySearch(s.attrs, string(name)); ok {
+			values[string(name)] = string(value)
+		}
+	}
+	return func(name string) string { return values[name] }
+}
+
+// noteBackfill remembers how far back the service's events were backfilled.
+func (f *Fold) noteBackfill(s *service, t int64) {
+	if t >= s.backfilled || t <= 0 {
+		return
+	}
+	s.backfilled = 0
+	for _, ind := range s.inds {
+		if old := ind.backfilled; old == 0 || t < old {
+			ind.backfilled = t
+			if ss := ind.slices; ss != nil {
+				if old == 0 || old > ind.since {
+					old = ind.since
+				}
+				ss.stale(t/ss.per, old/ss.per+2)
+			}
+		}
+		s.backfilled = max(s.backfilled, ind.backfilled)
+	}
+}
+
+// matchers compiles stored matchers.
+func matchers(ms []Matcher) (slo.Selector, error) {
+	out := make(slo.Selector, len(ms))
+	for i, m := range ms {
+		var err error
+		if out[i], err = slo.NewMatcher(m.Name, m.Op, m.Value); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,277 @@
+package fold
+
+import (
+	"math/bits"
+	"time"
+)
+
+// judgeDelay is how long after its end, in record time, a slice is closed.
+const judgeDelay = int64(2 * time.Minute)
+
+// sliceStore keeps raw good and bad counts per slice, for the sliced indicators
+// of one slice length and retention. What slices are judged to be is made from
+// the counts when asked for, so late events change past judgements. Slices are
+// numbered from the Unix epoch; times are Unix nanoseconds.
+type sliceStore struct {
+	per, keep int64
+	runLen    int64 // slices of a run, whose judgements are added up and kept
+
+	inds   []*indicator // by ID
+	cols   columns      // two per group: good and bad
+	first  int64        // number of blocks[0], a multiple of runLen
+	blocks []block[uint16]
+	runs   []run // of the blocks from first on
+	next   int64 // first slice that is not closed
+}
+
+// run is the sum of the judgements of runLen slices, SliceBins per group: the
+// bins of the group with columns 2i and 2i+1 begin at SliceBins*i.
+type run struct {
+	sums []uint64
+	asOf uint64 // clock; 0 or a slice changed after it makes the sums stale
+}
+
+const sliceColumns = 2 // good and bad events of a slice
+
+// runFor is the shortest multiple of a slice's length that is an hour or more.
+func runFor(per int64) int64 { return (int64(time.Hour) + per - 1) / per }
+
+func newSliceStore(per, keep, rec int64) *sliceStore {
+	s := &sliceStore{per: per, keep: keep, runLen: runFor(per)}
+	s.first = s.oldestAt(rec)
+	s.next = max(s.first, s.openAt(rec))
+	return s
+}
+
+// oldestAt is the first slice that is kept at a record time. It moves when a
+// slice closes.
+func (s *sliceStore) oldestAt(rec int64) int64 {
+	return max(0, floor(s.openAt(rec)-(s.keep+s.per-1)/s.per, s.runLen))
+}
+
+// openAt is the first slice that is not closed at a record time.
+func (s *sliceStore) openAt(rec int64) int64 { return max(0, (rec-judgeDelay)/s.per) }
+
+// slice is the block of a slice, nil if it is too old.
+func (s *sliceStore) slice(number int64) *block[uint16] {
+	i := number - s.first
+	if i < 0 {
+		return nil
+	}
+	for i >= int64(len(s.blocks)) {
+		s.blocks = append(s.blocks, block[uint16]{})
+	}
+	return &s.blocks[i]
+}
+
+func (s *sliceStore) end() int64 { return s.first + int64(len(s.blocks)) }
+
+// stale forgets the sums of the runs that hold the slices [from, to).
+func (s *sliceStore) stale(from, to int64) {
+	for i := max(0, from-s.first) / s.runLen; i < int64(len(s.runs)) && s.first+i*s.runLen < to; i++ {
+		s.runs[i].asOf = 0
+	}
+}
+
+// close judges the slices that have closed by the record time, once, into the
+// groups' totals.
+func (f *Fold) closeSlices(s *sliceStore, rec int64) {
+	if first := s.oldestAt(rec); first > s.first {
+		n := first - s.first
+		s.blocks = dropFront(s.blocks, n)
+		s.runs = dropFront(s.runs, n/s.runLen)
+		s.first = first
+	}
+	open := s.openAt(rec)
+	if open <= s.next {
+		return
+	}
+	s.next = max(s.next, s.first)
+	for ; s.next < open; s.next++ {
+		for _, ind := range s.inds {
+			if !f.judges(s, ind, s.next) {
+				continue
+			}
+			for _, g := range ind.sorted {
+				if g.from <= s.next*s.per {
+					s.judge(ind, g, s.next, g.total)
+				}
+			}
+		}
+	}
+}
+
+// judges reports whether a closed slice counts for the indicator: it lies inside
+// the open hours and its events were seen.
+func (f *Fold) judges(s *sliceStore, ind *indicator, number int64) bool {
+	from := number * s.per
+	return f.observed(ind, from, from+s.per) && s.inside(ind, number, 1)
+}
+
+func (s *sliceStore) inside(ind *indicator, number, n int64) bool {
+	return ind.sched.Always() || ind.sched.Covers(sloSpan(number*s.per, (number+n)*s.per))
+}
+
+// judge adds the judgement of a group's slice to acc, SliceBins long.
+func (s *sliceStore) judge(ind *indicator, g *group, number int64, acc []uint64) {
+	var good, bad uint64
+	if i := number - s.first; i < int64(len(s.blocks)) && s.blocks[i].cells != nil {
+		b := &s.blocks[i]
+		good, bad = b.at(g.col), b.at(g.col+1)
+	}
+	valid := good + bad
+	acc = acc[:SliceBins]
+	if want := ind.spec.Slice.AtLeast; want > 0 {
+		acc[SliceAchieved] += min(valid, want)
+		acc[SliceTarget] += want
+		if valid >= want {
+			acc[SliceGood]++
+		} else {
+			acc[SliceBad]++
+		}
+		return
+	}
+	if valid == 0 {
+		return
+	}
+	acc[SliceRatio] += billionths(good, valid)
+	if float64(good)/float64(valid) >= ind.spec.Slice.Target {
+		acc[SliceGood]++
+	} else {
+		acc[SliceBad]++
+	}
+}
+
+// billionths is good/valid in billionths, to the nearest.
+func billionths(good, valid uint64) uint64 {
+	hi, lo := bits.Mul64(good, 1e9)
+	lo, carry := bits.Add64(lo, valid/2, 0)
+	q, _ := bits.Div64(hi+carry, lo, valid)
+	return q
+}
+
+// addSlices adds the judgements of the closed slices [from, to) for some groups
+// of one indicator. at gives where in acc a group's bins begin.
+func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, to int64, acc []uint64, at func(i int, g *group) int) {
+	to = min(to, s.next)
+	from = max(from, s.first)
+	if from >= to || len(groups) == 0 {
+		return
+	}
+	whole := s.inside(ind, from, to-from) && f.observed(ind, from*s.per, to*s.per)
+	for n := from; n < to; n++ {
+		if !whole && !f.judges(s, ind, n) {
+			continue
+		}
+		for i, g := range groups {
+			if g.from <= n*s.per {
+				s.judge(ind, g, n, acc[at(i, g):])
+			}
+		}
+	}
+}
+
+func runAt(_ int, g *group) int { return int(g.col) / sliceColumns * SliceBins }
+
+// run gives the sums of the run of slices that begins at a number.
+func (f *Fold) run(s *sliceStore, number int64) []uint64 {
+	i := (number - s.first) / s.runLen
+	for i >= int64(len(s.runs)) {
+		s.runs = append(s.runs, run{})
+	}
+	r := &s.runs[i]
+	fresh := r.asOf != 0
+	for j := number - s.first; fresh && j < min(number-s.first+s.runLen, int64(len(s.blocks))); j++ {
+		fresh = s.blocks[j].ver <= r.asOf
+	}
+	if !fresh {
+		r.asOf = f.clock
+		r.sums = resized(r.sums, s.sumWidth())
+		for _, ind := range s.inds {
+			f.addSlices(s, ind, ind.sorted, number, number+s.runLen, r.sums, runAt)
+		}
+	}
+	return r.sums
+}
+
+// sumWidth is how many sums there are, for all groups.
+func (s *sliceStore) sumWidth() int { return int(s.cols.n) / sliceColumns * SliceBins }
+
+// addRuns adds the judgements of the slices [from, to) for all groups.
+func (f *Fold) addRuns(s *sliceStore, acc []uint64, from, to int64) {
+	to = min(to, s.next)
+	for n := max(from, s.first); n < to; {
+		if n%s.runLen == 0 && n+s.runLen <= to {
+			addSums(acc, f.run(s, n))
+			n += s.runLen
+			continue
+		}
+		end := min(to, floor(n, s.runLen)+s.runLen)
+		for _, ind := range s.inds {
+			f.addSlices(s, ind, ind.sorted, n, end, acc, runAt)
+		}
+		n = end
+	}
+}
+
+// addIndicator is addRuns for some groups of one indicator, whose bins acc holds
+// side by side.
+func (f *Fold) addIndicator(s *sliceStore, ind *indicator, groups []*group, acc []uint64, from, to int64) {
+	to = min(to, s.next)
+	for n := max(from, s.first); n < to; {
+		if n%s.runLen == 0 && n+s.runLen <= to {
+			sums := f.run(s, n)
+			for i, g := range groups {
+				// A group that is newer than the sums has nothing in them.
+				if at := runAt(i, g); at < len(sums) {
+					addSums(acc[i*SliceBins:(i+1)*SliceBins], sums[at:])
+				}
+			}
+			n += s.runLen
+			continue
+		}
+		end := min(to, floor(n, s.runLen)+s.runLen)
+		f.addSlices(s, ind, groups, n, end, acc, func(i int, _ *group) int { return i * SliceBins })
+		n = end
+	}
+}
+
+// snap moves an edge up to the next slice that begins at or after it. A slice
+// belongs to the span that holds its start.
+func (s *sliceStore) snap(t time.Time) int64 {
+	return min(max(ceil(nanos(t), s.per)/s.per, s.first), s.next)
+}
+
+// free empties a group's columns and gives them back.
+func (s *sliceStore) free(col uint32, clock uint64) {
+	for i := range s.blocks {
+		if s.blocks[i].erase(col, sliceColumns) {
+			s.blocks[i].ver = clock
+		}
+	}
+	s.cols.give(col, sliceColumns)
+}
+
+// move copies a group's columns into a store of another retention.
+func (s *sliceStore) move(col uint32, dst *sliceStore, dstCol uint32, clock uint64) {
+	for i := range s.blocks {
+		for k := range uint32(sliceColumns) {
+			n := s.blocks[i].at(col + k)
+			if n == 0 {
+				continue
+			}
+			if b := dst.slice(s.first + int64(i)); b != nil {
+				b.touch(dstCol+k+1, dst.cols.room(), clock)
+				b.bump1(dstCol+k, n)
+			}
+		}
+	}
+}
+
+func (s *sliceStore) bytes() int64 {
+	n := blockBytes(s.blocks)
+	for i := range s.runs {
+		n += int64(cap(s.runs[i].sums)) * 8
+	}
+	return n
+}

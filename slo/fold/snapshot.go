@@ -1,0 +1,319 @@
+package fold
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// Part is a named piece of a fold's state. FORMAT.md describes the bytes.
+type Part struct {
+	Name string // letters, digits and dashes
+
+	// Version is part of the bytes. The same part with the same version has the
+	// same bytes, in this process and after a restore.
+	Version uint64
+
+	// Encode appends the bytes to dst. It must be called before the fold changes.
+	Encode func(dst []byte) []byte
+}
+
+const snapshotFormat = 1 // first byte of every part
+
+const (
+	partConfig = "config"
+	partState  = "state"
+)
+
+// Parts gives the state in pieces. The counts of buckets are split by time, so
+// that only those of recent or changed times have a new version.
+func (f *Fold) Parts() []Part {
+	f.plans.settle()
+	for _, s := range f.series {
+		s.normal()
+	}
+	parts := []Part{{partState, f.clock, f.appendState}}
+	if f.cfg != nil {
+		parts = append(parts, Part{partConfig, f.cfgVersion, f.appendConfig})
+	}
+	for _, s := range f.stores {
+		for i := range s.levels {
+			l := &s.levels[i]
+			parts = appendSegments(parts, l.blocks, int(segments[i]/widths[i]), func(at int) string {
+				return eventsPart(s.keep, widths[i], l.start+int64(at)*widths[i])
+			})
+		}
+	}
+	for _, s := range f.slices {
+		parts = appendSegments(parts, s.blocks, int(s.runLen), func(at int) string {
+			return slicesPart(s.keep, s.per, s.first+int64(at))
+		})
+	}
+	return parts
+}
+
+// eventsPart names a segment by retention and width in seconds and its start.
+func eventsPart(keep, width, start int64) string {
+	return fmt.Sprintf("events-%d-%d-%d", keep, width, start)
+}
+
+// slicesPart names a run of slices by retention and slice length in nanoseconds
+// and its first slice.
+func slicesPart(keep, per, first int64) string {
+	return fmt.Sprintf("slices-%d-%d-%d", keep, per, first)
+}
+
+// appendSegments adds a part for each run of n blocks that has counts.
+func appendSegments(parts []Part, blocks []block[uint16], n int, name func(at int) string) []Part {
+	for at := 0; at < len(blocks); at += n {
+		seg := blocks[at:min(at+n, len(blocks))]
+		var version uint64
+		used := false
+		for i := range seg {
+			version = max(version, seg[i].ver)
+			used = used || seg[i].cells != nil
+		}
+		if used {
+			parts = append(parts, Part{name(at), version, func(dst []byte) []byte { return appendSegment(dst, version, seg) }})
+		}
+	}
+	return parts
+}
+
+func appendSegment(b []byte, version uint64, seg []block[uint16]) []byte {
+	b = append(b, snapshotFormat)
+	b = binary.AppendUvarint(b, version)
+	used := 0
+	for i := range seg {
+		if seg[i].cells != nil {
+			used++
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(used))
+	for i := range seg {
+		if seg[i].cells != nil {
+			b = binary.AppendUvarint(b, uint64(i))
+			b = appendBlock(b, &seg[i])
+		}
+	}
+	return b
+}
+
+func (f *Fold) appendConfig(b []byte) []byte {
+	b = append(b, snapshotFormat)
+	b = binary.AppendUvarint(b, f.cfgVersion)
+	return append(b, f.cfgText...)
+}
+
+// appendState encodes everything but the config and the buckets. Stores follow
+// from the indicators and the record time.
+func (f *Fold) appendState(b []byte) []byte {
+	b = append(b, snapshotFormat)
+	b = binary.AppendUvarint(b, f.clock)
+	b = binary.AppendUvarint(b, f.cfgVersion)
+	b = binary.AppendVarint(b, f.rec)
+	for _, n := range f.stats.fields() {
+		b = binary.AppendUvarint(b, *n)
+	}
+	b = appendBool(b, f.up.open)
+	b = binary.AppendUvarint(b, uint64(len(f.up.spans)))
+	for _, s := range f.up.spans {
+		b = binary.AppendVarint(b, s.from)
+		b = binary.AppendVarint(b, s.to)
+	}
+	b = binary.AppendUvarint(b, uint64(len(f.retired)))
+	for _, id := range sortedKeys(f.retired) {
+		b = appendString(b, id)
+		b = binary.AppendUvarint(b, uint64(f.retired[id]))
+	}
+	for _, ind := range f.inds {
+		b = ind.appendTo(b)
+	}
+	b = binary.AppendUvarint(b, uint64(len(f.traffic)))
+	for _, t := range f.traffic {
+		for _, s := range []string{t.service, t.typ, t.outcome, t.severity} {
+			b = appendString(b, s)
+		}
+		for _, s := range t.dims {
+			b = appendString(b, s)
+		}
+		b = binary.AppendUvarint(b, t.count)
+		b = binary.AppendVarint(b, t.last)
+	}
+	b = binary.AppendUvarint(b, uint64(len(f.series)))
+	for _, s := range f.series {
+		b = appendString(b, s.service)
+		b = appendString(b, s.typ)
+		b = appendCounts(b, s.counts)
+		b = binary.AppendUvarint(b, s.sec)
+		b = binary.AppendUvarint(b, s.ns)
+	}
+	return b
+}
+
+func (c *counters) fields() []*uint64 {
+	return []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused}
+}
+
+func (ind *indicator) appendTo(b []byte) []byte {
+	b = appendString(b, ind.spec.ID)
+	b = binary.AppendUvarint(b, uint64(ind.gen))
+	b = binary.AppendVarint(b, ind.since)
+	b = binary.AppendVarint(b, ind.backfilled)
+	b = binary.AppendUvarint(b, ind.unmeasured)
+	b = appendBool(b, ind.full)
+	b = binary.AppendUvarint(b, uint64(len(ind.sorted)))
+	for _, g := range ind.sorted {
+		for _, v := range g.values {
+			b = appendString(b, v)
+		}
+		b = binary.AppendUvarint(b, uint64(g.col))
+		b = binary.AppendVarint(b, g.last)
+		b = binary.AppendVarint(b, g.from)
+		for _, n := range g.total {
+			b = binary.AppendUvarint(b, n)
+		}
+	}
+	return b
+}
+
+// restoring is what RestorePart has read and FinishRestore has yet to put together.
+type restoring struct {
+	config, state []byte
+	cfgVersion    uint64
+	segments      []segment
+}
+
+type segment struct {
+	name   string
+	blocks map[int]block[uint16] // by place in the segment
+}
+
+// RestorePart takes back one part that Parts gave, in any order, into a new
+// Fold. data is not kept.
+func (f *Fold) RestorePart(name string, data []byte) error {
+	if f.clock != 0 {
+		return fmt.Errorf("restore part %s: the fold is not new", name)
+	}
+	if f.restored == nil {
+		f.restored = new(restoring)
+	}
+	if err := f.restored.read(name, data); err != nil {
+		return fmt.Errorf("restore part %s: %w", name, err)
+	}
+	return nil
+}
+
+func (x *restoring) read(name string, data []byte) error {
+	if len(data) == 0 || data[0] != snapshotFormat {
+		return fmt.Errorf("%w: unknown format", errSnapshot)
+	}
+	r := reader{b: data[1:]}
+	switch name {
+	case partState:
+		x.state = append([]byte(nil), r.b...)
+		return nil
+	case partConfig:
+		x.cfgVersion = r.uvarint()
+		x.config = append([]byte(nil), r.b...)
+		if r.bad {
+			return r.done()
+		}
+		return nil
+	}
+	seg := segment{name, map[int]block[uint16]{}}
+	version := r.uvarint()
+	for range r.length() {
+		at := int(r.uvarint())
+		b := r.block()
+		b.ver = version
+		seg.blocks[at] = b
+	}
+	x.segments = append(x.segments, seg)
+	return r.done()
+}
+
+// FinishRestore puts the restored parts together. On an error the fold must not
+// be used. Without any part it leaves a new fold as it is.
+func (f *Fold) FinishRestore() error {
+	x := f.restored
+	f.restored = nil
+	if x == nil {
+		return nil
+	}
+	if err := f.restore(x); err != nil {
+		return fmt.Errorf("restore fold: %w", err)
+	}
+	return nil
+}
+
+func (f *Fold) restore(x *restoring) error {
+	c := &compiled{}
+	if x.config != nil {
+		var err error
+		if c, err = compileJSON(x.config); err != nil {
+			return err
+		}
+	}
+	f.cfg, f.cfgText, f.inds = c.cfg, c.text, c.inds
+	if err := f.readState(x); err != nil {
+		return err
+	}
+	for _, seg := range x.segments {
+		if err := f.place(seg); err != nil {
+			return fmt.Errorf("part %s: %w", seg.name, err)
+		}
+	}
+	for _, s := range f.stores {
+		s.addUpHours()
+	}
+	f.setAges()
+	f.nextShut = f.nextClosing()
+	return nil
+}
+
+// place puts a segment's blocks where its name says.
+func (f *Fold) place(seg segment) error {
+	var keep, width, start int64
+	if n, _ := fmt.Sscanf(seg.name, "events-%d-%d-%d", &keep, &width, &start); n == 3 {
+		for _, s := range f.stores {
+			if s.keep == keep {
+				return s.place(seg, width, start)
+			}
+		}
+	}
+	if n, _ := fmt.Sscanf(seg.name, "slices-%d-%d-%d", &keep, &width, &start); n == 3 {
+		for _, s := range f.slices {
+			if s.keep == keep && s.per == width {
+				return s.place(seg, start)
+			}
+		}
+	}
+	return fmt.Errorf("%w: no place for it", errSnapshot)
+}
+
+func (s *store) place(seg segment, width, start int64) error {
+	for at, b := range seg.blocks {
+		sec := start + int64(at)*width
+		into, w := s.leafAt(sec)
+		if w == width && sec >= s.levels[fine].start && sec < s.levels[fine].start+2*maxAhead {
+			into = s.leaf(sec)
+		}
+		if into == nil || w != width || len(b.cells) > int(s.cols.n) {
+			return fmt.Errorf("%w: block at %s", errSnapshot, time.Unix(sec, 0).UTC())
+		}
+		*into = b
+	}
+	return nil
+}
+
+func (s *sliceStore) place(seg segment, first int64) error {
+	for at, b := range seg.blocks {
+		n := first + int64(at)
+		if n < s.first || n > s.next+s.runLen+2*maxAhead*int64(time.Second)/s.per || len(b.cells) > int(s.cols.n) {
+			return fmt.Errorf("%w: slice %d", errSnapshot, n)
+		}
+		*s.slice(n) = b
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package fold
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// encode gives all parts of a fold, and how a part's version became known.
+func encode(f *Fold) (map[string]string, map[string]uint64) {
+	data, versions := map[string]string{}, map[string]uint64{}
+	for _, p := range f.Parts() {
+		data[p.Name] = string(p.Encode(nil))
+		versions[p.Name] = p.Version
+	}
+	return data, versions
+}
+
+func restored(t require.TestingT, parts map[string]string) *Fold {
+	f, err := New(Options{MaxPlans: 3})
+	require.NoError(t, err)
+	for name, data := range parts { // in no order
+		require.NoError(t, f.RestorePart(name, []byte(data)))
+	}
+	require.NoError(t, f.FinishRestore())
+	return f
+}
+
+// TestReplayEqualsSnapshotAndTail stops at random places, goes on from the
+// snapshot, and must end with the bytes of the fold that never stopped.
+func TestReplayEqualsSnapshotAndTail(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		whole, err := New(Options{})
+		require.NoError(rt, err)
+		parts := whole
+		do := func(change func(f *Fold)) { change(whole); change(parts) }
+		parts, err = New(Options{})
+		require.NoError(rt, err)
+		rec := t0
+		do(func(f *Fold) { f.Advance(rec.UnixNano(), Start) })
+		lastData, lastVersions := encode(parts)
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			case 0:
+				cfg := mixed()
+				n := rapid.IntRange(1, len(cfg.Indicators)).Draw(rt, "indicators")
+				cfg.Indicators = cfg.Indicators[len(cfg.Indicators)-n:]
+				cfg.Indicators[0].Retention = time.Duration(rapid.IntRange(1, 9).Draw(rt, "days")) * day
+				cfg.Indicators[n-1].MaxGroups = rapid.IntRange(0, 2).Draw(rt, "max")
+				cfg.Services[0].Dimensions = []string{"channel"}[:rapid.IntRange(0, 1).Draw(rt, "dims")]
+				cfg.Services[0].Buckets = []time.Duration{time.Second}[:rapid.IntRange(0, 1).Draw(rt, "buckets")]
+				do(func(f *Fold) { require.NoError(rt, f.SetConfig(cfg, rec.UnixNano())) })
+			case 1, 2, 3:
+				rec = rec.Add(time.Duration(rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 2*86400)).Draw(rt, "pass")) * time.Second)
+				mark := rapid.SampledFrom([]Mark{Tick, Tick, Start, Stop}).Draw(rt, "mark")
+				do(func(f *Fold) { f.Advance(rec.UnixNano(), mark) })
+			case 4, 5:
+				parts = restored(rt, lastData)
+				again, versions := encode(parts)
+				require.Equal(rt, lastData, again)
+				require.Equal(rt, lastVersions, versions)
+			default:
+				e := drawEvent(rt, rec)
+				backfill := rapid.Bool().Draw(rt, "backfill")
+				do(func(f *Fold) {
+					if err := tryApply(f, rec, backfill, e); err != nil {
+						require.ErrorIs(rt, err, ErrRefused)
+					}
+				})
+			}
+			var data map[string]string
+			var versions map[string]uint64
+			data, versions = encode(parts)
+			for name, v := range versions {
+				if old, ok := lastVersions[name]; ok && old == v {
+					require.Equal(rt, lastData[name], data[name], "same version, same bytes: %s", name)
+				}
+			}
+			lastData, lastVersions = data, versions
+		}
+		data, versions := encode(whole)
+		require.Equal(rt, data, lastData)
+		require.Equal(rt, versions, lastVersions)
+		require.Equal(rt, plain(whole.Sums(everything(rec))), plain(parts.Sums(everything(rec))))
+	})
+}
+
+func TestSnapshotVersionsFollowChanges(t *testing.T) {
+	f := newFold(t, config(availability()), t0)
+	for h := range 20 {
+		apply(t, f, t0, shop(t0.Add(-time.Duration(h)*time.Hour)))
+	}
+	_, before := encode(f)
+	apply(t, f, t0, shop(t0.Add(-3*time.Hour)))
+	_, after := encode(f)
+	var changed []string
+	for name, v := range after {
+		if before[name] != v {
+			changed = append(changed, name)
+		}
+	}
+	late := eventsPart(int64(30*day/time.Second), middleWidth, t0.Add(-3*time.Hour).Unix())
+	require.ElementsMatch(t, []string{"state", late}, changed)
+}
+
+func TestRestoreErrors(t *testing.T) {
+	f := newFold(t, mixed(), t0)
+	for i := range 50 {
+		apply(t, f, t0, took(shop(t0.Add(-time.Duration(i*i)*time.Minute), "product", "A"), time.Second))
+	}
+	good, _ := encode(f)
+
+	require.Error(t, f.RestorePart("state", []byte(good["state"])), "not a new fold")
+	for name, data := range good {
+		for cut := range len(data) {
+			bad := map[string]string{}
+			for n, d := range good {
+				bad[n] = d
+			}
+			bad[name] = data[:cut]
+			require.Error(t, restore(bad), "%s cut to %d of %d bytes", name, cut, len(data))
+		}
+		for _, with := range []string{data + "\x00", "\x02" + data[1:]} {
+			bad := map[string]string{"state": good["state"], "config": good["config"]}
+			bad[name] = with
+			require.Error(t, restore(bad), name)
+		}
+	}
+	require.Error(t, restore(map[string]string{"config": good["config"]}))
+	require.Error(t, restore(map[string]string{"state": good["state"]}))
+	require.Error(t, restore(map[string]string{"state": good["state"], "config": good["config"], "what": "\x01\x00\x00"}))
+	require.NoError(t, restore(nil), "nothing to restore")
+
+	// Whatever is flipped, nothing panics.
+	for name, data := range good {
+		for i := range min(len(data), 4000) {
+			flipped := bytes.Clone([]byte(data))
+			flipped[i] ^= 0x15
+			bad := map[string]string{"state": good["state"], "config": good["config"], name: string(flipped)}
+			_ = restore(bad)
+		}
+	}
+}
+
+func restore(parts map[string]string) error {
+	f, err := New(Options{})
+	if err != nil {
+		return err
+	}
+	for name, data := range parts {
+		if err := f.RestorePart(name, []byte(data)); err != nil {
+			return err
+		}
+	}
+	return f.FinishRestore()
+}
+
+// TestSnapshotIsSmallAfterSmallChanges: a minute of traffic to 2,000 groups that
+// were busy for 30 days changes no more than a twentieth of the bytes.
+func TestSnapshotIsSmallAfterSmallChanges(t *testing.T) {
+	f := busy(t, 200, 50)
+	data, versions := encode(f)
+	total := 0
+	for _, d := range data {
+		total += len(d)
+	}
+	rec := unix(f.rec)
+	for s := range 60 {
+		f.Advance(rec.Add(time.Duration(s)*time.Second).UnixNano(), Tick)
+		for g := range 200 {
+			apply(t, f, unix(f.rec), took(shop(unix(f.rec), "g", fmt.Sprintf("group-%03d", g)), 2*time.Second))
+		}
+	}
+	changed := 0
+	for _, p := range f.Parts() {
+		if versions[p.Name] != p.Version {
+			changed += len(p.Encode(nil))
+		}
+	}
+	require.Less(t, 20*changed, total)
+	require.Positive(t, changed)
+}
+
+func TestBlockCodec(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		counts := rapid.SliceOfN(rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(0, 300), rapid.Uint64Range(0, 1<<40)), 1, 60).Draw(rt, "counts")
+		counts = append(counts, 1)
+		var b block[uint16]
+		b.grow(len(counts) + 5)
+		for c, n := range counts {
+			b.bump1(uint32(c), n)
+		}
+		r := reader{b: appendBlock(nil, &b)}
+		got := r.block()
+		require.NoError(rt, r.done())
+		for c, n := range counts {
+			require.Equal(rt, n, got.at(uint32(c)))
+		}
+		require.Len(rt, got.cells, len(counts))
+	})
+}

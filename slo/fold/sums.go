@@ -1,0 +1,83 @@
+package fold
+
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Request asks for window sums.
+type Request struct {
+	Now time.Time
+	// Spans are asked of every group. Edges are moved up to the next bucket
+	// boundary: multiples of 10s within an hour of the watermark, of 1m within
+	// three days, of 5m beyond. The right edge Now therefore takes in all that has
+	// happened, and spans that meet share no event and miss none. For sliced
+	// indicators a slice belongs to the span that holds its start.
+	Spans []slo.Span
+
+	// Extra are spans asked of the groups of one indicator only, by its ID: the
+	// times that corrections take out of its windows.
+	Extra map[string][]slo.Span
+}
+
+// Sums are the counts of every group over the asked spans, at one position of
+// the log. They share no memory with the fold.
+type Sums struct {
+	Now       time.Time
+	Watermark time.Time // receive time of the last folded record
+	Groups    []Group   // by indicator ID, then by group values, the "other" group last
+	Traffic   []Traffic // by service, type, outcome, severity, dimensions
+	Durations []Durations
+
+	// Up are the times in which the engine was up, oldest first, none touching,
+	// within retention. A group's coverage is computed from them, from Since and
+	// from Backfilled.
+	Up []slo.Span
+
+	Stats Stats
+}
+
+// Group is one indicator's group.
+type Group struct {
+	Indicator *Indicator // of the current config; must not be changed
+	Values    slo.Group
+
+	Generation uint32    // grows when what is counted changes
+	Since      time.Time // record time at which the generation began
+	Backfilled time.Time // earliest event time that a backfill of the service brought since then; zero if none. From it to Since counts as observed
+	LastEvent  time.Time // latest time of a valid event; zero if none
+
+	Total []uint64   // per bin, since the generation began; for counters, never falls
+	Spans [][]uint64 // per asked span, per bin; the Extra spans of the indicator follow
+}
+
+// Traffic is the cumulative number of events by service, type, outcome and so on.
+type Traffic struct {
+	Service, Type, Outcome, Severity string
+	Dimensions                       []string // values, in the order of Service.Dimensions
+	Count                            uint64
+	LastEvent                        time.Time
+}
+
+// Durations is the cumulative duration histogram of one service and type.
+type Durations struct {
+	Service, Type string
+	Buckets       []time.Duration // upper bounds
+	Counts        []uint64        // per bucket, not cumulative over buckets; one more for +Inf
+	Sum           time.Duration   // of all durations times their counts; stays at the longest Duration, 292 years
+	SumSeconds    float64         // the same without that bound
+}
+
+// Stats are the fold's own figures, cumulative since the log began unless noted.
+type Stats struct {
+	Records, Events uint64
+	Late            uint64            // events received more than a minute after their time, without backfills
+	TooOld          uint64            // events older than the retention of every indicator: counted in totals only
+	Unmeasured      map[string]uint64 // indicator ID: matching events without a duration
+	Refused         uint64
+	Groups          int    // now
+	PlanHits        uint64 // since the process began, as is PlanMisses
+	PlanMisses      uint64
+	Bytes           int64 // memory of the buckets, now
+}

@@ -1,0 +1,137 @@
+package fold
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// The most traffic and duration series that a service may have. Labels beyond
+// that become slo.OtherGroup, so that hostile values cost bounded memory.
+const (
+	maxTraffic = 2000
+	maxSeries  = 200
+)
+
+// traffic counts a service's events of one type, outcome, severity and so on.
+type traffic struct {
+	service, typ, outcome, severity string
+	dims                            []string
+
+	count uint64
+	last  int64 // nanoseconds
+}
+
+func (t *traffic) key() string {
+	var k []byte
+	for _, s := range append([]string{t.typ, t.outcome, t.severity}, t.dims...) {
+		k = binary.AppendUvarint(k, uint64(len(s)))
+		k = append(k, s...)
+	}
+	return string(k)
+}
+
+func compareTraffic(a, b *traffic) int {
+	return cmp.Or(
+		cmp.Compare(a.service, b.service), cmp.Compare(a.typ, b.typ), cmp.Compare(a.outcome, b.outcome),
+		cmp.Compare(a.severity, b.severity), slices.Compare(a.dims, b.dims),
+	)
+}
+
+// trafficOf finds or makes the traffic counter for the labels.
+func (f *Fold) trafficOf(svc *service, get func(string) string) *traffic {
+	t := &traffic{service: svc.spec.Name, typ: get(labelType), outcome: get(labelOutcome), severity: get(labelSeverity)}
+	for _, name := range svc.spec.Dimensions {
+		t.dims = append(t.dims, get(name))
+	}
+	if old := svc.traffic[t.key()]; old != nil {
+		return old
+	}
+	if len(svc.traffic) >= maxTraffic {
+		t.typ, t.severity = slo.OtherGroup, slo.OtherGroup
+		for i := range t.dims {
+			t.dims[i] = slo.OtherGroup
+		}
+		if old := svc.traffic[t.key()]; old != nil {
+			return old
+		}
+	}
+	f.addTraffic(svc, t)
+	return t
+}
+
+func (f *Fold) addTraffic(svc *service, t *traffic) {
+	svc.traffic[t.key()] = t
+	i, _ := slices.BinarySearchFunc(f.traffic, t, compareTraffic)
+	f.traffic = slices.Insert(f.traffic, i, t)
+}
+
+// durationSeries is the duration histogram of a service's events of one type.
+type durationSeries struct {
+	service, typ string
+	edges        []int64 // nanoseconds
+	counts       []uint64
+	sec, ns      uint64 // the sum, with ns below a second only after normal
+}
+
+func compareSeries(a, b *durationSeries) int {
+	return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.typ, b.typ))
+}
+
+func (f *Fold) seriesOf(svc *service, typ string) *durationSeries {
+	if d := svc.series[typ]; d != nil {
+		return d
+	}
+	if len(svc.series) >= maxSeries {
+		typ = slo.OtherGroup
+		if d := svc.series[typ]; d != nil {
+			return d
+		}
+	}
+	d := &durationSeries{service: svc.spec.Name, typ: typ, edges: svc.buckets, counts: make([]uint64, len(svc.buckets)+1)}
+	f.addSeries(svc, d)
+	return d
+}
+
+func (f *Fold) addSeries(svc *service, d *durationSeries) {
+	svc.series[d.typ] = d
+	i, _ := slices.BinarySearchFunc(f.series, d, compareSeries)
+	f.series = slices.Insert(f.series, i, d)
+}
+
+// observe counts n durations of d nanoseconds.
+func (s *durationSeries) observe(d int64, n uint64) {
+	s.counts[binOf(s.edges, d)] += n
+	if n == 1 {
+		s.ns += uint64(d)
+	} else {
+		hi, lo := bits.Mul64(uint64(d), n)
+		sec, ns := bits.Div64(hi, lo, uint64(time.Second)) // d is at most a year and n 32 bits wide
+		s.sec += sec
+		s.ns += ns
+	}
+	if s.ns >= 1<<62 {
+		s.normal()
+	}
+}
+
+// normal moves whole seconds out of ns.
+func (s *durationSeries) normal() {
+	s.sec += s.ns / uint64(time.Second)
+	s.ns %= uint64(time.Second)
+}
+
+// sum is the sum as a Duration, which ends at 292 years, and in seconds.
+func (s *durationSeries) sum() (time.Duration, float64) {
+	s.normal()
+	seconds := float64(s.sec) + float64(s.ns)/float64(time.Second)
+	if s.sec >= math.MaxInt64/uint64(time.Second) {
+		return math.MaxInt64, seconds
+	}
+	return time.Duration(s.sec)*time.Second + time.Duration(s.ns), seconds
+}
