@@ -1,0 +1,327 @@
+package spec
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// assembly checks drafts against each other and makes the Spec.
+type assembly struct {
+	*collector
+	spec     *Spec
+	services map[string]*assembled
+}
+
+// assembled is one service over all its documents.
+type assembled struct {
+	Service
+	drafts  []*draft
+	slos    map[string]*sloDraft
+	labelAt map[string]Position
+	hasDims bool
+}
+
+func assemble(c *collector, drafts []*draft) *Spec {
+	a := &assembly{collector: c, spec: &Spec{}, services: map[string]*assembled{}}
+	for _, d := range drafts {
+		a.join(d)
+	}
+	for _, name := range sortedKeys(a.services) {
+		s := a.services[name]
+		a.names(s)
+		a.was(s)
+		a.corrections(s)
+		a.agreements(s)
+		a.types(s)
+		for _, d := range s.drafts {
+			for _, sd := range d.slos {
+				a.feasible(sd)
+			}
+		}
+		if !s.hasDims {
+			s.Dimensions = slices.Clone(DefaultDimensions)
+		}
+		a.spec.Services = append(a.spec.Services, s.Service)
+	}
+	slices.SortStableFunc(a.spec.SLOs, func(x, y *slo.SLO) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortStableFunc(a.spec.Agreements, func(x, y *sla.Agreement) int {
+		return cmp.Or(strings.Compare(x.Service, y.Service), strings.Compare(x.Name, y.Name))
+	})
+	return a.spec
+}
+
+// join adds a document to its service.
+func (a *assembly) join(d *draft) {
+	key := d.service
+	if key == "" { // already reported; documents without a name have nothing to do with each other
+		key = fmt.Sprintf(" %d", len(a.services))
+	}
+	s := a.services[key]
+	if s == nil {
+		s = &assembled{slos: map[string]*sloDraft{}, labelAt: map[string]Position{}}
+		s.Name = d.service
+		a.services[key] = s
+	}
+	s.drafts = append(s.drafts, d)
+	for _, k := range sortedKeys(d.labels) {
+		if old, ok := s.Labels[k]; ok && old != d.labels[k] {
+			a.errorf(d.labelAt[k], "say it once, or the same everywhere", "label %s of service %s is %q elsewhere (%s:%d)", k, s.Name, clip(old), s.labelAt[k].File, s.labelAt[k].Line)
+			continue
+		}
+		if s.Labels == nil {
+			s.Labels = map[string]string{}
+		}
+		s.Labels[k], s.labelAt[k] = d.labels[k], d.labelAt[k]
+	}
+	if d.hasDims {
+		s.hasDims = true
+		for _, x := range d.dimensions {
+			if !slices.Contains(s.Dimensions, x) {
+				s.Dimensions = append(s.Dimensions, x)
+			}
+		}
+	}
+}
+
+// names refuses what is there twice, and fills the Spec with the rest.
+func (a *assembly) names(s *assembled) {
+	limits, slas, fixes := map[string]Position{}, map[string]Position{}, map[string]Position{}
+	for _, d := range s.drafts {
+		for _, sd := range d.slos {
+			name := sd.ID.Name()
+			if name == "" {
+				continue
+			}
+			if first, twice := s.slos[name]; twice {
+				a.twice(sd.at, "slo", s.Name, name, first.at)
+				continue
+			}
+			s.slos[name] = sd
+			a.spec.SLOs = append(a.spec.SLOs, sd.SLO)
+			a.source(KindSLO, s.Name, name, sd.at)
+			for k, v := range s.Labels {
+				if _, own := sd.Labels[k]; !own {
+					if sd.Labels == nil {
+						sd.Labels = map[string]string{}
+					}
+					sd.Labels[k] = v
+				}
+			}
+		}
+		for _, l := range d.limits {
+			if a.once(limits, l.at, "limit", s.Name, l.Name) {
+				a.spec.Limits = append(a.spec.Limits, l.Limit)
+				a.source(KindLimit, s.Name, l.Name, l.at)
+			}
+		}
+		for _, g := range d.slas {
+			if a.once(slas, g.at, "sla", s.Name, g.Name) {
+				a.spec.Agreements = append(a.spec.Agreements, g.Agreement)
+				a.source(KindSLA, s.Name, g.Name, g.at)
+			}
+		}
+		for _, c := range d.corrections {
+			a.once(fixes, c.at, "correction", s.Name, c.Name)
+		}
+	}
+}
+
+func (a *assembly) source(k Kind, service, name string, at Position) {
+	a.spec.Sources = append(a.spec.Sources, Source{Kind: k, Service: service, Name: name, Position: at})
+}
+
+func (a *assembly) once(seen map[string]Position, at Position, what, service, name string) bool {
+	if name == "" {
+		return false
+	}
+	if first, twice := seen[name]; twice {
+		a.twice(at, what, service, name, first)
+		return false
+	}
+	seen[name] = at
+	return true
+}
+
+func (a *assembly) twice(at Position, what, service, name string, first Position) {
+	a.errorf(at, "rename or remove one", "%s %q of service %s is already given at %s:%d", what, name, service, first.File, first.Line)
+}
+
+// was checks renames: the old name must be gone, and go to one SLO only.
+func (a *assembly) was(s *assembled) {
+	taken := map[string]string{}
+	for _, d := range s.drafts {
+		for _, sd := range d.slos {
+			if sd.was == nil {
+				continue
+			}
+			old := sd.was.name
+			switch {
+			case s.slos[old] != nil:
+				a.errorf(sd.was.at, "remove `was`, or the old SLO", "was: slo %q still exists", old)
+			case taken[old] != "":
+				a.errorf(sd.was.at, "only one SLO can take over its counts", "was: slo %q already became %q", old, taken[old])
+			default:
+				taken[old] = sd.ID.Name()
+			}
+		}
+	}
+}
+
+// corrections finds the SLOs that each correction is about.
+func (a *assembly) corrections(s *assembled) {
+	names := sortedKeys(s.slos)
+	for _, d := range s.drafts {
+		for _, c := range d.corrections {
+			about := names
+			if len(c.slos) > 0 {
+				about = nil
+			}
+			for _, n := range c.slos {
+				if s.slos[n.name] == nil {
+					a.errorf(n.at, unknownSLO(n.name, names), "correction %s: there is no slo %q", printable(c.Name), n.name)
+					continue
+				}
+				if slices.Contains(about, n.name) {
+					a.errorf(n.at, "remove it", "correction %s: slo %q is listed twice", printable(c.Name), n.name)
+					continue
+				}
+				about = append(about, n.name)
+				c.SLOs = append(c.SLOs, n.name)
+			}
+			for _, n := range about {
+				s.slos[n].Corrections = append(s.slos[n].Corrections, c.Correction)
+			}
+		}
+	}
+}
+
+func unknownSLO(name string, known []string) string {
+	if hint := didYouMean(name, known); hint != "" {
+		return hint
+	}
+	if len(known) == 0 {
+		return "the service has no SLOs"
+	}
+	if len(known) > 12 {
+		return "name an SLO of the service"
+	}
+	return "the service has " + oneOfAnd(known)
+}
+
+// agreements checks that components exist and can be computed for the groups.
+func (a *assembly) agreements(s *assembled) {
+	names := sortedKeys(s.slos)
+	for _, d := range s.drafts {
+		for _, g := range d.slas {
+			sum, whole, banded := 0.0, g.ok, false
+			users := map[string]string{}
+			for i := range g.components {
+				c := &g.components[i]
+				sum += c.Weight
+				banded = banded || len(c.Bands) > 0
+				g.Components = append(g.Components, c.Component)
+				if !c.ok {
+					continue
+				}
+				sd := s.slos[c.slo.name]
+				if sd == nil {
+					whole = false
+					a.errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: there is no slo %q", g.Name, c.Name, c.slo.name)
+					continue
+				}
+				if other := users[c.slo.name]; other != "" {
+					a.warnf(c.slo.at, "its weight counts twice", "sla %s: components %s and %s are the same slo", g.Name, other, c.Name)
+				}
+				users[c.slo.name] = c.Name
+				a.component(g, c, sd)
+			}
+			if whole && !near(sum, 100) && !near(sum, 1) {
+				a.warnf(g.weightsAt, "they are scaled to 100", "sla %s: the weights add up to %s", g.Name, weightText(sum))
+			}
+			if whole && g.Method == sla.Bands && !banded {
+				a.warnf(g.at, "add bands to a latency component, or take `score: ratio`", "sla %s: no component has bands", g.Name)
+			}
+		}
+	}
+}
+
+func near(x, y float64) bool { return math.Abs(x-y) < 1e-9*y }
+
+func (a *assembly) component(g *slaDraft, c *componentDraft, sd *sloDraft) {
+	if sd.kindKnown && sd.Indicator.Kind == slo.KindPrometheus {
+		a.errorf(c.slo.at, "take an SLO that is measured by events", "sla %s: slo %q is for rules only, the engine does not see its series", g.Name, c.slo.name)
+	}
+	if sd.kindKnown && len(c.Bands) > 0 && sd.Indicator.Kind != slo.KindLatency {
+		a.errorf(c.bandsAt, "remove them", "sla %s: component %s: only a latency slo can have bands, %q is %s", g.Name, c.Name, c.slo.name, sd.Indicator.Kind)
+	}
+	if !sd.groupsKnown {
+		return
+	}
+	for _, l := range g.groups {
+		if !slices.Contains(sd.GroupBy, l.name) {
+			a.errorf(c.slo.at, "add "+l.name+" to the group_by of the slo, or take it out of the sla", "sla %s is grouped by %s, but slo %q is not", g.Name, l.name, c.slo.name)
+		}
+	}
+}
+
+// types finds the event types of a service and refuses selectors that none fits.
+func (a *assembly) types(s *assembled) {
+	var listed []string
+	said, anyType := false, false
+	for _, d := range s.drafts {
+		listed = append(listed, d.types...)
+		said = said || d.types != nil || d.anyType
+		anyType = anyType || d.anyType
+	}
+	derived, open := map[string]bool{}, false
+	look := func(sel *selector) {
+		switch {
+		case sel == nil || sel.types == nil:
+			open = true
+		case len(sel.types) == 0:
+			a.errorf(sel.at.at(), "an event has one type", "%s: the matchers for type exclude each other", sel.at.what)
+		}
+		if sel == nil {
+			return
+		}
+		for _, t := range sel.types {
+			derived[t] = true
+		}
+		if said && !anyType && sel.types != nil && len(sel.types) > 0 && !overlap(sel.types, listed) {
+			hint := didYouMean(sel.types[0], listed)
+			if hint == "" {
+				hint = "add it to types"
+			}
+			a.errorf(sel.at.at(), hint, "%s: type %q is not among the types of the service", sel.at.what, clip(sel.types[0]))
+		}
+	}
+	for _, d := range s.drafts {
+		for _, sd := range d.slos {
+			if sd.kindKnown && sd.Indicator.Kind != slo.KindPrometheus {
+				look(sd.valid)
+			}
+		}
+		for _, l := range d.limits {
+			look(l.match)
+		}
+	}
+	switch {
+	case anyType:
+	case said:
+		slices.Sort(listed)
+		s.Types = slices.Compact(listed)
+	case !open:
+		s.Types = slices.Sorted(maps.Keys(derived))
+	}
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
+}

@@ -1,0 +1,84 @@
+package spec
+
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// draft is one document, in no particular format, before it is checked against
+// the others. What could not be read is missing from it and already reported.
+type draft struct {
+	service string
+	at      Position
+
+	labels     map[string]string
+	labelAt    map[string]Position
+	types      []string // as listed
+	anyType    bool     // said to be any
+	dimensions []string
+	hasDims    bool
+
+	slos        []*sloDraft
+	corrections []*correctionDraft
+	limits      []*limitDraft
+	slas        []*slaDraft
+}
+
+// named is text with its place.
+type named struct {
+	name string
+	at   Position
+}
+
+type sloDraft struct {
+	*slo.SLO
+	at          Position // of its name
+	objectiveAt Position
+	was         *named
+	valid       *selector // nil if nothing says which events count
+	groupsKnown bool      // group_by could be read
+	kindKnown   bool
+	ok          bool // nothing is wrong with it by itself
+}
+
+type correctionDraft struct {
+	slo.Correction
+	at   Position
+	slos []named
+}
+
+type limitDraft struct {
+	*slo.Limit
+	at    Position
+	match *selector
+	ok    bool
+}
+
+type slaDraft struct {
+	*sla.Agreement
+	at         Position
+	weightsAt  Position
+	components []componentDraft
+	groups     []named
+	ok         bool
+}
+
+type componentDraft struct {
+	sla.Component
+	slo     named
+	bandsAt Position
+	ok      bool
+}
+
+// Windows and slices are bounded by what the engine keeps and resolves.
+const (
+	day       = 24 * time.Hour
+	minWindow = time.Hour
+	maxWindow = 366 * day
+	minSlice  = 10 * time.Second
+	maxSlice  = day
+
+	defaultWindow = 30 * day
+)

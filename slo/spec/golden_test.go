@@ -1,0 +1,72 @@
+package spec
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Each testdata/NAME.yaml has a NAME.problems with everything that is wrong in
+// it, which is nothing for those whose name begins with ok.
+func TestGoldenProblems(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*.yaml")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(inputs), 40)
+	for _, in := range inputs {
+		t.Run(strings.TrimSuffix(filepath.Base(in), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(in)
+			require.NoError(t, err)
+			s, ps := Load([]File{{Name: filepath.Base(in), Data: data}})
+			require.Equal(t, ps.HasErrors(), s == nil, "a Spec is given exactly if there is no error")
+			if strings.HasPrefix(filepath.Base(in), "ok-") {
+				require.Empty(t, ps.Errors())
+			} else {
+				require.NotEmpty(t, ps)
+			}
+			checkProblems(t, data, ps)
+
+			golden := strings.TrimSuffix(in, ".yaml") + ".problems"
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(ps.String()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err, "run the test with -update")
+			require.Equal(t, string(want), ps.String())
+		})
+	}
+}
+
+func TestNoStaleGolden(t *testing.T) {
+	goldens, err := filepath.Glob("testdata/*.problems")
+	require.NoError(t, err)
+	for _, g := range goldens {
+		require.FileExists(t, strings.TrimSuffix(g, ".problems")+".yaml")
+	}
+}
+
+// checkProblems checks what holds for the problems of every input.
+func checkProblems(t testing.TB, data []byte, ps Problems) {
+	t.Helper()
+	lines := splitLines(string(data))
+	seen := map[Problem]bool{}
+	for i, p := range ps {
+		require.False(t, seen[p], "told twice: %s", p)
+		seen[p] = true
+		require.NotEmpty(t, p.Message)
+		require.NotContains(t, p.String(), "\n")
+		require.NotContains(t, p.String(), "\x1b")
+		require.GreaterOrEqual(t, p.Line, 1, "%s", p)
+		require.LessOrEqual(t, p.Line, len(lines), "%s", p)
+		require.GreaterOrEqual(t, p.Column, 1, "%s", p)
+		require.LessOrEqual(t, p.Column, len([]rune(lines[p.Line-1]))+1, "%s", p)
+		if i > 0 {
+			require.False(t, ps[i-1].Line > p.Line, "not sorted: %s", p)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package spec
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// MaxFileBytes is how large one file may be.
+const MaxFileBytes = 1 << 20
+
+// Load reads files and checks them together. All problems are reported at once.
+// The Spec is nil if some problem is an error.
+func Load(files []File) (*Spec, Problems) {
+	var c collector
+	var drafts []*draft
+	for _, f := range files {
+		drafts = append(drafts, readFile(&c, f)...)
+	}
+	if len(drafts) == 0 && c.errors == 0 {
+		name := "(no file)"
+		if len(files) > 0 {
+			name = files[0].Name
+		}
+		c.errorf(Position{File: name}, "`sloengine init` writes one to start from", "there is no spec to read")
+	}
+	s := assemble(&c, drafts)
+	ps := c.sorted()
+	if ps.HasErrors() {
+		return nil, ps
+	}
+	for _, w := range ps.Warnings() {
+		s.Warnings = append(s.Warnings, w.String())
+	}
+	return s, ps
+}
+
+// LoadPaths reads files, folders and, for "-", standard input. A folder stands
+// for all *.yaml and *.yml files below it, hidden ones excepted. The error is of
+// the file system; what is wrong inside a file is a problem.
+func LoadPaths(paths []string, stdin io.Reader) (*Spec, Problems, error) {
+	var files []File
+	seen := map[string]bool{}
+	for _, p := range paths {
+		found, err := expand(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, name := range found {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			f, err := open(name, stdin)
+			if err != nil {
+				return nil, nil, err
+			}
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil, errors.New("read spec: no file given")
+	}
+	s, ps := Load(files)
+	return s, ps, nil
+}
+
+func expand(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	path = filepath.Clean(path)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read spec: %w", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var out []string
+	err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		hidden := name != path && strings.HasPrefix(d.Name(), ".")
+		if d.IsDir() {
+			if hidden {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		ext := filepath.Ext(name)
+		if hidden || ext != ".yaml" && ext != ".yml" {
+			return nil
+		}
+		// A mounted ConfigMap is a folder of links to files.
+		if info, err := os.Stat(name); err != nil {
+			return err
+		} else if info.Mode().IsRegular() {
+			out = append(out, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read specs below %s: %w", path, err)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("read specs below %s: no *.yaml or *.yml file there", path)
+	}
+	slices.SortFunc(out, cmp.Compare[string])
+	return out, nil
+}
+
+func open(name string, stdin io.Reader) (File, error) {
+	in, label := stdin, "<stdin>"
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return File{}, fmt.Errorf("read spec: %w", err)
+		}
+		defer f.Close()
+		in, label = f, name
+	} else if stdin == nil {
+		return File{}, errors.New("read spec: there is no standard input")
+	}
+	// One byte more than allowed is enough to see that it is too large.
+	data, err := io.ReadAll(io.LimitReader(in, MaxFileBytes+1))
+	if err != nil {
+		return File{}, fmt.Errorf("read spec %s: %w", label, err)
+	}
+	return File{Name: label, Data: data}, nil
+}

@@ -1,0 +1,224 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+var promql = parser.NewParser(parser.Options{})
+
+// attributePattern is what attributes of events may be called.
+var attributePattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9._-]*$`)
+
+// selector is a slo.Selector with what is known of the event types it can match.
+type selector struct {
+	slo.Selector
+	at *value
+	// types are the event types it can match; nil if it does not say.
+	types []string
+}
+
+// reservedLabel says why a label cannot be an attribute or a group label; "" if it can.
+func reservedLabel(name string) string {
+	switch {
+	case name == "result" || name == "le" || name == "window":
+		return "reserved for the engine's own series"
+	case strings.HasPrefix(name, "slo") || strings.HasPrefix(name, "sla"):
+		return "reserved: labels that start with slo or sla are the engine's own"
+	case name == "id" || name == "time":
+		return "reserved: it is a field of every event that is not matched"
+	case strings.HasPrefix(name, "__"):
+		return "reserved: labels that start with __ are Prometheus' own"
+	}
+	return ""
+}
+
+// selector reads label matchers in PromQL syntax. The service of the spec is
+// implied, so a matcher for another service could never match.
+func (v *value) selector(service string) (selector, bool) {
+	text, ok := v.text()
+	if !ok {
+		return selector{}, false
+	}
+	if strings.TrimSpace(text) == "" {
+		v.errorf("leave the key out to match every event", "%s is empty", v.what)
+		return selector{}, false
+	}
+	matchers, ok := v.parseMatchers(text)
+	if !ok {
+		return selector{}, false
+	}
+	out := selector{at: v}
+	for _, m := range matchers {
+		if m.Name == labels.MetricName {
+			v.errorf("write only the braces: {type=\"...\"}; events have no metric name", "%s: %s is a metric name", v.what, printable(m.Value))
+			return selector{}, false
+		}
+		sm, err := slo.NewMatcher(m.Name, slo.MatchOp(m.Type.String()), m.Value)
+		if err != nil {
+			v.errorf("", "%s: %v", v.what, err)
+			return selector{}, false
+		}
+		out.Selector = append(out.Selector, sm)
+		ok = v.possible(text, m, service) && ok
+	}
+	out.types = pinnedTypes(matchers)
+	return out, ok
+}
+
+// parseMatchers parses and reports every syntax error at its own place.
+func (v *value) parseMatchers(text string) ([]*labels.Matcher, bool) {
+	hint := `want PromQL label matchers such as {type="order",outcome!="success"}`
+	if t := strings.TrimSpace(text); !strings.HasPrefix(t, "{") && strings.ContainsAny(t, "=~") && !strings.Contains(t, "{") {
+		v.errorf(fmt.Sprintf("did you mean {%s}?", clip(t)), "%s: the matchers are not in braces", v.what)
+		return nil, false
+	}
+	matchers, err := promql.ParseMetricSelector(text)
+	if err != nil {
+		v.parseErrors(err, hint)
+		return nil, false
+	}
+	return matchers, true
+}
+
+func (v *value) parseErrors(err error, hint string) {
+	var list parser.ParseErrors
+	if !errors.As(err, &list) {
+		v.errorf(hint, "%s: %s", v.what, printable(err.Error()))
+		return
+	}
+	for _, e := range list {
+		v.r.errorf(v.inside(int(e.PositionRange.Start)), hint, "%s: %s", v.what, printable(e.Err.Error()))
+	}
+}
+
+// possible reports matchers that no event of the service can fit.
+func (v *value) possible(text string, m *labels.Matcher, service string) bool {
+	at := v.inside(matcherOffset(text, m))
+	if why := reservedLabel(m.Name); why != "" {
+		v.r.errorf(at, "rename the attribute", "%s: no event has the attribute %q, it is %s", v.what, clip(m.Name), why)
+		return false
+	}
+	if !attributePattern.MatchString(m.Name) {
+		v.r.errorf(at, "names are letters, digits, dot, dash and underscore, the first a letter or underscore", "%s: no event has the attribute %q", v.what, clip(m.Name))
+		return false
+	}
+	switch m.Name {
+	case "service":
+		if service != "" && !m.Matches(service) {
+			v.r.errorf(at, "remove it: the service of the file is implied", "%s: %s never matches, the service is %q", v.what, printable(m.String()), service)
+			return false
+		}
+	case "outcome":
+		if !m.Matches("success") && !m.Matches("failure") {
+			hint := "the outcome of an event is success or failure"
+			if o := otherOutcomes[strings.ToLower(m.Value)]; o != "" {
+				hint = fmt.Sprintf("did you mean %q?", o)
+			} else if o := didYouMean(m.Value, []string{"success", "failure"}); o != "" {
+				hint = o
+			}
+			v.r.errorf(at, hint, "%s: %s never matches", v.what, printable(m.String()))
+			return false
+		}
+	case "type":
+		if m.Type == labels.MatchEqual && m.Value == "" {
+			v.r.errorf(at, "every event has a type", "%s: type=\"\" never matches", v.what)
+			return false
+		}
+	}
+	return true
+}
+
+// otherOutcomes are what other systems call the two outcomes.
+var otherOutcomes = map[string]string{
+	"failed": "failure", "fail": "failure", "error": "failure", "bad": "failure",
+	"succeeded": "success", "successful": "success", "ok": "success", "good": "success",
+}
+
+// matcherOffset finds a matcher in the text that it was parsed from.
+func matcherOffset(text string, m *labels.Matcher) int {
+	re, err := regexp.Compile(`["']?` + regexp.QuoteMeta(m.Name) + `["']?\s*` + regexp.QuoteMeta(m.Type.String()) + `\s*["'` + "`" + `]` + regexp.QuoteMeta(m.Value))
+	if err == nil {
+		if at := re.FindStringIndex(text); at != nil {
+			return at[0]
+		}
+	}
+	return 0
+}
+
+// pinnedTypes are the event types that matchers name by = or by a regular
+// expression that is a list of literals; nil if they leave the type open.
+func pinnedTypes(ms []*labels.Matcher) []string {
+	var types []string
+	pinned := false
+	for _, m := range ms {
+		if m.Name != "type" {
+			continue
+		}
+		var named []string
+		switch m.Type {
+		case labels.MatchEqual:
+			named = []string{m.Value}
+		case labels.MatchRegexp:
+			named = m.SetMatches()
+		}
+		if len(named) > 0 && !pinned {
+			types, pinned = slices.Clone(named), true
+		}
+	}
+	if !pinned {
+		return nil
+	}
+	types = slices.DeleteFunc(types, func(t string) bool {
+		return t == "" || slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name == "type" && !m.Matches(t) })
+	})
+	slices.Sort(types)
+	types = slices.Compact(types)
+	if types == nil {
+		return []string{}
+	}
+	return types
+}
+
+// series reads the selector of an existing Prometheus counter.
+func (v *value) series() (string, bool) {
+	text, ok := v.text()
+	if !ok {
+		return "", false
+	}
+	hint := `want the selector of a counter such as http_requests_total{code=~"5.."}`
+	expr, err := promql.ParseExpr(text)
+	if err != nil {
+		v.parseErrors(err, hint)
+		return "", false
+	}
+	for {
+		p, ok := expr.(*parser.ParenExpr)
+		if !ok {
+			break
+		}
+		expr = p.Expr
+	}
+	sel, ok := expr.(*parser.VectorSelector)
+	switch {
+	case !ok:
+		if m, matrix := expr.(*parser.MatrixSelector); matrix {
+			v.r.errorf(v.inside(int(m.PositionRange().Start)), "remove the range; the rules add their own", "%s: a range is not wanted here", v.what)
+			return "", false
+		}
+		v.r.errorf(v.inside(int(expr.PositionRange().Start)), hint+"; the rules add rate() and sum()", "%s: this is an expression, not a selector", v.what)
+		return "", false
+	case sel.OriginalOffset != 0 || sel.OriginalOffsetExpr != nil || sel.Timestamp != nil || sel.StartOrEnd != 0 || sel.Anchored || sel.Smoothed:
+		v.errorf(hint, "%s: modifiers such as offset and @ are not wanted here", v.what)
+		return "", false
+	}
+	return strings.TrimSpace(text), true
+}

@@ -1,0 +1,80 @@
+package spec
+
+import (
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Version is the version key of the own format.
+const Version = "sloengine/v1"
+
+// DefaultMaxGroups is the number of groups that an SLO with group_by may have
+// when it does not say max_groups.
+const DefaultMaxGroups = 1000
+
+// DefaultDimensions are the attributes that a service's counters are split by
+// when it does not say dimensions.
+var DefaultDimensions = []string{"error_type"}
+
+// File is one file to read. Its name is only used in problems and sources.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Spec is everything that the files say, checked. It must not be changed.
+type Spec struct {
+	SLOs       []*slo.SLO       // by ID
+	Limits     []*slo.Limit     // by service, in the order of the files within one
+	Agreements []*sla.Agreement // by service, then name
+	Services   []Service        // by name
+	Warnings   []string         // the warnings among the problems, as text
+	Sources    []Source         // where each SLO, limit and agreement is written
+}
+
+// Service is a service that some file describes.
+type Service struct {
+	Name string
+	// Types are the event types that the service sends, sorted; empty means any.
+	// Unless a file lists them they are those that the selectors name.
+	Types []string
+	// Dimensions are the attributes that the service's counters are split by.
+	Dimensions []string
+	Labels     map[string]string
+}
+
+// Kind says what a Source is the source of.
+type Kind string
+
+// The kinds of source.
+const (
+	KindSLO   Kind = "slo"
+	KindLimit Kind = "limit"
+	KindSLA   Kind = "sla"
+)
+
+// Source is the place where something is written.
+type Source struct {
+	Kind    Kind
+	Service string
+	Name    string
+	Position
+}
+
+// Position is a place in a file. Line and Column count from 1; Column counts
+// characters, not bytes.
+type Position struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+}
+
+// Source finds where something is written.
+func (s *Spec) Source(k Kind, service, name string) (Source, bool) {
+	for _, src := range s.Sources {
+		if src.Kind == k && src.Service == service && src.Name == name {
+			return src, true
+		}
+	}
+	return Source{}, false
+}
