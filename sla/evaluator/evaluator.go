@@ -1,0 +1,209 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+// DefaultInterval is the time between two reports.
+const DefaultInterval = 10 * time.Second
+
+// Options configure an Evaluator. Only Source is required.
+type Options struct {
+	// Source answers a request with the fold's sums. The request belongs to the
+	// source from then on; the sums must not change after they were returned.
+	Source func(ctx context.Context, req fold.Request) (*fold.Sums, error)
+
+	Interval time.Duration    // between reports; default DefaultInterval
+	Now      func() time.Time // wall clock of Run; default time.Now
+
+	// OnReport is called with every new report before the next tick, in order.
+	OnReport func(*sla.Report)
+
+	Logger  *slog.Logger // default: none
+	Metrics *Metrics     // default: figures that nobody sees
+}
+
+func (o *Options) fill() error {
+	if o.Source == nil {
+		return errors.New("evaluator: a source of sums is required")
+	}
+	if o.Interval < 0 {
+		return fmt.Errorf("evaluator: interval %s is negative", o.Interval)
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.OnReport == nil {
+		o.OnReport = func(*sla.Report) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	return nil
+}
+
+// Evaluator makes a Report at every tick. All methods may be called at any time
+// and from any goroutine.
+type Evaluator struct {
+	opt    Options
+	latest atomic.Pointer[sla.Report]
+
+	mu      sync.Mutex // one tick at a time; guards what follows
+	plan    *plan
+	version uint64
+}
+
+// New makes an evaluator of an empty spec. It starts nothing.
+func New(opt Options) (*Evaluator, error) {
+	if err := opt.fill(); err != nil {
+		return nil, err
+	}
+	empty, err := newPlan(Inputs{})
+	if err != nil {
+		return nil, err
+	}
+	return &Evaluator{opt: opt, plan: empty}, nil
+}
+
+// SetSpec makes the following ticks evaluate another spec. It fails, and
+// changes nothing, where Compile fails. The inputs must not be changed
+// afterwards. Give the fold the compiled config first: what it does not count
+// yet is reported as no data.
+func (e *Evaluator) SetSpec(in Inputs) error {
+	p, err := newPlan(in)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.plan = p
+	return nil
+}
+
+// Change is SetSpec for an evaluator that runs: between two ticks it calls apply,
+// which gives the fold its config, and takes the inputs over if that worked, so
+// that no report mixes the two specs.
+func (e *Evaluator) Change(in Inputs, apply func() error) error {
+	p, err := newPlan(in)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := apply(); err != nil {
+		return err
+	}
+	e.plan = p
+	return nil
+}
+
+// Latest is the newest report; nil before the first tick.
+func (e *Evaluator) Latest() *sla.Report { return e.latest.Load() }
+
+// Tick makes and publishes the report as of now. On an error the latest report
+// stays what it was.
+func (e *Evaluator) Tick(ctx context.Context, now time.Time) (*sla.Report, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	begin := time.Now()
+	r, err := e.evaluate(ctx, now)
+	if err != nil {
+		e.opt.Metrics.errors.Inc()
+		return nil, err
+	}
+	e.version++
+	r.Version, r.Took = e.version, time.Since(begin)
+	e.opt.Metrics.ticks.Inc()
+	e.opt.Metrics.seconds.Update(r.Took.Seconds())
+	e.opt.Metrics.groups.Set(float64(len(r.SLOs)))
+	e.latest.Store(r)
+	e.opt.OnReport(r)
+	return r, nil
+}
+
+func (e *Evaluator) evaluate(ctx context.Context, now time.Time) (*sla.Report, error) {
+	req := e.plan.request(now)
+	sums, err := e.opt.Source(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("get window sums: %w", err)
+	}
+	r, err := e.plan.report(req, sums)
+	if err != nil {
+		return nil, fmt.Errorf("evaluate: %w", err)
+	}
+	return r, nil
+}
+
+// Run ticks at once and then every interval until ctx is done; it returns nil.
+// Ticks keep to the interval however long each takes; one that takes longer
+// swallows those it covers and is counted as late. A tick whose clock went back,
+// or jumped an hour ahead, is refused until the clock has run on for some
+// minutes.
+func (e *Evaluator) Run(ctx context.Context) error {
+	ticker := time.NewTicker(e.opt.Interval)
+	defer ticker.Stop()
+	began := time.Now()
+	var r runner
+	for {
+		begin := time.Now()
+		e.step(ctx, &r, time.Since(began))
+		if took := time.Since(begin); took > e.opt.Interval {
+			e.opt.Metrics.late.Inc()
+			e.opt.Logger.Warn("evaluation took longer than its interval", "took", took, "interval", e.opt.Interval)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// runner is what Run remembers from tick to tick.
+type runner struct {
+	clock  clockGuard
+	failed string // the last tick's error, so that a lasting one is logged once
+	jumped bool
+}
+
+func (e *Evaluator) step(ctx context.Context, r *runner, mono time.Duration) {
+	now := e.opt.Now()
+	if why := r.clock.check(now, mono); why != "" {
+		e.opt.Metrics.refused.Inc()
+		if !r.jumped {
+			e.opt.Logger.Error("evaluation refused: "+why, "believed_after", clockPatience)
+		}
+		r.jumped = true
+		return
+	}
+	if r.jumped {
+		r.jumped = false
+		e.opt.Logger.Warn("evaluation goes on by the clock", "now", now)
+	}
+	_, err := e.Tick(ctx, now)
+	switch {
+	case err == nil && r.failed != "":
+		r.failed = ""
+		e.opt.Logger.Info("evaluation works again")
+	case err != nil && ctx.Err() == nil && err.Error() != r.failed:
+		r.failed = err.Error()
+		e.opt.Logger.Error("evaluation failed; the last report stands", "error", err)
+	}
+}

@@ -1,0 +1,72 @@
+package evaluator
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sloengine/sloengine/sla"
+)
+
+func (t *tick) limitReport(p *limitPlan) sla.LimitReport {
+	r := sla.LimitReport{Limit: p.limit}
+	groups := t.of(p.indicator)
+	for i := range groups {
+		g := &groups[i]
+		p.add(&r.Total, g.Total)
+		p.add(&r.Day, g.Spans[t.day])
+		p.add(&r.Month, g.Spans[t.month])
+		if g.LastEvent.After(r.LastEvent) {
+			r.LastEvent = g.LastEvent
+		}
+	}
+	return r
+}
+
+// add puts the bins of a limit where they belong: the first kept it, the others
+// broke it at one level each.
+func (p *limitPlan) add(v *sla.Violations, bins []uint64) {
+	for i, n := range bins {
+		switch {
+		case i == 0:
+			v.Within += n
+		case i <= len(p.levels) && p.levels[i-1].severity == critical:
+			v.Critical += n
+		default:
+			v.Warning += n
+		}
+	}
+}
+
+func (t *tick) traffic() []sla.TrafficReport {
+	out := make([]sla.TrafficReport, len(t.sums.Traffic))
+	for i, x := range t.sums.Traffic {
+		// While a changed spec is on its way, one side may know more dimensions.
+		names := t.dimensions[x.Service]
+		n := min(len(names), len(x.Dimensions))
+		out[i] = sla.TrafficReport{
+			Service: x.Service, Type: x.Type, Outcome: x.Outcome, Severity: x.Severity,
+			DimensionNames: names[:n], DimensionValues: x.Dimensions[:n],
+			Count: x.Count, LastEvent: x.LastEvent,
+		}
+	}
+	if !slices.IsSortedFunc(out, compareTraffic) {
+		slices.SortStableFunc(out, compareTraffic)
+	}
+	return out
+}
+
+func compareTraffic(x, y sla.TrafficReport) int {
+	return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Type, y.Type), cmp.Compare(x.Outcome, y.Outcome),
+		cmp.Compare(x.Severity, y.Severity), slices.Compare(x.DimensionValues, y.DimensionValues))
+}
+
+func (t *tick) durations() []sla.DurationReport {
+	out := make([]sla.DurationReport, len(t.sums.Durations))
+	for i, d := range t.sums.Durations {
+		out[i] = sla.DurationReport{Service: d.Service, Type: d.Type, Buckets: d.Buckets, Counts: d.Counts, Sum: d.Sum, SumSeconds: d.SumSeconds}
+	}
+	slices.SortFunc(out, func(x, y sla.DurationReport) int {
+		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Type, y.Type))
+	})
+	return out
+}

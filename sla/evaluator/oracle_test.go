@@ -1,0 +1,244 @@
+package evaluator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// happening is one event of the little world that the oracle counts in.
+type happening struct {
+	at, received   time.Time
+	typ, outcome   string
+	product, stage string
+	took           time.Duration // -1: none
+	n              uint64
+}
+
+func (h *happening) label(name string) string {
+	switch name {
+	case "service":
+		return "shop"
+	case "type":
+		return h.typ
+	case "outcome":
+		return h.outcome
+	case "product":
+		return h.product
+	}
+	return h.stage
+}
+
+func (h *happening) matches(s slo.Selector) bool { return s.Matches(h.label) }
+
+// oracle works out by brute force what the engine should say, event by event
+// and slice by slice, from the events received so far.
+type oracle struct {
+	now    time.Time
+	began  time.Time
+	events []happening
+	down   []slo.Span // when the engine was not up
+
+	members map[string][]happening // of's answers, by SLO and group
+	closed  map[slo.ID][]slo.Span  // every occurrence of the SLO's corrections
+	counted map[string]verdict     // count's answers
+}
+
+// of lists the SLO's valid events in a group.
+func (o *oracle) of(s *slo.SLO, g slo.Group) []happening {
+	key := string(s.ID) + "|" + g.Key()
+	if have, ok := o.members[key]; ok {
+		return have
+	}
+	var out []happening
+	for _, e := range o.events {
+		measured := s.Indicator.Kind != slo.KindLatency || e.took >= 0
+		if e.matches(s.Indicator.Valid) && measured && slices.Equal(groupOf(s, &e), g) {
+			out = append(out, e)
+		}
+	}
+	o.members[key] = out
+	return out
+}
+
+func groupOf(s *slo.SLO, e *happening) slo.Group {
+	var g slo.Group
+	for _, l := range s.GroupBy {
+		g = append(g, e.label(l))
+	}
+	return g
+}
+
+func isBad(s *slo.SLO, e *happening) bool {
+	switch s.Indicator.Kind {
+	case slo.KindEvents:
+		return e.matches(s.Indicator.Bad)
+	case slo.KindLatency:
+		return e.took > s.Indicator.Threshold
+	}
+	return false
+}
+
+// verdict is what an SLO counts over some time.
+type verdict struct {
+	counts           slo.Counts
+	ratios           float64 // sum of the slices' ratios
+	achieved, target uint64
+}
+
+// count counts events, or judges slices, in [from, now), with or without the
+// corrections.
+func (o *oracle) count(s *slo.SLO, g slo.Group, from time.Time, corrected bool) verdict {
+	key := fmt.Sprint(s.ID, g.Key(), from.UnixNano(), corrected)
+	v, ok := o.counted[key]
+	if !ok {
+		v = o.countAnew(s, g, from, corrected)
+		o.counted[key] = v
+	}
+	return v
+}
+
+func (o *oracle) countAnew(s *slo.SLO, g slo.Group, from time.Time, corrected bool) verdict {
+	mine := o.of(s, g)
+	per := s.Budgeting.Slice
+	if s.Indicator.Kind == slo.KindThroughput {
+		per = s.Indicator.Per
+	}
+	if per == 0 {
+		var v verdict
+		for _, e := range mine {
+			out := e.at.Before(from) || !e.at.Before(o.now) || corrected && o.touched(s, slo.Span{From: e.at, To: e.at.Add(1)})
+			switch {
+			case out:
+			case isBad(s, &e):
+				v.counts.Bad += e.n
+			default:
+				v.counts.Good += e.n
+			}
+		}
+		return v
+	}
+	bySlice := map[int64]slo.Counts{}
+	var first int64
+	for i, e := range mine {
+		n := e.at.Unix() / int64(per.Seconds())
+		c := bySlice[n]
+		if isBad(s, &e) {
+			c.Bad += e.n
+		} else {
+			c.Good += e.n
+		}
+		bySlice[n] = c
+		if i == 0 || n < first {
+			first = n
+		}
+	}
+	var v verdict
+	if len(mine) == 0 {
+		return v
+	}
+	for n := max(first, from.Unix()/int64(per.Seconds())); ; n++ {
+		sp := slo.Span{From: time.Unix(n*int64(per.Seconds()), 0), To: time.Unix((n+1)*int64(per.Seconds()), 0)}
+		if sp.To.Add(2 * time.Minute).After(o.now) {
+			return v
+		}
+		if sp.From.Before(from) || !o.observed(sp) || corrected && o.touched(s, sp) {
+			continue
+		}
+		o.judge(s, bySlice[n], sp, &v)
+	}
+}
+
+func (o *oracle) judge(s *slo.SLO, c slo.Counts, sp slo.Span, v *verdict) {
+	if s.Indicator.Kind == slo.KindThroughput {
+		if !s.Indicator.During.Covers(sp) {
+			return
+		}
+		v.target += s.Indicator.AtLeast
+		v.achieved += min(s.Indicator.AtLeast, c.Valid())
+		if c.Valid() >= s.Indicator.AtLeast {
+			v.counts.Good++
+		} else {
+			v.counts.Bad++
+		}
+		return
+	}
+	ratio, ok := c.Ratio()
+	if !ok {
+		return
+	}
+	v.ratios += ratio
+	if s.Budgeting.Method == slo.RatioTimeslices || ratio >= s.Budgeting.Target.Ratio() {
+		v.counts.Good++
+	} else {
+		v.counts.Bad++
+	}
+}
+
+func (o *oracle) observed(sp slo.Span) bool {
+	for _, d := range o.down {
+		if sp.Intersect(d).Duration() > 0 {
+			return false
+		}
+	}
+	return !sp.From.Before(o.began)
+}
+
+// touched reports whether some correction of the SLO overlaps the span.
+func (o *oracle) touched(s *slo.SLO, sp slo.Span) bool {
+	spans, ok := o.closed[s.ID]
+	if !ok {
+		for _, c := range s.Corrections {
+			spans = append(spans, c.Occurrences(slo.Span{From: o.began, To: o.now})...)
+		}
+		o.closed[s.ID] = spans
+	}
+	for _, c := range spans {
+		if c.From.Before(sp.To) && sp.From.Before(c.To) {
+			return true
+		}
+	}
+	return false
+}
+
+// sli is the indicator that a verdict gives.
+func (v verdict) sli(s *slo.SLO) (float64, bool) {
+	n := v.counts.Valid()
+	if n == 0 {
+		return 0, false
+	}
+	if s.Budgeting.Method == slo.RatioTimeslices {
+		return v.ratios / float64(n), true
+	}
+	return float64(v.counts.Good) / float64(n), true
+}
+
+func (o *oracle) coverage(from time.Time) float64 {
+	want := slo.Span{From: from, To: o.now}
+	if want.Duration() == 0 {
+		return 1 // the window begins now
+	}
+	seen := want.Intersect(slo.Span{From: o.began, To: o.now}).Duration()
+	for _, d := range o.down {
+		seen -= d.Intersect(want).Intersect(slo.Span{From: o.began, To: o.now}).Duration()
+	}
+	return float64(seen) / float64(want.Duration())
+}
+
+// start of a window, without slo.Window.Start.
+func start(w slo.Window, now time.Time) time.Time {
+	if w.Calendar == "" {
+		return now.Add(-w.Rolling)
+	}
+	t := now.In(w.Location)
+	t = time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, w.Location)
+	for {
+		switch {
+		case w.Calendar == slo.Day, w.Calendar == slo.Week && t.Weekday() == time.Monday, w.Calendar == slo.Month && t.Day() == 1:
+			return t
+		}
+		t = t.AddDate(0, 0, -1)
+	}
+}

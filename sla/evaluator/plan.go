@@ -1,0 +1,254 @@
+package evaluator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+// rateWindow is the time over which the rate of events is shown. It is one of
+// slo.BurnWindows.
+const rateWindow = 5 * time.Minute
+
+// plan is a spec prepared for ticking: what to ask for and where the answers
+// go. Only the corrections in it change, and only within a tick.
+type plan struct {
+	windows []slo.Window // distinct; the index is that of the asked span
+	burns   []int        // of slo.BurnWindows, in order
+	rate    int          // of rateWindow
+	day     int          // of limits
+	month   int
+
+	slos        []*sloPlan // by ID
+	limits      []*limitPlan
+	slas        []*slaPlan // by service, then name
+	corrections []*correction
+
+	dimensions map[string][]string // by service
+	warnings   []string
+}
+
+type sloPlan struct {
+	slo        *slo.SLO
+	indicator  *fold.Indicator // as compiled
+	eventsID   string          // counter of plain events; "" if the SLO counts events itself
+	period     int
+	correction *correction // nil without corrections
+	expect     map[string]slo.Group
+	usages     []usage
+}
+
+// usage is an SLO's place in an agreement.
+type usage struct {
+	sla       *slaPlan
+	component int
+	window    int
+	labels    []int // positions of the agreement's labels among the SLO's
+	bands     *bandsPlan
+}
+
+// bandsPlan is where the bands of a component are counted.
+type bandsPlan struct {
+	indicator  *fold.Indicator
+	correction *correction
+	// bins[i] is how many of the indicator's first bins lie within the
+	// component's band i; 0 for a band without threshold.
+	bins []int
+}
+
+type slaPlan struct {
+	agreement *sla.Agreement
+	scorer    *sla.Scorer
+	slos      []*slo.SLO // of the components, in order
+	window    int
+}
+
+type limitPlan struct {
+	limit     *slo.Limit
+	indicator *fold.Indicator
+	levels    []level
+}
+
+// newPlan compiles the inputs; it fails where Compile fails.
+func newPlan(in Inputs) (*plan, error) {
+	cfg, err := Compile(in)
+	if err != nil {
+		return nil, err
+	}
+	indicators := make(map[string]*fold.Indicator, len(cfg.Indicators))
+	for i := range cfg.Indicators {
+		indicators[cfg.Indicators[i].ID] = &cfg.Indicators[i]
+	}
+	b := planner{
+		plan:       &plan{dimensions: map[string][]string{}, warnings: slices.Clone(in.Warnings)},
+		indicators: indicators,
+		windows:    map[string]int{},
+		slos:       map[slo.ID]*sloPlan{},
+		names:      map[slo.ID]*slo.SLO{},
+	}
+	b.build(in, cfg)
+	return b.plan, nil
+}
+
+type planner struct {
+	*plan
+	indicators map[string]*fold.Indicator
+	windows    map[string]int
+	slos       map[slo.ID]*sloPlan
+	names      map[slo.ID]*slo.SLO // those on Prometheus series too
+}
+
+func (b *planner) build(in Inputs, cfg *fold.Config) {
+	for _, w := range slo.BurnWindows {
+		b.burns = append(b.burns, b.window(slo.Window{Rolling: w}))
+	}
+	b.rate = b.window(slo.Window{Rolling: rateWindow})
+	b.day, b.month = b.window(slo.Window{Rolling: limitDay}), b.window(slo.Window{Rolling: limitMonth})
+	for _, s := range cfg.Services {
+		b.dimensions[s.Name] = s.Dimensions
+	}
+	for _, s := range in.SLOs {
+		b.addSLO(s)
+	}
+	for _, l := range in.Limits {
+		levels, _ := limitLevels(l) // an error would have stopped Compile
+		b.limits = append(b.limits, &limitPlan{limit: l, indicator: b.indicators[sla.LimitID(l.Service, l.Name)], levels: levels})
+	}
+	agreements := slices.Clone(in.Agreements)
+	slices.SortStableFunc(agreements, func(x, y *sla.Agreement) int {
+		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Name, y.Name))
+	})
+	for _, a := range agreements {
+		b.addSLA(a)
+	}
+	slices.SortFunc(b.plan.slos, func(x, y *sloPlan) int { return cmp.Compare(x.slo.ID, y.slo.ID) })
+	slices.SortStableFunc(b.limits, func(x, y *limitPlan) int {
+		return cmp.Or(cmp.Compare(x.limit.Service, y.limit.Service), cmp.Compare(x.limit.Name, y.limit.Name))
+	})
+	b.addCorrections()
+}
+
+// window gives the index of a window, which all that ask for it share.
+func (b *planner) window(w slo.Window) int {
+	key := w.String()
+	if w.Calendar == "" {
+		key = w.Rolling.String() // to the nanosecond
+	}
+	i, ok := b.windows[key]
+	if !ok {
+		i = len(b.plan.windows)
+		b.plan.windows = append(b.plan.windows, w)
+		b.windows[key] = i
+	}
+	return i
+}
+
+func (b *planner) addSLO(s *slo.SLO) {
+	b.names[s.ID] = s
+	if s.Indicator.Kind == slo.KindPrometheus {
+		return
+	}
+	p := &sloPlan{slo: s, indicator: b.indicators[string(s.ID)], period: b.window(s.Window)}
+	if p.indicator.Slice != nil {
+		p.eventsID = sla.EventsID(s.ID)
+	}
+	if len(s.Expect) > 0 {
+		p.expect = make(map[string]slo.Group, len(s.Expect))
+		for _, g := range s.Expect {
+			p.expect[g.Key()] = g
+		}
+	}
+	b.slos[s.ID] = p
+	b.plan.slos = append(b.plan.slos, p)
+}
+
+func (b *planner) addSLA(a *sla.Agreement) {
+	p := &slaPlan{agreement: a, scorer: sla.NewScorer(a), window: b.window(a.Window)}
+	for i, c := range a.Components {
+		p.slos = append(p.slos, b.names[c.SLO])
+		s, ok := b.slos[c.SLO]
+		if !ok {
+			continue // on Prometheus series: never has data here
+		}
+		u := usage{sla: p, component: i, window: p.window}
+		for _, label := range a.GroupBy {
+			u.labels = append(u.labels, slices.Index(s.slo.GroupBy, label))
+		}
+		if a.Method == sla.Bands && len(c.Bands) > 0 {
+			u.bands = newBands(b.indicators[sla.BandsID(c.SLO, a.Name)], c.Bands)
+		}
+		s.usages = append(s.usages, u)
+	}
+	b.slas = append(b.slas, p)
+}
+
+func newBands(ind *fold.Indicator, bands []sla.Band) *bandsPlan {
+	p := &bandsPlan{indicator: ind}
+	for _, band := range bands {
+		n := 0
+		if band.Threshold > 0 {
+			n = slices.Index(ind.Edges, band.Threshold) + 1
+		}
+		p.bins = append(p.bins, n)
+	}
+	return p
+}
+
+// addCorrections finds which SLOs can share the work of their corrections.
+func (b *planner) addCorrections() {
+	exclusions := map[string]*exclusion{}
+	shared := map[string]*correction{}
+	get := func(s *slo.SLO, slice time.Duration, windows []int) *correction {
+		slices.Sort(windows)
+		windows = slices.Compact(windows)
+		set := correctionsKey(s.Corrections, slice)
+		key := fmt.Sprint(set, windows)
+		if c, ok := shared[key]; ok {
+			return c
+		}
+		ex, ok := exclusions[set]
+		if !ok {
+			ex = &exclusion{corrections: s.Corrections, slice: slice}
+			exclusions[set] = ex
+		}
+		for _, w := range windows {
+			ex.reach = max(ex.reach, b.plan.windows[w].Longest())
+		}
+		c := &correction{exclusion: ex, windows: windows}
+		shared[key] = c
+		b.corrections = append(b.corrections, c)
+		return c
+	}
+	for _, p := range b.plan.slos {
+		if len(p.slo.Corrections) == 0 {
+			continue
+		}
+		windows := append(slices.Clone(b.burns), p.period)
+		for _, u := range p.usages {
+			windows = append(windows, u.window)
+			if u.bands != nil {
+				u.bands.correction = get(p.slo, 0, []int{u.window})
+			}
+		}
+		slice := time.Duration(0)
+		if p.indicator.Slice != nil {
+			slice = p.indicator.Slice.Per
+		}
+		p.correction = get(p.slo, slice, windows)
+	}
+}
+
+func correctionsKey(cs []slo.Correction, slice time.Duration) string {
+	var b strings.Builder
+	fmt.Fprint(&b, slice)
+	for _, c := range cs {
+		fmt.Fprintf(&b, "|%q %d %d %q", c.Name, c.Start.UnixNano(), c.Duration, c.RRule)
+	}
+	return b.String()
+}

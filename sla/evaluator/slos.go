@@ -1,0 +1,224 @@
+package evaluator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+func (t *tick) sloReports() []sla.SLOReport {
+	n, rows := 0, 0
+	for _, p := range t.slos {
+		groups := len(t.of(p.indicator))
+		n += groups + len(p.expect) + 1
+		rows += groups
+		if p.correction != nil {
+			rows += groups
+		}
+	}
+	out := make([]sla.SLOReport, 0, n)
+	t.burns = make([]slo.Burn, 0, rows*(len(t.plan.burns)+1))
+	for _, p := range t.slos {
+		first := len(out)
+		out = t.sloGroups(out, p)
+		if mine := out[first:]; !slices.IsSortedFunc(mine, byGroup) {
+			slices.SortStableFunc(mine, byGroup)
+		}
+	}
+	return out
+}
+
+func byGroup(x, y sla.SLOReport) int { return compareGroups(x.Group, y.Group) }
+
+// compareGroups orders groups by their values, the "other" group last.
+func compareGroups(x, y slo.Group) int {
+	if a, b := x.IsOther(), y.IsOther(); a != b {
+		if a {
+			return 1
+		}
+		return -1
+	}
+	return slices.Compare(x, y)
+}
+
+// sloGroups appends the reports of all groups of one SLO, those that are
+// expected and have not come yet among them.
+func (t *tick) sloGroups(out []sla.SLOReport, p *sloPlan) []sla.SLOReport {
+	groups := t.of(p.indicator)
+	events := t.plainEvents(p)
+	seen := 0
+	for i := range groups {
+		g := &groups[i]
+		out = append(out, t.sloReport(p, g))
+		r := &out[len(out)-1]
+		if p.eventsID == "" {
+			t.events(r, p, g)
+		} else if e, ok := events[string(t.groupKey(g.Values))]; ok {
+			t.events(r, p, e)
+		}
+		if p.expect != nil {
+			if _, ok := p.expect[string(t.groupKey(g.Values))]; ok {
+				seen++
+			}
+		}
+	}
+	switch {
+	case len(p.slo.GroupBy) == 0 && len(groups) == 0:
+		out = append(out, t.absent(p, nil, groups))
+	case seen < len(p.expect):
+		have := make(map[string]bool, len(groups))
+		for i := range groups {
+			have[groups[i].Values.Key()] = true
+		}
+		for key, values := range p.expect {
+			if !have[key] {
+				out = append(out, t.absent(p, values, groups))
+			}
+		}
+	}
+	for _, u := range p.usages {
+		t.addBands(u)
+	}
+	return out
+}
+
+// plainEvents finds the counter of events beside an SLO that judges slices.
+func (t *tick) plainEvents(p *sloPlan) map[string]*fold.Group {
+	if p.eventsID == "" {
+		return nil
+	}
+	gs := t.groups[p.eventsID]
+	m := make(map[string]*fold.Group, len(gs))
+	for i := range gs {
+		if gs[i].Indicator.Slice == nil {
+			m[gs[i].Values.Key()] = &gs[i]
+		}
+	}
+	return m
+}
+
+// groupKey is slo.Group.Key without its allocation; valid until the next call.
+func (t *tick) groupKey(g slo.Group) []byte {
+	t.key = t.key[:0]
+	for i, v := range g {
+		if i > 0 {
+			t.key = append(t.key, '\xff')
+		}
+		t.key = append(t.key, v...)
+	}
+	return t.key
+}
+
+// base is what is known of a group before anything is counted.
+func (t *tick) base(p *sloPlan, values slo.Group) sla.SLOReport {
+	r := sla.SLOReport{
+		SLO: p.slo, Group: values, Informative: values.IsOther(), State: slo.StateNoData,
+		Period:     t.spans[p.period],
+		Unmeasured: t.sums.Stats.Unmeasured[p.indicator.ID],
+	}
+	if c := p.correction; c != nil {
+		r.Corrected = c.uses[p.period].taken
+	}
+	if p.indicator.Slice != nil {
+		r.Slice = p.indicator.Slice.Per
+	}
+	return r
+}
+
+// absent reports a group that the fold has not seen. It is observed as long as
+// its siblings are.
+func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.SLOReport {
+	r := t.base(p, values)
+	empty := make([]slo.Burn, 0, len(t.plan.burns)+1)
+	for _, w := range slo.BurnWindows {
+		empty = append(empty, slo.Burn{Window: w})
+	}
+	r.Burns = append(empty, slo.Burn{Window: p.periodLength(r.Period), Period: true})
+	r.RawBurns = r.Burns
+	if len(siblings) > 0 {
+		g := fold.Group{Since: siblings[0].Since}
+		r.Generation, r.Since = siblings[0].Generation, g.Since
+		r.Coverage = t.up.coverage(&g, r.Period)
+	}
+	for _, u := range p.usages {
+		t.slaSet[u.sla].group(t.project(u, values), u, values)
+	}
+	return r
+}
+
+// periodLength is the nominal length of a rolling period, and of a calendar
+// one its length so far.
+func (p *sloPlan) periodLength(period slo.Span) time.Duration {
+	if p.slo.Window.Calendar == "" {
+		return p.slo.Window.Rolling
+	}
+	return period.Duration()
+}
+
+func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
+	r := t.base(p, g.Values)
+	r.Coverage = t.up.coverage(g, r.Period)
+	r.Generation, r.Since, r.LastEvent = g.Generation, g.Since, g.LastEvent
+	total := load(g.Total)
+	r.Total = total.counts()
+
+	t.prepare(p.correction, g)
+	r.Raw = budget(p.slo, load(g.Spans[p.period]))
+	r.Budget = r.Raw
+	r.RawBurns = t.burnRates(p, r.Period, r.Raw, func(w int) bins { return load(g.Spans[w]) })
+	r.Burns = r.RawBurns
+	if c := p.correction; c != nil && len(c.extra) > 0 {
+		r.Budget = budget(p.slo, t.corrected(c, g, p.period))
+		r.Burns = t.burnRates(p, r.Period, r.Budget, func(w int) bins { return t.corrected(c, g, w) })
+	}
+	// A tier's factor comes from the whole period, of which a calendar window may
+	// have seen little yet.
+	whole := p.slo.Window.Rolling
+	if p.slo.Window.Calendar != "" {
+		whole = p.slo.Window.End(t.now).Sub(r.Period.From)
+	}
+	r.State = slo.Judge(whole, r.Budget, r.Burns)
+	for _, u := range p.usages {
+		t.addCounts(u, g, t.corrected(p.correction, g, u.window))
+	}
+	return r
+}
+
+func (t *tick) burnRates(p *sloPlan, period slo.Span, whole slo.Budget, at func(window int) bins) []slo.Burn {
+	first := len(t.burns)
+	for i, w := range t.plan.burns {
+		t.burns = append(t.burns, slo.NewBurn(slo.BurnWindows[i], budget(p.slo, at(w))))
+	}
+	last := slo.NewBurn(p.periodLength(period), whole)
+	last.Period = true
+	t.burns = append(t.burns, last)
+	return t.burns[first:len(t.burns):len(t.burns)]
+}
+
+// budget is the budget of an SLO from the bins of its indicator.
+func budget(s *slo.SLO, b bins) slo.Budget {
+	c := b.counts()
+	if s.Indicator.Kind == slo.KindThroughput || s.Budgeting.Method != slo.RatioTimeslices {
+		return slo.NewBudget(s.Objective, c)
+	}
+	n := c.Valid()
+	if n == 0 {
+		return slo.NewRatioBudget(s.Objective, c, 0, false)
+	}
+	return slo.NewRatioBudget(s.Objective, c, float64(b[fold.SliceRatio])/1e9/float64(n), true)
+}
+
+// events fills in what is counted in events whatever the budget counts.
+func (t *tick) events(r *sla.SLOReport, p *sloPlan, g *fold.Group) {
+	b := load(g.Spans[p.period])
+	r.Events = b.counts()
+	if p.slo.Indicator.Kind == slo.KindThroughput {
+		r.Events = slo.Counts{Good: r.Events.Valid()} // no event is bad for coming
+	}
+	last := load(g.Spans[t.rate])
+	lastCounts := last.counts()
+	r.Rate = float64(lastCounts.Valid()) / rateWindow.Seconds()
+}
