@@ -1,0 +1,327 @@
+package web
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Bounds of the parameter limit.
+const (
+	defaultPage = 100
+	maxPageSize = 1000
+	maxPoints   = 2000
+)
+
+// begin starts an API answer: it takes a view, adds the entity tag, and reports
+// true if the client already has the answer.
+func (w *Web) begin(c *gin.Context) (view, bool) {
+	v := w.view()
+	return v, fresh(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
+}
+
+func (w *Web) apiSLOs(c *gin.Context) {
+	v, done := w.begin(c)
+	if done {
+		return
+	}
+	q := c.Request.URL.Query()
+	f := newFilter(q)
+	if f.state != "" && !knownState(f.state) {
+		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", show(string(f.state), shownName)), nil)
+		return
+	}
+	limit, ok := w.limit(c, defaultPage, maxPageSize)
+	if !ok {
+		return
+	}
+	after, err := parseCursor(q.Get("cursor"))
+	if err != nil {
+		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
+	}
+	all := f.pick(v.rep)
+	page := all
+	if after != nil {
+		i := slices.IndexFunc(all, func(r *sla.SLOReport) bool { return after.before(r) })
+		if i < 0 {
+			i = len(all)
+		}
+		page = all[i:]
+	}
+	out := sloList{Report: newReportJSON(v), Total: len(all), Items: []sloJSON{}}
+	for i, r := range page {
+		if i == limit {
+			out.Next = newCursor(page[i-1])
+			break
+		}
+		out.Items = append(out.Items, w.newSLO(r))
+	}
+	sendJSON(c, http.StatusOK, "application/json", out)
+}
+
+// limit reads the parameter limit; ok is false after a problem was sent.
+func (w *Web) limit(c *gin.Context, def, most int) (n int, ok bool) {
+	s := c.Query("limit")
+	if s == "" {
+		return def, true
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > most {
+		w.problem(c, http.StatusBadRequest, fmt.Sprintf("limit: want a number from 1 to %d", most), nil)
+		return 0, false
+	}
+	return n, true
+}
+
+// cursor is the last SLO and group of a page. The next page begins behind it,
+// even if it is gone from the report by then.
+type cursor struct {
+	ID    slo.ID    `json:"id"`
+	Group slo.Group `json:"group"`
+}
+
+func newCursor(r *sla.SLOReport) string {
+	raw, err := json.Marshal(cursor{r.SLO.ID, r.Group})
+	if err != nil {
+		return "" // strings always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func parseCursor(s string) (*cursor, error) {
+	if s == "" {
+		return nil, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return nil, fmt.Errorf("cursor: want next_cursor of an earlier answer")
+	}
+	var c cursor
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, fmt.Errorf("cursor: want next_cursor of an earlier answer")
+	}
+	return &c, nil
+}
+
+func (c *cursor) before(r *sla.SLOReport) bool {
+	return compareReports(&sla.SLOReport{SLO: &slo.SLO{ID: c.ID}, Group: c.Group}, r) < 0
+}
+
+// findGroup finds one SLO's report by path and group.<label> parameters. Labels
+// that are not given match "". A missing or wrong one is told from a missing SLO.
+func findGroup(rep *sla.Report, id slo.ID, q url.Values) (r *sla.SLOReport, sloExists bool) {
+	if rep == nil {
+		return nil, false
+	}
+	want := prefixed(q, groupParam)
+	for i := range rep.SLOs {
+		r := &rep.SLOs[i]
+		if r.SLO.ID != id {
+			continue
+		}
+		sloExists = true
+		if len(r.Group) != len(r.SLO.GroupBy) {
+			continue
+		}
+		match := true
+		for j, name := range r.SLO.GroupBy {
+			match = match && r.Group[j] == want[name]
+		}
+		for name := range want {
+			match = match && slices.Contains(r.SLO.GroupBy, name)
+		}
+		if match {
+			return r, true
+		}
+	}
+	return nil, sloExists
+}
+
+// one finds the report that a request names, or sends a problem.
+func (w *Web) one(c *gin.Context, v view) *sla.SLOReport {
+	id := slo.NewID(c.Param("service"), c.Param("slo"))
+	r, exists := findGroup(v.rep, id, c.Request.URL.Query())
+	switch {
+	case v.rep == nil:
+		c.Header("Retry-After", "5")
+		w.problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
+	case r == nil && exists:
+		w.problem(c, http.StatusNotFound, fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by", show(string(id), shownTitle)), nil)
+	case r == nil:
+		w.problem(c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", show(string(id), shownTitle)), nil)
+	}
+	return r
+}
+
+func (w *Web) apiSLO(c *gin.Context) {
+	v, done := w.begin(c)
+	if done {
+		return
+	}
+	if r := w.one(c, v); r != nil {
+		sendJSON(c, http.StatusOK, "application/json", sloOne{Report: newReportJSON(v), SLO: w.newSLO(r)})
+	}
+}
+
+func (w *Web) apiHistory(c *gin.Context) {
+	v := w.view()
+	c.Header("Cache-Control", "no-store")
+	r := w.one(c, v)
+	if r == nil {
+		return
+	}
+	if w.opt.History == nil {
+		w.problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
+		return
+	}
+	from, to, step, err := historyRange(c.Request.URL.Query(), v.rep.Time)
+	if err != nil {
+		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
+	}
+	points, err := w.opt.History(c.Request.Context(), string(r.SLO.ID), r.Group, from, to, step)
+	if err != nil {
+		w.opt.LogError("read history of "+string(r.SLO.ID), err)
+		w.problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
+		return
+	}
+	out := historyJSON{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []pointJSON{}}
+	for _, p := range points {
+		out.Points = append(out.Points, pointJSON{p.Start.UTC(), p.Good, p.Bad, ratioOf(slo.Counts{Good: p.Good, Bad: p.Bad})})
+	}
+	sendJSON(c, http.StatusOK, "application/json", out)
+}
+
+// historyRange reads from, to (RFC 3339 or Unix seconds) and step (a duration or
+// seconds). The default is the last day in hours.
+func historyRange(q url.Values, now time.Time) (from, to time.Time, step time.Duration, err error) {
+	to, from, step = now.UTC(), time.Time{}, time.Hour
+	if s := q.Get("to"); s != "" {
+		if to, err = parseTime(s); err != nil {
+			return from, to, step, fmt.Errorf("to: %w", err)
+		}
+	}
+	from = to.Add(-24 * time.Hour).Truncate(time.Hour)
+	if s := q.Get("from"); s != "" {
+		if from, err = parseTime(s); err != nil {
+			return from, to, step, fmt.Errorf("from: %w", err)
+		}
+	}
+	if s := q.Get("step"); s != "" {
+		if secs, e := strconv.ParseUint(s, 10, 31); e == nil {
+			step = time.Duration(secs) * time.Second
+		} else if step, err = slo.ParseDuration(s); err != nil {
+			return from, to, step, fmt.Errorf("step: %w", err)
+		}
+	}
+	switch {
+	case !from.Before(to):
+		err = fmt.Errorf("from must be before to")
+	case step < time.Minute:
+		err = fmt.Errorf("step: want at least 1m")
+	case to.Sub(from)/step >= maxPoints:
+		err = fmt.Errorf("step: %s would give more than %d points", slo.FormatDuration(step), maxPoints)
+	}
+	return from, to, step, err
+}
+
+func parseTime(s string) (time.Time, error) {
+	if secs, err := strconv.ParseInt(s, 10, 64); err == nil && secs >= 0 && secs < 1<<36 {
+		return time.Unix(secs, 0).UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339, strings.ReplaceAll(s, " ", "+")) // an unescaped + arrives as a space
+	if err != nil {
+		return time.Time{}, fmt.Errorf("want RFC 3339, such as 2026-11-20T09:00:00Z, or Unix seconds")
+	}
+	return t.UTC(), nil
+}
+
+func (w *Web) apiSLAs(c *gin.Context) {
+	v, done := w.begin(c)
+	if done {
+		return
+	}
+	out := slaList{Report: newReportJSON(v), Items: []slaJSON{}}
+	service := c.Query("service")
+	if v.rep != nil {
+		for i := range v.rep.SLAs {
+			if service == "" || v.rep.SLAs[i].SLA.Service == service {
+				out.Items = append(out.Items, newSLA(&v.rep.SLAs[i]))
+			}
+		}
+	}
+	sendJSON(c, http.StatusOK, "application/json", out)
+}
+
+func (w *Web) apiLimits(c *gin.Context) {
+	v, done := w.begin(c)
+	if done {
+		return
+	}
+	out := limitList{Report: newReportJSON(v), Items: []limitJSON{}}
+	service := c.Query("service")
+	if v.rep != nil {
+		for _, l := range v.rep.Limits {
+			if service == "" || l.Limit.Service == service {
+				out.Items = append(out.Items, newLimit(l))
+			}
+		}
+	}
+	sendJSON(c, http.StatusOK, "application/json", out)
+}
+
+func (w *Web) apiEngine(c *gin.Context) {
+	v, done := w.begin(c)
+	if done {
+		return
+	}
+	sendJSON(c, http.StatusOK, "application/json", engineJSON{
+		EngineStatus: v.eng, Report: newReportJSON(v), Version: w.opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.rep),
+	})
+}
+
+func uptime(v view) float64 {
+	if v.eng.Started.IsZero() {
+		return 0
+	}
+	return max(0, v.now.Sub(v.eng.Started).Seconds())
+}
+
+func warnings(rep *sla.Report) []string {
+	if rep == nil || rep.Warnings == nil {
+		return []string{}
+	}
+	return rep.Warnings
+}
+
+func (w *Web) apiDeadLetters(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	limit, ok := w.limit(c, defaultPage, maxPageSize)
+	if !ok {
+		return
+	}
+	out := deadLetterList{Items: []DeadLetter{}}
+	if w.opt.DeadLetters != nil {
+		list, total, err := w.opt.DeadLetters(c.Request.Context(), limit)
+		if err != nil {
+			w.opt.LogError("list dead letters", err)
+			w.problem(c, http.StatusServiceUnavailable, "The dead letters could not be read now.", nil)
+			return
+		}
+		out.Total = total
+		out.Items = append(out.Items, list...)
+	}
+	sendJSON(c, http.StatusOK, "application/json", out)
+}

@@ -1,0 +1,357 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// parse reads an exposition and fails on series that are there twice.
+func parse(t testing.TB, text string) map[string]*dto.MetricFamily {
+	t.Helper()
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	fs, err := p.TextToMetricFamilies(strings.NewReader(text))
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			key := line[:strings.LastIndexByte(line, ' ')]
+			require.False(t, seen[key], "%s is there twice", key)
+			seen[key] = true
+		}
+	}
+	return fs
+}
+
+func value(f *dto.MetricFamily, want map[string]string) (float64, bool) {
+	for _, m := range f.GetMetric() {
+		found := 0
+		for _, l := range m.Label {
+			if v, ok := want[l.GetName()]; ok && v == l.GetValue() {
+				found++
+			}
+		}
+		if found == len(want) {
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue(), true
+		}
+	}
+	return 0, false
+}
+
+func TestMetrics(t *testing.T) {
+	set := metrics.NewSet()
+	set.NewCounter(`sloengine_ingest_events_total{result="accepted"}`).Set(12)
+	set.NewHistogram(`sloengine_wal_sync_seconds`).Update(0.01)
+	set.NewGauge(`sloengine_wal_bytes`, func() float64 { return 42 })
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector())
+	b := newBench(t, func(o *Options) { o.Sets, o.Registry = []*metrics.Set{set}, reg })
+	rec := b.get("/metrics")
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Contains(t, rec.Header().Get("Content-Type"), "text/plain; version=0.0.4")
+	fs := parse(t, rec.Body.String())
+
+	for _, s := range series.All() {
+		f := fs[s.Name]
+		require.NotNil(t, f, s.Name)
+		require.Equal(t, s.Help, f.GetHelp())
+		require.Equal(t, strings.ToUpper(string(s.Type)), f.GetType().String())
+	}
+	slo1 := map[string]string{"slo_id": "insurance-unpaid/availability", "service": "insurance-unpaid", "slo": "availability", "product": "MEDCARE"}
+	with := func(k, v string) map[string]string {
+		m := map[string]string{k: v}
+		for k, v := range slo1 {
+			m[k] = v
+		}
+		return m
+	}
+	r := b.rep.SLOs[0]
+	for _, c := range []struct {
+		family string
+		labels map[string]string
+		want   float64
+	}{
+		{"slo_events_total", with("result", "good"), float64(r.Total.Good)},
+		{"slo_events_total", with("result", "bad"), float64(r.Total.Bad)},
+		{"slo_sli_ratio", slo1, r.Budget.SLI},
+		{"slo_error_budget_remaining_ratio", slo1, r.Budget.Remaining},
+		{"slo_burn_rate", with("window", "1h"), r.Burns[2].Rate},
+		{"slo_burn_rate", with("window", "period"), r.Burns[7].Rate},
+		{"slo_coverage_ratio", slo1, 1},
+		{"slo_info", map[string]string{"slo_id": "insurance-unpaid/availability", "objective": "99.9", "window": "30d", "team": "unpaid"}, 1},
+		{"sla_composite_score", map[string]string{"service": "insurance-unpaid", "sla": "unpaid", "product": "SOMLT"}, b.rep.SLAs[1].Score},
+		{"sla_component_score", map[string]string{"component": "availability", "product": "SOMLT"}, b.rep.SLAs[1].Components[0].Points},
+		{"sla_violations_total", map[string]string{"sla_type": "processing", "severity": "critical", "service": "insurance-unpaid"}, 1204},
+		{"sloengine_events_total", map[string]string{"outcome": "failure", "severity": "critical", "product": "SOMLT"}, 702},
+		{"sloengine_ingest_events_total", map[string]string{"result": "accepted"}, 12},
+		{"sloengine_wal_bytes", nil, 42},
+	} {
+		got, ok := value(fs[c.family], c.labels)
+		require.True(t, ok, "%s%v", c.family, c.labels)
+		require.InDelta(t, c.want, got, 1e-9, "%s%v", c.family, c.labels)
+	}
+	require.NotNil(t, fs["go_goroutines"])
+	require.Equal(t, dto.MetricType_COUNTER, fs["sloengine_ingest_events_total"].GetType())
+
+	nodata := map[string]string{"slo": "throughput", "product": "TRVL10"}
+	for _, family := range []string{"slo_sli_ratio", "slo_error_budget_remaining_ratio", "slo_burn_rate"} {
+		_, ok := value(fs[family], nodata)
+		require.False(t, ok, "%s without data", family)
+	}
+	n, ok := value(fs["slo_events_total"], nodata)
+	require.True(t, ok, "counters are there from the start")
+	require.Zero(t, n)
+	_, ok = value(fs["sla_component_score"], map[string]string{"component": "throughput", "product": "TRVL10"})
+	require.False(t, ok)
+	_, ok = value(fs["sla_violations_total"], map[string]string{"sla_type": "mdm", "severity": "critical"})
+	require.False(t, ok, "the limit has no critical level")
+
+	h := fs["sloengine_event_duration_seconds"].Metric[0].GetHistogram()
+	require.Equal(t, uint64(1000), h.GetSampleCount())
+	require.Equal(t, (123 * time.Hour).Seconds(), h.GetSampleSum())
+	require.Equal(t, uint64(980), h.Bucket[2].GetCumulativeCount())
+	require.Equal(t, 900.0, h.Bucket[2].GetUpperBound())
+}
+
+func TestMetricsNegotiate(t *testing.T) {
+	set := metrics.NewSet()
+	set.NewCounter("sloengine_x_total").Inc()
+	b := newBench(t, func(o *Options) { o.Sets = []*metrics.Set{set} })
+	rec := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0", "Accept-Encoding", "gzip")
+	require.Contains(t, rec.Header().Get("Content-Type"), "application/openmetrics-text; version=1.0.0")
+	require.Equal(t, "gzip", rec.Header().Get("Content-Encoding"))
+	z, err := gzip.NewReader(rec.Body)
+	require.NoError(t, err)
+	body, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(body), "# EOF\n"))
+	require.Equal(t, 1, strings.Count(string(body), "# EOF"))
+	require.Contains(t, string(body), "# TYPE sloengine_x counter\nsloengine_x_total 1.0\n")
+
+	rec = b.get("/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	dec := expfmt.NewDecoder(rec.Body, expfmt.ResponseFormat(rec.Header()))
+	n := 0
+	for {
+		var f dto.MetricFamily
+		if err := dec.Decode(&f); err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			break
+		}
+		n++
+	}
+	require.Equal(t, len(series.All())+1, n)
+}
+
+func TestMetricsUntilRecovered(t *testing.T) {
+	set := metrics.NewSet()
+	set.NewCounter("sloengine_up_total").Inc()
+	b := newBench(t, func(o *Options) { o.Sets = []*metrics.Set{set} })
+	for state, want := range map[EngineState]bool{Starting: false, Recovering: false, Failed: false, Ready: true, DiskLow: true, Stopping: true, Poisoned: true} {
+		b.eng.State = state
+		fs := parse(t, b.get("/metrics").Body.String())
+		require.NotNil(t, fs["sloengine_up_total"])
+		require.Equal(t, want, fs["slo_events_total"] != nil, state)
+		require.Equal(t, want, fs["sla_composite_score"] != nil, state)
+	}
+	b.rep, b.eng.State = nil, Ready
+	require.Nil(t, parse(t, b.get("/metrics").Body.String())["slo_events_total"])
+}
+
+func TestHostileLabelValues(t *testing.T) {
+	b := newBench(t)
+	s := *b.rep.SLOs[0].SLO
+	s.GroupBy = []string{"http.status", "http-status", "component", "le", "__name__"}
+	s.Labels = map[string]string{"slo_id": "x", "a b": "y"}
+	s.ID = "x/y"
+	for i, bad := range hostile {
+		r := newSLOReport(&s, slo.Group{bad, "b", string(rune('a' + i)), "\xff", bad}, 1, 1, 1)
+		b.rep.SLOs = append(b.rep.SLOs, r)
+	}
+	rec := b.get("/metrics")
+	require.Equal(t, http.StatusOK, rec.Code)
+	fs := parse(t, rec.Body.String())
+	n := 0
+	for _, m := range fs["slo_sli_ratio"].Metric {
+		for _, l := range m.Label {
+			require.True(t, model.LabelName(l.GetName()).IsValidLegacy(), l.GetName())
+			if l.GetName() == "http_status" {
+				n++
+			}
+		}
+	}
+	require.Equal(t, len(hostile), n)
+	_, ok := value(fs["slo_sli_ratio"], map[string]string{"http_status": `\xff\xfe`})
+	require.True(t, ok, "broken UTF-8 is shown, not lost")
+}
+
+func TestCollectorInARegistry(t *testing.T) {
+	rep := insurance(t)
+	c := NewCollector(func() *sla.Report { return rep }, func() bool { return true })
+	reg := prometheus.NewPedanticRegistry()
+	require.NoError(t, reg.Register(c))
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+
+	direct, err := c.Gather()
+	require.NoError(t, err)
+	checked, err := reg.Gather()
+	require.NoError(t, err, "no series is there twice")
+	require.Len(t, checked, len(direct))
+	for i := range direct {
+		require.Equal(t, checked[i].GetName(), direct[i].GetName())
+		require.Len(t, direct[i].Metric, len(checked[i].Metric))
+	}
+}
+
+// flat is every sample of a set of families, by name and sorted labels.
+func flat(fs []*dto.MetricFamily) map[string]float64 {
+	out := map[string]float64{}
+	for _, f := range fs {
+		for _, m := range f.Metric {
+			labels := map[string]string{}
+			for _, l := range m.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			key := fmt.Sprintf("%s%v %s %s", f.GetName(), labels, f.GetType(), f.GetHelp())
+			out[key] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			if h := m.GetHistogram(); h != nil {
+				out[key+" count"], out[key+" sum"] = float64(h.GetSampleCount()), h.GetSampleSum()
+				for _, b := range h.Bucket {
+					if !math.IsInf(b.GetUpperBound(), 1) {
+						out[fmt.Sprint(key, b.GetUpperBound())] = float64(b.GetCumulativeCount())
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestTextAndCollectorAgree(t *testing.T) {
+	rep := insurance(t)
+	s := *rep.SLOs[0].SLO
+	s.ID, s.Window = "z/z", slo.Window{Calendar: slo.Month, Location: time.UTC}
+	for _, bad := range hostile {
+		rep.SLOs = append(rep.SLOs, newSLOReport(&s, slo.Group{bad}, 123, 4, 3))
+	}
+	rep.SLOs[0].Coverage, rep.SLOs[1].Rate = math.NaN(), math.Inf(1)
+	rep.Limits[0].Limit.Warning, rep.Limits[0].Limit.Each = 0, "critical"
+	c := NewCollector(func() *sla.Report { return rep }, func() bool { return true })
+	direct, err := c.Gather()
+	require.NoError(t, err)
+
+	var plain, om bytes.Buffer
+	require.NoError(t, writeReport(&plain, rep, false))
+	var parsed []*dto.MetricFamily
+	for _, f := range parse(t, plain.String()) {
+		parsed = append(parsed, f)
+	}
+	require.Equal(t, flat(direct), flat(parsed))
+
+	// The other text format is held against the library's own encoder, line by line.
+	require.NoError(t, writeReport(&om, rep, true))
+	var want bytes.Buffer
+	for _, f := range direct {
+		_, err := expfmt.MetricFamilyToOpenMetrics(&want, f)
+		require.NoError(t, err)
+	}
+	require.ElementsMatch(t, canonical(want.String()), canonical(om.String()))
+}
+
+var labelPair = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\]|\\.)*"`)
+
+// canonical sorts the labels within each line and writes numbers one way, but
+// for whole numbers without a point, which are counts of histograms.
+func canonical(text string) []string {
+	var out []string
+	value := func(line string) string {
+		s := strings.TrimSpace(line[strings.LastIndexByte(line, ' '):])
+		if v, err := strconv.ParseFloat(s, 64); err == nil && strings.ContainsAny(s, ".e") {
+			return strconv.FormatFloat(v, 'e', -1, 64)
+		}
+		return s
+	}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			labels := labelPair.FindAllString(line, -1)
+			slices.Sort(labels)
+			line = line[:strings.IndexByte(line, '{')] + strings.Join(labels, ",") + value(line)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestScrapesAreBounded(t *testing.T) {
+	stuck := make(chan struct{})
+	defer close(stuck)
+	b := newBench(t, func(o *Options) {
+		o.ScrapeTimeout = 20 * time.Millisecond
+		o.Registry = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { <-stuck; return nil, nil })
+	})
+	for range maxScrapes + 2 {
+		require.Equal(t, http.StatusServiceUnavailable, b.get("/metrics").Code)
+	}
+}
+
+func TestOverlappingFamilies(t *testing.T) {
+	set := metrics.NewSet()
+	set.NewCounter("slo_events_total").Inc()
+	var logged int
+	b := newBench(t, func(o *Options) { o.Sets, o.LogError = []*metrics.Set{set}, func(string, error) { logged++ } })
+	rec := b.get("/metrics")
+	require.Equal(t, http.StatusOK, rec.Code, "the scrape goes on")
+	parse(t, rec.Body.String())
+	require.Equal(t, 1, logged)
+}
+
+func benchmarkScrape(b *testing.B, encoding string, fresh bool) {
+	x := newBench(b)
+	x.rep = many(b, 10_000)
+	for b.Loop() {
+		if fresh {
+			next := *x.rep
+			x.rep = &next
+		}
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		rec := httptest.NewRecorder()
+		x.router.ServeHTTP(rec, r)
+		require.Equal(b, http.StatusOK, rec.Code)
+		b.ReportMetric(float64(rec.Body.Len()), "body-bytes")
+	}
+}
+
+func BenchmarkScrape10kGroups(b *testing.B)       { benchmarkScrape(b, "identity", true) }
+func BenchmarkScrape10kGroupsGzip(b *testing.B)   { benchmarkScrape(b, "gzip", true) }
+func BenchmarkScrape10kGroupsSecond(b *testing.B) { benchmarkScrape(b, "identity", false) }
+func BenchmarkFamilies10kGroups(b *testing.B) {
+	rep := many(b, 10_000)
+	for b.Loop() {
+		families(rep)
+	}
+}

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"time"
+)
+
+// EngineState is the engine's condition in one word.
+type EngineState string
+
+// The states of the engine. Only Ready and Stale take traffic.
+const (
+	Starting   EngineState = "starting"
+	Recovering EngineState = "recovering"
+	Ready      EngineState = "ready"
+	Stale      EngineState = "stale" // counting, but the report is old
+	DiskLow    EngineState = "disk_low"
+	Poisoned   EngineState = "poisoned" // an fsync failed: nothing is durable until a restart
+	Stopping   EngineState = "stopping"
+	Failed     EngineState = "failed"
+)
+
+// Recovered reports whether the counts are complete: everything that was ever
+// acknowledged is counted.
+func (s EngineState) Recovered() bool {
+	return s != "" && s != Starting && s != Recovering && s != Failed
+}
+
+// EngineStatus is the engine's own condition, in plain values.
+type EngineStatus struct {
+	State    EngineState `json:"state"`
+	Reason   string      `json:"reason,omitempty"` // why it is not ready, for people
+	Progress float64     `json:"progress"`         // of the recovery, in [0,1]
+	Started  time.Time   `json:"started,omitzero"`
+
+	Ingest     IngestStatus     `json:"ingest"`
+	Log        LogStatus        `json:"log"`
+	Checkpoint CheckpointStatus `json:"checkpoint"`
+	IDs        IDStatus         `json:"ids"`
+	Fold       FoldStatus       `json:"fold"`
+	Disk       DiskStatus       `json:"disk"`
+	Spec       SpecStatus       `json:"spec"`
+}
+
+// IngestStatus counts events since the process started.
+type IngestStatus struct {
+	Received   uint64 `json:"received"`
+	Accepted   uint64 `json:"accepted"`
+	Duplicates uint64 `json:"duplicates"`
+	Rejected   uint64 `json:"rejected"`
+	Late       uint64 `json:"late"`    // accepted after their minute had ended
+	Refused    uint64 `json:"refused"` // accepted, but the fold could not count them: dead letters
+	Queue      int    `json:"queue"`   // requests waiting for the disk
+}
+
+// LogStatus is the write-ahead log.
+type LogStatus struct {
+	Bytes    int64  `json:"bytes"`
+	Segments int    `json:"segments"`
+	Seq      uint64 `json:"seq"` // last durable record
+}
+
+// CheckpointStatus is the latest checkpoint; Time is zero if there is none.
+type CheckpointStatus struct {
+	Time  time.Time `json:"time,omitzero"`
+	Bytes int64     `json:"bytes"`
+}
+
+// IDStatus is the memory of known ids.
+type IDStatus struct {
+	Known          uint64  `json:"known"`
+	Bytes          int64   `json:"bytes"`
+	HorizonSeconds float64 `json:"horizon_seconds"` // for how long a repeat is recognised at the present rate; 0 = unknown
+}
+
+// FoldStatus says how far counting is behind the log.
+type FoldStatus struct {
+	Lag       uint64    `json:"lag"`                // durable records not yet counted
+	Watermark time.Time `json:"watermark,omitzero"` // receive time of the last counted record
+	Groups    int       `json:"groups"`
+	Bytes     int64     `json:"bytes"`
+}
+
+// DiskStatus is the file system of the data folder.
+type DiskStatus struct {
+	Dir       string `json:"dir"`
+	FreeBytes uint64 `json:"free_bytes"`
+	LowBytes  uint64 `json:"low_bytes"` // below this, no more events are taken
+}
+
+// SpecStatus is the loaded spec and the outcome of the last reload.
+type SpecStatus struct {
+	Loaded   time.Time     `json:"loaded,omitzero"`
+	Hash     string        `json:"hash"`
+	SLOs     int           `json:"slos"`
+	Failed   time.Time     `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
+	Problems []SpecProblem `json:"problems,omitempty"`
+}
+
+// SpecProblem is one finding in a spec file that was not taken over.
+type SpecProblem struct {
+	File       string `json:"file"`
+	Line       int    `json:"line"`
+	Column     int    `json:"column"`
+	Severity   string `json:"severity"` // error or warning
+	Message    string `json:"message"`
+	Suggestion string `json:"suggestion,omitempty"`
+}
+
+// digest changes whenever the status does.
+func (e EngineStatus) digest() uint64 {
+	h := fnv.New64a()
+	_ = json.NewEncoder(h).Encode(e) // a hash takes every write, and the struct has only plain values
+	return h.Sum64()
+}

@@ -1,0 +1,194 @@
+package web
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// filter picks SLO reports; page and API share it. Empty fields pick all.
+type filter struct {
+	service string
+	slo     slo.ID
+	state   slo.State
+	search  string            // lower case; a part of the ID, a label or a group value
+	labels  map[string]string // of the spec
+	group   map[string]string // of the group
+}
+
+// Prefixes of the query parameters that name labels.
+const (
+	labelParam = "label."
+	groupParam = "group."
+)
+
+func newFilter(q url.Values) filter {
+	return filter{
+		service: q.Get("service"),
+		slo:     slo.ID(q.Get("slo")),
+		state:   slo.State(q.Get("state")),
+		search:  strings.ToLower(strings.TrimSpace(q.Get("q"))),
+		labels:  prefixed(q, labelParam),
+		group:   prefixed(q, groupParam),
+	}
+}
+
+func prefixed(q url.Values, prefix string) map[string]string {
+	m := map[string]string{}
+	for k, v := range q {
+		if name, ok := strings.CutPrefix(k, prefix); ok && len(v) > 0 {
+			m[name] = v[0]
+		}
+	}
+	return m
+}
+
+func knownState(s slo.State) bool { return slices.Contains(states, s) }
+
+// states are the states of an SLO, worst first.
+var states = []slo.State{slo.StateExhausted, slo.StateAtRisk, slo.StateNoData, slo.StateOK}
+
+func (f filter) match(r *sla.SLOReport) bool {
+	if f.service != "" && r.SLO.ID.Service() != f.service ||
+		f.slo != "" && r.SLO.ID != f.slo ||
+		f.state != "" && r.State != f.state {
+		return false
+	}
+	for k, v := range f.labels {
+		if got, ok := r.SLO.Labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	for k, v := range f.group {
+		i := slices.Index(r.SLO.GroupBy, k)
+		if i < 0 || i >= len(r.Group) || r.Group[i] != v {
+			return false
+		}
+	}
+	return f.search == "" || f.found(r)
+}
+
+func (f filter) found(r *sla.SLOReport) bool {
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), f.search) }
+	if has(string(r.SLO.ID)) || has(r.SLO.Description) || slices.ContainsFunc(r.Group, has) {
+		return true
+	}
+	for k, v := range r.SLO.Labels {
+		if has(k + "=" + v) {
+			return true
+		}
+	}
+	return false
+}
+
+// pick returns the reports that match, in the report's order.
+func (f filter) pick(rep *sla.Report) []*sla.SLOReport {
+	if rep == nil {
+		return nil
+	}
+	var out []*sla.SLOReport
+	for i := range rep.SLOs {
+		if f.match(&rep.SLOs[i]) {
+			out = append(out, &rep.SLOs[i])
+		}
+	}
+	return out
+}
+
+// sortKey is a column by which the list can be sorted.
+type sortKey string
+
+// The columns. Their natural order puts first what a reader looks for.
+const (
+	byWorst    sortKey = "worst"
+	byName     sortKey = "name"
+	byTarget   sortKey = "objective"
+	bySLI      sortKey = "sli"
+	byBudget   sortKey = "budget"
+	byBurn     sortKey = "burn"
+	byTraffic  sortKey = "traffic"
+	byCoverage sortKey = "coverage"
+)
+
+func severity(r *sla.SLOReport) int {
+	i := slices.Index(states, r.State)
+	if r.Informative {
+		i += len(states) // informs only: after everything that counts
+	}
+	return i
+}
+
+// noDataLast orders reports without data behind all others, whatever the direction.
+func noDataLast(a, b *sla.SLOReport) int {
+	switch {
+	case a.Budget.HasData == b.Budget.HasData:
+		return 0
+	case a.Budget.HasData:
+		return -1
+	}
+	return 1
+}
+
+var sorts = map[sortKey]func(a, b *sla.SLOReport) int{
+	byWorst: func(a, b *sla.SLOReport) int {
+		return cmp.Or(severity(a)-severity(b), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
+	},
+	byName:     func(a, b *sla.SLOReport) int { return 0 },
+	byTarget:   func(a, b *sla.SLOReport) int { return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio()) },
+	bySLI:      func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) },
+	byBudget:   func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) },
+	byBurn:     func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) },
+	byTraffic:  func(a, b *sla.SLOReport) int { return cmp.Compare(b.Rate, a.Rate) },
+	byCoverage: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Coverage, b.Coverage) },
+}
+
+// order sorts reports by a column; equal ones keep the order of ID and group.
+func order(rs []*sla.SLOReport, key sortKey, reverse bool) {
+	by := sorts[key]
+	slices.SortStableFunc(rs, func(a, b *sla.SLOReport) int {
+		if key == bySLI || key == byBudget || key == byBurn {
+			if c := noDataLast(a, b); c != 0 {
+				return c
+			}
+		}
+		c := by(a, b)
+		if key == byName {
+			c = compareReports(a, b)
+		}
+		if reverse {
+			return -c
+		}
+		return c
+	})
+}
+
+// compareReports is the order of a report: by ID, the "other" group last, then by group.
+func compareReports(a, b *sla.SLOReport) int {
+	return cmp.Or(cmp.Compare(a.SLO.ID, b.SLO.ID), otherLast(a.Group, b.Group), slices.Compare(a.Group, b.Group))
+}
+
+func otherLast(a, b slo.Group) int {
+	switch {
+	case a.IsOther() == b.IsOther():
+		return 0
+	case b.IsOther():
+		return -1
+	}
+	return 1
+}
+
+// worstBurn is the fastest burn over the short windows; the period's own burn
+// is the budget itself and left out. The zero Burn means that nothing is known.
+func worstBurn(r *sla.SLOReport) slo.Burn {
+	var worst slo.Burn
+	for _, b := range r.Burns {
+		if !b.Period && b.HasData && (!worst.HasData || b.Rate > worst.Rate) {
+			worst = b
+		}
+	}
+	return worst
+}

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// health is the answer of the health endpoints.
+type health struct {
+	Status EngineState `json:"status"`
+	Reason string      `json:"reason,omitempty"`
+}
+
+// healthy says that the process answers. A restart would not help a full disk or
+// a long recovery, so neither makes it unhealthy; a log that can no longer be
+// synced does, since only a restart opens it anew.
+func (w *Web) healthy(c *gin.Context) {
+	e := w.opt.Engine()
+	status := http.StatusOK
+	if e.State == Poisoned || e.State == Failed {
+		status = http.StatusServiceUnavailable
+	}
+	w.health(c, status, e)
+}
+
+// ready says whether events should be sent here.
+func (w *Web) ready(c *gin.Context) {
+	e := w.view().eng
+	status := http.StatusServiceUnavailable
+	switch e.State {
+	case Ready, Stale:
+		status = http.StatusOK
+	case Recovering:
+		if e.Reason == "" {
+			e.Reason = fmt.Sprintf("replaying the log: %s done", percent(e.Progress, 0))
+		}
+		c.Header("Retry-After", "5")
+	}
+	if status != http.StatusOK && e.Reason == "" {
+		e.Reason = stateText(e.State)
+	}
+	w.health(c, status, e)
+}
+
+func (w *Web) health(c *gin.Context, status int, e EngineStatus) {
+	c.Header("Cache-Control", "no-store")
+	sendJSON(c, status, "application/json", health{e.State, e.Reason})
+}
+
+// stateText explains a state of the engine to people.
+func stateText(s EngineState) string {
+	switch s {
+	case Starting:
+		return "The engine is starting."
+	case Recovering:
+		return "The engine replays its log after a restart. Events are not taken yet and numbers are not complete."
+	case Ready:
+		return "Events are taken and counted."
+	case Stale:
+		return "Events are taken, but the numbers shown are old."
+	case DiskLow:
+		return "The disk is nearly full: new events are refused until there is room. What was acknowledged is safe."
+	case Poisoned:
+		return "The disk failed to make data durable. No events are taken until the engine is restarted on a sound disk."
+	case Stopping:
+		return "The engine is stopping: it finishes what it has taken and takes nothing new."
+	case Failed:
+		return "The engine has failed."
+	}
+	return "The engine's state is unknown."
+}
+
+func (w *Web) reload(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+		w.problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		return
+	}
+	if w.opt.Reload == nil {
+		w.problem(c, http.StatusNotImplemented, "This engine cannot reload its spec.", nil)
+		return
+	}
+	if err := w.opt.Reload(c.Request.Context()); err != nil {
+		var withProblems interface{ SpecProblems() []SpecProblem }
+		var list []SpecProblem
+		if errors.As(err, &withProblems) {
+			list = withProblems.SpecProblems()
+		}
+		w.problem(c, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error(), list)
+		return
+	}
+	s := w.opt.Engine().Spec
+	sendJSON(c, http.StatusOK, "application/json", reloaded{Status: "reloaded", Hash: s.Hash, SLOs: s.SLOs})
+}
+
+type reloaded struct {
+	Status string `json:"status"`
+	Hash   string `json:"hash"`
+	SLOs   int    `json:"slos"`
+}

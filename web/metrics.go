@@ -1,0 +1,173 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/sloengine/sloengine/rules/series"
+)
+
+// Scrapes that are answered at the same time; more get 503.
+const maxScrapes = 4
+
+// metricsHandler serves the report's series, the engine's own metrics and those
+// of the given registry in whatever exposition format the scraper prefers.
+func (w *Web) metricsHandler() http.Handler {
+	var others []prometheus.Gatherer
+	for _, s := range w.opt.Sets {
+		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherSet(s) }))
+	}
+	if w.opt.Registry != nil {
+		others = append(others, w.opt.Registry)
+	}
+	log := scrapeLog(w.opt.LogError)
+	full := promhttp.HandlerFor(join(append([]prometheus.Gatherer{w.collector}, others...), nil), promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, ErrorLog: log, CoalesceGather: true, EnableOpenMetrics: true,
+	})
+	taken := map[string]bool{}
+	for _, s := range series.All() {
+		taken[s.Name] = true
+	}
+	rest := join(others, taken)
+	slots := make(chan struct{}, maxScrapes)
+
+	serve := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			http.Error(rw, "too many scrapes at once", http.StatusServiceUnavailable)
+			return
+		}
+		format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)
+		openMetrics := format.FormatType() == expfmt.TypeOpenMetrics
+		if r.URL.Query().Has("name[]") || !openMetrics && format.FormatType() != expfmt.TypeTextPlain {
+			full.ServeHTTP(rw, r) // a selection, or protobuf
+			return
+		}
+		families, err := rest.Gather()
+		if err != nil {
+			log("gather metrics", err)
+		}
+		h := rw.Header()
+		h.Set("Content-Type", string(format))
+		h.Add("Vary", "Accept, Accept-Encoding")
+		var out io.Writer = rw
+		if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+			h.Set("Content-Encoding", "gzip")
+			z := gzips.Get().(*gzip.Writer)
+			z.Reset(rw)
+			defer gzips.Put(z)
+			out = z
+		}
+		if err := w.collector.expose(out, format, openMetrics, families); err != nil {
+			log("answer a scrape", err)
+		}
+		if z, ok := out.(*gzip.Writer); ok {
+			_ = z.Close() // the scraper went away: nobody is left to tell
+		}
+	})
+	return http.TimeoutHandler(serve, w.opt.ScrapeTimeout, "the metrics took too long")
+}
+
+// expose writes the report's series, then the other families.
+func (c *Collector) expose(w io.Writer, format expfmt.Format, openMetrics bool, others []*dto.MetricFamily) error {
+	if rep := c.report(); rep != nil && c.recovered() {
+		if err := writeReport(w, rep, openMetrics); err != nil {
+			return err
+		}
+	}
+	enc := expfmt.NewEncoder(w, format)
+	for _, f := range others {
+		if err := enc.Encode(f); err != nil {
+			return fmt.Errorf("encode %s: %w", f.GetName(), err)
+		}
+	}
+	if end, ok := enc.(expfmt.Closer); ok {
+		return end.Close()
+	}
+	return nil
+}
+
+// scrapeLog takes errors of scrapes.
+type scrapeLog func(msg string, err error)
+
+// Println is promhttp's idea of a logger.
+func (l scrapeLog) Println(v ...any) {
+	l("answer a scrape", errors.New(strings.TrimSpace(fmt.Sprintln(v...))))
+}
+
+// join merges sources whose families do not overlap. The first source of a name
+// wins, and the names of taken are not theirs to give; another source of a name
+// is an error, but no reason to lose the rest of the scrape.
+func join(sources []prometheus.Gatherer, taken map[string]bool) prometheus.Gatherer {
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		var all []*dto.MetricFamily
+		var errs []error
+		seen := map[string]bool{}
+		maps.Copy(seen, taken)
+		for _, s := range sources {
+			fs, err := s.Gather()
+			if err != nil {
+				errs = append(errs, err)
+			}
+			for _, f := range fs {
+				if seen[f.GetName()] {
+					errs = append(errs, fmt.Errorf("metric family %s has two sources", f.GetName()))
+					continue
+				}
+				seen[f.GetName()] = true
+				all = append(all, f)
+			}
+		}
+		slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+		return all, errors.Join(errs...)
+	})
+}
+
+// gatherSet turns a set's text into families, so that it can be served in every
+// format that a scraper may ask for.
+func gatherSet(set *metrics.Set) ([]*dto.MetricFamily, error) {
+	var text bytes.Buffer
+	set.WritePrometheus(&text)
+
+	// Metadata is dropped: the set's own histograms have ranges for buckets, which
+	// the declared type "histogram" does not allow for.
+	var plain bytes.Buffer
+	for line := range bytes.Lines(text.Bytes()) {
+		if !bytes.HasPrefix(line, []byte("#")) {
+			plain.Write(line)
+		}
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	byName, err := parser.TextToMetricFamilies(&plain)
+	if err != nil {
+		return nil, fmt.Errorf("read the engine's own metrics: %w", err)
+	}
+	out := make([]*dto.MetricFamily, 0, len(byName))
+	for name, f := range byName {
+		if strings.HasSuffix(name, "_total") {
+			f.Type = dto.MetricType_COUNTER.Enum()
+			for _, m := range f.Metric {
+				m.Counter, m.Untyped = &dto.Counter{Value: m.GetUntyped().Value}, nil
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}

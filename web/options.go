@@ -1,0 +1,121 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Permission is what a caller must be allowed to do.
+type Permission string
+
+// The permissions that this package asks for.
+const (
+	Read    Permission = "read"    // pages, API, metrics
+	Operate Permission = "operate" // reload
+)
+
+// Point is an indicator's counts over one step of history.
+type Point struct {
+	Start     time.Time
+	Good, Bad uint64
+}
+
+// DeadLetter is something that was taken in but could not be counted.
+type DeadLetter struct {
+	ID     string    `json:"id"`
+	Origin string    `json:"origin"` // admission, fold or sink
+	Time   time.Time `json:"time"`   // when it was refused
+	Reason string    `json:"reason"`
+	Event  string    `json:"event"` // the event as JSON, possibly cut
+}
+
+// Source is where in the spec an SLO was written.
+type Source struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+}
+
+// Version says what is running.
+type Version struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go,omitempty"`
+}
+
+// HistoryFunc returns the raw counts of one SLO's group in steps that cover
+// [from, to), oldest first.
+type HistoryFunc func(ctx context.Context, id string, group slo.Group, from, to time.Time, step time.Duration) ([]Point, error)
+
+// Options are what a Web is made of. Report, Engine and Now are required.
+type Options struct {
+	Report func() *sla.Report  // the latest report; nil until the first tick
+	Engine func() EngineStatus // must be cheap: it is asked for on every view
+
+	History     HistoryFunc                                                        // nil: no sparklines and charts
+	DeadLetters func(ctx context.Context, limit int) ([]DeadLetter, uint64, error) // newest first, and how many there are; nil: none
+	Source      func(id slo.ID) (Source, bool)                                     // nil: unknown
+	Reload      func(ctx context.Context) error                                    // nil: POST /-/reload answers 501
+	Allow       func(Permission) gin.HandlerFunc                                   // nil: everybody may do everything
+	Now         func() time.Time
+
+	Version Version
+
+	// ExternalPath is prefixed to every link, such as "/slo" when a proxy serves
+	// the engine below that path. It does not change where Register mounts.
+	ExternalPath string
+
+	// ExternalURL is the address that examples show, such as
+	// "http://127.0.0.1:8080"; "" takes it from the request.
+	ExternalURL string
+
+	TokenNeeded bool // examples show a bearer token
+
+	StaleAfter time.Duration // a report older than this is shown as stale; 0 = 1m
+	PageSize   int           // rows per page of the SLO list; 0 = 100
+
+	Registry prometheus.Gatherer // more families for /metrics, such as Go's own; nil: none
+	Sets     []*metrics.Set      // the engine's own metrics
+	// ScrapeTimeout bounds an answer to /metrics; 0 = 10s.
+	ScrapeTimeout time.Duration
+	// LogError takes errors that no caller can be told; nil drops them.
+	LogError func(msg string, err error)
+}
+
+func (o *Options) fill() error {
+	if o.Report == nil || o.Engine == nil || o.Now == nil {
+		return errors.New("web: Report, Engine and Now are required")
+	}
+	o.ExternalPath = strings.TrimRight(o.ExternalPath, "/")
+	if o.ExternalPath != "" && (!strings.HasPrefix(o.ExternalPath, "/") || strings.HasPrefix(o.ExternalPath, "//") || strings.ContainsAny(o.ExternalPath, "?#\\\"<> ")) {
+		return fmt.Errorf("web: external path %q: want a path such as /slo", o.ExternalPath)
+	}
+	if o.StaleAfter == 0 {
+		o.StaleAfter = time.Minute
+	}
+	if o.PageSize == 0 {
+		o.PageSize = 100
+	}
+	if o.ScrapeTimeout == 0 {
+		o.ScrapeTimeout = 10 * time.Second
+	}
+	if o.StaleAfter < 0 || o.PageSize < 0 || o.PageSize > maxPageSize || o.ScrapeTimeout < 0 {
+		return fmt.Errorf("web: StaleAfter, PageSize (at most %d) and ScrapeTimeout must not be negative", maxPageSize)
+	}
+	if o.Allow == nil {
+		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }
+	}
+	if o.LogError == nil {
+		o.LogError = func(string, error) {}
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package web
+
+import (
+	"context"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// check parses a page and fails on anything that a strict policy forbids or
+// that is not well-formed.
+func check(t *testing.T, body string) *html.Node {
+	t.Helper()
+	wellFormed(t, body)
+	doc, err := html.Parse(strings.NewReader(body))
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		require.NotContains(t, []string{"script", "style", "iframe", "object", "embed", "base", "foreignObject", "meta-refresh"}, n.Data)
+		for _, a := range n.Attr {
+			key, val := strings.ToLower(a.Key), strings.TrimSpace(a.Val)
+			require.NotEqual(t, "style", key, "inline style on <%s>", n.Data)
+			require.False(t, strings.HasPrefix(key, "on"), "handler %s on <%s>", key, n.Data)
+			switch key {
+			case "href", "src", "action", "formaction", "srcset", "poster", "xlink:href":
+				require.True(t, strings.HasPrefix(val, "/") && !strings.HasPrefix(val, "//") || strings.HasPrefix(val, "#"), "%s=%q leaves the site", key, val)
+			case "http-equiv":
+				t.Fatalf("http-equiv %q", val)
+			case "id":
+				require.False(t, ids[val], "id %q is there twice", val)
+				ids[val] = true
+			}
+		}
+	}
+	return doc
+}
+
+// wellFormed checks that every element is closed in order, which a browser's
+// own parser would mend silently.
+func wellFormed(t *testing.T, body string) {
+	t.Helper()
+	void := map[string]bool{"meta": true, "link": true, "img": true, "input": true, "br": true}
+	var open []string
+	z := html.NewTokenizer(strings.NewReader(body))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			require.ErrorIs(t, z.Err(), io.EOF)
+			require.Empty(t, open)
+			return
+		case html.StartTagToken:
+			if name, _ := z.TagName(); !void[string(name)] {
+				open = append(open, string(name))
+			}
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			require.NotEmpty(t, open, "</%s> closes nothing", name)
+			require.Equal(t, open[len(open)-1], string(name))
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+func text(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return b.String()
+}
+
+func TestPagesAreStrict(t *testing.T) {
+	b := newBench(t)
+	for _, target := range []string{"/", "/slas", medcare, medcare + "&range=30d", "/engine", "/nothing", "/?state=ok&sort=burn&dir=desc&q=avail"} {
+		rec := b.get(target)
+		check(t, rec.Body.String())
+		h := rec.Header()
+		require.Contains(t, h.Get("Content-Security-Policy"), "default-src 'none'", target)
+		require.Contains(t, h.Get("Content-Security-Policy"), "frame-ancestors 'none'", target)
+		require.NotContains(t, h.Get("Content-Security-Policy"), "unsafe", target)
+		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"), target)
+		require.Equal(t, "no-referrer", h.Get("Referrer-Policy"), target)
+		require.Equal(t, "text/html; charset=utf-8", h.Get("Content-Type"), target)
+	}
+}
+
+// hostile texts must show harmlessly wherever users' text can get to.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `{{.}}`, "</title></textarea></svg>",
+	"\u202egnp.exe\u202c", "\u200f\u2066x", "a\x00b\nc\td\x1b[31m", "\xff\xfe", strings.Repeat("ж", 5000), "https://evil.example/", "&lt;b&gt;", "", slo.OtherGroup,
+}
+
+var links = regexp.MustCompile(`(href|value)="[^"]*"`)
+
+func TestHostileTextIsHarmless(t *testing.T) {
+	for i, bad := range hostile {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			b := newBench(t)
+			s := *b.rep.SLOs[0].SLO
+			s.ID, s.Description = slo.ID("svc"+bad+"/name"+bad), bad
+			s.GroupBy, s.Labels = []string{"product", bad + "x"}, map[string]string{bad: bad}
+			s.Corrections = []slo.Correction{{Name: bad, Author: bad, Reason: bad, RRule: bad, Start: noon.Add(-time.Hour), Duration: time.Minute}}
+			s.Indicator.Valid = slo.Selector{matcher(t, "type", slo.OpEqual, bad)}
+			r := newSLOReport(&s, slo.Group{bad, bad}, 10, 1, 1)
+			b.rep.SLOs = append(b.rep.SLOs, r)
+			a := *b.rep.SLAs[0].SLA
+			a.Name, a.Service, a.Description = bad, bad, bad
+			b.rep.SLAs[0].SLA, b.rep.SLAs[0].Group = &a, slo.Group{bad}
+			b.rep.SLAs[0].Components[0].Name, b.rep.SLAs[0].Components[0].Note, b.rep.SLAs[0].Components[0].SLO = bad, bad, s.ID
+			b.rep.Limits[0].Limit = &slo.Limit{Service: bad, Name: bad, Match: s.Indicator.Valid, Warning: time.Minute}
+			b.rep.Warnings = []string{bad}
+			b.eng.Reason, b.eng.State = bad, DiskLow
+			b.eng.Disk.Dir, b.eng.Spec.Hash = bad, bad
+			b.eng.Spec.Failed, b.eng.Spec.Problems = noon, []SpecProblem{{File: bad, Message: bad, Suggestion: bad}}
+			b.web.opt.Version.Version = bad
+			b.web.opt.DeadLetters = func(context.Context, int) ([]DeadLetter, uint64, error) {
+				return []DeadLetter{{ID: bad, Origin: bad, Reason: bad, Event: bad}}, 1, nil
+			}
+			esc := url.QueryEscape(bad)
+			pages := []string{"/", "/slas", "/engine", b.web.sloHref(&r), "/?q=" + esc + "&service=" + esc + "&state=" + esc + "&slo=" + esc + "&sort=" + esc + "&label." + esc + "=" + esc, "/slo?id=" + esc, "/nope/" + url.PathEscape(bad)}
+			for _, target := range pages {
+				rec := b.get(target)
+				require.Less(t, rec.Code, 500, target)
+				check(t, rec.Body.String())
+				for _, forbidden := range []string{"<img src=x", "\u202e", "\u2066", "\u200f", "\x00", "\x1b"} {
+					require.False(t, strings.Contains(rec.Body.String(), forbidden), "%q in %s", forbidden, target)
+				}
+				require.Less(t, len(links.ReplaceAllString(rec.Body.String(), "")), 150_000, "long text is cut, but for links")
+			}
+			// The link of the hostile group leads to its own page, whatever its text.
+			require.Equal(t, http.StatusOK, b.get(b.web.sloHref(&r)).Code)
+
+			// Every machine-readable answer stays readable too.
+			for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/limits", "/api/v1/engine", "/api/v1/dlq"} {
+				require.Equal(t, http.StatusOK, b.get(target).Code, target)
+			}
+		})
+	}
+}
+
+func TestUnsafeRunesAreShownAsEscapes(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ж":     "plain ж",
+		"a\u202eb":    `a\u{202e}b`,
+		"\x00\n":      `\u{0}\u{a}`,
+		"\xffx":       `\xffx`,
+		"abcdefghijk": "abcdefghij…",
+		"\u00ad":      `\u{ad}`,
+	} {
+		require.Equal(t, want, show(in, 10))
+	}
+	require.Equal(t, "(none)", groupValue(""))
+}
+
+func TestContrast(t *testing.T) {
+	raw, err := files.ReadFile("static/style.css")
+	require.NoError(t, err)
+	schemes := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(string(raw), 2)
+	require.Len(t, schemes, 2)
+	for i, name := range []string{"light", "dark"} {
+		colour := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6})`).FindAllStringSubmatch(schemes[i][1], -1) {
+			colour[m[1]] = luminance(t, m[2])
+		}
+		ratio := func(a, b string) float64 {
+			return (max(colour[a], colour[b]) + 0.05) / (min(colour[a], colour[b]) + 0.05)
+		}
+		for _, ground := range []string{"ground", "sheet", "raised"} {
+			for _, fore := range []string{"text", "soft", "link", "ok", "risk", "bad", "none", "info"} {
+				require.GreaterOrEqual(t, ratio(fore, ground), 4.5, "%s: %s on %s", name, fore, ground)
+			}
+			require.GreaterOrEqual(t, ratio("edge", ground), 3.0, "%s: edge on %s", name, ground)
+		}
+		for _, wash := range []string{"bad-wash", "risk-wash", "info-wash", "ok-wash"} {
+			require.GreaterOrEqual(t, ratio("text", wash), 4.5, "%s: text on %s", name, wash)
+		}
+		for _, mark := range []string{"ok", "risk", "bad"} {
+			require.GreaterOrEqual(t, ratio("on", mark), 3.0, "%s: sign on %s", name, mark)
+		}
+	}
+}
+
+// luminance after WCAG 2.2.
+func luminance(t *testing.T, hex string) float64 {
+	v, err := strconv.ParseUint(hex, 16, 32)
+	require.NoError(t, err)
+	channel := func(shift uint) float64 {
+		c := float64(v>>shift&0xff) / 255
+		if c <= 0.04045 {
+			return c / 12.92
+		}
+		return math.Pow((c+0.055)/1.055, 2.4)
+	}
+	return 0.2126*channel(16) + 0.7152*channel(8) + 0.0722*channel(0)
+}

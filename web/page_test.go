@@ -1,0 +1,386 @@
+package web
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const medcare = "/slo?group.product=MEDCARE&id=insurance-unpaid%2Favailability"
+
+// empty takes all data out of a report.
+func empty(b *bench) {
+	for i := range b.rep.SLOs {
+		b.rep.SLOs[i] = newSLOReport(b.rep.SLOs[i].SLO, b.rep.SLOs[i].Group, 0, 0, 0)
+	}
+	b.rep.SLAs, b.rep.Limits, b.rep.Traffic = nil, nil, nil
+}
+
+func TestPagesGolden(t *testing.T) {
+	hash := regexp.MustCompile(`\.[0-9a-f]{8}\.`)
+	for _, c := range []struct {
+		name, target string
+		prepare      func(*bench)
+	}{
+		{"list", "/?refresh=10", func(*bench) {}},
+		{"slas", "/slas", func(*bench) {}},
+		{"slo", medcare, func(*bench) {}},
+		{"engine", "/engine", func(*bench) {}},
+		{"empty", "/", empty},
+		{"starting", "/", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, Recovering, 0.42 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			c.prepare(b)
+			rec := b.get(c.target)
+			require.Equal(t, http.StatusOK, rec.Code)
+			got := hash.ReplaceAllString(rec.Body.String(), ".HASH.")
+			file := filepath.Join("testdata", c.name+".html")
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+func rows(t *testing.T, body string) []string {
+	t.Helper()
+	var out []string
+	for n := range check(t, body).Descendants() {
+		if n.Data == "th" && strings.Contains(text(n), "/") {
+			for _, a := range n.Attr {
+				if a.Key == "scope" && a.Val == "row" && n.Parent.Parent.Parent.Attr != nil && n.Parent.Parent.Parent.Attr[0].Val == "levels" {
+					out = append(out, strings.Join(strings.Fields(text(n)), " "))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestListSortsAndFilters(t *testing.T) {
+	b := newBench(t)
+	all := rows(t, b.get("/").Body.String())
+	require.Len(t, all, 13)
+	require.Equal(t, []string{"insurance-unpaid / availability product SOMLT", "insurance-unpaid / quality product TRVL10", "insurance-unpaid / availability product TRVL10", "insurance-unpaid / throughput product TRVL10"}, all[:4], "exhausted, at risk by what is left, no data")
+
+	for query, want := range map[string]int{
+		"service=mdm": 1, "state=no_data": 1, "state=exhausted": 1, "q=TrVl": 4, "q=team%3Dunpaid": 12, "slo=insurance-unpaid/latency": 3,
+		"label.team=unpaid": 12, "group.product=SOMLT": 4, "label.team=other": 0, "state=nonsense": 13, "q=zzz": 0,
+	} {
+		require.Len(t, rows(t, b.get("/?"+query).Body.String()), want, query)
+	}
+	for _, key := range []string{"name", "objective", "sli", "budget", "burn", "traffic", "coverage"} {
+		up, down := rows(t, b.get("/?sort="+key).Body.String()), rows(t, b.get("/?dir=desc&sort="+key).Body.String())
+		require.ElementsMatch(t, all, up, key)
+		require.NotEqual(t, up, down, key)
+		if key == "budget" {
+			require.Contains(t, up[12], "throughput product TRVL10", "no data is last in both directions")
+			require.Contains(t, down[12], "throughput product TRVL10")
+		}
+	}
+}
+
+func TestListPages(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.PageSize = 5 })
+	var seen []string
+	target := "/?sort=name"
+	for range 3 {
+		body := b.get(target).Body.String()
+		seen = append(seen, rows(t, body)...)
+		next := regexp.MustCompile(`<a href="([^"]+)" rel="next">`).FindStringSubmatch(body)
+		if next == nil {
+			break
+		}
+		target = html.UnescapeString(next[1])
+	}
+	require.Len(t, seen, 13)
+	require.Equal(t, rows(t, newBench(t).get("/?sort=name").Body.String()), seen)
+	require.Len(t, rows(t, b.get("/?start=9999").Body.String()), 5, "a page that is gone shows the first")
+}
+
+func TestListSaysWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*bench)
+		want    []string
+		without []string
+	}{
+		{"recovering without a report", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, Recovering, 0.42 }, []string{"42% of the log replayed"}, []string{"<table"}},
+		{"recovering with the last report", func(b *bench) { b.eng.State = Recovering }, []string{"the last report before it", "main id=\"main\" class=\"wrap stale\""}, nil},
+		{"before the first tick", func(b *bench) { b.rep = nil }, []string{"first report is on its way"}, []string{"<table"}},
+		{"old report", func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale", "10m ago", "</svg>stale<", "wrap stale"}, nil},
+		{"disk low", func(b *bench) { b.eng.State, b.eng.Reason = DiskLow, "900 MiB free" }, []string{"disk is nearly full", "900 MiB free"}, nil},
+		{"poisoned", func(b *bench) { b.eng.State = Poisoned }, []string{"failed to make data durable"}, nil},
+		{"stopping", func(b *bench) { b.eng.State = Stopping }, []string{"The engine is stopping"}, nil},
+		{"bad reload", func(b *bench) {
+			b.eng.Spec.Failed = noon
+			for i := range 25 {
+				b.eng.Spec.Problems = append(b.eng.Spec.Problems, SpecProblem{File: "a.yaml", Line: i + 1, Column: 3, Message: "unknown key", Suggestion: "did you mean objective?"})
+			}
+		}, []string{"last reload of the spec failed", "a.yaml:20:3: unknown key (did you mean objective?)", "and 5 more"}, []string{"a.yaml:21"}},
+		{"no slos", func(b *bench) { b.rep = &sla.Report{Time: noon} }, []string{"no service levels"}, []string{"<table"}},
+		{"empty", empty, []string{"Nothing has been counted yet", `curl &#39;http://127.0.0.1:8080/api/v1/events&#39;`, `&#34;service&#34;:&#34;insurance-unpaid&#34;,&#34;type&#34;:&#34;application&#34;`, "no data"}, nil},
+		{"raw beside corrected", func(*bench) {}, []string{"raw 99.908%", "raw 8.2%"}, []string{"Nothing has been counted"}},
+		{"warnings", func(b *bench) { b.rep.Warnings = []string{"weights sum to 90"} }, []string{"1 warning about the spec", "weights sum to 90"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			c.change(b)
+			rec := b.get("/")
+			require.Equal(t, http.StatusOK, rec.Code)
+			flat := strings.Join(strings.Fields(rec.Body.String()), " ")
+			for _, w := range c.want {
+				require.Contains(t, flat, w)
+			}
+			for _, w := range c.without {
+				require.NotContains(t, flat, w)
+			}
+			check(t, rec.Body.String())
+		})
+	}
+}
+
+func TestFirstEventIsSafeToPaste(t *testing.T) {
+	s := &slo.SLO{ID: "pay/ok", GroupBy: []string{"it's"}, Expect: []slo.Group{{"a'b"}}, Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: slo.Selector{
+		matcher(t, "type", slo.OpRegexp, "card|cash"), matcher(t, "service", slo.OpEqual, "other"), matcher(t, "channel", slo.OpEqual, "web"), matcher(t, "x", slo.OpRegexp, "a.*"),
+	}}}
+	require.JSONEq(t, `{"service":"pay","type":"card","outcome":"success","duration_ms":120,"attributes":{"it's":"a'b","channel":"web"}}`, exampleEvent(s))
+	require.Equal(t, `'a'\''b'`, quote("a'b"))
+
+	b := newBench(t, func(o *Options) { o.TokenNeeded = true })
+	empty(b)
+	require.Contains(t, b.get("/").Body.String(), "Authorization: Bearer $TOKEN")
+	b.opt.ExternalURL = ""
+	r, err := http.NewRequest(http.MethodGet, "/", nil)
+	require.NoError(t, err)
+	r.Host = "evil';rm -rf /;'"
+	require.Equal(t, "http://127.0.0.1:8080", b.web.externalURL(r))
+}
+
+func TestDetail(t *testing.T) {
+	b := newBench(t)
+	for target, code := range map[string]int{
+		medcare:                                 200,
+		"/slo?id=mdm/availability":              200,
+		"/slo?id=insurance-unpaid/availability": 302,
+		"/slo?id=insurance-unpaid/availability&group.product=NOPE": 302,
+		"/slo?id=nope/nope":                  404,
+		"/slo":                               404,
+		"/slo?id=mdm/availability&group.x=y": 302,
+	} {
+		rec := b.get(target)
+		require.Equal(t, code, rec.Code, target)
+		if code == 302 {
+			require.True(t, strings.HasPrefix(rec.Header().Get("Location"), "/?slo="), rec.Header().Get("Location"))
+		}
+	}
+	body := b.get(medcare).Body.String()
+	for _, want := range []string{"14.4×", "1,281,204", "Raw, with everything", "db upgrade", "planned maintenance", "specs/insurance.yaml:12", "The same as a table"} {
+		require.Contains(t, body, want)
+	}
+	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(), "No data is not the same as good")
+	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(), "Coverage is 41.2%")
+	require.Contains(t, b.get("/slo?id=insurance-unpaid/latency&group.product=TRVL10").Body.String(), "12 matching events had no duration")
+
+	b.rep = nil
+	require.Equal(t, http.StatusServiceUnavailable, b.get(medcare).Code)
+}
+
+func TestHistoryMayFail(t *testing.T) {
+	var logged []string
+	b := newBench(t, func(o *Options) {
+		o.History = func(context.Context, string, slo.Group, time.Time, time.Time, time.Duration) ([]Point, error) {
+			return nil, errors.New("busy")
+		}
+		o.LogError = func(msg string, err error) { logged = append(logged, msg) }
+	})
+	require.Equal(t, http.StatusOK, b.get("/").Code)
+	require.Len(t, logged, 1, "one failure is told, not one per row")
+	require.Contains(t, b.get(medcare).Body.String(), "could not be read now")
+	b.web.opt.History = nil
+	require.Contains(t, b.get(medcare).Body.String(), "keeps no history")
+	require.Len(t, rows(t, b.get("/").Body.String()), 13)
+}
+
+func TestSparklinesAreKept(t *testing.T) {
+	calls := 0
+	b := newBench(t, func(o *Options) {
+		o.History = func(ctx context.Context, id string, g slo.Group, from, to time.Time, step time.Duration) ([]Point, error) {
+			calls++
+			return history(ctx, id, g, from, to, step)
+		}
+	})
+	b.get("/")
+	require.Equal(t, 13, calls)
+	b.get("/?sort=name")
+	next := *b.rep
+	next.Version, next.Time = next.Version+1, next.Time.Add(10*time.Second)
+	b.rep = &next
+	b.get("/")
+	require.Equal(t, 13, calls, "the hours hardly move within a minute")
+	later := next
+	later.Time = later.Time.Add(2 * time.Minute)
+	b.rep = &later
+	b.get("/")
+	require.Equal(t, 26, calls)
+}
+
+func TestNotModified(t *testing.T) {
+	b := newBench(t)
+	for _, target := range []string{"/?refresh=10", "/slas", medcare, "/api/v1/slos", "/api/v1/slos/mdm/availability", "/api/v1/slas", "/api/v1/limits", "/api/v1/engine", "/openapi.json"} {
+		first := b.get(target)
+		tag := first.Header().Get("ETag")
+		require.NotEmpty(t, tag, target)
+		again := b.get(target, "If-None-Match", `"other", `+tag)
+		require.Equal(t, http.StatusNotModified, again.Code, target)
+		require.Zero(t, again.Body.Len(), target)
+		require.Equal(t, first.Header().Get("Refresh"), again.Header().Get("Refresh"), target)
+	}
+	tag := b.get("/").Header().Get("ETag")
+	next := *b.rep
+	next.Version++
+	b.rep = &next
+	changed := b.get("/", "If-None-Match", tag)
+	require.Equal(t, http.StatusOK, changed.Code, "a new report is a new page")
+	b.eng.Ingest.Accepted++
+	require.Equal(t, http.StatusOK, b.get("/", "If-None-Match", changed.Header().Get("ETag")).Code, "so are new ingest figures")
+}
+
+func TestRefreshIsAsked(t *testing.T) {
+	b := newBench(t)
+	require.Empty(t, b.get("/").Header().Get("Refresh"))
+	require.Equal(t, "10", b.get("/?refresh=10").Header().Get("Refresh"))
+	for _, bad := range []string{"1", "-5", "x", "99999", "10;url=//evil.example"} {
+		require.Empty(t, b.get("/?refresh="+url.QueryEscape(bad)).Header().Get("Refresh"), bad)
+	}
+}
+
+func TestAssets(t *testing.T) {
+	b := newBench(t)
+	style := "/static/" + b.web.assets["style.css"].name
+	rec := b.get(style, "Accept-Encoding", "gzip")
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "gzip", rec.Header().Get("Content-Encoding"))
+	require.Contains(t, rec.Header().Get("Cache-Control"), "immutable")
+	require.Less(t, rec.Body.Len(), 8_000, "the style sheet stays small")
+	z, err := gzip.NewReader(rec.Body)
+	require.NoError(t, err)
+	plain, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, b.get(style).Body.String(), string(plain))
+	require.NotContains(t, string(plain), "http", "no outside address")
+	require.NotContains(t, string(plain), "url(")
+	require.Equal(t, http.StatusNotModified, b.get(style, "If-None-Match", rec.Header().Get("ETag")).Code)
+	require.Equal(t, http.StatusNotFound, b.get("/static/style.css").Code)
+}
+
+func TestGzipAndHead(t *testing.T) {
+	b := newBench(t)
+	plain := b.get("/")
+	require.Empty(t, plain.Header().Get("Content-Encoding"))
+	small := b.get("/", "Accept-Encoding", "br, gzip;q=0.5")
+	require.Equal(t, "gzip", small.Header().Get("Content-Encoding"))
+	z, err := gzip.NewReader(small.Body)
+	require.NoError(t, err)
+	body, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, plain.Body.String(), string(body))
+	require.Empty(t, b.get("/", "Accept-Encoding", "gzip;q=0").Header().Get("Content-Encoding"))
+	head := b.do(http.MethodHead, "/")
+	require.Equal(t, http.StatusOK, head.Code)
+	require.Zero(t, head.Body.Len())
+	require.Equal(t, plain.Header().Get("Content-Length"), head.Header().Get("Content-Length"))
+}
+
+func TestBehindAPrefix(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.ExternalPath = "/slo-engine/" })
+	router := gin.New()
+	b.web.Register(router.Group("/slo-engine"))
+	b.router = router
+	for _, page := range []string{"/", "/slas", medcare, "/engine"} {
+		rec := b.get("/slo-engine" + page)
+		require.Equal(t, http.StatusOK, rec.Code, page)
+		for n := range check(t, rec.Body.String()).Descendants() {
+			for _, a := range n.Attr {
+				if (a.Key == "href" || a.Key == "src" || a.Key == "action") && a.Val != "#main" {
+					require.True(t, strings.HasPrefix(a.Val, "/slo-engine/"), "%s=%q", a.Key, a.Val)
+					if a.Key != "action" && !strings.Contains(a.Val, "/openapi") {
+						require.Less(t, b.get(a.Val).Code, 400, a.Val)
+					}
+				}
+			}
+		}
+	}
+	for _, bad := range []string{"slo", "//evil.example", "/a?b", "/a b", `/a"b`} {
+		_, err := New(Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, ExternalPath: bad})
+		require.Error(t, err, bad)
+	}
+}
+
+func TestNewRefusesBadOptions(t *testing.T) {
+	good := newBench(t).opt
+	for name, change := range map[string]func(*Options){
+		"no report":     func(o *Options) { o.Report = nil },
+		"no engine":     func(o *Options) { o.Engine = nil },
+		"no clock":      func(o *Options) { o.Now = nil },
+		"page size":     func(o *Options) { o.PageSize = 100_000 },
+		"negative time": func(o *Options) { o.StaleAfter = -1 },
+	} {
+		o := good
+		change(&o)
+		_, err := New(o)
+		require.Error(t, err, name)
+	}
+}
+
+func many(t testing.TB, n int) *sla.Report {
+	rep := insurance(t)
+	s := *rep.SLOs[0].SLO
+	s.Corrections = nil
+	rep.SLOs = nil
+	for i := range n {
+		rep.SLOs = append(rep.SLOs, newSLOReport(&s, slo.Group{fmt.Sprintf("product-%05d", i)}, uint64(1_000_000+i), uint64(i%1200), float64(i%5)))
+	}
+	return rep
+}
+
+func BenchmarkListPage(b *testing.B) {
+	x := newBench(b)
+	x.rep = many(b, 1000)
+	x.get("/")
+	for b.Loop() {
+		require.Equal(b, http.StatusOK, x.get("/", "Accept-Encoding", "gzip").Code)
+	}
+}
+
+func BenchmarkDetailPage(b *testing.B) {
+	x := newBench(b)
+	for b.Loop() {
+		require.Equal(b, http.StatusOK, x.get(medcare+"&range=30d", "Accept-Encoding", "gzip").Code)
+	}
+}

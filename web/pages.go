@@ -1,0 +1,230 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+)
+
+// layout is what every page shows around its content.
+type layout struct {
+	Title    string
+	Nav      string // which page of the navigation this is
+	Base     string // prefix of every link
+	State    EngineState
+	Health   mark
+	Report   stamp
+	Stale    bool
+	Banners  []banner
+	Refresh  []refreshLink
+	Version  string
+	Started  stamp
+	Warnings []string
+}
+
+// mark is a state by shape, colour and word.
+type mark struct {
+	Shape string // ok, risk, bad, none, wait: also the class
+	Word  string
+}
+
+type banner struct {
+	Class string // bad, risk, info
+	Title string
+	Text  string
+	Items []string
+	More  int // items left out
+}
+
+type refreshLink struct {
+	Text string
+	Href string
+	On   bool
+}
+
+func engineMark(s EngineState) mark {
+	switch s {
+	case Ready:
+		return mark{"ok", "ready"}
+	case Stale:
+		return mark{"risk", "stale"}
+	case DiskLow:
+		return mark{"bad", "disk low"}
+	case Poisoned:
+		return mark{"bad", "not durable"}
+	case Failed:
+		return mark{"bad", "failed"}
+	case Recovering, Starting, Stopping:
+		return mark{"wait", string(s)}
+	}
+	return mark{"none", "unknown"}
+}
+
+func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
+	l := layout{
+		Title: title, Nav: nav, Base: w.opt.ExternalPath, State: v.eng.State, Health: engineMark(v.eng.State), Stale: v.stale,
+		Version: show(w.opt.Version.Version, shownName), Started: newStamp(v.eng.Started, v.now), Banners: banners(v),
+	}
+	if v.rep != nil {
+		l.Report = newStamp(v.rep.Time, v.now)
+		for _, s := range v.rep.Warnings {
+			l.Warnings = append(l.Warnings, show(s, shownText))
+		}
+	}
+	on := refreshHeader(c)
+	link := func(text string, n int) {
+		q := c.Request.URL.Query()
+		q.Del("refresh")
+		if n > 0 {
+			q.Set("refresh", strconv.Itoa(n))
+		}
+		l.Refresh = append(l.Refresh, refreshLink{text, w.href(c.Request.URL.Path, q), n == on})
+	}
+	link("off", 0)
+	for _, n := range refreshes {
+		link(slowly(n), n)
+	}
+	return l
+}
+
+func slowly(seconds int) string {
+	if seconds%60 == 0 {
+		return strconv.Itoa(seconds/60) + " min"
+	}
+	return strconv.Itoa(seconds) + " s"
+}
+
+// paths are the pages that links may lead to, so that a hostile request path
+// never ends up in one.
+var paths = map[string]bool{"/": true, "/slas": true, "/slo": true, "/engine": true}
+
+func (w *Web) href(path string, q url.Values) string {
+	// Behind a proxy that keeps the prefix, the request's path still has it.
+	if n := len(w.opt.ExternalPath); n > 0 && len(path) > n && path[:n] == w.opt.ExternalPath {
+		path = path[n:]
+	}
+	if !paths[path] {
+		path = "/"
+	}
+	if enc := q.Encode(); enc != "" {
+		return w.opt.ExternalPath + path + "?" + enc
+	}
+	return w.opt.ExternalPath + path
+}
+
+// shownProblems is how many problems of a spec a page lists.
+const shownProblems = 20
+
+// banners says what is wrong with the engine, worst first.
+func banners(v view) []banner {
+	var out []banner
+	reason := show(v.eng.Reason, shownText)
+	switch v.eng.State {
+	case Recovering:
+		b := banner{Class: "info", Title: "Recovering: " + percent(v.eng.Progress, 0) + " of the log replayed", Text: stateText(Recovering)}
+		if v.rep != nil {
+			b.Text += " What is shown below is the last report before it."
+		}
+		out = append(out, b)
+	case Starting, Stopping:
+		out = append(out, banner{Class: "info", Title: stateText(v.eng.State), Text: reason})
+	case DiskLow, Poisoned, Failed:
+		out = append(out, banner{Class: "bad", Title: stateText(v.eng.State), Text: reason})
+	}
+	if v.stale && v.eng.State.Recovered() {
+		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are of " + newStamp(v.rep.Time, v.now).Text + ", " + span(v.now.Sub(v.rep.Time)) + " ago."})
+	}
+	if v.rep == nil && v.eng.State.Recovered() {
+		out = append(out, banner{Class: "info", Title: "The first report is on its way", Text: "The engine counts already; budgets appear with its next tick, a few seconds from now."})
+	}
+	if s := v.eng.Spec; !s.Failed.IsZero() {
+		b := banner{Class: "bad", Title: "The last reload of the spec failed; the spec before it is still in force", Text: "Tried at " + newStamp(s.Failed, v.now).Text + "."}
+		for i, p := range s.Problems {
+			if i == shownProblems {
+				b.More = len(s.Problems) - i
+				break
+			}
+			b.Items = append(b.Items, problemText(p))
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func problemText(p SpecProblem) string {
+	s := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+	if p.Suggestion != "" {
+		s += " (" + p.Suggestion + ")"
+	}
+	return show(s, shownText)
+}
+
+type messagePage struct {
+	layout
+	Text string
+}
+
+// message sends a page that says one thing.
+func (w *Web) message(c *gin.Context, status int, title, text string) {
+	c.Header("Cache-Control", "no-store")
+	v := w.view()
+	p := messagePage{layout: w.layout(c, v, title, ""), Text: text}
+	p.Refresh = nil
+	w.page(c, status, "message", p)
+}
+
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.\[\]:-]{1,255}$`)
+
+// externalURL is the address that examples show.
+func (w *Web) externalURL(r *http.Request) string {
+	if w.opt.ExternalURL != "" {
+		return w.opt.ExternalURL
+	}
+	host, scheme := r.Host, "http"
+	if !plainHost.MatchString(host) {
+		host = "127.0.0.1:8080"
+	}
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + host + w.opt.ExternalPath
+}
+
+// label is one name and value of a group, ready to be shown.
+type label struct{ Name, Value, Title string }
+
+func newLabels(names, values []string) []label {
+	var out []label
+	for i, n := range names {
+		if i < len(values) {
+			out = append(out, label{show(n, shownName), groupValue(values[i]), show(values[i], shownTitle)})
+		}
+	}
+	return out
+}
+
+// sloHref links to the detail page of a report.
+func (w *Web) sloHref(r *sla.SLOReport) string {
+	q := url.Values{"id": {string(r.SLO.ID)}}
+	for i, n := range r.SLO.GroupBy {
+		if i < len(r.Group) {
+			q.Set(groupParam+n, r.Group[i])
+		}
+	}
+	return w.href("/slo", q)
+}
+
+// ago prints how long before now t was.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return span(now.Sub(t)) + " ago"
+}

@@ -1,0 +1,219 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/sloengine/sloengine/sla"
+)
+
+// Web serves the pages, the read API, the health endpoints and /metrics. It is
+// safe for concurrent use.
+type Web struct {
+	opt       Options
+	pages     map[string]*template.Template
+	assets    map[string]asset
+	openapi   []byte
+	collector *Collector
+	metrics   http.Handler
+	sparks    sparkCache
+}
+
+// New checks the options, parses the templates and prepares the assets.
+func New(opt Options) (*Web, error) {
+	if err := opt.fill(); err != nil {
+		return nil, err
+	}
+	w := &Web{opt: opt}
+	var err error
+	if w.assets, err = loadAssets(); err != nil {
+		return nil, fmt.Errorf("load assets: %w", err)
+	}
+	if w.pages, err = parsePages(w.assets); err != nil {
+		return nil, fmt.Errorf("parse pages: %w", err)
+	}
+	if w.openapi, err = openAPI(opt); err != nil {
+		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	}
+	w.collector = NewCollector(opt.Report, func() bool { return opt.Engine().State.Recovered() })
+	w.metrics = w.metricsHandler()
+	return w, nil
+}
+
+// Collector is the collector behind /metrics, for other registries.
+func (w *Web) Collector() *Collector { return w.collector }
+
+// Register mounts everything on r. On a *gin.Engine it also takes over unknown
+// routes and methods; on a group the caller may do so with NotFound and
+// MethodNotAllowed.
+func (w *Web) Register(r gin.IRouter) {
+	read, operate := w.opt.Allow(Read), w.opt.Allow(Operate)
+	get := func(path string, h ...gin.HandlerFunc) {
+		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure}, h...)...)
+	}
+	get("/", read, w.listPage)
+	get("/slas", read, w.slasPage)
+	get("/slo", read, w.sloPage)
+	get("/engine", read, w.enginePage)
+	get("/static/:name", w.static)
+
+	get("/api/v1/slos", read, w.apiSLOs)
+	get("/api/v1/slos/:service/:slo", read, w.apiSLO)
+	get("/api/v1/slos/:service/:slo/history", read, w.apiHistory)
+	get("/api/v1/slas", read, w.apiSLAs)
+	get("/api/v1/limits", read, w.apiLimits)
+	get("/api/v1/engine", read, w.apiEngine)
+	get("/api/v1/dlq", read, w.apiDeadLetters)
+	get("/openapi.json", w.apiDocument)
+
+	get("/metrics", read, gin.WrapH(w.metrics))
+	get("/-/healthy", w.healthy)
+	get("/-/ready", w.ready)
+	r.POST("/-/reload", secure, operate, w.reload)
+
+	if e, ok := r.(*gin.Engine); ok {
+		e.HandleMethodNotAllowed = true
+		e.NoRoute(secure, w.NotFound)
+		e.NoMethod(secure, w.MethodNotAllowed)
+	}
+}
+
+// policy lets a page load nothing but its own style sheet and icon, run nothing,
+// and be framed by nobody.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func secure(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// view is what one answer is made from: one report, one status, one time.
+type view struct {
+	rep   *sla.Report
+	eng   EngineStatus
+	now   time.Time
+	stale bool // the report does not show the present
+}
+
+func (w *Web) view() view {
+	v := view{rep: w.opt.Report(), eng: w.opt.Engine(), now: w.opt.Now()}
+	if v.rep != nil {
+		v.stale = !v.eng.State.Recovered() || v.eng.State == Stale || v.now.Sub(v.rep.Time) > w.opt.StaleAfter
+	}
+	if v.stale && v.eng.State == Ready {
+		v.eng.State = Stale
+		v.eng.Reason = "the last report is " + span(v.now.Sub(v.rep.Time)) + " old"
+	}
+	return v
+}
+
+// tag is the entity tag of an answer that depends on the view and the request
+// only. Reports of different processes differ by their time.
+func (v view) tag(parts ...string) string {
+	h := fnv.New64a()
+	if v.rep != nil {
+		fmt.Fprintf(h, "%d/%d/", v.rep.Version, v.rep.Time.UnixNano())
+	}
+	if v.stale {
+		fmt.Fprintf(h, "%d/", v.now.Unix()/60) // the page says how old the report is
+	}
+	fmt.Fprintf(h, "%x/%t/%q", v.eng.digest(), v.stale, parts)
+	return `W/"` + strconv.FormatUint(h.Sum64(), 36) + `"`
+}
+
+// fresh answers 304 and reports true if the client already has the tagged answer.
+func fresh(c *gin.Context, tag string) bool {
+	c.Header("ETag", tag)
+	c.Header("Cache-Control", "private, no-cache")
+	c.Writer.Header().Add("Vary", "Accept-Encoding")
+	for have := range strings.SplitSeq(c.GetHeader("If-None-Match"), ",") {
+		if have = strings.TrimSpace(have); have == "*" || strings.TrimPrefix(have, "W/") == strings.TrimPrefix(tag, "W/") {
+			c.Status(http.StatusNotModified)
+			c.Writer.WriteHeaderNow()
+			return true
+		}
+	}
+	return false
+}
+
+// page renders a page from its data and sends it.
+func (w *Web) page(c *gin.Context, status int, name string, data any) {
+	var buf bytes.Buffer
+	if err := w.pages[name].ExecuteTemplate(&buf, "layout", data); err != nil {
+		w.opt.LogError("render page "+name, err)
+		c.Header("Cache-Control", "no-store")
+		c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The engine itself goes on; its log says more.\n"))
+		return
+	}
+	send(c, status, "text/html; charset=utf-8", buf.Bytes())
+}
+
+var gzips = sync.Pool{New: func() any { z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return z }}
+
+// send writes a body, compressed if that is worth it and the client can take it.
+func send(c *gin.Context, status int, typ string, body []byte) {
+	h := c.Writer.Header()
+	h.Set("Content-Type", typ)
+	if len(body) >= 1024 && acceptsGzip(c.GetHeader("Accept-Encoding")) {
+		var buf bytes.Buffer
+		z := gzips.Get().(*gzip.Writer)
+		z.Reset(&buf)
+		_, err := z.Write(body)
+		if err = errors.Join(err, z.Close()); err == nil {
+			h.Set("Content-Encoding", "gzip")
+			body = buf.Bytes()
+		}
+		gzips.Put(z)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.Status(status)
+	if c.Request.Method == http.MethodHead {
+		c.Writer.WriteHeaderNow()
+		return
+	}
+	_, _ = c.Writer.Write(body) // the client went away: nobody is left to tell
+}
+
+func acceptsGzip(header string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, param, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q, found := strings.CutPrefix(strings.ReplaceAll(param, " ", ""), "q=")
+			v, err := strconv.ParseFloat(q, 64)
+			return !found || err == nil && v > 0
+		}
+	}
+	return false
+}
+
+// Refresh intervals in seconds that a reader may ask for with ?refresh=.
+var refreshes = []int{10, 60}
+
+// refreshHeader makes the browser load the page again after the seconds that the
+// query asks for, and returns them; 0 if it asks for none. A plain reload of the
+// same address keeps the scroll position and needs no script, and the reader
+// turns it on and off with a link.
+func refreshHeader(c *gin.Context) int {
+	n, err := strconv.Atoi(c.Query("refresh"))
+	if err != nil || n < 5 || n > 3600 {
+		return 0
+	}
+	c.Header("Refresh", strconv.Itoa(n))
+	return n
+}
