@@ -196,7 +196,7 @@ func TestHostileLabelValues(t *testing.T) {
 	n := 0
 	for _, m := range fs["slo_sli_ratio"].Metric {
 		for _, l := range m.Label {
-			require.True(t, model.LabelName(l.GetName()).IsValidLegacy(), l.GetName())
+			require.True(t, model.LegacyValidation.IsValidLabelName(l.GetName()), l.GetName())
 			if l.GetName() == "http_status" {
 				n++
 			}

@@ -270,7 +270,7 @@ func (d *Decoder) attributes(key []byte, depth int) bool {
 
 func (d *Decoder) attribute(name []byte, depth int) bool {
 	var value []byte
-	ok, null := true, false
+	var ok, null bool
 	switch c := d.peek(); c {
 	case '"':
 		value, ok = d.str()

@@ -193,7 +193,8 @@ func (l *Log) recoverLast(s *segment, sc *scanner) error {
 	l.file, l.active = f, s
 	sc.open(f, s.salt, segmentHead)
 	l.nextSeq = s.first
-	batchAt, reason := int64(segmentHead), ""
+	batchAt := int64(segmentHead)
+	var reason string
 	for {
 		var fr frame
 		at := sc.off

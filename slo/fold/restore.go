@@ -89,7 +89,7 @@ func (f *Fold) readIndicator(r *reader, ind *indicator) error {
 func (f *Fold) useColumns() error {
 	used := map[*columns][]colRange{}
 	for _, ind := range f.inds {
-		cols := (*columns)(nil)
+		var cols *columns
 		if ind.slices != nil {
 			cols = &ind.slices.cols
 		} else {

@@ -64,8 +64,6 @@ func (s *sliceStore) slice(number int64) *block[uint16] {
 	return &s.blocks[i]
 }
 
-func (s *sliceStore) end() int64 { return s.first + int64(len(s.blocks)) }
-
 // stale forgets the sums of the runs that hold the slices [from, to).
 func (s *sliceStore) stale(from, to int64) {
 	for i := max(0, from-s.first) / s.runLen; i < int64(len(s.runs)) && s.first+i*s.runLen < to; i++ {

@@ -1,0 +1,169 @@
+package ingest
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+)
+
+// Auth decides who may do what. Without tokens everything is allowed: the
+// listener is on loopback unless told otherwise. All methods are safe for
+// concurrent use.
+type Auth struct {
+	tokens  atomic.Pointer[Tokens]
+	metrics *HTTPMetrics
+	log     throttledLog
+}
+
+// AuthOptions of an Auth; the zero value works.
+type AuthOptions struct {
+	Tokens  *Tokens // nil allows everything
+	Metrics *HTTPMetrics
+	Logger  *slog.Logger
+}
+
+// NewAuth makes an Auth.
+func NewAuth(o AuthOptions) *Auth {
+	if o.Metrics == nil {
+		o.Metrics = NewHTTPMetrics(metrics.NewSet())
+	}
+	a := &Auth{metrics: o.Metrics, log: newThrottledLog(o.Logger)}
+	a.tokens.Store(o.Tokens)
+	return a
+}
+
+// SetTokens puts other tokens in force for all requests that start from now on;
+// nil allows everything.
+func (a *Auth) SetTokens(t *Tokens) { a.tokens.Store(t) }
+
+// ReloadTokens loads the file and puts it in force; on an error the tokens in
+// force stay.
+func (a *Auth) ReloadTokens(path string) error {
+	t, err := LoadTokens(path)
+	if err != nil {
+		a.metrics.tokenFailures.Inc()
+		return err
+	}
+	a.SetTokens(t)
+	a.metrics.tokenReloads.Inc()
+	return nil
+}
+
+// Enabled reports whether tokens are in force.
+func (a *Auth) Enabled() bool { return a.tokens.Load() != nil }
+
+// Require is a middleware that lets only holders of a token with the permission
+// pass. The token is sent as "Authorization: Bearer TOKEN", or as the password of
+// basic authentication (any user name), which is what browsers can do.
+func (a *Auth) Require(p Permission) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if _, r := a.check(c.Request, p); r != nil {
+			id := requestID(c.Request.Header)
+			c.Writer.Header().Set(headerRequestID, id)
+			a.logFailure(c.Request, id, r)
+			r.abort(c, id)
+		}
+	}
+}
+
+const headerRequestID = "X-Request-Id"
+
+// check returns the token of the request (nil if none is needed) or the refusal.
+func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
+	tokens := a.tokens.Load()
+	if tokens == nil {
+		return nil, nil
+	}
+	secret, ok := bearer(req)
+	if !ok {
+		a.metrics.authFailures[authMissing].Inc()
+		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
+			detail: "send a token: Authorization: Bearer TOKEN", challenge: challenges("", p)}
+	}
+	token := tokens.find(secret)
+	if token == nil {
+		a.metrics.authFailures[authUnknown].Inc()
+		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
+			detail: "the token is not known here", challenge: challenges("invalid_token", p)}
+	}
+	if !token.May(p) {
+		return nil, a.forbid(token, p)
+	}
+	return token, nil
+}
+
+// forbid is the refusal for a known token without the permission.
+func (a *Auth) forbid(token *Token, p Permission) *refusal {
+	a.metrics.authFailures[authNotGiven].Inc()
+	return &refusal{status: http.StatusForbidden, code: problemForbidden, closeConn: true,
+		detail:    fmt.Sprintf("the token %q has no permission %q", token.Name, p),
+		challenge: []string{`Bearer realm="sloengine", error="insufficient_scope", scope="` + p.String() + `"`}}
+}
+
+// challenges are the WWW-Authenticate headers of a 401 (RFC 6750, 3). Only
+// readers are offered basic authentication: it makes browsers ask.
+func challenges(code string, p Permission) []string {
+	first := `Bearer realm="sloengine"`
+	if code != "" {
+		first += `, error="` + code + `"`
+	}
+	if p == PermitRead {
+		return []string{first, `Basic realm="sloengine"`}
+	}
+	return []string{first}
+}
+
+// bearer finds the secret that the request carries.
+func bearer(req *http.Request) (secret string, ok bool) {
+	header := req.Header.Get("Authorization")
+	const prefix = "bearer "
+	if len(header) > len(prefix) && strings.EqualFold(header[:len(prefix)], prefix) {
+		secret = strings.TrimSpace(header[len(prefix):])
+		return secret, secret != ""
+	}
+	if _, password, basic := req.BasicAuth(); basic {
+		return password, password != ""
+	}
+	return "", false
+}
+
+// logFailure says who was turned away, never with what.
+func (a *Auth) logFailure(req *http.Request, id string, r *refusal) {
+	a.log.warn("request not allowed", "request_id", id, "status", r.status, "reason", r.detail,
+		"remote", req.RemoteAddr, "path", req.URL.Path)
+}
+
+// throttledLog writes at most one line per second and says how many it left
+// out: a flood of bad requests must not become a flood of log lines.
+type throttledLog struct {
+	logger  *slog.Logger
+	now     func() time.Time
+	next    *atomic.Int64 // Unix nanoseconds
+	skipped *atomic.Int64
+}
+
+func newThrottledLog(l *slog.Logger) throttledLog {
+	if l == nil {
+		l = slog.Default()
+	}
+	return throttledLog{l, time.Now, new(atomic.Int64), new(atomic.Int64)}
+}
+
+func (t *throttledLog) warn(msg string, args ...any) {
+	now := t.now().UnixNano()
+	next := t.next.Load()
+	if now < next || !t.next.CompareAndSwap(next, now+int64(time.Second)) {
+		t.skipped.Add(1)
+		return
+	}
+	if n := t.skipped.Swap(0); n > 0 {
+		args = append(args, "skipped", n)
+	}
+	t.logger.Warn(msg, args...)
+}

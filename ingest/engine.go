@@ -1,0 +1,262 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// The names in the data folder. What else lies there is not touched.
+const (
+	lockName    = "LOCK"
+	reserveName = "RESERVE"
+	logDir      = "wal"
+)
+
+// Engine makes events durable, counts each id once and folds the log into a
+// State. Its methods may be called by any goroutine, also before Run and after.
+type Engine struct {
+	opt   Options
+	queue *queue
+	clock *recordClock
+	disk  *diskGuard
+	dead  *deadLetters
+	read  *reader
+	log   atomic.Pointer[wal.Log]
+
+	running atomic.Bool
+	ready   chan struct{} // closed when events are first let in
+	ended   chan struct{} // closed when Run returns
+	phase   atomic.Pointer[Status]
+	failMu  sync.Mutex
+	failed  error // why the phase is StatusPoisoned
+
+	// Figures for Health, each written by one goroutine.
+	watermark        atomic.Int64
+	durable, folded  atomic.Uint64
+	lastAppend       atomic.Int64
+	startedAt        atomic.Uint64
+	recovered        atomic.Uint64
+	replayTodo       atomic.Uint64
+	replayDone       atomic.Uint64
+	idStats          atomic.Pointer[idStats]
+	checkpointHealth atomic.Pointer[CheckpointHealth]
+}
+
+// New checks the options and makes an Engine. It does not touch the data
+// folder; Run does.
+func New(opt Options) (*Engine, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		opt:   opt,
+		queue: &queue{limit: opt.QueueBytes, wake: make(chan struct{}, 1), closed: ErrNotReady},
+		clock: &recordClock{now: opt.Now, uptime: opt.Uptime, maxJump: opt.MaxClockJump},
+		disk:  newDiskGuard(&opt),
+		dead: &deadLetters{
+			fs: opt.FS, dir: filepath.Join(opt.Dir, deadLetterDir), segment: opt.DeadLetterSegmentBytes,
+		},
+		ready: make(chan struct{}),
+		ended: make(chan struct{}),
+	}
+	e.read = newReader(e)
+	e.setPhase(StatusStarting)
+	e.idStats.Store(&idStats{})
+	e.checkpointHealth.Store(&CheckpointHealth{})
+	opt.Metrics.gauges(e)
+	return e, nil
+}
+
+func (e *Engine) setPhase(s Status) { e.phase.Store(&s) }
+
+// Ready is closed when recovery is over and events are first let in.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// DeadLetters returns up to limit of the events that the fold refused, the
+// newest first, and how many there ever were. The last thousand are at hand.
+func (e *Engine) DeadLetters(limit int) ([]DeadLetter, uint64) { return e.dead.latest(limit) }
+
+// Do calls f between two records, in the goroutine that alone uses the State.
+// It returns ErrNotReady until recovery is over, and f is then not called. If
+// ctx ends first, f may still be called later.
+func (e *Engine) Do(ctx context.Context, f func()) error {
+	select {
+	case <-e.ready:
+	default:
+		return ErrNotReady
+	}
+	return e.read.do(ctx, f)
+}
+
+// Run opens the data folder, recovers, and serves until ctx is done; then it
+// answers all who wait, folds the log to its end and makes a last checkpoint.
+// An error means that the folder could not be opened (such as a *LossError, a
+// *wal.CorruptError or fsys.ErrLocked), or that nothing more could be promised
+// about what is written; the process should then exit and start again. Run can
+// be called once.
+func (e *Engine) Run(ctx context.Context) (err error) {
+	if !e.running.CompareAndSwap(false, true) {
+		return errors.New("ingest: Run called twice")
+	}
+	defer close(e.ended)
+	defer func() {
+		if err != nil {
+			e.poison(err)
+			return
+		}
+		e.queue.close(ErrStopping)
+		e.setPhase(StatusStopped)
+	}()
+	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, SiteDataDir); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	lock, err := e.opt.FS.Lock(filepath.Join(e.opt.Dir, lockName))
+	if err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	defer closing(&err, lock, "lock")
+	e.disk.start()
+	log, err := wal.Open(wal.Options{
+		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
+		AcceptLoss: e.opt.AcceptLoss, Metrics: e.opt.Metrics.log,
+	})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, log, "log")
+	e.log.Store(log)
+	for _, loss := range log.Losses() {
+		e.opt.Logger.Error("records of the log are lost",
+			"first", loss.FirstSeq, "last", loss.LastSeq, "moved_to", loss.Quarantine)
+	}
+	e.setPhase(StatusRecovering)
+	saver, ids, err := e.recover(ctx, log)
+	if saver != nil {
+		defer closing(&err, saver.files, "checkpoint files")
+		defer closing(&err, e.dead, "dead letters")
+		defer closing(&err, e.read, "reader")
+	}
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // stopped while recovering: nothing was promised
+		}
+		return err
+	}
+	return e.serve(ctx, log, ids, saver)
+}
+
+func closing(err *error, c interface{ Close() error }, what string) {
+	if cerr := c.Close(); cerr != nil && *err == nil {
+		*err = fmt.Errorf("close %s: %w", what, cerr)
+	}
+}
+
+var _ io.Closer = (*wal.Log)(nil)
+
+// serve runs the goroutines of the engine and takes them down in order: the
+// committer first, so that the reader sees the last record, then the reader,
+// so that the last checkpoint holds all, then the rest.
+func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *knownIDs, saver *saver) error {
+	c := &committer{e: e, log: log, ids: ids, clock: e.clock, captures: make(chan chan *idCapture)}
+	saver.committer = c
+	stopCommitter, stopReader, stopRest := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	failed := make(chan error, 4) // one from each goroutine at most
+	start := func(wg *sync.WaitGroup, run func() error) {
+		wg.Go(func() {
+			if err := run(); err != nil {
+				e.poison(err)
+				failed <- err
+			}
+		})
+	}
+	var committing, reading, rest sync.WaitGroup
+	saver.committerEnded = make(chan struct{})
+	// What every start begins with is written and counted before anything else.
+	if err := c.start(); err != nil {
+		return err
+	}
+	if err := e.read.drain(nil); err != nil {
+		return err
+	}
+	start(&rest, func() error { defer close(e.read.saverEnded); return saver.run(stopRest) })
+	start(&rest, func() error { e.disk.run(stopRest); return nil })
+	start(&reading, func() error { return e.read.run(stopReader) })
+	start(&committing, func() error {
+		defer close(saver.committerEnded)
+		err := c.run(stopCommitter)
+		if err != nil {
+			e.poison(err) // before the saver asks for the ids that it left
+		}
+		return err
+	})
+
+	e.queue.open()
+	e.setPhase(StatusReady)
+	close(e.ready)
+
+	var err error
+	select {
+	case <-ctx.Done():
+		e.setPhase(StatusStopping)
+		e.queue.close(ErrStopping)
+	case err = <-failed:
+	}
+	close(stopCommitter)
+	committing.Wait()
+	close(stopReader)
+	reading.Wait()
+	close(stopRest)
+	rest.Wait()
+	if err == nil {
+		select {
+		case err = <-failed:
+		default:
+		}
+	}
+	return err
+}
+
+// poison makes the engine refuse everything from now on, because of err.
+func (e *Engine) poison(err error) {
+	e.failMu.Lock()
+	if e.failed == nil {
+		e.failed = err
+	}
+	e.failMu.Unlock()
+	e.setPhase(StatusPoisoned)
+	e.queue.close(ErrPoisoned)
+}
+
+func (e *Engine) failure() string {
+	e.failMu.Lock()
+	defer e.failMu.Unlock()
+	if e.failed == nil {
+		return ""
+	}
+	return e.failed.Error()
+}
+
+func (e *Engine) poisoned() bool { return *e.phase.Load() == StatusPoisoned }
+
+// wake tells the reader that the log is durable up to seq.
+func (e *Engine) wake(seq uint64) {
+	e.durable.Store(seq)
+	select {
+	case e.read.more <- struct{}{}:
+	default:
+	}
+}
+
+func (e *Engine) publishIDs(ids *knownIDs, now int64) {
+	stats := ids.stats(now)
+	e.idStats.Store(&stats)
+}

@@ -1,0 +1,277 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// Committer makes a batch durable: *Engine. It must not use the batch after it
+// returned without an error.
+type Committer interface {
+	Commit(ctx context.Context, b *event.Batch) (Result, error)
+}
+
+// HandlerOptions configure a Handler. A zero field takes the default given with it.
+type HandlerOptions struct {
+	Committer Committer // required
+	Auth      *Auth     // one that allows everything
+
+	// Catalog is asked once per request; nil, or a nil result, takes every
+	// service and type.
+	Catalog func() event.Catalog
+	Limits  event.Limits // those of package event
+
+	MaxBodyBytes     int64         // of a body once unpacked, at most 64 MiB; 16 MiB
+	MaxWireBytes     int64         // of a body as it is sent; MaxBodyBytes
+	MaxInFlightBytes int64         // held by all requests together; 256 MiB
+	BodyTimeout      time.Duration // from the headers to the last byte of the body; 30s
+	Decoders         int           // bodies unpacked and parsed at a time; GOMAXPROCS, at least 2
+
+	Metrics *HTTPMetrics
+	Logger  *slog.Logger     // slog.Default
+	Now     func() time.Time // time.Now
+}
+
+func (o *HandlerOptions) fill() error {
+	if o.Committer == nil {
+		return errors.New("ingest handler: no committer")
+	}
+	setDefault(&o.MaxBodyBytes, 16<<20)
+	setDefault(&o.MaxWireBytes, o.MaxBodyBytes)
+	setDefault(&o.MaxInFlightBytes, 256<<20)
+	setDefault(&o.BodyTimeout, 30*time.Second)
+	setDefault(&o.Decoders, max(runtime.GOMAXPROCS(0), 2))
+	if o.MaxBodyBytes < 0 || o.MaxBodyBytes > largestBuffer {
+		return fmt.Errorf("ingest handler: body limit %d is outside 1..%d bytes", o.MaxBodyBytes, largestBuffer)
+	}
+	if o.MaxWireBytes < 0 || o.MaxWireBytes > o.MaxBodyBytes {
+		return fmt.Errorf("ingest handler: wire limit %d is outside 1..%d bytes", o.MaxWireBytes, o.MaxBodyBytes)
+	}
+	// A buffer and the larger one that takes its place exist side by side for a
+	// moment, and of a compressed body both forms.
+	if least := int64(smallestBuffer<<(2*sizeFor(int(o.MaxBodyBytes)))) * 3 / 2; o.MaxInFlightBytes < least {
+		return fmt.Errorf("ingest handler: %d bytes in flight are not enough for one body of %d bytes, which needs %d",
+			o.MaxInFlightBytes, o.MaxBodyBytes, least)
+	}
+	if o.BodyTimeout < 0 || o.Decoders < 0 {
+		return errors.New("ingest handler: body timeout and decoders must not be negative")
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewHTTPMetrics(metrics.NewSet())
+	}
+	if o.Auth == nil {
+		o.Auth = NewAuth(AuthOptions{Metrics: o.Metrics, Logger: o.Logger})
+	}
+	if o.Catalog == nil {
+		o.Catalog = func() event.Catalog { return nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return nil
+}
+
+// Handler answers POST /api/v1/events. It is safe for concurrent use.
+type Handler struct {
+	o        HandlerOptions
+	budget   budget
+	decoding chan struct{}
+	inFlight atomic.Int64
+	states   sync.Pool
+	log      throttledLog
+}
+
+// NewHandler makes a Handler.
+func NewHandler(o HandlerOptions) (*Handler, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		o:        o,
+		budget:   budget{limit: o.MaxInFlightBytes},
+		decoding: make(chan struct{}, o.Decoders),
+		log:      newThrottledLog(o.Logger),
+	}
+	h.states.New = func() any { return newRequestState(h) }
+	o.Metrics.gauges(
+		func() float64 { return float64(h.inFlight.Load()) },
+		func() float64 { return float64(h.budget.used.Load()) })
+	return h, nil
+}
+
+// EventsPath is where events are posted.
+const EventsPath = "/api/v1/events"
+
+// Register adds the routes to r.
+func (h *Handler) Register(r gin.IRouter) { r.POST(EventsPath, h.post) }
+
+// Suggested limits of an http.Server before the handler gets to see a request.
+const (
+	ReadHeaderTimeout = 5 * time.Second
+	IdleTimeout       = 2 * time.Minute
+	MaxHeaderBytes    = 32 << 10
+)
+
+// Harden sets what is not set yet. There is no ReadTimeout or WriteTimeout on
+// purpose: the handler has its own BodyTimeout, and others may stream.
+func Harden(s *http.Server) {
+	if s.ReadHeaderTimeout == 0 {
+		s.ReadHeaderTimeout = ReadHeaderTimeout
+	}
+	if s.IdleTimeout == 0 {
+		s.IdleTimeout = IdleTimeout
+	}
+	if s.MaxHeaderBytes == 0 {
+		s.MaxHeaderBytes = MaxHeaderBytes
+	}
+}
+
+// requestState is what one request needs, kept for the next one.
+type requestState struct {
+	h       *Handler
+	decoder event.Decoder
+	batch   *event.Batch
+	raw     body // as sent
+	plain   body // unpacked; unused if raw is plain
+	answer  Answer
+	out     []byte
+	ids     idMaker
+	assign  func(int) string
+
+	token    *Token
+	deadline time.Time
+	id       string
+	backfill bool
+	dryRun   bool
+}
+
+func newRequestState(h *Handler) *requestState {
+	s := &requestState{h: h, batch: &event.Batch{}}
+	s.raw.budget, s.plain.budget = &h.budget, &h.budget
+	s.assign = s.ids.next
+	return s
+}
+
+// What a state may keep between requests; more is left to the collector.
+const (
+	keptBatchBytes  = 4 << 20
+	keptBatchEvents = 16 << 10
+	keptAnswerBytes = 64 << 10
+)
+
+// recycle empties s for the next request.
+func (s *requestState) recycle() {
+	s.raw.free()
+	s.plain.free()
+	if s.batch == nil || cap(s.batch.Buf) > keptBatchBytes || cap(s.batch.Events) > keptBatchEvents {
+		s.batch = &event.Batch{}
+	}
+	if cap(s.out) > keptAnswerBytes {
+		s.out = nil
+	}
+	s.batch.Reset()
+	s.answer = Answer{}
+	s.ids.reset()
+	s.token, s.deadline, s.id, s.backfill, s.dryRun = nil, time.Time{}, "", false, false
+	s.h.states.Put(s)
+}
+
+func (h *Handler) post(c *gin.Context) {
+	start := time.Now()
+	h.inFlight.Add(1)
+	s := h.states.Get().(*requestState)
+	// Not deferred with the rest: a state that a panic left halfway is not reused.
+	status := h.serveRecovered(c, s)
+	h.inFlight.Add(-1)
+	h.o.Metrics.countRequest(status)
+	h.o.Metrics.duration.Update(time.Since(start).Seconds())
+}
+
+// serveRecovered answers a panic with 500, once everything it held is given back.
+func (h *Handler) serveRecovered(c *gin.Context, s *requestState) (status int) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			s.recycle()
+			return
+		}
+		s.raw.free()
+		s.plain.free()
+		if p == http.ErrAbortHandler { //nolint:errorlint // compared by identity in net/http too
+			h.inFlight.Add(-1)
+			panic(p)
+		}
+		h.o.Logger.Error("panic in the event handler", "request_id", s.id, "panic", p, "stack", stack())
+		status = http.StatusInternalServerError
+		if !c.Writer.Written() {
+			r := &refusal{status: status, code: problemInternal, detail: "the request could not be handled; it may or may not have been stored", closeConn: true}
+			r.abort(c, s.id)
+		}
+	}()
+	s.id = requestID(c.Request.Header)
+	if r := h.serve(c, s); r != nil {
+		return h.refuse(c, s, r)
+	}
+	return h.respond(c, s)
+}
+
+func stack() string {
+	buf := make([]byte, 8<<10)
+	return string(buf[:runtime.Stack(buf, false)])
+}
+
+// respond writes the answer of a request that was decided event by event.
+func (h *Handler) respond(c *gin.Context, s *requestState) int {
+	status := http.StatusAccepted
+	if s.dryRun {
+		status = http.StatusOK
+	}
+	header := c.Writer.Header()
+	header["X-Request-Id"] = []string{s.id}
+	header["Content-Type"] = headerJSON
+	header["X-Content-Type-Options"] = headerNoSniff
+	s.out = s.answer.appendJSON(s.out[:0])
+	h.o.Metrics.countAnswer(&s.answer)
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(s.out) // a client that left finds the answer by resending
+	return status
+}
+
+// refuse writes a problem. s.answer is empty but for 422.
+func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
+	if r.status == statusClientGone {
+		c.Abort()
+		return r.status
+	}
+	header := c.Writer.Header()
+	header["X-Request-Id"] = []string{s.id}
+	r.setHeaders(header)
+	if r.status == http.StatusUnprocessableEntity && !s.dryRun {
+		h.o.Metrics.countAnswer(&s.answer)
+	}
+	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden {
+		h.o.Auth.logFailure(c.Request, s.id, r)
+	} else {
+		h.log.warn("events refused", "request_id", s.id, "status", r.status, "code", r.code, "detail", r.detail,
+			"remote", c.Request.RemoteAddr)
+	}
+	s.out = r.appendJSON(s.out[:0], s.id, &s.answer)
+	c.Writer.WriteHeader(r.status)
+	_, _ = c.Writer.Write(s.out)
+	return r.status
+}

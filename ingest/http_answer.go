@@ -1,0 +1,140 @@
+package ingest
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// Answer is what a request to /api/v1/events is answered with. Every event of
+// the body is in exactly one of the counters, so
+//
+//	Received = Accepted + Duplicates + Limited + Sampled + DeadLettered + Rejected.
+//
+// A request that was refused as a whole (any status but 200, 202 and 422) has
+// zeros throughout: nothing of it was taken.
+type Answer struct {
+	Received     int `json:"received"`
+	Accepted     int `json:"accepted"`
+	Duplicates   int `json:"duplicates"`
+	Limited      int `json:"limited"`
+	Sampled      int `json:"sampled"`
+	DeadLettered int `json:"dead_lettered"`
+	Rejected     int `json:"rejected"`
+
+	// Errors lists the first rejected events; ErrorsTruncated says that there are more.
+	Errors          []event.ItemError `json:"errors"`
+	ErrorsTruncated bool              `json:"errors_truncated"`
+
+	// ID is the id that the server gave to the only event of the body.
+	ID string `json:"id,omitempty"`
+	// Assigned counts the accepted events that came without an id. A repeat of
+	// such an event is a new event.
+	Assigned int `json:"assigned,omitempty"`
+	// DryRun means that nothing was stored.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// appendJSON appends a as encoding/json would, without reflection.
+func (a *Answer) appendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	dst = a.appendMembers(dst)
+	return append(dst, '}', '\n')
+}
+
+func (a *Answer) appendMembers(dst []byte) []byte {
+	dst = appendCount(dst, `"received":`, a.Received)
+	dst = appendCount(dst, `,"accepted":`, a.Accepted)
+	dst = appendCount(dst, `,"duplicates":`, a.Duplicates)
+	dst = appendCount(dst, `,"limited":`, a.Limited)
+	dst = appendCount(dst, `,"sampled":`, a.Sampled)
+	dst = appendCount(dst, `,"dead_lettered":`, a.DeadLettered)
+	dst = appendCount(dst, `,"rejected":`, a.Rejected)
+	dst = append(dst, `,"errors":[`...)
+	for i := range a.Errors {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendItemError(dst, &a.Errors[i])
+	}
+	dst = append(dst, `],"errors_truncated":`...)
+	dst = strconv.AppendBool(dst, a.ErrorsTruncated)
+	if a.ID != "" {
+		dst = append(dst, `,"id":`...)
+		dst = appendString(dst, a.ID)
+	}
+	if a.Assigned > 0 {
+		dst = appendCount(dst, `,"assigned":`, a.Assigned)
+	}
+	if a.DryRun {
+		dst = append(dst, `,"dry_run":true`...)
+	}
+	return dst
+}
+
+func appendCount(dst []byte, name string, n int) []byte {
+	dst = append(dst, name...)
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+func appendItemError(dst []byte, e *event.ItemError) []byte {
+	dst = appendCount(dst, `{"index":`, e.Index)
+	if e.Line != 0 {
+		dst = appendCount(dst, `,"line":`, e.Line)
+	}
+	if e.ID != "" {
+		dst = append(dst, `,"id":`...)
+		dst = appendString(dst, e.ID)
+	}
+	dst = append(dst, `,"code":`...)
+	dst = appendString(dst, string(e.Code))
+	dst = append(dst, `,"detail":`...)
+	dst = appendString(dst, e.Detail)
+	dst = append(dst, `,"retryable":`...)
+	dst = strconv.AppendBool(dst, e.Retryable)
+	return append(dst, '}')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends s as a JSON string. Ids and details hold whatever the
+// sender sent, so broken UTF-8 becomes U+FFFD and control characters are escaped.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
+				i++
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			switch c {
+			case '"', '\\':
+				dst = append(dst, '\\', c)
+			case '\n':
+				dst = append(dst, '\\', 'n')
+			case '\r':
+				dst = append(dst, '\\', 'r')
+			case '\t':
+				dst = append(dst, '\\', 't')
+			default:
+				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+			}
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\ufffd`...)
+			start = i + size
+		}
+		i += size
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}

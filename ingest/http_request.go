@@ -1,0 +1,201 @@
+package ingest
+
+import (
+	crand "crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// mediaType is what the Content-Type says; mediaNone if there is none.
+type mediaType uint8
+
+const (
+	mediaNone mediaType = iota
+	mediaJSON
+	mediaNDJSON
+	mediaCloudEvent
+	mediaCloudEventBatch
+)
+
+var mediaTypes = map[string]mediaType{
+	"application/json":                   mediaJSON,
+	"application/x-ndjson":               mediaNDJSON,
+	"application/cloudevents+json":       mediaCloudEvent,
+	"application/cloudevents-batch+json": mediaCloudEventBatch,
+}
+
+const supportedMedia = "application/json, application/x-ndjson, application/cloudevents+json, application/cloudevents-batch+json"
+
+// parseMediaType reads the Content-Type. The only parameter that may matter is
+// charset, which must be UTF-8.
+func parseMediaType(h http.Header) (mediaType, *refusal) {
+	value := h.Get("Content-Type")
+	if value == "" {
+		return mediaNone, nil
+	}
+	if m, ok := mediaTypes[value]; ok {
+		return m, nil
+	}
+	name, params, _ := strings.Cut(value, ";")
+	m, ok := mediaTypes[strings.ToLower(strings.TrimSpace(name))]
+	if !ok {
+		return 0, unsupportedMedia(fmt.Sprintf("content type %.100q is not supported", value))
+	}
+	for param := range strings.SplitSeq(params, ";") {
+		key, charset, _ := strings.Cut(param, "=")
+		charset = strings.Trim(strings.TrimSpace(charset), `"`)
+		if strings.EqualFold(strings.TrimSpace(key), "charset") && !strings.EqualFold(charset, "utf-8") {
+			return 0, unsupportedMedia(fmt.Sprintf("charset %.40q is not supported, only utf-8", charset))
+		}
+	}
+	return m, nil
+}
+
+func unsupportedMedia(reason string) *refusal {
+	return &refusal{status: http.StatusUnsupportedMediaType, code: problemMediaType, closeConn: true,
+		detail: reason + "; use one of " + supportedMedia}
+}
+
+// format is the body's form. A body without a Content-Type is taken as JSON if
+// it begins as an object or array; anything else is not guessed at.
+func (m mediaType) format(data []byte) (event.Format, *refusal) {
+	switch m {
+	case mediaNDJSON:
+		return event.NDJSON, nil
+	case mediaCloudEvent:
+		return event.CloudEvent, nil
+	case mediaCloudEventBatch:
+		return event.CloudEventBatch, nil
+	case mediaJSON:
+		return event.JSON, nil
+	}
+	for _, c := range data {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+		case '{', '[':
+			return event.JSON, nil
+		default:
+			return 0, unsupportedMedia("the request has no content type")
+		}
+	}
+	return event.JSON, nil // empty: the decoder says so
+}
+
+// parseQuery reads dry_run and backfill. A misspelt value must not silently
+// store what was meant as a rehearsal.
+func (s *requestState) parseQuery(req *http.Request) *refusal {
+	if req.URL.RawQuery == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil {
+		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, detail: err.Error(), closeConn: true}
+	}
+	for name, flag := range map[string]*bool{"dry_run": &s.dryRun, "backfill": &s.backfill} {
+		values, ok := query[name]
+		if !ok {
+			continue
+		}
+		switch {
+		case len(values) == 1 && values[0] == "true":
+			*flag = true
+		case len(values) == 1 && values[0] == "false":
+		default:
+			return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
+				detail: name + " must be given once, as true or false"}
+		}
+	}
+	return nil
+}
+
+// parseDeadline reads X-Request-Deadline: RFC 3339, or Unix seconds (with a
+// fraction or without). It is zero if there is none.
+func parseDeadline(h http.Header) (time.Time, *refusal) {
+	value := h.Get("X-Request-Deadline")
+	if value == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, value); err == nil {
+		return t, nil
+	}
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < 1e11 {
+		whole, part := math.Modf(seconds)
+		return time.Unix(int64(whole), int64(part*1e9)), nil
+	}
+	return time.Time{}, &refusal{status: http.StatusBadRequest, code: problemBadDeadline, closeConn: true,
+		detail: "X-Request-Deadline must be a point in time: RFC 3339 or Unix seconds"}
+}
+
+// Ids of requests and events that nobody else named: random per process, then
+// counted, so that they are unique without asking for randomness each time.
+var (
+	processID   = randomHex(8)
+	requestSeq  atomic.Uint64
+	assignedSeq atomic.Uint64
+)
+
+func randomHex(n int) string {
+	raw := make([]byte, n)
+	_, _ = crand.Read(raw) // never fails since Go 1.24
+	return hex.EncodeToString(raw)
+}
+
+const maxRequestID = 128
+
+// requestID takes the sender's X-Request-Id if it can go into logs and headers
+// as it is, and makes one otherwise.
+func requestID(h http.Header) string {
+	if id := h.Get(headerRequestID); id != "" && saneRequestID(id) {
+		return id
+	}
+	var buf [40]byte
+	b := append(buf[:0], processID...)
+	b = append(b, '-')
+	return string(strconv.AppendUint(b, requestSeq.Add(1), 36))
+}
+
+func saneRequestID(id string) bool {
+	if len(id) > maxRequestID {
+		return false
+	}
+	for i := 0; i < len(id); i++ {
+		c := id[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '-', c == '_', c == '.', c == ':', c == '/', c == '+', c == '=', c == '@', c == '#':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// idMaker makes the ids of one request's events that came without one. They
+// share memory: a request has up to thousands of them.
+type idMaker struct{ buf strings.Builder }
+
+func (m *idMaker) next(int) string {
+	const idBytes = 2*8 + 2 + 13 // process id, "a-", a 64-bit number in base 36
+	if m.buf.Cap()-m.buf.Len() < idBytes {
+		size := max(idBytes, min(64*idBytes, 4*m.buf.Cap()))
+		m.buf = strings.Builder{} // the ids so far keep the memory they are in
+		m.buf.Grow(size)
+	}
+	start := m.buf.Len()
+	m.buf.WriteString(processID)
+	m.buf.WriteString("-e")
+	var num [13]byte
+	m.buf.Write(strconv.AppendUint(num[:0], assignedSeq.Add(1), 36))
+	return m.buf.String()[start:]
+}
+
+func (m *idMaker) reset() { m.buf = strings.Builder{} }

@@ -1,0 +1,152 @@
+package ingest
+
+import (
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// knownIDs are the ids of the events that count already. What it knows is a
+// function of the log: it follows from the records in their order and from
+// their times. One goroutine owns it.
+type knownIDs struct {
+	bytes    int64 // of one generation
+	capacity int   // keys after which a generation is full
+	maxAge   int64 // ns after which a generation is old
+
+	young, old *idGeneration
+	next       uint64 // number of the next generation
+
+	// What the records since mark changed, to be taken back if they cannot be
+	// written.
+	added  []xxh3.Uint128
+	turned []idTurn
+	start  int64 // of the generation that was young at mark
+}
+
+// idGeneration is a set of keys that only grows, until it is forgotten whole.
+type idGeneration struct {
+	number  uint64
+	start   int64 // receive time of its first record, Unix ns; 0 while empty
+	table   *idTable
+	unsaved []xxh3.Uint128 // not yet handed to a checkpoint
+}
+
+type idTurn struct {
+	added   int // keys added before it
+	dropped *idGeneration
+}
+
+func newKnownIDs(opt IDOptions) *knownIDs {
+	ids := &knownIDs{bytes: opt.Bytes / 2, maxAge: int64(opt.MaxAge / 2)}
+	ids.capacity = max(1, int(ids.bytes/idKeyBytes*4/5))
+	ids.old, ids.young = nil, ids.generation()
+	return ids
+}
+
+func (ids *knownIDs) generation() *idGeneration {
+	ids.next++
+	return &idGeneration{number: ids.next, table: newIDTable(ids.bytes)}
+}
+
+// due says whether a record of that time begins a new generation.
+func (ids *knownIDs) due(at int64) bool {
+	young := ids.young
+	return young.table.count >= ids.capacity || young.start != 0 && at-young.start >= ids.maxAge
+}
+
+// begin must be called before the first add of every record that is, or will
+// be, in the log. It says whether the record began a new generation.
+func (ids *knownIDs) begin(at int64) (turned bool) {
+	if turned = ids.due(at); turned {
+		ids.turned = append(ids.turned, idTurn{len(ids.added), ids.old})
+		ids.old, ids.young = ids.young, ids.generation()
+	}
+	if ids.young.start == 0 {
+		ids.young.start = at
+	}
+	return turned
+}
+
+func (ids *knownIDs) has(key xxh3.Uint128) bool {
+	return ids.old != nil && ids.old.table.has(key) || ids.young.table.has(key)
+}
+
+// add makes key known and says whether it was not.
+func (ids *knownIDs) add(key xxh3.Uint128) bool {
+	if ids.old != nil && ids.old.table.has(key) {
+		return false
+	}
+	if !ids.young.table.add(key) {
+		return false
+	}
+	ids.young.unsaved = append(ids.young.unsaved, key)
+	ids.added = append(ids.added, key)
+	return true
+}
+
+// mark makes what was added so far final.
+func (ids *knownIDs) mark() {
+	ids.added = ids.added[:0]
+	clear(ids.turned)
+	ids.turned = ids.turned[:0]
+	ids.start = ids.young.start
+}
+
+// rollback takes back everything since mark.
+func (ids *knownIDs) rollback() {
+	for {
+		from := 0
+		if n := len(ids.turned); n > 0 {
+			from = ids.turned[n-1].added
+		}
+		young := ids.young
+		for _, key := range ids.added[from:] {
+			young.table.remove(key)
+		}
+		young.unsaved = young.unsaved[:len(young.unsaved)-(len(ids.added)-from)]
+		ids.added = ids.added[:from]
+		n := len(ids.turned)
+		if n == 0 {
+			young.start = ids.start
+			return
+		}
+		ids.young, ids.old = ids.old, ids.turned[n-1].dropped
+		ids.next--
+		ids.turned = ids.turned[:n-1]
+	}
+}
+
+// idStats are the figures of the known ids that others may see.
+type idStats struct {
+	count   int
+	bytes   int64
+	start   int64 // of the older generation, Unix ns; 0 if nothing is known
+	horizon time.Duration
+}
+
+func (ids *knownIDs) stats(now int64) idStats {
+	s := idStats{
+		count: ids.young.table.count, bytes: ids.young.table.bytes(), start: ids.young.start,
+	}
+	if ids.old != nil {
+		s.count += ids.old.table.count
+		s.bytes += ids.old.table.bytes()
+		s.start = ids.old.start
+	}
+	s.horizon = ids.horizon(s, now)
+	return s
+}
+
+// horizon is how long an id that comes in now stays known, if ids go on coming
+// in at the rate of what is known.
+func (ids *knownIDs) horizon(s idStats, now int64) time.Duration {
+	horizon := time.Duration(ids.maxAge)
+	if s.count > 0 && now > s.start {
+		perKey := float64(now-s.start) / float64(s.count)
+		if full := perKey * float64(ids.capacity); full < float64(horizon) {
+			horizon = time.Duration(full)
+		}
+	}
+	return horizon
+}

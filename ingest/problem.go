@@ -1,0 +1,157 @@
+package ingest
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Problem is the body of every 4xx and 5xx answer: problem details as of
+// RFC 9457, with the same counters and errors as an Answer.
+type Problem struct {
+	Type     string `json:"type"`     // "urn:sloengine:problem:" and the code
+	Title    string `json:"title"`    // the same for every problem with this code
+	Status   int    `json:"status"`   // the HTTP status
+	Detail   string `json:"detail"`   // what to do about this one
+	Instance string `json:"instance"` // the request id
+	Code     string `json:"code"`
+
+	Answer
+
+	// Position of the mistake in a body that could not be parsed; Line and
+	// Column count from 1, in bytes.
+	Offset int `json:"offset,omitempty"`
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+}
+
+// The codes of problems. Those of unparsable bodies come from ingest/event.
+const (
+	problemEmptyBody      = "empty_body"
+	problemBadBody        = "bad_body"
+	problemBadDeadline    = "bad_deadline"
+	problemBadQuery       = "bad_query"
+	problemUnauthorized   = "unauthorized"
+	problemForbidden      = "forbidden"
+	problemTooSlow        = "body_too_slow"
+	problemTooLarge       = "body_too_large"
+	problemMediaType      = "unsupported_media_type"
+	problemEncoding       = "unsupported_encoding"
+	problemAllRejected    = "all_rejected"
+	problemGone           = "client_closed_request"
+	problemInternal       = "internal"
+	problemOverloaded     = "overloaded"
+	problemUnavailable    = "unavailable"
+	problemDeadlinePassed = "deadline_passed"
+)
+
+var problemTitles = map[string]string{
+	problemEmptyBody:      "The body is empty",
+	problemBadBody:        "The body cannot be read",
+	problemBadDeadline:    "X-Request-Deadline cannot be read",
+	problemBadQuery:       "A query parameter cannot be read",
+	problemUnauthorized:   "No valid token",
+	problemForbidden:      "The token does not allow this",
+	problemTooSlow:        "The body came too slowly",
+	problemTooLarge:       "The body is too large",
+	problemMediaType:      "The content type is not supported",
+	problemEncoding:       "The content encoding is not supported",
+	problemAllRejected:    "Every event was rejected",
+	problemGone:           "The client closed the request",
+	problemInternal:       "Internal error",
+	problemOverloaded:     "Too much is in flight",
+	problemUnavailable:    "Nothing can be stored now",
+	problemDeadlinePassed: "The deadline has passed",
+	"batch_too_large":     "The batch has too many events",
+}
+
+// statusClientGone is what a request is counted under whose client left before
+// the answer. Nobody sees it.
+const statusClientGone = 499
+
+// refusal is a request refused as a whole.
+type refusal struct {
+	status     int
+	code       string
+	detail     string
+	retryAfter time.Duration // for 429 and 503; rounded up to seconds, at least 1
+	challenge  []string      // WWW-Authenticate of a 401 or 403
+	accept     string        // Accept-Encoding of a 415
+	closeConn  bool          // the rest of the body is not worth reading
+
+	offset, line, column int
+}
+
+func (r *refusal) appendJSON(dst []byte, requestID string, a *Answer) []byte {
+	title, ok := problemTitles[r.code]
+	if !ok {
+		title = "The body cannot be parsed"
+	}
+	dst = append(dst, `{"type":`...)
+	dst = appendString(dst, "urn:sloengine:problem:"+r.code)
+	dst = append(dst, `,"title":`...)
+	dst = appendString(dst, title)
+	dst = appendCount(dst, `,"status":`, r.status)
+	dst = append(dst, `,"detail":`...)
+	dst = appendString(dst, r.detail)
+	dst = append(dst, `,"instance":`...)
+	dst = appendString(dst, requestID)
+	dst = append(dst, `,"code":`...)
+	dst = appendString(dst, r.code)
+	dst = append(dst, ',')
+	dst = a.appendMembers(dst)
+	if r.offset > 0 {
+		dst = appendCount(dst, `,"offset":`, r.offset)
+	}
+	if r.line > 0 {
+		dst = appendCount(dst, `,"line":`, r.line)
+	}
+	if r.column > 0 {
+		dst = appendCount(dst, `,"column":`, r.column)
+	}
+	return append(dst, '}', '\n')
+}
+
+// Header values that every answer shares; net/http only reads them.
+var (
+	headerJSON    = []string{"application/json"}
+	headerProblem = []string{"application/problem+json"}
+	headerNoSniff = []string{"nosniff"}
+	headerNoStore = []string{"no-store"}
+	headerClose   = []string{"close"}
+)
+
+// setHeaders sets what belongs to a refusal besides its body.
+func (r *refusal) setHeaders(h http.Header) {
+	h["Content-Type"] = headerProblem
+	h["X-Content-Type-Options"] = headerNoSniff
+	h["Cache-Control"] = headerNoStore
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", strconv.Itoa(retryAfterSeconds(r.retryAfter)))
+	}
+	if len(r.challenge) > 0 {
+		h["Www-Authenticate"] = r.challenge
+	}
+	if r.accept != "" {
+		h.Set("Accept-Encoding", r.accept)
+	}
+	if r.closeConn {
+		h["Connection"] = headerClose
+	}
+}
+
+// retryAfterSeconds rounds up, so that nobody comes back too early; at least 1,
+// because 0 would mean "at once".
+func retryAfterSeconds(d time.Duration) int {
+	return int(max((d+time.Second-1)/time.Second, 1))
+}
+
+// abort answers a request that never got as far as its body.
+func (r *refusal) abort(c *gin.Context, requestID string) {
+	r.setHeaders(c.Writer.Header())
+	c.Writer.WriteHeader(r.status)
+	_, _ = c.Writer.Write(r.appendJSON(nil, requestID, &Answer{}))
+	c.Abort()
+}

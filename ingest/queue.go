@@ -1,0 +1,140 @@
+package ingest
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// request is something that waits to be written to the log.
+type request struct {
+	kind    byte         // of record
+	batch   *event.Batch // RecordEvents
+	payload []byte       // any other
+	bytes   int64        // counted against the queue's limit
+
+	state atomic.Uint32
+	done  chan struct{} // one signal, after result and err are set
+
+	result Result
+	err    error
+	wrote  int // records in the group at hand
+}
+
+// The states of a request. Who moves it away from waiting owns it.
+const (
+	requestWaiting uint32 = iota
+	requestTaken          // by the committer, which will answer
+	requestLeft           // by its sender, who does not wait any more
+)
+
+// request returns an empty request, perhaps one that was released.
+func (q *queue) request(kind byte) *request {
+	r, ok := q.pool.Get().(*request)
+	if !ok {
+		r = &request{done: make(chan struct{}, 1)}
+	}
+	r.kind = kind
+	r.state.Store(requestWaiting)
+	return r
+}
+
+func (q *queue) release(r *request) {
+	r.batch, r.payload, r.result, r.err = nil, nil, Result{}, nil
+	q.pool.Put(r)
+}
+
+func (r *request) answer() { r.done <- struct{}{} }
+
+// requestOverhead is what a waiting request costs besides its events, in bytes.
+const requestOverhead = 512
+
+// queue holds the requests that wait, in order, up to a number of bytes.
+type queue struct {
+	limit int64
+	wake  chan struct{} // one signal that there is something
+	pool  sync.Pool     // of requests
+
+	mu      sync.Mutex
+	waiting []*request
+	bytes   int64 // of those waiting and of the group at hand
+	group   int   // requests in the group at hand
+	closed  *UnavailableError
+}
+
+// push lets r wait, or says why it can't.
+func (q *queue) push(r *request) *UnavailableError {
+	q.mu.Lock()
+	if q.closed != nil {
+		defer q.mu.Unlock()
+		return q.closed
+	}
+	// One request is always let in, however large.
+	if q.bytes > 0 && q.bytes+r.bytes > q.limit {
+		q.mu.Unlock()
+		return ErrOverloaded
+	}
+	q.bytes += r.bytes
+	q.waiting = append(q.waiting, r)
+	q.mu.Unlock()
+	q.signal()
+	return nil
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take moves the next group into buf: at least one request if any waits, then
+// as many as fit.
+func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	bytes := int64(0)
+	for _, r := range q.waiting {
+		if bytes += r.bytes; len(buf) == maxRequests || len(buf) > 0 && bytes > maxBytes {
+			break
+		}
+		buf = append(buf, r)
+	}
+	rest := copy(q.waiting, q.waiting[len(buf):])
+	clear(q.waiting[rest:])
+	q.waiting = q.waiting[:rest]
+	q.group = len(buf)
+	return buf
+}
+
+// give says that a group of that many bytes is answered.
+func (q *queue) give(bytes int64) {
+	q.mu.Lock()
+	q.bytes -= bytes
+	q.group = 0
+	q.mu.Unlock()
+}
+
+// close refuses whatever comes from now on; what waits stays. The first reason
+// counts, unless the later one is graver.
+func (q *queue) close(why *UnavailableError) {
+	q.mu.Lock()
+	if q.closed == nil || why == ErrPoisoned {
+		q.closed = why
+	}
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue) open() {
+	q.mu.Lock()
+	q.closed = nil
+	q.mu.Unlock()
+}
+
+func (q *queue) size() (requests int, bytes int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) + q.group, q.bytes
+}
