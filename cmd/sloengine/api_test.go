@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/stretchr/testify/require"
+)
+
+const apiSpec = `version: sloengine/v1
+service: shop
+types: [order]
+slos:
+  - name: checkout
+    objective: 99.9
+    group_by: [country]
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+  - name: latency
+    objective: 95
+    indicator:
+      latency: {valid: '{type="order"}', threshold: 1s}
+limits:
+  - {name: slow, match: '{type="order"}', warning: 1s, critical: 5s}
+slas:
+  - name: all
+    components:
+      availability: {slo: latency, weight: 100}
+`
+
+// TestAnswersMatchOpenAPI asks a real engine and holds every answer against the
+// document that it serves.
+func TestAnswersMatchOpenAPI(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", apiSpec)
+	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\n")
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+
+	doc := get(t, p.base+"/openapi.json")
+	loaded, err := openapi3.NewLoader().LoadFromData(doc)
+	require.NoError(t, err)
+	require.NoError(t, loaded.Validate(context.Background()))
+	loaded.Servers = openapi3.Servers{{URL: p.base}}
+	router, err := gorillamux.NewRouter(loaded)
+	require.NoError(t, err)
+
+	const ndjson, asJSON = "application/x-ndjson", "application/json"
+	good := `{"id":"a","service":"shop","type":"order","duration_ms":40,"attributes":{"country":"fi"}}`
+	for _, tc := range []struct {
+		name, method, path, media, body string
+		status                          int
+	}{
+		{"good", "POST", "/api/v1/events", asJSON, good, 202},
+		{"repeated", "POST", "/api/v1/events", asJSON, "[" + good + "]", 202},
+		{"partly bad", "POST", "/api/v1/events", ndjson, good + "\n{\"service\":\"shop\",\"type\":\"ordr\"}\n", 202},
+		{"without id", "POST", "/api/v1/events", asJSON, `{"service":"shop","type":"order"}`, 202},
+		{"dry run", "POST", "/api/v1/events?dry_run=true", asJSON, good, 200},
+		{"backfill", "POST", "/api/v1/events?backfill=true", asJSON, `{"id":"b","service":"shop","type":"order","time":"` + time.Now().Add(-72*time.Hour).UTC().Format(time.RFC3339) + `"}`, 202},
+		{"all bad", "POST", "/api/v1/events", asJSON, `{"service":"nosuch","type":"order"}`, 422},
+		{"unparsable", "POST", "/api/v1/events", asJSON, `[{"service":`, 400},
+		{"wrong type", "POST", "/api/v1/events", "text/csv", `a,b`, 415},
+		{"slos", "GET", "/api/v1/slos", "", "", 200},
+		{"slos filtered", "GET", "/api/v1/slos?service=shop&state=ok&limit=1", "", "", 200},
+		{"slo", "GET", "/api/v1/slos/shop/latency", "", "", 200},
+		{"slo of a group", "GET", "/api/v1/slos/shop/checkout?group.country=fi", "", "", 200},
+		{"no such slo", "GET", "/api/v1/slos/shop/nosuch", "", "", 404},
+		{"history", "GET", "/api/v1/slos/shop/latency/history?step=1h", "", "", 200},
+		{"slas", "GET", "/api/v1/slas", "", "", 200},
+		{"limits", "GET", "/api/v1/limits", "", "", 200},
+		{"engine", "GET", "/api/v1/engine", "", "", 200},
+		{"dead letters", "GET", "/api/v1/dlq", "", "", 200},
+		{"healthy", "GET", "/-/healthy", "", "", 200},
+		{"ready", "GET", "/-/ready", "", "", 200},
+		{"reload", "POST", "/-/reload", "", "", 200},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.method == http.MethodGet {
+				time.Sleep(150 * time.Millisecond) // a report with the events of before
+			}
+			req, err := http.NewRequest(tc.method, p.base+tc.path, strings.NewReader(tc.body))
+			require.NoError(t, err)
+			if tc.media != "" {
+				req.Header.Set("Content-Type", tc.media)
+			}
+			res, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			defer res.Body.Close()
+			body, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			require.Equal(t, tc.status, res.StatusCode, string(body))
+			route, params, err := router.FindRoute(req)
+			require.NoError(t, err, "the document lacks %s %s", tc.method, tc.path)
+			require.NoError(t, openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+				RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
+				Status:                 res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(body)),
+				Options: &openapi3filter.Options{IncludeResponseStatus: true},
+			}), string(body))
+		})
+	}
+	p.stop(t)
+}
+
+func get(t *testing.T, address string) []byte {
+	t.Helper()
+	res, err := http.Get(address)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return body
+}
+
+// TestMetricsAreDocumented holds docs/metrics.md against a scrape, both ways.
+func TestMetricsAreDocumented(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", apiSpec)
+	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\n")
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	res, err := http.Post(p.base+"/api/v1/events", "application/json", strings.NewReader(`{"service":"shop","type":"order","duration_ms":40}`))
+	require.NoError(t, err)
+	res.Body.Close()
+
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	var documented []string
+	for _, m := range regexp.MustCompile("`((?:slo|sla|sloengine)_[a-z0-9_]+)`").FindAllStringSubmatch(string(doc), -1) {
+		documented = append(documented, m[1])
+	}
+	var exported []string
+	require.Eventually(t, func() bool {
+		exported = exported[:0]
+		for name := range scrape(t, p) {
+			if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+				continue
+			}
+			// A histogram of the engine's own is three untyped families in the text format.
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				name = strings.TrimSuffix(name, part)
+			}
+			if !slices.Contains(exported, name) {
+				exported = append(exported, name)
+			}
+		}
+		return slices.Contains(exported, "slo_sli_ratio")
+	}, 10*time.Second, 50*time.Millisecond)
+	slices.Sort(documented)
+	slices.Sort(exported)
+	require.Equal(t, exported, slices.Compact(documented))
+	p.stop(t)
+}

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+	_ "time/tzdata" // zones of windows and schedules, also where the system has none
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+	rungroup "github.com/oklog/run"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	exporter "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web"
+)
+
+// appOptions are what serve and demo turn their flags into.
+type appOptions struct {
+	config     config
+	loadSpec   specLoader
+	dataDir    string
+	listen     string
+	acceptLoss bool
+	crash      func(ingest.CrashPoint) // of tests; nil otherwise
+	log        *slog.Logger
+
+	// onReady, if set, runs once events are taken, with the server's own
+	// address. When it returns an error the app stops with it.
+	onReady func(ctx context.Context, base *url.URL) error
+}
+
+// app is the running engine with everything around it.
+type app struct {
+	opt     appOptions
+	log     *slog.Logger
+	started time.Time
+
+	fold   *fold.Fold
+	engine *ingest.Engine
+	eval   *evaluator.Evaluator
+	auth   *ingest.Auth
+	http   *ingest.HTTPMetrics
+	specs  *specs
+	sets   []*metrics.Set
+	web    *web.Web
+	router http.Handler
+	server *http.Server
+
+	foldStats      atomic.Pointer[fold.Stats] // as of the last tick
+	reloadFailures *metrics.Counter
+}
+
+// newApp builds everything and starts nothing. It fails on a broken spec, whose
+// problems are in the error.
+func newApp(opt appOptions) (*app, error) {
+	a := &app{opt: opt, log: opt.log, started: time.Now()}
+	var err error
+	if a.specs, err = loadSpecs(opt.loadSpec); err != nil {
+		return nil, err
+	}
+	first := a.specs.current.Load()
+
+	if a.fold, err = fold.New(fold.Options{}); err != nil {
+		return nil, fmt.Errorf("make fold: %w", err)
+	}
+	engineSet, httpSet, evalSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
+	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, a.ownMetrics()}
+	c := opt.config
+	a.engine, err = ingest.New(ingest.Options{
+		Dir:          opt.dataDir,
+		State:        foldState{a.fold},
+		Config:       first.encoded,
+		Metrics:      ingest.NewMetrics(engineSet),
+		Logger:       opt.log,
+		AcceptLoss:   opt.acceptLoss,
+		SegmentBytes: int64(c.Log.Segment),
+		QueueBytes:   int64(c.Ingest.Queue),
+		IDs:          ingest.IDOptions{Bytes: int64(c.KnownIDs.Memory), MaxAge: time.Duration(c.KnownIDs.MaxAge)},
+		Checkpoint:   ingest.CheckpointOptions{Interval: time.Duration(c.Checkpoint.Interval), LogBytes: int64(c.Checkpoint.Log)},
+		Disk:         ingest.DiskOptions{LowWater: int64(c.Disk.LowWater)},
+		CrashPoint:   opt.crash,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.eval, err = evaluator.New(evaluator.Options{
+		Source:   a.sums,
+		Interval: time.Duration(c.Evaluator.Interval),
+		Metrics:  evaluator.NewMetrics(evalSet),
+		Logger:   opt.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make evaluator: %w", err)
+	}
+	if err := a.eval.SetSpec(first.inputs); err != nil {
+		return nil, fmt.Errorf("evaluate spec: %w", err)
+	}
+	a.http = ingest.NewHTTPMetrics(httpSet)
+	a.auth = ingest.NewAuth(ingest.AuthOptions{Metrics: a.http, Logger: opt.log})
+	if f := c.Auth.TokensFile; f != "" {
+		if err := a.auth.ReloadTokens(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := exporter.Validate(c.Web.ConfigFile); err != nil {
+		return nil, fmt.Errorf("web.config_file: %w", err)
+	}
+	if err := a.buildRouter(); err != nil {
+		return nil, err
+	}
+	a.server = &http.Server{Handler: a.router, ErrorLog: slog.NewLogLogger(opt.log.Handler(), slog.LevelWarn)}
+	ingest.Harden(a.server)
+	return a, nil
+}
+
+// sums asks the fold's owner for window sums.
+func (a *app) sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
+	var out *fold.Sums
+	if err := a.engine.Do(ctx, func() { out = a.fold.Sums(req) }); err != nil {
+		return nil, err
+	}
+	a.foldStats.Store(&out.Stats)
+	return out, nil
+}
+
+func (a *app) buildRouter() error {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.RedirectTrailingSlash = false
+	r.ContextWithFallback = true
+	c := a.opt.config
+
+	events, err := ingest.NewHandler(ingest.HandlerOptions{
+		Committer: a.engine,
+		Auth:      a.auth,
+		Catalog:   func() event.Catalog { return a.specs.current.Load().catalog },
+		Limits: event.Limits{
+			MaxEventBytes:   int(c.Ingest.MaxEvent),
+			MaxBatchEvents:  c.Ingest.MaxBatch,
+			MaxFuture:       time.Duration(c.Ingest.MaxFuture),
+			AllowedLateness: time.Duration(c.Ingest.AllowedLateness),
+		},
+		MaxBodyBytes:     int64(c.Ingest.MaxBody),
+		MaxInFlightBytes: int64(c.Ingest.BodiesInFlight),
+		Metrics:          a.http,
+		Logger:           a.log,
+	})
+	if err != nil {
+		return err
+	}
+	events.Register(r)
+
+	external := &url.URL{}
+	if c.Web.ExternalURL != "" {
+		external, err = url.Parse(c.Web.ExternalURL)
+		if err != nil || external.Host == "" {
+			return fmt.Errorf("web.external_url %q: want an address such as https://slo.example.org/path", c.Web.ExternalURL)
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.web, err = web.New(web.Options{
+		Report:       func() *sla.Report { return a.eval.Latest() },
+		Engine:       a.status,
+		History:      a.history,
+		DeadLetters:  a.deadLetters,
+		Source:       a.specs.source,
+		Reload:       a.reload,
+		Allow:        a.allow,
+		Now:          time.Now,
+		Version:      web.Version{Version: version, Revision: revision()},
+		ExternalPath: external.Path,
+		ExternalURL:  c.Web.ExternalURL,
+		StaleAfter:   max(time.Minute, 4*time.Duration(c.Evaluator.Interval)),
+		Registry:     registry,
+		Sets:         a.sets,
+		LogError:     func(msg string, err error) { a.log.Error(msg, "err", err) },
+	})
+	if err != nil {
+		return err
+	}
+	a.web.Register(r)
+	if c.Web.Pprof {
+		operate := a.allow(web.Operate)
+		for path, h := range map[string]http.HandlerFunc{
+			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline,
+			"/debug/pprof/profile": pprof.Profile, "/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+		} {
+			r.GET(path, operate, gin.WrapF(h))
+		}
+		for _, name := range []string{"heap", "goroutine", "allocs", "block", "mutex", "threadcreate"} {
+			r.GET("/debug/pprof/"+name, operate, gin.WrapH(pprof.Handler(name)))
+		}
+	}
+	a.router = r
+	return nil
+}
+
+// allow asks the tokens for what the pages and the API need.
+func (a *app) allow(p web.Permission) gin.HandlerFunc {
+	if p == web.Operate {
+		return a.auth.Require(ingest.PermitOperate)
+	}
+	return a.auth.Require(ingest.PermitRead)
+}
+
+// run serves until ctx ends or something fails for good. Every goroutine of the
+// process belongs to its run group.
+func (a *app) run(ctx context.Context) error {
+	listener, err := net.Listen("tcp", a.opt.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	base := a.baseURL(listener.Addr())
+	a.log.Info("listening", "address", listener.Addr().String(), "url", base.String())
+
+	var g rungroup.Group
+	// The signal comes first: readiness falls before anything is torn down.
+	sigCtx, stopSignals := context.WithCancel(ctx)
+	g.Add(func() error { <-sigCtx.Done(); return nil }, func(error) { stopSignals() })
+
+	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
+	g.Add(func() error { return a.engine.Run(engineCtx) }, func(error) { stopEngine() })
+
+	evalCtx, stopEval := context.WithCancel(context.WithoutCancel(ctx))
+	g.Add(func() error { return a.evaluate(evalCtx) }, func(error) { stopEval() })
+
+	no := false
+	g.Add(func() error {
+		err := exporter.Serve(listener, a.server, &exporter.FlagConfig{
+			WebConfigFile: &a.opt.config.Web.ConfigFile, WebSystemdSocket: &no, WebListenAddresses: &[]string{a.opt.listen},
+		}, slog.New(slog.DiscardHandler))
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return err
+	}, func(error) {
+		shut, done := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+		defer done()
+		if err := a.server.Shutdown(shut); err != nil {
+			a.log.Warn("requests were cut off at shutdown", "err", err)
+			a.server.Close()
+		}
+	})
+
+	hupCtx, stopHup := context.WithCancel(ctx)
+	g.Add(func() error { return a.reloadOnSignal(hupCtx) }, func(error) { stopHup() })
+
+	if a.opt.onReady != nil {
+		readyCtx, stopReady := context.WithCancel(ctx)
+		g.Add(func() error {
+			if err := a.waitReady(readyCtx); err != nil {
+				return nil //nolint:nilerr // only the context can end the wait
+			}
+			if err := a.opt.onReady(readyCtx, base); err != nil && readyCtx.Err() == nil {
+				return err
+			}
+			<-readyCtx.Done()
+			return nil
+		}, func(error) { stopReady() })
+	}
+	return g.Run()
+}
+
+// evaluate waits for recovery, for half-counted numbers are wrong numbers, and
+// then ticks.
+func (a *app) evaluate(ctx context.Context) error {
+	if err := a.waitReady(ctx); err != nil {
+		return nil //nolint:nilerr // only the context can end the wait
+	}
+	return a.eval.Run(ctx)
+}
+
+// waitReady returns once recovery is over, with an error only if ctx ends first.
+func (a *app) waitReady(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		switch a.engine.Health().Status {
+		case ingest.StatusStarting, ingest.StatusRecovering:
+		default:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// baseURL is the server as this machine reaches it.
+func (a *app) baseURL(addr net.Addr) *url.URL {
+	scheme := "http"
+	if f := a.opt.config.Web.ConfigFile; f != "" {
+		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), "tls_server_config") {
+			scheme = "https"
+		}
+	}
+	host := addr.String()
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = fmt.Sprintf("127.0.0.1:%d", tcp.Port)
+	}
+	return &url.URL{Scheme: scheme, Host: host}
+}
+
+// crashFromEnv kills the process at a named place, as the crash tests ask for:
+// SLOENGINE_CRASH=append.after:3 dies at the third passing.
+func crashFromEnv() (func(ingest.CrashPoint), error) {
+	want := os.Getenv("SLOENGINE_CRASH")
+	if want == "" {
+		return nil, nil
+	}
+	name, count, _ := strings.Cut(want, ":")
+	left := 1
+	if count != "" {
+		if _, err := fmt.Sscanf(count, "%d", &left); err != nil {
+			return nil, usageError{fmt.Errorf("SLOENGINE_CRASH=%s: want NAME or NAME:COUNT", want)}
+		}
+	}
+	var passed atomic.Int64
+	return func(p ingest.CrashPoint) {
+		if string(p) == name && passed.Add(1) == int64(left) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // the signal is on its way: nothing more may happen
+		}
+	}, nil
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+func newCheck(s streams) *cobra.Command {
+	var files []string
+	output := "table"
+	c := &cobra.Command{
+		Use:   "check -f FILE|DIR|-",
+		Short: "Read specs and report everything that is wrong with them, with its place",
+		Example: `  sloengine check -f specs/
+  sloengine check -f - < spec.yaml`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(files) == 0 {
+				return usageError{fmt.Errorf("which spec? give -f FILE, -f DIR or -f - for standard input")}
+			}
+			if output != "table" && output != "json" {
+				return usageError{fmt.Errorf("-o %s: want table or json", output)}
+			}
+			sp, problems, err := spec.LoadPaths(files, s.in)
+			if err != nil {
+				return err
+			}
+			if problems.Err() == nil {
+				if _, err := evaluator.Compile(inputs(sp)); err != nil {
+					return fmt.Errorf("compile spec: %w", err)
+				}
+			}
+			return reportProblems(s, sp, problems, output)
+		},
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
+	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	return c
+}
+
+// reportProblems prints findings on out and turns them into the exit code.
+func reportProblems(s streams, sp *spec.Spec, problems spec.Problems, output string) error {
+	if output == "json" {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		list := problems
+		if list == nil {
+			list = spec.Problems{}
+		}
+		if err := enc.Encode(map[string]any{"problems": list}); err != nil {
+			return err
+		}
+	} else {
+		printProblems(s.out, problems)
+	}
+	errs, warnings := 0, 0
+	for _, p := range problems {
+		if p.Severity == spec.Error {
+			errs++
+		} else {
+			warnings++
+		}
+	}
+	if len(problems) > 0 {
+		fmt.Fprintf(s.err, "%s, %s\n", plural(errs, "error"), plural(warnings, "warning"))
+		return errFindings
+	}
+	fmt.Fprintf(s.err, "ok: %s, %s, %s\n", plural(len(sp.SLOs), "SLO"), plural(len(sp.Limits), "limit"), plural(len(sp.Agreements), "SLA"))
+	return nil
+}
+
+func printProblems(w io.Writer, problems spec.Problems) {
+	for _, p := range problems {
+		fmt.Fprintln(w, p.String())
+	}
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

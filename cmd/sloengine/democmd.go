@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/demo"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+	examples "github.com/sloengine/sloengine/testdata/specs"
+)
+
+func newDemo(s streams) *cobra.Command {
+	var (
+		p       processFlags
+		dataDir = filepath.Join(os.TempDir(), "sloengine-demo-"+strconv.Itoa(os.Getuid()))
+		fresh   bool
+		history = "30d"
+	)
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Serve an insurance process: thirty days of history, two incidents, live traffic",
+		Long: `demo is serve on a temporary folder with a spec of its own and made-up traffic,
+which goes the same way as anybody's: over HTTP, into the log, into the counts.
+
+The folder outlives the process, so that you can kill it (kill -9, too), start it
+again and find every number as it was. --fresh starts over.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			length, err := slo.ParseDuration(history)
+			if err != nil {
+				return usageError{fmt.Errorf("--history: %w", err)}
+			}
+			if fresh {
+				if err := os.RemoveAll(dataDir); err != nil {
+					return fmt.Errorf("start over: %w", err)
+				}
+			}
+			if err := os.MkdirAll(dataDir, 0o755); err != nil {
+				return fmt.Errorf("make the demo's folder: %w", err)
+			}
+			d := demoRun{out: s.err, dir: dataDir, length: length}
+			return serve(c.Context(), s, p, appOptions{
+				loadSpec: func() (*spec.Spec, spec.Problems, error) {
+					sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance}})
+					return sp, problems, nil
+				},
+				dataDir: dataDir, listen: p.listen, onReady: d.run,
+			})
+		},
+	}
+	p.register(c)
+	c.Flags().StringVar(&dataDir, "data-dir", dataDir, "folder for everything that is written")
+	c.Flags().BoolVar(&fresh, "fresh", false, "forget what an earlier demo left in the folder")
+	c.Flags().StringVar(&history, "history", history, "how much past to make up")
+	return c
+}
+
+// demoRun fills the past and then keeps the present going.
+type demoRun struct {
+	out    io.Writer
+	dir    string
+	length time.Duration
+}
+
+// demoState is kept beside the data, so that a demo that is started again goes
+// on with the same story instead of telling it twice.
+type demoState struct {
+	Story time.Time `json:"story"` // what the incidents are placed by
+	Until time.Time `json:"until"` // traffic was made up to here
+}
+
+func (d demoRun) stateFile() string { return filepath.Join(d.dir, "demo.json") }
+
+func (d demoRun) load(now time.Time) (st demoState, err error) {
+	data, err := os.ReadFile(d.stateFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return demoState{Story: now, Until: now.Add(-d.length)}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &st)
+	}
+	if err != nil {
+		return st, fmt.Errorf("read %s (sloengine demo --fresh starts over): %w", d.stateFile(), err)
+	}
+	return st, nil
+}
+
+// save is not synced: what it loses with the power is at most a few seconds of
+// story, which are then told again under ids that are already known.
+func (d demoRun) save(st demoState) error {
+	data, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	tmp := d.stateFile() + ".tmp"
+	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, d.stateFile())
+}
+
+func (d demoRun) run(ctx context.Context, base *url.URL) error {
+	begin := time.Now()
+	st, err := d.load(begin)
+	if err != nil {
+		return err
+	}
+	model := demo.New(st.Story, 1)
+	post := demoPoster{base: base, http: &http.Client{Timeout: time.Minute}}
+	events, err := d.fill(ctx, model, post, &st, begin)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "\n  sloengine demo: %s/?refresh=10\n\n", base)
+	if events > 0 {
+		fmt.Fprintf(d.out, "  %d events of history sent in %.1fs; live traffic goes on until you press Ctrl-C.\n", events, time.Since(begin).Seconds())
+	} else {
+		fmt.Fprintf(d.out, "  The numbers of the last run are back; live traffic goes on until you press Ctrl-C.\n")
+	}
+	fmt.Fprintf(d.out, "  The data is in %s\n\n", d.dir)
+	return d.live(ctx, model, post, &st)
+}
+
+// fill makes up the past since st.Until, in whole minutes.
+func (d demoRun) fill(ctx context.Context, model *demo.Model, post demoPoster, st *demoState, now time.Time) (events int, err error) {
+	to := now.Truncate(time.Minute)
+	from := st.Until
+	if rounded := from.Truncate(time.Minute); rounded.Before(from) {
+		from = rounded.Add(time.Minute) // the live part of that minute is there already
+	}
+	var buf []byte
+	n := 0
+	flush := func() error {
+		if n == 0 {
+			return nil
+		}
+		if err := post.send(ctx, buf, true); err != nil {
+			return err
+		}
+		events += n
+		buf, n = buf[:0], 0
+		return nil
+	}
+	err = model.History(from, to, func(e *event.Event) error {
+		buf = append(e.AppendJSON(buf), '\n')
+		if n++; n == 2000 {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return events, fmt.Errorf("send the demo's history: %w", err)
+	}
+	if to.After(st.Until) {
+		st.Until = to
+	}
+	return events, d.save(*st)
+}
+
+// live sends what happened since the last time, every half second.
+func (d demoRun) live(ctx context.Context, model *demo.Model, post demoPoster, st *demoState) error {
+	run := "live-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	var buf []byte
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			// At most a minute at once: after a long sleep of the machine the rest is
+			// left out rather than sent in one gulp.
+			from := st.Until
+			if now.Sub(from) > time.Minute {
+				from = now.Add(-time.Minute)
+			}
+			buf = buf[:0]
+			for _, e := range model.Live(from, now, run) {
+				buf = append(e.AppendJSON(buf), '\n')
+			}
+			if err := post.send(ctx, buf, false); err != nil {
+				fmt.Fprintf(d.out, "demo traffic: %v\n", err)
+				continue // sent again with the next tick: it is the same time span
+			}
+			st.Until = now
+			if err := d.save(*st); err != nil {
+				return fmt.Errorf("save the demo's state: %w", err)
+			}
+		}
+	}
+}
+
+type demoPoster struct {
+	base *url.URL
+	http *http.Client
+}
+
+// send posts NDJSON and insists on 202.
+func (p demoPoster) send(ctx context.Context, body []byte, backfill bool) error {
+	if len(body) == 0 {
+		return nil
+	}
+	u := p.base.JoinPath("/api/v1/events")
+	if backfill {
+		u.RawQuery = "backfill=true"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	res, err := p.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, 4096))
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("%s: %s", res.Status, answer)
+	}
+	return nil
+}

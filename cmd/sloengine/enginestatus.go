@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web"
+)
+
+// status is the engine's condition as page and API show it.
+func (a *app) status() web.EngineStatus {
+	h := a.engine.Health()
+	s := web.EngineStatus{
+		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: a.started,
+		Log:        web.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable},
+		Checkpoint: web.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
+		IDs:        web.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, HorizonSeconds: h.IDs.Horizon.Seconds()},
+		Fold:       web.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
+		Disk:       web.DiskStatus{Dir: a.opt.dataDir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
+	}
+	n := a.http.Totals()
+	s.Ingest = web.IngestStatus{
+		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,
+		Refused: h.DeadLetters, Queue: h.Queue.Requests,
+	}
+	if st := a.foldStats.Load(); st != nil {
+		s.Ingest.Late = st.Late
+		s.Fold.Groups, s.Fold.Bytes = st.Groups, st.Bytes
+	}
+	now := a.specs.current.Load()
+	s.Spec = web.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
+	if f := a.specs.failed.Load(); f != nil {
+		s.Spec.Failed = f.at
+		for _, p := range f.problems {
+			s.Spec.Problems = append(s.Spec.Problems, specProblem(p))
+		}
+		if len(f.problems) == 0 {
+			s.Spec.Problems = []web.SpecProblem{{Severity: "error", Message: f.err.Error()}}
+		}
+	}
+	return s
+}
+
+func specProblem(p spec.Problem) web.SpecProblem {
+	return web.SpecProblem{
+		File: p.File, Line: p.Line, Column: p.Column,
+		Severity: string(p.Severity), Message: p.Message, Suggestion: p.Suggestion,
+	}
+}
+
+func webState(s ingest.Status) web.EngineState {
+	switch s {
+	case ingest.StatusStarting:
+		return web.Starting
+	case ingest.StatusRecovering:
+		return web.Recovering
+	case ingest.StatusReady:
+		return web.Ready
+	case ingest.StatusDiskLow:
+		return web.DiskLow
+	case ingest.StatusPoisoned:
+		return web.Poisoned
+	case ingest.StatusStopping, ingest.StatusStopped:
+		return web.Stopping
+	}
+	return web.Failed
+}
+
+// history reads one group's past from the fold, in good and bad.
+func (a *app) history(ctx context.Context, id string, group slo.Group, from, to time.Time, step time.Duration) ([]web.Point, error) {
+	var points []fold.Point
+	if err := a.engine.Do(ctx, func() { points = a.fold.History(id, group, from, to, step) }); err != nil {
+		return nil, err
+	}
+	out := make([]web.Point, len(points))
+	for i, p := range points {
+		out[i].Start = p.Start
+		if len(p.Bins) > 1 {
+			// bin 0 is good and bin 1 bad, for events, one-threshold latencies and slices alike
+			out[i].Good, out[i].Bad = p.Bins[0], p.Bins[1]
+		}
+	}
+	return out, nil
+}
+
+func (a *app) deadLetters(_ context.Context, limit int) ([]web.DeadLetter, uint64, error) {
+	if limit <= 0 {
+		return nil, 0, errors.New("limit must be more than 0")
+	}
+	list, total := a.engine.DeadLetters(limit)
+	out := make([]web.DeadLetter, len(list))
+	for i, d := range list {
+		id := fmt.Sprintf("%s-%d-%d", d.Origin, d.Position.Seq, d.Position.Index)
+		out[i] = web.DeadLetter{ID: id, Origin: d.Origin, Time: d.Time, Reason: d.Reason, Event: string(d.Event)}
+	}
+	return out, total, nil
+}

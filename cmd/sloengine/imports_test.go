@@ -1,0 +1,127 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/sloengine/sloengine/"
+
+// mayImport is the table of docs/architecture.md: the rooms of this module that
+// each room may import. A pattern ends in /* for every room below. "all" is for
+// cmd alone. Test files are held to it too, but for their own room's extras.
+var mayImport = map[string][]string{
+	"slo":                       {},
+	"ingest/event":              {},
+	"rules/series":              {},
+	"slo/spec":                  {"slo", "sla"},
+	"slo/fold":                  {"slo", "ingest/event"},
+	"sla":                       {"slo"},
+	"sla/evaluator":             {"slo", "slo/fold", "sla"},
+	"reliability/fsys":          {},
+	"reliability/wal":           {"reliability/fsys"},
+	"reliability/retry":         {},
+	"ingest":                    {"ingest/event", "reliability/*"},
+	"ingest/logfile":            {"ingest/event"},
+	"web":                       {"slo", "sla", "rules/series"},
+	"cmd/sloengine":             {"all"},
+	"cmd/sloengine/demo":        {"ingest/event"},
+	"cmd/sloengine/send":        {"ingest/event", "ingest/logfile", "reliability/retry"},
+	"reliability/fsys/fsystest": {"reliability/fsys"},
+}
+
+// testsMayImport are the rooms that tests may use on top of their room's row.
+var testsMayImport = map[string][]string{
+	"reliability/fsys": {"reliability/fsys/fsystest"},
+	"reliability/wal":  {"reliability/fsys/fsystest"},
+	"sla/evaluator":    {"ingest/event"},
+}
+
+// TestImportDirection reads every file's imports and holds them against the
+// table: an import that the table lacks fails, and so does a row or an entry
+// that no file needs any more.
+func TestImportDirection(t *testing.T) {
+	root := filepath.Join("..", "..")
+	used := map[string]map[string]bool{}
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if d.IsDir() {
+			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "zz" || name == "data" || name == "bin") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		room := path.Dir(filepath.ToSlash(rel))
+		allowed, known := mayImport[room]
+		if !known {
+			t.Errorf("%s: room %q is not in the table of docs/architecture.md", rel, room)
+			return nil
+		}
+		if used[room] == nil {
+			used[room] = map[string]bool{}
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, im := range f.Imports {
+			to, err := strconv.Unquote(im.Path.Value)
+			if err != nil {
+				return err
+			}
+			to, inside := strings.CutPrefix(to, module)
+			if !inside || to == room {
+				continue
+			}
+			list := allowed
+			if strings.HasSuffix(p, "_test.go") {
+				list = slices.Concat(allowed, testsMayImport[room])
+			}
+			entry, ok := permits(list, to)
+			if !ok {
+				t.Errorf("%s imports %s, which %s may not", rel, to, room)
+			}
+			used[room][entry] = true
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for room, list := range mayImport {
+		if used[room] == nil {
+			t.Errorf("the table has a row for %s, where there is no code", room)
+			continue
+		}
+		for _, entry := range slices.Concat(list, testsMayImport[room]) {
+			if !used[room][entry] {
+				t.Errorf("the table lets %s import %s, which it no longer does", room, entry)
+			}
+		}
+	}
+}
+
+func permits(list []string, to string) (entry string, ok bool) {
+	for _, e := range list {
+		if e == "all" || e == to {
+			return e, true
+		}
+		if prefix, below := strings.CutSuffix(e, "*"); below && strings.HasPrefix(to, prefix) {
+			return e, true
+		}
+	}
+	return "", false
+}

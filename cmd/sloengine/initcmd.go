@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+var nameRE = regexp.MustCompile(`^[a-z0-9._-]+$`)
+
+func newInit(s streams) *cobra.Command {
+	service, out := "my-service", "-"
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Write a commented starter spec",
+		Example: `  sloengine init --service shop > shop.yaml
+  sloengine init --service shop --out specs/shop.yaml`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if !nameRE.MatchString(service) {
+				return usageError{fmt.Errorf("--service %q: a name has only lower-case letters, digits, dot, dash and underscore", service)}
+			}
+			text := spec.Starter(service)
+			if out == "-" {
+				_, err := s.out.Write(text)
+				return err
+			}
+			// An existing spec is somebody's work: never overwrite it.
+			f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+			if err != nil {
+				return fmt.Errorf("write starter spec: %w", err)
+			}
+			if _, err := f.Write(text); err != nil {
+				f.Close()
+				return fmt.Errorf("write starter spec: %w", err)
+			}
+			if err := f.Close(); err != nil {
+				return fmt.Errorf("write starter spec: %w", err)
+			}
+			fmt.Fprintf(s.err, "wrote %s; next: sloengine check -f %s\n", out, out)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&service, "service", service, "name of the service that the spec is for")
+	c.Flags().StringVar(&out, "out", out, "file to create, or - for standard output")
+	return c
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// quietSettings make one report and no other, so that page and API can be held
+// against each other.
+const quietSettings = "evaluator: {interval: 1h}\n"
+
+// demoHistory fills a folder with the demo's thirty days and leaves an engine on
+// it that reports once.
+func demoHistory(t *testing.T) *process {
+	t.Helper()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	p, ok := start(t, nil, "demo", "--data-dir", data, "--web.listen-address", "127.0.0.1:0")
+	require.True(t, ok, p.log.String())
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "events of history sent") },
+		time.Minute, 50*time.Millisecond, "the page is not filled within a minute:\n%s", p.log)
+	p.stop(t)
+	spec, err := filepath.Abs("../../testdata/specs/insurance.yaml")
+	require.NoError(t, err)
+	p, ok = serveIn(t, dir, spec, quietSettings)
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	require.Eventually(t, func() bool { return apiSLOs(t, p).Report.Version > 0 }, 20*time.Second, 50*time.Millisecond)
+	return p
+}
+
+type apiList struct {
+	Report struct{ Version uint64 }
+	Total  int
+	Items  []struct {
+		ID     string
+		Group  map[string]string
+		Budget struct {
+			SLI, Remaining *float64
+			Counts         struct{ Valid uint64 }
+		}
+		State string
+	}
+}
+
+func apiSLOs(t *testing.T, p *process) apiList {
+	t.Helper()
+	res, err := http.Get(p.base + "/api/v1/slos?limit=500")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	var out apiList
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
+	return out
+}
+
+// browser is one tab that remembers what must not happen.
+type browser struct {
+	ctx    context.Context
+	mu     sync.Mutex
+	errors []string // console errors, exceptions, violations of the policy
+	hosts  map[string]bool
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium on this machine; 'make deps' installs it where it can")
+	}
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("lang", "en-GB"))...)
+	t.Cleanup(cancelAlloc)
+	ctx, cancel := chromedp.NewContext(alloc)
+	t.Cleanup(cancel)
+	b := &browser{ctx: ctx, hosts: map[string]bool{}}
+	require.NoError(t, chromedp.Listen(ctx, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := ev.(type) {
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+				b.errors = append(b.errors, fmt.Sprintf("console %s: %v", e.Type, e.Args))
+			}
+		case *runtime.EventExceptionThrown:
+			b.errors = append(b.errors, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+				b.errors = append(b.errors, fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
+			}
+		case *network.EventRequestWillBeSent:
+			if u, err := url.Parse(e.Request.URL); err == nil && u.Scheme != "data" {
+				b.hosts[u.Host] = true
+			}
+		}
+	}))
+	b.do(t, command(log.Enable, cdp.Empty{}), command(network.Enable, network.EnableParams{}))
+	return b
+}
+
+// command is one call of the browser's protocol whose answer nobody needs.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (b *browser) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	require.NoError(t, chromedp.Do(b.ctx, steps...))
+}
+
+// ask evaluates JavaScript and returns its value.
+func ask[T any](t *testing.T, b *browser, expression string) T {
+	t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	require.NoError(t, err)
+	return v
+}
+
+// open shows a view at a width.
+func (b *browser) open(t *testing.T, address string, width, height int64) {
+	t.Helper()
+	b.do(t, chromedp.EmulateViewport(width, height), chromedp.Navigate(address), chromedp.WaitReady("main"))
+}
+
+// shown is one row of the list as a reader sees it.
+type shown struct{ Name, Group, SLI, Left, State string }
+
+const readRows = `[...document.querySelectorAll('table.levels tbody tr')].map(r => {
+	const own = e => e ? [...e.childNodes].filter(n => n.nodeType === 3).map(n => n.textContent).join('').trim() : '';
+	return {
+		Name: r.querySelector('th a').textContent.replace(/\s+/g, ''),
+		Group: [...r.querySelectorAll('th .label')].map(l => l.querySelector('bdi[title]').textContent.trim()).join(','),
+		SLI: own(r.querySelector('[data-name="Indicator"]')),
+		Left: r.querySelector('.left').textContent.trim(),
+		State: r.querySelector('td.state').textContent.trim(),
+	}})`
+
+// tooWide names what sticks out of the screen on its right.
+const tooWide = `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+	.slice(-5).map(e => e.tagName + '.' + e.getAttribute('class') + ' ' + e.textContent.trim().slice(0, 40)).join('; ')`
+
+// TestPage looks at the page of a real engine in a real browser.
+func TestPage(t *testing.T) {
+	b := newBrowser(t)
+	p := demoHistory(t)
+	api := apiSLOs(t, p)
+	require.Greater(t, api.Total, 20)
+
+	b.open(t, p.base+"/", 1280, 900)
+	rows := ask[[]shown](t, b, readRows)
+	requireSameNumbers(t, api, rows)
+
+	// Without JavaScript the same numbers are there.
+	scripts := func(off bool) chromedp.Action[chromedp.Void] {
+		return command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+	}
+	b.do(t, scripts(true))
+	b.open(t, p.base+"/", 1280, 900)
+	plain := ask[[]shown](t, b, readRows)
+	b.do(t, scripts(false))
+	require.Equal(t, rows, plain)
+
+	detail := p.base + "/slo?" + url.Values{"id": {"insurance-unpaid/availability"}, "group.product": {"MEDCARE"}}.Encode()
+	views := map[string]string{"list": p.base + "/", "detail": detail, "engine": p.base + "/engine", "slas": p.base + "/slas"}
+	for name, address := range views {
+		b.screenshot(t, address, name+".png", 1280, "light")
+	}
+	b.screenshot(t, p.base+"/", "list-dark.png", 1280, "dark")
+	b.screenshot(t, p.base+"/", "list-phone.png", 360, "light")
+
+	// At phone width nothing is wider than the screen.
+	for name, address := range views {
+		b.open(t, address, 360, 740)
+		width := ask[int64](t, b, `document.scrollingElement.scrollWidth`)
+		require.LessOrEqual(t, width, int64(360), "%s scrolls sideways on a phone, because of %s", name, ask[string](t, b, tooWide))
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(t, b.errors)
+	base, err := url.Parse(p.base)
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{base.Host: true}, b.hosts, "the page asked another host")
+}
+
+// requireSameNumbers holds every row of the page against the API's.
+func requireSameNumbers(t *testing.T, api apiList, rows []shown) {
+	t.Helper()
+	require.Len(t, rows, api.Total)
+	byName := map[string]shown{}
+	for _, r := range rows {
+		byName[r.Name+"|"+r.Group] = r
+	}
+	for _, item := range api.Items {
+		var group []string
+		for _, v := range item.Group {
+			group = append(group, v)
+		}
+		r, ok := byName[item.ID+"|"+strings.Join(group, ",")]
+		require.True(t, ok, "%s %v is not on the page", item.ID, item.Group)
+		if item.Budget.SLI == nil {
+			require.Equal(t, "–", r.SLI)
+			continue
+		}
+		requireRounded(t, *item.Budget.SLI, r.SLI)
+		requireRounded(t, *item.Budget.Remaining, r.Left)
+	}
+}
+
+// requireRounded wants text to be the ratio as a percentage, rounded down to the
+// decimals that it shows.
+func requireRounded(t *testing.T, ratio float64, text string) {
+	t.Helper()
+	num := strings.NewReplacer("−", "-", ",", "", "%", "").Replace(strings.Fields(text)[0])
+	got, err := strconv.ParseFloat(num, 64)
+	require.NoError(t, err, text)
+	_, frac, _ := strings.Cut(num, ".")
+	step := math.Pow(10, -float64(len(frac)))
+	require.InDelta(t, ratio*100, got, step*1.001, text)
+}
+
+// screenshot looks at a view and keeps the picture if it is asked for.
+func (b *browser) screenshot(t *testing.T, address, name string, width int64, scheme string) {
+	t.Helper()
+	height := int64(900)
+	if width < 500 {
+		height = 740
+	}
+	b.do(t, command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	}))
+	b.open(t, address, width, height)
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(t, err)
+	require.Greater(t, len(png), 5_000)
+	if dir := os.Getenv("SLOENGINE_SCREENSHOTS"); dir != "" {
+		dir = filepath.Join("..", "..", dir)
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), png, 0o644))
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, the same for every command.
+const (
+	exitOK       = 0
+	exitFailure  = 1
+	exitUsage    = 2
+	exitFindings = 3
+)
+
+// streams are where a command reads and writes: data on out, all else on err.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// usageError is a wrong flag or argument; its text says what is right.
+type usageError struct{ error }
+
+// errFindings says that a command worked and found something to complain about,
+// which it has already printed.
+var errFindings = errors.New("findings")
+
+// run is the whole program: main without the process around it.
+func run(ctx context.Context, args []string, in io.Reader, out, stderr io.Writer) int {
+	root := newRoot(streams{in: in, out: out, err: stderr})
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errFindings):
+		return exitFindings
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "sloengine: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "sloengine: %v\n", err)
+		return exitFailure
+	}
+}
+
+func newRoot(s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sloengine",
+		Short: "SLOs and SLAs from events: counted once, in the minute they happened",
+		Long: `sloengine takes events over HTTP, counts each exactly once, and turns them into
+indicators, error budgets, burn rates, SLA scores, metrics and a status page.
+
+  sloengine demo                              see it work, with made-up traffic
+  sloengine init > spec.yaml                  start a spec of your own
+  sloengine check -f spec.yaml                find what is wrong with it
+  sloengine serve -f spec.yaml --data-dir data
+  sloengine send --service shop access.log    events from a log file
+
+Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 findings.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+	})
+	root.AddCommand(
+		newServe(s), newDemo(s), newSend(s), newCheck(s), newStatus(s), newInit(s), newVersion(s),
+	)
+	return root
+}
+
+// noArgs refuses positional arguments with the usage exit code.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		hint := ""
+		if !c.HasParent() {
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = fmt.Sprintf(", did you mean %q?", near[0])
+			}
+		}
+		return usageError{fmt.Errorf("%q is not something '%s' takes%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package send
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/logfile"
+)
+
+const (
+	detectBytes = 64 << 10
+	detectLines = 20
+)
+
+// detect tells the format from the first lines of a stream, and returns a reader
+// that begins with them. It waits for as many lines as it takes, not for more: a
+// followed file or a pipe may hold only one for a long time.
+func detect(name string, in io.Reader) (logfile.Format, io.Reader, error) {
+	buffered := bufio.NewReaderSize(in, detectBytes)
+	tried := 0 // bytes of whole lines looked at
+	for {
+		head, err := buffered.Peek(min(buffered.Buffered()+1, detectBytes))
+		if err != nil && err != io.EOF {
+			return "", nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		last := err == io.EOF || len(head) == detectBytes
+		head, _ = buffered.Peek(buffered.Buffered()) // what came along with it
+		whole := bytes.LastIndexByte(head, '\n') + 1
+		if last {
+			whole = len(head)
+		}
+		if whole > tried || last {
+			tried = whole
+			if format, ok := formatOf(head[:whole], last); ok {
+				return format, buffered, nil
+			}
+		}
+		if last || bytes.Count(head[:whole], []byte{'\n'}) >= detectLines {
+			return "", nil, usage("%s: the format is not recognised; name it with format", name)
+		}
+	}
+}
+
+// formatOf tries the formats on whole lines; the first that reads a line has it.
+// An input that ends without any is of any format.
+func formatOf(head []byte, ended bool) (logfile.Format, bool) {
+	trimmed := bytes.TrimSpace(head)
+	if len(trimmed) == 0 {
+		return logfile.NDJSON, ended
+	}
+	if trimmed[0] == '[' {
+		return logfile.JSON, true
+	}
+	lines := bytes.Split(trimmed, []byte{'\n'})
+	if first := bytes.TrimSpace(lines[0]); first[0] == '{' && bytes.IndexByte([]byte("{,["), first[len(first)-1]) >= 0 {
+		return logfile.JSON, true // an object over several lines
+	}
+	for _, line := range lines[:min(len(lines), detectLines)] {
+		for _, format := range []logfile.Format{logfile.NginxJSON, logfile.Combined, logfile.Common} {
+			parser, err := logfile.New(format, logfile.Options{Service: "detect"})
+			if err != nil {
+				continue
+			}
+			var e event.Event
+			if parser.Parse(line, 0, &e) == nil {
+				return format, true
+			}
+		}
+	}
+	// What begins as an object and is no nginx log is meant as events, even if
+	// its lines have mistakes: those are reported one by one.
+	return logfile.NDJSON, trimmed[0] == '{'
+}

@@ -1,0 +1,190 @@
+package send
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Options of Run. A zero field takes the default given with it.
+type Options struct {
+	Server string   // base URL; http://127.0.0.1:8080
+	Files  []string // "-" is Stdin; Stdin if empty. gzip and zstd are recognised by their first bytes
+
+	Format  string // auto, ndjson, json, common, combined, nginx-json; auto
+	Service string // of events that name none; needed for access logs
+	Type    string // of events that name none; "request" for access logs
+
+	// Of access logs; see package logfile.
+	Source   string // tells apart machines that may write identical lines; part of the ids
+	FailFrom int    // least HTTP status that is a failure; 500
+	Paths    bool   // adds the attribute path
+	Extra    bool   // adds client, referer, user_agent and request_id
+
+	Follow   bool // go on reading as the files grow, through rotation and truncation
+	Backfill bool // take events of any age (?backfill=true)
+	Shift    bool // move all times by whole hours, so that the newest lies within the last hour
+
+	TokenFile string // holds the bearer token; else Token, else the environment's SLOENGINE_TOKEN
+	Token     string
+
+	BatchEvents int           // per request; 1000
+	BatchWait   time.Duration // that an event waits for its batch to fill; 1s
+	Encoding    string        // of requests: gzip, zstd or none; gzip
+	Concurrency int           // requests at a time; 2
+	Timeout     time.Duration // of one request; 30s
+
+	MaxRetries int           // per batch; 0 is no limit
+	RetryFor   time.Duration // per batch; 0 is no limit
+
+	Rejects   string // file for the lines that were rejected, as NDJSON with the reason; none
+	MaxErrors int    // listed in the summary; 10
+	Output    string // of the summary: table or json; table
+
+	Stdin  io.Reader // os.Stdin
+	Stdout io.Writer // for the summary; os.Stdout
+	Stderr io.Writer // for the progress bar, if it is a terminal; os.Stderr
+	Logger *slog.Logger
+	Client *http.Client
+	Now    func() time.Time // time.Now
+
+	// Poll is how often a followed file is looked at; 250ms.
+	Poll time.Duration
+	// Grace is how long batches already read may take once the context ended; 5s.
+	Grace time.Duration
+}
+
+const (
+	maxBatchBytes = 4 << 20 // of a batch before compression; well below what a server takes
+	eventsPath    = "/api/v1/events"
+)
+
+// UsageError is an option that cannot work.
+type UsageError struct{ Reason string }
+
+func (e *UsageError) Error() string { return e.Reason }
+
+func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+func (o *Options) fill() error {
+	setDefault(&o.Server, "http://127.0.0.1:8080")
+	setDefault(&o.Format, "auto")
+	setDefault(&o.BatchEvents, 1000)
+	setDefault(&o.BatchWait, time.Second)
+	setDefault(&o.Encoding, "gzip")
+	setDefault(&o.Concurrency, 2)
+	setDefault(&o.Timeout, 30*time.Second)
+	setDefault(&o.MaxErrors, 10)
+	setDefault(&o.Output, "table")
+	setDefault(&o.Poll, 250*time.Millisecond)
+	setDefault(&o.Grace, 5*time.Second)
+	if len(o.Files) == 0 {
+		o.Files = []string{"-"}
+	}
+	if o.Stdin == nil {
+		o.Stdin = os.Stdin
+	}
+	if o.Stdout == nil {
+		o.Stdout = os.Stdout
+	}
+	if o.Stderr == nil {
+		o.Stderr = os.Stderr
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Client == nil {
+		// Its own pool, so that Run can close it; no cookies, no global state.
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = o.Concurrency
+		o.Client = &http.Client{Transport: transport}
+	}
+	return o.check()
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.BatchEvents < 0 || o.BatchWait < 0 || o.Concurrency < 0 || o.Timeout < 0 || o.MaxRetries < 0 ||
+		o.RetryFor < 0 || o.MaxErrors < 0 || o.Poll < 0 || o.Grace < 0:
+		return usage("counts and durations must not be negative")
+	case o.BatchEvents > 10_000:
+		return usage("at most 10000 events per request, not %d", o.BatchEvents)
+	case o.Concurrency > 64:
+		return usage("at most 64 requests at a time, not %d", o.Concurrency)
+	case o.Encoding != "gzip" && o.Encoding != "zstd" && o.Encoding != "none":
+		return usage("encoding %q is not gzip, zstd or none", o.Encoding)
+	case o.Output != "table" && o.Output != "json":
+		return usage("output %q is not table or json", o.Output)
+	case o.Shift && o.Follow:
+		return usage("a log that still grows cannot be shifted: use either shift or follow")
+	}
+	seen := map[string]bool{}
+	for _, file := range o.Files {
+		switch {
+		case seen[file]:
+			return usage("%s is given twice", file)
+		case file == "-" && o.Shift:
+			return usage("shift reads its input twice, which standard input cannot do: write it to a file first")
+		}
+		seen[file] = true
+	}
+	return nil
+}
+
+// target is the URL that events are posted to.
+func (o *Options) target() (*url.URL, error) {
+	u, err := url.Parse(o.Server)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usage("server %q is not an http:// or https:// address", o.Server)
+	}
+	u = u.JoinPath(eventsPath)
+	if o.Backfill {
+		u.RawQuery = "backfill=true"
+	}
+	return u, nil
+}
+
+// token is the bearer token, "" if there is none.
+func (o *Options) token() (string, error) {
+	if o.TokenFile != "" {
+		data, err := os.ReadFile(o.TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("read token file: %w", err)
+		}
+		token := string(bytes.TrimSpace(data))
+		if token == "" {
+			return "", fmt.Errorf("token file %s is empty", o.TokenFile)
+		}
+		return checkToken(token)
+	}
+	if o.Token != "" {
+		return checkToken(o.Token)
+	}
+	return checkToken(strings.TrimSpace(os.Getenv("SLOENGINE_TOKEN")))
+}
+
+func checkToken(token string) (string, error) {
+	for i := 0; i < len(token); i++ {
+		if token[i] <= ' ' || token[i] >= 0x7f {
+			return "", errors.New("the token has characters that cannot be sent in a header")
+		}
+	}
+	return token, nil
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"gopkg.in/yaml.v3"
+)
+
+// statusRow is what status needs of one SLO of the read API.
+type statusRow struct {
+	ID      string            `json:"id" yaml:"id"`
+	Group   map[string]string `json:"group" yaml:"group,omitempty"`
+	Percent string            `json:"objective_percent" yaml:"objective_percent"`
+	Window  string            `json:"window" yaml:"window"`
+	State   string            `json:"state" yaml:"state"`
+	Budget  struct {
+		SLI       *float64 `json:"sli" yaml:"sli"`
+		Remaining *float64 `json:"remaining" yaml:"remaining"`
+	} `json:"budget" yaml:"budget"`
+	Burns []struct {
+		Window string   `json:"window" yaml:"window"`
+		Rate   *float64 `json:"rate" yaml:"rate"`
+	} `json:"burn_rates" yaml:"burn_rates"`
+	Rate     *float64 `json:"events_per_second" yaml:"events_per_second"`
+	Coverage *float64 `json:"coverage" yaml:"coverage"`
+
+	History []historyPoint `json:"history" yaml:"-"` // the last day by the hour
+}
+
+type historyPoint struct {
+	Ratio *float64 `json:"ratio"`
+}
+
+type statusClient struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+func newStatus(s streams) *cobra.Command {
+	var (
+		address, service, tokenFile string
+		output                      = "table"
+	)
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Print the budgets of a running engine, worst first",
+		Example: `  sloengine status
+  sloengine status --service shop -o json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			base, err := url.Parse(address)
+			if err != nil || base.Host == "" {
+				return usageError{fmt.Errorf("--url %q: want an address such as http://127.0.0.1:8080", address)}
+			}
+			if output != "table" && output != "json" && output != "yaml" {
+				return usageError{fmt.Errorf("-o %s: want table, json or yaml", output)}
+			}
+			token, err := readToken(tokenFile)
+			if err != nil {
+				return err
+			}
+			cl := statusClient{base: base, token: token, http: &http.Client{Timeout: 30 * time.Second}}
+			rows, err := cl.rows(c.Context(), service)
+			if err != nil {
+				return err
+			}
+			sortWorstFirst(rows)
+			switch output {
+			case "json":
+				enc := json.NewEncoder(s.out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(rows)
+			case "yaml":
+				return yaml.NewEncoder(s.out).Encode(rows)
+			}
+			return printStatus(s.out, rows)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&address, "url", "http://127.0.0.1:8080", "address of the engine")
+	f.StringVar(&service, "service", "", "only this service")
+	f.StringVar(&tokenFile, "token-file", "", "file with a bearer token (or SLOENGINE_TOKEN)")
+	f.StringVarP(&output, "output", "o", output, "table, json or yaml")
+	return c
+}
+
+// readToken takes the token from the file, else from the environment.
+func readToken(file string) (string, error) {
+	if file == "" {
+		return os.Getenv("SLOENGINE_TOKEN"), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// get reads one answer of the API; a problem becomes an error with its detail.
+func (c statusClient) get(ctx context.Context, path string, query url.Values, into any) error {
+	u := c.base.JoinPath(path)
+	u.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the engine: %w", err)
+	}
+	defer res.Body.Close()
+	body := io.LimitReader(res.Body, 64<<20)
+	if res.StatusCode != http.StatusOK {
+		var problem struct{ Title, Detail string }
+		_ = json.NewDecoder(body).Decode(&problem) // what is not a problem document has no detail
+		return fmt.Errorf("the engine at %s answers %s: %s", c.base, res.Status, cmp.Or(problem.Detail, problem.Title, "no details given"))
+	}
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", u.Path, err)
+	}
+	return nil
+}
+
+// rows reads all pages of SLOs, then each one's last day.
+func (c statusClient) rows(ctx context.Context, service string) ([]*statusRow, error) {
+	var all []*statusRow
+	q := url.Values{"limit": {"500"}}
+	if service != "" {
+		q.Set("service", service)
+	}
+	for {
+		var page struct {
+			Report struct{ Version uint64 }
+			Items  []*statusRow
+			Next   string `json:"next_cursor"`
+		}
+		if err := c.get(ctx, "/api/v1/slos", q, &page); err != nil {
+			return nil, err
+		}
+		if page.Report.Version == 0 {
+			return nil, errors.New("the engine has no report yet: it is still starting; try again in a few seconds")
+		}
+		all = append(all, page.Items...)
+		if page.Next == "" {
+			break
+		}
+		q.Set("cursor", page.Next)
+	}
+	// Histories cost a call each: beyond a screenful they are left out.
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(4)
+	for _, r := range all[:min(len(all), 100)] {
+		g.Go(func() error {
+			q := url.Values{}
+			for label, value := range r.Group {
+				q.Set("group."+label, value)
+			}
+			var h struct{ Points []historyPoint }
+			if err := c.get(ctx, "/api/v1/slos/"+r.ID+"/history", q, &h); err != nil {
+				return err
+			}
+			r.History = h.Points
+			return nil
+		})
+	}
+	return all, g.Wait()
+}
+
+func sortWorstFirst(rows []*statusRow) {
+	rank := map[string]int{"exhausted": 0, "at_risk": 1, "ok": 2, "no_data": 3}
+	remaining := func(r *statusRow) float64 {
+		if r.Budget.Remaining == nil {
+			return 1
+		}
+		return *r.Budget.Remaining
+	}
+	slices.SortStableFunc(rows, func(a, b *statusRow) int {
+		return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(remaining(a), remaining(b)))
+	})
+}
+
+func printStatus(w io.Writer, rows []*statusRow) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "STATE\tSLO\tGROUP\tOBJECTIVE\tNOW\tBUDGET LEFT\tBURN 1H\tPER S\tLAST 24H")
+	for _, r := range rows {
+		burn := (*float64)(nil)
+		for _, b := range r.Burns {
+			if b.Window == "1h" {
+				burn = b.Rate
+			}
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s%% / %s\t%s\t%s\t%s\t%s\t%s\n",
+			strings.ReplaceAll(r.State, "_", " "), r.ID, groupText(r.Group), r.Percent, r.Window,
+			percent(r.Budget.SLI, 3), percent(r.Budget.Remaining, 1), decimal(burn, 2), decimal(r.Rate, 1), sparkline(r.History))
+	}
+	return tw.Flush()
+}
+
+// groupText prints group values so that hostile ones cannot move the cursor.
+func groupText(g map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(g)) {
+		v := g[k]
+		if v == "" {
+			v = "(none)"
+		}
+		if quoted := fmt.Sprintf("%q", v); quoted != `"`+v+`"` {
+			v = quoted
+		}
+		parts = append(parts, v)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func percent(x *float64, digits int) string {
+	if x == nil {
+		return "no data"
+	}
+	return fmt.Sprintf("%.*f%%", digits, *x*100)
+}
+
+func decimal(x *float64, digits int) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.*f", digits, *x)
+}
+
+// sparkline draws the error ratio of each hour against the worst one; an hour
+// without data is a gap, one without errors the lowest bar.
+func sparkline(points []historyPoint) string {
+	bars := []rune("▁▂▃▄▅▆▇█")
+	worst := 0.0
+	for _, p := range points {
+		if p.Ratio != nil {
+			worst = max(worst, 1-*p.Ratio)
+		}
+	}
+	var b strings.Builder
+	for _, p := range points {
+		switch {
+		case p.Ratio == nil:
+			b.WriteRune(' ')
+		case worst == 0:
+			b.WriteRune(bars[0])
+		default:
+			b.WriteRune(bars[int((1-*p.Ratio)/worst*float64(len(bars)-1)+0.5)])
+		}
+	}
+	return b.String()
+}
