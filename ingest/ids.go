@@ -143,7 +143,8 @@ func (ids *knownIDs) stats(now int64) idStats {
 func (ids *knownIDs) horizon(s idStats, now int64) time.Duration {
 	horizon := time.Duration(ids.maxAge)
 	if s.count > 0 && now > s.start {
-		perKey := float64(now-s.start) / float64(s.count)
+		// The rate of less than an hour, a backfill's say, would scare for nothing.
+		perKey := float64(max(now-s.start, int64(time.Hour))) / float64(s.count)
 		if full := perKey * float64(ids.capacity); full < float64(horizon) {
 			horizon = time.Duration(full)
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,7 +34,7 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, 
 	e.updateCheckpoint(func(h *CheckpointHealth) {
 		h.Fallbacks = files.fallbacks
 		if files.newest != nil {
-			h.Position, h.State = from.seq, from.stateBytes()
+			h.Position, h.At, h.State = from.seq, time.Unix(0, from.at).UTC(), from.stateBytes()
 		}
 	})
 	e.opt.Metrics.checkpointFallbacks.Add(files.fallbacks)

@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -186,7 +187,7 @@ func (a *app) buildRouter() error {
 		Reload:       a.reload,
 		Allow:        a.allow,
 		Now:          time.Now,
-		Version:      web.Version{Version: version, Revision: revision()},
+		Version:      web.Version{Version: version, Revision: revision(), Go: runtime.Version()},
 		ExternalPath: external.Path,
 		ExternalURL:  c.Web.ExternalURL,
 		StaleAfter:   max(time.Minute, 4*time.Duration(c.Evaluator.Interval)),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -58,7 +59,7 @@ func (v *value) selector(service string) (selector, bool) {
 	}
 	out := selector{at: v}
 	for _, m := range matchers {
-		if m.Name == labels.MetricName {
+		if m.Name == model.MetricNameLabel {
 			v.errorf("write only the braces: {type=\"...\"}; events have no metric name", "%s: %s is a metric name", v.what, printable(m.Value))
 			return selector{}, false
 		}
