@@ -84,6 +84,15 @@ func (e *specError) Error() string {
 	return fmt.Sprintf("the spec has %s", plural(errs, "error"))
 }
 
+// SpecProblems lists the problems for the answer to a reload.
+func (e *specError) SpecProblems() []web.SpecProblem {
+	out := make([]web.SpecProblem, len(e.problems))
+	for i, p := range e.problems {
+		out[i] = specProblem(p)
+	}
+	return out
+}
+
 func loadSpecs(load specLoader) (*specs, error) {
 	s := &specs{load: load}
 	first, err := s.read()

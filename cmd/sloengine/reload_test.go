@@ -1,0 +1,176 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const reloadSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: checkout
+    objective: %s
+    indicator:
+      events: {valid: '{type="%s"}', bad: '{outcome="failure"}'}
+`
+
+func post(t *testing.T, address, token, body string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(data)
+}
+
+func counter(t *testing.T, p *process, family string) float64 {
+	t.Helper()
+	total := 0.0
+	for _, m := range scrape(t, p)[family].GetMetric() {
+		total += m.GetCounter().GetValue() + m.GetUntyped().GetValue() + m.GetGauge().GetValue()
+	}
+	return total
+}
+
+// TestReload changes the spec under a running engine: a bad one changes nothing
+// and is shown, another objective keeps the counts, another matcher starts anew,
+// and all of that is still so after a kill.
+func TestReload(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
+	serve := func() *process {
+		p, ok := serveIn(t, dir, spec, "evaluator: {interval: 50ms}\n")
+		require.True(t, ok, p.log.String())
+		p.waitReady(t)
+		return p
+	}
+	p := serve()
+	status, answer := post(t, p.base+"/api/v1/events", "", `{"id":"1","service":"shop","type":"order"}`)
+	require.Equal(t, 202, status, answer)
+	counts := func(want float64) {
+		t.Helper()
+		require.Eventually(t, func() bool { return counter(t, p, "slo_events_total") == want }, 5*time.Second, 20*time.Millisecond)
+	}
+	counts(1)
+
+	// A bad spec: problems in the answer, the metric and the page; nothing else changes.
+	writeFile(t, dir, "spec.yaml", "version: sloengine/v1\nservice: shop\nslos:\n  - nam: checkout\n")
+	status, answer = post(t, p.base+"/-/reload", "", "")
+	require.Equal(t, 422, status, answer)
+	require.Contains(t, answer, `"line":4`)
+	require.Contains(t, answer, "did you mean")
+	require.Zero(t, counter(t, p, "sloengine_reload_last_ok"))
+	require.Contains(t, string(get(t, p.base+"/")), "spec.yaml:4")
+	counts(1)
+
+	// Another objective, by signal: the counts stay.
+	writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "order"))
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/slos")), `"objective":0.99,`) }, 5*time.Second, 20*time.Millisecond)
+	require.Equal(t, 1.0, counter(t, p, "sloengine_reload_last_ok"))
+	counts(1)
+
+	// Another matcher: a new generation, from zero, and the old type is unknown now.
+	writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "purchase"))
+	status, answer = post(t, p.base+"/-/reload", "", "")
+	require.Equal(t, 200, status, answer)
+	counts(0)
+	status, answer = post(t, p.base+"/api/v1/events", "", `{"id":"2","service":"shop","type":"order"}`)
+	require.Equal(t, 422, status, answer)
+	require.Contains(t, answer, "unknown_type")
+	status, answer = post(t, p.base+"/api/v1/events", "", `{"id":"3","service":"shop","type":"purchase"}`)
+	require.Equal(t, 202, status, answer)
+	counts(1)
+
+	p.kill()
+	p = serve()
+	counts(1)
+	require.Contains(t, string(get(t, p.base+"/api/v1/slos")), `"generation":2,`)
+	p.stop(t)
+}
+
+// TestTokens lets each token do what it may, and no more.
+func TestTokens(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
+	const sender, reader = "sender-token-0123456789", "reader-token-0123456789"
+	writeFile(t, dir, "tokens.yaml", fmt.Sprintf(`- {name: sender, sha256: %x, services: [shop], allow: [send]}
+- {name: reader, sha256: %x, services: ["*"], allow: [read, operate]}
+`, sha256.Sum256([]byte(sender)), sha256.Sum256([]byte(reader))))
+	p, ok := serveIn(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
+	require.True(t, ok, p.log.String())
+	require.True(t, p.waitReady(t), "health needs no token")
+
+	const order = `{"id":"1","service":"shop","type":"order"}`
+	for _, tc := range []struct {
+		name, path, token, body string
+		status                  int
+	}{
+		{"no token", "/api/v1/events", "", order, 401},
+		{"unknown token", "/api/v1/events", "nobody-knows-this-one", order, 401},
+		{"may not send", "/api/v1/events", reader, order, 403},
+		{"may send", "/api/v1/events", sender, order, 202},
+		{"may not backfill", "/api/v1/events?backfill=true", sender, order, 403},
+		{"not its service", "/api/v1/events", sender, `{"id":"1","service":"bank","type":"order"}`, 422},
+		{"may not operate", "/-/reload", sender, "", 403},
+		{"may operate", "/-/reload", reader, "", 200},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			status, answer := post(t, p.base+tc.path, tc.token, tc.body)
+			require.Equal(t, tc.status, status, answer)
+		})
+	}
+	res, err := http.Get(p.base + "/")
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, 401, res.StatusCode, "the page needs a token that may read")
+	require.NotContains(t, p.log.String(), sender, "tokens never reach the log")
+	p.stop(t)
+}
+
+// TestTLS serves with a certificate and a password, from Prometheus' own kind of
+// web config file.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := selfSigned(t)
+	writeFile(t, dir, "cert.pem", cert)
+	writeFile(t, dir, "key.pem", key)
+	writeFile(t, dir, "web.yaml", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
+	spec := writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
+	p, ok := serveIn(t, dir, spec, "web: {config_file: web.yaml}\n")
+	require.True(t, ok, p.log.String())
+	require.True(t, strings.HasPrefix(p.base, "https://"), p.base)
+	client := trusting(t, cert)
+	require.Eventually(t, func() bool {
+		res, err := client.Get(p.base + "/-/ready")
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}, 10*time.Second, 20*time.Millisecond, p.log.String())
+
+	// A web config that cannot work stops the start and says so.
+	require.NoError(t, os.WriteFile(dir+"/web.yaml", []byte("tls_server_config: {cert_file: nowhere.pem, key_file: key.pem}\n"), 0o644))
+	p.stop(t)
+	bad, _ := serveIn(t, dir, spec, "web: {config_file: web.yaml}\n")
+	<-bad.done
+	require.Equal(t, 1, bad.cmd.ProcessState.ExitCode())
+	require.Contains(t, bad.log.String(), "nowhere.pem")
+}
