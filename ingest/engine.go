@@ -15,10 +15,17 @@ import (
 
 // The names in the data folder. What else lies there is not touched.
 const (
-	lockName    = "LOCK"
+	// LockFile is held while an engine uses the folder.
+	LockFile = "LOCK"
+
 	reserveName = "RESERVE"
 	logDir      = "wal"
 )
+
+// Contents lists the names in a data folder that are an engine's.
+func Contents() []string {
+	return []string{LockFile, reserveName, logDir, checkpointDir, deadLetterDir}
+}
 
 // Engine makes events durable, counts each id once and folds the log into a
 // State. Its methods may be called by any goroutine, also before Run and after.
@@ -119,7 +126,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, SiteDataDir); err != nil {
 		return fmt.Errorf("open data folder: %w", err)
 	}
-	lock, err := e.opt.FS.Lock(filepath.Join(e.opt.Dir, lockName))
+	lock, err := e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile))
 	if err != nil {
 		return fmt.Errorf("open data folder: %w", err)
 	}

@@ -32,6 +32,9 @@ type HandlerOptions struct {
 	// service and type.
 	Catalog func() event.Catalog
 	Limits  event.Limits // those of package event
+	// MaxBackfill is asked once per request how old a backfilled event may be;
+	// nil is Limits.MaxBackfill.
+	MaxBackfill func() time.Duration
 
 	MaxBodyBytes     int64         // of a body once unpacked, at most 64 MiB; 16 MiB
 	MaxWireBytes     int64         // of a body as it is sent; MaxBodyBytes

@@ -144,7 +144,7 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, media
 		Now:      h.o.Now(),
 		Backfill: s.backfill,
 		Catalog:  h.o.Catalog(),
-		Limits:   h.o.Limits,
+		Limits:   h.limits(),
 		AssignID: s.assign,
 	}
 	if s.token != nil {
@@ -233,4 +233,13 @@ func (h *Handler) commitRefusal(req *http.Request, err error) *refusal {
 		return &refusal{status: http.StatusInternalServerError, code: problemInternal,
 			detail: "the events could not be stored; a resend with the same ids is safe"}
 	}
+}
+
+// limits are those in force now: the longest window changes with the spec.
+func (h *Handler) limits() event.Limits {
+	l := h.o.Limits
+	if h.o.MaxBackfill != nil {
+		l.MaxBackfill = h.o.MaxBackfill()
+	}
+	return l
 }

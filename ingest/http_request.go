@@ -100,7 +100,15 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 	if err != nil {
 		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, detail: err.Error(), closeConn: true}
 	}
-	for name, flag := range map[string]*bool{"dry_run": &s.dryRun, "backfill": &s.backfill} {
+	flags := map[string]*bool{"dry_run": &s.dryRun, "backfill": &s.backfill}
+	for name := range query {
+		if flags[name] == nil {
+			// A misspelt dry_run must not store what was only to be tried.
+			return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
+				detail: fmt.Sprintf("there is no query parameter %s; there are dry_run and backfill", strconv.Quote(name[:min(len(name), 64)]))}
+		}
+	}
+	for name, flag := range flags {
 		values, ok := query[name]
 		if !ok {
 			continue

@@ -43,26 +43,33 @@ const (
 	problemGone           = "client_closed_request"
 	problemInternal       = "internal"
 	problemOverloaded     = "overloaded"
-	problemUnavailable    = "unavailable"
 	problemDeadlinePassed = "deadline_passed"
 )
 
 var problemTitles = map[string]string{
-	problemEmptyBody:      "The body is empty",
-	problemBadBody:        "The body cannot be read",
-	problemBadDeadline:    "X-Request-Deadline cannot be read",
-	problemBadQuery:       "A query parameter cannot be read",
-	problemUnauthorized:   "No valid token",
-	problemForbidden:      "The token does not allow this",
-	problemTooSlow:        "The body came too slowly",
-	problemTooLarge:       "The body is too large",
-	problemMediaType:      "The content type is not supported",
-	problemEncoding:       "The content encoding is not supported",
-	problemAllRejected:    "Every event was rejected",
-	problemGone:           "The client closed the request",
-	problemInternal:       "Internal error",
-	problemOverloaded:     "Too much is in flight",
-	problemUnavailable:    "Nothing can be stored now",
+	problemEmptyBody:    "The body is empty",
+	problemBadBody:      "The body cannot be read",
+	problemBadDeadline:  "X-Request-Deadline cannot be read",
+	problemBadQuery:     "A query parameter cannot be read",
+	problemUnauthorized: "No valid token",
+	problemForbidden:    "The token does not allow this",
+	problemTooSlow:      "The body came too slowly",
+	problemTooLarge:     "The body is too large",
+	problemMediaType:    "The content type is not supported",
+	problemEncoding:     "The content encoding is not supported",
+	problemAllRejected:  "Every event was rejected",
+	problemGone:         "The client closed the request",
+	problemInternal:     "Internal error",
+	problemOverloaded:   "Too much is in flight",
+
+	// Those of UnavailableError.
+	"disk_full":    "The disk is full",
+	"write_failed": "The log could not be written",
+	"not_ready":    "The engine is recovering",
+	"poisoned":     "The log cannot be written any more",
+	"clock_jump":   "The clock of the engine jumped",
+	"stopping":     "The engine is shutting down",
+
 	problemDeadlinePassed: "The deadline has passed",
 	"batch_too_large":     "The batch has too many events",
 }

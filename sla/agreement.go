@@ -36,9 +36,19 @@ type Agreement struct {
 	Method      Method
 	Components  []Component // as written, in the order of the spec
 	NoData      NoData
-	Warning     float64       // score below which it is a warning; 0 = none
-	Critical    float64       // score below which it is critical; 0 = none
-	AlertWindow time.Duration // own, shorter window for alerts; 0 = none
+	Warning     float64          // score below which it is a warning; 0 = none
+	Critical    float64          // score below which it is critical; 0 = none
+	AlertWindow time.Duration    // own, shorter window for alerts; 0 = none
+	Catalogue   []CatalogueAlert // further alerts, chosen from the catalogue of room alerts
+}
+
+// CatalogueAlert chooses one entry of the catalogue of alerts.
+type CatalogueAlert struct {
+	Name string // of the entry, such as "latency_critical"
+
+	// SLOs narrows the entry down to these SLOs of the service, which need not be
+	// components. Empty means all that the entry fits.
+	SLOs []slo.ID
 }
 
 // Component is one SLO's part of an agreement.

@@ -15,7 +15,7 @@ type Report struct {
 	Took      time.Duration // how long it took to make
 
 	SLOs      []SLOReport // by ID, then group, the "other" group last
-	SLAs      []SLAReport // by service, name, then group
+	SLAs      []SLAReport // by service, name, then group; without those that have only SLOs on Prometheus series
 	Limits    []LimitReport
 	Traffic   []TrafficReport
 	Durations []DurationReport
@@ -33,8 +33,9 @@ type SLOReport struct {
 	Raw       slo.Budget // without corrections
 	Burns     []slo.Burn // slo.BurnWindows in order, then the period; corrected
 	RawBurns  []slo.Burn
+	TierBurns []slo.Burn    // over the windows of the SLO's own tiers that Burns lacks, shortest first; corrected
 	Period    slo.Span      // the window, from its start to the tick
-	Corrected time.Duration // time that corrections took out of Period
+	Corrected time.Duration // time that corrections took out of Period: rounded outward, as slo.TakenOut says, and to whole slices where these are judged
 
 	Coverage   float64       // of Period, in [0,1]: share of it that was observed
 	Generation uint32        // of its counts
@@ -44,23 +45,49 @@ type SLOReport struct {
 	Events     slo.Counts    // over Period, raw, in events even where slices are judged; zero for throughput bad
 	Rate       float64       // valid events per second over the last 5 minutes
 	Slice      time.Duration // > 0 when slices are judged
+	Slices     SliceTotals   // of closed slices, since the generation began
 	Unmeasured uint64        // matching events without the duration they needed
+}
+
+// SliceTotals are what closed slices add up to, for counters.
+type SliceTotals struct {
+	Ratio            float64 // sum of their shares of good events
+	Achieved, Target uint64  // throughput: events, no more than the target of each; the targets
 }
 
 // SLAReport is one agreement in one group.
 type SLAReport struct {
-	SLA   *Agreement
-	Group slo.Group
+	SLA         *Agreement
+	Group       slo.Group
+	Informative bool // the "other" group: shown, never alerted on
 
 	Period     slo.Span
 	HasData    bool    // some component has data, or the no-data policy decided
 	Score      float64 // 0 to 100
 	Low, High  float64 // what the score would be if the missing components were worst or best; equal to Score if none is missing
-	Breached   bool    // some component attains less than 1, whatever the score
-	Level      Level   // of Score against the agreement's alert thresholds
+	Breached   bool    // some component attains less than 1, whatever the score; never if Informative
+	Level      Level   // of Score against the agreement's alert thresholds; if Informative only LevelOK or LevelNoData
 	Components []ComponentReport
 	Worst      int // index into Components of the one that lost most; -1 if nothing was lost
 	Missing    int // components without data
+
+	// Alert is the same over the agreement's AlertWindow, which alerts go by; nil
+	// if it has none. Its own Alert is nil.
+	Alert *SLAReport
+}
+
+// SetGroup says which group the report is about. For the "other" group it takes
+// back the verdicts: a mix of groups that nobody promised anything breaches
+// nothing, and nobody is alerted by it. Scores and components stay.
+func (r *SLAReport) SetGroup(g slo.Group) {
+	r.Group, r.Informative = g, g.IsOther()
+	if !r.Informative {
+		return
+	}
+	r.Breached = false
+	if r.Level != LevelNoData {
+		r.Level = LevelOK
+	}
 }
 
 // Level grades a score.
@@ -87,7 +114,14 @@ type ComponentReport struct {
 	Lost       float64 // score points (of 100) that it cost: 100 x weight x (1-points)
 	Counts     slo.Counts
 	Coverage   float64
-	Note       string // such as "p95 within 15m" for a band
+	Bands      []BandTotal // of a component with bands, rising; the last is everything measured
+	Note       string      // such as "p95 within 15m" for a band
+}
+
+// BandTotal counts the events within a band's threshold since the counts began.
+type BandTotal struct {
+	Threshold time.Duration // 0 in the last one, which counts every measured event
+	Count     uint64
 }
 
 // LimitReport is one per-event agreement with its violations.

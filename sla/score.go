@@ -26,6 +26,8 @@ type ComponentInput struct {
 	Within   []uint64
 	Measured uint64
 
+	Bands []BandTotal // passed on to the report
+
 	Coverage float64 // passed on to the report
 }
 
@@ -57,7 +59,8 @@ func Attain(o slo.Objective, errorRatio float64) float64 {
 }
 
 // Score scores an agreement over a period. The inputs are in the order of the
-// agreement's components. The report's Group is left to the caller.
+// agreement's components. The report's group is left to the caller, who calls
+// SetGroup.
 func Score(a *Agreement, period slo.Span, in []ComponentInput) SLAReport {
 	return NewScorer(a).Score(period, in, make([]ComponentReport, len(in)))
 }
@@ -168,7 +171,7 @@ func (s *Scorer) component(i int, in *ComponentInput) ComponentReport {
 	c := &s.a.Components[i]
 	r := ComponentReport{
 		Name: c.Name, SLO: c.SLO, Weight: s.weights[i],
-		Objective: in.Objective.Ratio(), Counts: in.Counts, Coverage: in.Coverage,
+		Objective: in.Objective.Ratio(), Counts: in.Counts, Coverage: in.Coverage, Bands: in.Bands,
 	}
 	e, counted := in.ErrorRatio()
 	if counted {

@@ -388,3 +388,21 @@ func TestIDsCannotCollideWithSLOs(t *testing.T) {
 	require.Equal(t, "insurance/throughput#events", EventsID("insurance/throughput"))
 	require.Equal(t, "insurance/limit:createApplication", LimitID("insurance", "createApplication"))
 }
+
+func TestTheOtherGroupIsNoVerdict(t *testing.T) {
+	for _, c := range []struct {
+		group slo.Group
+		level Level
+		want  SLAReport
+	}{
+		{slo.Group{"A"}, LevelCritical, SLAReport{Breached: true, Level: LevelCritical}},
+		{nil, LevelWarning, SLAReport{Breached: true, Level: LevelWarning}},
+		{slo.Group{slo.OtherGroup}, LevelCritical, SLAReport{Informative: true, Level: LevelOK}},
+		{slo.Group{slo.OtherGroup}, LevelNoData, SLAReport{Informative: true, Level: LevelNoData}},
+	} {
+		r := SLAReport{Breached: true, Level: c.level, Score: 12}
+		r.SetGroup(c.group)
+		c.want.Group, c.want.Score = c.group, 12
+		require.Equal(t, c.want, r)
+	}
+}

@@ -52,6 +52,8 @@ type Burn struct {
 	Rate    float64       // error ratio / error budget
 	Counts  Counts
 	HasData bool
+
+	Coverage float64 // share of Window, in [0,1], that was observed
 }
 
 // NewBurn computes a burn rate from the budget of the same window.

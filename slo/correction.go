@@ -47,6 +47,40 @@ func Excluded(cs []Correction, sp Span) []Span {
 	return MergeSpans(all)
 }
 
+// CorrectionStep is what the engine rounds the edges of corrections to. It is the
+// width of the oldest counts, so that what a correction takes out stays the same
+// as it ages.
+const CorrectionStep = 5 * time.Minute
+
+// TakenOut is Excluded with every occurrence rounded outward first: its start
+// down and its end up to a multiple of CorrectionStep since the Unix epoch. It is
+// the time that the engine leaves out of budgets.
+func TakenOut(cs []Correction, sp Span) []Span {
+	// An occurrence just outside of sp may reach into it once it is rounded.
+	near := Span{sp.From.Add(-CorrectionStep), sp.To.Add(CorrectionStep)}
+	var all []Span
+	for _, c := range cs {
+		for _, o := range c.Occurrences(near) {
+			all = append(all, o.RoundOut(CorrectionStep).Intersect(sp))
+		}
+	}
+	return MergeSpans(all)
+}
+
+// RoundOut widens the span to multiples of step since the Unix epoch.
+func (s Span) RoundOut(step time.Duration) Span {
+	s.From = s.From.Add(-sinceStep(s.From, step))
+	if over := sinceStep(s.To, step); over > 0 {
+		s.To = s.To.Add(step - over)
+	}
+	return s
+}
+
+// sinceStep is the time since the last multiple of step.
+func sinceStep(t time.Time, step time.Duration) time.Duration {
+	return time.Duration((t.UnixNano()%int64(step) + int64(step)) % int64(step))
+}
+
 // MergeSpans joins spans that overlap or touch and drops empty ones. It sorts
 // all in place.
 func MergeSpans(all []Span) []Span {

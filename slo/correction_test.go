@@ -119,3 +119,38 @@ func TestExcludedAgainstMinutes(t *testing.T) {
 		require.Equal(t, total, got)
 	})
 }
+
+func TestTakenOutIsRoundedOutward(t *testing.T) {
+	at := func(s string) time.Time {
+		at, err := time.Parse(time.DateTime, "2026-01-01 "+s)
+		require.NoError(t, err)
+		return at
+	}
+	span := func(from, to string) slo.Span { return slo.Span{From: at(from), To: at(to)} }
+	hour := span("10:00:00", "11:00:00")
+	for _, c := range []struct {
+		name  string
+		fixes []slo.Span
+		of    slo.Span
+		want  []slo.Span
+	}{
+		{"short", []slo.Span{span("10:01:00", "10:05:00")}, hour, []slo.Span{span("10:00:00", "10:05:00")}},
+		{"a second", []slo.Span{span("10:14:59", "10:15:00")}, hour, []slo.Span{span("10:10:00", "10:15:00")}},
+		{"aligned", []slo.Span{span("10:10:00", "10:25:00")}, hour, []slo.Span{span("10:10:00", "10:25:00")}},
+		{"nothing", []slo.Span{span("10:11:00", "10:11:00")}, hour, nil},
+		{"rounded ones touch", []slo.Span{span("10:11:00", "10:12:00"), span("10:16:00", "10:17:00")}, hour, []slo.Span{span("10:10:00", "10:20:00")}},
+		{"rounded into the span", []slo.Span{span("09:50:00", "10:01:00")}, span("10:02:00", "11:00:00"), []slo.Span{span("10:02:00", "10:05:00")}},
+		{"not begun, and rounded", []slo.Span{span("10:03:00", "12:00:00")}, span("09:00:00", "10:02:00"), []slo.Span{span("10:00:00", "10:02:00")}},
+		{"just outside", []slo.Span{span("09:50:00", "10:00:00"), span("11:00:00", "11:01:00")}, hour, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var fixes []slo.Correction
+			for _, s := range c.fixes {
+				fixes = append(fixes, slo.Correction{Start: s.From, Duration: s.Duration()})
+			}
+			require.Equal(t, c.want, slo.TakenOut(fixes, c.of))
+		})
+	}
+	early := slo.Span{From: time.Unix(-30, 0), To: time.Unix(-1, 0)}.RoundOut(time.Minute)
+	require.Equal(t, []int64{-60, 0}, []int64{early.From.Unix(), early.To.Unix()})
+}

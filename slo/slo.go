@@ -80,10 +80,87 @@ type Indicator struct {
 	Per     time.Duration
 	During  Schedule
 
-	// KindPrometheus: selectors of counters, as written. One of PromBad and
-	// PromGood is set; bad is total - good where only the good are counted.
+	// KindPrometheus says what is counted in one of four forms, which PromForm
+	// tells apart. The fields of the other forms are empty.
+
+	// PromCounters: selectors of counters, without range, offset or function. One
+	// of PromBad and PromGood is set; bad is total - good where only the good are
+	// counted, such as the bucket of a histogram (le="0.4") of its _count. A query
+	// that is no more than sum(rate(selector[$window])) was made into this form by
+	// the reader, since everything longer can be had from two recorded rates.
 	PromBad, PromGood, PromTotal string
+
+	// PromQueries: PromQL with PromWindow for the window, at least once in each.
+	// One of PromBadQuery and PromGoodQuery is set. A query gives a number of
+	// events, or a rate, of the window: only the ratio of two queries with the same
+	// window means something. An absent result stands for 0 bad (or 0 good), and
+	// for no data where the total is absent. A query gives one sample for each
+	// group, with the labels of GroupBy; wrap it in sum by (GroupBy) to be sure.
+	PromBadQuery, PromGoodQuery, PromTotalQuery string
+
+	// PromRatio: PromQL that gives the error ratio of the window, 0 to 1, with
+	// PromWindow at least once, one sample for each group. How many events it
+	// stands for is unknown, so a longer window is the mean over time of shorter
+	// ones, or the query with the longer window.
+	PromErrorRatioQuery string
+
+	// PromThreshold: PromQL without a window whose samples are good if
+	// "query PromOp PromValue" holds, one sample for each group. The indicator is
+	// the share of good samples: an evaluation that gives a sample is a valid event,
+	// so the error ratio is 1 - avg_over_time((query <=bool 5)[w:]). Absent samples
+	// are no data.
+	PromQuery string
+	PromOp    Comparison
+	PromValue float64
 }
+
+// PromWindow is the placeholder for the window in queries of an indicator; it
+// stands for a Prometheus duration such as 5m. See PromAt.
+const PromWindow = "$window"
+
+// PromAt is the query of an indicator for one window, which is printed as by
+// FormatDuration.
+func PromAt(query string, window time.Duration) string {
+	return strings.ReplaceAll(query, PromWindow, FormatDuration(window))
+}
+
+// PromForm is how an indicator on Prometheus series says what it counts.
+type PromForm string
+
+// The forms of KindPrometheus; PromNone is that of all other kinds.
+const (
+	PromNone      PromForm = ""
+	PromCounters  PromForm = "counters"
+	PromQueries   PromForm = "queries"
+	PromRatio     PromForm = "ratio"
+	PromThreshold PromForm = "threshold"
+)
+
+// PromForm tells the form of an indicator of KindPrometheus.
+func (i *Indicator) PromForm() PromForm {
+	switch {
+	case i.Kind != KindPrometheus:
+		return PromNone
+	case i.PromTotal != "":
+		return PromCounters
+	case i.PromTotalQuery != "":
+		return PromQueries
+	case i.PromErrorRatioQuery != "":
+		return PromRatio
+	}
+	return PromThreshold
+}
+
+// Comparison compares a sample with a value.
+type Comparison string
+
+// The comparisons, spelt as in PromQL.
+const (
+	Less     Comparison = "<"
+	NotAbove Comparison = "<="
+	Greater  Comparison = ">"
+	NotBelow Comparison = ">="
+)
 
 // BudgetMethod says what is counted against the budget.
 type BudgetMethod string
@@ -104,16 +181,20 @@ type Budgeting struct {
 
 // Alerting is the part of an SLO's spec that the rule generators read.
 type Alerting struct {
+	Name      string        // alert name that the user wants to keep, such as that of a Sloth spec; "" = the generators' own
+	Tiers     []Tier        // own burn-rate tiers; empty means Tiers, the usual four
 	MinEvents uint64        // do not page on fewer events in the long window
 	Page      AlertSettings // burns that need a person now
 	Ticket    AlertSettings // burns that need a person this week
+	NoData    AlertSettings // nothing valid arrives any more
 }
 
-// AlertSettings are what a user may change of one alert severity.
+// AlertSettings are what a user may change of one kind of alert.
 type AlertSettings struct {
-	Disabled bool
-	For      time.Duration
-	Labels   map[string]string
+	Disabled    bool
+	For         time.Duration
+	Labels      map[string]string
+	Annotations map[string]string // may hold templates of Prometheus; they win over the generators' own
 }
 
 // Limit is a per-event agreement: a matching event that breaks it is a violation.

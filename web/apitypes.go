@@ -206,6 +206,7 @@ type slaJSON struct {
 	Score       *float64          `json:"score"`
 	Low         *float64          `json:"low"`
 	High        *float64          `json:"high"`
+	Informative bool              `json:"informative"`
 	Breached    bool              `json:"breached"`
 	Level       sla.Level         `json:"level"`
 	Worst       *string           `json:"worst"` // name of the component that lost most
@@ -218,7 +219,7 @@ func newSLA(r *sla.SLAReport) slaJSON {
 	out := slaJSON{
 		Service: a.Service, SLA: a.Name, Group: groupJSON(a.GroupBy, r.Group), Description: a.Description, Window: a.Window.String(),
 		Method: a.Method, NoData: a.NoData, PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), HasData: r.HasData,
-		Score: number(r.Score, r.HasData), Low: number(r.Low, true), High: number(r.High, true), Breached: r.Breached, Level: r.Level,
+		Score: number(r.Score, r.HasData), Low: number(r.Low, true), High: number(r.High, true), Informative: r.Informative, Breached: r.Breached, Level: r.Level,
 		Missing: r.Missing, Components: []componentJSON{},
 	}
 	if c := worstComponent(r); c != nil {

@@ -76,7 +76,7 @@ func newChart(points []Point, s *slo.SLO, sp slo.Span, step time.Duration) *char
 		}
 		c.Rows = append([]chartRow{row}, c.Rows...)
 	}
-	for _, ex := range slo.Excluded(s.Corrections, sp) {
+	for _, ex := range slo.TakenOut(s.Corrections, sp) {
 		r := rect(x(ex.From), 0, x(ex.To)-x(ex.From), chartH, "shade")
 		r.Title = "planned maintenance"
 		c.Shades = append(c.Shades, r)

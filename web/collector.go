@@ -188,6 +188,7 @@ func families(rep *sla.Report) []*dto.MetricFamily {
 func sloFamilies(rep *sla.Report, known names) []*family {
 	n := len(rep.SLOs)
 	events, sli, left := newFamily(series.Events, 2*n), newFamily(series.SLIRatio, n), newFamily(series.BudgetRemaining, n)
+	ratio, achieved, target := newFamily(series.SliceRatio, 0), newFamily(series.SliceAchieved, 0), newFamily(series.SliceTarget, 0)
 	burn, coverage, info := newFamily(series.BurnRate, (len(slo.BurnWindows)+1)*n), newFamily(series.Coverage, n), newFamily(series.Info, 0)
 	good, bad := pair(series.LabelResult, series.ResultGood), pair(series.LabelResult, series.ResultBad)
 	period := pair(series.LabelWindow, series.WindowPeriod)
@@ -204,6 +205,13 @@ func sloFamilies(rep *sla.Report, known names) []*family {
 
 		events.add(with(labels, good), float64(r.Total.Good))
 		events.add(with(labels, bad), float64(r.Total.Bad))
+		if meanOfSlices(r) {
+			ratio.add(labels, r.Slices.Ratio)
+		}
+		if r.SLO.Indicator.Kind == slo.KindThroughput {
+			achieved.add(labels, float64(r.Slices.Achieved))
+			target.add(labels, float64(r.Slices.Target))
+		}
 		coverage.add(labels, r.Coverage)
 		if r.Budget.HasData {
 			sli.add(labels, r.Budget.SLI)
@@ -228,11 +236,25 @@ func sloFamilies(rep *sla.Report, known names) []*family {
 			info.add(pairs(known.of(series.Info, own), values...), 1)
 		}
 	}
-	return []*family{events, sli, left, burn, coverage, info}
+	return []*family{events, ratio, achieved, target, sli, left, burn, coverage, info}
+}
+
+// meanOfSlices reports whether an SLO is judged by the mean of its slices' ratios.
+func meanOfSlices(r *sla.SLOReport) bool {
+	return r.SLO.Budgeting.Method == slo.RatioTimeslices && r.SLO.Indicator.Kind != slo.KindThroughput
+}
+
+// bandLE is the upper bound of a band as a label: seconds, or +Inf.
+func bandLE(b sla.BandTotal) string {
+	if b.Threshold == 0 {
+		return "+Inf"
+	}
+	return slo.FormatRatio(b.Threshold.Seconds())
 }
 
 func slaFamilies(rep *sla.Report, known names) []*family {
 	score, component, violations := newFamily(series.CompositeScore, 0), newFamily(series.ComponentScore, 0), newFamily(series.Violations, 0)
+	bands := newFamily(series.BandEvents, 0)
 	for i := range rep.SLAs {
 		r := &rep.SLAs[i]
 		if r.HasData {
@@ -240,7 +262,10 @@ func slaFamilies(rep *sla.Report, known names) []*family {
 		}
 		for _, c := range r.Components {
 			if c.HasData {
-				component.add(pairs(known.of(series.ComponentScore, r.SLA.GroupBy), slices.Concat([]string{r.SLA.Service, r.SLA.Name, c.Name}, r.Group)...), c.Points)
+				component.add(pairs(known.of(series.ComponentScore, r.SLA.GroupBy), slices.Concat([]string{r.SLA.Service, r.SLA.Name, c.Name}, r.Group)...), 100*c.Points)
+			}
+			for _, b := range c.Bands {
+				bands.add(pairs(known.of(series.BandEvents, r.SLA.GroupBy), slices.Concat([]string{r.SLA.Service, r.SLA.Name, c.Name, bandLE(b)}, r.Group)...), float64(b.Count))
 			}
 		}
 	}
@@ -249,7 +274,7 @@ func slaFamilies(rep *sla.Report, known names) []*family {
 			violations.add(pairs(series.Violations.Labels, l.Limit.Name, v.severity, l.Limit.Service), float64(v.n))
 		}
 	}
-	return []*family{score, component, violations}
+	return []*family{score, component, bands, violations}
 }
 
 func trafficFamilies(rep *sla.Report, known names) []*family {

@@ -69,6 +69,7 @@ func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector())
 	b := newBench(t, func(o *Options) { o.Sets, o.Registry = []*metrics.Set{set}, reg })
+	withParts(b.rep)
 	rec := b.get("/metrics")
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Contains(t, rec.Header().Get("Content-Type"), "text/plain; version=0.0.4")
@@ -103,7 +104,7 @@ func TestMetrics(t *testing.T) {
 		{"slo_coverage_ratio", slo1, 1},
 		{"slo_info", map[string]string{"slo_id": "insurance-unpaid/availability", "objective": "99.9", "window": "30d", "team": "unpaid"}, 1},
 		{"sla_composite_score", map[string]string{"service": "insurance-unpaid", "sla": "unpaid", "product": "SOMLT"}, b.rep.SLAs[1].Score},
-		{"sla_component_score", map[string]string{"component": "availability", "product": "SOMLT"}, b.rep.SLAs[1].Components[0].Points},
+		{"sla_component_score", map[string]string{"component": "availability", "product": "SOMLT"}, 100 * b.rep.SLAs[1].Components[0].Points},
 		{"sla_violations_total", map[string]string{"sla_type": "processing", "severity": "critical", "service": "insurance-unpaid"}, 1204},
 		{"sloengine_events_total", map[string]string{"outcome": "failure", "severity": "critical", "product": "SOMLT"}, 702},
 		{"sloengine_ingest_events_total", map[string]string{"result": "accepted"}, 12},
@@ -140,6 +141,7 @@ func TestMetricsNegotiate(t *testing.T) {
 	set := metrics.NewSet()
 	set.NewCounter("sloengine_x_total").Inc()
 	b := newBench(t, func(o *Options) { o.Sets = []*metrics.Set{set} })
+	withParts(b.rep)
 	rec := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0", "Accept-Encoding", "gzip")
 	require.Contains(t, rec.Header().Get("Content-Type"), "application/openmetrics-text; version=1.0.0")
 	require.Equal(t, "gzip", rec.Header().Get("Content-Encoding"))
@@ -354,4 +356,15 @@ func BenchmarkFamilies10kGroups(b *testing.B) {
 	for b.Loop() {
 		families(rep)
 	}
+}
+
+// withParts gives the report what only mean ratios of slices and bands have.
+func withParts(rep *sla.Report) {
+	for i := range rep.SLOs {
+		if r := &rep.SLOs[i]; r.SLO.ID == "mdm/availability" {
+			r.SLO.Budgeting = slo.Budgeting{Method: slo.RatioTimeslices, Slice: time.Minute}
+			r.Slices.Ratio = 41_230.25
+		}
+	}
+	rep.SLAs[0].Components[1].Bands = []sla.BandTotal{{Threshold: 5 * time.Minute, Count: 700}, {Threshold: 15 * time.Minute, Count: 900}, {Count: 1000}}
 }

@@ -144,6 +144,21 @@ func (x *exposition) slos(rep *sla.Report, known names) {
 		x.sample("", labels, good, float64(r.Total.Good))
 		x.sample("", labels, bad, float64(r.Total.Bad))
 	})
+	each(series.SliceRatio, func(r *sla.SLOReport, labels []byte) {
+		if meanOfSlices(r) {
+			x.sample("", labels, nil, r.Slices.Ratio)
+		}
+	})
+	each(series.SliceAchieved, func(r *sla.SLOReport, labels []byte) {
+		if r.SLO.Indicator.Kind == slo.KindThroughput {
+			x.sample("", labels, nil, float64(r.Slices.Achieved))
+		}
+	})
+	each(series.SliceTarget, func(r *sla.SLOReport, labels []byte) {
+		if r.SLO.Indicator.Kind == slo.KindThroughput {
+			x.sample("", labels, nil, float64(r.Slices.Target))
+		}
+	})
 	each(series.SLIRatio, func(r *sla.SLOReport, labels []byte) {
 		if r.Budget.HasData {
 			x.sample("", labels, nil, r.Budget.SLI)
@@ -201,7 +216,16 @@ func (x *exposition) slas(rep *sla.Report, known names) {
 		r := &rep.SLAs[i]
 		for _, c := range r.Components {
 			if c.HasData {
-				x.sample("", appendLabels(nil, known.of(series.ComponentScore, r.SLA.GroupBy), slices.Concat([]string{r.SLA.Service, r.SLA.Name, c.Name}, r.Group)...), nil, c.Points)
+				x.sample("", appendLabels(nil, known.of(series.ComponentScore, r.SLA.GroupBy), slices.Concat([]string{r.SLA.Service, r.SLA.Name, c.Name}, r.Group)...), nil, 100*c.Points)
+			}
+		}
+	}
+	x.family(series.BandEvents)
+	for i := range rep.SLAs {
+		r := &rep.SLAs[i]
+		for _, c := range r.Components {
+			for _, b := range c.Bands {
+				x.sample("", appendLabels(nil, known.of(series.BandEvents, r.SLA.GroupBy), slices.Concat([]string{r.SLA.Service, r.SLA.Name, c.Name, bandLE(b)}, r.Group)...), nil, float64(b.Count))
 			}
 		}
 	}

@@ -196,10 +196,38 @@ func readyStatus() EngineStatus {
 	}
 }
 
+// someAlerts are one alert in every state, and one on all groups of an SLO.
+func someAlerts() []Alert {
+	base := func(name, severity string, urgent bool, id slo.ID, state AlertState, group ...AlertLabel) Alert {
+		a := Alert{
+			Name: name, Severity: severity, Urgent: urgent, Service: "insurance-unpaid", SLO: id, State: state, Group: group, Value: 0.0173,
+			ActiveSince: noon.Add(-14 * time.Minute), FirstBad: noon.Add(-15 * time.Minute),
+			Labels: append([]AlertLabel{{"alertname", name}, {"service", "insurance-unpaid"}, {"severity", severity}, {"slo_id", string(id)}}, group...),
+		}
+		a.Fingerprint = name + string(state)
+		if state != AlertPending {
+			a.FiredAt = noon.Add(-13 * time.Minute)
+		}
+		return a
+	}
+	trvl := AlertLabel{"product", "TRVL10"}
+	page := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", AlertFiring, trvl)
+	page.Labels = append(page.Labels, AlertLabel{"long", "1h"}, AlertLabel{"short", "5m"}, AlertLabel{"tier", "page-1h"})
+	over := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", AlertResolved, trvl)
+	over.ActiveSince, over.FirstBad, over.FiredAt, over.ResolvedAt = noon.Add(-9*time.Hour), noon.Add(-9*time.Hour-time.Minute), noon.Add(-9*time.Hour), noon.Add(-8*time.Hour)
+	score := base("CompositeSLAWarning", "warning", false, "", AlertPending, trvl)
+	score.Agreement = "unpaid"
+	return []Alert{
+		over, score, base("SLONoData", "warning", false, "insurance-unpaid/throughput", AlertFiring), page,
+		base("ErrorBudgetExhausted", "ticket", false, "insurance-unpaid/availability", AlertFiring, AlertLabel{"product", "SOMLT"}),
+	}
+}
+
 // bench is a Web whose parts a test can change between requests.
 type bench struct {
 	t      testing.TB
 	rep    *sla.Report
+	alerts []Alert
 	eng    EngineStatus
 	now    time.Time
 	opt    Options
@@ -208,9 +236,10 @@ type bench struct {
 }
 
 func newBench(t testing.TB, change ...func(*Options)) *bench {
-	b := &bench{t: t, rep: insurance(t), eng: readyStatus(), now: noon.Add(3 * time.Second)}
+	b := &bench{t: t, rep: insurance(t), alerts: someAlerts(), eng: readyStatus(), now: noon.Add(3 * time.Second)}
 	b.opt = Options{
 		Report: func() *sla.Report { return b.rep }, Engine: func() EngineStatus { return b.eng }, Now: func() time.Time { return b.now },
+		Alerts:  func() []Alert { return b.alerts },
 		History: history, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
 		Source: func(id slo.ID) (Source, bool) {
 			return Source{"specs/insurance.yaml", 12}, id.Service() == "insurance-unpaid"

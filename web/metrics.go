@@ -29,6 +29,9 @@ const maxScrapes = 4
 // of the given registry in whatever exposition format the scraper prefers.
 func (w *Web) metricsHandler() http.Handler {
 	var others []prometheus.Gatherer
+	if w.opt.Alerts != nil {
+		others = append(others, prometheus.GathererFunc(w.gatherAlerts))
+	}
 	for _, s := range w.opt.Sets {
 		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherSet(s) }))
 	}
@@ -41,7 +44,7 @@ func (w *Web) metricsHandler() http.Handler {
 	})
 	taken := map[string]bool{}
 	for _, s := range series.All() {
-		taken[s.Name] = true
+		taken[s.Name] = s.Name != series.AlertState.Name // which is one of the others
 	}
 	rest := join(others, taken)
 	slots := make(chan struct{}, maxScrapes)
@@ -146,28 +149,35 @@ func gatherSet(set *metrics.Set) ([]*dto.MetricFamily, error) {
 	var text bytes.Buffer
 	set.WritePrometheus(&text)
 
-	// Metadata is dropped: the set's own histograms have ranges for buckets, which
-	// the declared type "histogram" does not allow for.
-	var plain bytes.Buffer
+	// The set writes no types by itself. Counters are told by their names and
+	// histograms by their buckets; the rest are gauges.
+	var typed bytes.Buffer
+	seen := map[string]bool{}
 	for line := range bytes.Lines(text.Bytes()) {
-		if !bytes.HasPrefix(line, []byte("#")) {
-			plain.Write(line)
+		if bytes.HasPrefix(line, []byte("#")) {
+			continue
 		}
+		name, _, _ := bytes.Cut(line, []byte(" "))
+		name, _, _ = bytes.Cut(name, []byte("{"))
+		family, kind := string(name), "gauge"
+		switch {
+		case bytes.HasSuffix(name, []byte("_bucket")) && bytes.Contains(line, []byte(`le="`)):
+			family, kind = strings.TrimSuffix(family, "_bucket"), "histogram"
+		case bytes.HasSuffix(name, []byte("_total")):
+			kind = "counter"
+		}
+		part := seen[strings.TrimSuffix(family, "_sum")] && strings.HasSuffix(family, "_sum") ||
+			seen[strings.TrimSuffix(family, "_count")] && strings.HasSuffix(family, "_count")
+		if !seen[family] && !part {
+			seen[family] = true
+			fmt.Fprintf(&typed, "# TYPE %s %s\n", family, kind)
+		}
+		typed.Write(line)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	byName, err := parser.TextToMetricFamilies(&plain)
+	byName, err := parser.TextToMetricFamilies(&typed)
 	if err != nil {
 		return nil, fmt.Errorf("read the engine's own metrics: %w", err)
 	}
-	out := make([]*dto.MetricFamily, 0, len(byName))
-	for name, f := range byName {
-		if strings.HasSuffix(name, "_total") {
-			f.Type = dto.MetricType_COUNTER.Enum()
-			for _, m := range f.Metric {
-				m.Counter, m.Untyped = &dto.Counter{Value: m.GetUntyped().Value}, nil
-			}
-		}
-		out = append(out, f)
-	}
-	return out, nil
+	return slices.Collect(maps.Values(byName)), nil
 }

@@ -61,6 +61,10 @@ type Options struct {
 	Report func() *sla.Report  // the latest report; nil until the first tick
 	Engine func() EngineStatus // must be cheap: it is asked for on every view
 
+	// Alerts lists the alerts that are pending, firing, or were resolved of late, in
+	// any order; nil: the engine evaluates none. The list must not change afterwards.
+	Alerts func() []Alert
+
 	History     HistoryFunc                                                        // nil: no sparklines and charts
 	DeadLetters func(ctx context.Context, limit int) ([]DeadLetter, uint64, error) // newest first, and how many there are; nil: none
 	Source      func(id slo.ID) (Source, bool)                                     // nil: unknown

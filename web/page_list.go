@@ -18,29 +18,33 @@ import (
 // listPage is the data of the page "/".
 type listPage struct {
 	layout
-	Loaded   bool // there is a report
-	Filtered bool
-	Tiles    []tile
-	Cards    []slaCard
-	MoreSLAs int
-	AllSLAs  string
-	Columns  []column
-	Rows     []row
-	Shown    string // such as "1 to 100 of 1,200"
-	Prev     string
-	Next     string
-	Service  string
-	StateIs  string
-	Search   string
-	Hidden   [][2]string // parameters that the filter form keeps
-	Services []string
-	States   []stateOption
-	Clear    string
-	Limits   []limitRow
-	Ingest   []figure
-	First    *firstEvent
-	NoSLOs   bool
-	Source   string
+	Loaded     bool // there is a report
+	Filtered   bool
+	Tiles      []tile
+	HasAlerts  bool // the engine evaluates alerts
+	Alerts     []alertRow
+	MoreAlerts int
+	AllAlerts  string
+	Cards      []slaCard
+	MoreSLAs   int
+	AllSLAs    string
+	Columns    []column
+	Rows       []row
+	Shown      string // such as "1 to 100 of 1,200"
+	Prev       string
+	Next       string
+	Service    string
+	StateIs    string
+	Search     string
+	Hidden     [][2]string // parameters that the filter form keeps
+	Services   []string
+	States     []stateOption
+	Clear      string
+	Limits     []limitRow
+	Ingest     []figure
+	First      *firstEvent
+	NoSLOs     bool
+	Source     string
 }
 
 // tile counts the SLOs in one state and links to them.
@@ -152,12 +156,13 @@ const partialCoverage = 0.9
 
 func (w *Web) listPage(c *gin.Context) {
 	v := w.view()
-	if fresh(c, v.tag("list", c.Request.URL.RawQuery, c.Request.Host)) {
+	q := c.Request.URL.Query()
+	f := newFilter(q)
+	alerts, digest := w.alerts(alertFilter{active: true, service: f.service})
+	if fresh(c, v.tag("list", c.Request.URL.RawQuery, c.Request.Host, digest)) {
 		refreshHeader(c)
 		return
 	}
-	q := c.Request.URL.Query()
-	f := newFilter(q)
 	if !knownState(f.state) {
 		f.state = ""
 	}
@@ -169,6 +174,7 @@ func (w *Web) listPage(c *gin.Context) {
 		p.States = append(p.States, stateOption{string(s), stateMark(s).Word})
 	}
 	if v.rep != nil {
+		w.fillAlerts(v, &p, alerts)
 		w.fillList(c, v, &p, q, f)
 	}
 	w.page(c, http.StatusOK, "list", p)

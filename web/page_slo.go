@@ -24,6 +24,8 @@ type sloPage struct {
 	Corrected   string
 	Burns       []burnRow
 	Tiers       []tierRow
+	HasAlerts   bool // the engine evaluates alerts
+	Alerts      []alertRow
 	Ranges      []refreshLink
 	Chart       *chart
 	ChartNote   string
@@ -89,7 +91,8 @@ func (w *Web) sloPage(c *gin.Context) {
 		w.message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
 		return
 	}
-	if fresh(c, v.tag("slo", c.Request.URL.RawQuery, c.Request.Host)) {
+	alerts, digest := w.alerts(alertFilter{slo: id})
+	if fresh(c, v.tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
 		refreshHeader(c)
 		return
 	}
@@ -97,6 +100,7 @@ func (w *Web) sloPage(c *gin.Context) {
 		layout: w.layout(c, v, show(string(id), shownTitle), "slo"), Row: w.newRow(r), ID: show(string(id), shownTitle), Description: show(r.SLO.Description, shownText),
 		Counts: countRows(r), Burns: burnRows(r), Tiers: tierRows(r), Facts: w.facts(r, v.now), Notes: notes(r), API: w.apiHref(r),
 	}
+	p.HasAlerts, p.Alerts = w.opt.Alerts != nil && !r.Informative, w.sloAlerts(v, r, alerts)
 	if r.Corrected > 0 {
 		p.Corrected = span(r.Corrected)
 	}

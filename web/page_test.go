@@ -33,7 +33,7 @@ func empty(b *bench) {
 	for i := range b.rep.SLOs {
 		b.rep.SLOs[i] = newSLOReport(b.rep.SLOs[i].SLO, b.rep.SLOs[i].Group, 0, 0, 0)
 	}
-	b.rep.SLAs, b.rep.Limits, b.rep.Traffic = nil, nil, nil
+	b.rep.SLAs, b.rep.Limits, b.rep.Traffic, b.alerts = nil, nil, nil, nil
 }
 
 func TestPagesGolden(t *testing.T) {

@@ -56,6 +56,7 @@ type app struct {
 	fold   *fold.Fold
 	engine *ingest.Engine
 	eval   *evaluator.Evaluator
+	alerts *liveAlerts
 	auth   *ingest.Auth
 	http   *ingest.HTTPMetrics
 	specs  *specs
@@ -81,8 +82,8 @@ func newApp(opt appOptions) (*app, error) {
 	if a.fold, err = fold.New(fold.Options{}); err != nil {
 		return nil, fmt.Errorf("make fold: %w", err)
 	}
-	engineSet, httpSet, evalSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
-	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, a.ownMetrics()}
+	engineSet, httpSet, evalSet, alertSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
+	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, a.ownMetrics()}
 	c := opt.config
 	a.engine, err = ingest.New(ingest.Options{
 		Dir:          opt.dataDir,
@@ -101,8 +102,12 @@ func newApp(opt appOptions) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.alerts, err = newLiveAlerts(opt.dataDir, alertSet, time.Duration(c.Evaluator.Interval), opt.log); err != nil {
+		return nil, err
+	}
 	a.eval, err = evaluator.New(evaluator.Options{
 		Source:   a.sums,
+		OnReport: a.alerts.step,
 		Interval: time.Duration(c.Evaluator.Interval),
 		Metrics:  evaluator.NewMetrics(evalSet),
 		Logger:   opt.log,
@@ -159,6 +164,7 @@ func (a *app) buildRouter() error {
 			MaxFuture:       time.Duration(c.Ingest.MaxFuture),
 			AllowedLateness: time.Duration(c.Ingest.AllowedLateness),
 		},
+		MaxBackfill:      func() time.Duration { return a.specs.current.Load().longest },
 		MaxBodyBytes:     int64(c.Ingest.MaxBody),
 		MaxInFlightBytes: int64(c.Ingest.BodiesInFlight),
 		Metrics:          a.http,
@@ -181,6 +187,7 @@ func (a *app) buildRouter() error {
 	a.web, err = web.New(web.Options{
 		Report:       func() *sla.Report { return a.eval.Latest() },
 		Engine:       a.status,
+		Alerts:       a.alerts.list,
 		History:      a.history,
 		DeadLetters:  a.deadLetters,
 		Source:       a.specs.source,
@@ -278,7 +285,9 @@ func (a *app) run(ctx context.Context) error {
 			return nil
 		}, func(error) { stopReady() })
 	}
-	return g.Run()
+	err = g.Run()
+	a.log.Info("stopped", "err", err)
+	return err
 }
 
 // evaluate waits for recovery, for half-counted numbers are wrong numbers, and

@@ -21,7 +21,6 @@ func (a *app) ownMetrics() *metrics.Set {
 			return 0
 		})
 	}
-	stat("records_total", func(s *fold.Stats) float64 { return float64(s.Records) })
 	stat("events_total", func(s *fold.Stats) float64 { return float64(s.Events) })
 	stat("late_events_total", func(s *fold.Stats) float64 { return float64(s.Late) })
 	stat("too_old_events_total", func(s *fold.Stats) float64 { return float64(s.TooOld) })

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -91,9 +92,15 @@ func loadConfig(name string) (config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		var te *yaml.TypeError
 		if errors.As(err, &te) {
+			for i, e := range te.Errors {
+				te.Errors[i] = goType.ReplaceAllString(e, "")
+			}
 			return c, fmt.Errorf("%s: %s", name, strings.Join(te.Errors, "\n"+name+": "))
 		}
 		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := dec.Decode(new(config)); !errors.Is(err, io.EOF) {
+		return c, fmt.Errorf("%s: a second YAML document is not read; put all settings into one", name)
 	}
 	dir := filepath.Dir(name)
 	for _, p := range []*string{&c.Auth.TokensFile, &c.Web.ConfigFile} {
@@ -106,6 +113,9 @@ func loadConfig(name string) (config, error) {
 	}
 	return c, nil
 }
+
+// goType is what the decoder adds to its messages and no user can read.
+var goType = regexp.MustCompile(` in type (struct \{.*\}|main\.config)$`)
 
 // check refuses settings that cannot work, all of them at once.
 func (c *config) check() error {
@@ -127,6 +137,9 @@ func (c *config) check() error {
 	positive("evaluator.interval", c.Evaluator.Interval > 0)
 	if c.KnownIDs.Memory < 1<<20 {
 		errs = append(errs, errors.New("known_ids.memory must be at least 1MiB"))
+	}
+	if c.Ingest.MaxFuture > duration(24*time.Hour) {
+		errs = append(errs, errors.New("ingest.max_future must be at most 1d: events further ahead cannot be counted"))
 	}
 	if c.Log.Segment < 1<<20 {
 		errs = append(errs, errors.New("log.segment must be at least 1MiB"))

@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
+	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	examples "github.com/sloengine/sloengine/testdata/specs"
@@ -45,7 +47,7 @@ again and find every number as it was. --fresh starts over.`,
 				return usageError{fmt.Errorf("--history: %w", err)}
 			}
 			if fresh {
-				if err := os.RemoveAll(dataDir); err != nil {
+				if err := startOver(dataDir); err != nil {
 					return fmt.Errorf("start over: %w", err)
 				}
 			}
@@ -69,6 +71,32 @@ again and find every number as it was. --fresh starts over.`,
 	return c
 }
 
+// startOver removes what a demo left in a folder: only its own, and only while no
+// engine uses it. A folder of anything else is refused.
+func startOver(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, demoStateFile)); err != nil {
+		return fmt.Errorf("%s is not empty and was not made by a demo; remove it yourself or choose another --data-dir", dir)
+	}
+	lock, err := fsys.OS().Lock(filepath.Join(dir, ingest.LockFile))
+	if err != nil {
+		return fmt.Errorf("a demo still runs on %s: %w", dir, err)
+	}
+	defer lock.Close()
+	for _, name := range append(ingest.Contents(), demoStateFile, alertsFile) {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // demoRun fills the past and then keeps the present going.
 type demoRun struct {
 	out    io.Writer
@@ -83,7 +111,9 @@ type demoState struct {
 	Until time.Time `json:"until"` // traffic was made up to here
 }
 
-func (d demoRun) stateFile() string { return filepath.Join(d.dir, "demo.json") }
+const demoStateFile = "demo.json"
+
+func (d demoRun) stateFile() string { return filepath.Join(d.dir, demoStateFile) }
 
 func (d demoRun) load(now time.Time) (st demoState, err error) {
 	data, err := os.ReadFile(d.stateFile())
@@ -99,8 +129,8 @@ func (d demoRun) load(now time.Time) (st demoState, err error) {
 	return st, nil
 }
 
-// save is not synced: what it loses with the power is at most a few seconds of
-// story, which are then told again under ids that are already known.
+// save is not synced: a power cut can lose a few seconds of story, whose time is
+// then filled with other events.
 func (d demoRun) save(st demoState) error {
 	data, err := json.Marshal(st)
 	if err != nil {
@@ -197,7 +227,7 @@ func (d demoRun) live(ctx context.Context, model *demo.Model, post demoPoster, s
 			}
 			if err := post.send(ctx, buf, false); err != nil {
 				fmt.Fprintf(d.out, "demo traffic: %v\n", err)
-				continue // sent again with the next tick: it is the same time span
+				continue // the next tick makes up the longer time since
 			}
 			st.Until = now
 			if err := d.save(*st); err != nil {

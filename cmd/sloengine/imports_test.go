@@ -27,23 +27,46 @@ var mayImport = map[string][]string{
 	"slo/fold":                  {"slo", "ingest/event"},
 	"sla":                       {"slo"},
 	"sla/evaluator":             {"slo", "slo/fold", "sla"},
+	"rules":                     {"slo", "sla", "rules/series"},
+	"rules/explain":             {"slo", "rules", "rules/series"},
+	"rules/diff":                {"slo", "sla", "rules", "rules/explain", "rules/series"},
+	"rules/rulestest":           {"rules"},
+	"alerts":                    {"slo", "sla", "rules", "rules/series"},
+	"alerts/state":              {"slo", "sla", "alerts", "rules", "rules/series"},
+	"alerts/alertmanager":       {"slo", "sla", "alerts", "rules", "rules/series"},
+	"dashboards":                {"slo", "rules", "rules/series"},
 	"reliability/fsys":          {},
+	"reliability/fsys/fsystest": {"reliability/fsys"},
 	"reliability/wal":           {"reliability/fsys"},
 	"reliability/retry":         {},
+	"reliability/breaker":       {"reliability/retry"},
+	"reliability/bulkhead":      {"reliability/retry"},
+	"reliability/deadline":      {"reliability/retry"},
+	"reliability/dispatch":      {"reliability/*"},
+	"reliability/dlq":           {"reliability/fsys"},
+	"reliability/dlq/dlqtest":   {"reliability/dlq"},
+	"ingest/sink/httpsink":      {"ingest/event", "reliability/*"},
+	"ingest/sink/filesink":      {"ingest/event", "reliability/*"},
 	"ingest":                    {"ingest/event", "reliability/*"},
 	"ingest/logfile":            {"ingest/event"},
 	"web":                       {"slo", "sla", "rules/series"},
 	"cmd/sloengine":             {"all"},
 	"cmd/sloengine/demo":        {"ingest/event"},
 	"cmd/sloengine/send":        {"ingest/event", "ingest/logfile", "reliability/retry"},
-	"reliability/fsys/fsystest": {"reliability/fsys"},
 }
 
-// testsMayImport are the rooms that tests may use on top of their room's row.
+// testsMayImport are the rooms that tests may use on top of their room's row. The
+// rooms whose tests run the whole chain may use all.
 var testsMayImport = map[string][]string{
 	"reliability/fsys": {"reliability/fsys/fsystest"},
 	"reliability/wal":  {"reliability/fsys/fsystest"},
+	"reliability/dlq":  {"reliability/fsys/fsystest", "reliability/dlq/dlqtest"},
 	"sla/evaluator":    {"ingest/event"},
+	"rules":            {"rules/rulestest", "slo/spec"},
+	"rules/explain":    {"rules/rulestest", "slo/spec"},
+	"rules/diff":       {"slo/spec"},
+	"alerts":           {"slo/spec"},
+	"dashboards":       {"all"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
+	"net"
 
 	"github.com/spf13/cobra"
 )
@@ -78,6 +78,16 @@ them changes nothing and is shown.`,
 	return c
 }
 
+// loopback reports whether only this machine reaches the address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // serve finishes the options, runs the app, and prints a spec's problems as
 // check would.
 func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error {
@@ -87,6 +97,9 @@ func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error
 	}
 	if opt.config, err = loadConfig(p.configFile); err != nil {
 		return err
+	}
+	if opt.onReady != nil && (opt.config.Auth.TokensFile != "" || opt.config.Web.ConfigFile != "") {
+		return usageError{errors.New("demo sends its traffic without tokens and TLS; leave auth.tokens_file and web.config_file out of its settings")}
 	}
 	if opt.crash, err = crashFromEnv(); err != nil {
 		return err
@@ -100,7 +113,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error
 	if err != nil {
 		return err
 	}
-	if host, _, ok := strings.Cut(opt.listen, ":"); ok && host != "127.0.0.1" && host != "localhost" && host != "[" && !a.auth.Enabled() && opt.config.Web.ConfigFile == "" {
+	if !loopback(opt.listen) && !a.auth.Enabled() && opt.config.Web.ConfigFile == "" {
 		opt.log.Warn("listening beyond this machine without tokens and TLS: anybody who reaches the address can send events and read everything")
 	}
 	return a.run(ctx)

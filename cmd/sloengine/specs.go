@@ -52,6 +52,7 @@ type loadedSpec struct {
 	inputs  evaluator.Inputs
 	encoded []byte // the config record
 	catalog event.Catalog
+	longest time.Duration // the longest window: how far back a backfill reaches
 	loaded  time.Time
 	hash    string
 }
@@ -124,7 +125,7 @@ func (s *specs) read() (*loadedSpec, error) {
 	sum := sha256.Sum256(encoded)
 	return &loadedSpec{
 		spec: sp, inputs: in, encoded: encoded, catalog: catalog(cfg.Services),
-		loaded: time.Now(), hash: hex.EncodeToString(sum[:6]),
+		longest: longest(cfg.Indicators), loaded: time.Now(), hash: hex.EncodeToString(sum[:6]),
 	}, nil
 }
 
@@ -210,4 +211,13 @@ func catalog(services []fold.Service) event.Catalog {
 		known[s.Name] = s.Types
 	}
 	return event.NewCatalog(known)
+}
+
+// longest is the longest window that any indicator is asked for.
+func longest(indicators []fold.Indicator) time.Duration {
+	var out time.Duration
+	for _, i := range indicators {
+		out = max(out, i.Retention)
+	}
+	return out
 }

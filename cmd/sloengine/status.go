@@ -80,7 +80,9 @@ func newStatus(s streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			sortWorstFirst(rows)
+			if len(rows) == 0 && service != "" {
+				return fmt.Errorf("the engine knows no SLO of service %q", service)
+			}
 			switch output {
 			case "json":
 				enc := json.NewEncoder(s.out)
@@ -140,7 +142,7 @@ func (c statusClient) get(ctx context.Context, path string, query url.Values, in
 	return nil
 }
 
-// rows reads all pages of SLOs, then each one's last day.
+// rows reads all pages of SLOs, worst first, and the last day of the worst.
 func (c statusClient) rows(ctx context.Context, service string) ([]*statusRow, error) {
 	var all []*statusRow
 	q := url.Values{"limit": {"500"}}
@@ -165,6 +167,7 @@ func (c statusClient) rows(ctx context.Context, service string) ([]*statusRow, e
 		}
 		q.Set("cursor", page.Next)
 	}
+	sortWorstFirst(all)
 	// Histories cost a call each: beyond a screenful they are left out.
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)

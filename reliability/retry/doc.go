@@ -7,6 +7,9 @@
 // begun; the last error is always kept and can be found with errors.Is and
 // errors.As.
 //
+// A Budget keeps retries to a share of the measured traffic, a Limit to a rate of
+// their own. Class sorts errors by what can be done about them.
+//
 // It does not know HTTP clients, events, breakers or quotas: the caller says
 // through Classify, or by wrapping its errors in Permanent and After, which
 // errors are worth another try.

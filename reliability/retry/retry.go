@@ -15,6 +15,8 @@ const (
 	Unlimited = -1
 	// Never makes the first attempt the only one.
 	Never = -2
+	// DefaultMaxRetries is what 0 stands for.
+	DefaultMaxRetries = 3
 )
 
 // Decision is what to do about an error.
@@ -50,6 +52,12 @@ type Options struct {
 	Classify func(error) Decision
 	// OnRetry is told about each retry before its wait; it may be nil.
 	OnRetry func(n int, wait time.Duration, err error)
+	// Budget, if not nil, pays for every retry; without money left there is none.
+	// It is shared by all calls to one target.
+	Budget *Budget
+	// Limit, if not nil, bounds the rate of retries, first attempts aside. With
+	// Delay the wait grows, otherwise the retries end with RateLimited.
+	Limit *Limit
 	// Rand answers in [0,1); it must be safe for concurrent use if the policy is
 	// used so. Default math/rand/v2.
 	Rand func() float64
@@ -66,7 +74,7 @@ func (o *Options) fill() error {
 		o.Spread = 0.5
 	}
 	if o.MaxRetries == 0 {
-		o.MaxRetries = 3
+		o.MaxRetries = DefaultMaxRetries
 	}
 	if o.MaxRetryAfter == 0 {
 		o.MaxRetryAfter = time.Minute
@@ -118,11 +126,13 @@ func New(o Options) (*Policy, error) {
 type Reason string
 
 const (
-	Refused   Reason = "permanent"   // Classify said Stop
-	Exhausted Reason = "max_retries" // the last retry failed too
-	Elapsed   Reason = "max_elapsed" // a further wait would pass MaxElapsed
-	Deadline  Reason = "deadline"    // a further wait would pass the deadline of the context
-	Cancelled Reason = "cancelled"   // the context ended
+	Refused     Reason = "permanent"          // Classify said Stop
+	Exhausted   Reason = "max_retries"        // the last retry failed too
+	Elapsed     Reason = "max_elapsed"        // a further wait would pass MaxElapsed
+	OverBudget  Reason = "retry_budget"       // the budget is spent
+	RateLimited Reason = "retry_rate_limited" // beyond the rate limit of retries
+	Deadline    Reason = "deadline"           // a further wait would pass the deadline of the context
+	Cancelled   Reason = "cancelled"          // the context ended
 )
 
 // Error is what Do returns when it gives up. It unwraps to the error of the
@@ -167,6 +177,9 @@ func (p *Policy) Do(ctx context.Context, f func(ctx context.Context, attempt int
 		if ctx.Err() != nil {
 			return &Error{Cancelled, n, last, context.Cause(ctx)}
 		}
+		if n == 0 && p.o.Budget != nil {
+			p.o.Budget.Earn()
+		}
 		last = f(ctx, n)
 		if last == nil {
 			return nil
@@ -189,11 +202,54 @@ func (p *Policy) Do(ctx context.Context, f func(ctx context.Context, attempt int
 		if at, ok := ctx.Deadline(); ok && !now.Add(wait).Before(at) {
 			return &Error{Deadline, n + 1, last, nil}
 		}
+		if reason := p.pay(); reason != "" {
+			return &Error{reason, n + 1, last, nil}
+		}
 		if p.o.OnRetry != nil {
 			p.o.OnRetry(n, wait, last)
 		}
 		if !sleep(ctx, wait) {
 			return &Error{Cancelled, n + 1, last, context.Cause(ctx)}
+		}
+		if reason := p.queue(ctx, start); reason != "" {
+			return &Error{reason, n + 1, last, context.Cause(ctx)}
+		}
+	}
+}
+
+// pay takes the retry out of the budget.
+func (p *Policy) pay() Reason {
+	if p.o.Budget == nil {
+		return ""
+	}
+	if ok, _ := p.o.Budget.Spend(); !ok {
+		return OverBudget
+	}
+	return ""
+}
+
+// queue waits for the rate limit, after the backoff, so that no turn is taken up by
+// one that is not ready yet.
+func (p *Policy) queue(ctx context.Context, start time.Time) Reason {
+	if p.o.Limit == nil {
+		return ""
+	}
+	for {
+		now := time.Now()
+		granted, wait := p.o.Limit.Take(now, 1)
+		switch {
+		case granted > 0:
+			return ""
+		case p.o.Limit.OnExceed() != Delay:
+			return RateLimited
+		case p.o.MaxElapsed > 0 && now.Sub(start)+wait > p.o.MaxElapsed:
+			return Elapsed
+		}
+		if at, ok := ctx.Deadline(); ok && !now.Add(wait).Before(at) {
+			return Deadline
+		}
+		if !sleep(ctx, wait) {
+			return Cancelled
 		}
 	}
 }

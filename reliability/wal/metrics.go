@@ -9,7 +9,7 @@ type Metrics struct {
 	created, removed        *metrics.Counter
 	tornBytes               *metrics.Counter
 	corrupt                 *metrics.Counter
-	syncSeconds             *metrics.Histogram
+	syncSeconds             *metrics.PrometheusHistogram
 	size, segments          *metrics.Gauge
 	poisoned                *metrics.Gauge
 }
@@ -26,7 +26,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		removed:     set.NewCounter("sloengine_wal_segments_removed_total"),
 		tornBytes:   set.NewCounter("sloengine_wal_torn_bytes_total"),
 		corrupt:     set.NewCounter("sloengine_wal_corruptions_total"),
-		syncSeconds: set.NewHistogram("sloengine_wal_sync_seconds"),
+		syncSeconds: set.NewPrometheusHistogramExt("sloengine_wal_sync_seconds", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}),
 		size:        set.NewGauge("sloengine_wal_bytes", nil),
 		segments:    set.NewGauge("sloengine_wal_segments", nil),
 		poisoned:    set.NewGauge("sloengine_wal_poisoned", nil),

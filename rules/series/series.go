@@ -103,7 +103,7 @@ var (
 	}
 	ComponentScore = Series{
 		Name: "sla_component_score", Type: Gauge, Extra: ExtraGroups,
-		Help:   "Points of one component of the agreement before weighting, 0 to 1. Absent without data.",
+		Help:   "Points of one component of the agreement before weighting, 0 to 100. Absent without data.",
 		Labels: []string{LabelService, LabelSLA, LabelComponent},
 	}
 	Violations = Series{
@@ -130,9 +130,9 @@ var (
 // All lists every series of this package, in the order of the documentation.
 func All() []Series {
 	return []Series{
-		Events, SLIRatio, BudgetRemaining, BurnRate, Coverage, Info,
-		CompositeScore, ComponentScore, Violations,
-		EngineEvents, EventDuration,
+		Events, SliceRatio, SliceAchieved, SliceTarget, SLIRatio, BudgetRemaining, BurnRate, Coverage, Info,
+		CompositeScore, ComponentScore, BandEvents, Violations,
+		EngineEvents, EventDuration, AlertState,
 	}
 }
 

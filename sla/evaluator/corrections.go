@@ -18,14 +18,16 @@ type exclusion struct {
 	slice       time.Duration // > 0: whole slices only, for a slice that is touched cannot be judged
 
 	known slo.Span   // what the spans below cover
-	spans []slo.Span // sorted, apart
+	spans []slo.Span // rounded, sorted, apart
 }
 
 func (e *exclusion) at(now time.Time) []slo.Span {
 	need := slo.Span{From: now.Add(-e.reach), To: now}
 	if need.From.Before(e.known.From) || need.To.After(e.known.To) {
 		e.known = slo.Span{From: need.From, To: need.To.Add(ahead)}
-		e.spans = slo.Excluded(e.corrections, e.known)
+		// Old counts are kept by five minutes. Rounding the young ones alike keeps
+		// numbers from jumping when a maintenance turns three days old.
+		e.spans = slo.TakenOut(e.corrections, e.known)
 		if e.slice > 0 {
 			e.spans = slo.MergeSpans(wholeSlices(e.spans, e.slice))
 		}
@@ -36,18 +38,10 @@ func (e *exclusion) at(now time.Time) []slo.Span {
 // wholeSlices widens spans to the borders of the slices that they touch.
 func wholeSlices(spans []slo.Span, per time.Duration) []slo.Span {
 	for i, s := range spans {
-		from := s.From.UnixNano()
-		to := s.To.UnixNano()
-		from -= mod(from, int64(per))
-		if m := mod(to, int64(per)); m > 0 {
-			to += int64(per) - m
-		}
-		spans[i] = slo.Span{From: time.Unix(0, from), To: time.Unix(0, to)}
+		spans[i] = s.RoundOut(per)
 	}
 	return spans
 }
-
-func mod(a, n int64) int64 { return (a%n + n) % n }
 
 // correction says which further spans to ask for so that the corrections can be
 // taken out of several windows that all end now. It is made anew every tick and

@@ -13,31 +13,42 @@ import (
 // idle one writes a heartbeat every ten seconds.
 const upGrace = 30 * time.Second
 
+// observed answers how much of a span is in a list of spans.
+type observed struct {
+	spans  []slo.Span      // sorted, apart
+	before []time.Duration // of all before spans[i] begins
+	total  time.Duration
+}
+
 // uptime answers how much of a span was observed.
 type uptime struct {
-	spans  []slo.Span      // sorted, apart
-	before []time.Duration // observed before spans[i] begins
-	total  time.Duration
+	observed
+	backfills map[*slo.Span]*observed // by the first of fold.Group.Backfilled, which groups share
 }
 
 // newUptime reads the observed times as of now. The last one reaches up to now
 // if it ended just before: whoever asks is up.
 func newUptime(up []slo.Span, now time.Time) uptime {
-	u := uptime{spans: slo.MergeSpans(slices.Clone(up))}
-	if n := len(u.spans); n > 0 {
-		if last := &u.spans[n-1]; last.To.Before(now) && now.Sub(last.To) <= upGrace {
+	spans := slo.MergeSpans(slices.Clone(up))
+	if n := len(spans); n > 0 {
+		if last := &spans[n-1]; last.To.Before(now) && now.Sub(last.To) <= upGrace {
 			last.To = now
 		}
 	}
-	for _, s := range u.spans {
-		u.before = append(u.before, u.total)
+	return uptime{newObserved(spans), map[*slo.Span]*observed{}}
+}
+
+func newObserved(spans []slo.Span) observed {
+	u := observed{spans: spans, before: make([]time.Duration, len(spans))}
+	for i, s := range spans {
+		u.before[i] = u.total
 		u.total += s.Duration()
 	}
 	return u
 }
 
 // until is the time observed before t.
-func (u *uptime) until(t time.Time) time.Duration {
+func (u *observed) until(t time.Time) time.Duration {
 	i := sort.Search(len(u.spans), func(i int) bool { return u.spans[i].To.After(t) })
 	if i == len(u.spans) {
 		return u.total
@@ -45,7 +56,7 @@ func (u *uptime) until(t time.Time) time.Duration {
 	return u.before[i] + max(0, t.Sub(u.spans[i].From))
 }
 
-func (u *uptime) within(s slo.Span) time.Duration {
+func (u *observed) within(s slo.Span) time.Duration {
 	if !s.From.Before(s.To) {
 		return 0
 	}
@@ -53,8 +64,8 @@ func (u *uptime) within(s slo.Span) time.Duration {
 }
 
 // coverage is the share of a span, in [0,1], in which a group was observed:
-// since its generation began, while the engine was up; and before that, as far
-// back as a backfill reached.
+// since its generation began, while the engine was up; and before that, where it
+// was backfilled.
 func (u *uptime) coverage(g *fold.Group, s slo.Span) float64 {
 	d := s.Duration()
 	if d == 0 {
@@ -64,10 +75,31 @@ func (u *uptime) coverage(g *fold.Group, s slo.Span) float64 {
 	var seen time.Duration
 	if g.Since.After(s.From) {
 		live.From = g.Since
-		if !g.Backfilled.IsZero() {
-			seen = s.Intersect(slo.Span{From: g.Backfilled, To: g.Since}).Duration()
+		if len(g.Backfilled) > 0 {
+			seen = u.backfilled(g).within(s.Intersect(slo.Span{From: s.From, To: g.Since}))
 		}
 	}
 	seen += u.within(live)
 	return min(1, float64(seen)/float64(d))
+}
+
+// backfilled is what was backfilled of a group, which has some.
+func (u *uptime) backfilled(g *fold.Group) *observed {
+	key := &g.Backfilled[0]
+	o := u.backfills[key]
+	if o == nil {
+		fresh := newObserved(g.Backfilled)
+		o = &fresh
+		u.backfills[key] = o
+	}
+	return o
+}
+
+// sameTimes reports whether two groups were observed at the same times. Those
+// that share no list may be told apart though they were.
+func sameTimes(a, b *fold.Group) bool {
+	if !a.Since.Equal(b.Since) || len(a.Backfilled) != len(b.Backfilled) {
+		return false
+	}
+	return len(a.Backfilled) == 0 || &a.Backfilled[0] == &b.Backfilled[0]
 }

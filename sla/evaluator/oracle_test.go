@@ -42,7 +42,7 @@ type oracle struct {
 	down   []slo.Span // when the engine was not up
 
 	members map[string][]happening // of's answers, by SLO and group
-	closed  map[slo.ID][]slo.Span  // every occurrence of the SLO's corrections
+	closed  map[slo.ID][]slo.Span  // every occurrence of the SLO's corrections, rounded outward
 	counted map[string]verdict     // count's answers
 }
 
@@ -186,16 +186,40 @@ func (o *oracle) observed(sp slo.Span) bool {
 	return !sp.From.Before(o.began)
 }
 
-// touched reports whether some correction of the SLO overlaps the span.
-func (o *oracle) touched(s *slo.SLO, sp slo.Span) bool {
+// maintenance lists the occurrences of the SLO's corrections in whole five
+// minutes.
+func (o *oracle) maintenance(s *slo.SLO) []slo.Span {
 	spans, ok := o.closed[s.ID]
 	if !ok {
 		for _, c := range s.Corrections {
-			spans = append(spans, c.Occurrences(slo.Span{From: o.began, To: o.now})...)
+			for _, sp := range c.Occurrences(slo.Span{From: o.began, To: o.now.Add(day)}) {
+				for sp.From.Unix()%300 != 0 {
+					sp.From = sp.From.Add(-time.Second)
+				}
+				for sp.To.Unix()%300 != 0 {
+					sp.To = sp.To.Add(time.Second)
+				}
+				spans = append(spans, sp)
+			}
 		}
 		o.closed[s.ID] = spans
 	}
-	for _, c := range spans {
+	return spans
+}
+
+// corrected counts the minutes of the period that corrections take out.
+func (o *oracle) corrected(s *slo.SLO, period slo.Span) (sum time.Duration) {
+	for at := period.From; at.Before(period.To); at = at.Add(time.Minute) {
+		if o.touched(s, slo.Span{From: at, To: at.Add(time.Minute)}) {
+			sum += time.Minute
+		}
+	}
+	return sum
+}
+
+// touched reports whether some correction of the SLO overlaps the span.
+func (o *oracle) touched(s *slo.SLO, sp slo.Span) bool {
+	for _, c := range o.maintenance(s) {
 		if c.From.Before(sp.To) && sp.From.Before(c.To) {
 			return true
 		}

@@ -20,7 +20,7 @@ func TestCoverage(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		up                []slo.Span
-		since, backfilled float64 // hours; -1000 = never
+		since, backfilled float64 // hours; backfilled from there to since; -1000 = never
 		of                slo.Span
 		want              float64
 	}{
@@ -41,11 +41,29 @@ func TestCoverage(t *testing.T) {
 			u := newUptime(c.up, at(100))
 			g := fold.Group{Since: at(c.since)}
 			if c.backfilled > -1000 {
-				g.Backfilled = at(c.backfilled)
+				g.Backfilled = []slo.Span{span(c.backfilled, c.since)}
 			}
 			require.InDelta(t, c.want, u.coverage(&g, c.of), 1e-12)
 		})
 	}
+}
+
+func TestCoverageOfBackfills(t *testing.T) {
+	u := newUptime([]slo.Span{span(80, 90), span(95, 100)}, at(100))
+	g := fold.Group{Since: at(80), Backfilled: []slo.Span{span(10, 10), span(20, 55), span(60, 60), span(75, 80)}}
+	for _, c := range []struct {
+		of   slo.Span
+		want float64
+	}{
+		{span(0, 100), 55. / 100}, {span(50, 100), 25. / 50}, {span(5, 15), 0}, {span(76, 84), 1}, {span(85, 95), .5}, {span(60, 75), 0},
+	} {
+		require.InDelta(t, c.want, u.coverage(&g, c.of), 1e-12, "%v", c.of)
+	}
+	shares, alike := fold.Group{Since: g.Since, Backfilled: g.Backfilled}, fold.Group{Since: g.Since, Backfilled: slices.Clone(g.Backfilled)}
+	require.True(t, sameTimes(&g, &shares))
+	require.False(t, sameTimes(&g, &alike))
+	require.False(t, sameTimes(&g, &fold.Group{Since: g.Since}))
+	require.True(t, sameTimes(&fold.Group{Since: g.Since}, &fold.Group{Since: g.Since}))
 }
 
 func TestCorrectionsTakeOutExactlyTheirTime(t *testing.T) {
@@ -107,6 +125,27 @@ func TestExclusionsAreExpandedAboutOnceADay(t *testing.T) {
 		calls = before
 	}
 	require.LessOrEqual(t, calls, 11)
+}
+
+// TestCorrectionsAreRoundedOutward: whole five minutes, whatever the window and
+// wherever now is.
+func TestCorrectionsAreRoundedOutward(t *testing.T) {
+	cs := []slo.Correction{
+		{Start: at(10).Add(time.Minute), Duration: 4 * time.Minute},
+		{Start: at(11).Add(4 * time.Minute), Duration: 2 * time.Minute},
+	}
+	from, all := at(10).Add(-time.Minute), 5*time.Minute+10*time.Minute
+	for _, c := range []struct {
+		now  time.Time
+		want time.Duration
+	}{
+		{at(9), 0}, {at(10).Add(30 * time.Second), 30 * time.Second}, {at(10).Add(4 * time.Minute), 4 * time.Minute},
+		{at(10.5), 5 * time.Minute}, {at(11).Add(9 * time.Minute), all - time.Minute}, {at(12), all}, {at(200), all},
+	} {
+		x := correction{exclusion: &exclusion{corrections: cs, reach: 300 * time.Hour}, windows: []int{0}}
+		x.update(c.now, []slo.Span{{From: from, To: c.now}})
+		require.Equal(t, c.want, x.uses[0].taken, c.now)
+	}
 }
 
 func TestSlicesThatAreTouchedAreTakenOutWhole(t *testing.T) {

@@ -39,6 +39,7 @@ type sloPlan struct {
 	indicator  *fold.Indicator // as compiled
 	eventsID   string          // counter of plain events; "" if the SLO counts events itself
 	period     int
+	tiers      []int       // windows of the SLO's own tiers that are not among the burn windows
 	correction *correction // nil without corrections
 	expect     map[string]slo.Group
 	usages     []usage
@@ -67,6 +68,7 @@ type slaPlan struct {
 	scorer    *sla.Scorer
 	slos      []*slo.SLO // of the components, in order
 	window    int
+	alert     *slaPlan // the same over the alert window; nil if there is none
 }
 
 type limitPlan struct {
@@ -158,6 +160,9 @@ func (b *planner) addSLO(s *slo.SLO) {
 	if p.indicator.Slice != nil {
 		p.eventsID = sla.EventsID(s.ID)
 	}
+	for _, w := range tierWindows(s) {
+		p.tiers = append(p.tiers, b.window(slo.Window{Rolling: w}))
+	}
 	if len(s.Expect) > 0 {
 		p.expect = make(map[string]slo.Group, len(s.Expect))
 		for _, g := range s.Expect {
@@ -168,8 +173,38 @@ func (b *planner) addSLO(s *slo.SLO) {
 	b.plan.slos = append(b.plan.slos, p)
 }
 
+// tierWindows are the windows of an SLO's own tiers that are no burn windows,
+// shortest first. One that is longer than the SLO's window is left out, for it
+// would look past what is kept.
+func tierWindows(s *slo.SLO) []time.Duration {
+	var out []time.Duration
+	for _, t := range s.Alerting.Tiers {
+		for _, w := range []time.Duration{t.Long, t.Short} {
+			if w > 0 && w <= s.Window.Longest() && !slices.Contains(slo.BurnWindows, w) {
+				out = append(out, w)
+			}
+		}
+	}
+	return sortedSet(out)
+}
+
+// addSLA plans an agreement. One whose SLOs are all on Prometheus series is left
+// out: nothing of it is counted here, and with `no_data: good` it would show a
+// score of 100 that nobody measured. Its generated rules tell the score.
 func (b *planner) addSLA(a *sla.Agreement) {
-	p := &slaPlan{agreement: a, scorer: sla.NewScorer(a), window: b.window(a.Window)}
+	if !slices.ContainsFunc(a.Components, func(c sla.Component) bool { return b.slos[c.SLO] != nil }) {
+		return
+	}
+	p := b.planSLA(a, a.Window)
+	if a.AlertWindow > 0 {
+		p.alert = b.planSLA(a, slo.Window{Rolling: a.AlertWindow})
+	}
+	b.slas = append(b.slas, p)
+}
+
+// planSLA plans the scoring of an agreement over one window.
+func (b *planner) planSLA(a *sla.Agreement, w slo.Window) *slaPlan {
+	p := &slaPlan{agreement: a, scorer: sla.NewScorer(a), window: b.window(w)}
 	for i, c := range a.Components {
 		p.slos = append(p.slos, b.names[c.SLO])
 		s, ok := b.slos[c.SLO]
@@ -185,7 +220,7 @@ func (b *planner) addSLA(a *sla.Agreement) {
 		}
 		s.usages = append(s.usages, u)
 	}
-	b.slas = append(b.slas, p)
+	return p
 }
 
 func newBands(ind *fold.Indicator, bands []sla.Band) *bandsPlan {
@@ -229,7 +264,7 @@ func (b *planner) addCorrections() {
 		if len(p.slo.Corrections) == 0 {
 			continue
 		}
-		windows := append(slices.Clone(b.burns), p.period)
+		windows := append(slices.Concat(b.burns, p.tiers), p.period)
 		for _, u := range p.usages {
 			windows = append(windows, u.window)
 			if u.bands != nil {

@@ -106,7 +106,31 @@ func (t *tick) addBands(u usage) {
 				}
 			}
 		}
+		addTotals(in, u, g)
 		t.observe(in, u, g)
+	}
+}
+
+// addTotals adds what was counted within each band since the counts began.
+func addTotals(in *sla.ComponentInput, u usage, g *fold.Group) {
+	bands := u.sla.agreement.Components[u.component].Bands
+	if in.Bands == nil {
+		in.Bands = make([]sla.BandTotal, 0, len(bands))
+		for _, b := range bands {
+			if b.Threshold > 0 {
+				in.Bands = append(in.Bands, sla.BandTotal{Threshold: b.Threshold})
+			}
+		}
+		in.Bands = append(in.Bands, sla.BandTotal{})
+	}
+	last := len(in.Bands) - 1
+	for bin, n := range g.Total {
+		in.Bands[last].Count += n
+		for band := range last {
+			if bin < u.bands.bins[band] {
+				in.Bands[band].Count += n
+			}
+		}
 	}
 }
 
@@ -145,8 +169,20 @@ func (t *tick) slaReports(out []sla.SLAReport, p *slaPlan) []sla.SLAReport {
 			in[c].Coverage = max(0, in[c].Coverage)
 		}
 		r := p.scorer.Score(t.spans[p.window], in, components[i*n:(i+1)*n:(i+1)*n])
-		r.Group = s.groups[g]
+		r.SetGroup(s.groups[g])
 		out = append(out, r)
 	}
 	return out
+}
+
+// alertScores adds the scores over the alert window to the reports of an
+// agreement. Both have the same groups, for they come from the same counters.
+func (t *tick) alertScores(reports []sla.SLAReport, p *slaPlan) {
+	scores := t.slaReports(nil, p)
+	if len(scores) != len(reports) {
+		return
+	}
+	for i := range reports {
+		reports[i].Alert = &scores[i]
+	}
 }

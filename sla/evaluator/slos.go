@@ -132,17 +132,21 @@ func (t *tick) base(p *sloPlan, values slo.Group) sla.SLOReport {
 // its siblings are.
 func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.SLOReport {
 	r := t.base(p, values)
-	empty := make([]slo.Burn, 0, len(t.plan.burns)+1)
+	burns := make([]slo.Burn, 0, len(t.plan.burns)+1)
 	for _, w := range slo.BurnWindows {
-		empty = append(empty, slo.Burn{Window: w})
+		burns = append(burns, slo.Burn{Window: w})
 	}
-	r.Burns = append(empty, slo.Burn{Window: p.periodLength(r.Period), Period: true})
-	r.RawBurns = r.Burns
+	burns = append(burns, slo.Burn{Window: p.periodLength(r.Period), Period: true})
 	if len(siblings) > 0 {
-		g := fold.Group{Since: siblings[0].Since}
+		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled}
 		r.Generation, r.Since = siblings[0].Generation, g.Since
 		r.Coverage = t.up.coverage(&g, r.Period)
+		for i, c := range t.burnCoverage(&g) {
+			burns[i].Coverage = c
+		}
+		burns[len(burns)-1].Coverage = r.Coverage
 	}
+	r.Burns, r.RawBurns = burns, burns
 	for _, u := range p.usages {
 		t.slaSet[u.sla].group(t.project(u, values), u, values)
 	}
@@ -164,15 +168,25 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	r.Generation, r.Since, r.LastEvent = g.Generation, g.Since, g.LastEvent
 	total := load(g.Total)
 	r.Total = total.counts()
+	if g.Indicator.Slice != nil && len(g.Total) == fold.SliceBins {
+		r.Slices = sla.SliceTotals{
+			Ratio: float64(g.Total[fold.SliceRatio]) / 1e9, Achieved: g.Total[fold.SliceAchieved], Target: g.Total[fold.SliceTarget],
+		}
+	}
 
 	t.prepare(p.correction, g)
 	r.Raw = budget(p.slo, load(g.Spans[p.period]))
 	r.Budget = r.Raw
-	r.RawBurns = t.burnRates(p, r.Period, r.Raw, func(w int) bins { return load(g.Spans[w]) })
+	r.RawBurns = t.burnRates(p, g, &r, r.Raw, func(w int) bins { return load(g.Spans[w]) })
 	r.Burns = r.RawBurns
 	if c := p.correction; c != nil && len(c.extra) > 0 {
 		r.Budget = budget(p.slo, t.corrected(c, g, p.period))
-		r.Burns = t.burnRates(p, r.Period, r.Budget, func(w int) bins { return t.corrected(c, g, w) })
+		r.Burns = t.burnRates(p, g, &r, r.Budget, func(w int) bins { return t.corrected(c, g, w) })
+	}
+	for _, w := range p.tiers {
+		b := slo.NewBurn(t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)))
+		b.Coverage = t.up.coverage(g, t.spans[w])
+		r.TierBurns = append(r.TierBurns, b)
 	}
 	// A tier's factor comes from the whole period, of which a calendar window may
 	// have seen little yet.
@@ -187,15 +201,32 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	return r
 }
 
-func (t *tick) burnRates(p *sloPlan, period slo.Span, whole slo.Budget, at func(window int) bins) []slo.Burn {
+func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, at func(window int) bins) []slo.Burn {
 	first := len(t.burns)
+	coverage := t.burnCoverage(g)
 	for i, w := range t.plan.burns {
-		t.burns = append(t.burns, slo.NewBurn(slo.BurnWindows[i], budget(p.slo, at(w))))
+		b := slo.NewBurn(slo.BurnWindows[i], budget(p.slo, at(w)))
+		b.Coverage = coverage[i]
+		t.burns = append(t.burns, b)
 	}
-	last := slo.NewBurn(p.periodLength(period), whole)
-	last.Period = true
+	last := slo.NewBurn(p.periodLength(r.Period), whole)
+	last.Period, last.Coverage = true, r.Coverage
 	t.burns = append(t.burns, last)
 	return t.burns[first:len(t.burns):len(t.burns)]
+}
+
+// burnCoverage is the coverage of the burn windows, in order. Groups of one
+// indicator mostly have it in common, so the last answer is kept.
+func (t *tick) burnCoverage(g *fold.Group) []float64 {
+	if t.covered != nil && sameTimes(g, &t.coveredOf) {
+		return t.covered
+	}
+	t.covered = t.covered[:0]
+	for _, w := range t.plan.burns {
+		t.covered = append(t.covered, t.up.coverage(g, t.spans[w]))
+	}
+	t.coveredOf.Since, t.coveredOf.Backfilled = g.Since, g.Backfilled
+	return t.covered
 }
 
 // budget is the budget of an SLO from the bins of its indicator.

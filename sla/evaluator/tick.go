@@ -54,6 +54,9 @@ type tick struct {
 	suffix []bins
 	key    []byte
 
+	covered   []float64  // of the burn windows
+	coveredOf fold.Group // the times that covered depends on
+
 	// Where the burns of all groups are kept, so that a tick allocates a few
 	// large slices and not some for every group.
 	burns []slo.Burn
@@ -72,11 +75,18 @@ func (p *plan) report(req fold.Request, sums *fold.Sums) (*sla.Report, error) {
 	}
 	for _, s := range p.slas {
 		t.slaSet[s] = newSLAGroups(s)
+		if s.alert != nil {
+			t.slaSet[s.alert] = newSLAGroups(s.alert)
+		}
 	}
 	r := &sla.Report{Time: req.Now, Watermark: sums.Watermark, Warnings: p.warnings}
 	r.SLOs = t.sloReports()
 	for _, s := range p.slas {
+		first := len(r.SLAs)
 		r.SLAs = t.slaReports(r.SLAs, s)
+		if s.alert != nil {
+			t.alertScores(r.SLAs[first:], s.alert)
+		}
 	}
 	for _, l := range p.limits {
 		r.Limits = append(r.Limits, t.limitReport(l))

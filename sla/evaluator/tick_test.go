@@ -102,6 +102,12 @@ func TestTheOtherGroupInformsAndComesLast(t *testing.T) {
 	groups = nil
 	for _, s := range r.SLAs {
 		groups = append(groups, s.Group[0])
+		other := s.Group[0] == slo.OtherGroup
+		require.Equal(t, other, s.Informative)
+		if s.Group[0] != "MEDCARE" {
+			require.Equal(t, !other, s.Breached, "%s", s.Group)
+			require.Equal(t, r.SLAs[1].Score, s.Score)
+		}
 	}
 	require.Equal(t, []string{"MEDCARE", "SOMLT", "~last", slo.OtherGroup}, groups)
 }
@@ -125,6 +131,17 @@ func TestComponentsOnPrometheusSeriesAreMissing(t *testing.T) {
 	require.Len(t, r.SLAs[0].Components, 4)
 	require.Equal(t, "no data, left out of the score", r.SLAs[0].Components[3].Note)
 	require.Equal(t, 0.995, r.SLAs[0].Components[3].Objective)
+}
+
+func TestAgreementsOnPrometheusSeriesAloneAreLeftOut(t *testing.T) {
+	in := process(t)
+	alone := *in.Agreements[0]
+	alone.Name, alone.GroupBy, alone.NoData, alone.AlertWindow = "alone", nil, sla.NoDataGood, time.Hour
+	alone.Components = []sla.Component{{Name: "api", SLO: "unpaid/api", Weight: 30}}
+	in.Agreements = append(in.Agreements, &alone)
+	r := answer(t, in, fold.Sums{}, nil)
+	require.Len(t, r.SLAs, 1)
+	require.Equal(t, in.Agreements[0].Name, r.SLAs[0].SLA.Name)
 }
 
 func TestTheFirstDayOfACalendarWindowIsJudgedByTheWholeOne(t *testing.T) {

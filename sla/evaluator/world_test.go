@@ -13,8 +13,8 @@ import (
 )
 
 // world is random traffic of forty-six days over a spec with one of everything.
-// Berlin's clocks change within it. Every edge of a window or a correction lies
-// on a multiple of five minutes, so that rounded buckets count exactly.
+// Berlin's clocks change within it. Every edge of a window lies on a multiple of
+// five minutes, so that rounded buckets count exactly; those of corrections need not.
 type world struct {
 	Inputs
 	began  time.Time
@@ -115,7 +115,11 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 	edge := func() time.Time { return monday.Add(time.Duration(rng.IntN(46*24*12)) * 5 * time.Minute) }
 	var oneOff []slo.Correction
 	for range rng.IntN(5) {
-		oneOff = append(oneOff, slo.Correction{Start: edge(), Duration: time.Duration(1+rng.IntN(300)) * 5 * time.Minute})
+		c := slo.Correction{Start: edge(), Duration: time.Duration(1+rng.IntN(300)) * 5 * time.Minute}
+		if rng.IntN(3) > 0 {
+			c.Start, c.Duration = c.Start.Add(time.Duration(rng.IntN(300))*time.Second), time.Duration(1+rng.IntN(90_000))*time.Second
+		}
+		oneOff = append(oneOff, c)
 	}
 	nightly := slo.Correction{Name: "nightly", Start: monday.Add(2 * time.Hour), Duration: 90 * time.Minute, RRule: "FREQ=DAILY"}
 	nightly.Between = func(s slo.Span) (out []slo.Span) {

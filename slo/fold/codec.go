@@ -22,6 +22,18 @@ func appendCounts(b []byte, counts []uint64) []byte {
 	return b
 }
 
+// appendSpans encodes spans by their edges, each as the difference to the one before.
+func appendSpans(b []byte, spans []upSpan) []byte {
+	b = binary.AppendUvarint(b, uint64(len(spans)))
+	var last int64
+	for _, s := range spans {
+		b = binary.AppendVarint(b, s.from-last)
+		b = binary.AppendVarint(b, s.to-s.from)
+		last = s.to
+	}
+	return b
+}
+
 func appendBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -82,6 +94,20 @@ func (r *reader) counts() []uint64 {
 	out := make([]uint64, r.length())
 	for i := range out {
 		out[i] = r.uvarint()
+	}
+	return out
+}
+
+func (r *reader) spans() []upSpan {
+	out := make([]upSpan, r.length())
+	var last int64
+	for i := range out {
+		from := last + r.varint()
+		out[i] = upSpan{from, from + r.varint()}
+		if i > 0 && from < last || out[i].to < from {
+			r.fail()
+		}
+		last = out[i].to
 	}
 	return out
 }

@@ -54,19 +54,24 @@ func (u *uptime) forget(t int64) {
 }
 
 // covers reports whether the engine was up throughout [from, to).
-func (u *uptime) covers(from, to int64) bool {
-	i, _ := slices.BinarySearchFunc(u.spans, from, func(s upSpan, t int64) int {
+func (u *uptime) covers(from, to int64) bool { return covers(u.spans, from, to) }
+
+// covers reports whether one of the rising spans holds [from, to).
+func covers(spans []upSpan, from, to int64) bool {
+	i, _ := slices.BinarySearchFunc(spans, from, func(s upSpan, t int64) int {
 		if s.to <= t {
 			return -1
 		}
 		return 1
 	})
-	return i < len(u.spans) && u.spans[i].from <= from && to <= u.spans[i].to
+	return i < len(spans) && spans[i].from <= from && to <= spans[i].to
 }
 
-func (u *uptime) list() []slo.Span {
-	out := make([]slo.Span, len(u.spans))
-	for i, s := range u.spans {
+func (u *uptime) list() []slo.Span { return spanList(u.spans) }
+
+func spanList(spans []upSpan) []slo.Span {
+	out := make([]slo.Span, len(spans))
+	for i, s := range spans {
 		out[i] = slo.Span{From: unix(s.from), To: unix(s.to)}
 	}
 	return out
@@ -88,15 +93,3 @@ func nanos(t time.Time) int64 {
 }
 
 func sloSpan(from, to int64) slo.Span { return slo.Span{From: unix(from), To: unix(to)} }
-
-// observed reports whether the indicator's events of [from, to) were seen: the
-// engine was up and in this generation, or the time was backfilled.
-func (f *Fold) observed(ind *indicator, from, to int64) bool {
-	if b := ind.backfilled; b != 0 && b <= from && from < ind.since {
-		if to <= ind.since {
-			return true
-		}
-		from = ind.since
-	}
-	return from >= ind.since && f.up.covers(from, to)
-}

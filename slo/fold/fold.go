@@ -53,6 +53,7 @@ type Fold struct {
 	stores   []*store      // by retention
 	slices   []*sliceStore // by slice length and retention
 	oldest   int64         // second from which on some store keeps events
+	kept     int64         // time from which on it is remembered what was observed
 	nextAge  int64         // record time at which some bucket ages
 	nextShut int64         // record time at which some slice closes
 
@@ -90,8 +91,9 @@ func (f *Fold) Advance(recvNs int64, mark Mark) {
 }
 
 // Apply counts one event of a record that was received at recvNs (Unix
-// nanoseconds). With backfill, the time since the event counts as observed for
-// the service's indicators. The event's bytes are not kept. The error, if any,
+// nanoseconds). With backfill, the time between the earliest and the latest such
+// event of one record counts as observed for the service's indicators, as far as
+// they did not count yet. The event's bytes are not kept. The error, if any,
 // wraps ErrRefused, and the event then counts nowhere.
 func (f *Fold) Apply(recvNs int64, backfill bool, v *event.View) error {
 	f.clock++
@@ -247,7 +249,10 @@ func (f *Fold) age() {
 		s.advance(f.rec/int64(time.Second), f.clock)
 	}
 	f.setAges()
-	f.up.forget(f.nextAge - f.longest() - int64(time.Hour))
+	f.up.forget(f.kept)
+	for _, e := range eras(f.inds) {
+		e.forget(f.kept)
+	}
 }
 
 // setAges computes what age leaves behind from the record time alone.
@@ -255,6 +260,7 @@ func (f *Fold) setAges() {
 	// The bounds of all stores move at a minute past a multiple of the finest segment.
 	bound := floor(f.rec/int64(time.Second)-fineAge, fineSeg)
 	f.nextAge = (bound + fineSeg + fineAge) * int64(time.Second)
+	f.kept = f.nextAge - f.longest() - int64(time.Hour)
 	f.oldest = never
 	for _, s := range f.stores {
 		f.oldest = min(f.oldest, s.oldest())

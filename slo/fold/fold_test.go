@@ -63,7 +63,7 @@ func TestLateTooOldAndFuture(t *testing.T) {
 	require.EqualValues(t, 2, s.Stats.Late)
 	require.EqualValues(t, 1, s.Stats.TooOld)
 	require.Equal(t, now.Add(5*time.Minute), g.LastEvent)
-	require.Equal(t, now.Add(-20*day), g.Backfilled)
+	require.Equal(t, []slo.Span{{From: now.Add(-20 * day), To: now.Add(-20 * day)}}, g.Backfilled)
 
 	tick(f, now, now.Add(6*time.Minute))
 	require.Equal(t, []uint64{1, 0}, sums(f, "shop/availability", last(now.Add(6*time.Minute), 2*time.Minute))[""][0])

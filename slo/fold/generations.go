@@ -34,15 +34,20 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 		}
 	}
 	f.inds, f.cfg, f.cfgText, f.cfgVersion = c.inds, c.cfg, c.text, f.clock
+	moved := map[moveKey]*era{}
 	for i, ind := range f.inds {
 		if from[i] != nil {
-			f.inherit(ind, from[i])
+			f.inherit(ind, from[i], moved)
 		}
 	}
+	began := map[string]*era{} // by service
 	for i, ind := range f.inds {
 		if from[i] == nil {
 			f.attach(ind)
-			ind.since = f.rec
+			if began[ind.spec.Service] == nil {
+				began[ind.spec.Service] = &era{since: f.rec}
+			}
+			ind.era = began[ind.spec.Service]
 			ind.gen = f.retired[ind.spec.ID] + 1
 		}
 		delete(f.retired, ind.spec.ID)
@@ -117,10 +122,17 @@ func (f *Fold) release(ind *indicator) {
 	}
 }
 
-// inherit moves all that was counted for o to ind, which counts the same.
-func (f *Fold) inherit(ind, o *indicator) {
+// moveKey is an era that loses what lies before kept.
+type moveKey struct {
+	era  *era
+	kept int64
+}
+
+// inherit moves all that was counted for o to ind, which counts the same. moved
+// are the eras that were cut, so that indicators go on sharing them.
+func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 	f.attach(ind)
-	ind.gen, ind.since, ind.backfilled, ind.unmeasured, ind.full = o.gen, o.since, o.backfilled, o.unmeasured, o.full
+	ind.gen, ind.era, ind.unmeasured, ind.full = o.gen, o.era, o.unmeasured, o.full
 	if ind.spec.ID != o.spec.ID {
 		ind.gen = max(ind.gen, f.retired[ind.spec.ID]+1)
 	}
@@ -139,10 +151,11 @@ func (f *Fold) inherit(ind, o *indicator) {
 	} else {
 		kept = o.events.oldest() * int64(time.Second)
 	}
-	ind.since = max(ind.since, kept)
-	if ind.backfilled != 0 {
-		ind.backfilled = max(ind.backfilled, kept)
+	key := moveKey{o.era, kept}
+	if moved[key] == nil {
+		moved[key] = o.era.from(kept)
 	}
+	ind.era = moved[key]
 	for _, g := range ind.sorted {
 		col := g.col
 		if ind.slices != nil {

@@ -18,8 +18,7 @@ type indicator struct {
 	key        string // what is counted; see generationKey
 
 	gen        uint32
-	since      int64 // record time, nanoseconds
-	backfilled int64 // earliest backfilled event time, 0 if none
+	era        *era
 	unmeasured uint64
 	full       bool // MaxGroups was reached: new values go to other, for good
 

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,7 @@ import (
 // folded is an event as the oracle remembers it.
 type folded struct {
 	recv     time.Time
+	record   int
 	backfill bool
 	e        *event.Event
 }
@@ -162,6 +164,8 @@ func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span)
 			}
 			require.Equal(t, want, g.Spans[i], "%s %q %v", g.Indicator.ID, g.Values, sp)
 		}
+		cut := o.rec.Add(-5 * day) // what is older may be forgotten
+		require.Equal(t, after(o.backfilled(g.Since), cut), after(g.Backfilled, cut))
 		if g.Indicator.ID == "shop/availability" {
 			events += g.Total[0] + g.Total[1]
 		}
@@ -178,9 +182,9 @@ func TestSumsEqualOracle(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := &oracle{began: t0, rec: t0}
 		f := newFold(t, mixed(), t0)
-		for range rapid.IntRange(1, 12).Draw(rt, "rounds") {
+		for round := range rapid.IntRange(1, 12).Draw(rt, "rounds") {
 			for range rapid.IntRange(0, 6).Draw(rt, "events") {
-				x := folded{o.rec, rapid.IntRange(0, 5).Draw(rt, "backfill") == 0, drawEvent(rt, o.rec)}
+				x := folded{o.rec, round, rapid.IntRange(0, 5).Draw(rt, "backfill") == 0, drawEvent(rt, o.rec)}
 				require.NoError(rt, tryApply(f, x.recv, x.backfill, x.e))
 				o.events = append(o.events, x)
 			}
@@ -198,6 +202,59 @@ func TestSumsEqualOracle(t *testing.T) {
 	})
 }
 
+// backfilled are the times before since that records brought, each from its
+// earliest to its latest backfilled event. What is 5m apart or less is joined.
+func (o *oracle) backfilled(since time.Time) []slo.Span {
+	records := map[int]slo.Span{}
+	for _, x := range o.events {
+		if !x.backfill || !x.e.Time.Before(since) {
+			continue
+		}
+		sp, ok := records[x.record]
+		if !ok || x.e.Time.Before(sp.From) {
+			sp.From = x.e.Time
+		}
+		if !ok || x.e.Time.After(sp.To) {
+			sp.To = x.e.Time
+		}
+		records[x.record] = sp
+	}
+	for _, x := range o.events {
+		if sp, ok := records[x.record]; ok && x.backfill && !x.e.Time.Before(since) {
+			sp.To = since
+			records[x.record] = sp
+		}
+	}
+	spans := slices.SortedFunc(maps.Values(records), func(a, b slo.Span) int { return a.From.Compare(b.From) })
+	var out []slo.Span
+	for _, sp := range spans {
+		if since.Sub(sp.To) <= 5*time.Minute {
+			sp.To = since
+		}
+		if n := len(out) - 1; n >= 0 && sp.From.Sub(out[n].To) <= 5*time.Minute {
+			if sp.To.After(out[n].To) {
+				out[n].To = sp.To
+			}
+			continue
+		}
+		out = append(out, sp)
+	}
+	return out
+}
+
+// after cuts spans off at a time.
+func after(spans []slo.Span, t time.Time) (out []slo.Span) {
+	for _, sp := range spans {
+		if sp.From.Before(t) {
+			sp.From = t
+		}
+		if !sp.To.Before(t) {
+			out = append(out, sp)
+		}
+	}
+	return out
+}
+
 // sliceSum judges slice by slice.
 func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 	per := g.Indicator.Slice.Per
@@ -207,10 +264,7 @@ func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 			seen = append(seen, u)
 		}
 	}
-	if !g.Backfilled.IsZero() && g.Backfilled.Before(g.Since) {
-		seen = append(seen, slo.Span{From: g.Backfilled, To: g.Since})
-	}
-	seen = slo.MergeSpans(seen)
+	seen = slo.MergeSpans(append(seen, g.Backfilled...))
 	sched, _ := slo.ParseSchedule(g.Indicator.Slice.During)
 	counts := map[int64][2]uint64{}
 	exists := time.Time{}
@@ -286,13 +340,19 @@ func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 }
 
 // TestOrderAndBatchesDoNotMatter shuffles events that arrive at the same record
-// time, and cuts them into records differently.
+// time, and cuts them into records differently. Only what is backfilled together
+// stays together, for it tells what was observed.
 func TestOrderAndBatchesDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := t0.Add(9 * time.Hour)
-		var events []folded
+		var records [][]folded
 		for range rapid.IntRange(0, 40).Draw(rt, "events") {
-			events = append(events, folded{rec, rapid.Bool().Draw(rt, "backfill"), drawEvent(rt, rec)})
+			x := folded{recv: rec, backfill: rapid.Bool().Draw(rt, "backfill"), e: drawEvent(rt, rec)}
+			if n := len(records) - 1; n >= 0 && x.backfill && records[n][0].backfill && rapid.Bool().Draw(rt, "together") {
+				records[n] = append(records[n], x)
+			} else {
+				records = append(records, []folded{x})
+			}
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		run := func(plans int) *Sums {
@@ -301,13 +361,16 @@ func TestOrderAndBatchesDoNotMatter(t *testing.T) {
 			f.Advance(t0.UnixNano(), Start)
 			require.NoError(rt, f.SetConfig(mixed(), t0.UnixNano()))
 			tick(f, t0, rec)
-			for _, x := range events {
-				if r.IntN(5) == 0 {
+			for _, events := range records {
+				if events[0].backfill || r.IntN(5) == 0 {
 					f.Advance(rec.UnixNano(), Tick)
 				}
-				require.NoError(rt, tryApply(f, rec, x.backfill, x.e))
+				for _, x := range events {
+					require.NoError(rt, tryApply(f, rec, x.backfill, x.e))
+				}
+				r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 			}
-			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+			r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
 			return plain(f.Sums(everything(rec)))
 		}
 		want := run(0)

@@ -94,7 +94,7 @@ func (f *Fold) groupSums(r Request) []Group {
 			}
 			out = append(out, Group{
 				Indicator: ind.spec, Values: slices.Clone(g.values),
-				Generation: ind.gen, Since: unix(ind.since), Backfilled: unix(ind.backfilled), LastEvent: unix(g.last),
+				Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(), LastEvent: unix(g.last),
 				Total: totals[total:len(totals):len(totals)], Spans: lists[list:len(lists):len(lists)],
 			})
 		}

@@ -32,15 +32,21 @@ func (f *Fold) readState(x *restoring) error {
 		return r.done()
 	}
 	f.up.open = r.bool()
-	f.up.spans = make([]upSpan, r.length())
-	for i := range f.up.spans {
-		f.up.spans[i] = upSpan{r.varint(), r.varint()}
-	}
+	f.up.spans = r.spans()
 	for range r.length() {
 		id := r.string()
 		f.retired[id] = uint32(r.uvarint())
 	}
+	shared := make([]*era, r.length())
+	for i := range shared {
+		shared[i] = &era{since: r.varint(), spans: r.spans()}
+	}
 	for _, ind := range f.inds {
+		if n := r.uvarint(); n < uint64(len(shared)) {
+			ind.era = shared[n]
+		} else {
+			return fmt.Errorf("%w: era %d of %s", errSnapshot, n, ind.spec.ID)
+		}
 		if err := f.readIndicator(&r, ind); err != nil {
 			return fmt.Errorf("indicator %s: %w", ind.spec.ID, err)
 		}
@@ -50,6 +56,9 @@ func (f *Fold) readState(x *restoring) error {
 	}
 	if f.cfg != nil {
 		f.setServices()
+		for i := range f.cfg.Services {
+			f.services[f.cfg.Services[i].Name].backfill = backfilling{r.uvarint(), r.varint(), r.varint()}
+		}
 	}
 	f.readCounters(&r)
 	return r.done()
@@ -60,7 +69,6 @@ func (f *Fold) readIndicator(r *reader, ind *indicator) error {
 		return fmt.Errorf("%w: state of %q", errSnapshot, id)
 	}
 	ind.gen = uint32(r.uvarint())
-	ind.since, ind.backfilled = r.varint(), r.varint()
 	ind.unmeasured = r.uvarint()
 	ind.full = r.bool()
 	f.attach(ind)

@@ -30,14 +30,13 @@ type service struct {
 	traffic map[string]*traffic
 	series  map[string]*durationSeries // by type
 
-	// backfilled is the latest of the indicators' backfilled times: a backfilled
-	// event that is no earlier changes none of them.
-	backfilled int64
+	eras     []*era // of the indicators, each once
+	backfill backfilling
 }
 
 func newService(spec *Service, inds []*indicator) *service {
 	s := &service{
-		spec: spec, inds: inds, attrs: slices.Clone(spec.Dimensions),
+		spec: spec, inds: inds, eras: eras(inds), attrs: slices.Clone(spec.Dimensions),
 		traffic: map[string]*traffic{}, series: map[string]*durationSeries{},
 	}
 	for _, ind := range inds {
@@ -50,17 +49,6 @@ func newService(spec *Service, inds []*indicator) *service {
 	s.attrs = slices.DeleteFunc(slices.Compact(s.attrs), isField)
 	for _, b := range spec.Buckets {
 		s.buckets = append(s.buckets, int64(b))
-	}
-	s.backfilled = never
-	for _, ind := range inds {
-		if ind.backfilled == 0 {
-			return s
-		}
-	}
-	for i, ind := range inds {
-		if i == 0 || ind.backfilled > s.backfilled {
-			s.backfilled = ind.backfilled
-		}
 	}
 	return s
 }
@@ -123,26 +111,6 @@ func (s *service) labels(v *event.View) func(name string) string {
 		}
 	}
 	return func(name string) string { return values[name] }
-}
-
-// noteBackfill remembers how far back the service's events were backfilled.
-func (f *Fold) noteBackfill(s *service, t int64) {
-	if t >= s.backfilled || t <= 0 {
-		return
-	}
-	s.backfilled = 0
-	for _, ind := range s.inds {
-		if old := ind.backfilled; old == 0 || t < old {
-			ind.backfilled = t
-			if ss := ind.slices; ss != nil {
-				if old == 0 || old > ind.since {
-					old = ind.since
-				}
-				ss.stale(t/ss.per, old/ss.per+2)
-			}
-		}
-		s.backfilled = max(s.backfilled, ind.backfilled)
-	}
 }
 
 // matchers compiles stored matchers.

@@ -78,6 +78,7 @@ func TestSlicesNeedCoverage(t *testing.T) {
 	total, sum = judged(t, f, slo.Span{From: t0.Add(-time.Hour), To: t0.Add(time.Hour)})
 	require.Equal(t, []uint64{0, 17, 0, 17, 0}, total)
 	require.Equal(t, []uint64{1, 17 + 4, 1, 17 + 5, 0}, sum)
+	f.Advance(t0.Add(30*time.Minute).UnixNano(), Tick)
 	require.NoError(t, tryApply(f, t0.Add(30*time.Minute), true, shop(t0.Add(-10*time.Minute))))
 	_, sum = judged(t, f, slo.Span{From: t0.Add(-time.Hour), To: t0.Add(time.Hour)})
 	require.Equal(t, []uint64{2, 17 + 8, 2, 17 + 10, 0}, sum)

@@ -3,6 +3,7 @@ package fold
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,7 +19,7 @@ type Part struct {
 	Encode func(dst []byte) []byte
 }
 
-const snapshotFormat = 1 // first byte of every part
+const snapshotFormat = 2 // first byte of every part
 
 const (
 	partConfig = "config"
@@ -116,18 +117,29 @@ func (f *Fold) appendState(b []byte) []byte {
 		b = binary.AppendUvarint(b, *n)
 	}
 	b = appendBool(b, f.up.open)
-	b = binary.AppendUvarint(b, uint64(len(f.up.spans)))
-	for _, s := range f.up.spans {
-		b = binary.AppendVarint(b, s.from)
-		b = binary.AppendVarint(b, s.to)
-	}
+	b = appendSpans(b, f.up.spans)
 	b = binary.AppendUvarint(b, uint64(len(f.retired)))
 	for _, id := range sortedKeys(f.retired) {
 		b = appendString(b, id)
 		b = binary.AppendUvarint(b, uint64(f.retired[id]))
 	}
+	shared := eras(f.inds)
+	b = binary.AppendUvarint(b, uint64(len(shared)))
+	for _, e := range shared {
+		b = binary.AppendVarint(b, e.since)
+		b = appendSpans(b, e.spans)
+	}
 	for _, ind := range f.inds {
+		b = binary.AppendUvarint(b, uint64(slices.Index(shared, ind.era)))
 		b = ind.appendTo(b)
+	}
+	if f.cfg != nil {
+		for i := range f.cfg.Services {
+			x := &f.services[f.cfg.Services[i].Name].backfill
+			b = binary.AppendUvarint(b, x.record)
+			b = binary.AppendVarint(b, x.from)
+			b = binary.AppendVarint(b, x.to)
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(f.traffic)))
 	for _, t := range f.traffic {
@@ -158,8 +170,6 @@ func (c *counters) fields() []*uint64 {
 func (ind *indicator) appendTo(b []byte) []byte {
 	b = appendString(b, ind.spec.ID)
 	b = binary.AppendUvarint(b, uint64(ind.gen))
-	b = binary.AppendVarint(b, ind.since)
-	b = binary.AppendVarint(b, ind.backfilled)
 	b = binary.AppendUvarint(b, ind.unmeasured)
 	b = appendBool(b, ind.full)
 	b = binary.AppendUvarint(b, uint64(len(ind.sorted)))
@@ -205,8 +215,11 @@ func (f *Fold) RestorePart(name string, data []byte) error {
 }
 
 func (x *restoring) read(name string, data []byte) error {
-	if len(data) == 0 || data[0] != snapshotFormat {
-		return fmt.Errorf("%w: unknown format", errSnapshot)
+	if len(data) == 0 {
+		return fmt.Errorf("%w: empty", errSnapshot)
+	}
+	if data[0] != snapshotFormat {
+		return fmt.Errorf("%w: format %d, this program reads only %d", errSnapshot, data[0], snapshotFormat)
 	}
 	r := reader{b: data[1:]}
 	switch name {

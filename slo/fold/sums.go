@@ -22,7 +22,7 @@ type Request struct {
 }
 
 // Sums are the counts of every group over the asked spans, at one position of
-// the log. They share no memory with the fold.
+// the log. They share no memory with the fold that it changes.
 type Sums struct {
 	Now       time.Time
 	Watermark time.Time // receive time of the last folded record
@@ -45,11 +45,14 @@ type Group struct {
 
 	Generation uint32    // grows when what is counted changes
 	Since      time.Time // record time at which the generation began
-	Backfilled time.Time // earliest event time that a backfill of the service brought since then; zero if none. From it to Since counts as observed
 	LastEvent  time.Time // latest time of a valid event; zero if none
 
-	Total []uint64   // per bin, since the generation began; for counters, never falls
-	Spans [][]uint64 // per asked span, per bin; the Extra spans of the indicator follow
+	// Backfilled is the time before Since that backfills of the service brought
+	// after it, oldest first, none touching, within retention; some spans may be
+	// empty. Groups that share their Since share the list, which must not be changed.
+	Backfilled []slo.Span
+	Total      []uint64   // per bin, since the generation began; for counters, never falls
+	Spans      [][]uint64 // per asked span, per bin; the Extra spans of the indicator follow
 }
 
 // Traffic is the cumulative number of events by service, type, outcome and so on.

@@ -26,10 +26,13 @@ type assembled struct {
 	slos    map[string]*sloDraft
 	labelAt map[string]Position
 	hasDims bool
+
+	describedAt Position
 }
 
 func assemble(c *collector, drafts []*draft) *Spec {
 	a := &assembly{collector: c, spec: &Spec{}, services: map[string]*assembled{}}
+	agreeOnLabels(drafts)
 	for _, d := range drafts {
 		a.join(d)
 	}
@@ -57,6 +60,25 @@ func assemble(c *collector, drafts []*draft) *Spec {
 	return a.spec
 }
 
+// agreeOnLabels lets the labels of documents that have them for themselves be
+// those of the service if all its documents say the same.
+func agreeOnLabels(drafts []*draft) {
+	first, differ := map[string]*draft{}, map[string]bool{}
+	for _, d := range drafts {
+		f := first[d.service]
+		if f == nil {
+			first[d.service] = d
+			continue
+		}
+		differ[d.service] = differ[d.service] || !maps.Equal(f.labels, d.labels)
+	}
+	for _, d := range drafts {
+		if d.perDocument && differ[d.service] {
+			d.labels = nil
+		}
+	}
+}
+
 // join adds a document to its service.
 func (a *assembly) join(d *draft) {
 	key := d.service
@@ -70,6 +92,13 @@ func (a *assembly) join(d *draft) {
 		a.services[key] = s
 	}
 	s.drafts = append(s.drafts, d)
+	switch {
+	case d.description == "":
+	case s.Description == "":
+		s.Description, s.describedAt = d.description, d.descriptionAt
+	case s.Description != d.description:
+		a.errorf(d.descriptionAt, "say it once", "the description of service %s is another one elsewhere (%s:%d)", s.Name, s.describedAt.File, s.describedAt.Line)
+	}
 	for _, k := range sortedKeys(d.labels) {
 		if old, ok := s.Labels[k]; ok && old != d.labels[k] {
 			a.errorf(d.labelAt[k], "say it once, or the same everywhere", "label %s of service %s is %q elsewhere (%s:%d)", k, s.Name, clip(old), s.labelAt[k].File, s.labelAt[k].Line)
@@ -221,6 +250,7 @@ func (a *assembly) agreements(s *assembled) {
 	for _, d := range s.drafts {
 		for _, g := range d.slas {
 			sum, whole, banded := 0.0, g.ok, false
+			var onSeries, onEvents []*componentDraft
 			users := map[string]string{}
 			for i := range g.components {
 				c := &g.components[i]
@@ -241,7 +271,16 @@ func (a *assembly) agreements(s *assembled) {
 				}
 				users[c.slo.name] = c.Name
 				a.component(g, c, sd)
+				switch {
+				case !sd.kindKnown:
+				case sd.Indicator.Kind == slo.KindPrometheus:
+					onSeries = append(onSeries, c)
+				default:
+					onEvents = append(onEvents, c)
+				}
 			}
+			a.oneSource(g, onSeries, onEvents)
+			a.catalogue(s, g, names)
 			if whole && !near(sum, 100) && !near(sum, 1) {
 				a.warnf(g.weightsAt, "they are scaled to 100", "sla %s: the weights add up to %s", g.Name, weightText(sum))
 			}
@@ -252,12 +291,43 @@ func (a *assembly) agreements(s *assembled) {
 	}
 }
 
+// catalogue finds the SLOs that the chosen alerts are about.
+func (a *assembly) catalogue(s *assembled, g *slaDraft, names []string) {
+	for _, c := range g.catalogue {
+		entry := sla.CatalogueAlert{Name: c.name}
+		for _, n := range c.slos {
+			if s.slos[n.name] == nil {
+				a.errorf(n.at, unknownSLO(n.name, names), "sla %s: catalogue %s: there is no slo %q", g.Name, c.name, n.name)
+				continue
+			}
+			id := slo.NewID(s.Name, n.name)
+			if slices.Contains(entry.SLOs, id) {
+				a.errorf(n.at, "remove it", "sla %s: catalogue %s: slo %q is listed twice", g.Name, c.name, n.name)
+				continue
+			}
+			entry.SLOs = append(entry.SLOs, id)
+		}
+		g.Catalogue = append(g.Catalogue, entry)
+	}
+}
+
+// oneSource refuses agreements of which the engine sees one part and Prometheus
+// another: no score could then be right everywhere.
+func (a *assembly) oneSource(g *slaDraft, onSeries, onEvents []*componentDraft) {
+	switch {
+	case len(onSeries) == 0:
+	case len(onEvents) == 0:
+		a.warnf(g.at, "the generated rules have it", "sla %s: all its SLOs are on Prometheus series, which the engine does not see, so it has no live score", g.Name)
+	default:
+		for _, c := range onSeries {
+			a.errorf(c.slo.at, "take an SLO that is measured by events, or only such as are on Prometheus series", "sla %s: slo %q is on Prometheus series, which the engine does not see, and others are not", g.Name, c.slo.name)
+		}
+	}
+}
+
 func near(x, y float64) bool { return math.Abs(x-y) < 1e-9*y }
 
 func (a *assembly) component(g *slaDraft, c *componentDraft, sd *sloDraft) {
-	if sd.kindKnown && sd.Indicator.Kind == slo.KindPrometheus {
-		a.errorf(c.slo.at, "take an SLO that is measured by events", "sla %s: slo %q is for rules only, the engine does not see its series", g.Name, c.slo.name)
-	}
 	if sd.kindKnown && len(c.Bands) > 0 && sd.Indicator.Kind != slo.KindLatency {
 		a.errorf(c.bandsAt, "remove them", "sla %s: component %s: only a latency slo can have bands, %q is %s", g.Name, c.Name, c.slo.name, sd.Indicator.Kind)
 	}

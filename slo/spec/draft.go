@@ -13,6 +13,13 @@ type draft struct {
 	service string
 	at      Position
 
+	description   string
+	descriptionAt Position
+
+	// perDocument says that the labels are those of this document, whatever others
+	// of the service say; its SLOs have them already.
+	perDocument bool
+
 	labels     map[string]string
 	labelAt    map[string]Position
 	types      []string // as listed
@@ -62,7 +69,14 @@ type slaDraft struct {
 	weightsAt  Position
 	components []componentDraft
 	groups     []named
+	catalogue  []catalogueDraft
 	ok         bool
+}
+
+// catalogueDraft is one chosen entry of the catalogue of alerts.
+type catalogueDraft struct {
+	name string
+	slos []named
 }
 
 type componentDraft struct {

@@ -15,7 +15,7 @@ func (a *assembly) feasible(s *sloDraft) {
 	}
 	name, period := s.ID.Name(), nominal(s.Window)
 	var tooShort, never []string
-	for _, t := range slo.Tiers {
+	for _, t := range tiers(s.Alerting) {
 		settings, kind := s.Alerting.Ticket, "ticket"
 		if t.Page {
 			settings, kind = s.Alerting.Page, "page"
@@ -56,12 +56,20 @@ func (a *assembly) slices(s *sloDraft) {
 		a.errorf(s.at, "take shorter slices or a longer window", "slo %s: slices of %s do not fit into the window (%s)", s.ID.Name(), slo.FormatDuration(slice), s.Window)
 		return
 	}
-	for _, t := range slo.Tiers {
+	for _, t := range tiers(s.Alerting) {
 		if t.Page && !s.Alerting.Page.Disabled && slice > t.Short {
 			a.warnf(s.at, "take shorter slices, or `alerting: {page: {disabled: true}}`", "slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely see one", s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
 			return
 		}
 	}
+}
+
+// tiers are the burn-rate tiers of an SLO.
+func tiers(a slo.Alerting) []slo.Tier {
+	if len(a.Tiers) > 0 {
+		return a.Tiers
+	}
+	return slo.Tiers
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.4g", 100*x) }

@@ -57,7 +57,7 @@ func TestMinimalFile(t *testing.T) {
 }
 
 func TestBrokenFileHasFiveMistakes(t *testing.T) {
-	s, ps, err := LoadPaths([]string{specs + "broken.yaml"}, nil)
+	s, ps, err := LoadPaths([]string{"../../testdata/mistakes/broken.yaml"}, nil)
 	require.NoError(t, err)
 	require.Nil(t, s)
 	require.Len(t, ps, 5)
@@ -180,7 +180,7 @@ func TestLoadPaths(t *testing.T) {
 
 	_, ps, err = LoadPaths([]string{"-"}, bytes.NewReader(make([]byte, MaxFileBytes+5)))
 	require.NoError(t, err)
-	require.Contains(t, ps.String(), "larger than 1048576 bytes")
+	require.Contains(t, ps.String(), "larger than 8388608 bytes")
 
 	for _, bad := range [][]string{{filepath.Join(dir, "none.yaml")}, {t.TempDir()}, {}, {"-"}} {
 		_, _, err := LoadPaths(bad, nil)

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,44 +14,93 @@ import (
 
 // Whatever the file holds, reading it ends, and says where every problem is.
 func FuzzLoad(f *testing.F) {
-	for _, pattern := range []string{"testdata/*.yaml", specs + "*.yaml"} {
+	seed(f, "")
+	f.Add(Starter("shop"))
+	f.Fuzz(checkLoad)
+}
+
+// The same for the other formats: whatever stands where a spec of theirs would.
+func FuzzSloth(f *testing.F) {
+	seed(f, "sloth")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checkLoad(t, append([]byte("version: prometheus/v1\nservice: shop\n"), data...))
+		checkLoad(t, append([]byte("apiVersion: sloth.slok.dev/v1\nkind: PrometheusServiceLevel\nmetadata: {name: x}\n"), data...))
+	})
+}
+
+func FuzzOpenSLO(f *testing.F) {
+	seed(f, "openslo")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checkLoad(t, append([]byte("apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: x}\n"), data...))
+	})
+}
+
+// Any query is either refused or still PromQL when its window is filled in.
+func FuzzQuery(f *testing.F) {
+	for _, c := range lowered {
+		f.Add(c.bad, c.total)
+	}
+	f.Fuzz(func(t *testing.T, bad, total string) {
+		m := &yamlMap{block: true}
+		m.text("error_query", bad)
+		m.text("total_query", total)
+		slos := yamlSection{(&yamlMap{block: true}).with("name", yamlText("a")).with("objective", yamlPlain("99")).
+			with("sli", (&yamlMap{block: true}).with("events", m))}
+		doc := (&yamlMap{block: true}).with("version", yamlText(SlothVersion)).with("service", yamlText("shop")).with("slos", slos)
+		checkLoad(t, doc.appendDocument(nil))
+	})
+}
+
+// seed adds the example files whose names hold the word. Of those for a format
+// everything below the head of their documents is added as well.
+func seed(f *testing.F, word string) {
+	for _, pattern := range []string{"testdata/*" + word + "*.yaml", specs + "*" + word + "*.yaml"} {
 		names, err := filepath.Glob(pattern)
 		require.NoError(f, err)
 		for _, n := range names {
 			data, err := os.ReadFile(n)
 			require.NoError(f, err)
 			f.Add(data)
-		}
-	}
-	f.Add(Starter("shop"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		began := time.Now()
-		s, ps := Load([]File{{Name: "f.yaml", Data: data}})
-		require.Less(t, time.Since(began), 10*time.Second)
-		checkProblems(t, data, ps)
-		if s == nil {
-			require.Error(t, ps.Err())
-			return
-		}
-		require.NoError(t, ps.Err())
-		again, _ := Load([]File{{Name: "f.yaml", Data: data}})
-		require.Len(t, again.SLOs, len(s.SLOs))
-		ids := map[slo.ID]bool{}
-		sp := slo.Span{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)}
-		for _, o := range s.SLOs {
-			require.False(t, ids[o.ID])
-			ids[o.ID] = true
-			checkSLO(t, o)
-			slo.Excluded(o.Corrections, sp)
-		}
-		for _, a := range s.Agreements {
-			require.NotEmpty(t, a.Components)
-			for _, c := range a.Components {
-				require.True(t, ids[c.SLO], c.SLO)
-				require.Positive(t, c.Weight)
+			if word == "" {
+				continue
+			}
+			for _, doc := range bytes.Split(data, []byte("---\n")) {
+				for _, head := range []string{"\nslos:", "\nspec:"} {
+					if i := bytes.Index(doc, []byte(head)); i >= 0 {
+						f.Add(doc[i+1:])
+					}
+				}
 			}
 		}
-	})
+	}
+}
+
+func checkLoad(t *testing.T, data []byte) {
+	began := time.Now()
+	s, ps := Load([]File{{Name: "f.yaml", Data: data}})
+	require.Less(t, time.Since(began), 10*time.Second)
+	checkProblems(t, data, ps)
+	if s == nil {
+		require.Error(t, ps.Err())
+		return
+	}
+	require.NoError(t, ps.Err())
+	ids := map[slo.ID]bool{}
+	sp := slo.Span{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)}
+	for _, o := range s.SLOs {
+		require.False(t, ids[o.ID])
+		ids[o.ID] = true
+		checkSLO(t, o)
+		slo.Excluded(o.Corrections, sp)
+	}
+	for _, a := range s.Agreements {
+		require.NotEmpty(t, a.Components)
+		for _, c := range a.Components {
+			require.True(t, ids[c.SLO], c.SLO)
+			require.Positive(t, c.Weight)
+		}
+	}
+	requireRoundTrip(t, s)
 }
 
 // checkSLO checks what the other rooms rely on.
@@ -79,8 +129,7 @@ func checkSLO(t testing.TB, o *slo.SLO) {
 		require.Positive(t, o.Indicator.Per)
 		require.Equal(t, slo.Occurrences, o.Budgeting.Method)
 	case slo.KindPrometheus:
-		require.NotEmpty(t, o.Indicator.PromTotal)
-		require.NotEmpty(t, o.Indicator.PromBad+o.Indicator.PromGood)
+		checkPrometheus(t, &o.Indicator)
 	default:
 		t.Fatalf("%s: kind %q", o.ID, o.Indicator.Kind)
 	}
@@ -88,4 +137,44 @@ func checkSLO(t testing.TB, o *slo.SLO) {
 		require.Positive(t, o.Budgeting.Slice)
 	}
 	require.Equal(t, o.Budgeting.Method == slo.Timeslices, !o.Budgeting.Target.IsZero())
+	for _, x := range o.Alerting.Tiers {
+		require.Positive(t, x.Share)
+		require.Positive(t, x.Short)
+		require.LessOrEqual(t, x.Short, x.Long)
+	}
+}
+
+// checkPrometheus checks that exactly one form is filled in, and that its queries
+// are PromQL for any window.
+func checkPrometheus(t testing.TB, i *slo.Indicator) {
+	parses := func(query string) {
+		require.Contains(t, query, slo.PromWindow)
+		_, err := promql.ParseExpr(slo.PromAt(query, 5*time.Minute))
+		require.NoError(t, err, query)
+	}
+	empty := *i
+	empty.Kind = ""
+	switch i.PromForm() {
+	case slo.PromCounters:
+		require.Equal(t, i.PromBad == "", i.PromGood != "")
+		for _, s := range []string{i.PromBad + i.PromGood, i.PromTotal} {
+			_, err := promql.ParseMetricSelector(s)
+			require.NoError(t, err, s)
+		}
+		empty.PromBad, empty.PromGood, empty.PromTotal = "", "", ""
+	case slo.PromQueries:
+		require.Equal(t, i.PromBadQuery == "", i.PromGoodQuery != "")
+		parses(i.PromBadQuery + i.PromGoodQuery)
+		parses(i.PromTotalQuery)
+		empty.PromBadQuery, empty.PromGoodQuery, empty.PromTotalQuery = "", "", ""
+	case slo.PromRatio:
+		parses(i.PromErrorRatioQuery)
+		empty.PromErrorRatioQuery = ""
+	case slo.PromThreshold:
+		_, err := promql.ParseExpr(i.PromQuery)
+		require.NoError(t, err, i.PromQuery)
+		require.NotEmpty(t, i.PromOp)
+		empty.PromQuery, empty.PromOp, empty.PromValue = "", "", 0
+	}
+	require.Equal(t, slo.Indicator{}, empty)
 }

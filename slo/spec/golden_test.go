@@ -38,15 +38,36 @@ func TestGoldenProblems(t *testing.T) {
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err, "run the test with -update")
 			require.Equal(t, string(want), ps.String())
+			checkWritten(t, strings.TrimSuffix(in, ".yaml")+".written", s)
 		})
 	}
 }
 
+// checkWritten compares a spec, written in the own format, with its golden file.
+// Specs with errors have none.
+func checkWritten(t *testing.T, golden string, s *Spec) {
+	t.Helper()
+	if s == nil {
+		require.NoFileExists(t, golden)
+		return
+	}
+	text := Encode(s)
+	if *update {
+		require.NoError(t, os.WriteFile(golden, text, 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err, "run the test with -update")
+	require.Equal(t, string(want), string(text))
+	requireRoundTrip(t, s)
+}
+
 func TestNoStaleGolden(t *testing.T) {
-	goldens, err := filepath.Glob("testdata/*.problems")
-	require.NoError(t, err)
-	for _, g := range goldens {
-		require.FileExists(t, strings.TrimSuffix(g, ".problems")+".yaml")
+	for _, end := range []string{".problems", ".written"} {
+		goldens, err := filepath.Glob("testdata/*" + end)
+		require.NoError(t, err)
+		for _, g := range goldens {
+			require.FileExists(t, strings.TrimSuffix(g, end)+".yaml")
+		}
 	}
 }
 

@@ -13,16 +13,17 @@ import (
 )
 
 // MaxFileBytes is how large one file may be.
-const MaxFileBytes = 1 << 20
+const MaxFileBytes = 8 << 20
 
 // Load reads files and checks them together. All problems are reported at once.
 // The Spec is nil if some problem is an error.
 func Load(files []File) (*Spec, Problems) {
 	var c collector
-	var drafts []*draft
+	l := loader{collector: &c}
 	for _, f := range files {
-		drafts = append(drafts, readFile(&c, f)...)
+		l.readFile(f)
 	}
+	drafts := l.finish()
 	if len(drafts) == 0 && c.errors == 0 {
 		name := "(no file)"
 		if len(files) > 0 {

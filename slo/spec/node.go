@@ -66,10 +66,74 @@ func (v *value) list() ([]*value, bool) {
 // object is a YAML mapping whose keys are known.
 type object struct {
 	*value
-	fields map[string]*value
-	keys   []string // in the order of the file; only those of an open object
-	keyAt  map[string]Position
+	keys   []string        // in the order of the file, unknown ones too
+	fields []field         // of the keys
+	index  map[string]int  // into both, for mappings that are too long to look through
 	meant  map[string]bool // known keys that some unknown key was probably meant to be
+}
+
+// field is one key of a mapping with its value.
+type field struct {
+	value   value
+	key     *yaml.Node
+	r       *reader // of the file that it is in
+	unknown bool
+}
+
+// lookThrough is how many keys are compared one by one.
+const lookThrough = 16
+
+func (o *object) find(key string) *field {
+	if o.index != nil {
+		if i, ok := o.index[key]; ok {
+			return &o.fields[i]
+		}
+		return nil
+	}
+	if i := slices.Index(o.keys, key); i >= 0 {
+		return &o.fields[i]
+	}
+	return nil
+}
+
+// add adds a field whose key is not there yet.
+func (o *object) add(key string, f field) {
+	o.keys, o.fields = append(o.keys, key), append(o.fields, f)
+	if n := len(o.keys); o.index != nil {
+		o.index[key] = n - 1
+	} else if n > lookThrough {
+		o.index = make(map[string]int, 2*n)
+		for i, k := range o.keys {
+			o.index[k] = i
+		}
+	}
+}
+
+// field gives the value of a key, nil if it is not there.
+func (o *object) field(key string) *value {
+	if f := o.find(key); f != nil && !f.unknown {
+		return &f.value
+	}
+	return nil
+}
+
+// keyAt is the place of a key that is there.
+func (o *object) keyAt(key string) Position {
+	if f := o.find(key); f != nil {
+		return f.r.at(f.key)
+	}
+	return o.at()
+}
+
+// known counts the keys that are known.
+func (o *object) known() int {
+	n := 0
+	for i := range o.fields {
+		if !o.fields[i].unknown {
+			n++
+		}
+	}
+	return n
 }
 
 // elsewhere are keys that people bring along from other formats, and what they
@@ -93,12 +157,28 @@ var misplaced = map[string]string{
 
 // object reads a mapping that may only have the given keys. It is nil if the
 // value is something else.
-func (v *value) object(known ...string) *object {
+func (v *value) object(known ...string) *object { return v.objectOr(nil, known...) }
+
+// objectOr is object for formats whose keys were once spelt in other ways: old
+// gives the spelling of today, which is taken with a warning.
+func (v *value) objectOr(old map[string]string, known ...string) *object {
 	o := v.open()
 	if o == nil {
 		return nil
 	}
-	for _, k := range o.keys {
+	for i, k := range o.keys {
+		now, ok := old[k]
+		if !ok || !slices.Contains(known, now) || o.find(now) != nil {
+			continue
+		}
+		v.r.warnf(o.keyAt(k), fmt.Sprintf("write %q", now), "%s: %q is not the spelling of this format", v.what, k)
+		o.keys[i], o.fields[i].value.what = now, now
+		if o.index != nil {
+			delete(o.index, k)
+			o.index[now] = i
+		}
+	}
+	for i, k := range o.keys {
 		if slices.Contains(known, k) {
 			continue
 		}
@@ -109,13 +189,16 @@ func (v *value) object(known ...string) *object {
 		}
 		if meant != "" {
 			hint = fmt.Sprintf("did you mean %q?", meant)
+			if o.meant == nil {
+				o.meant = map[string]bool{}
+			}
 			o.meant[meant] = true
 		}
 		if place := misplaced[v.what+"."+k]; place != "" {
 			hint = place
 		}
-		v.r.errorf(o.keyAt[k], hint, "%s: unknown key %q", v.what, clip(k))
-		delete(o.fields, k)
+		v.r.errorf(o.keyAt(k), hint, "%s: unknown key %q", v.what, clip(k))
+		o.fields[i].unknown = true
 	}
 	return o
 }
@@ -130,7 +213,8 @@ func (v *value) open() *object {
 		v.errorf("", "%s: want a mapping (key: value), got %s", v.what, v.shape())
 		return nil
 	}
-	o := &object{value: v, fields: map[string]*value{}, keyAt: map[string]Position{}, meant: map[string]bool{}}
+	n := len(v.n.Content) / 2
+	o := &object{value: v, keys: make([]string, 0, n), fields: make([]field, 0, n)}
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(v.n.Content); i += 2 {
 		k, n := v.n.Content[i], v.n.Content[i+1]
@@ -145,8 +229,8 @@ func (v *value) open() *object {
 			merged = append(merged, n)
 			continue
 		}
-		if first, twice := o.keyAt[k.Value]; twice {
-			v.r.errorf(v.r.at(k), fmt.Sprintf("it is first given in line %d; keep one", first.Line), "%s: duplicate key %q", v.what, clip(k.Value))
+		if first := o.find(k.Value); first != nil {
+			v.r.errorf(v.r.at(k), fmt.Sprintf("it is first given in line %d; keep one", first.key.Line), "%s: duplicate key %q", v.what, clip(k.Value))
 			continue
 		}
 		o.set(k, n)
@@ -158,9 +242,11 @@ func (v *value) open() *object {
 }
 
 func (o *object) set(k, n *yaml.Node) {
-	o.keys = append(o.keys, k.Value)
-	o.keyAt[k.Value] = o.r.at(k)
-	o.fields[k.Value] = newValue(o.r, n, printable(k.Value))
+	what := k.Value
+	if strings.ContainsFunc(what, func(c rune) bool { return c < ' ' || c > '~' || c == '\\' }) {
+		what = printable(what)
+	}
+	o.add(k.Value, field{value: *newValue(o.r, n, what), key: k, r: o.r})
 }
 
 // merge brings in the mapping or list of mappings after a "<<" key, whose keys
@@ -176,10 +262,9 @@ func (o *object) merge(n *yaml.Node) {
 		if in == nil {
 			continue
 		}
-		for _, k := range in.keys {
-			if _, taken := o.fields[k]; !taken {
-				o.keys = append(o.keys, k)
-				o.keyAt[k], o.fields[k] = in.keyAt[k], in.fields[k]
+		for i, k := range in.keys {
+			if o.find(k) == nil {
+				o.add(k, in.fields[i])
 			}
 		}
 	}
@@ -188,12 +273,12 @@ func (o *object) merge(n *yaml.Node) {
 // get gives the value of a key, nil if it is not there. A key without a value
 // is reported: it is more often forgotten than meant.
 func (o *object) get(key string) *value {
-	v := o.fields[key]
+	v := o.field(key)
 	if v == nil {
 		return nil
 	}
 	if v.null() {
-		o.r.errorf(o.keyAt[key], "fill it in or remove the key", "%s: %s is empty", o.what, key)
+		o.r.errorf(o.keyAt(key), "fill it in or remove the key", "%s: %s is empty", o.what, key)
 		return nil
 	}
 	return v
@@ -202,7 +287,7 @@ func (o *object) get(key string) *value {
 // need is get for a key that must be there. One that is only misspelt is not
 // reported a second time.
 func (o *object) need(key, suggestion string) *value {
-	if _, ok := o.fields[key]; !ok {
+	if !o.has(key) {
 		if o.meant[key] {
 			return nil
 		}
@@ -212,4 +297,4 @@ func (o *object) need(key, suggestion string) *value {
 	return o.get(key)
 }
 
-func (o *object) has(key string) bool { _, ok := o.fields[key]; return ok }
+func (o *object) has(key string) bool { return o.field(key) != nil }

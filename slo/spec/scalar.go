@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,7 +20,9 @@ const maxText = 4096
 
 // text is the text of a scalar as written: 99.90 stays "99.90", and quotes
 // around a number make no difference.
-func (v *value) text() (string, bool) {
+func (v *value) text() (string, bool) { return v.textUpTo(maxText) }
+
+func (v *value) textUpTo(most int) (string, bool) {
 	switch {
 	case v.null():
 		v.errorf("fill it in or remove the key", "%s is empty", v.what)
@@ -27,8 +30,8 @@ func (v *value) text() (string, bool) {
 		v.errorf("", "%s: want a single value, got %s", v.what, v.shape())
 	case v.n.Style&yaml.TaggedStyle != 0:
 		v.errorf("remove the tag", "%s: YAML tags such as %s are not used here", v.what, clip(v.n.Tag))
-	case len(v.n.Value) > maxText:
-		v.errorf("", "%s is longer than %d bytes", v.what, maxText)
+	case len(v.n.Value) > most:
+		v.errorf("", "%s is longer than %d bytes", v.what, most)
 	case strings.ContainsFunc(v.n.Value, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }):
 		v.errorf("", "%s holds control characters", v.what)
 	default:
@@ -63,6 +66,25 @@ func (v *value) name() (string, bool) {
 }
 
 var notName = regexp.MustCompile(`[^a-z0-9._-]+`)
+
+// foreignName is name for other formats, whose names may hold more. What is not
+// allowed here is changed, and said.
+func (v *value) foreignName() (string, bool) {
+	s, ok := v.text()
+	if !ok {
+		return "", false
+	}
+	if len(s) <= maxName && namePattern.MatchString(s) {
+		return s, true
+	}
+	t := toName(s)
+	if t == "" || len(t) > maxName {
+		v.errorf("use a-z, 0-9, dot, dash and underscore", "%s: %q is not a name", v.what, clip(s))
+		return "", false
+	}
+	v.warnf("", "%s: %q is called %q here: names are of a-z, 0-9, dot, dash and underscore", v.what, clip(s), t)
+	return t, true
+}
 
 func toName(s string) string {
 	return strings.Trim(notName.ReplaceAllString(strings.ToLower(s), "-"), "-._")
@@ -120,6 +142,20 @@ func (v *value) number(lo, hi float64) (float64, bool) {
 		return 0, false
 	}
 	return x, true
+}
+
+// float is any finite number.
+func (v *value) float() (float64, bool) {
+	s, ok := v.text()
+	if !ok {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) || strings.ContainsAny(s, "xXpP_") {
+		v.errorf("", "%s: want a number, got %q", v.what, clip(s))
+		return 0, false
+	}
+	return x + 0, true // no negative zero
 }
 
 // duration is a duration in a range, both ends allowed.

@@ -42,6 +42,20 @@ func reservedLabel(name string) string {
 	return ""
 }
 
+// reservedOwn is reservedLabel for the user's own labels, which no event has:
+// slack_channel is a common one.
+func reservedOwn(name string) string {
+	for _, own := range []string{"slo_", "sla_", "sloth_"} {
+		if strings.HasPrefix(name, own) || name+"_" == own {
+			return "reserved: labels that start with " + own + " are the engine's own"
+		}
+	}
+	if strings.HasPrefix(name, "slo") || strings.HasPrefix(name, "sla") {
+		return ""
+	}
+	return reservedLabel(name)
+}
+
 // selector reads label matchers in PromQL syntax. The service of the spec is
 // implied, so a matcher for another service could never match.
 func (v *value) selector(service string) (selector, bool) {

@@ -34,7 +34,8 @@ type Spec struct {
 
 // Service is a service that some file describes.
 type Service struct {
-	Name string
+	Name        string
+	Description string
 	// Types are the event types that the service sends, sorted; empty means any.
 	// Unless a file lists them they are those that the selectors name.
 	Types []string

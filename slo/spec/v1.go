@@ -6,49 +6,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// document reads one YAML document. The version says its format.
-func (r *reader) document(n *yaml.Node) *draft {
-	v := newValue(r, n, "spec")
-	if !v.isObject() {
-		v.errorf("start with `version: "+Version+"`", "a spec is a mapping (key: value), got %s", v.shape())
-		return nil
-	}
-	for i := 0; i+1 < len(v.n.Content); i += 2 {
-		if v.n.Content[i].Value != "version" {
-			continue
-		}
-		version := newValue(r, v.n.Content[i+1], "version")
-		if version.null() {
-			break // reported with the other empty keys
-		}
-		if s, ok := version.text(); ok && s != Version {
-			version.errorf("want "+Version, "version %q is not known", clip(s))
-		}
-		return r.documentV1(v)
-	}
-	if kind := foreign(v); kind != "" {
-		v.errorf("want `version: "+Version+"`", "this is %s, not a spec of this program", kind)
-		return nil
-	}
-	return r.documentV1(v)
-}
-
-// foreign recognises documents that are certainly something else.
-func foreign(v *value) string {
-	for i := 0; i+1 < len(v.n.Content); i += 2 {
-		switch v.n.Content[i].Value {
-		case "apiVersion":
-			return "a document with an apiVersion"
-		case "groups":
-			return "a Prometheus rule file"
-		}
-	}
-	return ""
-}
-
 // documentV1 reads the own format.
 func (r *reader) documentV1(v *value) *draft {
-	o := v.object("version", "service", "labels", "types", "dimensions", "slos", "corrections", "limits", "slas")
+	o := v.object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "limits", "slas")
 	if o == nil {
 		return nil
 	}
@@ -57,6 +17,10 @@ func (r *reader) documentV1(v *value) *draft {
 	if s := o.need("service", "name the service whose events are judged, such as `service: shop`"); s != nil {
 		d.at = s.at()
 		d.service, _ = s.name()
+	}
+	if t := o.get("description"); t != nil {
+		d.descriptionAt = t.at()
+		d.description, _ = t.text()
 	}
 	if l := o.get("labels"); l != nil {
 		d.labels, d.labelAt = l.infoLabels()
@@ -101,7 +65,10 @@ func eachItem(v *value, read func(*value)) {
 // typePattern is what events may have as type.
 var typePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
-var labelPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var (
+	labelPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	notLabel     = regexp.MustCompile(`[^a-zA-Z0-9_]+`)
+)
 
 // label reads the name of a Prometheus label.
 func (v *value) label() (string, bool) {
@@ -109,15 +76,15 @@ func (v *value) label() (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return s, v.checkLabel(s, v.at())
+	return s, v.checkLabel(s, v.at(), reservedLabel)
 }
 
-func (v *value) checkLabel(s string, at Position) bool {
+func (v *value) checkLabel(s string, at Position, reserved func(string) string) bool {
 	if !labelPattern.MatchString(s) || len(s) > maxName {
 		v.r.errorf(at, "use letters, digits and underscore, no digit first", "%s: %q is not a label name", v.what, clip(s))
 		return false
 	}
-	if why := reservedLabel(s); why != "" {
+	if why := reserved(s); why != "" {
 		v.r.errorf(at, "take another name", "%s: %q is %s", v.what, s, why)
 		return false
 	}
@@ -130,9 +97,9 @@ func (v *value) labelMap(taken ...string) (map[string]string, map[string]Positio
 	if o == nil {
 		return nil, nil
 	}
-	out := map[string]string{}
+	out, at := map[string]string{}, map[string]Position{}
 	for _, k := range o.keys {
-		if !v.checkLabel(k, o.keyAt[k]) {
+		if !v.checkLabel(k, o.keyAt(k), reservedOwn) {
 			continue
 		}
 		clash := false
@@ -140,16 +107,16 @@ func (v *value) labelMap(taken ...string) (map[string]string, map[string]Positio
 			clash = clash || t == k
 		}
 		if clash {
-			v.r.errorf(o.keyAt[k], "take another name", "%s: %q is set by the engine", v.what, k)
+			v.r.errorf(o.keyAt(k), "take another name", "%s: %q is set by the engine", v.what, k)
 			continue
 		}
 		if t := o.get(k); t != nil {
 			if s, ok := t.text(); ok {
-				out[k] = s
+				out[k], at[k] = s, o.keyAt(k)
 			}
 		}
 	}
-	return out, o.keyAt
+	return out, at
 }
 
 // infoLabels are the labels of the info series, which has some of its own.

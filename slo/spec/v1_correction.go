@@ -40,6 +40,9 @@ func (d *draft) readCorrection(v *value) {
 	if t := o.need("duration", "say how long it lasts, such as `duration: 2h`"); t != nil {
 		c.Duration, lasts = t.duration(time.Second, maxCorrection)
 	}
+	if started && lasts {
+		c.checkStep(v)
+	}
 	if t := o.get("rrule"); t != nil {
 		if text, ok := t.text(); ok && started && lasts {
 			c.readRRule(t, text)
@@ -57,6 +60,18 @@ func (d *draft) readCorrection(v *value) {
 		}
 	}
 	d.corrections = append(d.corrections, c)
+}
+
+// checkStep warns where more time is taken out than was written.
+func (c *correctionDraft) checkStep(v *value) {
+	exact := slo.Span{From: c.Start, To: c.Start.Add(c.Duration)}
+	taken := exact.RoundOut(slo.CorrectionStep)
+	if taken == exact {
+		return
+	}
+	const layout = "2006-01-02T15:04Z07:00"
+	v.warnf("begin and end it on a multiple of 5m", "%s: the engine takes out whole five minutes, so the time from %s to %s is taken out",
+		v.what, taken.From.Format(layout), taken.To.Format(layout))
 }
 
 func (c *correctionDraft) readRRule(v *value, text string) {
@@ -111,7 +126,7 @@ func (d *draft) readLimit(v *value) {
 	}
 	switch timed := o.has("warning") || o.has("critical"); {
 	case o.has("each") && timed:
-		o.r.errorf(o.keyAt["each"], "keep either each, or warning and critical", "%s: each makes every match a violation, so durations mean nothing", v.what)
+		o.r.errorf(o.keyAt("each"), "keep either each, or warning and critical", "%s: each makes every match a violation, so durations mean nothing", v.what)
 	case !o.has("each") && !timed && len(o.meant) == 0:
 		v.errorf("add warning or critical with a duration, or `each: critical`", "%s: nothing says what breaks it", v.what)
 	}

@@ -72,7 +72,7 @@ func (s *sloDraft) readEvents(v *value, service string) {
 	bad, good := o.has("bad"), o.has("good")
 	switch {
 	case bad && good:
-		o.r.errorf(o.keyAt["good"], "keep bad", "events: bad and good cannot both be given")
+		o.r.errorf(o.keyAt("good"), "keep bad", "events: bad and good cannot both be given")
 	case bad:
 		if b := o.get("bad"); b != nil {
 			sel, ok := b.selector(service)
@@ -166,18 +166,64 @@ func someSliceFits(sc slo.Schedule, per time.Duration) bool {
 	return false
 }
 
+// promForms are the keys of the forms of a prometheus indicator.
+var promForms = []struct {
+	keys []string
+	hint string
+}{
+	{[]string{"bad", "good", "total"}, "{bad, total} or {good, total}: selectors of counters"},
+	{[]string{"error_query", "good_query", "total_query"}, "{error_query, total_query} or {good_query, total_query}: PromQL with $window"},
+	{[]string{"error_ratio_query"}, "{error_ratio_query}: PromQL with $window"},
+	{[]string{"query", "op", "value"}, "{query, op, value}: PromQL whose samples are compared"},
+}
+
 func (s *sloDraft) readPrometheus(v *value) {
-	o := v.object("bad", "good", "total")
+	var known []string
+	for _, f := range promForms {
+		known = append(known, f.keys...)
+	}
+	o := v.object(known...)
 	if o == nil {
 		return
 	}
+	form := 0
+	found := ""
+	for i, f := range promForms {
+		for _, k := range f.keys {
+			if !o.has(k) {
+				continue
+			}
+			if found != "" && form != i {
+				o.r.errorf(o.keyAt(k), "want either "+promForms[form].hint+", or "+f.hint, "prometheus: %s does not go with %s", k, found)
+				return
+			}
+			form, found = i, k
+		}
+	}
+	switch form {
+	case 0:
+		s.readPromCounters(o)
+	case 1:
+		s.readPromQueries(o)
+	case 2:
+		if q := o.get("error_ratio_query"); q != nil {
+			if ratio, ok := q.windowedQuery(); ok {
+				s.readRatioQuery(ratio, false)
+			}
+		}
+	case 3:
+		s.readPromThreshold(o)
+	}
+}
+
+func (s *sloDraft) readPromCounters(o *object) {
 	if t := o.need("total", "add the selector of all requests, such as total: http_requests_total"); t != nil {
 		s.Indicator.PromTotal, _ = t.series()
 	}
 	bad, good := o.has("bad"), o.has("good")
 	switch {
 	case bad && good:
-		o.r.errorf(o.keyAt["good"], "keep one of them", "prometheus: bad and good cannot both be given")
+		o.r.errorf(o.keyAt("good"), "keep one of them", "prometheus: bad and good cannot both be given")
 	case bad:
 		if b := o.get("bad"); b != nil {
 			s.Indicator.PromBad, _ = b.series()
@@ -187,6 +233,63 @@ func (s *sloDraft) readPrometheus(v *value) {
 			s.Indicator.PromGood, _ = g.series()
 		}
 	case !o.meant["bad"] && !o.meant["good"]:
-		v.errorf(fmt.Sprintf("add the selector of the failed ones, such as bad: '%s'", `http_requests_total{code=~"5.."}`), "prometheus: bad is missing")
+		o.errorf(fmt.Sprintf("add the selector of the failed ones, such as bad: '%s'", `http_requests_total{code=~"5.."}`), "prometheus: bad is missing")
+	}
+}
+
+func (s *sloDraft) readPromQueries(o *object) {
+	parts := map[string]*promQuery{}
+	ok := true
+	for _, k := range []string{"error_query", "good_query", "total_query"} {
+		if v := o.get(k); v != nil {
+			q, good := v.windowedQuery()
+			parts[k], ok = q, ok && good
+		} else if o.has(k) {
+			ok = false
+		}
+	}
+	switch {
+	case o.has("error_query") && o.has("good_query"):
+		o.r.errorf(o.keyAt("good_query"), "keep one of them", "prometheus: error_query and good_query cannot both be given")
+		return
+	case !o.has("total_query"):
+		o.errorf("add the query of all, such as total_query: sum(rate(http_requests_total[$window]))", "prometheus: total_query is missing")
+		return
+	case !o.has("error_query") && !o.has("good_query"):
+		o.errorf("add the query of the failed ones", "prometheus: error_query is missing")
+		return
+	}
+	if ok {
+		s.readEventQueries(parts["error_query"], parts["good_query"], parts["total_query"])
+	}
+}
+
+// comparisons by the words that specs have for them.
+var comparisons = map[string]slo.Comparison{"lt": slo.Less, "lte": slo.NotAbove, "gt": slo.Greater, "gte": slo.NotBelow}
+
+var comparisonWords = []string{"lt", "lte", "gt", "gte"}
+
+func (s *sloDraft) readPromThreshold(o *object) {
+	var q *promQuery
+	ok := false
+	if v := o.need("query", "add the query whose samples are compared"); v != nil {
+		q, ok = v.query()
+	}
+	var op slo.Comparison
+	if v := o.need("op", "say when a sample is good: lt, lte, gt or gte"); v != nil {
+		word, good := v.choice(comparisonWords...)
+		op, ok = comparisons[word], ok && good
+	} else {
+		ok = false
+	}
+	x := 0.0
+	if v := o.need("value", "say what the samples are compared with"); v != nil {
+		f, good := v.float()
+		x, ok = f, ok && good
+	} else {
+		ok = false
+	}
+	if ok {
+		s.readThresholdQuery(q, op, x)
 	}
 }

@@ -64,7 +64,7 @@ func (d *draft) readSLA(v *value) {
 
 func (a *slaDraft) readAlerts(o *object) {
 	if v := o.get("alerts"); v != nil {
-		if al := v.object("warning", "critical"); al != nil {
+		if al := v.object("warning", "critical", "catalogue"); al != nil {
 			if w := al.get("warning"); w != nil {
 				a.Warning, _ = w.number(0, 100)
 			}
@@ -74,7 +74,10 @@ func (a *slaDraft) readAlerts(o *object) {
 					c.errorf("scores fall, so warning is the higher one", "alerts: critical (%v) must be below warning (%v)", a.Critical, a.Warning)
 				}
 			}
-			if !al.has("warning") && !al.has("critical") && len(al.keys) == 0 {
+			if c := al.get("catalogue"); c != nil {
+				a.catalogue = c.catalogue()
+			}
+			if len(al.keys) == 0 {
 				v.errorf("add `warning: 95` or remove the key", "alerts is empty")
 			}
 		}
@@ -96,6 +99,50 @@ func (a *slaDraft) readAlerts(o *object) {
 	}
 }
 
+// catalogue reads the chosen entries: names, or {name: error_rate, slos: [api]}.
+func (v *value) catalogue() []catalogueDraft {
+	items, _ := v.list()
+	if v.isList() && len(items) == 0 {
+		v.errorf("name some, such as [latency, error_rate], or remove the key", "catalogue is empty")
+	}
+	var out []catalogueDraft
+	seen := map[string]bool{}
+	for _, i := range items {
+		var c catalogueDraft
+		n := i
+		if i.isObject() {
+			i.call("catalogue")
+			o := i.object("name", "slos")
+			if n = o.need("name", "name an entry of the catalogue"); n == nil {
+				continue
+			}
+			if l := o.get("slos"); l != nil {
+				names, _ := l.list()
+				if l.isList() && len(names) == 0 {
+					l.errorf("name some, or remove the key for all that it fits", "slos is empty")
+				}
+				for _, x := range names {
+					if s, ok := x.name(); ok {
+						c.slos = append(c.slos, named{s, x.at()})
+					}
+				}
+			}
+		}
+		name, ok := n.choice(sla.CatalogueNames()...)
+		if !ok {
+			continue
+		}
+		if seen[name] {
+			n.errorf("keep one; it can name several SLOs", "catalogue: %s is listed twice", name)
+			continue
+		}
+		seen[name] = true
+		c.name = name
+		out = append(out, c)
+	}
+	return out
+}
+
 func (a *slaDraft) readComponents(v *value, service string) {
 	o := v.open()
 	if o == nil {
@@ -107,14 +154,14 @@ func (a *slaDraft) readComponents(v *value, service string) {
 	a.weightsAt = v.at()
 	for _, k := range o.keys {
 		if !namePattern.MatchString(k) || len(k) > maxName {
-			v.r.errorf(o.keyAt[k], "use a-z, 0-9, dot, dash and underscore", "components: %q is not a name", clip(k))
+			v.r.errorf(o.keyAt(k), "use a-z, 0-9, dot, dash and underscore", "components: %q is not a name", clip(k))
 			continue
 		}
 		c := componentDraft{ok: true}
 		c.Name = k
 		if in := o.get(k); in != nil {
 			in.what = "component " + k
-			c.read(in, o.keyAt[k], service)
+			c.read(in, o.keyAt(k), service)
 			a.components = append(a.components, c)
 		}
 	}
@@ -191,11 +238,11 @@ func (v *value) band(last bool) (sla.Band, bool) {
 			q, err := slo.ParsePercent(k[1:])
 			switch {
 			case err != nil || q.Ratio() < 0.5 || q.Ratio() > 0.999:
-				v.r.errorf(o.keyAt[k], "want p50 to p99.9, such as p95", "bands: %q is not a quantile", clip(k))
+				v.r.errorf(o.keyAt(k), "want p50 to p99.9, such as p95", "bands: %q is not a quantile", clip(k))
 				ok = false
 				continue
 			case b.Quantile > 0:
-				v.r.errorf(o.keyAt[k], "write one step for each", "bands: a step has only one quantile")
+				v.r.errorf(o.keyAt(k), "write one step for each", "bands: a step has only one quantile")
 				ok = false
 				continue
 			}
@@ -208,7 +255,7 @@ func (v *value) band(last bool) (sla.Band, bool) {
 			d, good := t.duration(time.Millisecond, maxWindow)
 			b.Threshold, ok = d, ok && good
 		default:
-			v.r.errorf(o.keyAt[k], "write a step such as {p95: 5m, score: 100}", "bands: unknown key %q", clip(k))
+			v.r.errorf(o.keyAt(k), "write a step such as {p95: 5m, score: 100}", "bands: unknown key %q", clip(k))
 			ok = false
 		}
 	}

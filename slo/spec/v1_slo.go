@@ -106,7 +106,7 @@ func (s *sloDraft) readGroups(o *object) {
 	}
 	for _, key := range []string{"max_groups", "expect"} {
 		if !o.has("group_by") && o.has(key) {
-			o.r.errorf(o.keyAt[key], "add group_by, or remove it", "%s: %s means nothing without group_by", o.what, key)
+			o.r.errorf(o.keyAt(key), "add group_by, or remove it", "%s: %s means nothing without group_by", o.what, key)
 			return
 		}
 	}
@@ -196,7 +196,7 @@ func (s *sloDraft) readBudgeting(v *value) {
 		return
 	}
 	o := v.object(string(slo.Timeslices), string(slo.RatioTimeslices))
-	if len(o.fields) > 1 {
+	if o.known() > 1 {
 		v.errorf("keep one of them", "budgeting: there can be only one method")
 		return
 	}
@@ -233,42 +233,4 @@ func (o *object) slice(key string) time.Duration {
 		v.errorf("take a part of an hour such as 10s, 15s or 1m, or whole minutes", "%s: slices of %s do not tile an hour", key, slo.FormatDuration(d))
 	}
 	return d
-}
-
-// alerting reads what the rule generators may be told.
-func (v *value) alerting() slo.Alerting {
-	var a slo.Alerting
-	o := v.object("min_events", "page", "ticket")
-	if o == nil {
-		return a
-	}
-	if m := o.get("min_events"); m != nil {
-		n, _ := m.whole(0, 1_000_000_000)
-		a.MinEvents = uint64(max(0, n))
-	}
-	if p := o.get("page"); p != nil {
-		a.Page = p.alertSettings()
-	}
-	if t := o.get("ticket"); t != nil {
-		a.Ticket = t.alertSettings()
-	}
-	return a
-}
-
-func (v *value) alertSettings() slo.AlertSettings {
-	var s slo.AlertSettings
-	o := v.object("disabled", "for", "labels")
-	if o == nil {
-		return s
-	}
-	if b := o.get("disabled"); b != nil {
-		s.Disabled = b.bool()
-	}
-	if f := o.get("for"); f != nil {
-		s.For, _ = f.duration(0, day)
-	}
-	if l := o.get("labels"); l != nil {
-		s.Labels, _ = l.labelMap("service", "alertname")
-	}
-	return s
 }

@@ -30,41 +30,37 @@ func (r *reader) at(n *yaml.Node) Position {
 	return Position{File: r.file, Line: n.Line, Column: n.Column}
 }
 
-// readFile reads every document of a file that is a spec. A file that is not
-// YAML gives one problem, at the place where reading stopped.
-func readFile(c *collector, f File) []*draft {
+// readFile reads every document of a file. A file that is not YAML gives one
+// problem, at the place where reading stopped.
+func (l *loader) readFile(f File) {
 	top := Position{File: f.Name}
 	if len(f.Data) > MaxFileBytes {
-		c.errorf(top, "split it: several files may describe one service", "the file is larger than %d bytes", MaxFileBytes)
-		return nil
+		l.errorf(top, "split it: several files may describe one service", "the file is larger than %d bytes", MaxFileBytes)
+		return
 	}
-	r := &reader{collector: c, file: f.Name}
+	r := &reader{collector: l.collector, file: f.Name}
 	r.lines = splitLines(string(f.Data))
-	for i, l := range r.lines {
-		if !utf8.ValidString(l) {
-			c.errorf(Position{File: f.Name, Line: i + 1}, "save the file as UTF-8", "the line is not UTF-8 text")
-			return nil
+	for i, line := range r.lines {
+		if !utf8.ValidString(line) {
+			l.errorf(Position{File: f.Name, Line: i + 1}, "save the file as UTF-8", "the line is not UTF-8 text")
+			return
 		}
 	}
-	var out []*draft
 	dec := yaml.NewDecoder(bytes.NewReader(f.Data))
 	for {
 		doc, err := decode(dec)
 		if errors.Is(err, io.EOF) {
-			return out
+			return
 		}
 		if err != nil {
 			r.syntaxError(err)
-			return out
+			return
 		}
 		if len(doc.Content) == 0 || isNull(doc.Content[0]) {
 			continue // nothing between two separators
 		}
-		if !r.bounded(doc) {
-			continue
-		}
-		if d := r.document(doc.Content[0]); d != nil {
-			out = append(out, d)
+		if r.bounded(doc) {
+			l.document(newValue(r, doc.Content[0], "spec"))
 		}
 	}
 }
@@ -72,7 +68,12 @@ func readFile(c *collector, f File) []*draft {
 // lineBreaks are those of YAML 1.1, by which the library counts lines.
 var lineBreaks = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
 
-func splitLines(text string) []string { return lineBreaks.Split(text, -1) }
+func splitLines(text string) []string {
+	if !strings.ContainsAny(text, "\r\u0085\u2028\u2029") {
+		return strings.Split(text, "\n")
+	}
+	return lineBreaks.Split(text, -1)
+}
 
 // decode turns a panic of the YAML library on hostile input into an error.
 func decode(dec *yaml.Decoder) (doc *yaml.Node, err error) {

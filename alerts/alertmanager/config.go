@@ -1,0 +1,225 @@
+package alertmanager
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+)
+
+// Options say who is told. Only Receivers is required.
+type Options struct {
+	Receivers Receivers
+
+	// From and Until bound the dates by which a recurrence is listed that
+	// Alertmanager can't recur by itself. With zero values it is not muted.
+	From, Until time.Time
+
+	// Header is written above the document as a comment.
+	Header string
+}
+
+// standard is the escalation where nothing else is said: what is critical at once
+// and again every quarter of an hour, warnings after they have lasted a little and
+// once an hour, good news once.
+var standard = map[Class]struct{ wait, interval, repeat time.Duration }{
+	Critical: {0, 5 * time.Minute, 15 * time.Minute},
+	Warning:  {2 * time.Minute, 5 * time.Minute, time.Hour},
+	Recovery: {30 * time.Second, 5 * time.Minute, 24 * time.Hour},
+}
+
+// Timing of what no class takes.
+const (
+	rootWait     = 10 * time.Second
+	rootInterval = 5 * time.Minute
+	rootRepeat   = 30 * time.Minute
+)
+
+// Config writes the whole configuration as one YAML document. It fails if the
+// receivers are not valid. The findings tell of maintenance that does not mute.
+func Config(in rules.Spec, o Options) ([]byte, []alerts.Finding, error) {
+	if err := o.Receivers.Validate(); err != nil {
+		return nil, nil, fmt.Errorf("receivers: %w", err)
+	}
+	if !o.Until.IsZero() && !o.From.Before(o.Until) {
+		return nil, nil, errors.New("alertmanager: From must be before Until")
+	}
+	g := generator{in: in, opt: o, mutes: newMutes(in.SLOs, o.From, o.Until)}
+	g.severities()
+	doc := &document{Route: g.root(), InhibitRules: g.inhibit(), TimeIntervals: g.mutes.intervals}
+	if s := o.Receivers.SMTP; s != nil {
+		doc.Global = &global{SMTPSmarthost: s.Smarthost, SMTPFrom: s.From, SMTPAuthUsername: s.Username, SMTPAuthPassFile: s.PasswordFile}
+		if s.PlainText {
+			no := false
+			doc.Global.SMTPRequireTLS = &no
+		}
+	}
+	m := newMessages(g.class[Critical], g.class[Recovery])
+	for _, r := range o.Receivers.Receivers {
+		doc.Receivers = append(doc.Receivers, newReceiver(r, m, !o.Receivers.onlyGoodNews(r.Name)))
+	}
+	out, err := encode(o.Header, doc)
+	return out, g.mutes.findings, err
+}
+
+type generator struct {
+	in    rules.Spec
+	opt   Options
+	mutes *mutes
+	class map[Class][]string // severities of each class
+}
+
+// severities collects the values of the label severity: the usual ones, and what
+// the spec gives pages and tickets of its own.
+func (g *generator) severities() {
+	g.class = map[Class][]string{
+		Critical: {alerts.SeverityCritical, alerts.SeverityPage},
+		Warning:  {alerts.SeverityTicket, alerts.SeverityWarning},
+		Recovery: {alerts.SeverityInfo},
+	}
+	add := func(c Class, labels map[string]string) {
+		own := labels[series.LabelSeverity]
+		for _, have := range g.class {
+			if own == "" || slices.Contains(have, own) {
+				return
+			}
+		}
+		g.class[c] = append(g.class[c], own)
+	}
+	for _, s := range g.in.SLOs {
+		add(Critical, s.Alerting.Page.Labels)
+	}
+	for _, s := range g.in.SLOs {
+		add(Warning, s.Alerting.Ticket.Labels)
+	}
+	for _, list := range g.class {
+		slices.Sort(list)
+	}
+}
+
+// groupLabels are the labels of all groups of the spec, as the series name them.
+func (g *generator) groupLabels() []string {
+	var out []string
+	for _, s := range g.in.SLOs {
+		out = append(out, exported(series.SLIRatio, s.GroupBy)...)
+	}
+	for _, a := range g.in.Agreements {
+		out = append(out, exported(series.CompositeScore, a.GroupBy)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func exported(s series.Series, groupBy []string) []string {
+	return s.LabelNames(groupBy...)[len(s.Labels):]
+}
+
+// root is the tree of routes. Its group keeps products, services and severities
+// apart, and joins the tiers of one SLO in one message.
+func (g *generator) root() *route {
+	groupBy := append([]string{series.LabelService, series.LabelSLOID, alerts.LabelAgreement, alerts.LabelSLA, series.LabelSeverity}, g.groupLabels()...)
+	r := &route{
+		Receiver: g.opt.Receivers.Default, GroupBy: groupBy,
+		GroupWait: seconds(rootWait), GroupInterval: seconds(rootInterval), RepeatInterval: seconds(rootRepeat),
+	}
+	for _, c := range Classes {
+		r.Routes = append(r.Routes, g.classRoute(c))
+	}
+	return r
+}
+
+func (g *generator) classRoute(c Class) route {
+	t := standard[c]
+	own := g.opt.Receivers.Timing[c]
+	if own.GroupWait != nil {
+		t.wait = *own.GroupWait
+	}
+	if own.GroupInterval > 0 {
+		t.interval = own.GroupInterval
+	}
+	if own.RepeatInterval > 0 {
+		t.repeat = own.RepeatInterval
+	}
+	r := route{
+		Receiver: g.opt.Receivers.receiver("", c), Matchers: []string{oneOf(series.LabelSeverity, g.class[c])},
+		GroupWait: seconds(t.wait), GroupInterval: seconds(t.interval), RepeatInterval: seconds(t.repeat),
+	}
+	special := map[string]bool{}
+	for _, service := range sortedKeys(g.opt.Receivers.Services) {
+		name, ok := g.opt.Receivers.Services[service][c]
+		if !ok {
+			continue
+		}
+		special[service] = true
+		r.Routes = append(r.Routes, route{
+			Receiver: name, Matchers: []string{equal(series.LabelService, service)},
+			Routes: g.muted(func(s string) bool { return s == service }),
+		})
+	}
+	r.Routes = append(r.Routes, g.muted(func(s string) bool { return !special[s] })...)
+	return r
+}
+
+// receiver finds who is told about a class of a service's alerts.
+func (r *Receivers) receiver(service string, c Class) string {
+	for _, m := range []map[Class]string{r.Services[service], r.Routes} {
+		if name, ok := m[c]; ok {
+			return name
+		}
+	}
+	return r.Default
+}
+
+// onlyGoodNews reports whether a receiver is told about recoveries and nothing
+// else, so that the end of one is no news.
+func (r *Receivers) onlyGoodNews(name string) bool {
+	used := r.receiver("", Recovery) == name
+	for _, m := range r.Services {
+		used = used || m[Recovery] == name
+		if m[Critical] == name || m[Warning] == name {
+			return false
+		}
+	}
+	return used && name != r.Default && r.receiver("", Critical) != name && r.receiver("", Warning) != name
+}
+
+// muted are the routes of what planned maintenance mutes: SLOs by the intervals
+// that they share, and agreements all of whose components are in maintenance.
+func (g *generator) muted(of func(service string) bool) []route {
+	var out []route
+	byIntervals := map[string]int{} // index into out
+	for _, s := range g.in.SLOs {
+		names := g.mutes.bySLO[s.ID]
+		if len(names) == 0 || !of(s.ID.Service()) {
+			continue
+		}
+		key := fmt.Sprintf("%q", names)
+		i, ok := byIntervals[key]
+		if !ok {
+			i = len(out)
+			byIntervals[key] = i
+			out = append(out, route{Mute: names})
+		}
+		out[i].Matchers = append(out[i].Matchers, string(s.ID)) // joined below
+	}
+	for i := range out {
+		slices.Sort(out[i].Matchers)
+		out[i].Matchers = []string{oneOf(series.LabelSLOID, slices.Compact(out[i].Matchers))}
+	}
+	for _, a := range g.in.Agreements {
+		if !of(a.Service) {
+			continue
+		}
+		if names := g.common(a.Components); len(names) > 0 {
+			out = append(out, route{Mute: names, Matchers: agreementAlerts(a)})
+		}
+	}
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,71 @@
+package alertmanager
+
+import "strconv"
+
+// Templates of messages, in Alertmanager's template language. They use only the
+// annotations that every generated alert has.
+const (
+	text = `{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}*{{ .Annotations.summary }}*
+{{ .Annotations.description }}
+{{ with .Labels.impact }}Impact: {{ . }}
+{{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <{{ . }}|Status page>{{ end }}
+{{ end }}`
+
+	titleLink = `{{ .CommonAnnotations.page }}`
+)
+
+// messages are the templates that depend on which severities are critical and
+// which are good news.
+type messages struct{ title, color, urgency string }
+
+func newMessages(critical, good []string) messages {
+	is := func(severities []string) string {
+		return "match " + strconv.Quote("^(?:"+pattern(severities)+")$") + " .CommonLabels.severity"
+	}
+	choose := func(resolved, forCritical, forGood, other string) string {
+		first := `{{ if `
+		if resolved != "" {
+			first = `{{ if eq .Status "resolved" }}` + resolved + `{{ else if `
+		}
+		return first + is(critical) + ` }}` + forCritical + `{{ else if ` + is(good) + ` }}` + forGood + `{{ else }}` + other + `{{ end }}`
+	}
+	return messages{
+		// A group of several alerts has its service and count.
+		title: choose("Resolved", "CRITICAL", "Good news", "Warning") +
+			`: {{ with .CommonAnnotations.summary }}{{ . }}{{ else }}{{ .Alerts | len }} alerts of {{ .GroupLabels.service }}{{ end }}`,
+		color:   choose("good", "danger", "good", "warning"),
+		urgency: choose("", "critical", "info", "warning"),
+	}
+}
+
+// newReceiver turns a receiver into Alertmanager's form. Its channels tell when an
+// alert is over, but for those that only hear good news.
+func newReceiver(r Receiver, m messages, resolved bool) receiver {
+	out := receiver{Name: r.Name}
+	for _, s := range r.Slack {
+		out.Slack = append(out.Slack, slackConfig{
+			SendResolved: resolved, APIURLFile: s.APIURLFile, Channel: s.Channel, Title: m.title, TitleLink: titleLink, Text: text, Color: m.color,
+		})
+	}
+	for _, p := range r.PagerDuty {
+		c := pagerConfig{SendResolved: resolved, RoutingKeyFile: p.RoutingKeyFile, ServiceKeyFile: p.ServiceKeyFile, Description: m.title, Severity: m.urgency}
+		if p.Severity != "" {
+			c.Severity = p.Severity
+		}
+		out.PagerDuty = append(out.PagerDuty, c)
+	}
+	for _, w := range r.Webhook {
+		c := webhookConfig{SendResolved: resolved, URL: w.URL}
+		switch {
+		case w.CredentialsFile != "":
+			c.HTTP = &httpConfig{Authorization: &authorization{w.CredentialsFile}}
+		case w.Username != "":
+			c.HTTP = &httpConfig{BasicAuth: &basicAuth{w.Username, w.PasswordFile}}
+		}
+		out.Webhook = append(out.Webhook, c)
+	}
+	for _, e := range r.Email {
+		out.Email = append(out.Email, emailConfig{SendResolved: resolved, To: e.To, Headers: map[string]string{"Subject": m.title}})
+	}
+	return out
+}

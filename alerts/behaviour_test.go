@@ -1,0 +1,382 @@
+package alerts
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo"
+)
+
+const step = 30 * time.Second
+
+// The guards of a page, over series that are as rules record them.
+func TestPageGuards(t *testing.T) {
+	const h = time.Hour
+	for _, c := range []struct {
+		name      string
+		ratio     float64 // over all windows
+		perHour   float64
+		minEvents uint64
+		coverage  float64 // < 0: not exported
+		fires     bool
+	}{
+		{"a full outage", 1, 36_000, 0, 1, true},
+		{"more bad than valid events is a full outage, no NaN", 1.05, 36_000, 0, 1, true},
+		{"well above the threshold, many events", 0.02, 360_000, 0, 1, true},
+		{"above the threshold, too few events to be sure", 0.02, 100, 0, 1, false},
+		{"far above, few events", 0.5, 20, 0, 1, true},
+		{"just below", 0.0143, 1e7, 0, 1, false},
+		{"nothing bad", 0, 36_000, 0, 1, false},
+		{"no event in the window", 0, 0, 0, 1, false},
+		{"a full outage of fewer events than min_events", 1, 19, 20, 1, false},
+		{"of just as many", 1, 20, 20, 1, true},
+		{"an engine that is up for three minutes", 1, 36_000, 0, 3. / 43200, false},
+		{"and for an hour", 1, 36_000, 0, 60. / 43200, true},
+		{"coverage is not known", 1, 36_000, 0, -1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := simple(t, "shop/up", "99.9")
+			s.Alerting.MinEvents = c.minEvents
+			groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
+			require.NoError(t, err)
+			l := newLab(t, only(t, groups, NameBurnPage)...)
+			sel := sloSeries("shop/up").String()
+			for _, w := range []string{"5m", "30m", "1h", "6h"} {
+				l.load("slo:sli_error:ratio_rate"+w+sel, 0, h, step, constant(c.ratio))
+			}
+			l.load("slo:valid_events:rate1h"+sel, 0, h, step, constant(c.perHour/3600))
+			if c.coverage >= 0 {
+				l.load("slo_coverage_ratio"+sel, 0, h, step, constant(c.coverage))
+			}
+			l.run(h, h, step, byTier)
+			fired := l.firing()
+			if !c.fires {
+				require.Empty(t, fired)
+				return
+			}
+			require.Len(t, fired, 1) // the tier of six hours has no counts here
+			require.Equal(t, "page-1h", fired[0].Labels.Get(LabelTier))
+			require.Contains(t, fired[0].Annotations.Get("description"), "%")
+		})
+	}
+}
+
+// Low coverage stops new alerts and never ends one that fires.
+func TestCoverageKeepsWhatFires(t *testing.T) {
+	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{grouped(simple(t, "shop/up", "99.9"), "region")}}, Options{NoEngine: true})
+	require.NoError(t, err)
+	l := newLab(t, only(t, groups, NameBurnPage)...)
+	const m = time.Minute
+	for _, region := range []string{"north", "south", slo.OtherGroup} {
+		sel := sloSeries("shop/up", "region", region).String()
+		for _, w := range []string{"5m", "30m", "1h", "6h"} {
+			l.load("slo:sli_error:ratio_rate"+w+sel, 0, 60*m, step, func(at time.Duration) (float64, bool) {
+				return map[bool]float64{true: 0.5}[at < 40*m && (region == "north" || at >= 20*m)], true
+			})
+		}
+		l.load("slo:valid_events:rate1h"+sel, 0, 60*m, step, constant(100))
+		l.load("slo_coverage_ratio"+sel, 0, 60*m, step, func(at time.Duration) (float64, bool) {
+			return map[bool]float64{true: 1}[at < 10*m], true
+		})
+	}
+	edges := l.run(0, 60*m, step, func(l labels.Labels) string { return l.Get("region") })
+	require.Equal(t, map[string][]time.Duration{"north": {0, 40 * m}}, edges, "south began when nothing was covered; the other group never alerts")
+}
+
+func catalogueLab(t *testing.T, names ...string) *lab {
+	groups, err := Rules(synthetic(t), Options{Options: tables, NoEngine: true})
+	require.NoError(t, err)
+	return newLab(t, only(t, groups, names...)...)
+}
+
+// step between two levels at a time.
+func level(before, after float64, at time.Duration) curve {
+	return func(t time.Duration) (float64, bool) {
+		if t < at {
+			return before, true
+		}
+		return after, true
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	const m = time.Minute
+	l := catalogueLab(t, NameLatencyViolation, NameLatencyRecovered)
+	sel := sloSeries("shop/latency").String()
+	l.load("slo:sli_error:ratio_rate5m"+sel, 0, 120*m, step, func(at time.Duration) (float64, bool) {
+		// Bad from 10 to 30; then good; bad from 60 to 70; then no data at all.
+		return map[bool]float64{true: 0.2, false: 0.01}[at >= 10*m && at < 30*m || at >= 60*m], at < 70*m
+	})
+	edges := l.run(0, 120*m, step, byName)
+	require.Len(t, edges[NameLatencyViolation], 4)
+	require.Equal(t, []time.Duration{12 * m, 30 * m}, edges[NameLatencyViolation][:2])
+	// Two minutes of being good, then for as long as it is recent.
+	got := edges[NameLatencyRecovered]
+	require.Len(t, got, 2, "silence is no recovery: %s", minutes(got))
+	require.Equal(t, 32*m, got[0])
+	require.InDelta(t, (45 * m).Seconds(), got[1].Seconds(), step.Seconds())
+}
+
+func TestCompositeHasItsOwnWindow(t *testing.T) {
+	const m = time.Minute
+	l := catalogueLab(t, NameCompositeWarning, NameCompositeCritical, NameCompositeRecovered)
+	sel := `{service="shop",sla="gold"}`
+	l.load("sla:composite_score:ratio"+sel, 0, 90*m, step, constant(99.9))
+	l.load("sla:composite_score:ratio1h"+sel, 0, 90*m, step, func(at time.Duration) (float64, bool) {
+		switch {
+		case at < 10*m:
+			return 100, true
+		case at < 20*m:
+			return 93, true
+		case at < 30*m:
+			return 80, true
+		}
+		return 99, true
+	})
+	edges := l.run(0, 90*m, step, byName)
+	require.Equal(t, []time.Duration{15 * m, 30 * m}, edges[NameCompositeWarning])
+	require.Equal(t, []time.Duration{25 * m, 30 * m}, edges[NameCompositeCritical])
+	require.Equal(t, 35*m, edges[NameCompositeRecovered][0])
+}
+
+func TestCascading(t *testing.T) {
+	const m = time.Minute
+	l := catalogueLab(t, NameCascading)
+	bad := func(id, label, value string, from, to time.Duration, perSecond float64) {
+		sel := sloSeries(id, label, value).String()
+		inside := func(at time.Duration) bool { return at >= from && at < to }
+		l.load("slo:bad_events:rate5m"+sel, 0, 60*m, step, func(at time.Duration) (float64, bool) {
+			return map[bool]float64{true: perSecond}[inside(at)], true
+		})
+		l.load("slo:sli_error:ratio_rate5m"+sel, 0, 60*m, step, func(at time.Duration) (float64, bool) {
+			return map[bool]float64{true: 0.5}[inside(at)], true
+		})
+	}
+	bad("shop/calls", "integration", "bank", 10*m, 30*m, 1)
+	bad("shop/calls", "integration", "post", 40*m, 50*m, 0.01) // three calls: too few
+	bad("shop/stages", "stage", "pay", 20*m, 35*m, 1)
+	bad("shop/stages", "stage", "ship", 40*m, 50*m, 1)
+	var seen labels.Labels
+	edges := l.run(0, 60*m, step, func(l labels.Labels) string {
+		seen = l
+		return l.Get("integration") + " " + l.Get("effect")
+	})
+	require.Equal(t, map[string][]time.Duration{"bank shop/stages": {21 * m, 30 * m}}, edges, "both at the same time, and over when one is")
+	require.Equal(t, SeverityCritical, seen.Get("severity"))
+	require.Equal(t, "gold", seen.Get(LabelAgreement))
+}
+
+func TestTrendComparesRatios(t *testing.T) {
+	const m = time.Minute
+	for _, c := range []struct {
+		name       string
+		valid, bad curve
+		fires      bool
+	}{
+		{"traffic triples, its errors with it", level(10, 30, 60*m), level(0.08, 0.24, 60*m), false},
+		{"errors double", constant(10), level(0.04, 0.08, 60*m), true},
+		{"errors double, but are few", constant(10), level(0.004, 0.008, 60*m), false},
+		{"errors fall", constant(10), level(0.09, 0.07, 60*m), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := catalogueLab(t, NameErrorRateTrend)
+			sel := sloSeries("shop/errors", "region", "north", "http_code", "500").String()
+			l.load("slo:valid_events:rate5m"+sel, 0, 80*m, step, c.valid)
+			l.load("slo:bad_events:rate5m"+sel, 0, 80*m, step, c.bad)
+			l.load("slo:sli_error:ratio_rate5m"+sel, 0, 80*m, step, func(at time.Duration) (float64, bool) {
+				b, _ := c.bad(at)
+				v, _ := c.valid(at)
+				return b / v, true
+			})
+			edges := l.run(30*m, 80*m, step, byName)
+			require.Equal(t, c.fires, len(edges) > 0, edges)
+		})
+	}
+}
+
+func TestLatencyCriticalCountsBreaches(t *testing.T) {
+	const m = time.Minute
+	l := catalogueLab(t, NameLatencyCritical)
+	l.load("slo:valid_events:rate5m"+sloSeries("shop/latency").String(), 0, 60*m, step, constant(10))
+	breaches := func(at time.Duration) (float64, bool) { // one a second from 20m to 40m: 10 %
+		return max(0, min(at, 40*m)-20*m).Seconds() * 1, at >= 0
+	}
+	l.load(`sla_violations_total{sla_type="request",severity="critical",service="shop"}`, 0, 60*m, 15*time.Second, breaches)
+	l.load(`sla_violations_total{sla_type="request",severity="warning",service="shop"}`, 0, 60*m, 15*time.Second, constant(0))
+	edges := l.run(10*m, 60*m, step, byName)
+	got := edges[NameLatencyCritical]
+	require.Len(t, got, 2)
+	require.InDelta(t, (23*m + 45*time.Second).Seconds(), got[0].Seconds(), 60, "half of five minutes, and one to be sure")
+	require.InDelta(t, (42*m + 30*time.Second).Seconds(), got[1].Seconds(), 60)
+}
+
+func TestThroughputDecline(t *testing.T) {
+	const m = time.Minute
+	l := catalogueLab(t, NameThroughputDecline)
+	l.load("slo:valid_events:rate5m"+sloSeries("shop/throughput").String(), 0, 120*m, step, level(1./60, 0, 80*m))
+	l.load("slo:valid_events:rate5m"+sloSeries("shop/availability").String(), 0, 120*m, step, func(at time.Duration) (float64, bool) {
+		switch {
+		case at < 20*m:
+			return 150. / 60, true
+		case at < 40*m:
+			return 110. / 60, true
+		case at < 60*m:
+			return 90. / 60, true // below the target is another alert
+		}
+		return 110. / 60, true
+	})
+	require.Equal(t, map[string][]time.Duration{NameThroughputDecline: {30 * m, 40 * m, 70 * m, 80 * m}}, l.run(0, 120*m, step, byName), "closed hours end it")
+}
+
+func TestThroughputBelowTarget(t *testing.T) {
+	const m = time.Minute
+	l := catalogueLab(t, NameThroughputViolation)
+	l.load("slo:sli_error:ratio_rate5m"+sloSeries("shop/throughput").String(), 0, 30*m, step, level(0.4, 0.8, 10*m))
+	require.Equal(t, map[string][]time.Duration{NameThroughputViolation: {13 * m}}, l.run(0, 30*m, step, byName))
+}
+
+// A week of traffic by day only; on the eighth day one type stops.
+func TestSilentSender(t *testing.T) {
+	const h, day, s = time.Hour, 24 * time.Hour, 5 * time.Minute
+	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{NoEngine: true})
+	require.NoError(t, err)
+	l := newLab(t, only(t, groups, NameSenderSilent)...)
+	stop := 8*day + 12*h
+	perDay := func(at time.Duration) float64 { // 100 an hour from 8 to 20
+		whole, rest := at/day, at%day
+		return float64(whole)*1200 + 100*max(0, min(rest, 20*h)-8*h).Hours()
+	}
+	load := func(typ string, f func(at time.Duration) float64) {
+		l.load(`sloengine_events_total{service="shop",type="`+typ+`",outcome="success"}`, 0, 9*day+h, s, func(at time.Duration) (float64, bool) { return f(at), true })
+	}
+	load("request", func(at time.Duration) float64 { return perDay(min(at, stop)) })
+	load("job", perDay)
+	edges := l.run(7*day, 9*day, s, func(l labels.Labels) string { return l.Get("type") })
+	require.Len(t, edges["request"], 2, "%v", edges)
+	require.InDelta(t, (stop + 45*time.Minute).Hours(), edges["request"][0].Hours(), 0.2, "half an hour of silence, a quarter to be sure")
+	require.InDelta(t, (8*day + 20*h).Hours(), edges["request"][1].Hours(), 0.6, "at night silence is what was to be expected")
+	require.Empty(t, edges["job"])
+}
+
+func TestNoData(t *testing.T) {
+	const m, h = time.Minute, time.Hour
+	s := grouped(simple(t, "shop/up", "99.9"), "region")
+	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
+	require.NoError(t, err)
+	t.Run("counters vanish", func(t *testing.T) {
+		l := newLab(t, only(t, groups, NameNoData)...)
+		l.load("slo:valid_events:rate5m"+sloSeries("shop/up", "region", "a").String(), 0, h, step, constant(1))
+		l.load("slo:valid_events:increase5m"+sloSeries("shop/up", "region", "a").String(), 0, h, 5*m, constant(300))
+		edges := l.run(0, 2*h, step, byName)[NameNoData]
+		require.Len(t, edges, 1)
+		require.InDelta(t, (h + 15*m).Minutes(), edges[0].Minutes(), 1, "five minutes until samples are stale, ten to be sure")
+	})
+	t.Run("one group is silent, the other is not", func(t *testing.T) {
+		l := newLab(t, only(t, groups, NameNoData)...)
+		for region, v := range map[string]float64{"a": 0, "b": 300} {
+			l.load("slo:valid_events:rate5m"+sloSeries("shop/up", "region", region).String(), 0, 26*h, 5*m, constant(v/300))
+			l.load("slo:valid_events:increase5m"+sloSeries("shop/up", "region", region).String(), 0, 26*h, 5*m, constant(v))
+		}
+		require.Empty(t, l.run(25*h, 26*h, 5*m, byName))
+	})
+	t.Run("nothing for a day", func(t *testing.T) {
+		l := newLab(t, only(t, groups, NameNoData)...)
+		sel := sloSeries("shop/up", "region", "a").String()
+		l.load("slo:valid_events:rate5m"+sel, 0, 30*h, 5*m, level(1, 0, 2*h))
+		l.load("slo:valid_events:increase5m"+sel, 0, 30*h, 5*m, level(300, 0, 2*h))
+		edges := l.run(0, 30*h, 5*m, byName)[NameNoData]
+		require.Len(t, edges, 1)
+		require.InDelta(t, (26*h + 10*m).Minutes(), edges[0].Minutes(), 10)
+		require.Contains(t, l.firing()[0].Annotations.Get("description"), "Nothing was counted within 1d")
+	})
+}
+
+// Every alert on the engine fires on what it is about, and its texts expand.
+func TestEngineAlerts(t *testing.T) {
+	const m = time.Minute
+	type input struct {
+		metric string
+		f      curve
+	}
+	grow := func(perSecond float64) curve {
+		return func(at time.Duration) (float64, bool) { return perSecond * at.Seconds(), true }
+	}
+	for name, in := range map[string][]input{
+		NameIngestUnavailable:  {{`sloengine_ingest_unavailable_total{reason="disk_full",job="e",instance="a"}`, grow(1)}},
+		NameIngestRejecting:    {{`sloengine_ingest_events_total{result="rejected",instance="a"}`, grow(1)}, {`sloengine_ingest_events_total{result="accepted",instance="a"}`, grow(9)}},
+		NameEngineNotReady:     {{`sloengine_ingest_ready{instance="a"}`, constant(0)}},
+		NameDiskLow:            {{`sloengine_ingest_disk_free_bytes{instance="a"}`, constant(5e8)}},
+		NameDiskFilling:        {{`sloengine_ingest_disk_free_bytes{instance="a"}`, grow(-1e6)}},
+		NameLogPoisoned:        {{`sloengine_wal_poisoned{instance="a"}`, constant(1)}},
+		NameFoldLagging:        {{`sloengine_fold_lag_records{instance="a"}`, constant(2e5)}},
+		NameEvaluatorLate:      {{`sloengine_evaluate_ticks_total{instance="a"}`, grow(0.1)}, {`sloengine_evaluate_late_total{instance="a"}`, grow(0.09)}},
+		NameEvaluatorStopped:   {{`sloengine_evaluate_ticks_total{instance="a"}`, constant(7)}},
+		NameBreakerOpen:        {{`sloengine_breaker_state{breaker="kafka",instance="a"}`, constant(2)}},
+		NameDeadLettersMany:    {{`sloengine_dlq_entries{origin="sink",instance="a"}`, constant(6000)}, {`sloengine_dlq_entries{origin="fold",instance="a"}`, constant(6000)}},
+		NameDeadLettersGrowing: {{`sloengine_dlq_entries{origin="sink",instance="a"}`, grow(0.2)}},
+		NameDeadLettersLimited: {{`sloengine_dlq_saved_total{origin="admission",reason="rate_limited",instance="a"}`, grow(60)}},
+		NameRetryRateHigh:      {{`sloengine_retry_attempts_total{target="kafka",instance="a"}`, grow(120)}},
+		NameRateLimitHit:       {{`sloengine_ratelimit_hits_total{layer="global",instance="a"}`, grow(11)}},
+		NameRateLimitDropping:  {{`sloengine_ratelimit_dropped_total{type="order",instance="a"}`, grow(101)}},
+		NameRateLimitType:      {{`sloengine_ratelimit_hits_total{layer="type",type="order",instance="a"}`, grow(1)}},
+		NameRateLimitContext:   {{`sloengine_ratelimit_hits_total{layer="context",instance="a"}`, grow(2)}},
+		NameRateLimitNear:      {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(85)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
+		NameRateLimitReached:   {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(96)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
+		NameCriticalLimited:    {{`sloengine_ratelimit_critical_total{type="order",instance="a"}`, grow(0.1)}},
+		NameRedisFallback:      {{`sloengine_ratelimit_fallback{instance="a"}`, constant(1)}},
+		NameClientFailing:      {{`sloengine_client_failures_total{context="job",reason="refused",instance="a"}`, grow(11)}},
+		NameClientSpool:        {{`sloengine_client_spool_bytes{instance="a"}`, constant(90)}, {`sloengine_client_spool_limit_bytes{instance="a"}`, constant(100)}},
+		NameClientBlocked:      {{`sloengine_client_failures_total{context="job",reason="breaker_open",instance="a"}`, grow(6)}},
+		NameSinkLagging:        {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
+		NameSinkOverflowing:    {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
+		NameNotifyFailing:      {{`sloengine_notify_failures_total{receiver="alertmanager",instance="a"}`, grow(0.01)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			groups, err := Rules(rules.Spec{}, Options{})
+			require.NoError(t, err)
+			l := newLab(t, groups...)
+			for _, x := range in {
+				l.load(x.metric, 0, 80*m, step, x.f)
+			}
+			l.run(60*m, 80*m, step, byName)
+			var names []string
+			for _, a := range l.firing() {
+				names = append(names, a.Labels.Get("alertname"))
+				require.Contains(t, a.Annotations.Get("summary"), "a")
+			}
+			require.Contains(t, names, name)
+		})
+	}
+	var known []string
+	for _, a := range engineAlerts(EngineThresholds{}.withDefaults()) {
+		known = append(known, a.name)
+	}
+	require.Len(t, known, 28, "every alert on the engine is tried above")
+}
+
+func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {
+	const m = time.Minute
+	groups, err := Rules(rules.Spec{}, Options{})
+	require.NoError(t, err)
+	l := newLab(t, groups...)
+	for _, e := range EngineMetrics() {
+		sel := `{instance="a",job="e"}`
+		f := constant(0)
+		switch e.Name {
+		case metricReady:
+			f = constant(1)
+		case metricDiskFree:
+			f = constant(1e12)
+		case metricTicks:
+			f = func(at time.Duration) (float64, bool) { return at.Seconds() / 10, true }
+		case metricLimitThreshold, metricClientSpoolRoom, metricSinkLagLimit:
+			f = constant(100)
+		}
+		l.load(e.Name+sel, 0, 60*m, step, f)
+	}
+	require.Empty(t, l.run(30*m, 60*m, step, byName))
+}

@@ -1,0 +1,272 @@
+package alerts
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+const (
+	shortWindow = 5 * time.Minute
+	hour        = time.Hour
+
+	nearShare     = 0.8 // of the agreed share of bad events: close to the limit
+	trendShare    = 0.5 // of it: worth looking at the trend
+	trendGrowth   = 1.2 // now against ten minutes ago; less is noise
+	criticalTimes = 5   // the agreed share, for a critical error rate
+	declineRoom   = 1.2 // times the target: a decline towards it
+)
+
+// kind is what the alerts on one sort of promise have in common.
+type kind struct{ sla, violation, recovered string }
+
+var kinds = map[string]kind{
+	sla.CatalogueLatency:      {"processing_time", NameLatencyViolation, NameLatencyRecovered},
+	sla.CatalogueErrorRate:    {"error_rate", NameErrorRateViolation, NameErrorRateRecovered},
+	sla.CatalogueAvailability: {"availability", NameAvailabilityViolation, NameAvailabilityRecovered},
+	sla.CatalogueThroughput:   {"throughput", NameThroughputViolation, NameThroughputRecovered},
+}
+
+// agreementGroup makes the rules that an agreement chose.
+func (g *generator) agreementGroup(a *sla.Agreement) (rules.Group, error) {
+	out := rules.Group{Name: "sloengine-alerts-sla-" + a.Service + "/" + a.Name}
+	all := g.choose(a)
+	for _, c := range all {
+		more, err := g.entryRules(a, c, all)
+		if err != nil {
+			return out, fmt.Errorf("alerts of agreement %s/%s: %w", a.Service, a.Name, err)
+		}
+		out.Rules = append(out.Rules, more...)
+	}
+	return out, nil
+}
+
+func (g *generator) entryRules(a *sla.Agreement, c chosen, all []chosen) ([]rules.Rule, error) {
+	switch c.entry {
+	case sla.CatalogueComposite:
+		if a.Warning <= 0 && a.Critical <= 0 {
+			g.find(agreementID(a), FindingWarning, "alert "+c.entry+" is left out: the score has no thresholds", "add `alerts: {warning: 95, critical: 90}`")
+		}
+		return append(g.composite(a, NameCompositeWarning, a.Warning), g.composite(a, NameCompositeCritical, a.Critical)...), nil
+	case sla.CatalogueCascading:
+		return g.cascading(a, c.slos), nil
+	case sla.CatalogueRecovery:
+		return g.recovery(a, all), nil
+	}
+	var out []rules.Rule
+	for _, s := range c.slos {
+		r, ok := g.sloEntry(a, c.entry, s)
+		if !ok {
+			continue
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// pledge is one alert of the catalogue on one SLO.
+type pledge struct {
+	name, sla, severity, impact string
+	expr                        string
+	wait                        time.Duration
+	summary, description        string
+}
+
+func (g *generator) pledgeRule(a *sla.Agreement, s *slo.SLO, p pledge) rules.Rule {
+	labels := g.sloLabels(s)
+	labels[labelSeverity], labels[LabelSLA], labels[LabelAgreement] = p.severity, p.sla, a.Name
+	if p.impact != "" {
+		labels[LabelImpact] = p.impact
+	}
+	return rules.Rule{Alert: p.name, Expr: p.expr, For: p.wait, Labels: labels,
+		Annotations: g.annotations(p.name, g.sloNote(s, p.summary, p.description))}
+}
+
+// sloEntry makes one entry's rule for one SLO; ok is false if it cannot be said.
+func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.Rule, bool) {
+	q, budget, what := g.q, s.Objective.Budget(), g.subject(s)
+	ratio := q.ratio(s, shortWindow)
+	limit := slo.FormatDuration(s.Indicator.Threshold)
+	agreed := percent(budget)
+	p := pledge{}
+	switch entry {
+	case sla.CatalogueLatency:
+		p = pledge{NameLatencyViolation, "processing_time", SeverityWarning, ImpactMedium,
+			g.busy(s, ratio+" > "+number(budget), shortWindow), 2 * time.Minute,
+			"Slower than agreed: " + what,
+			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + "; " + agreed + " may."}
+	case sla.CatalogueLatencyCritical:
+		return g.latencyCritical(a, s)
+	case sla.CatalogueLimit80:
+		p = pledge{NameLatencyNear, "processing_time_warning", SeverityWarning, ImpactLow,
+			g.busy(s, ratio+" > "+number(nearShare*budget)+" <= "+number(budget), shortWindow), 5 * time.Minute,
+			"Close to the agreed limit of time: " + what,
+			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + ", which is over 80 % of the agreed " + agreed + "."}
+	case sla.CatalogueSlowIntegration:
+		p = pledge{NameSlowIntegration, "integration_latency", SeverityWarning, ImpactMedium,
+			g.busy(s, ratio+" > "+number(nearShare*budget), shortWindow), 3 * time.Minute,
+			"An integration answers slowly: " + what,
+			"{{ $value | humanizePercentage }} of the calls of the last 5m took longer than " + limit + ", its own limit; that is over 80 % of the agreed " + agreed + "."}
+	case sla.CatalogueErrorRate:
+		p = pledge{NameErrorRateViolation, "error_rate", SeverityWarning, ImpactMedium,
+			g.busy(s, ratio+" > "+number(budget), shortWindow), 2 * time.Minute,
+			"More errors than agreed: " + what,
+			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad; " + agreed + " may be."}
+	case sla.CatalogueErrorRateCritical:
+		bound := criticalTimes * budget
+		if bound >= 1 {
+			g.find(s.ID, FindingWarning, fmt.Sprintf("alert %s can never fire: five times the budget is %s; it is left out", entry, percent(bound)), "raise the objective")
+			return rules.Rule{}, false
+		}
+		p = pledge{NameErrorRateCritical, "error_rate", SeverityCritical, ImpactHigh,
+			g.busy(s, ratio+" > "+number(bound), shortWindow), time.Minute,
+			"Far more errors than agreed: " + what,
+			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, more than five times the agreed " + agreed + "."}
+	case sla.CatalogueErrorTrend:
+		now, before := q.ratioInline(s, 10*time.Minute, 0), q.ratioInline(s, 10*time.Minute, 10*time.Minute)
+		p = pledge{NameErrorRateTrend, "error_rate_trend", SeverityWarning, ImpactLow,
+			g.busy(s, ratio+" > "+number(trendShare*budget)+"\nand "+q.on(s)+" "+now+" > "+number(trendGrowth)+" * "+before, shortWindow), 2 * time.Minute,
+			"Errors are on the rise: " + what,
+			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, over half of the agreed " + agreed + ", and the last 10m were at least a fifth worse than the 10m before."}
+	case sla.CatalogueAvailability:
+		p = pledge{NameAvailabilityViolation, "availability", SeverityCritical, ImpactHigh,
+			g.busy(s, q.ratio(s, hour)+" > "+number(budget), hour), 5 * time.Minute,
+			"Less available than agreed: " + what,
+			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last hour were bad; " + agreed + " may be."}
+	case sla.CatalogueThroughput:
+		w := sliceWindow(s)
+		p = pledge{NameThroughputViolation, "throughput", SeverityWarning, ImpactMedium,
+			q.ratio(s, w) + " > 0.5", 3 * time.Minute,
+			"Throughput below target: " + what,
+			fmt.Sprintf("{{ $value | humanizePercentage }} of the slices of %s that were judged over the last %s had fewer than %d events.", slo.FormatDuration(s.Indicator.Per), slo.FormatDuration(w), s.Indicator.AtLeast)}
+	case sla.CatalogueThroughputDecline:
+		return g.decline(a, s)
+	default:
+		return rules.Rule{}, false
+	}
+	return g.pledgeRule(a, s, p), true
+}
+
+// sliceWindow is the shortest window that holds at least three slices.
+func sliceWindow(s *slo.SLO) time.Duration {
+	for _, w := range slo.BurnWindows {
+		if w >= 3*s.Indicator.Per {
+			return w
+		}
+	}
+	return slo.BurnWindows[len(slo.BurnWindows)-1]
+}
+
+// busy adds the SLO's guard against too few events.
+func (g *generator) busy(s *slo.SLO, expr string, w time.Duration) string {
+	if s.Alerting.MinEvents == 0 || !counted(s) {
+		return expr
+	}
+	return expr + "\nand " + g.q.on(s) + " " + g.q.events(s, w) + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)
+}
+
+// latencyCritical compares against the critical time of a per-event limit on the
+// same events. The limit counts each of its breaches, so the share is exact.
+func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
+	l := g.criticalLimit(s)
+	if l == nil {
+		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueLatencyCritical+" is left out: no per-event limit with a critical time covers these events", fmt.Sprintf("add to limits: {name: %s, match: '%s', critical: %s}", s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
+		return rules.Rule{}, false
+	}
+	ratio := g.q.criticalBreaches(l) + " / " + g.q.total(s)
+	expr := ratio + " > " + number(s.Objective.Budget())
+	if s.Alerting.MinEvents > 0 {
+		expr += "\nand on () " + g.q.total(s) + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)
+	}
+	r := g.pledgeRule(a, s, pledge{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, expr, time.Minute,
+		"Far slower than agreed: " + string(s.ID),
+		"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + slo.FormatDuration(l.Critical) + ", the critical limit; " + percent(s.Objective.Budget()) + " may take longer than " + slo.FormatDuration(s.Indicator.Threshold) + "."})
+	// The limit does not tell groups apart.
+	r.Annotations = g.annotations(NameLatencyCritical, g.wholeNote(s, r.Annotations["summary"], r.Annotations["description"]))
+	return r, true
+}
+
+// criticalLimit finds the narrowest limit with a critical time whose events
+// include the SLO's: each of its matchers is one of the SLO's.
+func (g *generator) criticalLimit(s *slo.SLO) *slo.Limit {
+	have := map[string]bool{}
+	for _, m := range s.Indicator.Valid {
+		have[m.String()] = true
+	}
+	var best *slo.Limit
+	for _, l := range g.in.Limits {
+		if l.Service != s.ID.Service() || l.Critical <= 0 || l.Each != "" || best != nil && len(l.Match) <= len(best.Match) {
+			continue
+		}
+		if !slices.ContainsFunc(l.Match, func(m slo.Matcher) bool { return !have[m.String()] }) {
+			best = l
+		}
+	}
+	return best
+}
+
+// decline compares traffic with the target of a throughput SLO. Its own counters
+// hold slices, so the events come from an SLO that counts the same ones, or from
+// the service's counters where those can tell them.
+func (g *generator) decline(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
+	traffic, ok := g.traffic(s)
+	if !ok {
+		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueThroughputDecline+" is left out: no SLO counts the same events, by the same groups", fmt.Sprintf("add an SLO with valid: '%s'", s.Indicator.Valid))
+		return rules.Rule{}, false
+	}
+	ind := s.Indicator
+	per := slo.FormatDuration(ind.Per)
+	events := "(" + traffic + ") * " + number(ind.Per.Seconds())
+	expr := events + fmt.Sprintf(" >= %d < %s", ind.AtLeast, number(declineRoom*float64(ind.AtLeast))) +
+		"\nand " + g.q.on(s) + " " + g.q.valid(s) + " > 0" // slices are judged: these are open hours
+	return g.pledgeRule(a, s, pledge{NameThroughputDecline, "throughput_decline", SeverityWarning, ImpactLow, expr, 10 * time.Minute,
+		"Throughput falls towards its target: " + g.subject(s),
+		fmt.Sprintf("{{ $value | humanize }} events per %s over the last 5m; the target is %d.", per, ind.AtLeast)}), true
+}
+
+func (g *generator) traffic(s *slo.SLO) (string, bool) {
+	for _, o := range g.in.SLOs {
+		if o.ID.Service() != s.ID.Service() || o.Indicator.Kind != slo.KindEvents || o.Budgeting.Method != slo.Occurrences && o.Budgeting.Method != "" {
+			continue
+		}
+		if o.Indicator.Valid.String() == s.Indicator.Valid.String() && containsAll(o.GroupBy, s.GroupBy) {
+			return g.q.validBy(o, s), true
+		}
+	}
+	return g.q.serviceRate(s)
+}
+
+func containsAll(have, want []string) bool {
+	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
+}
+
+// composite alerts on the score over the agreement's own alert window.
+func (g *generator) composite(a *sla.Agreement, name string, bound float64) []rules.Rule {
+	if bound <= 0 {
+		return nil
+	}
+	severity, impact := SeverityWarning, ImpactMedium
+	if name == NameCompositeCritical {
+		severity, impact = SeverityCritical, ImpactHigh
+	}
+	groups := g.q.agreementGroups(a)
+	return []rules.Rule{{
+		Alert: name, Expr: g.q.score(a) + " < " + number(bound), For: 5 * time.Minute,
+		Labels: g.agreementLabels(a, "composite", severity, impact),
+		Annotations: g.annotations(name, g.agreementNote(a,
+			fmt.Sprintf("Score of %s/%s%s is below %s", a.Service, a.Name, groupText(groups), number(bound)),
+			fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound)))),
+	}}
+}
+
+// alertWindow is over which window a score is alerted on.
+func alertWindow(a *sla.Agreement) time.Duration {
+	if a.AlertWindow > 0 {
+		return a.AlertWindow
+	}
+	return Period(a.Window)
+}

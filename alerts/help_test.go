@@ -1,0 +1,166 @@
+package alerts
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// tables is the time that tests write literal tables for.
+var tables = rules.Options{
+	From:  time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+	Until: time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC),
+}
+
+func objective(t testing.TB, percent string) slo.Objective {
+	t.Helper()
+	o, err := slo.ParsePercent(percent)
+	require.NoError(t, err)
+	return o
+}
+
+func matcher(t testing.TB, name, value string) slo.Matcher {
+	t.Helper()
+	m, err := slo.NewMatcher(name, slo.OpEqual, value)
+	require.NoError(t, err)
+	return m
+}
+
+// simple is an SLO on plain events.
+func simple(t testing.TB, id slo.ID, percent string) *slo.SLO {
+	t.Helper()
+	return &slo.SLO{
+		ID: id, Objective: objective(t, percent), Window: slo.Window{Rolling: 30 * 24 * time.Hour},
+		Budgeting: slo.Budgeting{Method: slo.Occurrences},
+		Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: slo.Selector{matcher(t, "type", "request")}, Bad: slo.Selector{matcher(t, "outcome", "failure")}},
+	}
+}
+
+func grouped(s *slo.SLO, by ...string) *slo.SLO {
+	s.GroupBy, s.MaxGroups = by, 100
+	return s
+}
+
+func latency(t testing.TB, id slo.ID, percent string, limit time.Duration, valid ...slo.Matcher) *slo.SLO {
+	t.Helper()
+	s := simple(t, id, percent)
+	s.Indicator = slo.Indicator{Kind: slo.KindLatency, Valid: valid, Threshold: limit}
+	return s
+}
+
+// synthetic is a spec with one of everything.
+func synthetic(t testing.TB) rules.Spec {
+	t.Helper()
+	moscow, err := time.LoadLocation("Europe/Moscow")
+	require.NoError(t, err)
+	open, err := slo.ParseSchedule("Mon-Fri 09:00-18:00 Europe/Moscow")
+	require.NoError(t, err)
+
+	up := simple(t, "shop/availability", "99.9")
+	up.Alerting = slo.Alerting{MinEvents: 20, Page: slo.AlertSettings{Labels: map[string]string{"severity": "critical"}}}
+	byRegion := grouped(simple(t, "shop/errors", "99"), "region", "http.code")
+	month := simple(t, "shop/month", "99.5")
+	month.Window = slo.Window{Calendar: slo.Month, Location: moscow}
+	own := simple(t, "shop/own", "99.95")
+	own.Window = slo.Window{Rolling: 7 * 24 * time.Hour}
+	own.Alerting = slo.Alerting{Name: "ShopTooManyErrors", Tiers: []slo.Tier{
+		{Page: true, Long: 2 * time.Hour, Short: 10 * time.Minute, Share: 0.05},
+		{Long: 24 * time.Hour, Short: 2 * time.Hour, Share: 0.25},
+	}, NoData: slo.AlertSettings{Disabled: true}}
+	slow := latency(t, "shop/latency", "95", 2*time.Second, matcher(t, "type", "request"))
+	busy := simple(t, "shop/throughput", "99")
+	busy.Indicator = slo.Indicator{Kind: slo.KindThroughput, Valid: slo.Selector{matcher(t, "type", "request")}, AtLeast: 100, Per: time.Minute, During: open}
+	busy.Alerting.Page.Disabled = true
+	slices := simple(t, "shop/uptime", "99")
+	slices.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: time.Minute, Target: objective(t, "95")}
+	calls := grouped(simple(t, "shop/calls", "99.5"), "integration")
+	stage := grouped(simple(t, "shop/stages", "99.5"), "stage")
+	bank := latency(t, "shop/bank", "95", 10*time.Second, matcher(t, "type", "integration"), matcher(t, "integration", "bank"))
+	api := simple(t, "legacy/api", "99.5")
+	api.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5.."}`, PromTotal: `http_requests_total`}
+
+	names := func(names ...string) []sla.CatalogueAlert {
+		var out []sla.CatalogueAlert
+		for _, n := range names {
+			out = append(out, sla.CatalogueAlert{Name: n})
+		}
+		return out
+	}
+	return rules.Spec{
+		SLOs: []*slo.SLO{api, up, bank, calls, byRegion, slow, month, own, stage, busy, slices},
+		Limits: []*slo.Limit{
+			{Service: "shop", Name: "request", Match: slo.Selector{matcher(t, "type", "request")}, Warning: 2 * time.Second, Critical: 4 * time.Second},
+		},
+		Agreements: []*sla.Agreement{{
+			Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Method: sla.Attainment, NoData: sla.NoDataExclude,
+			Components: []sla.Component{
+				{Name: "availability", SLO: "shop/availability", Weight: 40}, {Name: "errors", SLO: "shop/errors", Weight: 10},
+				{Name: "latency", SLO: "shop/latency", Weight: 30}, {Name: "throughput", SLO: "shop/throughput", Weight: 20},
+			},
+			Warning: 95, Critical: 90, AlertWindow: time.Hour, Catalogue: names(sla.CatalogueNames()...),
+		}},
+	}
+}
+
+// golden compares with a file under testdata, or rewrites it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, got, 0o644))
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run the tests with -update")
+	require.Equal(t, string(want), string(got))
+}
+
+// promtool runs the real one, which decides what Prometheus loads.
+func promtool(t *testing.T, args ...string) string {
+	t.Helper()
+	bin, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	out, err := exec.Command(bin, args...).CombinedOutput()
+	require.NoError(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
+	return string(out)
+}
+
+// insurance is the example spec.
+func insurance(t testing.TB) rules.Spec {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "testdata", "specs", "insurance.yaml"))
+	require.NoError(t, err)
+	s, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: data}})
+	require.NoError(t, problems.Err())
+	return rules.Spec{SLOs: s.SLOs, Limits: s.Limits, Agreements: s.Agreements}
+}
+
+// promtoolFails runs the real one, which must not be content.
+func promtoolFails(t *testing.T, args ...string) string {
+	t.Helper()
+	bin, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	out, err := exec.Command(bin, args...).CombinedOutput()
+	require.Error(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
+	return string(out)
+}
+
+func replace(r *rules.Rule, from, to string) { r.Expr = strings.ReplaceAll(r.Expr, from, to) }

@@ -1,0 +1,158 @@
+package alerts
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// LintOptions are what Lint has to know of the place where the alerts will run.
+type LintOptions struct {
+	Options
+
+	// Retention is how long Prometheus keeps samples; 0 if it is not known.
+	Retention time.Duration
+
+	// EventsPerDay is the traffic of an SLO, per group where it has groups; ok is
+	// false if it is not known. May be nil.
+	EventsPerDay func(slo.ID) (n float64, ok bool)
+}
+
+// Lint finds alerts that cannot work: they can never fire, fire on a single
+// event, see too few scrapes, or look back further than samples are kept. The
+// order is that of the spec.
+func Lint(in rules.Spec, o LintOptions) []Finding {
+	g := newGenerator(in, o.Options)
+	l := &linter{g: g, o: o}
+	l.duplicates()
+	for _, s := range in.SLOs {
+		l.slo(s)
+	}
+	for _, a := range in.Agreements {
+		// Making the rules finds what has to be left out; findings are all that
+		// interests here.
+		if _, err := g.agreementGroup(a); err != nil {
+			g.find(agreementID(a), FindingError, err.Error(), "")
+		}
+		if a.AlertWindow == 0 && (a.Warning > 0 || a.Critical > 0) && Period(a.Window) > 24*time.Hour {
+			g.find(agreementID(a), FindingInfo, fmt.Sprintf("the score over %s moves by hundredths within minutes, so its alerts come days late", a.Window), "add `alert_window: 1h`")
+		}
+	}
+	return g.findings
+}
+
+type linter struct {
+	g *generator
+	o LintOptions
+}
+
+func (l *linter) find(id slo.ID, severity FindingSeverity, hint, format string, args ...any) {
+	l.g.find(id, severity, fmt.Sprintf(format, args...), hint)
+}
+
+func (l *linter) duplicates() {
+	ids, series := map[slo.ID]bool{}, map[string]slo.ID{}
+	for _, s := range l.g.in.SLOs {
+		if ids[s.ID] {
+			l.find(s.ID, FindingError, "rename one of them", "the id is used twice")
+			continue
+		}
+		ids[s.ID] = true
+		name := l.g.o.Identity(s)[0].Value
+		if other, taken := series[name]; taken {
+			l.find(s.ID, FindingError, "rename one of them, or use own names", "its series would have the same name (%s) as those of %s", name, other)
+		}
+		series[name] = s.ID
+	}
+	agreements := map[slo.ID]bool{}
+	for _, a := range l.g.in.Agreements {
+		if id := agreementID(a); agreements[id] {
+			l.find(id, FindingError, "rename one of them", "two agreements have this name")
+		} else {
+			agreements[id] = true
+		}
+	}
+}
+
+func (l *linter) slo(s *slo.SLO) {
+	if s.Objective.IsZero() || s.Objective.Budget() <= 0 {
+		l.find(s.ID, FindingError, "take 99.9", "an objective of 100 %% leaves no budget: every alert would fire at the first bad event, and for ever")
+		return
+	}
+	tiers, left := Tiers(s)
+	l.g.findings = append(l.g.findings, left...)
+	if len(tiers) == 0 && !(s.Alerting.Page.Disabled && s.Alerting.Ticket.Disabled) {
+		l.find(s.ID, FindingError, "raise the objective, or take a longer window", "no burn-rate alert is left")
+	}
+	if keep := s.Window.Longest(); l.o.Retention > 0 && l.o.Retention < keep {
+		l.find(s.ID, FindingError, "keep samples for "+slo.FormatDuration(keep)+" at least, or shorten the window",
+			"Prometheus keeps samples for %s, less than the window (%s): the budget would be judged by a part of it", slo.FormatDuration(l.o.Retention), s.Window)
+	}
+	for _, t := range tiers {
+		l.tier(s, t)
+	}
+}
+
+func (l *linter) tier(s *slo.SLO, t Tier) {
+	long, short := slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
+	if scrape := l.g.o.Scrape; t.Short < 4*scrape {
+		l.find(s.ID, FindingWarning, "scrape more often, or take a longer short window",
+			"alert %s: its short window of %s holds less than four scrapes (every %s), so one that is missed silences it", t.Name, short, slo.FormatDuration(scrape))
+	}
+	if slice := sliceLength(s); slice > t.Short {
+		l.find(s.ID, FindingWarning, "take shorter slices, or disable the alert",
+			"alert %s: slices of %s are longer than its short window of %s, which rarely sees one", t.Name, slo.FormatDuration(slice), short)
+		return
+	}
+	if l.o.EventsPerDay == nil || rules.Slices(s) {
+		return
+	}
+	perDay, ok := l.o.EventsPerDay(s.ID)
+	if !ok {
+		return
+	}
+	in := func(w time.Duration) float64 { return perDay * float64(w) / float64(24*time.Hour) }
+	if n := in(t.Long); float64(s.Alerting.MinEvents) > n {
+		l.find(s.ID, FindingWarning, "lower min_events, or take a longer window",
+			"alert %s hardly ever fires: it wants %d events, and %s sees about %s", t.Name, s.Alerting.MinEvents, long, number(math.Round(n)))
+		return
+	}
+	if n := in(t.Short); n < 10 {
+		l.find(s.ID, FindingWarning, "measure more events, such as artificial ones, or take a longer short window",
+			"alert %s: traffic is too low, its short window of %s sees about %s events", t.Name, short, number(math.Round(10*n)/10))
+	}
+	if k := badNeeded(t, in(t.Long), s.Alerting.MinEvents); k == 1 {
+		l.find(s.ID, FindingWarning, "set min_events, lower the objective, or join services",
+			"alert %s: a single bad event among the about %s of %s fires it", t.Name, number(math.Max(1, math.Round(in(t.Long)))), long)
+	}
+}
+
+// badNeeded is how many bad events among n, spread like usual traffic, exceed a
+// tier's threshold.
+func badNeeded(t Tier, n float64, least uint64) int {
+	n = math.Max(1, math.Round(math.Max(n, float64(least))))
+	for k := 1; float64(k) <= n; k++ {
+		ratio := float64(k) / n
+		if t.Page {
+			ratio = LowerBound(ratio, n)
+		}
+		if ratio > t.Threshold {
+			return k
+		}
+		if k > 1 {
+			break // all that anybody asks is whether one is enough
+		}
+	}
+	return 2
+}
+
+// sliceLength is the length of the slices that an SLO judges; 0 if it counts events.
+func sliceLength(s *slo.SLO) time.Duration {
+	if s.Indicator.Kind == slo.KindThroughput {
+		return s.Indicator.Per
+	}
+	return s.Budgeting.Slice
+}

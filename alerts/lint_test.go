@@ -1,0 +1,94 @@
+package alerts
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+func TestLint(t *testing.T) {
+	const day = 24 * time.Hour
+	perDay := func(n float64) func(slo.ID) (float64, bool) { return func(slo.ID) (float64, bool) { return n, true } }
+	one := func(s *slo.SLO) rules.Spec { return rules.Spec{SLOs: []*slo.SLO{s}} }
+	pages := func(percent string) *slo.SLO {
+		s := simple(t, "shop/up", percent)
+		s.Alerting.Ticket.Disabled = true
+		return s
+	}
+	for _, c := range []struct {
+		name string
+		in   rules.Spec
+		o    LintOptions
+		want []string
+	}{
+		{"nothing to find", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 31 * day, EventsPerDay: perDay(1e7)}, nil},
+		{"the synthetic spec", synthetic(t), LintOptions{}, nil},
+		{"no objective", one(&slo.SLO{ID: "shop/up"}), LintOptions{}, []string{
+			"error: an objective of 100 % leaves no budget: every alert would fire at the first bad event, and for ever"}},
+		{"can never fire", one(pages("90")), LintOptions{}, []string{
+			"warning: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 144 % of all events to be bad"}},
+		{"none is left", one(pages("80")), LintOptions{}, []string{
+			"warning: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 288 % of all events to be bad",
+			"warning: the page alert over 6h can never fire and is left out: a burn rate of 6 needs 120 % of all events to be bad",
+			"error: no burn-rate alert is left"}},
+		{"retention", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 15 * day}, []string{
+			"error: Prometheus keeps samples for 15d, less than the window (30d): the budget would be judged by a part of it"}},
+		{"slow scrapes", one(pages("99.9")), LintOptions{Options: Options{Options: rules.Options{Scrape: 2 * time.Minute}}}, []string{
+			"warning: alert page-1h: its short window of 5m holds less than four scrapes (every 2m), so one that is missed silences it"}},
+		{"low traffic", one(pages("99.9")), LintOptions{EventsPerDay: perDay(240)}, []string{
+			"warning: alert page-1h: traffic is too low, its short window of 5m sees about 0.8 events",
+			"warning: alert page-1h: a single bad event among the about 10 of 1h fires it",
+			"warning: alert page-6h: traffic is too low, its short window of 30m sees about 5 events"}},
+		{"min_events out of reach", one(func() *slo.SLO { s := pages("99.9"); s.Alerting.MinEvents = 20; return s }()), LintOptions{EventsPerDay: perDay(240)}, []string{
+			"warning: alert page-1h hardly ever fires: it wants 20 events, and 1h sees about 10",
+			"warning: alert page-6h: traffic is too low, its short window of 30m sees about 5 events"}},
+		{"slices too long", one(func() *slo.SLO {
+			s := pages("99.9")
+			s.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Minute}
+			return s
+		}()), LintOptions{}, []string{"warning: alert page-1h: slices of 10m are longer than its short window of 5m, which rarely sees one"}},
+		{"twice", rules.Spec{
+			SLOs:       []*slo.SLO{simple(t, "shop/up", "99.9"), simple(t, "shop/up", "99.9")},
+			Agreements: []*sla.Agreement{{Service: "shop", Name: "x"}, {Service: "shop", Name: "x"}},
+		}, LintOptions{}, []string{"error: the id is used twice", "error: two agreements have this name"}},
+		{"alike in Sloth's names", rules.Spec{SLOs: []*slo.SLO{simple(t, "a-b/c", "99.9"), simple(t, "a/b-c", "99.9")}},
+			LintOptions{Options: Options{Options: rules.Options{Names: rules.Sloth}}}, []string{"error: its series would have the same name (a-b-c) as those of a-b/c"}},
+		{"a score over a month", rules.Spec{Agreements: []*sla.Agreement{{Service: "shop", Name: "x", Window: slo.Window{Rolling: 30 * day}, Warning: 95}}}, LintOptions{},
+			[]string{"info: the score over 30d moves by hundredths within minutes, so its alerts come days late"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, f := range Lint(c.in, c.o) {
+				require.NotEmpty(t, f.SLO)
+				require.NotEmpty(t, f.Hint)
+				got = append(got, string(f.Severity)+": "+f.Message)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestFeeds(t *testing.T) {
+	s := simple(t, "legacy/x", "99")
+	feed := func(bad, good, total string) []counterFeed {
+		s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: bad, PromGood: good, PromTotal: total}
+		f, err := newFeed(s)
+		require.NoError(t, err)
+		return f.series
+	}
+	require.Equal(t, []counterFeed{{`http_requests_total{code="500"}`, false, true}, {`http_requests_total{code="200"}`, true, false}},
+		feed(`http_requests_total{code=~"5.."}`, "", `http_requests_total`))
+	require.Equal(t, []counterFeed{{`req{code="500",job="a"}`, false, true}, {`req{code="200",job="a"}`, true, false}},
+		feed(`req{job="a",code=~"(500|502)"}`, "", `req{job="a",code!~"4.."}`))
+	require.Equal(t, []counterFeed{{`lat_bucket{job="a",le="0.4"}`, true, false}, {`lat_count{job="a"}`, true, true}},
+		feed("", `lat_bucket{job="a",le="0.4"}`, `lat_count{job="a"}`))
+	require.Equal(t, "0 60000+60000x1 120000+0x2 _x2", counterFeed{"x", true, false}.values([]phase{{2 * time.Minute, 0}, {3 * time.Minute, silence}, {2 * time.Minute, gone}}))
+	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: "x[$window]"}
+	_, err := newFeed(s)
+	require.ErrorIs(t, err, errFree)
+}

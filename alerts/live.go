@@ -1,0 +1,137 @@
+package alerts
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// LiveKind says what a live alert looks at.
+type LiveKind string
+
+// The kinds of live alert.
+const (
+	LiveBurn      LiveKind = "burn"      // both windows of Tier burn faster than its factor
+	LiveExhausted LiveKind = "exhausted" // no budget is left over the SLO's window
+	LiveNoData    LiveKind = "no_data"   // the SLO counted nothing over Window, in no group
+	LiveRatio     LiveKind = "ratio"     // the error ratio over Window is in (Above, UpTo]
+	LiveLimit     LiveKind = "limit"     // critical breaches of Limit, as a share of the SLO's events over Window, are above Above
+	LiveScore     LiveKind = "score"     // the agreement's score, over its alert window, is below Below
+	LiveSilent    LiveKind = "silent"    // a type of the service's events stopped coming
+)
+
+// Live is an alert as data, for who evaluates alerts without Prometheus. Name,
+// labels and times are those of the generated rule, from which they are taken.
+type Live struct {
+	Kind               LiveKind
+	Alert              string
+	Labels             map[string]string // those of the rule; the labels of the group come on top
+	For, KeepFiringFor time.Duration
+
+	SLO       *slo.SLO       // nil for LiveScore and LiveSilent
+	Agreement *sla.Agreement // that chose the alert; nil for an SLO's own
+	Service   string         // of LiveSilent
+
+	Tier      Tier          // LiveBurn
+	Window    time.Duration // over which is counted
+	Above     float64       // LiveRatio, LiveLimit
+	UpTo      float64       // LiveRatio; 0 = no upper bound
+	Below     float64       // LiveScore
+	Limit     *slo.Limit    // LiveLimit
+	MinEvents uint64        // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
+}
+
+// LiveAlerts lists the alerts of a spec that an engine can evaluate from its own
+// reports, in the order of the rules. SLOs on Prometheus series have none. Of the
+// catalogue those are left out that compare with the past or with each other
+// (error_trend, throughput_decline, cascading), and the recovery
+// notices, which a state machine tells by itself.
+func LiveAlerts(in rules.Spec, o Options) []Live {
+	g := newGenerator(in, o)
+	var out []Live
+	add := func(l Live, r rules.Rule) {
+		l.Alert, l.For, l.KeepFiringFor = r.Alert, r.For, r.KeepFiringFor
+		l.Labels = maps.Clone(r.Labels)
+		for k, v := range l.Labels {
+			l.Labels[k] = strings.ReplaceAll(v, `{{ "{{" }}`, "{{")
+		}
+		out = append(out, l)
+	}
+	services := map[string]bool{}
+	for _, s := range in.SLOs {
+		if s.Indicator.Kind == slo.KindPrometheus {
+			continue
+		}
+		tiers, _ := Tiers(s)
+		for _, t := range tiers {
+			add(Live{Kind: LiveBurn, SLO: s, Tier: t, Window: t.Long, MinEvents: s.Alerting.MinEvents}, g.burnRule(s, t))
+		}
+		exhausted := Live{Kind: LiveExhausted, SLO: s}
+		if s.Window.Calendar == "" {
+			exhausted.MinEvents = s.Alerting.MinEvents
+		}
+		if !s.Alerting.Ticket.Disabled {
+			add(exhausted, g.exhausted(s))
+		}
+		if !s.Alerting.NoData.Disabled {
+			add(Live{Kind: LiveNoData, SLO: s, Window: quietTime(s)}, g.noData(s))
+		}
+	}
+	for _, a := range in.Agreements {
+		for _, c := range g.choose(a) {
+			g.liveEntry(a, c, add)
+		}
+	}
+	for _, s := range in.SLOs {
+		if service := s.ID.Service(); s.Indicator.Kind != slo.KindPrometheus && !services[service] {
+			services[service] = true
+			add(Live{Kind: LiveSilent, Service: service, Window: 30 * time.Minute, MinEvents: g.o.SilentMinEvents}, g.senderSilent(service))
+		}
+	}
+	return out
+}
+
+func (g *generator) liveEntry(a *sla.Agreement, c chosen, add func(Live, rules.Rule)) {
+	switch c.entry {
+	case sla.CatalogueComposite:
+		for _, r := range g.composite(a, NameCompositeWarning, a.Warning) {
+			add(Live{Kind: LiveScore, Agreement: a, Below: a.Warning}, r)
+		}
+		for _, r := range g.composite(a, NameCompositeCritical, a.Critical) {
+			add(Live{Kind: LiveScore, Agreement: a, Below: a.Critical}, r)
+		}
+		return
+	}
+	for _, s := range c.slos {
+		if s.Indicator.Kind == slo.KindPrometheus {
+			continue
+		}
+		l := Live{Kind: LiveRatio, SLO: s, Agreement: a, Window: shortWindow, MinEvents: s.Alerting.MinEvents}
+		budget := s.Objective.Budget()
+		switch c.entry {
+		case sla.CatalogueLatency, sla.CatalogueErrorRate:
+			l.Above = budget
+		case sla.CatalogueLimit80:
+			l.Above, l.UpTo = exact(nearShare*budget), budget
+		case sla.CatalogueSlowIntegration:
+			l.Above = exact(nearShare * budget)
+		case sla.CatalogueErrorRateCritical:
+			l.Above = exact(criticalTimes * budget)
+		case sla.CatalogueAvailability:
+			l.Above, l.Window = budget, hour
+		case sla.CatalogueThroughput:
+			l.Above, l.Window, l.MinEvents = 0.5, sliceWindow(s), 0
+		case sla.CatalogueLatencyCritical:
+			l.Kind, l.Above, l.Limit = LiveLimit, budget, g.criticalLimit(s)
+		default:
+			continue
+		}
+		if r, ok := g.sloEntry(a, c.entry, s); ok {
+			add(l, r)
+		}
+	}
+}

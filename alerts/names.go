@@ -1,0 +1,68 @@
+package alerts
+
+// Names of the alerts of every SLO.
+const (
+	NameBurnPage        = "ErrorBudgetBurnPage"
+	NameBurnTicket      = "ErrorBudgetBurnTicket"
+	NameBudgetExhausted = "ErrorBudgetExhausted"
+	NameNoData          = "SLONoData"
+)
+
+// Names of alerts that are no single SLO's.
+const (
+	NameSenderSilent = "SenderSilent"
+	NameTablesRunOut = "CalendarTablesRunOut"
+)
+
+// Names of the alerts of the catalogue.
+const (
+	NameLatencyViolation      = "LatencySLAViolation"
+	NameLatencyCritical       = "LatencySLACriticalViolation"
+	NameErrorRateViolation    = "ErrorRateSLAViolation"
+	NameErrorRateCritical     = "ErrorRateSLACriticalViolation"
+	NameAvailabilityViolation = "AvailabilitySLAViolation"
+	NameThroughputViolation   = "ThroughputSLAViolation"
+	NameCompositeWarning      = "CompositeSLAWarning"
+	NameCompositeCritical     = "CompositeSLACritical"
+
+	NameLatencyNear       = "LatencySLAWarning"
+	NameErrorRateTrend    = "ErrorRateTrendWarning"
+	NameSlowIntegration   = "IntegrationLatencyWarning"
+	NameThroughputDecline = "ThroughputDeclineWarning"
+	NameCascading         = "CascadingFailure"
+
+	NameLatencyRecovered      = "LatencySLARecovered"
+	NameErrorRateRecovered    = "ErrorRateSLARecovered"
+	NameAvailabilityRecovered = "AvailabilitySLARecovered"
+	NameThroughputRecovered   = "ThroughputSLARecovered"
+	NameCompositeRecovered    = "CompositeSLARecovered"
+)
+
+// Labels that alerts carry besides those of the series.
+const (
+	LabelTier      = "tier"      // such as page-1h
+	LabelLong      = "long"      // long window of the tier
+	LabelShort     = "short"     // short window of the tier
+	LabelSLA       = "sla"       // what kind of promise, such as processing_time
+	LabelImpact    = "impact"    // ImpactHigh, ImpactMedium or ImpactLow
+	LabelAgreement = "agreement" // name of the agreement that chose the alert
+)
+
+// Values of LabelImpact.
+const (
+	ImpactHigh   = "high"
+	ImpactMedium = "medium"
+	ImpactLow    = "low"
+)
+
+// Names lists every alert name that can be generated. Each has a runbook.
+func Names() []string {
+	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameNoData, NameSenderSilent, NameTablesRunOut}
+	for _, e := range Catalogue() {
+		names = append(names, e.Alerts...)
+	}
+	for _, e := range engineAlerts(EngineThresholds{}.withDefaults()) {
+		names = append(names, e.name)
+	}
+	return names
+}

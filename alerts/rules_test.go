@@ -1,0 +1,259 @@
+package alerts
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// made is a spec with everything that is generated from it.
+type made struct {
+	in        rules.Spec
+	recording []rules.Group
+	alerts    []rules.Group
+}
+
+func generate(t testing.TB, in rules.Spec, o Options) made {
+	t.Helper()
+	recording, err := rules.Recording(in, o.Options)
+	require.NoError(t, err)
+	groups, err := Rules(in, o)
+	require.NoError(t, err)
+	return made{in, recording, groups}
+}
+
+func (m made) file(header string) []byte {
+	return rules.AppendGroups(nil, header, slices.Concat(m.recording, m.alerts))
+}
+
+// specs runs a test for the synthetic spec and the insurance one.
+func specs(t *testing.T, run func(t *testing.T, name string, m made)) {
+	for name, in := range map[string]rules.Spec{"synthetic": synthetic(t), "insurance": insurance(t)} {
+		t.Run(name, func(t *testing.T) { run(t, name, generate(t, in, Options{Options: tables})) })
+	}
+}
+
+func TestRulesAreGolden(t *testing.T) {
+	specs(t, func(t *testing.T, name string, m made) {
+		golden(t, name+".alerts.yaml", rules.AppendGroups(nil, "", m.alerts))
+		again, err := Rules(m.in, Options{Options: tables})
+		require.NoError(t, err)
+		require.Equal(t, m.alerts, again)
+	})
+}
+
+func TestRulesLoad(t *testing.T) {
+	specs(t, func(t *testing.T, name string, m made) {
+		path := filepath.Join(t.TempDir(), "rules.yaml")
+		data := m.file("made for a test")
+		require.NoError(t, os.WriteFile(path, data, 0o644))
+		_, errs := rulefmt.Parse(data, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+		require.Empty(t, errs)
+		promtool(t, "check", "rules", path)
+		require.NoError(t, os.WriteFile(path, rules.AppendGroups(nil, "", m.alerts), 0o644))
+		require.Contains(t, promtool(t, "check", "rules", path), "SUCCESS")
+	})
+}
+
+// Every series that an alert reads is recorded, exported, or one of the engine's.
+func TestExpressionsReadKnownSeries(t *testing.T) {
+	for _, naming := range []rules.Naming{rules.Own, rules.Sloth} {
+		o := Options{Options: tables}
+		o.Names = naming
+		for name, in := range map[string]rules.Spec{"synthetic": synthetic(t), "insurance": insurance(t)} {
+			m := generate(t, in, o)
+			known := map[string]bool{"ALERTS": true}
+			for _, g := range m.recording {
+				for _, r := range g.Rules {
+					known[r.Record] = true
+				}
+			}
+			for _, s := range slices.Concat(series.All(), series.Parts()) {
+				known[s.Name] = true
+			}
+			for _, e := range EngineMetrics() {
+				known[e.Name] = true
+			}
+			for _, g := range m.alerts {
+				for _, r := range g.Rules {
+					expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+					require.NoError(t, err, "%s %s\n%s", name, r.Alert, r.Expr)
+					require.Equal(t, parser.ValueTypeVector, expr.Type())
+					parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+						if v, ok := n.(*parser.VectorSelector); ok {
+							require.True(t, known[v.Name], "%s: %s reads %s", name, r.Alert, v.Name)
+						}
+						return nil
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestEveryAlertTellsWhatToDo(t *testing.T) {
+	camel := regexp.MustCompile(`^[A-Z][A-Za-z0-9]+$`)
+	names := Names()
+	specs(t, func(t *testing.T, _ string, m made) {
+		groupNames := map[string]bool{}
+		for _, g := range m.alerts {
+			require.False(t, groupNames[g.Name], g.Name)
+			groupNames[g.Name] = true
+			require.Nil(t, g.Labels)
+			require.Zero(t, g.QueryOffset)
+			for _, r := range g.Rules {
+				require.Regexp(t, camel, r.Alert)
+				if r.Alert != "ShopTooManyErrors" {
+					require.Contains(t, names, r.Alert)
+				}
+				for _, a := range []string{"summary", "description", "dashboard", "page", "runbook_url"} {
+					require.NotEmpty(t, r.Annotations[a], "%s has no %s", r.Alert, a)
+				}
+				for _, a := range []string{"dashboard", "page", "runbook_url"} {
+					require.Regexp(t, `^https?://`, r.Annotations[a], r.Alert)
+				}
+				require.NotEmpty(t, r.Labels["severity"], r.Alert)
+				require.NotEmpty(t, r.Labels[LabelSLA], r.Alert)
+				if r.Labels["severity"] != SeverityInfo {
+					require.Contains(t, []string{ImpactHigh, ImpactMedium, ImpactLow}, r.Labels[LabelImpact], r.Alert)
+				}
+				if id, ok := r.Labels[series.LabelSLOID]; ok {
+					require.Equal(t, id, r.Labels[series.LabelService]+"/"+r.Labels[series.LabelSLO])
+				}
+			}
+		}
+	})
+}
+
+// Two alerts of a rule file must not be the same alert.
+func TestAlertsAreToldApart(t *testing.T) {
+	specs(t, func(t *testing.T, _ string, m made) {
+		seen := map[string]bool{}
+		for _, g := range m.alerts {
+			for _, r := range g.Rules {
+				key := r.Alert
+				for _, k := range []string{series.LabelSLOID, series.LabelService, LabelTier, LabelAgreement, "effect"} {
+					key += "|" + r.Labels[k]
+				}
+				require.False(t, seen[key], key)
+				seen[key] = true
+			}
+		}
+	})
+}
+
+func TestTiersKeepTheirLabels(t *testing.T) {
+	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{synthetic(t).SLOs[1]}}, Options{NoEngine: true})
+	require.NoError(t, err)
+	r := groups[0].Rules[0]
+	require.Equal(t, NameBurnPage, r.Alert)
+	require.Equal(t, map[string]string{
+		"tier": "page-1h", "long": "1h", "short": "5m", "severity": "critical", "impact": "high", "sla": "error_rate",
+		"slo_id": "shop/availability", "service": "shop", "slo": "availability",
+	}, r.Labels)
+	require.Contains(t, r.Expr, " > 0.0144")
+	require.Contains(t, r.Expr, ">= 20")
+	require.Contains(t, r.Annotations["description"], "a burn rate above 14.4, at which 2 % of the budget of 30d is gone within 1h")
+}
+
+func TestOtherGroupNeverAlerts(t *testing.T) {
+	m := generate(t, synthetic(t), Options{Options: tables})
+	for _, g := range m.alerts {
+		for _, r := range g.Rules {
+			if r.Labels["slo_id"] != "shop/errors" || r.Alert == NameNoData {
+				continue
+			}
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+			require.NoError(t, err)
+			parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+				if v, ok := n.(*parser.VectorSelector); ok && v.Name != "ALERTS" {
+					require.Contains(t, v.String(), `region!="__other__"`, r.Alert)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+func TestCatalogueFollowsTheAgreements(t *testing.T) {
+	var names []string
+	for _, e := range Catalogue() {
+		names = append(names, e.Name)
+		require.NotEmpty(t, e.Alerts)
+		require.NotEmpty(t, e.About)
+	}
+	require.Equal(t, sla.CatalogueNames(), names)
+}
+
+func TestCatalogueFindings(t *testing.T) {
+	in := synthetic(t)
+	in.Limits = nil
+	a := in.Agreements[0]
+	a.Components = a.Components[:1]
+	a.Catalogue = []sla.CatalogueAlert{
+		{Name: sla.CatalogueLatency}, {Name: sla.CatalogueThroughput, SLOs: []slo.ID{"shop/latency"}}, {Name: "nonsense"},
+		{Name: sla.CatalogueErrorRate, SLOs: []slo.ID{"shop/nope"}}, {Name: sla.CatalogueLatencyCritical, SLOs: []slo.ID{"shop/latency"}},
+		{Name: sla.CatalogueThroughputDecline, SLOs: []slo.ID{"shop/throughput"}},
+	}
+	in.SLOs = slices.DeleteFunc(in.SLOs, func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindEvents && s.ID != "shop/availability" })
+	in.SLOs[1].Indicator.Valid = nil // now nothing counts the events of the throughput, but the service's counters do
+	var got []string
+	for _, f := range Lint(in, LintOptions{}) {
+		if f.SLO == "shop/gold" || strings.Contains(f.Message, "alert ") && !strings.Contains(f.Message, "window") {
+			got = append(got, string(f.SLO)+": "+f.Message)
+		}
+	}
+	require.Equal(t, []string{
+		"shop/gold: alert latency: the agreement has nothing that it fits; it is left out",
+		"shop/gold: alert error_rate names shop/nope, which is no SLO",
+		"shop/gold: alert throughput does not fit shop/latency, which is latency; it is left out",
+		`shop/gold: the catalogue has no alert "nonsense"`,
+		"shop/latency: alert latency_critical is left out: no per-event limit with a critical time covers these events",
+	}, got)
+}
+
+func TestSLOsWithoutCounts(t *testing.T) {
+	s := simple(t, "legacy/ratio", "99.9")
+	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: `my:error_ratio[$window]`}
+	s.Alerting.MinEvents = 20
+	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
+	require.NoError(t, err)
+	for _, r := range groups[0].Rules[:4] {
+		require.NotContains(t, r.Expr, "sqrt", "nobody knows how many events a ratio stands for")
+		require.NotContains(t, r.Expr, ">= 20")
+		require.NotContains(t, r.Expr, "coverage", "the engine does not observe it")
+	}
+}
+
+func TestTablesAlert(t *testing.T) {
+	in := synthetic(t)
+	m := generate(t, in, Options{Options: tables})
+	var found []rules.Rule
+	for _, g := range m.alerts {
+		for _, r := range g.Rules {
+			if r.Alert == NameTablesRunOut {
+				found = append(found, r)
+			}
+		}
+	}
+	require.Len(t, found, 1)
+	l := newLab(t, rules.Group{Name: "x", Interval: time.Minute, Rules: found})
+	l.load(`slo:tables_end:seconds{service="shop"}`, 0, 48*time.Hour, time.Minute, constant(8*24*3600))
+	edges := l.run(22*time.Hour, 26*time.Hour, time.Minute, byName)
+	require.Equal(t, map[string][]time.Duration{NameTablesRunOut: {24*time.Hour + time.Minute}}, edges)
+}

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// State is where an alert is in its life.
+type State string
+
+// The states. An inactive alert is not kept: it appears only as the end of a
+// transition, of a pending alert whose condition passed.
+const (
+	Inactive State = "inactive"
+	Pending  State = "pending"
+	Firing   State = "firing"
+	Resolved State = "resolved"
+)
+
+// Label is one name and value.
+type Label struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Alert is one alert in one group, as of the last step. Values are copies; the
+// slices are shared and must not be changed.
+type Alert struct {
+	Fingerprint string  // stable for the same labels, 16 hexadecimal digits
+	Labels      []Label // by name, alertname among them
+	Name        string  // the label alertname
+	Severity    string  // the label severity
+	Urgent      bool    // it needs a person now: a page, or critical
+	Service     string
+	SLO         slo.ID    // "" if it is about no single one
+	Agreement   string    // name of the agreement that chose it; "" if none
+	GroupBy     []string  // what the group is by, as the spec says it; empty if the alert has no group
+	Group       slo.Group // values of the group, in that order
+
+	State State
+	// Value is what was compared last while the condition held: an error ratio, a
+	// share of the budget, a score or a number of events.
+	Value float64
+
+	ActiveSince time.Time // start of the condition, as far as it is known to have held
+	FirstBad    time.Time // about when what it tells of began; never after ActiveSince
+	FiredAt     time.Time // zero while pending
+	ResolvedAt  time.Time // zero until resolved
+	Removed     bool      // resolved because the spec or the group is gone
+}
+
+// Label finds the value of a label; "" if it is missing.
+func (a *Alert) Label(name string) string {
+	if i, ok := slices.BinarySearchFunc(a.Labels, name, func(l Label, n string) int { return strings.Compare(l.Name, n) }); ok {
+		return a.Labels[i].Value
+	}
+	return ""
+}
+
+// Detection is how long it took from the first bad event to firing; 0 if the
+// alert has not fired.
+func (a *Alert) Detection() time.Duration {
+	if a.FiredAt.IsZero() {
+		return 0
+	}
+	return a.FiredAt.Sub(a.FirstBad)
+}
+
+// Transition is a change of one alert's state.
+type Transition struct {
+	Alert Alert // after the change
+	From  State
+	To    State
+	Time  time.Time // that of the report
+}
+
+// newLabels sorts the labels of an alert: its name, its own, and those of its
+// group, of which its own win.
+func newLabels(name string, own map[string]string, names, values []string) []Label {
+	out := make([]Label, 0, 1+len(own)+len(names))
+	out = append(out, Label{"alertname", name})
+	for k, v := range own {
+		if k != "alertname" && v != "" {
+			out = append(out, Label{k, v})
+		}
+	}
+	for i, n := range names {
+		if _, taken := own[n]; taken || i >= len(values) || values[i] == "" {
+			continue // an empty label is no label
+		}
+		out = append(out, Label{n, values[i]})
+	}
+	slices.SortFunc(out, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func fingerprint(labels []Label) string {
+	h := fnv.New64a()
+	for _, l := range labels {
+		h.Write([]byte(l.Name))
+		h.Write([]byte{0xff})
+		h.Write([]byte(l.Value))
+		h.Write([]byte{0xff})
+	}
+	s := strconv.FormatUint(h.Sum64(), 16)
+	return strings.Repeat("0", 16-len(s)) + s
+}

@@ -1,0 +1,12 @@
+// Package state is the live alert machine: it takes the engine's reports, one
+// after the other, and moves the alerts that room alerts defines through inactive,
+// pending, firing and resolved, as Prometheus would with the generated rules.
+//
+// Its only time is that of the reports. An alert starts only on proof, which a
+// window that was hardly observed does not give, and ends only on proof of the
+// opposite: what is unknown changes nothing. States outlive restarts as a snapshot
+// that the caller keeps.
+//
+// It knows nothing of PromQL, of delivery, of where a snapshot is stored, nor of
+// how a report comes about.
+package state

@@ -1,0 +1,205 @@
+package state
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Machine holds the states of all alerts. Step, Snapshot and Restore may be called
+// from any goroutine, one at a time; Alerts never waits.
+type Machine struct {
+	opt Options
+
+	mu       sync.Mutex
+	plan     *plan
+	last     time.Time // of the last report; zero before the first
+	rows     [scopes]rows
+	quiet    quiet
+	breaches breaches
+	kept     map[keptKey]*alert // from a snapshot, until their rows turn up
+	resolved []Alert            // oldest first
+	active   int                // pending and firing
+
+	current atomic.Pointer[View]
+}
+
+// View is a state of affairs that does not change any more.
+type View struct {
+	Time     time.Time // of the report; zero before the first
+	Active   []Alert   // pending and firing, in the order of the report
+	Resolved []Alert   // oldest first
+}
+
+// New makes a machine without alerts.
+func New(opt Options) (*Machine, error) {
+	if err := opt.fill(); err != nil {
+		return nil, err
+	}
+	m := &Machine{opt: opt, kept: map[keptKey]*alert{}}
+	m.current.Store(&View{})
+	return m, nil
+}
+
+// View returns the alerts as of the last step.
+func (m *Machine) View() *View { return m.current.Load() }
+
+// Step takes the next report and returns what changed, in the order of the
+// report. A report that is no newer than the last is ignored, unless it is older
+// by more than the grace: then the clock was set right in between.
+func (m *Machine) Step(r *sla.Report) []Transition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r == nil || !r.Time.After(m.last) && m.last.Sub(r.Time) <= m.opt.Grace {
+		return nil
+	}
+	st := step{Machine: m, r: r, now: r.Time}
+	st.gap = m.last.IsZero() || r.Time.Sub(m.last).Abs() > m.opt.Grace
+	if st.gap && !m.last.IsZero() {
+		m.opt.Metrics.gaps.Inc()
+	}
+	if !m.plan.fits(r) {
+		m.plan = newPlan(r, m.opt)
+	}
+	m.quiet.observe(&st)
+	m.breaches.observe(&st)
+	st.slos()
+	st.slas()
+	st.services()
+	st.dropKept()
+	m.last = r.Time
+	m.prune(r.Time)
+	m.publish()
+	return st.out
+}
+
+// prune forgets resolved alerts that are too old or too many.
+func (m *Machine) prune(now time.Time) {
+	n := max(0, len(m.resolved)-m.opt.MaxResolved)
+	for n < len(m.resolved) && now.Sub(m.resolved[n].ResolvedAt) >= m.opt.KeepResolved {
+		n++
+	}
+	m.resolved = m.resolved[n:]
+}
+
+// publish makes the view that readers see.
+func (m *Machine) publish() {
+	v := &View{Time: m.last, Resolved: m.resolved[:len(m.resolved):len(m.resolved)]}
+	var firing int
+	if m.active > 0 {
+		v.Active = make([]Alert, 0, m.active)
+		for s := range m.rows {
+			for _, row := range m.rows[s].list {
+				for _, a := range row.active {
+					if a != nil {
+						v.Active = append(v.Active, a.Alert)
+						if a.State == Firing {
+							firing++
+						}
+					}
+				}
+			}
+		}
+	}
+	m.current.Store(v)
+	g := m.opt.Metrics.alerts
+	g[Firing].Set(float64(firing))
+	g[Pending].Set(float64(len(v.Active) - firing))
+	g[Resolved].Set(float64(len(v.Resolved)))
+}
+
+// alert is an alert that is pending or firing.
+type alert struct {
+	Alert
+	falseSince time.Time // firing on only because of keep_firing_for; zero while the condition holds
+}
+
+// scope is what an alert is about.
+type scope int
+
+const (
+	scopeSLO     scope = iota // one group of an SLO
+	scopeWhole                // an SLO in all its groups
+	scopeSLA                  // one group of an agreement
+	scopeService              // one type of a service's events
+	scopes
+)
+
+// row holds the alerts of one thing in one group.
+type row struct {
+	id     string
+	group  slo.Group
+	plan   []condition // that active and begun belong to
+	active []*alert    // by condition; nil as long as none was active
+	begun  []int64     // by condition: when its short window began to burn, Unix ns; 0 if it does not
+}
+
+// rows finds the row of each entry of a report. Reports mostly list the same
+// things in the same order, so the next row is tried first.
+type rows struct {
+	list  []*row
+	next  []*row         // of the step under way
+	index map[string]int // into list; nil unless the order has changed
+	taken []bool         // with index
+}
+
+func sameGroup(a, b slo.Group) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// find gives the row of the next entry; fresh is true if it is new.
+func (rs *rows) find(id string, group slo.Group) (r *row, fresh bool) {
+	i := len(rs.next)
+	if rs.index == nil {
+		if i < len(rs.list) && rs.list[i].id == id && sameGroup(rs.list[i].group, group) {
+			r = rs.list[i]
+			rs.next = append(rs.next, r)
+			return r, false
+		}
+		rs.index = make(map[string]int, len(rs.list))
+		rs.taken = make([]bool, len(rs.list))
+		for j, old := range rs.list {
+			rs.index[rowKey(old.id, old.group)] = j
+			rs.taken[j] = j < i
+		}
+	}
+	if j, ok := rs.index[rowKey(id, group)]; ok && !rs.taken[j] {
+		rs.taken[j] = true
+		r = rs.list[j]
+	} else {
+		r, fresh = &row{id: id, group: group}, true
+	}
+	rs.next = append(rs.next, r)
+	return r, fresh
+}
+
+// finish ends a step and calls gone for the rows that were not found.
+func (rs *rows) finish(gone func(*row)) {
+	switch {
+	case rs.index != nil:
+		for j, r := range rs.list {
+			if !rs.taken[j] {
+				gone(r)
+			}
+		}
+	default:
+		for _, r := range rs.list[min(len(rs.next), len(rs.list)):] {
+			gone(r)
+		}
+	}
+	rs.list, rs.next = rs.next, rs.list[:0]
+	rs.index, rs.taken = nil, nil
+}
+
+func rowKey(id string, group slo.Group) string { return id + "\xff\xff" + group.Key() }

@@ -1,0 +1,206 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// oracle is the machine said in the plainest way: one entry per alert, looked up
+// by name, and conditions written out for the two tiers that the model has.
+type oracle struct {
+	last     time.Time
+	alerts   map[string]*oracleAlert
+	resolved []string
+}
+
+type oracleAlert struct {
+	state              State
+	since, fired, over time.Time
+}
+
+// step takes for each alert what is known of it: true, false, or nil.
+func (o *oracle) step(now time.Time, wait, keep time.Duration, known map[string]*bool) {
+	fresh := o.last.IsZero() || now.Sub(o.last) > 2*time.Minute
+	for name, a := range o.alerts {
+		if _, there := known[name]; !there {
+			o.end(name, a)
+		}
+	}
+	for name, holds := range known {
+		a := o.alerts[name]
+		if holds == nil {
+			continue
+		}
+		if *holds {
+			if a == nil {
+				a = &oracleAlert{state: Pending, since: now}
+				o.alerts[name] = a
+			} else if a.state == Pending && fresh {
+				a.since = now
+			}
+			a.over = time.Time{}
+			if a.state == Pending && now.Sub(a.since) >= wait {
+				a.state, a.fired = Firing, now
+			}
+			continue
+		}
+		if a == nil {
+			continue
+		}
+		if a.over.IsZero() {
+			a.over = now
+		}
+		if a.state == Pending || now.Sub(a.over) >= keep {
+			o.end(name, a)
+		}
+	}
+	o.last = now
+}
+
+func (o *oracle) end(name string, a *oracleAlert) {
+	if a.state == Firing {
+		o.resolved = append(o.resolved, name)
+	}
+	delete(o.alerts, name)
+}
+
+// believed is whether both windows are above a factor, as far as the coverage
+// lets one say so.
+func believed(r *sla.SLOReport, long, short int, factor float64) *bool {
+	yes, no := true, false
+	doubt := false
+	for _, i := range []int{long, short} {
+		b := r.Burns[i]
+		switch {
+		case b.Coverage < 0.9:
+			doubt = true
+		case !b.HasData || !(float64(b.Counts.Bad)/float64(b.Counts.Valid()) > factor*0.001+1e-12):
+			return &no
+		}
+	}
+	if doubt {
+		return nil
+	}
+	b := r.Burns[long]
+	n := float64(b.Counts.Valid())
+	if alerts.LowerBound(float64(b.Counts.Bad)/n, n) <= factor*0.001 {
+		return &no
+	}
+	return &yes
+}
+
+func TestModel(t *testing.T) {
+	s := newSLO(t, "shop/availability", "99.9", "product")
+	s.Alerting.Ticket.Disabled, s.Alerting.Page.For = true, time.Minute
+	rapid.Check(t, func(rt *rapid.T) {
+		m, err := New(Options{MaxResolved: 1 << 20, KeepResolved: 1000 * time.Hour})
+		require.NoError(rt, err)
+		o := oracle{alerts: map[string]*oracleAlert{}}
+		now := start
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{10 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}).Draw(rt, "gap"))
+			if rapid.IntRange(0, 9).Draw(rt, "restart") == 0 {
+				again, err := New(Options{MaxResolved: 1 << 20, KeepResolved: 1000 * time.Hour})
+				require.NoError(rt, err)
+				require.NoError(rt, again.Restore(m.Snapshot()))
+				m = again
+			}
+			rep := &sla.Report{Time: now}
+			known := map[string]*bool{}
+			groups := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C", slo.OtherGroup}), 0, 4, rapid.ID[string]).Draw(rt, "groups")
+			slices.Sort(groups)
+			for _, g := range groups {
+				r := sla.SLOReport{SLO: s, Group: slo.Group{g}, Informative: g == slo.OtherGroup, Coverage: 1}
+				for _, w := range slo.BurnWindows {
+					valid := rapid.SampledFrom([]uint64{0, 10, 1000, 100_000}).Draw(rt, "valid")
+					bad := uint64(float64(valid) * rapid.SampledFrom([]float64{0, 0.002, 0.02, 1}).Draw(rt, "bad"))
+					b := slo.NewBurn(w, slo.NewBudget(s.Objective, slo.Counts{Good: valid - bad, Bad: bad}))
+					b.Coverage = rapid.SampledFrom([]float64{1, 1, 1, 0.9, 0.89, 0}).Draw(rt, "coverage")
+					r.Burns = append(r.Burns, b)
+				}
+				r.RawBurns = rawBurns(1)
+				rep.SLOs = append(rep.SLOs, r)
+				if !r.Informative {
+					known["page-1h "+g] = believed(&r, 2, 0, 14.4)
+					known["page-6h "+g] = believed(&r, 4, 1, 6)
+				}
+			}
+			before := len(m.View().Resolved)
+			m.Step(rep)
+			o.resolved = nil
+			o.step(now, time.Minute, 0, known)
+
+			var got, want, over []string
+			for _, a := range m.View().Active {
+				if tier := a.Label("tier"); tier != "" {
+					got = append(got, fmt.Sprint(tier, " ", a.Group[0], " ", a.State, " ", a.ActiveSince.Sub(start), " ", a.FiredAt.IsZero() || a.FiredAt.Equal(o.alerts[tier+" "+a.Group[0]].fired)))
+					require.False(rt, a.FirstBad.After(a.ActiveSince))
+				}
+			}
+			for name, a := range o.alerts {
+				want = append(want, fmt.Sprint(name, " ", a.state, " ", a.since.Sub(start), " ", true))
+			}
+			for _, a := range m.View().Resolved[before:] {
+				over = append(over, a.Label("tier")+" "+a.Group[0])
+			}
+			for _, list := range [][]string{got, want, over, o.resolved} {
+				slices.Sort(list)
+			}
+			require.Equal(rt, strings.Join(want, "\n"), strings.Join(got, "\n"))
+			require.Equal(rt, strings.Join(o.resolved, "\n"), strings.Join(over, "\n"))
+			require.Len(rt, m.View().Active, m.active)
+		}
+	})
+}
+
+// TestRulesSayTheSame holds the live alerts against the text of the rules.
+func TestRulesSayTheSame(t *testing.T) {
+	in := testSpec(t)
+	groups, err := alerts.Rules(in, alerts.Options{})
+	require.NoError(t, err)
+	live := alerts.LiveAlerts(in, alerts.Options{})
+	require.Greater(t, len(live), 20)
+	seen := map[string]bool{}
+	for _, l := range live {
+		found := false
+		for _, g := range groups {
+			for _, r := range g.Rules {
+				if r.Alert != l.Alert || r.Labels["tier"] != l.Labels["tier"] || r.Labels["slo_id"] != l.Labels["slo_id"] ||
+					r.Labels["agreement"] != l.Labels["agreement"] || r.Labels["service"] != l.Labels["service"] {
+					continue
+				}
+				found = true
+				seen[r.Alert] = true
+				require.Equal(t, r.Labels, l.Labels, r.Alert)
+				require.Equal(t, r.For, l.For, r.Alert)
+				require.Equal(t, r.KeepFiringFor, l.KeepFiringFor, r.Alert)
+				switch l.Kind {
+				case alerts.LiveBurn:
+					require.Contains(t, r.Expr, "> "+slo.FormatRatio(l.Tier.Threshold), r.Alert)
+				case alerts.LiveRatio, alerts.LiveLimit:
+					require.Contains(t, r.Expr, "> "+slo.FormatRatio(l.Above), r.Alert)
+					require.Contains(t, r.Expr, slo.FormatDuration(l.Window), r.Alert)
+					if l.UpTo > 0 {
+						require.Contains(t, r.Expr, "<= "+slo.FormatRatio(l.UpTo), r.Alert)
+					}
+				case alerts.LiveScore:
+					require.Contains(t, r.Expr, "< "+slo.FormatRatio(l.Below), r.Alert)
+				}
+			}
+		}
+		require.True(t, found, "%s has no rule", l.Alert)
+	}
+	for _, name := range []string{"ErrorBudgetBurnPage", "CompositeSLACritical", "SenderSilent", "LatencySLAWarning", "ThroughputSLAViolation", "LatencySLACriticalViolation"} {
+		require.True(t, seen[name], name)
+	}
+}

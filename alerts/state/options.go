@@ -1,0 +1,80 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/alerts"
+)
+
+// Options configure a Machine. The zero value works.
+type Options struct {
+	// Alerts are the options that the rules are generated with, as far as they
+	// decide times and thresholds.
+	Alerts alerts.Options
+
+	// MinCoverage is the share of a window, in (0,1], that must have been observed
+	// for it to prove anything. Default alerts.MinCoverage.
+	MinCoverage float64
+
+	// Grace is the longest gap between two reports over which a condition counts
+	// as having held. A longer one, as after a restart, makes pending alerts wait
+	// anew. Default 2m.
+	Grace time.Duration
+
+	// Resolved alerts are kept for KeepResolved, default 24h, and no more than
+	// MaxResolved of them, default 10,000.
+	KeepResolved time.Duration
+	MaxResolved  int
+
+	Metrics *Metrics // default: figures that nobody sees
+}
+
+func (o *Options) fill() error {
+	if o.MinCoverage == 0 {
+		o.MinCoverage = alerts.MinCoverage
+	}
+	if o.Grace == 0 {
+		o.Grace = 2 * time.Minute
+	}
+	if o.KeepResolved == 0 {
+		o.KeepResolved = 24 * time.Hour
+	}
+	if o.MaxResolved == 0 {
+		o.MaxResolved = 10_000
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	if o.MinCoverage < 0 || o.MinCoverage > 1 || o.Grace < 0 || o.KeepResolved < 0 || o.MaxResolved < 0 {
+		return fmt.Errorf("alert states: MinCoverage must be a share, and Grace, KeepResolved and MaxResolved must not be negative")
+	}
+	return nil
+}
+
+// Metrics are the machine's own figures.
+type Metrics struct {
+	transitions map[State]*metrics.Counter
+	alerts      map[State]*metrics.Gauge
+	detection   *metrics.PrometheusHistogram
+	gaps        *metrics.Counter // reports that came too late for pending alerts to go on
+}
+
+// NewMetrics registers the sloengine_alert_* metrics in a set.
+func NewMetrics(set *metrics.Set) *Metrics {
+	m := &Metrics{
+		transitions: map[State]*metrics.Counter{},
+		alerts:      map[State]*metrics.Gauge{},
+		detection:   set.NewPrometheusHistogramExt("sloengine_alert_detection_seconds", []float64{15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400}),
+		gaps:        set.NewCounter("sloengine_alert_gaps_total"),
+	}
+	for _, s := range []State{Inactive, Pending, Firing, Resolved} {
+		m.transitions[s] = set.NewCounter(fmt.Sprintf("sloengine_alert_transitions_total{to=%q}", s))
+	}
+	for _, s := range []State{Pending, Firing, Resolved} {
+		m.alerts[s] = set.NewGauge(fmt.Sprintf("sloengine_alerts{state=%q}", s), nil)
+	}
+	return m
+}

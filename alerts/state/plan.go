@@ -1,0 +1,133 @@
+package state
+
+import (
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// plan is which alerts there are for what a report shows. It belongs to one spec.
+type plan struct {
+	slos     map[*slo.SLO]*sloPlan
+	slas     map[*sla.Agreement][]condition
+	services map[string][]condition
+	limits   map[*slo.Limit]bool // that some alert is about
+	known    int                 // limits of the spec
+}
+
+type sloPlan struct {
+	group []condition // evaluated in every group
+	whole []condition // evaluated over all groups together
+}
+
+// condition is one alert before it has a group.
+type condition struct {
+	alerts.Live
+	key         string // tells the conditions of one row apart, over changes of the spec
+	service     string
+	agreement   string
+	severity    string
+	urgent      bool
+	groupBy     []string // what the group is by
+	names       []string // label names of the group
+	long, short int      // where the windows are among the burns, most likely
+}
+
+// fits reports whether the plan was made from the spec of a report.
+func (p *plan) fits(r *sla.Report) bool {
+	if p == nil {
+		return false
+	}
+	var last *slo.SLO
+	n := 0
+	for i := range r.SLOs {
+		if s := r.SLOs[i].SLO; s != last {
+			if p.slos[s] == nil {
+				return false
+			}
+			last = s
+			n++
+		}
+	}
+	if n != len(p.slos) || len(r.Limits) != p.known {
+		return false
+	}
+	var a *sla.Agreement
+	n = 0
+	for i := range r.SLAs {
+		if r.SLAs[i].SLA != a {
+			a = r.SLAs[i].SLA
+			if _, ok := p.slas[a]; !ok {
+				return false
+			}
+			n++
+		}
+	}
+	return n == len(p.slas)
+}
+
+// newPlan finds the alerts of the spec that a report is about.
+func newPlan(r *sla.Report, o Options) *plan {
+	p := &plan{
+		slos: map[*slo.SLO]*sloPlan{}, slas: map[*sla.Agreement][]condition{}, services: map[string][]condition{},
+		limits: map[*slo.Limit]bool{}, known: len(r.Limits),
+	}
+	var in rules.Spec
+	for i := range r.SLOs {
+		if s := r.SLOs[i].SLO; p.slos[s] == nil {
+			p.slos[s] = &sloPlan{}
+			in.SLOs = append(in.SLOs, s)
+		}
+	}
+	for i := range r.SLAs {
+		if a := r.SLAs[i].SLA; p.slas[a] == nil {
+			p.slas[a] = []condition{}
+			in.Agreements = append(in.Agreements, a)
+		}
+	}
+	for i := range r.Limits {
+		in.Limits = append(in.Limits, r.Limits[i].Limit)
+	}
+	for _, l := range alerts.LiveAlerts(in, o.Alerts) {
+		p.add(l)
+	}
+	return p
+}
+
+func (p *plan) add(l alerts.Live) {
+	c := condition{Live: l, severity: l.Labels[series.LabelSeverity], long: burnIndex(l.Window), short: burnIndex(l.Tier.Short)}
+	c.urgent = l.Kind == alerts.LiveBurn && l.Tier.Page || c.severity == alerts.SeverityCritical
+	c.key = l.Alert + "/" + l.Tier.Name
+	if l.Agreement != nil {
+		c.agreement = l.Agreement.Name
+		c.key += "/" + l.Agreement.Name
+	}
+	switch l.Kind {
+	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio:
+		c.service = l.SLO.ID.Service()
+		c.groupBy, c.names = l.SLO.GroupBy, groupLabels(series.SLIRatio, l.SLO.GroupBy)
+		s := p.slos[l.SLO]
+		s.group = append(s.group, c)
+	case alerts.LiveNoData, alerts.LiveLimit:
+		c.service = l.SLO.ID.Service()
+		s := p.slos[l.SLO]
+		s.whole = append(s.whole, c)
+		if l.Limit != nil {
+			p.limits[l.Limit] = true
+		}
+	case alerts.LiveScore:
+		c.service = l.Agreement.Service
+		c.groupBy, c.names = l.Agreement.GroupBy, groupLabels(series.CompositeScore, l.Agreement.GroupBy)
+		p.slas[l.Agreement] = append(p.slas[l.Agreement], c)
+	case alerts.LiveSilent:
+		c.service = l.Service
+		c.groupBy, c.names = []string{series.LabelType}, []string{series.LabelType}
+		p.services[l.Service] = append(p.services[l.Service], c)
+	}
+}
+
+func groupLabels(s series.Series, groupBy []string) []string {
+	return s.LabelNames(groupBy...)[len(s.Labels):]
+}

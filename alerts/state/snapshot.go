@@ -1,0 +1,231 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// snapshotVersion grows with every change that an older reader would get wrong.
+const snapshotVersion = 1
+
+// ErrSnapshot is wrapped by Restore for data that is no snapshot, or one of
+// another version.
+var ErrSnapshot = errors.New("not a snapshot of alert states")
+
+type snapshotJSON struct {
+	Version  int          `json:"version"`
+	Time     time.Time    `json:"time"` // of the last report
+	Active   []activeJSON `json:"active"`
+	Resolved []alertJSON  `json:"resolved"`
+	Senders  []senderJSON `json:"senders"`
+}
+
+type activeJSON struct {
+	Scope      string    `json:"scope"`
+	ID         string    `json:"id"`
+	Key        string    `json:"key"` // of the condition
+	FalseSince time.Time `json:"false_since,omitzero"`
+	alertJSON
+}
+
+type alertJSON struct {
+	Labels      []Label   `json:"labels"`
+	SLO         slo.ID    `json:"slo,omitempty"`
+	Agreement   string    `json:"agreement,omitempty"`
+	Service     string    `json:"service,omitempty"`
+	GroupBy     []string  `json:"group_by,omitempty"`
+	Group       []string  `json:"group,omitempty"`
+	Urgent      bool      `json:"urgent,omitempty"`
+	State       State     `json:"state"`
+	Value       float64   `json:"value"`
+	ActiveSince time.Time `json:"active_since"`
+	FirstBad    time.Time `json:"first_bad"`
+	FiredAt     time.Time `json:"fired_at,omitzero"`
+	ResolvedAt  time.Time `json:"resolved_at,omitzero"`
+	Removed     bool      `json:"removed,omitempty"`
+}
+
+type senderJSON struct {
+	Service string    `json:"service"`
+	Type    string    `json:"type"`
+	Total   uint64    `json:"total"`
+	Changed time.Time `json:"changed"`
+	Slot    int64     `json:"slot"`
+	Slots   []uint32  `json:"slots"` // those that were watched and the newest, oldest first
+}
+
+var scopeNames = [scopes]string{scopeSLO: "slo", scopeWhole: "slo_whole", scopeSLA: "sla", scopeService: "service"}
+
+// keptKey finds the place of an alert from a snapshot.
+type keptKey struct {
+	scope     scope
+	id, group string
+	condition string
+}
+
+func newAlertJSON(a *Alert) alertJSON {
+	j := alertJSON{
+		Labels: a.Labels, SLO: a.SLO, Agreement: a.Agreement, Service: a.Service, GroupBy: a.GroupBy, Group: a.Group, Urgent: a.Urgent, State: a.State, Value: a.Value,
+		ActiveSince: a.ActiveSince, FirstBad: a.FirstBad, FiredAt: a.FiredAt, ResolvedAt: a.ResolvedAt, Removed: a.Removed,
+	}
+	if math.IsNaN(j.Value) || math.IsInf(j.Value, 0) {
+		j.Value = 0
+	}
+	return j
+}
+
+// Snapshot encodes everything that has to outlive a restart, as of the last step.
+func (m *Machine) Snapshot() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := snapshotJSON{Version: snapshotVersion, Time: m.last, Active: []activeJSON{}, Resolved: []alertJSON{}, Senders: []senderJSON{}}
+	for sc := range m.rows {
+		for _, row := range m.rows[sc].list {
+			for k, a := range row.active {
+				if a != nil {
+					s.Active = append(s.Active, activeJSON{scopeNames[sc], row.id, row.plan[k].key, a.falseSince, newAlertJSON(&a.Alert)})
+				}
+			}
+		}
+	}
+	for key, a := range m.kept { // restored, and no step since
+		s.Active = append(s.Active, activeJSON{scopeNames[key.scope], key.id, key.condition, a.falseSince, newAlertJSON(&a.Alert)})
+	}
+	if len(m.kept) > 0 {
+		slices.SortFunc(s.Active, func(a, b activeJSON) int {
+			return strings.Compare(a.Scope+a.ID+a.Key+slo.Group(a.Group).Key(), b.Scope+b.ID+b.Key+slo.Group(b.Group).Key())
+		})
+	}
+	for i := range m.resolved {
+		s.Resolved = append(s.Resolved, newAlertJSON(&m.resolved[i]))
+	}
+	for _, q := range m.quiet.list {
+		j := senderJSON{Service: q.service, Type: q.typ, Total: q.total, Changed: q.changed, Slot: q.slot}
+		for slot := q.slot - int64(q.known); slot <= q.slot; slot++ {
+			j.Slots = append(j.Slots, q.slots[slot%quietSlots])
+		}
+		s.Senders = append(s.Senders, j)
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil // only a value that is no number can't be encoded, and newAlertJSON lets none through
+	}
+	return append(data, '\n')
+}
+
+// Restore takes over a snapshot, before the first step. Anything unexpected in it
+// is an error that wraps ErrSnapshot and leaves the machine empty. Firing alerts
+// fire on until a report proves that they are over; pending ones go on waiting if
+// the next report comes within the grace, and else wait anew; what the next report
+// does not know any more is over.
+func (m *Machine) Restore(data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.last.IsZero() {
+		return errors.New("restore alert states: the machine has run already")
+	}
+	var s snapshotJSON
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&s); err != nil {
+		// The version decides what to say about fields that are not known.
+		var v struct{ Version int }
+		if json.Unmarshal(data, &v) == nil && v.Version != snapshotVersion {
+			return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, v.Version, snapshotVersion)
+		}
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: more after its end", ErrSnapshot)
+	}
+	if s.Version != snapshotVersion {
+		return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, s.Version, snapshotVersion)
+	}
+	kept := map[keptKey]*alert{}
+	for i := range s.Active {
+		key, a, err := s.Active[i].alert()
+		if err == nil && kept[key] != nil {
+			err = errors.New("it is there twice")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: active alert %d: %w", ErrSnapshot, i, err)
+		}
+		kept[key] = a
+	}
+	var resolved []Alert
+	for i := range s.Resolved {
+		a, err := s.Resolved[i].alert()
+		if err == nil && (a.State != Resolved || a.ResolvedAt.IsZero()) {
+			err = errors.New("it is not resolved")
+		}
+		if err == nil && len(resolved) > 0 && a.ResolvedAt.Before(resolved[len(resolved)-1].ResolvedAt) {
+			err = errors.New("it is out of order")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: resolved alert %d: %w", ErrSnapshot, i, err)
+		}
+		resolved = append(resolved, a)
+	}
+	q := quiet{index: map[senderKey]*sender{}, seen: map[senderKey]uint64{}}
+	for i, j := range s.Senders {
+		if len(j.Slots) == 0 || len(j.Slots) > quietSlots || j.Slot < quietSlots || len(s.Senders) > maxSenders {
+			return fmt.Errorf("%w: sender %d has an impossible history", ErrSnapshot, i)
+		}
+		x := &sender{service: j.Service, typ: j.Type, total: j.Total, changed: j.Changed, slot: j.Slot, known: len(j.Slots) - 1}
+		for back, n := range j.Slots {
+			x.slots[(j.Slot-int64(x.known)+int64(back))%quietSlots] = n
+		}
+		q.index[senderKey{j.Service, j.Type}] = x
+	}
+	q.sort()
+	m.last, m.kept, m.resolved, m.quiet = s.Time, kept, resolved, q
+	v := &View{Time: m.last, Resolved: resolved}
+	for _, j := range s.Active {
+		a, _ := j.alertJSON.alert()
+		v.Active = append(v.Active, a)
+	}
+	m.current.Store(v)
+	return nil
+}
+
+func (j *activeJSON) alert() (keptKey, *alert, error) {
+	a, err := j.alertJSON.alert()
+	if err != nil {
+		return keptKey{}, nil, err
+	}
+	sc := slices.Index(scopeNames[:], j.Scope)
+	switch {
+	case sc < 0:
+		return keptKey{}, nil, fmt.Errorf("unknown scope %q", j.Scope)
+	case a.State == Firing && a.FiredAt.IsZero(), a.State == Pending && !a.FiredAt.IsZero(), a.State != Firing && a.State != Pending:
+		return keptKey{}, nil, fmt.Errorf("state %q does not fit its times", a.State)
+	case a.ActiveSince.IsZero():
+		return keptKey{}, nil, errors.New("active_since is missing")
+	}
+	return keptKey{scope(sc), j.ID, a.Group.Key(), j.Key}, &alert{Alert: a, falseSince: j.FalseSince}, nil
+}
+
+func (j *alertJSON) alert() (Alert, error) {
+	a := Alert{
+		Labels: j.Labels, SLO: j.SLO, Agreement: j.Agreement, Service: j.Service, GroupBy: j.GroupBy, Group: j.Group, Urgent: j.Urgent, State: j.State, Value: j.Value,
+		ActiveSince: j.ActiveSince, FirstBad: j.FirstBad, FiredAt: j.FiredAt, ResolvedAt: j.ResolvedAt, Removed: j.Removed,
+	}
+	if !slices.IsSortedFunc(a.Labels, func(x, y Label) int { return strings.Compare(x.Name, y.Name) }) {
+		return a, errors.New("its labels are not sorted")
+	}
+	a.Name, a.Severity = a.Label("alertname"), a.Label("severity")
+	if a.Name == "" {
+		return a, errors.New("it has no alertname")
+	}
+	a.Fingerprint = fingerprint(a.Labels)
+	return a, nil
+}

@@ -1,0 +1,311 @@
+package state
+
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// step is the work on one report.
+type step struct {
+	*Machine
+	r   *sla.Report
+	now time.Time
+	gap bool // the last report is too old for a condition to have held since
+	out []Transition
+}
+
+func (st *step) slos() {
+	byGroup, byWhole := &st.rows[scopeSLO], &st.rows[scopeWhole]
+	all := st.r.SLOs
+	for len(all) > 0 {
+		s := all[0].SLO
+		n := 1
+		for n < len(all) && all[n].SLO == s {
+			n++
+		}
+		p := st.plan.slos[s]
+		for i := range all[:n] {
+			r := &all[i]
+			if r.Informative {
+				continue // it never alerts
+			}
+			row := st.row(scopeSLO, byGroup, string(s.ID), r.Group, p.group)
+			st.begin(row, r)
+			for k := range p.group {
+				c := &p.group[k]
+				if v, value := st.group(c, r); v != no || row.active != nil {
+					st.advance(row, k, v, value, st.firstBad(row, k))
+				}
+			}
+		}
+		if len(p.whole) > 0 {
+			st.whole(byWhole, s, p, all[:n])
+		}
+		all = all[n:]
+	}
+	byGroup.finish(st.gone)
+	byWhole.finish(st.gone)
+}
+
+// whole evaluates what is about an SLO in all its groups.
+func (st *step) whole(rs *rows, s *slo.SLO, p *sloPlan, all []sla.SLOReport) {
+	var w whole
+	for k := range p.whole {
+		if c := &p.whole[k]; c.Kind == alerts.LiveNoData {
+			w.quietTime = c.Window
+		}
+	}
+	for i := range all {
+		w.quiet.add(raw(&all[i], w.quietTime), i == 0)
+		w.rate.add(burn(&all[i], 0, slo.BurnWindows[0]), i == 0)
+		if all[i].LastEvent.After(w.last) {
+			w.last = all[i].LastEvent
+		}
+	}
+	row := st.row(scopeWhole, rs, string(s.ID), nil, p.whole)
+	for k := range p.whole {
+		if v, value := st.all(&p.whole[k], &w); v != no || row.active != nil {
+			first := time.Time{}
+			if p.whole[k].Kind == alerts.LiveNoData {
+				first = w.last
+			}
+			st.advance(row, k, v, value, first)
+		}
+	}
+}
+
+func (st *step) slas() {
+	rs := &st.rows[scopeSLA]
+	for i := range st.r.SLAs {
+		r := &st.r.SLAs[i]
+		conditions := st.plan.slas[r.SLA]
+		if len(conditions) == 0 || r.Group.IsOther() {
+			continue
+		}
+		row := st.row(scopeSLA, rs, string(slo.NewID(r.SLA.Service, r.SLA.Name)), r.Group, conditions)
+		for k := range conditions {
+			if v, value := st.score(&conditions[k], r); v != no || row.active != nil {
+				st.advance(row, k, v, value, time.Time{})
+			}
+		}
+	}
+	rs.finish(st.gone)
+}
+
+func (st *step) services() {
+	rs := &st.rows[scopeService]
+	for _, q := range st.quiet.list {
+		conditions := st.plan.services[q.service]
+		if len(conditions) == 0 {
+			continue
+		}
+		row := st.row(scopeService, rs, q.service, slo.Group{q.typ}, conditions)
+		for k := range conditions {
+			v, value := st.quiet.silent(q, &conditions[k], st.now)
+			if v != no || row.active != nil {
+				st.advance(row, k, v, value, q.changed)
+			}
+		}
+	}
+	rs.finish(st.gone)
+}
+
+// row finds the row of an entry and fits it to the present conditions.
+func (st *step) row(s scope, rs *rows, id string, group slo.Group, conditions []condition) *row {
+	row, fresh := rs.find(id, group)
+	if fresh || len(row.plan) != len(conditions) || len(conditions) > 0 && &row.plan[0] != &conditions[0] {
+		st.fit(s, row, conditions)
+	}
+	return row
+}
+
+// fit moves the alerts of a row to the conditions of a changed spec, and takes
+// over those that a snapshot had. What has no condition any more is over.
+func (st *step) fit(s scope, row *row, conditions []condition) {
+	old, oldPlan, oldBegun := row.active, row.plan, row.begun
+	row.plan, row.active, row.begun = conditions, nil, nil
+	at := make(map[string]int, len(conditions))
+	for k := range conditions {
+		at[conditions[k].key] = k
+	}
+	put := func(k int, a *alert) {
+		if row.active == nil {
+			row.active = make([]*alert, len(conditions))
+		}
+		row.active[k] = a
+	}
+	for k, a := range old {
+		if a == nil {
+			continue
+		}
+		if to, ok := at[oldPlan[k].key]; ok {
+			st.relabel(a, &conditions[to], row)
+			put(to, a)
+		} else {
+			st.remove(a)
+		}
+	}
+	for k, b := range oldBegun {
+		if to, ok := at[oldPlan[k].key]; ok && b != 0 {
+			if row.begun == nil {
+				row.begun = make([]int64, len(conditions))
+			}
+			row.begun[to] = b
+		}
+	}
+	if len(st.kept) == 0 {
+		return
+	}
+	for k := range conditions {
+		key := keptKey{s, row.id, row.group.Key(), conditions[k].key}
+		if a, ok := st.kept[key]; ok {
+			delete(st.kept, key)
+			st.relabel(a, &conditions[k], row)
+			put(k, a)
+			st.active++
+		}
+	}
+}
+
+// relabel gives an alert the labels of a changed condition.
+func (st *step) relabel(a *alert, c *condition, row *row) {
+	fresh := c.newAlert(row)
+	fresh.State, fresh.Value = a.State, a.Value
+	fresh.ActiveSince, fresh.FirstBad, fresh.FiredAt = a.ActiveSince, a.FirstBad, a.FiredAt
+	a.Alert = fresh
+}
+
+// newAlert is an alert of a condition in the group of a row.
+func (c *condition) newAlert(row *row) Alert {
+	labels := newLabels(c.Alert, c.Labels, c.names, row.group)
+	a := Alert{
+		Fingerprint: fingerprint(labels), Labels: labels, Name: c.Alert, Severity: c.severity, Urgent: c.urgent,
+		Service: c.service, Agreement: c.agreement, GroupBy: c.groupBy, Group: row.group,
+	}
+	if c.SLO != nil {
+		a.SLO = c.SLO.ID
+	}
+	return a
+}
+
+// gone ends the alerts of a row that is no longer in the report.
+func (st *step) gone(row *row) {
+	for _, a := range row.active {
+		if a != nil {
+			st.remove(a)
+		}
+	}
+}
+
+// remove ends an alert because the spec or the group that it was about is gone.
+func (st *step) remove(a *alert) {
+	a.Removed = true
+	st.end(a)
+}
+
+// dropKept ends what a snapshot had and the report has no more.
+func (st *step) dropKept() {
+	for key, a := range st.kept {
+		st.active++
+		st.remove(a)
+		delete(st.kept, key)
+	}
+}
+
+// advance moves one alert by what the report says of its condition.
+func (st *step) advance(row *row, k int, v verdict, value float64, firstBad time.Time) {
+	c := &row.plan[k]
+	var a *alert
+	if row.active != nil {
+		a = row.active[k]
+	}
+	if a == nil {
+		if v == yes {
+			st.start(row, k, value, firstBad)
+		}
+		return
+	}
+	switch v {
+	case yes:
+		a.Value, a.falseSince = value, time.Time{}
+		if a.State == Pending {
+			if st.gap {
+				a.ActiveSince = st.now
+			}
+			st.fireIfDue(a, c)
+		}
+	case no:
+		if a.State == Pending {
+			row.drop(k)
+			st.end(a)
+			return
+		}
+		if a.falseSince.IsZero() || a.falseSince.After(st.now) {
+			a.falseSince = st.now
+		}
+		if st.now.Sub(a.falseSince) >= c.KeepFiringFor {
+			row.drop(k)
+			st.end(a)
+		}
+	case unknown:
+		// Firing goes on, and pending waits: neither was proven wrong, and nothing
+		// new starts on half the facts.
+	}
+}
+
+func (st *step) start(row *row, k int, value float64, firstBad time.Time) {
+	c := &row.plan[k]
+	a := &alert{Alert: c.newAlert(row)}
+	a.State, a.Value, a.ActiveSince, a.FirstBad = Pending, value, st.now, st.now
+	if !firstBad.IsZero() && firstBad.Before(st.now) {
+		a.FirstBad = firstBad
+	}
+	if row.active == nil {
+		row.active = make([]*alert, len(row.plan))
+	}
+	row.active[k] = a
+	st.active++
+	st.tell(a, Inactive)
+	st.fireIfDue(a, c)
+}
+
+func (st *step) fireIfDue(a *alert, c *condition) {
+	if st.now.Sub(a.ActiveSince) < c.For {
+		return
+	}
+	a.State, a.FiredAt = Firing, st.now
+	st.opt.Metrics.detection.Update(a.Detection().Seconds())
+	st.tell(a, Pending)
+}
+
+// end resolves a firing alert, and forgets a pending one.
+func (st *step) end(a *alert) {
+	from := a.State
+	st.active--
+	if from == Pending {
+		a.State = Inactive
+		st.tell(a, from)
+		return
+	}
+	a.State, a.ResolvedAt = Resolved, st.now
+	st.resolved = append(st.resolved, a.Alert)
+	st.tell(a, from)
+}
+
+func (st *step) tell(a *alert, from State) {
+	st.opt.Metrics.transitions[a.State].Inc()
+	st.out = append(st.out, Transition{Alert: a.Alert, From: from, To: a.State, Time: st.now})
+}
+
+func (r *row) drop(k int) {
+	r.active[k] = nil
+	for _, a := range r.active {
+		if a != nil {
+			return
+		}
+	}
+	r.active = nil
+}

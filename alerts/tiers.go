@@ -1,0 +1,110 @@
+package alerts
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// The values of the label severity of burn-rate alerts.
+const (
+	SeverityPage   = "page"
+	SeverityTicket = "ticket"
+)
+
+// The values of the label severity of all other alerts.
+const (
+	SeverityCritical = "critical"
+	SeverityWarning  = "warning"
+	SeverityInfo     = "info"
+)
+
+// Tier is a burn-rate tier made concrete for one SLO.
+type Tier struct {
+	slo.Tier
+	Name      string        // stable, such as "page-1h"; the label tier
+	Severity  string        // SeverityPage or SeverityTicket
+	Factor    float64       // burn rate that both windows must exceed
+	Threshold float64       // the same as an error ratio in (0,1): Factor x budget
+	For       time.Duration // how long it must burn
+
+	Labels, Annotations map[string]string // the user's own
+}
+
+// Tiers gives the tiers of an SLO that can fire, pages first as they are
+// written, and findings about those that cannot: the error ratio never exceeds
+// 1, and a window longer than the period looks past it.
+func Tiers(s *slo.SLO) ([]Tier, []Finding) {
+	period := Period(s.Window)
+	all := s.Alerting.Tiers
+	if len(all) == 0 {
+		all = slo.Tiers
+	}
+	var out []Tier
+	var left []Finding
+	taken := map[string]bool{}
+	for _, t := range all {
+		set, severity := s.Alerting.Ticket, SeverityTicket
+		if t.Page {
+			set, severity = s.Alerting.Page, SeverityPage
+		}
+		if set.Disabled {
+			continue
+		}
+		r := Tier{
+			Tier: t, Name: severity + "-" + slo.FormatDuration(t.Long), Severity: severity,
+			Factor: exact(t.Factor(period)), For: set.For, Labels: set.Labels, Annotations: set.Annotations,
+		}
+		r.Threshold = exact(r.Factor * s.Objective.Budget())
+		if taken[r.Name] {
+			r.Name += "-" + slo.FormatDuration(t.Short)
+		}
+		finding := func(message, hint string) {
+			left = append(left, Finding{SLO: s.ID, Severity: FindingWarning, Message: message, Hint: hint})
+		}
+		switch {
+		case taken[r.Name]:
+			finding(fmt.Sprintf("two %s alerts have the same windows %s and %s; the second is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "remove one of them")
+		case t.Short >= t.Long:
+			finding(fmt.Sprintf("the %s alert over %s has a short window that is not shorter (%s); it is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "take a twelfth of the long window")
+		case t.Long >= period:
+			finding(fmt.Sprintf("the %s alert over %s is left out: the window of the SLO (%s) is not longer", severity, slo.FormatDuration(t.Long), s.Window), "a longer window gives this alert")
+		case r.Threshold >= 1:
+			finding(fmt.Sprintf("the %s alert over %s can never fire and is left out: a burn rate of %s needs %s %% of all events to be bad", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor), slo.FormatRatio(100*r.Threshold)), "raise the objective or shorten the window")
+		default:
+			taken[r.Name] = true
+			out = append(out, r)
+		}
+	}
+	return out, left
+}
+
+// Period is the usual length of a window, from which factors are computed: a
+// calendar month counts as 30 days, a quarter as 91, a year as 365.
+func Period(w slo.Window) time.Duration {
+	const day = 24 * time.Hour
+	switch w.Calendar {
+	case slo.Day:
+		return day
+	case slo.Week:
+		return 7 * day
+	case slo.Month:
+		return 30 * day
+	case slo.Quarter:
+		return 91 * day
+	case slo.Year:
+		return 365 * day
+	}
+	return w.Rolling
+}
+
+// exact takes the rounding noise out of a product of decimals, so that 14.4
+// times 0.001 is 0.0144.
+func exact(x float64) float64 {
+	var y float64
+	if _, err := fmt.Sscanf(slo.FormatRatio(x), "%g", &y); err != nil {
+		return x
+	}
+	return y
+}

@@ -1,0 +1,117 @@
+package alerts
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+func TestTiers(t *testing.T) {
+	type tier struct {
+		name              string
+		factor, threshold string
+	}
+	for _, c := range []struct {
+		name, objective string
+		window          slo.Window
+		own             []slo.Tier
+		want            []tier
+		left            []string
+	}{
+		{"30d at 99.9", "99.9", slo.Window{Rolling: 30 * 24 * time.Hour}, nil,
+			[]tier{{"page-1h", "14.4", "0.0144"}, {"page-6h", "6", "0.006"}, {"ticket-1d", "3", "0.003"}, {"ticket-3d", "1", "0.001"}}, nil},
+		{"factors follow the period", "99.9", slo.Window{Rolling: 28 * 24 * time.Hour}, nil,
+			[]tier{{"page-1h", "13.44", "0.01344"}, {"page-6h", "5.6", "0.0056"}, {"ticket-1d", "2.8", "0.0028"}, {"ticket-3d", "0.933333333333", "0.000933333333333"}}, nil},
+		{"93 could need 1.008", "93", slo.Window{Rolling: 30 * 24 * time.Hour}, nil,
+			[]tier{{"page-6h", "6", "0.42"}, {"ticket-1d", "3", "0.21"}, {"ticket-3d", "1", "0.07"}},
+			[]string{"the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 100.8 % of all events to be bad"}},
+		{"a day is too short for a day", "99.9", slo.Window{Calendar: slo.Day, Location: time.UTC}, nil,
+			[]tier{{"page-1h", "0.48", "0.00048"}, {"page-6h", "0.2", "0.0002"}},
+			[]string{"the ticket alert over 1d is left out: the window of the SLO (day UTC) is not longer", "the ticket alert over 3d is left out: the window of the SLO (day UTC) is not longer"}},
+		{"own", "99.5", slo.Window{Rolling: 7 * 24 * time.Hour}, []slo.Tier{
+			{Page: true, Long: 30 * time.Minute, Short: 5 * time.Minute, Share: 0.1},
+			{Page: true, Long: 30 * time.Minute, Short: 10 * time.Minute, Share: 0.05},
+			{Page: true, Long: 30 * time.Minute, Short: 10 * time.Minute, Share: 0.01},
+			{Long: time.Hour, Short: time.Hour, Share: 0.01},
+		}, []tier{{"page-30m", "33.6", "0.168"}, {"page-30m-10m", "16.8", "0.084"}}, []string{
+			"two page alerts have the same windows 30m and 10m; the second is left out",
+			"the ticket alert over 1h has a short window that is not shorter (1h); it is left out",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := simple(t, "a/b", c.objective)
+			s.Window, s.Alerting.Tiers = c.window, c.own
+			tiers, left := Tiers(s)
+			var got []tier
+			for _, x := range tiers {
+				got = append(got, tier{x.Name, number(x.Factor), number(x.Threshold)})
+			}
+			require.Equal(t, c.want, got)
+			var messages []string
+			for _, f := range left {
+				require.NotEmpty(t, f.Hint)
+				messages = append(messages, f.Message)
+			}
+			require.Equal(t, c.left, messages)
+		})
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	for unit, days := range map[slo.CalendarUnit]int{slo.Day: 1, slo.Week: 7, slo.Month: 30, slo.Quarter: 91, slo.Year: 365} {
+		require.Equal(t, time.Duration(days)*24*time.Hour, Period(slo.Window{Calendar: unit, Location: time.UTC}), unit)
+	}
+}
+
+func TestLowerBound(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		ratio, n    float64
+		least, most float64
+	}{
+		{"no events prove nothing", 1, 0, 0, 0},
+		{"one of one proves little", 1, 1, 0.26, 0.28},
+		{"a full outage of many", 1, 1e6, 0.99999, 1},
+		{"more bad than valid is a full outage", 1.5, 1e6, 0.99999, 1},
+		{"nothing bad", 0, 100, -1e-6, 1e-6},
+		{"less than nothing bad", -0.1, 100, -1e-6, 1e-6},
+		{"5 of 100", 0.05, 100, 0.0245, 0.0247},
+		{"the same of many more", 0.05, 1e6, 0.0496, 0.05},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := LowerBound(c.ratio, c.n)
+			require.False(t, math.IsNaN(got))
+			require.GreaterOrEqual(t, got, c.least)
+			require.LessOrEqual(t, got, c.most)
+		})
+	}
+	for n := 1.0; n < 1e6; n *= 3 {
+		for p := 0.0; p <= 1; p += 0.01 {
+			require.LessOrEqual(t, LowerBound(p, n), p+1e-6)
+		}
+	}
+}
+
+func TestCovered(t *testing.T) {
+	const day = 24 * time.Hour
+	require.True(t, Covered(1, 30*day, 3*day))
+	require.True(t, Covered(0.0013, 30*day, time.Hour), "an hour of thirty days is enough for a tier of one hour")
+	require.False(t, Covered(0.0013, 30*day, 6*time.Hour))
+	require.False(t, Covered(0, 30*day, time.Hour))
+}
+
+func TestNumber(t *testing.T) {
+	for x, want := range map[float64]string{
+		0.1 + 0.2: "0.3", 14.4 * 0.001: "0.0144", 1e-5: "0.00001", 100: "100", 1e6: "1000000", -0.5: "-0.5", 0: "0", 1.0 / 3: "0.333333333333",
+	} {
+		require.Equal(t, want, number(x))
+	}
+	require.Equal(t, "0.1 %", percent(0.001))
+	require.Equal(t, "1 GiB", bytes(1<<30))
+	require.Equal(t, "1.5 MiB", bytes(3<<19))
+	require.Equal(t, "12 B", bytes(12))
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+func newConvert(s streams) *cobra.Command {
+	var files []string
+	out := "-"
+	c := &cobra.Command{
+		Use:   "convert -f FILE|DIR|-",
+		Short: "Write Sloth and OpenSLO specs in this program's own format",
+		Long: `convert reads specs of any format that generate takes and writes them in the own one.
+What cannot be said there is an error with its place; nothing is dropped silently.`,
+		Example: `  sloengine convert -f sloth.yaml > specs/shop.yaml
+  sloengine convert -f openslo/ --out specs/all.yaml`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(files) == 0 {
+				return usageError{errors.New("which spec? give -f FILE, -f DIR or -f - for standard input")}
+			}
+			sp, problems, err := spec.LoadPaths(files, s.in)
+			if err != nil {
+				return err
+			}
+			printProblems(s.err, problems)
+			if problems.HasErrors() {
+				return errFindings
+			}
+			var text bytes.Buffer
+			if err := spec.Write(&text, sp); err != nil {
+				return fmt.Errorf("write spec: %w", err)
+			}
+			if out == "-" {
+				_, err := s.out.Write(text.Bytes())
+				return err
+			}
+			return fsys.WriteAtomic(fsys.OS(), out, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err })
+		},
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
+	c.Flags().StringVar(&out, "out", out, "file to write, or - for standard output")
+	return c
+}

@@ -1,0 +1,410 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/alertmanager"
+	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+// ruleHeader stands above every generated rule file.
+const ruleHeader = "Made by sloengine from the spec; changes are lost when it is made again."
+
+// generateFlags are shared by all that generate.
+type generateFlags struct {
+	files     []string
+	out       string
+	prune     bool
+	names     string
+	format    string
+	scrape    string
+	from      string
+	until     string
+	page      string
+	dashboard string
+	runbooks  string
+	receivers string
+	namespace string
+	labels    []string
+}
+
+func newGenerate(s streams) *cobra.Command {
+	var f generateFlags
+	c := &cobra.Command{
+		Use:   "generate",
+		Short: "Write Prometheus rules, rule tests, Alertmanager routing and Grafana dashboards",
+		Long: `generate turns specs into what a Prometheus shop needs. The specs may be of this
+format, Sloth's or OpenSLO's. The same spec gives the same bytes.
+
+Calendar windows and planned maintenance become tables of times, from --from until
+--until; an alert asks for new ones in time. The default is the first of this
+month and six months from it.`,
+		Example: `  sloengine generate all -f specs/ --out out/
+  sloengine generate rules -f specs/ --out out/ --names sloth
+  sloengine generate rules -f spec.yaml --out -`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usageError{errors.New("generate what? rules, tests, alertmanager, dashboards, k8s or all")}
+		},
+	}
+	p := c.PersistentFlags()
+	p.StringArrayVarP(&f.files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
+	p.StringVar(&f.out, "out", "out", "folder to write to; - prints instead")
+	p.BoolVar(&f.prune, "prune", false, "remove files that an earlier run made and this one did not")
+	p.StringVar(&f.names, "names", "own", "names of series and labels: own or sloth")
+	p.StringVar(&f.format, "format", "prometheus", "rules as rule files (prometheus) or PrometheusRule manifests (operator)")
+	p.StringVar(&f.scrape, "scrape-interval", "15s", "how often Prometheus scrapes the counters")
+	p.StringVar(&f.from, "from", "", "start of the tables of times, RFC 3339 (default: the first of this month)")
+	p.StringVar(&f.until, "until", "", "end of the tables of times, RFC 3339 (default: six months from --from)")
+	p.StringVar(&f.page, "page-url", "", "address of the status page, for links")
+	p.StringVar(&f.dashboard, "dashboard-url", "", "address of Grafana, for links")
+	p.StringVar(&f.runbooks, "runbook-url", "", "address of the runbooks, for links")
+	p.StringVar(&f.receivers, "receivers", "", "file with Alertmanager's receivers")
+	p.StringVar(&f.namespace, "namespace", "", "namespace of Kubernetes manifests")
+	p.StringArrayVar(&f.labels, "manifest-label", nil, "label of Kubernetes manifests, name=value (repeatable)")
+	for _, kind := range []struct{ name, short string }{
+		{"rules", "Recording and alert rules, a file of each per service"},
+		{"tests", "Unit tests of the rules, for promtool test rules"},
+		{"alertmanager", "Routes, receivers, inhibition and mute times"},
+		{"dashboards", "Grafana dashboards and their provisioning file"},
+		{"k8s", "PrometheusRule and ConfigMap manifests"},
+		{"all", "Everything"},
+	} {
+		c.AddCommand(&cobra.Command{
+			Use: kind.name, Short: kind.short, Args: noArgs,
+			RunE: func(*cobra.Command, []string) error { return f.run(s, kind.name) },
+		})
+	}
+	return c
+}
+
+// generator is a generation with its flags understood.
+type generator struct {
+	in         rules.Spec
+	services   []string
+	rules      rules.Options
+	alerts     alerts.Options
+	dimensions []string
+	receivers  *alertmanager.Receivers
+	operator   bool
+	namespace  string
+	labels     map[string]string
+	findings   []alerts.Finding
+}
+
+func (f *generateFlags) run(s streams, kind string) error {
+	g, err := f.generator(s)
+	if err != nil {
+		return err
+	}
+	var files []outFile
+	var scope []string
+	for _, part := range []struct {
+		kind, scope string
+		make        func() ([]outFile, error)
+	}{
+		{"rules", "rules", g.ruleFiles},
+		{"tests", "tests", g.testFiles},
+		{"alertmanager", "alertmanager.yaml", g.alertmanager},
+		{"dashboards", "dashboards", g.dashboards},
+		{"k8s", "k8s", g.manifests},
+	} {
+		if kind != "all" && kind != part.kind {
+			continue
+		}
+		made, err := part.make()
+		if err != nil {
+			return fmt.Errorf("generate %s: %w", part.kind, err)
+		}
+		files, scope = append(files, made...), append(scope, part.scope)
+	}
+	g.printFindings(s.err)
+	if f.out == "-" {
+		for _, file := range files {
+			if len(files) > 1 {
+				fmt.Fprintf(s.out, "# --- %s\n", file.path)
+			}
+			if _, err := s.out.Write(file.data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return writeOut(f.out, files, scope, f.prune, s.err)
+}
+
+func (f *generateFlags) generator(s streams) (*generator, error) {
+	if len(f.files) == 0 {
+		return nil, usageError{errors.New("which spec? give -f FILE, -f DIR or -f - for standard input")}
+	}
+	sp, problems, err := spec.LoadPaths(f.files, s.in)
+	if err != nil {
+		return nil, err
+	}
+	if problems.HasErrors() {
+		printProblems(s.err, problems)
+		return nil, fmt.Errorf("%w; nothing was written", &specError{problems})
+	}
+	g := &generator{
+		in:        rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements},
+		operator:  f.format == "operator",
+		namespace: f.namespace,
+		labels:    map[string]string{},
+	}
+	if f.format != "operator" && f.format != "prometheus" {
+		return nil, usageError{fmt.Errorf("--format %s: want prometheus or operator", f.format)}
+	}
+	for _, l := range f.labels {
+		name, value, ok := strings.Cut(l, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("--manifest-label %s: want name=value", l)}
+		}
+		g.labels[name] = value
+	}
+	for _, service := range sp.Services {
+		for _, d := range service.Dimensions {
+			if !slices.Contains(g.dimensions, d) {
+				g.dimensions = append(g.dimensions, d)
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, o := range sp.SLOs {
+		seen[o.ID.Service()] = true
+	}
+	for _, a := range sp.Agreements {
+		seen[a.Service] = true
+	}
+	g.services = slices.Sorted(maps.Keys(seen))
+	return g, f.options(g)
+}
+
+func (f *generateFlags) options(g *generator) (err error) {
+	o := rules.Options{PageURL: f.page, DashboardURL: f.dashboard, RunbookURL: f.runbooks}
+	switch f.names {
+	case "own":
+		o.Names = rules.Own
+	case "sloth":
+		o.Names = rules.Sloth
+	default:
+		return usageError{fmt.Errorf("--names %s: want own or sloth", f.names)}
+	}
+	if o.Scrape, err = slo.ParseDuration(f.scrape); err != nil {
+		return usageError{fmt.Errorf("--scrape-interval: %w", err)}
+	}
+	now := time.Now().UTC()
+	o.From = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	if f.from != "" {
+		if o.From, err = time.Parse(time.RFC3339, f.from); err != nil {
+			return usageError{fmt.Errorf("--from %s: want RFC 3339, such as 2026-11-01T00:00:00Z", f.from)}
+		}
+	}
+	o.Until = o.From.AddDate(0, 6, 0)
+	if f.until != "" {
+		if o.Until, err = time.Parse(time.RFC3339, f.until); err != nil {
+			return usageError{fmt.Errorf("--until %s: want RFC 3339, such as 2027-05-01T00:00:00Z", f.until)}
+		}
+	}
+	g.rules = o
+	g.alerts = alerts.Options{Options: o}
+	g.receivers = &alertmanager.Receivers{Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
+	if f.receivers != "" {
+		data, err := os.ReadFile(f.receivers)
+		if err != nil {
+			return fmt.Errorf("read receivers: %w", err)
+		}
+		if g.receivers, err = alertmanager.ReadReceivers(f.receivers, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// of is the part of the spec that belongs to one service.
+func (g *generator) of(service string) rules.Spec {
+	var out rules.Spec
+	for _, s := range g.in.SLOs {
+		if s.ID.Service() == service {
+			out.SLOs = append(out.SLOs, s)
+		}
+	}
+	for _, l := range g.in.Limits {
+		if l.Service == service {
+			out.Limits = append(out.Limits, l)
+		}
+	}
+	for _, a := range g.in.Agreements {
+		if a.Service == service {
+			out.Agreements = append(out.Agreements, a)
+		}
+	}
+	return out
+}
+
+// ruleSet is the content of one rule file.
+type ruleSet struct {
+	name   string
+	groups []rules.Group
+}
+
+// ruleSets are the rules of every service, and those about the engine.
+func (g *generator) ruleSets() ([]ruleSet, error) {
+	var out []ruleSet
+	for _, service := range g.services {
+		part := g.of(service)
+		recording, err := rules.Recording(part, g.rules)
+		if err != nil {
+			return nil, fmt.Errorf("service %s: %w", service, err)
+		}
+		o := g.alerts
+		o.NoEngine = true
+		firing, err := alerts.Rules(part, o)
+		if err != nil {
+			return nil, fmt.Errorf("service %s: %w", service, err)
+		}
+		out = append(out, ruleSet{service + ".recording", recording})
+		if len(firing) > 0 {
+			out = append(out, ruleSet{service + ".alerts", firing})
+		}
+	}
+	engine, err := alerts.Rules(rules.Spec{}, g.alerts)
+	if err != nil {
+		return nil, fmt.Errorf("the engine's own alerts: %w", err)
+	}
+	return append(out, ruleSet{"sloengine.alerts", engine}), nil
+}
+
+func (g *generator) ruleFiles() ([]outFile, error) {
+	if g.operator {
+		return g.prometheusRules("rules")
+	}
+	sets, err := g.ruleSets()
+	if err != nil {
+		return nil, err
+	}
+	var out []outFile
+	for _, set := range sets {
+		out = append(out, outFile{"rules/" + set.name + ".yaml", rules.AppendGroups(nil, ruleHeader, set.groups)})
+	}
+	return out, nil
+}
+
+func (g *generator) testFiles() ([]outFile, error) {
+	files, err := alerts.Tests(g.in, g.alerts)
+	if err != nil {
+		return nil, err
+	}
+	var out []outFile
+	for _, f := range files {
+		out = append(out, outFile{"tests/" + f.Name, f.YAML})
+	}
+	return out, nil
+}
+
+func (g *generator) alertmanager() ([]outFile, error) {
+	data, findings, err := alertmanager.Config(g.in, alertmanager.Options{
+		Receivers: *g.receivers, From: g.rules.From, Until: g.rules.Until, Header: ruleHeader,
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.findings = append(g.findings, findings...)
+	if g.receivers.Default == "nobody" {
+		g.findings = append(g.findings, alerts.Finding{
+			Severity: alerts.FindingWarning, Message: "no receivers are given: Alertmanager will tell nobody",
+			Hint: "write them down and give --receivers FILE",
+		})
+	}
+	return []outFile{{"alertmanager.yaml", data}}, nil
+}
+
+func (g *generator) dashboards() ([]outFile, error) {
+	boards, err := dashboards.All(g.in, dashboards.Options{Options: g.rules, Dimensions: g.dimensions})
+	if err != nil {
+		return nil, err
+	}
+	var out []outFile
+	for _, d := range boards {
+		out = append(out, outFile{"dashboards/" + d.FileName, d.JSON})
+	}
+	provider, err := dashboards.Provider(dashboards.ProviderOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return append(out, outFile{"dashboards/" + dashboards.ProviderFile, provider}), nil
+}
+
+// manifests are the same for Kubernetes.
+func (g *generator) manifests() ([]outFile, error) {
+	out, err := g.prometheusRules("k8s")
+	if err != nil {
+		return nil, err
+	}
+	boards, err := dashboards.All(g.in, dashboards.Options{Options: g.rules, Dimensions: g.dimensions})
+	if err != nil {
+		return nil, err
+	}
+	maps, err := dashboards.ConfigMaps(boards, dashboards.ConfigMapOptions{Namespace: g.namespace})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range maps {
+		out = append(out, outFile{"k8s/" + m.FileName, m.YAML})
+	}
+	return out, nil
+}
+
+// prometheusRules wraps each rule file into a manifest of the operator.
+func (g *generator) prometheusRules(dir string) ([]outFile, error) {
+	sets, err := g.ruleSets()
+	if err != nil {
+		return nil, err
+	}
+	var out []outFile
+	for _, set := range sets {
+		name := "slo-" + strings.NewReplacer(".", "-", "_", "-").Replace(set.name)
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "# %s\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: %q\n", ruleHeader, strings.Trim(name, "-"))
+		if g.namespace != "" {
+			fmt.Fprintf(&b, "  namespace: %q\n", g.namespace)
+		}
+		if len(g.labels) > 0 {
+			b.WriteString("  labels:\n")
+			for _, k := range slices.Sorted(maps.Keys(g.labels)) {
+				fmt.Fprintf(&b, "    %q: %q\n", k, g.labels[k])
+			}
+		}
+		b.WriteString("spec:\n")
+		out = append(out, outFile{dir + "/" + name + ".yaml", rules.AppendGroupsIndented(b.Bytes(), "", set.groups, 2)})
+	}
+	return out, nil
+}
+
+func (g *generator) printFindings(w io.Writer) {
+	g.findings = append(g.findings, alerts.Lint(g.in, alerts.LintOptions{Options: g.alerts})...)
+	for _, f := range g.findings {
+		line := string(f.Severity) + ": "
+		if f.SLO != "" {
+			line += string(f.SLO) + ": "
+		}
+		line += f.Message
+		if f.Hint != "" {
+			line += " (" + f.Hint + ")"
+		}
+		fmt.Fprintln(w, line)
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web"
+)
+
+// alertsFile keeps the alert states over restarts.
+const alertsFile = "alerts.json"
+
+// alertsSaved is how often the states are saved when nothing changes.
+const alertsSaved = time.Minute
+
+// liveAlerts steps the alert states with every report and keeps them on disk.
+type liveAlerts struct {
+	machine *state.Machine
+	file    string
+	log     *slog.Logger
+
+	restored bool
+	saved    time.Time
+	shown    atomic.Pointer[[]web.Alert]
+}
+
+func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log *slog.Logger) (*liveAlerts, error) {
+	m, err := state.New(state.Options{
+		Alerts:  alerts.Options{Options: rules.Options{}},
+		Grace:   max(2*time.Minute, 4*evalInterval),
+		Metrics: state.NewMetrics(set),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make alert states: %w", err)
+	}
+	l := &liveAlerts{machine: m, file: filepath.Join(dir, alertsFile), log: log}
+	l.shown.Store(&[]web.Alert{})
+	return l, nil
+}
+
+// step takes a report. It runs inside the evaluator's tick, and therefore only
+// once the data folder is ours.
+func (l *liveAlerts) step(r *sla.Report) {
+	if !l.restored {
+		l.restored = true
+		l.restore()
+	}
+	changes := l.machine.Step(r)
+	for _, c := range changes {
+		l.log.Info("alert", "name", c.Alert.Name, "from", c.From, "to", c.To, "slo", c.Alert.SLO, "group", c.Alert.Group, "value", c.Alert.Value)
+	}
+	view := l.machine.View()
+	list := make([]web.Alert, 0, len(view.Active)+len(view.Resolved))
+	for i := range view.Active {
+		list = append(list, webAlert(&view.Active[i]))
+	}
+	for i := range view.Resolved {
+		list = append(list, webAlert(&view.Resolved[i]))
+	}
+	l.shown.Store(&list)
+	if len(changes) > 0 || r.Time.Sub(l.saved) >= alertsSaved {
+		l.save(r.Time)
+	}
+}
+
+// restore reads what an earlier process knew. Without it alerts start from the
+// reports alone, so a broken file is put aside and said, not fatal.
+func (l *liveAlerts) restore() {
+	data, err := os.ReadFile(l.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = l.machine.Restore(data)
+	}
+	if err != nil {
+		l.log.Error("alert states could not be read; they start anew", "file", l.file, "kept", l.file+".broken", "err", err)
+		_ = os.Rename(l.file, l.file+".broken") // without it the next save takes its place
+	}
+}
+
+func (l *liveAlerts) save(now time.Time) {
+	data := l.machine.Snapshot()
+	err := fsys.WriteAtomic(fsys.OS(), l.file, func(w io.Writer) error { _, err := w.Write(data); return err })
+	if err != nil {
+		l.log.Error("alert states could not be saved", "file", l.file, "err", err)
+		return
+	}
+	l.saved = now
+}
+
+// list is what page and API show; it does not change.
+func (l *liveAlerts) list() []web.Alert { return *l.shown.Load() }
+
+func webAlert(a *state.Alert) web.Alert {
+	out := web.Alert{
+		Fingerprint: a.Fingerprint, Name: a.Name, State: web.AlertState(a.State), Severity: a.Severity, Urgent: a.Urgent,
+		Service: a.Service, SLO: a.SLO, Agreement: a.Agreement, Value: a.Value,
+		ActiveSince: a.ActiveSince, FirstBad: a.FirstBad, FiredAt: a.FiredAt, ResolvedAt: a.ResolvedAt, Removed: a.Removed,
+	}
+	for _, lb := range a.Labels {
+		out.Labels = append(out.Labels, web.AlertLabel{Name: lb.Name, Value: lb.Value})
+	}
+	for i, name := range a.GroupBy {
+		if i < len(a.Group) {
+			out.Group = append(out.Group, web.AlertLabel{Name: name, Value: a.Group[i]})
+		}
+	}
+	return out
+}

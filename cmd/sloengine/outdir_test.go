@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWriteOut(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	write := func(prune bool, files ...outFile) string {
+		t.Helper()
+		log.Reset()
+		require.NoError(t, writeOut(dir, files, []string{"rules"}, prune, &log))
+		return log.String()
+	}
+	a, b := outFile{"rules/a.yaml", []byte("a")}, outFile{"rules/b.yaml", []byte("b")}
+	exists := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+
+	require.Contains(t, write(false, a, b), "2 files written, 0 unchanged")
+	require.Contains(t, write(false, a, b), "0 files written, 2 unchanged")
+
+	require.Contains(t, write(false, a), "stale: ", "named, not removed")
+	require.True(t, exists("rules/b.yaml"))
+	require.Contains(t, write(true, a), "1 removed")
+	require.False(t, exists("rules/b.yaml"))
+
+	// What somebody changed is kept.
+	write(false, a, b)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules/b.yaml"), []byte("mine"), 0o644))
+	require.Contains(t, write(true, a), "somebody changed it")
+	require.True(t, exists("rules/b.yaml"))
+
+	// What another command generated into the same folder is not stale here.
+	require.NoError(t, writeOut(dir, []outFile{{"dashboards/x.json", []byte("{}")}}, []string{"dashboards"}, true, &log))
+	require.True(t, exists("rules/a.yaml"))
+	require.Contains(t, write(true, a), "0 removed")
+	require.True(t, exists("dashboards/x.json"))
+
+	// A file of its own is never touched.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules/own.yaml"), nil, 0o644))
+	write(true, a)
+	require.True(t, exists("rules/own.yaml"))
+
+	// A list that points outside is refused.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, outManifest), []byte(`{"../../etc/passwd":"x"}`), 0o644))
+	require.ErrorContains(t, writeOut(dir, nil, nil, true, &log), "leaves the folder")
+}

@@ -1,0 +1,101 @@
+package dashboards
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+)
+
+// UIDs of the dashboards. They never change: alerts and bookmarks hold them.
+const (
+	UIDOverview    = "sloengine-overview"
+	UIDOperational = "sloengine-operational"
+	UIDTechnical   = "sloengine-technical"
+	UIDBusiness    = "sloengine-business"
+	UIDSLO         = "sloengine-slo"
+	UIDIngest      = "sloengine-ingest"
+	UIDReliability = "sloengine-reliability"
+)
+
+// tag is on every dashboard, for the list that each links to.
+const tag = "sloengine"
+
+// Options say how dashboards are made. The zero value works.
+type Options struct {
+	// Names, intervals and addresses are those of the rules. Without a PageURL
+	// links go to http://127.0.0.1:8080, without a RunbookURL to the project's own.
+	rules.Options
+
+	// Dimensions are the attributes that the engine's event counters are split by
+	// besides type, outcome and severity, such as error_type: all that any
+	// service of the spec has. At most MaxDimensions of them are shown.
+	Dimensions []string
+}
+
+// MaxDimensions and MaxLabels are how many dimensions have a panel of their own,
+// and how many group labels a variable. Beyond, dashboards would be about nothing
+// else; values of further labels are still told apart in legends.
+const (
+	MaxDimensions = 4
+	MaxLabels     = 6
+)
+
+func (o Options) withDefaults() (Options, error) {
+	setDefault(&o.PageURL, "http://127.0.0.1:8080")
+	setDefault(&o.RunbookURL, "https://github.com/sloengine/sloengine/blob/main/docs/runbooks")
+	var errs []error
+	for _, u := range []struct {
+		name  string
+		value *string
+	}{{"page", &o.PageURL}, {"runbook", &o.RunbookURL}} {
+		parsed, err := url.Parse(*u.value)
+		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+			errs = append(errs, fmt.Errorf("%s address %q: want one such as https://slo.example.org", u.name, *u.value))
+		}
+		*u.value = strings.TrimRight(*u.value, "/")
+	}
+	if o.Names != rules.Own && o.Names != rules.Sloth {
+		errs = append(errs, fmt.Errorf("unknown names %q", o.Names))
+	}
+	o.Dimensions = series.EngineEvents.LabelNames(o.Dimensions...)[len(series.EngineEvents.Labels):]
+	o.Dimensions = o.Dimensions[:min(len(o.Dimensions), MaxDimensions)]
+	return o, errors.Join(errs...)
+}
+
+// Dashboard is one dashboard.
+type Dashboard struct {
+	UID, Title string
+	FileName   string // the uid with .json
+	JSON       []byte // indented, ends in a line break
+}
+
+// All makes the dashboards of a spec, in the order in which one reads them. A
+// spec without SLOs has those of the engine alone. Nothing depends on the order
+// of what is in the spec.
+func All(in rules.Spec, o Options) ([]Dashboard, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("make dashboards: %w", err)
+	}
+	g := newGenerator(in, o)
+	var boards []*board
+	if len(in.SLOs) > 0 {
+		boards = append(boards, g.overviewBoard(), g.operationalBoard(), g.technicalBoard(), g.businessBoard(), g.detailBoard())
+	}
+	boards = append(boards, g.ingestBoard(), g.reliabilityBoard())
+	var out []Dashboard
+	for _, b := range boards {
+		b.breakLine()
+		b.dropIdle()
+		data, err := b.encode()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Dashboard{UID: b.UID, Title: b.Title, FileName: b.UID + ".json", JSON: data})
+	}
+	return out, nil
+}

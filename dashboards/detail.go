@@ -1,0 +1,125 @@
+package dashboards
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// detailBoard shows one SLO with all its groups.
+func (g *generator) detailBoard() *board {
+	b := g.board(UIDSLO, "SLO detail", "One SLO with its groups: objective, budget, how fast it is spent over each window, its events, and its alerts.")
+	vars := []variable{sourceVariable(), one("slo_id", "SLO", "The SLO, as service/slo.", g.id, series.Objective)}
+	if g.id != series.LabelSLOID {
+		// The engine's own series have our labels, whatever the rules' are called.
+		for _, v := range []variable{one("service", "", "", g.service, series.Objective+`{`+g.id+`="$slo_id"}`), one("slo", "", "", g.name, series.Objective+`{`+g.id+`="$slo_id"}`)} {
+			v.Hide = 2
+			vars = append(vars, v)
+		}
+	}
+	whole := selection{g.id + `="$slo_id"`}
+	s := slices.Clone(whole)
+	engine := selection{series.LabelSLOID + `="$slo_id"`}
+	if g.id != series.LabelSLOID {
+		engine = selection{series.LabelService + `="$service"`, series.LabelSLO + `="$slo"`}
+	}
+	for _, l := range g.labels {
+		vars = append(vars, several(variableName(l), l, "Values of the group label "+l+", if the SLO is grouped by it.", l, whole.of(series.ValidEvents)))
+		s = append(s, l+`=~"$`+variableName(l)+`"`)
+		engine = append(engine, l+`=~"$`+variableName(l)+`"`)
+	}
+	b.Templating.List = vars
+	legend := func(more string) string {
+		names := g.labels
+		if len(names) == 0 && more == "" {
+			names = []string{g.name}
+		}
+		return strings.TrimSpace(braces(names) + " " + more)
+	}
+	const notCounted = "no data: the engine does not count this SLO, or is not scraped"
+	budget := whole.of(series.ErrorBudget)
+	over := " * on (" + g.id + ") group_left () " + budget
+	per := " / on (" + g.id + ") group_left () " + budget
+
+	b.row("Now")
+	b.add(4, 5, stat(view{
+		title: "Objective", about: "Share of events (or slices of time) that must be good.",
+		unit: "percentunit", decimals: 3, none: notRules, steps: plain(), queries: []query{{whole.of(series.Objective), "Objective"}},
+	}))
+	b.add(4, 5, stat(view{
+		title: "Window", about: "Length of the SLO's own window. A calendar window is as long as the present unit, such as this month.",
+		unit: "d", none: notRules, steps: plain(), queries: []query{{whole.of(series.TimePeriod), "Window"}},
+	}))
+	b.add(8, 5, stat(view{
+		title: "Budget left", about: "Share of the error budget that is left in the SLO's own window, by group. Below 0 it is overspent.",
+		unit: unitRatio, decimals: 1, none: noEvents, steps: budgetSteps(), queries: []query{{g.remaining(s), legend("")}},
+	}))
+	b.add(8, 5, stat(view{
+		title: "Indicator", about: "Share of good events over the SLO's own window, by group, with planned maintenance taken out.",
+		unit: unitRatio, decimals: 3, none: noEvents, steps: plain(),
+		queries: []query{{"1 - (1 - " + g.remaining(s) + ")" + over, legend("")}},
+	}))
+
+	b.row("Error budget")
+	b.add(12, 9, lines(view{
+		title: "Budget over time", about: "Share of the error budget that is left, by group.",
+		unit: unitRatio, none: noEvents, steps: budgetSteps(), max: number(1), queries: []query{{g.remaining(s), legend("")}},
+	}, lineStyle{thresholds: true}))
+	var burns []query
+	for _, w := range slo.BurnWindows {
+		burns = append(burns, query{g.errorRatio(s, w) + per, legend(slo.FormatDuration(w))})
+	}
+	b.add(12, 9, lines(view{
+		title: "Burn rates", about: "How fast the budget is spent over each window: 1 spends it in exactly the SLO's own window. Pages and tickets fire where both windows of a tier burn fast.",
+		unit: unitBurn, none: noEvents, steps: burnSteps(), min: number(0), queries: burns,
+	}, lineStyle{thresholds: true}))
+	b.add(12, 9, lines(view{
+		title: "Error ratio", about: "Share of bad events over five minutes, an hour and a day; dashes are what the objective allows.",
+		unit: unitRatio, none: noEvents, steps: plain(), min: number(0),
+		queries: []query{
+			{g.errorRatio(s, slo.BurnWindows[0]), legend("5m")}, {g.errorRatio(s, hour), legend("1h")}, {g.errorRatio(s, day), legend("1d")},
+			{budget, "allowed"},
+		},
+		overrides: []override{dashed(3, bad)},
+	}, lineStyle{}))
+	b.add(12, 9, timeline(view{
+		title: "Alerts", about: "Alerts of this SLO, while they fire.",
+		unit: unitNone, none: "no alert fires", steps: above(good, from(1, bad)),
+		maps:    []mapping{{Type: "value", Options: map[string]mappedValue{"1": {Text: "firing", Color: bad}}}},
+		queries: []query{{`max without (instance, job) (` + s.and(`alertstate="firing"`).of("ALERTS") + `)`, "{{alertname}} {{tier}} " + braces(g.labels)}},
+	}))
+
+	b.row("Events")
+	b.add(12, 8, lines(view{
+		title: "Valid and bad", about: "Events per second over the last five minutes; slices of time for an SLO that judges those.",
+		unit: unitRate, none: notRules, steps: plain(), min: number(0),
+		queries: []query{{s.of(series.ValidEvents), legend("valid")}, {s.of(series.BadEvents), legend("bad")}},
+	}, lineStyle{}))
+	b.add(12, 8, bars(view{
+		title: "Bad events of the last day", about: "Number of bad events in the last 24 hours, by group.",
+		unit: unitShort, none: noEvents, steps: above(neutral), min: number(0),
+		queries: []query{{g.eventsOver(s, series.BadEventsIncrease, day), legend("")}},
+	}))
+
+	if g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus }) {
+		b.row("What the engine says")
+		b.add(8, 8, lines(view{
+			title: "Coverage", about: "Share of the SLO's own window in which events were observed. A low coverage keeps new alerts from firing.",
+			unit: unitRatio, none: notCounted, steps: above(bad, from(0.5, warning), from(0.9, good)), min: number(0), max: number(1),
+			queries: []query{{engine.of(series.Coverage.Name), legend("{{instance}}")}},
+		}, lineStyle{thresholds: true}))
+		b.add(8, 8, lines(view{
+			title: "Budget by engine", about: "What is left of the budget by each engine's own count, in the time of the events: late events are where they belong. With several engines each sees its part.",
+			unit: unitRatio, none: notCounted, steps: budgetSteps(), max: number(1),
+			queries: []query{{engine.of(series.BudgetRemaining.Name), legend("{{instance}}")}},
+		}, lineStyle{}))
+		b.add(8, 8, lines(view{
+			title: "Arrivals", about: "Events per second as they arrive at the engines, by result.",
+			unit: unitRate, none: notCounted, steps: plain(), min: number(0),
+			queries: []query{{"sum by (" + strings.Join(append(slices.Clone(g.labels), series.LabelResult), ", ") + ") (rate(" + engine.of(series.Events.Name) + interval + "))", legend("{{result}}")}},
+		}, lineStyle{stacked: true}))
+	}
+	return b
+}

@@ -1,0 +1,294 @@
+package dashboards
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// generator knows what all dashboards of a spec have in common.
+type generator struct {
+	in rules.Spec
+	o  Options
+
+	id, service, name string // labels of the recorded series of an SLO
+
+	labels     []string        // group labels of SLOs, the most used first
+	business   map[string]bool // those of labels that customers know
+	slaLabels  []string        // group labels of agreements
+	processes  []string        // event types whose end a customer sees; nil: any
+	agreements bool
+	facts      map[*slo.SLO]facts
+}
+
+func newGenerator(in rules.Spec, o Options) *generator {
+	in.SLOs = slices.SortedFunc(slices.Values(in.SLOs), func(a, b *slo.SLO) int { return cmp.Compare(a.ID, b.ID) })
+	g := &generator{
+		in: in, o: o, id: series.LabelSLOID, service: series.LabelService, name: series.LabelSLO,
+		business: map[string]bool{}, agreements: len(in.Agreements) > 0, facts: map[*slo.SLO]facts{},
+	}
+	if o.Names == rules.Sloth {
+		g.id, g.service, g.name = series.LabelSlothID, series.LabelSlothService, series.LabelSlothSLO
+	}
+	used, ofSLA := map[string]int{}, map[string]int{}
+	counts := agreed(in)
+	for _, s := range in.SLOs {
+		f := facts{labels: rules.GroupLabels(s), events: eventsOf(s)}
+		f.business = counts[string(s.ID)] || counts[f.events]
+		g.facts[s] = f
+		for _, l := range f.labels {
+			used[l]++
+			g.business[l] = g.business[l] || g.forBusiness(s)
+		}
+	}
+	for _, a := range in.Agreements {
+		for _, l := range rules.AgreementLabels(a) {
+			ofSLA[l]++
+		}
+	}
+	g.labels, g.slaLabels = mostUsed(used), mostUsed(ofSLA)
+	types := map[string]bool{}
+	for _, s := range in.SLOs {
+		if t := equalTo(s.Indicator.Valid, series.LabelType); plainType.MatchString(t) && g.agreements && g.forBusiness(s) {
+			types[t] = true
+		}
+	}
+	g.processes = slices.Sorted(maps.Keys(types))
+	return g
+}
+
+// facts are what is asked of an SLO again and again.
+type facts struct {
+	labels   []string // of its groups
+	events   string   // see eventsOf
+	business bool     // agreements count it, or the same events
+}
+
+// plainType fits types that can stand in a query whatever Grafana escapes.
+var plainType = regexp.MustCompile(`^[\w.:-]+$`)
+
+func mostUsed(n map[string]int) []string {
+	out := slices.SortedFunc(maps.Keys(n), func(a, b string) int {
+		return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b))
+	})
+	return out[:min(len(out), MaxLabels)]
+}
+
+// equalTo is the value that a selector asks of a label; "" if it asks for none
+// or for several.
+func equalTo(s slo.Selector, label string) string {
+	for _, m := range s {
+		if m.Name == label && m.Op == slo.OpEqual {
+			return m.Value
+		}
+	}
+	return ""
+}
+
+// forBusiness reports whether an SLO is about what a customer sees. That are the
+// SLOs that agreements are made of and those which count the same events; without
+// agreements it is every SLO.
+func (g *generator) forBusiness(s *slo.SLO) bool {
+	return !g.agreements || g.facts[s].business
+}
+
+// agreed holds the ids of the SLOs that agreements are made of, and what they count.
+func agreed(in rules.Spec) map[string]bool {
+	out := map[string]bool{}
+	for _, a := range in.Agreements {
+		for _, c := range a.Components {
+			out[string(c.SLO)] = true
+		}
+	}
+	for _, s := range in.SLOs {
+		if out[string(s.ID)] && s.Indicator.Kind != slo.KindPrometheus {
+			out[eventsOf(s)] = true
+		}
+	}
+	return out
+}
+
+// eventsOf tells apart what SLOs count. It is never an id.
+func eventsOf(s *slo.SLO) string {
+	if s.Indicator.Kind == slo.KindPrometheus {
+		return "{} " + string(s.ID)
+	}
+	return s.ID.Service() + " " + s.Indicator.Valid.String()
+}
+
+// ids lists the SLOs that fit as a pattern for the label id.
+func (g *generator) ids(fits func(*slo.SLO) bool) string {
+	var all []string
+	for _, s := range g.in.SLOs {
+		if fits(s) {
+			all = append(all, g.o.Identity(s)[0].Value)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "|")
+}
+
+func (g *generator) any(fits func(*slo.SLO) bool) bool { return slices.ContainsFunc(g.in.SLOs, fits) }
+
+// counted reports whether the engine counts any events of the spec at all;
+// otherwise everything comes from series of Prometheus.
+func (g *generator) counted() bool {
+	return len(g.in.Limits) > 0 || g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus })
+}
+
+// timed reports whether the engine measures durations for the spec.
+func (g *generator) timed() bool {
+	return g.any(func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindLatency }) ||
+		slices.ContainsFunc(g.in.Limits, func(l *slo.Limit) bool { return l.Warning > 0 || l.Critical > 0 })
+}
+
+// Kinds of SLO that panels tell apart.
+
+func isLatency(s *slo.SLO) bool    { return s.Indicator.Kind == slo.KindLatency }
+func isThroughput(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindThroughput }
+func isErrors(s *slo.SLO) bool     { return !isLatency(s) && !isThroughput(s) }
+
+func both(a, b func(*slo.SLO) bool) func(*slo.SLO) bool {
+	return func(s *slo.SLO) bool { return a(s) && b(s) }
+}
+
+func not(f func(*slo.SLO) bool) func(*slo.SLO) bool { return func(s *slo.SLO) bool { return !f(s) } }
+
+// Queries. A selection is the label matchers that the variables of a dashboard
+// stand for.
+
+type selection []string
+
+func (s selection) and(matchers ...string) selection {
+	return append(slices.Clip(slices.Clone(s)), matchers...)
+}
+
+func (s selection) of(name string) string { return name + "{" + strings.Join(s, ",") + "}" }
+
+// picked selects the SLOs of the services that the reader picked, and of their
+// groups by these labels.
+func (g *generator) picked(labels []string) selection {
+	s := selection{g.service + `=~"$service"`}
+	for _, l := range labels {
+		s = append(s, l+`=~"$`+variableName(l)+`"`)
+	}
+	return s
+}
+
+// pickedAgreements selects agreements in the same way.
+func (g *generator) pickedAgreements() selection {
+	s := selection{series.LabelService + `=~"$service"`}
+	if g.agreements {
+		s = append(s, series.LabelSLA+`=~"$sla"`)
+	}
+	for _, l := range g.slaLabels {
+		s = append(s, l+`=~"$`+variableName(l)+`"`)
+	}
+	return s
+}
+
+// long selects a series that is recorded so rarely that its latest sample may
+// just have gone stale.
+func (g *generator) long(s selection, name string) string {
+	every := g.o.LongEval
+	if every == 0 {
+		every = 5 * time.Minute
+	}
+	return "last_over_time(" + s.of(name) + "[" + slo.FormatDuration(2*every) + "])"
+}
+
+// errorRatio is the recorded share of bad events over one of slo.BurnWindows.
+func (g *generator) errorRatio(s selection, w time.Duration) string {
+	name := series.ErrorRatio(slo.FormatDuration(w))
+	if w > 6*time.Hour {
+		return g.long(s, name)
+	}
+	return s.of(name)
+}
+
+// remaining is the share of the budget that is left.
+func (g *generator) remaining(s selection) string { return g.long(s, series.PeriodBudgetRemaining) }
+
+// perSLO joins each group's value with what is recorded once for its SLO.
+func (g *generator) perSLO(value, operator, name string) string {
+	return value + " " + operator + " on (" + g.id + ") group_left () " + selection{g.service + `=~"$service"`}.of(name)
+}
+
+// indicator is the share of good events over each SLO's own window, worked back
+// from the budget, since every window has a series of its own.
+func (g *generator) indicator(s selection) string {
+	return "1 - " + g.perSLO("(1 - "+g.remaining(s)+")", "*", series.ErrorBudget)
+}
+
+// objective is the target, with the labels of each group.
+func (g *generator) objective(s selection) string {
+	return g.perSLO("0 * "+g.remaining(s), "+", series.Objective)
+}
+
+// burn is how fast the budget is spent over a window.
+func (g *generator) burn(s selection, w time.Duration) string {
+	return g.perSLO(g.errorRatio(s, w), "/", series.ErrorBudget)
+}
+
+// eventsOver is the number of events in a window, from those recorded for every
+// five minutes.
+func (g *generator) eventsOver(s selection, name string, w time.Duration) string {
+	every := cmp.Or(g.o.LongEval, 5*time.Minute)
+	sum := "sum_over_time(" + s.of(name) + "[" + slo.FormatDuration(w) + "])"
+	if every == 5*time.Minute {
+		return sum
+	}
+	return slo.FormatRatio(float64(every)/float64(5*time.Minute)) + " * " + sum
+}
+
+// legend names an SLO and its group.
+func (g *generator) legend() string { return braces(append([]string{g.name}, g.labels...)) }
+
+// slaLegend names an agreement and its group.
+func (g *generator) slaLegend(more ...string) string {
+	return braces(slices.Concat([]string{series.LabelSLA}, g.slaLabels, more))
+}
+
+func braces(labels []string) string {
+	out := make([]string, len(labels))
+	for i, l := range labels {
+		out[i] = "{{" + l + "}}"
+	}
+	return strings.Join(out, " ")
+}
+
+// scoreSteps colours scores by the alert thresholds of the agreements; where
+// they differ, by the strictest.
+func (g *generator) scoreSteps() []step {
+	var warn, critical float64
+	for _, a := range g.in.Agreements {
+		warn, critical = max(warn, a.Warning), max(critical, a.Critical)
+	}
+	warn = cmp.Or(warn, 95)
+	critical = min(cmp.Or(critical, 90), warn)
+	if critical == warn {
+		return above(bad, from(warn, good))
+	}
+	return above(bad, from(critical, warning), from(warn, good))
+}
+
+// alertWindows are the windows of agreements' own alerts.
+func (g *generator) alertWindows() []time.Duration {
+	all := map[time.Duration]bool{}
+	for _, a := range g.in.Agreements {
+		if a.AlertWindow > 0 {
+			all[a.AlertWindow] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// processMatcher picks the events whose end a customer sees.
+func (g *generator) processMatcher() string { return series.LabelType + `=~"$process"` }

@@ -1,0 +1,199 @@
+package dashboards
+
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+const (
+	hour = time.Hour
+	day  = 24 * time.Hour
+)
+
+// Words that stand where there is no value.
+const (
+	noEvents  = "no data: no valid events in the window"
+	noScore   = "no data: no component has any"
+	notRules  = "no data: are the recording rules loaded?"
+	noLimits  = "no limit was broken"
+	notEngine = "no data: the engine is not scraped"
+)
+
+// budgetSteps colours what is left of a budget as the engine judges it.
+func budgetSteps() []step { return above(bad, from(1e-9, warning), from(slo.AtRiskRemaining, good)) }
+
+// burnSteps colours a burn rate: at 1 the budget lasts exactly its period.
+func burnSteps() []step { return above(good, from(1, warning), from(6, bad)) }
+
+// overviewBoard answers whether what was agreed is kept, and where not.
+func (g *generator) overviewBoard() *board {
+	b := g.board(UIDOverview, "SLA overview", "Whether what was agreed is kept: composite scores, the components that cost most, error budgets, and broken limits.")
+	b.Templating.List = g.slaVariables()
+	s, a := g.picked(g.labels), g.pickedAgreements()
+
+	b.row("Now")
+	if g.agreements {
+		b.add(12, 6, stat(view{
+			title: "Composite score", about: "Score of each agreement over its own window, 0 to 100. Red below its critical threshold, orange below its warning. A score can look fine while one component is broken: see the components below.",
+			unit: unitScore, decimals: 2, none: noScore, steps: g.scoreSteps(),
+			queries: []query{{g.long(a, series.RecordedCompositeScore), g.slaLegend()}},
+		}))
+	}
+	count := func(title, about, expr string, steps []step) *panel {
+		return stat(view{title: title, about: about, unit: unitShort, none: notRules, steps: steps, queries: []query{{expr, title}}})
+	}
+	b.add(3, 6, count("Budgets used up", "SLOs and groups without any error budget left in their own window.",
+		"count("+g.remaining(s)+" <= 0) or vector(0)", above(good, from(1, bad))))
+	b.add(3, 6, count("Budgets at risk", "SLOs and groups with less than a fifth of their error budget left.",
+		"count("+g.remaining(s)+" < "+slo.FormatRatio(slo.AtRiskRemaining)+" > 0) or vector(0)", above(good, from(1, warning))))
+	b.add(3, 6, count("Without data", "SLOs none of whose groups has a valid event in its own window. No data is never good.",
+		"count("+selection{g.service + `=~"$service"`}.of(series.Objective)+" unless on ("+g.id+") "+g.remaining(selection{g.service + `=~"$service"`})+") or vector(0)",
+		above(good, from(1, warning))))
+	b.add(3, 6, count("Firing alerts", "Alerts of these services that fire now.",
+		`count(ALERTS{alertstate="firing",`+g.service+`=~"$service"}) or vector(0)`, above(good, from(1, bad))))
+
+	if g.agreements {
+		b.row("Agreements")
+		scores := []query{{g.long(a, series.RecordedCompositeScore), g.slaLegend()}}
+		b.add(12, 8, lines(view{
+			title: "Scores over time", about: "Score of each agreement over its own window. Dashes mark where alerts begin.",
+			unit: unitScore, none: noScore, steps: g.scoreSteps(), max: number(100), queries: scores,
+		}, lineStyle{thresholds: true}))
+		var recent []query
+		for _, w := range g.alertWindows() {
+			recent = append(recent, query{g.windowed(a, series.CompositeScoreOver(slo.FormatDuration(w)), w), g.slaLegend() + ", " + slo.FormatDuration(w)})
+		}
+		if recent == nil {
+			recent = scores
+		}
+		b.add(12, 8, lines(view{
+			title: "Scores of late", about: "The same over the short window that alerts go by, where an agreement has one: a score over a month hardly moves within minutes.",
+			unit: unitScore, none: noScore, steps: g.scoreSteps(), max: number(100), queries: recent,
+		}, lineStyle{thresholds: true}))
+
+		agreements := view{
+			title: "Agreements", about: "Score of each agreement, and what it would be if the components without data were worst or best. The three differ only while something is missing.",
+			unit: unitScore, none: noScore, steps: plain(),
+			queries: []query{
+				{"1 * " + g.long(a, series.RecordedCompositeScore), g.slaLegend()},
+				{"1 * " + g.long(a, series.RecordedCompositeLow), g.slaLegend()},
+				{"1 * " + g.long(a, series.RecordedCompositeHigh), g.slaLegend()},
+			},
+		}
+		columns := append([]column{{field: series.LabelService, name: "Service"}, {field: series.LabelSLA, name: "Agreement"}}, labelColumns(g.slaLabels)...)
+		columns = append(columns,
+			column{field: value(agreements, 0), name: "Score", unit: unitScore, steps: g.scoreSteps()},
+			column{field: value(agreements, 1), name: "At worst", unit: unitScore, steps: plain()},
+			column{field: value(agreements, 2), name: "At best", unit: unitScore, steps: plain()},
+		)
+		b.add(12, 9, table(agreements, "Score", columns...))
+
+		points := g.long(a, series.RecordedComponentScore)
+		weight := " * on (" + series.LabelService + ", " + series.LabelSLA + ", " + series.LabelComponent + ") group_left () " +
+			selection{series.LabelService + `=~"$service"`}.of(series.ComponentWeight)
+		components := view{
+			title: "Components that cost most", about: "Points that each component takes off the score, and how much of its own it attains: below 100 % its objective is broken, whatever the score.",
+			unit: unitScore, none: noScore, steps: plain(),
+			queries: []query{
+				{"100 * (1 - " + points + ")" + weight, g.slaLegend(series.LabelComponent)},
+				{"1 * " + points, g.slaLegend(series.LabelComponent)},
+			},
+		}
+		columns = append([]column{{field: series.LabelService, name: "Service"}, {field: series.LabelSLA, name: "Agreement"}, {field: series.LabelComponent, name: "Component"}}, labelColumns(g.slaLabels)...)
+		columns = append(columns,
+			column{field: value(components, 0), name: "Points lost", unit: unitScore, steps: above(good, from(0.5, warning), from(5, bad))},
+			column{field: value(components, 1), name: "Attained", unit: unitRatio, steps: above(bad, from(0.9, warning), from(1, good))},
+		)
+		b.add(12, 9, table(components, "-Points lost", columns...))
+	}
+
+	b.row("Objectives")
+	b.add(24, 11, g.budgetTable(s, g.labels, "Error budgets", "Every SLO and group, the emptiest budget first. The indicator is the share of good events over the SLO's own window; a burn rate of 1 spends the budget in exactly that window."))
+	b.add(24, 8, lines(view{
+		title: "Error budgets over time", about: "Share of the error budget that is left in each SLO's own window. Below 0 it is overspent.",
+		unit: unitRatio, none: noEvents, steps: budgetSteps(), max: number(1), queries: []query{{g.remaining(s), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
+	}, lineStyle{thresholds: true}))
+
+	if len(g.in.Limits) > 0 {
+		b.row("Limits")
+		b.add(12, 8, g.limitBars())
+		b.add(12, 8, g.limitLines())
+	}
+	return b
+}
+
+// windowed selects a series that is recorded for a window of that length.
+func (g *generator) windowed(s selection, name string, w time.Duration) string {
+	if w > 6*hour {
+		return g.long(s, name)
+	}
+	return s.of(name)
+}
+
+func labelColumns(labels []string) []column {
+	var out []column
+	for _, l := range labels {
+		out = append(out, column{field: l, name: l})
+	}
+	return out
+}
+
+// sameLabels drops the label by which Sloth's names tell windows apart, so that
+// values of several windows can stand in one row.
+func (g *generator) sameLabels(expr string) string {
+	if g.o.Names != rules.Sloth {
+		return expr
+	}
+	return "max without (" + series.LabelSlothWindow + ") (" + expr + ")"
+}
+
+// budgetTable lists SLOs and groups, which have some of labels, with objective,
+// indicator, budget and burn.
+func (g *generator) budgetTable(s selection, labels []string, title, about string) *panel {
+	v := view{
+		title: title, about: about, unit: unitRatio, none: noEvents, steps: plain(),
+		queries: []query{
+			{g.sameLabels(g.objective(s)), g.legend()},
+			{g.sameLabels(g.indicator(s)), g.legend()},
+			{g.sameLabels("1 * " + g.remaining(s)), g.legend()},
+			{g.sameLabels(g.burn(s, hour)), g.legend()},
+			{g.sameLabels(g.burn(s, day)), g.legend()},
+		},
+	}
+	columns := append([]column{{field: g.id, name: "SLO", links: g.detailLinks("__value.text")}}, labelColumns(labels)...)
+	columns = append(columns,
+		column{field: value(v, 0), name: "Objective", unit: unitRatio, steps: plain()},
+		column{field: value(v, 1), name: "Indicator", unit: unitRatio, steps: plain()},
+		column{field: value(v, 2), name: "Budget left", unit: unitRatio, steps: budgetSteps()},
+		column{field: value(v, 3), name: "Burn 1h", unit: unitBurn, steps: burnSteps()},
+		column{field: value(v, 4), name: "Burn 1d", unit: unitBurn, steps: burnSteps()},
+	)
+	return table(v, "Budget left", columns...).hide(g.service, g.name).precise("Objective", "Indicator")
+}
+
+// violations is how often limits are broken, per second.
+func violations() string {
+	return "sum by (" + series.LabelSLAType + ", " + series.LabelSeverity + ") (rate(" +
+		selection{series.LabelService + `=~"$service"`}.of(series.Violations.Name) + interval + "))"
+}
+
+// limitBars ranks the limits by how often they are broken.
+func (g *generator) limitBars() *panel {
+	return bars(view{
+		title: "Broken limits per hour", about: "Events that broke a per-event limit, per hour, on average over the time range: with the last 24 hours picked, times 24 gives their number.",
+		unit: unitShort, decimals: 2, none: noLimits, steps: above(good, from(1e-9, warning), from(60, bad)), min: number(0),
+		queries: []query{{violations() + " * 3600", "{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}"}},
+	}).averaged()
+}
+
+// limitLines shows when limits are broken.
+func (g *generator) limitLines() *panel {
+	return lines(view{
+		title: "Broken limits over time", about: "Events per second that broke a per-event limit, by limit and severity.",
+		unit: unitRate, none: noLimits, steps: above(good, from(0.001, bad)),
+		queries: []query{{violations() + " > 0", "{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}"}},
+	}, lineStyle{stacked: true})
+}

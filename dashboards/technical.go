@@ -1,0 +1,110 @@
+package dashboards
+
+import (
+	"slices"
+
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// technicalBoard is for who looks for the cause: durations by type of event, and
+// the parts that a process is made of, such as stages, tasks and integrations.
+func (g *generator) technicalBoard() *board {
+	b := g.board(UIDTechnical, "SLA technical", "For who looks for the cause: how long events take by type, and how the parts of a process do, such as its stages, tasks and integrations.")
+	inner := not(g.forBusiness)
+	labels := g.innerLabels()
+	s := g.picked(labels)
+	b.Templating.List = g.sloVariables(labels)
+	if g.timed() {
+		b.Templating.List = append(b.Templating.List, several("type", "Event type", "Types of events.", series.LabelType, series.EventDuration.Name+`_count{service=~"$service"}`))
+	}
+	b.Templating.List = append(b.Templating.List, hidden(varLatency, g.ids(both(isLatency, inner))), hidden(varErrors, g.ids(both(isErrors, inner))))
+
+	if g.timed() {
+		const unmeasured = "no data: no events with a duration"
+		picked := selection{`service=~"$service"`, `type=~"$type"`}
+		bucket := "sum by (service, type, le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))"
+		b.row("Time taken")
+		for _, q := range []struct{ share, name string }{{"0.5", "Median"}, {"0.95", "95th percentile"}, {"0.99", "99th percentile"}} {
+			b.add(8, 8, lines(view{
+				title: q.name, about: q.name + " of durations by type of event. It is interpolated between the thresholds that the specs use: good for trends, not for judging an objective.",
+				unit: unitSeconds, none: unmeasured, steps: plain(),
+				queries: []query{{"histogram_quantile(" + q.share + ", " + bucket + ")", "{{service}} {{type}}"}},
+			}, lineStyle{log: true}))
+		}
+		b.add(12, 9, heat(view{
+			title: "How durations spread", about: "Events per second by duration. The cells end at the thresholds that the specs use.",
+			unit: unitRate, none: unmeasured, steps: plain(),
+			queries: []query{{"sum by (le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))", "{{le}}"}},
+		}))
+		b.add(12, 9, lines(view{
+			title: "Mean duration", about: "Mean duration by type of event: one slow event in a thousand shows here before it shows in a percentile.",
+			unit: unitSeconds, none: unmeasured, steps: plain(),
+			queries: []query{{
+				"sum by (service, type) (rate(" + picked.of(series.EventDuration.Name+"_sum") + interval + ")) / (sum by (service, type) (rate(" +
+					picked.of(series.EventDuration.Name+"_count") + interval + ")) > 0)", "{{service}} {{type}}",
+			}},
+		}, lineStyle{log: true}))
+	}
+
+	for _, l := range labels {
+		of := s.and(l + `!=""`)
+		legend := braces([]string{g.name, l})
+		b.row("By " + l)
+		b.add(12, 10, g.budgetTable(of, g.besides(l), "Each "+l, "SLOs by "+l+", the emptiest budget first. The indicator is over each SLO's own window."))
+		b.add(12, 10, lines(view{
+			title: "Error ratio by " + l, about: "Share of bad among the valid events of the last hour, by " + l + ".",
+			unit: unitRatio, none: noEvents, steps: plain(), min: number(0),
+			queries: []query{{g.errorRatio(of, hour), legend}}, links: g.detailLinks("__field.labels." + g.id),
+		}, lineStyle{}))
+		b.add(24, 7, lines(view{
+			title: "Volume by " + l, about: "Valid events per second over the last five minutes, by " + l + "; slices of time for SLOs that judge those.",
+			unit: unitRate, none: notRules, steps: plain(),
+			queries: []query{{of.of(series.ValidEvents), legend}},
+		}, lineStyle{}))
+	}
+
+	if g.any(both(isLatency, inner)) {
+		b.row("Limits of time")
+		b.add(12, 8, lines(view{
+			title: "Fast enough", about: "Share of the events of the last hour within their SLO's threshold; each integration or task has its own. Dashes are the objectives.",
+			unit: unitRatio, none: noEvents, steps: plain(), max: number(1),
+			queries: []query{
+				{"1 - " + g.errorRatio(g.only(s, varLatency), hour), g.legend()},
+				{g.only(selection{g.service + `=~"$service"`}, varLatency).of(series.Objective), "objective of {{" + g.name + "}}"},
+			},
+			overrides: []override{dashed(1, bad)}, links: g.detailLinks("__field.labels." + g.id),
+		}, lineStyle{}))
+		b.add(12, 8, bars(view{
+			title: "Time budget left", about: "Share of each budget of slow events that is left in its own window.",
+			unit: unitRatio, decimals: 1, none: noEvents, steps: budgetSteps(), max: number(1),
+			queries: []query{{g.remaining(g.only(s, varLatency)), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
+		}))
+	}
+	if len(g.in.Limits) > 0 {
+		b.row("Broken limits")
+		b.add(12, 9, g.limitBars())
+		b.add(12, 9, g.limitLines())
+	}
+	if g.any(both(isErrors, inner)) && len(labels) == 0 {
+		b.row("Errors")
+		b.add(24, 9, g.budgetTable(g.only(s, varErrors), g.labels, "Other SLOs", "SLOs that no agreement counts, the emptiest budget first."))
+	}
+	return b
+}
+
+// besides lists a group label and those that SLOs are grouped by together with it.
+func (g *generator) besides(label string) []string {
+	return slices.DeleteFunc(slices.Clone(g.labels), func(l string) bool {
+		return !g.any(func(s *slo.SLO) bool {
+			of := g.facts[s].labels
+			return slices.Contains(of, label) && slices.Contains(of, l)
+		})
+	})
+}
+
+// innerLabels are the group labels that no customer knows; without agreements
+// nobody can say which those are, and all are.
+func (g *generator) innerLabels() []string {
+	return slices.DeleteFunc(slices.Clone(g.labels), func(l string) bool { return g.agreements && g.business[l] })
+}

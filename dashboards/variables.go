@@ -1,0 +1,140 @@
+package dashboards
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/rules/series"
+)
+
+// ownVariables are names that no group label may take.
+var ownVariables = []string{"datasource", "service", "sla", "slo", "slo_id", "job", "instance", "type", "process", "cost"}
+
+// variableName is the variable of a group label.
+func variableName(label string) string {
+	if slices.Contains(ownVariables, label) || strings.HasPrefix(label, "slos_") || strings.HasPrefix(label, "__") {
+		return "label_" + label
+	}
+	return label
+}
+
+// sourceVariable lets the reader pick the Prometheus that everything is read from.
+func sourceVariable() variable {
+	return variable{
+		Name: "datasource", Label: "Prometheus", Type: "datasource", Query: "prometheus", Refresh: 1,
+		Description: "The Prometheus that scrapes the engine and evaluates its rules.",
+	}
+}
+
+// several is a variable over the values of a label, of which any number can be
+// picked; all of them at first. The pattern for all also fits series without
+// the label, so that SLOs which are not grouped by it stay in view.
+func several(name, label, about, of, from string) variable {
+	v := one(name, label, about, of, from)
+	v.Multi, v.IncludeAll, v.AllValue = true, true, ".*"
+	v.Current = current{Text: []string{"All"}, Value: []string{"$__all"}}
+	return v
+}
+
+// one is a variable over the values of a label, of which one is picked.
+func one(name, label, about, of, from string) variable {
+	q := "label_values(" + from + ", " + of + ")"
+	return variable{
+		Name: name, Label: label, Description: about, Type: "query", DataSource: &prometheus,
+		Definition: q, Query: labelQuery{q, "PrometheusVariableQueryEditor-VariableQuery"}, Refresh: 2, Sort: 1,
+	}
+}
+
+// hidden is a variable that only saves queries from repeating a long list.
+func hidden(name, value string) variable {
+	return variable{Name: name, Type: "constant", Query: value, Hide: 2, Current: current{Text: value, Value: value}}
+}
+
+// text is a variable that the reader types in.
+func textVariable(name, label, about, value string) variable {
+	return variable{Name: name, Label: label, Description: about, Type: "textbox", Query: value, Current: current{Text: value, Value: value}}
+}
+
+// engineVariables pick engines.
+func (g *generator) engineVariables() []variable {
+	return []variable{
+		sourceVariable(),
+		several("job", "Job", "Scrape job of the engine.", "job", "sloengine_build_info"),
+		several("instance", "Engine", "One engine, or all.", "instance", `sloengine_build_info{job=~"$job"}`),
+	}
+}
+
+// sloVariables pick services and the values of group labels.
+func (g *generator) sloVariables(labels []string) []variable {
+	out := []variable{
+		sourceVariable(),
+		several("service", "Service", "Services of the spec.", g.service, series.Objective),
+	}
+	for _, l := range labels {
+		out = append(out, several(variableName(l), l, "Values of the group label "+l+". While some are picked, SLOs that are not grouped by it are hidden.",
+			l, series.ValidEvents+`{`+g.service+`=~"$service"}`))
+	}
+	return out
+}
+
+// slaVariables pick services, agreements and groups.
+func (g *generator) slaVariables() []variable {
+	out := g.sloVariables(g.labels)
+	if g.agreements {
+		out = slices.Insert(out, 2, several("sla", "Agreement", "Agreements (SLAs) of the service.", series.LabelSLA,
+			series.ComponentWeight+`{`+series.LabelService+`=~"$service"}`))
+	}
+	// Labels that agreements have and no SLO: they are refused in a spec, but
+	// every variable that a query uses must exist.
+	for _, l := range g.slaLabels {
+		if !slices.Contains(g.labels, l) {
+			out = append(out, several(variableName(l), l, "Values of the group label "+l+".", l, series.RecordedCompositeScore))
+		}
+	}
+	return out
+}
+
+// board begins a dashboard with what all of them share.
+func (g *generator) board(uid, title, about string) *board {
+	b := &board{model: model{
+		UID: uid, Title: title, Description: about, Tags: []string{tag, "slo"}, SchemaVersion: schemaVersion, Version: 1,
+		Editable: true, GraphTooltip: 1, Refresh: "1m", Time: timeRange{"now-24h", "now"}, Timezone: "browser",
+		Annotations: annotations{List: []annotation{g.alertsAnnotation(uid)}},
+		Links: []link{
+			{Title: "Dashboards", Type: "dashboards", Icon: "external link", Tags: []string{tag}, AsDropdown: true, IncludeVars: true, KeepTime: true, Tooltip: "The other dashboards of sloengine"},
+			{Title: "Status page", Type: "link", Icon: "doc", URL: g.o.PageURL + "/", Tooltip: "The engine's own page", TargetBlank: true},
+			{Title: "Runbooks", Type: "link", Icon: "info", URL: g.o.RunbookURL, Tooltip: "What to do about each alert", TargetBlank: true},
+		},
+	}}
+	return b
+}
+
+// alertsAnnotation marks the times in which alerts fire: those of the services
+// in view, or those on the engine.
+func (g *generator) alertsAnnotation(uid string) annotation {
+	matcher := g.service + `=~"$service"`
+	switch uid {
+	case UIDIngest, UIDReliability:
+		matcher = picked
+	case UIDSLO:
+		matcher = g.id + `="$slo_id"`
+	}
+	return annotation{
+		Name: "Firing alerts", DataSource: prometheus, Enable: true, IconColor: bad, Step: "60s",
+		Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}", TagKeys: "severity,tier,sla",
+		TextFormat: "{{" + g.name + "}} {{instance}}",
+	}
+}
+
+// detailLinks lead from a value to the SLO's own dashboard and to its page. field
+// is how Grafana names the value's SLO.
+func (g *generator) detailLinks(field string) []link {
+	out := []link{{
+		Title: "Details of the SLO", TargetBlank: false,
+		URL: "/d/" + UIDSLO + "?var-datasource=${datasource}&var-slo_id=${" + field + "}&${__url_time_range}",
+	}}
+	if g.id == series.LabelSLOID {
+		out = append(out, link{Title: "Status page", URL: g.o.PageURL + "/slo?id=${" + field + "}", TargetBlank: true})
+	}
+	return out
+}

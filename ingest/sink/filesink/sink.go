@@ -1,0 +1,371 @@
+package filesink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// The syncs of this package, besides those of fsys.WriteAtomic.
+const (
+	// SiteMkdir: the parents of the sink's folder.
+	SiteMkdir fsys.Site = "filesink.mkdir"
+	// SiteData: lines, before they are called delivered.
+	SiteData fsys.Site = "filesink.data"
+	// SiteDir: the folder, after a file was made, renamed or removed in it.
+	SiteDir fsys.Site = "filesink.dir"
+)
+
+// Sites lists them all.
+func Sites() []fsys.Site { return []fsys.Site{SiteMkdir, SiteData, SiteDir} }
+
+// Fsync says when lines are made durable.
+type Fsync string
+
+// The policies.
+const (
+	// FsyncCursor: before the dispatcher saves its cursor. Nothing is lost, and one
+	// fsync serves all batches of a second. The default.
+	FsyncCursor Fsync = "cursor"
+	// FsyncBatch: with every batch.
+	FsyncBatch Fsync = "batch"
+	// FsyncNever: when the system likes to. A power cut loses lines for good.
+	FsyncNever Fsync = "never"
+)
+
+// Options of a Sink.
+type Options struct {
+	FS       fsys.FS
+	Dir      string        // made if missing; one sink per folder
+	MaxBytes int64         // of a file, from which it is rotated. Default 100 MiB.
+	MaxAge   time.Duration // of a file, likewise. 0: none.
+	Keep     int           // rotated files to keep, the oldest go first. 0: all.
+	Fsync    Fsync         // default FsyncCursor
+	// Append writes an item's JSON, without line breaks. The default reads the payload
+	// as a binary event.
+	Append func(dst []byte, it *dispatch.Item) ([]byte, error)
+}
+
+func (o *Options) fill() error {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 100 << 20
+	}
+	if o.Fsync == "" {
+		o.Fsync = FsyncCursor
+	}
+	if o.Append == nil {
+		o.Append = appendEvent
+	}
+	var errs []error
+	if o.FS == nil || o.Dir == "" {
+		errs = append(errs, errors.New("no file system or folder given"))
+	}
+	if o.MaxBytes < 1024 || o.MaxBytes > 1<<30 {
+		errs = append(errs, fmt.Errorf("files of %d bytes are outside 1 KiB to 1 GiB", o.MaxBytes))
+	}
+	if o.MaxAge < 0 || o.MaxAge > 0 && o.MaxAge < time.Second {
+		errs = append(errs, fmt.Errorf("a maximum age of %s is below 1 s", o.MaxAge))
+	}
+	if o.Keep < 0 {
+		errs = append(errs, fmt.Errorf("%d files cannot be kept", o.Keep))
+	}
+	if !slices.Contains([]Fsync{FsyncCursor, FsyncBatch, FsyncNever}, o.Fsync) {
+		errs = append(errs, fmt.Errorf("fsync %q is none of cursor, batch and never", o.Fsync))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("file sink: %w", err)
+	}
+	return nil
+}
+
+func appendEvent(dst []byte, it *dispatch.Item) ([]byte, error) {
+	var v event.View
+	n, err := v.Parse(it.Payload)
+	if err == nil && n != len(it.Payload) {
+		err = fmt.Errorf("%d bytes left over", len(it.Payload)-n)
+	}
+	if err != nil {
+		return dst, fmt.Errorf("read event: %w", err)
+	}
+	return v.AppendJSON(dst), nil
+}
+
+const (
+	activeName = "events.ndjson"
+	stampForm  = "20060102T150405Z"
+)
+
+// Sink is a dispatch.Sink and a dispatch.Flusher. All methods may be called
+// concurrently; writes come one after the other.
+type Sink struct {
+	o    Options
+	lock interface{ Close() error }
+
+	mu      sync.Mutex
+	file    fsys.File // nil: it must be opened, and checked, first
+	size    int64     // of whole lines
+	synced  int64     // up to which they are durable
+	opened  time.Time // when the file at hand got its first line
+	nextNum int
+	buf     []byte
+	closed  bool
+	// lost: a sync failed while a batch was taken, so that earlier ones may be gone
+	// too. The next Flush must say so.
+	lost bool
+}
+
+var (
+	_ dispatch.Sink    = (*Sink)(nil)
+	_ dispatch.Flusher = (*Sink)(nil)
+)
+
+// New makes the folder, locks it, and repairs the file at hand.
+func New(o Options) (*Sink, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	s := &Sink{o: o}
+	if err := fsys.MkdirAllSynced(o.FS, o.Dir, SiteMkdir); err != nil {
+		return nil, fmt.Errorf("file sink: %w", err)
+	}
+	lock, err := o.FS.Lock(filepath.Join(o.Dir, ".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("file sink: %w", err)
+	}
+	s.lock = lock
+	if err := s.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("file sink: %w", err), lock.Close())
+	}
+	return s, nil
+}
+
+func (s *Sink) path() string { return filepath.Join(s.o.Dir, activeName) }
+
+// Send appends a batch. A failed write leaves no torn line behind.
+func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return dispatch.Result{Err: err}
+	}
+	buf := s.buf[:0]
+	for i := range batch {
+		start := len(buf)
+		var err error
+		if buf, err = s.o.Append(buf, &batch[i]); err != nil {
+			buf = buf[:start]
+			r.Failed = append(r.Failed, dispatch.Failure{Index: i, Err: retry.Permanent(err)})
+			continue
+		}
+		buf = append(buf, '\n')
+	}
+	s.buf = buf
+	if cap(s.buf) > 8<<20 {
+		s.buf = nil
+	}
+	if err := s.write(buf); err != nil {
+		return dispatch.Result{Err: retry.WithClass(fmt.Errorf("file sink: %w", err), retry.ClassTransient)}
+	}
+	return r
+}
+
+func (s *Sink) write(lines []byte) error {
+	if s.closed {
+		return errors.New("it is closed")
+	}
+	if s.file == nil {
+		if err := s.open(); err != nil {
+			return err
+		}
+	}
+	if s.due(int64(len(lines))) {
+		if err := s.rotate(); err != nil {
+			return err
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if _, err := s.file.WriteAt(lines, s.size); err != nil {
+		// What was written of it lies beyond size; it is cut off now, or else
+		// written over by the next batch or taken out at the next start.
+		if cerr := s.file.Truncate(s.size); cerr != nil {
+			s.drop()
+		}
+		return fmt.Errorf("write lines: %w", err)
+	}
+	if s.size == 0 {
+		s.opened = time.Now()
+	}
+	s.size += int64(len(lines))
+	if s.o.Fsync == FsyncBatch {
+		return s.sync()
+	}
+	return nil
+}
+
+// due reports whether the file at hand must be rotated before n more bytes.
+func (s *Sink) due(n int64) bool {
+	if s.size == 0 {
+		return false
+	}
+	return s.size+n > s.o.MaxBytes || s.o.MaxAge > 0 && time.Since(s.opened) >= s.o.MaxAge
+}
+
+// Flush makes durable what Send has taken.
+func (s *Sink) Flush(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.o.Fsync == FsyncNever || s.closed {
+		return nil
+	}
+	err := s.flush()
+	s.lost = false // whoever flushes knows now
+	if err != nil {
+		return fmt.Errorf("file sink: %w", err)
+	}
+	return nil
+}
+
+func (s *Sink) flush() error {
+	switch {
+	case s.lost:
+		return errors.New("a sync failed since the last flush")
+	case s.file == nil && s.synced != s.size:
+		return errors.New("the file was lost before it was flushed")
+	case s.file == nil:
+		return nil
+	case s.due(0):
+		return s.rotate()
+	default:
+		return s.sync()
+	}
+}
+
+// sync makes the lines durable. After a failure nobody knows what is on the disk:
+// the file is closed and checked anew, and what it is missing is sent again.
+func (s *Sink) sync() error {
+	if s.synced == s.size {
+		return nil
+	}
+	if err := fsys.SyncFile(s.file, SiteData); err != nil {
+		s.lost = true
+		s.drop()
+		return fmt.Errorf("sync lines: %w", err)
+	}
+	s.synced = s.size
+	return nil
+}
+
+// drop lets go of a file that can't be trusted any more.
+func (s *Sink) drop() {
+	_ = s.file.Close() // there is an error to tell already
+	s.file = nil
+}
+
+// rotate closes the file at hand for good and begins the next one.
+func (s *Sink) rotate() error {
+	if s.o.Fsync != FsyncNever {
+		if err := s.sync(); err != nil {
+			return err
+		}
+	}
+	if err := s.file.Close(); err != nil {
+		s.file = nil
+		return fmt.Errorf("close file: %w", err)
+	}
+	s.file, s.size, s.synced = nil, 0, 0
+	name := fmt.Sprintf("events-%s-%06d.ndjson", time.Now().UTC().Format(stampForm), s.nextNum)
+	if err := s.o.FS.Rename(s.path(), filepath.Join(s.o.Dir, name)); err != nil {
+		return fmt.Errorf("rotate: %w", err)
+	}
+	// Before there is a new file of the old name: otherwise a power cut may leave that
+	// one and nothing of the old.
+	if err := fsys.SyncDir(s.o.FS, s.o.Dir, SiteDir); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	s.nextNum++
+	if err := s.retain(); err != nil {
+		return err
+	}
+	return s.open()
+}
+
+// retain removes the oldest rotated files beyond Keep.
+func (s *Sink) retain() error {
+	if s.o.Keep == 0 {
+		return nil
+	}
+	names, err := s.rotated()
+	if err != nil {
+		return err
+	}
+	for len(names) > s.o.Keep {
+		if err := s.o.FS.Remove(filepath.Join(s.o.Dir, names[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove old file: %w", err)
+		}
+		names = names[1:]
+	}
+	return nil
+}
+
+// rotated lists the rotated files by rising number, so that a clock that was set back
+// removes no newer ones.
+func (s *Sink) rotated() ([]string, error) {
+	all, err := s.o.FS.List(s.o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list files: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(n string) bool { return number(n) < 0 })
+	slices.SortFunc(all, func(a, b string) int { return number(a) - number(b) })
+	return all, nil
+}
+
+// number is that of a rotated file, -1 for any other name.
+func number(name string) int {
+	rest, ok := strings.CutSuffix(name, ".ndjson")
+	stamp, num, found := strings.Cut(strings.TrimPrefix(rest, "events-"), "-")
+	if !ok || !found || !strings.HasPrefix(name, "events-") || len(stamp) != len(stampForm) || num == "" {
+		return -1
+	}
+	n := 0
+	for _, c := range num {
+		if c < '0' || c > '9' || n > 1<<40 {
+			return -1
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// Close makes all durable and lets go of the folder.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var err error
+	if s.file != nil {
+		if s.o.Fsync != FsyncNever {
+			err = s.sync()
+		}
+		if s.file != nil {
+			err = errors.Join(err, s.file.Close())
+			s.file = nil
+		}
+	}
+	return errors.Join(err, s.lock.Close())
+}

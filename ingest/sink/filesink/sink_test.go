@@ -1,0 +1,299 @@
+package filesink
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+const dir = "/out/sink"
+
+var count int
+
+func items(n int) []dispatch.Item {
+	batch := make([]dispatch.Item, n)
+	for i := range batch {
+		e := event.Event{ID: fmt.Sprintf("e%d", count), Service: "shop", Type: "order", Time: time.Unix(1795165200, 0)}
+		e.Set("text", strings.Repeat("line\n", count%7))
+		count++
+		batch[i] = dispatch.Item{ID: e.ID, Payload: event.AppendBinary(nil, &e)}
+	}
+	return batch
+}
+
+func newSink(t *testing.T, disk *fsystest.Mem, change func(*Options)) *Sink {
+	t.Helper()
+	o := Options{FS: disk, Dir: dir}
+	if change != nil {
+		change(&o)
+	}
+	s, err := New(o)
+	require.NoError(t, err)
+	return s
+}
+
+// ids reads all files and checks that every line is one whole event.
+func ids(t *testing.T, disk *fsystest.Mem) map[string]int {
+	t.Helper()
+	names, err := disk.List(dir)
+	require.NoError(t, err)
+	found := map[string]int{}
+	for _, n := range names {
+		if !strings.HasSuffix(n, ".ndjson") {
+			continue
+		}
+		raw, err := disk.ReadFile(dir + "/" + n)
+		require.NoError(t, err)
+		require.True(t, len(raw) == 0 || raw[len(raw)-1] == '\n', "%s ends in a torn line", n)
+		for line := range bytes.Lines(raw) {
+			var e event.Event
+			require.NoError(t, json.Unmarshal(line, &e), "%s: %q", n, line)
+			found[e.ID]++
+		}
+	}
+	return found
+}
+
+func files(t *testing.T, disk *fsystest.Mem) (n int) {
+	names, err := disk.List(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		if number(name) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestWritesAndRotatesBySize(t *testing.T) {
+	disk := fsystest.New()
+	s := newSink(t, disk, func(o *Options) { o.MaxBytes, o.Keep = 2000, 3 })
+	_, err := New(Options{FS: disk, Dir: dir})
+	require.ErrorIs(t, err, fsys.ErrLocked)
+	var last dispatch.Item
+	for range 40 {
+		batch := items(5)
+		require.Empty(t, s.Send(t.Context(), batch))
+		last = batch[4]
+	}
+	require.NoError(t, s.Flush(t.Context()))
+	require.Equal(t, 3, files(t, disk))
+	require.Contains(t, ids(t, disk), last.ID)
+	require.NoError(t, s.Close())
+	require.Error(t, s.Send(t.Context(), items(1)).Err)
+	s = newSink(t, disk, func(o *Options) { o.MaxBytes = 2000 })
+	require.Contains(t, ids(t, disk), last.ID)
+	require.Greater(t, s.nextNum, 3, "numbers go on")
+	require.NoError(t, s.Close())
+}
+
+func TestRotatesByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := fsystest.New()
+		s := newSink(t, disk, func(o *Options) { o.MaxAge = time.Hour })
+		require.Empty(t, s.Send(t.Context(), items(1)))
+		require.NoError(t, s.Flush(t.Context()))
+		time.Sleep(time.Hour)
+		require.NoError(t, s.Flush(t.Context()))
+		require.Equal(t, 1, files(t, disk), "without a new batch, too")
+		time.Sleep(time.Hour)
+		require.NoError(t, s.Flush(t.Context()))
+		require.Equal(t, 1, files(t, disk), "an empty file is not rotated")
+		require.NoError(t, s.Close())
+	})
+}
+
+// What Flush has called durable is there after a power cut, and no line is torn, whatever
+// part of the rest reached the disk.
+func TestPowerCut(t *testing.T) {
+	for _, policy := range []Fsync{FsyncCursor, FsyncBatch} {
+		for seed := range uint64(25) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			disk := fsystest.New()
+			durable := map[string]bool{}
+			for range 4 {
+				s := newSink(t, disk, func(o *Options) { o.MaxBytes, o.Fsync = 30_000, policy })
+				after, percent := int64(rng.IntN(60)), rng.IntN(101)
+				var clone *fsystest.Mem
+				start := disk.Ops()
+				disk.Before(func(fsystest.Op, string) {
+					if clone == nil && disk.Ops()-start >= after {
+						clone = disk.CrashClone(percent, int64(seed))
+					}
+				})
+				var taken []string
+				for clone == nil {
+					batch := items(1 + rng.IntN(60))
+					r := s.Send(t.Context(), batch)
+					require.Empty(t, r)
+					for _, it := range batch {
+						taken = append(taken, it.ID)
+					}
+					if policy == FsyncCursor && rng.IntN(3) > 0 {
+						continue
+					}
+					require.NoError(t, s.Flush(t.Context()))
+					if clone == nil {
+						for _, id := range taken {
+							durable[id] = true
+						}
+						taken = nil
+					}
+				}
+				disk.Before(nil)
+				require.NoError(t, s.Close())
+				disk = clone
+			}
+			s := newSink(t, disk, nil)
+			found := ids(t, disk)
+			for id := range durable {
+				require.NotZero(t, found[id], "%s, seed %d, %s", id, seed, policy)
+			}
+			require.NoError(t, s.Close())
+		}
+	}
+}
+
+func TestEverySyncIsNeeded(t *testing.T) {
+	survives := func(t *testing.T, site fsys.Site) bool {
+		disk := fsystest.New()
+		if site != "" {
+			disk.IgnoreSync(site)
+		}
+		s := newSink(t, disk, nil)
+		batch := items(3)
+		require.Empty(t, s.Send(t.Context(), batch))
+		require.NoError(t, s.Flush(t.Context()))
+		clone := disk.CrashClone(0, 1)
+		require.NoError(t, s.Close())
+		raw, err := clone.ReadFile(dir + "/" + activeName)
+		return err == nil && bytes.Count(raw, []byte{'\n'}) == 3
+	}
+	require.True(t, survives(t, ""))
+	for _, site := range Sites() {
+		require.False(t, survives(t, site), site)
+	}
+}
+
+func TestDamageIsTakenOut(t *testing.T) {
+	good := `{"service":"a","type":"b"}` + "\n"
+	for name, c := range map[string]struct{ raw, want string }{
+		"whole":             {good + good, good + good},
+		"torn":              {good + good[:10], good},
+		"torn, no break":    {good + strings.TrimSuffix(good, "\n"), good},
+		"only torn":         {good[:5], ""},
+		"hole at the end":   {good + "\x00\x00\x00\x00", good},
+		"hole before lines": {good + "\x00\x00\x00" + good[3:] + good, good + good},
+		"not an object":     {good + "1\n" + good, good + good},
+		"empty":             {"", ""},
+	} {
+		disk := fsystest.New()
+		require.NoError(t, newSink(t, disk, nil).Close())
+		require.NoError(t, disk.WriteFile(dir+"/"+activeName, []byte(c.raw)))
+		s := newSink(t, disk, nil)
+		raw, err := disk.ReadFile(dir + "/" + activeName)
+		require.NoError(t, err)
+		require.Equal(t, c.want, string(raw), name)
+		require.Empty(t, s.Send(t.Context(), items(2)))
+		require.NoError(t, s.Close())
+		raw, err = disk.ReadFile(dir + "/" + activeName)
+		require.NoError(t, err)
+		require.Equal(t, strings.Count(c.want, "\n")+2, bytes.Count(raw, []byte{'\n'}), name)
+	}
+}
+
+func TestDiskFaults(t *testing.T) {
+	disk := fsystest.New()
+	s := newSink(t, disk, nil)
+	require.Empty(t, s.Send(t.Context(), items(3)))
+	disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
+	r := s.Send(t.Context(), items(100))
+	require.ErrorIs(t, r.Err, syscall.ENOSPC)
+	require.Equal(t, retry.ClassTransient, retry.ClassOf(r.Err))
+	require.NoError(t, s.Flush(t.Context()))
+	require.Len(t, ids(t, disk), 3, "half a batch is cut off")
+	require.Empty(t, s.Send(t.Context(), items(2)))
+
+	disk.FailNext(fsystest.OpSync, syscall.EIO)
+	require.ErrorIs(t, s.Flush(t.Context()), syscall.EIO)
+	require.Error(t, s.Flush(t.Context()), "asking again proves nothing")
+	require.Empty(t, s.Send(t.Context(), items(2)))
+	require.NoError(t, s.Flush(t.Context()))
+	require.Len(t, ids(t, disk), 7)
+	require.NoError(t, s.Close())
+}
+
+func TestASyncThatFailsWhileABatchIsTakenIsToldByTheNextFlush(t *testing.T) {
+	disk := fsystest.New()
+	s := newSink(t, disk, func(o *Options) { o.MaxBytes = 1024 })
+	require.Empty(t, s.Send(t.Context(), items(3)))
+	disk.FailNext(fsystest.OpSync, syscall.EIO)
+	batch := items(20)
+	require.ErrorIs(t, s.Send(t.Context(), batch).Err, syscall.EIO, "the rotation")
+	require.Empty(t, s.Send(t.Context(), batch))
+	require.Error(t, s.Flush(t.Context()), "the first three may be gone")
+	require.NoError(t, s.Flush(t.Context()))
+	require.NoError(t, s.Close())
+}
+
+func TestUnreadableItems(t *testing.T) {
+	disk := fsystest.New()
+	s := newSink(t, disk, nil)
+	batch := items(3)
+	batch[1].Payload = []byte("?")
+	r := s.Send(t.Context(), batch)
+	require.NoError(t, r.Err)
+	require.Len(t, r.Failed, 1)
+	require.Equal(t, 1, r.Failed[0].Index)
+	require.Equal(t, retry.ClassPermanent, retry.ClassOf(r.Failed[0].Err))
+	require.Len(t, ids(t, disk), 2)
+	require.NoError(t, s.Close())
+}
+
+func TestOptions(t *testing.T) {
+	disk := fsystest.New()
+	for want, o := range map[string]Options{
+		"no file system": {},
+		"outside 1 KiB":  {FS: disk, Dir: dir, MaxBytes: 1},
+		"maximum age":    {FS: disk, Dir: dir, MaxAge: 1},
+		"be kept":        {FS: disk, Dir: dir, Keep: -1},
+		"is none of":     {FS: disk, Dir: dir, Fsync: "often"},
+	} {
+		_, err := New(o)
+		require.ErrorContains(t, err, want)
+	}
+	disk.FailNext(fsystest.OpOpen, errors.New("EIO"))
+	_, err := New(Options{FS: disk, Dir: dir})
+	require.Error(t, err)
+	s := newSink(t, disk, nil) // the lock was let go of
+	require.NoError(t, s.Close())
+}
+
+func BenchmarkSend(b *testing.B) {
+	s, err := New(Options{FS: fsys.OS(), Dir: b.TempDir()})
+	require.NoError(b, err)
+	defer s.Close()
+	batch := items(500)
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := s.Send(b.Context(), batch); r.Err != nil {
+			b.Fatal(r.Err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*500/b.Elapsed().Seconds(), "events/s")
+}

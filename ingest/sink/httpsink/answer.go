@@ -1,0 +1,121 @@
+package httpsink
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// maxAnswer is how much of an answer is read, in bytes.
+const maxAnswer = 1 << 20
+
+// answer is what a receiver said.
+type answer struct {
+	status int
+	after  time.Duration // Retry-After, if wait
+	wait   bool
+	body   *verdict // nil: it has no such form
+}
+
+// verdict is the form of the engine's own answers, as far as it matters here.
+type verdict struct {
+	Rejected  int       `json:"rejected"`
+	Errors    []problem `json:"errors"`
+	Truncated bool      `json:"errors_truncated"`
+	Detail    string    `json:"detail"`
+}
+
+type problem struct {
+	Index     *int   `json:"index"` // without it, it is about something else
+	Code      string `json:"code"`
+	Detail    string `json:"detail"`
+	Retryable bool   `json:"retryable"`
+}
+
+func (a *answer) ok() bool { return a.status/100 == 2 }
+
+func (a *answer) parse(contentType string, raw []byte) {
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") || len(raw) > maxAnswer {
+		return
+	}
+	var v verdict
+	if json.Unmarshal(raw, &v) == nil { // an answer of another form says nothing
+		a.body = &v
+	}
+}
+
+// result turns the answer about n events into a Result.
+func (a *answer) result(n int) dispatch.Result {
+	switch {
+	case a.ok() && a.body == nil:
+		return dispatch.Result{}
+	case a.ok():
+		return a.single(n, nil)
+	case a.status == http.StatusUnprocessableEntity && a.body != nil && len(a.body.Errors) > 0:
+		// All were refused, each for its own reason.
+		return a.single(n, a.err())
+	}
+	return dispatch.Result{Err: a.err()}
+}
+
+// single gives every event its own error; those that are not listed get rest. Of an
+// answer that lists only some of the refused, the others are not known: they are all
+// sent again, and a repeat of what was taken does no harm.
+func (a *answer) single(n int, rest error) dispatch.Result {
+	bad := make(map[int]error, len(a.body.Errors))
+	for _, p := range a.body.Errors {
+		if p.Index == nil || *p.Index < 0 || *p.Index >= n || p.Code == "" {
+			continue
+		}
+		err := fmt.Errorf("refused: %s: %s", clip(p.Code), clip(p.Detail))
+		if p.Retryable {
+			bad[*p.Index] = a.later(retry.WithClass(err, retry.ClassOverload))
+		} else {
+			bad[*p.Index] = retry.Permanent(err)
+		}
+	}
+	if a.body.Truncated {
+		rest = errors.New("the answer does not tell which of the other events were refused")
+	}
+	if rest != nil {
+		for i := range n {
+			if bad[i] == nil {
+				bad[i] = rest
+			}
+		}
+	}
+	return failures(bad, n)
+}
+
+func (a *answer) err() error {
+	text := fmt.Sprintf("answered with %d %s", a.status, http.StatusText(a.status))
+	if a.body != nil && a.body.Detail != "" {
+		text += ": " + clip(a.body.Detail)
+	}
+	return a.later(retry.WithClass(errors.New(text), retry.ClassOfStatus(a.status)))
+}
+
+// later adds the wait that was asked for, and keeps the class.
+func (a *answer) later(err error) error {
+	if c := retry.ClassOf(err); a.wait && c != retry.ClassPermanent {
+		return retry.WithClass(retry.After(err, a.after), c)
+	}
+	return err
+}
+
+// clip keeps foreign text short.
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package httpsink
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+)
+
+// Format of the body.
+type Format string
+
+// The formats.
+const (
+	JSON   Format = "json"   // one array
+	NDJSON Format = "ndjson" // one event per line
+)
+
+// Options of a Sink.
+type Options struct {
+	// URL takes the requests: http or https, without user, password or fragment.
+	URL string
+	// Method is POST (the default), PUT or PATCH.
+	Method string
+	Format Format // default JSON
+	Gzip   bool   // compress the body
+	// Headers are sent along. Those that the sink sets itself are refused.
+	Headers map[string]string
+	// HeaderFiles are headers whose values are secrets: each is the content of a file,
+	// without the white space around it. The files are looked at again every 10 s.
+	HeaderFiles map[string]string
+	// SecretFile holds the key of the signature, at least 16 bytes; "" is none. It is
+	// looked at again every 10 s.
+	SecretFile string
+	// HealthURL is asked with GET whether the receiver is well: any 2xx answer. ""
+	// only connects to the host of URL.
+	HealthURL string
+	TLS       *tls.Config // nil: the system's roots
+	// MaxConns is how many connections there are at most. Default 8.
+	MaxConns int
+	// Append writes an item's JSON, an object without line breaks. The default reads
+	// the payload as a binary event.
+	Append func(dst []byte, it *dispatch.Item) ([]byte, error)
+	// UserAgent defaults to "sloengine".
+	UserAgent string
+}
+
+// minSecret is the least length of a key for signatures, in bytes.
+const minSecret = 16
+
+var ownHeaders = []string{
+	"Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Host", "Connection",
+	"User-Agent", "Date", "Te", "Trailer", "Upgrade", "X-Request-Deadline", SignatureHeader,
+}
+
+func (o *Options) fill() error {
+	if o.Method == "" {
+		o.Method = http.MethodPost
+	}
+	if o.Format == "" {
+		o.Format = JSON
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 8
+	}
+	if o.Append == nil {
+		o.Append = appendEvent
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = "sloengine"
+	}
+	errs := []error{checkURL("url", o.URL)}
+	if o.HealthURL != "" {
+		errs = append(errs, checkURL("health url", o.HealthURL))
+	}
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, o.Method) {
+		errs = append(errs, fmt.Errorf("method %q is none of POST, PUT and PATCH", o.Method))
+	}
+	if o.Format != JSON && o.Format != NDJSON {
+		errs = append(errs, fmt.Errorf("format %q is neither json nor ndjson", o.Format))
+	}
+	if o.MaxConns < 1 || o.MaxConns > 1000 {
+		errs = append(errs, fmt.Errorf("%d connections are outside 1 to 1000", o.MaxConns))
+	}
+	if !httpguts.ValidHeaderFieldValue(o.UserAgent) {
+		errs = append(errs, errors.New("the user agent is no header value"))
+	}
+	seen := map[string]bool{}
+	for name, value := range o.Headers {
+		errs = append(errs, checkHeader(seen, name))
+		if !httpguts.ValidHeaderFieldValue(value) {
+			errs = append(errs, fmt.Errorf("header %q: the value has characters that a header can't have", name))
+		}
+	}
+	for name, file := range o.HeaderFiles {
+		errs = append(errs, checkHeader(seen, name))
+		if file == "" {
+			errs = append(errs, fmt.Errorf("header %q: no file given", name))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("http sink: %w", err)
+	}
+	return nil
+}
+
+func checkURL(what, raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, errors.Unwrap(err)) // the text may hold a token
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("%s must begin with http:// or https:// and have a host", what)
+	case u.User != nil:
+		return fmt.Errorf("%s holds a user: put credentials into header_files", what)
+	case u.Fragment != "":
+		return fmt.Errorf("%s has a fragment, which is never sent", what)
+	}
+	return nil
+}
+
+func checkHeader(seen map[string]bool, name string) error {
+	if !httpguts.ValidHeaderFieldName(name) {
+		return fmt.Errorf("%q is no name of a header", name)
+	}
+	key := textproto.CanonicalMIMEHeaderKey(name)
+	if slices.Contains(ownHeaders, key) {
+		return fmt.Errorf("header %q is set by the sink itself", name)
+	}
+	if seen[key] {
+		return fmt.Errorf("header %q is given twice", name)
+	}
+	seen[key] = true
+	return nil
+}
+
+func appendEvent(dst []byte, it *dispatch.Item) ([]byte, error) {
+	var v event.View
+	n, err := v.Parse(it.Payload)
+	if err == nil && n != len(it.Payload) {
+		err = fmt.Errorf("%d bytes left over", len(it.Payload)-n)
+	}
+	if err != nil {
+		return dst, fmt.Errorf("read event: %w", err)
+	}
+	return v.AppendJSON(dst), nil
+}
+
+// secretCheck is how often files with secrets are looked at again.
+const secretCheck = 10 * time.Second

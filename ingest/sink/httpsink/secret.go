@@ -1,0 +1,121 @@
+package httpsink
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// SignatureHeader carries the signature of a request.
+const SignatureHeader = "X-Sloengine-Signature"
+
+// Sign returns the value of the header for a body as it goes over the wire.
+func Sign(secret, body []byte, now time.Time) string {
+	t := strconv.FormatInt(now.Unix(), 10)
+	return "t=" + t + ",v1=" + hex.EncodeToString(digest(secret, t, body))
+}
+
+func digest(secret []byte, t string, body []byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	_, _ = io.WriteString(h, t)
+	_, _ = h.Write([]byte{'.'})
+	_, _ = h.Write(body)
+	return h.Sum(nil)
+}
+
+// Verify checks a signature that Sign made, and that it is at most maxAge away from now.
+func Verify(secret, body []byte, header string, now time.Time, maxAge time.Duration) error {
+	stamp, sum, ok := strings.Cut(header, ",v1=")
+	t, found := strings.CutPrefix(stamp, "t=")
+	seconds, err := strconv.ParseInt(t, 10, 64)
+	given, herr := hex.DecodeString(sum)
+	if !ok || !found || err != nil || herr != nil {
+		return errors.New("the signature cannot be read")
+	}
+	if !hmac.Equal(given, digest(secret, t, body)) {
+		return errors.New("the signature does not match")
+	}
+	if age := now.Sub(time.Unix(seconds, 0)).Abs(); age > maxAge {
+		return fmt.Errorf("the signature is %s old", age)
+	}
+	return nil
+}
+
+// secretFile is the content of a file, read again when the file has changed. If that
+// fails, the old content stays good: a secret is often replaced in two steps.
+type secretFile struct {
+	name  string
+	check func([]byte) error
+
+	mu      sync.Mutex
+	value   []byte
+	changed time.Time
+	size    int64
+	looked  time.Time
+}
+
+func openSecret(name string, check func([]byte) error) (*secretFile, error) {
+	s := &secretFile{name: name, check: check}
+	if err := s.read(); err != nil {
+		return nil, err
+	}
+	s.looked = time.Now()
+	return s, nil
+}
+
+func (s *secretFile) get() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.looked) >= secretCheck {
+		s.looked = now
+		if st, err := os.Stat(s.name); err == nil && (!st.ModTime().Equal(s.changed) || st.Size() != s.size) {
+			_ = s.read() // the old one stays
+		}
+	}
+	return s.value
+}
+
+func (s *secretFile) read() error {
+	st, err := os.Stat(s.name)
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	if st.Size() > 64<<10 {
+		return fmt.Errorf("secret %s: %d bytes are too many", s.name, st.Size())
+	}
+	raw, err := os.ReadFile(s.name)
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	raw = bytes.TrimSpace(raw)
+	if err := s.check(raw); err != nil {
+		return fmt.Errorf("secret %s: %w", s.name, err)
+	}
+	s.value, s.changed, s.size = raw, st.ModTime(), st.Size()
+	return nil
+}
+
+func checkKey(raw []byte) error {
+	if len(raw) < minSecret {
+		return fmt.Errorf("a key of %d bytes is too short, the least is %d", len(raw), minSecret)
+	}
+	return nil
+}
+
+func checkHeaderValue(raw []byte) error {
+	if len(raw) == 0 || !httpguts.ValidHeaderFieldValue(string(raw)) {
+		return errors.New("the content is no header value")
+	}
+	return nil
+}

@@ -1,0 +1,375 @@
+package httpsink
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+func items(n int) []dispatch.Item {
+	batch := make([]dispatch.Item, n)
+	for i := range batch {
+		e := event.Event{ID: fmt.Sprintf("e%d", i), Service: "shop", Type: "order", Time: time.Unix(1795165200, 0)}
+		e.Set("product", "A<>\"\n")
+		batch[i] = dispatch.Item{ID: e.ID, Payload: event.AppendBinary(nil, &e)}
+	}
+	return batch
+}
+
+// received is what the server saw.
+type received struct {
+	header http.Header
+	raw    []byte
+	events []event.Event
+}
+
+func read(t *testing.T, r *http.Request) received {
+	t.Helper()
+	raw, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	got := received{header: r.Header.Clone(), raw: raw}
+	var plain io.Reader = strings.NewReader(string(raw))
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		plain, err = gzip.NewReader(plain)
+		require.NoError(t, err)
+	}
+	if r.Header.Get("Content-Type") == "application/json" {
+		require.NoError(t, json.NewDecoder(plain).Decode(&got.events))
+		return got
+	}
+	lines := bufio.NewScanner(plain)
+	for lines.Scan() {
+		var e event.Event
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &e))
+		got.events = append(got.events, e)
+	}
+	return got
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func newSink(t *testing.T, o Options) *Sink {
+	t.Helper()
+	s, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func file(t *testing.T, content string) string {
+	name := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+	return name
+}
+
+func TestRequest(t *testing.T) {
+	key := "0123456789abcdef"
+	for _, format := range []Format{JSON, NDJSON} {
+		for _, packed := range []bool{false, true} {
+			t.Run(fmt.Sprint(format, packed), func(t *testing.T) {
+				var got received
+				url := serve(t, func(w http.ResponseWriter, r *http.Request) { got = read(t, r) })
+				s := newSink(t, Options{
+					URL: url + "/in?x=1", Format: format, Gzip: packed, SecretFile: file(t, key+"\n"),
+					Headers:     map[string]string{"X-Tenant": "acme"},
+					HeaderFiles: map[string]string{"Authorization": file(t, " Bearer abc\n")},
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				require.Empty(t, s.Send(ctx, items(3)))
+				require.Len(t, got.events, 3)
+				require.Equal(t, "e2", got.events[2].ID)
+				require.Equal(t, "A<>\"\n", got.events[2].Attr("product"))
+				require.Equal(t, "acme", got.header.Get("X-Tenant"))
+				require.Equal(t, "Bearer abc", got.header.Get("Authorization"))
+				at, err := deadline.Parse(got.header.Get(deadline.Header))
+				require.NoError(t, err)
+				require.WithinDuration(t, time.Now().Add(3*time.Second), at, time.Second)
+
+				sig := got.header.Get(SignatureHeader)
+				require.NoError(t, Verify([]byte(key), got.raw, sig, time.Now(), time.Minute))
+				require.Error(t, Verify([]byte(key), append(got.raw, ' '), sig, time.Now(), time.Minute))
+				require.Error(t, Verify([]byte("another key, too"), got.raw, sig, time.Now(), time.Minute))
+				require.Error(t, Verify([]byte(key), got.raw, sig, time.Now().Add(time.Hour), time.Minute))
+				require.Error(t, Verify([]byte(key), got.raw, "t=1", time.Now(), time.Minute))
+			})
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		status  int
+		header  string // Retry-After
+		kind    string
+		body    string
+		class   retry.Class // of the whole batch, if it failed
+		whole   bool
+		after   time.Duration
+		perItem map[int]retry.Class
+	}{
+		"200":            {status: 200},
+		"204":            {status: 204},
+		"202, own form":  {status: 202, kind: "application/json", body: `{"received":3,"accepted":3,"errors":[]}`},
+		"other form":     {status: 200, kind: "application/json", body: `{"errors":true}`},
+		"other errors":   {status: 200, kind: "application/json", body: `{"errors":[{"message":"x"}]}`},
+		"not json":       {status: 200, kind: "text/html", body: `{"errors":[{"index":0,"code":"x"}]}`},
+		"per item":       {status: 202, kind: "application/json", body: `{"errors":[{"index":1,"code":"bad_type","detail":"d"},{"index":2,"code":"limited","retryable":true},{"index":9,"code":"x"}]}`, perItem: map[int]retry.Class{1: retry.ClassPermanent, 2: retry.ClassOverload}},
+		"truncated":      {status: 202, kind: "application/json", body: `{"errors":[{"index":1,"code":"x"}],"errors_truncated":true}`, perItem: map[int]retry.Class{0: retry.ClassUnknown, 1: retry.ClassPermanent, 2: retry.ClassUnknown}},
+		"all rejected":   {status: 422, kind: "application/problem+json", body: `{"errors":[{"index":0,"code":"x"},{"index":1,"code":"y","retryable":true}]}`, perItem: map[int]retry.Class{0: retry.ClassPermanent, 1: retry.ClassOverload, 2: retry.ClassPermanent}},
+		"422":            {status: 422, whole: true, class: retry.ClassPermanent},
+		"400":            {status: 400, whole: true, class: retry.ClassPermanent},
+		"401":            {status: 401, whole: true, class: retry.ClassPermanent},
+		"408":            {status: 408, whole: true, class: retry.ClassTimeout},
+		"429":            {status: 429, whole: true, class: retry.ClassOverload, header: "7", after: 7 * time.Second},
+		"429, bare":      {status: 429, whole: true, class: retry.ClassOverload},
+		"500":            {status: 500, whole: true, class: retry.ClassTransient},
+		"503":            {status: 503, whole: true, class: retry.ClassTransient, header: "2", after: 2 * time.Second},
+		"503, bad after": {status: 503, whole: true, class: retry.ClassTransient, header: "soon"},
+		"redirect":       {status: 302, whole: true, class: retry.ClassUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if c.header != "" {
+					w.Header().Set("Retry-After", c.header)
+				}
+				w.Header().Set("Content-Type", c.kind)
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			})
+			r := newSink(t, Options{URL: url}).Send(t.Context(), items(3))
+			if c.whole {
+				require.Error(t, r.Err)
+				require.Equal(t, c.class, retry.ClassOf(r.Err), r.Err)
+				after, ok := retry.AfterOf(r.Err)
+				require.Equal(t, c.after > 0, ok)
+				require.Equal(t, c.after, after)
+				return
+			}
+			require.NoError(t, r.Err)
+			got := map[int]retry.Class{}
+			for _, f := range r.Failed {
+				got[f.Index] = retry.ClassOf(f.Err)
+			}
+			if c.perItem == nil {
+				c.perItem = map[int]retry.Class{}
+			}
+			require.Equal(t, c.perItem, got)
+		})
+	}
+}
+
+func TestTooLargeBatchesAreHalved(t *testing.T) {
+	var taken atomic.Int64
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got := read(t, r)
+		switch {
+		case len(got.events) > 3, len(got.events) == 1 && got.events[0].ID == "e9":
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		case len(got.events) > 1 && got.events[len(got.events)-1].ID == "e9":
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		default:
+			taken.Add(int64(len(got.events)))
+		}
+	})
+	r := newSink(t, Options{URL: url}).Send(t.Context(), items(10))
+	require.NoError(t, r.Err)
+	require.Len(t, r.Failed, 1)
+	require.Equal(t, 9, r.Failed[0].Index)
+	require.Equal(t, retry.ClassPermanent, retry.ClassOf(r.Failed[0].Err))
+	require.EqualValues(t, 9, taken.Load())
+}
+
+func TestUnreadableItemsDoNotHoldUpTheOthers(t *testing.T) {
+	for _, format := range []Format{JSON, NDJSON} {
+		var got received
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			got = read(t, r)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"errors":[{"index":1,"code":"x"}]}`)
+		})
+		batch := items(5)
+		batch[0].Payload, batch[2].Payload = []byte("?"), nil
+		s := newSink(t, Options{URL: url, Format: format})
+		r := s.Send(t.Context(), batch)
+		require.NoError(t, r.Err)
+		var index []int
+		for _, f := range r.Failed {
+			index = append(index, f.Index)
+			require.Equal(t, retry.ClassPermanent, retry.ClassOf(f.Err))
+		}
+		require.Equal(t, []int{0, 2, 3}, index, "the second of the three that were sent is e3")
+		require.Len(t, got.events, 3)
+		require.Len(t, s.Send(t.Context(), []dispatch.Item{{Payload: []byte("?")}}).Failed, 1)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for name, c := range map[string]struct {
+		url  string
+		want retry.Class
+	}{
+		"hang": {serve(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the client left
+			<-r.Context().Done()
+		}), retry.ClassTimeout},
+		"refuse": {closed.URL, retry.ClassTransient},
+		"reset":  {resetting(t), retry.ClassTransient},
+		"half an answer": {serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}), retry.ClassTransient},
+		"slow body": {serve(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(200)
+			for range 100 {
+				if _, err := io.WriteString(w, "x"); err != nil {
+					return
+				}
+				_ = http.NewResponseController(w).Flush()
+				select {
+				case <-time.After(20 * time.Millisecond):
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}), retry.ClassTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSink(t, Options{URL: c.url + "/secret-token"})
+			ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+			defer cancel()
+			r := s.Send(ctx, items(2))
+			require.Error(t, r.Err)
+			require.Equal(t, c.want, retry.ClassOf(r.Err), r.Err)
+			require.NotContains(t, r.Err.Error(), "secret-token")
+		})
+	}
+}
+
+// resetting is a server that resets every connection after the request.
+func resetting(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return "http://" + l.Addr().String()
+}
+
+func TestCheck(t *testing.T) {
+	status := http.StatusOK
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) })
+	weak, strong := newSink(t, Options{URL: url}), newSink(t, Options{URL: url, HealthURL: url + "/healthy"})
+	require.False(t, weak.HealthCloses())
+	require.True(t, strong.HealthCloses())
+	require.NoError(t, weak.Check(t.Context()))
+	require.NoError(t, strong.Check(t.Context()))
+	status = http.StatusServiceUnavailable
+	require.NoError(t, weak.Check(t.Context()))
+	require.ErrorContains(t, strong.Check(t.Context()), "503")
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	require.Error(t, newSink(t, Options{URL: closed.URL}).Check(t.Context()))
+}
+
+func TestSecretsAreReadAgain(t *testing.T) {
+	name := file(t, "0123456789abcdef")
+	s, err := openSecret(name, checkKey)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, []byte("fedcba98765432100"), 0o600))
+	require.Equal(t, "0123456789abcdef", string(s.get()))
+	s.looked = s.looked.Add(-secretCheck)
+	require.Equal(t, "fedcba98765432100", string(s.get()))
+	require.NoError(t, os.WriteFile(name, nil, 0o600))
+	s.looked = s.looked.Add(-secretCheck)
+	require.Equal(t, "fedcba98765432100", string(s.get()), "half a change does not take the key away")
+}
+
+func TestOptions(t *testing.T) {
+	good := "http://example.com/in"
+	for want, o := range map[string]Options{
+		"must begin with":     {URL: "ftp://example.com"},
+		"and have a host":     {URL: "http:///x"},
+		"holds a user":        {URL: "http://a:b@example.com"},
+		"fragment":            {URL: good + "#x"},
+		"health url":          {URL: good, HealthURL: "x"},
+		"none of POST":        {URL: good, Method: "GET"},
+		"neither json nor":    {URL: good, Format: "xml"},
+		"outside 1 to 1000":   {URL: good, MaxConns: -1},
+		"set by the sink":     {URL: good, Headers: map[string]string{"content-type": "x"}},
+		"no name of a header": {URL: good, Headers: map[string]string{"a b": "x"}},
+		"characters":          {URL: good, Headers: map[string]string{"X-A": "x\ny"}},
+		"given twice":         {URL: good, Headers: map[string]string{"X-A": "x"}, HeaderFiles: map[string]string{"x-a": "f"}},
+		"no file given":       {URL: good, HeaderFiles: map[string]string{"x-a": ""}},
+		"no such file":        {URL: good, SecretFile: "/nonexistent/secret"},
+		"too short":           {URL: good, SecretFile: file(t, "short")},
+		"no header value":     {URL: good, HeaderFiles: map[string]string{"X-A": file(t, "a\nb")}},
+	} {
+		_, err := New(o)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := New(Options{URL: "http://example.com/%zz?token=secret"})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func BenchmarkSend(b *testing.B) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer srv.Close()
+	for _, o := range []Options{{Format: NDJSON}, {Format: NDJSON, Gzip: true}} {
+		b.Run(fmt.Sprintf("gzip=%v", o.Gzip), func(b *testing.B) {
+			o.URL = srv.URL
+			s, err := New(o)
+			require.NoError(b, err)
+			defer s.Close()
+			batch := items(500)
+			b.ReportAllocs()
+			for b.Loop() {
+				if r := s.Send(b.Context(), batch); r.Err != nil {
+					b.Fatal(r.Err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*500/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}

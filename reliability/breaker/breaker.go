@@ -1,0 +1,335 @@
+package breaker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// State of a Breaker; the numbers are those of its gauge.
+type State int
+
+// The states.
+const (
+	Closed   State = 0 // calls go through and are counted
+	HalfOpen State = 1 // a few probes go through
+	Open     State = 2 // nothing goes through
+)
+
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case HalfOpen:
+		return "half_open"
+	default:
+		return "open"
+	}
+}
+
+// Outcome is what a call says about the target.
+type Outcome int
+
+// The outcomes.
+const (
+	Ignored Outcome = iota // nothing
+	Success
+	Failure
+)
+
+// OpenError is returned for calls that are not let through. Its class is
+// retry.ClassBreakerOpen.
+type OpenError struct {
+	Name string
+	// RetryAfter is when probes begin, or when the probes under way must have ended.
+	RetryAfter time.Duration
+}
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("breaker %q is open for another %s", e.Name, e.RetryAfter.Round(time.Millisecond))
+}
+
+// RetryClass makes retry.ClassOf know it.
+func (e *OpenError) RetryClass() retry.Class { return retry.ClassBreakerOpen }
+
+// Breaker is safe for concurrent use.
+type Breaker struct {
+	o Options
+	m *series
+
+	mu    sync.Mutex
+	state State
+	// gen counts the transitions; a permit of an earlier one is out of date.
+	gen     uint64
+	rules   [2]circuitbreaker.CircuitBreaker[any] // consecutive, rate; nil if off; fed while closed
+	until   time.Time                             // end of the open state
+	probes  probes
+	since   time.Time
+	reason  string // of the last transition
+	wake    chan struct{}
+	events  []change // not yet told to OnChange
+	telling bool
+}
+
+type change struct {
+	from, to State
+	reason   string
+}
+
+// New checks the options and makes a closed breaker.
+func New(o Options) (*Breaker, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	b := &Breaker{o: o, m: o.Metrics.of(o.Name), since: time.Now()}
+	if c := o.Consecutive; !c.Off {
+		b.rules[0] = circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(c.Failures)).Build()
+	}
+	if r := o.Rate; !r.Off {
+		b.rules[1] = circuitbreaker.NewBuilder[any]().
+			WithFailureRateThreshold(r.Threshold, uint(r.MinCalls), r.Window).Build()
+	}
+	b.m.state.Set(float64(Closed))
+	return b, nil
+}
+
+// Permit allows one call. Done must be called once, whatever became of the call.
+type Permit struct {
+	b    *Breaker
+	gen  uint64
+	slot int // of the probe + 1, 0 if it is none
+}
+
+// Acquire asks for a call. The error is an *OpenError.
+func (b *Breaker) Acquire() (Permit, error) {
+	b.mu.Lock()
+	if b.state == Closed {
+		p := Permit{b: b, gen: b.gen}
+		b.mu.Unlock()
+		return p, nil
+	}
+	defer b.unlock()
+	now := time.Now()
+	b.advance(now)
+	switch b.state {
+	case Closed:
+		return Permit{b: b, gen: b.gen}, nil
+	case HalfOpen:
+		if slot, ok := b.probes.begin(now.Add(b.o.ProbeTimeout)); ok {
+			return Permit{b: b, gen: b.gen, slot: slot + 1}, nil
+		}
+	}
+	b.m.rejected.Inc()
+	return Permit{}, &OpenError{b.o.Name, b.remaining(now)}
+}
+
+// Ready reports whether Acquire would succeed, without taking anything. If not, wait
+// is when to look again, and changed is closed if the state changes before.
+func (b *Breaker) Ready() (ok bool, wait time.Duration, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.unlock()
+	if b.state == Closed {
+		return true, 0, nil
+	}
+	now := time.Now()
+	b.advance(now)
+	if b.state == Closed || b.state == HalfOpen && b.probes.free() {
+		return true, 0, nil
+	}
+	if b.wake == nil {
+		b.wake = make(chan struct{})
+	}
+	return false, b.remaining(now), b.wake
+}
+
+// Context limits a probe's context to its time; other calls get ctx back.
+func (p Permit) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.slot == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, p.b.o.ProbeTimeout)
+}
+
+// Done tells how the call went.
+func (p Permit) Done(o Outcome) {
+	b := p.b
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	if o == Failure {
+		b.m.failures.Inc()
+	}
+	if p.gen != b.gen {
+		b.mu.Unlock() // it began before the present state
+		return
+	}
+	switch {
+	case p.slot > 0:
+		b.probed(p.slot-1, o)
+	case o != Ignored:
+		b.count(o == Success)
+	}
+	b.unlock()
+}
+
+// Do calls f if the breaker lets it, and judges its error. The error is f's or an *OpenError.
+func (b *Breaker) Do(ctx context.Context, f func(context.Context) error) error {
+	p, err := b.Acquire()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := p.Context(ctx)
+	defer cancel()
+	o := Failure // of a panic
+	defer func() { p.Done(o) }()
+	err = f(ctx)
+	o = b.o.Judge(err)
+	return err
+}
+
+// Judge applies the judgement of the options, for callers of Acquire.
+func (b *Breaker) Judge(err error) Outcome { return b.o.Judge(err) }
+
+// count counts a call of the closed state. b.mu is held.
+func (b *Breaker) count(success bool) {
+	c, r := b.rules[0], b.rules[1]
+	if c != nil {
+		if success {
+			c.RecordSuccess()
+		} else if c.RecordFailure(); c.IsOpen() {
+			b.open(b.o.Consecutive.Open, b.o.Consecutive.Probes, b.o.Consecutive.Probes,
+				fmt.Sprintf("%d failures in a row", b.o.Consecutive.Failures))
+			return
+		}
+	}
+	if r == nil {
+		return
+	}
+	if success {
+		r.RecordSuccess() // may bring the number of calls to the least that is judged
+	} else {
+		r.RecordFailure()
+	}
+	if r.IsOpen() {
+		b.open(b.o.Rate.Open, b.o.Rate.Probes, b.o.Rate.Successes,
+			fmt.Sprintf("%.0f %% of %d calls failed", 100*r.Metrics().FailureRate(), r.Metrics().Executions()))
+	}
+}
+
+func (b *Breaker) open(d time.Duration, probes, successes int, reason string) {
+	b.until = time.Now().Add(d)
+	b.probes = newProbes(probes, successes, d)
+	b.move(Open, reason)
+}
+
+// advance does what the time has brought: probes after the open state, failures of
+// probes that did not come back.
+func (b *Breaker) advance(now time.Time) {
+	if b.state == Open && !now.Before(b.until) {
+		b.halfOpen("the open time is over")
+	}
+	if b.state == HalfOpen && b.probes.expire(now) > 0 {
+		b.judgeProbes("a probe did not come back in time")
+	}
+}
+
+func (b *Breaker) halfOpen(reason string) {
+	b.probes = newProbes(len(b.probes.slots), b.probes.needed, b.probes.again)
+	b.move(HalfOpen, reason)
+}
+
+func (b *Breaker) probed(slot int, o Outcome) {
+	b.probes.end(slot, o)
+	b.judgeProbes("a probe failed")
+	if o == Ignored {
+		b.wakeAll() // its place is free again
+	}
+}
+
+func (b *Breaker) judgeProbes(failed string) {
+	switch {
+	case b.probes.succeeded >= b.probes.needed:
+		for _, r := range b.rules {
+			if r != nil { // to forget what was counted it must have been open
+				r.Open()
+				r.Close()
+			}
+		}
+		b.move(Closed, "probes succeeded")
+	case b.probes.failed > len(b.probes.slots)-b.probes.needed:
+		b.until = time.Now().Add(b.probes.again)
+		b.move(Open, failed)
+	}
+}
+
+func (b *Breaker) move(to State, reason string) {
+	b.events = append(b.events, change{b.state, to, reason})
+	b.state, b.reason, b.since = to, reason, time.Now()
+	b.gen++
+	b.m.state.Set(float64(to))
+	b.m.transitions[to].Inc()
+	b.wakeAll()
+}
+
+func (b *Breaker) wakeAll() {
+	if b.wake != nil {
+		close(b.wake)
+		b.wake = nil
+	}
+}
+
+// unlock tells the transitions, one teller at a time so that they stay in order.
+func (b *Breaker) unlock() {
+	for len(b.events) > 0 && !b.telling && b.o.OnChange != nil {
+		events := b.events
+		b.events, b.telling = nil, true
+		b.mu.Unlock()
+		for _, e := range events {
+			b.o.OnChange(e.from, e.to, e.reason)
+		}
+		b.mu.Lock()
+		b.telling = false
+	}
+	if b.o.OnChange == nil {
+		b.events = b.events[:0]
+	}
+	b.mu.Unlock()
+}
+
+func (b *Breaker) remaining(now time.Time) time.Duration {
+	at := b.until
+	if b.state == HalfOpen {
+		at = b.probes.firstEnd()
+	}
+	return max(at.Sub(now), time.Millisecond)
+}
+
+// Status is a breaker's present state.
+type Status struct {
+	State      State
+	Since      time.Time     // of the last transition
+	Reason     string        // of the last transition; "" if there was none
+	RetryAfter time.Duration // 0 while calls may go through
+}
+
+// Status tells the present state.
+func (b *Breaker) Status() Status {
+	b.mu.Lock()
+	defer b.unlock()
+	now := time.Now()
+	b.advance(now)
+	s := Status{State: b.state, Since: b.since, Reason: b.reason}
+	if b.state == Open || b.state == HalfOpen && !b.probes.free() {
+		s.RetryAfter = b.remaining(now)
+	}
+	return s
+}
+
+// State is Status().State.
+func (b *Breaker) State() State { return b.Status().State }

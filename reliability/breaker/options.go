@@ -1,0 +1,174 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Consecutive is the rule about a run of failures.
+type Consecutive struct {
+	Off      bool
+	Failures int           // in a row, that open the breaker. Default 5.
+	Open     time.Duration // how long it stays open. Default 60 s.
+	Probes   int           // calls let through then; all must succeed. Default 3.
+}
+
+// Rate is the rule about the share of failures.
+type Rate struct {
+	Off       bool
+	Threshold float64       // share of failures that opens the breaker, (0,1]; compared after rounding to 1/100. Default 0.5.
+	MinCalls  int           // in the window, below which nothing is judged. Default 10.
+	Window    time.Duration // rolling, in steps of a tenth. Default 60 s.
+	Open      time.Duration // how long it stays open. Default 30 s.
+	Probes    int           // calls let through then. Default 3.
+	Successes int           // of them that close it again. Default 2.
+}
+
+// Options of a Breaker. The zero value, but for the name, is the project's default.
+type Options struct {
+	Name        string // label of its metrics and part of its errors
+	Consecutive Consecutive
+	Rate        Rate
+	// ProbeTimeout ends a probe: its context does, and if it has not come back by
+	// then, it counts as a failure. Default 5 s.
+	ProbeTimeout time.Duration
+	// Health, if not nil, is called by Run while the breaker is not closed. A success
+	// ends the open time early.
+	Health func(context.Context) error
+	// HealthCloses makes health checks count as probes, so that a breaker without
+	// traffic closes too. Only right if the check exercises what the calls need; one
+	// that merely connects would close on a target that hangs.
+	HealthCloses bool
+	// HealthInterval is the time between two checks. Default 5 s.
+	HealthInterval time.Duration
+	// Judge decides what an error says about the target, for Do. Default Judge.
+	Judge func(error) Outcome
+	// OnChange is told about every transition, in order, with no lock held that a
+	// method of the breaker needs; it must not block. It may be nil.
+	OnChange func(from, to State, reason string)
+	Metrics  *Metrics // nil: counted, but not exported
+}
+
+func (o *Options) fill() error {
+	def(&o.Consecutive.Failures, 5)
+	def(&o.Consecutive.Open, time.Minute)
+	def(&o.Consecutive.Probes, 3)
+	def(&o.Rate.Threshold, 0.5)
+	def(&o.Rate.MinCalls, 10)
+	def(&o.Rate.Window, time.Minute)
+	def(&o.Rate.Open, 30*time.Second)
+	def(&o.Rate.Probes, 3)
+	def(&o.Rate.Successes, min(2, o.Rate.Probes))
+	def(&o.ProbeTimeout, 5*time.Second)
+	def(&o.HealthInterval, 5*time.Second)
+	if o.Judge == nil {
+		o.Judge = Judge
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	return errors.Join(o.check()...)
+}
+
+func (o *Options) check() (errs []error) {
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("breaker %q: "+format, append([]any{o.Name}, args...)...))
+	}
+	c, r := &o.Consecutive, &o.Rate
+	if o.Name == "" {
+		bad("it has no name")
+	}
+	if c.Off && r.Off {
+		bad("both rules are off, so it would never open")
+	}
+	if c.Failures < 1 || c.Probes < 1 {
+		bad("failures (%d) and probes (%d) must be at least 1", c.Failures, c.Probes)
+	}
+	if !(r.Threshold > 0 && r.Threshold <= 1) {
+		bad("failure rate %v is outside (0,1]", r.Threshold)
+	}
+	if r.MinCalls < 1 {
+		bad("minimum calls %d must be at least 1", r.MinCalls)
+	}
+	if r.Probes < 1 || r.Successes < 1 || r.Successes > r.Probes {
+		bad("%d of %d probes cannot succeed", r.Successes, r.Probes)
+	}
+	if c.Open < 0 || r.Open < 0 || r.Window < 0 || o.ProbeTimeout < 0 || o.HealthInterval < 0 {
+		bad("times must be positive")
+	}
+	if r.Window > 0 && r.Window < 10*time.Millisecond {
+		bad("window %s is below 10 ms", r.Window)
+	}
+	return errs
+}
+
+func def[T comparable](dst *T, v T) {
+	var zero T
+	if *dst == zero {
+		*dst = v
+	}
+}
+
+func set[T comparable](dst *T, v T) {
+	var zero T
+	if v != zero {
+		*dst = v
+	}
+}
+
+// With returns the options with every field replaced that is set in over: how one
+// target differs from the rest.
+func (o Options) With(over Options) Options {
+	set(&o.Name, over.Name)
+	set(&o.Consecutive.Off, over.Consecutive.Off)
+	set(&o.Consecutive.Failures, over.Consecutive.Failures)
+	set(&o.Consecutive.Open, over.Consecutive.Open)
+	set(&o.Consecutive.Probes, over.Consecutive.Probes)
+	set(&o.Rate.Off, over.Rate.Off)
+	set(&o.Rate.Threshold, over.Rate.Threshold)
+	set(&o.Rate.MinCalls, over.Rate.MinCalls)
+	set(&o.Rate.Window, over.Rate.Window)
+	set(&o.Rate.Open, over.Rate.Open)
+	set(&o.Rate.Probes, over.Rate.Probes)
+	set(&o.Rate.Successes, over.Rate.Successes)
+	set(&o.ProbeTimeout, over.ProbeTimeout)
+	set(&o.HealthInterval, over.HealthInterval)
+	set(&o.HealthCloses, over.HealthCloses)
+	set(&o.Metrics, over.Metrics)
+	if over.Health != nil {
+		o.Health = over.Health
+	}
+	if over.Judge != nil {
+		o.Judge = over.Judge
+	}
+	if over.OnChange != nil {
+		o.OnChange = over.OnChange
+	}
+	return o
+}
+
+// Judge is the default judgement: transient failures and timeouts trip a breaker, any
+// answer else comes from a target that works, and a call that its caller gave up on,
+// or that never left this process, says nothing.
+func Judge(err error) Outcome {
+	if err == nil {
+		return Success
+	}
+	if errors.Is(err, context.Canceled) {
+		return Ignored
+	}
+	switch c := retry.ClassOf(err); {
+	case c.Trips():
+		return Failure
+	case c == retry.ClassBreakerOpen || c == retry.ClassUnknown:
+		return Ignored
+	default:
+		return Success
+	}
+}

@@ -1,0 +1,206 @@
+package bulkhead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/failsafe-go/failsafe-go/bulkhead"
+
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Values for Options.Queue besides a positive number.
+const NoQueue = -1
+
+// Options of a Bulkhead.
+type Options struct {
+	Name string // label of its metrics and part of its errors
+	// Concurrency is how many calls may run at once. Default 10.
+	Concurrency int
+	// Queue is how many more may wait. Default 20; NoQueue for none.
+	Queue int
+	// MaxWait bounds the wait, besides the caller's context. Default: no bound.
+	MaxWait time.Duration
+	Metrics *Metrics // nil: counted, but not exported
+}
+
+func (o *Options) fill() error {
+	if o.Concurrency == 0 {
+		o.Concurrency = 10
+	}
+	if o.Queue == 0 {
+		o.Queue = 20
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	var errs []error
+	if o.Name == "" {
+		errs = append(errs, errors.New("bulkhead: it has no name"))
+	}
+	if o.Concurrency < 1 || o.Concurrency > 1<<20 {
+		errs = append(errs, fmt.Errorf("bulkhead %q: concurrency %d is outside 1 to %d", o.Name, o.Concurrency, 1<<20))
+	}
+	if o.Queue < NoQueue {
+		errs = append(errs, fmt.Errorf("bulkhead %q: queue %d is neither a length nor NoQueue", o.Name, o.Queue))
+	}
+	if o.MaxWait < 0 {
+		errs = append(errs, fmt.Errorf("bulkhead %q: maximum wait %s is negative", o.Name, o.MaxWait))
+	}
+	o.Queue = max(o.Queue, 0)
+	return errors.Join(errs...)
+}
+
+// FullError is returned for calls that find no place, or none within MaxWait. Its
+// class is retry.ClassOverload: nothing was called.
+type FullError struct {
+	Name                string
+	Concurrency, Queued int
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("bulkhead %q is full: %d calls at once, %d waiting", e.Name, e.Concurrency, e.Queued)
+}
+
+// RetryClass makes retry.ClassOf know it.
+func (e *FullError) RetryClass() retry.Class { return retry.ClassOverload }
+
+// Bulkhead is safe for concurrent use.
+type Bulkhead struct {
+	o        Options
+	m        *series
+	permits  bulkhead.Bulkhead[any]
+	active   atomic.Int64
+	waiting  atomic.Int64
+	rejected atomic.Uint64
+}
+
+// New checks the options and fills in the defaults.
+func New(o Options) (*Bulkhead, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	return &Bulkhead{o: o, m: o.Metrics.of(o.Name), permits: bulkhead.New[any](uint(o.Concurrency))}, nil
+}
+
+// Acquire waits for a place among the running calls; Release must follow. The error
+// is a *FullError or, if ctx ended while it waited, the cause of that.
+func (b *Bulkhead) Acquire(ctx context.Context) error {
+	if b.permits.TryAcquirePermit() {
+		b.active.Add(1)
+		return nil
+	}
+	if queued := b.waiting.Add(1); queued > int64(b.o.Queue) {
+		b.waiting.Add(-1)
+		return b.full()
+	}
+	defer b.waiting.Add(-1)
+	var err error
+	if b.o.MaxWait > 0 {
+		err = b.permits.AcquirePermitWithMaxWait(ctx, b.o.MaxWait)
+	} else {
+		err = b.permits.AcquirePermit(ctx)
+	}
+	switch {
+	case err == nil:
+		b.active.Add(1)
+		return nil
+	case errors.Is(err, bulkhead.ErrFull):
+		return b.full()
+	default:
+		return fmt.Errorf("wait in bulkhead %q: %w", b.o.Name, context.Cause(ctx))
+	}
+}
+
+func (b *Bulkhead) full() error {
+	b.rejected.Add(1)
+	b.m.rejected.Inc()
+	return &FullError{b.o.Name, b.o.Concurrency, b.o.Queue}
+}
+
+// Release gives the place back.
+func (b *Bulkhead) Release() {
+	b.active.Add(-1)
+	b.permits.ReleasePermit()
+}
+
+// Do calls f in a place of the bulkhead.
+func (b *Bulkhead) Do(ctx context.Context, f func(context.Context) error) error {
+	if err := b.Acquire(ctx); err != nil {
+		return err
+	}
+	defer b.Release()
+	return f(ctx)
+}
+
+// Status is a bulkhead's present state.
+type Status struct {
+	Active, Queued, Concurrency, Queue int
+	Rejected                           uint64 // so far
+}
+
+// Status tells the present state.
+func (b *Bulkhead) Status() Status {
+	return Status{
+		Active: int(b.active.Load()), Queued: int(b.waiting.Load()),
+		Concurrency: b.o.Concurrency, Queue: b.o.Queue, Rejected: b.rejected.Load(),
+	}
+}
+
+// Measure publishes the gauges; the owner calls it every now and then.
+func (b *Bulkhead) Measure() {
+	s := b.Status()
+	b.m.active.Set(float64(s.Active))
+	b.m.queued.Set(float64(s.Queued))
+}
+
+// Metrics are the counters of all bulkheads, by name.
+type Metrics struct {
+	set *metrics.Set
+	mu  sync.Mutex
+	by  map[string]*series
+}
+
+type series struct {
+	rejected       *metrics.Counter
+	active, queued *metrics.Gauge
+	names          [3]string
+}
+
+// NewMetrics makes the counters in set.
+func NewMetrics(set *metrics.Set) *Metrics { return &Metrics{set: set, by: map[string]*series{}} }
+
+func (m *Metrics) of(name string) *series {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.by[name]; s != nil {
+		return s
+	}
+	s := &series{names: [3]string{
+		fmt.Sprintf("sloengine_bulkhead_rejected_total{name=%q}", name),
+		fmt.Sprintf("sloengine_bulkhead_active{name=%q}", name),
+		fmt.Sprintf("sloengine_bulkhead_queued{name=%q}", name),
+	}}
+	s.rejected = m.set.GetOrCreateCounter(s.names[0])
+	s.active = m.set.GetOrCreateGauge(s.names[1], nil)
+	s.queued = m.set.GetOrCreateGauge(s.names[2], nil)
+	m.by[name] = s
+	return s
+}
+
+// Forget takes the series of a bulkhead that is gone out of the set.
+func (m *Metrics) Forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.by[name]; s != nil {
+		for _, n := range s.names {
+			m.set.UnregisterMetric(n)
+		}
+		delete(m.by, name)
+	}
+}

@@ -1,0 +1,112 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// The syncs of this package, besides those of fsys.WriteAtomic.
+const (
+	// SiteDir: the parents of the folder of cursors.
+	SiteDir fsys.Site = "dispatch.dir"
+	// SiteRemove: the folder of cursors, after one was removed, so that a sink of the
+	// same name that is added later does not find it again.
+	SiteRemove fsys.Site = "dispatch.remove"
+)
+
+// Sites lists them all.
+func Sites() []fsys.Site { return []fsys.Site{SiteDir, SiteRemove} }
+
+// Cursor is the next item that a sink is to get.
+type Cursor struct {
+	Seq   uint64
+	Index int
+}
+
+func (c Cursor) before(d Cursor) bool {
+	return c.Seq < d.Seq || c.Seq == d.Seq && c.Index < d.Index
+}
+
+const (
+	cursorSuffix = ".cursor"
+	cursorFormat = "sloengine sink cursor 1: record %d item %d"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// cursors keeps one small file per sink.
+type cursors struct {
+	fs  fsys.FS
+	dir string
+}
+
+func (c cursors) path(sink string) string { return filepath.Join(c.dir, sink+cursorSuffix) }
+
+func (c cursors) save(sink string, at Cursor) error {
+	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
+	return fsys.WriteAtomic(c.fs, c.path(sink), func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s sum %08x\n", text, crc32.Checksum([]byte(text), castagnoli))
+		return err
+	})
+}
+
+// load reads a sink's cursor; ok is false if it has none.
+func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
+	name := c.path(sink)
+	f, err := c.fs.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Cursor{}, false, nil
+	}
+	if err != nil {
+		return Cursor{}, false, fmt.Errorf("open cursor: %w", err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, 256))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return Cursor{}, false, fmt.Errorf("read cursor %s: %w", name, err)
+	}
+	var sum uint32
+	n, err := fmt.Sscanf(string(raw), cursorFormat+" sum %x\n", &at.Seq, &at.Index, &sum)
+	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
+	if err != nil || n != 3 || sum != crc32.Checksum([]byte(text), castagnoli) || at.Index < 0 {
+		return Cursor{}, false, fmt.Errorf("cursor %s is damaged; remove it to send the sink all that is left in the log", name)
+	}
+	return at, true, nil
+}
+
+func (c cursors) remove(sink string) error {
+	if err := c.fs.Remove(c.path(sink)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove cursor: %w", err)
+	}
+	if err := fsys.SyncDir(c.fs, c.dir, SiteRemove); err != nil {
+		return fmt.Errorf("sync folder of cursors: %w", err)
+	}
+	return nil
+}
+
+// removeOthers lets go of the cursors of sinks that are no longer there.
+func (c cursors) removeOthers(keep func(sink string) bool) error {
+	names, err := c.fs.List(c.dir)
+	if err != nil {
+		return fmt.Errorf("list cursors: %w", err)
+	}
+	for _, n := range names {
+		sink, ok := strings.CutSuffix(n, cursorSuffix)
+		if !ok || keep(sink) {
+			continue
+		}
+		if err := c.remove(sink); err != nil {
+			return err
+		}
+	}
+	return nil
+}

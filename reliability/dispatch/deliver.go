@@ -1,0 +1,259 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// delivery brings one batch to its end: every item delivered, dropped by the user's
+// wish, or safe among the dead letters.
+type delivery struct {
+	l            *lane
+	waits, calls context.Context
+	first        time.Time // first failure
+	last         time.Time
+}
+
+// pending are the items that are still to be sent in a round, with their last errors.
+// All have been sent equally often.
+type pending struct {
+	items []Item
+	errs  []error // nil in the first round
+}
+
+func (p *pending) add(it Item, err error) {
+	p.items = append(p.items, it)
+	p.errs = append(p.errs, err)
+}
+
+// cut takes the first n out.
+func (p *pending) cut(n int) pending {
+	head := pending{items: p.items[:n:n]}
+	p.items = p.items[n:]
+	if p.errs != nil {
+		head.errs, p.errs = p.errs[:n:n], p.errs[n:]
+	}
+	return head
+}
+
+// deliver returns false if waits ended before the batch was done.
+func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
+	d := &delivery{l: l, waits: waits, calls: calls}
+	if len(b.unreadable) > 0 && !d.keep(b.unreadable) {
+		return false
+	}
+	todo := pending{items: b.items}
+	var delay time.Duration
+	for round := 0; len(todo.items) > 0; round++ {
+		if round > 0 {
+			if !l.again(round) {
+				return d.bury(todo, ReasonExhausted, round)
+			}
+			delay = l.policy.Delay(round-1, delay)
+			l.m.retryDelay.Update(delay.Seconds())
+			if !sleep(waits, delay) || !d.pay() {
+				return false
+			}
+		}
+		var next pending
+		for len(todo.items) > 0 {
+			if !d.step(&todo, &next, round) {
+				return false
+			}
+		}
+		todo = next
+	}
+	return true
+}
+
+// again reports whether the policy allows retry number n, from 1.
+func (l *lane) again(n int) bool {
+	switch most := l.o.Retry.MaxRetries; most {
+	case retry.Unlimited:
+		return true
+	case retry.Never:
+		return false
+	case 0:
+		return n <= retry.DefaultMaxRetries
+	default:
+		return n <= most
+	}
+}
+
+// pay waits until the budget has a retry left.
+func (d *delivery) pay() bool {
+	for first := true; ; first = false {
+		ok, wait := d.l.budget.Spend()
+		if ok {
+			return true
+		}
+		if first {
+			d.l.m.overBudget.Inc()
+		}
+		if wait <= 0 || wait > time.Second {
+			wait = time.Second // traffic may earn it sooner
+		}
+		if !sleep(d.waits, wait) {
+			return false
+		}
+	}
+}
+
+// step sends a part of todo, as much as may go at once. What fails and is worth
+// another try goes to next. It returns false if waits ended.
+func (d *delivery) step(todo, next *pending, round int) bool {
+	l := d.l
+	n, how, ok := d.admit(todo, round)
+	switch {
+	case !ok:
+		return false
+	case len(todo.items) == 0:
+		return true // all of it expired while it waited
+	case how == retry.Drop:
+		l.m.dropped.Add(len(todo.items))
+		l.count(func(t *tally) { t.dropped += uint64(len(todo.items)) })
+		*todo = pending{}
+		return true
+	case how == retry.DeadLetter:
+		rest := *todo
+		*todo = pending{}
+		return d.bury(rest, ReasonRateLimited, round)
+	}
+	part := todo.cut(n)
+	if round == 0 {
+		l.budget.Earn()
+	} else {
+		l.m.retries.Inc()
+		l.count(func(t *tally) { t.retries++ })
+	}
+	result := l.call(d.waits, d.calls, part.items)
+	if result.Err != nil && notMade(result.Err) {
+		if d.waits.Err() != nil {
+			return false
+		}
+		// The breaker or the bulkhead was quicker: the same again, without counting it.
+		todo.items = append(part.items, todo.items...)
+		if part.errs != nil {
+			todo.errs = append(part.errs, todo.errs...)
+		}
+		return sleep(d.waits, notMadePause)
+	}
+	if result.Err != nil && d.calls.Err() != nil {
+		return false // it was cut off, so it says nothing
+	}
+	return d.settle(part, result, next, round+1)
+}
+
+// notMadePause keeps a lane whose bulkhead is full of hung calls from spinning.
+const notMadePause = 20 * time.Millisecond
+
+// settle sorts the items by what became of them.
+func (d *delivery) settle(part pending, result Result, next *pending, attempts int) bool {
+	l := d.l
+	failed := 0
+	var refused pending
+	sort := func(it Item, err error) {
+		failed++
+		if retry.ClassOf(err) == retry.ClassPermanent {
+			refused.add(it, err)
+		} else {
+			next.add(it, err)
+		}
+	}
+	if result.Err != nil {
+		for _, it := range part.items {
+			sort(it, result.Err)
+		}
+	} else {
+		previous := -1
+		for _, f := range result.Failed {
+			if f.Index > previous && f.Index < len(part.items) && f.Err != nil {
+				sort(part.items[f.Index], f.Err)
+				previous = f.Index
+			}
+		}
+	}
+	if failed > 0 {
+		d.last = time.Now()
+		if d.first.IsZero() {
+			d.first = d.last
+		}
+	}
+	if good := len(part.items) - failed; good > 0 {
+		l.m.delivered.Add(good)
+		if attempts > 1 {
+			l.m.retried.Add(good)
+		}
+		now := time.Now()
+		l.count(func(t *tally) { t.delivered += uint64(good); t.lastDelivery = now })
+	}
+	return d.bury(refused, ReasonPermanent, attempts)
+}
+
+// bury makes dead letters.
+func (d *delivery) bury(p pending, reason string, attempts int) bool {
+	if len(p.items) == 0 {
+		return true
+	}
+	now := time.Now()
+	first, last := d.first, d.last
+	if first.IsZero() {
+		first, last = now, now
+	}
+	letters := make([]DeadLetter, len(p.items))
+	for i, it := range p.items {
+		letters[i] = DeadLetter{Item: it, Sink: d.l.o.Name, Reason: reason, Attempts: attempts, First: first, Last: last}
+		if p.errs != nil && p.errs[i] != nil {
+			letters[i].Class, letters[i].Err = retry.ClassOf(p.errs[i]), p.errs[i].Error()
+		} else if reason == ReasonExpired {
+			letters[i].Class = retry.ClassTimeout
+		}
+	}
+	return d.keep(letters)
+}
+
+// keep has dead letters kept, however long it takes.
+func (d *delivery) keep(letters []DeadLetter) bool {
+	l := d.l
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		err := l.d.o.DeadLetter(d.calls, letters)
+		if err == nil {
+			break
+		}
+		l.m.letterErrors.Inc()
+		l.failed(err)
+		l.log.Error("keep dead letters", "count", len(letters), "error", err)
+		if !sleep(d.waits, pause) {
+			return false
+		}
+	}
+	reason := letters[0].Reason
+	l.m.letters[reason].Add(len(letters))
+	switch reason {
+	case ReasonExhausted:
+		l.m.exhausted.Add(len(letters))
+	case ReasonPermanent:
+		l.m.permanent.Add(len(letters))
+	}
+	l.count(func(t *tally) {
+		if t.letters == nil {
+			t.letters = map[string]uint64{}
+		}
+		t.letters[reason] += uint64(len(letters))
+	})
+	return true
+}
+
+// breakerChanged runs when the breaker moves.
+func (l *lane) breakerChanged(from, to breaker.State, reason string) {
+	l.log.Warn("breaker", "from", from.String(), "to", to.String(), "reason", reason)
+	switch to {
+	case breaker.Open:
+		l.stages.breaker(false)
+	case breaker.Closed:
+		l.stages.breaker(true)
+	}
+}

@@ -1,0 +1,159 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/retry"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// feed reads records and makes batches of them.
+type feed struct {
+	l     *lane
+	r     Reader
+	pos   Cursor // next item to read
+	rec   wal.Record
+	last  uint64 // record read last
+	items []Item // of the record at hand, from pos on
+	atEnd bool   // the durable end was reached; more must be waited for
+
+	batch []Item
+	bytes int
+	first time.Time // when the batch got its first item
+	full  bool
+
+	unreadable []DeadLetter
+}
+
+// fill adds items until the batch is full or the durable end is reached.
+func (f *feed) fill() error {
+	for !f.full {
+		if len(f.items) == 0 {
+			ok, err := f.read()
+			if err != nil || !ok {
+				return err
+			}
+			continue
+		}
+		it := f.items[0]
+		if len(f.batch) > 0 && f.bytes+len(it.Payload) > f.l.o.BatchBytes {
+			f.full = true
+			return nil
+		}
+		if len(f.batch) == 0 {
+			f.first = time.Now()
+			f.batch = make([]Item, 0, min(len(f.items), f.l.o.BatchItems))
+		}
+		f.batch = append(f.batch, it)
+		f.bytes += len(it.Payload)
+		f.items = f.items[1:]
+		f.pos = Cursor{it.Seq, it.Index + 1}
+		if len(f.items) == 0 {
+			f.pos = Cursor{Seq: it.Seq + 1}
+		}
+		f.full = len(f.batch) >= f.l.o.BatchItems
+	}
+	return nil
+}
+
+// read takes the next record apart.
+func (f *feed) read() (ok bool, err error) {
+	if f.atEnd || len(f.unreadable) > 0 {
+		return false, nil
+	}
+	ok, err = f.r.Next(&f.rec)
+	if err != nil {
+		return false, fmt.Errorf("read the log: %w", err)
+	}
+	if !ok {
+		f.atEnd = true
+		return false, nil
+	}
+	f.rec.Payload = slices.Clone(f.rec.Payload) // batches outlive the reader's buffer
+	f.last = f.rec.Seq
+	f.items = nil
+	err = f.split()
+	if err != nil {
+		f.items = nil
+		now := time.Now()
+		f.unreadable = append(f.unreadable, DeadLetter{
+			Item: Item{Seq: f.rec.Seq, Time: time.Unix(0, f.rec.Time), Payload: f.rec.Payload},
+			Sink: f.l.o.Name, Reason: ReasonUnreadable, Class: retry.ClassPermanent, Err: err.Error(), First: now, Last: now,
+		})
+	}
+	if f.rec.Seq == f.pos.Seq { // it was begun before
+		f.items = f.items[min(f.pos.Index, len(f.items)):]
+	}
+	if len(f.items) == 0 {
+		f.pos = Cursor{Seq: f.rec.Seq + 1}
+	}
+	return true, nil
+}
+
+func (f *feed) split() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("split panicked: %v", r)
+		}
+	}()
+	n := 0
+	return f.l.d.o.Split(&f.rec, func(it Item) {
+		it.Seq, it.Index = f.rec.Seq, n
+		n++
+		f.items = append(f.items, it)
+	})
+}
+
+// due reports whether the batch should go now; else after wait, if that is not 0.
+func (f *feed) due(now time.Time) (ok bool, wait time.Duration) {
+	if len(f.batch) == 0 {
+		return len(f.unreadable) > 0, 0
+	}
+	if f.full || len(f.unreadable) > 0 {
+		return true, 0
+	}
+	wait = f.l.o.BatchWait - now.Sub(f.first)
+	return wait <= 0, wait
+}
+
+// take hands out the batch.
+func (f *feed) take() *batch {
+	b := &batch{items: f.batch, unreadable: f.unreadable, end: f.pos}
+	f.batch, f.unreadable, f.bytes, f.full = nil, nil, 0, false
+	return b
+}
+
+// batch is one stretch of the log on its way.
+type batch struct {
+	items      []Item
+	unreadable []DeadLetter
+	end        Cursor // next item after it
+	done       bool   // set by the worker, before it hands the batch back
+	landed     bool   // it is back and done; for the session only
+}
+
+// waiter waits for the log to grow, on behalf of a loop that must not block.
+type waiter struct {
+	ask  chan uint64
+	grew chan error
+	busy bool
+}
+
+func (w *waiter) run(ctx context.Context, s Source) {
+	for {
+		select {
+		case seq := <-w.ask:
+			err := s.Wait(ctx, seq)
+			select {
+			case w.grew <- err:
+			case <-ctx.Done():
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package dispatch
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/bulkhead"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Metrics are the counters of all sinks, by name, and those of their breakers and
+// bulkheads.
+type Metrics struct {
+	set       *metrics.Set
+	breakers  *breaker.Metrics
+	bulkheads *bulkhead.Metrics
+	lowest    *metrics.Gauge
+	sinks     *metrics.Gauge
+	mu        sync.Mutex
+	by        map[string]*series
+}
+
+type series struct {
+	delivered, skipped, missed *metrics.Counter
+	dropped                    *metrics.Counter
+	succeeded                  *metrics.Counter
+	failures                   [retry.Classes]*metrics.Counter
+	letters                    map[string]*metrics.Counter
+	letterErrors, cursorErrors *metrics.Counter
+	abandoned, flushErrors     *metrics.Counter
+	retries, retried           *metrics.Counter
+	exhausted, permanent       *metrics.Counter
+	overBudget, limited        *metrics.Counter
+	outboundLimited            *metrics.Counter
+	seconds                    *metrics.Histogram
+	retryDelay                 *metrics.Histogram
+	lagRecords, lagBytes       *metrics.Gauge
+	oldest, inFlight, staged   *metrics.Gauge
+	names                      []string
+}
+
+// NewMetrics makes the counters in set. One Dispatcher per Metrics.
+func NewMetrics(set *metrics.Set) *Metrics {
+	return &Metrics{
+		set: set, breakers: breaker.NewMetrics(set), bulkheads: bulkhead.NewMetrics(set),
+		lowest: set.GetOrCreateGauge("sloengine_sink_lowest_cursor", nil),
+		sinks:  set.GetOrCreateGauge("sloengine_sinks", nil),
+		by:     map[string]*series{},
+	}
+}
+
+func (m *Metrics) of(sink string) *series {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.by[sink]; s != nil {
+		return s
+	}
+	s := &series{letters: map[string]*metrics.Counter{}}
+	label := fmt.Sprintf("sink=%q", sink)
+	name := func(base, more string) string {
+		n := base + "{" + label + more + "}"
+		s.names = append(s.names, n)
+		return n
+	}
+	counter := func(base string) *metrics.Counter { return m.set.GetOrCreateCounter(name(base, "")) }
+	gauge := func(base string) *metrics.Gauge { return m.set.GetOrCreateGauge(name(base, ""), nil) }
+	s.delivered = counter("sloengine_sink_delivered_items_total")
+	s.dropped = counter("sloengine_sink_dropped_items_total")
+	s.skipped = counter("sloengine_sink_skipped_records_total")
+	s.missed = counter("sloengine_sink_missed_records_total")
+	s.succeeded = counter("sloengine_sink_calls_succeeded_total")
+	for c := range s.failures {
+		s.failures[c] = m.set.GetOrCreateCounter(
+			name("sloengine_sink_calls_failed_total", fmt.Sprintf(",class=%q", retry.Class(c).String())))
+	}
+	for _, r := range []string{ReasonPermanent, ReasonExhausted, ReasonExpired, ReasonRateLimited, ReasonUnreadable} {
+		s.letters[r] = m.set.GetOrCreateCounter(name("sloengine_sink_dead_letters_total", fmt.Sprintf(",reason=%q", r)))
+	}
+	s.letterErrors = counter("sloengine_sink_dead_letter_errors_total")
+	s.cursorErrors = counter("sloengine_sink_cursor_errors_total")
+	s.flushErrors = counter("sloengine_sink_flush_errors_total")
+	s.abandoned = counter("sloengine_sink_abandoned_calls_total")
+	s.outboundLimited = counter("sloengine_sink_rate_limited_total")
+	s.retries = counter("sloengine_retry_attempts_total")
+	s.retried = counter("sloengine_retry_success_items_total")
+	s.exhausted = counter("sloengine_retry_exhausted_items_total")
+	s.permanent = counter("sloengine_retry_permanent_failure_items_total")
+	s.overBudget = counter("sloengine_retry_budget_exhausted_total")
+	s.limited = counter("sloengine_retry_rate_limited_total")
+	s.seconds = m.set.GetOrCreateHistogram(name("sloengine_sink_call_seconds", ""))
+	s.retryDelay = m.set.GetOrCreateHistogram(name("sloengine_retry_delay_seconds", ""))
+	s.lagRecords, s.lagBytes = gauge("sloengine_sink_lag_records"), gauge("sloengine_sink_lag_bytes")
+	s.oldest = gauge("sloengine_sink_oldest_item_age_seconds")
+	s.inFlight = gauge("sloengine_sink_in_flight_batches")
+	s.staged = gauge("sloengine_retry_staged")
+	m.by[sink] = s
+	return s
+}
+
+// forget takes the series of a removed sink out of the set.
+func (m *Metrics) forget(sink string) {
+	m.breakers.Forget(sink)
+	m.bulkheads.Forget(sink)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.by[sink]; s != nil {
+		for _, n := range s.names {
+			m.set.UnregisterMetric(n)
+		}
+		delete(m.by, sink)
+	}
+}

@@ -1,0 +1,158 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/bulkhead"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Options of a Dispatcher.
+type Options struct {
+	FS     fsys.FS
+	Dir    string // of the cursors; made if missing
+	Source Source
+	Split  Split
+	// DeadLetter keeps items that were not delivered. It must return nil only when
+	// they are durable; on an error it is asked again, and the sink waits. After a
+	// crash it may get the same items once more.
+	DeadLetter func(ctx context.Context, letters []DeadLetter) error
+	// OnLag keeps the records from..to, both included, of which a sink that lags too
+	// far will get no more. It must return nil only when they are safe. Only needed
+	// with MaxLagBytes. It is called again with the same records if a crash follows.
+	OnLag func(ctx context.Context, sink string, from, to uint64) error
+	// SaveInterval is how often cursors are saved. Default 1 s.
+	SaveInterval time.Duration
+	// DrainTimeout is how long calls under way may take once Run's context has ended.
+	// Default 5 s.
+	DrainTimeout time.Duration
+	Logger       *slog.Logger // nil: discarded
+	Metrics      *Metrics     // nil: counted, but not exported
+}
+
+func (o *Options) fill() error {
+	def(&o.SaveInterval, time.Second)
+	def(&o.DrainTimeout, 5*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	switch {
+	case o.FS == nil || o.Dir == "":
+		return errors.New("dispatch: no file system or folder given")
+	case o.Source == nil || o.Split == nil:
+		return errors.New("dispatch: no source or no way to split its records given")
+	case o.DeadLetter == nil:
+		return errors.New("dispatch: no place for dead letters given")
+	case o.SaveInterval < 0 || o.DrainTimeout < 0:
+		return errors.New("dispatch: times must be positive")
+	}
+	return nil
+}
+
+// Start says where a sink without a cursor begins.
+type Start int
+
+const (
+	// Oldest is the oldest record that is still in the log.
+	Oldest Start = iota
+	// Newest is whatever comes after the sink was added.
+	Newest
+)
+
+// Staged bounds what a sink gets after an outage, when its breaker lets calls through
+// again and a backlog waits: so many items in any span of Interval, and Growth times
+// as many after each span without a failure, until the backlog of the outage is gone.
+type Staged struct {
+	Off      bool
+	Items    int           // default 100
+	Interval time.Duration // default 1 s
+	Growth   float64       // at least 1, which keeps the rate; default 2
+}
+
+// SinkOptions of one sink. Zero fields get the defaults of their packages.
+type SinkOptions struct {
+	Name  string // [a-z0-9._-]+, at most 64 bytes: file name and label
+	Sink  Sink
+	Start Start
+
+	BatchItems int           // most items in a call. Default 500.
+	BatchBytes int           // most bytes of payload in a call, unless one item alone is larger. Default 1 MiB.
+	BatchWait  time.Duration // how long an item waits for others. Default 100 ms; negative: not at all.
+
+	Retry      retry.Options        // MaxRetries, delays, jitter. Its Budget and Limit are made from the next two.
+	Budget     *retry.BudgetOptions // calls; nil: the default of 20 %
+	RetryLimit *retry.LimitOptions  // items; nil: the default of 100/s, delayed
+	Staged     Staged
+	Breaker    breaker.Options  // Name and metrics are filled in; Health from a Checker
+	Bulkhead   bulkhead.Options // Name and metrics are filled in. Concurrency defaults to 4, here.
+	Timeout    time.Duration    // of one call. Default 5 s.
+
+	// TTL is the age from which an item is not sent any more. 0: none.
+	TTL time.Duration
+	// MaxLagBytes is how far the sink may lag behind; beyond it, it skips to half of
+	// that. 0: as far as the log goes.
+	MaxLagBytes int64
+	// RateLimit, if not nil, is asked before every call, for 1 unit, or with
+	// LimitItems for as many as there are items.
+	RateLimit  Limiter
+	LimitItems bool
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
+
+func (o *SinkOptions) fill() error {
+	def(&o.BatchItems, 500)
+	def(&o.BatchBytes, 1<<20)
+	def(&o.BatchWait, 100*time.Millisecond)
+	def(&o.Timeout, 5*time.Second)
+	def(&o.Bulkhead.Concurrency, 4)
+	def(&o.Staged.Items, 100)
+	def(&o.Staged.Interval, time.Second)
+	def(&o.Staged.Growth, 2)
+	o.BatchWait = max(o.BatchWait, 0)
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("sink %q: "+format, append([]any{o.Name}, args...)...))
+	}
+	if !namePattern.MatchString(o.Name) {
+		bad("a name is 1 to 64 of a-z, 0-9, '.', '_' and '-', not beginning with '.'")
+	}
+	if o.Sink == nil {
+		bad("there is nothing to send to")
+	}
+	if o.Start != Oldest && o.Start != Newest {
+		bad("unknown start %d", o.Start)
+	}
+	if o.BatchItems < 1 || o.BatchBytes < 1 {
+		bad("batches of %d items and %d bytes are too small", o.BatchItems, o.BatchBytes)
+	}
+	if o.Timeout < 0 || o.TTL < 0 || o.MaxLagBytes < 0 {
+		bad("timeout, ttl and max_lag_bytes must not be negative")
+	}
+	if !(o.Staged.Growth >= 1) {
+		bad("staged growth %v is below 1", o.Staged.Growth)
+	}
+	if o.Retry.Budget != nil || o.Retry.Limit != nil {
+		bad("a lane has its own retry budget and limit: set Budget and RetryLimit")
+	}
+	return errors.Join(errs...)
+}
+
+func def[T comparable](dst *T, v T) {
+	var zero T
+	if *dst == zero {
+		*dst = v
+	}
+}

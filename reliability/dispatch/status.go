@@ -1,0 +1,107 @@
+package dispatch
+
+import (
+	"maps"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/bulkhead"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Status is the present state of one sink.
+type Status struct {
+	Name       string
+	Next       Cursor // all before it is delivered or kept elsewhere
+	Saved      Cursor // the same, as it is on disk
+	LagRecords uint64
+	LagBytes   int64
+	OldestAge  time.Duration // of the oldest item on its way; 0 if there is none
+	InFlight   int           // batches
+
+	Delivered, Retries, Dropped uint64            // items, calls, items
+	DeadLetters                 map[string]uint64 // items by reason
+	LastDelivery                time.Time
+	LastError                   string
+	LastErrorAt                 time.Time
+
+	Held       time.Duration // how long the sink asked us to stay away yet
+	Recovering bool          // the backlog of an outage goes out in stages
+	Breaker    breaker.Status
+	Bulkhead   bulkhead.Status
+	Budget     retry.BudgetStatus
+	RetryLimit retry.LimitStatus
+}
+
+// tally are the numbers of a lane's status. They count from the start of the process.
+type tally struct {
+	delivered, retries, dropped uint64
+	letters                     map[string]uint64
+	lastDelivery                time.Time
+	lastError                   string
+	lastErrorAt                 time.Time
+	oldest                      time.Time
+}
+
+func (l *lane) count(change func(*tally)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.tally)
+}
+
+// failed remembers an error for the status.
+func (l *lane) failed(err error) {
+	now := time.Now()
+	l.count(func(t *tally) { t.lastError, t.lastErrorAt = err.Error(), now })
+}
+
+func (l *lane) status() Status {
+	src := l.d.o.Source
+	l.mu.Lock()
+	t := l.tally
+	s := Status{
+		Name: l.o.Name, Next: l.next, Saved: l.durable, InFlight: l.inFlight,
+		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, DeadLetters: maps.Clone(t.letters),
+		LastDelivery: t.lastDelivery, LastError: t.lastError, LastErrorAt: t.lastErrorAt,
+	}
+	if !t.oldest.IsZero() {
+		s.OldestAge = time.Since(t.oldest)
+	}
+	l.mu.Unlock()
+	if end := src.Durable() + 1; end > s.Next.Seq {
+		s.LagRecords = end - s.Next.Seq
+		s.LagBytes = src.SizeFrom(s.Next.Seq)
+	}
+	s.Held = max(l.held(), 0)
+	s.Recovering = l.stages.active(s.LagRecords)
+	s.Breaker, s.Bulkhead = l.breaker.Status(), l.bulkhead.Status()
+	s.Budget, s.RetryLimit = l.budget.Status(), l.limit.Status()
+	return s
+}
+
+// measure publishes the gauges.
+func (s *session) measure() {
+	l := s.l
+	var oldest time.Time
+	switch {
+	case len(s.flying) > 0 && len(s.flying[0].items) > 0:
+		oldest = s.flying[0].items[0].Time
+	case len(s.feed.batch) > 0:
+		oldest = s.feed.batch[0].Time
+	}
+	l.count(func(t *tally) { t.oldest = oldest })
+	now := l.status()
+	l.m.lagRecords.Set(float64(now.LagRecords))
+	l.m.lagBytes.Set(float64(now.LagBytes))
+	l.m.oldest.Set(now.OldestAge.Seconds())
+	l.m.inFlight.Set(float64(now.InFlight))
+	staged := 0.0
+	if now.Recovering {
+		staged = 1
+	}
+	l.m.staged.Set(staged)
+	l.bulkhead.Measure()
+	l.d.mu.Lock()
+	l.d.measure()
+	l.d.mu.Unlock()
+}

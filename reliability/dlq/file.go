@@ -1,0 +1,258 @@
+package dlq
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// FileOptions say where and how much the file store keeps.
+type FileOptions struct {
+	FS  fsys.FS // the operating system's
+	Dir string  // required; one store at a time
+	// SegmentBytes is the size after which a new file is begun, 10 MB; from 4 KiB to 1 GiB.
+	SegmentBytes int64
+	// MaxBytes bounds all files together, 4 GiB, at least two segments. Beyond it Save
+	// fails with ErrFull. The index in memory takes about 50 KiB per segment.
+	MaxBytes int64
+	// KnownIDs is how many of the last IDs are remembered, so that what is saved twice is
+	// kept once: 131,072.
+	KnownIDs int
+	Now      func() time.Time // for days and empty times, time.Now
+	Metrics  *Metrics
+}
+
+func (o *FileOptions) normal() error {
+	if o.Dir == "" {
+		return errors.New("dead letters: no folder")
+	}
+	if o.FS == nil {
+		o.FS = fsys.OS()
+	}
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, 10_000_000)
+	if o.SegmentBytes < 4<<10 || o.SegmentBytes > 1<<30 {
+		return fmt.Errorf("dead letters: segments of %d bytes, allowed are 4 KiB to 1 GiB", o.SegmentBytes)
+	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<30)
+	if o.MaxBytes < 2*o.SegmentBytes {
+		return fmt.Errorf("dead letters: %d bytes in all, that is less than two segments", o.MaxBytes)
+	}
+	o.KnownIDs = cmp.Or(o.KnownIDs, goneIDs)
+	if o.KnownIDs < 1 {
+		return fmt.Errorf("dead letters: %d known IDs", o.KnownIDs)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Metrics = o.Metrics.orNew()
+	return nil
+}
+
+// File is the Store in files. Save, Discard, Replayed and Failed return when their lines
+// are synced; calls at the same time share one sync. See FORMAT.md.
+type File struct {
+	o    FileOptions
+	lock io.Closer
+
+	// turn is held by whoever writes: it guards what is below up to mu.
+	turn   chan struct{}
+	active fsys.File // the last segment while it is written to, or nil
+	next   uint64    // number of the next line
+	known  *window
+	keys   map[tallyKey]bool // see admit
+
+	queue struct {
+		sync.Mutex
+		waiting []*pending
+	}
+
+	// mu guards the index. Files change their content below the size in the index, or
+	// vanish, only while it is held.
+	mu       sync.RWMutex
+	segments []*segment // rising
+	located  map[string]uint64
+	damages  []Damage
+	damaged  int64
+	closed   bool
+	poison   error
+}
+
+var (
+	_ Store     = (*File)(nil)
+	_ Compacter = (*File)(nil)
+)
+
+// maxDamages is how many damaged places are told in detail.
+const maxDamages = 100
+
+// OpenFile opens a folder of dead letters, creating it if needed, and reads all of it. The
+// torn tail of the last segment is cut off: it was never acknowledged. Damage elsewhere is
+// stepped over, counted and told by [File.Damage].
+func OpenFile(o FileOptions) (_ *File, err error) {
+	if err := o.normal(); err != nil {
+		return nil, err
+	}
+	f := &File{o: o, turn: make(chan struct{}, 1), next: 1, known: newWindow(o.KnownIDs),
+		keys: map[tallyKey]bool{}, located: map[string]uint64{}}
+	if err := fsys.MkdirAllSynced(o.FS, o.Dir, SiteMkdir); err != nil {
+		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	if f.lock, err = o.FS.Lock(filepath.Join(o.Dir, "LOCK")); err != nil {
+		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	if err := f.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open dead letters: %w", err), f.lock.Close())
+	}
+	f.observe()
+	return f, nil
+}
+
+// Close lets go of the folder. Calls that are under way end first.
+func (f *File) Close() error {
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	f.mu.Lock()
+	closed := f.closed
+	f.closed = true
+	f.mu.Unlock()
+	if closed {
+		return nil
+	}
+	return errors.Join(f.seal(), f.lock.Close())
+}
+
+// seal ends the active segment; the next Save begins a new one.
+func (f *File) seal() error {
+	if f.active == nil {
+		return nil
+	}
+	file := f.active
+	f.active = nil
+	return file.Close()
+}
+
+// own waits for the turn to write.
+func (f *File) own(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := f.writable(); err != nil {
+		<-f.turn
+		return err
+	}
+	return nil
+}
+
+func (f *File) writable() error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed {
+		return ErrClosed
+	}
+	if f.poison != nil {
+		return fmt.Errorf("%w: %w", ErrPoisoned, f.poison)
+	}
+	return nil
+}
+
+// fail poisons the store: what is on disk is no longer known.
+func (f *File) fail(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.poison == nil {
+		f.poison = err
+		f.o.Metrics.poisoned.Set(1)
+	}
+	return fmt.Errorf("%w: %w", ErrPoisoned, err)
+}
+
+// Damage returns up to 100 of the damaged places, and how many there are.
+func (f *File) Damage() ([]Damage, int64) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.Clone(f.damages), f.damaged
+}
+
+func (f *File) damage(d Damage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.damaged++
+	f.o.Metrics.damaged.Inc()
+	if len(f.damages) < maxDamages {
+		f.damages = append(f.damages, d)
+	}
+}
+
+// Stats implements Store.
+func (f *File) Stats(ctx context.Context) (Stats, error) {
+	if err := ctx.Err(); err != nil {
+		return Stats{}, err
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed {
+		return Stats{}, ErrClosed
+	}
+	all := tallies{}
+	var bytes, disk int64
+	oldest := int64(math.MaxInt64)
+	for _, s := range f.segments {
+		for key, n := range s.tallies {
+			all.add(key, n)
+		}
+		bytes += s.liveBytes
+		disk += s.size
+		oldest = min(oldest, s.oldest)
+	}
+	stats := all.stats()
+	stats.Backend, stats.Bytes, stats.DiskBytes, stats.Damaged = "file", bytes, disk, f.damaged
+	if oldest != math.MaxInt64 {
+		stats.Oldest = time.UnixMilli(oldest).UTC()
+	}
+	return stats, nil
+}
+
+// observe publishes the present size.
+func (f *File) observe() {
+	f.mu.RLock()
+	var count, bytes, disk int64
+	oldest := int64(math.MaxInt64)
+	for _, s := range f.segments {
+		count += s.live
+		bytes += s.liveBytes
+		disk += s.size
+		oldest = min(oldest, s.oldest)
+	}
+	f.mu.RUnlock()
+	var at time.Time
+	if oldest != math.MaxInt64 {
+		at = time.UnixMilli(oldest)
+	}
+	f.o.Metrics.holds(count, bytes, at)
+	f.o.Metrics.disk.Set(float64(disk))
+}
+
+// admit is the key to count an entry under. There is a bounded number of them.
+func (f *File) admit(key tallyKey) tallyKey {
+	if !f.keys[key] {
+		if len(f.keys) >= maxTallies {
+			return tallyKey{key.origin, tallyOther, tallyOther}
+		}
+		f.keys[key] = true
+	}
+	return key
+}

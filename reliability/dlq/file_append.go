@@ -1,0 +1,335 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// maxCommit is how many bytes go into one write.
+const maxCommit = 4 << 20
+
+// pending are lines that go into one write together.
+type pending struct {
+	lines []draft
+	bytes int
+	kills []kill
+	done  chan struct{}
+	err   error
+}
+
+// draft is a line before it has a number.
+type draft struct {
+	line
+	entry *Entry // of lines with an entry
+	hash  xxh3.Uint128
+	skip  bool // there already
+}
+
+// kill takes an entry out of the index.
+type kill struct {
+	segment *segment
+	n       uint64
+	bytes   int64
+	key     tallyKey
+	oldest  int64 // of the segment, once all of a batch are gone
+}
+
+// Save implements Store. Entries that are saved together are written together up to
+// 1 MB; a larger slice may be kept in part.
+func (f *File) Save(ctx context.Context, entries []Entry) error {
+	if err := prepare(entries, f.o.Now()); err != nil {
+		return err
+	}
+	var batches []*pending
+	var p *pending
+	for i := range entries {
+		e := &entries[i]
+		body, err := e.encode()
+		if err != nil {
+			return err
+		}
+		if p == nil || p.bytes > 1<<20 {
+			p = &pending{done: make(chan struct{})}
+			batches = append(batches, p)
+		}
+		p.lines = append(p.lines, draft{entry: e, hash: hashID(e.ID),
+			line: line{kind: lineEntry, saved: e.Saved.UnixMilli(), body: body}})
+		p.bytes += lineHead + len(body) + 1
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.queue.Lock()
+	f.queue.waiting = append(f.queue.waiting, batches...)
+	f.queue.Unlock()
+	for _, p := range batches {
+		if err := f.await(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await returns when p is written, by whoever has the turn, perhaps by this call.
+func (f *File) await(ctx context.Context, p *pending) error {
+	for {
+		select {
+		case <-p.done:
+			return p.err
+		default:
+		}
+		select {
+		case <-p.done:
+			return p.err
+		case <-ctx.Done():
+			return ctx.Err() // it may be written all the same
+		case f.turn <- struct{}{}:
+			f.drain()
+			<-f.turn
+		}
+	}
+}
+
+// drain writes one load of what waits.
+func (f *File) drain() {
+	f.queue.Lock()
+	waiting := f.queue.waiting
+	n, bytes := 0, 0
+	for n < len(waiting) && (n == 0 || bytes+waiting[n].bytes <= min(maxCommit, int(f.o.SegmentBytes))) {
+		bytes += waiting[n].bytes
+		n++
+	}
+	load := waiting[:n:n]
+	f.queue.waiting = waiting[n:]
+	if len(f.queue.waiting) == 0 {
+		f.queue.waiting = nil
+	}
+	f.queue.Unlock()
+	if n == 0 {
+		return
+	}
+	err := f.writable()
+	if err == nil {
+		err = f.room(bytes)
+	}
+	if err == nil {
+		err = f.commit(load)
+	}
+	for _, p := range load {
+		p.err = err
+		close(p.done)
+	}
+}
+
+// room makes sure that so many bytes may be added.
+func (f *File) room(bytes int) error {
+	if f.total()+int64(bytes) <= f.o.MaxBytes {
+		return nil
+	}
+	if err := f.compact(); err != nil {
+		return err
+	}
+	if total := f.total(); total+int64(bytes) > f.o.MaxBytes {
+		return fmt.Errorf("%w: %d of %d bytes", ErrFull, total, f.o.MaxBytes)
+	}
+	return nil
+}
+
+// total is the size of all files.
+func (f *File) total() (bytes int64) {
+	for _, s := range f.segments {
+		bytes += s.size
+	}
+	return bytes
+}
+
+// commit writes and syncs loads of lines in one go. The caller has the turn.
+func (f *File) commit(loads []*pending) error {
+	began := time.Now()
+	bytes := 0
+	for _, p := range loads {
+		bytes += p.bytes
+	}
+	s, fresh, err := f.open(int64(bytes))
+	if err != nil {
+		return err
+	}
+	start, next := s.size, f.next
+	var buf []byte
+	if fresh {
+		buf = appendSegmentHead(make([]byte, 0, bytes+segmentHead), s.number, s.first)
+		start = 0
+	} else {
+		buf = make([]byte, 0, bytes)
+	}
+	batch := int(s.size)
+	inBatch := map[xxh3.Uint128]bool{}
+	lines := 0
+	for _, p := range loads {
+		for i := range p.lines {
+			d := &p.lines[i]
+			if d.kind == lineEntry {
+				if d.skip = f.known.has(d.hash) || inBatch[d.hash]; d.skip {
+					continue
+				}
+				inBatch[d.hash] = true
+			}
+			d.n, d.batch, d.offset = next, batch, int(start)+len(buf)
+			next++
+			buf = appendLine(buf, s.number, &d.line)
+			d.size = int(start) + len(buf) - d.offset
+			lines++
+		}
+	}
+	if lines == 0 {
+		f.abandon(s, fresh)
+		return nil
+	}
+	if err := f.write(s, buf, start); err != nil {
+		f.abandon(s, fresh)
+		return err
+	}
+	if fresh {
+		if err := fsys.SyncDir(f.o.FS, filepath.Join(f.o.Dir, s.day), SiteSegmentDir); err != nil {
+			return f.fail(err)
+		}
+	}
+	f.next = next
+	f.publish(s, loads, start+int64(len(buf)), fresh)
+	f.observe()
+	f.o.Metrics.commitSeconds.UpdateDuration(began)
+	return nil
+}
+
+// abandon lets go of a new file that no line went into. Should it stay, the next start
+// removes it.
+func (f *File) abandon(s *segment, fresh bool) {
+	if fresh {
+		_ = f.seal()
+		_ = f.o.FS.Remove(f.path(s))
+	}
+}
+
+// write makes bytes durable at an offset of the active file.
+func (f *File) write(s *segment, buf []byte, at int64) error {
+	if _, err := f.active.WriteAt(buf, at); err != nil {
+		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return f.fail(err)
+		}
+		// Cut back to what was acknowledged. A second failure leaves nothing certain.
+		if cutErr := f.active.Truncate(at); cutErr != nil {
+			return f.fail(errors.Join(err, cutErr))
+		}
+		if cutErr := fsys.SyncFile(f.active, SiteAppend); cutErr != nil {
+			return f.fail(errors.Join(err, cutErr))
+		}
+		return fmt.Errorf("%w: %s: %w", ErrNoSpace, f.path(s), err)
+	}
+	if err := fsys.SyncFile(f.active, SiteAppend); err != nil {
+		return f.fail(err)
+	}
+	return nil
+}
+
+// publish puts durable lines into the index.
+func (f *File) publish(s *segment, loads []*pending, size int64, fresh bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fresh {
+		f.segments = append(f.segments, s)
+	}
+	s.size = size
+	for _, p := range loads {
+		for i := range p.lines {
+			d := &p.lines[i]
+			if d.skip {
+				continue
+			}
+			var key tallyKey
+			if d.entry != nil {
+				key = f.admit(keyOf(d.entry))
+				f.known.add(d.hash)
+			}
+			s.holds(&d.line, key, false)
+			switch d.kind {
+			case lineEntry:
+				f.o.Metrics.saved(d.entry.Origin, d.entry.Reason, 1)
+			case lineAgain:
+				f.locate(d.entry.ID, d.n)
+			}
+		}
+		for _, k := range p.kills {
+			k.segment.dead.set(k.n - k.segment.first)
+			k.segment.deadCount++
+			k.segment.live--
+			k.segment.liveBytes -= k.bytes
+			k.segment.tallies.add(k.key, -1)
+		}
+		// What came in is counted above, unless it is in the same segment: then the
+		// smaller of the two holds.
+		for _, k := range p.kills {
+			k.segment.oldest = k.oldest
+		}
+		for i := range p.lines {
+			if d := &p.lines[i]; !d.skip && d.isEntry() {
+				s.oldest = min(s.oldest, d.saved)
+			}
+		}
+	}
+}
+
+// locate remembers where an entry is, so that its removal need not look for it.
+func (f *File) locate(id string, n uint64) {
+	if len(f.located) >= 1<<16 {
+		clear(f.located)
+	}
+	f.located[id] = n
+}
+
+// open returns the segment to write to. A fresh one is not in the index yet.
+func (f *File) open(bytes int64) (s *segment, fresh bool, err error) {
+	day := f.o.Now().UTC().Format(dayFormat)
+	if len(f.segments) > 0 {
+		s = f.segments[len(f.segments)-1]
+	}
+	if s != nil && s.day == day && (s.size == int64(segmentHead) || s.size+bytes <= f.o.SegmentBytes) {
+		if f.active == nil {
+			if f.active, err = f.o.FS.OpenReadWrite(f.path(s)); err != nil {
+				return nil, false, err
+			}
+		}
+		return s, false, nil
+	}
+	if err := f.seal(); err != nil {
+		return nil, false, err
+	}
+	number := uint64(1)
+	if s != nil {
+		number = s.number + 1
+	}
+	s = newSegment(number, day, f.next)
+	dir := filepath.Join(f.o.Dir, day)
+	if err := fsys.MkdirAllSynced(f.o.FS, dir, SiteMkdir); err != nil {
+		return nil, false, spaceError(err)
+	}
+	if f.active, err = f.o.FS.Create(f.path(s)); err != nil {
+		f.active = nil
+		return nil, false, spaceError(err)
+	}
+	return s, true, nil
+}
+
+func spaceError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}

@@ -1,0 +1,231 @@
+package dlq
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// spans is a set of line numbers as sorted ranges that do not touch.
+type spans []span
+
+func (s spans) has(n uint64) bool {
+	i := sort.Search(len(s), func(i int) bool { return s[i][1] >= n })
+	return i < len(s) && s[i][0] <= n
+}
+
+func (s spans) with(more []span) spans {
+	if len(more) == 0 {
+		return s
+	}
+	s = append(s, more...)
+	slices.SortFunc(s, func(a, b span) int {
+		if a[0] < b[0] {
+			return -1
+		}
+		return 1
+	})
+	out := s[:1]
+	for _, x := range s[1:] {
+		if last := &out[len(out)-1]; x[0] <= last[1]+1 {
+			last[1] = max(last[1], x[1])
+			continue
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// recover finds all segments and makes the index.
+func (f *File) recover() error {
+	if err := f.find(); err != nil {
+		return err
+	}
+	// A removal stands behind what it removes: the newest segment comes first.
+	var gone spans
+	var ids []xxh3.Uint128
+	kept := f.segments[:0:0]
+	for i := len(f.segments) - 1; i >= 0; i-- {
+		s := f.segments[i]
+		above := uint64(0)
+		if len(kept) > 0 {
+			above = kept[len(kept)-1].first
+		}
+		there, err := f.load(s, i == len(f.segments)-1, above, &gone, &ids)
+		if err != nil {
+			return err
+		}
+		if there {
+			kept = append(kept, s)
+		}
+	}
+	slices.Reverse(kept)
+	f.segments = kept
+	if len(kept) > 0 {
+		f.next = max(1, kept[len(kept)-1].last+1)
+	}
+	for _, id := range slices.Backward(ids) {
+		f.known.add(id)
+	}
+	return nil
+}
+
+// find lists the segments, removes what an interrupted compaction left, and makes the
+// entries of the folders durable.
+func (f *File) find() error {
+	days, err := f.o.FS.List(f.o.Dir)
+	if err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(f.o.FS, f.o.Dir, SiteRecoverDir); err != nil {
+		return err
+	}
+	for _, day := range days {
+		if _, err := time.Parse(dayFormat, day); err != nil {
+			continue
+		}
+		dir := filepath.Join(f.o.Dir, day)
+		names, err := f.o.FS.List(dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, ".ndjson"+fsys.TempSuffix) {
+				if err := f.o.FS.Remove(filepath.Join(dir, name)); err != nil {
+					return err
+				}
+			}
+			var number uint64
+			if _, err := fmt.Sscanf(name, "%d.ndjson", &number); err == nil && name == segmentName(number) {
+				f.segments = append(f.segments, newSegment(number, day, 1))
+			}
+		}
+		if err := fsys.SyncDir(f.o.FS, dir, SiteRecoverDir); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(f.segments, func(a, b *segment) int {
+		if a.number < b.number {
+			return -1
+		}
+		return 1
+	})
+	for i := 1; i < len(f.segments); i++ {
+		if a, b := f.segments[i-1], f.segments[i]; a.number == b.number {
+			return fmt.Errorf("two segments have one number: %s and %s", f.path(a), f.path(b))
+		}
+	}
+	return nil
+}
+
+// load reads a segment into the index. Gone are the lines that later segments remove; ids
+// are those of the last entries, the latest first. It reports false if the segment was
+// begun and never finished, and is therefore removed.
+func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]xxh3.Uint128) (bool, error) {
+	path := f.path(s)
+	buf, err := readFile(f.o.FS, path, -1)
+	if err != nil {
+		return false, err
+	}
+	defer buffers.Put(buf)
+	data := *buf
+	var lines []line
+	gaps := scan(data, s.number, func(l *line) { lines = append(lines, *l) })
+	first, err := parseSegmentHead(data, s.number)
+	if version := (*VersionError)(nil); errors.As(err, &version) {
+		version.Path = path
+		return false, version
+	}
+	if err != nil {
+		torn := !slices.ContainsFunc(lines, func(l line) bool { return l.batch > segmentHead })
+		gaps = slices.Insert(gaps, 0, gap{0, min(segmentHead, len(data)), torn})
+		first = above
+		if len(lines) > 0 {
+			first = lines[0].n
+		}
+	}
+	size := len(data)
+	if newest {
+		if i := slices.IndexFunc(gaps, func(g gap) bool { return g.torn }); i >= 0 {
+			size = gaps[i].offset
+			gaps = gaps[:i]
+			// A line that lost only its line break goes too, or the next one would join it.
+			if j := slices.IndexFunc(lines, func(l line) bool { return l.offset < size && l.offset+l.size > size }); j >= 0 {
+				size = lines[j].offset
+			}
+		}
+		f.o.Metrics.tornBytes.Add(len(data) - size)
+		lines = slices.DeleteFunc(lines, func(l line) bool { return l.offset >= size })
+		if there, err := f.settle(s, int64(size), size < len(data)); err != nil || !there {
+			return false, err
+		}
+	}
+	*s = *newSegment(s.number, s.day, max(1, first))
+	s.size, s.gaps = int64(size), len(gaps)
+	for _, g := range gaps {
+		f.damage(Damage{path, int64(g.offset), int64(g.end - g.offset), "unreadable"})
+	}
+	var more []span
+	for i := range lines {
+		l := &lines[i]
+		removes, err := l.removes()
+		if err != nil {
+			s.gaps++
+			f.damage(Damage{path, int64(l.offset), int64(l.size), err.Error()})
+		}
+		more = append(more, removes...)
+	}
+	*gone = gone.with(more)
+	for i := range lines {
+		l := &lines[i]
+		dead := gone.has(l.n)
+		var key tallyKey
+		if l.isEntry() && !dead {
+			var err error
+			if key, err = encodedKey(l.body); err != nil {
+				s.gaps++
+				f.damage(Damage{path, int64(l.offset), int64(l.size), "not an entry"})
+				dead = true
+			}
+			key = f.admit(key)
+		}
+		s.holds(l, key, dead)
+	}
+	for _, l := range slices.Backward(lines) {
+		if l.isEntry() && len(*ids) < f.o.KnownIDs {
+			*ids = append(*ids, hashID(string(encodedID(l.body))))
+		}
+	}
+	return true, nil
+}
+
+// settle makes the last segment, which may have been in the middle of a write, durable as
+// it is, or as it was before that write.
+func (f *File) settle(s *segment, size int64, cut bool) (there bool, err error) {
+	dir := filepath.Join(f.o.Dir, s.day)
+	if size < int64(segmentHead) {
+		if err := f.o.FS.Remove(f.path(s)); err != nil {
+			return false, err
+		}
+		return false, fsys.SyncDir(f.o.FS, dir, SiteRecoverDir)
+	}
+	file, err := f.o.FS.OpenReadWrite(f.path(s))
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if cut {
+		if err := file.Truncate(size); err != nil {
+			return false, err
+		}
+	}
+	return true, fsys.SyncFile(file, SiteRecover)
+}

@@ -1,0 +1,402 @@
+package dlq
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+)
+
+var testDay = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+func openTest(t testing.TB, fs fsys.FS, now *time.Time) *File {
+	t.Helper()
+	f, err := OpenFile(FileOptions{FS: fs, Dir: "/dlq", SegmentBytes: 4 << 10, Now: func() time.Time { return *now }})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func testEntries(from, to int) (out []Entry) {
+	for i := from; i < to; i++ {
+		out = append(out, Entry{Origin: Fold, Reason: "panic", Seq: uint64(i + 1),
+			Event: []byte(fmt.Sprintf(`{"id":"e-%d","fill":"%0100d"}`, i, i))})
+	}
+	return out
+}
+
+func listAll(t testing.TB, s Store) (out []Entry) {
+	t.Helper()
+	require.NoError(t, Each(context.Background(), s, Query{}, func(entries []Entry) error {
+		out = append(out, entries...)
+		return nil
+	}))
+	return out
+}
+
+// files are all segments by path.
+func files(t testing.TB, m *fsystest.Mem) (paths []string) {
+	t.Helper()
+	days, err := m.List("/dlq")
+	require.NoError(t, err)
+	for _, day := range days {
+		if names, err := m.List(filepath.Join("/dlq", day)); err == nil {
+			for _, name := range names {
+				paths = append(paths, filepath.Join("/dlq", day, name))
+			}
+		}
+	}
+	return paths
+}
+
+func TestOneStoreAtATime(t *testing.T) {
+	m, now := fsystest.New(), testDay
+	openTest(t, m, &now)
+	_, err := OpenFile(FileOptions{FS: m, Dir: "/dlq"})
+	require.ErrorIs(t, err, fsys.ErrLocked)
+	for _, o := range []FileOptions{{}, {Dir: "x", SegmentBytes: 1}, {Dir: "x", MaxBytes: 1}, {Dir: "x", KnownIDs: -1}} {
+		_, err := OpenFile(o)
+		require.Error(t, err)
+	}
+}
+
+func TestReopenKnowsEverything(t *testing.T) {
+	ctx := context.Background()
+	m, now := fsystest.New(), testDay
+	f := openTest(t, m, &now)
+	require.NoError(t, f.Save(ctx, testEntries(0, 60)))
+	all := listAll(t, f)
+	_, err := f.Discard(ctx, idsOf(all[5:25]))
+	require.NoError(t, err)
+	_, err = f.Failed(ctx, []Failure{{ID: all[0].ID, At: now}, {ID: all[40].ID, At: now}})
+	require.NoError(t, err)
+	now = now.Add(24 * time.Hour)
+	require.NoError(t, f.Save(ctx, testEntries(60, 80)))
+	for compacted := range 3 {
+		if compacted == 1 {
+			require.NoError(t, f.Compact(ctx))
+		}
+		want := listAll(t, f)
+		stats, err := f.Stats(ctx)
+		require.NoError(t, err)
+		require.Len(t, want, 60)
+		require.NoError(t, f.Close())
+		f = openTest(t, m, &now)
+		require.Equal(t, want, listAll(t, f))
+		again, err := f.Stats(ctx)
+		require.NoError(t, err)
+		require.Equal(t, stats, again)
+		if compacted == 0 {
+			require.NoError(t, f.Save(ctx, testEntries(0, 80)))
+		}
+		require.NoError(t, f.Save(ctx, want))
+		require.Equal(t, want, listAll(t, f), "what was saved before stays known")
+	}
+}
+
+func TestClosed(t *testing.T) {
+	ctx := context.Background()
+	m, now := fsystest.New(), testDay
+	f := openTest(t, m, &now)
+	require.NoError(t, f.Close())
+	require.NoError(t, f.Close())
+	require.ErrorIs(t, f.Save(ctx, testEntries(0, 1)), ErrClosed)
+	_, err := f.List(ctx, Query{})
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = f.Discard(ctx, []string{"x"})
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestCompactionGivesSpaceBack(t *testing.T) {
+	ctx := context.Background()
+	m, now := fsystest.New(), testDay
+	f := openTest(t, m, &now)
+	require.NoError(t, f.Save(ctx, testEntries(0, 200)))
+	before, err := f.Stats(ctx)
+	require.NoError(t, err)
+	all := listAll(t, f)
+	_, err = f.Replayed(ctx, idsOf(all[:199]))
+	require.NoError(t, err)
+	require.NoError(t, f.Compact(ctx))
+	after, err := f.Stats(ctx)
+	require.NoError(t, err)
+	require.Less(t, after.DiskBytes, before.DiskBytes/20)
+	require.Equal(t, all[199:], listAll(t, f))
+	require.LessOrEqual(t, len(files(t, m)), 2)
+	require.NoError(t, f.Compact(ctx))
+	_, err = f.Purge(ctx, now.Add(time.Second))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	f = openTest(t, m, &now)
+	require.Empty(t, listAll(t, f))
+	require.NoError(t, f.Save(ctx, testEntries(300, 301)))
+	require.Len(t, listAll(t, f), 1)
+	// The number went on: nobody's cursor means something else now.
+	require.Greater(t, f.next, uint64(200))
+}
+
+func TestFull(t *testing.T) {
+	ctx := context.Background()
+	f, err := OpenFile(FileOptions{FS: fsystest.New(), Dir: "/dlq", SegmentBytes: 4 << 10, MaxBytes: 20_000})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	i := 0
+	for ; err == nil; i++ {
+		err = f.Save(ctx, testEntries(i, i+1))
+	}
+	require.ErrorIs(t, err, ErrFull)
+	require.Greater(t, i, 40)
+	all := listAll(t, f)
+	require.Len(t, all, i-1)
+	_, err = f.Discard(ctx, idsOf(all[:30]))
+	require.NoError(t, err, "a full store can be emptied")
+	require.NoError(t, f.Save(ctx, testEntries(i, i+20)), "compacted when needed")
+}
+
+// Cut and flipped at every byte: at most the entry that was hit is lost, it is told, and
+// nothing is invented.
+func TestEveryByte(t *testing.T) {
+	ctx := context.Background()
+	m, now := fsystest.New(), testDay
+	f := openTest(t, m, &now)
+	for i := range 12 {
+		require.NoError(t, f.Save(ctx, testEntries(i, i+1)))
+	}
+	want := listAll(t, f)
+	require.NoError(t, f.Save(ctx, testEntries(12, 40))) // more segments
+	_, err := f.Discard(ctx, idsOf(listAll(t, f)[12:]))
+	require.NoError(t, err)
+	require.NoError(t, f.Compact(ctx))
+	require.NoError(t, f.Close())
+	first := files(t, m)[0]
+	data, err := m.ReadFile(first)
+	require.NoError(t, err)
+	byID := map[string]Entry{}
+	for _, e := range want {
+		byID[e.ID] = e
+	}
+	for at := range data {
+		for _, flip := range []byte{1, 0x80, data[at] ^ '\n', data[at]} {
+			if flip == 0 {
+				continue
+			}
+			broken := bytes.Clone(data)
+			broken[at] ^= flip
+			require.NoError(t, m.WriteFile(first, broken))
+			m := m.CrashClone(100, 0)
+			f := openTest(t, m, &now)
+			got := listAll(t, f)
+			require.GreaterOrEqual(t, len(got), 11, "byte %d", at)
+			for _, e := range got {
+				require.Equal(t, byID[e.ID], e)
+			}
+			_, n := f.Damage()
+			require.Positive(t, n, "byte %d", at)
+			stats, err := f.Stats(ctx)
+			require.NoError(t, err)
+			require.EqualValues(t, len(got), stats.Count)
+			require.EqualValues(t, n, stats.Damaged)
+			if at%97 == 0 { // removal works on damaged ones; compaction lets them be
+				_, err := f.Discard(ctx, idsOf(got[:2]))
+				require.NoError(t, err)
+				require.NoError(t, f.Compact(ctx))
+				after, err := m.ReadFile(first)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(broken, after))
+				require.Len(t, listAll(t, f), len(got)-2)
+			}
+			require.NoError(t, f.Close())
+		}
+	}
+}
+
+// A newest segment cut at every byte is what a crash leaves: what is before the cut stays.
+func TestTornTail(t *testing.T) {
+	ctx := context.Background()
+	m, now := fsystest.New(), testDay
+	f := openTest(t, m, &now)
+	var ends []int64
+	for i := range 8 {
+		require.NoError(t, f.Save(ctx, testEntries(i, i+1)))
+		ends = append(ends, f.segments[0].size)
+	}
+	require.NoError(t, f.Close())
+	path := files(t, m)[0]
+	data, err := m.ReadFile(path)
+	require.NoError(t, err)
+	for cut := range data {
+		m := fsystest.New()
+		require.NoError(t, m.MkdirAll(filepath.Dir(path)))
+		require.NoError(t, m.WriteFile(path, data[:cut]))
+		f := openTest(t, m, &now)
+		whole := 0
+		for whole < len(ends) && ends[whole] <= int64(cut) {
+			whole++
+		}
+		require.Len(t, listAll(t, f), whole, "cut at %d", cut)
+		_, n := f.Damage()
+		require.Zero(t, n)
+		require.NoError(t, f.Save(ctx, testEntries(20, 22)))
+		require.NoError(t, f.Close())
+		f = openTest(t, m, &now)
+		require.Len(t, listAll(t, f), whole+2)
+		require.NoError(t, f.Close())
+	}
+}
+
+func TestDamagedSegmentsGoWithTheirAge(t *testing.T) {
+	ctx := context.Background()
+	m, now := fsystest.New(), testDay
+	f := openTest(t, m, &now)
+	require.NoError(t, f.Save(ctx, testEntries(0, 10)))
+	now = now.Add(24 * time.Hour)
+	require.NoError(t, f.Save(ctx, testEntries(10, 12)))
+	require.NoError(t, f.Close())
+	path := files(t, m)[0]
+	require.NoError(t, m.WriteFile(path, bytes.Repeat([]byte("x\n"), 1000)))
+	f = openTest(t, m, &now)
+	require.Len(t, listAll(t, f), 2)
+	damages, n := f.Damage()
+	require.Positive(t, n)
+	require.Equal(t, path, damages[0].Path)
+	_, err := f.Purge(ctx, testDay.Add(time.Hour))
+	require.NoError(t, err)
+	require.Contains(t, files(t, m), path, "its day is not over yet")
+	_, err = f.Purge(ctx, testDay.Add(24*time.Hour))
+	require.NoError(t, err)
+	require.NotContains(t, files(t, m), path)
+	require.Len(t, listAll(t, f), 2)
+}
+
+func TestLaterFormatIsRefused(t *testing.T) {
+	m, now := fsystest.New(), testDay
+	require.NoError(t, m.MkdirAll("/dlq/2026-11-20"))
+	head := appendSegmentHead(nil, 3, 1)
+	head[6] = '2'
+	sum := seal(3, head[:len(head)-9])
+	head = append(appendHex(head[:len(head)-9], uint64(sum), 8), '\n')
+	require.NoError(t, m.WriteFile("/dlq/2026-11-20/"+segmentName(3), head))
+	_, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", Now: func() time.Time { return now }})
+	var version *VersionError
+	require.ErrorAs(t, err, &version)
+	require.Equal(t, "2", version.Version)
+	require.Contains(t, version.Path, segmentName(3))
+}
+
+func TestDiskFaults(t *testing.T) {
+	ctx := context.Background()
+	t.Run("full", func(t *testing.T) {
+		m, now := fsystest.New(), testDay
+		f := openTest(t, m, &now)
+		for _, op := range []fsystest.Op{fsystest.OpCreate, fsystest.OpWrite} {
+			m.FailNext(op, syscall.ENOSPC)
+			require.ErrorIs(t, f.Save(ctx, testEntries(0, 3)), ErrNoSpace)
+		}
+		require.NoError(t, f.Save(ctx, testEntries(0, 3)))
+		m.FailNext(fsystest.OpWrite, syscall.ENOSPC)
+		require.ErrorIs(t, f.Save(ctx, testEntries(3, 6)), ErrNoSpace)
+		require.Len(t, listAll(t, f), 3)
+		require.NoError(t, f.Save(ctx, testEntries(3, 6)))
+		require.Len(t, listAll(t, f), 6)
+		_, err := f.Discard(ctx, []string{"fold-1-0"})
+		require.NoError(t, err)
+		m.FailNext(fsystest.OpWrite, syscall.ENOSPC)
+		require.ErrorIs(t, f.Compact(ctx), ErrNoSpace)
+		require.Len(t, listAll(t, f), 5)
+		require.NoError(t, f.Compact(ctx))
+		require.NoError(t, f.Close())
+		require.Len(t, listAll(t, openTest(t, m, &now)), 5)
+	})
+	for name, op := range map[string]fsystest.Op{"write": fsystest.OpWrite, "sync": fsystest.OpSync} {
+		t.Run("broken "+name, func(t *testing.T) {
+			m, now := fsystest.New(), testDay
+			f := openTest(t, m, &now)
+			require.NoError(t, f.Save(ctx, testEntries(0, 3)))
+			m.FailNext(op, syscall.EIO)
+			require.ErrorIs(t, f.Save(ctx, testEntries(3, 6)), ErrPoisoned)
+			require.ErrorIs(t, f.Save(ctx, testEntries(3, 6)), ErrPoisoned, "never tried again")
+			_, err := f.Discard(ctx, []string{"fold-1-0"})
+			require.ErrorIs(t, err, ErrPoisoned)
+			require.Len(t, listAll(t, f), 3, "can still be read")
+			require.NoError(t, f.Close())
+			require.GreaterOrEqual(t, len(listAll(t, openTest(t, m, &now))), 3)
+		})
+	}
+	// An error at any operation: what was acknowledged is there, nothing else is.
+	for n := int64(1); n < 60; n++ {
+		m, now := fsystest.New(), testDay
+		f := openTest(t, m, &now)
+		m.FailAt(n, errors.New("broken"))
+		acked := 0
+		for i := range 12 {
+			if f.Save(ctx, testEntries(i*3, i*3+3)) != nil {
+				break
+			}
+			acked += 3
+		}
+		_ = f.Close()
+		m.ClearFaults()
+		got := len(listAll(t, openTest(t, m, &now)))
+		require.GreaterOrEqual(t, got, acked)
+		require.LessOrEqual(t, got, acked+3)
+	}
+}
+
+// Calls at the same time share syncs.
+func TestSyncsAreShared(t *testing.T) {
+	m, now := fsystest.New(), testDay
+	f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	var mu sync.Mutex
+	syncs := 0
+	m.Before(func(op fsystest.Op, _ string) {
+		if op == fsystest.OpSync {
+			mu.Lock()
+			syncs++
+			mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+	})
+	var group sync.WaitGroup
+	for w := range 50 {
+		group.Go(func() {
+			for i := range 4 {
+				if err := f.Save(context.Background(), testEntries(w*4+i, w*4+i+1)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Len(t, listAll(t, f), 200)
+	require.Less(t, syncs, 60)
+}
+
+func TestIDsTellThePlace(t *testing.T) {
+	for want, e := range map[string]Entry{
+		"fold-7-2":        {Origin: Fold, Seq: 7, Index: 2},
+		"fold-7--1":       {Origin: Fold, Seq: 7, Index: -1},
+		"sink-hook-7-0":   {Origin: Sink, Sink: "hook", Seq: 7},
+		"sink-hook-7~90":  {Origin: Sink, Sink: "hook", Seq: 7, SeqEnd: 90},
+		"sink-~6120-7-0":  {Origin: Sink, Sink: "a ", Seq: 7},
+		"sink-~7e61-7-0":  {Origin: Sink, Sink: "~a", Seq: 7},
+		"sink-a-b.c-70-1": {Origin: Sink, Sink: "a-b.c", Seq: 70, Index: 1},
+	} {
+		require.Equal(t, want, e.DefaultID())
+	}
+	a, b := Entry{Origin: Admission}, Entry{Origin: Admission}
+	require.NotEqual(t, a.DefaultID(), b.DefaultID())
+	require.True(t, strings.HasPrefix(a.DefaultID(), "admission-"))
+}

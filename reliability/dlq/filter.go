@@ -1,0 +1,163 @@
+package dlq
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/valyala/fastjson"
+)
+
+// FilterOptions say which failures are worth keeping. Patterns are about the type of the
+// event: a plain name, a name with * (any characters) and ? (one), or /an RE2 expression/.
+type FilterOptions struct {
+	NeverSave  []string
+	AlwaysSave []string
+	// SaveIf is an expression over event (attributes, service, type, severity, outcome)
+	// and failure (reason, class, attempts, sink); see [CompileExpr].
+	SaveIf string
+	// DropRest turns the last rule round: what no other rule is about is not kept.
+	DropRest bool
+	Metrics  *Metrics
+}
+
+// Filter decides whether a failure becomes a dead letter: never_save, then always_save,
+// then save_if, then yes. For the reason rate_limited only always_save and save_if can
+// say yes, or a flood would move from the limit into the dead letters. It may be used
+// concurrently.
+type Filter struct {
+	never, always []*regexp.Regexp
+	saveIf        *Expr
+	dropRest      bool
+	metrics       *Metrics
+}
+
+// Subject is what a Filter looks at.
+type Subject struct {
+	Service, Type, Severity, Outcome string
+	// Attributes is called only if an expression is computed. Nil means none.
+	Attributes          func() map[string]string
+	Reason, Class, Sink string
+	Attempts            int
+}
+
+// Decision is the answer of a Filter.
+type Decision struct {
+	Save bool
+	// Rule is what decided: never_save, always_save, save_if, rate_limited, default, or
+	// expression_error.
+	Rule string
+	// Err is why save_if could not be computed. The failure is kept then, unless it is
+	// rate-limited: in doubt nothing is lost, and nothing floods the store.
+	Err error
+}
+
+// NewFilter compiles patterns and expression. The error tells all that is wrong.
+func NewFilter(o FilterOptions) (*Filter, error) {
+	f := &Filter{dropRest: o.DropRest, metrics: o.Metrics.orNew()}
+	var errs []error
+	compile := func(name string, patterns []string) (out []*regexp.Regexp) {
+		for i, p := range patterns {
+			re, err := compilePattern(p)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s[%d]: %w", name, i, err))
+				continue
+			}
+			out = append(out, re)
+		}
+		return out
+	}
+	f.never, f.always = compile("never_save", o.NeverSave), compile("always_save", o.AlwaysSave)
+	if o.SaveIf != "" {
+		var err error
+		if f.saveIf, err = CompileExpr(o.SaveIf); err != nil {
+			errs = append(errs, fmt.Errorf("save_if: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func compilePattern(p string) (*regexp.Regexp, error) {
+	if p == "" {
+		return nil, errors.New("empty pattern")
+	}
+	if len(p) > 1 && p[0] == '/' && p[len(p)-1] == '/' {
+		re, err := regexp.Compile(p[1 : len(p)-1])
+		if err != nil {
+			return nil, fmt.Errorf("pattern %s: %w", p, err)
+		}
+		return re, nil
+	}
+	quoted := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p))
+	return regexp.Compile(`\A(?s:` + quoted + `)\z`)
+}
+
+func matchAny(patterns []*regexp.Regexp, text string) bool {
+	for _, re := range patterns {
+		if re.MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// Decide judges one failure, without counting.
+func (f *Filter) Decide(s *Subject) Decision {
+	limited := s.Reason == ReasonRateLimited
+	switch {
+	case matchAny(f.never, s.Type):
+		return Decision{Rule: DropNeverSave}
+	case matchAny(f.always, s.Type):
+		return Decision{Save: true, Rule: "always_save"}
+	}
+	if f.saveIf != nil {
+		yes, err := f.saveIf.Eval(s)
+		if err != nil {
+			return Decision{Save: !limited, Rule: DropExpression, Err: err}
+		}
+		return Decision{Save: yes, Rule: DropSaveIf}
+	}
+	if limited {
+		return Decision{Rule: DropRateLimited}
+	}
+	return Decision{Save: !f.dropRest, Rule: DropDefault}
+}
+
+// Keep judges one failure and counts it if it is dropped.
+func (f *Filter) Keep(s *Subject) bool {
+	d := f.Decide(s)
+	if !d.Save {
+		f.metrics.Dropped(d.Rule, 1)
+	}
+	return d.Save
+}
+
+// SubjectOf is what a Filter sees of an entry. The outcome and the attributes are read
+// from the event.
+func SubjectOf(e *Entry) *Subject {
+	s := &Subject{Service: e.Service, Type: e.Type, Severity: e.Severity, Outcome: "success",
+		Reason: e.Reason, Class: e.Class, Sink: e.Sink, Attempts: e.Attempts}
+	v, err := fastjson.ParseBytes(e.Event)
+	if err != nil {
+		return s
+	}
+	if outcome := v.GetStringBytes("outcome"); outcome != nil {
+		s.Outcome = string(outcome)
+	}
+	s.Attributes = func() map[string]string {
+		attributes := map[string]string{}
+		v.GetObject("attributes").Visit(func(key []byte, v *fastjson.Value) {
+			if text, err := v.StringBytes(); err == nil {
+				attributes[string(key)] = string(text)
+			} else {
+				attributes[string(key)] = v.String()
+			}
+		})
+		return attributes
+	}
+	return s
+}

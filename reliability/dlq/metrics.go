@@ -1,0 +1,137 @@
+package dlq
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// Metrics are the counters of the dead letters. One store per Metrics; its filter,
+// replayer and retention may share it.
+type Metrics struct {
+	set *metrics.Set
+
+	mu      sync.Mutex
+	reasons map[string]bool // as label values, at most maxReasons
+	byKey   map[[2]string]*metrics.Counter
+	drops   map[string]*metrics.Counter
+
+	results map[string]*metrics.Counter
+	removed map[removal]*metrics.Counter
+
+	entries, bytes, disk *metrics.Gauge
+	oldest               atomic.Int64 // ns since 1970, 0: none
+	damaged, tornBytes   *metrics.Counter
+	replayRuns           map[string]*metrics.Counter
+	commitSeconds        *metrics.Histogram
+	poisoned             *metrics.Gauge
+}
+
+const maxReasons = 64
+
+// The values of why in sloengine_dlq_dropped_total.
+const (
+	DropNeverSave   = "never_save"
+	DropSaveIf      = "save_if"
+	DropRateLimited = "rate_limited"     // neither always_save nor save_if
+	DropDefault     = "default"          // the filter keeps only what it is told to
+	DropExpression  = "expression_error" // rate-limited, and save_if could not be computed
+	DropFull        = "full"
+	DropError       = "error"
+)
+
+// NewMetrics adds the counters to a set.
+func NewMetrics(set *metrics.Set) *Metrics {
+	m := &Metrics{
+		set: set, reasons: map[string]bool{}, byKey: map[[2]string]*metrics.Counter{},
+		drops: map[string]*metrics.Counter{}, results: map[string]*metrics.Counter{},
+		removed: map[removal]*metrics.Counter{}, replayRuns: map[string]*metrics.Counter{},
+		entries:       set.NewGauge("sloengine_dlq_entries", nil),
+		bytes:         set.NewGauge("sloengine_dlq_bytes", nil),
+		disk:          set.NewGauge("sloengine_dlq_disk_bytes", nil),
+		damaged:       set.NewCounter("sloengine_dlq_damaged_total"),
+		tornBytes:     set.NewCounter("sloengine_dlq_torn_bytes_total"),
+		commitSeconds: set.NewHistogram("sloengine_dlq_commit_seconds"),
+		poisoned:      set.NewGauge("sloengine_dlq_poisoned", nil),
+	}
+	set.NewGauge("sloengine_dlq_oldest_seconds", func() float64 {
+		if ns := m.oldest.Load(); ns != 0 {
+			return math.Max(0, time.Since(time.Unix(0, ns)).Seconds())
+		}
+		return 0
+	})
+	for _, why := range []string{DropNeverSave, DropSaveIf, DropRateLimited, DropDefault, DropExpression, DropFull, DropError} {
+		m.drops[why] = set.NewCounter(fmt.Sprintf("sloengine_dlq_dropped_total{why=%q}", why))
+	}
+	for _, result := range []string{"ok", "failed", "too_old", "no_target", "held_back"} {
+		m.results[result] = set.NewCounter(fmt.Sprintf("sloengine_dlq_replayed_total{result=%q}", result))
+	}
+	for why, name := range map[removal]string{discarded: "discarded", replayed: "replayed", purged: "purged"} {
+		m.removed[why] = set.NewCounter(fmt.Sprintf("sloengine_dlq_removed_total{why=%q}", name))
+	}
+	for _, result := range []string{"ok", "error"} {
+		m.replayRuns[result] = set.NewCounter(fmt.Sprintf("sloengine_dlq_replay_runs_total{result=%q}", result))
+	}
+	return m
+}
+
+func (m *Metrics) orNew() *Metrics {
+	if m == nil {
+		return NewMetrics(metrics.NewSet())
+	}
+	return m
+}
+
+// saved counts entries. Reasons that are no plain words, and those beyond a bound, count
+// as "other": reasons must not become labels without end.
+func (m *Metrics) saved(origin Origin, reason string, n int) {
+	m.mu.Lock()
+	if !m.reasons[reason] {
+		if len(m.reasons) < maxReasons && plainReason(reason) {
+			m.reasons[reason] = true
+		} else {
+			reason = "other"
+		}
+	}
+	key := [2]string{string(origin), reason}
+	counter := m.byKey[key]
+	if counter == nil {
+		counter = m.set.NewCounter(fmt.Sprintf("sloengine_dlq_saved_total{origin=%q,reason=%q}", origin, reason))
+		m.byKey[key] = counter
+	}
+	m.mu.Unlock()
+	counter.Add(n)
+}
+
+func plainReason(reason string) bool {
+	for i := range len(reason) {
+		if c := reason[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return len(reason) <= 64
+}
+
+// Dropped counts entries that were not kept. Callers count those that Save refused with
+// DropFull or DropError once they give up.
+func (m *Metrics) Dropped(why string, n int) {
+	counter := m.drops[why]
+	if counter == nil {
+		counter = m.drops[DropError]
+	}
+	counter.Add(n)
+}
+
+func (m *Metrics) holds(count, bytes int64, oldest time.Time) {
+	m.entries.Set(float64(count))
+	m.bytes.Set(float64(bytes))
+	if oldest.IsZero() {
+		m.oldest.Store(0)
+	} else {
+		m.oldest.Store(oldest.UnixNano())
+	}
+}

@@ -1,0 +1,106 @@
+package retry
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// BudgetOptions of a Budget.
+type BudgetOptions struct {
+	// Ratio of retries to first attempts that the traffic earns, in (0,1]. Default 0.2.
+	Ratio float64
+	// MinPerSecond is earned without traffic too, so that a quiet caller can retry
+	// at all. Default 1; negative is none.
+	MinPerSecond float64
+	// Burst is how much can be saved up, and what there is at first. Default 10.
+	Burst float64
+}
+
+func (o *BudgetOptions) fill() error {
+	if o.Ratio == 0 {
+		o.Ratio = 0.2
+	}
+	if o.MinPerSecond == 0 {
+		o.MinPerSecond = 1
+	}
+	if o.Burst == 0 {
+		o.Burst = 10
+	}
+	o.MinPerSecond = max(o.MinPerSecond, 0)
+	switch {
+	case !(o.Ratio > 0 && o.Ratio <= 1):
+		return fmt.Errorf("retry: budget ratio %v is outside (0,1]", o.Ratio)
+	case !(o.Burst >= 1) || math.IsInf(o.Burst, 0):
+		return fmt.Errorf("retry: budget burst %v is not a number of at least 1", o.Burst)
+	case math.IsNaN(o.MinPerSecond) || math.IsInf(o.MinPerSecond, 0):
+		return fmt.Errorf("retry: budget minimum %v is not a number", o.MinPerSecond)
+	}
+	return nil
+}
+
+// Budget bounds retries to a share of the traffic that was really there: a token
+// bucket into which every first attempt pays Ratio, and from which every retry takes
+// one. Over any time t there are at most Burst + Ratio x firsts + MinPerSecond x t
+// retries. It is shared by all callers of one target and safe for concurrent use.
+type Budget struct {
+	o  BudgetOptions
+	mu sync.Mutex
+	// tokens as of last; last is when the minimum was last paid in.
+	tokens float64
+	last   time.Time
+	spent  uint64
+	denied uint64
+}
+
+// NewBudget checks the options and fills in the defaults.
+func NewBudget(o BudgetOptions) (*Budget, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	return &Budget{o: o, tokens: o.Burst, last: time.Now()}, nil
+}
+
+// Earn counts a first attempt.
+func (b *Budget) Earn() {
+	b.mu.Lock()
+	b.tokens = min(b.tokens+b.o.Ratio, b.o.Burst)
+	b.mu.Unlock()
+}
+
+// Spend takes a retry out of the budget. If there is none left, wait is how long it
+// takes until the minimum alone has earned one; 0 if only traffic can.
+func (b *Budget) Spend() (ok bool, wait time.Duration) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if since := now.Sub(b.last); since > 0 {
+		b.tokens = min(b.tokens+b.o.MinPerSecond*since.Seconds(), b.o.Burst)
+		b.last = now
+	}
+	// Five payments of 0.2 must be worth one retry, whatever binary fractions say.
+	if b.tokens >= 1-1e-9 {
+		b.tokens = max(b.tokens-1, 0)
+		b.spent++
+		return true, 0
+	}
+	b.denied++
+	if b.o.MinPerSecond > 0 {
+		wait = time.Duration(math.Ceil((1 - b.tokens) / b.o.MinPerSecond * float64(time.Second)))
+	}
+	return false, wait
+}
+
+// BudgetStatus is what a Budget has done so far.
+type BudgetStatus struct {
+	Left          float64 // retries that could be made now
+	Spent, Denied uint64  // retries made, and asked for in vain
+}
+
+// Status tells the present state.
+func (b *Budget) Status() BudgetStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return BudgetStatus{Left: b.tokens, Spent: b.spent, Denied: b.denied}
+}

@@ -1,0 +1,176 @@
+package retry
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// Exceed says what becomes of a retry beyond the rate limit.
+type Exceed int
+
+const (
+	// Delay lets it wait for its turn. The default.
+	Delay Exceed = iota
+	// Drop gives the call up, and its cargo with it. It must be counted.
+	Drop
+	// DeadLetter gives the call up and keeps its cargo among the dead letters.
+	DeadLetter
+)
+
+var exceedNames = [...]string{"delay", "drop", "dead_letter"}
+
+// String gives the name that configuration files use.
+func (e Exceed) String() string {
+	if e < 0 || int(e) >= len(exceedNames) {
+		return "unknown"
+	}
+	return exceedNames[e]
+}
+
+// ParseExceed reads a name as String prints it.
+func ParseExceed(name string) (e Exceed, ok bool) {
+	for i, n := range exceedNames {
+		if n == name {
+			return Exceed(i), true
+		}
+	}
+	return 0, false
+}
+
+// LimitOptions of a Limit.
+type LimitOptions struct {
+	// PerInterval is how many units may pass within any span of Interval. Default 100.
+	PerInterval int
+	// Interval defaults to 1 s.
+	Interval time.Duration
+	// OnExceed says what to do with the rest. Default Delay.
+	OnExceed Exceed
+}
+
+func (o *LimitOptions) fill() error {
+	if o.PerInterval == 0 {
+		o.PerInterval = 100
+	}
+	if o.Interval == 0 {
+		o.Interval = time.Second
+	}
+	switch {
+	case o.PerInterval < 1 || o.PerInterval > 1_000_000:
+		return fmt.Errorf("retry: limit of %d per interval is outside 1 to 1,000,000", o.PerInterval)
+	case o.Interval < time.Millisecond:
+		return fmt.Errorf("retry: limit interval %s is below 1 ms", o.Interval)
+	case o.OnExceed < Delay || o.OnExceed > DeadLetter:
+		return fmt.Errorf("retry: unknown reaction %d to an exceeded limit", o.OnExceed)
+	}
+	return nil
+}
+
+// Limit is a rate limit for retries alone; first attempts don't pass through it. It
+// holds strictly: no span of Interval, wherever it begins, sees more than PerInterval
+// units. A token bucket would let twice that through after a quiet time, which is
+// exactly when a target has just come back. Safe for concurrent use.
+//
+// It remembers one entry per grant of the last interval.
+type Limit struct {
+	o       LimitOptions
+	mu      sync.Mutex
+	grants  []grant // ascending; those before head are forgotten
+	head    int
+	inUse   int
+	allowed uint64
+	limited uint64
+}
+
+type grant struct {
+	at time.Time
+	n  int
+}
+
+// NewLimit checks the options and fills in the defaults.
+func NewLimit(o LimitOptions) (*Limit, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	return &Limit{o: o}, nil
+}
+
+// OnExceed is what the options say.
+func (l *Limit) OnExceed() Exceed { return l.o.OnExceed }
+
+// Take asks for want units at the time now and gets between none and all of them.
+// With none, wait says when to ask again.
+func (l *Limit) Take(now time.Time, want int) (granted int, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(now)
+	granted = min(want, l.o.PerInterval-l.inUse)
+	if granted <= 0 {
+		l.limited++
+		return 0, l.wait(now)
+	}
+	l.grants = append(l.grants, grant{now, granted})
+	l.inUse += granted
+	l.allowed += uint64(granted)
+	return granted, 0
+}
+
+// Free is what Take would answer, without taking anything.
+func (l *Limit) Free(now time.Time, want int) (granted int, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(now)
+	if granted = min(want, l.o.PerInterval-l.inUse); granted > 0 {
+		return granted, 0
+	}
+	return 0, l.wait(now)
+}
+
+func (l *Limit) wait(now time.Time) time.Duration {
+	if l.head == len(l.grants) { // nothing was asked for
+		return l.o.Interval
+	}
+	return max(l.grants[l.head].at.Add(l.o.Interval).Sub(now), time.Millisecond)
+}
+
+// Shrink lowers the limit to n units, if it is higher.
+func (l *Limit) Shrink(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.o.PerInterval = min(l.o.PerInterval, max(n, 1))
+}
+
+// Grow multiplies the limit by factor, up to most units.
+func (l *Limit) Grow(factor float64, most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.o.PerInterval = int(math.Min(math.Ceil(float64(l.o.PerInterval)*factor), float64(most)))
+}
+
+func (l *Limit) forget(now time.Time) {
+	for l.head < len(l.grants) && now.Sub(l.grants[l.head].at) >= l.o.Interval {
+		l.inUse -= l.grants[l.head].n
+		l.head++
+	}
+	if l.head == len(l.grants) {
+		l.grants, l.head = l.grants[:0], 0
+	} else if l.head > 64 && l.head > len(l.grants)/2 {
+		l.grants = append(l.grants[:0], l.grants[l.head:]...)
+		l.head = 0
+	}
+}
+
+// LimitStatus is what a Limit has done so far.
+type LimitStatus struct {
+	PerInterval int
+	Allowed     uint64 // units let through
+	Limited     uint64 // askings that got none
+}
+
+// Status tells the present state.
+func (l *Limit) Status() LimitStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return LimitStatus{l.o.PerInterval, l.allowed, l.limited}
+}

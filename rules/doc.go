@@ -1,0 +1,25 @@
+// Package rules writes the Prometheus recording rules of a spec, and the
+// expressions by which alerts, dashboards and rule tests read what they record.
+//
+// Everything longer than five minutes comes from two recorded rates per SLO and
+// group, of bad and of valid events, so that busy hours weigh more than quiet
+// ones and no rule reads raw series over a long window:
+//
+//   - up to six hours, whole five-minute rates are joined end to end, so that an
+//     event counts in full from the moment it is scraped;
+//   - beyond, ratios come from the events of every five minutes, recorded every
+//     five minutes, each event once.
+//
+// Where the rates see less than the engine: the first increase of a series that
+// was not there before is an increase from nothing, and a counter that leaves
+// zero loses up to one scrape of its first five minutes, since rate() extends
+// nothing below zero. Groups that a spec expects are exported from the start,
+// which avoids the first.
+//
+// Planned maintenance is taken out when a window is read and not when a rate is
+// recorded, so that a correction that is written afterwards is right too.
+//
+// The package is pure: the same spec gives the same rules. It reads no clock, so
+// calendar windows and corrections become tables of literal times between two
+// given ones. It does not know of alerts, files, or how counters come about.
+package rules

@@ -1,0 +1,176 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Explanation says what an SLO means.
+type Explanation struct {
+	SLO    *slo.SLO
+	Period time.Duration // usual length of the window
+
+	BudgetTime   time.Duration // how long everything may fail per period, at constant traffic
+	Events       float64       // valid events per period at today's traffic; 0 = not given
+	BudgetEvents float64       // how many of them may fail
+
+	Tiers []Tier
+	Cost  Cost
+}
+
+// Tier says how soon one burn-rate tier fires.
+type Tier struct {
+	slo.Tier
+	Factor    float64       // burn rate that both windows must exceed
+	Threshold float64       // the same as an error ratio; 1 or more can never be exceeded
+	For       time.Duration // how long it must burn
+	Outage    Detection     // everything fails, without end
+	Tenfold   Detection     // ten budgets burn, without end
+}
+
+// Explain explains an SLO with the groups of rules that are its own. EventsPerSecond
+// is today's traffic, 0 if it is unknown.
+func Explain(s *slo.SLO, groups []rules.Group, eventsPerSecond float64, l Load) (*Explanation, error) {
+	cost, err := Of(groups, l)
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{SLO: s, Period: Period(s.Window), Cost: cost}
+	e.BudgetTime = time.Duration(float64(e.Period) * s.Objective.Budget()).Round(time.Millisecond)
+	e.Events = eventsPerSecond * e.Period.Seconds()
+	e.BudgetEvents = e.Events * s.Objective.Budget()
+	e.Tiers = Tiers(s)
+	return e, nil
+}
+
+// Tiers tells when the tiers of an SLO fire, pages first as they are written.
+// Those that are switched off, or look over more than the period, are left out.
+func Tiers(s *slo.SLO) []Tier {
+	period, budget := Period(s.Window), s.Objective.Budget()
+	all := s.Alerting.Tiers
+	if len(all) == 0 {
+		all = slo.Tiers
+	}
+	var out []Tier
+	for _, t := range all {
+		set := s.Alerting.Ticket
+		if t.Page {
+			set = s.Alerting.Page
+		}
+		if set.Disabled || t.Long >= period {
+			continue
+		}
+		r := Tier{Tier: t, Factor: t.Factor(period), For: set.For}
+		r.Threshold = r.Factor * budget
+		p := Policy{{Windows: []Window{{t.Long, r.Factor}, {t.Short, r.Factor}}, For: set.For}}
+		r.Outage = p.Detect(budget, Outage{ErrorRatio: 1})
+		r.Tenfold = p.Detect(budget, Outage{ErrorRatio: min(1, 10*budget)})
+		out = append(out, r)
+	}
+	return out
+}
+
+// Period is the usual length of a window: a calendar month counts as 30 days, a
+// quarter as 91, a year as 365.
+func Period(w slo.Window) time.Duration {
+	const day = 24 * time.Hour
+	switch w.Calendar {
+	case slo.Day:
+		return day
+	case slo.Week:
+		return 7 * day
+	case slo.Month:
+		return 30 * day
+	case slo.Quarter:
+		return 91 * day
+	case slo.Year:
+		return 365 * day
+	}
+	return w.Rolling
+}
+
+// Own picks the groups that belong to one SLO. Their names are a kind, the
+// SLO's identity and a part, with slashes between them.
+func Own(groups []rules.Group, s *slo.SLO) []rules.Group {
+	return slices.DeleteFunc(slices.Clone(groups), func(g rules.Group) bool {
+		kind, rest, ok := strings.Cut(g.Name, "/")
+		return !ok || kind == "sloengine-sla" || rest != string(s.ID) && !strings.HasPrefix(rest, string(s.ID)+"/")
+	})
+}
+
+// String is the explanation for people.
+func (e *Explanation) String() string {
+	var b strings.Builder
+	s := e.SLO
+	fmt.Fprintf(&b, "%s: %s over %s\n", s.ID, s.Objective, s.Window)
+	if rules.Slices(s) {
+		fmt.Fprintf(&b, "  budget     %s of bad time in %s\n", Human(e.BudgetTime), slo.FormatDuration(e.Period))
+	} else {
+		fmt.Fprintf(&b, "  budget     %s of full outage in %s\n", Human(e.BudgetTime), slo.FormatDuration(e.Period))
+		if e.Events > 0 {
+			fmt.Fprintf(&b, "             %s of %s events at today's traffic\n", count(e.BudgetEvents), count(e.Events))
+		}
+	}
+	for _, t := range e.Tiers {
+		kind := "ticket"
+		if t.Page {
+			kind = "page"
+		}
+		fmt.Fprintf(&b, "  %-10s %s and %s above %s x (%s %% bad): full outage %s, ten budgets %s\n", kind,
+			slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), slo.FormatRatio(round(t.Factor)), slo.FormatRatio(round(100*t.Threshold)), t.Outage, t.Tenfold)
+	}
+	if len(e.Tiers) == 0 {
+		b.WriteString("  alerts     none\n")
+	}
+	fmt.Fprintf(&b, "  cost       %.0f samples read per second, %d rules, %d recorded series\n", e.Cost.SamplesPerSecond, e.Cost.Rules, e.Cost.Series)
+	return b.String()
+}
+
+// String is when an alert fires.
+func (d Detection) String() string {
+	if !d.Fires {
+		return "never"
+	}
+	return "after " + Human(d.After)
+}
+
+// round takes the noise of the last bits out of a product of decimals.
+func round(x float64) float64 {
+	var y float64
+	if _, err := fmt.Sscan(slo.FormatRatio(x), &y); err != nil {
+		return x
+	}
+	return y
+}
+
+// Human is a duration with the two largest of its units.
+func Human(d time.Duration) string {
+	switch {
+	case d < 2*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d < 10*time.Minute:
+		d = d.Round(time.Second)
+	case d < 24*time.Hour:
+		d = d.Round(time.Minute)
+	default:
+		d = d.Round(time.Hour)
+	}
+	return slo.FormatDuration(d)
+}
+
+func count(x float64) string {
+	switch {
+	case x >= 1e9:
+		return fmt.Sprintf("%.3g billion", x/1e9)
+	case x >= 1e6:
+		return fmt.Sprintf("%.3g million", x/1e6)
+	case x >= 1e4:
+		return fmt.Sprintf("%.3g thousand", x/1e3)
+	}
+	return fmt.Sprintf("%.4g", x)
+}

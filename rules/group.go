@@ -1,0 +1,36 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Spec is what rules are made from.
+type Spec struct {
+	SLOs       []*slo.SLO
+	Limits     []*slo.Limit
+	Agreements []*sla.Agreement
+}
+
+// Group is a rule group of Prometheus. Its rules are evaluated in order, so a
+// later one sees what an earlier one recorded at the same instant.
+type Group struct {
+	Name        string
+	Interval    time.Duration // 0 = Prometheus' own default
+	QueryOffset time.Duration // newer than Prometheus 2.42; 0 = none
+	Limit       int
+	Labels      map[string]string // newer than Prometheus 2.42; nil = none
+	Rules       []Rule
+}
+
+// Rule is a recording rule (Record is set) or an alert (Alert is set). Maps may
+// be shared between rules and must not be changed.
+type Rule struct {
+	Record, Alert      string
+	Expr               string
+	For, KeepFiringFor time.Duration // KeepFiringFor is newer than Prometheus 2.41
+	Labels             map[string]string
+	Annotations        map[string]string
+}

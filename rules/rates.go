@@ -1,0 +1,90 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// rates are the two expressions that everything else comes from: valid and bad
+// events per second over five minutes. The range is one scrape longer, so that
+// it always holds one sample more than there are intervals in five minutes, and
+// neighbouring rates meet end to end.
+//
+// The bad events are zero wherever there are valid ones, for an error series is
+// commonly born with the first error. The valid ones are recorded before, so
+// that the second rule sees them.
+func (r *sloRules) rates() (valid, bad string) {
+	in := &r.s.Indicator
+	rng := "[" + dur(base+r.g.Scrape) + "]"
+	sum := func(expr string) string { return sumBy(r.groups, expr) }
+	rate := func(selector string) string { return sum("rate(" + selector + rng + ")") }
+	v := r.series(series.ValidEvents)
+	filled := func(expr string) string { return expr + " or " + on(r.groups) + " " + v + " * 0" }
+	without := func(good string) string { return "clamp_min(" + v + " - " + on(r.groups) + " " + good + ", 0)" }
+
+	switch in.PromForm() {
+	case slo.PromCounters:
+		valid = rate(selector(in.PromTotal))
+		if in.PromBad != "" {
+			return valid, filled(rate(selector(in.PromBad)))
+		}
+		return valid, without("(" + filled(rate(selector(in.PromGood))) + ")")
+	case slo.PromQueries:
+		// The comparison drops what is no number, such as a share of no events.
+		query := func(q string) string { return sum("(" + slo.PromAt(q, base+r.g.Scrape) + ") >= 0") }
+		valid = query(in.PromTotalQuery)
+		if in.PromBadQuery != "" {
+			return valid, filled(query(in.PromBadQuery))
+		}
+		return valid, without("(" + filled(query(in.PromGoodQuery)) + ")")
+	case slo.PromRatio:
+		ratio := "avg" + strings.TrimPrefix(sum("("+slo.PromAt(in.PromErrorRatioQuery, base+r.g.Scrape)+") >= 0"), "sum")
+		return ratio + " * 0 + 1", "clamp_max(" + ratio + ", 1)"
+	case slo.PromThreshold:
+		steps := "[5m:" + dur(r.g.Eval) + "]"
+		valid = sum("count_over_time(("+in.PromQuery+")"+steps+")") + " / 300"
+		good := sum("sum_over_time(((" + in.PromQuery + ") " + string(in.PromOp) + " bool " + num(in.PromValue) + ")" + steps + ")")
+		return valid, without(good + " / 300")
+	}
+	id := series.LabelSLOID + `="` + string(r.s.ID) + `"`
+	valid = rate(series.Events.Name + "{" + id + "}")
+	if r.s.Budgeting.Method == slo.RatioTimeslices && in.Kind != slo.KindThroughput {
+		return valid, without(rate(series.SliceRatio.Name + "{" + id + "}"))
+	}
+	return valid, filled(rate(series.Events.Name + "{" + id + "," + series.LabelResult + `="` + series.ResultBad + `"}`))
+}
+
+// selector is a selector that a range may follow: without brackets around it.
+func selector(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "(") && !strings.Contains(text, "#") {
+		return text
+	}
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	if err != nil {
+		return text
+	}
+	for {
+		p, ok := expr.(*parser.ParenExpr)
+		if !ok {
+			return expr.String()
+		}
+		expr = p.Expr
+	}
+}
+
+// volumes are the rates of events that count towards a target volume, and of the
+// target.
+func (r *sloRules) volumes() []Rule {
+	rate := func(s series.Series) string {
+		return sumBy(r.groups, "rate("+s.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}[`+dur(base+r.g.Scrape)+"])")
+	}
+	return []Rule{
+		{Record: series.SliceAchievedRate, Expr: rate(series.SliceAchieved), Labels: r.labels},
+		{Record: series.SliceTargetRate, Expr: rate(series.SliceTarget), Labels: r.labels},
+	}
+}

@@ -1,0 +1,134 @@
+package series
+
+// Labels of recorded series, besides those of the exported ones.
+const (
+	LabelCalendar    = "calendar"    // unit of a calendar window: day, week, month, quarter, year
+	LabelTimezone    = "timezone"    // zone of a calendar window
+	LabelCorrections = "corrections" // a set of corrections, "service/N"; renumbered freely, never joined over time
+	LabelSpan        = "span"        // one occurrence of a correction
+	LabelLE          = "le"          // upper bound in seconds, +Inf for all
+
+	LabelSlothID      = "sloth_id" // "service-slo"
+	LabelSlothService = "sloth_service"
+	LabelSlothSLO     = "sloth_slo"
+	LabelSlothWindow  = "sloth_window"
+)
+
+// The names that the rules record for every SLO and group. Rates are per second.
+const (
+	BadEvents   = "slo:bad_events:rate5m"   // bad events, zero-filled
+	ValidEvents = "slo:valid_events:rate5m" // events that count
+
+	BadEvents30m   = "slo:bad_events:rate30m"
+	ValidEvents30m = "slo:valid_events:rate30m"
+	BadEvents1h    = "slo:bad_events:rate1h"
+	ValidEvents1h  = "slo:valid_events:rate1h"
+
+	// Events of the last five minutes, recorded every five minutes: their sum over
+	// a longer window is the number of events in it.
+	BadEventsIncrease   = "slo:bad_events:increase5m"
+	ValidEventsIncrease = "slo:valid_events:increase5m"
+
+	ErrorRatioPrefix = "slo:sli_error:ratio_rate" // followed by the window; see ErrorRatio
+
+	CurrentBurnRate       = "slo:current_burn_rate:ratio"             // over 5m
+	PeriodBurnRate        = "slo:period_burn_rate:ratio"              // over the SLO's window
+	PeriodBudgetRemaining = "slo:period_error_budget_remaining:ratio" // 1 is untouched, below 0 is overspent
+
+	SliceAchievedRate = "slo:slice_achieved_events:rate5m" // throughput: min(count, target) of closed slices
+	SliceTargetRate   = "slo:slice_target_events:rate5m"   // throughput: target of closed slices
+)
+
+// The names that the rules record once for every SLO, whatever its groups.
+const (
+	Objective    = "slo:objective:ratio"
+	ErrorBudget  = "slo:error_budget:ratio"
+	TimePeriod   = "slo:time_period:days"
+	RecordedInfo = "slo:info" // always 1; carries the labels of the team
+	SlothInfo    = "sloth_slo_info"
+)
+
+// The names of the literal tables, which the rules record once per service, as
+// Unix times in seconds.
+const (
+	PeriodStart     = "slo:period_start:seconds"     // start of the calendar window that contains now
+	PeriodEnd       = "slo:period_end:seconds"       // its end
+	CorrectionStart = "slo:correction_start:seconds" // of what corrections take out of the windows
+	CorrectionEnd   = "slo:correction_end:seconds"   // where what they touched has left the 5m rates
+	TablesEnd       = "slo:tables_end:seconds"       // nothing later is in the tables
+)
+
+// The names that the rules record for every agreement and group.
+const (
+	RecordedComponentScore = "sla:component_score:ratio" // points of one component, 0 to 1
+	RecordedCompositeScore = "sla:composite_score:ratio" // 0 to 100
+	RecordedCompositeLow   = "sla:composite_score_low:ratio"
+	RecordedCompositeHigh  = "sla:composite_score_high:ratio"
+	ComponentWeight        = "sla:component_weight:ratio" // normalised, 0 to 1
+	BandEventsRate         = "sla:band_events:rate5m"     // events within le seconds, cumulative over le
+)
+
+// ErrorRatio is the name of the recorded error ratio of a window such as "1h",
+// or of a calendar unit such as "month".
+func ErrorRatio(window string) string {
+	if len(window) > 0 && (window[0] < '0' || window[0] > '9') {
+		return ErrorRatioPrefix + "_" + window
+	}
+	return ErrorRatioPrefix + window
+}
+
+// ComponentScoreOver and CompositeScoreOver are the names of the recorded scores
+// over an agreement's alert window, such as "1h".
+func ComponentScoreOver(window string) string { return RecordedComponentScore + window }
+
+// CompositeScoreOver is described with ComponentScoreOver.
+func CompositeScoreOver(window string) string { return RecordedCompositeScore + window }
+
+// The series that the engine exports for slices of time and bands of latency.
+// Rules need them where the counts of good and bad are not enough.
+var (
+	// SliceRatio is exported for SLOs of the method ratio_timeslices.
+	SliceRatio = Series{
+		Name: "slo_slice_ratio_total", Type: Counter, Extra: ExtraGroups,
+		Help:   "Sum over closed slices of their shares of good events, 0 to 1 each, since the SLO's counts began.",
+		Labels: []string{LabelSLOID, LabelService, LabelSLO},
+	}
+	// SliceAchieved and SliceTarget are exported for throughput SLOs.
+	SliceAchieved = Series{
+		Name: "slo_slice_achieved_events_total", Type: Counter, Extra: ExtraGroups,
+		Help:   "Events of closed slices, no more of each than its target, since the SLO's counts began.",
+		Labels: []string{LabelSLOID, LabelService, LabelSLO},
+	}
+	SliceTarget = Series{
+		Name: "slo_slice_target_events_total", Type: Counter, Extra: ExtraGroups,
+		Help:   "Events that closed slices should have had, since the SLO's counts began.",
+		Labels: []string{LabelSLOID, LabelService, LabelSLO},
+	}
+	// BandEvents is exported for components with bands of agreements of the method
+	// bands, for each group of the agreement.
+	BandEvents = Series{
+		Name: "sla_band_events_total", Type: Counter, Extra: ExtraGroups,
+		Help:   "Events with a duration of at most le seconds, cumulative over le, of a component with bands, since its counts began.",
+		Labels: []string{LabelService, LabelSLA, LabelComponent, LabelLE},
+	}
+)
+
+// Parts lists the series without which the rules cannot judge mean ratios of
+// slices, shares of a target volume, and bands.
+func Parts() []Series { return []Series{SliceRatio, SliceAchieved, SliceTarget, BandEvents} }
+
+// RecordedNames lists every recorded name; those of error ratios and scores for
+// the given windows, such as "5m" or "month", follow.
+func RecordedNames(windows ...string) []string {
+	names := []string{
+		BadEvents, ValidEvents, BadEvents30m, ValidEvents30m, BadEvents1h, ValidEvents1h, BadEventsIncrease, ValidEventsIncrease,
+		CurrentBurnRate, PeriodBurnRate, PeriodBudgetRemaining, SliceAchievedRate, SliceTargetRate,
+		Objective, ErrorBudget, TimePeriod, RecordedInfo, SlothInfo,
+		PeriodStart, PeriodEnd, CorrectionStart, CorrectionEnd, TablesEnd,
+		RecordedComponentScore, RecordedCompositeScore, RecordedCompositeLow, RecordedCompositeHigh, ComponentWeight, BandEventsRate,
+	}
+	for _, w := range windows {
+		names = append(names, ErrorRatio(w), ComponentScoreOver(w), CompositeScoreOver(w))
+	}
+	return names
+}

@@ -1,0 +1,173 @@
+package fold
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Backfilled spans that are no further apart than backfillGap are one: between
+// two requests of a backfill there is hardly ever an event at the very border.
+// An era keeps maxBackfills of them; beyond that the closest are joined.
+const (
+	backfillGap  = int64(5 * time.Minute)
+	maxBackfills = 10_000
+)
+
+// era is the time from which on some indicators of one service were counted, and
+// what was backfilled of the time before. Indicators that began together share
+// one, so that they observed the same. Times are Unix nanoseconds.
+type era struct {
+	since int64    // record time
+	spans []upSpan // rising, further apart than backfillGap, none after since
+
+	listed []slo.Span // spans for Sums; nil after a change, else never changed
+}
+
+// add notes that [from, to] was backfilled. It returns the borders between which
+// time is newly observed; they are empty if none is.
+func (e *era) add(from, to int64) (lo, hi int64) {
+	if to = min(to, e.since); e.since-to <= backfillGap {
+		to = e.since // what comes after was counted as it happened
+	}
+	if from >= e.since || from > to {
+		return 0, 0
+	}
+	near := func(s upSpan, t int64) int {
+		if s.to < t-backfillGap {
+			return -1
+		}
+		return 1
+	}
+	i, _ := slices.BinarySearchFunc(e.spans, from, near)
+	j := i
+	lo, hi = from, to
+	for j < len(e.spans) && e.spans[j].from <= to+backfillGap {
+		j++
+	}
+	if i < j {
+		first, last := e.spans[i], e.spans[j-1]
+		if first.from <= from {
+			lo, from = first.to, first.from
+		}
+		if last.to >= to {
+			hi, to = last.from, last.to
+		}
+		if first == last && lo >= hi {
+			return 0, 0
+		}
+	}
+	e.spans = slices.Replace(e.spans, i, j, upSpan{from, to})
+	e.listed = nil
+	if len(e.spans) > maxBackfills {
+		a, b := e.joinClosest()
+		lo, hi = min(lo, a), max(hi, b)
+	}
+	return lo, hi
+}
+
+// joinClosest makes one of the two spans with the least time between them, the
+// earliest such, and returns the borders of that time.
+func (e *era) joinClosest() (lo, hi int64) {
+	best := 0
+	for i := range len(e.spans) - 1 {
+		if e.gap(i) < e.gap(best) {
+			best = i
+		}
+	}
+	lo, hi = e.spans[best].to, e.spans[best+1].from
+	e.spans[best].to = e.spans[best+1].to
+	e.spans = slices.Delete(e.spans, best+1, best+2)
+	return lo, hi
+}
+
+func (e *era) gap(i int) int64 { return e.spans[i+1].from - e.spans[i].to }
+
+// forget drops what ended before t.
+func (e *era) forget(t int64) {
+	n := 0
+	for n < len(e.spans) && e.spans[n].to < t {
+		n++
+	}
+	if n > 0 {
+		e.spans = slices.Delete(e.spans, 0, n)
+		e.listed = nil
+	}
+}
+
+// from is the era without what lies before t: itself if that is nothing.
+func (e *era) from(t int64) *era {
+	if t <= e.since && (len(e.spans) == 0 || e.spans[0].from >= t) {
+		return e
+	}
+	cut := &era{since: max(e.since, t)}
+	for _, s := range e.spans {
+		if s.to > t {
+			cut.spans = append(cut.spans, upSpan{max(s.from, t), s.to})
+		}
+	}
+	return cut
+}
+
+func (e *era) list() []slo.Span {
+	if e.listed == nil && len(e.spans) > 0 {
+		e.listed = spanList(e.spans)
+	}
+	return e.listed
+}
+
+// eras are those of the indicators, each once, in the indicators' order.
+func eras(inds []*indicator) []*era {
+	var out []*era
+	for _, ind := range inds {
+		if !slices.Contains(out, ind.era) {
+			out = append(out, ind.era)
+		}
+	}
+	return out
+}
+
+// backfilling is what one record has backfilled of a service.
+type backfilling struct {
+	record   uint64 // number of the record, from 1 on; 0 for none
+	from, to int64  // earliest and latest event time, Unix nanoseconds
+}
+
+// noteBackfill remembers that the record at hand backfilled an event of the
+// service: what lies between the record's earliest and latest was observed.
+func (f *Fold) noteBackfill(s *service, t int64) {
+	b, record := &s.backfill, f.stats.records+1
+	switch {
+	case b.record != record:
+		*b = backfilling{record, t, t}
+	case b.from <= t && t <= b.to:
+		return
+	default:
+		b.from, b.to = min(b.from, t), max(b.to, t)
+	}
+	for _, e := range s.eras {
+		lo, hi := e.add(max(b.from, f.kept), b.to)
+		if lo >= hi {
+			continue
+		}
+		for _, ind := range s.inds {
+			if ss := ind.slices; ss != nil && ind.era == e {
+				ss.stale(lo/ss.per, hi/ss.per+1)
+			}
+		}
+	}
+}
+
+// observed reports whether the indicator's events of [from, to) were seen: since
+// its era began the engine was up, and what lies before was backfilled.
+func (f *Fold) observed(ind *indicator, from, to int64) bool {
+	e := ind.era
+	if from < e.since {
+		if !covers(e.spans, from, min(to, e.since)) {
+			return false
+		}
+		from = e.since
+	}
+	return from >= to || f.up.covers(from, to)
+}

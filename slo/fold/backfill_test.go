@@ -1,0 +1,220 @@
+package fold
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// backfill folds a record of backfilled events.
+func backfill(t testing.TB, f *Fold, recv time.Time, at ...time.Time) {
+	t.Helper()
+	f.Advance(recv.UnixNano(), Tick)
+	for _, x := range at {
+		require.NoError(t, tryApply(f, recv, true, shop(x)))
+	}
+}
+
+func backfilled(t testing.TB, f *Fold, id string) []slo.Span {
+	return groupOf(t, f.Sums(Request{}), id).Backfilled
+}
+
+func ago(from, to time.Duration) slo.Span { return slo.Span{From: t0.Add(-from), To: t0.Add(-to)} }
+
+// TestOneBackfilledEventObservesNothing: the time around it was watched by nobody.
+func TestOneBackfilledEventObservesNothing(t *testing.T) {
+	f := newFold(t, config(perMinute(1, "")), t0)
+	f.Advance(t0.UnixNano(), Tick)
+	whole := slo.Span{From: t0.Add(-5 * day), To: t0.Add(time.Minute)}
+	_, sum := judged(t, f, whole)
+	require.Equal(t, make([]uint64, SliceBins), sum)
+	backfill(t, f, t0, t0.Add(-4*day))
+	require.Equal(t, []slo.Span{ago(4*day, 4*day)}, backfilled(t, f, "shop/throughput"))
+	_, sum = judged(t, f, whole)
+	require.Equal(t, make([]uint64, SliceBins), sum)
+}
+
+// TestContiguousBackfillObservesItsTime sends thirty days in batches by time.
+func TestContiguousBackfillObservesItsTime(t *testing.T) {
+	ind := perMinute(1, "")
+	ind.Retention = 30 * day
+	f := newFold(t, config(ind), t0)
+	whole := slo.Span{From: t0.Add(-30 * day), To: t0}
+	judged(t, f, whole) // sums that have to be made anew
+	var batch []time.Time
+	for at := whole.From; at.Before(t0); at = at.Add(90 * time.Second) {
+		if batch = append(batch, at); len(batch) == 2000 {
+			backfill(t, f, t0, batch...)
+			batch = nil
+		}
+	}
+	backfill(t, f, t0, batch...)
+	require.Equal(t, []slo.Span{whole}, backfilled(t, f, ind.ID))
+	tick(f, t0, t0.Add(5*time.Minute))
+	_, sum := judged(t, f, whole)
+	require.Equal(t, []uint64{2 * 30 * 480, 30 * 480, 2 * 30 * 480, 30 * 1440, 0}, sum)
+
+	data, _ := encode(f)
+	again := restored(t, data)
+	_, sum = judged(t, again, whole)
+	require.Equal(t, []uint64{2 * 30 * 480, 30 * 480, 2 * 30 * 480, 30 * 1440, 0}, sum)
+}
+
+func TestBackfilledSpans(t *testing.T) {
+	f := newFold(t, config(availability()), t0)
+	now := t0.Add(time.Hour)
+	at := func(d time.Duration) time.Time { return t0.Add(-d) }
+	m := time.Minute
+	for _, step := range []struct {
+		name   string
+		record []time.Time
+		want   []slo.Span
+	}{
+		{"one record, in no order", []time.Time{at(90 * m), at(100 * m), at(95 * m)}, []slo.Span{ago(100*m, 90*m)}},
+		{"more than five minutes later", []time.Time{at(85*m - 1), at(80 * m)}, []slo.Span{ago(100*m, 90*m), ago(85*m-1, 80*m)}},
+		{"five minutes later", []time.Time{at(75 * m)}, []slo.Span{ago(100*m, 90*m), ago(85*m-1, 75*m)}},
+		{"over both", []time.Time{at(110 * m), at(70 * m)}, []slo.Span{ago(110*m, 70*m)}},
+		{"inside", []time.Time{at(80 * m)}, []slo.Span{ago(110*m, 70*m)}},
+		{"after the generation began", []time.Time{at(-m)}, []slo.Span{ago(110*m, 70*m)}},
+		{"over its beginning", []time.Time{at(10 * m), at(-10 * m)}, []slo.Span{ago(110*m, 70*m), ago(10*m, 0)}},
+		{"older than what is kept", []time.Time{at(40 * day)}, []slo.Span{ago(110*m, 70*m), ago(10*m, 0)}},
+	} {
+		backfill(t, f, now, step.record...)
+		require.Equal(t, step.want, backfilled(t, f, "shop/availability"), step.name)
+	}
+
+	// What a record backfills after a snapshot joins what it backfilled before.
+	backfill(t, f, now, at(300*m))
+	data, _ := encode(f)
+	for _, f := range []*Fold{f, restored(t, data)} {
+		require.NoError(t, tryApply(f, now, true, shop(at(200*m))))
+		require.Equal(t, ago(300*m, 200*m), backfilled(t, f, "shop/availability")[0])
+	}
+
+	// Spans that were handed out do not change; what is too old is forgotten.
+	held := backfilled(t, f, "shop/availability")
+	copied := slices.Clone(held)
+	f.Advance(t0.Add(30*day-200*m).UnixNano(), Tick)
+	require.Len(t, backfilled(t, f, "shop/availability"), 3, "all within the retention")
+	f.Advance(t0.Add(31*day).UnixNano(), Tick)
+	require.Empty(t, backfilled(t, f, "shop/availability"))
+	require.Equal(t, copied, held)
+}
+
+// TestBackfillsOfGenerations: an indicator observed only what came after it began.
+func TestBackfillsOfGenerations(t *testing.T) {
+	a, b := availability(), availability()
+	b.ID, b.Valid = "shop/b", []Matcher{eq("type", "order")}
+	f := newFold(t, config(a), t0)
+	backfill(t, f, t0, t0.Add(-5*day), t0.Add(-2*day))
+	now := t0.Add(time.Hour)
+	require.NoError(t, f.SetConfig(config(a, b), now.UnixNano()))
+	require.Equal(t, []slo.Span{ago(5*day, 2*day)}, backfilled(t, f, a.ID))
+	require.Empty(t, backfilled(t, f, b.ID))
+	backfill(t, f, now, t0.Add(-3*day), t0.Add(-day), t0.Add(time.Minute))
+	require.Equal(t, []slo.Span{ago(5*day, 0)}, backfilled(t, f, a.ID), "until each began")
+	require.Equal(t, []slo.Span{{From: t0.Add(-3 * day), To: t0.Add(time.Minute)}}, backfilled(t, f, b.ID))
+
+	// A shorter retention loses nothing of the time that is left, and a longer one
+	// does not bring back what is gone.
+	a.Retention = 3 * day
+	require.NoError(t, f.SetConfig(config(a, b), now.UnixNano()))
+	require.Equal(t, t0, groupOf(t, f.Sums(Request{}), a.ID).Since)
+	f.Advance(now.Add(time.Hour).UnixNano(), Tick)
+	a.Retention = 30 * day
+	require.NoError(t, f.SetConfig(config(a, b), now.Add(time.Hour).UnixNano()))
+	kept := oldest(now.Add(time.Hour), 3*day)
+	require.Equal(t, []slo.Span{{From: kept, To: t0}}, backfilled(t, f, a.ID))
+	require.Equal(t, t0.Add(-3*day), backfilled(t, f, b.ID)[0].From)
+	data, _ := encode(f)
+	again := restored(t, data)
+	backfill(t, f, now.Add(time.Hour), t0.Add(-20*day), t0.Add(-10*day))
+	backfill(t, again, now.Add(time.Hour), t0.Add(-20*day), t0.Add(-10*day))
+	require.Equal(t, backfilled(t, f, a.ID), backfilled(t, again, a.ID))
+	require.Len(t, backfilled(t, f, a.ID), 2)
+	require.Len(t, backfilled(t, f, b.ID), 2)
+}
+
+// TestEraAgainstMinutes compares with a list of minutes, whatever the order.
+func TestEraAgainstMinutes(t *testing.T) {
+	const minute, since = int64(time.Minute), 200
+	rapid.Check(t, func(rt *rapid.T) {
+		var records []upSpan
+		for range rapid.IntRange(0, 12).Draw(rt, "records") {
+			from := rapid.Int64Range(0, since+20).Draw(rt, "from")
+			records = append(records, upSpan{from * minute, (from + rapid.Int64Range(0, 30).Draw(rt, "length")) * minute})
+		}
+		add := func(order []int) *era {
+			e := &era{since: since * minute}
+			for _, i := range order {
+				before := slices.Clone(e.spans)
+				lo, hi := e.add(records[i].from, records[i].to)
+				for m := range int64(since) {
+					if covers(before, m*minute, (m+1)*minute) {
+						require.True(rt, covers(e.spans, m*minute, (m+1)*minute))
+					} else if covers(e.spans, m*minute, (m+1)*minute) {
+						require.True(rt, lo <= m*minute && (m+1)*minute <= hi, "minute %d is new and not in [%d, %d]", m, lo/minute, hi/minute)
+					}
+				}
+			}
+			return e
+		}
+		order := make([]int, len(records))
+		for i := range order {
+			order[i] = i
+		}
+		e := add(order)
+		require.Equal(rt, e.spans, add(rapid.Permutation(order).Draw(rt, "order")).spans)
+
+		seen := make([]bool, since+1) // a point in time is a border between minutes
+		seen[since] = true
+		for _, r := range records {
+			for m := r.from / minute; m <= min(r.to/minute, since); m++ {
+				seen[m] = true
+			}
+		}
+		for m := range int64(since) {
+			left, right := m, m+1 // the next points on both sides
+			for left >= 0 && !seen[left] {
+				left--
+			}
+			for !seen[right] {
+				right++
+			}
+			want := left >= 0 && (right-left)*minute <= backfillGap && !(right == since && right-left > 5)
+			require.Equal(rt, want, covers(e.spans, m*minute, (m+1)*minute), "minute %d of %v", m, records)
+		}
+	})
+}
+
+// TestBackfillsAreBounded: beyond the bound the closest spans become one.
+func TestBackfillsAreBounded(t *testing.T) {
+	const step = backfillGap + 100
+	e := &era{since: never / 2}
+	for i := range int64(maxBackfills) {
+		e.add(i*step, i*step)
+	}
+	require.Len(t, e.spans, maxBackfills)
+	end := maxBackfills * step
+	lo, hi := e.add(end-10, end) // the gap before it is the smallest
+	require.Len(t, e.spans, maxBackfills)
+	require.Equal(t, upSpan{(maxBackfills - 1) * step, end}, e.spans[maxBackfills-1])
+	require.LessOrEqual(t, lo, (maxBackfills-1)*step)
+	require.Equal(t, end, hi)
+	lo, hi = e.add(2*end, 2*end) // now all others are alike, and the first go
+	require.Equal(t, upSpan{0, step}, e.spans[0])
+	require.Zero(t, lo)
+	require.Equal(t, 2*end, hi)
+	require.Len(t, e.spans, maxBackfills)
+}
+
+func TestOtherFormatsAreRefused(t *testing.T) {
+	f, err := New(Options{})
+	require.NoError(t, err)
+	require.ErrorContains(t, f.RestorePart("state", []byte{1, 0}), "format 1, this program reads only 2")
+}

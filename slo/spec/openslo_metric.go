@@ -1,0 +1,346 @@
+package spec
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// findIndicator gives the SLI that is written in place or referred to.
+func (p *openSpec) findIndicator(o *object) *openObject {
+	if o.has("indicator") && o.has("indicatorRef") {
+		o.r.errorf(o.keyAt("indicatorRef"), "keep one of them", "%s: indicator and indicatorRef cannot both be given", o.what)
+		return nil
+	}
+	if ref := o.get("indicatorRef"); ref != nil {
+		return p.find(openKindSLI, ref)
+	}
+	in := o.get("indicator")
+	if in == nil {
+		return nil
+	}
+	d := in.object("metadata", "spec", "apiVersion", "kind")
+	if d == nil {
+		return nil
+	}
+	x := &openObject{kind: openKindSLI, at: in, used: true}
+	if m := d.get("metadata"); m != nil {
+		x.readMetadata(m)
+	}
+	x.spec = d.need("spec", "add ratioMetric or thresholdMetric")
+	return x
+}
+
+func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *object) {
+	if !strings.HasPrefix(in.spec.what, openKindSLI) {
+		in.spec.what = "indicator"
+	}
+	o := in.spec.object("description", "ratioMetric", "thresholdMetric")
+	if o == nil {
+		return
+	}
+	ratio, threshold := o.has("ratioMetric"), o.has("thresholdMetric")
+	switch {
+	case ratio && threshold:
+		o.errorf("keep one; write a second SLI for the other", "%s: only one of ratioMetric and thresholdMetric is possible", o.what)
+	case !ratio && !threshold && !o.meant["ratioMetric"] && !o.meant["thresholdMetric"]:
+		o.errorf("say what is measured", "%s: ratioMetric or thresholdMetric is missing", o.what)
+	case threshold:
+		if v := o.get("thresholdMetric"); v != nil {
+			p.readThreshold(s, v, objective)
+		}
+	case ratio:
+		for _, key := range []string{"op", "value"} {
+			if objective.has(key) {
+				objective.r.warnf(objective.keyAt(key), "remove it", "objective: %s means nothing for a ratioMetric", key)
+			}
+		}
+		if v := o.get("ratioMetric"); v != nil {
+			p.readRatio(s, v)
+		}
+	}
+	s.kindKnown = s.Indicator.Kind != ""
+}
+
+func (p *openSpec) readThreshold(s *sloDraft, v *value, objective *object) {
+	q, ok := p.metric(v)
+	op, x := slo.Comparison(""), 0.0
+	if w := objective.need("op", "say when a value is good: lte, lt, gte or gt"); w != nil {
+		word, good := w.choice(comparisonWords...)
+		op, ok = comparisons[word], ok && good
+	} else {
+		ok = false
+	}
+	if w := objective.need("value", "say what the metric is compared with"); w != nil {
+		f, good := w.float()
+		x, ok = f, ok && good
+	} else {
+		ok = false
+	}
+	if ok {
+		s.readThresholdQuery(q, op, x)
+	}
+}
+
+func (p *openSpec) readRatio(s *sloDraft, v *value) {
+	o := v.objectOr(map[string]string{"incremental": "counter"}, "counter", "good", "bad", "total", "raw", "rawType")
+	if o == nil {
+		return
+	}
+	var counter *bool
+	if c := o.get("counter"); c != nil {
+		b := c.bool()
+		counter = &b
+	}
+	if o.has("raw") {
+		p.readRaw(s, o)
+		return
+	}
+	if o.has("rawType") {
+		o.r.errorf(o.keyAt("rawType"), "remove it", "ratioMetric: rawType means nothing without raw")
+		return
+	}
+	if o.has("good") && o.has("bad") {
+		o.errorf("keep one of them", "ratioMetric: good and bad cannot both be given")
+		return
+	}
+	key := "good"
+	if o.has("bad") {
+		key = "bad"
+	}
+	part, total := o.need(key, "add good or bad"), o.need("total", "add the metric of all")
+	if part == nil || total == nil {
+		return
+	}
+	a, ok1 := p.count(part, counter)
+	b, ok2 := p.count(total, counter)
+	switch {
+	case !ok1 || !ok2:
+	case key == "bad":
+		s.readEventQueries(a, nil, b)
+	default:
+		s.readEventQueries(nil, a, b)
+	}
+}
+
+func (p *openSpec) readRaw(s *sloDraft, o *object) {
+	for _, key := range []string{"good", "bad", "total"} {
+		if o.has(key) {
+			o.r.errorf(o.keyAt(key), "keep raw, or good and total", "ratioMetric: %s does not go with raw", key)
+			return
+		}
+	}
+	kind := ""
+	if t := o.need("rawType", "want success or failure"); t != nil {
+		kind, _ = t.choice("success", "failure")
+	}
+	raw := o.get("raw")
+	if raw == nil {
+		return
+	}
+	q, ok := p.metric(raw)
+	if !ok || kind == "" {
+		return
+	}
+	if !q.windowed() && !fixedRatio(q) {
+		// A ratio that is there already: its mean over time.
+		form := "avg_over_time((%s)[" + slo.PromWindow + ":1m])"
+		if sel, ok := unwrap(q.expr).(*parser.VectorSelector); ok && plain(sel) {
+			form = "avg_over_time(%s[" + slo.PromWindow + "])"
+		}
+		if q, ok = q.rewritten(fmt.Sprintf(form, q.text)); !ok {
+			return
+		}
+	}
+	s.readRatioQuery(q, kind == "success")
+}
+
+// fixedRatio recognises a ratio of the rates of two counters.
+func fixedRatio(q *promQuery) bool {
+	e := q.expr
+	if l, r, ok := binary(e, parser.SUB); ok && isNumber(l, 1) {
+		e = r
+	}
+	a, b, ok := binary(e, parser.DIV)
+	if !ok {
+		return false
+	}
+	x, ok1 := q.counterIn(withoutZero(a))
+	y, ok2 := q.counterIn(aboveZero(b))
+	return ok1 && ok2 && x.same(y) && x.function != ""
+}
+
+// metric reads the query of a metric, which must be one for Prometheus.
+func (p *openSpec) metric(v *value) (*promQuery, bool) {
+	o := v.object("metricSource")
+	if o == nil {
+		return nil, false
+	}
+	src := o.need("metricSource", "say where it comes from")
+	if src == nil {
+		return nil, false
+	}
+	o = src.object("metricSourceRef", "type", "spec")
+	if o == nil || !p.isPrometheus(o) {
+		return nil, false
+	}
+	in := o.need("spec", "add the query")
+	if in == nil {
+		return nil, false
+	}
+	in.what = v.what
+	o = in.objectOr(map[string]string{"promql": "query"}, "query", "queryType")
+	if o == nil {
+		return nil, false
+	}
+	if t := o.get("queryType"); t != nil && !strings.EqualFold(t.n.Value, "promql") {
+		t.errorf("want promql", "queryType: %q is not known", clip(t.n.Value))
+		return nil, false
+	}
+	q := o.need("query", "add the query in PromQL")
+	if q == nil {
+		return nil, false
+	}
+	q.what = v.what
+	return q.query()
+}
+
+// promSystems are those that take PromQL.
+var promSystems = []string{"prometheus", "thanos", "mimir", "cortex", "victoriametrics"}
+
+func (p *openSpec) isPrometheus(o *object) bool {
+	kind, at := "", o.value
+	if t := o.get("type"); t != nil {
+		s, ok := t.text()
+		if !ok {
+			return false
+		}
+		kind, at = s, t
+	}
+	if ref := o.get("metricSourceRef"); ref != nil {
+		switch d := p.byName[[2]string{openKindSource, ref.n.Value}]; {
+		case d == nil && kind != "":
+			ref.warnf("", "there is no DataSource %q; the type is enough", clip(ref.n.Value))
+		case d == nil:
+			p.find(openKindSource, ref)
+			return false
+		default:
+			d.used = true
+			if d.spec == nil {
+				return false
+			}
+			of, ok := d.readSource()
+			if !ok {
+				return false
+			}
+			if kind != "" && !strings.EqualFold(kind, of) {
+				at.errorf("remove it", "type %q is not that of the DataSource, %q", clip(kind), clip(of))
+				return false
+			}
+			kind = of
+		}
+	} else if !o.has("type") && !o.meant["type"] {
+		o.errorf("add `type: Prometheus`, or a metricSourceRef", "metricSource: type is missing")
+		return false
+	}
+	for _, s := range promSystems {
+		if strings.EqualFold(kind, s) {
+			return true
+		}
+	}
+	hint := didYouMean(kind, []string{"Prometheus"})
+	if hint == "" {
+		hint = "export it to Prometheus, or send events"
+	}
+	at.errorf(hint, "metrics of %q cannot be read: only those of Prometheus", clip(kind))
+	return false
+}
+
+// readSource gives the type of a DataSource. How to connect to it is the
+// business of the Prometheus that loads the rules.
+func (d *openObject) readSource() (string, bool) {
+	o := d.spec.object("description", "type", "connectionDetails")
+	if o == nil {
+		return "", false
+	}
+	if o.has("connectionDetails") {
+		o.r.warnf(o.keyAt("connectionDetails"), "", "connectionDetails are not used: the rules run where the series are")
+	}
+	t := o.need("type", "say what it is, such as `type: Prometheus`")
+	if t == nil {
+		return "", false
+	}
+	return t.text()
+}
+
+// count reads a metric that counts events, as a query with a window.
+func (p *openSpec) count(v *value, counter *bool) (*promQuery, bool) {
+	q, ok := p.metric(v)
+	if !ok || q.windowed() {
+		return q, ok
+	}
+	c, ok := q.counterIn(q.expr)
+	if sel, bare := unwrap(q.expr).(*parser.VectorSelector); bare && plain(sel) {
+		c, ok = counter1(sel), true
+	}
+	if ok && c.function != "" {
+		q.at.warnFixed(c.fixed)
+		return q, true
+	}
+	if counter == nil {
+		if !ok || !namedCounter(c) {
+			v.errorf("add `counter: true` if it only ever grows, else `counter: false`", "%s: counter is missing", v.what)
+			return nil, false
+		}
+		grows := true
+		counter = &grows
+		q.at.warnf("add `counter: true`", "%s: counter is missing; by its name it is one", v.what)
+	}
+	switch {
+	case ok && *counter:
+		return q.rewritten(fmt.Sprintf("sum%s(rate(%s[%s]))", grouping(c.by), c.selector, slo.PromWindow))
+	case ok:
+		return q.rewritten(fmt.Sprintf("sum%s(sum_over_time(%s[%s]))", grouping(c.by), c.selector, slo.PromWindow))
+	case *counter:
+		q.at.errorf("write {{.window}} where the range belongs", "%s: no rate can be taken of an expression", v.what)
+		return nil, false
+	}
+	return q.rewritten(fmt.Sprintf("sum_over_time((%s)[%s:1m])", q.text, slo.PromWindow))
+}
+
+func counter1(sel *parser.VectorSelector) counter {
+	return counter{selector: sel.String(), matchers: sel.LabelMatchers}
+}
+
+func grouping(by []string) string {
+	if len(by) == 0 {
+		return ""
+	}
+	return " by (" + strings.Join(by, ", ") + ") "
+}
+
+// namedCounter reports whether a metric has the name of a counter.
+func namedCounter(c counter) bool {
+	name, _, _ := strings.Cut(c.selector, "{")
+	for _, end := range []string{"_total", "_count", "_bucket"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// rewritten is another query in place of what was written.
+func (q *promQuery) rewritten(text string) (*promQuery, bool) {
+	out := &promQuery{at: q.at, text: text, places: windowTemplate.FindAllStringIndex(text, -1)}
+	expr, err := promql.ParseExpr(strings.ReplaceAll(text, slo.PromWindow, windowText))
+	if err != nil {
+		q.at.errorf("write {{.window}} where the range belongs", "%s: the query cannot be given a window: %s", q.at.what, printable(err.Error()))
+		return nil, false
+	}
+	out.expr = expr
+	return out, true
+}

@@ -1,0 +1,184 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// readEventQueries makes the indicator from a query of the bad events, or of the
+// good ones, and one of all. Where each is no more than the rate of a counter
+// the counters are kept instead: the rules then need only two recorded rates.
+func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
+	in := &s.Indicator
+	in.Kind = slo.KindPrometheus
+	part, what := bad, "bad"
+	if bad == nil {
+		part, what = good, "good"
+	}
+	all, ok := total.counterIn(aboveZero(total.expr))
+	if ok {
+		if c, ok := part.counterIn(withoutZero(part.expr)); ok {
+			if c.function != all.function {
+				part.at.errorf("take rate() in both", "%s: %s() cannot be divided by %s()", part.at.what, c.function, all.function)
+				return
+			}
+			if c.same(all) {
+				s.counters(what, c, all)
+				s.groupBy(total.at, c.by, true)
+				return
+			}
+		}
+		// All that are not good: a histogram's count without one of its buckets.
+		if l, r, ok := binary(part.expr, parser.SUB); ok && bad != nil {
+			left, ok1 := part.counterIn(l)
+			right, ok2 := part.counterIn(r)
+			if ok1 && ok2 && left.same(all) && right.same(all) && left.sameSeries(all) {
+				s.counters("good", right, all)
+				s.groupBy(total.at, all.by, true)
+				return
+			}
+		}
+	}
+	in.PromTotalQuery = total.text
+	if what == "bad" {
+		in.PromBadQuery = part.text
+	} else {
+		in.PromGoodQuery = part.text
+	}
+	set, known := labelsOf(total.expr)
+	if own, ok := labelsOf(withoutZero(part.expr)); known && ok && !slices.Equal(sorted(own), sorted(set)) {
+		part.at.errorf("sum both by the same labels", "%s: the samples have the labels %s, those of the total %s", part.at.what, labelList(own), labelList(set))
+		return
+	}
+	s.groupBy(total.at, set, known)
+	if !known && len(s.GroupBy) == 0 {
+		total.at.warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label", "%s: it may give several series; they are added up", total.at.what)
+	}
+}
+
+func (s *sloDraft) counters(what string, part, total counter) {
+	s.Indicator.PromTotal = total.selector
+	if what == "bad" {
+		s.Indicator.PromBad = part.selector
+	} else {
+		s.Indicator.PromGood = part.selector
+	}
+}
+
+// readRatioQuery makes the indicator from a query of the ratio of bad events, or
+// of good ones.
+func (s *sloDraft) readRatioQuery(q *promQuery, ofGood bool) {
+	in := &s.Indicator
+	in.Kind = slo.KindPrometheus
+	expr := q.expr
+	if l, r, ok := binary(expr, parser.SUB); ok && isNumber(l, 1) {
+		expr, ofGood = r, !ofGood
+		if a, b, ok := binary(expr, parser.DIV); ok && s.ratioOfCounters(q, a, b, ofGood) {
+			return
+		}
+		ofGood = !ofGood
+	} else if a, b, ok := binary(expr, parser.DIV); ok {
+		if l, r, ok := binary(a, parser.SUB); ok {
+			// (all - some) / all
+			left, ok1 := q.counterIn(l)
+			all, ok2 := q.counterIn(aboveZero(b))
+			if ok1 && ok2 && left.same(all) && left.sameSeries(all) && s.ratioOfCounters(q, r, b, !ofGood) {
+				return
+			}
+		}
+		if s.ratioOfCounters(q, a, b, ofGood) {
+			return
+		}
+	}
+	in.PromErrorRatioQuery = q.text
+	if ofGood {
+		in.PromErrorRatioQuery = "1 - (" + q.text + ")"
+	}
+	set, known := labelsOf(q.expr)
+	s.groupBy(q.at, set, known)
+	if !known && len(s.GroupBy) == 0 {
+		q.at.warnf("write avg(...) or max(...) around it", "%s: it may give several series, of which the rules can record only one", q.at.what)
+	}
+}
+
+func (s *sloDraft) ratioOfCounters(q *promQuery, part, total parser.Expr, ofGood bool) bool {
+	c, ok1 := q.counterIn(withoutZero(part))
+	all, ok2 := q.counterIn(aboveZero(total))
+	if !ok1 || !ok2 || !c.same(all) || c.function == "" {
+		return false
+	}
+	if c.fixed > 0 {
+		q.at.warnFixed(c.fixed)
+	}
+	what := "bad"
+	if ofGood {
+		what = "good"
+	}
+	s.counters(what, c, all)
+	s.groupBy(q.at, all.by, true)
+	return true
+}
+
+// readThresholdQuery makes the indicator from a query whose samples are compared
+// with a value.
+func (s *sloDraft) readThresholdQuery(q *promQuery, op slo.Comparison, x float64) {
+	in := &s.Indicator
+	in.Kind, in.PromQuery, in.PromOp, in.PromValue = slo.KindPrometheus, q.text, op, x
+	if q.windowed() {
+		q.at.errorf("write a fixed range such as [5m]", "%s: samples of a value are compared one by one, there is no window to fill in", q.at.what)
+		return
+	}
+	set, known := labelsOf(q.expr)
+	s.groupBy(q.at, set, known)
+	if !known && len(s.GroupBy) == 0 {
+		q.at.warnf("write max(...), min(...) or sum(...) around it", "%s: it may give several series, of which the rules can compare only one", q.at.what)
+	}
+}
+
+// groupBy takes over the labels by which a query is summed, unless the SLO says
+// group_by itself.
+func (s *sloDraft) groupBy(v *value, set []string, known bool) {
+	if !known {
+		return
+	}
+	if len(s.GroupBy) > 0 {
+		for _, l := range s.GroupBy {
+			if !slices.Contains(set, l) {
+				v.errorf(fmt.Sprintf("sum by (%s)", strings.Join(s.GroupBy, ", ")), "%s: the SLO is grouped by %s, but the query is not", v.what, l)
+			}
+		}
+		return
+	}
+	for i, l := range set {
+		if !v.checkLabel(l, v.at(), reservedLabel) {
+			s.groupsKnown = false
+			return
+		}
+		if l == "service" || slices.Contains(set[:i], l) {
+			v.errorf("take another label", "%s: an SLO cannot be grouped by %q here", v.what, l)
+			s.groupsKnown = false
+			return
+		}
+	}
+	if len(set) > 0 {
+		s.GroupBy, s.MaxGroups = slices.Clone(set), DefaultMaxGroups
+	}
+}
+
+// warnFixed says that the range of a query is not what the rules take.
+func (v *value) warnFixed(d time.Duration) {
+	v.warnf("write {{.window}} for the range", "%s: the rules take their own windows instead of %s", v.what, slo.FormatDuration(d))
+}
+
+func labelList(set []string) string {
+	if len(set) == 0 {
+		return "none"
+	}
+	return strings.Join(sorted(set), ", ")
+}

@@ -1,0 +1,125 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// lowered are pairs of queries and the counters that are all they need; without
+// any they stay queries.
+var lowered = []struct {
+	name, bad, total         string
+	wantBad, good, wantSum   string
+	by                       []string
+	wantWarning, wantProblem string
+}{
+	{name: "sum of rates", bad: `sum(rate(a{x="1"}[{{.window}}]))`, total: `sum(rate(a[{{.window}}]))`, wantBad: `a{x="1"}`, wantSum: "a"},
+	{name: "increases", bad: `sum(increase(a{x="1"}[{{ .window }}]))`, total: `sum(increase(a[{{- .window -}}]))`, wantBad: `a{x="1"}`, wantSum: "a"},
+	{name: "brackets", bad: `((sum((rate((a{x="1"}[$window])))) ))`, total: `(sum(rate(a[$window])))`, wantBad: `a{x="1"}`, wantSum: "a"},
+	{name: "zero filled", bad: `(sum(rate(a{x="1"}[{{.window}}])) or vector(0))`, total: `sum(rate(a[{{.window}}])) > 0`, wantBad: `a{x="1"}`, wantSum: "a"},
+	{name: "zero filled on nothing", bad: `sum(rate(a{x="1"}[{{.window}}])) OR on() vector(0)`, total: `sum(rate(a[{{.window}}]))`, wantBad: `a{x="1"}`, wantSum: "a"},
+	{name: "by a label", bad: `sum by (r) (rate(a{x="1"}[{{.window}}]))`, total: `sum(rate(a[{{.window}}])) by (r)`, wantBad: `a{x="1"}`, wantSum: "a", by: []string{"r"}},
+	{name: "by two", bad: `sum by (r, q) (rate(a{x="1"}[{{.window}}]))`, total: `sum by (q, r) (rate(a[{{.window}}]))`, wantBad: `a{x="1"}`, wantSum: "a", by: []string{"r", "q"}},
+	{name: "a name of any characters", bad: `sum(rate({"a.b", x="1"}[{{.window}}]))`, total: `sum(rate({"a.b"}[{{.window}}]))`, wantBad: `{__name__="a.b",x="1"}`, wantSum: `{__name__="a.b"}`},
+	{name: "latency", bad: `sum(rate(a_count[{{.window}}])) - sum(rate(a_bucket{le="0.4"}[{{.window}}]))`, total: `sum(rate(a_count[{{.window}}]))`, good: `a_bucket{le="0.4"}`, wantSum: "a_count"},
+	{name: "latency with matchers in another order", bad: "(\n  sum(rate(a_count{y='2',x=\"1\"}[{{.window}}]))\n  -\n  sum(rate(a_bucket{le=\"0.4\"}[{{.window}}]))\n)", total: `sum(rate(a_count{x="1",y="2"}[{{.window}}]))`, good: `a_bucket{le="0.4"}`, wantSum: `a_count{x="1",y="2"}`},
+	{name: "latency of another counter", bad: `sum(rate(b_count[{{.window}}])) - sum(rate(a_bucket{le="0.4"}[{{.window}}]))`, total: `sum(rate(a_count[{{.window}}]))`},
+	{name: "latency by a label", bad: `sum by (r) (rate(a_count[{{.window}}])) - sum by (r) (rate(a_bucket{le="0.4"}[{{.window}}]))`, total: `sum by (r) (rate(a_count[{{.window}}]))`, good: `a_bucket{le="0.4"}`, wantSum: "a_count", by: []string{"r"}},
+	{name: "two counters", bad: `sum(rate(a[{{.window}}])) + sum(rate(b[{{.window}}]))`, total: `sum(rate(c[{{.window}}]))`},
+	{name: "an offset", bad: `sum(rate(a[{{.window}}] offset 5m))`, total: `sum(rate(a[{{.window}}]))`},
+	{name: "irate", bad: `sum(irate(a[{{.window}}]))`, total: `sum(irate(a[{{.window}}]))`},
+	{name: "the window in a matcher", bad: `sum(a{w="{{.window}}"})`, total: `sum(b{w="{{.window}}"})`},
+	{name: "the window in a name", bad: `sum(a:rate{{.window}})`, total: `sum(b:rate{{.window}})`},
+	{name: "a subquery", bad: `sum_over_time((count(a < 5))[{{.window}}:])`, total: `sum_over_time((count(a))[{{.window}}:1m])`},
+	{name: "max", bad: `max(rate(a{x="1"}[{{.window}}]))`, total: `max(rate(a[{{.window}}]))`},
+	{name: "not summed", bad: `rate(a{x="1"}[{{.window}}])`, total: `rate(a[{{.window}}])`, wantWarning: "it may give several series; they are added up"},
+	{name: "without", bad: `sum without (i) (rate(a{x="1"}[{{.window}}]))`, total: `sum without (i) (rate(a[{{.window}}]))`, wantWarning: "it may give several series"},
+	{name: "other labels", bad: `sum by (q) (rate(a[{{.window}}]))`, total: `sum by (r) (rate(a[{{.window}}]))`, wantProblem: "the samples have the labels q, those of the total r"},
+	{name: "other functions", bad: `sum(rate(a[{{.window}}]))`, total: `sum(increase(a[{{.window}}]))`, wantProblem: "rate() cannot be divided by increase()"},
+	{name: "a reserved label", bad: `sum by (slo) (rate(a[{{.window}}]))`, total: `sum by (slo) (rate(a[{{.window}}]))`, wantProblem: `"slo" is reserved`},
+	{name: "by service", bad: `sum by (service) (rate(a[{{.window}}]))`, total: `sum by (service) (rate(a[{{.window}}]))`, wantProblem: `cannot be grouped by "service"`},
+	{name: "no window", bad: `sum(rate(a[5m]))`, total: `sum(rate(a[{{.window}}]))`, wantProblem: "every window would give the same"},
+	{name: "a range only", bad: `a[{{.window}}]`, total: `sum(rate(a[{{.window}}]))`, wantProblem: "the query gives a matrix"},
+	{name: "another template", bad: `sum(rate(a{x="{{.x}}"}[{{.window}}]))`, total: `sum(rate(a[{{.windows}}]))`, wantProblem: "the template {{.windows}} is not known"},
+	{name: "no PromQL", bad: `sum(rate(a[{{.window}}])`, total: `sum(rate(a[{{.window}}]))`, wantProblem: "unclosed left parenthesis"},
+}
+
+func TestLowering(t *testing.T) {
+	for _, c := range lowered {
+		t.Run(c.name, func(t *testing.T) {
+			indent := func(s string) string { return strings.ReplaceAll(s, "\n", "\n          ") }
+			text := "version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli:\n      events:\n        error_query: |-\n          " +
+				indent(c.bad) + "\n        total_query: |-\n          " + indent(c.total) + "\n"
+			s, ps := Load([]File{{"x.yaml", []byte(text)}})
+			if c.wantProblem != "" {
+				require.Nil(t, s)
+				require.Contains(t, ps.Errors().String(), c.wantProblem)
+				return
+			}
+			require.Empty(t, ps.Errors().String())
+			require.Contains(t, ps.Warnings().String(), c.wantWarning)
+			require.Equal(t, c.wantWarning == "", len(ps) == 0, ps.String())
+			o := s.SLOs[0]
+			require.Equal(t, c.by, o.GroupBy)
+			in := o.Indicator
+			require.Equal(t, []string{c.wantBad, c.good, c.wantSum}, []string{in.PromBad, in.PromGood, in.PromTotal})
+			if c.wantSum == "" {
+				require.Equal(t, slo.PromQueries, in.PromForm())
+				require.NotContains(t, in.PromBadQuery+in.PromTotalQuery, "{{")
+				require.Contains(t, in.PromBadQuery, "$window")
+			}
+			checkSLO(t, o)
+			requireRoundTrip(t, s)
+		})
+	}
+}
+
+func TestRatioLowering(t *testing.T) {
+	const a, b = `sum(rate(a{x="1"}[{{.window}}]))`, `sum(rate(a[{{.window}}]))`
+	for query, want := range map[string]slo.Indicator{
+		a + "/" + b:                        {PromBad: `a{x="1"}`, PromTotal: "a"},
+		"(" + a + ") / (" + b + ")":        {PromBad: `a{x="1"}`, PromTotal: "a"},
+		"1 - " + a + "/" + b:               {PromGood: `a{x="1"}`, PromTotal: "a"},
+		"1 - (" + a + " / " + b + ")":      {PromGood: `a{x="1"}`, PromTotal: "a"},
+		"(" + b + " - " + a + ") / " + b:   {PromGood: `a{x="1"}`, PromTotal: "a"},
+		"(" + a + " or vector(0))/" + b:    {PromBad: `a{x="1"}`, PromTotal: "a"},
+		a + "/ (" + b + " > 0)":            {PromBad: `a{x="1"}`, PromTotal: "a"},
+		"2 - " + a + "/" + b:               {PromErrorRatioQuery: `2 - sum(rate(a{x="1"}[$window]))/sum(rate(a[$window]))`},
+		"clamp_max(" + a + "/" + b + ",1)": {PromErrorRatioQuery: `clamp_max(sum(rate(a{x="1"}[$window]))/sum(rate(a[$window])),1)`},
+		a + "/ on() " + b:                  {PromErrorRatioQuery: `sum(rate(a{x="1"}[$window]))/ on() sum(rate(a[$window]))`},
+	} {
+		text := "version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli: {raw: {error_ratio_query: '" + query + "'}}\n"
+		s, ps := Load([]File{{"x.yaml", []byte(text)}})
+		require.Empty(t, ps.String(), query)
+		want.Kind = slo.KindPrometheus
+		require.Equal(t, want, s.SLOs[0].Indicator, query)
+	}
+}
+
+func TestLabelsOf(t *testing.T) {
+	for query, want := range map[string]string{
+		`a`: "?", `a + b`: "?", `rate(a[5m])`: "?", `sum(a)`: "", `sum by (x, y) (a)`: "x, y", `sum without (x) (a)`: "?", `topk by (x) (3, a)`: "?", `count_values("v", a)`: "?",
+		`-sum(a)`: "", `1 - sum by (x) (a)`: "x", `sum by (x) (a) > 5`: "x", `vector(1)`: "", `sum(a) / sum(b)`: "", `sum(a) / on() sum by (x) (b)`: "", `a / on(x) b`: "x",
+		`sum by (x) (a) * on(x) group_left(y) b`: "?", `sum by (x) (a) and b`: "x", `sum(a) or vector(0)`: "", `sum by (x) (a) or vector(0)`: "?", `sum by (x) (a) unless b`: "x",
+		`histogram_quantile(0.9, sum by (le, x) (rate(a[5m])))`: "x", `max_over_time(sum by (x) (a)[5m:])`: "x", `label_replace(sum(a), "x", "y", "z", ".*")`: "?", `absent(a)`: "?",
+		`clamp_max(sum by (x) (a), 1)`: "x", `sum by (x) (a) / sum by (y) (b)`: "?",
+	} {
+		e, err := promql.ParseExpr(query)
+		require.NoError(t, err, query)
+		set, known := labelsOf(e)
+		got := strings.Join(set, ", ")
+		if !known {
+			got = "?"
+		}
+		require.Equal(t, want, got, query)
+	}
+}
+
+func TestPromAt(t *testing.T) {
+	require.Equal(t, "sum(rate(a[30d])) / x30d", slo.PromAt("sum(rate(a[$window])) / x$window", 30*24*time.Hour))
+}

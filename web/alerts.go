@@ -1,0 +1,268 @@
+package web
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// AlertState is where an alert is in its life.
+type AlertState string
+
+// The states that are shown.
+const (
+	AlertPending  AlertState = "pending"
+	AlertFiring   AlertState = "firing"
+	AlertResolved AlertState = "resolved"
+)
+
+// alertStates are the states, worst first.
+var alertStates = []AlertState{AlertFiring, AlertPending, AlertResolved}
+
+// AlertLabel is one name and value.
+type AlertLabel struct{ Name, Value string }
+
+// Alert is one alert of the engine in one group.
+type Alert struct {
+	Fingerprint string // the same for the same labels
+	Name        string
+	State       AlertState
+	Severity    string
+	Urgent      bool // needs a person now
+	Service     string
+	SLO         slo.ID       // "" if it is about no single one
+	Agreement   string       // that chose it; "" if none
+	Group       []AlertLabel // as the spec names them; empty if it is about all groups
+	Labels      []AlertLabel // all of them, by name
+	Value       float64      // what was compared last while its condition held
+
+	ActiveSince, FirstBad time.Time
+	FiredAt, ResolvedAt   time.Time // zero if it has not
+	Removed               bool      // resolved since its spec or group is gone
+}
+
+func (a *Alert) label(name string) string {
+	for _, l := range a.Labels {
+		if l.Name == name {
+			return l.Value
+		}
+	}
+	return ""
+}
+
+// alertKey orders alerts: firing, pending, resolved; within them the urgent first,
+// then those that have lasted longest, and the resolved ones newest first.
+type alertKey struct {
+	Rank        int    `json:"rank"`
+	At          int64  `json:"at"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+func (a *Alert) key() alertKey {
+	k := alertKey{Rank: 2 * slices.Index(alertStates, a.State), At: a.ActiveSince.UnixNano(), Fingerprint: a.Fingerprint}
+	if !a.Urgent && a.State != AlertResolved {
+		k.Rank++
+	}
+	if a.State == AlertResolved {
+		k.At = -a.ResolvedAt.UnixNano()
+	}
+	return k
+}
+
+func (k alertKey) compare(o alertKey) int {
+	return cmp.Or(cmp.Compare(k.Rank, o.Rank), cmp.Compare(k.At, o.At), strings.Compare(k.Fingerprint, o.Fingerprint))
+}
+
+// alertFilter picks alerts. Empty fields pick all.
+type alertFilter struct {
+	active            bool // pending and firing only
+	state             AlertState
+	service, severity string
+	slo               slo.ID
+}
+
+// alerts lists the alerts that a filter picks, worst first, and a digest of them.
+func (w *Web) alerts(f alertFilter) (list []*Alert, digest string) {
+	if w.opt.Alerts == nil {
+		return nil, ""
+	}
+	type entry struct {
+		key   alertKey
+		alert *Alert
+	}
+	all := w.opt.Alerts()
+	var picked []entry
+	for i := range all {
+		a := &all[i]
+		if f.active && a.State == AlertResolved || f.state != "" && a.State != f.state || f.service != "" && a.Service != f.service ||
+			f.severity != "" && a.Severity != f.severity || f.slo != "" && a.SLO != f.slo {
+			continue
+		}
+		picked = append(picked, entry{a.key(), a})
+	}
+	slices.SortFunc(picked, func(a, b entry) int { return a.key.compare(b.key) })
+	h := fnv.New64a()
+	var buf []byte
+	for _, e := range picked {
+		list = append(list, e.alert)
+		buf = append(binary.AppendVarint(binary.AppendVarint(buf[:0], int64(e.key.Rank)), e.key.At), e.key.Fingerprint...)
+		h.Write(binary.BigEndian.AppendUint64(buf, math.Float64bits(e.alert.Value)))
+	}
+	return list, strconv.FormatUint(h.Sum64(), 36)
+}
+
+type alertJSON struct {
+	Fingerprint string            `json:"fingerprint"`
+	Name        string            `json:"name"`
+	State       AlertState        `json:"state"`
+	Severity    string            `json:"severity"`
+	Urgent      bool              `json:"urgent"`
+	Service     string            `json:"service"`
+	SLO         *slo.ID           `json:"slo_id"`
+	Agreement   *string           `json:"agreement"`
+	Group       map[string]string `json:"group"`
+	Labels      map[string]string `json:"labels"`
+	Value       *float64          `json:"value"`
+	ActiveSince *time.Time        `json:"active_since"`
+	FirstBad    *time.Time        `json:"first_bad"`
+	FiredAt     *time.Time        `json:"fired_at"`
+	ResolvedAt  *time.Time        `json:"resolved_at"`
+	Detection   *float64          `json:"detection_seconds"` // from the first bad event to firing
+	Removed     bool              `json:"removed"`
+}
+
+func newAlert(a *Alert) alertJSON {
+	out := alertJSON{
+		Fingerprint: a.Fingerprint, Name: a.Name, State: a.State, Severity: a.Severity, Urgent: a.Urgent, Service: a.Service,
+		Group: map[string]string{}, Labels: map[string]string{}, Value: number(a.Value, true), Removed: a.Removed,
+		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt), ResolvedAt: timeOrNil(a.ResolvedAt),
+		Detection: number(a.FiredAt.Sub(a.FirstBad).Seconds(), !a.FiredAt.IsZero()),
+	}
+	if a.SLO != "" {
+		out.SLO = &a.SLO
+	}
+	if a.Agreement != "" {
+		out.Agreement = &a.Agreement
+	}
+	for _, l := range a.Group {
+		out.Group[l.Name] = l.Value
+	}
+	for _, l := range a.Labels {
+		out.Labels[l.Name] = l.Value
+	}
+	return out
+}
+
+type alertList struct {
+	Report reportJSON  `json:"report"`
+	Total  int         `json:"total"`
+	Items  []alertJSON `json:"items"`
+	Next   string      `json:"next_cursor,omitempty"` // absent on the last page
+}
+
+func (w *Web) apiAlerts(c *gin.Context) {
+	q := c.Request.URL.Query()
+	f := alertFilter{state: AlertState(q.Get("state")), service: q.Get("service"), severity: q.Get("severity"), slo: slo.ID(q.Get("slo"))}
+	v := w.view()
+	all, digest := w.alerts(f)
+	if fresh(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
+		return
+	}
+	if f.state != "" && !slices.Contains(alertStates, f.state) {
+		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", show(string(f.state), shownName)), nil)
+		return
+	}
+	limit, ok := w.limit(c, defaultPage, maxPageSize)
+	if !ok {
+		return
+	}
+	page := all
+	if s := q.Get("cursor"); s != "" {
+		after, err := parseAlertCursor(s)
+		if err != nil {
+			w.problem(c, http.StatusBadRequest, err.Error(), nil)
+			return
+		}
+		i := slices.IndexFunc(all, func(a *Alert) bool { return after.compare(a.key()) < 0 })
+		if i < 0 {
+			i = len(all)
+		}
+		page = all[i:]
+	}
+	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []alertJSON{}}
+	for i, a := range page {
+		if i == limit {
+			out.Next = page[i-1].key().cursor()
+			break
+		}
+		out.Items = append(out.Items, newAlert(a))
+	}
+	sendJSON(c, http.StatusOK, "application/json", out)
+}
+
+func (k alertKey) cursor() string {
+	raw, err := json.Marshal(k)
+	if err != nil {
+		return "" // numbers and strings always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func parseAlertCursor(s string) (alertKey, error) {
+	var k alertKey
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err == nil {
+		err = json.Unmarshal(raw, &k)
+	}
+	if err != nil {
+		return k, errors.New("cursor: want next_cursor of an earlier answer")
+	}
+	return k, nil
+}
+
+// gatherAlerts gives out the states of the alerts that are pending or firing.
+func (w *Web) gatherAlerts() ([]*dto.MetricFamily, error) {
+	if !w.opt.Engine().State.Recovered() {
+		return nil, nil
+	}
+	f := newFamily(series.AlertState, 0)
+	all := w.opt.Alerts()
+	for i := range all {
+		a := &all[i]
+		if a.State == AlertResolved {
+			continue
+		}
+		values := []string{a.Name, a.Service, a.Severity}
+		var extra []string
+		for _, l := range a.Labels {
+			if !slices.Contains(series.AlertState.Labels, l.Name) {
+				extra, values = append(extra, l.Name), append(values, l.Value)
+			}
+		}
+		value := float64(series.AlertPending)
+		if a.State == AlertFiring {
+			value = series.AlertFiring
+		}
+		f.add(pairs(series.AlertState.LabelNames(extra...), values...), value)
+	}
+	if len(f.dto.Metric) == 0 {
+		return nil, nil
+	}
+	return []*dto.MetricFamily{f.dto}, nil
+}

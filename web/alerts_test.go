@@ -1,0 +1,139 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+func alertNames(t *testing.T, body []byte) (names []string, total int, next string) {
+	var list struct {
+		Total int `json:"total"`
+		Items []struct{ Name, State string }
+		Next  string `json:"next_cursor"`
+	}
+	require.NoError(t, json.Unmarshal(body, &list))
+	for _, x := range list.Items {
+		names = append(names, x.Name+" "+x.State)
+	}
+	return names, list.Total, list.Next
+}
+
+func TestAlertsOfTheAPI(t *testing.T) {
+	b := newBench(t)
+	k := newContract(t, b)
+	all := []string{"ErrorBudgetBurnPage firing", "ErrorBudgetExhausted firing", "SLONoData firing", "CompositeSLAWarning pending", "ErrorBudgetBurnPage resolved"}
+	for query, want := range map[string][]string{
+		"": all, "?state=firing": all[:3], "?state=resolved": all[4:], "?severity=warning": {all[2], all[3]}, "?service=mdm": nil,
+		"?slo=insurance-unpaid/availability&state=firing": all[:2],
+	} {
+		got, total, next := alertNames(t, k.answer(b, http.MethodGet, "/api/v1/alerts"+query, 200))
+		require.Equal(t, want, got, query)
+		require.Equal(t, len(want), total)
+		require.Empty(t, next)
+	}
+	for query, status := range map[string]int{"?state=odd": 400, "?limit=0": 400, "?cursor=%21": 400} {
+		k.answer(b, http.MethodGet, "/api/v1/alerts"+query, status)
+	}
+	var seen []string
+	cursor := ""
+	for range 5 {
+		got, total, next := alertNames(t, k.answer(b, http.MethodGet, "/api/v1/alerts?limit=2&cursor="+cursor, 200))
+		require.Equal(t, 5, total)
+		seen = append(seen, got...)
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	require.Equal(t, all, seen, "page by page")
+
+	var list struct{ Items []alertJSON }
+	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/alerts", 200), &list))
+	page := list.Items[0]
+	require.Equal(t, slo.ID("insurance-unpaid/availability"), *page.SLO)
+	require.Nil(t, page.Agreement)
+	require.Equal(t, map[string]string{"product": "TRVL10"}, page.Group)
+	require.Equal(t, "page-1h", page.Labels["tier"])
+	require.Equal(t, 120.0, *page.Detection)
+	require.Nil(t, page.ResolvedAt)
+	require.Nil(t, list.Items[3].FiredAt)
+	require.Equal(t, "unpaid", *list.Items[3].Agreement)
+
+	b.rep = nil
+	k.answer(b, http.MethodGet, "/api/v1/alerts", 200)
+	b.web.opt.Alerts = nil
+	got, _, _ := alertNames(t, k.answer(b, http.MethodGet, "/api/v1/alerts", 200))
+	require.Empty(t, got)
+}
+
+func TestAlertsChangeTheTag(t *testing.T) {
+	b := newBench(t)
+	for _, target := range []string{"/", "/api/v1/alerts", "/slo?id=insurance-unpaid/availability&group.product=TRVL10"} {
+		b.alerts = someAlerts()
+		before := b.get(target).Header().Get("ETag")
+		require.Equal(t, http.StatusNotModified, b.get(target, "If-None-Match", before).Code)
+		b.alerts[3].State, b.alerts[3].ResolvedAt = AlertResolved, noon
+		require.Equal(t, http.StatusOK, b.get(target, "If-None-Match", before).Code, "%s: same report, other alerts", target)
+	}
+}
+
+func TestAlertsOnPages(t *testing.T) {
+	b := newBench(t)
+	list := b.get("/").Body.String()
+	require.Less(t, strings.Index(list, "ErrorBudgetBurnPage"), strings.Index(list, "ErrorBudgetExhausted"), "worst first")
+	require.NotContains(t, list, "</svg>resolved<")
+	require.NotContains(t, b.get("/?service=mdm").Body.String(), "ErrorBudgetBurnPage")
+
+	detail := b.get("/slo?id=insurance-unpaid/availability&group.product=TRVL10").Body.String()
+	require.Contains(t, detail, "</svg>firing<")
+	require.Contains(t, detail, "</svg>resolved<")
+	require.NotContains(t, detail, "ErrorBudgetExhausted", "another group's")
+	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(), "all groups")
+	require.Contains(t, b.get("/slo?id=mdm/availability").Body.String(), "none was of late")
+
+	one := b.alerts[3]
+	b.alerts = nil
+	require.Contains(t, b.get("/").Body.String(), "No alert is firing or pending.")
+	for range shownAlerts + 3 {
+		b.alerts = append(b.alerts, one)
+	}
+	require.Contains(t, b.get("/").Body.String(), "All alerts as JSON, 3 more")
+	b.web.opt.Alerts = nil
+	require.NotContains(t, b.get("/").Body.String(), `id="alerts"`)
+}
+
+func TestAlertStateMetric(t *testing.T) {
+	b := newBench(t)
+	for i, bad := range hostile {
+		b.alerts = append(b.alerts, Alert{Name: "X", State: AlertPending, Fingerprint: string(rune('a' + i)), ActiveSince: noon, Labels: []AlertLabel{{"alertname", "X"}, {"http.code", bad}, {"le", "1"}}})
+	}
+	fs := parse(t, b.get("/metrics").Body.String())
+	got, ok := value(fs["slo_alert_state"], map[string]string{"alertname": "ErrorBudgetBurnPage", "severity": "page", "tier": "page-1h", "product": "TRVL10"})
+	require.True(t, ok)
+	require.Equal(t, 2.0, got)
+	got, ok = value(fs["slo_alert_state"], map[string]string{"alertname": "CompositeSLAWarning"})
+	require.True(t, ok)
+	require.Equal(t, 1.0, got)
+	require.Len(t, fs["slo_alert_state"].Metric, 4+len(hostile), "the resolved one is not there")
+	b.eng.State = Recovering
+	require.Nil(t, parse(t, b.get("/metrics").Body.String())["slo_alert_state"])
+}
+
+func BenchmarkAlertsOnTheList(b *testing.B) {
+	x := newBench(b)
+	one := x.alerts[0]
+	x.alerts = nil
+	for i := range 10_000 {
+		one.Fingerprint, one.ResolvedAt = time.Duration(i).String(), noon.Add(-time.Duration(i)*time.Second)
+		x.alerts = append(x.alerts, one)
+	}
+	for b.Loop() {
+		require.Equal(b, 200, x.get("/api/v1/alerts").Code)
+	}
+}

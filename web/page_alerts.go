@@ -1,0 +1,109 @@
+package web
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// shownAlerts is how many alerts a page lists.
+const shownAlerts = 20
+
+// alertRow is one alert in a list.
+type alertRow struct {
+	Mark      mark
+	Name      string
+	Windows   string // of a burn-rate tier
+	Severity  string
+	Service   string
+	About     string // the SLO, the agreement, or nothing
+	Href      string // what it is about; "" if no page shows that
+	Group     []label
+	Since     stamp
+	Lasted    string // until now, or until it was over
+	Fired     stamp
+	Detection string // from the first bad event to firing
+	Resolved  stamp
+	Removed   bool
+}
+
+func alertMark(a *Alert) mark {
+	switch {
+	case a.State == AlertResolved:
+		return mark{"ok", "resolved"}
+	case a.State == AlertPending:
+		return mark{"wait", "pending"}
+	case a.Urgent:
+		return mark{"bad", "firing"}
+	}
+	return mark{"risk", "firing"}
+}
+
+func (w *Web) newAlertRow(a *Alert, now time.Time) alertRow {
+	r := alertRow{
+		Mark: alertMark(a), Name: show(a.Name, shownName), Severity: show(a.Severity, shownName), Service: show(a.Service, shownName),
+		Since: newStamp(a.ActiveSince, now), Fired: newStamp(a.FiredAt, now), Resolved: newStamp(a.ResolvedAt, now), Removed: a.Removed,
+	}
+	end := now
+	if !a.ResolvedAt.IsZero() {
+		end = a.ResolvedAt
+	}
+	r.Lasted = span(end.Sub(a.ActiveSince))
+	if !a.FiredAt.IsZero() {
+		r.Detection = span(a.FiredAt.Sub(a.FirstBad))
+	}
+	if long, short := a.label("long"), a.label("short"); long != "" && short != "" {
+		r.Windows = show(long, shownName) + " and " + show(short, shownName)
+	}
+	var names, values []string
+	q := url.Values{}
+	for _, l := range a.Group {
+		names, values = append(names, l.Name), append(values, l.Value)
+		q.Set(groupParam+l.Name, l.Value)
+	}
+	r.Group = newLabels(names, values)
+	switch {
+	case a.SLO != "":
+		r.About = show(a.SLO.Name(), shownName)
+		q.Set("id", string(a.SLO))
+		r.Href = w.href("/slo", q) // without a group, the page leads on to all of them
+	case a.Agreement != "":
+		r.About = show(a.Agreement, shownName)
+		r.Href = w.href("/slas", url.Values{"service": {a.Service}})
+	case a.Service != "":
+		r.Href = w.href("/", url.Values{"service": {a.Service}})
+	}
+	return r
+}
+
+// fillAlerts lists what is firing or pending, worst first.
+func (w *Web) fillAlerts(v view, p *listPage, all []*Alert) {
+	p.HasAlerts = w.opt.Alerts != nil && len(v.rep.SLOs) > 0
+	for _, a := range all {
+		if len(p.Alerts) == shownAlerts {
+			p.MoreAlerts++
+			continue
+		}
+		p.Alerts = append(p.Alerts, w.newAlertRow(a, v.now))
+	}
+	p.AllAlerts = w.opt.ExternalPath + "/api/v1/alerts"
+}
+
+// sloAlerts lists the alerts of one SLO in one group, and those on all its groups:
+// the present ones, then what is over, newest first.
+func (w *Web) sloAlerts(v view, r *sla.SLOReport, all []*Alert) []alertRow {
+	var out []alertRow
+	for _, a := range all {
+		if len(out) < shownAlerts && (len(a.Group) == 0 || sameAlertGroup(a.Group, r.Group)) {
+			out = append(out, w.newAlertRow(a, v.now))
+		}
+	}
+	return out
+}
+
+func sameAlertGroup(ls []AlertLabel, g slo.Group) bool {
+	return slices.EqualFunc(ls, g, func(l AlertLabel, v string) bool { return l.Value == v })
+}
