@@ -20,7 +20,7 @@ build: ## build bin/sloengine, a static binary
 run: build ## start the demo: thirty days of history, live traffic, status page
 	./bin/sloengine demo
 
-deps: ## install what the tests need and is missing (Debian's Chromium)
+deps: ## install what the tests need and is missing (Chromium, promtool, amtool, Redis from Debian)
 	@scripts/test-deps
 
 test: deps ## every test, the linter, and a count of what was skipped

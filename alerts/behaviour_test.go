@@ -293,6 +293,44 @@ func TestNoData(t *testing.T) {
 		require.InDelta(t, (26*h + 10*m).Minutes(), edges[0].Minutes(), 10)
 		require.Contains(t, l.firing()[0].Annotations.Get("description"), "Nothing was counted within 1d")
 	})
+	t.Run("nothing yet, on a fresh engine", func(t *testing.T) {
+		l := newLab(t, only(t, groups, NameNoData)...)
+		sel := sloSeries("shop/up", "region", "a").String()
+		l.load("slo:valid_events:rate5m"+sel, 0, 30*h, 5*m, constant(0))
+		l.load("slo:valid_events:increase5m"+sel, 0, 30*h, 5*m, constant(0))
+		edges := l.run(0, 30*h, 5*m, byName)[NameNoData]
+		require.Len(t, edges, 1)
+		require.InDelta(t, (21*h + 46*m).Minutes(), edges[0].Minutes(), 10)
+	})
+}
+
+// A budget is not known to be spent before most of its window was observed.
+func TestExhaustedNeedsCoverage(t *testing.T) {
+	const m = time.Minute
+	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{NoEngine: true})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name     string
+		coverage curve
+		fires    bool
+	}{
+		{"a young engine", constant(0.89), false},
+		{"one that has seen enough", constant(0.9), true},
+		{"what fires goes on", level(1, 0.1, 30*m), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, only(t, groups, NameBudgetExhausted)...)
+			sel := sloSeries("shop/up").String()
+			l.load("slo:period_error_budget_remaining:ratio"+sel, 0, 60*m, step, constant(-1))
+			l.load("slo_coverage_ratio"+sel, 0, 60*m, step, c.coverage)
+			edges := l.run(0, 60*m, step, byName)[NameBudgetExhausted]
+			if !c.fires {
+				require.Empty(t, edges)
+				return
+			}
+			require.Len(t, edges, 1, "it fires until the end")
+		})
+	}
 }
 
 // Every alert on the engine fires on what it is about, and its texts expand.

@@ -66,12 +66,7 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 	if s.Alerting.MinEvents > 0 && counted(s) {
 		expr += "\nand " + on + " " + events + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)
 	}
-	if s.Indicator.Kind != slo.KindPrometheus {
-		// What fires already goes on firing: only a new alert needs coverage.
-		mine := firing("alertname="+quote(name), "slo_id="+quote(string(s.ID)), "tier="+quote(t.Name))
-		expr += "\nunless " + on + " (" + q.coverage(s) + " < " + number(coverageBound(Period(s.Window), t.Long)) +
-			" unless " + on + " " + mine + ")"
-	}
+	expr += g.observed(s, t.Long, "alertname="+quote(name), "slo_id="+quote(string(s.ID)), "tier="+quote(t.Name))
 	return rules.Rule{
 		Alert: name, Expr: expr, For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
@@ -80,6 +75,17 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 				unit(s), slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long)))), t.Annotations),
 	}
+}
+
+// observed keeps an alert of an SLO from starting before enough of a window was
+// observed. What fires already, which mine selects, goes on firing.
+func (g *generator) observed(s *slo.SLO, w time.Duration, mine ...string) string {
+	if s.Indicator.Kind == slo.KindPrometheus {
+		return ""
+	}
+	on := g.q.on(s)
+	return "\nunless " + on + " (" + g.q.coverage(s) + " < " + number(coverageBound(Period(s.Window), w)) +
+		" unless " + on + " " + firing(mine...) + ")"
 }
 
 // unit is what an SLO counts, for the texts of its alerts.
@@ -111,6 +117,7 @@ func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 	if s.Alerting.MinEvents > 0 && counted(s) && s.Window.Calendar == "" {
 		expr += "\nand " + g.q.on(s) + " " + g.q.events(s, s.Window.Rolling) + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)
 	}
+	expr += g.observed(s, Period(s.Window), "alertname="+quote(NameBudgetExhausted), "slo_id="+quote(string(s.ID)))
 	return rules.Rule{
 		Alert: NameBudgetExhausted, Expr: expr, For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
 		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
@@ -127,9 +134,12 @@ func (g *generator) noData(s *slo.SLO) rules.Rule {
 	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityWarning, ImpactMedium, promise(s)
 	quiet, wait := quietTime(s), s.Alerting.NoData.For
 	set(&wait, g.o.NoDataAfter)
+	// Nothing was counted either before there was anything to count with.
+	known := time.Duration(MinCoverage * float64(quiet))
 	return rules.Rule{
-		Alert:  NameNoData,
-		Expr:   "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0",
+		Alert: NameNoData,
+		Expr: "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
+			"\nand on () last_over_time(" + g.q.anyValid(s) + "[1h] offset " + slo.FormatDuration(known) + ")",
 		For:    wait,
 		Labels: merge(labels, s.Alerting.NoData.Labels),
 		Annotations: merge(g.annotations(NameNoData, g.wholeNote(s,

@@ -3,9 +3,11 @@ package alerts
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -92,7 +94,7 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 	ratio := q.ratio(s, shortWindow)
 	limit := slo.FormatDuration(s.Indicator.Threshold)
 	agreed := percent(budget)
-	p := pledge{}
+	var p pledge
 	switch entry {
 	case sla.CatalogueLatency:
 		p = pledge{NameLatencyViolation, "processing_time", SeverityWarning, ImpactMedium,
@@ -134,7 +136,8 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, over half of the agreed " + agreed + ", and the last 10m were at least a fifth worse than the 10m before."}
 	case sla.CatalogueAvailability:
 		p = pledge{NameAvailabilityViolation, "availability", SeverityCritical, ImpactHigh,
-			g.busy(s, q.ratio(s, hour)+" > "+number(budget), hour), 5 * time.Minute,
+			g.busy(s, q.ratio(s, hour)+" > "+number(budget), hour) +
+				g.observed(s, hour, "alertname="+quote(NameAvailabilityViolation), "slo_id="+quote(string(s.ID)), LabelAgreement+"="+quote(a.Name)), 5 * time.Minute,
 			"Less available than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last hour were bad; " + agreed + " may be."}
 	case sla.CatalogueThroughput:
@@ -255,12 +258,32 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 	}
 	groups := g.q.agreementGroups(a)
 	return []rules.Rule{{
-		Alert: name, Expr: g.q.score(a) + " < " + number(bound), For: 5 * time.Minute,
+		Alert: name, Expr: g.q.score(a) + " < " + number(bound) + g.observedScore(a, name), For: 5 * time.Minute,
 		Labels: g.agreementLabels(a, "composite", severity, impact),
 		Annotations: g.annotations(name, g.agreementNote(a,
 			fmt.Sprintf("Score of %s/%s%s is below %s", a.Service, a.Name, groupText(groups), number(bound)),
 			fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound)))),
 	}}
+}
+
+// observedScore is like observed, for each component that has data.
+func (g *generator) observedScore(a *sla.Agreement, name string) string {
+	labels := g.q.agreementGroups(a)
+	on := onLabels(labels)
+	mine := firing("alertname="+quote(name), series.LabelService+"="+quote(a.Service), LabelAgreement+"="+quote(a.Name))
+	var out strings.Builder
+	for i := range a.Components {
+		c := &a.Components[i]
+		at := slices.IndexFunc(g.in.SLOs, func(s *slo.SLO) bool { return s.ID == c.SLO })
+		if at < 0 || g.in.SLOs[at].Indicator.Kind == slo.KindPrometheus {
+			continue
+		}
+		s := g.in.SLOs[at]
+		period := Period(s.Window)
+		out.WriteString("\nunless " + on + " (" + g.q.coverageBy(s, labels) + " < " + number(coverageBound(period, min(alertWindow(a), period))) +
+			" and " + on + " " + g.q.componentScore(a, c.Name) + " unless " + on + " " + mine + ")")
+	}
+	return out.String()
 }
 
 // alertWindow is over which window a score is alerted on.

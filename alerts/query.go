@@ -121,15 +121,23 @@ func (q query) rateWindow() string { return slo.FormatDuration(shortWindow + q.o
 
 // coverage is what the engine observed of an SLO's whole window, by the replica
 // that saw most.
-func (q query) coverage(s *slo.SLO) string {
+func (q query) coverage(s *slo.SLO) string { return q.coverageBy(s, q.groups(s)) }
+
+// coverageBy is coverage by fewer groups: of each the best that is known.
+func (q query) coverageBy(s *slo.SLO, labels []string) string {
 	sel := series.Coverage.Name + "{" + series.LabelSLOID + "=" + quote(string(s.ID))
 	if g := q.groups(s); len(g) > 0 {
 		sel += "," + g[0] + "!=" + quote(slo.OtherGroup)
 	}
-	return "max by (" + strings.Join(q.groups(s), ", ") + ") (" + sel + "})"
+	return "max by (" + strings.Join(labels, ", ") + ") (" + sel + "})"
 }
 
 // score is an agreement's score over its alert window.
 func (q query) score(a *sla.Agreement) string { return q.o.AlertableAgreement(a).AlertScore(a) }
+
+// componentScore is what a component of it scores; no sample without data.
+func (q query) componentScore(a *sla.Agreement, component string) string {
+	return q.o.AlertableAgreement(a).AlertComponentScore(a, component)
+}
 
 func quote(s string) string { return strconv.Quote(s) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -160,9 +161,9 @@ func prometheusFeed(s *slo.SLO) (feed, error) {
 }
 
 func withGroup(s *slo.SLO, all map[string]string) string {
-	name := all[labels.MetricName]
+	name := all[model.MetricNameLabel]
 	out := maps.Clone(all)
-	delete(out, labels.MetricName)
+	delete(out, model.MetricNameLabel)
 	for k, v := range groupValues(s) {
 		if _, taken := out[k]; !taken {
 			out[k] = v
@@ -192,13 +193,13 @@ func example(ms []*labels.Matcher) (map[string]string, bool) {
 		}
 	}
 	maps.DeleteFunc(out, func(_, v string) bool { return v == "" })
-	return out, out[labels.MetricName] != ""
+	return out, out[model.MetricNameLabel] != ""
 }
 
 // outside finds labels that the total matches and the part does not.
 func outside(part, total []*labels.Matcher) (map[string]string, bool) {
 	for _, m := range part {
-		if m.Name == labels.MetricName {
+		if m.Name == model.MetricNameLabel {
 			continue
 		}
 		for _, v := range []string{"200", "ok", "none", ""} {

@@ -55,6 +55,11 @@ func (q *quiet) observe(st *step) {
 				continue
 			}
 			s = &sender{service: key.service, typ: key.typ, total: n, changed: st.now, slot: slotOf(st.now)}
+			if slotOf(q.since) < s.slot {
+				// The slot before was watched, and empty. Earlier ones stay unknown, or
+				// last week's emptiness would hide yesterday's traffic.
+				s.known = 1
+			}
 			q.index[key] = s
 			changed = true
 		}

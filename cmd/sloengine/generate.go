@@ -111,11 +111,14 @@ func (f *generateFlags) run(s streams, kind string) error {
 	if err != nil {
 		return err
 	}
-	var files []outFile
+	write, finish, err := f.output(s)
+	if err != nil {
+		return err
+	}
 	var scope []string
 	for _, part := range []struct {
 		kind, scope string
-		make        func() ([]outFile, error)
+		make        func(emit) error
 	}{
 		{"rules", "rules", g.ruleFiles},
 		{"tests", "tests", g.testFiles},
@@ -126,25 +129,32 @@ func (f *generateFlags) run(s streams, kind string) error {
 		if kind != "all" && kind != part.kind {
 			continue
 		}
-		made, err := part.make()
-		if err != nil {
+		if err := part.make(write); err != nil {
 			return fmt.Errorf("generate %s: %w", part.kind, err)
 		}
-		files, scope = append(files, made...), append(scope, part.scope)
+		scope = append(scope, part.scope)
 	}
 	g.printFindings(s.err)
+	return finish(scope)
+}
+
+// emit takes one generated file.
+type emit func(outFile) error
+
+// output is where files go: the folder of --out, or standard output.
+func (f *generateFlags) output(s streams) (emit, func(scope []string) error, error) {
 	if f.out == "-" {
-		for _, file := range files {
-			if len(files) > 1 {
-				fmt.Fprintf(s.out, "# --- %s\n", file.path)
-			}
-			if _, err := s.out.Write(file.data); err != nil {
-				return err
-			}
-		}
-		return nil
+		return func(file outFile) error {
+			fmt.Fprintf(s.out, "# --- %s\n", file.path)
+			_, err := s.out.Write(file.data)
+			return err
+		}, func([]string) error { return nil }, nil
 	}
-	return writeOut(f.out, files, scope, f.prune, s.err)
+	o, err := openOut(f.out, s.err)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o.add, func(scope []string) error { return o.close(scope, f.prune) }, nil
 }
 
 func (f *generateFlags) generator(s streams) (*generator, error) {
@@ -261,66 +271,68 @@ type ruleSet struct {
 	groups []rules.Group
 }
 
-// ruleSets are the rules of every service, and those about the engine.
-func (g *generator) ruleSets() ([]ruleSet, error) {
-	var out []ruleSet
+// ruleSets makes the rules of every service, one at a time, and those about the
+// engine.
+func (g *generator) ruleSets(take func(ruleSet) error) error {
 	for _, service := range g.services {
 		part := g.of(service)
 		recording, err := rules.Recording(part, g.rules)
 		if err != nil {
-			return nil, fmt.Errorf("service %s: %w", service, err)
+			return fmt.Errorf("service %s: %w", service, err)
+		}
+		if err := take(ruleSet{service + ".recording", recording}); err != nil {
+			return err
 		}
 		o := g.alerts
 		o.NoEngine = true
 		firing, err := alerts.Rules(part, o)
 		if err != nil {
-			return nil, fmt.Errorf("service %s: %w", service, err)
+			return fmt.Errorf("service %s: %w", service, err)
 		}
-		out = append(out, ruleSet{service + ".recording", recording})
-		if len(firing) > 0 {
-			out = append(out, ruleSet{service + ".alerts", firing})
+		if len(firing) == 0 {
+			continue
+		}
+		if err := take(ruleSet{service + ".alerts", firing}); err != nil {
+			return err
 		}
 	}
 	engine, err := alerts.Rules(rules.Spec{}, g.alerts)
 	if err != nil {
-		return nil, fmt.Errorf("the engine's own alerts: %w", err)
+		return fmt.Errorf("the engine's own alerts: %w", err)
 	}
-	return append(out, ruleSet{"sloengine.alerts", engine}), nil
+	return take(ruleSet{"sloengine.alerts", engine})
 }
 
-func (g *generator) ruleFiles() ([]outFile, error) {
+func (g *generator) ruleFiles(out emit) error {
 	if g.operator {
-		return g.prometheusRules("rules")
+		return g.prometheusRules("rules", out)
 	}
-	sets, err := g.ruleSets()
-	if err != nil {
-		return nil, err
-	}
-	var out []outFile
-	for _, set := range sets {
-		out = append(out, outFile{"rules/" + set.name + ".yaml", rules.AppendGroups(nil, ruleHeader, set.groups)})
-	}
-	return out, nil
+	var buf []byte
+	return g.ruleSets(func(set ruleSet) error {
+		buf = rules.AppendGroups(buf[:0], ruleHeader, set.groups)
+		return out(outFile{"rules/" + set.name + ".yaml", buf})
+	})
 }
 
-func (g *generator) testFiles() ([]outFile, error) {
+func (g *generator) testFiles(out emit) error {
 	files, err := alerts.Tests(g.in, g.alerts)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []outFile
 	for _, f := range files {
-		out = append(out, outFile{"tests/" + f.Name, f.YAML})
+		if err := out(outFile{"tests/" + f.Name, f.YAML}); err != nil {
+			return err
+		}
 	}
-	return out, nil
+	return nil
 }
 
-func (g *generator) alertmanager() ([]outFile, error) {
+func (g *generator) alertmanager(out emit) error {
 	data, findings, err := alertmanager.Config(g.in, alertmanager.Options{
 		Receivers: *g.receivers, From: g.rules.From, Until: g.rules.Until, Header: ruleHeader,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	g.findings = append(g.findings, findings...)
 	if g.receivers.Default == "nobody" {
@@ -329,56 +341,53 @@ func (g *generator) alertmanager() ([]outFile, error) {
 			Hint: "write them down and give --receivers FILE",
 		})
 	}
-	return []outFile{{"alertmanager.yaml", data}}, nil
+	return out(outFile{"alertmanager.yaml", data})
 }
 
-func (g *generator) dashboards() ([]outFile, error) {
+func (g *generator) dashboards(out emit) error {
 	boards, err := dashboards.All(g.in, dashboards.Options{Options: g.rules, Dimensions: g.dimensions})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []outFile
 	for _, d := range boards {
-		out = append(out, outFile{"dashboards/" + d.FileName, d.JSON})
+		if err := out(outFile{"dashboards/" + d.FileName, d.JSON}); err != nil {
+			return err
+		}
 	}
 	provider, err := dashboards.Provider(dashboards.ProviderOptions{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return append(out, outFile{"dashboards/" + dashboards.ProviderFile, provider}), nil
+	return out(outFile{"dashboards/" + dashboards.ProviderFile, provider})
 }
 
 // manifests are the same for Kubernetes.
-func (g *generator) manifests() ([]outFile, error) {
-	out, err := g.prometheusRules("k8s")
-	if err != nil {
-		return nil, err
+func (g *generator) manifests(out emit) error {
+	if err := g.prometheusRules("k8s", out); err != nil {
+		return err
 	}
 	boards, err := dashboards.All(g.in, dashboards.Options{Options: g.rules, Dimensions: g.dimensions})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	maps, err := dashboards.ConfigMaps(boards, dashboards.ConfigMapOptions{Namespace: g.namespace})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, m := range maps {
-		out = append(out, outFile{"k8s/" + m.FileName, m.YAML})
+		if err := out(outFile{"k8s/" + m.FileName, m.YAML}); err != nil {
+			return err
+		}
 	}
-	return out, nil
+	return nil
 }
 
 // prometheusRules wraps each rule file into a manifest of the operator.
-func (g *generator) prometheusRules(dir string) ([]outFile, error) {
-	sets, err := g.ruleSets()
-	if err != nil {
-		return nil, err
-	}
-	var out []outFile
-	for _, set := range sets {
-		name := "slo-" + strings.NewReplacer(".", "-", "_", "-").Replace(set.name)
+func (g *generator) prometheusRules(dir string, out emit) error {
+	return g.ruleSets(func(set ruleSet) error {
+		name := "slo-" + strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(set.name), "-")
 		var b bytes.Buffer
-		fmt.Fprintf(&b, "# %s\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: %q\n", ruleHeader, strings.Trim(name, "-"))
+		fmt.Fprintf(&b, "# %s\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: %q\n", ruleHeader, name)
 		if g.namespace != "" {
 			fmt.Fprintf(&b, "  namespace: %q\n", g.namespace)
 		}
@@ -389,9 +398,8 @@ func (g *generator) prometheusRules(dir string) ([]outFile, error) {
 			}
 		}
 		b.WriteString("spec:\n")
-		out = append(out, outFile{dir + "/" + name + ".yaml", rules.AppendGroupsIndented(b.Bytes(), "", set.groups, 2)})
-	}
-	return out, nil
+		return out(outFile{dir + "/" + name + ".yaml", rules.AppendGroupsIndented(b.Bytes(), "", set.groups, 2)})
+	})
 }
 
 func (g *generator) printFindings(w io.Writer) {

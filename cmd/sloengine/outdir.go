@@ -27,41 +27,56 @@ type outFile struct {
 // away only what sloengine wrote and nobody changed.
 const outManifest = ".sloengine-generated.json"
 
-// writeOut writes the files below dir, each whole or not at all, one at a time.
-// Files that are as they should be are left alone. Files that an earlier run
-// wrote and this one did not are stale: they are removed with prune and named
-// otherwise. scope limits what counts as stale to the folders of this run.
-func writeOut(dir string, files []outFile, scope []string, prune bool, log io.Writer) error {
+// outDir writes generated files below a folder, each whole or not at all, one at a
+// time, and as they come: nothing is kept but their sums.
+type outDir struct {
+	dir       string
+	log       io.Writer
+	old, next map[string]string // path: sum of the content
+	written   int
+}
+
+// openOut begins a generation into a folder.
+func openOut(dir string, log io.Writer) (*outDir, error) {
 	old, err := readManifest(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	next := map[string]string{}
-	written := 0
-	for _, f := range files {
-		name := filepath.Join(dir, filepath.FromSlash(f.path))
-		sum := sha256.Sum256(f.data)
-		next[f.path] = hex.EncodeToString(sum[:])
-		if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, f.data) {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return fmt.Errorf("make output folder: %w", err)
-		}
-		err := fsys.WriteAtomic(fsys.OS(), name, func(w io.Writer) error { _, err := w.Write(f.data); return err })
-		if err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
-		}
-		written++
+	return &outDir{dir: dir, log: log, old: old, next: map[string]string{}}, nil
+}
+
+// add writes one file, unless it is as it should be already.
+func (o *outDir) add(f outFile) error {
+	name := filepath.Join(o.dir, filepath.FromSlash(f.path))
+	sum := sha256.Sum256(f.data)
+	o.next[f.path] = hex.EncodeToString(sum[:])
+	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, f.data) {
+		return nil
 	}
-	removed, err := pruneStale(dir, old, next, scope, prune, log)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("make output folder: %w", err)
+	}
+	err := fsys.WriteAtomic(fsys.OS(), name, func(w io.Writer) error { _, err := w.Write(f.data); return err })
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	o.written++
+	return nil
+}
+
+// close ends the generation. Files that an earlier run wrote and this one did
+// not are stale: they are removed with prune and named otherwise. scope limits
+// what counts as stale to the folders of this run.
+func (o *outDir) close(scope []string, prune bool) error {
+	made := len(o.next)
+	removed, err := pruneStale(o.dir, o.old, o.next, scope, prune, o.log)
 	if err != nil {
 		return err
 	}
-	if err := writeManifest(dir, next); err != nil {
+	if err := writeManifest(o.dir, o.next); err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "%s: %s written, %d unchanged, %d removed\n", dir, plural(written, "file"), len(files)-written, removed)
+	fmt.Fprintf(o.log, "%s: %s written, %d unchanged, %d removed\n", o.dir, plural(o.written, "file"), made-o.written, removed)
 	return nil
 }
 

@@ -15,7 +15,7 @@ func TestWriteOut(t *testing.T) {
 	write := func(prune bool, files ...outFile) string {
 		t.Helper()
 		log.Reset()
-		require.NoError(t, writeOut(dir, files, []string{"rules"}, prune, &log))
+		require.NoError(t, writeAll(dir, files, []string{"rules"}, prune, &log))
 		return log.String()
 	}
 	a, b := outFile{"rules/a.yaml", []byte("a")}, outFile{"rules/b.yaml", []byte("b")}
@@ -36,7 +36,7 @@ func TestWriteOut(t *testing.T) {
 	require.True(t, exists("rules/b.yaml"))
 
 	// What another command generated into the same folder is not stale here.
-	require.NoError(t, writeOut(dir, []outFile{{"dashboards/x.json", []byte("{}")}}, []string{"dashboards"}, true, &log))
+	require.NoError(t, writeAll(dir, []outFile{{"dashboards/x.json", []byte("{}")}}, []string{"dashboards"}, true, &log))
 	require.True(t, exists("rules/a.yaml"))
 	require.Contains(t, write(true, a), "0 removed")
 	require.True(t, exists("dashboards/x.json"))
@@ -48,5 +48,18 @@ func TestWriteOut(t *testing.T) {
 
 	// A list that points outside is refused.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, outManifest), []byte(`{"../../etc/passwd":"x"}`), 0o644))
-	require.ErrorContains(t, writeOut(dir, nil, nil, true, &log), "leaves the folder")
+	require.ErrorContains(t, writeAll(dir, nil, nil, true, &log), "leaves the folder")
+}
+
+func writeAll(dir string, files []outFile, scope []string, prune bool, log *bytes.Buffer) error {
+	o, err := openOut(dir, log)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := o.add(f); err != nil {
+			return err
+		}
+	}
+	return o.close(scope, prune)
 }
