@@ -11,10 +11,8 @@
 //     five minutes, each event once.
 //
 // Where the rates see less than the engine: the first increase of a series that
-// was not there before is an increase from nothing, and a counter that leaves
-// zero loses up to one scrape of its first five minutes, since rate() extends
-// nothing below zero. Groups that a spec expects are exported from the start,
-// which avoids the first.
+// was not there before is an increase from nothing. Groups that a spec expects
+// are exported from the start, which avoids that.
 //
 // Planned maintenance is taken out when a window is read and not when a rate is
 // recorded, so that a correction that is written afterwards is right too.

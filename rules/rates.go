@@ -10,18 +10,15 @@ import (
 )
 
 // rates are the two expressions that everything else comes from: valid and bad
-// events per second over five minutes. The range is one scrape longer, so that
-// it always holds one sample more than there are intervals in five minutes, and
-// neighbouring rates meet end to end.
+// events per second over five minutes.
 //
 // The bad events are zero wherever there are valid ones, for an error series is
 // commonly born with the first error. The valid ones are recorded before, so
 // that the second rule sees them.
 func (r *sloRules) rates() (valid, bad string) {
 	in := &r.s.Indicator
-	rng := "[" + dur(base+r.g.Scrape) + "]"
 	sum := func(expr string) string { return sumBy(r.groups, expr) }
-	rate := func(selector string) string { return sum("rate(" + selector + rng + ")") }
+	rate := func(selector string) string { return sum(r.rate(selector)) }
 	v := r.series(series.ValidEvents)
 	filled := func(expr string) string { return expr + " or " + on(r.groups) + " " + v + " * 0" }
 	without := func(good string) string { return "clamp_min(" + v + " - " + on(r.groups) + " " + good + ", 0)" }
@@ -58,6 +55,20 @@ func (r *sloRules) rates() (valid, bad string) {
 	return valid, filled(rate(series.Events.Name + "{" + id + "," + series.LabelResult + `="` + series.ResultBad + `"}`))
 }
 
+// rate is the rate of every counter of a selector over five minutes. Without a
+// reset that is a difference of two samples: neighbouring rates meet end to end,
+// and nothing is lost where a counter leaves zero, below which rate() extends
+// nothing. With a reset, or without a sample five minutes ago, it is rate() over
+// a range one scrape longer, so that it always holds one sample more than there
+// are intervals in five minutes.
+//
+// A sample that was looked back for may be from before the range, and a reset
+// between them: no difference is below zero.
+func (r *sloRules) rate(selector string) string {
+	rng := selector + "[" + dur(base+r.g.Scrape) + "]"
+	return "(" + selector + " - " + selector + " offset 5m >= 0) / 300 unless resets(" + rng + ") > 0 or rate(" + rng + ")"
+}
+
 // selector is a selector that a range may follow: without brackets around it.
 func selector(text string) string {
 	text = strings.TrimSpace(text)
@@ -81,7 +92,7 @@ func selector(text string) string {
 // target.
 func (r *sloRules) volumes() []Rule {
 	rate := func(s series.Series) string {
-		return sumBy(r.groups, "rate("+s.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}[`+dur(base+r.g.Scrape)+"])")
+		return sumBy(r.groups, r.rate(s.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}`))
 	}
 	return []Rule{
 		{Record: series.SliceAchievedRate, Expr: rate(series.SliceAchieved), Labels: r.labels},

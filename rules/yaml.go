@@ -268,12 +268,12 @@ func (w *yamlWriter) quoted(s string) {
 			continue
 		}
 		w.b = append(w.b, s[from:i]...)
-		switch {
-		case c == '"' || c == '\\':
+		switch c {
+		case '"', '\\':
 			w.b = append(w.b, '\\', c)
-		case c == '\n':
+		case '\n':
 			w.b = append(w.b, `\n`...)
-		case c == '\t':
+		case '\t':
 			w.b = append(w.b, `\t`...)
 		default:
 			w.b = append(w.b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])

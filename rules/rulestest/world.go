@@ -77,18 +77,26 @@ func New(t testing.TB, start time.Time, groups []rules.Group) *World {
 }
 
 // Replace loads other groups, as a reload of Prometheus would. The storage
-// stays; series that only the old groups recorded end.
+// stays, and so do the alerts of rules that are in a group of the same name
+// again; series that only the old groups recorded end.
 func (w *World) Replace(groups []rules.Group) {
 	w.t.Helper()
 	doc, errs := rulefmt.Parse(rules.AppendGroups(nil, "", groups), false, model.UTF8Validation, w.parser, promslog.NewNopLogger())
 	require.Empty(w.t, errs)
+	old := w.groups
 	w.groups = nil
 	for _, g := range doc.Groups {
 		interval := time.Duration(g.Interval)
 		if interval == 0 {
 			interval = time.Minute
 		}
-		w.groups = append(w.groups, group{w.group(g, interval), interval})
+		loaded := w.group(g, interval)
+		for _, o := range old {
+			if o.Name() == g.Name {
+				loaded.CopyState(o.Group)
+			}
+		}
+		w.groups = append(w.groups, group{loaded, interval})
 	}
 }
 

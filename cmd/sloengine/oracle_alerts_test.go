@@ -1,0 +1,320 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// alertLabels tell an alert from all others.
+var alertLabels = []string{
+	"alertname", series.LabelSLOID, series.LabelService, alerts.LabelAgreement, alerts.LabelTier, series.LabelType, "product", "zone",
+}
+
+func alertKey(get func(name string) string) string {
+	var out []string
+	for _, n := range alertLabels {
+		if v := get(n); v != "" {
+			out = append(out, n+"="+v)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// firings are the times in which an alert fired.
+type firings struct {
+	spans []piece
+	open  bool
+}
+
+func (f *firings) set(firing bool, at time.Duration) {
+	switch {
+	case firing && !f.open:
+		f.spans = append(f.spans, piece{at, oracleLength})
+	case !firing && f.open:
+		f.spans[len(f.spans)-1].to = at
+	}
+	f.open = firing
+}
+
+func (f *firings) at(t time.Duration) bool {
+	return slices.ContainsFunc(f.spans, func(p piece) bool { return p.from <= t && t < p.to })
+}
+
+// transitions is how often it began or ceased to fire.
+func (f *firings) transitions() int {
+	n := 2 * len(f.spans)
+	if f.open {
+		n--
+	}
+	return n
+}
+
+type history map[string]*firings
+
+func (h history) of(key string) *firings {
+	f := h[key]
+	if f == nil {
+		f = &firings{}
+		h[key] = f
+	}
+	return f
+}
+
+// note takes the changes of one step of the engine.
+func (h history) note(changes []state.Transition, at time.Duration) {
+	for _, c := range changes {
+		key := alertKey(c.Alert.Label)
+		switch {
+		case c.To == state.Firing:
+			h.of(key).set(true, at)
+		case c.From == state.Firing:
+			h.of(key).set(false, at)
+		}
+	}
+}
+
+// see takes all that fires in Prometheus.
+func (h history) see(all []labels.Labels, at time.Duration) {
+	now := map[string]bool{}
+	for _, l := range all {
+		now[alertKey(l.Get)] = true
+	}
+	for key, f := range h {
+		if !now[key] {
+			f.set(false, at)
+		}
+	}
+	for key := range now {
+		h.of(key).set(true, at)
+	}
+}
+
+// oracleAlert is one alert in one group, with what its condition may be.
+type oracleAlert struct {
+	alerts.Live
+	key   string
+	group slo.Group
+}
+
+// liveKeys lists the alerts that the engine and the rules both have.
+func liveKeys(w *oracleWorld) map[string]*oracleAlert {
+	out := map[string]*oracleAlert{}
+	for _, l := range alerts.LiveAlerts(rulesOf(w.spec), w.options) {
+		groups, names := []slo.Group{nil}, []string(nil)
+		switch l.Kind {
+		case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio:
+			if len(l.SLO.GroupBy) > 0 {
+				groups, names = l.SLO.Expect, l.SLO.GroupBy
+			}
+		case alerts.LiveScore:
+			if len(l.Agreement.GroupBy) > 0 {
+				groups, names = w.slo(l.Agreement.Components[0].SLO).Expect, l.Agreement.GroupBy
+			}
+		case alerts.LiveSilent:
+			groups, names = []slo.Group{{map[string]string{"shop": "order", "till": "sale", "feed": "poll", "batch": "job"}[l.Service]}}, []string{series.LabelType}
+		}
+		for _, g := range groups {
+			a := &oracleAlert{Live: l, group: g}
+			a.key = alertKey(func(name string) string {
+				if i := slices.Index(names, name); i >= 0 {
+					return g[i]
+				}
+				if name == "alertname" {
+					return l.Alert
+				}
+				return l.Labels[name]
+			})
+			out[a.key] = a
+		}
+	}
+	return out
+}
+
+// grace is within what time the rules and the engine must agree: one evaluation,
+// of a group of long windows if the alert reads such, and the scrape and the
+// lateness before it. A slice is in the window of the engine by its time and in
+// the counters by when it was judged.
+func (w *oracleWorld) grace(a *oracleAlert) time.Duration {
+	d := w.options.Eval + oracleScrape + oracleScrape
+	longest := max(a.Window, a.Tier.Long)
+	if a.Kind == alerts.LiveExhausted {
+		longest = a.SLO.Window.Rolling
+	}
+	if longest > 6*time.Hour {
+		d += w.options.LongEval
+	}
+	if a.SLO != nil {
+		if per := a.SLO.Budgeting.Slice; per > 0 {
+			d += per + 2*time.Minute
+		}
+	}
+	return d
+}
+
+// condition says whether the alert's condition may hold, and whether it must,
+// whatever of the events near an edge of its windows is counted. Where neither
+// is known from the traffic, known is false.
+func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, known bool) {
+	if a.SLO == nil && a.Agreement == nil || a.Kind == alerts.LiveNoData {
+		return false, false, false
+	}
+	var s *slo.SLO // of the spec that is in force now
+	if a.SLO != nil {
+		s = w.slo(a.SLO.ID)
+	}
+	above := func(window time.Duration, bound float64, or bool) (may, must bool, b band, low, high float64) {
+		b = w.band(s, a.group, now, window)
+		low, high, ok := b.ratios()
+		may = b.valid+b.edgeBad+b.edgeGood > 0 && (high > bound || or && high >= bound)
+		must = ok && (low > bound || or && low >= bound)
+		return may, must, b, low, high
+	}
+	enough := func(b band, n uint64) (may, must bool) {
+		return b.valid+b.edgeGood+b.edgeBad >= float64(n), b.valid >= float64(n)
+	}
+	switch a.Kind {
+	case alerts.LiveBurn:
+		t := a.Tier
+		may1, must1, b, low, high := above(t.Long, t.Threshold, false)
+		may2, must2, _, _, _ := above(t.Short, t.Threshold, false)
+		may3, must3 := enough(b, a.MinEvents)
+		may4, must4 := true, true
+		if t.Page {
+			may4 = alerts.LowerBound(high, b.valid+b.edgeGood+b.edgeBad) > t.Threshold
+			must4 = alerts.LowerBound(low, b.valid) > t.Threshold
+		}
+		return may1 && may2 && may3 && may4, must1 && must2 && must3 && must4, true
+	case alerts.LiveExhausted:
+		may1, must1, b, _, _ := above(s.Window.Rolling, s.Objective.Budget(), true)
+		may2, must2 := enough(b, a.MinEvents)
+		return may1 && may2, must1 && must2, true
+	case alerts.LiveRatio:
+		may1, must1, b, low, high := above(a.Window, a.Above, false)
+		may2, must2 := enough(b, a.MinEvents)
+		if a.UpTo > 0 {
+			may1, must1 = may1 && low <= a.UpTo, must1 && high <= a.UpTo
+		}
+		return may1 && may2, must1 && must2, true
+	case alerts.LiveScore:
+		window := a.Agreement.Window.Rolling
+		if a.Agreement.AlertWindow > 0 {
+			window = a.Agreement.AlertWindow
+		}
+		low, high, ok := w.score(a.Agreement, a.group, now, window)
+		return !ok || low < a.Below, ok && high < a.Below, true
+	}
+	return false, false, false
+}
+
+// score is the least and the greatest score of an agreement; ok is false if a
+// component may be without data.
+func (w *oracleWorld) score(a *sla.Agreement, g slo.Group, now, window time.Duration) (low, high float64, ok bool) {
+	var total float64
+	for _, c := range a.Components {
+		b := w.band(w.slo(c.SLO), g, now, window)
+		if b.valid+b.edgeGood+b.edgeBad == 0 {
+			continue
+		}
+		best, worst, ok := b.ratios()
+		if !ok {
+			return 0, 100, false
+		}
+		points := func(ratio float64) float64 {
+			if a.Method == sla.Attainment {
+				return sla.Attain(w.slo(c.SLO).Objective, ratio)
+			}
+			return 1 - ratio
+		}
+		low += c.Weight * points(worst)
+		high += c.Weight * points(best)
+		total += c.Weight
+	}
+	return 100 * low / total, 100 * high / total, total > 0
+}
+
+// disagreement is a time in which only one side fires an alert, and why that is
+// not to be explained.
+type disagreement struct {
+	piece
+	key    string
+	engine bool // the engine fires and the rules do not; else the other way round
+	why    string
+}
+
+// disagreements are the times in which one side fires and the other does not,
+// longer than the grace and without the events near the edges being able to
+// explain it. near counts those that are explained; worst are the longest of the
+// others, of alerts by short windows of events and of the rest.
+func (w *oracleWorld) disagreements(engine, rules history) (bad []disagreement, transitions, near int, worst [2]time.Duration) {
+	all := liveKeys(w)
+	keys := slices.Sorted(maps.Keys(all))
+	for _, key := range keys {
+		a, e, p := all[key], engine.of(key), rules.of(key)
+		transitions += e.transitions()
+		grace := w.grace(a)
+		for now := time.Duration(0); now < oracleLength; now += oracleStep {
+			if e.at(now) == p.at(now) {
+				continue
+			}
+			from := now
+			for now < oracleLength && e.at(now) != p.at(now) && e.at(now) == e.at(from) {
+				now += oracleStep
+			}
+			span := piece{from, now}
+			now -= oracleStep
+			if span.to-span.from <= grace {
+				if grace <= w.grace(&oracleAlert{}) {
+					worst[0] = max(worst[0], span.to-span.from)
+				} else {
+					worst[1] = max(worst[1], span.to-span.from)
+				}
+				continue
+			}
+			if a.For > 0 && from >= correctionAt-a.For && from < correctionAt+a.For+w.options.LongEval {
+				continue // what is pending or firing starts over when this Prometheus takes other rules
+			}
+			if at, why := w.explain(a, span, e.at(from), grace); why != "" {
+				bad = append(bad, disagreement{piece{at, span.to}, key, e.at(from), why})
+				continue
+			}
+			near++
+		}
+	}
+	return bad, transitions, near, worst
+}
+
+// explain looks for a time in which the events near the edges do not explain
+// that only one side fires. It returns "" if there is none.
+func (w *oracleWorld) explain(a *oracleAlert, span piece, engine bool, grace time.Duration) (time.Duration, string) {
+	for now := span.from + grace; now < span.to; now += oracleStep {
+		may, must, known := false, true, false
+		for t := max(0, now-grace); t <= now; t += oracleStep {
+			m, _, k := w.condition(a, t)
+			may, known = may || m, k
+		}
+		if !known {
+			return now, "nothing at the edges bears on it"
+		}
+		if !may {
+			return now, "its condition cannot hold"
+		}
+		for t := max(0, now-grace-a.For); t <= now; t += oracleStep {
+			_, m, _ := w.condition(a, t)
+			must = must && m
+		}
+		if must {
+			return now, "its condition must hold"
+		}
+	}
+	return 0, ""
+}

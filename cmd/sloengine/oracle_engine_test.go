@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/reliability/wal"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web"
+)
+
+// loadOracle reads the specs of services, with the correction or still without.
+func loadOracle(t testing.TB, services []string, corrected bool) *spec.Spec {
+	t.Helper()
+	var files []spec.File
+	for _, name := range services {
+		text := oracleSpecs[name]
+		if name == "till" && corrected {
+			text += oracleCorrection
+		}
+		files = append(files, spec.File{Name: name + ".yaml", Data: []byte(text)})
+	}
+	sp, problems := spec.Load(files)
+	require.NoError(t, problems.Err())
+	return sp
+}
+
+func rulesOf(sp *spec.Spec) rules.Spec {
+	return rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+}
+
+// oracleEngine is the engine from its log on: fold, evaluator, and the counters
+// that Prometheus scrapes. Its time is what it is told.
+type oracleEngine struct {
+	t         testing.TB
+	state     foldState
+	eval      *evaluator.Evaluator
+	collector *web.Collector
+	payload   []byte
+}
+
+func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
+	t.Helper()
+	f, err := fold.New(fold.Options{})
+	require.NoError(t, err)
+	e := &oracleEngine{t: t, state: foldState{f}}
+	e.eval, err = evaluator.New(evaluator.Options{
+		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
+	})
+	require.NoError(t, err)
+	e.collector = web.NewCollector(e.eval.Latest, func() bool { return true })
+	e.apply(ingest.RecordHeartbeat, at, []byte{byte(ingest.BeatStart)})
+	e.change(sp, at)
+	return e
+}
+
+func (e *oracleEngine) apply(typ byte, at time.Time, payload []byte) {
+	e.t.Helper()
+	err := e.state.Apply(wal.Record{Type: typ, Time: at.UnixNano(), Payload: payload}, func(_ int, _ []byte, reason string) {
+		require.Fail(e.t, "event refused", reason)
+	})
+	require.NoError(e.t, err)
+}
+
+// change puts a spec in force, as a reload does.
+func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
+	e.t.Helper()
+	in := inputs(sp)
+	cfg, err := evaluator.Compile(in)
+	require.NoError(e.t, err)
+	encoded, err := encodeConfig(cfg)
+	require.NoError(e.t, err)
+	require.NoError(e.t, e.eval.Change(in, func() error {
+		e.apply(ingest.RecordConfig, at, encoded)
+		return nil
+	}))
+}
+
+// take folds what is received before a time, one record a second, and then lets
+// the engine evaluate. It returns the rest.
+func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duration) (rest []*oracleEvent, r *sla.Report) {
+	e.t.Helper()
+	for len(events) > 0 && events[0].received < now {
+		second := events[0].received.Truncate(time.Second) + time.Second
+		n := 0
+		e.payload = e.payload[:0]
+		for len(events) > 0 && events[0].received < min(second, now) {
+			if replica < 0 || events[0].replica == replica {
+				e.payload = append(e.payload, events[0].encoded...)
+				n++
+			}
+			events = events[1:]
+		}
+		if n > 0 {
+			head := append(binary.AppendUvarint(nil, uint64(n)), 0)
+			e.apply(ingest.RecordEvents, oracleStart.Add(min(second, now)-1), append(head, e.payload...))
+		}
+	}
+	e.apply(ingest.RecordHeartbeat, oracleStart.Add(now), []byte{byte(ingest.BeatTick)})
+	r, err := e.eval.Tick(context.Background(), oracleStart.Add(now))
+	require.NoError(e.t, err)
+	return events, r
+}
+
+// scraped are the families that generated rules read.
+var scraped = []string{series.Events.Name, series.Coverage.Name, series.EngineEvents.Name}
+
+// scrape gives out the counters as a scrape would find them.
+func (e *oracleEngine) scrape(instance string, add func(series string, value float64)) {
+	families, err := e.collector.Gather()
+	require.NoError(e.t, err)
+	var b strings.Builder
+	for _, f := range families {
+		if !slices.Contains(scraped, f.GetName()) {
+			continue
+		}
+		for _, m := range f.Metric {
+			b.Reset()
+			b.WriteString(f.GetName() + `{job="sloengine",instance="` + instance + `"`)
+			for _, l := range m.Label {
+				b.WriteString("," + l.GetName() + `="` + l.GetValue() + `"`)
+			}
+			b.WriteString("}")
+			add(b.String(), metricValue(m))
+		}
+	}
+}
+
+func metricValue(m *dto.Metric) float64 { return m.GetCounter().GetValue() + m.GetGauge().GetValue() }

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/rulestest"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+var oracleSeeds = flag.String("oracle.seeds", "", "seeds of the one oracle, such as 17,18; default 1 to 3, and 1 with -short")
+
+// oracleWorld is one random history, of which both sides are told.
+type oracleWorld struct {
+	t        *testing.T
+	services []string
+	options  alerts.Options
+	spec     *spec.Spec // in force now
+	byID     map[slo.ID]*slo.SLO
+	events   []*oracleEvent
+	truth    truth
+	down     stretch // of the second engine
+	looks    map[time.Duration]*sla.Report
+
+	sum oracleSum
+}
+
+// oracleSum is what was compared, and how far apart the two sides were.
+type oracleSum struct {
+	looks, indicators, budgets, scores int
+	plain                              int     // indicators within 0.5 % without any allowance
+	indicator, budget, score           float64 // worst, beyond what the events near an edge explain
+	transitions, rules, near           int
+	alert                              [2]time.Duration
+}
+
+func (s oracleSum) String() string {
+	return fmt.Sprintf("%d instants, %d indicators (%.1f%% within 0.5%% as they are; worst beyond the edges %.3f%%), %d budgets (worst %.3f points), %d scores (worst %.3f points), %d alert transitions, of the rules %d (furthest apart %s, with long windows or slices %s; %d decided by events at an edge)",
+		s.looks, s.indicators, 100*float64(s.plain)/float64(max(1, s.indicators)), 100*s.indicator, s.budgets, 100*s.budget, s.scores, s.score, s.transitions, s.rules, s.alert[0], s.alert[1], s.near)
+}
+
+func (w *oracleWorld) force(sp *spec.Spec) {
+	w.spec, w.byID = sp, map[slo.ID]*slo.SLO{}
+	for _, s := range sp.SLOs {
+		w.byID[s.ID] = s
+	}
+}
+
+func (w *oracleWorld) slo(id slo.ID) *slo.SLO {
+	s := w.byID[id]
+	require.NotNil(w.t, s, id)
+	return s
+}
+
+// edge is how far from the border of a window an event may count or not.
+//
+// It is six minutes where the rules go by what was counted in whole five minutes:
+// in windows beyond six hours, around a correction, and in a window that begins
+// before the first rate. Up to six hours, where rates are joined end to end, it is
+// only the lateness of the events and the rounding of the engine: 10s up to 1h, 1m
+// beyond. A slice shows in the counters only once it is judged.
+func (w *oracleWorld) edge(s *slo.SLO, now, window time.Duration) time.Duration {
+	const late = oracleScrape + 2*time.Second
+	judged := time.Duration(0)
+	if s.Budgeting.Slice > 0 {
+		judged = s.Budgeting.Slice + 2*time.Minute
+	}
+	switch {
+	case window > 6*time.Hour, now < window+6*time.Minute, len(s.Corrections) > 0:
+		return 6*time.Minute + judged
+	case judged > 0:
+		return late + time.Minute + judged
+	case window > time.Hour:
+		return late + time.Minute
+	}
+	return late + 10*time.Second
+}
+
+func (w *oracleWorld) band(s *slo.SLO, g slo.Group, now, window time.Duration) band {
+	return w.truth.band(s, g, pieces(s, now, window), now, w.edge(s, now, window))
+}
+
+func TestOneOracle(t *testing.T) {
+	seeds := []string{"1", "2", "3"}
+	if testing.Short() {
+		seeds = seeds[:1]
+	}
+	if *oracleSeeds != "" {
+		seeds = strings.Split(*oracleSeeds, ",")
+	}
+	for _, text := range seeds {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		t.Run("seed="+text, func(t *testing.T) {
+			t.Parallel()
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("again: go test -tags nomsgpack ./cmd/sloengine -run 'TestOneOracle$' -oracle.seeds %d", seed)
+				}
+			})
+			w := newOracleWorld(t, seed)
+			engine := w.runEngine()
+			fromRules := w.runRules()
+			for _, f := range fromRules {
+				w.sum.rules += f.transitions()
+			}
+			var bad []disagreement
+			bad, w.sum.transitions, w.sum.near, w.sum.alert = w.disagreements(engine, fromRules)
+			for _, d := range bad {
+				side := "rules"
+				if d.engine {
+					side = "engine"
+				}
+				t.Errorf("only the %s fire %s, from %s until %s: %s", side, d.key, d.from, d.to, d.why)
+			}
+			t.Log(w.sum)
+			require.NotZero(t, w.sum.transitions)
+		})
+	}
+}
+
+func newOracleWorld(t *testing.T, seed uint64) *oracleWorld {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := &oracleWorld{t: t, services: oracleServices(seed), looks: map[time.Duration]*sla.Report{}}
+	w.options = alerts.Options{Options: rules.Options{Scrape: oracleScrape, Eval: time.Minute, LongEval: 5 * time.Minute}}
+	w.force(loadOracle(t, w.services, false))
+	down := between(rng, 8*time.Hour, 18*time.Hour).Truncate(oracleScrape)
+	w.down = stretch{from: down, to: down + 3*oracleScrape}
+	w.events = oracleTraffic(rng, w.services, w.down)
+	w.truth = newTruth(w.spec.SLOs, w.events)
+	for range 150 {
+		w.looks[between(rng, 5*time.Minute, oracleLength).Truncate(w.options.Eval)] = nil
+	}
+	return w
+}
+
+// runEngine is one engine that gets all events. It keeps the reports that are
+// compared, and tells when its alerts fire.
+func (w *oracleWorld) runEngine() history {
+	e := newOracleEngine(w.t, w.spec, oracleStart)
+	m, err := state.New(state.Options{Alerts: w.options})
+	require.NoError(w.t, err)
+	h := history{}
+	events := w.events
+	for now := oracleStep; now < oracleLength; now += oracleStep {
+		if now == correctionAt {
+			w.force(loadOracle(w.t, w.services, true))
+			e.change(w.spec, oracleStart.Add(now))
+		}
+		var r *sla.Report
+		events, r = e.take(events, -1, now)
+		h.note(m.Step(r), now)
+		if _, ok := w.looks[now]; ok {
+			w.looks[now] = r
+		}
+	}
+	return h
+}
+
+// runRules is a Prometheus that scrapes two engines, one of which starts over
+// with an empty data folder.
+func (w *oracleWorld) runRules() history {
+	t := w.t
+	w.force(loadOracle(t, w.services, false))
+	groups := func() []rules.Group {
+		recording, err := rules.Recording(rulesOf(w.spec), w.options.Options)
+		require.NoError(t, err)
+		o := w.options
+		o.NoEngine = true
+		alerting, err := alerts.Rules(rulesOf(w.spec), o)
+		require.NoError(t, err)
+		return lean(append(recording, alerting...))
+	}
+	replicas := []*oracleEngine{newOracleEngine(t, w.spec, oracleStart), newOracleEngine(t, w.spec, oracleStart)}
+	events := [][]*oracleEvent{w.events, w.events}
+	p := rulestest.New(t, oracleStart, groups())
+	h := history{}
+	p.After = func(at time.Time) {
+		now := at.Sub(oracleStart).Truncate(oracleStep)
+		h.see(p.Firing(""), now)
+		if r := w.looks[now]; r != nil {
+			w.look(p, at, now, r)
+		}
+	}
+	sample := func(at time.Time, add func(string, float64)) {
+		now := at.Sub(oracleStart)
+		for i, e := range replicas {
+			if i == 1 && w.down.from < now && now <= w.down.to {
+				if now < w.down.to {
+					continue
+				}
+				e = newOracleEngine(t, w.spec, at)
+				replicas[i] = e
+			}
+			events[i], _ = e.take(events[i], i, now)
+			e.scrape(strconv.Itoa(i), add)
+		}
+	}
+	p.Run(oracleStart.Add(correctionAt), oracleScrape, sample)
+	w.force(loadOracle(t, w.services, true))
+	for _, e := range replicas {
+		e.change(w.spec, oracleStart.Add(correctionAt))
+	}
+	p.Replace(groups())
+	p.Run(oracleStart.Add(oracleLength), oracleScrape, sample)
+	return h
+}
+
+// lean leaves out what only people read: constants and texts. Prometheus would
+// spend a third of the time on them.
+func lean(groups []rules.Group) []rules.Group {
+	var out []rules.Group
+	for _, g := range groups {
+		if strings.HasSuffix(g.Name, "/meta") {
+			continue
+		}
+		g.Rules = slices.Clone(g.Rules)
+		for i := range g.Rules {
+			g.Rules[i].Annotations = nil
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// look compares all numbers of one report with what the rules say.
+func (w *oracleWorld) look(p *rulestest.World, at time.Time, now time.Duration, r *sla.Report) {
+	w.sum.looks++
+	o := w.options.Options
+	var s *slo.SLO
+	var ratios map[time.Duration]map[string]float64
+	var left map[string]float64
+	for i := range r.SLOs {
+		x := &r.SLOs[i]
+		if x.SLO != s {
+			s = x.SLO
+			ratios = map[time.Duration]map[string]float64{}
+			for _, window := range rules.Windows(s) {
+				ratios[window] = values(p, o.ErrorRatio(s, window), s.GroupBy, at)
+			}
+			left = values(p, o.PeriodRemaining(s), s.GroupBy, at)
+		}
+		key := x.Group.Key()
+		burns := append(append([]slo.Burn(nil), x.Burns...), x.TierBurns...)
+		for _, b := range burns {
+			got, ok := ratios[b.Window][key]
+			w.indicator(x, b, now, got, ok)
+		}
+		if got, ok := left[key]; ok && x.Budget.HasData && x.Budget.Remaining >= 0 {
+			w.budget(x, now, got)
+		}
+	}
+	for i := range r.SLAs {
+		x := &r.SLAs[i]
+		w.scored(x, now, x.SLA.Window.Rolling, values(p, o.Score(x.SLA), x.SLA.GroupBy, at))
+		if x.Alert != nil {
+			w.scored(x.Alert, now, x.SLA.AlertWindow, values(p, o.AlertScore(x.SLA), x.SLA.GroupBy, at))
+		}
+	}
+}
+
+// values are the samples of an expression by group.
+func values(p *rulestest.World, expr string, groupBy []string, at time.Time) map[string]float64 {
+	out := map[string]float64{}
+	for _, v := range p.Query(expr, at) {
+		var g slo.Group
+		for _, l := range groupBy {
+			g = append(g, v.Metric.Get(l))
+		}
+		out[g.Key()] = v.F
+	}
+	return out
+}
+
+// outside is how far x is out of [low, high].
+func outside(x, low, high float64) float64 { return max(0, low-x, x-high) }
+
+func (w *oracleWorld) indicator(x *sla.SLOReport, b slo.Burn, now time.Duration, got float64, ok bool) {
+	band := w.band(x.SLO, x.Group, now, b.Window)
+	low, high, sure := band.ratios()
+	what := fmt.Sprintf("%s %s over %s at %s", x.SLO.ID, x.Group, b.Window, now)
+	switch {
+	case sure && (!ok || !b.HasData):
+		w.t.Errorf("%s: the rules have data: %t, the engine: %t, but there were at least %v events", what, ok, b.HasData, band.valid)
+		return
+	case !ok || !b.HasData:
+		if ok != b.HasData && band.edgeGood+band.edgeBad == 0 {
+			w.t.Errorf("%s: the rules have data: %t, the engine: %t, and there was none", what, ok, b.HasData)
+		}
+		return
+	}
+	w.sum.indicators++
+	engine := b.Rate * x.SLO.Objective.Budget()
+	if outside(engine, low, high) > 1e-9 {
+		w.t.Errorf("%s: the engine's error ratio is %v and cannot be outside %v to %v", what, engine, low, high)
+	}
+	far := outside(got, min(low, engine), max(high, engine))
+	w.sum.indicator = max(w.sum.indicator, far)
+	if math.Abs(got-engine) <= 0.005 {
+		w.sum.plain++
+	}
+	if far > 0.005 {
+		w.t.Errorf("%s: the engine's error ratio is %v, that of the rules %v; the events at the edges allow %v to %v", what, engine, got, low, high)
+	}
+}
+
+func (w *oracleWorld) budget(x *sla.SLOReport, now time.Duration, got float64) {
+	low, high, ok := w.band(x.SLO, x.Group, now, x.SLO.Window.Rolling).ratios()
+	if !ok {
+		return
+	}
+	w.sum.budgets++
+	budget := x.SLO.Objective.Budget()
+	far := outside(got, 1-high/budget, 1-low/budget)
+	w.sum.budget = max(w.sum.budget, far)
+	if far > 0.005 {
+		w.t.Errorf("%s %s at %s: remaining budget is %v by the engine, %v by the rules; the events at the edges allow %v to %v",
+			x.SLO.ID, x.Group, now, x.Budget.Remaining, got, 1-high/budget, 1-low/budget)
+	}
+}
+
+func (w *oracleWorld) scored(x *sla.SLAReport, now, window time.Duration, all map[string]float64) {
+	got, ok := all[x.Group.Key()]
+	low, high, sure := w.score(x.SLA, x.Group, now, window)
+	what := fmt.Sprintf("%s %s over %s at %s", x.SLA.Name, x.Group, window, now)
+	if !sure {
+		return
+	}
+	if !ok || !x.HasData {
+		w.t.Errorf("%s: the rules have a score: %t, the engine: %t", what, ok, x.HasData)
+		return
+	}
+	w.sum.scores++
+	far := outside(got, low, high)
+	w.sum.score = max(w.sum.score, far)
+	if far > 0.5 || outside(x.Score, low, high) > 1e-6 {
+		w.t.Errorf("%s: the engine's score is %v, that of the rules %v; the events at the edges allow %v to %v", what, x.Score, got, low, high)
+	}
+}

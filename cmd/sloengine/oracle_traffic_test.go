@@ -1,0 +1,295 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// oracleStart is a Monday, on a boundary of every bucket.
+var oracleStart = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+
+const (
+	oracleLength = 30 * time.Hour
+	oracleScrape = 15 * time.Second
+	oracleStep   = 10 * time.Second // of the engine
+
+	correctionFrom, correctionFor = 13 * time.Hour, 2 * time.Hour // planned maintenance that is written down
+	correctionAt                  = 20 * time.Hour                // only now
+)
+
+// oracleSpecs are a service that is judged by product, one that is judged as a
+// whole, one whose slices are judged and whose sender therefore sticks to one
+// engine, and one that falls silent.
+var oracleSpecs = map[string]string{"shop": `
+version: sloengine/v1
+service: shop
+slos:
+  - name: availability
+    objective: 98
+    window: 1d
+    group_by: [product]
+    expect: [a, b, c]
+    indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
+    alerting: {min_events: 40, ticket: {for: 5m}, no_data: {disabled: true}}
+  - name: latency
+    objective: 95
+    window: 6h
+    group_by: [product]
+    expect: [a, b, c]
+    indicator: {latency: {valid: '{type="order",outcome="success"}', threshold: 1s}}
+    alerting:
+      no_data: {disabled: true}
+      tiers:
+        - {severity: page, long: 1h, short: 5m, budget: 40}
+        - {severity: ticket, long: 2h, short: 30m, budget: 50}
+slas:
+  - name: gold
+    group_by: [product]
+    window: 6h
+    score: attainment
+    components:
+      availability: {weight: 60}
+      latency: {weight: 40}
+    no_data: exclude
+    alerts: {warning: 90, critical: 60, catalogue: [composite, latency, availability, limit_80]}
+    alert_window: 1h
+`, "till": `
+version: sloengine/v1
+service: till
+slos:
+  - name: checkout
+    objective: 97
+    window: 1d
+    indicator: {events: {valid: '{type="sale"}', bad: '{outcome="failure"}'}}
+    alerting:
+      no_data: {disabled: true}
+      tiers:
+        - {severity: page, long: 1h, short: 5m, budget: 15}
+        - {severity: page, long: 3h, short: 15m, budget: 20}
+        - {severity: ticket, long: 12h, short: 1h, budget: 40}
+slas:
+  - name: silver
+    window: 6h
+    score: ratio
+    components: {checkout: {weight: 1}}
+    alerts: {warning: 97, catalogue: [error_rate, error_rate_critical]}
+`, "feed": `
+version: sloengine/v1
+service: feed
+slos:
+  - name: freshness
+    objective: 90
+    window: 6h
+    group_by: [zone]
+    expect: [x, y]
+    budgeting: {timeslices: {slice: 1m, target: 90}}
+    indicator: {events: {valid: '{type="poll"}', bad: '{outcome="failure"}'}}
+    alerting: {no_data: {disabled: true}, tiers: [{severity: page, long: 1h, short: 30m, budget: 50}]}
+`, "batch": `
+version: sloengine/v1
+service: batch
+slos:
+  - name: nightly
+    objective: 99
+    window: 1d
+    indicator: {events: {bad: '{outcome="failure"}'}}
+    alerting: {page: {disabled: true}}
+`}
+
+// oracleServices are what a seed is about.
+func oracleServices(seed uint64) []string {
+	switch seed % 3 {
+	case 0:
+		return []string{"shop"}
+	case 1:
+		return []string{"shop", "till"}
+	}
+	return []string{"till", "feed", "batch"}
+}
+
+const oracleCorrection = `
+corrections:
+  - {name: move, start: 2026-03-02T13:00:00Z, duration: 2h, slos: [checkout], author: ops, reason: found out later}
+`
+
+// oracleEvent is one event, or several that are equal.
+type oracleEvent struct {
+	at, received time.Duration // since the start
+	service, typ string
+	attr, value  string
+	failed       bool
+	took         time.Duration
+	count        uint32
+	replica      int // that it is sent to
+
+	encoded []byte
+}
+
+func (e *oracleEvent) label(name string) string {
+	switch name {
+	case "service":
+		return e.service
+	case "type":
+		return e.typ
+	case "outcome":
+		if e.failed {
+			return "failure"
+		}
+		return "success"
+	}
+	if name == e.attr {
+		return e.value
+	}
+	return ""
+}
+
+// judged says whether an SLO counts the event, and against the budget.
+func (e *oracleEvent) judged(s *slo.SLO) (valid, bad bool) {
+	if s.ID.Service() != e.service || !s.Indicator.Valid.Matches(e.label) {
+		return false, false
+	}
+	if s.Indicator.Kind == slo.KindLatency {
+		return true, e.took > s.Indicator.Threshold
+	}
+	return true, s.Indicator.Bad.Matches(e.label)
+}
+
+// stretch is a time in which something holds, to the degree x.
+type stretch struct {
+	from, to time.Duration
+	x        float64
+}
+
+// oracleStream is the random traffic of one group: phases of different rates,
+// gaps and bursts, and incidents in which events fail or are slow.
+type oracleStream struct {
+	rates, failing, slow []stretch
+}
+
+func between(rng *rand.Rand, a, b time.Duration) time.Duration {
+	return a + time.Duration(rng.Int64N(int64(b-a)))
+}
+
+func logBetween(rng *rand.Rand, a, b float64) float64 {
+	return math.Exp(math.Log(a) + rng.Float64()*(math.Log(b)-math.Log(a)))
+}
+
+func newOracleStream(rng *rand.Rand, outages []stretch) *oracleStream {
+	s := &oracleStream{failing: slices.Clone(outages)}
+	for at := time.Duration(0); at < oracleLength; {
+		p := stretch{from: at}
+		switch kind := rng.Float64(); {
+		case kind < 0.12: // a gap
+			p.to = at + between(rng, 3*time.Minute, 40*time.Minute)
+		case kind < 0.22: // a burst
+			p.to, p.x = at+between(rng, time.Minute, 5*time.Minute), 20
+		default:
+			p.to, p.x = at+between(rng, 10*time.Minute, 150*time.Minute), logBetween(rng, 0.05, 4)
+		}
+		s.rates = append(s.rates, p)
+		at = p.to
+	}
+	incidents := func(n int) (out []stretch) {
+		for range n {
+			from := between(rng, 0, oracleLength)
+			share := 1.0
+			if rng.IntN(3) > 0 {
+				share = logBetween(rng, 0.05, 0.6)
+			}
+			out = append(out, stretch{from, from + time.Duration(logBetween(rng, 2, 80)*float64(time.Minute)), share})
+		}
+		return out
+	}
+	s.failing = append(s.failing, incidents(4+rng.IntN(4))...)
+	s.slow = incidents(4 + rng.IntN(4))
+	return s
+}
+
+// strongest is the greatest degree to which something holds at a time.
+func strongest(all []stretch, t time.Duration) float64 {
+	most := 0.0
+	for _, s := range all {
+		if s.from <= t && t < s.to {
+			most = max(most, s.x)
+		}
+	}
+	return most
+}
+
+func poisson(rng *rand.Rand, mean float64) int {
+	if mean <= 0 {
+		return 0
+	}
+	n, p, limit := 0, 1.0, math.Exp(-mean)
+	for {
+		if p *= rng.Float64(); p <= limit {
+			return n
+		}
+		n++
+	}
+}
+
+// oracleTraffic makes up all events, in the order in which they are received,
+// each up to one scrape late. The second engine takes none while it is down.
+func oracleTraffic(rng *rand.Rand, services []string, down stretch) []*oracleEvent {
+	var out []*oracleEvent
+	add := func(e oracleEvent) {
+		e.received = e.at + between(rng, 0, oracleScrape)
+		if e.replica == 1 && down.from <= e.received && e.received < down.to {
+			e.replica = 0
+		}
+		x := event.Event{Service: e.service, Type: e.typ, Time: oracleStart.Add(e.at), Duration: e.took, HasDuration: true, Count: e.count}
+		if e.failed {
+			x.Outcome = event.Failure
+		}
+		if e.attr != "" {
+			x.Set(e.attr, e.value)
+		}
+		e.encoded = event.AppendBinary(nil, &x)
+		out = append(out, &e)
+	}
+	var outages []stretch
+	for range 2 {
+		from := between(rng, 0, oracleLength-2*time.Hour)
+		outages = append(outages, stretch{from, from + between(rng, 5*time.Minute, 50*time.Minute), 1})
+	}
+	outages = append(outages, stretch{correctionFrom + 10*time.Minute, correctionFrom + correctionFor - 15*time.Minute, 0.8})
+	for _, g := range []struct{ service, typ, attr, value string }{
+		{"shop", "order", "product", "a"}, {"shop", "order", "product", "b"}, {"shop", "order", "product", "c"},
+		{"till", "sale", "", ""}, {"feed", "poll", "zone", "x"}, {"feed", "poll", "zone", "y"},
+	} {
+		if !slices.Contains(services, g.service) {
+			continue
+		}
+		s := newOracleStream(rng, outages)
+		for t := time.Duration(0); t < oracleLength; t += time.Second {
+			count := uint32(1)
+			rate := strongest(s.rates, t)
+			if rate >= 10 {
+				count = 5
+			}
+			for range poisson(rng, rate/float64(count)) {
+				e := oracleEvent{at: t + between(rng, 0, time.Second), service: g.service, typ: g.typ, attr: g.attr, value: g.value, count: count}
+				e.failed = rng.Float64() < max(0.001, strongest(s.failing, t))
+				e.took = between(rng, 0, 900*time.Millisecond)
+				if rng.Float64() < max(0.004, strongest(s.slow, t)) {
+					e.took += 2 * time.Second
+				}
+				if g.service != "feed" {
+					e.replica = rng.IntN(2)
+				}
+				add(e)
+			}
+		}
+	}
+	for t := time.Hour; t < 4*time.Hour && slices.Contains(services, "batch"); t += 2 * time.Second {
+		add(oracleEvent{at: t, service: "batch", typ: "job", count: 1, replica: rng.IntN(2), failed: rng.IntN(500) == 0})
+	}
+	slices.SortStableFunc(out, func(a, b *oracleEvent) int { return int(a.received - b.received) })
+	return out
+}

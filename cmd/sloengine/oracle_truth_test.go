@@ -1,0 +1,145 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// truth knows how many events (or slices, at their start) there were until each
+// second, for every SLO and group.
+type truth map[string]*oracleTally
+
+type oracleTally struct{ valid, bad []uint64 } // before second i
+
+func truthKey(id slo.ID, g slo.Group) string { return string(id) + "|" + g.Key() }
+
+func newTruth(all []*slo.SLO, events []*oracleEvent) truth {
+	n := int(oracleLength/time.Second) + 1
+	out := truth{}
+	for _, s := range all {
+		for _, e := range events {
+			valid, bad := e.judged(s)
+			sec := int(e.at / time.Second)
+			if !valid || sec >= n-1 {
+				continue
+			}
+			var g slo.Group
+			for _, l := range s.GroupBy {
+				g = append(g, e.label(l))
+			}
+			k := out[truthKey(s.ID, g)]
+			if k == nil {
+				k = &oracleTally{make([]uint64, n), make([]uint64, n)}
+				out[truthKey(s.ID, g)] = k
+			}
+			k.valid[sec+1] += uint64(e.count)
+			if bad {
+				k.bad[sec+1] += uint64(e.count)
+			}
+		}
+	}
+	for _, s := range all {
+		for key, k := range out {
+			if strings.HasPrefix(key, string(s.ID)+"|") {
+				k.judge(s)
+				k.add()
+			}
+		}
+	}
+	return out
+}
+
+// judge replaces the events of each slice by the slice.
+func (k *oracleTally) judge(s *slo.SLO) {
+	per := int(s.Budgeting.Slice / time.Second)
+	if per == 0 {
+		return
+	}
+	for from := 0; from+per < len(k.valid); from += per {
+		c := slo.Counts{}
+		for i := from + 1; i <= from+per; i++ {
+			c = c.Add(slo.Counts{Good: k.valid[i] - k.bad[i], Bad: k.bad[i]})
+			k.valid[i], k.bad[i] = 0, 0
+		}
+		if ratio, ok := c.Ratio(); ok {
+			k.valid[from+1] = 1
+			if ratio < s.Budgeting.Target.Ratio() {
+				k.bad[from+1] = 1
+			}
+		}
+	}
+}
+
+func (k *oracleTally) add() {
+	for i := 1; i < len(k.valid); i++ {
+		k.valid[i] += k.valid[i-1]
+		k.bad[i] += k.bad[i-1]
+	}
+}
+
+func (k *oracleTally) in(from, to time.Duration) (valid, bad float64) {
+	clamp := func(d time.Duration) int { return min(max(0, int(d/time.Second)), len(k.valid)-1) }
+	a, b := clamp(from), clamp(to)
+	if a >= b {
+		return 0, 0
+	}
+	return float64(k.valid[b] - k.valid[a]), float64(k.bad[b] - k.bad[a])
+}
+
+// piece is a part of a window, without what corrections take out.
+type piece struct{ from, to time.Duration }
+
+// band is what a count may be whatever of the events near an edge is in it.
+type band struct {
+	valid, bad        float64 // that are in it for sure
+	edgeGood, edgeBad float64 // near an edge
+}
+
+// band counts pieces; events at most edge away from a border may count or not.
+func (tr truth) band(s *slo.SLO, g slo.Group, pieces []piece, now, edge time.Duration) band {
+	k := tr[truthKey(s.ID, g)]
+	if k == nil {
+		return band{}
+	}
+	var b band
+	var last time.Duration
+	for i, p := range pieces {
+		valid, bad := k.in(p.from+edge, p.to-edge)
+		b.valid, b.bad = b.valid+valid, b.bad+bad
+		from, to := p.from-edge, min(p.to+edge, now)
+		if i > 0 {
+			from = max(from, last)
+		}
+		allValid, allBad := k.in(from, to)
+		last = to
+		b.edgeBad += allBad - bad
+		b.edgeGood += allValid - allBad - (valid - bad)
+	}
+	return b
+}
+
+// ratios are the least and the greatest error ratio. ok is false if there may be
+// nothing to divide by.
+func (b band) ratios() (low, high float64, ok bool) {
+	if b.valid == 0 {
+		return 0, 1, false
+	}
+	return b.bad / (b.valid + b.edgeGood), (b.bad + b.edgeBad) / (b.valid + b.edgeBad), true
+}
+
+// pieces is a window without the corrections of an SLO.
+func pieces(s *slo.SLO, now, w time.Duration) []piece {
+	out := []piece{{now - w, now}}
+	all := slo.Excluded(s.Corrections, slo.Span{From: oracleStart.Add(now - w), To: oracleStart.Add(now)})
+	for _, c := range all {
+		last := &out[len(out)-1]
+		from, to := c.From.Sub(oracleStart), c.To.Sub(oracleStart)
+		next := piece{to, last.to}
+		last.to = from
+		out = append(out, next)
+	}
+	return slices.DeleteFunc(out, func(p piece) bool { return p.from >= p.to })
+}
