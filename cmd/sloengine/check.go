@@ -4,16 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
 func newCheck(s streams) *cobra.Command {
 	var files []string
-	output := "table"
+	output, retention := "table", "0"
+	perDay := 0.0
 	c := &cobra.Command{
 		Use:   "check -f FILE|DIR|-",
 		Short: "Read specs and report everything that is wrong with them, with its place",
@@ -35,13 +40,48 @@ func newCheck(s streams) *cobra.Command {
 				if _, err := evaluator.Compile(inputs(sp)); err != nil {
 					return fmt.Errorf("compile spec: %w", err)
 				}
+				kept, err := slo.ParseDuration(retention)
+				if err != nil {
+					return usageError{fmt.Errorf("--retention: %w", err)}
+				}
+				problems = append(problems, lint(s, sp, kept, perDay)...)
 			}
 			return reportProblems(s, sp, problems, output)
 		},
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
 	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	c.Flags().StringVar(&retention, "retention", retention, "how long Prometheus keeps samples; 0 if unknown")
+	c.Flags().Float64Var(&perDay, "events-per-day", 0, "traffic of an SLO; 0 if unknown")
 	return c
+}
+
+// lint finds alerts that cannot work. What is only worth knowing goes to the
+// error stream and is no finding.
+func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spec.Problems {
+	in := rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+	o := alerts.LintOptions{Retention: retention}
+	if perDay > 0 {
+		o.EventsPerDay = func(slo.ID) (float64, bool) { return perDay, true }
+	}
+	var out spec.Problems
+	for _, f := range alerts.Lint(in, o) {
+		p := spec.Problem{Severity: spec.Warning, Message: f.Message, Suggestion: f.Hint}
+		if src, ok := sp.Source(spec.KindSLO, f.SLO.Service(), f.SLO.Name()); ok {
+			p.Position = src.Position
+		} else if src, ok := sp.Source(spec.KindSLA, f.SLO.Service(), f.SLO.Name()); ok {
+			p.Position = src.Position
+		}
+		switch f.Severity {
+		case alerts.FindingInfo:
+			fmt.Fprintf(s.err, "%s:%d:%d: info: %s (%s)\n", p.File, p.Line, p.Column, p.Message, p.Suggestion)
+			continue
+		case alerts.FindingError:
+			p.Severity = spec.Error
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // reportProblems prints findings on out and turns them into the exit code.

@@ -91,7 +91,14 @@ func newStatus(s streams) *cobra.Command {
 			case "yaml":
 				return yaml.NewEncoder(s.out).Encode(rows)
 			}
-			return printStatus(s.out, rows)
+			if err := printStatus(s.out, rows); err != nil {
+				return err
+			}
+			active, err := cl.alerts(c.Context(), service)
+			if err != nil {
+				return err
+			}
+			return printAlerts(s.out, active)
 		},
 	}
 	f := c.Flags()
@@ -186,6 +193,57 @@ func (c statusClient) rows(ctx context.Context, service string) ([]*statusRow, e
 		})
 	}
 	return all, g.Wait()
+}
+
+// statusAlert is what status needs of one alert of the read API.
+type statusAlert struct {
+	Name, State, Severity string
+	Service               string
+	SLO                   *string `json:"slo_id"`
+	Agreement             *string
+	Group                 map[string]string
+	ActiveSince           *time.Time `json:"active_since"`
+}
+
+// alerts reads those that fire or are about to, in the order of the page.
+func (c statusClient) alerts(ctx context.Context, service string) ([]statusAlert, error) {
+	var active []statusAlert
+	for _, state := range []string{"firing", "pending"} {
+		q := url.Values{"state": {state}, "limit": {"100"}}
+		if service != "" {
+			q.Set("service", service)
+		}
+		var page struct{ Items []statusAlert }
+		if err := c.get(ctx, "/api/v1/alerts", q, &page); err != nil {
+			return nil, err
+		}
+		active = append(active, page.Items...)
+	}
+	return active, nil
+}
+
+func printAlerts(w io.Writer, active []statusAlert) error {
+	if len(active) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "ALERT\tSTATE\tSEVERITY\tABOUT\tGROUP\tSINCE")
+	for _, a := range active {
+		about := a.Service
+		switch {
+		case a.SLO != nil:
+			about = *a.SLO
+		case a.Agreement != nil:
+			about += "/" + *a.Agreement
+		}
+		since := "-"
+		if a.ActiveSince != nil {
+			since = a.ActiveSince.UTC().Format("2006-01-02 15:04:05Z")
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Severity, about, groupText(a.Group), since)
+	}
+	return tw.Flush()
 }
 
 func sortWorstFirst(rows []*statusRow) {
