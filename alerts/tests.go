@@ -173,6 +173,10 @@ func (g *generator) testFile(slos []*slo.SLO, order []string, p pace) []byte {
 			w.line(0, "# "+string(s.ID)+" is not tested: "+err.Error()+".")
 			continue
 		}
+		if other, shared := sharesCounters(s, f, subjects); shared {
+			w.line(0, "# "+string(s.ID)+" is not tested: it counts series of "+string(other)+" too, and one test cannot feed both.")
+			continue
+		}
 		tiers, _ := Tiers(s)
 		subjects = append(subjects, subject{s, tiers, f})
 	}

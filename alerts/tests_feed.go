@@ -264,3 +264,32 @@ func sampleOf(re *syntax.Regexp) string {
 	}
 	return ""
 }
+
+// sharesCounters finds a subject whose made-up counters an SLO would count as
+// well, or the other way round: what is fed to one would disturb the other.
+func sharesCounters(s *slo.SLO, f feed, subjects []subject) (slo.ID, bool) {
+	for _, other := range subjects {
+		if finds(s, other.feed) || finds(other.SLO, f) {
+			return other.ID, true
+		}
+	}
+	return "", false
+}
+
+// finds reports whether a selector of the SLO matches a series of the feed.
+func finds(s *slo.SLO, f feed) bool {
+	p := parser.NewParser(parser.Options{})
+	for _, text := range []string{s.Indicator.PromBad, s.Indicator.PromGood, s.Indicator.PromTotal} {
+		selector, err := p.ParseMetricSelector(strings.Trim(strings.TrimSpace(text), "()"))
+		if err != nil {
+			continue // empty, or free: nothing is fed to it
+		}
+		for _, c := range f.series {
+			metric, err := p.ParseMetric(c.metric)
+			if err == nil && !slices.ContainsFunc(selector, func(m *labels.Matcher) bool { return !m.Matches(metric.Get(m.Name)) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
