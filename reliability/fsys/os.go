@@ -43,6 +43,9 @@ func (osFS) OpenReadWrite(name string) (File, error) {
 
 func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 
+// Link makes a hard link. Not every FS has it: callers ask for the method.
+func (osFS) Link(oldName, newName string) error { return os.Link(oldName, newName) }
+
 func (osFS) Remove(name string) error { return os.Remove(name) }
 
 func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirPerm) }

@@ -37,12 +37,17 @@ const (
 	SiteWALQuarantineDir Site = "wal.quarantine.dir"
 	// SiteWALQuarantineLog: the log's folder, before and after segments were moved aside.
 	SiteWALQuarantineLog Site = "wal.quarantine.log"
+	// SiteWALKeep: the folder of kept segments and its parents, before the log lets go of them.
+	SiteWALKeep Site = "wal.keep"
+	// SiteWALKeepFile: a kept segment where it is copied, not linked.
+	SiteWALKeepFile Site = "wal.keep.file"
 )
 
 var sites = []Site{
 	SiteAtomicFile, SiteAtomicDir,
 	SiteWALAppend, SiteWALSegment, SiteWALRoll, SiteWALMkdir, SiteWALOpen, SiteWALRecover, SiteWALTruncate,
 	SiteWALQuarantineFile, SiteWALQuarantineDir, SiteWALQuarantineLog,
+	SiteWALKeep, SiteWALKeepFile,
 }
 
 // Sites returns the listed sites whose name begins with prefix; "" means all.

@@ -273,6 +273,46 @@ func acceptLossAndLosePower(ignore ...fsys.Site) error {
 	return broken
 }
 
+// keepAndLosePower keeps a range, lets go of it in the log, and loses power.
+func keepAndLosePower(ignore ...fsys.Site) error {
+	m := fsystest.New()
+	l, err := openMem(m, 4096)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	const records = 60
+	for n := range uint64(records) {
+		if err := l.Append(batch(n+1, 500)); err != nil {
+			return err
+		}
+	}
+	m.IgnoreSync(ignore...)
+	const dir = "/data/kept/a"
+	if err := l.Keep(5, 40, dir); err != nil {
+		return err
+	}
+	if err := l.Truncate(50); err != nil {
+		return err
+	}
+	k, err := OpenKept(m.CrashClone(0, 1), dir, 5, 40)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = k.Close() }()
+	var rec Record
+	for seq := uint64(5); seq <= 40; seq++ {
+		if ok, err := k.Next(&rec); err != nil || !ok {
+			return fmt.Errorf("record %d of the kept ones is lost: %w", seq, err)
+		}
+		if err := same(batch(seq, 500)[0], seq, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestPowerLossAfterKeep(t *testing.T)                { require.NoError(t, keepAndLosePower()) }
 func TestPowerLossAtEveryOperation(t *testing.T)         { require.NoError(t, losePower()) }
 func TestKillThenPowerLossAtEveryOperation(t *testing.T) { require.NoError(t, killThenLosePower()) }
 func TestPowerLossWhileALossIsAccepted(t *testing.T)     { require.NoError(t, acceptLossAndLosePower()) }
@@ -290,6 +330,9 @@ func TestEverySyncIsNeeded(t *testing.T) {
 			}
 			if err == nil {
 				err = killThenLosePower(site)
+			}
+			if err == nil {
+				err = keepAndLosePower(site)
 			}
 			require.Error(t, err, "no test misses the sync %s", site)
 			t.Log(err)

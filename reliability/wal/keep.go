@@ -1,0 +1,223 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// SizeFrom is about how many bytes the records from a number to the end take. It does
+// not grow with the number.
+func (l *Log) SizeFrom(from uint64) (bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, s := range l.segments {
+		next := l.next.Load()
+		if i+1 < len(l.segments) {
+			next = l.segments[i+1].start()
+		}
+		used := s.end.Load() - segmentHead
+		switch {
+		case from >= next || used <= 0:
+		case from <= s.first:
+			bytes += used
+		default:
+			bytes += int64(float64(used) * float64(next-from) / float64(next-s.first))
+		}
+	}
+	return bytes
+}
+
+// Keep puts the segments that hold the records from..to into a folder of their own, where
+// Truncate does not reach them, and returns when they are durable there. They are
+// hard-linked, so they cost nothing until the log lets go of them; where the file system
+// has no links they are copied. Records outside the range may come along: OpenKept leaves
+// them out. Keeping the same range again is no error.
+func (l *Log) Keep(from, to uint64, dir string) error {
+	// No segment goes away meanwhile.
+	l.truncateMu.Lock()
+	defer l.truncateMu.Unlock()
+	l.mu.Lock()
+	var keep []*segment
+	for i, s := range l.segments {
+		if s.first <= to && (i+1 == len(l.segments) || l.segments[i+1].start() > from) {
+			keep = append(keep, s)
+		}
+	}
+	first := l.next.Load()
+	if len(l.segments) > 0 {
+		first = l.segments[0].first
+	}
+	l.mu.Unlock()
+	if from < first || to > l.durable.Load() {
+		return fmt.Errorf("keep records %d to %d: %w", from, to, ErrTruncated)
+	}
+	if err := fsys.MkdirAllSynced(l.o.FS, dir, fsys.SiteWALKeep); err != nil {
+		return err
+	}
+	for _, s := range keep {
+		if err := l.link(s, filepath.Join(dir, segmentName(s.first))); err != nil {
+			return fmt.Errorf("keep segment %s: %w", s.path, noSpace(err))
+		}
+	}
+	if err := fsys.SyncDir(l.o.FS, dir, fsys.SiteWALKeep); err != nil {
+		return fmt.Errorf("sync folder %s: %w", dir, err)
+	}
+	return nil
+}
+
+// linker is a file system with hard links.
+type linker interface {
+	Link(oldName, newName string) error
+}
+
+func (l *Log) link(s *segment, name string) error {
+	if links, ok := l.o.FS.(linker); ok {
+		err := links.Link(s.path, name)
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		// Another file system, or one without links.
+	}
+	from, err := l.o.FS.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := l.o.FS.Create(name)
+	if err != nil {
+		return err
+	}
+	err = copyBytes(to, from, s.end.Load())
+	if err == nil {
+		err = fsys.SyncFile(to, fsys.SiteWALKeepFile)
+	}
+	return errors.Join(err, to.Close())
+}
+
+// Kept reads a range of records that Keep put aside. It is for one goroutine.
+type Kept struct {
+	fs    fsys.FS
+	dir   string
+	files []uint64 // first records of the segments that are left, rising
+	to    uint64
+
+	seg  *segment
+	file fsys.File
+	scan scanner
+	size int64
+	next uint64
+	from uint64
+}
+
+// OpenKept reads the records from..to of a folder that Keep made.
+func OpenKept(f fsys.FS, dir string, from, to uint64) (*Kept, error) {
+	names, err := f.List(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list kept records %s: %w", dir, err)
+	}
+	k := &Kept{fs: f, dir: dir, from: from, to: to}
+	for _, name := range names {
+		if first, ok := parseSegmentName(name); ok && first <= to {
+			k.files = append(k.files, first)
+		}
+	}
+	if len(k.files) == 0 || k.files[0] > from {
+		return nil, fmt.Errorf("kept records %s: %w: record %d is not there", dir, ErrTruncated, from)
+	}
+	return k, nil
+}
+
+// Next reads the next record; ok is false behind the last one of the range. A
+// *CorruptError means that records are damaged or missing.
+func (k *Kept) Next(rec *Record) (ok bool, err error) {
+	for {
+		if k.seg == nil || k.next > k.to {
+			if k.seg != nil || len(k.files) == 0 {
+				return false, nil
+			}
+			if err := k.enter(); err != nil {
+				return false, err
+			}
+		}
+		var f frame
+		at := k.scan.off
+		payload, reason, err := k.scan.next(k.size, k.next, &f)
+		if err != nil {
+			return false, fmt.Errorf("read segment %s at offset %d: %w", k.seg.path, at, err)
+		}
+		if reason != "" { // the end of this segment, if the next one begins here
+			if len(k.files) > 0 && k.files[0] == k.next {
+				if err := k.enter(); err != nil {
+					return false, err
+				}
+				continue
+			}
+			return false, &CorruptError{Segment: k.seg.path, Offset: at, Seq: k.next, Reason: reason}
+		}
+		k.next++
+		if f.seq < k.from {
+			continue
+		}
+		*rec = Record{Seq: f.seq, Time: f.time, Type: f.typ, Payload: payload, Segment: k.seg.first, Offset: at}
+		return true, nil
+	}
+}
+
+func (k *Kept) enter() error {
+	if err := k.Close(); err != nil {
+		return err
+	}
+	s := &segment{first: k.files[0], path: filepath.Join(k.dir, segmentName(k.files[0]))}
+	k.files = k.files[1:]
+	f, err := k.fs.Open(s.path)
+	if err != nil {
+		return fmt.Errorf("open kept segment: %w", err)
+	}
+	k.file = f
+	if err := s.readHead(f); err != nil {
+		return fmt.Errorf("read kept segment %s: %w", s.path, err)
+	}
+	if k.size, err = f.Size(); err != nil {
+		return fmt.Errorf("read kept segment %s: %w", s.path, err)
+	}
+	k.seg, k.next = s, s.first
+	k.scan.open(f, s.salt, segmentHead)
+	return nil
+}
+
+// Close lets go of the file at hand.
+func (k *Kept) Close() error {
+	if k.file == nil {
+		return nil
+	}
+	f := k.file
+	k.file = nil
+	return f.Close()
+}
+
+// RemoveKept deletes a folder that Keep made. One that is gone is no error.
+func RemoveKept(f fsys.FS, dir string) error {
+	names, err := f.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list kept records: %w", err)
+	}
+	for _, name := range names {
+		if _, ok := parseSegmentName(name); !ok {
+			continue
+		}
+		if err := f.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove kept records: %w", err)
+		}
+	}
+	if err := f.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove kept records: %w", err)
+	}
+	return nil
+}
