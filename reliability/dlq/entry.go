@@ -37,7 +37,9 @@ type Entry struct {
 	Sink   string `json:"sink,omitempty"`
 	Reason string `json:"reason"`
 	// Class is the class of the last error, such as "timeout".
-	Class    string `json:"class,omitempty"`
+	Class string `json:"class,omitempty"`
+	// Error is what the first failure said, for people.
+	Error    string `json:"error,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	// First and Last are the times of the first and the last failure.
 	First time.Time `json:"first,omitzero"`

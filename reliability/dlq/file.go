@@ -229,10 +229,13 @@ func (f *File) Stats(ctx context.Context) (Stats, error) {
 // observe publishes the present size.
 func (f *File) observe() {
 	f.mu.RLock()
-	var count, bytes, disk int64
+	var bytes, disk int64
+	byOrigin := map[string]int64{}
 	oldest := int64(math.MaxInt64)
 	for _, s := range f.segments {
-		count += s.live
+		for key, n := range s.tallies {
+			byOrigin[string(key.origin)] += n
+		}
 		bytes += s.liveBytes
 		disk += s.size
 		oldest = min(oldest, s.oldest)
@@ -242,7 +245,7 @@ func (f *File) observe() {
 	if oldest != math.MaxInt64 {
 		at = time.UnixMilli(oldest)
 	}
-	f.o.Metrics.holds(count, bytes, at)
+	f.o.Metrics.holds(byOrigin, bytes, at)
 	f.o.Metrics.disk.Set(float64(disk))
 }
 

@@ -229,7 +229,7 @@ func (m *Memory) oldest() (oldest time.Time) {
 	return oldest
 }
 
-func (m *Memory) observe() { m.o.Metrics.holds(int64(len(m.byID)), m.bytes, m.oldest()) }
+func (m *Memory) observe() { m.o.Metrics.holds(m.tallies.stats().ByOrigin, m.bytes, m.oldest()) }
 
 // Purge implements Store.
 func (m *Memory) Purge(ctx context.Context, before time.Time) (n int, err error) {

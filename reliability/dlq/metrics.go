@@ -23,12 +23,13 @@ type Metrics struct {
 	results map[string]*metrics.Counter
 	removed map[removal]*metrics.Counter
 
-	entries, bytes, disk *metrics.Gauge
-	oldest               atomic.Int64 // ns since 1970, 0: none
-	damaged, tornBytes   *metrics.Counter
-	replayRuns           map[string]*metrics.Counter
-	commitSeconds        *metrics.Histogram
-	poisoned             *metrics.Gauge
+	entries            map[string]*metrics.Gauge // by origin
+	bytes, disk        *metrics.Gauge
+	oldest             atomic.Int64 // ns since 1970, 0: none
+	damaged, tornBytes *metrics.Counter
+	replayRuns         map[string]*metrics.Counter
+	commitSeconds      *metrics.Histogram
+	poisoned           *metrics.Gauge
 }
 
 const maxReasons = 64
@@ -50,7 +51,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		set: set, reasons: map[string]bool{}, byKey: map[[2]string]*metrics.Counter{},
 		drops: map[string]*metrics.Counter{}, results: map[string]*metrics.Counter{},
 		removed: map[removal]*metrics.Counter{}, replayRuns: map[string]*metrics.Counter{},
-		entries:       set.NewGauge("sloengine_dlq_entries", nil),
+		entries:       map[string]*metrics.Gauge{},
 		bytes:         set.NewGauge("sloengine_dlq_bytes", nil),
 		disk:          set.NewGauge("sloengine_dlq_disk_bytes", nil),
 		damaged:       set.NewCounter("sloengine_dlq_damaged_total"),
@@ -64,6 +65,9 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		}
 		return 0
 	})
+	for _, origin := range []Origin{Admission, Fold, Sink} {
+		m.entries[string(origin)] = set.NewGauge(fmt.Sprintf("sloengine_dlq_entries{origin=%q}", origin), nil)
+	}
 	for _, why := range []string{DropNeverSave, DropSaveIf, DropRateLimited, DropDefault, DropExpression, DropFull, DropError} {
 		m.drops[why] = set.NewCounter(fmt.Sprintf("sloengine_dlq_dropped_total{why=%q}", why))
 	}
@@ -126,8 +130,10 @@ func (m *Metrics) Dropped(why string, n int) {
 	counter.Add(n)
 }
 
-func (m *Metrics) holds(count, bytes int64, oldest time.Time) {
-	m.entries.Set(float64(count))
+func (m *Metrics) holds(byOrigin map[string]int64, bytes int64, oldest time.Time) {
+	for origin, gauge := range m.entries {
+		gauge.Set(float64(byOrigin[origin]))
+	}
 	m.bytes.Set(float64(bytes))
 	if oldest.IsZero() {
 		m.oldest.Store(0)

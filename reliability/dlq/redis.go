@@ -321,7 +321,7 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 		}
 		s.Oldest = time.UnixMilli(ms).UTC()
 	}
-	r.o.Metrics.holds(s.Count, s.Bytes, s.Oldest)
+	r.o.Metrics.holds(s.ByOrigin, s.Bytes, s.Oldest)
 	return s, nil
 }
 
