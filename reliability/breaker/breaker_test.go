@@ -229,7 +229,7 @@ func TestHealthChecksCloseIt(t *testing.T) {
 		require.Equal(t, Closed, b.State(), "three checks, long before the open time is over")
 		stop()
 		require.NoError(t, <-done)
-		require.Contains(t, set.ListMetricNames(), `sloengine_breaker_state{name="s"}`)
+		require.Contains(t, set.ListMetricNames(), `sloengine_breaker_state{breaker="s"}`)
 		b.o.Metrics.Forget("s")
 		require.Empty(t, set.ListMetricNames())
 	})

@@ -38,16 +38,16 @@ func (m *Metrics) of(name string) *series {
 		s.names = append(s.names, n)
 		return m.set.GetOrCreateCounter(n)
 	}
-	gauge := fmt.Sprintf("sloengine_breaker_state{name=%q}", name)
+	gauge := fmt.Sprintf("sloengine_breaker_state{breaker=%q}", name)
 	s.names = append(s.names, gauge)
 	s.state = m.set.GetOrCreateGauge(gauge, nil)
 	for _, to := range []State{Closed, HalfOpen, Open} {
-		s.transitions[to] = counter("sloengine_breaker_transitions_total{name=%q,to=%q}", to.String())
+		s.transitions[to] = counter("sloengine_breaker_transitions_total{breaker=%q,to=%q}", to.String())
 	}
-	s.rejected = counter("sloengine_breaker_rejected_total{name=%q}")
-	s.failures = counter("sloengine_breaker_failures_total{name=%q}")
-	s.healthy = counter(`sloengine_breaker_health_checks_total{name=%q,result="success"}`)
-	s.unhealthy = counter(`sloengine_breaker_health_checks_total{name=%q,result="failure"}`)
+	s.rejected = counter("sloengine_breaker_rejected_total{breaker=%q}")
+	s.failures = counter("sloengine_breaker_failures_total{breaker=%q}")
+	s.healthy = counter(`sloengine_breaker_health_checks_total{breaker=%q,result="success"}`)
+	s.unhealthy = counter(`sloengine_breaker_health_checks_total{breaker=%q,result="failure"}`)
 	m.by[name] = s
 	return s
 }

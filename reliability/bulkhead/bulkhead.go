@@ -182,9 +182,9 @@ func (m *Metrics) of(name string) *series {
 		return s
 	}
 	s := &series{names: [3]string{
-		fmt.Sprintf("sloengine_bulkhead_rejected_total{name=%q}", name),
-		fmt.Sprintf("sloengine_bulkhead_active{name=%q}", name),
-		fmt.Sprintf("sloengine_bulkhead_queued{name=%q}", name),
+		fmt.Sprintf("sloengine_bulkhead_rejected_total{bulkhead=%q}", name),
+		fmt.Sprintf("sloengine_bulkhead_active{bulkhead=%q}", name),
+		fmt.Sprintf("sloengine_bulkhead_queued{bulkhead=%q}", name),
 	}}
 	s.rejected = m.set.GetOrCreateCounter(s.names[0])
 	s.active = m.set.GetOrCreateGauge(s.names[1], nil)

@@ -91,7 +91,11 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	if failed != nil {
 		return nil, failed
 	}
+	if most, ok := o.RateLimit.(interface{ Most() int }); ok && o.LimitItems {
+		o.BatchItems = min(o.BatchItems, most.Most()) // else no call would ever keep within the limit
+	}
 	l.o = o
+	d.o.Metrics.bound(o.Name, o.MaxLagBytes)
 	l.timeout = deadline.Step{Limit: o.Timeout}
 	l.stages.o = o.Staged
 	return l, nil

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -42,6 +43,9 @@ type series struct {
 	names                      []string
 }
 
+// Breakers are the counters of the sinks' breakers, for other breakers of the process.
+func (m *Metrics) Breakers() *breaker.Metrics { return m.breakers }
+
 // NewMetrics makes the counters in set. One Dispatcher per Metrics.
 func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{
@@ -59,9 +63,12 @@ func (m *Metrics) of(sink string) *series {
 		return s
 	}
 	s := &series{letters: map[string]*metrics.Counter{}}
-	label := fmt.Sprintf("sink=%q", sink)
 	name := func(base, more string) string {
-		n := base + "{" + label + more + "}"
+		label := "sink" // what all retries go by, of sinks and of others
+		if strings.HasPrefix(base, "sloengine_retry_") {
+			label = "target"
+		}
+		n := fmt.Sprintf("%s{%s=%q%s}", base, label, sink, more)
 		s.names = append(s.names, n)
 		return n
 	}
@@ -93,11 +100,24 @@ func (m *Metrics) of(sink string) *series {
 	s.seconds = m.set.GetOrCreateHistogram(name("sloengine_sink_call_seconds", ""))
 	s.retryDelay = m.set.GetOrCreateHistogram(name("sloengine_retry_delay_seconds", ""))
 	s.lagRecords, s.lagBytes = gauge("sloengine_sink_lag_records"), gauge("sloengine_sink_lag_bytes")
-	s.oldest = gauge("sloengine_sink_oldest_item_age_seconds")
+	s.oldest = gauge("sloengine_sink_lag_seconds")
 	s.inFlight = gauge("sloengine_sink_in_flight_batches")
 	s.staged = gauge("sloengine_retry_staged")
 	m.by[sink] = s
 	return s
+}
+
+// bound publishes how far a sink may lag behind. Without a bound there is no series:
+// shares of it would be shares of nothing.
+func (m *Metrics) bound(sink string, bytes int64) {
+	if bytes <= 0 {
+		return
+	}
+	s, name := m.of(sink), fmt.Sprintf("sloengine_sink_max_lag_bytes{sink=%q}", sink)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.names = append(s.names, name)
+	m.set.GetOrCreateGauge(name, nil).Set(float64(bytes))
 }
 
 // forget takes the series of a removed sink out of the set.
