@@ -1,0 +1,229 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Compression of request bodies.
+type Compression string
+
+// The compressions. Bodies below 1 KiB are sent as they are.
+const (
+	Gzip Compression = "gzip"
+	Zstd Compression = "zstd"
+	None Compression = "none"
+)
+
+// Options of a Client. Only URL is required.
+type Options struct {
+	// URL of the server, such as https://slo.example.com; /api/v1/events is added.
+	URL string
+	// Token is the bearer token, TokenFile a file that holds it. The file is read
+	// again when it has changed. At most one of the two.
+	Token, TokenFile string
+	// Service is that of events without one.
+	Service string
+
+	// HTTPClient makes the requests. Default: one of its own, with HTTP/2, the proxy
+	// of the environment, and TLS below; it doesn't follow redirects.
+	HTTPClient *http.Client
+	TLS        *tls.Config // of the own HTTP client; nil: the system's roots
+
+	// A request carries at most BatchEvents events (default 500, at most 10,000) and
+	// about BatchBytes of JSON (default 256 KiB, at most 8 MiB). SendAsync's events
+	// wait for company at most BatchWait (default 200 ms).
+	BatchEvents int
+	BatchBytes  int
+	BatchWait   time.Duration
+	Compression Compression // default Gzip
+
+	// QueueEvents and QueueBytes bound what is in memory, in events (default 50,000)
+	// and in bytes of JSON (default 16 MiB).
+	QueueEvents int
+	QueueBytes  int
+	// Senders is how many requests the queue sends at a time. Default 2.
+	Senders int
+	// MaxInFlight bounds all requests at a time, Send's included. Default 32.
+	MaxInFlight int
+
+	// Timeout is the longest that Send takes if its context has no earlier deadline.
+	// Default 2 s.
+	Timeout time.Duration
+	// RequestTimeout ends a request of the queue or the spool. Default 10 s.
+	RequestTimeout time.Duration
+
+	// Retry is about the attempts after the first. Its Classify is retry.ByClass
+	// unless set.
+	Retry retry.Options
+	// Breaker stops requests to a server that keeps failing. Its times are shorter
+	// than that package's defaults, since what it holds back is kept: it stays open
+	// for 5 s. Its name is "client" unless set.
+	Breaker breaker.Options
+
+	// Spool keeps events on disk while the server is away.
+	Spool SpoolOptions
+
+	// FailClosed makes Send return errors instead of keeping the events for later.
+	// The default is to fail open.
+	FailClosed bool
+
+	Metrics *Metrics     // nil: counted, but not exported
+	Logger  *slog.Logger // default slog.Default()
+	// OnError is told about each event that is lost. It must not block and must not
+	// use the client; a panic in it is swallowed.
+	OnError func(Failure)
+}
+
+// SpoolOptions say where events wait for the server.
+type SpoolOptions struct {
+	// Dir is a folder for this process alone; made if missing. "" is no spool.
+	Dir string
+	// MaxBytes is the most disk space it takes. Default 64 MiB, at least 1 MiB.
+	MaxBytes int64
+	// EventsPerSecond is how fast it is sent once the server is back, so that the
+	// applications of a fleet don't run it over. Default 5000.
+	EventsPerSecond int
+
+	fs fsys.FS // of tests
+}
+
+const (
+	eventsPath = "/api/v1/events"
+	// maxEventBytes is far more than a server takes for one event.
+	maxEventBytes  = 1 << 20
+	maxBatchBytes  = 8 << 20
+	maxBatchEvents = 10_000
+	minSpoolBytes  = 1 << 20
+)
+
+func (o *Options) fill() error {
+	def(&o.BatchEvents, 500)
+	def(&o.BatchBytes, 256<<10)
+	def(&o.BatchWait, 200*time.Millisecond)
+	def(&o.Compression, Gzip)
+	def(&o.QueueEvents, 50_000)
+	def(&o.QueueBytes, 16<<20)
+	def(&o.Senders, 2)
+	def(&o.MaxInFlight, 32)
+	def(&o.Timeout, 2*time.Second)
+	def(&o.RequestTimeout, 10*time.Second)
+	def(&o.Breaker.Name, "client")
+	def(&o.Breaker.Consecutive.Open, 5*time.Second)
+	def(&o.Breaker.Rate.Open, 5*time.Second)
+	def(&o.Spool.MaxBytes, 64<<20)
+	def(&o.Spool.EventsPerSecond, 5000)
+	if o.Retry.Classify == nil {
+		o.Retry.Classify = retry.ByClass
+	}
+	if o.Spool.fs == nil {
+		o.Spool.fs = fsys.OS()
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return errors.Join(o.check()...)
+}
+
+func (o *Options) check() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	within := func(what string, v, least, most int) {
+		if v < least || v > most {
+			bad("%s is %d; it must be from %d to %d", what, v, least, most)
+		}
+	}
+	if _, err := o.target(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.Token != "" && o.TokenFile != "" {
+		bad("give either Token or TokenFile, not both")
+	}
+	if o.Service != "" && !event.ValidName(o.Service) {
+		bad("service %q is no name: use letters, digits, dots, dashes and underscores", o.Service)
+	}
+	if o.HTTPClient != nil && o.TLS != nil {
+		bad("TLS has no effect on an HTTPClient of your own; set it there")
+	}
+	within("BatchEvents", o.BatchEvents, 1, maxBatchEvents)
+	within("BatchBytes", o.BatchBytes, 1, maxBatchBytes)
+	within("QueueEvents", o.QueueEvents, 1, 1<<30)
+	within("QueueBytes", o.QueueBytes, 1, 1<<40)
+	within("Senders", o.Senders, 1, 100)
+	within("MaxInFlight", o.MaxInFlight, 1, 10_000)
+	within("Spool.EventsPerSecond", o.Spool.EventsPerSecond, 1, 1<<30)
+	if o.BatchWait < 0 || o.Timeout < 0 || o.RequestTimeout < 0 {
+		bad("BatchWait, Timeout and RequestTimeout must be positive")
+	}
+	if o.Compression != Gzip && o.Compression != Zstd && o.Compression != None {
+		bad("compression %q is none of gzip, zstd and none", o.Compression)
+	}
+	if o.Spool.Dir != "" && o.Spool.MaxBytes < minSpoolBytes {
+		bad("Spool.MaxBytes is %d; it must be at least %d", o.Spool.MaxBytes, minSpoolBytes)
+	}
+	return errs
+}
+
+// target is where events are posted to.
+func (o *Options) target() (string, error) {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("URL: %w", errors.Unwrap(err)) // the text may hold a password
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return "", errors.New("URL must begin with http:// or https:// and have a host")
+	case u.User != nil:
+		return "", errors.New("URL holds a user; put the token into Token or TokenFile")
+	case u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("URL must not have a query or a fragment")
+	}
+	if !strings.HasSuffix(u.Path, eventsPath) {
+		u = u.JoinPath(eventsPath)
+	}
+	return u.String(), nil
+}
+
+func (o *Options) httpClient() *http.Client {
+	if o.HTTPClient != nil {
+		return o.HTTPClient
+	}
+	var config *tls.Config
+	if o.TLS != nil {
+		config = o.TLS.Clone()
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			TLSClientConfig:     config,
+			TLSHandshakeTimeout: 5 * time.Second,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConns:        o.MaxInFlight,
+			MaxIdleConnsPerHost: o.MaxInFlight,
+			IdleConnTimeout:     90 * time.Second,
+		},
+		// A redirected POST would become a GET. The answer says where to point URL.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func def[T comparable](dst *T, v T) {
+	var zero T
+	if *dst == zero {
+		*dst = v
+	}
+}

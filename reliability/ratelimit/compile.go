@@ -1,0 +1,337 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// rule is a compiled one, with all of its values.
+type rule struct {
+	layer Layer
+	name  string
+	limit Limit
+	plan  plan
+	own   plan // of a context: what it sets itself; the rest comes from the type
+	keys  prefix
+}
+
+// plan is what becomes of events over a limit.
+type plan struct {
+	strategy       Strategy
+	weight         uint32 // one of so many is kept
+	delay, maxWait time.Duration
+	set            struct{ strategy, weight, delay, maxWait bool }
+}
+
+// over puts what q sets over p.
+func (p plan) over(q *plan) plan {
+	if q.set.strategy {
+		p.strategy = q.strategy
+	}
+	if q.set.weight {
+		p.weight = q.weight
+	}
+	if q.set.delay {
+		p.delay = q.delay
+	}
+	if q.set.maxWait {
+		p.maxWait = q.maxWait
+	}
+	return p
+}
+
+func builtinPresets() []Preset {
+	return []Preset{
+		{"high_value", Values{Limit: new(int64(10_000)), OnExceeded: new(OnExceededThrottle), SampleRate: new(1.0)}},
+		{"debug", Values{Limit: new(int64(100)), OnExceeded: new(OnExceededDrop), SampleRate: new(0.01)}},
+	}
+}
+
+// Compile checks c and makes a Policy of it. It tells all errors at once, joined,
+// each a *ConfigError. It keeps no reference to c but its functions.
+func Compile(c Config) (*Policy, error) {
+	k := compiler{c: &c, presets: map[string]*Values{}, types: map[string]*TypeRule{}, told: map[[2]time.Duration]bool{}}
+	p := k.compile()
+	if len(k.errs) > 0 {
+		return nil, errors.Join(k.errs...)
+	}
+	return p, nil
+}
+
+type compiler struct {
+	c       *Config
+	errs    []error
+	presets map[string]*Values
+	types   map[string]*TypeRule
+	told    map[[2]time.Duration]bool // step and longest wait that don't fit
+}
+
+func (k *compiler) fail(path, format string, args ...any) {
+	k.errs = append(k.errs, &ConfigError{path, fmt.Sprintf(format, args...)})
+}
+
+func (k *compiler) compile() *Policy {
+	c := k.c
+	p := &Policy{exact: map[string]uint16{}}
+	if c.Global != nil {
+		k.values("global", c.Global)
+		p.add(k.resolve("global", Global, GlobalRule, c.Global))
+	}
+	k.values("default", &c.Default)
+	k.collectPresets()
+	if len(c.Types) > MaxRules {
+		k.fail("types", "there are %d rules, more than %d", len(c.Types), MaxRules)
+		return nil
+	}
+	k.audit(p)
+	k.checkTypes()
+	p.rules = slices.Grow(p.rules, len(c.Types)+len(c.Contexts)+1) // pointers into it are kept
+	p.fallback = p.add(k.resolve("default", Type, DefaultRule, &c.Default))
+	for i := range c.Types {
+		t := &c.Types[i]
+		n := p.add(k.resolve(at("types", i), Type, t.Match, k.typeLevels(t)...))
+		if isPattern(t.Match) {
+			p.patterns = append(p.patterns, pattern{t.Match, n})
+		} else {
+			p.exact[t.Match] = n
+		}
+	}
+	slices.SortStableFunc(p.patterns, func(a, b pattern) int { return literals(b.match) - literals(a.match) })
+	k.contexts(p)
+	k.bypass(p)
+	if c.Global != nil {
+		p.global = &p.rules[0]
+	}
+	return p
+}
+
+func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// name checks what becomes part of a key, a label and a page.
+func (k *compiler) name(path, what, name string) {
+	switch {
+	case name == "":
+		k.fail(path, "%s is missing", what)
+	case len(name) > 128:
+		k.fail(path, "%s is longer than 128 bytes", what)
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }):
+		k.fail(path, "%s %q has control characters, or is not UTF-8", what, name)
+	}
+}
+
+func (k *compiler) collectPresets() {
+	for _, b := range builtinPresets() {
+		k.presets[b.Name] = &b.Values
+	}
+	for i := range k.c.Presets {
+		s, path := &k.c.Presets[i], at("presets", i)
+		k.name(path+".name", "the name", s.Name)
+		k.values(path, &s.Values)
+		if _, ok := k.presets[s.Name]; ok {
+			what := "defined twice"
+			if slices.ContainsFunc(builtinPresets(), func(b Preset) bool { return b.Name == s.Name }) {
+				what = "built in, and cannot be defined anew"
+			}
+			k.fail(path+".name", "preset %q is %s", s.Name, what)
+			continue
+		}
+		k.presets[s.Name] = &s.Values
+	}
+}
+
+func (k *compiler) audit(p *Policy) {
+	for i, a := range k.c.Audit {
+		k.name(at("audit", i), "the type", a)
+		if slices.Contains(k.c.Audit[:i], a) {
+			k.fail(at("audit", i), "%q is listed twice", a)
+		}
+	}
+	p.audit = slices.Clone(k.c.Audit)
+}
+
+func (k *compiler) checkTypes() {
+	for i := range k.c.Types {
+		t, path := &k.c.Types[i], at("types", i)
+		k.name(path+".match", "the type or pattern", t.Match)
+		k.values(path, &t.Values)
+		if t.Match == DefaultRule {
+			k.fail(path+".match", "%q is the name of the default rule; set its values under default", t.Match)
+		}
+		if _, ok := k.types[t.Match]; ok {
+			k.fail(path+".match", "there is another rule for %q", t.Match)
+		} else {
+			k.types[t.Match] = t
+		}
+		for j, a := range k.c.Audit {
+			if a == t.Match || overlap(a, t.Match) {
+				k.fail(path+".match", "%q covers audit types (audit[%d], %q), which are never limited; narrow one of the two", t.Match, j, a)
+			}
+		}
+		if t.Preset != "" && k.presets[t.Preset] == nil {
+			k.fail(path+".preset", "there is no preset %q; there are %s", t.Preset, k.presetNames())
+		}
+	}
+	for i := range k.c.Types {
+		k.checkExtends(at("types", i)+".extends", &k.c.Types[i])
+	}
+}
+
+func overlap(a, b string) bool {
+	switch {
+	case !isPattern(a):
+		return globMatch(b, a)
+	case !isPattern(b):
+		return globMatch(a, b)
+	default:
+		return globsOverlap(a, b)
+	}
+}
+
+func (k *compiler) checkExtends(path string, t *TypeRule) {
+	if t.Extends == "" {
+		return
+	}
+	if k.types[t.Extends] == nil {
+		k.fail(path, "there is no rule for %q to extend", t.Extends)
+		return
+	}
+	chain := []string{t.Match}
+	for next := k.types[t.Extends]; next != nil; next = k.types[next.Extends] {
+		chain = append(chain, next.Match)
+		if next.Match == t.Match {
+			k.fail(path, "the rule extends itself: %s", strings.Join(chain, ", then "))
+			return
+		}
+		if slices.Contains(chain[:len(chain)-1], next.Match) {
+			return // a cycle further on is told there
+		}
+	}
+}
+
+func (k *compiler) presetNames() string {
+	var names []string
+	for n := range k.presets {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// typeLevels are the rule's own values and those it refers to, the closest first.
+func (k *compiler) typeLevels(t *TypeRule) []*Values {
+	var levels []*Values
+	seen := map[string]bool{}
+	for ; t != nil && !seen[t.Match]; t = k.types[t.Extends] {
+		seen[t.Match] = true
+		levels = append(levels, &t.Values)
+		if v := k.presets[t.Preset]; v != nil {
+			levels = append(levels, v)
+		}
+	}
+	return levels
+}
+
+// values checks those that are set.
+func (k *compiler) values(path string, v *Values) {
+	if v.Limit != nil && (*v.Limit < 1 || *v.Limit > MaxLimit) {
+		k.fail(path+".limit", "%d is not between 1 and %d events", *v.Limit, int64(MaxLimit))
+	}
+	if v.Window != nil && (*v.Window <= 0 || *v.Window > MaxWindow) {
+		k.fail(path+".window", "%s is not above 0 and at most %s", *v.Window, MaxWindow)
+	}
+	if v.Algorithm != nil && int(*v.Algorithm) >= len(algorithmNames) {
+		k.fail(path+".algorithm", "there is no algorithm number %d; there are %s", *v.Algorithm, strings.Join(algorithmNames, ", "))
+	}
+	if v.Burst != nil && (*v.Burst < 1 || *v.Burst > MaxLimit) {
+		k.fail(path+".burst", "%d is not between 1 and %d events", *v.Burst, int64(MaxLimit))
+	}
+	if v.OnExceeded != nil && int(*v.OnExceeded) >= len(strategyNames) {
+		k.fail(path+".on_exceeded", "there is no strategy number %d; there are %s", *v.OnExceeded, strings.Join(strategyNames, ", "))
+	}
+	if v.SampleRate != nil && !(*v.SampleRate > 0 && *v.SampleRate <= 1) {
+		k.fail(path+".sample_rate", "%v is not above 0 and at most 1", *v.SampleRate)
+	} else if v.SampleRate != nil && *v.SampleRate < 1e-6 {
+		k.fail(path+".sample_rate", "%v is less than one in a million; drop instead", *v.SampleRate)
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+	}{{"throttle_delay", v.ThrottleDelay}, {"throttle_max_wait", v.ThrottleMaxWait}} {
+		if d.value != nil && (*d.value <= 0 || *d.value > MaxThrottle) {
+			k.fail(path+"."+d.name, "%s is not above 0 and at most %s", *d.value, MaxThrottle)
+		}
+	}
+}
+
+// first is the closest value that is set, and how far away it is.
+func first[T any](levels []*Values, get func(*Values) *T, last T) (T, int) {
+	for i, l := range levels {
+		if v := get(l); v != nil {
+			return *v, i
+		}
+	}
+	return last, len(levels)
+}
+
+// resolve makes a rule of its own levels of values, the closest first, and of those
+// that stand behind all rules.
+func (k *compiler) resolve(path string, layer Layer, name string, own ...*Values) rule {
+	levels := slices.Clone(own)
+	limit, window := int64(DefaultTypeLimit), time.Second
+	if layer == Global {
+		limit, window = DefaultGlobalLimit, DefaultGlobalWindow
+	} else {
+		// A limit of all events says nothing about one type's: it stops here.
+		d := k.c.Default
+		if d.Limit == nil {
+			d.Limit = &limit
+		}
+		if d.Window == nil {
+			d.Window = &window
+		}
+		levels = append(levels, &d)
+		if k.c.Global != nil {
+			levels = append(levels, k.c.Global)
+		}
+	}
+	r := rule{layer: layer, name: name, keys: newPrefix(layer, name)}
+	var from int
+	r.limit.N, from = first(levels, func(v *Values) *int64 { return v.Limit }, limit)
+	r.limit.Window, _ = first(levels, func(v *Values) *time.Duration { return v.Window }, window)
+	r.limit.Algorithm, _ = first(levels, func(v *Values) *Algorithm { return v.Algorithm }, SlidingWindow)
+	r.limit.Burst, _ = first(levels[:min(from+1, len(levels))], func(v *Values) *int64 { return v.Burst }, r.limit.N)
+	if len(own) > 0 && own[0].Burst != nil && r.limit.Algorithm != TokenBucket {
+		k.fail(path+".burst", "only a token_bucket has a burst, not a %s", r.limit.Algorithm)
+	}
+	r.plan = planOf(levels)
+	if layer == Context {
+		r.own = planOf(own)
+	}
+	if p := r.plan; p.delay > p.maxWait && !k.told[[2]time.Duration{p.delay, p.maxWait}] {
+		k.told[[2]time.Duration{p.delay, p.maxWait}] = true
+		k.fail(path+".throttle_max_wait", "the longest wait, %s, is less than one step of %s", p.maxWait, p.delay)
+	}
+	return r
+}
+
+func planOf(levels []*Values) plan {
+	var p plan
+	n := len(levels)
+	var i int
+	p.strategy, i = first(levels, func(v *Values) *Strategy { return v.OnExceeded }, OnExceededSample)
+	p.set.strategy = i < n
+	rate, i := first(levels, func(v *Values) *float64 { return v.SampleRate }, DefaultSampleRate)
+	p.set.weight = i < n
+	if rate > 0 { // else it has been told
+		p.weight = uint32(min(math.Round(1/rate), 1e6))
+	}
+	p.delay, i = first(levels, func(v *Values) *time.Duration { return v.ThrottleDelay }, DefaultThrottleDelay)
+	p.set.delay = i < n
+	p.maxWait, i = first(levels, func(v *Values) *time.Duration { return v.ThrottleMaxWait }, DefaultThrottleMaxWait)
+	p.set.maxWait = i < n
+	return p
+}

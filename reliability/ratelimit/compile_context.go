@@ -1,0 +1,99 @@
+package ratelimit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+func (k *compiler) contexts(p *Policy) {
+	if n := len(k.c.Contexts); n > MaxContexts {
+		k.fail(at("contexts", MaxContexts), "there are %d context rules, more than %d", n, MaxContexts)
+		return
+	}
+	names := map[string]bool{}
+	for i := range k.c.Contexts {
+		c, path := &k.c.Contexts[i], at("contexts", i)
+		k.name(path+".name", "the name", c.Name)
+		if names[c.Name] {
+			k.fail(path+".name", "there is another context %q", c.Name)
+		}
+		names[c.Name] = true
+		k.values(path, &c.Values)
+		x := contextRule{extract: c.Extractor}
+		if len(c.From) == 0 && c.Extractor == nil {
+			k.fail(path+".from", "it does not say where to find the value of %q", c.Name)
+		}
+		if len(c.From) > MaxSources {
+			k.fail(path+".from", "there are %d sources, more than %d", len(c.From), MaxSources)
+		}
+		for j, s := range c.From {
+			k.source(fmt.Sprintf("%s.from[%d]", path, j), s, c.From[:j])
+			x.from = append(x.from, source{s, p.slots})
+			if s.Kind != FromAttribute {
+				p.slots++
+			}
+		}
+		x.rule = p.add(k.resolve(path, Context, c.Name, &c.Values))
+		x.limit = &p.rules[x.rule].limit
+		x.keys = p.rules[x.rule].keys
+		p.contexts = append(p.contexts, x)
+	}
+}
+
+func (k *compiler) source(path string, s Source, before []Source) {
+	switch s.Kind {
+	case FromAttribute, FromHeader:
+		k.name(path, "the name of the attribute or header", s.Name)
+	case FromClientIP, FromToken:
+		if s.Name != "" {
+			k.fail(path, "a client's address and a token have no further name, %q is too much", s.Name)
+		}
+		if s.Kind == FromToken && !k.c.Authentication {
+			k.fail(path, "without authentication callers have no tokens")
+		}
+	default:
+		k.fail(path, "there is no source of kind %d", s.Kind)
+	}
+	if slices.Contains(before, s) {
+		k.fail(path, "the source is listed twice")
+	}
+}
+
+func (k *compiler) bypass(p *Policy) {
+	if n := len(k.c.Bypass); n > MaxBypass {
+		k.fail(at("bypass", MaxBypass), "there are %d bypass rules, more than %d", n, MaxBypass)
+		return
+	}
+	for i, b := range k.c.Bypass {
+		path := at("bypass", i)
+		if !k.c.Authentication {
+			k.fail(path, "a bypass needs authentication: without it anyone could pass as exempt")
+		}
+		if len(b.Types)+len(b.Severities)+len(b.Attributes)+len(b.Tokens) == 0 && b.Check == nil {
+			k.fail(path, "it has no condition, and would let everything past the limits")
+		}
+		for j, s := range b.Types {
+			k.name(fmt.Sprintf("%s.types[%d]", path, j), "the type or pattern", s)
+		}
+		for j, s := range b.Severities {
+			k.name(fmt.Sprintf("%s.severities[%d]", path, j), "the severity", s)
+		}
+		for j, s := range b.Tokens {
+			k.name(fmt.Sprintf("%s.tokens[%d]", path, j), "the token's name", s)
+		}
+		x := bypass{
+			types: slices.Clone(b.Types), severities: slices.Clone(b.Severities),
+			tokens: slices.Clone(b.Tokens), check: b.Check,
+		}
+		for name, values := range b.Attributes {
+			k.name(path+".attributes", "the attribute", name)
+			if len(values) == 0 {
+				k.fail(path+".attributes."+name, "no value of the attribute is listed")
+			}
+			x.attributes = append(x.attributes, attribute{name, slices.Clone(values)})
+		}
+		slices.SortFunc(x.attributes, func(a, b attribute) int { return strings.Compare(a.name, b.name) })
+		p.bypass = append(p.bypass, x)
+	}
+}

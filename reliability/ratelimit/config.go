@@ -1,0 +1,186 @@
+package ratelimit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Bounds and defaults of a Config.
+const (
+	MaxLimit    = 4_000_000_000 // events per window, and burst
+	MaxWindow   = 24 * time.Hour
+	MaxContexts = 6  // context rules
+	MaxBypass   = 64 // bypass rules
+	MaxSources  = 8  // places that one context is looked for in
+	MaxRules    = 10_000
+	MaxThrottle = time.Minute // longest step and wait
+
+	// DefaultRule names the rule of types that have none of their own.
+	DefaultRule = "(default)"
+	// GlobalRule names the rule of the global layer.
+	GlobalRule = "global"
+
+	DefaultTypeLimit       = 1000 // per second, of each type
+	DefaultGlobalLimit     = 10_000
+	DefaultGlobalWindow    = time.Minute
+	DefaultSampleRate      = 0.1
+	DefaultThrottleDelay   = 10 * time.Millisecond
+	DefaultThrottleMaxWait = time.Second
+)
+
+// Config is what a Policy is compiled from. Compile says what is wrong with it.
+type Config struct {
+	// Authentication says that callers can prove who they are. Without it there can
+	// be no bypass rules: anyone could use them.
+	Authentication bool
+
+	// Global limits all events together; nil does not. Its other values are the last
+	// resort of all rules.
+	Global *Values
+	// Default is for types without a rule, each of which is counted for itself, and
+	// gives other rules what they leave out.
+	Default Values
+	// Presets are named values. There are two already: high_value (10,000 events,
+	// throttle, sample rate 1) and debug (100 events, drop, sample rate 0.01).
+	Presets  []Preset
+	Types    []TypeRule
+	Contexts []ContextRule
+	Bypass   []BypassRule
+	// Audit lists event types, or patterns of them, that are never limited. A type
+	// rule that could apply to one of them is an error.
+	Audit []string
+}
+
+// Values are those of one rule. What is nil comes from the next in line: the
+// type's rule, its preset, the rule that it extends (with that one's preset, and so
+// on), Config.Default, Config.Global, and the constants above. A burst is looked
+// for only as far as the limit was: it belongs to that.
+type Values struct {
+	Limit           *int64         // events per window: 1 to MaxLimit
+	Window          *time.Duration // above 0, at most MaxWindow
+	Algorithm       *Algorithm
+	Burst           *int64 // of a token bucket: 1 to MaxLimit; the limit if not set
+	OnExceeded      *Strategy
+	SampleRate      *float64       // above 0, at most 1: the share to keep, as 1 in round(1/rate)
+	ThrottleDelay   *time.Duration // step: how long an event is put off at a time
+	ThrottleMaxWait *time.Duration // how long in all, before it is refused
+}
+
+// Preset is a set of values to refer to by name.
+type Preset struct {
+	Name string
+	Values
+}
+
+// TypeRule limits one type of events, or all types of a pattern together.
+type TypeRule struct {
+	// Match is a type's name, or a pattern in which * stands for any text and ? for
+	// one byte. An exact name goes before a pattern, a pattern with more
+	// literal characters before one with less, then the earlier one.
+	Match   string
+	Preset  string // name of a preset
+	Extends string // Match of another rule
+	Values
+}
+
+// ContextRule limits each value of a context for itself. An event without a value
+// is not limited by the rule.
+type ContextRule struct {
+	Name string
+	From []Source // tried in order
+	// Extractor, if there is one, is asked before From is tried. It must be safe for
+	// concurrent use, and must not keep its arguments.
+	Extractor func(*Caller, *Subject) string
+	// Values that are nil come from Config.Default and Config.Global, but how to treat
+	// what is over (OnExceeded, SampleRate, Throttle) comes from the event's type.
+	Values
+}
+
+// SourceKind says where a context is looked for.
+type SourceKind uint8
+
+// The kinds of sources.
+const (
+	FromAttribute SourceKind = iota // of the event
+	FromHeader                      // of the request
+	FromClientIP
+	FromToken // the name of the caller's token
+)
+
+// Source is a place where a context is looked for. The first that has a text other
+// than "" gives the value.
+type Source struct {
+	Kind SourceKind
+	Name string // of an attribute or header
+}
+
+// BypassRule exempts events of authenticated callers. All of its conditions must
+// hold; those that are left out do. One rule that fits is enough.
+type BypassRule struct {
+	Types      []string            // names or patterns, one of which must match
+	Severities []string            // one of which the event must have
+	Attributes map[string][]string // the event must have one of the values of each name
+	Tokens     []string            // the caller's token must be one of these
+	// Check, if there is one, must agree. As for ContextRule.Extractor.
+	Check func(*Caller, *Subject) bool
+}
+
+// Strategy says what becomes of events over a limit.
+type Strategy uint8
+
+// The strategies. OnExceededSample is the default.
+const (
+	OnExceededSample    Strategy = iota // keep 1 of N, which then stands for N
+	OnExceededDrop                      // lose it
+	OnExceededThrottle                  // try it again a little later
+	OnExceededAggregate                 // merge it with its like
+)
+
+var strategyNames = []string{"sample", "drop", "throttle", "aggregate"}
+var algorithmNames = []string{"sliding_window", "token_bucket", "fixed_window"}
+
+// String is the strategy's name in settings.
+func (s Strategy) String() string { return nameOf(strategyNames, int(s)) }
+
+// String is the algorithm's name in settings.
+func (a Algorithm) String() string { return nameOf(algorithmNames, int(a)) }
+
+// String is the layer's name, as in the metrics.
+func (l Layer) String() string { return nameOf([]string{"global", "type", "context"}, int(l)) }
+
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("unknown (%d)", i)
+}
+
+// ParseStrategy knows drop, sample, throttle and aggregate.
+func ParseStrategy(name string) (Strategy, error) {
+	i, err := parseName("strategy", name, strategyNames)
+	return Strategy(i), err
+}
+
+// ParseAlgorithm knows sliding_window, token_bucket and fixed_window.
+func ParseAlgorithm(name string) (Algorithm, error) {
+	i, err := parseName("algorithm", name, algorithmNames)
+	return Algorithm(i), err
+}
+
+func parseName(what, name string, names []string) (int, error) {
+	for i, n := range names {
+		if n == name {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no %s %q; there are %s", what, name, strings.Join(names, ", "))
+}
+
+// ConfigError is one thing that is wrong with a Config.
+type ConfigError struct {
+	Path    string // such as types[2].limit
+	Message string
+}
+
+func (e *ConfigError) Error() string { return e.Path + ": " + e.Message }

@@ -1,0 +1,248 @@
+package shared
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+)
+
+// LinkOptions of a Link.
+type LinkOptions struct {
+	Client redis.UniversalClient // required, see Tune; the link does not close it
+	Prefix string                // as of the Store
+	// Timeout is how long a call may take, 100 ms; a group of events has 20 us more for
+	// each. A call that takes longer opens the breaker.
+	Timeout time.Duration
+	// Interval is the time between probes while Redis is away, 500 ms. While nothing
+	// else is asked of Redis, it is probed too, so that the status is true.
+	Interval time.Duration
+	Logger   *slog.Logger     // nil: discarded
+	Metrics  *Metrics         // nil: counted, but not exported
+	Breakers *breaker.Metrics // of the breaker "redis"; nil: not exported
+}
+
+// maxHold bounds how long a Redis that answers probes but fails calls is left alone.
+const maxHold = 30 * time.Second
+
+// Link knows whether Redis is there. The first call that fails, or takes too long, opens
+// its breaker: all others go without Redis until a probe in the background succeeds.
+type Link struct {
+	caller
+	o       LinkOptions
+	breaker *breaker.Breaker
+	m       *Metrics
+
+	reached   atomic.Bool
+	roundTrip atomic.Int64
+	lastOK    atomic.Int64 // Unix ns
+	fallbacks atomic.Uint64
+
+	mu        sync.Mutex
+	lastError string
+	since     time.Time
+	flaps     int
+	hold      time.Time
+}
+
+// Status of a Link.
+type Status struct {
+	Connected bool          // Redis has answered, and calls go to it
+	Since     time.Time     // of that, or of the lack of it
+	LastError string        // the last, however long ago; ""
+	RoundTrip time.Duration // of the last call that succeeded
+	Fallbacks uint64        // calls that were answered without Redis
+}
+
+// NewLink makes a link. It does not talk to Redis before its first call or Run.
+func NewLink(o LinkOptions) (*Link, error) {
+	if o.Client == nil {
+		return nil, fmt.Errorf("link to Redis: %w", errNoClient)
+	}
+	var err error
+	if o.Prefix, err = checkPrefix(o.Prefix); err != nil {
+		return nil, fmt.Errorf("link to Redis: %w", err)
+	}
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.Interval = cmp.Or(o.Interval, 500*time.Millisecond)
+	if o.Timeout < time.Millisecond || o.Interval < time.Millisecond {
+		return nil, fmt.Errorf("link to Redis: timeout %s and interval %s must be at least 1ms", o.Timeout, o.Interval)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	l := &Link{caller: newCaller(o.Client), o: o, m: o.Metrics, since: time.Now()}
+	l.m.up.Set(0)
+	l.m.fallback.Set(0)
+	l.breaker, err = breaker.New(breaker.Options{
+		Name: "redis",
+		// One failure is enough, since each may hold up a commit for the whole timeout,
+		// and only a probe closes it again: an event is nothing to try Redis out with.
+		Consecutive:    breaker.Consecutive{Failures: 1, Open: 10 * 365 * 24 * time.Hour, Probes: 1},
+		Rate:           breaker.Rate{Off: true},
+		ProbeTimeout:   o.Timeout,
+		Health:         l.health,
+		HealthCloses:   true,
+		HealthInterval: o.Interval,
+		OnChange:       l.changed,
+		Metrics:        o.Breakers,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("link to Redis: %w", err)
+	}
+	return l, nil
+}
+
+// Run probes Redis until ctx ends. Without it a Redis that was away once is never asked
+// again. It always returns nil.
+func (l *Link) Run(ctx context.Context) error {
+	var wait sync.WaitGroup
+	wait.Go(func() { _ = l.breaker.Run(ctx) })
+	defer wait.Wait()
+	tick := time.NewTicker(l.o.Interval)
+	defer tick.Stop()
+	for {
+		if time.Since(time.Unix(0, l.lastOK.Load())) >= l.o.Interval {
+			_ = l.call(ctx, 0, func(ctx context.Context) error { return l.ping(ctx, l.o.Prefix) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Status tells the present state.
+func (l *Link) Status() Status {
+	connected := l.reached.Load() && l.breaker.State() == breaker.Closed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Status{
+		Connected: connected, Since: l.since, LastError: l.lastError,
+		RoundTrip: time.Duration(l.roundTrip.Load()), Fallbacks: l.fallbacks.Load(),
+	}
+}
+
+// Ping asks Redis now, whatever the breaker says, and within the timeout.
+func (l *Link) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
+	defer cancel()
+	return l.ping(ctx, l.o.Prefix)
+}
+
+// call makes a call to Redis that ends within the timeout and what it is given on top,
+// unless the breaker is open. f must return when its context ends.
+func (l *Link) call(ctx context.Context, more time.Duration, f func(context.Context) error) error {
+	permit, err := l.breaker.Acquire()
+	if err != nil {
+		return err
+	}
+	outcome := breaker.Failure // of a panic
+	defer func() { permit.Done(outcome) }()
+	err = l.measured(ctx, more, f)
+	switch {
+	case err == nil:
+		outcome = breaker.Success
+	case ctx.Err() != nil: // the caller has gone: that says nothing of Redis
+		outcome = breaker.Ignored
+	}
+	return err
+}
+
+func (l *Link) measured(ctx context.Context, more time.Duration, f func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, l.o.Timeout+more)
+	defer cancel()
+	start := time.Now()
+	err := f(limited)
+	took := time.Since(start)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.failed(err)
+		}
+		return err
+	}
+	l.m.roundTrip.Update(took.Seconds())
+	l.roundTrip.Store(int64(took))
+	l.lastOK.Store(time.Now().UnixNano())
+	if l.reached.CompareAndSwap(false, true) {
+		l.mu.Lock()
+		l.since = time.Now()
+		l.mu.Unlock()
+		if l.breaker.State() == breaker.Closed {
+			l.m.up.Set(1)
+		}
+	}
+	return nil
+}
+
+func (l *Link) failed(err error) {
+	l.m.errors[reasonOf(err)].Inc()
+	l.mu.Lock()
+	l.lastError = err.Error()
+	l.mu.Unlock()
+}
+
+var errHeld = errors.New("left alone: Redis answers probes, but calls failed shortly after")
+
+// health is a probe of the open breaker.
+func (l *Link) health(ctx context.Context) error {
+	l.mu.Lock()
+	held := time.Now().Before(l.hold)
+	l.mu.Unlock()
+	if held {
+		return errHeld
+	}
+	return l.measured(ctx, 0, func(ctx context.Context) error { return l.ping(ctx, l.o.Prefix) })
+}
+
+// changed is told by the breaker, in order.
+func (l *Link) changed(_, to breaker.State, _ string) {
+	l.mu.Lock()
+	now := time.Now()
+	for_, last := now.Sub(l.since), l.lastError
+	if to == breaker.HalfOpen {
+		l.mu.Unlock()
+		return
+	}
+	if to == breaker.Open {
+		// Back and away again within seconds, over and over: each time costs somebody a
+		// timeout, so it is left alone for longer and longer.
+		if l.reached.Load() && for_ < 10*time.Second {
+			l.hold = now.Add(min(l.o.Interval<<min(l.flaps, 16), maxHold))
+			l.flaps++
+		} else {
+			l.flaps = 0
+		}
+	}
+	l.since = now
+	l.mu.Unlock()
+
+	if to == breaker.Open {
+		l.m.up.Set(0)
+		l.m.fallback.Set(1)
+		l.o.Logger.Warn("Redis is away: limits are this instance's own until it is back", "error", last)
+		return
+	}
+	l.m.up.Set(1)
+	l.m.fallback.Set(0)
+	l.o.Logger.Warn("Redis is back: limits are shared again", "away", for_.Round(time.Millisecond))
+}
+
+// without counts a call that is answered without Redis.
+func (l *Link) without() {
+	l.fallbacks.Add(1)
+	l.m.fallbacks.Inc()
+}

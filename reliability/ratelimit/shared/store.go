@@ -1,0 +1,119 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+)
+
+// StoreOptions of a Store.
+type StoreOptions struct {
+	Client redis.UniversalClient // required, see Tune; the store does not close it
+	// Prefix of all keys, by default {sloengine}. Braces are put around it if it has
+	// none. Engines with the same prefix, database and policy share their limits.
+	Prefix string
+}
+
+// Store is a ratelimit.Store in Redis. Take is one round trip.
+type Store struct {
+	caller
+	prefix string
+	script *redis.Script
+	groups sync.Pool
+}
+
+var _ ratelimit.Store = (*Store)(nil)
+
+// NewStore does not talk to Redis yet.
+func NewStore(o StoreOptions) (*Store, error) {
+	if o.Client == nil {
+		return nil, fmt.Errorf("shared rate limits: %w", errNoClient)
+	}
+	prefix, err := checkPrefix(o.Prefix)
+	if err != nil {
+		return nil, fmt.Errorf("shared rate limits: %w", err)
+	}
+	s := &Store{caller: newCaller(o.Client), prefix: prefix, script: takeScript}
+	s.groups.New = func() any { return newGroup() }
+	return s, nil
+}
+
+// Take implements ratelimit.Store. now is not used: time is that of Redis. It returns
+// when ctx ends, whatever the client does. A group too large for one short script is
+// charged by several in order, sent together; others may be charged in between. After an
+// error some of them may have been carried out.
+//
+// A sliding window acts as if it were up to 1/16 longer, up to 1/1000 for limits of at
+// most 16: never does more pass than the limit in any span of the window. Waits are
+// exact to that.
+func (s *Store) Take(ctx context.Context, _ time.Time, batches []*ratelimit.Tickets) error {
+	g, _ := s.groups.Get().(*group)
+	err := g.fill(batches)
+	if err != nil {
+		return fmt.Errorf("shared rate limits: %w", err)
+	}
+	if g.n == 0 {
+		s.groups.Put(g)
+		return nil
+	}
+	if err := s.do(ctx, func(ctx context.Context) error { return s.send(ctx, g) }); err != nil {
+		return fmt.Errorf("shared rate limits: %w", err) // g may be in use still
+	}
+	g.settle(batches)
+	g.reset()
+	s.groups.Put(g)
+	return nil
+}
+
+// send calls the script for each chunk in one pipeline, and again with its text for
+// those that Redis did not run because it did not know it.
+func (s *Store) send(ctx context.Context, g *group) error {
+	for _, c := range g.chunks[:g.n] {
+		c.seal(s.prefix)
+	}
+	todo := g.chunks[:g.n]
+	var calls []*redis.Cmd
+	for round := range 3 {
+		pipe := s.client.Pipeline()
+		calls = calls[:0]
+		for i, c := range todo {
+			if round > 0 && i == 0 {
+				calls = append(calls, s.script.Eval(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2]))
+			} else {
+				calls = append(calls, s.script.EvalSha(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2]))
+			}
+		}
+		_, failed := pipe.Exec(ctx)
+		var again []*chunk
+		for i, call := range calls {
+			text, err := call.Text()
+			if isNoScript(err) {
+				again = append(again, todo[i])
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := todo[i].answer(text); err != nil {
+				return err
+			}
+		}
+		if len(again) == 0 {
+			if failed != nil && !isNoScript(failed) {
+				return failed
+			}
+			return nil
+		}
+		todo = again
+	}
+	return errors.New("the script is forgotten as soon as it is sent: does something flush scripts?")
+}
+
+// Ping runs a script and writes a key, so that it fails where Take would.
+func (s *Store) Ping(ctx context.Context) error { return s.ping(ctx, s.prefix) }
