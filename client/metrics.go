@@ -14,7 +14,7 @@ type Metrics struct {
 	accepted, duplicates, limited, sampled, deadLettered, rejected *metrics.Counter
 	spooled                                                        *metrics.Counter
 
-	requests   *metrics.Histogram
+	requests   *metrics.PrometheusHistogram
 	spoolOpen  *metrics.Counter // times that it was opened in vain
 	spoolLoss  *metrics.Counter
 	spoolBytes atomic.Int64
@@ -25,7 +25,7 @@ type Metrics struct {
 // NewMetrics makes the counters in set. Several clients may share them.
 func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{
-		requests:  set.NewHistogram("sloengine_client_request_seconds"),
+		requests:  set.NewPrometheusHistogramExt("sloengine_client_request_seconds", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
 		spoolOpen: set.NewCounter("sloengine_client_spool_open_errors_total"),
 		spoolLoss: set.NewCounter("sloengine_client_spool_corruptions_total"),
 	}

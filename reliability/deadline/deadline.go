@@ -113,6 +113,9 @@ func Remaining(ctx context.Context) (left time.Duration, ok bool) {
 // Metrics count the work that was not begun.
 type Metrics struct{ expired *metrics.Counter }
 
+// Expired counts work that was not begun, for callers that look at the time themselves.
+func (m *Metrics) Expired() { m.expired.Inc() }
+
 // NewMetrics makes the counter of one place in set. where must be one of a few fixed words.
 func NewMetrics(set *metrics.Set, where string) *Metrics {
 	return &Metrics{set.GetOrCreateCounter(fmt.Sprintf("sloengine_deadline_expired_total{where=%q}", where))}

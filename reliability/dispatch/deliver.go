@@ -47,12 +47,14 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 	}
 	todo := pending{items: b.items}
 	var delay time.Duration
+	began := time.Now()
 	for round := 0; len(todo.items) > 0; round++ {
 		if round > 0 {
-			if !l.again(round) {
+			delay = l.policy.Delay(round-1, delay)
+			most := l.o.Retry.MaxElapsed
+			if !l.again(round) || most > 0 && time.Since(began)+delay > most {
 				return d.bury(todo, ReasonExhausted, round)
 			}
-			delay = l.policy.Delay(round-1, delay)
 			l.m.retryDelay.Update(delay.Seconds())
 			if !sleep(waits, delay) || !d.pay() {
 				return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/bulkhead"
+	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -17,6 +18,7 @@ import (
 type Metrics struct {
 	set       *metrics.Set
 	breakers  *breaker.Metrics
+	deadlines *deadline.Metrics
 	bulkheads *bulkhead.Metrics
 	lowest    *metrics.Gauge
 	sinks     *metrics.Gauge
@@ -49,7 +51,7 @@ func (m *Metrics) Breakers() *breaker.Metrics { return m.breakers }
 // NewMetrics makes the counters in set. One Dispatcher per Metrics.
 func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{
-		set: set, breakers: breaker.NewMetrics(set), bulkheads: bulkhead.NewMetrics(set),
+		set: set, breakers: breaker.NewMetrics(set), deadlines: deadline.NewMetrics(set, "sink"), bulkheads: bulkhead.NewMetrics(set),
 		lowest: set.GetOrCreateGauge("sloengine_sink_lowest_cursor", nil),
 		sinks:  set.GetOrCreateGauge("sloengine_sinks", nil),
 		by:     map[string]*series{},

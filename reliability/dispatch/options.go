@@ -91,7 +91,7 @@ type SinkOptions struct {
 	BatchBytes int           // most bytes of payload in a call, unless one item alone is larger. Default 1 MiB.
 	BatchWait  time.Duration // how long an item waits for others. Default 100 ms; negative: not at all.
 
-	Retry      retry.Options        // MaxRetries, delays, jitter. Its Budget and Limit are made from the next two.
+	Retry      retry.Options        // MaxRetries, MaxElapsed, delays, jitter. Its Budget and Limit are made from the next two.
 	Budget     *retry.BudgetOptions // calls; nil: the default of 20 %
 	RetryLimit *retry.LimitOptions  // items; nil: the default of 100/s, delayed
 	Staged     Staged

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -43,6 +44,12 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return m
 }
 
+// label quotes a value as the text format of Prometheus does: Go's own quoting escapes
+// more, which a parser refuses.
+func label(v string) string { return `"` + labelEscapes.Replace(v) + `"` }
+
+var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
 // bind makes the series of a policy's rules, and takes those out of the set that were
 // of the policy before and are not of this one.
 func (m *Metrics) bind(p *Policy) ([]ruleSeries, [Context + 1]layerSeries) {
@@ -50,6 +57,9 @@ func (m *Metrics) bind(p *Policy) ([]ruleSeries, [Context + 1]layerSeries) {
 	defer m.mu.Unlock()
 	now := map[string]bool{}
 	counter := func(format string, args ...any) *metrics.Counter {
+		for i, a := range args {
+			args[i] = label(fmt.Sprint(a))
+		}
 		name := fmt.Sprintf(format, args...)
 		now[name] = true
 		return m.set.GetOrCreateCounter(name)
@@ -61,10 +71,10 @@ func (m *Metrics) bind(p *Policy) ([]ruleSeries, [Context + 1]layerSeries) {
 		typ := ""
 		if r.layer == Type {
 			typ = r.name
-			s.dropped = counter("sloengine_ratelimit_dropped_total{type=%q}", typ)
-			s.critical = counter("sloengine_ratelimit_critical_total{type=%q}", typ)
+			s.dropped = counter("sloengine_ratelimit_dropped_total{type=%s}", typ)
+			s.critical = counter("sloengine_ratelimit_critical_total{type=%s}", typ)
 		}
-		s.hits = counter("sloengine_ratelimit_hits_total{layer=%q,type=%q}", r.layer, typ)
+		s.hits = counter("sloengine_ratelimit_hits_total{layer=%s,type=%s}", r.layer, typ)
 		l := &layers[r.layer]
 		if l.current == nil {
 			for _, g := range []struct {
