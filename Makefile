@@ -33,7 +33,8 @@ lint: ## golangci-lint, pinned in .ci/tools.mod
 	$(LINT) run --build-tags $(TAGS) $(PKGS)
 
 golden: ## rewrite the golden files from what the code does now
-	$(GO) test -tags $(TAGS) $$(grep -rlE 'Bool\("update"' --include=*_test.go . | xargs -n1 dirname | sort -u) -update
+	$(GO) test -tags $(TAGS) $$(grep -rlE 'Bool\("update"' --include=*_test.go . | xargs -n1 dirname | sort -u | grep -v cmd/sloengine) -update
+	$(GO) test -tags $(TAGS) ./cmd/sloengine -run 'TestMetricsDocument$$$$' -update
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)

@@ -23,12 +23,12 @@ const (
 	metricPoisoned     = "sloengine_wal_poisoned"
 	metricTicks        = "sloengine_evaluate_ticks_total"
 	metricLate         = "sloengine_evaluate_late_total"
+	metricDLQEntries   = "sloengine_dlq_entries"
 )
 
 // Families of parts that may be missing.
 const (
 	metricBreakerState    = "sloengine_breaker_state"
-	metricDLQEntries      = "sloengine_dlq_entries"
 	metricDLQSaved        = "sloengine_dlq_saved_total"
 	metricRetries         = "sloengine_retry_attempts_total"
 	metricLimitHits       = "sloengine_ratelimit_hits_total"
@@ -51,7 +51,7 @@ const (
 func EngineMetrics() []Metric {
 	return []Metric{
 		{metricReady, "gauge", nil, "1 once the engine has recovered and takes events.", false},
-		{metricIngestEvents, "counter", []string{"result"}, "Events answered: accepted, duplicate, rejected.", false},
+		{metricIngestEvents, "counter", []string{"result"}, "Events answered: accepted, duplicate, rejected; limited, sampled and dead_lettered over a rate limit.", false},
 		{metricUnavailable, "counter", []string{"reason"}, "Requests that were turned away, by reason.", false},
 		{metricDiskFree, "gauge", nil, "Free bytes where the log is.", false},
 		{metricFoldLag, "gauge", nil, "Durable records that are not counted yet.", false},
@@ -59,23 +59,23 @@ func EngineMetrics() []Metric {
 		{metricPoisoned, "gauge", nil, "1 after a failed write or fsync, until a restart.", false},
 		{metricTicks, "counter", nil, "Reports made.", false},
 		{metricLate, "counter", nil, "Reports that took longer than their interval.", false},
+		{metricDLQEntries, "gauge", []string{"origin"}, "Dead letters kept, by origin (admission, fold, sink).", false},
 
-		{metricBreakerState, "gauge", []string{"breaker"}, "0 closed, 1 half-open, 2 open: one series per breaker, none per state.", true},
-		{metricDLQEntries, "gauge", []string{"origin"}, "Dead letters kept, by origin (admission, fold, sink).", true},
-		{metricDLQSaved, "counter", []string{"origin", "reason"}, "Events that became dead letters.", true},
-		{metricRetries, "counter", []string{"target"}, "Attempts after a first one.", true},
-		{metricLimitHits, "counter", []string{"layer", "type"}, "Events over a limit, by layer (global, type, context); type is empty but for its own layer.", true},
-		{metricLimitDropped, "counter", []string{"type"}, "Events over a limit that were dropped.", true},
-		{metricLimitCritical, "counter", []string{"type"}, "Critical events over a limit, kept as dead letters.", true},
-		{metricLimitCurrent, "gauge", []string{"layer"}, "Events per second admitted of late, by layer.", true},
-		{metricLimitThreshold, "gauge", []string{"layer"}, "Events per second that the layer admits.", true},
+		{metricBreakerState, "gauge", []string{"breaker"}, "0 closed, 1 half-open, 2 open: one series per breaker, none per state. Sinks have one each, and Redis.", true},
+		{metricDLQSaved, "counter", []string{"origin", "reason"}, "Events that became dead letters; a reason is there from its first one on.", true},
+		{metricRetries, "counter", []string{"target"}, "Attempts after a first one, by sink.", true},
+		{metricLimitHits, "counter", []string{"layer", "type"}, "Events over a limit, by layer (global, type, context). In the layer type, type is the match of the rule, or (default); in the others it is empty.", true},
+		{metricLimitDropped, "counter", []string{"type"}, "Events over a limit that were dropped, by the rule of their type, or (default).", true},
+		{metricLimitCritical, "counter", []string{"type"}, "Events over a limit that the filter of the dead letters wants, kept there, by the rule of their type.", true},
+		{metricLimitCurrent, "gauge", []string{"layer"}, "Events per second admitted of late by the limit of the layer that is used up most.", true},
+		{metricLimitThreshold, "gauge", []string{"layer"}, "Events per second that the same limit admits.", true},
 		{metricLimitFallback, "gauge", nil, "1 while limits are local because Redis is away.", true},
 		{metricClientFailures, "counter", []string{"context", "reason"}, "Events that a client could not hand over and that its caller was not told of; reason breaker_open among them.", true},
 		{metricClientSpool, "gauge", nil, "Bytes that a client holds back on disk.", true},
 		{metricClientSpoolRoom, "gauge", nil, "Bytes that a client may hold back.", true},
 		{metricSinkLagSeconds, "gauge", []string{"sink"}, "Age of the oldest event that the sink has not got.", true},
 		{metricSinkLagBytes, "gauge", []string{"sink"}, "Bytes of log that the sink has not got.", true},
-		{metricSinkLagLimit, "gauge", []string{"sink"}, "Bytes of log that are kept for the sink at most.", true},
+		{metricSinkLagLimit, "gauge", []string{"sink"}, "Bytes of log that are kept for the sink at most; absent without a bound.", true},
 		{metricNotifyFailures, "counter", []string{"receiver"}, "Notifications that were given up.", true},
 	}
 }

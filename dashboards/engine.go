@@ -54,6 +54,7 @@ var engineMetrics = []string{
 	"sloengine_dedupe_duplicates_total",
 	"sloengine_dedupe_horizon_seconds",
 	"sloengine_dedupe_ids",
+	"sloengine_dlq_entries",
 	"sloengine_evaluate_errors_total",
 	"sloengine_evaluate_groups",
 	"sloengine_evaluate_late_total",

@@ -2,15 +2,14 @@ package dashboards
 
 import "slices"
 
-// Metrics of parts that an engine may be built or run without: breakers,
-// retries, stored dead letters, rate limits, sinks, clients. Package alerts
-// refers to the same names.
+// Metrics that only some engines have, or have from some moment on: of breakers,
+// retries, new dead letters, rate limits, sinks, notifications, and of clients.
+// Package alerts refers to the same names.
 var optionalMetrics = []string{
 	"sloengine_breaker_state",
 	"sloengine_client_failures_total",
 	"sloengine_client_spool_bytes",
 	"sloengine_client_spool_limit_bytes",
-	"sloengine_dlq_entries",
 	"sloengine_dlq_saved_total",
 	"sloengine_notify_failures_total",
 	"sloengine_ratelimit_critical_total",
@@ -80,7 +79,7 @@ func (g *generator) reliabilityBoard() *board {
 
 	b.row("Rate limits")
 	b.add(8, 8, lines(view{
-		title: "Use of the limits", about: "Share of each limit that is used. From 80 % on a warning fires, from 95 % on events are about to be refused.",
+		title: "Use of the limits", about: "Share that is used of the fullest limit of each layer. From 80 % on a warning fires, from 95 % on events are about to be refused.",
 		unit: unitRatio, none: noLimit, steps: above(good, from(0.8, warning), from(0.95, bad)), min: number(0),
 		queries: []query{{"max by (layer, instance) (" + gauge("sloengine_ratelimit_current") + " / " + gauge("sloengine_ratelimit_threshold") + ")", "{{layer}}, {{instance}}"}},
 	}, lineStyle{thresholds: true}))
@@ -90,17 +89,17 @@ func (g *generator) reliabilityBoard() *board {
 		queries: []query{{sumRate("layer", "sloengine_ratelimit_hits_total"), "{{layer}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(8, 8, lines(view{
-		title: "Event types over their limit", about: "Events per second beyond the limit of their type.",
+		title: "Event types over their limit", about: "Events per second beyond the limit of their type, by the rule. The rule (default) is that of types without one of their own.",
 		unit: unitRate, none: noLimit, steps: above(good, from(1, bad)),
 		queries: []query{{sumRate("type", "sloengine_ratelimit_hits_total", `layer="type"`), "{{type}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(8, 8, lines(view{
-		title: "Dropped events", about: "Events per second that were dropped over a limit. They lower the coverage of every window that they belong to.",
+		title: "Dropped events", about: "Events per second that were dropped over a limit, by the rule of their type. They lower the coverage of every window that they belong to.",
 		unit: unitRate, none: noLimit, steps: above(good, from(0.001, warning), from(100, bad)),
 		queries: []query{{sumRate("type", "sloengine_ratelimit_dropped_total"), "{{type}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(8, 8, lines(view{
-		title: "Critical events over a limit", about: "Critical events per second that were over a limit. They are kept as dead letters and count once they are replayed.",
+		title: "Critical events over a limit", about: "Critical events per second that were over a limit, by the rule of their type. They are kept as dead letters and count once they are replayed.",
 		unit: unitRate, none: noLimit, steps: above(good, from(0.001, bad)),
 		queries: []query{{sumRate("type", "sloengine_ratelimit_critical_total"), "{{type}}"}},
 	}, lineStyle{stacked: true}))

@@ -110,7 +110,8 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page, err := web.New(web.Options{
 		Report: func() *sla.Report { return eval.Latest() }, Engine: func() web.EngineStatus { return web.EngineStatus{State: web.Ready} },
-		Now: func() time.Time { return w.now }, Registry: registry, Sets: append(self.sets, evalSet),
+		Now: func() time.Time { return w.now }, Registry: registry,
+		Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now })),
 	})
 	require.NoError(t, err)
 	router := gin.New()
@@ -125,7 +126,7 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 		if _, err := v.Parse(buf); err != nil {
 			return err
 		}
-		return counts.Apply(w.now.UnixNano(), false, &v)
+		return counts.Apply(w.now.UnixNano(), fold.Live, &v)
 	}
 	// Stages, tasks and integrations of five minutes come in one lump, as of a
 	// sender that merges; live ones one by one.

@@ -72,6 +72,21 @@ func (a *Auth) Require(p Permission) gin.HandlerFunc {
 	}
 }
 
+// Allows reports whether the caller may do something, without counting or logging a no:
+// for pages that leave out what he may not do.
+func (a *Auth) Allows(r *http.Request, p Permission) bool {
+	tokens := a.tokens.Load()
+	if tokens == nil {
+		return true
+	}
+	secret, ok := bearer(r)
+	if !ok {
+		return false
+	}
+	token := tokens.find(secret)
+	return token != nil && token.May(p)
+}
+
 const headerRequestID = "X-Request-Id"
 
 // check returns the token of the request (nil if none is needed) or the refusal.

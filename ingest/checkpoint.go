@@ -41,7 +41,7 @@ type checkpoints struct {
 type capture struct {
 	seq   uint64
 	at    int64
-	dead  deadLetterMark
+	dead  uint64
 	parts []capturedPart
 }
 

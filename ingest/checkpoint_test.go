@@ -21,7 +21,7 @@ func TestManifestRoundTrip(t *testing.T) {
 		u := func(name string) uint64 { return rapid.Uint64().Draw(t, name) }
 		m := &manifest{
 			number: u("number"), seq: u("seq"), at: int64(u("at")), idSeq: u("idSeq"), idAt: int64(u("idAt")),
-			dead: deadLetterMark{u("file"), int64(u("size")), u("total")}, nextGeneration: u("next"),
+			dead: u("total"), nextGeneration: u("next"),
 			generations: []savedGeneration{}, packs: []savedPack{}, parts: []savedPart{},
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "n") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // Result says what became of a batch's events.
@@ -14,6 +15,15 @@ type Result struct {
 	// DupIndexes are the Item.Index of the duplicates, in order.
 	DupIndexes []int
 	Seq        uint64 // of the last record written for it; 0 if there was nothing new
+
+	// Of Accepted, those that were merged with others: they count, but are not kept one
+	// by one.
+	Merged int
+	// Over their limit, and not accepted:
+	Sampled   int     // another event stands for it; a repeat is a duplicate
+	Dropped   int     // lost, on the record
+	Throttled []int32 // places in Batch.Events that may be admitted again later
+	Critical  []int32 // likewise, that should be kept as dead letters
 }
 
 // Commit stores the events of b whose ids are not known and returns when they
@@ -24,11 +34,18 @@ type Result struct {
 // *UnavailableError that says when to try again, or the error of ctx. b must
 // not change until Commit returns, and is not used after that.
 func (e *Engine) Commit(ctx context.Context, b *event.Batch) (Result, error) {
+	return e.Admit(ctx, b, nil, nil)
+}
+
+// Admit is Commit for events that have a ticket each, by which Options.Limits decide
+// about those that are no repeats. Only the places in todo are looked at; nil is all.
+// The tickets must not be used until Admit returns.
+func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.Tickets, todo []int32) (Result, error) {
 	if len(b.Events) == 0 {
 		return Result{}, nil
 	}
 	r := e.queue.request(RecordEvents)
-	r.batch = b
+	r.batch, r.tickets, r.todo = b, tickets, todo
 	r.bytes = int64(len(b.Buf)) + requestOverhead
 	return e.wait(ctx, r)
 }

@@ -1,9 +1,12 @@
 package ingest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -33,10 +36,15 @@ type committer struct {
 	pending []wal.Pending
 	arena   []byte // payloads; never grows while a group refers to it
 	runs    []eventRun
+	held    held
 }
 
-// eventRun is a stretch of new events in a batch's buffer.
-type eventRun struct{ from, to int }
+// eventRun is a stretch of new events in a batch's buffer. Where it has a weight,
+// it is one event that sampling kept.
+type eventRun struct {
+	from, to int
+	weight   uint32
+}
 
 // run writes until stop is closed, and then what still waits.
 func (c *committer) run(stop <-chan struct{}) error {
@@ -141,9 +149,16 @@ func (c *committer) commit() error {
 	defer c.e.queue.give(bytes)
 	at, closed, err := c.admission()
 	c.prepare()
+	if err == nil && closed == nil {
+		c.decide(at)
+	}
 	for _, r := range c.group {
 		switch {
 		case err != nil:
+		case r.kind == RecordReplay && closed == nil:
+			c.admitReplay(r, at)
+		case r.kind == RecordReplay:
+			r.err = closed
 		case r.kind != RecordEvents:
 			// Also on a disk that is nearly full: a configuration is small.
 			if closed == nil || closed == ErrDiskFull {
@@ -158,6 +173,7 @@ func (c *committer) commit() error {
 		}
 	}
 	if err == nil {
+		c.addHeld(at)
 		err = c.append(at)
 	}
 	switch {
@@ -206,6 +222,9 @@ func (c *committer) prepare() {
 		if r.batch != nil {
 			n := len(r.batch.Buf)
 			need += n + (1+n/(maxRecordBytes/2))*maxEventsHead
+			if r.tickets != nil {
+				need += len(r.batch.Events) * binary.MaxVarintLen32
+			}
 		}
 	}
 	if cap(c.arena) < need {
@@ -213,6 +232,7 @@ func (c *committer) prepare() {
 	}
 	c.arena = c.arena[:0]
 	c.pending = c.pending[:0]
+	c.held.reset()
 }
 
 func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
@@ -220,46 +240,62 @@ func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
 	r.wrote = len(c.pending)
 }
 
-// admit looks the ids of a batch up and turns its new events into a record.
+// admit looks the ids of a batch up, heeds its limits, and turns what is new into
+// a record.
 func (c *committer) admit(r *request, at int64) {
 	b := r.batch
 	count, size := 0, 0
 	begun := false // a record, which may begin a generation of ids
 	c.runs = c.runs[:0]
-	for i := range b.Events {
+	for k := range r.places() {
+		i := r.place(k)
 		item := &b.Events[i]
 		if size > 0 && size+item.End-item.Start > maxRecordBytes {
 			c.events(r, at, count)
 			count, size, begun = 0, 0, false
 		}
-		if item.HasKey {
-			if !begun && c.ids.has(item.Key) {
-				r.duplicate(item.Index)
-				continue
-			}
-			if !begun {
-				c.begin(at)
-				begun = true
-			}
-			if !c.ids.add(item.Key) {
-				r.duplicate(item.Index)
-				continue
-			}
-		} else if !begun {
+		if item.HasKey && (!begun && c.ids.has(item.Key) || c.held.has(item.Key)) {
+			r.duplicate(item.Index)
+			continue
+		}
+		weight, stays := c.limit(r, i)
+		if !stays {
+			continue
+		}
+		if !begun {
 			c.begin(at)
 			begun = true
 		}
+		if item.HasKey && !c.ids.add(item.Key) {
+			r.duplicate(item.Index)
+			continue
+		}
 		count++
 		size += item.End - item.Start
-		if n := len(c.runs); n > 0 && c.runs[n-1].to == item.Start {
+		if n := len(c.runs); n > 0 && c.runs[n-1].to == item.Start && weight == 0 && c.runs[n-1].weight == 0 {
 			c.runs[n-1].to = item.End
 		} else {
-			c.runs = append(c.runs, eventRun{item.Start, item.End})
+			c.runs = append(c.runs, eventRun{item.Start, item.End, weight})
 		}
 	}
 	if count > 0 {
 		c.events(r, at, count)
 	}
+}
+
+// places is how many events of the batch are looked at, and place which they are.
+func (r *request) places() int {
+	if r.todo != nil {
+		return len(r.todo)
+	}
+	return len(r.batch.Events)
+}
+
+func (r *request) place(k int) int {
+	if r.todo != nil {
+		return int(r.todo[k])
+	}
+	return k
 }
 
 func (c *committer) begin(at int64) {
@@ -273,7 +309,17 @@ func (c *committer) events(r *request, at int64, count int) {
 	from := len(c.arena)
 	c.arena = appendEventsHead(c.arena, count, r.batch.Backfill)
 	for _, run := range c.runs {
-		c.arena = append(c.arena, r.batch.Buf[run.from:run.to]...)
+		one := r.batch.Buf[run.from:run.to]
+		if run.weight == 0 {
+			c.arena = append(c.arena, one...)
+			continue
+		}
+		weighted, err := event.AppendWeighted(c.arena, one, run.weight)
+		if err != nil { // a validated event: this is a bug, and the event counts once
+			c.e.opt.Logger.Error("event without its weight", "err", err)
+			weighted = append(c.arena, one...)
+		}
+		c.arena = weighted
 	}
 	c.runs = c.runs[:0]
 	r.result.Accepted += count
@@ -289,8 +335,8 @@ func (r *request) duplicate(index int) {
 // known, that is an answer too.
 func (c *committer) answerKnown(r *request, why *UnavailableError) {
 	r.result, r.err = Result{}, nil
-	for i := range r.batch.Events {
-		item := &r.batch.Events[i]
+	for k := range r.places() {
+		item := &r.batch.Events[r.place(k)]
 		if !item.HasKey || !c.ids.has(item.Key) {
 			r.result, r.err = Result{}, why
 			c.e.opt.Metrics.unavailable[why].Inc()
@@ -427,7 +473,7 @@ func (c *committer) control(at int64, records ...wal.Pending) (written bool, err
 
 // replay makes the ids of a record known again.
 func (ids *knownIDs) replay(rec *wal.Record, view *event.View) error {
-	if rec.Type != RecordEvents {
+	if rec.Type != RecordEvents && rec.Type != RecordReplay {
 		return nil
 	}
 	events, err := ParseEvents(rec.Payload)
@@ -435,7 +481,7 @@ func (ids *knownIDs) replay(rec *wal.Record, view *event.View) error {
 		return err
 	}
 	ids.begin(rec.Time)
-	for body := events.Body; len(body) > 0; {
+	for body := events.Body; len(body) > 0 && rec.Type == RecordEvents; {
 		n, err := view.Parse(body)
 		if err != nil {
 			return err
@@ -445,6 +491,7 @@ func (ids *knownIDs) replay(rec *wal.Record, view *event.View) error {
 		}
 		body = body[n:]
 	}
+	events.EachKey(func(key xxh3.Uint128) { ids.add(key) })
 	ids.mark()
 	return nil
 }

@@ -1,331 +1,223 @@
 package ingest
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// DeadLetter is an event, or a whole record, that the fold refused. It is one
-// line of a file in the folder dead-letters.
-type DeadLetter struct {
-	Position Position        `json:"position"`
-	Origin   string          `json:"origin"` // "fold"
-	Reason   string          `json:"reason"`
-	Time     time.Time       `json:"time"` // receive time of the record
-	Event    json.RawMessage `json:"event,omitempty"`
-	// Raw is what was refused where it is not a readable event.
-	Raw []byte `json:"raw,omitempty"`
+// DeadLetters is where the engine keeps what the fold refuses: a dlq.Store.
+type DeadLetters interface {
+	// Save returns nil when the entries are durable. Entries that it holds, or held not
+	// long ago, are skipped.
+	Save(ctx context.Context, entries []dlq.Entry) error
+	// Failed notes that a replay was refused.
+	Failed(ctx context.Context, failures []dlq.Failure) (int, error)
 }
 
-// Position says where in the log something is.
-type Position struct {
-	Seq   uint64 `json:"seq"`
-	Index int    `json:"index"` // of the event in its record; -1 is the record itself
-}
+// The names below the data folder.
+const (
+	// DeadLetterDir holds the dead letters where they are kept in files.
+	DeadLetterDir = "dead-letters"
+	// KeptDir holds stretches of the log that a dead letter stands for, a folder each.
+	KeptDir = "kept"
+	// SinkDir holds how far each sink is.
+	SinkDir = "sinks"
+)
 
 const (
-	deadLetterDir    = "dead-letters"
-	deadLetterRecent = 1000    // kept in memory for DeadLetters
-	deadLetterBuffer = 1 << 20 // waiting bytes after which they are written early
+	deadLetterBuffer = 1 << 20   // waiting bytes after which they are written early
+	deadLetterSplit  = 1000      // entries that are saved at once
+	wholeRecordBytes = 512 << 10 // of a refused record, above which its segment is kept instead
 )
 
-// deadLetters writes refused events to numbered files of bounded size. Lines
-// wait in memory until flush. A checkpoint flushes first; what a crash takes
-// before that is refused again when the log is read again.
-type deadLetters struct {
-	fs      fsys.FS
-	dir     string
-	segment int64 // bytes after which a new file is begun
+// The reasons of dead letters of the fold; what it said is their Error.
+const (
+	ReasonRefused = "refused"
+	ReasonPanic   = "panic"
+)
+
+// ClassRefused is the class of a dead letter that a replay brought back and that the
+// fold refused again. Its next replay counts by a key of its own.
+const ClassRefused = "refused"
+
+// foldLetters collects what the fold refuses until flush makes it durable. A
+// checkpoint flushes first; what a crash takes before that is refused again when
+// the log is read again, and has the same ID then.
+type foldLetters struct {
+	store DeadLetters
+	own   *dlq.File // store, if the engine opened it
+	log   *wal.Log
+	kept  string // folder of KeptDir
+
+	instance string // see Parts
 
 	mu      sync.Mutex
-	pending []byte
+	pending []dlq.Entry
+	failed  []dlq.Failure
+	bytes   int
 	total   uint64
-	recent  []DeadLetter
-	oldest  int // in recent, once it is full
 
-	// known holds the positions that are on disk already, though the checkpoint
-	// that was loaded does not tell of them.
-	known map[Position]bool
-
-	flushing sync.Mutex // held around all that follows; mark also needs mu
-	file     fsys.File
-	number   uint64
-	size     int64
-	dirty    bool // written and not synced
+	flushing sync.Mutex // held around what follows
+	saving   []dlq.Entry
+	noting   []dlq.Failure
 }
 
-// deadLetterMark is how far the files were at a checkpoint. Every line before it
-// is about a record of the checkpoint; those after it may be or not.
-type deadLetterMark struct {
-	number uint64
-	size   int64
-	total  uint64 // refused up to the checkpoint's position
-}
-
-func deadLetterName(number uint64) string { return fmt.Sprintf("fold-%016d.ndjson", number) }
-
-// refuse keeps an event for the dead letters, unless that is on disk already.
-func (d *deadLetters) refuse(letter DeadLetter) {
+// refuse keeps an event for the dead letters.
+func (d *foldLetters) refuse(letter dlq.Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.known[letter.Position] {
-		delete(d.known, letter.Position)
-		return
-	}
-	line, err := json.Marshal(letter)
-	if err != nil { // the event's JSON is broken: keep the bytes instead
-		letter.Raw, letter.Event = letter.Event, nil
-		line, _ = json.Marshal(letter)
-	}
-	d.pending = append(append(d.pending, line...), '\n')
-	d.remember(letter)
+	d.pending = append(d.pending, letter)
+	d.bytes += d.size(&letter)
 	d.total++
 }
 
-func (d *deadLetters) remember(letter DeadLetter) {
-	if len(d.recent) < deadLetterRecent {
-		d.recent = append(d.recent, letter)
-		return
-	}
-	d.recent[d.oldest] = letter
-	d.oldest = (d.oldest + 1) % deadLetterRecent
-}
-
-// latest returns up to limit dead letters, the newest first, and how many there
-// ever were.
-func (d *deadLetters) latest(limit int) ([]DeadLetter, uint64) {
+// refuseReplay notes that the dead letter of that ID was refused again. It is
+// still there: a replay removes it only once it is counted.
+func (d *foldLetters) refuseReplay(id string, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := len(d.recent)
-	letters := make([]DeadLetter, 0, max(0, min(limit, n)))
-	for i := range min(limit, n) {
-		letters = append(letters, d.recent[(d.oldest+n-1-i)%n])
-	}
-	return letters, d.total
+	d.failed = append(d.failed, dlq.Failure{ID: id, Class: ClassRefused, At: time.Unix(0, at).UTC()})
+	d.bytes += letterOverhead
 }
 
-func (d *deadLetters) count() uint64 {
+func (d *foldLetters) count() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.total
 }
 
-// waiting is the number of bytes that a flush would write.
-func (d *deadLetters) waiting() int {
+// waiting is about the number of bytes that a flush would write.
+func (d *foldLetters) waiting() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.pending)
+	return d.bytes
 }
 
-// mark returns the present position. What was refused so far is durable after
-// the next flush.
-func (d *deadLetters) mark() deadLetterMark {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return deadLetterMark{d.number, d.size, d.total}
-}
-
-// flush makes all that was refused so far durable. After an error that is not
-// about space the file must not be used again; after a lack of space the lines
-// still wait.
-func (d *deadLetters) flush() error {
+// flush makes all that was refused so far durable. After an error it still waits.
+func (d *foldLetters) flush() error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()
 	d.mu.Lock()
-	lines := d.pending
+	// Taken over, since the store fills in what is missing in place.
+	d.saving, d.pending = append(d.saving, d.pending...), nil
+	d.noting, d.failed = append(d.noting, d.failed...), nil
 	d.mu.Unlock()
-	if len(lines) > 0 {
-		if err := d.write(lines); err != nil {
-			return fmt.Errorf("write dead letters: %w", err)
+	for len(d.saving)+len(d.noting) > 0 {
+		entries := d.saving[:min(len(d.saving), deadLetterSplit)]
+		failed := d.noting[:min(len(d.noting), deadLetterSplit)]
+		if err := d.save(entries, failed); err != nil {
+			return fmt.Errorf("save dead letters: %w", err)
 		}
-		d.mu.Lock()
-		d.size += int64(len(lines))
-		// What was refused meanwhile moves to the front.
-		d.pending = d.pending[:copy(d.pending, d.pending[len(lines):])]
-		if cap(d.pending) > 4*deadLetterBuffer && len(d.pending) == 0 {
-			d.pending = nil
-		}
-		d.mu.Unlock()
+		d.saving, d.noting = d.saving[len(entries):], d.noting[len(failed):]
 	}
-	if d.dirty {
-		if err := fsys.SyncFile(d.file, SiteDeadLetters); err != nil {
-			return &syncError{fmt.Errorf("sync dead letters: %w", err)}
-		}
-		d.dirty = false
+	d.saving, d.noting = nil, nil
+	d.mu.Lock()
+	d.bytes = 0
+	for i := range d.pending { // what came meanwhile
+		d.bytes += d.size(&d.pending[i])
 	}
+	d.bytes += len(d.failed) * letterOverhead
+	d.mu.Unlock()
 	return nil
 }
 
-// write puts lines at the end of the newest file, or of a new one.
-func (d *deadLetters) write(lines []byte) error {
-	if d.file != nil && d.size > 0 && d.size+int64(len(lines)) > d.segment {
-		if d.dirty {
-			if err := fsys.SyncFile(d.file, SiteDeadLetters); err != nil {
-				return &syncError{err}
-			}
-			d.dirty = false
-		}
-		if err := d.file.Close(); err != nil {
-			return err
-		}
-		d.mu.Lock()
-		d.file, d.number, d.size = nil, d.number+1, 0
-		d.mu.Unlock()
-	}
-	if d.file == nil {
-		file, err := d.fs.Create(filepath.Join(d.dir, deadLetterName(d.number)))
-		if err != nil {
-			return err
-		}
-		if err := fsys.SyncDir(d.fs, d.dir, SiteDeadLetterDir); err != nil {
-			return errors.Join(&syncError{err}, file.Close())
-		}
-		d.file = file
-	}
-	// At a fixed place: a write that failed half-way is written over.
-	if _, err := d.file.WriteAt(lines, d.size); err != nil {
-		return err
-	}
-	d.dirty = true
-	return nil
-}
+// letterOverhead is about what a letter takes besides its event, in bytes.
+const letterOverhead = 256
 
-// Close lets go of the file. What waits is refused again after the next start.
-func (d *deadLetters) Close() error {
-	d.flushing.Lock()
-	defer d.flushing.Unlock()
-	if d.file == nil {
-		return nil
-	}
-	file := d.file
-	d.file = nil
-	return file.Close()
-}
+func (d *foldLetters) size(e *dlq.Entry) int { return len(e.Event) + len(e.Raw) + letterOverhead }
 
-// open finds what is on disk beyond the mark of the checkpoint at position seq,
-// and cuts off a line that a crash left unfinished.
-func (d *deadLetters) open(mark deadLetterMark, seq uint64) error {
-	if err := fsys.MkdirAllSynced(d.fs, d.dir, SiteDataDir); err != nil {
-		return err
-	}
-	names, err := d.fs.List(d.dir)
-	if err != nil {
-		return fmt.Errorf("list dead letters: %w", err)
-	}
-	d.total, d.number, d.size = mark.total, mark.number, 0
-	d.known = map[Position]bool{}
-	var numbers []uint64 // rising, as the names are sorted
-	for _, name := range names {
-		var number uint64
-		if _, err := fmt.Sscanf(name, "fold-%d.ndjson", &number); err == nil && name == deadLetterName(number) {
-			numbers = append(numbers, number)
-			d.number = max(d.number, number)
-		}
-	}
-	for _, number := range numbers {
-		if number+1 < mark.number { // what is older is not among the recent ones
-			continue
-		}
-		from := int64(0)
-		switch {
-		case number < mark.number:
-			from = -1
-		case number == mark.number:
-			from = mark.size
-		}
-		if err := d.scan(number, from, seq); err != nil {
-			return fmt.Errorf("read dead letters %s: %w", deadLetterName(number), err)
-		}
-	}
-	return nil
-}
-
-// scan reads one file. Lines from offset on count as unknown to the checkpoint
-// if they are about later records; from < 0 means none does.
-func (d *deadLetters) scan(number uint64, from int64, seq uint64) (err error) {
-	file, err := d.fs.OpenReadWrite(filepath.Join(d.dir, deadLetterName(number)))
-	if err != nil {
-		return err
-	}
-	keep := false
-	defer func() {
-		if !keep {
-			err = errors.Join(err, file.Close())
-		}
-	}()
-	data, err := readAll(file)
-	if err != nil {
-		return err
-	}
-	at := int64(0)
-	for at < int64(len(data)) {
-		line, whole := cutLine(data[at:])
-		var letter DeadLetter
-		broken := !whole || json.Unmarshal(line, &letter) != nil
-		unknown := from >= 0 && at >= from
-		if broken && unknown {
-			break // never synced: it is refused again when the log is read again
-		}
-		if !broken {
-			d.remember(letter)
-			if unknown && letter.Position.Seq > seq {
-				d.known[letter.Position] = true
-				d.total++
+func (d *foldLetters) save(entries []dlq.Entry, failed []dlq.Failure) error {
+	ctx := context.Background()
+	for i := range entries {
+		e := &entries[i]
+		e.ID = LetterID(d.instance, e)
+		if e.SeqEnd != 0 {
+			if err := d.log.Keep(e.Seq, e.SeqEnd, filepath.Join(d.kept, e.ID)); err != nil {
+				return err
 			}
 		}
-		at += int64(len(line)) + 1
 	}
-	if number < d.number {
-		return nil
-	}
-	d.file, d.size, keep = file, min(at, int64(len(data))), true
-	// Before anything new is written: the rest must not be taken for lines later.
-	if d.size < int64(len(data)) {
-		if err := file.Truncate(d.size); err != nil {
+	if len(entries) > 0 {
+		if err := d.store.Save(ctx, entries); err != nil {
 			return err
 		}
 	}
-	d.dirty = true // what is there may be unsynced
+	if len(failed) > 0 {
+		if _, err := d.store.Failed(ctx, failed); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-func cutLine(data []byte) (line []byte, whole bool) {
-	for i, c := range data {
-		if c == '\n' {
-			return data[:i], true
-		}
+// Close lets go of the store if the engine opened it. What waits is refused again
+// after the next start.
+func (d *foldLetters) Close() error {
+	if d.own == nil {
+		return nil
 	}
-	return data, false
+	return d.own.Close()
 }
 
-func readAll(file fsys.File) ([]byte, error) {
-	size, err := file.Size()
+// openDeadLetters takes the store that the options give, or opens one in files.
+func (e *Engine) openDeadLetters(log *wal.Log, store DeadLetters) error {
+	e.dead.log, e.dead.kept = log, filepath.Join(e.opt.Dir, KeptDir)
+	if store != nil {
+		e.dead.store = store
+		return nil
+	}
+	file, err := dlq.OpenFile(dlq.FileOptions{
+		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, DeadLetterDir), SegmentBytes: e.opt.DeadLetterSegmentBytes, Now: e.opt.Now,
+	})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("open dead letters: %w", err)
 	}
-	data := make([]byte, size)
-	if n, err := file.ReadAt(data, 0); n < len(data) {
-		return nil, fmt.Errorf("read %d of %d bytes: %w", n, len(data), err)
-	}
-	return data, nil
+	e.dead.store, e.dead.own = file, file
+	return nil
 }
 
 // deadLetter makes the letter for an event in its binary form. Whatever is not
 // a readable event is kept as it is.
-func deadLetter(at Position, received int64, payload []byte, reason string) DeadLetter {
-	letter := DeadLetter{Position: at, Origin: "fold", Reason: reason, Time: time.Unix(0, received).UTC()}
+func deadLetter(seq uint64, index int, received int64, payload []byte, why string) dlq.Entry {
+	at := time.Unix(0, received).UTC()
+	letter := dlq.Entry{Origin: dlq.Fold, Reason: ReasonRefused, Error: why, First: at, Last: at, Seq: seq, Index: index}
+	if strings.HasPrefix(why, "panic: ") {
+		letter.Reason = ReasonPanic
+	}
 	var view event.View
-	if n, err := view.Parse(payload); err == nil && n == len(payload) {
-		letter.Event = view.AppendJSON(nil)
-	} else {
+	switch n, err := view.Parse(payload); {
+	case err == nil && n == len(payload):
+		fillEvent(&letter, &view)
+	case len(payload) > wholeRecordBytes:
+		letter.SeqEnd = seq
+	default:
 		letter.Raw = append([]byte{}, payload...)
 	}
 	return letter
 }
+
+// LetterID is the ID of a dead letter of an instance.
+func LetterID(instance string, e *dlq.Entry) string {
+	if instance == "" {
+		return e.DefaultID()
+	}
+	return instance + "-" + e.DefaultID()
+}
+
+// fillEvent puts an event into its dead letter.
+func fillEvent(letter *dlq.Entry, v *event.View) {
+	letter.Service, letter.Type, letter.Severity = string(v.Service), string(v.Type), string(v.Severity)
+	letter.Event = v.AppendJSON(nil)
+}
+
+// isFatalLetter tells a disk that lost dead letters from a store that is full or away.
+func isFatalLetter(err error) bool { return errors.Is(err, dlq.ErrPoisoned) }

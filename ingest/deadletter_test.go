@@ -5,13 +5,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/wal"
 )
+
+// letters lists the dead letters that the engine's own files hold, oldest first.
+func (r *running) letters(t testing.TB) (all []dlq.Entry) {
+	t.Helper()
+	_ = r.read.wait(context.Background(), r.durable.Load()) // all is folded; a refused record is no error here
+	require.NoError(t, r.dead.flush())
+	require.NoError(t, dlq.Each(context.Background(), r.dead.own, dlq.Query{}, func(page []dlq.Entry) error {
+		all = append(all, page...)
+		return nil
+	}))
+	return all
+}
 
 // Poison: an event that makes the fold panic, or that it refuses, becomes a
 // dead letter, its neighbours count, and the reader goes on.
@@ -22,98 +39,98 @@ func TestPoison(t *testing.T) {
 	r.commit("a", "panic-1", "b", "refuse-1", "panic-2")
 	r.commit("c")
 	requireOnce(t, r.counts(), []string{"a", "b", "c"})
-	letters, total := r.DeadLetters(10)
-	require.EqualValues(t, 3, total)
 	require.EqualValues(t, 3, r.Health().DeadLetters)
-	var positions []Position
-	for _, letter := range letters {
-		positions = append(positions, letter.Position)
-	}
-	require.Equal(t, []Position{{2, 4}, {2, 3}, {2, 1}}, positions, "the newest first")
-	require.Equal(t, "told to refuse", letters[1].Reason)
-	require.Regexp(t, `^panic: runtime error: index out of range .* in .*tally.*Apply`, letters[0].Reason)
-	var e struct{ ID, Service, Type string }
-	require.NoError(t, json.Unmarshal(letters[2].Event, &e))
-	require.Equal(t, "panic-1", e.ID)
-	require.Equal(t, "shop", e.Service)
-	only, _ := r.DeadLetters(1)
-	require.Equal(t, letters[:1], only)
-
-	// A crash before the lines are on disk: they come again, and once.
+	// A crash before they are on disk: they come again, and once.
 	opt.FS = disk.CrashClone(0, 1)
 	again := start(t, opt)
 	require.EqualValues(t, 3, again.Health().DeadLetters)
-	require.NoError(t, again.dead.flush())
+	letters := again.letters(t)
+	require.Len(t, letters, 3)
+	for i, index := range []int{1, 3, 4} {
+		require.EqualValues(t, 2, letters[i].Seq)
+		require.Equal(t, index, letters[i].Index)
+		require.Equal(t, dlq.Fold, letters[i].Origin)
+		require.Equal(t, "shop", letters[i].Service)
+	}
+	require.Equal(t, ReasonRefused, letters[1].Reason)
+	require.Equal(t, "told to refuse", letters[1].Error)
+	require.Equal(t, ReasonPanic, letters[2].Reason)
+	require.Regexp(t, `^panic: runtime error: index out of range .* in .*tally.*Apply`, letters[2].Error)
+	var e struct{ ID string }
+	require.NoError(t, json.Unmarshal(letters[0].Event, &e))
+	require.Equal(t, "panic-1", e.ID)
+
 	// A crash after they are on disk, but in no checkpoint: they are not written twice.
 	opt.FS = opt.FS.(*fsystest.Mem).CrashClone(0, 1)
 	third := start(t, opt)
 	require.EqualValues(t, 3, third.Health().DeadLetters)
-	require.Zero(t, third.dead.waiting())
+	require.Len(t, third.letters(t), 3)
 	third.checkpointNow()
-	clone := opt.FS.(*fsystest.Mem).CrashClone(0, 1)
-	data, err := clone.ReadFile("/data/dead-letters/" + deadLetterName(0))
-	require.NoError(t, err)
-	require.Equal(t, 3, countLines(data))
+	require.Zero(t, third.dead.waiting())
 	r.shutdown()
 	again.shutdown()
 	third.shutdown()
+	fourth := start(t, opt)
+	require.EqualValues(t, 3, fourth.Health().DeadLetters, "from the checkpoint")
+	fourth.shutdown()
 }
 
-func countLines(data []byte) (n int) {
-	for _, c := range data {
-		if c == '\n' {
-			n++
-		}
-	}
-	return n
-}
-
-func TestDeadLetterSegments(t *testing.T) {
+// A whole record that is refused and too large for a dead letter is kept as its
+// stretch of the log.
+func TestLargeRefusedRecordIsKept(t *testing.T) {
 	disk := fsystest.New()
 	opt := testOptions(disk)
-	opt.DeadLetterSegmentBytes = 2000
 	r := start(t, opt)
-	for i := range 100 {
-		r.commit(fmt.Sprintf("refuse-%d", i))
-		if i%3 == 0 {
-			r.counts()
-			require.NoError(t, r.dead.flush())
-		}
-	}
-	r.shutdown()
-	names, err := disk.List("/data/dead-letters")
+	large := append([]byte("panic"), make([]byte, wholeRecordBytes)...)
+	require.Error(t, r.SetConfig(context.Background(), large))
+	letters := r.letters(t)
+	require.Len(t, letters, 1)
+	require.EqualValues(t, -1, letters[0].Index)
+	require.Equal(t, letters[0].Seq, letters[0].SeqEnd)
+	kept, err := wal.OpenKept(disk, filepath.Join("/data", KeptDir, letters[0].ID), letters[0].Seq, letters[0].SeqEnd)
 	require.NoError(t, err)
-	require.Greater(t, len(names), 5)
-	total := 0
-	for _, name := range names {
-		data, err := disk.ReadFile("/data/dead-letters/" + name)
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(data), 2000)
-		total += countLines(data)
-	}
-	require.Equal(t, 100, total)
-	again := start(t, opt)
-	require.EqualValues(t, 100, again.Health().DeadLetters)
-	letters, _ := again.DeadLetters(3)
-	require.Len(t, letters, 3)
-	require.EqualValues(t, 1, letters[0].Position.Seq-letters[1].Position.Seq, "the newest first")
-	again.shutdown()
+	var rec wal.Record
+	ok, err := kept.Next(&rec)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Len(t, rec.Payload, len(large))
+	require.NoError(t, kept.Close())
+	r.shutdown()
 }
 
-// The last thousand are kept in memory, whatever comes.
-func TestRecentDeadLetters(t *testing.T) {
-	d := &deadLetters{}
-	for i := range 2500 {
-		d.refuse(DeadLetter{Position: Position{uint64(i), 0}})
+// A store of dead letters that fails holds up checkpoints, and with them the log, but
+// neither the fold nor the senders; what it did not take, it gets later.
+func TestDeadLetterStoreIsAway(t *testing.T) {
+	memory, err := dlq.NewMemory(dlq.MemoryOptions{})
+	require.NoError(t, err)
+	store := &shakyStore{Memory: memory}
+	store.down.Store(true)
+	opt := testOptions(fsystest.New())
+	opt.OnOpen = func(*wal.Log) (Parts, error) { return Parts{DeadLetters: store}, nil }
+	r := start(t, opt)
+	r.commit("a", "refuse-1", "b")
+	requireOnce(t, r.counts(), []string{"a", "b"})
+	require.NoError(t, r.Do(context.Background(), r.read.checkpoint))
+	require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, 5*time.Second, time.Millisecond)
+	r.commit("c")
+	store.down.Store(false)
+	r.checkpointNow()
+	page, err := memory.List(context.Background(), dlq.Query{})
+	require.NoError(t, err)
+	require.Len(t, page.Entries, 1)
+	r.shutdown()
+}
+
+type shakyStore struct {
+	*dlq.Memory
+	down atomic.Bool
+}
+
+func (s *shakyStore) Save(ctx context.Context, entries []dlq.Entry) error {
+	if s.down.Load() {
+		return errors.New("store is away")
 	}
-	letters, total := d.latest(5000)
-	require.EqualValues(t, 2500, total)
-	require.Len(t, letters, deadLetterRecent)
-	for i, letter := range letters {
-		require.EqualValues(t, 2499-i, letter.Position.Seq)
-	}
-	none, _ := d.latest(-1)
-	require.Empty(t, none)
+	return s.Memory.Save(ctx, entries)
 }
 
 func TestEachEvent(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 const (
 	// LockFile is held while an engine uses the folder.
 	LockFile = "LOCK"
+	// InstanceFile holds a random name that tells engines apart that share anything.
+	InstanceFile = "INSTANCE"
 
 	reserveName = "RESERVE"
 	logDir      = "wal"
@@ -24,7 +26,7 @@ const (
 
 // Contents lists the names in a data folder that are an engine's.
 func Contents() []string {
-	return []string{LockFile, reserveName, logDir, checkpointDir, deadLetterDir}
+	return []string{LockFile, InstanceFile, reserveName, logDir, checkpointDir, DeadLetterDir, KeptDir, SinkDir}
 }
 
 // Engine makes events durable, counts each id once and folds the log into a
@@ -34,9 +36,11 @@ type Engine struct {
 	queue *queue
 	clock *recordClock
 	disk  *diskGuard
-	dead  *deadLetters
+	dead  *foldLetters
 	read  *reader
 	log   atomic.Pointer[wal.Log]
+
+	retain func() (seq uint64, ok bool) // set by Run
 
 	running atomic.Bool
 	ready   chan struct{} // closed when events are first let in
@@ -69,9 +73,7 @@ func New(opt Options) (*Engine, error) {
 		queue: &queue{limit: opt.QueueBytes, wake: make(chan struct{}, 1), closed: ErrNotReady},
 		clock: &recordClock{now: opt.Now, uptime: opt.Uptime, maxJump: opt.MaxClockJump},
 		disk:  newDiskGuard(&opt),
-		dead: &deadLetters{
-			fs: opt.FS, dir: filepath.Join(opt.Dir, deadLetterDir), segment: opt.DeadLetterSegmentBytes,
-		},
+		dead:  &foldLetters{},
 		ready: make(chan struct{}),
 		ended: make(chan struct{}),
 	}
@@ -87,10 +89,6 @@ func (e *Engine) setPhase(s Status) { e.phase.Store(&s) }
 
 // Ready is closed when recovery is over and events are first let in.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
-
-// DeadLetters returns up to limit of the events that the fold refused, the
-// newest first, and how many there ever were. The last thousand are at hand.
-func (e *Engine) DeadLetters(limit int) ([]DeadLetter, uint64) { return e.dead.latest(limit) }
 
 // Do calls f between two records, in the goroutine that alone uses the State.
 // It returns ErrNotReady until recovery is over, and f is then not called. If
@@ -145,11 +143,21 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		e.opt.Logger.Error("records of the log are lost",
 			"first", loss.FirstSeq, "last", loss.LastSeq, "moved_to", loss.Quarantine)
 	}
+	var parts Parts
+	if e.opt.OnOpen != nil {
+		if parts, err = e.opt.OnOpen(log); err != nil {
+			return err
+		}
+	}
+	if err := e.openDeadLetters(log, parts.DeadLetters); err != nil {
+		return err
+	}
+	defer closing(&err, e.dead, "dead letters")
+	e.retain, e.dead.instance = parts.Retain, parts.Instance
 	e.setPhase(StatusRecovering)
 	saver, ids, err := e.recover(ctx, log)
 	if saver != nil {
 		defer closing(&err, saver.files, "checkpoint files")
-		defer closing(&err, e.dead, "dead letters")
 		defer closing(&err, e.read, "reader")
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,12 +16,23 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // Committer makes a batch durable: *Engine. It must not use the batch after it
 // returned without an error.
 type Committer interface {
 	Commit(ctx context.Context, b *event.Batch) (Result, error)
+	// Admit is only called with a Limiter.
+	Admit(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32) (Result, error)
+}
+
+// Redactor takes personal data out: a *redact.Redactor.
+type Redactor interface {
+	Apply(b *event.Batch) error
+	ItemError(e *event.ItemError)
+	BodyError(e *event.BodyError)
 }
 
 // HandlerOptions configure a Handler. A zero field takes the default given with it.
@@ -41,6 +53,15 @@ type HandlerOptions struct {
 	MaxInFlightBytes int64         // held by all requests together; 256 MiB
 	BodyTimeout      time.Duration // from the headers to the last byte of the body; 30s
 	Decoders         int           // bodies unpacked and parsed at a time; GOMAXPROCS, at least 2
+
+	// Limiter makes the tickets that the Committer decides about; nil: no limits.
+	Limiter *ratelimit.Limiter
+	// SaveCritical keeps events as dead letters that are over their limit and must not be
+	// lost. It returns nil when they are safe. Required with a Limiter.
+	SaveCritical func(ctx context.Context, entries []dlq.Entry) error
+	// Redact takes personal data out of a batch and its errors, once its tickets are made
+	// and before anything else sees it; nil: nothing is taken out.
+	Redact Redactor
 
 	Metrics *HTTPMetrics
 	Logger  *slog.Logger     // slog.Default
@@ -77,6 +98,9 @@ func (o *HandlerOptions) fill() error {
 	if o.Auth == nil {
 		o.Auth = NewAuth(AuthOptions{Metrics: o.Metrics, Logger: o.Logger})
 	}
+	if o.Limiter != nil && o.SaveCritical == nil {
+		return errors.New("ingest handler: a limiter needs a place for critical events")
+	}
 	if o.Catalog == nil {
 		o.Catalog = func() event.Catalog { return nil }
 	}
@@ -91,12 +115,13 @@ func (o *HandlerOptions) fill() error {
 
 // Handler answers POST /api/v1/events. It is safe for concurrent use.
 type Handler struct {
-	o        HandlerOptions
-	budget   budget
-	decoding chan struct{}
-	inFlight atomic.Int64
-	states   sync.Pool
-	log      throttledLog
+	o         HandlerOptions
+	budget    budget
+	decoding  chan struct{}
+	inFlight  atomic.Int64
+	throttled atomic.Int64 // requests held back
+	states    sync.Pool
+	log       throttledLog
 }
 
 // NewHandler makes a Handler.
@@ -156,11 +181,13 @@ type requestState struct {
 	ids     idMaker
 	assign  func(int) string
 
-	token    *Token
-	deadline time.Time
-	id       string
-	backfill bool
-	dryRun   bool
+	token      *Token
+	deadline   time.Time
+	id         string
+	limits     admission
+	retryAfter time.Duration // for the events that are to be sent again; 0: there are none
+	backfill   bool
+	dryRun     bool
 }
 
 func newRequestState(h *Handler) *requestState {
@@ -190,6 +217,11 @@ func (s *requestState) recycle() {
 	s.batch.Reset()
 	s.answer = Answer{}
 	s.ids.reset()
+	s.limits.caller = ratelimit.Caller{}
+	s.retryAfter = 0
+	if s.limits.tickets != nil {
+		s.limits.tickets.Reset()
+	}
 	s.token, s.deadline, s.id, s.backfill, s.dryRun = nil, time.Time{}, "", false, false
 	s.h.states.Put(s)
 }
@@ -248,8 +280,14 @@ func (h *Handler) respond(c *gin.Context, s *requestState) int {
 	header["X-Request-Id"] = []string{s.id}
 	header["Content-Type"] = headerJSON
 	header["X-Content-Type-Options"] = headerNoSniff
+	h.limitHeaders(header, s.limits.tickets)
+	if s.retryAfter > 0 { // some events are to be sent again
+		header["Retry-After"] = []string{strconv.Itoa(retryAfterSeconds(s.retryAfter))}
+	}
 	s.out = s.answer.appendJSON(s.out[:0])
-	h.o.Metrics.countAnswer(&s.answer)
+	if !s.dryRun {
+		h.o.Metrics.countAnswer(&s.answer)
+	}
 	c.Writer.WriteHeader(status)
 	_, _ = c.Writer.Write(s.out) // a client that left finds the answer by resending
 	return status
@@ -264,6 +302,9 @@ func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
 	header := c.Writer.Header()
 	header["X-Request-Id"] = []string{s.id}
 	r.setHeaders(header)
+	if r.code == problemRateLimited {
+		h.limitHeaders(header, s.limits.tickets)
+	}
 	if r.status == http.StatusUnprocessableEntity && !s.dryRun {
 		h.o.Metrics.countAnswer(&s.answer)
 	}

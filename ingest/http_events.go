@@ -51,6 +51,10 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = s.checkDeadline("while the body was read; nothing was stored"); r != nil {
 		return r
 	}
+	h.ticket(req, s)
+	if r = h.redact(s); r != nil {
+		return r
+	}
 	return h.commit(req, s)
 }
 
@@ -58,6 +62,7 @@ func (s *requestState) checkDeadline(when string) *refusal {
 	if s.deadline.IsZero() || s.h.o.Now().Before(s.deadline) {
 		return nil
 	}
+	s.h.o.Metrics.expired.Expired()
 	return &refusal{status: http.StatusGatewayTimeout, code: problemDeadlinePassed,
 		detail: "X-Request-Deadline passed " + when}
 }
@@ -151,6 +156,10 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, media
 		opt.AllowService = s.token.serviceCheck()
 	}
 	if err := s.decoder.Decode(format, data, opt, s.batch); err != nil {
+		var broken *event.BodyError
+		if h.o.Redact != nil && errors.As(err, &broken) {
+			h.o.Redact.BodyError(broken)
+		}
 		return decodeRefusal(err)
 	}
 	// The batch shares no memory with the body.
@@ -175,28 +184,44 @@ func decodeRefusal(err error) *refusal {
 	return r
 }
 
+// redact takes personal data out of the events and of what is said about bad ones.
+func (h *Handler) redact(s *requestState) *refusal {
+	if h.o.Redact == nil {
+		return nil
+	}
+	for i := range s.batch.Errors {
+		h.o.Redact.ItemError(&s.batch.Errors[i])
+	}
+	if err := h.o.Redact.Apply(s.batch); err != nil {
+		h.o.Logger.Error("redact events", "request_id", s.id, "err", err)
+		return &refusal{status: http.StatusInternalServerError, code: problemInternal, detail: "the events could not be redacted; nothing was stored"}
+	}
+	return nil
+}
+
 // commit stores the good events and fills in the answer.
 func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
-	b, a := s.batch, &s.answer
-	accepted, duplicates := len(b.Events), 0
-	if !s.dryRun && accepted > 0 {
+	b, a, t := s.batch, &s.answer, s.limits.tickets
+	result := Result{Accepted: len(b.Events)}
+	saved := 0
+	if !s.dryRun && len(b.Events) > 0 {
 		ctx := req.Context()
 		if !s.deadline.IsZero() {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, s.deadline)
 			defer cancel()
 		}
-		result, err := h.o.Committer.Commit(ctx, b)
-		if err != nil {
-			s.batch = nil // it may still wait in a queue
+		var err error
+		if result, err = h.admit(ctx, s); err != nil {
+			s.batch, s.limits.tickets = nil, nil // they may still wait in a queue
 			return h.commitRefusal(req, err)
 		}
-		accepted, duplicates = result.Accepted, result.Duplicates
+		saved = h.keepCritical(ctx, s, b, t, result.Critical)
 	}
 	*a = Answer{
 		Received:        b.Received,
-		Accepted:        accepted,
-		Duplicates:      duplicates,
+		Accepted:        result.Accepted,
+		Duplicates:      result.Duplicates,
 		Rejected:        b.Rejected,
 		Errors:          b.Errors,
 		ErrorsTruncated: b.ErrorsTruncated,
@@ -209,6 +234,13 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	}
 	if b.Received == 1 && a.Assigned == 1 {
 		a.ID = b.Events[0].Assigned
+	}
+	wait := h.explainLimits(s, b, t, &result, saved)
+	s.retryAfter = wait
+	if wait > 0 && a.Limited == b.Received && result.Dropped == 0 {
+		*a = Answer{}
+		return &refusal{status: http.StatusTooManyRequests, code: problemRateLimited, retryAfter: wait,
+			detail: "all events are over their limit; send them again after Retry-After"}
 	}
 	if b.Rejected > 0 && b.Rejected == b.Received {
 		return &refusal{status: http.StatusUnprocessableEntity, code: problemAllRejected,

@@ -6,6 +6,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/deadline"
 )
 
 // HTTPMetrics are the counters of the HTTP side. All are made at the start, so
@@ -15,8 +16,11 @@ type HTTPMetrics struct {
 	requests map[int]*metrics.Counter
 	accepted, duplicate,
 	rejected *metrics.Counter
+	limited, sampled,
+	deadLettered *metrics.Counter
 	codes         map[event.Code]*metrics.Counter
 	unlisted      *metrics.Counter
+	expired       *deadline.Metrics
 	wireBytes     *metrics.Counter
 	bodyBytes     *metrics.Counter
 	duration      *metrics.PrometheusHistogram
@@ -46,15 +50,19 @@ const (
 // NewHTTPMetrics makes the counters in set.
 func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 	m := &HTTPMetrics{
-		set:       set,
-		requests:  map[int]*metrics.Counter{},
-		accepted:  set.NewCounter(`sloengine_ingest_events_total{result="accepted"}`),
-		duplicate: set.NewCounter(`sloengine_ingest_events_total{result="duplicate"}`),
-		rejected:  set.NewCounter(`sloengine_ingest_events_total{result="rejected"}`),
-		codes:     map[event.Code]*metrics.Counter{},
+		set:          set,
+		requests:     map[int]*metrics.Counter{},
+		accepted:     set.NewCounter(`sloengine_ingest_events_total{result="accepted"}`),
+		duplicate:    set.NewCounter(`sloengine_ingest_events_total{result="duplicate"}`),
+		rejected:     set.NewCounter(`sloengine_ingest_events_total{result="rejected"}`),
+		limited:      set.NewCounter(`sloengine_ingest_events_total{result="limited"}`),
+		sampled:      set.NewCounter(`sloengine_ingest_events_total{result="sampled"}`),
+		deadLettered: set.NewCounter(`sloengine_ingest_events_total{result="dead_lettered"}`),
+		codes:        map[event.Code]*metrics.Counter{},
 		// Beyond the listed errors only their number is known.
 		unlisted:  set.NewCounter(`sloengine_ingest_rejected_total{code="unlisted"}`),
 		wireBytes: set.NewCounter(`sloengine_ingest_received_bytes_total`),
+		expired:   deadline.NewMetrics(set, "ingest"),
 		bodyBytes: set.NewCounter(`sloengine_ingest_body_bytes_total`),
 		duration: set.NewPrometheusHistogramExt(`sloengine_ingest_request_duration_seconds`,
 			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}),
@@ -92,28 +100,35 @@ func (m *HTTPMetrics) countAnswer(a *Answer) {
 	if a.Duplicates > 0 {
 		m.duplicate.Add(a.Duplicates)
 	}
+	if a.Limited+a.Sampled+a.DeadLettered > 0 {
+		m.limited.Add(a.Limited)
+		m.sampled.Add(a.Sampled)
+		m.deadLettered.Add(a.DeadLettered)
+	}
 	if a.Rejected == 0 {
 		return
 	}
 	m.rejected.Add(a.Rejected)
+	listed := 0
 	for i := range a.Errors {
 		if c, ok := m.codes[a.Errors[i].Code]; ok {
 			c.Inc()
-		} else {
-			m.unlisted.Inc()
+			listed++
 		}
 	}
-	m.unlisted.Add(a.Rejected - len(a.Errors))
+	m.unlisted.Add(max(0, a.Rejected-listed))
 }
 
 // Totals are what became of the events since the process started.
 type Totals struct {
 	Received, Accepted, Duplicates, Rejected uint64
+	Limited, Sampled, DeadLettered           uint64
 }
 
 // Totals adds up what was answered so far.
 func (m *HTTPMetrics) Totals() Totals {
 	t := Totals{Accepted: m.accepted.Get(), Duplicates: m.duplicate.Get(), Rejected: m.rejected.Get()}
-	t.Received = t.Accepted + t.Duplicates + t.Rejected
+	t.Limited, t.Sampled, t.DeadLettered = m.limited.Get(), m.sampled.Get(), m.deadLettered.Get()
+	t.Received = t.Accepted + t.Duplicates + t.Rejected + t.Limited + t.Sampled + t.DeadLettered
 	return t
 }

@@ -4,7 +4,6 @@ import (
 	crand "crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/deadline"
 )
 
 // mediaType is what the Content-Type says; mediaNone if there is none.
@@ -128,16 +128,12 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 // parseDeadline reads X-Request-Deadline: RFC 3339, or Unix seconds (with a
 // fraction or without). It is zero if there is none.
 func parseDeadline(h http.Header) (time.Time, *refusal) {
-	value := h.Get("X-Request-Deadline")
+	value := h.Get(deadline.Header)
 	if value == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339Nano, value); err == nil {
+	if t, err := deadline.Parse(value); err == nil {
 		return t, nil
-	}
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < 1e11 {
-		whole, part := math.Modf(seconds)
-		return time.Unix(int64(whole), int64(part*1e9)), nil
 	}
 	return time.Time{}, &refusal{status: http.StatusBadRequest, code: problemBadDeadline, closeConn: true,
 		detail: "X-Request-Deadline must be a point in time: RFC 3339 or Unix seconds"}

@@ -23,6 +23,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // fakeCommitter knows ids like the engine does, and keeps them for ever.
@@ -34,6 +35,10 @@ type fakeCommitter struct {
 	last    event.View
 	fail    error
 	before  func(ctx context.Context) error
+}
+
+func (f *fakeCommitter) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (Result, error) {
+	return f.Commit(ctx, b)
 }
 
 func (f *fakeCommitter) Commit(ctx context.Context, b *event.Batch) (Result, error) {
@@ -489,6 +494,10 @@ func TestBatchOfAFailedCommitIsNotReused(t *testing.T) {
 type commitFunc func(context.Context, *event.Batch) (Result, error)
 
 func (f commitFunc) Commit(ctx context.Context, b *event.Batch) (Result, error) { return f(ctx, b) }
+
+func (f commitFunc) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (Result, error) {
+	return f(ctx, b)
+}
 
 func TestHandlerOptionsThatCannotWork(t *testing.T) {
 	c := &fakeCommitter{}

@@ -15,7 +15,7 @@ type manifest struct {
 	idSeq  uint64 // the ids hold the log up to here
 	idAt   int64
 
-	dead deadLetterMark
+	dead uint64 // events ever refused by the fold, up to seq
 
 	nextGeneration uint64
 	generations    []savedGeneration // the older first
@@ -48,7 +48,7 @@ type savedPart struct {
 
 const (
 	manifestMagic   = "SLOECKPT"
-	manifestVersion = 1
+	manifestVersion = 2 // 1 also told where the files of dead letters ended
 	packMagic       = "SLOEPACK"
 	idsMagic        = "SLOEIDS\x00"
 	fileVersion     = 1 // of packs and id files
@@ -95,8 +95,7 @@ func (m *manifest) encode() []byte {
 		}
 	}
 	u(m.number, m.seq, uint64(m.at), m.idSeq, uint64(m.idAt))
-	u(m.dead.number, uint64(m.dead.size), m.dead.total)
-	u(m.nextGeneration, uint64(len(m.generations)))
+	u(m.dead, m.nextGeneration, uint64(len(m.generations)))
 	for _, g := range m.generations {
 		u(g.number, uint64(g.start), g.keys, uint64(g.length), uint64(g.crc))
 	}
@@ -121,15 +120,16 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if crcOf(b[:len(b)-tail]) != binary.LittleEndian.Uint32(b[len(b)-tail:]) {
 		return nil, errors.New("checksum does not match")
 	}
-	if v := binary.LittleEndian.Uint32(b[len(manifestMagic):]); v != manifestVersion {
-		return nil, fmt.Errorf("%w: version %d, this program reads %d", errNewerFormat, v, manifestVersion)
+	version := binary.LittleEndian.Uint32(b[len(manifestMagic):])
+	if version != manifestVersion && version != 1 {
+		return nil, fmt.Errorf("%w: version %d, this program reads 1 and %d", errNewerFormat, version, manifestVersion)
 	}
 	r := manifestReader{b: b[head : len(b)-tail]}
-	m := &manifest{
-		number: r.uint(), seq: r.uint(), at: r.int(), idSeq: r.uint(), idAt: r.int(),
-		dead:           deadLetterMark{number: r.uint(), size: r.int(), total: r.uint()},
-		nextGeneration: r.uint(),
+	m := &manifest{number: r.uint(), seq: r.uint(), at: r.int(), idSeq: r.uint(), idAt: r.int()}
+	if version == 1 {
+		_, _ = r.uint(), r.uint()
 	}
+	m.dead, m.nextGeneration = r.uint(), r.uint()
 	m.generations = make([]savedGeneration, r.count(5))
 	for i := range m.generations {
 		m.generations[i] = savedGeneration{r.uint(), r.int(), r.uint(), r.int(), uint32(r.uint())}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
 )
 
 // Options configure an Engine. A zero field takes the default given with it.
@@ -45,10 +47,35 @@ type Options struct {
 	Heartbeat    time.Duration // of silence, after which a heartbeat is written; 10s
 	MaxClockJump time.Duration // ahead of the last record while running; 1h
 
-	DeadLetterSegmentBytes int64 // 10 MB
+	DeadLetterSegmentBytes int64 // of the files that the engine opens itself; 10 MB
+
+	// OnOpen, if set, is called once the data folder is locked and the log is open, before
+	// anything is read from it. What it returns takes part from then on.
+	OnOpen func(log *wal.Log) (Parts, error)
+
+	// Limits decide which events are too many; nil: none. See Admit.
+	Limits Limits
+	// Critical says whether an event over its limit is too good to be dropped or
+	// sampled: it is then left to the caller of Admit. nil: none is.
+	Critical func(v *event.View) bool
+	// MergeBy names the attributes, rising, and the step of time by which events of a
+	// service must agree to be merged into one where the limits say so; nil: such events
+	// pass unmerged.
+	MergeBy func(service []byte) (attrs []string, step time.Duration)
 
 	// CrashPoint, if set, is called at every CrashPoint. Tests stop there.
 	CrashPoint func(CrashPoint)
+}
+
+// Parts are what others add to an engine.
+type Parts struct {
+	DeadLetters DeadLetters // nil: files in the data folder
+	// Retain is the oldest record of the log that somebody else still needs; ok is
+	// false if nobody needs any. nil: nobody does.
+	Retain func() (seq uint64, ok bool)
+	// Instance begins the IDs of the fold's dead letters, where several engines share
+	// one store: else their places in two logs could be taken for one.
+	Instance string
 }
 
 // IDOptions bound the known ids. Ids are kept in two generations; when the

@@ -71,6 +71,7 @@ var problemTitles = map[string]string{
 	"stopping":     "The engine is shutting down",
 
 	problemDeadlinePassed: "The deadline has passed",
+	problemRateLimited:    "Too many events",
 	"batch_too_large":     "The batch has too many events",
 }
 

@@ -5,14 +5,19 @@ import (
 	"sync/atomic"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // request is something that waits to be written to the log.
 type request struct {
 	kind    byte         // of record
 	batch   *event.Batch // RecordEvents
-	payload []byte       // any other
-	bytes   int64        // counted against the queue's limit
+	tickets *ratelimit.Tickets
+	todo    []int32  // places in batch.Events; nil is all
+	replay  []Replay // RecordReplay
+	sunk    bool     // of a replay: the sinks had them
+	payload []byte   // any other
+	bytes   int64    // counted against the queue's limit
 
 	state atomic.Uint32
 	done  chan struct{} // one signal, after result and err are set
@@ -41,7 +46,8 @@ func (q *queue) request(kind byte) *request {
 }
 
 func (q *queue) release(r *request) {
-	r.batch, r.payload, r.result, r.err = nil, nil, Result{}, nil
+	r.batch, r.tickets, r.todo, r.replay, r.sunk = nil, nil, nil, nil, false
+	r.payload, r.result, r.err = nil, Result{}, nil
 	q.pool.Put(r)
 }
 

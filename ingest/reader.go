@@ -22,8 +22,9 @@ type reader struct {
 	refuse Refuse
 	rec    wal.Record // at hand
 
-	waits   []foldWait // for a record to be applied
-	refused map[uint64]string
+	waits    []foldWait                 // for a record to be applied
+	refused  map[uint64]string          // records, by number
+	replayed map[uint64][]replayRefusal // of replay records
 
 	saves      chan *capture // to the saver
 	saved      chan saveResult
@@ -47,14 +48,30 @@ const keepRefused = 64
 func newReader(e *Engine) *reader {
 	r := &reader{
 		e: e, state: e.opt.State, more: make(chan struct{}, 1), inbox: make(chan func(), 16),
-		refused: map[uint64]string{}, saves: make(chan *capture, 1), saved: make(chan saveResult, 1),
+		refused: map[uint64]string{}, replayed: map[uint64][]replayRefusal{}, saves: make(chan *capture, 1), saved: make(chan saveResult, 1),
 		saverEnded: make(chan struct{}), versions: map[string]uint64{},
 	}
-	r.refuse = func(index int, event []byte, reason string) {
-		e.opt.Metrics.deadLetters.Inc()
-		e.dead.refuse(deadLetter(Position{r.rec.Seq, index}, r.rec.Time, event, reason))
-	}
+	r.refuse = r.refuseEvent
 	return r
+}
+
+// refuseEvent keeps an event that the fold refused.
+func (r *reader) refuseEvent(index int, event []byte, reason string) {
+	r.e.opt.Metrics.deadLetters.Inc()
+	if r.rec.Type == RecordReplay && index >= 0 {
+		if events, err := ParseEvents(r.rec.Payload); err == nil && index < len(events.Letters) {
+			r.e.dead.refuseReplay(events.Letters[index], r.rec.Time)
+			r.replayed[r.rec.Seq] = append(r.replayed[r.rec.Seq], replayRefusal{index, reason})
+			return
+		}
+	}
+	r.e.dead.refuse(deadLetter(r.rec.Seq, index, r.rec.Time, event, reason))
+}
+
+// replayRefusal is one event of a replay that the fold refused again.
+type replayRefusal struct {
+	index  int
+	reason string
 }
 
 // open starts after the record seq.
@@ -200,6 +217,9 @@ func (r *reader) next() (bool, error) {
 		return false, nil
 	}
 	r.e.opt.CrashPoint(CrashBeforeApply)
+	if len(r.replayed) > keepRefused {
+		clear(r.replayed)
+	}
 	if err := r.apply(); err != nil {
 		r.refuse(-1, r.rec.Payload, err.Error())
 		if len(r.refused) >= keepRefused {
@@ -251,7 +271,7 @@ func (r *reader) capture(seq uint64) (c *capture, err error) {
 		}
 	}()
 	parts := r.state.Parts()
-	c = &capture{seq: seq, at: r.at, dead: r.e.dead.mark(), parts: make([]capturedPart, len(parts))}
+	c = &capture{seq: seq, at: r.at, dead: r.e.dead.count(), parts: make([]capturedPart, len(parts))}
 	captured := make(map[string]uint64, len(parts))
 	ends := make([]int, len(parts))
 	buf := r.buf[:0]

@@ -41,9 +41,7 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, 
 	if err := e.restore(files); err != nil {
 		return s, nil, err
 	}
-	if err := e.dead.open(from.dead, from.seq); err != nil {
-		return s, nil, err
-	}
+	e.dead.total = from.dead
 	if err := e.replay(ctx, log, from, ids); err != nil {
 		return s, nil, err
 	}
@@ -116,8 +114,11 @@ func (e *Engine) replayState(ctx context.Context) error {
 		e.recovered.Add(1)
 		e.replayDone.Add(1)
 		if e.dead.waiting() > deadLetterBuffer {
-			if err := e.dead.flush(); isFatalSave(err) {
-				return err
+			if err := e.dead.flush(); err != nil {
+				if isFatalSave(err) {
+					return err
+				}
+				e.opt.Logger.Error("dead letters not written", "err", err)
 			}
 		}
 	}
@@ -378,4 +379,16 @@ func (c *checkpoints) moveAside(numbers []uint64) error {
 		return fmt.Errorf("move a broken manifest aside: %w", err)
 	}
 	return nil
+}
+
+func readAll(file fsys.File) ([]byte, error) {
+	size, err := file.Size()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, size)
+	if n, err := file.ReadAt(data, 0); n < len(data) {
+		return nil, fmt.Errorf("read %d of %d bytes: %w", n, len(data), err)
+	}
+	return data, nil
 }

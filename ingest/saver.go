@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -57,18 +58,22 @@ func (s *saver) flush() error {
 	if err == nil || isFatalSave(err) {
 		return err
 	}
-	if errors.Is(err, syscall.ENOSPC) {
+	if isNoSpace(err) {
 		s.e.disk.full()
 	}
 	s.e.opt.Logger.Error("dead letters not written", "err", err)
 	return nil
 }
 
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, dlq.ErrNoSpace) || errors.Is(err, wal.ErrNoSpace)
+}
+
 // isFatalSave tells a broken disk from a full one, and from troubles such as
 // too many open files, after which the next checkpoint may succeed.
 func isFatalSave(err error) bool {
 	var sync *syncError
-	return errors.As(err, &sync) || errors.Is(err, syscall.EIO) || errors.Is(err, wal.ErrPoisoned)
+	return errors.As(err, &sync) || errors.Is(err, syscall.EIO) || errors.Is(err, wal.ErrPoisoned) || isFatalLetter(err)
 }
 
 // save makes one checkpoint and lets go of the log that no checkpoint needs.
@@ -76,7 +81,7 @@ func (s *saver) save(state *capture) error {
 	began := time.Now()
 	written, err := s.write(state)
 	if err != nil {
-		if errors.Is(err, syscall.ENOSPC) {
+		if isNoSpace(err) {
 			s.e.disk.full()
 		}
 		s.e.checkpointFailed(err)
@@ -107,11 +112,22 @@ func (s *saver) write(state *capture) (written int64, err error) {
 		return written, err
 	}
 	s.e.opt.CrashPoint(CrashBeforeTruncate)
-	if err := s.log.Truncate(s.files.floor()); err != nil {
+	if err := s.log.Truncate(s.floor()); err != nil {
 		return written, fmt.Errorf("let go of old log: %w", err)
 	}
 	s.e.opt.CrashPoint(CrashAfterTruncate)
 	return written, nil
+}
+
+// floor is the number below which nobody needs the log any more.
+func (s *saver) floor() uint64 {
+	floor := s.files.floor()
+	if s.e.retain != nil {
+		if seq, ok := s.e.retain(); ok {
+			floor = min(floor, seq)
+		}
+	}
+	return floor
 }
 
 // captureIDs asks the committer, or takes what it left behind.

@@ -10,15 +10,11 @@ const (
 	SiteIDs fsys.Site = "ingest.ids"
 	// SiteIDsDir: the folder, after the file of a new generation was made in it.
 	SiteIDsDir fsys.Site = "ingest.ids.dir"
-	// SiteDeadLetters: refused events, before the checkpoint of their record.
-	SiteDeadLetters fsys.Site = "ingest.deadletters"
-	// SiteDeadLetterDir: the folder, after a file of dead letters was made in it.
-	SiteDeadLetterDir fsys.Site = "ingest.deadletters.dir"
 )
 
 // Sites lists them all.
 func Sites() []fsys.Site {
-	return []fsys.Site{SiteDataDir, SiteIDs, SiteIDsDir, SiteDeadLetters, SiteDeadLetterDir}
+	return []fsys.Site{SiteDataDir, SiteIDs, SiteIDsDir}
 }
 
 // syncError marks a failed sync. What it was about may or may not be on disk,

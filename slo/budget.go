@@ -53,12 +53,19 @@ type Burn struct {
 	Counts  Counts
 	HasData bool
 
-	Coverage float64 // share of Window, in [0,1], that was observed
+	// Effective is how many events the rate rests on, at most Counts.Valid(): less
+	// where some were sampled, see Effective. Minimum numbers of events and
+	// confidence bounds go by it. Of slices it is their number.
+	Effective float64
+
+	// Coverage is the share of Window, in [0,1], that was observed, times the share
+	// of the events offered in it that no limit dropped.
+	Coverage float64
 }
 
 // NewBurn computes a burn rate from the budget of the same window.
 func NewBurn(w time.Duration, b Budget) Burn {
-	return Burn{Window: w, Rate: b.Consumed, Counts: b.Counts, HasData: b.HasData}
+	return Burn{Window: w, Rate: b.Consumed, Counts: b.Counts, HasData: b.HasData, Effective: float64(b.Counts.Valid())}
 }
 
 // BurnWindows are the windows over which burn rates are always known, in order.

@@ -116,3 +116,13 @@ func TestBudgetIsWeightedByEvents(t *testing.T) {
 		require.LessOrEqual(t, b.SLI, 1.0)
 	})
 }
+
+func TestEffective(t *testing.T) {
+	require.Equal(t, 5.0, slo.Effective(5, 0))
+	require.Zero(t, slo.Effective(0, 0))
+	// A hundred of weight 10 are a hundred, whatever they stand for.
+	require.InDelta(t, 100, slo.Effective(1000, 100*(10*10-10)), 1e-9)
+	// Uneven weights are worth less than their number: (3+1)^2 / (9+1).
+	require.InDelta(t, 1.6, slo.Effective(4, 6), 1e-12)
+	require.Equal(t, 7.0, slo.NewBurn(time.Hour, slo.NewBudget(percent(t, "99"), slo.Counts{Good: 5, Bad: 2})).Effective)
+}

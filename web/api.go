@@ -305,23 +305,3 @@ func warnings(rep *sla.Report) []string {
 	}
 	return rep.Warnings
 }
-
-func (w *Web) apiDeadLetters(c *gin.Context) {
-	c.Header("Cache-Control", "no-store")
-	limit, ok := w.limit(c, defaultPage, maxPageSize)
-	if !ok {
-		return
-	}
-	out := deadLetterList{Items: []DeadLetter{}}
-	if w.opt.DeadLetters != nil {
-		list, total, err := w.opt.DeadLetters(c.Request.Context(), limit)
-		if err != nil {
-			w.opt.LogError("list dead letters", err)
-			w.problem(c, http.StatusServiceUnavailable, "The dead letters could not be read now.", nil)
-			return
-		}
-		out.Total = total
-		out.Items = append(out.Items, list...)
-	}
-	sendJSON(c, http.StatusOK, "application/json", out)
-}

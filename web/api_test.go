@@ -86,7 +86,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 		one + "/history?group.product=MEDCARE&from=1763596800&step=3600": 400, one + "/history?group.product=MEDCARE&step=1s": 400, one + "/history?group.product=MEDCARE&to=x": 400,
 		one + "/history?group.product=MEDCARE&from=x": 400, one + "/history?group.product=MEDCARE&step=x": 400, one + "/history?group.product=MEDCARE&to=2020-01-01T00:00:00Z&from=2021-01-01T00:00:00Z": 400,
 		one + "/history": 404,
-		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/limits": 200, "/api/v1/limits?service=none": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200, "/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
+		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/limits": 200, "/api/v1/limits?service=none": 200, "/api/v1/report?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200, "/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
 		"/-/healthy": 200, "/-/ready": 200,
 	} {
 		k.answer(b, http.MethodGet, target, status)
@@ -109,10 +109,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	b.rep.SLOs[0].Coverage, b.rep.SLOs[0].Rate = math.NaN(), math.Inf(1)
 	k.answer(b, http.MethodGet, "/api/v1/slos", 200)
 
-	b.web.opt.DeadLetters = func(context.Context, int) ([]DeadLetter, uint64, error) { return nil, 0, errors.New("busy") }
-	k.answer(b, http.MethodGet, "/api/v1/dlq", 503)
-	b.web.opt.DeadLetters = nil
-	k.answer(b, http.MethodGet, "/api/v1/dlq", 200)
+	k.deadLetters(b)
 	b.web.opt.History = func(context.Context, string, slo.Group, time.Time, time.Time, time.Duration) ([]Point, error) {
 		return nil, errors.New("busy")
 	}

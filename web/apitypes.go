@@ -286,8 +286,3 @@ type engineJSON struct {
 	UptimeSeconds float64    `json:"uptime_seconds"`
 	Warnings      []string   `json:"warnings"` // of the spec
 }
-
-type deadLetterList struct {
-	Total uint64       `json:"total"`
-	Items []DeadLetter `json:"items"`
-}

@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -26,64 +27,131 @@ type asset struct {
 	zipped []byte
 }
 
-var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
-// loadAssets reads the embedded assets, by their plain name.
+// bundles are the assets and what each is joined from: vendored files first,
+// then every own file of a folder, by name.
+var bundles = []struct {
+	name   string
+	vendor []string
+	own    string // folder; "" if there is none
+}{
+	{"style.css", nil, "css"},
+	{"app.js", []string{"vendor/htmx.min.js"}, "js"},
+	{"icon.svg", []string{"icon.svg"}, ""},
+}
+
+// loadAssets joins, shrinks and compresses the embedded assets, by their plain name.
 func loadAssets() (map[string]asset, error) {
-	list, err := files.ReadDir("static")
-	if err != nil {
-		return nil, err
-	}
 	out := map[string]asset{}
-	for _, f := range list {
-		body, err := files.ReadFile("static/" + f.Name())
+	for _, b := range bundles {
+		var body bytes.Buffer
+		for _, name := range b.vendor {
+			raw, err := files.ReadFile("static/" + name)
+			if err != nil {
+				return nil, err
+			}
+			body.Write(bytes.TrimSpace(raw))
+			body.WriteByte('\n')
+		}
+		ext := path.Ext(b.name)
+		if b.own != "" {
+			list, err := files.ReadDir("static/" + b.own)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range list {
+				if path.Ext(f.Name()) != ext {
+					return nil, fmt.Errorf("static/%s/%s: want only *%s files here", b.own, f.Name(), ext)
+				}
+				raw, err := files.ReadFile("static/" + b.own + "/" + f.Name())
+				if err != nil {
+					return nil, err
+				}
+				if ext == ".css" {
+					body.WriteString(shrinkCSS(string(raw)))
+				} else {
+					body.WriteString(shrinkJS(string(raw)))
+				}
+			}
+		}
+		a, err := newAsset(b.name, body.Bytes())
 		if err != nil {
 			return nil, err
 		}
-		ext := path.Ext(f.Name())
-		sum := sha256.Sum256(body)
-		var buf bytes.Buffer
-		z, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := z.Write(body); err != nil {
-			return nil, fmt.Errorf("compress %s: %w", f.Name(), err)
-		}
-		if err := z.Close(); err != nil {
-			return nil, fmt.Errorf("compress %s: %w", f.Name(), err)
-		}
-		out[f.Name()] = asset{
-			name: strings.TrimSuffix(f.Name(), ext) + "." + hex.EncodeToString(sum[:4]) + ext,
-			typ:  assetTypes[ext], body: body, zipped: buf.Bytes(),
-		}
+		out[b.name] = a
 	}
 	return out, nil
 }
 
+func newAsset(name string, body []byte) (asset, error) {
+	ext := path.Ext(name)
+	sum := sha256.Sum256(body)
+	var buf bytes.Buffer
+	z, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
+	if err != nil {
+		return asset{}, err
+	}
+	if _, err := z.Write(body); err != nil {
+		return asset{}, fmt.Errorf("compress %s: %w", name, err)
+	}
+	if err := z.Close(); err != nil {
+		return asset{}, fmt.Errorf("compress %s: %w", name, err)
+	}
+	return asset{
+		name: strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:4]) + ext,
+		typ:  assetTypes[ext], body: body, zipped: buf.Bytes(),
+	}, nil
+}
+
+var (
+	cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	cssSpace   = regexp.MustCompile(`\s*([{};,])\s*`)
+	cssColon   = regexp.MustCompile(`([{;][a-z-]+): `)
+)
+
+// shrinkCSS takes out comments and the white space that only people need. Own
+// style sheets have no comment signs, braces or semicolons inside strings.
+func shrinkCSS(s string) string {
+	s = strings.Join(strings.Fields(cssComment.ReplaceAllString(s, "")), " ")
+	s = cssSpace.ReplaceAllString(s, "$1")
+	s = cssColon.ReplaceAllString(s, "$1:")
+	return strings.ReplaceAll(s, ";}", "}") + "\n"
+}
+
+// shrinkJS takes out indentation and lines that are comments. Own scripts have
+// no template literal over several lines.
+func shrinkJS(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
 func (w *Web) static(c *gin.Context) {
-	for _, a := range w.assets {
-		if a.name != c.Param("name") {
-			continue
-		}
-		h := c.Writer.Header()
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
-		h.Set("ETag", `"`+a.name+`"`)
-		h.Set("Vary", "Accept-Encoding")
-		if strings.Contains(c.GetHeader("If-None-Match"), a.name) {
-			c.Status(http.StatusNotModified)
-			c.Writer.WriteHeaderNow()
-			return
-		}
-		body := a.body
-		if acceptsGzip(c.GetHeader("Accept-Encoding")) {
-			h.Set("Content-Encoding", "gzip")
-			body = a.zipped
-		}
-		c.Data(http.StatusOK, a.typ, body)
+	a, ok := w.named[c.Param("name")]
+	if !ok {
+		w.NotFound(c)
 		return
 	}
-	w.NotFound(c)
+	h := c.Writer.Header()
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("ETag", `"`+a.name+`"`)
+	h.Set("Vary", "Accept-Encoding")
+	if strings.Contains(c.GetHeader("If-None-Match"), a.name) {
+		c.Status(http.StatusNotModified)
+		c.Writer.WriteHeaderNow()
+		return
+	}
+	body := a.body
+	if acceptsGzip(c.GetHeader("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+		body = a.zipped
+	}
+	c.Data(http.StatusOK, a.typ, body)
 }
 
 // parsePages parses one template set per page: the layout, the shared parts,
@@ -98,12 +166,20 @@ func parsePages(assets map[string]asset) (map[string]*template.Template, error) 
 			return "/static/" + a.name, nil
 		},
 	}
-	base, err := template.New("base").Funcs(funcs).Option("missingkey=error").ParseFS(files, "templates/layout.html", "templates/parts.html")
+	base, err := template.New("base").Funcs(funcs).Option("missingkey=error").ParseFS(files, "templates/layout.html", "templates/parts*.html")
+	if err != nil {
+		return nil, err
+	}
+	list, err := files.ReadDir("templates")
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]*template.Template{}
-	for _, name := range []string{"list", "slas", "slo", "engine", "message"} {
+	for _, f := range list {
+		name, ok := strings.CutSuffix(f.Name(), ".html")
+		if !ok || name == "layout" || strings.HasPrefix(name, "parts") {
+			continue
+		}
 		t, err := base.Clone()
 		if err != nil {
 			return nil, err

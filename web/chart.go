@@ -1,101 +1,272 @@
 package web
 
 import (
-	"fmt"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
 )
 
-// Size of the history chart's view boxes.
+// Size of a chart's plot: permille across, so that it stretches, and pixels down.
 const (
-	chartW   = 720
-	chartH   = 140
-	trafficH = 36
+	plotW = 1000
+	plotH = 150
+	lowH  = 56
 )
 
-// chart is the history of one SLO: the bad share over the traffic of each step.
-type chart struct {
-	Bad     []bar
-	Traffic []bar
-	Shades  []bar  // planned maintenance
-	Line    string // y of the objective
-	Top     string // the scale's upper end
-	Target  string // the objective's own bad share
-	Peak    string // the traffic's upper end
-	Ticks   []string
-	Label   string
-	Step    string
-	Rows    []chartRow // the same as a table, newest first
+// plot is a chart over time, drawn by the server. Where scripts run, slo.js says
+// the numbers of Data under a cursor.
+type plot struct {
+	Key    string // part of ids
+	Name   string // what a screen reader calls it
+	Height string
+	Bands  []bar
+	Fills  []stroke
+	Lines  []stroke
+	Refs   []refLine
+	X, Y   []tick
+	From   int64 // Unix seconds
+	To     int64
+	Data   string // JSON of plotData
 }
 
-type chartRow struct {
-	At                     stamp
-	Good, Bad, Ratio, Burn string
-	Fast                   bool
+type stroke struct{ Class, D string }
+
+// refLine is a level to compare with, such as an objective.
+type refLine struct{ Class, Y, Text string }
+
+// tick is a place on an axis: per cent across, or pixels down.
+type tick struct{ At, Text, Anchor string }
+
+// key explains one colour of a chart.
+type key struct{ Class, Text string }
+
+// Line reports whether the colour is that of a line.
+func (k key) Line() bool {
+	switch k.Class {
+	case "ref", "ideal", "c1", "c2", "c3":
+		return true
+	}
+	return false
 }
 
-// newChart draws steps of counts. The scale of the bad share reaches at least to
-// twice the objective's, so that the objective is always in sight.
-func newChart(points []Point, s *slo.SLO, sp slo.Span, step time.Duration) *chart {
-	c := &chart{Step: slo.FormatDuration(step)}
-	length := float64(sp.Duration())
-	x := func(t time.Time) float64 { return min(chartW, max(0, float64(t.Sub(sp.From))/length*chartW)) }
+// Dashed reports whether the line is.
+func (k key) Dashed() bool { return k.Class == "ref" || k.Class == "ideal" }
 
-	top, worst, peak := 2*s.Objective.Budget(), 0.0, uint64(0)
-	var at time.Time
-	for _, p := range points {
-		k := slo.Counts{Good: p.Good, Bad: p.Bad}
-		peak = max(peak, k.Valid())
-		if good, ok := k.Ratio(); ok && 1-good > worst {
-			worst, at = 1-good, p.Start
+// plotData are the numbers of a chart. Series hold a number or null for each time,
+// which are evenly apart.
+type plotData struct {
+	Unit   string       `json:"unit"` // percent, times, count, seconds
+	From   int64        `json:"from"` // Unix seconds, as all times
+	To     int64        `json:"to"`
+	Steps  bool         `json:"steps,omitempty"` // a number is of the step that begins at its time
+	Own    bool         `json:"own,omitempty"`   // its times are its own: the cursors of the others stay away
+	First  int64        `json:"first"`           // time of the first number
+	Every  int64        `json:"every"`           // seconds to the next; the last may be nearer
+	Series []plotSeries `json:"series"`
+}
+
+type plotSeries struct {
+	Name string       `json:"name"`
+	V    []plotNumber `json:"v"`
+}
+
+// plotNumber is a number that is written with six significant digits, and null if it
+// is not one.
+type plotNumber float64
+
+func (n plotNumber) MarshalJSON() ([]byte, error) {
+	if !finite(float64(n)) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(n), 'g', 6, 64), nil
+}
+
+var missing = plotNumber(math.NaN())
+
+// json is the data for the script.
+func (d *plotData) json() string {
+	raw, err := json.Marshal(d)
+	if err != nil {
+		return "" // numbers and own strings always encode
+	}
+	return string(raw)
+}
+
+// scale maps values to pixels down from the top of a plot.
+type scale struct {
+	min, max float64
+	height   float64
+	bent     bool // by the inverse hyperbolic sine: straight near 0, then ever flatter
+}
+
+func (s scale) fwd(v float64) float64 {
+	if s.bent {
+		return math.Asinh(v)
+	}
+	return v
+}
+
+func (s scale) y(v float64) float64 {
+	lo, hi := s.fwd(s.min), s.fwd(s.max)
+	if hi <= lo {
+		return s.height
+	}
+	return s.height * (1 - min(1, max(0, (s.fwd(v)-lo)/(hi-lo))))
+}
+
+// newPlot is an empty chart of a time.
+func newPlot(key, name string, height float64, t timeline) plot {
+	return plot{Key: key, Name: name, Height: coord(height), X: t.xTicks(time.UTC), From: t.From.Unix(), To: t.To.Unix()}
+}
+
+// timeline maps times to permille across.
+type timeline struct{ slo.Span }
+
+func (t timeline) x(at time.Time) float64 {
+	d := float64(t.Duration())
+	if d == 0 {
+		return 0
+	}
+	return min(plotW, max(0, float64(at.Sub(t.From))/d*plotW))
+}
+
+// band is a rectangle over the whole height; false if nothing of it is in sight.
+func (t timeline) band(sp slo.Span, height float64, class, title string) (bar, bool) {
+	sp = sp.Intersect(t.Span)
+	if sp.Duration() == 0 {
+		return bar{}, false
+	}
+	b := rect(t.x(sp.From), 0, t.x(sp.To)-t.x(sp.From), height, class)
+	b.Title = title
+	return b, true
+}
+
+// xTicks are about six round times of the day, or days.
+func (t timeline) xTicks(loc *time.Location) []tick {
+	const most = 7
+	var step time.Duration
+	for _, d := range []time.Duration{
+		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour,
+		6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 5 * 24 * time.Hour, 7 * 24 * time.Hour, 14 * 24 * time.Hour, 30 * 24 * time.Hour, 91 * 24 * time.Hour,
+	} {
+		if step = d; t.Duration()/d < most {
+			break
 		}
 	}
-	top = min(1, max(top, worst*1.05))
-	for _, p := range points {
-		k := slo.Counts{Good: p.Good, Bad: p.Bad}
-		b := slo.NewBudget(s.Objective, k)
-		left, right := x(p.Start), x(p.Start.Add(step))
-		when := newStamp(p.Start, time.Time{})
-		row := chartRow{At: when, Good: count(p.Good), Bad: count(p.Bad), Ratio: noValue, Burn: noValue}
-		if b.HasData {
-			row.Ratio, row.Burn, row.Fast = percent(b.SLI, sliDecimals(s.Objective)), times(b.Consumed), b.Consumed > 1
-			h := (1 - b.SLI) / top * chartH
-			if p.Bad > 0 {
-				h = max(h, 1.5)
-			}
-			r := rect(left, chartH-h, right-left-1, h, burnClass(b.Consumed))
-			r.Title = fmt.Sprintf("%s: %s bad of %s, %s", when.Text, row.Bad, count(k.Valid()), row.Burn)
-			c.Bad = append(c.Bad, r)
-			h = float64(k.Valid()) / float64(peak) * trafficH
-			c.Traffic = append(c.Traffic, rect(left, trafficH-h, right-left-1, h, "traffic"))
-		} else {
-			r := rect(left, chartH-2, right-left-1, 2, "none")
-			r.Title = when.Text + ": no data"
-			c.Bad = append(c.Bad, r)
+	at := t.From.In(loc)
+	_, offset := at.Zone()
+	shift := time.Duration(offset) * time.Second
+	at = at.Add(shift).Truncate(step).Add(-shift)
+	var out []tick
+	for ; !at.After(t.To); at = at.Add(step) {
+		x := t.x(at)
+		if at.Before(t.From) || x > plotW-1 {
+			continue
 		}
-		c.Rows = append([]chartRow{row}, c.Rows...)
+		layout := "15:04"
+		if step >= 24*time.Hour || at.Hour() == 0 && at.Minute() == 0 {
+			layout = "2 Jan"
+		}
+		k := tick{At: coord(x/10) + "%", Text: at.Format(layout), Anchor: "middle"}
+		switch {
+		case x < 30:
+			k.Anchor = "start"
+		case x > plotW-30:
+			k.Anchor = "end"
+		}
+		out = append(out, k)
 	}
-	for _, ex := range slo.TakenOut(s.Corrections, sp) {
-		r := rect(x(ex.From), 0, x(ex.To)-x(ex.From), chartH, "shade")
-		r.Title = "planned maintenance"
-		c.Shades = append(c.Shades, r)
+	return out
+}
+
+// roundTicks are about n round values from 0 to top.
+func roundTicks(top float64, n int) []float64 {
+	if top <= 0 || !finite(top) || n < 1 {
+		return []float64{0}
 	}
-	c.Line = coord(chartH - s.Objective.Budget()/top*chartH)
-	c.Top, c.Target, c.Peak = percent(top, 2), trimPercent(s.Objective.Budget()), compact(peak)
-	layout := "2 Jan"
-	if sp.Duration() <= 2*24*time.Hour {
-		layout = "15:04"
+	raw := top / float64(n)
+	unit := math.Pow(10, math.Floor(math.Log10(raw)))
+	step := 10 * unit
+	for _, m := range []float64{1, 2, 2.5, 5} {
+		if m*unit >= raw*0.7 {
+			step = m * unit
+			break
+		}
 	}
-	const ticks = 5
-	for i := range ticks {
-		c.Ticks = append(c.Ticks, sp.From.Add(sp.Duration()*time.Duration(i)/(ticks-1)).UTC().Format(layout))
+	var out []float64
+	for i := 0; float64(i)*step <= top*1.0001; i++ {
+		out = append(out, float64(i)*step)
 	}
-	c.Label = fmt.Sprintf("Share of bad events in steps of %s.", c.Step)
-	if worst > 0 {
-		c.Label += fmt.Sprintf(" Worst: %s at %s.", percent(worst, 2), newStamp(at, time.Time{}).Text)
+	return out
+}
+
+// yTicks labels values on a scale.
+func (s scale) yTicks(values []float64, text func(float64) string) []tick {
+	var out []tick
+	last := math.Inf(1)
+	for _, v := range values {
+		if y := s.y(v); last-y >= 14 || math.IsInf(last, 1) {
+			out = append(out, tick{At: coord(y), Text: text(v)})
+			last = y
+		}
+	}
+	return out
+}
+
+// pen draws a line with gaps.
+type pen struct {
+	b    strings.Builder
+	down bool
+}
+
+func (p *pen) to(x, y float64) {
+	if p.down {
+		p.b.WriteByte('L')
 	} else {
-		c.Label += " Nothing was bad."
+		p.b.WriteByte('M')
 	}
-	return c
+	p.b.WriteString(coord(x))
+	p.b.WriteByte(' ')
+	p.b.WriteString(coord(y))
+	p.down = true
+}
+
+func (p *pen) up() { p.down = false }
+
+// box adds a rectangle between two heights.
+func (p *pen) box(x, top, w, bottom float64) {
+	p.b.WriteString("M" + coord(x) + " " + coord(bottom) + "V" + coord(top) + "h" + coord(w) + "V" + coord(bottom) + "z")
+}
+
+func (p *pen) String() string { return p.b.String() }
+
+// barWidth leaves a gap between bars as long as they are wide enough.
+func barWidth(w float64) float64 {
+	if w > 4 {
+		return w - 1
+	}
+	return max(w*0.8, 0.4)
+}
+
+// minuteText prints a time to the minute, as short as the day allows.
+func minuteText(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	y, m, d := t.Date()
+	if ny, nm, nd := now.Date(); y == ny && m == nm && d == nd {
+		return t.Format("15:04 UTC")
+	}
+	return t.Format("2006-01-02 15:04 UTC")
+}
+
+// spanText prints a span to the minute.
+func spanText(sp slo.Span) string {
+	from, to := sp.From.UTC(), sp.To.UTC()
+	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		return from.Format("2006-01-02 15:04") + " to " + to.Format("15:04 UTC")
+	}
+	return from.Format("2006-01-02 15:04") + " to " + to.Format("2006-01-02 15:04 UTC")
 }

@@ -164,7 +164,7 @@ func TestMetricsNegotiate(t *testing.T) {
 		}
 		n++
 	}
-	require.Equal(t, len(series.All())+1, n)
+	require.Equal(t, len(series.All())+1+2, n, "the report's, one of a set, two of the event streams")
 }
 
 func TestMetricsUntilRecovered(t *testing.T) {

@@ -41,6 +41,16 @@ type EngineStatus struct {
 	Fold       FoldStatus       `json:"fold"`
 	Disk       DiskStatus       `json:"disk"`
 	Spec       SpecStatus       `json:"spec"`
+
+	// The parts of the reliability layer; what is not in use is left out. Fractional
+	// numbers must be finite.
+	Limits      []LimitStatus     `json:"limits,omitempty"`
+	Offenders   []OffenderStatus  `json:"offenders,omitempty"` // the worst, most hits first
+	Redis       *RedisStatus      `json:"redis,omitempty"`
+	Breakers    []BreakerStatus   `json:"breakers,omitempty"`
+	Bulkheads   []BulkheadStatus  `json:"bulkheads,omitempty"`
+	Sinks       []SinkStatus      `json:"sinks,omitempty"`
+	DeadLetters *DeadLetterStatus `json:"dead_letters,omitempty"`
 }
 
 // IngestStatus counts events since the process started.
@@ -51,7 +61,13 @@ type IngestStatus struct {
 	Rejected   uint64 `json:"rejected"`
 	Late       uint64 `json:"late"`    // accepted after their minute had ended
 	Refused    uint64 `json:"refused"` // accepted, but the fold could not count them: dead letters
-	Queue      int    `json:"queue"`   // requests waiting for the disk
+
+	// What rate limits did to valid events; all zero where there are none.
+	Limited      uint64 `json:"limited"`       // not taken: dropped, or the sender was asked to send them again
+	Sampled      uint64 `json:"sampled"`       // not kept: others stand for them, with their weight
+	DeadLettered uint64 `json:"dead_lettered"` // over a limit, but too important to lose: dead letters
+
+	Queue int `json:"queue"` // requests waiting for the disk
 }
 
 // LogStatus is the write-ahead log.
@@ -87,6 +103,8 @@ type DiskStatus struct {
 	Dir       string `json:"dir"`
 	FreeBytes uint64 `json:"free_bytes"`
 	LowBytes  uint64 `json:"low_bytes"` // below this, no more events are taken
+
+	TotalBytes uint64 `json:"total_bytes,omitempty"` // of the file system; 0 = unknown
 }
 
 // SpecStatus is the loaded spec and the outcome of the last reload.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -107,11 +108,13 @@ const (
 	byWorst    sortKey = "worst"
 	byName     sortKey = "name"
 	byTarget   sortKey = "objective"
+	byNow      sortKey = "now" // over the last hour
 	bySLI      sortKey = "sli"
 	byBudget   sortKey = "budget"
 	byBurn     sortKey = "burn"
 	byTraffic  sortKey = "traffic"
 	byCoverage sortKey = "coverage"
+	byAlerts   sortKey = "alerts" // see orderByAlerts
 )
 
 func severity(r *sla.SLOReport) int {
@@ -123,11 +126,11 @@ func severity(r *sla.SLOReport) int {
 }
 
 // noDataLast orders reports without data behind all others, whatever the direction.
-func noDataLast(a, b *sla.SLOReport) int {
+func noDataLast(a, b bool) int {
 	switch {
-	case a.Budget.HasData == b.Budget.HasData:
+	case a == b:
 		return 0
-	case a.Budget.HasData:
+	case a:
 		return -1
 	}
 	return 1
@@ -139,6 +142,7 @@ var sorts = map[sortKey]func(a, b *sla.SLOReport) int{
 	},
 	byName:     func(a, b *sla.SLOReport) int { return 0 },
 	byTarget:   func(a, b *sla.SLOReport) int { return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio()) },
+	byNow:      func(a, b *sla.SLOReport) int { return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI) },
 	bySLI:      func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) },
 	byBudget:   func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) },
 	byBurn:     func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) },
@@ -150,10 +154,15 @@ var sorts = map[sortKey]func(a, b *sla.SLOReport) int{
 func order(rs []*sla.SLOReport, key sortKey, reverse bool) {
 	by := sorts[key]
 	slices.SortStableFunc(rs, func(a, b *sla.SLOReport) int {
-		if key == bySLI || key == byBudget || key == byBurn {
-			if c := noDataLast(a, b); c != 0 {
-				return c
-			}
+		last := 0
+		switch key {
+		case bySLI, byBudget, byBurn:
+			last = noDataLast(a.Budget.HasData, b.Budget.HasData)
+		case byNow:
+			last = noDataLast(lastHour(a).HasData, lastHour(b).HasData)
+		}
+		if last != 0 {
+			return last
 		}
 		c := by(a, b)
 		if key == byName {
@@ -179,6 +188,17 @@ func otherLast(a, b slo.Group) int {
 		return -1
 	}
 	return 1
+}
+
+// lastHour is the budget over the last hour alone: its SLI is the indicator now.
+// The zero Budget means that nothing is known.
+func lastHour(r *sla.SLOReport) slo.Budget {
+	for _, b := range r.Burns {
+		if b.Window == time.Hour && !b.Period && b.HasData {
+			return slo.NewBudget(r.SLO.Objective, b.Counts)
+		}
+	}
+	return slo.Budget{}
 }
 
 // worstBurn is the fastest burn over the short windows; the period's own burn

@@ -193,6 +193,20 @@ func readyStatus() EngineStatus {
 		Fold:       FoldStatus{Watermark: noon.Add(-time.Second), Groups: 42, Bytes: 6 << 20},
 		Disk:       DiskStatus{Dir: "/var/lib/sloengine", FreeBytes: 71 << 30, LowBytes: 1 << 30},
 		Spec:       SpecStatus{Loaded: noon.Add(-52 * time.Hour), Hash: "9f2c41d07a", SLOs: 5},
+
+		Limits:    []LimitStatus{{Layer: "global", Rule: "global", PerSecond: 10_000, Current: 412.5}, {Layer: "type", Rule: "application", PerSecond: 1000, Current: 1204, Hits: 9_310}},
+		Offenders: []OffenderStatus{{Context: "tenant", Value: "acme", Hits: 9_001, Error: 12}},
+		Redis:     &RedisStatus{Connected: true, Since: noon.Add(-52 * time.Hour), RoundTripSeconds: 0.00021, Fallbacks: 4},
+		Breakers:  []BreakerStatus{{Name: "warehouse", State: BreakerClosed, Since: noon.Add(-3 * time.Hour), Reason: "the probes succeeded"}},
+		Bulkheads: []BulkheadStatus{{Name: "warehouse", Active: 2, Concurrency: 10, Queue: 20, Rejected: 7}},
+		Sinks: []SinkStatus{
+			{
+				Name: "warehouse", Kind: "http", LagRecords: 12, LagBytes: 8 << 10, MaxLagBytes: 1 << 30, OldestAgeSeconds: 1.5, InFlight: 2, Delivered: 1_801_001, Retries: 31,
+				DeadLetters: map[string]uint64{"expired": 2}, LastDelivery: noon.Add(-time.Second), LastError: "503 Service Unavailable", LastErrorAt: noon.Add(-3 * time.Hour), Breaker: BreakerClosed,
+			},
+			{Name: "archive", Kind: "file", Delivered: 1_801_010, LastDelivery: noon.Add(-time.Second)},
+		},
+		DeadLetters: &DeadLetterStatus{Storage: "memory", Count: 3, Bytes: 900, Oldest: noon.Add(-3 * time.Hour), ByOrigin: map[string]int64{"fold": 1, "sink": 2}, ByReason: map[string]int64{"expired": 2, "attribute too long": 1}, BySink: map[string]int64{"warehouse": 2}},
 	}
 }
 
@@ -240,14 +254,11 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	b.opt = Options{
 		Report: func() *sla.Report { return b.rep }, Engine: func() EngineStatus { return b.eng }, Now: func() time.Time { return b.now },
 		Alerts:  func() []Alert { return b.alerts },
-		History: history, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
+		History: history, Counts: b.counts, AlertsKept: 24 * time.Hour, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
 		Source: func(id slo.ID) (Source, bool) {
 			return Source{"specs/insurance.yaml", 12}, id.Service() == "insurance-unpaid"
 		},
-		DeadLetters: func(_ context.Context, limit int) ([]DeadLetter, uint64, error) {
-			all := []DeadLetter{{ID: "dl-3", Origin: "fold", Time: noon.Add(-time.Hour), Reason: "attribute too long", Event: `{"service":"mdm","type":"call"}`}}
-			return all[:min(limit, len(all))], 3, nil
-		},
+		DLQ: someDeadLetters(t),
 	}
 	for _, f := range change {
 		f(&b.opt)

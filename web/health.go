@@ -10,8 +10,9 @@ import (
 
 // health is the answer of the health endpoints.
 type health struct {
-	Status EngineState `json:"status"`
-	Reason string      `json:"reason,omitempty"`
+	Status   EngineState    `json:"status"`
+	Reason   string         `json:"reason,omitempty"`
+	Degraded []degradedPart `json:"degraded,omitempty"`
 }
 
 // healthy says that the process answers. A restart would not help a full disk or
@@ -23,10 +24,11 @@ func (w *Web) healthy(c *gin.Context) {
 	if e.State == Poisoned || e.State == Failed {
 		status = http.StatusServiceUnavailable
 	}
-	w.health(c, status, e)
+	w.health(c, status, health{Status: e.State, Reason: e.Reason})
 }
 
-// ready says whether events should be sent here.
+// ready says whether events should be sent here. A sink that is down, or Redis, is
+// no reason not to: what is taken is safe and counted. The answer names them.
 func (w *Web) ready(c *gin.Context) {
 	e := w.view().eng
 	status := http.StatusServiceUnavailable
@@ -42,12 +44,12 @@ func (w *Web) ready(c *gin.Context) {
 	if status != http.StatusOK && e.Reason == "" {
 		e.Reason = stateText(e.State)
 	}
-	w.health(c, status, e)
+	w.health(c, status, health{e.State, e.Reason, e.degraded()})
 }
 
-func (w *Web) health(c *gin.Context, status int, e EngineStatus) {
+func (w *Web) health(c *gin.Context, status int, h health) {
 	c.Header("Cache-Control", "no-store")
-	sendJSON(c, status, "application/json", health{e.State, e.Reason})
+	sendJSON(c, status, "application/json", h)
 }
 
 // stateText explains a state of the engine to people.

@@ -33,7 +33,7 @@ func (w *Web) metricsHandler() http.Handler {
 		others = append(others, prometheus.GathererFunc(w.gatherAlerts))
 	}
 	for _, s := range w.opt.Sets {
-		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherSet(s) }))
+		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherSet(s, w.opt.MetricHelp) }))
 	}
 	if w.opt.Registry != nil {
 		others = append(others, w.opt.Registry)
@@ -143,15 +143,16 @@ func join(sources []prometheus.Gatherer, taken map[string]bool) prometheus.Gathe
 	})
 }
 
-// gatherSet turns a set's text into families, so that it can be served in every
-// format that a scraper may ask for.
-func gatherSet(set *metrics.Set) ([]*dto.MetricFamily, error) {
+// gatherSet turns a set's text into families with their help, so that it can be served
+// in every format that a scraper may ask for.
+func gatherSet(set *metrics.Set, help map[string]string) ([]*dto.MetricFamily, error) {
 	var text bytes.Buffer
 	set.WritePrometheus(&text)
 
 	// The set writes no types by itself. Counters are told by their names and
 	// histograms by their buckets; the rest are gauges.
 	var typed bytes.Buffer
+	var wide widener
 	seen := map[string]bool{}
 	for line := range bytes.Lines(text.Bytes()) {
 		if bytes.HasPrefix(line, []byte("#")) {
@@ -160,8 +161,10 @@ func gatherSet(set *metrics.Set) ([]*dto.MetricFamily, error) {
 		name, _, _ := bytes.Cut(line, []byte(" "))
 		name, _, _ = bytes.Cut(name, []byte("{"))
 		family, kind := string(name), "gauge"
+		bucket := bytes.HasSuffix(name, []byte("_bucket"))
+		ranged := bucket && wide.take(line)
 		switch {
-		case bytes.HasSuffix(name, []byte("_bucket")) && bytes.Contains(line, []byte(`le="`)):
+		case ranged, bucket && bytes.Contains(line, []byte(`le="`)):
 			family, kind = strings.TrimSuffix(family, "_bucket"), "histogram"
 		case bytes.HasSuffix(name, []byte("_total")):
 			kind = "counter"
@@ -172,12 +175,20 @@ func gatherSet(set *metrics.Set) ([]*dto.MetricFamily, error) {
 			seen[family] = true
 			fmt.Fprintf(&typed, "# TYPE %s %s\n", family, kind)
 		}
-		typed.Write(line)
+		if !ranged {
+			wide.flush(&typed)
+			typed.Write(line)
+		}
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	byName, err := parser.TextToMetricFamilies(&typed)
 	if err != nil {
 		return nil, fmt.Errorf("read the engine's own metrics: %w", err)
+	}
+	for name, f := range byName {
+		if text, ok := help[name]; ok {
+			f.Help = &text
+		}
 	}
 	return slices.Collect(maps.Values(byName)), nil
 }

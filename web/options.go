@@ -21,22 +21,13 @@ type Permission string
 // The permissions that this package asks for.
 const (
 	Read    Permission = "read"    // pages, API, metrics
-	Operate Permission = "operate" // reload
+	Operate Permission = "operate" // reload, replay and discard dead letters
 )
 
 // Point is an indicator's counts over one step of history.
 type Point struct {
 	Start     time.Time
 	Good, Bad uint64
-}
-
-// DeadLetter is something that was taken in but could not be counted.
-type DeadLetter struct {
-	ID     string    `json:"id"`
-	Origin string    `json:"origin"` // admission, fold or sink
-	Time   time.Time `json:"time"`   // when it was refused
-	Reason string    `json:"reason"`
-	Event  string    `json:"event"` // the event as JSON, possibly cut
 }
 
 // Source is where in the spec an SLO was written.
@@ -65,12 +56,29 @@ type Options struct {
 	// any order; nil: the engine evaluates none. The list must not change afterwards.
 	Alerts func() []Alert
 
-	History     HistoryFunc                                                        // nil: no sparklines and charts
-	DeadLetters func(ctx context.Context, limit int) ([]DeadLetter, uint64, error) // newest first, and how many there are; nil: none
-	Source      func(id slo.ID) (Source, bool)                                     // nil: unknown
-	Reload      func(ctx context.Context) error                                    // nil: POST /-/reload answers 501
-	Allow       func(Permission) gin.HandlerFunc                                   // nil: everybody may do everything
-	Now         func() time.Time
+	// What the page of a service level draws; see there.
+	Counts     CountsFunc    // nil: no charts
+	Traffic    *TrafficLog   // nil: no attributes of what was bad
+	Kept       KeptFunc      // nil: reports take it that limits dropped nothing
+	AlertsKept time.Duration // how long resolved alerts stay in Alerts; 0 = unknown
+
+	History HistoryFunc                      // nil: no sparklines and charts
+	DLQ     DLQ                              // nil: there are no dead letters, their API answers 501
+	Source  func(id slo.ID) (Source, bool)   // nil: unknown
+	Reload  func(ctx context.Context) error  // nil: POST /-/reload answers 501
+	Allow   func(Permission) gin.HandlerFunc // nil: everybody may do everything
+
+	// May reports, without answering or logging anything, what Allow would: pages show
+	// only buttons that work, and badges of what is not public. Nil shows every button
+	// and, unless Allow is nil too, no such badge. What is done is held to Allow alone.
+	May func(c *gin.Context, p Permission) bool
+
+	// Public and PublicSLA choose what /public, /public.json and /badge show to anybody:
+	// they never ask Allow. Nil chooses by labels, see [PublicLabel].
+	Public    func(id slo.ID, labels map[string]string) bool
+	PublicSLA func(a *sla.Agreement) bool
+
+	Now func() time.Time
 
 	Version Version
 
@@ -86,13 +94,20 @@ type Options struct {
 
 	StaleAfter time.Duration // a report older than this is shown as stale; 0 = 1m
 	PageSize   int           // rows per page of the SLO list; 0 = 100
+	MaxStreams int           // pages that are told of new reports at the same time; more refresh by polling; 0 = 500
 
 	Registry prometheus.Gatherer // more families for /metrics, such as Go's own; nil: none
 	Sets     []*metrics.Set      // the engine's own metrics
+	// MetricHelp says what the families of Sets mean, by name; those that it lacks go without.
+	MetricHelp map[string]string
 	// ScrapeTimeout bounds an answer to /metrics; 0 = 10s.
 	ScrapeTimeout time.Duration
 	// LogError takes errors that no caller can be told; nil drops them.
 	LogError func(msg string, err error)
+	// Audit is told of what a caller changed or tried to, after it was done: the action,
+	// such as dlq.replay, and one line of detail in which foreign text is quoted. The
+	// context says who it was. Nil drops it.
+	Audit func(c *gin.Context, action, detail string)
 }
 
 func (o *Options) fill() error {
@@ -109,17 +124,27 @@ func (o *Options) fill() error {
 	if o.PageSize == 0 {
 		o.PageSize = 100
 	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = defaultStreams
+	}
 	if o.ScrapeTimeout == 0 {
 		o.ScrapeTimeout = 10 * time.Second
 	}
-	if o.StaleAfter < 0 || o.PageSize < 0 || o.PageSize > maxPageSize || o.ScrapeTimeout < 0 {
-		return fmt.Errorf("web: StaleAfter, PageSize (at most %d) and ScrapeTimeout must not be negative", maxPageSize)
+	if o.StaleAfter < 0 || o.PageSize < 0 || o.PageSize > maxPageSize || o.ScrapeTimeout < 0 || o.MaxStreams < 0 {
+		return fmt.Errorf("web: StaleAfter, PageSize (at most %d), MaxStreams and ScrapeTimeout must not be negative", maxPageSize)
+	}
+	if o.May == nil {
+		open := o.Allow == nil
+		o.May = func(_ *gin.Context, p Permission) bool { return open || p == Operate }
 	}
 	if o.Allow == nil {
 		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }
 	}
 	if o.LogError == nil {
 		o.LogError = func(string, error) {}
+	}
+	if o.Audit == nil {
+		o.Audit = func(*gin.Context, string, string) {}
 	}
 	return nil
 }

@@ -2,8 +2,8 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,171 +20,94 @@ type listPage struct {
 	layout
 	Loaded     bool // there is a report
 	Filtered   bool
+	Verdict    mark   // the worst that there is
+	Headline   string // the same as a sentence
+	Scope      string // how much the list is about
 	Tiles      []tile
-	HasAlerts  bool // the engine evaluates alerts
-	Alerts     []alertRow
+	HasAlerts  bool       // the engine evaluates alerts
+	Alerts     []alertRow // the worst
+	Others     []alertRow // shown on request
 	MoreAlerts int
 	AllAlerts  string
-	Cards      []slaCard
+	Cards      []scoreCard
 	MoreSLAs   int
 	AllSLAs    string
 	Columns    []column
 	Rows       []row
+	Total      string // rows on all pages
 	Shown      string // such as "1 to 100 of 1,200"
 	Prev       string
 	Next       string
-	Service    string
-	StateIs    string
 	Search     string
+	Selects    []choice
 	Hidden     [][2]string // parameters that the filter form keeps
-	Services   []string
-	States     []stateOption
 	Clear      string
-	Limits     []limitRow
-	Ingest     []figure
+	Limits     []slaLimitRow
 	First      *firstEvent
 	NoSLOs     bool
 	Source     string
 }
 
-// tile counts the SLOs in one state and links to them.
-type tile struct {
-	Mark  mark
-	Count string
-	Href  string
-	On    bool
+// scoreCard is an agreement in short, as a link to all that is known of it.
+type scoreCard struct {
+	slaCard
+	Href string
 }
 
-type column struct {
-	Name  string
-	Class string
-	Href  string // sorts by it; "" if it can't be sorted
-	Sort  string // aria-sort of the column that the list is sorted by
-}
+// firstAlerts is how many alerts stand above the list; the others are a click away.
+const firstAlerts = 5
 
-type stateOption struct{ Value, Word string }
+// Parameters of the list's address. Those of the view survive a change of the
+// filter, and the other way round.
+var (
+	viewParams   = []string{"sort", "dir", "refresh"}
+	filterParams = []string{"service", "state", "q", "slo", labelChoice}
+	listParams   = slices.Concat(viewParams, filterParams)
+)
 
-// row is one SLO's group in the list.
-type row struct {
-	Mark        mark
-	Informative bool
-	Href        string
-	Service     string
-	Name        string
-	Title       string
-	Group       []label
-	Objective   string
-	Window      string
-	SLI, RawSLI string
-	Left        string
-	RawLeft     string
-	Gauge       gauge
-	Spark       *spark
-	Burn        string
-	BurnWindow  string
-	BurnClass   string
-	Rate        string
-	Events      string
-	EventsFull  string
-	Coverage    string
-	Partial     bool
-}
-
-// gauge is a bar of what is left of a budget.
-type gauge struct {
-	Width string // 0 to 100
-	Class string
-	Label string
-}
-
-func sloMark(r *sla.SLOReport) mark {
-	switch r.State {
-	case slo.StateOK:
-		return mark{"ok", "ok"}
-	case slo.StateAtRisk:
-		return mark{"risk", "at risk"}
-	case slo.StateExhausted:
-		return mark{"bad", "exhausted"}
-	}
-	return mark{"none", "no data"}
-}
-
-func stateMark(s slo.State) mark { return sloMark(&sla.SLOReport{State: s}) }
-
-func newGauge(b slo.Budget, shape string) gauge {
-	if !b.HasData {
-		return gauge{"0", "none", "no data"}
-	}
-	g := gauge{Width: coord(100 * min(1, max(0, b.Remaining))), Class: shape, Label: percent(b.Remaining, 1) + " of the budget left"}
-	if b.Remaining <= 0 {
-		g.Width = "100" // the whole bar says that nothing is left
-	}
-	return g
-}
-
-func (w *Web) newRow(r *sla.SLOReport) row {
-	s := r.SLO
-	out := row{
-		Mark: sloMark(r), Informative: r.Informative, Href: w.sloHref(r), Service: show(s.ID.Service(), shownName), Name: show(s.ID.Name(), shownName), Title: show(s.Description, shownTitle),
-		Group: newLabels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
-		SLI: noValue, Left: noValue, Burn: noValue,
-		Rate: perTime(r.Rate), Events: compact(r.Events.Valid()), EventsFull: count(r.Events.Valid()),
-		Coverage: percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
-	}
-	out.Gauge = newGauge(r.Budget, out.Mark.Shape)
-	if r.Budget.HasData {
-		out.SLI, out.Left = percent(r.Budget.SLI, sliDecimals(s.Objective)), percent(r.Budget.Remaining, 1)
-	}
-	if r.Corrected > 0 && r.Raw.HasData {
-		out.RawSLI, out.RawLeft = percent(r.Raw.SLI, sliDecimals(s.Objective)), percent(r.Raw.Remaining, 1)
-	}
-	if b := worstBurn(r); b.HasData {
-		out.Burn, out.BurnWindow = times(b.Rate), slo.FormatDuration(b.Window)
-		switch {
-		case burning(r):
-			out.BurnClass = "hot"
-		case b.Rate > 1:
-			out.BurnClass = "warn"
-		}
-	}
-	return out
-}
-
-// partialCoverage is the share of a window below which its numbers are marked
-// as resting on a part of it.
-const partialCoverage = 0.9
+// labelChoice is the parameter that picks one label as name=value; a form can't
+// make the label.<name> that links and the API use.
+const labelChoice = "label"
 
 func (w *Web) listPage(c *gin.Context) {
 	v := w.view()
 	q := c.Request.URL.Query()
 	f := newFilter(q)
-	alerts, digest := w.alerts(alertFilter{active: true, service: f.service})
-	if fresh(c, v.tag("list", c.Request.URL.RawQuery, c.Request.Host, digest)) {
-		refreshHeader(c)
-		return
+	if name, value, ok := strings.Cut(q.Get(labelChoice), "="); ok {
+		f.labels[name] = value
 	}
 	if !knownState(f.state) {
 		f.state = ""
 	}
-	p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Service: f.service, StateIs: string(f.state), Search: show(q.Get("q"), shownTitle), Source: show(string(f.slo), shownTitle)}
-	p.Filtered = f.service != "" || f.state != "" || f.search != "" || f.slo != "" || len(f.labels) > 0 || len(f.group) > 0
-	p.Clear = w.href("/", keep(q, "sort", "dir", "refresh"))
-	p.Ingest = ingestFigures(v.eng.Ingest)
-	for _, s := range states {
-		p.States = append(p.States, stateOption{string(s), stateMark(s).Word})
+	alerts, digest := w.alerts(alertFilter{active: true, service: f.service})
+	key := strings.Join([]string{v.key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, theme(c)}, "\x00")
+	refreshHeader(c)
+	if fresh(c, `W/"`+hash("list", key)+`"`) {
+		return
 	}
-	if v.rep != nil {
-		w.fillAlerts(v, &p, alerts)
-		w.fillList(c, v, &p, q, f)
-	}
-	w.page(c, http.StatusOK, "list", p)
+	w.cachedPage(c, "list", key, func() (any, bool) {
+		p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle), Source: show(string(f.slo), shownTitle)}
+		p.Filtered = f.service != "" || f.state != "" || f.search != "" || f.slo != "" || len(f.labels) > 0 || len(f.group) > 0
+		p.Clear = w.href("/", keep(q, viewParams...))
+		complete := true
+		if v.rep != nil {
+			w.fillAlerts(v, &p, alerts)
+			if len(p.Alerts) > firstAlerts+1 {
+				p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
+			}
+			complete = w.fillList(c, v, &p, q, f)
+		}
+		return p, complete
+	})
 }
 
-func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filter) {
+// fillList fills in what a report says. It reports whether everything could be
+// had in time.
+func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filter) (complete bool) {
 	p.NoSLOs = len(v.rep.SLOs) == 0
 	p.First = w.firstEvent(c.Request, v.rep)
-	p.Services = services(v.rep)
-	p.Tiles = w.tiles(v.rep, q, f)
+	p.Selects = w.choices(v.rep, q, f)
+	w.summarise(v.rep, p, q, f)
 	p.Limits = newLimitRows(v.rep, v.now)
 
 	cards := worstFirst(v.rep, f.service)
@@ -193,18 +116,23 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 		cards = cards[:shownCards]
 	}
 	for _, r := range cards {
-		p.Cards = append(p.Cards, w.newCard(v.rep, r))
+		p.Cards = append(p.Cards, scoreCard{w.newCard(v.rep, r), w.href("/slas", url.Values{"service": {r.SLA.Service}})})
 	}
 
 	key, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
-	if sorts[key] == nil {
+	if sorts[key] == nil && key != byAlerts {
 		key = byWorst
 	}
 	p.Columns = w.columns(q, key, reverse)
-	p.Hidden = hidden(keep(q, "sort", "dir", "refresh", "slo"))
+	p.Hidden = hidden(keep(q, slices.Concat(viewParams, []string{"slo"})...))
 
+	active := countAlerts(w.opt.Alerts)
 	rows := f.pick(v.rep)
-	order(rows, key, reverse)
+	if key == byAlerts {
+		orderByAlerts(rows, active, reverse)
+	} else {
+		order(rows, key, reverse)
+	}
 	total := len(rows)
 	start, _ := strconv.Atoi(q.Get("start"))
 	start = max(0, start)
@@ -212,11 +140,12 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 		start = 0
 	}
 	rows = rows[start:min(start+w.opt.PageSize, total)]
+	p.Total = plural(total, "service level")
 	if total > 0 {
 		p.Shown = count(uint64(start+1)) + " to " + count(uint64(start+len(rows))) + " of " + count(uint64(total))
 	}
 	turn := func(to int) string {
-		q := keep(q, "sort", "dir", "refresh", "service", "state", "q", "slo")
+		q := keep(q, listParams...)
 		if to > 0 {
 			q.Set("start", strconv.Itoa(to))
 		}
@@ -229,23 +158,77 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 		p.Next = turn(start + len(rows))
 	}
 
-	ctx, cancel := context.WithTimeout(c.Request.Context(), sparkBudget)
+	// The page may be for more readers than the one who asked first.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), sparkBudget)
 	defer cancel()
 	for _, r := range rows {
 		out := w.newRow(r)
+		out.State, out.Bar, out.Hours = w.drawn.marks[out.Mark], drawGauge(out.Gauge), w.drawn.none
+		out.Alerts, out.AlertsClass = active.text(r)
 		if w.opt.History != nil {
-			points, err := w.sparks.get(ctx, w.opt.History, v.rep, r)
+			hours, err := w.sparks.get(ctx, w, v.rep, r)
 			if err != nil {
 				w.opt.LogError("draw a sparkline", err)
 				cancel() // one failure is enough to know; the page goes on without the others
 			}
-			out.Spark = newSpark(points, r.SLO.Objective)
+			if hours != "" {
+				out.Hours = hours
+			}
 		}
 		p.Rows = append(p.Rows, out)
 	}
+	return ctx.Err() == nil
 }
 
-// keep copies the named parameters and those that filter by labels.
+// tile counts the SLOs in one state and links to them.
+type tile struct {
+	Mark  mark
+	Count string
+	Href  string
+	On    bool
+	None  bool // nothing is in this state
+}
+
+// summarise says how things are: one sentence, and how many are in each state.
+func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f filter) {
+	f.state = ""
+	n := map[slo.State]int{}
+	services, ids := map[string]bool{}, map[slo.ID]bool{}
+	all := f.pick(rep)
+	for _, r := range all {
+		n[r.State]++
+		services[r.SLO.ID.Service()], ids[r.SLO.ID] = true, true
+	}
+	for _, s := range states {
+		to := keep(q, listParams...)
+		on := q.Get("state") == string(s)
+		if to.Del("state"); !on {
+			to.Set("state", string(s)) // the second click takes the filter off again
+		}
+		p.Tiles = append(p.Tiles, tile{stateMark(s), count(uint64(n[s])), w.href("/", to), on, n[s] == 0})
+	}
+	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
+	case len(all) == 0:
+		p.Verdict, p.Headline = mark{"none", ""}, "Nothing to show"
+	case bad > 0 && risk > 0:
+		p.Verdict, p.Headline = stateMark(slo.StateExhausted), plural(bad, "error budget")+" exhausted, "+count(uint64(risk))+" at risk"
+	case bad > 0:
+		p.Verdict, p.Headline = stateMark(slo.StateExhausted), plural(bad, "error budget")+" exhausted"
+	case risk > 0:
+		p.Verdict, p.Headline = stateMark(slo.StateAtRisk), plural(risk, "error budget")+" at risk"
+	case n[slo.StateOK] == 0:
+		p.Verdict, p.Headline = stateMark(slo.StateNoData), "No data yet"
+	default:
+		p.Verdict, p.Headline = stateMark(slo.StateOK), "All objectives are met"
+		if n[slo.StateNoData] > 0 {
+			p.Headline = "All objectives with data are met"
+		}
+	}
+	p.Scope = fmt.Sprintf("%s, %s in %s", plural(len(ids), "objective"), plural(len(all), "group"), plural(len(services), "service"))
+}
+
+// keep copies the named parameters and, where the filter is kept, those that
+// filter by labels.
 func keep(q url.Values, names ...string) url.Values {
 	byLabel := slices.Contains(names, "slo") // the filters are kept
 	out := url.Values{}
@@ -269,64 +252,6 @@ func hidden(q url.Values) [][2]string {
 		}
 	}
 	return out
-}
-
-func (w *Web) tiles(rep *sla.Report, q url.Values, f filter) []tile {
-	f.state = ""
-	n := map[slo.State]uint64{}
-	for _, r := range f.pick(rep) {
-		n[r.State]++
-	}
-	var out []tile
-	for _, s := range states {
-		to := keep(q, "service", "q", "sort", "dir", "refresh", "slo")
-		on := q.Get("state") == string(s)
-		if !on {
-			to.Set("state", string(s)) // the second click takes the filter off again
-		}
-		out = append(out, tile{stateMark(s), count(n[s]), w.href("/", to), on})
-	}
-	return out
-}
-
-func (w *Web) columns(q url.Values, key sortKey, reverse bool) []column {
-	var out []column
-	for _, col := range []struct {
-		name, class string
-		key         sortKey
-	}{
-		{"State", "", byWorst}, {"Service level", "", byName}, {"Objective", "num", byTarget}, {"Indicator", "num", bySLI}, {"Budget left", "budget", byBudget},
-		{"Last 24 hours", "", ""}, {"Worst burn", "num", byBurn}, {"Traffic", "num", byTraffic}, {"Coverage", "num", byCoverage},
-	} {
-		x := column{Name: col.name, Class: col.class}
-		if col.key != "" {
-			to := keep(q, "service", "state", "q", "refresh", "slo")
-			to.Set("sort", string(col.key))
-			if col.key == key {
-				x.Sort = "ascending"
-				if reverse {
-					x.Sort = "descending"
-				} else {
-					to.Set("dir", "desc")
-				}
-			}
-			x.Href = w.href("/", to)
-		}
-		out = append(out, x)
-	}
-	return out
-}
-
-func services(rep *sla.Report) []string {
-	var out []string
-	for i := range rep.SLOs {
-		// A name that can't be shown as it is can't be chosen; specs do not allow any.
-		if s := rep.SLOs[i].SLO.ID.Service(); (len(out) == 0 || out[len(out)-1] != s) && show(s, shownName) == s {
-			out = append(out, s)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 type figure struct {

@@ -3,13 +3,11 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"net/http"
+	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -18,40 +16,56 @@ import (
 // shownCards is how many agreements the first page shows.
 const shownCards = 6
 
-// slaCard is one agreement in one group.
+// slaCard is one agreement in one group: what every page shows of it.
 type slaCard struct {
-	Mark       mark
-	Service    string
-	Name       string
-	Title      string
-	Group      []label
-	Window     string
-	Method     string
-	Score      string
-	Range      string // what it could be, if something is missing
-	Summary    string
-	Segments   []bar
-	BarLabel   string
-	Components []componentRow
+	ID          string // of the row in the page, the same in every report
+	Mark        mark
+	Breached    bool // though the mark says something else
+	Informative bool
+	Service     string
+	Name        string
+	Title       string
+	Href        string
+	Group       []label
+	Window      string
+	Method      string
+	Levels      string // the thresholds of the score
+	Score       string
+	Range       string // what it could be, if something is missing
+	Summary     string
+	Segments    []bar
+	BarLabel    string
+	Components  []componentRow
+	Worst       *componentRow // nil if nothing was lost
+	NoData      bool          // of no component
 }
 
+// componentRow is one part of a score.
 type componentRow struct {
-	Name      string
-	Href      string
-	Note      string
-	Weight    string
-	Indicator string
-	Objective string
-	Points    string
-	Lost      string
-	Worst     bool
-	Missing   bool
+	Name       string
+	Href       string
+	Note       string
+	Weight     string
+	Indicator  string
+	Objective  string
+	Attainment string
+	Points     string // what it scored of its own, in per cent
+	Earned, Of string // the same in points of the score
+	Lost       string
+	Good, Bad  string
+	Coverage   string
+	Worst      bool
+	Missing    bool
+	Some       bool // it lost something
+	Partial    bool
 }
 
 func slaMark(r *sla.SLAReport) mark {
 	switch {
 	case !r.HasData || r.Level == sla.LevelNoData:
 		return mark{"none", "no data"}
+	case r.Informative:
+		return mark{"none", "informs only"}
 	case r.Level == sla.LevelCritical:
 		return mark{"bad", "critical"}
 	case r.Level == sla.LevelWarning:
@@ -61,6 +75,11 @@ func slaMark(r *sla.SLAReport) mark {
 	}
 	return mark{"ok", "met"}
 }
+
+// slaMarks are what slaMark can say, worst first.
+var slaMarks = []mark{{"bad", "critical"}, {"risk", "warning"}, {"risk", "breached"}, {"none", "no data"}, {"ok", "met"}, {"none", "informs only"}}
+
+func slaSeverity(r *sla.SLAReport) int { return slices.Index(slaMarks, slaMark(r)) }
 
 // scoreText rounds down to two decimals, as a score of 99.999 is not 100.
 func scoreText(x float64) string {
@@ -75,19 +94,47 @@ func worstFirst(rep *sla.Report, service string) []*sla.SLAReport {
 			out = append(out, &rep.SLAs[i])
 		}
 	}
-	rank := map[string]int{"bad": 0, "risk": 1, "none": 2, "ok": 3}
 	slices.SortStableFunc(out, func(a, b *sla.SLAReport) int {
-		return cmp.Or(rank[slaMark(a).Shape]-rank[slaMark(b).Shape], cmp.Compare(a.Score, b.Score))
+		return cmp.Or(slaSeverity(a)-slaSeverity(b), cmp.Compare(a.Score, b.Score))
 	})
 	return out
+}
+
+// slaHref links to the detail page of an agreement's group.
+func (w *Web) slaHref(r *sla.SLAReport) string { return w.href("/sla", slaQuery(r)) }
+
+func slaQuery(r *sla.SLAReport) url.Values {
+	q := url.Values{"service": {r.SLA.Service}, "sla": {r.SLA.Name}}
+	for i, n := range r.SLA.GroupBy {
+		if i < len(r.Group) {
+			q.Set(groupParam+n, r.Group[i])
+		}
+	}
+	return q
+}
+
+// levelsText says below which scores an agreement warns.
+func levelsText(a *sla.Agreement) string {
+	var out []string
+	for _, l := range []struct {
+		name string
+		at   float64
+	}{{"warning", a.Warning}, {"critical", a.Critical}} {
+		if l.at > 0 {
+			out = append(out, l.name+" below "+strconv.FormatFloat(l.at, 'g', 6, 64))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	a := r.SLA
 	card := slaCard{
-		Mark: slaMark(r), Service: show(a.Service, shownName), Name: show(a.Name, shownName), Title: show(a.Description, shownTitle),
-		Group: newLabels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Score: noValue,
+		ID: "s" + hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: slaMark(r), Informative: r.Informative,
+		Service: show(a.Service, shownName), Name: show(a.Name, shownName), Title: show(a.Description, shownTitle), Href: w.slaHref(r),
+		Group: newLabels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Score: noValue,
 	}
+	card.Breached = r.Breached && card.Mark.Word != "breached"
 	if r.HasData {
 		card.Score = scoreText(r.Score)
 	}
@@ -97,17 +144,32 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	worst := worstComponent(r)
 	switch {
 	case r.Missing == len(r.Components):
-		card.Summary = "No component has data."
+		card.Summary, card.NoData = "No component has data.", true
 	case worst != nil:
-		card.Summary = fmt.Sprintf("%s cost most: %s points.", show(worst.Name, shownName), scoreText(worst.Lost))
+		card.Summary = fmt.Sprintf("%s cost most: %s points.", show(worst.Name, shownName), lostText(worst.Lost))
 	default:
 		card.Summary = "Nothing lost."
 	}
 	if r.Missing > 0 && r.Missing < len(r.Components) {
-		what := map[sla.NoData]string{sla.NoDataExclude: "left out", sla.NoDataGood: "taken as good", sla.NoDataBad: "taken as bad"}[a.NoData]
-		card.Summary += fmt.Sprintf(" %d without data, %s.", r.Missing, what)
+		card.Summary += fmt.Sprintf(" %d without data, %s.", r.Missing, noDataText(a.NoData))
 	}
+	card.draw(r)
+	for i := range r.Components {
+		card.Components = append(card.Components, w.newComponent(rep, r, &r.Components[i], &r.Components[i] == worst))
+	}
+	if worst != nil {
+		card.Worst = &card.Components[r.Worst]
+	}
+	card.BarLabel = "Points by component: " + card.Summary
+	return card
+}
 
+func noDataText(n sla.NoData) string {
+	return map[sla.NoData]string{sla.NoDataExclude: "left out", sla.NoDataGood: "taken as good", sla.NoDataBad: "taken as bad"}[n]
+}
+
+// draw makes the bar of what each component won and lost of its weight.
+func (card *slaCard) draw(r *sla.SLAReport) {
 	x := 0.0
 	for i := range r.Components {
 		c := &r.Components[i]
@@ -143,28 +205,42 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 			}
 		}
 		x += width
-		card.Components = append(card.Components, w.newComponent(rep, r, c, c == worst))
 	}
-	card.BarLabel = "Points by component: " + card.Summary
-	return card
 }
 
 func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentReport, worst bool) componentRow {
 	out := componentRow{
 		Name: show(c.Name, shownName), Note: show(c.Note, shownName), Weight: trimPercent(c.Weight), Worst: worst, Missing: !c.HasData,
-		Indicator: "no data", Objective: trimPercent(c.Objective), Points: noValue, Lost: noValue,
-	}
-	if c.HasData {
-		out.Indicator, out.Points, out.Lost = percent(c.Indicator, 2), strings.Replace(percent(c.Points, 1), ".0%", "%", 1), scoreText(c.Lost)
+		Indicator: "no data", Objective: trimPercent(c.Objective), Attainment: noValue, Points: noValue, Earned: noValue, Of: scoreText(100 * c.Weight), Lost: noValue,
+		Good: count(c.Counts.Good), Bad: count(c.Counts.Bad), Coverage: percent(c.Coverage, 1), Partial: c.Coverage < partialCoverage,
 	}
 	// The component's SLO may be grouped finer than the agreement: link to all of it.
 	q := map[string][]string{"slo": {string(c.SLO)}}
-	if target := find(rep, c.SLO, r.Group); target != nil && slices.Equal(target.SLO.GroupBy, r.SLA.GroupBy) {
+	target := find(rep, c.SLO, r.Group)
+	if target != nil && slices.Equal(target.SLO.GroupBy, r.SLA.GroupBy) {
 		out.Href = w.sloHref(target)
 	} else {
 		out.Href = w.href("/", q)
 	}
+	decimals := 2
+	if target != nil {
+		decimals = sliDecimals(target.SLO.Objective)
+	}
+	if c.HasData {
+		out.Indicator, out.Points, out.Lost = percent(c.Indicator, decimals), strings.Replace(percent(c.Points, 1), ".0%", "%", 1), lostText(c.Lost)
+		out.Attainment, out.Earned, out.Some = strings.Replace(percent(c.Attainment, 1), ".0%", "%", 1), scoreText(100*c.Weight*c.Points), c.Lost > 0
+	}
 	return out
+}
+
+// lostText prints points lost, rounded up to two decimals: what was earned is rounded
+// down, and both together are the weight.
+func lostText(x float64) string {
+	up := math.Ceil(x*100-1e-6) / 100
+	if x > 0 && up <= 0 {
+		return "<0.01"
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(max(0, up), 'f', 2, 64), ".00")
 }
 
 func find(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
@@ -180,97 +256,4 @@ func find(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
 // trimPercent prints a ratio that a person wrote as a percentage.
 func trimPercent(x float64) string {
 	return strconv.FormatFloat(x*100, 'g', 6, 64) + "%"
-}
-
-type slasPage struct {
-	layout
-	Cards []slaCard
-	Shown string
-	Prev  string
-	Next  string
-}
-
-func (w *Web) slasPage(c *gin.Context) {
-	v := w.view()
-	if fresh(c, v.tag("slas", c.Request.URL.RawQuery)) {
-		refreshHeader(c)
-		return
-	}
-	p := slasPage{layout: w.layout(c, v, "Agreements", "slas")}
-	if v.rep != nil {
-		q := c.Request.URL.Query()
-		all := worstFirst(v.rep, q.Get("service"))
-		start, _ := strconv.Atoi(q.Get("start"))
-		if start < 0 || start >= len(all) {
-			start = 0
-		}
-		end := min(start+cardsPerPage, len(all))
-		for _, r := range all[start:end] {
-			p.Cards = append(p.Cards, w.newCard(v.rep, r))
-		}
-		if len(all) > 0 {
-			p.Shown = fmt.Sprintf("%d to %d of %d", start+1, end, len(all))
-		}
-		turn := func(to int) string {
-			q := keep(q, "service", "refresh")
-			if to > 0 {
-				q.Set("start", strconv.Itoa(to))
-			}
-			return w.href("/slas", q)
-		}
-		if start > 0 {
-			p.Prev = turn(max(0, start-cardsPerPage))
-		}
-		if end < len(all) {
-			p.Next = turn(end)
-		}
-	}
-	w.page(c, http.StatusOK, "slas", p)
-}
-
-const cardsPerPage = 60
-
-// limitRow is one per-event limit with its violations.
-type limitRow struct {
-	Service, Name, Match string
-	Warning, Critical    string
-	Day, Month           [2]figure // warning, critical
-	Within               string
-	Last                 stamp
-	LastAgo              string
-}
-
-func newLimitRows(rep *sla.Report, now time.Time) []limitRow {
-	var out []limitRow
-	for _, l := range rep.Limits {
-		r := limitRow{
-			Service: show(l.Limit.Service, shownName), Name: show(l.Limit.Name, shownName), Match: show(l.Limit.Match.String(), shownTitle),
-			Warning: noValue, Critical: noValue, Within: compact(l.Month.Within), Last: newStamp(l.LastEvent, now), LastAgo: ago(l.LastEvent, now),
-		}
-		warns, crits := l.Limit.Warning > 0, l.Limit.Critical > 0
-		if warns {
-			r.Warning = slo.FormatDuration(l.Limit.Warning)
-		}
-		if crits {
-			r.Critical = slo.FormatDuration(l.Limit.Critical)
-		}
-		switch l.Limit.Each {
-		case "warning":
-			r.Warning, warns = "every one", true
-		case "critical":
-			r.Critical, crits = "every one", true
-		}
-		for to, v := range map[*[2]figure]sla.Violations{&r.Day: l.Day, &r.Month: l.Month} {
-			to[0], to[1] = violations(v.Warning, warns), violations(v.Critical, crits)
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-func violations(n uint64, exists bool) figure {
-	if !exists {
-		return figure{Value: noValue}
-	}
-	return figure{Value: compact(n), Title: count(n), Bad: n > 0}
 }

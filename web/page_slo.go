@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -20,20 +21,42 @@ type sloPage struct {
 	ID          string
 	Description string
 	Labels      []label
-	Counts      []countRow
-	Corrected   string
+	Last        fact
+	Notes       []string
+	Groups      []groupLink // of the same SLO, without the shown one
+	MoreGroups  int
+	Siblings    string // link to all groups of the SLO; "" if it has only one
+
+	Range    rangeNav
+	BurnDown figureData
+	Events   figureData
+	Burn     figureData
+	Latency  *figureData // nil unless the indicator is a latency
+	Calendar *calendar
+	Blame    *blame
+	HistNote string // why there are no charts
+
 	Burns       []burnRow
 	Tiers       []tierRow
-	HasAlerts   bool // the engine evaluates alerts
+	Unfit       []string // tiers that cannot fire
+	HasAlerts   bool     // the engine evaluates alerts
+	Timeline    *alertTimeline
 	Alerts      []alertRow
-	Ranges      []refreshLink
-	Chart       *chart
-	ChartNote   string
-	Facts       []fact
-	Notes       []string
+	Counts      []countRow
+	Corrected   string
 	Corrections []correctionRow
-	Siblings    string // link to all groups of the SLO; "" if it has only one
+	Facts       []fact
+	Source      *sloSource
+	Queries     []promQuery
 	API         string
+	HistoryAPI  string // the numbers of the charts
+}
+
+type groupLink struct {
+	Href   string
+	Labels []label
+	Mark   mark
+	Left   string
 }
 
 type fact struct {
@@ -47,33 +70,13 @@ type countRow struct {
 	Name, Good, Bad, Valid, SLI, Consumed, Left string
 }
 
-type burnRow struct {
-	Window, Rate, RawRate, Good, Bad string
-	Gauge                            gauge
-	Fast                             bool
-}
-
-// tierRow is a pair of windows that alerts watch.
-type tierRow struct {
-	Kind, Long, Short, Factor, LongRate, ShortRate, Verdict string
-	On                                                      bool
-}
-
 type correctionRow struct {
 	Name, Author, Reason, RRule, Length string
 	Start                               stamp
 }
 
-// ranges are the spans that the history chart can show.
-var ranges = []struct {
-	name       string
-	span, step time.Duration
-}{
-	{"24h", 24 * time.Hour, 30 * time.Minute},
-	{"7d", 7 * 24 * time.Hour, 3 * time.Hour},
-	{"30d", 30 * 24 * time.Hour, 12 * time.Hour},
-	{"90d", 90 * 24 * time.Hour, 24 * time.Hour},
-}
+// shownGroups is how many other groups of an SLO its page links to.
+const shownGroups = 12
 
 func (w *Web) sloPage(c *gin.Context) {
 	v := w.view()
@@ -91,16 +94,21 @@ func (w *Web) sloPage(c *gin.Context) {
 		w.message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
 		return
 	}
-	alerts, digest := w.alerts(alertFilter{slo: id})
+	list, digest := w.alerts(alertFilter{slo: id})
 	if fresh(c, v.tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
 		refreshHeader(c)
 		return
 	}
+	tiers, unfit := alerts.Tiers(r.SLO)
 	p := sloPage{
 		layout: w.layout(c, v, show(string(id), shownTitle), "slo"), Row: w.newRow(r), ID: show(string(id), shownTitle), Description: show(r.SLO.Description, shownText),
-		Counts: countRows(r), Burns: burnRows(r), Tiers: tierRows(r), Facts: w.facts(r, v.now), Notes: notes(r), API: w.apiHref(r),
+		Counts: countRows(r), Burns: burnRows(r, tiers), Tiers: tierRows(r, tiers), Facts: w.facts(r, v.now), Notes: notes(r), API: w.apiHref(r),
+		Last:   fact{Value: ago(r.LastEvent, v.now), At: newStamp(r.LastEvent, v.now)},
+		Source: w.sources.get(r.SLO, w.externalURL(c.Request), v.now), Queries: promQueries(r),
 	}
-	p.HasAlerts, p.Alerts = w.opt.Alerts != nil && !r.Informative, w.sloAlerts(v, r, alerts)
+	for _, f := range unfit {
+		p.Unfit = append(p.Unfit, show(f.Message, shownText))
+	}
 	if r.Corrected > 0 {
 		p.Corrected = span(r.Corrected)
 	}
@@ -113,58 +121,59 @@ func (w *Web) sloPage(c *gin.Context) {
 			Length: span(x.Duration), Start: newStamp(x.Start, v.now),
 		})
 	}
-	if len(r.SLO.GroupBy) > 0 {
-		p.Siblings = w.href("/", url.Values{"slo": {string(id)}})
+	w.fillGroups(&p, v.rep, r)
+	rng := newRange(q, v.rep.Time, r.Slice)
+	p.Range = w.rangeNav(r, rng, q, v.rep.Time.UTC())
+	if p.HasAlerts = w.opt.Alerts != nil && !r.Informative; p.HasAlerts {
+		p.Alerts, p.Timeline = w.sloAlerts(v, r, list), newTimeline(r, list, rng.Span, v.now, w.opt.AlertsKept)
 	}
-	w.fillChart(c, v, r, q, &p)
+	p.HistoryAPI = w.historyHref(r, rng)
+	w.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
 	w.page(c, http.StatusOK, "slo", p)
 }
 
-func (w *Web) fillChart(c *gin.Context, v view, r *sla.SLOReport, q url.Values, p *sloPage) {
-	if w.opt.History == nil {
-		p.ChartNote = "This engine keeps no history."
+// fillGroups links to the other groups of an SLO, worst first.
+func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
+	if len(r.SLO.GroupBy) == 0 {
 		return
 	}
-	chosen := ranges[0]
-	for _, x := range ranges {
-		if x.span > 24*time.Hour && x.span > r.SLO.Window.Longest() {
-			continue // nothing is kept for longer than the window
+	p.Siblings = w.href("/", url.Values{"slo": {string(r.SLO.ID)}})
+	var all []*sla.SLOReport
+	for i := range rep.SLOs {
+		if x := &rep.SLOs[i]; x.SLO.ID == r.SLO.ID && x != r {
+			all = append(all, x)
 		}
-		if x.name == q.Get("range") {
-			chosen = x
-		}
-		to := url.Values{}
-		for k := range q {
-			to.Set(k, q.Get(k))
-		}
-		to.Set("range", x.name)
-		p.Ranges = append(p.Ranges, refreshLink{Text: x.name, Href: w.href("/slo", to)})
 	}
-	for i := range p.Ranges {
-		p.Ranges[i].On = p.Ranges[i].Text == chosen.name
-	}
-	to := v.rep.Time.UTC()
-	from := to.Add(-chosen.span).Truncate(chosen.step).Add(chosen.step)
-	points, err := w.opt.History(c.Request.Context(), string(r.SLO.ID), r.Group, from, to, chosen.step)
-	switch {
-	case err != nil:
-		w.opt.LogError("read history of "+string(r.SLO.ID), err)
-		p.ChartNote = "The history could not be read now."
-	case len(points) == 0:
-		p.ChartNote = "There is no history of this group yet."
-	default:
-		p.Chart = newChart(points, r.SLO, slo.Span{From: from, To: to}, chosen.step)
+	order(all, byWorst, false)
+	for i, x := range all {
+		if i == shownGroups {
+			p.MoreGroups = len(all) - i
+			break
+		}
+		g := groupLink{Href: w.sloHref(x), Labels: newLabels(x.SLO.GroupBy, x.Group), Mark: sloMark(x), Left: noValue}
+		if x.Budget.HasData {
+			g.Left = percent(x.Budget.Remaining, 1)
+		}
+		p.Groups = append(p.Groups, g)
 	}
 }
 
-func (w *Web) apiHref(r *sla.SLOReport) string {
-	q := url.Values{}
+func (w *Web) apiHref(r *sla.SLOReport) string { return w.apiPath(r, "", url.Values{}) }
+
+// historyHref is where the API gives the counts behind the charts.
+func (w *Web) historyHref(r *sla.SLOReport, rng sloRange) string {
+	return w.apiPath(r, "/history", url.Values{
+		"from": {rng.From.UTC().Format(time.RFC3339)}, "to": {rng.To.UTC().Format(time.RFC3339)}, "step": {slo.FormatDuration(rng.Step)},
+	})
+}
+
+func (w *Web) apiPath(r *sla.SLOReport, below string, q url.Values) string {
 	for i, n := range r.SLO.GroupBy {
 		if i < len(r.Group) {
 			q.Set(groupParam+n, r.Group[i])
 		}
 	}
-	href := w.opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name())
+	href := w.opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
 	if len(q) > 0 {
 		href += "?" + q.Encode()
 	}
@@ -185,76 +194,10 @@ func countRows(r *sla.SLOReport) []countRow {
 	return []countRow{one("Period", r.Budget)}
 }
 
-func burnRows(r *sla.SLOReport) []burnRow {
-	var out []burnRow
-	for i, b := range r.Burns {
-		x := burnRow{Window: slo.FormatDuration(b.Window), Rate: noValue, Good: count(b.Counts.Good), Bad: count(b.Counts.Bad), Gauge: gauge{"0", "none", "no data"}}
-		if b.Period {
-			x.Window = "period (" + r.SLO.Window.String() + ")"
-		}
-		if b.HasData {
-			x.Rate, x.Fast = times(b.Rate), b.Rate > 1
-			x.Gauge = gauge{coord(100 * burnHeight(b.Rate)), burnClass(b.Rate), times(b.Rate)}
-		}
-		if r.Corrected > 0 && i < len(r.RawBurns) && r.RawBurns[i].HasData && r.RawBurns[i].Rate != b.Rate {
-			x.RawRate = times(r.RawBurns[i].Rate)
-		}
-		out = append(out, x)
-	}
-	return out
-}
-
-func tierRows(r *sla.SLOReport) []tierRow {
-	period := r.SLO.Window.Rolling
-	if period == 0 {
-		period = r.SLO.Window.Longest()
-	}
-	rate := func(d time.Duration) (float64, bool) {
-		for _, b := range r.Burns {
-			if b.Window == d && !b.Period {
-				return b.Rate, b.HasData
-			}
-		}
-		return 0, false
-	}
-	text := func(x float64, ok bool) string {
-		if !ok {
-			return noValue
-		}
-		return times(x)
-	}
-	var out []tierRow
-	for _, t := range slo.Tiers {
-		if t.Long >= period {
-			continue
-		}
-		f := t.Factor(period)
-		long, ok1 := rate(t.Long)
-		short, ok2 := rate(t.Short)
-		x := tierRow{
-			Kind: map[bool]string{true: "page", false: "ticket"}[t.Page], Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short),
-			Factor: times(f), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "quiet",
-		}
-		if !ok1 {
-			x.Verdict = "no data"
-		}
-		if ok1 && ok2 && long > f && short > f {
-			x.On, x.Verdict = true, "burning"
-		}
-		out = append(out, x)
-	}
-	return out
-}
-
-// burning reports whether some pair of windows burns faster than its factor.
-func burning(r *sla.SLOReport) bool {
-	return slices.ContainsFunc(tierRows(r), func(t tierRow) bool { return t.On })
-}
-
 func (w *Web) facts(r *sla.SLOReport, now time.Time) []fact {
 	s, ind := r.SLO, r.SLO.Indicator
 	fs := []fact{
-		{Name: "Period", Value: newStamp(r.Period.From, now).Text + " to " + newStamp(r.Period.To, now).Text},
+		{Name: "Period", Value: spanText(r.Period)},
 		{Name: "Counts since", Value: newStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
 		{Name: "Last valid event", Value: ago(r.LastEvent, now), At: newStamp(r.LastEvent, now)},
 		{Name: "Valid events", Value: show(ind.Valid.String(), shownText), Code: true},

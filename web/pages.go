@@ -1,11 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -24,6 +26,10 @@ type layout struct {
 	Stale    bool
 	Banners  []banner
 	Refresh  []refreshLink
+	Themes   []refreshLink
+	Theme    string // what the reader chose, "" follows the system
+	Stream   string // address of the event stream; "" if the page does not refresh itself
+	Key      string // of the view, as the event stream has it
 	Version  string
 	Started  stamp
 	Warnings []string
@@ -71,6 +77,7 @@ func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
 	l := layout{
 		Title: title, Nav: nav, Base: w.opt.ExternalPath, State: v.eng.State, Health: engineMark(v.eng.State), Stale: v.stale,
 		Version: show(w.opt.Version.Version, shownName), Started: newStamp(v.eng.Started, v.now), Banners: banners(v),
+		Theme: theme(c), Stream: w.opt.ExternalPath + "/events/stream", Key: v.key(),
 	}
 	if v.rep != nil {
 		l.Report = newStamp(v.rep.Time, v.now)
@@ -91,6 +98,11 @@ func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
 	for _, n := range refreshes {
 		link(slowly(n), n)
 	}
+	for _, t := range themes {
+		q := c.Request.URL.Query()
+		q.Set(themeParam, t)
+		l.Themes = append(l.Themes, refreshLink{t, w.href(c.Request.URL.Path, q), t == cmp.Or(l.Theme, themes[0])})
+	}
 	return l
 }
 
@@ -103,13 +115,10 @@ func slowly(seconds int) string {
 
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
-var paths = map[string]bool{"/": true, "/slas": true, "/slo": true, "/engine": true}
+var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, letterListPath: true, letterPath: true}
 
 func (w *Web) href(path string, q url.Values) string {
-	// Behind a proxy that keeps the prefix, the request's path still has it.
-	if n := len(w.opt.ExternalPath); n > 0 && len(path) > n && path[:n] == w.opt.ExternalPath {
-		path = path[n:]
-	}
+	path = w.local(path)
 	if !paths[path] {
 		path = "/"
 	}
@@ -117,6 +126,15 @@ func (w *Web) href(path string, q url.Values) string {
 		return w.opt.ExternalPath + path + "?" + enc
 	}
 	return w.opt.ExternalPath + path
+}
+
+// local takes the prefix off a path: behind a proxy that keeps it, a request's
+// path still has it.
+func (w *Web) local(path string) string {
+	if rest, ok := strings.CutPrefix(path, w.opt.ExternalPath); ok && strings.HasPrefix(rest, "/") {
+		return rest
+	}
+	return path
 }
 
 // shownProblems is how many problems of a spec a page lists.
@@ -176,7 +194,7 @@ func (w *Web) message(c *gin.Context, status int, title, text string) {
 	c.Header("Cache-Control", "no-store")
 	v := w.view()
 	p := messagePage{layout: w.layout(c, v, title, ""), Text: text}
-	p.Refresh = nil
+	p.Refresh, p.Stream = nil, ""
 	w.page(c, status, "message", p)
 }
 

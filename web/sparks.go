@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"math"
 	"strconv"
 	"sync"
@@ -20,45 +21,56 @@ const (
 	sparkEntries = 5000
 )
 
-// sparkCache keeps the hourly history behind the sparklines, so that a page with
-// a hundred of them costs little to look at twice.
+// sparkCache keeps the sparklines, so that a page with a hundred of them costs
+// little to look at twice.
 type sparkCache struct {
 	mu sync.Mutex
-	m  map[string]sparkEntry
+	m  map[sparkKey]sparkEntry
+}
+
+type sparkKey struct {
+	id         slo.ID
+	group      string
+	generation uint32
+	objective  float64
 }
 
 type sparkEntry struct {
 	report time.Time
-	points []Point
+	drawn  template.HTML
 }
 
-// get returns the last 24 hours of a group, or nil if they cannot be had in time.
-func (s *sparkCache) get(ctx context.Context, history HistoryFunc, rep *sla.Report, r *sla.SLOReport) ([]Point, error) {
-	key := fmt.Sprintf("%s\x00%d\x00%s", r.SLO.ID, r.Generation, r.Group.Key())
+// get draws the last 24 hours of a group; "" if they cannot be had in time.
+func (s *sparkCache) get(ctx context.Context, w *Web, rep *sla.Report, r *sla.SLOReport) (template.HTML, error) {
+	key := sparkKey{r.SLO.ID, r.Group.Key(), r.Generation, r.SLO.Objective.Ratio()}
 	s.mu.Lock()
 	e, ok := s.m[key]
 	s.mu.Unlock()
 	if ok && !rep.Time.Before(e.report) && rep.Time.Sub(e.report) < sparkAge {
-		return e.points, nil
+		return e.drawn, nil
 	}
 	if ctx.Err() != nil {
-		return nil, nil
+		return "", nil
 	}
 	from := rep.Time.UTC().Truncate(time.Hour).Add(-(sparkHours - 1) * time.Hour)
-	points, err := history(ctx, string(r.SLO.ID), r.Group, from, rep.Time, time.Hour)
+	points, err := w.opt.History(ctx, string(r.SLO.ID), r.Group, from, rep.Time, time.Hour)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			return nil, nil
+			return "", nil
 		}
-		return nil, fmt.Errorf("read history of %s: %w", r.SLO.ID, err)
+		return "", fmt.Errorf("read history of %s: %w", r.SLO.ID, err)
+	}
+	e = sparkEntry{report: rep.Time}
+	if e.drawn, err = w.fragment("spark", newSpark(points, r.SLO.Objective)); err != nil {
+		return "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil || len(s.m) >= sparkEntries {
-		s.m = map[string]sparkEntry{}
+		s.m = map[sparkKey]sparkEntry{}
 	}
-	s.m[key] = sparkEntry{rep.Time, points}
-	return points, nil
+	s.m[key] = e
+	return e.drawn, nil
 }
 
 // bar is one rectangle of a chart, in the units of its view box.

@@ -7,11 +7,13 @@ import (
 	"hash/fnv"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzip"
 
@@ -21,13 +23,22 @@ import (
 // Web serves the pages, the read API, the health endpoints and /metrics. It is
 // safe for concurrent use.
 type Web struct {
-	opt       Options
-	pages     map[string]*template.Template
-	assets    map[string]asset
-	openapi   []byte
-	collector *Collector
-	metrics   http.Handler
-	sparks    sparkCache
+	opt         Options
+	pages       map[string]*template.Template
+	assets      map[string]asset // by plain name
+	named       map[string]asset // by the name that holds the hash
+	openapi     []byte
+	collector   *Collector
+	metrics     http.Handler
+	sparks      sparkCache
+	sources     sourceCache
+	drawn       drawings
+	rendered    renderCache
+	reports     reportCache
+	streams     *hub
+	streamStats *streamMetrics
+	rates       rateRing
+	published   publicCache
 }
 
 // New checks the options, parses the templates and prepares the assets.
@@ -35,16 +46,25 @@ func New(opt Options) (*Web, error) {
 	if err := opt.fill(); err != nil {
 		return nil, err
 	}
-	w := &Web{opt: opt}
+	w := &Web{opt: opt, named: map[string]asset{}, streams: newHub(opt.MaxStreams)}
 	var err error
 	if w.assets, err = loadAssets(); err != nil {
 		return nil, fmt.Errorf("load assets: %w", err)
 	}
+	for _, a := range w.assets {
+		w.named[a.name] = a
+	}
+	own := metrics.NewSet()
+	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
+	w.opt.Sets = append(slices.Clone(opt.Sets), own)
 	if w.pages, err = parsePages(w.assets); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
 	if w.openapi, err = openAPI(opt); err != nil {
 		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	}
+	if err = w.draw(); err != nil {
+		return nil, fmt.Errorf("draw the states: %w", err)
 	}
 	w.collector = NewCollector(opt.Report, func() bool { return opt.Engine().State.Recovered() })
 	w.metrics = w.metricsHandler()
@@ -60,12 +80,12 @@ func (w *Web) Collector() *Collector { return w.collector }
 func (w *Web) Register(r gin.IRouter) {
 	read, operate := w.opt.Allow(Read), w.opt.Allow(Operate)
 	get := func(path string, h ...gin.HandlerFunc) {
-		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure}, h...)...)
+		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure, w.chooseTheme}, h...)...)
 	}
 	get("/", read, w.listPage)
-	get("/slas", read, w.slasPage)
 	get("/slo", read, w.sloPage)
 	get("/engine", read, w.enginePage)
+	get("/events/stream", read, w.stream)
 	get("/static/:name", w.static)
 
 	get("/api/v1/slos", read, w.apiSLOs)
@@ -75,13 +95,15 @@ func (w *Web) Register(r gin.IRouter) {
 	get("/api/v1/limits", read, w.apiLimits)
 	get("/api/v1/alerts", read, w.apiAlerts)
 	get("/api/v1/engine", read, w.apiEngine)
-	get("/api/v1/dlq", read, w.apiDeadLetters)
 	get("/openapi.json", w.apiDocument)
 
 	get("/metrics", read, gin.WrapH(w.metrics))
 	get("/-/healthy", w.healthy)
 	get("/-/ready", w.ready)
 	r.POST("/-/reload", secure, operate, w.reload)
+	w.registerDLQ(r, get, read, operate)
+	w.registerSLA(get, read)
+	w.registerPublic(get, read, operate)
 
 	if e, ok := r.(*gin.Engine); ok {
 		e.HandleMethodNotAllowed = true
@@ -90,9 +112,9 @@ func (w *Web) Register(r gin.IRouter) {
 	}
 }
 
-// policy lets a page load nothing but its own style sheet and icon, run nothing,
-// and be framed by nobody.
-const policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy lets a page load and run nothing but its own files, ask nobody but this
+// engine, and be framed by nobody.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 func secure(c *gin.Context) {
 	h := c.Writer.Header()
@@ -138,8 +160,21 @@ func (v view) tag(parts ...string) string {
 	return `W/"` + strconv.FormatUint(h.Sum64(), 36) + `"`
 }
 
+// hash is a short text that differs if any of the parts does.
+func hash(parts ...string) string {
+	h := fnv.New64a()
+	for _, p := range parts {
+		_, _ = h.Write([]byte(p)) // a hash takes every write
+		_, _ = h.Write([]byte{0xff})
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
 // fresh answers 304 and reports true if the client already has the tagged answer.
 func fresh(c *gin.Context, tag string) bool {
+	if t := theme(c); t != "" {
+		tag = strings.TrimSuffix(tag, `"`) + "-" + t + `"`
+	}
 	c.Header("ETag", tag)
 	c.Header("Cache-Control", "private, no-cache")
 	c.Writer.Header().Add("Vary", "Accept-Encoding")
@@ -157,12 +192,17 @@ func fresh(c *gin.Context, tag string) bool {
 func (w *Web) page(c *gin.Context, status int, name string, data any) {
 	var buf bytes.Buffer
 	if err := w.pages[name].ExecuteTemplate(&buf, "layout", data); err != nil {
-		w.opt.LogError("render page "+name, err)
-		c.Header("Cache-Control", "no-store")
-		c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The engine itself goes on; its log says more.\n"))
+		w.noPage(c, name, err)
 		return
 	}
 	send(c, status, "text/html; charset=utf-8", buf.Bytes())
+}
+
+func (w *Web) noPage(c *gin.Context, name string, err error) {
+	w.opt.LogError("render page "+name, err)
+	c.Writer.Header().Del("ETag")
+	c.Header("Cache-Control", "no-store")
+	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The engine itself goes on; its log says more.\n"))
 }
 
 var gzips = sync.Pool{New: func() any { z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return z }}
@@ -182,7 +222,12 @@ func send(c *gin.Context, status int, typ string, body []byte) {
 		}
 		gzips.Put(z)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	sendBody(c, status, body)
+}
+
+// sendBody writes a body whose type and encoding are set.
+func sendBody(c *gin.Context, status int, body []byte) {
+	c.Header("Content-Length", strconv.Itoa(len(body)))
 	c.Status(status)
 	if c.Request.Method == http.MethodHead {
 		c.Writer.WriteHeaderNow()

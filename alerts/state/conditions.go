@@ -93,8 +93,8 @@ func (st *step) burning(c *condition, r *sla.SLOReport) (verdict, float64) {
 	if v = v.and(w); v != yes {
 		return v, ratio
 	}
-	n := long.Counts.Valid()
-	if n < c.MinEvents || c.Tier.Page && !(alerts.LowerBound(ratio, float64(n)) > c.Tier.Threshold) {
+	n := long.Effective // fewer than were counted, where some of them stand for others
+	if n < float64(c.MinEvents) || c.Tier.Page && !(alerts.LowerBound(ratio, n) > c.Tier.Threshold) {
 		return no, ratio
 	}
 	return yes, ratio
@@ -107,12 +107,16 @@ func (st *step) group(c *condition, r *sla.SLOReport) (verdict, float64) {
 		return st.burning(c, r)
 	case alerts.LiveExhausted:
 		b := &r.Budget
-		holds := b.HasData && b.Remaining <= 0 && b.Counts.Valid() >= c.MinEvents
+		n := float64(b.Counts.Valid())
+		if k := len(r.Burns); k > 0 && r.Burns[k-1].Period {
+			n = r.Burns[k-1].Effective
+		}
+		holds := b.HasData && b.Remaining <= 0 && n >= float64(c.MinEvents)
 		return st.covered(is(holds), r.Coverage), b.Remaining
 	case alerts.LiveRatio:
 		b := burn(r, c.long, c.Window)
 		v, ratio := st.above(r.SLO, b, c.Above)
-		if v == yes && (c.UpTo > 0 && ratio > c.UpTo || b.Counts.Valid() < c.MinEvents) {
+		if v == yes && (c.UpTo > 0 && ratio > c.UpTo || b.Effective < float64(c.MinEvents)) {
 			v = no
 		}
 		return v, ratio

@@ -5,9 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +13,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sloengine/sloengine/rules/series"
 )
 
 const apiSpec = `version: sloengine/v1
@@ -114,7 +109,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	p.stop(t)
 }
 
-func get(t *testing.T, address string) []byte {
+func get(t testing.TB, address string) []byte {
 	t.Helper()
 	res, err := http.Get(address)
 	require.NoError(t, err)
@@ -122,48 +117,4 @@ func get(t *testing.T, address string) []byte {
 	body, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	return body
-}
-
-// TestMetricsAreDocumented holds docs/metrics.md against a scrape, both ways.
-func TestMetricsAreDocumented(t *testing.T) {
-	dir := t.TempDir()
-	spec := writeFile(t, dir, "spec.yaml", apiSpec)
-	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\n")
-	require.True(t, ok, p.log.String())
-	p.waitReady(t)
-	res, err := http.Post(p.base+"/api/v1/events", "application/json", strings.NewReader(`{"service":"shop","type":"order","duration_ms":40}`))
-	require.NoError(t, err)
-	res.Body.Close()
-
-	doc, err := os.ReadFile("../../docs/metrics.md")
-	require.NoError(t, err)
-	var documented []string
-	for _, m := range regexp.MustCompile("`((?:slo|sla|sloengine)_[a-z0-9_]+)`").FindAllStringSubmatch(string(doc), -1) {
-		documented = append(documented, m[1])
-	}
-	var exported []string
-	require.Eventually(t, func() bool {
-		exported = exported[:0]
-		for name := range scrape(t, p) {
-			if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
-				continue
-			}
-			// A histogram of the engine's own is three untyped families in the text format.
-			for _, part := range []string{"_bucket", "_sum", "_count"} {
-				name = strings.TrimSuffix(name, part)
-			}
-			if !slices.Contains(exported, name) {
-				exported = append(exported, name)
-			}
-		}
-		return slices.Contains(exported, "slo_sli_ratio")
-	}, 10*time.Second, 50*time.Millisecond)
-	// Some need a kind of SLO, or an alert, that this spec does not have.
-	for _, s := range series.All() {
-		exported = append(exported, s.Name)
-	}
-	slices.Sort(documented)
-	slices.Sort(exported)
-	require.Equal(t, slices.Compact(exported), slices.Compact(documented))
-	p.stop(t)
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -35,6 +36,7 @@ import (
 // appOptions are what serve and demo turn their flags into.
 type appOptions struct {
 	config     config
+	configFile string // read again at a reload; "": there is none
 	loadSpec   specLoader
 	dataDir    string
 	listen     string
@@ -53,17 +55,19 @@ type app struct {
 	log     *slog.Logger
 	started time.Time
 
-	fold   *fold.Fold
-	engine *ingest.Engine
-	eval   *evaluator.Evaluator
-	alerts *liveAlerts
-	auth   *ingest.Auth
-	http   *ingest.HTTPMetrics
-	specs  *specs
-	sets   []*metrics.Set
-	web    *web.Web
-	router http.Handler
-	server *http.Server
+	fold    *fold.Fold
+	engine  *ingest.Engine
+	eval    *evaluator.Evaluator
+	alerts  *liveAlerts
+	traffic *web.TrafficLog
+	auth    *ingest.Auth
+	rel     *reliability
+	http    *ingest.HTTPMetrics
+	specs   *specs
+	sets    []*metrics.Set
+	web     *web.Web
+	router  http.Handler
+	server  *http.Server
 
 	foldStats      atomic.Pointer[fold.Stats] // as of the last tick
 	reloadFailures *metrics.Counter
@@ -72,7 +76,7 @@ type app struct {
 // newApp builds everything and starts nothing. It fails on a broken spec, whose
 // problems are in the error.
 func newApp(opt appOptions) (*app, error) {
-	a := &app{opt: opt, log: opt.log, started: time.Now()}
+	a := &app{opt: opt, log: opt.log, started: time.Now(), traffic: web.NewTrafficLog()}
 	var err error
 	if a.specs, err = loadSpecs(opt.loadSpec); err != nil {
 		return nil, err
@@ -82,9 +86,12 @@ func newApp(opt appOptions) (*app, error) {
 	if a.fold, err = fold.New(fold.Options{}); err != nil {
 		return nil, fmt.Errorf("make fold: %w", err)
 	}
-	engineSet, httpSet, evalSet, alertSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
-	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, a.ownMetrics()}
+	engineSet, httpSet, evalSet, alertSet, relSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
+	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, relSet, a.ownMetrics()}
 	c := opt.config
+	if a.rel, err = newReliability(&a.opt.config, opt.dataDir, opt.log, relSet); err != nil {
+		return nil, err
+	}
 	a.engine, err = ingest.New(ingest.Options{
 		Dir:          opt.dataDir,
 		State:        foldState{a.fold},
@@ -98,6 +105,12 @@ func newApp(opt appOptions) (*app, error) {
 		Checkpoint:   ingest.CheckpointOptions{Interval: time.Duration(c.Checkpoint.Interval), LogBytes: int64(c.Checkpoint.Log)},
 		Disk:         ingest.DiskOptions{LowWater: int64(c.Disk.LowWater)},
 		CrashPoint:   opt.crash,
+		Limits:       a.rel.limits(),
+		Critical:     a.rel.critical(),
+		MergeBy:      a.specs.mergeBy,
+		OnOpen: func(log *wal.Log) (ingest.Parts, error) {
+			return a.rel.open(log, a.engine.ReplayTarget)
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -106,8 +119,11 @@ func newApp(opt appOptions) (*app, error) {
 		return nil, err
 	}
 	a.eval, err = evaluator.New(evaluator.Options{
-		Source:   a.sums,
-		OnReport: a.alerts.step,
+		Source: a.sums,
+		OnReport: func(r *sla.Report) {
+			a.alerts.step(r)
+			a.traffic.Observe(r)
+		},
 		Interval: time.Duration(c.Evaluator.Interval),
 		Metrics:  evaluator.NewMetrics(evalSet),
 		Logger:   opt.log,
@@ -169,6 +185,9 @@ func (a *app) buildRouter() error {
 		MaxInFlightBytes: int64(c.Ingest.BodiesInFlight),
 		Metrics:          a.http,
 		Logger:           a.log,
+		Limiter:          a.rel.limiter,
+		SaveCritical:     a.rel.letters.Save,
+		Redact:           a.rel,
 	})
 	if err != nil {
 		return err
@@ -185,11 +204,26 @@ func (a *app) buildRouter() error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.web, err = web.New(web.Options{
-		Report:       func() *sla.Report { return a.eval.Latest() },
-		Engine:       a.status,
-		Alerts:       a.alerts.list,
-		History:      a.history,
-		DeadLetters:  a.deadLetters,
+		Report:     func() *sla.Report { return a.eval.Latest() },
+		Engine:     a.status,
+		Alerts:     a.alerts.list,
+		History:    a.history,
+		Counts:     a.counts,
+		Kept:       a.kept,
+		Traffic:    a.traffic,
+		AlertsKept: alertsKept,
+		DLQ:        a.rel.letters,
+		MetricHelp: metricHelp(),
+		May: func(c *gin.Context, p web.Permission) bool {
+			permit := ingest.PermitRead
+			if p == web.Operate {
+				permit = ingest.PermitOperate
+			}
+			return a.auth.Allows(c.Request, permit)
+		},
+		Audit: func(c *gin.Context, action, detail string) {
+			a.log.Info("audit", "action", action, "detail", detail, "remote", c.Request.RemoteAddr)
+		},
 		Source:       a.specs.source,
 		Reload:       a.reload,
 		Allow:        a.allow,
@@ -245,11 +279,23 @@ func (a *app) run(ctx context.Context) error {
 	sigCtx, stopSignals := context.WithCancel(ctx)
 	g.Add(func() error { <-sigCtx.Done(); return nil }, func(error) { stopSignals() })
 
+	// The sinks end before the engine does, for they read its log.
+	relCtx, stopRel := context.WithCancel(context.WithoutCancel(ctx))
+	relEnded := make(chan struct{})
+	g.Add(func() error {
+		defer close(relEnded)
+		return a.rel.run(relCtx, a.engine.Ready())
+	}, func(error) { stopRel(); <-relEnded })
+
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	g.Add(func() error { return a.engine.Run(engineCtx) }, func(error) { stopEngine() })
 
 	evalCtx, stopEval := context.WithCancel(context.WithoutCancel(ctx))
 	g.Add(func() error { return a.evaluate(evalCtx) }, func(error) { stopEval() })
+
+	// Ends before the server does: open streams would hold it up.
+	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
+	g.Add(func() error { return a.web.Run(webCtx) }, func(error) { stopWeb() })
 
 	no := false
 	g.Add(func() error {
@@ -285,7 +331,7 @@ func (a *app) run(ctx context.Context) error {
 			return nil
 		}, func(error) { stopReady() })
 	}
-	err = g.Run()
+	err = errors.Join(g.Run(), a.rel.close())
 	a.log.Info("stopped", "err", err)
 	return err
 }

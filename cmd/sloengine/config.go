@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -20,40 +20,48 @@ import (
 // config is engine.yaml: the settings of the process. What is counted is in the
 // spec files instead.
 type config struct {
-	Ingest struct {
-		AllowedLateness duration `yaml:"allowed_lateness"` // live events older than this are refused
-		MaxFuture       duration `yaml:"max_future"`       // events further ahead of the clock are refused
-		MaxBody         size     `yaml:"max_body"`         // of a request, after decompression
-		MaxEvent        size     `yaml:"max_event"`
-		MaxBatch        int      `yaml:"max_batch"`     // events in a request
-		Queue           size     `yaml:"queue"`         // requests waiting for the disk; beyond: 503
-		BodiesInFlight  size     `yaml:"bodies_memory"` // memory for bodies being read and decoded
+	Environment environment `yaml:"environment"` // whose values are taken where they differ
+	Ingest      struct {
+		AllowedLateness duration `yaml:"allowed_lateness" above:"0"`    // live events older than this are refused
+		MaxFuture       duration `yaml:"max_future" above:"0" max:"1d"` // events further ahead of the clock are refused
+		MaxBody         size     `yaml:"max_body" above:"0"`            // of a request, after decompression
+		MaxEvent        size     `yaml:"max_event" above:"0"`
+		MaxBatch        int      `yaml:"max_batch" above:"0"` // events in a request
+		Queue           size     `yaml:"queue" above:"0"`     // requests waiting for the disk; beyond: 503
+		BodiesInFlight  size     `yaml:"bodies_memory"`       // memory for bodies being read and decoded
 	} `yaml:"ingest"`
 	KnownIDs struct {
-		Memory size     `yaml:"memory"`
-		MaxAge duration `yaml:"max_age"`
+		Memory size     `yaml:"memory" min:"1MiB"`
+		MaxAge duration `yaml:"max_age" above:"0"`
 	} `yaml:"known_ids"`
 	Log struct {
-		Segment size `yaml:"segment"`
+		Segment size `yaml:"segment" min:"1MiB"`
 	} `yaml:"log"`
 	Checkpoint struct {
-		Interval duration `yaml:"interval"`
-		Log      size     `yaml:"log"` // at the latest after this much log
+		Interval duration `yaml:"interval" above:"0"`
+		Log      size     `yaml:"log" above:"0"` // at the latest after this much log
 	} `yaml:"checkpoint"`
 	Evaluator struct {
-		Interval duration `yaml:"interval"`
+		Interval duration `yaml:"interval" above:"0"`
 	} `yaml:"evaluator"`
 	Disk struct {
 		LowWater size `yaml:"low_water"` // below it no events are taken
 	} `yaml:"disk"`
 	Auth struct {
-		TokensFile string `yaml:"tokens_file"`
+		TokensFile string `yaml:"tokens_file" is:"file"`
 	} `yaml:"auth"`
 	Web struct {
-		ConfigFile  string `yaml:"config_file"`  // TLS and basic auth
-		ExternalURL string `yaml:"external_url"` // as users see it, behind a proxy
+		ConfigFile  string `yaml:"config_file" is:"file"` // TLS and basic auth
+		ExternalURL string `yaml:"external_url"`          // as users see it, behind a proxy
 		Pprof       bool   `yaml:"pprof"`
 	} `yaml:"web"`
+
+	Redis       *redisConfig      `yaml:"redis"`
+	Limits      *limitsConfig     `yaml:"limits"`
+	Redact      []redactRule      `yaml:"redact"`
+	DeadLetters deadLettersConfig `yaml:"dead_letters"`
+	policies                      // of all sinks
+	Sinks       []sinkConfig      `yaml:"sinks"` // after the policies, which they take over
 }
 
 // defaultConfig is what an empty engine.yaml means.
@@ -73,120 +81,116 @@ func defaultConfig() config {
 	c.Checkpoint.Log = 256 << 20
 	c.Evaluator.Interval = duration(10 * time.Second)
 	c.Disk.LowWater = 256 << 20
+	c.DeadLetters = defaultDeadLetters()
+	c.policies = defaultPolicies()
 	return c
 }
 
-// loadConfig reads engine.yaml over the defaults; "" is the defaults alone.
-// Every error names the file, the line and what is allowed.
+// loadConfig reads engine.yaml over the defaults; "" is the defaults alone. The error
+// names the place of everything that is wrong, and what is allowed there.
 func loadConfig(name string) (config, error) {
-	c := defaultConfig()
 	if name == "" {
-		return c, nil
+		return readConfig("", nil)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return c, fmt.Errorf("read process settings: %w", err)
+		return defaultConfig(), fmt.Errorf("read process settings: %w", err)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		var te *yaml.TypeError
-		if errors.As(err, &te) {
-			for i, e := range te.Errors {
-				te.Errors[i] = goType.ReplaceAllString(e, "")
-			}
-			return c, fmt.Errorf("%s: %s", name, strings.Join(te.Errors, "\n"+name+": "))
-		}
-		return c, fmt.Errorf("%s: %w", name, err)
-	}
-	if err := dec.Decode(new(config)); !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("%s: a second YAML document is not read; put all settings into one", name)
-	}
-	dir := filepath.Dir(name)
-	for _, p := range []*string{&c.Auth.TokensFile, &c.Web.ConfigFile} {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(dir, *p)
-		}
-	}
-	if err := c.check(); err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
-	}
-	return c, nil
+	return readConfig(name, data)
 }
 
-// goType is what the decoder adds to its messages and no user can read.
-var goType = regexp.MustCompile(` in type (struct \{.*\}|main\.config)$`)
+func readConfig(name string, data []byte) (config, error) {
+	c := defaultConfig()
+	f := &settingsFile{name: name, dir: filepath.Dir(name), env: os.Getenv(EnvironmentVariable), config: &c, nodes: map[string]*yaml.Node{}}
+	if f.env != "" && !validEnvironment(f.env) {
+		return c, fmt.Errorf("%s=%q is not the name of an environment: lower-case letters, digits, - and _", EnvironmentVariable, f.env)
+	}
+	c.Environment = environment(f.env)
+	var root, second yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&root); errors.Is(err, io.EOF) {
+		return c, nil
+	} else if err != nil {
+		return c, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		return c, fmt.Errorf("%s: a second YAML document is not read; put all settings into one", name)
+	}
+	f.decode(root.Content[0], "", reflect.ValueOf(&c).Elem(), "")
+	c.check(f)
+	return c, f.err()
+}
 
-// check refuses settings that cannot work, all of them at once.
-func (c *config) check() error {
-	var errs []error
-	positive := func(key string, ok bool) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s must be more than 0", key))
-		}
-	}
-	positive("ingest.allowed_lateness", c.Ingest.AllowedLateness > 0)
-	positive("ingest.max_future", c.Ingest.MaxFuture > 0)
-	positive("ingest.max_body", c.Ingest.MaxBody > 0)
-	positive("ingest.max_event", c.Ingest.MaxEvent > 0)
-	positive("ingest.max_batch", c.Ingest.MaxBatch > 0)
-	positive("ingest.queue", c.Ingest.Queue > 0)
-	positive("known_ids.max_age", c.KnownIDs.MaxAge > 0)
-	positive("checkpoint.interval", c.Checkpoint.Interval > 0)
-	positive("checkpoint.log", c.Checkpoint.Log > 0)
-	positive("evaluator.interval", c.Evaluator.Interval > 0)
-	if c.KnownIDs.Memory < 1<<20 {
-		errs = append(errs, errors.New("known_ids.memory must be at least 1MiB"))
-	}
-	if c.Ingest.MaxFuture > duration(24*time.Hour) {
-		errs = append(errs, errors.New("ingest.max_future must be at most 1d: events further ahead cannot be counted"))
-	}
-	if c.Log.Segment < 1<<20 {
-		errs = append(errs, errors.New("log.segment must be at least 1MiB"))
-	}
+// check refuses settings that cannot work together.
+func (c *config) check(f *settingsFile) {
 	if c.Ingest.BodiesInFlight < c.Ingest.MaxBody {
-		errs = append(errs, errors.New("ingest.bodies_memory must be at least ingest.max_body"))
+		f.bad("ingest.bodies_memory", "raise it, or lower max_body", "must be at least ingest.max_body")
 	}
 	if c.KnownIDs.MaxAge < c.Ingest.AllowedLateness {
-		errs = append(errs, errors.New("known_ids.max_age must be at least ingest.allowed_lateness, or a late repeat is counted twice"))
+		f.bad("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
 	}
-	return errors.Join(errs...)
+	c.Redis.check(f)
+	c.checkLimits(f)
+	c.checkRedact(f)
+	c.checkDeadLetters(f)
+	c.policies.check(f, "")
+	c.checkSinks(f)
+}
+
+// changed names the sections that differ from those of another config, for a reload
+// that cannot take over all of them.
+func (c *config) changed(next *config) (sections []string) {
+	before, after := settingFields(reflect.ValueOf(c).Elem()), settingFields(reflect.ValueOf(next).Elem())
+	for i := range before {
+		if !reflect.DeepEqual(before[i].value.Interface(), after[i].value.Interface()) {
+			sections = append(sections, before[i].key)
+		}
+	}
+	return sections
 }
 
 // duration is a slo duration ("30s", "7d") in YAML.
 type duration time.Duration
 
-func (d *duration) UnmarshalYAML(n *yaml.Node) error {
-	v, err := slo.ParseDuration(n.Value)
+func (d *duration) parse(text string) error {
+	v, err := slo.ParseDuration(text)
 	if err != nil {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d, column %d: %v", n.Line, n.Column, err)}}
+		return err
 	}
 	*d = duration(v)
 	return nil
 }
 
-// size is a number of bytes in YAML: 65536, 64KiB, 16MiB, 1GiB.
+func (d duration) String() string { return slo.FormatDuration(time.Duration(d)) }
+
+// size is a number of bytes in YAML: 65536, 64KiB, 16MiB, 1GiB, 10MB.
 type size int64
 
-func (s *size) UnmarshalYAML(n *yaml.Node) error {
-	v, err := parseSize(n.Value)
+func (s *size) parse(text string) error {
+	v, err := parseSize(text)
 	if err != nil {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d, column %d: %v", n.Line, n.Column, err)}}
+		return err
 	}
 	*s = size(v)
 	return nil
 }
 
+// sizeUnits are the suffixes of sizes.
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}}
+
 func parseSize(text string) (int64, error) {
-	num, shift := text, 0
-	for suffix, sh := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
-		if cut, ok := strings.CutSuffix(text, suffix); ok {
-			num, shift = cut, sh
+	num, unit := text, int64(1)
+	for _, u := range sizeUnits {
+		if cut, ok := strings.CutSuffix(text, u.suffix); ok {
+			num, unit = cut, u.bytes
 		}
 	}
 	v, err := strconv.ParseInt(strings.TrimSpace(num), 10, 64)
-	if err != nil || v < 0 || v > (1<<62)>>shift {
+	if err != nil || v < 0 || v > (1<<62)/unit {
 		return 0, fmt.Errorf("%q: want a size such as 65536, 64KiB, 16MiB or 1GiB", text)
 	}
-	return v << shift, nil
+	return v * unit, nil
 }

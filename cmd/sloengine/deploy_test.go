@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -236,22 +235,6 @@ func TestKubernetesManifests(t *testing.T) {
 	for _, key := range keys {
 		require.Contains(t, deployFile(t, "README.md"), "--from-literal="+key+"=")
 	}
-}
-
-// engine.yaml shows every setting with its default.
-func TestEngineYAML(t *testing.T) {
-	c, err := loadConfig(filepath.Join(deployDir, "engine.yaml"))
-	require.NoError(t, err)
-	require.Equal(t, defaultConfig(), c)
-	// The settings without a default stand there as comments that work.
-	text := deployFile(t, "engine.yaml")
-	uncommented := regexp.MustCompile(`(?m)^# ((?:auth|web|  \w+):.*)$`).ReplaceAllString(text, "$1")
-	require.NotEqual(t, text, uncommented)
-	dec := yaml.NewDecoder(bytes.NewReader([]byte(uncommented)))
-	dec.KnownFields(true)
-	require.NoError(t, dec.Decode(&c))
-	require.Equal(t, "tokens.yaml", c.Auth.TokensFile)
-	require.NotEmpty(t, c.Web.ExternalURL)
 }
 
 func TestSystemdUnit(t *testing.T) {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest"
@@ -27,6 +25,7 @@ func (a *app) status() web.EngineStatus {
 	n := a.http.Totals()
 	s.Ingest = web.IngestStatus{
 		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,
+		Limited: n.Limited, Sampled: n.Sampled, DeadLettered: n.DeadLettered,
 		Refused: h.DeadLetters, Queue: h.Queue.Requests,
 	}
 	if st := a.foldStats.Load(); st != nil {
@@ -44,6 +43,7 @@ func (a *app) status() web.EngineStatus {
 			s.Spec.Problems = []web.SpecProblem{{Severity: "error", Message: f.err.Error()}}
 		}
 	}
+	a.rel.status(&s)
 	return s
 }
 
@@ -72,6 +72,31 @@ func webState(s ingest.Status) web.EngineState {
 	return web.Failed
 }
 
+// counts answers what a detail page asks for, at one position of the log.
+func (a *app) counts(ctx context.Context, queries []web.CountsQuery) ([]web.CountsAnswer, error) {
+	requests := make([]fold.ReadRequest, len(queries))
+	for i, q := range queries {
+		requests[i] = fold.ReadRequest{ID: q.Counter, Groups: q.Groups, Spans: q.Spans}
+	}
+	var got []fold.ReadResult
+	if err := a.engine.Do(ctx, func() { got = a.fold.Read(requests) }); err != nil {
+		return nil, err
+	}
+	answers := make([]web.CountsAnswer, len(got))
+	for i, r := range got {
+		answers[i] = web.CountsAnswer{
+			Known: r.Known, Sliced: r.Sliced, Edges: r.Edges, Oldest: r.Oldest, Observed: r.Observed, Groups: r.Groups,
+		}
+	}
+	return answers, nil
+}
+
+// kept says what share of the events offered to counters no limit dropped.
+func (a *app) kept(ctx context.Context, ids []string, sp slo.Span) (out []float64, err error) {
+	err = a.engine.Do(ctx, func() { out = a.fold.Kept(ids, sp) })
+	return out, err
+}
+
 // history reads one group's past from the fold, in good and bad.
 func (a *app) history(ctx context.Context, id string, group slo.Group, from, to time.Time, step time.Duration) ([]web.Point, error) {
 	var points []fold.Point
@@ -87,17 +112,4 @@ func (a *app) history(ctx context.Context, id string, group slo.Group, from, to 
 		}
 	}
 	return out, nil
-}
-
-func (a *app) deadLetters(_ context.Context, limit int) ([]web.DeadLetter, uint64, error) {
-	if limit <= 0 {
-		return nil, 0, errors.New("limit must be more than 0")
-	}
-	list, total := a.engine.DeadLetters(limit)
-	out := make([]web.DeadLetter, len(list))
-	for i, d := range list {
-		id := fmt.Sprintf("%s-%d-%d", d.Origin, d.Position.Seq, d.Position.Index)
-		out[i] = web.DeadLetter{ID: id, Origin: d.Origin, Time: d.Time, Reason: d.Reason, Event: string(d.Event)}
-	}
-	return out, total, nil
 }

@@ -22,8 +22,22 @@ func (s foldState) Apply(rec wal.Record, refuse ingest.Refuse) error {
 	case ingest.RecordEvents:
 		s.fold.Advance(rec.Time, fold.Tick)
 		return ingest.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
-			return s.fold.Apply(rec.Time, backfill, v)
+			mode := fold.Live
+			if backfill {
+				mode = fold.Backfill
+			}
+			return s.fold.Apply(rec.Time, mode, v)
 		}, refuse)
+	case ingest.RecordReplay:
+		s.fold.Advance(rec.Time, fold.Tick)
+		return ingest.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
+			return s.fold.Apply(rec.Time, fold.Replay, v)
+		}, refuse)
+	case ingest.RecordDropped:
+		s.fold.Advance(rec.Time, fold.Tick)
+		return ingest.ParseDropped(rec.Payload, func(d *ingest.Dropped) {
+			s.fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
+		})
 	case ingest.RecordConfig:
 		var cfg fold.Config
 		if err := json.Unmarshal(rec.Payload, &cfg); err != nil {

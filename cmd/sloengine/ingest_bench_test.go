@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -107,19 +109,29 @@ func (c *rawClient) post(seq uint64) (status int, err error) {
 	}
 }
 
-func benchEngine(b *testing.B, dir string) *process {
+func benchEngine(b *testing.B, dir, settings string) *process {
 	b.Helper()
 	spec, err := filepath.Abs("../../testdata/specs/insurance.yaml")
 	require.NoError(b, err)
-	p, ok := serveIn(b, dir, spec, "disk: {low_water: 64MiB}\n")
+	p, ok := serveIn(b, dir, spec, "disk: {low_water: 64MiB}\n"+settings)
 	require.True(b, ok, p.log.String())
 	p.waitReady(b)
 	return p
 }
 
 // benchIngest posts b.N requests of n events from a number of clients.
-func benchIngest(b *testing.B, n, clients int) {
-	p := benchEngine(b, b.TempDir())
+func benchIngest(b *testing.B, n, clients int, settings string) {
+	profile := os.Getenv("SLOENGINE_BENCH_PROFILE") // a file, for the CPU profile of the engine
+	if profile != "" {
+		settings += "web: {pprof: true}\n"
+	}
+	p := benchEngine(b, b.TempDir(), settings)
+	var profiled sync.WaitGroup
+	if profile != "" && b.N > 100 { // not in the short runs that find out how long to go on
+		profiled.Go(func() {
+			require.NoError(b, os.WriteFile(profile, get(b, p.base+"/debug/pprof/profile?seconds=2"), 0o600))
+		})
+	}
 	var seq atomic.Uint64
 	var failed atomic.Int64
 	var wg sync.WaitGroup
@@ -146,12 +158,42 @@ func benchIngest(b *testing.B, n, clients int) {
 	b.ReportMetric(events/cpu, "events/cpu-s")
 	b.ReportMetric(events/wall, "events/s")
 	b.ReportMetric(cpu/events*1e6, "cpu-us/event")
+	profiled.Wait()
 	p.kill()
 }
 
-func BenchmarkIngest1000(b *testing.B)   { benchIngest(b, 1000, 4) }
-func BenchmarkIngest100(b *testing.B)    { benchIngest(b, 100, 8) }
-func BenchmarkIngestSingle(b *testing.B) { benchIngest(b, 1, 64) }
+func BenchmarkIngest1000(b *testing.B)   { benchIngest(b, 1000, 4, "") }
+func BenchmarkIngest100(b *testing.B)    { benchIngest(b, 100, 8, "") }
+func BenchmarkIngestSingle(b *testing.B) { benchIngest(b, 1, 64, "") }
+
+// limitedSettings are limits in three layers that are never exceeded.
+const limitedSettings = `limits:
+  global: {limit: 1000000000, window: 1s}
+  default: {limit: 1000000000}
+  contexts: [{name: product, from: ["attribute:product"], limit: 1000000000, window: 1s}]
+`
+
+// BenchmarkIngestLimited1000 is BenchmarkIngest1000 with limits in three layers.
+func BenchmarkIngestLimited1000(b *testing.B) { benchIngest(b, 1000, 4, limitedSettings) }
+
+// BenchmarkIngestGuarded1000 is BenchmarkIngest1000 with all that is around the engine:
+// limits in three layers, personal data taken out, dead letters, and two sinks that get
+// every event, one of them over HTTP in this process. The CPU time is the engine's, and
+// holds all of the delivery.
+func BenchmarkIngestGuarded1000(b *testing.B) {
+	var delivered atomic.Int64
+	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		delivered.Add(n)
+	}))
+	defer sink.Close()
+	benchIngest(b, 1000, 4, limitedSettings+fmt.Sprintf(`redact: [{attributes: [email], action: remove}]
+sinks:
+  - {name: hook, http: {url: %q, format: ndjson}}
+  - {name: archive, file: {dir: %q}}
+`, sink.URL, b.TempDir()))
+	b.ReportMetric(float64(delivered.Load())/1e6, "MB-delivered")
+}
 
 // BenchmarkRestart measures a start with ten million events after the last
 // checkpoint, until the engine is ready. b.N is always 1 in effect: run it with

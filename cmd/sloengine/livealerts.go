@@ -24,6 +24,9 @@ import (
 // alertsFile keeps the alert states over restarts.
 const alertsFile = "alerts.json"
 
+// alertsKept is how long resolved alerts are remembered, for the timelines.
+const alertsKept = 30 * 24 * time.Hour
+
 // alertsSaved is how often the states are saved when nothing changes.
 const alertsSaved = time.Minute
 
@@ -40,9 +43,10 @@ type liveAlerts struct {
 
 func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log *slog.Logger) (*liveAlerts, error) {
 	m, err := state.New(state.Options{
-		Alerts:  alerts.Options{Options: rules.Options{}},
-		Grace:   max(2*time.Minute, 4*evalInterval),
-		Metrics: state.NewMetrics(set),
+		Alerts:       alerts.Options{Options: rules.Options{}},
+		Grace:        max(2*time.Minute, 4*evalInterval),
+		KeepResolved: alertsKept,
+		Metrics:      state.NewMetrics(set),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make alert states: %w", err)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,4 +175,59 @@ func TestTLS(t *testing.T) {
 	<-bad.done
 	require.Equal(t, 1, bad.cmd.ProcessState.ExitCode())
 	require.Contains(t, bad.log.String(), "nowhere.pem")
+}
+
+// TestReloadSettings changes limits and redaction under a running engine: counts go on,
+// wrong settings change nothing and are named, and what needs a restart is said.
+func TestReloadSettings(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
+	settings := "evaluator: {interval: 50ms}\nlimits:\n  global: off\n  default: off\n  types: [{match: order, limit: %d, window: 1h, on_exceeded: drop}]\n"
+	p, ok := serveIn(t, dir, spec, fmt.Sprintf(settings, 5))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	send := func(from int) (a answered) {
+		t.Helper()
+		var body strings.Builder
+		for i := from; i < from+10; i++ {
+			fmt.Fprintf(&body, `{"id":"%d","service":"shop","type":"order","attributes":{"email":"a@example.org"}}`+"\n", i)
+		}
+		status, answer := post(t, p.base+"/api/v1/events", "", body.String())
+		require.Equal(t, 202, status, answer)
+		require.NoError(t, json.Unmarshal([]byte(answer), &a))
+		return a
+	}
+	first := send(0)
+	require.Equal(t, 5, first.Accepted)
+	require.Equal(t, 5, first.Limited)
+
+	writeFile(t, dir, "engine.yaml", fmt.Sprintf(settings, 0))
+	status, answer := post(t, p.base+"/-/reload", "", "")
+	require.GreaterOrEqual(t, status, 400)
+	require.Contains(t, answer, "limits.types[0].limit")
+	require.Contains(t, answer, "line 5")
+	require.Equal(t, 10, send(100).Limited, "the old limit holds")
+
+	writeFile(t, dir, "engine.yaml", fmt.Sprintf(settings, 12)+"redact: [{attributes: [email], action: remove}]\nlog: {segment: 1MiB}\n")
+	status, answer = post(t, p.base+"/-/reload", "", "")
+	require.Equal(t, 200, status, answer)
+	second := send(200)
+	require.Equal(t, 7, second.Accepted, "twelve, of which five were used up")
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.log.String(), "need a restart") && strings.Contains(p.log.String(), "sections=[log]")
+	},
+		5*time.Second, 20*time.Millisecond, p.log.String())
+	p.stop(t)
+	// What was stored before and after the rule.
+	log, err := os.ReadFile(walSegment(t, dir))
+	require.NoError(t, err)
+	require.Equal(t, 5, strings.Count(string(log), "a@example.org"))
+}
+
+func walSegment(t *testing.T, dir string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "data", "wal", "*.wal"))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+	return names[0]
 }

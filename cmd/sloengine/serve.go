@@ -54,8 +54,8 @@ func newServe(s streams) *cobra.Command {
 		Short: "Take events, count them, and serve page, API and metrics",
 		Long: `serve takes events on POST /api/v1/events and answers once they are on disk. The
 status page is at /, metrics at /metrics, the API's description at /openapi.json.
-It reloads spec and tokens on SIGHUP and on POST /-/reload; what is wrong with
-them changes nothing and is shown.`,
+It reloads spec, tokens, limits and redaction on SIGHUP and on POST /-/reload; what
+is wrong with them changes nothing and is shown.`,
 		Example: `  sloengine serve -f specs/ --data-dir data
   sloengine serve -f specs/ --data-dir data -c engine.yaml --web.listen-address :8443`,
 		Args: noArgs,
@@ -95,6 +95,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error
 	if opt.log, err = p.logger(s.err); err != nil {
 		return err
 	}
+	opt.configFile = p.configFile
 	if opt.config, err = loadConfig(p.configFile); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ type loadedSpec struct {
 	encoded []byte // the config record
 	catalog event.Catalog
 	longest time.Duration // the longest window: how far back a backfill reaches
+	merge   map[string]mergeBy
 	loaded  time.Time
 	hash    string
 }
@@ -125,7 +126,7 @@ func (s *specs) read() (*loadedSpec, error) {
 	sum := sha256.Sum256(encoded)
 	return &loadedSpec{
 		spec: sp, inputs: in, encoded: encoded, catalog: catalog(cfg.Services),
-		longest: longest(cfg.Indicators), loaded: time.Now(), hash: hex.EncodeToString(sum[:6]),
+		longest: longest(cfg.Indicators), merge: merging(cfg), loaded: time.Now(), hash: hex.EncodeToString(sum[:6]),
 	}, nil
 }
 
@@ -144,7 +145,7 @@ func (s *specs) source(id slo.ID) (web.Source, bool) {
 	return web.Source{File: src.File, Line: src.Line}, ok
 }
 
-// reload takes the spec files and the tokens over as they are now. All that can
+// reload takes the spec files, the tokens, limits and redaction over as they are now. All that can
 // fail is done before anything is touched; then the change goes through the log,
 // so that a replay makes it at the same place. On an error everything stays.
 func (a *app) reload(ctx context.Context) error {
@@ -173,20 +174,48 @@ func (a *app) reloadAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f := a.opt.config.Auth.TokensFile; f != "" {
-		if _, err := ingest.LoadTokens(f); err != nil {
+	tokens := a.opt.config.Auth.TokensFile
+	if tokens != "" {
+		if _, err := ingest.LoadTokens(tokens); err != nil {
 			return err
 		}
-		if err := a.auth.ReloadTokens(f); err != nil {
-			return err
-		}
+	}
+	settings, err := a.readSettings()
+	if err != nil {
+		return err
 	}
 	err = a.eval.Change(next.inputs, func() error { return a.engine.SetConfig(ctx, next.encoded) })
 	if err != nil {
 		return fmt.Errorf("put the new spec in force: %w", err)
 	}
 	a.specs.current.Store(next)
+	settings()
+	if tokens != "" {
+		return a.auth.ReloadTokens(tokens) // it was read a moment ago
+	}
 	return nil
+}
+
+// readSettings reads engine.yaml again and returns what puts the parts of it in force that
+// can change while the engine runs.
+func (a *app) readSettings() (apply func(), err error) {
+	if a.opt.configFile == "" {
+		return func() {}, nil
+	}
+	next, err := loadConfig(a.opt.configFile)
+	if err != nil {
+		return nil, err
+	}
+	change, needRestart, err := a.rel.reload(&next)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		change()
+		if len(needRestart) > 0 {
+			a.log.Warn("settings changed that need a restart; until then the old ones hold", "sections", needRestart)
+		}
+	}, nil
 }
 
 // reloadOnSignal reloads at every SIGHUP until ctx ends.
@@ -202,6 +231,28 @@ func (a *app) reloadOnSignal(ctx context.Context) error {
 			_ = a.reload(ctx) // it has logged and published its own failure
 		}
 	}
+}
+
+// mergeBy is what events must agree in to be merged into one.
+type mergeBy struct {
+	attrs []string
+	step  time.Duration
+}
+
+func merging(cfg *fold.Config) map[string]mergeBy {
+	out := make(map[string]mergeBy, len(cfg.Services))
+	for _, s := range cfg.Services {
+		var m mergeBy
+		m.attrs, m.step = cfg.MergeBy(s.Name)
+		out[s.Name] = m
+	}
+	return out
+}
+
+// mergeBy is asked for every event that is to be merged.
+func (s *specs) mergeBy(service []byte) ([]string, time.Duration) {
+	m := s.current.Load().merge[string(service)]
+	return m.attrs, m.step
 }
 
 // catalog is what the decoder holds events against.

@@ -82,6 +82,10 @@ type DecodeOptions struct {
 	Catalog  Catalog   // nil takes every service and type
 	Limits   Limits
 
+	// AllowWeight lets events have a weight, as replayed dead letters do. Senders
+	// must not give one: without it "weight" is an unknown field.
+	AllowWeight bool
+
 	// AssignID makes an id for the event at that index, which has none. With nil
 	// such an event keeps an empty id.
 	AssignID func(index int) string

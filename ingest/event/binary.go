@@ -15,10 +15,10 @@ const (
 	flagSeverity  = 1 << 3
 	flagDurations = 1 << 4
 	flagAssigned  = 1 << 5 // the server gave the id
-	flagWeight    = 1 << 6 // reserved: the weight of a sampled event
+	flagWeight    = 1 << 6
 	flagMore      = 1 << 7 // reserved: a second flags byte follows
 
-	knownFlags = flagFailure | flagDuration | flagCount | flagSeverity | flagDurations | flagAssigned
+	knownFlags = flagFailure | flagDuration | flagCount | flagSeverity | flagDurations | flagAssigned | flagWeight
 )
 
 const (
@@ -61,7 +61,7 @@ func AppendBinary(dst []byte, e *Event) []byte {
 func (e *Event) head() head[string] {
 	h := head[string]{
 		id: e.ID, service: e.Service, typ: e.Type, severity: e.Severity,
-		outcome: e.Outcome, hasTime: !e.Time.IsZero(), duration: NoDuration, count: max(e.Count, 1),
+		outcome: e.Outcome, hasTime: !e.Time.IsZero(), duration: NoDuration, count: max(e.Count, 1), weight: max(e.Weight, 1),
 		pairs: len(e.Durations) > 0,
 	}
 	if h.hasTime {
@@ -107,7 +107,7 @@ func (v *View) Parse(b []byte) (n int, err error) {
 // beyond the end, where nothing fits any more, so one look at the end is enough.
 func (v *View) parseFields(body []byte, flags byte) bool {
 	i := fixedBytes
-	v.Duration, v.Count, v.Severity = NoDuration, 1, nil
+	v.Duration, v.Count, v.Weight, v.Severity = NoDuration, 1, 1, nil
 	var x uint64
 	if flags&flagDuration != 0 {
 		if x, i = uvarintAt(body, i); x > uint64(MaxDuration) {
@@ -120,6 +120,12 @@ func (v *View) parseFields(body []byte, flags byte) bool {
 			return false
 		}
 		v.Count = uint32(x)
+	}
+	if flags&flagWeight != 0 {
+		if x, i = uvarintAt(body, i); x < 2 || x > 1<<32-1 {
+			return false
+		}
+		v.Weight = uint32(x)
 	}
 	v.ID, i = textAt(body, i)
 	v.Service, i = textAt(body, i)

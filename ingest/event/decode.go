@@ -23,6 +23,7 @@ type Decoder struct {
 	identity            []byte // what is hashed into a key
 	now, newest, oldest int64  // Unix nanoseconds
 	timeless            bool   // any time is good, and none too
+	weighted            bool   // a weight is good
 }
 
 // Decode reads body into b, which it resets first. What is wrong with single
@@ -38,7 +39,7 @@ func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch
 	if opt.Backfill {
 		lateness = d.limits.MaxBackfill
 	}
-	d.timeless = false
+	d.timeless, d.weighted = false, opt.AllowWeight
 	d.now = opt.Now.UnixNano()
 	d.newest = opt.Now.Add(d.limits.MaxFuture).UnixNano()
 	d.oldest = opt.Now.Add(-lateness).UnixNano()
@@ -356,12 +357,16 @@ func (d *Decoder) checkCatalog() {
 func showTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }
 
 // DecodeEvent reads one event object into e, reusing its slices. Its time may be
-// any that int64 nanoseconds hold; without one, e.Time is zero. The error is an
-// *EventError.
+// any that int64 nanoseconds hold; without one, e.Time is zero. As from every
+// sender, a weight is an unknown field. The error is an *EventError.
 func (d *Decoder) DecodeEvent(data []byte, e *Event) error {
+	return d.decodeEvent(data, false, e)
+}
+
+func (d *Decoder) decodeEvent(data []byte, weighted bool, e *Event) error {
 	d.limits = Limits{}.withDefaults()
 	d.maxDepth = d.limits.MaxDepth
-	d.timeless = true
+	d.timeless, d.weighted = true, weighted
 	d.start(data)
 	d.space()
 	switch {
@@ -390,7 +395,7 @@ func (d *Decoder) DecodeEvent(data []byte, e *Event) error {
 func (f *fields) copyTo(e *Event) {
 	e.Reset()
 	e.ID, e.Service, e.Type, e.Severity = string(f.id), string(f.service), string(f.typ), string(f.severity)
-	e.Outcome, e.Count = f.outcome, f.count
+	e.Outcome, e.Count, e.Weight = f.outcome, f.count, f.weight
 	if f.hasTime {
 		e.Time = time.Unix(0, f.time).UTC()
 	}

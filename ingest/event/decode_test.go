@@ -123,6 +123,7 @@ var errorCases = []struct {
 	{"long duration", with(`"duration":31622401`), CodeBadDuration, ""},
 	{"huge duration", with(`"duration":1e400`), CodeBadDuration, ""},
 	{"both durations", with(`"duration":1,"duration_ms":1000`), CodeBadDuration, "not both"},
+	{"a sender's weight", with(`"weight":10`), CodeUnknownField, `did you mean "count"?`},
 	{"zero count", with(`"count":0`), CodeBadCount, "from 1 to 4294967295"},
 	{"negative count", with(`"count":-1`), CodeBadCount, ""},
 	{"broken count", with(`"count":1.5`), CodeBadCount, ""},
@@ -232,7 +233,7 @@ func TestDecodeWholeEvent(t *testing.T) {
 	want := Event{
 		ID: "pol-42-issued", Time: time.Date(2026, 11, 20, 9, 0, 0, 123e6, time.UTC),
 		Service: "insurance-unpaid", Type: "application", Outcome: Failure, Severity: "critical",
-		Duration: 812*time.Millisecond + 1, HasDuration: true, Count: 7,
+		Duration: 812*time.Millisecond + 1, HasDuration: true, Count: 7, Weight: 1,
 		Attributes: []Attr{{"cold", "false"}, {"product", "MEDCARE 😀"}, {"ratio", "-1.50e+2"}, {"retry", "true"}, {"stage", ""}, {"status", "503"}},
 	}
 	require.Equal(t, want.Attributes, e.Attributes)

@@ -38,6 +38,10 @@ type Event struct {
 
 	Count uint32 // equal events merged into this one; 0 means 1
 
+	// Weight is how many events each of the Count stands for, because the others
+	// were left out by sampling; 0 means 1. Only the engine gives weights.
+	Weight uint32
+
 	Attributes []Attr // in any order; each name once
 
 	// Durations are those of an aggregated event. Their counts add up to Count,

@@ -21,6 +21,7 @@ const (
 	fieldCount
 	fieldAttributes
 	fieldDurations
+	fieldWeight
 )
 
 const (
@@ -46,7 +47,7 @@ type attr struct {
 func (f *fields) reset() {
 	*f = fields{attrs: f.attrs[:0], durations: f.durations[:0]}
 	f.duration = NoDuration
-	f.count = 1
+	f.count, f.weight = 1, 1
 }
 
 // event reads the event object whose brace is next.
@@ -97,7 +98,13 @@ func (d *Decoder) field(key []byte, depth int) bool {
 	case "duration":
 		return d.span(fieldDuration, key, 9, depth)
 	case "count":
-		return d.count(key, depth)
+		return d.count(fieldCount, key, &d.f.count, depth)
+	case "weight":
+		if !d.weighted {
+			d.unknownField(key)
+			return d.skip(depth)
+		}
+		return d.count(fieldWeight, key, &d.f.weight, depth)
 	case "attributes":
 		return d.attributes(key, depth)
 	case "durations":
@@ -231,13 +238,14 @@ func (d *Decoder) span(bit field, key []byte, scale, depth int) bool {
 	return true
 }
 
-func (d *Decoder) count(key []byte, depth int) bool {
-	text, ok := d.num(fieldCount, key, depth)
+// count reads a field that must be a count or a weight.
+func (d *Decoder) count(bit field, key []byte, n *uint32, depth int) bool {
+	text, ok := d.num(bit, key, depth)
 	if text == nil || !ok {
 		return ok
 	}
-	if d.f.count, ok = parseCount(text); !ok {
-		d.fail(CodeBadCount, "Count is %s but must be an integer from 1 to 4294967295.", text[:min(len(text), quoteBytes)])
+	if *n, ok = parseCount(text); !ok {
+		d.fail(CodeBadCount, "Field %s is %s but must be an integer from 1 to 4294967295.", quote(key), text[:min(len(text), quoteBytes)])
 	}
 	return true
 }

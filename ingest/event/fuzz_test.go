@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"math/big"
 	"regexp"
 	"slices"
@@ -26,6 +27,8 @@ func seeds(f *testing.F) {
 	}
 	f.Add([]byte(with(`"attributes":{"a\u0062":"\ud83d\ude00\/","n":-1.5e+3,"b":true,"z":null}`)))
 	f.Add([]byte(with(`"durations":[[1.5,2],[3,1]],"count":3`)))
+	f.Add([]byte(with(`"weight":10,"count":3`)))
+	f.Add([]byte(with(`"weight":null`)))
 	f.Add([]byte(with(`"time":1700000000.5,"duration":1e-9,"id":"é"`)))
 }
 
@@ -46,7 +49,13 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		require.Equal(t, json.Valid(data), ee == nil || ee.Code != CodeInvalidJSON, "%v", err)
-		want, ok := slowDecode(data)
+		want, ok := slowDecode(data, true)
+		var weighted Event
+		require.Equal(t, ok, weighted.UnmarshalJSON(data) == nil)
+		if ok {
+			require.Equal(t, want, &weighted)
+		}
+		want, ok = slowDecode(data, false)
 		require.Equal(t, ok, err == nil, "%v", err)
 		if ok {
 			require.Equal(t, want, &e)
@@ -150,7 +159,7 @@ func surrogate(data []byte, at []int) uint64 {
 	return r
 }
 
-func slowDecode(data []byte) (*Event, bool) {
+func slowDecode(data []byte, weights bool) (*Event, bool) {
 	if !json.Valid(data) {
 		return nil, false
 	}
@@ -158,7 +167,7 @@ func slowDecode(data []byte) (*Event, bool) {
 	if err != nil {
 		return nil, false
 	}
-	e := &Event{Count: 1}
+	e := &Event{Count: 1, Weight: 1}
 	ok := true
 	must := func(good bool) { ok = ok && good }
 	text := func(m member) (s string) {
@@ -167,7 +176,7 @@ func slowDecode(data []byte) (*Event, bool) {
 	}
 	pairs, durations := false, 0
 	for _, m := range members {
-		if string(m.value) == "null" && slices.Contains(fieldNames, m.key) {
+		if string(m.value) == "null" && (slices.Contains(fieldNames, m.key) || weights && m.key == "weight") {
 			continue
 		}
 		switch m.key {
@@ -205,6 +214,10 @@ func slowDecode(data []byte) (*Event, bool) {
 			n, good := slowNumber(m.value, 1, 1, 1<<32-1, true)
 			must(good)
 			e.Count = uint32(n)
+		case "weight":
+			n, good := slowNumber(m.value, 1, 1, 1<<32-1, true)
+			must(good && weights)
+			e.Weight = uint32(n)
 		case "attributes":
 			must(slowAttributes(m.value, e))
 		case "durations":
@@ -342,6 +355,7 @@ func FuzzView(f *testing.F) {
 	f.Add(AppendBinary(nil, sample()))
 	f.Add(AppendBinary(nil, &Event{Service: "s", Type: "t", ID: strings.Repeat("x", 200), Time: now, Duration: time.Hour, HasDuration: true}))
 	f.Add([]byte{9, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add(AppendBinary(nil, &Event{Service: "s", Type: "t", Time: now, Count: 300, Weight: 300}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var v View
 		n, err := v.Parse(data)
@@ -365,5 +379,21 @@ func FuzzView(f *testing.F) {
 		v.Event(&e)
 		require.True(t, json.Valid(v.AppendJSON(nil)))
 		require.True(t, json.Valid(e.AppendJSON(nil)))
+		require.True(t, v.Count > 0 && v.Weight > 0)
+
+		heavy, err := AppendWeighted(nil, data[:n], 3)
+		if v.Weight > math.MaxUint32/3 {
+			require.Error(t, err)
+			return
+		}
+		require.NoError(t, err)
+		var w View
+		_, err = w.Parse(heavy)
+		require.NoError(t, err)
+		require.Equal(t, 3*v.Weight, w.Weight)
+		var same Event
+		w.Event(&same)
+		same.Weight = e.Weight
+		require.Equal(t, e, same)
 	})
 }

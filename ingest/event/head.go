@@ -17,6 +17,7 @@ type head[T string | []byte] struct {
 	time     int64 // Unix nanoseconds
 	duration int64 // NoDuration if absent
 	count    uint32
+	weight   uint32
 	pairs    bool // durations follow
 }
 
@@ -39,6 +40,9 @@ func (h *head[T]) appendBinary(dst []byte) []byte {
 	if h.assigned {
 		flags |= flagAssigned
 	}
+	if h.weight > 1 {
+		flags |= flagWeight
+	}
 	dst = append(dst, 0, 0, 0, 0, flags)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.time))
 	if h.duration >= 0 {
@@ -46,6 +50,9 @@ func (h *head[T]) appendBinary(dst []byte) []byte {
 	}
 	if h.count > 1 {
 		dst = binary.AppendUvarint(dst, uint64(h.count))
+	}
+	if h.weight > 1 {
+		dst = binary.AppendUvarint(dst, uint64(h.weight))
 	}
 	dst = appendText(dst, h.id)
 	dst = appendText(dst, h.service)
@@ -101,6 +108,10 @@ func (h *head[T]) appendJSON(dst []byte) []byte {
 	if h.count > 1 {
 		dst = append(dst, `,"count":`...)
 		dst = strconv.AppendUint(dst, uint64(h.count), 10)
+	}
+	if h.weight > 1 {
+		dst = append(dst, `,"weight":`...)
+		dst = strconv.AppendUint(dst, uint64(h.weight), 10)
 	}
 	return dst
 }

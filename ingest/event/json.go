@@ -31,7 +31,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 func (v *View) AppendJSON(dst []byte) []byte {
 	h := head[[]byte]{
 		id: v.ID, service: v.Service, typ: v.Type, severity: v.Severity,
-		outcome: v.Outcome, hasTime: true, time: v.Time, duration: v.Duration, count: v.Count,
+		outcome: v.Outcome, hasTime: true, time: v.Time, duration: v.Duration, count: v.Count, weight: v.Weight,
 	}
 	dst = h.appendJSON(dst)
 	i := 0
@@ -57,11 +57,11 @@ func (v *View) AppendJSON(dst []byte) []byte {
 func (e *Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
 
 // UnmarshalJSON reads one event object as strictly as a Decoder, except that its
-// time may be any that int64 nanoseconds hold. Without one, Time stays zero. The
-// error is an *EventError.
+// time may be any that int64 nanoseconds hold, and that it may have a weight, as
+// AppendJSON writes it. Without a time, Time stays zero. The error is an *EventError.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var d Decoder
-	return d.DecodeEvent(data, e)
+	return d.decodeEvent(data, true, e)
 }
 
 // EventError says what is wrong with a single event.

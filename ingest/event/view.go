@@ -17,6 +17,7 @@ type View struct {
 	Time              int64  // Unix nanoseconds
 	Duration          int64  // nanoseconds, NoDuration if absent
 	Count             uint32 // 1 or more
+	Weight            uint32 // 1 or more; what the event counts is Count times Weight
 
 	attrs, durations         []byte
 	attrCount, durationCount int
@@ -83,7 +84,7 @@ func (v *View) Event(e *Event) {
 	if v.Duration >= 0 {
 		e.Duration, e.HasDuration = time.Duration(v.Duration), true
 	}
-	e.Count = v.Count
+	e.Count, e.Weight = v.Count, v.Weight
 	for name, value := range v.Attrs {
 		e.Attributes = append(e.Attributes, Attr{string(name), string(value)})
 	}

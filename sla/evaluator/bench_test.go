@@ -114,7 +114,7 @@ func BenchmarkTickWithFold(b *testing.B) {
 	for at, i := monday, 0; at.Before(now); at, i = at.Add(2*time.Second), i+1 {
 		v := &views[i%products]
 		v.Time = at.UnixNano()
-		require.NoError(b, f.Apply(v.Time, false, v))
+		require.NoError(b, f.Apply(v.Time, fold.Live, v))
 	}
 	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil }})
 	require.NoError(b, err)

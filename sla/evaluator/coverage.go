@@ -63,6 +63,13 @@ func (u *observed) within(s slo.Span) time.Duration {
 	return u.until(s.To) - u.until(s.From)
 }
 
+// coverage is the coverage of one of the plan's windows for a group, in [0,1]:
+// the share of its time in which the group was observed, times the share of the
+// indicator's events in it that no limit dropped.
+func (t *tick) coverage(g *fold.Group, window int) float64 {
+	return t.up.coverage(g, t.spans[window]) * g.Loss.Kept(window)
+}
+
 // coverage is the share of a span, in [0,1], in which a group was observed:
 // since its generation began, while the engine was up; and before that, where it
 // was backfilled.
@@ -95,10 +102,10 @@ func (u *uptime) backfilled(g *fold.Group) *observed {
 	return o
 }
 
-// sameTimes reports whether two groups were observed at the same times. Those
-// that share no list may be told apart though they were.
-func sameTimes(a, b *fold.Group) bool {
-	if !a.Since.Equal(b.Since) || len(a.Backfilled) != len(b.Backfilled) {
+// sameCoverage reports whether two groups were observed at the same times, and
+// lost the same. Those that share no list may be told apart though they were.
+func sameCoverage(a, b *fold.Group) bool {
+	if a.Loss != b.Loss || !a.Since.Equal(b.Since) || len(a.Backfilled) != len(b.Backfilled) {
 		return false
 	}
 	return len(a.Backfilled) == 0 || &a.Backfilled[0] == &b.Backfilled[0]

@@ -60,10 +60,10 @@ func TestCoverageOfBackfills(t *testing.T) {
 		require.InDelta(t, c.want, u.coverage(&g, c.of), 1e-12, "%v", c.of)
 	}
 	shares, alike := fold.Group{Since: g.Since, Backfilled: g.Backfilled}, fold.Group{Since: g.Since, Backfilled: slices.Clone(g.Backfilled)}
-	require.True(t, sameTimes(&g, &shares))
-	require.False(t, sameTimes(&g, &alike))
-	require.False(t, sameTimes(&g, &fold.Group{Since: g.Since}))
-	require.True(t, sameTimes(&fold.Group{Since: g.Since}, &fold.Group{Since: g.Since}))
+	require.True(t, sameCoverage(&g, &shares))
+	require.False(t, sameCoverage(&g, &alike))
+	require.False(t, sameCoverage(&g, &fold.Group{Since: g.Since}))
+	require.True(t, sameCoverage(&fold.Group{Since: g.Since}, &fold.Group{Since: g.Since}))
 }
 
 func TestCorrectionsTakeOutExactlyTheirTime(t *testing.T) {

@@ -113,7 +113,7 @@ func (p *player) apply(h *happening) {
 	var v event.View
 	_, err := v.Parse(event.AppendBinary(nil, &e))
 	require.NoError(p.t, err)
-	require.NoError(p.t, p.fold.Apply(h.received.UnixNano(), false, &v))
+	require.NoError(p.t, p.fold.Apply(h.received.UnixNano(), fold.Live, &v))
 }
 
 type checker struct {

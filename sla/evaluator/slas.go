@@ -82,7 +82,7 @@ func (t *tick) addCounts(u usage, g *fold.Group, b bins) {
 
 // observe keeps the lowest coverage of all that is summed.
 func (t *tick) observe(in *sla.ComponentInput, u usage, g *fold.Group) {
-	if c := t.up.coverage(g, t.spans[u.window]); in.Coverage < 0 || c < in.Coverage {
+	if c := t.coverage(g, u.window); in.Coverage < 0 || c < in.Coverage {
 		in.Coverage = c
 	}
 }

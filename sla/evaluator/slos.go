@@ -138,9 +138,9 @@ func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.S
 	}
 	burns = append(burns, slo.Burn{Window: p.periodLength(r.Period), Period: true})
 	if len(siblings) > 0 {
-		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled}
+		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled, Loss: siblings[0].Loss}
 		r.Generation, r.Since = siblings[0].Generation, g.Since
-		r.Coverage = t.up.coverage(&g, r.Period)
+		r.Coverage = t.coverage(&g, p.period)
 		for i, c := range t.burnCoverage(&g) {
 			burns[i].Coverage = c
 		}
@@ -164,7 +164,7 @@ func (p *sloPlan) periodLength(period slo.Span) time.Duration {
 
 func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	r := t.base(p, g.Values)
-	r.Coverage = t.up.coverage(g, r.Period)
+	r.Coverage = t.coverage(g, p.period)
 	r.Generation, r.Since, r.LastEvent = g.Generation, g.Since, g.LastEvent
 	total := load(g.Total)
 	r.Total = total.counts()
@@ -177,15 +177,15 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	t.prepare(p.correction, g)
 	r.Raw = budget(p.slo, load(g.Spans[p.period]))
 	r.Budget = r.Raw
-	r.RawBurns = t.burnRates(p, g, &r, r.Raw, func(w int) bins { return load(g.Spans[w]) })
+	r.RawBurns = t.burnRates(p, g, &r, r.Raw, nil)
 	r.Burns = r.RawBurns
 	if c := p.correction; c != nil && len(c.extra) > 0 {
 		r.Budget = budget(p.slo, t.corrected(c, g, p.period))
-		r.Burns = t.burnRates(p, g, &r, r.Budget, func(w int) bins { return t.corrected(c, g, w) })
+		r.Burns = t.burnRates(p, g, &r, r.Budget, c)
 	}
 	for _, w := range p.tiers {
-		b := slo.NewBurn(t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)))
-		b.Coverage = t.up.coverage(g, t.spans[w])
+		b := t.burn(t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), g, w, p.correction)
+		b.Coverage = t.coverage(g, w)
 		r.TierBurns = append(r.TierBurns, b)
 	}
 	// A tier's factor comes from the whole period, of which a calendar window may
@@ -201,31 +201,42 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	return r
 }
 
-func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, at func(window int) bins) []slo.Burn {
+// burnRates are those of the burn windows and the period, with the corrections
+// taken out if there are some.
+func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, c *correction) []slo.Burn {
 	first := len(t.burns)
 	coverage := t.burnCoverage(g)
 	for i, w := range t.plan.burns {
-		b := slo.NewBurn(slo.BurnWindows[i], budget(p.slo, at(w)))
+		b := t.burn(slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), g, w, c)
 		b.Coverage = coverage[i]
 		t.burns = append(t.burns, b)
 	}
-	last := slo.NewBurn(p.periodLength(r.Period), whole)
+	last := t.burn(p.periodLength(r.Period), whole, g, p.period, c)
 	last.Period, last.Coverage = true, r.Coverage
 	t.burns = append(t.burns, last)
 	return t.burns[first:len(t.burns):len(t.burns)]
 }
 
+// burn is the burn rate of one of the plan's windows, of a nominal length.
+func (t *tick) burn(length time.Duration, b slo.Budget, g *fold.Group, window int, c *correction) slo.Burn {
+	x := slo.NewBurn(length, b)
+	if g.Excess != nil {
+		x.Effective = slo.Effective(b.Counts.Valid(), t.excess(c, g, window))
+	}
+	return x
+}
+
 // burnCoverage is the coverage of the burn windows, in order. Groups of one
 // indicator mostly have it in common, so the last answer is kept.
 func (t *tick) burnCoverage(g *fold.Group) []float64 {
-	if t.covered != nil && sameTimes(g, &t.coveredOf) {
+	if t.covered != nil && sameCoverage(g, &t.coveredOf) {
 		return t.covered
 	}
 	t.covered = t.covered[:0]
 	for _, w := range t.plan.burns {
-		t.covered = append(t.covered, t.up.coverage(g, t.spans[w]))
+		t.covered = append(t.covered, t.coverage(g, w))
 	}
-	t.coveredOf.Since, t.coveredOf.Backfilled = g.Since, g.Backfilled
+	t.coveredOf.Since, t.coveredOf.Backfilled, t.coveredOf.Loss = g.Since, g.Backfilled, g.Loss
 	return t.covered
 }
 

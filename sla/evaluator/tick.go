@@ -108,8 +108,15 @@ func (t *tick) index(req fold.Request) error {
 		}
 		want := len(req.Spans) + len(req.Extra[ind.ID])
 		for i := range all[:n] {
-			if got := len(all[i].Spans); got != want {
+			g := &all[i]
+			if got := len(g.Spans); got != want {
 				return fmt.Errorf("sums of %s: %d spans instead of %d", ind.ID, got, want)
+			}
+			if got := len(g.Excess); g.Excess != nil && got != want {
+				return fmt.Errorf("weights of %s: %d spans instead of %d", ind.ID, got, want)
+			}
+			if l := g.Loss; l != nil && (len(l.Dropped) != len(req.Spans) || len(l.Offered) != len(req.Spans)) {
+				return fmt.Errorf("losses of %s: %d and %d spans instead of %d", ind.ID, len(l.Dropped), len(l.Offered), len(req.Spans))
 			}
 		}
 		t.groups[ind.ID] = all[:n]
@@ -166,6 +173,25 @@ func (t *tick) corrected(c *correction, g *fold.Group, window int) bins {
 		b = b.minus(load(g.Spans[len(t.spans)+u.cut]))
 	}
 	return b
+}
+
+// excess is what the corrections leave of what weights add in a window.
+func (t *tick) excess(c *correction, g *fold.Group, window int) uint64 {
+	if g.Excess == nil {
+		return 0
+	}
+	n := g.Excess[window]
+	if c == nil || len(c.extra) == 0 {
+		return n
+	}
+	u := c.uses[window]
+	for i := u.first; i < c.whole; i++ {
+		n -= min(n, g.Excess[len(t.spans)+i])
+	}
+	if u.cut >= 0 {
+		n -= min(n, g.Excess[len(t.spans)+u.cut])
+	}
+	return n
 }
 
 // prepare sums up what a group's corrections take out: suffix[i] is the sum of

@@ -22,6 +22,9 @@ type era struct {
 	since int64    // record time
 	spans []upSpan // rising, further apart than backfillGap, none after since
 
+	// older is what else was observed before since, for History: what from cut off.
+	older []upSpan // rising, no two touching
+
 	listed []slo.Span // spans for Sums; nil after a change, else never changed
 }
 
@@ -86,35 +89,53 @@ func (e *era) gap(i int) int64 { return e.spans[i+1].from - e.spans[i].to }
 
 // forget drops what ended before t.
 func (e *era) forget(t int64) {
-	n := 0
-	for n < len(e.spans) && e.spans[n].to < t {
-		n++
-	}
-	if n > 0 {
+	if n := before(e.spans, t); n > 0 {
 		e.spans = slices.Delete(e.spans, 0, n)
 		e.listed = nil
 	}
+	e.older = slices.Delete(e.older, 0, before(e.older, t))
 }
 
-// from is the era without what lies before t: itself if that is nothing.
-func (e *era) from(t int64) *era {
+// from is the era without what lies before t: itself if that is nothing. What it
+// cuts off of the up-time and of backfills is still told to History.
+func (e *era) from(t int64, up []upSpan) *era {
 	if t <= e.since && (len(e.spans) == 0 || e.spans[0].from >= t) {
 		return e
 	}
 	cut := &era{since: max(e.since, t)}
+	older := slices.Clone(e.older)
 	for _, s := range e.spans {
 		if s.to > t {
 			cut.spans = append(cut.spans, upSpan{max(s.from, t), s.to})
 		}
+		older = append(older, upSpan{s.from, min(s.to, t)})
 	}
+	for _, s := range up {
+		older = append(older, upSpan{max(s.from, e.since), min(s.to, t)})
+	}
+	cut.older = merged(older)
 	return cut
 }
 
-func (e *era) list() []slo.Span {
-	if e.listed == nil && len(e.spans) > 0 {
+// list gives the backfilled spans that do not end before kept.
+func (e *era) list(kept int64) []slo.Span {
+	n := before(e.spans, kept)
+	if n == len(e.spans) {
+		return nil
+	}
+	if e.listed == nil {
 		e.listed = spanList(e.spans)
 	}
-	return e.listed
+	return e.listed[n:]
+}
+
+// observed are the times in which something was seen, oldest first, none touching.
+func (e *era) observed(up []upSpan) []slo.Span {
+	all := slices.Concat(e.older, e.spans)
+	for _, s := range up {
+		all = append(all, upSpan{max(s.from, e.since), s.to})
+	}
+	return spanList(merged(all))
 }
 
 // eras are those of the indicators, each once, in the indicators' order.
@@ -147,7 +168,7 @@ func (f *Fold) noteBackfill(s *service, t int64) {
 		b.from, b.to = min(b.from, t), max(b.to, t)
 	}
 	for _, e := range s.eras {
-		lo, hi := e.add(max(b.from, f.kept), b.to)
+		lo, hi := e.add(max(b.from, f.known), b.to)
 		if lo >= hi {
 			continue
 		}

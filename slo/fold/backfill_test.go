@@ -16,7 +16,7 @@ func backfill(t testing.TB, f *Fold, recv time.Time, at ...time.Time) {
 	t.Helper()
 	f.Advance(recv.UnixNano(), Tick)
 	for _, x := range at {
-		require.NoError(t, tryApply(f, recv, true, shop(x)))
+		require.NoError(t, tryApply(f, recv, Backfill, shop(x)))
 	}
 }
 
@@ -92,7 +92,7 @@ func TestBackfilledSpans(t *testing.T) {
 	backfill(t, f, now, at(300*m))
 	data, _ := encode(f)
 	for _, f := range []*Fold{f, restored(t, data)} {
-		require.NoError(t, tryApply(f, now, true, shop(at(200*m))))
+		require.NoError(t, tryApply(f, now, Backfill, shop(at(200*m))))
 		require.Equal(t, ago(300*m, 200*m), backfilled(t, f, "shop/availability")[0])
 	}
 
@@ -216,5 +216,6 @@ func TestBackfillsAreBounded(t *testing.T) {
 func TestOtherFormatsAreRefused(t *testing.T) {
 	f, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, f.RestorePart("state", []byte{1, 0}), "format 1, this program reads only 2")
+	require.ErrorContains(t, f.RestorePart("state", []byte{1, 0}), "format 1, this program reads only 2, and up to 4 of \"state\"")
+	require.ErrorContains(t, f.RestorePart("config", []byte{3, 0}), "format 3", "only the state has it")
 }

@@ -83,7 +83,7 @@ func benchmarkFold(b *testing.B, parse bool, at func(r *rand.Rand) time.Time) {
 	for i := range events {
 		_, err := views[i].Parse(events[i])
 		require.NoError(b, err)
-		require.NoError(b, f.Apply(t0.UnixNano(), false, &views[i]))
+		require.NoError(b, f.Apply(t0.UnixNano(), Live, &views[i]))
 	}
 	var v event.View
 	i := 0
@@ -99,7 +99,7 @@ func benchmarkFold(b *testing.B, parse bool, at func(r *rand.Rand) time.Time) {
 			}
 			p = &v
 		}
-		if err := f.Apply(recv, false, p); err != nil {
+		if err := f.Apply(recv, Live, p); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -136,7 +136,7 @@ func busy(b testing.TB, groups, perCell int) *Fold {
 	return f
 }
 
-// fill puts counts into all columns of all buckets from the retention up to now.
+// fill puts counts into all columns of all buckets up to now, and of all hours before.
 func fill(f *Fold, perCell int) {
 	f.clock++
 	r := rand.New(rand.NewPCG(3, 4))
@@ -150,6 +150,11 @@ func fill(f *Fold, perCell int) {
 				leaf.bump1(uint32(c), 1+r.Uint64N(uint64(perCell)))
 			}
 			sec += width
+		}
+		for sec := s.past.start(); sec < s.oldest(); sec += hourWidth {
+			for c := range s.cols.n {
+				s.past.add(sec, c, 1+r.Uint64N(uint64(12*perCell)), int(s.cols.n), f.clock)
+			}
 		}
 		s.addUpHours()
 	}
@@ -173,7 +178,7 @@ func BenchmarkSums10k(b *testing.B) {
 	began := cpu()
 	for b.Loop() {
 		for i := range late { // keeps sums that were made beforehand from being all there is
-			require.NoError(b, f.Apply(f.rec, false, &late[i]))
+			require.NoError(b, f.Apply(f.rec, Live, &late[i]))
 		}
 		f.Sums(req)
 	}

@@ -104,7 +104,7 @@ func (b *block[C]) erase(c uint32, w int) bool {
 	return changed
 }
 
-// absorb adds the counts of other blocks to an empty block, no larger than needed.
+// absorb adds the counts of other blocks, and grows no more than needed.
 func (b *block[C]) absorb(parts []block[C]) {
 	size := 0
 	for i := range parts {

@@ -129,7 +129,7 @@ const maxColumns = 1 << 24
 
 // appendBlock encodes counts one after the other. A zero is followed by how many
 // more zeros there are.
-func appendBlock(b []byte, x *block[uint16]) []byte {
+func appendBlock[C cell](b []byte, x *block[C]) []byte {
 	used := x.used()
 	b = binary.AppendUvarint(b, uint64(used))
 	for i := 0; i < used; {
@@ -152,14 +152,14 @@ func appendBlock(b []byte, x *block[uint16]) []byte {
 	return b
 }
 
-func (r *reader) block() block[uint16] {
-	var x block[uint16]
+func readBlock[C cell](r *reader) block[C] {
+	var x block[C]
 	used := r.uvarint()
 	if used > maxColumns {
 		r.fail()
 		return x
 	}
-	x.cells = make([]uint16, used)
+	x.cells = make([]C, used)
 	for i := uint64(0); i < used && !r.bad; i++ {
 		n := r.uvarint()
 		if n == 0 {
@@ -170,9 +170,10 @@ func (r *reader) block() block[uint16] {
 			i += more
 			continue
 		}
-		x.cells[i] = uint16(n)
-		if n > 0xffff {
-			x.overflow(uint32(i), n&^0xffff)
+		low := C(n)
+		x.cells[i] = low
+		if uint64(low) != n {
+			x.overflow(uint32(i), n-uint64(low))
 		}
 	}
 	return x

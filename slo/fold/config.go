@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -40,6 +41,46 @@ const (
 	SliceRatio           // sum over slices of good/valid, in billionths
 	SliceBins            // how many bins
 )
+
+// MergeBy says by what events of the service must be told apart, so that those
+// that are merged count what they counted one by one: the attributes, rising, and
+// the step of time, for event.MergeKey.
+func (c *Config) MergeBy(service string) (attrs []string, step time.Duration) {
+	step = time.Duration(fineWidth) * time.Second
+	spec := &Service{}
+	for i := range c.Services {
+		if c.Services[i].Name == service {
+			spec = &c.Services[i]
+		}
+	}
+	var inds []*Indicator
+	for i := range c.Indicators {
+		ind := &c.Indicators[i]
+		if ind.Service != service {
+			continue
+		}
+		inds = append(inds, ind)
+		if ind.Slice != nil {
+			for per := ind.Slice.Per; per > 0; { // the greatest step that divides both
+				step, per = per, step%per
+			}
+		}
+	}
+	return attributes(spec, inds), step
+}
+
+// attributes are those that some indicator or dimension of a service looks at, rising.
+func attributes(spec *Service, inds []*Indicator) []string {
+	out := slices.Clone(spec.Dimensions)
+	for _, ind := range inds {
+		for _, m := range slices.Concat(ind.Valid, ind.Bad) {
+			out = append(out, m.Name)
+		}
+		out = append(out, ind.GroupBy...)
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), isField)
+}
 
 // Indicator is one thing that is counted, per group.
 type Indicator struct {

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -45,12 +46,32 @@ func (u *uptime) note(at int64, mark Mark) {
 }
 
 // forget drops what ended before t.
-func (u *uptime) forget(t int64) {
-	n := 0
-	for n < len(u.spans) && u.spans[n].to < t {
-		n++
+func (u *uptime) forget(t int64) { u.spans = slices.Delete(u.spans, 0, before(u.spans, t)) }
+
+// before is how many of the rising spans ended before t.
+func before(spans []upSpan, t int64) int {
+	n, _ := slices.BinarySearchFunc(spans, t, func(s upSpan, t int64) int {
+		if s.to < t {
+			return -1
+		}
+		return 1
+	})
+	return n
+}
+
+// merged joins spans that overlap or touch, in place, and drops empty ones.
+func merged(all []upSpan) []upSpan {
+	all = slices.DeleteFunc(all, func(s upSpan) bool { return s.from >= s.to })
+	slices.SortFunc(all, func(a, b upSpan) int { return cmp.Compare(a.from, b.from) })
+	out := all[:0]
+	for _, s := range all {
+		if n := len(out) - 1; n >= 0 && s.from <= out[n].to {
+			out[n].to = max(out[n].to, s.to)
+			continue
+		}
+		out = append(out, s)
 	}
-	u.spans = slices.Delete(u.spans, 0, n)
+	return out
 }
 
 // covers reports whether the engine was up throughout [from, to).
@@ -67,7 +88,8 @@ func covers(spans []upSpan, from, to int64) bool {
 	return i < len(spans) && spans[i].from <= from && to <= spans[i].to
 }
 
-func (u *uptime) list() []slo.Span { return spanList(u.spans) }
+// list gives the spans that do not end before kept.
+func (u *uptime) list(kept int64) []slo.Span { return spanList(u.spans[before(u.spans, kept):]) }
 
 func spanList(spans []upSpan) []slo.Span {
 	out := make([]slo.Span, len(spans))

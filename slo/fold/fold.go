@@ -53,12 +53,15 @@ type Fold struct {
 	stores   []*store      // by retention
 	slices   []*sliceStore // by slice length and retention
 	oldest   int64         // second from which on some store keeps events
-	kept     int64         // time from which on it is remembered what was observed
+	kept     int64         // time from which on windows may ask what was observed
+	known    int64         // time from which on it is remembered what was observed, for History
 	nextAge  int64         // record time at which some bucket ages
 	nextShut int64         // record time at which some slice closes
 
 	traffic []*traffic        // in the order of Sums
 	series  []*durationSeries // in the order of Sums
+
+	dropped map[string]uint64 // events by reason
 
 	plans    planCache
 	key      []byte // scratch for plan
@@ -67,7 +70,7 @@ type Fold struct {
 
 // counters are the part of Stats that follows from the log.
 type counters struct {
-	records, events, late, tooOld, refused uint64
+	records, events, late, tooOld, refused, replayed uint64
 }
 
 // New makes an empty Fold. It refuses every event until it has a config.
@@ -75,7 +78,7 @@ func New(o Options) (*Fold, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}}
+	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}, dropped: map[string]uint64{}}
 	f.plans.maxPlans, f.plans.maxBytes = o.MaxPlans, o.MaxPlanBytes
 	f.plans.clear()
 	return f, nil
@@ -90,12 +93,27 @@ func (f *Fold) Advance(recvNs int64, mark Mark) {
 	f.moveTo(recvNs, mark)
 }
 
+// Mode says how an event came to be applied.
+type Mode uint8
+
+// The modes. Whatever it is, an event counts in its own time if that is still
+// kept, be it by the hour, and else in totals only.
+const (
+	// Live is an event as it happened. More than a minute after its time it is late.
+	Live Mode = iota
+	// Backfill is an event of a time before. What lies between the earliest and
+	// the latest such event of one record counts as observed for the service's
+	// indicators, as far as they did not count yet. It is never late.
+	Backfill
+	// Replay is an event that was put aside when it came, and comes back. It is
+	// never late, and says nothing of what else was observed.
+	Replay
+)
+
 // Apply counts one event of a record that was received at recvNs (Unix
-// nanoseconds). With backfill, the time between the earliest and the latest such
-// event of one record counts as observed for the service's indicators, as far as
-// they did not count yet. The event's bytes are not kept. The error, if any,
-// wraps ErrRefused, and the event then counts nowhere.
-func (f *Fold) Apply(recvNs int64, backfill bool, v *event.View) error {
+// nanoseconds), its count times its weight. The event's bytes are not kept. The
+// error, if any, wraps ErrRefused, and the event then counts nowhere.
+func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 	f.clock++
 	if recvNs > f.rec {
 		f.moveTo(recvNs, Tick)
@@ -108,7 +126,7 @@ func (f *Fold) Apply(recvNs int64, backfill bool, v *event.View) error {
 		f.lastSvc = svc
 	}
 	t := v.Time
-	if t <= 0 || t/int64(time.Second) > f.rec/int64(time.Second)+maxAhead {
+	if !f.plausible(t) {
 		return f.refuse(fmt.Sprintf("time %s is before 1970 or more than a day ahead of its record", time.Unix(0, t).UTC().Format(time.RFC3339Nano)))
 	}
 	p := f.plan(svc, v)
@@ -116,9 +134,12 @@ func (f *Fold) Apply(recvNs int64, backfill bool, v *event.View) error {
 		return f.refuse(p.reason)
 	}
 	f.stats.events++
-	if backfill {
+	switch {
+	case mode == Backfill:
 		f.noteBackfill(svc, t)
-	} else if f.rec-t > int64(time.Minute) {
+	case mode == Replay:
+		f.stats.replayed++
+	case f.rec-t > int64(time.Minute):
 		f.stats.late++
 	}
 	if t/int64(time.Second) < f.oldest {
@@ -128,6 +149,11 @@ func (f *Fold) Apply(recvNs int64, backfill bool, v *event.View) error {
 	return nil
 }
 
+// plausible reports whether there can be a bucket for the time.
+func (f *Fold) plausible(t int64) bool {
+	return t > 0 && t/int64(time.Second) <= f.rec/int64(time.Second)+maxAhead
+}
+
 func (f *Fold) refuse(reason string) error {
 	f.stats.refused++
 	return fmt.Errorf("%w: %s", ErrRefused, reason)
@@ -135,7 +161,10 @@ func (f *Fold) refuse(reason string) error {
 
 // count adds an event of the time t to everything that its plan names.
 func (f *Fold) count(p *plan, t int64, v *event.View) {
-	n := uint64(v.Count)
+	n, weight := uint64(v.Count), uint64(v.Weight)
+	if weight > 1 {
+		n = weighed(n, weight)
+	}
 	aggregated := v.DurationCount() > 0
 	measured := v.Duration >= 0 || aggregated
 
@@ -150,7 +179,7 @@ func (f *Fold) count(p *plan, t int64, v *event.View) {
 		p.lastMeasured = max(p.lastMeasured, t)
 		if aggregated {
 			for d, n := range v.Durations {
-				p.series.observe(d, uint64(n))
+				p.series.observe(d, weighed(uint64(n), weight))
 			}
 		} else {
 			p.series.observe(v.Duration, n)
@@ -162,6 +191,9 @@ func (f *Fold) count(p *plan, t int64, v *event.View) {
 	}
 	for i := range p.slices {
 		f.countSlice(&p.slices[i], t, n, v, measured, aggregated)
+	}
+	if weight > 1 {
+		f.countWeight(p, sec, weighed(n, weight-1), measured)
 	}
 }
 
@@ -176,22 +208,26 @@ func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, v *event.View, meas
 	if leaf != nil {
 		hour = s.hour(sec)
 		leaf.touch(e.top, s.cols.room(), f.clock)
-		hour.touch(e.top, s.cols.room(), f.clock)
 		leaf.bump(e.fixed, n)
+	} else {
+		hour = s.past.at(sec)
+	}
+	if hour != nil {
+		hour.touch(e.top, s.cols.room(), f.clock)
 		hour.bump(e.fixed, n)
 	}
 	switch {
 	case !timed:
 	case aggregated:
 		for d, n := range v.Durations {
-			e.observe(leaf, hour, d, uint64(n))
+			e.observe(leaf, hour, d, weighed(uint64(n), uint64(v.Weight)))
 		}
 	default:
 		e.observe(leaf, hour, v.Duration, n)
 	}
 }
 
-// observe counts n durations; in totals only if leaf is nil.
+// observe counts n durations; leaf and hour are nil if they are too old for them.
 func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n uint64) {
 	for i := range e.timed {
 		x := &e.timed[i]
@@ -199,6 +235,8 @@ func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n
 		x.g.total[bin] += n
 		if leaf != nil {
 			leaf.bump1(x.base+uint32(bin), n)
+		}
+		if hour != nil {
 			hour.bump1(x.base+uint32(bin), n)
 		}
 	}
@@ -224,7 +262,7 @@ func (f *Fold) countSlice(x *slicePlan, t int64, n uint64, v *event.View, measur
 		b.bump1(x.g.col+x.bin, n)
 	case aggregated:
 		for d, n := range v.Durations {
-			b.bump1(x.g.col+uint32(binOf(x.edges, d)), uint64(n))
+			b.bump1(x.g.col+uint32(binOf(x.edges, d)), weighed(uint64(n), uint64(v.Weight)))
 		}
 	default:
 		b.bump1(x.g.col+uint32(binOf(x.edges, v.Duration)), n)
@@ -249,9 +287,9 @@ func (f *Fold) age() {
 		s.advance(f.rec/int64(time.Second), f.clock)
 	}
 	f.setAges()
-	f.up.forget(f.kept)
+	f.up.forget(f.known)
 	for _, e := range eras(f.inds) {
-		e.forget(f.kept)
+		e.forget(f.known)
 	}
 }
 
@@ -261,6 +299,9 @@ func (f *Fold) setAges() {
 	bound := floor(f.rec/int64(time.Second)-fineAge, fineSeg)
 	f.nextAge = (bound + fineSeg + fineAge) * int64(time.Second)
 	f.kept = f.nextAge - f.longest() - int64(time.Hour)
+	// The past begins with a whole part, and takes in slices that begin up to two
+	// of their lengths before what is kept of them.
+	f.known = f.nextAge - max(f.longest(), int64(historyKeep)) - int64(25*time.Hour) - 2*int64(maxSlice)
 	f.oldest = never
 	for _, s := range f.stores {
 		f.oldest = min(f.oldest, s.oldest())

@@ -32,7 +32,7 @@ func TestRefusals(t *testing.T) {
 		{"far ahead", shop(t0.Add(25 * time.Hour)), "more than a day ahead"},
 		{"before 1970", shop(time.Unix(-5, 0)), "before 1970"},
 	} {
-		err := tryApply(f, t0, false, c.e)
+		err := tryApply(f, t0, Live, c.e)
 		require.ErrorIs(t, err, ErrRefused, c.name)
 		require.ErrorContains(t, err, c.reason, c.name)
 	}
@@ -43,7 +43,7 @@ func TestRefusals(t *testing.T) {
 
 	empty, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorIs(t, tryApply(empty, t0, false, shop(t0)), ErrRefused, "no config yet")
+	require.ErrorIs(t, tryApply(empty, t0, Live, shop(t0)), ErrRefused, "no config yet")
 	_, err = New(Options{MaxPlans: -1})
 	require.Error(t, err)
 }
@@ -51,11 +51,11 @@ func TestRefusals(t *testing.T) {
 func TestLateTooOldAndFuture(t *testing.T) {
 	f := newFold(t, config(availability()), t0)
 	now := t0.Add(30 * time.Second)
-	apply(t, f, now, shop(now.Add(-60*time.Second)))                   // not late yet
-	apply(t, f, now, shop(now.Add(-61*time.Second)))                   // late
-	apply(t, f, now, shop(now.Add(-40*day)))                           // late and too old
-	apply(t, f, now, shop(now.Add(5*time.Minute)))                     // ahead of its time
-	require.NoError(t, tryApply(f, now, true, shop(now.Add(-20*day)))) // a backfill is never late
+	apply(t, f, now, shop(now.Add(-60*time.Second)))                       // not late yet
+	apply(t, f, now, shop(now.Add(-61*time.Second)))                       // late
+	apply(t, f, now, shop(now.Add(-40*day)))                               // late and too old
+	apply(t, f, now, shop(now.Add(5*time.Minute)))                         // ahead of its time
+	require.NoError(t, tryApply(f, now, Backfill, shop(now.Add(-20*day)))) // a backfill is never late
 	s := f.Sums(Request{Now: now, Spans: []slo.Span{last(now, 30*day), last(now, time.Hour)}})
 	g := groupOf(t, s, "shop/availability")
 	require.Equal(t, []uint64{5, 0}, g.Total)
@@ -231,7 +231,7 @@ func TestFoldingAllocatesNothing(t *testing.T) {
 			var v event.View
 			_, err := v.Parse(events[i%len(events)])
 			if err == nil {
-				err = f.Apply(t0.UnixNano(), false, &v)
+				err = f.Apply(t0.UnixNano(), Live, &v)
 			}
 			if err != nil {
 				t.Fatal(err)

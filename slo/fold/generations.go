@@ -120,6 +120,7 @@ func (f *Fold) release(ind *indicator) {
 			ind.events.free(g.col, ind.width, f.clock)
 		}
 	}
+	f.releaseExtra(ind)
 }
 
 // moveKey is an era that loses what lies before kept.
@@ -140,6 +141,9 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 		g.ind = ind
 		ind.insert(g)
 	}
+	if ind.dropped = o.dropped; ind.dropped != nil {
+		ind.dropped.ind = ind
+	}
 	if ind.events == o.events && ind.slices == o.slices {
 		return
 	}
@@ -153,13 +157,15 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 	}
 	key := moveKey{o.era, kept}
 	if moved[key] == nil {
-		moved[key] = o.era.from(kept)
+		moved[key] = o.era.from(kept, f.up.spans)
 	}
 	ind.era = moved[key]
 	for _, g := range ind.sorted {
 		col := g.col
 		if ind.slices != nil {
-			g.col = ind.slices.cols.take(sliceColumns)
+			to := ind.slices.cols.take(sliceColumns)
+			f.moveJudged(o, g, ind.slices, to)
+			g.col = to
 			o.slices.move(col, ind.slices, g.col, f.clock)
 			o.slices.free(col, f.clock)
 		} else {
@@ -168,6 +174,7 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 			o.events.free(col, ind.width, f.clock)
 		}
 	}
+	f.moveExtra(ind, o)
 }
 
 // expect makes the groups that exist without an event. An indicator that is not

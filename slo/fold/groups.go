@@ -20,7 +20,8 @@ type indicator struct {
 	gen        uint32
 	era        *era
 	unmeasured uint64
-	full       bool // MaxGroups was reached: new values go to other, for good
+	full       bool   // MaxGroups was reached: new values go to other, for good
+	dropped    *group // where dropped events are counted; nil before the first
 
 	groups map[string]*group // by slo.Group.Key
 	sorted []*group          // by values, other last
@@ -36,6 +37,10 @@ type group struct {
 	col    uint32   // its first column in the indicator's store
 	total  []uint64 // per bin
 	last   int64    // latest time of a valid event, nanoseconds; 0 if none
+
+	// squares is one above the column of what weights add to the sum of squared
+	// weights, in the store of events; 0 while no weight above 1 was seen.
+	squares uint32
 
 	// from is the first moment at which the group counts as existing, for empty
 	// slices: the start of the slice of its earliest event, or always.

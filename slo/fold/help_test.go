@@ -67,15 +67,15 @@ func times(e *event.Event, n uint32) *event.Event { e.Count = n; return e }
 // apply folds an event at a record time.
 func apply(t testing.TB, f *Fold, recv time.Time, e *event.Event) {
 	t.Helper()
-	require.NoError(t, tryApply(f, recv, false, e))
+	require.NoError(t, tryApply(f, recv, Live, e))
 }
 
-func tryApply(f *Fold, recv time.Time, backfill bool, e *event.Event) error {
+func tryApply(f *Fold, recv time.Time, mode Mode, e *event.Event) error {
 	var v event.View
 	if _, err := v.Parse(event.AppendBinary(nil, e)); err != nil {
 		return err
 	}
-	return f.Apply(recv.UnixNano(), backfill, &v)
+	return f.Apply(recv.UnixNano(), mode, &v)
 }
 
 // tick lets record time pass without silence.

@@ -18,8 +18,10 @@ type Point struct {
 }
 
 // History gives the counts of one group over time: of each step from from on, up
-// to to. Edges are moved as for Request.Spans. It is nil for an unknown indicator
-// or group, a span without length, and more than MaxPoints steps.
+// to to. Edges are moved as for Request.Spans; what is kept by the hour counts in
+// the step that holds the start of the hour, see ReadResult.Hourly. It is nil for
+// an unknown indicator or group, a span without length, and more than MaxPoints
+// steps.
 func (f *Fold) History(id string, values slo.Group, from, to time.Time, step time.Duration) []Point {
 	i, ok := slices.BinarySearchFunc(f.inds, id, func(ind *indicator, id string) int { return strings.Compare(ind.spec.ID, id) })
 	if !ok || step <= 0 || !to.After(from) || to.Sub(from)/step >= MaxPoints {
@@ -39,8 +41,8 @@ func (f *Fold) History(id string, values slo.Group, from, to time.Time, step tim
 		spans = append(spans, slo.Span{From: at, To: end})
 	}
 	out := make([]Point, len(spans))
-	for i, sums := range f.indicatorSums(ind, []*group{g}, spans) {
-		out[i] = Point{Start: spans[i].From, Bins: sums}
+	for i, sums := range f.historySums(ind, []*group{g}, spans) {
+		out[i] = Point{Start: spans[i].From, Bins: sums[:ind.bins:ind.bins]}
 	}
 	return out
 }

@@ -17,17 +17,23 @@ import (
 
 // folded is an event as the oracle remembers it.
 type folded struct {
-	recv     time.Time
-	record   int
-	backfill bool
-	e        *event.Event
+	recv   time.Time
+	record int
+	mode   Mode
+	e      *event.Event
 }
+
+func (x *folded) backfill() bool { return x.mode == Backfill }
+
+// weight is what the event's count is multiplied by.
+func (x *folded) weight() uint64 { return uint64(max(1, x.e.Weight)) }
 
 // oracle counts by going through all events each time.
 type oracle struct {
 	began  time.Time
 	rec    time.Time
 	events []folded
+	drops  []drop
 }
 
 // edge is the documented rounding of a window's edge.
@@ -68,7 +74,7 @@ func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
 		if x.e.Time.Before(from) || !x.e.Time.Before(to) || x.e.Time.Before(oldest(x.recv, keep)) || !inGroup(ind, group, x.e) {
 			continue
 		}
-		n := uint64(max(1, x.e.Count))
+		n := uint64(max(1, x.e.Count)) * x.weight()
 		if ind.Kind == Events {
 			if x.e.Outcome == event.Failure {
 				out[1] += n
@@ -79,7 +85,7 @@ func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
 			out[binOf(edgesOf(ind), int64(x.e.Duration))] += n
 		} else {
 			for _, d := range x.e.Durations {
-				out[binOf(edgesOf(ind), int64(d.Duration))] += uint64(d.Count)
+				out[binOf(edgesOf(ind), int64(d.Duration))] += uint64(d.Count) * x.weight()
 			}
 		}
 	}
@@ -108,6 +114,7 @@ func mixed() *Config {
 	a.Retention = 5 * day
 	short := availability()
 	short.ID, short.Retention = "shop/short", time.Hour
+	short.Valid = []Matcher{eq("type", "order")}
 	l := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{100 * time.Millisecond, time.Second}, GroupBy: []string{"product", "channel"}, Retention: 5 * day}
 	th := Indicator{ID: "shop/throughput", Service: "shop", Kind: Events, GroupBy: []string{"product"}, Retention: 4 * day,
 		Slice: &Slice{Per: 7 * time.Minute, AtLeast: 3, During: "Mon-Fri 09:00-18:00 Europe/Moscow"}, Expect: [][]string{{"A"}}}
@@ -138,6 +145,7 @@ func drawEvent(t *rapid.T, rec time.Time) *event.Event {
 		e = took(e, time.Duration(rapid.SampledFrom([]int{0, 100, 101, 1000, 1001}).Draw(t, "took"))*time.Millisecond)
 		e.Count = rapid.SampledFrom([]uint32{1, 1, 1, 3, 40_000, 4_000_000_000}).Draw(t, "count")
 	}
+	e.Weight = rapid.SampledFrom([]uint32{0, 1, 1, 2, 10, 200}).Draw(t, "weight")
 	return e
 }
 
@@ -153,6 +161,7 @@ func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span)
 	s := f.Sums(req)
 	events := uint64(0)
 	for _, g := range s.Groups {
+		o.checkExtra(t, s, &g, req)
 		spans := slices.Concat(req.Spans, req.Extra[g.Indicator.ID])
 		require.Len(t, g.Spans, len(spans))
 		for i, sp := range spans {
@@ -172,10 +181,23 @@ func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span)
 	}
 	total := uint64(0)
 	for _, x := range o.events {
-		total += uint64(max(1, x.e.Count))
+		total += uint64(max(1, x.e.Count)) * x.weight()
 	}
 	require.Equal(t, total, events, "the groups' totals are all events")
 	require.Equal(t, len(o.events), int(s.Stats.Events))
+	reasons, replayed := map[string]uint64{}, 0
+	for _, x := range o.drops {
+		if x.n > 0 {
+			reasons[x.reason] += x.n
+		}
+	}
+	for _, x := range o.events {
+		if x.mode == Replay {
+			replayed++
+		}
+	}
+	require.Equal(t, reasons, s.Stats.Dropped)
+	require.EqualValues(t, replayed, s.Stats.Replayed)
 }
 
 func TestSumsEqualOracle(t *testing.T) {
@@ -184,9 +206,14 @@ func TestSumsEqualOracle(t *testing.T) {
 		f := newFold(t, mixed(), t0)
 		for round := range rapid.IntRange(1, 12).Draw(rt, "rounds") {
 			for range rapid.IntRange(0, 6).Draw(rt, "events") {
-				x := folded{o.rec, round, rapid.IntRange(0, 5).Draw(rt, "backfill") == 0, drawEvent(rt, o.rec)}
-				require.NoError(rt, tryApply(f, x.recv, x.backfill, x.e))
+				x := folded{o.rec, round, rapid.SampledFrom([]Mode{Live, Live, Live, Backfill, Replay}).Draw(rt, "mode"), drawEvent(rt, o.rec)}
+				require.NoError(rt, tryApply(f, x.recv, x.mode, x.e))
 				o.events = append(o.events, x)
+			}
+			for range rapid.IntRange(0, 3).Draw(rt, "drops") {
+				x := drawDrop(rt, o.rec)
+				x.apply(f)
+				o.drops = append(o.drops, x)
 			}
 			pass := time.Duration(rapid.OneOf(rapid.IntRange(0, 120), rapid.IntRange(0, 4*3600), rapid.IntRange(0, 2*86400)).Draw(rt, "pass")) * time.Second
 			if rapid.IntRange(0, 3).Draw(rt, "gap") > 0 && pass < 5*time.Hour {
@@ -207,7 +234,7 @@ func TestSumsEqualOracle(t *testing.T) {
 func (o *oracle) backfilled(since time.Time) []slo.Span {
 	records := map[int]slo.Span{}
 	for _, x := range o.events {
-		if !x.backfill || !x.e.Time.Before(since) {
+		if !x.backfill() || !x.e.Time.Before(since) {
 			continue
 		}
 		sp, ok := records[x.record]
@@ -220,7 +247,7 @@ func (o *oracle) backfilled(since time.Time) []slo.Span {
 		records[x.record] = sp
 	}
 	for _, x := range o.events {
-		if sp, ok := records[x.record]; ok && x.backfill && !x.e.Time.Before(since) {
+		if sp, ok := records[x.record]; ok && x.backfill() && !x.e.Time.Before(since) {
 			sp.To = since
 			records[x.record] = sp
 		}
@@ -290,10 +317,10 @@ func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 			}
 			switch {
 			case g.Indicator.Kind == Events || b.e.HasDuration:
-				add(b.e.Duration, uint64(max(1, b.e.Count)))
+				add(b.e.Duration, uint64(max(1, b.e.Count))*b.weight())
 			default:
 				for _, d := range b.e.Durations {
-					add(d.Duration, uint64(d.Count))
+					add(d.Duration, uint64(d.Count)*b.weight())
 				}
 			}
 		}
@@ -347,8 +374,8 @@ func TestOrderAndBatchesDoNotMatter(t *testing.T) {
 		rec := t0.Add(9 * time.Hour)
 		var records [][]folded
 		for range rapid.IntRange(0, 40).Draw(rt, "events") {
-			x := folded{recv: rec, backfill: rapid.Bool().Draw(rt, "backfill"), e: drawEvent(rt, rec)}
-			if n := len(records) - 1; n >= 0 && x.backfill && records[n][0].backfill && rapid.Bool().Draw(rt, "together") {
+			x := folded{recv: rec, mode: rapid.SampledFrom([]Mode{Live, Backfill, Replay}).Draw(rt, "mode"), e: drawEvent(rt, rec)}
+			if n := len(records) - 1; n >= 0 && x.backfill() && records[n][0].backfill() && rapid.Bool().Draw(rt, "together") {
 				records[n] = append(records[n], x)
 			} else {
 				records = append(records, []folded{x})
@@ -362,11 +389,11 @@ func TestOrderAndBatchesDoNotMatter(t *testing.T) {
 			require.NoError(rt, f.SetConfig(mixed(), t0.UnixNano()))
 			tick(f, t0, rec)
 			for _, events := range records {
-				if events[0].backfill || r.IntN(5) == 0 {
+				if events[0].backfill() || r.IntN(5) == 0 {
 					f.Advance(rec.UnixNano(), Tick)
 				}
 				for _, x := range events {
-					require.NoError(rt, tryApply(f, rec, x.backfill, x.e))
+					require.NoError(rt, tryApply(f, rec, x.mode, x.e))
 				}
 				r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 			}

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 func (f *Fold) Sums(r Request) *Sums {
 	f.plans.settle()
 	out := &Sums{
-		Now: r.Now, Watermark: unix(f.rec), Up: f.up.list(), Stats: f.figures(),
+		Now: r.Now, Watermark: unix(f.rec), Up: f.up.list(f.kept), Stats: f.figures(),
 		Traffic: make([]Traffic, len(f.traffic)), Durations: make([]Durations, len(f.series)),
 	}
 	for i, t := range f.traffic {
@@ -38,6 +39,7 @@ func (f *Fold) figures() Stats {
 	s := Stats{
 		Records: f.stats.records, Events: f.stats.events, Late: f.stats.late, TooOld: f.stats.tooOld, Refused: f.stats.refused,
 		PlanHits: f.plans.hits, PlanMisses: f.plans.misses, Unmeasured: map[string]uint64{},
+		Replayed: f.stats.replayed, Dropped: maps.Clone(f.dropped),
 	}
 	for _, ind := range f.inds {
 		s.Groups += len(ind.sorted)
@@ -79,6 +81,8 @@ func (f *Fold) groupSums(r Request) []Group {
 			sums = events[ind.events]
 		}
 		extra := f.indicatorSums(ind, ind.sorted, r.Extra[ind.spec.ID])
+		squares := squaresAt(ind)
+		loss := ind.loss(sums)
 		for i, g := range ind.sorted {
 			at := int(g.col)
 			if ind.slices != nil {
@@ -92,10 +96,21 @@ func (f *Fold) groupSums(r Request) []Group {
 			for _, s := range extra {
 				lists = append(lists, s[i*ind.bins:(i+1)*ind.bins:(i+1)*ind.bins])
 			}
+			var excess []uint64
+			if g.squares > 0 {
+				excess = make([]uint64, 0, len(sums)+len(extra))
+				for _, s := range sums {
+					excess = append(excess, s[g.squares-1])
+				}
+				for _, s := range extra {
+					excess = append(excess, s[squares[g]])
+				}
+			}
 			out = append(out, Group{
 				Indicator: ind.spec, Values: slices.Clone(g.values),
-				Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(), LastEvent: unix(g.last),
+				Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(f.kept), LastEvent: unix(g.last),
 				Total: totals[total:len(totals):len(totals)], Spans: lists[list:len(lists):len(lists)],
+				Excess: excess, Loss: loss,
 			})
 		}
 	}
@@ -103,18 +118,32 @@ func (f *Fold) groupSums(r Request) []Group {
 }
 
 // indicatorSums are the sums of some groups of one indicator over spans of its
-// own; each sum holds the groups' bins side by side.
+// own; each sum holds the groups' bins side by side, and behind them the squares
+// of those that have some.
 func (f *Fold) indicatorSums(ind *indicator, groups []*group, spans []slo.Span) [][]uint64 {
 	if len(spans) == 0 {
 		return nil
 	}
-	width := len(groups) * ind.bins
 	if s := ind.slices; s != nil {
-		return sumSpans(snapAll(spans, s.snap), width, func(acc []uint64, from, to int64) { f.addIndicator(s, ind, groups, acc, from, to) })
+		out := sumSpans(snapAll(spans, s.snap), len(groups)*sliceSums, func(acc []uint64, from, to int64) { f.addIndicator(s, ind, groups, acc, from, to) })
+		for k, sums := range out {
+			for i := range groups {
+				copy(sums[i*SliceBins:(i+1)*SliceBins], sums[i*sliceSums:])
+			}
+			out[k] = sums[:len(groups)*SliceBins]
+		}
+		return out
 	}
-	cols := make([]colRange, len(groups))
-	for i, g := range groups {
-		cols[i] = colRange{g.col, g.col + uint32(ind.width)}
+	width := len(groups) * ind.bins
+	cols := make([]colRange, 0, len(groups))
+	for _, g := range groups {
+		cols = append(cols, colRange{g.col, g.col + uint32(ind.width)})
+	}
+	for _, g := range groups {
+		if g.squares > 0 {
+			cols = append(cols, colRange{g.squares - 1, g.squares})
+			width++
+		}
 	}
 	return sumSpans(snapAll(spans, ind.events.snap), width, func(acc []uint64, from, to int64) { ind.events.addColumns(acc, cols, from, to) })
 }

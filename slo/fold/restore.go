@@ -25,7 +25,7 @@ func (f *Fold) readState(x *restoring) error {
 	if f.rec = r.varint(); f.rec < 0 || f.rec > math.MaxInt64/2 {
 		r.fail()
 	}
-	for _, n := range f.stats.fields() {
+	for _, n := range f.stats.fields(x.format) {
 		*n = r.uvarint()
 	}
 	if r.bad {
@@ -40,6 +40,9 @@ func (f *Fold) readState(x *restoring) error {
 	shared := make([]*era, r.length())
 	for i := range shared {
 		shared[i] = &era{since: r.varint(), spans: r.spans()}
+		if x.format >= stateFormat {
+			shared[i].older = r.spans()
+		}
 	}
 	for _, ind := range f.inds {
 		if n := r.uvarint(); n < uint64(len(shared)) {
@@ -47,7 +50,7 @@ func (f *Fold) readState(x *restoring) error {
 		} else {
 			return fmt.Errorf("%w: era %d of %s", errSnapshot, n, ind.spec.ID)
 		}
-		if err := f.readIndicator(&r, ind); err != nil {
+		if err := f.readIndicator(&r, ind, x.format); err != nil {
 			return fmt.Errorf("indicator %s: %w", ind.spec.ID, err)
 		}
 	}
@@ -61,10 +64,16 @@ func (f *Fold) readState(x *restoring) error {
 		}
 	}
 	f.readCounters(&r)
+	if x.format >= limitsFormat {
+		for range r.length() {
+			reason := r.string()
+			f.dropped[reason] = r.uvarint()
+		}
+	}
 	return r.done()
 }
 
-func (f *Fold) readIndicator(r *reader, ind *indicator) error {
+func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
 	if id := r.string(); id != ind.spec.ID {
 		return fmt.Errorf("%w: state of %q", errSnapshot, id)
 	}
@@ -85,10 +94,18 @@ func (f *Fold) readIndicator(r *reader, ind *indicator) error {
 		for i := range g.total {
 			g.total[i] = r.uvarint()
 		}
+		if format >= limitsFormat {
+			g.squares = uint32(min(r.uvarint(), maxColumns))
+		}
 		if ind.groups[g.values.Key()] != nil {
 			return fmt.Errorf("%w: group %q twice", errSnapshot, g.values)
 		}
 		ind.insert(g)
+	}
+	if format >= limitsFormat {
+		if n := min(r.uvarint(), maxColumns); n > 0 {
+			ind.dropped = &group{ind: ind, from: always, col: uint32(n - 1)}
+		}
 	}
 	return nil
 }
@@ -103,11 +120,14 @@ func (f *Fold) useColumns() error {
 		} else {
 			cols = &ind.events.cols
 		}
-		for _, g := range ind.sorted {
-			if ind.slices != nil && g.col%sliceColumns != 0 {
+		for _, g := range ind.all() {
+			if ind.slices != nil && (g.col%sliceColumns != 0 || g.squares > 0) {
 				return fmt.Errorf("%w: columns of %s", errSnapshot, ind.spec.ID)
 			}
-			used[cols] = append(used[cols], colRange{g.col, g.col + uint32(ind.width)})
+			used[cols] = append(used[cols], colRange{g.col, g.col + uint32(ind.widthOf(g))})
+			if g.squares > 0 {
+				used[cols] = append(used[cols], colRange{g.squares - 1, g.squares})
+			}
 		}
 	}
 	for cols, ranges := range used {

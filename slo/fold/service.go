@@ -32,21 +32,20 @@ type service struct {
 
 	eras     []*era // of the indicators, each once
 	backfill backfilling
+
+	drops map[string][]*indicator // by type: whose events those of the type may be
 }
 
 func newService(spec *Service, inds []*indicator) *service {
 	s := &service{
-		spec: spec, inds: inds, eras: eras(inds), attrs: slices.Clone(spec.Dimensions),
-		traffic: map[string]*traffic{}, series: map[string]*durationSeries{},
+		spec: spec, inds: inds, eras: eras(inds),
+		traffic: map[string]*traffic{}, series: map[string]*durationSeries{}, drops: map[string][]*indicator{},
 	}
-	for _, ind := range inds {
-		for _, m := range slices.Concat(ind.valid, ind.bad) {
-			s.attrs = append(s.attrs, m.Name)
-		}
-		s.attrs = append(s.attrs, ind.spec.GroupBy...)
+	specs := make([]*Indicator, len(inds))
+	for i, ind := range inds {
+		specs[i] = ind.spec
 	}
-	slices.Sort(s.attrs)
-	s.attrs = slices.DeleteFunc(slices.Compact(s.attrs), isField)
+	s.attrs = attributes(spec, specs)
 	for _, b := range spec.Buckets {
 		s.buckets = append(s.buckets, int64(b))
 	}

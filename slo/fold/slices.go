@@ -22,16 +22,25 @@ type sliceStore struct {
 	blocks []block[uint16]
 	runs   []run // of the blocks from first on
 	next   int64 // first slice that is not closed
+
+	past past // runs whose blocks are gone, judgedColumns per group
 }
 
-// run is the sum of the judgements of runLen slices, SliceBins per group: the
-// bins of the group with columns 2i and 2i+1 begin at SliceBins*i.
+// run is the sum of the judgements of runLen slices, sliceSums per group: those
+// of the group with columns 2i and 2i+1 begin at sliceSums*i.
 type run struct {
 	sums []uint64
 	asOf uint64 // clock; 0 or a slice changed after it makes the sums stale
 }
 
-const sliceColumns = 2 // good and bad events of a slice
+const (
+	sliceColumns = 2 // good and bad events of a slice
+
+	// sliceSums is how many sums there are of a group's slices: the bins, and
+	// behind them the events in the slices that were judged.
+	sliceEvents = SliceBins
+	sliceSums   = SliceBins + 1
+)
 
 // runFor is the shortest multiple of a slice's length that is an hour or more.
 func runFor(per int64) int64 { return (int64(time.Hour) + per - 1) / per }
@@ -40,6 +49,8 @@ func newSliceStore(per, keep, rec int64) *sliceStore {
 	s := &sliceStore{per: per, keep: keep, runLen: runFor(per)}
 	s.first = s.oldestAt(rec)
 	s.next = max(s.first, s.openAt(rec))
+	s.past = newPast(s.runLen, (int64(24*time.Hour)+per-1)/per)
+	s.past.advance(s.pastAt(rec))
 	return s
 }
 
@@ -74,7 +85,10 @@ func (s *sliceStore) stale(from, to int64) {
 // close judges the slices that have closed by the record time, once, into the
 // groups' totals.
 func (f *Fold) closeSlices(s *sliceStore, rec int64) {
+	s.past.advance(s.pastAt(rec))
 	if first := s.oldestAt(rec); first > s.first {
+		s.next = max(s.next, first)
+		f.keepJudged(s, first)
 		n := first - s.first
 		s.blocks = dropFront(s.blocks, n)
 		s.runs = dropFront(s.runs, n/s.runLen)
@@ -84,7 +98,6 @@ func (f *Fold) closeSlices(s *sliceStore, rec int64) {
 	if open <= s.next {
 		return
 	}
-	s.next = max(s.next, s.first)
 	for ; s.next < open; s.next++ {
 		for _, ind := range s.inds {
 			if !f.judges(s, ind, s.next) {
@@ -92,7 +105,9 @@ func (f *Fold) closeSlices(s *sliceStore, rec int64) {
 			}
 			for _, g := range ind.sorted {
 				if g.from <= s.next*s.per {
-					s.judge(ind, g, s.next, g.total)
+					var sums [sliceSums]uint64
+					s.judge(ind, g, s.next, sums[:])
+					addSums(g.total, sums[:])
 				}
 			}
 		}
@@ -110,7 +125,7 @@ func (s *sliceStore) inside(ind *indicator, number, n int64) bool {
 	return ind.sched.Always() || ind.sched.Covers(sloSpan(number*s.per, (number+n)*s.per))
 }
 
-// judge adds the judgement of a group's slice to acc, SliceBins long.
+// judge adds the judgement of a group's slice to acc, sliceSums long.
 func (s *sliceStore) judge(ind *indicator, g *group, number int64, acc []uint64) {
 	var good, bad uint64
 	if i := number - s.first; i < int64(len(s.blocks)) && s.blocks[i].cells != nil {
@@ -118,7 +133,11 @@ func (s *sliceStore) judge(ind *indicator, g *group, number int64, acc []uint64)
 		good, bad = b.at(g.col), b.at(g.col+1)
 	}
 	valid := good + bad
-	acc = acc[:SliceBins]
+	acc = acc[:sliceSums]
+	acc[sliceEvents] += valid
+	if g == ind.dropped {
+		return
+	}
 	if want := ind.spec.Slice.AtLeast; want > 0 {
 		acc[SliceAchieved] += min(valid, want)
 		acc[SliceTarget] += want
@@ -149,7 +168,7 @@ func billionths(good, valid uint64) uint64 {
 }
 
 // addSlices adds the judgements of the closed slices [from, to) for some groups
-// of one indicator. at gives where in acc a group's bins begin.
+// of one indicator. at gives where in acc a group's sums begin.
 func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, to int64, acc []uint64, at func(i int, g *group) int) {
 	to = min(to, s.next)
 	from = max(from, s.first)
@@ -169,31 +188,43 @@ func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, t
 	}
 }
 
-func runAt(_ int, g *group) int { return int(g.col) / sliceColumns * SliceBins }
+func runAt(_ int, g *group) int { return int(g.col) / sliceColumns * sliceSums }
 
 // run gives the sums of the run of slices that begins at a number.
 func (f *Fold) run(s *sliceStore, number int64) []uint64 {
+	if sums := s.cached(number); sums != nil {
+		return sums
+	}
 	i := (number - s.first) / s.runLen
 	for i >= int64(len(s.runs)) {
 		s.runs = append(s.runs, run{})
 	}
 	r := &s.runs[i]
-	fresh := r.asOf != 0
-	for j := number - s.first; fresh && j < min(number-s.first+s.runLen, int64(len(s.blocks))); j++ {
-		fresh = s.blocks[j].ver <= r.asOf
+	r.asOf = f.clock
+	r.sums = resized(r.sums, s.sumWidth())
+	for _, ind := range s.inds {
+		f.addSlices(s, ind, ind.all(), number, number+s.runLen, r.sums, runAt)
 	}
-	if !fresh {
-		r.asOf = f.clock
-		r.sums = resized(r.sums, s.sumWidth())
-		for _, ind := range s.inds {
-			f.addSlices(s, ind, ind.sorted, number, number+s.runLen, r.sums, runAt)
+	return r.sums
+}
+
+// cached gives the sums of a run if they were made and still hold, else nil.
+func (s *sliceStore) cached(number int64) []uint64 {
+	i := (number - s.first) / s.runLen
+	if i >= int64(len(s.runs)) || s.runs[i].asOf == 0 {
+		return nil
+	}
+	r := &s.runs[i]
+	for j := number - s.first; j < min(number-s.first+s.runLen, int64(len(s.blocks))); j++ {
+		if s.blocks[j].ver > r.asOf {
+			return nil
 		}
 	}
 	return r.sums
 }
 
 // sumWidth is how many sums there are, for all groups.
-func (s *sliceStore) sumWidth() int { return int(s.cols.n) / sliceColumns * SliceBins }
+func (s *sliceStore) sumWidth() int { return int(s.cols.n) / sliceColumns * sliceSums }
 
 // addRuns adds the judgements of the slices [from, to) for all groups.
 func (f *Fold) addRuns(s *sliceStore, acc []uint64, from, to int64) {
@@ -206,13 +237,13 @@ func (f *Fold) addRuns(s *sliceStore, acc []uint64, from, to int64) {
 		}
 		end := min(to, floor(n, s.runLen)+s.runLen)
 		for _, ind := range s.inds {
-			f.addSlices(s, ind, ind.sorted, n, end, acc, runAt)
+			f.addSlices(s, ind, ind.all(), n, end, acc, runAt)
 		}
 		n = end
 	}
 }
 
-// addIndicator is addRuns for some groups of one indicator, whose bins acc holds
+// addIndicator is addRuns for some groups of one indicator, whose sums acc holds
 // side by side.
 func (f *Fold) addIndicator(s *sliceStore, ind *indicator, groups []*group, acc []uint64, from, to int64) {
 	to = min(to, s.next)
@@ -222,14 +253,14 @@ func (f *Fold) addIndicator(s *sliceStore, ind *indicator, groups []*group, acc 
 			for i, g := range groups {
 				// A group that is newer than the sums has nothing in them.
 				if at := runAt(i, g); at < len(sums) {
-					addSums(acc[i*SliceBins:(i+1)*SliceBins], sums[at:])
+					addSums(acc[i*sliceSums:(i+1)*sliceSums], sums[at:])
 				}
 			}
 			n += s.runLen
 			continue
 		}
 		end := min(to, floor(n, s.runLen)+s.runLen)
-		f.addSlices(s, ind, groups, n, end, acc, func(i int, _ *group) int { return i * SliceBins })
+		f.addSlices(s, ind, groups, n, end, acc, func(i int, _ *group) int { return i * sliceSums })
 		n = end
 	}
 }
@@ -247,6 +278,7 @@ func (s *sliceStore) free(col uint32, clock uint64) {
 			s.blocks[i].ver = clock
 		}
 	}
+	s.past.erase(judgedAt(col), judgedColumns, clock)
 	s.cols.give(col, sliceColumns)
 }
 
@@ -267,7 +299,7 @@ func (s *sliceStore) move(col uint32, dst *sliceStore, dstCol uint32, clock uint
 }
 
 func (s *sliceStore) bytes() int64 {
-	n := blockBytes(s.blocks)
+	n := blockBytes(s.blocks) + s.past.bytes()
 	for i := range s.runs {
 		n += int64(cap(s.runs[i].sums)) * 8
 	}

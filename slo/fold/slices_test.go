@@ -74,12 +74,12 @@ func TestSlicesNeedCoverage(t *testing.T) {
 	require.Equal(t, total, sum)
 
 	// A backfill makes the time before the generation count, but no counter move.
-	require.NoError(t, tryApply(f, t0.Add(30*time.Minute), true, shop(t0.Add(-5*time.Minute))))
+	require.NoError(t, tryApply(f, t0.Add(30*time.Minute), Backfill, shop(t0.Add(-5*time.Minute))))
 	total, sum = judged(t, f, slo.Span{From: t0.Add(-time.Hour), To: t0.Add(time.Hour)})
 	require.Equal(t, []uint64{0, 17, 0, 17, 0}, total)
 	require.Equal(t, []uint64{1, 17 + 4, 1, 17 + 5, 0}, sum)
 	f.Advance(t0.Add(30*time.Minute).UnixNano(), Tick)
-	require.NoError(t, tryApply(f, t0.Add(30*time.Minute), true, shop(t0.Add(-10*time.Minute))))
+	require.NoError(t, tryApply(f, t0.Add(30*time.Minute), Backfill, shop(t0.Add(-10*time.Minute))))
 	_, sum = judged(t, f, slo.Span{From: t0.Add(-time.Hour), To: t0.Add(time.Hour)})
 	require.Equal(t, []uint64{2, 17 + 8, 2, 17 + 10, 0}, sum)
 }
@@ -150,7 +150,7 @@ func TestUptime(t *testing.T) {
 	} {
 		u.note(at(step.at), step.mark)
 		var got []int
-		for _, s := range u.list() {
+		for _, s := range u.list(always) {
 			got = append(got, int(s.From.Sub(t0)/time.Second), int(s.To.Sub(t0)/time.Second))
 		}
 		require.Equal(t, step.want, got)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,7 +20,12 @@ type Part struct {
 	Encode func(dst []byte) []byte
 }
 
-const snapshotFormat = 2 // first byte of every part
+// The first byte of every part. States of all three formats are read.
+const (
+	snapshotFormat = 2 // all parts but the state
+	limitsFormat   = 3 // the state from weights, drops and replays on
+	stateFormat    = 4 // the state from what History observed on
+)
 
 const (
 	partConfig = "config"
@@ -44,11 +50,13 @@ func (f *Fold) Parts() []Part {
 				return eventsPart(s.keep, widths[i], l.start+int64(at)*widths[i])
 			})
 		}
+		parts = s.past.appendParts(parts, func(second int64) string { return hoursPart(s.keep, second) })
 	}
 	for _, s := range f.slices {
 		parts = appendSegments(parts, s.blocks, int(s.runLen), func(at int) string {
 			return slicesPart(s.keep, s.per, s.first+int64(at))
 		})
+		parts = s.past.appendParts(parts, func(number int64) string { return judgedPart(s.keep, s.per, number) })
 	}
 	return parts
 }
@@ -65,7 +73,7 @@ func slicesPart(keep, per, first int64) string {
 }
 
 // appendSegments adds a part for each run of n blocks that has counts.
-func appendSegments(parts []Part, blocks []block[uint16], n int, name func(at int) string) []Part {
+func appendSegments[C cell](parts []Part, blocks []block[C], n int, name func(at int) string) []Part {
 	for at := 0; at < len(blocks); at += n {
 		seg := blocks[at:min(at+n, len(blocks))]
 		var version uint64
@@ -81,7 +89,7 @@ func appendSegments(parts []Part, blocks []block[uint16], n int, name func(at in
 	return parts
 }
 
-func appendSegment(b []byte, version uint64, seg []block[uint16]) []byte {
+func appendSegment[C cell](b []byte, version uint64, seg []block[C]) []byte {
 	b = append(b, snapshotFormat)
 	b = binary.AppendUvarint(b, version)
 	used := 0
@@ -109,11 +117,11 @@ func (f *Fold) appendConfig(b []byte) []byte {
 // appendState encodes everything but the config and the buckets. Stores follow
 // from the indicators and the record time.
 func (f *Fold) appendState(b []byte) []byte {
-	b = append(b, snapshotFormat)
+	b = append(b, stateFormat)
 	b = binary.AppendUvarint(b, f.clock)
 	b = binary.AppendUvarint(b, f.cfgVersion)
 	b = binary.AppendVarint(b, f.rec)
-	for _, n := range f.stats.fields() {
+	for _, n := range f.stats.fields(stateFormat) {
 		b = binary.AppendUvarint(b, *n)
 	}
 	b = appendBool(b, f.up.open)
@@ -128,6 +136,7 @@ func (f *Fold) appendState(b []byte) []byte {
 	for _, e := range shared {
 		b = binary.AppendVarint(b, e.since)
 		b = appendSpans(b, e.spans)
+		b = appendSpans(b, e.older)
 	}
 	for _, ind := range f.inds {
 		b = binary.AppendUvarint(b, uint64(slices.Index(shared, ind.era)))
@@ -160,11 +169,21 @@ func (f *Fold) appendState(b []byte) []byte {
 		b = binary.AppendUvarint(b, s.sec)
 		b = binary.AppendUvarint(b, s.ns)
 	}
+	b = binary.AppendUvarint(b, uint64(len(f.dropped)))
+	for _, reason := range sortedKeys(f.dropped) {
+		b = appendString(b, reason)
+		b = binary.AppendUvarint(b, f.dropped[reason])
+	}
 	return b
 }
 
-func (c *counters) fields() []*uint64 {
-	return []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused}
+// fields are the counters of a format of the state.
+func (c *counters) fields(format byte) []*uint64 {
+	fields := []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused, &c.replayed}
+	if format < limitsFormat {
+		return fields[:5]
+	}
+	return fields
 }
 
 func (ind *indicator) appendTo(b []byte) []byte {
@@ -183,20 +202,27 @@ func (ind *indicator) appendTo(b []byte) []byte {
 		for _, n := range g.total {
 			b = binary.AppendUvarint(b, n)
 		}
+		b = binary.AppendUvarint(b, uint64(g.squares))
 	}
-	return b
+	if ind.dropped == nil {
+		return append(b, 0)
+	}
+	return binary.AppendUvarint(b, uint64(ind.dropped.col)+1)
 }
 
 // restoring is what RestorePart has read and FinishRestore has yet to put together.
 type restoring struct {
 	config, state []byte
+	format        byte // of the state
 	cfgVersion    uint64
 	segments      []segment
 }
 
+// segment is a part with blocks, by place in the segment. One of the maps is set.
 type segment struct {
 	name   string
-	blocks map[int]block[uint16] // by place in the segment
+	blocks map[int]block[uint16]
+	past   map[int]block[uint32]
 }
 
 // RestorePart takes back one part that Parts gave, in any order, into a new
@@ -218,13 +244,13 @@ func (x *restoring) read(name string, data []byte) error {
 	if len(data) == 0 {
 		return fmt.Errorf("%w: empty", errSnapshot)
 	}
-	if data[0] != snapshotFormat {
-		return fmt.Errorf("%w: format %d, this program reads only %d", errSnapshot, data[0], snapshotFormat)
+	if data[0] != snapshotFormat && (name != partState || data[0] < snapshotFormat || data[0] > stateFormat) {
+		return fmt.Errorf("%w: format %d, this program reads only %d, and up to %d of %q", errSnapshot, data[0], snapshotFormat, stateFormat, partState)
 	}
 	r := reader{b: data[1:]}
 	switch name {
 	case partState:
-		x.state = append([]byte(nil), r.b...)
+		x.format, x.state = data[0], append([]byte(nil), r.b...)
 		return nil
 	case partConfig:
 		x.cfgVersion = r.uvarint()
@@ -234,16 +260,26 @@ func (x *restoring) read(name string, data []byte) error {
 		}
 		return nil
 	}
-	seg := segment{name, map[int]block[uint16]{}}
-	version := r.uvarint()
-	for range r.length() {
-		at := int(r.uvarint())
-		b := r.block()
-		b.ver = version
-		seg.blocks[at] = b
+	seg := segment{name: name}
+	if strings.HasPrefix(name, "hours-") || strings.HasPrefix(name, "judged-") {
+		seg.past = readSegment[uint32](&r)
+	} else {
+		seg.blocks = readSegment[uint16](&r)
 	}
 	x.segments = append(x.segments, seg)
 	return r.done()
+}
+
+func readSegment[C cell](r *reader) map[int]block[C] {
+	blocks := map[int]block[C]{}
+	version := r.uvarint()
+	for range r.length() {
+		at := int(r.uvarint())
+		b := readBlock[C](r)
+		b.ver = version
+		blocks[at] = b
+	}
+	return blocks
 }
 
 // FinishRestore puts the restored parts together. On an error the fold must not
@@ -299,6 +335,20 @@ func (f *Fold) place(seg segment) error {
 		for _, s := range f.slices {
 			if s.keep == keep && s.per == width {
 				return s.place(seg, start)
+			}
+		}
+	}
+	if n, _ := fmt.Sscanf(seg.name, "hours-%d-%d", &keep, &start); n == 2 {
+		for _, s := range f.stores {
+			if s.keep == keep {
+				return s.past.place(seg, start, s.levels[fine].start, int(s.cols.n))
+			}
+		}
+	}
+	if n, _ := fmt.Sscanf(seg.name, "judged-%d-%d-%d", &keep, &width, &start); n == 3 {
+		for _, s := range f.slices {
+			if s.keep == keep && s.per == width {
+				return s.past.place(seg, start, s.next, s.judgedRoom())
 			}
 		}
 	}

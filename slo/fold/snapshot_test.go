@@ -3,11 +3,16 @@ package fold
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/sloengine/sloengine/slo"
 )
 
 // encode gives all parts of a fold, and how a part's version became known.
@@ -44,7 +49,7 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 		do(func(f *Fold) { f.Advance(rec.UnixNano(), Start) })
 		lastData, lastVersions := encode(parts)
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			switch rapid.IntRange(0, 10).Draw(rt, "step") {
 			case 0:
 				cfg := mixed()
 				n := rapid.IntRange(1, len(cfg.Indicators)).Draw(rt, "indicators")
@@ -55,7 +60,7 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 				cfg.Services[0].Buckets = []time.Duration{time.Second}[:rapid.IntRange(0, 1).Draw(rt, "buckets")]
 				do(func(f *Fold) { require.NoError(rt, f.SetConfig(cfg, rec.UnixNano())) })
 			case 1, 2, 3:
-				rec = rec.Add(time.Duration(rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 2*86400)).Draw(rt, "pass")) * time.Second)
+				rec = rec.Add(time.Duration(rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 2*86400), rapid.IntRange(0, 2*86400), rapid.IntRange(0, 40*86400)).Draw(rt, "pass")) * time.Second)
 				mark := rapid.SampledFrom([]Mark{Tick, Tick, Start, Stop}).Draw(rt, "mark")
 				do(func(f *Fold) { f.Advance(rec.UnixNano(), mark) })
 			case 4, 5:
@@ -63,11 +68,14 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 				again, versions := encode(parts)
 				require.Equal(rt, lastData, again)
 				require.Equal(rt, lastVersions, versions)
+			case 6:
+				x := drawDrop(rt, rec)
+				do(func(f *Fold) { x.apply(f) })
 			default:
 				e := drawEvent(rt, rec)
-				backfill := rapid.Bool().Draw(rt, "backfill")
+				mode := rapid.SampledFrom([]Mode{Live, Backfill, Replay}).Draw(rt, "mode")
 				do(func(f *Fold) {
-					if err := tryApply(f, rec, backfill, e); err != nil {
+					if err := tryApply(f, rec, mode, e); err != nil {
 						require.ErrorIs(rt, err, ErrRefused)
 					}
 				})
@@ -86,6 +94,15 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 		require.Equal(rt, data, lastData)
 		require.Equal(rt, versions, lastVersions)
 		require.Equal(rt, plain(whole.Sums(everything(rec))), plain(parts.Sums(everything(rec))))
+		var requests []ReadRequest
+		for _, ind := range whole.inds {
+			r := ReadRequest{ID: ind.spec.ID, Spans: []slo.Span{last(rec, 100*day), last(rec, 10*day)}}
+			for _, g := range ind.sorted {
+				r.Groups = append(r.Groups, g.values)
+			}
+			requests = append(requests, r)
+		}
+		require.Equal(rt, whole.Read(requests), parts.Read(requests))
 	})
 }
 
@@ -108,11 +125,19 @@ func TestSnapshotVersionsFollowChanges(t *testing.T) {
 }
 
 func TestRestoreErrors(t *testing.T) {
-	f := newFold(t, mixed(), t0)
+	f := newFold(t, mixed(), t0.Add(-6*day))
+	tick(f, t0.Add(-6*day), t0.Add(-6*day+20*time.Hour))
+	apply(t, f, t0.Add(-6*day+20*time.Hour), took(shop(t0.Add(-6*day+10*time.Hour), "product", "A"), time.Second))
 	for i := range 50 {
-		apply(t, f, t0, took(shop(t0.Add(-time.Duration(i*i)*time.Minute), "product", "A"), time.Second))
+		e := took(shop(t0.Add(-time.Duration(i*i)*time.Minute), "product", "A"), time.Second)
+		e.Weight = 3
+		apply(t, f, t0, e)
+		f.Dropped(t0.UnixNano(), []byte("shop"), []byte("order"), e.Time.UnixNano(), 2, "limit")
 	}
 	good, _ := encode(f)
+	for _, kind := range []string{"events-", "slices-", "hours-", "judged-"} {
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(good)), func(name string) bool { return strings.HasPrefix(name, kind) }), kind)
+	}
 
 	require.Error(t, f.RestorePart("state", []byte(good["state"])), "not a new fold")
 	for name, data := range good {
@@ -124,7 +149,7 @@ func TestRestoreErrors(t *testing.T) {
 			bad[name] = data[:cut]
 			require.Error(t, restore(bad), "%s cut to %d of %d bytes", name, cut, len(data))
 		}
-		for _, with := range []string{data + "\x00", "\x01" + data[1:], "\x03" + data[1:]} {
+		for _, with := range []string{data + "\x00", "\x01" + data[1:], "\x05" + data[1:]} {
 			bad := map[string]string{"state": good["state"], "config": good["config"]}
 			bad[name] = with
 			require.Error(t, restore(bad), name)
@@ -195,7 +220,7 @@ func TestBlockCodec(t *testing.T) {
 			b.bump1(uint32(c), n)
 		}
 		r := reader{b: appendBlock(nil, &b)}
-		got := r.block()
+		got := readBlock[uint16](&r)
 		require.NoError(rt, r.done())
 		for c, n := range counts {
 			require.Equal(rt, n, got.at(uint32(c)))

@@ -15,7 +15,7 @@ type edges struct{ from, to int64 }
 // beyond what is kept move to its end. Spans that meet at an edge therefore
 // share no event and miss none.
 func (s *store) snap(t time.Time) int64 {
-	sec := ceil(nanos(t), int64(time.Second)) / int64(time.Second)
+	sec := seconds(t)
 	end := s.end()
 	switch {
 	case sec >= end:

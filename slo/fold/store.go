@@ -42,6 +42,8 @@ type store struct {
 	hours     []block[uint32]
 	dayFirst  int64
 	days      []daySum
+
+	past past // hours whose leaves are gone; not part of hours and days
 }
 
 type daySum struct {
@@ -59,7 +61,14 @@ func newStore(keep time.Duration, rec int64) *store {
 	s.levels[coarse].blocks = make([]block[uint16], (b[middle]-b[coarse])/coarseWidth)
 	s.hourFirst = b[coarse] / hourWidth
 	s.dayFirst = b[coarse] / dayWidth
+	s.past = newPast(hourWidth, dayWidth)
+	s.past.advance(s.pastAt(rec))
 	return s
+}
+
+// pastAt is the second from which on hours are kept at a record time in seconds.
+func (s *store) pastAt(rec int64) int64 {
+	return rec - max(s.keep, int64(historyKeep/time.Second)) - 60
 }
 
 // bounds are the seconds at which the levels begin at a record time in seconds.
@@ -120,13 +129,18 @@ func (s *store) hour(sec int64) *block[uint32] {
 }
 
 // advance moves the levels' bounds to the record time in seconds: what has aged
-// is added up into wider buckets, what is beyond the retention is dropped.
+// is added up into wider buckets, of what is beyond the retention only the hours
+// are kept.
 func (s *store) advance(rec int64, clock uint64) {
 	b := s.bounds(rec)
+	s.past.advance(s.pastAt(rec))
 	s.age(fine, b[fine], clock)
 	s.age(middle, b[middle], clock)
 	if l := &s.levels[coarse]; b[coarse] > l.start {
 		l.dropBefore(b[coarse], coarseWidth)
+		for i := range min(b[coarse]/hourWidth-s.hourFirst, int64(len(s.hours))) {
+			s.past.absorb((s.hourFirst+i)*hourWidth, s.hours[i:i+1], clock)
+		}
 		s.hours = dropFront(s.hours, b[coarse]/hourWidth-s.hourFirst)
 		s.hourFirst = b[coarse] / hourWidth
 		s.days = dropFront(s.days, b[coarse]/dayWidth-s.dayFirst)
@@ -181,22 +195,29 @@ func (s *store) free(col uint32, w int, clock uint64) {
 			s.hours[i].ver = clock
 		}
 	}
+	s.past.erase(col, w, clock)
 	s.cols.give(col, uint32(w))
 }
 
-// move copies columns into a store of another retention, as far back as that keeps them.
+// move copies columns into a store of another retention, as far back as that
+// keeps them. What it has no leaves for is kept by the hour.
 func (s *store) move(col uint32, w int, dst *store, dstCol uint32, clock uint64) {
 	for i := range s.levels {
 		l := &s.levels[i]
 		for j := range l.blocks {
 			sec := l.start + int64(j)*widths[i]
 			for k := range uint32(w) {
-				if n := l.blocks[j].at(col + k); n > 0 && sec >= dst.oldest() {
+				switch n := l.blocks[j].at(col + k); {
+				case n == 0:
+				case sec >= dst.oldest():
 					dst.add(sec, dstCol+k, n, clock)
+				default:
+					dst.past.add(sec, dstCol+k, n, dst.cols.room(), clock)
 				}
 			}
 		}
 	}
+	s.past.move(col, w, &dst.past, dstCol, dst.cols.room(), clock)
 }
 
 func (s *store) add(sec int64, col uint32, n uint64, clock uint64) {
@@ -244,7 +265,7 @@ func (s *store) bytes() int64 {
 	for i := range s.levels {
 		n += blockBytes(s.levels[i].blocks)
 	}
-	n += blockBytes(s.hours)
+	n += blockBytes(s.hours) + s.past.bytes()
 	for i := range s.days {
 		n += int64(cap(s.days[i].sums)) * 8
 	}

@@ -53,6 +53,32 @@ type Group struct {
 	Backfilled []slo.Span
 	Total      []uint64   // per bin, since the generation began; for counters, never falls
 	Spans      [][]uint64 // per asked span, per bin; the Extra spans of the indicator follow
+
+	// Excess is, per span of Spans, what weights above 1 add to the sum of the
+	// events' squared weights, as slo.Effective wants it: each counted event of
+	// weight w adds w*w - w. It is nil if there was no such weight, and for slices.
+	Excess []uint64
+
+	// Loss is what limits dropped of the indicator; nil if nothing in the asked
+	// spans. The groups of an indicator share it.
+	Loss *Loss
+}
+
+// Loss is how many of the events offered to an indicator were dropped. Nobody
+// knows the group of those.
+type Loss struct {
+	// Both are per span of Request.Spans. Offered are the dropped ones and the
+	// valid ones of all groups. Of slices only those that are closed and judged count.
+	Dropped, Offered []uint64
+}
+
+// Kept is the share, in [0,1], of the events offered in a span of Request.Spans
+// that was counted. It is 1 for a nil loss.
+func (l *Loss) Kept(span int) float64 {
+	if l == nil || l.Dropped[span] == 0 {
+		return 1
+	}
+	return 1 - float64(l.Dropped[span])/float64(l.Offered[span])
 }
 
 // Traffic is the cumulative number of events by service, type, outcome and so on.
@@ -76,11 +102,13 @@ type Durations struct {
 type Stats struct {
 	Records, Events uint64
 	Late            uint64            // events received more than a minute after their time, without backfills
-	TooOld          uint64            // events older than the retention of every indicator: counted in totals only
+	TooOld          uint64            // events older than the retention of every indicator: counted in no window
 	Unmeasured      map[string]uint64 // indicator ID: matching events without a duration
 	Refused         uint64
-	Groups          int    // now
-	PlanHits        uint64 // since the process began, as is PlanMisses
+	Replayed        uint64            // events that were applied as replays
+	Dropped         map[string]uint64 // events that limits dropped, by reason; few reasons
+	Groups          int               // now
+	PlanHits        uint64            // since the process began, as is PlanMisses
 	PlanMisses      uint64
 	Bytes           int64 // memory of the buckets, now
 }

@@ -109,11 +109,12 @@ func (s *durationSeries) observe(d int64, n uint64) {
 	s.counts[binOf(s.edges, d)] += n
 	if n == 1 {
 		s.ns += uint64(d)
-	} else {
-		hi, lo := bits.Mul64(uint64(d), n)
-		sec, ns := bits.Div64(hi, lo, uint64(time.Second)) // d is at most a year and n 32 bits wide
-		s.sec += sec
+	} else if hi, lo := bits.Mul64(uint64(d), n); hi < uint64(time.Second) {
+		sec, ns := bits.Div64(hi, lo, uint64(time.Second))
+		s.addSeconds(sec)
 		s.ns += ns
+	} else { // a year, very many times
+		s.sec = math.MaxUint64
 	}
 	if s.ns >= 1<<62 {
 		s.normal()
@@ -122,8 +123,15 @@ func (s *durationSeries) observe(d int64, n uint64) {
 
 // normal moves whole seconds out of ns.
 func (s *durationSeries) normal() {
-	s.sec += s.ns / uint64(time.Second)
+	s.addSeconds(s.ns / uint64(time.Second))
 	s.ns %= uint64(time.Second)
+}
+
+// addSeconds stays at the most seconds that 64 bits hold.
+func (s *durationSeries) addSeconds(sec uint64) {
+	if s.sec += sec; s.sec < sec {
+		s.sec = math.MaxUint64
+	}
 }
 
 // sum is the sum as a Duration, which ends at 292 years, and in seconds.

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+)
+
+const exampleFile = "../../deploy/engine.yaml"
+
+// uncommented takes the # from settings, and leaves prose alone.
+func uncommented(text string) string {
+	return regexp.MustCompile(`(?m)^#([^ \n#].*|  .*)$`).ReplaceAllString(text, "$1")
+}
+
+// load reads settings from a file in dir.
+func load(t testing.TB, dir, text string) (config, error) {
+	t.Helper()
+	file := filepath.Join(dir, "engine.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return loadConfig(file)
+}
+
+// secretsIn writes the files that the example names.
+func secretsIn(t testing.TB, dir string) {
+	t.Helper()
+	cert, key := settingsCert(t)
+	for name, data := range map[string][]byte{
+		"redis.password": []byte("hush\n"), "redact.key": []byte(strings.Repeat("k", 32)), "webhook.auth": []byte("Bearer 1234567890abcdef\n"),
+		"webhook.key": []byte(strings.Repeat("s", 32)), "redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+}
+
+func settingsCert(t testing.TB) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &private.PublicKey, private)
+	require.NoError(t, err)
+	raw, err := x509.MarshalECPrivateKey(private)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
+}
+
+// The example in deploy/ shows every setting, with its default where it has one.
+func TestExampleIsTheDefault(t *testing.T) {
+	c, err := loadConfig(exampleFile)
+	require.NoError(t, err)
+	require.Equal(t, defaultConfig(), c)
+	empty, err := loadConfig("")
+	require.NoError(t, err)
+	require.Equal(t, c, empty)
+}
+
+func TestExampleUncommented(t *testing.T) {
+	dir := t.TempDir()
+	secretsIn(t, dir)
+	data, err := os.ReadFile(exampleFile)
+	require.NoError(t, err)
+	text := uncommented(string(data))
+	c, err := load(t, dir, text)
+	require.NoError(t, err)
+
+	// What is not said stays as it is.
+	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
+	plain := defaultConfig()
+	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sinks = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sinks
+	require.Equal(t, plain, c)
+
+	// The values shown are those of a section that says as little as it can.
+	bare, err := load(t, dir, `
+auth: {tokens_file: tokens.yaml}
+redis: {address: "127.0.0.1:6379"}
+limits: {}
+sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, rate_limit: {limit: 6, shared: true}}]
+`)
+	require.NoError(t, err)
+	redis := *c.Redis
+	redis.PasswordFile, redis.TLS = "", nil
+	require.Equal(t, *bare.Redis, redis)
+	require.Equal(t, bare.Sinks[0], c.Sinks[0])
+	webhook := c.Sinks[1]
+	h := *webhook.HTTP
+	h.Headers, h.HeaderFiles, h.SecretFile, h.HealthURL, h.TLS = nil, nil, "", "", tlsConfig{}
+	webhook.HTTP, webhook.policies = &h, defaultPolicies()
+	require.Equal(t, bare.Sinks[1], webhook)
+	limits := *c.Limits
+	limits.Global, limits.Default = bare.Limits.Global, bare.Limits.Default
+	limits.Presets, limits.Types, limits.Contexts, limits.Bypass, limits.Audit = nil, nil, nil, nil, nil
+	require.Equal(t, *bare.Limits, limits)
+	require.Equal(t, limitRule{
+		Limit: opt[int64]{ratelimit.DefaultGlobalLimit, true}, Window: opt[duration]{duration(ratelimit.DefaultGlobalWindow), true},
+		Algorithm: opt[string]{ratelimit.SlidingWindow.String(), true}, OnExceeded: opt[string]{ratelimit.OnExceededSample.String(), true},
+		SampleRate: opt[float64]{ratelimit.DefaultSampleRate, true}, Throttle: opt[duration]{duration(ratelimit.DefaultThrottleDelay), true},
+		ThrottleMax: opt[duration]{duration(ratelimit.DefaultThrottleMaxWait), true},
+	}, c.Limits.Global.V)
+	require.Equal(t, limitRule{Limit: opt[int64]{ratelimit.DefaultTypeLimit, true}, Window: opt[duration]{duration(time.Second), true}}, c.Limits.Default.V)
+
+	// And every setting is shown somewhere.
+	var root yaml.Node
+	require.NoError(t, yaml.Unmarshal([]byte(text), &root))
+	shown := map[string]bool{}
+	showKeys(root.Content[0], reflect.TypeOf(config{}), shown)
+	for _, key := range allKeys(reflect.TypeOf(config{})) {
+		require.True(t, shown[key], "%s is not shown in the example", key)
+	}
+}
+
+// elem looks through what holds a struct of settings.
+func elem(t reflect.Type) reflect.Type {
+	for {
+		switch {
+		case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map:
+			t = t.Elem()
+		case t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "orOff["), t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "opt["):
+			f, _ := t.FieldByName("V")
+			t = f.Type
+		default:
+			return t
+		}
+	}
+}
+
+// keyOf names a setting by the struct that it is in, since some are in several places.
+func keyOf(t reflect.Type, key string) string { return t.String() + "." + key }
+
+func allKeys(t reflect.Type) (keys []string) {
+	if t = elem(t); t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("yaml")
+		switch {
+		case f.Anonymous && key == "":
+			keys = append(keys, allKeys(f.Type)...)
+		case f.Type != reflect.TypeOf(limitSource{}):
+			keys = append(keys, keyOf(t, key))
+			if elem(f.Type) != reflect.TypeOf(limitSource{}) {
+				keys = append(keys, allKeys(f.Type)...)
+			}
+		}
+	}
+	return keys
+}
+
+func showKeys(n *yaml.Node, t reflect.Type, shown map[string]bool) {
+	if n.Kind == yaml.SequenceNode {
+		for _, c := range n.Content {
+			showKeys(c, t, shown)
+		}
+		return
+	}
+	isMap := t.Kind() == reflect.Map
+	if t = elem(t); n.Kind != yaml.MappingNode || t.Kind() != reflect.Struct {
+		return
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		if isMap {
+			showKeys(n.Content[i+1], t, shown)
+			continue
+		}
+		showKey(n.Content[i].Value, n.Content[i+1], t, shown)
+	}
+}
+
+func showKey(key string, value *yaml.Node, t reflect.Type, shown map[string]bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous && f.Tag.Get("yaml") == "" {
+			showKey(key, value, f.Type, shown)
+		} else if f.Tag.Get("yaml") == key {
+			shown[keyOf(t, key)] = true
+			showKeys(value, f.Type, shown)
+		}
+	}
+}
+
+// Tags are only looked at when a value is read: a wrong one would show late.
+func TestTagsOfSettings(t *testing.T) {
+	known := []string{"yaml", "min", "max", "above", "one", "is"}
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		typ = elem(typ)
+		if typ.Kind() != reflect.Struct || typ == reflect.TypeOf(limitSource{}) {
+			return
+		}
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			for _, m := range regexp.MustCompile(`(\w+):"`).FindAllStringSubmatch(string(f.Tag), -1) {
+				require.True(t, slices.Contains(known, m[1]), "%s.%s: %s", typ, f.Name, f.Tag)
+			}
+			if e := elem(f.Type); e.Kind() != reflect.Struct && e.Kind() != reflect.String && e.Kind() != reflect.Bool {
+				require.NotPanics(t, func() { outOfBounds(reflect.New(e).Elem(), f.Tag) }, "%s.%s", typ, f.Name)
+			}
+			walk(f.Type)
+		}
+	}
+	walk(reflect.TypeOf(config{}))
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"reflect"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/bulkhead"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// policies are what stands around each call to a sink: at the top level for all
+// sinks, in a sink for what differs there.
+type policies struct {
+	Retry    retryConfig    `yaml:"retry"`
+	Breaker  breakerConfig  `yaml:"breaker"`
+	Bulkhead bulkheadConfig `yaml:"bulkhead"`
+	Timeout  duration       `yaml:"timeout" min:"1ms" max:"1h"` // of one call
+}
+
+type retryConfig struct {
+	MaxRetries    retries  `yaml:"max_retries"` // after the first attempt
+	Base          duration `yaml:"base" min:"1ms" max:"1d"`
+	Cap           duration `yaml:"cap" min:"1ms" max:"1d"`
+	Jitter        string   `yaml:"jitter" one:"full equal decorrelated plusminus none"`
+	Spread        float64  `yaml:"spread" above:"0" max:"1"` // of plusminus
+	MaxElapsed    duration `yaml:"max_elapsed"`              // 0: no limit
+	MaxRetryAfter duration `yaml:"max_retry_after" min:"1ms" max:"1d"`
+	Budget        struct {
+		Ratio        float64 `yaml:"ratio" above:"0" max:"1"` // retries per first attempt
+		MinPerSecond float64 `yaml:"min_per_second" min:"0" max:"1000000"`
+		Burst        float64 `yaml:"burst" min:"1" max:"1000000"`
+	} `yaml:"budget"`
+	RateLimit struct {
+		Limit      int      `yaml:"limit" min:"1" max:"1000000"` // events
+		Interval   duration `yaml:"interval" min:"1ms" max:"1d"`
+		OnExceeded string   `yaml:"on_exceeded" one:"delay drop dead_letter"`
+	} `yaml:"rate_limit"`
+	Staged orOff[stagedConfig] `yaml:"staged"`
+}
+
+type stagedConfig struct {
+	Items    int      `yaml:"items" min:"1" max:"1000000"`
+	Interval duration `yaml:"interval" min:"1ms" max:"1d"`
+	Growth   float64  `yaml:"growth" min:"1" max:"1000"`
+}
+
+type breakerConfig struct {
+	Consecutive    orOff[consecutiveConfig] `yaml:"consecutive"`
+	Rate           orOff[failureRateConfig] `yaml:"rate"`
+	ProbeTimeout   duration                 `yaml:"probe_timeout" min:"1ms" max:"1h"`
+	HealthInterval duration                 `yaml:"health_interval" min:"10ms" max:"1h"`
+}
+
+type consecutiveConfig struct {
+	Failures int      `yaml:"failures" min:"1" max:"1000000"`
+	Open     duration `yaml:"open" min:"1ms" max:"1d"`
+	Probes   int      `yaml:"probes" min:"1" max:"1000"`
+}
+
+type failureRateConfig struct {
+	Threshold float64  `yaml:"threshold" min:"0.01" max:"1"` // the breaker rounds to 1/100
+	MinCalls  int      `yaml:"min_calls" min:"1" max:"1000000"`
+	Window    duration `yaml:"window" min:"10ms" max:"1d"`
+	Open      duration `yaml:"open" min:"1ms" max:"1d"`
+	Probes    int      `yaml:"probes" min:"1" max:"1000"`
+	Successes int      `yaml:"successes" min:"1" max:"1000"` // of the probes
+}
+
+type bulkheadConfig struct {
+	Concurrency int      `yaml:"concurrency" min:"1" max:"1000"`
+	Queue       int      `yaml:"queue" min:"0" max:"1000000"`
+	MaxWait     duration `yaml:"max_wait" max:"1h"` // 0: as long as the call may take
+}
+
+func defaultPolicies() policies {
+	var p policies
+	r := &p.Retry
+	r.MaxRetries = retry.DefaultMaxRetries
+	r.Base, r.Cap = duration(100*time.Millisecond), duration(5*time.Second)
+	r.Jitter, r.Spread = "full", 0.5
+	r.MaxRetryAfter = duration(time.Minute)
+	r.Budget.Ratio, r.Budget.MinPerSecond, r.Budget.Burst = 0.2, 1, 10
+	r.RateLimit.Limit, r.RateLimit.Interval, r.RateLimit.OnExceeded = 100, duration(time.Second), "delay"
+	r.Staged.V = stagedConfig{Items: 100, Interval: duration(time.Second), Growth: 2}
+	b := &p.Breaker
+	b.Consecutive.V = consecutiveConfig{Failures: 5, Open: duration(time.Minute), Probes: 3}
+	b.Rate.V = failureRateConfig{Threshold: 0.5, MinCalls: 10, Window: duration(time.Minute), Open: duration(30 * time.Second), Probes: 3, Successes: 2}
+	b.ProbeTimeout, b.HealthInterval = duration(5*time.Second), duration(5*time.Second)
+	p.Bulkhead = bulkheadConfig{Concurrency: 4, Queue: 20}
+	p.Timeout = duration(5 * time.Second)
+	return p
+}
+
+// check tells what no single value shows. path is where the policies stand: "" or
+// that of a sink.
+func (p *policies) check(f *settingsFile, path string) {
+	// A sink takes over what is wrong at the top level. It is told there, once.
+	own := func(keys ...string) bool {
+		for _, k := range keys {
+			k = child(path, k)
+			if f.broken(k) {
+				return false
+			}
+			if path == "" || f.has(k) {
+				return true
+			}
+		}
+		return false
+	}
+	r, b := &p.Retry, &p.Breaker
+	if own("retry.base", "retry.cap") && r.Cap < r.Base {
+		f.bad(child(path, "retry.cap"), "raise it, or lower base", "must be at least the base of %s", r.Base)
+	}
+	if own("breaker.consecutive", "breaker.rate") && b.Consecutive.Off && b.Rate.Off {
+		f.bad(child(path, "breaker"), "leave one of them on", "both rules are off, so it would never open")
+	}
+	if own("breaker.rate.probes", "breaker.rate.successes") && !b.Rate.Off && b.Rate.V.Successes > b.Rate.V.Probes {
+		f.bad(child(path, "breaker.rate.successes"), "lower it, or raise probes", "%d of %d probes cannot succeed", b.Rate.V.Successes, b.Rate.V.Probes)
+	}
+}
+
+// fill gives the policies to a sink.
+func (p *policies) fill(o *dispatch.SinkOptions) {
+	r, b := &p.Retry, &p.Breaker
+	jitter, _ := retry.ParseJitter(r.Jitter)
+	exceed, _ := retry.ParseExceed(r.RateLimit.OnExceeded)
+	o.Retry = retry.Options{
+		Base: time.Duration(r.Base), Cap: time.Duration(r.Cap), Jitter: jitter, Spread: r.Spread,
+		MaxRetries: int(r.MaxRetries), MaxElapsed: time.Duration(r.MaxElapsed), MaxRetryAfter: time.Duration(r.MaxRetryAfter),
+	}
+	if o.Retry.MaxRetries == 0 {
+		o.Retry.MaxRetries = retry.Never
+	}
+	o.Budget = &retry.BudgetOptions{Ratio: r.Budget.Ratio, MinPerSecond: r.Budget.MinPerSecond, Burst: r.Budget.Burst}
+	if r.Budget.MinPerSecond == 0 {
+		o.Budget.MinPerSecond = -1 // that is how the option says none
+	}
+	o.RetryLimit = &retry.LimitOptions{PerInterval: r.RateLimit.Limit, Interval: time.Duration(r.RateLimit.Interval), OnExceed: exceed}
+	s := r.Staged.V
+	o.Staged = dispatch.Staged{Off: r.Staged.Off, Items: s.Items, Interval: time.Duration(s.Interval), Growth: s.Growth}
+	run, rate := b.Consecutive.V, b.Rate.V
+	o.Breaker = breaker.Options{
+		Consecutive:  breaker.Consecutive{Off: b.Consecutive.Off, Failures: run.Failures, Open: time.Duration(run.Open), Probes: run.Probes},
+		Rate:         breaker.Rate{Off: b.Rate.Off, Threshold: rate.Threshold, MinCalls: rate.MinCalls, Window: time.Duration(rate.Window), Open: time.Duration(rate.Open), Probes: rate.Probes, Successes: rate.Successes},
+		ProbeTimeout: time.Duration(b.ProbeTimeout), HealthInterval: time.Duration(b.HealthInterval),
+	}
+	o.Bulkhead = bulkhead.Options{Concurrency: p.Bulkhead.Concurrency, Queue: p.Bulkhead.Queue, MaxWait: time.Duration(p.Bulkhead.MaxWait)}
+	if o.Bulkhead.Queue == 0 {
+		o.Bulkhead.Queue = bulkhead.NoQueue
+	}
+	o.Timeout = time.Duration(p.Timeout)
+}
+
+// retries is a number of retries, or unlimited.
+type retries int
+
+func (r *retries) setting(f *settingsFile, n *yaml.Node, path string, _ reflect.StructTag) {
+	if n.Kind == yaml.ScalarNode && n.Value == "unlimited" {
+		*r = retry.Unlimited
+		return
+	}
+	count := struct {
+		N int `min:"0" max:"1000000"`
+	}{-1}
+	v := reflect.ValueOf(&count).Elem()
+	f.decodeScalar(n, path, v.Field(0), v.Type().Field(0).Tag)
+	if count.N >= 0 {
+		*r = retries(count.N)
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sloengine/sloengine/ingest/redact"
+)
+
+// redactRule takes personal data out of events.
+type redactRule struct {
+	Attributes []string `yaml:"attributes" is:"required"` // names or globs
+	Types      []string `yaml:"types"`                    // names or globs; none: all
+	Action     string   `yaml:"action" is:"required" one:"remove mask hash truncate_ip"`
+	Pattern    string   `yaml:"pattern"` // only what matches within a value
+	Replace    string   `yaml:"replace"` // of mask
+	KeyFile    string   `yaml:"key_file" is:"file"`
+}
+
+func (r *redactRule) rule() (redact.Rule, error) {
+	rule := redact.Rule{Attributes: r.Attributes, Types: r.Types, Action: redact.Action(r.Action), Pattern: r.Pattern, Replace: r.Replace}
+	var err error
+	if r.KeyFile != "" {
+		rule.Key, err = readSecret(r.KeyFile, redact.MinKeyBytes)
+	}
+	return rule, err
+}
+
+func (c *config) checkRedact(f *settingsFile) {
+	for i := range c.Redact {
+		r, path := &c.Redact[i], item("redact", i)
+		rule, err := r.rule()
+		if err != nil {
+			f.bad(path+".key_file", "", "%v", err)
+		}
+		if r.Action == string(redact.Hash) && r.KeyFile == "" {
+			f.bad(path, "as in: openssl rand -hex 32 > redact.key", "the action hash needs a key_file")
+		}
+		for _, err := range rule.Check() {
+			var e *redact.FieldError
+			if !errors.As(err, &e) {
+				continue
+			}
+			at := path + "." + e.Field
+			switch {
+			case e.Field == "key" && r.Action == string(redact.Hash):
+				continue // told above
+			case e.Field == "key":
+				at = path + ".key_file"
+			case e.Index >= 0:
+				at = item(at, e.Index)
+			}
+			if !f.broken(at) {
+				f.bad(at, "", "%v", e.Err)
+			}
+		}
+	}
+}
+
+// redactor makes what takes personal data out of events. Without rules it leaves all
+// as it is.
+func (c *config) redactor(m *redact.Metrics) (*redact.Redactor, error) {
+	rules := make([]redact.Rule, len(c.Redact))
+	for i := range c.Redact {
+		var err error
+		if rules[i], err = c.Redact[i].rule(); err != nil {
+			return nil, fmt.Errorf("redact[%d].key_file: %w", i, err)
+		}
+	}
+	return redact.New(rules, m)
+}

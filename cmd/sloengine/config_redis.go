@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+)
+
+// redisConfig is the Redis that shared limits and dead letters may use.
+type redisConfig struct {
+	Address      string     `yaml:"address" is:"required"` // host:port
+	Username     string     `yaml:"username"`
+	PasswordFile string     `yaml:"password_file" is:"file"` // read again for each connection
+	DB           int        `yaml:"db" min:"0" max:"65535"`
+	TLS          *tlsConfig `yaml:"tls"`
+	Prefix       string     `yaml:"prefix"`                       // of all keys
+	Timeout      duration   `yaml:"timeout" min:"10ms" max:"10s"` // of one call
+}
+
+func (r *redisConfig) prefill(*config) {
+	r.Prefix, r.Timeout = "sloengine", duration(100*time.Millisecond)
+}
+
+var redisPrefix = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+
+func (r *redisConfig) check(f *settingsFile) {
+	if r == nil {
+		return
+	}
+	if _, port, err := net.SplitHostPort(r.Address); !f.broken("redis.address") {
+		if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 {
+			f.bad("redis.address", "as in 127.0.0.1:6379", "%q is not host:port", r.Address)
+		}
+	}
+	if !redisPrefix.MatchString(r.Prefix) {
+		f.bad("redis.prefix", "", "must be 1 to 64 letters, digits, '_', '.', ':' and '-'")
+	}
+	if r.PasswordFile != "" {
+		if _, err := readSecret(r.PasswordFile, 1); err != nil {
+			f.bad("redis.password_file", "", "%v", err)
+		}
+	} else if r.Username != "" {
+		f.bad("redis.username", "add password_file", "a user without a password")
+	}
+	if r.TLS != nil {
+		r.TLS.check(f, "redis.tls")
+	}
+}
+
+// redisOptions are those of the client for all that is in Redis, tuned for limits. They
+// are nil without a redis section.
+func (c *config) redisOptions() (*redis.UniversalOptions, error) {
+	r := c.Redis
+	if r == nil {
+		return nil, nil
+	}
+	o := &redis.UniversalOptions{Addrs: []string{r.Address}, DB: r.DB, ClientName: "sloengine"}
+	shared.Tune(o, time.Duration(r.Timeout))
+	if r.PasswordFile != "" {
+		o.CredentialsProviderContext = func(context.Context) (string, string, error) {
+			password, err := readSecret(r.PasswordFile, 1)
+			if err != nil {
+				return "", "", fmt.Errorf("redis.password_file: %w", err)
+			}
+			return r.Username, string(password), nil
+		}
+	}
+	if r.TLS != nil {
+		var err error
+		if o.TLSConfig, err = r.TLS.client(); err != nil {
+			return nil, fmt.Errorf("redis.tls: %w", err)
+		}
+		if o.TLSConfig == nil {
+			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		if o.TLSConfig.ServerName == "" {
+			o.TLSConfig.ServerName, _, _ = net.SplitHostPort(r.Address)
+		}
+	}
+	return o, nil
+}
+
+// redisKeys is the prefix of one kind of keys. The braces keep them in one slot of a
+// cluster.
+func (c *config) redisKeys(kind string) string { return "{" + c.Redis.Prefix + ":" + kind + "}" }
+
+// tlsConfig says how to trust a server. The zero value is as the system does.
+type tlsConfig struct {
+	CAFile     string `yaml:"ca_file" is:"file"`
+	CertFile   string `yaml:"cert_file" is:"file"` // of ours
+	KeyFile    string `yaml:"key_file" is:"file"`
+	ServerName string `yaml:"server_name"`
+	Insecure   bool   `yaml:"insecure_skip_verify"`
+}
+
+func (t *tlsConfig) check(f *settingsFile, path string) {
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		f.bad(path, "give both, or none", "cert_file and key_file belong together")
+		return
+	}
+	if t.Insecure && t.CAFile != "" {
+		f.bad(path+".ca_file", "leave one of the two out", "insecure_skip_verify trusts everybody")
+	}
+	if _, err := t.client(); err != nil {
+		f.bad(path, "", "%v", err)
+	}
+}
+
+// client is nil if nothing is set.
+func (t *tlsConfig) client() (*tls.Config, error) {
+	if *t == (tlsConfig{}) {
+		return nil, nil
+	}
+	o := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure}
+	if t.CAFile != "" {
+		pem, err := readSmall(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		o.RootCAs = x509.NewCertPool()
+		if !o.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca_file: %s holds no certificate", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+		}
+		o.Certificates = []tls.Certificate{pair}
+	}
+	return o, nil
+}
+
+// readSecret gives the content of a file without the white space around it.
+func readSecret(name string, atLeast int) ([]byte, error) {
+	data, err := readSmall(name)
+	if err != nil {
+		return nil, err
+	}
+	if data = bytes.TrimSpace(data); len(data) == 0 {
+		return nil, errors.New(name + " is empty")
+	}
+	if len(data) < atLeast {
+		return nil, fmt.Errorf("%s holds %d bytes, at least %d are needed", name, len(data), atLeast)
+	}
+	return data, nil
+}
+
+// maxSmall bounds files with secrets and certificates.
+const maxSmall = 1 << 20
+
+func readSmall(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxSmall+1))
+	if err == nil && len(data) > maxSmall {
+		err = fmt.Errorf("%s is longer than %d bytes", name, maxSmall)
+	}
+	return data, err
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/sink/filesink"
+	"github.com/sloengine/sloengine/ingest/sink/httpsink"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// sinkConfig is one place that gets every event. It is of exactly one kind.
+type sinkConfig struct {
+	Name  string          `yaml:"name" is:"required"`
+	HTTP  *httpSinkConfig `yaml:"http"`
+	File  *fileSinkConfig `yaml:"file"`
+	Start string          `yaml:"start" one:"oldest newest"` // without a cursor
+	Batch struct {
+		Items int      `yaml:"items" min:"1" max:"100000"`
+		Bytes size     `yaml:"bytes" min:"1KiB" max:"1GiB"`
+		Wait  duration `yaml:"wait" max:"1h"` // 0: a call takes what is there
+	} `yaml:"batch"`
+	policies
+	TTL         duration         `yaml:"ttl"`           // 0: events never get too old
+	MaxLagBytes size             `yaml:"max_lag_bytes"` // 0: as far as the log goes
+	RateLimit   *sinkLimitConfig `yaml:"rate_limit"`
+}
+
+func (s *sinkConfig) prefill(c *config) {
+	s.Start = "oldest"
+	s.Batch.Items, s.Batch.Bytes, s.Batch.Wait = 500, 1<<20, duration(100*time.Millisecond)
+	s.MaxLagBytes = 4 << 30 // a sink that is gone for good must not fill the disk in silence
+	s.policies = c.policies
+}
+
+type httpSinkConfig struct {
+	URL         string            `yaml:"url" is:"required"`
+	Method      string            `yaml:"method" one:"POST PUT PATCH"`
+	Format      string            `yaml:"format" one:"json ndjson"`
+	Gzip        bool              `yaml:"gzip"`
+	Headers     map[string]string `yaml:"headers"`
+	HeaderFiles map[string]string `yaml:"header_files" is:"file"` // values that are secrets
+	SecretFile  string            `yaml:"secret_file" is:"file"`  // signs the requests
+	HealthURL   string            `yaml:"health_url"`             // "": the breaker's checks only connect
+	MaxConns    int               `yaml:"max_conns" min:"1" max:"1000"`
+	TLS         tlsConfig         `yaml:"tls"`
+}
+
+func (h *httpSinkConfig) prefill(*config) {
+	h.Method, h.Format, h.MaxConns = http.MethodPost, "json", 8
+}
+
+type fileSinkConfig struct {
+	Dir      string   `yaml:"dir" is:"required file"`
+	MaxBytes size     `yaml:"max_bytes" min:"1KiB" max:"1GiB"` // of a file
+	MaxAge   duration `yaml:"max_age"`                         // of a file; 0: none
+	Keep     int      `yaml:"keep" min:"0"`                    // rotated files; 0: all
+	Fsync    string   `yaml:"fsync" one:"cursor batch never"`
+}
+
+func (s *fileSinkConfig) prefill(*config) { s.MaxBytes, s.Fsync = 100<<20, "cursor" }
+
+// sinkLimitConfig bounds calls to a sink: those of all instances together if it is
+// shared.
+type sinkLimitConfig struct {
+	Limit    int      `yaml:"limit" is:"required" min:"1" max:"1000000"`
+	Window   duration `yaml:"window" min:"100ms" max:"1h"`
+	Unit     string   `yaml:"unit" one:"calls events"`
+	Wait     duration `yaml:"wait" min:"1ms" max:"1m"` // for a turn; then the call is put off
+	Shared   bool     `yaml:"shared"`
+	Fallback float64  `yaml:"fallback" above:"0" max:"1000000"` // a second and instance, while Redis is away
+}
+
+func (l *sinkLimitConfig) prefill(*config) {
+	l.Window, l.Unit, l.Wait, l.Fallback = duration(time.Second), "calls", duration(5*time.Second), 1
+}
+
+var sinkName = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
+
+func (c *config) checkSinks(f *settingsFile) {
+	names, dirs := map[string]int{}, map[string]int{}
+	for i := range c.Sinks {
+		s, path := &c.Sinks[i], item("sinks", i)
+		s.check(f, path)
+		switch first, twice := names[s.Name]; {
+		case f.broken(path + ".name"):
+		case !sinkName.MatchString(s.Name):
+			f.bad(path+".name", "it names a file and a label", "%q is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.'", s.Name)
+		case twice:
+			f.bad(path+".name", "its place in the log goes by the name", "sinks[%d] has this name, too", first)
+		default:
+			names[s.Name] = i
+		}
+		if s.File != nil && s.File.Dir != "" {
+			dir := filepath.Clean(s.File.Dir)
+			if first, twice := dirs[dir]; twice {
+				f.bad(path+".file.dir", "each sink needs a folder of its own", "sinks[%d] writes there, too", first)
+			}
+			dirs[dir] = i
+			if c.DeadLetters.Dir != "" && filepath.Clean(c.DeadLetters.Dir) == dir {
+				f.bad(path+".file.dir", "each needs a folder of its own", "the dead letters are there")
+			}
+		}
+		if l := s.RateLimit; l != nil {
+			if l.Shared && c.Redis == nil {
+				f.bad(path+".rate_limit.shared", "add redis, or leave it out", "limits are shared through Redis, and there is no redis section")
+			}
+			if !l.Shared && f.has(path+".rate_limit.fallback") {
+				f.bad(path+".rate_limit.fallback", "write shared: true, or leave it out", "only a shared limit falls back")
+			}
+		}
+	}
+}
+
+func (s *sinkConfig) check(f *settingsFile, path string) {
+	switch {
+	case f.broken(path + ".http"), f.broken(path + ".file"):
+	case s.HTTP == nil && s.File == nil:
+		f.bad(path, "add http or file", "it does not say where events go")
+	case s.HTTP != nil && s.File != nil:
+		f.bad(path+".file", "make two sinks of it", "a sink is either http or file")
+	}
+	s.policies.check(f, path)
+	if s.TTL > 0 && s.TTL <= s.Batch.Wait {
+		f.bad(path+".ttl", "raise it, or lower batch.wait", "events would be too old once they have waited %s for their batch", s.Batch.Wait)
+	}
+	if s.MaxLagBytes > 0 && s.MaxLagBytes < s.Batch.Bytes {
+		f.bad(path+".max_lag_bytes", "raise it, or lower batch.bytes", "must be at least one batch of %d bytes", s.Batch.Bytes)
+	}
+	if s.HTTP != nil {
+		s.HTTP.check(f, path+".http")
+	}
+	if s.File != nil {
+		if f.has(path+".file.dir") && s.File.Dir == "" {
+			f.bad(path+".file.dir", "", "must be the name of a folder")
+		}
+		if age := s.File.MaxAge; age > 0 && age < duration(time.Second) {
+			f.bad(path+".file.max_age", "", "must be at least 1s, or 0 for none")
+		}
+	}
+}
+
+// secretHeaders are those whose value should not stand in engine.yaml.
+var secretHeaders = regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|secret|token|password|api-?key`)
+
+func (h *httpSinkConfig) check(f *settingsFile, path string) {
+	checkURL(f, path+".url", h.URL, true)
+	checkURL(f, path+".health_url", h.HealthURL, false)
+	for _, name := range sortedKeys(h.Headers) {
+		if secretHeaders.MatchString(name) {
+			f.bad(path+".headers."+name, "write its value into a file, and the file's name under header_files", "a secret must not stand here")
+		}
+		for _, other := range sortedKeys(h.HeaderFiles) {
+			if textproto.CanonicalMIMEHeaderKey(name) == textproto.CanonicalMIMEHeaderKey(other) {
+				f.bad(path+".header_files."+other, "keep one", "the header is among headers, too")
+			}
+		}
+	}
+	h.TLS.check(f, path+".tls")
+	if f.broken(path) {
+		return
+	}
+	// The sink knows the rest, such as what a header may be, and reads the secrets.
+	s, err := h.sink()
+	for _, text := range lines(err, "http sink: ") {
+		f.bad(path, "", "%s", text)
+	}
+	if err == nil {
+		s.Close()
+	}
+}
+
+func checkURL(f *settingsFile, path, text string, required bool) {
+	if f.broken(path) || text == "" && !required {
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		f.bad(path, "", "not a URL") // without the text, which may hold a secret
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		f.bad(path, "as in https://example.org/events", "must begin with http:// or https:// and have a host")
+	case u.User != nil:
+		f.bad(path, "put credentials into header_files", "must not hold a user")
+	case u.Fragment != "":
+		f.bad(path, "leave out what follows #", "a fragment is never sent")
+	}
+}
+
+// lines are the single errors that were joined, without a prefix.
+func lines(err error, prefix string) []string {
+	if err == nil {
+		return nil
+	}
+	return strings.Split(strings.TrimPrefix(err.Error(), prefix), "\n")
+}
+
+func (h *httpSinkConfig) sink() (*httpsink.Sink, error) {
+	o := httpsink.Options{
+		URL: h.URL, Method: h.Method, Format: httpsink.Format(h.Format), Gzip: h.Gzip,
+		Headers: h.Headers, HeaderFiles: h.HeaderFiles, SecretFile: h.SecretFile, HealthURL: h.HealthURL,
+		MaxConns: h.MaxConns, UserAgent: "sloengine",
+	}
+	var err error
+	if o.TLS, err = h.TLS.client(); err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return httpsink.New(o)
+}
+
+// sinkParts are what sinks need besides their settings.
+type sinkParts struct {
+	FS fsys.FS
+	// Shared makes a limit that all instances have in common. Only needed for sinks with
+	// such a limit, which there are only with a redis section.
+	Shared func(sharedSinkLimit) (dispatch.Limiter, error)
+}
+
+// sharedSinkLimit is an outbound limit for all instances together.
+type sharedSinkLimit struct {
+	Name     string // of the sink
+	Limit    int    // turns in any Window
+	Window   time.Duration
+	MaxWait  time.Duration
+	Fallback float64 // turns a second for this instance, while Redis is away
+}
+
+// sinkOptions makes the i-th sink, and says of what kind it is: http or file. A file
+// sink holds its folder until it is closed, which its dispatcher does.
+func (c *config) sinkOptions(i int, parts sinkParts) (o dispatch.SinkOptions, kind string, err error) {
+	s := &c.Sinks[i]
+	o = dispatch.SinkOptions{
+		Name: s.Name, BatchItems: s.Batch.Items, BatchBytes: int(s.Batch.Bytes), BatchWait: time.Duration(s.Batch.Wait),
+		TTL: time.Duration(s.TTL), MaxLagBytes: int64(s.MaxLagBytes),
+	}
+	if s.Start == "newest" {
+		o.Start = dispatch.Newest
+	}
+	if o.BatchWait == 0 {
+		o.BatchWait = -1 // that is how the option says not at all
+	}
+	s.fill(&o)
+	if o.RateLimit, err = s.RateLimit.limiter(s.Name, parts); err != nil {
+		return o, "", fmt.Errorf("sink %s: rate_limit: %w", s.Name, err)
+	}
+	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
+	if s.HTTP != nil {
+		kind = "http"
+		var sink *httpsink.Sink
+		if sink, err = s.HTTP.sink(); err == nil {
+			o.Sink = sink
+		}
+	} else {
+		kind = "file"
+		var sink *filesink.Sink
+		sink, err = filesink.New(filesink.Options{
+			FS: parts.FS, Dir: s.File.Dir, MaxBytes: int64(s.File.MaxBytes), MaxAge: time.Duration(s.File.MaxAge),
+			Keep: s.File.Keep, Fsync: filesink.Fsync(s.File.Fsync),
+		})
+		if err == nil {
+			o.Sink = sink
+		}
+	}
+	if err != nil {
+		return o, kind, fmt.Errorf("sink %s: %w", s.Name, err)
+	}
+	return o, kind, nil
+}
+
+func (l *sinkLimitConfig) limiter(name string, parts sinkParts) (dispatch.Limiter, error) {
+	switch {
+	case l == nil:
+		return nil, nil
+	case l.Shared:
+		return parts.Shared(sharedSinkLimit{name, l.Limit, time.Duration(l.Window), time.Duration(l.Wait), l.Fallback})
+	}
+	perSecond := float64(l.Limit) / time.Duration(l.Window).Seconds()
+	return dispatch.NewLocalLimit(perSecond, l.Limit, time.Duration(l.Wait))
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wrongSettings are settings that stop the start, each with all that is said of it.
+var wrongSettings = []struct {
+	name, text string
+	want       []string
+}{
+	{"unknown section", "ingst: {}", []string{`line 1, column 1: ingst: unknown setting (did you mean "ingest"?)`}},
+	{"unknown key", "ingest:\n  max_bodies: 1MiB", []string{`line 2, column 3: ingest.max_bodies: unknown setting (did you mean "max_body"?)`}},
+	{"unknown key far off", "disk: {xyzzyplugh: 1}", []string{`line 1, column 8: disk.xyzzyplugh: unknown setting (one of low_water)`}},
+	{"given twice", "log: {segment: 64MiB}\nlog: {segment: 32MiB}", []string{`line 2, column 1: log: given twice (keep one)`}},
+	{"list for a mapping", "limits: [1]", []string{`line 1, column 9: limits: want a mapping, got a list`}},
+	{"text for a mapping", "web: yes", []string{`line 1, column 6: web: want a mapping, got "yes"`}},
+	{"empty section", "limits:", []string{`line 1, column 8: limits: nothing is written here (write {} for its defaults, or leave it out)`}},
+	{"empty value", "timeout:", []string{`line 1, column 9: timeout: want a duration such as 30s, got nothing (leave the key out for the default)`}},
+	{"not YAML", "ingest: [", []string{`line 1: did not find expected node content`}},
+	{"two documents", "log: {segment: 64MiB}\n---\nlog: {segment: 64MiB}", []string{`a second YAML document is not read; put all settings into one`}},
+	{"size", "ingest:\n  max_body: lots", []string{`line 2, column 13: ingest.max_body: "lots": want a size such as 65536, 64KiB, 16MiB or 1GiB`}},
+	{"duration", "timeout: 5", []string{`line 1, column 10: timeout: "5": want a duration such as 250ms, 90s, 5m, 1h30m, 7d or 4w`}},
+	{"number", "ingest: {max_batch: many}", []string{`line 1, column 21: ingest.max_batch: want a whole number, got "many"`}},
+	{"bool", "web: {pprof: 1}", []string{`line 1, column 14: web.pprof: want true or false, got "1"`}},
+	{"zero", "evaluator: {interval: 0s}", []string{`line 1, column 23: evaluator.interval: must be more than 0, got 0s`}},
+	{"too small", "log: {segment: 1KiB}", []string{`line 1, column 16: log.segment: must be at least 1MiB, got 1KiB`}},
+	{"too large", "ingest: {max_future: 2d}", []string{`line 1, column 22: ingest.max_future: must be at most 1d, got 2d`}},
+	{"across keys", "ingest: {bodies_memory: 1MiB}", []string{`line 1, column 25: ingest.bodies_memory: must be at least ingest.max_body (raise it, or lower max_body)`}},
+	{"ids forgotten too soon", "ingest: {allowed_lateness: 8d}", []string{`line 1, column 1: known_ids.max_age: must be at least ingest.allowed_lateness, or a late repeat is counted twice (raise it, or lower allowed_lateness)`}},
+	{"environment", "environment: Production!", []string{`line 1, column 14: environment: "Production!" is not the name of an environment (lower-case letters, digits, - and _)`}},
+
+	{"redis without address", "redis: {db: 1}", []string{`line 1, column 8: redis.address: missing`}},
+	{"redis address", "redis: {address: localhost}", []string{`line 1, column 18: redis.address: "localhost" is not host:port (as in 127.0.0.1:6379)`}},
+	{"redis user", "redis: {address: 'a:1', username: u}", []string{`line 1, column 35: redis.username: a user without a password (add password_file)`}},
+	{"redis password file", "redis: {address: 'a:1', password_file: nowhere}", []string{`line 1, column 40: redis.password_file: open DIR/nowhere: no such file or directory`}},
+	{"password in the open", "redis: {address: 'a:1', password: x}", []string{`line 1, column 25: redis.password: unknown setting (did you mean "password_file"?)`}},
+	{"redis prefix", "redis: {address: 'a:1', prefix: '{x}'}", []string{`line 1, column 33: redis.prefix: must be 1 to 64 letters, digits, '_', '.', ':' and '-'`}},
+	{"half a certificate", "redis: {address: 'a:1', tls: {cert_file: x.pem}}", []string{`line 1, column 30: redis.tls: cert_file and key_file belong together (give both, or none)`}},
+	{"no certificate", "redis: {address: 'a:1', tls: {ca_file: empty}}", []string{`line 1, column 30: redis.tls: ca_file: DIR/empty holds no certificate`}},
+
+	{"zero limit", "limits:\n  types:\n    - {match: a}\n    - {match: b}\n    - match: c\n      limit: 0", []string{`line 6, column 14: limits.types[2].limit: must be at least 1, got 0`}},
+	{"fraction", "limits: {global: {limit: 1.5}}", []string{`line 1, column 26: limits.global.limit: want a whole number, got "1.5"`}},
+	{"unknown strategy", "limits: {default: {on_exceeded: backpressure}}", []string{`line 1, column 33: limits.default.on_exceeded: "backpressure" is not known here (one of drop, sample, throttle, aggregate)`}},
+	{"misspelt strategy", "limits: {default: {on_exceeded: aggregat}}", []string{`line 1, column 33: limits.default.on_exceeded: "aggregat" is not known here (did you mean "aggregate"?)`}},
+	{"unknown algorithm", "limits: {global: {algorithm: leaky}}", []string{`line 1, column 30: limits.global.algorithm: "leaky" is not known here (one of sliding_window, token_bucket, fixed_window)`}},
+	{"sample rate", "limits: {global: {sample_rate: 1.1}}", []string{`line 1, column 32: limits.global.sample_rate: must be at most 1, got 1.1`}},
+	{"on instead of off", "limits: {global: disabled}", []string{`line 1, column 18: limits.global: want a mapping or off, got "disabled"`}},
+	{"burst of a window", "limits: {types: [{match: a, limit: 5, burst: 9}]}", []string{`line 1, column 46: limits.types[0].burst: only a token_bucket has a burst, not a sliding_window`}},
+	{"no type", "limits: {types: [{limit: 5}]}", []string{`line 1, column 18: limits.types[0].match: missing`}},
+	{"two rules", "limits: {types: [{match: a}, {match: a}]}", []string{`line 1, column 38: limits.types[1].match: there is another rule for "a"`}},
+	{"no preset", "limits: {types: [{match: a, preset: hi}]}", []string{`line 1, column 37: limits.types[0].preset: there is no preset "hi"; there are debug, high_value`}},
+	{"preset of that name", "limits: {presets: {x: {}, debug: {limit: 5}}}", []string{`line 1, column 34: limits.presets.debug: preset "debug" is built in, and cannot be defined anew`}},
+	{"preset value", "limits: {presets: {x: {throttle: 1m, throttle_max: 5s}}, types: [{match: a, preset: x}]}", []string{`line 1, column 66: limits.types[0].throttle_max: the longest wait, 5s, is less than one step of 1m0s`}},
+	{"extends itself", "limits: {types: [{match: a, extends: a}]}", []string{`line 1, column 38: limits.types[0].extends: the rule extends itself: a, then a`}},
+	{"audit", "limits: {audit: [audit.login], types: [{match: 'audit.*', limit: 5}]}", []string{`line 1, column 48: limits.types[0].match: "audit.*" covers audit types (audit[0], "audit.login"), which are never limited; narrow one of the two`}},
+	{"bypass without tokens", "limits:\n  bypass:\n    - {severities: [critical]}", []string{`line 3, column 7: limits.bypass[0]: a bypass needs authentication: without it anyone could pass as exempt (set auth.tokens_file)`}},
+	{"bypass of all", "auth: {tokens_file: t}\nlimits: {bypass: [{}]}", []string{`line 2, column 19: limits.bypass[0]: it has no condition, and would let everything past the limits`}},
+	{"token without tokens", "limits: {contexts: [{name: t, from: [token], limit: 5}]}", []string{`line 1, column 38: limits.contexts[0].from[0]: without authentication callers have no tokens (set auth.tokens_file)`}},
+	{"context source", "limits: {contexts: [{name: u, from: [user_id, 'client_ip:x', 'header:']}]}", []string{
+		`line 1, column 38: limits.contexts[0].from[0]: "user_id" is no place where a context can be found (attribute:user_id, header:X-User-Id, client_ip or token)`,
+		`line 1, column 47: limits.contexts[0].from[1]: "client_ip:x" is no place where a context can be found (attribute:user_id, header:X-User-Id, client_ip or token)`,
+		`line 1, column 62: limits.contexts[0].from[2]: "header:" is no place where a context can be found (attribute:user_id, header:X-User-Id, client_ip or token)`,
+	}},
+	{"no source", "limits: {contexts: [{name: u, from: []}]}", []string{`line 1, column 37: limits.contexts[0].from: it does not say where to find the value of "u"`}},
+	{"shared without redis", "limits: {shared: {redis: true}}", []string{`line 1, column 26: limits.shared.redis: limits are shared through Redis, and there is no redis section (add redis, or leave shared out)`}},
+	{"fallback above all", "limits: {shared: {fallback: 2}}", []string{`line 1, column 29: limits.shared.fallback: must be at most 1, got 2`}},
+	{"no default", "limits: {default: off, types: [{match: a, window: 1m}], contexts: [{name: u, from: [client_ip]}]}", []string{
+		`line 1, column 32: limits.types[0]: a limit is missing, and the default is off (add one, or leave default on)`,
+		`line 1, column 68: limits.contexts[0]: a limit is missing, and the default is off (add one, or leave default on)`,
+	}},
+	{"no such environment", "environment: staging\nlimits: {global: {limit: {production: 5}}}", []string{`line 2, column 26: limits.global.limit: no value for the environment "staging" (add it, or a default)`}},
+	{"no environment", "limits: {global: {limit: {production: 5}}}", []string{`line 1, column 26: limits.global.limit: the value differs by environment, and there is no default among them (set environment, or SLOENGINE_ENV)`}},
+	{"another environment's value", "environment: a\nlimits: {global: {limit: {a: 5, b: 0, B: 1}}}", []string{
+		`line 2, column 36: limits.global.limit.b: must be at least 1, got 0`,
+		`line 2, column 39: limits.global.limit.B: not the name of an environment (lower-case letters, digits, - and _)`,
+	}},
+
+	{"redact nothing", "redact: [{action: mask}]", []string{`line 1, column 10: redact[0].attributes: missing`}},
+	{"redact the id", "redact: [{attributes: [user, id], action: mask}]", []string{`line 1, column 30: redact[0].attributes[1]: "id" is part of the event's identity and stays; let the sender leave personal data out of it`}},
+	{"redact how", "redact: [{attributes: [user], action: encrypt}]", []string{`line 1, column 39: redact[0].action: "encrypt" is not known here (one of remove, mask, hash, truncate_ip)`}},
+	{"redact type", "redact: [{attributes: [user], types: ['a b'], action: mask}]", []string{`line 1, column 39: redact[0].types[0]: "a b" cannot be the type of an event`}},
+	{"redact pattern", "redact:\n  - attributes: [user]\n    action: mask\n    pattern: '('", []string{"line 4, column 14: redact[0].pattern: error parsing regexp: missing closing ): `(`"}},
+	{"redact without key", "redact: [{attributes: [user], action: hash}]", []string{`line 1, column 10: redact[0]: the action hash needs a key_file (as in: openssl rand -hex 32 > redact.key)`}},
+	{"redact with a short key", "redact: [{attributes: [user], action: hash, key_file: short}]", []string{`line 1, column 55: redact[0].key_file: DIR/short holds 3 bytes, at least 16 are needed`}},
+	{"idle key", "redact: [{attributes: [user], action: mask, key_file: long}]", []string{`line 1, column 55: redact[0].key_file: only the action hash has a key`}},
+
+	{"dead letters in redis", "dead_letters: {storage: redis}", []string{`line 1, column 25: dead_letters.storage: there is no redis section (add redis, or choose file)`}},
+	{"files of memory", "dead_letters: {storage: memory, dir: x}", []string{`line 1, column 38: dead_letters.dir: only the storage file has it, this one is memory (leave it out)`}},
+	{"unknown storage", "dead_letters: {storage: s3}", []string{`line 1, column 25: dead_letters.storage: "s3" is not known here (one of file, redis, memory)`}},
+	{"few segments", "dead_letters: {max_bytes: 16MB}", []string{`line 1, column 27: dead_letters.max_bytes: must be at least two segments of 10000000 bytes (raise it, or lower segment)`}},
+	{"cron", "dead_letters: {clean: sometimes, replay: {schedule: '0 0 30 2 *'}}", []string{
+		`line 1, column 23: dead_letters.clean: schedule "sometimes" is no cron expression (as in "0 2 * * *")`,
+		`line 1, column 53: dead_letters.replay.schedule: schedule "0 0 30 2 *" never comes: tried so hard (as in "*/10 * * * *")`,
+	}},
+	{"time zone", "dead_letters: {timezone: Mars/Base}", []string{`line 1, column 26: dead_letters.timezone: "Mars/Base" is not a time zone (as in Europe/Berlin)`}},
+	{"filter pattern", "dead_letters: {filter: {never_save: [ok, '/(/'], always_save: ['']}}", []string{
+		"line 1, column 42: dead_letters.filter.never_save[1]: pattern /(/: error parsing regexp: missing closing ): `(` (a name, a name with * and ?, or /an expression/)",
+		`line 1, column 64: dead_letters.filter.always_save[0]: empty pattern (a name, a name with * and ?, or /an expression/)`,
+	}},
+	{"expression", "dead_letters: {filter: {save_if: 'event.sverity == 1'}}", []string{`line 1, column 34: dead_letters.filter.save_if: event has no field sverity, at column 7 of the expression (it sees event and failure)`}},
+	{"replay rate", "dead_letters: {replay: {rate: 0, batch: 1001}}", []string{
+		`line 1, column 31: dead_letters.replay.rate: must be more than 0, got 0`,
+		`line 1, column 41: dead_letters.replay.batch: must be at most 1000, got 1001`,
+	}},
+
+	{"jitter", "retry: {jitter: random}", []string{`line 1, column 17: retry.jitter: "random" is not known here (one of full, equal, decorrelated, plusminus, none)`}},
+	{"spread", "retry: {jitter: plusminus, spread: 1.5}", []string{`line 1, column 36: retry.spread: must be at most 1, got 1.5`}},
+	{"retries", "retry: {max_retries: -1}", []string{`line 1, column 22: retry.max_retries: must be at least 0, got -1`}},
+	{"cap below base", "retry: {base: 10s}", []string{`line 1, column 8: retry.cap: must be at least the base of 10s (raise it, or lower base)`}},
+	{"budget", "retry: {budget: {ratio: 0}}", []string{`line 1, column 25: retry.budget.ratio: must be more than 0, got 0`}},
+	{"retry limit", "retry: {rate_limit: {limit: 0, on_exceeded: dlq}}", []string{
+		`line 1, column 29: retry.rate_limit.limit: must be at least 1, got 0`,
+		`line 1, column 45: retry.rate_limit.on_exceeded: "dlq" is not known here (one of delay, drop, dead_letter)`,
+	}},
+	{"breaker off", "breaker: {rate: off, consecutive: off}", []string{`line 1, column 10: breaker: both rules are off, so it would never open (leave one of them on)`}},
+	{"probes", "breaker: {rate: {probes: 2, successes: 3}}", []string{`line 1, column 40: breaker.rate.successes: 3 of 2 probes cannot succeed (lower it, or raise probes)`}},
+	{"percent", "breaker: {rate: {threshold: 50}}", []string{`line 1, column 29: breaker.rate.threshold: must be at most 1, got 50`}},
+	{"bulkhead", "bulkhead: {concurrency: 0}", []string{`line 1, column 25: bulkhead.concurrency: must be at least 1, got 0`}},
+
+	{"sink of no kind", "sinks: [{name: a}]", []string{`line 1, column 9: sinks[0]: it does not say where events go (add http or file)`}},
+	{"sink of two kinds", "sinks: [{name: a, http: {url: 'http://x'}, file: {dir: x}}]", []string{`line 1, column 50: sinks[0].file: a sink is either http or file (make two sinks of it)`}},
+	{"no name", "sinks: [{file: {dir: x}}]", []string{`line 1, column 9: sinks[0].name: missing`}},
+	{"name", "sinks: [{name: My Sink, file: {dir: x}}]", []string{`line 1, column 16: sinks[0].name: "My Sink" is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.' (it names a file and a label)`}},
+	{"same name", "sinks: [{name: a, file: {dir: x}}, {name: a, file: {dir: y}}]", []string{`line 1, column 43: sinks[1].name: sinks[0] has this name, too (its place in the log goes by the name)`}},
+	{"same folder", "sinks: [{name: a, file: {dir: x}}, {name: b, file: {dir: ./y/../x}}]", []string{`line 1, column 58: sinks[1].file.dir: sinks[0] writes there, too (each sink needs a folder of its own)`}},
+	{"folder of dead letters", "dead_letters: {dir: x}\nsinks: [{name: a, file: {dir: x/}}]", []string{`line 2, column 31: sinks[0].file.dir: the dead letters are there (each needs a folder of its own)`}},
+	{"url", "sinks: [{name: a, http: {url: example.org}}]", []string{`line 1, column 31: sinks[0].http.url: must begin with http:// or https:// and have a host (as in https://example.org/events)`}},
+	{"password in the url", "sinks: [{name: a, http: {url: 'https://u:hush@x'}}]", []string{`line 1, column 31: sinks[0].http.url: must not hold a user (put credentials into header_files)`}},
+	{"method", "sinks: [{name: a, http: {url: 'http://x', method: post}}]", []string{`line 1, column 51: sinks[0].http.method: "post" is not known here (one of POST, PUT, PATCH)`}},
+	{"secret in a header", "sinks: [{name: a, http: {url: 'http://x', headers: {authorization: Bearer x}}}]", []string{`line 1, column 68: sinks[0].http.headers.authorization: a secret must not stand here (write its value into a file, and the file's name under header_files)`}},
+	{"own header", "sinks: [{name: a, http: {url: 'http://x', headers: {Content-Type: x}}}]", []string{`line 1, column 25: sinks[0].http: header "Content-Type" is set by the sink itself`}},
+	{"header twice", "sinks: [{name: a, http: {url: 'http://x', headers: {X-A: x}, header_files: {x-a: long}}}]", []string{`line 1, column 82: sinks[0].http.header_files.x-a: the header is among headers, too (keep one)`}},
+	{"signing key", "sinks: [{name: a, http: {url: 'http://x', secret_file: short}}]", []string{`line 1, column 25: sinks[0].http: secret DIR/short: a key of 3 bytes is too short, the least is 16`}},
+	{"ttl", "sinks: [{name: a, file: {dir: x}, ttl: 1s, batch: {wait: 5s}}]", []string{`line 1, column 40: sinks[0].ttl: events would be too old once they have waited 5s for their batch (raise it, or lower batch.wait)`}},
+	{"lag", "sinks: [{name: a, file: {dir: x}, max_lag_bytes: 1KiB}]", []string{`line 1, column 50: sinks[0].max_lag_bytes: must be at least one batch of 1048576 bytes (raise it, or lower batch.bytes)`}},
+	{"sink limit", "sinks: [{name: a, file: {dir: x}, rate_limit: {window: 1s}}]", []string{`line 1, column 47: sinks[0].rate_limit.limit: missing`}},
+	{"sink limit without redis", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, shared: true}}]", []string{`line 1, column 66: sinks[0].rate_limit.shared: limits are shared through Redis, and there is no redis section (add redis, or leave it out)`}},
+	{"idle fallback", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, fallback: 1}}]", []string{`line 1, column 68: sinks[0].rate_limit.fallback: only a shared limit falls back (write shared: true, or leave it out)`}},
+	{"a sink's own retry", "sinks: [{name: a, file: {dir: x}, retry: {cap: 50ms}}]", []string{`line 1, column 48: sinks[0].retry.cap: must be at least the base of 100ms (raise it, or lower base)`}},
+	{"told once", "retry: {base: 10s}\nsinks: [{name: a, file: {dir: x}}]", []string{`line 1, column 8: retry.cap: must be at least the base of 10s (raise it, or lower base)`}},
+	{"all at once", "timeout: 0s\nsinks: [{name: a, file: {dir: x, fsync: always}}]\nredis: {db: -1}\n\"a\\nb\": 1", []string{
+		`line 1, column 10: timeout: must be at least 1ms, got 0s`,
+		`line 2, column 41: sinks[0].file.fsync: "always" is not known here (one of cursor, batch, never)`,
+		`line 3, column 8: redis.address: missing`,
+		`line 3, column 13: redis.db: must be at least 0, got -1`,
+		`line 4, column 1: a b: unknown setting (one of environment, ingest, known_ids, log, checkpoint, evaluator, disk, auth, web, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
+	}},
+}
+
+func TestWrongSettings(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"empty": "", "short": "abc\n", "long": strings.Repeat("x", 32)} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	require.GreaterOrEqual(t, len(wrongSettings), 40)
+	for _, c := range wrongSettings {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := load(t, dir, c.text)
+			require.Error(t, err)
+			var got []string
+			for _, line := range strings.Split(err.Error(), "\n") {
+				rest, ok := strings.CutPrefix(line, filepath.Join(dir, "engine.yaml")+": ")
+				require.True(t, ok, line)
+				got = append(got, strings.ReplaceAll(rest, dir, "DIR"))
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestWrongEnvironmentVariable(t *testing.T) {
+	t.Setenv(EnvironmentVariable, "default")
+	_, err := load(t, t.TempDir(), "")
+	require.EqualError(t, err, `SLOENGINE_ENV="default" is not the name of an environment: lower-case letters, digits, - and _`)
+	_, err = loadConfig("")
+	require.Error(t, err)
+}
+
+func TestNoSettings(t *testing.T) {
+	_, err := loadConfig(filepath.Join(t.TempDir(), "nowhere.yaml"))
+	require.ErrorContains(t, err, "read process settings: ")
+	c, err := load(t, t.TempDir(), "# nothing\n")
+	require.NoError(t, err)
+	require.Equal(t, defaultConfig(), c)
+}

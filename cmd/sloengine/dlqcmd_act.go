@@ -1,0 +1,258 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// dlqChoice are ids, filters or --all: which dead letters a command is about.
+type dlqChoice struct {
+	filter *dlqFilter
+	all    bool
+	dryRun bool
+}
+
+func (d *dlqChoice) flags(f *pflag.FlagSet, do string) {
+	d.filter = newDLQFilter(f)
+	f.BoolVar(&d.all, "all", false, do+" every dead letter")
+	f.BoolVar(&d.dryRun, "dry-run", false, "only say what would be done")
+}
+
+// bodies are the requests to send, one after the other. Exactly one way of choosing is
+// taken, and none never means all.
+func (d *dlqChoice) bodies(c *cobra.Command, ids []string) ([]any, error) {
+	q, err := d.filter.query(c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	ways := 0
+	for _, given := range []bool{len(ids) > 0, len(q) > 0, d.all} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, usageError{fmt.Errorf("'%s' takes either ids, or filters such as --sink, or --all; see '%s --help'", c.CommandPath(), c.CommandPath())}
+	}
+	type body struct {
+		IDs    []string          `json:"ids,omitempty"`
+		Query  map[string]string `json:"query,omitempty"`
+		All    bool              `json:"all,omitempty"`
+		DryRun bool              `json:"dry_run"`
+	}
+	if len(ids) == 0 {
+		return []any{body{Query: q, All: d.all, DryRun: d.dryRun}}, nil
+	}
+	seen := map[string]bool{}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+	for _, id := range ids {
+		if err := checkDLQID(id); err != nil {
+			return nil, err
+		}
+	}
+	var out []any
+	for part := range slices.Chunk(ids, idsPerRequest) {
+		out = append(out, body{IDs: part, DryRun: d.dryRun})
+	}
+	return out, nil
+}
+
+var dlqID = regexp.MustCompile(`^[A-Za-z0-9._:~-]{1,200}$`)
+
+func checkDLQID(id string) error {
+	if !dlqID.MatchString(id) || id == "." || id == ".." {
+		return usageError{fmt.Errorf("%q is no id of a dead letter; 'sloengine dlq list' shows them", id)}
+	}
+	return nil
+}
+
+// idsPerRequest keeps a body of the longest ids within the 64 KiB that the API takes.
+const idsPerRequest = 300
+
+func newDLQReplay(o *dlqCommon) *cobra.Command {
+	var choice dlqChoice
+	c := &cobra.Command{
+		Use:   "replay [ID ...]",
+		Short: "Give dead letters back to where they came from",
+		Long: `replay gives dead letters back to their origin, oldest first, and waits until the
+engine is through, at its own rate. Interrupting it stops the replay; what was
+replayed until then is gone from the dead letters.
+
+Exit codes: 0 all were replayed, 1 failure, 2 wrong usage, 3 some were not (they
+failed again, were held back after too many failures, have no target, or there is
+no such id). They stay, except for ids that are not there.`,
+		Example: `  sloengine dlq replay sink-warehouse-900-0
+  sloengine dlq replay --sink warehouse --dry-run
+  sloengine dlq replay --all`,
+		RunE: func(c *cobra.Command, ids []string) error {
+			bodies, err := choice.bodies(c, ids)
+			if err != nil {
+				return err
+			}
+			cl, err := o.client()
+			if err != nil {
+				return err
+			}
+			sum := dlq.ReplayResult{DryRun: choice.dryRun}
+			for _, body := range bodies {
+				var r dlq.ReplayResult
+				if err := cl.act(c.Context(), "/api/v1/dlq/replay", body, &r); err != nil {
+					return soFar(err, sum.Replayed, "replayed")
+				}
+				addReplay(&sum, &r)
+			}
+			if err := o.printValue(sum, func() error { return printReplay(o.out, sum) }); err != nil {
+				return err
+			}
+			for _, e := range sum.Errors {
+				fmt.Fprintf(o.err, "sloengine: %s\n", printable(e))
+			}
+			if sum.Failed+sum.HeldBack+sum.NoTarget+sum.NotFound > 0 {
+				return errFindings
+			}
+			return nil
+		},
+	}
+	choice.flags(c.Flags(), "replay")
+	return c
+}
+
+func addReplay(sum, r *dlq.ReplayResult) {
+	sum.Matched += r.Matched
+	sum.Replayed += r.Replayed
+	sum.Failed += r.Failed
+	sum.TooOld += r.TooOld
+	sum.NoTarget += r.NoTarget
+	sum.NotFound += r.NotFound
+	sum.HeldBack += r.HeldBack
+	sum.Errors = append(sum.Errors, r.Errors...)
+	sum.Errors = sum.Errors[:min(len(sum.Errors), 10)]
+}
+
+// soFar adds to an error what was done before it.
+func soFar(err error, n int, what string) error {
+	if n == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (%d were %s before)", err, n, what)
+}
+
+func newDLQDiscard(o *dlqCommon) *cobra.Command {
+	var choice dlqChoice
+	c := &cobra.Command{
+		Use:   "discard [ID ...]",
+		Short: "Remove dead letters for good; their events are lost",
+		Example: `  sloengine dlq discard fold-812-3
+  sloengine dlq discard --reason rate_limited --to 7d --dry-run
+  sloengine dlq discard --all`,
+		RunE: func(c *cobra.Command, ids []string) error {
+			bodies, err := choice.bodies(c, ids)
+			if err != nil {
+				return err
+			}
+			cl, err := o.client()
+			if err != nil {
+				return err
+			}
+			var sum discardResult
+			for _, body := range bodies {
+				var r discardResult
+				if err := cl.act(c.Context(), "/api/v1/dlq/discard", body, &r); err != nil {
+					return soFar(err, sum.Discarded, "discarded")
+				}
+				sum.DryRun, sum.Discarded, sum.NotFound = r.DryRun, sum.Discarded+r.Discarded, sum.NotFound+r.NotFound
+			}
+			return o.printValue(sum, func() error {
+				text := done(sum.DryRun, "discarded", "discard", sum.Discarded)
+				if sum.NotFound > 0 {
+					text += ", " + strconv.Itoa(sum.NotFound) + " are not there"
+				}
+				_, err := fmt.Fprintln(o.out, text)
+				return err
+			})
+		},
+	}
+	choice.flags(c.Flags(), "discard")
+	return c
+}
+
+type discardResult struct {
+	DryRun    bool `json:"dry_run"`
+	Discarded int  `json:"discarded"`
+	NotFound  int  `json:"not_found"`
+}
+
+func newDLQPurge(o *dlqCommon) *cobra.Command {
+	var (
+		before, olderThan string
+		dryRun            bool
+	)
+	c := &cobra.Command{
+		Use:   "purge",
+		Short: "Remove dead letters older than a time for good",
+		Example: `  sloengine dlq purge --older-than 30d --dry-run
+  sloengine dlq purge --before 2026-11-01T00:00:00Z`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("before") == c.Flags().Changed("older-than") {
+				return usageError{errors.New("want either --older-than or --before")}
+			}
+			body := map[string]any{"dry_run": dryRun}
+			if c.Flags().Changed("before") {
+				at, err := time.Parse(time.RFC3339, before)
+				if err != nil {
+					return usageError{fmt.Errorf("--before %q: want a time such as 2026-11-20T09:00:00Z", before)}
+				}
+				body["before"] = at.UTC().Format(time.RFC3339Nano)
+			} else {
+				if age, err := slo.ParseDuration(olderThan); err != nil || age <= 0 {
+					return usageError{fmt.Errorf("--older-than %q: want a duration such as 7d or 12h", olderThan)}
+				}
+				body["older_than"] = olderThan
+			}
+			cl, err := o.client()
+			if err != nil {
+				return err
+			}
+			var r struct {
+				DryRun bool   `json:"dry_run"`
+				Before string `json:"before"`
+				Purged int    `json:"purged"`
+			}
+			if err := cl.act(c.Context(), "/api/v1/dlq/purge", body, &r); err != nil {
+				return err
+			}
+			return o.printValue(r, func() error {
+				_, err := fmt.Fprintf(o.out, "%s, saved before %s\n", done(r.DryRun, "purged", "purge", r.Purged), printable(r.Before))
+				return err
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&before, "before", "", "what was saved before this time, in RFC 3339")
+	f.StringVar(&olderThan, "older-than", "", "what was saved longer ago than this, such as 7d")
+	f.BoolVar(&dryRun, "dry-run", false, "only say what would be done")
+	return c
+}
+
+// done says what was done to n dead letters, or would be.
+func done(dryRun bool, did, would string, n int) string {
+	if dryRun {
+		return fmt.Sprintf("dry run: would %s %d", would, n)
+	}
+	return fmt.Sprintf("%s %d", did, n)
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// reasonLagging is the reason of a stretch of the log that a sink was too far behind for.
+const reasonLagging = "lagging"
+
+// letters are the dead letters of the running engine: what the page, the API and the
+// sinks see of the store. Until the data folder is open there is no store.
+type letters struct {
+	dir    string // the data folder
+	fs     fsys.FS
+	log    *slog.Logger
+	filter *dlq.Filter
+
+	instance string // of this engine; set before the store
+	maxKept  int64  // bytes of stretches of the log
+	metrics  *dlq.Metrics
+	store    atomic.Pointer[openLetters]
+	life     context.Context // ends when the engine is told to stop; replays end with it
+
+	// keeping is held while a stretch of the log is put aside and its letter saved, and
+	// while stretches without a letter are removed.
+	keeping sync.Mutex
+}
+
+type openLetters struct {
+	dlq.Store
+	replayer *dlq.Replayer
+	wal      *wal.Log
+}
+
+func (l *letters) opened() (*openLetters, error) {
+	if s := l.store.Load(); s != nil {
+		return s, nil
+	}
+	return nil, ingest.ErrNotReady
+}
+
+// List, Get and Stats read the store.
+func (l *letters) List(ctx context.Context, q dlq.Query) (dlq.Page, error) {
+	s, err := l.opened()
+	if err != nil {
+		return dlq.Page{}, err
+	}
+	return s.List(ctx, q)
+}
+
+// Get returns one dead letter.
+func (l *letters) Get(ctx context.Context, id string) (dlq.Entry, error) {
+	s, err := l.opened()
+	if err != nil {
+		return dlq.Entry{}, err
+	}
+	return s.Get(ctx, id)
+}
+
+// Stats counts what is there.
+func (l *letters) Stats(ctx context.Context) (dlq.Stats, error) {
+	s, err := l.opened()
+	if err != nil {
+		return dlq.Stats{}, err
+	}
+	return s.Stats(ctx)
+}
+
+// Save keeps what admission did not let in.
+func (l *letters) Save(ctx context.Context, entries []dlq.Entry) error {
+	s, err := l.opened()
+	if err != nil {
+		return err
+	}
+	return s.Save(ctx, entries)
+}
+
+// Replay gives back what matches.
+func (l *letters) Replay(ctx context.Context, q dlq.Query, dryRun bool) (dlq.ReplayResult, error) {
+	s, err := l.opened()
+	if err != nil {
+		return dlq.ReplayResult{}, err
+	}
+	ctx, done := l.while(ctx)
+	defer done()
+	result, err := s.replayer.Replay(ctx, q, dryRun)
+	return result, errors.Join(err, l.sweep(ctx, s))
+}
+
+// ReplayIDs gives back single ones.
+func (l *letters) ReplayIDs(ctx context.Context, ids []string, dryRun bool) (dlq.ReplayResult, error) {
+	s, err := l.opened()
+	if err != nil {
+		return dlq.ReplayResult{}, err
+	}
+	ctx, done := l.while(ctx)
+	defer done()
+	result, err := s.replayer.ReplayIDs(ctx, ids, dryRun)
+	return result, errors.Join(err, l.sweep(ctx, s))
+}
+
+// while is a context that also ends with the engine.
+func (l *letters) while(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.life, func() { cancel(ingest.ErrStopping) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Discard removes single ones, with the stretches of the log that they stand for.
+func (l *letters) Discard(ctx context.Context, ids []string) (int, error) {
+	s, err := l.opened()
+	if err != nil {
+		return 0, err
+	}
+	n, err := s.Discard(ctx, ids)
+	return n, errors.Join(err, l.sweep(ctx, s))
+}
+
+// DiscardMatching removes what matches.
+func (l *letters) DiscardMatching(ctx context.Context, q dlq.Query, dryRun bool) (int, error) {
+	s, err := l.opened()
+	if err != nil {
+		return 0, err
+	}
+	n, err := dlq.DiscardMatching(ctx, s.Store, q, dryRun)
+	if dryRun {
+		return n, err
+	}
+	return n, errors.Join(err, l.sweep(ctx, s))
+}
+
+// Purge removes what was saved before a time.
+func (l *letters) Purge(ctx context.Context, before time.Time, dryRun bool) (int, error) {
+	s, err := l.opened()
+	if err != nil {
+		return 0, err
+	}
+	if dryRun {
+		return dlq.DiscardMatching(ctx, s.Store, dlq.Query{To: before}, true)
+	}
+	n, err := s.Purge(ctx, before)
+	if c, ok := s.Store.(dlq.Compacter); ok && n > 0 {
+		err = errors.Join(err, c.Compact(ctx))
+	}
+	return n, errors.Join(err, l.sweep(ctx, s))
+}
+
+// sweep removes stretches of the log whose letter is gone. Those of the fold are
+// swept at the start only: it puts them aside before it saves their letters.
+func (l *letters) sweep(ctx context.Context, s *openLetters) error {
+	return l.sweepKept(ctx, s, func(id string) bool { return strings.HasPrefix(id, l.instance+"-"+string(dlq.Sink)) })
+}
+
+func (l *letters) sweepKept(ctx context.Context, s dlq.Store, which func(id string) bool) error {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	dir := filepath.Join(l.dir, ingest.KeptDir)
+	if err := l.fs.MkdirAll(dir); err != nil {
+		return fmt.Errorf("open kept log: %w", err)
+	}
+	names, err := l.fs.List(dir)
+	if err != nil {
+		return fmt.Errorf("list kept log: %w", err)
+	}
+	for _, id := range names {
+		if !which(id) {
+			continue
+		}
+		if _, err := s.Get(ctx, id); !errors.Is(err, dlq.ErrNotFound) {
+			continue // it is there, or nobody knows
+		}
+		if err := wal.RemoveKept(l.fs, filepath.Join(dir, id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptBytes is the size of all stretches of the log that are put aside.
+func (l *letters) keptBytes() (bytes int64, err error) {
+	dir := filepath.Join(l.dir, ingest.KeptDir)
+	ids, err := l.fs.List(dir)
+	if err != nil {
+		return 0, fmt.Errorf("list kept log: %w", err)
+	}
+	for _, id := range ids {
+		segments, err := l.fs.List(filepath.Join(dir, id))
+		if err != nil {
+			return 0, fmt.Errorf("list kept log: %w", err)
+		}
+		for _, name := range segments {
+			f, err := l.fs.Open(filepath.Join(dir, id, name))
+			if err != nil {
+				return 0, fmt.Errorf("list kept log: %w", err)
+			}
+			size, err := f.Size()
+			if err = errors.Join(err, f.Close()); err != nil {
+				return 0, fmt.Errorf("list kept log: %w", err)
+			}
+			bytes += size
+		}
+	}
+	return bytes, nil
+}
+
+// undelivered keeps items that a sink did not get, as far as the filter wants them.
+func (l *letters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
+	s, err := l.opened()
+	if err != nil {
+		return err
+	}
+	entries := make([]dlq.Entry, 0, len(list))
+	for i := range list {
+		entry := ingest.SinkLetter(&list[i])
+		entry.ID = ingest.LetterID(l.instance, &entry)
+		if l.filter == nil || l.filter.Keep(dlq.SubjectOf(&entry)) {
+			entries = append(entries, entry)
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return s.Save(ctx, entries)
+}
+
+// lagging keeps a stretch of the log that a sink was too far behind for.
+func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) error {
+	s, err := l.opened()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	entry := dlq.Entry{
+		Origin: dlq.Sink, Sink: sink, Reason: reasonLagging, First: now, Last: now, Seq: from, SeqEnd: to, Index: -1,
+		Error: fmt.Sprintf("the sink was further behind than its max_lag_bytes: it did not get the events of the log's records %d to %d", from, to),
+	}
+	entry.ID = ingest.LetterID(l.instance, &entry)
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	kept, err := l.keptBytes()
+	if err != nil {
+		return err
+	}
+	if kept >= l.maxKept {
+		// A sink that is gone for good must not fill the disk: better that it lacks events,
+		// and everybody is told, than that none are taken any more.
+		l.metrics.Dropped(dlq.DropFull, 1)
+		l.log.Error("a sink loses events: it is too far behind, and the dead letters hold all of the log that they may",
+			"sink", sink, "from", from, "to", to, "kept_bytes", kept, "max_bytes", l.maxKept)
+		return nil
+	}
+	if err := s.wal.Keep(from, to, filepath.Join(l.dir, ingest.KeptDir, entry.ID)); err != nil {
+		return err
+	}
+	return s.Save(ctx, []dlq.Entry{entry})
+}

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/client"
+	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
+	"github.com/sloengine/sloengine/rules/series"
+)
+
+// fullSpec has every kind of SLO, score and limit that brings series of its own. The type
+// that %s stands for goes away with a reload.
+const fullSpec = `version: sloengine/v1
+service: shop
+dimensions: [country]
+types: [order, payment, drop.me, sample.me, slow.me, merge.me, audit.login, vip%s]
+labels: {team: shop}
+slos:
+  - name: checkout
+    objective: 99.9
+    window: 1d
+    group_by: [country]
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+  - name: latency
+    objective: 95
+    window: 1d
+    indicator:
+      latency: {valid: '{type="order"}', threshold: 1s}
+  - name: volume
+    objective: 90
+    window: 1d
+    indicator:
+      throughput: {valid: '{type="order"}', at_least: 1, per: 1m}
+  - name: minutes
+    objective: 90
+    window: 1d
+    budgeting: {ratio_timeslices: {slice: 1m}}
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+limits:
+  - {name: slow, match: '{type="order"}', warning: 10ms, critical: 5s}
+slas:
+  - name: all
+    score: bands
+    components:
+      checkout: {slo: minutes, weight: 50}
+      latency: {slo: latency, weight: 50, bands: [{p95: 1s, score: 100}, {score: 20}]}
+`
+
+const fullSettings = `evaluator: {interval: 200ms}
+auth: {tokens_file: tokens.yaml}
+ingest: {allowed_lateness: 1d}
+limits:
+  global: {limit: 600, window: 1d, algorithm: fixed_window, on_exceeded: drop}
+  default: {on_exceeded: drop}
+  types:
+    - {match: drop.me, limit: 5, window: 1d, on_exceeded: drop}
+    - {match: gone, limit: 5, window: 1d, on_exceeded: drop}
+    - {match: payment, limit: 5, window: 1d, on_exceeded: drop}
+    - {match: sample.me, limit: 5, window: 1d, on_exceeded: sample, sample_rate: 0.5}
+    - {match: slow.me, limit: 5, window: 1d, on_exceeded: throttle, throttle: 1ms, throttle_max: 3ms}
+    - {match: merge.me, limit: 5, window: 1d, on_exceeded: aggregate}
+  contexts:
+    - {name: user, from: ["attribute:user"], limit: 5, window: 1d, on_exceeded: drop}
+  bypass: [{types: [vip], tokens: [all]}, {severities: [past], tokens: [all]}]
+  audit: ["audit.*"]
+%s
+redact:
+  - {attributes: [password], action: remove}
+dead_letters: {filter: {always_save: [payment, gone]}, replay: {rate: 5000}}
+timeout: 1s
+retry: {base: 5ms, max_retries: 1, budget: {ratio: 1, min_per_second: 1000, burst: 1000}}
+breaker: {consecutive: {failures: 2, open: 300ms}, health_interval: 100ms}
+sinks:
+  - {name: archive, file: {dir: archive}}
+  - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {items: 10, wait: 10ms}, max_lag_bytes: 64MiB%s}
+`
+
+// countedFull is what the test makes happen, under the names that alerts and people look for.
+var countedFull = []struct {
+	family string
+	labels []string
+}{
+	{"sloengine_ratelimit_hits_total", []string{"layer", "global", "type", ""}},
+	{"sloengine_ratelimit_hits_total", []string{"layer", "type", "type", "drop.me"}},
+	{"sloengine_ratelimit_hits_total", []string{"layer", "context"}},
+	{"sloengine_ratelimit_dropped_total", []string{"type", "drop.me"}},
+	{"sloengine_ratelimit_dropped_total", []string{"type", "(default)"}},
+	{"sloengine_ratelimit_critical_total", []string{"type", "payment"}},
+	{"sloengine_ratelimit_sampled_total", []string{"kept", "true"}},
+	{"sloengine_ratelimit_sampled_total", []string{"kept", "false"}},
+	{"sloengine_ratelimit_aggregated_total", nil},
+	{"sloengine_ratelimit_throttled_total", nil},
+	{"sloengine_ratelimit_bypass_total", []string{"reason", "audit"}},
+	{"sloengine_ratelimit_bypass_total", []string{"reason", "bypass"}},
+	{"sloengine_ratelimit_threshold", []string{"layer", "context"}},
+	{"sloengine_redact_values_total", []string{"action", "remove"}},
+	{"sloengine_ingest_events_total", []string{"result", "duplicate"}},
+	{"sloengine_ingest_rejected_total", []string{"code", "unknown_type"}},
+	{"sloengine_dlq_saved_total", []string{"origin", "admission", "reason", "rate_limited"}},
+	{"sloengine_dlq_saved_total", []string{"origin", "sink", "reason", "permanent"}},
+	{"sloengine_dlq_replayed_total", []string{"result", "ok"}},
+	{"sloengine_dlq_removed_total", []string{"why", "replayed"}},
+	{"sloengine_sink_delivered_items_total", []string{"sink", "archive"}},
+	{"sloengine_sink_delivered_items_total", []string{"sink", "hook"}},
+	{"sloengine_sink_calls_failed_total", []string{"sink", "hook", "class", "transient"}},
+	{"sloengine_retry_attempts_total", []string{"target", "hook"}},
+	{"sloengine_breaker_transitions_total", []string{"breaker", "hook", "to", "open"}},
+	{"sloengine_alert_transitions_total", []string{"to", "firing"}},
+	{"sloengine_fold_refused_events_total", nil},
+	{"sloengine_fold_dead_letters_total", nil},
+	{"sloengine_dlq_entries", []string{"origin", "admission"}},
+	{"slo_alert_state", []string{"service", "shop"}},
+}
+
+// fullEngine is an engine with every part switched on, and a token that may do all.
+type fullEngine struct {
+	*process
+	dir   string
+	hook  *receiver
+	redis bool
+}
+
+const fullToken = "token-of-the-metrics-test"
+
+func startFull(t *testing.T) *fullEngine {
+	t.Helper()
+	e := &fullEngine{dir: t.TempDir(), hook: newReceiver(t)}
+	shared, limit := "", ""
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		e.redis = true
+		shared = "  shared: {redis: true}\nredis: {address: \"" + dlqtest.Redis(t).Options().Addr + "\", timeout: 1s}"
+		limit = ", rate_limit: {limit: 1000, shared: true}"
+	}
+	writeFile(t, e.dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, services: [\"*\"], allow: [send, backfill, read, operate]}\n", sha256.Sum256([]byte(fullToken))))
+	specFile := writeFile(t, e.dir, "spec.yaml", fmt.Sprintf(fullSpec, ", gone"))
+	p, ok := serveIn(t, e.dir, specFile, fmt.Sprintf(fullSettings, shared, e.hook.address, e.hook.address, limit))
+	require.True(t, ok, p.log.String())
+	e.process = p
+	p.waitReady(t)
+	return e
+}
+
+func (e *fullEngine) post(t *testing.T, path, body string, want int) {
+	t.Helper()
+	media := "application/x-ndjson"
+	if !strings.HasPrefix(path, "/api/v1/events") {
+		media = "application/json"
+	}
+	status, answer := e.call(t, http.MethodPost, path, media, body)
+	require.Equal(t, want, status, string(answer))
+}
+
+func (e *fullEngine) call(t *testing.T, method, path, media, body string) (status int, answer []byte) {
+	t.Helper()
+	req, err := http.NewRequest(method, e.base+path, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+fullToken)
+	req.Header.Set("Content-Type", media)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	answer, err = io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, answer
+}
+
+// events sends n events of a type.
+func (e *fullEngine) events(t *testing.T, n int, typ, more string, want int) {
+	t.Helper()
+	var body strings.Builder
+	for i := range n {
+		fmt.Fprintf(&body, `{"id":"%s-%d","service":"shop","type":%q%s}`+"\n", typ, i, typ, more)
+	}
+	e.post(t, "/api/v1/events", body.String(), want)
+}
+
+func (e *fullEngine) scrape(t *testing.T) map[string]*dto.MetricFamily {
+	t.Helper()
+	status, text := e.call(t, http.MethodGet, "/metrics", "", "")
+	require.Equal(t, http.StatusOK, status, string(text))
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	require.NoError(t, err)
+	return families
+}
+
+// sum adds up the values of a family, of those metrics that have the labels.
+func sum(f *dto.MetricFamily, want ...string) (total float64) {
+	for _, m := range f.GetMetric() {
+		have := map[string]string{}
+		for _, l := range m.GetLabel() {
+			have[l.GetName()] = l.GetValue()
+		}
+		fits := true
+		for i := 0; i < len(want); i += 2 {
+			fits = fits && have[want[i]] == want[i+1]
+		}
+		if fits {
+			total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return total
+}
+
+// TestEveryMetricIsDocumentedAndThere runs an engine with everything switched on, gives
+// every part something to count, and holds /metrics against the table, both ways.
+func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
+	t.Parallel()
+	e := startFull(t)
+
+	// The sink refuses for now, then for good, then takes.
+	e.hook.mode.Store(refuses)
+	e.events(t, 50, "order", `,"outcome":"failure","duration_ms":1500,"attributes":{"country":"fi","password":"x"}`, 202)
+	require.Eventually(t, func() bool {
+		return sum(e.scrape(t)["sloengine_breaker_transitions_total"], "breaker", "hook", "to", "open") > 0
+	}, 20*time.Second, 50*time.Millisecond, e.log)
+	e.hook.mode.Store(rejects)
+	e.events(t, 20, "order", `,"attributes":{"country":"se"}`, 202) // the same ids: duplicates
+	e.events(t, 20, "gone", "", 202)
+	require.Eventually(t, func() bool { return sum(e.scrape(t)["sloengine_dlq_saved_total"], "reason", "permanent") > 0 }, 20*time.Second, 50*time.Millisecond, e.log)
+	e.hook.mode.Store(takes)
+
+	// Every limit is exceeded, and some things pass them all.
+	e.events(t, 20, "drop.me", "", 202)
+	e.events(t, 20, "payment", "", 202)
+	e.events(t, 40, "sample.me", "", 202)
+	e.events(t, 20, "slow.me", "", 202)
+	e.events(t, 20, "merge.me", `,"duration_ms":20`, 202)
+	e.events(t, 20, "audit.login", "", 202)
+	e.events(t, 20, "vip", "", 202)
+	e.events(t, 20, "nosuch", "", 422)
+	var burst, past strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&burst, `{"service":"shop","type":"order","duration_ms":2,"attributes":{"country":"no","user":"u%d"}}`+"\n", max(i-100, 0)) // one of them too often
+	}
+	e.post(t, "/api/v1/events", burst.String(), 202)
+
+	// The type that went away is refused by the fold when its dead letters come back.
+	writeFile(t, e.dir, "spec.yaml", fmt.Sprintf(fullSpec, ""))
+	e.post(t, "/-/reload", "", 200)
+	e.post(t, "/api/v1/dlq/replay", `{"all":true}`, 200)
+
+	// A past in which everything failed makes alerts fire.
+	for at := time.Now().Add(-8 * time.Hour); at.Before(time.Now()); at = at.Add(20 * time.Second) {
+		fmt.Fprintf(&past, `{"id":"past-%d","service":"shop","type":"order","time":%d,"outcome":"failure","severity":"past","attributes":{"country":"fi"}}`+"\n", at.Unix(), at.Unix())
+	}
+	e.post(t, "/api/v1/events?backfill=true", past.String(), 202)
+
+	skip := map[string]string{"The Go client": "its metrics are those of applications"}
+	if !e.redis {
+		t.Log("redis-server is not installed: the families of Redis and of what is shared through it are not looked for")
+		skip["Redis"], skip["Shared limits of sinks"] = "not installed", "not installed"
+	}
+	var missing []string
+	var families map[string]*dto.MetricFamily
+	done := func() bool {
+		families, missing = e.scrape(t), nil
+		for _, p := range metricParts() {
+			if skip[p.title] != "" {
+				continue
+			}
+			for _, d := range p.docs {
+				if families[d.name] == nil {
+					missing = append(missing, d.name)
+				}
+			}
+		}
+		for _, want := range countedFull {
+			if families[want.family] != nil && sum(families[want.family], want.labels...) <= 0 {
+				missing = append(missing, fmt.Sprint(want.family, want.labels))
+			}
+		}
+		return len(missing) == 0
+	}
+	for deadline := time.Now().Add(30 * time.Second); !done() && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.Empty(t, missing, "in the table and not on /metrics, or made to happen and not counted\n%s", e.log)
+
+	known := map[string]metricDoc{}
+	for _, p := range metricParts() {
+		for _, d := range p.docs {
+			known[d.name] = d
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		f := families[name]
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") {
+			continue
+		}
+		d, ok := known[name]
+		if !ok {
+			t.Errorf("%s is on /metrics and not in the table of metricdocs*.go", name)
+			continue
+		}
+		holdFamily(t, &d, f)
+	}
+
+	e.stop(t)
+}
+
+// holdFamily holds a family that was scraped against its line in the table.
+func holdFamily(t *testing.T, d *metricDoc, f *dto.MetricFamily) {
+	t.Helper()
+	if got := series.Type(strings.ToLower(f.GetType().String())); got != d.kind {
+		t.Errorf("%s is a %s on /metrics and a %s in the table", d.name, got, d.kind)
+	}
+	if f.GetHelp() != d.help {
+		t.Errorf("%s has the help %q on /metrics and %q in the table", d.name, f.GetHelp(), d.help)
+	}
+	for _, m := range f.GetMetric() {
+		have := map[string]string{}
+		for _, l := range m.GetLabel() {
+			have[l.GetName()] = l.GetValue()
+		}
+		for _, l := range d.labels {
+			v, ok := have[l.name]
+			if !ok {
+				t.Errorf("%s lacks the label %s: %v", d.name, l.name, have)
+			} else if l.values != nil && !slices.Contains(l.values, v) {
+				t.Errorf("%s has %s=%q, which is not in the table", d.name, l.name, v)
+			}
+			delete(have, l.name)
+		}
+		if len(have) > 0 && d.more == "" {
+			t.Errorf("%s has labels that are not in the table: %v", d.name, have)
+		}
+	}
+}
+
+// TestClientMetricsAreDocumented holds the families of the client against the table, both
+// ways, with all values of their labels.
+func TestClientMetricsAreDocumented(t *testing.T) {
+	set := metrics.NewSet()
+	client.NewMetrics(set)
+	got := map[string]bool{}
+	for _, name := range set.ListMetricNames() {
+		got[name] = true
+	}
+	want := map[string]bool{}
+	for _, d := range clientDocs().docs {
+		names := []string{""}
+		for _, l := range d.labels {
+			var longer []string
+			for _, n := range names {
+				for _, v := range l.values {
+					longer = append(longer, strings.TrimPrefix(n+","+l.name+`="`+v+`"`, ","))
+				}
+			}
+			names = longer
+		}
+		for _, n := range names {
+			if n != "" {
+				n = "{" + n + "}"
+			}
+			want[d.name+n] = true
+		}
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web"
+)
+
+// status adds what stands around the engine to its condition.
+func (r *reliability) status(s *web.EngineStatus) {
+	if r.limiter != nil {
+		for _, l := range r.limiter.Status() {
+			s.Limits = append(s.Limits, web.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
+		}
+		for _, o := range r.limiter.Offenders() {
+			s.Offenders = append(s.Offenders, web.OffenderStatus{Context: o.Context, Value: r.shownValue(o.Value), Hits: o.Hits, Error: o.Error})
+		}
+	}
+	if r.link != nil {
+		l := r.link.Status()
+		s.Redis = &web.RedisStatus{
+			Connected: l.Connected, Since: l.Since, LastError: l.LastError, RoundTripSeconds: l.RoundTrip.Seconds(), Fallbacks: l.Fallbacks,
+		}
+	}
+	if d := r.sinks.Load(); d != nil {
+		for _, x := range d.Status() {
+			sink := web.SinkStatus{
+				Name: x.Name, Kind: r.kinds[x.Name], LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: r.maxLag[x.Name],
+				OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered, Retries: x.Retries, Dropped: x.Dropped,
+				DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
+				HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),
+			}
+			if x.Breaker.State == breaker.HalfOpen {
+				sink.Breaker = web.BreakerHalfOpen
+			}
+			s.Sinks = append(s.Sinks, sink)
+			s.Breakers = append(s.Breakers, web.BreakerStatus{
+				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason, RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
+			})
+			s.Bulkheads = append(s.Bulkheads, web.BulkheadStatus{
+				Name: x.Name, Active: x.Bulkhead.Active, Queued: x.Bulkhead.Queued, Concurrency: x.Bulkhead.Concurrency,
+				Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,
+			})
+		}
+	}
+	if st, ok := r.letterStats(); ok {
+		s.DeadLetters = &web.DeadLetterStatus{
+			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
+		}
+	}
+}
+
+// shownValue is the value of a context as it may be shown. Limits look at events before
+// they are redacted, so where there are rules about that, the page gets a name that only
+// this process knows.
+func (r *reliability) shownValue(value string) string {
+	if !r.redacts.Load() {
+		return value
+	}
+	return fmt.Sprintf("(redacted) %08x", uint32(maphash.String(r.salt, value)))
+}
+
+// letterStats are those of the dead letters. Redis is not asked for every view: measure
+// does that now and then.
+func (r *reliability) letterStats() (dlq.Stats, bool) {
+	if r.c.DeadLetters.Storage == "redis" {
+		if st := r.lastStats.Load(); st != nil {
+			return *st, true
+		}
+		return dlq.Stats{}, false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	st, err := r.letters.Stats(ctx)
+	return st, err == nil
+}

@@ -1,0 +1,377 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/redact"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/retry"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// reliability is what stands around the engine: limits in front of it, sinks behind it,
+// and the dead letters of both and of the fold.
+type reliability struct {
+	c   *config
+	dir string // the data folder
+	log *slog.Logger
+
+	limiter *ratelimit.Limiter // nil: no limits
+	letters *letters
+
+	clients []redis.UniversalClient
+	link    *shared.Link // nil without Redis
+	dlqDB   redis.UniversalClient
+
+	dlqMetrics    *dlq.Metrics
+	sinkMetrics   *dispatch.Metrics
+	sharedMetrics *shared.Metrics
+
+	sinks  atomic.Pointer[dispatch.Dispatcher] // nil before the folder is open, and without sinks
+	kinds  map[string]string                   // of sinks, by name; not changed once opened
+	maxLag map[string]int64                    // likewise
+	opened chan struct{}                       // closed when the data folder is open
+	end    context.CancelFunc                  // of the letters' life
+
+	lastStats atomic.Pointer[dlq.Stats] // of a storage that is not asked all the time
+	redacting atomic.Pointer[redact.Redactor]
+	redactM   *redact.Metrics
+	redacts   atomic.Bool // there are rules
+	salt      maphash.Seed
+
+	keepCritical atomic.Bool // critical events over a limit become dead letters
+}
+
+// newReliability checks what the settings say and starts nothing.
+func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set) (*reliability, error) {
+	r := &reliability{
+		c: c, dir: dir, log: log, kinds: map[string]string{}, maxLag: map[string]int64{}, opened: make(chan struct{}),
+		dlqMetrics: dlq.NewMetrics(set), sinkMetrics: dispatch.NewMetrics(set), sharedMetrics: shared.NewMetrics(set),
+	}
+	filter, err := c.dlqFilter(r.dlqMetrics)
+	if err != nil {
+		return nil, err
+	}
+	r.letters = &letters{dir: dir, fs: fsys.OS(), log: log, filter: filter, metrics: r.dlqMetrics, maxKept: int64(c.DeadLetters.MaxBytes)}
+	r.letters.life, r.end = context.WithCancel(context.Background())
+	r.redactM = redact.NewMetrics(set)
+	redactor, err := c.redactor(r.redactM)
+	if err != nil {
+		return nil, err
+	}
+	r.redacting.Store(redactor)
+	r.redacts.Store(len(c.Redact) > 0)
+	r.salt = maphash.MakeSeed()
+	redis.SetLogger(redisLog{log})
+	if err := r.connect(); err != nil {
+		return nil, err
+	}
+	if err := r.limit(ratelimit.NewMetrics(set)); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// connect makes the clients of Redis. Nothing is asked of it yet.
+func (r *reliability) connect() error {
+	o, err := r.c.redisOptions()
+	if err != nil || o == nil {
+		return err
+	}
+	// Dead letters are waited for, so their client has time-outs of its own.
+	patient := *o
+	patient.ContextTimeoutEnabled, patient.MaxRetries = false, 3
+	patient.DialTimeout, patient.ReadTimeout, patient.WriteTimeout = 2*time.Second, 3*time.Second, 3*time.Second
+	client := redis.NewUniversalClient(o)
+	r.dlqDB = redis.NewUniversalClient(&patient)
+	r.clients = []redis.UniversalClient{client, r.dlqDB}
+	r.link, err = shared.NewLink(shared.LinkOptions{
+		Client: client, Prefix: r.c.redisKeys("limits"), Timeout: time.Duration(r.c.Redis.Timeout),
+		Logger: r.log, Metrics: r.sharedMetrics, Breakers: r.sinkMetrics.Breakers(),
+	})
+	return err
+}
+
+// limit makes the limits in front of the log.
+func (r *reliability) limit(m *ratelimit.Metrics) error {
+	policy, err := r.c.ratePolicy()
+	if err != nil || policy == nil {
+		return err
+	}
+	remote := r.link != nil && r.c.Limits.Shared.Redis
+	table, err := ratelimit.NewTable(r.c.rateTable(remote, m))
+	if err != nil {
+		return err
+	}
+	var store ratelimit.Store = table
+	if remote {
+		counters, err := shared.NewStore(shared.StoreOptions{Client: r.clients[0], Prefix: r.c.redisKeys("limits")})
+		if err != nil {
+			return err
+		}
+		if store, err = shared.NewFailover(shared.FailoverOptions{Link: r.link, Shared: counters, Local: table, Logger: r.log}); err != nil {
+			return err
+		}
+	}
+	r.limiter, err = ratelimit.New(ratelimit.Options{Policy: policy, Store: store, Metrics: m})
+	return err
+}
+
+// limits decide about the events of a commit group; nil: none.
+func (r *reliability) limits() ingest.Limits {
+	if r.limiter == nil {
+		return nil // not a nil pointer in an interface
+	}
+	return r.limiter
+}
+
+// Apply, ItemError and BodyError take personal data out, by the rules in force.
+func (r *reliability) Apply(b *event.Batch) error { return r.redacting.Load().Apply(b) }
+
+// ItemError is part of ingest.Redactor.
+func (r *reliability) ItemError(e *event.ItemError) { r.redacting.Load().ItemError(e) }
+
+// BodyError is part of ingest.Redactor.
+func (r *reliability) BodyError(e *event.BodyError) { r.redacting.Load().BodyError(e) }
+
+// redisLog takes what the client of Redis says of itself; the link logs what matters.
+type redisLog struct{ log *slog.Logger }
+
+func (l redisLog) Printf(_ context.Context, format string, v ...any) {
+	l.log.Debug("redis client", "msg", fmt.Sprintf(format, v...))
+}
+
+// reload checks the limits and redaction rules of other settings, and returns what puts
+// them in force. What else changed needs a restart, and is named.
+func (r *reliability) reload(next *config) (apply func(), needRestart []string, err error) {
+	policy, err := next.ratePolicy()
+	if err != nil {
+		return nil, nil, err
+	}
+	redactor, err := next.redactor(r.redactM)
+	if err != nil {
+		return nil, nil, err
+	}
+	live := policy != nil && r.limiter != nil && r.c.Limits.MaxContexts == next.Limits.MaxContexts && r.c.Limits.Shared == next.Limits.Shared
+	for _, section := range r.c.changed(next) {
+		if section != "redact" && (section != "limits" || !live) {
+			needRestart = append(needRestart, section)
+		}
+	}
+	return func() {
+		r.redacting.Store(redactor)
+		r.redacts.Store(len(next.Redact) > 0)
+		if live {
+			r.limiter.SetPolicy(policy)
+			r.keepCritical.Store(next.Limits.RespectDLQFilter)
+		}
+	}, needRestart, nil
+}
+
+// critical says whether an event over its limit is kept as a dead letter; nil if none is.
+func (r *reliability) critical() func(v *event.View) bool {
+	if r.limiter == nil {
+		return nil
+	}
+	r.keepCritical.Store(r.c.Limits.RespectDLQFilter)
+	return func(v *event.View) bool {
+		return r.keepCritical.Load() && r.letters.filter.Decide(&dlq.Subject{
+			Service: string(v.Service), Type: string(v.Type), Severity: string(v.Severity), Outcome: v.Outcome.String(),
+			Attributes: func() map[string]string { return attributesOf(v) },
+			Reason:     dlq.ReasonRateLimited, Class: retry.ClassOverload.String(),
+		}).Save
+	}
+}
+
+func attributesOf(v *event.View) map[string]string {
+	out := make(map[string]string, v.AttrCount())
+	for name, value := range v.Attrs {
+		out[string(name)] = string(value)
+	}
+	return out
+}
+
+// open takes part in the data folder: it is ingest's OnOpen. replay gives dead letters of
+// admission and of the fold back.
+func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts, err error) {
+	if r.letters.instance, err = instanceOf(r.letters.fs, r.dir); err != nil {
+		return parts, err
+	}
+	store, err := r.c.deadLetterStore(r.dir, r.dlqDB, r.dlqMetrics)
+	if err != nil {
+		return parts, fmt.Errorf("open dead letters: %w", err)
+	}
+	held := &openLetters{Store: store, wal: log}
+	options := r.c.replayOptions(store, r.dlqMetrics)
+	options.Targets = map[dlq.Origin]dlq.Target{dlq.Admission: replay, dlq.Fold: replay, dlq.Sink: r.replaySink}
+	if r.c.DeadLetters.Storage == "redis" {
+		alone := &replayLock{db: r.dlqDB, key: r.c.redisKeys("dlq") + ":replaying", store: store}
+		for origin, target := range options.Targets {
+			options.Targets[origin] = alone.target(target)
+		}
+	}
+	options.Classify = classify
+	options.Done = func(result dlq.ReplayResult, err error) {
+		if err != nil || result.Matched > 0 {
+			r.log.Info("dead letters replayed", "replayed", result.Replayed, "failed", result.Failed, "held_back", result.HeldBack, "err", err)
+		}
+		if err := r.letters.sweep(context.Background(), held); err != nil {
+			r.log.Error("stretches of the log without a dead letter are left", "err", err)
+		}
+	}
+	if held.replayer, err = dlq.NewReplayer(options); err != nil {
+		return parts, errors.Join(err, store.Close())
+	}
+	if err := r.letters.sweepKept(context.Background(), store, func(string) bool { return true }); err != nil {
+		r.log.Error("stretches of the log without a dead letter are left", "err", err)
+	}
+	r.letters.store.Store(held)
+	parts.DeadLetters, parts.Instance = store, r.letters.instance
+	if parts.Retain, err = r.openSinks(log); err != nil {
+		return parts, errors.Join(err, store.Close())
+	}
+	close(r.opened)
+	return parts, nil
+}
+
+// classify names the class of a failed replay. What the fold refused again is told apart,
+// because its next replay needs another key.
+func classify(err error) string {
+	var refused *ingest.RefusedError
+	if errors.As(err, &refused) {
+		return ingest.ClassRefused
+	}
+	var unavailable *ingest.UnavailableError
+	if errors.As(err, &unavailable) {
+		return "" // it was not tried
+	}
+	return retry.ClassOf(err).String()
+}
+
+// openSinks takes up every sink where it was, so that the log is held for it.
+func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err error) {
+	d, err := dispatch.New(dispatch.Options{
+		FS: fsys.OS(), Dir: filepath.Join(r.dir, ingest.SinkDir), Source: dispatch.FromLog(log, log.SizeFrom), Split: ingest.Items,
+		DeadLetter: r.letters.undelivered, OnLag: r.letters.lagging, Logger: r.log, Metrics: r.sinkMetrics,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open sinks: %w", err)
+	}
+	for i := range r.c.Sinks {
+		o, kind, err := r.c.sinkOptions(i, sinkParts{FS: fsys.OS(), Shared: r.sharedLimit})
+		if err == nil {
+			err = d.Add(o)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open sinks: %w", err)
+		}
+		r.kinds[o.Name], r.maxLag[o.Name] = kind, o.MaxLagBytes
+	}
+	r.sinks.Store(d)
+	return d.Lowest, nil
+}
+
+// sharedLimit makes a limit for calls to a sink that all instances have in common.
+func (r *reliability) sharedLimit(l sharedSinkLimit) (dispatch.Limiter, error) {
+	return shared.NewOutbound(shared.OutboundOptions{
+		Link: r.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
+	})
+}
+
+// run works until ctx ends: it delivers to the sinks, replays and cleans by schedule,
+// and watches over Redis. ready is closed when the engine takes events.
+func (r *reliability) run(ctx context.Context, ready <-chan struct{}) error {
+	defer context.AfterFunc(ctx, r.end)()
+	for _, wait := range []<-chan struct{}{r.opened, ready} {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	held, err := r.letters.opened()
+	if err != nil {
+		return err
+	}
+	retention := r.c.retentionOptions(held.Store)
+	retention.Done = func(purged int, err error) {
+		if err == nil {
+			err = r.letters.sweep(ctx, held)
+		}
+		if purged > 0 || err != nil {
+			r.log.Info("dead letters cleaned", "purged", purged, "err", err)
+		}
+	}
+	cleaner, err := dlq.NewRetention(retention)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.sinks.Load().Run(ctx) })
+	g.Go(func() error { return cleaner.Run(ctx) })
+	g.Go(func() error { return held.replayer.Run(ctx) })
+	if r.link != nil {
+		g.Go(func() error { return r.link.Run(ctx) })
+	}
+	g.Go(func() error { return r.measure(ctx, held.Store) })
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// measureEvery is how often figures are taken that no event brings.
+const measureEvery = 5 * time.Second
+
+// measure keeps gauges fresh that only change when somebody looks.
+func (r *reliability) measure(ctx context.Context, store dlq.Store) error {
+	tick := time.NewTicker(measureEvery)
+	defer tick.Stop()
+	for {
+		if r.limiter != nil {
+			r.limiter.Measure()
+		}
+		if r.c.DeadLetters.Storage == "redis" {
+			asked, cancel := context.WithTimeout(ctx, measureEvery)
+			if st, err := store.Stats(asked); err == nil { // its gauges are made fresh by that too
+				r.lastStats.Store(&st)
+			}
+			cancel()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// close lets go of the store and of Redis, once nobody uses them.
+func (r *reliability) close() error {
+	var err error
+	if held := r.letters.store.Load(); held != nil {
+		err = held.Close()
+	}
+	for _, c := range slices.Backward(r.clients) {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}

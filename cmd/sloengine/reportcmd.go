@@ -1,0 +1,264 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// reportTimeout bounds the one request that a report takes, and maxReport its answer.
+const (
+	reportTimeout = 2 * time.Minute
+	maxReport     = 256 << 20
+)
+
+// newReport is the command report: what happened in a week or month, from a running
+// engine.
+func newReport(s streams) *cobra.Command {
+	var (
+		address, tokenFile, period, service, zone string
+		days                                      bool
+		output                                    = "table"
+	)
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Print a week's or month's report of a running engine",
+		Long: `The report says for a closed or running week or month which objectives were
+attained and what agreements scored, with planned maintenance taken out and raw.
+It comes from what the engine still keeps; lines of which a part is gone say since
+when they count.
+
+A week is an ISO week, from Monday. Days and edges are those of the time zone that
+an agreement or service level names with its calendar window, else UTC; --zone
+takes another one for all.`,
+		Example: `  sloengine report --period 2026-W47
+  sloengine report --period 2026-11 --service shop --zone Europe/Moscow
+  sloengine report --period 2026-11 -o csv > november.csv`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			base, err := url.Parse(address)
+			switch {
+			case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+				return usageError{fmt.Errorf("--url %q: want an address such as http://127.0.0.1:8080", address)}
+			case period == "":
+				return usageError{errors.New("--period is missing: want an ISO week such as 2026-W47, or a month such as 2026-11")}
+			case !slices.Contains([]string{"table", "json", "csv"}, output):
+				return usageError{fmt.Errorf("-o %s: want table, json or csv", output)}
+			case days && output != "json":
+				return usageError{errors.New("--days goes with -o json only")}
+			}
+			token, err := readToken(tokenFile)
+			if err != nil {
+				return err
+			}
+			q := url.Values{"period": {period}}
+			for name, value := range map[string]string{"service": service, "zone": zone} {
+				if value != "" {
+					q.Set(name, value)
+				}
+			}
+			if days {
+				q.Set("days", "true")
+			}
+			if output == "csv" {
+				q.Set("format", "csv")
+			}
+			body, err := fetchReport(c.Context(), base, token, q)
+			if err != nil {
+				return err
+			}
+			if output != "table" {
+				_, err := s.out.Write(body)
+				return err
+			}
+			var r periodReport
+			if err := json.Unmarshal(body, &r); err != nil {
+				return fmt.Errorf("read the report: %w", err)
+			}
+			return r.print(s.out)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&address, "url", "http://127.0.0.1:8080", "address of the engine")
+	f.StringVar(&period, "period", "", "an ISO week such as 2026-W47, or a month such as 2026-11")
+	f.StringVar(&service, "service", "", "only this service")
+	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
+	f.BoolVar(&days, "days", false, "with the numbers of each day (json)")
+	f.StringVar(&tokenFile, "token-file", "", "file with a bearer token (or SLOENGINE_TOKEN)")
+	f.StringVarP(&output, "output", "o", output, "table, json or csv")
+	return c
+}
+
+// fetchReport reads one answer of the API; a problem becomes an error with its detail.
+func fetchReport(ctx context.Context, base *url.URL, token string, q url.Values) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	u := base.JoinPath("/api/v1/report")
+	u.RawQuery = q.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the engine: %w", err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxReport+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", u.Path, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		var problem struct{ Title, Detail string }
+		_ = json.Unmarshal(body, &problem) // what is not a problem document has no detail
+		return nil, fmt.Errorf("the engine at %s answers %s: %s", base.Redacted(), printable(res.Status), printable(cmp.Or(problem.Detail, problem.Title, "no details given")))
+	}
+	if len(body) > maxReport {
+		return nil, fmt.Errorf("the report is larger than %d MiB: ask for one --service", maxReport>>20)
+	}
+	return body, nil
+}
+
+// periodReport is what the table needs of the API's report.
+type periodReport struct {
+	Period  string
+	Begun   bool
+	Running bool
+	SLOs    []reportSLO `json:"slos"`
+	SLAs    []reportSLA `json:"slas"`
+	Limits  []reportLimit
+}
+
+type reportCovered struct {
+	Zone     string
+	From, To *time.Time
+	KeptFrom *time.Time `json:"kept_from"`
+	Coverage *float64
+}
+
+type reportBudget struct {
+	SLI, Consumed *float64
+	Counts        struct{ Good, Bad uint64 }
+}
+
+type reportSLO struct {
+	ID      string
+	Group   map[string]string
+	Percent string `json:"objective_percent"`
+	Events  uint64
+	Verdict string
+	Budget  reportBudget
+	Raw     reportBudget `json:"raw_budget"`
+	Worst   *struct {
+		Date  string
+		Share *float64 `json:"share_of_loss"`
+	} `json:"worst_day"`
+	reportCovered
+}
+
+type reportSLA struct {
+	Service, SLA string
+	Group        map[string]string
+	Verdict      string
+	Level        string
+	Score        *float64
+	Low, High    *float64
+	Missing      int
+	Worst        *string
+	Components   []struct {
+		Name string
+		Lost *float64
+	}
+	reportCovered
+}
+
+type reportLimit struct {
+	Service, Name string
+	Violations    struct{ Within, Warning, Critical uint64 }
+	reportCovered
+}
+
+func (c *reportCovered) since() string {
+	if c.KeptFrom == nil {
+		return percent(c.Coverage, 1)
+	}
+	return percent(c.Coverage, 1) + " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
+}
+
+func words(s string) string { return strings.ReplaceAll(printable(s), "_", " ") }
+
+func (r *periodReport) print(out io.Writer) error {
+	switch {
+	case !r.Begun:
+		_, err := fmt.Fprintf(out, "%s has not begun yet.\n", printable(r.Period))
+		return err
+	case len(r.SLOs)+len(r.SLAs)+len(r.Limits) == 0:
+		_, err := fmt.Fprintln(out, "There is nothing to report on: no service level, agreement or limit.")
+		return err
+	}
+	state := ""
+	if r.Running {
+		state = ", not over yet"
+	}
+	fmt.Fprintf(out, "%s%s\n", printable(r.Period), state)
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(r.SLAs) > 0 {
+		fmt.Fprintln(tw, "\nVERDICT\tAGREEMENT\tGROUP\tSCORE\tLEVEL\tWORST COMPONENT\tCOVERAGE")
+		for i := range r.SLAs {
+			x := &r.SLAs[i]
+			score, worst := decimal(x.Score, 2), "-"
+			if x.Missing > 0 {
+				score += " (" + decimal(x.Low, 2) + " to " + decimal(x.High, 2) + ")"
+			}
+			for _, c := range x.Components {
+				if x.Worst != nil && c.Name == *x.Worst {
+					worst = printable(c.Name) + " cost " + decimal(c.Lost, 2)
+				}
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words(x.Verdict), printable(x.Service+"/"+x.SLA), groupText(x.Group), score, words(x.Level), worst, x.since())
+		}
+	}
+	if len(r.SLOs) > 0 {
+		fmt.Fprintln(tw, "\nVERDICT\tSLO\tGROUP\tOBJECTIVE\tINDICATOR\tRAW\tBUDGET SPENT\tGOOD\tBAD\tEVENTS\tWORST DAY\tCOVERAGE")
+		for i := range r.SLOs {
+			x := &r.SLOs[i]
+			worst := "-"
+			if x.Worst != nil {
+				worst = printable(x.Worst.Date) + " (" + percent(x.Worst.Share, 0) + ")"
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s%%\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", words(x.Verdict), printable(x.ID), groupText(x.Group), printable(x.Percent),
+				percent(x.Budget.SLI, 3), percent(x.Raw.SLI, 3), percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, x.since())
+		}
+	}
+	if len(r.Limits) > 0 {
+		fmt.Fprintln(tw, "\nLIMIT\tKEPT\tWARNINGS\tCRITICAL\tCOVERAGE")
+		for i := range r.Limits {
+			x := &r.Limits[i]
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, x.since())
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	for i := range r.SLOs {
+		counts[r.SLOs[i].Verdict]++
+	}
+	_, err := fmt.Fprintf(out, "\n%d of %d objectives attained, %d missed, %d without data\n",
+		counts["attained"], counts["attained"]+counts["missed"], counts["missed"], counts["no_data"])
+	return err
+}

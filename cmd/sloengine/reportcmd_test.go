@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web"
+)
+
+// reportServer is a real API over an engine that counted 10 events a day, one of them
+// bad, in two groups.
+func reportServer(t *testing.T) string {
+	t.Helper()
+	gin.SetMode(gin.TestMode)
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	target, err := slo.ParsePercent("95")
+	require.NoError(t, err)
+	s := &slo.SLO{ID: "shop/availability", Objective: target, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindEvents}, Budgeting: slo.Budgeting{Method: slo.Occurrences}}
+	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: s.Window, Method: sla.Attainment, NoData: sla.NoDataExclude, Components: []sla.Component{{Name: "availability", SLO: s.ID, Weight: 1}}}
+	rep := &sla.Report{Version: 1, Time: now}
+	for _, g := range []slo.Group{{"a"}, {"\x1b[2J=b"}} {
+		rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: s, Group: g})
+		r := sla.Score(a, slo.Span{From: now.Add(-time.Hour), To: now}, []sla.ComponentInput{{Objective: target, Kind: slo.KindEvents, Method: slo.Occurrences}})
+		r.SetGroup(g)
+		rep.SLAs = append(rep.SLAs, r)
+	}
+	rep.Limits = []sla.LimitReport{{Limit: &slo.Limit{Service: "shop", Name: "slow", Warning: time.Minute}}}
+	counts := func(_ context.Context, qs []web.CountsQuery) ([]web.CountsAnswer, error) {
+		var out []web.CountsAnswer
+		for _, q := range qs {
+			answer := web.CountsAnswer{Known: true, Oldest: now.Add(-90 * 24 * time.Hour), Observed: []slo.Span{{From: now.Add(-90 * 24 * time.Hour), To: now}}}
+			for range q.Groups {
+				var rows [][]uint64
+				for _, sp := range q.Spans {
+					n := uint64((sp.Duration() + 12*time.Hour) / (24 * time.Hour))
+					rows = append(rows, []uint64{9 * n, n})
+				}
+				answer.Groups = append(answer.Groups, rows)
+			}
+			out = append(out, answer)
+		}
+		return out, nil
+	}
+	w, err := web.New(web.Options{Report: func() *sla.Report { return rep }, Engine: func() web.EngineStatus { return web.EngineStatus{State: web.Ready} }, Now: func() time.Time { return now }, Counts: counts})
+	require.NoError(t, err)
+	router := gin.New()
+	w.Register(router)
+	server := httptest.NewServer(router)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// runReport runs the command alone, as the root would.
+func runReport(args ...string) (stdout string, err error) {
+	var out bytes.Buffer
+	c := newReport(streams{out: &out, err: &out})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs(args)
+	err = c.ExecuteContext(context.Background())
+	return out.String(), err
+}
+
+func TestReportCommand(t *testing.T) {
+	base := reportServer(t)
+	out, err := runReport("--url", base, "--period", "2026-W46")
+	require.NoError(t, err)
+	require.Contains(t, out, "2026-W46\n")
+	require.Regexp(t, `missed +shop/availability +a +95% +90\.000% +90\.000% +200\.0% +63 +7 +70 +2026-11-09 \(14%\) +100\.0%`, out)
+	require.Regexp(t, `missed +shop/gold +a +50\.00 +ok +availability cost 50\.00 +100\.0%`, out)
+	require.Regexp(t, `shop/slow +63 +7 +0 +100\.0%`, out)
+	require.Contains(t, out, "0 of 2 objectives attained, 2 missed, 0 without data")
+	require.NotContains(t, out, "\x1b", "a hostile group cannot move the cursor")
+
+	out, err = runReport("--url", base, "--period", "2026-W46", "-o", "csv", "--service", "shop")
+	require.NoError(t, err)
+	lines, err := csv.NewReader(bytes.NewReader([]byte(out))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, lines, 1+2+2+2+1)
+
+	out, err = runReport("--url", base, "--period", "2026-11", "-o", "json", "--days", "--zone", "Asia/Tokyo")
+	require.NoError(t, err)
+	var got struct {
+		Running bool
+		SLOs    []struct {
+			Zone string
+			Days []any
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.True(t, got.Running)
+	require.Equal(t, "Asia/Tokyo", got.SLOs[0].Zone)
+	require.Len(t, got.SLOs[0].Days, 20)
+
+	out, err = runReport("--url", base, "--period", "2030-01")
+	require.NoError(t, err)
+	require.Equal(t, "2030-01 has not begun yet.\n", out)
+	out, err = runReport("--url", base, "--period", "2026-W46", "--service", "none")
+	require.NoError(t, err)
+	require.Contains(t, out, "nothing to report on")
+	out, err = runReport("--url", base, "--period", "2026-W47")
+	require.NoError(t, err)
+	require.Contains(t, out, "2026-W47, not over yet")
+}
+
+func TestReportCommandRefuses(t *testing.T) {
+	base := reportServer(t)
+	for name, args := range map[string][]string{
+		"no period": {"--url", base}, "bad address": {"--url", "nope", "--period", "2026-11"}, "bad output": {"--url", base, "--period", "2026-11", "-o", "yaml"},
+		"days without json": {"--url", base, "--period", "2026-11", "--days"}, "arguments": {"--url", base, "--period", "2026-11", "now"},
+	} {
+		_, err := runReport(args...)
+		var usage usageError
+		require.ErrorAs(t, err, &usage, name)
+	}
+	_, err := runReport("--url", base, "--period", "2026-W60")
+	require.ErrorContains(t, err, "2026 has no such week")
+	_, err = runReport("--url", base, "--period", "2026-11", "--zone", "Nowhere")
+	require.ErrorContains(t, err, "IANA")
+	_, err = runReport("--url", "http://127.0.0.1:1", "--period", "2026-11")
+	require.ErrorContains(t, err, "ask the engine")
+	_, err = runReport("--url", base, "--period", "2026-11", "--token-file", filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

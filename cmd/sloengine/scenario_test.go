@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const scenarioSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: payments
+    objective: 99
+    window: 1d
+    indicator:
+      events: {valid: '{type=~"payment.*"}', bad: '{outcome="failure"}'}
+  - name: all
+    objective: 99
+    window: 1d
+    indicator:
+      events: {valid: '{type=~".+"}', bad: '{outcome="failure"}'}
+`
+
+// row prints a line of the table that the scenarios make together.
+func row(t *testing.T, name string, in, counted, delivered, letters, lost int, more string) {
+	t.Helper()
+	t.Logf("| %s | in %d | counted %d | delivered %d | dead-lettered %d | lost %d | %s |", name, in, counted, delivered, letters, lost, more)
+}
+
+// A sink is down for ten seconds while a hundred events a second come in. When it is
+// back it gets them all, and never more in a second than it bears: no wave of retries
+// knocks it over again.
+func TestScenarioSinkIsDownForTenSeconds(t *testing.T) {
+	t.Parallel()
+	const bears = 200 // events a second
+	sink := newReceiver(t)
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+breaker: {consecutive: {open: 5s}, health_interval: 500ms}
+sinks:
+  - name: hook
+    http: {url: "http://%s/in", health_url: "http://%s/health"}
+    batch: {items: 50, wait: 50ms}
+    retry: {max_retries: unlimited, rate_limit: {limit: 100}}
+    rate_limit: {limit: 180, unit: events}
+`, sink.address, sink.address))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	go func() {
+		time.Sleep(3 * time.Second)
+		sink.down()
+		time.Sleep(10 * time.Second)
+		sink.up(t)
+	}()
+	sum := sendAt(t, p, "shop", 100, 15*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	require.Equal(t, 1500, sum.Accepted)
+	back := time.Now()
+	require.Eventually(t, func() bool { return sink.has() == 1500 }, 60*time.Second, 100*time.Millisecond, "%d arrived\n%s", sink.has(), p.log)
+	require.Eventually(t, func() bool { return counted(t, p, "payments") == 1500 }, 5*time.Second, 100*time.Millisecond)
+	require.LessOrEqual(t, sink.peak(), bears)
+	require.Zero(t, letterCount(t, p))
+	row(t, "sink down 10 s at 100/s", 1500, counted(t, p, "payments"), sink.has(), 0, 1500-sink.has(),
+		fmt.Sprintf("peak %d/s of %d, caught up %.1f s after the last event", sink.peak(), bears, time.Since(back).Seconds()))
+	p.stop(t)
+}
+
+// 1500 payments a second come in where 1000 are let through. What is too much becomes
+// dead letters, since the filter asks for payments; replayed, each counts once.
+func TestScenarioPaymentsOverTheLimit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", scenarioSpec), `evaluator: {interval: 200ms}
+limits:
+  global: {limit: 1000, window: 1s, on_exceeded: drop}
+  default: off
+dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
+`)
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	const in = 4500
+	sum := sendAt(t, p, "shop", 1500, 3*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	require.Equal(t, in, sum.Accepted+sum.DeadLettered)
+	require.InDelta(t, 3200, sum.Accepted, 1000, "the limit holds")
+	require.Positive(t, sum.DeadLettered)
+	require.Equal(t, sum.DeadLettered, letterCount(t, p))
+	// Their senders send some of them again meanwhile: then it is those that count.
+	again := sendAt(t, p, "shop", 500, time.Second, func(i int) (string, string) { return fmt.Sprint("p", in-1-i), "payment.paid" })
+	require.Equal(t, 500, again.Accepted+again.Duplicates+again.DeadLettered)
+	replayAll(t, p)
+	require.Eventually(t, func() bool { return counted(t, p, "payments") == in }, 5*time.Second, 100*time.Millisecond)
+	time.Sleep(500 * time.Millisecond)
+	row(t, "1500 payments/s against 1000/s", in, counted(t, p, "payments"), 0, sum.DeadLettered, in-counted(t, p, "payments"),
+		fmt.Sprintf("let in at once %d, replayed the rest", sum.Accepted))
+	require.Equal(t, in, counted(t, p, "payments"))
+	p.stop(t)
+}
+
+// A flood of 5000 events a second, 1000 of them payments: all payments count in the end,
+// and what was dropped of the rest is on the record and lowers coverage.
+func TestScenarioFloodWithPaymentsInIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", scenarioSpec), `evaluator: {interval: 200ms}
+limits:
+  global: {limit: 1000, window: 1s, on_exceeded: drop}
+  default: off
+dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
+`)
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	const in, payments = 10_000, 2000
+	sum := sendAt(t, p, "shop", 5000, 2*time.Second, func(i int) (string, string) {
+		if i%5 == 0 {
+			return fmt.Sprint("p", i), "payment.paid"
+		}
+		return fmt.Sprint("j", i), "junk"
+	})
+	require.Equal(t, in, sum.Accepted+sum.DeadLettered+sum.Limited)
+	require.Greater(t, sum.Limited, in/2, "junk is dropped")
+	replayAll(t, p)
+	require.Eventually(t, func() bool { return counted(t, p, "payments") == payments }, 5*time.Second, 100*time.Millisecond)
+	require.Equal(t, sum.Accepted+sum.DeadLettered, counted(t, p, "all"))
+	var list struct {
+		Items []struct {
+			SLO      string
+			Coverage *float64
+		}
+	}
+	coverage := map[string]float64{}
+	require.Eventually(t, func() bool {
+		callAPI(t, http.MethodGet, p.base+"/api/v1/slos", "", &list)
+		for _, s := range list.Items {
+			if s.Coverage == nil {
+				return false
+			}
+			coverage[s.SLO] = *s.Coverage
+		}
+		return coverage["all"] < coverage["payments"]
+	}, 5*time.Second, 100*time.Millisecond, "%v", coverage)
+	ratio := coverage["all"] / coverage["payments"]
+	require.InDelta(t, float64(in-sum.Limited)/in, ratio, 0.02, "coverage tells the share that was dropped")
+	row(t, "flood of 5000/s with 1000 payments/s", in, counted(t, p, "all"), 0, sum.DeadLettered, payments-counted(t, p, "payments"),
+		fmt.Sprintf("junk dropped and told %d; coverage of all times %.2f", sum.Limited, ratio))
+	p.stop(t)
+}
+
+// A sink that hangs holds up no other, and its events are not lost: they become dead
+// letters once they are too old for it, and can be replayed when it is back.
+func TestScenarioOneSinkHangs(t *testing.T) {
+	t.Parallel()
+	hung, well := newReceiver(t), newReceiver(t)
+	hung.mode.Store(hangs)
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+timeout: 300ms
+breaker: {consecutive: {open: 1s}, health_interval: 200ms}
+dead_letters: {replay: {rate: 5000}}
+sinks:
+  - {name: hung, ttl: 2s, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {wait: 20ms}}
+  - {name: well, http: {url: "http://%s/in"}, batch: {wait: 20ms}}
+`, hung.address, hung.address, well.address))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	const in = 2000
+	sum := sendAt(t, p, "shop", 1000, 2*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	require.Equal(t, in, sum.Accepted)
+	require.Eventually(t, func() bool { return well.has() == in }, 5*time.Second, 50*time.Millisecond, "one sink waits for another")
+	require.Eventually(t, func() bool { return letterCount(t, p) == in }, 20*time.Second, 100*time.Millisecond, p.log.String())
+	letters := letterCount(t, p)
+	hung.mode.Store(takes)
+	require.Eventually(t, func() bool { replayAllOnce(t, p); return letterCount(t, p) == 0 }, 40*time.Second, 500*time.Millisecond, p.log.String())
+	require.Equal(t, in, hung.has())
+	require.Equal(t, in, counted(t, p, "payments"), "a replay to a sink counts nothing")
+	row(t, "one of two sinks hangs", in, counted(t, p, "payments"), hung.has(), letters, in-hung.has(), "the other got all meanwhile")
+	p.stop(t)
+}
+
+func replayAllOnce(t testing.TB, p *process) {
+	t.Helper()
+	var result struct{ Replayed int }
+	callAPI(t, http.MethodPost, p.base+"/api/v1/dlq/replay", `{"all":true}`, &result)
+}
+
+// A sink lags behind further than it may: what it does not get is kept as a stretch of the
+// log, ingest goes on, and a replay gives it all of it.
+func TestScenarioSinkLagsTooFar(t *testing.T) {
+	t.Parallel()
+	sink := newReceiver(t)
+	sink.down()
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+log: {segment: 1MiB}
+checkpoint: {interval: 200ms, log: 1MiB}
+disk: {low_water: 1MiB}
+breaker: {consecutive: {open: 500ms}, health_interval: 200ms}
+dead_letters: {replay: {rate: 50000}}
+sinks:
+  - {name: hook, max_lag_bytes: 1MiB, http: {url: "http://%s/in", health_url: "http://%s/health"}, retry: {max_retries: unlimited}, batch: {wait: 20ms}}
+`, sink.address, sink.address))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	const in = 60_000
+	sum := sendAt(t, p, "shop", 15_000, 4*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	require.Equal(t, in, sum.Accepted)
+	require.Eventually(t, func() bool { return letterCount(t, p) > 0 }, 20*time.Second, 100*time.Millisecond, p.log.String())
+	letters := letterCount(t, p)
+	sink.up(t)
+	require.Eventually(t, func() bool { replayAllOnce(t, p); return letterCount(t, p) == 0 && sink.has() == in }, 60*time.Second, 500*time.Millisecond,
+		"%d of %d arrived\n%s", sink.has(), in, p.log)
+	row(t, "sink lags beyond max_lag_bytes", in, counted(t, p, "payments"), sink.has(), letters, in-sink.has(), "dead letters are stretches of the log")
+	p.stop(t)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
+)
+
+// Two engines share their dead letters in Redis: none takes the place of another, though
+// both logs have the same places, and two schedules at the same second bring each back
+// once.
+func TestDeadLettersSharedInRedis(t *testing.T) {
+	t.Parallel()
+	redis := dlqtest.Redis(t).Options().Addr
+	sink := newReceiver(t)
+	sink.mode.Store(rejects)
+	var engines []*process
+	for range 2 {
+		dir := t.TempDir()
+		p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+redis: {address: %q}
+limits:
+  global: off
+  default: off
+  types: [{match: payment.paid, limit: 1, window: 1h, on_exceeded: drop}]
+dead_letters: {storage: redis, filter: {always_save: ["payment.*"]}, replay: {schedule: "* * * * * *", rate: 1000, stop_after: 1000}}
+sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
+`, redis, sink.address))
+		require.True(t, ok, p.log.String())
+		p.waitReady(t)
+		engines = append(engines, p)
+	}
+	const each = 100
+	for n, p := range engines {
+		sum := sendAt(t, p, "shop", 1000, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprintf("e%d-%d", n, i), "payment.paid" })
+		require.Equal(t, each, sum.Accepted+sum.DeadLettered)
+	}
+	// Whatever was let in at once is refused by the sink; the rest comes back, counts, and is
+	// refused by the sink too: all are letters of the sink in the end, and each counts.
+	total := func() int { return counted(t, engines[0], "payments") + counted(t, engines[1], "payments") }
+	require.Eventually(t, func() bool { return total() == 2*each && letterCount(t, engines[0]) == 2*each }, 30*time.Second, 200*time.Millisecond,
+		"%d counted, %d letters\n%s", total(), letterCount(t, engines[0]), engines[0].log)
+	sink.mode.Store(takes)
+	require.Eventually(t, func() bool { return letterCount(t, engines[1]) == 0 }, 30*time.Second, 200*time.Millisecond, engines[1].log.String())
+	require.Equal(t, 2*each, sink.has())
+	sink.mu.Lock()
+	for id, n := range sink.got {
+		require.Equal(t, 1, n, id)
+	}
+	sink.mu.Unlock()
+	require.Equal(t, 2*each, total())
+	for _, p := range engines {
+		p.stop(t)
+	}
+}

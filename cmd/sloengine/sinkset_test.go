@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
+)
+
+// TestSinkSetChecker kills the engine, its sink and its Redis again and again, under load
+// over the limits, and then looks at every single id: what was acknowledged reached each
+// sink at least once, directly or through a replay of the dead letters, and counts exactly
+// once.
+func TestSinkSetChecker(t *testing.T) {
+	cycles := 16
+	if testing.Short() {
+		cycles = 5
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	o := &oracle{rnd: rand.New(rand.NewPCG(seed, 1)), acked: map[string]bool{}}
+	hook := newReceiver(t)
+	proxy := newFaultProxy(t, dlqtest.Redis(t).Options().Addr)
+	dir := t.TempDir()
+	specFile := writeFile(t, dir, "spec.yaml", crashSpec)
+	settings := crashSettings + fmt.Sprintf(`redis: {address: %q, timeout: 50ms}
+limits:
+  global: {limit: 400, window: 1s, on_exceeded: drop}
+  default: off
+  shared: {redis: true, fallback: 0.5}
+dead_letters: {filter: {always_save: [t]}, replay: {rate: 20000, batch: 500, schedule: "*/2 * * * * *"}}
+timeout: 500ms
+retry: {base: 10ms, cap: 200ms, max_retries: 1}
+breaker: {consecutive: {open: 300ms}, health_interval: 100ms}
+sinks:
+  - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {wait: 10ms, items: 100}, ttl: 2s}
+  - {name: archive, file: {dir: archive, max_bytes: 64KiB}}
+`, proxy.address, hook.address, hook.address)
+	// The faults go on by themselves.
+	faults, stopFaults := context.WithCancel(t.Context())
+	var faulty sync.WaitGroup
+	var outages atomic.Int32
+	faulty.Go(func() {
+		for faults.Err() == nil {
+			fault := rnd.IntN(5)
+			switch fault {
+			case 0:
+				hook.down()
+			case 1:
+				hook.mode.Store(hangs)
+			case 2:
+				hook.mode.Store(refuses)
+			case 3:
+				proxy.cut()
+			case 4:
+				proxy.stall()
+			}
+			outages.Add(1)
+			time.Sleep(time.Duration(50+rnd.IntN(400)) * time.Millisecond)
+			if fault == 0 {
+				hook.up(t)
+			}
+			hook.mode.Store(takes)
+			proxy.heal()
+			time.Sleep(time.Duration(100+rnd.IntN(300)) * time.Millisecond)
+		}
+	})
+	client := &http.Client{Timeout: 10 * time.Second}
+	kills := 0
+	for range cycles {
+		p, listens := serveIn(t, dir, specFile, settings)
+		if !listens || !p.waitReady(t) {
+			t.Fatal(p.log.String())
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { o.loadPaced(p, client) })
+		}
+		time.Sleep(time.Duration(200+rnd.IntN(500)) * time.Millisecond)
+		p.kill()
+		kills++
+		requireKilled(t, p)
+		wg.Wait()
+	}
+	stopFaults()
+	faulty.Wait()
+
+	p, ok := serveIn(t, dir, specFile, settings)
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	// All that was acknowledged is delivered in the end.
+	letters := letterCount(t, p)
+	missing := func() (n int) {
+		hook.mu.Lock()
+		defer hook.mu.Unlock()
+		for id := range o.acked {
+			if hook.got[id] == 0 {
+				n++
+			}
+		}
+		return n
+	}
+	began := time.Now()
+	require.Eventually(t, func() bool {
+		if letterCount(t, p) > 0 {
+			replayAllOnce(t, p)
+		}
+		return letterCount(t, p) == 0 && missing() == 0
+	}, 60*time.Second, 200*time.Millisecond, "%d ids did not reach the sink\n%s", missing(), p.log)
+	recovered := time.Since(began)
+	time.Sleep(500 * time.Millisecond) // a report
+	counts := countsByID(t, p)
+	archived := archivedIDs(t, filepath.Join(dir, "archive"))
+	inDoubt := map[string]bool{}
+	for _, id := range o.unknown {
+		inDoubt[id] = true
+	}
+	lost, twice, invented, unarchived := 0, 0, 0, 0
+	for id := range o.acked {
+		if counts[id] == 0 {
+			lost++
+			t.Errorf("%s was acknowledged and is not counted", id)
+		}
+		if archived[id] == 0 {
+			unarchived++
+			t.Errorf("%s was acknowledged and is not in the archive", id)
+		}
+	}
+	for id, n := range counts {
+		if n > 1 {
+			twice++
+			t.Errorf("%s is counted %v times", id, n)
+		}
+		if !o.acked[id] && !inDoubt[id] {
+			invented++
+			t.Errorf("%s is counted and was never sent", id)
+		}
+	}
+	p.stop(t)
+	t.Logf("| kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in %.1f s |",
+		kills, outages.Load(), len(o.acked), len(inDoubt), len(counts), hook.has(), len(archived), letters, lost, twice, invented, unarchived, recovered.Seconds())
+}
+
+// loadPaced sends until the victim is gone, now and then faster than the limit. What
+// became a dead letter is acknowledged too.
+func (o *oracle) loadPaced(p *process, client *http.Client) {
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-time.After(8 * time.Millisecond):
+		}
+		ids, body := o.batch()
+		res, err := client.Post(p.base+"/api/v1/events", "application/x-ndjson", bytes.NewReader(body))
+		if err != nil {
+			o.record(ids, false)
+			continue
+		}
+		var a answered
+		err = json.NewDecoder(res.Body).Decode(&a)
+		res.Body.Close()
+		o.record(ids, res.StatusCode == http.StatusAccepted && err == nil && a.Accepted+a.Duplicates+a.DeadLettered == len(ids))
+	}
+}
+
+// archivedIDs reads all that the file sink wrote.
+func archivedIDs(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	names, err := filepath.Glob(filepath.Join(dir, "events*.ndjson"))
+	require.NoError(t, err)
+	for _, name := range names {
+		f, err := os.Open(name)
+		require.NoError(t, err)
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var e struct{ ID string }
+			require.NoError(t, json.Unmarshal(lines.Bytes(), &e), lines.Text())
+			out[e.ID]++
+		}
+		require.NoError(t, f.Close())
+	}
+	return out
+}
+
+// faultProxy stands between the engine and Redis: it can cut all connections, refuse new
+// ones, and hold back what flows.
+type faultProxy struct {
+	address, target string
+	mu              sync.Mutex
+	conns           map[net.Conn]bool
+	closed, stalled bool
+	flows           sync.Cond
+}
+
+func newFaultProxy(t testing.TB, target string) *faultProxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	x := &faultProxy{address: l.Addr().String(), target: target, conns: map[net.Conn]bool{}}
+	x.flows.L = &x.mu
+	t.Cleanup(func() { _ = l.Close(); x.cut(); x.heal() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go x.serve(c)
+		}
+	}()
+	return x
+}
+
+func (x *faultProxy) serve(c net.Conn) {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		_ = c.Close()
+		return
+	}
+	x.mu.Unlock()
+	d, err := net.Dial("tcp", x.target)
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	x.mu.Lock()
+	x.conns[c], x.conns[d] = true, true
+	x.mu.Unlock()
+	pipe := func(to, from net.Conn) {
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buf)
+			x.mu.Lock()
+			for x.stalled {
+				x.flows.Wait()
+			}
+			x.mu.Unlock()
+			if n > 0 {
+				if _, werr := to.Write(buf[:n]); werr != nil {
+					break
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		_ = to.Close()
+		_ = from.Close()
+		x.mu.Lock()
+		delete(x.conns, to)
+		delete(x.conns, from)
+		x.mu.Unlock()
+	}
+	go pipe(d, c)
+	pipe(c, d)
+}
+
+// cut closes everything and refuses what comes: Redis was killed.
+func (x *faultProxy) cut() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	for c := range x.conns {
+		_ = c.Close()
+	}
+}
+
+// stall lets nothing through: Redis was paused.
+func (x *faultProxy) stall() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stalled = true
+}
+
+// heal ends all faults.
+func (x *faultProxy) heal() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed, x.stalled = false, false
+	x.flows.Broadcast()
+}

@@ -1,0 +1,86 @@
+package dashboards_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/dashboards"
+)
+
+// around are the series of what stands around an engine while a sink is down and a flood
+// of events is over the limits: their values, by the seconds that have passed. A test of
+// the command holds the same names and labels against a running engine.
+var around = map[string]func(s float64) float64{
+	`sloengine_breaker_state{breaker="archive"}`: constant(0),
+	`sloengine_breaker_state{breaker="webhook"}`: func(s float64) float64 { return float64(int(s/300) % 3) },
+
+	`sloengine_retry_attempts_total{target="archive"}`: constant(0),
+	`sloengine_retry_attempts_total{target="webhook"}`: growing(3),
+
+	`sloengine_dlq_entries{origin="admission"}`:                             growing(0.5),
+	`sloengine_dlq_entries{origin="fold"}`:                                  constant(0),
+	`sloengine_dlq_entries{origin="sink"}`:                                  growing(0.2),
+	`sloengine_dlq_saved_total{origin="admission",reason="rate_limited"}`:   growing(0.5),
+	`sloengine_dlq_saved_total{origin="sink",reason="retry_exhausted"}`:     growing(0.2),
+	`sloengine_ratelimit_hits_total{layer="global",type=""}`:                growing(20),
+	`sloengine_ratelimit_hits_total{layer="type",type="(default)"}`:         growing(5),
+	`sloengine_ratelimit_hits_total{layer="type",type="payment.*"}`:         growing(1),
+	`sloengine_ratelimit_hits_total{layer="context",type=""}`:               growing(2),
+	`sloengine_ratelimit_dropped_total{type="(default)"}`:                   growing(19),
+	`sloengine_ratelimit_dropped_total{type="payment.*"}`:                   constant(0),
+	`sloengine_ratelimit_critical_total{type="(default)"}`:                  constant(0),
+	`sloengine_ratelimit_critical_total{type="payment.*"}`:                  growing(0.5),
+	`sloengine_ratelimit_current{layer="global"}`:                           constant(160),
+	`sloengine_ratelimit_current{layer="type"}`:                             constant(900),
+	`sloengine_ratelimit_current{layer="context"}`:                          constant(3),
+	`sloengine_ratelimit_threshold{layer="global"}`:                         constant(10_000. / 60),
+	`sloengine_ratelimit_threshold{layer="type"}`:                           constant(1000),
+	`sloengine_ratelimit_threshold{layer="context"}`:                        constant(1000. / 60),
+	`sloengine_ratelimit_fallback`:                                          func(s float64) float64 { return float64(int(s/600) % 2) },
+	`sloengine_sink_lag_seconds{sink="archive"}`:                            constant(0.1),
+	`sloengine_sink_lag_seconds{sink="webhook"}`:                            growing(1),
+	`sloengine_sink_lag_bytes{sink="archive"}`:                              constant(2000),
+	`sloengine_sink_lag_bytes{sink="webhook"}`:                              growing(5000),
+	`sloengine_sink_max_lag_bytes{sink="webhook"}`:                          constant(64 << 20),
+	`sloengine_client_failures_total{context="async",reason="queue_full"}`:  growing(0.01),
+	`sloengine_client_failures_total{context="send",reason="breaker_open"}`: growing(0.1),
+	`sloengine_client_spool_bytes`:                                          growing(100),
+	`sloengine_client_spool_limit_bytes`:                                    constant(64 << 20),
+}
+
+func constant(v float64) func(float64) float64 { return func(float64) float64 { return v } }
+
+func growing(perSecond float64) func(float64) float64 {
+	return func(s float64) float64 { return perSecond * s }
+}
+
+// aroundSet is what an engine of the world exports of all that.
+func aroundSet(t testing.TB, now func() time.Time) *metrics.Set {
+	t.Helper()
+	label := regexp.MustCompile(`[{,](\w+)=`)
+	set := metrics.NewSet()
+	families := map[string]bool{}
+	for name, value := range around {
+		family, _, _ := strings.Cut(name, "{")
+		families[family] = true
+		at := slices.IndexFunc(alerts.EngineMetrics(), func(m alerts.Metric) bool { return m.Name == family })
+		require.GreaterOrEqual(t, at, 0, family)
+		var have []string
+		for _, m := range label.FindAllStringSubmatch(name, -1) {
+			have = append(have, m[1])
+		}
+		require.Equal(t, alerts.EngineMetrics()[at].Labels, have, name)
+		set.NewGauge(name, func() float64 { return value(now().Sub(worldBegin).Seconds()) })
+	}
+	for _, n := range dashboards.OptionalMetrics() {
+		require.True(t, families[n] || n == "sloengine_notify_failures_total", "the world lacks %s", n)
+	}
+	return set
+}

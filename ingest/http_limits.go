@@ -1,0 +1,241 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+)
+
+// The codes of events that a limit kept out.
+const (
+	// CodeRateLimited: try again after Retry-After.
+	CodeRateLimited event.Code = "rate_limited"
+	// CodeRateLimitDropped: the policy is to drop it, and that is final.
+	CodeRateLimitDropped event.Code = "rate_limit_dropped"
+)
+
+const problemRateLimited = "rate_limited"
+
+// maxThrottled is how many requests may be held back at a time. Each holds its
+// events in memory.
+const maxThrottled = 1024
+
+// admission is what a request's limits need.
+type admission struct {
+	caller  ratelimit.Caller
+	view    event.View
+	tickets *ratelimit.Tickets
+}
+
+// ticket makes a ticket for each good event, by what it says before anything in it is
+// redacted.
+func (h *Handler) ticket(req *http.Request, s *requestState) {
+	limiter := h.o.Limiter
+	if limiter == nil || s.dryRun {
+		return
+	}
+	if s.limits.tickets == nil {
+		s.limits.tickets = &ratelimit.Tickets{}
+	}
+	t := s.limits.tickets
+	t.Reset()
+	c := &s.limits.caller
+	*c = ratelimit.Caller{Authenticated: s.token != nil, IP: clientIP(req), Header: req.Header.Get}
+	if s.token != nil {
+		c.Token = s.token.Name
+	}
+	policy, view := limiter.Policy(), &s.limits.view
+	for i := range s.batch.Events {
+		item := &s.batch.Events[i]
+		if _, err := view.Parse(s.batch.Event(i)); err != nil {
+			panic(fmt.Sprintf("decoded event is unreadable: %v", err)) // a bug
+		}
+		subject := ratelimit.Subject{Service: view.Service, Type: view.Type, Severity: view.Severity, Attrs: view, Sample: item.Key.Lo}
+		if !item.HasKey {
+			subject.Sample = xxh3.Hash(view.ID)
+		}
+		policy.Add(c, &subject, t)
+	}
+}
+
+// clientIP is the address of the connection. Behind a proxy that is the proxy: limits by
+// address take a header there.
+func clientIP(req *http.Request) string {
+	host, _, err := net.SplitHostPort(req.RemoteAddr)
+	if err != nil {
+		return req.RemoteAddr
+	}
+	return host
+}
+
+// admit stores the good events. Those that are to be put off are held back and tried
+// again, as long as their rule and the deadline allow. The batch may still be in use
+// after an error.
+func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
+	if h.o.Limiter == nil {
+		return h.o.Committer.Commit(ctx, s.batch)
+	}
+	t := s.limits.tickets
+	result, err := h.o.Committer.Admit(ctx, s.batch, t, nil)
+	if err != nil || len(result.Throttled) == 0 {
+		return result, err
+	}
+	if h.throttled.Add(1) > maxThrottled {
+		h.throttled.Add(-1)
+		return result, nil
+	}
+	defer h.throttled.Add(-1)
+	waited := time.Duration(0)
+	for len(result.Throttled) > 0 {
+		step, most := t.List[result.Throttled[0]].Throttle()
+		if waited+step > most || sleep(ctx, step) != nil {
+			break
+		}
+		waited += step
+		more, err := h.o.Committer.Admit(ctx, s.batch, t, result.Throttled)
+		if err != nil {
+			// What was let in before counts; the rest is the sender's to send again.
+			s.batch, s.limits.tickets = nil, nil
+			return result, nil
+		}
+		result.Accepted += more.Accepted
+		result.Duplicates += more.Duplicates
+		result.Merged += more.Merged
+		result.Sampled += more.Sampled
+		result.Dropped += more.Dropped
+		result.Critical = append(result.Critical, more.Critical...)
+		result.Throttled = more.Throttled
+	}
+	return result, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// keepCritical turns events that are over their limit, and too good to be dropped,
+// into dead letters. It returns how many are safe; if that fails none is.
+func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Batch, t *ratelimit.Tickets, places []int32) int {
+	if len(places) == 0 {
+		return 0
+	}
+	entries := make([]dlq.Entry, len(places))
+	now := h.o.Now()
+	view := &s.limits.view
+	for i, place := range places {
+		if _, err := view.Parse(b.Event(int(place))); err != nil {
+			h.o.Logger.Error("event over its limit is unreadable", "err", err)
+			return 0
+		}
+		e := &entries[i]
+		*e = dlq.Entry{
+			Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now,
+			Error: "over the limit " + t.List[place].RuleName(),
+		}
+		fillEvent(e, view)
+	}
+	if err := h.o.SaveCritical(ctx, entries); err != nil {
+		h.log.warn("critical events over their limit could not be kept; their sender is asked to send them again", "err", err, "events", len(entries))
+		return 0
+	}
+	for i := range entries {
+		h.o.Limiter.CountCritical(&t.List[places[i]])
+	}
+	return len(entries)
+}
+
+// explainLimits adds what became of events over their limit to the answer, and returns
+// the wait after which the put-off ones should be sent again.
+func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Tickets, result *Result, saved int) (wait time.Duration) {
+	a := &s.answer
+	again := result.Throttled
+	if saved == 0 {
+		again = append(again, result.Critical...)
+	}
+	a.Sampled, a.DeadLettered = result.Sampled, saved
+	a.Limited = len(again) + result.Dropped
+	if a.Limited == 0 {
+		return 0
+	}
+	for _, place := range again {
+		wait = max(wait, time.Duration(t.List[place].RetryAfter())*time.Second)
+		item := &b.Events[place]
+		h.listError(a, event.ItemError{
+			Index: item.Index, Line: item.Line, ID: h.idOf(s, b, int(place)), Code: CodeRateLimited, Retryable: true,
+			Detail: fmt.Sprintf("over the limit %s; send it again later", t.List[place].RuleName()),
+		})
+	}
+	if result.Dropped == 0 {
+		return wait
+	}
+	for i := range t.List {
+		// A repeat has no verdict, and what was put off and tried again has its last one.
+		if k := &t.List[i]; k.Verdict.Action == ratelimit.Drop && !contains(result.Critical, i) {
+			item := &b.Events[i]
+			h.o.Limiter.CountDropped(k)
+			h.listError(a, event.ItemError{
+				Index: item.Index, Line: item.Line, ID: h.idOf(s, b, i), Code: CodeRateLimitDropped,
+				Detail: fmt.Sprintf("over the limit %s, whose policy is to drop; it is not counted", k.RuleName()),
+			})
+		}
+	}
+	return wait
+}
+
+// idOf is the id that the sender gave, as long as errors are listed.
+func (h *Handler) idOf(s *requestState, b *event.Batch, i int) string {
+	if len(s.answer.Errors) >= maxListedErrors || !b.Events[i].HasKey {
+		return ""
+	}
+	if _, err := s.limits.view.Parse(b.Event(i)); err != nil {
+		return ""
+	}
+	return string(s.limits.view.ID)
+}
+
+func contains(places []int32, i int) bool {
+	for _, p := range places {
+		if int(p) == i {
+			return true
+		}
+	}
+	return false
+}
+
+// listError lists an error unless there are enough already.
+func (h *Handler) listError(a *Answer, e event.ItemError) {
+	if len(a.Errors) >= maxListedErrors {
+		a.ErrorsTruncated = true
+		return
+	}
+	a.Errors = append(a.Errors, e)
+}
+
+// maxListedErrors is how many errors an answer lists, as in event.Limits.
+const maxListedErrors = 100
+
+// limitHeaders tells the sender how far the tightest of its limits is used up.
+func (h *Handler) limitHeaders(header http.Header, t *ratelimit.Tickets) {
+	if h.o.Limiter == nil || t == nil {
+		return
+	}
+	if q, ok := t.Quota(h.o.Now()); ok {
+		header["Ratelimit-Policy"] = []string{q.PolicyHeader()}
+		header["Ratelimit"] = []string{q.Header()}
+	}
+}

@@ -1,0 +1,190 @@
+package fold
+
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+const (
+	// maxReasons is how many reasons of dropped events are told apart; the rest
+	// become slo.OtherGroup.
+	maxReasons = 32
+	// maxDropTypes is for how many types of a service it is remembered whose
+	// events they may be; more are looked up each time anew.
+	maxDropTypes = 1000
+)
+
+// Dropped notes that n events of a service and type were not let in, for a
+// reason, by a record received at recvNs; they happened about timeNs (both Unix
+// nanoseconds). They count nowhere. Which indicators they would have counted for
+// depends on attributes that are gone too, so it is every one of the service
+// that takes the type with some attributes: their coverage is lower for it, see
+// Loss. An unknown service or type, and a time that Apply would refuse, only
+// raise Stats.Dropped.
+func (f *Fold) Dropped(recvNs int64, service, typ []byte, timeNs int64, n uint64, reason string) {
+	f.clock++
+	if recvNs > f.rec {
+		f.moveTo(recvNs, Tick)
+	}
+	if n = min(n, maxCount); n == 0 {
+		return
+	}
+	if _, ok := f.dropped[reason]; !ok && len(f.dropped) >= maxReasons-1 {
+		reason = slo.OtherGroup
+	}
+	f.dropped[reason] += n
+	svc := f.services[string(service)]
+	if svc == nil || !f.plausible(timeNs) {
+		return
+	}
+	for _, ind := range svc.takes(typ) {
+		f.drop(ind, timeNs, n)
+	}
+}
+
+// takes lists the indicators that may count events of a type.
+func (s *service) takes(typ []byte) []*indicator {
+	if inds, ok := s.drops[string(typ)]; ok {
+		return inds
+	}
+	var inds []*indicator
+	if s.knows(string(typ)) {
+		for _, ind := range s.inds {
+			if ind.mayTake(string(typ)) {
+				inds = append(inds, ind)
+			}
+		}
+	}
+	if len(s.drops) < maxDropTypes {
+		s.drops[string(typ)] = inds
+	}
+	return inds
+}
+
+// mayTake reports whether some event of the type is valid for the indicator.
+func (ind *indicator) mayTake(typ string) bool {
+	for _, m := range ind.valid {
+		if m.Name == labelType && !m.Matches(typ) || m.Name == labelService && !m.Matches(ind.spec.Service) {
+			return false
+		}
+	}
+	return true
+}
+
+// drop counts dropped events of the time t, unless that is too old.
+func (f *Fold) drop(ind *indicator, t int64, n uint64) {
+	if s := ind.slices; s != nil {
+		b := s.slice(t / s.per)
+		if b == nil {
+			return
+		}
+		if ind.dropped == nil {
+			ind.dropped = &group{ind: ind, from: always, col: s.cols.take(sliceColumns)}
+		}
+		b.touch(ind.dropped.col+1, s.cols.room(), f.clock)
+		b.bump1(ind.dropped.col, n)
+		return
+	}
+	s, sec := ind.events, t/int64(time.Second)
+	if s.leaf(sec) == nil {
+		return
+	}
+	if ind.dropped == nil {
+		ind.dropped = &group{ind: ind, from: always, col: s.cols.take(1)}
+	}
+	s.add(sec, ind.dropped.col, n, f.clock)
+}
+
+// all are the indicator's groups, and what stands for its dropped events.
+func (ind *indicator) all() []*group {
+	if ind.dropped == nil {
+		return ind.sorted
+	}
+	return append(ind.sorted[:len(ind.sorted):len(ind.sorted)], ind.dropped)
+}
+
+// widthOf is how many columns a group has beside its squares.
+func (ind *indicator) widthOf(g *group) int {
+	if g == ind.dropped && ind.slices == nil {
+		return 1
+	}
+	return ind.width
+}
+
+// loss works out what was dropped in each span, from the sums of the indicator's
+// whole store over them.
+func (ind *indicator) loss(sums [][]uint64) *Loss {
+	if ind.dropped == nil {
+		return nil
+	}
+	l := &Loss{Dropped: make([]uint64, len(sums)), Offered: make([]uint64, len(sums))}
+	lost := false
+	for i, s := range sums {
+		if ind.slices != nil {
+			l.Dropped[i] = s[runAt(0, ind.dropped)+sliceEvents]
+		} else {
+			l.Dropped[i] = s[ind.dropped.col]
+		}
+		if l.Dropped[i] == 0 {
+			continue
+		}
+		lost = true
+		l.Offered[i] = l.Dropped[i]
+		for _, g := range ind.sorted {
+			if ind.slices != nil {
+				l.Offered[i] += s[runAt(0, g)+sliceEvents]
+				continue
+			}
+			for _, n := range s[g.col : int(g.col)+ind.width] {
+				l.Offered[i] += n
+			}
+		}
+	}
+	if !lost {
+		return nil
+	}
+	return l
+}
+
+// releaseExtra frees the columns that are not those of groups.
+func (f *Fold) releaseExtra(ind *indicator) {
+	for _, g := range ind.sorted {
+		if g.squares > 0 {
+			ind.events.free(g.squares-1, 1, f.clock)
+		}
+	}
+	switch d := ind.dropped; {
+	case d == nil:
+	case ind.slices != nil:
+		ind.slices.free(d.col, f.clock)
+	default:
+		ind.events.free(d.col, 1, f.clock)
+	}
+}
+
+// moveExtra moves the columns that are not those of groups from the store of o,
+// whose groups ind took over, to its own.
+func (f *Fold) moveExtra(ind, o *indicator) {
+	move := func(col uint32) uint32 {
+		to := ind.events.cols.take(1)
+		o.events.move(col, 1, ind.events, to, f.clock)
+		o.events.free(col, 1, f.clock)
+		return to
+	}
+	for _, g := range ind.sorted {
+		if g.squares > 0 {
+			g.squares = move(g.squares-1) + 1
+		}
+	}
+	switch d := ind.dropped; {
+	case d == nil:
+	case ind.slices != nil:
+		col := d.col
+		d.col = ind.slices.cols.take(sliceColumns)
+		o.slices.move(col, ind.slices, d.col, f.clock)
+		o.slices.free(col, f.clock)
+	default:
+		d.col = move(d.col)
+	}
+}

@@ -1,0 +1,85 @@
+package fold
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// MaxRead is the most counts that one ReadRequest gives: groups times spans.
+const MaxRead = 200_000
+
+// ReadRequest asks for the counts of some groups of one indicator over spans of
+// its choice.
+type ReadRequest struct {
+	ID     string
+	Groups []slo.Group
+	// Spans' edges are moved as for Request.Spans. What is kept by the hour counts
+	// in the span that holds the start of the hour.
+	Spans []slo.Span
+}
+
+// ReadResult answers a ReadRequest. Everything in it is a copy.
+type ReadResult struct {
+	// Known is false for an unknown indicator and for more than MaxRead counts; the
+	// rest is then zero.
+	Known  bool
+	Sliced bool            // bins are those of slices, SliceBins of them
+	Edges  []time.Duration // of a Latency indicator
+
+	// Oldest is how far back something is kept: what happened before it is not, and
+	// what happened between it and Hourly is kept by the hour only, or by the
+	// shortest multiple of a slice's length that is an hour or more. Windows reach
+	// back to Hourly.
+	Oldest, Hourly time.Time
+
+	// Observed are the times in which the indicator counted and the engine was up,
+	// or that were backfilled, as far back as Oldest or further; oldest first, none
+	// touching. The last one ends with the last record.
+	Observed []slo.Span
+
+	Groups [][][]uint64 // per asked group, span and bin; nil for a group that is unknown
+}
+
+// Read answers requests at one position of the log. It changes nothing that can
+// be seen, and costs the number of groups times that of the buckets in the spans.
+func (f *Fold) Read(requests []ReadRequest) []ReadResult {
+	out := make([]ReadResult, len(requests))
+	for i, r := range requests {
+		j, ok := slices.BinarySearchFunc(f.inds, r.ID, func(ind *indicator, id string) int { return strings.Compare(ind.spec.ID, id) })
+		if ok && len(r.Groups)*len(r.Spans) <= MaxRead {
+			out[i] = f.read(f.inds[j], r)
+		}
+	}
+	return out
+}
+
+func (f *Fold) read(ind *indicator, r ReadRequest) ReadResult {
+	out := ReadResult{Known: true, Sliced: ind.slices != nil, Edges: slices.Clone(ind.spec.Edges), Groups: make([][][]uint64, len(r.Groups))}
+	if s := ind.slices; s != nil {
+		out.Oldest, out.Hourly = unix(s.past.start()*s.per), unix(s.first*s.per)
+	} else {
+		out.Oldest, out.Hourly = unix(ind.events.past.start()*int64(time.Second)), unix(ind.events.oldest()*int64(time.Second))
+	}
+	out.Observed = ind.era.observed(f.up.spans)
+
+	var groups []*group
+	var asked []int
+	for i, values := range r.Groups {
+		if g := ind.groups[values.Key()]; g != nil {
+			groups, asked = append(groups, g), append(asked, i)
+			out.Groups[i] = make([][]uint64, len(r.Spans))
+		}
+	}
+	if len(groups) == 0 {
+		return out
+	}
+	for i, sums := range f.historySums(ind, groups, r.Spans) {
+		for k, at := range asked {
+			out.Groups[at][i] = sums[k*ind.bins : (k+1)*ind.bins : (k+1)*ind.bins]
+		}
+	}
+	return out
+}

@@ -1,0 +1,192 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// busyEngine is an engine with something to see in every part.
+func busyEngine(t *testing.T) EngineStatus {
+	s := readyStatus()
+	s.Ingest.Limited, s.Ingest.Sampled, s.Ingest.DeadLettered = 9_310, 1_200, 44
+	s.Disk.TotalBytes = 120 << 30
+	s.Limits = append(s.Limits, LimitStatus{Layer: "type", Rule: "debug.*", PerSecond: 100, Current: 84.2, Hits: 3}, LimitStatus{Layer: "context", Rule: "tenant", PerSecond: 50, Current: 12})
+	s.Offenders = append(s.Offenders, OffenderStatus{Context: "tenant", Value: "(redacted) 0a1b2c3d", Hits: 309}, OffenderStatus{Context: "user", Value: hostile[0], Hits: 12})
+	s.Breakers = append(s.Breakers, BreakerStatus{Name: "webhook", State: BreakerOpen, Since: noon.Add(-4 * time.Minute), Reason: "5 failures in a row: connection refused", RetryAfterSeconds: 42}, BreakerStatus{Name: "lake", State: BreakerHalfOpen, Since: noon.Add(-10 * time.Second), Reason: "time for a probe"})
+	s.Bulkheads = append(s.Bulkheads, BulkheadStatus{Name: "webhook", Active: 4, Queued: 17, Concurrency: 4, Queue: 20, Rejected: 812}, BulkheadStatus{Name: "lake", Active: 1, Concurrency: 4, Queue: 20})
+	s.Sinks = append(s.Sinks,
+		SinkStatus{Name: "webhook", Kind: "http", LagRecords: 18_201, LagBytes: 640 << 20, MaxLagBytes: 1 << 30, OldestAgeSeconds: 412, Delivered: 1_700_312, Retries: 902, Dropped: 3, DeadLetters: map[string]uint64{"expired": 41, "rejected": 7}, LastDelivery: noon.Add(-5 * time.Minute), LastError: "Post \"https://events.example.org/in\": dial tcp 10.0.0.7:443: connect: connection refused", LastErrorAt: noon.Add(-4 * time.Second), Breaker: BreakerOpen},
+		SinkStatus{Name: "lake", Kind: "http", LagRecords: 912, LagBytes: 7 << 20, MaxLagBytes: 1 << 30, OldestAgeSeconds: 12, Delivered: 1_800_020, Recovering: true, LastDelivery: noon.Add(-time.Second), Breaker: BreakerHalfOpen, InFlight: 1})
+	return s
+}
+
+// busyRates fills the ring with an hour that has a peak, a pause and a gap.
+func busyRates(w *Web, s *IngestStatus) {
+	n := *s
+	for i := range 720 {
+		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*rateEvery)
+		if i > 300 && i < 330 {
+			continue
+		}
+		k := uint64(400 + 12*(i%30))
+		if i > 500 && i < 560 {
+			k *= 3
+			n.Rejected += k / 4 * 5
+		}
+		n.Accepted += k * 5
+		n.Received = n.Accepted + n.Rejected
+		w.rates.add(rateSample{at, n})
+	}
+	*s = n
+}
+
+func TestBrowserEngine(t *testing.T) {
+	b := startBrowser(t)
+	status := busyEngine(t)
+	x := newLiveBench(t, nil, func(o *Options) { o.Engine = func() EngineStatus { return status } })
+	busyRates(x.web, &status.Ingest)
+	base := x.base
+	for _, scheme := range []string{"light", "dark"} {
+		b.prefers(t, scheme, true)
+		b.open(t, base+"/engine", 1280, 900)
+		b.eventually(t, isLive, "the stream is open")
+		b.requireFits(t, 1280)
+		b.axe(t)
+		b.picture(t, "engine-"+scheme+".png", true)
+		b.open(t, base+"/engine", 360, 900)
+		b.requireFits(t, 360)
+		b.axe(t)
+		b.picture(t, "engine-phone-"+scheme+".png", true)
+	}
+	for _, width := range []int64{320, 600, 900, 1024} {
+		b.open(t, base+"/engine", width, 900)
+		b.requireFits(t, width)
+	}
+	b.requireClean(t, base)
+	for name, prepare := range map[string]func(*bench){
+		"bare":       bare,
+		"recovering": func(x *bench) { x.rep, x.eng = nil, EngineStatus{State: Recovering, Progress: 0.42} },
+		"disk-low":   func(x *bench) { x.eng.State, x.eng.Disk.FreeBytes, x.eng.Disk.TotalBytes = DiskLow, 700<<20, 20<<30 },
+	} {
+		x := newBench(t)
+		prepare(x)
+		other := x.serve(t)
+		for _, width := range []int64{1280, 360} {
+			b.open(t, other+"/engine", width, 900)
+			b.requireFits(t, width)
+			b.axe(t)
+		}
+		b.open(t, other+"/engine", 1280, 900)
+		b.picture(t, "engine-"+name+".png", true)
+	}
+}
+
+func TestBrowserReplaysADeadLetter(t *testing.T) {
+	b := startBrowser(t)
+	entries := manyLetters(60)
+	entries[59].Error, entries[59].Class, entries[59].Attempts = "Post \"https://events.example.org/in\": 503 Service Unavailable", "transient", 4
+	event, err := json.Marshal(map[string]any{"id": "pol-42", "service": "insurance-unpaid", "type": "application", "attributes": map[string]any{"product": hostile[1], "note": hostile[6], "long": fmt.Sprint(hostile[10][:400])}})
+	require.NoError(t, err)
+	entries[59].Event = event
+	l := newLetters(t, entries...)
+	x := newBench(t, func(o *Options) { o.DLQ = l })
+	base := x.serve(t)
+	for _, scripts := range []bool{true, false} {
+		b.scripts(t, scripts)
+		b.prefers(t, "light", true)
+		b.open(t, base+letterListPath, 1280, 900)
+		b.requireFits(t, 1280)
+		if scripts {
+			b.axe(t)
+			b.picture(t, "engine-letters.png", true)
+			b.open(t, base+letterListPath, 1280, 900)
+		}
+		before := len(l.taken)
+		b.do(t, chromedp.Click(`.letters tbody tr:first-child th a`), chromedp.WaitReady(`.copy pre`))
+		if scripts {
+			b.axe(t)
+			b.picture(t, "engine-letter.png", true)
+			for _, scheme := range []string{"light", "dark"} {
+				b.prefers(t, scheme, true)
+				for _, path := range []string{letterListPath, letterPath + "?id=" + entries[59].ID, letterConfirmPath + "?action=discard&sink=w"} {
+					b.open(t, base+path, 360, 900)
+					b.requireFits(t, 360)
+					b.axe(t)
+				}
+				b.open(t, base+letterListPath, 360, 900)
+				b.picture(t, "engine-letters-phone-"+scheme+".png", true)
+				b.open(t, base+letterConfirmPath+"?action=discard&sink=w", 1280, 700)
+				b.axe(t)
+				b.picture(t, "engine-confirm-"+scheme+".png", true)
+			}
+			b.prefers(t, "light", true)
+		}
+		b.open(t, base+letterListPath+"?sink=w", 1280, 900)
+		b.do(t, chromedp.Click(`.letters tbody tr:nth-child(2) input`), chromedp.Click(`.letters tbody tr:nth-child(3) input`), chromedp.Click(`.choose .do button[value=replay]`), chromedp.WaitReady(`form.do button.go`))
+		require.Len(t, l.taken, before, "asked first")
+		if scripts {
+			require.Equal(t, "Replay 2 dead letters?", eval[string](t, b, `document.querySelector('h1').textContent`))
+		}
+		b.do(t, chromedp.Click(`form.do button.go`), chromedp.WaitReady(`.done`))
+		require.Len(t, l.taken, before+2)
+	}
+	b.scripts(t, true)
+	b.open(t, base+letterListPath+"?sink=w", 1280, 900)
+	b.do(t, chromedp.Click(`.bulk form:first-child button[value=discard]`), chromedp.WaitReady(`form.do button.danger`), chromedp.Click(`form.do button.danger`), chromedp.WaitReady(`.done`))
+	require.Equal(t, "56 discarded.", eval[string](t, b, `document.querySelector('.done').textContent`))
+	s, err := l.Stats(context.Background())
+	require.NoError(t, err)
+	require.Zero(t, s.Count)
+	b.requireClean(t, base)
+}
+
+func TestBrowserPublic(t *testing.T) {
+	b := startBrowser(t)
+	x := newBench(t)
+	published(x)
+	for _, r := range rowsOf(x.rep, "mdm/availability") {
+		r.SLO.Description = "Calls to the master data of customers."
+	}
+	base := x.serve(t)
+	for _, scheme := range []string{"light", "dark"} {
+		b.prefers(t, scheme, true)
+		for _, width := range []int64{1100, 360} {
+			b.open(t, base+"/public", width, 900)
+			b.requireFits(t, width)
+			b.axe(t)
+			b.picture(t, fmt.Sprintf("public-%s-%d.png", scheme, width), true)
+		}
+	}
+	require.Zero(t, eval[int](t, b, `document.scripts.length`))
+	require.Zero(t, eval[int](t, b, `document.links.length`), "no way to the inside")
+	b.requireClean(t, base)
+
+	x.rep = newBench(t).rep
+	b.open(t, base+"/public", 1100, 700)
+	b.axe(t)
+	x.rep = nil
+	b.open(t, base+"/public", 1100, 700) // the browser tells of the status 503
+	b.axe(t)
+
+	// A badge in a page of another site.
+	x.rep = insurance(t)
+	publish(x.rep, withGroups, "insurance-unpaid/availability", "insurance-unpaid/throughput", "mdm/availability")
+	other := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(w, `<!doctype html><html lang="en"><title>x</title><main><p>`)
+		for _, q := range []string{"mdm/availability.svg", "insurance-unpaid/availability.svg?group.product=TRVL10", "insurance-unpaid/availability.svg?group.product=SOMLT", "insurance-unpaid/throughput.svg?group.product=TRVL10", "no/no.svg"} {
+			fmt.Fprintf(w, `<img src="%s/badge/%s" alt="badge"><br><br>`, base, q)
+		}
+		fmt.Fprint(w, `</main></html>`)
+	}))
+	b.open(t, other, 400, 200)
+	b.eventually(t, `[...document.images].every(i => i.complete && i.naturalWidth > 60)`, "every badge is shown, even that of nothing")
+	b.picture(t, "badges.png", false)
+}

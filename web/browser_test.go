@@ -1,0 +1,243 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// tab is one tab of a real browser that remembers what must not happen.
+type tab struct {
+	ctx    context.Context
+	mu     sync.Mutex
+	errors []string // console errors, exceptions, violations of the policy
+	hosts  []string // every host that was asked
+	urls   []string // every address that was asked, in order
+}
+
+// startBrowser opens Debian's Chromium with one tab, closed when the test ends.
+// Without a Chromium the test is skipped.
+func startBrowser(t *testing.T) *tab {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium on this machine; 'make deps' installs it where it can")
+	}
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("lang", "en-GB"))...)
+	t.Cleanup(cancelAlloc)
+	ctx, cancel := chromedp.NewContext(alloc)
+	t.Cleanup(cancel)
+	b := &tab{ctx: ctx}
+	require.NoError(t, chromedp.Listen(ctx, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := ev.(type) {
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+				b.errors = append(b.errors, fmt.Sprintf("console %s: %v", e.Type, e.Args))
+			}
+		case *runtime.EventExceptionThrown:
+			b.errors = append(b.errors, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+				b.errors = append(b.errors, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
+			}
+		case *network.EventRequestWillBeSent:
+			u, err := url.Parse(e.Request.URL)
+			if err != nil || u.Scheme == "data" {
+				return
+			}
+			b.urls = append(b.urls, e.Request.URL)
+			if !slices.Contains(b.hosts, u.Host) {
+				b.hosts = append(b.hosts, u.Host)
+			}
+		}
+	}))
+	b.do(t, quiet(log.Enable, cdp.Empty{}), quiet(network.Enable, network.EnableParams{}))
+	return b
+}
+
+// quiet is one call of the browser's protocol whose answer nobody needs.
+func quiet[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	defer cancel()
+	require.NoError(t, chromedp.Do(ctx, steps...))
+}
+
+// eval evaluates JavaScript in the page and returns its value. A promise is not
+// waited for; see eventually.
+func eval[T any](t *testing.T, b *tab, expression string) T {
+	t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	require.NoError(t, err, expression)
+	return v
+}
+
+// eventually waits until a JavaScript expression is true.
+func (b *tab) eventually(t *testing.T, expression, why string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
+		return err == nil && v
+	}, 15*time.Second, 30*time.Millisecond, "%s: never true: %s", why, expression)
+}
+
+// open shows an address in a window of a size.
+func (b *tab) open(t *testing.T, address string, width, height int64) {
+	t.Helper()
+	b.do(t, chromedp.EmulateViewport(width, height), chromedp.Navigate(address), chromedp.WaitReady("main"))
+}
+
+// prefers sets the scheme that the reader's system prefers, "light" or "dark",
+// and whether it wants little motion.
+func (b *tab) prefers(t *testing.T, scheme string, reducedMotion bool) {
+	t.Helper()
+	motion := "no-preference"
+	if reducedMotion {
+		motion = "reduce"
+	}
+	b.do(t, quiet(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+	}}))
+}
+
+// scripts switches JavaScript on or off, from the next page on.
+func (b *tab) scripts(t *testing.T, on bool) {
+	t.Helper()
+	b.do(t, quiet(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}))
+}
+
+// zone puts the reader into a time zone, such as "Asia/Tokyo".
+func (b *tab) zone(t *testing.T, name string) {
+	t.Helper()
+	b.do(t, quiet(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name}))
+}
+
+// requireClean fails if the tab has seen an error, a violation of the content
+// security policy, or a request to another host than base's.
+func (b *tab) requireClean(t *testing.T, base string) {
+	t.Helper()
+	u, err := url.Parse(base)
+	require.NoError(t, err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(t, b.errors)
+	require.Equal(t, []string{u.Host}, b.hosts, "the page asked another host")
+}
+
+// requireFits fails if the page that is open scrolls sideways.
+func (b *tab) requireFits(t *testing.T, width int64) {
+	t.Helper()
+	const wide = `[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+		.slice(-5).map(e => e.tagName + '.' + e.getAttribute('class') + ' ' + e.textContent.trim().slice(0, 40)).join('; ')`
+	require.LessOrEqual(t, eval[int64](t, b, `document.scrollingElement.scrollWidth`), width, "scrolls sideways because of %s", eval[string](t, b, wide))
+}
+
+// picture takes a screenshot of the page that is open, whole if full is set. It
+// is kept in the folder that SLOENGINE_WEB_SCREENSHOTS names, if that is set.
+func (b *tab) picture(t *testing.T, name string, full bool) {
+	t.Helper()
+	shot := chromedp.CaptureScreenshot()
+	if full {
+		width := eval[int64](t, b, `innerWidth`)
+		height := eval[int64](t, b, `Math.ceil(document.scrollingElement.scrollHeight)`)
+		b.do(t, chromedp.EmulateViewport(width, height))
+	}
+	png, err := chromedp.Run(b.ctx, shot)
+	require.NoError(t, err)
+	require.Greater(t, len(png), 2_000)
+	if dir := os.Getenv("SLOENGINE_WEB_SCREENSHOTS"); dir != "" {
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), png, 0o644))
+	}
+}
+
+// axe loads an address in a tab of its own and fails on every violation that
+// axe-core finds against WCAG 2.2 A and AA and its best practices.
+func axe(t *testing.T, address string) {
+	t.Helper()
+	b := startBrowser(t)
+	b.open(t, address, 1280, 900)
+	b.axe(t)
+}
+
+// axe is the function axe for the page that is open, as it is.
+func (b *tab) axe(t *testing.T) {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("testdata", "axe", "axe.min.js"))
+	require.NoError(t, err)
+	// The protocol's evaluation is not subject to the page's policy.
+	eval[bool](t, b, string(source)+"\n;true")
+	eval[bool](t, b, `window.axeDone = undefined, axe.run(document, {resultTypes: ['violations']}).then(r => { window.axeDone = r }, e => { window.axeDone = {failed: String(e)} }), true`)
+	b.eventually(t, `window.axeDone !== undefined`, "axe-core has an answer")
+	type finding struct{ ID, Impact, Help, Nodes string }
+	found := eval[[]finding](t, b, `axeDone.failed ? [{ID: 'failed', Impact: '', Help: axeDone.failed, Nodes: ''}] :
+		axeDone.violations.map(v => ({ID: v.id, Impact: String(v.impact), Help: v.help, Nodes: v.nodes.slice(0, 6).map(n => n.html.slice(0, 200) + ' ' + (n.failureSummary || '')).join('\n')}))`)
+	var lines []string
+	for _, f := range found {
+		lines = append(lines, fmt.Sprintf("%s (%s): %s\n%s", f.ID, f.Impact, f.Help, f.Nodes))
+	}
+	require.Empty(t, lines, "axe-core:\n%s", strings.Join(lines, "\n"))
+	require.Greater(t, eval[int](t, b, `axeDone.passes.length`), 10, "axe-core has looked at the page")
+}
+
+// serve listens with the bench's router until the test ends, and returns its address.
+func (b *bench) serve(t *testing.T) string {
+	t.Helper()
+	return serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.router.ServeHTTP(w, r) }))
+}
+
+func serveHandler(t testing.TB, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s.URL
+}
+
+func TestBrowserHelpers(t *testing.T) {
+	b := startBrowser(t)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(`<!doctype html><html lang="en"><title>x</title><main><h1>Hello</h1></main></html>`))
+	}))
+	t.Cleanup(s.Close)
+	b.open(t, s.URL, 360, 600)
+	b.requireFits(t, 360)
+	require.Equal(t, "Hello", eval[string](t, b, `document.querySelector('h1').textContent`))
+}

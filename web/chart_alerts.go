@@ -1,0 +1,119 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// alertTimeline draws when alerts were pending and firing.
+type alertTimeline struct {
+	Lanes []lane
+	X     []tick
+	From  int64
+	To    int64
+	Keys  []key
+	Note  string
+}
+
+// lane is one alert's past: rectangles in permille across and a height of 16.
+type lane struct {
+	Name, Windows string
+	Whole         bool // it is about all groups
+	Spans         []bar
+	Now           string // the state now; "" if it is over
+	Mark          mark
+	Label         string
+}
+
+const laneH = 16
+
+// newTimeline draws the alerts that touch a range, worst first.
+func newTimeline(r *sla.SLOReport, list []*Alert, sp slo.Span, now time.Time, kept time.Duration) *alertTimeline {
+	t := timeline{sp}
+	out := &alertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix()}
+	index := map[string]int{}
+	var order []int // of the lanes: the rank of the worst alert in them
+	seen := map[string]bool{}
+	for _, a := range list {
+		if len(a.Group) > 0 && !sameAlertGroup(a.Group, r.Group) {
+			continue
+		}
+		end := now
+		if !a.ResolvedAt.IsZero() {
+			end = a.ResolvedAt
+		}
+		if !end.After(sp.From) || a.ActiveSince.After(sp.To) {
+			continue
+		}
+		row := alertWindows(a)
+		k := a.Name + "\x00" + row
+		i, ok := index[k]
+		if !ok {
+			i = len(out.Lanes)
+			index[k] = i
+			out.Lanes = append(out.Lanes, lane{Name: show(a.Name, shownName), Windows: show(row, shownName), Whole: len(a.Group) == 0 && len(r.Group) > 0})
+			order = append(order, a.key().Rank)
+		}
+		l := &out.Lanes[i]
+		fired := end
+		if !a.FiredAt.IsZero() {
+			fired = a.FiredAt
+		}
+		add := func(part slo.Span, class, word string) {
+			part = part.Intersect(sp)
+			if part.Duration() == 0 {
+				return
+			}
+			left := t.x(part.From)
+			b := rect(left, 2, max(3, t.x(part.To)-left), laneH-4, class)
+			b.Title = word + " from " + newStamp(part.From, time.Time{}).Text + ", " + span(part.Duration())
+			l.Spans = append(l.Spans, b)
+			seen[class] = true
+			if l.Label != "" {
+				l.Label += "; "
+			}
+			l.Label += b.Title
+		}
+		add(slo.Span{From: a.ActiveSince, To: fired}, "pending", "pending")
+		if !a.FiredAt.IsZero() {
+			class := "firing"
+			if a.Urgent {
+				class = "urgent"
+			}
+			add(slo.Span{From: a.FiredAt, To: end}, class, "firing")
+		}
+		if a.State != AlertResolved {
+			l.Mark, l.Now = alertMark(a), string(a.State)
+		}
+	}
+	ranks := make([]int, len(out.Lanes))
+	for i := range ranks {
+		ranks[i] = i
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(order[a], order[b]) })
+	lanes := make([]lane, 0, len(ranks))
+	for _, i := range ranks[:min(len(ranks), shownAlerts)] {
+		lanes = append(lanes, out.Lanes[i])
+	}
+	out.Lanes = lanes
+	for _, k := range []key{{"pending", "pending"}, {"firing", "firing: ticket or warning"}, {"urgent", "firing: page or critical"}} {
+		if seen[k.Class] {
+			out.Keys = append(out.Keys, k)
+		}
+	}
+	if kept > 0 && sp.From.Before(now.Add(-kept)) {
+		out.Note = "Alerts that are over are kept for " + slo.FormatDuration(kept) + "; what was before is not shown."
+	}
+	return out
+}
+
+func alertWindows(a *Alert) string {
+	if long, short := a.label("long"), a.label("short"); long != "" && short != "" {
+		return long + " and " + short
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package web
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// newBurnDown draws what was left of the budget over its window: from all of it,
+// down by every bad event, to what the report says is left. The budget is that of
+// all events of the window so far, so a line that falls evenly to nothing spends
+// it exactly.
+func newBurnDown(r *sla.SLOReport, g *grid, points []point, h shades, now time.Time) figureData {
+	if !r.Budget.HasData || len(points) == 0 {
+		return figureData{}
+	}
+	s := r.SLO
+	left := remaining(r, points)
+	low := 0.0
+	for _, v := range left {
+		low = min(low, v)
+	}
+	t := timeline{g.Span}
+	sc := scale{min: low * 1.05, max: 1, height: plotH + 80}
+	p := newPlot("budget", "Budget left over the window", sc.height, t)
+	d := newPlotData(false, "percent", g)
+	d.Own = true
+	f := figureData{Table: table{Caption: "Budget left at the end of each step, newest first", Head: []string{"Until", "Bad", "Budget left", "Even spending"}}}
+
+	var line, ideal pen
+	zero := sc.y(0)
+	line.to(0, sc.y(1))
+	ideal.to(0, sc.y(1))
+	ideal.to(plotW, zero)
+	series := plotSeries{Name: "budget left", V: []plotNumber{1}}
+	every := max(1, (len(points)+47)/48) // the table has one row in so many steps
+	var bad uint64
+	for i, pt := range points {
+		x := t.x(pt.To)
+		even := 1 - x/plotW
+		line.to(x, sc.y(left[i]))
+		series.V = append(series.V, plotNumber(left[i]))
+		bad += pt.net.Bad
+		if (len(points)-1-i)%every == 0 {
+			f.Table.Rows = append(f.Table.Rows, tableRow{At: newStamp(pt.To, now), Cells: []tableCell{{Text: count(bad), Hot: false}, {percent(left[i], 1), left[i] < even}, {Text: percent(even, 1)}}})
+			bad = 0
+		}
+	}
+	reverse(f.Table.Rows)
+	d.Series = []plotSeries{series}
+	p.Lines = []stroke{{"ideal", ideal.String()}, {"c1", line.String()}}
+	p.Fills = []stroke{{"under", line.String() + "V" + coord(zero) + "H0z"}}
+	p.Refs = []refLine{{Class: "zero", Y: coord(zero)}}
+	p.Y = sc.yTicks(budgetTicks(sc.min), func(v float64) string { return percent(v, 0) })
+	h.draw(&p, t, sc.height)
+	p.Data = d.json()
+	f.Plots = []plot{p}
+	f.Keys = append([]key{{"c1", "budget left"}, {"ideal", "even spending"}}, h.keys()...)
+	f.Caption = fmt.Sprintf("%s of the budget is left of the window %s.", percent(r.Budget.Remaining, 1), spanText(r.Period))
+	if s.Window.Calendar != "" {
+		f.Caption += fmt.Sprintf(" The window lasts until %s; the budget is that of the traffic so far.", minuteText(s.Window.End(r.Period.To), now))
+	}
+	if at := worstStep(s, points); at >= 0 {
+		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", spanText(points[at].Span), percent(spent(r, points[at].net.loss(s)), 1))
+	}
+	return f
+}
+
+// remaining is what was left at the end of each step, as a share of the window's
+// budget. The last one is the report's.
+func remaining(r *sla.SLOReport, points []point) []float64 {
+	out := make([]float64, len(points))
+	var total, sum float64
+	for _, p := range points {
+		total += float64(p.net.Valid())
+	}
+	total *= r.SLO.Objective.Budget()
+	for i, p := range points {
+		sum += p.net.loss(r.SLO)
+		out[i] = 1
+		if total > 0 {
+			out[i] = 1 - sum/total
+		}
+	}
+	if len(out) > 0 {
+		out[len(out)-1] = r.Budget.Remaining
+	}
+	return out
+}
+
+// worstStep is the index of the step that cost most; -1 if none cost anything.
+func worstStep(s *slo.SLO, points []point) int {
+	at, worst := -1, 0.0
+	for i, p := range points {
+		if l := p.net.loss(s); l > worst {
+			at, worst = i, l
+		}
+	}
+	return at
+}
+
+// budgetTicks labels an axis from a low end, at most 0, to the whole budget.
+func budgetTicks(low float64) []float64 {
+	if low > -1 {
+		out := []float64{0, 0.25, 0.5, 0.75, 1}
+		if low <= -0.5 {
+			out = append([]float64{-0.5}, out...)
+		}
+		return out
+	}
+	var out []float64
+	for _, v := range roundTicks(-low, 3) {
+		if v > 0 {
+			out = append([]float64{-v}, out...)
+		}
+	}
+	return append(out, 0, 1)
+}

@@ -1,0 +1,146 @@
+package web
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// calendarDays is how far back the calendar reaches, today among them.
+const calendarDays = 90
+
+// calendar shows a cell per day, in months.
+type calendar struct {
+	Months  []month
+	Zone    string
+	Summary string
+	Table   table
+	Keys    []key
+}
+
+type month struct {
+	Name  string
+	Weeks [][7]day
+}
+
+// day is a cell; Day is "" where the month has none, or it is not in reach.
+type day struct {
+	Day, Value, Class, Title string
+	ISO                      string
+}
+
+// zoneOf is the zone that an SLO's days are cut in.
+func zoneOf(s *slo.SLO) *time.Location {
+	if s.Window.Calendar != "" && s.Window.Location != nil {
+		return s.Window.Location
+	}
+	return time.UTC
+}
+
+// dayGrid has a step for each day in a zone, which may have 23 or 25 hours; today
+// ends now.
+func dayGrid(now time.Time, loc *time.Location, n int, excluded func(slo.Span) []slo.Span) grid {
+	w := slo.Window{Calendar: slo.Day, Location: loc}
+	y, m, d := now.In(loc).Date()
+	var g grid
+	for i := n - 1; i >= 0; i-- {
+		noon := time.Date(y, m, d-i, 12, 0, 0, 0, loc)
+		sp := slo.Span{From: w.Start(noon), To: w.End(noon)}
+		if i == 0 {
+			sp = slo.Span{From: w.Start(now), To: now}
+		}
+		g.steps = append(g.steps, sp)
+	}
+	g.Span = slo.Span{From: g.steps[0].From, To: now}
+	g.exclude(excluded(g.Span))
+	return g
+}
+
+// dayClass grades a day: missed is worse than its objective, failed three times
+// as bad as that allows.
+func dayClass(b slo.Budget) (class, word string) {
+	switch {
+	case b.Consumed > 3:
+		return "bad", "missed by far"
+	case b.Consumed > 1:
+		return "risk", "missed"
+	}
+	return "ok", "met"
+}
+
+func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) *calendar {
+	s := r.SLO
+	c := &calendar{Zone: loc.String(), Table: table{Caption: "Days, newest first", Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
+	var met, missed, empty, gone int
+	for _, p := range points {
+		at := p.From.In(loc)
+		y, mo, dd := at.Date()
+		if n := len(c.Months); n == 0 || c.Months[n-1].Name != at.Format("January 2006") {
+			c.Months = append(c.Months, month{Name: at.Format("January 2006")})
+		}
+		m := &c.Months[len(c.Months)-1]
+		col := (int(at.Weekday()) + 6) % 7
+		if len(m.Weeks) == 0 || col == 0 {
+			m.Weeks = append(m.Weeks, [7]day{})
+		}
+		name := at.Format("Mon 2 Jan 2006")
+		b := p.net.budget(s)
+		cell := day{Day: strconv.Itoa(dd), Value: noValue, ISO: time.Date(y, mo, dd, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)}
+		row := tableRow{Text: name, Cells: []tableCell{{Text: count(p.net.Good)}, {Text: count(p.net.Bad)}, {Text: noValue}, {Text: noValue}, {}}}
+		word := absence(p)
+		switch {
+		case b.HasData:
+			cell.Class, word = dayClass(b)
+			cell.Value = "100"
+			if b.SLI < 1 {
+				v := percent(b.SLI, calendarDecimals(s))
+				cell.Value = v[:len(v)-1] // the sign is in the caption
+			}
+			row.Cells[1].Hot = b.Consumed > 1
+			row.Cells[2].Text, row.Cells[3].Text = percent(b.SLI, sliDecimals(s.Objective)), percent(b.Consumed, 0)
+			cell.Title = fmt.Sprintf("%s: %s, %s bad of %s, %s", name, percent(b.SLI, sliDecimals(s.Objective)), count(p.net.Bad), count(p.net.Valid()), word)
+			if b.Consumed > 1 {
+				missed++
+			} else {
+				met++
+			}
+		default:
+			cell.Class = "none"
+			if word == "not kept" {
+				cell.Class = "unkept"
+				gone++
+			} else {
+				empty++
+			}
+			cell.Title = name + ": " + word
+		}
+		if p.net != p.raw {
+			cell.Title += "; without planned maintenance"
+		}
+		row.Cells[4] = tableCell{word, b.HasData && b.Consumed > 1}
+		m.Weeks[len(m.Weeks)-1][col] = cell
+		c.Table.Rows = append(c.Table.Rows, row)
+	}
+	reverse(c.Table.Rows)
+	c.Summary = fmt.Sprintf("%s met the objective, %s missed it", plural(met, "day"), plural(missed, "day"))
+	if empty > 0 {
+		c.Summary += fmt.Sprintf(", %s had no data", plural(empty, "day"))
+	}
+	c.Summary += "."
+	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times as bad as allowed"}, {"none", "no data"}}
+	if gone > 0 {
+		c.Keys = append(c.Keys, key{"unkept", "not kept"})
+		c.Summary += fmt.Sprintf(" %s are older than what the engine keeps of this service level, which is what its window needs: a longer window keeps more.", plural(gone, "day"))
+		if gone == 1 {
+			c.Summary = c.Summary[:len(c.Summary)-1] + "."
+		}
+	}
+	return c
+}
+
+// calendarDecimals is how many decimals tell a day that met the objective from one
+// that did not, in a small cell.
+func calendarDecimals(s *slo.SLO) int { return min(3, max(1, sliDecimals(s.Objective)-1)) }

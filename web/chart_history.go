@@ -1,0 +1,350 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// figureData is a chart with all that stands around it.
+type figureData struct {
+	Plots   []plot
+	Keys    []key
+	Caption string
+	Table   table
+	Note    string // instead of everything else
+}
+
+type table struct {
+	Caption string
+	Head    []string // the first is of the rows' heads
+	Rows    []tableRow
+}
+
+type tableRow struct {
+	At    stamp
+	Text  string // instead of At
+	Cells []tableCell
+}
+
+type tableCell struct {
+	Text string
+	Hot  bool
+}
+
+// shades are what every chart over time draws behind its data.
+type shades struct {
+	out    []slo.Span // planned maintenance
+	unseen []slo.Span // the engine did not count
+	unkept slo.Span   // older than what is kept
+}
+
+func newShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *CountsAnswer) shades {
+	h := shades{out: takenOut(s, sp, slice)}
+	if a == nil || !a.Known {
+		return h
+	}
+	at := sp.From
+	if a.Oldest.After(at) {
+		h.unkept = slo.Span{From: at, To: a.Oldest}.Intersect(sp)
+		at = h.unkept.To
+	}
+	grain := sp.Duration() / 500 // less would not be seen
+	for _, o := range a.Observed {
+		if gap := (slo.Span{From: at, To: o.From}).Intersect(sp); gap.Duration() > max(grain, time.Minute) {
+			h.unseen = append(h.unseen, gap)
+		}
+		if o.To.After(at) {
+			at = o.To
+		}
+	}
+	if gap := (slo.Span{From: at, To: sp.To}).Intersect(sp); gap.Duration() > max(grain, 2*time.Minute) {
+		h.unseen = append(h.unseen, gap)
+	}
+	return h
+}
+
+// draw adds the shades to a plot.
+func (h shades) draw(p *plot, t timeline, height float64) {
+	add := func(sp slo.Span, class, title string) {
+		if b, ok := t.band(sp, height, class, title); ok {
+			p.Bands = append(p.Bands, b)
+		}
+	}
+	add(h.unkept, "unkept", "not kept any more")
+	for _, sp := range h.unseen {
+		add(sp, "unseen", "not observed")
+	}
+	for _, sp := range h.out {
+		add(sp, "shade", "planned maintenance")
+	}
+}
+
+func (h shades) keys() []key {
+	var out []key
+	if len(h.out) > 0 {
+		out = append(out, key{"shade", "planned maintenance"})
+	}
+	if len(h.unseen) > 0 {
+		out = append(out, key{"unseen", "not observed"})
+	}
+	if h.unkept.Duration() > 0 {
+		out = append(out, key{"unkept", "not kept"})
+	}
+	return out
+}
+
+// stepName is what one thing that an SLO counts is called.
+func countedName(r *sla.SLOReport) string {
+	if r.Slice > 0 {
+		return "slices of " + slo.FormatDuration(r.Slice)
+	}
+	return "events"
+}
+
+// newEvents draws good and bad over time, and below it the share that was bad
+// beside what the objective allows.
+func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Time) figureData {
+	s := r.SLO
+	t := timeline{g.Span}
+	var peak uint64
+	top := 2 * s.Objective.Budget()
+	var worst float64
+	var worstAt time.Time
+	for _, p := range points {
+		peak = max(peak, p.raw.Valid())
+		if 2*p.Duration() < g.Step {
+			continue // a step that has hardly begun says little
+		}
+		if b := p.raw.budget(s); b.HasData && 1-b.SLI > worst {
+			worst, worstAt = 1-b.SLI, p.From
+		}
+	}
+	if peak == 0 {
+		return figureData{}
+	}
+	top = min(1, max(top, worst*1.08))
+	f := figureData{
+		Keys:  append([]key{{"good", "good"}, {"bad", "bad"}, {"ref", "the objective allows " + trimPercent(s.Objective.Budget()) + " bad"}}, h.keys()...),
+		Table: table{Caption: "Good and bad in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Good", "Bad", "Total", "Indicator", "Burn"}},
+	}
+
+	ev := scale{max: float64(peak) * 1.05, height: plotH}
+	sh := scale{max: top, height: lowH * 1.5}
+	events := newPlot("events", "Good and bad "+countedName(r)+" over time", ev.height, t)
+	ratio := newPlot("share", "Share that was bad over time", sh.height, t)
+	de := newPlotData(true, "count", g)
+	dr := newPlotData(true, "percent", g)
+	good, bad, shareOK, shareBad := pen{}, pen{}, pen{}, pen{}
+	vGood, vBad, vShare := plotSeries{Name: "good"}, plotSeries{Name: "bad"}, plotSeries{Name: "bad share"}
+	for _, p := range points {
+		x, w := t.x(p.From), barWidth(t.x(p.To)-t.x(p.From))
+		b := p.raw.budget(s)
+		row := tableRow{At: newStamp(p.From, now), Cells: []tableCell{{Text: count(p.raw.Good)}, {Text: count(p.raw.Bad), Hot: p.raw.Bad > 0 && b.Consumed > 1}, {Text: count(p.raw.Valid())}}}
+		if !b.HasData {
+			vGood.V, vBad.V, vShare.V = append(vGood.V, missing), append(vBad.V, missing), append(vShare.V, missing)
+			row.Cells = append(row.Cells, tableCell{Text: absence(p)}, tableCell{Text: noValue})
+			f.Table.Rows = append(f.Table.Rows, row)
+			continue
+		}
+		total, one := ev.y(float64(p.raw.Valid())), ev.y(float64(p.raw.Bad))
+		if p.raw.Bad > 0 {
+			one = min(one, ev.height-1.5) // a few among many must still be seen
+			bad.box(x, one, w, ev.height)
+		}
+		if p.raw.Good > 0 {
+			good.box(x, min(total, one), w, one)
+		}
+		part := 1 - b.SLI
+		if part > 0 {
+			to := &shareOK
+			if b.Consumed > 1 {
+				to = &shareBad
+			}
+			to.box(x, min(sh.y(part), sh.height-1), w, sh.height)
+		}
+		vGood.V, vBad.V, vShare.V = append(vGood.V, plotNumber(p.raw.Good)), append(vBad.V, plotNumber(p.raw.Bad)), append(vShare.V, plotNumber(part))
+		row.Cells = append(row.Cells, tableCell{Text: percent(b.SLI, sliDecimals(s.Objective))}, tableCell{Text: times(b.Consumed), Hot: b.Consumed > 1})
+		f.Table.Rows = append(f.Table.Rows, row)
+	}
+	reverse(f.Table.Rows)
+	events.Fills = []stroke{{"good", good.String()}, {"bad", bad.String()}}
+	ratio.Fills = []stroke{{"some", shareOK.String()}, {"bad", shareBad.String()}}
+	budget := s.Objective.Budget()
+	ratio.Refs = []refLine{{"ref", coord(sh.y(budget)), trimPercent(budget)}}
+	events.Y = ev.yTicks(roundTicks(ev.max, 3), func(v float64) string { return compact(uint64(v)) })
+	ratio.Y = sh.yTicks(roundTicks(sh.max, 2), trimPercent)
+	de.Series, dr.Series = []plotSeries{vGood, vBad}, []plotSeries{vShare}
+	h.draw(&events, t, ev.height)
+	h.draw(&ratio, t, sh.height)
+	events.Data, ratio.Data = de.json(), dr.json()
+	f.Plots = []plot{events, ratio}
+	f.Caption = fmt.Sprintf("%s in steps of %s, raw; the share that was bad below.", capital(countedName(r)), slo.FormatDuration(g.Step))
+	if worst > 0 {
+		f.Caption += fmt.Sprintf(" Worst: %s bad at %s.", percent(worst, 2), minuteText(worstAt, now))
+	} else {
+		f.Caption += " Nothing was bad."
+	}
+	return f
+}
+
+// absence says why a step has no number.
+func absence(p point) string {
+	switch {
+	case !p.kept:
+		return "not kept"
+	case p.seen < 0.5:
+		return "not observed"
+	}
+	return "no data"
+}
+
+func newPlotData(steps bool, unit string, g *grid) *plotData {
+	return &plotData{Unit: unit, From: g.From.Unix(), To: g.To.Unix(), Steps: steps, First: g.From.Unix(), Every: int64(g.Step.Seconds()), Series: []plotSeries{}}
+}
+
+// mostRows is how many rows a table has that is an alternative to a line.
+const mostRows = 72
+
+// thin keeps one row in so many, the last one among them.
+func (t *table) thin() {
+	every := (len(t.Rows) + mostRows - 1) / mostRows
+	if every < 2 {
+		return
+	}
+	var out []tableRow
+	for i := (len(t.Rows) - 1) % every; i < len(t.Rows); i += every {
+		out = append(out, t.Rows[i])
+	}
+	t.Rows = out
+	t.Caption += fmt.Sprintf(", one row in %d", every)
+}
+
+func reverse(rows []tableRow) {
+	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
+		rows[i], rows[j] = rows[j], rows[i]
+	}
+}
+
+func capital(s string) string {
+	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
+		return string(s[0]-'a'+'A') + s[1:]
+	}
+	return s
+}
+
+// maxBurnPoints bounds how many steps before the range are read for the windows
+// of the burn-rate chart.
+const maxBurnPoints = 1500
+
+// burnWindows are the windows that the burn-rate chart draws: long windows of
+// tiers, made of whole steps, and not so long that they hide the range.
+func burnWindows(tiers []alerts.Tier, rng slo.Span, step time.Duration) []alerts.Tier {
+	var out []alerts.Tier
+	seen := map[time.Duration]bool{}
+	for _, t := range tiers {
+		if t.Long%step != 0 || t.Long/step > maxBurnPoints || t.Long > max(6*time.Hour, rng.Duration()) || seen[t.Long] || len(out) == 3 {
+			continue
+		}
+		seen[t.Long] = true
+		out = append(out, t)
+	}
+	return out
+}
+
+// burnLine is the burn rate over the last window at the end of each step; NaN
+// where nothing was valid. points begin a window before the first value asked for.
+func burnLine(s *slo.SLO, points []point, window time.Duration, step time.Duration, first int) []float64 {
+	n := int(window / step)
+	out := make([]float64, 0, len(points)-first)
+	var sum tally
+	for i, p := range points {
+		sum = sum.add(p.net)
+		if i >= n {
+			sum = sum.sub(points[i-n].net)
+		}
+		if i < first {
+			continue
+		}
+		v := math.NaN()
+		if b := sum.budget(s); b.HasData {
+			v = b.Consumed
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// newBurnChart draws how fast the tiers' long windows burned, beside the factors
+// that alerts compare them with. The steps of g end where the range sp ends, and
+// begin a window before it.
+func newBurnChart(s *slo.SLO, sp slo.Span, g *grid, points []point, tiers []alerts.Tier, h shades, now time.Time) figureData {
+	first := slices.IndexFunc(points, func(p point) bool { return p.To.After(sp.From) })
+	if len(tiers) == 0 || first < 0 {
+		return figureData{}
+	}
+	t := timeline{sp}
+	top, any := 1.5, false
+	lines := make([][]float64, len(tiers))
+	for i, tier := range tiers {
+		lines[i] = burnLine(s, points, tier.Long, g.Step, first)
+		top = max(top, tier.Factor*1.15)
+		for _, v := range lines[i] {
+			if finite(v) {
+				top, any = max(top, v*1.05), true
+			}
+		}
+	}
+	if !any {
+		return figureData{}
+	}
+	sc := scale{max: top, height: plotH, bent: true}
+	p := newPlot("burn", "Burn rates over time", sc.height, t)
+	d := newPlotData(false, "times", g)
+	d.From, d.First = sp.From.Unix(), points[first].To.Unix() // a value is of its window's end
+	f := figureData{Table: table{Caption: "Burn rate by window at the end of each step of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"Until"}}}
+	for _, pt := range points[first:] {
+		f.Table.Rows = append(f.Table.Rows, tableRow{At: newStamp(pt.To, now)})
+	}
+	for i, tier := range tiers {
+		class := fmt.Sprintf("c%d", i+1)
+		name := slo.FormatDuration(tier.Long)
+		series := plotSeries{Name: name}
+		var line pen
+		for k, v := range lines[i] {
+			series.V = append(series.V, plotNumber(v))
+			cell := tableCell{Text: noValue}
+			if finite(v) {
+				line.to(t.x(points[first+k].To), sc.y(v))
+				cell = tableCell{times(v), v > tier.Factor}
+			} else {
+				line.up()
+			}
+			f.Table.Rows[k].Cells = append(f.Table.Rows[k].Cells, cell)
+		}
+		d.Series = append(d.Series, series)
+		p.Lines = append(p.Lines, stroke{class, line.String()})
+		p.Refs = append(p.Refs, refLine{class, coord(sc.y(tier.Factor)), times(tier.Factor)})
+		f.Keys = append(f.Keys, key{class, fmt.Sprintf("over %s; dashed: %s above %s", name, tier.Severity, times(tier.Factor))})
+		f.Table.Head = append(f.Table.Head, "Over "+name)
+	}
+	f.Table.thin()
+	reverse(f.Table.Rows)
+	var marks []float64
+	for _, v := range []float64{0, 1, 3, 6, 14.4, 50, 150, 500, 1500} {
+		if v <= top {
+			marks = append(marks, v)
+		}
+	}
+	p.Y = sc.yTicks(marks, func(v float64) string { return slo.FormatRatio(v) + "×" })
+	h.draw(&p, t, sc.height)
+	p.Data = d.json()
+	f.Plots, f.Keys = []plot{p}, append(f.Keys, h.keys()...)
+	f.Caption = "Planned maintenance is taken out. 1× spends exactly the budget over the window; the scale is bent so that both 1× and a full outage are in sight."
+	return f
+}

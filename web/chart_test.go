@@ -1,0 +1,278 @@
+package web
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+func TestScale(t *testing.T) {
+	s := scale{min: -1, max: 1, height: 100}
+	require.InDelta(t, 50, s.y(0), 1e-9)
+	require.InDelta(t, 0, s.y(7), 1e-9, "nothing is drawn outside")
+	require.InDelta(t, 100, s.y(-7), 1e-9)
+	bent := scale{max: 100, height: 100, bent: true}
+	require.Less(t, bent.y(1), 90.0, "1 is well above the ground although 100 is in sight")
+	require.Greater(t, bent.y(1), bent.y(14.4))
+	require.InDelta(t, 40, scale{height: 40}.y(0), 1e-9, "a scale without extent")
+}
+
+func TestTicks(t *testing.T) {
+	require.Equal(t, []float64{0, 50, 100, 150}, roundTicks(180, 3))
+	require.Equal(t, []float64{0, 0.5, 1}, roundTicks(1.05, 2))
+	require.Equal(t, []float64{0}, roundTicks(0, 3))
+	require.Equal(t, []float64{0}, roundTicks(math.NaN(), 3))
+	require.Equal(t, []float64{0, 0.25, 0.5, 0.75, 1}, budgetTicks(0))
+	require.Equal(t, []float64{-0.5, 0, 0.25, 0.5, 0.75, 1}, budgetTicks(-0.7))
+	require.Equal(t, []float64{-4, -2, 0, 1}, budgetTicks(-4.4))
+
+	texts := func(sp slo.Span, loc *time.Location) (out []string) {
+		for _, k := range (timeline{sp}).xTicks(loc) {
+			out = append(out, k.Text)
+		}
+		return out
+	}
+	require.Equal(t, []string{"20 Nov", "02:00", "04:00", "06:00"}, texts(between(-13*time.Hour, 0), time.UTC)[:4])
+	moscow, err := time.LoadLocation("Europe/Moscow")
+	require.NoError(t, err)
+	require.Equal(t, "20 Nov", texts(between(-15*time.Hour-time.Minute, 0), moscow)[0], "midnight of the zone")
+	for _, d := range []time.Duration{5 * time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour, 90 * 24 * time.Hour, 400 * 24 * time.Hour} {
+		n := len(texts(between(-d, 0), time.UTC))
+		require.True(t, n >= 2 && n <= 8, "%s: %d", d, n)
+	}
+	crowded := scale{max: 1, height: 10}.yTicks([]float64{0, 0.3, 0.6, 0.9}, trimPercent)
+	require.Len(t, crowded, 1, "labels never touch")
+}
+
+func TestPlotData(t *testing.T) {
+	g := newGrid(between(-2*time.Minute, 0), time.Minute, nil)
+	d := newPlotData(true, "count", &g)
+	d.Series = []plotSeries{{"good", []plotNumber{1.0 / 3, missing, plotNumber(math.Inf(1))}}}
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(d.json()), &got))
+	require.Equal(t, []any{0.333333, nil, nil}, got["series"].([]any)[0].(map[string]any)["v"])
+	require.Equal(t, float64(60), got["every"])
+}
+
+// counted makes points of an hour each that end at noon, oldest first.
+func counted(of ...slo.Counts) []point {
+	var out []point
+	for i, c := range of {
+		at := time.Duration(i-len(of)) * time.Hour
+		out = append(out, point{Span: between(at, at+time.Hour), raw: tally{Counts: c}, net: tally{Counts: c}, seen: 1, kept: true})
+	}
+	return out
+}
+
+func TestBurnDownEndsAtTheReport(t *testing.T) {
+	s := &slo.SLO{Objective: objective(t, "99"), Window: slo.Window{Rolling: 4 * time.Hour}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	ps := counted(slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10}, slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10})
+	total := slo.Counts{Good: 3980, Bad: 20}
+	r := &sla.SLOReport{SLO: s, Budget: slo.NewBudget(s.Objective, total), Period: between(-4*time.Hour, 0)}
+	got := remaining(r, ps)
+	require.InDeltaSlice(t, []float64{1, 0.75, 0.75, 0.5}, got, 1e-9)
+	require.InDelta(t, r.Budget.Remaining, got[3], 0, "the last number is the report's, to the bit")
+	require.Equal(t, 1, worstStep(s, ps))
+	require.Equal(t, -1, worstStep(s, counted(slo.Counts{Good: 5})))
+
+	g := newGrid(r.Period, time.Hour, nil)
+	f := newBurnDown(r, &g, ps, shades{}, noon)
+	require.Contains(t, f.Caption, "50.0% of the budget is left")
+	require.Contains(t, f.Caption, "25.0% of the budget")
+	require.Equal(t, "50.0%", f.Table.Rows[0].Cells[1].Text)
+	require.Equal(t, "M0 0L1000 230", f.Plots[0].Lines[0].D, "even spending falls from all to nothing")
+	require.Equal(t, "M0 0L250 0L500 57.5L750 57.5L1000 115", f.Plots[0].Lines[1].D)
+
+	r.Budget = slo.Budget{}
+	require.Empty(t, newBurnDown(r, &g, ps, shades{}, noon).Plots, "no data, no budget")
+
+	// A calendar window says until when it lasts.
+	s.Window = slo.Window{Calendar: slo.Month, Location: time.UTC}
+	r.Budget = slo.NewBudget(s.Objective, total)
+	require.Contains(t, newBurnDown(r, &g, ps, shades{}, noon).Caption, "lasts until 2026-12-01 00:00 UTC")
+}
+
+func TestBurnLine(t *testing.T) {
+	s := &slo.SLO{Objective: objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	ps := counted(slo.Counts{}, slo.Counts{Good: 100}, slo.Counts{Good: 90, Bad: 10}, slo.Counts{Good: 100}, slo.Counts{Good: 100})
+	got := burnLine(s, ps, 2*time.Hour, time.Hour, 0)
+	require.True(t, math.IsNaN(got[0]), "no data is no rate")
+	require.InDeltaSlice(t, []float64{0, 5, 5, 0}, got[1:], 1e-9)
+	require.InDeltaSlice(t, []float64{5, 0}, burnLine(s, ps, 2*time.Hour, time.Hour, 3), 1e-9)
+
+	// A window burns as the report says that it does.
+	for _, window := range []time.Duration{time.Hour, 3 * time.Hour, 5 * time.Hour} {
+		var sum slo.Counts
+		for _, p := range ps[5-int(window/time.Hour):] {
+			sum = sum.Add(p.net.Counts)
+		}
+		line := burnLine(s, ps, window, time.Hour, 4)
+		require.InDelta(t, slo.NewBudget(s.Objective, sum).Consumed, line[0], 1e-9)
+	}
+}
+
+func TestBurnWindows(t *testing.T) {
+	tiers, _ := alerts.Tiers(&slo.SLO{Objective: objective(t, "99.9"), Window: slo.Window{Rolling: 30 * 24 * time.Hour}})
+	names := func(d, step time.Duration) (out []string) {
+		for _, x := range burnWindows(tiers, between(-d, 0), step) {
+			out = append(out, slo.FormatDuration(x.Long))
+		}
+		return out
+	}
+	require.Equal(t, []string{"1h", "6h"}, names(time.Hour, time.Minute))
+	require.Equal(t, []string{"1h", "6h", "1d"}, names(24*time.Hour, 10*time.Minute))
+	require.Equal(t, []string{"1d", "3d"}, names(30*24*time.Hour, 4*time.Hour), "only windows of whole steps")
+	require.Empty(t, names(400*24*time.Hour, 7*24*time.Hour))
+}
+
+func TestShades(t *testing.T) {
+	s := &slo.SLO{Corrections: []slo.Correction{{Start: noon.Add(-90 * time.Minute), Duration: 30 * time.Minute}}}
+	a := &CountsAnswer{Known: true, Oldest: noon.Add(-9 * time.Hour), Observed: []slo.Span{between(-20*time.Hour, -5*time.Hour), between(-4*time.Hour, 0)}}
+	h := newShades(s, between(-10*time.Hour, 0), 0, a)
+	require.Equal(t, between(-10*time.Hour, -9*time.Hour), h.unkept)
+	require.Equal(t, []slo.Span{between(-5*time.Hour, -4*time.Hour)}, h.unseen)
+	require.Len(t, h.out, 1)
+	require.Equal(t, 35*time.Minute, h.out[0].Duration(), "rounded outward as the engine does")
+	var p plot
+	h.draw(&p, timeline{between(-10*time.Hour, 0)}, 100)
+	require.Len(t, p.Bands, 3)
+	require.Equal(t, []string{"shade", "unseen", "unkept"}, []string{h.keys()[0].Class, h.keys()[1].Class, h.keys()[2].Class})
+	require.Empty(t, newShades(&slo.SLO{}, between(-time.Hour, 0), 0, &CountsAnswer{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(), "an engine that is up is not shown as down")
+}
+
+func TestDayGrid(t *testing.T) {
+	none := func(slo.Span) []slo.Span { return nil }
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	g := dayGrid(noon, berlin, 90, none)
+	require.Len(t, g.steps, 90)
+	require.Equal(t, noon, g.steps[89].To.UTC(), "today ends now")
+	for i, sp := range g.steps[:89] {
+		want := 24 * time.Hour
+		if sp.From.In(berlin).Format(time.DateOnly) == "2026-10-25" {
+			want = 25 * time.Hour // the clocks are set back
+		}
+		require.Equal(t, want, sp.Duration(), "%s", sp.From)
+		require.Equal(t, g.steps[i+1].From, sp.To, "no time is left out")
+		require.Equal(t, "00:00", sp.From.In(berlin).Format("15:04"))
+	}
+}
+
+func TestCalendar(t *testing.T) {
+	s := &slo.SLO{Objective: objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	r := &sla.SLOReport{SLO: s}
+	g := dayGrid(noon, time.UTC, calendarDays, func(slo.Span) []slo.Span { return nil })
+	ps := make([]point, len(g.steps))
+	for i, sp := range g.steps {
+		ps[i] = point{Span: sp, kept: i >= 10, seen: 1}
+	}
+	set := func(i int, good, bad uint64) {
+		ps[i].net.Counts = slo.Counts{Good: good, Bad: bad}
+		ps[i].raw = ps[i].net
+	}
+	set(89, 100, 0)
+	set(88, 99, 1)
+	set(87, 98, 2)
+	set(86, 90, 10)
+	c := newCalendar(r, &g, ps, time.UTC)
+	require.Equal(t, []string{"August 2026", "September 2026", "October 2026", "November 2026"}, []string{c.Months[0].Name, c.Months[1].Name, c.Months[2].Name, c.Months[3].Name})
+	last := c.Months[3].Weeks[3]
+	require.Equal(t, day{Day: "20", Value: "100", Class: "ok", Title: "Fri 20 Nov 2026: 100.00%, 0 bad of 100, met", ISO: "2026-11-20"}, last[4])
+	require.Equal(t, []string{"bad", "risk", "ok"}, []string{last[1].Class, last[2].Class, last[3].Class})
+	require.Equal(t, "98.0", last[2].Value)
+	require.Empty(t, last[5].Day, "tomorrow is not shown")
+	require.Equal(t, "2 days met the objective, 2 days missed it, 76 days had no data. 10 days are older than what the engine keeps of this service level, which is what its window needs: a longer window keeps more.", c.Summary)
+	require.Len(t, c.Table.Rows, 90)
+	require.Equal(t, "Fri 20 Nov 2026", c.Table.Rows[0].Text)
+	require.Equal(t, "missed by far", c.Table.Rows[3].Cells[4].Text)
+	cells := 0
+	for _, m := range c.Months {
+		for _, w := range m.Weeks {
+			for _, d := range w {
+				if d.Day != "" {
+					cells++
+				}
+			}
+		}
+	}
+	require.Equal(t, 90, cells)
+}
+
+func TestTimeline(t *testing.T) {
+	r := find(insurance(t), "insurance-unpaid/availability", slo.Group{"TRVL10"})
+	var list []*Alert
+	all := someAlerts()
+	for i := range all {
+		if all[i].SLO == r.SLO.ID {
+			list = append(list, &all[i])
+		}
+	}
+	got := newTimeline(r, list, between(-24*time.Hour, 0), noon, 12*time.Hour)
+	require.Len(t, got.Lanes, 2, "another group's alert is not shown")
+	page := got.Lanes[0]
+	require.Equal(t, "1h and 5m", page.Windows)
+	require.Equal(t, "firing", page.Now)
+	require.Equal(t, []string{"pending", "urgent"}, []string{page.Spans[0].Class, page.Spans[1].Class})
+	require.Contains(t, page.Label, "firing from 2026-11-20 11:47:07 UTC, 13m")
+	over := got.Lanes[1]
+	require.Empty(t, over.Now)
+	require.Equal(t, coord(15.0/24*1000), over.Spans[0].X)
+	require.Contains(t, got.Note, "kept for 12h")
+	require.Empty(t, newTimeline(r, list, between(-48*time.Hour, -24*time.Hour), noon, 0).Lanes)
+}
+
+func TestHeatLevels(t *testing.T) {
+	require.Zero(t, heatLevel(0))
+	last := 0
+	for _, x := range []float64{0.0001, 0.005, 0.02, 0.05, 0.2, 1} {
+		require.GreaterOrEqual(t, heatLevel(x), last)
+		last = heatLevel(x)
+	}
+	require.Equal(t, 1, heatLevel(0.0001), "a few slow ones are in sight")
+	require.Equal(t, heatLevels, heatLevel(1))
+	lo, hi := rowBounds([]time.Duration{1, 2}, 2)
+	require.Equal(t, []time.Duration{2, 0}, []time.Duration{lo, hi})
+}
+
+func TestThin(t *testing.T) {
+	var tb table
+	for i := range 150 {
+		tb.Rows = append(tb.Rows, tableRow{Text: strings.Repeat("x", i)})
+	}
+	tb.thin()
+	require.Len(t, tb.Rows, 50)
+	require.Len(t, tb.Rows[49].Text, 149, "the last row stays")
+	require.Equal(t, ", one row in 3", tb.Caption)
+}
+
+// TestBurnChartEndsAtTheReport: the last value over each window is what the
+// report says, whatever the step.
+func TestBurnChartEndsAtTheReport(t *testing.T) {
+	b := newBench(t)
+	r := find(b.rep, "insurance-unpaid/availability", slo.Group{"SOMLT"})
+	tiers, _ := alerts.Tiers(r.SLO)
+	p := newPast(r)
+	for _, name := range []string{"1h", "6h", "1d", "7d", "30d"} {
+		rng := newRange(map[string][]string{"range": {name}}, noon, 0)
+		h := newSLOHistory(b.rep, r, rng, tiers)
+		var err error
+		h.answers, err = b.counts(t.Context(), h.queries(r))
+		require.NoError(t, err)
+		f := newBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, shades{}, noon)
+		require.Len(t, f.Plots, 1, name)
+		require.Equal(t, newStamp(noon, noon), f.Table.Rows[0].At, name)
+		for i, tier := range h.tiers {
+			good, bad := p.sum(slo.Span{From: noon.Add(-tier.Long), To: noon})
+			want := slo.NewBudget(r.SLO.Objective, slo.Counts{Good: good, Bad: bad})
+			require.Equal(t, times(want.Consumed), f.Table.Rows[0].Cells[i].Text, "%s over %s", name, slo.FormatDuration(tier.Long))
+		}
+	}
+}

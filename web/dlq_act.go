@@ -1,0 +1,100 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// dlqBody reads a body that changes dead letters, or sends a problem. A page of
+// another site must not be able to make a browser send it: only application/json is
+// taken, which a foreign page cannot send unasked, and a browser that says where the
+// request comes from must name this origin.
+func (w *Web) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
+	if !w.hasDLQ(c) {
+		return r, false
+	}
+	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+		w.problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		return r, false
+	}
+	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/json" {
+		w.problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
+		return r, false
+	}
+	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
+		w.problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
+		return r, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		w.problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; name fewer ids at a time.", maxDLQBody), nil)
+		return r, false
+	case err != nil:
+		w.problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
+		return r, false
+	}
+	if r, err = parse(body); err != nil {
+		w.problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return r, false
+	}
+	return r, true
+}
+
+// shownIDs is how many ids a line of the audit names.
+const shownIDs = 20
+
+// which is the choice of a request on one line, foreign text quoted.
+func (r *dlqRequest) which() string {
+	switch {
+	case r.byIDs:
+		s := fmt.Sprintf("ids=%d [%s", len(r.ids), strings.Join(r.ids[:min(len(r.ids), shownIDs)], " "))
+		if len(r.ids) > shownIDs {
+			s += " ..."
+		}
+		return s + "]"
+	case r.all:
+		return "all"
+	}
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+"="+strconv.QuoteToASCII(value))
+		}
+	}
+	q := &r.query
+	add("origin", string(q.Origin))
+	add("sink", q.Sink)
+	add("service", q.Service)
+	add("type", q.Type)
+	add("severity", q.Severity)
+	add("reason", q.Reason)
+	add("class", q.Class)
+	if !q.From.IsZero() {
+		add("from", q.From.UTC().Format(time.RFC3339Nano))
+	}
+	if !q.To.IsZero() {
+		add("to", q.To.UTC().Format(time.RFC3339Nano))
+	}
+	return "query " + strings.Join(parts, " ")
+}
+
+// audit tells of a change, or of one that failed; a dry run changes nothing.
+func (w *Web) audit(c *gin.Context, action string, r dlqRequest, detail string, err error) {
+	if r.dryRun {
+		return
+	}
+	if err != nil {
+		detail += " error=" + strconv.QuoteToASCII(err.Error())
+	}
+	w.opt.Audit(c, action, detail)
+}

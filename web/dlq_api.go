@@ -1,0 +1,209 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/reliability/dlq"
+)
+
+// registerDLQ mounts the API of the dead letters and the form of the page.
+func (w *Web) registerDLQ(r gin.IRouter, get func(string, ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+	get("/api/v1/dlq", read, w.apiDeadLetters)
+	get("/api/v1/dlq/stats", read, w.apiDeadLetterStats)
+	get("/api/v1/dlq/:id", read, w.apiDeadLetter)
+	r.POST("/api/v1/dlq/replay", secure, operate, w.apiReplay)
+	r.POST("/api/v1/dlq/discard", secure, operate, w.apiDiscard)
+	r.POST("/api/v1/dlq/purge", secure, operate, w.apiPurge)
+	r.POST("/engine/dlq", secure, operate, w.formDeadLetters)
+}
+
+// deadLetterList is a page of dead letters. There may be fewer than asked for, even
+// none, before the end.
+type deadLetterList struct {
+	Items []dlq.Entry `json:"items"`
+	Next  string      `json:"next_cursor,omitempty"` // absent on the last page
+}
+
+// hasDLQ sends a problem if there are no dead letters to ask about.
+func (w *Web) hasDLQ(c *gin.Context) bool {
+	c.Header("Cache-Control", "no-store")
+	if w.opt.DLQ == nil {
+		w.problem(c, http.StatusNotImplemented, "This engine keeps no dead letters.", nil)
+		return false
+	}
+	return true
+}
+
+// dlqProblem sends the problem that an error of the store is. did tells what was done
+// nevertheless; it may be empty.
+func (w *Web) dlqProblem(c *gin.Context, doing, did string, err error) {
+	switch {
+	case errors.Is(err, dlq.ErrInvalid):
+		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+	case errors.Is(err, dlq.ErrNotFound):
+		w.problem(c, http.StatusNotFound, "There is no dead letter of this id; it may have been replayed, discarded or purged.", nil)
+	case !w.opt.Engine().State.Recovered():
+		c.Header("Retry-After", "5")
+		w.problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; the dead letters can be asked for then.", nil)
+	default:
+		if c.Request.Context().Err() == nil { // else the caller went away
+			w.opt.LogError(doing+" dead letters", err)
+		}
+		c.Header("Retry-After", "5")
+		w.problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s now%s; the log of the engine says why.", dlqPast[doing], did), nil)
+	}
+}
+
+var dlqPast = map[string]string{"read": "read", "count": "counted", "replay": "replayed", "discard": "discarded", "purge": "purged"}
+
+func (w *Web) apiDeadLetters(c *gin.Context) {
+	if !w.hasDLQ(c) {
+		return
+	}
+	q, err := parseDLQQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
+	}
+	page, err := w.opt.DLQ.List(c.Request.Context(), q)
+	if err != nil {
+		if errors.Is(err, dlq.ErrInvalid) {
+			err = fmt.Errorf("cursor: want next_cursor of an earlier answer to the same query: %w", err)
+		}
+		w.dlqProblem(c, "read", "", err)
+		return
+	}
+	sendJSON(c, http.StatusOK, "application/json", deadLetterList{append([]dlq.Entry{}, page.Entries...), page.Next})
+}
+
+func (w *Web) apiDeadLetter(c *gin.Context) {
+	if !w.hasDLQ(c) {
+		return
+	}
+	if id := c.Param("id"); !plainID(id) {
+		w.problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", show(id, shownName)), nil)
+		return
+	}
+	e, err := w.opt.DLQ.Get(c.Request.Context(), c.Param("id"))
+	if err != nil {
+		w.dlqProblem(c, "read", "", err)
+		return
+	}
+	sendJSON(c, http.StatusOK, "application/json", e)
+}
+
+func (w *Web) apiDeadLetterStats(c *gin.Context) {
+	if !w.hasDLQ(c) {
+		return
+	}
+	s, err := w.opt.DLQ.Stats(c.Request.Context())
+	if err != nil {
+		w.dlqProblem(c, "count", "", err)
+		return
+	}
+	for _, m := range []*map[string]int64{&s.ByOrigin, &s.ByReason, &s.BySink} {
+		if *m == nil {
+			*m = map[string]int64{}
+		}
+	}
+	sendJSON(c, http.StatusOK, "application/json", s)
+}
+
+func (w *Web) apiReplay(c *gin.Context) {
+	if r, ok := w.dlqBody(c, parseDLQRequest); ok {
+		result, err := w.replay(c, r)
+		if err != nil {
+			w.dlqProblem(c, "replay", fmt.Sprintf(" to the end (%d were, %d failed)", result.Replayed, result.Failed), err)
+			return
+		}
+		sendJSON(c, http.StatusOK, "application/json", result)
+	}
+}
+
+// discarded is the answer to a discard. In a dry run it says what would be done.
+type discarded struct {
+	DryRun    bool `json:"dry_run"`
+	Discarded int  `json:"discarded"`
+	NotFound  int  `json:"not_found"` // of the ids
+}
+
+func (w *Web) apiDiscard(c *gin.Context) {
+	if r, ok := w.dlqBody(c, parseDLQRequest); ok {
+		result, err := w.discard(c, r)
+		if err != nil {
+			w.dlqProblem(c, "discard", fmt.Sprintf(" to the end (%d were)", result.Discarded), err)
+			return
+		}
+		sendJSON(c, http.StatusOK, "application/json", result)
+	}
+}
+
+// purged is the answer to a purge. In a dry run it says what would be done.
+type purged struct {
+	DryRun bool   `json:"dry_run"`
+	Before string `json:"before"`
+	Purged int    `json:"purged"`
+}
+
+func (w *Web) apiPurge(c *gin.Context) {
+	now := w.opt.Now()
+	r, ok := w.dlqBody(c, func(body []byte) (dlqRequest, error) { return parsePurge(body, now) })
+	if !ok {
+		return
+	}
+	before := r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00")
+	n, err := w.purge(c, r)
+	if err != nil {
+		w.dlqProblem(c, "purge", fmt.Sprintf(" to the end (%d were)", n), err)
+		return
+	}
+	sendJSON(c, http.StatusOK, "application/json", purged{r.dryRun, before, n})
+}
+
+// replay does what a request asks for.
+func (w *Web) replay(c *gin.Context, r dlqRequest) (result dlq.ReplayResult, err error) {
+	if r.byIDs {
+		result, err = w.opt.DLQ.ReplayIDs(c.Request.Context(), r.ids, r.dryRun)
+	} else {
+		result, err = w.opt.DLQ.Replay(c.Request.Context(), r.query, r.dryRun)
+	}
+	w.audit(c, "dlq.replay", r, fmt.Sprintf("%s replayed=%d failed=%d held_back=%d", r.which(), result.Replayed, result.Failed, result.HeldBack), err)
+	return result, err
+}
+
+// discard does what a request asks for.
+func (w *Web) discard(c *gin.Context, r dlqRequest) (result discarded, err error) {
+	result.DryRun = r.dryRun
+	ctx := c.Request.Context()
+	switch {
+	case !r.byIDs:
+		result.Discarded, err = w.opt.DLQ.DiscardMatching(ctx, r.query, r.dryRun)
+	case r.dryRun:
+		result.Discarded, err = w.countIDs(ctx, r.ids)
+	default:
+		result.Discarded, err = w.opt.DLQ.Discard(ctx, r.ids)
+	}
+	if r.byIDs && err == nil {
+		result.NotFound = len(r.ids) - result.Discarded
+	}
+	w.audit(c, "dlq.discard", r, fmt.Sprintf("%s discarded=%d", r.which(), result.Discarded), err)
+	return result, err
+}
+
+// countIDs counts the ids that are there.
+func (w *Web) countIDs(ctx context.Context, ids []string) (n int, err error) {
+	for _, id := range ids {
+		switch _, err := w.opt.DLQ.Get(ctx, id); {
+		case err == nil:
+			n++
+		case !errors.Is(err, dlq.ErrNotFound):
+			return n, err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,51 @@
+package web
+
+import (
+	"html/template"
+	"strings"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// drawings are the parts that every row of a list repeats, drawn once.
+type drawings struct {
+	marks map[mark]template.HTML
+	none  template.HTML // instead of a sparkline
+}
+
+func (w *Web) draw() error {
+	w.drawn.marks = map[mark]template.HTML{}
+	for _, s := range []slo.State{slo.StateOK, slo.StateAtRisk, slo.StateExhausted, slo.StateNoData} {
+		m := stateMark(s)
+		text, err := w.fragment("mark", m)
+		if err != nil {
+			return err
+		}
+		w.drawn.marks[m] = text
+	}
+	var err error
+	w.drawn.none, err = w.fragment("spark", (*spark)(nil))
+	return err
+}
+
+// fragment renders one of the shared parts by itself.
+func (w *Web) fragment(name string, data any) (template.HTML, error) {
+	var b strings.Builder
+	if err := w.pages["message"].ExecuteTemplate(&b, name, data); err != nil {
+		return "", err
+	}
+	return template.HTML(b.String()), nil // a template has escaped it
+}
+
+// drawGauge is the template "gauge" without its cost.
+func drawGauge(g gauge) template.HTML {
+	var b strings.Builder
+	b.Grow(256)
+	for _, s := range []string{
+		`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="`, template.HTMLEscapeString(g.Label),
+		`"><rect class="track" width="100" height="6"/><rect class="`, template.HTMLEscapeString(g.Class), `" width="`, template.HTMLEscapeString(g.Width), `" height="6"/></svg>`,
+	} {
+		b.WriteString(s)
+	}
+	return template.HTML(b.String()) // its parts are escaped
+}

@@ -1,0 +1,149 @@
+package web
+
+import (
+	"fmt"
+	"time"
+)
+
+// LimitStatus is one rule of the rate limits.
+type LimitStatus struct {
+	Layer     string  `json:"layer"` // global, type or context
+	Rule      string  `json:"rule"`
+	PerSecond float64 `json:"per_second"` // what the rule lets through
+	Current   float64 `json:"current"`    // events per second now; of a rule on contexts, of the busiest one
+	Hits      uint64  `json:"hits"`       // events over the limit since the start
+}
+
+// OffenderStatus is one context that goes over its limit, such as a user or an
+// address. Value comes from events: it is hostile text.
+type OffenderStatus struct {
+	Context string `json:"context"` // the name of the rule
+	Value   string `json:"value"`
+	Hits    uint64 `json:"hits"`            // events over the limit; at most Error too many
+	Error   uint64 `json:"error,omitempty"` // how much Hits may overstate, as counting is bounded
+}
+
+// RedisStatus is the connection that instances share limits and dead letters by.
+type RedisStatus struct {
+	Connected        bool      `json:"connected"`
+	Since            time.Time `json:"since,omitzero"` // of being connected or away
+	LastError        string    `json:"last_error,omitempty"`
+	RoundTripSeconds float64   `json:"round_trip_seconds"` // of late; 0 = none yet
+	Fallbacks        uint64    `json:"fallbacks"`          // decisions that were made without it
+}
+
+// The states of a breaker.
+const (
+	BreakerClosed   = "closed"
+	BreakerHalfOpen = "half_open"
+	BreakerOpen     = "open"
+)
+
+// BreakerStatus is one circuit breaker.
+type BreakerStatus struct {
+	Name              string    `json:"name"`
+	State             string    `json:"state"` // closed, half_open or open
+	Since             time.Time `json:"since,omitzero"`
+	Reason            string    `json:"reason,omitempty"`    // of the last change of state
+	RetryAfterSeconds float64   `json:"retry_after_seconds"` // 0 while calls may go through
+}
+
+// BulkheadStatus is the bound on concurrent calls to one target.
+type BulkheadStatus struct {
+	Name        string `json:"name"`
+	Active      int    `json:"active"`
+	Queued      int    `json:"queued"`
+	Concurrency int    `json:"concurrency"` // the most that may be active
+	Queue       int    `json:"queue"`       // the most that may wait
+	Rejected    uint64 `json:"rejected"`
+}
+
+// SinkStatus is the delivery to one sink. Counts are since the start.
+type SinkStatus struct {
+	Name             string            `json:"name"`
+	Kind             string            `json:"kind"` // http, file and so on
+	LagRecords       uint64            `json:"lag_records"`
+	LagBytes         int64             `json:"lag_bytes"`
+	MaxLagBytes      int64             `json:"max_lag_bytes,omitempty"` // beyond it the log's oldest records become a dead letter; 0 = no bound
+	OldestAgeSeconds float64           `json:"oldest_age_seconds"`      // of what is on its way; 0 = nothing is
+	InFlight         int               `json:"in_flight"`               // batches
+	Delivered        uint64            `json:"delivered"`               // events
+	Retries          uint64            `json:"retries"`                 // calls
+	Dropped          uint64            `json:"dropped"`                 // events
+	DeadLetters      map[string]uint64 `json:"dead_letters,omitempty"`  // events by reason
+	LastDelivery     time.Time         `json:"last_delivery,omitzero"`
+	LastError        string            `json:"last_error,omitempty"`
+	LastErrorAt      time.Time         `json:"last_error_at,omitzero"`
+	HeldSeconds      float64           `json:"held_seconds"` // for how much longer the sink asked to be left alone
+	Recovering       bool              `json:"recovering"`   // the backlog of an outage goes out in stages
+	Breaker          string            `json:"breaker"`      // closed, half_open or open; "" = it has none
+}
+
+// DeadLetterStatus is what the dead letters hold.
+type DeadLetterStatus struct {
+	Storage  string           `json:"storage"` // file, redis or memory
+	Count    int64            `json:"count"`
+	Bytes    int64            `json:"bytes"`
+	Oldest   time.Time        `json:"oldest,omitzero"`
+	ByOrigin map[string]int64 `json:"by_origin,omitempty"`
+	ByReason map[string]int64 `json:"by_reason,omitempty"`
+	BySink   map[string]int64 `json:"by_sink,omitempty"`
+}
+
+// degradedPart is something that does not work as it should while events are
+// still taken and counted.
+type degradedPart struct {
+	Part   string `json:"part"` // redis, breaker or sink
+	Name   string `json:"name,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// lagAge is the age of the oldest event on its way to a sink from which on the
+// sink is said to lag.
+const lagAge = 5 * time.Minute
+
+// degraded lists what does not work as it should. Whoever may ask for readiness
+// may see it, without a token: so it names parts of the configuration, and
+// leaves out texts of errors.
+func (e *EngineStatus) degraded() []degradedPart {
+	var out []degradedPart
+	add := func(part, name, reason string) {
+		out = append(out, degradedPart{part, show(name, shownName), reason})
+	}
+	if e.Redis != nil && !e.Redis.Connected {
+		add("redis", "", "it cannot be reached; this instance goes by its own, stricter limits")
+	}
+	told := map[string]bool{}
+	for _, b := range e.Breakers {
+		if reason := breakerText(b.State); reason != "" {
+			told[b.Name] = true
+			add("breaker", b.Name, reason)
+		}
+	}
+	for i := range e.Sinks {
+		s := &e.Sinks[i]
+		age := time.Duration(s.OldestAgeSeconds * float64(time.Second))
+		reason := breakerText(s.Breaker)
+		switch {
+		case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2:
+			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters", bytesText(s.LagBytes), bytesText(s.MaxLagBytes)))
+		case age >= lagAge:
+			add("sink", s.Name, "the oldest event that it has not got is "+span(age)+" old")
+		case s.HeldSeconds > 0:
+			add("sink", s.Name, "it asked to be left alone for a while")
+		case reason != "" && !told[s.Name]:
+			add("sink", s.Name, reason)
+		}
+	}
+	return out
+}
+
+func breakerText(state string) string {
+	switch state {
+	case "", BreakerClosed:
+		return ""
+	case BreakerHalfOpen:
+		return "its breaker lets only probes through"
+	}
+	return "its breaker is open: nothing is sent for now"
+}

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReadyNamesWhatIsDegraded(t *testing.T) {
+	b := newBench(t)
+	k := newContract(t, b)
+	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/ready", 200)), "degraded")
+
+	s := &b.eng
+	s.Redis.Connected, s.Redis.LastError = false, "dial tcp 10.0.0.7:6379: secret"
+	s.Breakers = []BreakerStatus{{Name: "warehouse", State: BreakerOpen, Reason: "https://secret.example answered 503"}, {Name: "idle", State: BreakerClosed}, {Name: "half", State: BreakerHalfOpen}}
+	s.Sinks = []SinkStatus{
+		{Name: "warehouse", Breaker: BreakerOpen}, // told as a breaker already
+		{Name: "alone", Breaker: BreakerHalfOpen},
+		{Name: "far", LagBytes: 600 << 20, MaxLagBytes: 1 << 30},
+		{Name: "old", OldestAgeSeconds: 301, MaxLagBytes: 1 << 30, LagBytes: 1},
+		{Name: "asked", HeldSeconds: 30, LastError: "secret"},
+		{Name: "fine", LagBytes: 1 << 40, OldestAgeSeconds: 299, Breaker: BreakerClosed},
+		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: BreakerOpen},
+	}
+	body := k.answer(b, http.MethodGet, "/-/ready", 200)
+	require.NotContains(t, string(body), "secret", "anybody may ask")
+	var h health
+	require.NoError(t, json.Unmarshal(body, &h))
+	require.Equal(t, Ready, h.Status)
+	var got []string
+	for _, d := range h.Degraded {
+		require.NotEmpty(t, d.Reason)
+		got = append(got, strings.TrimSpace(d.Part+" "+d.Name))
+	}
+	require.Equal(t, []string{"redis", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked"}, got[:7])
+	require.True(t, strings.HasPrefix(got[7], `sink \u{202e}<b>xxx`), got[7])
+	require.Less(t, len(got[7]), 100)
+
+	page := b.get("/engine").Body.String()
+	check(t, page)
+	require.Contains(t, page, "sink far: it is behind by 600.0 MiB")
+	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
+	b.eng.State = Recovering
+	require.Contains(t, string(k.answer(b, http.MethodGet, "/-/ready", 503)), `"degraded"`)
+}
+
+func TestEngineListsItsParts(t *testing.T) {
+	b := newBench(t)
+	k := newContract(t, b)
+	var got map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/engine", 200), &got))
+	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "dead_letters"} {
+		require.Contains(t, got, name)
+	}
+	page := b.get("/engine").Body.String()
+	for _, want := range []string{"1,204/s of 1,000/s", "9,310", "acme", "0.21 ms", "2 of 10 active", `<span class="hidden">Sink </span><bdi>warehouse`, "503 Service Unavailable", "at most 1.0 GiB", "records 950 to 990 of the log"} {
+		require.Contains(t, page, want)
+	}
+
+	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil
+	got = nil
+	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/engine", 200), &got))
+	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "dead_letters"} {
+		require.NotContains(t, got, name)
+	}
+}
+
+func TestPartsChangeTheTag(t *testing.T) {
+	for name, change := range map[string]func(*EngineStatus){
+		"limit": func(e *EngineStatus) { e.Limits[1].Hits++ }, "offender": func(e *EngineStatus) { e.Offenders[0].Value = "other" }, "redis": func(e *EngineStatus) { e.Redis.Connected = false },
+		"breaker": func(e *EngineStatus) { e.Breakers[0].State = BreakerOpen }, "bulkhead": func(e *EngineStatus) { e.Bulkheads[0].Rejected++ }, "sink": func(e *EngineStatus) { e.Sinks[0].DeadLetters["expired"]++ },
+		"dead letters": func(e *EngineStatus) { e.DeadLetters.Count++ }, "reasons": func(e *EngineStatus) { e.DeadLetters.ByReason["expired"]++ }, "none": func(e *EngineStatus) { e.Redis = nil },
+	} {
+		b := newBench(t)
+		tag := b.get("/api/v1/engine").Header().Get("ETag")
+		require.Equal(t, http.StatusNotModified, b.get("/api/v1/engine", "If-None-Match", tag).Code)
+		change(&b.eng)
+		require.Equal(t, http.StatusOK, b.get("/api/v1/engine", "If-None-Match", tag).Code, name)
+	}
+}

@@ -1,0 +1,251 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Rows of the tables that say what burned the budget.
+const (
+	blameGroups = 10  // shown
+	blameAsked  = 100 // groups whose counts of the range are read: those that were worst over the window
+	blameValues = 5   // of one attribute
+)
+
+// share is one attribute value, or group, and its part in what went wrong.
+type share struct {
+	Labels   []label
+	Href     string
+	Here     bool
+	Bad      string
+	Part     string // of all bad events
+	Gauge    gauge
+	Consumed string // of the budget
+	Left     string // groups: of their own budget, over the window
+	Mark     mark
+}
+
+type blame struct {
+	Range     string
+	Groups    []share // of the SLO, worst first
+	More      int     // groups that are left out
+	Partly    bool    // more groups than were read
+	GroupNote string
+
+	Attributes []attribute
+	Since      stamp // the attributes are counted from then on
+	Until      stamp
+	Whole      bool   // of all groups, since the counters cannot tell them apart
+	Why        string // there are no attributes, or not these
+}
+
+type attribute struct {
+	Name   string
+	Values []share
+	More   int
+}
+
+// blamed lists the groups to ask for: those that lost most over the window.
+func blamed(rep *sla.Report, id slo.ID) (out []*sla.SLOReport, total int) {
+	for i := range rep.SLOs {
+		if rep.SLOs[i].SLO.ID == id {
+			out = append(out, &rep.SLOs[i])
+		}
+	}
+	total = len(out)
+	slices.SortStableFunc(out, func(a, b *sla.SLOReport) int { return cmp.Compare(b.Raw.Counts.Bad, a.Raw.Counts.Bad) })
+	return out[:min(len(out), blameAsked)], total
+}
+
+// groupShares says what part each group has in the losses of a range. The share
+// of the budget is of the group's own, over its window.
+func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []point) []share {
+	type loss struct {
+		r    *sla.SLOReport
+		p    point
+		cost float64
+	}
+	var list []loss
+	var all float64
+	for i, r := range groups {
+		if i >= len(of) {
+			break
+		}
+		l := loss{r, of[i], of[i].net.loss(r.SLO)}
+		all += l.cost
+		list = append(list, l)
+	}
+	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
+	var out []share
+	for _, l := range list {
+		s := share{Labels: newLabels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: count(l.p.net.Bad), Part: noValue, Consumed: noValue, Left: noValue, Mark: sloMark(l.r)}
+		if all > 0 {
+			s.Part = percent(l.cost/all, 1)
+			s.Gauge = gauge{coord(100 * l.cost / all), "bad", s.Part + " of what was bad"}
+		}
+		if l.r.Budget.HasData {
+			s.Left = percent(l.r.Budget.Remaining, 1)
+			s.Consumed = percent(spent(l.r, l.cost), 1)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// spent is the share of a window's budget that a loss took.
+func spent(r *sla.SLOReport, loss float64) float64 {
+	n := float64(r.Budget.Counts.Valid()) * r.SLO.Objective.Budget()
+	if n <= 0 {
+		return 0
+	}
+	return loss / n
+}
+
+// knownLabels are the labels that traffic counters have besides dimensions.
+var knownLabels = []string{"service", "type", "outcome", "severity"}
+
+func (s *trafficSeries) get(name string) string {
+	switch name {
+	case "service":
+		return s.service
+	case "type":
+		return s.typ
+	case "outcome":
+		return s.outcome
+	case "severity":
+		return s.severity
+	}
+	if i := slices.Index(s.names, name); i >= 0 && i < len(s.values) {
+		return s.values[i]
+	}
+	return ""
+}
+
+// unattributable says why the traffic counters of a service cannot tell which of
+// their events an SLO counts as bad; "" if they can.
+func unattributable(s *slo.SLO, dimensions []string) string {
+	switch s.Indicator.Kind {
+	case slo.KindEvents:
+	case slo.KindLatency:
+		return "Attributes are counted without durations, so slow events cannot be told from fast ones. Group the SLO by the attribute that you suspect to see its share."
+	case slo.KindThroughput:
+		return "What burns this budget is the lack of events, and events that did not come have no attributes."
+	default:
+		return "The events of this SLO are counted by Prometheus, not by this engine."
+	}
+	known := append(slices.Clone(knownLabels), dimensions...)
+	for _, m := range append(slices.Clone(s.Indicator.Valid), s.Indicator.Bad...) {
+		if !slices.Contains(known, m.Name) {
+			return fmt.Sprintf("The SLO selects events by %s, which the service's counters are not split by. Add it to the dimensions of the service in the spec.", show(m.Name, shownName))
+		}
+	}
+	return ""
+}
+
+// attributes says which attribute values the bad events had that came between two
+// times. The counters know the time of receipt, not that of the events.
+func (b *blame) attributes(r *sla.SLOReport, grown []trafficGrowth) {
+	s := r.SLO
+	var dimensions []string
+	for _, g := range grown {
+		for _, n := range g.names {
+			if !slices.Contains(dimensions, n) {
+				dimensions = append(dimensions, n)
+			}
+		}
+	}
+	if b.Why = unattributable(s, dimensions); b.Why != "" {
+		return
+	}
+	var apart []string // labels of the group that the counters lack
+	for _, n := range s.GroupBy {
+		if !slices.Contains(knownLabels, n) && !slices.Contains(dimensions, n) {
+			apart = append(apart, show(n, shownName))
+		}
+	}
+	b.Whole = len(apart) > 0 || r.Group.IsOther()
+	switch {
+	case r.Group.IsOther():
+		b.Why = "This group collects many, so these are the bad events of all groups."
+	case b.Whole:
+		b.Why = "The counters are not split by " + strings.Join(apart, ", ") + ", so these are the bad events of all groups. Add it to the dimensions of the service to see one group."
+	}
+
+	bad := map[string]map[string]uint64{} // attribute: value: bad events
+	var all uint64
+	for i := range grown {
+		g := &grown[i]
+		if !s.Indicator.Valid.Matches(g.get) || !s.Indicator.Bad.Matches(g.get) || !b.Whole && !inGroup(g, r) {
+			continue
+		}
+		all += g.count
+		for _, n := range append([]string{"type", "outcome", "severity"}, g.names...) {
+			if slices.Contains(s.GroupBy, n) && !b.Whole {
+				continue // the same for all of them
+			}
+			if bad[n] == nil {
+				bad[n] = map[string]uint64{}
+			}
+			bad[n][g.get(n)] += g.count
+		}
+	}
+	if all == 0 {
+		b.Why = strings.TrimSpace("No bad event was received in this time. " + b.Why)
+		return
+	}
+	for _, n := range slices.Sorted(maps.Keys(bad)) {
+		values := slices.SortedFunc(maps.Keys(bad[n]), func(x, y string) int { return cmp.Or(cmp.Compare(bad[n][y], bad[n][x]), cmp.Compare(x, y)) })
+		if len(values) == 1 && slices.Contains(knownLabels, n) {
+			continue // it was selected, or says nothing
+		}
+		a := attribute{Name: show(n, shownName), More: max(0, len(values)-blameValues)}
+		for _, v := range values[:min(len(values), blameValues)] {
+			k := bad[n][v]
+			x := share{Labels: newLabels([]string{n}, []string{v}), Bad: count(k), Part: percent(float64(k)/float64(all), 1), Consumed: noValue}
+			x.Gauge = gauge{coord(100 * float64(k) / float64(all)), "bad", x.Part + " of what was bad"}
+			if !b.Whole && r.Budget.HasData && r.Slice == 0 {
+				x.Consumed = percent(spent(r, float64(k)), 1)
+			}
+			a.Values = append(a.Values, x)
+		}
+		b.Attributes = append(b.Attributes, a)
+	}
+	if len(b.Attributes) == 0 {
+		b.Why = strings.TrimSpace("All bad events were of the same kind, and the service's counters are split by nothing more. Name attributes in dimensions of the spec to see which of them go wrong. " + b.Why)
+	}
+}
+
+func inGroup(g *trafficGrowth, r *sla.SLOReport) bool {
+	for i, n := range r.SLO.GroupBy {
+		if i < len(r.Group) && g.get(n) != r.Group[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// fillAttributes fills in what the traffic log knows of a range.
+func (w *Web) fillAttributes(b *blame, r *sla.SLOReport, rng slo.Span, now time.Time) {
+	if why := unattributable(r.SLO, nil); why != "" && r.SLO.Indicator.Kind != slo.KindEvents {
+		b.Why = why
+		return
+	}
+	if w.opt.Traffic == nil {
+		b.Why = "This engine does not keep the traffic by attribute."
+		return
+	}
+	grown, from, to := w.opt.Traffic.between(r.SLO.ID.Service(), rng.From, rng.To)
+	if from.IsZero() {
+		b.Why = "The traffic by attribute is known from the start of the process on, and not for this time yet. Choose a range that reaches up to now, or wait a minute."
+		return
+	}
+	b.Since, b.Until = newStamp(from, now), newStamp(to, now)
+	b.attributes(r, grown)
+}

@@ -1,0 +1,448 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/reliability/dlq"
+)
+
+// The pages about dead letters.
+const (
+	letterListPath    = "/engine/dead-letters"
+	letterPath        = "/engine/dead-letter"
+	letterConfirmPath = "/engine/dead-letters/confirm"
+)
+
+const (
+	// shownDead is how many dead letters the engine page lists; the list has shownLetters.
+	shownDead    = 5
+	shownLetters = 25
+	// shownTallies is how many reasons or sinks the engine page counts.
+	shownTallies = 6
+	// deadWait is how long a page waits for the store.
+	deadWait = 3 * time.Second
+)
+
+// deadPart is the part of the engine page about dead letters.
+type deadPart struct {
+	Total   string
+	Size    string
+	Oldest  stamp
+	Age     string
+	Note    string // instead of rows
+	Tallies []tallyTable
+	Rows    []deadRow
+	List    string
+}
+
+// tallyTable counts dead letters by one thing, which is the name of its filter.
+type tallyTable struct {
+	By   string
+	Rows []tallyRow
+	More int
+}
+
+type tallyRow struct {
+	Name, Href, Count string // Href is "" where no filter can name it
+	Share             gauge
+}
+
+type deadRow struct {
+	At              stamp
+	ID              string // "" if no form can name it
+	Href            string // "" too, then
+	Origin, Sink    string
+	Reason, Why     string
+	Type            string
+	Event           string
+	Attempts, Class string
+}
+
+func (w *Web) deadPart(c *gin.Context, v view) *deadPart {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
+	defer cancel()
+	p := &deadPart{List: w.href(letterListPath, nil)}
+	stats, err := w.opt.DLQ.Stats(ctx)
+	var page dlq.Page
+	if err == nil {
+		page, err = w.opt.DLQ.List(ctx, dlq.Query{Newest: true, Limit: shownDead})
+	}
+	if err != nil {
+		p.Note = w.deadTrouble(v, err)
+		return p
+	}
+	p.Total, p.Oldest = count(uint64(max(0, stats.Count))), newStamp(stats.Oldest, v.now)
+	p.Size = bytesText(stats.Bytes)
+	if !stats.Oldest.IsZero() {
+		p.Age = ago(stats.Oldest, v.now)
+	}
+	if stats.Count > 0 {
+		for _, t := range []struct {
+			by     string
+			counts map[string]int64
+		}{{"origin", stats.ByOrigin}, {"reason", stats.ByReason}, {"sink", stats.BySink}} {
+			if len(t.counts) > 0 {
+				p.Tallies = append(p.Tallies, w.tallyTable(t.by, t.counts, stats.Count))
+			}
+		}
+	}
+	for i := range page.Entries {
+		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.now))
+	}
+	if len(p.Rows) == 0 {
+		p.Note = "None. Everything that was taken was counted and delivered."
+	}
+	return p
+}
+
+// deadTrouble says why there are no dead letters to be seen.
+func (w *Web) deadTrouble(v view, err error) string {
+	if !v.eng.State.Recovered() {
+		return "They can be read when the engine has recovered."
+	}
+	w.opt.LogError("list dead letters", err)
+	return "The dead letters could not be read now; the log of the engine says why. Load the page again in a moment."
+}
+
+func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyTable {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	t := tallyTable{By: by}
+	for i, name := range names {
+		if i == shownTallies {
+			t.More = len(names) - i
+			break
+		}
+		r := tallyRow{Name: cmp.Or(show(name, shownName), "(none)"), Count: count(uint64(max(0, counts[name])))}
+		r.Share = gauge{coord(100 * min(1, max(0, float64(counts[name])/float64(total)))), "share", ""}
+		if plainFilter(by, name) {
+			r.Href = w.href(letterListPath, url.Values{by: {name}})
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
+}
+
+// plainFilter reports whether a filter on a value can be part of a page: as a text that
+// is shown as it is.
+func plainFilter(name, value string) bool {
+	return value != "" && value != "(other)" && show(value, maxFilterText) == value && setDLQFilter(&dlq.Query{}, name, value) == nil
+}
+
+func (w *Web) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
+	r := deadRow{
+		At: newStamp(e.Saved, now), Origin: show(string(e.Origin), shownName), Sink: show(e.Sink, shownName), Reason: show(e.Reason, shownTitle),
+		Why: show(e.Error, shownTitle), Type: show(strings.TrimPrefix(e.Service+" / "+e.Type, " / "), shownName), Event: show(string(e.Event), shownTitle),
+	}
+	if e.Service == "" && e.Type == "" {
+		r.Type = ""
+	}
+	if plainID(e.ID) {
+		r.ID, r.Href = e.ID, w.href(letterPath, url.Values{"id": {e.ID}})
+	}
+	switch {
+	case r.Event != "":
+	case e.SeqEnd > e.Seq:
+		r.Event = "records " + count(e.Seq) + " to " + count(e.SeqEnd) + " of the log"
+	default:
+		r.Event = show(string(e.Raw), shownTitle)
+	}
+	return r
+}
+
+// letterList is the page that lists dead letters.
+type letterList struct {
+	layout
+	Done     string // what the last form did
+	Total    string
+	Filters  []letterFilter
+	Type     string // what the field of the type holds
+	Filtered bool
+	Rows     []deadRow
+	Note     string // instead of rows
+	First    string // link to the first page; "" on it
+	Next     string
+	Operate  bool
+	Confirm  string
+	Fields   [][2]string // that choose all that match
+	Ages     []string    // of a purge
+	Clear    string
+}
+
+// letterFilter is a field with choices.
+type letterFilter struct {
+	Name, Label, Any string
+	Options          []letterOption
+}
+
+type letterOption struct {
+	Value string
+	On    bool
+}
+
+func (w *Web) letterListPage(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	v := w.view()
+	if w.opt.DLQ == nil {
+		w.message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+		return
+	}
+	asked := c.Request.URL.Query()
+	q := dlq.Query{Newest: true, Limit: shownLetters, Cursor: asked.Get("cursor")}
+	base := url.Values{} // what is filtered by
+	for _, name := range dlqFilters {
+		value := asked.Get(name)
+		if value == "" {
+			continue
+		}
+		if err := setDLQFilter(&q, name, value); err != nil {
+			w.message(c, http.StatusBadRequest, "Not a filter", "The filter "+name+" cannot be read: "+err.Error()+".")
+			return
+		}
+		base.Set(name, value)
+	}
+	if err := checkDLQRange(&q); err != nil {
+		w.message(c, http.StatusBadRequest, "Not a filter", "The range cannot be read: "+err.Error()+".")
+		return
+	}
+	p := letterList{
+		layout: w.layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: show(asked.Get("type"), shownName), Filtered: len(base) > 0,
+		Operate: w.opt.May(c, Operate), Confirm: w.opt.ExternalPath + letterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: w.href(letterListPath, nil),
+	}
+	// The list stands still while its reader chooses.
+	p.Refresh, p.Stream = nil, ""
+	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
+	defer cancel()
+	stats, err := w.opt.DLQ.Stats(ctx)
+	var page dlq.Page
+	if err == nil {
+		page, err = w.someLetters(ctx, q)
+	}
+	switch {
+	case errors.Is(err, dlq.ErrInvalid):
+		w.message(c, http.StatusBadRequest, "No such page", "This page of the list is not known. Begin again at the first one.")
+		return
+	case err != nil:
+		p.Note = w.deadTrouble(v, err)
+		w.page(c, http.StatusOK, "engine-letters", p)
+		return
+	}
+	p.Total = count(uint64(max(0, stats.Count)))
+	p.Filters = []letterFilter{
+		letterChoice("origin", "Origin", "Every origin", stats.ByOrigin, asked), letterChoice("sink", "Sink", "Every sink", stats.BySink, asked),
+		letterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
+	}
+	for i := range page.Entries {
+		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.now))
+	}
+	with := func(cursor string) string {
+		to := maps.Clone(base)
+		if cursor != "" {
+			to.Set("cursor", cursor)
+		}
+		return w.href(letterListPath, to)
+	}
+	if q.Cursor != "" {
+		p.First = with("")
+	}
+	if page.Next != "" {
+		p.Next = with(page.Next)
+	}
+	p.Fields = hidden(base)
+	if len(p.Fields) < len(base) {
+		p.Fields = nil // a field left out would choose more than is shown
+	} else if len(base) == 0 {
+		p.Fields = [][2]string{{"all", "true"}}
+	}
+	switch {
+	case len(p.Rows) > 0:
+	case q.Cursor != "":
+		p.Note = "There is nothing more on this page."
+	case p.Filtered:
+		p.Note = "No dead letter fits this filter."
+	default:
+		p.Note = "None. Everything that was taken was counted and delivered."
+	}
+	w.page(c, http.StatusOK, "engine-letters", p)
+}
+
+// someLetters is the next page that has any entries: the store may give empty ones.
+func (w *Web) someLetters(ctx context.Context, q dlq.Query) (dlq.Page, error) {
+	for {
+		page, err := w.opt.DLQ.List(ctx, q)
+		if err != nil || len(page.Entries) > 0 || page.Next == "" {
+			return page, err
+		}
+		if ctx.Err() != nil {
+			return page, ctx.Err()
+		}
+		q.Cursor = page.Next
+	}
+}
+
+func letterChoice(name, label, none string, counts map[string]int64, asked url.Values) letterFilter {
+	f := letterFilter{Name: name, Label: label, Any: none}
+	values := slices.Sorted(maps.Keys(counts))
+	if on := asked.Get(name); on != "" && !slices.Contains(values, on) {
+		values = append(values, on)
+	}
+	for _, v := range values {
+		if plainFilter(name, v) {
+			f.Options = append(f.Options, letterOption{v, v == asked.Get(name)})
+		}
+	}
+	return f
+}
+
+// deadDone says what the form did that led here. Only numbers come from the address.
+func deadDone(q url.Values) string {
+	n := func(name string) uint64 {
+		x, _ := strconv.ParseUint(q.Get(name), 10, 32) // what is no number is not told
+		return x
+	}
+	past := map[string]string{actReplay: "replayed", actDiscard: "discarded", actPurge: "purged"}[q.Get("did")]
+	if past == "" {
+		return ""
+	}
+	s := count(n("done")) + " " + past + "."
+	if x := n("failed"); x > 0 {
+		s += " " + count(x) + " failed again and stayed."
+	}
+	if x := n("old"); x > 0 {
+		s += " " + count(x) + " were too old to be replayed."
+	}
+	if x := n("gone"); x > 0 {
+		s += " " + count(x) + " were gone already."
+	}
+	if n("more") > 0 {
+		s += " There was no time for all of them: do it again, or use the command dlq."
+	}
+	return s
+}
+
+// letterView is the page of one dead letter.
+type letterView struct {
+	layout
+	ID      string
+	Reason  string
+	Error   string
+	Facts   []fact
+	Event   string // of the entry, to be read
+	Cut     string // what was left out of it
+	Kind    string // what Event is
+	Operate bool
+	Confirm string
+	List    string
+	API     string
+}
+
+// shownEvent is how many characters of an event its page shows.
+const shownEvent = 20_000
+
+func (w *Web) letterPage(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	v := w.view()
+	if w.opt.DLQ == nil {
+		w.message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+		return
+	}
+	id := c.Query("id")
+	const gone = "There is no dead letter of this id; it may have been replayed, discarded or purged."
+	if !plainID(id) {
+		w.message(c, http.StatusNotFound, "Not there", gone)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
+	defer cancel()
+	e, err := w.opt.DLQ.Get(ctx, id)
+	switch {
+	case errors.Is(err, dlq.ErrNotFound), errors.Is(err, dlq.ErrInvalid):
+		w.message(c, http.StatusNotFound, "Not there", gone)
+		return
+	case err != nil:
+		w.message(c, http.StatusServiceUnavailable, "Not now", w.deadTrouble(v, err))
+		return
+	}
+	p := letterView{
+		layout: w.layout(c, v, "Dead letter", "engine"), ID: id, Reason: show(e.Reason, shownTitle), Error: show(e.Error, shownText), Facts: letterFacts(&e, v.now),
+		Operate: w.opt.May(c, Operate), Confirm: w.opt.ExternalPath + letterConfirmPath, List: w.href(letterListPath, nil), API: w.opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
+	}
+	p.Refresh, p.Stream = nil, ""
+	p.Event, p.Kind, p.Cut = letterText(&e)
+	w.page(c, http.StatusOK, "engine-letter", p)
+}
+
+func letterFacts(e *dlq.Entry, now time.Time) []fact {
+	var out []fact
+	text := func(name, value string) {
+		if value != "" {
+			out = append(out, fact{Name: name, Value: show(value, shownTitle), Code: true})
+		}
+	}
+	at := func(name string, t time.Time, note string) {
+		if !t.IsZero() {
+			out = append(out, fact{Name: name, Value: ago(t, now), At: newStamp(t, now), Note: note})
+		}
+	}
+	origin := map[dlq.Origin]string{dlq.Admission: "refused before the log", dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but a sink could not be given it"}[e.Origin]
+	out = append(out, fact{Name: "Origin", Value: show(string(e.Origin), shownName), Note: origin})
+	text("Sink", e.Sink)
+	text("Error class", e.Class)
+	if e.Attempts > 0 {
+		out = append(out, fact{Name: "Attempts", Value: strconv.Itoa(e.Attempts)})
+	}
+	at("First failure", e.First, "")
+	at("Last failure", e.Last, "")
+	at("Saved", e.Saved, "its age goes by this")
+	switch {
+	case e.SeqEnd > e.Seq:
+		out = append(out, fact{Name: "Place in the log", Value: "records " + count(e.Seq) + " to " + count(e.SeqEnd)})
+	case e.Seq > 0:
+		out = append(out, fact{Name: "Place in the log", Value: "record " + count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
+	}
+	text("Service", e.Service)
+	text("Type", e.Type)
+	text("Severity", e.Severity)
+	return out
+}
+
+// letterText is the event of an entry, set out to be read.
+func letterText(e *dlq.Entry) (text, kind, cut string) {
+	kind = "Event"
+	raw := []byte(e.Event)
+	var pretty bytes.Buffer
+	switch {
+	case len(raw) == 0 && len(e.Raw) > 0:
+		raw, kind = e.Raw, "What came, which is no readable event"
+	case len(raw) == 0:
+		return "", "", ""
+	case json.Indent(&pretty, raw, "", "  ") == nil:
+		raw = pretty.Bytes()
+	}
+	var b strings.Builder
+	left := shownEvent
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSuffix(line, "\n")
+		s := show(line, left)
+		b.WriteString(s + "\n")
+		if left -= len([]rune(s)) + 1; left <= 0 || strings.HasSuffix(s, "…") && !strings.HasSuffix(line, "…") {
+			cut = "Only the beginning is shown; all of it has " + size(uint64(len(e.Event)+len(e.Raw))) + "."
+			break
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n"), kind, cut
+}

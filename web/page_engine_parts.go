@@ -1,0 +1,240 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// partsView is the reliability layer on the page.
+type partsView struct {
+	Limits    []rateLimitRow
+	Offenders []offenderRow
+	Hidden    bool // values of offenders are not shown as they are
+	Redis     *redisView
+	Breakers  []breakerRow
+	Bulkheads []bulkheadRow
+	Sinks     []sinkView
+}
+
+type rateLimitRow struct {
+	Name, Layer string
+	Use         gauge
+	Text        string
+	Hits        string
+	Over        bool
+}
+
+type offenderRow struct {
+	Context, Value, Hits, Note string
+}
+
+type redisView struct {
+	Mark  mark
+	Facts []fact
+}
+
+type breakerRow struct {
+	Mark  mark
+	Name  string
+	Since stamp
+	For   string
+	Why   string
+	Again string
+}
+
+type bulkheadRow struct {
+	Name            string
+	Active, Waiting gauge
+	Rejected        string
+	Refuses         bool // has rejected some
+}
+
+type sinkView struct {
+	Mark       mark
+	Name, Kind string
+	Lag        gauge // Class "" if there is no bound
+	Facts      []fact
+}
+
+func newPartsView(e *EngineStatus, now time.Time) partsView {
+	var p partsView
+	for _, l := range e.Limits {
+		p.Limits = append(p.Limits, newRateLimitRow(l))
+	}
+	for _, o := range e.Offenders {
+		r := offenderRow{Context: show(o.Context, shownName), Value: groupValue(o.Value), Hits: count(o.Hits)}
+		if o.Error > 0 {
+			r.Note = "at most " + count(o.Error) + " too many"
+		}
+		p.Hidden = p.Hidden || strings.HasPrefix(o.Value, redactedPrefix)
+		p.Offenders = append(p.Offenders, r)
+	}
+	p.Redis = newRedisView(e.Redis, now)
+	for _, b := range e.Breakers {
+		r := breakerRow{Mark: breakerMark(b.State), Name: show(b.Name, shownName), Since: newStamp(b.Since, now), Why: show(b.Reason, shownTitle)}
+		if !b.Since.IsZero() {
+			r.For = span(now.Sub(b.Since))
+		}
+		if b.RetryAfterSeconds > 0 {
+			r.Again = "in " + span(seconds(b.RetryAfterSeconds))
+		}
+		p.Breakers = append(p.Breakers, r)
+	}
+	for _, b := range e.Bulkheads {
+		p.Bulkheads = append(p.Bulkheads, bulkheadRow{
+			Name: show(b.Name, shownName), Active: newUse(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
+			Waiting: newUse(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: count(b.Rejected), Refuses: b.Rejected > 0,
+		})
+	}
+	for i := range e.Sinks {
+		p.Sinks = append(p.Sinks, newSinkView(&e.Sinks[i], now))
+	}
+	return p
+}
+
+// redactedPrefix begins what stands for a value that is redacted.
+const redactedPrefix = "(redacted)"
+
+// newUse is a bar of how much of a bound is used. It warns from four fifths on.
+func newUse(n, of float64, label string) gauge {
+	g := gauge{Width: "0", Class: "ok", Label: label}
+	if of <= 0 || !finite(n) || n < 0 {
+		return g
+	}
+	g.Width = coord(100 * min(1, n/of))
+	switch {
+	case n >= of:
+		g.Class = "bad"
+	case n >= of*0.8:
+		g.Class = "risk"
+	}
+	return g
+}
+
+func newRateLimitRow(l LimitStatus) rateLimitRow {
+	r := rateLimitRow{Name: show(l.Rule, shownName), Layer: show(l.Layer, shownName), Hits: count(l.Hits), Over: l.Hits > 0}
+	if l.Rule == l.Layer {
+		r.Layer = ""
+	}
+	r.Text = perTime(l.Current) + " of " + perTime(l.PerSecond)
+	r.Use = newUse(l.Current, l.PerSecond, r.Text)
+	return r
+}
+
+func newRedisView(r *RedisStatus, now time.Time) *redisView {
+	if r == nil {
+		return nil
+	}
+	v := &redisView{Mark: mark{"bad", "away"}}
+	connection := fact{Name: "Away", Value: "since the start"}
+	if r.Connected {
+		v.Mark, connection.Name = mark{"ok", "connected"}, "Connected"
+	}
+	if !r.Since.IsZero() {
+		connection.Value, connection.At = "for "+span(now.Sub(r.Since)), newStamp(r.Since, now)
+	}
+	if !r.Connected {
+		connection.Note = "this instance goes by its own, stricter limits"
+	}
+	v.Facts = []fact{
+		connection,
+		{Name: "Round trip", Value: milliseconds(r.RoundTripSeconds)},
+		{Name: "Decided without it", Value: count(r.Fallbacks)},
+	}
+	if r.LastError != "" {
+		v.Facts = append(v.Facts, fact{Name: "Last error", Value: show(r.LastError, shownTitle)})
+	}
+	return v
+}
+
+// sinkMark says how a sink does, the worst first.
+func sinkMark(s *SinkStatus) mark {
+	age := seconds(s.OldestAgeSeconds)
+	switch {
+	case s.Breaker == BreakerOpen:
+		return mark{"bad", "breaker open"}
+	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= lagAge:
+		return mark{"risk", "lagging"}
+	case s.HeldSeconds > 0:
+		return mark{"risk", "held"}
+	case s.Breaker == BreakerHalfOpen:
+		return mark{"risk", "probing"}
+	case s.Recovering:
+		return mark{"wait", "recovering"}
+	case s.Delivered == 0 && s.LastDelivery.IsZero():
+		return mark{"none", "nothing yet"}
+	}
+	return mark{"ok", "delivering"}
+}
+
+func newSinkView(s *SinkStatus, now time.Time) sinkView {
+	v := sinkView{Mark: sinkMark(s), Name: show(s.Name, shownName), Kind: show(s.Kind, shownName)}
+	behind := fact{Name: "Behind the log", Value: plural64(s.LagRecords, "record") + ", " + bytesText(s.LagBytes)}
+	if s.OldestAgeSeconds > 0 {
+		behind.Note = "the oldest event is " + span(max(time.Second, seconds(s.OldestAgeSeconds))) + " old; "
+	}
+	if s.MaxLagBytes > 0 {
+		v.Lag = newUse(float64(s.LagBytes), float64(s.MaxLagBytes), bytesText(s.LagBytes)+" behind, at most "+bytesText(s.MaxLagBytes))
+		if v.Lag.Class == "ok" && s.LagBytes > s.MaxLagBytes/2 {
+			v.Lag.Class = "risk"
+		}
+		behind.Note += "at most " + bytesText(s.MaxLagBytes)
+	}
+	behind.Note = strings.TrimSuffix(behind.Note, "; ")
+	v.Facts = []fact{
+		behind,
+		{Name: "Delivered", Value: plural64(s.Delivered, "event"), Note: fmt.Sprintf("%s retries, %s dropped", count(s.Retries), count(s.Dropped))},
+		{Name: "Last delivery", Value: ago(s.LastDelivery, now), At: newStamp(s.LastDelivery, now), Note: inFlight(s.InFlight)},
+	}
+	if s.Breaker != "" && s.Breaker != BreakerClosed {
+		v.Facts = append(v.Facts, fact{Name: "Breaker", Value: breakerMark(s.Breaker).Word})
+	}
+	if s.Recovering {
+		v.Facts = append(v.Facts, fact{Name: "Recovering", Value: "the backlog goes out in stages"})
+	}
+	if s.HeldSeconds > 0 {
+		v.Facts = append(v.Facts, fact{Name: "Held", Value: "for " + span(seconds(s.HeldSeconds)), Note: "as the sink asked"})
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.DeadLetters)) {
+		v.Facts = append(v.Facts, fact{Name: "Dead letters", Value: count(s.DeadLetters[reason]), Note: show(reason, shownName)})
+	}
+	if s.LastError != "" {
+		v.Facts = append(v.Facts, fact{Name: "Last error", Value: show(s.LastError, shownTitle), Note: ago(s.LastErrorAt, now)})
+	}
+	return v
+}
+
+func inFlight(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	if n == 1 {
+		return "1 batch on the way"
+	}
+	return count(uint64(n)) + " batches on the way"
+}
+
+func breakerMark(state string) mark {
+	switch state {
+	case BreakerClosed:
+		return mark{"ok", "closed"}
+	case BreakerHalfOpen:
+		return mark{"risk", "half open"}
+	case BreakerOpen:
+		return mark{"bad", "open"}
+	}
+	return mark{"none", "unknown"}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func milliseconds(s float64) string {
+	if s <= 0 {
+		return noValue
+	}
+	return strconv.FormatFloat(s*1000, 'f', 2, 64) + " ms"
+}

@@ -1,0 +1,230 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// What is remembered of the events that come in.
+const (
+	rateEvery  = 5 * time.Second
+	rateSpan   = time.Hour
+	rateKept   = int(rateSpan/rateEvery) + 2
+	rateGap    = 4 * rateEvery    // two samples further apart say nothing of the time between them
+	rateBar    = 20 * time.Second // width of a bar of the chart
+	rateRow    = 5 * time.Minute  // of a row of the table
+	rateLatest = time.Minute      // what the present rate is the mean of
+)
+
+// rateSample is what had come in until a time.
+type rateSample struct {
+	at     time.Time
+	events IngestStatus
+}
+
+// rateRing remembers an hour of samples.
+type rateRing struct {
+	mu      sync.Mutex
+	samples []rateSample // oldest first
+}
+
+// sampleRates takes a sample if it is time for one.
+func (w *Web) sampleRates() {
+	now := w.opt.Now()
+	if w.rates.due(now) {
+		w.rates.add(rateSample{now, w.opt.Engine().Ingest})
+	}
+}
+
+func (r *rateRing) due(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.samples)
+	return n == 0 || now.Sub(r.samples[n-1].at) >= rateEvery || now.Before(r.samples[n-1].at)
+}
+
+func (r *rateRing) add(s rateSample) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.samples); n > 0 && !s.at.After(r.samples[n-1].at) {
+		r.samples = nil // the clock was set back
+	}
+	if len(r.samples) >= rateKept {
+		r.samples = slices.Delete(r.samples, 0, len(r.samples)-rateKept+1)
+	}
+	r.samples = append(r.samples, s)
+}
+
+// until are the samples and what had come in now.
+func (r *rateRing) until(now rateSample) []rateSample {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := slices.Clone(r.samples)
+	if n := len(out); n == 0 || now.at.After(out[n-1].at) {
+		out = append(out, now)
+	}
+	return out
+}
+
+// flow is what came in over a time, in events.
+type flow struct {
+	accepted, duplicates, rejected, limited float64
+	seen                                    time.Duration // how much of the time is known
+}
+
+// since is the flow between two samples.
+func (s rateSample) since(p rateSample) flow {
+	more := func(now, before uint64) float64 { return float64(max(now, before) - before) }
+	a, b := &s.events, &p.events
+	return flow{
+		more(a.Accepted, b.Accepted), more(a.Duplicates, b.Duplicates), more(a.Rejected, b.Rejected),
+		more(a.Limited+a.Sampled+a.DeadLettered, b.Limited+b.Sampled+b.DeadLettered), s.at.Sub(p.at),
+	}
+}
+
+func (f *flow) add(g flow, share float64) {
+	f.accepted += g.accepted * share
+	f.duplicates += g.duplicates * share
+	f.rejected += g.rejected * share
+	f.limited += g.limited * share
+	f.seen += time.Duration(float64(g.seen) * share)
+}
+
+func (f flow) per(n float64) float64 {
+	if f.seen <= 0 {
+		return 0
+	}
+	return n / f.seen.Seconds()
+}
+
+// total is all that came in.
+func (f flow) total() float64 { return f.accepted + f.duplicates + f.rejected + f.limited }
+
+// flows spreads what came in between samples evenly over spans.
+func flows(samples []rateSample, spans []slo.Span) []flow {
+	out := make([]flow, len(spans))
+	k := 0
+	for i := 1; i < len(samples); i++ {
+		sp := slo.Span{From: samples[i-1].at, To: samples[i].at}
+		d := sp.Duration()
+		if d <= 0 || d > rateGap {
+			continue
+		}
+		f := samples[i].since(samples[i-1])
+		for k < len(spans) && !spans[k].To.After(sp.From) {
+			k++
+		}
+		for j := k; j < len(spans) && spans[j].From.Before(sp.To); j++ {
+			if part := spans[j].Intersect(sp).Duration(); part > 0 {
+				out[j].add(f, float64(part)/float64(d))
+			}
+		}
+	}
+	return out
+}
+
+// rateChart shows how many events came in over the last hour.
+type rateChart struct {
+	Now, Peak, Mean string
+	Note            string // instead of a chart
+	Taken, Not, Gap string // paths of bars
+	Top             string // what the upper edge stands for
+	From, To        stamp
+	Label           string
+	Rows            []rateTableRow
+}
+
+type rateTableRow struct {
+	From                                    stamp
+	Accepted, Duplicates, Rejected, Limited string
+}
+
+// Size of the chart's view box.
+const (
+	rateW = 720
+	rateH = 64
+)
+
+func (w *Web) rateChart(v view) rateChart {
+	samples := w.rates.until(rateSample{v.now, v.eng.Ingest})
+	last := samples[len(samples)-1]
+	c := rateChart{Now: noValue, Peak: noValue, Mean: noValue}
+	if len(samples) < 2 {
+		c.Note = "The rate is known a few seconds after the start: it takes two looks at the counts."
+		return c
+	}
+	for i := len(samples) - 2; i >= 0 && last.at.Sub(samples[i].at) <= rateLatest+rateGap; i-- {
+		f := last.since(samples[i])
+		c.Now = perTime(f.per(f.total()))
+		if f.seen >= rateLatest {
+			break
+		}
+	}
+	end := v.now.UTC()
+	to := end.Truncate(rateBar).Add(rateBar)
+	cut := func(step time.Duration) (spans []slo.Span) {
+		for at := to.Add(-rateSpan); at.Before(to); at = at.Add(step) {
+			spans = append(spans, slo.Span{From: at, To: at.Add(step)})
+		}
+		return spans
+	}
+	bars := cut(rateBar)
+	values := flows(samples, bars)
+	var all flow
+	peak := 0.0
+	known := func(f flow, of time.Duration) bool { return f.seen*2 >= of }
+	for i, f := range values {
+		all.add(f, 1)
+		if known(f, rateBar) || bars[i].To.After(end) && f.seen > 0 {
+			peak = max(peak, f.per(f.total()))
+		}
+	}
+	c.Peak, c.Mean, c.Top = perTime(peak), perTime(all.per(all.total())), perTime(peak)
+	c.From, c.To = newStamp(bars[0].From, v.now), newStamp(v.now, v.now)
+	var taken, not, gap pen
+	const width = float64(rateW) / float64(rateSpan/rateBar)
+	for i, f := range values {
+		x := float64(i) * width
+		if !known(f, rateBar) && (f.seen == 0 || !bars[i].To.After(end)) {
+			gap.box(x, rateH-2, width, rateH)
+			continue
+		}
+		if peak == 0 {
+			continue
+		}
+		high := func(n float64) float64 { return f.per(n) / peak * rateH }
+		good, bad := high(f.accepted+f.duplicates), high(f.rejected+f.limited)
+		if good > 0 {
+			taken.box(x, rateH-good, barWidth(width), rateH)
+		}
+		if bad > 0 {
+			not.box(x, rateH-good-bad, barWidth(width), rateH-good)
+		}
+	}
+	c.Taken, c.Not, c.Gap = taken.String(), not.String(), gap.String()
+	c.Label = fmt.Sprintf("Events per second over the last hour: %s on average, %s at most", c.Mean, c.Peak)
+	if all.total() == 0 {
+		c.Note = "No event came in the last hour."
+		if v.eng.Ingest.Received == 0 {
+			c.Note = "No event has come since the start. Send one to /api/v1/events: the page of the service levels shows the command."
+		}
+		if all.seen == 0 {
+			c.Note = "What came in is not known yet: this page looks at the counts every " + strconv.Itoa(int(rateEvery.Seconds())) + " seconds."
+		}
+	}
+	rows := cut(rateRow)
+	for i, f := range flows(samples, rows) {
+		row := rateTableRow{From: newStamp(rows[i].From, v.now), Accepted: noValue, Duplicates: noValue, Rejected: noValue, Limited: noValue}
+		if f.seen > 0 {
+			row.Accepted, row.Duplicates, row.Rejected, row.Limited = perTime(f.per(f.accepted)), perTime(f.per(f.duplicates)), perTime(f.per(f.rejected)), perTime(f.per(f.limited))
+		}
+		c.Rows = append(c.Rows, row)
+	}
+	slices.Reverse(c.Rows)
+	return c
+}

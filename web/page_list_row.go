@@ -1,0 +1,156 @@
+package web
+
+import (
+	"html/template"
+	"net/url"
+	"slices"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// row is one SLO's group in the list.
+type row struct {
+	ID          string // of the row in the page, the same in every report
+	Mark        mark
+	Informative bool
+	Href        string
+	Service     string
+	Name        string
+	Title       string
+	Group       []label
+	Objective   string
+	Window      string
+	Now         string // indicator over the last hour
+	NowClass    string
+	SLI, RawSLI string // over the period
+	Left        string
+	RawLeft     string
+	Gauge       gauge
+	Burn        string
+	BurnWindow  string
+	BurnClass   string
+	Rate        string
+	Events      string
+	EventsFull  string
+	Coverage    string
+	Partial     bool
+
+	// Of the list only: the pictures are drawn before, since a page has hundreds
+	// and most are the same as before. No embedded struct: templates find promoted
+	// fields slowly.
+	State, Bar, Hours   template.HTML
+	Alerts, AlertsClass string
+}
+
+// gauge is a bar of what is left of a budget.
+type gauge struct {
+	Width string // 0 to 100
+	Class string
+	Label string
+}
+
+func sloMark(r *sla.SLOReport) mark { return stateMark(r.State) }
+
+func stateMark(s slo.State) mark {
+	switch s {
+	case slo.StateOK:
+		return mark{"ok", "ok"}
+	case slo.StateAtRisk:
+		return mark{"risk", "at risk"}
+	case slo.StateExhausted:
+		return mark{"bad", "exhausted"}
+	}
+	return mark{"none", "no data"}
+}
+
+func newGauge(b slo.Budget, shape string) gauge {
+	if !b.HasData {
+		return gauge{"0", "none", "no data"}
+	}
+	g := gauge{Width: coord(100 * min(1, max(0, b.Remaining))), Class: shape, Label: percent(b.Remaining, 1) + " of the budget left"}
+	if b.Remaining <= 0 {
+		g.Width = "100" // the whole bar says that nothing is left
+	}
+	return g
+}
+
+func (w *Web) newRow(r *sla.SLOReport) row {
+	s := r.SLO
+	out := row{
+		ID:   "r" + hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
+		Mark: sloMark(r), Informative: r.Informative, Href: w.sloHref(r), Service: show(s.ID.Service(), shownName), Name: show(s.ID.Name(), shownName), Title: show(s.Description, shownTitle),
+		Group: newLabels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
+		Now: noValue, SLI: noValue, Left: noValue, Burn: noValue,
+		Rate: perTime(r.Rate), Events: compact(r.Events.Valid()), EventsFull: count(r.Events.Valid()),
+		Coverage: percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
+	}
+	out.Gauge = newGauge(r.Budget, out.Mark.Shape)
+	if b := lastHour(r); b.HasData {
+		out.Now = percent(b.SLI, sliDecimals(s.Objective))
+		if b.Consumed > 1 {
+			out.NowClass = "warn"
+		}
+	}
+	if r.Budget.HasData {
+		out.SLI, out.Left = percent(r.Budget.SLI, sliDecimals(s.Objective)), percent(r.Budget.Remaining, 1)
+	}
+	if r.Corrected > 0 && r.Raw.HasData {
+		out.RawSLI, out.RawLeft = percent(r.Raw.SLI, sliDecimals(s.Objective)), percent(r.Raw.Remaining, 1)
+	}
+	if b := worstBurn(r); b.HasData {
+		out.Burn, out.BurnWindow = times(b.Rate), slo.FormatDuration(b.Window)
+		switch {
+		case burning(r):
+			out.BurnClass = "hot"
+		case b.Rate > 1:
+			out.BurnClass = "warn"
+		}
+	}
+	return out
+}
+
+// partialCoverage is the share of a window below which its numbers are marked
+// as resting on a part of it.
+const partialCoverage = 0.9
+
+// column is one heading of the list.
+type column struct {
+	Name  string
+	Class string
+	Href  string // sorts by it; "" if it can't be sorted
+	Sort  string // aria-sort of the column that the list is sorted by
+}
+
+func (w *Web) columns(q url.Values, key sortKey, reverse bool) []column {
+	var out []column
+	for _, col := range []struct {
+		name, class string
+		key         sortKey
+	}{
+		{"State", "", byWorst}, {"Service level", "", byName}, {"Objective", "num", byTarget}, {"Last hour", "num", byNow}, {"Indicator", "num", bySLI},
+		{"Budget left", "budget", byBudget}, {"24 hours", "hours", ""}, {"Worst burn", "num", byBurn}, {"Traffic", "num", byTraffic},
+		{"Coverage", "num", byCoverage}, {"Alerts", "num", byAlerts},
+	} {
+		if col.key == byAlerts && w.opt.Alerts == nil {
+			continue
+		}
+		x := column{Name: col.name, Class: col.class}
+		if col.key != "" {
+			to := keep(q, listParams...)
+			to.Del("dir")
+			to.Set("sort", string(col.key))
+			if col.key == key {
+				x.Sort = "ascending"
+				if reverse {
+					x.Sort = "descending"
+				} else {
+					to.Set("dir", "desc")
+				}
+			}
+			x.Href = w.href("/", to)
+		}
+		out = append(out, x)
+	}
+	return out
+}

@@ -1,0 +1,242 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// slaPage is the data of the page "/sla".
+type slaPage struct {
+	layout
+	Card        slaCard
+	Description string
+	Cells       []slaCell
+	Groups      []slaLink
+	MoreGroups  int
+	Siblings    string
+	Notes       []string
+	Period      string
+	Alert       string // the score over the alert window
+	Lost        string // all points lost
+	Rule        string // how the score is made
+	Missing     []string
+	History     slaHistory
+	Limits      []slaLimitRow
+	Reports     []refreshLink
+	API         string
+}
+
+// slaCell is one of the figures at the top.
+type slaCell struct {
+	Name, Value, Note string
+	Mark              *mark
+	Bad, Partial      bool
+}
+
+type slaLink struct {
+	Href   string
+	Labels []label
+	Mark   mark
+	Score  string
+}
+
+// findSLA finds one agreement's report by the parameters service, sla and
+// group.<label>. Labels that are not given match "".
+func findSLA(rep *sla.Report, q url.Values) (r *sla.SLAReport, exists bool) {
+	if rep == nil {
+		return nil, false
+	}
+	want := prefixed(q, groupParam)
+	for i := range rep.SLAs {
+		r := &rep.SLAs[i]
+		if r.SLA.Service != q.Get("service") || r.SLA.Name != q.Get("sla") {
+			continue
+		}
+		exists = true
+		match := len(r.Group) == len(r.SLA.GroupBy)
+		for j, name := range r.SLA.GroupBy {
+			match = match && r.Group[j] == want[name]
+		}
+		for name := range want {
+			match = match && slices.Contains(r.SLA.GroupBy, name)
+		}
+		if match {
+			return r, true
+		}
+	}
+	return nil, exists
+}
+
+func (w *Web) slaPage(c *gin.Context) {
+	v := w.view()
+	q := c.Request.URL.Query()
+	r, exists := findSLA(v.rep, q)
+	switch {
+	case v.rep == nil:
+		w.message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		return
+	case r == nil && exists:
+		c.Redirect(http.StatusFound, w.href("/slas", url.Values{"service": {q.Get("service")}}))
+		return
+	case r == nil:
+		w.message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
+		return
+	}
+	if fresh(c, v.tag("sla", c.Request.URL.RawQuery)) {
+		refreshHeader(c)
+		return
+	}
+	a := r.SLA
+	p := slaPage{
+		layout: w.layout(c, v, show(a.Service+"/"+a.Name, shownTitle), "slas"), Card: w.newCard(v.rep, r), Description: show(a.Description, shownText),
+		Period: spanText(r.Period), Rule: scoreRule(a), Limits: limitRowsOf(v.rep, v.now, a.Service), Reports: w.reportLinks(v, a.Service),
+		API: w.opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
+	}
+	p.Cells = slaCells(r, &p.Card)
+	lost := 0.0
+	for _, x := range r.Components {
+		lost += x.Lost
+	}
+	p.Lost = lostText(lost)
+	if x := r.Alert; x != nil {
+		p.Alert = "Alerts go by a shorter window of " + slo.FormatDuration(a.AlertWindow) + ", over which there is no data."
+		if x.HasData {
+			p.Alert = fmt.Sprintf("Alerts go by a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), scoreText(x.Score))
+		}
+	}
+	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
+	w.fillSLAGroups(&p, v.rep, r)
+	p.History = w.slaHistory(c.Request.Context(), v, r, q)
+	w.page(c, http.StatusOK, "sla", p)
+}
+
+func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
+	a := r.SLA
+	score := slaCell{Name: "Score", Value: card.Score, Note: "of 100, over " + card.Window, Bad: card.Mark.Shape == "bad"}
+	if card.Range != "" {
+		score.Note = "of 100; " + card.Range + " with what is missing"
+	}
+	level := slaCell{Name: "Level", Mark: &card.Mark, Note: card.Levels}
+	if card.Levels == "" {
+		level.Note = "no thresholds are set"
+	}
+	worst := slaCell{Name: "Worst component", Value: "none", Note: "nothing was lost"}
+	if card.Worst != nil {
+		worst.Value, worst.Note = card.Worst.Name, card.Worst.Lost+" points lost of "+card.Worst.Of
+	}
+	met, known := 0, 0
+	for i := range r.Components {
+		if c := &r.Components[i]; c.HasData {
+			known++
+			if c.Attainment >= 1 {
+				met++
+			}
+		}
+	}
+	objectives := slaCell{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "every one kept"}
+	switch {
+	case known == 0:
+		objectives.Value, objectives.Note = noValue, "no component has data"
+	case r.Informative:
+		objectives.Note = "this group was promised nothing"
+	case r.Breached:
+		objectives.Note, objectives.Bad = "the agreement is breached", true
+	}
+	data := slaCell{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)), Note: "nothing is missing", Partial: r.Missing > 0}
+	if r.Missing > 0 {
+		data.Note = "what has none is " + noDataText(a.NoData)
+	}
+	low := 1.0
+	for i := range r.Components {
+		low = min(low, r.Components[i].Coverage)
+	}
+	return []slaCell{score, level, worst, objectives, data, {Name: "Coverage", Value: percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
+}
+
+// scoreRule says how an agreement's score is made.
+func scoreRule(a *sla.Agreement) string {
+	rule := map[sla.Method]string{
+		sla.Attainment: "A component earns all of its weight as long as its objective is met; beyond that its share is what the objective allows to fail over what failed.",
+		sla.Ratio:      "A component earns its weight times its indicator; a throughput earns by the volume that it reached.",
+		sla.Bands:      "A component with bands earns what the first band that holds is worth; the others earn their weight times their indicator.",
+	}[a.Method]
+	switch a.NoData {
+	case sla.NoDataGood:
+		rule += " One without data earns all of it."
+	case sla.NoDataBad:
+		rule += " One without data earns nothing."
+	default:
+		rule += " One without data is left out, and the others share its weight."
+	}
+	return rule
+}
+
+// slaNotes explain what a reader must know before trusting the numbers.
+func slaNotes(r *sla.SLAReport) []string {
+	var out []string
+	switch {
+	case r.Informative:
+		out = append(out, "This group collects all groups beyond max_groups. Nobody promised it anything: it informs, never alerts, and is never breached.")
+	case r.Breached && r.Level == sla.LevelOK:
+		out = append(out, "Breached although the score is above its thresholds: a weighted mean hides that some component missed its own objective.")
+	case r.Breached:
+		out = append(out, "Breached: some component missed its own objective.")
+	}
+	for i := range r.Components {
+		if r.Components[i].Coverage < 0.9995 && r.Components[i].HasData {
+			out = append(out, "Coverage is below 100%: in the rest of the window the engine was not running, did not count by the present definition, or limits dropped events. What happened then is not in the score.")
+			break
+		}
+	}
+	return out
+}
+
+// missingTexts say which components have no data and what that did to the score.
+func missingTexts(r *sla.SLAReport) []string {
+	var out []string
+	for i := range r.Components {
+		c := &r.Components[i]
+		if c.HasData {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s, %s of the weight: %s.", show(c.Name, shownName), trimPercent(c.Weight), cmp.Or(show(strings.TrimSuffix(c.Note, "."), shownTitle), "no data")))
+	}
+	if len(out) > 0 && r.HasData && r.Missing < len(r.Components) {
+		out = append(out, fmt.Sprintf("If all of that had been as bad as can be, the score were %s; if it had been perfect, %s.", scoreText(r.Low), scoreText(r.High)))
+	}
+	return out
+}
+
+// fillSLAGroups links to the other groups of an agreement, worst first.
+func (w *Web) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
+	if len(r.SLA.GroupBy) == 0 {
+		return
+	}
+	p.Siblings = w.href("/slas", url.Values{"service": {r.SLA.Service}, "q": {r.SLA.Service + "/" + r.SLA.Name}})
+	var others []*sla.SLAReport
+	for _, x := range worstFirst(rep, r.SLA.Service) {
+		if x.SLA == r.SLA && x != r {
+			others = append(others, x)
+		}
+	}
+	for i, x := range others {
+		if i == shownGroups {
+			p.MoreGroups = len(others) - i
+			break
+		}
+		g := slaLink{Href: w.slaHref(x), Labels: newLabels(x.SLA.GroupBy, x.Group), Mark: slaMark(x), Score: noValue}
+		if x.HasData {
+			g.Score = scoreText(x.Score)
+		}
+		p.Groups = append(p.Groups, g)
+	}
+}

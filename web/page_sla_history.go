@@ -1,0 +1,319 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// slaDays are how far back the history of a score may reach, in days.
+var slaDays = []int{14, 30, 90}
+
+const defaultSLADays = 30
+
+// slaHistory is the score of each day alone.
+type slaHistory struct {
+	Days    []refreshLink
+	Zone    string
+	Score   figureData
+	Note    string // instead of the charts
+	Summary string
+	Hints   []string // what these numbers are not
+}
+
+// dayScore is the score of one day.
+type dayScore struct {
+	slo.Span
+	report sla.SLAReport
+	kept   bool // the counts of every component reach back that far
+	seen   float64
+}
+
+func (d *dayScore) has() bool {
+	return d.kept && d.report.HasData && d.report.Missing < len(d.report.Components)
+}
+
+// zoneOfSLA is the zone in which an agreement's days are cut.
+func zoneOfSLA(a *sla.Agreement) *time.Location {
+	if a.Window.Calendar != "" && a.Window.Location != nil {
+		return a.Window.Location
+	}
+	return time.UTC
+}
+
+func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Values) slaHistory {
+	n, err := strconv.Atoi(q.Get("days"))
+	if err != nil || !slices.Contains(slaDays, n) {
+		n = defaultSLADays
+	}
+	zone := zoneOfSLA(r.SLA)
+	h := slaHistory{Zone: zone.String()}
+	for _, d := range slaDays {
+		to := slaQuery(r)
+		if d != defaultSLADays {
+			to.Set("days", strconv.Itoa(d))
+		}
+		if s := q.Get("refresh"); s != "" {
+			to.Set("refresh", s)
+		}
+		h.Days = append(h.Days, refreshLink{strconv.Itoa(d) + " days", w.href("/sla", to), d == n})
+	}
+	if w.opt.Counts == nil {
+		h.Note = "This engine keeps no history."
+		return h
+	}
+	ctx, cancel := context.WithTimeout(ctx, historyBudget)
+	defer cancel()
+	days, err := w.dayScores(ctx, v.rep, r, n, zone)
+	if err != nil {
+		w.opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
+		h.Note = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
+		return h
+	}
+	if !slices.ContainsFunc(days, func(d dayScore) bool { return d.has() }) {
+		h.Note = "No day of this time has a score yet: none of the components counted anything that is still kept."
+		return h
+	}
+	h.draw(r, days, zone)
+	return h
+}
+
+// dayScores scores the last n days, today so far among them.
+func (w *Web) dayScores(ctx context.Context, rep *sla.Report, r *sla.SLAReport, n int, zone *time.Location) ([]dayScore, error) {
+	steps := dayGrid(rep.Time.UTC(), zone, n, func(slo.Span) []slo.Span { return nil }).steps
+	var l ledger
+	book := newScorebook(rep, r.SLA, steps, "days", r, &l)
+	if err := l.read(ctx, w.opt.Counts); err != nil {
+		return nil, err
+	}
+	first, _ := book.whole()
+	out := make([]dayScore, len(steps))
+	for i, sp := range steps {
+		out[i] = dayScore{Span: sp, report: book.score(r.Group, i, i+1), kept: i >= first}
+		for _, c := range book.components {
+			if c.counts != nil {
+				out[i].seen = max(out[i].seen, observed(c.counts.answer.Observed).share(sp))
+			}
+		}
+	}
+	return out, nil
+}
+
+// lostColours are the classes of the components in the chart of what was lost.
+var lostColours = []string{"c1", "c2", "c3", "c4", "c5"}
+
+func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location) {
+	a := r.SLA
+	t := timeline{slo.Span{From: days[0].From, To: days[len(days)-1].To}}
+	data := func() *plotData {
+		return &plotData{Unit: "count", From: t.From.Unix(), To: t.To.Unix(), Steps: true, First: t.From.Unix(), Every: 24 * 3600, Series: []plotSeries{}}
+	}
+	score := scale{min: scoreFloor(a, days), max: 100, height: plotH}
+	var peak float64
+	for i := range days {
+		if d := &days[i]; d.has() {
+			sum := 0.0
+			for _, c := range d.report.Components {
+				sum += c.Lost
+			}
+			peak = max(peak, sum)
+		}
+	}
+	lost := scale{max: max(peak*1.05, 0.01), height: plotH * 0.7}
+
+	ps, pl := newPlot("score", "Score of each day", score.height, t), newPlot("lost", "Points lost on each day by component", lost.height, t)
+	ps.X, pl.X = t.xTicks(zone), t.xTicks(zone)
+	var line, between pen
+	bars := make([]pen, len(lostColours))
+	vScore := plotSeries{Name: "score"}
+	vLost := make([]plotSeries, len(r.Components))
+	for i, c := range r.Components {
+		vLost[i].Name = show(c.Name, shownName)
+	}
+	tab := table{Caption: "Days, newest first", Head: []string{"Day", "Score"}}
+	for _, c := range r.Components {
+		tab.Head = append(tab.Head, show(c.Name, shownName)+" lost")
+	}
+	tab.Head = append(tab.Head, "Verdict")
+	var met, under, none int
+	worst := -1
+	for i := range days {
+		d := &days[i]
+		x, x2 := t.x(d.From), t.x(d.To)
+		row := tableRow{Text: d.From.In(zone).Format("Mon 2 Jan 2006")}
+		if !d.has() {
+			none++
+			line.up()
+			vScore.V = append(vScore.V, missing)
+			row.Cells = append(row.Cells, tableCell{Text: noValue})
+			for k := range vLost {
+				vLost[k].V = append(vLost[k].V, missing)
+				row.Cells = append(row.Cells, tableCell{Text: noValue})
+			}
+			row.Cells = append(row.Cells, tableCell{Text: absence(point{kept: d.kept, seen: d.seen})})
+			tab.Rows = append(tab.Rows, row)
+			continue
+		}
+		s := d.report.Score
+		line.to(x, score.y(s))
+		line.to(x2, score.y(s))
+		if d.report.Missing > 0 {
+			between.box(x, score.y(d.report.High), max(x2-x, 1), score.y(d.report.Low))
+		}
+		low := d.report.Level != sla.LevelOK
+		switch {
+		case low:
+			under++
+		default:
+			met++
+		}
+		if worst < 0 || s < days[worst].report.Score {
+			worst = i
+		}
+		vScore.V = append(vScore.V, plotNumber(math.Floor(s*100+1e-6)/100))
+		row.Cells = append(row.Cells, tableCell{Text: scoreText(s), Hot: low})
+		top := 0.0
+		for k, c := range d.report.Components {
+			vLost[k].V = append(vLost[k].V, plotNumber(c.Lost))
+			text := lostText(c.Lost)
+			if !c.HasData {
+				text = "no data"
+			}
+			row.Cells = append(row.Cells, tableCell{Text: text})
+			if c.Lost > 0 {
+				bars[min(k, len(bars)-1)].box(x, lost.y(top+c.Lost), barWidth(x2-x), lost.y(top))
+				top += c.Lost
+			}
+		}
+		row.Cells = append(row.Cells, tableCell{slaMark(&d.report).Word, low})
+		tab.Rows = append(tab.Rows, row)
+	}
+	reverse(tab.Rows)
+
+	ps.Fills, ps.Lines = []stroke{{"range", between.String()}}, []stroke{{"c1", line.String()}}
+	h.Score.Keys = []key{{"c1", "score of the day"}}
+	for _, l := range []struct {
+		at   float64
+		name string
+	}{{a.Warning, "warning"}, {a.Critical, "critical"}} {
+		if l.at > 0 && l.at > score.min {
+			ps.Refs = append(ps.Refs, refLine{"ref", coord(score.y(l.at)), ""})
+			h.Score.Keys = append(h.Score.Keys, key{"ref", l.name + " below " + strconv.FormatFloat(l.at, 'g', 6, 64)})
+		}
+	}
+	if s := between.String(); s != "" {
+		h.Score.Keys = append(h.Score.Keys, key{"range", "what is missing could make it"})
+	}
+	step := (100 - score.min) / 4
+	ps.Y = score.yTicks([]float64{score.min, score.min + step, score.min + 2*step, score.min + 3*step, 100}, func(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) })
+	ds, dl := data(), data()
+	ds.Series, dl.Series = []plotSeries{vScore}, vLost
+	ps.Data, pl.Data = ds.json(), dl.json()
+	h.Score.Plots = []plot{ps}
+	h.Score.Caption = fmt.Sprintf("Each day alone, in %s, planned maintenance taken out.", zone)
+	if worst >= 0 {
+		d := &days[worst]
+		h.Score.Caption += fmt.Sprintf(" Lowest: %s on %s", scoreText(d.report.Score), d.From.In(zone).Format("Mon 2 Jan"))
+		if c := worstComponent(&d.report); c != nil {
+			h.Score.Caption += fmt.Sprintf(", of which %s cost %s points", show(c.Name, shownName), lostText(c.Lost))
+		}
+		h.Score.Caption += "."
+	}
+	h.Score.Table = tab
+
+	for k := range bars {
+		pl.Fills = append(pl.Fills, stroke{lostColours[k], bars[k].String()})
+	}
+	pl.Y = lost.yTicks(roundTicks(lost.max, 3), func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) })
+	if peak > 0 {
+		h.Score.Plots = append(h.Score.Plots, pl)
+		h.Score.Keys = append(h.Score.Keys, lostKeys(r)...)
+		h.Score.Caption += " Below: points lost by each component, its weight times what it fell short."
+	} else {
+		h.Score.Caption += " No component lost a point."
+	}
+
+	h.Summary = fmt.Sprintf("%s kept the thresholds, %s did not", plural(met, "day"), plural(under, "day"))
+	if a.Warning == 0 && a.Critical == 0 {
+		h.Summary = plural(met, "day") + " scored"
+	}
+	if none > 0 {
+		h.Summary += fmt.Sprintf(", %s had no score", plural(none, "day"))
+	}
+	h.Summary += "."
+	h.Hints = scoreHints(a, days)
+}
+
+// lostKeys name the colours of the components; the last colour may stand for several.
+func lostKeys(r *sla.SLAReport) []key {
+	var out []key
+	last := len(lostColours) - 1
+	for k, c := range r.Components {
+		if k == last && len(r.Components) > len(lostColours) {
+			return append(out, key{lostColours[last] + "f", plural(len(r.Components)-k, "further component") + " lost"})
+		}
+		out = append(out, key{lostColours[k] + "f", show(c.Name, shownName) + " lost"})
+	}
+	return out
+}
+
+// scoreFloor is where the axis of scores begins: below everything to be shown.
+func scoreFloor(a *sla.Agreement, days []dayScore) float64 {
+	low := 99.0
+	for _, l := range []float64{a.Warning, a.Critical} {
+		if l > 0 {
+			low = min(low, l)
+		}
+	}
+	for i := range days {
+		if d := &days[i]; d.has() {
+			low = min(low, d.report.Score)
+			if d.report.Missing > 0 {
+				low = min(low, d.report.Low)
+			}
+		}
+	}
+	step := 4.0
+	if low < 80 {
+		step = 20
+	}
+	return max(0, math.Floor((low-0.5)/step)*step)
+}
+
+// scoreHints say what the scores of days are not.
+func scoreHints(a *sla.Agreement, days []dayScore) []string {
+	out := []string{fmt.Sprintf("The score of a day comes from what was counted on that day; the agreement's own goes by %s. A day can miss what the window still keeps, and the other way round.", windowText(a.Window))}
+	gone := 0
+	for i := range days {
+		if !days[i].kept {
+			gone++
+		}
+	}
+	if gone > 0 {
+		out = append(out, plural(gone, "day")+" at the start are left out: the counts of some component do not reach back that far, and a score without it would be another one.")
+	}
+	if len(days) == 0 {
+		return out
+	}
+	for _, c := range days[0].report.Components {
+		if c.Note == notCounted {
+			out = append(out, show(c.Name, shownName)+" is measured by Prometheus and is not in these scores.")
+		}
+	}
+	return out
+}
+
+// windowText says a window in words.
+func windowText(win slo.Window) string {
+	if win.Calendar != "" {
+		return "the calendar " + string(win.Calendar)
+	}
+	return "the last " + slo.FormatDuration(win.Rolling)
+}

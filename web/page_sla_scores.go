@@ -1,0 +1,170 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// scorebook scores the groups of one agreement over times in the past, by the same
+// arithmetic as the engine scores the present: sla.Scorer over the counts of the
+// components, planned maintenance taken out.
+type scorebook struct {
+	agreement  *sla.Agreement
+	scorer     *sla.Scorer
+	steps      []slo.Span
+	components []bookComponent
+	now        map[string]*sla.SLAReport // by group
+}
+
+// notCounted is the note of a component whose SLO is on Prometheus series.
+const notCounted = "measured by Prometheus, not counted here"
+
+// bookComponent is where the counts of one component come from.
+type bookComponent struct {
+	slo    *slo.SLO // nil if its SLO is on Prometheus series: it is not counted here
+	counts *entry
+	bands  *entry           // nil without bands
+	groups map[string][]int // groups of the SLO by the agreement's group that they are part of
+}
+
+// newScorebook plans the scores of an agreement over steps, for one of its groups
+// or, if only is nil, for all. What it needs is added to the ledger.
+func newScorebook(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only *sla.SLAReport, l *ledger) *scorebook {
+	b := &scorebook{agreement: a, scorer: sla.NewScorer(a), steps: steps, now: map[string]*sla.SLAReport{}}
+	for i := range rep.SLAs {
+		if r := &rep.SLAs[i]; r.SLA == a && (only == nil || r == only) {
+			b.now[r.Group.Key()] = r
+		}
+	}
+	for _, c := range a.Components {
+		x := bookComponent{groups: map[string][]int{}}
+		slice := time.Duration(0)
+		var groups []slo.Group
+		for _, r := range slosOf(rep, c.SLO) {
+			x.slo, slice = r.SLO, r.Slice
+			key := projected(a.GroupBy, r).Key()
+			if b.now[key] == nil && only != nil {
+				continue
+			}
+			x.groups[key] = append(x.groups[key], len(groups))
+			groups = append(groups, r.Group)
+		}
+		if x.slo != nil {
+			x.counts = l.ask(string(c.SLO), name, gridOf(steps, func(sp slo.Span) []slo.Span { return takenOut(x.slo, sp, slice) }), groups)
+			if a.Method == sla.Bands && len(c.Bands) > 0 {
+				x.bands = l.ask(sla.BandsID(c.SLO, a.Name), name, gridOf(steps, func(sp slo.Span) []slo.Span { return takenOut(x.slo, sp, 0) }), groups)
+			}
+		}
+		b.components = append(b.components, x)
+	}
+	return b
+}
+
+// slosOf are the reports of all groups of an SLO.
+func slosOf(rep *sla.Report, id slo.ID) []*sla.SLOReport {
+	var out []*sla.SLOReport
+	i, _ := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int { return cmp.Compare(r.SLO.ID, id) })
+	for ; i < len(rep.SLOs) && rep.SLOs[i].SLO.ID == id; i++ {
+		out = append(out, &rep.SLOs[i])
+	}
+	return out
+}
+
+// projected is the agreement's group that a group of a finer SLO is part of.
+func projected(groupBy []string, r *sla.SLOReport) slo.Group {
+	var g slo.Group
+	for _, name := range groupBy {
+		if i := slices.Index(r.SLO.GroupBy, name); i >= 0 && i < len(r.Group) {
+			g = append(g, r.Group[i])
+		}
+	}
+	return g
+}
+
+// whole is the first step that is kept of every component; len(steps) if none is.
+// Scores of earlier times would lack what is gone.
+func (b *scorebook) whole() (first int, keptFrom time.Time) {
+	for _, c := range b.components {
+		for _, e := range []*entry{c.counts, c.bands} {
+			if e == nil || !e.answer.Known {
+				continue
+			}
+			if at := e.keptFrom(); at.After(keptFrom) {
+				keptFrom = at
+			}
+		}
+	}
+	for first < len(b.steps) && b.steps[first].From.Before(keptFrom) {
+		first++
+	}
+	return first, keptFrom
+}
+
+// score scores a group over steps first to last-1. Nothing but the group, the
+// score and the components is set that needs more than the counts.
+func (b *scorebook) score(g slo.Group, first, last int) sla.SLAReport {
+	in := make([]sla.ComponentInput, len(b.components))
+	for i := range b.components {
+		in[i] = b.input(i, g, first, last)
+	}
+	period := slo.Span{}
+	if first < last {
+		period = slo.Span{From: b.steps[first].From, To: b.steps[last-1].To}
+	}
+	r := b.scorer.Score(period, in, make([]sla.ComponentReport, len(in)))
+	r.SetGroup(g)
+	for i, c := range b.components {
+		if c.slo == nil {
+			r.Components[i].Note = notCounted
+			if now := b.now[g.Key()]; now != nil && i < len(now.Components) {
+				r.Components[i].Objective = now.Components[i].Objective
+			}
+		}
+	}
+	return r
+}
+
+// input is what component i of a group counted over steps first to last-1.
+func (b *scorebook) input(i int, g slo.Group, first, last int) sla.ComponentInput {
+	c := &b.components[i]
+	if c.slo == nil {
+		return sla.ComponentInput{Within: make([]uint64, len(b.agreement.Components[i].Bands))}
+	}
+	in := inputOf(c.slo)
+	bands := b.agreement.Components[i].Bands
+	in.Within = make([]uint64, len(bands))
+	for _, at := range c.groups[g.Key()] {
+		_, net := c.counts.bins(at)
+		for k := first; k < last && k < len(net); k++ {
+			addBins(&in, c.counts.answer.Sliced, net[k])
+		}
+		if c.bands == nil {
+			continue
+		}
+		_, net = c.bands.bins(at)
+		for k := first; k < last && k < len(net); k++ {
+			addWithin(&in, bands, c.bands.answer.Edges, net[k])
+		}
+	}
+	in.Coverage = c.counts.share(first, last)
+	if c.bands != nil {
+		in.Coverage = min(in.Coverage, c.bands.share(first, last))
+	}
+	return in
+}
+
+// addWithin counts the events within each band.
+func addWithin(in *sla.ComponentInput, bands []sla.Band, edges []time.Duration, bins []uint64) {
+	for bin, n := range bins {
+		in.Measured += n
+		for k, band := range bands {
+			if at := slices.Index(edges, band.Threshold); band.Threshold > 0 && at >= 0 && bin <= at {
+				in.Within[k] += n
+			}
+		}
+	}
+}

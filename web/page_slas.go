@@ -1,0 +1,293 @@
+package web
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+)
+
+// registerSLA mounts the pages of agreements and the reports.
+func (w *Web) registerSLA(get func(path string, h ...gin.HandlerFunc), read gin.HandlerFunc) {
+	get("/slas", read, w.slasPage)
+	get("/sla", read, w.slaPage)
+	get("/report", read, w.reportPage)
+	get("/api/v1/report", read, w.apiReport)
+}
+
+// slasPage is the data of the page "/slas".
+type slasPage struct {
+	layout
+	Loaded   bool
+	Any      bool // the spec has agreements
+	Filtered bool
+	Verdict  mark
+	Headline string
+	Scope    string
+	Tiles    []tile
+	Columns  []column
+	Cards    []slaCard
+	Total    string
+	Shown    string
+	Prev     string
+	Next     string
+	Search   string
+	Selects  []choice
+	Hidden   [][2]string
+	Clear    string
+	Limits   []slaLimitRow
+	Reports  []refreshLink
+}
+
+// cardsPerPage is how many agreements a page lists.
+const cardsPerPage = 60
+
+// slaParams are the parameters of the list's address.
+var slaParams = []string{"sort", "dir", "refresh", "service", "state", "q"}
+
+// slaFilter picks agreements. Empty fields pick all.
+type slaFilter struct {
+	service, state, search string
+	group                  map[string]string
+}
+
+func newSLAFilter(q url.Values) slaFilter {
+	f := slaFilter{q.Get("service"), q.Get("state"), strings.ToLower(strings.TrimSpace(q.Get("q"))), prefixed(q, groupParam)}
+	if !slices.ContainsFunc(slaMarks, func(m mark) bool { return stateParam(m) == f.state }) {
+		f.state = ""
+	}
+	return f
+}
+
+// stateParam is a mark's word as a parameter.
+func stateParam(m mark) string { return strings.ReplaceAll(m.Word, " ", "_") }
+
+func (f slaFilter) match(r *sla.SLAReport) bool {
+	if f.service != "" && r.SLA.Service != f.service || f.state != "" && stateParam(slaMark(r)) != f.state {
+		return false
+	}
+	for k, v := range f.group {
+		i := slices.Index(r.SLA.GroupBy, k)
+		if i < 0 || i >= len(r.Group) || r.Group[i] != v {
+			return false
+		}
+	}
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), f.search) }
+	return f.search == "" || has(r.SLA.Service+"/"+r.SLA.Name) || has(r.SLA.Description) || slices.ContainsFunc(r.Group, has) ||
+		slices.ContainsFunc(r.Components, func(c sla.ComponentReport) bool { return has(c.Name) })
+}
+
+func (f slaFilter) pick(rep *sla.Report) []*sla.SLAReport {
+	var out []*sla.SLAReport
+	for i := range rep.SLAs {
+		if f.match(&rep.SLAs[i]) {
+			out = append(out, &rep.SLAs[i])
+		}
+	}
+	return out
+}
+
+// byScore is a column that only agreements have, beside byWorst and byName.
+const (
+	byScore sortKey = "score"
+	byLost  sortKey = "lost" // what the worst component lost
+)
+
+var slaSorts = map[sortKey]func(a, b *sla.SLAReport) int{
+	byWorst: func(a, b *sla.SLAReport) int {
+		return cmp.Or(slaSeverity(a)-slaSeverity(b), cmp.Compare(a.Score, b.Score))
+	},
+	byName:  func(a, b *sla.SLAReport) int { return 0 }, // as the report has them
+	byScore: func(a, b *sla.SLAReport) int { return cmp.Compare(a.Score, b.Score) },
+	byLost:  func(a, b *sla.SLAReport) int { return cmp.Compare(worstLoss(b), worstLoss(a)) },
+}
+
+func worstLoss(r *sla.SLAReport) float64 {
+	if c := worstComponent(r); c != nil {
+		return c.Lost
+	}
+	return 0
+}
+
+// orderSLAs sorts by a column; those without data are last by score whatever the
+// direction, and equal ones keep the report's order.
+func orderSLAs(rs []*sla.SLAReport, key sortKey, reverse bool) {
+	if key == byName && reverse {
+		slices.Reverse(rs)
+		return
+	}
+	by := slaSorts[key]
+	slices.SortStableFunc(rs, func(a, b *sla.SLAReport) int {
+		if key != byWorst && key != byName {
+			if last := noDataLast(a.HasData, b.HasData); last != 0 {
+				return last
+			}
+		}
+		if reverse {
+			return -by(a, b)
+		}
+		return by(a, b)
+	})
+}
+
+func (w *Web) slasPage(c *gin.Context) {
+	v := w.view()
+	refreshHeader(c)
+	key := strings.Join([]string{v.key(), "slas", c.Request.URL.RawQuery, theme(c)}, "\x00")
+	if fresh(c, `W/"`+hash("slas", key)+`"`) {
+		return
+	}
+	w.cachedPage(c, "slas", key, func() (any, bool) {
+		q := c.Request.URL.Query()
+		p := slasPage{layout: w.layout(c, v, "Agreements", "slas"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle)}
+		if v.rep != nil {
+			w.fillSLAs(&p, v, q)
+		}
+		return p, true
+	})
+}
+
+func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
+	f := newSLAFilter(q)
+	p.Any = len(v.rep.SLAs) > 0
+	p.Filtered = f.service != "" || f.state != "" || f.search != "" || len(f.group) > 0
+	p.Clear = w.href("/slas", keep(q, viewParams...))
+	p.Hidden = hidden(keep(q, viewParams...))
+	p.Limits = limitRowsOf(v.rep, v.now, f.service)
+	p.Reports = w.reportLinks(v, f.service)
+	p.Selects = slaChoices(v.rep, f)
+	w.summariseSLAs(p, v.rep, q, f)
+
+	sort, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
+	if slaSorts[sort] == nil {
+		sort = byWorst
+	}
+	p.Columns = w.slaColumns(q, sort, reverse)
+	all := f.pick(v.rep)
+	orderSLAs(all, sort, reverse)
+	p.Total = plural(len(all), "group")
+	start, _ := strconv.Atoi(q.Get("start"))
+	if start < 0 || start >= len(all) {
+		start = 0
+	}
+	end := min(start+cardsPerPage, len(all))
+	for _, r := range all[start:end] {
+		p.Cards = append(p.Cards, w.newCard(v.rep, r))
+	}
+	if len(all) > 0 {
+		p.Shown = count(uint64(start+1)) + " to " + count(uint64(end)) + " of " + count(uint64(len(all)))
+	}
+	turn := func(to int) string {
+		q := w.keepSLA(q)
+		if to > 0 {
+			q.Set("start", strconv.Itoa(to))
+		}
+		return w.href("/slas", q)
+	}
+	if start > 0 {
+		p.Prev = turn(max(0, start-cardsPerPage))
+	}
+	if end < len(all) {
+		p.Next = turn(end)
+	}
+}
+
+// keepSLA copies the parameters of the list that say what is shown and how.
+func (w *Web) keepSLA(q url.Values) url.Values {
+	out := keep(q, slaParams...)
+	for k, v := range prefixed(q, groupParam) {
+		out.Set(groupParam+k, v)
+	}
+	return out
+}
+
+func slaChoices(rep *sla.Report, f slaFilter) []choice {
+	services := map[string]bool{}
+	for i := range rep.SLAs {
+		services[rep.SLAs[i].SLA.Service] = true
+	}
+	by := choice{Name: "state", Label: "State", Any: "All states"}
+	for _, m := range slaMarks {
+		by.Options = append(by.Options, option{stateParam(m), m.Word, stateParam(m) == f.state})
+	}
+	return []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(services, f.service)}, by}
+}
+
+// summariseSLAs says how things are: one sentence, and how many are in each state.
+func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFilter) {
+	state := f.state
+	f.state = ""
+	n := map[mark]int{}
+	names := map[*sla.Agreement]bool{}
+	all := f.pick(rep)
+	for _, r := range all {
+		n[slaMark(r)]++
+		names[r.SLA] = true
+	}
+	for _, m := range slaMarks {
+		if m.Word == "informs only" && n[m] == 0 {
+			continue // most specs have none
+		}
+		to := w.keepSLA(q)
+		on := state == stateParam(m)
+		if to.Del("state"); !on {
+			to.Set("state", stateParam(m)) // the second click takes the filter off again
+		}
+		p.Tiles = append(p.Tiles, tile{m, count(uint64(n[m])), w.href("/slas", to), on, n[m] == 0})
+	}
+	var said []string
+	for _, m := range slaMarks[:3] {
+		if n[m] == 0 {
+			continue
+		}
+		if p.Verdict.Shape == "" {
+			p.Verdict = m
+		}
+		said = append(said, count(uint64(n[m]))+" "+m.Word)
+	}
+	switch {
+	case len(all) == 0:
+		p.Verdict, p.Headline = mark{"none", ""}, "Nothing to show"
+	case len(said) > 0:
+		p.Headline = "Agreements: " + strings.Join(said, ", ")
+	case n[mark{"ok", "met"}] == 0:
+		p.Verdict, p.Headline = mark{"none", ""}, "No data yet"
+	default:
+		p.Verdict, p.Headline = mark{"ok", ""}, "All agreements are met"
+		if n[mark{"none", "no data"}] > 0 {
+			p.Headline = "All agreements with data are met"
+		}
+	}
+	p.Scope = plural(len(names), "agreement") + ", " + plural(len(all), "group")
+}
+
+func (w *Web) slaColumns(q url.Values, key sortKey, reverse bool) []column {
+	var out []column
+	for _, col := range []struct {
+		name, class string
+		key         sortKey
+	}{{"State", "", byWorst}, {"Agreement", "", byName}, {"Score", "num", byScore}, {"Points earned and lost", "pts", ""}, {"Worst component", "", byLost}} {
+		x := column{Name: col.name, Class: col.class}
+		if col.key != "" {
+			to := w.keepSLA(q)
+			to.Del("dir")
+			to.Set("sort", string(col.key))
+			if col.key == key {
+				x.Sort = "ascending"
+				if reverse {
+					x.Sort = "descending"
+				} else {
+					to.Set("dir", "desc")
+				}
+			}
+			x.Href = w.href("/slas", to)
+		}
+		out = append(out, x)
+	}
+	return out
+}

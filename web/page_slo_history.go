@@ -1,0 +1,208 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// historyBudget is how long a page waits for its history. The page itself does
+// not fail without it.
+const historyBudget = 3 * time.Second
+
+// sloHistory is everything that the charts of a page are drawn from, read at one
+// position of the log.
+type sloHistory struct {
+	now   time.Time
+	zone  *time.Location
+	tiers []alerts.Tier // of the burn-rate chart
+
+	main, period, days, burn grid
+	blamed                   []*sla.SLOReport
+	groups                   int // of the SLO
+	blame                    grid
+	bands                    []string
+
+	answers []CountsAnswer
+}
+
+// The order of the queries.
+const (
+	askMain = iota
+	askBurn
+	askPeriod
+	askDays
+	askBlame
+	askLatency // and more: counters of durations
+)
+
+func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
+	s := r.SLO
+	out := func(sp slo.Span) []slo.Span { return takenOut(s, sp, r.Slice) }
+	h := &sloHistory{now: rep.Time.UTC(), zone: zoneOf(s)}
+	h.main = newGrid(rng.Span, rng.Step, nil)
+	h.tiers = burnWindows(tiers, rng.Span, rng.Step)
+	if len(h.tiers) > 0 {
+		before := time.Duration(0)
+		for _, t := range h.tiers {
+			before = max(before, t.Long)
+		}
+		// Its steps end where the range ends, so that the last values are the present ones.
+		n := (rng.Duration()+before+rng.Step-1)/rng.Step + 1
+		sp := slo.Span{From: rng.To.Add(-n * rng.Step), To: rng.To}
+		h.burn = newGrid(sp, rng.Step, out(sp))
+	}
+	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
+	h.period = newGrid(period, stepFor(period, h.now, r.Slice), out(period))
+	h.days = dayGrid(h.now, h.zone, calendarDays, out)
+	h.blamed, h.groups = blamed(rep, s.ID)
+	h.blame = grid{Span: rng.Span, steps: []slo.Span{rng.Span}}
+	h.blame.exclude(out(rng.Span))
+	if s.Indicator.Kind == slo.KindLatency {
+		if r.Slice > 0 {
+			h.bands = append(h.bands, sla.EventsID(s.ID))
+		}
+		h.bands = append(h.bands, bandCounters(rep, s.ID)...)
+	}
+	return h
+}
+
+func (h *sloHistory) queries(r *sla.SLOReport) []CountsQuery {
+	id, one := string(r.SLO.ID), []slo.Group{r.Group}
+	var all []slo.Group
+	for _, x := range h.blamed {
+		all = append(all, x.Group)
+	}
+	qs := []CountsQuery{
+		{id, one, h.main.spans()}, {id, one, h.burn.spans()}, {id, one, h.period.spans()}, {id, one, h.days.spans()}, {id, all, h.blame.spans()},
+	}
+	for _, b := range h.bands {
+		qs = append(qs, CountsQuery{b, one, h.main.spans()})
+	}
+	return qs
+}
+
+// points reads the answer of one group to one query.
+func (h *sloHistory) points(g *grid, ask, group int) []point {
+	a := &h.answers[ask]
+	var bins [][]uint64
+	if group < len(a.Groups) {
+		bins = a.Groups[group]
+	}
+	return g.points(a, bins)
+}
+
+// sources are the counters of durations over the range.
+func (h *sloHistory) sources(r *sla.SLOReport) []histogramSource {
+	var out []histogramSource
+	add := func(a *CountsAnswer) {
+		if a.Known && !a.Sliced && len(a.Edges) > 0 && len(a.Groups) == 1 && len(a.Groups[0]) >= len(h.main.steps) {
+			out = append(out, histogramSource{a.Edges, a.Groups[0][:len(h.main.steps)]})
+		}
+	}
+	if r.Slice == 0 {
+		add(&h.answers[askMain])
+	}
+	for i := askLatency; i < len(h.answers); i++ {
+		add(&h.answers[i])
+	}
+	return out
+}
+
+// fillHistory reads the history of a group and draws everything that is made of it.
+func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
+	if w.opt.Counts == nil {
+		p.HistNote = "This engine keeps no history."
+		return
+	}
+	h := newSLOHistory(v.rep, r, rng, tiers)
+	ctx, cancel := context.WithTimeout(ctx, historyBudget)
+	defer cancel()
+	queries := h.queries(r)
+	answers, err := w.opt.Counts(ctx, queries)
+	if err == nil && len(answers) != len(queries) {
+		err = fmt.Errorf("%d answers to %d queries", len(answers), len(queries))
+	}
+	if err != nil {
+		w.opt.LogError("read history of "+string(r.SLO.ID), err)
+		p.HistNote = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
+		return
+	}
+	h.answers = answers
+	main := &h.answers[askMain]
+	if !main.Known || len(main.Groups) == 0 || main.Groups[0] == nil {
+		p.HistNote = "There is no history of this group yet: no valid event of it has come. Send one, and the charts begin with it."
+		return
+	}
+	behind := newShades(r.SLO, rng.Span, r.Slice, main)
+	if len(h.period.steps) > 0 {
+		p.BurnDown = newBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), newShades(r.SLO, h.period.Span, r.Slice, main), v.now)
+	}
+	if len(p.BurnDown.Plots) == 0 {
+		p.BurnDown.Note = "Nothing was counted in the window, so there is no budget to spend."
+	}
+	p.Events = newEvents(r, &h.main, h.points(&h.main, askMain, 0), behind, v.now)
+	if len(p.Events.Plots) == 0 {
+		p.Events.Note = emptyRange(main, rng.Span)
+	}
+	if len(h.tiers) > 0 {
+		p.Burn = newBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, behind, v.now)
+		if len(p.Burn.Plots) == 0 {
+			p.Burn.Note = emptyRange(main, rng.Span)
+		}
+	} else {
+		p.Burn.Note = "No window that alerts watch is made of whole steps of this range. Choose another one."
+		if len(tiers) == 0 {
+			p.Burn.Note = "No burn-rate alert watches this service level."
+		}
+	}
+	if r.SLO.Indicator.Kind == slo.KindLatency {
+		f := newLatency(r, &h.main, h.sources(r), behind, v.now)
+		if len(f.Plots) == 0 {
+			f.Note = emptyRange(main, rng.Span)
+		}
+		p.Latency = &f
+	}
+	p.Calendar = newCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
+	p.Blame = w.newBlame(r, h, rng, v)
+}
+
+// emptyRange says why nothing is to be seen of a range, and what to do.
+func emptyRange(a *CountsAnswer, sp slo.Span) string {
+	switch {
+	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
+		return "What happened in this time is not kept any more. Choose a later range."
+	case observed(a.Observed).share(sp) < 0.01:
+		return "The engine did not count in this time: it was not running, or the service level was not in its spec. Choose another range, or send the events of that time as a backfill."
+	}
+	return "Nothing was counted in this time. Choose a longer range, or check that the service sends events."
+}
+
+func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v view) *blame {
+	b := &blame{}
+	if len(r.SLO.GroupBy) > 0 {
+		var ps []point
+		for i := range h.blamed {
+			pt := point{}
+			if got := h.points(&h.blame, askBlame, i); len(got) == 1 {
+				pt = got[0]
+			}
+			ps = append(ps, pt)
+		}
+		all := w.groupShares(r, h.blamed, ps)
+		for i, s := range all {
+			if i < blameGroups || s.Here {
+				b.Groups = append(b.Groups, s)
+			}
+		}
+		b.More, b.Partly = h.groups-len(b.Groups), h.groups > len(h.blamed)
+	} else {
+		b.GroupNote = "This service level is not split. With group_by in the spec each value of an attribute gets a budget of its own, and its part is shown here."
+	}
+	w.fillAttributes(b, r, rng.Span, v.now)
+	return b
+}

@@ -1,0 +1,209 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+func TestSLOPagesGolden(t *testing.T) {
+	hash := regexp.MustCompile(`\.[0-9a-f]{8}\.`)
+	for _, c := range []struct {
+		name, target string
+		prepare      func(*bench)
+	}{
+		{"slo", medcare + "&range=1h", func(*bench) {}},
+		{"slo_latency", latencyPage + "&from=1795046400&to=1795050000", func(b *bench) { b.rep = banded(t) }},
+		{"slo_nodata", medcare, empty},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			c.prepare(b)
+			rec := b.get(c.target)
+			require.Equal(t, http.StatusOK, rec.Code)
+			check(t, rec.Body.String())
+			got := hash.ReplaceAllString(rec.Body.String(), ".HASH.")
+			file := filepath.Join("testdata", c.name+".html")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+func TestRange(t *testing.T) {
+	for _, c := range []struct {
+		query    string
+		name     string
+		from, to time.Time
+		problem  string
+	}{
+		{"", "1d", noon.Add(-24 * time.Hour), noon, ""},
+		{"range=1h", "1h", noon.Add(-time.Hour), noon, ""},
+		{"range=90d", "90d", noon.Add(-90 * 24 * time.Hour), noon, ""},
+		{"range=nonsense", "1d", noon.Add(-24 * time.Hour), noon, ""},
+		{"from=2026-11-18T06:00&to=2026-11-18T09:00", "", time.Date(2026, 11, 18, 6, 0, 0, 0, time.UTC), time.Date(2026, 11, 18, 9, 0, 0, 0, time.UTC), ""},
+		{"from=1795000000&to=1795003600", "", time.Unix(1795000000, 0), time.Unix(1795003600, 0), ""},
+		{"from=2026-11-18T06:00:00%2B03:00&to=2026-11-19", "", time.Date(2026, 11, 18, 3, 0, 0, 0, time.UTC), time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC), ""},
+		{"to=2026-11-19", "", time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC), ""},
+		{"from=2026-11-19&to=2030-01-01", "", time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC), noon, ""},
+		{"from=1795000000&to=1795000010", "", time.Unix(1795000000-145, 0), time.Unix(1795000000+155, 0), ""},
+		{"from=soon", "1d", noon.Add(-24 * time.Hour), noon, "beginning that cannot be read"},
+		{"to=%3Cscript%3E", "1d", noon.Add(-24 * time.Hour), noon, "end that cannot be read"},
+		{"from=2026-11-19&to=2026-11-18&range=7d", "1d", noon.Add(-24 * time.Hour), noon, "begins after its end"},
+		{"from=2030-01-01", "1d", noon.Add(-24 * time.Hour), noon, "in the future"},
+		{"from=2000-01-01", "1d", noon.Add(-24 * time.Hour), noon, "longer than 400 days"},
+	} {
+		q, err := url.ParseQuery(c.query)
+		require.NoError(t, err)
+		got := newRange(q, noon, 0)
+		require.Equal(t, c.name, got.Name, c.query)
+		require.Equal(t, c.to.UTC(), got.To.UTC(), c.query)
+		require.LessOrEqual(t, got.From.Sub(c.from).Abs(), got.Step, c.query)
+		require.Zero(t, got.From.Unix()%int64(got.Step.Seconds()), "steps begin at round times: %s", c.query)
+		if c.problem == "" {
+			require.Empty(t, got.Problem, c.query)
+		} else {
+			require.Contains(t, got.Problem, c.problem, c.query)
+		}
+	}
+}
+
+// TestNumbersEqualTheAPI: every number that a page has in common with the API is
+// the same in both.
+func TestNumbersEqualTheAPI(t *testing.T) {
+	b := newBench(t)
+	b.web.opt.History = b.historyOfCounts
+	for i := range b.rep.SLOs {
+		r := &b.rep.SLOs[i]
+		body := b.get(b.web.sloHref(r) + "&range=7d").Body.String()
+		var one sloOne
+		require.NoError(t, json.Unmarshal(b.get(b.web.apiHref(r)).Body.Bytes(), &one))
+		require.Contains(t, body, "<td class=\"num\" data-name=\"Bad\">"+count(one.SLO.Budget.Counts.Bad)+"</td>")
+		if !one.SLO.Budget.HasData {
+			continue
+		}
+		require.Contains(t, body, percent(*one.SLO.Budget.Remaining, 1))
+		require.Contains(t, body, percent(*one.SLO.Budget.SLI, sliDecimals(r.SLO.Objective)))
+		for _, burn := range one.SLO.Burns {
+			require.Contains(t, body, times(*burn.Rate))
+		}
+		href := regexp.MustCompile(`<p class="more"><a href="([^"]+/history[^"]+)"`).FindStringSubmatch(body)
+		require.NotNil(t, href)
+		var got historyJSON
+		rec := b.get(strings.ReplaceAll(href[1], "&amp;", "&"))
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body.String())
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &got))
+		require.Greater(t, len(got.Points), 100)
+		for _, p := range got.Points {
+			when := newStamp(p.Start, b.now)
+			row := `<time datetime="` + when.ISO + `">` + when.Text + `</time></th><td class="num">` + count(p.Good) + `</td><td class="num`
+			require.Contains(t, body, row, "%s %s", r.SLO.ID, r.Group)
+		}
+	}
+}
+
+func TestDetailSaysWhatIsMissing(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Traffic = NewTrafficLog() })
+	has := func(target string, want ...string) {
+		t.Helper()
+		body := strings.Join(strings.Fields(b.get(target).Body.String()), " ")
+		for _, x := range want {
+			require.Contains(t, body, x, target)
+		}
+	}
+	has(medcare+"&from=2026-08-01&to=2026-08-02", "not kept any more. Choose a later range")
+	has(medcare+"&from=2026-11-14T12:30&to=2026-11-14T16:00", "The engine did not count in this time")
+	has(medcare+"&from=never", "The range has a beginning that cannot be read", `role="alert"`)
+	has("/slo?id=insurance-unpaid/throughput&group.product=TRVL10", "no valid event of it has come. Send one")
+	has("/slo?id=mdm/availability", "This service level is not split. With group_by", "known from the start of the process on")
+	has(medcare+"&range=7d", "Alerts that are over are kept for 1d", "56 days are older than what the engine keeps", "Planned maintenance", "b-shade")
+	b.eng.State, b.eng.Progress = Recovering, 0.3
+	has(medcare, "the last report before it", "wrap stale")
+	b.eng.State, b.now = Ready, noon.Add(10*time.Minute)
+	has(medcare, "These numbers are stale")
+}
+
+func TestRulesToCopyAreTheGeneratedOnes(t *testing.T) {
+	b := newBench(t)
+	b.rep.SLOs[0].SLO.MaxGroups = 1000
+	src := newSource(b.rep.SLOs[0].SLO, "http://127.0.0.1:8080", noon.Truncate(24*time.Hour))
+	require.Empty(t, src.Problem)
+	require.Contains(t, src.Recording, "slo:sli_error:ratio_rate30d")
+	require.Contains(t, src.Alerts, "alert: ErrorBudgetBurn")
+	got, problems := spec.Load([]spec.File{{Name: "copied.yaml", Data: []byte(src.Spec)}})
+	require.Empty(t, problems.Errors())
+	require.Len(t, got.SLOs, 1)
+	require.Equal(t, b.rep.SLOs[0].SLO.Objective, got.SLOs[0].Objective)
+	require.Equal(t, b.rep.SLOs[0].SLO.Indicator.Valid.String(), got.SLOs[0].Indicator.Valid.String())
+
+	// A calendar window needs tables of times, and gets them.
+	month := newSource(find(b.rep, "mdm/availability", nil).SLO, "", noon)
+	require.Empty(t, month.Problem)
+	require.NotEmpty(t, month.Recording)
+
+	var c sourceCache
+	s := b.rep.SLOs[0].SLO
+	require.Same(t, c.get(s, "", noon), c.get(s, "", noon.Add(time.Minute)), "written once a day")
+	require.NotSame(t, c.get(s, "", noon), c.get(s, "", noon.Add(24*time.Hour)))
+
+	for _, q := range promQueries(&b.rep.SLOs[0]) {
+		require.Contains(t, q.Expr, `product="MEDCARE"`, q.Name)
+	}
+	long := showLines([]byte(strings.Repeat("a: b\n", shownBlock)))
+	require.Less(t, len(long), shownBlock+200)
+	require.Contains(t, long, "sloengine generate writes all of it")
+}
+
+func TestBurningGoesByTheSLOsOwnTiers(t *testing.T) {
+	b := newBench(t)
+	r := find(b.rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
+	require.True(t, burning(r))
+	own := *r.SLO
+	own.Alerting.Page.Disabled, own.Alerting.Ticket.Disabled = true, true
+	quiet := *r
+	quiet.SLO = &own
+	require.False(t, burning(&quiet), "tiers that are switched off")
+	own = *r.SLO
+	own.Alerting.Tiers = []slo.Tier{{Page: true, Long: 12 * time.Hour, Short: time.Hour, Share: 0.01}}
+	require.False(t, burning(&quiet), "the rate over its window is not known")
+	quiet.TierBurns = []slo.Burn{{Window: 12 * time.Hour, Rate: 5, HasData: true}}
+	require.True(t, burning(&quiet))
+	tiers, _ := alerts.Tiers(&own)
+	rows := burnRows(&quiet, tiers)
+	require.Equal(t, "12h", rows[5].Window, "in its place among the others")
+	require.True(t, rows[5].Over)
+	require.Equal(t, "burning", tierRows(&quiet, tiers)[0].Verdict)
+}
+
+func BenchmarkSLOPage(b *testing.B) {
+	for _, name := range []string{"1d", "30d", "90d"} {
+		b.Run(name, func(b *testing.B) {
+			x := newBench(b)
+			x.rep = banded(b)
+			// The made-up past costs far more than an engine's; it is read once.
+			known := map[string][]CountsAnswer{}
+			x.web.opt.Counts = keepCounts(known, x.counts)
+			target := strings.ReplaceAll(latencyPage, "SOMLT", "MEDCARE") + "&range=" + name
+			x.get(target)
+			for b.Loop() {
+				require.Equal(b, http.StatusOK, x.get(target, "Accept-Encoding", "gzip").Code)
+			}
+		})
+	}
+}

@@ -1,0 +1,304 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// publicStatus is what /public and /public.json show.
+type publicStatus struct {
+	Time        time.Time           `json:"time"`  // of the figures
+	State       publicState         `json:"state"` // the worst of all
+	Stale       bool                `json:"stale"` // the figures are old
+	Services    []publicService     `json:"services"`
+	Maintenance []publicMaintenance `json:"maintenance"` // ongoing, planned and recent, latest first
+}
+
+type publicService struct {
+	Service    string            `json:"service"`
+	State      publicState       `json:"state"`
+	Levels     []publicLevel     `json:"levels"`
+	Agreements []publicAgreement `json:"agreements,omitempty"`
+}
+
+// publicLevel is an SLO, over all its groups or of one.
+type publicLevel struct {
+	Name         string            `json:"name"`
+	Description  string            `json:"description,omitempty"`
+	Group        map[string]string `json:"group,omitempty"`
+	State        publicState       `json:"state"`
+	Availability *float64          `json:"availability"` // share of good events over the window; null without data
+	Objective    float64           `json:"objective"`
+	Window       string            `json:"window"`
+	Days         []publicDay       `json:"days,omitempty"` // oldest first; absent if they cannot be had
+
+	names, values []string // of the group
+	objective     slo.Objective
+	window        slo.Window
+	list          int // which of the lists of rows it is made of
+}
+
+// publicDay is a day in the zone of the SLO's window.
+type publicDay struct {
+	Day          string   `json:"day"`
+	Availability *float64 `json:"availability"` // null without data
+	Met          *bool    `json:"met"`          // its own share reached the objective; null without data
+
+	class string
+}
+
+type publicAgreement struct {
+	Name        string            `json:"name"`
+	Description string            `json:"description,omitempty"`
+	Group       map[string]string `json:"group,omitempty"`
+	State       string            `json:"state"` // met, below target, far below target, no data
+	Score       *float64          `json:"score"` // 0 to 100; null without data
+	Lowest      bool              `json:"lowest_of_groups,omitempty"`
+	Window      string            `json:"window"`
+
+	names, values []string
+	shape         string
+	window        slo.Window
+}
+
+type publicMaintenance struct {
+	Service string    `json:"service"`
+	Levels  []string  `json:"levels"`
+	Start   time.Time `json:"start"`
+	End     time.Time `json:"end"`
+	When    string    `json:"when"` // ongoing, planned, over
+}
+
+const (
+	maintenanceBefore = 14 * 24 * time.Hour
+	maintenanceAhead  = 14 * 24 * time.Hour
+	shownMaintenance  = 20
+	// publicGroupsAsked is for how many groups of an SLO the days are added up.
+	publicGroupsAsked = 2000
+	// publicDaysAge is for how long the days of the strip are kept.
+	publicDaysAge = time.Minute
+)
+
+// newPublicStatus tells what is public of a report. The days are added by addDays.
+func (w *Web) newPublicStatus(v view) (*publicStatus, [][]*sla.SLOReport) {
+	rep := v.rep
+	p := &publicStatus{Time: rep.Time.UTC().Truncate(time.Second), State: unknownNow, Stale: v.stale, Services: []publicService{}, Maintenance: []publicMaintenance{}}
+	at := map[string]int{}
+	service := func(name string) *publicService {
+		i, ok := at[name]
+		if !ok {
+			i = len(p.Services)
+			at[name] = i
+			p.Services = append(p.Services, publicService{Service: jsonText(name), State: unknownNow, Levels: []publicLevel{}})
+		}
+		return &p.Services[i]
+	}
+	lists := w.publicRows(rep)
+	for i, rows := range lists {
+		x := combine(rows)
+		s := service(x.slo.ID.Service())
+		l := publicLevel{
+			Name: jsonText(x.slo.ID.Name()), Description: jsonText(x.slo.Description), State: x.state(), Objective: x.slo.Objective.Ratio(), Window: x.slo.Window.String(), objective: x.slo.Objective, window: x.slo.Window, list: i,
+		}
+		if x.budget.HasData {
+			l.Availability = &x.budget.SLI
+		}
+		if publicGroups(x.slo) && len(x.slo.GroupBy) > 0 {
+			l.names, l.values = x.slo.GroupBy, rows[0].Group
+			l.Group = groupMap(l.names, l.values)
+		}
+		s.State = s.State.worse(l.State)
+		p.State = p.State.worse(l.State)
+		s.Levels = append(s.Levels, l)
+	}
+	for _, a := range w.publicAgreements(rep) {
+		s := service(a.service)
+		s.Agreements = append(s.Agreements, a.publicAgreement)
+	}
+	slices.SortStableFunc(p.Services, func(a, b publicService) int { return cmp.Compare(a.Service, b.Service) })
+	p.Maintenance = append(p.Maintenance, maintenances(lists, rep.Time.UTC())...)
+	return p, lists
+}
+
+func jsonText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func groupMap(names, values []string) map[string]string {
+	m := map[string]string{}
+	for i, n := range names {
+		if i < len(values) {
+			m[jsonText(n)] = jsonText(values[i])
+		}
+	}
+	return m
+}
+
+type agreementOf struct {
+	publicAgreement
+	service string
+}
+
+// publicAgreements are the public agreements: by group where groups may be shown, else
+// that of the lowest score.
+func (w *Web) publicAgreements(rep *sla.Report) (out []agreementOf) {
+	type chosen struct{ public, groups bool }
+	of, known := map[*sla.Agreement]int{}, map[*sla.Agreement]chosen{}
+	for i := range rep.SLAs {
+		r := &rep.SLAs[i]
+		may, ok := known[r.SLA]
+		if !ok {
+			may.public, may.groups = w.isPublicSLA(rep, r.SLA)
+			known[r.SLA] = may
+		}
+		if !may.public || r.Informative {
+			continue
+		}
+		m := slaMark(r)
+		word := map[string]string{"ok": "met", "risk": "below target", "bad": "far below target"}[m.Shape]
+		a := publicAgreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: cmp.Or(word, string(unknownNow)), Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
+		if r.HasData {
+			a.Score = &r.Score
+		}
+		if may.groups && len(r.SLA.GroupBy) > 0 {
+			a.names, a.values = r.SLA.GroupBy, r.Group
+			a.Group = groupMap(a.names, a.values)
+			out = append(out, agreementOf{a, r.SLA.Service})
+			continue
+		}
+		a.Lowest = len(r.SLA.GroupBy) > 0
+		k, ok := of[r.SLA]
+		switch {
+		case !ok:
+			of[r.SLA] = len(out)
+			out = append(out, agreementOf{a, r.SLA.Service})
+		case a.Score != nil && (out[k].Score == nil || *a.Score < *out[k].Score):
+			out[k].publicAgreement = a
+		}
+	}
+	return out
+}
+
+// maintenances are the planned maintenances of public SLOs. What they were for and who
+// did them stays inside.
+func maintenances(lists [][]*sla.SLOReport, now time.Time) []publicMaintenance {
+	type key struct {
+		service    string
+		start, end int64
+	}
+	found := map[key]*publicMaintenance{}
+	around := slo.Span{From: now.Add(-maintenanceBefore), To: now.Add(maintenanceAhead)}
+	done := map[slo.ID]bool{}
+	for _, rows := range lists {
+		s := rows[0].SLO
+		if done[s.ID] {
+			continue
+		}
+		done[s.ID] = true
+		for _, c := range s.Corrections {
+			for _, sp := range c.Occurrences(around) {
+				k := key{s.ID.Service(), sp.From.Unix(), sp.To.Unix()}
+				m := found[k]
+				if m == nil {
+					m = &publicMaintenance{Service: jsonText(k.service), Start: sp.From.UTC(), End: sp.To.UTC(), When: "ongoing"}
+					switch {
+					case !sp.To.After(now):
+						m.When = "over"
+					case sp.From.After(now):
+						m.When = "planned"
+					}
+					found[k] = m
+				}
+				if name := jsonText(s.ID.Name()); !slices.Contains(m.Levels, name) {
+					m.Levels = append(m.Levels, name)
+				}
+			}
+		}
+	}
+	var out []publicMaintenance
+	for _, m := range found {
+		out = append(out, *m)
+	}
+	rank := map[string]int{"ongoing": 0, "planned": 1, "over": 2}
+	slices.SortFunc(out, func(a, b publicMaintenance) int {
+		newest := b.Start.Compare(a.Start)
+		if a.When == "planned" {
+			newest = -newest
+		}
+		return cmp.Or(rank[a.When]-rank[b.When], newest, cmp.Compare(a.Service, b.Service), a.End.Compare(b.End))
+	})
+	return out[:min(len(out), shownMaintenance)]
+}
+
+// publicDays are the days of all lists of rows, in their order; nil for those that
+// cannot be had.
+func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SLOReport) ([][]publicDay, error) {
+	out := make([][]publicDay, len(lists))
+	if w.opt.Counts == nil || len(lists) == 0 {
+		return out, nil
+	}
+	grids := make([]grid, len(lists))
+	queries := make([]CountsQuery, len(lists))
+	for i, rows := range lists {
+		s, slice := rows[0].SLO, rows[0].Slice
+		grids[i] = dayGrid(rep.Time.UTC(), zoneOf(s), calendarDays, func(sp slo.Span) []slo.Span { return takenOut(s, sp, slice) })
+		queries[i] = CountsQuery{Counter: string(s.ID), Spans: grids[i].spans()}
+		if len(rows) <= publicGroupsAsked {
+			for _, r := range rows {
+				queries[i].Groups = append(queries[i].Groups, r.Group)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, historyBudget)
+	defer cancel()
+	answers, err := w.opt.Counts(ctx, queries)
+	if err == nil && len(answers) != len(queries) {
+		err = fmt.Errorf("%d answers to %d queries", len(answers), len(queries))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, rows := range lists {
+		if a := &answers[i]; a.Known && len(rows) <= publicGroupsAsked {
+			out[i] = publicDaysOf(rows[0].SLO, a, &grids[i])
+		}
+	}
+	return out, nil
+}
+
+// addDays adds the days of the lists, if they could be had.
+func (p *publicStatus) addDays(days [][]publicDay) {
+	for i := range p.Services {
+		for k := range p.Services[i].Levels {
+			if l := &p.Services[i].Levels[k]; l.list < len(days) {
+				l.Days = days[l.list]
+			}
+		}
+	}
+}
+
+func publicDaysOf(s *slo.SLO, a *CountsAnswer, g *grid) []publicDay {
+	sums := make([]tally, len(g.steps))
+	for _, bins := range a.Groups {
+		for i, p := range g.points(a, bins) {
+			sums[i] = sums[i].add(p.net)
+		}
+	}
+	out := make([]publicDay, len(g.steps))
+	zone := zoneOf(s)
+	for i, sp := range g.steps {
+		d := publicDay{Day: sp.From.In(zone).Format(time.DateOnly), class: "none"}
+		if b := sums[i].budget(s); b.HasData {
+			met := b.Consumed <= 1
+			d.Availability, d.Met = &b.SLI, &met
+			d.class, _ = dayClass(b)
+		}
+		out[i] = d
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// registerPublic mounts the pages of the dead letters and what anybody may see: the
+// public view and the badges. Those never ask for a permission, so a proxy that asks
+// for one in front of the engine must let them through.
+func (w *Web) registerPublic(get func(string, ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+	get(letterListPath, read, w.letterListPage)
+	get(letterPath, read, w.letterPage)
+	get(letterConfirmPath, operate, w.confirmPage)
+	get("/public", w.publicPage)
+	get("/public.json", w.publicJSON)
+	get("/badge/:service/:slo", w.badge)
+}
+
+// publicAge is for how long a proxy may keep what is public, in the words of HTTP.
+const publicAge = "public, max-age=30"
+
+// publicCache keeps the public view as it is sent. Whoever asks, and however often, it
+// is made once for each report, and the days once a minute.
+type publicCache struct {
+	mu     sync.Mutex
+	key    string
+	page   publicBody
+	json   publicBody
+	daysAt time.Time // of the report that they are of
+	daysOf string    // which SLOs and groups they are of
+	days   [][]publicDay
+
+	badgeKey string // of the view that the badges are of
+	badges   map[slo.ID]badgeText
+}
+
+// badgeOf keeps the badges of whole SLOs, which may have many groups to add up.
+func (p *publicCache) badgeOf(key string, id slo.ID, make func() badgeText) badgeText {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.badgeKey != key || p.badges == nil {
+		p.badgeKey, p.badges = key, map[slo.ID]badgeText{}
+	}
+	b, ok := p.badges[id]
+	if !ok {
+		b = make()
+		p.badges[id] = b
+	}
+	return b
+}
+
+// publicBody is an answer as it is sent.
+type publicBody struct {
+	tag           string
+	plain, zipped []byte
+}
+
+func newPublicBody(body []byte) publicBody {
+	b := publicBody{tag: `"` + hash(string(body)) + `"`, plain: body}
+	var buf bytes.Buffer
+	z := gzips.Get().(*gzip.Writer)
+	defer gzips.Put(z)
+	z.Reset(&buf)
+	_, err := z.Write(body)
+	if errors.Join(err, z.Close()) == nil { // memory takes every write
+		b.zipped = buf.Bytes()
+	}
+	return b
+}
+
+func (b *publicBody) send(c *gin.Context, typ string) {
+	h := c.Writer.Header()
+	h.Set("Cache-Control", publicAge)
+	h.Set("ETag", b.tag)
+	h.Set("Vary", "Accept-Encoding")
+	if hasTag(c.GetHeader("If-None-Match"), b.tag) {
+		c.Status(http.StatusNotModified)
+		c.Writer.WriteHeaderNow()
+		return
+	}
+	h.Set("Content-Type", typ)
+	body := b.plain
+	if b.zipped != nil && acceptsGzip(c.GetHeader("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+		body = b.zipped
+	}
+	sendBody(c, http.StatusOK, body)
+}
+
+func hasTag(header, tag string) bool {
+	for have := range strings.SplitSeq(header, ",") {
+		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == "*" || have == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// public returns the bodies of the present view, made anew if need be.
+func (w *Web) public(c *gin.Context, v view) (page, doc publicBody, err error) {
+	p := &w.published
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := v.key()
+	if p.key == key {
+		return p.page, p.json, nil
+	}
+	status, lists := w.newPublicStatus(v)
+	var ids strings.Builder
+	for _, rows := range lists {
+		fmt.Fprintf(&ids, "%q/%q/%d/%d/%s;", rows[0].SLO.ID, rows[0].Group, len(rows), rows[0].Generation, rows[0].SLO.Objective.Percent())
+	}
+	complete := true
+	if of := ids.String(); p.days == nil || p.daysOf != of || v.rep.Time.Before(p.daysAt) || v.rep.Time.Sub(p.daysAt) >= publicDaysAge {
+		days, err := w.publicDays(c.Request.Context(), v.rep, lists)
+		if err != nil {
+			complete = false
+			if c.Request.Context().Err() == nil { // else the caller went away
+				w.opt.LogError("read the days of the public view", err)
+			}
+		}
+		p.days, p.daysOf, p.daysAt = days, of, v.rep.Time
+	}
+	status.addDays(p.days)
+	body, err := json.Marshal(status)
+	if err != nil {
+		return page, doc, fmt.Errorf("encode the public view: %w", err)
+	}
+	doc = newPublicBody(append(body, '\n'))
+	var buf bytes.Buffer
+	if err := w.pages["public"].ExecuteTemplate(&buf, "layout", w.newPublicView(status, v)); err != nil {
+		return page, doc, fmt.Errorf("render the public view: %w", err)
+	}
+	page = newPublicBody(buf.Bytes())
+	if complete {
+		p.key, p.page, p.json = key, page, doc
+	} else {
+		p.days = nil
+	}
+	return page, doc, nil
+}
+
+// publicNotYet says when to ask again before the first report.
+func (w *Web) publicNotYet(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	c.Header("Retry-After", "5")
+}
+
+func (w *Web) publicPage(c *gin.Context) {
+	v := w.view()
+	if v.rep == nil {
+		w.publicNotYet(c)
+		var buf bytes.Buffer
+		if err := w.pages["public"].ExecuteTemplate(&buf, "layout", publicView{Base: w.opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: mark{"wait", ""}}); err != nil {
+			w.noPage(c, "public", err)
+			return
+		}
+		send(c, http.StatusServiceUnavailable, "text/html; charset=utf-8", buf.Bytes())
+		return
+	}
+	page, _, err := w.public(c, v)
+	if err != nil {
+		w.noPage(c, "public", err)
+		return
+	}
+	page.send(c, "text/html; charset=utf-8")
+}
+
+func (w *Web) publicJSON(c *gin.Context) {
+	openToAll(c)
+	v := w.view()
+	if v.rep == nil {
+		w.publicNotYet(c)
+		w.problem(c, http.StatusServiceUnavailable, "The figures are being put together.", nil)
+		return
+	}
+	_, doc, err := w.public(c, v)
+	if err != nil {
+		w.opt.LogError("make public.json", err)
+		w.problem(c, http.StatusInternalServerError, "The document could not be made; the log of the engine says why.", nil)
+		return
+	}
+	doc.send(c, "application/json")
+}
+
+// openToAll lets pages of other sites show an answer that anybody may have.
+func openToAll(c *gin.Context) {
+	c.Header("Access-Control-Allow-Origin", "*")
+	c.Header("Cross-Origin-Resource-Policy", "cross-origin")
+}

@@ -1,0 +1,174 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// publicView is the public page, ready to be shown.
+type publicView struct {
+	Base        string
+	Mark        mark
+	Head, Text  string
+	Report      stamp
+	Stale       string
+	Services    []publicSection
+	Maintenance []maintenanceRow
+	Zone        string
+}
+
+type publicSection struct {
+	Name       string
+	Mark       mark
+	Levels     []publicRow
+	Agreements []publicScore
+}
+
+type publicRow struct {
+	Name, Description string
+	Group             []label
+	Mark              mark
+	Value             string
+	Below             bool // the value is below the objective
+	Note              string
+	Strip             []bar
+	StripLabel        string
+	From              string
+	Summary           string
+	Missed            []string // days that did not reach the objective, latest first
+}
+
+type publicScore struct {
+	Name, Description, Score, Note string
+	Group                          []label
+	Mark                           mark
+}
+
+type maintenanceRow struct {
+	Mark     mark
+	Service  string
+	Levels   string
+	From, To stamp
+}
+
+// Size of the strip of days.
+const (
+	stripW = 900
+	stripH = 32
+)
+
+func (w *Web) newPublicView(s *publicStatus, v view) publicView {
+	p := publicView{Base: w.opt.ExternalPath, Mark: s.State.mark(), Report: newStamp(s.Time, v.now)}
+	switch {
+	case len(s.Services) == 0:
+		p.Mark, p.Head, p.Text = mark{"none", ""}, "Nothing is published here", "No service level has been chosen to be shown to the public."
+	case s.State == operational:
+		p.Head = "All systems are operational"
+	case s.State == degradedNow:
+		p.Head = "Some systems are degraded"
+	case s.State == outage:
+		p.Head = "There is an outage"
+	default:
+		p.Head = "There is no data"
+	}
+	if s.Stale {
+		p.Stale = "These figures are of " + newStamp(s.Time, v.now).Text + ". Newer ones are on their way."
+	}
+	for i := range s.Services {
+		x := &s.Services[i]
+		sec := publicSection{Name: show(x.Service, shownName), Mark: x.State.mark()}
+		for k := range x.Levels {
+			sec.Levels = append(sec.Levels, newPublicRow(&x.Levels[k]))
+		}
+		for _, a := range x.Agreements {
+			r := publicScore{Name: show(a.Name, shownName), Description: show(a.Description, shownText), Score: noValue, Group: newLabels(a.names, a.values), Mark: mark{a.shape, a.State}, Note: "of 100, " + windowWords(a.window)}
+			if a.Score != nil {
+				r.Score = scoreText(*a.Score)
+			}
+			if a.Lowest {
+				r.Note += ", the lowest of its parts"
+			}
+			sec.Agreements = append(sec.Agreements, r)
+		}
+		p.Services = append(p.Services, sec)
+	}
+	for _, m := range s.Maintenance {
+		r := maintenanceRow{Mark: mark{"none", "over"}, Service: show(m.Service, shownName), Levels: show(strings.Join(m.Levels, ", "), shownTitle), From: newStamp(m.Start, v.now), To: newStamp(m.End, v.now)}
+		switch m.When {
+		case "ongoing":
+			r.Mark = mark{"wait", "ongoing"}
+		case "planned":
+			r.Mark = mark{"none", "planned"}
+		}
+		p.Maintenance = append(p.Maintenance, r)
+	}
+	return p
+}
+
+// windowWords says a window in words.
+func windowWords(w slo.Window) string {
+	if w.Calendar != "" {
+		return "this " + string(w.Calendar)
+	}
+	const day = 24 * time.Hour
+	if w.Rolling >= day && w.Rolling%day == 0 {
+		return "last " + plural(int(w.Rolling/day), "day")
+	}
+	return "last " + slo.FormatDuration(w.Rolling)
+}
+
+func newPublicRow(l *publicLevel) publicRow {
+	r := publicRow{
+		Name: show(l.Name, shownName), Description: show(l.Description, shownText), Group: newLabels(l.names, l.values), Mark: l.State.mark(), Value: noValue,
+		Note: windowWords(l.window) + ", objective " + l.objective.String(),
+	}
+	decimals := sliDecimals(l.objective)
+	if l.Availability != nil {
+		r.Value, r.Below = percent(*l.Availability, decimals), *l.Availability < l.Objective
+	}
+	if len(l.Days) == 0 {
+		return r
+	}
+	// The height says the grade as well as the colour does.
+	heights := map[string]float64{"ok": stripH, "risk": 20, "bad": 10, "none": 2}
+	step := float64(stripW) / float64(len(l.Days))
+	known, missed := 0, 0
+	for i, d := range l.Days {
+		h := heights[d.class]
+		b := rect(float64(i)*step, stripH-h, step-2, h, d.class)
+		day, err := time.Parse(time.DateOnly, d.Day)
+		name := d.Day
+		if err == nil {
+			name = day.Format("2 Jan 2006")
+		}
+		b.Title = name + ": no data"
+		if d.Availability != nil {
+			known++
+			b.Title = name + ": " + percent(*d.Availability, decimals)
+			if !*d.Met {
+				missed++
+				r.Missed = append(r.Missed, b.Title)
+			}
+		}
+		r.Strip = append(r.Strip, b)
+	}
+	slices.Reverse(r.Missed)
+	r.From = fmt.Sprintf("%d days ago", len(l.Days)-1)
+	switch {
+	case known == 0:
+		r.Summary = "no data in " + plural(len(l.Days), "day")
+	case missed == 0:
+		r.Summary = fmt.Sprintf("the objective was met on each of %s", plural(known, "day"))
+	default:
+		r.Summary = fmt.Sprintf("below the objective on %s of %d", plural(missed, "day"), known)
+	}
+	if none := len(l.Days) - known; none > 0 && known > 0 {
+		r.Summary += fmt.Sprintf(", no data on %d", none)
+	}
+	r.StripLabel = fmt.Sprintf("The last %d days: %s", len(l.Days), r.Summary)
+	return r
+}

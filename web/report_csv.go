@@ -1,0 +1,132 @@
+package web
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// csvColumns are the columns of a report as CSV. Each line is of one kind: slo,
+// sla, component (of the sla above it) or limit; what a kind has not is empty.
+// Ratios are 0 to 1, scores and points 0 to 100, times RFC 3339 in UTC.
+var csvColumns = []string{
+	"kind", "period", "service", "name", "component", "group", "informative", "zone", "from", "to", "running", "kept_from", "coverage",
+	"verdict", "objective", "counted", "events", "good", "bad", "raw_good", "raw_bad", "indicator", "raw_indicator", "budget_spent", "raw_budget_spent", "maintenance_seconds",
+	"worst_day", "worst_day_indicator", "worst_day_share",
+	"score", "score_low", "score_high", "level", "weight", "attainment", "points", "points_lost", "kept_limit", "warnings", "criticals", "note",
+}
+
+// csvLine is one line by the names of its columns.
+type csvLine map[string]string
+
+// csvText makes text harmless: a cell that a spreadsheet would take for a formula
+// begins with an apostrophe, broken UTF-8 and NUL are replaced.
+func csvText(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if trimmed := strings.TrimLeft(s, " \u00a0"); trimmed != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠|%", []rune(trimmed)[0]) {
+		return "'" + s
+	}
+	return s
+}
+
+func csvNumber(x float64, ok bool) string {
+	if !ok || !finite(x) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}
+
+func csvCount(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func csvTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (c *covered) line(p *periodReport, kind, service, name string) csvLine {
+	return csvLine{
+		"kind": kind, "period": p.period.String(), "service": csvText(service), "name": csvText(name), "zone": csvText(c.zone.String()),
+		"from": csvTime(c.span.From), "to": csvTime(c.span.To), "running": strconv.FormatBool(c.running), "kept_from": csvTime(c.keptFrom), "coverage": csvNumber(c.coverage, true),
+	}
+}
+
+// csvGroup prints a group as label=value; label=value.
+func csvGroup(names []string, g slo.Group) string {
+	var parts []string
+	for i, n := range names {
+		if i < len(g) {
+			parts = append(parts, n+"="+g[i])
+		}
+	}
+	return csvText(strings.Join(parts, "; "))
+}
+
+// csv is the report after RFC 4180: UTF-8, lines end in CR LF, the first one names
+// the columns.
+func (p *periodReport) csv() ([]byte, error) {
+	var buf bytes.Buffer
+	w := csv.NewWriter(&buf)
+	w.UseCRLF = true
+	err := w.Write(csvColumns)
+	put := func(l csvLine) {
+		cells := make([]string, len(csvColumns))
+		for i, name := range csvColumns {
+			cells[i] = l[name]
+		}
+		if e := w.Write(cells); err == nil {
+			err = e
+		}
+	}
+	for i := range p.slas {
+		r := &p.slas[i]
+		l := r.line(p, "sla", r.SLA.Service, r.SLA.Name)
+		l["group"], l["informative"], l["verdict"], l["level"] = csvGroup(r.SLA.GroupBy, r.Group), strconv.FormatBool(r.Informative), string(r.verdict), string(r.Level)
+		l["score"], l["score_low"], l["score_high"] = csvNumber(r.Score, r.HasData), csvNumber(r.Low, true), csvNumber(r.High, true)
+		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.violations.Within), csvCount(r.violations.Warning), csvCount(r.violations.Critical)
+		put(l)
+		for k := range r.Components {
+			c := &r.Components[k]
+			l := r.line(p, "component", r.SLA.Service, r.SLA.Name)
+			l["group"], l["informative"], l["component"], l["coverage"] = csvGroup(r.SLA.GroupBy, r.Group), strconv.FormatBool(r.Informative), csvText(c.Name), csvNumber(c.Coverage, true)
+			l["objective"], l["good"], l["bad"], l["weight"] = csvNumber(c.Objective, c.Objective > 0), csvCount(c.Counts.Good), csvCount(c.Counts.Bad), csvNumber(c.Weight, true)
+			l["indicator"], l["attainment"], l["points"], l["points_lost"] = csvNumber(c.Indicator, c.HasData), csvNumber(c.Attainment, c.HasData), csvNumber(100*c.Weight*c.Points, c.HasData), csvNumber(c.Lost, c.HasData)
+			l["note"] = csvText(c.Note)
+			put(l)
+		}
+	}
+	for i := range p.slos {
+		r := &p.slos[i]
+		s := r.now.SLO
+		l := r.line(p, "slo", s.ID.Service(), s.ID.Name())
+		l["group"], l["informative"], l["verdict"], l["objective"] = csvGroup(s.GroupBy, r.now.Group), strconv.FormatBool(r.now.Informative), string(r.verdict), csvNumber(s.Objective.Ratio(), true)
+		l["counted"], l["events"] = countedName(r.now), csvCount(r.events)
+		l["good"], l["bad"], l["raw_good"], l["raw_bad"] = csvCount(r.net.Counts.Good), csvCount(r.net.Counts.Bad), csvCount(r.raw.Counts.Good), csvCount(r.raw.Counts.Bad)
+		l["indicator"], l["raw_indicator"] = csvNumber(r.net.SLI, r.net.HasData), csvNumber(r.raw.SLI, r.raw.HasData)
+		l["budget_spent"], l["raw_budget_spent"] = csvNumber(r.net.Consumed, r.net.HasData), csvNumber(r.raw.Consumed, r.raw.HasData)
+		l["maintenance_seconds"] = csvNumber(r.corrected.Seconds(), true)
+		if r.worst >= 0 {
+			d := &r.days[r.worst]
+			b := d.net.budget(s)
+			l["worst_day"], l["worst_day_indicator"], l["worst_day_share"] = d.date, csvNumber(b.SLI, b.HasData), csvNumber(d.share, true)
+		}
+		put(l)
+	}
+	for i := range p.limits {
+		r := &p.limits[i]
+		l := r.line(p, "limit", r.now.Limit.Service, r.now.Limit.Name)
+		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.violations.Within), csvCount(r.violations.Warning), csvCount(r.violations.Critical)
+		l["note"] = csvText(r.now.Limit.Match.String())
+		put(l)
+	}
+	w.Flush()
+	if err == nil {
+		err = w.Error()
+	}
+	return buf.Bytes(), err
+}

@@ -1,0 +1,146 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+)
+
+// Times of the event streams.
+const (
+	streamPoll  = time.Second      // how often Run looks for a new report
+	streamBeat  = 15 * time.Second // a comment, so that proxies and tabs know that the stream lives
+	streamWrite = 10 * time.Second // a tab that takes no bytes for this long is gone
+	streamLife  = time.Hour        // then the tab connects again, and its permission is checked again
+	streamRetry = 3 * time.Second  // after which a tab connects again
+)
+
+// streamMetrics count the event streams.
+type streamMetrics struct {
+	open                     *metrics.Gauge
+	opened, refused, dropped *metrics.Counter
+}
+
+func newStreamMetrics(set *metrics.Set, open func() float64) *streamMetrics {
+	return &streamMetrics{
+		open:    set.NewGauge(`sloengine_web_streams`, open),
+		opened:  set.NewCounter(`sloengine_web_streams_total{result="opened"}`),
+		refused: set.NewCounter(`sloengine_web_streams_total{result="refused"}`),
+		dropped: set.NewCounter(`sloengine_web_streams_total{result="dropped"}`),
+	}
+}
+
+// Run tells every open page of each new report and of each change of the
+// engine's state, until ctx ends; then it closes the event streams, so that a
+// server's Shutdown need not wait for them. It looks once a second and makes
+// nothing when nobody listens, but for a sample of what comes in every 5 seconds. Without it pages still refresh themselves, but
+// only by polling. The error is always nil.
+func (w *Web) Run(ctx context.Context) error {
+	w.streams.start()
+	defer w.streams.stop()
+	t := time.NewTicker(streamPoll)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			w.sampleRates()
+			if w.streams.count() > 0 {
+				w.streams.publish(w.view().message())
+			}
+		}
+	}
+}
+
+// key changes whenever a page that shows the view would say something new
+// of the engine's state or of the report. Figures of ingest move with every
+// event and do not count.
+func (v view) key() string {
+	h := fnv.New64a()
+	if v.rep != nil {
+		fmt.Fprintf(h, "%d/%d/", v.rep.Version, v.rep.Time.UnixNano())
+	}
+	if v.stale {
+		fmt.Fprintf(h, "%d/", v.now.Unix()/60) // the page says how old the report is
+	}
+	fmt.Fprintf(h, "%s/%s/%d/%t/%d", v.eng.State, v.eng.Reason, int(v.eng.Progress*100), v.stale, v.eng.Spec.Failed.UnixNano())
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// message is the event that carries the view's version: never its content, which
+// every tab fetches by its own address if it shows anything of it.
+func (v view) message() string {
+	var version uint64
+	if v.rep != nil {
+		version = v.rep.Version
+	}
+	return fmt.Sprintf("event: report\ndata: {\"version\":%d,\"key\":%q}\n\n", version, v.key())
+}
+
+// stream answers with server-sent events: the present version at once, then one
+// event for every new one.
+func (w *Web) stream(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Set("Cache-Control", "no-store")
+	sub, err := w.streams.join()
+	if err != nil {
+		w.streamStats.refused.Inc()
+		h.Set("Retry-After", "10")
+		c.Data(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte(err.Error()+"\n"))
+		return
+	}
+	defer w.streams.leave(sub)
+	w.streamStats.opened.Inc()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	c.Status(http.StatusOK)
+	if c.Request.Method == http.MethodHead {
+		return
+	}
+	ctl := http.NewResponseController(c.Writer)
+	write := func(text string) bool {
+		if err := ctl.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return false
+		}
+		if _, err := c.Writer.WriteString(text); err != nil {
+			return false
+		}
+		return ctl.Flush() == nil
+	}
+	// Joined first, so that no report falls between this message and the next.
+	if !write("retry: " + strconv.FormatInt(streamRetry.Milliseconds(), 10) + "\n" + w.view().message()) {
+		return
+	}
+	beat, life := time.NewTicker(streamBeat), time.NewTimer(streamLife)
+	defer beat.Stop()
+	defer life.Stop()
+	for {
+		text := ":\n\n"
+		select {
+		case <-c.Request.Context().Done():
+			return
+		case <-life.C:
+			return
+		case m, ok := <-sub.messages:
+			if !ok {
+				if sub.slow {
+					w.streamStats.dropped.Inc()
+				}
+				return
+			}
+			text = m
+		case <-beat.C:
+		}
+		if !write(text) {
+			return
+		}
+	}
+}
