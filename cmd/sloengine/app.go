@@ -29,6 +29,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
 )
@@ -36,7 +37,8 @@ import (
 // appOptions are what serve and demo turn their flags into.
 type appOptions struct {
 	config     config
-	configFile string // read again at a reload; "": there is none
+	configFile string                                         // read again at a reload; "": there is none
+	public     func(id slo.ID, labels map[string]string) bool // nil: as the labels say
 	loadSpec   specLoader
 	dataDir    string
 	listen     string
@@ -213,6 +215,7 @@ func (a *app) buildRouter() error {
 		Traffic:    a.traffic,
 		AlertsKept: alertsKept,
 		DLQ:        a.rel.letters,
+		Public:     a.opt.public,
 		MetricHelp: metricHelp(),
 		May: func(c *gin.Context, p web.Permission) bool {
 			permit := ingest.PermitRead

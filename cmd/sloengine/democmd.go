@@ -60,7 +60,7 @@ again and find every number as it was. --fresh starts over.`,
 					sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance}})
 					return sp, problems, nil
 				},
-				dataDir: dataDir, listen: p.listen, onReady: d.run,
+				dataDir: dataDir, listen: p.listen, onReady: d.run, public: shownInDemo,
 			})
 		},
 	}
@@ -69,6 +69,16 @@ again and find every number as it was. --fresh starts over.`,
 	c.Flags().BoolVar(&fresh, "fresh", false, "forget what an earlier demo left in the folder")
 	c.Flags().StringVar(&history, "history", history, "how much past to make up")
 	return c
+}
+
+// shownInDemo chooses what the demo's public page shows, whatever the labels of its
+// spec say.
+func shownInDemo(id slo.ID, _ map[string]string) bool {
+	switch id.Name() {
+	case "availability", "latency", "error-rate":
+		return true
+	}
+	return false
 }
 
 // startOver removes what a demo left in a folder: only its own, and only while no

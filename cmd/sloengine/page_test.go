@@ -40,9 +40,12 @@ func demoHistory(t *testing.T) *process {
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "events of history sent") },
 		time.Minute, 50*time.Millisecond, "the page is not filled within a minute:\n%s", p.log)
 	p.stop(t)
-	spec, err := filepath.Abs("../../testdata/specs/insurance.yaml")
+	// The demo's own spec, of which the public page shows all.
+	spec, err := os.ReadFile("../../testdata/specs/insurance.yaml")
 	require.NoError(t, err)
-	p, ok = serveIn(t, dir, spec, quietSettings)
+	public := strings.Replace(string(spec), "labels: {team: unpaid}", `labels: {team: unpaid, public: "true"}`, 1)
+	require.NotEqual(t, string(spec), public)
+	p, ok = serveIn(t, dir, writeFile(t, dir, "insurance.yaml", public), quietSettings)
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
 	require.Eventually(t, func() bool { return apiSLOs(t, p).Report.Version > 0 }, 20*time.Second, 50*time.Millisecond)
@@ -189,12 +192,20 @@ func TestPage(t *testing.T) {
 	require.Equal(t, rows, plain)
 
 	detail := p.base + "/slo?" + url.Values{"id": {"insurance-unpaid/availability"}, "group.product": {"MEDCARE"}}.Encode()
-	views := map[string]string{"list": p.base + "/", "detail": detail, "engine": p.base + "/engine", "slas": p.base + "/slas"}
+	latency := p.base + "/slo?" + url.Values{"id": {"insurance-unpaid/latency"}, "group.product": {"MEDCARE"}, "range": {"7d"}}.Encode()
+	sla := p.base + "/sla?" + url.Values{"service": {"insurance-unpaid"}, "sla": {"unpaid"}, "group.product": {"MEDCARE"}}.Encode()
+	month := p.base + "/report?period=" + time.Now().UTC().AddDate(0, 0, -15).Format("2006-01")
+	views := map[string]string{
+		"list": p.base + "/", "detail": detail, "latency": latency, "slas": p.base + "/slas", "sla": sla, "report": month,
+		"engine": p.base + "/engine", "public": p.base + "/public",
+	}
 	for name, address := range views {
 		b.screenshot(t, address, name+".png", 1280, "light")
 	}
 	b.screenshot(t, p.base+"/", "list-dark.png", 1280, "dark")
+	b.screenshot(t, latency, "latency-dark.png", 1280, "dark")
 	b.screenshot(t, p.base+"/", "list-phone.png", 360, "light")
+	b.screenshot(t, detail, "detail-phone.png", 360, "light")
 
 	// At phone width nothing is wider than the screen.
 	for name, address := range views {
@@ -250,7 +261,7 @@ func requireRounded(t *testing.T, ratio float64, text string) {
 // screenshot looks at a view and keeps the picture if it is asked for.
 func (b *browser) screenshot(t *testing.T, address, name string, width int64, scheme string) {
 	t.Helper()
-	height := int64(900)
+	height := int64(1100)
 	if width < 500 {
 		height = 740
 	}
