@@ -88,10 +88,11 @@ func newApp(opt appOptions) (*app, error) {
 	if a.fold, err = fold.New(fold.Options{}); err != nil {
 		return nil, fmt.Errorf("make fold: %w", err)
 	}
-	engineSet, httpSet, evalSet, alertSet, relSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
-	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, relSet, a.ownMetrics()}
+	engineSet, httpSet, evalSet, alertSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
+	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, a.ownMetrics()}
 	c := opt.config
-	if a.rel, err = newReliability(&a.opt.config, opt.dataDir, opt.log, relSet); err != nil {
+	// In one set with the handlers: both count passed deadlines.
+	if a.rel, err = newReliability(&a.opt.config, opt.dataDir, opt.log, httpSet); err != nil {
 		return nil, err
 	}
 	a.engine, err = ingest.New(ingest.Options{

@@ -290,6 +290,7 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 		}
 		return len(missing) == 0
 	}
+	require.NotContains(t, e.log.String(), "gather metrics", "a family has two sources, or cannot be read")
 	for deadline := time.Now().Add(30 * time.Second); !done() && time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
 	}
