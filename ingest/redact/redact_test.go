@@ -321,3 +321,23 @@ func TestConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A rule that leaves a value alone, between two that change it, must not let the third
+// write over what the first made.
+func TestThreeRulesOnOneValue(t *testing.T) {
+	r, err := New([]Rule{
+		{Attributes: []string{"a"}, Action: Mask, Pattern: "1", Replace: "one-and-longer-"},
+		{Attributes: []string{"a"}, Action: Mask, Pattern: "nowhere"},
+		{Attributes: []string{"a"}, Action: Mask, Pattern: "one", Replace: "two-and-much-longer-than-before-"},
+	}, nil)
+	require.NoError(t, err)
+	e := event.Event{ID: "x", Time: time.Unix(1e9, 0), Service: "s", Type: "t", Attributes: []event.Attr{{Name: "a", Value: "1tail"}}}
+	raw := event.AppendBinary(nil, &e)
+	out, err := r.Append(nil, raw)
+	require.NoError(t, err)
+	var v event.View
+	_, err = v.Parse(out)
+	require.NoError(t, err)
+	value, _ := v.Attr("a")
+	require.Equal(t, "two-and-much-longer-than-before--and-longer-tail", string(value))
+}

@@ -21,7 +21,8 @@ type work struct {
 // redact applies rules to a value. changed is false if it stays as it is; remove
 // says that the attribute goes. The result is valid until the next call.
 func (w *work) redact(rules []*compiled, value []byte) (out []byte, remove, changed bool) {
-	for i, c := range rules {
+	free := 0 // of the two buffers, the one that does not hold value
+	for _, c := range rules {
 		if len(value) == 0 {
 			break
 		}
@@ -29,13 +30,14 @@ func (w *work) redact(rules []*compiled, value []byte) (out []byte, remove, chan
 			w.counts[c.kind]++
 			return nil, true, true
 		}
-		buf := &w.values[i&1] // the other one may hold value
+		buf := &w.values[free]
 		*buf = w.apply((*buf)[:0], c, value)
 		if string(*buf) == string(value) {
 			continue
 		}
 		w.counts[c.kind]++
 		value, changed = *buf, true
+		free ^= 1
 		if c.action == Remove && len(value) == 0 {
 			return nil, true, true
 		}
