@@ -254,7 +254,9 @@ func (c *committer) admit(r *request, at int64) {
 			c.events(r, at, count)
 			count, size, begun = 0, 0, false
 		}
-		if item.HasKey && (!begun && c.ids.has(item.Key) || c.held.has(item.Key)) {
+		// Once a record is begun, adding tells a repeat; but what is over its limit is not
+		// added with the others.
+		if item.HasKey && (c.held.has(item.Key) || (!begun || c.over(r, i)) && c.ids.has(item.Key)) {
 			r.duplicate(item.Index)
 			continue
 		}

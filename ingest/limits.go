@@ -117,16 +117,18 @@ func (c *committer) decide(at int64) {
 	}
 }
 
+// over reports whether the limits decided anything else than to let the event pass.
+func (c *committer) over(r *request, i int) bool {
+	return r.tickets != nil && c.e.opt.Limits != nil && r.tickets.List[i].Verdict.Action != ratelimit.Pass
+}
+
 // limit does what was decided about an event: stays is false if it is not stored
 // by itself; a weight that is not 0 belongs to it.
 func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
-	if r.tickets == nil || c.e.opt.Limits == nil {
+	if !c.over(r, i) {
 		return 0, true
 	}
 	v := r.tickets.List[i].Verdict
-	if v.Action == ratelimit.Pass {
-		return 0, true
-	}
 	item := &r.batch.Events[i]
 	if v.Action == ratelimit.Throttle {
 		r.result.Throttled = append(r.result.Throttled, int32(i))
@@ -212,10 +214,6 @@ func (c *committer) drop(item *event.Item) {
 func (c *committer) addHeld(at int64) {
 	h := &c.held
 	if len(h.keys)+len(h.order) > 0 {
-		c.begin(at)
-		for _, key := range h.keys {
-			c.ids.add(key)
-		}
 		count, body, keys := 0, []byte(nil), h.keys
 		for i, m := range h.order {
 			if m.Events() == 1 {
@@ -246,6 +244,10 @@ func (c *committer) addHeld(at int64) {
 
 // addKeyed adds a record with keys.
 func (c *committer) addKeyed(at int64, count int, body []byte, keys []xxh3.Uint128) {
+	c.begin(at) // for each record, as a replay of the log does
+	for _, key := range keys {
+		c.ids.add(key)
+	}
 	payload := append(appendKeyedHead(nil, count, 0, keys), body...)
 	c.pending = append(c.pending, wal.Pending{Time: at, Type: RecordEvents, Payload: payload})
 }

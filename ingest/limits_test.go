@@ -263,3 +263,36 @@ func TestHeldBackOnce(t *testing.T) {
 	require.EqualValues(t, 201, state.events)
 	r.kill()
 }
+
+// One id twice, in one request and in two of one group, whatever becomes of the second
+// over its limit: it counts once.
+func TestRepeatsOverTheLimitCountOnce(t *testing.T) {
+	for name, strategy := range map[string]ratelimit.Strategy{
+		"drop": ratelimit.OnExceededDrop, "sample": ratelimit.OnExceededSample, "aggregate": ratelimit.OnExceededAggregate,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := limiter(t, 2, strategy, 1)
+			opt := testOptions(fsystest.New())
+			state := newSums()
+			opt.State, opt.Limits, opt.SegmentBytes = state, l, 1<<20
+			opt.MergeBy = func([]byte) ([]string, time.Duration) { return nil, time.Minute }
+			r := start(t, opt)
+			b := timed(0, 2)
+			again := timed(0, 2)
+			for _, item := range again.Events { // the same two once more
+				start := len(b.Buf)
+				b.Buf = append(b.Buf, again.Buf[item.Start:item.End]...)
+				item.Start, item.End, item.Index = start, len(b.Buf), len(b.Events)
+				b.Events = append(b.Events, item)
+			}
+			result, err := r.Admit(context.Background(), b, ticketsOf(t, l, b), nil)
+			require.NoError(t, err)
+			require.Equal(t, 2, result.Accepted)
+			require.Equal(t, []int{2, 3}, result.DupIndexes)
+			_ = r.read.wait(context.Background(), r.durable.Load())
+			require.EqualValues(t, 2, state.events)
+			require.Zero(t, state.dropped)
+			r.kill()
+		})
+	}
+}
