@@ -40,8 +40,7 @@ list, show and stats need a token that may read, the others one that may operate
 	}
 	o := &dlqCommon{streams: s, output: "table"}
 	f := c.PersistentFlags()
-	f.StringVar(&o.address, "url", "http://127.0.0.1:8080", "address of the engine")
-	f.StringVar(&o.tokenFile, "token-file", "", "file with a bearer token (or SLOENGINE_TOKEN)")
+	o.api.add(f)
 	f.StringVarP(&o.output, "output", "o", o.output, "table, json or yaml")
 	c.AddCommand(newDLQList(o), newDLQShow(o), newDLQStats(o), newDLQReplay(o), newDLQDiscard(o), newDLQPurge(o))
 	return c
@@ -50,7 +49,8 @@ list, show and stats need a token that may read, the others one that may operate
 // dlqCommon are the flags that all commands about dead letters have.
 type dlqCommon struct {
 	streams
-	address, tokenFile, output string
+	api    apiFlags
+	output string
 }
 
 // dlqFilter are the flags that choose dead letters.
@@ -160,7 +160,7 @@ func newDLQList(o *dlqCommon) *cobra.Command {
 				limit = int(^uint(0) >> 1)
 			}
 			out := newDLQPrinter(o)
-			next, err := cl.pages(c.Context(), params, limit, out.entries)
+			next, err := cl.deadLetters(c.Context(), params, limit, out.entries)
 			if err != nil {
 				return soFar(errors.Join(err, out.end()), out.n, "listed")
 			}
@@ -243,17 +243,9 @@ func newDLQStats(o *dlqCommon) *cobra.Command {
 }
 
 // client makes the client that the flags ask for.
-func (o *dlqCommon) client() (*dlqClient, error) {
-	base, err := url.Parse(o.address)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, usageError{fmt.Errorf("--url %q: want an address such as http://127.0.0.1:8080", o.address)}
-	}
+func (o *dlqCommon) client() (*apiClient, error) {
 	if !slices.Contains([]string{"table", "json", "yaml"}, o.output) {
 		return nil, usageError{fmt.Errorf("-o %s: want table, json or yaml", strings.TrimSpace(o.output))}
 	}
-	token, err := readToken(o.tokenFile)
-	if err != nil {
-		return nil, err
-	}
-	return newDLQClient(base, token), nil
+	return o.api.client()
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,19 +14,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// reportTimeout bounds the one request that a report takes, and maxReport its answer.
-const (
-	reportTimeout = 2 * time.Minute
-	maxReport     = 256 << 20
-)
-
 // newReport is the command report: what happened in a week or month, from a running
 // engine.
 func newReport(s streams) *cobra.Command {
 	var (
-		address, tokenFile, period, service, zone string
-		days                                      bool
-		output                                    = "table"
+		api                   apiFlags
+		period, service, zone string
+		days                  bool
+		output                = "table"
 	)
 	c := &cobra.Command{
 		Use:   "report",
@@ -47,10 +39,7 @@ takes another one for all.`,
   sloengine report --period 2026-11 -o csv > november.csv`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			base, err := url.Parse(address)
 			switch {
-			case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
-				return usageError{fmt.Errorf("--url %q: want an address such as http://127.0.0.1:8080", address)}
 			case period == "":
 				return usageError{errors.New("--period is missing: want an ISO week such as 2026-W47, or a month such as 2026-11")}
 			case !slices.Contains([]string{"table", "json", "csv"}, output):
@@ -58,7 +47,7 @@ takes another one for all.`,
 			case days && output != "json":
 				return usageError{errors.New("--days goes with -o json only")}
 			}
-			token, err := readToken(tokenFile)
+			cl, err := api.client()
 			if err != nil {
 				return err
 			}
@@ -74,7 +63,7 @@ takes another one for all.`,
 			if output == "csv" {
 				q.Set("format", "csv")
 			}
-			body, err := fetchReport(c.Context(), base, token, q)
+			body, err := cl.text(c.Context(), "/api/v1/report", q)
 			if err != nil {
 				return err
 			}
@@ -90,47 +79,13 @@ takes another one for all.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&address, "url", "http://127.0.0.1:8080", "address of the engine")
+	api.add(f)
 	f.StringVar(&period, "period", "", "an ISO week such as 2026-W47, or a month such as 2026-11")
 	f.StringVar(&service, "service", "", "only this service")
 	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
 	f.BoolVar(&days, "days", false, "with the numbers of each day (json)")
-	f.StringVar(&tokenFile, "token-file", "", "file with a bearer token (or SLOENGINE_TOKEN)")
 	f.StringVarP(&output, "output", "o", output, "table, json or csv")
 	return c
-}
-
-// fetchReport reads one answer of the API; a problem becomes an error with its detail.
-func fetchReport(ctx context.Context, base *url.URL, token string, q url.Values) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	u := base.JoinPath("/api/v1/report")
-	u.RawQuery = q.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ask the engine: %w", err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxReport+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", u.Path, err)
-	}
-	if res.StatusCode != http.StatusOK {
-		var problem struct{ Title, Detail string }
-		_ = json.Unmarshal(body, &problem) // what is not a problem document has no detail
-		return nil, fmt.Errorf("the engine at %s answers %s: %s", base.Redacted(), printable(res.Status), printable(cmp.Or(problem.Detail, problem.Title, "no details given")))
-	}
-	if len(body) > maxReport {
-		return nil, fmt.Errorf("the report is larger than %d MiB: ask for one --service", maxReport>>20)
-	}
-	return body, nil
 }
 
 // periodReport is what the table needs of the API's report.

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -46,16 +44,11 @@ type historyPoint struct {
 	Ratio *float64 `json:"ratio"`
 }
 
-type statusClient struct {
-	base  *url.URL
-	token string
-	http  *http.Client
-}
-
 func newStatus(s streams) *cobra.Command {
 	var (
-		address, service, tokenFile string
-		output                      = "table"
+		api     apiFlags
+		service string
+		output  = "table"
 	)
 	c := &cobra.Command{
 		Use:   "status",
@@ -64,19 +57,14 @@ func newStatus(s streams) *cobra.Command {
   sloengine status --service shop -o json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			base, err := url.Parse(address)
-			if err != nil || base.Host == "" {
-				return usageError{fmt.Errorf("--url %q: want an address such as http://127.0.0.1:8080", address)}
-			}
 			if output != "table" && output != "json" && output != "yaml" {
 				return usageError{fmt.Errorf("-o %s: want table, json or yaml", output)}
 			}
-			token, err := readToken(tokenFile)
+			cl, err := api.client()
 			if err != nil {
 				return err
 			}
-			cl := statusClient{base: base, token: token, http: &http.Client{Timeout: 30 * time.Second}}
-			rows, err := cl.rows(c.Context(), service)
+			rows, err := statusRows(c.Context(), cl, service)
 			if err != nil {
 				return err
 			}
@@ -94,7 +82,7 @@ func newStatus(s streams) *cobra.Command {
 			if err := printStatus(s.out, rows); err != nil {
 				return err
 			}
-			active, err := cl.alerts(c.Context(), service)
+			active, err := activeAlerts(c.Context(), cl, service)
 			if err != nil {
 				return err
 			}
@@ -102,55 +90,14 @@ func newStatus(s streams) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&address, "url", "http://127.0.0.1:8080", "address of the engine")
+	api.add(f)
 	f.StringVar(&service, "service", "", "only this service")
-	f.StringVar(&tokenFile, "token-file", "", "file with a bearer token (or SLOENGINE_TOKEN)")
 	f.StringVarP(&output, "output", "o", output, "table, json or yaml")
 	return c
 }
 
-// readToken takes the token from the file, else from the environment.
-func readToken(file string) (string, error) {
-	if file == "" {
-		return os.Getenv("SLOENGINE_TOKEN"), nil
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
-}
-
-// get reads one answer of the API; a problem becomes an error with its detail.
-func (c statusClient) get(ctx context.Context, path string, query url.Values, into any) error {
-	u := c.base.JoinPath(path)
-	u.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return err
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask the engine: %w", err)
-	}
-	defer res.Body.Close()
-	body := io.LimitReader(res.Body, 64<<20)
-	if res.StatusCode != http.StatusOK {
-		var problem struct{ Title, Detail string }
-		_ = json.NewDecoder(body).Decode(&problem) // what is not a problem document has no detail
-		return fmt.Errorf("the engine at %s answers %s: %s", c.base, res.Status, cmp.Or(problem.Detail, problem.Title, "no details given"))
-	}
-	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return fmt.Errorf("read the answer of %s: %w", u.Path, err)
-	}
-	return nil
-}
-
-// rows reads all pages of SLOs, worst first, and the last day of the worst.
-func (c statusClient) rows(ctx context.Context, service string) ([]*statusRow, error) {
+// statusRows reads all pages of SLOs, worst first, and the last day of the worst.
+func statusRows(ctx context.Context, c *apiClient, service string) ([]*statusRow, error) {
 	var all []*statusRow
 	q := url.Values{"limit": {"500"}}
 	if service != "" {
@@ -162,7 +109,7 @@ func (c statusClient) rows(ctx context.Context, service string) ([]*statusRow, e
 			Items  []*statusRow
 			Next   string `json:"next_cursor"`
 		}
-		if err := c.get(ctx, "/api/v1/slos", q, &page); err != nil {
+		if err := c.read(ctx, "/api/v1/slos", q, &page); err != nil {
 			return nil, err
 		}
 		if page.Report.Version == 0 {
@@ -185,7 +132,7 @@ func (c statusClient) rows(ctx context.Context, service string) ([]*statusRow, e
 				q.Set("group."+label, value)
 			}
 			var h struct{ Points []historyPoint }
-			if err := c.get(ctx, "/api/v1/slos/"+r.ID+"/history", q, &h); err != nil {
+			if err := c.read(ctx, "/api/v1/slos/"+r.ID+"/history", q, &h); err != nil {
 				return err
 			}
 			r.History = h.Points
@@ -205,8 +152,8 @@ type statusAlert struct {
 	ActiveSince           *time.Time `json:"active_since"`
 }
 
-// alerts reads those that fire or are about to, in the order of the page.
-func (c statusClient) alerts(ctx context.Context, service string) ([]statusAlert, error) {
+// activeAlerts reads those that fire or are about to, in the order of the page.
+func activeAlerts(ctx context.Context, c *apiClient, service string) ([]statusAlert, error) {
 	var active []statusAlert
 	for _, state := range []string{"firing", "pending"} {
 		q := url.Values{"state": {state}, "limit": {"100"}}
@@ -214,7 +161,7 @@ func (c statusClient) alerts(ctx context.Context, service string) ([]statusAlert
 			q.Set("service", service)
 		}
 		var page struct{ Items []statusAlert }
-		if err := c.get(ctx, "/api/v1/alerts", q, &page); err != nil {
+		if err := c.read(ctx, "/api/v1/alerts", q, &page); err != nil {
 			return nil, err
 		}
 		active = append(active, page.Items...)
