@@ -2,7 +2,6 @@ package web
 
 import (
 	"html/template"
-	"net/url"
 	"slices"
 
 	"github.com/sloengine/sloengine/sla"
@@ -113,44 +112,3 @@ func (w *Web) newRow(r *sla.SLOReport) row {
 // partialCoverage is the share of a window below which its numbers are marked
 // as resting on a part of it.
 const partialCoverage = 0.9
-
-// column is one heading of the list.
-type column struct {
-	Name  string
-	Class string
-	Href  string // sorts by it; "" if it can't be sorted
-	Sort  string // aria-sort of the column that the list is sorted by
-}
-
-func (w *Web) columns(q url.Values, key sortKey, reverse bool) []column {
-	var out []column
-	for _, col := range []struct {
-		name, class string
-		key         sortKey
-	}{
-		{"State", "", byWorst}, {"Service level", "", byName}, {"Objective", "num", byTarget}, {"Last hour", "num", byNow}, {"Indicator", "num", bySLI},
-		{"Budget left", "budget", byBudget}, {"24 hours", "hours", ""}, {"Worst burn", "num", byBurn}, {"Traffic", "num", byTraffic},
-		{"Coverage", "num", byCoverage}, {"Alerts", "num", byAlerts},
-	} {
-		if col.key == byAlerts && w.opt.Alerts == nil {
-			continue
-		}
-		x := column{Name: col.name, Class: col.class}
-		if col.key != "" {
-			to := keep(q, listParams...)
-			to.Del("dir")
-			to.Set("sort", string(col.key))
-			if col.key == key {
-				x.Sort = "ascending"
-				if reverse {
-					x.Sort = "descending"
-				} else {
-					to.Set("dir", "desc")
-				}
-			}
-			x.Href = w.href("/", to)
-		}
-		out = append(out, x)
-	}
-	return out
-}

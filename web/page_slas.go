@@ -267,27 +267,11 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 }
 
 func (w *Web) slaColumns(q url.Values, key sortKey, reverse bool) []column {
-	var out []column
-	for _, col := range []struct {
-		name, class string
-		key         sortKey
-	}{{"State", "", byWorst}, {"Agreement", "", byName}, {"Score", "num", byScore}, {"Points earned and lost", "pts", ""}, {"Worst component", "", byLost}} {
-		x := column{Name: col.name, Class: col.class}
-		if col.key != "" {
-			to := w.keepSLA(q)
-			to.Del("dir")
-			to.Set("sort", string(col.key))
-			if col.key == key {
-				x.Sort = "ascending"
-				if reverse {
-					x.Sort = "descending"
-				} else {
-					to.Set("dir", "desc")
-				}
-			}
-			x.Href = w.href("/slas", to)
-		}
-		out = append(out, x)
-	}
-	return out
+	return w.sortable([]column{
+		{Name: "State", key: byWorst},
+		{Name: "Agreement", key: byName},
+		{Name: "Score", Class: "num", key: byScore},
+		{Name: "Points earned and lost", Class: "pts"},
+		{Name: "Worst component", key: byLost},
+	}, "/slas", w.keepSLA(q), key, reverse)
 }

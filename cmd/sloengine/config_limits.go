@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,7 +125,7 @@ func (l *limitsConfig) rateConfig(authenticated bool) ratelimit.Config {
 		most, window := int64(ratelimit.MaxLimit), time.Millisecond
 		c.Default = ratelimit.Values{Limit: &most, Window: &window}
 	}
-	for _, name := range sortedKeys(l.Presets) {
+	for _, name := range slices.Sorted(maps.Keys(l.Presets)) {
 		preset := l.Presets[name]
 		c.Presets = append(c.Presets, ratelimit.Preset{Name: name, Values: preset.values()})
 	}
@@ -171,7 +173,7 @@ func (c *config) checkLimits(f *settingsFile) {
 		f.bad("limits.shared.redis", "add redis, or leave shared out", "limits are shared through Redis, and there is no redis section")
 	}
 	l.checkDefaultOff(f)
-	presets := sortedKeys(l.Presets)
+	presets := slices.Sorted(maps.Keys(l.Presets))
 	_, err := ratelimit.Compile(l.rateConfig(authenticated))
 	for _, e := range split(err) {
 		var at *ratelimit.ConfigError

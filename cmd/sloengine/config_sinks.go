@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -154,11 +155,11 @@ var secretHeaders = regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|se
 func (h *httpSinkConfig) check(f *settingsFile, path string) {
 	checkURL(f, path+".url", h.URL, true)
 	checkURL(f, path+".health_url", h.HealthURL, false)
-	for _, name := range sortedKeys(h.Headers) {
+	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		if secretHeaders.MatchString(name) {
 			f.bad(path+".headers."+name, "write its value into a file, and the file's name under header_files", "a secret must not stand here")
 		}
-		for _, other := range sortedKeys(h.HeaderFiles) {
+		for _, other := range slices.Sorted(maps.Keys(h.HeaderFiles)) {
 			if textproto.CanonicalMIMEHeaderKey(name) == textproto.CanonicalMIMEHeaderKey(other) {
 				f.bad(path+".header_files."+other, "keep one", "the header is among headers, too")
 			}
@@ -284,13 +285,4 @@ func (l *sinkLimitConfig) limiter(name string, parts sinkParts) (dispatch.Limite
 	}
 	perSecond := float64(l.Limit) / time.Duration(l.Window).Seconds()
 	return dispatch.NewLocalLimit(perSecond, l.Limit, time.Duration(l.Wait))
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
