@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/sloengine/sloengine/ingest/event"
@@ -58,7 +59,11 @@ func (e *Engine) record(ctx context.Context, kind byte, payload []byte) (Result,
 	return e.wait(ctx, r)
 }
 
+// errSenderLeft is the answer that nobody waits for.
+var errSenderLeft = errors.New("the sender left")
+
 func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
+	r.deadline, _ = ctx.Deadline()
 	if why := e.queue.push(r); why != nil {
 		e.queue.release(r)
 		e.opt.Metrics.unavailable[why].Inc()
@@ -67,14 +72,23 @@ func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		if r.state.CompareAndSwap(requestWaiting, requestLeft) {
-			// The committer finds r in the queue, and releases it.
+		// The committer finds what left in the queue, and releases it. While it decides
+		// about r, it must be told, in case that r is to wait to be merged.
+		left := r.state.CompareAndSwap(requestWaiting, requestLeft)
+		if !left {
+			r.leaving.Store(true)
+			left = r.state.CompareAndSwap(requestWaiting, requestLeft)
+		}
+		if left {
 			return Result{}, fmt.Errorf("wait for the log: %w", context.Cause(ctx))
 		}
 		<-r.done // it is being written: the sync decides soon
 	}
 	result, err := r.result, r.err
 	e.queue.release(r)
+	if err == errSenderLeft { //nolint:errorlint // never wrapped
+		return result, fmt.Errorf("wait for the log: %w", context.Cause(ctx))
+	}
 	return result, err
 }
 

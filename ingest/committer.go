@@ -37,6 +37,9 @@ type committer struct {
 	arena   []byte // payloads; never grows while a group refers to it
 	runs    []eventRun
 	held    held
+
+	waits    mergeWait // requests whose events are to be merged with those of others
+	stopping bool      // nothing waits any more
 }
 
 // eventRun is a stretch of new events in a batch's buffer. Where it has a weight,
@@ -53,6 +56,7 @@ func (c *committer) run(stop <-chan struct{}) error {
 	for {
 		select {
 		case <-c.e.queue.wake:
+		case <-c.waits.due():
 		case <-beat.C:
 			if err := c.heartbeat(); err != nil {
 				return err
@@ -73,7 +77,7 @@ func (c *committer) run(stop <-chan struct{}) error {
 func (c *committer) drain() error {
 	opt := &c.e.opt
 	for {
-		c.group = c.e.queue.take(c.group[:0], int64(opt.GroupBytes), opt.GroupRequests)
+		c.group = c.release(c.e.queue.take(c.group[:0], int64(opt.GroupBytes), opt.GroupRequests), c.stopping)
 		if len(c.group) == 0 {
 			return nil
 		}
@@ -93,6 +97,7 @@ func (c *committer) drain() error {
 
 // finish answers all who wait and writes the stop record.
 func (c *committer) finish() error {
+	c.stopping = true
 	if *c.e.phase.Load() == StatusPoisoned {
 		c.abandon()
 		return nil
@@ -110,7 +115,7 @@ func (c *committer) finish() error {
 func (c *committer) abandon() {
 	c.e.queue.close(ErrPoisoned)
 	for {
-		c.group = c.e.queue.take(c.group[:0], 1<<62, 1<<30)
+		c.group = c.release(c.e.queue.take(c.group[:0], 1<<62, 1<<30), true)
 		if len(c.group) == 0 {
 			return
 		}
@@ -146,12 +151,13 @@ func (c *committer) claim() (bytes int64) {
 // error is one after which the log cannot be used.
 func (c *committer) commit() error {
 	bytes := c.claim()
-	defer c.e.queue.give(bytes)
 	at, closed, err := c.admission()
-	c.prepare()
-	if err == nil && closed == nil {
-		c.decide(at)
+	c.held.reset()
+	if err == nil && closed == nil && c.decide(at) {
+		bytes -= c.hold(time.Now())
 	}
+	defer c.e.queue.give(bytes)
+	c.prepare()
 	for _, r := range c.group {
 		switch {
 		case err != nil:
@@ -232,7 +238,6 @@ func (c *committer) prepare() {
 	}
 	c.arena = c.arena[:0]
 	c.pending = c.pending[:0]
-	c.held.reset()
 }
 
 func (c *committer) add(r *request, at int64, kind byte, payload []byte) {

@@ -217,6 +217,9 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 			return h.commitRefusal(req, err)
 		}
 		saved = h.keepCritical(ctx, s, b, t, result.Critical)
+		if result.Merged > 0 {
+			h.o.Limiter.CountAggregated(result.Merged)
+		}
 	}
 	*a = Answer{
 		Received:        b.Received,

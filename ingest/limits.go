@@ -48,6 +48,7 @@ type held struct {
 type merging struct {
 	event.Merger
 	first []byte
+	by    *request // that the first one is of
 	id    string
 }
 
@@ -80,13 +81,13 @@ func (h *held) reset() {
 }
 
 // decide has the limits judge all events of the group that are no repeats, with
-// one call. Where they can't, everything passes.
-func (c *committer) decide(at int64) {
+// one call. Where they can't, everything passes. It reports whether any was judged.
+func (c *committer) decide(at int64) bool {
 	if c.e.opt.Limits == nil {
-		return
+		return false
 	}
 	for _, r := range c.group {
-		if r.kind != RecordEvents || r.tickets == nil {
+		if r.kind != RecordEvents || r.tickets == nil || r.held {
 			continue
 		}
 		list := r.tickets.List
@@ -103,7 +104,7 @@ func (c *committer) decide(at int64) {
 		c.held.tickets = append(c.held.tickets, r.tickets)
 	}
 	if len(c.held.tickets) == 0 {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), decideTimeout)
 	defer cancel()
@@ -115,6 +116,7 @@ func (c *committer) decide(at int64) {
 			}
 		}
 	}
+	return true
 }
 
 // over reports whether the limits decided anything else than to let the event pass.
@@ -153,7 +155,7 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 		r.result.Sampled++
 	case ratelimit.Aggregate:
 		// Of a backfill the earliest event says from when on the service was observed.
-		if c.e.opt.MergeBy == nil || r.batch.Backfill || !c.merge(item, r.batch.Event(i)) {
+		if c.e.opt.MergeBy == nil || r.batch.Backfill || !c.merge(r, i) {
 			return 0, true
 		}
 		r.result.Accepted++
@@ -166,8 +168,8 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 }
 
 // merge adds the event at hand to others like it.
-func (c *committer) merge(item *event.Item, raw []byte) bool {
-	h := &c.held
+func (c *committer) merge(r *request, i int) bool {
+	h, item := &c.held, &r.batch.Events[i]
 	by, step := c.e.opt.MergeBy(h.view.Service)
 	h.key = event.MergeKey(h.key[:0], &h.view, by, step)
 	m := h.merged[string(h.key)]
@@ -176,8 +178,9 @@ func (c *committer) merge(item *event.Item, raw []byte) bool {
 		if !item.HasKey {
 			key = event.Key(h.view.Service, h.view.ID)
 		}
-		m = &merging{first: raw, id: fmt.Sprintf("merged-%016x%016x", key.Hi, key.Lo)}
+		m = &merging{first: r.batch.Event(i), by: r, id: fmt.Sprintf("merged-%016x%016x", key.Hi, key.Lo)}
 		m.Reset(by)
+		m.Fields(r.tickets.List[i].AggregateFields())
 		if !m.Add(&h.view) {
 			return false
 		}
@@ -217,6 +220,7 @@ func (c *committer) addHeld(at int64) {
 		count, body, keys := 0, []byte(nil), h.keys
 		for i, m := range h.order {
 			if m.Events() == 1 {
+				m.by.result.Merged-- // nothing came that is like it
 				body = append(body, m.first...)
 			} else {
 				body = m.Append(body, m.id)

@@ -62,6 +62,10 @@ type Options struct {
 	// service must agree to be merged into one where the limits say so; nil: such events
 	// pass unmerged.
 	MergeBy func(service []byte) (attrs []string, step time.Duration)
+	// MergeWindow is how long a request with an event to be merged may wait for others
+	// like it, at most until 10 ms before its deadline; asked once per group. nil, or 0:
+	// events are merged with those of the same group only.
+	MergeWindow func() time.Duration
 
 	// CrashPoint, if set, is called at every CrashPoint. Tests stop there.
 	CrashPoint func(CrashPoint)

@@ -3,6 +3,7 @@ package ingest
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -19,8 +20,12 @@ type request struct {
 	payload []byte   // any other
 	bytes   int64    // counted against the queue's limit
 
-	state atomic.Uint32
-	done  chan struct{} // one signal, after result and err are set
+	deadline time.Time // of its sender; zero: none
+	held     bool      // it was decided, and waited to be merged: see mergeWait
+
+	state   atomic.Uint32
+	leaving atomic.Bool   // its sender does not wait any more, and could not say so
+	done    chan struct{} // one signal, after result and err are set
 
 	result Result
 	err    error
@@ -41,6 +46,7 @@ func (q *queue) request(kind byte) *request {
 		r = &request{done: make(chan struct{}, 1)}
 	}
 	r.kind = kind
+	r.leaving.Store(false)
 	r.state.Store(requestWaiting)
 	return r
 }
@@ -48,6 +54,7 @@ func (q *queue) request(kind byte) *request {
 func (q *queue) release(r *request) {
 	r.batch, r.tickets, r.todo, r.replay, r.sunk = nil, nil, nil, nil, false
 	r.payload, r.result, r.err = nil, Result{}, nil
+	r.deadline, r.held = time.Time{}, false
 	q.pool.Put(r)
 }
 
@@ -66,6 +73,7 @@ type queue struct {
 	waiting []*request
 	bytes   int64 // of those waiting and of the group at hand
 	group   int   // requests in the group at hand
+	held    int   // requests that wait to be merged
 	closed  *UnavailableError
 }
 
@@ -122,6 +130,13 @@ func (q *queue) give(bytes int64) {
 	q.mu.Unlock()
 }
 
+// holds says how many requests wait to be merged.
+func (q *queue) holds(n int) {
+	q.mu.Lock()
+	q.held = n
+	q.mu.Unlock()
+}
+
 // close refuses whatever comes from now on; what waits stays. The first reason
 // counts, unless the later one is graver.
 func (q *queue) close(why *UnavailableError) {
@@ -142,5 +157,5 @@ func (q *queue) open() {
 func (q *queue) size() (requests int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting) + q.group, q.bytes
+	return len(q.waiting) + q.group + q.held, q.bytes
 }

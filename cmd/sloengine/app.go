@@ -111,6 +111,7 @@ func newApp(opt appOptions) (*app, error) {
 		Limits:       a.rel.limits(),
 		Critical:     a.rel.critical(),
 		MergeBy:      a.specs.mergeBy,
+		MergeWindow:  func() time.Duration { return time.Duration(a.rel.mergeWindow.Load()) },
 		OnOpen: func(log *wal.Log) (ingest.Parts, error) {
 			return a.rel.open(log, a.engine.ReplayTarget)
 		},

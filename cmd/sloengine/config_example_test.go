@@ -111,7 +111,7 @@ sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook
 		Limit: opt[int64]{ratelimit.DefaultGlobalLimit, true}, Window: opt[duration]{duration(ratelimit.DefaultGlobalWindow), true},
 		Algorithm: opt[string]{ratelimit.SlidingWindow.String(), true}, OnExceeded: opt[string]{ratelimit.OnExceededSample.String(), true},
 		SampleRate: opt[float64]{ratelimit.DefaultSampleRate, true}, Throttle: opt[duration]{duration(ratelimit.DefaultThrottleDelay), true},
-		ThrottleMax: opt[duration]{duration(ratelimit.DefaultThrottleMaxWait), true},
+		ThrottleMax: opt[duration]{duration(ratelimit.DefaultThrottleMaxWait), true}, AggregateFields: []string{"path", "amount"},
 	}, c.Limits.Global.V)
 	require.Equal(t, limitRule{Limit: opt[int64]{ratelimit.DefaultTypeLimit, true}, Window: opt[duration]{duration(time.Second), true}}, c.Limits.Default.V)
 

@@ -27,12 +27,14 @@ type limitsConfig struct {
 	// RespectDLQFilter puts what the filter of the dead letters keeps there, not on the
 	// floor.
 	RespectDLQFilter bool               `yaml:"respect_dlq_filter"`
+	AggregateWindow  duration           `yaml:"aggregate_window" max:"1s"`             // how long a request waits to be merged with others; 0: not at all
 	MaxContexts      int                `yaml:"max_contexts" min:"16" max:"100000000"` // counters in memory
 	Shared           sharedLimitsConfig `yaml:"shared"`
 }
 
 func (l *limitsConfig) prefill(*config) {
 	l.RespectDLQFilter, l.MaxContexts, l.Shared.Fallback = true, 1_000_000, 0.1
+	l.AggregateWindow = duration(100 * time.Millisecond)
 }
 
 // limitRule are the values of a rule. Each may differ by environment.
@@ -45,6 +47,8 @@ type limitRule struct {
 	SampleRate  opt[float64]  `yaml:"sample_rate" min:"0.000001" max:"1"` // the share to keep
 	Throttle    opt[duration] `yaml:"throttle" min:"1ms" max:"1m"`        // how long at a time
 	ThrottleMax opt[duration] `yaml:"throttle_max" min:"1ms" max:"1m"`    // and in all
+
+	AggregateFields []string `yaml:"aggregate_fields"` // attributes that a merged event sums up
 }
 
 type typeLimit struct {
@@ -100,7 +104,7 @@ func (r *limitRule) values() ratelimit.Values {
 	v := ratelimit.Values{
 		Limit: r.Limit.pointer(), Burst: r.Burst.pointer(), SampleRate: r.SampleRate.pointer(),
 		Window: (*time.Duration)(r.Window.pointer()), ThrottleDelay: (*time.Duration)(r.Throttle.pointer()),
-		ThrottleMaxWait: (*time.Duration)(r.ThrottleMax.pointer()),
+		ThrottleMaxWait: (*time.Duration)(r.ThrottleMax.pointer()), AggregateFields: r.AggregateFields,
 	}
 	if r.Algorithm.Set { // the name was checked when it was read
 		a, _ := ratelimit.ParseAlgorithm(r.Algorithm.V)

@@ -57,7 +57,8 @@ type reliability struct {
 	redacts   atomic.Bool // there are rules
 	salt      maphash.Seed
 
-	keepCritical atomic.Bool // critical events over a limit become dead letters
+	keepCritical atomic.Bool  // critical events over a limit become dead letters
+	mergeWindow  atomic.Int64 // nanoseconds that a request waits to be merged with others
 }
 
 // newReliability checks what the settings say and starts nothing.
@@ -131,6 +132,7 @@ func (r *reliability) limit(m *ratelimit.Metrics) error {
 			return err
 		}
 	}
+	r.mergeWindow.Store(int64(r.c.Limits.AggregateWindow))
 	r.limiter, err = ratelimit.New(ratelimit.Options{Policy: policy, Store: store, Metrics: m})
 	return err
 }
@@ -182,6 +184,7 @@ func (r *reliability) reload(next *config) (apply func(), needRestart []string, 
 		if live {
 			r.limiter.SetPolicy(policy)
 			r.keepCritical.Store(next.Limits.RespectDLQFilter)
+			r.mergeWindow.Store(int64(next.Limits.AggregateWindow))
 		}
 	}, needRestart, nil
 }

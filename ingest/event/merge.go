@@ -83,6 +83,7 @@ type Merger struct {
 	pairs    []DurationCount // by rising duration, each once
 	chosen   []attr          // those of attrs that the first had, by rising name
 	texts    []byte
+	fields   []fieldSum // summed up besides
 
 	number []byte // scratch of summary
 	added  []attr
@@ -95,6 +96,7 @@ func NewMerger(attrs []string) *Merger { return &Merger{attrs: attrs} }
 func (m *Merger) Reset(attrs []string) {
 	*m = Merger{
 		attrs: attrs, pairs: m.pairs[:0], chosen: m.chosen[:0], texts: m.texts[:0], number: m.number, added: m.added,
+		fields: m.fields[:0],
 	}
 }
 
@@ -122,6 +124,7 @@ func (m *Merger) Add(v *View) bool {
 	for d, n := range v.Durations {
 		m.addDuration(d, n)
 	}
+	m.addFields(v)
 	return true
 }
 
@@ -261,6 +264,15 @@ func (m *Merger) summary() []attr {
 		add(attrDurationMax, func() { m.number = appendMillis(m.number, int64(m.pairs[n-1].Duration)) })
 		add(attrDurationMin, func() { m.number = appendMillis(m.number, int64(m.pairs[0].Duration)) })
 		add(attrDurationSum, m.appendSum)
+	}
+	for i := range m.fields {
+		m.fields[i].summary(func(name string, write func([]byte) []byte) {
+			add(name, func() { m.number = write(m.number) })
+		})
+	}
+	if len(m.fields) > 0 { // each name once: of two that are alike the first stays
+		slices.SortStableFunc(m.added, func(a, b attr) int { return bytes.Compare(a.name, b.name) })
+		m.added = slices.CompactFunc(m.added, func(a, b attr) bool { return bytes.Equal(a.name, b.name) })
 	}
 	return m.added
 }

@@ -281,3 +281,50 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 }
+
+// Of the fields that are asked for a merged event keeps the range and sum of the numbers,
+// the distinct texts up to a bound, and one sample. What is not asked for is gone.
+func TestMergeFields(t *testing.T) {
+	at := func(amount, path string, n uint32) *Event {
+		e := &Event{ID: "x", Service: "shop", Type: "order", Time: now, Count: n}
+		e.Attributes = []Attr{{"amount", amount}, {"path", path}, {"secret", "s"}, {"zone", "z"}}
+		return e
+	}
+	m := NewMerger([]string{"zone"})
+	m.Fields([]string{"amount", "path", "absent", "zone"})
+	for _, e := range []*Event{at("12.5", "/a", 2), at("-3", "/b", 1), at("n/a", "/a", 1), at("1e3", "/c\"", 1), at("0x10", "", 1)} {
+		require.True(t, m.Add(view(t, e)))
+	}
+	attrs := func() map[string]string {
+		var v View
+		_, err := v.Parse(m.Append(nil, "m"))
+		require.NoError(t, err)
+		out := map[string]string{}
+		last := ""
+		for name, value := range v.Attrs {
+			require.Greater(t, string(name), last, "by rising name, each once")
+			last = string(name)
+			out[last] = string(value)
+		}
+		return out
+	}
+	require.Equal(t, map[string]string{
+		"aggregated": "true", "zone": "z",
+		"amount_min": "-3", "amount_max": "1000", "amount_sum": "1022", "amount_sample": "12.5", "amount_values": `["n/a","0x10"]`,
+		"path_sample": "/a", "path_values": `["/a","/b","/c\"",""]`,
+	}, attrs())
+
+	for i := range 100 {
+		require.True(t, m.Add(view(t, at(strings.Repeat("x", 5000), strconv.Itoa(i)+"-", 1))))
+	}
+	got := attrs()
+	require.Equal(t, "true", got["path_values_more"])
+	require.Equal(t, "true", got["amount_values_more"])
+	var paths []string
+	require.NoError(t, json.Unmarshal([]byte(got["path_values"]), &paths))
+	require.Len(t, paths, maxFieldTexts)
+
+	m.Reset(nil)
+	require.True(t, m.Add(view(t, at("1", "/a", 1))))
+	require.Equal(t, map[string]string{"aggregated": "true"}, attrs(), "asked for each time")
+}

@@ -24,7 +24,8 @@ type plan struct {
 	strategy       Strategy
 	weight         uint32 // one of so many is kept
 	delay, maxWait time.Duration
-	set            struct{ strategy, weight, delay, maxWait bool }
+	fields         []string // of merged events
+	set            struct{ strategy, weight, delay, maxWait, fields bool }
 }
 
 // over puts what q sets over p.
@@ -40,6 +41,9 @@ func (p plan) over(q *plan) plan {
 	}
 	if q.set.maxWait {
 		p.maxWait = q.maxWait
+	}
+	if q.set.fields {
+		p.fields = q.fields
 	}
 	return p
 }
@@ -257,6 +261,15 @@ func (k *compiler) values(path string, v *Values) {
 	} else if v.SampleRate != nil && *v.SampleRate < 1e-6 {
 		k.fail(path+".sample_rate", "%v is less than one in a million; drop instead", *v.SampleRate)
 	}
+	if n := len(v.AggregateFields); n > MaxFields {
+		k.fail(path+".aggregate_fields", "there are %d fields, more than %d", n, MaxFields)
+	}
+	for i, name := range v.AggregateFields {
+		k.name(at(path+".aggregate_fields", i), "the name of the attribute", name)
+		if slices.Contains(v.AggregateFields[:i], name) {
+			k.fail(at(path+".aggregate_fields", i), "%q is listed twice", name)
+		}
+	}
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
@@ -333,5 +346,12 @@ func planOf(levels []*Values) plan {
 	p.set.delay = i < n
 	p.maxWait, i = first(levels, func(v *Values) *time.Duration { return v.ThrottleMaxWait }, DefaultThrottleMaxWait)
 	p.set.maxWait = i < n
+	fields, i := first(levels, func(v *Values) *[]string {
+		if v.AggregateFields == nil {
+			return nil
+		}
+		return &v.AggregateFields
+	}, nil)
+	p.fields, p.set.fields = slices.Clone(fields), i < n
 	return p
 }

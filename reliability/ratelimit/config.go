@@ -15,6 +15,7 @@ const (
 	MaxSources  = 8  // places that one context is looked for in
 	MaxRules    = 10_000
 	MaxThrottle = time.Minute // longest step and wait
+	MaxFields   = 8           // that a merged event sums up
 
 	// DefaultRule names the rule of types that have none of their own.
 	DefaultRule = "(default)"
@@ -65,6 +66,8 @@ type Values struct {
 	SampleRate      *float64       // above 0, at most 1: the share to keep, as 1 in round(1/rate)
 	ThrottleDelay   *time.Duration // step: how long an event is put off at a time
 	ThrottleMaxWait *time.Duration // how long in all, before it is refused
+	// AggregateFields are attributes that a merged event sums up; at most MaxFields.
+	AggregateFields []string
 }
 
 // Preset is a set of values to refer to by name.

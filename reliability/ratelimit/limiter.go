@@ -199,7 +199,6 @@ func (l *Limiter) exceeded(now time.Time, b *binding, t *Tickets, k *Ticket, cha
 		}
 	case OnExceededAggregate:
 		k.Verdict.Action = Aggregate
-		l.m.aggregated.Inc()
 	default:
 		if mix(k.sample)%uint64(p.weight) != 0 {
 			k.Verdict.Action = SampleOut
@@ -241,6 +240,10 @@ func (l *Limiter) CountDropped(k *Ticket) {
 		c.Inc()
 	}
 }
+
+// CountAggregated counts events that the caller merged with others after a verdict to
+// Aggregate.
+func (l *Limiter) CountAggregated(n int) { l.m.aggregated.Add(n) }
 
 // CountCritical counts an event over a limit that the caller kept as a dead letter.
 func (l *Limiter) CountCritical(k *Ticket) {

@@ -98,7 +98,9 @@ func TestMostSpecificDecides(t *testing.T) {
 	require.Contains(t, text, `sloengine_ratelimit_hits_total{layer="type",type="login"} 3`)
 	require.Contains(t, text, `sloengine_ratelimit_hits_total{layer="context",type=""} 3`)
 	require.Contains(t, text, `sloengine_ratelimit_throttled_total 2`)
-	require.Contains(t, text, `sloengine_ratelimit_aggregated_total 1`)
+	require.Contains(t, text, `sloengine_ratelimit_aggregated_total 0`, "a verdict is no merged event")
+	l.CountAggregated(3)
+	require.Contains(t, scrape(set), `sloengine_ratelimit_aggregated_total 3`)
 	require.Contains(t, text, `sloengine_ratelimit_dropped_total{type="login"} 0`, "only the caller knows what became of it")
 }
 

@@ -23,6 +23,9 @@ func (k *Ticket) Throttle() (delay, maxWait time.Duration) {
 	return p.delay, p.maxWait
 }
 
+// AggregateFields are the attributes that the event is to be merged with sums of.
+func (k *Ticket) AggregateFields() []string { return k.plan().fields }
+
 // RetryAfter is Wait in whole seconds, rounded up and at least 1, as for the header.
 func (k *Ticket) RetryAfter() int { return max(ceilSeconds(k.Wait), 1) }
 
