@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -32,7 +33,8 @@ type Result struct {
 // the answer waits for that. Events without an id of their sender always count.
 //
 // An error means that no promise is made about any event of b. It is an
-// *UnavailableError that says when to try again, or the error of ctx. b must
+// *UnavailableError that says when to try again, the error of ctx, or
+// context.DeadlineExceeded after b.Deadline. b must
 // not change until Commit returns, and is not used after that.
 func (e *Engine) Commit(ctx context.Context, b *event.Batch) (Result, error) {
 	return e.Admit(ctx, b, nil, nil)
@@ -63,15 +65,30 @@ func (e *Engine) record(ctx context.Context, kind byte, payload []byte) (Result,
 var errSenderLeft = errors.New("the sender left")
 
 func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
-	r.deadline, _ = ctx.Deadline()
+	var expired <-chan time.Time // nil: the context says
+	if r.batch != nil && !r.batch.Deadline.IsZero() {
+		r.deadline = r.batch.Deadline
+		expired = r.expires(time.Until(r.deadline))
+	} else {
+		r.deadline, _ = ctx.Deadline()
+	}
 	if why := e.queue.push(r); why != nil {
 		e.queue.release(r)
 		e.opt.Metrics.unavailable[why].Inc()
 		return Result{}, why
 	}
+	why := error(nil)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-expired:
+		why = context.DeadlineExceeded
+	}
+	if expired != nil {
+		r.timer.Stop() // while r is still ours
+	}
+	if why != nil {
 		// The committer finds what left in the queue, and releases it. While it decides
 		// about r, it must be told, in case that r is to wait to be merged.
 		left := r.state.CompareAndSwap(requestWaiting, requestLeft)
@@ -80,14 +97,14 @@ func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 			left = r.state.CompareAndSwap(requestWaiting, requestLeft)
 		}
 		if left {
-			return Result{}, fmt.Errorf("wait for the log: %w", context.Cause(ctx))
+			return Result{}, fmt.Errorf("wait for the log: %w", why)
 		}
 		<-r.done // it is being written: the sync decides soon
 	}
 	result, err := r.result, r.err
 	e.queue.release(r)
 	if err == errSenderLeft { //nolint:errorlint // never wrapped
-		return result, fmt.Errorf("wait for the log: %w", context.Cause(ctx))
+		return result, fmt.Errorf("wait for the log: %w", why)
 	}
 	return result, err
 }

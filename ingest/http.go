@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -52,7 +53,12 @@ type HandlerOptions struct {
 	MaxWireBytes     int64         // of a body as it is sent; MaxBodyBytes
 	MaxInFlightBytes int64         // held by all requests together; 256 MiB
 	BodyTimeout      time.Duration // from the headers to the last byte of the body; 30s
-	Decoders         int           // bodies unpacked and parsed at a time; GOMAXPROCS, at least 2
+	// Deadline is how long a request without one of its own may take once its body is
+	// there; deadline.Default, negative: as long as it takes.
+	Deadline time.Duration
+	// Reserve is what is left of a deadline for the answer; 10ms, negative: nothing.
+	Reserve  time.Duration
+	Decoders int // bodies unpacked and parsed at a time; GOMAXPROCS, at least 2
 
 	// Limiter makes the tickets that the Committer decides about; nil: no limits.
 	Limiter *ratelimit.Limiter
@@ -76,6 +82,9 @@ func (o *HandlerOptions) fill() error {
 	setDefault(&o.MaxWireBytes, o.MaxBodyBytes)
 	setDefault(&o.MaxInFlightBytes, 256<<20)
 	setDefault(&o.BodyTimeout, 30*time.Second)
+	setDefault(&o.Deadline, deadline.Default)
+	setDefault(&o.Reserve, answerReserve)
+	o.Reserve = max(o.Reserve, 0)
 	setDefault(&o.Decoders, max(runtime.GOMAXPROCS(0), 2))
 	if o.MaxBodyBytes < 0 || o.MaxBodyBytes > largestBuffer {
 		return fmt.Errorf("ingest handler: body limit %d is outside 1..%d bytes", o.MaxBodyBytes, largestBuffer)
@@ -182,7 +191,8 @@ type requestState struct {
 	assign  func(int) string
 
 	token      *Token
-	deadline   time.Time
+	deadline   time.Time // without the reserve; zero: none
+	ownTime    bool      // the deadline is the request's own
 	id         string
 	limits     admission
 	retryAfter time.Duration // for the events that are to be sent again; 0: there are none
@@ -222,7 +232,7 @@ func (s *requestState) recycle() {
 	if s.limits.tickets != nil {
 		s.limits.tickets.Reset()
 	}
-	s.token, s.deadline, s.id, s.backfill, s.dryRun = nil, time.Time{}, "", false, false
+	s.token, s.deadline, s.ownTime, s.id, s.backfill, s.dryRun = nil, time.Time{}, false, "", false, false
 	s.h.states.Put(s)
 }
 

@@ -30,6 +30,9 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if s.deadline, r = parseDeadline(req.Header); r != nil {
 		return r
 	}
+	if !s.deadline.IsZero() {
+		s.deadline, s.ownTime = s.deadline.Add(-h.o.Reserve), true
+	}
 	if r = s.checkDeadline("before the request came in"); r != nil {
 		return r
 	}
@@ -45,10 +48,13 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = h.readBody(c, s, enc); r != nil {
 		return r
 	}
+	if !s.ownTime && h.o.Deadline > 0 {
+		s.deadline = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
+	}
 	if r = h.decode(req, s, enc, media); r != nil {
 		return r
 	}
-	if r = s.checkDeadline("while the body was read; nothing was stored"); r != nil {
+	if r = s.checkDeadline("before the events could be stored; nothing was"); r != nil {
 		return r
 	}
 	h.ticket(req, s)
@@ -64,7 +70,15 @@ func (s *requestState) checkDeadline(when string) *refusal {
 	}
 	s.h.o.Metrics.expired.Expired()
 	return &refusal{status: http.StatusGatewayTimeout, code: problemDeadlinePassed,
-		detail: "X-Request-Deadline passed " + when}
+		detail: s.whose() + " passed " + when}
+}
+
+// whose names the deadline.
+func (s *requestState) whose() string {
+	if s.ownTime {
+		return "X-Request-Deadline"
+	}
+	return fmt.Sprintf("the deadline of %s for requests without X-Request-Deadline", s.h.o.Deadline)
 }
 
 // readBody reads the body as it was sent. A slow client costs the bytes it
@@ -206,15 +220,11 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	saved := 0
 	if !s.dryRun && len(b.Events) > 0 {
 		ctx := req.Context()
-		if !s.deadline.IsZero() {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, s.deadline)
-			defer cancel()
-		}
+		b.Deadline = s.deadline // a context with it would cost more than all else here
 		var err error
 		if result, err = h.admit(ctx, s); err != nil {
 			s.batch, s.limits.tickets = nil, nil // they may still wait in a queue
-			return h.commitRefusal(req, err)
+			return h.commitRefusal(req, s, err)
 		}
 		saved = h.keepCritical(ctx, s, b, t, result.Critical)
 		if result.Merged > 0 {
@@ -252,7 +262,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	return nil
 }
 
-func (h *Handler) commitRefusal(req *http.Request, err error) *refusal {
+func (h *Handler) commitRefusal(req *http.Request, s *requestState, err error) *refusal {
 	var unavailable *UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
@@ -261,8 +271,9 @@ func (h *Handler) commitRefusal(req *http.Request, err error) *refusal {
 	case req.Context().Err() != nil:
 		return &refusal{status: statusClientGone, code: problemGone}
 	case errors.Is(err, context.DeadlineExceeded):
+		h.o.Metrics.expired.Expired()
 		return &refusal{status: http.StatusGatewayTimeout, code: problemDeadlinePassed,
-			detail: "X-Request-Deadline passed while the events were being stored; they may be counted or not, a resend with the same ids is safe"}
+			detail: s.whose() + " passed before the events were stored; a resend with the same ids is safe"}
 	default:
 		h.o.Logger.Error("commit events", "err", err)
 		return &refusal{status: http.StatusInternalServerError, code: problemInternal,

@@ -96,7 +96,7 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
 	waited := time.Duration(0)
 	for len(result.Throttled) > 0 {
 		step, most := t.List[result.Throttled[0]].Throttle()
-		if waited+step > most || sleep(ctx, step) != nil {
+		if waited+step > most || !s.deadline.IsZero() && h.o.Now().Add(step).After(s.deadline) || sleep(ctx, step) != nil {
 			break
 		}
 		waited += step
@@ -148,6 +148,11 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 			Error: "over the limit " + t.List[place].RuleName(),
 		}
 		fillEvent(e, view)
+	}
+	if !s.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, s.deadline)
+		defer cancel()
 	}
 	if err := h.o.SaveCritical(ctx, entries); err != nil {
 		h.log.warn("critical events over their limit could not be kept; their sender is asked to send them again", "err", err, "events", len(entries))

@@ -6,8 +6,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// answerReserve is what is left of a request's deadline for the sync and the answer when
-// it waits to be merged.
+// answerReserve is what is left of a request's deadline for the answer, and for the sync
+// when the request waits to be merged.
 const answerReserve = 10 * time.Millisecond
 
 // mergeWait holds requests with events to be merged, so that those of many senders meet in

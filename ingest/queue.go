@@ -21,7 +21,8 @@ type request struct {
 	bytes   int64    // counted against the queue's limit
 
 	deadline time.Time // of its sender; zero: none
-	held     bool      // it was decided, and waited to be merged: see mergeWait
+	timer    *time.Timer
+	held     bool // it was decided, and waited to be merged: see mergeWait
 
 	state   atomic.Uint32
 	leaving atomic.Bool   // its sender does not wait any more, and could not say so
@@ -56,6 +57,16 @@ func (q *queue) release(r *request) {
 	r.payload, r.result, r.err = nil, Result{}, nil
 	r.deadline, r.held = time.Time{}, false
 	q.pool.Put(r)
+}
+
+// expires fires after d.
+func (r *request) expires(d time.Duration) <-chan time.Time {
+	if r.timer == nil {
+		r.timer = time.NewTimer(d)
+	} else {
+		r.timer.Reset(d)
+	}
+	return r.timer.C
 }
 
 func (r *request) answer() { r.done <- struct{}{} }

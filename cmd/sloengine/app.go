@@ -187,6 +187,8 @@ func (a *app) buildRouter() error {
 		MaxBackfill:      func() time.Duration { return a.specs.current.Load().longest },
 		MaxBodyBytes:     int64(c.Ingest.MaxBody),
 		MaxInFlightBytes: int64(c.Ingest.BodiesInFlight),
+		Deadline:         orNever(c.Ingest.Deadline),
+		Reserve:          orNever(c.Ingest.DeadlineReserve),
 		Metrics:          a.http,
 		Logger:           a.log,
 		Limiter:          a.rel.limiter,
@@ -259,6 +261,14 @@ func (a *app) buildRouter() error {
 	}
 	a.router = r
 	return nil
+}
+
+// orNever is how options whose zero value is a default say 0.
+func orNever(d duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return time.Duration(d)
 }
 
 // allow asks the tokens for what the pages and the API need.

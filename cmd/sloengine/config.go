@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -26,9 +27,11 @@ type config struct {
 		MaxFuture       duration `yaml:"max_future" above:"0" max:"1d"` // events further ahead of the clock are refused
 		MaxBody         size     `yaml:"max_body" above:"0"`            // of a request, after decompression
 		MaxEvent        size     `yaml:"max_event" above:"0"`
-		MaxBatch        int      `yaml:"max_batch" above:"0"` // events in a request
-		Queue           size     `yaml:"queue" above:"0"`     // requests waiting for the disk; beyond: 503
-		BodiesInFlight  size     `yaml:"bodies_memory"`       // memory for bodies being read and decoded
+		MaxBatch        int      `yaml:"max_batch" above:"0"`        // events in a request
+		Queue           size     `yaml:"queue" above:"0"`            // requests waiting for the disk; beyond: 503
+		BodiesInFlight  size     `yaml:"bodies_memory"`              // memory for bodies being read and decoded
+		Deadline        duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
+		DeadlineReserve duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
 	} `yaml:"ingest"`
 	KnownIDs struct {
 		Memory size     `yaml:"memory" min:"1MiB"`
@@ -74,6 +77,7 @@ func defaultConfig() config {
 	c.Ingest.MaxBatch = 10_000
 	c.Ingest.Queue = 64 << 20
 	c.Ingest.BodiesInFlight = 256 << 20
+	c.Ingest.Deadline, c.Ingest.DeadlineReserve = duration(deadline.Default), duration(10*time.Millisecond)
 	c.KnownIDs.Memory = 512 << 20
 	c.KnownIDs.MaxAge = duration(7 * 24 * time.Hour)
 	c.Log.Segment = 64 << 20
@@ -125,6 +129,9 @@ func readConfig(name string, data []byte) (config, error) {
 func (c *config) check(f *settingsFile) {
 	if c.Ingest.BodiesInFlight < c.Ingest.MaxBody {
 		f.bad("ingest.bodies_memory", "raise it, or lower max_body", "must be at least ingest.max_body")
+	}
+	if c.Ingest.Deadline != 0 && c.Ingest.DeadlineReserve >= c.Ingest.Deadline {
+		f.bad("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
 	}
 	if c.KnownIDs.MaxAge < c.Ingest.AllowedLateness {
 		f.bad("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")

@@ -1,0 +1,82 @@
+package ingest
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+)
+
+// A disk that stalls: requests that have no deadline of their own are answered with 504
+// within the default one, and nothing of them is stored.
+func TestStalledDiskIsA504(t *testing.T) {
+	opt := testOptions(fsystest.New())
+	var stall atomic.Bool
+	stalled, goOn := make(chan struct{}, 1), make(chan struct{})
+	opt.CrashPoint = func(p CrashPoint) {
+		if p == CrashBeforeAppend && stall.CompareAndSwap(true, false) {
+			stalled <- struct{}{}
+			<-goOn
+		}
+	}
+	r := start(t, opt)
+	rig := newRig(t, func(o *HandlerOptions) {
+		o.Committer, o.Now, o.Deadline = r.Engine, time.Now, 150*time.Millisecond
+	})
+	stall.Store(true)
+	first := make(chan error, 1)
+	go func() { _, err := r.Commit(context.Background(), testBatch("first")); first <- err }()
+	<-stalled
+	body := `{"id":"late","service":"shop","type":"order"}`
+	began := time.Now()
+	w := rig.post("", body, nil)
+	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)
+	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Contains(t, w.Body.String(), "the deadline of 150ms for requests without X-Request-Deadline passed before the events were stored")
+	require.Equal(t, 1, rig.metric(t, `sloengine_deadline_expired_total{where="ingest"}`))
+	w = rig.post("", body, headers{deadline.Header: deadline.Format(time.Now().Add(60 * time.Millisecond))})
+	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)
+	require.Contains(t, w.Body.String(), "X-Request-Deadline passed")
+	close(goOn)
+	require.NoError(t, <-first)
+	w = rig.post("", body, nil)
+	require.Equal(t, http.StatusAccepted, w.Code, w.Body)
+	require.Equal(t, 1, decodeAnswer(t, w).Accepted, "it was not stored before")
+	require.Equal(t, map[string]uint64{"first": 1, "late": 1}, r.shutdown().all())
+}
+
+// The committer is told the deadline less the reserve; with both switched off there is none.
+func TestDeadlineForTheCommitter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		deadline, reserve time.Duration
+		header            string
+		want              time.Time
+	}{
+		"default":        {0, 0, "", testNow.Add(deadline.Default - 10*time.Millisecond)},
+		"set":            {time.Minute, time.Second, "", testNow.Add(59 * time.Second)},
+		"off":            {-1, 0, "", time.Time{}},
+		"of the request": {time.Minute, 20 * time.Millisecond, "2026-11-20T09:00:01Z", testNow.Add(980 * time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got time.Time
+			rig := newRig(t, func(o *HandlerOptions) {
+				o.Deadline, o.Reserve = tt.deadline, tt.reserve
+				o.Committer = commitFunc(func(_ context.Context, b *event.Batch) (Result, error) {
+					got = b.Deadline
+					return Result{Accepted: len(b.Events)}, nil
+				})
+			})
+			w := rig.post("", line("a"), headers{deadline.Header: tt.header})
+			require.Equal(t, http.StatusAccepted, w.Code, w.Body)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
