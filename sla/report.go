@@ -41,7 +41,8 @@ type SLOReport struct {
 	Generation uint32        // of its counts
 	Since      time.Time     // start of the generation
 	LastEvent  time.Time     // latest valid event; zero if none
-	Total      slo.Counts    // events (or closed slices) since the generation began
+	Total      slo.Counts    // events (or closed slices) since the generation began, without Backfilled
+	Backfilled slo.Counts    // events since the generation began that were no new traffic: backfills and late replays
 	Events     slo.Counts    // over Period, raw, in events even where slices are judged; zero for throughput bad
 	Rate       float64       // valid events per second over the last 5 minutes
 	Slice      time.Duration // > 0 when slices are judged
@@ -118,7 +119,8 @@ type ComponentReport struct {
 	Note       string      // such as "p95 within 15m" for a band
 }
 
-// BandTotal counts the events within a band's threshold since the counts began.
+// BandTotal counts the events within a band's threshold since the counts began,
+// without backfills and late replays.
 type BandTotal struct {
 	Threshold time.Duration // 0 in the last one, which counts every measured event
 	Count     uint64
@@ -127,7 +129,7 @@ type BandTotal struct {
 // LimitReport is one per-event agreement with its violations.
 type LimitReport struct {
 	Limit *slo.Limit
-	// Total since its generation began, and over the last 24 hours and 30 days.
+	// Total since its generation began, without backfills and late replays, and over the last 24 hours and 30 days.
 	Total, Day, Month Violations
 	LastEvent         time.Time
 }
@@ -137,7 +139,8 @@ type Violations struct {
 	Within, Warning, Critical uint64
 }
 
-// TrafficReport is the cumulative number of events of one kind.
+// TrafficReport is the cumulative number of events of one kind, without backfills
+// and late replays.
 type TrafficReport struct {
 	Service, Type, Outcome, Severity string
 	DimensionNames, DimensionValues  []string
@@ -145,7 +148,8 @@ type TrafficReport struct {
 	LastEvent                        time.Time
 }
 
-// DurationReport is the cumulative duration histogram of one service and type.
+// DurationReport is the cumulative duration histogram of one service and type,
+// without backfills and late replays.
 type DurationReport struct {
 	Service, Type string
 	Buckets       []time.Duration // upper bounds

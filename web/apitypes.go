@@ -121,6 +121,7 @@ type sloJSON struct {
 	Since      *time.Time `json:"since"`
 	LastEvent  *time.Time `json:"last_event"`
 	Total      countsJSON `json:"total"`
+	Backfilled countsJSON `json:"backfilled"`
 	Events     countsJSON `json:"events"`
 	Rate       *float64   `json:"events_per_second"`
 	Slice      float64    `json:"slice_seconds"` // 0: events are judged
@@ -136,7 +137,7 @@ func (w *Web) newSLO(r *sla.SLOReport) sloJSON {
 		State: r.State, Budget: newBudget(r.Budget), Raw: newBudget(r.Raw), Burns: newBurns(r.Burns), RawBurns: newBurns(r.RawBurns),
 		PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), Corrected: r.Corrected.Seconds(),
 		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since), LastEvent: timeOrNil(r.LastEvent),
-		Total: newCounts(r.Total), Events: newCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured,
+		Total: newCounts(r.Total), Backfilled: newCounts(r.Backfilled), Events: newCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured,
 	}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}

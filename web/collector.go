@@ -188,6 +188,7 @@ func families(rep *sla.Report) []*dto.MetricFamily {
 func sloFamilies(rep *sla.Report, known names) []*family {
 	n := len(rep.SLOs)
 	events, sli, left := newFamily(series.Events, 2*n), newFamily(series.SLIRatio, n), newFamily(series.BudgetRemaining, n)
+	backfilled := newFamily(series.BackfilledEvents, 0)
 	ratio, achieved, target := newFamily(series.SliceRatio, 0), newFamily(series.SliceAchieved, 0), newFamily(series.SliceTarget, 0)
 	burn, coverage, info := newFamily(series.BurnRate, (len(slo.BurnWindows)+1)*n), newFamily(series.Coverage, n), newFamily(series.Info, 0)
 	good, bad := pair(series.LabelResult, series.ResultGood), pair(series.LabelResult, series.ResultBad)
@@ -205,6 +206,10 @@ func sloFamilies(rep *sla.Report, known names) []*family {
 
 		events.add(with(labels, good), float64(r.Total.Good))
 		events.add(with(labels, bad), float64(r.Total.Bad))
+		if r.Backfilled.Valid() > 0 {
+			backfilled.add(with(labels, good), float64(r.Backfilled.Good))
+			backfilled.add(with(labels, bad), float64(r.Backfilled.Bad))
+		}
 		if meanOfSlices(r) {
 			ratio.add(labels, r.Slices.Ratio)
 		}
@@ -236,7 +241,7 @@ func sloFamilies(rep *sla.Report, known names) []*family {
 			info.add(pairs(known.of(series.Info, own), values...), 1)
 		}
 	}
-	return []*family{events, ratio, achieved, target, sli, left, burn, coverage, info}
+	return []*family{events, backfilled, ratio, achieved, target, sli, left, burn, coverage, info}
 }
 
 // meanOfSlices reports whether an SLO is judged by the mean of its slices' ratios.

@@ -97,6 +97,8 @@ func TestMetrics(t *testing.T) {
 	}{
 		{"slo_events_total", with("result", "good"), float64(r.Total.Good)},
 		{"slo_events_total", with("result", "bad"), float64(r.Total.Bad)},
+		{"slo_backfilled_events_total", with("result", "good"), 30_000},
+		{"slo_backfilled_events_total", with("result", "bad"), 12},
 		{"slo_sli_ratio", slo1, r.Budget.SLI},
 		{"slo_error_budget_remaining_ratio", slo1, r.Budget.Remaining},
 		{"slo_burn_rate", with("window", "1h"), r.Burns[2].Rate},
@@ -114,6 +116,7 @@ func TestMetrics(t *testing.T) {
 		require.True(t, ok, "%s%v", c.family, c.labels)
 		require.InDelta(t, c.want, got, 1e-9, "%s%v", c.family, c.labels)
 	}
+	require.Len(t, fs["slo_backfilled_events_total"].Metric, 2, "only of the group that has some")
 	require.NotNil(t, fs["go_goroutines"])
 	require.Equal(t, dto.MetricType_COUNTER, fs["sloengine_ingest_events_total"].GetType())
 
@@ -366,5 +369,6 @@ func withParts(rep *sla.Report) {
 			r.Slices.Ratio = 41_230.25
 		}
 	}
+	rep.SLOs[0].Backfilled = slo.Counts{Good: 30_000, Bad: 12}
 	rep.SLAs[0].Components[1].Bands = []sla.BandTotal{{Threshold: 5 * time.Minute, Count: 700}, {Threshold: 15 * time.Minute, Count: 900}, {Count: 1000}}
 }

@@ -144,6 +144,12 @@ func (x *exposition) slos(rep *sla.Report, known names) {
 		x.sample("", labels, good, float64(r.Total.Good))
 		x.sample("", labels, bad, float64(r.Total.Bad))
 	})
+	each(series.BackfilledEvents, func(r *sla.SLOReport, labels []byte) {
+		if r.Backfilled.Valid() > 0 {
+			x.sample("", labels, good, float64(r.Backfilled.Good))
+			x.sample("", labels, bad, float64(r.Backfilled.Bad))
+		}
+	})
 	each(series.SliceRatio, func(r *sla.SLOReport, labels []byte) {
 		if meanOfSlices(r) {
 			x.sample("", labels, nil, r.Slices.Ratio)

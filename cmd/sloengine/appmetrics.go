@@ -24,6 +24,7 @@ func (a *app) ownMetrics() *metrics.Set {
 	stat("events_total", func(s *fold.Stats) float64 { return float64(s.Events) })
 	stat("late_events_total", func(s *fold.Stats) float64 { return float64(s.Late) })
 	stat("too_old_events_total", func(s *fold.Stats) float64 { return float64(s.TooOld) })
+	stat("backfilled_events_total", func(s *fold.Stats) float64 { return float64(s.Backfilled) })
 	stat("refused_events_total", func(s *fold.Stats) float64 { return float64(s.Refused) })
 	stat(`plan_lookups_total{result="hit"}`, func(s *fold.Stats) float64 { return float64(s.PlanHits) })
 	stat(`plan_lookups_total{result="miss"}`, func(s *fold.Stats) float64 { return float64(s.PlanMisses) })

@@ -36,6 +36,7 @@ func seriesDocs() metricPart {
 		about: "Of every SLO and agreement in the specs. Left out while the engine recovers: half a count is a wrong count.",
 		docs: []metricDoc{
 			documented(series.Events, "events or slices", "", sloLabels(oneOf(series.LabelResult, "good bad"))...),
+			documented(series.BackfilledEvents, unitEvents, "until something is backfilled", sloLabels(oneOf(series.LabelResult, "good bad"))...),
 			documented(series.SLIRatio, ratio, noData, sloLabels()...),
 			documented(series.BudgetRemaining, "1 and less", noData, sloLabels()...),
 			documented(series.BurnRate, "multiple of the pace that just lasts", noData,
@@ -96,6 +97,7 @@ func foldDocs() metricPart {
 			{"sloengine_fold_records_total", series.Counter, "records", nil, "", "Records of the log that were counted since the start of the process, those of the recovery among them.", ""},
 			{"sloengine_fold_events_total", series.Counter, unitEvents, nil, "", "Events counted since the counts began; it survives restarts.", ""},
 			{"sloengine_fold_late_events_total", series.Counter, unitEvents, nil, "", "Events that were counted after their minute had passed.", ""},
+			{"sloengine_fold_backfilled_events_total", series.Counter, unitEvents, nil, "", "Events that were backfilled, or replayed more than a minute after their time: in no counter that a rate is taken of.", ""},
 			{"sloengine_fold_too_old_events_total", series.Counter, unitEvents, nil, "", "Events older than every window: in the totals, in no window.", ""},
 			{"sloengine_fold_refused_events_total", series.Counter, unitEvents, nil, "", "Stored events that could not be counted, such as those of a type that a reload removed meanwhile.", ""},
 			{"sloengine_fold_dead_letters_total", series.Counter, unitEvents, nil, "", "Refused events that were kept as dead letters, since the start of the process.", ""},

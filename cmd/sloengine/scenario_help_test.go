@@ -222,11 +222,13 @@ func replayAll(t testing.TB, p *process) (replayed int) {
 	return replayed
 }
 
-// counted is the number of events that an indicator of the service counts.
+// counted is the number of events that an indicator of the service counts, be they
+// new traffic or replayed later.
 func counted(t testing.TB, p *process, slo string) int {
 	t.Helper()
 	total := 0.0
-	for _, m := range scrape(t, p)["slo_events_total"].GetMetric() {
+	families := scrape(t, p)
+	for _, m := range slices.Concat(families["slo_events_total"].GetMetric(), families["slo_backfilled_events_total"].GetMetric()) {
 		if slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetName() == "slo" && l.GetValue() == slo }) {
 			total += m.GetCounter().GetValue()
 		}

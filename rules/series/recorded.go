@@ -108,7 +108,7 @@ var (
 	// bands, for each group of the agreement.
 	BandEvents = Series{
 		Name: "sla_band_events_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Events with a duration of at most le seconds, cumulative over le, of a component with bands, since its counts began.",
+		Help:   "Events with a duration of at most le seconds, cumulative over le, of a component with bands, since its counts began. Without backfills and late replays.",
 		Labels: []string{LabelService, LabelSLA, LabelComponent, LabelLE},
 	}
 )

@@ -64,7 +64,14 @@ const (
 var (
 	Events = Series{
 		Name: "slo_events_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Valid events of the SLO by result, or closed slices of time where slices are judged, since its counts began.",
+		Help:   "Valid events of the SLO by result, or closed slices of time where slices are judged, since its counts began. Without backfills and late replays.",
+		Labels: []string{LabelSLOID, LabelService, LabelSLO, LabelResult},
+	}
+	// BackfilledEvents is exported for groups that have some. Nobody takes a rate of
+	// it: thirty days of it come within seconds.
+	BackfilledEvents = Series{
+		Name: "slo_backfilled_events_total", Type: Counter, Extra: ExtraGroups,
+		Help:   "Valid events of the SLO by result that were backfilled, or replayed more than a minute after their time, since its counts began; events even where slices are judged.",
 		Labels: []string{LabelSLOID, LabelService, LabelSLO, LabelResult},
 	}
 	SLIRatio = Series{
@@ -108,7 +115,7 @@ var (
 	}
 	Violations = Series{
 		Name: "sla_violations_total", Type: Counter,
-		Help:   "Events that broke a per-event limit, by the limit's name and the severity of the breach.",
+		Help:   "Events that broke a per-event limit, by the limit's name and the severity of the breach. Without backfills and late replays.",
 		Labels: []string{LabelSLAType, LabelSeverity, LabelService},
 	}
 )
@@ -117,12 +124,12 @@ var (
 var (
 	EngineEvents = Series{
 		Name: "sloengine_events_total", Type: Counter, Extra: ExtraDimensions,
-		Help:   "Events counted, by service, type, outcome and severity.",
+		Help:   "Events counted, by service, type, outcome and severity. Without backfills and late replays.",
 		Labels: []string{LabelService, LabelType, LabelOutcome, LabelSeverity},
 	}
 	EventDuration = Series{
 		Name: "sloengine_event_duration_seconds", Type: Histogram,
-		Help:   "Durations of events, with buckets at the thresholds that the specs use.",
+		Help:   "Durations of events, with buckets at the thresholds that the specs use. Without backfills and late replays.",
 		Labels: []string{LabelService, LabelType},
 	}
 )
@@ -130,7 +137,7 @@ var (
 // All lists every series of this package, in the order of the documentation.
 func All() []Series {
 	return []Series{
-		Events, SliceRatio, SliceAchieved, SliceTarget, SLIRatio, BudgetRemaining, BurnRate, Coverage, Info,
+		Events, BackfilledEvents, SliceRatio, SliceAchieved, SliceTarget, SLIRatio, BudgetRemaining, BurnRate, Coverage, Info,
 		CompositeScore, ComponentScore, BandEvents, Violations,
 		EngineEvents, EventDuration, AlertState,
 	}

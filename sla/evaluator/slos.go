@@ -260,6 +260,13 @@ func (t *tick) events(r *sla.SLOReport, p *sloPlan, g *fold.Group) {
 	if p.slo.Indicator.Kind == slo.KindThroughput {
 		r.Events = slo.Counts{Good: r.Events.Valid()} // no event is bad for coming
 	}
+	if g.Old != nil {
+		old := load(g.Old)
+		r.Backfilled = old.counts()
+		if p.slo.Indicator.Kind == slo.KindThroughput {
+			r.Backfilled = slo.Counts{Good: r.Backfilled.Valid()}
+		}
+	}
 	last := load(g.Spans[t.rate])
 	lastCounts := last.counts()
 	r.Rate = float64(lastCounts.Valid()) / rateWindow.Seconds()

@@ -137,7 +137,7 @@ func TestReplays(t *testing.T) {
 	s := f.Sums(Request{Now: now, Spans: []slo.Span{last(now, 2*time.Hour), last(now, 10*day)}})
 	g := groupOf(t, s, "shop/availability")
 	require.Equal(t, [][]uint64{{0, 1}, {0, 2}}, g.Spans, "in its own time, if that is kept")
-	require.Equal(t, []uint64{0, 3}, g.Total)
+	require.Equal(t, []uint64{0, 3}, g.Old)
 	require.Empty(t, g.Backfilled, "it does not tell what else happened")
 	require.Zero(t, s.Stats.Late)
 	require.EqualValues(t, 1, s.Stats.TooOld)

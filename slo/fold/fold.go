@@ -70,7 +70,7 @@ type Fold struct {
 
 // counters are the part of Stats that follows from the log.
 type counters struct {
-	records, events, late, tooOld, refused, replayed uint64
+	records, events, late, tooOld, refused, replayed, backfilled uint64
 }
 
 // New makes an empty Fold. It refuses every event until it has a config.
@@ -103,12 +103,18 @@ const (
 	Live Mode = iota
 	// Backfill is an event of a time before. What lies between the earliest and
 	// the latest such event of one record counts as observed for the service's
-	// indicators, as far as they did not count yet. It is never late.
+	// indicators, as far as they did not count yet. It is never late. It is no new
+	// traffic: it moves Group.Old and no other total.
 	Backfill
 	// Replay is an event that was put aside when it came, and comes back. It is
-	// never late, and says nothing of what else was observed.
+	// never late, and says nothing of what else was observed. More than a minute
+	// after its time it is no new traffic either.
 	Replay
 )
+
+// punctual is how long after its time an event is neither late nor, if it is
+// replayed, old traffic.
+const punctual = int64(time.Minute)
 
 // Apply counts one event of a record that was received at recvNs (Unix
 // nanoseconds), its count times its weight. The event's bytes are not kept. The
@@ -139,13 +145,17 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 		f.noteBackfill(svc, t)
 	case mode == Replay:
 		f.stats.replayed++
-	case f.rec-t > int64(time.Minute):
+	case f.rec-t > punctual:
 		f.stats.late++
+	}
+	old := mode == Backfill || mode == Replay && f.rec-t > punctual
+	if old {
+		f.stats.backfilled++
 	}
 	if t/int64(time.Second) < f.oldest {
 		f.stats.tooOld++
 	}
-	f.count(p, t, v)
+	f.count(p, t, old, v)
 	return nil
 }
 
@@ -159,8 +169,9 @@ func (f *Fold) refuse(reason string) error {
 	return fmt.Errorf("%w: %s", ErrRefused, reason)
 }
 
-// count adds an event of the time t to everything that its plan names.
-func (f *Fold) count(p *plan, t int64, v *event.View) {
+// count adds an event of the time t to everything that its plan names. An old one
+// is no new traffic.
+func (f *Fold) count(p *plan, t int64, old bool, v *event.View) {
 	n, weight := uint64(v.Count), uint64(v.Weight)
 	if weight > 1 {
 		n = weighed(n, weight)
@@ -173,21 +184,26 @@ func (f *Fold) count(p *plan, t int64, v *event.View) {
 		f.plans.owing = append(f.plans.owing, p)
 	}
 	p.n += n
+	if old {
+		p.old += n
+	}
 	p.last = max(p.last, t)
 	if measured {
 		p.measured += n
 		p.lastMeasured = max(p.lastMeasured, t)
-		if aggregated {
+		switch {
+		case old:
+		case aggregated:
 			for d, n := range v.Durations {
 				p.series.observe(d, weighed(uint64(n), weight))
 			}
-		} else {
+		default:
 			p.series.observe(v.Duration, n)
 		}
 	}
 	sec := t / int64(time.Second)
 	for i := range p.events {
-		f.countEvent(&p.events[i], sec, n, v, measured, aggregated)
+		f.countEvent(&p.events[i], sec, n, old, v, measured, aggregated)
 	}
 	for i := range p.slices {
 		f.countSlice(&p.slices[i], t, n, v, measured, aggregated)
@@ -197,7 +213,7 @@ func (f *Fold) count(p *plan, t int64, v *event.View) {
 	}
 }
 
-func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, v *event.View, measured, aggregated bool) {
+func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, old bool, v *event.View, measured, aggregated bool) {
 	timed := measured && len(e.timed) > 0
 	if !timed && len(e.fixed) == 0 {
 		return
@@ -220,19 +236,23 @@ func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, v *event.View, meas
 	case !timed:
 	case aggregated:
 		for d, n := range v.Durations {
-			e.observe(leaf, hour, d, weighed(uint64(n), uint64(v.Weight)))
+			e.observe(leaf, hour, d, weighed(uint64(n), uint64(v.Weight)), old)
 		}
 	default:
-		e.observe(leaf, hour, v.Duration, n)
+		e.observe(leaf, hour, v.Duration, n, old)
 	}
 }
 
 // observe counts n durations; leaf and hour are nil if they are too old for them.
-func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n uint64) {
+func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n uint64, old bool) {
 	for i := range e.timed {
 		x := &e.timed[i]
 		bin := binOf(x.edges, d)
-		x.g.total[bin] += n
+		if old {
+			x.g.backfilled()[bin] += n
+		} else {
+			x.g.total[bin] += n
+		}
 		if leaf != nil {
 			leaf.bump1(x.base+uint32(bin), n)
 		}

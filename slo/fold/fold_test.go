@@ -58,7 +58,8 @@ func TestLateTooOldAndFuture(t *testing.T) {
 	require.NoError(t, tryApply(f, now, Backfill, shop(now.Add(-20*day)))) // a backfill is never late
 	s := f.Sums(Request{Now: now, Spans: []slo.Span{last(now, 30*day), last(now, time.Hour)}})
 	g := groupOf(t, s, "shop/availability")
-	require.Equal(t, []uint64{5, 0}, g.Total)
+	require.Equal(t, []uint64{4, 0}, g.Total)
+	require.Equal(t, []uint64{1, 0}, g.Old)
 	require.Equal(t, [][]uint64{{3, 0}, {2, 0}}, g.Spans)
 	require.EqualValues(t, 2, s.Stats.Late)
 	require.EqualValues(t, 1, s.Stats.TooOld)

@@ -35,7 +35,8 @@ type group struct {
 	ind    *indicator
 	values slo.Group
 	col    uint32   // its first column in the indicator's store
-	total  []uint64 // per bin
+	total  []uint64 // per bin; without what is no new traffic
+	old    []uint64 // per bin: what was backfilled, or replayed late; nil before the first
 	last   int64    // latest time of a valid event, nanoseconds; 0 if none
 
 	// squares is one above the column of what weights add to the sum of squared
@@ -109,6 +110,14 @@ func compareGroups(a, b *group) int {
 		return -1
 	}
 	return slices.Compare(a.values, b.values)
+}
+
+// backfilled are the totals of what is no new traffic, by bin.
+func (g *group) backfilled() []uint64 {
+	if g.old == nil {
+		g.old = make([]uint64, g.ind.bins)
+	}
+	return g.old
 }
 
 // binOf is the index of the first edge that d does not exceed, len(edges) if it

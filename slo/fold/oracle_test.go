@@ -25,6 +25,11 @@ type folded struct {
 
 func (x *folded) backfill() bool { return x.mode == Backfill }
 
+// old reports whether it is no new traffic.
+func (x *folded) old() bool {
+	return x.mode == Backfill || x.mode == Replay && x.recv.Sub(x.e.Time) > time.Minute
+}
+
 // weight is what the event's count is multiplied by.
 func (x *folded) weight() uint64 { return uint64(max(1, x.e.Weight)) }
 
@@ -159,7 +164,7 @@ func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span)
 	}
 	req.Spans = append(req.Spans, odd)
 	s := f.Sums(req)
-	events := uint64(0)
+	events, old := uint64(0), uint64(0)
 	for _, g := range s.Groups {
 		o.checkExtra(t, s, &g, req)
 		spans := slices.Concat(req.Spans, req.Extra[g.Indicator.ID])
@@ -177,13 +182,25 @@ func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span)
 		require.Equal(t, after(o.backfilled(g.Since), cut), after(g.Backfilled, cut))
 		if g.Indicator.ID == "shop/availability" {
 			events += g.Total[0] + g.Total[1]
+			for _, n := range g.Old {
+				old += n
+			}
 		}
 	}
-	total := uint64(0)
+	total, backfilled, traffic := uint64(0), uint64(0), uint64(0)
 	for _, x := range o.events {
-		total += uint64(max(1, x.e.Count)) * x.weight()
+		if n := uint64(max(1, x.e.Count)) * x.weight(); x.old() {
+			backfilled += n
+		} else {
+			total += n
+		}
 	}
-	require.Equal(t, total, events, "the groups' totals are all events")
+	require.Equal(t, total, events, "the groups' totals are all new traffic")
+	require.Equal(t, backfilled, old, "and beside it all else")
+	for _, x := range s.Traffic {
+		traffic += x.Count
+	}
+	require.Equal(t, total, traffic)
 	require.Equal(t, len(o.events), int(s.Stats.Events))
 	reasons, replayed := map[string]uint64{}, 0
 	for _, x := range o.drops {

@@ -26,6 +26,7 @@ type plan struct {
 	// What totals are owed. Keeping it here until somebody looks makes the totals
 	// of twenty indicators cost one addition per event.
 	n            uint64 // events
+	old          uint64 // of them those that are no new traffic
 	measured     uint64 // of them with a duration
 	last         int64  // latest time
 	lastMeasured int64
@@ -138,7 +139,10 @@ func (c *planCache) settle() {
 func (p *plan) settle() {
 	for _, x := range p.fixed {
 		if x.bin >= 0 {
-			x.g.total[x.bin] += p.n
+			x.g.total[x.bin] += p.n - p.old
+			if p.old > 0 {
+				x.g.backfilled()[x.bin] += p.old
+			}
 		}
 		x.g.last = max(x.g.last, p.last)
 	}
@@ -146,9 +150,9 @@ func (p *plan) settle() {
 		x.g.last = max(x.g.last, p.lastMeasured)
 		x.g.ind.unmeasured += p.n - p.measured
 	}
-	p.traffic.count += p.n
+	p.traffic.count += p.n - p.old
 	p.traffic.last = max(p.traffic.last, p.last)
-	p.n, p.measured, p.last, p.lastMeasured, p.owing = 0, 0, 0, 0, false
+	p.n, p.old, p.measured, p.last, p.lastMeasured, p.owing = 0, 0, 0, 0, 0, false
 }
 
 // size is about how much memory a plan takes.

@@ -39,7 +39,7 @@ func (f *Fold) figures() Stats {
 	s := Stats{
 		Records: f.stats.records, Events: f.stats.events, Late: f.stats.late, TooOld: f.stats.tooOld, Refused: f.stats.refused,
 		PlanHits: f.plans.hits, PlanMisses: f.plans.misses, Unmeasured: map[string]uint64{},
-		Replayed: f.stats.replayed, Dropped: maps.Clone(f.dropped),
+		Replayed: f.stats.replayed, Backfilled: f.stats.backfilled, Dropped: maps.Clone(f.dropped),
 	}
 	for _, ind := range f.inds {
 		s.Groups += len(ind.sorted)
@@ -109,7 +109,7 @@ func (f *Fold) groupSums(r Request) []Group {
 			out = append(out, Group{
 				Indicator: ind.spec, Values: slices.Clone(g.values),
 				Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(f.kept), LastEvent: unix(g.last),
-				Total: totals[total:len(totals):len(totals)], Spans: lists[list:len(lists):len(lists)],
+				Total: totals[total:len(totals):len(totals)], Old: slices.Clone(g.old), Spans: lists[list:len(lists):len(lists)],
 				Excess: excess, Loss: loss,
 			})
 		}

@@ -40,7 +40,7 @@ func (f *Fold) readState(x *restoring) error {
 	shared := make([]*era, r.length())
 	for i := range shared {
 		shared[i] = &era{since: r.varint(), spans: r.spans()}
-		if x.format >= stateFormat {
+		if x.format >= historyFormat {
 			shared[i].older = r.spans()
 		}
 	}
@@ -96,6 +96,13 @@ func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
 		}
 		if format >= limitsFormat {
 			g.squares = uint32(min(r.uvarint(), maxColumns))
+		}
+		if format >= stateFormat {
+			if old := r.counts(); len(old) == ind.bins {
+				g.old = old
+			} else if len(old) > 0 {
+				r.fail()
+			}
 		}
 		if ind.groups[g.values.Key()] != nil {
 			return fmt.Errorf("%w: group %q twice", errSnapshot, g.values)

@@ -20,11 +20,12 @@ type Part struct {
 	Encode func(dst []byte) []byte
 }
 
-// The first byte of every part. States of all three formats are read.
+// The first byte of every part. States of all four formats are read.
 const (
 	snapshotFormat = 2 // all parts but the state
 	limitsFormat   = 3 // the state from weights, drops and replays on
-	stateFormat    = 4 // the state from what History observed on
+	historyFormat  = 4 // the state from what History observed on
+	stateFormat    = 5 // the state from totals of what is no new traffic on
 )
 
 const (
@@ -179,9 +180,12 @@ func (f *Fold) appendState(b []byte) []byte {
 
 // fields are the counters of a format of the state.
 func (c *counters) fields(format byte) []*uint64 {
-	fields := []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused, &c.replayed}
-	if format < limitsFormat {
+	fields := []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused, &c.replayed, &c.backfilled}
+	switch {
+	case format < limitsFormat:
 		return fields[:5]
+	case format < stateFormat:
+		return fields[:6]
 	}
 	return fields
 }
@@ -203,6 +207,7 @@ func (ind *indicator) appendTo(b []byte) []byte {
 			b = binary.AppendUvarint(b, n)
 		}
 		b = binary.AppendUvarint(b, uint64(g.squares))
+		b = appendCounts(b, g.old)
 	}
 	if ind.dropped == nil {
 		return append(b, 0)

@@ -51,7 +51,8 @@ type Group struct {
 	// after it, oldest first, none touching, within retention; some spans may be
 	// empty. Groups that share their Since share the list, which must not be changed.
 	Backfilled []slo.Span
-	Total      []uint64   // per bin, since the generation began; for counters, never falls
+	Total      []uint64   // per bin, since the generation began, without Old; for counters, never falls
+	Old        []uint64   // per bin, since the generation began: backfills and late replays; nil if none, and for slices
 	Spans      [][]uint64 // per asked span, per bin; the Extra spans of the indicator follow
 
 	// Excess is, per span of Spans, what weights above 1 add to the sum of the
@@ -81,7 +82,8 @@ func (l *Loss) Kept(span int) float64 {
 	return 1 - float64(l.Dropped[span])/float64(l.Offered[span])
 }
 
-// Traffic is the cumulative number of events by service, type, outcome and so on.
+// Traffic is the cumulative number of events by service, type, outcome and so on,
+// without backfills and late replays.
 type Traffic struct {
 	Service, Type, Outcome, Severity string
 	Dimensions                       []string // values, in the order of Service.Dimensions
@@ -89,7 +91,8 @@ type Traffic struct {
 	LastEvent                        time.Time
 }
 
-// Durations is the cumulative duration histogram of one service and type.
+// Durations is the cumulative duration histogram of one service and type, without
+// backfills and late replays.
 type Durations struct {
 	Service, Type string
 	Buckets       []time.Duration // upper bounds
@@ -106,6 +109,7 @@ type Stats struct {
 	Unmeasured      map[string]uint64 // indicator ID: matching events without a duration
 	Refused         uint64
 	Replayed        uint64            // events that were applied as replays
+	Backfilled      uint64            // events that were no new traffic: backfills, and replays more than a minute after their time
 	Dropped         map[string]uint64 // events that limits dropped, by reason; few reasons
 	Groups          int               // now
 	PlanHits        uint64            // since the process began, as is PlanMisses
