@@ -10,6 +10,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/reliability/connlimit"
 )
 
 // Auth decides who may do what. Without tokens everything is allowed: the
@@ -93,6 +95,7 @@ const headerRequestID = "X-Request-Id"
 func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
 	tokens := a.tokens.Load()
 	if tokens == nil {
+		connlimit.Trust(req.Context())
 		return nil, nil
 	}
 	secret, ok := bearer(req)
@@ -110,6 +113,7 @@ func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
 	if !token.May(p) {
 		return nil, a.forbid(token, p)
 	}
+	connlimit.Trust(req.Context())
 	return token, nil
 }
 

@@ -363,6 +363,7 @@ func (c *committer) append(at int64) error {
 	if err := c.log.Append(c.pending); err != nil {
 		return err
 	}
+	c.e.troubles[troubleLog].works()
 	c.wrote = time.Now()
 	took := c.wrote.Sub(began)
 	c.e.lastAppend.Store(int64(took))
@@ -399,12 +400,7 @@ func (c *committer) finishGroup() {
 
 // takeBack undoes what a group did before it could not be written.
 func (c *committer) takeBack(err error) {
-	why := ErrWriteFailed
-	if errors.Is(err, wal.ErrNoSpace) {
-		why = ErrDiskFull
-		c.e.disk.full()
-	}
-	c.e.opt.Logger.Error("log not written, requests are refused", "err", err)
+	why := c.troubled(err)
 	c.ids.rollback()
 	for _, r := range c.group {
 		switch {
@@ -471,11 +467,21 @@ func (c *committer) control(at int64, records ...wal.Pending) (written bool, err
 	if err == nil || isFatalAppend(err) {
 		return err == nil, err
 	}
-	if errors.Is(err, wal.ErrNoSpace) {
-		c.e.disk.full()
-	}
-	c.e.opt.Logger.Error("log not written", "err", err)
+	c.troubled(err)
 	return false, nil
+}
+
+// troubled notes that the log could not be written now, and returns what senders are told.
+func (c *committer) troubled(err error) *UnavailableError {
+	c.e.troubles[troubleLog].failed(err)
+	switch {
+	case errors.Is(err, wal.ErrNoSpace):
+		c.e.disk.full()
+		return ErrDiskFull
+	case errors.Is(err, wal.ErrNoFiles):
+		return ErrNoFiles
+	}
+	return ErrWriteFailed
 }
 
 // replay makes the ids of a record known again.

@@ -49,6 +49,8 @@ type Engine struct {
 	failMu  sync.Mutex
 	failed  error // why the phase is StatusPoisoned
 
+	troubles [troubleParts]trouble
+
 	// Figures for Health, each written by one goroutine.
 	watermark        atomic.Int64
 	durable, folded  atomic.Uint64
@@ -77,11 +79,16 @@ func New(opt Options) (*Engine, error) {
 		ready: make(chan struct{}),
 		ended: make(chan struct{}),
 	}
+	for i := range e.troubles {
+		t := &e.troubles[i]
+		t.part, t.now, t.log = troubleNames[i], opt.Now, opt.Logger
+	}
 	e.read = newReader(e)
 	e.setPhase(StatusStarting)
 	e.idStats.Store(&idStats{})
 	e.checkpointHealth.Store(&CheckpointHealth{})
 	opt.Metrics.gauges(e)
+	opt.Metrics.troubles(e)
 	return e, nil
 }
 
@@ -265,10 +272,7 @@ func (e *Engine) poisoned() bool { return *e.phase.Load() == StatusPoisoned }
 // wake tells the reader that the log is durable up to seq.
 func (e *Engine) wake(seq uint64) {
 	e.durable.Store(seq)
-	select {
-	case e.read.more <- struct{}{}:
-	default:
-	}
+	e.read.wakeUp()
 }
 
 func (e *Engine) publishIDs(ids *knownIDs, now int64) {

@@ -26,6 +26,8 @@ var (
 	ErrDiskFull = &UnavailableError{"disk_full", "the disk is full or nearly full", 10 * time.Second}
 	// ErrWriteFailed: the disk refused a write; the log is as it was before.
 	ErrWriteFailed = &UnavailableError{"write_failed", "the log could not be written", 5 * time.Second}
+	// ErrNoFiles: no file descriptor is left for the log, which is as it was before.
+	ErrNoFiles = &UnavailableError{"no_descriptors", "the engine has no file descriptor left for its log", 5 * time.Second}
 	// ErrNotReady: the engine is still reading its log after a start.
 	ErrNotReady = &UnavailableError{"not_ready", "the engine is recovering", 2 * time.Second}
 	// ErrPoisoned: a write to the log failed in a way after which nothing more

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -331,4 +332,119 @@ func TestStopWhileRecovering(t *testing.T) {
 	close(state.gate)
 	require.NoError(t, <-r.end)
 	require.Equal(t, StatusStopped, r.Health().Status)
+}
+
+// Nothing short of a failed sync ends the engine: it refuses, says so once, and goes on
+// when it can.
+func TestPassingFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		op    fsystest.Op
+		fault error
+		part  string
+		want  error // of a commit that needs a new segment; nil: it is stored
+	}{
+		"no descriptor for a segment":     {fsystest.OpCreate, syscall.EMFILE, "log", ErrNoFiles},
+		"no descriptor for the folder":    {fsystest.OpOpenDir, syscall.ENFILE, "log", ErrNoFiles},
+		"a segment cannot be opened":      {fsystest.OpCreate, syscall.EIO, "log", ErrWriteFailed},
+		"no descriptor to read a segment": {fsystest.OpOpen, syscall.EMFILE, "fold", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := fsystest.New()
+				opt := testOptions(disk)
+				opt.SegmentBytes = 512
+				r := start(t, opt)
+				first, second, third := numbered("a", 0, 60), numbered("b", 0, 60), numbered("c", 0, 60)
+				r.commit(first...)
+				r.counts()
+				disk.FailAlways(c.op, c.fault)
+				for range 3 {
+					_, err := r.Commit(context.Background(), testBatch(second...))
+					if c.want == nil {
+						require.NoError(t, err)
+					} else {
+						require.ErrorIs(t, err, c.want)
+					}
+				}
+				time.Sleep(time.Second)
+				health := r.Health()
+				require.Equal(t, StatusReady, health.Status)
+				require.Len(t, health.Troubles, 1)
+				require.Equal(t, c.part, health.Troubles[0].Part)
+				disk.ClearFaults()
+				r.commit(second...)
+				r.commit(third...)
+				time.Sleep(2 * time.Second)
+				require.Empty(t, r.Health().Troubles)
+				requireOnce(t, r.shutdown().all(), append(append(first, second...), third...))
+			})
+		})
+	}
+}
+
+// A checkpoint for which a file cannot be opened is made later.
+func TestPassingFaultsOfCheckpoints(t *testing.T) {
+	for _, fault := range []error{syscall.EMFILE, syscall.EIO, syscall.EINTR} {
+		for _, op := range []fsystest.Op{fsystest.OpCreate, fsystest.OpOpenDir, fsystest.OpRename} {
+			t.Run(fmt.Sprintf("%v at %s", fault, op), func(t *testing.T) {
+				disk := fsystest.New()
+				opt := testOptions(disk)
+				r := start(t, opt)
+				r.commit("a", "refuse-1")
+				r.counts()
+				disk.FailAlways(op, fault)
+				require.NoError(t, r.Do(context.Background(), r.read.checkpoint))
+				require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, 5*time.Second, time.Millisecond)
+				require.Equal(t, StatusReady, r.Health().Status)
+				require.NotEmpty(t, r.Health().Troubles)
+				disk.ClearFaults()
+				require.Eventually(t, func() bool {
+					r.checkpointNow()
+					return !r.Health().Checkpoint.At.IsZero()
+				}, 5*time.Second, time.Millisecond)
+				require.Empty(t, r.Health().Troubles)
+				opt.FS = disk.CrashClone(0, 1)
+				r.shutdown()
+				again := start(t, opt)
+				require.EqualValues(t, 1, again.counts()["a"])
+				require.Len(t, again.letters(t), 1)
+				again.shutdown()
+			})
+		}
+	}
+}
+
+// A checkpoint that cannot be opened for lack of descriptors is not a broken one.
+func TestNoDescriptorForACheckpoint(t *testing.T) {
+	disk := twoCheckpoints(t, testOptions(nil))
+	opt := testOptions(nil)
+	opt.FS = disk
+	disk.Before(nil)
+	names, err := disk.List("/data/checkpoints")
+	require.NoError(t, err)
+	failing := &manifestFS{Mem: disk, fail: true}
+	opt.FS = failing
+	r := launch(t, opt)
+	require.ErrorIs(t, <-r.end, syscall.EMFILE)
+	after, err := disk.List("/data/checkpoints")
+	require.NoError(t, err)
+	require.Equal(t, names, after)
+	failing.fail = false
+	again := start(t, opt)
+	require.Zero(t, again.Health().Checkpoint.Fallbacks)
+	requireOnce(t, again.counts(), numbered("x", 0, 90))
+	again.shutdown()
+}
+
+// manifestFS has no descriptor for manifests.
+type manifestFS struct {
+	*fsystest.Mem
+	fail bool
+}
+
+func (f *manifestFS) Open(name string) (fsys.File, error) {
+	if f.fail && strings.Contains(name, "manifest-") {
+		return nil, syscall.EMFILE
+	}
+	return f.Mem.Open(name)
 }

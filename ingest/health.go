@@ -36,6 +36,8 @@ type Health struct {
 	IDs         IDHealth         `json:"ids"`
 	Disk        DiskHealth       `json:"disk"`
 	DeadLetters uint64           `json:"dead_letters"` // events ever refused by the fold
+
+	Troubles []Trouble `json:"troubles,omitempty"` // what does not work now
 }
 
 // QueueHealth is about the requests that wait for the log.
@@ -101,6 +103,7 @@ func (e *Engine) Health() Health {
 			Free: e.disk.free.Load(), LowWater: e.opt.Disk.LowWater, Reserved: e.disk.reserved.Load(),
 		},
 		Checkpoint: *e.checkpointHealth.Load(),
+		Troubles:   e.listTroubles(),
 	}
 	h.Status, h.Reason = e.status()
 	if at := e.watermark.Load(); at > 0 {

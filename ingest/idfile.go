@@ -108,7 +108,7 @@ func (c *checkpoints) appendIDs(number uint64, f *idFile) (written int64, err er
 		return 0, err
 	}
 	if err := fsys.SyncFile(f.file, SiteIDs); err != nil {
-		return 0, &syncError{err}
+		return 0, err
 	}
 	f.length += int64(len(b))
 	f.crc = crc32.Update(f.crc, crcTable, b)
@@ -125,14 +125,14 @@ func (c *checkpoints) openIDs(number uint64, f *idFile) (err error) {
 		f.file, err = c.fs.OpenReadWrite(path)
 		return err
 	}
-	if f.file, err = c.fs.Create(path); err != nil {
-		f.file = nil
+	err = fsys.ChangeDir(c.fs, c.dir, SiteIDsDir, func() (err error) {
+		f.file, err = c.fs.Create(path)
 		return err
+	})
+	if err != nil {
+		f.file = nil
 	}
-	if err := fsys.SyncDir(c.fs, c.dir, SiteIDsDir); err != nil {
-		return &syncError{err}
-	}
-	return nil
+	return err
 }
 
 // forgetIDs closes the file of a generation that is not needed any more.

@@ -47,7 +47,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		checkpointSeconds:   set.NewFloatCounter("sloengine_checkpoint_duration_seconds_total"),
 	}
 	for _, reason := range []*UnavailableError{
-		ErrOverloaded, ErrDiskFull, ErrWriteFailed, ErrNotReady, ErrPoisoned, ErrClockJump, ErrStopping,
+		ErrOverloaded, ErrDiskFull, ErrWriteFailed, ErrNoFiles, ErrNotReady, ErrPoisoned, ErrClockJump, ErrStopping,
 	} {
 		m.unavailable[reason] = set.NewCounter(`sloengine_ingest_unavailable_total{reason="` + reason.Code + `"}`)
 	}
@@ -77,6 +77,14 @@ func (m *Metrics) gauges(e *Engine) {
 		"sloengine_checkpoint_last_written_size": func(h Health) float64 { return float64(h.Checkpoint.Written) },
 	} {
 		m.set.GetOrCreateGauge(name, func() float64 { return value(e.Health()) })
+	}
+}
+
+// troubles adds a gauge for each part that may be in trouble.
+func (m *Metrics) troubles(e *Engine) {
+	for i := range e.troubles {
+		t := &e.troubles[i]
+		m.set.GetOrCreateGauge(`sloengine_ingest_trouble{part="`+t.part+`"}`, func() float64 { return boolValue(t.at.Load() != nil) })
 	}
 }
 

@@ -171,10 +171,26 @@ func (r *reader) run(stop <-chan struct{}) error {
 	}
 }
 
+// tryAgain is the wait for a file descriptor, of which others may let go.
+const tryAgain = time.Second
+
+// wakeUp makes run look for more records.
+func (r *reader) wakeUp() {
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
+}
+
 // drain applies records until the durable end, and does in between what is due.
 func (r *reader) drain(tick <-chan time.Time) error {
 	for {
 		ok, err := r.next()
+		if errors.Is(err, wal.ErrNoFiles) {
+			r.e.troubles[troubleFold].failed(err)
+			time.AfterFunc(tryAgain, r.wakeUp)
+			return nil
+		}
 		if err != nil || !ok {
 			return err
 		}
@@ -216,6 +232,7 @@ func (r *reader) next() (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	r.e.troubles[troubleFold].works()
 	r.e.opt.CrashPoint(CrashBeforeApply)
 	if len(r.replayed) > keepRefused {
 		clear(r.replayed)

@@ -108,6 +108,9 @@ func (e *Engine) replay(ctx context.Context, log *wal.Log, from *manifest, ids *
 func (e *Engine) replayState(ctx context.Context) error {
 	for ctx.Err() == nil {
 		ok, err := e.read.next()
+		if e.waitForFiles(ctx, err) {
+			continue
+		}
 		if err != nil || !ok {
 			return err
 		}
@@ -135,6 +138,9 @@ func (e *Engine) replayIDs(ctx context.Context, log *wal.Log, seq uint64, ids *k
 	var view event.View
 	for ctx.Err() == nil {
 		ok, err := reader.Next(&rec)
+		if e.waitForFiles(ctx, err) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("read the log: %w", err)
 		}
@@ -148,6 +154,16 @@ func (e *Engine) replayIDs(ctx context.Context, log *wal.Log, seq uint64, ids *k
 		e.replayDone.Add(1)
 	}
 	return ctx.Err()
+}
+
+// waitForFiles reports whether a file descriptor was lacking, after a wait for one.
+func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
+	if !errors.Is(err, wal.ErrNoFiles) {
+		return false
+	}
+	e.troubles[troubleFold].failed(err)
+	_ = sleep(ctx, tryAgain) // the caller looks at ctx
+	return true
 }
 
 // load finds the newest valid checkpoint and the one before it, and reads the
@@ -177,6 +193,8 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 			continue
 		case errors.Is(err, errNewerFormat):
 			return nil, nil, fmt.Errorf("checkpoint %s: %w", c.path(manifestName(number)), err)
+		case fsys.Classify(err) == fsys.NoFiles: // which says nothing about the checkpoint
+			return nil, nil, fmt.Errorf("read checkpoint %s: %w", c.path(manifestName(number)), err)
 		}
 		c.log.Error("checkpoint is broken, the one before it is tried", "manifest", manifestName(number), "err", err)
 		broken = append(broken, number)

@@ -3,10 +3,10 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -55,25 +55,27 @@ func (s *saver) flush() error {
 		return nil
 	}
 	err := s.e.dead.flush()
+	if err == nil {
+		s.e.troubles[troubleLetters].works()
+	}
 	if err == nil || isFatalSave(err) {
 		return err
 	}
 	if isNoSpace(err) {
 		s.e.disk.full()
 	}
-	s.e.opt.Logger.Error("dead letters not written", "err", err)
+	s.e.troubles[troubleLetters].failed(err)
 	return nil
 }
 
 func isNoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, dlq.ErrNoSpace) || errors.Is(err, wal.ErrNoSpace)
+	return fsys.Classify(err) == fsys.NoSpace || errors.Is(err, dlq.ErrNoSpace) || errors.Is(err, wal.ErrNoSpace)
 }
 
-// isFatalSave tells a broken disk from a full one, and from troubles such as
-// too many open files, after which the next checkpoint may succeed.
+// isFatalSave tells a failed sync from everything after which the next checkpoint may
+// succeed, such as a full disk, too many open files, or a file that cannot be opened now.
 func isFatalSave(err error) bool {
-	var sync *syncError
-	return errors.As(err, &sync) || errors.Is(err, syscall.EIO) || errors.Is(err, wal.ErrPoisoned) || isFatalLetter(err)
+	return fsys.Classify(err) == fsys.SyncFailed || errors.Is(err, wal.ErrPoisoned) || isFatalLetter(err)
 }
 
 // save makes one checkpoint and lets go of the log that no checkpoint needs.
@@ -92,6 +94,8 @@ func (s *saver) save(state *capture) error {
 		h.Position, h.At, h.Took = state.seq, s.e.opt.Now(), took
 		h.Written, h.State = written, s.files.newest.stateBytes()
 	})
+	s.e.troubles[troubleCheckpoint].works()
+	s.e.troubles[troubleLetters].works() // they were flushed first
 	s.e.opt.Metrics.checkpoints.Inc()
 	s.e.opt.Metrics.checkpointBytes.AddInt64(written)
 	s.e.opt.Metrics.checkpointSeconds.Add(took.Seconds())
@@ -148,7 +152,7 @@ func (s *saver) captureIDs() (*idCapture, error) {
 func (e *Engine) checkpointFailed(err error) {
 	e.opt.Metrics.checkpointFailures.Inc()
 	e.updateCheckpoint(func(h *CheckpointHealth) { h.Failures++ })
-	e.opt.Logger.Error("checkpoint failed", "err", err)
+	e.troubles[troubleCheckpoint].failed(err)
 }
 
 func (e *Engine) updateCheckpoint(change func(*CheckpointHealth)) {

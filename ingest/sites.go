@@ -16,10 +16,3 @@ const (
 func Sites() []fsys.Site {
 	return []fsys.Site{SiteDataDir, SiteIDs, SiteIDsDir}
 }
-
-// syncError marks a failed sync. What it was about may or may not be on disk,
-// and no second try can tell.
-type syncError struct{ err error }
-
-func (e *syncError) Error() string { return e.err.Error() }
-func (e *syncError) Unwrap() error { return e.err }

@@ -42,6 +42,9 @@ type EngineStatus struct {
 	Disk       DiskStatus       `json:"disk"`
 	Spec       SpecStatus       `json:"spec"`
 
+	Troubles    []TroubleStatus  `json:"troubles,omitempty"` // parts that do not work now and are tried again
+	Connections ConnectionStatus `json:"connections"`
+
 	// The parts of the reliability layer; what is not in use is left out. Fractional
 	// numbers must be finite.
 	Limits      []LimitStatus     `json:"limits,omitempty"`
@@ -51,6 +54,20 @@ type EngineStatus struct {
 	Bulkheads   []BulkheadStatus  `json:"bulkheads,omitempty"`
 	Sinks       []SinkStatus      `json:"sinks,omitempty"`
 	DeadLetters *DeadLetterStatus `json:"dead_letters,omitempty"`
+}
+
+// TroubleStatus is a part of the engine that does not work now.
+type TroubleStatus struct {
+	Part   string    `json:"part"`   // log, fold, checkpoint or dead_letters
+	Reason string    `json:"reason"` // for people
+	Since  time.Time `json:"since"`
+}
+
+// ConnectionStatus is how many connections of clients are open.
+type ConnectionStatus struct {
+	Open      int       `json:"open"`
+	Limit     int       `json:"limit"`
+	RefusedAt time.Time `json:"refused_at,omitzero"` // when one was last closed for lack of room
 }
 
 // IngestStatus counts events since the process started.
@@ -126,8 +143,10 @@ type SpecProblem struct {
 	Suggestion string `json:"suggestion,omitempty"`
 }
 
-// digest changes whenever the status does.
+// digest changes whenever the status does, but for the number of connections: who asks
+// changes it.
 func (e EngineStatus) digest() uint64 {
+	e.Connections.Open = 0
 	h := fnv.New64a()
 	_ = json.NewEncoder(h).Encode(e) // a hash takes every write, and the struct has only plain values
 	return h.Sum64()

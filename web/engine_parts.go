@@ -93,7 +93,7 @@ type DeadLetterStatus struct {
 // degradedPart is something that does not work as it should while events are
 // still taken and counted.
 type degradedPart struct {
-	Part   string `json:"part"` // redis, breaker or sink
+	Part   string `json:"part"` // log, fold, checkpoint, dead_letters, connections, redis, breaker or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -102,13 +102,22 @@ type degradedPart struct {
 // sink is said to lag.
 const lagAge = 5 * time.Minute
 
+// refusedFor is how long it is shown that connections were turned away.
+const refusedFor = time.Minute
+
 // degraded lists what does not work as it should. Whoever may ask for readiness
 // may see it, without a token: so it names parts of the configuration, and
 // leaves out texts of errors.
-func (e *EngineStatus) degraded() []degradedPart {
+func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 	var out []degradedPart
 	add := func(part, name, reason string) {
 		out = append(out, degradedPart{part, show(name, shownName), reason})
+	}
+	for _, t := range e.Troubles {
+		add(t.Part, "", t.Reason)
+	}
+	if at := e.Connections.RefusedAt; !at.IsZero() && now.Sub(at) < refusedFor {
+		add("connections", "", "clients connect beyond the limit; connections without credentials are closed first")
 	}
 	if e.Redis != nil && !e.Redis.Connected {
 		add("redis", "", "it cannot be reached; this instance goes by its own, stricter limits")

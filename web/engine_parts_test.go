@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -40,8 +41,18 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.True(t, strings.HasPrefix(got[7], `sink \u{202e}<b>xxx`), got[7])
 	require.Less(t, len(got[7]), 100)
 
+	s.Troubles = []TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
+	s.Connections.RefusedAt = b.now.Add(-59 * time.Second)
+	body = k.answer(b, http.MethodGet, "/-/ready", 200)
+	require.Contains(t, string(body), `{"part":"log","reason":"no file descriptor is left"}`)
+	require.Contains(t, string(body), `"part":"connections"`)
+	require.Contains(t, string(k.answer(b, http.MethodGet, "/api/v1/engine", 200)), `"troubles"`)
+	s.Connections.RefusedAt = b.now.Add(-61 * time.Second)
+	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/ready", 200)), `"part":"connections"`)
+
 	page := b.get("/engine").Body.String()
 	check(t, page)
+	require.Contains(t, page, "log: no file descriptor is left")
 	require.Contains(t, page, "sink far: it is behind by 600.0 MiB")
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
 	b.eng.State = Recovering

@@ -30,7 +30,8 @@ func (w *Web) healthy(c *gin.Context) {
 // ready says whether events should be sent here. A sink that is down, or Redis, is
 // no reason not to: what is taken is safe and counted. The answer names them.
 func (w *Web) ready(c *gin.Context) {
-	e := w.view().eng
+	v := w.view()
+	e := v.eng
 	status := http.StatusServiceUnavailable
 	switch e.State {
 	case Ready, Stale:
@@ -44,7 +45,7 @@ func (w *Web) ready(c *gin.Context) {
 	if status != http.StatusOK && e.Reason == "" {
 		e.Reason = stateText(e.State)
 	}
-	w.health(c, status, health{e.State, e.Reason, e.degraded()})
+	w.health(c, status, health{e.State, e.Reason, e.degraded(v.now)})
 }
 
 func (w *Web) health(c *gin.Context, status int, h health) {

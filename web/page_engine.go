@@ -75,7 +75,7 @@ func (w *Web) enginePage(c *gin.Context) {
 			{Name: "Version", Value: show(w.opt.Version.Version, shownName), Note: strings.TrimSpace(show(w.opt.Version.Revision, shownName) + " " + show(w.opt.Version.Go, shownName))},
 		}},
 	}
-	for _, d := range e.degraded() {
+	for _, d := range e.degraded(v.now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
 	}
 	if w.opt.DLQ != nil {

@@ -26,6 +26,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
@@ -70,6 +71,7 @@ type app struct {
 	web     *web.Web
 	router  http.Handler
 	server  *http.Server
+	conns   *connlimit.Limit
 
 	foldStats      atomic.Pointer[fold.Stats] // as of the last tick
 	reloadFailures *metrics.Counter
@@ -153,6 +155,10 @@ func newApp(opt appOptions) (*app, error) {
 	}
 	a.server = &http.Server{Handler: a.router, ErrorLog: slog.NewLogLogger(opt.log.Handler(), slog.LevelWarn)}
 	ingest.Harden(a.server)
+	if a.conns, err = connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: httpSet, Logger: opt.log}); err != nil {
+		return nil, err
+	}
+	a.conns.Serve(a.server)
 	return a, nil
 }
 
@@ -314,7 +320,7 @@ func (a *app) run(ctx context.Context) error {
 
 	no := false
 	g.Add(func() error {
-		err := exporter.Serve(listener, a.server, &exporter.FlagConfig{
+		err := exporter.Serve(a.conns.Listener(listener), a.server, &exporter.FlagConfig{
 			WebConfigFile: &a.opt.config.Web.ConfigFile, WebSystemdSocket: &no, WebListenAddresses: &[]string{a.opt.listen},
 		}, slog.New(slog.DiscardHandler))
 		if errors.Is(err, http.ErrServerClosed) {

@@ -57,6 +57,8 @@ type config struct {
 		ConfigFile  string `yaml:"config_file" is:"file"` // TLS and basic auth
 		ExternalURL string `yaml:"external_url"`          // as users see it, behind a proxy
 		Pprof       bool   `yaml:"pprof"`
+
+		MaxConnections int `yaml:"max_connections" above:"0"` // fewer if the limit of open files says so
 	} `yaml:"web"`
 
 	Redis       *redisConfig      `yaml:"redis"`
@@ -76,6 +78,7 @@ func defaultConfig() config {
 	c.Ingest.MaxEvent = 64 << 10
 	c.Ingest.MaxBatch = 10_000
 	c.Ingest.Queue = 64 << 20
+	c.Web.MaxConnections = 4096
 	c.Ingest.BodiesInFlight = 256 << 20
 	c.Ingest.Deadline, c.Ingest.DeadlineReserve = duration(deadline.Default), duration(10*time.Millisecond)
 	c.KnownIDs.Memory = 512 << 20

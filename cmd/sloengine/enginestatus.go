@@ -43,6 +43,11 @@ func (a *app) status() web.EngineStatus {
 			s.Spec.Problems = []web.SpecProblem{{Severity: "error", Message: f.err.Error()}}
 		}
 	}
+	for _, t := range h.Troubles {
+		s.Troubles = append(s.Troubles, web.TroubleStatus(t))
+	}
+	conns := a.conns.Status()
+	s.Connections = web.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
 	a.rel.status(&s)
 	return s
 }

@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"reliability/wal":              {"reliability/fsys"},
 	"reliability/retry":            {},
 	"reliability/breaker":          {"reliability/retry"},
+	"reliability/connlimit":        {},
 	"reliability/bulkhead":         {"reliability/retry"},
 	"reliability/deadline":         {"reliability/retry"},
 	"reliability/dispatch":         {"reliability/*"},

@@ -59,10 +59,10 @@ func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log
 // step takes a report. It runs inside the evaluator's tick, and therefore only
 // once the data folder is ours.
 func (l *liveAlerts) step(r *sla.Report) {
-	if !l.restored {
-		l.restored = true
-		l.restore()
+	if !l.restored && !l.restore() {
+		return
 	}
+	l.restored = true
 	changes := l.machine.Step(r)
 	for _, c := range changes {
 		l.log.Info("alert", "name", c.Alert.Name, "from", c.From, "to", c.To, "slo", c.Alert.SLO, "group", c.Alert.Group, "value", c.Alert.Value)
@@ -83,10 +83,16 @@ func (l *liveAlerts) step(r *sla.Report) {
 
 // restore reads what an earlier process knew. Without it alerts start from the
 // reports alone, so a broken file is put aside and said, not fatal.
-func (l *liveAlerts) restore() {
+//
+// It is false if there was no file descriptor to read it with: then the next tick tries.
+func (l *liveAlerts) restore() bool {
 	data, err := os.ReadFile(l.file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return
+		return true
+	}
+	if fsys.Classify(err) == fsys.NoFiles {
+		l.log.Error("alert states are not read yet, no alert is evaluated until they are", "file", l.file, "err", err)
+		return false
 	}
 	if err == nil {
 		err = l.machine.Restore(data)
@@ -95,6 +101,7 @@ func (l *liveAlerts) restore() {
 		l.log.Error("alert states could not be read; they start anew", "file", l.file, "kept", l.file+".broken", "err", err)
 		_ = os.Rename(l.file, l.file+".broken") // without it the next save takes its place
 	}
+	return true
 }
 
 func (l *liveAlerts) save(now time.Time) {

@@ -71,7 +71,13 @@ func start(t testing.TB, env []string, args ...string) (p *process, ok bool) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	p = &process{cmd: exec.Command(self, args...), log: &syncBuffer{}, done: make(chan struct{})}
+	return startCommand(t, exec.Command(self, args...), env...)
+}
+
+// startCommand is start for a command that ends up as the program.
+func startCommand(t testing.TB, cmd *exec.Cmd, env ...string) (p *process, ok bool) {
+	t.Helper()
+	p = &process{cmd: cmd, log: &syncBuffer{}, done: make(chan struct{})}
 	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.cmd.StderrPipe()

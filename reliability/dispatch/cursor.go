@@ -84,11 +84,14 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 }
 
 func (c cursors) remove(sink string) error {
-	if err := c.fs.Remove(c.path(sink)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := fsys.ChangeDir(c.fs, c.dir, SiteRemove, func() error {
+		if err := c.fs.Remove(c.path(sink)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("remove cursor: %w", err)
-	}
-	if err := fsys.SyncDir(c.fs, c.dir, SiteRemove); err != nil {
-		return fmt.Errorf("sync folder of cursors: %w", err)
 	}
 	return nil
 }

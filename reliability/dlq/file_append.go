@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -160,7 +159,7 @@ func (f *File) commit(loads []*pending) error {
 	}
 	s, fresh, err := f.open(int64(bytes))
 	if err != nil {
-		return err
+		return f.trouble(err)
 	}
 	start, next := s.size, f.next
 	var buf []byte
@@ -193,14 +192,17 @@ func (f *File) commit(loads []*pending) error {
 		f.abandon(s, fresh)
 		return nil
 	}
-	if err := f.write(s, buf, start); err != nil {
-		f.abandon(s, fresh)
-		return err
-	}
+	write := func() error { return f.write(s, buf, start) }
 	if fresh {
-		if err := fsys.SyncDir(f.o.FS, filepath.Join(f.o.Dir, s.day), SiteSegmentDir); err != nil {
-			return f.fail(err)
+		err = fsys.ChangeDir(f.o.FS, filepath.Join(f.o.Dir, s.day), SiteSegmentDir, write)
+	} else {
+		err = write()
+	}
+	if err != nil {
+		if f.poison == nil {
+			f.abandon(s, fresh)
 		}
+		return f.trouble(err)
 	}
 	f.next = next
 	f.publish(s, loads, start+int64(len(buf)), fresh)
@@ -221,9 +223,6 @@ func (f *File) abandon(s *segment, fresh bool) {
 // write makes bytes durable at an offset of the active file.
 func (f *File) write(s *segment, buf []byte, at int64) error {
 	if _, err := f.active.WriteAt(buf, at); err != nil {
-		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-			return f.fail(err)
-		}
 		// Cut back to what was acknowledged. A second failure leaves nothing certain.
 		if cutErr := f.active.Truncate(at); cutErr != nil {
 			return f.fail(errors.Join(err, cutErr))
@@ -231,12 +230,9 @@ func (f *File) write(s *segment, buf []byte, at int64) error {
 		if cutErr := fsys.SyncFile(f.active, SiteAppend); cutErr != nil {
 			return f.fail(errors.Join(err, cutErr))
 		}
-		return fmt.Errorf("%w: %s: %w", ErrNoSpace, f.path(s), err)
+		return fmt.Errorf("write %s: %w", f.path(s), err)
 	}
-	if err := fsys.SyncFile(f.active, SiteAppend); err != nil {
-		return f.fail(err)
-	}
-	return nil
+	return fsys.SyncFile(f.active, SiteAppend)
 }
 
 // publish puts durable lines into the index.
@@ -318,17 +314,22 @@ func (f *File) open(bytes int64) (s *segment, fresh bool, err error) {
 	s = newSegment(number, day, f.next)
 	dir := filepath.Join(f.o.Dir, day)
 	if err := fsys.MkdirAllSynced(f.o.FS, dir, SiteMkdir); err != nil {
-		return nil, false, spaceError(err)
+		return nil, false, err
 	}
 	if f.active, err = f.o.FS.Create(f.path(s)); err != nil {
 		f.active = nil
-		return nil, false, spaceError(err)
+		return nil, false, err
 	}
 	return s, true, nil
 }
 
-func spaceError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+// trouble turns an error of the disk into one of the store: only a failed sync poisons it.
+func (f *File) trouble(err error) error {
+	switch class := fsys.Classify(err); {
+	case errors.Is(err, ErrPoisoned):
+	case class == fsys.SyncFailed:
+		return f.fail(err)
+	case class == fsys.NoSpace:
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return err

@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -165,22 +164,22 @@ func (f *File) rewrite(s *segment, limit int64) error {
 	}
 	fresh.size = int64(len(out))
 	appendSegmentHead(out[:0], fresh.number, fresh.first)
+	// After a failed sync it is whole in any case, but nobody knows which of the two.
+	return f.trouble(f.replace(s, fresh, out))
+}
+
+// replace writes a segment anew while nobody reads it.
+func (f *File) replace(s, fresh *segment, data []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := fsys.WriteAtomic(f.o.FS, f.path(s), func(w io.Writer) error {
-		_, err := w.Write(out)
+	err := fsys.WriteAtomic(f.o.FS, f.path(s), func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
-	}); err != nil {
-		if err := spaceError(err); errors.Is(err, ErrNoSpace) {
-			return err // before the rename: the old file stays
-		}
-		// Whole in any case, but nobody knows which of the two.
-		f.poison = err
-		f.o.Metrics.poisoned.Set(1)
-		return fmt.Errorf("%w: %w", ErrPoisoned, err)
+	})
+	if err == nil {
+		*s = *fresh
 	}
-	*s = *fresh
-	return nil
+	return err
 }
 
 // needed are those of the ranges that remove lines which other segments still hold.
@@ -198,16 +197,15 @@ func (f *File) needed(self *segment, removes []span) (needed []span) {
 
 // unlink deletes a segment of which nothing is left.
 func (f *File) unlink(s *segment) error {
+	return f.trouble(f.removeFile(s))
+}
+
+func (f *File) removeFile(s *segment) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.o.FS.Remove(f.path(s)); err != nil {
-		return err
-	}
 	dir := filepath.Join(f.o.Dir, s.day)
-	if err := fsys.SyncDir(f.o.FS, dir, SiteRemoveDir); err != nil {
-		f.poison = err
-		f.o.Metrics.poisoned.Set(1)
-		return fmt.Errorf("%w: %w", ErrPoisoned, err)
+	if err := fsys.ChangeDir(f.o.FS, dir, SiteRemoveDir, func() error { return f.o.FS.Remove(f.path(s)) }); err != nil {
+		return err
 	}
 	f.segments = slices.DeleteFunc(f.segments, func(x *segment) bool { return x == s })
 	s.live, s.liveBytes = 0, 0

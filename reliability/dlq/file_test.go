@@ -318,7 +318,41 @@ func TestDiskFaults(t *testing.T) {
 		require.NoError(t, f.Close())
 		require.Len(t, listAll(t, openTest(t, m, &now)), 5)
 	})
-	for name, op := range map[string]fsystest.Op{"write": fsystest.OpWrite, "sync": fsystest.OpSync} {
+	// Short of a failed sync, what was refused can be tried again.
+	for name, c := range map[string]struct {
+		op    fsystest.Op
+		fault error
+	}{
+		"no descriptor for the file":   {fsystest.OpCreate, syscall.EMFILE},
+		"no descriptor for the folder": {fsystest.OpOpenDir, syscall.EMFILE},
+		"the file cannot be opened":    {fsystest.OpCreate, syscall.EIO},
+		"broken write":                 {fsystest.OpWrite, syscall.EIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, now := fsystest.New(), testDay
+			f := openTest(t, m, &now)
+			require.NoError(t, f.Save(ctx, testEntries(0, 3)))
+			now = now.Add(24 * time.Hour) // which begins a file
+			m.FailAlways(c.op, c.fault)
+			for range 2 {
+				err := f.Save(ctx, testEntries(3, 6))
+				require.ErrorIs(t, err, c.fault)
+				require.NotErrorIs(t, err, ErrPoisoned)
+			}
+			if c.op == fsystest.OpOpenDir {
+				_, err := f.Purge(ctx, now)
+				require.ErrorIs(t, err, c.fault)
+				require.NotErrorIs(t, err, ErrPoisoned)
+			}
+			m.ClearFaults()
+			require.Len(t, listAll(t, f), 3)
+			require.NoError(t, f.Save(ctx, testEntries(3, 6)))
+			require.Len(t, listAll(t, openTest(t, m.CrashClone(0, 1), &now)), 6)
+			_, err := f.Purge(ctx, now)
+			require.NoError(t, err)
+		})
+	}
+	for name, op := range map[string]fsystest.Op{"sync": fsystest.OpSync} {
 		t.Run("broken "+name, func(t *testing.T) {
 			m, now := fsystest.New(), testDay
 			f := openTest(t, m, &now)

@@ -2,6 +2,7 @@ package fsys
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,8 +14,8 @@ const TempSuffix = ".tmp"
 
 // WriteAtomic replaces the file name by what write produces: a temporary file in the
 // same folder, sync, rename, sync of the folder. Whatever fails, name holds either its
-// old content or the new one, whole; after nil the new one is durable. Writes are
-// buffered. Two writers of the same name at the same time are not supported.
+// old content or the new one, whole; after nil the new one is durable. Unless the error is a *SyncError, name is as it
+// was. Writes are buffered. Two writers of the same name at the same time are not supported.
 func WriteAtomic(fsys FS, name string, write func(io.Writer) error) error {
 	temp := name + TempSuffix
 	if err := writeTemp(fsys, temp, write); err != nil {
@@ -22,14 +23,25 @@ func WriteAtomic(fsys FS, name string, write func(io.Writer) error) error {
 		_ = fsys.Remove(temp)
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if err := fsys.Rename(temp, name); err != nil {
-		_ = fsys.Remove(temp)
-		return fmt.Errorf("replace %s: %w", name, err)
+	err := ChangeDir(fsys, filepath.Dir(name), SiteAtomicDir, func() error { return fsys.Rename(temp, name) })
+	if err == nil {
+		return nil
 	}
-	if err := SyncDir(fsys, filepath.Dir(name), SiteAtomicDir); err != nil {
+	if Classify(err) == SyncFailed {
 		return fmt.Errorf("sync folder of %s: %w", name, err)
 	}
-	return nil
+	_ = fsys.Remove(temp)
+	return fmt.Errorf("replace %s: %w", name, err)
+}
+
+// unlessFull takes a sync that found no space for a write that did: a file system may
+// allocate as late as that, and what it could not keep is thrown away, not relied upon.
+func unlessFull(err error) error {
+	var failed *SyncError
+	if errors.As(err, &failed) && Classify(failed.Err) == NoSpace {
+		return failed.Err
+	}
+	return err
 }
 
 func writeTemp(fsys FS, temp string, write func(io.Writer) error) error {
@@ -45,7 +57,7 @@ func writeTemp(fsys FS, temp string, write func(io.Writer) error) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		return SyncFile(f, SiteAtomicFile)
+		return unlessFull(SyncFile(f, SiteAtomicFile))
 	}()
 	if cerr := f.Close(); err == nil {
 		err = cerr

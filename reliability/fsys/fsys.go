@@ -35,6 +35,13 @@ type File interface {
 	Size() (int64, error)
 }
 
+// Dir is an open folder.
+type Dir interface {
+	io.Closer
+	// Sync makes the entries durable. What File says about a failed sync holds here, too.
+	Sync() error
+}
+
 // FS is the part of a file system that is used here. Names are paths of the operating
 // system. A missing file or folder is reported as fs.ErrNotExist.
 type FS interface {
@@ -54,9 +61,9 @@ type FS interface {
 	// MkdirAll makes a folder and its parents; an existing folder is no error. See
 	// [MkdirAllSynced] for the durable form.
 	MkdirAll(dir string) error
-	// SyncDir makes the entries of a folder durable. Production code calls it
-	// through the function [SyncDir], which names the site.
-	SyncDir(dir string) error
+	// OpenDir opens a folder, so that its entries can be made durable. Production code
+	// calls it through [SyncDir] and [ChangeDir], which name the site.
+	OpenDir(dir string) (Dir, error)
 	// Free is the number of bytes that this process may still write to the disk
 	// that holds dir.
 	Free(dir string) (bytes uint64, err error)
@@ -66,28 +73,44 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 }
 
-// siteFile and siteFS are implemented by file systems that want to know which site
-// asked for a sync.
-type siteFile interface{ SyncSite(site Site) error }
+// siteSyncer is implemented by files and folders that want to know which site asked for
+// a sync.
+type siteSyncer interface{ SyncSite(site Site) error }
 
-type siteFS interface {
-	SyncDirSite(dir string, site Site) error
-}
+// SyncFile is f.Sync on behalf of a named site. Its error is a *SyncError.
+func SyncFile(f File, site Site) error { return syncSite(f, site) }
 
-// SyncFile is f.Sync on behalf of a named site.
-func SyncFile(f File, site Site) error {
-	if s, ok := f.(siteFile); ok {
-		return s.SyncSite(site)
+func syncSite(f interface{ Sync() error }, site Site) error {
+	sync := f.Sync
+	if s, ok := f.(siteSyncer); ok {
+		sync = func() error { return s.SyncSite(site) }
 	}
-	return f.Sync()
+	if err := sync(); err != nil {
+		return &SyncError{site, err}
+	}
+	return nil
 }
 
-// SyncDir is fsys.SyncDir on behalf of a named site.
+// SyncDir makes the entries of a folder durable on behalf of a named site. The error is
+// a *SyncError if the sync itself failed, and another one if the folder was not opened.
 func SyncDir(fsys FS, dir string, site Site) error {
-	if s, ok := fsys.(siteFS); ok {
-		return s.SyncDirSite(dir, site)
+	return ChangeDir(fsys, dir, site, func() error { return nil })
+}
+
+// ChangeDir calls change, which creates, renames or removes entries of a folder, and makes
+// that durable. The folder is opened first: without a descriptor for it nothing changes.
+// The error is a *SyncError if the sync failed; any other error means that change was not
+// called or is the error of change, after which nothing was synced.
+func ChangeDir(fsys FS, dir string, site Site, change func() error) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return fmt.Errorf("open folder: %w", err)
 	}
-	return fsys.SyncDir(dir)
+	defer d.Close() // nothing is written through it
+	if err := change(); err != nil {
+		return err
+	}
+	return syncSite(d, site)
 }
 
 // MkdirAllSynced makes a folder and its missing parents, and syncs all folders above it:

@@ -62,16 +62,12 @@ func (osFS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (osFS) SyncDir(dir string) error {
+func (osFS) OpenDir(dir string) (Dir, error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return d, nil
 }
 
 func (osFS) Free(dir string) (uint64, error) {

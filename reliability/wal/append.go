@@ -16,8 +16,8 @@ const keepBuffer = 32 << 20
 // and no reader sees any of them, but after a crash some may be in the log: whoever
 // sends them again needs to recognise them.
 //
-// An error that wraps ErrNoSpace, and any other failed write, leaves the log as it was
-// before the call. A failed sync poisons the log.
+// An error that wraps ErrNoSpace or ErrNoFiles, and any other failed write, leaves the log
+// as it was before the call. A failed sync poisons the log.
 func (l *Log) Append(recs []Pending) error {
 	if len(recs) == 0 {
 		return l.alive()
@@ -42,9 +42,12 @@ func (l *Log) Append(recs []Pending) error {
 		for i := range recs {
 			recs[i].Seq = 0
 		}
-		if errors.Is(err, ErrNoSpace) {
+		switch {
+		case errors.Is(err, ErrNoSpace):
 			l.o.Metrics.noSpace.Inc()
-		} else {
+		case errors.Is(err, ErrNoFiles):
+			l.o.Metrics.noFiles.Inc()
+		default:
 			l.o.Metrics.writeErrors.Inc()
 		}
 		return err
@@ -70,7 +73,7 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 	}
 	seg, f, err := createSegment(&l.o, l.nextSeq, 0, size)
 	if err != nil {
-		if isSync(err) {
+		if fsys.Classify(err) == fsys.SyncFailed {
 			return nil, l.poison(err)
 		}
 		return nil, err
@@ -95,7 +98,7 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 	}
 	at := seg.end.Load()
 	if _, err := l.file.WriteAt(buf, at); err != nil {
-		return l.cutBack(seg, at, fmt.Errorf("write to segment %s: %w", seg.path, noSpace(err)))
+		return l.cutBack(seg, at, fmt.Errorf("write to segment %s: %w", seg.path, passing(err)))
 	}
 	began := time.Now()
 	if err := fsys.SyncFile(l.file, fsys.SiteWALAppend); err != nil {
@@ -118,10 +121,11 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 // cutBack takes a failed write off the end of the segment, so that the next batch does
 // not share the file with its leftovers. The sync of the next batch covers it. It gives
 // back the reserve, which is asked for again at once; on a full disk the segment stays
-// short and grows as it is written.
+// short and grows as it is written. A segment that cannot be cut takes no more batches:
+// the name of the next one says where it ends.
 func (l *Log) cutBack(seg *segment, at int64, cause error) error {
 	if err := l.file.Truncate(at); err != nil {
-		return l.poison(fmt.Errorf("cut back segment %s after a failed write (%w): %w", seg.path, cause, err))
+		return errors.Join(fmt.Errorf("cut back segment %s after a failed write (%w): %w", seg.path, cause, err), l.closeFile())
 	}
 	size := at
 	if l.o.SegmentBytes > at && l.file.Preallocate(at, l.o.SegmentBytes-at) == nil {

@@ -177,16 +177,32 @@ func TestFailedSyncPoisons(t *testing.T) {
 	require.ErrorIs(t, l.Append(batch(3, 5)), ErrPoisoned)
 }
 
-func TestPoisonedIfAFailedWriteCannotBeCutBack(t *testing.T) {
+// A failed write that cannot be cut back costs the rest of its segment, and nothing else.
+func TestAFailedWriteThatCannotBeCutBack(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 8192)
-	require.NoError(t, l.Append(batch(1, 10)))
+	first, second := batch(1, 10), batch(2, 60)
+	require.NoError(t, l.Append(first))
 	m.FailNext(fsystest.OpWrite, syscall.ENOSPC)
 	m.FailNext(fsystest.OpTruncate, syscall.EIO)
 	err := l.Append(batch(2, 6000))
-	require.ErrorIs(t, err, ErrPoisoned)
+	require.NotErrorIs(t, err, ErrPoisoned)
 	require.ErrorIs(t, err, syscall.EIO)
-	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorIs(t, err, ErrNoSpace)
+	crashed := m.CrashClone(100, 1)
+	require.NoError(t, l.Append(second))
+	_, segments := l.Size()
+	require.Equal(t, 2, segments)
+	for _, disk := range []*fsystest.Mem{crashed, m.CrashClone(0, 1), m.CrashClone(100, 2)} {
+		again := mustOpen(t, disk, 8192)
+		got, err := readAll(again, 1)
+		require.NoError(t, err)
+		want := first
+		if disk != crashed {
+			want = append(first, second...)
+		}
+		requireRecords(t, want, 1, got)
+	}
 }
 
 func TestFailedUnlinkIsTriedAgain(t *testing.T) {
@@ -200,8 +216,73 @@ func TestFailedUnlinkIsTriedAgain(t *testing.T) {
 	require.EqualValues(t, 1, l.FirstSeq())
 	require.NoError(t, l.Truncate(3))
 	require.EqualValues(t, 3, l.FirstSeq())
+	m.FailNext(fsystest.OpOpenDir, syscall.EMFILE)
+	require.ErrorIs(t, l.Truncate(4), ErrNoFiles)
+	require.EqualValues(t, 3, l.FirstSeq(), "nothing was removed")
 	m.FailNext(fsystest.OpSyncDir, syscall.EIO)
 	require.ErrorIs(t, l.Truncate(4), ErrPoisoned)
+}
+
+// Whatever keeps a segment from being made, short of a failed sync, passes: the batch is
+// refused, its numbers are used again, and nothing of it is found later.
+func TestASegmentThatCannotBeMadeNow(t *testing.T) {
+	for name, c := range map[string]struct {
+		op    fsystest.Op
+		fault error
+		want  error
+	}{
+		"no descriptor for the segment":            {fsystest.OpCreate, syscall.EMFILE, ErrNoFiles},
+		"no descriptor for the folder":             {fsystest.OpOpenDir, syscall.EMFILE, ErrNoFiles},
+		"the system is out of descriptors":         {fsystest.OpOpenDir, syscall.ENFILE, ErrNoFiles},
+		"the folder cannot be opened":              {fsystest.OpOpenDir, syscall.EIO, syscall.EIO},
+		"the segment cannot be opened":             {fsystest.OpCreate, syscall.EIO, syscall.EIO},
+		"interrupted":                              {fsystest.OpCreate, syscall.EINTR, syscall.EINTR},
+		"no room for the user":                     {fsystest.OpPreallocate, syscall.EDQUOT, ErrNoSpace},
+		"the head cannot be written":               {fsystest.OpWrite, syscall.EIO, syscall.EIO},
+		"no memory for the folder (ENOMEM passes)": {fsystest.OpOpenDir, syscall.ENOMEM, syscall.ENOMEM},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := fsystest.New()
+			l := mustOpen(t, m, 4096)
+			first, second := batch(1, 3000), batch(2, 3000)
+			require.NoError(t, l.Append(first))
+			m.FailAlways(c.op, c.fault)
+			for range 3 {
+				err := l.Append(second)
+				require.ErrorIs(t, err, c.want)
+				require.NotErrorIs(t, err, ErrPoisoned)
+				require.Zero(t, second[0].Seq)
+			}
+			m.ClearFaults()
+			require.NoError(t, l.Append(second))
+			got, err := readAll(mustOpen(t, m.CrashClone(0, 1), 4096), 1)
+			require.NoError(t, err)
+			requireRecords(t, append(first, second...), 1, got)
+		})
+	}
+}
+
+// A reader that finds no descriptor for the next segment goes on where it was.
+func TestAReaderWithoutADescriptor(t *testing.T) {
+	m := fsystest.New()
+	l := mustOpen(t, m, 4096)
+	recs := append(batch(1, 3000), batch(2, 3000)...)
+	for i := range recs {
+		require.NoError(t, l.Append(recs[i:i+1]))
+	}
+	r, err := l.NewReader(1)
+	require.NoError(t, err)
+	defer func() { _ = r.Close() }()
+	var rec Record
+	_, err = r.Next(&rec)
+	require.NoError(t, err)
+	m.FailNext(fsystest.OpOpen, syscall.EMFILE)
+	_, err = r.Next(&rec)
+	require.ErrorIs(t, err, ErrNoFiles)
+	ok, err := r.Next(&rec)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.NoError(t, same(recs[1], 2, rec))
 }
 
 // After a failed sync the system may take unwritten pages for written, so that a further

@@ -60,7 +60,7 @@ func (l *Log) Keep(from, to uint64, dir string) error {
 	}
 	for _, s := range keep {
 		if err := l.link(s, filepath.Join(dir, segmentName(s.first))); err != nil {
-			return fmt.Errorf("keep segment %s: %w", s.path, noSpace(err))
+			return fmt.Errorf("keep segment %s: %w", s.path, passing(err))
 		}
 	}
 	if err := fsys.SyncDir(l.o.FS, dir, fsys.SiteWALKeep); err != nil {

@@ -5,7 +5,8 @@ import "github.com/VictoriaMetrics/metrics"
 // Metrics are the log's own counters.
 type Metrics struct {
 	records, bytes, batches *metrics.Counter
-	writeErrors, noSpace    *metrics.Counter
+	writeErrors             *metrics.Counter
+	noSpace, noFiles        *metrics.Counter
 	created, removed        *metrics.Counter
 	tornBytes               *metrics.Counter
 	corrupt                 *metrics.Counter
@@ -22,6 +23,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		batches:     set.NewCounter("sloengine_wal_appended_batches_total"),
 		writeErrors: set.NewCounter(`sloengine_wal_append_errors_total{reason="write"}`),
 		noSpace:     set.NewCounter(`sloengine_wal_append_errors_total{reason="no_space"}`),
+		noFiles:     set.NewCounter(`sloengine_wal_append_errors_total{reason="no_descriptors"}`),
 		created:     set.NewCounter("sloengine_wal_segments_created_total"),
 		removed:     set.NewCounter("sloengine_wal_segments_removed_total"),
 		tornBytes:   set.NewCounter("sloengine_wal_torn_bytes_total"),

@@ -78,7 +78,7 @@ func (r *Reader) enter(s *segment) error {
 		return fmt.Errorf("read record %d: %w", s.first, ErrTruncated)
 	}
 	if err != nil {
-		return fmt.Errorf("open segment %s: %w", s.path, err)
+		return fmt.Errorf("open segment %s: %w", s.path, passing(err))
 	}
 	if err := r.Close(); err != nil {
 		_ = f.Close()

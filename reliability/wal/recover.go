@@ -23,7 +23,13 @@ func Open(o Options) (*Log, error) {
 	l := &Log{o: o}
 	if err := l.open(); err != nil {
 		_ = l.closeFile()
-		return nil, fmt.Errorf("open log: %w", noSpace(err))
+		err = passing(err)
+		// Nothing was appended yet: a sync that found no space is a full disk, and no more.
+		var failed *fsys.SyncError
+		if errors.As(err, &failed) && fsys.Classify(failed.Err) == fsys.NoSpace {
+			err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+		}
+		return nil, fmt.Errorf("open log: %w", err)
 	}
 	l.measure()
 	return l, nil
@@ -215,7 +221,7 @@ func (l *Log) recoverLast(s *segment, sc *scanner) error {
 	// A process that died, or whose sync failed, may have left the last batch in memory
 	// only, even in pages that the system no longer takes for unwritten. So the batch is
 	// written once more. On a full disk that may fail where a copy would be needed.
-	if err := rewrite(f, batchAt, sc.off); err != nil && !errors.Is(noSpace(err), ErrNoSpace) {
+	if err := rewrite(f, batchAt, sc.off); err != nil && !errors.Is(passing(err), ErrNoSpace) {
 		return fmt.Errorf("write last batch of segment %s again: %w", s.path, err)
 	}
 	if err := fsys.SyncFile(f, fsys.SiteWALRecover); err != nil {
@@ -254,7 +260,7 @@ func (l *Log) cutTail(s *segment, f fsys.File, off int64, reason string) error {
 	err = f.Preallocate(s.size, l.o.SegmentBytes-s.size)
 	if err == nil {
 		s.size = l.o.SegmentBytes
-	} else if !errors.Is(noSpace(err), ErrNoSpace) {
+	} else if !errors.Is(passing(err), ErrNoSpace) {
 		return fmt.Errorf("preallocate segment %s: %w", s.path, err)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
@@ -109,49 +108,41 @@ func createSegment(o *Options, first, lostFrom uint64, batchBytes int64) (*segme
 	s.salt = binary.LittleEndian.Uint32(salt[:])
 	s.end.Store(segmentHead)
 
-	f, err := o.FS.Create(s.path)
+	var f fsys.File
+	err := fsys.ChangeDir(o.FS, o.Dir, fsys.SiteWALRoll, func() (err error) {
+		if f, err = o.FS.Create(s.path); err != nil {
+			return err
+		}
+		return s.fill(f)
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("create segment %s: %w", s.path, noSpace(err))
-	}
-	if err := s.fill(o, f); err != nil {
-		_ = f.Close()
-		_ = o.FS.Remove(s.path)
-		return nil, nil, fmt.Errorf("create segment %s: %w", s.path, noSpace(err))
+		if f != nil {
+			_ = f.Close()
+			_ = o.FS.Remove(s.path)
+		}
+		return nil, nil, fmt.Errorf("create segment %s: %w", s.path, passing(err))
 	}
 	o.Metrics.created.Inc()
 	return s, f, nil
 }
 
-func (s *segment) fill(o *Options, f fsys.File) error {
+func (s *segment) fill(f fsys.File) error {
 	if err := f.Preallocate(0, s.size); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt(s.head(), 0); err != nil {
 		return err
 	}
-	if err := fsys.SyncFile(f, fsys.SiteWALSegment); err != nil {
-		return &syncError{err}
-	}
-	if err := fsys.SyncDir(o.FS, o.Dir, fsys.SiteWALRoll); err != nil {
-		return &syncError{err}
-	}
-	return nil
+	return fsys.SyncFile(f, fsys.SiteWALSegment)
 }
 
-// syncError marks a failed sync, which poisons.
-type syncError struct{ error }
-
-func (e *syncError) Unwrap() error { return e.error }
-
-func isSync(err error) bool {
-	var s *syncError
-	return errors.As(err, &s)
-}
-
-// noSpace adds ErrNoSpace where the disk, or the user's share of it, is full.
-func noSpace(err error) error {
-	if isSync(err) || (!errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT)) {
-		return err
+// passing adds ErrNoSpace or ErrNoFiles to an error that says no more than that.
+func passing(err error) error {
+	switch fsys.Classify(err) {
+	case fsys.NoSpace:
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	case fsys.NoFiles:
+		return fmt.Errorf("%w: %w", ErrNoFiles, err)
 	}
-	return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	return err
 }

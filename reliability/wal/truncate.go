@@ -30,16 +30,22 @@ func (l *Log) Truncate(belowSeq uint64) error {
 		l.segments = l.segments[1:]
 		l.mu.Unlock()
 
-		if err := l.o.FS.Remove(oldest.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// One by one from the oldest: whatever a power loss brings back, there is never
+		// a hole in front of a segment that is kept.
+		err := fsys.ChangeDir(l.o.FS, l.o.Dir, fsys.SiteWALTruncate, func() error {
+			if err := l.o.FS.Remove(oldest.path); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil
+		})
+		if fsys.Classify(err) == fsys.SyncFailed {
+			return l.poison(fmt.Errorf("sync folder %s: %w", l.o.Dir, err))
+		}
+		if err != nil {
 			l.mu.Lock()
 			l.segments = append([]*segment{oldest}, l.segments...)
 			l.mu.Unlock()
-			return fmt.Errorf("remove segment %s: %w", oldest.path, err)
-		}
-		// One by one from the oldest: whatever a power loss brings back, there is never
-		// a hole in front of a segment that is kept.
-		if err := fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALTruncate); err != nil {
-			return l.poison(fmt.Errorf("sync folder %s: %w", l.o.Dir, err))
+			return fmt.Errorf("remove segment %s: %w", oldest.path, passing(err))
 		}
 		l.o.Metrics.removed.Inc()
 		l.measure()

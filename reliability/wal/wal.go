@@ -25,6 +25,9 @@ var (
 	// ErrNoSpace is wrapped by the error of Append and Open if the disk is full.
 	// Nothing of the batch is in the log, and the log can still be used.
 	ErrNoSpace = errors.New("no space left for the log")
+	// ErrNoFiles is wrapped by the error of Append, Open and of readers if no file
+	// descriptor is left. It promises what ErrNoSpace does; a reader can go on, too.
+	ErrNoFiles = errors.New("no file descriptor left for the log")
 	// ErrPoisoned is wrapped, together with its cause, by the errors of all calls
 	// after a failed sync: what is on the disk is not known until the log is reopened.
 	ErrPoisoned = errors.New("log is poisoned by a failed sync")

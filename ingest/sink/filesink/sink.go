@@ -287,13 +287,13 @@ func (s *Sink) rotate() error {
 	}
 	s.file, s.size, s.synced = nil, 0, 0
 	name := fmt.Sprintf("events-%s-%06d.ndjson", time.Now().UTC().Format(stampForm), s.nextNum)
-	if err := s.o.FS.Rename(s.path(), filepath.Join(s.o.Dir, name)); err != nil {
+	// Synced before there is a new file of the old name: otherwise a power cut may leave
+	// that one and nothing of the old.
+	err := fsys.ChangeDir(s.o.FS, s.o.Dir, SiteDir, func() error {
+		return s.o.FS.Rename(s.path(), filepath.Join(s.o.Dir, name))
+	})
+	if err != nil {
 		return fmt.Errorf("rotate: %w", err)
-	}
-	// Before there is a new file of the old name: otherwise a power cut may leave that
-	// one and nothing of the old.
-	if err := fsys.SyncDir(s.o.FS, s.o.Dir, SiteDir); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
 	}
 	s.nextNum++
 	if err := s.retain(); err != nil {

@@ -8,7 +8,7 @@ import (
 // Op is a kind of operation.
 type Op string
 
-// The kinds of operation. All but OpOpen, OpRead and OpList change something and are
+// The kinds of operation. All but OpOpen, OpOpenDir, OpRead and OpList change something and are
 // counted by [Mem.Ops].
 const (
 	OpCreate      Op = "create"
@@ -22,11 +22,12 @@ const (
 	OpSyncDir     Op = "syncdir"
 	OpLock        Op = "lock"
 	OpOpen        Op = "open"
+	OpOpenDir     Op = "opendir"
 	OpRead        Op = "read"
 	OpList        Op = "list"
 )
 
-func (o Op) changes() bool { return o != OpOpen && o != OpRead && o != OpList }
+func (o Op) changes() bool { return o != OpOpen && o != OpOpenDir && o != OpRead && o != OpList }
 
 // ErrStopped is what every operation returns after [Mem.StopAt] took effect.
 var ErrStopped = errors.New("process stopped")

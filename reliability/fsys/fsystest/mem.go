@@ -165,23 +165,39 @@ func (m *Mem) MkdirAll(dir string) error {
 	return m.fs.MkdirAll(dir, 0o750)
 }
 
-// SyncDir implements fsys.FS.
-func (m *Mem) SyncDir(dir string) error { return m.SyncDirSite(dir, "") }
-
-// SyncDirSite is SyncDir on behalf of a site.
-func (m *Mem) SyncDirSite(dir string, site fsys.Site) error {
-	if err := m.begin(OpSyncDir, dir); err != nil {
-		return err
+// OpenDir implements fsys.FS.
+func (m *Mem) OpenDir(dir string) (fsys.Dir, error) {
+	if err := m.begin(OpOpenDir, dir); err != nil {
+		return nil, err
 	}
 	defer m.mu.Unlock()
-	if m.ignored[site] {
-		return nil
-	}
 	d, err := m.fs.OpenDir(dir)
 	if err != nil {
+		return nil, err
+	}
+	return &memDir{m, d, dir}, nil
+}
+
+type memDir struct {
+	m    *Mem
+	d    vfs.File
+	name string
+}
+
+func (d *memDir) Close() error { return d.d.Close() }
+
+func (d *memDir) Sync() error { return d.SyncSite("") }
+
+// SyncSite is Sync on behalf of a site.
+func (d *memDir) SyncSite(site fsys.Site) error {
+	if err := d.m.begin(OpSyncDir, d.name); err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	defer d.m.mu.Unlock()
+	if d.m.ignored[site] {
+		return nil
+	}
+	return d.d.Sync()
 }
 
 // Free implements fsys.FS with the number given to SetFree, 1 TiB at first.

@@ -20,7 +20,7 @@ func TestCrashCloneKeepsWhatWasSynced(t *testing.T) {
 	require.NoError(t, f.Sync())
 	_, err = m.CrashClone(0, 1).ReadFile("/f")
 	require.Error(t, err, "the folder was not synced")
-	require.NoError(t, m.SyncDir("/"))
+	require.NoError(t, fsys.SyncDir(m, "/", ""))
 
 	_, err = f.WriteAt(bytes.Repeat([]byte("n"), 4*4096), 4096)
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestCrashCloneKeepsWhatWasSynced(t *testing.T) {
 	require.NoError(t, m.Remove("/f"))
 	_, err = m.CrashClone(100, 1).ReadFile("/f")
 	require.NoError(t, err, "an unlink that was not synced is undone")
-	require.NoError(t, m.SyncDir("/"))
+	require.NoError(t, fsys.SyncDir(m, "/", ""))
 	_, err = m.CrashClone(100, 1).ReadFile("/f")
 	require.Error(t, err)
 	require.NoError(t, f.Close())
