@@ -14,6 +14,14 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
+func appendStrings(b []byte, list []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = appendString(b, s)
+	}
+	return b
+}
+
 func appendCounts(b []byte, counts []uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(counts)))
 	for _, n := range counts {
@@ -88,6 +96,22 @@ func (r *reader) string() string {
 	s := string(r.b[:n])
 	r.b = r.b[n:]
 	return s
+}
+
+// bytes is string without a copy.
+func (r *reader) bytes() []byte {
+	n := r.length()
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) strings() []string {
+	var out []string
+	for range r.length() {
+		out = append(out, r.string())
+	}
+	return out
 }
 
 func (r *reader) counts() []uint64 {

@@ -48,7 +48,12 @@ type Fold struct {
 	inds       []*indicator // by ID
 	services   map[string]*service
 	lastSvc    *service          // of the last event, most often that of the next
-	retired    map[string]uint32 // the last generation of indicators that are gone
+	retired    map[string]uint32 // the last generation of IDs, unless that is in use
+
+	parked     []*parked           // by number
+	lastParked uint64              // number of the last one ever
+	named      map[string]struct{} // services of this config and earlier ones, unless forgotten
+	change     Change              // of the last config; not part of the state
 
 	stores   []*store      // by retention
 	slices   []*sliceStore // by slice length and retention
@@ -78,7 +83,7 @@ func New(o Options) (*Fold, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}, dropped: map[string]uint64{}}
+	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}, named: map[string]struct{}{}, dropped: map[string]uint64{}}
 	f.plans.maxPlans, f.plans.maxBytes = o.MaxPlans, o.MaxPlanBytes
 	f.plans.clear()
 	return f, nil

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,9 +10,10 @@ import (
 )
 
 // SetConfig makes cfg what is counted from the record time at (Unix nanoseconds)
-// on. Indicators that count what they counted before keep their counts; others
-// begin a new generation, from zero; those that are gone lose their counts. cfg
-// is copied. On an error, which lists all that is wrong, nothing has changed but
+// on. Indicators that count what they counted before go on with their counts, also
+// after a time in which they were not in the config; others begin a new generation,
+// from zero. The generations that no indicator goes on with are parked, see parked.
+// cfg is copied. On an error, which lists all that is wrong, nothing has changed but
 // the record time.
 func (f *Fold) SetConfig(cfg *Config, at int64) error {
 	f.clock++
@@ -20,66 +22,77 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 	if err != nil {
 		return err
 	}
+	active := len(f.inds)
+	held := make([]candidate, 0, active+len(f.parked))
+	for _, ind := range f.inds {
+		held = append(held, candidate{ind.spec.ID, ind.former, ind.key, false})
+	}
+	for _, p := range f.parked {
+		held = append(held, candidate{p.id, p.former, p.key, true})
+	}
+	from := match(c.inds, func(ind *indicator) string { return ind.key }, held)
+	thawed := map[int]*Fold{}
+	for _, j := range from {
+		if j >= active {
+			if thawed[j], err = f.parked[j-active].thaw(); err != nil {
+				return fmt.Errorf("resume %s: %w", f.parked[j-active].id, err)
+			}
+		}
+	}
+	f.change = changeOf(c.inds, from, f.Generations(0))
 	f.plans.clear()
 
-	old := map[string]*indicator{}
-	for _, ind := range f.inds {
-		old[ind.spec.ID] = ind
-	}
-	from := f.takeOver(c, old)
-	for _, ind := range f.inds { // what nobody took over
-		if _, gone := old[ind.spec.ID]; gone {
-			f.release(ind)
-			f.retired[ind.spec.ID] = ind.gen
+	// What nobody goes on with gives its columns back before others take some.
+	olds, parkeds := f.inds, slices.Clone(f.parked)
+	for j, ind := range olds {
+		if !slices.Contains(from, j) {
+			if err := f.park(ind); err != nil {
+				return err // cannot happen: the definition was compiled before
+			}
 		}
 	}
 	f.inds, f.cfg, f.cfgText, f.cfgVersion = c.inds, c.cfg, c.text, f.clock
-	moved := map[moveKey]*era{}
+	moved, resumed := map[moveKey]*era{}, map[string]*era{}
 	for i, ind := range f.inds {
-		if from[i] != nil {
-			f.inherit(ind, from[i], moved)
+		switch j := from[i]; {
+		case j >= active:
+			f.inherit(ind, f.resume(parkeds[j-active], thawed[j], resumed), moved)
+		case j >= 0:
+			f.inherit(ind, olds[j], moved)
 		}
 	}
 	began := map[string]*era{} // by service
 	for i, ind := range f.inds {
-		if from[i] == nil {
+		if from[i] < 0 {
 			f.attach(ind)
-			if began[ind.spec.Service] == nil {
-				began[ind.spec.Service] = &era{since: f.rec}
-			}
-			ind.era = began[ind.spec.Service]
-			ind.gen = f.retired[ind.spec.ID] + 1
+			f.begin(ind, began)
 		}
-		delete(f.retired, ind.spec.ID)
+		if f.retired[ind.spec.ID] <= ind.gen {
+			delete(f.retired, ind.spec.ID)
+		}
 		f.expect(ind)
 	}
 	f.sweep()
 	f.setServices()
+	for i := range f.cfg.Services {
+		f.named[f.cfg.Services[i].Name] = struct{}{}
+	}
 	return nil
 }
 
-// takeOver finds, for each indicator of the new config, the old one whose counts
-// it keeps, nil if it begins anew, and removes those from old.
-func (f *Fold) takeOver(c *compiled, old map[string]*indicator) []*indicator {
-	from := make([]*indicator, len(c.inds))
-	ids := map[string]bool{}
-	for i, ind := range c.inds {
-		ids[ind.spec.ID] = true
-		if o := old[ind.spec.ID]; o != nil && o.key == ind.key {
-			from[i] = o
-			delete(old, ind.spec.ID)
-		}
+// begin makes an indicator begin a generation now. Those of a service that begin
+// together share their era: began has it, by service.
+func (f *Fold) begin(ind *indicator, began map[string]*era) {
+	if began[ind.spec.Service] == nil {
+		began[ind.spec.Service] = &era{since: f.rec}
 	}
-	for i, ind := range c.inds {
-		was := ind.spec.Was
-		o := old[was]
-		if from[i] == nil && o != nil && !ids[was] && old[ind.spec.ID] == nil && o.key == ind.key {
-			from[i] = o
-			delete(old, was)
-		}
-	}
-	return from
+	ind.era = began[ind.spec.Service]
+	ind.gen = f.retired[ind.spec.ID] + 1
 }
+
+// LastChange is what the last SetConfig did to the generations, since the process
+// began. Their Until is not set.
+func (f *Fold) LastChange() Change { return f.change }
 
 // attach gives an indicator the store for its retention or slices, making it if needed.
 func (f *Fold) attach(ind *indicator) {
@@ -134,8 +147,12 @@ type moveKey struct {
 func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 	f.attach(ind)
 	ind.gen, ind.era, ind.unmeasured, ind.full = o.gen, o.era, o.unmeasured, o.full
+	ind.former = o.former
 	if ind.spec.ID != o.spec.ID {
 		ind.gen = max(ind.gen, f.retired[ind.spec.ID]+1)
+		if !slices.Contains(ind.former, o.spec.ID) {
+			ind.former = append(slices.Clone(ind.former), o.spec.ID)
+		}
 	}
 	for _, g := range o.sorted {
 		g.ind = ind

@@ -18,6 +18,7 @@ type indicator struct {
 	key        string // what is counted; see generationKey
 
 	gen        uint32
+	former     []string // IDs that the generation had before
 	era        *era
 	unmeasured uint64
 	full       bool   // MaxGroups was reached: new values go to other, for good

@@ -47,6 +47,10 @@ func (f *Fold) figures() Stats {
 			s.Unmeasured[ind.spec.ID] = ind.unmeasured
 		}
 	}
+	for _, p := range f.parked {
+		s.ParkedBytes += p.bytes()
+	}
+	s.Parked = len(f.parked)
 	for _, st := range f.stores {
 		s.Bytes += st.bytes()
 	}

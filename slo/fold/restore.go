@@ -70,7 +70,32 @@ func (f *Fold) readState(x *restoring) error {
 			f.dropped[reason] = r.uvarint()
 		}
 	}
-	return r.done()
+	if x.format < stateFormat {
+		for name := range f.services {
+			f.named[name] = struct{}{}
+		}
+		return r.done()
+	}
+	return f.readParked(&r, x)
+}
+
+// readParked reads what is told of parked generations, and takes their parts.
+func (f *Fold) readParked(r *reader, x *restoring) error {
+	for _, ind := range f.inds {
+		ind.former = r.strings()
+	}
+	f.lastParked = r.uvarint()
+	var numbers []uint64
+	for range r.length() {
+		numbers = append(numbers, r.uvarint())
+	}
+	for _, s := range r.strings() {
+		f.named[s] = struct{}{}
+	}
+	if err := r.done(); err != nil {
+		return err
+	}
+	return f.restoreParked(numbers, x.parked)
 }
 
 func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
@@ -97,7 +122,7 @@ func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
 		if format >= limitsFormat {
 			g.squares = uint32(min(r.uvarint(), maxColumns))
 		}
-		if format >= stateFormat {
+		if format >= oldFormat {
 			if old := r.counts(); len(old) == ind.bins {
 				g.old = old
 			} else if len(old) > 0 {

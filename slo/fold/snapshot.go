@@ -20,12 +20,13 @@ type Part struct {
 	Encode func(dst []byte) []byte
 }
 
-// The first byte of every part. States of all four formats are read.
+// The first byte of every part. States of all five formats are read.
 const (
 	snapshotFormat = 2 // all parts but the state
 	limitsFormat   = 3 // the state from weights, drops and replays on
 	historyFormat  = 4 // the state from what History observed on
-	stateFormat    = 5 // the state from totals of what is no new traffic on
+	oldFormat      = 5 // the state from totals of what is no new traffic on
+	stateFormat    = 6 // the state from parked generations on
 )
 
 const (
@@ -43,6 +44,9 @@ func (f *Fold) Parts() []Part {
 	parts := []Part{{partState, f.clock, f.appendState}}
 	if f.cfg != nil {
 		parts = append(parts, Part{partConfig, f.cfgVersion, f.appendConfig})
+	}
+	for _, p := range f.parked {
+		parts = append(parts, Part{parkedPart(p.number), p.version, p.appendTo})
 	}
 	for _, s := range f.stores {
 		for i := range s.levels {
@@ -175,7 +179,15 @@ func (f *Fold) appendState(b []byte) []byte {
 		b = appendString(b, reason)
 		b = binary.AppendUvarint(b, f.dropped[reason])
 	}
-	return b
+	for _, ind := range f.inds {
+		b = appendStrings(b, ind.former)
+	}
+	b = binary.AppendUvarint(b, f.lastParked)
+	b = binary.AppendUvarint(b, uint64(len(f.parked)))
+	for _, p := range f.parked {
+		b = binary.AppendUvarint(b, p.number)
+	}
+	return appendStrings(b, sortedKeys(f.named))
 }
 
 // fields are the counters of a format of the state.
@@ -184,7 +196,7 @@ func (c *counters) fields(format byte) []*uint64 {
 	switch {
 	case format < limitsFormat:
 		return fields[:5]
-	case format < stateFormat:
+	case format < oldFormat:
 		return fields[:6]
 	}
 	return fields
@@ -221,6 +233,7 @@ type restoring struct {
 	format        byte // of the state
 	cfgVersion    uint64
 	segments      []segment
+	parked        map[uint64]*parked
 }
 
 // segment is a part with blocks, by place in the segment. One of the maps is set.
@@ -253,6 +266,7 @@ func (x *restoring) read(name string, data []byte) error {
 		return fmt.Errorf("%w: format %d, this program reads only %d, and up to %d of %q", errSnapshot, data[0], snapshotFormat, stateFormat, partState)
 	}
 	r := reader{b: data[1:]}
+	var number uint64
 	switch name {
 	case partState:
 		x.format, x.state = data[0], append([]byte(nil), r.b...)
@@ -264,6 +278,14 @@ func (x *restoring) read(name string, data []byte) error {
 			return r.done()
 		}
 		return nil
+	}
+	if n, _ := fmt.Sscanf(name, "parked-%d", &number); n == 1 {
+		p, err := readParked(&r)
+		if x.parked == nil {
+			x.parked = map[uint64]*parked{}
+		}
+		x.parked[number] = p
+		return err
 	}
 	seg := segment{name: name}
 	if strings.HasPrefix(name, "hours-") || strings.HasPrefix(name, "judged-") {

@@ -49,7 +49,7 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 		do(func(f *Fold) { f.Advance(rec.UnixNano(), Start) })
 		lastData, lastVersions := encode(parts)
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 10).Draw(rt, "step") {
+			switch rapid.IntRange(0, 12).Draw(rt, "step") {
 			case 0:
 				cfg := mixed()
 				n := rapid.IntRange(1, len(cfg.Indicators)).Draw(rt, "indicators")
@@ -71,6 +71,13 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 			case 6:
 				x := drawDrop(rt, rec)
 				do(func(f *Fold) { x.apply(f) })
+			case 7:
+				budget := rapid.Int64Range(0, 10_000).Draw(rt, "budget")
+				numbers, services := whole.Evictions(budget, day)
+				if rapid.IntRange(0, 3).Draw(rt, "forget") == 0 {
+					services = []string{"shop"}
+				}
+				do(func(f *Fold) { f.Forget(numbers, services) })
 			default:
 				e := drawEvent(rt, rec)
 				mode := rapid.SampledFrom([]Mode{Live, Backfill, Replay}).Draw(rt, "mode")
@@ -149,7 +156,7 @@ func TestRestoreErrors(t *testing.T) {
 			bad[name] = data[:cut]
 			require.Error(t, restore(bad), "%s cut to %d of %d bytes", name, cut, len(data))
 		}
-		for _, with := range []string{data + "\x00", "\x01" + data[1:], "\x06" + data[1:]} {
+		for _, with := range []string{data + "\x00", "\x01" + data[1:], "\x07" + data[1:]} {
 			bad := map[string]string{"state": good["state"], "config": good["config"]}
 			bad[name] = with
 			require.Error(t, restore(bad), name)

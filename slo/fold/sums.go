@@ -44,15 +44,15 @@ type Group struct {
 	Values    slo.Group
 
 	Generation uint32    // grows when what is counted changes
-	Since      time.Time // record time at which the generation began
+	Since      time.Time // record time at which the generation began, or was last resumed
 	LastEvent  time.Time // latest time of a valid event; zero if none
 
-	// Backfilled is the time before Since that backfills of the service brought
-	// after it, oldest first, none touching, within retention; some spans may be
-	// empty. Groups that share their Since share the list, which must not be changed.
+	// Backfilled is what was observed before Since: what backfills of the service
+	// brought after it, and when the generation counted before it was parked; oldest
+	// first, none touching, within retention; some spans may be empty. Groups that share their Since share the list, which must not be changed.
 	Backfilled []slo.Span
-	Total      []uint64   // per bin, since the generation began, without Old; for counters, never falls
-	Old        []uint64   // per bin, since the generation began: backfills and late replays; nil if none, and for slices
+	Total      []uint64   // per bin, since Since, without Old; for counters, never falls while it counts
+	Old        []uint64   // per bin, since Since: backfills and late replays; nil if none, and for slices
 	Spans      [][]uint64 // per asked span, per bin; the Extra spans of the indicator follow
 
 	// Excess is, per span of Spans, what weights above 1 add to the sum of the
@@ -115,4 +115,7 @@ type Stats struct {
 	PlanHits        uint64            // since the process began, as is PlanMisses
 	PlanMisses      uint64
 	Bytes           int64 // memory of the buckets, now
+
+	Parked      int   // parked generations, now
+	ParkedBytes int64 // their memory
 }
