@@ -76,7 +76,7 @@ func (c *checkpoints) write(state *capture, ids *idCapture) (written int64, err 
 	c.takeIDs(ids)
 	m := &manifest{
 		number: c.last + 1, seq: state.seq, at: state.at, dead: state.dead,
-		idSeq: ids.seq, idAt: ids.at, nextGeneration: ids.next,
+		idSeq: ids.seq, idAt: ids.at, nextGeneration: ids.next, epochs: ids.epochs,
 	}
 	size, err := c.writePack(m, state)
 	if err != nil {

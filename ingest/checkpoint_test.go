@@ -23,6 +23,7 @@ func TestManifestRoundTrip(t *testing.T) {
 			number: u("number"), seq: u("seq"), at: int64(u("at")), idSeq: u("idSeq"), idAt: int64(u("idAt")),
 			dead: u("total"), nextGeneration: u("next"),
 			generations: []savedGeneration{}, packs: []savedPack{}, parts: []savedPart{},
+			epochs: rapid.MapOfN(rapid.String(), rapid.Uint64(), 0, 3).Draw(t, "epochs"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "n") {
 			m.generations = append(m.generations, savedGeneration{u("g"), int64(u("start")), u("keys"), int64(u("length")), uint32(u("crc"))})

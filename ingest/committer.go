@@ -27,9 +27,10 @@ type committer struct {
 	ids   *knownIDs
 	clock *recordClock
 
-	captures chan chan *idCapture
-	opened   bool      // the start records are written
-	wrote    time.Time // when the last record was written
+	captures   chan chan *idCapture
+	opened     bool      // the start records are written
+	wrote      time.Time // when the last record was written
+	configured uint64    // the last configuration record
 
 	// Of the group at hand; the memory is used again.
 	group   []*request
@@ -151,6 +152,8 @@ func (c *committer) claim() (bytes int64) {
 // error is one after which the log cannot be used.
 func (c *committer) commit() error {
 	bytes := c.claim()
+	c.rekey()
+	c.forgetLast()
 	at, closed, err := c.admission()
 	c.held.reset()
 	if err == nil && closed == nil && c.decide(at) {
@@ -165,6 +168,8 @@ func (c *committer) commit() error {
 			c.admitReplay(r, at)
 		case r.kind == RecordReplay:
 			r.err = closed
+		case r.kind == RecordForget && (closed == nil || closed == ErrDiskFull):
+			c.admitForget(r, at)
 		case r.kind != RecordEvents:
 			// Also on a disk that is nearly full: a configuration is small.
 			if closed == nil || closed == ErrDiskFull {
@@ -391,6 +396,7 @@ func (c *committer) finishGroup() {
 		if r.wrote > 0 {
 			r.result.Seq = c.pending[r.wrote-1].Seq
 		}
+		c.noteWritten(r)
 		accepted += r.result.Accepted
 		duplicates += r.result.Duplicates
 	}
@@ -457,6 +463,9 @@ func (c *committer) open(at int64) (err error) {
 		records = append(records, wal.Pending{Time: at, Type: RecordConfig, Payload: c.e.opt.Config})
 	}
 	c.opened, err = c.control(at, records...)
+	if c.opened {
+		c.configured = c.pending[len(records)-1].Seq
+	}
 	return err
 }
 
@@ -486,6 +495,9 @@ func (c *committer) troubled(err error) *UnavailableError {
 
 // replay makes the ids of a record known again.
 func (ids *knownIDs) replay(rec *wal.Record, view *event.View) error {
+	if rec.Type == RecordForget {
+		return ids.forget(rec.Payload)
+	}
 	if rec.Type != RecordEvents && rec.Type != RecordReplay {
 		return nil
 	}
@@ -500,7 +512,7 @@ func (ids *knownIDs) replay(rec *wal.Record, view *event.View) error {
 			return err
 		}
 		if !view.Assigned {
-			ids.add(event.Key(view.Service, view.ID))
+			ids.add(ids.key(view.Service, event.Key(view.Service, view.ID)))
 		}
 		body = body[n:]
 	}

@@ -60,6 +60,15 @@ func (s *tally) Apply(rec wal.Record, refuse Refuse) error {
 		}
 		s.config = string(rec.Payload)
 		return nil
+	case RecordForget:
+		f, err := ParseForget(rec.Payload)
+		if slices.Contains(f.Services, "shop") {
+			for i := range s.counts {
+				clear(s.counts[i])
+				s.versions[i]++
+			}
+		}
+		return err
 	}
 	return EachEvent(rec.Payload, func(_ bool, v *event.View) error {
 		id := string(v.ID)

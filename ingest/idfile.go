@@ -18,6 +18,7 @@ type idCapture struct {
 	at          int64
 	next        uint64
 	generations []capturedGeneration // the older first
+	epochs      map[string]uint64
 }
 
 type capturedGeneration struct {
@@ -29,7 +30,7 @@ type capturedGeneration struct {
 
 // capture hands over the keys that no capture had. The caller owns them.
 func (ids *knownIDs) capture(seq uint64, at int64) *idCapture {
-	c := &idCapture{seq: seq, at: at, next: ids.next}
+	c := &idCapture{seq: seq, at: at, next: ids.next, epochs: ids.epochs}
 	for _, g := range []*idGeneration{ids.old, ids.young} {
 		if g != nil {
 			c.generations = append(c.generations, capturedGeneration{g.number, g.start, g.table.count, g.unsaved})

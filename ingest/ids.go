@@ -17,6 +17,9 @@ type knownIDs struct {
 	young, old *idGeneration
 	next       uint64 // number of the next generation
 
+	// epochs are how often each service was forgotten. Never changed, but replaced.
+	epochs map[string]uint64
+
 	// What the records since mark changed, to be taken back if they cannot be
 	// written.
 	added  []xxh3.Uint128

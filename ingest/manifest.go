@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
+	"slices"
 )
 
 // manifest is what a checkpoint consists of. CHECKPOINT.md describes its form.
@@ -21,6 +23,7 @@ type manifest struct {
 	generations    []savedGeneration // the older first
 	packs          []savedPack
 	parts          []savedPart
+	epochs         map[string]uint64 // how often services were forgotten, up to idSeq
 
 	size int64 // of the manifest itself; not in it
 }
@@ -48,7 +51,7 @@ type savedPart struct {
 
 const (
 	manifestMagic   = "SLOECKPT"
-	manifestVersion = 2 // 1 also told where the files of dead letters ended
+	manifestVersion = 3 // 1 also told where the files of dead letters ended, 2 no epochs
 	packMagic       = "SLOEPACK"
 	idsMagic        = "SLOEIDS\x00"
 	fileVersion     = 1 // of packs and id files
@@ -109,6 +112,12 @@ func (m *manifest) encode() []byte {
 		b = append(b, p.name...)
 		u(p.pack, uint64(p.offset), uint64(p.length), uint64(p.crc))
 	}
+	u(uint64(len(m.epochs)))
+	for _, service := range slices.Sorted(maps.Keys(m.epochs)) {
+		u(uint64(len(service)))
+		b = append(b, service...)
+		u(m.epochs[service])
+	}
 	return binary.LittleEndian.AppendUint32(b, crcOf(b))
 }
 
@@ -121,8 +130,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, errors.New("checksum does not match")
 	}
 	version := binary.LittleEndian.Uint32(b[len(manifestMagic):])
-	if version != manifestVersion && version != 1 {
-		return nil, fmt.Errorf("%w: version %d, this program reads 1 and %d", errNewerFormat, version, manifestVersion)
+	if version < 1 || version > manifestVersion {
+		return nil, fmt.Errorf("%w: version %d, this program reads 1 to %d", errNewerFormat, version, manifestVersion)
 	}
 	r := manifestReader{b: b[head : len(b)-tail]}
 	m := &manifest{number: r.uint(), seq: r.uint(), at: r.int(), idSeq: r.uint(), idAt: r.int()}
@@ -141,6 +150,13 @@ func decodeManifest(b []byte) (*manifest, error) {
 	m.parts = make([]savedPart, r.count(5))
 	for i := range m.parts {
 		m.parts[i] = savedPart{r.text(), r.uint(), r.int(), r.int(), uint32(r.uint())}
+	}
+	if version >= 3 {
+		m.epochs = map[string]uint64{}
+		for range r.count(2) {
+			service := r.text()
+			m.epochs[service] = r.uint()
+		}
 	}
 	if r.bad || len(r.b) > 0 {
 		return nil, errors.New("fields do not fit")

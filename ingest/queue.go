@@ -18,6 +18,7 @@ type request struct {
 	replay  []Replay // RecordReplay
 	sunk    bool     // of a replay: the sinks had them
 	payload []byte   // any other
+	basis   uint64   // RecordForget: see Engine.Forget
 	bytes   int64    // counted against the queue's limit
 
 	deadline time.Time // of its sender; zero: none
@@ -124,7 +125,9 @@ func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request
 		if bytes += r.bytes; len(buf) == maxRequests || len(buf) > 0 && bytes > maxBytes {
 			break
 		}
-		buf = append(buf, r)
+		if buf = append(buf, r); r.kind == RecordForget {
+			break // what comes after it has other keys
+		}
 	}
 	rest := copy(q.waiting, q.waiting[len(buf):])
 	clear(q.waiting[rest:])

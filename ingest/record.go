@@ -20,6 +20,8 @@ const (
 	RecordReplay byte = 4
 	// RecordDropped says what the limits kept out: ParseDropped.
 	RecordDropped byte = 5
+	// RecordForget says what is dropped of what was counted: ParseForget.
+	RecordForget byte = 6
 )
 
 // Beat is the payload of a heartbeat record.

@@ -309,7 +309,7 @@ func (c *checkpoints) verify(m *manifest, opt IDOptions) (*knownIDs, error) {
 		if len(m.generations) < 1 || len(m.generations) > 2 {
 			return fmt.Errorf("%d generations of ids", len(m.generations))
 		}
-		ids.next, ids.old = m.nextGeneration, nil
+		ids.next, ids.old, ids.epochs = m.nextGeneration, nil, m.epochs
 		for _, saved := range m.generations {
 			g, file, err := c.loadIDs(saved, ids.bytes)
 			if err != nil {
