@@ -73,6 +73,7 @@ type app struct {
 	server  *http.Server
 	conns   *connlimit.Limit
 
+	parking        parking
 	foldStats      atomic.Pointer[fold.Stats] // as of the last tick
 	reloadFailures *metrics.Counter
 }
@@ -313,6 +314,9 @@ func (a *app) run(ctx context.Context) error {
 
 	evalCtx, stopEval := context.WithCancel(context.WithoutCancel(ctx))
 	g.Add(func() error { return a.evaluate(evalCtx) }, func(error) { stopEval() })
+
+	parkCtx, stopPark := context.WithCancel(context.WithoutCancel(ctx))
+	g.Add(func() error { return a.evictParked(parkCtx) }, func(error) { stopPark() })
 
 	// Ends before the server does: open streams would hold it up.
 	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))

@@ -30,6 +30,9 @@ func (a *app) ownMetrics() *metrics.Set {
 	stat(`plan_lookups_total{result="miss"}`, func(s *fold.Stats) float64 { return float64(s.PlanMisses) })
 	stat("groups", func(s *fold.Stats) float64 { return float64(s.Groups) })
 	stat("bytes", func(s *fold.Stats) float64 { return float64(s.Bytes) })
+	stat("parked_generations", func(s *fold.Stats) float64 { return float64(s.Parked) })
+	stat("parked_bytes", func(s *fold.Stats) float64 { return float64(s.ParkedBytes) })
+	a.newParking(set)
 
 	a.reloadFailures = set.NewCounter("sloengine_reload_failures_total")
 	set.NewGauge("sloengine_reload_last_ok", func() float64 {

@@ -37,6 +37,9 @@ type config struct {
 		Memory size     `yaml:"memory" min:"1MiB"`
 		MaxAge duration `yaml:"max_age" above:"0"`
 	} `yaml:"known_ids"`
+	Parked struct {
+		Memory size `yaml:"memory"` // counts of SLOs that are not in the spec any more
+	} `yaml:"parked"`
 	Log struct {
 		Segment size `yaml:"segment" min:"1MiB"`
 	} `yaml:"log"`
@@ -83,6 +86,7 @@ func defaultConfig() config {
 	c.Ingest.Deadline, c.Ingest.DeadlineReserve = duration(deadline.Default), duration(10*time.Millisecond)
 	c.KnownIDs.Memory = 512 << 20
 	c.KnownIDs.MaxAge = duration(7 * 24 * time.Hour)
+	c.Parked.Memory = 256 << 20
 	c.Log.Segment = 64 << 20
 	c.Checkpoint.Interval = duration(30 * time.Second)
 	c.Checkpoint.Log = 256 << 20

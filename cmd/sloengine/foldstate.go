@@ -38,6 +38,14 @@ func (s foldState) Apply(rec wal.Record, refuse ingest.Refuse) error {
 		return ingest.ParseDropped(rec.Payload, func(d *ingest.Dropped) {
 			s.fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
 		})
+	case ingest.RecordForget:
+		f, err := ingest.ParseForget(rec.Payload)
+		if err != nil {
+			return err
+		}
+		s.fold.Advance(rec.Time, fold.Tick)
+		s.fold.Forget(f.Generations, f.Services)
+		return nil
 	case ingest.RecordConfig:
 		var cfg fold.Config
 		if err := json.Unmarshal(rec.Payload, &cfg); err != nil {

@@ -204,6 +204,9 @@ func (f *Fold) Evictions(budget int64, dedup time.Duration) (numbers []uint64, s
 	return numbers, services
 }
 
+// Watermark is the record time.
+func (f *Fold) Watermark() time.Time { return unix(f.rec) }
+
 // Holds reports whether anything was ever counted for a service that is not
 // forgotten, and whether the config has it.
 func (f *Fold) Holds(service string) (held, inUse bool) {
