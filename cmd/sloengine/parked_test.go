@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const parkedSpec = `version: sloengine/v1
+service: %s
+slos:
+  - name: checkout
+    objective: 99
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="%s"}'}
+`
+
+// attack is an engine whose spec is changed under its counts.
+type attack struct {
+	t    *testing.T
+	dir  string
+	spec string
+	p    *process
+}
+
+func newAttack(t *testing.T) *attack {
+	a := &attack{t: t, dir: t.TempDir()}
+	a.spec = writeFile(t, a.dir, "spec.yaml", fmt.Sprintf(parkedSpec, "shop", "failure"))
+	return a
+}
+
+func (a *attack) write(service, bad string) {
+	writeFile(a.t, a.dir, "spec.yaml", fmt.Sprintf(parkedSpec, service, bad))
+}
+
+func (a *attack) start(more string) {
+	a.t.Helper()
+	p, ok := serveIn(a.t, a.dir, a.spec, "evaluator: {interval: 50ms}\ncheckpoint: {interval: 200ms}\n"+more)
+	require.True(a.t, ok, p.log.String())
+	require.True(a.t, p.waitReady(a.t), p.log.String())
+	a.p = p
+}
+
+func (a *attack) reload() string {
+	a.t.Helper()
+	status, answer := post(a.t, a.p.base+"/-/reload", "", "")
+	require.Equal(a.t, 200, status, answer)
+	return answer
+}
+
+// send posts the events [from, to), a tenth of them bad, and says what became of them.
+func (a *attack) send(from, to int) (total answered) {
+	a.t.Helper()
+	for from < to {
+		var body strings.Builder
+		end := min(to, from+5000)
+		for i := from; i < end; i++ {
+			outcome := "success"
+			if i%10 == 0 {
+				outcome = "failure"
+			}
+			fmt.Fprintf(&body, `{"id":"%d","service":"shop","type":"order","outcome":%q}`+"\n", i, outcome)
+		}
+		status, answer := post(a.t, a.p.base+"/api/v1/events", "", body.String())
+		require.Equal(a.t, 202, status, answer)
+		var one answered
+		require.NoError(a.t, json.Unmarshal([]byte(answer), &one))
+		total.Accepted += one.Accepted
+		total.Duplicates += one.Duplicates
+		from = end
+	}
+	return total
+}
+
+type countedSLO struct {
+	ID         string `json:"id"`
+	Generation int    `json:"generation"`
+	Budget     struct {
+		Counts struct {
+			Good int `json:"good"`
+			Bad  int `json:"bad"`
+		} `json:"counts"`
+	} `json:"budget"`
+}
+
+// counts waits until the SLO shop/checkout has them in its window.
+func (a *attack) counts(good, bad int) (c countedSLO) {
+	a.t.Helper()
+	require.Eventually(a.t, func() bool {
+		var list struct {
+			Items []countedSLO `json:"items"`
+		}
+		require.NoError(a.t, json.Unmarshal(get(a.t, a.p.base+"/api/v1/slos"), &list))
+		for _, c = range list.Items {
+			if c.ID == "shop/checkout" && c.Budget.Counts.Good == good && c.Budget.Counts.Bad == bad {
+				return true
+			}
+		}
+		return false
+	}, 10*time.Second, 50*time.Millisecond, "want %d good and %d bad, have %+v", good, bad, &c)
+	return c
+}
+
+// TestSpecChangeLosesNothing is an attack by typing errors: 94,380 events are counted, the
+// service is misspelt for one start, and a matcher for one reload. What was counted is there
+// afterwards and resending all of it changes nothing, whatever is killed on the way.
+func TestSpecChangeLosesNothing(t *testing.T) {
+	const n = 94_380
+	a := newAttack(t)
+	a.start("")
+	require.Equal(t, n, a.send(0, n).Accepted)
+	a.counts(n-n/10, n/10)
+	a.p.kill()
+
+	a.write("shopp", "failure")
+	a.start("")
+	status, answer := post(t, a.p.base+"/api/v1/events", "", `{"id":"x","service":"shop","type":"order"}`)
+	require.Equal(t, 422, status, answer)
+	time.Sleep(500 * time.Millisecond) // checkpoints hold the parked generation and nothing else does
+	a.p.kill()
+	a.write("shop", "failure")
+	a.start("")
+	require.EqualValues(t, 1, a.counts(n-n/10, n/10).Generation)
+	require.Zero(t, counter(t, a.p, "slo_events_total"), "Prometheus must not see 94,380 new events")
+	require.Equal(t, n, a.send(0, n).Duplicates)
+	a.counts(n-n/10, n/10)
+	require.Zero(t, counter(t, a.p, "slo_events_total"))
+
+	// The same by a reload with one changed matcher, and back.
+	a.write("shop", "success")
+	a.reload()
+	require.EqualValues(t, 2, a.counts(0, 0).Generation)
+	require.Equal(t, n, a.send(0, n).Duplicates, "a resend does not enter a later generation")
+	require.Equal(t, 10, a.send(n, n+10).Accepted)
+	a.counts(1, 9)
+	a.p.kill()
+	a.start("")
+	a.counts(1, 9)
+	a.write("shop", "failure")
+	a.reload()
+	a.counts(n-n/10, n/10)
+	require.Equal(t, n+10, a.send(0, n+10).Duplicates, "what the other generation counted is not counted again")
+	require.Equal(t, 5, a.send(n+10, n+15).Accepted)
+	a.counts(n-n/10+4, n/10+1)
+	require.Equal(t, 5.0, counter(t, a.p, "slo_events_total"))
+	require.Equal(t, 2.0, counter(t, a.p, "sloengine_fold_parked_generations"), "shopp, and the other matcher")
+	require.Positive(t, counter(t, a.p, "sloengine_fold_parked_bytes"))
+	a.p.stop(t)
+}
+
+// TestEvictedCountsAgain: without room for parked generations what was counted is gone, and
+// says so; sent again it counts once.
+func TestEvictedCountsAgain(t *testing.T) {
+	const tight = "parked: {memory: 1}\n"
+	a := newAttack(t)
+	a.start(tight)
+	require.Equal(t, 1000, a.send(0, 1000).Accepted)
+	a.counts(900, 100)
+	a.p.kill()
+	a.write("shopp", "failure")
+	a.start(tight)
+	require.Eventually(t, func() bool {
+		return counter(t, a.p, "sloengine_fold_parked_evicted_total") == 1 && strings.Contains(a.p.log.String(), "parked counts evicted")
+	}, 10*time.Second, 50*time.Millisecond, a.p.log.String())
+	require.Contains(t, a.p.log.String(), "slos=shop/checkout")
+	a.p.kill()
+	a.write("shop", "failure")
+	a.start(tight)
+	a.counts(0, 0)
+	require.Equal(t, 1000, a.send(0, 1000).Accepted)
+	a.counts(900, 100)
+	a.p.kill()
+	a.start(tight)
+	require.Equal(t, 1000, a.send(0, 1000).Duplicates)
+	a.counts(900, 100)
+	a.p.stop(t)
+}
