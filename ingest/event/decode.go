@@ -20,6 +20,11 @@ type Decoder struct {
 	opt    DecodeOptions
 	batch  *Batch
 
+	fieldShape, attrShape shape
+	shapedFor             int  // Limits.MaxNameBytes when the shapes were learned
+	nullAttr              bool // an attribute of the event is null
+	vouched               vouched
+
 	identity            []byte // what is hashed into a key
 	now, newest, oldest int64  // Unix nanoseconds
 	timeless            bool   // any time is good, and none too
@@ -34,7 +39,7 @@ func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch
 	b.Backfill = opt.Backfill
 	d.opt, d.batch = opt, b
 	d.limits = opt.Limits.withDefaults()
-	d.maxDepth = d.limits.MaxDepth
+	d.bounds()
 	lateness := d.limits.AllowedLateness
 	if opt.Backfill {
 		lateness = d.limits.MaxBackfill
@@ -43,6 +48,7 @@ func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch
 	d.now = opt.Now.UnixNano()
 	d.newest = opt.Now.Add(d.limits.MaxFuture).UnixNano()
 	d.oldest = opt.Now.Add(-lateness).UnixNano()
+	d.vouched.forget()
 	b.MinTime, b.MaxTime = math.MaxInt64, math.MinInt64
 
 	var err *BodyError
@@ -67,6 +73,16 @@ func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch
 		b.MinTime, b.MaxTime = 0, 0
 	}
 	return nil
+}
+
+// bounds takes the limits over.
+func (d *Decoder) bounds() {
+	d.maxDepth = d.limits.MaxDepth
+	if d.shapedFor != d.limits.MaxNameBytes {
+		d.shapedFor = d.limits.MaxNameBytes
+		d.fieldShape.forget()
+		d.attrShape.forget()
+	}
 }
 
 // lines reads NDJSON: each line stands for itself.
@@ -265,8 +281,9 @@ func (f *fields) appendBinary(dst []byte) []byte {
 	dst = f.head.appendBinary(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(f.attrs)))
 	for i := range f.attrs {
-		dst = appendText(dst, f.attrs[i].name)
-		dst = appendText(dst, f.attrs[i].value)
+		a := f.attribute(i)
+		dst = appendText(dst, a.name)
+		dst = appendText(dst, a.value)
 	}
 	if f.pairs {
 		dst = binary.AppendUvarint(dst, uint64(len(f.durations)))
@@ -310,11 +327,17 @@ func (d *Decoder) check() {
 			d.fail(CodeTimeTooOld, "Time %s is more than %v back; send old events with ?backfill=true.", showTime(f.time), d.limits.AllowedLateness)
 		}
 	}
-	if d.problem == "" && d.opt.AllowService != nil && !d.opt.AllowService(f.service) {
+	if d.problem != "" || f.sameService && f.sameType {
+		return
+	}
+	if d.opt.AllowService != nil && !d.opt.AllowService(f.service) {
 		d.fail(CodeServiceNotAllowed, "This token may not send for service %s.", quote(f.service))
 	}
 	if d.problem == "" && d.opt.Catalog != nil {
 		d.checkCatalog()
+	}
+	if d.problem == "" {
+		d.vouched.keep(f)
 	}
 }
 
@@ -365,8 +388,9 @@ func (d *Decoder) DecodeEvent(data []byte, e *Event) error {
 
 func (d *Decoder) decodeEvent(data []byte, weighted bool, e *Event) error {
 	d.limits = Limits{}.withDefaults()
-	d.maxDepth = d.limits.MaxDepth
+	d.bounds()
 	d.timeless, d.weighted = true, weighted
+	d.vouched.forget()
 	d.start(data)
 	d.space()
 	switch {
@@ -402,7 +426,8 @@ func (f *fields) copyTo(e *Event) {
 	if f.duration >= 0 {
 		e.Duration, e.HasDuration = time.Duration(f.duration), true
 	}
-	for _, a := range f.attrs {
+	for i := range f.attrs {
+		a := f.attribute(i)
 		e.Attributes = append(e.Attributes, Attr{string(a.name), string(a.value)})
 	}
 	e.Durations = append(e.Durations, f.durations...)

@@ -24,6 +24,12 @@ const (
 	fieldWeight
 )
 
+var fieldsByName = map[string]field{
+	"id": fieldID, "time": fieldTime, "service": fieldService, "type": fieldType, "outcome": fieldOutcome, "severity": fieldSeverity,
+	"duration_ms": fieldDurationMillis, "duration": fieldDuration, "count": fieldCount, "attributes": fieldAttributes,
+	"durations": fieldDurations, "weight": fieldWeight,
+}
+
 const (
 	maxIDBytes = 256
 	maxPairs   = 1000 // of durations
@@ -36,7 +42,10 @@ type fields struct {
 	seen      field // keys that were there
 	given     field // those with a value other than null
 	attrs     []attr
+	order     []int // of the attributes by name, where attrs is not in it; else nil
 	durations []DurationCount
+
+	sameService, sameType bool // as the event before, which was good
 }
 
 type attr struct {
@@ -52,62 +61,74 @@ func (f *fields) reset() {
 
 // event reads the event object whose brace is next.
 func (d *Decoder) event(depth int) bool {
-	return d.object(depth, func(key []byte) bool { return d.field(key, depth+1) })
+	_, ok := d.members(depth, &d.fieldShape, classifyField, func(key []byte, k shapeKey) bool {
+		return d.field(k.field, key, depth+1)
+	})
+	return ok
 }
 
+func classifyField(key []byte) shapeKey { return shapeKey{field: fieldsByName[string(key)]} }
+
 // field reads the value of a top-level field.
-func (d *Decoder) field(key []byte, depth int) bool {
-	switch f := &d.f; string(key) {
-	case "id":
+func (d *Decoder) field(f field, key []byte, depth int) bool {
+	switch f {
+	case fieldID:
 		text, given, ok := d.text(fieldID, key, depth)
 		if given {
 			d.setID(text)
 		}
 		return ok
-	case "time":
+	case fieldTime:
 		return d.time(key, depth)
-	case "service":
+	case fieldService:
 		text, given, ok := d.text(fieldService, key, depth)
-		if given && d.checkName(CodeBadService, key, text) {
-			f.service = text
+		if given {
+			d.f.sameService = d.vouched.ok && string(text) == string(d.vouched.service)
+			if d.f.sameService || d.checkName(CodeBadService, key, text) {
+				d.f.service = text
+			}
 		}
 		return ok
-	case "type":
+	case fieldType:
 		text, given, ok := d.text(fieldType, key, depth)
-		if given && d.checkName(CodeBadType, key, text) {
-			f.typ = text
+		if given {
+			d.f.sameType = d.vouched.ok && string(text) == string(d.vouched.typ)
+			if d.f.sameType || d.checkName(CodeBadType, key, text) {
+				d.f.typ = text
+			}
 		}
 		return ok
-	case "outcome":
+	case fieldOutcome:
 		text, given, ok := d.text(fieldOutcome, key, depth)
 		if given {
 			d.setOutcome(text)
 		}
 		return ok
-	case "severity":
+	case fieldSeverity:
 		text, given, ok := d.text(fieldSeverity, key, depth)
 		if given {
-			if len(text) > 64 || !isName(text) {
+			same := d.vouched.ok && len(text) > 0 && string(text) == string(d.vouched.severity)
+			if !same && (len(text) > 64 || !isName(text)) {
 				d.fail(CodeBadSeverity, "Severity %s must be 1 to 64 letters, digits, dots, dashes or underscores.", quote(text))
 			}
-			f.severity = text
+			d.f.severity = text
 		}
 		return ok
-	case "duration_ms":
+	case fieldDurationMillis:
 		return d.span(fieldDurationMillis, key, 6, depth)
-	case "duration":
+	case fieldDuration:
 		return d.span(fieldDuration, key, 9, depth)
-	case "count":
+	case fieldCount:
 		return d.count(fieldCount, key, &d.f.count, depth)
-	case "weight":
+	case fieldWeight:
 		if !d.weighted {
 			d.unknownField(key)
 			return d.skip(depth)
 		}
 		return d.count(fieldWeight, key, &d.f.weight, depth)
-	case "attributes":
+	case fieldAttributes:
 		return d.attributes(key, depth)
-	case "durations":
+	case fieldDurations:
 		return d.pairs(key, depth)
 	default:
 		d.unknownField(key)
@@ -268,15 +289,27 @@ func (d *Decoder) attributes(key []byte, depth int) bool {
 		d.fail(CodeWrongType, "Field %s must be an object.", quote(key))
 		return d.skip(depth)
 	}
-	d.f.attrs = d.f.attrs[:0]
-	if !d.object(depth, func(name []byte) bool { return d.attribute(name, depth+1) }) {
+	d.f.attrs, d.f.order, d.nullAttr = d.f.attrs[:0], nil, false
+	foreseen, ok := d.members(depth, &d.attrShape, d.classifyAttribute, func(name []byte, k shapeKey) bool {
+		return d.attribute(name, k.valid, depth+1)
+	})
+	if !ok {
 		return false
 	}
-	d.sortAttributes()
+	if s := &d.attrShape; foreseen && len(d.f.attrs) == len(s.order) && !d.nullAttr {
+		d.f.order = s.order
+	} else {
+		d.sortAttributes()
+	}
 	return true
 }
 
-func (d *Decoder) attribute(name []byte, depth int) bool {
+func (d *Decoder) classifyAttribute(name []byte) shapeKey {
+	return shapeKey{valid: isAttrName(name) && len(name) <= d.limits.MaxNameBytes && !isReserved(name)}
+}
+
+// attribute reads the value of an attribute. valid is whether it may have that name.
+func (d *Decoder) attribute(name []byte, valid bool, depth int) bool {
 	var value []byte
 	var ok, null bool
 	switch c := d.peek(); c {
@@ -286,6 +319,7 @@ func (d *Decoder) attribute(name []byte, depth int) bool {
 		from := d.i
 		ok = d.skip(depth)
 		value, null = d.b[from:d.i:d.i], c == 'n'
+		d.nullAttr = d.nullAttr || null
 	case '{', '[':
 		d.fail(CodeBadAttribute, "Attribute %s must be a string, number or boolean; flatten it.", quote(name))
 		return d.skip(depth)
@@ -296,6 +330,7 @@ func (d *Decoder) attribute(name []byte, depth int) bool {
 		return false
 	}
 	switch {
+	case valid && len(value) <= d.limits.MaxValueBytes:
 	case !isAttrName(name) || len(name) > d.limits.MaxNameBytes:
 		d.fail(CodeBadAttribute, "Attribute name %s must be 1 to %d letters, digits, dots, dashes or underscores and begin with a letter or underscore.", quote(name), d.limits.MaxNameBytes)
 	case isReserved(name):
@@ -338,6 +373,14 @@ func (d *Decoder) sortAttributes() {
 		n++
 	}
 	d.f.attrs = attrs[:n]
+}
+
+// attribute returns the i-th attribute by name.
+func (f *fields) attribute(i int) *attr {
+	if f.order != nil {
+		i = f.order[i]
+	}
+	return &f.attrs[i]
 }
 
 // pairs reads the durations of an aggregated event.

@@ -298,18 +298,10 @@ func (s *scanner) object(depth int, field func(key []byte) bool) bool {
 		return true
 	}
 	for {
-		if s.peek() != '"' {
-			return s.syntax(s.i, "a key in double quotes must stand here")
-		}
-		key, ok := s.str()
+		key, ok := s.key()
 		if !ok {
 			return false
 		}
-		s.space()
-		if s.peek() != ':' {
-			return s.syntax(s.i, "a colon must follow the key")
-		}
-		s.i++
 		s.space()
 		if !field(key) {
 			return false
@@ -326,6 +318,22 @@ func (s *scanner) object(depth int, field func(key []byte) bool) bool {
 			return s.syntax(s.i, "a comma or a closing brace must stand here")
 		}
 	}
+}
+
+// key reads the key of a member that is next, and its colon.
+func (s *scanner) key() (key []byte, ok bool) {
+	if s.peek() != '"' {
+		return nil, s.syntax(s.i, "a key in double quotes must stand here")
+	}
+	if key, ok = s.str(); !ok {
+		return nil, false
+	}
+	s.space()
+	if s.peek() != ':' {
+		return nil, s.syntax(s.i, "a colon must follow the key")
+	}
+	s.i++
+	return key, true
 }
 
 // array reads the array whose bracket is next and calls element at each value.

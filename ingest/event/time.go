@@ -132,9 +132,27 @@ func parseUnix(text []byte) (ns int64, ok bool) {
 // parseSpan reads a duration whose unit is 10^scale nanoseconds: scale 6
 // for milliseconds, 9 for seconds. It is refused if negative or beyond MaxDuration.
 func parseSpan(text []byte, scale int) (ns int64, ok bool) {
+	if ns, ok := parseDigits(text, scale); ok {
+		return ns, ns <= int64(MaxDuration)
+	}
 	d := parseDecimal(text, scale)
 	if !d.ok || d.rounded() > uint64(MaxDuration) || d.negative && !(d.whole == 0 && d.exact) {
 		return 0, false
 	}
 	return int64(d.rounded()), true
+}
+
+// parseDigits is parseDecimal for what is most common: up to nine digits and nothing
+// else, with a scale of at most 9.
+func parseDigits(text []byte, scale int) (v int64, ok bool) {
+	if len(text) > 9 {
+		return 0, false
+	}
+	for _, c := range text {
+		if !isDigit(c) {
+			return 0, false
+		}
+		v = v*10 + int64(c-'0')
+	}
+	return v * int64(pow10[scale]), true
 }

@@ -1,0 +1,115 @@
+package event
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a decoder has seen must not change what it makes of the next event: each line of
+// many is decoded by one decoder after all others, and by a new one alone.
+func TestShapesChangeNothing(t *testing.T) {
+	catalog := NewCatalog(map[string][]string{"shop": {"order", "task"}, "bank": nil})
+	allow := func(s []byte) bool { return string(s) != "secret" }
+	seen := map[string]int{}
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		opt := DecodeOptions{Now: now, Catalog: catalog, AllowService: allow, Limits: Limits{MaxNameBytes: 8 + int(seed%2)*8}}
+		var used Decoder
+		var shared Batch
+		for range 30 {
+			lines := bytes.Join(randomLines(r, 1+r.IntN(12)), []byte("\n"))
+			require.NoError(t, used.Decode(NDJSON, lines, opt, &shared))
+			errs, good := 0, 0
+			for i, line := range bytes.Split(lines, []byte("\n")) {
+				var fresh Decoder
+				var alone Batch
+				require.NoError(t, fresh.Decode(NDJSON, line, opt, &alone))
+				if len(alone.Errors) == 1 {
+					want := alone.Errors[0]
+					want.Index, want.Line = i, i+1
+					require.Equal(t, want, shared.Errors[errs], "%s", line)
+					seen[string(want.Code)]++
+					errs++
+					continue
+				}
+				require.Equal(t, alone.Event(0), shared.Event(good), "%s", line)
+				require.Equal(t, alone.Events[0].Key, shared.Events[good].Key)
+				seen["good"]++
+				good++
+			}
+			require.Len(t, shared.Errors, errs)
+			require.Len(t, shared.Events, good)
+		}
+	}
+	for _, kind := range []string{"good", string(CodeUnknownService), string(CodeUnknownType), string(CodeDuplicateKey),
+		string(CodeBadAttribute), string(CodeReservedLabel), string(CodeBadSeverity), string(CodeUnknownField), string(CodeServiceNotAllowed)} {
+		require.Greater(t, seen[kind], 20, kind)
+	}
+}
+
+// randomLines are events that mostly have the same keys: now and then one is left out,
+// added, given twice, or stands elsewhere.
+func randomLines(r *rand.Rand, n int) [][]byte {
+	fields := []string{"id", "service", "type", "severity", "attributes"}
+	attrs := []string{"zone", "app", "product", "host"}
+	var lines [][]byte
+	for range n {
+		if r.IntN(8) == 0 {
+			r.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+		}
+		if r.IntN(8) == 0 {
+			r.Shuffle(len(attrs), func(i, j int) { attrs[i], attrs[j] = attrs[j], attrs[i] })
+		}
+		lines = append(lines, []byte("{"+randomMembers(r, fields, "extra", func(name string) string { return fieldText(r, name, attrs) })+"}"))
+	}
+	return lines
+}
+
+func randomMembers(r *rand.Rand, names []string, extra string, value func(name string) string) string {
+	var out []byte
+	add := func(name string) {
+		if len(out) > 0 {
+			out = append(out, pick(r, ",", ", ", ",")...)
+		}
+		out = fmt.Appendf(out, `"%s"%s%s`, name, pick(r, ":", ":", ": ", " :"), value(name))
+	}
+	for _, name := range names {
+		switch r.IntN(40) {
+		case 0:
+			continue
+		case 1:
+			add(name)
+			add(name)
+		case 2:
+			add(extra)
+			add(name)
+		case 3:
+			add(name[:1] + fmt.Sprintf(`\u%04x`, name[1]) + name[2:])
+		default:
+			add(name)
+		}
+	}
+	return string(out)
+}
+
+func fieldText(r *rand.Rand, name string, attrs []string) string {
+	switch name {
+	case "service":
+		return pick(r, `"shop"`, `"shop"`, `"shop"`, `"shop"`, `"bank"`, `"shopp"`, `"secret"`, `"a-longer-name"`, `"s h"`, `null`)
+	case "type":
+		return pick(r, `"order"`, `"order"`, `"order"`, `"task"`, `"ordr"`)
+	case "severity":
+		return pick(r, `"normal"`, `"normal"`, `"critical"`, `"not so"`, `""`, `7`)
+	case "attributes":
+		return "{" + randomMembers(r, attrs, pick(r, "slo", "1st", "much-too-long-a-name", "le"), func(string) string {
+			return pick(r, `"x"`, `"y"`, `12`, `true`, `null`, `"x"`, `"y"`)
+		}) + "}"
+	}
+	return fmt.Sprintf(`"%d"`, r.IntN(1000))
+}
+
+func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] }
