@@ -25,6 +25,8 @@ type knownIDs struct {
 	added  []xxh3.Uint128
 	turned []idTurn
 	start  int64 // of the generation that was young at mark
+
+	touched uint64 // what touch read, so that it is read at all
 }
 
 // idGeneration is a set of keys that only grows, until it is forgotten whole.
@@ -69,6 +71,24 @@ func (ids *knownIDs) begin(at int64) (turned bool) {
 		ids.young.start = at
 	}
 	return turned
+}
+
+// touchAhead is how many keys are touched before they are looked up: enough for the
+// misses to overlap, few enough that their slots stay in the cache.
+const touchAhead = 64
+
+// touch brings the slots of up to touchAhead keys into the cache.
+func (ids *knownIDs) touch(keys []xxh3.Uint128) {
+	sum := uint64(0)
+	for _, key := range keys {
+		sum += ids.young.table.touch(key)
+	}
+	if ids.old != nil {
+		for _, key := range keys {
+			sum += ids.old.table.touch(key)
+		}
+	}
+	ids.touched = sum
 }
 
 func (ids *knownIDs) has(key xxh3.Uint128) bool {

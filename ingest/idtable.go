@@ -68,6 +68,17 @@ func (s *idShard) find(key xxh3.Uint128) (slot int, found bool) {
 	}
 }
 
+// touch reads the slot at which the search for key begins. Reading those of many keys
+// one after the other lets their cache misses overlap.
+func (t *idTable) touch(key xxh3.Uint128) uint64 {
+	key = idKey(key)
+	s := t.shard(key)
+	if len(s.slots) == 0 {
+		return 0
+	}
+	return s.slots[s.home(key)].Lo
+}
+
 func (t *idTable) has(key xxh3.Uint128) bool {
 	key = idKey(key)
 	s := t.shard(key)
