@@ -30,14 +30,14 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) give(n int64) { b.used.Add(-n) }
 
-// Buffers come in sizes that grow fourfold, each with its pool: a buffer grows
+// Buffers come in sizes that double, each with its pool: a buffer grows
 // only as bytes arrive, so a client that announces much and sends little holds
 // little.
 const (
 	smallestBuffer = 4 << 10
-	bufferSizes    = 8 // 4 KiB .. 64 MiB
-	largestBuffer  = smallestBuffer << (2 * (bufferSizes - 1))
-	eagerBuffer    = 1 << 18 // as much is taken at once when Content-Length asks for it
+	bufferSizes    = 15 // 4 KiB .. 64 MiB
+	largestBuffer  = smallestBuffer << (bufferSizes - 1)
+	eagerBuffer    = 1 << 19 // as much is taken at once when Content-Length asks for it
 )
 
 var bufferPools [bufferSizes]sync.Pool
@@ -45,7 +45,7 @@ var bufferPools [bufferSizes]sync.Pool
 // sizeFor is the class whose buffers hold n bytes, which are at most largestBuffer.
 func sizeFor(n int) int {
 	class := 0
-	for size := smallestBuffer; size < n && class < bufferSizes-1; size *= 4 {
+	for size := smallestBuffer; size < n && class < bufferSizes-1; size *= 2 {
 		class++
 	}
 	return class
@@ -67,7 +67,7 @@ type body struct {
 // the smaller is given back: for a moment there are both.
 func (b *body) grow(n int) error {
 	class := sizeFor(n)
-	size := smallestBuffer << (2 * class)
+	size := smallestBuffer << class
 	if !b.budget.take(int64(size)) {
 		return errNoMemory
 	}

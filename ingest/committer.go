@@ -258,6 +258,9 @@ func (c *committer) admit(r *request, at int64) {
 	begun := false // a record, which may begin a generation of ids
 	c.runs = c.runs[:0]
 	for k := range r.places() {
+		if k%touchAhead == 0 {
+			c.touch(r, k)
+		}
 		i := r.place(k)
 		item := &b.Events[i]
 		if size > 0 && size+item.End-item.Start > maxRecordBytes {
@@ -292,6 +295,21 @@ func (c *committer) admit(r *request, at int64) {
 	}
 	if count > 0 {
 		c.events(r, at, count)
+	}
+}
+
+// touch prepares the lookup of the ids of the next touchAhead events.
+func (c *committer) touch(r *request, from int) {
+	var keys [touchAhead]xxh3.Uint128
+	n := 0
+	for k := from; k < min(from+touchAhead, r.places()); k++ {
+		if item := &r.batch.Events[r.place(k)]; item.HasKey {
+			keys[n] = item.Key
+			n++
+		}
+	}
+	if n > 1 {
+		c.ids.touch(keys[:n])
 	}
 }
 

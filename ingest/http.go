@@ -94,7 +94,7 @@ func (o *HandlerOptions) fill() error {
 	}
 	// A buffer and the larger one that takes its place exist side by side for a
 	// moment, and of a compressed body both forms.
-	if least := int64(smallestBuffer<<(2*sizeFor(int(o.MaxBodyBytes)))) * 3 / 2; o.MaxInFlightBytes < least {
+	if least := int64(smallestBuffer<<sizeFor(int(o.MaxBodyBytes))) * 3 / 2; o.MaxInFlightBytes < least {
 		return fmt.Errorf("ingest handler: %d bytes in flight are not enough for one body of %d bytes, which needs %d",
 			o.MaxInFlightBytes, o.MaxBodyBytes, least)
 	}

@@ -25,7 +25,7 @@ type capturedGeneration struct {
 	number uint64
 	start  int64
 	count  int // of all its keys
-	keys   []xxh3.Uint128
+	keys   keyChunks
 }
 
 // capture hands over the keys that no capture had. The caller owns them.
@@ -59,9 +59,7 @@ func (c *checkpoints) takeIDs(ids *idCapture) {
 			f = &idFile{}
 			c.files[g.number] = f
 		}
-		if len(g.keys) > 0 {
-			f.waiting = append(f.waiting, g.keys)
-		}
+		f.waiting = append(f.waiting, g.keys...)
 	}
 }
 

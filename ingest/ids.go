@@ -34,7 +34,34 @@ type idGeneration struct {
 	number  uint64
 	start   int64 // receive time of its first record, Unix ns; 0 while empty
 	table   *idTable
-	unsaved []xxh3.Uint128 // not yet handed to a checkpoint
+	unsaved keyChunks // not yet handed to a checkpoint
+}
+
+// keyChunks is a list of keys that grows without copying those in it.
+type keyChunks [][]xxh3.Uint128
+
+const keyChunk = 8192
+
+func (c *keyChunks) add(key xxh3.Uint128) {
+	last := len(*c) - 1
+	if last < 0 || len((*c)[last]) == cap((*c)[last]) {
+		*c = append(*c, make([]xxh3.Uint128, 0, keyChunk))
+		last++
+	}
+	(*c)[last] = append((*c)[last], key)
+}
+
+// drop takes the last n keys off.
+func (c *keyChunks) drop(n int) {
+	for n > 0 {
+		last := len(*c) - 1
+		chunk := (*c)[last]
+		k := min(n, len(chunk))
+		(*c)[last] = chunk[:len(chunk)-k]
+		if n -= k; k == len(chunk) {
+			*c = (*c)[:last]
+		}
+	}
 }
 
 type idTurn struct {
@@ -103,7 +130,7 @@ func (ids *knownIDs) add(key xxh3.Uint128) bool {
 	if !ids.young.table.add(key) {
 		return false
 	}
-	ids.young.unsaved = append(ids.young.unsaved, key)
+	ids.young.unsaved.add(key)
 	ids.added = append(ids.added, key)
 	return true
 }
@@ -127,7 +154,7 @@ func (ids *knownIDs) rollback() {
 		for _, key := range ids.added[from:] {
 			young.table.remove(key)
 		}
-		young.unsaved = young.unsaved[:len(young.unsaved)-(len(ids.added)-from)]
+		young.unsaved.drop(len(ids.added) - from)
 		ids.added = ids.added[:from]
 		n := len(ids.turned)
 		if n == 0 {

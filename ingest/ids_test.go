@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -120,7 +121,7 @@ func (ids *knownIDs) contents() (all []idContents) {
 		if g == nil {
 			continue
 		}
-		c := idContents{Number: g.number, Start: g.start, Keys: map[xxh3.Uint128]bool{}, Unsaved: append([]xxh3.Uint128{}, g.unsaved...)}
+		c := idContents{Number: g.number, Start: g.start, Keys: map[xxh3.Uint128]bool{}, Unsaved: append([]xxh3.Uint128{}, slices.Concat(g.unsaved...)...)}
 		for _, shard := range g.table.shards {
 			for _, key := range shard.slots {
 				if key != (xxh3.Uint128{}) {
@@ -189,6 +190,29 @@ func BenchmarkKnownIDs(b *testing.B) {
 				b.StartTimer()
 			}
 		}
+	})
+	b.Run("touched", func(b *testing.B) {
+		i := uint64(known)
+		var keys [touchAhead]xxh3.Uint128
+		for b.Loop() {
+			for k := range keys {
+				keys[k] = testKey(i + uint64(k))
+			}
+			i += touchAhead
+			ids.touch(keys[:])
+			for _, key := range keys {
+				if !ids.add(key) {
+					b.Fatal("known")
+				}
+			}
+			if i > known+1_000_000 {
+				b.StopTimer()
+				ids.rollback()
+				i = known
+				b.StartTimer()
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/touchAhead, "ns/key")
 	})
 	b.Run("repeat", func(b *testing.B) {
 		i := uint64(0)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -49,6 +50,7 @@ func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch
 	d.newest = opt.Now.Add(d.limits.MaxFuture).UnixNano()
 	d.oldest = opt.Now.Add(-lateness).UnixNano()
 	d.vouched.forget()
+	b.Buf = slices.Grow(b.Buf, len(body)/2) // about as long as its binary form
 	b.MinTime, b.MaxTime = math.MaxInt64, math.MinInt64
 
 	var err *BodyError
