@@ -60,11 +60,14 @@ type HandlerOptions struct {
 	Reserve  time.Duration
 	Decoders int // bodies unpacked and parsed at a time; GOMAXPROCS, at least 2
 
-	// Limiter makes the tickets that the Committer decides about; nil: no limits.
+	// Limiter makes the tickets that the Committer decides about, while it has a policy;
+	// nil: no limits.
 	Limiter *ratelimit.Limiter
 	// SaveCritical keeps events as dead letters that are over their limit and must not be
 	// lost. It returns nil when they are safe. Required with a Limiter.
 	SaveCritical func(ctx context.Context, entries []dlq.Entry) error
+	// Critical says which those are, for dry runs; nil: none is. See Options.Critical.
+	Critical func(v *event.View) bool
 	// Redact takes personal data out of a batch and its errors, once its tickets are made
 	// and before anything else sees it; nil: nothing is taken out.
 	Redact Redactor
@@ -229,9 +232,10 @@ func (s *requestState) recycle() {
 	s.ids.reset()
 	s.limits.caller = ratelimit.Caller{}
 	s.retryAfter = 0
-	if s.limits.tickets != nil {
-		s.limits.tickets.Reset()
+	if s.limits.spare != nil {
+		s.limits.spare.Reset()
 	}
+	s.limits.tickets = nil
 	s.token, s.deadline, s.ownTime, s.id, s.backfill, s.dryRun = nil, time.Time{}, false, "", false, false
 	s.h.states.Put(s)
 }
@@ -313,7 +317,7 @@ func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
 	header["X-Request-Id"] = []string{s.id}
 	r.setHeaders(header)
 	if r.code == problemRateLimited {
-		h.limitHeaders(header, s.limits.tickets)
+		r.quota, _ = h.limitHeaders(header, s.limits.tickets)
 	}
 	if r.status == http.StatusUnprocessableEntity && !s.dryRun {
 		h.o.Metrics.countAnswer(&s.answer)

@@ -218,12 +218,18 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	b, a, t := s.batch, &s.answer, s.limits.tickets
 	result := Result{Accepted: len(b.Events)}
 	saved := 0
-	if !s.dryRun && len(b.Events) > 0 {
+	if s.dryRun {
+		var err error
+		if result, err = h.rehearse(req.Context(), s); err != nil {
+			return h.commitRefusal(req, s, err)
+		}
+		saved = len(result.Critical)
+	} else if len(b.Events) > 0 {
 		ctx := req.Context()
 		b.Deadline = s.deadline // a context with it would cost more than all else here
 		var err error
 		if result, err = h.admit(ctx, s); err != nil {
-			s.batch, s.limits.tickets = nil, nil // they may still wait in a queue
+			s.leave()
 			return h.commitRefusal(req, s, err)
 		}
 		saved = h.keepCritical(ctx, s, b, t, result.Critical)
@@ -250,7 +256,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	}
 	wait := h.explainLimits(s, b, t, &result, saved)
 	s.retryAfter = wait
-	if wait > 0 && a.Limited == b.Received && result.Dropped == 0 {
+	if wait > 0 && a.Limited == b.Received && result.Dropped == 0 && !s.dryRun {
 		*a = Answer{}
 		return &refusal{status: http.StatusTooManyRequests, code: problemRateLimited, retryAfter: wait,
 			detail: "all events are over their limit; send them again after Retry-After"}

@@ -32,27 +32,32 @@ const maxThrottled = 1024
 type admission struct {
 	caller  ratelimit.Caller
 	view    event.View
-	tickets *ratelimit.Tickets
+	tickets *ratelimit.Tickets // nil if nothing is limited
+	spare   *ratelimit.Tickets // that memory
 }
 
 // ticket makes a ticket for each good event, by what it says before anything in it is
 // redacted.
 func (h *Handler) ticket(req *http.Request, s *requestState) {
-	limiter := h.o.Limiter
-	if limiter == nil || s.dryRun {
+	if h.o.Limiter == nil {
 		return
 	}
-	if s.limits.tickets == nil {
-		s.limits.tickets = &ratelimit.Tickets{}
+	policy := h.o.Limiter.Policy()
+	if policy == nil {
+		return
 	}
-	t := s.limits.tickets
+	if s.limits.spare == nil {
+		s.limits.spare = &ratelimit.Tickets{}
+	}
+	t := s.limits.spare
 	t.Reset()
+	s.limits.tickets = t
 	c := &s.limits.caller
 	*c = ratelimit.Caller{Authenticated: s.token != nil, IP: clientIP(req), Header: req.Header.Get}
 	if s.token != nil {
 		c.Token = s.token.Name
 	}
-	policy, view := limiter.Policy(), &s.limits.view
+	view := &s.limits.view
 	for i := range s.batch.Events {
 		item := &s.batch.Events[i]
 		if _, err := view.Parse(s.batch.Event(i)); err != nil {
@@ -80,10 +85,10 @@ func clientIP(req *http.Request) string {
 // again, as long as their rule and the deadline allow. The batch may still be in use
 // after an error.
 func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
-	if h.o.Limiter == nil {
+	t := s.limits.tickets
+	if t == nil {
 		return h.o.Committer.Commit(ctx, s.batch)
 	}
-	t := s.limits.tickets
 	result, err := h.o.Committer.Admit(ctx, s.batch, t, nil)
 	if err != nil || len(result.Throttled) == 0 {
 		return result, err
@@ -103,7 +108,7 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
 		more, err := h.o.Committer.Admit(ctx, s.batch, t, result.Throttled)
 		if err != nil {
 			// What was let in before counts; the rest is the sender's to send again.
-			s.batch, s.limits.tickets = nil, nil
+			s.leave()
 			return result, nil
 		}
 		result.Accepted += more.Accepted
@@ -113,6 +118,47 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
 		result.Dropped += more.Dropped
 		result.Critical = append(result.Critical, more.Critical...)
 		result.Throttled = more.Throttled
+	}
+	return result, nil
+}
+
+// leave lets go of what a committer may still use after an error.
+func (s *requestState) leave() {
+	s.batch, s.limits.tickets, s.limits.spare = nil, nil, nil
+}
+
+// rehearse says what the limits would do with the events now, and charges nothing. That an
+// event is a duplicate, which is not limited, only storing it shows.
+func (h *Handler) rehearse(ctx context.Context, s *requestState) (Result, error) {
+	b, t := s.batch, s.limits.tickets
+	if t == nil {
+		return Result{Accepted: len(b.Events)}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
+	defer cancel()
+	if err := h.o.Limiter.Judge(ctx, h.o.Now(), t); err != nil {
+		return Result{}, err
+	}
+	var result Result
+	for i := range t.List {
+		action := t.List[i].Verdict.Action
+		critical := false
+		if h.o.Critical != nil && action != ratelimit.Pass && action != ratelimit.Throttle && action != ratelimit.Aggregate {
+			_, err := s.limits.view.Parse(b.Event(i))
+			critical = err == nil && h.o.Critical(&s.limits.view)
+		}
+		switch {
+		case critical:
+			result.Critical = append(result.Critical, int32(i))
+		case action == ratelimit.Throttle:
+			result.Throttled = append(result.Throttled, int32(i))
+		case action == ratelimit.SampleOut:
+			result.Sampled++
+		case action == ratelimit.Drop:
+			result.Dropped++
+		default:
+			result.Accepted++
+		}
 	}
 	return result, nil
 }
@@ -192,7 +238,9 @@ func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Ti
 		// A repeat has no verdict, and what was put off and tried again has its last one.
 		if k := &t.List[i]; k.Verdict.Action == ratelimit.Drop && !contains(result.Critical, i) {
 			item := &b.Events[i]
-			h.o.Limiter.CountDropped(k)
+			if !s.dryRun {
+				h.o.Limiter.CountDropped(k)
+			}
 			h.listError(a, event.ItemError{
 				Index: item.Index, Line: item.Line, ID: h.idOf(s, b, i), Code: CodeRateLimitDropped,
 				Detail: fmt.Sprintf("over the limit %s, whose policy is to drop; it is not counted", k.RuleName()),
@@ -235,12 +283,13 @@ func (h *Handler) listError(a *Answer, e event.ItemError) {
 const maxListedErrors = 100
 
 // limitHeaders tells the sender how far the tightest of its limits is used up.
-func (h *Handler) limitHeaders(header http.Header, t *ratelimit.Tickets) {
-	if h.o.Limiter == nil || t == nil {
-		return
+func (h *Handler) limitHeaders(header http.Header, t *ratelimit.Tickets) (q ratelimit.Quota, ok bool) {
+	if t == nil {
+		return q, false
 	}
-	if q, ok := t.Quota(h.o.Now()); ok {
+	if q, ok = t.Quota(h.o.Now()); ok {
 		header["Ratelimit-Policy"] = []string{q.PolicyHeader()}
 		header["Ratelimit"] = []string{q.Header()}
 	}
+	return q, ok
 }

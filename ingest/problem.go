@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // Problem is the body of every 4xx and 5xx answer: problem details as of
@@ -25,6 +27,19 @@ type Problem struct {
 	Offset int `json:"offset,omitempty"`
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
+
+	// RateLimit is, of a 429, the tightest limit of the request.
+	RateLimit *RateLimit `json:"rate_limit,omitempty"`
+}
+
+// RateLimit is a limit and how far it is used up.
+type RateLimit struct {
+	Rule      string `json:"rule"`
+	Layer     string `json:"layer"`     // global, type or context
+	Limit     int64  `json:"limit"`     // events
+	Remaining int64  `json:"remaining"` // of them
+	Window    int    `json:"window"`    // seconds that the limit is of, rounded up
+	Reset     int    `json:"reset"`     // seconds until there is room again, rounded up
 }
 
 // The codes of problems. Those of unparsable bodies come from ingest/event.
@@ -90,6 +105,7 @@ type refusal struct {
 	closeConn  bool          // the rest of the body is not worth reading
 
 	offset, line, column int
+	quota                ratelimit.Quota // of a 429
 }
 
 func (r *refusal) appendJSON(dst []byte, requestID string, a *Answer) []byte {
@@ -110,6 +126,14 @@ func (r *refusal) appendJSON(dst []byte, requestID string, a *Answer) []byte {
 	dst = appendString(dst, r.code)
 	dst = append(dst, ',')
 	dst = a.appendMembers(dst)
+	if q := &r.quota; q.Limit > 0 {
+		dst = appendString(append(dst, `,"rate_limit":{"rule":`...), q.Rule)
+		dst = appendString(append(dst, `,"layer":`...), q.Layer.String())
+		dst = appendCount(dst, `,"limit":`, int(q.Limit))
+		dst = appendCount(dst, `,"remaining":`, int(q.Remaining))
+		dst = appendCount(dst, `,"window":`, int((q.Window+time.Second-1)/time.Second))
+		dst = append(appendCount(dst, `,"reset":`, retryAfterSeconds(q.Reset)), '}')
+	}
 	if r.offset > 0 {
 		dst = appendCount(dst, `,"offset":`, r.offset)
 	}

@@ -111,10 +111,10 @@ func newApp(opt appOptions) (*app, error) {
 		Checkpoint:   ingest.CheckpointOptions{Interval: time.Duration(c.Checkpoint.Interval), LogBytes: int64(c.Checkpoint.Log)},
 		Disk:         ingest.DiskOptions{LowWater: int64(c.Disk.LowWater)},
 		CrashPoint:   opt.crash,
-		Limits:       a.rel.limits(),
-		Critical:     a.rel.critical(),
+		Limits:       a.rel.rates.limiter,
+		Critical:     a.rel.rates.critical,
 		MergeBy:      a.specs.mergeBy,
-		MergeWindow:  func() time.Duration { return time.Duration(a.rel.mergeWindow.Load()) },
+		MergeWindow:  func() time.Duration { return a.rel.rates.mergeWindow() },
 		OnOpen: func(log *wal.Log) (ingest.Parts, error) {
 			return a.rel.open(log, a.engine.ReplayTarget)
 		},
@@ -198,7 +198,8 @@ func (a *app) buildRouter() error {
 		Reserve:          orNever(c.Ingest.DeadlineReserve),
 		Metrics:          a.http,
 		Logger:           a.log,
-		Limiter:          a.rel.limiter,
+		Limiter:          a.rel.rates.limiter,
+		Critical:         a.rel.rates.critical,
 		SaveCritical:     a.rel.letters.Save,
 		Redact:           a.rel,
 	})

@@ -44,7 +44,7 @@ limits:
 `
 	dir := t.TempDir()
 	values := func() (int64, time.Duration, float64) {
-		l := mustLoad(t, dir, text).Limits.rateConfig(false)
+		l := mustLoad(t, dir, text).Limits.rateConfig(false, nil)
 		require.Equal(t, ratelimit.OnExceededDrop, *l.Global.OnExceeded)
 		return *l.Global.Limit, *l.Global.Window, *l.Types[0].SampleRate
 	}
@@ -80,7 +80,7 @@ sinks:
 
 func TestRatePolicy(t *testing.T) {
 	c := mustLoad(t, t.TempDir(), "")
-	policy, err := c.ratePolicy()
+	policy, err := c.ratePolicy(nil)
 	require.NoError(t, err)
 	require.Nil(t, policy, "without the section nothing is limited")
 
@@ -101,7 +101,7 @@ limits:
   max_contexts: 5000
   shared: {redis: true, fallback: 0.25}
 `)
-	policy, err = c.ratePolicy()
+	policy, err = c.ratePolicy(nil)
 	require.NoError(t, err)
 	require.NotNil(t, policy)
 	limit, five, nine, three, minute := int64(7), int64(5), int64(9), int64(3), time.Minute
@@ -120,7 +120,7 @@ limits:
 		}}},
 		Bypass: []ratelimit.BypassRule{{Types: []string{"x*"}, Severities: []string{"critical"}, Attributes: map[string][]string{"tier": {"gold"}, "region": {"a", "b"}}, Tokens: []string{"shop"}}},
 		Audit:  []string{"audit.*"},
-	}, c.Limits.rateConfig(true))
+	}, c.Limits.rateConfig(true, nil))
 	require.False(t, c.Limits.RespectDLQFilter)
 	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000, Scale: 0.25}, c.rateTable(true, nil))
 	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000}, c.rateTable(false, nil))
@@ -129,7 +129,7 @@ limits:
 // With the default off, only what has a rule is limited.
 func TestDefaultLimitOff(t *testing.T) {
 	c := mustLoad(t, t.TempDir(), "limits: {global: off, default: off, types: [{match: a, limit: 2, on_exceeded: drop}]}")
-	policy, err := c.ratePolicy()
+	policy, err := c.ratePolicy(nil)
 	require.NoError(t, err)
 	limiter, err := ratelimit.New(ratelimit.Options{Policy: policy})
 	require.NoError(t, err)

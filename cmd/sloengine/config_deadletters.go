@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -92,20 +90,9 @@ func (d *deadLettersConfig) checkFilter(f *settingsFile, path string) {
 		return
 	}
 	if _, err := dlq.CompileExpr(d.Filter.SaveIf); err != nil {
-		text, place := err.Error(), ""
-		var at *dlq.ExprError
-		if errors.As(err, &at) {
-			text, place = exprNames.Replace(at.Message), fmt.Sprintf(", at column %d of the expression", at.Column)
-			if strings.Contains(d.Filter.SaveIf, "\n") {
-				place = fmt.Sprintf(", at line %d, column %d of the expression", at.Line, at.Column)
-			}
-		}
-		f.bad(path+".save_if", "it sees event and failure", "%s%s", text, place)
+		f.badExpression(path+".save_if", d.Filter.SaveIf, "event and failure", err)
 	}
 }
-
-// exprNames are the Go types behind the names in an expression.
-var exprNames = strings.NewReplacer("type dlq.exprEvent", "event", "type dlq.exprFailure", "failure", "type dlq.exprEnv", "the expression")
 
 // zone is nil if there is no such time zone.
 func (d *deadLettersConfig) zone() *time.Location {

@@ -333,7 +333,7 @@ func outOfBounds(v reflect.Value, tag reflect.StructTag) string {
 	return ""
 }
 
-// orOff is a section that can be switched off with the word off.
+// orOff is a section or a value that can be switched off with the word off.
 type orOff[T any] struct {
 	Off bool
 	V   T
@@ -345,7 +345,7 @@ func (o *orOff[T]) setting(f *settingsFile, n *yaml.Node, path string, tag refle
 		return
 	}
 	o.Off = false // a sink may switch on again what is off for all
-	if n.Kind == yaml.ScalarNode && !isNull(n) {
+	if n.Kind == yaml.ScalarNode && !isNull(n) && reflect.TypeFor[T]().Kind() == reflect.Struct {
 		f.badAt(n, path, "", "want a mapping or off, got %s", shape(n))
 		return
 	}

@@ -106,6 +106,7 @@ sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook
 	limits := *c.Limits
 	limits.Global, limits.Default = bare.Limits.Global, bare.Limits.Default
 	limits.Presets, limits.Types, limits.Contexts, limits.Bypass, limits.Audit = nil, nil, nil, nil, nil
+	limits.BypassIf = ""
 	require.Equal(t, *bare.Limits, limits)
 	require.Equal(t, limitRule{
 		Limit: opt[int64]{ratelimit.DefaultGlobalLimit, true}, Window: opt[duration]{duration(ratelimit.DefaultGlobalWindow), true},

@@ -23,7 +23,8 @@ type limitsConfig struct {
 	Types    []typeLimit          `yaml:"types"`
 	Contexts []contextLimit       `yaml:"contexts"`
 	Bypass   []bypassConfig       `yaml:"bypass"`
-	Audit    []string             `yaml:"audit"` // types that are never limited
+	BypassIf string               `yaml:"bypass_if"` // an expression; for callers with a token, like bypass
+	Audit    []string             `yaml:"audit"`     // types that are never limited
 	// RespectDLQFilter puts what the filter of the dead letters keeps there, not on the
 	// floor.
 	RespectDLQFilter bool               `yaml:"respect_dlq_filter"`
@@ -33,7 +34,7 @@ type limitsConfig struct {
 }
 
 func (l *limitsConfig) prefill(*config) {
-	l.RespectDLQFilter, l.MaxContexts, l.Shared.Fallback = true, 1_000_000, 0.1
+	l.RespectDLQFilter, l.MaxContexts, l.Shared.Fallback.V = true, 1_000_000, 0.1
 	l.AggregateWindow = duration(100 * time.Millisecond)
 }
 
@@ -60,7 +61,8 @@ type typeLimit struct {
 
 type contextLimit struct {
 	Name      string        `yaml:"name" is:"required"`
-	From      []limitSource `yaml:"from" is:"required"`
+	From      []limitSource `yaml:"from"`
+	Extractor string        `yaml:"extractor"` // an expression, asked before from
 	limitRule `yaml:""`
 }
 
@@ -76,8 +78,8 @@ type bypassConfig struct {
 }
 
 type sharedLimitsConfig struct {
-	Redis    bool    `yaml:"redis"`
-	Fallback float64 `yaml:"fallback" min:"0.0001" max:"1"` // this instance's share while Redis is away
+	Redis    bool           `yaml:"redis"`
+	Fallback orOff[float64] `yaml:"fallback" min:"0.0001" max:"1"` // this instance's share while Redis is not reachable; off: no limits then
 }
 
 func (s *limitSource) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
@@ -118,8 +120,9 @@ func (r *limitRule) values() ratelimit.Values {
 }
 
 // rateConfig is what the policy is compiled from. authenticated says that callers can
-// prove who they are.
-func (l *limitsConfig) rateConfig(authenticated bool) ratelimit.Config {
+// prove who they are; failed is told of expressions that cannot be computed. Those that
+// cannot be compiled are left out: checkLimits tells of them.
+func (l *limitsConfig) rateConfig(authenticated bool, failed func(setting string, err error)) ratelimit.Config {
 	c := ratelimit.Config{Authentication: authenticated, Default: l.Default.V.values(), Audit: l.Audit}
 	if !l.Global.Off {
 		v := l.Global.V.values()
@@ -143,6 +146,9 @@ func (l *limitsConfig) rateConfig(authenticated bool) ratelimit.Config {
 		for _, s := range x.From {
 			rule.From = append(rule.From, ratelimit.Source(s))
 		}
+		if x.Extractor != "" {
+			rule.Extractor, _ = extractor(item("limits.contexts", i)+".extractor", x.Extractor, failed)
+		}
 		c.Contexts = append(c.Contexts, rule)
 	}
 	for _, b := range l.Bypass {
@@ -154,6 +160,11 @@ func (l *limitsConfig) rateConfig(authenticated bool) ratelimit.Config {
 			rule.Attributes[name] = values
 		}
 		c.Bypass = append(c.Bypass, rule)
+	}
+	if l.BypassIf != "" {
+		if check, err := bypassIf(l.BypassIf, failed); err == nil {
+			c.Bypass = append(c.Bypass, ratelimit.BypassRule{Check: check})
+		}
 	}
 	return c
 }
@@ -177,8 +188,18 @@ func (c *config) checkLimits(f *settingsFile) {
 		f.bad("limits.shared.redis", "add redis, or leave shared out", "limits are shared through Redis, and there is no redis section")
 	}
 	l.checkDefaultOff(f)
+	const sees = "event and request"
+	if _, err := bypassIf(l.BypassIf, nil); err != nil && l.BypassIf != "" {
+		f.badExpression("limits.bypass_if", l.BypassIf, sees, err)
+	}
+	for i := range l.Contexts {
+		path := item("limits.contexts", i) + ".extractor"
+		if _, err := extractor(path, l.Contexts[i].Extractor, nil); err != nil && l.Contexts[i].Extractor != "" {
+			f.badExpression(path, l.Contexts[i].Extractor, sees, err)
+		}
+	}
 	presets := slices.Sorted(maps.Keys(l.Presets))
-	_, err := ratelimit.Compile(l.rateConfig(authenticated))
+	_, err := ratelimit.Compile(l.rateConfig(authenticated, nil))
 	for _, e := range split(err) {
 		var at *ratelimit.ConfigError
 		if !errors.As(e, &at) {
@@ -186,6 +207,12 @@ func (c *config) checkLimits(f *settingsFile) {
 			continue
 		}
 		path, hint := limitPath(at.Path, presets), ""
+		if path == item("limits.bypass", len(l.Bypass)) {
+			path = "limits.bypass_if"
+		}
+		if i, ok := strings.CutSuffix(path, ".from"); ok && f.broken(i+".extractor") {
+			continue // it has a source, and that is told to be wrong
+		}
 		if !authenticated && (strings.Contains(path, ".bypass") || strings.Contains(path, ".from[")) {
 			hint = "set auth.tokens_file"
 		}
@@ -243,19 +270,19 @@ func split(err error) []error {
 }
 
 // ratePolicy is nil if nothing is limited.
-func (c *config) ratePolicy() (*ratelimit.Policy, error) {
+func (c *config) ratePolicy(failed func(setting string, err error)) (*ratelimit.Policy, error) {
 	if c.Limits == nil {
 		return nil, nil
 	}
-	return ratelimit.Compile(c.Limits.rateConfig(c.Auth.TokensFile != ""))
+	return ratelimit.Compile(c.Limits.rateConfig(c.Auth.TokensFile != "", failed))
 }
 
 // rateTable are the options of the counters in memory. fallback says that they stand
 // in for shared ones.
 func (c *config) rateTable(fallback bool, m *ratelimit.Metrics) ratelimit.TableOptions {
 	o := ratelimit.TableOptions{MaxCounters: c.Limits.MaxContexts, Metrics: m}
-	if fallback {
-		o.Scale = c.Limits.Shared.Fallback
+	if fallback && !c.Limits.Shared.Fallback.Off {
+		o.Scale = c.Limits.Shared.Fallback.V
 	}
 	return o
 }

@@ -111,6 +111,7 @@ func ratelimitDocs() metricPart {
 			{"sloengine_ratelimit_sampled_total", series.Counter, unitEvents, with(oneOf("kept", "true false")), "",
 				"Events over a limit that is sampled: kept ones weigh for those that were not.", ""},
 			{"sloengine_ratelimit_aggregated_total", series.Counter, unitEvents, nil, "", "Events over a rate limit that were stored together with others, as one event with their count and durations.", ""},
+			{"sloengine_ratelimit_expression_errors_total", series.Counter, unitEvents, nil, "", "Events for which `bypass_if` or an `extractor` could not be computed. They are judged as if the expression were not there.", ""},
 			{"sloengine_ratelimit_throttled_total", series.Counter, unitEvents, nil, "", "Events over a limit that were held back, whether they got in then or their sender was told to try again.", ""},
 			{"sloengine_ratelimit_bypass_total", series.Counter, unitEvents, with(oneOf("reason", "audit bypass")), "",
 				"Events that no limit applied to: audit types, and what `bypass` lets authenticated callers do.", ""},

@@ -13,13 +13,11 @@ import (
 
 // status adds what stands around the engine to its condition.
 func (r *reliability) status(s *web.EngineStatus) {
-	if r.limiter != nil {
-		for _, l := range r.limiter.Status() {
-			s.Limits = append(s.Limits, web.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
-		}
-		for _, o := range r.limiter.Offenders() {
-			s.Offenders = append(s.Offenders, web.OffenderStatus{Context: o.Context, Value: r.shownValue(o.Value), Hits: o.Hits, Error: o.Error})
-		}
+	for _, l := range r.rates.limiter.Status() {
+		s.Limits = append(s.Limits, web.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
+	}
+	for _, o := range r.rates.limiter.Offenders() {
+		s.Offenders = append(s.Offenders, web.OffenderStatus{Context: o.Context, Value: r.shownValue(o.Value), Hits: o.Hits, Error: o.Error})
 	}
 	if r.link != nil {
 		l := r.link.Status()

@@ -21,7 +21,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -34,7 +33,7 @@ type reliability struct {
 	dir string // the data folder
 	log *slog.Logger
 
-	limiter *ratelimit.Limiter // nil: no limits
+	rates   *rateLimits
 	letters *letters
 
 	clients []redis.UniversalClient
@@ -56,9 +55,6 @@ type reliability struct {
 	redactM   *redact.Metrics
 	redacts   atomic.Bool // there are rules
 	salt      maphash.Seed
-
-	keepCritical atomic.Bool  // critical events over a limit become dead letters
-	mergeWindow  atomic.Int64 // nanoseconds that a request waits to be merged with others
 }
 
 // newReliability checks what the settings say and starts nothing.
@@ -85,7 +81,7 @@ func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set) (
 	if err := r.connect(); err != nil {
 		return nil, err
 	}
-	if err := r.limit(ratelimit.NewMetrics(set)); err != nil {
+	if r.rates, err = newRateLimits(r, set); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -111,40 +107,6 @@ func (r *reliability) connect() error {
 	return err
 }
 
-// limit makes the limits in front of the log.
-func (r *reliability) limit(m *ratelimit.Metrics) error {
-	policy, err := r.c.ratePolicy()
-	if err != nil || policy == nil {
-		return err
-	}
-	remote := r.link != nil && r.c.Limits.Shared.Redis
-	table, err := ratelimit.NewTable(r.c.rateTable(remote, m))
-	if err != nil {
-		return err
-	}
-	var store ratelimit.Store = table
-	if remote {
-		counters, err := shared.NewStore(shared.StoreOptions{Client: r.clients[0], Prefix: r.c.redisKeys("limits")})
-		if err != nil {
-			return err
-		}
-		if store, err = shared.NewFailover(shared.FailoverOptions{Link: r.link, Shared: counters, Local: table, Logger: r.log}); err != nil {
-			return err
-		}
-	}
-	r.mergeWindow.Store(int64(r.c.Limits.AggregateWindow))
-	r.limiter, err = ratelimit.New(ratelimit.Options{Policy: policy, Store: store, Metrics: m})
-	return err
-}
-
-// limits decide about the events of a commit group; nil: none.
-func (r *reliability) limits() ingest.Limits {
-	if r.limiter == nil {
-		return nil // not a nil pointer in an interface
-	}
-	return r.limiter
-}
-
 // Apply, ItemError and BodyError take personal data out, by the rules in force.
 func (r *reliability) Apply(b *event.Batch) error { return r.redacting.Load().Apply(b) }
 
@@ -164,7 +126,7 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 // reload checks the limits and redaction rules of other settings, and returns what puts
 // them in force. What else changed needs a restart, and is named.
 func (r *reliability) reload(next *config) (apply func(), needRestart []string, err error) {
-	policy, err := next.ratePolicy()
+	limits, err := r.rates.prepare(next)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,36 +134,16 @@ func (r *reliability) reload(next *config) (apply func(), needRestart []string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	live := policy != nil && r.limiter != nil && r.c.Limits.MaxContexts == next.Limits.MaxContexts && r.c.Limits.Shared == next.Limits.Shared
 	for _, section := range r.c.changed(next) {
-		if section != "redact" && (section != "limits" || !live) {
+		if section != "redact" && section != "limits" {
 			needRestart = append(needRestart, section)
 		}
 	}
 	return func() {
 		r.redacting.Store(redactor)
 		r.redacts.Store(len(next.Redact) > 0)
-		if live {
-			r.limiter.SetPolicy(policy)
-			r.keepCritical.Store(next.Limits.RespectDLQFilter)
-			r.mergeWindow.Store(int64(next.Limits.AggregateWindow))
-		}
+		limits()
 	}, needRestart, nil
-}
-
-// critical says whether an event over its limit is kept as a dead letter; nil if none is.
-func (r *reliability) critical() func(v *event.View) bool {
-	if r.limiter == nil {
-		return nil
-	}
-	r.keepCritical.Store(r.c.Limits.RespectDLQFilter)
-	return func(v *event.View) bool {
-		return r.keepCritical.Load() && r.letters.filter.Decide(&dlq.Subject{
-			Service: string(v.Service), Type: string(v.Type), Severity: string(v.Severity), Outcome: v.Outcome.String(),
-			Attributes: func() map[string]string { return attributesOf(v) },
-			Reason:     dlq.ReasonRateLimited, Class: retry.ClassOverload.String(),
-		}).Save
-	}
 }
 
 func attributesOf(v *event.View) map[string]string {
@@ -349,9 +291,7 @@ func (r *reliability) measure(ctx context.Context, store dlq.Store) error {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
 	for {
-		if r.limiter != nil {
-			r.limiter.Measure()
-		}
+		r.rates.limiter.Measure()
 		if r.c.DeadLetters.Storage == "redis" {
 			asked, cancel := context.WithTimeout(ctx, measureEvery)
 			if st, err := store.Stats(asked); err == nil { // its gauges are made fresh by that too

@@ -7,6 +7,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/expression"
 )
 
 func TestFilter(t *testing.T) {
@@ -80,18 +82,18 @@ func TestExpressions(t *testing.T) {
 
 func TestExpressionErrorsTellThePlace(t *testing.T) {
 	for text, place := range map[string][2]int{
-		`event.sevrity == "x"`:                     {1, 7},
-		"true and\n  failure.attempts > \"3\"":     {2, 20},
-		`event.type`:                               {1, 1},
-		`all([1], true)`:                           {1, 10},
-		`1 in 1..1000000`:                          {1, 7},
-		`event.type matches event.service`:         {1, 12},
-		`now() > 1`:                                {1, 1},
-		`2 ** 100 > 1`:                             {1, 3},
-		`repeat("x", 10) == ""`:                    {1, 1},
-		`any([1], # > 0)`:                          {1, 10},
-		`"a" +`:                                    {1, 5},
-		strings.Repeat(" ", maxExprBytes) + "true": {1, maxExprBytes},
+		`event.sevrity == "x"`:                 {1, 7},
+		"true and\n  failure.attempts > \"3\"": {2, 20},
+		`event.type`:                           {1, 1},
+		`all([1], true)`:                       {1, 10},
+		`1 in 1..1000000`:                      {1, 7},
+		`event.type matches event.service`:     {1, 12},
+		`now() > 1`:                            {1, 1},
+		`2 ** 100 > 1`:                         {1, 3},
+		`repeat("x", 10) == ""`:                {1, 1},
+		`any([1], # > 0)`:                      {1, 10},
+		`"a" +`:                                {1, 5},
+		strings.Repeat(" ", expression.MaxBytes) + "true": {1, expression.MaxBytes},
 	} {
 		_, err := CompileExpr(text)
 		var at *ExprError

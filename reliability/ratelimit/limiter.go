@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -13,16 +12,15 @@ import (
 
 // Options of a Limiter.
 type Options struct {
-	Policy  *Policy
+	Policy  *Policy  // nil: nothing is limited, until SetPolicy
 	Store   Store    // nil: a Table with its defaults
 	Metrics *Metrics // nil: counted, but not exported
 }
 
 // Limiter decides about tickets. It is safe for concurrent use.
 type Limiter struct {
-	store  Store
-	m      *Metrics
-	policy atomic.Pointer[Policy]
+	m     *Metrics
+	force atomic.Pointer[force]
 
 	mu        sync.Mutex
 	bound     binding // of the present policy
@@ -31,6 +29,12 @@ type Limiter struct {
 	states    map[ruleID]*ruleState
 	offenders map[string]*offenders // by context
 	rolled    time.Time
+}
+
+// force is what is in force.
+type force struct {
+	policy *Policy // nil: nothing is limited
+	store  Store
 }
 
 // binding is a policy with the states of its rules.
@@ -46,9 +50,6 @@ type ruleID struct {
 
 // New checks the options and fills in the defaults.
 func New(o Options) (*Limiter, error) {
-	if o.Policy == nil {
-		return nil, errors.New("rate limits: there is no policy")
-	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
@@ -59,19 +60,29 @@ func New(o Options) (*Limiter, error) {
 		}
 		o.Store = t
 	}
-	l := &Limiter{store: o.Store, m: o.Metrics, states: map[ruleID]*ruleState{}, offenders: map[string]*offenders{}}
-	l.SetPolicy(o.Policy)
+	l := &Limiter{m: o.Metrics, states: map[ruleID]*ruleState{}, offenders: map[string]*offenders{}}
+	l.Change(o.Policy, o.Store)
 	return l, nil
 }
 
-// Policy is the present one, by which tickets are to be made.
-func (l *Limiter) Policy() *Policy { return l.policy.Load() }
+// Policy is the present one, by which tickets are to be made; nil if nothing is limited.
+func (l *Limiter) Policy() *Policy { return l.force.Load().policy }
 
-// SetPolicy puts another policy into force. Rules with the names of former ones go on
-// with their counts. Tickets of the former policy are still decided by that.
-func (l *Limiter) SetPolicy(p *Policy) {
+// SetPolicy puts another policy into force; nil limits nothing. Rules with the names of
+// former ones go on with their counts. Tickets of the former policy are still decided by
+// that.
+func (l *Limiter) SetPolicy(p *Policy) { l.Change(p, l.force.Load().store) }
+
+// Change puts another policy into force, and another store, which begins with its own
+// counters.
+func (l *Limiter) Change(p *Policy, s Store) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	next := &force{p, s}
+	if p == nil {
+		p = &Policy{}
+		l.m.contexts.Set(0)
+	}
 	series, layers := l.m.bind(p)
 	l.older, l.bound, l.layers = l.bound, l.bind(p), layers
 	for i, s := range l.bound.states {
@@ -96,7 +107,7 @@ func (l *Limiter) SetPolicy(p *Policy) {
 			delete(l.offenders, name)
 		}
 	}
-	l.policy.Store(p)
+	l.force.Store(next)
 }
 
 func (r *rule) id() ruleID { return ruleID{r.layer, r.name} }
@@ -131,7 +142,7 @@ func (l *Limiter) of(p *Policy) *binding {
 // called again for those with a verdict to Throttle, with Skip set on the others. The
 // error is the store's; then no verdict was set and nothing counted.
 func (l *Limiter) Decide(ctx context.Context, now time.Time, batches []*Tickets) error {
-	if err := l.store.Take(ctx, now, batches); err != nil {
+	if err := l.force.Load().store.Take(ctx, now, batches); err != nil {
 		return fmt.Errorf("rate limits: %w", err)
 	}
 	l.mu.Lock()
@@ -165,6 +176,22 @@ func (l *Limiter) Decide(ctx context.Context, now time.Time, batches []*Tickets)
 	return nil
 }
 
+// Judge sets the verdicts that Decide would come to now, and charges and counts nothing.
+func (l *Limiter) Judge(ctx context.Context, now time.Time, t *Tickets) error {
+	if err := l.force.Load().store.Peek(ctx, now, t); err != nil {
+		return fmt.Errorf("rate limits: %w", err)
+	}
+	for i := range t.List {
+		k := &t.List[i]
+		k.Verdict = Verdict{Weight: 1}
+		if c := k.worst(t); c != nil && !k.Skip && !k.Exempt {
+			k.Verdict = Verdict{Weight: 1, Layer: c.Layer, Rule: c.Rule}
+			k.treat()
+		}
+	}
+	return nil
+}
+
 // exceeded decides about a ticket over some limit: the most specific of them counts.
 func (l *Limiter) exceeded(now time.Time, b *binding, t *Tickets, k *Ticket, charges []Charge) {
 	again := k.Verdict.Action == Throttle // it has been counted
@@ -188,25 +215,34 @@ func (l *Limiter) exceeded(now time.Time, b *binding, t *Tickets, k *Ticket, cha
 		}
 	}
 	k.Verdict = Verdict{Weight: 1, Layer: decides.Layer, Rule: decides.Rule}
+	k.treat()
+	switch k.Verdict.Action {
+	case Throttle:
+		if !again {
+			l.m.throttled.Inc()
+		}
+	case SampleOut:
+		l.m.sampledOut.Inc()
+	case Keep:
+		l.m.kept.Inc()
+	}
+}
+
+// treat sets what becomes of a ticket over the limit that its verdict names.
+func (k *Ticket) treat() {
 	p := k.plan()
 	switch p.strategy {
 	case OnExceededDrop:
 		k.Verdict.Action = Drop
 	case OnExceededThrottle:
 		k.Verdict.Action = Throttle
-		if !again {
-			l.m.throttled.Inc()
-		}
 	case OnExceededAggregate:
 		k.Verdict.Action = Aggregate
 	default:
-		if mix(k.sample)%uint64(p.weight) != 0 {
-			k.Verdict.Action = SampleOut
-			l.m.sampledOut.Inc()
-			return
-		}
 		k.Verdict.Action, k.Verdict.Weight = Keep, p.weight
-		l.m.kept.Inc()
+		if mix(k.sample)%uint64(p.weight) != 0 {
+			k.Verdict.Action, k.Verdict.Weight = SampleOut, 1
+		}
 	}
 }
 

@@ -298,6 +298,8 @@ type failing struct{ err error }
 
 func (f failing) Take(context.Context, time.Time, []*Tickets) error { return f.err }
 
+func (f failing) Peek(context.Context, time.Time, *Tickets) error { return f.err }
+
 func TestStoreError(t *testing.T) {
 	away := errors.New("away")
 	l := mustLimiter(t, Options{Policy: mustCompile(t, Config{}), Store: failing{away}})
@@ -305,8 +307,70 @@ func TestStoreError(t *testing.T) {
 	l.Policy().Add(&Caller{}, typed("a"), &b)
 	require.ErrorIs(t, l.Decide(t.Context(), start, []*Tickets{&b}), away)
 	require.Equal(t, Verdict{Weight: 1}, b.List[0].Verdict)
-	_, err := New(Options{})
-	require.Error(t, err)
+	require.ErrorIs(t, l.Judge(t.Context(), start, &b), away)
+}
+
+// Judge comes to the verdicts that Decide comes to, again and again, until the events are
+// really charged; and counts nothing.
+func TestJudgeChargesNothing(t *testing.T) {
+	limit, window, rate := int64(3), time.Minute, 0.5
+	for _, strategy := range []Strategy{OnExceededDrop, OnExceededSample, OnExceededThrottle, OnExceededAggregate} {
+		for _, algorithm := range []Algorithm{SlidingWindow, TokenBucket, FixedWindow} {
+			set := metrics.NewSet()
+			l := mustLimiter(t, Options{Metrics: NewMetrics(set), Policy: mustCompile(t, Config{
+				Default: Values{Limit: &limit, Window: &window, Algorithm: &algorithm, OnExceeded: &strategy, SampleRate: &rate},
+			})})
+			events := func() *Tickets {
+				b := &Tickets{}
+				for i, typ := range []string{"a", "a", "b", "a", "a", "a", "a", "b"} {
+					l.Policy().Add(&Caller{}, &Subject{Type: []byte(typ), Sample: uint64(i)}, b)
+				}
+				return b
+			}
+			verdicts := func(b *Tickets) (out []Verdict) {
+				for i := range b.List {
+					out = append(out, b.List[i].Verdict)
+				}
+				return out
+			}
+			one := events() // so that there is a counter to copy
+			one.List = one.List[:1]
+			require.NoError(t, l.Decide(t.Context(), start, []*Tickets{one}))
+			before := scrape(set)
+			var first []Verdict
+			for range 3 {
+				b := events()
+				require.NoError(t, l.Judge(t.Context(), start.Add(time.Second), b))
+				if first == nil {
+					first = verdicts(b)
+				}
+				require.Equal(t, first, verdicts(b))
+				require.Equal(t, before, scrape(set))
+			}
+			b := events()
+			require.NoError(t, l.Decide(t.Context(), start.Add(time.Second), []*Tickets{b}))
+			require.Equal(t, first, verdicts(b))
+			require.Equal(t, Pass, first[1].Action)
+			require.NotEqual(t, Pass, first[3].Action)
+		}
+	}
+}
+
+// Limits come and go while the limiter is in use.
+func TestWithoutPolicy(t *testing.T) {
+	l := mustLimiter(t, Options{})
+	require.Nil(t, l.Policy())
+	require.Empty(t, l.Status())
+	limit := int64(1)
+	l.SetPolicy(mustCompile(t, Config{Default: Values{Limit: &limit}}))
+	var b Tickets
+	l.Policy().Add(&Caller{}, typed("a"), &b)
+	l.Policy().Add(&Caller{}, typed("a"), &b)
+	l.SetPolicy(nil)
+	require.Nil(t, l.Policy())
+	require.NoError(t, l.Decide(t.Context(), start, []*Tickets{&b}), "those on their way are still decided")
+	require.NotEqual(t, Pass, b.List[1].Verdict.Action)
+	l.Measure()
 }
 
 func TestStatus(t *testing.T) {

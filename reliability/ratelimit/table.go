@@ -107,6 +107,22 @@ func (t *Table) Take(_ context.Context, now time.Time, batches []*Tickets) error
 	return nil
 }
 
+// Peek implements Store. It takes from a table that has copies of the counters.
+func (t *Table) Peek(ctx context.Context, now time.Time, tickets *Tickets) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	copied := Table{
+		o: TableOptions{Scale: t.o.Scale}, index: newIndex(len(tickets.charges) + 16), takes: t.takes, at: t.at, prev: t.prev,
+	}
+	for i := range tickets.charges {
+		key := tickets.charges[i].Key
+		if n := t.index.find(key); n >= 0 && copied.index.find(key) < 0 {
+			*copied.index.at(copied.index.insert(key, t.at)) = *t.index.at(n)
+		}
+	}
+	return copied.Take(ctx, now, []*Tickets{tickets})
+}
+
 func (t *Table) take(k *Ticket, charges []Charge) {
 	var at [16]int32
 	var over uint16

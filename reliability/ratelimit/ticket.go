@@ -125,6 +125,8 @@ type Store interface {
 	// charges, or, if one of them has no room, to none, and sets Over and Wait. After
 	// an error nothing is known about what was charged, and Over is 0 throughout.
 	Take(ctx context.Context, now time.Time, batches []*Tickets) error
+	// Peek sets what Take would for these tickets, and charges nothing.
+	Peek(ctx context.Context, now time.Time, tickets *Tickets) error
 }
 
 // Status is the present state of one rule, for a page.

@@ -17,6 +17,7 @@ type FailoverOptions struct {
 	Shared ratelimit.Store
 	// Local answers otherwise. It should be stricter, since it counts for this instance
 	// alone: a ratelimit.Table with a Scale of one by the number of instances, or less.
+	// nil: everything passes.
 	Local  ratelimit.Store
 	Logger *slog.Logger // nil: discarded
 }
@@ -32,8 +33,8 @@ var _ ratelimit.Store = (*Failover)(nil)
 
 // NewFailover checks the options.
 func NewFailover(o FailoverOptions) (*Failover, error) {
-	if o.Link == nil || o.Shared == nil || o.Local == nil {
-		return nil, errors.New("rate limits with a fallback: link, shared and local store are all needed")
+	if o.Link == nil || o.Shared == nil {
+		return nil, errors.New("rate limits with a fallback: link and shared store are both needed")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -58,17 +59,40 @@ func (f *Failover) Take(ctx context.Context, now time.Time, batches []*ratelimit
 		return nil
 	}
 	l.without()
+	if f.o.Local == nil {
+		pass(batches)
+		return nil
+	}
 	// The events are there and must be judged, even if the caller has given up meanwhile.
 	if err := f.o.Local.Take(context.WithoutCancel(ctx), now, batches); err != nil {
 		l.m.lost.Inc()
 		f.o.Logger.Error("local rate limits failed, so that all events pass", "error", err)
-		for _, t := range batches {
-			for i := range t.List {
-				t.List[i].Over, t.List[i].Wait = 0, 0
-			}
-		}
+		pass(batches)
 	}
 	return nil
+}
+
+// pass lets everything through.
+func pass(batches []*ratelimit.Tickets) {
+	for _, t := range batches {
+		for i := range t.List {
+			t.List[i].Over, t.List[i].Wait = 0, 0
+		}
+	}
+}
+
+// Peek implements ratelimit.Store.
+func (f *Failover) Peek(ctx context.Context, now time.Time, t *ratelimit.Tickets) error {
+	more := time.Duration(len(t.List)) * perEvent
+	err := f.o.Link.call(ctx, more, func(ctx context.Context) error { return f.o.Shared.Peek(ctx, now, t) })
+	switch {
+	case err == nil:
+		return nil
+	case f.o.Local == nil:
+		pass([]*ratelimit.Tickets{t})
+		return nil
+	}
+	return f.o.Local.Peek(context.WithoutCancel(ctx), now, t)
 }
 
 // Status is that of the link.

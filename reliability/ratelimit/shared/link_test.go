@@ -264,6 +264,10 @@ func TestCallerGoesAway(t *testing.T) {
 
 type failing struct{}
 
+func (f failing) Peek(ctx context.Context, now time.Time, t *ratelimit.Tickets) error {
+	return f.Take(ctx, now, []*ratelimit.Tickets{t})
+}
+
 func (failing) Take(_ context.Context, _ time.Time, list []*ratelimit.Tickets) error {
 	list[0].List[0].Over = 3
 	return errors.New("no")
@@ -301,3 +305,45 @@ func TestFlapping(t *testing.T) {
 type storeFunc func() error
 
 func (f storeFunc) Take(context.Context, time.Time, []*ratelimit.Tickets) error { return f() }
+
+func (f storeFunc) Peek(context.Context, time.Time, *ratelimit.Tickets) error { return f() }
+
+// TestPeek: what would be is told, and nothing is written.
+func TestPeek(t *testing.T) {
+	s := newServer(t)
+	store := s.store()
+	for _, a := range []ratelimit.Algorithm{ratelimit.SlidingWindow, ratelimit.TokenBucket, ratelimit.FixedWindow} {
+		p := limits{global: ratelimit.Limit{N: 30, Window: time.Hour, Algorithm: a}, user: ratelimit.Limit{N: 10, Window: 2 * time.Hour, Algorithm: a}}.policy(t)
+		events := append(repeat(20, event{"x", "u"}), repeat(25, event{"x", "v"})...)
+		require.Equal(t, 5, take(t, store, tickets(p, repeat(5, event{"x", "u"})...)))
+		var keys []string
+		for range 3 {
+			k := tickets(p, events...)
+			require.NoError(t, store.Peek(context.Background(), time.Now(), k))
+			require.Equal(t, 15, count(k), "5 of u and 10 of v")
+			now, err := s.client().Keys(context.Background(), "*").Result()
+			require.NoError(t, err)
+			if keys == nil {
+				keys = now
+			}
+			require.ElementsMatch(t, keys, now)
+		}
+		require.Equal(t, 15, take(t, store, tickets(p, events...)))
+		require.NoError(t, s.client().FlushDB(context.Background()).Err())
+	}
+}
+
+// TestNoFallback: without local limits everything passes while Redis is not there.
+func TestNoFallback(t *testing.T) {
+	s := newServer(t)
+	in := s.instance(time.Second)
+	f, err := NewFailover(FailoverOptions{Link: in.Link, Shared: s.store()})
+	require.NoError(t, err)
+	p := limits{global: ratelimit.Limit{N: 30, Window: time.Hour}}.policy(t)
+	require.Equal(t, 30, take(t, f, tickets(p, repeat(50, event{"x", ""})...)))
+	s.kill()
+	k := tickets(p, repeat(50, event{"x", ""})...)
+	require.Equal(t, 50, take(t, f, k))
+	require.NoError(t, f.Peek(context.Background(), time.Now(), k))
+	require.Equal(t, 50, count(k))
+}

@@ -54,7 +54,7 @@ end
 // five numbers for each limit (cap, width, span, tokens per microsecond, TTL in ms; a
 // width of 0 makes it a token bucket); for each counter its limit (from 0) and how many
 // units all tickets want of it; for each run the number of its tickets, of its counters,
-// and the counters (from 1).
+// and the counters (from 1). With a fourth one, "peek", nothing is written.
 //
 // If every counter has room for all that is wanted, the runs need not be looked at. The
 // answer is the room that each counter had before, from which the caller finds out by the
@@ -62,6 +62,8 @@ end
 // until it has room for one.
 const takeScriptText = luaCommon + `
 local limits, uses = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
+local write = redis.call
+if ARGV[4] == 'peek' then write = function() end end
 local values = redis.call('MGET', unpack(KEYS))
 local count = #KEYS
 local answer, room, states, froms, totals, indexes = {}, {}, {}, {}, {}, {}
@@ -129,7 +131,7 @@ for i = 1, count do
       local value, from = states[i], froms[i]
       if units > 0 then
         value, from = add(value, from, totals[i], indexes[i], units), 7
-        redis.call('SET', KEYS[i], value, 'PX', limits[l + 5])
+        write('SET', KEYS[i], value, 'PX', limits[l + 5])
       end
       if refused[i] then
         local over = 1 - room[i]
@@ -141,7 +143,7 @@ for i = 1, count do
       end
     else
       local level = states[i] - units
-      if units > 0 or froms[i] then redis.call('SET', KEYS[i], pack('<dd', level, now), 'PX', limits[l + 5]) end
+      if units > 0 or froms[i] then write('SET', KEYS[i], pack('<dd', level, now), 'PX', limits[l + 5]) end
       wait = math.ceil((1 - level) / limits[l + 4])
     end
     if refused[i] then

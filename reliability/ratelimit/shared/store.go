@@ -53,6 +53,16 @@ func NewStore(o StoreOptions) (*Store, error) {
 // most 16: never does more pass than the limit in any span of the window. Waits are
 // exact to that.
 func (s *Store) Take(ctx context.Context, _ time.Time, batches []*ratelimit.Tickets) error {
+	return s.ask(ctx, batches, "take")
+}
+
+// Peek implements ratelimit.Store. Of tickets that fill several scripts each is judged as
+// if it were the first.
+func (s *Store) Peek(ctx context.Context, _ time.Time, t *ratelimit.Tickets) error {
+	return s.ask(ctx, []*ratelimit.Tickets{t}, "peek")
+}
+
+func (s *Store) ask(ctx context.Context, batches []*ratelimit.Tickets, how string) error {
 	g, _ := s.groups.Get().(*group)
 	err := g.fill(batches)
 	if err != nil {
@@ -62,7 +72,7 @@ func (s *Store) Take(ctx context.Context, _ time.Time, batches []*ratelimit.Tick
 		s.groups.Put(g)
 		return nil
 	}
-	if err := s.do(ctx, func(ctx context.Context) error { return s.send(ctx, g) }); err != nil {
+	if err := s.do(ctx, func(ctx context.Context) error { return s.send(ctx, g, how) }); err != nil {
 		return fmt.Errorf("shared rate limits: %w", err) // g may be in use still
 	}
 	g.settle(batches)
@@ -73,7 +83,7 @@ func (s *Store) Take(ctx context.Context, _ time.Time, batches []*ratelimit.Tick
 
 // send calls the script for each chunk in one pipeline, and again with its text for
 // those that Redis did not run because it did not know it.
-func (s *Store) send(ctx context.Context, g *group) error {
+func (s *Store) send(ctx context.Context, g *group, how string) error {
 	for _, c := range g.chunks[:g.n] {
 		c.seal(s.prefix)
 	}
@@ -84,9 +94,9 @@ func (s *Store) send(ctx context.Context, g *group) error {
 		calls = calls[:0]
 		for i, c := range todo {
 			if round > 0 && i == 0 {
-				calls = append(calls, s.script.Eval(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2]))
+				calls = append(calls, s.script.Eval(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2], how))
 			} else {
-				calls = append(calls, s.script.EvalSha(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2]))
+				calls = append(calls, s.script.EvalSha(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2], how))
 			}
 		}
 		_, failed := pipe.Exec(ctx)

@@ -35,7 +35,7 @@ func TestOptions(t *testing.T) {
 	}
 	_, err = NewLink(LinkOptions{Client: client, Timeout: 1})
 	require.ErrorContains(t, err, "at least 1ms")
-	_, err = NewFailover(FailoverOptions{})
+	_, err = NewFailover(FailoverOptions{Link: &Link{}})
 	require.Error(t, err)
 }
 

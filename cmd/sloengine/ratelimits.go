@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// rateLimits are the rate limits in front of the log. They can come, change and go by a
+// reload; what they share Redis by needs a restart.
+type rateLimits struct {
+	limiter *ratelimit.Limiter
+	metrics *ratelimit.Metrics
+	failed  *metrics.Counter // expressions
+	log     *slog.Logger
+	filter  *dlq.Filter
+
+	link   *shared.Link // nil without Redis
+	client redis.UniversalClient
+	prefix string
+
+	inForce atomic.Pointer[limitsConfig] // nil: nothing is limited
+	told    atomic.Bool                  // that an expression failed, since the last reload
+}
+
+func newRateLimits(r *reliability, set *metrics.Set) (*rateLimits, error) {
+	l := &rateLimits{
+		metrics: ratelimit.NewMetrics(set), failed: set.NewCounter("sloengine_ratelimit_expression_errors_total"),
+		log: r.log, filter: r.letters.filter, link: r.link,
+	}
+	if r.link != nil {
+		l.client, l.prefix = r.clients[0], r.c.redisKeys("limits")
+	}
+	var err error
+	if l.limiter, err = ratelimit.New(ratelimit.Options{Metrics: l.metrics}); err != nil {
+		return nil, err
+	}
+	apply, err := l.prepare(r.c)
+	if err != nil {
+		return nil, err
+	}
+	apply()
+	return l, nil
+}
+
+// prepare checks the limits of other settings and returns what puts them in force. The
+// counters go on, unless they are kept elsewhere or in another number from then on.
+func (l *rateLimits) prepare(next *config) (apply func(), err error) {
+	policy, err := next.ratePolicy(l.expressionFailed)
+	if err != nil {
+		return nil, err
+	}
+	if policy == nil {
+		return func() { l.limiter.SetPolicy(nil); l.inForce.Store(nil) }, nil
+	}
+	before := l.inForce.Load()
+	if before != nil && before.MaxContexts == next.Limits.MaxContexts && before.Shared == next.Limits.Shared {
+		return func() { l.limiter.SetPolicy(policy); l.took(next.Limits) }, nil
+	}
+	store, err := l.store(next)
+	if err != nil {
+		return nil, err
+	}
+	return func() { l.limiter.Change(policy, store); l.took(next.Limits) }, nil
+}
+
+func (l *rateLimits) took(now *limitsConfig) {
+	l.told.Store(false)
+	l.inForce.Store(now)
+}
+
+// store makes the counters.
+func (l *rateLimits) store(c *config) (ratelimit.Store, error) {
+	sharing := &c.Limits.Shared
+	if sharing.Redis && l.link == nil {
+		return nil, errors.New("limits.shared.redis: the redis section came after the start; restart the engine")
+	}
+	table, err := ratelimit.NewTable(c.rateTable(sharing.Redis, l.metrics))
+	if err != nil || !sharing.Redis {
+		return table, err
+	}
+	counters, err := shared.NewStore(shared.StoreOptions{Client: l.client, Prefix: l.prefix})
+	if err != nil {
+		return nil, err
+	}
+	o := shared.FailoverOptions{Link: l.link, Shared: counters, Logger: l.log}
+	if !sharing.Fallback.Off {
+		o.Local = table
+	}
+	return shared.NewFailover(o)
+}
+
+// expressionFailed notes that an expression could not be computed for an event, which is
+// judged as if it were not there.
+func (l *rateLimits) expressionFailed(setting string, err error) {
+	l.failed.Inc()
+	if l.told.CompareAndSwap(false, true) {
+		l.log.Warn("rate limit expression failed, the event is judged without it", "setting", setting, "err", err)
+	}
+}
+
+// mergeWindow is how long a request waits to be merged with others.
+func (l *rateLimits) mergeWindow() time.Duration {
+	if now := l.inForce.Load(); now != nil {
+		return time.Duration(now.AggregateWindow)
+	}
+	return 0
+}
+
+// critical says whether an event over its limit is kept as a dead letter.
+func (l *rateLimits) critical(v *event.View) bool {
+	now := l.inForce.Load()
+	return now != nil && now.RespectDLQFilter && l.filter.Decide(&dlq.Subject{
+		Service: string(v.Service), Type: string(v.Type), Severity: string(v.Severity), Outcome: v.Outcome.String(),
+		Attributes: func() map[string]string { return attributesOf(v) },
+		Reason:     dlq.ReasonRateLimited, Class: retry.ClassOverload.String(),
+	}).Save
+}

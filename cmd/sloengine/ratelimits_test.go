@@ -1,0 +1,128 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const limitSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: checkout
+    objective: 99
+    window: 1d
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+`
+
+// orders sends n orders in one request and says what became of them.
+func orders(t *testing.T, p *process, token string, n int, attributes string) (a struct{ Accepted, Limited, Sampled, Duplicates int }) {
+	t.Helper()
+	var body strings.Builder
+	for range n {
+		fmt.Fprintf(&body, `{"service":"shop","type":"order","attributes":{%s}}`+"\n", attributes)
+	}
+	status, answer := post(t, p.base+"/api/v1/events", token, body.String())
+	require.Contains(t, []int{202, 429}, status, answer)
+	require.NoError(t, json.Unmarshal([]byte(answer), &a))
+	if status == http.StatusTooManyRequests {
+		a.Limited = n
+	}
+	return a
+}
+
+// Limits come, change and go by reloads, with what is over them.
+func TestLimitsChangeByReload(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", limitSpec)
+	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 1s}\n")
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	reload := func(settings string) {
+		t.Helper()
+		writeFile(t, dir, "engine.yaml", "evaluator: {interval: 1s}\n"+settings)
+		status, answer := post(t, p.base+"/-/reload", "", "")
+		require.Equal(t, 200, status, answer)
+	}
+	require.Equal(t, 50, orders(t, p, "", 50, "").Accepted, "without limits")
+	reload("limits: {global: off, default: {limit: 10, window: 1h, on_exceeded: drop}}\n")
+	require.Equal(t, 10, orders(t, p, "", 50, "").Accepted)
+	reload("limits: {global: off, default: {limit: 25, window: 1h, on_exceeded: drop}}\n")
+	require.Equal(t, 15, orders(t, p, "", 50, "").Accepted, "the counters go on")
+	reload("limits: {global: off, default: {limit: 25, window: 1h, on_exceeded: aggregate}, aggregate_window: 0s}\n")
+	require.Equal(t, 50, orders(t, p, "", 50, "").Accepted, "merged")
+	reload("limits: {global: off, max_contexts: 5000, default: {limit: 25, window: 1h, on_exceeded: drop}}\n")
+	require.Equal(t, 25, orders(t, p, "", 50, "").Accepted, "another table begins with its own counters")
+	reload("")
+	require.Equal(t, 50, orders(t, p, "", 50, "").Accepted, "no limits any more")
+	require.NotContains(t, p.log.String(), "need a restart")
+	require.Zero(t, counter(t, p, "sloengine_ratelimit_contexts"), "nothing is left of them")
+
+	// What is shared needs a Redis from the start.
+	writeFile(t, dir, "engine.yaml", "redis: {address: \"127.0.0.1:1\"}\nlimits: {shared: {redis: true}}\n")
+	status, answer := post(t, p.base+"/-/reload", "", "")
+	require.Equal(t, 422, status, answer)
+	require.Contains(t, answer, "restart the engine")
+	require.Equal(t, 50, orders(t, p, "", 50, "").Accepted)
+}
+
+// bypass_if and extractor are expressions over the event and its request. One that cannot
+// be computed for an event changes nothing, and is told.
+func TestLimitExpressions(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", limitSpec)
+	const token = "sender-0123456789abcdef"
+	writeFile(t, dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, services: [\"*\"], allow: [send, read]}\n", sha256.Sum256([]byte(token))))
+	p, ok := serveIn(t, dir, spec, `
+auth: {tokens_file: tokens.yaml}
+limits:
+  global: off
+  default: off
+  bypass_if: 'event.attributes.vip == "yes" or int(event.attributes.amount ?? "0") > 100'
+  contexts:
+    - {name: region, extractor: 'lower(trim(event.attributes.region))', limit: 5, window: 1h, on_exceeded: drop}
+`)
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	require.Equal(t, 5, orders(t, p, token, 20, `"region":"North","amount":1`).Accepted)
+	require.Equal(t, 0, orders(t, p, token, 20, `"region":" north ","amount":1`).Accepted, "the same one")
+	require.Equal(t, 5, orders(t, p, token, 20, `"region":"south","amount":1`).Accepted)
+	require.Equal(t, 20, orders(t, p, token, 20, `"amount":1`).Accepted, "no value, no limit")
+	require.Equal(t, 20, orders(t, p, token, 20, `"region":"north","vip":"yes"`).Accepted, "bypassed")
+	require.Equal(t, 20, orders(t, p, token, 20, `"region":"north","amount":101`).Accepted, "bypassed")
+	require.NotContains(t, p.log.String(), "expression failed")
+	require.Equal(t, 0, orders(t, p, token, 20, `"region":"north","amount":"many"`).Accepted, "not computed, not bypassed")
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "setting=limits.bypass_if") }, 5*time.Second, 10*time.Millisecond)
+	require.Equal(t, 1, strings.Count(p.log.String(), "expression failed"), "told once")
+	require.EqualValues(t, 20, counterAs(t, p, token, "sloengine_ratelimit_expression_errors_total"))
+}
+
+// counterAs reads one plain sample from /metrics with a token.
+func counterAs(t *testing.T, p *process, token, name string) (value float64) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, p.base+"/metrics", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			_, err := fmt.Sscan(rest, &value)
+			require.NoError(t, err)
+			return value
+		}
+	}
+	require.Fail(t, "no "+name)
+	return 0
+}
