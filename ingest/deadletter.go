@@ -89,6 +89,13 @@ func (d *foldLetters) refuseReplay(id string, at int64) {
 	d.bytes += letterOverhead
 }
 
+// resume goes on counting from what a checkpoint had counted. Health may ask meanwhile.
+func (d *foldLetters) resume(total uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.total = total
+}
+
 func (d *foldLetters) count() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

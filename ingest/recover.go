@@ -41,7 +41,7 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, 
 	if err := e.restore(files); err != nil {
 		return s, nil, err
 	}
-	e.dead.total = from.dead
+	e.dead.resume(from.dead)
 	if err := e.replay(ctx, log, from, ids); err != nil {
 		return s, nil, err
 	}
