@@ -351,6 +351,7 @@ func TestEngineAlerts(t *testing.T) {
 		NameDiskFilling:        {{`sloengine_ingest_disk_free_bytes{instance="a"}`, grow(-1e6)}},
 		NameLogPoisoned:        {{`sloengine_wal_poisoned{instance="a"}`, constant(1)}},
 		NameFoldLagging:        {{`sloengine_fold_lag_records{instance="a"}`, constant(2e5)}},
+		NameGroupsFull:         {{`sloengine_fold_full_slos{instance="a"}`, constant(1)}},
 		NameEvaluatorLate:      {{`sloengine_evaluate_ticks_total{instance="a"}`, grow(0.1)}, {`sloengine_evaluate_late_total{instance="a"}`, grow(0.09)}},
 		NameEvaluatorStopped:   {{`sloengine_evaluate_ticks_total{instance="a"}`, constant(7)}},
 		NameBreakerOpen:        {{`sloengine_breaker_state{breaker="kafka",instance="a"}`, constant(2)}},
@@ -393,7 +394,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.withDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 28, "every alert on the engine is tried above")
+	require.Len(t, known, 29, "every alert on the engine is tried above")
 }
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {

@@ -100,6 +100,10 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			metricFoldLag + " > " + fmt.Sprint(t.FoldLagRecords), 5 * time.Minute,
 			"Engine " + at + " counts behind",
 			"{{ $value | humanize }} stored records are not counted yet, more than " + fmt.Sprint(t.FoldLagRecords) + ". Nothing is lost, but all numbers are late."},
+		{NameGroupsFull, SeverityWarning, ImpactHigh,
+			metricFullSLOs + " > 0", 5 * time.Minute,
+			"Engine " + at + " has SLOs without room for new groups",
+			"{{ $value }} SLOs have max_groups groups. Values that are new share the group __other__, for which nothing alerts; the engine's page names the SLOs."},
 		{NameEvaluatorLate, SeverityWarning, ImpactMedium,
 			"increase(" + metricLate + "[10m]) / increase(" + metricTicks + "[10m]) > 0.5", 5 * time.Minute,
 			"Evaluator of engine " + at + " is late",
@@ -205,6 +209,7 @@ const (
 	NameSinkOverflowing    = "SinkOverflowing"
 	NameLogPoisoned        = "WriteAheadLogPoisoned"
 	NameFoldLagging        = "FoldLagging"
+	NameGroupsFull         = "GroupsFull"
 	NameEvaluatorLate      = "EvaluatorLate"
 	NameBreakerOpen        = "BreakerOpen"
 	NameDeadLettersMany    = "DeadLettersTooMany"

@@ -20,6 +20,7 @@ const (
 	metricDiskFree     = "sloengine_ingest_disk_free_bytes"
 	metricFoldLag      = "sloengine_fold_lag_records"
 	metricFoldDead     = "sloengine_fold_dead_letters_total"
+	metricFullSLOs     = "sloengine_fold_full_slos"
 	metricPoisoned     = "sloengine_wal_poisoned"
 	metricTicks        = "sloengine_evaluate_ticks_total"
 	metricLate         = "sloengine_evaluate_late_total"
@@ -56,6 +57,7 @@ func EngineMetrics() []Metric {
 		{metricDiskFree, "gauge", nil, "Free bytes where the log is.", false},
 		{metricFoldLag, "gauge", nil, "Durable records that are not counted yet.", false},
 		{metricFoldDead, "counter", nil, "Stored events that could not be counted.", false},
+		{metricFullSLOs, "gauge", nil, "SLOs that have max_groups groups, so that new values share __other__.", false},
 		{metricPoisoned, "gauge", nil, "1 after a failed write or fsync, until a restart.", false},
 		{metricTicks, "counter", nil, "Reports made.", false},
 		{metricLate, "counter", nil, "Reports that took longer than their interval.", false},

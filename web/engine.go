@@ -113,6 +113,17 @@ type FoldStatus struct {
 	Watermark time.Time `json:"watermark,omitzero"` // receive time of the last counted record
 	Groups    int       `json:"groups"`
 	Bytes     int64     `json:"bytes"`
+
+	// Full are the SLOs that gave some value no group, as all max_groups were taken, and
+	// that have none free now.
+	Full []FullStatus `json:"full,omitempty"`
+}
+
+// FullStatus is an SLO without room for another group.
+type FullStatus struct {
+	SLO       string `json:"slo"`
+	MaxGroups int    `json:"max_groups"`
+	Other     uint64 `json:"other_events"` // valid events that the group __other__ counted
 }
 
 // DiskStatus is the file system of the data folder.

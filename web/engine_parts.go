@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"time"
+
+	"github.com/sloengine/sloengine/slo"
 )
 
 // LimitStatus is one rule of the rate limits.
@@ -93,7 +95,7 @@ type DeadLetterStatus struct {
 // degradedPart is something that does not work as it should while events are
 // still taken and counted.
 type degradedPart struct {
-	Part   string `json:"part"` // log, fold, checkpoint, dead_letters, connections, redis, breaker or sink
+	Part   string `json:"part"` // log, fold, checkpoint, dead_letters, connections, slo, redis, breaker or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -118,6 +120,9 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 	}
 	if at := e.Connections.RefusedAt; !at.IsZero() && now.Sub(at) < refusedFor {
 		add("connections", "", "clients connect beyond the limit; connections without credentials are closed first")
+	}
+	for _, f := range e.Fold.Full {
+		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", plural(f.MaxGroups, "group"), slo.OtherGroup))
 	}
 	if e.Redis != nil && !e.Redis.Connected {
 		add("redis", "", "it cannot be reached; this instance goes by its own, stricter limits")

@@ -16,6 +16,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/ready", 200)), "degraded")
 
 	s := &b.eng
+	s.Fold.Full = []FullStatus{{"shop/checkout", 1000, 100_000}}
 	s.Redis.Connected, s.Redis.LastError = false, "dial tcp 10.0.0.7:6379: secret"
 	s.Breakers = []BreakerStatus{{Name: "warehouse", State: BreakerOpen, Reason: "https://secret.example answered 503"}, {Name: "idle", State: BreakerClosed}, {Name: "half", State: BreakerHalfOpen}}
 	s.Sinks = []SinkStatus{
@@ -37,9 +38,9 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		require.NotEmpty(t, d.Reason)
 		got = append(got, strings.TrimSpace(d.Part+" "+d.Name))
 	}
-	require.Equal(t, []string{"redis", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked"}, got[:7])
-	require.True(t, strings.HasPrefix(got[7], `sink \u{202e}<b>xxx`), got[7])
-	require.Less(t, len(got[7]), 100)
+	require.Equal(t, []string{"slo shop/checkout", "redis", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked"}, got[:8])
+	require.True(t, strings.HasPrefix(got[8], `sink \u{202e}<b>xxx`), got[8])
+	require.Less(t, len(got[8]), 100)
 
 	s.Troubles = []TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
 	s.Connections.RefusedAt = b.now.Add(-59 * time.Second)
@@ -53,6 +54,8 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	page := b.get("/engine").Body.String()
 	check(t, page)
 	require.Contains(t, page, "log: no file descriptor is left")
+	require.Contains(t, page, "slo shop/checkout: all 1,000 groups are taken; new values share the group __other__")
+	k.answer(b, http.MethodGet, "/api/v1/engine", 200)
 	require.Contains(t, page, "sink far: it is behind by 600.0 MiB")
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
 	b.eng.State = Recovering

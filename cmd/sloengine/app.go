@@ -169,7 +169,7 @@ func (a *app) sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
 	if err := a.engine.Do(ctx, func() { out = a.fold.Sums(req) }); err != nil {
 		return nil, err
 	}
-	a.foldStats.Store(&out.Stats)
+	a.tellFullGroups(a.foldStats.Swap(&out.Stats), &out.Stats)
 	return out, nil
 }
 

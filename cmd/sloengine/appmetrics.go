@@ -29,6 +29,8 @@ func (a *app) ownMetrics() *metrics.Set {
 	stat(`plan_lookups_total{result="hit"}`, func(s *fold.Stats) float64 { return float64(s.PlanHits) })
 	stat(`plan_lookups_total{result="miss"}`, func(s *fold.Stats) float64 { return float64(s.PlanMisses) })
 	stat("groups", func(s *fold.Stats) float64 { return float64(s.Groups) })
+	stat("evicted_groups_total", func(s *fold.Stats) float64 { return float64(s.Evicted) })
+	set.NewGauge("sloengine_fold_full_slos", func() float64 { return float64(len(fullGroups(a.foldStats.Load()))) })
 	stat("bytes", func(s *fold.Stats) float64 { return float64(s.Bytes) })
 	stat("parked_generations", func(s *fold.Stats) float64 { return float64(s.Parked) })
 	stat("parked_bytes", func(s *fold.Stats) float64 { return float64(s.ParkedBytes) })

@@ -31,6 +31,7 @@ func (a *app) status() web.EngineStatus {
 	if st := a.foldStats.Load(); st != nil {
 		s.Ingest.Late = st.Late
 		s.Fold.Groups, s.Fold.Bytes = st.Groups, st.Bytes
+		s.Fold.Full = fullGroups(st)
 	}
 	now := a.specs.current.Load()
 	s.Spec = web.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}

@@ -103,6 +103,8 @@ func foldDocs() metricPart {
 			{"sloengine_fold_dead_letters_total", series.Counter, unitEvents, nil, "", "Refused events that were kept as dead letters, since the start of the process.", ""},
 			{"sloengine_fold_plan_lookups_total", series.Counter, unitEvents, with(oneOf("result", "hit miss")), "", "Look-ups of a combination of labels in the cache of what it counts for.", ""},
 			{"sloengine_fold_groups", series.Gauge, "groups", nil, "", "Groups of all SLOs that have counts.", ""},
+			{"sloengine_fold_full_slos", series.Gauge, "SLOs", nil, "", "SLOs without room for another group: all `max_groups` are taken, and new values share the group `__other__`, which never alerts.", ""},
+			{"sloengine_fold_evicted_groups_total", series.Counter, "groups", nil, "", "Groups that were evicted to make room, as they were silent for the whole window.", ""},
 			{"sloengine_fold_bytes", series.Gauge, unitBytes, nil, "", "Memory of the counts.", ""},
 			{"sloengine_fold_parked_generations", series.Gauge, "generations", nil, "", "Parked generations: counts of what the spec does not have any more, retained in case it returns.", ""},
 			{"sloengine_fold_parked_bytes", series.Gauge, unitBytes, nil, "", "Memory of the parked generations.", ""},

@@ -147,13 +147,8 @@ func (ind *indicator) loss(sums [][]uint64) *Loss {
 	return l
 }
 
-// releaseExtra frees the columns that are not those of groups.
-func (f *Fold) releaseExtra(ind *indicator) {
-	for _, g := range ind.sorted {
-		if g.squares > 0 {
-			ind.events.free(g.squares-1, 1, f.clock)
-		}
-	}
+// releaseDropped frees the columns of dropped events.
+func (f *Fold) releaseDropped(ind *indicator) {
 	switch d := ind.dropped; {
 	case d == nil:
 	case ind.slices != nil:

@@ -75,7 +75,7 @@ type Fold struct {
 
 // counters are the part of Stats that follows from the log.
 type counters struct {
-	records, events, late, tooOld, refused, replayed, backfilled uint64
+	records, events, late, tooOld, refused, replayed, backfilled, evicted uint64
 }
 
 // New makes an empty Fold. It refuses every event until it has a config.
@@ -316,6 +316,7 @@ func (f *Fold) age() {
 	for _, e := range eras(f.inds) {
 		e.forget(f.known)
 	}
+	f.evictSilent()
 }
 
 // setAges computes what age leaves behind from the record time alone.

@@ -153,11 +153,12 @@ func TestGroups(t *testing.T) {
 		`["" "success"] [1 0]`, `["A" "success"] [2 0]`, `["Z" "success"] [1 0]`, `["__other__" "__other__"] [2 1]`,
 	}, got)
 
-	// More room does not bring back what is in other: it would have two histories.
+	// With more room a value leaves other at its next event; what it counted stays.
 	ind.MaxGroups = 10
 	require.NoError(t, f.SetConfig(config(ind), t0.UnixNano()))
 	apply(t, f, t0, shop(t0, "product", "B"))
-	require.Equal(t, []uint64{3, 1}, groupOf(t, f.Sums(Request{}), ind.ID, slo.OtherGroup, slo.OtherGroup).Total)
+	require.Equal(t, []uint64{2, 1}, groupOf(t, f.Sums(Request{}), ind.ID, slo.OtherGroup, slo.OtherGroup).Total)
+	require.Equal(t, []uint64{1, 0}, groupOf(t, f.Sums(Request{}), ind.ID, "B", "success").Total)
 }
 
 func TestAValueThatPretendsToBeOtherClosesNothing(t *testing.T) {

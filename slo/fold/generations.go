@@ -127,13 +127,21 @@ func (f *Fold) sliceStore(per, keep int64) *sliceStore {
 // release frees everything that an indicator has in its store.
 func (f *Fold) release(ind *indicator) {
 	for _, g := range ind.sorted {
-		if ind.slices != nil {
-			ind.slices.free(g.col, f.clock)
-		} else {
-			ind.events.free(g.col, ind.width, f.clock)
-		}
+		f.releaseGroup(g)
 	}
-	f.releaseExtra(ind)
+	f.releaseDropped(ind)
+}
+
+// releaseGroup frees a group's columns.
+func (f *Fold) releaseGroup(g *group) {
+	if g.ind.slices != nil {
+		g.ind.slices.free(g.col, f.clock)
+		return
+	}
+	g.ind.events.free(g.col, g.ind.width, f.clock)
+	if g.squares > 0 {
+		g.ind.events.free(g.squares-1, 1, f.clock)
+	}
 }
 
 // moveKey is an era that loses what lies before kept.
@@ -208,6 +216,7 @@ func (f *Fold) expect(ind *indicator) {
 		}
 		g.from = always
 	}
+	ind.full = ind.full && ind.named() >= ind.spec.maxGroups()
 }
 
 // sweep lets go of stores that nobody uses and tells the slice stores whose they are.

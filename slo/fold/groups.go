@@ -21,7 +21,7 @@ type indicator struct {
 	former     []string // IDs that the generation had before
 	era        *era
 	unmeasured uint64
-	full       bool   // MaxGroups was reached: new values go to other, for good
+	full       bool   // a value was refused a group since there was room: it shares other
 	dropped    *group // where dropped events are counted; nil before the first
 
 	groups map[string]*group // by slo.Group.Key
@@ -61,13 +61,11 @@ func (f *Fold) group(ind *indicator, values slo.Group) *group {
 		return g
 	}
 	if len(values) > 0 {
-		// "count" includes the expected groups, but not the other group.
-		count := len(ind.sorted)
-		if count > 0 && ind.sorted[count-1].values.IsOther() {
-			count--
+		room := ind.named() < ind.spec.maxGroups()
+		if !room && !values.IsOther() {
+			ind.full = true
 		}
-		ind.full = ind.full || count >= ind.spec.maxGroups()
-		if ind.full || values.IsOther() {
+		if !room || values.IsOther() {
 			values = otherGroup(len(values))
 			if g := ind.groups[values.Key()]; g != nil {
 				return g
@@ -75,14 +73,6 @@ func (f *Fold) group(ind *indicator, values slo.Group) *group {
 		}
 	}
 	return f.newGroup(ind, values, never)
-}
-
-func otherGroup(n int) slo.Group {
-	values := make(slo.Group, n)
-	for i := range values {
-		values[i] = slo.OtherGroup
-	}
-	return values
 }
 
 // newGroup adds a group that does not exist yet and gives it columns.

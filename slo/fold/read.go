@@ -39,7 +39,7 @@ func (f *Fold) figures() Stats {
 	s := Stats{
 		Records: f.stats.records, Events: f.stats.events, Late: f.stats.late, TooOld: f.stats.tooOld, Refused: f.stats.refused,
 		PlanHits: f.plans.hits, PlanMisses: f.plans.misses, Unmeasured: map[string]uint64{},
-		Replayed: f.stats.replayed, Backfilled: f.stats.backfilled, Dropped: maps.Clone(f.dropped),
+		Replayed: f.stats.replayed, Backfilled: f.stats.backfilled, Evicted: f.stats.evicted, Full: f.fulls(), Dropped: maps.Clone(f.dropped),
 	}
 	for _, ind := range f.inds {
 		s.Groups += len(ind.sorted)

@@ -192,7 +192,7 @@ func (f *Fold) appendState(b []byte) []byte {
 
 // fields are the counters of a format of the state.
 func (c *counters) fields(format byte) []*uint64 {
-	fields := []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused, &c.replayed, &c.backfilled}
+	fields := []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused, &c.replayed, &c.backfilled, &c.evicted}
 	switch {
 	case format < limitsFormat:
 		return fields[:5]

@@ -112,6 +112,8 @@ type Stats struct {
 	Backfilled      uint64            // events that were no new traffic: backfills, and replays more than a minute after their time
 	Dropped         map[string]uint64 // events that limits dropped, by reason; few reasons
 	Groups          int               // now
+	Full            []Full            // indicators that had no group for some value and have none now, by ID
+	Evicted         uint64            // groups evicted to make room
 	PlanHits        uint64            // since the process began, as is PlanMisses
 	PlanMisses      uint64
 	Bytes           int64 // memory of the buckets, now
