@@ -19,13 +19,17 @@ import (
 // concurrent use.
 type Auth struct {
 	tokens  atomic.Pointer[Tokens]
+	host    func(name string) bool
 	metrics *HTTPMetrics
 	log     throttledLog
 }
 
 // AuthOptions of an Auth; the zero value works.
 type AuthOptions struct {
-	Tokens  *Tokens // nil allows everything
+	Tokens *Tokens // nil allows everything
+	// Host reports whether requests may be for a host name as long as no tokens are in
+	// force; nil allows all. It is given the name in lower case and without port.
+	Host    func(name string) bool
 	Metrics *HTTPMetrics
 	Logger  *slog.Logger
 }
@@ -35,7 +39,7 @@ func NewAuth(o AuthOptions) *Auth {
 	if o.Metrics == nil {
 		o.Metrics = NewHTTPMetrics(metrics.NewSet())
 	}
-	a := &Auth{metrics: o.Metrics, log: newThrottledLog(o.Logger)}
+	a := &Auth{host: o.Host, metrics: o.Metrics, log: newThrottledLog(o.Logger)}
 	a.tokens.Store(o.Tokens)
 	return a
 }

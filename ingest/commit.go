@@ -123,5 +123,6 @@ func (e *Engine) SetConfig(ctx context.Context, config []byte) error {
 	if err != nil {
 		return err
 	}
-	return e.read.wait(ctx, result.Seq)
+	// It is in force once it is counted, whoever waits: an early answer could only be wrong.
+	return e.read.wait(context.WithoutCancel(ctx), result.Seq)
 }

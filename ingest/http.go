@@ -22,7 +22,7 @@ import (
 )
 
 // Committer makes a batch durable: *Engine. It must not use the batch after it
-// returned without an error.
+// returned, unless with an error other than that of ctx.
 type Committer interface {
 	Commit(ctx context.Context, b *event.Batch) (Result, error)
 	// Admit is only called with a Limiter.
@@ -53,6 +53,7 @@ type HandlerOptions struct {
 	MaxWireBytes     int64         // of a body as it is sent; MaxBodyBytes
 	MaxInFlightBytes int64         // held by all requests together; 256 MiB
 	BodyTimeout      time.Duration // from the headers to the last byte of the body; 30s
+	LeftTimeout      time.Duration // a closed connection's events wait for the log; 10s
 	// Deadline is how long a request without one of its own may take once its body is
 	// there; deadline.Default, negative: as long as it takes.
 	Deadline time.Duration
@@ -88,6 +89,7 @@ func (o *HandlerOptions) fill() error {
 	setDefault(&o.Deadline, deadline.Default)
 	setDefault(&o.Reserve, answerReserve)
 	o.Reserve = max(o.Reserve, 0)
+	setDefault(&o.LeftTimeout, 10*time.Second)
 	setDefault(&o.Decoders, max(runtime.GOMAXPROCS(0), 2))
 	if o.MaxBodyBytes < 0 || o.MaxBodyBytes > largestBuffer {
 		return fmt.Errorf("ingest handler: body limit %d is outside 1..%d bytes", o.MaxBodyBytes, largestBuffer)
@@ -101,8 +103,8 @@ func (o *HandlerOptions) fill() error {
 		return fmt.Errorf("ingest handler: %d bytes in flight are not enough for one body of %d bytes, which needs %d",
 			o.MaxInFlightBytes, o.MaxBodyBytes, least)
 	}
-	if o.BodyTimeout < 0 || o.Decoders < 0 {
-		return errors.New("ingest handler: body timeout and decoders must not be negative")
+	if o.BodyTimeout < 0 || o.LeftTimeout < 0 || o.Decoders < 0 {
+		return errors.New("ingest handler: time-outs and decoders must not be negative")
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewHTTPMetrics(metrics.NewSet())
@@ -309,10 +311,6 @@ func (h *Handler) respond(c *gin.Context, s *requestState) int {
 
 // refuse writes a problem. s.answer is empty but for 422.
 func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
-	if r.status == statusClientGone {
-		c.Abort()
-		return r.status
-	}
 	header := c.Writer.Header()
 	header["X-Request-Id"] = []string{s.id}
 	r.setHeaders(header)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"time"
@@ -17,7 +18,10 @@ import (
 // be said from the headers alone is said before the body is read.
 func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	req := c.Request
-	var r *refusal
+	r := checkOrigin(req)
+	if r != nil {
+		return r
+	}
 	if s.token, r = h.o.Auth.check(req, PermitSend); r != nil {
 		return r
 	}
@@ -36,7 +40,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = s.checkDeadline("before the request came in"); r != nil {
 		return r
 	}
-	media, r := parseMediaType(req.Header)
+	format, r := parseMediaType(req.Header)
 	if r != nil {
 		return r
 	}
@@ -51,7 +55,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if !s.ownTime && h.o.Deadline > 0 {
 		s.deadline = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
 	}
-	if r = h.decode(req, s, enc, media); r != nil {
+	if r = h.decode(req, s, enc, format); r != nil {
 		return r
 	}
 	if r = s.checkDeadline("before the events could be stored; nothing was"); r != nil {
@@ -119,8 +123,11 @@ func (h *Handler) readRefusal(req *http.Request, err error, limit int64) *refusa
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{status: http.StatusRequestTimeout, code: problemTooSlow, closeConn: true,
 			detail: fmt.Sprintf("the body took longer than %s", h.o.BodyTimeout)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &refusal{status: http.StatusBadRequest, code: problemBadBody, closeConn: true,
+			detail: "the connection was closed before the body was complete; nothing was stored"}
 	case req.Context().Err() != nil:
-		return &refusal{status: statusClientGone, code: problemGone}
+		return clientGone()
 	default:
 		return &refusal{status: http.StatusBadRequest, code: problemBadBody, closeConn: true,
 			detail: fmt.Sprintf("read the body: %v", err)}
@@ -133,17 +140,8 @@ func tooLarge(detail string) *refusal {
 
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
-func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, media mediaType) *refusal {
-	ctx := req.Context()
-	select {
-	case h.decoding <- struct{}{}:
-	default:
-		select {
-		case h.decoding <- struct{}{}:
-		case <-ctx.Done():
-			return &refusal{status: statusClientGone, code: problemGone}
-		}
-	}
+func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format) *refusal {
+	h.decoding <- struct{}{}
 	defer func() { <-h.decoding }()
 
 	data := s.raw.data
@@ -155,10 +153,6 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, media
 		data = s.plain.data
 	}
 	h.o.Metrics.bodyBytes.Add(len(data))
-	format, r := media.format(data)
-	if r != nil {
-		return r
-	}
 	opt := event.DecodeOptions{
 		Now:      h.o.Now(),
 		Backfill: s.backfill,
@@ -220,8 +214,8 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	saved := 0
 	if s.dryRun {
 		var err error
-		if result, err = h.rehearse(req.Context(), s); err != nil {
-			return h.commitRefusal(req, s, err)
+		if result, err = h.rehearse(context.WithoutCancel(req.Context()), s); err != nil {
+			return h.commitRefusal(s, err)
 		}
 		saved = len(result.Critical)
 	} else if len(b.Events) > 0 {
@@ -230,9 +224,9 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 		var err error
 		if result, err = h.admit(ctx, s); err != nil {
 			s.leave()
-			return h.commitRefusal(req, s, err)
+			return h.commitRefusal(s, err)
 		}
-		saved = h.keepCritical(ctx, s, b, t, result.Critical)
+		saved = h.keepCritical(context.WithoutCancel(ctx), s, b, t, result.Critical)
 		if result.Merged > 0 {
 			h.o.Limiter.CountAggregated(result.Merged)
 		}
@@ -268,14 +262,14 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	return nil
 }
 
-func (h *Handler) commitRefusal(req *http.Request, s *requestState, err error) *refusal {
+func (h *Handler) commitRefusal(s *requestState, err error) *refusal {
 	var unavailable *UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
 		return &refusal{status: http.StatusServiceUnavailable, code: unavailable.Code,
 			detail: err.Error(), retryAfter: unavailable.RetryAfter}
-	case req.Context().Err() != nil:
-		return &refusal{status: statusClientGone, code: problemGone}
+	case errors.Is(err, errSenderLeft):
+		return clientGone()
 	case errors.Is(err, context.DeadlineExceeded):
 		h.o.Metrics.expired.Expired()
 		return &refusal{status: http.StatusGatewayTimeout, code: problemDeadlinePassed,
@@ -285,6 +279,28 @@ func (h *Handler) commitRefusal(req *http.Request, s *requestState, err error) *
 		return &refusal{status: http.StatusInternalServerError, code: problemInternal,
 			detail: "the events could not be stored; a resend with the same ids is safe"}
 	}
+}
+
+// store commits the good events, of them those in todo. A sender that closes its half of the
+// connection after a whole request is within its rights and waits for the answer. net/http
+// ends the context of the request then, and cannot tell such a sender from one that has gone,
+// so both are served.
+func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (Result, error) {
+	if ctx.Err() == nil {
+		if result, err := h.submit(ctx, s, todo); !errors.Is(err, context.Canceled) {
+			return result, err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), h.o.LeftTimeout, errSenderLeft)
+	defer cancel()
+	return h.submit(ctx, s, todo)
+}
+
+func (h *Handler) submit(ctx context.Context, s *requestState, todo []int32) (Result, error) {
+	if s.limits.tickets == nil {
+		return h.o.Committer.Commit(ctx, s.batch)
+	}
+	return h.o.Committer.Admit(ctx, s.batch, s.limits.tickets, todo)
 }
 
 // limits are those in force now: the longest window changes with the spec.

@@ -86,10 +86,7 @@ func clientIP(req *http.Request) string {
 // after an error.
 func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
 	t := s.limits.tickets
-	if t == nil {
-		return h.o.Committer.Commit(ctx, s.batch)
-	}
-	result, err := h.o.Committer.Admit(ctx, s.batch, t, nil)
+	result, err := h.store(ctx, s, nil)
 	if err != nil || len(result.Throttled) == 0 {
 		return result, err
 	}
@@ -105,7 +102,7 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
 			break
 		}
 		waited += step
-		more, err := h.o.Committer.Admit(ctx, s.batch, t, result.Throttled)
+		more, err := h.store(ctx, s, result.Throttled)
 		if err != nil {
 			// What was let in before counts; the rest is the sender's to send again.
 			s.leave()

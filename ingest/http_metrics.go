@@ -45,6 +45,7 @@ const (
 	authMissing  = "missing"
 	authUnknown  = "unknown"
 	authNotGiven = "permission"
+	authHost     = "host"
 )
 
 // NewHTTPMetrics makes the counters in set.
@@ -76,7 +77,7 @@ func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 	for _, code := range rejectionCodes {
 		m.codes[code] = set.NewCounter(`sloengine_ingest_rejected_total{code="` + string(code) + `"}`)
 	}
-	for _, reason := range []string{authMissing, authUnknown, authNotGiven} {
+	for _, reason := range []string{authMissing, authUnknown, authNotGiven, authHost} {
 		m.authFailures[reason] = set.NewCounter(`sloengine_ingest_auth_failures_total{reason="` + reason + `"}`)
 	}
 	return m

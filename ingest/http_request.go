@@ -15,32 +15,23 @@ import (
 	"github.com/sloengine/sloengine/reliability/deadline"
 )
 
-// mediaType is what the Content-Type says; mediaNone if there is none.
-type mediaType uint8
-
-const (
-	mediaNone mediaType = iota
-	mediaJSON
-	mediaNDJSON
-	mediaCloudEvent
-	mediaCloudEventBatch
-)
-
-var mediaTypes = map[string]mediaType{
-	"application/json":                   mediaJSON,
-	"application/x-ndjson":               mediaNDJSON,
-	"application/cloudevents+json":       mediaCloudEvent,
-	"application/cloudevents-batch+json": mediaCloudEventBatch,
+// mediaTypes are the content types of events. A browser sends none of them to another site
+// without asking it first, unlike a request without any: so one is required.
+var mediaTypes = map[string]event.Format{
+	"application/json":                   event.JSON,
+	"application/x-ndjson":               event.NDJSON,
+	"application/cloudevents+json":       event.CloudEvent,
+	"application/cloudevents-batch+json": event.CloudEventBatch,
 }
 
 const supportedMedia = "application/json, application/x-ndjson, application/cloudevents+json, application/cloudevents-batch+json"
 
 // parseMediaType reads the Content-Type. The only parameter that may matter is
 // charset, which must be UTF-8.
-func parseMediaType(h http.Header) (mediaType, *refusal) {
+func parseMediaType(h http.Header) (event.Format, *refusal) {
 	value := h.Get("Content-Type")
 	if value == "" {
-		return mediaNone, nil
+		return 0, unsupportedMedia("the request has no content type")
 	}
 	if m, ok := mediaTypes[value]; ok {
 		return m, nil
@@ -65,29 +56,16 @@ func unsupportedMedia(reason string) *refusal {
 		detail: reason + "; use one of " + supportedMedia}
 }
 
-// format is the body's form. A body without a Content-Type is taken as JSON if
-// it begins as an object or array; anything else is not guessed at.
-func (m mediaType) format(data []byte) (event.Format, *refusal) {
-	switch m {
-	case mediaNDJSON:
-		return event.NDJSON, nil
-	case mediaCloudEvent:
-		return event.CloudEvent, nil
-	case mediaCloudEventBatch:
-		return event.CloudEventBatch, nil
-	case mediaJSON:
-		return event.JSON, nil
+// crossOrigin finds requests that a page of another site made a browser send.
+var crossOrigin http.CrossOriginProtection
+
+// checkOrigin refuses such a request: its page could write as the person in front of it.
+func checkOrigin(req *http.Request) *refusal {
+	if crossOrigin.Check(req) == nil {
+		return nil
 	}
-	for _, c := range data {
-		switch c {
-		case ' ', '\t', '\r', '\n':
-		case '{', '[':
-			return event.JSON, nil
-		default:
-			return 0, unsupportedMedia("the request has no content type")
-		}
-	}
-	return event.JSON, nil // empty: the decoder says so
+	return &refusal{status: http.StatusForbidden, code: problemCrossSite, closeConn: true,
+		detail: "a page of another site sent this request; send events from a server, or through a proxy that shares its host name with the page"}
 }
 
 // parseQuery reads dry_run and backfill. A misspelt value must not silently

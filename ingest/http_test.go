@@ -231,8 +231,14 @@ func TestStatuses(t *testing.T) {
 		{name: "charset", body: line("a"), h: headers{"Content-Type": `Application/JSON; charset="UTF-8"`}, status: 202, accepted: 1},
 		{name: "cloudevent", body: cloud, h: headers{"Content-Type": "application/cloudevents+json"}, status: 202, accepted: 1},
 		{name: "cloudevents", body: "[" + cloud + "]", h: headers{"Content-Type": "application/cloudevents-batch+json"}, status: 202, accepted: 1},
-		{name: "no content type, object", body: "\n " + line("a"), h: headers{"Content-Type": ""}, status: 202, accepted: 1},
-		{name: "no content type, else", body: "service=s", h: headers{"Content-Type": ""}, status: 415, code: "unsupported_media_type"},
+		{name: "no content type", body: line("a"), h: headers{"Content-Type": ""}, status: 415, code: "unsupported_media_type"},
+		{name: "text", body: line("a"), h: headers{"Content-Type": "text/plain"}, status: 415, code: "unsupported_media_type"},
+		{name: "cross-site", body: line("a"), h: headers{"Sec-Fetch-Site": "cross-site"}, status: 403, code: "cross_site"},
+		{name: "same-site", body: line("a"), h: headers{"Sec-Fetch-Site": "same-site"}, status: 403, code: "cross_site"},
+		{name: "foreign origin", body: line("a"), h: headers{"Origin": "https://evil.example"}, status: 403, code: "cross_site"},
+		{name: "hidden origin", body: line("a"), h: headers{"Origin": "null"}, status: 403, code: "cross_site"},
+		{name: "own page", body: line("a"), h: headers{"Sec-Fetch-Site": "same-origin"}, status: 202, accepted: 1},
+		{name: "own origin", body: line("a"), h: headers{"Origin": "http://example.com"}, status: 202, accepted: 1},
 		{name: "form", body: line("a"), h: headers{"Content-Type": "application/x-www-form-urlencoded"}, status: 415, code: "unsupported_media_type"},
 		{name: "latin1", body: line("a"), h: headers{"Content-Type": "application/json; charset=latin1"}, status: 415, code: "unsupported_media_type"},
 		{name: "brotli", body: line("a"), h: headers{"Content-Encoding": "br"}, status: 415, code: "unsupported_encoding"},
@@ -240,7 +246,6 @@ func TestStatuses(t *testing.T) {
 		{name: "all bad", body: "[" + bad + "," + bad + "]", status: 422, code: "all_rejected", rejected: 2},
 		{name: "unparsable", body: "[" + line("a") + ",", status: 400, code: "invalid_json"},
 		{name: "empty", body: "", status: 400, code: "empty_body"},
-		{name: "no content type, empty", body: "", h: headers{"Content-Type": ""}, status: 400, code: "empty_body"},
 		{name: "dry run", query: "?dry_run=true", body: "[" + line("a") + "," + bad + "]", status: 200, accepted: 1, rejected: 1},
 		{name: "dry run, all bad", query: "?dry_run=true", body: bad, status: 422, code: "all_rejected", rejected: 1},
 		{name: "dry run, unparsable", query: "?dry_run=true", body: "{", status: 400, code: "invalid_json"},
@@ -261,7 +266,7 @@ func TestStatuses(t *testing.T) {
 		{name: "unix deadline ahead", body: line("a"), h: headers{"X-Request-Deadline": "99999999999"}, status: 202, accepted: 1},
 		{name: "not a deadline", body: line("a"), h: headers{"X-Request-Deadline": "soon"}, status: 400, code: "bad_deadline"},
 		{name: "NaN deadline", body: line("a"), h: headers{"X-Request-Deadline": "NaN"}, status: 400, code: "bad_deadline"},
-		{name: "deadline while storing", body: line("a"), fail: context.DeadlineExceeded, status: 504, code: "deadline_passed"},
+		{name: "deadline while storing", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:01Z"}, fail: context.DeadlineExceeded, status: 504, code: "deadline_passed"},
 		{name: "announced too large", body: strings.Repeat(" ", 2<<20), status: 413, code: "body_too_large"},
 		{name: "too many events", body: "[" + strings.Repeat(line("a")+",", 100) + line("a") + "]", status: 413, code: "batch_too_large"},
 	}
@@ -562,19 +567,73 @@ func TestLongCommitIsNotCutByTheBodyTimeout(t *testing.T) {
 	}
 }
 
-func TestClientThatLeavesIsCounted(t *testing.T) {
+// A whole request is stored also when its sender has closed the connection, or its half of it,
+// while the events wait for the log.
+func TestEventsOfAClosedConnectionAreStored(t *testing.T) {
 	r := newRig(t, nil)
-	entered := make(chan struct{})
-	r.before = func(ctx context.Context) error { close(entered); <-ctx.Done(); return ctx.Err() }
-	addr := serveTCP(t, r)
-	conn, err := net.Dial("tcp", addr)
-	require.NoError(t, err)
-	body := line("a")
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", EventsPath, len(body), body)
-	require.NoError(t, err)
+	entered := make(chan struct{}, 2)
+	tries := 0
+	r.before = func(ctx context.Context) error {
+		entered <- struct{}{}
+		if tries++; tries == 1 {
+			<-ctx.Done()
+			return fmt.Errorf("wait for the log: %w", context.Cause(ctx))
+		}
+		return ctx.Err()
+	}
+	conn := sendRaw(t, serveTCP(t, r), len(line("a")), line("a"))
 	<-entered
+	require.NoError(t, conn.CloseWrite())
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "202 Accepted")
+	require.Contains(t, string(answer), `"accepted":1`)
+	require.Equal(t, 1, r.events)
+}
+
+// A log that takes nothing must not hold the events of senders that have gone for ever, and what
+// is not stored is not called a success.
+func TestClosedConnectionWaitsForABoundedTime(t *testing.T) {
+	r := newRig(t, func(o *HandlerOptions) { o.LeftTimeout = 50 * time.Millisecond })
+	r.before = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+	conn := sendRaw(t, serveTCP(t, r), len(line("a")), line("a"))
+	require.NoError(t, conn.CloseWrite())
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "HTTP/1.1 499 ")
+	require.Contains(t, string(answer), `"code":"client_closed_request"`)
+	require.Zero(t, r.events)
+	require.Equal(t, 1, r.metric(t, `sloengine_ingest_requests_total{code="499"}`))
+}
+
+func TestClientThatLeavesWithinItsBodyIsCounted(t *testing.T) {
+	r := newRig(t, nil)
+	addr := serveTCP(t, r)
+	conn := sendRaw(t, addr, 1000, "[")
+	require.NoError(t, conn.CloseWrite())
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "400 Bad Request")
+	require.Contains(t, string(answer), `"code":"bad_body"`)
+
+	conn = sendRaw(t, addr, 1000, "[")
+	require.Eventually(t, func() bool { return r.handler.inFlight.Load() == 1 }, 5*time.Second, time.Millisecond)
+	require.NoError(t, conn.SetLinger(0)) // a reset
 	require.NoError(t, conn.Close())
 	require.Eventually(t, func() bool { return r.metric(t, `sloengine_ingest_requests_total{code="499"}`) == 1 }, 5*time.Second, time.Millisecond)
+	require.Zero(t, r.events)
+}
+
+// sendRaw sends a request whose body should have so many bytes.
+func sendRaw(t *testing.T, addr string, length int, body string) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", EventsPath, length, body)
+	require.NoError(t, err)
+	return conn.(*net.TCPConn)
 }
 
 func TestTooLargeWithoutAnnouncement(t *testing.T) {

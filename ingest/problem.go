@@ -50,6 +50,8 @@ const (
 	problemBadQuery       = "bad_query"
 	problemUnauthorized   = "unauthorized"
 	problemForbidden      = "forbidden"
+	problemCrossSite      = "cross_site"
+	problemForeignHost    = "unknown_host"
 	problemTooSlow        = "body_too_slow"
 	problemTooLarge       = "body_too_large"
 	problemMediaType      = "unsupported_media_type"
@@ -68,6 +70,8 @@ var problemTitles = map[string]string{
 	problemBadQuery:     "A query parameter cannot be read",
 	problemUnauthorized: "No valid token",
 	problemForbidden:    "The token does not allow this",
+	problemCrossSite:    "The request comes from another site",
+	problemForeignHost:  "The request is for another host",
 	problemTooSlow:      "The body came too slowly",
 	problemTooLarge:     "The body is too large",
 	problemMediaType:    "The content type is not supported",
@@ -90,9 +94,14 @@ var problemTitles = map[string]string{
 	"batch_too_large":     "The batch has too many events",
 }
 
-// statusClientGone is what a request is counted under whose client left before
-// the answer. Nobody sees it.
+// statusClientGone answers a request whose client left before it could be stored. Hardly
+// anybody sees it, but it must not look like success.
 const statusClientGone = 499
+
+func clientGone() *refusal {
+	return &refusal{status: statusClientGone, code: problemGone, closeConn: true,
+		detail: "the connection was closed before the events were stored; a resend with the same ids is safe"}
+}
 
 // refusal is a request refused as a whole.
 type refusal struct {

@@ -1,9 +1,11 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 )
@@ -76,6 +78,9 @@ func stateText(s EngineState) string {
 	return "The engine's state is unknown."
 }
 
+// reloadTimeout is how long a reload may wait for an engine that is still recovering.
+const reloadTimeout = time.Minute
+
 func (w *Web) reload(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
@@ -86,7 +91,10 @@ func (w *Web) reload(c *gin.Context) {
 		w.problem(c, http.StatusNotImplemented, "This engine cannot reload its spec.", nil)
 		return
 	}
-	if err := w.opt.Reload(c.Request.Context()); err != nil {
+	// A caller that has closed its half of the connection still waits for the answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), reloadTimeout)
+	defer cancel()
+	if err := w.opt.Reload(ctx); err != nil {
 		var withProblems interface{ SpecProblems() []SpecProblem }
 		var list []SpecProblem
 		if errors.As(err, &withProblems) {

@@ -30,6 +30,9 @@ func (w *Web) problem(c *gin.Context, status int, detail string, list []SpecProb
 	})
 }
 
+// Refuse answers a request with a problem.
+func (w *Web) Refuse(c *gin.Context, status int, detail string) { w.problem(c, status, detail, nil) }
+
 // sendJSON writes a value that can always be encoded.
 func sendJSON(c *gin.Context, status int, typ string, v any) {
 	var buf bytes.Buffer

@@ -142,7 +142,7 @@ func newApp(opt appOptions) (*app, error) {
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
 	a.http = ingest.NewHTTPMetrics(httpSet)
-	a.auth = ingest.NewAuth(ingest.AuthOptions{Metrics: a.http, Logger: opt.log})
+	a.auth = ingest.NewAuth(ingest.AuthOptions{Metrics: a.http, Logger: opt.log, Host: hostCheck(&a.opt.config, opt.listen)})
 	if f := c.Auth.TokensFile; f != "" {
 		if err := a.auth.ReloadTokens(f); err != nil {
 			return nil, err
@@ -179,6 +179,7 @@ func (a *app) buildRouter() error {
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false
 	r.ContextWithFallback = true
+	r.Use(a.answered, a.auth.CheckHost)
 	c := a.opt.config
 
 	events, err := ingest.NewHandler(ingest.HandlerOptions{
@@ -392,10 +393,8 @@ func (a *app) waitReady(ctx context.Context) error {
 // baseURL is the server as this machine reaches it.
 func (a *app) baseURL(addr net.Addr) *url.URL {
 	scheme := "http"
-	if f := a.opt.config.Web.ConfigFile; f != "" {
-		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), "tls_server_config") {
-			scheme = "https"
-		}
+	if readWebConfig(a.opt.config.Web.ConfigFile).TLS != nil {
+		scheme = "https"
 	}
 	host := addr.String()
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {

@@ -59,7 +59,10 @@ type config struct {
 	Web struct {
 		ConfigFile  string `yaml:"config_file" is:"file"` // TLS and basic auth
 		ExternalURL string `yaml:"external_url"`          // as users see it, behind a proxy
-		Pprof       bool   `yaml:"pprof"`
+		// Host names that requests may be for besides localhost, as long as the engine
+		// listens on loopback without credentials.
+		AllowedHosts []string `yaml:"allowed_hosts"`
+		Pprof        bool     `yaml:"pprof"`
 
 		MaxConnections int `yaml:"max_connections" above:"0"` // fewer if the limit of open files says so
 	} `yaml:"web"`
@@ -142,6 +145,11 @@ func (c *config) check(f *settingsFile) {
 	}
 	if c.KnownIDs.MaxAge < c.Ingest.AllowedLateness {
 		f.bad("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
+	}
+	for i, name := range c.Web.AllowedHosts {
+		if name == "" || strings.ContainsAny(name, "/:@*? \t") {
+			f.bad(item("web.allowed_hosts", i), "such as slo.example.org, without scheme and port", "%q is not a host name", name)
+		}
 	}
 	c.Redis.check(f)
 	c.checkLimits(f)

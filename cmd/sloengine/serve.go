@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 
 	"github.com/spf13/cobra"
 )
@@ -76,16 +75,6 @@ is wrong with them changes nothing and is shown.`,
 	c.Flags().StringVar(&dataDir, "data-dir", "", "folder for everything that is written")
 	c.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start although the data folder is damaged; what is damaged is moved aside, its events are lost")
 	return c
-}
-
-// loopback reports whether only this machine reaches the address.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // serve finishes the options, runs the app, and prints a spec's problems as

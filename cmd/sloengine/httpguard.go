@@ -1,0 +1,66 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"gopkg.in/yaml.v3"
+
+	"github.com/sloengine/sloengine/ingest"
+)
+
+// answered turns the silence of a handler into an error. The router would send 200, and who
+// posted something would take that for success.
+func (a *app) answered(c *gin.Context) {
+	c.Next()
+	if c.Writer.Written() || c.Writer.Status() != http.StatusOK {
+		return
+	}
+	a.log.Error("handler gave no answer", "method", c.Request.Method, "path", c.FullPath())
+	a.web.Refuse(c, http.StatusInternalServerError, "The request was not answered; what it asked for may or may not have been done.")
+}
+
+// hostCheck says which host names requests may be for as long as no credentials are asked
+// for; nil is all. Beyond loopback a name proves nothing.
+func hostCheck(c *config, listen string) func(name string) bool {
+	if !loopback(listen) || readWebConfig(c.Web.ConfigFile).protects() {
+		return nil
+	}
+	allowed := make([]string, 0, len(c.Web.AllowedHosts)+1)
+	for _, name := range c.Web.AllowedHosts {
+		allowed = append(allowed, strings.ToLower(name))
+	}
+	if u, err := url.Parse(c.Web.ExternalURL); err == nil && u.Host != "" {
+		allowed = append(allowed, strings.ToLower(u.Hostname()))
+	}
+	return func(name string) bool { return ingest.LoopbackHost(name) || slices.Contains(allowed, name) }
+}
+
+// loopback reports whether only this machine reaches the address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && host != "" && ingest.LoopbackHost(host)
+}
+
+// webConfig is what the web.config_file puts in front of every request.
+type webConfig struct {
+	TLS   any               `yaml:"tls_server_config"`
+	Users map[string]string `yaml:"basic_auth_users"`
+}
+
+// readWebConfig reads a file that was validated before; "" is an empty one.
+func readWebConfig(file string) (w webConfig) {
+	if data, err := os.ReadFile(file); err == nil {
+		_ = yaml.Unmarshal(data, &w) // validated before
+	}
+	return w
+}
+
+// protects reports whether a page under another name cannot get through: it has neither a
+// certificate for that name nor the password.
+func (w webConfig) protects() bool { return w.TLS != nil || len(w.Users) > 0 }

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+)
+
+// guarded builds an app that is not started.
+func guarded(t *testing.T, settings, listen string) *app {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := load(t, dir, settings)
+	require.NoError(t, err)
+	spec := writeFile(t, dir, "spec.yaml", apiSpec)
+	a, err := newApp(appOptions{
+		config: c, loadSpec: fromPaths([]string{spec}, nil), dataDir: filepath.Join(dir, "data"), listen: listen, log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	return a
+}
+
+func request(a *app, method, path, host, body string, header ...string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.Host = host
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	a.router.ServeHTTP(rec, req)
+	return rec
+}
+
+// Every route that may change something refuses what a page of another site sends.
+func TestEveryWriteRefusesOtherSites(t *testing.T) {
+	a := guarded(t, "", "127.0.0.1:0")
+	writes := 0
+	for _, route := range a.router.(*gin.Engine).Routes() {
+		if route.Method == http.MethodGet || route.Method == http.MethodHead {
+			continue
+		}
+		writes++
+		for _, foreign := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+		} {
+			// As a form, a script without a preflight, and with a type that needs one.
+			for _, typ := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json"} {
+				rec := request(a, route.Method, route.Path, "127.0.0.1:8080", `{"all":true}`, append(foreign, "Content-Type", typ)...)
+				require.Equal(t, http.StatusForbidden, rec.Code, "%s %s %v %q: %s", route.Method, route.Path, foreign, typ, rec.Body)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, writes, 6)
+}
+
+// A page whose name resolves to this machine must not read or write an engine that asks for
+// no credentials.
+func TestLoopbackServesLoopbackNamesOnly(t *testing.T) {
+	const event = `{"id":"a","service":"shop","type":"order"}`
+	paths := func(t *testing.T, a *app, host string, refused bool) {
+		t.Helper()
+		for _, path := range []string{"/", "/slo?id=shop/latency", "/engine", "/api/v1/slos", "/metrics", "/-/ready", "/-/healthy", "/openapi.json", "/public", "/nothing", "/static/x"} {
+			rec := request(a, http.MethodGet, path, host, "")
+			require.Equal(t, refused, rec.Code == http.StatusForbidden, "GET %s of %q: %d %s", path, host, rec.Code, rec.Body)
+		}
+		for _, path := range []string{"/api/v1/events", "/api/v1/dlq/replay", "/api/v1/dlq/purge"} {
+			rec := request(a, http.MethodPost, path, host, event, "Content-Type", "application/json")
+			require.Equal(t, refused, rec.Code == http.StatusForbidden, "POST %s of %q: %d %s", path, host, rec.Code, rec.Body)
+		}
+	}
+	a := guarded(t, "", "127.0.0.1:8080")
+	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:8080", "127.1.2.3", "[::1]:8080", "[::1]", ""} {
+		paths(t, a, host, false)
+	}
+	for _, host := range []string{"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "192.168.1.1", "slo.example.org", "[fe80::1]:80", "127.0.0.1:8080:80", "::1.evil"} {
+		paths(t, a, host, true)
+	}
+	require.Contains(t, request(a, http.MethodGet, "/", "evil.example", "").Body.String(), "web.allowed_hosts")
+
+	a = guarded(t, "web: {allowed_hosts: [Slo.Example.org], external_url: 'https://proxy.example/slo'}\n", "localhost:8080")
+	paths(t, a, "slo.example.org:443", false)
+	paths(t, a, "proxy.example", false)
+	paths(t, a, "evil.example", true)
+
+	// Beyond loopback names prove nothing, and with tokens a page would need one.
+	paths(t, guarded(t, "", ":8080"), "evil.example", false)
+	dir := t.TempDir()
+	tokens := writeFile(t, dir, "tokens.yaml", "- {name: x, token_file: t, services: ['*'], allow: [send]}\n")
+	writeFile(t, dir, "t", strings.Repeat("0123456789abcdef", 2))
+	a = guarded(t, "auth: {tokens_file: '"+tokens+"'}\n", "127.0.0.1:8080")
+	require.Equal(t, http.StatusOK, request(a, http.MethodGet, "/-/healthy", "evil.example", "").Code)
+	require.Equal(t, http.StatusUnauthorized, request(a, http.MethodGet, "/", "evil.example", "").Code)
+}
+
+// A handler that ends without a word must not become a success.
+func TestSilenceIsNoSuccess(t *testing.T) {
+	a := guarded(t, "", "127.0.0.1:0")
+	r := a.router.(*gin.Engine)
+	r.POST("/silent", func(*gin.Context) {})
+	r.POST("/aborted", func(c *gin.Context) { c.Abort() })
+	r.POST("/moved", func(c *gin.Context) { c.Status(http.StatusSeeOther) })
+	for path, want := range map[string]int{"/silent": 500, "/aborted": 500, "/moved": 303} {
+		rec := request(a, http.MethodPost, path, "localhost", "")
+		require.Equal(t, want, rec.Code, path)
+		require.Equal(t, want == 500, strings.Contains(rec.Body.String(), "not answered"))
+	}
+}
