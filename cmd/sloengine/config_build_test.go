@@ -330,6 +330,17 @@ func TestRedisOptions(t *testing.T) {
 	require.IsType(t, &dlq.Redis{}, store)
 	require.Equal(t, 7*24*time.Hour, c.retentionOptions(store).Keep)
 	require.Equal(t, "{sloengine:dlq}", c.redisKeys("dlq"))
+	for settings, want := range map[string]redis.UniversalOptions{
+		"cluster: true, addresses: ['a:1', 'b:2'], pool_size: 7": {Addrs: []string{"a:1", "b:2"}, IsClusterMode: true, PoolSize: 7},
+		"sentinel_master: m, addresses: ['a:1'], sentinel_username: s, sentinel_password_file: webhook.key, db: 2": {
+			Addrs: []string{"a:1"}, MasterName: "m", SentinelUsername: "s", SentinelPassword: strings.Repeat("s", 32), DB: 2},
+	} {
+		o, err := mustLoad(t, dir, "redis: {"+settings+"}").redisOptions()
+		require.NoError(t, err)
+		want.ClientName = o.ClientName
+		shared.Tune(&want, 100*time.Millisecond)
+		require.Equal(t, want, *o)
+	}
 	plain := mustLoad(t, dir, "redis: {address: '[::1]:6379', tls: {}}")
 	o, err = plain.redisOptions()
 	require.NoError(t, err)

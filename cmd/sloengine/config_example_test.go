@@ -95,7 +95,7 @@ sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook
 `)
 	require.NoError(t, err)
 	redis := *c.Redis
-	redis.PasswordFile, redis.TLS = "", nil
+	redis.PasswordFile, redis.TLS, redis.Addresses = "", nil, nil
 	require.Equal(t, *bare.Redis, redis)
 	require.Equal(t, bare.Sinks[0], c.Sinks[0])
 	webhook := c.Sinks[1]

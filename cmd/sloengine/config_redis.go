@@ -19,9 +19,18 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 )
 
-// redisConfig is the Redis that shared limits and dead letters may use.
+// redisConfig is the Redis that shared limits and dead letters may use: one server, a
+// master that sentinels watch over, or a cluster.
 type redisConfig struct {
-	Address      string     `yaml:"address" is:"required"` // host:port
+	Address   string   `yaml:"address"`   // host:port of the only server
+	Addresses []string `yaml:"addresses"` // instead: of sentinels, or of some servers of a cluster
+	Cluster   bool     `yaml:"cluster"`
+
+	SentinelMaster       string `yaml:"sentinel_master"` // its name
+	SentinelUsername     string `yaml:"sentinel_username"`
+	SentinelPasswordFile string `yaml:"sentinel_password_file" is:"file"`
+
+	PoolSize     int        `yaml:"pool_size" min:"0" max:"10000"` // connections at most, to each server; 0: 10 for each processor
 	Username     string     `yaml:"username"`
 	PasswordFile string     `yaml:"password_file" is:"file"` // read again for each connection
 	DB           int        `yaml:"db" min:"0" max:"65535"`
@@ -40,23 +49,48 @@ func (r *redisConfig) check(f *settingsFile) {
 	if r == nil {
 		return
 	}
-	if _, port, err := net.SplitHostPort(r.Address); !f.broken("redis.address") {
-		if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 {
-			f.bad("redis.address", "as in 127.0.0.1:6379", "%q is not host:port", r.Address)
-		}
+	switch several := len(r.Addresses) > 0; {
+	case r.Cluster && r.SentinelMaster != "":
+		f.bad("redis.sentinel_master", "leave one of them out", "a cluster has no sentinels")
+	case several != (r.Cluster || r.SentinelMaster != ""):
+		f.bad("redis.addresses", "set address for a single server", "addresses belong to cluster or sentinel_master, and those to addresses")
+	case several && r.Address != "":
+		f.bad("redis.address", "leave one of them out", "address and addresses exclude each other")
+	case !several && r.Address == "" && !f.has("redis.address"):
+		f.bad("redis.address", "", "missing")
+	case !several && !f.broken("redis.address"):
+		checkAddress(f, "redis.address", r.Address)
 	}
+	for i, a := range r.Addresses {
+		checkAddress(f, item("redis.addresses", i), a)
+	}
+	if r.Cluster && r.DB != 0 {
+		f.bad("redis.db", "leave it out", "a cluster has database 0 only")
+	}
+	checkPassword(f, "redis.sentinel_", r.SentinelUsername, r.SentinelPasswordFile)
 	if !redisPrefix.MatchString(r.Prefix) {
 		f.bad("redis.prefix", "", "must be 1 to 64 letters, digits, '_', '.', ':' and '-'")
 	}
-	if r.PasswordFile != "" {
-		if _, err := readSecret(r.PasswordFile, 1); err != nil {
-			f.bad("redis.password_file", "", "%v", err)
-		}
-	} else if r.Username != "" {
-		f.bad("redis.username", "add password_file", "a user without a password")
-	}
+	checkPassword(f, "redis.", r.Username, r.PasswordFile)
 	if r.TLS != nil {
 		r.TLS.check(f, "redis.tls")
+	}
+}
+
+func checkAddress(f *settingsFile, path, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 {
+		f.bad(path, "as in 127.0.0.1:6379", "%q is not host:port", address)
+	}
+}
+
+func checkPassword(f *settingsFile, path, username, file string) {
+	if file != "" {
+		if _, err := readSecret(file, 1); err != nil {
+			f.bad(path+"password_file", "", "%v", err)
+		}
+	} else if username != "" {
+		f.bad(path+"username", "add password_file", "a user without a password")
 	}
 }
 
@@ -67,7 +101,17 @@ func (c *config) redisOptions() (*redis.UniversalOptions, error) {
 	if r == nil {
 		return nil, nil
 	}
-	o := &redis.UniversalOptions{Addrs: []string{r.Address}, DB: r.DB, ClientName: "sloengine"}
+	o := &redis.UniversalOptions{Addrs: []string{r.Address}, DB: r.DB, PoolSize: r.PoolSize, ClientName: "sloengine"}
+	if len(r.Addresses) > 0 {
+		o.Addrs, o.IsClusterMode, o.MasterName, o.SentinelUsername = r.Addresses, r.Cluster, r.SentinelMaster, r.SentinelUsername
+	}
+	if r.SentinelPasswordFile != "" {
+		password, err := readSecret(r.SentinelPasswordFile, 1)
+		if err != nil {
+			return nil, fmt.Errorf("redis.sentinel_password_file: %w", err)
+		}
+		o.SentinelPassword = string(password)
+	}
 	shared.Tune(o, time.Duration(r.Timeout))
 	if r.PasswordFile != "" {
 		o.CredentialsProviderContext = func(context.Context) (string, string, error) {
@@ -86,7 +130,7 @@ func (c *config) redisOptions() (*redis.UniversalOptions, error) {
 		if o.TLSConfig == nil {
 			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
-		if o.TLSConfig.ServerName == "" {
+		if o.TLSConfig.ServerName == "" && r.Address != "" {
 			o.TLSConfig.ServerName, _, _ = net.SplitHostPort(r.Address)
 		}
 	}

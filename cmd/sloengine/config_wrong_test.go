@@ -36,6 +36,10 @@ var wrongSettings = []struct {
 	{"environment", "environment: Production!", []string{`line 1, column 14: environment: "Production!" is not the name of an environment (lower-case letters, digits, - and _)`}},
 
 	{"redis without address", "redis: {db: 1}", []string{`line 1, column 8: redis.address: missing`}},
+	{"redis addresses without a kind", "redis: {addresses: ['a:1']}", []string{`line 1, column 20: redis.addresses: addresses belong to cluster or sentinel_master, and those to addresses (set address for a single server)`}},
+	{"sentinel without addresses", "redis: {address: 'a:1', sentinel_master: m}", []string{`line 1, column 8: redis.addresses: addresses belong to cluster or sentinel_master, and those to addresses (set address for a single server)`}},
+	{"cluster and address", "redis: {address: 'a:1', cluster: true, db: 2, addresses: ['a:1', b]}", []string{
+		`line 1, column 18: redis.address: address and addresses exclude each other (leave one of them out)`, `line 1, column 44: redis.db: a cluster has database 0 only (leave it out)`, `line 1, column 66: redis.addresses[1]: "b" is not host:port (as in 127.0.0.1:6379)`}},
 	{"redis address", "redis: {address: localhost}", []string{`line 1, column 18: redis.address: "localhost" is not host:port (as in 127.0.0.1:6379)`}},
 	{"redis user", "redis: {address: 'a:1', username: u}", []string{`line 1, column 35: redis.username: a user without a password (add password_file)`}},
 	{"redis password file", "redis: {address: 'a:1', password_file: nowhere}", []string{`line 1, column 40: redis.password_file: open DIR/nowhere: no such file or directory`}},
