@@ -370,6 +370,8 @@ func TestEngineAlerts(t *testing.T) {
 		NameClientFailing:      {{`sloengine_client_failures_total{context="job",reason="refused",instance="a"}`, grow(11)}},
 		NameClientSpool:        {{`sloengine_client_spool_bytes{instance="a"}`, constant(90)}, {`sloengine_client_spool_limit_bytes{instance="a"}`, constant(100)}},
 		NameClientBlocked:      {{`sloengine_client_failures_total{context="job",reason="breaker_open",instance="a"}`, grow(6)}},
+		NameSinkFailing:        {{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
+		NameSinkRateLimited:    {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
 		NameSinkLagging:        {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
 		NameSinkOverflowing:    {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
 		NameNotifyFailing:      {{`sloengine_notify_failures_total{receiver="alertmanager",instance="a"}`, grow(0.01)}},
@@ -394,7 +396,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.withDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 29, "every alert on the engine is tried above")
+	require.Len(t, known, 31, "every alert on the engine is tried above")
 }
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {

@@ -188,6 +188,14 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			metricSinkLagBytes + " / " + metricSinkLagLimit + " > 0.8", 5 * time.Minute,
 			"Sink {{ $labels.sink }} of engine " + at + " is about to lose its place",
 			"{{ $value | humanizePercentage }} of the log that is kept for the sink waits for it, more than 80 %. Beyond that its events become dead letters."},
+		{NameSinkFailing, SeverityCritical, ImpactHigh,
+			"max by (job, instance, sink) (" + metricSinkFailing + ") == 1", 5 * time.Minute,
+			"Sink {{ $labels.sink }} of engine " + at + " fails",
+			"Delivery to the sink has failed for 5m without a success in between (value {{ $value }}). Its events wait, and beyond max_lag_bytes become dead letters. The engine's page names the cause."},
+		{NameSinkRateLimited, SeverityWarning, ImpactMedium,
+			over(perInstance("sink", "increase("+metricSinkLimited+"[5m])"), 0), 5 * time.Minute,
+			"Sink {{ $labels.sink }} of engine " + at + " is held back by its rate limit",
+			"{{ $value | humanize }} times within 5m no turn of the sink's rate_limit came in time. The sink gets less than comes in, and its lag grows."},
 		{NameNotifyFailing, SeverityCritical, ImpactHigh,
 			over(perInstance("receiver", "increase("+metricNotifyFailures+"[15m])"), 0), 5 * time.Minute,
 			"Engine " + at + " cannot reach {{ $labels.receiver }}",
@@ -227,6 +235,8 @@ const (
 	NameClientFailing      = "ClientFailingSilently"
 	NameClientBlocked      = "ClientBreakerBlocking"
 	NameSinkLagging        = "SinkLagging"
+	NameSinkFailing        = "SinkFailing"
+	NameSinkRateLimited    = "SinkRateLimited"
 	NameNotifyFailing      = "NotificationsFailing"
 )
 

@@ -41,6 +41,8 @@ const (
 	metricClientFailures  = "sloengine_client_failures_total"
 	metricClientSpool     = "sloengine_client_spool_bytes"
 	metricClientSpoolRoom = "sloengine_client_spool_limit_bytes"
+	metricSinkFailing     = "sloengine_sink_failing"
+	metricSinkLimited     = "sloengine_sink_rate_limited_total"
 	metricSinkLagSeconds  = "sloengine_sink_lag_seconds"
 	metricSinkLagBytes    = "sloengine_sink_lag_bytes"
 	metricSinkLagLimit    = "sloengine_sink_max_lag_bytes"
@@ -75,6 +77,8 @@ func EngineMetrics() []Metric {
 		{metricClientFailures, "counter", []string{"context", "reason"}, "Events that a client could not hand over and that its caller was not told of; reason breaker_open among them.", true},
 		{metricClientSpool, "gauge", nil, "Bytes that a client holds back on disk.", true},
 		{metricClientSpoolRoom, "gauge", nil, "Bytes that a client may hold back.", true},
+		{metricSinkFailing, "gauge", []string{"sink", "what"}, "1 from the first failure of a sink until it works again, by what fails.", true},
+		{metricSinkLimited, "counter", []string{"sink"}, "Times that no turn of the rate limit of the sink came in time.", true},
 		{metricSinkLagSeconds, "gauge", []string{"sink"}, "Age of the oldest event that the sink has not got.", true},
 		{metricSinkLagBytes, "gauge", []string{"sink"}, "Bytes of log that the sink has not got.", true},
 		{metricSinkLagLimit, "gauge", []string{"sink"}, "Bytes of log that are kept for the sink at most; absent without a bound.", true},

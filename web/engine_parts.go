@@ -79,6 +79,18 @@ type SinkStatus struct {
 	HeldSeconds      float64           `json:"held_seconds"` // for how much longer the sink asked to be left alone
 	Recovering       bool              `json:"recovering"`   // the backlog of an outage goes out in stages
 	Breaker          string            `json:"breaker"`      // closed, half_open or open; "" = it has none
+	Troubles         []SinkTrouble     `json:"troubles,omitempty"`
+	Answers          map[string]uint64 `json:"answers,omitempty"` // by status code, "other" for the rest
+}
+
+// SinkTrouble is what fails in the delivery to a sink, until it works again.
+type SinkTrouble struct {
+	What     string    `json:"what"` // delivery, flush, log, dead_letters, cursor or lag
+	Since    time.Time `json:"since"`
+	Cause    string    `json:"cause"` // the last error
+	Brief    string    `json:"brief"` // the same, without what others wrote
+	Failures uint64    `json:"failures"`
+	Blocked  bool      `json:"blocked"` // nothing gets through until somebody changes something; events wait
 }
 
 // DeadLetterStatus is what the dead letters hold.
@@ -138,6 +150,9 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 		s := &e.Sinks[i]
 		age := time.Duration(s.OldestAgeSeconds * float64(time.Second))
 		reason := breakerText(s.Breaker)
+		for _, t := range s.Troubles {
+			add("sink", s.Name, troubleText(t))
+		}
 		switch {
 		case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2:
 			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters", bytesText(s.LagBytes), bytesText(s.MaxLagBytes)))
@@ -145,11 +160,31 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 			add("sink", s.Name, "the oldest event that it has not got is "+span(age)+" old")
 		case s.HeldSeconds > 0:
 			add("sink", s.Name, "it asked to be left alone for a while")
-		case reason != "" && !told[s.Name]:
+		case reason != "" && !told[s.Name] && len(s.Troubles) == 0:
 			add("sink", s.Name, reason)
 		}
 	}
 	return out
+}
+
+// troubleText says what fails, in the words of this program alone.
+func troubleText(t SinkTrouble) string {
+	text := map[string]string{
+		"delivery":     "delivery fails",
+		"flush":        "what it took cannot be made durable",
+		"log":          "the log cannot be read for it",
+		"dead_letters": "its dead letters cannot be saved, so it waits",
+		"cursor":       "its cursor cannot be saved; a restart would send events again",
+		"lag":          "it is too far behind, and what it should skip cannot be kept",
+	}[t.What]
+	if text == "" {
+		text = "it fails"
+	}
+	text += " since " + t.Since.UTC().Format("2006-01-02 15:04:05Z") + ": " + show(t.Brief, shownName)
+	if t.Blocked && t.What == "delivery" {
+		text += "; its events wait"
+	}
+	return text
 }
 
 func breakerText(state string) string {

@@ -25,6 +25,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		{Name: "far", LagBytes: 600 << 20, MaxLagBytes: 1 << 30},
 		{Name: "old", OldestAgeSeconds: 301, MaxLagBytes: 1 << 30, LagBytes: 1},
 		{Name: "asked", HeldSeconds: 30, LastError: "secret"},
+		{Name: "wrong", LastError: "secret", Breaker: BreakerOpen, Troubles: []SinkTrouble{{What: "delivery", Since: noon.Add(-time.Hour), Cause: "answered with 401 Unauthorized: secret", Brief: "401 Unauthorized", Failures: 12, Blocked: true}}},
 		{Name: "fine", LagBytes: 1 << 40, OldestAgeSeconds: 299, Breaker: BreakerClosed},
 		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: BreakerOpen},
 	}
@@ -38,9 +39,9 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		require.NotEmpty(t, d.Reason)
 		got = append(got, strings.TrimSpace(d.Part+" "+d.Name))
 	}
-	require.Equal(t, []string{"slo shop/checkout", "redis", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked"}, got[:8])
-	require.True(t, strings.HasPrefix(got[8], `sink \u{202e}<b>xxx`), got[8])
-	require.Less(t, len(got[8]), 100)
+	require.Equal(t, []string{"slo shop/checkout", "redis", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked", "sink wrong"}, got[:9])
+	require.True(t, strings.HasPrefix(got[9], `sink \u{202e}<b>xxx`), got[9])
+	require.Less(t, len(got[9]), 100)
 
 	s.Troubles = []TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
 	s.Connections.RefusedAt = b.now.Add(-59 * time.Second)
@@ -57,6 +58,9 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.Contains(t, page, "slo shop/checkout: all 1,000 groups are taken; new values share the group __other__")
 	k.answer(b, http.MethodGet, "/api/v1/engine", 200)
 	require.Contains(t, page, "sink far: it is behind by 600.0 MiB")
+	require.Contains(t, page, ": 401 Unauthorized; its events wait")
+	require.Contains(t, page, "12 failures: answered with 401 Unauthorized: secret", "the page is for those who may read it")
+	require.Contains(t, page, "blocked")
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
 	b.eng.State = Recovering
 	require.Contains(t, string(k.answer(b, http.MethodGet, "/-/ready", 503)), `"degraded"`)

@@ -155,8 +155,12 @@ func newRedisView(r *RedisStatus, now time.Time) *redisView {
 func sinkMark(s *SinkStatus) mark {
 	age := seconds(s.OldestAgeSeconds)
 	switch {
+	case slices.ContainsFunc(s.Troubles, func(t SinkTrouble) bool { return t.Blocked }):
+		return mark{"bad", "blocked"}
 	case s.Breaker == BreakerOpen:
 		return mark{"bad", "breaker open"}
+	case len(s.Troubles) > 0:
+		return mark{"bad", "failing"}
 	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= lagAge:
 		return mark{"risk", "lagging"}
 	case s.HeldSeconds > 0:
@@ -189,6 +193,19 @@ func newSinkView(s *SinkStatus, now time.Time) sinkView {
 		behind,
 		{Name: "Delivered", Value: plural64(s.Delivered, "event"), Note: fmt.Sprintf("%s retries, %s dropped", count(s.Retries), count(s.Dropped))},
 		{Name: "Last delivery", Value: ago(s.LastDelivery, now), At: newStamp(s.LastDelivery, now), Note: inFlight(s.InFlight)},
+	}
+	for _, t := range s.Troubles {
+		v.Facts = append(v.Facts, fact{
+			Name: "Failing", Value: strings.ReplaceAll(show(t.What, shownName), "_", " ") + ", for " + span(max(0, now.Sub(t.Since))),
+			At: newStamp(t.Since, now), Note: plural64(t.Failures, "failure") + ": " + show(t.Cause, shownTitle),
+		})
+	}
+	if len(s.Answers) > 0 {
+		var codes []string
+		for _, code := range slices.Sorted(maps.Keys(s.Answers)) {
+			codes = append(codes, show(code, shownName)+": "+count(s.Answers[code]))
+		}
+		v.Facts = append(v.Facts, fact{Name: "Answers", Value: strings.Join(codes, ", "), Note: "by status"})
 	}
 	if s.Breaker != "" && s.Breaker != BreakerClosed {
 		v.Facts = append(v.Facts, fact{Name: "Breaker", Value: breakerMark(s.Breaker).Word})

@@ -170,7 +170,7 @@ func (h *httpSinkConfig) check(f *settingsFile, path string) {
 		return
 	}
 	// The sink knows the rest, such as what a header may be, and reads the secrets.
-	s, err := h.sink()
+	s, err := h.sink(nil)
 	for _, text := range lines(err, "http sink: ") {
 		f.bad(path, "", "%s", text)
 	}
@@ -204,11 +204,11 @@ func lines(err error, prefix string) []string {
 	return strings.Split(strings.TrimPrefix(err.Error(), prefix), "\n")
 }
 
-func (h *httpSinkConfig) sink() (*httpsink.Sink, error) {
+func (h *httpSinkConfig) sink(answered func(code int)) (*httpsink.Sink, error) {
 	o := httpsink.Options{
 		URL: h.URL, Method: h.Method, Format: httpsink.Format(h.Format), Gzip: h.Gzip,
 		Headers: h.Headers, HeaderFiles: h.HeaderFiles, SecretFile: h.SecretFile, HealthURL: h.HealthURL,
-		MaxConns: h.MaxConns, UserAgent: "sloengine",
+		MaxConns: h.MaxConns, UserAgent: "sloengine", Answered: answered,
 	}
 	var err error
 	if o.TLS, err = h.TLS.client(); err != nil {
@@ -223,6 +223,8 @@ type sinkParts struct {
 	// Shared makes a limit that all instances have in common. Only needed for sinks with
 	// such a limit, which there are only with a redis section.
 	Shared func(sharedSinkLimit) (dispatch.Limiter, error)
+	// Answered, if not nil, counts the answers of HTTP sinks by status code.
+	Answered func(sink string, code int)
 }
 
 // sharedSinkLimit is an outbound limit for all instances together.
@@ -235,7 +237,7 @@ type sharedSinkLimit struct {
 }
 
 // sinkOptions makes the i-th sink, and says of what kind it is: http or file. A file
-// sink holds its folder until it is closed, which its dispatcher does.
+// sink takes hold of its folder when its dispatcher opens it.
 func (c *config) sinkOptions(i int, parts sinkParts) (o dispatch.SinkOptions, kind string, err error) {
 	s := &c.Sinks[i]
 	o = dispatch.SinkOptions{
@@ -253,27 +255,30 @@ func (c *config) sinkOptions(i int, parts sinkParts) (o dispatch.SinkOptions, ki
 		return o, "", fmt.Errorf("sink %s: rate_limit: %w", s.Name, err)
 	}
 	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
-	if s.HTTP != nil {
-		kind = "http"
-		var sink *httpsink.Sink
-		if sink, err = s.HTTP.sink(); err == nil {
-			o.Sink = sink
-		}
-	} else {
-		kind = "file"
-		var sink *filesink.Sink
-		sink, err = filesink.New(filesink.Options{
+	if s.HTTP == nil {
+		files := filesink.Options{
 			FS: parts.FS, Dir: s.File.Dir, MaxBytes: int64(s.File.MaxBytes), MaxAge: time.Duration(s.File.MaxAge),
 			Keep: s.File.Keep, Fsync: filesink.Fsync(s.File.Fsync),
-		})
-		if err == nil {
-			o.Sink = sink
 		}
+		o.Open = func() (dispatch.Sink, error) {
+			sink, err := filesink.New(files)
+			if err != nil {
+				return nil, err // not a nil pointer in an interface
+			}
+			return sink, nil
+		}
+		return o, "file", nil
 	}
+	sink, err := s.HTTP.sink(func(code int) {
+		if parts.Answered != nil {
+			parts.Answered(s.Name, code)
+		}
+	})
 	if err != nil {
-		return o, kind, fmt.Errorf("sink %s: %w", s.Name, err)
+		return o, "http", fmt.Errorf("sink %s: %w", s.Name, err)
 	}
-	return o, kind, nil
+	o.Sink = sink
+	return o, "http", nil
 }
 
 func (l *sinkLimitConfig) limiter(name string, parts sinkParts) (dispatch.Limiter, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"strconv"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
@@ -35,6 +36,21 @@ func (r *reliability) status(s *web.EngineStatus) {
 			}
 			if x.Breaker.State == breaker.HalfOpen {
 				sink.Breaker = web.BreakerHalfOpen
+			}
+			for _, t := range x.Troubles {
+				sink.Troubles = append(sink.Troubles, web.SinkTrouble{
+					What: t.Kind, Since: t.Since, Cause: t.Cause, Brief: t.Brief, Failures: t.Failures, Blocked: t.Blocked,
+				})
+			}
+			for code, n := range x.Answers {
+				if sink.Answers == nil {
+					sink.Answers = map[string]uint64{}
+				}
+				name := "other"
+				if code > 0 {
+					name = strconv.Itoa(code)
+				}
+				sink.Answers[name] = n
 			}
 			s.Sinks = append(s.Sinks, sink)
 			s.Breakers = append(s.Breakers, web.BreakerStatus{

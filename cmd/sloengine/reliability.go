@@ -221,7 +221,7 @@ func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err
 		return nil, fmt.Errorf("open sinks: %w", err)
 	}
 	for i := range r.c.Sinks {
-		o, kind, err := r.c.sinkOptions(i, sinkParts{FS: fsys.OS(), Shared: r.sharedLimit})
+		o, kind, err := r.c.sinkOptions(i, sinkParts{FS: fsys.OS(), Shared: r.sharedLimit, Answered: r.sinkMetrics.Answered})
 		if err == nil {
 			err = d.Add(o)
 		}

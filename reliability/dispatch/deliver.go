@@ -29,6 +29,29 @@ func (p *pending) add(it Item, err error) {
 	p.errs = append(p.errs, err)
 }
 
+// cause is the last error of one of them, "" if none has failed yet.
+func (p *pending) cause() string {
+	if len(p.errs) == 0 || p.errs[len(p.errs)-1] == nil {
+		return ""
+	}
+	return p.errs[len(p.errs)-1].Error()
+}
+
+// held takes out those that wait for somebody to change something: they are sent again
+// until it is done, however often that is.
+func (p *pending) held() (held pending) {
+	var rest pending
+	for i, it := range p.items {
+		if p.errs != nil && retry.ClassOf(p.errs[i]) == retry.ClassBlocked {
+			held.add(it, p.errs[i])
+		} else if p.errs != nil {
+			rest.add(it, p.errs[i])
+		}
+	}
+	*p = rest
+	return held
+}
+
 // cut takes the first n out.
 func (p *pending) cut(n int) pending {
 	head := pending{items: p.items[:n:n]}
@@ -53,7 +76,13 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 			delay = l.policy.Delay(round-1, delay)
 			most := l.o.Retry.MaxElapsed
 			if !l.again(round) || most > 0 && time.Since(began)+delay > most {
-				return d.bury(todo, ReasonExhausted, round)
+				held := todo.held()
+				if !d.bury(todo, ReasonExhausted, round) {
+					return false
+				}
+				if todo = held; len(todo.items) == 0 {
+					return true
+				}
 			}
 			l.m.retryDelay.Update(delay.Seconds())
 			if !sleep(waits, delay) || !d.pay() {
@@ -117,6 +146,7 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 	case how == retry.Drop:
 		l.m.dropped.Add(len(todo.items))
 		l.count(func(t *tally) { t.dropped += uint64(len(todo.items)) })
+		l.lose("events dropped", ReasonRateLimited, len(todo.items), todo.cause())
 		*todo = pending{}
 		return true
 	case how == retry.DeadLetter:
@@ -226,13 +256,14 @@ func (d *delivery) keep(letters []DeadLetter) bool {
 			break
 		}
 		l.m.letterErrors.Inc()
-		l.failed(err)
-		l.log.Error("keep dead letters", "count", len(letters), "error", err)
+		l.ail(TroubleLetters, err)
 		if !sleep(d.waits, pause) {
 			return false
 		}
 	}
+	l.mend(TroubleLetters)
 	reason := letters[0].Reason
+	l.lose("events became dead letters", reason, len(letters), letters[len(letters)-1].Err)
 	l.m.letters[reason].Add(len(letters))
 	switch reason {
 	case ReasonExhausted:
@@ -251,7 +282,20 @@ func (d *delivery) keep(letters []DeadLetter) bool {
 
 // breakerChanged runs when the breaker moves.
 func (l *lane) breakerChanged(from, to breaker.State, reason string) {
-	l.log.Warn("breaker", "from", from.String(), "to", to.String(), "reason", reason)
+	l.mu.Lock()
+	cause := l.tally.lastError
+	l.mu.Unlock()
+	args := []any{"from", from.String(), "to", to.String(), "reason", reason}
+	switch {
+	case to == breaker.Closed:
+		l.log.Info("breaker", args...)
+	case from == breaker.Closed:
+		l.log.Warn("breaker", append(args, "cause", cause)...)
+	default: // probes come and go while an outage lasts
+		if n, tell := l.sometimes("breaker", 1); tell {
+			l.log.Warn("breaker", append(args, "cause", cause, "transitions", n)...)
+		}
+	}
 	switch to {
 	case breaker.Open:
 		l.stages.breaker(false)

@@ -178,13 +178,18 @@ func (l *lane) call(waits, calls context.Context, items []Item) Result {
 	start := time.Now()
 	result := l.send(ctx, items)
 	l.m.seconds.Update(time.Since(start).Seconds())
-	l.judge(permit, calls, result)
+	l.judge(permit, calls, result, len(items))
 	return result
 }
 
 // judge tells breaker, metrics and status how a call went.
-func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result) {
+func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, items int) {
 	if r.Err == nil {
+		if len(r.Failed) >= items { // an answer, but none that anybody wants
+			l.ail(TroubleDelivery, r.Failed[0].Err)
+		} else {
+			l.mend(TroubleDelivery)
+		}
 		permit.Done(breaker.Success)
 		l.m.succeeded.Inc()
 		l.stages.good(time.Now())
@@ -195,7 +200,7 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result) {
 		return
 	}
 	l.m.failures[retry.ClassOf(r.Err)].Inc()
-	l.failed(r.Err)
+	l.ail(TroubleDelivery, r.Err)
 	if after, ok := retry.AfterOf(r.Err); ok {
 		l.holdOff(after)
 	}

@@ -40,13 +40,16 @@ type lane struct {
 	hold     time.Time // no call before; what the sink asked for
 	inFlight int
 	tally    tally
+	troubles map[string]*trouble // by kind
+	sums     map[string]sums     // what is told now and then
 }
 
 func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	l := &lane{d: d, m: d.o.Metrics.of(o.Name), log: d.o.Logger.With("sink", o.Name), gone: make(chan struct{})}
+	l := &lane{d: d, m: d.o.Metrics.of(o.Name), log: d.o.Logger.With("sink", o.Name), gone: make(chan struct{}),
+		troubles: map[string]*trouble{}, sums: map[string]sums{}}
 	if o.MaxLagBytes > 0 && d.o.OnLag == nil {
 		return nil, fmt.Errorf("sink %q: max_lag_bytes without a place to keep what is skipped", o.Name)
 	}
@@ -136,6 +139,11 @@ func (l *lane) saved() Cursor {
 // run has one session after the other, each beginning at the cursor on disk.
 func (l *lane) run(ctx context.Context) {
 	defer l.closeSink()
+	if o, ok := l.o.Sink.(*opening); ok {
+		if _, err := o.ready(); err != nil {
+			l.ail(TroubleDelivery, err) // told at once, before there is anything to deliver
+		}
+	}
 	var health sync.WaitGroup
 	health.Go(func() { _ = l.breaker.Run(ctx) })
 	defer health.Wait()
@@ -146,8 +154,11 @@ func (l *lane) run(ctx context.Context) {
 		case err == nil || errors.Is(err, errAgain):
 			continue
 		default:
-			l.failed(err)
-			l.log.Error("sink lane", "error", err)
+			kind := TroubleRead
+			if flush := (*flushError)(nil); errors.As(err, &flush) {
+				kind = TroubleFlush
+			}
+			l.ail(kind, err)
 		}
 		if !sleep(ctx, l.d.o.SaveInterval) {
 			return
@@ -163,6 +174,9 @@ var errAgain = errors.New("start again at the cursor on disk")
 func (l *lane) open() (Reader, Cursor, error) {
 	at := l.saved()
 	r, err := l.d.o.Source.NewReader(at.Seq)
+	if err == nil {
+		l.mend(TroubleRead)
+	}
 	if err == nil || !errors.Is(err, wal.ErrTruncated) && !errors.Is(err, wal.ErrAhead) {
 		return r, at, err
 	}
@@ -182,31 +196,38 @@ func (l *lane) save(ctx context.Context) error {
 	l.mu.Lock()
 	at, durable := l.next, l.durable
 	l.mu.Unlock()
-	if at == durable {
-		return nil
-	}
+	// With nothing to save, too: it tells of a sink that is gone before events come.
 	if f, ok := l.o.Sink.(Flusher); ok {
 		limited, cancel := context.WithTimeout(ctx, l.o.Timeout)
 		err := f.Flush(limited)
 		cancel()
 		if err != nil {
 			l.m.flushErrors.Inc()
-			return fmt.Errorf("flush: %w", err)
+			return &flushError{err}
 		}
+		l.mend(TroubleFlush)
 	}
-	l.saveAt(at)
+	if at != durable {
+		l.saveAt(at)
+	}
 	return nil
 }
+
+// flushError says that a sink could not make durable what it has taken.
+type flushError struct{ error }
+
+func (e *flushError) Error() string { return "flush: " + e.error.Error() }
+func (e *flushError) Unwrap() error { return e.error }
 
 // saveAt only reports a failure: the old cursor still stands and is as good, but for
 // repeats.
 func (l *lane) saveAt(at Cursor) bool {
 	if err := l.d.cursors.save(l.o.Name, at); err != nil {
 		l.m.cursorErrors.Inc()
-		l.failed(err)
-		l.log.Error("save cursor", "error", err)
+		l.ail(TroubleCursor, err)
 		return false
 	}
+	l.mend(TroubleCursor)
 	l.mu.Lock()
 	l.durable = at
 	l.mu.Unlock()

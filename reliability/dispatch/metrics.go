@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -42,6 +43,8 @@ type series struct {
 	retryDelay                 *metrics.Histogram
 	lagRecords, lagBytes       *metrics.Gauge
 	oldest, inFlight, staged   *metrics.Gauge
+	failing                    map[string]*metrics.Gauge // by kind of trouble
+	answers                    *answers
 	names                      []string
 }
 
@@ -105,8 +108,69 @@ func (m *Metrics) of(sink string) *series {
 	s.oldest = gauge("sloengine_sink_lag_seconds")
 	s.inFlight = gauge("sloengine_sink_in_flight_batches")
 	s.staged = gauge("sloengine_retry_staged")
+	s.failing = map[string]*metrics.Gauge{}
+	for _, kind := range troubleKinds {
+		s.failing[kind] = m.set.GetOrCreateGauge(name("sloengine_sink_failing", fmt.Sprintf(",what=%q", kind)), nil)
+	}
+	s.answers = &answers{by: map[int]*metrics.Counter{}, make: func(code string) *metrics.Counter {
+		n := fmt.Sprintf("sloengine_sink_answers_total{sink=%q,code=%q}", sink, code)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.names = append(s.names, n)
+		return m.set.GetOrCreateCounter(n)
+	}}
 	m.by[sink] = s
 	return s
+}
+
+// Answered counts an answer of a sink by its status code.
+func (m *Metrics) Answered(sink string, code int) {
+	m.mu.Lock()
+	s := m.by[sink]
+	m.mu.Unlock()
+	if s != nil { // else it was removed while the call was under way
+		s.answers.count(code)
+	}
+}
+
+// maxCodes is how many codes of one sink are told apart. A receiver chooses what it
+// answers, and each code is a series.
+const maxCodes = 24
+
+// answers are those of one sink by status code; 0 stands for all that are not told apart.
+type answers struct {
+	make func(code string) *metrics.Counter
+	mu   sync.Mutex
+	by   map[int]*metrics.Counter
+}
+
+func (a *answers) count(code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.by[code] == nil && (len(a.by) >= maxCodes || code < 100 || code > 599) {
+		code = 0
+	}
+	if a.by[code] == nil {
+		label := "other"
+		if code > 0 {
+			label = strconv.Itoa(code)
+		}
+		a.by[code] = a.make(label)
+	}
+	a.by[code].Inc()
+}
+
+func (a *answers) list() map[int]uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.by) == 0 {
+		return nil
+	}
+	out := make(map[int]uint64, len(a.by))
+	for code, c := range a.by {
+		out[code] = c.Get()
+	}
+	return out
 }
 
 // bound publishes how far a sink may lag behind. Without a bound there is no series:

@@ -83,8 +83,12 @@ type Staged struct {
 
 // SinkOptions of one sink. Zero fields get the defaults of their packages.
 type SinkOptions struct {
-	Name  string // [a-z0-9._-]+, at most 64 bytes: file name and label
-	Sink  Sink
+	Name string // [a-z0-9._-]+, at most 64 bytes: file name and label
+	Sink Sink
+	// Open makes the Sink when its lane begins, instead of Sink, for one that holds
+	// something which the lane before it must let go of first, or which may be missing
+	// for a while. Until it succeeds, the sink counts as blocked.
+	Open  func() (Sink, error)
 	Start Start
 
 	BatchItems int           // most items in a call. Default 500.
@@ -128,6 +132,9 @@ func (o *SinkOptions) fill() error {
 	}
 	if !namePattern.MatchString(o.Name) {
 		bad("a name is 1 to 64 of a-z, 0-9, '.', '_' and '-', not beginning with '.'")
+	}
+	if o.Open != nil && o.Sink == nil {
+		o.Sink = &opening{open: o.Open}
 	}
 	if o.Sink == nil {
 		bad("there is nothing to send to")

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"sort"
 	"sync"
 	"time"
@@ -169,10 +170,10 @@ func (s *session) jump(ctx context.Context) error {
 	n := sort.Search(int(durable-from), func(i int) bool { return src.SizeFrom(from+uint64(i)+1) <= most/2 })
 	to := min(from+uint64(n), durable)
 	if err := l.d.o.OnLag(ctx, l.o.Name, from, to); err != nil {
-		l.failed(err)
-		l.log.Error("keep the records that a lagging sink skips", "from", from, "to", to, "error", err)
+		l.ail(TroubleLag, fmt.Errorf("keep records %d to %d, which the sink skips: %w", from, to, err))
 		return nil // it lags on, and nothing is lost
 	}
+	l.mend(TroubleLag)
 	s.stop()
 	s.cancelCalls()
 	s.workers.Wait()

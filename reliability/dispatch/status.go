@@ -24,6 +24,8 @@ type Status struct {
 	LastDelivery                time.Time
 	LastError                   string
 	LastErrorAt                 time.Time
+	Troubles                    []Trouble      // what fails now
+	Answers                     map[int]uint64 // of the sink, by status code
 
 	Held       time.Duration // how long the sink asked us to stay away yet
 	Recovering bool          // the backlog of an outage goes out in stages
@@ -72,6 +74,8 @@ func (l *lane) status() Status {
 		s.LagRecords = end - s.Next.Seq
 		s.LagBytes = src.SizeFrom(s.Next.Seq)
 	}
+	s.Troubles = l.ailing()
+	s.Answers = l.m.answers.list()
 	s.Held = max(l.held(), 0)
 	s.Recovering = l.stages.active(s.LagRecords)
 	s.Breaker, s.Bulkhead = l.breaker.Status(), l.bulkhead.Status()

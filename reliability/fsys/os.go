@@ -46,6 +46,24 @@ func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, ne
 // Link makes a hard link. Not every FS has it: callers ask for the method.
 func (osFS) Link(oldName, newName string) error { return os.Link(oldName, newName) }
 
+// Same reports whether a name still leads to an open file: false if that was moved or
+// deleted meanwhile. Not every FS has it: callers ask for the method.
+func (osFS) Same(name string, file File) (bool, error) {
+	f, ok := file.(osFile)
+	if !ok {
+		return false, fmt.Errorf("%s: not a file of the operating system", name)
+	}
+	now, err := os.Stat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	then, err := f.Stat()
+	return err == nil && os.SameFile(now, then), err
+}
+
 func (osFS) Remove(name string) error { return os.Remove(name) }
 
 func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirPerm) }

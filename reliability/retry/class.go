@@ -30,12 +30,16 @@ const (
 	ClassTimeout
 	// ClassBreakerOpen means that the call was not made at all.
 	ClassBreakerOpen
+	// ClassBlocked means that nothing goes through until somebody changes something:
+	// wrong credentials, a wrong address, a missing folder. It says nothing about the
+	// cargo of the call, so giving that up would help nobody.
+	ClassBlocked
 
 	// Classes is how many classes there are.
-	Classes = int(ClassBreakerOpen) + 1
+	Classes = int(ClassBlocked) + 1
 )
 
-var classNames = [Classes]string{"unknown", "transient", "permanent", "overload", "timeout", "breaker_open"}
+var classNames = [Classes]string{"unknown", "transient", "permanent", "overload", "timeout", "breaker_open", "blocked"}
 
 // String is the name in metrics and dead letters.
 func (c Class) String() string {
@@ -59,9 +63,11 @@ func ParseClass(name string) (c Class, ok bool) {
 // try again: whoever wants to go on waits until the breaker lets calls through.
 func (c Class) Retryable() bool { return c != ClassPermanent && c != ClassBreakerOpen }
 
-// Trips reports whether the class says that the other side is unwell. An answer
-// that refuses one call, or asks for patience, comes from one that works.
-func (c Class) Trips() bool { return c == ClassTransient || c == ClassTimeout }
+// Trips reports whether the class says that the other side is of no use for now. An
+// answer that refuses one call, or asks for patience, comes from one that works.
+func (c Class) Trips() bool {
+	return c == ClassTransient || c == ClassTimeout || c == ClassBlocked
+}
 
 type classError struct {
 	error

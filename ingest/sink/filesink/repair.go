@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -15,9 +16,19 @@ import (
 
 // open opens the file at hand behind its last whole line, or makes it.
 func (s *Sink) open() error {
+	if s.lock == nil {
+		lock, err := s.o.FS.Lock(filepath.Join(s.o.Dir, ".lock"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("folder %s is missing (mount it, or make it; the sink then goes on by itself): %w", s.o.Dir, err)
+		}
+		if err != nil {
+			return err
+		}
+		s.lock = lock
+	}
 	names, err := s.rotated()
 	if err != nil {
-		return err
+		return errors.Join(err, s.unlock()) // the folder may come back as another one
 	}
 	if len(names) > 0 {
 		s.nextNum = max(s.nextNum, number(names[len(names)-1])+1)

@@ -139,15 +139,20 @@ func New(o Options) (*Sink, error) {
 	if err := fsys.MkdirAllSynced(o.FS, o.Dir, SiteMkdir); err != nil {
 		return nil, fmt.Errorf("file sink: %w", err)
 	}
-	lock, err := o.FS.Lock(filepath.Join(o.Dir, ".lock"))
-	if err != nil {
-		return nil, fmt.Errorf("file sink: %w", err)
-	}
-	s.lock = lock
 	if err := s.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("file sink: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("file sink: %w", err), s.unlock())
 	}
 	return s, nil
+}
+
+// unlock lets go of the folder.
+func (s *Sink) unlock() error {
+	if s.lock == nil {
+		return nil
+	}
+	lock := s.lock
+	s.lock = nil
+	return lock.Close()
 }
 
 func (s *Sink) path() string { return filepath.Join(s.o.Dir, activeName) }
@@ -175,7 +180,8 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Resu
 		s.buf = nil
 	}
 	if err := s.write(buf); err != nil {
-		return dispatch.Result{Err: retry.WithClass(fmt.Errorf("file sink: %w", err), retry.ClassTransient)}
+		// It is never about the events: they wait until the folder can be written to.
+		return dispatch.Result{Err: retry.WithClass(fmt.Errorf("file sink: %w", err), retry.ClassBlocked)}
 	}
 	return r
 }
@@ -183,6 +189,9 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Resu
 func (s *Sink) write(lines []byte) error {
 	if s.closed {
 		return errors.New("it is closed")
+	}
+	if err := s.look(); err != nil {
+		return err
 	}
 	if s.file == nil {
 		if err := s.open(); err != nil {
@@ -215,6 +224,28 @@ func (s *Sink) write(lines []byte) error {
 	return nil
 }
 
+// look finds out whether the file at hand is still in its folder. What is written to one
+// that was deleted or moved away would be gone with it.
+func (s *Sink) look() error {
+	fs, ok := s.o.FS.(interface {
+		Same(name string, file fsys.File) (bool, error)
+	})
+	if !ok || s.file == nil {
+		return nil
+	}
+	same, err := fs.Same(s.path(), s.file)
+	if err != nil {
+		return fmt.Errorf("look for the file: %w", err)
+	}
+	if same {
+		return nil
+	}
+	s.lost = s.lost || s.synced != s.size // those lines are sent again
+	s.drop()
+	s.size, s.synced = 0, 0
+	return s.unlock() // the folder may be another one, too
+}
+
 // due reports whether the file at hand must be rotated before n more bytes.
 func (s *Sink) due(n int64) bool {
 	if s.size == 0 {
@@ -227,7 +258,7 @@ func (s *Sink) due(n int64) bool {
 func (s *Sink) Flush(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.o.Fsync == FsyncNever || s.closed {
+	if s.closed {
 		return nil
 	}
 	err := s.flush()
@@ -239,15 +270,20 @@ func (s *Sink) Flush(context.Context) error {
 }
 
 func (s *Sink) flush() error {
+	if err := s.look(); err != nil {
+		return err
+	}
 	switch {
-	case s.lost:
-		return errors.New("a sync failed since the last flush")
+	case s.lost && s.o.Fsync != FsyncNever:
+		return errors.New("lines were lost since the last flush: a sync failed, or the file was moved or deleted")
 	case s.file == nil && s.synced != s.size:
 		return errors.New("the file was lost before it was flushed")
 	case s.file == nil:
-		return nil
+		return s.open() // or tell why not
 	case s.due(0):
 		return s.rotate()
+	case s.o.Fsync == FsyncNever:
+		return nil
 	default:
 		return s.sync()
 	}
@@ -367,5 +403,5 @@ func (s *Sink) Close() error {
 			s.file = nil
 		}
 	}
-	return errors.Join(err, s.lock.Close())
+	return errors.Join(err, s.unlock())
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -224,7 +226,7 @@ func TestDiskFaults(t *testing.T) {
 	disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
 	r := s.Send(t.Context(), items(100))
 	require.ErrorIs(t, r.Err, syscall.ENOSPC)
-	require.Equal(t, retry.ClassTransient, retry.ClassOf(r.Err))
+	require.Equal(t, retry.ClassBlocked, retry.ClassOf(r.Err), "no event is to blame")
 	require.NoError(t, s.Flush(t.Context()))
 	require.Len(t, ids(t, disk), 3, "half a batch is cut off")
 	require.Empty(t, s.Send(t.Context(), items(2)))
@@ -296,4 +298,49 @@ func BenchmarkSend(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)*500/b.Elapsed().Seconds(), "events/s")
+}
+
+// The folder goes while the sink works: no event counts as delivered meanwhile, with or
+// without traffic, and all that was not durable is asked for again once it is back.
+func TestTheFolderGoesAndComesBack(t *testing.T) {
+	for name, vanish := range map[string]func(dir string) error{
+		"deleted": os.RemoveAll,
+		"moved":   func(dir string) error { return os.Rename(dir, dir+".old") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "sink")
+			s, err := New(Options{FS: fsys.OS(), Dir: dir})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, s.Close()) }()
+			require.Empty(t, s.Send(t.Context(), items(2)))
+			require.NoError(t, s.Flush(t.Context()))
+			require.NoError(t, vanish(dir))
+			require.ErrorContains(t, s.Flush(t.Context()), "is missing", "without a new batch")
+			r := s.Send(t.Context(), items(3))
+			require.Equal(t, retry.ClassBlocked, retry.ClassOf(r.Err))
+			require.ErrorContains(t, r.Err, "is missing")
+			require.NoDirExists(t, dir, "an empty mount point must not be written to")
+
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			require.Empty(t, s.Send(t.Context(), items(3)))
+			require.NoError(t, s.Flush(t.Context()))
+			raw, err := os.ReadFile(filepath.Join(dir, activeName))
+			require.NoError(t, err)
+			require.Equal(t, 3, bytes.Count(raw, []byte{'\n'}))
+			_, err = New(Options{FS: fsys.OS(), Dir: dir})
+			require.ErrorIs(t, err, fsys.ErrLocked, "the new folder is locked too")
+		})
+	}
+}
+
+func TestLinesThatWereNotDurableWhenTheFileWentAreTold(t *testing.T) {
+	dir := t.TempDir()
+	s, err := New(Options{FS: fsys.OS(), Dir: dir})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Empty(t, s.Send(t.Context(), items(2)))
+	require.NoError(t, os.Remove(filepath.Join(dir, activeName)))
+	require.Empty(t, s.Send(t.Context(), items(3)))
+	require.ErrorContains(t, s.Flush(t.Context()), "lines were lost")
+	require.NoError(t, s.Flush(t.Context()))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ type answer struct {
 	after  time.Duration // Retry-After, if wait
 	wait   bool
 	body   *verdict // nil: it has no such form
+	// location is where a redirect leads, for its error.
+	location string
 }
 
 // verdict is the form of the engine's own answers, as far as it matters here.
@@ -97,10 +100,55 @@ func (a *answer) single(n int, rest error) dispatch.Result {
 
 func (a *answer) err() error {
 	text := fmt.Sprintf("answered with %d %s", a.status, http.StatusText(a.status))
-	if a.body != nil && a.body.Detail != "" {
+	switch {
+	case a.status/100 == 3:
+		text += ": redirects are not followed; set url to where it leads" + a.location
+	case a.body != nil && a.body.Detail != "":
 		text += ": " + clip(a.body.Detail)
 	}
-	return a.later(retry.WithClass(errors.New(text), retry.ClassOfStatus(a.status)))
+	class := retry.ClassOfStatus(a.status)
+	if blocks(a.status) {
+		class = retry.ClassBlocked
+	}
+	return a.later(&statusError{text, a.status, class})
+}
+
+// blocks reports whether a status is about the address or the credentials of the sink,
+// and so about every event alike.
+func blocks(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusProxyAuthRequired:
+		return true
+	}
+	return status/100 == 3
+}
+
+// statusError is an answer that is no success.
+type statusError struct {
+	text   string
+	status int
+	class  retry.Class
+}
+
+func (e *statusError) Error() string           { return e.text }
+func (e *statusError) RetryClass() retry.Class { return e.class }
+
+// StatusCode is that of the answer.
+func (e *statusError) StatusCode() int { return e.status }
+
+// Brief leaves out what the receiver wrote.
+func (e *statusError) Brief() string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", e.status, http.StatusText(e.status)))
+}
+
+// locationHost is where a redirect leads, without path and query, which may hold secrets.
+func locationHost(header string) string {
+	u, err := url.Parse(header)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return clip(fmt.Sprintf(", on %s://%s", u.Scheme, u.Host))
 }
 
 // later adds the wait that was asked for, and keeps the class.

@@ -50,6 +50,8 @@ type Options struct {
 	// Append writes an item's JSON, an object without line breaks. The default reads
 	// the payload as a binary event.
 	Append func(dst []byte, it *dispatch.Item) ([]byte, error)
+	// Answered, if not nil, is told the status of every answer to a batch.
+	Answered func(status int)
 	// UserAgent defaults to "sloengine".
 	UserAgent string
 }

@@ -107,6 +107,9 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result 
 		return dispatch.Result{Err: err}
 	case a.status == http.StatusRequestEntityTooLarge && len(batch) > 1:
 		return s.halves(ctx, batch)
+	case a.status == http.StatusRequestEntityTooLarge:
+		// This event alone: it must not take others of its batch with it.
+		return dispatch.Result{Failed: []dispatch.Failure{{Index: 0, Err: a.err()}}}
 	}
 	return a.result(len(batch))
 }
@@ -236,6 +239,10 @@ func (s *Sink) post(ctx context.Context, body []byte) (*answer, error) {
 	}
 	defer resp.Body.Close()
 	a := &answer{status: resp.StatusCode}
+	if s.o.Answered != nil {
+		s.o.Answered(a.status)
+	}
+	a.location = locationHost(resp.Header.Get("Location"))
 	a.after, a.wait = retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil && !a.ok() {

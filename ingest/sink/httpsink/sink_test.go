@@ -142,14 +142,18 @@ func TestAnswers(t *testing.T) {
 		"all rejected":   {status: 422, kind: "application/problem+json", body: `{"errors":[{"index":0,"code":"x"},{"index":1,"code":"y","retryable":true}]}`, perItem: map[int]retry.Class{0: retry.ClassPermanent, 1: retry.ClassOverload, 2: retry.ClassPermanent}},
 		"422":            {status: 422, whole: true, class: retry.ClassPermanent},
 		"400":            {status: 400, whole: true, class: retry.ClassPermanent},
-		"401":            {status: 401, whole: true, class: retry.ClassPermanent},
+		"401":            {status: 401, whole: true, class: retry.ClassBlocked},
+		"403":            {status: 403, whole: true, class: retry.ClassBlocked},
+		"404":            {status: 404, whole: true, class: retry.ClassBlocked},
+		"405":            {status: 405, whole: true, class: retry.ClassBlocked},
+		"413":            {status: 413, perItem: map[int]retry.Class{0: retry.ClassPermanent, 1: retry.ClassPermanent, 2: retry.ClassPermanent}},
 		"408":            {status: 408, whole: true, class: retry.ClassTimeout},
 		"429":            {status: 429, whole: true, class: retry.ClassOverload, header: "7", after: 7 * time.Second},
 		"429, bare":      {status: 429, whole: true, class: retry.ClassOverload},
 		"500":            {status: 500, whole: true, class: retry.ClassTransient},
 		"503":            {status: 503, whole: true, class: retry.ClassTransient, header: "2", after: 2 * time.Second},
 		"503, bad after": {status: 503, whole: true, class: retry.ClassTransient, header: "soon"},
-		"redirect":       {status: 302, whole: true, class: retry.ClassUnknown},
+		"redirect":       {status: 302, whole: true, class: retry.ClassBlocked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -372,4 +376,20 @@ func BenchmarkSend(b *testing.B) {
 			b.ReportMetric(float64(b.N)*500/b.Elapsed().Seconds(), "events/s")
 		})
 	}
+}
+
+// A redirect is named, without the parts of its address that may hold secrets, and what a
+// receiver writes stays out of the short form.
+func TestARedirectIsNamed(t *testing.T) {
+	var codes []int
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "https://login.example.org/sso?token=hush")
+		w.WriteHeader(http.StatusFound)
+	})
+	r := newSink(t, Options{URL: url, Answered: func(code int) { codes = append(codes, code) }}).Send(t.Context(), items(2))
+	require.EqualError(t, r.Err, "answered with 302 Found: redirects are not followed; set url to where it leads, on https://login.example.org")
+	var brief interface{ Brief() string }
+	require.ErrorAs(t, r.Err, &brief)
+	require.Equal(t, "302 Found", brief.Brief())
+	require.Equal(t, []int{302}, codes)
 }

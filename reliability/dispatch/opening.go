@@ -1,0 +1,69 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// opening is a sink that is opened when it is needed, again and again until that works. A
+// sink that cannot be opened fails like any other: its events wait, and nothing else does.
+type opening struct {
+	open   func() (Sink, error)
+	mu     sync.Mutex
+	sink   Sink // nil until it is open
+	closed bool
+}
+
+func (o *opening) ready() (Sink, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sink != nil {
+		return o.sink, nil
+	}
+	if o.closed {
+		return nil, errors.New("the sink is closed")
+	}
+	s, err := o.open()
+	if err != nil {
+		return nil, retry.WithClass(fmt.Errorf("open: %w", err), retry.ClassBlocked)
+	}
+	o.sink = s
+	return s, nil
+}
+
+// Send opens the sink if need be.
+func (o *opening) Send(ctx context.Context, batch []Item) Result {
+	s, err := o.ready()
+	if err != nil {
+		return Result{Err: err}
+	}
+	return s.Send(ctx, batch)
+}
+
+// Flush opens the sink if need be, so that a nil error means that it can be written to.
+func (o *opening) Flush(ctx context.Context) error {
+	s, err := o.ready()
+	if err != nil {
+		return err
+	}
+	if f, ok := s.(Flusher); ok {
+		return f.Flush(ctx)
+	}
+	return nil
+}
+
+// Close closes it for good.
+func (o *opening) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	if c, ok := o.sink.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
