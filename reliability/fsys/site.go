@@ -31,8 +31,14 @@ const (
 	SiteWALRecover Site = "wal.recover"
 	// SiteWALTruncate: the log's folder, after an old segment was unlinked.
 	SiteWALTruncate Site = "wal.truncate"
-	// SiteWALQuarantineFile: the copy of damaged bytes that is kept aside.
-	SiteWALQuarantineFile Site = "wal.quarantine.file"
+	// SiteWALMark: the marker of the log's durable end, every second.
+	SiteWALMark Site = "wal.mark"
+	// SiteWALMarkDir: the log's folder, after the marker was created in it.
+	SiteWALMarkDir Site = "wal.mark.dir"
+	// SiteWALHead: the head of a segment that was written over itself.
+	SiteWALHead Site = "wal.head"
+	// SiteWALSalvage: a segment with the records behind damage, before it appears.
+	SiteWALSalvage Site = "wal.salvage"
 	// SiteWALQuarantineDir: the quarantine folder, before segments leave the log's folder.
 	SiteWALQuarantineDir Site = "wal.quarantine.dir"
 	// SiteWALQuarantineLog: the log's folder, before and after segments were moved aside.
@@ -46,7 +52,7 @@ const (
 var sites = []Site{
 	SiteAtomicFile, SiteAtomicDir,
 	SiteWALAppend, SiteWALSegment, SiteWALRoll, SiteWALMkdir, SiteWALOpen, SiteWALRecover, SiteWALTruncate,
-	SiteWALQuarantineFile, SiteWALQuarantineDir, SiteWALQuarantineLog,
+	SiteWALMark, SiteWALMarkDir, SiteWALHead, SiteWALSalvage, SiteWALQuarantineDir, SiteWALQuarantineLog,
 	SiteWALKeep, SiteWALKeepFile,
 }
 

@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -71,7 +72,7 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 			return nil, err
 		}
 	}
-	seg, f, err := createSegment(&l.o, l.nextSeq, 0, size)
+	seg, f, err := createSegment(&l.o, l.nextSeq, 0, l.active, size)
 	if err != nil {
 		if fsys.Classify(err) == fsys.SyncFailed {
 			return nil, l.poison(err)
@@ -83,14 +84,21 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 	l.segments = append(l.segments, seg)
 	l.mu.Unlock()
 	l.measure()
+	// Should the new segment get lost, the old one cannot pass for a torn one. Without
+	// its marker the log can go on; the next SyncMark says why it failed.
+	l.tryMark()
 	return seg, nil
 }
 
 func (l *Log) write(seg *segment, recs []Pending) error {
 	l.buf = l.buf[:0]
+	rule := l.rule
 	for i := range recs {
 		recs[i].Seq = l.nextSeq + uint64(i)
-		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint32(i))
+		if recs[i].Type == l.o.RuleType {
+			rule = rule%math.MaxUint16 + 1
+		}
+		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint32(i), seg.named(rule))
 	}
 	buf := l.buf
 	if cap(l.buf) > keepBuffer {
@@ -109,12 +117,14 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 	end := at + int64(len(buf))
 	seg.end.Store(end)
 	l.nextSeq += uint64(len(recs))
+	l.rule = rule
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	seg.size = max(seg.size, end)
 	l.next.Store(l.nextSeq)
 	l.durable.Store(l.nextSeq - 1)
 	l.wakeLocked()
+	l.mu.Unlock()
+	l.markBatch(seg)
 	return nil
 }
 

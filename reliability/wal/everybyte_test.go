@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -17,6 +18,7 @@ type sample struct {
 	batchEnd []int    // index behind the last record of the batch of record i
 	segments map[uint64][]byte
 	order    []uint64
+	mark     []byte // the marker
 }
 
 func newSample(t *testing.T, batches ...[]int) sample {
@@ -41,6 +43,7 @@ func newSample(t *testing.T, batches ...[]int) sample {
 		s.segments[seg.first] = readFile(t, m, seg.path)
 	}
 	require.NoError(t, l.Close())
+	s.mark = readFile(t, m, filepath.Join(testDir, markName))
 	return s
 }
 
@@ -98,6 +101,31 @@ func requireCorrupt(t *testing.T, m *fsystest.Mem, segment uint64, offset int64,
 	require.NotEmpty(t, c.Reason)
 }
 
+// requireLost opens the log under the override, which must keep all but some records,
+// and then without it.
+func (s *sample) requireLost(t *testing.T, m *fsystest.Mem, from, to uint64) {
+	t.Helper()
+	for _, accept := range []bool{true, false} {
+		l, err := Open(Options{FS: m, Dir: testDir, SegmentBytes: 4096, AcceptLoss: accept})
+		require.NoError(t, err)
+		require.Len(t, l.Losses(), 1)
+		require.Equal(t, []uint64{from, to}, []uint64{l.Losses()[0].FirstSeq, l.Losses()[0].LastSeq})
+		got, err := readAll(l, 0)
+		require.NoError(t, err)
+		requireRecords(t, s.recs[:from-1], 1, got[:from-1])
+		requireRecords(t, s.recs[to:], to+1, got[from-1:])
+		for i, r := range got {
+			if r.Seq == to+1 && i > 0 {
+				require.Equal(t, to-from+1, r.Lost)
+			} else {
+				require.Zero(t, r.Lost)
+			}
+		}
+		require.EqualValues(t, max(to+1, uint64(len(s.recs)+1)), l.NextSeq())
+		require.NoError(t, l.Close())
+	}
+}
+
 func TestCutAtEveryByte(t *testing.T) {
 	s := newSample(t, []int{100, 0, 40}, []int{300}, []int{9, 700, 255, 31}, []int{1, 90}, []int{400, 64, 200})
 	require.Len(t, s.order, 1)
@@ -122,8 +150,8 @@ func TestFlipEveryByte(t *testing.T) {
 			flipped := slices.Clone(data)
 			flipped[at] ^= mask
 			m := s.with(t, 1, flipped)
-			if at < segmentHead {
-				requireCorrupt(t, m, 1, 0, 1)
+			if at < segmentHead { // the first frame tells what the head said
+				require.Equal(t, len(s.recs), s.survivors(t, m), "byte %d", at)
 				continue
 			}
 			i := slices.IndexFunc(s.places, func(r Record) bool { return int64(at) < s.end(int(r.Seq)-1) })
@@ -132,6 +160,7 @@ func TestFlipEveryByte(t *testing.T) {
 				require.Equal(t, len(s.recs), s.survivors(t, m), "byte %d", at)
 			case s.batchEnd[i] < len(s.recs): // a later batch says that this one was synced
 				requireCorrupt(t, m, 1, s.places[i].Offset, uint64(i+1))
+				s.requireLost(t, m, uint64(i+1), uint64(i+1))
 			default: // cannot be told from a batch that was never synced
 				require.Equal(t, i, s.survivors(t, m), "byte %d", at)
 			}
@@ -151,11 +180,14 @@ func TestCutAndFlipEveryByteOfASegmentBeforeTheLast(t *testing.T) {
 		m, cut := s.with(t, 1, flipped), s.with(t, 1, slices.Clone(data[:at]))
 		switch {
 		case at < segmentHead:
-			requireCorrupt(t, m, 1, 0, 1)
+			require.Equal(t, len(s.recs), s.survivors(t, m))
 			requireCorrupt(t, cut, 1, 0, 1)
+			s.requireLost(t, cut, 1, uint64(records))
 		case int64(at) < end:
 			requireCorrupt(t, m, 1, s.places[i].Offset, uint64(i+1))
+			s.requireLost(t, m, uint64(i+1), uint64(i+1))
 			requireCorrupt(t, cut, 1, s.places[i].Offset, uint64(i+1))
+			s.requireLost(t, cut, uint64(i+1), uint64(records))
 		default:
 			require.Equal(t, len(s.recs), s.survivors(t, m))
 			require.Equal(t, len(s.recs), s.survivors(t, cut))
@@ -183,7 +215,7 @@ func TestMissingSegment(t *testing.T) {
 // A sender chooses payloads. One that holds the bytes of a frame must not be taken for a
 // frame when the tail is torn.
 func TestForgedFrameInATornBatch(t *testing.T) {
-	forged := appendFrame(nil, 0, &Pending{Seq: 3, Payload: []byte("forged")}, 0)
+	forged := appendFrame(nil, 0, &Pending{Seq: 3, Payload: []byte("forged")}, 0, 0)
 	m := fsystest.New()
 	l := mustOpen(t, m, 4096)
 	require.NoError(t, l.Append(batch(1, 10)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,4 +107,15 @@ func diskWith(t testing.TB, segments map[uint64][]byte) *fsystest.Mem {
 		require.NoError(t, m.WriteFile(segmentPath(first), data))
 	}
 	return m
+}
+
+// segmentFiles are the names of the segments on a disk.
+func segmentFiles(t testing.TB, m *fsystest.Mem) []string {
+	t.Helper()
+	names, err := m.List(testDir)
+	require.NoError(t, err)
+	return slices.DeleteFunc(names, func(name string) bool {
+		_, ok := parseSegmentName(name)
+		return !ok
+	})
 }

@@ -150,7 +150,11 @@ func (k *Kept) Next(rec *Record) (ok bool, err error) {
 			return false, fmt.Errorf("read segment %s at offset %d: %w", k.seg.path, at, err)
 		}
 		if reason != "" { // the end of this segment, if the next one begins here
-			if len(k.files) > 0 && k.files[0] == k.next {
+			follows, err := k.follows()
+			if err != nil {
+				return false, err
+			}
+			if follows {
 				if err := k.enter(); err != nil {
 					return false, err
 				}
@@ -167,11 +171,32 @@ func (k *Kept) Next(rec *Record) (ok bool, err error) {
 	}
 }
 
+// follows reports whether the next segment begins with the next record, or says that the
+// records up to its own were given up.
+func (k *Kept) follows() (bool, error) {
+	if len(k.files) == 0 {
+		return false, nil
+	}
+	s := k.segment()
+	f, err := k.fs.Open(s.path)
+	if err != nil {
+		return false, fmt.Errorf("open kept segment: %w", err)
+	}
+	err = s.readHead(f)
+	_ = f.Close()
+	return err == nil && s.start() <= k.next && k.next <= s.first, nil
+}
+
+// segment is the first of those that are left.
+func (k *Kept) segment() *segment {
+	return &segment{first: k.files[0], path: filepath.Join(k.dir, segmentName(k.files[0]))}
+}
+
 func (k *Kept) enter() error {
 	if err := k.Close(); err != nil {
 		return err
 	}
-	s := &segment{first: k.files[0], path: filepath.Join(k.dir, segmentName(k.files[0]))}
+	s := k.segment()
 	k.files = k.files[1:]
 	f, err := k.fs.Open(s.path)
 	if err != nil {

@@ -1,9 +1,9 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
@@ -14,7 +14,7 @@ type Loss struct {
 	// LastSeq is an upper bound: no lost record has a higher number. Numbering goes on
 	// behind it, so that no number is ever used twice.
 	LastSeq    uint64
-	Quarantine string        // folder with the damaged segment and those after it
+	Quarantine string        // folder that damaged segments go to, once the log needs them no more
 	Cause      *CorruptError // only from the Open that gave it up
 }
 
@@ -43,106 +43,150 @@ func (l *Log) quarantine(lostFrom uint64) string {
 	return filepath.Join(l.o.Dir, fmt.Sprintf("quarantine-%020d", lostFrom))
 }
 
-// acceptLoss replaces everything from a corruption on by an empty segment whose head
-// says what was lost. The new segment comes first, so that a crash at any point leaves
-// either a log that still stops at the corruption or one that is whole, and so that a
-// second attempt numbers its segment above the first one's.
-func (l *Log) acceptLoss(c *CorruptError) error {
-	if err := l.closeFile(); err != nil {
-		return err
+// salvage takes the gaps out of the log, so that it is whole without them: what follows a
+// gap begins a segment, whose head says what was lost. Where the records behind a gap
+// share a segment with those in front of it, they are copied to a new one; the old one
+// keeps its bytes, which count only up to where the next one begins. The last gap comes
+// first: after a crash the next attempt finds those that are left.
+func (l *Log) salvage(v *survey) error {
+	for i := len(v.gaps) - 1; i >= 0; i-- {
+		g := v.gaps[i]
+		var err error
+		switch {
+		case g.next == nil:
+			err = l.beginAbove(v, g)
+		case g.next.from == segmentHead:
+			g.next.seg.lostFrom = g.Seq
+			err = l.writeHead(g.next.seg)
+		default:
+			err = l.copyPiece(g)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	l.losses = nil
-	segments, err := l.listSegments()
-	if err != nil {
-		return err
-	}
-	damaged := slices.IndexFunc(segments, func(s *segment) bool { return s.path == c.Segment })
-	if damaged < 0 {
-		return fmt.Errorf("segment %s is gone", c.Segment)
-	}
-	aside := segments[damaged:]
-	lastSeq, err := l.lastPossible(aside, c)
-	if err != nil {
-		return err
-	}
-	_, f, err := createSegment(&l.o, lastSeq+1, c.Seq, 0)
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
+	return nil
+}
 
-	dir := l.quarantine(c.Seq)
+// beginAbove makes an empty segment above every number that the lost end of the log can
+// have held.
+func (l *Log) beginAbove(v *survey, g *gap) error {
+	var before *segment
+	if n := len(v.segments); n > 0 {
+		before = v.segments[n-1]
+	}
+	_, f, err := createSegment(&l.o, g.above+1, g.Seq, before, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// writeHead writes the head of a segment over itself. It is smaller than a sector, so a
+// power loss leaves the old one or the new one.
+func (l *Log) writeHead(s *segment) error {
+	f, err := l.o.FS.OpenReadWrite(s.path)
+	if err == nil {
+		if _, err = f.WriteAt(s.head(), 0); err == nil {
+			err = fsys.SyncFile(f, fsys.SiteWALHead)
+		}
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write head of segment %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// copyPiece makes a segment of the records behind a gap.
+func (l *Log) copyPiece(g *gap) error {
+	p := g.next
+	s, err := newSegment(&l.o, p.first, g.Seq, p.seg)
+	if err != nil {
+		return err
+	}
+	write := func(to fsys.File) error {
+		if _, err := to.WriteAt(s.head(), 0); err != nil {
+			return err
+		}
+		at := int64(segmentHead)
+		return l.withFile(p.seg, func(from fsys.File) error {
+			var sc scanner
+			var buf []byte
+			sc.open(from, p.seg.salt, p.from)
+			for seq := p.first; seq < p.next; seq++ {
+				var f frame
+				payload, reason, err := sc.next(p.to, seq, &f)
+				if reason != "" {
+					err = errors.New(reason)
+				}
+				if err != nil {
+					return fmt.Errorf("read record %d again: %w", seq, err)
+				}
+				rec := Pending{Time: f.time, Type: f.typ, Payload: payload, Seq: seq}
+				buf = appendFrame(buf[:0], s.salt, &rec, f.delta, f.rule)
+				if _, err := to.WriteAt(buf, at); err != nil {
+					return err
+				}
+				at += int64(len(buf))
+			}
+			return nil
+		})
+	}
+	// It appears whole or not at all: as soon as it is there, its records no longer count
+	// where they were.
+	temp := s.path + fsys.TempSuffix
+	to, err := l.o.FS.Create(temp)
+	if err != nil {
+		return fmt.Errorf("create segment %s: %w", temp, err)
+	}
+	err = write(to)
+	if err == nil {
+		err = fsys.SyncFile(to, fsys.SiteWALSalvage)
+	}
+	if cerr := to.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = l.o.FS.Rename(temp, s.path)
+	}
+	if err == nil {
+		err = fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALQuarantineLog)
+	}
+	if err != nil {
+		return fmt.Errorf("copy records to segment %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// moveAside puts segments that hold only what was given up into the quarantine.
+func (l *Log) moveAside(segments []superseded) error {
+	for _, x := range segments {
+		if err := l.quarantineSegment(x.s.path, x.by.start()); err != nil {
+			return fmt.Errorf("move segment %s aside: %w", x.s.path, err)
+		}
+	}
+	return nil
+}
+
+func (l *Log) quarantineSegment(path string, lostFrom uint64) error {
+	dir := l.quarantine(lostFrom)
 	if err := l.o.FS.MkdirAll(dir); err != nil {
 		return err
 	}
 	if err := fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALQuarantineLog); err != nil {
 		return err
 	}
-	if c.Offset > 0 {
-		// The good records in front of the damage stay in the log.
-		if err := l.copyAside(aside[0], dir); err != nil {
-			return err
-		}
-		aside = aside[1:]
-	}
-	for _, s := range aside {
-		if err := l.o.FS.Rename(s.path, filepath.Join(dir, filepath.Base(s.path))); err != nil {
-			return err
-		}
+	if err := l.o.FS.Rename(path, filepath.Join(dir, filepath.Base(path))); err != nil {
+		return err
 	}
 	// First there, then gone here: a crash in between leaves a segment twice, not never.
 	if err := fsys.SyncDir(l.o.FS, dir, fsys.SiteWALQuarantineDir); err != nil {
 		return err
 	}
 	return fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALQuarantineLog)
-}
-
-// lastPossible is the highest number that a record in these segments can have: a record
-// takes at least frameHead bytes.
-func (l *Log) lastPossible(aside []*segment, c *CorruptError) (uint64, error) {
-	last := c.Seq
-	for i, s := range aside {
-		var used int64
-		err := l.withFile(s, func(f fsys.File) (err error) {
-			if s.size, err = f.Size(); err != nil {
-				return err
-			}
-			used, err = usedBytes(f, s.size)
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
-		first := s.first
-		if i == 0 && c.Offset > 0 {
-			first, used = c.Seq, used-c.Offset
-		}
-		last = max(last, first+uint64(max(0, used)+frameHead-1)/frameHead)
-	}
-	return last, nil
-}
-
-func (l *Log) copyAside(s *segment, dir string) error {
-	return l.withFile(s, func(from fsys.File) error {
-		used, err := usedBytes(from, s.size)
-		if err != nil {
-			return err
-		}
-		to, err := l.o.FS.Create(filepath.Join(dir, filepath.Base(s.path)))
-		if err != nil {
-			return err
-		}
-		err = copyBytes(to, from, used)
-		if err == nil {
-			err = fsys.SyncFile(to, fsys.SiteWALQuarantineFile)
-		}
-		if cerr := to.Close(); err == nil {
-			err = cerr
-		}
-		return err
-	})
 }
 
 func copyBytes(to, from fsys.File, size int64) error {

@@ -9,7 +9,7 @@ type Metrics struct {
 	noSpace, noFiles        *metrics.Counter
 	created, removed        *metrics.Counter
 	tornBytes               *metrics.Counter
-	corrupt                 *metrics.Counter
+	corrupt, markErrors     *metrics.Counter
 	syncSeconds             *metrics.PrometheusHistogram
 	size, segments          *metrics.Gauge
 	poisoned                *metrics.Gauge
@@ -28,6 +28,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		removed:     set.NewCounter("sloengine_wal_segments_removed_total"),
 		tornBytes:   set.NewCounter("sloengine_wal_torn_bytes_total"),
 		corrupt:     set.NewCounter("sloengine_wal_corruptions_total"),
+		markErrors:  set.NewCounter("sloengine_wal_marker_errors_total"),
 		syncSeconds: set.NewPrometheusHistogramExt("sloengine_wal_sync_seconds", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}),
 		size:        set.NewGauge("sloengine_wal_bytes", nil),
 		segments:    set.NewGauge("sloengine_wal_segments", nil),

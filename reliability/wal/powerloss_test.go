@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -21,6 +22,7 @@ type history struct {
 	inFlight []Pending // the batch that Append is busy with
 	floor    uint64    // Truncate has returned for the records below
 	below    uint64    // Truncate was ever asked for the records below
+	marked   uint64    // SyncMark has returned for the record
 }
 
 // check opens what a crash left and looks for a broken promise.
@@ -55,6 +57,9 @@ func (h *history) check(disk *fsystest.Mem) error {
 		if err != nil {
 			return err
 		}
+	}
+	if l.mark.found.seq < h.marked {
+		return fmt.Errorf("marked up to record %d, but the marker says %d: %v", h.marked, l.mark.found.seq, l.mark.bad)
 	}
 	if want := uint64(len(h.acked)); l.DurableSeq() < want {
 		return fmt.Errorf("acknowledged up to record %d, but the log ends with %d", want, l.DurableSeq())
@@ -104,6 +109,12 @@ func (h *history) run(m *fsystest.Mem, batches int) error {
 		}
 		h.acked = append(h.acked, h.inFlight...)
 		h.inFlight = nil
+		if i%2 == 1 {
+			if err := l.SyncMark(); err != nil {
+				return err
+			}
+			h.marked = l.DurableSeq()
+		}
 		if i%4 == 3 {
 			h.below = l.NextSeq() - 4
 			if err := l.Truncate(h.below); err != nil {
@@ -181,7 +192,7 @@ func acceptLossAndLosePower(ignore ...fsys.Site) error {
 	if err != nil {
 		return err
 	}
-	for _, sizes := range [][]int{{100, 40}, {6000, 10, 5000}, {9000}, {300, 20000, 7}, {1000}} {
+	for _, sizes := range [][]int{{100, 40, 9000}, {6000, 10, 5000}, {9000, 500}, {300, 20000, 7}, {1000}} {
 		recs := batch(l.NextSeq(), sizes...)
 		if err := l.Append(recs); err != nil {
 			return err
@@ -191,30 +202,38 @@ func acceptLossAndLosePower(ignore ...fsys.Site) error {
 	if err := l.Close(); err != nil {
 		return err
 	}
-	originals := map[string][]byte{}
 	names, err := m.List(testDir)
 	if err != nil {
 		return err
 	}
-	if len(names) < 3 {
+	names = slices.DeleteFunc(names, func(name string) bool { return name == markName })
+	if len(names) < 4 {
 		return fmt.Errorf("too few segments: %v", names)
 	}
-	damaged := filepath.Join(testDir, names[0])
-	data, err := m.ReadFile(damaged)
-	if err != nil {
-		return err
-	}
-	at := segmentHead + frameHead + 100 // the second of the records
-	data[at] ^= 1
-	if err := m.WriteFile(damaged, data); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if originals[name], err = m.ReadFile(filepath.Join(testDir, name)); err != nil {
+	// A record in the middle, one at the end of its segment, and a segment without a head
+	// or a first record: 2, 5, and all of the third segment.
+	originals := map[string][]byte{}
+	for i, damage := range []func(data []byte){
+		func(data []byte) { data[segmentHead+frameHead+100] ^= 1 },
+		func(data []byte) { data[segmentHead+3*frameHead+6000+10+1] ^= 1 },
+		func(data []byte) { clear(data[:10000]) },
+		func([]byte) {},
+	} {
+		data, err := m.ReadFile(filepath.Join(testDir, names[i]))
+		if err != nil {
 			return err
 		}
+		damage(data)
+		if err := m.WriteFile(filepath.Join(testDir, names[i]), data); err != nil {
+			return err
+		}
+		originals[names[i]] = data
 	}
-	quarantine := filepath.Join(testDir, "quarantine-00000000000000000002")
+	firsts := make([]uint64, len(names))
+	for i, name := range names {
+		firsts[i], _ = parseSegmentName(name)
+	}
+	lost := func(seq uint64) bool { return seq == 2 || firsts[2]-1 <= seq && seq < firsts[3] }
 	open := func(m *fsystest.Mem, accept bool) error {
 		l, err := Open(Options{FS: m, Dir: testDir, SegmentBytes: lossSegmentBytes, AcceptLoss: accept})
 		if err != nil {
@@ -225,28 +244,39 @@ func acceptLossAndLosePower(ignore ...fsys.Site) error {
 		if err != nil {
 			return err
 		}
-		if len(got) != 1 {
-			return fmt.Errorf("%d records are left, not the one before the damage", len(got))
+		for i, p := range h.acked {
+			seq := uint64(i + 1)
+			if lost(seq) {
+				continue
+			}
+			if len(got) == 0 {
+				return fmt.Errorf("record %d is not left", seq)
+			}
+			if err := same(p, seq, got[0]); err != nil {
+				return err
+			}
+			got = got[1:]
 		}
-		if l.NextSeq() <= uint64(len(h.acked))+1 {
-			return fmt.Errorf("record number %d would be used twice", l.NextSeq())
+		if len(got) > 0 || l.NextSeq() != uint64(len(h.acked))+1 {
+			return fmt.Errorf("%d records too many, and number %d is next", len(got), l.NextSeq())
 		}
-		return same(h.acked[0], 1, got[0])
+		return nil
 	}
-	held := func(m *fsystest.Mem, name, dir string) bool {
+	// A head may be written again.
+	holds := func(m *fsystest.Mem, name, dir string) bool {
 		data, err := m.ReadFile(filepath.Join(dir, name))
-		want := originals[name]
-		for len(want) > 0 && want[len(want)-1] == 0 {
-			want = want[:len(want)-1]
-		}
-		return err == nil && len(data) >= len(want) && slices.Equal(data[:len(want)], want)
+		want := bytes.TrimRight(originals[name], "\x00")
+		return err == nil && len(data) >= len(want) && bytes.Equal(data[min(len(want), segmentHead):len(want)], want[min(len(want), segmentHead):])
+	}
+	held := func(m *fsystest.Mem, name string) bool {
+		return holds(m, name, testDir) || holds(m, name, filepath.Join(testDir, fmt.Sprintf("quarantine-%020d", firsts[2]-1)))
 	}
 	crashes := func(done bool, when string) error {
 		for i, percent := range []int{0, 20, 50, 80, 100} {
 			clone := m.CrashClone(percent, m.Ops()*10+int64(i))
 			err := open(clone, !done)
 			for _, name := range names {
-				if err == nil && !held(clone, name, quarantine) && (done || !held(clone, name, testDir)) {
+				if err == nil && !held(clone, name) {
 					err = fmt.Errorf("segment %s is lost", name)
 				}
 			}
@@ -312,6 +342,29 @@ func keepAndLosePower(ignore ...fsys.Site) error {
 	return nil
 }
 
+// markAndLosePower opens a log that has no marker yet, as older programs left it.
+func markAndLosePower(ignore ...fsys.Site) error {
+	m := fsystest.New()
+	l, err := openMem(m, 1<<20)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.Append(batch(1, 10)), l.Close(), m.Remove(filepath.Join(testDir, markName)), fsys.SyncDir(m, testDir, "")); err != nil {
+		return err
+	}
+	m.IgnoreSync(ignore...)
+	if l, err = openMem(m, 1<<20); err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	if err := errors.Join(l.Append(batch(2, 10)), l.SyncMark()); err != nil {
+		return err
+	}
+	h := &history{acked: append(batch(1, 10), batch(2, 10)...), marked: 2}
+	return h.crashes(m, "marked")
+}
+
+func TestPowerLossAfterMark(t *testing.T)                { require.NoError(t, markAndLosePower()) }
 func TestPowerLossAfterKeep(t *testing.T)                { require.NoError(t, keepAndLosePower()) }
 func TestPowerLossAtEveryOperation(t *testing.T)         { require.NoError(t, losePower()) }
 func TestKillThenPowerLossAtEveryOperation(t *testing.T) { require.NoError(t, killThenLosePower()) }
@@ -333,6 +386,9 @@ func TestEverySyncIsNeeded(t *testing.T) {
 			}
 			if err == nil {
 				err = keepAndLosePower(site)
+			}
+			if err == nil {
+				err = markAndLosePower(site)
 			}
 			require.Error(t, err, "no test misses the sync %s", site)
 			t.Log(err)

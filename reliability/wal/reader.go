@@ -16,6 +16,7 @@ type Reader struct {
 	file fsys.File
 	scan scanner
 	next uint64 // number of the next record
+	want uint64 // likewise, had none been given up; 0 = the first that comes
 }
 
 // NewReader returns a reader whose first record is fromSeq, or the oldest record if
@@ -53,7 +54,7 @@ func (r *Reader) seek(from uint64) error {
 	}
 	if at == nil {
 		// Nothing was ever written.
-		r.next = next
+		r.next, r.want = next, from
 		return nil
 	}
 	if from != 0 && from < at.start() {
@@ -64,10 +65,13 @@ func (r *Reader) seek(from uint64) error {
 	}
 	var rec Record
 	for r.next < from {
-		if ok, err := r.Next(&rec); err != nil || !ok {
+		if ok, err := r.Next(&rec); err != nil {
 			return err
+		} else if !ok {
+			break
 		}
 	}
+	r.want = from
 	return nil
 }
 
@@ -122,7 +126,11 @@ func (r *Reader) Next(rec *Record) (ok bool, err error) {
 		return false, &CorruptError{Segment: r.seg.path, Offset: at, Seq: r.next, Reason: reason}
 	}
 	*rec = Record{Seq: f.seq, Time: f.time, Type: f.typ, Payload: payload, Segment: r.seg.first, Offset: at}
+	if r.want != 0 {
+		rec.Lost = f.seq - r.want
+	}
 	r.next++
+	r.want = r.next
 	return true, nil
 }
 

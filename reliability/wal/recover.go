@@ -42,26 +42,39 @@ func (l *Log) open() error {
 	if err := fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALOpen); err != nil {
 		return fmt.Errorf("sync folder %s: %w", l.o.Dir, err)
 	}
-	err := l.recover()
+	if err := l.readMark(); err != nil {
+		return err
+	}
+	v, err := l.survey()
+	if err != nil {
+		return err
+	}
 	var corrupt *CorruptError
-	if !errors.As(err, &corrupt) {
-		return err
-	}
-	l.o.Metrics.corrupt.Inc()
-	if !l.o.AcceptLoss {
-		return err
-	}
-	if err := l.acceptLoss(corrupt); err != nil {
-		return fmt.Errorf("move corrupt data aside (%w): %w", corrupt, err)
-	}
-	if err := l.recover(); err != nil {
-		return err
-	}
-	for i := range l.losses {
-		if l.losses[i].FirstSeq == corrupt.Seq {
-			l.losses[i].Cause = corrupt
+	if len(v.gaps) > 0 {
+		corrupt = v.corrupt()
+		l.o.Metrics.corrupt.Inc()
+		if !l.o.AcceptLoss {
+			return corrupt
+		}
+		if err := l.salvage(v); err != nil {
+			return fmt.Errorf("give up what is corrupt (%w): %w", corrupt, err)
+		}
+		if v, err = l.survey(); err != nil {
+			return err
+		}
+		if len(v.gaps) > 0 {
+			return v.corrupt()
 		}
 	}
+	if err := l.take(v); err != nil {
+		return err
+	}
+	if corrupt != nil {
+		for i := range l.losses {
+			l.losses[i].Cause = corrupt.at(l.losses[i].FirstSeq)
+		}
+	}
+	l.tryMark()
 	return nil
 }
 
@@ -81,66 +94,46 @@ func (l *Log) listSegments() ([]*segment, error) {
 	return out, nil
 }
 
-// recover fills in segments, file, nextSeq, durable and losses.
-func (l *Log) recover() error {
-	segments, err := l.listSegments()
-	if err != nil {
+// take makes the log of what a survey without gaps found, and what it holds durable.
+func (l *Log) take(v *survey) error {
+	if l.mark.bad != nil {
+		l.repairs = append(l.repairs, l.mark.bad.Error())
+	}
+	for _, s := range v.segments {
+		if s.repaired == nil {
+			continue
+		}
+		if err := l.writeHead(s); err != nil {
+			return err
+		}
+		l.repairs = append(l.repairs, fmt.Sprintf("segment %s: %v; it was written anew, no record is lost", s.path, s.repaired))
+	}
+	if err := l.moveAside(v.superseded); err != nil {
 		return err
 	}
-	// Heads come first: where a segment must end is known from the next one's head.
-	heads := make([]error, len(segments))
-	for i, s := range segments {
-		err := l.withFile(s, func(f fsys.File) error {
-			if s.size, err = f.Size(); err != nil {
-				return fmt.Errorf("size of %s: %w", s.path, err)
-			}
-			return s.readHead(f)
-		})
-		if err != nil && !errors.Is(err, errBadHead) {
-			return err
+	l.nextSeq, l.rule = max(v.next, 1), max(v.rule, 1)
+	durable := v.seq
+	if n := len(v.segments); n > 0 {
+		if durable == 0 {
+			durable = v.segments[0].start() - 1
 		}
-		heads[i] = err
-	}
-
-	var sc scanner
-	l.nextSeq = 1
-	durable := uint64(0)
-	for i, s := range segments {
-		last := i == len(segments)-1
-		if heads[i] != nil {
-			unborn, err := l.unborn(s)
-			if err != nil {
+		if v.unborn == nil {
+			if err := l.takeLast(v, v.segments[n-1]); err != nil {
 				return err
 			}
-			if !last || !unborn {
-				return &CorruptError{Segment: s.path, Seq: s.first, Reason: heads[i].Error()}
-			}
-			// The next batch creates it again, under the same name.
-			l.nextSeq = s.first
-			durable = max(durable, s.first-1)
-			segments = segments[:i]
-			break
 		}
-		if i == 0 {
-			durable = s.start() - 1
-		}
-		if last {
-			err = l.recoverLast(s, &sc)
-		} else {
-			err = l.verify(s, segments[i+1].start(), &sc)
-		}
-		if err != nil {
-			return err
-		}
-		// A segment that follows an accepted loss and is empty holds nothing durable.
-		if s.end.Load() > segmentHead {
-			durable = l.nextSeq - 1
-		}
+	}
+	if v.unborn != nil {
+		// The next batch creates it again, under the same name.
+		l.nextSeq = max(l.nextSeq, v.unborn.first)
+		durable = max(durable, v.unborn.first-1)
+	}
+	for _, s := range v.segments {
 		if s.lostFrom != 0 {
 			l.losses = append(l.losses, l.lossBefore(s))
 		}
 	}
-	l.segments = segments
+	l.segments = v.segments
 	l.next.Store(l.nextSeq)
 	l.durable.Store(durable)
 	return nil
@@ -157,96 +150,37 @@ func (l *Log) unborn(s *segment) (bool, error) {
 	return end <= segmentHead, err
 }
 
-// verify checks a segment that is not the last one: it must end with the record before stop.
-func (l *Log) verify(s *segment, stop uint64, sc *scanner) error {
-	return l.withFile(s, func(f fsys.File) error {
-		sc.open(f, s.salt, segmentHead)
-		l.nextSeq = s.first
-		for l.nextSeq < stop {
-			var fr frame
-			_, reason, err := sc.next(s.size, l.nextSeq, &fr)
-			if err != nil {
-				return fmt.Errorf("read segment %s at offset %d: %w", s.path, sc.off, err)
-			}
-			if reason != "" {
-				end, err := usedBytes(f, s.size)
-				if err != nil {
-					return err
-				}
-				if end <= sc.off {
-					reason = fmt.Sprintf("segment ends here, but the next one begins with record %d", stop)
-				}
-				return &CorruptError{Segment: s.path, Offset: sc.off, Seq: l.nextSeq, Reason: reason}
-			}
-			l.nextSeq++
-		}
-		if l.nextSeq != stop {
-			return &CorruptError{Segment: s.path, Offset: sc.off, Seq: l.nextSeq,
-				Reason: fmt.Sprintf("the next segment begins with record %d", stop)}
-		}
-		s.end.Store(sc.off)
-		return nil
-	})
-}
-
-// recoverLast finds the end of the last segment, cuts what a crash left behind it, and
-// makes what is in front of it durable.
-func (l *Log) recoverLast(s *segment, sc *scanner) error {
+// takeLast cuts what a crash left at the end of the last segment, and makes what is in
+// front of it durable.
+func (l *Log) takeLast(v *survey, s *segment) error {
 	f, err := l.o.FS.OpenReadWrite(s.path)
 	if err != nil {
 		return fmt.Errorf("open segment %s: %w", s.path, err)
 	}
 	l.file, l.active = f, s
-	sc.open(f, s.salt, segmentHead)
-	l.nextSeq = s.first
-	batchAt := int64(segmentHead)
-	var reason string
-	for {
-		var fr frame
-		at := sc.off
-		if _, reason, err = sc.next(s.size, l.nextSeq, &fr); err != nil {
-			return fmt.Errorf("read segment %s at offset %d: %w", s.path, at, err)
-		}
-		if reason != "" {
-			break
-		}
-		if fr.delta == 0 {
-			batchAt = at
-		}
-		l.nextSeq++
-	}
-	if err := l.cutTail(s, f, sc.off, reason); err != nil {
+	if err := l.cutTail(s, f, v.end); err != nil {
 		return err
 	}
 	// A process that died, or whose sync failed, may have left the last batch in memory
 	// only, even in pages that the system no longer takes for unwritten. So the batch is
 	// written once more. On a full disk that may fail where a copy would be needed.
-	if err := rewrite(f, batchAt, sc.off); err != nil && !errors.Is(passing(err), ErrNoSpace) {
+	if err := rewrite(f, v.batchAt, v.end); err != nil && !errors.Is(passing(err), ErrNoSpace) {
 		return fmt.Errorf("write last batch of segment %s again: %w", s.path, err)
 	}
 	if err := fsys.SyncFile(f, fsys.SiteWALRecover); err != nil {
 		return fmt.Errorf("sync segment %s: %w", s.path, err)
 	}
-	s.end.Store(sc.off)
 	return nil
 }
 
-// cutTail decides about the bytes behind the last good frame: zeros are the preallocated
-// rest; a batch whose sync never returned is cut off; damage to a batch that a later one
-// follows is corruption, since the later one was only begun after that sync.
-func (l *Log) cutTail(s *segment, f fsys.File, off int64, reason string) error {
+// cutTail takes the bytes behind the last good frame off: they are zeros of the
+// preallocated rest, or of a batch whose sync never returned.
+func (l *Log) cutTail(s *segment, f fsys.File, off int64) error {
 	end, err := usedBytes(f, s.size)
 	if err != nil {
 		return fmt.Errorf("read segment %s: %w", s.path, err)
 	}
 	if end > off {
-		rest := make([]byte, s.size-off)
-		if n, err := f.ReadAt(rest, off); n < len(rest) {
-			return fmt.Errorf("read segment %s at offset %d: %w", s.path, off, err)
-		}
-		if laterBatch(rest, s.salt, l.nextSeq) {
-			return &CorruptError{Segment: s.path, Offset: off, Seq: l.nextSeq, Reason: reason}
-		}
 		l.o.Metrics.tornBytes.AddInt64(end - off)
 		if err := f.Truncate(off); err != nil {
 			return fmt.Errorf("cut torn tail of segment %s: %w", s.path, err)
@@ -265,6 +199,9 @@ func (l *Log) cutTail(s *segment, f fsys.File, off int64, reason string) error {
 	}
 	return nil
 }
+
+// Repairs says what Open found damaged and could put right without a loss.
+func (l *Log) Repairs() []string { return l.repairs }
 
 // usedBytes is the offset behind the last byte of a file that is not zero.
 func usedBytes(f fsys.File, size int64) (int64, error) {

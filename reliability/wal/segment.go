@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	formatVersion = 1
+	formatVersion = 2  // 1 named no rules, and not the salt of the segment before
 	segmentHead   = 40 // bytes before the first frame
 	segmentMagic  = "sloe-wal"
 	segmentSuffix = ".wal"
@@ -26,9 +26,13 @@ type segment struct {
 	first    uint64 // number of its first record, also its name
 	lostFrom uint64 // not 0: the records [lostFrom, first) were given up
 	salt     uint32
+	before   uint32 // salt of the segment before it, 0 if not known
+	version  uint32
 	path     string
 	size     int64        // of the file; guarded by Log.mu
 	end      atomic.Int64 // of its durable frames
+	bad      error        // of a head that cannot be used; while opening
+	repaired error        // likewise, if it is known in spite of that
 }
 
 // start is the number at which the segment before this one ends.
@@ -37,6 +41,14 @@ func (s *segment) start() uint64 {
 		return s.lostFrom
 	}
 	return s.first
+}
+
+// named is the rule as it stands in the frames of the segment.
+func (s *segment) named(rule uint16) uint16 {
+	if s.version < 2 {
+		return 0
+	}
+	return rule
 }
 
 func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
@@ -54,11 +66,11 @@ func parseSegmentName(name string) (first uint64, ok bool) {
 func (s *segment) head() []byte {
 	b := make([]byte, 0, segmentHead)
 	b = append(b, segmentMagic...)
-	b = binary.LittleEndian.AppendUint32(b, formatVersion)
+	b = binary.LittleEndian.AppendUint32(b, s.version)
 	b = binary.LittleEndian.AppendUint32(b, s.salt)
 	b = binary.LittleEndian.AppendUint64(b, s.first)
 	b = binary.LittleEndian.AppendUint64(b, s.lostFrom)
-	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, s.before)
 	return binary.LittleEndian.AppendUint32(b, checksum(0, b))
 }
 
@@ -81,35 +93,29 @@ func (s *segment) readHead(f fsys.File) error {
 	if checksum(0, b[:36]) != binary.LittleEndian.Uint32(b[36:]) {
 		return fmt.Errorf("%w: checksum does not match", errBadHead)
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		return &VersionError{Segment: s.path, Version: v}
+	if s.version = binary.LittleEndian.Uint32(b[8:]); s.version < 1 || s.version > formatVersion {
+		return &VersionError{Segment: s.path, Version: s.version}
 	}
 	first, lostFrom := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
 	if first != s.first || lostFrom >= first {
 		return fmt.Errorf("%w: begins with record %d, which is not what its name says", errBadHead, first)
 	}
-	s.lostFrom, s.salt = lostFrom, binary.LittleEndian.Uint32(b[12:])
+	s.lostFrom, s.salt, s.before = lostFrom, binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[32:])
 	return nil
 }
 
 // createSegment makes a segment durable before a record goes in. On failure the file is
 // removed and the caller must create a segment of the same name before it writes any
 // record, since the removal itself may not survive.
-func createSegment(o *Options, first, lostFrom uint64, batchBytes int64) (*segment, fsys.File, error) {
-	s := &segment{
-		first: first, lostFrom: lostFrom,
-		path: filepath.Join(o.Dir, segmentName(first)),
-		size: max(o.SegmentBytes, segmentHead+batchBytes),
+func createSegment(o *Options, first, lostFrom uint64, before *segment, batchBytes int64) (*segment, fsys.File, error) {
+	s, err := newSegment(o, first, lostFrom, before)
+	if err != nil {
+		return nil, nil, err
 	}
-	var salt [4]byte
-	if _, err := rand.Read(salt[:]); err != nil {
-		return nil, nil, fmt.Errorf("salt a segment: %w", err)
-	}
-	s.salt = binary.LittleEndian.Uint32(salt[:])
-	s.end.Store(segmentHead)
+	s.size = max(o.SegmentBytes, segmentHead+batchBytes)
 
 	var f fsys.File
-	err := fsys.ChangeDir(o.FS, o.Dir, fsys.SiteWALRoll, func() (err error) {
+	err = fsys.ChangeDir(o.FS, o.Dir, fsys.SiteWALRoll, func() (err error) {
 		if f, err = o.FS.Create(s.path); err != nil {
 			return err
 		}
@@ -124,6 +130,21 @@ func createSegment(o *Options, first, lostFrom uint64, batchBytes int64) (*segme
 	}
 	o.Metrics.created.Inc()
 	return s, f, nil
+}
+
+// newSegment describes a segment that is to be made; before may be nil.
+func newSegment(o *Options, first, lostFrom uint64, before *segment) (*segment, error) {
+	s := &segment{first: first, lostFrom: lostFrom, version: formatVersion, path: filepath.Join(o.Dir, segmentName(first))}
+	var salt [4]byte
+	if _, err := rand.Read(salt[:]); err != nil {
+		return nil, fmt.Errorf("salt a segment: %w", err)
+	}
+	s.salt = binary.LittleEndian.Uint32(salt[:])
+	if before != nil {
+		s.before = before.salt
+	}
+	s.end.Store(segmentHead)
+	return s, nil
 }
 
 func (s *segment) fill(f fsys.File) error {

@@ -26,18 +26,11 @@ func (l *Log) Truncate(belowSeq uint64) error {
 			return nil
 		}
 		// Out of the list first, so that no new reader picks it.
-		oldest := l.segments[0]
+		oldest, next := l.segments[0], l.segments[1]
 		l.segments = l.segments[1:]
 		l.mu.Unlock()
 
-		// One by one from the oldest: whatever a power loss brings back, there is never
-		// a hole in front of a segment that is kept.
-		err := fsys.ChangeDir(l.o.FS, l.o.Dir, fsys.SiteWALTruncate, func() error {
-			if err := l.o.FS.Remove(oldest.path); !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			return nil
-		})
+		err := l.drop(oldest, next)
 		if fsys.Classify(err) == fsys.SyncFailed {
 			return l.poison(fmt.Errorf("sync folder %s: %w", l.o.Dir, err))
 		}
@@ -50,4 +43,19 @@ func (l *Log) Truncate(belowSeq uint64) error {
 		l.o.Metrics.removed.Inc()
 		l.measure()
 	}
+}
+
+// drop deletes a segment, or moves it aside if what was given up lies behind it. They go
+// one by one from the oldest: whatever a power loss brings back, there is never a hole in
+// front of a segment that is kept.
+func (l *Log) drop(s, next *segment) error {
+	if next.lostFrom != 0 {
+		return l.quarantineSegment(s.path, next.lostFrom)
+	}
+	return fsys.ChangeDir(l.o.FS, l.o.Dir, fsys.SiteWALTruncate, func() error {
+		if err := l.o.FS.Remove(s.path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
 }

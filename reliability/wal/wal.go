@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -48,10 +49,54 @@ type CorruptError struct {
 	Offset  int64  // of the first bad frame, in bytes; 0 = the segment's head
 	Seq     uint64 // first record that cannot be read
 	Reason  string
+
+	// By [Open] only: LastSeq is the last record that cannot be read, or an upper bound
+	// at the end of a log. Unproven, if not 0, is the last of the whole records behind it
+	// that are lost as well, since a rule for them may be: see Options.RuleType.
+	LastSeq, Unproven uint64
+	// After and Before are the receive times of the records around what is lost, in Unix
+	// nanoseconds; 0 where there is none.
+	After, Before int64
+	More          []*CorruptError // other places, in order
 }
 
+// Error says where the damage is, and what is lost by it in all.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("log is corrupt: segment %s, offset %d, record %d: %s", e.Segment, e.Offset, e.Seq, e.Reason)
+	text := fmt.Sprintf("log is corrupt: segment %s, offset %d, record %d: %s", e.Segment, e.Offset, e.Seq, e.Reason)
+	if e.LastSeq > 0 {
+		text += "; " + e.Lost()
+	}
+	for _, m := range e.More {
+		text += fmt.Sprintf("; segment %s, offset %d: %s; %s", m.Segment, m.Offset, m.Reason, m.Lost())
+	}
+	return text
+}
+
+// at is the part of the error that is about the gap from that record on, if any is.
+func (e *CorruptError) at(seq uint64) *CorruptError {
+	for _, c := range append([]*CorruptError{e}, e.More...) {
+		if c.Seq == seq {
+			return c
+		}
+	}
+	return nil
+}
+
+// Lost says how many records cannot be used, and when they were received.
+func (e *CorruptError) Lost() string {
+	last := max(e.LastSeq, e.Unproven)
+	text := fmt.Sprintf("records %d to %d cannot be used, %d in all", e.Seq, last, last-e.Seq+1)
+	if e.Unproven > 0 {
+		text += ", those whose configuration is lost among them"
+	}
+	const form = "2006-01-02T15:04:05Z"
+	if e.After > 0 {
+		text += ", received after " + time.Unix(0, e.After).UTC().Format(form)
+	}
+	if e.Before > 0 {
+		text += ", received before " + time.Unix(0, e.Before).UTC().Format(form)
+	}
+	return text
 }
 
 // VersionError says that a segment was written by a newer version of this package.
@@ -72,12 +117,19 @@ type Options struct {
 	// that is larger gets a segment of its own.
 	SegmentBytes int64
 	// AcceptLoss is the operator's override for a log that does not open because it
-	// is corrupt. Everything before the corruption is kept. A copy of the damaged
-	// segment, and all later segments, go into the folder Dir/quarantine-<first lost
-	// record>; nothing is deleted. Numbering goes on above every number that may have
-	// been in use, and [Log.Losses] says what is missing. Without corruption it does nothing.
+	// is corrupt: all whole records stay in the log, those that are not are given up.
+	// Damaged segments go into the folder Dir/quarantine-<first lost record> instead of
+	// being deleted. Numbering goes on above every number that may have been in use, and
+	// [Log.Losses] says what is missing. Without corruption it does nothing.
 	AcceptLoss bool
-	Metrics    *Metrics // nil: counted, but not exported
+	// RuleType is the type of the records by which later ones have to be read, such as a
+	// configuration; 0: there are none. Every record names the last such record in front
+	// of it, so that those behind damage are used only if no rule was lost in it.
+	RuleType byte
+	// Covered is the last record that the owner has no need of any more: if damage ends
+	// there, the records behind it need no proof.
+	Covered uint64
+	Metrics *Metrics // nil: counted, but not exported
 }
 
 func (o *Options) fill() error {
@@ -114,6 +166,7 @@ type Record struct {
 	Type    byte
 	Payload []byte // valid until the next call of Next
 	Segment uint64 // first number of the segment that holds it
+	Lost    uint64 // how many records right before it were given up
 	Offset  int64  // of its frame in the segment, bytes
 }
 
@@ -128,6 +181,10 @@ type Log struct {
 	active   *segment  // the last one
 	buf      []byte
 	nextSeq  uint64
+	rule     uint16 // number of the last record of Options.RuleType, modulo 65535, from 1
+
+	mark    marker
+	repairs []string
 
 	truncateMu sync.Mutex
 
@@ -212,7 +269,7 @@ func (l *Log) Close() error {
 	}
 	l.wakeLocked()
 	l.mu.Unlock()
-	return l.closeFile()
+	return errors.Join(l.closeFile(), l.closeMark())
 }
 
 func (l *Log) closeFile() error {

@@ -1,0 +1,208 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+const (
+	markName    = "durable"
+	markMagic   = "sloe-end"
+	markVersion = 1
+	markBytes   = 40
+	markSlots   = 2 // written in turn, so that a torn write leaves the one before
+)
+
+// mark names the last durable record, so that a log that ends before it is noticed, and
+// the segment that was written to then, with its salt.
+type mark struct {
+	seq     uint64
+	segment uint64
+	salt    uint32
+}
+
+// marker is the file of the mark. It is written in place after each batch, which costs
+// no sync, and synced by [Log.SyncMark] and with every new segment. While a sync is
+// under way nobody else writes: a write could have to wait for it.
+type marker struct {
+	found mark  // by Open
+	bad   error // why it could not be read
+
+	file atomic.Pointer[fsys.File] // nil until it could be opened
+	buf  [markBytes]byte           // of Append
+
+	turn    atomic.Uint32 // of the slots
+	syncMu  sync.Mutex
+	syncing atomic.Bool
+	synced  mark
+	closed  bool
+	err     atomic.Pointer[error] // of the last write, told by the next SyncMark
+}
+
+func (m *mark) appendTo(b []byte) []byte {
+	b = append(b, markMagic...)
+	b = binary.LittleEndian.AppendUint32(b, markVersion)
+	b = binary.LittleEndian.AppendUint32(b, m.salt)
+	b = binary.LittleEndian.AppendUint64(b, m.segment)
+	b = binary.LittleEndian.AppendUint64(b, m.seq)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return binary.LittleEndian.AppendUint32(b, checksum(0, b))
+}
+
+func (l *Log) markPath() string { return filepath.Join(l.o.Dir, markName) }
+
+// readMark finds the mark. Without one, or with one that is damaged, the end of the log
+// cannot be checked; the records can.
+func (l *Log) readMark() error {
+	f, err := l.o.FS.Open(l.markPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open marker: %w", err)
+	}
+	var all [markSlots * markBytes]byte
+	_, err = f.ReadAt(all[:], 0)
+	if cerr := f.Close(); cerr != nil {
+		return fmt.Errorf("close marker: %w", cerr)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read marker %s: %w", l.markPath(), err)
+	}
+	for slot := range uint32(markSlots) {
+		b := all[slot*markBytes:][:markBytes]
+		switch {
+		case string(b) == string(make([]byte, markBytes)):
+		case string(b[:8]) != markMagic || checksum(0, b[:36]) != binary.LittleEndian.Uint32(b[36:]):
+			l.mark.bad = fmt.Errorf("marker %s was damaged and is written anew; it may have named a later end of the log than this one", l.markPath())
+		case binary.LittleEndian.Uint32(b[8:]) != markVersion:
+			return &VersionError{Segment: l.markPath(), Version: binary.LittleEndian.Uint32(b[8:])}
+		default:
+			m := mark{binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint32(b[12:])}
+			if m.seq >= l.mark.found.seq {
+				l.mark.found = m
+				l.mark.turn.Store(slot)
+			}
+		}
+	}
+	return nil
+}
+
+// openMark opens the file of the marker, or makes it.
+func (l *Log) openMark() error {
+	f, err := l.o.FS.OpenReadWrite(l.markPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		if f, err = l.o.FS.Create(l.markPath()); err == nil {
+			err = fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALMarkDir)
+		}
+	}
+	if err == nil {
+		l.mark.file.Store(&f)
+	} else if f != nil {
+		_ = f.Close()
+		_ = l.o.FS.Remove(l.markPath())
+	}
+	return err
+}
+
+// slot is the place of the next mark.
+func (k *marker) slot() int64 { return int64(k.turn.Add(1)%markSlots) * markBytes }
+
+// present is the mark as it should be now.
+func (l *Log) present() mark {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := mark{seq: l.durable.Load()}
+	if n := len(l.segments); n > 0 {
+		m.segment, m.salt = l.segments[n-1].first, l.segments[n-1].salt
+	}
+	return m
+}
+
+// markBatch writes the mark after a batch became durable, without a sync.
+func (l *Log) markBatch(seg *segment) {
+	f := l.mark.file.Load()
+	if f == nil || l.mark.syncing.Load() {
+		return
+	}
+	m := mark{seq: l.nextSeq - 1, segment: seg.first, salt: seg.salt}
+	if _, err := (*f).WriteAt(m.appendTo(l.mark.buf[:0]), l.mark.slot()); err != nil {
+		l.markFailed(err)
+	}
+}
+
+func (l *Log) markFailed(err error) {
+	l.o.Metrics.markErrors.Inc()
+	l.mark.err.Store(&err)
+}
+
+// SyncMark makes the mark durable: a log that ends before the record that was durable
+// when SyncMark was called is not opened without the override. The owner calls it every
+// second or so; after an error the log goes on, and the loss of its end may be missed.
+func (l *Log) SyncMark() error {
+	if err := l.alive(); err != nil {
+		return err
+	}
+	return l.syncMark(false)
+}
+
+func (l *Log) syncMark(force bool) error {
+	k := &l.mark
+	k.syncMu.Lock()
+	defer k.syncMu.Unlock()
+	if k.closed {
+		return nil
+	}
+	k.syncing.Store(true)
+	defer k.syncing.Store(false)
+	m := l.present()
+	failed := k.err.Swap(nil)
+	if m == k.synced && failed == nil && !force {
+		return nil
+	}
+	var err error
+	if k.file.Load() == nil {
+		err = l.openMark()
+	}
+	if err == nil {
+		_, err = (*k.file.Load()).WriteAt(m.appendTo(nil), k.slot())
+	}
+	if err == nil {
+		err = fsys.SyncFile(*k.file.Load(), fsys.SiteWALMark)
+	}
+	if err != nil {
+		l.o.Metrics.markErrors.Inc()
+		k.synced = mark{}
+		return fmt.Errorf("write marker of the log: %w", passing(err))
+	}
+	k.synced = m
+	return nil
+}
+
+// tryMark makes the mark durable where the log goes on without it: the next SyncMark
+// says what was wrong.
+func (l *Log) tryMark() {
+	if err := l.syncMark(true); err != nil {
+		l.mark.err.Store(&err) // counted there
+	}
+}
+
+func (l *Log) closeMark() error {
+	l.tryMark()
+	k := &l.mark
+	k.syncMu.Lock()
+	defer k.syncMu.Unlock()
+	k.closed = true
+	if f := k.file.Swap(nil); f != nil {
+		return (*f).Close()
+	}
+	return nil
+}

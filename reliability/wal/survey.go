@@ -1,0 +1,333 @@
+package wal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// survey is what a log holds, as found by reading all of it. Making one changes nothing.
+type survey struct {
+	l    *Log
+	mark mark
+	sc   scanner
+
+	segments   []*segment // with a head that is good, or known in spite of it; ascending
+	unborn     *segment   // the last one, if its creation was cut short
+	superseded []superseded
+	gaps       []*gap
+
+	next uint64 // number of the record that must come next
+	rule uint16 // of the last usable record
+	time int64
+	seq  uint64 // of the last usable record, 0 if there is none
+	cur  *piece // grows with every record
+	open *gap   // no usable record has come behind it yet
+
+	end, batchAt int64 // in the last segment: behind the last record, and where its batch begins
+	used         int64 // what is not zero ends here
+}
+
+// superseded is a segment that holds only records that were given up.
+type superseded struct {
+	s  *segment
+	by *segment
+}
+
+// gap is a run of records that cannot be used.
+type gap struct {
+	*CorruptError
+	next  *piece // the records behind it; nil if there are none
+	above uint64 // no record in it has a higher number
+}
+
+// piece is a run of usable records of one segment: [first, next), at [from, to).
+type piece struct {
+	seg         *segment
+	first, next uint64
+	from, to    int64
+}
+
+func (l *Log) survey() (*survey, error) {
+	v := &survey{l: l, mark: l.mark.found}
+	segments, err := l.listSegments()
+	if err != nil {
+		return nil, err
+	}
+	if segments, err = v.heads(segments); err != nil {
+		return nil, err
+	}
+	v.next = 1
+	if len(segments) > 0 {
+		v.next = segments[0].start()
+	}
+	for i, s := range segments {
+		stop := uint64(0)
+		switch {
+		case i+1 < len(segments):
+			stop = segments[i+1].start()
+		case v.unborn != nil:
+			stop = v.unborn.first
+		}
+		if s.bad != nil {
+			if err := v.unreadable(s, stop); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		// What lies between was given up before.
+		v.next, v.cur = max(v.next, s.first), nil
+		if err := l.withFile(s, func(f fsys.File) error { return v.scan(f, s, stop) }); err != nil {
+			return nil, err
+		}
+		v.segments = append(v.segments, s)
+	}
+	if v.next <= v.mark.seq {
+		at := filepath.Join(l.o.Dir, segmentName(v.next))
+		if n := len(v.segments); n > 0 {
+			at = v.segments[n-1].path
+		}
+		v.missing(v.mark.seq, at, v.end, fmt.Sprintf("the log ends here, but it was durable up to record %d", v.mark.seq))
+	}
+	return v, nil
+}
+
+// heads reads the heads of all segments and drops those that hold nothing of the log.
+func (v *survey) heads(segments []*segment) ([]*segment, error) {
+	for _, s := range segments {
+		err := v.l.withFile(s, func(f fsys.File) (err error) {
+			if s.size, err = f.Size(); err != nil {
+				return fmt.Errorf("size of %s: %w", s.path, err)
+			}
+			return s.readHead(f)
+		})
+		if err != nil && !errors.Is(err, errBadHead) {
+			return nil, err
+		}
+		s.bad = err
+	}
+	if n := len(segments); n > 0 && segments[n-1].bad != nil {
+		unborn, err := v.l.unborn(segments[n-1])
+		if err != nil {
+			return nil, err
+		}
+		// Where it did hold records, they are missed below.
+		if unborn {
+			v.unborn, segments = segments[n-1], segments[:n-1]
+		}
+	}
+	var by *segment
+	kept := segments[:0:0]
+	for i := len(segments) - 1; i >= 0; i-- {
+		s := segments[i]
+		if by != nil && s.first >= by.start() {
+			v.superseded = append(v.superseded, superseded{s, by})
+			continue
+		}
+		if s.bad != nil {
+			if err := v.deduceHead(s, by); err != nil {
+				return nil, err
+			}
+		}
+		kept = append(kept, s)
+		if s.bad == nil {
+			by = s
+		}
+	}
+	slices.Reverse(kept)
+	return kept, nil
+}
+
+// deduceHead finds the salt of a segment whose head is damaged: in the head itself, in
+// the head of the segment behind it, in the marker, or from the first frame, which lies
+// at a place that no sender can choose. It is right if the first frame is whole with it.
+func (v *survey) deduceHead(s, behind *segment) error {
+	return v.l.withFile(s, func(f fsys.File) error {
+		var head [segmentHead + frameHead]byte
+		n, err := f.ReadAt(head[:], 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read head of %s: %w", s.path, err)
+		}
+		if n < len(head) {
+			return nil
+		}
+		first := head[segmentHead:]
+		salts := []uint32{binary.LittleEndian.Uint32(head[12:]), startOfChecksum(binary.LittleEndian.Uint32(first), first[4:frameHead])}
+		if behind != nil {
+			salts = append(salts, behind.before)
+		}
+		if v.mark.segment == s.first {
+			salts = append(salts, v.mark.salt)
+		}
+		for i, salt := range salts {
+			var fr frame
+			v.sc.open(f, salt, segmentHead)
+			_, reason, err := v.sc.next(s.size, s.first, &fr)
+			if err != nil {
+				return fmt.Errorf("read segment %s: %w", s.path, err)
+			}
+			// One that was read, not computed, may be proven by any other frame.
+			if reason == "" || i != 1 && v.holds(f, s, salt) {
+				s.salt, s.version, s.repaired, s.bad = salt, formatVersion, s.bad, nil
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// holds reports whether the segment has a whole frame with this salt.
+func (v *survey) holds(f fsys.File, s *segment, salt uint32) bool {
+	data, _, err := readSegment(f, s.size)
+	if err != nil || len(data) < segmentHead {
+		return false
+	}
+	_, _, found := nextFrame(data[segmentHead:], salt, s.first-1, 0)
+	return found
+}
+
+// unreadable is a segment of which not even the head is known.
+func (v *survey) unreadable(s *segment, stop uint64) error {
+	last := stop - 1
+	if stop == 0 {
+		var used int64
+		err := v.l.withFile(s, func(f fsys.File) (err error) {
+			used, err = usedBytes(f, s.size)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		last = max(v.mark.seq, lastPossible(s.first, used))
+	}
+	v.missing(last, s.path, 0, s.bad.Error())
+	return nil
+}
+
+// lastPossible is the highest number that a record can have, of those from first on
+// that take so many bytes.
+func lastPossible(first uint64, bytes int64) uint64 {
+	return first + uint64(max(0, bytes)+frameHead-1)/frameHead
+}
+
+// scan reads a segment up to the record before stop, or all of the last one.
+func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
+	v.sc.open(f, s.salt, segmentHead)
+	v.batchAt = segmentHead
+	var data []byte // all of the file, once something is bad
+	var reason string
+	for stop == 0 || v.next < stop {
+		var fr frame
+		at := v.sc.off
+		var err error
+		if _, reason, err = v.sc.next(s.size, v.next, &fr); err != nil {
+			return fmt.Errorf("read segment %s at offset %d: %w", s.path, at, err)
+		}
+		if reason == "" {
+			v.record(s, &fr, at)
+			continue
+		}
+		if data == nil {
+			if data, v.used, err = readSegment(f, s.size); err != nil {
+				return fmt.Errorf("read segment %s: %w", s.path, err)
+			}
+		}
+		if v.used <= at {
+			reason = ""
+			break
+		}
+		rest := data[at:]
+		// A batch whose sync never returned: no later one was begun, and the marker does
+		// not know it.
+		if stop == 0 && v.next > v.mark.seq && !laterBatch(rest, s.salt, v.next) {
+			reason = ""
+			break
+		}
+		i, seq, found := nextFrame(rest, s.salt, v.next, stop)
+		if !found {
+			break
+		}
+		v.missing(seq-1, s.path, at, reason)
+		v.sc.open(f, s.salt, at+int64(i))
+	}
+	v.end = v.sc.off
+	s.end.Store(v.end)
+	if stop > v.next {
+		v.missing(stop-1, s.path, v.end, cmp.Or(reason, fmt.Sprintf("segment ends here, but the next one begins with record %d", stop)))
+	} else if stop == 0 && reason != "" {
+		above := lastPossible(v.next, v.used-v.end)
+		v.missing(max(v.next, v.mark.seq), s.path, v.end, reason)
+		v.open.above = max(v.open.above, above)
+	}
+	return nil
+}
+
+// record takes note of a whole record at an offset of a segment.
+func (v *survey) record(s *segment, f *frame, at int64) {
+	v.next = f.seq + 1
+	g := v.open
+	if g != nil && !v.proven(g, f) {
+		g.Unproven = f.seq
+		g.above = max(g.above, f.seq)
+		return
+	}
+	if v.cur == nil {
+		v.cur = &piece{seg: s, first: f.seq, from: at}
+	}
+	if g != nil {
+		g.next, g.Before, v.open = v.cur, f.time, nil
+	}
+	if f.delta == 0 {
+		v.batchAt = at
+	}
+	v.cur.next, v.cur.to = v.next, v.sc.off
+	v.rule, v.time, v.seq = f.rule, f.time, f.seq
+}
+
+// proven reports whether the record behind a gap can be read as it was meant: no rule
+// was lost in the gap, or the record is one itself.
+func (v *survey) proven(g *gap, f *frame) bool {
+	o := &v.l.o
+	return o.RuleType == 0 || f.typ == o.RuleType || g.LastSeq <= o.Covered || f.rule != 0 && f.rule == v.rule
+}
+
+// missing says that the records from the next one up to last are not there.
+func (v *survey) missing(last uint64, segment string, offset int64, reason string) {
+	if g := v.open; g != nil {
+		g.LastSeq = last
+	} else {
+		v.open = &gap{CorruptError: &CorruptError{
+			Segment: segment, Offset: offset, Seq: v.next, LastSeq: last, After: v.time, Reason: reason,
+		}}
+		v.gaps = append(v.gaps, v.open)
+	}
+	v.open.above = max(v.open.above, last)
+	v.next, v.cur = last+1, nil
+}
+
+// corrupt is the error for all gaps.
+func (v *survey) corrupt() *CorruptError {
+	c := *v.gaps[0].CorruptError
+	for _, g := range v.gaps[1:] {
+		c.More = append(c.More, g.CorruptError)
+	}
+	return &c
+}
+
+// readSegment reads a whole file, and says behind which byte there are only zeros.
+func readSegment(f fsys.File, size int64) (data []byte, used int64, err error) {
+	if used, err = usedBytes(f, size); err != nil {
+		return nil, 0, err
+	}
+	data = make([]byte, size)
+	if n, err := f.ReadAt(data[:used], 0); int64(n) < used {
+		return nil, 0, cmp.Or(err, io.ErrUnexpectedEOF)
+	}
+	return data, used, nil
+}
