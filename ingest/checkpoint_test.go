@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -345,11 +346,17 @@ func TestLossIsRefusedUntilAccepted(t *testing.T) {
 	}
 }
 
+// logFiles are the names of the log's segments.
+func logFiles(t testing.TB, disk *fsystest.Mem) []string {
+	names, err := disk.List("/data/wal")
+	require.NoError(t, err)
+	return slices.DeleteFunc(names, func(name string) bool { return filepath.Ext(name) != ".wal" })
+}
+
 func TestCorruptLogIsRefused(t *testing.T) {
 	opt := testOptions(nil)
 	disk := twoCheckpoints(t, opt)
-	names, err := disk.List("/data/wal")
-	require.NoError(t, err)
+	names := logFiles(t, disk)
 	name := "/data/wal/" + names[len(names)-1]
 	data, err := disk.ReadFile(name)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -139,13 +140,16 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	e.disk.start()
 	log, err := wal.Open(wal.Options{
 		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
-		AcceptLoss: e.opt.AcceptLoss, Metrics: e.opt.Metrics.log,
+		RuleType: RecordConfig, AcceptLoss: e.opt.AcceptLoss, Metrics: e.opt.Metrics.log,
 	})
 	if err != nil {
 		return err
 	}
 	defer closing(&err, log, "log")
 	e.log.Store(log)
+	for _, repair := range log.Repairs() {
+		e.opt.Logger.Warn("damage to the log repaired", "what", repair)
+	}
 	for _, loss := range log.Losses() {
 		e.opt.Logger.Error("records of the log are lost",
 			"first", loss.FirstSeq, "last", loss.LastSeq, "moved_to", loss.Quarantine)
@@ -211,6 +215,7 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *knownIDs, saver *
 	}
 	start(&rest, func() error { defer close(e.read.saverEnded); return saver.run(stopRest) })
 	start(&rest, func() error { e.disk.run(stopRest); return nil })
+	start(&rest, func() error { e.markEnd(log, stopRest); return nil })
 	start(&reading, func() error { return e.read.run(stopReader) })
 	start(&committing, func() error {
 		defer close(saver.committerEnded)
@@ -273,6 +278,31 @@ func (e *Engine) poisoned() bool { return *e.phase.Load() == StatusPoisoned }
 func (e *Engine) wake(seq uint64) {
 	e.durable.Store(seq)
 	e.read.wakeUp()
+}
+
+// markInterval is how much of the log's end can get lost without being missed.
+const markInterval = time.Second
+
+// markEnd keeps the marker of the log's durable end up to date on the disk.
+func (e *Engine) markEnd(log *wal.Log, stop <-chan struct{}) {
+	tick := time.NewTicker(markInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-stop:
+			return
+		}
+		err := log.SyncMark()
+		if errors.Is(err, wal.ErrPoisoned) {
+			return
+		}
+		if err != nil {
+			e.troubles[troubleMarker].failed(err)
+		} else {
+			e.troubles[troubleMarker].works()
+		}
+	}
 }
 
 func (e *Engine) publishIDs(ids *knownIDs, now int64) {

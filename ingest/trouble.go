@@ -10,7 +10,7 @@ import (
 
 // Trouble is a part of the engine that does not work now and is tried again by itself.
 type Trouble struct {
-	Part   string    `json:"part"`   // log, fold, checkpoint or dead_letters
+	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint or dead_letters
 	Reason string    `json:"reason"` // for people, without the text of the error
 	Since  time.Time `json:"since"`
 }
@@ -25,14 +25,15 @@ type trouble struct {
 
 // The parts of the engine that may be in trouble, in the order in which they are shown.
 const (
-	troubleLog = iota
+	troubleLog    = iota
+	troubleMarker // of the log's end: a loss there would not be noticed at the next start
 	troubleFold
 	troubleCheckpoint
 	troubleLetters
 	troubleParts
 )
 
-var troubleNames = [troubleParts]string{"log", "fold", "checkpoint", "dead_letters"}
+var troubleNames = [troubleParts]string{"log", "log_marker", "fold", "checkpoint", "dead_letters"}
 
 func (t *trouble) failed(err error) {
 	before := t.at.Load()

@@ -107,7 +107,7 @@ type DeadLetterStatus struct {
 // degradedPart is something that does not work as it should while events are
 // still taken and counted.
 type degradedPart struct {
-	Part   string `json:"part"` // log, fold, checkpoint, dead_letters, connections, slo, redis, breaker or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, connections, slo, redis, breaker or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }

@@ -28,7 +28,7 @@ func ingestDocs() metricPart {
 			{"sloengine_ingest_auth_failures_total", series.Counter, "requests", with(oneOf("reason", "missing unknown permission host")), "",
 				"Requests without a token, with an unknown one, without the permission that they need, or for a host name that is not the engine's.", ""},
 			{"sloengine_ingest_token_reloads_total", series.Counter, unitTimes, with(oneOf("result", "ok failed")), "", "Times that the file of tokens was read.", ""},
-			{"sloengine_ingest_trouble", series.Gauge, unitYesNo, with(oneOf("part", "log fold checkpoint dead_letters")), "",
+			{"sloengine_ingest_trouble", series.Gauge, unitYesNo, with(oneOf("part", "log log_marker fold checkpoint dead_letters")), "",
 				"1 while a part of the engine does not work, such as for lack of file descriptors or disk space. It is tried again.", ""},
 			{"sloengine_http_connections", series.Gauge, "connections", nil, "", "Connections of clients that are open.", ""},
 			{"sloengine_http_connections_limit", series.Gauge, "connections", nil, "", "Connections that may be open: `web.max_connections`, or less if the limit of open files is low.", ""},
@@ -72,6 +72,7 @@ func walDocs() metricPart {
 			{"sloengine_wal_segments_removed_total", series.Counter, "files", nil, "", "Segments removed, since checkpoint and sinks are past them.", ""},
 			{"sloengine_wal_poisoned", series.Gauge, unitYesNo, nil, "", "1 after a failed sync, until a restart: nobody knows what the disk holds.", ""},
 			{"sloengine_wal_corruptions_total", series.Counter, unitTimes, nil, "", "Damage found in the log.", ""},
+			{"sloengine_wal_marker_errors_total", series.Counter, unitTimes, nil, "", "Failed writes of the marker that names the durable end of the log. While it fails, a loss at the end of the log would not be noticed at the next start.", ""},
 			{"sloengine_wal_torn_bytes_total", series.Counter, unitBytes, nil, "", "Bytes of unfinished writes that a start cut off. None of them was acknowledged.", ""},
 		},
 	}
