@@ -263,6 +263,48 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// What anybody may ask for says nothing that a token is needed for: no place in the file system,
+// no version, no time, no text of an error.
+func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
+	hushed := "/srv/hushed/"
+	b := newBench(t, func(o *Options) {
+		o.Version = Version{Version: "9.8.7-hushed", Revision: "hushed-rev", Go: "go9.8-hushed"}
+		o.Allow = func(p Permission) gin.HandlerFunc {
+			return func(c *gin.Context) {
+				if c.GetHeader("X-May") != string(p) {
+					c.AbortWithStatus(http.StatusUnauthorized)
+				}
+			}
+		}
+		o.May = func(c *gin.Context, p Permission) bool { return c.GetHeader("X-May") == string(p) }
+	})
+	b.eng.Started = time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	b.eng.Spec.Failed = noon
+	b.eng.Spec.Problems = []SpecProblem{{File: hushed + "a.yaml", Line: 3, Column: 4, Message: "hushed message"}}
+	b.rep.Warnings = []string{"hushed warning"}
+	for _, state := range []EngineState{Ready, Poisoned, Failed, DiskLow, Recovering, Stopping} {
+		b.eng.State, b.eng.Reason = state, "open "+hushed+"wal/1.seg: hushed error"
+		for _, target := range []string{"/nothing", "/nothing?theme=dark", "/slo/x", "/api/nothing", "/engine/nothing", "/static/nothing", "/-/nothing", "/-/healthy", "/-/ready", "/openapi.json", "/badge/nothing.svg", "/", "/slo", "/engine", "/metrics"} {
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+				body := b.do(method, target).Body.String()
+				for _, word := range []string{"hushed", "9.8.7", "2031", noon.Format("2006-01-02"), noon.Format("15:04"), "last reload"} {
+					require.NotContains(t, body, word, "%s %s while %s", method, target, state)
+				}
+			}
+		}
+		// Who may read is told.
+		page := b.get("/nothing", "X-May", "read").Body.String()
+		check(t, page)
+		require.Contains(t, page, hushed+"a.yaml:3:4: hushed message")
+		require.Contains(t, page, "9.8.7-hushed")
+		require.Contains(t, b.get("/-/healthy", "X-May", "read").Body.String(), "hushed error")
+		require.Contains(t, b.get("/openapi.json", "X-May", "read").Body.String(), "9.8.7-hushed")
+	}
+	page := b.get("/nothing").Body.String()
+	check(t, page)
+	require.Contains(t, page, "There is no page at this address.")
+}
+
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		state          EngineState

@@ -26,7 +26,16 @@ func (w *Web) healthy(c *gin.Context) {
 	if e.State == Poisoned || e.State == Failed {
 		status = http.StatusServiceUnavailable
 	}
-	w.health(c, status, health{Status: e.State, Reason: e.Reason})
+	w.health(c, status, health{Status: e.State, Reason: w.reason(c, e)})
+}
+
+// reason is why the engine is in its state. Probes come without a token, so what an error
+// says, such as the name of a file, is for those who may read.
+func (w *Web) reason(c *gin.Context, e EngineStatus) string {
+	if e.Reason != "" && !w.opt.May(c, Read) {
+		return stateText(e.State)
+	}
+	return e.Reason
 }
 
 // ready says whether events should be sent here. A sink that is down, or Redis, is
@@ -34,6 +43,7 @@ func (w *Web) healthy(c *gin.Context) {
 func (w *Web) ready(c *gin.Context) {
 	v := w.view()
 	e := v.eng
+	e.Reason = w.reason(c, e)
 	status := http.StatusServiceUnavailable
 	switch e.State {
 	case Ready, Stale:

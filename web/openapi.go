@@ -12,14 +12,15 @@ import (
 //go:embed openapi.json
 var openAPISource []byte
 
-// openAPI is the OpenAPI document with the version and the server of this engine.
-func openAPI(opt Options) ([]byte, error) {
+// openAPI is the OpenAPI document with the server of this engine, and its version unless that
+// is "".
+func openAPI(opt Options, version string) ([]byte, error) {
 	var doc map[string]any
 	if err := json.Unmarshal(openAPISource, &doc); err != nil {
 		return nil, fmt.Errorf("read openapi.json: %w", err)
 	}
-	if info, ok := doc["info"].(map[string]any); ok && opt.Version.Version != "" {
-		info["version"] = opt.Version.Version
+	if info, ok := doc["info"].(map[string]any); ok && version != "" {
+		info["version"] = version
 	}
 	server := opt.ExternalPath
 	if server == "" {
@@ -30,8 +31,12 @@ func openAPI(opt Options) ([]byte, error) {
 }
 
 func (w *Web) apiDocument(c *gin.Context) {
-	if fresh(c, view{}.tag(string(w.openapi))) {
+	doc := w.openapiBare // anybody may ask for it
+	if w.opt.May(c, Read) {
+		doc = w.openapi
+	}
+	if fresh(c, view{}.tag(string(doc))) {
 		return
 	}
-	send(c, http.StatusOK, "application/json", w.openapi)
+	send(c, http.StatusOK, "application/json", doc)
 }

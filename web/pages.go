@@ -74,11 +74,10 @@ func engineMark(s EngineState) mark {
 }
 
 func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
-	l := layout{
-		Title: title, Nav: nav, Base: w.opt.ExternalPath, State: v.eng.State, Health: engineMark(v.eng.State), Stale: v.stale,
-		Version: show(w.opt.Version.Version, shownName), Started: newStamp(v.eng.Started, v.now), Banners: banners(v),
-		Theme: theme(c), Stream: w.opt.ExternalPath + "/events/stream", Key: v.key(),
-	}
+	l := w.bareLayout(c, title)
+	l.Nav, l.State, l.Health, l.Stale = nav, v.eng.State, engineMark(v.eng.State), v.stale
+	l.Version, l.Started, l.Banners = show(w.opt.Version.Version, shownName), newStamp(v.eng.Started, v.now), banners(v)
+	l.Stream, l.Key = w.opt.ExternalPath+"/events/stream", v.key()
 	if v.rep != nil {
 		l.Report = newStamp(v.rep.Time, v.now)
 		for _, s := range v.rep.Warnings {
@@ -98,6 +97,12 @@ func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
 	for _, n := range refreshes {
 		link(slowly(n), n)
 	}
+	return l
+}
+
+// bareLayout is a layout that says nothing about the engine, for who may not read.
+func (w *Web) bareLayout(c *gin.Context, title string) layout {
+	l := layout{Title: title, Base: w.opt.ExternalPath, Theme: theme(c)}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(themeParam, t)
@@ -189,12 +194,15 @@ type messagePage struct {
 	Text string
 }
 
-// message sends a page that says one thing.
+// message sends a page that says one thing. Unknown addresses get one without a token, so
+// it says more only to who may read.
 func (w *Web) message(c *gin.Context, status int, title, text string) {
 	c.Header("Cache-Control", "no-store")
-	v := w.view()
-	p := messagePage{layout: w.layout(c, v, title, ""), Text: text}
-	p.Refresh, p.Stream = nil, ""
+	p := messagePage{layout: w.bareLayout(c, title), Text: text}
+	if w.opt.May(c, Read) {
+		p.layout = w.layout(c, w.view(), title, "")
+		p.Refresh, p.Stream = nil, ""
+	}
 	w.page(c, status, "message", p)
 }
 

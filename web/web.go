@@ -28,6 +28,7 @@ type Web struct {
 	assets      map[string]asset // by plain name
 	named       map[string]asset // by the name that holds the hash
 	openapi     []byte
+	openapiBare []byte // without the version
 	collector   *Collector
 	metrics     http.Handler
 	sparks      sparkCache
@@ -60,7 +61,10 @@ func New(opt Options) (*Web, error) {
 	if w.pages, err = parsePages(w.assets); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
-	if w.openapi, err = openAPI(opt); err != nil {
+	if w.openapi, err = openAPI(opt, opt.Version.Version); err != nil {
+		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	}
+	if w.openapiBare, err = openAPI(opt, ""); err != nil {
 		return nil, fmt.Errorf("prepare openapi.json: %w", err)
 	}
 	if err = w.draw(); err != nil {
