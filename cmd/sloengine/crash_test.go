@@ -51,6 +51,13 @@ type oracle struct {
 	unknown []string        // sent, but no answer came: counted or not
 }
 
+// random is a number below n.
+func (o *oracle) random(n int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rnd.IntN(n)
+}
+
 // batch makes a request: new ids, and now and then old ones again.
 func (o *oracle) batch() (ids []string, body []byte) {
 	o.mu.Lock()
@@ -142,7 +149,7 @@ func TestCrashSetChecker(t *testing.T) {
 		place, env := "random", []string(nil)
 		if cycle%3 != 2 {
 			place = string(places[(cycle-cycle/3)%len(places)])
-			passing := 1 + o.rnd.IntN(4)
+			passing := 1 + o.random(4)
 			if strings.HasPrefix(place, "start.") || strings.HasPrefix(place, "stop.") {
 				passing = 1 // a process passes there once
 			}
@@ -158,7 +165,7 @@ func TestCrashSetChecker(t *testing.T) {
 		for range 3 {
 			wg.Go(func() { o.load(p, client) })
 		}
-		delay := time.Duration(40+o.rnd.IntN(160)) * time.Millisecond
+		delay := time.Duration(40+o.random(160)) * time.Millisecond
 		switch {
 		case strings.HasPrefix(place, "stop."):
 			time.Sleep(delay)

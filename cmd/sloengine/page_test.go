@@ -38,7 +38,7 @@ func demoHistory(t *testing.T) *process {
 	p, ok := start(t, nil, "demo", "--data-dir", data, "--web.listen-address", "127.0.0.1:0")
 	require.True(t, ok, p.log.String())
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "events of history sent") },
-		time.Minute, 50*time.Millisecond, "the page is not filled within a minute:\n%s", p.log)
+		patience*time.Minute, 50*time.Millisecond, "the page is not filled within a minute:\n%s", p.log)
 	p.stop(t)
 	// The demo's own spec, of which the public page shows all.
 	spec, err := os.ReadFile("../../testdata/specs/insurance.yaml")

@@ -91,7 +91,7 @@ sinks:
 		for range 3 {
 			wg.Go(func() { o.loadPaced(p, client) })
 		}
-		time.Sleep(time.Duration(200+rnd.IntN(500)) * time.Millisecond)
+		time.Sleep(time.Duration(200+o.random(500)) * time.Millisecond)
 		p.kill()
 		kills++
 		requireKilled(t, p)
