@@ -287,7 +287,7 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 		for _, target := range []string{"/nothing", "/nothing?theme=dark", "/slo/x", "/api/nothing", "/engine/nothing", "/static/nothing", "/-/nothing", "/-/healthy", "/-/ready", "/openapi.json", "/badge/nothing.svg", "/", "/slo", "/engine", "/metrics"} {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
 				body := b.do(method, target).Body.String()
-				for _, word := range []string{"hushed", "9.8.7", "2031", noon.Format("2006-01-02"), noon.Format("15:04"), "last reload"} {
+				for _, word := range []string{"hushed", "9.8.7", "2031", noon.Format("2006-01-02"), noon.Format("15:04"), "The last reload"} {
 					require.NotContains(t, body, word, "%s %s while %s", method, target, state)
 				}
 			}
