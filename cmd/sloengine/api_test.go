@@ -41,7 +41,7 @@ slas:
 func TestAnswersMatchOpenAPI(t *testing.T) {
 	dir := t.TempDir()
 	spec := writeFile(t, dir, "spec.yaml", apiSpec)
-	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\n")
+	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\n")
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
 
@@ -76,6 +76,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"history", "GET", "/api/v1/slos/shop/latency/history?step=1h", "", "", 200},
 		{"slas", "GET", "/api/v1/slas", "", "", 200},
 		{"limits", "GET", "/api/v1/limits", "", "", 200},
+		{"rate limit", "GET", "/api/v1/rate-limits/country?value=fi", "", "", 200},
+		{"no such rate limit", "GET", "/api/v1/rate-limits/nosuch", "", "", 404},
 		{"engine", "GET", "/api/v1/engine", "", "", 200},
 		{"dead letters", "GET", "/api/v1/dlq", "", "", 200},
 		{"healthy", "GET", "/-/healthy", "", "", 200},

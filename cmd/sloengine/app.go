@@ -256,6 +256,7 @@ func (a *app) buildRouter() error {
 		return err
 	}
 	a.web.Register(r)
+	r.GET(rateLimitPath+":context", a.allow(web.Read), a.rateLimit)
 	if c.Web.Pprof {
 		operate := a.allow(web.Operate)
 		for path, h := range map[string]http.HandlerFunc{

@@ -17,6 +17,14 @@ type rule struct {
 	plan  plan
 	own   plan // of a context: what it sets itself; the rest comes from the type
 	keys  prefix
+
+	settings []Setting // of an explanation
+}
+
+// level is where a rule's values may come from.
+type level struct {
+	from string // its name in an explanation
+	*Values
 }
 
 // plan is what becomes of events over a limit.
@@ -58,12 +66,16 @@ func builtinPresets() []Preset {
 // Compile checks c and makes a Policy of it. It tells all errors at once, joined,
 // each a *ConfigError. It keeps no reference to c but its functions.
 func Compile(c Config) (*Policy, error) {
-	k := compiler{c: &c, presets: map[string]*Values{}, types: map[string]*TypeRule{}, told: map[[2]time.Duration]bool{}}
+	k := newCompiler(&c)
 	p := k.compile()
 	if len(k.errs) > 0 {
 		return nil, errors.Join(k.errs...)
 	}
 	return p, nil
+}
+
+func newCompiler(c *Config) *compiler {
+	return &compiler{c: c, presets: map[string]*Values{}, types: map[string]*TypeRule{}, told: map[[2]time.Duration]bool{}}
 }
 
 type compiler struct {
@@ -72,6 +84,7 @@ type compiler struct {
 	presets map[string]*Values
 	types   map[string]*TypeRule
 	told    map[[2]time.Duration]bool // step and longest wait that don't fit
+	explain bool                      // keep where the values come from
 }
 
 func (k *compiler) fail(path, format string, args ...any) {
@@ -83,7 +96,7 @@ func (k *compiler) compile() *Policy {
 	p := &Policy{exact: map[string]uint16{}}
 	if c.Global != nil {
 		k.values("global", c.Global)
-		p.add(k.resolve("global", Global, GlobalRule, c.Global))
+		p.add(k.resolve("global", Global, GlobalRule, level{"global", c.Global}))
 	}
 	k.values("default", &c.Default)
 	k.collectPresets()
@@ -94,7 +107,7 @@ func (k *compiler) compile() *Policy {
 	k.audit(p)
 	k.checkTypes()
 	p.rules = slices.Grow(p.rules, len(c.Types)+len(c.Contexts)+1) // pointers into it are kept
-	p.fallback = p.add(k.resolve("default", Type, DefaultRule, &c.Default))
+	p.fallback = p.add(k.resolve("default", Type, DefaultRule))
 	for i := range c.Types {
 		t := &c.Types[i]
 		n := p.add(k.resolve(at("types", i), Type, t.Match, k.typeLevels(t)...))
@@ -226,14 +239,14 @@ func (k *compiler) presetNames() string {
 }
 
 // typeLevels are the rule's own values and those it refers to, the closest first.
-func (k *compiler) typeLevels(t *TypeRule) []*Values {
-	var levels []*Values
+func (k *compiler) typeLevels(t *TypeRule) []level {
+	var levels []level
 	seen := map[string]bool{}
 	for ; t != nil && !seen[t.Match]; t = k.types[t.Extends] {
 		seen[t.Match] = true
-		levels = append(levels, &t.Values)
+		levels = append(levels, level{"type " + t.Match, &t.Values})
 		if v := k.presets[t.Preset]; v != nil {
-			levels = append(levels, v)
+			levels = append(levels, level{"preset " + t.Preset, v})
 		}
 	}
 	return levels
@@ -281,9 +294,9 @@ func (k *compiler) values(path string, v *Values) {
 }
 
 // first is the closest value that is set, and how far away it is.
-func first[T any](levels []*Values, get func(*Values) *T, last T) (T, int) {
+func first[T any](levels []level, get func(*Values) *T, last T) (T, int) {
 	for i, l := range levels {
-		if v := get(l); v != nil {
+		if v := get(l.Values); v != nil {
 			return *v, i
 		}
 	}
@@ -292,7 +305,7 @@ func first[T any](levels []*Values, get func(*Values) *T, last T) (T, int) {
 
 // resolve makes a rule of its own levels of values, the closest first, and of those
 // that stand behind all rules.
-func (k *compiler) resolve(path string, layer Layer, name string, own ...*Values) rule {
+func (k *compiler) resolve(path string, layer Layer, name string, own ...level) rule {
 	levels := slices.Clone(own)
 	limit, window := int64(DefaultTypeLimit), time.Second
 	if layer == Global {
@@ -306,9 +319,9 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...*Values
 		if d.Window == nil {
 			d.Window = &window
 		}
-		levels = append(levels, &d)
+		levels = append(levels, level{"default", &d})
 		if k.c.Global != nil {
-			levels = append(levels, k.c.Global)
+			levels = append(levels, level{"global", k.c.Global})
 		}
 	}
 	r := rule{layer: layer, name: name, keys: newPrefix(layer, name)}
@@ -324,6 +337,9 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...*Values
 	if layer == Context {
 		r.own = planOf(own)
 	}
+	if k.explain {
+		r.settings = k.settings(&r, levels, from)
+	}
 	if p := r.plan; p.delay > p.maxWait && !k.told[[2]time.Duration{p.delay, p.maxWait}] {
 		k.told[[2]time.Duration{p.delay, p.maxWait}] = true
 		k.fail(path+".throttle_max_wait", "the longest wait, %s, is less than one step of %s", p.maxWait, p.delay)
@@ -331,7 +347,7 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...*Values
 	return r
 }
 
-func planOf(levels []*Values) plan {
+func planOf(levels []level) plan {
 	var p plan
 	n := len(levels)
 	var i int

@@ -34,7 +34,7 @@ func (k *compiler) contexts(p *Policy) {
 				p.slots++
 			}
 		}
-		x.rule = p.add(k.resolve(path, Context, c.Name, &c.Values))
+		x.rule = p.add(k.resolve(path, Context, c.Name, level{"context " + c.Name, &c.Values}))
 		x.limit = &p.rules[x.rule].limit
 		x.keys = p.rules[x.rule].keys
 		p.contexts = append(p.contexts, x)

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/web"
+)
+
+// newLimits is the command limits: what the rate limits are, and how far they are used up.
+func newLimits(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "limits",
+		Short: "Show how far a rate limit is used up, and explain which apply to an event",
+		Args:  noArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	o := &dlqCommon{streams: s, output: "table"}
+	c.PersistentFlags().StringVarP(&o.output, "output", "o", o.output, "table, json or yaml")
+	c.AddCommand(newLimitsShow(o), newLimitsExplain(o))
+	return c
+}
+
+// contextStatus is what a running engine knows about a context.
+type contextStatus struct {
+	Context   string               `json:"context"`
+	PerSecond float64              `json:"per_second"`
+	Current   float64              `json:"current"` // of the busiest value
+	Hits      uint64               `json:"hits"`
+	Offenders []web.OffenderStatus `json:"offenders"`
+	Counter   *counterAnswer       `json:"counter,omitempty"` // of the value that was asked for
+}
+
+// counterAnswer is the counter of one value of a context.
+type counterAnswer struct {
+	ratelimit.Counter
+	WindowSeconds float64 `json:"window_seconds"`
+	ResetSeconds  float64 `json:"reset_seconds"`
+}
+
+func newLimitsShow(o *dlqCommon) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show CONTEXT[=VALUE]",
+		Short: "Show a context of a running engine: its limit, who exceeds it, and how much one value has left",
+		Long: `CONTEXT is the name of a rule in limits.contexts. With =VALUE the counter of that
+value is shown as well, such as that of one user. Nothing is charged. It needs a
+token that may read (where tokens are on).`,
+		Example: `  sloengine limits show user
+  sloengine limits show user=42 -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("give one CONTEXT or CONTEXT=VALUE; see '%s --help'", c.CommandPath())}
+			}
+			client, err := o.api.client()
+			if err != nil {
+				return err
+			}
+			name, value, valued := strings.Cut(args[0], "=")
+			params := url.Values{}
+			if valued {
+				params.Set("value", value)
+			}
+			var got contextStatus
+			if err := client.read(c.Context(), rateLimitPath+url.PathEscape(name), params, &got); err != nil {
+				return err
+			}
+			return o.printValue(got, func() error { return got.table(o.out) })
+		},
+	}
+	o.api.add(c.Flags())
+	return c
+}
+
+func (s *contextStatus) table(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "context\t%s\n", printable(s.Context))
+	fmt.Fprintf(w, "limit\t%g events/s for each value, the busiest is at %.4g\n", s.PerSecond, s.Current)
+	fmt.Fprintf(w, "exceeded\t%d events since the start\n", s.Hits)
+	if c := s.Counter; c != nil {
+		fmt.Fprintf(w, "value\t%s\n", printable(c.Value))
+		fmt.Fprintf(w, "remaining\t%d of %d events in %s\n", c.Remaining, c.Limit, seconds(c.WindowSeconds))
+		fmt.Fprintf(w, "reset\tin %s\n", seconds(c.ResetSeconds))
+	}
+	for i, x := range s.Offenders {
+		if i == 0 {
+			fmt.Fprintln(w, "\nOFFENDER\tEVENTS OVER THE LIMIT")
+		}
+		fmt.Fprintf(w, "%s\t%d\n", printable(x.Value), x.Hits)
+	}
+	return w.Flush()
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+// rateLimitPath is where the API tells about a context, by its name.
+const rateLimitPath = "/api/v1/rate-limits/"
+
+// rateLimit answers for one context of the rate limits.
+func (a *app) rateLimit(c *gin.Context) {
+	name := c.Param("context")
+	got := contextStatus{Context: name, Offenders: []web.OffenderStatus{}}
+	known := false
+	for _, l := range a.rel.rates.limiter.Status() {
+		if l.Layer == ratelimit.Context && l.Rule == name {
+			known, got.PerSecond, got.Current, got.Hits = true, l.PerSecond, l.Current, l.Hits
+		}
+	}
+	if !known {
+		a.web.Refuse(c, http.StatusNotFound, fmt.Sprintf("no context %q among limits.contexts", name))
+		return
+	}
+	for _, x := range a.rel.rates.limiter.Offenders() {
+		if x.Context == name {
+			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.rel.shownValue(x.Value), Hits: x.Hits, Error: x.Error})
+		}
+	}
+	if value, ok := c.GetQuery("value"); ok {
+		counter, err := a.rel.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
+		if err != nil {
+			a.web.Refuse(c, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		got.Counter = &counterAnswer{Counter: *counter, WindowSeconds: counter.Window.Seconds(), ResetSeconds: counter.Reset.Seconds()}
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, got)
+}
+
+// explainFlags say who would send the event.
+type explainFlags struct {
+	config, token, ip string
+	headers           []string
+}
+
+func newLimitsExplain(o *dlqCommon) *cobra.Command {
+	var f explainFlags
+	c := &cobra.Command{
+		Use:   "explain EVENT -c engine.yaml",
+		Short: "Explain which rate limits apply to an event, where their values come from, and whether it bypasses them",
+		Long: `EVENT is a file with one event in JSON, - for standard input, or the JSON itself.
+Only the settings are read: no engine is asked. Say who would send it by --token,
+--client-ip and --header.`,
+		Example: `  sloengine limits explain -c engine.yaml '{"service":"shop","type":"api.slow"}'
+  sloengine limits explain -c engine.yaml event.json --token shop --header 'X-User-Id: 42'`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 || f.config == "" {
+				return usageError{fmt.Errorf("give one EVENT, and the settings by -c FILE; see '%s --help'", c.CommandPath())}
+			}
+			caller, err := f.caller()
+			if err != nil {
+				return err
+			}
+			settings, err := loadConfig(f.config)
+			if err != nil {
+				return err
+			}
+			if settings.Limits == nil {
+				return fmt.Errorf("%s has no limits section: no event is limited", f.config)
+			}
+			subject, err := readSubject(o.in, args[0])
+			if err != nil {
+				return err
+			}
+			var failed error
+			limits := settings.Limits.rateConfig(settings.Auth.TokensFile != "", func(setting string, err error) {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", setting, err))
+			})
+			e, err := ratelimit.Explain(limits, caller, subject)
+			if err != nil {
+				return err
+			}
+			if n := len(settings.Limits.Bypass); e.Exempt == "bypass rule "+strconv.Itoa(n+1) {
+				e.Exempt = "bypass_if"
+			}
+			if failed != nil {
+				fmt.Fprintf(o.err, "sloengine: %v; the expression is left out for this event\n", failed)
+			}
+			return o.printValue(e, func() error { return explainTable(o.out, e) })
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.config, "config", "c", "", "process settings")
+	fl.StringVar(&f.token, "token", "", "name of the sender's token")
+	fl.StringVar(&f.ip, "client-ip", "127.0.0.1", "address of the sender")
+	fl.StringArrayVar(&f.headers, "header", nil, "header of the request, as 'NAME: VALUE'")
+	return c
+}
+
+func (f *explainFlags) caller() (*ratelimit.Caller, error) {
+	h := http.Header{}
+	for _, text := range f.headers {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok {
+			return nil, usageError{fmt.Errorf("--header %q: want 'NAME: VALUE'", text)}
+		}
+		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return &ratelimit.Caller{Authenticated: f.token != "", Token: f.token, IP: f.ip, Header: h.Get}, nil
+}
+
+// readSubject reads one event.
+func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
+	data, name := []byte(arg), "EVENT"
+	var err error
+	switch {
+	case arg == "-":
+		data, err = io.ReadAll(in)
+	case !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
+		name = arg
+		data, err = os.ReadFile(arg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the event: %w", err)
+	}
+	var d event.Decoder
+	var b event.Batch
+	// Its time plays no part in its limits.
+	o := event.DecodeOptions{Now: time.Now(), Backfill: true, AssignID: func(int) string { return "assigned" }}
+	if err := d.Decode(event.JSON, data, o, &b); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	switch {
+	case len(b.Errors) > 0:
+		return nil, fmt.Errorf("%s: %s: %s", name, b.Errors[0].Code, b.Errors[0].Detail)
+	case len(b.Events) != 1:
+		return nil, fmt.Errorf("%s: %d events, want one", name, len(b.Events))
+	}
+	v := new(event.View)
+	if _, err := v.Parse(b.Event(0)); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &ratelimit.Subject{Service: v.Service, Type: v.Type, Severity: v.Severity, Attrs: v, Sample: b.Events[0].Key.Lo}, nil
+}
+
+func explainTable(out io.Writer, e *ratelimit.Explanation) error {
+	if e.Exempt != "" {
+		fmt.Fprintf(out, "not limited: %s\nwithout that:\n", printable(e.Exempt))
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RULE\tSETTING\tVALUE\tFROM")
+	for _, r := range e.Rules {
+		rule := r.Layer + " " + r.Rule
+		switch {
+		case r.Layer == r.Rule:
+			rule = r.Rule
+		case r.Value != "":
+			rule += " = " + r.Value
+		}
+		for i, x := range r.Settings {
+			if i > 0 {
+				rule = ""
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", printable(rule), x.Name, printable(x.Value), printable(x.From))
+		}
+	}
+	return w.Flush()
+}
