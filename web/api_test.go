@@ -98,6 +98,8 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	b.web.opt.Reload = func(context.Context) error { return specError{} }
 	require.Contains(t, string(k.answer(b, http.MethodPost, "/-/reload", 422)), `"line":7`)
 
+	k.generations(b)
+
 	// Without a report, without data, and with numbers that are none.
 	full := b.rep
 	b.rep, b.eng = nil, EngineStatus{State: Recovering}

@@ -13,41 +13,51 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// dlqBody reads a body that changes dead letters, or sends a problem. A page of
-// another site must not be able to make a browser send it: only application/json is
-// taken, which a foreign page cannot send unasked, and a browser that says where the
-// request comes from must name this origin.
+// dlqBody reads a body that changes dead letters, or sends a problem.
 func (w *Web) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
 	if !w.hasDLQ(c) {
 		return r, false
 	}
-	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		w.problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+	body, ok := w.jsonBody(c)
+	if !ok {
 		return r, false
 	}
-	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/json" {
-		w.problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
-		return r, false
-	}
-	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
-		w.problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
-		return r, false
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		w.problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; name fewer ids at a time.", maxDLQBody), nil)
-		return r, false
-	case err != nil:
-		w.problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
-		return r, false
-	}
+	var err error
 	if r, err = parse(body); err != nil {
 		w.problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
 		return r, false
 	}
 	return r, true
+}
+
+// jsonBody reads a body that changes something, or sends a problem. A page of
+// another site must not be able to make a browser send it: only application/json is
+// taken, which a foreign page cannot send unasked, and a browser that says where the
+// request comes from must name this origin.
+func (w *Web) jsonBody(c *gin.Context) (body []byte, ok bool) {
+	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+		w.problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		return nil, false
+	}
+	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/json" {
+		w.problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
+		return nil, false
+	}
+	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
+		w.problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
+		return nil, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		w.problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxDLQBody), nil)
+		return nil, false
+	case err != nil:
+		w.problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
+		return nil, false
+	}
+	return body, true
 }
 
 // shownIDs is how many ids a line of the audit names.

@@ -39,6 +39,7 @@ type EngineStatus struct {
 	Checkpoint CheckpointStatus `json:"checkpoint"`
 	IDs        IDStatus         `json:"ids"`
 	Fold       FoldStatus       `json:"fold"`
+	Parked     ParkedStatus     `json:"parked"`
 	Disk       DiskStatus       `json:"disk"`
 	Spec       SpecStatus       `json:"spec"`
 
@@ -142,6 +143,7 @@ type SpecStatus struct {
 	SLOs     int           `json:"slos"`
 	Failed   time.Time     `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
 	Problems []SpecProblem `json:"problems,omitempty"`
+	Change   *SpecChange   `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
 }
 
 // SpecProblem is one finding in a spec file that was not taken over.

@@ -101,6 +101,7 @@ func (w *Web) reload(c *gin.Context) {
 		w.problem(c, http.StatusNotImplemented, "This engine cannot reload its spec.", nil)
 		return
 	}
+	before := w.opt.Engine().Spec.Change
 	// A caller that has closed its half of the connection still waits for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), reloadTimeout)
 	defer cancel()
@@ -114,11 +115,17 @@ func (w *Web) reload(c *gin.Context) {
 		return
 	}
 	s := w.opt.Engine().Spec
-	sendJSON(c, http.StatusOK, "application/json", reloaded{Status: "reloaded", Hash: s.Hash, SLOs: s.SLOs})
+	answer := reloaded{Status: "reloaded", Hash: s.Hash, SLOs: s.SLOs}
+	if s.Change != nil && s.Change != before {
+		answer.Change = s.Change
+	}
+	sendJSON(c, http.StatusOK, "application/json", answer)
 }
 
 type reloaded struct {
 	Status string `json:"status"`
 	Hash   string `json:"hash"`
 	SLOs   int    `json:"slos"`
+
+	Change *SpecChange `json:"change,omitempty"` // nil: all SLOs go on with their counts
 }

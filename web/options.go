@@ -68,6 +68,10 @@ type Options struct {
 	Reload  func(ctx context.Context) error  // nil: POST /-/reload answers 501
 	Allow   func(Permission) gin.HandlerFunc // nil: everybody may do everything
 
+	Generations func(ctx context.Context) ([]Generation, error)               // what is counted and what is parked; nil: 501
+	Parked      func() []Generation                                           // parked ones, as of a moment ago, oldest first; nil: the page has none
+	Forget      func(ctx context.Context, r ForgetRequest) (Forgotten, error) // nil: 501
+
 	// May reports, without answering or logging anything, what Allow would: pages show
 	// only buttons that work, and badges of what is not public. Nil shows every button
 	// and, unless Allow is nil too, no such badge. What is done is held to Allow alone.

@@ -20,6 +20,7 @@ type enginePage struct {
 	Sections []section
 	Problems []string // of the last reload of the spec
 	Parts    partsView
+	Parked   *parkedPart
 	Dead     *deadPart // nil: there is no dead-letter store
 }
 
@@ -75,6 +76,9 @@ func (w *Web) enginePage(c *gin.Context) {
 			{Name: "Version", Value: show(w.opt.Version.Version, shownName), Note: strings.TrimSpace(show(w.opt.Version.Revision, shownName) + " " + show(w.opt.Version.Go, shownName))},
 		}},
 	}
+	last := &p.Sections[len(p.Sections)-1]
+	last.Facts = append(last.Facts, changeFacts(e.Spec.Change, v.now)...)
+	p.Parked = w.parkedPart(v)
 	for _, d := range e.degraded(v.now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
 	}

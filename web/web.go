@@ -99,6 +99,8 @@ func (w *Web) Register(r gin.IRouter) {
 	get("/api/v1/limits", read, w.apiLimits)
 	get("/api/v1/alerts", read, w.apiAlerts)
 	get("/api/v1/engine", read, w.apiEngine)
+	get("/api/v1/generations", read, w.apiGenerations)
+	r.POST("/api/v1/forget", secure, operate, w.apiForget)
 	get("/openapi.json", w.apiDocument)
 
 	get("/metrics", read, gin.WrapH(w.metrics))

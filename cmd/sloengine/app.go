@@ -74,7 +74,8 @@ type app struct {
 	conns   *connlimit.Limit
 
 	parking        parking
-	foldStats      atomic.Pointer[fold.Stats] // as of the last tick
+	change         atomic.Pointer[web.SpecChange] // what the last change of the spec did to counts
+	foldStats      atomic.Pointer[fold.Stats]     // as of the last tick
 	reloadFailures *metrics.Counter
 }
 
@@ -242,6 +243,9 @@ func (a *app) buildRouter() error {
 		},
 		Source:       a.specs.source,
 		Reload:       a.reload,
+		Generations:  a.webGenerations,
+		Parked:       a.webParked,
+		Forget:       a.forget,
 		Allow:        a.allow,
 		Now:          time.Now,
 		Version:      web.Version{Version: version, Revision: revision(), Go: runtime.Version()},
@@ -369,6 +373,9 @@ func (a *app) run(ctx context.Context) error {
 func (a *app) evaluate(ctx context.Context) error {
 	if err := a.waitReady(ctx); err != nil {
 		return nil //nolint:nilerr // only the context can end the wait
+	}
+	if err := a.noteChange(ctx); err != nil && ctx.Err() == nil {
+		a.log.Error("what the spec changed is not known", "err", err)
 	}
 	return a.eval.Run(ctx)
 }

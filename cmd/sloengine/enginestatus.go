@@ -33,8 +33,10 @@ func (a *app) status() web.EngineStatus {
 		s.Fold.Groups, s.Fold.Bytes = st.Groups, st.Bytes
 		s.Fold.Full = fullGroups(st)
 	}
+	s.Parked = a.parkedStatus()
 	now := a.specs.current.Load()
 	s.Spec = web.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
+	s.Spec.Change = a.change.Load()
 	if f := a.specs.failed.Load(); f != nil {
 		s.Spec.Failed = f.at
 		for _, p := range f.problems {

@@ -110,14 +110,34 @@ func idList(in rules.Spec) string {
 
 func newDiff(s streams) *cobra.Command {
 	output := "table"
+	var running bool
+	var api apiFlags
 	c := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Say what another version of a spec changes, and what that means",
 		Long: `diff compares two specs, files or folders, and their alerts: what was added or
 removed, which objective, window or threshold changed, and how much earlier or later
-an alert then fires. It exits with 3 if anything differs.`,
-		Example: `  sloengine diff specs/ specs.new/`,
-		RunE: func(_ *cobra.Command, args []string) error {
+an alert then fires. It exits with 3 if anything differs.
+
+With --running it takes one spec and asks a running engine what it would do to the
+counts: which SLOs start from zero, which resume counts that are parked, and which
+are removed, and until when their counts are retained.`,
+		Example: `  sloengine diff specs/ specs.new/
+  sloengine diff --running specs.new/`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if output != "table" && output != "json" {
+				return usageError{fmt.Errorf("-o %s: want table or json", output)}
+			}
+			if running {
+				if len(args) == 0 {
+					return usageError{errors.New("diff --running takes a spec: files, folders or - for standard input")}
+				}
+				differs, err := diffRunning(c.Context(), s, &api, args, output)
+				if err == nil && differs {
+					err = errFindings
+				}
+				return err
+			}
 			if len(args) != 2 {
 				return usageError{errors.New("diff takes two specs: the old one and the new one")}
 			}
@@ -137,10 +157,8 @@ an alert then fires. It exits with 3 if anything differs.`,
 				if err := enc.Encode(append([]diff.Change{}, changes...)); err != nil {
 					return err
 				}
-			case "table":
-				fmt.Fprint(s.out, diff.Text(changes))
 			default:
-				return usageError{fmt.Errorf("-o %s: want table or json", output)}
+				fmt.Fprint(s.out, diff.Text(changes))
 			}
 			if len(changes) > 0 {
 				return errFindings
@@ -149,5 +167,7 @@ an alert then fires. It exits with 3 if anything differs.`,
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	c.Flags().BoolVar(&running, "running", false, "compare one spec with what a running engine counts")
+	api.add(c.Flags())
 	return c
 }

@@ -94,8 +94,11 @@ func (a *app) evictOnce(ctx context.Context) error {
 			gone = a.fold.Generations(a.parking.dedup)
 		}
 	})
-	if err != nil || len(f.Generations)+len(f.Services) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(f.Generations)+len(f.Services) == 0 {
+		return nil
 	}
 	gone = slices.DeleteFunc(gone, func(g fold.Generation) bool { return !slices.Contains(f.Generations, g.Number) })
 	if err := a.engine.Forget(ctx, f, basis); err != nil {
@@ -130,7 +133,7 @@ func generationIDs(list []fold.Generation) []string {
 }
 
 func sloIDs(ids []string) []string {
-	out := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+	out := slices.DeleteFunc(append([]string{}, ids...), func(id string) bool {
 		slo, _, extra := strings.Cut(id, "#")
 		return extra && slices.Contains(ids, slo)
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -178,4 +179,103 @@ func TestEvictedCountsAgain(t *testing.T) {
 	require.Equal(t, 1000, a.send(0, 1000).Duplicates)
 	a.counts(900, 100)
 	a.p.stop(t)
+}
+
+// TestSpecChangeIsNamed: before, at and after a change of the spec everybody is told which
+// SLOs start from zero, which are removed, and until when their counts are retained.
+func TestSpecChangeIsNamed(t *testing.T) {
+	a := newAttack(t)
+	a.start("")
+	require.NotContains(t, a.p.log.String(), "level=WARN", "a new engine has lost nothing")
+	require.Equal(t, 100, a.send(0, 100).Accepted)
+	next := writeFile(t, a.dir, "next.yaml", fmt.Sprintf(parkedSpec, "shopp", "failure"))
+	diff := func(want int, args ...string) string {
+		t.Helper()
+		out, errOut, code := sloengine(t, append([]string{"diff", "--running", "--url", a.p.base}, args...)...)
+		require.Equal(t, want, code, errOut)
+		return out
+	}
+	month := time.Now().Add(30*24*time.Hour + 10*time.Minute).UTC().Format("2006-01-02T")
+	out := diff(3, next)
+	require.Contains(t, out, "shopp/checkout  starts from zero\n")
+	require.Contains(t, out, "shop/checkout  is removed: its counts are retained until "+month)
+	require.Equal(t, "Every SLO goes on with its counts.\n", diff(0, a.spec))
+	require.Contains(t, diff(3, "-o", "json", next), `"started": [`)
+	a.p.kill()
+
+	a.write("shopp", "failure")
+	a.start("")
+	log := func(want ...string) {
+		t.Helper()
+		for _, w := range want {
+			require.Eventually(t, func() bool { return strings.Contains(a.p.log.String(), w) }, 5*time.Second, 20*time.Millisecond, "%s in\n%s", w, a.p.log)
+		}
+	}
+	log(`msg="SLOs start from zero" slos=shopp/checkout`, `msg="SLOs were removed, their counts are parked" slos=shop/checkout retained_until=`+month)
+	require.Contains(t, diff(3, writeFile(t, a.dir, "back.yaml", fmt.Sprintf(parkedSpec, "shop", "failure"))), "shop/checkout  resumes the counts that are parked\n")
+	a.write("shop", "failure")
+	answer := a.reload()
+	require.Contains(t, answer, `"started":[],"resumed":["shop/checkout"],"parked":[{"id":"shopp/checkout","removed":true,"retained_until":"`+month)
+	log(`msg="SLOs resume the counts that were parked" slos=shop/checkout`)
+	require.NotContains(t, a.reload(), `"change"`, "the same spec once more changes nothing")
+
+	a.write("shop", "success")
+	require.Contains(t, a.reload(), `"started":["shop/checkout"],"resumed":[],"parked":[{"id":"shop/checkout","removed":false,`)
+	log(`msg="SLOs have another definition, the counts of the one before are parked" slos=shop/checkout`)
+	page := string(get(t, a.p.base+"/engine"))
+	require.Contains(t, page, "Parked counts")
+	require.Contains(t, page, "<bdi>shopp/checkout</bdi>")
+	require.Contains(t, page, "of 256.0 MiB")
+	require.Contains(t, page, "Started from zero")
+	a.p.stop(t)
+}
+
+// TestForgetCommand: what is forgotten counts again, exactly once, also after a kill.
+func TestForgetCommand(t *testing.T) {
+	a := newAttack(t)
+	a.start("")
+	require.Equal(t, 1000, a.send(0, 1000).Accepted)
+	a.counts(900, 100)
+	forget := func(want int, text string, args ...string) {
+		t.Helper()
+		out, errOut, code := sloengine(t, append([]string{"forget", "--url", a.p.base}, args...)...)
+		require.Equal(t, want, code, errOut)
+		require.Contains(t, out+errOut, text)
+	}
+	forget(1, "404 Not Found: Nothing was done: nothing was counted for this service", "bank")
+	forget(1, "409 Conflict: Nothing was done: the running spec has this service", "shop")
+	forget(2, "takes the name of one service")
+	a.counts(900, 100)
+	forget(0, "forgot shop: 0 parked generations dropped, 1 generation restarted from zero", "shop", "--restart")
+	a.counts(0, 0)
+	a.p.kill()
+	a.start("")
+	a.counts(0, 0)
+	require.Equal(t, 1000, a.send(0, 1000).Accepted)
+	require.Equal(t, 1000, a.send(0, 1000).Duplicates)
+	a.counts(900, 100)
+
+	// Of a service that the spec does not have any more, parked counts go.
+	a.write("shopp", "failure")
+	a.reload()
+	forget(0, `{"service":"shop","parked":1,"restarted":0}`, "shop", "-o", "json")
+	require.Eventually(t, func() bool { return counter(t, a.p, "sloengine_fold_parked_generations") == 0 }, 5*time.Second, 20*time.Millisecond)
+	a.p.kill()
+	a.write("shop", "failure")
+	a.start("")
+	a.counts(0, 0)
+	require.Equal(t, 1000, a.send(0, 1000).Accepted)
+	a.p.kill()
+	a.start("")
+	require.Equal(t, 1000, a.send(0, 1000).Duplicates)
+	a.counts(900, 100)
+	a.p.stop(t)
+}
+
+// sloengine runs a command in this process.
+func sloengine(t *testing.T, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &o, &e)
+	return o.String(), e.String(), code
 }

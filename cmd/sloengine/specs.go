@@ -190,6 +190,9 @@ func (a *app) reloadAll(ctx context.Context) error {
 	}
 	a.specs.current.Store(next)
 	settings()
+	if err := a.noteChange(ctx); err != nil { // the spec is in force
+		a.log.Error("what the spec changed is not known", "err", err)
+	}
 	if tokens != "" {
 		return a.auth.ReloadTokens(tokens) // it was read a moment ago
 	}

@@ -1,0 +1,211 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Generation is what was counted for an SLO, or for something else of the spec, with
+// one definition. It is in use, or parked: the spec does not have it any more.
+type Generation struct {
+	ID         string   `json:"id"`
+	Former     []string `json:"former_ids,omitempty"` // that it had before it was renamed
+	Service    string   `json:"service"`
+	Definition string   `json:"definition"` // equal for generations that count the same
+	Generation uint32   `json:"generation"`
+	Groups     int      `json:"groups"`
+
+	Number uint64    `json:"number"` // of a parked one, from 1 on; 0 while it is in use
+	Parked time.Time `json:"parked_at,omitzero"`
+	Until  time.Time `json:"retained_until"` // if it is in use: if it were parked now
+	Bytes  int64     `json:"bytes"`          // of a parked one
+}
+
+// ParkedStatus is the room that parked generations take.
+type ParkedStatus struct {
+	Generations int   `json:"generations"`
+	Bytes       int64 `json:"bytes"`
+	LimitBytes  int64 `json:"limit_bytes"` // beyond it the oldest are evicted
+}
+
+// SpecChange is what the last change of the spec did to counts, at a start or a reload.
+type SpecChange struct {
+	At      time.Time   `json:"at"`
+	Started []string    `json:"started"` // from zero
+	Resumed []string    `json:"resumed"` // with counts that were parked
+	Parked  []ParkedSLO `json:"parked"`
+}
+
+// ParkedSLO is an SLO whose counts were parked.
+type ParkedSLO struct {
+	ID      string    `json:"id"`
+	Removed bool      `json:"removed"` // false: the spec has it with another definition
+	Until   time.Time `json:"retained_until"`
+}
+
+// ForgetRequest asks to forget everything that was counted for a service.
+type ForgetRequest struct {
+	Service string `json:"service"`
+	// Restart is needed if the spec has the service: its SLOs start again from zero.
+	Restart bool `json:"restart,omitempty"`
+}
+
+// Forgotten says what was forgotten.
+type Forgotten struct {
+	Service   string `json:"service"`
+	Parked    int    `json:"parked"`    // generations that are gone
+	Restarted int    `json:"restarted"` // generations that were in use
+}
+
+// The errors of Options.Forget that are the caller's.
+var (
+	ErrNothingCounted = errors.New("nothing was counted for this service")
+	ErrServiceInUse   = errors.New("the running spec has this service: remove it and reload first, or ask for its SLOs to restart from zero")
+	ErrSpecChanged    = errors.New("the spec changed meanwhile: try again")
+)
+
+// forgetTime bounds how long a request waits for the record.
+const forgetTime = 30 * time.Second
+
+type generationList struct {
+	ParkedStatus
+	Items []Generation `json:"items"`
+}
+
+func (w *Web) apiGenerations(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if w.opt.Generations == nil {
+		w.problem(c, http.StatusNotImplemented, "This engine does not tell what it counts.", nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
+	defer cancel()
+	list, err := w.opt.Generations(ctx)
+	if err != nil {
+		w.problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
+		return
+	}
+	sendJSON(c, http.StatusOK, "application/json", generationList{w.opt.Engine().Parked, append([]Generation{}, list...)})
+}
+
+func (w *Web) apiForget(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if w.opt.Forget == nil {
+		w.problem(c, http.StatusNotImplemented, "This engine cannot forget counts.", nil)
+		return
+	}
+	body, ok := w.jsonBody(c)
+	if !ok {
+		return
+	}
+	var r ForgetRequest
+	err := readObject(body, map[string]func(json.RawMessage) error{
+		"service": func(raw json.RawMessage) error { return readValue(raw, &r.Service, "the name of a service") },
+		"restart": func(raw json.RawMessage) error { return readValue(raw, &r.Restart, "true or false") },
+	})
+	if err == nil && r.Service == "" {
+		err = errors.New("service is missing")
+	}
+	if err != nil {
+		w.problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
+	defer cancel()
+	done, err := w.opt.Forget(ctx, r)
+	detail := fmt.Sprintf("service=%s restart=%t parked=%d restarted=%d", strconv.QuoteToASCII(r.Service), r.Restart, done.Parked, done.Restarted)
+	if err != nil {
+		detail += " error=" + strconv.QuoteToASCII(err.Error())
+	}
+	w.opt.Audit(c, "forget", detail)
+	switch {
+	case errors.Is(err, ErrNothingCounted):
+		w.problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)
+	case errors.Is(err, ErrServiceInUse), errors.Is(err, ErrSpecChanged):
+		w.problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
+	case err != nil:
+		w.problem(c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
+	default:
+		sendJSON(c, http.StatusOK, "application/json", done)
+	}
+}
+
+// parkedPart is what the engine's page shows of parked generations.
+type parkedPart struct {
+	Text string
+	Rows []parkedRow
+	More int
+}
+
+type parkedRow struct {
+	Name      string
+	Groups    string
+	At, Until stamp
+	Size      string
+}
+
+// shownParked is how many parked generations the page lists.
+const shownParked = 50
+
+func (w *Web) parkedPart(v view) *parkedPart {
+	if w.opt.Parked == nil {
+		return nil
+	}
+	list := w.opt.Parked()
+	p := &parkedPart{Text: fmt.Sprintf("%s of %s", bytesText(v.eng.Parked.Bytes), bytesText(v.eng.Parked.LimitBytes))}
+	for i := range list {
+		g := &list[len(list)-1-i] // the newest first
+		if i == shownParked {
+			p.More = len(list) - i
+			break
+		}
+		p.Rows = append(p.Rows, parkedRow{show(g.ID, shownTitle), count(uint64(max(0, g.Groups))), newStamp(g.Parked, v.now), newStamp(g.Until, v.now), bytesText(g.Bytes)})
+	}
+	return p
+}
+
+// changeFacts say what the last change of the spec did.
+func changeFacts(s *SpecChange, now time.Time) []fact {
+	if s == nil {
+		return nil
+	}
+	f := []fact{{Name: "Last change of what is counted", Value: ago(s.At, now), At: newStamp(s.At, now)}}
+	add := func(name string, ids []string) {
+		if len(ids) > 0 {
+			f = append(f, fact{Name: name, Value: count(uint64(len(ids))), Note: idText(ids)})
+		}
+	}
+	add("Started from zero", s.Started)
+	add("Resumed", s.Resumed)
+	var removed []string
+	for _, p := range s.Parked {
+		if p.Removed {
+			removed = append(removed, p.ID)
+		}
+	}
+	add("Removed", removed)
+	return f
+}
+
+// idText lists the first few IDs.
+func idText(ids []string) string {
+	const most = 5
+	text := ""
+	for i, id := range ids {
+		if i == most {
+			return text + fmt.Sprintf(" and %d more", len(ids)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += show(id, shownTitle)
+	}
+	return text
+}
