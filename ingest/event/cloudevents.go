@@ -2,7 +2,10 @@ package event
 
 import (
 	"bytes"
+	"encoding/hex"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 )
 
 // The context attributes of CloudEvents 1.0 that mean something here.
@@ -161,4 +164,22 @@ func (d *Decoder) fillFrom(e *envelope) {
 		}
 		f.service = source
 	}
+	if f.given&fieldID == 0 && string(bytes.TrimPrefix(e.source, []byte("/"))) != string(f.service) {
+		f.source = e.source
+	}
+}
+
+// sourcedID is the id of a CloudEvent whose identity the service alone does not complete:
+// CloudEvents are told apart by source and id. It is "source id", or a hash of both where that
+// would be too long or could be read in two ways.
+func (d *Decoder) sourcedID() []byte {
+	source, id := d.f.source, d.f.id
+	if len(source)+1+len(id) <= maxIDBytes && !bytes.ContainsRune(source, ' ') && !hasControl(source) {
+		d.scratch = append(append(append(d.scratch, source...), ' '), id...)
+		return d.scratch[len(d.scratch)-len(source)-1-len(id):]
+	}
+	d.identity = appendIdentity(d.identity[:0], source, id)
+	sum := xxh3.Hash128(d.identity).Bytes()
+	d.scratch = hex.AppendEncode(d.scratch, sum[:])
+	return d.scratch[len(d.scratch)-2*len(sum):]
 }

@@ -1,10 +1,13 @@
 package event
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
 )
 
 func TestCloudEvent(t *testing.T) {
@@ -71,4 +74,54 @@ func TestCloudEventErrors(t *testing.T) {
 			require.Equal(t, 1, b.Errors[0].Index)
 		})
 	}
+}
+
+// CloudEvents are told apart by source and id, whatever service they are for.
+func TestCloudEventIdentity(t *testing.T) {
+	event := func(source, id, data string) string {
+		return fmt.Sprintf(`{"specversion":"1.0","type":"t","source":%q,"id":%q,"data":{%s}}`, source, id, data)
+	}
+	const service = `"service":"shop"`
+	long, longID := "https://example.org/"+strings.Repeat("x", 300), strings.Repeat("i", 256)
+	distinct := []struct{ text, id string }{
+		{event("https://a.example", "1", service), "https://a.example 1"},
+		{event("https://b.example", "1", service), "https://b.example 1"},
+		{event("https://a.example", "2", service), "https://a.example 2"},
+		{event("other", "1", service), "other 1"},
+		{event("/shop", "1", service), "1"}, // the service says the source
+		{event(long, "1", service), ""},
+		{event(long+"y", "1", service), ""},
+		{event("u", longID, service), ""},
+		{event("v", longID, service), ""},
+		{event("a b", "c", service), ""},
+		{event("a", "b c", service), "a b c"},
+		{event("a b c", "c", service), ""},
+		{event("a\tb", "c", service), ""},
+		{event("https://a.example", "1", service+`,"id":"own"`), "own"},
+		{event("https://b.example", "1", service+`,"id":"own too"`), "own too"},
+	}
+	seen := map[xxh3.Uint128]string{}
+	for _, c := range distinct {
+		b := decode(t, CloudEventBatch, "["+c.text+","+c.text+"]", DecodeOptions{})
+		require.Empty(t, b.Errors)
+		v := b.view(t, 0)
+		if c.id != "" {
+			require.Equal(t, c.id, string(v.ID))
+		} else {
+			require.Regexp(t, "^[0-9a-f]{32}$", string(v.ID))
+		}
+		require.Equal(t, b.Events[0].Key, b.Events[1].Key, "a repeat")
+		require.Equal(t, Key(v.Service, v.ID), b.Events[0].Key, "what is stored says the identity")
+		require.Empty(t, seen[b.Events[0].Key], c.text)
+		seen[b.Events[0].Key] = c.text
+	}
+	// As before: a source that is the service adds nothing, so the event is the same as JSON.
+	plain := decode(t, JSON, `{"service":"billing","type":"t","id":"e1"}`, DecodeOptions{})
+	for _, source := range []string{"billing", "/billing"} {
+		require.Equal(t, plain.Events[0].Key, decode(t, CloudEvent, event(source, "e1", ""), DecodeOptions{}).Events[0].Key)
+		require.Equal(t, plain.Events[0].Key, decode(t, CloudEvent, event(source, "e1", `"service":"billing"`), DecodeOptions{}).Events[0].Key)
+	}
+	// A sender finds its own id in the errors.
+	b := decode(t, CloudEvent, event("https://a.example", "1", `"service":"shop","time":"2001-01-01T00:00:00Z"`), DecodeOptions{})
+	require.Equal(t, "1", b.Errors[0].ID)
 }

@@ -264,6 +264,9 @@ func (d *Decoder) finish(line int) {
 	item := Item{Start: len(b.Buf), Index: index, Line: line, Time: f.time}
 	if f.id != nil {
 		item.HasKey = true
+		if f.source != nil {
+			f.id = d.sourcedID()
+		}
 		d.identity = appendIdentity(d.identity[:0], f.service, f.id)
 		item.Key = xxh3.Hash128(d.identity)
 	} else if d.opt.AssignID != nil {

@@ -44,6 +44,7 @@ type fields struct {
 	attrs     []attr
 	order     []int // of the attributes by name, where attrs is not in it; else nil
 	durations []DurationCount
+	source    []byte // of a CloudEvent that has the id; nil if the service says it
 
 	sameService, sameType bool // as the event before, which was good
 }
