@@ -300,7 +300,11 @@ func (g *generator) ruleSets(take func(ruleSet) error) error {
 	if err != nil {
 		return fmt.Errorf("the engine's own alerts: %w", err)
 	}
-	return take(ruleSet{"sloengine.alerts", engine})
+	name := "sloengine"
+	for slices.Contains(g.services, name) {
+		name += "-engine" // else the file of that service would be written over
+	}
+	return take(ruleSet{name + ".alerts", engine})
 }
 
 func (g *generator) ruleFiles(out emit) error {

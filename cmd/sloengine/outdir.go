@@ -48,6 +48,9 @@ func openOut(dir string, log io.Writer) (*outDir, error) {
 // add writes one file, unless it is as it should be already.
 func (o *outDir) add(f outFile) error {
 	name := filepath.Join(o.dir, filepath.FromSlash(f.path))
+	if _, twice := o.next[f.path]; twice {
+		return fmt.Errorf("write %s: two services make this file, whose names differ only in '.', '_' and '-'; rename one of them", name)
+	}
 	sum := sha256.Sum256(f.data)
 	o.next[f.path] = hex.EncodeToString(sum[:])
 	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, f.data) {

@@ -63,3 +63,10 @@ func writeAll(dir string, files []outFile, scope []string, prune bool, log *byte
 	}
 	return o.close(scope, prune)
 }
+
+// One file of two services would be that of the last.
+func TestWriteOutTwice(t *testing.T) {
+	var log bytes.Buffer
+	file := outFile{"k8s/slo-a-b-alerts.yaml", []byte("a.b")}
+	require.ErrorContains(t, writeAll(t.TempDir(), []outFile{file, file}, nil, false, &log), "two services make this file")
+}
