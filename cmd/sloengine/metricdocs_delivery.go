@@ -91,6 +91,7 @@ func retryDocs() metricPart {
 			{"sloengine_retry_budget_exhausted_total", series.Counter, unitTimes, by, "", "Retries that had to wait because retries had their share of the traffic.", needsSinks},
 			{"sloengine_retry_rate_limited_total", series.Counter, unitTimes, by, "", "Retries over the rate limit of retries: delayed, dropped, or made dead letters.", needsSinks},
 			{"sloengine_retry_delay_seconds", series.Histogram, unitSeconds, by, "", "Delay before a retry, jitter and all.", "until the first retry"},
+			{"sloengine_retry_overhead_seconds", series.Histogram, unitSeconds, by, "", "What the policies around a call to a sink added to it: breaker, bulkhead and time-out, without the sink's own time and without waits before the call.", "until the first call"},
 			{"sloengine_retry_staged", series.Gauge, unitYesNo, by, "", "1 while a target that came back is given its backlog in stages.", needsSinks},
 		},
 	}

@@ -161,7 +161,11 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 		l.m.retries.Inc()
 		l.count(func(t *tally) { t.retries++ })
 	}
+	began := time.Now()
 	result := l.call(d.waits, d.calls, part.items)
+	if result.took > 0 {
+		l.overhead(time.Since(began) - result.took)
+	}
 	if result.Err != nil && notMade(result.Err) {
 		if d.waits.Err() != nil {
 			return false

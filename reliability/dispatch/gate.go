@@ -177,7 +177,8 @@ func (l *lane) call(waits, calls context.Context, items []Item) Result {
 	defer cancel()
 	start := time.Now()
 	result := l.send(ctx, items)
-	l.m.seconds.Update(time.Since(start).Seconds())
+	result.took = time.Since(start)
+	l.m.seconds.Update(result.took.Seconds())
 	l.judge(permit, calls, result, len(items))
 	return result
 }

@@ -36,6 +36,8 @@ type Result struct {
 	Err error
 	// Failed are the items that failed, by rising Index, if Err is nil.
 	Failed []Failure
+
+	took time.Duration // of the sink's own part of the call
 }
 
 // Failure is one item that failed; Err is classified as in Result.

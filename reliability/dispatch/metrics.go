@@ -40,7 +40,7 @@ type series struct {
 	overBudget, limited        *metrics.Counter
 	outboundLimited            *metrics.Counter
 	seconds                    *metrics.Histogram
-	retryDelay                 *metrics.Histogram
+	retryDelay, overhead       *metrics.Histogram
 	lagRecords, lagBytes       *metrics.Gauge
 	oldest, inFlight, staged   *metrics.Gauge
 	failing                    map[string]*metrics.Gauge // by kind of trouble
@@ -104,6 +104,7 @@ func (m *Metrics) of(sink string) *series {
 	s.limited = counter("sloengine_retry_rate_limited_total")
 	s.seconds = m.set.GetOrCreateHistogram(name("sloengine_sink_call_seconds", ""))
 	s.retryDelay = m.set.GetOrCreateHistogram(name("sloengine_retry_delay_seconds", ""))
+	s.overhead = m.set.GetOrCreateHistogram(name("sloengine_retry_overhead_seconds", ""))
 	s.lagRecords, s.lagBytes = gauge("sloengine_sink_lag_records"), gauge("sloengine_sink_lag_bytes")
 	s.oldest = gauge("sloengine_sink_lag_seconds")
 	s.inFlight = gauge("sloengine_sink_in_flight_batches")

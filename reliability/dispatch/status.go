@@ -20,6 +20,7 @@ type Status struct {
 	InFlight   int           // batches
 
 	Delivered, Retries, Dropped uint64            // items, calls, items
+	Overhead                    Overhead          // of the calls that were made
 	DeadLetters                 map[string]uint64 // items by reason
 	LastDelivery                time.Time
 	LastError                   string
@@ -38,11 +39,30 @@ type Status struct {
 // tally are the numbers of a lane's status. They count from the start of the process.
 type tally struct {
 	delivered, retries, dropped uint64
+	overhead                    Overhead
 	letters                     map[string]uint64
 	lastDelivery                time.Time
 	lastError                   string
 	lastErrorAt                 time.Time
 	oldest                      time.Time
+}
+
+// OverheadBounds are the upper bounds of the classes of Overhead; the last class has none.
+var OverheadBounds = [...]time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
+}
+
+// Overhead counts calls by what the policies around them added: turns, breaker, bulkhead
+// and time-out, but no wait that a policy asked for before the call.
+type Overhead [len(OverheadBounds) + 1]uint64
+
+func (l *lane) overhead(d time.Duration) {
+	l.m.overhead.Update(d.Seconds())
+	i := 0
+	for i < len(OverheadBounds) && d > OverheadBounds[i] {
+		i++
+	}
+	l.count(func(t *tally) { t.overhead[i]++ })
 }
 
 func (l *lane) count(change func(*tally)) {
@@ -63,7 +83,7 @@ func (l *lane) status() Status {
 	t := l.tally
 	s := Status{
 		Name: l.o.Name, Next: l.next, Saved: l.durable, InFlight: l.inFlight,
-		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, DeadLetters: maps.Clone(t.letters),
+		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, Overhead: t.overhead, DeadLetters: maps.Clone(t.letters),
 		LastDelivery: t.lastDelivery, LastError: t.lastError, LastErrorAt: t.lastErrorAt,
 	}
 	if !t.oldest.IsZero() {
