@@ -44,6 +44,7 @@ type appOptions struct {
 	dataDir    string
 	listen     string
 	acceptLoss bool
+	settle     func(*config) error // changes the settings after they were read; nil: they stay
 	crash      func(ingest.CrashPoint) // of tests; nil otherwise
 	log        *slog.Logger
 
@@ -321,6 +322,9 @@ func (a *app) run(ctx context.Context) error {
 
 	evalCtx, stopEval := context.WithCancel(context.WithoutCancel(ctx))
 	g.Add(func() error { return a.evaluate(evalCtx) }, func(error) { stopEval() })
+
+	ownCtx, stopOwn := context.WithCancel(context.WithoutCancel(ctx))
+	g.Add(func() error { return a.sendOwnEvents(ownCtx) }, func(error) { stopOwn() })
 
 	parkCtx, stopPark := context.WithCancel(context.WithoutCancel(ctx))
 	g.Add(func() error { return a.evictParked(parkCtx) }, func(error) { stopPark() })

@@ -57,10 +57,12 @@ again and find every number as it was. --fresh starts over.`,
 			d := demoRun{out: s.err, dir: dataDir, length: length}
 			return serve(c.Context(), s, p, appOptions{
 				loadSpec: func() (*spec.Spec, spec.Problems, error) {
-					sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance}})
+					sp, problems := spec.Load([]spec.File{
+						{Name: "insurance.yaml", Data: examples.Insurance}, {Name: "sloengine.yaml", Data: examples.Own},
+					})
 					return sp, problems, nil
 				},
-				dataDir: dataDir, listen: p.listen, onReady: d.run, public: shownInDemo,
+				dataDir: dataDir, listen: p.listen, onReady: d.run, public: shownInDemo, settle: archiveOf(dataDir),
 			})
 		},
 	}
@@ -70,6 +72,25 @@ again and find every number as it was. --fresh starts over.`,
 	c.Flags().StringVar(&history, "history", history, "how much past to make up")
 	return c
 }
+
+// archiveOf gives the demo a sink, unless its settings have one: without any nothing
+// is delivered, and the engine's objective about that has no data. It is small.
+func archiveOf(dataDir string) func(*config) error {
+	return func(c *config) error {
+		if len(c.Sinks) > 0 {
+			return nil
+		}
+		demo, err := readConfig("demo", fmt.Appendf(nil, "sinks: [{name: archive, file: {dir: %q, max_bytes: 1MiB, keep: 1, fsync: never}}]", filepath.Join(dataDir, demoArchive)))
+		if err != nil {
+			return err
+		}
+		c.Sinks = demo.Sinks
+		return nil
+	}
+}
+
+// demoArchive is the folder of the demo's own sink.
+const demoArchive = "archive"
 
 // shownInDemo chooses what the demo's public page shows, whatever the labels of its
 // spec say.
@@ -99,7 +120,7 @@ func startOver(dir string) error {
 		return fmt.Errorf("a demo still runs on %s: %w", dir, err)
 	}
 	defer lock.Close()
-	for _, name := range append(ingest.Contents(), demoStateFile, alertsFile) {
+	for _, name := range append(ingest.Contents(), demoStateFile, alertsFile, demoArchive) {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

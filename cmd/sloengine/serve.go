@@ -88,6 +88,11 @@ func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error
 	if opt.config, err = loadConfig(p.configFile); err != nil {
 		return err
 	}
+	if opt.settle != nil {
+		if err := opt.settle(&opt.config); err != nil {
+			return err
+		}
+	}
 	if opt.onReady != nil && (opt.config.Auth.TokensFile != "" || opt.config.Web.ConfigFile != "") {
 		return usageError{errors.New("demo sends its traffic without tokens and TLS; leave auth.tokens_file and web.config_file out of its settings")}
 	}

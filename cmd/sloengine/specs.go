@@ -209,6 +209,11 @@ func (a *app) readSettings() (apply func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.opt.settle != nil {
+		if err := a.opt.settle(&next); err != nil {
+			return nil, err
+		}
+	}
 	change, needRestart, err := a.rel.reload(&next)
 	if err != nil {
 		return nil, err

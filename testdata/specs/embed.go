@@ -7,3 +7,9 @@ import _ "embed"
 //
 //go:embed insurance.yaml
 var Insurance []byte
+
+// Own are the engine's own objectives, which the demo evaluates with the engine's own
+// events.
+//
+//go:embed sloengine.yaml
+var Own []byte

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+// ownService is the service of the events that an engine sends about itself, if its
+// spec has that service. testdata/specs/sloengine.yaml says what they are.
+const (
+	ownService  = "sloengine"
+	ownInterval = 10 * time.Second
+)
+
+// ownTotals are what the engine counts about itself. What rate limits dropped is in
+// the log and goes on over restarts; the others begin with the process.
+type ownTotals struct {
+	accepted, lost uint64 // at the door, and by sinks
+	overhead       dispatch.Overhead
+	dropped        uint64 // by rate limits
+}
+
+func (a *app) ownTotals() (o ownTotals) {
+	o.accepted = a.http.Totals().Accepted
+	if st := a.foldStats.Load(); st != nil {
+		for _, n := range st.Dropped {
+			o.dropped += n
+		}
+	}
+	if d := a.rel.sinks.Load(); d != nil {
+		for _, s := range d.Status() {
+			o.lost += s.Dropped
+			for i, n := range s.Overhead {
+				o.overhead[i] += n
+			}
+		}
+	}
+	return o
+}
+
+// since are the events about what happened after before; their ids begin with batch.
+func (o *ownTotals) since(before *ownTotals, batch string, at time.Time) (out []event.Event) {
+	add := func(typ, what string, was, is uint64, change func(*event.Event)) {
+		if is <= was { // a sink that was removed takes its counts with it
+			return
+		}
+		e := event.Event{
+			ID: batch + "-" + typ + "-" + what, Time: at, Service: ownService, Type: typ, Count: uint32(min(is-was, math.MaxUint32)),
+		}
+		change(&e)
+		out = append(out, e)
+	}
+	failed := func(cause string) func(*event.Event) {
+		return func(e *event.Event) {
+			e.Outcome, e.Severity = event.Failure, "critical"
+			e.Set("cause", cause)
+		}
+	}
+	add("ingest", "accepted", before.accepted, o.accepted, func(*event.Event) {})
+	add("ingest", "dropped", before.dropped, o.dropped, failed("rate_limit"))
+	add("ingest", "lost", before.lost, o.lost, failed("sink"))
+	for i, n := range o.overhead {
+		add("delivery", fmt.Sprint(i), before.overhead[i], n, func(e *event.Event) {
+			e.Duration, e.HasDuration = time.Hour, true // slower than the last bound
+			if i < len(dispatch.OverheadBounds) {
+				e.Duration = dispatch.OverheadBounds[i]
+			}
+		})
+	}
+	return out
+}
+
+// sendOwnEvents makes events about the engine itself durable until ctx ends, while the
+// spec has their service. A batch that fails is tried again as it was, so that it counts
+// once; what the last seconds before a crash would have told is not told.
+func (a *app) sendOwnEvents(ctx context.Context) error {
+	if err := a.waitReady(ctx); err != nil {
+		return nil //nolint:nilerr // only the context can end the wait
+	}
+	ready := time.Now()
+	if _, err := a.sums(ctx, fold.Request{Now: ready}); err != nil { // what was dropped before
+		return nil //nolint:nilerr // only the end of the engine can
+	}
+	last := ownTotals{dropped: a.ownTotals().dropped}
+	run := fmt.Sprintf("%s-%d", a.rel.letters.instance, a.started.UnixNano())
+	pending := []event.Event{{
+		ID: run + "-recovery", Time: ready, Service: ownService, Type: "recovery", Duration: ready.Sub(a.started), HasDuration: true,
+	}}
+	tick := time.NewTicker(ownInterval)
+	defer tick.Stop()
+	failing := false
+	for batch := 1; ; batch++ {
+		if a.specs.current.Load().catalog.Lookup([]byte(ownService), nil) == event.UnknownService {
+			pending, last = nil, a.ownTotals()
+		}
+		if len(pending) > 0 {
+			err := a.commitOwn(ctx, pending)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err == nil:
+				pending = nil
+				if failing {
+					a.log.Info("events about the engine itself are stored again")
+				}
+			case !failing:
+				a.log.Warn("events about the engine itself are not stored, trying again", "err", err)
+			}
+			failing = err != nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case at := <-tick.C:
+			if len(pending) == 0 {
+				now := a.ownTotals()
+				pending = now.since(&last, fmt.Sprintf("%s-%d", run, batch), at)
+				last = now
+			}
+		}
+	}
+}
+
+// commitOwn makes events durable in the way of all others, but for rate limits. Types
+// that the spec does not have are left out.
+func (a *app) commitOwn(ctx context.Context, events []event.Event) error {
+	var body []byte
+	for i := range events {
+		body = append(events[i].AppendJSON(body), '\n')
+	}
+	var d event.Decoder
+	var b event.Batch
+	if err := d.Decode(event.NDJSON, body, event.DecodeOptions{Now: time.Now(), Catalog: a.specs.current.Load().catalog}, &b); err != nil {
+		return err
+	}
+	_, err := a.engine.Commit(ctx, &b)
+	return err
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+)
+
+// ownSLOs are the budgets of the engine's own objectives, by name.
+func ownSLOs(t testing.TB, p *process) map[string]struct{ Good, Bad int } {
+	t.Helper()
+	var list struct {
+		Items []struct {
+			Service, SLO string
+			Events       struct{ Good, Bad int }
+		}
+	}
+	require.NoError(t, json.Unmarshal(get(t, p.base+"/api/v1/slos?service=sloengine"), &list))
+	out := map[string]struct{ Good, Bad int }{}
+	for _, s := range list.Items {
+		if s.Service == ownService {
+			out[s.SLO] = s.Events
+		}
+	}
+	return out
+}
+
+// TestOwnObjectives counts what an engine says about itself against what was done to it.
+func TestOwnObjectives(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "shop.yaml", lateSpec)
+	own, err := filepath.Abs("../../testdata/specs/sloengine.yaml")
+	require.NoError(t, err)
+	settings := writeFile(t, dir, "engine.yaml", `evaluator: {interval: 100ms}
+limits:
+  global: {limit: 1000000, window: 1s, on_exceeded: drop}
+  default: off
+  contexts:
+    - {name: user, from: ["attribute:user"], limit: 1, window: 1d, on_exceeded: drop}
+sinks: [{name: out, file: {dir: out}}]
+`)
+	serve := func() *process {
+		p, ok := start(t, nil, "serve", "-f", filepath.Join(dir, "shop.yaml"), "-f", own, "-c", settings, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
+		require.True(t, ok, p.log.String())
+		p.waitReady(t)
+		return p
+	}
+	p := serve()
+	require.Eventually(t, func() bool { return ownSLOs(t, p)["recovery"].Good == 1 }, 15*time.Second, 200*time.Millisecond)
+	var body strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&body, `{"id":"a%d","service":"shop","type":"order","attributes":{"user":"u%d"}}`+"\n", i, i%40)
+	}
+	status, answer := post(t, p.base+"/api/v1/events", "", body.String())
+	require.Equal(t, http.StatusAccepted, status, answer)
+	require.Contains(t, answer, `"accepted":40,"duplicates":0,"limited":10`)
+	require.Eventually(t, func() bool {
+		got := ownSLOs(t, p)
+		return got["event-loss"].Good == 40 && got["event-loss"].Bad == 10 && got["retry-overhead"].Good > 0
+	}, 45*time.Second, 200*time.Millisecond, "%v", p.log)
+
+	// Another start is another recovery, and no loss is told twice.
+	p.stop(t)
+	p = serve()
+	require.Eventually(t, func() bool { return ownSLOs(t, p)["recovery"].Good == 2 }, 15*time.Second, 200*time.Millisecond)
+	time.Sleep(ownInterval + time.Second)
+	require.Equal(t, struct{ Good, Bad int }{40, 10}, ownSLOs(t, p)["event-loss"])
+	p.stop(t)
+}
+
+// TestDemoEvaluatesItself: the demo shows the engine's own objectives with data.
+func TestDemoEvaluatesItself(t *testing.T) {
+	t.Parallel()
+	p, ok := start(t, nil, "demo", "--history", "1h", "--data-dir", filepath.Join(t.TempDir(), "demo"), "--web.listen-address", "127.0.0.1:0")
+	require.True(t, ok, p.log.String())
+	require.Eventually(t, func() bool {
+		got := ownSLOs(t, p)
+		return got["event-loss"].Good > 0 && got["recovery"].Good == 1 && got["retry-overhead"].Good > 0
+	}, 60*time.Second, 500*time.Millisecond, "%v", p.log)
+	page := string(get(t, p.base+"/?service=sloengine"))
+	for _, name := range []string{"event-loss", "recovery", "retry-overhead"} {
+		require.Contains(t, page, name)
+	}
+	p.stop(t)
+}
+
+// TestOwnEventsSince: only what grew is told.
+func TestOwnEventsSince(t *testing.T) {
+	var before, now ownTotals
+	before.accepted, before.lost, before.dropped = 10, 5, 100
+	now.accepted, now.lost, now.dropped = 17, 2, 103
+	now.overhead[0], now.overhead[len(dispatch.OverheadBounds)] = 4, 1
+	var got []string
+	for _, e := range now.since(&before, "run-1", time.Unix(0, 0)) {
+		got = append(got, fmt.Sprintf("%s %s %v %d %s", e.ID, e.Type, e.Outcome == event.Failure, e.Count, e.Duration))
+	}
+	require.Equal(t, []string{
+		"run-1-ingest-accepted ingest false 7 0s", "run-1-ingest-dropped ingest true 3 0s",
+		"run-1-delivery-0 delivery false 4 1ms", "run-1-delivery-7 delivery false 1 1h0m0s",
+	}, got)
+}
+
+// TestOwnSpecIsAccepted by check, and generate makes all of it.
+func TestOwnSpecIsAccepted(t *testing.T) {
+	file := "../../testdata/specs/sloengine.yaml"
+	var out, log bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"check", "-f", file}, strings.NewReader(""), &out, &log), "%s%s", &out, &log)
+	dir := t.TempDir()
+	require.Zero(t, run(t.Context(), []string{"generate", "all", "-f", file, "--out", dir}, strings.NewReader(""), &out, &log), "%s%s", &out, &log)
+	for name, alert := range map[string]string{"sloengine.alerts": "ErrorBudgetBurnPage", "sloengine-engine.alerts": "EngineNotReady"} {
+		data, err := os.ReadFile(filepath.Join(dir, "rules", name+".yaml"))
+		require.NoError(t, err)
+		require.Contains(t, string(data), "alert: "+alert)
+	}
+}
