@@ -44,7 +44,7 @@ type appOptions struct {
 	dataDir    string
 	listen     string
 	acceptLoss bool
-	settle     func(*config) error // changes the settings after they were read; nil: they stay
+	settle     func(*config) error     // changes the settings after they were read; nil: they stay
 	crash      func(ingest.CrashPoint) // of tests; nil otherwise
 	log        *slog.Logger
 

@@ -108,7 +108,7 @@ func foldDocs() metricPart {
 			{"sloengine_fold_bytes", series.Gauge, unitBytes, nil, "", "Memory of the counts.", ""},
 			{"sloengine_fold_parked_generations", series.Gauge, "generations", nil, "", "Parked generations: counts of what the spec does not have any more, retained in case it returns.", ""},
 			{"sloengine_fold_parked_bytes", series.Gauge, unitBytes, nil, "", "Memory of the parked generations.", ""},
-			{"sloengine_fold_parked_limit_bytes", series.Gauge, unitBytes, nil, "", "`parked.memory` of engine.yaml: beyond it the oldest parked generations are evicted.", ""},
+			{"sloengine_fold_parked_limit_bytes", series.Gauge, unitBytes, nil, "", "The setting `parked.memory` of engine.yaml: beyond it the oldest parked generations are evicted.", ""},
 			{"sloengine_fold_parked_evicted_total", series.Counter, "generations", with(oneOf("reason", "expired budget forgotten")), "", "Parked generations that were evicted since the start of the process: their time was over, `parked.memory` was used up, or they were to be forgotten.", ""},
 			{"sloengine_fold_lag_records", series.Gauge, "records", nil, "", "Durable records that are not counted yet.", ""},
 		},
