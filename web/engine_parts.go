@@ -99,9 +99,14 @@ type DeadLetterStatus struct {
 	Count    int64            `json:"count"`
 	Bytes    int64            `json:"bytes"`
 	Oldest   time.Time        `json:"oldest,omitzero"`
+	Newest   time.Time        `json:"newest,omitzero"`
 	ByOrigin map[string]int64 `json:"by_origin,omitempty"`
 	ByReason map[string]int64 `json:"by_reason,omitempty"`
 	BySink   map[string]int64 `json:"by_sink,omitempty"`
+
+	Damaged      int64 `json:"damaged,omitempty"`       // places in files that cannot be read
+	DamagedBytes int64 `json:"damaged_bytes,omitempty"` // their size
+	LostEntries  int64 `json:"lost_entries,omitempty"`  // what was there, at most
 }
 
 // degradedPart is something that does not work as it should while events are
@@ -135,6 +140,9 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 	}
 	for _, f := range e.Fold.Full {
 		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", plural(f.MaxGroups, "group"), slo.OtherGroup))
+	}
+	if d := e.DeadLetters; d != nil && d.Damaged > 0 {
+		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost", plural64(uint64(d.Damaged), "place"), bytesText(d.DamagedBytes), plural64(uint64(max(0, d.LostEntries)), "dead letter")))
 	}
 	if e.Redis != nil && !e.Redis.Connected {
 		add("redis", "", "it cannot be reached; this instance goes by its own, stricter limits")

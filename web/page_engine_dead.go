@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -41,6 +42,7 @@ type deadPart struct {
 	Total   string
 	Size    string
 	Oldest  stamp
+	Damage  string // what the files have lost; "" if nothing
 	Age     string
 	Note    string // instead of rows
 	Tallies []tallyTable
@@ -88,6 +90,12 @@ func (w *Web) deadPart(c *gin.Context, v view) *deadPart {
 	p.Size = bytesText(stats.Bytes)
 	if !stats.Oldest.IsZero() {
 		p.Age = ago(stats.Oldest, v.now)
+	}
+	if l := stats.Lost; l != nil {
+		p.Damage = fmt.Sprintf("%s in the files cannot be read: %s, at most %s lost.", plural64(uint64(stats.Damaged), "place"), bytesText(l.Bytes), plural64(uint64(max(0, l.Entries)), "dead letter"))
+		if !l.From.IsZero() && !l.To.IsZero() {
+			p.Damage += " What was there was saved between " + l.From.Format("2006-01-02 15:04:05Z") + " and " + l.To.Format("2006-01-02 15:04:05Z") + "."
+		}
 	}
 	if stats.Count > 0 {
 		for _, t := range []struct {

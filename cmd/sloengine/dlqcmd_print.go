@@ -168,11 +168,26 @@ func printDLQStats(w io.Writer, s dlq.Stats) error {
 	if s.DiskBytes > 0 {
 		fmt.Fprintf(tw, "bytes on disk\t%d\n", s.DiskBytes)
 	}
+	if s.MemoryBytes > 0 {
+		fmt.Fprintf(tw, "bytes in redis\t%d\n", s.MemoryBytes)
+	}
 	if !s.Oldest.IsZero() {
 		fmt.Fprintf(tw, "oldest\t%s\n", timeCell(s.Oldest))
 	}
+	if !s.Newest.IsZero() {
+		fmt.Fprintf(tw, "newest\t%s\n", timeCell(s.Newest))
+	}
 	if s.Damaged > 0 {
 		fmt.Fprintf(tw, "damaged places\t%d\n", s.Damaged)
+	}
+	if l := s.Lost; l != nil {
+		fmt.Fprintf(tw, "lost at most\t%d\nbytes damaged\t%d\n", l.Entries, l.Bytes)
+		if !l.From.IsZero() || !l.To.IsZero() {
+			fmt.Fprintf(tw, "saved between\t%s and %s\n", timeCell(l.From), timeCell(l.To))
+		}
+	}
+	if s.TornBytes > 0 {
+		fmt.Fprintf(tw, "bytes torn\t%d\n", s.TornBytes)
 	}
 	for _, part := range []struct {
 		name string

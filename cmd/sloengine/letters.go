@@ -268,3 +268,30 @@ func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) err
 	}
 	return s.Save(ctx, []dlq.Entry{entry})
 }
+
+// toldDamages is how many damaged places are logged one by one.
+const toldDamages = 10
+
+// tellDamage logs what a start could not read of the dead letters.
+func (l *letters) tellDamage(store dlq.Store) {
+	files, ok := store.(*dlq.File)
+	if !ok {
+		return
+	}
+	places, n := files.Damage()
+	for _, d := range places[:min(len(places), toldDamages)] {
+		l.log.Error("dead letters damaged", "file", d.Path, "offset", d.Offset, "bytes", d.Bytes, "lost_at_most", d.Lost,
+			"saved_after", d.From, "saved_before", d.To, "reason", d.Reason)
+	}
+	stats, err := store.Stats(context.Background())
+	if err != nil {
+		return // the store was opened a moment ago; whoever asks next is told
+	}
+	if n > toldDamages {
+		l.log.Error("dead letters damaged", "places", n, "bytes", stats.Lost.Bytes, "lost_at_most", stats.Lost.Entries,
+			"saved_after", stats.Lost.From, "saved_before", stats.Lost.To)
+	}
+	if stats.TornBytes > 0 {
+		l.log.Warn("dead letters end in an unfinished write, which was never acknowledged; it is left as it is", "bytes", stats.TornBytes)
+	}
+}

@@ -155,8 +155,10 @@ func dlqDocs() metricPart {
 			{"sloengine_dlq_replay_runs_total", series.Counter, unitTimes, with(oneOf("result", "ok error")), "", "Replays.", ""},
 			{"sloengine_dlq_removed_total", series.Counter, "letters", with(oneOf("why", "discarded replayed purged")), "", "Dead letters that are no longer kept: discarded by somebody, replayed, or past their retention.", ""},
 			{"sloengine_dlq_commit_seconds", series.Histogram, unitSeconds, nil, "", "Time to make a batch of dead letters durable.", "until the first batch"},
-			{"sloengine_dlq_damaged_total", series.Counter, "entries", nil, "", "Entries that could not be read.", ""},
-			{"sloengine_dlq_torn_bytes_total", series.Counter, unitBytes, nil, "", "Bytes of unfinished writes that a start cut off.", ""},
+			{"sloengine_dlq_damaged_total", series.Counter, "places", nil, "", "Places in the files that could not be read.", ""},
+			{"sloengine_dlq_damaged_bytes_total", series.Counter, unitBytes, nil, "", "Size of those places.", ""},
+			{"sloengine_dlq_damaged_entries_total", series.Counter, "letters", nil, "", "Dead letters that were in those places, at most.", ""},
+			{"sloengine_dlq_torn_bytes_total", series.Counter, unitBytes, nil, "", "Bytes of unfinished writes that a start found. They were never acknowledged and are left as they are.", ""},
 			{"sloengine_dlq_poisoned", series.Gauge, unitYesNo, nil, "", "1 after a failed write or sync of the files, until a restart.", ""},
 		},
 	}

@@ -64,7 +64,11 @@ func (r *reliability) status(s *web.EngineStatus) {
 	}
 	if st, ok := r.letterStats(); ok {
 		s.DeadLetters = &web.DeadLetterStatus{
-			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
+			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
+			Damaged: st.Damaged,
+		}
+		if st.Lost != nil {
+			s.DeadLetters.LostEntries, s.DeadLetters.DamagedBytes = st.Lost.Entries, st.Lost.Bytes
 		}
 	}
 }

@@ -164,6 +164,7 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts,
 	if err != nil {
 		return parts, fmt.Errorf("open dead letters: %w", err)
 	}
+	r.letters.tellDamage(store)
 	held := &openLetters{Store: store, wal: log}
 	options := r.c.replayOptions(store, r.dlqMetrics)
 	options.Targets = map[dlq.Origin]dlq.Target{dlq.Admission: replay, dlq.Fold: replay, dlq.Sink: r.replaySink}

@@ -29,6 +29,8 @@ type FileOptions struct {
 	KnownIDs int
 	Now      func() time.Time // for days and empty times, time.Now
 	Metrics  *Metrics
+
+	later func(func()) // runs what nobody waits for: a goroutine, but for tests
 }
 
 func (o *FileOptions) normal() error {
@@ -53,6 +55,9 @@ func (o *FileOptions) normal() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.later == nil {
+		o.later = func(f func()) { go f() }
+	}
 	o.Metrics = o.Metrics.orNew()
 	return nil
 }
@@ -66,9 +71,14 @@ type File struct {
 	// turn is held by whoever writes: it guards what is below up to mu.
 	turn   chan struct{}
 	active fsys.File // the last segment while it is written to, or nil
-	next   uint64    // number of the next line
-	known  *window
-	keys   map[tallyKey]bool // see admit
+	// spare is the file of the next segment, if it was made ahead of time: empty, its entry
+	// durable.
+	spare   fsys.File
+	spareOf *segment
+	day     string // whose folder is there, and durable
+	next    uint64 // number of the next line
+	known   *window
+	keys    map[tallyKey]bool // see admit
 
 	queue struct {
 		sync.Mutex
@@ -82,6 +92,8 @@ type File struct {
 	located  map[string]uint64
 	damages  []Damage
 	damaged  int64
+	lost     Loss
+	torn     int64 // bytes
 	closed   bool
 	poison   error
 }
@@ -127,6 +139,7 @@ func (f *File) Close() error {
 	if closed {
 		return nil
 	}
+	f.dropSpare()
 	return errors.Join(f.seal(), f.lock.Close())
 }
 
@@ -191,7 +204,17 @@ func (f *File) damage(d Damage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.damaged++
+	f.lost.Bytes += d.Bytes
+	f.lost.Entries += d.Lost
+	if !d.From.IsZero() && (f.lost.From.IsZero() || d.From.Before(f.lost.From)) {
+		f.lost.From = d.From
+	}
+	if d.To.After(f.lost.To) {
+		f.lost.To = d.To
+	}
 	f.o.Metrics.damaged.Inc()
+	f.o.Metrics.damagedBytes.Add(int(d.Bytes))
+	f.o.Metrics.damagedLost.Add(int(d.Lost))
 	if len(f.damages) < maxDamages {
 		f.damages = append(f.damages, d)
 	}
@@ -209,17 +232,25 @@ func (f *File) Stats(ctx context.Context) (Stats, error) {
 	}
 	all := tallies{}
 	var bytes, disk int64
-	oldest := int64(math.MaxInt64)
+	oldest, latest := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, s := range f.segments {
 		for key, n := range s.tallies {
 			all.add(key, n)
 		}
 		bytes += s.liveBytes
 		disk += s.size
-		oldest = min(oldest, s.oldest)
+		oldest, latest = min(oldest, s.oldest), max(latest, s.latest)
 	}
 	stats := all.stats()
 	stats.Backend, stats.Bytes, stats.DiskBytes, stats.Damaged = "file", bytes, disk, f.damaged
+	if f.damaged > 0 {
+		lost := f.lost
+		stats.Lost = &lost
+	}
+	stats.TornBytes = f.torn
+	if latest != math.MinInt64 {
+		stats.Newest = time.UnixMilli(latest).UTC()
+	}
 	if oldest != math.MaxInt64 {
 		stats.Oldest = time.UnixMilli(oldest).UTC()
 	}

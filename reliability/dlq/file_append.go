@@ -38,7 +38,8 @@ type kill struct {
 	n       uint64
 	bytes   int64
 	key     tallyKey
-	oldest  int64 // of the segment, once all of a batch are gone
+	// of the segment, once all of a batch are gone
+	oldest, latest int64
 }
 
 // Save implements Store. Entries that are saved together are written together up to
@@ -92,7 +93,7 @@ func (f *File) await(ctx context.Context, p *pending) error {
 			return ctx.Err() // it may be written all the same
 		case f.turn <- struct{}{}:
 			f.drain()
-			<-f.turn
+			f.release()
 		}
 	}
 }
@@ -128,6 +129,64 @@ func (f *File) drain() {
 	}
 }
 
+// release gives the turn on. Once the segment is nearly full, the file of the next one is
+// made first, while nobody waits for it: a sync less for the write that needs it.
+func (f *File) release() {
+	if f.spare != nil || f.active == nil || len(f.segments) == 0 || f.writable() != nil {
+		<-f.turn
+		return
+	}
+	s := f.segments[len(f.segments)-1]
+	if s.size < f.o.SegmentBytes*3/4 || s.day != f.o.Now().UTC().Format(dayFormat) {
+		<-f.turn
+		return
+	}
+	f.o.later(func() {
+		f.prepare(s)
+		<-f.turn
+	})
+}
+
+func (f *File) prepare(s *segment) {
+	next := newSegment(s.number+1, s.day, f.next)
+	var file fsys.File
+	err := fsys.ChangeDir(f.o.FS, filepath.Join(f.o.Dir, s.day), SiteSegmentDir, func() (err error) {
+		file, err = f.o.FS.Create(f.path(next))
+		return err
+	})
+	if err == nil {
+		f.spare, f.spareOf = file, next
+		return
+	}
+	_ = f.trouble(err) // a failed sync poisons the store; what else fails is told when the file is needed
+	if file != nil {
+		_ = file.Close() // it is empty
+	}
+}
+
+// dropSpare removes what was prepared and is not wanted.
+func (f *File) dropSpare() {
+	if f.spare == nil {
+		return
+	}
+	_ = f.spare.Close() // it is empty
+	_ = f.o.FS.Remove(f.path(f.spareOf))
+	f.spare, f.spareOf = nil, nil
+}
+
+// mark writes that all before it is synced. Nobody waits for it: should it be lost, less
+// is known about the last batch, see FORMAT.md.
+func (f *File) mark(s *segment) {
+	l := line{kind: lineSynced, n: f.next - 1, batch: int(s.size), saved: f.o.Now().UnixMilli()}
+	buf := appendLine(nil, s.number, &l)
+	if _, err := f.active.WriteAt(buf, s.size); err != nil {
+		return // the next batch is written over it
+	}
+	f.mu.Lock()
+	s.size += int64(len(buf))
+	f.mu.Unlock()
+}
+
 // room makes sure that so many bytes may be added.
 func (f *File) room(bytes int) error {
 	if f.total()+int64(bytes) <= f.o.MaxBytes {
@@ -157,7 +216,7 @@ func (f *File) commit(loads []*pending) error {
 	for _, p := range loads {
 		bytes += p.bytes
 	}
-	s, fresh, err := f.open(int64(bytes))
+	s, fresh, prepared, err := f.open(int64(bytes))
 	if err != nil {
 		return f.trouble(err)
 	}
@@ -193,7 +252,7 @@ func (f *File) commit(loads []*pending) error {
 		return nil
 	}
 	write := func() error { return f.write(s, buf, start) }
-	if fresh {
+	if fresh && !prepared {
 		err = fsys.ChangeDir(f.o.FS, filepath.Join(f.o.Dir, s.day), SiteSegmentDir, write)
 	} else {
 		err = write()
@@ -206,6 +265,7 @@ func (f *File) commit(loads []*pending) error {
 	}
 	f.next = next
 	f.publish(s, loads, start+int64(len(buf)), fresh)
+	f.mark(s)
 	f.observe()
 	f.o.Metrics.commitSeconds.UpdateDuration(began)
 	return nil
@@ -272,11 +332,11 @@ func (f *File) publish(s *segment, loads []*pending, size int64, fresh bool) {
 		// What came in is counted above, unless it is in the same segment: then the
 		// smaller of the two holds.
 		for _, k := range p.kills {
-			k.segment.oldest = k.oldest
+			k.segment.oldest, k.segment.latest = k.oldest, k.latest
 		}
 		for i := range p.lines {
 			if d := &p.lines[i]; !d.skip && d.isEntry() {
-				s.oldest = min(s.oldest, d.saved)
+				s.oldest, s.latest = min(s.oldest, d.saved), max(s.latest, d.saved)
 			}
 		}
 	}
@@ -290,37 +350,48 @@ func (f *File) locate(id string, n uint64) {
 	f.located[id] = n
 }
 
-// open returns the segment to write to. A fresh one is not in the index yet.
-func (f *File) open(bytes int64) (s *segment, fresh bool, err error) {
+// open returns the segment to write to. A fresh one is not in the index yet; the entry of
+// one that was prepared is durable.
+func (f *File) open(bytes int64) (s *segment, fresh, prepared bool, err error) {
 	day := f.o.Now().UTC().Format(dayFormat)
 	if len(f.segments) > 0 {
 		s = f.segments[len(f.segments)-1]
 	}
-	if s != nil && s.day == day && (s.size == int64(segmentHead) || s.size+bytes <= f.o.SegmentBytes) {
+	if s != nil && !s.sealed && s.day == day && (s.size == int64(segmentHead) || s.size+bytes <= f.o.SegmentBytes) {
 		if f.active == nil {
 			if f.active, err = f.o.FS.OpenReadWrite(f.path(s)); err != nil {
-				return nil, false, err
+				return nil, false, false, err
 			}
 		}
-		return s, false, nil
+		return s, false, false, nil
 	}
 	if err := f.seal(); err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	number := uint64(1)
 	if s != nil {
 		number = s.number + 1
 	}
 	s = newSegment(number, day, f.next)
-	dir := filepath.Join(f.o.Dir, day)
-	if err := fsys.MkdirAllSynced(f.o.FS, dir, SiteMkdir); err != nil {
-		return nil, false, err
+	if f.spare != nil && f.spareOf.number == number && f.spareOf.day == day {
+		f.active, f.spare, f.spareOf = f.spare, nil, nil
+		return s, true, true, nil
+	}
+	if f.spare != nil { // of another day; a power loss may bring it back, so its number stays taken
+		s.number = max(s.number, f.spareOf.number+1)
+		f.dropSpare()
+	}
+	if f.day != day { // its parents stay once they are durable
+		if err := fsys.MkdirAllSynced(f.o.FS, filepath.Join(f.o.Dir, day), SiteMkdir); err != nil {
+			return nil, false, false, err
+		}
+		f.day = day
 	}
 	if f.active, err = f.o.FS.Create(f.path(s)); err != nil {
-		f.active = nil
-		return nil, false, err
+		f.active, f.day = nil, ""
+		return nil, false, false, err
 	}
-	return s, true, nil
+	return s, true, false, nil
 }
 
 // trouble turns an error of the disk into one of the store: only a failed sync poisons it.

@@ -162,6 +162,9 @@ func (f *File) rewrite(s *segment, limit int64) error {
 		}
 		fresh.first, fresh.last = f.next, f.next-1
 	}
+	if fresh.last >= fresh.first && len(out) > segmentHead { // all of it is synced before it takes the old one's place
+		out = appendLine(out, s.number, &line{kind: lineSynced, n: fresh.last, batch: len(out), saved: f.o.Now().UnixMilli()})
+	}
 	fresh.size = int64(len(out))
 	appendSegmentHead(out[:0], fresh.number, fresh.first)
 	// After a failed sync it is whole in any case, but nobody knows which of the two.
@@ -211,6 +214,9 @@ func (f *File) removeFile(s *segment) error {
 	s.live, s.liveBytes = 0, 0
 	if names, err := f.o.FS.List(dir); err == nil && len(names) == 0 {
 		_ = f.o.FS.Remove(dir) // an empty folder does no harm
+		if f.day == s.day {
+			f.day = ""
+		}
 	}
 	return nil
 }

@@ -13,15 +13,18 @@ import (
 const (
 	lineEntry = 'e' // an entry
 	lineAgain = 'u' // an entry that takes the place of an earlier line
+	// lineSynced says that all before it was synced; n is that of the last line before it.
+	lineSynced = 's'
 )
 
 const (
-	segmentMagic = "SLODLQ1 "
+	segmentMagic = "SLODLQ2 " // version 1 has no lines of kind s
 	// lineHead: checksum, begin of the batch, kind, number, time of saving in ms, each
 	// followed by a space; all but the kind in lower-case hex of fixed width.
 	lineHead     = 9 + 9 + 2 + 17 + 13
 	againHead    = 17 // the number of the line that is replaced, and a space
 	segmentHead  = len(segmentMagic) + 17 + 17 + 9
+	syncedLine   = lineHead + 1 // with its line break
 	maxLineBytes = MaxEntryBytes + lineHead + againHead + 1
 )
 
@@ -107,7 +110,7 @@ func parseLine(data []byte, segment uint64, check bool) (l line, ok bool) {
 		return l, false
 	}
 	switch l.kind {
-	case lineEntry, byte(discarded), byte(replayed), byte(purged):
+	case lineEntry, lineSynced, byte(discarded), byte(replayed), byte(purged):
 	case lineAgain:
 		if len(l.body) < againHead || l.body[againHead-1] != ' ' {
 			return l, false
@@ -130,7 +133,7 @@ type span [2]uint64
 // removes are the lines that l takes away.
 func (l *line) removes() ([]span, error) {
 	switch l.kind {
-	case lineEntry:
+	case lineEntry, lineSynced:
 		return nil, nil
 	case lineAgain:
 		return []span{{l.replaces, l.replaces}}, nil
@@ -172,8 +175,16 @@ func appendSpans(dst []byte, spans []span) []byte {
 }
 
 func appendSegmentHead(dst []byte, number, first uint64) []byte {
+	return appendHead(dst, []byte(segmentMagic), number, first)
+}
+
+// oldSegment reports whether a segment is of version 1, whose last batch cannot be told
+// from one that a crash tore.
+func oldSegment(data []byte) bool { return len(data) > 6 && data[6] == '1' }
+
+func appendHead(dst, magic []byte, number, first uint64) []byte {
 	start := len(dst)
-	dst = append(dst, segmentMagic...)
+	dst = append(dst, magic...)
 	dst = append(appendHex(dst, number, 16), ' ')
 	dst = append(appendHex(dst, first, 16), ' ')
 	sum := seal(number, dst[start:])
@@ -190,14 +201,16 @@ func parseSegmentHead(data []byte, number uint64) (first uint64, err error) {
 	if !bytes.HasPrefix(data, magic[:6]) {
 		return 0, fmt.Errorf("not a segment")
 	}
-	if data[6] != magic[6] && data[6] >= '0' && data[6] <= '9' {
+	if oldSegment(data) {
+		magic[6] = '1'
+	} else if data[6] != magic[6] && data[6] >= '0' && data[6] <= '9' {
 		// Not damage: the checksum of every format covers its version.
 		if sum, ok := parseHex(data[len(data)-9 : len(data)-1]); ok && uint32(sum) == seal(number, data[:len(data)-9]) {
 			return 0, &VersionError{Version: string(data[6:7])}
 		}
 	}
 	first, ok := parseHex(data[len(magic)+17 : len(magic)+33])
-	if !ok || !bytes.Equal(data, appendSegmentHead(nil, number, first)) {
+	if !ok || !bytes.Equal(data, appendHead(nil, magic, number, first)) {
 		return 0, fmt.Errorf("head damaged: %s", hex.EncodeToString(data[:16]))
 	}
 	return first, nil
@@ -207,5 +220,5 @@ func parseSegmentHead(data []byte, number uint64) (first uint64, err error) {
 type VersionError struct{ Path, Version string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("dead letters %s: format %s, this program reads format 1", e.Path, e.Version)
+	return fmt.Sprintf("dead letters %s: format %s, this program reads formats 1 and 2", e.Path, e.Version)
 }

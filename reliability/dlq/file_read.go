@@ -112,7 +112,7 @@ func (v *view) page(q *Query, at position, page *Page, numbers map[string]uint64
 		}
 		e, decodeErr := decodeEntry(l.body)
 		if decodeErr != nil { // nothing that this program wrote
-			strange = append(strange, Damage{v.path, int64(l.offset), int64(l.size), decodeErr.Error()})
+			strange = append(strange, Damage{Path: v.path, Offset: int64(l.offset), Bytes: int64(l.size), Reason: decodeErr.Error(), Lost: 1, From: timeOf(l.saved), To: timeOf(l.saved)})
 			return true
 		}
 		if !q.Match(&e) {

@@ -59,7 +59,7 @@ func (f *File) recover() error {
 		if len(kept) > 0 {
 			above = kept[len(kept)-1].first
 		}
-		there, err := f.load(s, i == len(f.segments)-1, above, &gone, &ids)
+		there, err := f.load(s, len(kept) == 0, above, &gone, &ids)
 		if err != nil {
 			return err
 		}
@@ -69,8 +69,11 @@ func (f *File) recover() error {
 	}
 	slices.Reverse(kept)
 	f.segments = kept
-	if len(kept) > 0 {
-		f.next = max(1, kept[len(kept)-1].last+1)
+	for _, s := range kept {
+		if s.last < s.first && s.first < f.next { // not a line of it can be read
+			s.first, s.last = f.next, f.next-1
+		}
+		f.next = max(f.next, s.last+1)
 	}
 	for _, id := range slices.Backward(ids) {
 		f.known.add(id)
@@ -138,15 +141,22 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 	defer buffers.Put(buf)
 	data := *buf
 	var lines []line
-	gaps := scan(data, s.number, func(l *line) { lines = append(lines, *l) })
+	gaps, dense := scan(data, s.number, func(l *line) { lines = append(lines, *l) })
 	first, err := parseSegmentHead(data, s.number)
 	if version := (*VersionError)(nil); errors.As(err, &version) {
 		version.Path = path
 		return false, version
 	}
-	if err != nil {
+	headErr := err
+	switch {
+	case len(data) == 0 && !newest:
+		return false, nil // prepared, and left by a crash
+	case headErr != nil && newest && len(lines) == 0 && len(data) >= segmentHead:
+		return false, f.setAside(s, int64(len(data)))
+	}
+	if headErr != nil {
 		torn := !slices.ContainsFunc(lines, func(l line) bool { return l.batch > segmentHead })
-		gaps = slices.Insert(gaps, 0, gap{0, min(segmentHead, len(data)), torn})
+		gaps = slices.Insert(gaps, 0, gap{offset: 0, end: min(segmentHead, len(data)), torn: torn})
 		first = above
 		if len(lines) > 0 {
 			first = lines[0].n
@@ -154,32 +164,40 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 	}
 	size := len(data)
 	if newest {
-		if i := slices.IndexFunc(gaps, func(g gap) bool { return g.torn }); i >= 0 {
+		// The rest of a line of kind s, which no sync waits for, goes. Nothing else does: what
+		// cannot be read stays where it is, and the next segment is begun.
+		if i := len(gaps) - 1; i >= 0 && gaps[i].torn && gaps[i].end == size && size-gaps[i].offset < syncedLine && gaps[i].offset >= segmentHead {
 			size = gaps[i].offset
 			gaps = gaps[:i]
-			// A line that lost only its line break goes too, or the next one would join it.
-			if j := slices.IndexFunc(lines, func(l line) bool { return l.offset < size && l.offset+l.size > size }); j >= 0 {
-				size = lines[j].offset
-			}
 		}
-		f.o.Metrics.tornBytes.Add(len(data) - size)
-		lines = slices.DeleteFunc(lines, func(l line) bool { return l.offset >= size })
 		if there, err := f.settle(s, int64(size), size < len(data)); err != nil || !there {
 			return false, err
 		}
 	}
+	count(gaps, data, first, above, dense)
 	*s = *newSegment(s.number, s.day, max(1, first))
 	s.size, s.gaps = int64(size), len(gaps)
-	for _, g := range gaps {
-		f.damage(Damage{path, int64(g.offset), int64(g.end - g.offset), "unreadable"})
+	for i := range gaps {
+		g := &gaps[i]
+		switch {
+		case g.torn && !newest && (oldSegment(data) || headErr != nil):
+			g.torn = false // its last batch was synced before the next segment was begun
+		case g.torn:
+			f.o.Metrics.tornBytes.Add(g.end - g.offset)
+			f.torn += int64(g.end - g.offset)
+			continue
+		}
+		f.damage(Damage{Path: path, Offset: int64(g.offset), Bytes: int64(g.end - g.offset), Reason: "unreadable",
+			Lost: g.lost, From: timeOf(g.from), To: timeOf(g.to)})
 	}
+	s.sealed = len(gaps) > 0 || oldSegment(data)
 	var more []span
 	for i := range lines {
 		l := &lines[i]
 		removes, err := l.removes()
 		if err != nil {
 			s.gaps++
-			f.damage(Damage{path, int64(l.offset), int64(l.size), err.Error()})
+			f.damage(Damage{Path: path, Offset: int64(l.offset), Bytes: int64(l.size), Reason: err.Error()})
 		}
 		more = append(more, removes...)
 	}
@@ -192,7 +210,7 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 			var err error
 			if key, err = encodedKey(l.body); err != nil {
 				s.gaps++
-				f.damage(Damage{path, int64(l.offset), int64(l.size), "not an entry"})
+				f.damage(Damage{Path: path, Offset: int64(l.offset), Bytes: int64(l.size), Reason: "not an entry", Lost: 1, From: timeOf(l.saved), To: timeOf(l.saved)})
 				dead = true
 			}
 			key = f.admit(key)
@@ -205,6 +223,25 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 		}
 	}
 	return true, nil
+}
+
+// setAside renames the last segment if nothing of it can be read: what a crash left of its
+// first write, or damage to all of it. Nobody can tell, so nothing is deleted.
+func (f *File) setAside(s *segment, size int64) error {
+	path := f.path(s)
+	f.o.Metrics.tornBytes.Add(int(size))
+	f.torn += size
+	return fsys.ChangeDir(f.o.FS, filepath.Join(f.o.Dir, s.day), SiteRecoverDir, func() error {
+		return f.o.FS.Rename(path, path+".torn")
+	})
+}
+
+// timeOf is a time of saving, zero if there is none.
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }
 
 // settle makes the last segment, which may have been in the middle of a write, durable as

@@ -53,27 +53,27 @@ func (p *pending) killer(f *File) func(*segment, *line) error {
 		if err != nil {
 			return err
 		}
-		p.kills = append(p.kills, kill{s, l.n, int64(l.size), f.admit(key), s.oldest})
+		p.kills = append(p.kills, kill{s, l.n, int64(l.size), f.admit(key), s.oldest, s.latest})
 		return nil
 	}
 }
 
-// settle computes how old the oldest entry of a segment is without those to be removed.
+// settle computes how old the oldest and the newest entry of a segment are without those to be removed.
 func (p *pending) settle(s *segment, data []byte) error {
 	gone := map[uint64]bool{}
 	for _, k := range p.kills {
 		gone[k.n] = true
 	}
-	oldest := int64(math.MaxInt64)
+	oldest, latest := int64(math.MaxInt64), int64(math.MinInt64)
 	eachLine(data, s.number, s.gaps == 0, func(l *line) bool {
 		if l.isEntry() && !s.isDead(l.n) && !gone[l.n] {
-			oldest = min(oldest, l.saved)
+			oldest, latest = min(oldest, l.saved), max(latest, l.saved)
 		}
 		return true
 	})
 	for i := range p.kills {
 		if p.kills[i].segment == s {
-			p.kills[i].oldest = oldest
+			p.kills[i].oldest, p.kills[i].latest = oldest, latest
 		}
 	}
 	return nil

@@ -1,6 +1,9 @@
 package dlq
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
 // Damage is a place in a segment that is not what was written there.
 type Damage struct {
@@ -8,14 +11,51 @@ type Damage struct {
 	Offset int64  `json:"offset"`
 	Bytes  int64  `json:"bytes"`
 	Reason string `json:"reason"`
+	// Lost is how many dead letters were there at most, and From and To when the ones
+	// around it were saved (zero if there are none).
+	Lost     int64     `json:"lost"`
+	From, To time.Time `json:",omitzero"`
 }
 
 // gap is a damaged place while a segment is read.
 type gap struct {
 	offset, end int
 	// torn is false if something was synced after this place was written: a batch is
-	// synced before the next one is begun.
+	// synced before the next one, or a line of kind s, is begun.
 	torn bool
+	// The lines around it: their numbers, 0 if there is none, and when they were saved.
+	before, after uint64
+	from, to      int64
+	lost          int64 // lines that were here at most; set once the segment is read
+}
+
+// count finds out how many lines are missing in each gap. Numbers have no holes where
+// nothing was compacted away, so they tell it; elsewhere what is there of the gap does.
+func count(gaps []gap, data []byte, first, next uint64, dense bool) {
+	for i := range gaps {
+		g := &gaps[i]
+		if g.before == 0 {
+			g.before = max(first, 1) - 1
+		}
+		breaks := int64(bytes.Count(data[g.offset:g.end], []byte{'\n'}))
+		if g.end == len(data) && g.end > g.offset && data[g.end-1] != '\n' {
+			breaks++
+		}
+		after := g.after
+		if after == 0 {
+			after = next
+		}
+		switch missing := int64(after) - int64(g.before) - 1; {
+		case g.end <= segmentHead:
+			g.lost = 0
+		case after == 0:
+			g.lost = max(breaks, 1)
+		case dense || missing <= 0:
+			g.lost = max(missing, 0)
+		default:
+			g.lost = min(missing, max(breaks, 1))
+		}
+	}
 }
 
 // maxNumbers bounds the numbers in a segment: its shortest lines would make it as long as
@@ -23,24 +63,39 @@ type gap struct {
 const maxNumbers = 1 << 25
 
 // scan calls f with every readable line of a segment, in order, and returns the places
-// that are not. Numbers rise from line to line.
-func scan(data []byte, segment uint64, f func(*line)) (gaps []gap) {
+// that are not. Numbers rise from line to line. dense says that the readable ones have no
+// holes but those of the gaps.
+func scan(data []byte, segment uint64, f func(*line)) (gaps []gap, dense bool) {
 	first, headErr := parseSegmentHead(data, segment)
 	var previous uint64
+	var saved int64
+	dense = true
+	readable := segmentHead // the end of the last readable line
 	take := func(piece []byte, at int) bool {
 		l, ok := parseLine(piece, segment, true)
 		if ok && headErr != nil && previous == 0 {
 			first = l.n
 		}
-		if !ok || l.n <= previous || l.n-first > maxNumbers || at+len(piece) >= len(data) { // without its line break
+		mark := l.kind == lineSynced                                                                                   // it has the number of the line before it
+		if !ok || l.n < previous || l.n == previous && !mark || l.n-first > maxNumbers || at+len(piece) >= len(data) { // without its line break
 			return false
 		}
-		previous, l.offset = l.n, at
+		l.offset = at
 		for i := range gaps {
 			if l.batch > gaps[i].offset {
 				gaps[i].torn = false
 			}
+			if gaps[i].after == 0 {
+				gaps[i].after, gaps[i].to = l.n, l.saved
+				if mark {
+					gaps[i].after++
+				}
+			}
 		}
+		if !mark && previous > 0 && at == readable && l.n != previous+1 {
+			dense = false
+		}
+		previous, saved, readable = l.n, l.saved, at+len(piece)+1
 		f(&l)
 		return true
 	}
@@ -52,7 +107,7 @@ func scan(data []byte, segment uint64, f func(*line)) (gaps []gap) {
 			gaps[i].end = to
 			return
 		}
-		gaps = append(gaps, gap{from, to, true})
+		gaps = append(gaps, gap{offset: from, end: to, torn: true, before: previous, from: saved})
 	}
 	at := min(segmentHead, len(data))
 	for at < len(data) {
@@ -88,7 +143,7 @@ func scan(data []byte, segment uint64, f func(*line)) (gaps []gap) {
 		bad(from, min(end+1, len(data)))
 		at = end + 1
 	}
-	return gaps
+	return gaps, dense
 }
 
 // eachLine calls f with the lines of a segment without looking at checksums or for what

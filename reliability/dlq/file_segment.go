@@ -33,12 +33,14 @@ type segment struct {
 	deadCount int64
 	tallies   tallies
 	bloom     bloom
-	gaps      int // damaged places
+	gaps      int   // places that cannot be read
+	latest    int64 // largest saved of the live ones, ms; MinInt64: none
+	sealed    bool  // nothing is added any more
 }
 
 func newSegment(number uint64, day string, first uint64) *segment {
 	return &segment{number: number, day: day, first: first, last: first - 1, size: int64(segmentHead),
-		oldest: math.MaxInt64, newest: math.MinInt64, tallies: tallies{}}
+		oldest: math.MaxInt64, newest: math.MinInt64, latest: math.MinInt64, tallies: tallies{}}
 }
 
 func segmentName(number uint64) string { return fmt.Sprintf("%016d.ndjson", number) }
@@ -50,7 +52,7 @@ func (f *File) path(s *segment) string {
 // holds notes a line that is in the segment. For an entry that is gone dead is set.
 func (s *segment) holds(l *line, key tallyKey, dead bool) {
 	s.last = l.n
-	if l.kind != lineEntry {
+	if l.kind != lineEntry && l.kind != lineSynced {
 		s.removals = true
 	}
 	if !l.isEntry() {
@@ -66,7 +68,7 @@ func (s *segment) holds(l *line, key tallyKey, dead bool) {
 	}
 	s.live++
 	s.liveBytes += int64(l.size)
-	s.oldest = min(s.oldest, l.saved)
+	s.oldest, s.latest = min(s.oldest, l.saved), max(s.latest, l.saved)
 	s.tallies.add(key, 1)
 }
 

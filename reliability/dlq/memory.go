@@ -216,20 +216,31 @@ func (m *Memory) Stats(ctx context.Context) (Stats, error) {
 	}
 	defer m.mu.Unlock()
 	s := m.tallies.stats()
-	s.Backend, s.Bytes, s.Oldest = "memory", m.bytes, m.oldest()
+	s.Backend, s.Bytes = "memory", m.bytes
+	s.Oldest, s.Newest = m.span()
 	return s, nil
 }
 
-func (m *Memory) oldest() (oldest time.Time) {
+// span is when the oldest and the newest entry were saved.
+func (m *Memory) span() (oldest, newest time.Time) {
 	for _, item := range m.order {
-		if item.n > 0 && (oldest.IsZero() || item.entry.Saved.Before(oldest)) {
-			oldest = item.entry.Saved
+		if item.n == 0 {
+			continue
+		}
+		if saved := item.entry.Saved; oldest.IsZero() || saved.Before(oldest) {
+			oldest = saved
+		}
+		if item.entry.Saved.After(newest) {
+			newest = item.entry.Saved
 		}
 	}
-	return oldest
+	return oldest, newest
 }
 
-func (m *Memory) observe() { m.o.Metrics.holds(m.tallies.stats().ByOrigin, m.bytes, m.oldest()) }
+func (m *Memory) observe() {
+	oldest, _ := m.span()
+	m.o.Metrics.holds(m.tallies.stats().ByOrigin, m.bytes, oldest)
+}
 
 // Purge implements Store.
 func (m *Memory) Purge(ctx context.Context, before time.Time) (n int, err error) {

@@ -27,6 +27,8 @@ type Metrics struct {
 	bytes, disk        *metrics.Gauge
 	oldest             atomic.Int64 // ns since 1970, 0: none
 	damaged, tornBytes *metrics.Counter
+	damagedBytes       *metrics.Counter
+	damagedLost        *metrics.Counter
 	replayRuns         map[string]*metrics.Counter
 	commitSeconds      *metrics.Histogram
 	poisoned           *metrics.Gauge
@@ -55,6 +57,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		bytes:         set.NewGauge("sloengine_dlq_bytes", nil),
 		disk:          set.NewGauge("sloengine_dlq_disk_bytes", nil),
 		damaged:       set.NewCounter("sloengine_dlq_damaged_total"),
+		damagedBytes:  set.NewCounter("sloengine_dlq_damaged_bytes_total"),
+		damagedLost:   set.NewCounter("sloengine_dlq_damaged_entries_total"),
 		tornBytes:     set.NewCounter("sloengine_dlq_torn_bytes_total"),
 		commitSeconds: set.NewHistogram("sloengine_dlq_commit_seconds"),
 		poisoned:      set.NewGauge("sloengine_dlq_poisoned", nil),

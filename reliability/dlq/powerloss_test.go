@@ -32,7 +32,7 @@ const (
 )
 
 func (g *ledger) open(m *fsystest.Mem) (*File, error) {
-	return OpenFile(FileOptions{FS: m, Dir: "/data/dlq", SegmentBytes: 4 << 10, Now: func() time.Time { return g.day }})
+	return OpenFile(FileOptions{FS: m, Dir: "/data/dlq", SegmentBytes: 4 << 10, Now: func() time.Time { return g.day }, later: func(f func()) { f() }})
 }
 
 func (g *ledger) entries(n int) (out []Entry) {

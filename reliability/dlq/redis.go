@@ -289,7 +289,7 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	parts, _ := answer.([]any)
-	if len(parts) != 2 {
+	if len(parts) != 4 {
 		return Stats{}, errors.New("dead letters in Redis: short answer")
 	}
 	all := tallies{}
@@ -314,13 +314,16 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 	}
 	s := all.stats()
 	s.Backend, s.Bytes = "redis", size
-	if text, _ := parts[1].(string); text != "" {
-		ms, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return Stats{}, fmt.Errorf("dead letters in Redis: time %q", text)
+	for i, at := range []*time.Time{&s.Oldest, &s.Newest} {
+		if text, _ := parts[1+i].(string); text != "" {
+			ms, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return Stats{}, fmt.Errorf("dead letters in Redis: time %q", text)
+			}
+			*at = time.UnixMilli(ms).UTC()
 		}
-		s.Oldest = time.UnixMilli(ms).UTC()
 	}
+	s.MemoryBytes, _ = parts[3].(int64)
 	r.o.Metrics.holds(s.ByOrigin, s.Bytes, s.Oldest)
 	return s, nil
 }

@@ -113,9 +113,14 @@ return n
 `)
 	redisStats = redisScript(`
 local first = redis.call('ZRANGE', saved, 0, 0, 'WITHSCORES')
-local at = ''
-if first[2] then at = string.format('%.0f', tonumber(first[2])) end
-return {redis.call('HGETALL', tally), at}
+local last = redis.call('ZREVRANGE', saved, 0, 0, 'WITHSCORES')
+local function at(row) if row[2] then return string.format('%.0f', tonumber(row[2])) end return '' end
+local memory = 0
+for _, key in ipairs(KEYS) do
+  local n = redis.pcall('MEMORY', 'USAGE', key)
+  if type(n) == 'number' then memory = memory + n end
+end
+return {redis.call('HGETALL', tally), at(first), at(last), memory}
 `)
 	// ARGV: limit in ms, how many at once, how many removed IDs to remember.
 	redisPurge = redisScript(`

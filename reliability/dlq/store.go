@@ -71,8 +71,13 @@ type Stats struct {
 	// what was removed and not compacted yet (0 where there are none).
 	Bytes     int64 `json:"bytes"`
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
+	// MemoryBytes is what Redis needs for them, index and all; 0 elsewhere, and where Redis
+	// does not tell.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	// Oldest is the smallest time of saving, zero if there is none.
 	Oldest time.Time `json:"oldest,omitzero"`
+	// Newest is the largest time of saving, zero if there is none.
+	Newest time.Time `json:"newest,omitzero"`
 	// ByOrigin, ByReason and BySink count entries. Beyond 256 combinations the rest goes
 	// under "(other)"; entries without a sink are left out of BySink.
 	ByOrigin map[string]int64 `json:"by_origin"`
@@ -80,6 +85,20 @@ type Stats struct {
 	BySink   map[string]int64 `json:"by_sink"`
 	// Damaged is the number of places in files that could not be read.
 	Damaged int64 `json:"damaged,omitempty"`
+	// Lost is what was in those places; nil if there are none.
+	Lost *Loss `json:"lost,omitempty"`
+	// TornBytes are the unreadable ends of files whose last write a crash cut short. What
+	// was there was never acknowledged.
+	TornBytes int64 `json:"torn_bytes,omitempty"`
+}
+
+// Loss is what damage has cost.
+type Loss struct {
+	Entries int64 `json:"entries"` // at most
+	Bytes   int64 `json:"bytes"`
+	// From and To are when the entries around the places were saved.
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
 }
 
 // tallyKey is what Stats counts by.
