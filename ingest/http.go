@@ -167,16 +167,22 @@ const (
 	ReadHeaderTimeout = 5 * time.Second
 	IdleTimeout       = 2 * time.Minute
 	MaxHeaderBytes    = 32 << 10
+	// WriteTimeout is from the headers of a request to the last byte of its answer, for
+	// handlers that set no time of their own, as those of long answers do.
+	WriteTimeout = 2 * time.Minute
 )
 
-// Harden sets what is not set yet. There is no ReadTimeout or WriteTimeout on
-// purpose: the handler has its own BodyTimeout, and others may stream.
+// Harden sets what is not set yet. There is no ReadTimeout on purpose: the handler has its
+// own BodyTimeout.
 func Harden(s *http.Server) {
 	if s.ReadHeaderTimeout == 0 {
 		s.ReadHeaderTimeout = ReadHeaderTimeout
 	}
 	if s.IdleTimeout == 0 {
 		s.IdleTimeout = IdleTimeout
+	}
+	if s.WriteTimeout == 0 {
+		s.WriteTimeout = WriteTimeout
 	}
 	if s.MaxHeaderBytes == 0 {
 		s.MaxHeaderBytes = MaxHeaderBytes

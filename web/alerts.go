@@ -181,7 +181,7 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	f := alertFilter{state: AlertState(q.Get("state")), service: q.Get("service"), severity: q.Get("severity"), slo: slo.ID(q.Get("slo"))}
 	v := w.view()
 	all, digest := w.alerts(f)
-	if fresh(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
+	if fresh(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
 		return
 	}
 	if f.state != "" && !slices.Contains(alertStates, f.state) {

@@ -28,7 +28,7 @@ const (
 // true if the client already has the answer.
 func (w *Web) begin(c *gin.Context) (view, bool) {
 	v := w.view()
-	return v, fresh(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
+	return v, fresh(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
 }
 
 func (w *Web) apiSLOs(c *gin.Context) {
@@ -283,8 +283,8 @@ func (w *Web) apiLimits(c *gin.Context) {
 }
 
 func (w *Web) apiEngine(c *gin.Context) {
-	v, done := w.begin(c)
-	if done {
+	v := w.view()
+	if fresh(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
 		return
 	}
 	sendJSON(c, http.StatusOK, "application/json", engineJSON{

@@ -167,7 +167,7 @@ func TestMetricsNegotiate(t *testing.T) {
 		}
 		n++
 	}
-	require.Equal(t, len(series.All())+1+2, n, "the report's, one of a set, two of the event streams")
+	require.Equal(t, len(series.All())+1+2+3, n, "the report's, one of a set, two of the event streams, three of responses")
 }
 
 func TestMetricsUntilRecovered(t *testing.T) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (w *Web) apiDeadLetters(c *gin.Context) {
 		w.problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	page, err := w.opt.DLQ.List(c.Request.Context(), q)
+	page, err := w.listDeadLetters(c.Request.Context(), q)
 	if err != nil {
 		if errors.Is(err, dlq.ErrInvalid) {
 			err = fmt.Errorf("cursor: want next_cursor of an earlier answer to the same query: %w", err)
@@ -79,6 +80,34 @@ func (w *Web) apiDeadLetters(c *gin.Context) {
 		return
 	}
 	sendJSON(c, http.StatusOK, "application/json", deadLetterList{append([]dlq.Entry{}, page.Entries...), page.Next})
+}
+
+// A page of dead letters ends when its events have so many bytes. So many letters are asked
+// for at a time.
+const (
+	letterPageBytes = 4 << 20
+	letterPortion   = 50
+)
+
+// listDeadLetters reads a page in portions, since a thousand letters may be a thousand of
+// the largest events.
+func (w *Web) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
+	want := cmp.Or(q.Limit, dlq.DefaultLimit)
+	for bytes := 0; ; {
+		q.Limit = min(letterPortion, want-len(page.Entries))
+		part, err := w.opt.DLQ.List(ctx, q)
+		if err != nil {
+			return page, err
+		}
+		for i := range part.Entries {
+			bytes += len(part.Entries[i].Event) + len(part.Entries[i].Raw)
+		}
+		page.Entries, page.Next = append(page.Entries, part.Entries...), part.Next
+		if part.Next == "" || len(page.Entries) >= want || bytes >= letterPageBytes || len(part.Entries) < q.Limit {
+			return page, nil
+		}
+		q.Cursor = part.Next
+	}
 }
 
 func (w *Web) apiDeadLetter(c *gin.Context) {

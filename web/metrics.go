@@ -54,6 +54,7 @@ func (w *Web) metricsHandler() http.Handler {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		default:
+			rw.Header().Set("Retry-After", "1")
 			http.Error(rw, "too many scrapes at once", http.StatusServiceUnavailable)
 			return
 		}

@@ -100,6 +100,10 @@ type Options struct {
 	PageSize   int           // rows per page of the SLO list; 0 = 100
 	MaxStreams int           // pages that are told of new reports at the same time; more refresh by polling; 0 = 500
 
+	// MaxResponseBytes bounds the memory of all responses that are made, sent or kept for
+	// the next reader; beyond it readers get 503. 0 = 32 MiB.
+	MaxResponseBytes int64
+
 	Registry prometheus.Gatherer // more families for /metrics, such as Go's own; nil: none
 	Sets     []*metrics.Set      // the engine's own metrics
 	// MetricHelp says what the families of Sets mean, by name; those that it lacks go without.
@@ -130,6 +134,12 @@ func (o *Options) fill() error {
 	}
 	if o.MaxStreams == 0 {
 		o.MaxStreams = defaultStreams
+	}
+	if o.MaxResponseBytes == 0 {
+		o.MaxResponseBytes = defaultResponseBytes
+	}
+	if o.MaxResponseBytes < minResponseBytes {
+		return fmt.Errorf("web: MaxResponseBytes %d: want at least %d", o.MaxResponseBytes, minResponseBytes)
 	}
 	if o.ScrapeTimeout == 0 {
 		o.ScrapeTimeout = 10 * time.Second

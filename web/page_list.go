@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -85,20 +86,19 @@ func (w *Web) listPage(c *gin.Context) {
 	if fresh(c, `W/"`+hash("list", key)+`"`) {
 		return
 	}
-	w.cachedPage(c, "list", key, func() (any, bool) {
-		p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle), Source: show(string(f.slo), shownTitle)}
-		p.Filtered = f.service != "" || f.state != "" || f.search != "" || f.slo != "" || len(f.labels) > 0 || len(f.group) > 0
-		p.Clear = w.href("/", keep(q, viewParams...))
-		complete := true
-		if v.rep != nil {
-			w.fillAlerts(v, &p, alerts)
-			if len(p.Alerts) > firstAlerts+1 {
-				p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
-			}
-			complete = w.fillList(c, v, &p, q, f)
+	p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle), Source: show(string(f.slo), shownTitle)}
+	p.Filtered = f.service != "" || f.state != "" || f.search != "" || f.slo != "" || len(f.labels) > 0 || len(f.group) > 0
+	p.Clear = w.href("/", keep(q, viewParams...))
+	if v.rep != nil {
+		w.fillAlerts(v, &p, alerts)
+		if len(p.Alerts) > firstAlerts+1 {
+			p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
 		}
-		return p, complete
-	})
+		if !w.fillList(c, v, &p, q, f) {
+			partial(c)
+		}
+	}
+	w.page(c, http.StatusOK, "list", p)
 }
 
 // fillList fills in what a report says. It reports whether everything could be

@@ -116,6 +116,9 @@ func (w *Web) slaPage(c *gin.Context) {
 	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
 	w.fillSLAGroups(&p, v.rep, r)
 	p.History = w.slaHistory(c.Request.Context(), v, r, q)
+	if p.History.Note == historyFailed {
+		partial(c)
+	}
 	w.page(c, http.StatusOK, "sla", p)
 }
 

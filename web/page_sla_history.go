@@ -74,7 +74,7 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 	days, err := w.dayScores(ctx, v.rep, r, n, zone)
 	if err != nil {
 		w.opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
-		h.Note = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
+		h.Note = historyFailed
 		return h
 	}
 	if !slices.ContainsFunc(days, func(d dayScore) bool { return d.has() }) {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -142,14 +143,12 @@ func (w *Web) slasPage(c *gin.Context) {
 	if fresh(c, `W/"`+hash("slas", key)+`"`) {
 		return
 	}
-	w.cachedPage(c, "slas", key, func() (any, bool) {
-		q := c.Request.URL.Query()
-		p := slasPage{layout: w.layout(c, v, "Agreements", "slas"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle)}
-		if v.rep != nil {
-			w.fillSLAs(&p, v, q)
-		}
-		return p, true
-	})
+	q := c.Request.URL.Query()
+	p := slasPage{layout: w.layout(c, v, "Agreements", "slas"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle)}
+	if v.rep != nil {
+		w.fillSLAs(&p, v, q)
+	}
+	w.page(c, http.StatusOK, "slas", p)
 }
 
 func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {

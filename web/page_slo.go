@@ -129,6 +129,9 @@ func (w *Web) sloPage(c *gin.Context) {
 	}
 	p.HistoryAPI = w.historyHref(r, rng)
 	w.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
+	if p.HistNote == historyFailed {
+		partial(c)
+	}
 	w.page(c, http.StatusOK, "slo", p)
 }
 

@@ -113,6 +113,9 @@ func (h *sloHistory) sources(r *sla.SLOReport) []histogramSource {
 	return out
 }
 
+// historyFailed is what a page says that lacks its charts.
+const historyFailed = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
+
 // fillHistory reads the history of a group and draws everything that is made of it.
 func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
 	if w.opt.Counts == nil {
@@ -129,7 +132,7 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 	}
 	if err != nil {
 		w.opt.LogError("read history of "+string(r.SLO.ID), err)
-		p.HistNote = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
+		p.HistNote = historyFailed
 		return
 	}
 	h.answers = answers

@@ -90,6 +90,9 @@ func (b *publicBody) send(c *gin.Context, typ string) {
 		c.Writer.WriteHeaderNow()
 		return
 	}
+	if cw, ok := c.Writer.(*capture); ok && cw.reuse(b.tag) {
+		return
+	}
 	h.Set("Content-Type", typ)
 	body := b.plain
 	if b.zipped != nil && acceptsGzip(c.GetHeader("Accept-Encoding")) {

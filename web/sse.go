@@ -113,7 +113,9 @@ func (w *Web) stream(c *gin.Context) {
 		if _, err := c.Writer.WriteString(text); err != nil {
 			return false
 		}
-		return ctl.Flush() == nil
+		ok := ctl.Flush() == nil
+		_ = ctl.SetWriteDeadline(time.Time{}) // with HTTP/2 it would end a stream that has nothing to say
+		return ok
 	}
 	// Joined first, so that no report falls between this message and the next.
 	if !write("retry: " + strconv.FormatInt(streamRetry.Milliseconds(), 10) + "\n" + w.view().message()) {

@@ -34,7 +34,7 @@ type Web struct {
 	sparks      sparkCache
 	sources     sourceCache
 	drawn       drawings
-	rendered    renderCache
+	responses   *responses
 	reports     reportCache
 	streams     *hub
 	streamStats *streamMetrics
@@ -57,6 +57,7 @@ func New(opt Options) (*Web, error) {
 	}
 	own := metrics.NewSet()
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
+	w.responses = newResponses(opt.MaxResponseBytes, opt.Now, own)
 	w.opt.Sets = append(slices.Clone(opt.Sets), own)
 	if w.pages, err = parsePages(w.assets); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
@@ -83,13 +84,19 @@ func (w *Web) Collector() *Collector { return w.collector }
 // MethodNotAllowed.
 func (w *Web) Register(r gin.IRouter) {
 	read, operate := w.opt.Allow(Read), w.opt.Allow(Operate)
-	get := func(path string, h ...gin.HandlerFunc) {
+	direct := func(path string, h ...gin.HandlerFunc) {
 		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure, w.chooseTheme}, h...)...)
+	}
+	// Who may not have a response is told before it counts.
+	bounded, scraped := w.bounded(false), w.bounded(true)
+	get := func(path string, h ...gin.HandlerFunc) {
+		last := len(h) - 1
+		direct(path, append(slices.Clone(h[:last]), bounded, h[last])...)
 	}
 	get("/", read, w.listPage)
 	get("/slo", read, w.sloPage)
 	get("/engine", read, w.enginePage)
-	get("/events/stream", read, w.stream)
+	direct("/events/stream", read, w.stream) // has bounds of its own
 	get("/static/:name", w.static)
 
 	get("/api/v1/slos", read, w.apiSLOs)
@@ -103,9 +110,9 @@ func (w *Web) Register(r gin.IRouter) {
 	r.POST("/api/v1/forget", secure, operate, w.apiForget)
 	get("/openapi.json", w.apiDocument)
 
-	get("/metrics", read, gin.WrapH(w.metrics))
-	get("/-/healthy", w.healthy)
-	get("/-/ready", w.ready)
+	direct("/metrics", read, scraped, gin.WrapH(w.metrics)) // limits the scrapes itself
+	direct("/-/healthy", w.healthy)                         // always answered: a few bytes
+	direct("/-/ready", w.ready)
 	r.POST("/-/reload", secure, operate, w.reload)
 	w.registerDLQ(r, get, read, operate)
 	w.registerSLA(get, read)
@@ -166,6 +173,10 @@ func (v view) tag(parts ...string) string {
 	return `W/"` + strconv.FormatUint(h.Sum64(), 36) + `"`
 }
 
+// reportTag is the tag of an answer that says nothing of the engine but its state: it does
+// not change with every event.
+func (v view) reportTag(parts ...string) string { return `W/"` + hash(append(parts, v.key())...) + `"` }
+
 // hash is a short text that differs if any of the parts does.
 func hash(parts ...string) string {
 	h := fnv.New64a()
@@ -176,7 +187,8 @@ func hash(parts ...string) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// fresh answers 304 and reports true if the client already has the tagged answer.
+// fresh reports true if the request is answered: with 304 if the client already has the
+// tagged answer, or with that answer if it was made before.
 func fresh(c *gin.Context, tag string) bool {
 	if t := theme(c); t != "" {
 		tag = strings.TrimSuffix(tag, `"`) + "-" + t + `"`
@@ -191,7 +203,8 @@ func fresh(c *gin.Context, tag string) bool {
 			return true
 		}
 	}
-	return false
+	cw, ok := c.Writer.(*capture)
+	return ok && cw.reuse(tag)
 }
 
 // page renders a page from its data and sends it.

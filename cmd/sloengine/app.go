@@ -254,8 +254,10 @@ func (a *app) buildRouter() error {
 		ExternalURL:  c.Web.ExternalURL,
 		StaleAfter:   max(time.Minute, 4*time.Duration(c.Evaluator.Interval)),
 		Registry:     registry,
-		Sets:         a.sets,
-		LogError:     func(msg string, err error) { a.log.Error(msg, "err", err) },
+
+		MaxResponseBytes: int64(c.Web.ResponsesMemory),
+		Sets:             a.sets,
+		LogError:         func(msg string, err error) { a.log.Error(msg, "err", err) },
 	})
 	if err != nil {
 		return err

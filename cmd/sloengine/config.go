@@ -64,7 +64,8 @@ type config struct {
 		AllowedHosts []string `yaml:"allowed_hosts"`
 		Pprof        bool     `yaml:"pprof"`
 
-		MaxConnections int `yaml:"max_connections" above:"0"` // fewer if the limit of open files says so
+		MaxConnections  int  `yaml:"max_connections" above:"0"`   // fewer if the limit of open files says so
+		ResponsesMemory size `yaml:"responses_memory" min:"1MiB"` // for responses being made, sent or kept; beyond: 503
 	} `yaml:"web"`
 
 	Redis       *redisConfig      `yaml:"redis"`
@@ -85,6 +86,7 @@ func defaultConfig() config {
 	c.Ingest.MaxBatch = 10_000
 	c.Ingest.Queue = 64 << 20
 	c.Web.MaxConnections = 4096
+	c.Web.ResponsesMemory = 32 << 20
 	c.Ingest.BodiesInFlight = 256 << 20
 	c.Ingest.Deadline, c.Ingest.DeadlineReserve = duration(deadline.Default), duration(10*time.Millisecond)
 	c.KnownIDs.Memory = 512 << 20

@@ -138,6 +138,10 @@ func webDocs() metricPart {
 			{"sloengine_web_streams", series.Gauge, "streams", nil, "", "Streams that are open.", ""},
 			{"sloengine_web_streams_total", series.Counter, "streams", with(oneOf("result", "opened refused dropped")), "",
 				"Streams by what became of them: dropped ones were too slow, refused ones too many. Their pages poll.", ""},
+			{"sloengine_web_response_bytes", series.Gauge, unitBytes, nil, "", "Memory of responses that are made, sent or kept for the next reader.", ""},
+			{"sloengine_web_response_limit_bytes", series.Gauge, unitBytes, nil, "", "Bound on that memory: `web.responses_memory`.", ""},
+			{"sloengine_web_responses_total", series.Counter, "responses", with(oneOf("result", "made shared refused cut")), "",
+				"Responses to readers: made for one; shared with a reader who asked the same; refused for lack of memory; cut off because the reader took nothing for a minute.", ""},
 		},
 	}
 }

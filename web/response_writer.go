@@ -1,0 +1,221 @@
+package web
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+const (
+	// writeChunk bytes must find room at the reader's within writeWait: a slow reader is
+	// served to the end, one who takes nothing is cut off.
+	writeChunk = 16 << 10
+	writeWait  = 60 * time.Second
+)
+
+var errNoRoom = errors.New("too many bytes of responses are in flight")
+
+// capture takes what a handler writes into memory that counts. The handler is done, and
+// what it holds is free, before the reader gets the first byte.
+type capture struct {
+	gin.ResponseWriter
+	r       *responses
+	key     string
+	status  int
+	wrote   bool
+	body    []byte
+	charged int64
+	tag     string    // of the response, if the state of the engine is in it
+	found   *response // of another request, that is as good
+	partial bool
+	err     error
+}
+
+// partial says that something is missing in the response that the next reader may get.
+func partial(c *gin.Context) {
+	c.Writer.Header().Del("ETag")
+	c.Header("Cache-Control", "no-store")
+	if cw, ok := c.Writer.(*capture); ok {
+		cw.partial = true
+	}
+}
+
+func (c *capture) WriteHeader(status int) {
+	if !c.wrote && status > 0 {
+		c.status = status
+	}
+}
+
+func (c *capture) WriteHeaderNow() { c.wrote = true }
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.wrote = true
+	if c.err != nil {
+		return 0, c.err
+	}
+	if !c.r.reserve(int64(len(p)), c.charged) {
+		c.err = errNoRoom
+		return 0, c.err
+	}
+	c.charged += int64(len(p))
+	if c.body == nil {
+		c.body = slices.Clone(p)
+	} else {
+		c.body = append(c.body, p...)
+	}
+	return len(p), nil
+}
+
+func (c *capture) WriteString(s string) (int, error) { return c.Write([]byte(s)) }
+func (c *capture) Status() int                       { return c.status }
+func (c *capture) Size() int                         { return len(c.body) }
+func (c *capture) Written() bool                     { return c.wrote }
+func (c *capture) Flush()                            {}
+
+// response is what was captured, with one reader. Its bytes are charged already.
+func (c *capture) response() *response {
+	c.charged = 0
+	return &response{status: c.status, header: c.Header().Clone(), body: c.body, made: c.r.now(), refs: 1}
+}
+
+// tagKey is the key of a response with an entity tag: everybody who asks the same may have
+// it, as long as the state of the engine has that tag.
+func (c *capture) tagKey(tag string) string { return c.key + "\x00" + tag }
+
+// reuse reports whether a response with the tag is kept, which then answers the request.
+func (c *capture) reuse(tag string) bool {
+	c.tag = tag
+	c.found = c.r.find(c.tagKey(tag))
+	return c.found != nil
+}
+
+// bounded runs the handler into memory, shares the response with all who ask the same, and
+// sends it. Only so many are made at a time, but for those that unlimited says.
+func (w *Web) bounded(unlimited bool) gin.HandlerFunc {
+	r := w.responses
+	return func(c *gin.Context) {
+		key := requestKey(c.Request)
+		out := r.findRecent(key)
+		if out == nil {
+			if !unlimited {
+				if !r.enter(c.Request) {
+					r.refuse(c)
+					return
+				}
+			}
+			out = r.run(c, key, unlimited)
+		} else {
+			r.metrics.shared.Inc()
+		}
+		c.Abort() // the handler ran, or need not
+		if out == nil {
+			r.refuse(c)
+			return
+		}
+		defer r.release(out)
+		r.send(c, out)
+	}
+}
+
+// enter waits for a place among those whose response is made.
+func (r *responses) enter(req *http.Request) bool {
+	select {
+	case r.renders <- struct{}{}:
+		return true
+	default:
+	}
+	t := time.NewTimer(renderWait)
+	defer t.Stop()
+	select {
+	case r.renders <- struct{}{}:
+		return true
+	case <-t.C:
+	case <-req.Context().Done():
+	}
+	return false
+}
+
+// run lets the handler write its response. It returns nil if there is no room for it.
+func (r *responses) run(c *gin.Context, key string, unlimited bool) *response {
+	writer := c.Writer
+	cw := &capture{ResponseWriter: writer, r: r, key: key, status: http.StatusOK}
+	c.Writer = cw
+	defer func() { // also after a panic
+		c.Writer = writer
+		if !unlimited {
+			<-r.renders
+		}
+		r.give(cw.charged)
+	}()
+	c.Next()
+	switch {
+	case cw.found != nil:
+		r.metrics.shared.Inc()
+		return cw.found
+	case cw.err != nil:
+		return nil
+	}
+	r.metrics.made.Inc()
+	out := cw.response()
+	if out.status == http.StatusOK && c.Request.Method == http.MethodGet && !cw.partial && c.Request.Context().Err() == nil {
+		keys := []string{key}
+		if cw.tag != "" && out.header.Get("ETag") == cw.tag && !strings.Contains(out.header.Get("Cache-Control"), "no-store") {
+			keys = append(keys, cw.tagKey(cw.tag))
+		}
+		r.keep(out, keys...)
+	}
+	return out
+}
+
+// refuse answers that there is no room now.
+func (r *responses) refuse(c *gin.Context) {
+	r.metrics.refused.Inc()
+	h := c.Writer.Header()
+	for _, name := range []string{"ETag", "Content-Type", "Content-Encoding", "Content-Length", "Content-Disposition", "Refresh"} {
+		h.Del(name)
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("Retry-After", "5")
+	c.Abort()
+	if forMachines(c) {
+		h.Set("Content-Type", "application/problem+json")
+		c.Writer.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = c.Writer.WriteString(`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are on their way to readers. Try again later."}` + "\n")
+		return
+	}
+	c.Data(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte("Too many responses are on their way to readers. Load the page again later.\n"))
+}
+
+// send writes a response piece by piece, each within its time.
+func (r *responses) send(c *gin.Context, p *response) {
+	h := c.Writer.Header()
+	maps.Copy(h, p.header) // values are never changed in place
+	if len(p.body) > 0 && h.Get("Content-Length") == "" {
+		h.Set("Content-Length", strconv.Itoa(len(p.body)))
+	}
+	c.Writer.WriteHeader(p.status)
+	ctl := http.NewResponseController(c.Writer)
+	// Not every http.ResponseWriter can do this; the one of a real server can.
+	more := func() { _ = ctl.SetWriteDeadline(time.Now().Add(r.wait)) }
+	for body := p.body; len(body) > 0; {
+		more()
+		n, err := c.Writer.Write(body[:min(len(body), writeChunk)])
+		if err != nil {
+			r.metrics.cut.Inc()
+			return
+		}
+		body = body[n:]
+	}
+	more() // for what the server still has to write
+	c.Writer.WriteHeaderNow()
+	if srv, ok := c.Request.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.WriteTimeout == 0 {
+		_ = ctl.Flush()
+		_ = ctl.SetWriteDeadline(time.Time{}) // it would hold for the next request, too
+	}
+}
