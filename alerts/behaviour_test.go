@@ -358,7 +358,7 @@ func TestEngineAlerts(t *testing.T) {
 		NameDeadLettersMany:    {{`sloengine_dlq_entries{origin="sink",instance="a"}`, constant(6000)}, {`sloengine_dlq_entries{origin="fold",instance="a"}`, constant(6000)}},
 		NameDeadLettersGrowing: {{`sloengine_dlq_entries{origin="sink",instance="a"}`, grow(0.2)}},
 		NameDeadLettersLimited: {{`sloengine_dlq_saved_total{origin="admission",reason="rate_limited",instance="a"}`, grow(60)}},
-		NameRetryRateHigh:      {{`sloengine_retry_attempts_total{target="kafka",instance="a"}`, grow(120)}},
+		NameRetryRateHigh:      {{`sloengine_retry_attempted_items_total{target="kafka",instance="a"}`, grow(120)}},
 		NameRateLimitHit:       {{`sloengine_ratelimit_hits_total{layer="global",instance="a"}`, grow(11)}},
 		NameRateLimitDropping:  {{`sloengine_ratelimit_dropped_total{type="order",instance="a"}`, grow(101)}},
 		NameRateLimitType:      {{`sloengine_ratelimit_hits_total{layer="type",type="order",instance="a"}`, grow(1)}},
@@ -393,7 +393,7 @@ func TestEngineAlerts(t *testing.T) {
 		})
 	}
 	var known []string
-	for _, a := range engineAlerts(EngineThresholds{}.withDefaults()) {
+	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
 	require.Len(t, known, 31, "every alert on the engine is tried above")

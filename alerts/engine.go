@@ -15,7 +15,7 @@ type EngineThresholds struct {
 	DiskFreeBytes   uint64        // 1 GiB; the engine itself refuses events below 256 MiB
 	DeadLetters     uint64        // 10,000 kept
 	DeadLetterGrow  uint64        // 100 more within half an hour
-	RetriesPerSec   float64       // 100
+	RetriesPerSec   float64       // 50 events of one target; retry.rate_limit lets 100 through by default
 	LimitHits       float64       // 10 per second over all layers
 	LimitDrops      float64       // 100 per second
 	TypeHits        float64       // 50 per minute for one event type
@@ -27,11 +27,12 @@ type EngineThresholds struct {
 	CriticalLimited float64       // 0 per second: one is too many
 }
 
-func (t EngineThresholds) withDefaults() EngineThresholds {
+// WithDefaults fills in what is not set.
+func (t EngineThresholds) WithDefaults() EngineThresholds {
 	set(&t.DiskFreeBytes, 1<<30)
 	set(&t.DeadLetters, 10_000)
 	set(&t.DeadLetterGrow, 100)
-	set(&t.RetriesPerSec, 100)
+	set(&t.RetriesPerSec, 50)
 	set(&t.LimitHits, 10)
 	set(&t.LimitDrops, 100)
 	set(&t.TypeHits, 50)
@@ -133,7 +134,7 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 		{NameRetryRateHigh, SeverityWarning, ImpactMedium,
 			over(perInstance("target", rate(metricRetries)), t.RetriesPerSec), 2 * time.Minute,
 			"Many retries of {{ $labels.target }} by " + at,
-			"{{ $value | humanize }} retries per second, more than " + number(t.RetriesPerSec) + ". The target is failing, and the retries add to its load."},
+			"{{ $value | humanize }} events per second are sent again, more than " + number(t.RetriesPerSec) + ". The target is failing, and the retries add to its load."},
 
 		{NameRateLimitHit, SeverityWarning, ImpactLow,
 			over(perInstance("", rate(metricLimitHits)), t.LimitHits), 2 * time.Minute,
@@ -243,7 +244,7 @@ const (
 // engineGroup makes the rules on the engine itself.
 func (g *generator) engineGroup() rules.Group {
 	out := rules.Group{Name: "sloengine-alerts-engine"}
-	for _, a := range engineAlerts(g.o.Engine.withDefaults()) {
+	for _, a := range engineAlerts(g.o.Engine.WithDefaults()) {
 		out.Rules = append(out.Rules, rules.Rule{
 			Alert: a.name, Expr: a.expr, For: a.wait,
 			Labels: map[string]string{labelSeverity: a.severity, LabelSLA: "engine", LabelImpact: a.impact},

@@ -31,7 +31,7 @@ const (
 const (
 	metricBreakerState    = "sloengine_breaker_state"
 	metricDLQSaved        = "sloengine_dlq_saved_total"
-	metricRetries         = "sloengine_retry_attempts_total"
+	metricRetries         = "sloengine_retry_attempted_items_total"
 	metricLimitHits       = "sloengine_ratelimit_hits_total"
 	metricLimitDropped    = "sloengine_ratelimit_dropped_total"
 	metricLimitCritical   = "sloengine_ratelimit_critical_total"
@@ -67,7 +67,7 @@ func EngineMetrics() []Metric {
 
 		{metricBreakerState, "gauge", []string{"breaker"}, "0 closed, 1 half-open, 2 open: one series per breaker, none per state. Sinks have one each, and Redis.", true},
 		{metricDLQSaved, "counter", []string{"origin", "reason"}, "Events that became dead letters; a reason is there from its first one on.", true},
-		{metricRetries, "counter", []string{"target"}, "Attempts after a first one, by sink.", true},
+		{metricRetries, "counter", []string{"target"}, "Events sent again after a first attempt, by sink.", true},
 		{metricLimitHits, "counter", []string{"layer", "type"}, "Events over a limit, by layer (global, type, context). In the layer type, type is the match of the rule, or (default); in the others it is empty.", true},
 		{metricLimitDropped, "counter", []string{"type"}, "Events over a limit that were dropped, by the rule of their type, or (default).", true},
 		{metricLimitCritical, "counter", []string{"type"}, "Events over a limit that the filter of the dead letters wants, kept there, by the rule of their type.", true},

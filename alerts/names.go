@@ -61,7 +61,7 @@ func Names() []string {
 	for _, e := range Catalogue() {
 		names = append(names, e.Alerts...)
 	}
-	for _, e := range engineAlerts(EngineThresholds{}.withDefaults()) {
+	for _, e := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		names = append(names, e.name)
 	}
 	return names

@@ -118,11 +118,28 @@ func (c *Client) start() {
 // at the latest, give or take the 20 ms that it waits for the disk if there is no
 // time left.
 //
-// Unless Options.FailClosed is set it never returns an error. Without a spool, what
+// Unless Options.FailClosed is set, or ctx says otherwise (FailOnError), it never returns
+// an error. Without a spool, what
 // the server doesn't take in time is queued in memory. What is lost all the same is
 // counted; see the package's documentation.
 func (c *Client) Send(ctx context.Context, events ...Event) error {
-	return c.send(ctx, events, c.o.FailClosed)
+	return c.send(ctx, events, c.failOnError(ctx))
+}
+
+type failOnErrorKey struct{}
+
+// FailOnError returns a context in which Send, Observe and the middlewares return errors
+// (true), or keep the events for later (false), whatever Options.FailClosed says: a web
+// request may want to know, and the job that it starts must not fail for it.
+func FailOnError(ctx context.Context, fail bool) context.Context {
+	return context.WithValue(ctx, failOnErrorKey{}, fail)
+}
+
+func (c *Client) failOnError(ctx context.Context) bool {
+	if fail, ok := ctx.Value(failOnErrorKey{}).(bool); ok {
+		return fail
+	}
+	return c.o.FailClosed
 }
 
 // SendStrict returns nil only if the server has taken all events; nothing goes to the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -185,6 +186,19 @@ func TestServerAway(t *testing.T) {
 		err := c.Send(t.Context(), ev("a"))
 		require.ErrorContains(t, err, "connection refused")
 		require.Equal(t, Unavailable, reasonOf(err))
+	})
+	t.Run("as the context says", func(t *testing.T) {
+		open, closed := start(t, url, func(o *Options) { o.Breaker.Consecutive.Failures = 100 }), start(t, url, func(o *Options) { o.FailClosed = true })
+		strict, lenient := FailOnError(t.Context(), true), FailOnError(t.Context(), false)
+		require.ErrorContains(t, open.Send(strict, ev("a")), "connection refused")
+		require.Zero(t, open.Status().QueueEvents, "the caller was told")
+		require.NoError(t, open.Send(lenient, ev("b")))
+		require.NoError(t, closed.Send(lenient, ev("c")))
+		require.Equal(t, 1, closed.Status().QueueEvents)
+		require.Error(t, closed.Send(FailOnError(lenient, true), ev("d")), "the innermost decides")
+		ran := errors.New("ran")
+		require.Equal(t, ran, closed.Observe(lenient, ev("e"), func() error { return ran }))
+		require.Error(t, open.Observe(strict, ev("f"), func() error { return nil }))
 	})
 	t.Run("in memory without a spool", func(t *testing.T) {
 		c := start(t, url, func(o *Options) { o.QueueEvents = 10; o.Breaker.Consecutive.Failures = 2 })

@@ -8,8 +8,8 @@ import (
 
 // Observe runs f and sends e with the time it took and how it went: a failure if f
 // returns an error or panics. The event is handed over as by Send, also when ctx has
-// ended meanwhile. The error is f's; with Options.FailClosed that of Send is joined to
-// it. A panic of f goes on after the event is sent.
+// ended meanwhile. The error is f's; with Options.FailClosed, or FailOnError, that of
+// Send is joined to it. A panic of f goes on after the event is sent.
 func (c *Client) Observe(ctx context.Context, e Event, f func() error) (err error) {
 	began := time.Now()
 	returned := false

@@ -78,7 +78,7 @@ type Options struct {
 	Spool SpoolOptions
 
 	// FailClosed makes Send return errors instead of keeping the events for later.
-	// The default is to fail open.
+	// The default is to fail open. FailOnError decides for one context.
 	FailClosed bool
 
 	Metrics *Metrics     // nil: counted, but not exported

@@ -17,7 +17,7 @@ import (
 
 func newCheck(s streams) *cobra.Command {
 	var files []string
-	output, retention := "table", "0"
+	output, retention, settings := "table", "0", ""
 	perDay := 0.0
 	c := &cobra.Command{
 		Use:   "check -f FILE|DIR|-",
@@ -46,11 +46,17 @@ func newCheck(s streams) *cobra.Command {
 				}
 				problems = append(problems, lint(s, sp, kept, perDay)...)
 			}
+			found, err := settingFindings(settings)
+			if err != nil {
+				return err
+			}
+			problems = append(problems, found...)
 			return reportProblems(s, sp, problems, output)
 		},
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
 	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	c.Flags().StringVarP(&settings, "config", "c", "", "process settings to check as well")
 	c.Flags().StringVar(&retention, "retention", retention, "how long Prometheus keeps samples; 0 if unknown")
 	c.Flags().Float64Var(&perDay, "events-per-day", 0, "traffic of an SLO; 0 if unknown")
 	return c

@@ -68,6 +68,7 @@ type config struct {
 		ResponsesMemory size `yaml:"responses_memory" min:"1MiB"` // for responses being made, sent or kept; beyond: 503
 	} `yaml:"web"`
 
+	Alerts      alertsConfig      `yaml:"alerts"`
 	Redis       *redisConfig      `yaml:"redis"`
 	Limits      *limitsConfig     `yaml:"limits"`
 	Redact      []redactRule      `yaml:"redact"`
@@ -97,6 +98,7 @@ func defaultConfig() config {
 	c.Checkpoint.Log = 256 << 20
 	c.Evaluator.Interval = duration(10 * time.Second)
 	c.Disk.LowWater = 256 << 20
+	c.Alerts = defaultAlerts()
 	c.DeadLetters = defaultDeadLetters()
 	c.policies = defaultPolicies()
 	return c
@@ -116,25 +118,31 @@ func loadConfig(name string) (config, error) {
 }
 
 func readConfig(name string, data []byte) (config, error) {
+	c, _, err := parseConfig(name, data)
+	return c, err
+}
+
+// parseConfig gives the places of the values as well.
+func parseConfig(name string, data []byte) (config, *settingsFile, error) {
 	c := defaultConfig()
 	f := &settingsFile{name: name, dir: filepath.Dir(name), env: os.Getenv(EnvironmentVariable), config: &c, nodes: map[string]*yaml.Node{}}
 	if f.env != "" && !validEnvironment(f.env) {
-		return c, fmt.Errorf("%s=%q is not the name of an environment: lower-case letters, digits, - and _", EnvironmentVariable, f.env)
+		return c, f, fmt.Errorf("%s=%q is not the name of an environment: lower-case letters, digits, - and _", EnvironmentVariable, f.env)
 	}
 	c.Environment = environment(f.env)
 	var root, second yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&root); errors.Is(err, io.EOF) {
-		return c, nil
+		return c, f, nil
 	} else if err != nil {
-		return c, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+		return c, f, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("%s: a second YAML document is not read; put all settings into one", name)
+		return c, f, fmt.Errorf("%s: a second YAML document is not read; put all settings into one", name)
 	}
 	f.decode(root.Content[0], "", reflect.ValueOf(&c).Elem(), "")
 	c.check(f)
-	return c, f.err()
+	return c, f, f.err()
 }
 
 // check refuses settings that cannot work together.

@@ -38,6 +38,7 @@ type generateFlags struct {
 	dashboard string
 	runbooks  string
 	receivers string
+	config    string
 	namespace string
 	labels    []string
 }
@@ -73,6 +74,7 @@ month and six months from it.`,
 	p.StringVar(&f.page, "page-url", "", "address of the status page, for links")
 	p.StringVar(&f.dashboard, "dashboard-url", "", "address of Grafana, for links")
 	p.StringVar(&f.runbooks, "runbook-url", "", "address of the runbooks, for links")
+	p.StringVarP(&f.config, "config", "c", "", "process settings, for the thresholds of the alerts on the engine")
 	p.StringVar(&f.receivers, "receivers", "", "file with Alertmanager's receivers")
 	p.StringVar(&f.namespace, "namespace", "", "namespace of Kubernetes manifests")
 	p.StringArrayVar(&f.labels, "manifest-label", nil, "label of Kubernetes manifests, name=value (repeatable)")
@@ -230,7 +232,11 @@ func (f *generateFlags) options(g *generator) (err error) {
 		}
 	}
 	g.rules = o
-	g.alerts = alerts.Options{Options: o}
+	settings, err := loadConfig(f.config)
+	if err != nil {
+		return err
+	}
+	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts.thresholds()}
 	g.receivers = &alertmanager.Receivers{Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
 	if f.receivers != "" {
 		data, err := os.ReadFile(f.receivers)

@@ -85,6 +85,7 @@ func retryDocs() metricPart {
 		about: "Attempts after a first one.",
 		docs: []metricDoc{
 			{"sloengine_retry_attempts_total", series.Counter, "calls", by, "", "Attempts after a first one.", needsSinks},
+			{"sloengine_retry_attempted_items_total", series.Counter, unitEvents, by, "", "Events in those attempts, which `retry.rate_limit` bounds.", needsSinks},
 			{"sloengine_retry_success_items_total", series.Counter, unitEvents, by, "", "Events that were delivered by a retry.", needsSinks},
 			{"sloengine_retry_exhausted_items_total", series.Counter, unitEvents, by, "", "Events whose last retry failed too.", needsSinks},
 			{"sloengine_retry_permanent_failure_items_total", series.Counter, unitEvents, by, "", "Events that were refused for good, so that no retry would help.", needsSinks},

@@ -122,6 +122,7 @@ var countedFull = []struct {
 	{"sloengine_sink_delivered_items_total", []string{"sink", "hook"}},
 	{"sloengine_sink_calls_failed_total", []string{"sink", "hook", "class", "transient"}},
 	{"sloengine_retry_attempts_total", []string{"target", "hook"}},
+	{"sloengine_retry_attempted_items_total", []string{"target", "hook"}},
 	{"sloengine_breaker_transitions_total", []string{"breaker", "hook", "to", "open"}},
 	{"sloengine_alert_transitions_total", []string{"to", "firing"}},
 	{"sloengine_fold_refused_events_total", nil},

@@ -53,7 +53,7 @@ func newServe(s streams) *cobra.Command {
 		Short: "Take events, count them, and serve page, API and metrics",
 		Long: `serve takes events on POST /api/v1/events and answers once they are on disk. The
 status page is at /, metrics at /metrics, the API's description at /openapi.json.
-It reloads spec, tokens, limits and redaction on SIGHUP and on POST /-/reload; what
+It reloads spec, tokens, limits, redaction and sinks on SIGHUP and on POST /-/reload; what
 is wrong with them changes nothing and is shown.`,
 		Example: `  sloengine serve -f specs/ --data-dir data
   sloengine serve -f specs/ --data-dir data -c engine.yaml --web.listen-address :8443`,
@@ -92,6 +92,13 @@ func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error
 		if err := opt.settle(&opt.config); err != nil {
 			return err
 		}
+	}
+	findings, err := settingFindings(p.configFile)
+	if err != nil {
+		return err
+	}
+	for _, f := range findings {
+		opt.log.Warn("questionable setting", "file", f.File, "line", f.Line, "problem", f.Message, "hint", f.Suggestion)
 	}
 	if opt.onReady != nil && (opt.config.Auth.TokensFile != "" || opt.config.Web.ConfigFile != "") {
 		return usageError{errors.New("demo sends its traffic without tokens and TLS; leave auth.tokens_file and web.config_file out of its settings")}

@@ -159,6 +159,7 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 		l.budget.Earn()
 	} else {
 		l.m.retries.Inc()
+		l.m.again.Add(len(part.items))
 		l.count(func(t *tally) { t.retries++ })
 	}
 	began := time.Now()

@@ -35,7 +35,7 @@ type series struct {
 	letters                    map[string]*metrics.Counter
 	letterErrors, cursorErrors *metrics.Counter
 	abandoned, flushErrors     *metrics.Counter
-	retries, retried           *metrics.Counter
+	retries, again, retried    *metrics.Counter
 	exhausted, permanent       *metrics.Counter
 	overBudget, limited        *metrics.Counter
 	outboundLimited            *metrics.Counter
@@ -97,6 +97,7 @@ func (m *Metrics) of(sink string) *series {
 	s.abandoned = counter("sloengine_sink_abandoned_calls_total")
 	s.outboundLimited = counter("sloengine_sink_rate_limited_total")
 	s.retries = counter("sloengine_retry_attempts_total")
+	s.again = counter("sloengine_retry_attempted_items_total")
 	s.retried = counter("sloengine_retry_success_items_total")
 	s.exhausted = counter("sloengine_retry_exhausted_items_total")
 	s.permanent = counter("sloengine_retry_permanent_failure_items_total")

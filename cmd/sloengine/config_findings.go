@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+// sinkReserve is what a call to a sink leaves of an event's ttl.
+const sinkReserve = 20 * time.Millisecond
+
+// settingFindings are what is allowed and cannot work as it was probably meant: warnings
+// of check and of every start.
+func settingFindings(name string) (spec.Problems, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read process settings: %w", err)
+	}
+	c, f, err := parseConfig(name, data)
+	if err != nil {
+		return nil, err
+	}
+	f.problems = nil
+	c.find(f)
+	var out spec.Problems
+	for _, p := range f.problems {
+		out = append(out, spec.Problem{
+			Position: spec.Position{File: name, Line: p.line, Column: p.column}, Severity: spec.Warning,
+			Message: oneLine(p.path + ": " + p.text), Suggestion: p.hint,
+		})
+	}
+	return out, nil
+}
+
+func (c *config) find(f *settingsFile) {
+	for i := range c.Sinks {
+		s := &c.Sinks[i]
+		if worst := s.worstCase(); s.TTL > 0 && worst > time.Duration(s.TTL) {
+			f.bad(item("sinks", i)+".ttl", "raise it, or lower timeout, retry.max_retries or retry.cap",
+				"all attempts to deliver a batch may take %s, longer than the ttl: events become dead letters before their last retry", slo.FormatDuration(worst))
+		}
+	}
+	for i := range max(len(c.Sinks), 1) {
+		limit, name := &c.Retry, "retries"
+		if i < len(c.Sinks) {
+			limit, name = &c.Sinks[i].Retry, "the retries of sink "+c.Sinks[i].Name
+		}
+		if most := float64(limit.RateLimit.Limit) / time.Duration(limit.RateLimit.Interval).Seconds(); c.Alerts.Retries >= most {
+			f.bad("alerts.retries", "lower it", "the alert can never fire: %s are limited to %g a second", name, most)
+			break
+		}
+	}
+}
+
+// worstCase is how long all attempts to deliver a batch may take; 0 if there is no end to
+// them but the ttl.
+func (s *sinkConfig) worstCase() time.Duration {
+	r := &s.Retry
+	if r.MaxRetries < 0 {
+		return 0
+	}
+	timeout, wait := time.Duration(s.Timeout), time.Duration(s.Batch.Wait)
+	total, delay := timeout, time.Duration(r.Base)
+	for range min(int(r.MaxRetries), 10_000) {
+		total += min(delay, time.Duration(r.Cap)) + timeout
+		delay = min(2*delay, time.Duration(r.Cap))
+	}
+	if elapsed := time.Duration(r.MaxElapsed); elapsed > 0 {
+		total = min(total, elapsed+timeout)
+	}
+	return wait + total + sinkReserve
+}
