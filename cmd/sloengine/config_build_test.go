@@ -179,18 +179,21 @@ sinks:
 	parts := sinkParts{FS: fsys.OS(), Shared: func(l sharedSinkLimit) (dispatch.Limiter, error) { asked = l; return turns, nil }}
 	var got []dispatch.SinkOptions
 	for i := range c.Sinks {
-		o, kind, err := c.sinkOptions(i, parts)
+		o, err := c.Sinks[i].options(parts)
 		require.NoError(t, err)
-		require.Equal(t, []string{"file", "http", "file"}[i], kind)
-		switch s := o.Sink.(type) {
-		case *filesink.Sink:
-			require.NoError(t, s.Close())
+		require.Equal(t, []string{"file", "http", "file"}[i], c.Sinks[i].kind())
+		if o.Open != nil {
+			require.NoDirExists(t, filepath.Join(dir, o.Name), "it is opened when its lane begins")
+			s, err := o.Open()
+			require.NoError(t, err)
+			require.NoError(t, s.(*filesink.Sink).Close())
 			require.DirExists(t, filepath.Join(dir, o.Name))
-		case *httpsink.Sink:
+		} else {
+			s := o.Sink.(*httpsink.Sink)
 			require.NoError(t, s.Close())
 			require.False(t, s.HealthCloses())
 		}
-		o.Sink = nil
+		o.Sink, o.Open = nil, nil
 		got = append(got, o)
 	}
 	require.Equal(t, dispatch.SinkOptions{
@@ -225,7 +228,7 @@ sinks:
 	require.False(t, got[2].LimitItems)
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "webhook.key")))
-	_, _, err = c.sinkOptions(1, parts)
+	_, err = c.Sinks[1].options(parts)
 	require.ErrorContains(t, err, "sink full: http sink: secret: ")
 }
 

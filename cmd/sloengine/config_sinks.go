@@ -84,6 +84,14 @@ func (l *sinkLimitConfig) prefill(*config) {
 	l.Window, l.Unit, l.Wait, l.Fallback = duration(time.Second), "calls", duration(5*time.Second), 1
 }
 
+// kind is what the sink writes to, for people.
+func (s *sinkConfig) kind() string {
+	if s.HTTP != nil {
+		return "http"
+	}
+	return "file"
+}
+
 var sinkName = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
 
 func (c *config) checkSinks(f *settingsFile) {
@@ -236,10 +244,9 @@ type sharedSinkLimit struct {
 	Fallback float64 // turns a second for this instance, while Redis is away
 }
 
-// sinkOptions makes the i-th sink, and says of what kind it is: http or file. A file
+// options makes a sink. A file
 // sink takes hold of its folder when its dispatcher opens it.
-func (c *config) sinkOptions(i int, parts sinkParts) (o dispatch.SinkOptions, kind string, err error) {
-	s := &c.Sinks[i]
+func (s *sinkConfig) options(parts sinkParts) (o dispatch.SinkOptions, err error) {
 	o = dispatch.SinkOptions{
 		Name: s.Name, BatchItems: s.Batch.Items, BatchBytes: int(s.Batch.Bytes), BatchWait: time.Duration(s.Batch.Wait),
 		TTL: time.Duration(s.TTL), MaxLagBytes: int64(s.MaxLagBytes),
@@ -252,7 +259,7 @@ func (c *config) sinkOptions(i int, parts sinkParts) (o dispatch.SinkOptions, ki
 	}
 	s.fill(&o)
 	if o.RateLimit, err = s.RateLimit.limiter(s.Name, parts); err != nil {
-		return o, "", fmt.Errorf("sink %s: rate_limit: %w", s.Name, err)
+		return o, fmt.Errorf("sink %s: rate_limit: %w", s.Name, err)
 	}
 	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
 	if s.HTTP == nil {
@@ -267,7 +274,7 @@ func (c *config) sinkOptions(i int, parts sinkParts) (o dispatch.SinkOptions, ki
 			}
 			return sink, nil
 		}
-		return o, "file", nil
+		return o, nil
 	}
 	sink, err := s.HTTP.sink(func(code int) {
 		if parts.Answered != nil {
@@ -275,10 +282,10 @@ func (c *config) sinkOptions(i int, parts sinkParts) (o dispatch.SinkOptions, ki
 		}
 	})
 	if err != nil {
-		return o, "http", fmt.Errorf("sink %s: %w", s.Name, err)
+		return o, fmt.Errorf("sink %s: %w", s.Name, err)
 	}
 	o.Sink = sink
-	return o, "http", nil
+	return o, nil
 }
 
 func (l *sinkLimitConfig) limiter(name string, parts sinkParts) (dispatch.Limiter, error) {

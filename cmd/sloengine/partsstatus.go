@@ -27,9 +27,14 @@ func (r *reliability) status(s *web.EngineStatus) {
 		}
 	}
 	if d := r.sinks.Load(); d != nil {
+		list := *r.sinkList.Load()
 		for _, x := range d.Status() {
+			kind, most := "", int64(0)
+			if c := sinkNamed(list, x.Name); c != nil {
+				kind, most = c.kind(), int64(c.MaxLagBytes)
+			}
 			sink := web.SinkStatus{
-				Name: x.Name, Kind: r.kinds[x.Name], LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: r.maxLag[x.Name],
+				Name: x.Name, Kind: kind, LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: most,
 				OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered, Retries: x.Retries, Dropped: x.Dropped,
 				DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
 				HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),

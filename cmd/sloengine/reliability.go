@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,11 +44,12 @@ type reliability struct {
 	sinkMetrics   *dispatch.Metrics
 	sharedMetrics *shared.Metrics
 
-	sinks  atomic.Pointer[dispatch.Dispatcher] // nil before the folder is open, and without sinks
-	kinds  map[string]string                   // of sinks, by name; not changed once opened
-	maxLag map[string]int64                    // likewise
-	opened chan struct{}                       // closed when the data folder is open
-	end    context.CancelFunc                  // of the letters' life
+	sinks    atomic.Pointer[dispatch.Dispatcher] // nil before the folder is open
+	sinkList atomic.Pointer[[]sinkConfig]        // those that run; changed with sinksMu held
+	sinksMu  sync.Mutex
+
+	opened chan struct{}      // closed when the data folder is open
+	end    context.CancelFunc // of the letters' life
 
 	lastStats atomic.Pointer[dlq.Stats] // of a storage that is not asked all the time
 	redacting atomic.Pointer[redact.Redactor]
@@ -60,9 +61,10 @@ type reliability struct {
 // newReliability checks what the settings say and starts nothing.
 func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set) (*reliability, error) {
 	r := &reliability{
-		c: c, dir: dir, log: log, kinds: map[string]string{}, maxLag: map[string]int64{}, opened: make(chan struct{}),
+		c: c, dir: dir, log: log, opened: make(chan struct{}),
 		dlqMetrics: dlq.NewMetrics(set), sinkMetrics: dispatch.NewMetrics(set), sharedMetrics: shared.NewMetrics(set),
 	}
+	r.sinkList.Store(&c.Sinks)
 	filter, err := c.dlqFilter(r.dlqMetrics)
 	if err != nil {
 		return nil, err
@@ -123,8 +125,8 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 	l.log.Debug("redis client", "msg", fmt.Sprintf(format, v...))
 }
 
-// reload checks the limits and redaction rules of other settings, and returns what puts
-// them in force. What else changed needs a restart, and is named.
+// reload checks the limits, redaction rules and sinks of other settings, and returns what
+// puts them in force. What else changed needs a restart, and is named.
 func (r *reliability) reload(next *config) (apply func(), needRestart []string, err error) {
 	limits, err := r.rates.prepare(next)
 	if err != nil {
@@ -134,8 +136,12 @@ func (r *reliability) reload(next *config) (apply func(), needRestart []string, 
 	if err != nil {
 		return nil, nil, err
 	}
+	sinks, err := r.reloadSinks(next.Sinks)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, section := range r.c.changed(next) {
-		if section != "redact" && section != "limits" {
+		if !slices.Contains(reloaded, section) {
 			needRestart = append(needRestart, section)
 		}
 	}
@@ -143,8 +149,13 @@ func (r *reliability) reload(next *config) (apply func(), needRestart []string, 
 		r.redacting.Store(redactor)
 		r.redacts.Store(len(next.Redact) > 0)
 		limits()
+		sinks()
 	}, needRestart, nil
 }
+
+// reloaded are the sections that a reload puts in force. The policies are those of the
+// sinks, each of which has its own.
+var reloaded = []string{"redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
 func attributesOf(v *event.View) map[string]string {
 	out := make(map[string]string, v.AttrCount())
@@ -210,29 +221,6 @@ func classify(err error) string {
 		return "" // it was not tried
 	}
 	return retry.ClassOf(err).String()
-}
-
-// openSinks takes up every sink where it was, so that the log is held for it.
-func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err error) {
-	d, err := dispatch.New(dispatch.Options{
-		FS: fsys.OS(), Dir: filepath.Join(r.dir, ingest.SinkDir), Source: dispatch.FromLog(log, log.SizeFrom), Split: ingest.Items,
-		DeadLetter: r.letters.undelivered, OnLag: r.letters.lagging, Logger: r.log, Metrics: r.sinkMetrics,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open sinks: %w", err)
-	}
-	for i := range r.c.Sinks {
-		o, kind, err := r.c.sinkOptions(i, sinkParts{FS: fsys.OS(), Shared: r.sharedLimit, Answered: r.sinkMetrics.Answered})
-		if err == nil {
-			err = d.Add(o)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("open sinks: %w", err)
-		}
-		r.kinds[o.Name], r.maxLag[o.Name] = kind, o.MaxLagBytes
-	}
-	r.sinks.Store(d)
-	return d.Lowest, nil
 }
 
 // sharedLimit makes a limit for calls to a sink that all instances have in common.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -230,4 +232,74 @@ func walSegment(t *testing.T, dir string) string {
 	require.NoError(t, err)
 	require.Len(t, names, 1)
 	return names[0]
+}
+
+// Sinks come, go and change by a reload. A changed one goes on where it was.
+func TestSinksChangeByReload(t *testing.T) {
+	first := newReceiver(t)
+	var got atomic.Int64
+	moved := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var events []json.RawMessage
+		_ = json.NewDecoder(r.Body).Decode(&events)
+		got.Add(int64(len(events)))
+	}))
+	defer moved.Close()
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", troubleSpec)
+	settings := func(sinks string) string { return troublePolicies + "sinks:\n" + sinks }
+	archive := "  - {name: archive, file: {dir: archive}, max_lag_bytes: 0}\n"
+	p, ok := serveIn(t, dir, spec, settings(fmt.Sprintf("  - {name: hook, http: {url: \"http://%s/in\"}}\n", first.address)+archive))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	reload := func(want int, text string) string {
+		t.Helper()
+		writeFile(t, dir, "engine.yaml", settings(text))
+		status, answer := post(t, p.base+"/-/reload", "", "")
+		require.Equal(t, want, status, answer)
+		return answer
+	}
+	delivered := func(sink string, n int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			return strings.Contains(string(get(t, p.base+"/metrics")), fmt.Sprintf("sloengine_sink_delivered_items_total{sink=%q} %d\n", sink, n))
+		}, 15*time.Second, 50*time.Millisecond, "%s", p.log)
+	}
+	sendOrders(t, p, "a", 10)
+	delivered("hook", 10)
+	delivered("archive", 10)
+	time.Sleep(1500 * time.Millisecond) // the cursors are saved
+
+	// The first is turned down; what it has not got waits for its new address.
+	first.mode.Store(refuses)
+	sendOrders(t, p, "b", 10)
+	reload(200, fmt.Sprintf("  - {name: hook, http: {url: %q}, batch: {items: 3}}\n", moved.URL)+archive)
+	require.Eventually(t, func() bool { return got.Load() == 10 }, 15*time.Second, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.log)
+	delivered("archive", 20)
+	require.Len(t, linesWith(p, `"sink changed"`), 1)
+	require.NotContains(t, p.log.String(), "need a restart")
+
+	// A file sink that changes takes its own folder over; another one is added and begins
+	// at the oldest event that the log has.
+	reload(200, "  - {name: archive, file: {dir: archive, fsync: batch}}\n  - {name: more, file: {dir: more}}\n")
+	delivered("more", 20)
+	sendOrders(t, p, "c", 5)
+	delivered("archive", 25)
+	delivered("more", 25)
+	require.Len(t, linesWith(p, `"sink removed"`), 1)
+	require.Len(t, linesWith(p, `"sink added"`), 1)
+	require.EqualValues(t, 10, got.Load(), "it is gone")
+	metrics := string(get(t, p.base+"/metrics"))
+	require.NotContains(t, metrics, `sink="hook"`)
+	require.Contains(t, metrics, `sloengine_sink_max_lag_bytes{sink="archive"}`)
+	require.NotContains(t, string(get(t, p.base+"/api/v1/engine")), `"hook"`)
+
+	// Policies of all sinks are those of each, and a mistake changes nothing.
+	writeFile(t, dir, "engine.yaml", strings.Replace(settings("  - {name: archive, file: {dir: archive, fsync: batch}}\n"), "base: 10ms", "base: 20ms", 1))
+	status, answer := post(t, p.base+"/-/reload", "", "")
+	require.Equal(t, 200, status, answer)
+	require.Len(t, linesWith(p, `"sink changed"`), 3)
+	require.Contains(t, reload(422, "  - {name: archive}\n"), "it does not say where events go")
+	sendOrders(t, p, "d", 5)
+	delivered("archive", 30)
+	p.stop(t)
 }

@@ -179,6 +179,7 @@ func (a *answers) list() map[int]uint64 {
 // shares of it would be shares of nothing.
 func (m *Metrics) bound(sink string, bytes int64) {
 	if bytes <= 0 {
+		m.set.UnregisterMetric(fmt.Sprintf("sloengine_sink_max_lag_bytes{sink=%q}", sink)) // of the sink before a change
 		return
 	}
 	s, name := m.of(sink), fmt.Sprintf("sloengine_sink_max_lag_bytes{sink=%q}", sink)
