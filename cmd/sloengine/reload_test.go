@@ -83,17 +83,29 @@ func TestReload(t *testing.T) {
 	require.Contains(t, string(get(t, p.base+"/")), "spec.yaml:4")
 	counts(1)
 
-	// Another objective, by signal: the counts stay.
+	// Another objective, by signal: the counts stay, and the hash is that of what runs now.
+	hash := func() string {
+		var e struct{ Spec struct{ Hash string } }
+		require.NoError(t, json.Unmarshal(get(t, p.base+"/api/v1/engine"), &e))
+		require.Regexp(t, "^[0-9a-f]{12}$", e.Spec.Hash)
+		return e.Spec.Hash
+	}
+	first := hash()
 	writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "order"))
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/slos")), `"objective":0.99,`) }, 5*time.Second, 20*time.Millisecond)
 	require.Equal(t, 1.0, counter(t, p, "sloengine_reload_last_ok"))
 	counts(1)
+	second := hash()
+	require.NotEqual(t, first, second)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "msg=reloaded hash="+second) }, 5*time.Second, 20*time.Millisecond)
 
 	// Another matcher: a new generation, from zero, and the old type is unknown now.
 	writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "purchase"))
 	status, answer = post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
+	require.Contains(t, answer, `"hash":"`+hash()+`"`)
+	require.NotEqual(t, second, hash())
 	counts(0)
 	status, answer = post(t, p.base+"/api/v1/events", "", `{"id":"2","service":"shop","type":"order"}`)
 	require.Equal(t, 422, status, answer)

@@ -123,7 +123,7 @@ func (s *specs) read() (*loadedSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode config: %w", err)
 	}
-	sum := sha256.Sum256(encoded)
+	sum := sha256.Sum256(spec.Encode(sp)) // of all that it says, and not only of what is counted
 	return &loadedSpec{
 		spec: sp, inputs: in, encoded: encoded, catalog: catalog(cfg.Services),
 		longest: longest(cfg.Indicators), merge: merging(cfg), loaded: time.Now(), hash: hex.EncodeToString(sum[:6]),
