@@ -31,10 +31,10 @@ func TestLint(t *testing.T) {
 		{"no objective", one(&slo.SLO{ID: "shop/up"}), LintOptions{}, []string{
 			"error: an objective of 100 % leaves no budget: every alert would fire at the first bad event, and for ever"}},
 		{"can never fire", one(pages("90")), LintOptions{}, []string{
-			"warning: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 144 % of all events to be bad"}},
+			"info: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 144 % of all events to be bad"}},
 		{"none is left", one(pages("80")), LintOptions{}, []string{
-			"warning: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 288 % of all events to be bad",
-			"warning: the page alert over 6h can never fire and is left out: a burn rate of 6 needs 120 % of all events to be bad",
+			"info: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 288 % of all events to be bad",
+			"info: the page alert over 6h can never fire and is left out: a burn rate of 6 needs 120 % of all events to be bad",
 			"error: no burn-rate alert is left"}},
 		{"retention", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 15 * day}, []string{
 			"error: Prometheus keeps samples for 15d, less than the window (30d): the budget would be judged by a part of it"}},

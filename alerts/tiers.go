@@ -60,18 +60,18 @@ func Tiers(s *slo.SLO) ([]Tier, []Finding) {
 		if taken[r.Name] {
 			r.Name += "-" + slo.FormatDuration(t.Short)
 		}
-		finding := func(message, hint string) {
-			left = append(left, Finding{SLO: s.ID, Severity: FindingWarning, Message: message, Hint: hint})
+		finding := func(severity FindingSeverity, message, hint string) {
+			left = append(left, Finding{SLO: s.ID, Severity: severity, Message: message, Hint: hint})
 		}
 		switch {
 		case taken[r.Name]:
-			finding(fmt.Sprintf("two %s alerts have the same windows %s and %s; the second is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "remove one of them")
+			finding(FindingWarning, fmt.Sprintf("two %s alerts have the same windows %s and %s; the second is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "remove one of them")
 		case t.Short >= t.Long:
-			finding(fmt.Sprintf("the %s alert over %s has a short window that is not shorter (%s); it is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "take a twelfth of the long window")
+			finding(FindingWarning, fmt.Sprintf("the %s alert over %s has a short window that is not shorter (%s); it is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "take a twelfth of the long window")
 		case t.Long >= period:
-			finding(fmt.Sprintf("the %s alert over %s is left out: the window of the SLO (%s) is not longer", severity, slo.FormatDuration(t.Long), s.Window), "a longer window gives this alert")
+			finding(FindingInfo, fmt.Sprintf("the %s alert over %s is left out: the window of the SLO (%s) is not longer", severity, slo.FormatDuration(t.Long), s.Window), "a longer window gives this alert")
 		case r.Threshold >= 1:
-			finding(fmt.Sprintf("the %s alert over %s can never fire and is left out: a burn rate of %s needs %s %% of all events to be bad", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor), slo.FormatRatio(100*r.Threshold)), "raise the objective or shorten the window")
+			finding(FindingInfo, fmt.Sprintf("the %s alert over %s can never fire and is left out: a burn rate of %s needs %s %% of all events to be bad", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor), slo.FormatRatio(100*r.Threshold)), "raise the objective or shorten the window")
 		default:
 			taken[r.Name] = true
 			out = append(out, r)

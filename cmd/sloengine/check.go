@@ -19,15 +19,23 @@ func newCheck(s streams) *cobra.Command {
 	var files []string
 	output, retention, settings := "table", "0", ""
 	perDay := 0.0
+	failOn := spec.Error
 	c := &cobra.Command{
 		Use:   "check -f FILE|DIR|-",
 		Short: "Read specs and report everything that is wrong with them, with its place",
+		Long: `check reads specs and reports every error and warning with its place. What is only
+worth knowing, such as alerts that are left out because the window is too short, goes
+to the error stream. It exits with 3 if there are errors, with --fail-on warning also
+if there are warnings.`,
 		Example: `  sloengine check -f specs/
   sloengine check -f - < spec.yaml`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(files) == 0 {
 				return usageError{fmt.Errorf("which spec? give -f FILE, -f DIR or -f - for standard input")}
+			}
+			if failOn != spec.Error && failOn != spec.Warning {
+				return usageError{fmt.Errorf("--fail-on %s: want error or warning", failOn)}
 			}
 			if output != "table" && output != "json" {
 				return usageError{fmt.Errorf("-o %s: want table or json", output)}
@@ -51,12 +59,13 @@ func newCheck(s streams) *cobra.Command {
 				return err
 			}
 			problems = append(problems, found...)
-			return reportProblems(s, sp, problems, output)
+			return reportProblems(s, sp, problems, output, failOn)
 		},
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
 	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "process settings to check as well")
+	c.Flags().StringVar((*string)(&failOn), "fail-on", string(failOn), "exit with 3 for error, or for warning too")
 	c.Flags().StringVar(&retention, "retention", retention, "how long Prometheus keeps samples; 0 if unknown")
 	c.Flags().Float64Var(&perDay, "events-per-day", 0, "traffic of an SLO; 0 if unknown")
 	return c
@@ -90,8 +99,9 @@ func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spe
 	return out
 }
 
-// reportProblems prints findings on out and turns them into the exit code.
-func reportProblems(s streams, sp *spec.Spec, problems spec.Problems, output string) error {
+// reportProblems prints findings on out and turns those of failOn and worse into the
+// exit code.
+func reportProblems(s streams, sp *spec.Spec, problems spec.Problems, output string, failOn spec.Severity) error {
 	if output == "json" {
 		enc := json.NewEncoder(s.out)
 		enc.SetIndent("", "  ")
@@ -115,6 +125,8 @@ func reportProblems(s streams, sp *spec.Spec, problems spec.Problems, output str
 	}
 	if len(problems) > 0 {
 		fmt.Fprintf(s.err, "%s, %s\n", plural(errs, "error"), plural(warnings, "warning"))
+	}
+	if errs > 0 || warnings > 0 && failOn == spec.Warning {
 		return errFindings
 	}
 	fmt.Fprintf(s.err, "ok: %s, %s, %s\n", plural(len(sp.SLOs), "SLO"), plural(len(sp.Limits), "limit"), plural(len(sp.Agreements), "SLA"))

@@ -44,7 +44,7 @@ func TestSettingFindings(t *testing.T) {
 	settings := writeFile(t, dir, "engine.yaml", "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
 	spec := writeFile(t, dir, "spec.yaml", limitSpec)
 	var out, errs bytes.Buffer
-	require.Equal(t, exitFindings, run(context.Background(), []string{"check", "-f", spec, "-c", settings}, nil, &out, &errs), out.String())
+	require.Equal(t, exitFindings, run(context.Background(), []string{"check", "--fail-on", "warning", "-f", spec, "-c", settings}, nil, &out, &errs), out.String())
 	require.Contains(t, out.String()+errs.String(), "sinks[0].ttl")
 	p, ok := serveIn(t, dir, spec, "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
 	require.True(t, ok, p.log.String())

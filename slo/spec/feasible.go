@@ -2,45 +2,20 @@ package spec
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/sloengine/sloengine/slo"
 )
 
-// feasible warns of what can be written but does not work: alerts that can never
-// fire, windows too short for them, slices too long.
+// feasible warns of what can be written but does not work: slices too long, and an
+// objective that says how much may fail. Which alerts are left out is for the lint of
+// package alerts, which makes them.
 func (a *assembly) feasible(s *sloDraft) {
 	if !s.ok {
 		return
 	}
-	name, period := s.ID.Name(), nominal(s.Window)
-	var tooShort, never []string
-	for _, t := range tiers(s.Alerting) {
-		settings, kind := s.Alerting.Ticket, "ticket"
-		if t.Page {
-			settings, kind = s.Alerting.Page, "page"
-		}
-		if settings.Disabled {
-			continue
-		}
-		if t.Long >= period {
-			tooShort = append(tooShort, fmt.Sprintf("%s over %s", kind, slo.FormatDuration(t.Long)))
-			continue
-		}
-		// Nothing burns faster than everything being bad.
-		if need := t.Factor(period) * s.Objective.Budget(); need >= 1 {
-			never = append(never, fmt.Sprintf("%s over %s would need %s %% of all events to be bad", kind, slo.FormatDuration(t.Long), percent(need)))
-		}
-	}
-	if len(never) > 0 {
-		a.warnf(s.objectiveAt, "raise the objective or shorten the window", "slo %s: alerts that can never fire: %s", name, strings.Join(never, "; "))
-	}
-	if len(tooShort) > 0 {
-		a.warnf(s.at, "a longer window gives these alerts", "slo %s: the window (%s) is too short for some alerts, they are left out: %s", name, s.Window, strings.Join(tooShort, ", "))
-	}
 	a.slices(s)
-	if s.Objective.Ratio() < 0.5 {
-		a.warnf(s.objectiveAt, "an objective says how much is good, not how much may fail", "slo %s: with %s most may fail", name, s.Objective)
+	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 { // zero: it was not understood
+		a.warnf(s.objectiveAt, "an objective says how much is good, not how much may fail", "slo %s: with %s most may fail", s.ID.Name(), s.Objective)
 	}
 }
 

@@ -68,6 +68,9 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	}
 	if v := o.get("alertPolicies"); v != nil {
 		p.alerts = p.readPolicies(v)
+		if v.isList() && len(v.n.Content) == 0 && !(composite && len(objectives) > 1) { // which cannot have any
+			o.r.warnf(o.keyAt("alertPolicies"), "add a policy", "SLO %s has an empty list of alertPolicies, so there are no alerts", printable(clip(d.name)))
+		}
 	} else if !o.has("alertPolicies") {
 		d.at.warnf("add alertPolicies", "SLO %s has no alertPolicies, so there are no alerts", printable(clip(d.name)))
 	}
