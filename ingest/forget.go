@@ -111,7 +111,6 @@ func (c *committer) rekey() {
 	if len(c.ids.epochs) == 0 {
 		return
 	}
-	view := &c.held.view
 	for _, r := range c.group {
 		switch r.kind {
 		case RecordEvents:
@@ -121,18 +120,15 @@ func (c *committer) rekey() {
 				if !item.HasKey {
 					continue
 				}
-				if _, err := view.Parse(r.batch.Event(i)); err == nil { // it was validated
-					item.Key = c.ids.key(view.Service, event.Key(view.Service, view.ID))
+				if id, service, ok := event.Identity(r.batch.Event(i)); ok && c.ids.epochs[string(service)] > 0 {
+					item.Key = c.ids.key(service, event.Key(service, id))
 				}
 			}
 		case RecordReplay:
 			for i := range r.replay {
 				x := &r.replay[i]
-				if _, err := view.Parse(x.Event); err != nil {
-					continue
-				}
-				if own := event.Key(view.Service, view.ID); x.Key == own { // else it is the letter's
-					x.Key = c.ids.key(view.Service, own)
+				if id, service, ok := event.Identity(x.Event); ok && x.Key == event.Key(service, id) { // else it is the letter's
+					x.Key = c.ids.key(service, x.Key)
 				}
 			}
 		}

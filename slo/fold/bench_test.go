@@ -261,3 +261,26 @@ func BenchmarkRestore(b *testing.B) {
 	}
 	reportCPU(b, began)
 }
+
+// BenchmarkPark parks 2,000 groups that were busy for 30 days, and resumes them. Counting
+// stands still meanwhile.
+func BenchmarkPark(b *testing.B) {
+	f := busy(b, 2000, 50)
+	cfg := f.cfg
+	none := &Config{Version: ConfigVersion, Services: []Service{{Name: "shop"}}}
+	at := f.rec
+	var parked, resumed time.Duration
+	for b.Loop() {
+		at += int64(time.Minute)
+		began := time.Now()
+		require.NoError(b, f.SetConfig(none, at))
+		parked += time.Since(began)
+		began = time.Now()
+		require.NoError(b, f.SetConfig(cfg, at))
+		resumed += time.Since(began)
+	}
+	require.NoError(b, f.SetConfig(none, at))
+	b.ReportMetric(float64(f.figures().ParkedBytes)/(1<<20), "parked-MiB")
+	b.ReportMetric(parked.Seconds()/float64(b.N), "s/park")
+	b.ReportMetric(resumed.Seconds()/float64(b.N), "s/resume")
+}

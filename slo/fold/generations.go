@@ -126,10 +126,11 @@ func (f *Fold) sliceStore(per, keep int64) *sliceStore {
 
 // release frees everything that an indicator has in its store.
 func (f *Fold) release(ind *indicator) {
-	for _, g := range ind.sorted {
-		f.releaseGroup(g)
+	if moves := ind.moves(nowhere); ind.slices != nil {
+		ind.slices.moveAll(moves, nil, f.clock)
+	} else {
+		ind.events.moveAll(moves, nil, f.clock)
 	}
-	f.releaseDropped(ind)
 }
 
 // releaseGroup frees a group's columns.
@@ -185,21 +186,15 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 		moved[key] = o.era.from(kept, f.up.spans)
 	}
 	ind.era = moved[key]
-	for _, g := range ind.sorted {
-		col := g.col
-		if ind.slices != nil {
-			to := ind.slices.cols.take(sliceColumns)
-			f.moveJudged(o, g, ind.slices, to)
-			g.col = to
-			o.slices.move(col, ind.slices, g.col, f.clock)
-			o.slices.free(col, f.clock)
-		} else {
-			g.col = ind.events.cols.take(uint32(ind.width))
-			o.events.move(col, ind.width, ind.events, g.col, f.clock)
-			o.events.free(col, ind.width, f.clock)
-		}
+	if ind.slices == nil {
+		o.events.moveAll(ind.moves(ind.events.cols.take), ind.events, f.clock)
+		return
 	}
-	f.moveExtra(ind, o)
+	moves := ind.moves(ind.slices.cols.take)
+	for i, g := range ind.sorted {
+		f.moveJudged(o, g, moves[i].from, ind.slices)
+	}
+	o.slices.moveAll(moves, ind.slices, f.clock)
 }
 
 // expect makes the groups that exist without an event. An indicator that is not

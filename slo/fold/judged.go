@@ -82,15 +82,14 @@ func (s *sliceStore) addJudged(out [][]uint64, ind *indicator, groups []*group, 
 	}
 }
 
-// moveJudged gives the past of another retention what is kept by the run of a
-// group of o, and what dst is too short to keep the counts of.
-func (f *Fold) moveJudged(o *indicator, g *group, dst *sliceStore, dstCol uint32) {
-	s := o.slices
-	room := dst.judgedRoom()
-	s.past.move(judgedAt(g.col), judgedColumns, &dst.past, judgedAt(dstCol), room, f.clock)
+// moveJudged gives the past of another retention what dst is too short to keep the
+// counts of, of a group of o that was at col and has its columns in dst by now.
+func (f *Fold) moveJudged(o *indicator, g *group, col uint32, dst *sliceStore) {
+	s, was := o.slices, *g
+	was.col = col
 	for n := s.first; n < min(dst.first, s.next); n += s.runLen {
 		var sums [sliceSums]uint64
-		f.addSlices(s, o, []*group{g}, n, n+s.runLen, sums[:], func(int, *group) int { return 0 })
-		dst.past.addJudged(o, n, judgedAt(dstCol), sums[:], room, f.clock)
+		f.addSlices(s, o, []*group{&was}, n, n+s.runLen, sums[:], func(int, *group) int { return 0 })
+		dst.past.addJudged(o, n, judgedAt(g.col), sums[:], dst.judgedRoom(), f.clock)
 	}
 }

@@ -78,10 +78,13 @@ func (f *Fold) park(o *indicator) error {
 	f.lastParked++
 	p := &parked{number: f.lastParked, at: f.rec, gen: o.gen, former: o.former, groups: len(ind.sorted), version: f.clock}
 	p.describe(ind)
+	var buf []byte
 	for _, part := range sub.Parts() {
+		buf = part.Encode(buf[:0])
 		p.data = appendString(p.data, part.Name)
-		p.data = appendString(p.data, string(part.Encode(nil)))
+		p.data = append(binary.AppendUvarint(p.data, uint64(len(buf))), buf...)
 	}
+	p.data = slices.Clone(p.data) // without the room to grow
 	f.parked = append(f.parked, p)
 	f.retired[p.id] = max(f.retired[p.id], p.gen)
 	return nil

@@ -68,15 +68,6 @@ func (p *past) add(place int64, col uint32, n uint64, room int, clock uint64) {
 	}
 }
 
-// move copies columns to another past of the same width.
-func (p *past) move(col uint32, w int, dst *past, dstCol uint32, room int, clock uint64) {
-	for i := range p.blocks {
-		for k := range uint32(w) {
-			dst.add((p.first+int64(i))*p.width, dstCol+k, p.blocks[i].at(col+k), room, clock)
-		}
-	}
-}
-
 // erase empties columns.
 func (p *past) erase(col uint32, w int, clock uint64) {
 	for i := range p.blocks {

@@ -282,22 +282,6 @@ func (s *sliceStore) free(col uint32, clock uint64) {
 	s.cols.give(col, sliceColumns)
 }
 
-// move copies a group's columns into a store of another retention.
-func (s *sliceStore) move(col uint32, dst *sliceStore, dstCol uint32, clock uint64) {
-	for i := range s.blocks {
-		for k := range uint32(sliceColumns) {
-			n := s.blocks[i].at(col + k)
-			if n == 0 {
-				continue
-			}
-			if b := dst.slice(s.first + int64(i)); b != nil {
-				b.touch(dstCol+k+1, dst.cols.room(), clock)
-				b.bump1(dstCol+k, n)
-			}
-		}
-	}
-}
-
 func (s *sliceStore) bytes() int64 {
 	n := blockBytes(s.blocks) + s.past.bytes()
 	for i := range s.runs {

@@ -199,27 +199,6 @@ func (s *store) free(col uint32, w int, clock uint64) {
 	s.cols.give(col, uint32(w))
 }
 
-// move copies columns into a store of another retention, as far back as that
-// keeps them. What it has no leaves for is kept by the hour.
-func (s *store) move(col uint32, w int, dst *store, dstCol uint32, clock uint64) {
-	for i := range s.levels {
-		l := &s.levels[i]
-		for j := range l.blocks {
-			sec := l.start + int64(j)*widths[i]
-			for k := range uint32(w) {
-				switch n := l.blocks[j].at(col + k); {
-				case n == 0:
-				case sec >= dst.oldest():
-					dst.add(sec, dstCol+k, n, clock)
-				default:
-					dst.past.add(sec, dstCol+k, n, dst.cols.room(), clock)
-				}
-			}
-		}
-	}
-	s.past.move(col, w, &dst.past, dstCol, dst.cols.room(), clock)
-}
-
 func (s *store) add(sec int64, col uint32, n uint64, clock uint64) {
 	leaf, hour := s.leaf(sec), s.hour(sec)
 	leaf.touch(col+1, s.cols.room(), clock)
