@@ -341,3 +341,4 @@ func (deaf) Apply(wal.Record, ingest.Refuse) error { return nil }
 func (deaf) Parts() []ingest.Part                  { return nil }
 func (deaf) Restore(string, []byte) error          { return nil }
 func (deaf) FinishRestore() error                  { return nil }
+func (deaf) Loss(string) (string, bool)            { return "", false }

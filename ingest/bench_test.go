@@ -30,6 +30,7 @@ func (s *bareState) Apply(rec wal.Record, refuse Refuse) error {
 func (s *bareState) Parts() []Part                { return nil }
 func (s *bareState) Restore(string, []byte) error { return nil }
 func (s *bareState) FinishRestore() error         { return nil }
+func (s *bareState) Loss(string) (string, bool)   { return "", false }
 
 func benchEngine(b *testing.B) (*running, *bareState) {
 	state := &bareState{}
@@ -230,7 +231,7 @@ type blobs struct {
 
 func (s *blobs) Parts() (parts []Part) {
 	for i := range s.data {
-		parts = append(parts, Part{fmt.Sprint("group-", i), s.versions[i], func(dst []byte) []byte { return append(dst, s.data[i]...) }})
+		parts = append(parts, Part{Name: fmt.Sprint("group-", i), Version: s.versions[i], Encode: func(dst []byte) []byte { return append(dst, s.data[i]...) }})
 	}
 	return parts
 }

@@ -35,6 +35,13 @@ type checkpoints struct {
 	files          map[uint64]*idFile
 
 	fallbacks int // checkpoints that were passed over at the start
+
+	// What the start found: damage that was gone around, so that a checkpoint must be made
+	// that needs no older file, and whether anything was lost by it.
+	damaged, lossy bool
+	lostParts      map[string]bool
+	lostIDs        uint64
+	aside          []string // files to move aside once there is a checkpoint without them
 }
 
 // capture is the state at one position of the log.
@@ -95,6 +102,10 @@ func (c *checkpoints) write(state *capture, ids *idCapture) (written int64, err 
 	}
 	c.crash(CrashAfterManifest)
 	c.last, c.before, c.newest = m.number, c.newest, m
+	if err := c.moveAside(c.aside); err != nil {
+		return written + m.size, err
+	}
+	c.aside = nil
 	return written + m.size, c.clean()
 }
 

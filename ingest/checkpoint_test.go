@@ -142,8 +142,9 @@ func TestKnownIDsDeterminism(t *testing.T) {
 		if i%7 == 0 {
 			_, err := c.write(&capture{seq: i}, live.capture(i, int64(i*20)))
 			require.NoError(t, err)
-			loaded, err := c.verify(c.newest, opt)
+			loaded, found, err := c.readKnown(c.newest, opt)
 			require.NoError(t, err)
+			require.Equal(t, &findings{}, found)
 			expected := live.contents()
 			for g := range expected {
 				expected[g].Unsaved = []xxh3.Uint128{}
@@ -353,25 +354,126 @@ func logFiles(t testing.TB, disk *fsystest.Mem) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return filepath.Ext(name) != ".wal" })
 }
 
-func TestCorruptLogIsRefused(t *testing.T) {
+// Damage to the log that the checkpoint holds costs nothing, also not the records behind
+// it; other damage costs the records that it hit, and those only with the override.
+func TestDamagedLog(t *testing.T) {
 	opt := testOptions(nil)
-	disk := twoCheckpoints(t, opt)
-	names := logFiles(t, disk)
-	name := "/data/wal/" + names[len(names)-1]
-	data, err := disk.ReadFile(name)
+	opt.SegmentBytes = 1 << 20
+	intact := twoCheckpoints(t, opt)
+	name := "/data/wal/" + logFiles(t, intact)[0]
+	data, err := intact.ReadFile(name)
 	require.NoError(t, err)
-	data[100] ^= 1
-	require.NoError(t, disk.WriteFile(name, data))
-	opt.FS = disk
-	r := launch(t, opt)
-	var corrupt *wal.CorruptError
-	require.ErrorAs(t, <-r.end, &corrupt)
-	require.Equal(t, name, corrupt.Segment)
-	opt.AcceptLoss = true
-	r = start(t, opt)
-	r.commit("new")
-	require.EqualValues(t, 1, r.counts()["new"])
-	r.shutdown()
+	covered, refused := 0, 0
+	// The last record became durable after the marker was last synced.
+	for at := 60; at < len(strings.TrimRight(string(data), "\x00"))-200; at += 41 {
+		broken := append([]byte{}, data...)
+		broken[at] ^= 0x11
+		disk := intact.CrashClone(100, 1)
+		require.NoError(t, disk.WriteFile(name, broken))
+		opt := opt
+		opt.FS = disk
+		r := launch(t, opt)
+		select {
+		case <-r.Ready():
+			requireOnce(t, r.counts(), numbered("x", 0, 90))
+			require.Equal(t, 90, r.commit(numbered("x", 0, 90)...).Duplicates)
+			r.shutdown()
+			covered++
+			continue
+		case err := <-r.end:
+			var corrupt *wal.CorruptError
+			require.ErrorAs(t, err, &corrupt, "byte %d", at)
+			require.Equal(t, name, corrupt.Segment)
+			require.ErrorContains(t, err, "accept-loss")
+			require.Greater(t, corrupt.Last(), uint64(21), "byte %d", at)
+			left, err := disk.ReadFile(name)
+			require.NoError(t, err)
+			require.Equal(t, broken, left, "left as it was")
+		}
+		refused++
+		opt.AcceptLoss = true
+		r = start(t, opt)
+		require.Len(t, r.counts(), 87, "a record has three events")
+		require.Equal(t, 3, r.commit(numbered("x", 0, 90)...).Accepted, "what is lost can be sent again")
+		r.shutdown()
+		opt.AcceptLoss = false
+		r = start(t, opt)
+		requireOnce(t, r.counts(), numbered("x", 0, 90))
+		r.shutdown()
+	}
+	require.Greater(t, covered, 10)
+	require.Greater(t, refused, 10)
+}
+
+// One flipped byte in a file that both checkpoints share costs the ids or the part that it
+// hit, never a checkpoint, and only with the override.
+func TestDamageToSharedFiles(t *testing.T) {
+	opt := testOptions(nil)
+	opt.SegmentBytes = 600 // the log begins late
+	intact := fsystest.New()
+	opt.FS = intact
+	r := start(t, opt)
+	for _, end := range []int{60, 61, 62} { // the second has nearly all from the first
+		for from := max(0, end-60) / 60 * (end - 1); from < end; from += 3 {
+			r.commit(numbered("x", from, min(end, from+3))...)
+		}
+		r.checkpointNow()
+	}
+	r.commit(numbered("x", 62, 90)...)
+	r.counts()
+	live := intact
+	intact = live.CrashClone(0, 1)
+	r.kill()
+	idsLost, partsLost := 0, 0
+	for name, data := range checkpointFiles(t, intact) {
+		for at := 0; at < len(data); at += 1 + len(data)/60 {
+			broken := append([]byte{}, data...)
+			broken[at] ^= 0x55
+			disk := intact.CrashClone(100, 1)
+			require.NoError(t, disk.WriteFile("/data/checkpoints/"+name, broken))
+			opt := opt
+			opt.FS = disk
+			r := launch(t, opt)
+			select {
+			case <-r.Ready():
+				requireOnce(t, r.counts(), numbered("x", 0, 90))
+				require.Equal(t, 90, r.commit(numbered("x", 0, 90)...).Duplicates)
+				r.shutdown()
+				continue
+			case err := <-r.end:
+				var loss *LossError
+				require.ErrorAs(t, err, &loss, "%s at %d", name, at)
+				require.ErrorContains(t, err, name)
+				require.ErrorContains(t, err, "lost: ")
+			}
+			opt.AcceptLoss = true
+			r = start(t, opt)
+			counts := r.counts()
+			lost := r.opt.Metrics.idsLost.Get()
+			again := r.commit(numbered("x", 0, 90)...)
+			if strings.HasPrefix(name, "ids") {
+				idsLost++
+				requireOnce(t, counts, numbered("x", 0, 90))
+				require.Positive(t, lost)
+				require.EqualValues(t, lost, again.Accepted, "ids that are lost are not known, all others are")
+				require.Empty(t, r.state.lost)
+			} else {
+				partsLost++
+				require.Len(t, r.state.lost, 1)
+				require.Equal(t, 90, again.Duplicates)
+				require.Greater(t, len(counts), 90-90/testParts*3)
+			}
+			r.shutdown()
+			require.Contains(t, checkpointFiles(t, disk), name+brokenSuffix, "it is moved aside")
+			opt.AcceptLoss = false // once is enough
+			r = start(t, opt)
+			require.Zero(t, r.Health().Checkpoint.Fallbacks)
+			require.Equal(t, 90, r.commit(numbered("x", 0, 90)...).Duplicates)
+			r.shutdown()
+		}
+	}
+	require.Positive(t, idsLost)
+	require.Positive(t, partsLost)
 }
 
 // A checkpoint that cannot be read back where it has to be copied is made anew

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -138,10 +139,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 	defer closing(&err, lock, "lock")
 	e.disk.start()
-	log, err := wal.Open(wal.Options{
-		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
-		RuleType: RecordConfig, AcceptLoss: e.opt.AcceptLoss, Metrics: e.opt.Metrics.log,
-	})
+	log, err := e.openLog()
 	if err != nil {
 		return err
 	}
@@ -178,6 +176,39 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		return err
 	}
 	return e.serve(ctx, log, ids, saver)
+}
+
+// openLog opens the log. Damage to records that nobody needs any more is gone around.
+func (e *Engine) openLog() (*wal.Log, error) {
+	o := wal.Options{
+		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
+		RuleType: RecordConfig, Metrics: e.opt.Metrics.log,
+	}
+	log, err := wal.Open(o)
+	var corrupt *wal.CorruptError
+	if !errors.As(err, &corrupt) {
+		return log, err
+	}
+	covered, cerr := e.covered()
+	if cerr != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", cerr)
+	}
+	needed, cerr := dispatch.OldestCursor(e.opt.FS, filepath.Join(e.opt.Dir, SinkDir))
+	if cerr != nil && !e.opt.AcceptLoss {
+		return nil, fmt.Errorf("%w; what sinks have yet to get is not known: %w", err, cerr)
+	}
+	last := corrupt.Last()
+	if last > covered && !e.opt.AcceptLoss {
+		return nil, fmt.Errorf("data folder %s: %w; of those, the checkpoint holds the records up to %d; restore the folder from a copy, or start with the accept-loss override to go on without the others", e.opt.Dir, err, covered)
+	}
+	if last >= needed && !e.opt.AcceptLoss {
+		return nil, fmt.Errorf("data folder %s: %w; the checkpoint holds them, but a sink has yet to get them, from record %d on; restore the folder from a copy, or start with the accept-loss override to go on without", e.opt.Dir, err, needed)
+	}
+	if last <= covered {
+		e.opt.Logger.Error("the log is damaged; the checkpoint holds all that is lost", "checkpoint", covered, "err", err)
+	}
+	o.AcceptLoss, o.Covered = true, covered
+	return wal.Open(o)
 }
 
 func closing(err *error, c interface{ Close() error }, what string) {

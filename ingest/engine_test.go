@@ -34,6 +34,7 @@ type tally struct {
 	records  uint64 // applied, over all restarts
 	encoded  int    // parts, in this process
 	restored bool
+	lost     []string // parts
 }
 
 func newTally() *tally {
@@ -87,7 +88,7 @@ func (s *tally) Apply(rec wal.Record, refuse Refuse) error {
 
 func (s *tally) Parts() (parts []Part) {
 	for i := range s.counts {
-		parts = append(parts, Part{fmt.Sprintf("counts-%d", i), s.versions[i], func(dst []byte) []byte {
+		parts = append(parts, Part{Name: fmt.Sprintf("counts-%d", i), Version: s.versions[i], Vital: i == 0, Encode: func(dst []byte) []byte {
 			s.encoded++
 			return s.encode(dst, i)
 		}})
@@ -114,6 +115,9 @@ func (s *tally) Restore(name string, data []byte) error {
 	if i < 0 {
 		return fmt.Errorf("no part %q", name)
 	}
+	if data == nil {
+		s.lost = append(s.lost, name)
+	}
 	uvarint := func() uint64 {
 		v, n := binary.Uvarint(data)
 		data = data[n:]
@@ -136,6 +140,9 @@ func (s *tally) Restore(name string, data []byte) error {
 }
 
 func (s *tally) FinishRestore() error { s.restored = true; return nil }
+
+// Loss says that all but the first part can be lost.
+func (s *tally) Loss(name string) (string, bool) { return "the ids of " + name, name != "counts-0" }
 
 // bytes is all that the state holds.
 func (s *tally) bytes() (b []byte) {

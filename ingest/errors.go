@@ -63,3 +63,6 @@ func (e *LossError) Error() string {
 	return fmt.Sprintf("data folder %s: %s; restore the folder from a copy, or start with the accept-loss override to go on with what is left",
 		e.Dir, e.Reason)
 }
+
+// timeText is a time in Unix nanoseconds, for people.
+func timeText(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }

@@ -166,77 +166,61 @@ func appendIDBlock(b []byte, keys []xxh3.Uint128) []byte {
 	return b
 }
 
-// loadIDs reads a generation back, as far as the manifest says.
-func (c *checkpoints) loadIDs(saved savedGeneration, bytes int64) (*idGeneration, *idFile, error) {
-	name := idsName(saved.number)
-	file, err := c.fs.OpenReadWrite(c.path(name))
-	if err != nil {
-		return nil, nil, fmt.Errorf("open %s: %w", name, err)
-	}
-	g := &idGeneration{number: saved.number, start: saved.start, table: newIDTable(bytes)}
-	if err := readIDs(file, saved, g.table); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("read %s: %w", name, err), file.Close())
-	}
-	return g, &idFile{file: file, length: saved.length, crc: saved.crc, keys: saved.keys}, nil
-}
-
-func readIDs(file fsys.File, saved savedGeneration, table *idTable) error {
+// readIDs reads a generation back, as far as the manifest says and its blocks are whole,
+// and says where they are not. Behind a damaged block it looks for the next whole one.
+func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) (read uint64, bad []string, err error) {
 	size, err := file.Size()
 	if err != nil {
-		return err
-	}
-	if saved.length < fileHead || saved.length > size || saved.keys > uint64(saved.length)/idKeyBytes {
-		return fmt.Errorf("has %d bytes, not %d", size, saved.length)
+		return 0, nil, err
 	}
 	buf := make([]byte, idBlockHead+idBlockKeys*idKeyBytes)
-	next := func(offset int64, n int) ([]byte, error) {
-		b := buf[:n]
-		if offset+int64(n) > saved.length {
-			return nil, fmt.Errorf("block at offset %d does not fit", offset)
+	whole := func(offset, n int64) bool { // leaves them in buf
+		if offset+n > min(size, saved.length) {
+			return false
 		}
-		if got, err := file.ReadAt(b, offset); got < n {
-			return nil, fmt.Errorf("read at offset %d: %w", offset, err)
-		}
-		return b, nil
+		got, _ := file.ReadAt(buf[:n], offset)
+		return int64(got) == n
 	}
-	head, err := next(0, fileHead)
-	if err != nil {
-		return err
+	if !whole(0, fileHead) {
+		bad = append(bad, "the head cannot be read")
+	} else if err := checkHead(buf[:fileHead], idsMagic); errors.Is(err, errNewerFormat) {
+		return 0, nil, err
+	} else if err != nil {
+		bad = append(bad, err.Error())
 	}
-	if err := checkHead(head, idsMagic); err != nil {
-		return err
-	}
-	crc := crc32.Update(0, crcTable, head)
-	table.reserve(int(saved.keys))
+	crc := crc32.Update(0, crcTable, buf[:fileHead])
+	from := int64(-1) // of the damage at hand
 	for at := int64(fileHead); at < saved.length; {
-		head, err := next(at, idBlockHead)
-		if err != nil {
-			return err
+		var count uint32
+		if whole(at, idBlockHead) {
+			count = binary.LittleEndian.Uint32(buf)
 		}
-		crc = crc32.Update(crc, crcTable, head)
-		count, sum := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
-		if count == 0 || count > idBlockKeys {
-			return fmt.Errorf("block at offset %d: %d keys", at, count)
+		n := idBlockHead + int64(count)*idKeyBytes
+		if count == 0 || count > idBlockKeys || !whole(at, n) || crcOf(buf[idBlockHead:n]) != binary.LittleEndian.Uint32(buf[4:]) {
+			if from < 0 {
+				from = at
+			}
+			if at += idBlockHead; at >= size { // blocks begin at multiples of that
+				at = saved.length
+			}
+			continue
 		}
-		at += idBlockHead
-		keys, err := next(at, int(count)*idKeyBytes)
-		if err != nil {
-			return err
+		if from >= 0 {
+			bad = append(bad, fmt.Sprintf("bytes %d to %d cannot be read", from, at))
+			from = -1
 		}
-		if crcOf(keys) != sum {
-			return fmt.Errorf("block at offset %d: checksum does not match", at-idBlockHead)
+		crc = crc32.Update(crc, crcTable, buf[:n])
+		for keys := buf[idBlockHead:n]; len(keys) > 0; keys = keys[idKeyBytes:] {
+			add(xxh3.Uint128{Hi: binary.LittleEndian.Uint64(keys), Lo: binary.LittleEndian.Uint64(keys[8:])})
 		}
-		crc = crc32.Update(crc, crcTable, keys)
-		at += int64(len(keys))
-		for ; len(keys) > 0; keys = keys[idKeyBytes:] {
-			table.add(xxh3.Uint128{Hi: binary.LittleEndian.Uint64(keys), Lo: binary.LittleEndian.Uint64(keys[8:])})
-		}
+		read += uint64(count)
+		at += n
 	}
-	if crc != saved.crc {
-		return errors.New("checksum of the whole does not match")
+	switch {
+	case from >= 0:
+		bad = append(bad, fmt.Sprintf("bytes %d to %d cannot be read", from, saved.length))
+	case len(bad) == 0 && (crc != saved.crc || read != saved.keys):
+		bad = append(bad, fmt.Sprintf("it holds %d ids instead of %d, or others", read, saved.keys))
 	}
-	if uint64(table.count) != saved.keys {
-		return fmt.Errorf("holds %d ids instead of %d", table.count, saved.keys)
-	}
-	return nil
+	return read, bad, nil
 }

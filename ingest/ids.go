@@ -64,6 +64,18 @@ func (c *keyChunks) drop(n int) {
 	}
 }
 
+// renew has the next checkpoint write all keys to new files.
+func (ids *knownIDs) renew() {
+	for _, g := range []*idGeneration{ids.old, ids.young} {
+		if g == nil {
+			continue
+		}
+		ids.next++
+		g.number, g.unsaved = ids.next, nil
+		g.table.each(g.unsaved.add)
+	}
+}
+
 type idTurn struct {
 	added   int // keys added before it
 	dropped *idGeneration

@@ -176,3 +176,14 @@ func (t *idTable) reserve(count int) {
 		}
 	}
 }
+
+// each calls f with every key.
+func (t *idTable) each(f func(key xxh3.Uint128)) {
+	for i := range t.shards {
+		for _, key := range t.shards[i].slots {
+			if key != (xxh3.Uint128{}) {
+				f(key)
+			}
+		}
+	}
+}

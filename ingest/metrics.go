@@ -21,6 +21,7 @@ type Metrics struct {
 	checkpoints         *metrics.Counter
 	checkpointFailures  *metrics.Counter
 	checkpointFallbacks *metrics.Counter
+	partsLost, idsLost  *metrics.Counter
 	checkpointBytes     *metrics.Counter
 	checkpointSeconds   *metrics.FloatCounter
 }
@@ -42,6 +43,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		deadLetters:         set.NewCounter("sloengine_fold_dead_letters_total"),
 		checkpoints:         set.NewCounter("sloengine_checkpoint_written_total"),
 		checkpointFailures:  set.NewCounter("sloengine_checkpoint_failures_total"),
+		partsLost:           set.NewCounter("sloengine_checkpoint_lost_parts_total"),
+		idsLost:             set.NewCounter("sloengine_dedupe_lost_ids_total"),
 		checkpointFallbacks: set.NewCounter("sloengine_checkpoint_fallbacks_total"),
 		checkpointBytes:     set.NewCounter("sloengine_checkpoint_written_bytes_total"),
 		checkpointSeconds:   set.NewFloatCounter("sloengine_checkpoint_duration_seconds_total"),

@@ -299,7 +299,7 @@ func (r *reader) capture(seq uint64) (c *capture, err error) {
 		}
 		captured[p.Name] = p.Version
 		version, saved := r.versions[p.Name]
-		c.parts[i] = capturedPart{name: p.Name, changed: !saved || version != p.Version}
+		c.parts[i] = capturedPart{name: p.Name, changed: !saved || version != p.Version || p.Vital}
 		if c.parts[i].changed {
 			buf = p.Encode(buf)
 			ends[i] = len(buf)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sloengine/sloengine/ingest/event"
@@ -21,10 +23,7 @@ import (
 // valid checkpoint, then the rest. A returned saver has open files, also with
 // an error.
 func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, error) {
-	files := &checkpoints{
-		fs: e.opt.FS, dir: filepath.Join(e.opt.Dir, checkpointDir), crash: e.opt.CrashPoint, log: e.opt.Logger,
-		files: map[uint64]*idFile{},
-	}
+	files := e.checkpointFiles()
 	s := &saver{e: e, log: log, files: files}
 	from, ids, err := files.load(&e.opt, log)
 	if err != nil {
@@ -38,12 +37,19 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, 
 		}
 	})
 	e.opt.Metrics.checkpointFallbacks.Add(files.fallbacks)
-	if err := e.restore(files); err != nil {
+	e.opt.Metrics.partsLost.Add(len(files.lostParts))
+	e.opt.Metrics.idsLost.AddInt64(int64(files.lostIDs))
+	if err := e.restore(files, from); err != nil {
 		return s, nil, err
 	}
 	e.dead.resume(from.dead)
 	if err := e.replay(ctx, log, from, ids); err != nil {
 		return s, nil, err
+	}
+	if files.damaged {
+		if err := s.afterDamage(ids); err != nil {
+			return s, nil, err
+		}
 	}
 	last := max(e.read.at, from.idAt)
 	e.watermark.Store(last)
@@ -58,24 +64,38 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, 
 	return s, ids, nil
 }
 
+func (e *Engine) checkpointFiles() *checkpoints {
+	return &checkpoints{
+		fs: e.opt.FS, dir: filepath.Join(e.opt.Dir, checkpointDir), crash: e.opt.CrashPoint, log: e.opt.Logger,
+		files: map[uint64]*idFile{},
+	}
+}
+
 // restore gives the State what the checkpoint holds.
-func (e *Engine) restore(files *checkpoints) error {
+func (e *Engine) restore(files *checkpoints, from *manifest) error {
 	var buf []byte
 	saved := map[string]bool{}
-	if files.newest != nil {
-		err := files.eachPart(files.newest, func(p *savedPart, pack fsys.File) (err error) {
-			if buf, err = readSaved(pack, *p, buf); err != nil {
-				return err
-			}
-			saved[p.name] = true
-			if err := e.opt.State.Restore(p.name, buf); err != nil {
-				return fmt.Errorf("restore part %q: %w", p.name, err)
+	err := files.eachPart(from, func(p *savedPart, pack fsys.File, err error) error {
+		if files.lostParts[p.name] {
+			if err := e.opt.State.Restore(p.name, nil); err != nil {
+				return fmt.Errorf("restore without part %q: %w", p.name, err)
 			}
 			return nil
-		})
+		}
 		if err != nil {
 			return err
 		}
+		if buf, err = readSaved(pack, *p, buf); err != nil {
+			return err
+		}
+		saved[p.name] = !files.damaged
+		if err := e.opt.State.Restore(p.name, buf[:len(buf):len(buf)]); err != nil {
+			return fmt.Errorf("restore part %q: %w", p.name, err)
+		}
+		return nil
+	}, func(string, error) error { return nil })
+	if err != nil {
+		return err
 	}
 	if err := e.opt.State.FinishRestore(); err != nil {
 		return fmt.Errorf("restore the state: %w", err)
@@ -86,6 +106,34 @@ func (e *Engine) restore(files *checkpoints) error {
 			e.read.versions[p.Name] = p.Version
 		}
 	}
+	return nil
+}
+
+// afterDamage ends a recovery that had to go around damage with a checkpoint of its own,
+// which refers to no older file. What is damaged is then moved aside. Where nothing was
+// lost that can also be done later.
+func (s *saver) afterDamage(ids *knownIDs) error {
+	// What the log lost at its end is behind, too.
+	end := max(s.log.NextSeq()-1, s.e.folded.Load())
+	s.e.folded.Store(end)
+	c, err := s.e.read.capture(end)
+	if err == nil {
+		if err = s.e.dead.flush(); err == nil {
+			_, err = s.files.write(c, ids.capture(end, s.e.read.at))
+		}
+	}
+	if err != nil {
+		if s.files.lossy || isFatalSave(err) {
+			return fmt.Errorf("make a checkpoint of what is left: %w", err)
+		}
+		s.e.checkpointFailed(err)
+		return nil
+	}
+	s.e.read.versions, s.e.read.lastSeq = s.e.read.captured, end
+	s.e.opt.Metrics.checkpoints.Inc()
+	s.e.updateCheckpoint(func(h *CheckpointHealth) {
+		h.Position, h.At, h.State = end, s.e.opt.Now(), s.files.newest.stateBytes()
+	})
 	return nil
 }
 
@@ -166,8 +214,9 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 	return true
 }
 
-// load finds the newest valid checkpoint and the one before it, and reads the
-// ids of the newest. Without any it returns an empty manifest: the whole log.
+// load finds where to begin, the State and the ids each on its own: with the newest
+// checkpoint that lost nothing, with an older one, or with the log alone. Where something
+// is lost whatever one begins with, the start is refused, unless that was accepted.
 func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, error) {
 	if err := fsys.MkdirAllSynced(c.fs, c.dir, SiteDataDir); err != nil {
 		return nil, nil, err
@@ -176,68 +225,152 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 	if err != nil {
 		return nil, nil, err
 	}
-	var ids *knownIDs
-	var broken []uint64
+	var found []*manifest
+	var broken []string
 	for _, number := range numbers {
 		m, err := c.readManifest(number)
-		if err == nil && c.newest != nil {
-			c.before = m
-			break
-		}
-		if err == nil {
-			ids, err = c.verify(m, opt.IDs)
-		}
 		switch {
 		case err == nil:
-			c.newest = m
+			found = append(found, m)
 			continue
 		case errors.Is(err, errNewerFormat):
 			return nil, nil, fmt.Errorf("checkpoint %s: %w", c.path(manifestName(number)), err)
 		case fsys.Classify(err) == fsys.NoFiles: // which says nothing about the checkpoint
 			return nil, nil, fmt.Errorf("read checkpoint %s: %w", c.path(manifestName(number)), err)
 		}
-		c.log.Error("checkpoint is broken, the one before it is tried", "manifest", manifestName(number), "err", err)
-		broken = append(broken, number)
-		if c.newest == nil {
+		c.log.Error("checkpoint manifest cannot be read", "manifest", manifestName(number), "err", err)
+		broken = append(broken, manifestName(number))
+	}
+
+	var state, known *choice
+	var ids *knownIDs
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		state, err = choose(found, func(m *manifest) uint64 { return missingAfter(log, m.position()) },
+			func(m *manifest) (*findings, error) {
+				f, err := c.checkParts(m, opt.State)
+				c.tell(m, f)
+				return f, err
+			})
+		return err
+	})
+	group.Go(func() (err error) {
+		var built *manifest
+		build := func(m *manifest) (f *findings, err error) {
+			built = m
+			ids, f, err = c.readKnown(m, opt.IDs)
+			c.tell(m, f)
+			return f, err
+		}
+		known, err = choose(found, func(m *manifest) uint64 { return missingAfter(log, m.idPosition()) }, build)
+		if err == nil && known.m != built && known.m != nil {
+			_, err = build(known.m)
+		}
+		if err == nil && known.m == nil {
+			ids = newKnownIDs(opt.IDs)
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	if err := c.judge(opt, log, state, known, len(numbers)); err != nil {
+		return nil, nil, err
+	}
+	from := &manifest{}
+	if state.m != nil {
+		*from = *state.m
+	}
+	from.idSeq, from.idAt = known.m.idPosition(), 0
+	if known.m != nil {
+		from.idAt = known.m.idAt
+	}
+	if len(found) > 0 || len(broken) > 0 {
+		c.fallbacks = len(broken)
+		for _, m := range found {
+			if m == state.m && m == known.m {
+				break
+			}
 			c.fallbacks++
 		}
 	}
-	if err := c.judge(opt, log, len(numbers)); err != nil {
-		return nil, nil, err
+	damaged := len(state.found.files)+len(known.found.files) > 0 || c.lossy
+	if state.m == nil || known.m != state.m || damaged {
+		// Nothing of the old files is used again.
+		c.damaged = len(numbers) > 0 || c.lossy
+		c.lostParts, c.lostIDs = state.found.parts, known.found.lost
+		c.aside = append(append(broken, state.found.files...), known.found.files...)
+		for _, m := range found {
+			c.aside = append(c.aside, manifestName(m.number))
+		}
+		if c.damaged {
+			ids.renew()
+		}
+		if end := log.NextSeq() - 1; max(from.seq, from.idSeq) > end {
+			from.seq, from.idSeq = min(from.seq, end), min(from.idSeq, end)
+		}
+		return from, ids, nil
+	}
+	at := slices.Index(found, state.m)
+	for _, m := range found[:at] {
+		broken = append(broken, manifestName(m.number))
 	}
 	if err := c.moveAside(broken); err != nil {
 		return nil, nil, err
 	}
-	if c.newest == nil {
-		return &manifest{}, newKnownIDs(opt.IDs), nil
+	c.newest = state.m
+	if at+1 < len(found) {
+		c.before = found[at+1]
 	}
-	if end := log.NextSeq() - 1; max(c.newest.seq, c.newest.idSeq) > end {
-		if err := c.rebase(end); err != nil {
-			return nil, nil, err
-		}
+	for _, g := range c.newest.generations {
+		c.files[g.number] = &idFile{length: g.length, crc: g.crc, keys: g.keys}
 	}
 	return c.newest, ids, nil
 }
 
-// judge refuses a start at which records would be missing between the
-// checkpoint and the log, unless that was accepted.
-func (c *checkpoints) judge(opt *Options, log *wal.Log, found int) error {
+// judge says what is damaged, and refuses a start at which anything would be lost, unless
+// that was accepted.
+func (c *checkpoints) judge(opt *Options, log *wal.Log, state, known *choice, found int) error {
 	first, end := log.FirstSeq(), log.NextSeq()-1
-	reason := ""
-	switch m := c.newest; {
-	case m == nil && first <= 1:
-	case m == nil && found > 0:
-		reason = fmt.Sprintf("no checkpoint is valid, and the log begins with record %d", first)
-	case m == nil:
-		reason = fmt.Sprintf("there is no checkpoint, and the log begins with record %d", first)
-	case max(m.seq, m.idSeq) > end:
-		reason = fmt.Sprintf("the checkpoint holds the log up to record %d, but the log ends with record %d", max(m.seq, m.idSeq), end)
-	case min(m.seq, m.idSeq)+1 < first:
-		reason = fmt.Sprintf("the checkpoint holds the log up to record %d, but the log begins with record %d", min(m.seq, m.idSeq), first)
+	var reasons []string
+	add := func(format string, args ...any) {
+		if reason := fmt.Sprintf(format, args...); !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
 	}
-	if reason == "" {
+	for i, at := range []*choice{state, known} {
+		seq := at.m.position()
+		if i == 1 {
+			seq = at.m.idPosition()
+		}
+		switch {
+		case seq+1 >= first:
+		case found == 0:
+			add("there is no checkpoint, and the log begins with record %d", first)
+		case at.m == nil:
+			add("no checkpoint is valid, and the log begins with record %d", first)
+		default:
+			add("the checkpoint holds the log up to record %d, but the log begins with record %d", seq, first)
+		}
+		if seq > end {
+			add("the checkpoint holds the log up to record %d, but the log ends with record %d", seq, end)
+		}
+		for _, loss := range log.Losses() {
+			if from := max(loss.FirstSeq, seq+1, first); loss.LastSeq >= from {
+				add("records %d to %d of the log are lost, %d at most", from, loss.LastSeq, loss.LastSeq-from+1)
+			}
+		}
+		if at.found.lost > 0 {
+			for _, what := range at.found.what {
+				add("%s", what)
+			}
+		}
+	}
+	if len(reasons) == 0 {
 		return nil
 	}
+	c.lossy = true
+	reason := strings.Join(reasons, "; ")
 	if !opt.AcceptLoss {
 		return &LossError{Dir: opt.Dir, Reason: reason}
 	}
@@ -245,20 +378,50 @@ func (c *checkpoints) judge(opt *Options, log *wal.Log, found int) error {
 	return nil
 }
 
-// rebase puts the checkpoint at the end of a log that lost records it holds, so
-// that the records to come are counted on top of it.
-func (c *checkpoints) rebase(end uint64) error {
-	m := *c.newest
-	m.number, m.seq, m.idSeq = c.last+1, end, end
-	if err := c.writeManifest(&m); err != nil {
-		return err
+func (c *checkpoints) tell(m *manifest, f *findings) {
+	if f == nil {
+		return
 	}
-	aside := []uint64{c.newest.number}
-	if c.before != nil {
-		aside = append(aside, c.before.number)
+	for _, what := range f.what {
+		c.log.Error("checkpoint is damaged", "manifest", manifestName(m.number), "what", what)
 	}
-	c.last, c.newest, c.before = m.number, &m, nil
-	return c.moveAside(aside)
+}
+
+// position is the last record in the parts; no manifest stands for the log alone.
+func (m *manifest) position() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.seq
+}
+
+// idPosition is the last record in the ids.
+func (m *manifest) idPosition() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.idSeq
+}
+
+// readKnown reads the ids of a checkpoint, as far as they can be read.
+func (c *checkpoints) readKnown(m *manifest, opt IDOptions) (*knownIDs, *findings, error) {
+	ids := newKnownIDs(opt)
+	ids.next, ids.old, ids.epochs = m.nextGeneration, nil, m.epochs
+	generations := make([]*idGeneration, len(m.generations))
+	for i, saved := range m.generations {
+		generations[i] = &idGeneration{number: saved.number, start: saved.start, table: newIDTable(ids.bytes)}
+		generations[i].table.reserve(int(min(saved.keys, uint64(saved.length)/idKeyBytes)))
+	}
+	found, err := c.checkIDs(m, func(i int, key xxh3.Uint128) { generations[i].table.add(key) })
+	if err != nil || found.worthless {
+		return newKnownIDs(opt), found, err
+	}
+	ids.young = generations[len(generations)-1]
+	if len(generations) > 1 {
+		ids.old = generations[0]
+	}
+	ids.mark()
+	return ids, found, nil
 }
 
 // manifests returns the numbers of all manifests, the newest first, and takes
@@ -299,102 +462,58 @@ func (c *checkpoints) readManifest(number uint64) (*manifest, error) {
 	return m, err
 }
 
-// verify reads everything that m refers to and returns its ids. The files of
-// the ids stay open.
-func (c *checkpoints) verify(m *manifest, opt IDOptions) (*knownIDs, error) {
-	ids := newKnownIDs(opt)
-	files := map[uint64]*idFile{}
-	var group errgroup.Group
-	group.Go(func() error {
-		if len(m.generations) < 1 || len(m.generations) > 2 {
-			return fmt.Errorf("%d generations of ids", len(m.generations))
-		}
-		ids.next, ids.old, ids.epochs = m.nextGeneration, nil, m.epochs
-		for _, saved := range m.generations {
-			g, file, err := c.loadIDs(saved, ids.bytes)
-			if err != nil {
-				return err
-			}
-			files[g.number] = file
-			ids.old, ids.young = ids.young, g
-		}
-		if len(m.generations) == 1 {
-			ids.old = nil
-		}
-		return nil
-	})
-	group.Go(func() error {
-		var buf []byte
-		return c.eachPart(m, func(p *savedPart, pack fsys.File) (err error) {
-			buf, err = readSaved(pack, *p, buf)
-			return err
-		})
-	})
-	err := group.Wait()
-	if err != nil {
-		for _, f := range files {
-			err = errors.Join(err, f.file.Close())
-		}
-		return nil, err
-	}
-	c.files = files
-	ids.mark()
-	return ids, nil
-}
-
-// eachPart calls f with every part of m, pack by pack.
-func (c *checkpoints) eachPart(m *manifest, f func(p *savedPart, pack fsys.File) error) error {
+// eachPart calls f with every part of m, pack by pack, and bad with a pack whose head
+// cannot be used. A part of a pack that cannot be opened comes with the reason.
+func (c *checkpoints) eachPart(m *manifest, f func(p *savedPart, pack fsys.File, err error) error, bad func(pack string, err error) error) error {
 	byPack := map[uint64][]*savedPart{}
 	for i := range m.parts {
 		byPack[m.parts[i].pack] = append(byPack[m.parts[i].pack], &m.parts[i])
 	}
-	for _, saved := range m.packs {
-		if err := c.eachOf(saved, byPack[saved.number], f); err != nil {
+	for _, number := range slices.Sorted(maps.Keys(byPack)) {
+		if err := c.eachOf(number, byPack[number], f, bad); err != nil {
 			return err
 		}
-		delete(byPack, saved.number)
-	}
-	if len(byPack) > 0 {
-		return errors.New("a part lies in a pack that is not listed")
 	}
 	return nil
 }
 
-func (c *checkpoints) eachOf(saved savedPack, parts []*savedPart, f func(p *savedPart, pack fsys.File) error) (err error) {
-	name := packName(saved.number)
+func (c *checkpoints) eachOf(number uint64, parts []*savedPart, f func(*savedPart, fsys.File, error) error, bad func(string, error) error) (err error) {
+	name := packName(number)
 	pack, err := c.fs.Open(c.path(name))
 	if err != nil {
-		return fmt.Errorf("open %s: %w", name, err)
+		err = fmt.Errorf("open %s: %w", name, err)
+	} else {
+		defer closing(&err, pack, name)
+		head := make([]byte, fileHead)
+		_, _ = pack.ReadAt(head, 0) // what is not there does not match
+		if err := checkHead(head, packMagic); err != nil {
+			if err := bad(name, err); err != nil {
+				return fmt.Errorf("read %s: %w", name, err)
+			}
+		}
 	}
-	defer closing(&err, pack, name)
-	head := make([]byte, fileHead)
-	if n, err := pack.ReadAt(head, 0); n < len(head) {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
-	if err := checkHead(head, packMagic); err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
+	opened := err
 	for _, p := range parts {
-		if err := f(p, pack); err != nil {
+		if err := f(p, pack, opened); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// moveAside renames manifests that must not be used again.
-func (c *checkpoints) moveAside(numbers []uint64) error {
-	for _, number := range numbers {
-		path := c.path(manifestName(number))
+// moveAside renames files that must not be used again.
+func (c *checkpoints) moveAside(names []string) error {
+	for _, name := range names {
+		path := c.path(name)
 		if err := c.fs.Rename(path, path+brokenSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("move a broken manifest aside: %w", err)
+			return fmt.Errorf("move a damaged file aside: %w", err)
 		}
 	}
-	if len(numbers) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
 	if err := fsys.SyncDir(c.fs, c.dir, SiteDataDir); err != nil {
-		return fmt.Errorf("move a broken manifest aside: %w", err)
+		return fmt.Errorf("move a damaged file aside: %w", err)
 	}
 	return nil
 }

@@ -25,9 +25,14 @@ type State interface {
 	Parts() []Part
 
 	// Restore gives back one saved part, in any order, before the first Apply;
-	// FinishRestore says that all were given. The data must not be kept.
+	// FinishRestore says that all were given. The data must not be kept. It is nil for a
+	// part that cannot be read and that the State goes on without.
 	Restore(name string, data []byte) error
 	FinishRestore() error
+
+	// Loss says, for people, what it would cost to go on without a saved part; ok is false
+	// if the others are worth nothing without it. It touches nothing.
+	Loss(name string) (what string, ok bool)
 }
 
 // Refuse takes the event at index of its record, in its binary form, and the
@@ -39,6 +44,7 @@ type Part struct {
 	Name    string // unique, at most 64 KiB
 	Version uint64
 	Encode  func(dst []byte) []byte // appends the piece
+	Vital   bool                    // the others are worth nothing without it: each checkpoint has its own copy
 }
 
 // EachEvent calls f with every event of an events record. What f returns an

@@ -18,6 +18,9 @@ type foldState struct {
 
 // Apply folds one record. Events of a record are refused one by one.
 func (s foldState) Apply(rec wal.Record, refuse ingest.Refuse) error {
+	if rec.Lost > 0 {
+		s.fold.Gap()
+	}
 	switch rec.Type {
 	case ingest.RecordEvents:
 		s.fold.Advance(rec.Time, fold.Tick)
@@ -76,13 +79,21 @@ func (s foldState) Parts() []ingest.Part {
 	parts := s.fold.Parts()
 	out := make([]ingest.Part, len(parts))
 	for i, p := range parts {
-		out[i] = ingest.Part{Name: p.Name, Version: p.Version, Encode: p.Encode}
+		out[i] = ingest.Part{Name: p.Name, Version: p.Version, Encode: p.Encode, Vital: p.Vital}
 	}
 	return out
 }
 
-// Restore gives one part back.
-func (s foldState) Restore(name string, data []byte) error { return s.fold.RestorePart(name, data) }
+// Restore gives one part back, or goes on without it.
+func (s foldState) Restore(name string, data []byte) error {
+	if data == nil {
+		return s.fold.RestoreLost(name)
+	}
+	return s.fold.RestorePart(name, data)
+}
+
+// Loss says what a part is worth.
+func (s foldState) Loss(name string) (string, bool) { return fold.PartLoss(name) }
 
 // FinishRestore says that all parts were given.
 func (s foldState) FinishRestore() error { return s.fold.FinishRestore() }

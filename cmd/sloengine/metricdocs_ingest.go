@@ -51,6 +51,7 @@ func dedupeDocs() metricPart {
 			{"sloengine_dedupe_bytes", series.Gauge, unitBytes, nil, "", "Memory of the known ids.", ""},
 			{"sloengine_dedupe_horizon_seconds", series.Gauge, unitSeconds, nil, "", "How far back a repeat is recognised, at the present rate of events.", ""},
 			{"sloengine_dedupe_duplicates_total", series.Counter, unitEvents, nil, "", "Repeats that were recognised.", ""},
+			{"sloengine_dedupe_lost_ids_total", series.Counter, "ids", nil, "", "Known ids that a damaged data folder lost at this start. A resend of one is counted again.", ""},
 			{"sloengine_dedupe_generations_total", series.Counter, unitTimes, nil, "", "Times that the oldest ids were forgotten, a generation at once.", ""},
 		},
 	}
@@ -85,6 +86,7 @@ func checkpointDocs() metricPart {
 		docs: []metricDoc{
 			{"sloengine_checkpoint_written_total", series.Counter, "checkpoints", nil, "", "Checkpoints written.", ""},
 			{"sloengine_checkpoint_failures_total", series.Counter, "checkpoints", nil, "", "Checkpoints that could not be written.", ""},
+			{"sloengine_checkpoint_lost_parts_total", series.Counter, "parts", nil, "", "Parts of the state that a damaged data folder lost at this start. The time of each counts as not observed.", ""},
 			{"sloengine_checkpoint_fallbacks_total", series.Counter, "checkpoints", nil, "", "Damaged checkpoints that a start passed over for an older one.", ""},
 			{"sloengine_checkpoint_written_bytes_total", series.Counter, unitBytes, nil, "", "Bytes written for checkpoints.", ""},
 			{"sloengine_checkpoint_duration_seconds_total", series.Counter, unitSeconds, nil, "", "Time spent on writing checkpoints.", ""},

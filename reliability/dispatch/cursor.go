@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -81,6 +82,30 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 		return Cursor{}, false, fmt.Errorf("cursor %s is damaged; remove it to send the sink all that is left in the log", name)
 	}
 	return at, true, nil
+}
+
+// OldestCursor is the oldest record that a sink has yet to get, as the cursors in a folder say;
+// the greatest uint64 if there is none.
+func OldestCursor(f fsys.FS, dir string) (uint64, error) {
+	names, err := f.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("list cursors: %w", err)
+	}
+	oldest := uint64(math.MaxUint64)
+	for _, name := range names {
+		sink, ok := strings.CutSuffix(name, cursorSuffix)
+		if !ok {
+			continue
+		}
+		at, ok, err := cursors{f, dir}.load(sink)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			oldest = min(oldest, at.Seq)
+		}
+	}
+	return oldest, nil
 }
 
 func (c cursors) remove(sink string) error {

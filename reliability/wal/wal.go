@@ -72,6 +72,15 @@ func (e *CorruptError) Error() string {
 	return text
 }
 
+// Last is the last record that cannot be read, in all places. Those of Unproven can be.
+func (e *CorruptError) Last() uint64 {
+	last := e.LastSeq
+	for _, m := range e.More {
+		last = max(last, m.LastSeq)
+	}
+	return last
+}
+
 // at is the part of the error that is about the gap from that record on, if any is.
 func (e *CorruptError) at(seq uint64) *CorruptError {
 	for _, c := range append([]*CorruptError{e}, e.More...) {

@@ -281,9 +281,12 @@ func readParked(r *reader) (*parked, error) {
 }
 
 // restoreParked takes the parked generations that the state names, in their order.
-func (f *Fold) restoreParked(numbers []uint64, parts map[uint64]*parked) error {
+func (f *Fold) restoreParked(numbers []uint64, parts map[uint64]*parked, lost map[uint64]bool) error {
 	for _, n := range numbers {
 		p := parts[n]
+		if p == nil && lost[n] {
+			continue
+		}
 		if p == nil {
 			return fmt.Errorf("%w: part %q is missing", errSnapshot, parkedPart(n))
 		}

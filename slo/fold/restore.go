@@ -95,7 +95,7 @@ func (f *Fold) readParked(r *reader, x *restoring) error {
 	if err := r.done(); err != nil {
 		return err
 	}
-	return f.restoreParked(numbers, x.parked)
+	return f.restoreParked(numbers, x.parked, x.lostParked)
 }
 
 func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {

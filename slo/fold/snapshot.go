@@ -18,6 +18,9 @@ type Part struct {
 
 	// Encode appends the bytes to dst. It must be called before the fold changes.
 	Encode func(dst []byte) []byte
+
+	// Vital means that the other parts are worth nothing without this one.
+	Vital bool
 }
 
 // The first byte of every part. States of all five formats are read.
@@ -41,12 +44,12 @@ func (f *Fold) Parts() []Part {
 	for _, s := range f.series {
 		s.normal()
 	}
-	parts := []Part{{partState, f.clock, f.appendState}}
+	parts := []Part{{Name: partState, Version: f.clock, Encode: f.appendState, Vital: true}}
 	if f.cfg != nil {
-		parts = append(parts, Part{partConfig, f.cfgVersion, f.appendConfig})
+		parts = append(parts, Part{Name: partConfig, Version: f.cfgVersion, Encode: f.appendConfig, Vital: true})
 	}
 	for _, p := range f.parked {
-		parts = append(parts, Part{parkedPart(p.number), p.version, p.appendTo})
+		parts = append(parts, Part{Name: parkedPart(p.number), Version: p.version, Encode: p.appendTo})
 	}
 	for _, s := range f.stores {
 		for i := range s.levels {
@@ -88,7 +91,7 @@ func appendSegments[C cell](parts []Part, blocks []block[C], n int, name func(at
 			used = used || seg[i].cells != nil
 		}
 		if used {
-			parts = append(parts, Part{name(at), version, func(dst []byte) []byte { return appendSegment(dst, version, seg) }})
+			parts = append(parts, Part{Name: name(at), Version: version, Encode: func(dst []byte) []byte { return appendSegment(dst, version, seg) }})
 		}
 	}
 	return parts
@@ -233,6 +236,8 @@ type restoring struct {
 	format        byte // of the state
 	cfgVersion    uint64
 	segments      []segment
+	lost          []stretch       // of parts that could not be read
+	lostParked    map[uint64]bool // likewise, parked generations
 	parked        map[uint64]*parked
 }
 
@@ -343,6 +348,7 @@ func (f *Fold) restore(x *restoring) error {
 	for _, s := range f.stores {
 		s.addUpHours()
 	}
+	f.unobserve(x.lost)
 	f.setAges()
 	f.nextShut = f.nextClosing()
 	return nil
