@@ -28,6 +28,8 @@ type note struct {
 	page                 string   // path and query below the page's URL
 }
 
+// annotations are the texts of an alert and its links. Page and dashboard are linked to
+// only where their addresses are known: those of this machine lead nobody anywhere.
 func (g *generator) annotations(name string, n note) map[string]string {
 	dash := strings.TrimSuffix(g.o.DashboardURL, "/") + "/d/" + n.dashboard
 	sep := "?"
@@ -35,13 +37,18 @@ func (g *generator) annotations(name string, n note) map[string]string {
 		dash += sep + "var-" + n.variables[i] + "=" + n.variables[i+1]
 		sep = "&"
 	}
-	return map[string]string{
+	out := map[string]string{
 		"summary":     n.summary,
 		"description": n.description,
-		"dashboard":   dash,
-		"page":        strings.TrimSuffix(g.o.PageURL, "/") + n.page,
 		"runbook_url": strings.TrimSuffix(g.o.RunbookURL, "/") + "/" + name + ".md",
 	}
+	if g.o.DashboardURL != "" {
+		out["dashboard"] = dash
+	}
+	if g.o.PageURL != "" {
+		out["page"] = strings.TrimSuffix(g.o.PageURL, "/") + n.page
+	}
+	return out
 }
 
 // sloNote fills in the links of an alert on an SLO.

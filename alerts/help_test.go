@@ -23,6 +23,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 var tables = rules.Options{
 	From:  time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
 	Until: time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC),
+
+	PageURL: "http://127.0.0.1:8080", DashboardURL: "http://127.0.0.1:3000",
 }
 
 func objective(t testing.TB, percent string) slo.Objective {

@@ -40,8 +40,6 @@ func (o Options) withDefaults() Options {
 	set(&o.NoDataAfter, 10*time.Minute)
 	set(&o.SilentMinEvents, 20)
 	set(&o.TablesMargin, 7*24*time.Hour)
-	set(&o.PageURL, "http://127.0.0.1:8080")
-	set(&o.DashboardURL, "http://127.0.0.1:3000")
 	set(&o.RunbookURL, "https://github.com/sloengine/sloengine/blob/main/docs/runbooks")
 	set(&o.Scrape, 15*time.Second)
 	set(&o.Eval, 30*time.Second)

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -138,6 +139,20 @@ func TestEveryAlertTellsWhatToDo(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Without addresses no alert links to this machine.
+func TestNoLinksWithoutAddresses(t *testing.T) {
+	groups, err := Rules(synthetic(t), Options{Options: rules.Options{From: tables.From, Until: tables.Until}})
+	require.NoError(t, err)
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			require.NotContains(t, r.Annotations, "page", r.Alert)
+			require.NotContains(t, r.Annotations, "dashboard", r.Alert)
+			require.NotContains(t, fmt.Sprint(r.Annotations), "127.0.0.1", r.Alert)
+			require.NotEmpty(t, r.Annotations["runbook_url"], r.Alert)
+		}
+	}
 }
 
 // Two alerts of a rule file must not be the same alert.

@@ -27,7 +27,7 @@ const tag = "sloengine"
 // Options say how dashboards are made. The zero value works.
 type Options struct {
 	// Names, intervals and addresses are those of the rules. Without a PageURL
-	// links go to http://127.0.0.1:8080, without a RunbookURL to the project's own.
+	// nothing links to the status page, without a RunbookURL links go to the project's own.
 	rules.Options
 
 	// Dimensions are the attributes that the engine's event counters are split by
@@ -45,13 +45,15 @@ const (
 )
 
 func (o Options) withDefaults() (Options, error) {
-	setDefault(&o.PageURL, "http://127.0.0.1:8080")
 	setDefault(&o.RunbookURL, "https://github.com/sloengine/sloengine/blob/main/docs/runbooks")
 	var errs []error
 	for _, u := range []struct {
 		name  string
 		value *string
 	}{{"page", &o.PageURL}, {"runbook", &o.RunbookURL}} {
+		if *u.value == "" {
+			continue
+		}
 		parsed, err := url.Parse(*u.value)
 		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
 			errs = append(errs, fmt.Errorf("%s address %q: want one such as https://slo.example.org", u.name, *u.value))

@@ -102,10 +102,12 @@ func (g *generator) board(uid, title, about string) *board {
 		Annotations: annotations{List: []annotation{g.alertsAnnotation(uid)}},
 		Links: []link{
 			{Title: "Dashboards", Type: "dashboards", Icon: "external link", Tags: []string{tag}, AsDropdown: true, IncludeVars: true, KeepTime: true, Tooltip: "The other dashboards of sloengine"},
-			{Title: "Status page", Type: "link", Icon: "doc", URL: g.o.PageURL + "/", Tooltip: "The engine's own page", TargetBlank: true},
 			{Title: "Runbooks", Type: "link", Icon: "info", URL: g.o.RunbookURL, Tooltip: "What to do about each alert", TargetBlank: true},
 		},
 	}}
+	if g.o.PageURL != "" {
+		b.Links = slices.Insert(b.Links, 1, link{Title: "Status page", Type: "link", Icon: "doc", URL: g.o.PageURL + "/", Tooltip: "The engine's own page", TargetBlank: true})
+	}
 	return b
 }
 
@@ -133,7 +135,7 @@ func (g *generator) detailLinks(field string) []link {
 		Title: "Details of the SLO", TargetBlank: false,
 		URL: "/d/" + UIDSLO + "?var-datasource=${datasource}&var-slo_id=${" + field + "}&${__url_time_range}",
 	}}
-	if g.id == series.LabelSLOID {
+	if g.id == series.LabelSLOID && g.o.PageURL != "" {
 		out = append(out, link{Title: "Status page", URL: g.o.PageURL + "/slo?id=${" + field + "}", TargetBlank: true})
 	}
 	return out

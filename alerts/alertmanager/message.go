@@ -11,7 +11,7 @@ const (
 {{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <{{ . }}|Status page>{{ end }}
 {{ end }}`
 
-	titleLink = `{{ .CommonAnnotations.page }}`
+	titleLink = `{{ with .CommonAnnotations.page }}{{ . }}{{ else }}{{ .CommonAnnotations.runbook_url }}{{ end }}`
 )
 
 // messages are the templates that depend on which severities are critical and
