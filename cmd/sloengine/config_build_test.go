@@ -73,9 +73,9 @@ sinks:
 	require.Equal(t, retries(9), c.Sinks[0].Retry.MaxRetries)
 	require.Equal(t, duration(time.Minute), c.Sinks[0].Retry.Cap)
 	require.Equal(t, duration(30*time.Second), c.Sinks[1].Retry.Cap)
-	require.True(t, c.Sinks[1].Breaker.Rate.Off)
-	require.True(t, c.Sinks[2].Breaker.Rate.Off)
-	require.False(t, c.Breaker.Rate.Off)
+	require.True(t, c.Sinks[1].Breaker.V.Rate.Off)
+	require.True(t, c.Sinks[2].Breaker.V.Rate.Off)
+	require.False(t, c.Breaker.V.Rate.Off)
 }
 
 func TestRatePolicy(t *testing.T) {
@@ -166,7 +166,7 @@ sinks:
       {max_retries: unlimited, base: 1s, cap: 2s, jitter: plusminus, spread: 1, max_elapsed: 1h, max_retry_after: 2m,
        budget: {ratio: 0.5, min_per_second: 2, burst: 3}, rate_limit: {limit: 4, interval: 5s, on_exceeded: dead_letter}, staged: {items: 6, interval: 7s, growth: 8}}
     breaker: {consecutive: {failures: 9, open: 10s, probes: 11}, rate: {threshold: 0.12, min_calls: 13, window: 14s, open: 15s, probes: 17, successes: 16}, probe_timeout: 18s, health_interval: 19s}
-    bulkhead: {concurrency: 20, queue: 0, max_wait: 21s}
+    bulkhead: {concurrency: 20, max_wait: 21s}
     timeout: 22s
     ttl: 23s
     max_lag_bytes: 24KiB
@@ -206,7 +206,7 @@ sinks:
 			Rate:         breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 30 * time.Second, Probes: 3, Successes: 2},
 			ProbeTimeout: 5 * time.Second, HealthInterval: 5 * time.Second,
 		},
-		Bulkhead: bulkhead.Options{Concurrency: 4, Queue: 20},
+		Bulkhead: bulkhead.Options{Concurrency: 4},
 	}, got[0])
 	require.Equal(t, dispatch.SinkOptions{
 		Name: "full", Start: dispatch.Newest, BatchItems: 10, BatchBytes: 2048, BatchWait: -1, Timeout: 22 * time.Second, TTL: 23 * time.Second, MaxLagBytes: 24 << 10,
@@ -219,7 +219,7 @@ sinks:
 			Rate:         breaker.Rate{Threshold: 0.12, MinCalls: 13, Window: 14 * time.Second, Open: 15 * time.Second, Probes: 17, Successes: 16},
 			ProbeTimeout: 18 * time.Second, HealthInterval: 19 * time.Second,
 		},
-		Bulkhead:  bulkhead.Options{Concurrency: 20, Queue: bulkhead.NoQueue, MaxWait: 21 * time.Second},
+		Bulkhead:  bulkhead.Options{Concurrency: 20, MaxWait: 21 * time.Second},
 		RateLimit: turns, LimitItems: true,
 	}, got[1])
 	require.Equal(t, sharedSinkLimit{"full", 6, 2 * time.Second, 9 * time.Second, 0.5}, asked)

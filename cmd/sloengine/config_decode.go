@@ -35,6 +35,16 @@ func (f *settingsFile) decode(n *yaml.Node, path string, v reflect.Value, tag re
 		n = n.Alias
 	}
 	f.nodes[path] = n
+	if n.Kind == yaml.MappingNode && differs(path, v) {
+		n = f.byEnvironment(n, path, func(n *yaml.Node, path string) bool {
+			before := len(f.problems)
+			f.decode(n, path, reflect.New(v.Type()).Elem(), tag)
+			return len(f.problems) == before
+		})
+		if n == nil {
+			return
+		}
+	}
 	if p, ok := v.Addr().Interface().(prefilled); ok {
 		p.prefill(f.config)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -27,6 +29,18 @@ func (o *opt[T]) setting(f *settingsFile, n *yaml.Node, path string, tag reflect
 		o.Set = f.scalar(n, path, &o.V, tag)
 		return
 	}
+	chosen := f.byEnvironment(n, path, func(n *yaml.Node, path string) bool {
+		var v T // what is written for other environments must be right, too
+		return f.scalar(n, path, &v, tag)
+	})
+	if chosen != nil {
+		o.Set = f.scalar(chosen, path, &o.V, tag)
+	}
+}
+
+// byEnvironment gives the value of a mapping by environment that holds here, or nil if
+// there is none, which it reports.
+func (f *settingsFile) byEnvironment(n *yaml.Node, path string, valid func(n *yaml.Node, path string) bool) (chosen *yaml.Node) {
 	var names []string
 	for _, p := range f.mapping(n, path) {
 		names = append(names, p.key)
@@ -34,19 +48,31 @@ func (o *opt[T]) setting(f *settingsFile, n *yaml.Node, path string, tag reflect
 			f.badAt(p.at, child(path, p.key), "lower-case letters, digits, - and _", "not the name of an environment")
 			continue
 		}
-		// What is written for other environments must be right, too.
-		var v T
-		if f.scalar(p.value, child(path, p.key), &v, tag) && (p.key == f.env || p.key == anyEnvironment && !o.Set) {
-			o.V, o.Set = v, true
+		if valid(p.value, child(path, p.key)) && (p.key == f.env || p.key == anyEnvironment && chosen == nil) {
+			chosen = p.value
 		}
 	}
 	switch {
-	case o.Set || f.broken(path):
+	case chosen != nil || f.broken(path):
 	case f.env == "" && len(names) > 0:
 		f.badAt(n, path, "set environment, or "+EnvironmentVariable, "the value differs by environment, and there is no default among them")
 	default:
 		f.badAt(n, path, "add it, or a default", "no value for the environment %q", f.env)
 	}
+	return chosen
+}
+
+// differs reports whether a value may be a mapping by environment: any single one of the
+// sinks and their policies.
+func differs(path string, v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.String:
+	default:
+		return false
+	}
+	top, _, _ := strings.Cut(path, ".")
+	top, _, _ = strings.Cut(top, "[")
+	return slices.Contains([]string{"retry", "breaker", "bulkhead", "timeout", "sinks"}, top)
 }
 
 // pointer is nil for a value that was left out.

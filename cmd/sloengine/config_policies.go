@@ -1,7 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -15,10 +19,10 @@ import (
 // policies are what stands around each call to a sink: at the top level for all
 // sinks, in a sink for what differs there.
 type policies struct {
-	Retry    retryConfig    `yaml:"retry"`
-	Breaker  breakerConfig  `yaml:"breaker"`
-	Bulkhead bulkheadConfig `yaml:"bulkhead"`
-	Timeout  duration       `yaml:"timeout" min:"1ms" max:"1h"` // of one call
+	Retry    retryConfig          `yaml:"retry"`
+	Breaker  orOff[breakerConfig] `yaml:"breaker"`
+	Bulkhead bulkheadConfig       `yaml:"bulkhead"`
+	Timeout  duration             `yaml:"timeout" min:"1ms" max:"1h"` // of one call
 }
 
 type retryConfig struct {
@@ -27,6 +31,7 @@ type retryConfig struct {
 	Cap           duration `yaml:"cap" min:"1ms" max:"1d"`
 	Jitter        string   `yaml:"jitter" one:"full equal decorrelated plusminus none"`
 	Spread        float64  `yaml:"spread" above:"0" max:"1"` // of plusminus
+	RetryOn       []string `yaml:"retry_on"`                 // classes and status codes; others become dead letters at once
 	MaxElapsed    duration `yaml:"max_elapsed"`              // 0: no limit
 	MaxRetryAfter duration `yaml:"max_retry_after" min:"1ms" max:"1d"`
 	Budget        struct {
@@ -72,25 +77,48 @@ type failureRateConfig struct {
 
 type bulkheadConfig struct {
 	Concurrency int      `yaml:"concurrency" min:"1" max:"1000"`
-	Queue       int      `yaml:"queue" min:"0" max:"1000000"`
 	MaxWait     duration `yaml:"max_wait" max:"1h"` // 0: as long as the call may take
+}
+
+// defaultRetryOn are the classes of errors that another try may help with.
+var defaultRetryOn = []string{"transient", "timeout", "overload", "unknown", "blocked"}
+
+// retryOn reads a list of classes and status codes; nil is the default.
+func retryOn(list []string) (*dispatch.RetryOn, error) {
+	if slices.Equal(list, defaultRetryOn) {
+		return nil, nil
+	}
+	var on dispatch.RetryOn
+	for _, text := range list {
+		if class, ok := retry.ParseClass(text); ok && class != retry.ClassBreakerOpen {
+			on.Classes[class] = true
+			continue
+		}
+		code, err := strconv.Atoi(text)
+		if err != nil || code < 300 || code > 599 {
+			return nil, fmt.Errorf("%q is neither a class of errors nor a status code", text)
+		}
+		on.Codes = append(on.Codes, code)
+	}
+	return &on, nil
 }
 
 func defaultPolicies() policies {
 	var p policies
 	r := &p.Retry
 	r.MaxRetries = retry.DefaultMaxRetries
+	r.RetryOn = defaultRetryOn
 	r.Base, r.Cap = duration(100*time.Millisecond), duration(5*time.Second)
 	r.Jitter, r.Spread = "full", 0.5
 	r.MaxRetryAfter = duration(time.Minute)
 	r.Budget.Ratio, r.Budget.MinPerSecond, r.Budget.Burst = 0.2, 1, 10
 	r.RateLimit.Limit, r.RateLimit.Interval, r.RateLimit.OnExceeded = 100, duration(time.Second), "delay"
 	r.Staged.V = stagedConfig{Items: 100, Interval: duration(time.Second), Growth: 2}
-	b := &p.Breaker
+	b := &p.Breaker.V
 	b.Consecutive.V = consecutiveConfig{Failures: 5, Open: duration(time.Minute), Probes: 3}
 	b.Rate.V = failureRateConfig{Threshold: 0.5, MinCalls: 10, Window: duration(time.Minute), Open: duration(30 * time.Second), Probes: 3, Successes: 2}
 	b.ProbeTimeout, b.HealthInterval = duration(5*time.Second), duration(5*time.Second)
-	p.Bulkhead = bulkheadConfig{Concurrency: 4, Queue: 20}
+	p.Bulkhead = bulkheadConfig{Concurrency: 4}
 	p.Timeout = duration(5 * time.Second)
 	return p
 }
@@ -111,12 +139,17 @@ func (p *policies) check(f *settingsFile, path string) {
 		}
 		return false
 	}
-	r, b := &p.Retry, &p.Breaker
+	r, b := &p.Retry, &p.Breaker.V
 	if own("retry.base", "retry.cap") && r.Cap < r.Base {
 		f.bad(child(path, "retry.cap"), "raise it, or lower base", "must be at least the base of %s", r.Base)
 	}
-	if own("breaker.consecutive", "breaker.rate") && b.Consecutive.Off && b.Rate.Off {
-		f.bad(child(path, "breaker"), "leave one of them on", "both rules are off, so it would never open")
+	for i, text := range r.RetryOn {
+		if _, err := retryOn([]string{text}); err != nil && own("retry.retry_on") {
+			f.bad(item(child(path, "retry.retry_on"), i), "one of "+strings.Join(append(defaultRetryOn, "permanent"), ", ")+", or a code such as 409", "%v", err)
+		}
+	}
+	if own("breaker.consecutive", "breaker.rate") && b.Consecutive.Off && b.Rate.Off && !p.Breaker.Off {
+		f.bad(child(path, "breaker"), "write breaker: off, or leave one of them on", "both rules are off, so it would never open")
 	}
 	if own("breaker.rate.probes", "breaker.rate.successes") && !b.Rate.Off && b.Rate.V.Successes > b.Rate.V.Probes {
 		f.bad(child(path, "breaker.rate.successes"), "lower it, or raise probes", "%d of %d probes cannot succeed", b.Rate.V.Successes, b.Rate.V.Probes)
@@ -125,7 +158,7 @@ func (p *policies) check(f *settingsFile, path string) {
 
 // fill gives the policies to a sink.
 func (p *policies) fill(o *dispatch.SinkOptions) {
-	r, b := &p.Retry, &p.Breaker
+	r, b := &p.Retry, &p.Breaker.V
 	jitter, _ := retry.ParseJitter(r.Jitter)
 	exceed, _ := retry.ParseExceed(r.RateLimit.OnExceeded)
 	o.Retry = retry.Options{
@@ -135,6 +168,7 @@ func (p *policies) fill(o *dispatch.SinkOptions) {
 	if o.Retry.MaxRetries == 0 {
 		o.Retry.MaxRetries = retry.Never
 	}
+	o.RetryOn, _ = retryOn(r.RetryOn) // it was checked
 	o.Budget = &retry.BudgetOptions{Ratio: r.Budget.Ratio, MinPerSecond: r.Budget.MinPerSecond, Burst: r.Budget.Burst}
 	if r.Budget.MinPerSecond == 0 {
 		o.Budget.MinPerSecond = -1 // that is how the option says none
@@ -144,14 +178,12 @@ func (p *policies) fill(o *dispatch.SinkOptions) {
 	o.Staged = dispatch.Staged{Off: r.Staged.Off, Items: s.Items, Interval: time.Duration(s.Interval), Growth: s.Growth}
 	run, rate := b.Consecutive.V, b.Rate.V
 	o.Breaker = breaker.Options{
+		Off:          p.Breaker.Off,
 		Consecutive:  breaker.Consecutive{Off: b.Consecutive.Off, Failures: run.Failures, Open: time.Duration(run.Open), Probes: run.Probes},
 		Rate:         breaker.Rate{Off: b.Rate.Off, Threshold: rate.Threshold, MinCalls: rate.MinCalls, Window: time.Duration(rate.Window), Open: time.Duration(rate.Open), Probes: rate.Probes, Successes: rate.Successes},
 		ProbeTimeout: time.Duration(b.ProbeTimeout), HealthInterval: time.Duration(b.HealthInterval),
 	}
-	o.Bulkhead = bulkhead.Options{Concurrency: p.Bulkhead.Concurrency, Queue: p.Bulkhead.Queue, MaxWait: time.Duration(p.Bulkhead.MaxWait)}
-	if o.Bulkhead.Queue == 0 {
-		o.Bulkhead.Queue = bulkhead.NoQueue
-	}
+	o.Bulkhead = bulkhead.Options{Concurrency: p.Bulkhead.Concurrency, MaxWait: time.Duration(p.Bulkhead.MaxWait)}
 	o.Timeout = time.Duration(p.Timeout)
 }
 

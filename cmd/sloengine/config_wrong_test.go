@@ -122,7 +122,7 @@ var wrongSettings = []struct {
 		`line 1, column 29: retry.rate_limit.limit: must be at least 1, got 0`,
 		`line 1, column 45: retry.rate_limit.on_exceeded: "dlq" is not known here (one of delay, drop, dead_letter)`,
 	}},
-	{"breaker off", "breaker: {rate: off, consecutive: off}", []string{`line 1, column 10: breaker: both rules are off, so it would never open (leave one of them on)`}},
+	{"breaker off", "breaker: {rate: off, consecutive: off}", []string{`line 1, column 10: breaker: both rules are off, so it would never open (write breaker: off, or leave one of them on)`}},
 	{"probes", "breaker: {rate: {probes: 2, successes: 3}}", []string{`line 1, column 40: breaker.rate.successes: 3 of 2 probes cannot succeed (lower it, or raise probes)`}},
 	{"percent", "breaker: {rate: {threshold: 50}}", []string{`line 1, column 29: breaker.rate.threshold: must be at most 1, got 50`}},
 	{"bulkhead", "bulkhead: {concurrency: 0}", []string{`line 1, column 25: bulkhead.concurrency: must be at least 1, got 0`}},

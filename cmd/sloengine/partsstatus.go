@@ -58,9 +58,13 @@ func (r *reliability) status(s *web.EngineStatus) {
 				sink.Answers[name] = n
 			}
 			s.Sinks = append(s.Sinks, sink)
-			s.Breakers = append(s.Breakers, web.BreakerStatus{
-				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason, RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
-			})
+			if x.Breaker.Off {
+				s.Sinks[len(s.Sinks)-1].Breaker = ""
+			} else {
+				s.Breakers = append(s.Breakers, web.BreakerStatus{
+					Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason, RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
+				})
+			}
 			s.Bulkheads = append(s.Bulkheads, web.BulkheadStatus{
 				Name: x.Name, Active: x.Bulkhead.Active, Queued: x.Bulkhead.Queued, Concurrency: x.Bulkhead.Concurrency,
 				Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,

@@ -87,10 +87,10 @@ func New(o Options) (*Breaker, error) {
 		return nil, err
 	}
 	b := &Breaker{o: o, m: o.Metrics.of(o.Name), since: time.Now()}
-	if c := o.Consecutive; !c.Off {
+	if c := o.Consecutive; !c.Off && !o.Off {
 		b.rules[0] = circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(c.Failures)).Build()
 	}
-	if r := o.Rate; !r.Off {
+	if r := o.Rate; !r.Off && !o.Off {
 		b.rules[1] = circuitbreaker.NewBuilder[any]().
 			WithFailureRateThreshold(r.Threshold, uint(r.MinCalls), r.Window).Build()
 	}
@@ -312,6 +312,7 @@ func (b *Breaker) remaining(now time.Time) time.Duration {
 
 // Status is a breaker's present state.
 type Status struct {
+	Off        bool // it never opens
 	State      State
 	Since      time.Time     // of the last transition
 	Reason     string        // of the last transition; "" if there was none
@@ -324,7 +325,7 @@ func (b *Breaker) Status() Status {
 	defer b.unlock()
 	now := time.Now()
 	b.advance(now)
-	s := Status{State: b.state, Since: b.since, Reason: b.reason}
+	s := Status{Off: b.o.Off, State: b.state, Since: b.since, Reason: b.reason}
 	if b.state == Open || b.state == HalfOpen && !b.probes.free() {
 		s.RetryAfter = b.remaining(now)
 	}

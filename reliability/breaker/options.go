@@ -33,6 +33,7 @@ type Rate struct {
 // Options of a Breaker. The zero value, but for the name, is the project's default.
 type Options struct {
 	Name        string // label of its metrics and part of its errors
+	Off         bool   // it lets every call through
 	Consecutive Consecutive
 	Rate        Rate
 	// ProbeTimeout ends a probe: its context does, and if it has not come back by
@@ -84,7 +85,7 @@ func (o *Options) check() (errs []error) {
 	if o.Name == "" {
 		bad("it has no name")
 	}
-	if c.Off && r.Off {
+	if c.Off && r.Off && !o.Off {
 		bad("both rules are off, so it would never open")
 	}
 	if c.Failures < 1 || c.Probes < 1 {
@@ -126,6 +127,7 @@ func set[T comparable](dst *T, v T) {
 // target differs from the rest.
 func (o Options) With(over Options) Options {
 	set(&o.Name, over.Name)
+	set(&o.Off, over.Off)
 	set(&o.Consecutive.Off, over.Consecutive.Off)
 	set(&o.Consecutive.Failures, over.Consecutive.Failures)
 	set(&o.Consecutive.Open, over.Consecutive.Open)

@@ -56,7 +56,7 @@ func BenchmarkCall(b *testing.B) {
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := l.call(ctx, ctx, batch); r.Err != nil {
+		if r := l.call(ctx, ctx, batch, time.Time{}); r.Err != nil {
 			b.Fatal(r.Err)
 		}
 	}

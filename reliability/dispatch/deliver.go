@@ -163,7 +163,7 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 		l.count(func(t *tally) { t.retries++ })
 	}
 	began := time.Now()
-	result := l.call(d.waits, d.calls, part.items)
+	result := l.call(d.waits, d.calls, part.items, l.past(part.items))
 	if result.took > 0 {
 		l.overhead(time.Since(began) - result.took)
 	}
@@ -194,7 +194,7 @@ func (d *delivery) settle(part pending, result Result, next *pending, attempts i
 	var refused pending
 	sort := func(it Item, err error) {
 		failed++
-		if retry.ClassOf(err) == retry.ClassPermanent {
+		if !l.retries(err) {
 			refused.add(it, err)
 		} else {
 			next.add(it, err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
@@ -240,7 +241,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, sink string, items []Item) Res
 	if err := l.outbound(ctx, len(items)); err != nil {
 		return Result{Err: err}
 	}
-	return l.call(ctx, ctx, items)
+	return l.call(ctx, ctx, items, time.Time{}) // a dead letter is old, and somebody wants it all the same
 }
 
 // Status tells the present state of all sinks, by name.

@@ -154,7 +154,8 @@ var errNotMade = errors.New("stopped before the call")
 
 // call makes one call through breaker, bulkhead and time-out. waits ends the wait for
 // a place, calls the call itself.
-func (l *lane) call(waits, calls context.Context, items []Item) Result {
+// Past ends it, if it is not zero, as nobody wants the items any more.
+func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) Result {
 	permit, err := l.breaker.Acquire()
 	if err != nil {
 		return Result{Err: err}
@@ -168,6 +169,11 @@ func (l *lane) call(waits, calls context.Context, items []Item) Result {
 	}
 	probe, cancelProbe := permit.Context(calls)
 	defer cancelProbe()
+	if !past.IsZero() {
+		var stop context.CancelFunc
+		probe, stop = context.WithDeadline(probe, past)
+		defer stop()
+	}
 	ctx, cancel, err := l.timeout.Begin(probe)
 	if err != nil {
 		l.bulkhead.Release()
@@ -179,8 +185,29 @@ func (l *lane) call(waits, calls context.Context, items []Item) Result {
 	result := l.send(ctx, items)
 	result.took = time.Since(start)
 	l.m.seconds.Update(result.took.Seconds())
+	if result.Err != nil && probe.Err() == nil && ctx.Err() != nil && !past.IsZero() && time.Until(past) <= ttlReserve {
+		l.m.failures[retry.ClassOf(result.Err)].Inc()
+		permit.Done(breaker.Ignored) // it had less time than a call gets, which says nothing of the sink
+		return result
+	}
 	l.judge(permit, calls, result, len(items))
 	return result
+}
+
+// ttlReserve is kept back of the time to live, for the way.
+const ttlReserve = 20 * time.Millisecond
+
+// past is when the first of the items gets too old; zero if they never do.
+func (l *lane) past(items []Item) (at time.Time) {
+	if l.o.TTL == 0 {
+		return at
+	}
+	for i := range items {
+		if end := items[i].Time.Add(l.o.TTL); at.IsZero() || end.Before(at) {
+			at = end
+		}
+	}
+	return at
 }
 
 // judge tells breaker, metrics and status how a call went.

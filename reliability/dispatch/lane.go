@@ -99,7 +99,7 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	}
 	l.o = o
 	d.o.Metrics.bound(o.Name, o.MaxLagBytes)
-	l.timeout = deadline.Step{Limit: o.Timeout, Metrics: d.o.Metrics.deadlines}
+	l.timeout = deadline.Step{Limit: o.Timeout, Reserve: ttlReserve, Metrics: d.o.Metrics.deadlines}
 	l.stages.o = o.Staged
 	return l, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -98,6 +99,7 @@ type SinkOptions struct {
 	Retry      retry.Options        // MaxRetries, MaxElapsed, delays, jitter. Its Budget and Limit are made from the next two.
 	Budget     *retry.BudgetOptions // calls; nil: the default of 20 %
 	RetryLimit *retry.LimitOptions  // items; nil: the default of 100/s, delayed
+	RetryOn    *RetryOn             // nil: all classes but permanent
 	Staged     Staged
 	Breaker    breaker.Options  // Name and metrics are filled in; Health from a Checker
 	Bulkhead   bulkhead.Options // Name and metrics are filled in. Concurrency defaults to 4, here.
@@ -112,6 +114,22 @@ type SinkOptions struct {
 	// LimitItems for as many as there are items.
 	RateLimit  Limiter
 	LimitItems bool
+}
+
+// RetryOn chooses the failures that are tried again. Any other makes dead letters at once.
+type RetryOn struct {
+	Classes [retry.Classes]bool
+	Codes   []int // of errors with a method StatusCode() int, whatever their class
+}
+
+// retries reports whether a failed item is sent again.
+func (l *lane) retries(err error) bool {
+	class, on := retry.ClassOf(err), l.o.RetryOn
+	if on == nil {
+		return class != retry.ClassPermanent
+	}
+	var answer interface{ StatusCode() int }
+	return on.Classes[class] || errors.As(err, &answer) && slices.Contains(on.Codes, answer.StatusCode())
 }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
