@@ -153,11 +153,26 @@ func missingAfter(log *wal.Log, seq uint64) (n uint64) {
 		seq = first - 1
 	}
 	for _, loss := range log.Losses() {
-		if loss.LastSeq > seq {
-			n += loss.LastSeq - max(loss.FirstSeq-1, seq)
+		if last := lastLost(&loss); last > seq {
+			n += last - max(loss.FirstSeq-1, seq)
 		}
 	}
 	return n
+}
+
+// lastLost is the last record that was lost. What was given up just now is known
+// exactly; later only the number from which the log went on is.
+func lastLost(loss *wal.Loss) uint64 {
+	if c := loss.Cause; c != nil {
+		return max(c.LastSeq, c.Unproven)
+	}
+	return loss.LastSeq
+}
+
+// givenUp reports whether the log gave records up when it was opened. A checkpoint must
+// then hold the place, so that the next start need not judge it again.
+func givenUp(log *wal.Log) bool {
+	return slices.ContainsFunc(log.Losses(), func(loss wal.Loss) bool { return loss.Cause != nil })
 }
 
 // covered is the last record that a checkpoint without damage holds, together with its

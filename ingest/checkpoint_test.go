@@ -405,6 +405,51 @@ func TestDamagedLog(t *testing.T) {
 	require.Greater(t, refused, 10)
 }
 
+// A log whose end is gone is refused if the checkpoint does not hold it, and else starts.
+func TestEndOfTheLogIsGone(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		disk := fsystest.New()
+		opt := testOptions(disk)
+		opt.SegmentBytes = 1 << 20
+		r := start(t, opt)
+		for from := 0; from < 90; from += 3 {
+			r.commit(numbered("x", from, from+3)...)
+		}
+		if held {
+			r.checkpointNow()
+		}
+		clone := disk.CrashClone(100, 1)
+		r.kill()
+		name := "/data/wal/" + logFiles(t, clone)[0]
+		data, err := clone.ReadFile(name)
+		require.NoError(t, err)
+		clear(data[len(strings.TrimRight(string(data), "\x00"))-60:])
+		require.NoError(t, clone.WriteFile(name, data))
+		opt.FS = clone
+		if held {
+			for range 2 {
+				r = start(t, opt)
+				requireOnce(t, r.counts(), numbered("x", 0, 90))
+				r.kill()
+			}
+			continue
+		}
+		r = launch(t, opt)
+		err = <-r.end
+		var corrupt *wal.CorruptError
+		require.ErrorAs(t, err, &corrupt)
+		require.EqualValues(t, []uint64{31, 31}, []uint64{corrupt.Seq, corrupt.LastSeq})
+		opt.AcceptLoss = true
+		r = start(t, opt)
+		requireOnce(t, r.counts(), numbered("x", 0, 87))
+		r.kill()
+		opt.AcceptLoss = false
+		r = start(t, opt)
+		require.Equal(t, 3, r.commit(numbered("x", 0, 90)...).Accepted)
+		r.shutdown()
+	}
+}
+
 // One flipped byte in a file that both checkpoints share costs the ids or the part that it
 // hit, never a checkpoint, and only with the override.
 func TestDamageToSharedFiles(t *testing.T) {

@@ -294,10 +294,10 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 			c.fallbacks++
 		}
 	}
-	damaged := len(state.found.files)+len(known.found.files) > 0 || c.lossy
+	damaged := len(state.found.files)+len(known.found.files) > 0 || c.lossy || givenUp(log)
 	if state.m == nil || known.m != state.m || damaged {
 		// Nothing of the old files is used again.
-		c.damaged = len(numbers) > 0 || c.lossy
+		c.damaged = len(numbers) > 0 || c.lossy || givenUp(log)
 		c.lostParts, c.lostIDs = state.found.parts, known.found.lost
 		c.aside = append(append(broken, state.found.files...), known.found.files...)
 		for _, m := range found {
@@ -356,8 +356,8 @@ func (c *checkpoints) judge(opt *Options, log *wal.Log, state, known *choice, fo
 			add("the checkpoint holds the log up to record %d, but the log ends with record %d", seq, end)
 		}
 		for _, loss := range log.Losses() {
-			if from := max(loss.FirstSeq, seq+1, first); loss.LastSeq >= from {
-				add("records %d to %d of the log are lost, %d at most", from, loss.LastSeq, loss.LastSeq-from+1)
+			if from, last := max(loss.FirstSeq, seq+1, first), lastLost(&loss); last >= from {
+				add("records %d to %d of the log are lost, %d at most", from, last, last-from+1)
 			}
 		}
 		if at.found.lost > 0 {
