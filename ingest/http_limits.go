@@ -104,8 +104,9 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
 		waited += step
 		more, err := h.store(ctx, s, result.Throttled)
 		if err != nil {
-			// What was let in before counts; the rest is the sender's to send again.
-			s.leave()
+			// What was let in before counts; the rest is the sender's to send again. The
+			// tickets still say what the limits are.
+			s.batch, s.limits.spare = nil, nil
 			return result, nil
 		}
 		result.Accepted += more.Accepted

@@ -145,7 +145,7 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost", plural64(uint64(d.Damaged), "place"), bytesText(d.DamagedBytes), plural64(uint64(max(0, d.LostEntries)), "dead letter")))
 	}
 	if e.Redis != nil && !e.Redis.Connected {
-		add("redis", "", "it cannot be reached; this instance goes by its own, stricter limits")
+		add("redis", "", "not reachable; rate limits are this instance's own, as limits.shared.fallback says")
 	}
 	told := map[string]bool{}
 	for _, b := range e.Breakers {

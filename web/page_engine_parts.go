@@ -138,7 +138,7 @@ func newRedisView(r *RedisStatus, now time.Time) *redisView {
 		connection.Value, connection.At = "for "+span(now.Sub(r.Since)), newStamp(r.Since, now)
 	}
 	if !r.Connected {
-		connection.Note = "this instance goes by its own, stricter limits"
+		connection.Note = "not reachable: rate limits are this instance's own, as limits.shared.fallback says"
 	}
 	v.Facts = []fact{
 		connection,

@@ -98,7 +98,7 @@ func TestEngineParts(t *testing.T) {
 	for _, want := range []string{
 		`</svg>open</span><span class="note under">tried again in 42s`, `title="11:59:07 UTC">1m 3s</time>`, "5 failures in a row", "</svg>half open<", "</svg>unknown<",
 		"4 of 4 active", `<rect class="bad" width="100" height="6"/>`, "17 of 20 waiting", `<rect class="risk" width="85" height="6"/>`,
-		"</svg>away<", "stricter limits", "dial tcp: refused", "Limited", "Sampled", "Dead-lettered", "Values are redacted",
+		"</svg>away<", "limits.shared.fallback", "dial tcp: refused", "Limited", "Sampled", "Dead-lettered", "Values are redacted",
 		`<rect class="bad" width="100" height="6"/></svg><span class="note">1,204/s of 1,000/s`,
 	} {
 		require.Contains(t, page, want)

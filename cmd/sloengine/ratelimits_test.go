@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,4 +126,52 @@ func counterAs(t *testing.T, p *process, token, name string) (value float64) {
 	}
 	require.Fail(t, "no "+name)
 	return 0
+}
+
+// Killed in the middle of a flood that waits to be merged: what was acknowledged counts
+// once, and its ids are known.
+func TestKillWhileEventsWaitToBeMerged(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", limitSpec)
+	serve := func() *process {
+		p, ok := serveIn(t, dir, spec, "evaluator: {interval: 50ms}\nlimits: {global: off, default: {limit: 10, window: 1h, on_exceeded: aggregate}}\n")
+		require.True(t, ok, p.log.String())
+		p.waitReady(t)
+		return p
+	}
+	p := serve()
+	const senders = 32
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var acknowledged []string
+	for s := range senders {
+		wait.Go(func() {
+			for i := 0; ; i++ {
+				event := fmt.Sprintf(`{"id":"%d-%d","service":"shop","type":"order"}`, s, i)
+				res, err := http.Post(p.base+"/api/v1/events", "application/json", strings.NewReader(event))
+				if err != nil {
+					return
+				}
+				_, err = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+				if err == nil && res.StatusCode == http.StatusAccepted {
+					mu.Lock()
+					acknowledged = append(acknowledged, event)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	time.Sleep(750 * time.Millisecond) // within a window of 100 ms
+	p.kill()
+	wait.Wait()
+	require.Greater(t, len(acknowledged), 2*senders)
+	p = serve()
+	status, answer := post(t, p.base+"/api/v1/events", "", strings.Join(acknowledged, "\n"))
+	require.Equal(t, 202, status, answer)
+	require.Contains(t, answer, fmt.Sprintf(`"accepted":0,"duplicates":%d,`, len(acknowledged)))
+	require.Eventually(t, func() bool {
+		counted := int(counter(t, p, "slo_events_total"))
+		return counted >= len(acknowledged) && counted <= len(acknowledged)+senders
+	}, 10*time.Second, 50*time.Millisecond)
 }

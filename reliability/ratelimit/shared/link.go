@@ -233,12 +233,12 @@ func (l *Link) changed(_, to breaker.State, _ string) {
 	if to == breaker.Open {
 		l.m.up.Set(0)
 		l.m.fallback.Set(1)
-		l.o.Logger.Warn("Redis is away: limits are this instance's own until it is back", "error", last)
+		l.o.Logger.Warn("redis unreachable, falling back to limits.shared.fallback", "error", last)
 		return
 	}
 	l.m.up.Set(1)
 	l.m.fallback.Set(0)
-	l.o.Logger.Warn("Redis is back: limits are shared again", "away", for_.Round(time.Millisecond))
+	l.o.Logger.Warn("redis reachable again, rate limits are shared", "unreachable_for", for_.Round(time.Millisecond))
 }
 
 // without counts a call that is answered without Redis.

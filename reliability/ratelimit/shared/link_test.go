@@ -184,8 +184,8 @@ func TestFaultsUnderLoad(t *testing.T) {
 		})
 	}
 	in := instances[0]
-	require.Contains(t, in.log.String(), `level=WARN msg="Redis is away`)
-	require.Contains(t, in.log.String(), `level=WARN msg="Redis is back`)
+	require.Contains(t, in.log.String(), `level=WARN msg="redis unreachable`)
+	require.Contains(t, in.log.String(), `level=WARN msg="redis reachable again`)
 	text := in.metrics()
 	for _, name := range []string{
 		`sloengine_ratelimit_fallback_total`, `sloengine_redis_round_trip_seconds_count`,
