@@ -114,7 +114,8 @@ type ComponentReport struct {
 	Points     float64 // what it scored, in [0,1], by the agreement's scoring method
 	Lost       float64 // score points (of 100) that it cost: 100 x weight x (1-points)
 	Counts     slo.Counts
-	Coverage   float64
+	Observed   float64     // of the agreement's window, in [0,1]: share in which the engine was running and counting, the lowest of all groups
+	Coverage   float64     // the same, times the share of events that no limit dropped
 	Bands      []BandTotal // of a component with bands, rising; the last is everything measured
 	Note       string      // such as "p95 within 15m" for a band
 }

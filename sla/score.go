@@ -28,7 +28,7 @@ type ComponentInput struct {
 
 	Bands []BandTotal // passed on to the report
 
-	Coverage float64 // passed on to the report
+	Observed, Coverage float64 // passed on to the report
 }
 
 // ErrorRatio is the share of bad events (or slices, or the mean of the slices'
@@ -143,19 +143,50 @@ func (s *Scorer) Score(period slo.Span, in []ComponentInput, dst []ComponentRepo
 	}
 	r.Low = 100 * points / s.total
 	r.High = 100 * (points + missing) / s.total
-	r.HasData = true
-	switch {
-	case s.a.NoData == NoDataGood:
-		r.Score = r.High
-	case s.a.NoData == NoDataBad:
-		r.Score = r.Low
-	case present > 0:
-		r.Score = 100 * points / present
-	default:
-		r.HasData = false
-	}
+	r.Score, r.HasData = s.a.compose(points, present, missing)
 	r.Level = s.level(&r)
 	return r
+}
+
+// compose makes a score of the points of the components that have data, times
+// their weights, and of the weights of those that have data and of those without.
+// ok is false if neither data nor the policy gives one.
+func (a *Agreement) compose(points, present, missing float64) (score float64, ok bool) {
+	switch {
+	case a.NoData == NoDataGood:
+		return 100 * (points + missing) / (present + missing), true
+	case a.NoData == NoDataBad:
+		return 100 * points / (present + missing), true
+	case present > 0:
+		return 100 * points / present, true
+	}
+	return 0, false
+}
+
+// ObservedScore is the score, 0 to 100, that the agreement would have if the time
+// that was not observed had been good, at the rate of the observed time: a
+// component of the method attainment has its errors spread over the whole window,
+// any other gets full points for that time. Without data it is 0.
+func (r *SLAReport) ObservedScore() float64 {
+	var points, present, missing float64
+	for i := range r.Components {
+		c := &r.Components[i]
+		w := c.Weight
+		switch {
+		case !c.HasData:
+			missing += w
+			continue
+		case r.SLA.Method != Attainment:
+			points += w * (1 - (1-c.Points)*c.Observed)
+		case c.Observed > 0:
+			points += w * min(1, c.Points/c.Observed)
+		default:
+			points += w
+		}
+		present += w
+	}
+	score, _ := r.SLA.compose(points, present, missing)
+	return score
 }
 
 func attained(in *ComponentInput) (known bool, attainment float64) {
@@ -171,7 +202,7 @@ func (s *Scorer) component(i int, in *ComponentInput) ComponentReport {
 	c := &s.a.Components[i]
 	r := ComponentReport{
 		Name: c.Name, SLO: c.SLO, Weight: s.weights[i],
-		Objective: in.Objective.Ratio(), Counts: in.Counts, Coverage: in.Coverage, Bands: in.Bands,
+		Objective: in.Objective.Ratio(), Counts: in.Counts, Observed: in.Observed, Coverage: in.Coverage, Bands: in.Bands,
 	}
 	e, counted := in.ErrorRatio()
 	if counted {

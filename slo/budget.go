@@ -58,8 +58,12 @@ type Burn struct {
 	// confidence bounds go by it. Of slices it is their number.
 	Effective float64
 
-	// Coverage is the share of Window, in [0,1], that was observed, times the share
-	// of the events offered in it that no limit dropped.
+	// Observed is the share of Window, in [0,1], in which the engine was running and
+	// counting the present generation, or that was backfilled.
+	Observed float64
+
+	// Coverage is Observed times the share of the events offered in Window that no
+	// limit dropped, in [0,1].
 	Coverage float64
 }
 

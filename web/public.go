@@ -77,12 +77,13 @@ func combine(rows []*sla.SLOReport) combined {
 	}
 	x.budget = addBudgets(x.slo.Objective, budgets)
 	for k := range x.burns {
-		b := slo.Burn{Window: x.burns[k].Window, Period: x.burns[k].Period}
+		b := slo.Burn{Window: x.burns[k].Window, Period: x.burns[k].Period, Observed: 1}
 		rate := 0.0
 		for _, r := range rows {
 			if k < len(r.Burns) && r.Burns[k].HasData {
 				b.HasData, b.Counts = true, b.Counts.Add(r.Burns[k].Counts)
 				b.Effective += r.Burns[k].Effective
+				b.Observed = min(b.Observed, r.Burns[k].Observed)
 				rate += r.Burns[k].Rate * float64(r.Burns[k].Counts.Valid())
 			}
 		}

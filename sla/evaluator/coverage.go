@@ -63,11 +63,16 @@ func (u *observed) within(s slo.Span) time.Duration {
 	return u.until(s.To) - u.until(s.From)
 }
 
-// coverage is the coverage of one of the plan's windows for a group, in [0,1]:
-// the share of its time in which the group was observed, times the share of the
-// indicator's events in it that no limit dropped.
-func (t *tick) coverage(g *fold.Group, window int) float64 {
-	return t.up.coverage(g, t.spans[window]) * g.Loss.Kept(window)
+// cover is how much is known of a window, both in [0,1].
+type cover struct {
+	observed float64 // share of its time in which a group was observed
+	coverage float64 // the same, times the share of the indicator's events that no limit dropped
+}
+
+// cover is how much is known of one of the plan's windows for a group.
+func (t *tick) cover(g *fold.Group, window int) cover {
+	o := t.up.coverage(g, t.spans[window])
+	return cover{o, o * g.Loss.Kept(window)}
 }
 
 // coverage is the share of a span, in [0,1], in which a group was observed:

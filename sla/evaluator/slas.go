@@ -34,7 +34,7 @@ func (s *slaGroups) add(key string, values slo.Group) int {
 		if in.Kind == slo.KindThroughput {
 			in.Method = slo.Occurrences // its slices are good or bad, whatever else is said
 		}
-		in.Coverage = -1 // nothing yet
+		in.Observed, in.Coverage = -1, -1 // nothing yet
 		in.Within = make([]uint64, len(s.plan.agreement.Components[c].Bands))
 		s.inputs = append(s.inputs, in)
 	}
@@ -80,10 +80,14 @@ func (t *tick) addCounts(u usage, g *fold.Group, b bins) {
 	t.observe(in, u, g)
 }
 
-// observe keeps the lowest coverage of all that is summed.
+// observe keeps the lowest share that was observed of all that is summed.
 func (t *tick) observe(in *sla.ComponentInput, u usage, g *fold.Group) {
-	if c := t.coverage(g, u.window); in.Coverage < 0 || c < in.Coverage {
-		in.Coverage = c
+	c := t.cover(g, u.window)
+	if in.Coverage < 0 || c.coverage < in.Coverage {
+		in.Coverage = c.coverage
+	}
+	if in.Observed < 0 || c.observed < in.Observed {
+		in.Observed = c.observed
 	}
 }
 
@@ -166,7 +170,7 @@ func (t *tick) slaReports(out []sla.SLAReport, p *slaPlan) []sla.SLAReport {
 	for i, g := range order {
 		in := s.inputs[g*n : (g+1)*n]
 		for c := range in {
-			in[c].Coverage = max(0, in[c].Coverage)
+			in[c].Observed, in[c].Coverage = max(0, in[c].Observed), max(0, in[c].Coverage)
 		}
 		r := p.scorer.Score(t.spans[p.window], in, components[i*n:(i+1)*n:(i+1)*n])
 		r.SetGroup(s.groups[g])

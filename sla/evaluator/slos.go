@@ -140,11 +140,11 @@ func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.S
 	if len(siblings) > 0 {
 		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled, Loss: siblings[0].Loss}
 		r.Generation, r.Since = siblings[0].Generation, g.Since
-		r.Coverage = t.coverage(&g, p.period)
-		for i, c := range t.burnCoverage(&g) {
-			burns[i].Coverage = c
+		whole := t.cover(&g, p.period)
+		r.Coverage = whole.coverage
+		for i, c := range append(t.burnCoverage(&g), whole) {
+			burns[i].Observed, burns[i].Coverage = c.observed, c.coverage
 		}
-		burns[len(burns)-1].Coverage = r.Coverage
 	}
 	r.Burns, r.RawBurns = burns, burns
 	for _, u := range p.usages {
@@ -164,7 +164,8 @@ func (p *sloPlan) periodLength(period slo.Span) time.Duration {
 
 func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	r := t.base(p, g.Values)
-	r.Coverage = t.coverage(g, p.period)
+	known := t.cover(g, p.period)
+	r.Coverage = known.coverage
 	r.Generation, r.Since, r.LastEvent = g.Generation, g.Since, g.LastEvent
 	total := load(g.Total)
 	r.Total = total.counts()
@@ -177,15 +178,16 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	t.prepare(p.correction, g)
 	r.Raw = budget(p.slo, load(g.Spans[p.period]))
 	r.Budget = r.Raw
-	r.RawBurns = t.burnRates(p, g, &r, r.Raw, nil)
+	r.RawBurns = t.burnRates(p, g, &r, r.Raw, known, nil)
 	r.Burns = r.RawBurns
 	if c := p.correction; c != nil && len(c.extra) > 0 {
 		r.Budget = budget(p.slo, t.corrected(c, g, p.period))
-		r.Burns = t.burnRates(p, g, &r, r.Budget, c)
+		r.Burns = t.burnRates(p, g, &r, r.Budget, known, c)
 	}
 	for _, w := range p.tiers {
 		b := t.burn(t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), g, w, p.correction)
-		b.Coverage = t.coverage(g, w)
+		known := t.cover(g, w)
+		b.Observed, b.Coverage = known.observed, known.coverage
 		r.TierBurns = append(r.TierBurns, b)
 	}
 	// A tier's factor comes from the whole period, of which a calendar window may
@@ -203,16 +205,16 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 
 // burnRates are those of the burn windows and the period, with the corrections
 // taken out if there are some.
-func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, c *correction) []slo.Burn {
+func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, known cover, c *correction) []slo.Burn {
 	first := len(t.burns)
 	coverage := t.burnCoverage(g)
 	for i, w := range t.plan.burns {
 		b := t.burn(slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), g, w, c)
-		b.Coverage = coverage[i]
+		b.Observed, b.Coverage = coverage[i].observed, coverage[i].coverage
 		t.burns = append(t.burns, b)
 	}
 	last := t.burn(p.periodLength(r.Period), whole, g, p.period, c)
-	last.Period, last.Coverage = true, r.Coverage
+	last.Period, last.Observed, last.Coverage = true, known.observed, known.coverage
 	t.burns = append(t.burns, last)
 	return t.burns[first:len(t.burns):len(t.burns)]
 }
@@ -226,15 +228,15 @@ func (t *tick) burn(length time.Duration, b slo.Budget, g *fold.Group, window in
 	return x
 }
 
-// burnCoverage is the coverage of the burn windows, in order. Groups of one
+// burnCoverage is how much is known of the burn windows, in order. Groups of one
 // indicator mostly have it in common, so the last answer is kept.
-func (t *tick) burnCoverage(g *fold.Group) []float64 {
+func (t *tick) burnCoverage(g *fold.Group) []cover {
 	if t.covered != nil && sameCoverage(g, &t.coveredOf) {
 		return t.covered
 	}
 	t.covered = t.covered[:0]
 	for _, w := range t.plan.burns {
-		t.covered = append(t.covered, t.coverage(g, w))
+		t.covered = append(t.covered, t.cover(g, w))
 	}
 	t.coveredOf.Since, t.coveredOf.Backfilled, t.coveredOf.Loss = g.Since, g.Backfilled, g.Loss
 	return t.covered

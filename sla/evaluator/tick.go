@@ -54,7 +54,7 @@ type tick struct {
 	suffix []bins
 	key    []byte
 
-	covered   []float64  // of the burn windows
+	covered   []cover    // of the burn windows
 	coveredOf fold.Group // the times that covered depends on
 
 	// Where the burns of all groups are kept, so that a tick allocates a few
