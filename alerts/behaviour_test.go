@@ -21,7 +21,7 @@ func TestPageGuards(t *testing.T) {
 		ratio     float64 // over all windows
 		perHour   float64
 		minEvents uint64
-		coverage  float64 // < 0: not exported
+		observed  float64 // share of the hour, the last minutes of it
 		fires     bool
 	}{
 		{"a full outage", 1, 36_000, 0, 1, true},
@@ -34,9 +34,12 @@ func TestPageGuards(t *testing.T) {
 		{"no event in the window", 0, 0, 0, 1, false},
 		{"a full outage of fewer events than min_events", 1, 19, 20, 1, false},
 		{"of just as many", 1, 20, 20, 1, true},
-		{"an engine that is up for three minutes", 1, 36_000, 0, 3. / 43200, false},
-		{"and for an hour", 1, 36_000, 0, 60. / 43200, true},
-		{"coverage is not known", 1, 36_000, 0, -1, true},
+		{"on an engine that is up for half a minute", 1, 36_000, 0, 0.5 / 60, false},
+		{"and for a minute", 1, 36_000, 0, 1. / 60, true},
+		{"half of the events, for a minute", 0.5, 36_000, 0, 1. / 60, false},
+		{"and for two", 0.5, 36_000, 0, 2. / 60, true},
+		{"many events in two minutes, of which it is not sure", 0.5, 7, 0, 2. / 60, false},
+		{"nothing is observed", 1, 36_000, 0, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := simple(t, "shop/up", "99.9")
@@ -49,9 +52,8 @@ func TestPageGuards(t *testing.T) {
 				l.load("slo:sli_error:ratio_rate"+w+sel, 0, h, step, constant(c.ratio))
 			}
 			l.load("slo:valid_events:rate1h"+sel, 0, h, step, constant(c.perHour/3600))
-			if c.coverage >= 0 {
-				l.load("slo_coverage_ratio"+sel, 0, h, step, constant(c.coverage))
-			}
+			l.load("slo:observed:ratio1h"+sel, 0, h, step, constant(c.observed))
+			l.load("slo:observed:ratio5m"+sel, 0, h, step, constant(min(1, 12*c.observed)))
 			l.run(h, h, step, byTier)
 			fired := l.firing()
 			if !c.fires {
@@ -65,26 +67,53 @@ func TestPageGuards(t *testing.T) {
 	}
 }
 
-// Low coverage stops new alerts and never ends one that fires.
-func TestCoverageKeepsWhatFires(t *testing.T) {
-	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{grouped(simple(t, "shop/up", "99.9"), "region")}}, Options{NoEngine: true})
-	require.NoError(t, err)
-	l := newLab(t, only(t, groups, NameBurnPage)...)
-	const m = time.Minute
-	for _, region := range []string{"north", "south", slo.OtherGroup} {
-		sel := sloSeries("shop/up", "region", region).String()
-		for _, w := range []string{"5m", "30m", "1h", "6h"} {
-			l.load("slo:sli_error:ratio_rate"+w+sel, 0, 60*m, step, func(at time.Duration) (float64, bool) {
-				return map[bool]float64{true: 0.5}[at < 40*m && (region == "north" || at >= 20*m)], true
-			})
+// Time that was not observed counts as good for an alert that does not fire, and
+// proves nothing about one that does.
+func TestUnobservedTimeKeepsWhatFires(t *testing.T) {
+	for _, naming := range []rules.Naming{rules.Own, rules.Sloth} {
+		groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{grouped(simple(t, "shop/up", "99.9"), "region")}}, Options{NoEngine: true, Options: rules.Options{Names: naming}})
+		require.NoError(t, err)
+		l := newLab(t, only(t, groups, NameBurnPage)...)
+		const m = time.Minute
+		id := sloSeries("shop/up")
+		if naming == rules.Sloth {
+			id = labels.FromStrings("sloth_id", "shop-up", "sloth_service", "shop", "sloth_slo", "up")
 		}
-		l.load("slo:valid_events:rate1h"+sel, 0, 60*m, step, constant(100))
-		l.load("slo_coverage_ratio"+sel, 0, 60*m, step, func(at time.Duration) (float64, bool) {
-			return map[bool]float64{true: 1}[at < 10*m], true
-		})
+		for _, region := range []string{"north", "south", slo.OtherGroup} {
+			b := labels.NewBuilder(id).Set("region", region)
+			for _, w := range []string{"5m", "1h"} {
+				if naming == rules.Sloth {
+					b.Set("sloth_window", w)
+				}
+				l.load("slo:sli_error:ratio_rate"+w+b.Labels().String(), 0, 90*m, step, func(at time.Duration) (float64, bool) {
+					switch {
+					case region == "south" && at < 20*m:
+						return 0, true
+					case at < 35*m:
+						return 0.5, true
+					case at < 50*m: // gone, as its counters are
+						return 0, false
+					}
+					return 0, true
+				})
+			}
+			l.load("slo:valid_events:rate1h"+b.Del("sloth_window").Labels().String(), 0, 90*m, step, constant(100))
+		}
+		for w, share := range map[string]curve{
+			"1h": func(at time.Duration) (float64, bool) { return map[bool]float64{true: 1, false: 0.02}[at < 10*m], true },
+			"5m": func(at time.Duration) (float64, bool) {
+				return map[bool]float64{true: 1, false: 0.89}[at < 10*m || at >= 60*m], true
+			},
+		} {
+			l.load("slo:observed:ratio"+w+id.String(), 0, 90*m, step, share)
+		}
+		byRegion := func(l labels.Labels) string { return l.Get("region") }
+		require.Equal(t, map[string][]time.Duration{"north": {0}}, l.run(0, 45*m, step, byRegion),
+			"south began when 1 % of the hour was bad by what was observed; the other group never alerts")
+		require.Len(t, l.firing(), 1)
+		require.Contains(t, l.firing()[0].Annotations.Get("description"), "missing data does not resolve it")
+		require.Equal(t, map[string][]time.Duration{"north": {45*m + step, 60 * m}}, l.run(45*m+step, 70*m, step, byRegion), "over once five minutes were observed")
 	}
-	edges := l.run(0, 60*m, step, func(l labels.Labels) string { return l.Get("region") })
-	require.Equal(t, map[string][]time.Duration{"north": {0, 40 * m}}, edges, "south began when nothing was covered; the other group never alerts")
 }
 
 func catalogueLab(t *testing.T, names ...string) *lab {
@@ -107,6 +136,7 @@ func TestRecovery(t *testing.T) {
 	const m = time.Minute
 	l := catalogueLab(t, NameLatencyViolation, NameLatencyRecovered)
 	sel := sloSeries("shop/latency").String()
+	l.loadObserved(sloSeries("shop/latency"), 0, 120*m, step, constant(1))
 	l.load("slo:sli_error:ratio_rate5m"+sel, 0, 120*m, step, func(at time.Duration) (float64, bool) {
 		// Bad from 10 to 30; then good; bad from 60 to 70; then no data at all.
 		return map[bool]float64{true: 0.2, false: 0.01}[at >= 10*m && at < 30*m || at >= 60*m], at < 70*m
@@ -125,21 +155,35 @@ func TestCompositeHasItsOwnWindow(t *testing.T) {
 	const m = time.Minute
 	l := catalogueLab(t, NameCompositeWarning, NameCompositeCritical, NameCompositeRecovered)
 	sel := `{service="shop",sla="gold"}`
-	l.load("sla:composite_score:ratio"+sel, 0, 90*m, step, constant(99.9))
-	l.load("sla:composite_score:ratio1h"+sel, 0, 90*m, step, func(at time.Duration) (float64, bool) {
+	l.load("sla:composite_score:ratio"+sel, 0, 120*m, step, constant(99.9))
+	score := func(at time.Duration) (float64, bool) {
 		switch {
 		case at < 10*m:
 			return 100, true
 		case at < 20*m:
 			return 93, true
-		case at < 30*m:
+		case at < 30*m, at >= 70*m && at < 80*m:
 			return 80, true
+		case at >= 80*m && at < 95*m:
+			return 0, false
 		}
 		return 99, true
+	}
+	l.load("sla:composite_score:ratio1h"+sel, 0, 120*m, step, score)
+	l.load("sla:observed_score:ratio1h"+sel, 0, 120*m, step, func(at time.Duration) (float64, bool) {
+		if at >= 76*m {
+			return 99, true // most of the hour is not observed
+		}
+		return score(at)
 	})
-	edges := l.run(0, 90*m, step, byName)
-	require.Equal(t, []time.Duration{15 * m, 30 * m}, edges[NameCompositeWarning])
-	require.Equal(t, []time.Duration{25 * m, 30 * m}, edges[NameCompositeCritical])
+	for _, id := range []string{"shop/availability", "shop/latency", "shop/errors", "shop/throughput", "shop/calls", "shop/stages"} {
+		l.loadObserved(sloSeries(id), 0, 120*m, step, func(at time.Duration) (float64, bool) {
+			return map[bool]float64{true: 0.5, false: 1}[at >= 78*m && at < 100*m], true
+		})
+	}
+	edges := l.run(0, 110*m, step, byName)
+	require.Equal(t, []time.Duration{15 * m, 30 * m, 75 * m, 100 * m}, edges[NameCompositeWarning], "not over before somebody looks again")
+	require.Equal(t, []time.Duration{25 * m, 30 * m, 75 * m, 100 * m}, edges[NameCompositeCritical])
 	require.Equal(t, 35*m, edges[NameCompositeRecovered][0])
 }
 
@@ -202,6 +246,7 @@ func TestLatencyCriticalCountsBreaches(t *testing.T) {
 	const m = time.Minute
 	l := catalogueLab(t, NameLatencyCritical)
 	l.load("slo:valid_events:rate5m"+sloSeries("shop/latency").String(), 0, 60*m, step, constant(10))
+	l.loadObserved(sloSeries("shop/latency"), 0, 60*m, step, constant(1))
 	breaches := func(at time.Duration) (float64, bool) { // one a second from 20m to 40m: 10 %
 		return max(0, min(at, 40*m)-20*m).Seconds() * 1, at >= 0
 	}
@@ -235,6 +280,7 @@ func TestThroughputDecline(t *testing.T) {
 func TestThroughputBelowTarget(t *testing.T) {
 	const m = time.Minute
 	l := catalogueLab(t, NameThroughputViolation)
+	l.loadObserved(sloSeries("shop/throughput"), 0, 30*m, step, constant(1))
 	l.load("slo:sli_error:ratio_rate5m"+sloSeries("shop/throughput").String(), 0, 30*m, step, level(0.4, 0.8, 10*m))
 	require.Equal(t, map[string][]time.Duration{NameThroughputViolation: {13 * m}}, l.run(0, 30*m, step, byName))
 }
@@ -288,6 +334,7 @@ func TestNoData(t *testing.T) {
 		sel := sloSeries("shop/up", "region", "a").String()
 		l.load("slo:valid_events:rate5m"+sel, 0, 30*h, 5*m, level(1, 0, 2*h))
 		l.load("slo:valid_events:increase5m"+sel, 0, 30*h, 5*m, level(300, 0, 2*h))
+		l.loadObserved(sloSeries("shop/up"), 0, 30*h, 5*m, constant(1))
 		edges := l.run(0, 30*h, 5*m, byName)[NameNoData]
 		require.Len(t, edges, 1)
 		require.InDelta(t, (26*h + 10*m).Minutes(), edges[0].Minutes(), 10)
@@ -298,37 +345,43 @@ func TestNoData(t *testing.T) {
 		sel := sloSeries("shop/up", "region", "a").String()
 		l.load("slo:valid_events:rate5m"+sel, 0, 30*h, 5*m, constant(0))
 		l.load("slo:valid_events:increase5m"+sel, 0, 30*h, 5*m, constant(0))
+		l.loadObserved(sloSeries("shop/up"), 0, 30*h, 5*m, func(at time.Duration) (float64, bool) { return min(1, float64(at)/float64(24*h)), true })
 		edges := l.run(0, 30*h, 5*m, byName)[NameNoData]
 		require.Len(t, edges, 1)
 		require.InDelta(t, (21*h + 46*m).Minutes(), edges[0].Minutes(), 10)
 	})
 }
 
-// A budget is not known to be spent before most of its window was observed.
-func TestExhaustedNeedsCoverage(t *testing.T) {
+// A budget is spent when it would be with the rest of the window good.
+func TestExhaustedNeedsObservation(t *testing.T) {
 	const m = time.Minute
 	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{NoEngine: true})
 	require.NoError(t, err)
 	for _, c := range []struct {
-		name     string
-		coverage curve
-		fires    bool
+		name             string
+		left             curve
+		period, recently curve
+		edges            []time.Duration
 	}{
-		{"a young engine", constant(0.89), false},
-		{"one that has seen enough", constant(0.9), true},
-		{"what fires goes on", level(1, 0.1, 30*m), true},
+		{"twice the budget of less than half of the period", constant(-1), constant(0.49), constant(1), nil},
+		{"of half of it", constant(-1), constant(0.5), constant(1), []time.Duration{10 * m}},
+		{"what fires goes on by what is observed", constant(-1), level(1, 0.1, 30*m), constant(1), []time.Duration{10 * m}},
+		{"and is over by it", level(-1, 0.1, 30*m), level(1, 0.1, 20*m), constant(1), []time.Duration{10 * m, 30 * m}},
+		{"but not while nobody looks", level(-1, 0.1, 30*m), constant(1), func(at time.Duration) (float64, bool) {
+			return map[bool]float64{true: 0.8, false: 1}[at >= 30*m && at < 40*m], true
+		}, []time.Duration{10 * m, 40 * m}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t, only(t, groups, NameBudgetExhausted)...)
 			sel := sloSeries("shop/up").String()
-			l.load("slo:period_error_budget_remaining:ratio"+sel, 0, 60*m, step, constant(-1))
-			l.load("slo_coverage_ratio"+sel, 0, 60*m, step, c.coverage)
-			edges := l.run(0, 60*m, step, byName)[NameBudgetExhausted]
-			if !c.fires {
-				require.Empty(t, edges)
-				return
+			l.load("slo:period_error_budget_remaining:ratio"+sel, 0, 60*m, step, c.left)
+			l.load("slo:observed:ratio30d"+sel, 0, 60*m, step, c.period)
+			l.load("slo:observed:ratio5m"+sel, 0, 60*m, step, c.recently)
+			got := l.run(0, 60*m, step, byName)[NameBudgetExhausted]
+			require.Len(t, got, len(c.edges))
+			for i := range c.edges { // the remaining budget is looked back for
+				require.InDelta(t, c.edges[i].Minutes(), got[i].Minutes(), 1)
 			}
-			require.Len(t, edges, 1, "it fires until the end")
 		})
 	}
 }

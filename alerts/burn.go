@@ -9,22 +9,6 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// MinCoverage is the share of a tier's long window that the engine must have
-// observed before the tier may start to fire.
-const MinCoverage = 0.9
-
-// Covered says whether enough is observed for a new alert of a tier, from the
-// coverage of the SLO's whole window in [0,1]. A young engine knows little of the
-// last 30 days and still may know all of the last hour. Low coverage stops new
-// alerts and never ends one that fires.
-func Covered(coverage float64, period, long time.Duration) bool {
-	return coverage >= coverageBound(period, long)
-}
-
-func coverageBound(period, long time.Duration) float64 {
-	return exact(MinCoverage * float64(long) / float64(period))
-}
-
 // sloGroup makes the alerts of one SLO.
 func (g *generator) sloGroup(s *slo.SLO) rules.Group {
 	out := rules.Group{Name: "sloengine-alerts-" + string(s.ID)}
@@ -55,37 +39,25 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 	labels[LabelTier], labels[LabelLong], labels[LabelShort] = t.Name, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
 	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = t.Severity, impact, promise(s)
 
-	q, on := g.q, g.q.on(s)
+	q, threshold := g.q, number(t.Threshold)
 	long, short := q.ratio(s, t.Long), q.ratio(s, t.Short)
 	events := q.events(s, t.Long)
-	expr := long + " > " + number(t.Threshold) +
-		"\nand " + on + " " + short + " > " + number(t.Threshold)
+	cond := g.guardedSLO(s, name, LabelTier+"="+quote(t.Name))
+	cond.recovery = q.observed(s, t.Short)
+	cond.above(long, threshold, q.observed(s, t.Long))
+	cond.above(short, threshold, q.observed(s, t.Short))
 	if t.Page && counted(s) {
-		expr += "\nand " + on + " " + lowerBound(long, events) + " > " + number(t.Threshold)
+		cond.above(g.lowerBound(long, events), threshold, q.observed(s, t.Long))
 	}
-	if s.Alerting.MinEvents > 0 && counted(s) {
-		expr += "\nand " + on + " " + events + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)
-	}
-	expr += g.observed(s, t.Long, "alertname="+quote(name), "slo_id="+quote(string(s.ID)), "tier="+quote(t.Name))
+	cond.also = g.busy(s, t.Long)
 	return rules.Rule{
-		Alert: name, Expr: expr, For: t.For, Labels: merge(labels, t.Labels),
+		Alert: name, Expr: cond.expr(), For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
 			g.subject(s)+" burns its error budget fast",
-			fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. Over that and over the last %s it is more than %s: a burn rate above %s, at which %s of the budget of %s is gone within %s.",
+			untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. Over that and over the last %s it is more than %s: a burn rate above %s, at which %s of the budget of %s is gone within %s.",
 				unit(s), slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), percent(t.Threshold), number(t.Factor),
-				percent(t.Share), s.Window, slo.FormatDuration(t.Long)))), t.Annotations),
+				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
 	}
-}
-
-// observed keeps an alert of an SLO from starting before enough of a window was
-// observed. What fires already, which mine selects, goes on firing.
-func (g *generator) observed(s *slo.SLO, w time.Duration, mine ...string) string {
-	if s.Indicator.Kind == slo.KindPrometheus {
-		return ""
-	}
-	on := g.q.on(s)
-	return "\nunless " + on + " (" + g.q.coverage(s) + " < " + number(coverageBound(Period(s.Window), w)) +
-		" unless " + on + " " + firing(mine...) + ")"
 }
 
 // unit is what an SLO counts, for the texts of its alerts.
@@ -113,16 +85,20 @@ func promise(s *slo.SLO) string {
 func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 	labels := g.sloLabels(s)
 	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityTicket, ImpactMedium, promise(s)
-	expr := g.q.remaining(s) + " <= 0"
-	if s.Alerting.MinEvents > 0 && counted(s) && s.Window.Calendar == "" {
-		expr += "\nand " + g.q.on(s) + " " + g.q.events(s, s.Window.Rolling) + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)
+	left := g.q.remaining(s)
+	cond := g.guardedSLO(s, NameBudgetExhausted)
+	cond.missing = "2" // nothing can be left but less than all
+	// Consumed x observed >= 1.
+	cond.start = []string{left + " <= on () group_left () 1 - 1 / " + g.q.periodObserved(s)}
+	cond.goesOn = []string{left + " <= 0"}
+	if s.Window.Calendar == "" {
+		cond.also = g.busy(s, s.Window.Rolling)
 	}
-	expr += g.observed(s, Period(s.Window), "alertname="+quote(NameBudgetExhausted), "slo_id="+quote(string(s.ID)))
 	return rules.Rule{
-		Alert: NameBudgetExhausted, Expr: expr, For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
+		Alert: NameBudgetExhausted, Expr: cond.expr(), For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
 		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
 			g.subject(s)+" has no error budget left",
-			fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left (below zero: overspent). The objective of %s over %s is missed as things stand.", s.Objective, s.Window))),
+			untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left (below zero: overspent). The objective of %s over %s is missed as things stand.", s.Objective, s.Window)))),
 	}
 }
 
@@ -134,12 +110,11 @@ func (g *generator) noData(s *slo.SLO) rules.Rule {
 	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityWarning, ImpactMedium, promise(s)
 	quiet, wait := quietTime(s), s.Alerting.NoData.For
 	set(&wait, g.o.NoDataAfter)
-	// Nothing was counted either before there was anything to count with.
-	known := time.Duration(MinCoverage * float64(quiet))
 	return rules.Rule{
 		Alert: NameNoData,
 		Expr: "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
-			"\nand on () last_over_time(" + g.q.anyValid(s) + "[1h] offset " + slo.FormatDuration(known) + ")",
+			// Nothing was counted either while nobody counted.
+			"\nand on () " + g.q.observed(s, quiet) + " >= " + number(MinObserved),
 		For:    wait,
 		Labels: merge(labels, s.Alerting.NoData.Labels),
 		Annotations: merge(g.annotations(NameNoData, g.wholeNote(s,

@@ -98,24 +98,24 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 	switch entry {
 	case sla.CatalogueLatency:
 		p = pledge{NameLatencyViolation, "processing_time", SeverityWarning, ImpactMedium,
-			g.busy(s, ratio+" > "+number(budget), shortWindow), 2 * time.Minute,
+			g.ratioAlert(a, s, NameLatencyViolation, shortWindow, budget, 0), 2 * time.Minute,
 			"Slower than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + "; " + agreed + " may."}
 	case sla.CatalogueLatencyCritical:
 		return g.latencyCritical(a, s)
 	case sla.CatalogueLimit80:
 		p = pledge{NameLatencyNear, "processing_time_warning", SeverityWarning, ImpactLow,
-			g.busy(s, ratio+" > "+number(nearShare*budget)+" <= "+number(budget), shortWindow), 5 * time.Minute,
+			g.ratioAlert(a, s, NameLatencyNear, shortWindow, nearShare*budget, budget), 5 * time.Minute,
 			"Close to the agreed limit of time: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + ", which is over 80 % of the agreed " + agreed + "."}
 	case sla.CatalogueSlowIntegration:
 		p = pledge{NameSlowIntegration, "integration_latency", SeverityWarning, ImpactMedium,
-			g.busy(s, ratio+" > "+number(nearShare*budget), shortWindow), 3 * time.Minute,
+			g.ratioAlert(a, s, NameSlowIntegration, shortWindow, nearShare*budget, 0), 3 * time.Minute,
 			"An integration answers slowly: " + what,
 			"{{ $value | humanizePercentage }} of the calls of the last 5m took longer than " + limit + ", its own limit; that is over 80 % of the agreed " + agreed + "."}
 	case sla.CatalogueErrorRate:
 		p = pledge{NameErrorRateViolation, "error_rate", SeverityWarning, ImpactMedium,
-			g.busy(s, ratio+" > "+number(budget), shortWindow), 2 * time.Minute,
+			g.ratioAlert(a, s, NameErrorRateViolation, shortWindow, budget, 0), 2 * time.Minute,
 			"More errors than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad; " + agreed + " may be."}
 	case sla.CatalogueErrorRateCritical:
@@ -125,31 +125,33 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 			return rules.Rule{}, false
 		}
 		p = pledge{NameErrorRateCritical, "error_rate", SeverityCritical, ImpactHigh,
-			g.busy(s, ratio+" > "+number(bound), shortWindow), time.Minute,
+			g.ratioAlert(a, s, NameErrorRateCritical, shortWindow, bound, 0), time.Minute,
 			"Far more errors than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, more than five times the agreed " + agreed + "."}
 	case sla.CatalogueErrorTrend:
 		now, before := q.ratioInline(s, 10*time.Minute, 0), q.ratioInline(s, 10*time.Minute, 10*time.Minute)
 		p = pledge{NameErrorRateTrend, "error_rate_trend", SeverityWarning, ImpactLow,
-			g.busy(s, ratio+" > "+number(trendShare*budget)+"\nand "+q.on(s)+" "+now+" > "+number(trendGrowth)+" * "+before, shortWindow), 2 * time.Minute,
+			strings.Join(append([]string{ratio + " > " + number(trendShare*budget), now + " > " + number(trendGrowth) + " * " + before}, g.busy(s, shortWindow)...), "\nand "+q.on(s)+" "), 2 * time.Minute,
 			"Errors are on the rise: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, over half of the agreed " + agreed + ", and the last 10m were at least a fifth worse than the 10m before."}
 	case sla.CatalogueAvailability:
 		p = pledge{NameAvailabilityViolation, "availability", SeverityCritical, ImpactHigh,
-			g.busy(s, q.ratio(s, hour)+" > "+number(budget), hour) +
-				g.observed(s, hour, "alertname="+quote(NameAvailabilityViolation), "slo_id="+quote(string(s.ID)), LabelAgreement+"="+quote(a.Name)), 5 * time.Minute,
+			g.ratioAlert(a, s, NameAvailabilityViolation, hour, budget, 0), 5 * time.Minute,
 			"Less available than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last hour were bad; " + agreed + " may be."}
 	case sla.CatalogueThroughput:
 		w := sliceWindow(s)
 		p = pledge{NameThroughputViolation, "throughput", SeverityWarning, ImpactMedium,
-			q.ratio(s, w) + " > 0.5", 3 * time.Minute,
+			g.inRange(a, s, NameThroughputViolation, w, 0.5, 0).expr(), 3 * time.Minute,
 			"Throughput below target: " + what,
 			fmt.Sprintf("{{ $value | humanizePercentage }} of the slices of %s that were judged over the last %s had fewer than %d events.", slo.FormatDuration(s.Indicator.Per), slo.FormatDuration(w), s.Indicator.AtLeast)}
 	case sla.CatalogueThroughputDecline:
 		return g.decline(a, s)
 	default:
 		return rules.Rule{}, false
+	}
+	if entry != sla.CatalogueErrorTrend {
+		p.description = untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), p.description)
 	}
 	return g.pledgeRule(a, s, p), true
 }
@@ -164,12 +166,32 @@ func sliceWindow(s *slo.SLO) time.Duration {
 	return slo.BurnWindows[len(slo.BurnWindows)-1]
 }
 
-// busy adds the SLO's guard against too few events.
-func (g *generator) busy(s *slo.SLO, expr string, w time.Duration) string {
+// busy is the SLO's guard against too few events; nil if it has none.
+func (g *generator) busy(s *slo.SLO, w time.Duration) []string {
 	if s.Alerting.MinEvents == 0 || !counted(s) {
-		return expr
+		return nil
 	}
-	return expr + "\nand " + g.q.on(s) + " " + g.q.events(s, w) + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)
+	return []string{g.q.events(s, w) + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)}
+}
+
+// inRange is the condition that the error ratio over a window is in (above, upTo],
+// or above if upTo is 0.
+func (g *generator) inRange(a *sla.Agreement, s *slo.SLO, name string, w time.Duration, above, upTo float64) guarded {
+	q := g.guardedSLO(s, name, LabelAgreement+"="+quote(a.Name))
+	ratio, seen := g.q.ratio(s, w), g.q.observed(s, w)
+	q.above(ratio, number(above), seen)
+	if upTo > 0 {
+		q.start[0] += " <= on () group_left () " + number(upTo) + " / " + seen
+		q.goesOn[0] += " <= " + number(upTo)
+	}
+	return q
+}
+
+// ratioAlert is inRange over enough events.
+func (g *generator) ratioAlert(a *sla.Agreement, s *slo.SLO, name string, w time.Duration, above, upTo float64) string {
+	q := g.inRange(a, s, name, w, above, upTo)
+	q.also = g.busy(s, w)
+	return q.expr()
 }
 
 // latencyCritical compares against the critical time of a per-event limit on the
@@ -181,13 +203,15 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 		return rules.Rule{}, false
 	}
 	ratio := g.q.criticalBreaches(l) + " / " + g.q.total(s)
-	expr := ratio + " > " + number(s.Objective.Budget())
+	cond := g.guardedSLO(s, NameLatencyCritical, LabelAgreement+"="+quote(a.Name))
+	cond.groups, cond.identity = nil, nil
+	cond.above(ratio, number(s.Objective.Budget()), g.q.observed(s, shortWindow))
 	if s.Alerting.MinEvents > 0 {
-		expr += "\nand on () " + g.q.total(s) + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)
+		cond.also = []string{g.q.total(s) + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)}
 	}
-	r := g.pledgeRule(a, s, pledge{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, expr, time.Minute,
+	r := g.pledgeRule(a, s, pledge{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, cond.expr(), time.Minute,
 		"Far slower than agreed: " + string(s.ID),
-		"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + slo.FormatDuration(l.Critical) + ", the critical limit; " + percent(s.Objective.Budget()) + " may take longer than " + slo.FormatDuration(s.Indicator.Threshold) + "."})
+		untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), "{{ $value | humanizePercentage }} of the "+unit(s)+" of the last 5m took longer than "+slo.FormatDuration(l.Critical)+", the critical limit; "+percent(s.Objective.Budget())+" may take longer than "+slo.FormatDuration(s.Indicator.Threshold)+".")})
 	// The limit does not tell groups apart.
 	r.Annotations = g.annotations(NameLatencyCritical, g.wholeNote(s, r.Annotations["summary"], r.Annotations["description"]))
 	return r, true
@@ -257,33 +281,19 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 		severity, impact = SeverityCritical, ImpactHigh
 	}
 	groups := g.q.agreementGroups(a)
+	cond := guarded{
+		groups: groups, identity: []string{series.LabelService}, recovery: g.recentlyObserved(a), missing: "-1",
+		mine:   []string{"alertname=" + quote(name), series.LabelService + "=" + quote(a.Service), LabelAgreement + "=" + quote(a.Name)},
+		start:  []string{g.q.score(a), g.q.observedScore(a) + " < " + number(bound)},
+		goesOn: []string{g.q.score(a) + " < " + number(bound)},
+	}
 	return []rules.Rule{{
-		Alert: name, Expr: g.q.score(a) + " < " + number(bound) + g.observedScore(a, name), For: 5 * time.Minute,
+		Alert: name, Expr: cond.expr(), For: 5 * time.Minute,
 		Labels: g.agreementLabels(a, "composite", severity, impact),
 		Annotations: g.annotations(name, g.agreementNote(a,
 			fmt.Sprintf("Score of %s/%s%s is below %s", a.Service, a.Name, groupText(groups), number(bound)),
-			fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound)))),
+			untilObserved("lt $value 0.0", slo.FormatDuration(shortWindow), fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound))))),
 	}}
-}
-
-// observedScore is like observed, for each component that has data.
-func (g *generator) observedScore(a *sla.Agreement, name string) string {
-	labels := g.q.agreementGroups(a)
-	on := onLabels(labels)
-	mine := firing("alertname="+quote(name), series.LabelService+"="+quote(a.Service), LabelAgreement+"="+quote(a.Name))
-	var out strings.Builder
-	for i := range a.Components {
-		c := &a.Components[i]
-		at := slices.IndexFunc(g.in.SLOs, func(s *slo.SLO) bool { return s.ID == c.SLO })
-		if at < 0 || g.in.SLOs[at].Indicator.Kind == slo.KindPrometheus {
-			continue
-		}
-		s := g.in.SLOs[at]
-		period := Period(s.Window)
-		out.WriteString("\nunless " + on + " (" + g.q.coverageBy(s, labels) + " < " + number(coverageBound(period, min(alertWindow(a), period))) +
-			" and " + on + " " + g.q.componentScore(a, c.Name) + " unless " + on + " " + mine + ")")
-	}
-	return out.String()
 }
 
 // alertWindow is over which window a score is alerted on.

@@ -164,5 +164,3 @@ func promtoolFails(t *testing.T, args ...string) string {
 	require.Error(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
 	return string(out)
 }
-
-func replace(r *rules.Rule, from, to string) { r.Expr = strings.ReplaceAll(r.Expr, from, to) }

@@ -178,10 +178,20 @@ func (l *lab) loadRatios(s labels.Labels, x traffic, from, to, step time.Duratio
 	for name, w := range map[string]time.Duration{"5m": 5 * time.Minute, "30m": 30 * time.Minute, "1h": time.Hour, "2h": 2 * time.Hour, "6h": 6 * time.Hour, "1d": 24 * time.Hour, "3d": 72 * time.Hour} {
 		l.load("slo:sli_error:ratio_rate"+name+sel, from, to, step, func(at time.Duration) (float64, bool) { return x.bad(at, w), true })
 	}
-	for _, name := range []string{"rate5m", "rate30m", "rate1h"} {
+	l.loadObserved(s, from, to, step, constant(1))
+	for _, name := range []string{"rate5m", "rate30m", "rate1h", "rate6h"} {
 		l.load("slo:valid_events:"+name+sel, from, to, step, constant(x.perSecond))
 	}
 	l.load("slo:valid_events:increase5m"+sel, max(0, from-6*time.Hour), to, 5*time.Minute, constant(300*x.perSecond))
+}
+
+// loadObserved appends the share of every window that was observed.
+func (l *lab) loadObserved(s labels.Labels, from, to, step time.Duration, share curve) {
+	l.t.Helper()
+	sel := labels.FromStrings("slo_id", s.Get("slo_id"), "service", s.Get("service"), "slo", s.Get("slo")).String()
+	for _, w := range []string{"5m", "30m", "1h", "2h", "6h", "1d", "3d", "30d"} {
+		l.load("slo:observed:ratio"+w+sel, from, to, step, share)
+	}
 }
 
 func sloSeries(id string, more ...string) labels.Labels {

@@ -81,13 +81,13 @@ func TestFeeds(t *testing.T) {
 		require.NoError(t, err)
 		return f.series
 	}
-	require.Equal(t, []counterFeed{{`http_requests_total{code="500"}`, false, true}, {`http_requests_total{code="200"}`, true, false}},
+	require.Equal(t, []counterFeed{{`http_requests_total{code="500"}`, false, true, false}, {`http_requests_total{code="200"}`, true, false, false}},
 		feed(`http_requests_total{code=~"5.."}`, "", `http_requests_total`))
-	require.Equal(t, []counterFeed{{`req{code="500",job="a"}`, false, true}, {`req{code="200",job="a"}`, true, false}},
+	require.Equal(t, []counterFeed{{`req{code="500",job="a"}`, false, true, false}, {`req{code="200",job="a"}`, true, false, false}},
 		feed(`req{job="a",code=~"(500|502)"}`, "", `req{job="a",code!~"4.."}`))
-	require.Equal(t, []counterFeed{{`lat_bucket{job="a",le="0.4"}`, true, false}, {`lat_count{job="a"}`, true, true}},
+	require.Equal(t, []counterFeed{{`lat_bucket{job="a",le="0.4"}`, true, false, false}, {`lat_count{job="a"}`, true, true, false}},
 		feed("", `lat_bucket{job="a",le="0.4"}`, `lat_count{job="a"}`))
-	require.Equal(t, "0 60000+60000x1 120000+0x2 _x2", counterFeed{"x", true, false}.values([]phase{{2 * time.Minute, 0}, {3 * time.Minute, silence}, {2 * time.Minute, gone}}))
+	require.Equal(t, "0 60000+60000x1 120000+0x2 _x2", counterFeed{"x", true, false, false}.values([]phase{{2 * time.Minute, 0}, {3 * time.Minute, silence}, {2 * time.Minute, gone}}))
 	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: "x[$window]"}
 	_, err := newFeed(s)
 	require.ErrorIs(t, err, errFree)

@@ -29,10 +29,6 @@ type Options struct {
 	// them out, for rule files of several specs that share one engine.
 	Engine   EngineThresholds
 	NoEngine bool
-
-	// RuleFiles are the paths or patterns by which a rule test names the rules it
-	// loads, relative to the test. Default is a file that comes with the tests.
-	RuleFiles []string
 }
 
 func (o Options) withDefaults() Options {

@@ -34,14 +34,16 @@ func (q query) valid(s *slo.SLO) string { return q.o.Alertable(s).ValidRate(s) }
 func (q query) remaining(s *slo.SLO) string { return q.o.Alertable(s).PeriodRemaining(s) }
 
 // events counts the valid events (or slices) of a window. Between one hour and
-// six, where a count serves only to tell much from little, it adds up five-minute
-// counts: a tenth of the samples that the ratio of the same window reads.
+// six, where it is not recorded and a count serves only to tell much from little,
+// it adds up five-minute counts: a tenth of the samples that the ratio of the same
+// window reads.
 func (q query) events(s *slo.SLO, w time.Duration) string {
 	o := q.o.Alertable(s)
-	if w <= time.Hour || w > 6*time.Hour {
-		return o.EventsOver(s, w)
+	out := o.EventsOver(s, w)
+	if w <= time.Hour || w > 6*time.Hour || !strings.HasPrefix(out, "sum_over_time(") {
+		return out
 	}
-	out := "sum_over_time(" + o.Series(s, series.ValidEventsIncrease) + "[" + slo.FormatDuration(w) + "])"
+	out = "sum_over_time(" + o.Series(s, series.ValidEventsIncrease) + "[" + slo.FormatDuration(w) + "])"
 	if share := float64(q.o.LongEval) / float64(shortWindow); share != 1 {
 		out += " * " + number(share)
 	}
@@ -119,25 +121,17 @@ func (q query) criticalBreaches(l *slo.Limit) string {
 // rateWindow is what rules record rates over.
 func (q query) rateWindow() string { return slo.FormatDuration(shortWindow + q.o.Scrape) }
 
-// coverage is what the engine observed of an SLO's whole window, by the replica
-// that saw most.
-func (q query) coverage(s *slo.SLO) string { return q.coverageBy(s, q.groups(s)) }
+// observed is the share of a window in which an SLO was counted.
+func (q query) observed(s *slo.SLO, w time.Duration) string { return q.o.Observed(s, w) }
 
-// coverageBy is coverage by fewer groups: of each the best that is known.
-func (q query) coverageBy(s *slo.SLO, labels []string) string {
-	sel := series.Coverage.Name + "{" + series.LabelSLOID + "=" + quote(string(s.ID))
-	if g := q.groups(s); len(g) > 0 {
-		sel += "," + g[0] + "!=" + quote(slo.OtherGroup)
-	}
-	return "max by (" + strings.Join(labels, ", ") + ") (" + sel + "})"
-}
+func (q query) periodObserved(s *slo.SLO) string { return q.o.PeriodObserved(s) }
 
 // score is an agreement's score over its alert window.
 func (q query) score(a *sla.Agreement) string { return q.o.AlertableAgreement(a).AlertScore(a) }
 
-// componentScore is what a component of it scores; no sample without data.
-func (q query) componentScore(a *sla.Agreement, component string) string {
-	return q.o.AlertableAgreement(a).AlertComponentScore(a, component)
+// observedScore is score as if the time that was not observed had been good.
+func (q query) observedScore(a *sla.Agreement) string {
+	return q.o.AlertableAgreement(a).ObservedScore(a)
 }
 
 func quote(s string) string { return strconv.Quote(s) }

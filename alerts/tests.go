@@ -62,7 +62,8 @@ func (p pace) mine(t Tier) bool { return t.Long > p.above && t.Long <= p.longest
 // service's rules as Rules and rules.Recording make them those that the tested
 // alerts read. promtool's tests may not read more than 10,000 samples at once,
 // which scores and budgets over masked or calendar months exceed.
-// Options.RuleFiles names other files instead.
+// promtool evaluates all groups at the pace of the test, and these rules count what
+// was observed by that.
 func Tests(in rules.Spec, o Options) ([]File, error) {
 	var services []string
 	of := map[string][]*slo.SLO{}
@@ -82,22 +83,14 @@ func Tests(in rules.Spec, o Options) ([]File, error) {
 				return nil, fmt.Errorf("rule tests of service %s: %w", service, err)
 			}
 			name := "rules/" + service + "_" + p.name + ".yaml"
-			if len(o.RuleFiles) == 0 {
-				g.o.RuleFiles = []string{name}
-			}
 			// promtool evaluates groups in no order of its own.
 			var order []string
 			for _, group := range groups {
 				order = append(order, group.Name)
 			}
-			data := g.testFile(of[service], order, p)
-			if data == nil {
-				continue
+			if data := g.testFile(of[service], name, order, p); data != nil {
+				out = append(out, File{Name: name, YAML: rules.AppendGroups(nil, "", groups)}, File{Name: service + "_" + p.name + "_test.yaml", YAML: data})
 			}
-			if len(o.RuleFiles) == 0 {
-				out = append(out, File{Name: name, YAML: rules.AppendGroups(nil, "", groups)})
-			}
-			out = append(out, File{Name: service + "_" + p.name + "_test.yaml", YAML: data})
 		}
 	}
 	return out, nil
@@ -106,7 +99,7 @@ func Tests(in rules.Spec, o Options) ([]File, error) {
 // tested are the alerts that are tested at a pace and the groups that record what
 // they read, in the order in which they must be evaluated.
 func (g *generator) tested(p pace) ([]rules.Group, error) {
-	groups, err := rules.Recording(g.in, g.o.Options)
+	groups, err := rules.Recording(g.in, g.o.Options.EvaluatedEvery(p.eval))
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +157,7 @@ type subject struct {
 }
 
 // testFile is nil if there is nothing to test at a pace.
-func (g *generator) testFile(slos []*slo.SLO, order []string, p pace) []byte {
+func (g *generator) testFile(slos []*slo.SLO, ruleFile string, order []string, p pace) []byte {
 	w := &testWriter{}
 	var subjects []subject
 	for _, s := range slos {
@@ -181,9 +174,7 @@ func (g *generator) testFile(slos []*slo.SLO, order []string, p pace) []byte {
 		subjects = append(subjects, subject{s, tiers, f})
 	}
 	w.line(0, "rule_files:")
-	for _, f := range g.o.RuleFiles {
-		w.line(2, "- "+quote(f))
-	}
+	w.line(2, "- "+quote(ruleFile))
 	w.line(0, "evaluation_interval: "+slo.FormatDuration(p.eval))
 	w.line(0, "group_eval_order:")
 	for _, name := range order {
@@ -265,7 +256,6 @@ func incident(w *testWriter, p pace, subjects []subject) {
 // edges holds the share of bad events just below, and just above, the threshold
 // of one tier of each SLO after the other.
 func edges(w *testWriter, p pace, subjects []subject) {
-	length := max(time.Hour, 3*p.eval)
 	for i := 0; ; i++ {
 		for _, side := range []struct {
 			name  string
@@ -288,7 +278,7 @@ func edges(w *testWriter, p pace, subjects []subject) {
 					w.test(fmt.Sprintf("the share of bad events is just %s the threshold of an alert of each SLO (%d)", side.name, i+1))
 					begun = true
 				}
-				lasts := up(length+t.For, p.eval)
+				lasts := up(t.Long+t.For, p.eval) + 2*p.eval // all of the long window is observed
 				w.input(s, phase{lasts, share})
 				asserts = append(asserts, fired(s, t, lasts, side.fires))
 			}

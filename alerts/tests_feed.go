@@ -34,15 +34,19 @@ const (
 type feed struct{ series []counterFeed }
 
 // counterFeed is one counter, which grows by a part of the good events and a
-// part of the bad ones.
+// part of the bad ones, or a series that is always 1.
 type counterFeed struct {
 	metric    string
 	good, bad bool
+	one       bool
 }
 
 // values is the counter in promtool's notation, a sample a minute.
 func (c counterFeed) values(phases []phase) string {
 	parts, at := []string{"0"}, 0.0
+	if c.one {
+		parts, at = []string{"1"}, 1
+	}
 	for _, p := range phases {
 		n := int(p.length / testScrape)
 		if n == 0 {
@@ -53,7 +57,7 @@ func (c counterFeed) values(phases []phase) string {
 			continue
 		}
 		step := 0.0
-		if p.share != silence {
+		if p.share != silence && !c.one {
 			if c.good {
 				step += (1 - p.share) * testPerMinute
 			}
@@ -103,11 +107,15 @@ func engineFeed(s *slo.SLO) feed {
 		return metricText(name, all)
 	}
 	f := feed{[]counterFeed{
-		{metric(series.Events.Name, series.ResultGood), true, false},
-		{metric(series.Events.Name, series.ResultBad), false, true},
+		{metric: metric(series.Events.Name, series.ResultGood), good: true},
+		{metric: metric(series.Events.Name, series.ResultBad), bad: true},
+		{metric: metricText(series.Info.Name, map[string]string{
+			series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(), series.LabelSLO: s.ID.Name(),
+			series.LabelObjective: s.Objective.Percent(), series.LabelWindow: s.Window.String(),
+		}), one: true},
 	}}
 	if s.Budgeting.Method == slo.RatioTimeslices && s.Indicator.Kind != slo.KindThroughput {
-		f.series = append(f.series, counterFeed{metric(series.SliceRatio.Name, ""), true, false})
+		f.series = append(f.series, counterFeed{metric: metric(series.SliceRatio.Name, ""), good: true})
 	}
 	return f
 }
@@ -146,8 +154,8 @@ func prometheusFeed(s *slo.SLO) (feed, error) {
 			return feed{}, errors.New("no example of its selectors is known")
 		}
 		return feed{[]counterFeed{
-			{withGroup(s, one), !partIsBad, partIsBad},
-			{withGroup(s, all), true, true},
+			{metric: withGroup(s, one), good: !partIsBad, bad: partIsBad},
+			{metric: withGroup(s, all), good: true, bad: true},
 		}}, nil
 	}
 	rest, ok := outside(part, total)
@@ -155,8 +163,8 @@ func prometheusFeed(s *slo.SLO) (feed, error) {
 		return feed{}, errors.New("its selectors leave no event out")
 	}
 	return feed{[]counterFeed{
-		{withGroup(s, both), !partIsBad, partIsBad},
-		{withGroup(s, rest), partIsBad, !partIsBad},
+		{metric: withGroup(s, both), good: !partIsBad, bad: partIsBad},
+		{metric: withGroup(s, rest), good: partIsBad, bad: !partIsBad},
 	}}, nil
 }
 

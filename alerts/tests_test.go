@@ -3,6 +3,7 @@ package alerts
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,34 +48,36 @@ func TestRuleTestsAreGolden(t *testing.T) {
 // The tests must notice rules that are wrong.
 func TestRuleTestsNoticeWrongRules(t *testing.T) {
 	in := rules.Spec{SLOs: synthetic(t).SLOs[1:2]}
-	for _, c := range []struct {
-		name  string
-		wreck func(r *rules.Rule)
-	}{
-		{"a threshold off by a twentieth", func(r *rules.Rule) { replace(r, "> 0.0144", "> 0.01512") }},
-		{"a window too long", func(r *rules.Rule) { replace(r, "ratio_rate1h", "ratio_rate2h") }},
-		{"a short window too long", func(r *rules.Rule) { replace(r, "ratio_rate5m", "ratio_rate30m") }},
-		{"without a long window", func(r *rules.Rule) { replace(r, "ratio_rate3d", "ratio_rate6h") }},
-		{"a no-data alert that waits", func(r *rules.Rule) {
-			if r.Alert == NameNoData {
-				r.For = time.Hour
-			}
-		}},
+	const all = ""
+	for _, c := range []struct{ name, file, old, new string }{
+		{"nothing", all, "", ""},
+		{"a threshold off by a twentieth", all, "0.0144 / slo:observed", "0.01512 / slo:observed"},
+		{"a window too long", all, "slo:sli_error:ratio_rate1h{", "slo:sli_error:ratio_rate2h{"},
+		{"a short window too long", all, "slo:sli_error:ratio_rate5m{", "slo:sli_error:ratio_rate30m{"},
+		{"without a long window", all, "slo:sli_error:ratio_rate3d{", "slo:sli_error:ratio_rate6h{"},
+		{"a tenth of what was observed", "minutes", "vector(0)) / 60, 1)", "vector(0)) / 600, 1)"},
+		{"a no-data alert that waits", "hours", "for: 10m", "for: 1h"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := generate(t, in, Options{Options: tables, NoEngine: true})
-			for i := range m.alerts[0].Rules {
-				c.wreck(&m.alerts[0].Rules[i])
-			}
 			dir := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), m.file(""), 0o644))
-			files, err := Tests(in, Options{Options: tables, NoEngine: true, RuleFiles: []string{"rules.yaml"}})
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "rules"), 0o755))
+			files, err := Tests(in, Options{Options: tables, NoEngine: true})
 			require.NoError(t, err)
-			args := []string{"test", "rules"}
+			args, changed := []string{"test", "rules"}, c.old == ""
 			for _, f := range files {
-				path := filepath.Join(dir, f.Name)
-				require.NoError(t, os.WriteFile(path, f.YAML, 0o644))
-				args = append(args, path)
+				path, text := filepath.Join(dir, f.Name), string(f.YAML)
+				if filepath.Dir(f.Name) == "." {
+					args = append(args, path)
+				} else if c.old != "" && strings.Contains(f.Name, c.file) {
+					changed = changed || strings.Contains(text, c.old)
+					text = strings.ReplaceAll(text, c.old, c.new)
+				}
+				require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+			}
+			require.True(t, changed, "the rules have no %s", c.old)
+			if c.old == "" {
+				require.Contains(t, promtool(t, args...), "SUCCESS")
+				return
 			}
 			require.Contains(t, promtoolFails(t, args...), "FAILED")
 		})

@@ -96,14 +96,6 @@ func TestLowerBound(t *testing.T) {
 	}
 }
 
-func TestCovered(t *testing.T) {
-	const day = 24 * time.Hour
-	require.True(t, Covered(1, 30*day, 3*day))
-	require.True(t, Covered(0.0013, 30*day, time.Hour), "an hour of thirty days is enough for a tier of one hour")
-	require.False(t, Covered(0.0013, 30*day, 6*time.Hour))
-	require.False(t, Covered(0, 30*day, time.Hour))
-}
-
 func TestNumber(t *testing.T) {
 	for x, want := range map[float64]string{
 		0.1 + 0.2: "0.3", 14.4 * 0.001: "0.0144", 1e-5: "0.00001", 100: "100", 1e6: "1000000", -0.5: "-0.5", 0: "0", 1.0 / 3: "0.333333333333",

@@ -25,11 +25,12 @@ func LowerBound(ratio, n float64) float64 {
 }
 
 // lowerBound is the same as PromQL, over a vector of ratios and one of event
-// counts with the same labels.
-func lowerBound(ratio, n string) string {
+// counts with the same labels. Where they differ, matching says how to join them,
+// such as " ignoring (sloth_window)".
+func lowerBound(ratio, n, matching string) string {
 	p := "clamp(" + ratio + ", 0, 1)"
 	n = "(" + n + ")"
-	return "(" + p + " + " + wilsonHalf + " / " + n +
-		" - " + wilsonZ + " * sqrt(" + p + " * (1 - " + p + ") / " + n + " + " + wilsonQuarter + " / " + n + " ^ 2))" +
-		" / (1 + " + wilsonSquare + " / " + n + ")"
+	return "(" + p + " +" + matching + " " + wilsonHalf + " / " + n +
+		" -" + matching + " " + wilsonZ + " * sqrt(" + p + " * (1 - " + p + ") /" + matching + " " + n + " +" + matching + " " + wilsonQuarter + " / " + n + " ^ 2))" +
+		" /" + matching + " (1 + " + wilsonSquare + " / " + n + ")"
 }

@@ -106,7 +106,7 @@ func (g *generator) detailBoard() *board {
 	if g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus }) {
 		b.row("What the engine says")
 		b.add(8, 8, lines(view{
-			title: "Coverage", about: "Share of the SLO's own window in which events were observed. A low coverage keeps new alerts from firing.",
+			title: "Coverage", about: "Share of the SLO's own window in which events were observed. Dropped events lower it.",
 			unit: unitRatio, none: notCounted, steps: above(bad, from(0.5, warning), from(0.9, good)), min: number(0), max: number(1),
 			queries: []query{{engine.of(series.Coverage.Name), legend("{{instance}}")}},
 		}, lineStyle{thresholds: true}))

@@ -45,6 +45,9 @@ func (g *generator) agreement(a *sla.Agreement) (*agreementRules, error) {
 				return nil, err
 			}
 		}
+		if r.alerts() {
+			s.watch(r.alertWindow())
+		}
 		r.slos, r.events = append(r.slos, s), append(r.events, m)
 		r.total += c.Weight
 	}
@@ -54,6 +57,17 @@ func (g *generator) agreement(a *sla.Agreement) (*agreementRules, error) {
 		}
 	}
 	return r, nil
+}
+
+// alerts reports whether the agreement alerts on its score.
+func (r *agreementRules) alerts() bool { return r.a.Warning > 0 || r.a.Critical > 0 }
+
+// alertWindow is the window of the score that is alerted on.
+func (r *agreementRules) alertWindow() slo.Window {
+	if r.a.AlertWindow > 0 {
+		return slo.Window{Rolling: r.a.AlertWindow}
+	}
+	return r.a.Window
 }
 
 func (r *agreementRules) groups() []Group {
@@ -122,16 +136,23 @@ func (r *agreementRules) window(w slo.Window, suffix string) []Rule {
 		out = append(out, Rule{Record: series.RecordedComponentScore + suffix, Expr: r.points(i, w), Labels: r.labels(c)})
 	}
 	labels, total := r.labels(nil), num(r.total)
-	achieved, present := r.sum(suffix, ""), r.sum(suffix, " >= bool 0")
-	low, high := "100 * "+achieved+"\n/ "+total, "100 * ("+achieved+"\n+ "+total+" - "+present+"\n) / "+total
-	score := "100 * " + achieved + "\n/\n" + present
-	switch r.a.NoData {
-	case sla.NoDataGood:
-		score = high
-	case sla.NoDataBad:
-		score = low
+	present := r.sum(func(i int) string { return "(" + r.recorded(i, suffix) + " >= bool 0)" })
+	compose := func(achieved string) (low, high, score string) {
+		low, high = "100 * "+achieved+"\n/ "+total, "100 * ("+achieved+"\n+ "+total+" - "+present+"\n) / "+total
+		switch r.a.NoData {
+		case sla.NoDataGood:
+			return low, high, high
+		case sla.NoDataBad:
+			return low, high, low
+		}
+		return low, high, "100 * " + achieved + "\n/\n" + present
 	}
+	low, high, score := compose(r.sum(func(i int) string { return r.recorded(i, suffix) }))
 	out = append(out, Rule{Record: series.RecordedCompositeScore + suffix, Expr: score, Labels: labels})
+	if r.alerts() && w.String() == r.alertWindow().String() {
+		_, _, observed := compose(r.sum(func(i int) string { return r.spread(i, w, suffix) }))
+		out = append(out, Rule{Record: series.RecordedObservedScore + suffix, Expr: observed, Labels: labels})
+	}
 	if suffix == "" {
 		out = append(out,
 			Rule{Record: series.RecordedCompositeLow, Expr: low, Labels: labels},
@@ -141,18 +162,28 @@ func (r *agreementRules) window(w slo.Window, suffix string) []Rule {
 	return out
 }
 
-// sum adds up the components that have data, each times its weight. Where the
-// policy decides about missing ones, every group that has counters is there,
-// even if none of its components has data.
-func (r *agreementRules) sum(suffix, compared string) string {
+// recorded is the recorded points of a component over a window.
+func (r *agreementRules) recorded(component int, suffix string) string {
+	return series.RecordedComponentScore + suffix + r.matchers(&r.a.Components[component])
+}
+
+// spread is the points that a component would have if the time that was not
+// observed had been good, as sla.SLAReport.ObservedScore has it.
+func (r *agreementRules) spread(component int, w slo.Window, suffix string) string {
+	points, observed := r.recorded(component, suffix), " on () group_left () "+r.g.observedOver(r.slos[component].s, w)
+	if r.a.Method == sla.Attainment {
+		return "clamp_max(" + points + " /" + observed + ", 1)"
+	}
+	return "(1 - (1 - " + points + ") *" + observed + ")"
+}
+
+// sum adds up something of the components that have data, each times its weight.
+// Where the policy decides about missing ones, every group that has counters is
+// there, even if none of its components has data.
+func (r *agreementRules) sum(of func(component int) string) string {
 	var terms []string
 	for i := range r.a.Components {
-		c := &r.a.Components[i]
-		points := series.RecordedComponentScore + suffix + r.matchers(c)
-		if compared != "" {
-			points = "(" + points + compared + ")"
-		}
-		terms = append(terms, num(c.Weight)+" * "+points)
+		terms = append(terms, num(r.a.Components[i].Weight)+" * "+of(i))
 	}
 	if r.a.NoData != sla.NoDataExclude {
 		var seen []slo.ID

@@ -10,6 +10,9 @@
 //   - beyond, ratios come from the events of every five minutes, recorded every
 //     five minutes, each event once.
 //
+// Alerts start by errors spread over whole windows, so the share of each window in
+// which the SLO was counted is recorded too, from slo_info.
+//
 // Where the rates see less than the engine: the first increase of a series that
 // was not there before is an increase from nothing. Groups that a spec expects
 // are exported from the start, which avoids that.

@@ -37,7 +37,8 @@ type Options struct {
 
 	PageURL, DashboardURL, RunbookURL string
 
-	where string // further matchers, each with a leading comma
+	where string        // further matchers, each with a leading comma
+	every time.Duration // see EvaluatedEvery; 0 = as the groups say
 }
 
 // ErrNoTables is returned for a spec with calendar windows or recurring

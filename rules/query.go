@@ -143,6 +143,8 @@ func (o Options) eventsOver(s *slo.SLO, w time.Duration, f family) string {
 		return o.Series(s, f.rate30m) + times(w.Seconds())
 	case w == time.Hour:
 		return o.Series(s, f.rate1h) + times(w.Seconds())
+	case f == validSeries && slices.Contains(countedWindows(s), w):
+		return o.Series(s, series.ValidEventsOver(slo.FormatDuration(w))) + times(w.Seconds())
 	case w <= shortLimit:
 		return "sum_over_time(" + o.Series(s, f.rate5m) + "[" + slo.FormatDuration(w) + "])" + times(o.eval().Seconds())
 	}
@@ -230,6 +232,15 @@ func (o Options) AlertScore(a *sla.Agreement) string {
 		return o.Score(a)
 	}
 	return o.fresh(o.scoreSeries(a, series.CompositeScoreOver(slo.FormatDuration(a.AlertWindow)), ""), a.AlertWindow)
+}
+
+// ObservedScore is AlertScore as it would be if the time that was not observed had
+// been good. It is recorded for agreements that alert on their score.
+func (o Options) ObservedScore(a *sla.Agreement) string {
+	if a.AlertWindow == 0 {
+		return o.fresh(o.scoreSeries(a, series.RecordedObservedScore, ""), a.Window.Longest())
+	}
+	return o.fresh(o.scoreSeries(a, series.ObservedScoreOver(slo.FormatDuration(a.AlertWindow)), ""), a.AlertWindow)
 }
 
 // ScoreLow and ScoreHigh are what Score would be if the components without data

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -143,6 +144,7 @@ type sloRules struct {
 	corrected mask         // of what is counted
 	period    *periodTable // of a calendar window
 	volume    bool         // an agreement scores the share of its target volume
+	watched   []slo.Window // whose observed share is recorded
 }
 
 // times finds the tables that the SLO needs.
@@ -187,7 +189,9 @@ func (r *sloRules) append(out []Group) []Group {
 	short = append(short,
 		Rule{Record: series.ValidEvents, Expr: valid, Labels: r.labels},
 		Rule{Record: series.BadEvents, Expr: bad, Labels: r.labels},
+		Rule{Record: series.ValidEventsZero, Expr: r.zero()},
 	)
+	short = append(short, r.presence()...)
 	if r.volume {
 		short = append(short, r.volumes()...)
 	}
@@ -196,11 +200,27 @@ func (r *sloRules) append(out []Group) []Group {
 			short = append(short, Rule{Record: f.over(w), Expr: r.joined(f, w)})
 		}
 	}
+	for _, w := range countedWindows(r.s) {
+		short = append(short, Rule{Record: series.ValidEventsOver(dur(w)), Expr: r.joined(validSeries, w)})
+	}
 	long := make([]Rule, 0, 8)
 	long = append(long,
 		Rule{Record: series.ValidEventsIncrease, Expr: r.series(series.ValidEvents) + " * 300"},
 		Rule{Record: series.BadEventsIncrease, Expr: r.series(series.BadEvents) + " * 300"},
+		Rule{Record: series.ObservedIncrease, Expr: r.series(series.ObservedRatio("5m")) + " * 300"},
 	)
+	for _, w := range windows {
+		r.watch(slo.Window{Rolling: w})
+	}
+	r.watch(r.s.Window)
+	slices.SortStableFunc(r.watched, func(a, b slo.Window) int { return cmp.Compare(a.Longest(), b.Longest()) }) // hours read shorter ones
+	for _, w := range r.watched {
+		if w.Calendar == "" && w.Rolling <= shortLimit {
+			short = append(short, r.observed(w))
+		} else {
+			long = append(long, r.observed(w))
+		}
+	}
 	for _, w := range windows {
 		rule := r.ratio(series.ErrorRatio(dur(w)), dur(w), slo.Window{Rolling: w})
 		if w <= shortLimit {

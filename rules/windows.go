@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -35,13 +37,13 @@ func (r *sloRules) over(f family, w slo.Window) string {
 // short is the rate over a window of up to six hours, in events per second.
 //
 // Rates over five minutes are joined end to end, which counts an event as soon
-// as it is scraped. The mean of all of them over the window would see an outage
-// only after half of their five minutes; it stands in where some are missing,
-// such as in the first minutes of a series, or have to be left out.
+// as it is scraped; where one is missing, as before the first event, nothing was
+// counted. The mean of all of them over the window would see an outage only after
+// half of their five minutes; it stands in where some have to be left out.
 func (r *sloRules) short(f family, w time.Duration) string {
 	rate := r.series(f.rate5m)
 	if !r.corrected.is() {
-		if name := f.over(w); name != "" {
+		if name := r.recorded(f, w); name != "" {
 			return r.series(name)
 		}
 		return "(" + r.joined(f, w) + ")"
@@ -52,7 +54,7 @@ func (r *sloRules) short(f family, w time.Duration) string {
 	step := r.step(w)
 	masked := "sum_over_time((" + rate + " unless on () " + r.corrected.then() + ")[" + dur(w) + ":" + dur(step) + "]) / " + num(float64(w)/float64(step))
 	whole := r.tiles(f, w)
-	if name := f.over(w); name != "" {
+	if name := r.recorded(f, w); name != "" {
 		whole = r.series(name)
 	}
 	if whole == "" {
@@ -61,27 +63,67 @@ func (r *sloRules) short(f family, w time.Duration) string {
 	return "(" + whole + " unless on () " + r.corrected.since(w) + "\nor\n" + masked + ")"
 }
 
+// recorded is the name of the recorded rate of a window, of all or of this SLO; ""
+// if there is none.
+func (r *sloRules) recorded(f family, w time.Duration) string {
+	if name := f.over(w); name != "" {
+		return name
+	}
+	if f == validSeries && slices.Contains(countedWindows(r.s), w) {
+		return series.ValidEventsOver(dur(w))
+	}
+	return ""
+}
+
 // joined is the rate over a window from those of shorter ones, without
 // corrections taken out.
 func (r *sloRules) joined(f family, w time.Duration) string {
-	mean := "sum_over_time(" + r.series(f.rate5m) + "[" + dur(w) + "]) / " + num(float64(w)/float64(r.g.Eval))
-	if tiles := r.tiles(f, w); tiles != "" {
-		return tiles + "\nor\n" + mean
+	if joined := r.tiles(f, w); joined != "" {
+		return joined
 	}
-	return mean
+	return "sum_over_time(" + r.series(f.rate5m) + "[" + dur(w) + "]) / " + num(float64(w)/float64(r.g.Eval))
 }
 
-// tiles joins recorded rates end to end; "" if too many would be needed.
 func (r *sloRules) tiles(f family, w time.Duration) string {
+	return tiles(func(part time.Duration) string { return r.series(f.over(part)) }, r.series(series.ValidEventsZero), w)
+}
+
+// zero is 0 for every group that has a rate or had one within half an hour.
+func (r *sloRules) zero() string {
+	rate := r.series(series.ValidEvents)
+	terms := []string{rate}
+	for at := base; at < 30*time.Minute; at += base {
+		terms = append(terms, rate+" offset "+dur(at))
+	}
+	return "(" + join(terms, "or") + ") * 0"
+}
+
+// tiles joins what is recorded over parts of a window end to end, as their mean; ""
+// if too many would be needed. A part that is missing counts as 0: before the first
+// event, and in a gap. Five minutes are filled with zeros for half an hour; half
+// hours and hours last for as long as they are.
+func tiles(recorded func(part time.Duration) string, zero string, w time.Duration) string {
 	for _, part := range []time.Duration{time.Hour, 30 * time.Minute, base} {
 		n := int(w / part)
 		if w%part != 0 || n < 2 || n > maxTerms {
 			continue
 		}
-		rate := r.series(f.over(part))
-		terms := []string{rate}
-		for i := 1; i < n; i++ {
-			terms = append(terms, rate+" offset "+dur(time.Duration(i)*part))
+		now := recorded(part)
+		var terms []string
+		for i := range n {
+			at := now
+			if i > 0 {
+				at += " offset " + dur(time.Duration(i)*part)
+			}
+			switch {
+			case part == base:
+				at = "(" + at + " or " + zero + ")"
+			case i > 0:
+				at = "(" + at + " or " + now + " * 0)"
+			case n == 2:
+				at = "(" + at + " or " + now + " offset " + dur(part) + " * 0)"
+			}
+			terms = append(terms, at)
 		}
 		return "(" + join(terms, "+") + ") / " + num(float64(n))
 	}

@@ -174,6 +174,9 @@ type alertList struct {
 	Total  int         `json:"total"`
 	Items  []alertJSON `json:"items"`
 	Next   string      `json:"next_cursor,omitempty"` // absent on the last page
+
+	Held      []heldJSON `json:"held"` // as many as a page has rows
+	HeldTotal int        `json:"held_total"`
 }
 
 func (w *Web) apiAlerts(c *gin.Context) {
@@ -212,6 +215,11 @@ func (w *Web) apiAlerts(c *gin.Context) {
 			break
 		}
 		out.Items = append(out.Items, newAlert(a))
+	}
+	held := w.held(f)
+	out.Held, out.HeldTotal = []heldJSON{}, len(held)
+	for _, h := range held[:min(limit, len(held))] {
+		out.Held = append(out.Held, newHeld(h))
 	}
 	sendJSON(c, http.StatusOK, "application/json", out)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -137,4 +138,45 @@ func BenchmarkAlertsOnTheList(b *testing.B) {
 	for b.Loop() {
 		require.Equal(b, 200, x.get("/api/v1/alerts").Code)
 	}
+}
+
+// What holds an alert back is said in numbers, on the page and in the API.
+func TestHeldAlerts(t *testing.T) {
+	b := newBench(t)
+	k := newContract(t, b)
+	live := alerts.Live{Kind: alerts.LiveBurn, Tier: alerts.Tier{Tier: slo.Tier{Page: true, Long: time.Hour, Short: 5 * time.Minute}, Name: "page-1h", Threshold: 0.0144}, MinEvents: 20}
+	few := alerts.Evidence{Ratio: 0.5, Observed: 0.02, Events: 18, HasData: true}
+	exhausted := alerts.Live{Kind: alerts.LiveExhausted}
+	group := []AlertLabel{{"product", "TRVL10"}}
+	b.held = []HeldAlert{
+		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", Group: group, Value: 0.5, Why: live.HeldBurn(few, few)},
+		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", Group: group, Value: -499,
+			Why: exhausted.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18)},
+	}
+	var list struct {
+		Held      []heldJSON
+		HeldTotal int `json:"held_total"`
+	}
+	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/alerts?severity=page", 200), &list))
+	require.Equal(t, 1, list.HeldTotal)
+	page := list.Held[0]
+	require.Equal(t, "page-1h", page.Tier)
+	require.Equal(t, map[string]string{"product": "TRVL10"}, page.Group)
+	var texts []string
+	for _, h := range page.Why {
+		texts = append(texts, h.Text)
+	}
+	require.Equal(t, []string{
+		"2 % of 1h observed, so 1 % of it is bad, more than 1.44 % needed",
+		"2 % of 5m observed, so 1 % of it is bad, more than 1.44 % needed",
+		"min_events: 18 of 20 events in 1h",
+	}, texts)
+	require.InDelta(t, 0.01, *page.Why[0].Have, 1e-9)
+	require.Equal(t, alerts.HoldMinEvents, page.Why[2].Reason)
+
+	body := b.get("/slo?id=insurance-unpaid/availability&group.product=TRVL10").Body.String()
+	for _, text := range append(texts, "ErrorBudgetExhausted is held back: 0.1 % of 30d observed, so 50 % of its budget is spent") {
+		require.Contains(t, body, text)
+	}
+	require.NotContains(t, b.get("/slo?id=insurance-unpaid/availability&group.product=MEDCARE").Body.String(), "held back")
 }

@@ -242,6 +242,7 @@ type bench struct {
 	t      testing.TB
 	rep    *sla.Report
 	alerts []Alert
+	held   []HeldAlert
 	eng    EngineStatus
 	now    time.Time
 	opt    Options
@@ -254,6 +255,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	b.opt = Options{
 		Report: func() *sla.Report { return b.rep }, Engine: func() EngineStatus { return b.eng }, Now: func() time.Time { return b.now },
 		Alerts:  func() []Alert { return b.alerts },
+		Held:    func() []HeldAlert { return b.held },
 		History: history, Counts: b.counts, AlertsKept: 24 * time.Hour, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
 		Source: func(id slo.ID) (Source, bool) {
 			return Source{"specs/insurance.yaml", 12}, id.Service() == "insurance-unpaid"

@@ -56,6 +56,10 @@ type Options struct {
 	// any order; nil: the engine evaluates none. The list must not change afterwards.
 	Alerts func() []Alert
 
+	// Held lists the alerts that are held back, in the order of the report; nil: none
+	// ever is. The list must not change afterwards.
+	Held func() []HeldAlert
+
 	// What the page of a service level draws; see there.
 	Counts     CountsFunc    // nil: no charts
 	Traffic    *TrafficLog   // nil: no attributes of what was bad

@@ -39,6 +39,7 @@ type sloPage struct {
 	Burns       []burnRow
 	Tiers       []tierRow
 	Unfit       []string // tiers that cannot fire
+	Held        []string // other alerts that do not start, and why
 	HasAlerts   bool     // the engine evaluates alerts
 	Timeline    *alertTimeline
 	Alerts      []alertRow
@@ -109,6 +110,7 @@ func (w *Web) sloPage(c *gin.Context) {
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, show(f.Message, shownText))
 	}
+	w.holdBack(r, tiers, &p)
 	if r.Corrected > 0 {
 		p.Corrected = span(r.Corrected)
 	}

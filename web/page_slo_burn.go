@@ -31,6 +31,7 @@ type tierRow struct {
 	Kind, Long, Short, Factor, Share, LongRate, ShortRate, Verdict string
 	For                                                            string
 	On                                                             bool
+	Held                                                           []string // why its alert does not start
 }
 
 // burnOver finds the burn rate over a window.

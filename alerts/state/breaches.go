@@ -57,9 +57,9 @@ func (b *breaches) observe(st *step) {
 	}
 }
 
-// recent counts the critical breaches of the last w; known is false until the
-// limit was watched for so long.
-func (b breaches) recent(l *slo.Limit, now time.Time, w time.Duration) (n uint64, known bool) {
+// recent counts the critical breaches of the last w; whole is false until the
+// limit was watched for so long, and then those are counted that were seen.
+func (b breaches) recent(l *slo.Limit, now time.Time, w time.Duration) (n uint64, whole bool) {
 	c := b[sla.LimitID(l.Service, l.Name)]
 	if c == nil {
 		return 0, false
@@ -70,5 +70,5 @@ func (b breaches) recent(l *slo.Limit, now time.Time, w time.Duration) (n uint64
 			return newest - c.samples[i].critical, true
 		}
 	}
-	return 0, false
+	return newest - c.samples[0].critical, false
 }

@@ -17,22 +17,16 @@ const (
 	yes
 )
 
-// and is yes if both are, no if one surely is not.
-func (v verdict) and(w verdict) verdict { return min(v, w) }
-
-func is(holds bool) verdict {
-	if holds {
+// verdictOf is what a condition's being met or not says of its alert: nothing, if it
+// fires and too little of the window that would show its end was observed.
+func verdictOf(holds, firing bool, observed float64) verdict {
+	switch {
+	case holds:
 		return yes
-	}
-	return no
-}
-
-// covered turns a verdict on a window that was hardly observed into unknown.
-func (st *step) covered(v verdict, coverage float64) verdict {
-	if coverage < st.opt.MinCoverage {
+	case firing && observed < alerts.MinObserved:
 		return unknown
 	}
-	return v
+	return no
 }
 
 // burnIndex is where a window is among the burns of a report.
@@ -60,68 +54,50 @@ func burn(r *sla.SLOReport, hint int, w time.Duration) *slo.Burn {
 	return nil
 }
 
-// errorRatio is the share of bad events of a burn. It comes from the counts where
-// those decide, for a burn rate is a quotient and may be off in its last bit.
-func errorRatio(s *slo.SLO, b *slo.Burn) float64 {
-	if s.Budgeting.Method == slo.RatioTimeslices && s.Indicator.Kind != slo.KindThroughput {
-		return b.Rate * s.Objective.Budget()
-	}
-	return float64(b.Counts.Bad) / float64(b.Counts.Valid())
-}
-
-// above compares the error ratio over a window.
-func (st *step) above(s *slo.SLO, b *slo.Burn, threshold float64) (verdict, float64) {
+// observed is the share of a window that was observed; 0 if the report lacks it.
+func observed(b *slo.Burn) float64 {
 	if b == nil {
-		return unknown, 0
+		return 0
 	}
-	if !b.HasData {
-		return st.covered(no, b.Coverage), 0
-	}
-	ratio := errorRatio(s, b)
-	return st.covered(is(ratio > threshold), b.Coverage), ratio
+	return b.Observed
 }
 
-// burning is the condition of a tier: both windows are above the threshold, and
-// the long one holds enough events to mean it.
-func (st *step) burning(c *condition, r *sla.SLOReport) (verdict, float64) {
-	long := burn(r, c.long, c.Window)
-	v, ratio := st.above(r.SLO, long, c.Tier.Threshold)
-	if v == no {
-		return no, ratio
-	}
-	w, _ := st.above(r.SLO, burn(r, c.short, c.Tier.Short), c.Tier.Threshold)
-	if v = v.and(w); v != yes {
-		return v, ratio
-	}
-	n := long.Effective // fewer than were counted, where some of them stand for others
-	if n < float64(c.MinEvents) || c.Tier.Page && !(alerts.LowerBound(ratio, n) > c.Tier.Threshold) {
-		return no, ratio
-	}
-	return yes, ratio
+// finding is what a report says of a condition.
+type finding struct {
+	verdict
+	value float64
+	held  []alerts.Hold // what keeps it from holding
 }
 
 // group evaluates a condition on one group of an SLO.
-func (st *step) group(c *condition, r *sla.SLOReport) (verdict, float64) {
+func (st *step) group(c *condition, r *sla.SLOReport, firing bool) (f finding) {
+	var holds bool
+	recovery := burn(r, c.short, c.Recovery())
 	switch c.Kind {
 	case alerts.LiveBurn:
-		return st.burning(c, r)
+		long, short := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window)), alerts.NewEvidence(r.SLO, recovery)
+		holds, f.value = c.Tier.Burns(long, short, c.MinEvents, firing), long.Ratio
+		if !holds && !firing {
+			f.held = c.HeldBurn(long, short)
+		}
 	case alerts.LiveExhausted:
-		b := &r.Budget
-		n := float64(b.Counts.Valid())
+		known, events := r.Coverage, float64(r.Budget.Counts.Valid())
 		if k := len(r.Burns); k > 0 && r.Burns[k-1].Period {
-			n = r.Burns[k-1].Effective
+			known, events = r.Burns[k-1].Observed, r.Burns[k-1].Effective
 		}
-		holds := b.HasData && b.Remaining <= 0 && n >= float64(c.MinEvents)
-		return st.covered(is(holds), r.Coverage), b.Remaining
+		holds, f.value = c.Spent(r.Budget, known, events, firing), r.Budget.Remaining
+		if !holds && !firing {
+			f.held = c.HeldSpent(r.Budget, r.Period.Duration(), known, events)
+		}
 	case alerts.LiveRatio:
-		b := burn(r, c.long, c.Window)
-		v, ratio := st.above(r.SLO, b, c.Above)
-		if v == yes && (c.UpTo > 0 && ratio > c.UpTo || b.Effective < float64(c.MinEvents)) {
-			v = no
+		e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window))
+		holds, f.value = c.InRange(e, firing), e.Ratio
+		if !holds && !firing {
+			f.held = c.HeldRatio(e)
 		}
-		return v, ratio
 	}
-	return unknown, 0
+	f.verdict = verdictOf(holds, firing, observed(recovery))
+	return f
 }
 
 // whole is what was counted in all groups of an SLO together.
@@ -134,17 +110,17 @@ type whole struct {
 
 type total struct {
 	valid    uint64
-	coverage float64 // lowest of all groups
+	observed float64 // share of the window, the lowest of all groups
 }
 
 func (t *total) add(b *slo.Burn, first bool) {
 	if b == nil {
-		t.coverage = 0
+		t.observed = 0
 		return
 	}
 	t.valid += b.Counts.Valid()
-	if first || b.Coverage < t.coverage {
-		t.coverage = b.Coverage
+	if first || b.Observed < t.observed {
+		t.observed = b.Observed
 	}
 }
 
@@ -158,41 +134,50 @@ func raw(r *sla.SLOReport, w time.Duration) *slo.Burn {
 }
 
 // all evaluates a condition on all groups of an SLO together.
-func (st *step) all(c *condition, w *whole) (verdict, float64) {
+func (st *step) all(c *condition, w *whole, firing bool) (f finding) {
 	switch c.Kind {
 	case alerts.LiveNoData:
 		if w.quiet.valid > 0 {
-			return no, float64(w.quiet.valid)
+			return finding{value: float64(w.quiet.valid)}
 		}
-		return st.covered(yes, w.quiet.coverage), 0
+		f.verdict = yes
+		if w.quiet.observed < alerts.MinObserved { // nothing was counted either while nobody counted
+			f.verdict = unknown
+		}
 	case alerts.LiveLimit:
-		n, known := st.breaches.recent(c.Limit, st.now, c.Window)
-		if !known {
-			return unknown, 0
+		n, whole := st.breaches.recent(c.Limit, st.now, c.Window)
+		e := alerts.Evidence{Observed: w.rate.observed, Events: float64(w.rate.valid), HasData: w.rate.valid > 0}
+		if e.HasData {
+			e.Ratio = float64(n) / e.Events
 		}
-		if w.rate.valid == 0 || w.rate.valid < c.MinEvents {
-			return st.covered(no, w.rate.coverage), 0
+		holds := c.InRange(e, firing)
+		if !holds && !firing {
+			f.held = c.HeldRatio(e)
 		}
-		ratio := float64(n) / float64(w.rate.valid)
-		return st.covered(is(ratio > c.Above), w.rate.coverage), ratio
+		known := e.Observed
+		if !whole {
+			known = 0
+		}
+		f.verdict, f.value = verdictOf(holds, firing, known), e.Ratio
 	}
-	return unknown, 0
+	return f
 }
 
-// slack keeps the last bits of a sum from crossing a threshold that a score meets
-// exactly, as the levels of package sla do.
-const slack = 1e-9
-
 // score evaluates a condition on one group of an agreement.
-func (st *step) score(c *condition, r *sla.SLAReport) (verdict, float64) {
+func (st *step) score(c *condition, r *sla.SLAReport, firing bool) (f finding) {
 	if r.Alert != nil {
 		r = r.Alert
 	}
-	coverage := 1.0
+	holds := c.Low(r, firing)
+	if !holds && !firing {
+		f.held = c.HeldScore(r)
+	}
+	known := 1.0
 	for i := range r.Components {
-		if c := &r.Components[i]; c.HasData { // of the others nothing is known, and the policy has decided
-			coverage = min(coverage, c.Coverage)
+		if share, ok := st.recent[r.Components[i].SLO]; ok {
+			known = min(known, share)
 		}
 	}
-	return st.covered(is(r.HasData && r.Score < c.Below-slack), coverage), r.Score
+	f.verdict, f.value = verdictOf(holds, firing, known), r.Score
+	return f
 }

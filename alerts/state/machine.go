@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -32,6 +33,22 @@ type View struct {
 	Time     time.Time // of the report; zero before the first
 	Active   []Alert   // pending and firing, in the order of the report
 	Resolved []Alert   // oldest first
+	Held     []Held    // what would start if more were known, in the order of the report
+}
+
+// Held is an alert in one group that does not start although what was observed is
+// over its threshold.
+type Held struct {
+	Name      string
+	Severity  string
+	Tier      string // of a burn-rate alert
+	Service   string
+	SLO       slo.ID // "" if it is about no single one
+	Agreement string // that chose it; "" if none
+	GroupBy   []string
+	Group     slo.Group
+	Value     float64 // what is compared, of what was observed
+	Why       []alerts.Hold
 }
 
 // New makes a machine without alerts.
@@ -56,7 +73,7 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	if r == nil || !r.Time.After(m.last) && m.last.Sub(r.Time) <= m.opt.Grace {
 		return nil
 	}
-	st := step{Machine: m, r: r, now: r.Time}
+	st := step{Machine: m, r: r, now: r.Time, recent: make(map[slo.ID]float64)}
 	st.gap = m.last.IsZero() || r.Time.Sub(m.last).Abs() > m.opt.Grace
 	if st.gap && !m.last.IsZero() {
 		m.opt.Metrics.gaps.Inc()
@@ -72,7 +89,7 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	st.dropKept()
 	m.last = r.Time
 	m.prune(r.Time)
-	m.publish()
+	m.publish(st.held)
 	return st.out
 }
 
@@ -86,8 +103,8 @@ func (m *Machine) prune(now time.Time) {
 }
 
 // publish makes the view that readers see.
-func (m *Machine) publish() {
-	v := &View{Time: m.last, Resolved: m.resolved[:len(m.resolved):len(m.resolved)]}
+func (m *Machine) publish(held []Held) {
+	v := &View{Time: m.last, Held: held, Resolved: m.resolved[:len(m.resolved):len(m.resolved)]}
 	var firing int
 	if m.active > 0 {
 		v.Active = make([]Alert, 0, m.active)

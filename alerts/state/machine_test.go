@@ -99,7 +99,9 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-func TestCoverage(t *testing.T) {
+// What was not observed counts as good until the alert fires; from then on it
+// proves nothing.
+func TestUnobservedTime(t *testing.T) {
 	s := newSLO(t, "shop/availability", "99.9")
 	s.Alerting.Ticket.Disabled = true
 	s.Alerting.Tiers = slo.Tiers[:1]
@@ -113,23 +115,76 @@ func TestCoverage(t *testing.T) {
 		m.Step(&sla.Report{Time: at.Add(after), SLOs: []sla.SLOReport{r}})
 		return names(m.View().Active)
 	}
-	low := func(upTo time.Duration) func(*sla.SLOReport) {
-		return func(r *sla.SLOReport) { cover(r, upTo, 0.89) }
+	seen := func(upTo time.Duration, share float64) func(*sla.SLOReport) {
+		return func(r *sla.SLOReport) { observe(r, upTo, share) }
 	}
 	firing := []string{"ErrorBudgetBurnPage/page-1h firing"}
-	require.Empty(t, step(9*time.Minute+10*time.Second, low(time.Hour)), "burns, but the long window was hardly observed")
-	require.Empty(t, step(9*time.Minute+20*time.Second, low(5*time.Minute)), "nor the short one")
-	require.Equal(t, firing, step(9*time.Minute+30*time.Second, func(r *sla.SLOReport) { cover(r, time.Hour, 0.9) }), "nine tenths are enough")
-	require.Equal(t, firing, step(20*time.Minute, low(time.Hour)), "over, but nothing proves it")
+	// 1.53 % of the hour are bad, where 1.44 % are enough.
+	require.Empty(t, step(9*time.Minute+10*time.Second, seen(time.Hour, 0.94)))
+	held := m.View().Held
+	require.Len(t, held, 1)
+	require.Equal(t, []string{"ErrorBudgetBurnPage", "page-1h", "shop/availability"}, []string{held[0].Name, held[0].Tier, string(held[0].SLO)})
+	require.Len(t, held[0].Why, 1)
+	require.Equal(t, "94 % of 1h observed, so 1.44 % of it is bad, more than 1.44 % needed", held[0].Why[0].String())
+	require.Empty(t, step(9*time.Minute+20*time.Second, seen(5*time.Minute, 0.14)), "1.4 % of the short window")
+	require.Contains(t, m.View().Held[0].Why[0].String(), "14 % of 5m observed")
+	require.Equal(t, firing, step(9*time.Minute+30*time.Second, seen(5*time.Minute, 0.15)))
+	require.Empty(t, m.View().Held)
+	require.Equal(t, firing, step(9*time.Minute+40*time.Second, seen(time.Hour, 0.9)), "what fires goes by what was observed")
+	require.Equal(t, firing, step(20*time.Minute, seen(5*time.Minute, 0.89)), "over, but nothing proves it")
+	require.Empty(t, m.View().Held)
 	require.Equal(t, firing, step(20*time.Minute+10*time.Second, func(r *sla.SLOReport) {
 		for i := range r.Burns {
 			r.Burns[i] = slo.Burn{Window: r.Burns[i].Window}
 		}
 	}), "no data while nobody looked")
 	require.Empty(t, step(20*time.Minute+20*time.Second, func(r *sla.SLOReport) {
-		r.Burns = append([]slo.Burn(nil), r.Burns...)
-		r.Burns[2].Coverage = 0.1
+		observe(r, time.Hour, 0.1)
+		r.Burns[0].Observed = 0.9
 	}), "the short window proves it alone")
+}
+
+// A new engine sees an outage as soon as one that has watched for weeks, and takes
+// no blip for one.
+func TestNewEngine(t *testing.T) {
+	s := newSLO(t, "shop/availability", "99.9")
+	s.Alerting.Tiers = slo.Tiers
+	at := start.Add(40 * day)
+	for _, c := range []struct {
+		name    string
+		traffic stream
+		old     bool
+		fires   map[string]time.Duration
+	}{
+		{"an outage, on an old engine", stream{rate: 100, from: start, incidents: []incident{{at, at.Add(day), 1}}}, true,
+			map[string]time.Duration{"page-1h": 60, "page-6h": 140, "ticket-1d": 260, "ticket-3d": 260}},
+		{"the same on a new one", stream{rate: 100, from: at, incidents: []incident{{at, at.Add(day), 1}}}, false,
+			map[string]time.Duration{"page-1h": 60, "page-6h": 130, "ticket-1d": 260, "ticket-3d": 260}},
+		{"every second event fails", stream{rate: 100, from: at, incidents: []incident{{at, at.Add(day), 0.5}}}, false,
+			map[string]time.Duration{"page-1h": 110, "page-6h": 270, "ticket-1d": 520, "ticket-3d": 520}},
+		{"a blip of ten seconds", stream{rate: 100, from: at, incidents: []incident{{at, at.Add(10 * time.Second), 1}}}, false, map[string]time.Duration{}},
+		{"a failed request a minute after the start", stream{rate: 0.02, from: at, incidents: []incident{{at, at.Add(50 * time.Second), 1}}}, false, map[string]time.Duration{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			got := map[string]time.Duration{}
+			for after := time.Duration(0); after <= 10*time.Minute; after += 10 * time.Second {
+				r := c.traffic.report(s, nil, at.Add(after))
+				if !c.old {
+					r.Burns = append([]slo.Burn(nil), r.Burns...)
+					for i := range r.Burns {
+						r.Burns[i].Observed = min(1, float64(after)/float64(r.Burns[i].Window))
+					}
+				}
+				for _, tr := range m.Step(&sla.Report{Time: at.Add(after), SLOs: []sla.SLOReport{r}}) {
+					if tr.To == Firing {
+						got[tr.Alert.Label("tier")] = after / time.Second
+					}
+				}
+			}
+			require.Equal(t, c.fires, got)
+		})
+	}
 }
 
 func TestExhaustedAndNoData(t *testing.T) {
@@ -166,13 +221,17 @@ func TestExhaustedAndNoData(t *testing.T) {
 func TestScores(t *testing.T) {
 	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: slo.Window{Rolling: 30 * day}, AlertWindow: time.Hour, Warning: 95, Critical: 90}
 	m := newMachine(t)
+	up := newSLO(t, "shop/availability", "99.9")
+	up.Alerting.Page.Disabled, up.Alerting.Ticket.Disabled, up.Alerting.NoData.Disabled = true, true, true
 	score, alert := 99.0, 99.0
-	coverage := 1.0
+	observed, lately := 1.0, 1.0
 	rep := func(now time.Time) *sla.Report {
-		c := []sla.ComponentReport{{Name: "x", HasData: true, Coverage: coverage}, {Name: "never seen"}}
-		r := sla.SLAReport{SLA: a, Group: slo.Group{"MED"}, HasData: true, Score: score, Components: c}
-		r.Alert = &sla.SLAReport{SLA: a, Group: r.Group, HasData: true, Score: alert, Components: c}
-		return &sla.Report{Time: now, SLAs: []sla.SLAReport{r}}
+		c := func(score float64) []sla.ComponentReport {
+			return []sla.ComponentReport{{Name: "x", SLO: up.ID, HasData: true, Weight: 0.6, Points: score / 100, Observed: observed}, {Name: "never seen", Weight: 0.4}}
+		}
+		r := sla.SLAReport{SLA: a, Group: slo.Group{"MED"}, HasData: true, Score: score, Components: c(score)}
+		r.Alert = &sla.SLAReport{SLA: a, Group: r.Group, HasData: true, Score: alert, Components: c(alert), Period: slo.Span{From: now.Add(-time.Hour), To: now}}
+		return &sla.Report{Time: now, SLAs: []sla.SLAReport{r}, SLOs: []sla.SLOReport{{SLO: up, Burns: []slo.Burn{{Window: 5 * time.Minute, Observed: lately}}}}}
 	}
 	now := start
 	run := func(d time.Duration) []string {
@@ -188,8 +247,14 @@ func TestScores(t *testing.T) {
 	require.Empty(t, run(10*time.Minute), "the alert window counts")
 	alert = 95
 	require.Empty(t, run(10*time.Minute), "at the threshold is not below it")
-	alert = 94
+	alert, observed = 94, 0.5
+	require.Empty(t, run(10*time.Minute), "97 if the other half of the hour was good")
+	require.Equal(t, "50 % of 1h observed, so the score over all of it is 97, below 95 needed", m.View().Held[0].Why[0].String())
+	observed = 0.9
 	require.Equal(t, []string{"CompositeSLAWarning pending", "CompositeSLAWarning firing"}, run(10*time.Minute))
+	observed = 0.5
+	require.Empty(t, run(10*time.Minute), "what fires goes by what was observed")
+	observed = 1
 	alert = 89
 	require.Equal(t, []string{"CompositeSLACritical pending", "CompositeSLACritical firing"}, run(10*time.Minute))
 	crit := m.View().Active[1]
@@ -198,9 +263,9 @@ func TestScores(t *testing.T) {
 	require.Equal(t, "MED", crit.Label("product"))
 	require.Equal(t, "critical", crit.Severity)
 	require.Equal(t, 89.0, crit.Value)
-	coverage, alert = 0.5, 100
+	lately, alert = 0.5, 100
 	require.Empty(t, run(10*time.Minute))
-	coverage = 1
+	lately = 1
 	require.Equal(t, []string{"CompositeSLAWarning resolved", "CompositeSLACritical resolved"}, run(10*time.Minute))
 }
 
@@ -293,7 +358,7 @@ func TestSilentSender(t *testing.T) {
 func rawBurns(valid uint64) []slo.Burn {
 	var out []slo.Burn
 	for _, w := range slo.BurnWindows {
-		out = append(out, slo.Burn{Window: w, Counts: slo.Counts{Good: valid}, HasData: valid > 0, Coverage: 1})
+		out = append(out, slo.Burn{Window: w, Counts: slo.Counts{Good: valid}, HasData: valid > 0, Observed: 1})
 	}
 	return out
 }
@@ -356,7 +421,7 @@ func TestOwnTiers(t *testing.T) {
 	r.Budget = slo.Budget{}
 	for _, w := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
 		b := slo.NewBurn(w, slo.NewBudget(s.Objective, traffic.counts(at.Add(-w), at)))
-		b.Coverage = 1
+		b.Observed = 1
 		r.TierBurns = append(r.TierBurns, b)
 	}
 	m := newMachine(t)

@@ -74,29 +74,26 @@ func (o *oracle) end(name string, a *oracleAlert) {
 	delete(o.alerts, name)
 }
 
-// believed is whether both windows are above a factor, as far as the coverage
-// lets one say so.
-func believed(r *sla.SLOReport, long, short int, factor float64) *bool {
-	yes, no := true, false
-	doubt := false
+// believed is whether both windows are above a factor: spread over the whole of
+// them to start, by what was observed to go on. Nothing is known of a firing one
+// while its short window was not observed.
+func believed(r *sla.SLOReport, long, short int, factor float64, firing bool) *bool {
+	holds := true
 	for _, i := range []int{long, short} {
 		b := r.Burns[i]
-		switch {
-		case b.Coverage < 0.9:
-			doubt = true
-		case !b.HasData || !(float64(b.Counts.Bad)/float64(b.Counts.Valid()) > factor*0.001+1e-12):
-			return &no
+		n, c := float64(b.Counts.Valid()), b.Observed
+		if firing {
+			c = 1
+		}
+		holds = holds && b.HasData && float64(b.Counts.Bad)/n*c > factor*0.001+1e-12
+		if i == long {
+			holds = holds && alerts.LowerBound(float64(b.Counts.Bad)/n, n)*c > factor*0.001
 		}
 	}
-	if doubt {
+	if !holds && firing && r.Burns[short].Observed < 0.9 {
 		return nil
 	}
-	b := r.Burns[long]
-	n := float64(b.Counts.Valid())
-	if alerts.LowerBound(float64(b.Counts.Bad)/n, n) <= factor*0.001 {
-		return &no
-	}
-	return &yes
+	return &holds
 }
 
 func TestModel(t *testing.T) {
@@ -125,14 +122,21 @@ func TestModel(t *testing.T) {
 					valid := rapid.SampledFrom([]uint64{0, 10, 1000, 100_000}).Draw(rt, "valid")
 					bad := uint64(float64(valid) * rapid.SampledFrom([]float64{0, 0.002, 0.02, 1}).Draw(rt, "bad"))
 					b := slo.NewBurn(w, slo.NewBudget(s.Objective, slo.Counts{Good: valid - bad, Bad: bad}))
-					b.Coverage = rapid.SampledFrom([]float64{1, 1, 1, 0.9, 0.89, 0}).Draw(rt, "coverage")
+					b.Observed = rapid.SampledFrom([]float64{1, 1, 1, 0.9, 0.89, 0.5, 0.01, 0}).Draw(rt, "observed")
+					b.Coverage = rapid.Float64Range(0, b.Observed).Draw(rt, "coverage") // of drops alerts know nothing
 					r.Burns = append(r.Burns, b)
 				}
 				r.RawBurns = rawBurns(1)
 				rep.SLOs = append(rep.SLOs, r)
 				if !r.Informative {
-					known["page-1h "+g] = believed(&r, 2, 0, 14.4)
-					known["page-6h "+g] = believed(&r, 4, 1, 6)
+					for _, tier := range []struct {
+						name        string
+						long, short int
+						factor      float64
+					}{{"page-1h " + g, 2, 0, 14.4}, {"page-6h " + g, 4, 1, 6}} {
+						a := o.alerts[tier.name]
+						known[tier.name] = believed(&r, tier.long, tier.short, tier.factor, a != nil && a.state == Firing)
+					}
 				}
 			}
 			before := len(m.View().Resolved)

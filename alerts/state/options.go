@@ -15,10 +15,6 @@ type Options struct {
 	// decide times and thresholds.
 	Alerts alerts.Options
 
-	// MinCoverage is the share of a window, in (0,1], that must have been observed
-	// for it to prove anything. Default alerts.MinCoverage.
-	MinCoverage float64
-
 	// Grace is the longest gap between two reports over which a condition counts
 	// as having held. A longer one, as after a restart, makes pending alerts wait
 	// anew. Default 2m.
@@ -33,9 +29,6 @@ type Options struct {
 }
 
 func (o *Options) fill() error {
-	if o.MinCoverage == 0 {
-		o.MinCoverage = alerts.MinCoverage
-	}
 	if o.Grace == 0 {
 		o.Grace = 2 * time.Minute
 	}
@@ -48,8 +41,8 @@ func (o *Options) fill() error {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
-	if o.MinCoverage < 0 || o.MinCoverage > 1 || o.Grace < 0 || o.KeepResolved < 0 || o.MaxResolved < 0 {
-		return fmt.Errorf("alert states: MinCoverage must be a share, and Grace, KeepResolved and MaxResolved must not be negative")
+	if o.Grace < 0 || o.KeepResolved < 0 || o.MaxResolved < 0 {
+		return fmt.Errorf("alert states: Grace, KeepResolved and MaxResolved must not be negative")
 	}
 	return nil
 }

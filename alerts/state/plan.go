@@ -97,7 +97,7 @@ func newPlan(r *sla.Report, o Options) *plan {
 }
 
 func (p *plan) add(l alerts.Live) {
-	c := condition{Live: l, severity: l.Labels[series.LabelSeverity], long: burnIndex(l.Window), short: burnIndex(l.Tier.Short)}
+	c := condition{Live: l, severity: l.Labels[series.LabelSeverity], long: burnIndex(l.Window), short: burnIndex(l.Recovery())}
 	c.urgent = l.Kind == alerts.LiveBurn && l.Tier.Page || c.severity == alerts.SeverityCritical
 	c.key = l.Alert + "/" + l.Tier.Name
 	if l.Agreement != nil {

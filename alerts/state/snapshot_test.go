@@ -52,7 +52,7 @@ func TestRestart(t *testing.T) {
 			require.JSONEq(t, string(snap), string(again.Snapshot()))
 
 			r := rep(at.Add(c.again), c.lasts)
-			cover(&r, time.Hour, c.coverage)
+			observe(&r, time.Hour, c.coverage)
 			again.Step(&sla.Report{Time: at.Add(c.again), SLOs: []sla.SLOReport{r}})
 			got := names(again.View().Active)
 			if c.want == nil {

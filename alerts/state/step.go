@@ -15,6 +15,9 @@ type step struct {
 	now time.Time
 	gap bool // the last report is too old for a condition to have held since
 	out []Transition
+
+	held   []Held
+	recent map[slo.ID]float64 // share of the last 5m, in [0,1], that was observed of an SLO
 }
 
 func (st *step) slos() {
@@ -27,6 +30,7 @@ func (st *step) slos() {
 			n++
 		}
 		p := st.plan.slos[s]
+		st.recent[s.ID] = observed(burn(&all[0], 0, slo.BurnWindows[0]))
 		for i := range all[:n] {
 			r := &all[i]
 			if r.Informative {
@@ -36,9 +40,11 @@ func (st *step) slos() {
 			st.begin(row, r)
 			for k := range p.group {
 				c := &p.group[k]
-				if v, value := st.group(c, r); v != no || row.active != nil {
-					st.advance(row, k, v, value, st.firstBad(row, k))
+				f := st.group(c, r, row.firing(k))
+				if f.verdict != no || row.active != nil {
+					st.advance(row, k, f, st.firstBad(row, k))
 				}
+				st.hold(row, k, f)
 			}
 		}
 		if len(p.whole) > 0 {
@@ -67,13 +73,15 @@ func (st *step) whole(rs *rows, s *slo.SLO, p *sloPlan, all []sla.SLOReport) {
 	}
 	row := st.row(scopeWhole, rs, string(s.ID), nil, p.whole)
 	for k := range p.whole {
-		if v, value := st.all(&p.whole[k], &w); v != no || row.active != nil {
+		f := st.all(&p.whole[k], &w, row.firing(k))
+		if f.verdict != no || row.active != nil {
 			first := time.Time{}
 			if p.whole[k].Kind == alerts.LiveNoData {
 				first = w.last
 			}
-			st.advance(row, k, v, value, first)
+			st.advance(row, k, f, first)
 		}
+		st.hold(row, k, f)
 	}
 }
 
@@ -87,9 +95,11 @@ func (st *step) slas() {
 		}
 		row := st.row(scopeSLA, rs, string(slo.NewID(r.SLA.Service, r.SLA.Name)), r.Group, conditions)
 		for k := range conditions {
-			if v, value := st.score(&conditions[k], r); v != no || row.active != nil {
-				st.advance(row, k, v, value, time.Time{})
+			f := st.score(&conditions[k], r, row.firing(k))
+			if f.verdict != no || row.active != nil {
+				st.advance(row, k, f, time.Time{})
 			}
+			st.hold(row, k, f)
 		}
 	}
 	rs.finish(st.gone)
@@ -106,7 +116,7 @@ func (st *step) services() {
 		for k := range conditions {
 			v, value := st.quiet.silent(q, &conditions[k], st.now)
 			if v != no || row.active != nil {
-				st.advance(row, k, v, value, q.changed)
+				st.advance(row, k, finding{verdict: v, value: value}, q.changed)
 			}
 		}
 	}
@@ -216,8 +226,8 @@ func (st *step) dropKept() {
 }
 
 // advance moves one alert by what the report says of its condition.
-func (st *step) advance(row *row, k int, v verdict, value float64, firstBad time.Time) {
-	c := &row.plan[k]
+func (st *step) advance(row *row, k int, f finding, firstBad time.Time) {
+	c, v, value := &row.plan[k], f.verdict, f.value
 	var a *alert
 	if row.active != nil {
 		a = row.active[k]
@@ -298,6 +308,27 @@ func (st *step) end(a *alert) {
 func (st *step) tell(a *alert, from State) {
 	st.opt.Metrics.transitions[a.State].Inc()
 	st.out = append(st.out, Transition{Alert: a.Alert, From: from, To: a.State, Time: st.now})
+}
+
+// hold notes what keeps an alert from starting.
+func (st *step) hold(row *row, k int, f finding) {
+	if f.held == nil {
+		return
+	}
+	c := &row.plan[k]
+	h := Held{
+		Name: c.Alert, Severity: c.severity, Tier: c.Tier.Name, Service: c.service, Agreement: c.agreement,
+		GroupBy: c.groupBy, Group: row.group, Value: f.value, Why: f.held,
+	}
+	if c.SLO != nil {
+		h.SLO = c.SLO.ID
+	}
+	st.held = append(st.held, h)
+}
+
+// firing reports whether the alert of a condition fires.
+func (r *row) firing(k int) bool {
+	return r.active != nil && r.active[k] != nil && r.active[k].State == Firing
 }
 
 func (r *row) drop(k int) {

@@ -71,12 +71,12 @@ func (s *stream) report(o *slo.SLO, group slo.Group, now time.Time) sla.SLORepor
 	budget := func(w time.Duration) slo.Budget { return slo.NewBudget(o.Objective, s.counts(now.Add(-w), now)) }
 	for _, w := range slo.BurnWindows {
 		b := slo.NewBurn(w, budget(w))
-		b.Coverage = 1
+		b.Observed = 1
 		r.Burns = append(r.Burns, b)
 	}
 	r.Budget = budget(r.Period.Duration())
 	p := slo.NewBurn(r.Period.Duration(), r.Budget)
-	p.Period, p.Coverage = true, 1
+	p.Period, p.Observed = true, 1
 	r.Burns = append(r.Burns, p)
 	r.RawBurns, r.Raw = r.Burns, r.Budget
 	if r.Budget.HasData {
@@ -85,12 +85,12 @@ func (s *stream) report(o *slo.SLO, group slo.Group, now time.Time) sla.SLORepor
 	return r
 }
 
-// cover sets the coverage of every window up to the given length.
-func cover(r *sla.SLOReport, upTo time.Duration, share float64) {
+// observe sets the share of every window up to the given length that was observed.
+func observe(r *sla.SLOReport, upTo time.Duration, share float64) {
 	burns := append([]slo.Burn(nil), r.Burns...)
 	for i := range burns {
 		if burns[i].Window <= upTo {
-			burns[i].Coverage = share
+			burns[i].Observed = share
 		}
 	}
 	r.Burns, r.RawBurns = burns, burns

@@ -224,6 +224,7 @@ func (a *app) buildRouter() error {
 		Report:     func() *sla.Report { return a.eval.Latest() },
 		Engine:     a.status,
 		Alerts:     a.alerts.list,
+		Held:       a.alerts.heldBack,
 		History:    a.history,
 		Counts:     a.counts,
 		Kept:       a.kept,

@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web"
 )
 
@@ -39,6 +40,7 @@ type liveAlerts struct {
 	restored bool
 	saved    time.Time
 	shown    atomic.Pointer[[]web.Alert]
+	held     atomic.Pointer[[]web.HeldAlert]
 }
 
 func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log *slog.Logger) (*liveAlerts, error) {
@@ -53,6 +55,7 @@ func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log
 	}
 	l := &liveAlerts{machine: m, file: filepath.Join(dir, alertsFile), log: log}
 	l.shown.Store(&[]web.Alert{})
+	l.held.Store(&[]web.HeldAlert{})
 	return l, nil
 }
 
@@ -76,6 +79,15 @@ func (l *liveAlerts) step(r *sla.Report) {
 		list = append(list, webAlert(&view.Resolved[i]))
 	}
 	l.shown.Store(&list)
+	held := make([]web.HeldAlert, 0, len(view.Held))
+	for i := range view.Held {
+		h := &view.Held[i]
+		held = append(held, web.HeldAlert{
+			Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service, SLO: h.SLO, Agreement: h.Agreement,
+			Group: groupLabels(h.GroupBy, h.Group), Value: h.Value, Why: h.Why,
+		})
+	}
+	l.held.Store(&held)
 	if len(changes) > 0 || r.Time.Sub(l.saved) >= alertsSaved {
 		l.save(r.Time)
 	}
@@ -117,6 +129,9 @@ func (l *liveAlerts) save(now time.Time) {
 // list is what page and API show; it does not change.
 func (l *liveAlerts) list() []web.Alert { return *l.shown.Load() }
 
+// heldBack is list for the alerts that are held back.
+func (l *liveAlerts) heldBack() []web.HeldAlert { return *l.held.Load() }
+
 func webAlert(a *state.Alert) web.Alert {
 	out := web.Alert{
 		Fingerprint: a.Fingerprint, Name: a.Name, State: web.AlertState(a.State), Severity: a.Severity, Urgent: a.Urgent,
@@ -126,10 +141,13 @@ func webAlert(a *state.Alert) web.Alert {
 	for _, lb := range a.Labels {
 		out.Labels = append(out.Labels, web.AlertLabel{Name: lb.Name, Value: lb.Value})
 	}
-	for i, name := range a.GroupBy {
-		if i < len(a.Group) {
-			out.Group = append(out.Group, web.AlertLabel{Name: name, Value: a.Group[i]})
-		}
+	out.Group = groupLabels(a.GroupBy, a.Group)
+	return out
+}
+
+func groupLabels(names []string, group slo.Group) (out []web.AlertLabel) {
+	for i, name := range names[:min(len(names), len(group))] {
+		out = append(out, web.AlertLabel{Name: name, Value: group[i]})
 	}
 	return out
 }

@@ -161,9 +161,11 @@ func (w *oracleWorld) grace(a *oracleAlert) time.Duration {
 	return d
 }
 
-// condition says whether the alert's condition may hold, and whether it must,
-// whatever of the events near an edge of its windows is counted. Where neither
-// is known from the traffic, known is false.
+// condition says whether the alert may fire, and whether it must, whatever of the
+// events near an edge of its windows is counted. It must where its errors, spread
+// over the whole window, are enough to start; it may where those of the time that
+// was observed are enough to go on, or too little was observed to end it. Where
+// neither is known from the traffic, known is false.
 func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, known bool) {
 	if a.SLO == nil && a.Agreement == nil || a.Kind == alerts.LiveNoData {
 		return false, false, false
@@ -175,10 +177,13 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 	above := func(window time.Duration, bound float64, or bool) (may, must bool, b band, low, high float64) {
 		b = w.band(s, a.group, now, window)
 		low, high, ok := b.ratios()
+		seen, _ := w.observed(now, window)
 		may = b.valid+b.edgeBad+b.edgeGood > 0 && (high > bound || or && high >= bound)
-		must = ok && (low > bound || or && low >= bound)
+		must = ok && (low*seen > bound || or && low*seen >= bound)
 		return may, must, b, low, high
 	}
+	recently, _ := w.observed(now, a.Recovery())
+	missing := recently < alerts.MinObserved
 	enough := func(b band, n uint64) (may, must bool) {
 		return b.valid+b.edgeGood+b.edgeBad >= float64(n), b.valid >= float64(n)
 	}
@@ -191,34 +196,40 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 		may4, must4 := true, true
 		if t.Page {
 			may4 = alerts.LowerBound(high, b.valid+b.edgeGood+b.edgeBad) > t.Threshold
-			must4 = alerts.LowerBound(low, b.valid) > t.Threshold
+			seen, _ := w.observed(now, t.Long)
+			must4 = alerts.LowerBound(low, b.valid)*seen > t.Threshold
 		}
-		return may1 && may2 && may3 && may4, must1 && must2 && must3 && must4, true
+		return missing || may1 && may2 && may3 && may4, must1 && must2 && must3 && must4, true
 	case alerts.LiveExhausted:
 		may1, must1, b, _, _ := above(s.Window.Rolling, s.Objective.Budget(), true)
 		may2, must2 := enough(b, a.MinEvents)
-		return may1 && may2, must1 && must2, true
+		return missing || may1 && may2, must1 && must2, true
 	case alerts.LiveRatio:
 		may1, must1, b, low, high := above(a.Window, a.Above, false)
 		may2, must2 := enough(b, a.MinEvents)
 		if a.UpTo > 0 {
-			may1, must1 = may1 && low <= a.UpTo, must1 && high <= a.UpTo
+			_, seen := w.observed(now, a.Window)
+			least, _ := w.observed(now, a.Window)
+			may1, must1 = may1 && low*least <= a.UpTo, must1 && high*seen <= a.UpTo
 		}
-		return may1 && may2, must1 && must2, true
+		return missing || may1 && may2, must1 && must2, true
 	case alerts.LiveScore:
 		window := a.Agreement.Window.Rolling
 		if a.Agreement.AlertWindow > 0 {
 			window = a.Agreement.AlertWindow
 		}
-		low, high, ok := w.score(a.Agreement, a.group, now, window)
-		return !ok || low < a.Below, ok && high < a.Below, true
+		low, _, ok := w.score(a.Agreement, a.group, now, window, 1)
+		seen, _ := w.observed(now, window)
+		_, high, _ := w.score(a.Agreement, a.group, now, window, seen)
+		return missing || !ok || low < a.Below, ok && high < a.Below, true
 	}
 	return false, false, false
 }
 
-// score is the least and the greatest score of an agreement; ok is false if a
-// component may be without data.
-func (w *oracleWorld) score(a *sla.Agreement, g slo.Group, now, window time.Duration) (low, high float64, ok bool) {
+// score is the least and the greatest score of an agreement if its errors are
+// spread over a window of which a share was observed; ok is false if a component
+// may be without data.
+func (w *oracleWorld) score(a *sla.Agreement, g slo.Group, now, window time.Duration, observed float64) (low, high float64, ok bool) {
 	var total float64
 	for _, c := range a.Components {
 		b := w.band(w.slo(c.SLO), g, now, window)
@@ -231,9 +242,9 @@ func (w *oracleWorld) score(a *sla.Agreement, g slo.Group, now, window time.Dura
 		}
 		points := func(ratio float64) float64 {
 			if a.Method == sla.Attainment {
-				return sla.Attain(w.slo(c.SLO).Objective, ratio)
+				return sla.Attain(w.slo(c.SLO).Objective, ratio*observed)
 			}
-			return 1 - ratio
+			return 1 - ratio*observed
 		}
 		low += c.Weight * points(worst)
 		high += c.Weight * points(best)
@@ -283,6 +294,9 @@ func (w *oracleWorld) disagreements(engine, rules history) (bad []disagreement, 
 			if a.For > 0 && from >= correctionAt-a.For && from < correctionAt+a.For+w.options.LongEval {
 				continue // what is pending or firing starts over when this Prometheus takes other rules
 			}
+			if w.unlike(a, span) {
+				continue
+			}
 			if at, why := w.explain(a, span, e.at(from), grace); why != "" {
 				bad = append(bad, disagreement{piece{at, span.to}, key, e.at(from), why})
 				continue
@@ -291,6 +305,33 @@ func (w *oracleWorld) disagreements(engine, rules history) (bad []disagreement, 
 		}
 	}
 	return bad, transitions, near, worst
+}
+
+// unlike reports whether the two sides may lawfully differ: for one window after the
+// definition of an SLO changed, of which the rules know nothing, and about silent
+// senders after a gap, which the engine must have watched itself.
+func (w *oracleWorld) unlike(a *oracleAlert, span piece) bool {
+	longest := max(a.Window, a.Tier.Long)
+	ids := []slo.ID{}
+	switch {
+	case a.SLO != nil:
+		ids = append(ids, a.SLO.ID)
+		if a.Kind == alerts.LiveExhausted {
+			longest = a.SLO.Window.Rolling
+		}
+	case a.Agreement != nil:
+		if longest = a.Agreement.Window.Rolling; a.Agreement.AlertWindow > 0 {
+			longest = a.Agreement.AlertWindow
+		}
+		for _, c := range a.Agreement.Components {
+			ids = append(ids, c.SLO)
+		}
+	}
+	if slices.ContainsFunc(ids, func(id slo.ID) bool { return slices.Contains(redefined, id) }) &&
+		span.from < redefinedAt+longest+w.grace(a) && span.to > redefinedAt {
+		return true
+	}
+	return a.Kind == alerts.LiveSilent && slices.ContainsFunc(w.gaps, func(g piece) bool { return span.from < g.to+time.Hour && span.to > g.from })
 }
 
 // explain looks for a time in which the events near the edges do not explain

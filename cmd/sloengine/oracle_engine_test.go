@@ -22,13 +22,16 @@ import (
 	"github.com/sloengine/sloengine/web"
 )
 
-// loadOracle reads the specs of services, with the correction or still without.
-func loadOracle(t testing.TB, services []string, corrected bool) *spec.Spec {
+// loadOracle reads the specs of services as they are at a time.
+func loadOracle(t testing.TB, services []string, now time.Duration) *spec.Spec {
 	t.Helper()
 	var files []spec.File
 	for _, name := range services {
 		text := oracleSpecs[name]
-		if name == "till" && corrected {
+		if now >= redefinedAt {
+			text = strings.NewReplacer(redefinition...).Replace(text)
+		}
+		if name == "till" && now >= correctionAt {
 			text += oracleCorrection
 		}
 		files = append(files, spec.File{Name: name + ".yaml", Data: []byte(text)})
@@ -75,6 +78,11 @@ func (e *oracleEngine) apply(typ byte, at time.Time, payload []byte) {
 	require.NoError(e.t, err)
 }
 
+// restart is what the log says of an engine that comes up again.
+func (e *oracleEngine) restart(at time.Time) {
+	e.apply(ingest.RecordHeartbeat, at, []byte{byte(ingest.BeatStart)})
+}
+
 // change puts a spec in force, as a reload does.
 func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 	e.t.Helper()
@@ -116,7 +124,7 @@ func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duratio
 }
 
 // scraped are the families that generated rules read.
-var scraped = []string{series.Events.Name, series.Coverage.Name, series.EngineEvents.Name}
+var scraped = []string{series.Events.Name, series.Info.Name, series.EngineEvents.Name}
 
 // scrape gives out the counters as a scrape would find them.
 func (e *oracleEngine) scrape(instance string, add func(series string, value float64)) {

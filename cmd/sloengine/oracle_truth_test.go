@@ -130,11 +130,18 @@ func (b band) ratios() (low, high float64, ok bool) {
 	return b.bad / (b.valid + b.edgeGood), (b.bad + b.edgeBad) / (b.valid + b.edgeBad), true
 }
 
-// pieces is a window without the corrections of an SLO.
-func pieces(s *slo.SLO, now, w time.Duration) []piece {
-	out := []piece{{now - w, now}}
-	all := slo.Excluded(s.Corrections, slo.Span{From: oracleStart.Add(now - w), To: oracleStart.Add(now)})
-	for _, c := range all {
+// pieces is a window without the corrections of an SLO and without the gaps in
+// which no engine was up.
+func (w *oracleWorld) pieces(s *slo.SLO, now, window time.Duration) []piece {
+	out := []piece{{max(0, now-window), now}}
+	span := slo.Span{From: oracleStart.Add(now - window), To: oracleStart.Add(now)}
+	all := slo.Excluded(s.Corrections, span)
+	for _, g := range w.gaps {
+		if gap := (slo.Span{From: oracleStart.Add(g.from), To: oracleStart.Add(g.to)}).Intersect(span); gap.Duration() > 0 {
+			all = append(all, gap)
+		}
+	}
+	for _, c := range slo.MergeSpans(all) {
 		last := &out[len(out)-1]
 		from, to := c.From.Sub(oracleStart), c.To.Sub(oracleStart)
 		next := piece{to, last.to}

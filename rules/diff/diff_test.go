@@ -117,6 +117,12 @@ func TestGroups(t *testing.T) {
 			require.Equal(t, c.want, Text(got))
 		})
 	}
-	_, err := Groups(group(rules.Rule{Record: "a", Expr: "sum("}), nil)
+	spread := alert("Burn", "1h", "5m", 0.0144, 0)
+	spread.Expr = `slo:sli_error:ratio_rate1h > on () group_left () 0.0144 / slo:observed:ratio1h and slo:sli_error:ratio_rate5m > on () group_left () 0.0144 / slo:observed:ratio5m
+or slo:sli_error:ratio_rate1h > 0.0144 and slo:sli_error:ratio_rate5m > 0.0144 and ALERTS`
+	got, err := Groups(nil, group(spread))
+	require.NoError(t, err)
+	require.Equal(t, "+ "+id+": 1h above 1.44 %, 5m above 1.44 %\n", Text(got), "as it is where everything was observed")
+	_, err = Groups(group(rules.Rule{Record: "a", Expr: "sum("}), nil)
 	require.ErrorContains(t, err, "old rules: group g: rule a")
 }

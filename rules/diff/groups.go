@@ -109,20 +109,46 @@ func index(groups []rules.Group) (map[string]*rule, error) {
 
 var ratioName = regexp.MustCompile("^" + regexp.QuoteMeta(series.ErrorRatioPrefix) + "_?([0-9a-z]+)$")
 
-// comparisons finds where error ratios are compared with numbers.
+// comparisons finds where error ratios are compared with numbers, each once.
 func comparisons(e parser.Node) []comparison {
 	var out []comparison
+	add := func(c comparison) {
+		if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
 	if b, ok := e.(*parser.BinaryExpr); ok && (b.Op == parser.GTR || b.Op == parser.GTE) {
-		if x, ok := constant(b.RHS); ok {
+		if x, ok := constant(fullyObserved(b.RHS)); ok {
 			for _, w := range windows(b.LHS) {
-				out = append(out, comparison{w, round(x)})
+				add(comparison{w, round(x)})
 			}
 		}
 	}
 	for child := range parser.ChildrenIter(e) {
-		out = append(out, comparisons(child)...)
+		for _, c := range comparisons(child) {
+			add(c)
+		}
 	}
 	return out
+}
+
+// fullyObserved is a threshold as it is where the whole window was observed: what
+// it is divided by.
+func fullyObserved(e parser.Expr) parser.Expr {
+	b, ok := e.(*parser.BinaryExpr)
+	if !ok || b.Op != parser.DIV {
+		return e
+	}
+	observed := false
+	parser.Inspect(b.RHS, func(n parser.Node, _ []parser.Node) error {
+		v, ok := n.(*parser.VectorSelector)
+		observed = observed || ok && strings.HasPrefix(v.Name, series.ObservedRatioPrefix)
+		return nil
+	})
+	if observed {
+		return b.LHS
+	}
+	return e
 }
 
 func windows(e parser.Node) []string {

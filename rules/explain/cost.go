@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -129,7 +130,10 @@ func (c *coster) series(v *parser.VectorSelector) float64 {
 func (c *coster) count(name string, half bool) int {
 	switch name {
 	case series.Objective, series.ErrorBudget, series.TimePeriod, series.RecordedInfo, series.SlothInfo,
-		series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd, series.TablesEnd, series.ComponentWeight:
+		series.Info.Name, series.Engines, series.Observed, series.ObservedIncrease, series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd, series.TablesEnd, series.ComponentWeight:
+		return 1
+	}
+	if strings.HasPrefix(name, series.ObservedRatioPrefix) {
 		return 1
 	}
 	if _, recorded := c.every[name]; recorded {

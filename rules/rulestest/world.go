@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	prom "github.com/prometheus/prometheus/rules"
@@ -34,10 +35,15 @@ type World struct {
 	groups []group
 	now    time.Time
 	refs   map[string]*ref
+	live   map[string]bool // series of the last scrape
 
 	// Phase is how long after the whole interval a group is evaluated. The
 	// default of 1s puts it after the scrape of the same instant.
 	Phase time.Duration
+
+	// Sparse is set where samples stand for what rules have recorded, which is there
+	// less often than every scrape: no series is marked stale.
+	Sparse bool
 
 	// After, if set, is called after the evaluation of all groups at an instant.
 	After func(at time.Time)
@@ -123,7 +129,8 @@ const batch = time.Hour
 
 // Run moves the world's time to an instant. Every scrape interval it asks for
 // the samples of that instant, and evaluates the groups when they are due. A
-// value that is not a number leaves its series out of the scrape.
+// value that is not a number leaves its series out of the scrape. A series that is
+// not in a scrape any more is marked stale, as Prometheus does.
 func (w *World) Run(to time.Time, scrape time.Duration, samples func(at time.Time, add func(series string, value float64))) {
 	w.t.Helper()
 	for w.now.Before(to) {
@@ -134,7 +141,19 @@ func (w *World) Run(to time.Time, scrape time.Duration, samples func(at time.Tim
 		if samples != nil {
 			app := w.db.Appender(w.t.Context())
 			for at := ceil(w.now, scrape); at.Before(until); at = at.Add(scrape) {
-				samples(at, func(series string, value float64) { w.append(app, series, at, value) })
+				live := make(map[string]bool, len(w.live))
+				samples(at, func(series string, value float64) {
+					if !math.IsNaN(value) {
+						live[series] = true
+						w.append(app, series, at, value)
+					}
+				})
+				for series := range w.live {
+					if !live[series] && !w.Sparse {
+						w.append(app, series, at, math.Float64frombits(value.StaleNaN))
+					}
+				}
+				w.live = live
 			}
 			require.NoError(w.t, app.Commit())
 		}
@@ -144,9 +163,6 @@ func (w *World) Run(to time.Time, scrape time.Duration, samples func(at time.Tim
 }
 
 func (w *World) append(app storage.Appender, series string, at time.Time, value float64) {
-	if math.IsNaN(value) {
-		return
-	}
 	r := w.refs[series]
 	if r == nil {
 		l, err := w.parser.ParseMetric(series)

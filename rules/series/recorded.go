@@ -1,5 +1,7 @@
 package series
 
+import "slices"
+
 // Labels of recorded series, besides those of the exported ones.
 const (
 	LabelCalendar    = "calendar"    // unit of a calendar window: day, week, month, quarter, year
@@ -19,6 +21,9 @@ const (
 	BadEvents   = "slo:bad_events:rate5m"   // bad events, zero-filled
 	ValidEvents = "slo:valid_events:rate5m" // events that count
 
+	// Zero for every group that has a rate or had one within half an hour.
+	ValidEventsZero = "slo:valid_events:zero30m"
+
 	BadEvents30m   = "slo:bad_events:rate30m"
 	ValidEvents30m = "slo:valid_events:rate30m"
 	BadEvents1h    = "slo:bad_events:rate1h"
@@ -28,6 +33,18 @@ const (
 	// a longer window is the number of events in it.
 	BadEventsIncrease   = "slo:bad_events:increase5m"
 	ValidEventsIncrease = "slo:valid_events:increase5m"
+
+	// How many engines count an SLO now, and which share of the time since the last
+	// evaluation it was counted: by how many of the most engines that did at once
+	// within the last hour. Absent while none does.
+	Engines  = "slo:engines"
+	Observed = "slo:observed"
+
+	// Observed seconds of the last five minutes, recorded every five minutes: their
+	// sum over a longer window is the time of it that was observed.
+	ObservedIncrease = "slo:observed:increase5m"
+
+	ObservedRatioPrefix = "slo:observed:ratio" // followed by the window; see ObservedRatio
 
 	ErrorRatioPrefix = "slo:sli_error:ratio_rate" // followed by the window; see ErrorRatio
 
@@ -64,17 +81,28 @@ const (
 	RecordedCompositeScore = "sla:composite_score:ratio" // 0 to 100
 	RecordedCompositeLow   = "sla:composite_score_low:ratio"
 	RecordedCompositeHigh  = "sla:composite_score_high:ratio"
+	RecordedObservedScore  = "sla:observed_score:ratio"   // CompositeScore if the time that was not observed had been good
 	ComponentWeight        = "sla:component_weight:ratio" // normalised, 0 to 1
 	BandEventsRate         = "sla:band_events:rate5m"     // events within le seconds, cumulative over le
 )
 
 // ErrorRatio is the name of the recorded error ratio of a window such as "1h",
 // or of a calendar unit such as "month".
-func ErrorRatio(window string) string {
+func ErrorRatio(window string) string { return over(ErrorRatioPrefix, window) }
+
+// ObservedRatio is the name of the recorded share, 0 to 1, of a window that was
+// observed; it is 0 and not absent where nothing was.
+func ObservedRatio(window string) string { return over(ObservedRatioPrefix, window) }
+
+// ValidEventsOver is the name of the recorded rate of valid events over a window
+// such as "6h".
+func ValidEventsOver(window string) string { return "slo:valid_events:rate" + window }
+
+func over(prefix, window string) string {
 	if len(window) > 0 && (window[0] < '0' || window[0] > '9') {
-		return ErrorRatioPrefix + "_" + window
+		return prefix + "_" + window
 	}
-	return ErrorRatioPrefix + window
+	return prefix + window
 }
 
 // ComponentScoreOver and CompositeScoreOver are the names of the recorded scores
@@ -83,6 +111,9 @@ func ComponentScoreOver(window string) string { return RecordedComponentScore + 
 
 // CompositeScoreOver is described with ComponentScoreOver.
 func CompositeScoreOver(window string) string { return RecordedCompositeScore + window }
+
+// ObservedScoreOver is described with ComponentScoreOver.
+func ObservedScoreOver(window string) string { return RecordedObservedScore + window }
 
 // The series that the engine exports for slices of time and bands of latency.
 // Rules need them where the counts of good and bad are not enough.
@@ -121,14 +152,17 @@ func Parts() []Series { return []Series{SliceRatio, SliceAchieved, SliceTarget, 
 // the given windows, such as "5m" or "month", follow.
 func RecordedNames(windows ...string) []string {
 	names := []string{
-		BadEvents, ValidEvents, BadEvents30m, ValidEvents30m, BadEvents1h, ValidEvents1h, BadEventsIncrease, ValidEventsIncrease,
-		CurrentBurnRate, PeriodBurnRate, PeriodBudgetRemaining, SliceAchievedRate, SliceTargetRate,
+		BadEvents, ValidEvents, ValidEventsZero, BadEvents30m, ValidEvents30m, BadEvents1h, ValidEvents1h, BadEventsIncrease, ValidEventsIncrease,
+		Engines, Observed, ObservedIncrease, CurrentBurnRate, PeriodBurnRate, PeriodBudgetRemaining, SliceAchievedRate, SliceTargetRate,
 		Objective, ErrorBudget, TimePeriod, RecordedInfo, SlothInfo,
 		PeriodStart, PeriodEnd, CorrectionStart, CorrectionEnd, TablesEnd,
-		RecordedComponentScore, RecordedCompositeScore, RecordedCompositeLow, RecordedCompositeHigh, ComponentWeight, BandEventsRate,
+		RecordedComponentScore, RecordedCompositeScore, RecordedCompositeLow, RecordedCompositeHigh, RecordedObservedScore, ComponentWeight, BandEventsRate,
 	}
 	for _, w := range windows {
-		names = append(names, ErrorRatio(w), ComponentScoreOver(w), CompositeScoreOver(w))
+		if n := ValidEventsOver(w); len(w) > 0 && w[0] <= '9' && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+		names = append(names, ErrorRatio(w), ObservedRatio(w), ObservedScoreOver(w), ComponentScoreOver(w), CompositeScoreOver(w))
 	}
 	return names
 }

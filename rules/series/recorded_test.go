@@ -8,7 +8,7 @@ import (
 )
 
 func TestRecordedNames(t *testing.T) {
-	name := regexp.MustCompile(`^((slo|sla):[a-z0-9_]+:[a-z0-9_]+|slo:info|sloth_slo_info)$`)
+	name := regexp.MustCompile(`^((slo|sla):[a-z0-9_]+:[a-z0-9_]+|slo:(info|observed|engines)|sloth_slo_info)$`)
 	seen := map[string]bool{}
 	for _, n := range RecordedNames("5m", "1h30m", "month") {
 		require.Regexp(t, name, n)

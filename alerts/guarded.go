@@ -1,0 +1,104 @@
+package alerts
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// guarded is an alert that starts by errors spread over whole windows, goes on by
+// what was observed, and is kept while too little is observed to tell that it is
+// over: what Evidence says, in PromQL.
+type guarded struct {
+	groups   []string // labels that tell the groups apart
+	identity []string // further labels of its samples
+	mine     []string // matchers of ALERTS that select it
+
+	start    []string // conditions to start
+	goesOn   []string // conditions to go on
+	also     []string // conditions of both
+	recovery string   // share of the window, in [0,1], that must be observed for it to be over
+	missing  string   // its value while it is not
+}
+
+func (q guarded) expr() string {
+	on := onLabels(q.groups)
+	all := func(conditions ...string) string { return strings.Join(conditions, "\nand "+on+" ") }
+	fires := firing(q.mine...)
+	out := all(q.start...) + "\nor\n" + all(append(slices.Clone(q.goesOn), fires)...)
+	if len(q.also) > 0 {
+		out = all(append([]string{"(\n" + out + "\n)"}, q.also...)...)
+	}
+	return out + "\nor " + on + "\n" + q.missing + " * max by (" + strings.Join(append(slices.Clone(q.identity), q.groups...), ", ") + ") (" + fires + ")" +
+		"\nand on () " + q.recovery + " < " + number(MinObserved)
+}
+
+// above adds that an error ratio is above a threshold, over a window of which a
+// share was observed.
+func (q *guarded) above(ratio, threshold, observed string) {
+	q.start = append(q.start, ratio+" > on () group_left () "+threshold+" / "+observed)
+	q.goesOn = append(q.goesOn, ratio+" > "+threshold)
+}
+
+// guardedSLO begins an alert on an SLO.
+func (g *generator) guardedSLO(s *slo.SLO, name string, mine ...string) guarded {
+	q := guarded{
+		groups: g.q.groups(s), identity: g.identity(s), recovery: g.q.observed(s, shortWindow), missing: "0",
+		mine: append([]string{"alertname=" + quote(name), series.LabelSLOID + "=" + quote(string(s.ID))}, mine...),
+	}
+	return q
+}
+
+// identity are the labels of the samples of an SLO besides those of its groups.
+func (g *generator) identity(s *slo.SLO) []string {
+	var out []string
+	for _, l := range g.o.Identity(s) {
+		out = append(out, l.Name)
+	}
+	if g.o.Names == rules.Sloth {
+		out = append(out, series.LabelSlothWindow)
+	}
+	return out
+}
+
+// recentlyObserved is the share of the last five minutes that was observed of the
+// components of an agreement which the engine counts; 1 if it counts none.
+func (g *generator) recentlyObserved(a *sla.Agreement) string {
+	var of []string
+	for i := range a.Components {
+		s := g.byID[a.Components[i].SLO]
+		if s == nil || s.Indicator.Kind == slo.KindPrometheus {
+			continue
+		}
+		if sel := g.q.observed(s, shortWindow); !slices.Contains(of, sel) {
+			of = append(of, sel)
+		}
+	}
+	switch len(of) {
+	case 0:
+		return "vector(1)"
+	case 1:
+		return of[0]
+	}
+	return "min(" + strings.Join(of, " or ") + ")"
+}
+
+// untilObserved puts before a text what is to say while an alert is only kept,
+// which its value tells by a condition of the template.
+func untilObserved(condition, window, text string) string {
+	return "{{ if " + condition + " }}It fired, and less than " + percent(MinObserved) + " of the last " + window +
+		" was observed: missing data does not resolve it.{{ else }}" + text + "{{ end }}"
+}
+
+// lowerBound joins recorded ratios and counts, of which only the ratios may tell
+// their window by a label.
+func (g *generator) lowerBound(ratio, n string) string {
+	if g.o.Names == rules.Sloth {
+		return lowerBound(ratio, n, " ignoring ("+series.LabelSlothWindow+")")
+	}
+	return lowerBound(ratio, n, "")
+}

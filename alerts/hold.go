@@ -1,0 +1,120 @@
+package alerts
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// HoldReason says what keeps an alert from starting.
+type HoldReason string
+
+// The reasons.
+const (
+	HoldObserved   HoldReason = "observed"    // too little of the window was observed yet
+	HoldMinEvents  HoldReason = "min_events"  // too few events
+	HoldLowerBound HoldReason = "lower_bound" // too few events to rule out chance
+)
+
+// Hold is one reason why an alert does not start though what was observed is over
+// its threshold.
+type Hold struct {
+	Reason   HoldReason
+	Window   time.Duration
+	Have     float64 // what is compared: an error ratio, a share of the budget, a score, or events
+	Want     float64 // what Have must exceed, reach, or for a score fall below
+	Observed float64 // share of the window that was observed, in [0,1]
+	Events   float64 // in the window, as far as they are counted
+	kind     LiveKind
+}
+
+// String explains the hold with its numbers.
+func (h Hold) String() string {
+	w := slo.FormatDuration(h.Window)
+	observed := shown(h.Observed) + " of " + w + " observed"
+	switch {
+	case h.Reason == HoldMinEvents:
+		return fmt.Sprintf("min_events: %s of %s events in %s", number(math.Floor(h.Events)), number(h.Want), w)
+	case h.Reason == HoldLowerBound:
+		text := fmt.Sprintf("lower bound: with %s events in %s at least %s bad is certain, more than %s needed", number(math.Floor(h.Events)), w, shown(h.Have), shown(h.Want))
+		if h.Observed < 1 {
+			text += "; " + observed
+		}
+		return text
+	case h.kind == LiveExhausted:
+		return fmt.Sprintf("%s, so %s of its budget is spent", observed, shown(h.Have))
+	case h.kind == LiveScore:
+		return fmt.Sprintf("%s, so the score over all of it is %s, below %s needed", observed, number(math.Round(10*h.Have)/10), number(h.Want))
+	}
+	return fmt.Sprintf("%s, so %s of it is bad, more than %s needed", observed, shown(h.Have), shown(h.Want))
+}
+
+// shown is a share in percent with three digits.
+func shown(ratio float64) string { return fmt.Sprintf("%.3g %%", 100*ratio) }
+
+// held collects the holds of an error ratio over a window.
+func (l *Live) held(w time.Duration, e Evidence, threshold float64) []Hold {
+	if have := e.Ratio * e.Observed; have <= threshold {
+		return []Hold{{Reason: HoldObserved, Window: w, Have: have, Want: threshold, Observed: e.Observed, Events: e.Events, kind: l.Kind}}
+	}
+	return nil
+}
+
+func (l *Live) fewEvents(w time.Duration, events float64) []Hold {
+	if events >= float64(l.MinEvents) {
+		return nil
+	}
+	return []Hold{{Reason: HoldMinEvents, Window: w, Have: events, Want: float64(l.MinEvents), Observed: 1, Events: events, kind: l.Kind}}
+}
+
+// HeldBurn tells what keeps a tier from starting though both windows are above its
+// threshold by what was observed; nil if they are not, or nothing does.
+func (l *Live) HeldBurn(long, short Evidence) []Hold {
+	t := l.Tier
+	if !long.above(t.Threshold, true) || !short.above(t.Threshold, true) {
+		return nil
+	}
+	out := append(l.held(t.Long, long, t.Threshold), l.held(t.Short, short, t.Threshold)...)
+	out = append(out, l.fewEvents(t.Long, long.Events)...)
+	if have := LowerBound(long.Ratio, long.Events) * long.Observed; t.Page && have <= t.Threshold && long.Ratio*long.Observed > t.Threshold {
+		out = append(out, Hold{HoldLowerBound, t.Long, have, t.Threshold, long.Observed, long.Events, l.Kind})
+	}
+	return out
+}
+
+// HeldRatio is HeldBurn for LiveRatio and LiveLimit.
+func (l *Live) HeldRatio(e Evidence) []Hold {
+	if !e.above(l.Above, true) || l.UpTo > 0 && e.Ratio > l.UpTo {
+		return nil
+	}
+	return append(l.held(l.Window, e, l.Above), l.fewEvents(l.Window, e.Events)...)
+}
+
+// HeldSpent is HeldBurn for LiveExhausted, over a period of a length.
+func (l *Live) HeldSpent(b slo.Budget, period time.Duration, observed, events float64) []Hold {
+	if !b.HasData || b.Consumed < 1 {
+		return nil
+	}
+	out := l.fewEvents(period, events)
+	if have := b.Consumed * observed; have < 1 {
+		out = append(out, Hold{HoldObserved, period, have, 1, observed, events, l.Kind})
+	}
+	return out
+}
+
+// HeldScore is HeldBurn for LiveScore.
+func (l *Live) HeldScore(r *sla.SLAReport) []Hold {
+	if !r.HasData || r.Score >= l.Below-slack || l.Low(r, false) {
+		return nil
+	}
+	observed := 1.0
+	for i := range r.Components {
+		if c := &r.Components[i]; c.HasData {
+			observed = min(observed, c.Observed)
+		}
+	}
+	return []Hold{{Reason: HoldObserved, Window: r.Period.Duration(), Have: r.ObservedScore(), Want: l.Below, Observed: observed, kind: l.Kind}}
+}

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"slices"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// HeldAlert is an alert in one group that does not start although what was observed
+// is over its threshold, and why.
+type HeldAlert struct {
+	Name      string
+	Severity  string
+	Tier      string // of a burn-rate alert
+	Service   string
+	SLO       slo.ID       // "" if it is about no single one
+	Agreement string       // that chose it; "" if none
+	Group     []AlertLabel // as the spec names them; empty if it is about all groups
+	Value     float64      // what is compared, of what was observed
+	Why       []alerts.Hold
+}
+
+type heldJSON struct {
+	Name      string            `json:"name"`
+	Severity  string            `json:"severity"`
+	Tier      string            `json:"tier,omitempty"`
+	Service   string            `json:"service"`
+	SLO       *slo.ID           `json:"slo_id"`
+	Agreement *string           `json:"agreement"`
+	Group     map[string]string `json:"group"`
+	Value     *float64          `json:"value"`
+	Why       []holdJSON        `json:"why"`
+}
+
+type holdJSON struct {
+	Reason   alerts.HoldReason `json:"reason"`
+	Window   string            `json:"window"`
+	Have     *float64          `json:"have"`
+	Want     *float64          `json:"want"`
+	Observed *float64          `json:"observed"`
+	Events   *float64          `json:"events"`
+	Text     string            `json:"text"`
+}
+
+// held lists the alerts that are held back and pass a filter, in the order of the
+// report.
+func (w *Web) held(f alertFilter) []*HeldAlert {
+	if w.opt.Held == nil {
+		return nil
+	}
+	var out []*HeldAlert
+	all := w.opt.Held()
+	for i := range all {
+		h := &all[i]
+		if (f.service == "" || h.Service == f.service) && (f.severity == "" || h.Severity == f.severity) && (f.slo == "" || h.SLO == f.slo) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func newHeld(h *HeldAlert) heldJSON {
+	out := heldJSON{Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service, Group: map[string]string{}, Value: number(h.Value, true), Why: []holdJSON{}}
+	if h.SLO != "" {
+		out.SLO = &h.SLO
+	}
+	if h.Agreement != "" {
+		out.Agreement = &h.Agreement
+	}
+	for _, l := range h.Group {
+		out.Group[l.Name] = l.Value
+	}
+	for _, x := range h.Why {
+		out.Why = append(out.Why, holdJSON{
+			x.Reason, slo.FormatDuration(x.Window), number(x.Have, true), number(x.Want, true), number(x.Observed, true), number(x.Events, true), x.String(),
+		})
+	}
+	return out
+}
+
+// holdBack says on the page of an SLO which of its alerts are held back, and why:
+// at their tier, or below all tiers.
+func (w *Web) holdBack(r *sla.SLOReport, tiers []alerts.Tier, p *sloPage) {
+	for _, h := range w.held(alertFilter{slo: r.SLO.ID}) {
+		if len(h.Group) > 0 && !sameAlertGroup(h.Group, r.Group) {
+			continue
+		}
+		var why []string
+		for _, x := range h.Why {
+			why = append(why, x.String())
+		}
+		at := slices.IndexFunc(tiers, func(t alerts.Tier) bool { return h.Tier != "" && t.Name == h.Tier })
+		if at >= 0 && at < len(p.Tiers) {
+			p.Tiers[at].On, p.Tiers[at].Verdict, p.Tiers[at].Held = false, "held back", why
+			continue
+		}
+		for _, text := range why {
+			p.Held = append(p.Held, show(h.Name, shownName)+" is held back: "+text)
+		}
+	}
+}
