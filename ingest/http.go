@@ -134,6 +134,7 @@ type Handler struct {
 	decoding  chan struct{}
 	inFlight  atomic.Int64
 	throttled atomic.Int64 // requests held back
+	drain     *drain
 	states    sync.Pool
 	log       throttledLog
 }
@@ -147,6 +148,7 @@ func NewHandler(o HandlerOptions) (*Handler, error) {
 		o:        o,
 		budget:   budget{limit: o.MaxInFlightBytes},
 		decoding: make(chan struct{}, o.Decoders),
+		drain:    newDrain(),
 		log:      newThrottledLog(o.Logger),
 	}
 	h.states.New = func() any { return newRequestState(h) }

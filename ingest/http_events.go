@@ -96,15 +96,13 @@ func (h *Handler) readBody(c *gin.Context, s *requestState, enc encoding) *refus
 	if req.ContentLength > limit {
 		return tooLarge(fmt.Sprintf("the body has %d bytes, the limit is %d", req.ContentLength, limit))
 	}
-	// Not every http.ResponseWriter can do this; the one of a real server can.
 	control := http.NewResponseController(c.Writer)
-	_ = control.SetReadDeadline(time.Now().Add(h.o.BodyTimeout))
+	h.drain.enter(control, time.Now().Add(h.o.BodyTimeout))
 	err := s.raw.readFrom(req.Body, int(limit), req.ContentLength)
+	h.drain.leave(control, err == nil)
 	if err != nil {
 		return h.readRefusal(req, err, limit)
 	}
-	// A deadline left over would cancel the request while it waits for the disk.
-	_ = control.SetReadDeadline(time.Time{})
 	h.o.Metrics.wireBytes.Add(len(s.raw.data))
 	return nil
 }
@@ -120,6 +118,9 @@ func (h *Handler) readRefusal(req *http.Request, err error, limit int64) *refusa
 	case errors.As(err, &coding):
 		return &refusal{status: http.StatusBadRequest, code: problemBadBody,
 			detail: fmt.Sprintf("the body is not valid %v", coding)}
+	case errors.Is(err, os.ErrDeadlineExceeded) && h.drain.draining():
+		return &refusal{status: http.StatusServiceUnavailable, code: ErrStopping.Code, closeConn: true,
+			detail: "the engine is shutting down and the body did not come in time; nothing was stored", retryAfter: ErrStopping.RetryAfter}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{status: http.StatusRequestTimeout, code: problemTooSlow, closeConn: true,
 			detail: fmt.Sprintf("the body took longer than %s", h.o.BodyTimeout)}

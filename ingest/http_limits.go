@@ -98,7 +98,7 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
 	waited := time.Duration(0)
 	for len(result.Throttled) > 0 {
 		step, most := t.List[result.Throttled[0]].Throttle()
-		if waited+step > most || !s.deadline.IsZero() && h.o.Now().Add(step).After(s.deadline) || sleep(ctx, step) != nil {
+		if waited+step > most || !s.deadline.IsZero() && h.o.Now().Add(step).After(s.deadline) || h.sleep(ctx, step) != nil {
 			break
 		}
 		waited += step
@@ -161,12 +161,15 @@ func (h *Handler) rehearse(ctx context.Context, s *requestState) (Result, error)
 	return result, nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d, unless ctx or the time of the server ends first.
+func (h *Handler) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
+	case <-h.drain.begun:
+		return ErrStopping
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -210,7 +210,10 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 		return false
 	}
 	e.troubles[troubleFold].failed(err)
-	_ = sleep(ctx, tryAgain) // the caller looks at ctx
+	select {
+	case <-ctx.Done(): // the caller looks at it
+	case <-time.After(tryAgain):
+	}
 	return true
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/url"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
-	rungroup "github.com/oklog/run"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	exporter "github.com/prometheus/exporter-toolkit/web"
@@ -73,7 +71,10 @@ type app struct {
 	router  http.Handler
 	server  *http.Server
 	conns   *connlimit.Limit
+	events  *ingest.Handler
+	group   *runGroup
 
+	stopping       atomic.Bool
 	parking        parking
 	change         atomic.Pointer[web.SpecChange] // what the last change of the spec did to counts
 	foldStats      atomic.Pointer[fold.Stats]     // as of the last tick
@@ -82,9 +83,14 @@ type app struct {
 
 // newApp builds everything and starts nothing. It fails on a broken spec, whose
 // problems are in the error.
-func newApp(opt appOptions) (*app, error) {
-	a := &app{opt: opt, log: opt.log, started: time.Now(), traffic: web.NewTrafficLog()}
-	var err error
+func newApp(opt appOptions) (a *app, err error) {
+	a = &app{opt: opt, log: opt.log, started: time.Now(), traffic: web.NewTrafficLog(), group: newRunGroup()}
+	opened := a.group
+	defer func() {
+		if err != nil { // what was opened is closed again
+			a, err = nil, errors.Join(err, opened.run(context.Background()))
+		}
+	}()
 	if a.specs, err = loadSpecs(opt.loadSpec); err != nil {
 		return nil, err
 	}
@@ -97,7 +103,7 @@ func newApp(opt appOptions) (*app, error) {
 	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, a.ownMetrics()}
 	c := opt.config
 	// In one set with the handlers: both count passed deadlines.
-	if a.rel, err = newReliability(&a.opt.config, opt.dataDir, opt.log, httpSet); err != nil {
+	if a.rel, err = newReliability(&a.opt.config, opt.dataDir, opt.log, httpSet, &a.group.teardown); err != nil {
 		return nil, err
 	}
 	a.engine, err = ingest.New(ingest.Options{
@@ -184,7 +190,8 @@ func (a *app) buildRouter() error {
 	r.Use(a.answered, a.auth.CheckHost)
 	c := a.opt.config
 
-	events, err := ingest.NewHandler(ingest.HandlerOptions{
+	var err error
+	a.events, err = ingest.NewHandler(ingest.HandlerOptions{
 		Committer: a.engine,
 		Auth:      a.auth,
 		Catalog:   func() event.Catalog { return a.specs.current.Load().catalog },
@@ -209,7 +216,7 @@ func (a *app) buildRouter() error {
 	if err != nil {
 		return err
 	}
-	events.Register(r)
+	a.events.Register(r)
 
 	external := &url.URL{}
 	if c.Web.ExternalURL != "" {
@@ -295,127 +302,6 @@ func (a *app) allow(p web.Permission) gin.HandlerFunc {
 		return a.auth.Require(ingest.PermitOperate)
 	}
 	return a.auth.Require(ingest.PermitRead)
-}
-
-// run serves until ctx ends or something fails for good. Every goroutine of the
-// process belongs to its run group.
-func (a *app) run(ctx context.Context) error {
-	listener, err := net.Listen("tcp", a.opt.listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	base := a.baseURL(listener.Addr())
-	a.log.Info("listening", "address", listener.Addr().String(), "url", base.String())
-
-	var g rungroup.Group
-	// The signal comes first: readiness falls before anything is torn down.
-	sigCtx, stopSignals := context.WithCancel(ctx)
-	g.Add(func() error { <-sigCtx.Done(); return nil }, func(error) { stopSignals() })
-
-	// The sinks end before the engine does, for they read its log.
-	relCtx, stopRel := context.WithCancel(context.WithoutCancel(ctx))
-	relEnded := make(chan struct{})
-	g.Add(func() error {
-		defer close(relEnded)
-		return a.rel.run(relCtx, a.engine.Ready())
-	}, func(error) { stopRel(); <-relEnded })
-
-	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
-	g.Add(func() error { return a.engine.Run(engineCtx) }, func(error) { stopEngine() })
-
-	evalCtx, stopEval := context.WithCancel(context.WithoutCancel(ctx))
-	g.Add(func() error { return a.evaluate(evalCtx) }, func(error) { stopEval() })
-
-	ownCtx, stopOwn := context.WithCancel(context.WithoutCancel(ctx))
-	g.Add(func() error { return a.sendOwnEvents(ownCtx) }, func(error) { stopOwn() })
-
-	parkCtx, stopPark := context.WithCancel(context.WithoutCancel(ctx))
-	g.Add(func() error { return a.evictParked(parkCtx) }, func(error) { stopPark() })
-
-	// Ends before the server does: open streams would hold it up.
-	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
-	g.Add(func() error { return a.web.Run(webCtx) }, func(error) { stopWeb() })
-
-	no := false
-	g.Add(func() error {
-		err := exporter.Serve(a.conns.Listener(listener), a.server, &exporter.FlagConfig{
-			WebConfigFile: &a.opt.config.Web.ConfigFile, WebSystemdSocket: &no, WebListenAddresses: &[]string{a.opt.listen},
-		}, slog.New(slog.DiscardHandler))
-		if errors.Is(err, http.ErrServerClosed) {
-			return nil
-		}
-		return err
-	}, func(error) {
-		shut, done := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
-		defer done()
-		if err := a.server.Shutdown(shut); err != nil {
-			a.log.Warn("requests were cut off at shutdown", "err", err)
-			a.server.Close()
-		}
-	})
-
-	hupCtx, stopHup := context.WithCancel(ctx)
-	g.Add(func() error { return a.reloadOnSignal(hupCtx) }, func(error) { stopHup() })
-
-	if a.opt.onReady != nil {
-		readyCtx, stopReady := context.WithCancel(ctx)
-		g.Add(func() error {
-			if err := a.waitReady(readyCtx); err != nil {
-				return nil //nolint:nilerr // only the context can end the wait
-			}
-			if err := a.opt.onReady(readyCtx, base); err != nil && readyCtx.Err() == nil {
-				return err
-			}
-			<-readyCtx.Done()
-			return nil
-		}, func(error) { stopReady() })
-	}
-	err = errors.Join(g.Run(), a.rel.close())
-	a.log.Info("stopped", "err", err)
-	return err
-}
-
-// evaluate waits for recovery, for half-counted numbers are wrong numbers, and
-// then ticks.
-func (a *app) evaluate(ctx context.Context) error {
-	if err := a.waitReady(ctx); err != nil {
-		return nil //nolint:nilerr // only the context can end the wait
-	}
-	if err := a.noteChange(ctx); err != nil && ctx.Err() == nil {
-		a.log.Error("what the spec changed is not known", "err", err)
-	}
-	return a.eval.Run(ctx)
-}
-
-// waitReady returns once recovery is over, with an error only if ctx ends first.
-func (a *app) waitReady(ctx context.Context) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		switch a.engine.Health().Status {
-		case ingest.StatusStarting, ingest.StatusRecovering:
-		default:
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-// baseURL is the server as this machine reaches it.
-func (a *app) baseURL(addr net.Addr) *url.URL {
-	scheme := "http"
-	if readWebConfig(a.opt.config.Web.ConfigFile).TLS != nil {
-		scheme = "https"
-	}
-	host := addr.String()
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		host = fmt.Sprintf("127.0.0.1:%d", tcp.Port)
-	}
-	return &url.URL{Scheme: scheme, Host: host}
 }
 
 // crashFromEnv kills the process at a named place, as the crash tests ask for:

@@ -68,6 +68,10 @@ type config struct {
 		ResponsesMemory size `yaml:"responses_memory" min:"1MiB"` // for responses being made, sent or kept; beyond: 503
 	} `yaml:"web"`
 
+	Shutdown struct {
+		Timeout duration `yaml:"timeout" above:"0"` // from the signal to the end of the process
+	} `yaml:"shutdown"`
+
 	Alerts      alertsConfig      `yaml:"alerts"`
 	Redis       *redisConfig      `yaml:"redis"`
 	Limits      *limitsConfig     `yaml:"limits"`
@@ -99,6 +103,7 @@ func defaultConfig() config {
 	c.Evaluator.Interval = duration(10 * time.Second)
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = defaultAlerts()
+	c.Shutdown.Timeout = duration(time.Minute)
 	c.DeadLetters = defaultDeadLetters()
 	c.policies = defaultPolicies()
 	return c

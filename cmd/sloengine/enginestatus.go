@@ -22,6 +22,9 @@ func (a *app) status() web.EngineStatus {
 		Fold:       web.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
 		Disk:       web.DiskStatus{Dir: a.opt.dataDir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
 	}
+	if a.stopping.Load() && (s.State == web.Ready || s.State == web.DiskLow) {
+		s.State, s.Reason = web.Stopping, "the engine is shut down"
+	}
 	n := a.http.Totals()
 	s.Ingest = web.IngestStatus{
 		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,

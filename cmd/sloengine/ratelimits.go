@@ -39,7 +39,7 @@ func newRateLimits(r *reliability, set *metrics.Set) (*rateLimits, error) {
 		log: r.log, filter: r.letters.filter, link: r.link,
 	}
 	if r.link != nil {
-		l.client, l.prefix = r.clients[0], r.c.redisKeys("limits")
+		l.client, l.prefix = r.limitsDB, r.c.redisKeys("limits")
 	}
 	var err error
 	if l.limiter, err = ratelimit.New(ratelimit.Options{Metrics: l.metrics}); err != nil {

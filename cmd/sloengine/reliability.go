@@ -29,16 +29,17 @@ import (
 // reliability is what stands around the engine: limits in front of it, sinks behind it,
 // and the dead letters of both and of the fold.
 type reliability struct {
-	c   *config
-	dir string // the data folder
-	log *slog.Logger
+	c      *config
+	dir    string // the data folder
+	log    *slog.Logger
+	opened teardown // what it opened; closed when the engine has ended
 
 	rates   *rateLimits
 	letters *letters
 
-	clients []redis.UniversalClient
-	link    *shared.Link // nil without Redis
-	dlqDB   redis.UniversalClient
+	link     *shared.Link // nil without Redis
+	limitsDB redis.UniversalClient
+	dlqDB    redis.UniversalClient
 
 	dlqMetrics    *dlq.Metrics
 	sinkMetrics   *dispatch.Metrics
@@ -48,7 +49,7 @@ type reliability struct {
 	sinkList atomic.Pointer[[]sinkConfig]        // those that run; changed with sinksMu held
 	sinksMu  sync.Mutex
 
-	opened chan struct{}      // closed when the data folder is open
+	isOpen chan struct{}      // closed when the data folder is open
 	end    context.CancelFunc // of the letters' life
 
 	lastStats atomic.Pointer[dlq.Stats] // of a storage that is not asked all the time
@@ -58,19 +59,22 @@ type reliability struct {
 	salt      maphash.Seed
 }
 
-// newReliability checks what the settings say and starts nothing.
-func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set) (*reliability, error) {
+// newReliability checks what the settings say and starts nothing. What is opened, now and
+// later, is for closing to close.
+func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set, closing *teardown) (*reliability, error) {
 	r := &reliability{
-		c: c, dir: dir, log: log, opened: make(chan struct{}),
+		c: c, dir: dir, log: log, isOpen: make(chan struct{}),
 		dlqMetrics: dlq.NewMetrics(set), sinkMetrics: dispatch.NewMetrics(set), sharedMetrics: shared.NewMetrics(set),
 	}
 	r.sinkList.Store(&c.Sinks)
+	closing.add("storages", r.opened.run)
 	filter, err := c.dlqFilter(r.dlqMetrics)
 	if err != nil {
 		return nil, err
 	}
 	r.letters = &letters{dir: dir, fs: fsys.OS(), log: log, filter: filter, metrics: r.dlqMetrics, maxKept: int64(c.DeadLetters.MaxBytes)}
 	r.letters.life, r.end = context.WithCancel(context.Background())
+	r.opened.add("dead letters' life", func(context.Context) error { r.end(); return nil })
 	r.redactM = redact.NewMetrics(set)
 	redactor, err := c.redactor(r.redactM)
 	if err != nil {
@@ -99,11 +103,12 @@ func (r *reliability) connect() error {
 	patient := *o
 	patient.ContextTimeoutEnabled, patient.MaxRetries = false, 3
 	patient.DialTimeout, patient.ReadTimeout, patient.WriteTimeout = 2*time.Second, 3*time.Second, 3*time.Second
-	client := redis.NewUniversalClient(o)
-	r.dlqDB = redis.NewUniversalClient(&patient)
-	r.clients = []redis.UniversalClient{client, r.dlqDB}
+	r.limitsDB, r.dlqDB = redis.NewUniversalClient(o), redis.NewUniversalClient(&patient)
+	for _, c := range []redis.UniversalClient{r.limitsDB, r.dlqDB} {
+		r.opened.add("redis", func(context.Context) error { return c.Close() })
+	}
 	r.link, err = shared.NewLink(shared.LinkOptions{
-		Client: client, Prefix: r.c.redisKeys("limits"), Timeout: time.Duration(r.c.Redis.Timeout),
+		Client: r.limitsDB, Prefix: r.c.redisKeys("limits"), Timeout: time.Duration(r.c.Redis.Timeout),
 		Logger: r.log, Metrics: r.sharedMetrics, Breakers: r.sinkMetrics.Breakers(),
 	})
 	return err
@@ -175,6 +180,7 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts,
 	if err != nil {
 		return parts, fmt.Errorf("open dead letters: %w", err)
 	}
+	r.opened.add("dead letters", func(context.Context) error { return store.Close() })
 	r.letters.tellDamage(store)
 	held := &openLetters{Store: store, wal: log}
 	options := r.c.replayOptions(store, r.dlqMetrics)
@@ -195,7 +201,7 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts,
 		}
 	}
 	if held.replayer, err = dlq.NewReplayer(options); err != nil {
-		return parts, errors.Join(err, store.Close())
+		return parts, err
 	}
 	if err := r.letters.sweepKept(context.Background(), store, func(string) bool { return true }); err != nil {
 		r.log.Error("stretches of the log without a dead letter are left", "err", err)
@@ -203,9 +209,9 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts,
 	r.letters.store.Store(held)
 	parts.DeadLetters, parts.Instance = store, r.letters.instance
 	if parts.Retain, err = r.openSinks(log); err != nil {
-		return parts, errors.Join(err, store.Close())
+		return parts, err
 	}
-	close(r.opened)
+	close(r.isOpen)
 	return parts, nil
 }
 
@@ -234,7 +240,7 @@ func (r *reliability) sharedLimit(l sharedSinkLimit) (dispatch.Limiter, error) {
 // and watches over Redis. ready is closed when the engine takes events.
 func (r *reliability) run(ctx context.Context, ready <-chan struct{}) error {
 	defer context.AfterFunc(ctx, r.end)()
-	for _, wait := range []<-chan struct{}{r.opened, ready} {
+	for _, wait := range []<-chan struct{}{r.isOpen, ready} {
 		select {
 		case <-wait:
 		case <-ctx.Done():
@@ -294,16 +300,4 @@ func (r *reliability) measure(ctx context.Context, store dlq.Store) error {
 		case <-tick.C:
 		}
 	}
-}
-
-// close lets go of the store and of Redis, once nobody uses them.
-func (r *reliability) close() error {
-	var err error
-	if held := r.letters.store.Load(); held != nil {
-		err = held.Close()
-	}
-	for _, c := range slices.Backward(r.clients) {
-		err = errors.Join(err, c.Close())
-	}
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -39,15 +40,19 @@ func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err
 	if err != nil {
 		return nil, fmt.Errorf("open sinks: %w", err)
 	}
+	r.opened.add("sinks", func(context.Context) error { d.Close(); return nil })
 	r.sinksMu.Lock()
 	defer r.sinksMu.Unlock()
 	list := *r.sinkList.Load()
 	for i := range list {
 		o, err := list[i].options(r.sinkParts())
-		if err == nil {
-			err = d.Add(o)
-		}
 		if err != nil {
+			return nil, fmt.Errorf("open sinks: %w", err)
+		}
+		if err := d.Add(o); err != nil {
+			if c, ok := o.Sink.(io.Closer); ok {
+				err = errors.Join(err, c.Close())
+			}
 			return nil, fmt.Errorf("open sinks: %w", err)
 		}
 	}

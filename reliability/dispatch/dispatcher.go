@@ -183,6 +183,19 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
+// Close lets go of the sinks that Run did not get to run. It is called when Run has ended, or
+// will not be called.
+func (d *Dispatcher) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
+	for _, l := range d.lanes {
+		if l.cancel == nil {
+			l.closeSink()
+		}
+	}
+}
+
 func (d *Dispatcher) begin(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest"
+)
+
+// openRequest sends the headers of a request and a part of its body.
+func openRequest(t *testing.T, p *process, length int, part string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.base, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	_, err = fmt.Fprintf(conn, "POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, part)
+	require.NoError(t, err)
+	return conn
+}
+
+func readAnswer(t *testing.T, conn net.Conn) (status int, body string) {
+	t.Helper()
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(data)
+}
+
+// waitReading waits until the engine reads so many bodies.
+func waitReading(t *testing.T, p *process, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return seriesValue(t, p.base, "sloengine_ingest_in_flight_requests") == n }, 10*time.Second, 10*time.Millisecond)
+}
+
+const oneEvent = `{"id":"%s","service":"crash","type":"t","attributes":{"uid":"%s"}}`
+
+// stuckSink is a server that takes requests and answers none. called is closed at the first.
+func stuckSink(t *testing.T) (url string, called chan struct{}) {
+	t.Helper()
+	called = make(chan struct{})
+	release := make(chan struct{})
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case <-first:
+			close(called)
+		default:
+		}
+		<-release
+	})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { close(release); _ = server.Close() })
+	return "http://" + listener.Addr().String(), called
+}
+
+// post sends one event and expects it to be stored.
+func postOne(t *testing.T, p *process, id string) {
+	t.Helper()
+	res, err := http.Post(p.base+"/api/v1/events", "application/json", strings.NewReader(fmt.Sprintf(oneEvent, id, id)))
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, http.StatusAccepted, res.StatusCode)
+}
+
+func waitCounted(t *testing.T, p *process, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return counted(t, p, "each") == want }, 10*time.Second, 50*time.Millisecond)
+}
+
+// From the signal on nothing new is taken, also while a sink is slow to stop; a request that
+// is there is finished.
+func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
+	sink, called := stuckSink(t)
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", crashSpec)
+	p, ok := serveIn(t, dir, spec, crashSettings+fmt.Sprintf("timeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	postOne(t, p, "first")
+	<-called
+
+	body := fmt.Sprintf(oneEvent, "last", "last")
+	conn := openRequest(t, p, len(body), body[:20])
+	waitReading(t, p, 1)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "msg=stopping") }, 5*time.Second, time.Millisecond)
+	_, err := io.WriteString(conn, body[20:])
+	require.NoError(t, err)
+	status, answer := readAnswer(t, conn)
+	require.Equal(t, http.StatusAccepted, status, answer)
+
+	looks, taken := 0, 0
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for ended := false; !ended; {
+		select {
+		case <-p.done:
+			ended = true
+		case <-time.After(20 * time.Millisecond):
+			looks++
+			if res, err := client.Get(p.base + "/-/ready"); err == nil {
+				res.Body.Close()
+				if res.StatusCode == http.StatusOK {
+					taken++
+				}
+			}
+		}
+	}
+	require.Zero(t, taken, "ready while the engine stops")
+	require.Greater(t, looks, 20, "the sink held the shutdown up")
+	require.Equal(t, 0, p.cmd.ProcessState.ExitCode(), p.log.String())
+
+	again, ok := serveIn(t, dir, spec, crashSettings)
+	require.True(t, ok)
+	again.waitReady(t)
+	waitCounted(t, again, 2)
+}
+
+// A client that has announced more than it sends must not hold a shutdown up.
+func TestUnfinishedBodyDoesNotHoldUpShutdown(t *testing.T) {
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", crashSpec), crashSettings)
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	conn := openRequest(t, p, 1000, "[")
+	waitReading(t, p, 1)
+	begin := time.Now()
+	p.stop(t)
+	took := time.Since(begin)
+	t.Logf("stopped after %s", took)
+	require.Less(t, took, 10*time.Second)
+	status, body := readAnswer(t, conn)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, `"code":"stopping"`)
+}
+
+// The time for a shutdown holds for all of it, and what was acknowledged is there afterwards.
+func TestShutdownTimeout(t *testing.T) {
+	sink, called := stuckSink(t)
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", crashSpec)
+	p, ok := serveIn(t, dir, spec, crashSettings+fmt.Sprintf("shutdown: {timeout: 2s}\ntimeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	postOne(t, p, "a")
+	<-called
+	begin := time.Now()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	<-p.done
+	took := time.Since(begin)
+	t.Logf("stopped after %s", took)
+	require.Less(t, took, 4500*time.Millisecond, "a sink may take 5s to stop")
+	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
+	require.Contains(t, p.log.String(), "stop sinks: not done in time")
+	again, ok := serveIn(t, dir, spec, crashSettings)
+	require.True(t, ok)
+	again.waitReady(t)
+	waitCounted(t, again, 1)
+}
+
+// Wherever a start fails, what was opened until then is closed.
+func TestFailedStartClosesWhatItOpened(t *testing.T) {
+	dir := t.TempDir()
+	open := func() (files []string) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for _, fd := range fds {
+			if name, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(name, dir) {
+				files = append(files, name)
+			}
+		}
+		return files
+	}
+	build := func(settings, listen string) (*app, error) {
+		c, err := load(t, dir, settings)
+		require.NoError(t, err)
+		return newApp(appOptions{
+			config: c, loadSpec: fromPaths([]string{writeFile(t, dir, "spec.yaml", apiSpec)}, nil), dataDir: filepath.Join(dir, "data"), listen: listen, log: slog.New(slog.DiscardHandler),
+		})
+	}
+	const settings = "redis: {address: '127.0.0.1:1'}\ndead_letters: {filter: {always_save: [x]}}\nsinks: [{name: f, file: {dir: out}}]\n"
+	_, err := build(settings+"auth: {tokens_file: none.yaml}\n", "127.0.0.1:0")
+	require.ErrorContains(t, err, "none.yaml")
+
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	a, err := build(settings, taken.Addr().String())
+	require.NoError(t, err)
+	require.NotEmpty(t, a.rel.opened.steps)
+	require.ErrorContains(t, a.run(t.Context()), "address already in use")
+	require.Empty(t, a.rel.opened.steps)
+	require.Empty(t, a.group.steps)
+
+	// The log is gone, which shows when dead letters and sinks are open.
+	p, ok := serveIn(t, dir, filepath.Join(dir, "spec.yaml"), "")
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	res, err := http.Post(p.base+"/api/v1/events", "application/json", strings.NewReader(`{"service":"shop","type":"order"}`))
+	require.NoError(t, err)
+	res.Body.Close()
+	p.stop(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", "wal")))
+	a, err = build(settings, "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var loss *ingest.LossError
+	require.ErrorAs(t, a.run(ctx), &loss)
+	require.NotNil(t, a.rel.letters.store.Load(), "it failed too early")
+	require.Empty(t, a.rel.opened.steps)
+	require.Empty(t, open())
+}
+
+func TestTeardownRunsEveryStepOnceInReverse(t *testing.T) {
+	var order []string
+	var td teardown
+	for _, name := range []string{"a", "b", "c"} {
+		td.add(name, func(context.Context) error {
+			order = append(order, name)
+			return errors.New(name + " failed")
+		})
+	}
+	err := td.run(t.Context())
+	require.Equal(t, []string{"c", "b", "a"}, order)
+	for _, name := range order {
+		require.ErrorContains(t, err, name+" failed")
+	}
+	require.NoError(t, td.run(t.Context()))
+	require.Len(t, order, 3)
+}
