@@ -16,50 +16,82 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keyEffects names for each key of engine.yaml the test that shows what it does, as a
-// folder and the name of the test. A * stands for one part of a key.
+// keyEffects are the keys of engine.yaml by the test that shows what they do: a folder and
+// the name of the test. A * stands for one part of a key, where several sections share a
+// type: write keys out otherwise, so that a new one is missed.
 var keyEffects = map[string]string{
-	"environment":             "cmd/sloengine TestEnvironments",
-	"ingest.allowed_lateness": "cmd/sloengine TestProcessSettings", "ingest.max_future": "cmd/sloengine TestProcessSettings",
-	"ingest.max_body": "cmd/sloengine TestProcessSettings", "ingest.max_event": "cmd/sloengine TestProcessSettings", "ingest.max_batch": "cmd/sloengine TestProcessSettings",
-	"ingest.queue": "ingest TestOverload", "ingest.bodies_memory": "ingest TestNoMemoryLeftIs503",
-	"ingest.deadline": "ingest TestStalledDiskIsA504", "ingest.deadline_reserve": "ingest TestDeadlineForTheCommitter",
-	"known_ids.memory": "ingest TestIDTableStaysInBudget", "known_ids.max_age": "cmd/sloengine TestProcessSettings",
-	"parked.memory": "cmd/sloengine TestEvictedCountsAgain", "log.segment": "ingest TestLogIsTruncated",
-	"checkpoint.interval": "cmd/sloengine TestProcessSettings", "checkpoint.log": "ingest TestLogIsTruncated",
-	"evaluator.interval": "cmd/sloengine TestReload", "disk.low_water": "ingest TestLowWater",
-	"auth.tokens_file": "cmd/sloengine TestTokens",
-	"web.config_file":  "cmd/sloengine TestTLS", "web.external_url": "cmd/sloengine TestProcessSettings", "web.pprof": "cmd/sloengine TestProcessSettings",
-	"web.allowed_hosts": "cmd/sloengine TestLoopbackServesLoopbackNamesOnly", "web.max_connections": "cmd/sloengine TestConnectionsLeaveTheLogItsDescriptors",
-	"web.responses_memory": "cmd/sloengine TestReadersCannotExhaustMemory",
-	"alerts.*":             "cmd/sloengine TestAlertThresholdsAreSettings",
-
-	"redis.addresses": "cmd/sloengine TestRedisSentinel", "redis.sentinel_*": "cmd/sloengine TestRedisSentinel", "redis.cluster": "cmd/sloengine TestRedisCluster",
-	"redis.address": "cmd/sloengine TestDeadLettersSharedInRedis", "redis.prefix": "cmd/sloengine TestRedisOptions", "redis.timeout": "cmd/sloengine TestRedisOptions",
-	"redis.pool_size": "cmd/sloengine TestRedisOptions", "redis.username": "cmd/sloengine TestRedisOptions", "redis.password_file": "cmd/sloengine TestRedisOptions",
-	"redis.db": "cmd/sloengine TestRedisOptions", "redis.tls.*": "cmd/sloengine TestRedisOptions",
-
-	"limits.*.limit": "reliability/ratelimit TestPrecedence", "limits.*.window": "reliability/ratelimit TestPrecedence",
-	"limits.*.algorithm": "reliability/ratelimit TestJudgeChargesNothing", "limits.*.burst": "reliability/ratelimit TestBurst",
-	"limits.*.on_exceeded": "ingest TestStrategiesLoseNothingSilently", "limits.*.sample_rate": "reliability/ratelimit TestSampling",
-	"limits.*.throttle": "reliability/ratelimit TestThrottle", "limits.*.throttle_max": "reliability/ratelimit TestThrottle",
-	"limits.*.aggregate_fields": "ingest/event TestMergeFields",
-	"limits.types.match":        "reliability/ratelimit TestMatchOrder", "limits.types.preset": "reliability/ratelimit TestPresets", "limits.types.extends": "reliability/ratelimit TestPrecedence",
-	"limits.contexts.name": "reliability/ratelimit TestKeys", "limits.contexts.from": "reliability/ratelimit TestContextSources", "limits.contexts.extractor": "cmd/sloengine TestLimitExpressions",
-	"limits.bypass.*": "reliability/ratelimit TestBypass", "limits.bypass_if": "cmd/sloengine TestLimitExpressions", "limits.audit": "reliability/ratelimit TestAudit",
-	"limits.respect_dlq_filter": "cmd/sloengine TestRedisCluster", "limits.aggregate_window": "ingest TestFloodOfSingleEventsIsMerged",
-	"limits.max_contexts": "reliability/ratelimit TestMemoryBound", "limits.shared.redis": "cmd/sloengine TestRedisCluster", "limits.shared.fallback": "cmd/sloengine TestRedisSentinel",
-
-	"redact.*":               "cmd/sloengine TestRedactorOfSettings",
-	"dead_letters.*":         "cmd/sloengine TestDeadLetterOptions",
-	"dead_letters.storage":   "cmd/sloengine TestDeadLettersSharedInRedis",
-	"dead_letters.dir":       "cmd/sloengine TestDeadLetterOptions",
-	"dead_letters.max_bytes": "reliability/dlq TestFull", "dead_letters.segment": "reliability/dlq TestFile",
-	"dead_letters.filter.*": "reliability/dlq TestFilter", "dead_letters.replay.*": "reliability/dlq TestReplayBySchedule",
-	"retry.*": "cmd/sloengine TestSinkOptions", "retry.*.*": "cmd/sloengine TestSinkOptions",
-	"breaker.*": "cmd/sloengine TestSinkOptions", "breaker.*.*": "cmd/sloengine TestSinkOptions",
-	"bulkhead.*": "cmd/sloengine TestSinkOptions", "timeout": "cmd/sloengine TestSinkOptions",
-	"sinks.*": "cmd/sloengine TestSinkOptions", "sinks.*.*": "cmd/sloengine TestSinkOptions", "sinks.*.*.*": "cmd/sloengine TestSinkOptions",
+	"cmd/sloengine TestEnvironments": `environment`,
+	"cmd/sloengine TestProcessSettings": `
+		ingest.allowed_lateness ingest.max_future ingest.max_body ingest.max_event ingest.max_batch known_ids.max_age
+		checkpoint.interval web.external_url web.pprof`,
+	"ingest TestOverload":                                    `ingest.queue`,
+	"ingest TestNoMemoryLeftIs503":                           `ingest.bodies_memory`,
+	"ingest TestStalledDiskIsA504":                           `ingest.deadline`,
+	"ingest TestDeadlineForTheCommitter":                     `ingest.deadline_reserve`,
+	"ingest TestIDTableStaysInBudget":                        `known_ids.memory`,
+	"cmd/sloengine TestEvictedCountsAgain":                   `parked.memory`,
+	"ingest TestLogIsTruncated":                              `log.segment checkpoint.log`,
+	"cmd/sloengine TestReload":                               `evaluator.interval`,
+	"ingest TestLowWater":                                    `disk.low_water`,
+	"cmd/sloengine TestTokens":                               `auth.tokens_file`,
+	"cmd/sloengine TestTLS":                                  `web.config_file`,
+	"cmd/sloengine TestLoopbackServesLoopbackNamesOnly":      `web.allowed_hosts`,
+	"cmd/sloengine TestConnectionsLeaveTheLogItsDescriptors": `web.max_connections`,
+	"cmd/sloengine TestReadersCannotExhaustMemory":           `web.responses_memory`,
+	"cmd/sloengine TestAlertThresholdsAreSettings": `
+		alerts.disk_free alerts.dead_letters alerts.dead_letters_growth alerts.retries alerts.limit_hits alerts.limit_drops
+		alerts.type_hits alerts.context_hits alerts.critical_limited alerts.client_failures alerts.rejected_share alerts.sink_lag
+		alerts.fold_lag`,
+	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
+	"cmd/sloengine TestRedisSentinel":            `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
+	"cmd/sloengine TestRedisCluster":             `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
+	"cmd/sloengine TestRedisOptions": `
+		redis.pool_size redis.username redis.password_file redis.db redis.tls.ca_file redis.tls.cert_file redis.tls.key_file
+		redis.tls.server_name redis.tls.insecure_skip_verify redis.prefix redis.timeout`,
+	"reliability/ratelimit TestPrecedence":          `limits.*.limit limits.*.window limits.types.extends`,
+	"reliability/ratelimit TestJudgeChargesNothing": `limits.*.algorithm`,
+	"reliability/ratelimit TestBurst":               `limits.*.burst`,
+	"ingest TestStrategiesLoseNothingSilently":      `limits.*.on_exceeded`,
+	"reliability/ratelimit TestSampling":            `limits.*.sample_rate`,
+	"reliability/ratelimit TestThrottle":            `limits.*.throttle limits.*.throttle_max`,
+	"ingest/event TestMergeFields":                  `limits.*.aggregate_fields`,
+	"reliability/ratelimit TestMatchOrder":          `limits.types.match`,
+	"reliability/ratelimit TestPresets":             `limits.types.preset`,
+	"reliability/ratelimit TestKeys":                `limits.contexts.name`,
+	"reliability/ratelimit TestContextSources":      `limits.contexts.from`,
+	"cmd/sloengine TestLimitExpressions":            `limits.contexts.extractor limits.bypass_if`,
+	"reliability/ratelimit TestBypass":              `limits.bypass.types limits.bypass.severities limits.bypass.attributes limits.bypass.tokens`,
+	"reliability/ratelimit TestAudit":               `limits.audit`,
+	"ingest TestFloodOfSingleEventsIsMerged":        `limits.aggregate_window`,
+	"reliability/ratelimit TestMemoryBound":         `limits.max_contexts`,
+	"cmd/sloengine TestRedactorOfSettings":          `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
+	"cmd/sloengine TestDeadLetterOptions":           `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
+	"reliability/dlq TestFull":                      `dead_letters.max_bytes`,
+	"reliability/dlq TestFile":                      `dead_letters.segment`,
+	"reliability/dlq TestFilter":                    `dead_letters.filter.never_save dead_letters.filter.always_save dead_letters.filter.save_if dead_letters.filter.default`,
+	"reliability/dlq TestReplayBySchedule": `
+		dead_letters.replay.schedule dead_letters.replay.batch dead_letters.replay.max_age dead_letters.replay.rate
+		dead_letters.replay.stop_after`,
+	"cmd/sloengine TestSinkOptions": `
+		retry.max_retries retry.base retry.cap retry.jitter retry.spread retry.retry_on retry.max_elapsed retry.max_retry_after
+		retry.budget.ratio retry.budget.min_per_second retry.budget.burst retry.rate_limit.limit retry.rate_limit.interval
+		retry.rate_limit.on_exceeded retry.staged.items retry.staged.interval retry.staged.growth breaker.consecutive.failures
+		breaker.consecutive.open breaker.consecutive.probes breaker.rate.threshold breaker.rate.min_calls breaker.rate.window
+		breaker.rate.open breaker.rate.probes breaker.rate.successes breaker.probe_timeout breaker.health_interval
+		bulkhead.concurrency bulkhead.max_wait timeout sinks.name sinks.http.url sinks.http.method sinks.http.format
+		sinks.http.gzip sinks.http.headers sinks.http.header_files sinks.http.secret_file sinks.http.health_url
+		sinks.http.max_conns sinks.http.tls.ca_file sinks.http.tls.cert_file sinks.http.tls.key_file sinks.http.tls.server_name
+		sinks.http.tls.insecure_skip_verify sinks.file.dir sinks.file.max_bytes sinks.file.max_age sinks.file.keep
+		sinks.file.fsync sinks.start sinks.batch.items sinks.batch.bytes sinks.batch.wait sinks.retry.max_retries
+		sinks.retry.base sinks.retry.cap sinks.retry.jitter sinks.retry.spread sinks.retry.retry_on sinks.retry.max_elapsed
+		sinks.retry.max_retry_after sinks.retry.budget.ratio sinks.retry.budget.min_per_second sinks.retry.budget.burst
+		sinks.retry.rate_limit.limit sinks.retry.rate_limit.interval sinks.retry.rate_limit.on_exceeded sinks.retry.staged.items
+		sinks.retry.staged.interval sinks.retry.staged.growth sinks.breaker.consecutive.failures sinks.breaker.consecutive.open
+		sinks.breaker.consecutive.probes sinks.breaker.rate.threshold sinks.breaker.rate.min_calls sinks.breaker.rate.window
+		sinks.breaker.rate.open sinks.breaker.rate.probes sinks.breaker.rate.successes sinks.breaker.probe_timeout
+		sinks.breaker.health_interval sinks.bulkhead.concurrency sinks.bulkhead.max_wait sinks.timeout sinks.ttl
+		sinks.max_lag_bytes sinks.rate_limit.limit sinks.rate_limit.window sinks.rate_limit.unit sinks.rate_limit.wait
+		sinks.rate_limit.shared sinks.rate_limit.fallback`,
 }
 
 // leafKeys are the keys of settings, with the fields that hold them.
@@ -85,30 +117,32 @@ func leafKeys(prefix string, t reflect.Type, found func(key, field string)) {
 // there, and the program reads its field. A new key without both fails.
 func TestEveryKeyHasAnEffect(t *testing.T) {
 	tests, read := testNames(t), fieldsRead(t)
-	used := map[string]bool{}
+	used, rows := map[string]bool{}, map[string]bool{}
+	for proof, keys := range keyEffects {
+		if !tests[proof] {
+			t.Errorf("there is no test %q", proof)
+		}
+		for _, key := range strings.Fields(keys) {
+			rows[key] = true
+		}
+	}
 	leafKeys("", reflect.TypeFor[config](), func(key, field string) {
-		row, exact := "", false
-		for pattern := range keyEffects {
-			if ok, err := path.Match(strings.ReplaceAll(pattern, ".", "/"), strings.ReplaceAll(key, ".", "/")); err != nil || !ok {
-				continue
-			}
-			if used[pattern] = true; pattern == key || !exact && len(pattern) > len(row) {
-				row, exact = pattern, pattern == key
+		shown := false
+		for row := range rows {
+			if ok, err := path.Match(strings.ReplaceAll(row, ".", "/"), strings.ReplaceAll(key, ".", "/")); err == nil && ok {
+				shown, used[row] = true, true
 			}
 		}
-		if row == "" {
-			t.Errorf("%s has no row in keyEffects: name the test that shows its effect", key)
+		if !shown {
+			t.Errorf("%s is not in keyEffects: add it to the test that shows its effect", key)
 		}
 		if !read[field] {
 			t.Errorf("%s: nothing but its checks reads the field %s", key, field)
 		}
 	})
-	for pattern, proof := range keyEffects {
-		if !used[pattern] {
-			t.Errorf("%s is no key any more", pattern)
-		}
-		if !tests[proof] {
-			t.Errorf("%s: there is no test %q", pattern, proof)
+	for row := range rows {
+		if !used[row] {
+			t.Errorf("%s is no key any more", row)
 		}
 	}
 }
