@@ -406,3 +406,26 @@ func TestTheOtherGroupIsNoVerdict(t *testing.T) {
 		require.Equal(t, c.want, r)
 	}
 }
+
+// The score with the rest of the window good is that of as many more good events.
+func TestObservedScore(t *testing.T) {
+	a := &Agreement{Method: Attainment, NoData: NoDataExclude, Components: []Component{{Name: "x", Weight: 60}, {Name: "y", Weight: 30}, {Name: "none", Weight: 10}}}
+	in := func(valid, bad uint64, observed float64) ComponentInput {
+		return ComponentInput{Objective: percent(t, "99"), Counts: slo.Counts{Good: valid - bad, Bad: bad}, Observed: observed}
+	}
+	score := func(in ...ComponentInput) SLAReport { return Score(a, slo.Span{}, in) }
+	for _, policy := range []NoData{NoDataExclude, NoDataGood, NoDataBad} {
+		for _, method := range []Method{Attainment, Ratio} {
+			a.NoData, a.Method = policy, method
+			for _, observed := range []float64{0.01, 0.1, 0.5, 1} {
+				n := uint64(1000 / observed)
+				part := score(in(1000, 200, observed), in(1000, 5, observed), in(0, 0, 0))
+				whole := score(in(n, 200, 1), in(n, 5, 1), in(0, 0, 0))
+				require.InDelta(t, whole.Score, part.ObservedScore(), 1e-9, "%s %s %v", policy, method, observed)
+				require.InDelta(t, whole.Score, whole.ObservedScore(), 1e-9)
+			}
+		}
+	}
+	never := score(in(1000, 1000, 0), in(0, 0, 0), in(0, 0, 0))
+	require.InDelta(t, 60, never.ObservedScore(), 1e-9, "what was not observed is good; what has no data is bad by the policy")
+}

@@ -54,6 +54,7 @@ func TestWhatAlertsNeed(t *testing.T) {
 		for _, b := range burns {
 			if want, ok := coverage[b.Window]; ok {
 				require.InDelta(t, want, b.Coverage, 1e-12, "%s", b.Window)
+				require.Equal(t, b.Coverage, b.Observed, "nothing was dropped in %s", b.Window)
 			}
 		}
 		require.Equal(t, seen.Coverage, burns[len(burns)-1].Coverage)
@@ -76,6 +77,8 @@ func TestWhatAlertsNeed(t *testing.T) {
 	require.Equal(t, sla.LevelCritical, alert.Level)
 	require.Equal(t, noon.Add(-time.Hour), alert.Period.From)
 	require.InDelta(t, 0.75, alert.Components[0].Coverage, 1e-12)
+	require.InDelta(t, 0.75, alert.Components[0].Observed, 1e-12)
+	require.InDelta(t, 85, alert.ObservedScore(), 1e-9, "a quarter of the hour counts as good")
 	require.Equal(t, slo.Group{"later"}, r.SLAs[1].Alert.Group)
 	require.Equal(t, sla.LevelNoData, r.SLAs[1].Alert.Level)
 }

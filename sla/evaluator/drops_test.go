@@ -95,6 +95,7 @@ func TestWhatLimitsDropLowersCoverage(t *testing.T) {
 				expected = min(1, 10*float64(time.Hour)/float64(b.Window))
 			}
 			require.InDelta(t, expected, b.Coverage, tolerance, "%s %q %s", s.SLO.ID, s.Group, b.Window)
+			require.InDelta(t, min(1, float64(10*time.Hour)/float64(b.Window)), b.Observed, 1e-9, "a drop is no time that was not observed: %s %q %s", s.SLO.ID, s.Group, b.Window)
 		}
 		require.Equal(t, s.Burns[len(s.Burns)-1].Coverage, s.Coverage)
 	}
