@@ -21,8 +21,8 @@ var around = map[string]func(s float64) float64{
 	`sloengine_breaker_state{breaker="archive"}`: constant(0),
 	`sloengine_breaker_state{breaker="webhook"}`: func(s float64) float64 { return float64(int(s/300) % 3) },
 
-	`sloengine_retry_attempts_total{target="archive"}`: constant(0),
-	`sloengine_retry_attempts_total{target="webhook"}`: growing(3),
+	`sloengine_retry_attempted_items_total{target="archive"}`: constant(0),
+	`sloengine_retry_attempted_items_total{target="webhook"}`: growing(3),
 
 	`sloengine_dlq_entries{origin="admission"}`:                             growing(0.5),
 	`sloengine_dlq_entries{origin="fold"}`:                                  constant(0),

@@ -18,7 +18,7 @@ var optionalMetrics = []string{
 	"sloengine_ratelimit_fallback",
 	"sloengine_ratelimit_hits_total",
 	"sloengine_ratelimit_threshold",
-	"sloengine_retry_attempts_total",
+	"sloengine_retry_attempted_items_total",
 	"sloengine_sink_lag_bytes",
 	"sloengine_sink_lag_seconds",
 	"sloengine_sink_max_lag_bytes",
@@ -72,9 +72,9 @@ func (g *generator) reliabilityBoard() *board {
 		queries: []query{{gauge("sloengine_breaker_state"), "{{breaker}}, {{instance}}"}},
 	}))
 	b.add(12, 8, lines(view{
-		title: "Retries", about: "Attempts per second after a first one, by target. They add to the load of a target that is failing already.",
-		unit: unitRate, none: noRetry, steps: above(good, from(100, bad)),
-		queries: []query{{sumRate("target", "sloengine_retry_attempts_total"), "{{target}}"}},
+		title: "Retries", about: "Events per second in attempts after a first one, by target. They add to the load of a target that is failing already.",
+		unit: unitRate, none: noRetry, steps: above(good, from(50, bad)),
+		queries: []query{{sumRate("target", "sloengine_retry_attempted_items_total"), "{{target}}"}},
 	}, lineStyle{thresholds: true}))
 
 	b.row("Rate limits")
