@@ -246,6 +246,7 @@ func TestStatuses(t *testing.T) {
 		{name: "all bad", body: "[" + bad + "," + bad + "]", status: 422, code: "all_rejected", rejected: 2},
 		{name: "unparsable", body: "[" + line("a") + ",", status: 400, code: "invalid_json"},
 		{name: "empty", body: "", status: 400, code: "empty_body"},
+		{name: "empty ndjson", body: "\n\n", h: headers{"Content-Type": "application/x-ndjson"}, status: 400, code: "empty_body"},
 		{name: "dry run", query: "?dry_run=true", body: "[" + line("a") + "," + bad + "]", status: 200, accepted: 1, rejected: 1},
 		{name: "dry run, all bad", query: "?dry_run=true", body: bad, status: 422, code: "all_rejected", rejected: 1},
 		{name: "dry run, unparsable", query: "?dry_run=true", body: "{", status: 400, code: "invalid_json"},

@@ -25,6 +25,7 @@ type envelope struct {
 	id, source, typ, version, contentType []byte
 
 	time     int64
+	timeText []byte
 	hasTime  bool
 	seen     field
 	from, to int // of the data, in the text
@@ -113,7 +114,10 @@ func (d *Decoder) ceField(e *envelope, key []byte, depth int) bool {
 	}
 	if text != nil {
 		*text = value
-	} else if e.time, e.hasTime = parseTime(value); !e.hasTime {
+		return true
+	}
+	e.timeText = value
+	if e.time, e.hasTime = parseTime(value); !e.hasTime {
 		d.fail(CodeBadTime, "Time %s must be RFC 3339, as in 2026-11-20T09:00:00.123Z.", quote(value))
 	}
 	return true
@@ -152,6 +156,7 @@ func (d *Decoder) fillFrom(e *envelope) {
 	}
 	if f.given&fieldTime == 0 && e.hasTime {
 		f.time, f.hasTime = e.time, true
+		d.noteFar(e.timeText)
 	}
 	if f.given&fieldType == 0 && d.checkName(CodeBadType, []byte("type"), e.typ) {
 		f.typ = e.typ

@@ -113,8 +113,13 @@ func (d *Decoder) lines(body []byte) *BodyError {
 		}
 		d.line(line)
 	}
+	if d.batch.Received == 0 {
+		return bodyError(body, len(body), CodeEmptyBody, emptyBody)
+	}
 	return nil
 }
+
+const emptyBody = "the body is empty; send an event"
 
 // line reads the event of one line, at whose first character the scanner stands.
 func (d *Decoder) line(line int) {
@@ -148,7 +153,7 @@ func (d *Decoder) document(body []byte, event func(depth int) bool, object, arra
 	var tooMany *BodyError
 	switch c := d.peek(); {
 	case d.i == len(body):
-		return bodyError(body, d.i, CodeEmptyBody, "the body is empty; send an event")
+		return bodyError(body, d.i, CodeEmptyBody, emptyBody)
 	case c == '{' && object:
 		if !event(1) {
 			return d.bodyError()
@@ -324,12 +329,12 @@ func (d *Decoder) check() {
 		f.time, f.hasTime = d.now, true
 	case f.time > d.newest:
 		d.fail(CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s; set the sender's clock right.",
-			showTime(f.time), d.limits.MaxFuture, showTime(d.now))
+			d.shownTime(), d.limits.MaxFuture, showTime(d.now))
 	case f.time < d.oldest:
 		if d.opt.Backfill {
-			d.fail(CodeTimeTooOld, "Time %s is more than %v back, the most that a backfill takes.", showTime(f.time), d.limits.MaxBackfill)
+			d.fail(CodeTimeTooOld, "Time %s is more than %v back, the most that a backfill takes.", d.shownTime(), d.limits.MaxBackfill)
 		} else {
-			d.fail(CodeTimeTooOld, "Time %s is more than %v back; send old events with ?backfill=true.", showTime(f.time), d.limits.AllowedLateness)
+			d.fail(CodeTimeTooOld, "Time %s is more than %v back; send old events with ?backfill=true.", d.shownTime(), d.limits.AllowedLateness)
 		}
 	}
 	if d.problem != "" || f.sameService && f.sameType {
@@ -380,6 +385,15 @@ func (d *Decoder) checkCatalog() {
 		end = ""
 	}
 	d.fail(code, "The spec has no %s %s; %s%s", what, quote(text), hint, end)
+}
+
+// shownTime is the time of the event as errors say it. One that int64 cannot hold is shown as
+// it was sent.
+func (d *Decoder) shownTime() string {
+	if d.f.farTime != nil {
+		return quote(d.f.farTime)
+	}
+	return showTime(d.f.time)
 }
 
 func showTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }

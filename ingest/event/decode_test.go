@@ -331,8 +331,6 @@ func TestBodies(t *testing.T) {
 		received int
 		rejected int
 	}{
-		{"empty NDJSON", NDJSON, "", 0, 0},
-		{"blank NDJSON", NDJSON, "\n \t\r\n\n", 0, 0},
 		{"unterminated last line", NDJSON, good + "\n" + good, 2, 0},
 		{"CRLF", NDJSON, good + "\r\n\r\n" + good + "\r\n", 2, 0},
 		{"bad lines", NDJSON, "{\n" + good + "\n}\n", 3, 2},
@@ -364,6 +362,8 @@ func TestBodyErrors(t *testing.T) {
 	}{
 		{"empty", JSON, "", CodeEmptyBody, 0, 1, 1, "send an event"},
 		{"blank", JSON, " \n", CodeEmptyBody, 2, 2, 1, ""},
+		{"empty NDJSON", NDJSON, "", CodeEmptyBody, 0, 1, 1, "send an event"},
+		{"blank NDJSON", NDJSON, " \n\r\n", CodeEmptyBody, 4, 3, 1, ""},
 		{"scalar", JSON, "7", CodeNotAnObject, 0, 1, 1, "an event object or an array of them"},
 		{"no JSON", JSON, "hello", CodeInvalidJSON, 0, 1, 1, `found "hello"`},
 		{"NDJSON as JSON", JSON, good + "\n" + good, CodeInvalidJSON, len(good) + 1, 2, 1, "application/x-ndjson"},
@@ -424,4 +424,25 @@ func TestBatchDoesNotAliasTheBody(t *testing.T) {
 	require.Equal(t, "abc", string(b.view(t, 0).ID))
 	require.Equal(t, "bad", b.Errors[0].ID)
 	require.Contains(t, b.Errors[0].Detail, `"x"`)
+}
+
+// A time that nobody can have meant is named as it was sent.
+func TestFarTimesAreNamedAsSent(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`"0000-01-01T00:00:00Z"`, `Time "0000-01-01T00:00:00Z" is more than`},
+		{`"0001-01-01T00:00:00Z"`, `Time "0001-01-01T00:00:00Z" is more than`},
+		{`"9999-12-31T23:59:59Z"`, `Time "9999-12-31T23:59:59Z" is more than`},
+		{`-99999999999`, `Time "-99999999999" is more than`},
+		{`99999999999999`, `Time "99999999999999" is more than`},
+		{`"1999-01-01T00:00:00Z"`, `Time 1999-01-01T00:00:00Z is more than`},
+	} {
+		b := decode(t, JSON, `[{"service":"s","type":"t","time":`+c.text+`},{"service":"s","type":"t","time":1}]`, DecodeOptions{})
+		require.Len(t, b.Errors, 2)
+		require.Contains(t, b.Errors[0].Detail, c.want)
+		require.Contains(t, b.Errors[1].Detail, "Time 1970-01-01T00:00:01Z", "what the event before left")
+		if c.text[0] == '"' {
+			b = decode(t, CloudEvent, `{"specversion":"1.0","id":"1","source":"s","type":"t","time":`+c.text+`}`, DecodeOptions{})
+			require.Contains(t, b.Errors[0].Detail, c.want)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"time"
 )
@@ -44,6 +45,7 @@ type fields struct {
 	attrs     []attr
 	order     []int // of the attributes by name, where attrs is not in it; else nil
 	durations []DurationCount
+	farTime   []byte // the time as sent, if int64 cannot hold it
 	source    []byte // of a CloudEvent that has the id; nil if the service says it
 
 	sameService, sameType bool // as the event before, which was good
@@ -231,6 +233,7 @@ func (d *Decoder) time(key []byte, depth int) bool {
 		if d.f.time, d.f.hasTime = parseTime(text); !d.f.hasTime {
 			d.fail(CodeBadTime, "Time %s must be RFC 3339, as in 2026-11-20T09:00:00.123Z, or a number of Unix seconds or milliseconds.", quote(text))
 		}
+		d.noteFar(text)
 		return true
 	case c == '-' || isDigit(c):
 		text, ok := d.number()
@@ -240,11 +243,19 @@ func (d *Decoder) time(key []byte, depth int) bool {
 		if d.f.time, d.f.hasTime = parseUnix(text); !d.f.hasTime {
 			d.fail(CodeBadTime, "Time %s is too large; send Unix seconds or milliseconds.", text[:min(len(text), quoteBytes)])
 		}
+		d.noteFar(text)
 		return true
 	case c == '{' || c == '[' || c == 't' || c == 'f':
 		d.fail(CodeWrongType, "Field %s must be a string or a number.", quote(key))
 	}
 	return d.skip(depth)
+}
+
+// noteFar keeps the text of a time that was cut to what int64 can hold.
+func (d *Decoder) noteFar(text []byte) {
+	if t := d.f.time; t == math.MaxInt64 || t <= -math.MaxInt64 {
+		d.f.farTime = text
+	}
 }
 
 // span reads a duration whose unit is 10^scale nanoseconds.
