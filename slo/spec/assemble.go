@@ -206,27 +206,34 @@ func (a *assembly) was(s *assembled) {
 // corrections finds the SLOs that each correction is about.
 func (a *assembly) corrections(s *assembled) {
 	names := sortedKeys(s.slos)
+	about := map[*correctionDraft][]string{}
 	for _, d := range s.drafts {
 		for _, c := range d.corrections {
-			about := names
+			its := names
 			if len(c.slos) > 0 {
-				about = nil
+				its = nil
 			}
 			for _, n := range c.slos {
 				if s.slos[n.name] == nil {
 					a.errorf(n.at, unknownSLO(n.name, names), "correction %s: there is no slo %q", printable(c.Name), n.name)
 					continue
 				}
-				if slices.Contains(about, n.name) {
+				if slices.Contains(its, n.name) {
 					a.errorf(n.at, "remove it", "correction %s: slo %q is listed twice", printable(c.Name), n.name)
 					continue
 				}
-				about = append(about, n.name)
+				its = append(its, n.name)
 				c.SLOs = append(c.SLOs, n.name)
 			}
-			for _, n := range about {
+			for _, n := range its {
 				s.slos[n].Corrections = append(s.slos[n].Corrections, c.Correction)
 			}
+			about[c] = its
+		}
+	}
+	for _, d := range s.drafts {
+		for _, c := range d.corrections {
+			a.covering(s, c, about[c])
 		}
 	}
 }

@@ -47,7 +47,8 @@ type sloDraft struct {
 	valid       *selector // nil if nothing says which events count
 	groupsKnown bool      // group_by could be read
 	kindKnown   bool
-	ok          bool // nothing is wrong with it by itself
+	ok          bool             // nothing is wrong with it by itself
+	covered     []slo.Correction // that leave nothing of a window
 }
 
 type correctionDraft struct {
