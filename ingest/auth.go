@@ -48,17 +48,27 @@ func NewAuth(o AuthOptions) *Auth {
 // nil allows everything.
 func (a *Auth) SetTokens(t *Tokens) { a.tokens.Store(t) }
 
-// ReloadTokens loads the file and puts it in force; on an error the tokens in
+// PrepareTokens loads the file and returns what puts it in force. On an error the tokens in
 // force stay.
-func (a *Auth) ReloadTokens(path string) error {
+func (a *Auth) PrepareTokens(path string) (apply func(), err error) {
 	t, err := LoadTokens(path)
 	if err != nil {
 		a.metrics.tokenFailures.Inc()
-		return err
+		return nil, err
 	}
-	a.SetTokens(t)
-	a.metrics.tokenReloads.Inc()
-	return nil
+	return func() {
+		a.SetTokens(t)
+		a.metrics.tokenReloads.Inc()
+	}, nil
+}
+
+// ReloadTokens loads the file and puts it in force.
+func (a *Auth) ReloadTokens(path string) error {
+	apply, err := a.PrepareTokens(path)
+	if err == nil {
+		apply()
+	}
+	return err
 }
 
 // Enabled reports whether tokens are in force.
@@ -93,6 +103,20 @@ func (a *Auth) Allows(r *http.Request, p Permission) bool {
 	return token != nil && token.May(p)
 }
 
+// Caller is the name of the token that a request carries, for logs; "" if it carries none.
+func (a *Auth) Caller(r *http.Request) string {
+	tokens := a.tokens.Load()
+	if tokens == nil {
+		return ""
+	}
+	if secret, ok := bearer(r); ok {
+		if token := tokens.find(secret); token != nil {
+			return token.Name
+		}
+	}
+	return ""
+}
+
 const headerRequestID = "X-Request-Id"
 
 // check returns the token of the request (nil if none is needed) or the refusal.
@@ -109,6 +133,11 @@ func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
 			detail: "send a token: Authorization: Bearer TOKEN", challenge: challenges("", p)}
 	}
 	token := tokens.find(secret)
+	if token == nil && len(secret) < minTokenBytes {
+		a.metrics.authFailures[authUnknown].Inc()
+		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
+			detail: fmt.Sprintf("the token is shorter than %d bytes, and such tokens are not accepted", minTokenBytes), challenge: challenges("invalid_token", p)}
+	}
 	if token == nil {
 		a.metrics.authFailures[authUnknown].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,

@@ -58,6 +58,12 @@ func TestTokensAreFoundByTheirSecretOnly(t *testing.T) {
 	for _, wrong := range []string{"", "shop", sum(sendSecret), sendSecret + " ", strings.ToUpper(sendSecret)} {
 		require.Nil(t, tokens.find(wrong), wrong)
 	}
+	// A short token is not accepted, though its hash does not show how short it is.
+	short, err := ParseTokens("tokens.yaml", []byte("- {name: a, sha256: "+sum("0123456789abcde")+", allow: [read]}\n- {name: b, sha256: "+sum("0123456789abcdef")+", allow: [read]}"), nil)
+	require.NoError(t, err)
+	require.Nil(t, short.find("0123456789abcde"))
+	require.Equal(t, "b", short.find("0123456789abcdef").Name)
+
 	shop := tokens.find(sendSecret)
 	require.True(t, shop.May(PermitSend))
 	require.False(t, shop.May(PermitBackfill))
@@ -87,6 +93,8 @@ func TestTokensFileMistakes(t *testing.T) {
 		{"same name", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: a, token_file: ok, allow: [read]}", []string{`2:10: the name "a" is also used on line 1`}},
 		{"same token", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: b, sha256: " + good + ", allow: [read]}", []string{`2:3: the same token is given on line 1`}},
 		{"empty token", "- {name: a, sha256: " + sum("") + ", allow: [read]}", []string{"of an empty token"}},
+		{"token of a letter", "- {name: a, sha256: " + sum("x") + ", allow: [read]}", []string{"1:21: sha256 is that of a token of 1 characters"}},
+		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}", []string{"of 2 characters: take a random one of at least 16"}},
 		{"short token", "- {name: a, token_file: short, allow: [read]}", []string{"shorter than 16 bytes"}},
 		{"token with spaces", "- {name: a, token_file: spaced, allow: [read]}", []string{"cannot be sent in a header"}},
 		{"no such file", "- {name: a, token_file: missing, allow: [read]}", []string{"1:25: read token file"}},

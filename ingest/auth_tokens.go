@@ -41,7 +41,8 @@ func (p Permission) String() string {
 	return "unknown"
 }
 
-// minTokenBytes keeps out tokens that can be guessed.
+// minTokenBytes keeps out tokens that can be guessed. The length of one whose hash alone is
+// known shows when it is sent.
 const minTokenBytes = 16
 
 // Token is what a tokens file says about one bearer token. The token itself is
@@ -69,6 +70,9 @@ func (t *Tokens) Len() int { return len(t.list) }
 // find compares with every token in constant time, so that how long it takes
 // tells nothing about how close a guess was.
 func (t *Tokens) find(secret string) *Token {
+	if len(secret) < minTokenBytes {
+		return nil
+	}
 	var found *Token
 	hash := sha256.Sum256([]byte(secret))
 	for _, token := range t.list {
@@ -276,7 +280,28 @@ func (p *tokenParser) hash(t *Token, n *yaml.Node) {
 	copy(t.hash[:], raw)
 	if t.hash == sha256.Sum256(nil) || t.hash == sha256.Sum256([]byte("\n")) {
 		p.fail(n, "sha256 is that of an empty token")
+		return
 	}
+	if size := guessed(t.hash); size > 0 {
+		p.fail(n, "sha256 is that of a token of %d characters: take a random one of at least %d", size, minTokenBytes)
+	}
+}
+
+// guessed finds out that a hash is of one or two characters, and says of how many. Longer
+// ones are refused when they are sent.
+func guessed(hash [sha256.Size]byte) (size int) {
+	const first, last = '!', '~'
+	for a := byte(first); a <= last; a++ {
+		if sha256.Sum256([]byte{a}) == hash {
+			return 1
+		}
+		for b := byte(first); b <= last; b++ {
+			if sha256.Sum256([]byte{a, b}) == hash {
+				return 2
+			}
+		}
+	}
+	return 0
 }
 
 func (p *tokenParser) tokenFile(t *Token, n *yaml.Node) {

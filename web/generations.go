@@ -85,7 +85,7 @@ func (w *Web) apiGenerations(c *gin.Context) {
 		w.problem(c, http.StatusNotImplemented, "This engine does not tell what it counts.", nil)
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), forgetTime)
 	defer cancel()
 	list, err := w.opt.Generations(ctx)
 	if err != nil {

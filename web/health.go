@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -111,10 +112,12 @@ func (w *Web) reload(c *gin.Context) {
 		if errors.As(err, &withProblems) {
 			list = withProblems.SpecProblems()
 		}
+		w.opt.Audit(c, "reload", "error="+strconv.QuoteToASCII(err.Error()))
 		w.problem(c, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error(), list)
 		return
 	}
 	s := w.opt.Engine().Spec
+	w.opt.Audit(c, "reload", fmt.Sprintf("hash=%s slos=%d", s.Hash, s.SLOs))
 	answer := reloaded{Status: "reloaded", Hash: s.Hash, SLOs: s.SLOs}
 	if s.Change != nil && s.Change != before {
 		answer.Change = s.Change

@@ -248,7 +248,7 @@ func (a *app) buildRouter() error {
 			return a.auth.Allows(c.Request, permit)
 		},
 		Audit: func(c *gin.Context, action, detail string) {
-			a.log.Info("audit", "action", action, "detail", detail, "remote", c.Request.RemoteAddr)
+			a.audit(action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
 		},
 		Source:       a.specs.source,
 		Reload:       a.reload,
@@ -286,6 +286,11 @@ func (a *app) buildRouter() error {
 	}
 	a.router = r
 	return nil
+}
+
+// audit logs what somebody changed, or tried to.
+func (a *app) audit(action, detail, token, remote string) {
+	a.log.Info("audit", "action", action, "detail", detail, "token", token, "remote", remote)
 }
 
 // orNever is how options whose zero value is a default say 0.

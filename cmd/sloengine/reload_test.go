@@ -121,6 +121,64 @@ func TestReload(t *testing.T) {
 	p.stop(t)
 }
 
+// TestAudit: whoever changes something leaves a line, and so does who failed to.
+func TestAudit(t *testing.T) {
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
+	const token = "operator-token-0123456789"
+	writeFile(t, dir, "tokens.yaml", fmt.Sprintf("- {name: ann, sha256: %x, services: ['*'], allow: [send, read, operate]}\n", sha256.Sum256([]byte(token))))
+	p, ok := serveIn(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	act := func(path, body string, want int) {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodPost, p.base+path, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.Equal(t, want, res.StatusCode, string(answer))
+	}
+	act("/api/v1/events", `{"id":"1","service":"shop","type":"order"}`, 202)
+	act("/-/reload", "", 200)
+	act("/api/v1/dlq/replay", `{"all":true}`, 200)
+	act("/api/v1/dlq/discard", `{"ids":["a-b"]}`, 200)
+	act("/api/v1/dlq/purge", `{"older_than":"1d"}`, 200)
+	act("/api/v1/forget", `{"service":"shop","restart":true}`, 200)
+	act("/api/v1/dlq/replay", `{"all":true,"dry_run":true}`, 200)
+	writeFile(t, dir, "spec.yaml", "slos: [")
+	act("/-/reload", "", 422)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+	var lines []string
+	require.Eventually(t, func() bool {
+		lines = nil
+		for line := range strings.SplitSeq(p.log.String(), "\n") {
+			if strings.Contains(line, "msg=audit") {
+				lines = append(lines, line)
+			}
+		}
+		return len(lines) >= 7
+	}, 10*time.Second, 10*time.Millisecond, "%v", p.log)
+	for i, want := range []string{
+		`action=reload detail="hash=`, `action=dlq.replay detail="all replayed=0`, `action=dlq.discard detail="ids=1 [a-b] discarded=0"`,
+		`action=dlq.purge detail="before=`, `action=forget detail="service=`, `action=reload detail="error=`, `action=reload detail="error=`,
+	} {
+		require.Contains(t, lines[i], want)
+		if i < 6 {
+			require.Regexp(t, ` token=ann remote=127\.0\.0\.1:\d+$`, lines[i])
+		} else {
+			require.Regexp(t, ` token="" remote=signal$`, lines[i])
+		}
+	}
+	require.Len(t, lines, 7, "a dry run changes nothing")
+	require.NotContains(t, p.log.String(), token)
+	p.stop(t)
+}
+
 // TestTokens lets each token do what it may, and no more.
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()

@@ -9,12 +9,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
@@ -174,9 +174,9 @@ func (a *app) reloadAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens := a.opt.config.Auth.TokensFile
-	if tokens != "" {
-		if _, err := ingest.LoadTokens(tokens); err != nil {
+	tokens := func() {}
+	if f := a.opt.config.Auth.TokensFile; f != "" {
+		if tokens, err = a.auth.PrepareTokens(f); err != nil {
 			return err
 		}
 	}
@@ -193,9 +193,7 @@ func (a *app) reloadAll(ctx context.Context) error {
 	if err := a.noteChange(ctx); err != nil { // the spec is in force
 		a.log.Error("what the spec changed is not known", "err", err)
 	}
-	if tokens != "" {
-		return a.auth.ReloadTokens(tokens) // it was read a moment ago
-	}
+	tokens()
 	return nil
 }
 
@@ -236,7 +234,14 @@ func (a *app) reloadOnSignal(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			_ = a.reload(ctx) // it has logged and published its own failure
+			detail := ""
+			if err := a.reload(ctx); err != nil { // logged and published already
+				detail = "error=" + strconv.QuoteToASCII(err.Error())
+			} else {
+				now := a.specs.current.Load()
+				detail = fmt.Sprintf("hash=%s slos=%d", now.hash, len(now.spec.SLOs))
+			}
+			a.audit("reload", detail, "", "signal")
 		}
 	}
 }
