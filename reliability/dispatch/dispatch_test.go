@@ -412,6 +412,42 @@ func TestAFailedFlushSendsAgain(t *testing.T) {
 	})
 }
 
+// A sink tells once that its flush failed, be it the lane or a replay that asked. Both have
+// to send again then.
+func TestAFailedFlushOfAReplayIsTheLanesToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		f := &flushing{fake: newFake(nil)}
+		b.add(SinkOptions{Name: "s", Sink: f})
+		b.write(5, 2)
+		b.run()
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, 10, f.count())
+		f.mu.Lock()
+		f.fails = 1
+		f.mu.Unlock()
+		letter := []Item{{ID: "letter"}}
+		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", letter).Err, "fsync failed")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2, f.timesGot("e0"), "what the replay could not flush is sent again")
+		require.Equal(t, Cursor{Seq: 6}, b.status("s").Saved)
+		require.NoError(t, b.d.Deliver(t.Context(), "s", letter).Err)
+
+		// The other way round: the lane's flush fails while a replay is between its call and its flush.
+		l := b.d.lanes["s"]
+		f.set(func(context.Context, []Item) Result {
+			f.set(nil)
+			f.mu.Lock()
+			f.fails = 1
+			f.mu.Unlock()
+			require.Error(t, l.save(t.Context(), l.failedFlushes()))
+			return Result{}
+		})
+		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", letter).Err, "fsync failed", "though the sink now says that all is well")
+		b.end()
+	})
+}
+
 type flushing struct {
 	*fake
 	fails int

@@ -240,7 +240,7 @@ func (d *Dispatcher) measure() {
 
 // Deliver sends items to one sink once, past its lane: for a replay of dead letters. It
 // goes through the sink's rate limit, breaker, bulkhead and time-out, is not retried,
-// and what fails is the caller's to keep.
+// and what fails is the caller's to keep. What did not fail is durable.
 func (d *Dispatcher) Deliver(ctx context.Context, sink string, items []Item) Result {
 	d.mu.Lock()
 	l := d.lanes[sink]
@@ -254,7 +254,16 @@ func (d *Dispatcher) Deliver(ctx context.Context, sink string, items []Item) Res
 	if err := l.outbound(ctx, len(items)); err != nil {
 		return Result{Err: err}
 	}
-	return l.call(ctx, ctx, items, time.Time{}) // a dead letter is old, and somebody wants it all the same
+	since := l.failedFlushes()
+	result := l.call(ctx, ctx, items, time.Time{}) // a dead letter is old, and somebody wants it all the same
+	if result.Err != nil {
+		return result
+	}
+	// The caller forgets the items now, and no cursor would bring them back.
+	if err := l.flush(context.WithoutCancel(ctx), since); err != nil {
+		return Result{Err: err}
+	}
+	return result
 }
 
 // Status tells the present state of all sinks, by name.

@@ -47,7 +47,8 @@ type Failure struct {
 }
 
 // Flusher is a sink that has accepted items without making them durable. The cursor on
-// disk moves only after Flush; if it fails, everything since the last one is sent again.
+// disk moves only after Flush, and a replayed dead letter goes only after it; if it fails,
+// everything since the last one is sent again.
 // It may be called beside Send.
 type Flusher interface {
 	Flush(ctx context.Context) error

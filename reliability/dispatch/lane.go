@@ -30,6 +30,7 @@ type lane struct {
 	timeout  deadline.Step
 	stages   stages
 	gate     sync.Mutex // one batch at a time takes from limit and stages
+	flushing sync.Mutex // one Flush at a time
 
 	cancel context.CancelFunc // guarded by Dispatcher.mu; nil before it runs
 	gone   chan struct{}
@@ -42,6 +43,10 @@ type lane struct {
 	tally    tally
 	troubles map[string]*trouble // by kind
 	sums     map[string]sums     // what is told now and then
+	// flushes that failed: a sink tells of it once, but what was sent before may be gone
+	// for the lane and for replays alike.
+	flushesFailed uint64
+	flushErr      error // the last of them
 }
 
 func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
@@ -191,25 +196,54 @@ func (l *lane) open() (Reader, Cursor, error) {
 	return r, Cursor{Seq: first}, err
 }
 
-// save makes the cursor durable, after what it stands for is.
-func (l *lane) save(ctx context.Context) error {
+// save makes the cursor durable, after what it stands for is: all that was sent after the
+// given number of failed flushes.
+func (l *lane) save(ctx context.Context, since uint64) error {
 	l.mu.Lock()
 	at, durable := l.next, l.durable
 	l.mu.Unlock()
 	// With nothing to save, too: it tells of a sink that is gone before events come.
-	if f, ok := l.o.Sink.(Flusher); ok {
-		limited, cancel := context.WithTimeout(ctx, l.o.Timeout)
-		err := f.Flush(limited)
-		cancel()
-		if err != nil {
-			l.m.flushErrors.Inc()
-			return &flushError{err}
-		}
-		l.mend(TroubleFlush)
+	if err := l.flush(ctx, since); err != nil {
+		return err
 	}
 	if at != durable {
 		l.saveAt(at)
 	}
+	return nil
+}
+
+// failedFlushes is what flush wants to know of the time before a call.
+func (l *lane) failedFlushes() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flushesFailed
+}
+
+// flush makes durable what the sink was sent since there were so many failed flushes. It
+// fails, too, if somebody else's flush failed meanwhile.
+func (l *lane) flush(ctx context.Context, since uint64) error {
+	f, ok := l.o.Sink.(Flusher)
+	if !ok {
+		return nil
+	}
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	limited, cancel := context.WithTimeout(ctx, l.o.Timeout)
+	defer cancel()
+	err := f.Flush(limited)
+	l.mu.Lock()
+	if err != nil {
+		l.m.flushErrors.Inc()
+		l.flushesFailed++
+		l.flushErr = err
+	} else if l.flushesFailed != since {
+		err = l.flushErr
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return &flushError{err}
+	}
+	l.mend(TroubleFlush)
 	return nil
 }
 

@@ -20,6 +20,7 @@ type session struct {
 	waits, calls             context.Context
 	cancelWaits, cancelCalls context.CancelFunc
 	workers                  sync.WaitGroup
+	since                    uint64 // failed flushes before it began
 }
 
 func (l *lane) session(ctx context.Context) (err error) {
@@ -29,7 +30,7 @@ func (l *lane) session(ctx context.Context) (err error) {
 	}
 	s := &session{
 		l: l, feed: feed{l: l, r: r, pos: at, last: max(at.Seq, 1) - 1}, results: make(chan *batch, l.o.Bulkhead.Concurrency),
-		waiter: waiter{ask: make(chan uint64, 1), grew: make(chan error, 1)},
+		waiter: waiter{ask: make(chan uint64, 1), grew: make(chan error, 1)}, since: l.failedFlushes(),
 	}
 	l.mu.Lock()
 	l.next = at
@@ -145,7 +146,7 @@ func (s *session) count() {
 // tick saves the cursor and looks after the lag.
 func (s *session) tick(ctx context.Context) error {
 	l := s.l
-	if err := l.save(ctx); err != nil {
+	if err := l.save(ctx, s.since); err != nil {
 		return err // what was not flushed is sent again
 	}
 	s.measure()
@@ -208,7 +209,7 @@ func (s *session) end(drain, save bool) {
 	if !drain || !save {
 		return
 	}
-	if err := s.l.save(context.WithoutCancel(s.waits)); err != nil {
+	if err := s.l.save(context.WithoutCancel(s.waits), s.since); err != nil {
 		s.l.log.Error("save at the end", "error", err)
 	}
 }

@@ -210,6 +210,7 @@ func (s *Sink) write(lines []byte) error {
 		// What was written of it lies beyond size; it is cut off now, or else
 		// written over by the next batch or taken out at the next start.
 		if cerr := s.file.Truncate(s.size); cerr != nil {
+			s.lost = s.lost || s.synced != s.size // nobody knows what is found when it is opened again
 			s.drop()
 		}
 		return fmt.Errorf("write lines: %w", err)
@@ -259,6 +260,9 @@ func (s *Sink) Flush(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
+		if s.o.Fsync != FsyncNever && (s.lost || s.synced != s.size) {
+			return errors.New("file sink: closed before all lines were synced")
+		}
 		return nil
 	}
 	err := s.flush()

@@ -2,6 +2,7 @@ package filesink
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/retry"
+	"github.com/sloengine/sloengine/reliability/wal"
 )
 
 const dir = "/out/sink"
@@ -252,6 +254,57 @@ func TestASyncThatFailsWhileABatchIsTakenIsToldByTheNextFlush(t *testing.T) {
 	require.NoError(t, s.Flush(t.Context()))
 	require.NoError(t, s.Close())
 }
+
+// A write fails, and so does the cut behind it; then the file goes, too.
+func TestLinesOfAFileThatIsGoneAfterAFailedWriteAreTold(t *testing.T) {
+	disk := fsystest.New()
+	s := newSink(t, disk, nil)
+	require.Empty(t, s.Send(t.Context(), items(3)))
+	disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
+	disk.FailNext(fsystest.OpTruncate, syscall.EIO)
+	batch := items(5)
+	require.ErrorIs(t, s.Send(t.Context(), batch).Err, syscall.ENOSPC)
+	require.NoError(t, disk.Remove(filepath.Join(dir, activeName)))
+	require.Empty(t, s.Send(t.Context(), batch))
+	require.Error(t, s.Flush(t.Context()), "the first three are gone")
+	require.NoError(t, s.Flush(t.Context()))
+	require.NoError(t, s.Close())
+}
+
+func TestFlushAfterAFailedCloseFails(t *testing.T) {
+	disk := fsystest.New()
+	s := newSink(t, disk, nil)
+	require.Empty(t, s.Send(t.Context(), items(3)))
+	disk.FailNext(fsystest.OpSync, syscall.EIO)
+	require.ErrorIs(t, s.Close(), syscall.EIO)
+	require.Error(t, s.Flush(t.Context()))
+}
+
+// A replay forgets a dead letter once the sink has it: a power cut must not take it then.
+func TestDeliveredDeadLettersSurviveAPowerCut(t *testing.T) {
+	disk := fsystest.New()
+	d, err := dispatch.New(dispatch.Options{
+		FS: disk, Dir: "/out/cursors", Source: noLog{}, Split: func(*wal.Record, func(dispatch.Item)) error { return nil },
+		DeadLetter: func(context.Context, []dispatch.DeadLetter) error { return nil },
+	})
+	require.NoError(t, err)
+	s := newSink(t, disk, nil)
+	require.NoError(t, d.Add(dispatch.SinkOptions{Name: "archive", Sink: s}))
+	batch := items(3)
+	require.Empty(t, s.Send(t.Context(), items(2)), "by the lane, of which the log still knows")
+	require.NoError(t, d.Deliver(t.Context(), "archive", batch).Err)
+	found := ids(t, disk.CrashClone(0, 1))
+	for _, it := range batch {
+		require.Equal(t, 1, found[it.ID])
+	}
+	require.NoError(t, s.Close())
+}
+
+// noLog is a log without records.
+type noLog struct{ dispatch.Source }
+
+func (noLog) First() uint64   { return 1 }
+func (noLog) Durable() uint64 { return 0 }
 
 func TestUnreadableItems(t *testing.T) {
 	disk := fsystest.New()
