@@ -58,21 +58,31 @@ func (c *config) find(f *settingsFile) {
 	}
 }
 
-// worstCase is how long all attempts to deliver a batch may take; 0 if there is no end to
-// them but the ttl.
+// worstCase is how long all attempts to deliver a batch may take, whatever the jitter draws;
+// 0 if there is no end to them but the ttl.
 func (s *sinkConfig) worstCase() time.Duration {
 	r := &s.Retry
-	if r.MaxRetries < 0 {
+	timeout, most := time.Duration(s.Timeout), time.Duration(r.Cap)
+	elapsed, unlimited := time.Duration(r.MaxElapsed), r.MaxRetries < 0
+	if unlimited && elapsed == 0 {
 		return 0
 	}
-	timeout, wait := time.Duration(s.Timeout), time.Duration(s.Batch.Wait)
-	total, delay := timeout, time.Duration(r.Base)
+	growth, above := time.Duration(2), 1.0
+	delay := time.Duration(r.Base)
+	switch r.Jitter {
+	case "decorrelated": // up to three times the delay before
+		growth, delay = 3, 3*delay
+	case "plusminus":
+		above += r.Spread
+	}
+	total := timeout
 	for range min(int(r.MaxRetries), 10_000) {
-		total += min(delay, time.Duration(r.Cap)) + timeout
-		delay = min(2*delay, time.Duration(r.Cap))
+		delay = min(delay, most)
+		total += min(time.Duration(above*float64(delay)), most) + timeout
+		delay *= growth
 	}
-	if elapsed := time.Duration(r.MaxElapsed); elapsed > 0 {
-		total = min(total, elapsed+timeout)
+	if unlimited || elapsed > 0 && total > elapsed+timeout {
+		total = elapsed + timeout
 	}
-	return wait + total + sinkReserve
+	return time.Duration(s.Batch.Wait) + total + sinkReserve
 }
