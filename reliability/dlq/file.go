@@ -71,10 +71,11 @@ type File struct {
 	// turn is held by whoever writes: it guards what is below up to mu.
 	turn   chan struct{}
 	active fsys.File // the last segment while it is written to, or nil
-	// spare is the file of the next segment, if it was made ahead of time: empty, its entry
-	// durable.
+	// spare is the file of the next segment, if there is one already; making yields it while
+	// it is under way.
 	spare   fsys.File
 	spareOf *segment
+	making  chan spare
 	day     string // whose folder is there, and durable
 	next    uint64 // number of the next line
 	known   *window
@@ -139,6 +140,7 @@ func (f *File) Close() error {
 	if closed {
 		return nil
 	}
+	f.takeSpare(true)
 	f.dropSpare()
 	return errors.Join(f.seal(), f.lock.Close())
 }

@@ -130,37 +130,62 @@ func (f *File) drain() {
 }
 
 // release gives the turn on. Once the segment is nearly full, the file of the next one is
-// made first, while nobody waits for it: a sync less for the write that needs it.
+// made meanwhile: a sync less for the write that needs it, and no write waits for this one.
 func (f *File) release() {
-	if f.spare != nil || f.active == nil || len(f.segments) == 0 || f.writable() != nil {
-		<-f.turn
+	defer func() { <-f.turn }()
+	f.takeSpare(false)
+	if f.spare != nil || f.making != nil || f.active == nil || len(f.segments) == 0 || f.writable() != nil {
 		return
 	}
 	s := f.segments[len(f.segments)-1]
 	if s.size < f.o.SegmentBytes*3/4 || s.day != f.o.Now().UTC().Format(dayFormat) {
-		<-f.turn
 		return
 	}
-	f.o.later(func() {
-		f.prepare(s)
-		<-f.turn
-	})
+	next, made := newSegment(s.number+1, s.day, f.next), make(chan spare, 1)
+	f.making = made
+	f.o.later(func() { made <- f.prepare(next) })
 }
 
-func (f *File) prepare(s *segment) {
-	next := newSegment(s.number+1, s.day, f.next)
-	var file fsys.File
-	err := fsys.ChangeDir(f.o.FS, filepath.Join(f.o.Dir, s.day), SiteSegmentDir, func() (err error) {
-		file, err = f.o.FS.Create(f.path(next))
+// spare is the file of the next segment, made ahead of time: empty, its entry durable.
+type spare struct {
+	file fsys.File
+	of   *segment
+	err  error
+}
+
+// prepare may run beside everything else: nobody opens the segment before it is done.
+func (f *File) prepare(next *segment) spare {
+	made := spare{of: next}
+	made.err = fsys.ChangeDir(f.o.FS, filepath.Join(f.o.Dir, next.day), SiteSegmentDir, func() (err error) {
+		made.file, err = f.o.FS.Create(f.path(next))
 		return err
 	})
-	if err == nil {
-		f.spare, f.spareOf = file, next
+	return made
+}
+
+// takeSpare takes what was prepared, or if need be waits for what is under way.
+func (f *File) takeSpare(wait bool) {
+	if f.making == nil {
 		return
 	}
-	_ = f.trouble(err) // a failed sync poisons the store; what else fails is told when the file is needed
-	if file != nil {
-		_ = file.Close() // it is empty
+	var made spare
+	if wait {
+		made = <-f.making
+	} else {
+		select {
+		case made = <-f.making:
+		default:
+			return
+		}
+	}
+	f.making = nil
+	if made.err == nil {
+		f.spare, f.spareOf = made.file, made.of
+		return
+	}
+	_ = f.trouble(made.err) // a failed sync poisons the store; what else fails is told when the file is needed
+	if made.file != nil {
+		_ = made.file.Close() // it is empty
 	}
 }
 
@@ -366,6 +391,10 @@ func (f *File) open(bytes int64) (s *segment, fresh, prepared bool, err error) {
 		return s, false, false, nil
 	}
 	if err := f.seal(); err != nil {
+		return nil, false, false, err
+	}
+	f.takeSpare(true)
+	if err := f.writable(); err != nil {
 		return nil, false, false, err
 	}
 	number := uint64(1)

@@ -603,3 +603,79 @@ func TestANewSegmentCostsNoMoreSyncs(t *testing.T) {
 	}
 	require.Greater(t, len(f.segments), 5)
 }
+
+// The file of the next segment is made beside the writes: a slow disk holds up only that
+// which cannot go on without it.
+func TestNoWriteWaitsForTheFileOfTheNextSegment(t *testing.T) {
+	m := fsystest.New()
+	f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", SegmentBytes: 64 << 10, Now: func() time.Time { return testDay }})
+	require.NoError(t, err)
+	require.NoError(t, f.Save(context.Background(), testEntries(0, 1)))
+	slow, began := make(chan struct{}), make(chan struct{}, 1)
+	m.Before(func(op fsystest.Op, _ string) {
+		if op == fsystest.OpSyncDir {
+			began <- struct{}{}
+			<-slow
+		}
+	})
+	n := 1
+	for preparing := false; !preparing; n++ {
+		require.NoError(t, f.Save(context.Background(), testEntries(n, n+1)))
+		f.turn <- struct{}{}
+		preparing = f.making != nil
+		<-f.turn
+	}
+	<-began
+	size := f.total()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		require.NoError(t, f.Save(ctx, testEntries(n, n+1)), "while the folder is synced")
+		cancel()
+		n++
+	}
+	require.Greater(t, f.total(), size)
+	saved := make(chan error)
+	go func() { saved <- f.Save(context.Background(), testEntries(n, n+200)) }() // more than fits
+	select {
+	case err := <-saved:
+		t.Fatalf("a segment was begun twice: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(slow)
+	require.NoError(t, <-saved)
+	m.Before(nil)
+	require.NoError(t, f.Close())
+	f, err = OpenFile(FileOptions{FS: m.CrashClone(0, 1), Dir: "/dlq", Now: func() time.Time { return testDay }})
+	require.NoError(t, err)
+	require.Len(t, listAll(t, f), n+200)
+	require.NoError(t, f.Close())
+}
+
+// A folder that could not be synced is told by the write that needs the file, and only then.
+func TestAFileOfTheNextSegmentThatCannotBeMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		op    fsystest.Op
+		err   error
+		wants error
+	}{
+		"no space":    {fsystest.OpCreate, syscall.ENOSPC, nil}, // made when it is needed
+		"failed sync": {fsystest.OpSyncDir, syscall.EIO, ErrPoisoned},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := fsystest.New()
+			f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", SegmentBytes: 16 << 10, Now: func() time.Time { return testDay }, later: func(f func()) { f() }})
+			require.NoError(t, err)
+			require.NoError(t, f.Save(context.Background(), testEntries(0, 1)))
+			m.FailNext(c.op, c.err)
+			n := 1
+			for ; len(f.segments) == 1 && err == nil; n++ {
+				err = f.Save(context.Background(), testEntries(n, n+1))
+			}
+			require.ErrorIs(t, err, c.wants)
+			if c.wants == nil {
+				require.Len(t, listAll(t, f), n)
+			}
+			require.NoError(t, f.Close())
+		})
+	}
+}
