@@ -198,6 +198,19 @@ func TestNextDoesNotAllocate(t *testing.T) {
 	}))
 }
 
+func TestAppendDoesNotAllocate(t *testing.T) {
+	l, err := Open(Options{FS: fsys.OS(), Dir: t.TempDir()})
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	recs := batch(1, 255, 255)
+	require.NoError(t, l.Append(recs)) // the segment and the buffer
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if err := l.Append(recs); err != nil {
+			t.Error(err)
+		}
+	}))
+}
+
 func TestNewerFormatIsRefusedAndNotCorrupt(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 4096)
