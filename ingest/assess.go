@@ -109,6 +109,8 @@ type choice struct {
 	m       *manifest
 	found   *findings
 	missing uint64 // records that neither it nor the log holds
+
+	passed []string // what of the checkpoints cannot be read without which this one is chosen
 }
 
 func (c *choice) whole() bool { return c.found.lost == 0 && c.missing == 0 && !c.found.worthless }
@@ -128,6 +130,7 @@ func (c *choice) better(than *choice) bool {
 // alone, or the best.
 func choose(manifests []*manifest, missing func(*manifest) uint64, check func(*manifest) (*findings, error)) (*choice, error) {
 	var best *choice
+	var passed []string
 	for _, m := range append(slices.Clone(manifests), nil) {
 		at := &choice{m: m, found: &findings{}, missing: missing(m)}
 		if m != nil {
@@ -142,7 +145,9 @@ func choose(manifests []*manifest, missing func(*manifest) uint64, check func(*m
 		if at.better(best) {
 			best = at
 		}
+		passed = append(passed, at.found.what...)
 	}
+	best.passed = passed
 	return best, nil
 }
 

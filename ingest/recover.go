@@ -229,7 +229,7 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 		return nil, nil, err
 	}
 	var found []*manifest
-	var broken []string
+	var broken, unreadable []string
 	for _, number := range numbers {
 		m, err := c.readManifest(number)
 		switch {
@@ -243,6 +243,7 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 		}
 		c.log.Error("checkpoint manifest cannot be read", "manifest", manifestName(number), "err", err)
 		broken = append(broken, manifestName(number))
+		unreadable = append(unreadable, fmt.Sprintf("%s: %v", manifestName(number), err))
 	}
 
 	var state, known *choice
@@ -277,7 +278,7 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 	if err := group.Wait(); err != nil {
 		return nil, nil, fmt.Errorf("read checkpoint: %w", err)
 	}
-	if err := c.judge(opt, log, state, known, len(numbers)); err != nil {
+	if err := c.judge(opt, log, state, known, len(numbers), unreadable); err != nil {
 		return nil, nil, err
 	}
 	from := &manifest{}
@@ -333,7 +334,7 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 
 // judge says what is damaged, and refuses a start at which anything would be lost, unless
 // that was accepted.
-func (c *checkpoints) judge(opt *Options, log *wal.Log, state, known *choice, found int) error {
+func (c *checkpoints) judge(opt *Options, log *wal.Log, state, known *choice, manifests int, unreadable []string) error {
 	first, end := log.FirstSeq(), log.NextSeq()-1
 	var reasons []string
 	add := func(format string, args ...any) {
@@ -348,12 +349,15 @@ func (c *checkpoints) judge(opt *Options, log *wal.Log, state, known *choice, fo
 		}
 		switch {
 		case seq+1 >= first:
-		case found == 0:
-			add("there is no checkpoint, and the log begins with record %d", first)
+		case manifests == 0:
+			add("there is no checkpoint, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
 		case at.m == nil:
-			add("no checkpoint is valid, and the log begins with record %d", first)
+			add("no checkpoint is valid, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
+			for _, what := range append(slices.Clone(unreadable), at.passed...) {
+				add("%s", what)
+			}
 		default:
-			add("the checkpoint holds the log up to record %d, but the log begins with record %d", seq, first)
+			add("the checkpoint holds the log up to record %d, but the log begins with record %d: records %d to %d are lost, %d in all", seq, first, seq+1, first-1, first-1-seq)
 		}
 		if seq > end {
 			add("the checkpoint holds the log up to record %d, but the log ends with record %d", seq, end)
