@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -29,6 +30,7 @@ type capture struct {
 	key     string
 	status  int
 	wrote   bool
+	decided bool // the handler gave a status
 	body    []byte
 	charged int64
 	tag     string    // of the response, if the state of the engine is in it
@@ -48,7 +50,7 @@ func partial(c *gin.Context) {
 
 func (c *capture) WriteHeader(status int) {
 	if !c.wrote && status > 0 {
-		c.status = status
+		c.status, c.decided = status, true
 	}
 }
 
@@ -141,13 +143,21 @@ func (r *responses) enter(req *http.Request) bool {
 	return false
 }
 
-// run lets the handler write its response. It returns nil if there is no room for it.
+// makeTime bounds the making of a response.
+const makeTime = 30 * time.Second
+
+// run lets the handler write its response. It returns nil if there is no room for it. The
+// reader may close its half of the connection after the request and still wait for the answer:
+// net/http ends the context then, as if the reader had gone.
 func (r *responses) run(c *gin.Context, key string, unlimited bool) *response {
 	writer := c.Writer
 	cw := &capture{ResponseWriter: writer, r: r, key: key, status: http.StatusOK}
-	c.Writer = cw
+	req := c.Request
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), makeTime)
+	defer cancel()
+	c.Writer, c.Request = cw, req.WithContext(ctx)
 	defer func() { // also after a panic
-		c.Writer = writer
+		c.Writer, c.Request = writer, req
 		if !unlimited {
 			<-r.renders
 		}
@@ -160,6 +170,8 @@ func (r *responses) run(c *gin.Context, key string, unlimited bool) *response {
 		return cw.found
 	case cw.err != nil:
 		return nil
+	case !cw.wrote && !cw.decided:
+		cw.status = http.StatusInternalServerError // a handler that said nothing must not look well
 	}
 	r.metrics.made.Inc()
 	out := cw.response()

@@ -115,6 +115,28 @@ func TestSuccessMeansStored(t *testing.T) {
 	require.Equal(t, 2*each, successes)
 }
 
+// Readers may close their half, too.
+func TestHalfClosedReadersAreAnswered(t *testing.T) {
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", apiSpec), "evaluator: {interval: 100ms}\n")
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/slos")), "shop/latency") }, 10*time.Second, 20*time.Millisecond)
+	addr := strings.TrimPrefix(p.base, "http://")
+	for _, path := range []string{
+		"/", "/slas", "/slo?id=shop/latency", "/engine", "/public", "/report", "/metrics", "/metrics?name[]=slo_info", "/-/ready", "/-/healthy", "/openapi.json",
+		"/api/v1/slos", "/api/v1/slos/shop/latency", "/api/v1/slos/shop/latency/history?step=1h", "/api/v1/slas", "/api/v1/alerts", "/api/v1/engine",
+		"/api/v1/limits", "/api/v1/dlq", "/api/v1/dlq/stats", "/api/v1/generations",
+	} {
+		for range 20 {
+			status, err := halfClosed(addr, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			require.NoError(t, err, path)
+			require.Equal(t, http.StatusOK, status, path)
+		}
+	}
+	require.NotContains(t, p.log.String(), "level=ERROR")
+}
+
 // seriesValue reads one series without labels, or with them as they are written.
 func seriesValue(t testing.TB, base, series string) int {
 	t.Helper()
