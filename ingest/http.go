@@ -201,6 +201,7 @@ type requestState struct {
 	answer  Answer
 	out     []byte
 	ids     idMaker
+	control http.ResponseController // of the connection, while the body is read
 	assign  func(int) string
 
 	token      *Token
@@ -239,6 +240,7 @@ func (s *requestState) recycle() {
 	}
 	s.batch.Reset()
 	s.answer = Answer{}
+	s.control = http.ResponseController{}
 	s.ids.reset()
 	s.limits.caller = ratelimit.Caller{}
 	s.retryAfter = 0

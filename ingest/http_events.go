@@ -96,10 +96,10 @@ func (h *Handler) readBody(c *gin.Context, s *requestState, enc encoding) *refus
 	if req.ContentLength > limit {
 		return tooLarge(fmt.Sprintf("the body has %d bytes, the limit is %d", req.ContentLength, limit))
 	}
-	control := http.NewResponseController(c.Writer)
-	h.drain.enter(control, time.Now().Add(h.o.BodyTimeout))
+	s.control = *http.NewResponseController(c.Writer)
+	h.drain.enter(&s.control, time.Now().Add(h.o.BodyTimeout))
 	err := s.raw.readFrom(req.Body, int(limit), req.ContentLength)
-	h.drain.leave(control, err == nil)
+	h.drain.leave(&s.control, err == nil)
 	if err != nil {
 		return h.readRefusal(req, err, limit)
 	}
