@@ -153,7 +153,7 @@ var wrongSettings = []struct {
 		`line 2, column 41: sinks[0].file.fsync: "always" is not known here (one of cursor, batch, never)`,
 		`line 3, column 8: redis.address: missing`,
 		`line 3, column 13: redis.db: must be at least 0, got -1`,
-		`line 4, column 1: a b: unknown setting (one of environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, alerts, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
+		`line 4, column 1: a b: unknown setting (one of environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, shutdown, alerts, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
 	}},
 }
 

@@ -130,7 +130,9 @@ func testRouter(t *testing.T) http.Handler {
 
 func fetch(h http.Handler, path string) *httptest.ResponseRecorder {
 	res := httptest.NewRecorder()
-	h.ServeHTTP(res, httptest.NewRequest(http.MethodGet, path, nil))
+	req := httptest.NewRequest(http.MethodGet, path, nil)
+	req.Host = "localhost"
+	h.ServeHTTP(res, req)
 	return res
 }
 

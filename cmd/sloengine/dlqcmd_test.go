@@ -208,7 +208,7 @@ event
 
 	out, _ = s.dlq(t, exitOK, "stats")
 	require.Contains(t, out, "storage              memory\ndead letters         4\n")
-	require.Contains(t, out, "oldest               2026-11-20 11:58:00Z\norigin admission     1\norigin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
+	require.Contains(t, out, "oldest               2026-11-20 11:58:00Z\nnewest               2026-11-20 12:00:00Z\norigin admission     1\norigin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
 	out, _ = s.dlq(t, exitOK, "stats", "-o", "yaml")
 	var stats struct {
 		Count    int
