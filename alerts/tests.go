@@ -99,7 +99,7 @@ func Tests(in rules.Spec, o Options) ([]File, error) {
 // tested are the alerts that are tested at a pace and the groups that record what
 // they read, in the order in which they must be evaluated.
 func (g *generator) tested(p pace) ([]rules.Group, error) {
-	groups, err := rules.Recording(g.in, g.o.Options.EvaluatedEvery(p.eval))
+	groups, err := rules.Recording(g.in, g.o.EvaluatedEvery(p.eval))
 	if err != nil {
 		return nil, err
 	}

@@ -494,7 +494,7 @@ func (c *committer) control(at int64, records ...wal.Pending) (written bool, err
 	if err == nil || isFatalAppend(err) {
 		return err == nil, err
 	}
-	c.troubled(err)
+	_ = c.troubled(err) // there is no sender to tell
 	return false, nil
 }
 

@@ -240,7 +240,7 @@ func TestAReportIsEncodedOnce(t *testing.T) {
 	rep.Version++
 	b.rep = &rep
 	require.NotEqual(t, text, b.get("/api/v1/slos").Body.String())
-	require.Contains(t, string(b.get("/metrics").Body.String()), `sloengine_web_responses_total{result="shared"}`)
+	require.Contains(t, b.get("/metrics").Body.String(), `sloengine_web_responses_total{result="shared"}`)
 }
 
 // A handler that panics gives back what it held, and its place.

@@ -103,7 +103,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 			sendOrders(t, p, "e", 1000)
 			require.Eventually(t, func() bool { return len(linesWith(p, "sink failing")) == 1 }, 10*time.Second, 50*time.Millisecond)
 			require.Contains(t, linesWith(p, "sink failing")[0], c.cause)
-			require.Contains(t, degraded(t, p, "sink"), fmt.Sprintf("hook: delivery fails since "))
+			require.Contains(t, degraded(t, p, "sink"), "hook: delivery fails since ")
 			require.Contains(t, degraded(t, p, "sink"), fmt.Sprintf(": %d ", c.status))
 			require.NotContains(t, degraded(t, p, "sink"), "hush")
 			require.Contains(t, string(get(t, p.base+"/engine")), strings.SplitN(c.cause, ":", 2)[0])

@@ -234,7 +234,7 @@ func (a *app) reloadOnSignal(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			detail := ""
+			var detail string
 			if err := a.reload(ctx); err != nil { // logged and published already
 				detail = "error=" + strconv.QuoteToASCII(err.Error())
 			} else {

@@ -85,7 +85,7 @@ func (c *client) ask(header string) bool {
 func (c *client) closed() bool {
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
 	_, err := c.r.ReadByte()
-	timeout, ok := err.(net.Error) //nolint:errorlint // nothing wraps it
+	timeout, ok := err.(net.Error)
 	return err != nil && (!ok || !timeout.Timeout())
 }
 

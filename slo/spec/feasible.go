@@ -1,8 +1,6 @@
 package spec
 
 import (
-	"fmt"
-
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -46,5 +44,3 @@ func tiers(a slo.Alerting) []slo.Tier {
 	}
 	return slo.Tiers
 }
-
-func percent(x float64) string { return fmt.Sprintf("%.4g", 100*x) }
