@@ -27,7 +27,7 @@ test: deps ## every test, the linter, and a count of what was skipped
 	@scripts/test
 
 race: ## the tests under the race detector
-	$(GO) test -race -tags $(TAGS) -short $(PKGS)
+	$(GO) test -race -tags $(TAGS) -short -timeout 60m $(PKGS)
 
 lint: ## golangci-lint, pinned in .ci/tools.mod
 	$(LINT) run --build-tags $(TAGS) $(PKGS)
