@@ -107,6 +107,6 @@ func TestHandlerAllocatesPerRequestNotPerEvent(t *testing.T) {
 			r.engine.ServeHTTP(w, req)
 		})
 	}
-	require.Less(t, allocs(1), 20.0)
-	require.Less(t, allocs(1000), 40.0) // the slack is for pools emptied by the collector
+	require.Less(t, allocs(1), 20.0*emptiedPools)
+	require.Less(t, allocs(1000), 40.0*emptiedPools) // the slack is for pools emptied by the collector
 }

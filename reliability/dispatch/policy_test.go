@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,10 +75,10 @@ func TestCallsEndWithTheTimeToLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := metrics.NewSet()
 		b := newBench(t, func(o *Options) { o.Metrics = NewMetrics(set) })
-		var longest time.Duration
+		var longest atomic.Int64
 		f := newFake(func(ctx context.Context, _ []Item) Result {
 			end, _ := ctx.Deadline()
-			longest = max(longest, time.Until(end))
+			longest.Store(max(longest.Load(), int64(time.Until(end))))
 			<-ctx.Done()
 			return Result{Err: ctx.Err()}
 		})
@@ -85,7 +86,7 @@ func TestCallsEndWithTheTimeToLive(t *testing.T) {
 		b.run()
 		b.write(3, 1)
 		time.Sleep(10 * time.Second)
-		require.LessOrEqual(t, longest, 2*time.Second-ttlReserve)
+		require.LessOrEqual(t, time.Duration(longest.Load()), 2*time.Second-ttlReserve)
 		require.Equal(t, map[string]int{ReasonExpired: 3}, b.reasons())
 		require.Equal(t, breaker.Closed, b.status("s").Breaker.State)
 		require.Positive(t, set.GetOrCreateCounter(`sloengine_deadline_expired_total{where="sink"}`).Get())

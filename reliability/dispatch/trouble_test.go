@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -147,9 +148,9 @@ func TestASinkThatComesAndGoesIsToldAtMostOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logged
 		b := newBench(t, log.options)
-		n := 0
+		var n atomic.Int64
 		f := newFake(func(context.Context, []Item) Result {
-			if n++; n%2 == 0 {
+			if n.Add(1)%2 == 0 {
 				return Result{Err: retry.WithClass(errors.New("flaky"), retry.ClassTransient)}
 			}
 			return Result{}
