@@ -110,7 +110,7 @@ func TestQueueFull(t *testing.T) {
 	for i := range 150 {
 		began := time.Now()
 		require.Equal(t, i < 100, c.SendAsync(ev(fmt.Sprint(i))))
-		require.Less(t, time.Since(began), 100*time.Millisecond)
+		require.Less(t, time.Since(began), time.Second) // it does not wait for the engine, which never answers
 	}
 	require.Equal(t, 50, c.lost(FromAsync, QueueFull))
 	close(hold)
