@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/wal"
 )
 
 // knownIDs are the ids of the events that count already. What it knows is a
@@ -212,4 +215,32 @@ func (ids *knownIDs) horizon(s idStats, now int64) time.Duration {
 		}
 	}
 	return horizon
+}
+
+// replay makes the ids of a record known again.
+func (ids *knownIDs) replay(rec *wal.Record, view *event.View) error {
+	if rec.Type == RecordForget {
+		return ids.forget(rec.Payload)
+	}
+	if rec.Type != RecordEvents && rec.Type != RecordReplay {
+		return nil
+	}
+	events, err := ParseEvents(rec.Payload)
+	if err != nil {
+		return err
+	}
+	ids.begin(rec.Time)
+	for body := events.Body; len(body) > 0 && rec.Type == RecordEvents; {
+		n, err := view.Parse(body)
+		if err != nil {
+			return err
+		}
+		if !view.Assigned {
+			ids.add(ids.key(view.Service, event.Key(view.Service, view.ID)))
+		}
+		body = body[n:]
+	}
+	events.EachKey(func(key xxh3.Uint128) { ids.add(key) })
+	ids.mark()
+	return nil
 }
