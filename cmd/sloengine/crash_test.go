@@ -58,6 +58,13 @@ func (o *oracle) random(n int) int {
 	return o.rnd.IntN(n)
 }
 
+// count is how many ids were issued.
+func (o *oracle) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.issued
+}
+
 // batch makes a request: new ids, and now and then old ones again.
 func (o *oracle) batch() (ids []string, body []byte) {
 	o.mu.Lock()
@@ -127,12 +134,23 @@ func TestCrashSetChecker(t *testing.T) {
 	if testing.Short() {
 		cycles = 12
 	}
-	deadline := time.Time{}
-	if s := os.Getenv("SLOENGINE_SOAK"); s != "" {
-		d, err := time.ParseDuration(s)
-		require.NoError(t, err)
-		deadline, cycles = time.Now().Add(d), 1<<30
+	soak := os.Getenv("SLOENGINE_SOAK")
+	if soak == "" {
+		checkCrashes(t, cycles)
+		return
 	}
+	d, err := time.ParseDuration(soak)
+	require.NoError(t, err)
+	for began := time.Now(); time.Since(began) < d && !t.Failed(); {
+		t.Run("round", func(t *testing.T) { checkCrashes(t, cycles) })
+	}
+}
+
+// crashIDs bounds the ids of one round: each of them is a group, and those beyond
+// max_groups could not be looked up.
+const crashIDs = 95_000
+
+func checkCrashes(t *testing.T, cycles int) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	o := &oracle{rnd: rand.New(rand.NewPCG(seed, 1)), acked: map[string]bool{}}
@@ -143,7 +161,7 @@ func TestCrashSetChecker(t *testing.T) {
 
 	killed := map[string]int{}
 	for cycle := range cycles {
-		if !deadline.IsZero() && time.Now().After(deadline) {
+		if o.count() > crashIDs {
 			break
 		}
 		place, env := "random", []string(nil)
