@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	exporter "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/connlimit"
@@ -35,15 +36,15 @@ import (
 
 // appOptions are what serve and demo turn their flags into.
 type appOptions struct {
-	config     config
+	config     config.Config
 	configFile string                                         // read again at a reload; "": there is none
 	public     func(id slo.ID, labels map[string]string) bool // nil: as the labels say
 	loadSpec   specLoader
 	dataDir    string
 	listen     string
 	acceptLoss bool
-	settle     func(*config) error     // changes the settings after they were read; nil: they stay
-	crash      func(ingest.CrashPoint) // of tests; nil otherwise
+	settle     func(*config.Config) error // changes the settings after they were read; nil: they stay
+	crash      func(ingest.CrashPoint)    // of tests; nil otherwise
 	log        *slog.Logger
 
 	// onReady, if set, runs once events are taken, with the server's own
@@ -294,7 +295,7 @@ func (a *app) audit(action, detail, token, remote string) {
 }
 
 // orNever is how options whose zero value is a default say 0.
-func orNever(d duration) time.Duration {
+func orNever(d config.Duration) time.Duration {
 	if d == 0 {
 		return -1
 	}

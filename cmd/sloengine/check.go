@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
@@ -54,7 +55,7 @@ if there are warnings.`,
 				}
 				problems = append(problems, lint(s, sp, kept, perDay)...)
 			}
-			found, err := settingFindings(settings)
+			found, err := config.Findings(settings)
 			if err != nil {
 				return err
 			}

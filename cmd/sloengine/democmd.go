@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -75,12 +76,12 @@ again and find every number as it was. --fresh starts over.`,
 
 // archiveOf gives the demo a sink, unless its settings have one: without any nothing
 // is delivered, and the engine's objective about that has no data. It is small.
-func archiveOf(dataDir string) func(*config) error {
-	return func(c *config) error {
+func archiveOf(dataDir string) func(*config.Config) error {
+	return func(c *config.Config) error {
 		if len(c.Sinks) > 0 {
 			return nil
 		}
-		demo, err := readConfig("demo", fmt.Appendf(nil, "sinks: [{name: archive, file: {dir: %q, max_bytes: 1MiB, keep: 1, fsync: never}}]", filepath.Join(dataDir, demoArchive)))
+		demo, err := config.Read("demo", fmt.Appendf(nil, "sinks: [{name: archive, file: {dir: %q, max_bytes: 1MiB, keep: 1, fsync: never}}]", filepath.Join(dataDir, demoArchive)))
 		if err != nil {
 			return err
 		}

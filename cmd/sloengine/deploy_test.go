@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/dashboards"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -122,7 +123,7 @@ func testRouter(t *testing.T) http.Handler {
 	t.Helper()
 	a, err := newApp(appOptions{
 		loadSpec: fromPaths([]string{"../../testdata/specs/insurance.yaml"}, nil), dataDir: t.TempDir(),
-		config: defaultConfig(), log: slog.New(slog.DiscardHandler), listen: "127.0.0.1:0",
+		config: config.Default(), log: slog.New(slog.DiscardHandler), listen: "127.0.0.1:0",
 	})
 	require.NoError(t, err)
 	return a.router
@@ -195,9 +196,9 @@ func TestKubernetesManifests(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(path)), []byte(data), 0o600))
 		}
 	}
-	config, err := loadConfig(filepath.Join(dir, "engine.yaml"))
+	settings, err := config.Load(filepath.Join(dir, "engine.yaml"))
 	require.NoError(t, err)
-	tokens, err := os.ReadFile(config.Auth.TokensFile)
+	tokens, err := os.ReadFile(settings.Auth.TokensFile)
 	require.NoError(t, err)
 	var keys []string
 	parsed, err := ingest.ParseTokens("tokens.yaml", tokens, func(name string) ([]byte, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/alertmanager"
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/dashboards"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
@@ -232,11 +233,11 @@ func (f *generateFlags) options(g *generator) (err error) {
 		}
 	}
 	g.rules = o
-	settings, err := loadConfig(f.config)
+	settings, err := config.Load(f.config)
 	if err != nil {
 		return err
 	}
-	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts.thresholds()}
+	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts.Thresholds()}
 	g.receivers = &alertmanager.Receivers{Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
 	if f.receivers != "" {
 		data, err := os.ReadFile(f.receivers)

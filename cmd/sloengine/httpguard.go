@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 )
 
@@ -27,7 +28,7 @@ func (a *app) answered(c *gin.Context) {
 
 // hostCheck says which host names requests may be for as long as no credentials are asked
 // for; nil is all. Beyond loopback a name proves nothing.
-func hostCheck(c *config, listen string) func(name string) bool {
+func hostCheck(c *config.Config, listen string) func(name string) bool {
 	if !loopback(listen) || readWebConfig(c.Web.ConfigFile).protects() {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +17,7 @@ import (
 func guarded(t *testing.T, settings, listen string) *app {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := load(t, dir, settings)
+	c, err := config.Load(writeFile(t, dir, "engine.yaml", settings))
 	require.NoError(t, err)
 	spec := writeFile(t, dir, "spec.yaml", apiSpec)
 	a, err := newApp(appOptions{

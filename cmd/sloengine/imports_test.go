@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 	"client":                       {"ingest/event", "reliability/*"},
 	"web":                          {"slo", "sla", "slo/spec", "rules", "rules/series", "alerts", "reliability/dlq"},
 	"cmd/sloengine":                {"all"},
+	"cmd/sloengine/config":         {"slo", "slo/spec", "alerts", "ingest", "ingest/*", "reliability/*"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/send":           {"ingest/event", "ingest/logfile", "reliability/retry"},
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/web"
@@ -166,7 +167,7 @@ Only the settings are read: no engine is asked. Say who would send it by --token
 			if err != nil {
 				return err
 			}
-			settings, err := loadConfig(f.config)
+			settings, err := config.Load(f.config)
 			if err != nil {
 				return err
 			}
@@ -178,7 +179,7 @@ Only the settings are read: no engine is asked. Say who would send it by --token
 				return err
 			}
 			var failed error
-			limits := settings.Limits.rateConfig(settings.Auth.TokensFile != "", func(setting string, err error) {
+			limits := settings.Limits.RateConfig(settings.Auth.TokensFile != "", func(setting string, err error) {
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", setting, err))
 			})
 			e, err := ratelimit.Explain(limits, caller, subject)

@@ -9,6 +9,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -29,8 +30,8 @@ type rateLimits struct {
 	client redis.UniversalClient
 	prefix string
 
-	inForce atomic.Pointer[limitsConfig] // nil: nothing is limited
-	told    atomic.Bool                  // that an expression failed, since the last reload
+	inForce atomic.Pointer[config.RateLimits] // nil: nothing is limited
+	told    atomic.Bool                       // that an expression failed, since the last reload
 }
 
 func newRateLimits(r *reliability, set *metrics.Set) (*rateLimits, error) {
@@ -39,7 +40,7 @@ func newRateLimits(r *reliability, set *metrics.Set) (*rateLimits, error) {
 		log: r.log, filter: r.letters.filter, link: r.link,
 	}
 	if r.link != nil {
-		l.client, l.prefix = r.limitsDB, r.c.redisKeys("limits")
+		l.client, l.prefix = r.limitsDB, r.c.RedisKeys("limits")
 	}
 	var err error
 	if l.limiter, err = ratelimit.New(ratelimit.Options{Metrics: l.metrics}); err != nil {
@@ -55,8 +56,8 @@ func newRateLimits(r *reliability, set *metrics.Set) (*rateLimits, error) {
 
 // prepare checks the limits of other settings and returns what puts them in force. The
 // counters go on, unless they are kept elsewhere or in another number from then on.
-func (l *rateLimits) prepare(next *config) (apply func(), err error) {
-	policy, err := next.ratePolicy(l.expressionFailed)
+func (l *rateLimits) prepare(next *config.Config) (apply func(), err error) {
+	policy, err := next.RatePolicy(l.expressionFailed)
 	if err != nil {
 		return nil, err
 	}
@@ -74,18 +75,18 @@ func (l *rateLimits) prepare(next *config) (apply func(), err error) {
 	return func() { l.limiter.Change(policy, store); l.took(next.Limits) }, nil
 }
 
-func (l *rateLimits) took(now *limitsConfig) {
+func (l *rateLimits) took(now *config.RateLimits) {
 	l.told.Store(false)
 	l.inForce.Store(now)
 }
 
 // store makes the counters.
-func (l *rateLimits) store(c *config) (ratelimit.Store, error) {
+func (l *rateLimits) store(c *config.Config) (ratelimit.Store, error) {
 	sharing := &c.Limits.Shared
 	if sharing.Redis && l.link == nil {
 		return nil, errors.New("limits.shared.redis: the redis section came after the start; restart the engine")
 	}
-	table, err := ratelimit.NewTable(c.rateTable(sharing.Redis, l.metrics))
+	table, err := ratelimit.NewTable(c.RateTable(sharing.Redis, l.metrics))
 	if err != nil || !sharing.Redis {
 		return table, err
 	}
@@ -122,7 +123,7 @@ func (l *rateLimits) critical(v *event.View) bool {
 	now := l.inForce.Load()
 	return now != nil && now.RespectDLQFilter && l.filter.Decide(&dlq.Subject{
 		Service: string(v.Service), Type: string(v.Type), Severity: string(v.Severity), Outcome: v.Outcome.String(),
-		Attributes: func() map[string]string { return attributesOf(v) },
+		Attributes: func() map[string]string { return v.AttributeMap() },
 		Reason:     dlq.ReasonRateLimited, Class: retry.ClassOverload.String(),
 	}).Save
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/redact"
@@ -29,7 +30,7 @@ import (
 // reliability is what stands around the engine: limits in front of it, sinks behind it,
 // and the dead letters of both and of the fold.
 type reliability struct {
-	c      *config
+	c      *config.Config
 	dir    string // the data folder
 	log    *slog.Logger
 	opened teardown // what it opened; closed when the engine has ended
@@ -46,7 +47,7 @@ type reliability struct {
 	sharedMetrics *shared.Metrics
 
 	sinks    atomic.Pointer[dispatch.Dispatcher] // nil before the folder is open
-	sinkList atomic.Pointer[[]sinkConfig]        // those that run; changed with sinksMu held
+	sinkList atomic.Pointer[[]config.Sink]       // those that run; changed with sinksMu held
 	sinksMu  sync.Mutex
 
 	isOpen chan struct{}      // closed when the data folder is open
@@ -61,14 +62,14 @@ type reliability struct {
 
 // newReliability checks what the settings say and starts nothing. What is opened, now and
 // later, is for closing to close.
-func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set, closing *teardown) (*reliability, error) {
+func newReliability(c *config.Config, dir string, log *slog.Logger, set *metrics.Set, closing *teardown) (*reliability, error) {
 	r := &reliability{
 		c: c, dir: dir, log: log, isOpen: make(chan struct{}),
 		dlqMetrics: dlq.NewMetrics(set), sinkMetrics: dispatch.NewMetrics(set), sharedMetrics: shared.NewMetrics(set),
 	}
 	r.sinkList.Store(&c.Sinks)
 	closing.add("storages", r.opened.run)
-	filter, err := c.dlqFilter(r.dlqMetrics)
+	filter, err := c.DeadLetterFilter(r.dlqMetrics)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set, c
 	r.letters.life, r.end = context.WithCancel(context.Background())
 	r.opened.add("dead letters' life", func(context.Context) error { r.end(); return nil })
 	r.redactM = redact.NewMetrics(set)
-	redactor, err := c.redactor(r.redactM)
+	redactor, err := c.Redactor(r.redactM)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func newReliability(c *config, dir string, log *slog.Logger, set *metrics.Set, c
 
 // connect makes the clients of Redis. Nothing is asked of it yet.
 func (r *reliability) connect() error {
-	o, err := r.c.redisOptions()
+	o, err := r.c.RedisOptions()
 	if err != nil || o == nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (r *reliability) connect() error {
 		r.opened.add("redis", func(context.Context) error { return c.Close() })
 	}
 	r.link, err = shared.NewLink(shared.LinkOptions{
-		Client: r.limitsDB, Prefix: r.c.redisKeys("limits"), Timeout: time.Duration(r.c.Redis.Timeout),
+		Client: r.limitsDB, Prefix: r.c.RedisKeys("limits"), Timeout: time.Duration(r.c.Redis.Timeout),
 		Logger: r.log, Metrics: r.sharedMetrics, Breakers: r.sinkMetrics.Breakers(),
 	})
 	return err
@@ -132,12 +133,12 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 
 // reload checks the limits, redaction rules and sinks of other settings, and returns what
 // puts them in force. What else changed needs a restart, and is named.
-func (r *reliability) reload(next *config) (apply func(), needRestart []string, err error) {
+func (r *reliability) reload(next *config.Config) (apply func(), needRestart []string, err error) {
 	limits, err := r.rates.prepare(next)
 	if err != nil {
 		return nil, nil, err
 	}
-	redactor, err := next.redactor(r.redactM)
+	redactor, err := next.Redactor(r.redactM)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,7 +146,7 @@ func (r *reliability) reload(next *config) (apply func(), needRestart []string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, section := range r.c.changed(next) {
+	for _, section := range r.c.Changed(next) {
 		if !slices.Contains(reloaded, section) {
 			needRestart = append(needRestart, section)
 		}
@@ -162,31 +163,23 @@ func (r *reliability) reload(next *config) (apply func(), needRestart []string, 
 // sinks, each of which has its own.
 var reloaded = []string{"redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
-func attributesOf(v *event.View) map[string]string {
-	out := make(map[string]string, v.AttrCount())
-	for name, value := range v.Attrs {
-		out[string(name)] = string(value)
-	}
-	return out
-}
-
 // open takes part in the data folder: it is ingest's OnOpen. replay gives dead letters of
 // admission and of the fold back.
 func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts, err error) {
 	if r.letters.instance, err = instanceOf(r.letters.fs, r.dir); err != nil {
 		return parts, err
 	}
-	store, err := r.c.deadLetterStore(r.dir, r.dlqDB, r.dlqMetrics)
+	store, err := r.c.DeadLetterStore(r.dir, r.dlqDB, r.dlqMetrics)
 	if err != nil {
 		return parts, fmt.Errorf("open dead letters: %w", err)
 	}
 	r.opened.add("dead letters", func(context.Context) error { return store.Close() })
 	r.letters.tellDamage(store)
 	held := &openLetters{Store: store, wal: log}
-	options := r.c.replayOptions(store, r.dlqMetrics)
+	options := r.c.ReplayOptions(store, r.dlqMetrics)
 	options.Targets = map[dlq.Origin]dlq.Target{dlq.Admission: replay, dlq.Fold: replay, dlq.Sink: r.replaySink}
 	if r.c.DeadLetters.Storage == "redis" {
-		alone := &replayLock{db: r.dlqDB, key: r.c.redisKeys("dlq") + ":replaying", store: store}
+		alone := &replayLock{db: r.dlqDB, key: r.c.RedisKeys("dlq") + ":replaying", store: store}
 		for origin, target := range options.Targets {
 			options.Targets[origin] = alone.target(target)
 		}
@@ -230,7 +223,7 @@ func classify(err error) string {
 }
 
 // sharedLimit makes a limit for calls to a sink that all instances have in common.
-func (r *reliability) sharedLimit(l sharedSinkLimit) (dispatch.Limiter, error) {
+func (r *reliability) sharedLimit(l config.SharedSinkLimit) (dispatch.Limiter, error) {
 	return shared.NewOutbound(shared.OutboundOptions{
 		Link: r.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
 	})
@@ -251,7 +244,7 @@ func (r *reliability) run(ctx context.Context, ready <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	retention := r.c.retentionOptions(held.Store)
+	retention := r.c.RetentionOptions(held.Store)
 	retention.Done = func(purged int, err error) {
 		if err == nil {
 			err = r.letters.sweep(ctx, held)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/spf13/cobra"
 )
 
@@ -85,7 +86,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error
 		return err
 	}
 	opt.configFile = p.configFile
-	if opt.config, err = loadConfig(p.configFile); err != nil {
+	if opt.config, err = config.Load(p.configFile); err != nil {
 		return err
 	}
 	if opt.settle != nil {
@@ -93,7 +94,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error
 			return err
 		}
 	}
-	findings, err := settingFindings(p.configFile)
+	findings, err := config.Findings(p.configFile)
 	if err != nil {
 		return err
 	}

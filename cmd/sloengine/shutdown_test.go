@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 )
 
@@ -191,7 +192,7 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 		return files
 	}
 	build := func(settings, listen string) (*app, error) {
-		c, err := load(t, dir, settings)
+		c, err := config.Load(writeFile(t, dir, "engine.yaml", settings))
 		require.NoError(t, err)
 		return newApp(appOptions{
 			config: c, loadSpec: fromPaths([]string{writeFile(t, dir, "spec.yaml", apiSpec)}, nil), dataDir: filepath.Join(dir, "data"), listen: listen, log: slog.New(slog.DiscardHandler),

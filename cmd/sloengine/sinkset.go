@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -20,15 +21,15 @@ import (
 const sinkStop = 30 * time.Second
 
 // sinkNamed finds a sink by its name.
-func sinkNamed(list []sinkConfig, name string) *sinkConfig {
-	if i := slices.IndexFunc(list, func(s sinkConfig) bool { return s.Name == name }); i >= 0 {
+func sinkNamed(list []config.Sink, name string) *config.Sink {
+	if i := slices.IndexFunc(list, func(s config.Sink) bool { return s.Name == name }); i >= 0 {
 		return &list[i]
 	}
 	return nil
 }
 
-func (r *reliability) sinkParts() sinkParts {
-	return sinkParts{FS: fsys.OS(), Shared: r.sharedLimit, Answered: r.sinkMetrics.Answered}
+func (r *reliability) sinkParts() config.SinkParts {
+	return config.SinkParts{FS: fsys.OS(), Shared: r.sharedLimit, Answered: r.sinkMetrics.Answered}
 }
 
 // openSinks takes up every sink where it was, so that the log is held for it.
@@ -45,7 +46,7 @@ func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err
 	defer r.sinksMu.Unlock()
 	list := *r.sinkList.Load()
 	for i := range list {
-		o, err := list[i].options(r.sinkParts())
+		o, err := list[i].Options(r.sinkParts())
 		if err != nil {
 			return nil, fmt.Errorf("open sinks: %w", err)
 		}
@@ -63,7 +64,7 @@ func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err
 // reloadSinks makes what other settings say about sinks, as far as it can fail, and
 // returns what puts it in force. A sink that is changed keeps its cursor; one that is
 // removed loses it.
-func (r *reliability) reloadSinks(next []sinkConfig) (apply func(), err error) {
+func (r *reliability) reloadSinks(next []config.Sink) (apply func(), err error) {
 	made := map[string]dispatch.SinkOptions{}
 	old := *r.sinkList.Load()
 	for i := range next {
@@ -74,14 +75,14 @@ func (r *reliability) reloadSinks(next []sinkConfig) (apply func(), err error) {
 		if s.RateLimit != nil && s.RateLimit.Shared && r.link == nil {
 			return nil, fmt.Errorf("sink %s: rate_limit.shared needs redis, and a redis section takes effect with a restart", s.Name)
 		}
-		if made[s.Name], err = s.options(r.sinkParts()); err != nil {
+		if made[s.Name], err = s.Options(r.sinkParts()); err != nil {
 			return nil, err
 		}
 	}
 	return func() { r.changeSinks(next, made) }, nil
 }
 
-func (r *reliability) changeSinks(next []sinkConfig, made map[string]dispatch.SinkOptions) {
+func (r *reliability) changeSinks(next []config.Sink, made map[string]dispatch.SinkOptions) {
 	r.sinksMu.Lock()
 	defer r.sinksMu.Unlock()
 	d, old := r.sinks.Load(), *r.sinkList.Load()
@@ -91,7 +92,7 @@ func (r *reliability) changeSinks(next []sinkConfig, made map[string]dispatch.Si
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sinkStop)
 	defer cancel()
-	var running []sinkConfig
+	var running []config.Sink
 	told := func(what, sink string, err error) bool {
 		if err != nil {
 			r.log.Error("sink not "+what+"; reload again to try once more", "sink", sink, "err", err)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
@@ -203,7 +204,7 @@ func (a *app) readSettings() (apply func(), err error) {
 	if a.opt.configFile == "" {
 		return func() {}, nil
 	}
-	next, err := loadConfig(a.opt.configFile)
+	next, err := config.Load(a.opt.configFile)
 	if err != nil {
 		return nil, err
 	}

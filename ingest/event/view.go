@@ -40,6 +40,15 @@ func (v *View) Attrs(yield func(name, value []byte) bool) {
 	}
 }
 
+// AttributeMap returns a copy of the attributes.
+func (v *View) AttributeMap() map[string]string {
+	out := make(map[string]string, v.attrCount)
+	for name, value := range v.Attrs {
+		out[string(name)] = string(value)
+	}
+	return out
+}
+
 // Attr returns the attribute's value, and whether the event has it.
 func (v *View) Attr(name string) (value []byte, ok bool) {
 	var n []byte

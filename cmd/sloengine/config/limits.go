@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -14,40 +14,40 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// limitsConfig bounds how much comes in. Without the section nothing is bounded; in it,
+// RateLimits bounds how much comes in. Without the section nothing is bounded; in it,
 // what is left out has its default.
-type limitsConfig struct {
-	Global   orOff[limitRule]     `yaml:"global"`  // all events together
-	Default  orOff[limitRule]     `yaml:"default"` // each type without a rule
-	Presets  map[string]limitRule `yaml:"presets"`
-	Types    []typeLimit          `yaml:"types"`
-	Contexts []contextLimit       `yaml:"contexts"`
-	Bypass   []bypassConfig       `yaml:"bypass"`
-	BypassIf string               `yaml:"bypass_if"` // an expression; for callers with a token, like bypass
-	Audit    []string             `yaml:"audit"`     // types that are never limited
+type RateLimits struct {
+	Global   Disableable[limitRule] `yaml:"global"`  // all events together
+	Default  Disableable[limitRule] `yaml:"default"` // each type without a rule
+	Presets  map[string]limitRule   `yaml:"presets"`
+	Types    []typeLimit            `yaml:"types"`
+	Contexts []contextLimit         `yaml:"contexts"`
+	Bypass   []bypassConfig         `yaml:"bypass"`
+	BypassIf string                 `yaml:"bypass_if"` // an expression; for callers with a token, like bypass
+	Audit    []string               `yaml:"audit"`     // types that are never limited
 	// RespectDLQFilter puts what the filter of the dead letters keeps there, not on the
 	// floor.
 	RespectDLQFilter bool               `yaml:"respect_dlq_filter"`
-	AggregateWindow  duration           `yaml:"aggregate_window" max:"1s"`             // how long a request waits to be merged with others; 0: not at all
+	AggregateWindow  Duration           `yaml:"aggregate_window" max:"1s"`             // how long a request waits to be merged with others; 0: not at all
 	MaxContexts      int                `yaml:"max_contexts" min:"16" max:"100000000"` // counters in memory
 	Shared           sharedLimitsConfig `yaml:"shared"`
 }
 
-func (l *limitsConfig) prefill(*config) {
+func (l *RateLimits) prefill(*Config) {
 	l.RespectDLQFilter, l.MaxContexts, l.Shared.Fallback.V = true, 1_000_000, 0.1
-	l.AggregateWindow = duration(100 * time.Millisecond)
+	l.AggregateWindow = Duration(100 * time.Millisecond)
 }
 
 // limitRule are the values of a rule. Each may differ by environment.
 type limitRule struct {
 	Limit       opt[int64]    `yaml:"limit" min:"1" max:"4000000000"` // events in a window
-	Window      opt[duration] `yaml:"window" min:"1ms" max:"1d"`
+	Window      opt[Duration] `yaml:"window" min:"1ms" max:"1d"`
 	Algorithm   opt[string]   `yaml:"algorithm" one:"sliding_window token_bucket fixed_window"`
 	Burst       opt[int64]    `yaml:"burst" min:"1" max:"4000000000"` // of a token_bucket
 	OnExceeded  opt[string]   `yaml:"on_exceeded" one:"drop sample throttle aggregate"`
 	SampleRate  opt[float64]  `yaml:"sample_rate" min:"0.000001" max:"1"` // the share to keep
-	Throttle    opt[duration] `yaml:"throttle" min:"1ms" max:"1m"`        // how long at a time
-	ThrottleMax opt[duration] `yaml:"throttle_max" min:"1ms" max:"1m"`    // and in all
+	Throttle    opt[Duration] `yaml:"throttle" min:"1ms" max:"1m"`        // how long at a time
+	ThrottleMax opt[Duration] `yaml:"throttle_max" min:"1ms" max:"1m"`    // and in all
 
 	AggregateFields []string `yaml:"aggregate_fields"` // attributes that a merged event sums up
 }
@@ -71,15 +71,15 @@ type contextLimit struct {
 type limitSource ratelimit.Source
 
 type bypassConfig struct {
-	Types      []string         `yaml:"types"`
-	Severities []string         `yaml:"severities"`
-	Attributes map[string]texts `yaml:"attributes"`
-	Tokens     []string         `yaml:"tokens"` // names in the tokens file
+	Types      []string                `yaml:"types"`
+	Severities []string                `yaml:"severities"`
+	Attributes map[string]StringOrList `yaml:"attributes"`
+	Tokens     []string                `yaml:"tokens"` // names in the tokens file
 }
 
 type sharedLimitsConfig struct {
-	Redis    bool           `yaml:"redis"`
-	Fallback orOff[float64] `yaml:"fallback" min:"0.0001" max:"1"` // this instance's share while Redis is not reachable; off: no limits then
+	Redis    bool                 `yaml:"redis"`
+	Fallback Disableable[float64] `yaml:"fallback" min:"0.0001" max:"1"` // this instance's share while Redis is not reachable; off: no limits then
 }
 
 func (s *limitSource) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
@@ -95,7 +95,7 @@ func (s *limitSource) setting(f *settingsFile, n *yaml.Node, path string, tag re
 	k, ok := kinds[kind]
 	needs := k == ratelimit.FromAttribute || k == ratelimit.FromHeader
 	if !ok || named != needs || named && strings.TrimSpace(name) == "" {
-		f.badAt(n, path, "attribute:user_id, header:X-User-Id, client_ip or token", "%q is no place where a context can be found", text)
+		f.addProblemAt(n, path, "attribute:user_id, header:X-User-Id, client_ip or token", "%q is no place where a context can be found", text)
 		return
 	}
 	*s = limitSource{Kind: k, Name: strings.TrimSpace(name)}
@@ -119,10 +119,10 @@ func (r *limitRule) values() ratelimit.Values {
 	return v
 }
 
-// rateConfig is what the policy is compiled from. authenticated says that callers can
+// RateConfig is what the policy is compiled from. authenticated says that callers can
 // prove who they are; failed is told of expressions that cannot be computed. Those that
 // cannot be compiled are left out: checkLimits tells of them.
-func (l *limitsConfig) rateConfig(authenticated bool, failed func(setting string, err error)) ratelimit.Config {
+func (l *RateLimits) RateConfig(authenticated bool, failed func(setting string, err error)) ratelimit.Config {
 	c := ratelimit.Config{Authentication: authenticated, Default: l.Default.V.values(), Audit: l.Audit}
 	if !l.Global.Off {
 		v := l.Global.V.values()
@@ -170,7 +170,7 @@ func (l *limitsConfig) rateConfig(authenticated bool, failed func(setting string
 }
 
 // ruleValues keeps the window that stands for an absent default out of a rule.
-func (r *limitRule) ruleValues(l *limitsConfig) ratelimit.Values {
+func (r *limitRule) ruleValues(l *RateLimits) ratelimit.Values {
 	v := r.values()
 	if second := time.Second; l.Default.Off && v.Limit != nil && v.Window == nil {
 		v.Window = &second
@@ -178,32 +178,32 @@ func (r *limitRule) ruleValues(l *limitsConfig) ratelimit.Values {
 	return v
 }
 
-func (c *config) checkLimits(f *settingsFile) {
+func (c *Config) checkLimits(f *settingsFile) {
 	l := c.Limits
 	if l == nil {
 		return
 	}
 	authenticated := c.Auth.TokensFile != ""
 	if l.Shared.Redis && c.Redis == nil {
-		f.bad("limits.shared.redis", "add redis, or leave shared out", "limits are shared through Redis, and there is no redis section")
+		f.addProblem("limits.shared.redis", "add redis, or leave shared out", "limits are shared through Redis, and there is no redis section")
 	}
 	l.checkDefaultOff(f)
 	const sees = "event and request"
 	if _, err := bypassIf(l.BypassIf, nil); err != nil && l.BypassIf != "" {
-		f.badExpression("limits.bypass_if", l.BypassIf, sees, err)
+		f.addExpressionProblem("limits.bypass_if", l.BypassIf, sees, err)
 	}
 	for i := range l.Contexts {
 		path := item("limits.contexts", i) + ".extractor"
 		if _, err := extractor(path, l.Contexts[i].Extractor, nil); err != nil && l.Contexts[i].Extractor != "" {
-			f.badExpression(path, l.Contexts[i].Extractor, sees, err)
+			f.addExpressionProblem(path, l.Contexts[i].Extractor, sees, err)
 		}
 	}
 	presets := slices.Sorted(maps.Keys(l.Presets))
-	_, err := ratelimit.Compile(l.rateConfig(authenticated, nil))
+	_, err := ratelimit.Compile(l.RateConfig(authenticated, nil))
 	for _, e := range split(err) {
 		var at *ratelimit.ConfigError
 		if !errors.As(e, &at) {
-			f.bad("limits", "", "%v", e)
+			f.addProblem("limits", "", "%v", e)
 			continue
 		}
 		path, hint := limitPath(at.Path, presets), ""
@@ -217,13 +217,13 @@ func (c *config) checkLimits(f *settingsFile) {
 			hint = "set auth.tokens_file"
 		}
 		if !f.broken(path) {
-			f.bad(path, hint, "%s", at.Message)
+			f.addProblem(path, hint, "%s", at.Message)
 		}
 	}
 }
 
 // checkDefaultOff finds rules that have no limit once there is no default one.
-func (l *limitsConfig) checkDefaultOff(f *settingsFile) {
+func (l *RateLimits) checkDefaultOff(f *settingsFile) {
 	if !l.Default.Off {
 		return
 	}
@@ -231,12 +231,12 @@ func (l *limitsConfig) checkDefaultOff(f *settingsFile) {
 	for i := range l.Types {
 		t := &l.Types[i]
 		if !t.Limit.Set && t.Preset == "" && t.Extends == "" {
-			f.bad(item("limits.types", i), hint, "a limit is missing, and the default is off")
+			f.addProblem(item("limits.types", i), hint, "a limit is missing, and the default is off")
 		}
 	}
 	for i := range l.Contexts {
 		if !l.Contexts[i].Limit.Set {
-			f.bad(item("limits.contexts", i), hint, "a limit is missing, and the default is off")
+			f.addProblem(item("limits.contexts", i), hint, "a limit is missing, and the default is off")
 		}
 	}
 }
@@ -269,17 +269,17 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// ratePolicy is nil if nothing is limited.
-func (c *config) ratePolicy(failed func(setting string, err error)) (*ratelimit.Policy, error) {
+// RatePolicy is nil if nothing is limited.
+func (c *Config) RatePolicy(failed func(setting string, err error)) (*ratelimit.Policy, error) {
 	if c.Limits == nil {
 		return nil, nil
 	}
-	return ratelimit.Compile(c.Limits.rateConfig(c.Auth.TokensFile != "", failed))
+	return ratelimit.Compile(c.Limits.RateConfig(c.Auth.TokensFile != "", failed))
 }
 
-// rateTable are the options of the counters in memory. fallback says that they stand
+// RateTable are the options of the counters in memory. fallback says that they stand
 // in for shared ones.
-func (c *config) rateTable(fallback bool, m *ratelimit.Metrics) ratelimit.TableOptions {
+func (c *Config) RateTable(fallback bool, m *ratelimit.Metrics) ratelimit.TableOptions {
 	o := ratelimit.TableOptions{MaxCounters: c.Limits.MaxContexts, Metrics: m}
 	if fallback && !c.Limits.Shared.Fallback.Off {
 		o.Scale = c.Limits.Shared.Fallback.V

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func limitEnvOf(c *ratelimit.Caller, s *ratelimit.Subject) limitEnv {
 		Request: limitRequest{Header: c.Header, Token: c.Token, ClientIP: c.IP, Authenticated: c.Authenticated},
 	}
 	if v, ok := s.Attrs.(*event.View); ok {
-		env.Event.Attributes = attributesOf(v)
+		env.Event.Attributes = v.AttributeMap()
 	}
 	if env.Request.Header == nil {
 		env.Request.Header = func(string) string { return "" }
@@ -74,8 +74,8 @@ func extractor(setting, text string, failed func(setting string, err error)) (fu
 	}, nil
 }
 
-// badExpression notes what is wrong with an expression.
-func (f *settingsFile) badExpression(path, text, sees string, err error) {
+// addExpressionProblem notes what is wrong with an expression.
+func (f *settingsFile) addExpressionProblem(path, text, sees string, err error) {
 	message, place := err.Error(), ""
 	var at *expression.Error
 	if errors.As(err, &at) {
@@ -84,11 +84,11 @@ func (f *settingsFile) badExpression(path, text, sees string, err error) {
 			place = fmt.Sprintf(", at line %d, column %d of the expression", at.Line, at.Column)
 		}
 	}
-	f.bad(path, "it sees "+sees, "%s%s", message, place)
+	f.addProblem(path, "it sees "+sees, "%s%s", message, place)
 }
 
 // exprNames are the Go types behind the names in an expression.
 var exprNames = strings.NewReplacer(
 	"type dlq.exprEvent", "event", "type dlq.exprFailure", "failure", "type dlq.exprEnv", "the expression",
-	"type main.limitEvent", "event", "type main.limitRequest", "request", "type main.limitEnv", "the expression",
+	"type config.limitEvent", "event", "type config.limitRequest", "request", "type config.limitEnv", "the expression",
 )

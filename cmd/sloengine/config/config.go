@@ -1,4 +1,8 @@
-package main
+// Package config is engine.yaml: the settings of the process, read strictly, with their defaults, and checked as a
+// whole. Every problem is reported with its line and column. A component receives its options from here.
+//
+// It starts nothing and knows neither the spec, which says what is counted, nor the order in which the process starts.
+package config
 
 import (
 	"bytes"
@@ -18,40 +22,40 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// config is engine.yaml: the settings of the process. What is counted is in the
+// Config is engine.yaml: the settings of the process. What is counted is in the
 // spec files instead.
-type config struct {
+type Config struct {
 	Environment environment `yaml:"environment"` // whose values are taken where they differ
 	Ingest      struct {
-		AllowedLateness duration `yaml:"allowed_lateness" above:"0"`    // live events older than this are refused
-		MaxFuture       duration `yaml:"max_future" above:"0" max:"1d"` // events further ahead of the clock are refused
-		MaxBody         size     `yaml:"max_body" above:"0"`            // of a request, after decompression
-		MaxEvent        size     `yaml:"max_event" above:"0"`
+		AllowedLateness Duration `yaml:"allowed_lateness" above:"0"`    // live events older than this are refused
+		MaxFuture       Duration `yaml:"max_future" above:"0" max:"1d"` // events further ahead of the clock are refused
+		MaxBody         Size     `yaml:"max_body" above:"0"`            // of a request, after decompression
+		MaxEvent        Size     `yaml:"max_event" above:"0"`
 		MaxBatch        int      `yaml:"max_batch" above:"0"`        // events in a request
-		Queue           size     `yaml:"queue" above:"0"`            // requests waiting for the disk; beyond: 503
-		BodiesInFlight  size     `yaml:"bodies_memory"`              // memory for bodies being read and decoded
-		Deadline        duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
-		DeadlineReserve duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
+		Queue           Size     `yaml:"queue" above:"0"`            // requests waiting for the disk; beyond: 503
+		BodiesInFlight  Size     `yaml:"bodies_memory"`              // memory for bodies being read and decoded
+		Deadline        Duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
+		DeadlineReserve Duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
 	} `yaml:"ingest"`
 	KnownIDs struct {
-		Memory size     `yaml:"memory" min:"1MiB"`
-		MaxAge duration `yaml:"max_age" above:"0"`
+		Memory Size     `yaml:"memory" min:"1MiB"`
+		MaxAge Duration `yaml:"max_age" above:"0"`
 	} `yaml:"known_ids"`
 	Parked struct {
-		Memory size `yaml:"memory"` // counts of SLOs that are not in the spec any more
+		Memory Size `yaml:"memory"` // counts of SLOs that are not in the spec any more
 	} `yaml:"parked"`
 	Log struct {
-		Segment size `yaml:"segment" min:"1MiB"`
+		Segment Size `yaml:"segment" min:"1MiB"`
 	} `yaml:"log"`
 	Checkpoint struct {
-		Interval duration `yaml:"interval" above:"0"`
-		Log      size     `yaml:"log" above:"0"` // at the latest after this much log
+		Interval Duration `yaml:"interval" above:"0"`
+		Log      Size     `yaml:"log" above:"0"` // at the latest after this much log
 	} `yaml:"checkpoint"`
 	Evaluator struct {
-		Interval duration `yaml:"interval" above:"0"`
+		Interval Duration `yaml:"interval" above:"0"`
 	} `yaml:"evaluator"`
 	Disk struct {
-		LowWater size `yaml:"low_water"` // below it no events are taken
+		LowWater Size `yaml:"low_water"` // below it no events are taken
 	} `yaml:"disk"`
 	Auth struct {
 		TokensFile string `yaml:"tokens_file" is:"file"`
@@ -65,27 +69,27 @@ type config struct {
 		Pprof        bool     `yaml:"pprof"`
 
 		MaxConnections  int  `yaml:"max_connections" above:"0"`   // fewer if the limit of open files says so
-		ResponsesMemory size `yaml:"responses_memory" min:"1MiB"` // for responses being made, sent or kept; beyond: 503
+		ResponsesMemory Size `yaml:"responses_memory" min:"1MiB"` // for responses being made, sent or kept; beyond: 503
 	} `yaml:"web"`
 
 	Shutdown struct {
-		Timeout duration `yaml:"timeout" above:"0"` // from the signal to the end of the process
+		Timeout Duration `yaml:"timeout" above:"0"` // from the signal to the end of the process
 	} `yaml:"shutdown"`
 
 	Alerts      alertsConfig      `yaml:"alerts"`
 	Redis       *redisConfig      `yaml:"redis"`
-	Limits      *limitsConfig     `yaml:"limits"`
+	Limits      *RateLimits       `yaml:"limits"`
 	Redact      []redactRule      `yaml:"redact"`
 	DeadLetters deadLettersConfig `yaml:"dead_letters"`
 	policies                      // of all sinks
-	Sinks       []sinkConfig      `yaml:"sinks"` // after the policies, which they take over
+	Sinks       []Sink            `yaml:"sinks"` // after the policies, which they take over
 }
 
-// defaultConfig is what an empty engine.yaml means.
-func defaultConfig() config {
-	var c config
-	c.Ingest.AllowedLateness = duration(24 * time.Hour)
-	c.Ingest.MaxFuture = duration(5 * time.Minute)
+// Default is what an empty engine.yaml means.
+func Default() Config {
+	var c Config
+	c.Ingest.AllowedLateness = Duration(24 * time.Hour)
+	c.Ingest.MaxFuture = Duration(5 * time.Minute)
 	c.Ingest.MaxBody = 16 << 20
 	c.Ingest.MaxEvent = 64 << 10
 	c.Ingest.MaxBatch = 10_000
@@ -93,43 +97,43 @@ func defaultConfig() config {
 	c.Web.MaxConnections = 4096
 	c.Web.ResponsesMemory = 32 << 20
 	c.Ingest.BodiesInFlight = 256 << 20
-	c.Ingest.Deadline, c.Ingest.DeadlineReserve = duration(deadline.Default), duration(10*time.Millisecond)
+	c.Ingest.Deadline, c.Ingest.DeadlineReserve = Duration(deadline.Default), Duration(10*time.Millisecond)
 	c.KnownIDs.Memory = 512 << 20
-	c.KnownIDs.MaxAge = duration(7 * 24 * time.Hour)
+	c.KnownIDs.MaxAge = Duration(7 * 24 * time.Hour)
 	c.Parked.Memory = 256 << 20
 	c.Log.Segment = 64 << 20
-	c.Checkpoint.Interval = duration(30 * time.Second)
+	c.Checkpoint.Interval = Duration(30 * time.Second)
 	c.Checkpoint.Log = 256 << 20
-	c.Evaluator.Interval = duration(10 * time.Second)
+	c.Evaluator.Interval = Duration(10 * time.Second)
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = defaultAlerts()
-	c.Shutdown.Timeout = duration(time.Minute)
+	c.Shutdown.Timeout = Duration(time.Minute)
 	c.DeadLetters = defaultDeadLetters()
 	c.policies = defaultPolicies()
 	return c
 }
 
-// loadConfig reads engine.yaml over the defaults; "" is the defaults alone. The error
+// Load reads engine.yaml over the defaults; "" is the defaults alone. The error
 // names the place of everything that is wrong, and what is allowed there.
-func loadConfig(name string) (config, error) {
+func Load(name string) (Config, error) {
 	if name == "" {
-		return readConfig("", nil)
+		return Read("", nil)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return defaultConfig(), fmt.Errorf("read process settings: %w", err)
+		return Default(), fmt.Errorf("read process settings: %w", err)
 	}
-	return readConfig(name, data)
+	return Read(name, data)
 }
 
-func readConfig(name string, data []byte) (config, error) {
+func Read(name string, data []byte) (Config, error) {
 	c, _, err := parseConfig(name, data)
 	return c, err
 }
 
 // parseConfig gives the places of the values as well.
-func parseConfig(name string, data []byte) (config, *settingsFile, error) {
-	c := defaultConfig()
+func parseConfig(name string, data []byte) (Config, *settingsFile, error) {
+	c := Default()
 	f := &settingsFile{name: name, dir: filepath.Dir(name), env: os.Getenv(EnvironmentVariable), config: &c, nodes: map[string]*yaml.Node{}}
 	if f.env != "" && !validEnvironment(f.env) {
 		return c, f, fmt.Errorf("%s=%q is not the name of an environment: lower-case letters, digits, - and _", EnvironmentVariable, f.env)
@@ -151,19 +155,19 @@ func parseConfig(name string, data []byte) (config, *settingsFile, error) {
 }
 
 // check refuses settings that cannot work together.
-func (c *config) check(f *settingsFile) {
+func (c *Config) check(f *settingsFile) {
 	if c.Ingest.BodiesInFlight < c.Ingest.MaxBody {
-		f.bad("ingest.bodies_memory", "raise it, or lower max_body", "must be at least ingest.max_body")
+		f.addProblem("ingest.bodies_memory", "raise it, or lower max_body", "must be at least ingest.max_body")
 	}
 	if c.Ingest.Deadline != 0 && c.Ingest.DeadlineReserve >= c.Ingest.Deadline {
-		f.bad("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
+		f.addProblem("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
 	}
 	if c.KnownIDs.MaxAge < c.Ingest.AllowedLateness {
-		f.bad("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
+		f.addProblem("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
 	}
 	for i, name := range c.Web.AllowedHosts {
 		if name == "" || strings.ContainsAny(name, "/:@*? \t") {
-			f.bad(item("web.allowed_hosts", i), "such as slo.example.org, without scheme and port", "%q is not a host name", name)
+			f.addProblem(item("web.allowed_hosts", i), "such as slo.example.org, without scheme and port", "%q is not a host name", name)
 		}
 	}
 	c.Redis.check(f)
@@ -174,9 +178,9 @@ func (c *config) check(f *settingsFile) {
 	c.checkSinks(f)
 }
 
-// changed names the sections that differ from those of another config, for a reload
+// Changed names the sections that differ from those of another config, for a reload
 // that cannot take over all of them.
-func (c *config) changed(next *config) (sections []string) {
+func (c *Config) Changed(next *Config) (sections []string) {
 	before, after := settingFields(reflect.ValueOf(c).Elem()), settingFields(reflect.ValueOf(next).Elem())
 	for i := range before {
 		if !reflect.DeepEqual(before[i].value.Interface(), after[i].value.Interface()) {
@@ -186,29 +190,29 @@ func (c *config) changed(next *config) (sections []string) {
 	return sections
 }
 
-// duration is a slo duration ("30s", "7d") in YAML.
-type duration time.Duration
+// Duration is a slo duration ("30s", "7d") in YAML.
+type Duration time.Duration
 
-func (d *duration) parse(text string) error {
+func (d *Duration) parse(text string) error {
 	v, err := slo.ParseDuration(text)
 	if err != nil {
 		return err
 	}
-	*d = duration(v)
+	*d = Duration(v)
 	return nil
 }
 
-func (d duration) String() string { return slo.FormatDuration(time.Duration(d)) }
+func (d Duration) String() string { return slo.FormatDuration(time.Duration(d)) }
 
-// size is a number of bytes in YAML: 65536, 64KiB, 16MiB, 1GiB, 10MB.
-type size int64
+// Size is a number of bytes in YAML: 65536, 64KiB, 16MiB, 1GiB, 10MB.
+type Size int64
 
-func (s *size) parse(text string) error {
+func (s *Size) parse(text string) error {
 	v, err := parseSize(text)
 	if err != nil {
 		return err
 	}
-	*s = size(v)
+	*s = Size(v)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -18,26 +18,26 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// sinkConfig is one place that gets every event. It is of exactly one kind.
-type sinkConfig struct {
+// Sink is one place that gets every event. It is of exactly one kind.
+type Sink struct {
 	Name  string          `yaml:"name" is:"required"`
 	HTTP  *httpSinkConfig `yaml:"http"`
 	File  *fileSinkConfig `yaml:"file"`
 	Start string          `yaml:"start" one:"oldest newest"` // without a cursor
 	Batch struct {
 		Items int      `yaml:"items" min:"1" max:"100000"`
-		Bytes size     `yaml:"bytes" min:"1KiB" max:"1GiB"`
-		Wait  duration `yaml:"wait" max:"1h"` // 0: a call takes what is there
+		Bytes Size     `yaml:"bytes" min:"1KiB" max:"1GiB"`
+		Wait  Duration `yaml:"wait" max:"1h"` // 0: a call takes what is there
 	} `yaml:"batch"`
 	policies
-	TTL         duration         `yaml:"ttl"`           // 0: events never get too old
-	MaxLagBytes size             `yaml:"max_lag_bytes"` // 0: as far as the log goes
+	TTL         Duration         `yaml:"ttl"`           // 0: events never get too old
+	MaxLagBytes Size             `yaml:"max_lag_bytes"` // 0: as far as the log goes
 	RateLimit   *sinkLimitConfig `yaml:"rate_limit"`
 }
 
-func (s *sinkConfig) prefill(c *config) {
+func (s *Sink) prefill(c *Config) {
 	s.Start = "oldest"
-	s.Batch.Items, s.Batch.Bytes, s.Batch.Wait = 500, 1<<20, duration(100*time.Millisecond)
+	s.Batch.Items, s.Batch.Bytes, s.Batch.Wait = 500, 1<<20, Duration(100*time.Millisecond)
 	s.MaxLagBytes = 4 << 30 // a sink that is gone for good must not fill the disk in silence
 	s.policies = c.policies
 }
@@ -55,37 +55,37 @@ type httpSinkConfig struct {
 	TLS         tlsConfig         `yaml:"tls"`
 }
 
-func (h *httpSinkConfig) prefill(*config) {
+func (h *httpSinkConfig) prefill(*Config) {
 	h.Method, h.Format, h.MaxConns = http.MethodPost, "json", 8
 }
 
 type fileSinkConfig struct {
 	Dir      string   `yaml:"dir" is:"required file"`
-	MaxBytes size     `yaml:"max_bytes" min:"1KiB" max:"1GiB"` // of a file
-	MaxAge   duration `yaml:"max_age"`                         // of a file; 0: none
+	MaxBytes Size     `yaml:"max_bytes" min:"1KiB" max:"1GiB"` // of a file
+	MaxAge   Duration `yaml:"max_age"`                         // of a file; 0: none
 	Keep     int      `yaml:"keep" min:"0"`                    // rotated files; 0: all
 	Fsync    string   `yaml:"fsync" one:"cursor batch never"`
 }
 
-func (s *fileSinkConfig) prefill(*config) { s.MaxBytes, s.Fsync = 100<<20, "cursor" }
+func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, "cursor" }
 
 // sinkLimitConfig bounds calls to a sink: those of all instances together if it is
 // shared.
 type sinkLimitConfig struct {
 	Limit    int      `yaml:"limit" is:"required" min:"1" max:"1000000"`
-	Window   duration `yaml:"window" min:"100ms" max:"1h"`
+	Window   Duration `yaml:"window" min:"100ms" max:"1h"`
 	Unit     string   `yaml:"unit" one:"calls events"`
-	Wait     duration `yaml:"wait" min:"1ms" max:"1m"` // for a turn; then the call is put off
+	Wait     Duration `yaml:"wait" min:"1ms" max:"1m"` // for a turn; then the call is put off
 	Shared   bool     `yaml:"shared"`
 	Fallback float64  `yaml:"fallback" above:"0" max:"1000000"` // a second and instance, while Redis is away
 }
 
-func (l *sinkLimitConfig) prefill(*config) {
-	l.Window, l.Unit, l.Wait, l.Fallback = duration(time.Second), "calls", duration(5*time.Second), 1
+func (l *sinkLimitConfig) prefill(*Config) {
+	l.Window, l.Unit, l.Wait, l.Fallback = Duration(time.Second), "calls", Duration(5*time.Second), 1
 }
 
-// kind is what the sink writes to, for people.
-func (s *sinkConfig) kind() string {
+// Kind is what the sink writes to, for people.
+func (s *Sink) Kind() string {
 	if s.HTTP != nil {
 		return "http"
 	}
@@ -94,7 +94,7 @@ func (s *sinkConfig) kind() string {
 
 var sinkName = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
 
-func (c *config) checkSinks(f *settingsFile) {
+func (c *Config) checkSinks(f *settingsFile) {
 	names, dirs := map[string]int{}, map[string]int{}
 	for i := range c.Sinks {
 		s, path := &c.Sinks[i], item("sinks", i)
@@ -102,57 +102,57 @@ func (c *config) checkSinks(f *settingsFile) {
 		switch first, twice := names[s.Name]; {
 		case f.broken(path + ".name"):
 		case !sinkName.MatchString(s.Name):
-			f.bad(path+".name", "it names a file and a label", "%q is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.'", s.Name)
+			f.addProblem(path+".name", "it names a file and a label", "%q is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.'", s.Name)
 		case twice:
-			f.bad(path+".name", "its place in the log goes by the name", "sinks[%d] has this name, too", first)
+			f.addProblem(path+".name", "its place in the log goes by the name", "sinks[%d] has this name, too", first)
 		default:
 			names[s.Name] = i
 		}
 		if s.File != nil && s.File.Dir != "" {
 			dir := filepath.Clean(s.File.Dir)
 			if first, twice := dirs[dir]; twice {
-				f.bad(path+".file.dir", "each sink needs a folder of its own", "sinks[%d] writes there, too", first)
+				f.addProblem(path+".file.dir", "each sink needs a folder of its own", "sinks[%d] writes there, too", first)
 			}
 			dirs[dir] = i
 			if c.DeadLetters.Dir != "" && filepath.Clean(c.DeadLetters.Dir) == dir {
-				f.bad(path+".file.dir", "each needs a folder of its own", "the dead letters are there")
+				f.addProblem(path+".file.dir", "each needs a folder of its own", "the dead letters are there")
 			}
 		}
 		if l := s.RateLimit; l != nil {
 			if l.Shared && c.Redis == nil {
-				f.bad(path+".rate_limit.shared", "add redis, or leave it out", "limits are shared through Redis, and there is no redis section")
+				f.addProblem(path+".rate_limit.shared", "add redis, or leave it out", "limits are shared through Redis, and there is no redis section")
 			}
 			if !l.Shared && f.has(path+".rate_limit.fallback") {
-				f.bad(path+".rate_limit.fallback", "write shared: true, or leave it out", "only a shared limit falls back")
+				f.addProblem(path+".rate_limit.fallback", "write shared: true, or leave it out", "only a shared limit falls back")
 			}
 		}
 	}
 }
 
-func (s *sinkConfig) check(f *settingsFile, path string) {
+func (s *Sink) check(f *settingsFile, path string) {
 	switch {
 	case f.broken(path + ".http"), f.broken(path + ".file"):
 	case s.HTTP == nil && s.File == nil:
-		f.bad(path, "add http or file", "it does not say where events go")
+		f.addProblem(path, "add http or file", "it does not say where events go")
 	case s.HTTP != nil && s.File != nil:
-		f.bad(path+".file", "make two sinks of it", "a sink is either http or file")
+		f.addProblem(path+".file", "make two sinks of it", "a sink is either http or file")
 	}
 	s.policies.check(f, path)
 	if s.TTL > 0 && s.TTL <= s.Batch.Wait {
-		f.bad(path+".ttl", "raise it, or lower batch.wait", "events would be too old once they have waited %s for their batch", s.Batch.Wait)
+		f.addProblem(path+".ttl", "raise it, or lower batch.wait", "events would be too old once they have waited %s for their batch", s.Batch.Wait)
 	}
 	if s.MaxLagBytes > 0 && s.MaxLagBytes < s.Batch.Bytes {
-		f.bad(path+".max_lag_bytes", "raise it, or lower batch.bytes", "must be at least one batch of %d bytes", s.Batch.Bytes)
+		f.addProblem(path+".max_lag_bytes", "raise it, or lower batch.bytes", "must be at least one batch of %d bytes", s.Batch.Bytes)
 	}
 	if s.HTTP != nil {
 		s.HTTP.check(f, path+".http")
 	}
 	if s.File != nil {
 		if f.has(path+".file.dir") && s.File.Dir == "" {
-			f.bad(path+".file.dir", "", "must be the name of a folder")
+			f.addProblem(path+".file.dir", "", "must be the name of a folder")
 		}
-		if age := s.File.MaxAge; age > 0 && age < duration(time.Second) {
-			f.bad(path+".file.max_age", "", "must be at least 1s, or 0 for none")
+		if age := s.File.MaxAge; age > 0 && age < Duration(time.Second) {
+			f.addProblem(path+".file.max_age", "", "must be at least 1s, or 0 for none")
 		}
 	}
 }
@@ -165,11 +165,11 @@ func (h *httpSinkConfig) check(f *settingsFile, path string) {
 	checkURL(f, path+".health_url", h.HealthURL, false)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		if secretHeaders.MatchString(name) {
-			f.bad(path+".headers."+name, "write its value into a file, and the file's name under header_files", "a secret must not stand here")
+			f.addProblem(path+".headers."+name, "write its value into a file, and the file's name under header_files", "a secret must not stand here")
 		}
 		for _, other := range slices.Sorted(maps.Keys(h.HeaderFiles)) {
 			if textproto.CanonicalMIMEHeaderKey(name) == textproto.CanonicalMIMEHeaderKey(other) {
-				f.bad(path+".header_files."+other, "keep one", "the header is among headers, too")
+				f.addProblem(path+".header_files."+other, "keep one", "the header is among headers, too")
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func (h *httpSinkConfig) check(f *settingsFile, path string) {
 	// The sink knows the rest, such as what a header may be, and reads the secrets.
 	s, err := h.sink(nil)
 	for _, text := range lines(err, "http sink: ") {
-		f.bad(path, "", "%s", text)
+		f.addProblem(path, "", "%s", text)
 	}
 	if err == nil {
 		s.Close()
@@ -194,13 +194,13 @@ func checkURL(f *settingsFile, path, text string, required bool) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		f.bad(path, "", "not a URL") // without the text, which may hold a secret
+		f.addProblem(path, "", "not a URL") // without the text, which may hold a secret
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		f.bad(path, "as in https://example.org/events", "must begin with http:// or https:// and have a host")
+		f.addProblem(path, "as in https://example.org/events", "must begin with http:// or https:// and have a host")
 	case u.User != nil:
-		f.bad(path, "put credentials into header_files", "must not hold a user")
+		f.addProblem(path, "put credentials into header_files", "must not hold a user")
 	case u.Fragment != "":
-		f.bad(path, "leave out what follows #", "a fragment is never sent")
+		f.addProblem(path, "leave out what follows #", "a fragment is never sent")
 	}
 }
 
@@ -225,18 +225,18 @@ func (h *httpSinkConfig) sink(answered func(code int)) (*httpsink.Sink, error) {
 	return httpsink.New(o)
 }
 
-// sinkParts are what sinks need besides their settings.
-type sinkParts struct {
+// SinkParts are what sinks need besides their settings.
+type SinkParts struct {
 	FS fsys.FS
 	// Shared makes a limit that all instances have in common. Only needed for sinks with
 	// such a limit, which there are only with a redis section.
-	Shared func(sharedSinkLimit) (dispatch.Limiter, error)
+	Shared func(SharedSinkLimit) (dispatch.Limiter, error)
 	// Answered, if not nil, counts the answers of HTTP sinks by status code.
 	Answered func(sink string, code int)
 }
 
-// sharedSinkLimit is an outbound limit for all instances together.
-type sharedSinkLimit struct {
+// SharedSinkLimit is an outbound limit for all instances together.
+type SharedSinkLimit struct {
 	Name     string // of the sink
 	Limit    int    // turns in any Window
 	Window   time.Duration
@@ -244,9 +244,9 @@ type sharedSinkLimit struct {
 	Fallback float64 // turns a second for this instance, while Redis is away
 }
 
-// options makes a sink. A file
+// Options makes a sink. A file
 // sink takes hold of its folder when its dispatcher opens it.
-func (s *sinkConfig) options(parts sinkParts) (o dispatch.SinkOptions, err error) {
+func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	o = dispatch.SinkOptions{
 		Name: s.Name, BatchItems: s.Batch.Items, BatchBytes: int(s.Batch.Bytes), BatchWait: time.Duration(s.Batch.Wait),
 		TTL: time.Duration(s.TTL), MaxLagBytes: int64(s.MaxLagBytes),
@@ -288,12 +288,12 @@ func (s *sinkConfig) options(parts sinkParts) (o dispatch.SinkOptions, err error
 	return o, nil
 }
 
-func (l *sinkLimitConfig) limiter(name string, parts sinkParts) (dispatch.Limiter, error) {
+func (l *sinkLimitConfig) limiter(name string, parts SinkParts) (dispatch.Limiter, error) {
 	switch {
 	case l == nil:
 		return nil, nil
 	case l.Shared:
-		return parts.Shared(sharedSinkLimit{name, l.Limit, time.Duration(l.Window), time.Duration(l.Wait), l.Fallback})
+		return parts.Shared(SharedSinkLimit{name, l.Limit, time.Duration(l.Window), time.Duration(l.Wait), l.Fallback})
 	}
 	perSecond := float64(l.Limit) / time.Duration(l.Window).Seconds()
 	return dispatch.NewLocalLimit(perSecond, l.Limit, time.Duration(l.Wait))

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"path/filepath"
@@ -14,9 +14,9 @@ import (
 type deadLettersConfig struct {
 	Storage   string   `yaml:"storage" one:"file redis memory"`
 	Dir       string   `yaml:"dir" is:"file"` // of files; "": in the data folder
-	MaxBytes  size     `yaml:"max_bytes" min:"8KiB"`
-	Segment   size     `yaml:"segment" min:"4KiB" max:"1GiB"`
-	Retention duration `yaml:"retention" min:"1m" max:"3650d"` // in Redis 7d unless set
+	MaxBytes  Size     `yaml:"max_bytes" min:"8KiB"`
+	Segment   Size     `yaml:"segment" min:"4KiB" max:"1GiB"`
+	Retention Duration `yaml:"retention" min:"1m" max:"3650d"` // in Redis 7d unless set
 	Clean     string   `yaml:"clean"`                          // cron
 	Timezone  string   `yaml:"timezone"`                       // of clean and replay.schedule
 	Filter    struct {
@@ -28,7 +28,7 @@ type deadLettersConfig struct {
 	Replay struct {
 		Schedule  string   `yaml:"schedule"` // cron; "": only when told to
 		Batch     int      `yaml:"batch" min:"1" max:"1000"`
-		MaxAge    duration `yaml:"max_age"`                      // 0: no limit
+		MaxAge    Duration `yaml:"max_age"`                      // 0: no limit
 		Rate      float64  `yaml:"rate" above:"0" max:"1000000"` // entries a second
 		StopAfter int      `yaml:"stop_after" min:"1" max:"1000000"`
 	} `yaml:"replay"`
@@ -39,40 +39,40 @@ const fileRetention, redisRetention = 30 * 24 * time.Hour, 7 * 24 * time.Hour
 func defaultDeadLetters() deadLettersConfig {
 	var d deadLettersConfig
 	d.Storage, d.MaxBytes, d.Segment = "file", 4<<30, 10_000_000
-	d.Retention = duration(fileRetention)
+	d.Retention = Duration(fileRetention)
 	d.Clean, d.Timezone = "0 2 * * *", "UTC"
 	d.Filter.Default = "save"
 	d.Replay.Batch, d.Replay.Rate, d.Replay.StopAfter = 100, 100, 10
 	return d
 }
 
-func (c *config) checkDeadLetters(f *settingsFile) {
+func (c *Config) checkDeadLetters(f *settingsFile) {
 	d := &c.DeadLetters
 	const path = "dead_letters"
 	if d.Storage == "redis" && !f.has(path+".retention") {
-		d.Retention = duration(redisRetention)
+		d.Retention = Duration(redisRetention)
 	}
 	if d.Storage == "redis" && c.Redis == nil {
-		f.bad(path+".storage", "add redis, or choose file", "there is no redis section")
+		f.addProblem(path+".storage", "add redis, or choose file", "there is no redis section")
 	}
 	for _, key := range []string{"dir", "max_bytes", "segment"} {
 		if at := child(path, key); d.Storage != "file" && f.has(at) {
-			f.bad(at, "leave it out", "only the storage file has it, this one is %s", d.Storage)
+			f.addProblem(at, "leave it out", "only the storage file has it, this one is %s", d.Storage)
 		}
 	}
 	if d.Storage == "file" && d.MaxBytes < 2*d.Segment {
-		f.bad(path+".max_bytes", "raise it, or lower segment", "must be at least two segments of %d bytes", d.Segment)
+		f.addProblem(path+".max_bytes", "raise it, or lower segment", "must be at least two segments of %d bytes", d.Segment)
 	}
 	zone := d.zone()
 	if zone == nil {
-		f.bad(path+".timezone", "as in Europe/Berlin", "%q is not a time zone", d.Timezone)
+		f.addProblem(path+".timezone", "as in Europe/Berlin", "%q is not a time zone", d.Timezone)
 	}
 	if _, err := dlq.ParseSchedule(d.Clean, zone); err != nil {
-		f.bad(path+".clean", `as in "0 2 * * *"`, "%v", err)
+		f.addProblem(path+".clean", `as in "0 2 * * *"`, "%v", err)
 	}
 	if s := d.Replay.Schedule; s != "" {
 		if _, err := dlq.ParseSchedule(s, zone); err != nil {
-			f.bad(path+".replay.schedule", `as in "*/10 * * * *"`, "%v", err)
+			f.addProblem(path+".replay.schedule", `as in "*/10 * * * *"`, "%v", err)
 		}
 	}
 	d.checkFilter(f, path+".filter")
@@ -82,7 +82,7 @@ func (d *deadLettersConfig) checkFilter(f *settingsFile, path string) {
 	for key, patterns := range map[string][]string{"never_save": d.Filter.NeverSave, "always_save": d.Filter.AlwaysSave} {
 		for i, p := range patterns {
 			if _, err := dlq.NewFilter(dlq.FilterOptions{NeverSave: []string{p}}); err != nil {
-				f.bad(item(child(path, key), i), "a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
+				f.addProblem(item(child(path, key), i), "a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (d *deadLettersConfig) checkFilter(f *settingsFile, path string) {
 		return
 	}
 	if _, err := dlq.CompileExpr(d.Filter.SaveIf); err != nil {
-		f.badExpression(path+".save_if", d.Filter.SaveIf, "event and failure", err)
+		f.addExpressionProblem(path+".save_if", d.Filter.SaveIf, "event and failure", err)
 	}
 }
 
@@ -106,21 +106,21 @@ func (d *deadLettersConfig) zone() *time.Location {
 	return zone
 }
 
-// dlqFilter decides which failures are kept.
-func (c *config) dlqFilter(m *dlq.Metrics) (*dlq.Filter, error) {
+// DeadLetterFilter decides which failures are kept.
+func (c *Config) DeadLetterFilter(m *dlq.Metrics) (*dlq.Filter, error) {
 	o := &c.DeadLetters.Filter
 	return dlq.NewFilter(dlq.FilterOptions{
 		NeverSave: o.NeverSave, AlwaysSave: o.AlwaysSave, SaveIf: o.SaveIf, DropRest: o.Default == "drop", Metrics: m,
 	})
 }
 
-// deadLetterStore opens the storage that is set. client may be nil unless it is
+// DeadLetterStore opens the storage that is set. client may be nil unless it is
 // redis. Close lets go of it.
-func (c *config) deadLetterStore(dataDir string, client redis.UniversalClient, m *dlq.Metrics) (dlq.Store, error) {
+func (c *Config) DeadLetterStore(dataDir string, client redis.UniversalClient, m *dlq.Metrics) (dlq.Store, error) {
 	d := &c.DeadLetters
 	switch d.Storage {
 	case "redis":
-		return dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: c.redisKeys("dlq") + ":", TTL: time.Duration(d.Retention), Metrics: m})
+		return dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: c.RedisKeys("dlq") + ":", TTL: time.Duration(d.Retention), Metrics: m})
 	case "memory":
 		return dlq.NewMemory(dlq.MemoryOptions{Metrics: m})
 	}
@@ -131,8 +131,8 @@ func (c *config) deadLetterStore(dataDir string, client redis.UniversalClient, m
 	return dlq.OpenFile(dlq.FileOptions{Dir: dir, SegmentBytes: int64(d.Segment), MaxBytes: int64(d.MaxBytes), Metrics: m})
 }
 
-// replayOptions say how entries are given back; the targets are the caller's.
-func (c *config) replayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOptions {
+// ReplayOptions say how entries are given back; the targets are the caller's.
+func (c *Config) ReplayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOptions {
 	d := &c.DeadLetters
 	r := &d.Replay
 	return dlq.ReplayOptions{
@@ -141,8 +141,8 @@ func (c *config) replayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOption
 	}
 }
 
-// retentionOptions say what is too old, and when it goes.
-func (c *config) retentionOptions(store dlq.Store) dlq.RetentionOptions {
+// RetentionOptions say what is too old, and when it goes.
+func (c *Config) RetentionOptions(store dlq.Store) dlq.RetentionOptions {
 	d := &c.DeadLetters
 	return dlq.RetentionOptions{Store: store, Keep: time.Duration(d.Retention), Cron: d.Clean, Zone: d.zone()}
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -36,11 +36,11 @@ type redisConfig struct {
 	DB           int        `yaml:"db" min:"0" max:"65535"`
 	TLS          *tlsConfig `yaml:"tls"`
 	Prefix       string     `yaml:"prefix"`                       // of all keys
-	Timeout      duration   `yaml:"timeout" min:"10ms" max:"10s"` // of one call
+	Timeout      Duration   `yaml:"timeout" min:"10ms" max:"10s"` // of one call
 }
 
-func (r *redisConfig) prefill(*config) {
-	r.Prefix, r.Timeout = "sloengine", duration(100*time.Millisecond)
+func (r *redisConfig) prefill(*Config) {
+	r.Prefix, r.Timeout = "sloengine", Duration(100*time.Millisecond)
 }
 
 var redisPrefix = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
@@ -51,13 +51,13 @@ func (r *redisConfig) check(f *settingsFile) {
 	}
 	switch several := len(r.Addresses) > 0; {
 	case r.Cluster && r.SentinelMaster != "":
-		f.bad("redis.sentinel_master", "leave one of them out", "a cluster has no sentinels")
+		f.addProblem("redis.sentinel_master", "leave one of them out", "a cluster has no sentinels")
 	case several != (r.Cluster || r.SentinelMaster != ""):
-		f.bad("redis.addresses", "set address for a single server", "addresses belong to cluster or sentinel_master, and those to addresses")
+		f.addProblem("redis.addresses", "set address for a single server", "addresses belong to cluster or sentinel_master, and those to addresses")
 	case several && r.Address != "":
-		f.bad("redis.address", "leave one of them out", "address and addresses exclude each other")
+		f.addProblem("redis.address", "leave one of them out", "address and addresses exclude each other")
 	case !several && r.Address == "" && !f.has("redis.address"):
-		f.bad("redis.address", "", "missing")
+		f.addProblem("redis.address", "", "missing")
 	case !several && !f.broken("redis.address"):
 		checkAddress(f, "redis.address", r.Address)
 	}
@@ -65,11 +65,11 @@ func (r *redisConfig) check(f *settingsFile) {
 		checkAddress(f, item("redis.addresses", i), a)
 	}
 	if r.Cluster && r.DB != 0 {
-		f.bad("redis.db", "leave it out", "a cluster has database 0 only")
+		f.addProblem("redis.db", "leave it out", "a cluster has database 0 only")
 	}
 	checkPassword(f, "redis.sentinel_", r.SentinelUsername, r.SentinelPasswordFile)
 	if !redisPrefix.MatchString(r.Prefix) {
-		f.bad("redis.prefix", "", "must be 1 to 64 letters, digits, '_', '.', ':' and '-'")
+		f.addProblem("redis.prefix", "", "must be 1 to 64 letters, digits, '_', '.', ':' and '-'")
 	}
 	checkPassword(f, "redis.", r.Username, r.PasswordFile)
 	if r.TLS != nil {
@@ -80,23 +80,23 @@ func (r *redisConfig) check(f *settingsFile) {
 func checkAddress(f *settingsFile, path, address string) {
 	_, port, err := net.SplitHostPort(address)
 	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 {
-		f.bad(path, "as in 127.0.0.1:6379", "%q is not host:port", address)
+		f.addProblem(path, "as in 127.0.0.1:6379", "%q is not host:port", address)
 	}
 }
 
 func checkPassword(f *settingsFile, path, username, file string) {
 	if file != "" {
 		if _, err := readSecret(file, 1); err != nil {
-			f.bad(path+"password_file", "", "%v", err)
+			f.addProblem(path+"password_file", "", "%v", err)
 		}
 	} else if username != "" {
-		f.bad(path+"username", "add password_file", "a user without a password")
+		f.addProblem(path+"username", "add password_file", "a user without a password")
 	}
 }
 
-// redisOptions are those of the client for all that is in Redis, tuned for limits. They
+// RedisOptions are those of the client for all that is in Redis, tuned for limits. They
 // are nil without a redis section.
-func (c *config) redisOptions() (*redis.UniversalOptions, error) {
+func (c *Config) RedisOptions() (*redis.UniversalOptions, error) {
 	r := c.Redis
 	if r == nil {
 		return nil, nil
@@ -137,9 +137,9 @@ func (c *config) redisOptions() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// redisKeys is the prefix of one kind of keys. The braces keep them in one slot of a
+// RedisKeys is the prefix of one kind of keys. The braces keep them in one slot of a
 // cluster.
-func (c *config) redisKeys(kind string) string { return "{" + c.Redis.Prefix + ":" + kind + "}" }
+func (c *Config) RedisKeys(kind string) string { return "{" + c.Redis.Prefix + ":" + kind + "}" }
 
 // tlsConfig says how to trust a server. The zero value is as the system does.
 type tlsConfig struct {
@@ -152,14 +152,14 @@ type tlsConfig struct {
 
 func (t *tlsConfig) check(f *settingsFile, path string) {
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		f.bad(path, "give both, or none", "cert_file and key_file belong together")
+		f.addProblem(path, "give both, or none", "cert_file and key_file belong together")
 		return
 	}
 	if t.Insecure && t.CAFile != "" {
-		f.bad(path+".ca_file", "leave one of the two out", "insecure_skip_verify trusts everybody")
+		f.addProblem(path+".ca_file", "leave one of the two out", "insecure_skip_verify trusts everybody")
 	}
 	if _, err := t.client(); err != nil {
-		f.bad(path, "", "%v", err)
+		f.addProblem(path, "", "%v", err)
 	}
 }
 

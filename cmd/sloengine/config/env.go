@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"reflect"
@@ -45,7 +45,7 @@ func (f *settingsFile) byEnvironment(n *yaml.Node, path string, valid func(n *ya
 	for _, p := range f.mapping(n, path) {
 		names = append(names, p.key)
 		if !environmentName.MatchString(p.key) {
-			f.badAt(p.at, child(path, p.key), "lower-case letters, digits, - and _", "not the name of an environment")
+			f.addProblemAt(p.at, child(path, p.key), "lower-case letters, digits, - and _", "not the name of an environment")
 			continue
 		}
 		if valid(p.value, child(path, p.key)) && (p.key == f.env || p.key == anyEnvironment && chosen == nil) {
@@ -55,9 +55,9 @@ func (f *settingsFile) byEnvironment(n *yaml.Node, path string, valid func(n *ya
 	switch {
 	case chosen != nil || f.broken(path):
 	case f.env == "" && len(names) > 0:
-		f.badAt(n, path, "set environment, or "+EnvironmentVariable, "the value differs by environment, and there is no default among them")
+		f.addProblemAt(n, path, "set environment, or "+EnvironmentVariable, "the value differs by environment, and there is no default among them")
 	default:
-		f.badAt(n, path, "add it, or a default", "no value for the environment %q", f.env)
+		f.addProblemAt(n, path, "add it, or a default", "no value for the environment %q", f.env)
 	}
 	return chosen
 }
@@ -93,7 +93,7 @@ func (e *environment) setting(f *settingsFile, n *yaml.Node, path string, tag re
 		return
 	}
 	if text != "" && !validEnvironment(text) {
-		f.badAt(n, path, "lower-case letters, digits, - and _", "%q is not the name of an environment", text)
+		f.addProblemAt(n, path, "lower-case letters, digits, - and _", "%q is not the name of an environment", text)
 		return
 	}
 	if f.env == "" {

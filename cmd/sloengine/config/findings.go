@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 // sinkReserve is what a call to a sink leaves of an event's ttl.
 const sinkReserve = 20 * time.Millisecond
 
-// settingFindings are what is allowed and cannot work as it was probably meant: warnings
+// Findings are what is allowed and cannot work as it was probably meant: warnings
 // of check and of every start.
-func settingFindings(name string) (spec.Problems, error) {
+func Findings(name string) (spec.Problems, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -38,11 +38,11 @@ func settingFindings(name string) (spec.Problems, error) {
 	return out, nil
 }
 
-func (c *config) find(f *settingsFile) {
+func (c *Config) find(f *settingsFile) {
 	for i := range c.Sinks {
 		s := &c.Sinks[i]
 		if worst := s.worstCase(); s.TTL > 0 && worst > time.Duration(s.TTL) {
-			f.bad(item("sinks", i)+".ttl", "raise it, or lower timeout, retry.max_retries or retry.cap",
+			f.addProblem(item("sinks", i)+".ttl", "raise it, or lower timeout, retry.max_retries or retry.cap",
 				"all attempts to deliver a batch may take %s, longer than the ttl: events become dead letters before their last retry", slo.FormatDuration(worst))
 		}
 	}
@@ -52,7 +52,7 @@ func (c *config) find(f *settingsFile) {
 			limit, name = &c.Sinks[i].Retry, "the retries of sink "+c.Sinks[i].Name
 		}
 		if most := float64(limit.RateLimit.Limit) / time.Duration(limit.RateLimit.Interval).Seconds(); c.Alerts.Retries >= most {
-			f.bad("alerts.retries", "lower it", "the alert can never fire: %s are limited to %g a second", name, most)
+			f.addProblem("alerts.retries", "lower it", "the alert can never fire: %s are limited to %g a second", name, most)
 			break
 		}
 	}
@@ -60,7 +60,7 @@ func (c *config) find(f *settingsFile) {
 
 // worstCase is how long all attempts to deliver a batch may take, whatever the jitter draws;
 // 0 if there is no end to them but the ttl.
-func (s *sinkConfig) worstCase() time.Duration {
+func (s *Sink) worstCase() time.Duration {
 	r := &s.Retry
 	timeout, most := time.Duration(s.Timeout), time.Duration(r.Cap)
 	elapsed, unlimited := time.Duration(r.MaxElapsed), r.MaxRetries < 0

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"time"
@@ -8,7 +8,7 @@ import (
 
 // alertsConfig are the thresholds of the generated alerts on the engine itself.
 type alertsConfig struct {
-	DiskFree        size     `yaml:"disk_free" above:"0"`              // below it
+	DiskFree        Size     `yaml:"disk_free" above:"0"`              // below it
 	DeadLetters     int64    `yaml:"dead_letters" above:"0"`           // kept
 	DeadLetterGrow  int64    `yaml:"dead_letters_growth" above:"0"`    // more within half an hour
 	Retries         float64  `yaml:"retries" above:"0"`                // events sent again a second, to one target
@@ -19,21 +19,21 @@ type alertsConfig struct {
 	CriticalLimited float64  `yaml:"critical_limited" min:"0"`         // events a second
 	ClientFailures  float64  `yaml:"client_failures" above:"0"`        // events a second
 	RejectedShare   float64  `yaml:"rejected_share" above:"0" max:"1"` // of all events
-	SinkLag         duration `yaml:"sink_lag" above:"0"`               // age of the oldest event that a sink lacks
+	SinkLag         Duration `yaml:"sink_lag" above:"0"`               // age of the oldest event that a sink lacks
 	FoldLag         int64    `yaml:"fold_lag" above:"0"`               // records
 }
 
 func defaultAlerts() alertsConfig {
 	d := alerts.EngineThresholds{}.WithDefaults()
 	return alertsConfig{
-		DiskFree: size(d.DiskFreeBytes), DeadLetters: int64(d.DeadLetters), DeadLetterGrow: int64(d.DeadLetterGrow), Retries: d.RetriesPerSec,
+		DiskFree: Size(d.DiskFreeBytes), DeadLetters: int64(d.DeadLetters), DeadLetterGrow: int64(d.DeadLetterGrow), Retries: d.RetriesPerSec,
 		LimitHits: d.LimitHits, LimitDrops: d.LimitDrops, TypeHits: d.TypeHits, ContextHits: d.ContextHits, CriticalLimited: d.CriticalLimited,
-		ClientFailures: d.ClientFailures, RejectedShare: d.RejectedShare, SinkLag: duration(d.SinkLag), FoldLag: int64(d.FoldLagRecords),
+		ClientFailures: d.ClientFailures, RejectedShare: d.RejectedShare, SinkLag: Duration(d.SinkLag), FoldLag: int64(d.FoldLagRecords),
 	}
 }
 
-// thresholds are what the alerts are generated with.
-func (a *alertsConfig) thresholds() alerts.EngineThresholds {
+// Thresholds are what the alerts are generated with.
+func (a *alertsConfig) Thresholds() alerts.EngineThresholds {
 	return alerts.EngineThresholds{
 		DiskFreeBytes: uint64(a.DiskFree), DeadLetters: uint64(a.DeadLetters), DeadLetterGrow: uint64(a.DeadLetterGrow), RetriesPerSec: a.Retries,
 		LimitHits: a.LimitHits, LimitDrops: a.LimitDrops, TypeHits: a.TypeHits, ContextHits: a.ContextHits, CriticalLimited: a.CriticalLimited,

@@ -1,8 +1,8 @@
-package main
+package config
 
 import (
-	"bytes"
-	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,8 +29,9 @@ func TestSettingFindings(t *testing.T) {
 			[]string{`line 1, column 19: alerts.retries: the alert can never fire: the retries of sink b are limited to 30 a second`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := writeFile(t, t.TempDir(), "engine.yaml", tt.settings)
-			got, err := settingFindings(file)
+			file := filepath.Join(t.TempDir(), "engine.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(tt.settings), 0o600))
+			got, err := Findings(file)
 			require.NoError(t, err)
 			var lines []string
 			for _, p := range got {
@@ -43,41 +44,5 @@ func TestSettingFindings(t *testing.T) {
 				require.Contains(t, lines[i], place+": warning: "+text)
 			}
 		})
-	}
-	dir := t.TempDir()
-	settings := writeFile(t, dir, "engine.yaml", "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
-	spec := writeFile(t, dir, "spec.yaml", limitSpec)
-	var out, errs bytes.Buffer
-	require.Equal(t, exitFindings, run(context.Background(), []string{"check", "--fail-on", "warning", "-f", spec, "-c", settings}, nil, &out, &errs), out.String())
-	require.Contains(t, out.String()+errs.String(), "sinks[0].ttl")
-	p, ok := serveIn(t, dir, spec, "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
-	require.True(t, ok, p.log.String())
-	require.Contains(t, p.log.String(), "questionable setting")
-	p.stop(t)
-}
-
-// The thresholds of the alerts on the engine come from its settings.
-func TestAlertThresholdsAreSettings(t *testing.T) {
-	dir := t.TempDir()
-	spec := writeFile(t, dir, "spec.yaml", limitSpec)
-	generate := func(settings string) string {
-		var out, errs bytes.Buffer
-		args := []string{"generate", "rules", "-f", spec, "--out", "-"}
-		if settings != "" {
-			args = append(args, "-c", writeFile(t, dir, "engine.yaml", settings))
-		}
-		require.Equal(t, exitOK, run(context.Background(), args, nil, &out, &errs), errs.String())
-		return out.String()
-	}
-	before := generate("")
-	require.Equal(t, before, generate("alerts: {}"))
-	require.Contains(t, before, "rate(sloengine_retry_attempted_items_total[5m])) > 50\n")
-	for setting, want := range map[string]string{
-		"disk_free: 7MiB": "< 7340032\n", "dead_letters: 77": "> 77\n", "dead_letters_growth: 78": "> 78", "retries: 79": "> 79\n",
-		"limit_hits: 71": "> 71\n", "limit_drops: 72": "> 72\n", "type_hits: 73": "> 73\n", "context_hits: 74": "> 74\n",
-		"critical_limited: 75": "> 75\n", "client_failures: 76": "> 76\n", "rejected_share: 0.77": "> 0.77\n", "sink_lag: 78s": "> 78", "fold_lag: 7100": "> 7100\n",
-	} {
-		require.NotContains(t, before, want)
-		require.Contains(t, generate("alerts: {"+setting+"}"), want, setting)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/ecdsa"
@@ -22,7 +22,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-const exampleFile = "../../deploy/engine.yaml"
+const exampleFile = "../../../deploy/engine.yaml"
 
 // uncommented takes the # from settings, and leaves prose alone.
 func uncommented(text string) string {
@@ -30,11 +30,11 @@ func uncommented(text string) string {
 }
 
 // load reads settings from a file in dir.
-func load(t testing.TB, dir, text string) (config, error) {
+func load(t testing.TB, dir, text string) (Config, error) {
 	t.Helper()
 	file := filepath.Join(dir, "engine.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	return loadConfig(file)
+	return Load(file)
 }
 
 // secretsIn writes the files that the example names.
@@ -63,10 +63,10 @@ func settingsCert(t testing.TB) (cert, key []byte) {
 
 // The example in deploy/ shows every setting, with its default where it has one.
 func TestExampleIsTheDefault(t *testing.T) {
-	c, err := loadConfig(exampleFile)
+	c, err := Load(exampleFile)
 	require.NoError(t, err)
-	require.Equal(t, defaultConfig(), c)
-	empty, err := loadConfig("")
+	require.Equal(t, Default(), c)
+	empty, err := Load("")
 	require.NoError(t, err)
 	require.Equal(t, c, empty)
 }
@@ -82,7 +82,7 @@ func TestExampleUncommented(t *testing.T) {
 
 	// What is not said stays as it is.
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
-	plain := defaultConfig()
+	plain := Default()
 	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sinks = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sinks
 	require.Equal(t, plain, c)
 
@@ -109,19 +109,19 @@ sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook
 	limits.BypassIf = ""
 	require.Equal(t, *bare.Limits, limits)
 	require.Equal(t, limitRule{
-		Limit: opt[int64]{ratelimit.DefaultGlobalLimit, true}, Window: opt[duration]{duration(ratelimit.DefaultGlobalWindow), true},
+		Limit: opt[int64]{ratelimit.DefaultGlobalLimit, true}, Window: opt[Duration]{Duration(ratelimit.DefaultGlobalWindow), true},
 		Algorithm: opt[string]{ratelimit.SlidingWindow.String(), true}, OnExceeded: opt[string]{ratelimit.OnExceededSample.String(), true},
-		SampleRate: opt[float64]{ratelimit.DefaultSampleRate, true}, Throttle: opt[duration]{duration(ratelimit.DefaultThrottleDelay), true},
-		ThrottleMax: opt[duration]{duration(ratelimit.DefaultThrottleMaxWait), true}, AggregateFields: []string{"path", "amount"},
+		SampleRate: opt[float64]{ratelimit.DefaultSampleRate, true}, Throttle: opt[Duration]{Duration(ratelimit.DefaultThrottleDelay), true},
+		ThrottleMax: opt[Duration]{Duration(ratelimit.DefaultThrottleMaxWait), true}, AggregateFields: []string{"path", "amount"},
 	}, c.Limits.Global.V)
-	require.Equal(t, limitRule{Limit: opt[int64]{ratelimit.DefaultTypeLimit, true}, Window: opt[duration]{duration(time.Second), true}}, c.Limits.Default.V)
+	require.Equal(t, limitRule{Limit: opt[int64]{ratelimit.DefaultTypeLimit, true}, Window: opt[Duration]{Duration(time.Second), true}}, c.Limits.Default.V)
 
 	// And every setting is shown somewhere.
 	var root yaml.Node
 	require.NoError(t, yaml.Unmarshal([]byte(text), &root))
 	shown := map[string]bool{}
-	showKeys(root.Content[0], reflect.TypeOf(config{}), shown)
-	for _, key := range allKeys(reflect.TypeOf(config{})) {
+	showKeys(root.Content[0], reflect.TypeOf(Config{}), shown)
+	for _, key := range allKeys(reflect.TypeOf(Config{})) {
 		require.True(t, shown[key], "%s is not shown in the example", key)
 	}
 }
@@ -132,7 +132,7 @@ func elem(t reflect.Type) reflect.Type {
 		switch {
 		case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map:
 			t = t.Elem()
-		case t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "orOff["), t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "opt["):
+		case t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "Disableable["), t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "opt["):
 			f, _ := t.FieldByName("V")
 			t = f.Type
 		default:
@@ -216,5 +216,5 @@ func TestTagsOfSettings(t *testing.T) {
 			walk(f.Type)
 		}
 	}
-	walk(reflect.TypeOf(config{}))
+	walk(reflect.TypeOf(Config{}))
 }

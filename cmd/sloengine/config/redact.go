@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -26,15 +26,15 @@ func (r *redactRule) rule() (redact.Rule, error) {
 	return rule, err
 }
 
-func (c *config) checkRedact(f *settingsFile) {
+func (c *Config) checkRedact(f *settingsFile) {
 	for i := range c.Redact {
 		r, path := &c.Redact[i], item("redact", i)
 		rule, err := r.rule()
 		if err != nil {
-			f.bad(path+".key_file", "", "%v", err)
+			f.addProblem(path+".key_file", "", "%v", err)
 		}
 		if r.Action == string(redact.Hash) && r.KeyFile == "" {
-			f.bad(path, "as in: openssl rand -hex 32 > redact.key", "the action hash needs a key_file")
+			f.addProblem(path, "as in: openssl rand -hex 32 > redact.key", "the action hash needs a key_file")
 		}
 		for _, err := range rule.Check() {
 			var e *redact.FieldError
@@ -51,15 +51,15 @@ func (c *config) checkRedact(f *settingsFile) {
 				at = item(at, e.Index)
 			}
 			if !f.broken(at) {
-				f.bad(at, "", "%v", e.Err)
+				f.addProblem(at, "", "%v", e.Err)
 			}
 		}
 	}
 }
 
-// redactor makes what takes personal data out of events. Without rules it leaves all
+// Redactor makes what takes personal data out of events. Without rules it leaves all
 // as it is.
-func (c *config) redactor(m *redact.Metrics) (*redact.Redactor, error) {
+func (c *Config) Redactor(m *redact.Metrics) (*redact.Redactor, error) {
 	rules := make([]redact.Rule, len(c.Redact))
 	for i := range c.Redact {
 		var err error

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -182,14 +182,14 @@ func TestWrongEnvironmentVariable(t *testing.T) {
 	t.Setenv(EnvironmentVariable, "default")
 	_, err := load(t, t.TempDir(), "")
 	require.EqualError(t, err, `SLOENGINE_ENV="default" is not the name of an environment: lower-case letters, digits, - and _`)
-	_, err = loadConfig("")
+	_, err = Load("")
 	require.Error(t, err)
 }
 
 func TestNoSettings(t *testing.T) {
-	_, err := loadConfig(filepath.Join(t.TempDir(), "nowhere.yaml"))
+	_, err := Load(filepath.Join(t.TempDir(), "nowhere.yaml"))
 	require.ErrorContains(t, err, "read process settings: ")
 	c, err := load(t, t.TempDir(), "# nothing\n")
 	require.NoError(t, err)
-	require.Equal(t, defaultConfig(), c)
+	require.Equal(t, Default(), c)
 }

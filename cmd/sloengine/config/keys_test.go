@@ -1,7 +1,6 @@
-package main
+package config
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,9 +8,9 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +19,7 @@ import (
 // the name of the test. A * stands for one part of a key, where several sections share a
 // type: write keys out otherwise, so that a new one is missed.
 var keyEffects = map[string]string{
-	"cmd/sloengine TestEnvironments": `environment`,
+	"cmd/sloengine/config TestEnvironments": `environment`,
 	"cmd/sloengine TestProcessSettings": `
 		ingest.allowed_lateness ingest.max_future ingest.max_body ingest.max_event ingest.max_batch known_ids.max_age
 		checkpoint.interval web.external_url web.pprof`,
@@ -46,7 +45,7 @@ var keyEffects = map[string]string{
 	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
 	"cmd/sloengine TestRedisSentinel":            `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
 	"cmd/sloengine TestRedisCluster":             `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
-	"cmd/sloengine TestRedisOptions": `
+	"cmd/sloengine/config TestRedisOptions": `
 		redis.pool_size redis.username redis.password_file redis.db redis.tls.ca_file redis.tls.cert_file redis.tls.key_file
 		redis.tls.server_name redis.tls.insecure_skip_verify redis.prefix redis.timeout`,
 	"reliability/ratelimit TestPrecedence":          `limits.*.limit limits.*.window limits.types.extends`,
@@ -65,15 +64,15 @@ var keyEffects = map[string]string{
 	"reliability/ratelimit TestAudit":               `limits.audit`,
 	"ingest TestFloodOfSingleEventsIsMerged":        `limits.aggregate_window`,
 	"reliability/ratelimit TestMemoryBound":         `limits.max_contexts`,
-	"cmd/sloengine TestRedactorOfSettings":          `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
-	"cmd/sloengine TestDeadLetterOptions":           `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
+	"cmd/sloengine/config TestRedactorOfSettings":   `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
+	"cmd/sloengine/config TestDeadLetterOptions":    `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
 	"reliability/dlq TestFull":                      `dead_letters.max_bytes`,
 	"reliability/dlq TestFile":                      `dead_letters.segment`,
 	"reliability/dlq TestFilter":                    `dead_letters.filter.never_save dead_letters.filter.always_save dead_letters.filter.save_if dead_letters.filter.default`,
 	"reliability/dlq TestReplayBySchedule": `
 		dead_letters.replay.schedule dead_letters.replay.batch dead_letters.replay.max_age dead_letters.replay.rate
 		dead_letters.replay.stop_after`,
-	"cmd/sloengine TestSinkOptions": `
+	"cmd/sloengine/config TestSinkOptions": `
 		retry.max_retries retry.base retry.cap retry.jitter retry.spread retry.retry_on retry.max_elapsed retry.max_retry_after
 		retry.budget.ratio retry.budget.min_per_second retry.budget.burst retry.rate_limit.limit retry.rate_limit.interval
 		retry.rate_limit.on_exceeded retry.staged.items retry.staged.interval retry.staged.growth breaker.consecutive.failures
@@ -127,7 +126,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 			rows[key] = true
 		}
 	}
-	leafKeys("", reflect.TypeFor[config](), func(key, field string) {
+	leafKeys("", reflect.TypeFor[Config](), func(key, field string) {
 		shown := false
 		for row := range rows {
 			if ok, err := path.Match(strings.ReplaceAll(row, ".", "/"), strings.ReplaceAll(key, ".", "/")); err == nil && ok {
@@ -151,7 +150,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 // testNames are the tests of the tree, behind their folder.
 func testNames(t *testing.T) map[string]bool {
 	names := map[string]bool{}
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	require.NoError(t, filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
 			return err
@@ -171,13 +170,17 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// fieldsRead are the names of fields that this package uses outside of where settings get
+// fieldsRead are the names of fields that this package and those it is for use outside of where settings get
 // their defaults and are checked.
 func fieldsRead(t *testing.T) map[string]bool {
 	read := map[string]bool{}
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for _, file := range files {
+	users, err := filepath.Glob("../*.go")
+	require.NoError(t, err)
+	parts, err := filepath.Glob("../app/*.go")
+	require.NoError(t, err)
+	for _, file := range slices.Concat(files, users, parts) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
@@ -198,42 +201,4 @@ func fieldsRead(t *testing.T) map[string]bool {
 		}
 	}
 	return read
-}
-
-// What the settings of the process do, seen from outside.
-func TestProcessSettings(t *testing.T) {
-	dir := t.TempDir()
-	spec := writeFile(t, dir, "spec.yaml", limitSpec)
-	p, ok := serveIn(t, dir, spec, `
-ingest: {allowed_lateness: 1h, max_future: 1m, max_body: 64KiB, max_event: 1KiB, max_batch: 5}
-known_ids: {max_age: 2h}
-checkpoint: {interval: 100ms}
-web: {external_url: "https://slo.example.org/below", pprof: true, allowed_hosts: [slo.example.org]}
-`)
-	require.True(t, ok, p.log.String())
-	p.waitReady(t)
-	send := func(events ...string) string {
-		_, answer := post(t, p.base+"/api/v1/events", "", strings.Join(events, "\n"))
-		return answer
-	}
-	at := func(d time.Duration) string {
-		return fmt.Sprintf(`{"service":"shop","type":"order","time":%q}`, time.Now().Add(d).UTC().Format(time.RFC3339))
-	}
-	order := at(0)
-	require.Contains(t, send(at(-50*time.Minute)), `"accepted":1`)
-	require.Contains(t, send(at(-70*time.Minute)), `"time_too_old"`)
-	require.Contains(t, send(at(30*time.Second)), `"accepted":1`)
-	require.Contains(t, send(at(2*time.Minute)), `"time_in_future"`)
-	require.Contains(t, send(order, order, order, order, order), `"accepted":5`)
-	require.Contains(t, send(order, order, order, order, order, order), `"batch_too_large"`)
-	long := func(n int) string {
-		return fmt.Sprintf(`{"service":"shop","type":"order","attributes":{"x":%q}}`, strings.Repeat("x", n))
-	}
-	require.Contains(t, send(long(500)), `"accepted":1`)
-	require.Contains(t, send(long(1000)), `"event_too_large"`)
-	require.Contains(t, send(long(70_000)), `"body_too_large"`)
-	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"horizon_seconds":3600`, "at least half of max_age")
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_checkpoint_written_total") > 0 }, 10*time.Second, 20*time.Millisecond)
-	require.Contains(t, string(get(t, p.base+"/debug/pprof/cmdline")), "serve")
-	require.Contains(t, string(get(t, p.base+"/engine")), "/below/")
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-func mustLoad(t testing.TB, dir, text string) *config {
+func mustLoad(t testing.TB, dir, text string) *Config {
 	t.Helper()
 	c, err := load(t, dir, text)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ limits:
 `
 	dir := t.TempDir()
 	values := func() (int64, time.Duration, float64) {
-		l := mustLoad(t, dir, text).Limits.rateConfig(false, nil)
+		l := mustLoad(t, dir, text).Limits.RateConfig(false, nil)
 		require.Equal(t, ratelimit.OnExceededDrop, *l.Global.OnExceeded)
 		return *l.Global.Limit, *l.Global.Window, *l.Types[0].SampleRate
 	}
@@ -71,8 +71,8 @@ sinks:
   - {name: c, file: {dir: c}, breaker: *off}
 `)
 	require.Equal(t, retries(9), c.Sinks[0].Retry.MaxRetries)
-	require.Equal(t, duration(time.Minute), c.Sinks[0].Retry.Cap)
-	require.Equal(t, duration(30*time.Second), c.Sinks[1].Retry.Cap)
+	require.Equal(t, Duration(time.Minute), c.Sinks[0].Retry.Cap)
+	require.Equal(t, Duration(30*time.Second), c.Sinks[1].Retry.Cap)
 	require.True(t, c.Sinks[1].Breaker.V.Rate.Off)
 	require.True(t, c.Sinks[2].Breaker.V.Rate.Off)
 	require.False(t, c.Breaker.V.Rate.Off)
@@ -80,7 +80,7 @@ sinks:
 
 func TestRatePolicy(t *testing.T) {
 	c := mustLoad(t, t.TempDir(), "")
-	policy, err := c.ratePolicy(nil)
+	policy, err := c.RatePolicy(nil)
 	require.NoError(t, err)
 	require.Nil(t, policy, "without the section nothing is limited")
 
@@ -101,7 +101,7 @@ limits:
   max_contexts: 5000
   shared: {redis: true, fallback: 0.25}
 `)
-	policy, err = c.ratePolicy(nil)
+	policy, err = c.RatePolicy(nil)
 	require.NoError(t, err)
 	require.NotNil(t, policy)
 	limit, five, nine, three, minute := int64(7), int64(5), int64(9), int64(3), time.Minute
@@ -120,16 +120,16 @@ limits:
 		}}},
 		Bypass: []ratelimit.BypassRule{{Types: []string{"x*"}, Severities: []string{"critical"}, Attributes: map[string][]string{"tier": {"gold"}, "region": {"a", "b"}}, Tokens: []string{"shop"}}},
 		Audit:  []string{"audit.*"},
-	}, c.Limits.rateConfig(true, nil))
+	}, c.Limits.RateConfig(true, nil))
 	require.False(t, c.Limits.RespectDLQFilter)
-	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000, Scale: 0.25}, c.rateTable(true, nil))
-	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000}, c.rateTable(false, nil))
+	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000, Scale: 0.25}, c.RateTable(true, nil))
+	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000}, c.RateTable(false, nil))
 }
 
 // With the default off, only what has a rule is limited.
 func TestDefaultLimitOff(t *testing.T) {
 	c := mustLoad(t, t.TempDir(), "limits: {global: off, default: off, types: [{match: a, limit: 2, on_exceeded: drop}]}")
-	policy, err := c.ratePolicy(nil)
+	policy, err := c.RatePolicy(nil)
 	require.NoError(t, err)
 	limiter, err := ratelimit.New(ratelimit.Options{Policy: policy})
 	require.NoError(t, err)
@@ -173,15 +173,15 @@ sinks:
     rate_limit: {limit: 6, window: 2s, unit: events, wait: 9s, shared: true, fallback: 0.5}
   - {name: limited, file: {dir: limited, max_bytes: 1MiB, max_age: 1h, keep: 3, fsync: batch}, retry: {staged: off}, rate_limit: {limit: 600, window: 1m}}
 `)
-	var asked sharedSinkLimit
+	var asked SharedSinkLimit
 	turns, err := dispatch.NewLocalLimit(1, 1, 0)
 	require.NoError(t, err)
-	parts := sinkParts{FS: fsys.OS(), Shared: func(l sharedSinkLimit) (dispatch.Limiter, error) { asked = l; return turns, nil }}
+	parts := SinkParts{FS: fsys.OS(), Shared: func(l SharedSinkLimit) (dispatch.Limiter, error) { asked = l; return turns, nil }}
 	var got []dispatch.SinkOptions
 	for i := range c.Sinks {
-		o, err := c.Sinks[i].options(parts)
+		o, err := c.Sinks[i].Options(parts)
 		require.NoError(t, err)
-		require.Equal(t, []string{"file", "http", "file"}[i], c.Sinks[i].kind())
+		require.Equal(t, []string{"file", "http", "file"}[i], c.Sinks[i].Kind())
 		if o.Open != nil {
 			require.NoDirExists(t, filepath.Join(dir, o.Name), "it is opened when its lane begins")
 			s, err := o.Open()
@@ -222,13 +222,13 @@ sinks:
 		Bulkhead:  bulkhead.Options{Concurrency: 20, MaxWait: 21 * time.Second},
 		RateLimit: turns, LimitItems: true,
 	}, got[1])
-	require.Equal(t, sharedSinkLimit{"full", 6, 2 * time.Second, 9 * time.Second, 0.5}, asked)
+	require.Equal(t, SharedSinkLimit{"full", 6, 2 * time.Second, 9 * time.Second, 0.5}, asked)
 	require.True(t, got[2].Staged.Off)
 	require.IsType(t, &dispatch.LocalLimit{}, got[2].RateLimit)
 	require.False(t, got[2].LimitItems)
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "webhook.key")))
-	_, err = c.Sinks[1].options(parts)
+	_, err = c.Sinks[1].Options(parts)
 	require.ErrorContains(t, err, "sink full: http sink: secret: ")
 }
 
@@ -287,7 +287,7 @@ func FuzzSettings(f *testing.F) {
 		if strings.Contains(text, "file") { // may name any
 			return
 		}
-		_, err := readConfig("e.yaml", []byte(text))
+		_, err := Read("e.yaml", []byte(text))
 		if err == nil {
 			return
 		}
@@ -300,12 +300,12 @@ func FuzzSettings(f *testing.F) {
 func TestRedisOptions(t *testing.T) {
 	dir := t.TempDir()
 	secretsIn(t, dir)
-	o, err := mustLoad(t, dir, "").redisOptions()
+	o, err := mustLoad(t, dir, "").RedisOptions()
 	require.NoError(t, err)
 	require.Nil(t, o)
 
 	c := mustLoad(t, dir, "redis: {address: 'redis.internal:6380', username: u, password_file: redis.password, db: 3, timeout: 200ms, tls: {ca_file: redis-ca.pem}}\ndead_letters: {storage: redis}")
-	o, err = c.redisOptions()
+	o, err = c.RedisOptions()
 	require.NoError(t, err)
 	require.Equal(t, []string{"redis.internal:6380"}, o.Addrs)
 	require.Equal(t, 3, o.DB)
@@ -328,24 +328,24 @@ func TestRedisOptions(t *testing.T) {
 
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer client.Close()
-	store, err := c.deadLetterStore(dir, client, nil)
+	store, err := c.DeadLetterStore(dir, client, nil)
 	require.NoError(t, err)
 	require.IsType(t, &dlq.Redis{}, store)
-	require.Equal(t, 7*24*time.Hour, c.retentionOptions(store).Keep)
-	require.Equal(t, "{sloengine:dlq}", c.redisKeys("dlq"))
+	require.Equal(t, 7*24*time.Hour, c.RetentionOptions(store).Keep)
+	require.Equal(t, "{sloengine:dlq}", c.RedisKeys("dlq"))
 	for settings, want := range map[string]redis.UniversalOptions{
 		"cluster: true, addresses: ['a:1', 'b:2'], pool_size: 7": {Addrs: []string{"a:1", "b:2"}, IsClusterMode: true, PoolSize: 7},
 		"sentinel_master: m, addresses: ['a:1'], sentinel_username: s, sentinel_password_file: webhook.key, db: 2": {
 			Addrs: []string{"a:1"}, MasterName: "m", SentinelUsername: "s", SentinelPassword: strings.Repeat("s", 32), DB: 2},
 	} {
-		o, err := mustLoad(t, dir, "redis: {"+settings+"}").redisOptions()
+		o, err := mustLoad(t, dir, "redis: {"+settings+"}").RedisOptions()
 		require.NoError(t, err)
 		want.ClientName = o.ClientName
 		shared.Tune(&want, 100*time.Millisecond)
 		require.Equal(t, want, *o)
 	}
 	plain := mustLoad(t, dir, "redis: {address: '[::1]:6379', tls: {}}")
-	o, err = plain.redisOptions()
+	o, err = plain.RedisOptions()
 	require.NoError(t, err)
 	require.Equal(t, "::1", o.TLSConfig.ServerName)
 }
@@ -361,20 +361,20 @@ dead_letters:
   filter: {never_save: ["debug.*"], always_save: ["payment.*"], save_if: 'failure.attempts > 2', default: drop}
   replay: {schedule: "@hourly", batch: 7, max_age: 1d, rate: 0.5, stop_after: 2}
 `)
-	store, err := c.deadLetterStore(t.TempDir(), nil, nil)
+	store, err := c.DeadLetterStore(t.TempDir(), nil, nil)
 	require.NoError(t, err)
 	defer store.Close()
 	require.DirExists(t, filepath.Join(dir, "letters"))
 	zone, err := time.LoadLocation("Europe/Moscow")
 	require.NoError(t, err)
-	require.Equal(t, dlq.ReplayOptions{Store: store, Batch: 7, MaxAge: 24 * time.Hour, Rate: 0.5, StopAfter: 2, Cron: "@hourly", Zone: zone}, c.replayOptions(store, nil))
-	require.Equal(t, dlq.RetentionOptions{Store: store, Keep: 72 * time.Hour, Cron: "0 4 * * *", Zone: zone}, c.retentionOptions(store))
-	_, err = dlq.NewReplayer(c.replayOptions(store, nil))
+	require.Equal(t, dlq.ReplayOptions{Store: store, Batch: 7, MaxAge: 24 * time.Hour, Rate: 0.5, StopAfter: 2, Cron: "@hourly", Zone: zone}, c.ReplayOptions(store, nil))
+	require.Equal(t, dlq.RetentionOptions{Store: store, Keep: 72 * time.Hour, Cron: "0 4 * * *", Zone: zone}, c.RetentionOptions(store))
+	_, err = dlq.NewReplayer(c.ReplayOptions(store, nil))
 	require.NoError(t, err)
-	_, err = dlq.NewRetention(c.retentionOptions(store))
+	_, err = dlq.NewRetention(c.RetentionOptions(store))
 	require.NoError(t, err)
 
-	filter, err := c.dlqFilter(dlq.NewMetrics(metrics.NewSet()))
+	filter, err := c.DeadLetterFilter(dlq.NewMetrics(metrics.NewSet()))
 	require.NoError(t, err)
 	for typ, want := range map[string]bool{"debug.x": false, "payment.x": true, "other": false} {
 		require.Equal(t, want, filter.Keep(&dlq.Subject{Type: typ}), typ)
@@ -382,11 +382,11 @@ dead_letters:
 	require.True(t, filter.Keep(&dlq.Subject{Type: "other", Attempts: 3}))
 
 	data := t.TempDir()
-	file, err := mustLoad(t, dir, "").deadLetterStore(data, nil, nil)
+	file, err := mustLoad(t, dir, "").DeadLetterStore(data, nil, nil)
 	require.NoError(t, err)
 	defer file.Close()
 	require.DirExists(t, filepath.Join(data, "dead-letters"))
-	memory, err := mustLoad(t, dir, "dead_letters: {storage: memory}").deadLetterStore(data, nil, nil)
+	memory, err := mustLoad(t, dir, "dead_letters: {storage: memory}").DeadLetterStore(data, nil, nil)
 	require.NoError(t, err)
 	require.IsType(t, &dlq.Memory{}, memory)
 }
@@ -395,7 +395,7 @@ func TestRedactorOfSettings(t *testing.T) {
 	dir := t.TempDir()
 	secretsIn(t, dir)
 	c := mustLoad(t, dir, "redact: [{attributes: [user], action: hash, key_file: redact.key}, {attributes: ['*'], types: ['log*'], action: mask, pattern: '(\\d)\\d+', replace: '${1}..'}]")
-	r, err := c.redactor(redact.NewMetrics(metrics.NewSet()))
+	r, err := c.Redactor(redact.NewMetrics(metrics.NewSet()))
 	require.NoError(t, err)
 	e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "login", Attributes: []event.Attr{{Name: "card", Value: "1234 x"}, {Name: "user", Value: "jane"}}}
 	raw, err := r.Append(nil, event.AppendBinary(nil, &e))
@@ -409,14 +409,14 @@ func TestRedactorOfSettings(t *testing.T) {
 	require.NotEqual(t, "jane", string(user))
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "redact.key")))
-	_, err = c.redactor(nil)
+	_, err = c.Redactor(nil)
 	require.ErrorContains(t, err, "redact[0].key_file: ")
 }
 
 func TestChangedSections(t *testing.T) {
 	dir := t.TempDir()
 	a := mustLoad(t, dir, "limits: {global: {limit: 5}}\nsinks: [{name: a, file: {dir: x}}]")
-	require.Empty(t, a.changed(mustLoad(t, dir, "sinks: [{name: a, file: {dir: x}}]\nlimits: {global: {limit: 5}}")))
+	require.Empty(t, a.Changed(mustLoad(t, dir, "sinks: [{name: a, file: {dir: x}}]\nlimits: {global: {limit: 5}}")))
 	b := mustLoad(t, dir, "limits: {global: {limit: 6}}\nsinks: [{name: a, file: {dir: x}, ttl: 1h}]\nlog: {segment: 1MiB}")
-	require.Equal(t, "log limits sinks", strings.Join(a.changed(b), " "))
+	require.Equal(t, "log limits sinks", strings.Join(a.Changed(b), " "))
 }

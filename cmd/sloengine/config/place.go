@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ type settingsFile struct {
 	name     string // for errors
 	dir      string // that relative file names begin at
 	env      string // whose values are taken
-	config   *config
+	config   *Config
 	nodes    map[string]*yaml.Node // by path, such as sinks[0].http.url
 	problems []problem
 }
@@ -45,12 +45,12 @@ func (f *settingsFile) at(path string) *yaml.Node {
 // has reports whether the value is written there. Nothing is in an absent file.
 func (f *settingsFile) has(path string) bool { return f != nil && f.nodes[path] != nil }
 
-// bad notes a problem with the value of a path.
-func (f *settingsFile) bad(path, hint, format string, args ...any) {
-	f.badAt(f.at(path), path, hint, format, args...)
+// addProblem notes a problem with the value of a path.
+func (f *settingsFile) addProblem(path, hint, format string, args ...any) {
+	f.addProblemAt(f.at(path), path, hint, format, args...)
 }
 
-func (f *settingsFile) badAt(n *yaml.Node, path, hint, format string, args ...any) {
+func (f *settingsFile) addProblemAt(n *yaml.Node, path, hint, format string, args ...any) {
 	p := problem{path: path, hint: hint, text: fmt.Sprintf(format, args...)}
 	if n != nil {
 		p.line, p.column = n.Line, n.Column

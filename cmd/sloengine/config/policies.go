@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -19,21 +19,21 @@ import (
 // policies are what stands around each call to a sink: at the top level for all
 // sinks, in a sink for what differs there.
 type policies struct {
-	Retry    retryConfig          `yaml:"retry"`
-	Breaker  orOff[breakerConfig] `yaml:"breaker"`
-	Bulkhead bulkheadConfig       `yaml:"bulkhead"`
-	Timeout  duration             `yaml:"timeout" min:"1ms" max:"1h"` // of one call
+	Retry    retryConfig                `yaml:"retry"`
+	Breaker  Disableable[breakerConfig] `yaml:"breaker"`
+	Bulkhead bulkheadConfig             `yaml:"bulkhead"`
+	Timeout  Duration                   `yaml:"timeout" min:"1ms" max:"1h"` // of one call
 }
 
 type retryConfig struct {
 	MaxRetries    retries  `yaml:"max_retries"` // after the first attempt
-	Base          duration `yaml:"base" min:"1ms" max:"1d"`
-	Cap           duration `yaml:"cap" min:"1ms" max:"1d"`
+	Base          Duration `yaml:"base" min:"1ms" max:"1d"`
+	Cap           Duration `yaml:"cap" min:"1ms" max:"1d"`
 	Jitter        string   `yaml:"jitter" one:"full equal decorrelated plusminus none"`
 	Spread        float64  `yaml:"spread" above:"0" max:"1"` // of plusminus
 	RetryOn       []string `yaml:"retry_on"`                 // classes and status codes; others become dead letters at once
-	MaxElapsed    duration `yaml:"max_elapsed"`              // 0: no limit
-	MaxRetryAfter duration `yaml:"max_retry_after" min:"1ms" max:"1d"`
+	MaxElapsed    Duration `yaml:"max_elapsed"`              // 0: no limit
+	MaxRetryAfter Duration `yaml:"max_retry_after" min:"1ms" max:"1d"`
 	Budget        struct {
 		Ratio        float64 `yaml:"ratio" above:"0" max:"1"` // retries per first attempt
 		MinPerSecond float64 `yaml:"min_per_second" min:"0" max:"1000000"`
@@ -41,43 +41,43 @@ type retryConfig struct {
 	} `yaml:"budget"`
 	RateLimit struct {
 		Limit      int      `yaml:"limit" min:"1" max:"1000000"` // events
-		Interval   duration `yaml:"interval" min:"1ms" max:"1d"`
+		Interval   Duration `yaml:"interval" min:"1ms" max:"1d"`
 		OnExceeded string   `yaml:"on_exceeded" one:"delay drop dead_letter"`
 	} `yaml:"rate_limit"`
-	Staged orOff[stagedConfig] `yaml:"staged"`
+	Staged Disableable[stagedConfig] `yaml:"staged"`
 }
 
 type stagedConfig struct {
 	Items    int      `yaml:"items" min:"1" max:"1000000"`
-	Interval duration `yaml:"interval" min:"1ms" max:"1d"`
+	Interval Duration `yaml:"interval" min:"1ms" max:"1d"`
 	Growth   float64  `yaml:"growth" min:"1" max:"1000"`
 }
 
 type breakerConfig struct {
-	Consecutive    orOff[consecutiveConfig] `yaml:"consecutive"`
-	Rate           orOff[failureRateConfig] `yaml:"rate"`
-	ProbeTimeout   duration                 `yaml:"probe_timeout" min:"1ms" max:"1h"`
-	HealthInterval duration                 `yaml:"health_interval" min:"10ms" max:"1h"`
+	Consecutive    Disableable[consecutiveConfig] `yaml:"consecutive"`
+	Rate           Disableable[failureRateConfig] `yaml:"rate"`
+	ProbeTimeout   Duration                       `yaml:"probe_timeout" min:"1ms" max:"1h"`
+	HealthInterval Duration                       `yaml:"health_interval" min:"10ms" max:"1h"`
 }
 
 type consecutiveConfig struct {
 	Failures int      `yaml:"failures" min:"1" max:"1000000"`
-	Open     duration `yaml:"open" min:"1ms" max:"1d"`
+	Open     Duration `yaml:"open" min:"1ms" max:"1d"`
 	Probes   int      `yaml:"probes" min:"1" max:"1000"`
 }
 
 type failureRateConfig struct {
 	Threshold float64  `yaml:"threshold" min:"0.01" max:"1"` // the breaker rounds to 1/100
 	MinCalls  int      `yaml:"min_calls" min:"1" max:"1000000"`
-	Window    duration `yaml:"window" min:"10ms" max:"1d"`
-	Open      duration `yaml:"open" min:"1ms" max:"1d"`
+	Window    Duration `yaml:"window" min:"10ms" max:"1d"`
+	Open      Duration `yaml:"open" min:"1ms" max:"1d"`
 	Probes    int      `yaml:"probes" min:"1" max:"1000"`
 	Successes int      `yaml:"successes" min:"1" max:"1000"` // of the probes
 }
 
 type bulkheadConfig struct {
 	Concurrency int      `yaml:"concurrency" min:"1" max:"1000"`
-	MaxWait     duration `yaml:"max_wait" max:"1h"` // 0: as long as the call may take
+	MaxWait     Duration `yaml:"max_wait" max:"1h"` // 0: as long as the call may take
 }
 
 // defaultRetryOn are the classes of errors that another try may help with.
@@ -108,18 +108,18 @@ func defaultPolicies() policies {
 	r := &p.Retry
 	r.MaxRetries = retry.DefaultMaxRetries
 	r.RetryOn = defaultRetryOn
-	r.Base, r.Cap = duration(100*time.Millisecond), duration(5*time.Second)
+	r.Base, r.Cap = Duration(100*time.Millisecond), Duration(5*time.Second)
 	r.Jitter, r.Spread = "full", 0.5
-	r.MaxRetryAfter = duration(time.Minute)
+	r.MaxRetryAfter = Duration(time.Minute)
 	r.Budget.Ratio, r.Budget.MinPerSecond, r.Budget.Burst = 0.2, 1, 10
-	r.RateLimit.Limit, r.RateLimit.Interval, r.RateLimit.OnExceeded = 100, duration(time.Second), "delay"
-	r.Staged.V = stagedConfig{Items: 100, Interval: duration(time.Second), Growth: 2}
+	r.RateLimit.Limit, r.RateLimit.Interval, r.RateLimit.OnExceeded = 100, Duration(time.Second), "delay"
+	r.Staged.V = stagedConfig{Items: 100, Interval: Duration(time.Second), Growth: 2}
 	b := &p.Breaker.V
-	b.Consecutive.V = consecutiveConfig{Failures: 5, Open: duration(time.Minute), Probes: 3}
-	b.Rate.V = failureRateConfig{Threshold: 0.5, MinCalls: 10, Window: duration(time.Minute), Open: duration(30 * time.Second), Probes: 3, Successes: 2}
-	b.ProbeTimeout, b.HealthInterval = duration(5*time.Second), duration(5*time.Second)
+	b.Consecutive.V = consecutiveConfig{Failures: 5, Open: Duration(time.Minute), Probes: 3}
+	b.Rate.V = failureRateConfig{Threshold: 0.5, MinCalls: 10, Window: Duration(time.Minute), Open: Duration(30 * time.Second), Probes: 3, Successes: 2}
+	b.ProbeTimeout, b.HealthInterval = Duration(5*time.Second), Duration(5*time.Second)
 	p.Bulkhead = bulkheadConfig{Concurrency: 4}
-	p.Timeout = duration(5 * time.Second)
+	p.Timeout = Duration(5 * time.Second)
 	return p
 }
 
@@ -141,18 +141,18 @@ func (p *policies) check(f *settingsFile, path string) {
 	}
 	r, b := &p.Retry, &p.Breaker.V
 	if own("retry.base", "retry.cap") && r.Cap < r.Base {
-		f.bad(child(path, "retry.cap"), "raise it, or lower base", "must be at least the base of %s", r.Base)
+		f.addProblem(child(path, "retry.cap"), "raise it, or lower base", "must be at least the base of %s", r.Base)
 	}
 	for i, text := range r.RetryOn {
 		if _, err := retryOn([]string{text}); err != nil && own("retry.retry_on") {
-			f.bad(item(child(path, "retry.retry_on"), i), "one of "+strings.Join(append(defaultRetryOn, "permanent"), ", ")+", or a code such as 409", "%v", err)
+			f.addProblem(item(child(path, "retry.retry_on"), i), "one of "+strings.Join(append(defaultRetryOn, "permanent"), ", ")+", or a code such as 409", "%v", err)
 		}
 	}
 	if own("breaker.consecutive", "breaker.rate") && b.Consecutive.Off && b.Rate.Off && !p.Breaker.Off {
-		f.bad(child(path, "breaker"), "write breaker: off, or leave one of them on", "both rules are off, so it would never open")
+		f.addProblem(child(path, "breaker"), "write breaker: off, or leave one of them on", "both rules are off, so it would never open")
 	}
 	if own("breaker.rate.probes", "breaker.rate.successes") && !b.Rate.Off && b.Rate.V.Successes > b.Rate.V.Probes {
-		f.bad(child(path, "breaker.rate.successes"), "lower it, or raise probes", "%d of %d probes cannot succeed", b.Rate.V.Successes, b.Rate.V.Probes)
+		f.addProblem(child(path, "breaker.rate.successes"), "lower it, or raise probes", "%d of %d probes cannot succeed", b.Rate.V.Successes, b.Rate.V.Probes)
 	}
 }
 

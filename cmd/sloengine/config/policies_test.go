@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"testing"
@@ -69,12 +69,12 @@ sinks:
 func TestRetryOn(t *testing.T) {
 	c, err := load(t, t.TempDir(), "retry: {retry_on: [transient, 409]}\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, retry: {retry_on: [transient, timeout, overload, unknown, blocked]}}]")
 	require.NoError(t, err)
-	a, err := c.Sinks[0].options(sinkParts{})
+	a, err := c.Sinks[0].Options(SinkParts{})
 	require.NoError(t, err)
 	want := &dispatch.RetryOn{Codes: []int{409}}
 	want.Classes[retry.ClassTransient] = true
 	require.Equal(t, want, a.RetryOn)
-	b, err := c.Sinks[1].options(sinkParts{})
+	b, err := c.Sinks[1].Options(SinkParts{})
 	require.NoError(t, err)
 	require.Nil(t, b.RetryOn)
 	_, err = load(t, t.TempDir(), "retry: {retry_on: [transient, sometimes]}")
@@ -84,10 +84,10 @@ func TestRetryOn(t *testing.T) {
 func TestABreakerCanBeOff(t *testing.T) {
 	c, err := load(t, t.TempDir(), "breaker: off\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, breaker: {rate: off}}]")
 	require.NoError(t, err)
-	a, err := c.Sinks[0].options(sinkParts{})
+	a, err := c.Sinks[0].Options(SinkParts{})
 	require.NoError(t, err)
 	require.True(t, a.Breaker.Off)
-	b, err := c.Sinks[1].options(sinkParts{})
+	b, err := c.Sinks[1].Options(SinkParts{})
 	require.NoError(t, err)
 	require.False(t, b.Breaker.Off, "a sink may switch it on again")
 }

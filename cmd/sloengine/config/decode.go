@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ type special interface {
 
 // prefilled are types whose default is not their zero value, or comes from other
 // settings, which stand before it in config.
-type prefilled interface{ prefill(c *config) }
+type prefilled interface{ prefill(c *Config) }
 
 // decode reads a node into v, which holds the default.
 func (f *settingsFile) decode(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
@@ -57,7 +57,7 @@ func (f *settingsFile) decode(n *yaml.Node, path string, v reflect.Value, tag re
 		f.decodeStruct(n, path, v)
 	case reflect.Pointer:
 		if isNull(n) {
-			f.badAt(n, path, "write {} for its defaults, or leave it out", "nothing is written here")
+			f.addProblemAt(n, path, "write {} for its defaults, or leave it out", "nothing is written here")
 			return
 		}
 		fresh := reflect.New(v.Type().Elem())
@@ -103,14 +103,14 @@ func (f *settingsFile) mapping(n *yaml.Node, path string) (pairs []pair) {
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		f.badAt(n, path, "", "want a mapping, got %s", shape(n))
+		f.addProblemAt(n, path, "", "want a mapping, got %s", shape(n))
 		return nil
 	}
 	seen := map[string]bool{}
 	add := func(key, value *yaml.Node, merged bool) {
 		if seen[key.Value] {
 			if !merged {
-				f.badAt(key, child(path, key.Value), "keep one", "given twice")
+				f.addProblemAt(key, child(path, key.Value), "keep one", "given twice")
 			}
 			return
 		}
@@ -124,7 +124,7 @@ func (f *settingsFile) mapping(n *yaml.Node, path string) (pairs []pair) {
 		case key.Tag == "!!merge" && value.Kind == yaml.AliasNode && value.Alias.Kind == yaml.MappingNode:
 			merges = append(merges, value.Alias)
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
-			f.badAt(key, path, "", "want a word as key, got %s", shape(key))
+			f.addProblemAt(key, path, "", "want a word as key, got %s", shape(key))
 		default:
 			add(key, value, false)
 		}
@@ -177,12 +177,12 @@ func (f *settingsFile) decodeStruct(n *yaml.Node, path string, v reflect.Value) 
 		case ok:
 			f.decode(p.value, child(path, field.key), field.value, field.tag)
 		case is(field.tag, "required") && (n.Kind == yaml.MappingNode || isNull(n)):
-			f.badAt(n, child(path, field.key), "", "missing")
+			f.addProblemAt(n, child(path, field.key), "", "missing")
 		}
 	}
 	for _, p := range pairs {
 		if !slices.Contains(keys, p.key) {
-			f.badAt(p.at, child(path, p.key), meant(p.key, keys), "unknown setting")
+			f.addProblemAt(p.at, child(path, p.key), meant(p.key, keys), "unknown setting")
 		}
 	}
 }
@@ -193,7 +193,7 @@ func is(tag reflect.StructTag, word string) bool {
 
 func (f *settingsFile) decodeList(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	if n.Kind != yaml.SequenceNode {
-		f.badAt(n, path, "write [a, b], or each item with a dash", "want a list, got %s", shape(n))
+		f.addProblemAt(n, path, "write [a, b], or each item with a dash", "want a list, got %s", shape(n))
 		return
 	}
 	if len(n.Content) == 0 {
@@ -220,7 +220,7 @@ func (f *settingsFile) decodeMap(n *yaml.Node, path string, v reflect.Value, tag
 
 // decodeScalar reads a single value. On an error the default stays.
 func (f *settingsFile) decodeScalar(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
-	bad := func(hint, format string, args ...any) { f.badAt(n, path, hint, format, args...) }
+	bad := func(hint, format string, args ...any) { f.addProblemAt(n, path, hint, format, args...) }
 	if n.Kind != yaml.ScalarNode || isNull(n) {
 		hint := ""
 		if isNull(n) {
@@ -258,9 +258,9 @@ func (f *settingsFile) scalar(n *yaml.Node, path string, v any, tag reflect.Stru
 // wanted names the kind of a value.
 func wanted(v reflect.Value) string {
 	switch v.Interface().(type) {
-	case duration:
+	case Duration:
 		return "a duration such as 30s"
-	case size:
+	case Size:
 		return "a size such as 64KiB"
 	}
 	switch v.Kind() {
@@ -276,9 +276,9 @@ func wanted(v reflect.Value) string {
 
 func parseScalar(n *yaml.Node, v reflect.Value) error {
 	switch p := v.Addr().Interface().(type) {
-	case *duration:
+	case *Duration:
 		return p.parse(n.Value)
-	case *size:
+	case *Size:
 		return p.parse(n.Value)
 	}
 	wrong := fmt.Errorf("want %s, got %s", wanted(v), shape(n))
@@ -343,29 +343,29 @@ func outOfBounds(v reflect.Value, tag reflect.StructTag) string {
 	return ""
 }
 
-// orOff is a section or a value that can be switched off with the word off.
-type orOff[T any] struct {
+// Disableable is a section or a value that can be switched off with the word off.
+type Disableable[T any] struct {
 	Off bool
 	V   T
 }
 
-func (o *orOff[T]) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
+func (o *Disableable[T]) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
 	if n.Kind == yaml.ScalarNode && n.Value == "off" {
 		o.Off = true
 		return
 	}
 	o.Off = false // a sink may switch on again what is off for all
 	if n.Kind == yaml.ScalarNode && !isNull(n) && reflect.TypeFor[T]().Kind() == reflect.Struct {
-		f.badAt(n, path, "", "want a mapping or off, got %s", shape(n))
+		f.addProblemAt(n, path, "", "want a mapping or off, got %s", shape(n))
 		return
 	}
 	f.decode(n, path, reflect.ValueOf(&o.V).Elem(), tag)
 }
 
-// texts is one text or a list of them.
-type texts []string
+// StringOrList is one text or a list of them.
+type StringOrList []string
 
-func (t *texts) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
+func (t *StringOrList) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
 	if n.Kind == yaml.SequenceNode {
 		var list []string
 		f.decode(n, path, reflect.ValueOf(&list).Elem(), tag)
@@ -374,6 +374,6 @@ func (t *texts) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.
 	}
 	var text string
 	if f.scalar(n, path, &text, tag) {
-		*t = texts{text}
+		*t = StringOrList{text}
 	}
 }
