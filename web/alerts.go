@@ -20,6 +20,7 @@ import (
 
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // AlertState is where an alert is in its life.
@@ -188,7 +189,7 @@ func (w *Web) apiAlerts(c *gin.Context) {
 		return
 	}
 	if f.state != "" && !slices.Contains(alertStates, f.state) {
-		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", show(string(f.state), shownName)), nil)
+		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.state), format.MaxName)), nil)
 		return
 	}
 	limit, ok := w.limit(c, defaultPage, maxPageSize)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // Bounds of the parameter limit.
@@ -39,7 +40,7 @@ func (w *Web) apiSLOs(c *gin.Context) {
 	q := c.Request.URL.Query()
 	f := newFilter(q)
 	if f.state != "" && !knownState(f.state) {
-		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", show(string(f.state), shownName)), nil)
+		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.state), format.MaxName)), nil)
 		return
 	}
 	limit, ok := w.limit(c, defaultPage, maxPageSize)
@@ -158,9 +159,9 @@ func (w *Web) one(c *gin.Context, v view) *sla.SLOReport {
 		c.Header("Retry-After", "5")
 		w.problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 	case r == nil && exists:
-		w.problem(c, http.StatusNotFound, fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by", show(string(id), shownTitle)), nil)
+		w.problem(c, http.StatusNotFound, fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by", format.Safe(string(id), format.MaxTitle)), nil)
 	case r == nil:
-		w.problem(c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", show(string(id), shownTitle)), nil)
+		w.problem(c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", format.Safe(string(id), format.MaxTitle)), nil)
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // The answers of the read API. Their field names are a contract: they may grow,
@@ -36,7 +37,7 @@ func timeOrNil(t time.Time) *time.Time {
 }
 
 func number(x float64, ok bool) *float64 {
-	if !ok || !finite(x) {
+	if !ok || !format.Finite(x) {
 		return nil
 	}
 	return &x

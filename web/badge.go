@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // badgeText is what a badge says.
@@ -99,22 +100,22 @@ func (w *Web) badgeIsPublic(c *gin.Context, s *slo.SLO) bool {
 func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
 	x := combine(rows)
 	state := x.state()
-	b := badgeText{Left: show(x.slo.ID.Name(), shownBadge), Right: string(state)}
+	b := badgeText{Left: format.Safe(x.slo.ID.Name(), shownBadge), Right: string(state)}
 	b.Fill = map[publicState]string{operational: badgeOK, degradedNow: badgeRisk, outage: badgeBad, unknownNow: badgeNone}[state]
 	if len(rows) == 1 && len(rows[0].Group) > 0 {
 		var values []string
 		for _, v := range rows[0].Group {
-			values = append(values, groupValue(v))
+			values = append(values, format.GroupValue(v))
 		}
-		b.Left = show(b.Left+" "+strings.Join(values, " "), shownBadge)
+		b.Left = format.Safe(b.Left+" "+strings.Join(values, " "), shownBadge)
 	}
 	if x.budget.HasData {
-		b.Right = percent(x.budget.SLI, sliDecimals(x.slo.Objective))
+		b.Right = format.Percent(x.budget.SLI, format.Decimals(x.slo.Objective))
 		if state == degradedNow || state == outage {
 			b.Right += " " + string(state)
 		}
 	}
-	b.Label = fmt.Sprintf("%s / %s: %s, %s, %s", show(x.slo.ID.Service(), shownBadge), b.Left, strings.TrimSuffix(b.Right, " "+string(state)), state, windowWords(x.slo.Window))
+	b.Label = fmt.Sprintf("%s / %s: %s, %s, %s", format.Safe(x.slo.ID.Service(), shownBadge), b.Left, strings.TrimSuffix(b.Right, " "+string(state)), state, format.Window(x.slo.Window))
 	if stale {
 		b.Right, b.Fill = "stale", badgeNone
 		b.Label += "; the figures are old"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 const latencyPage = "/slo?group.product=SOMLT&id=insurance-unpaid%2Flatency"
@@ -143,7 +144,7 @@ func TestBrowserSLOCursor(t *testing.T) {
 	x.web.opt.History = x.historyOfCounts
 	require.NoError(t, json.Unmarshal(x.get(target).Body.Bytes(), &got))
 	p := got.Points[len(got.Points)-11]
-	require.Equal(t, []string{count(p.Good), count(p.Bad)}, row[1:3])
+	require.Equal(t, []string{format.Count(p.Good), format.Count(p.Bad)}, row[1:3])
 	b.requireClean(t, base)
 }
 

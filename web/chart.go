@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // Size of a chart's plot: permille across, so that it stretches, and pixels down.
@@ -79,7 +80,7 @@ type plotSeries struct {
 type plotNumber float64
 
 func (n plotNumber) MarshalJSON() ([]byte, error) {
-	if !finite(float64(n)) {
+	if !format.Finite(float64(n)) {
 		return []byte("null"), nil
 	}
 	return strconv.AppendFloat(nil, float64(n), 'g', 6, 64), nil
@@ -185,7 +186,7 @@ func (t timeline) xTicks(loc *time.Location) []tick {
 
 // roundTicks are about n round values from 0 to top.
 func roundTicks(top float64, n int) []float64 {
-	if top <= 0 || !finite(top) || n < 1 {
+	if top <= 0 || !format.Finite(top) || n < 1 {
 		return []float64{0}
 	}
 	raw := top / float64(n)
@@ -250,23 +251,4 @@ func barWidth(w float64) float64 {
 		return w - 1
 	}
 	return max(w*0.8, 0.4)
-}
-
-// minuteText prints a time to the minute, as short as the day allows.
-func minuteText(t, now time.Time) string {
-	t, now = t.UTC(), now.UTC()
-	y, m, d := t.Date()
-	if ny, nm, nd := now.Date(); y == ny && m == nm && d == nd {
-		return t.Format("15:04 UTC")
-	}
-	return t.Format("2006-01-02 15:04 UTC")
-}
-
-// spanText prints a span to the minute.
-func spanText(sp slo.Span) string {
-	from, to := sp.From.UTC(), sp.To.UTC()
-	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
-		return from.Format("2006-01-02 15:04") + " to " + to.Format("15:04 UTC")
-	}
-	return from.Format("2006-01-02 15:04") + " to " + to.Format("2006-01-02 15:04 UTC")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // alertTimeline draws when alerts were pending and firing.
@@ -55,7 +56,7 @@ func newTimeline(r *sla.SLOReport, list []*Alert, sp slo.Span, now time.Time, ke
 		if !ok {
 			i = len(out.Lanes)
 			index[k] = i
-			out.Lanes = append(out.Lanes, lane{Name: show(a.Name, shownName), Windows: show(row, shownName), Whole: len(a.Group) == 0 && len(r.Group) > 0})
+			out.Lanes = append(out.Lanes, lane{Name: format.Safe(a.Name, format.MaxName), Windows: format.Safe(row, format.MaxName), Whole: len(a.Group) == 0 && len(r.Group) > 0})
 			order = append(order, a.key().Rank)
 		}
 		l := &out.Lanes[i]
@@ -70,7 +71,7 @@ func newTimeline(r *sla.SLOReport, list []*Alert, sp slo.Span, now time.Time, ke
 			}
 			left := t.x(part.From)
 			b := rect(left, 2, max(3, t.x(part.To)-left), laneH-4, class)
-			b.Title = word + " from " + newStamp(part.From, time.Time{}).Text + ", " + span(part.Duration())
+			b.Title = word + " from " + format.NewStamp(part.From, time.Time{}).Text + ", " + format.Duration(part.Duration())
 			l.Spans = append(l.Spans, b)
 			seen[class] = true
 			if l.Label != "" {

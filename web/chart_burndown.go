@@ -6,6 +6,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // newBurnDown draws what was left of the budget over its window: from all of it,
@@ -44,7 +45,7 @@ func newBurnDown(r *sla.SLOReport, g *grid, points []point, h shades, now time.T
 		series.V = append(series.V, plotNumber(left[i]))
 		bad += pt.net.Bad
 		if (len(points)-1-i)%every == 0 {
-			f.Table.Rows = append(f.Table.Rows, tableRow{At: newStamp(pt.To, now), Cells: []tableCell{{Text: count(bad), Hot: false}, {percent(left[i], 1), left[i] < even}, {Text: percent(even, 1)}}})
+			f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(pt.To, now), Cells: []tableCell{{Text: format.Count(bad), Hot: false}, {format.Percent(left[i], 1), left[i] < even}, {Text: format.Percent(even, 1)}}})
 			bad = 0
 		}
 	}
@@ -53,17 +54,17 @@ func newBurnDown(r *sla.SLOReport, g *grid, points []point, h shades, now time.T
 	p.Lines = []stroke{{"ideal", ideal.String()}, {"c1", line.String()}}
 	p.Fills = []stroke{{"under", line.String() + "V" + coord(zero) + "H0z"}}
 	p.Refs = []refLine{{Class: "zero", Y: coord(zero)}}
-	p.Y = sc.yTicks(budgetTicks(sc.min), func(v float64) string { return percent(v, 0) })
+	p.Y = sc.yTicks(budgetTicks(sc.min), func(v float64) string { return format.Percent(v, 0) })
 	h.draw(&p, t, sc.height)
 	p.Data = d.json()
 	f.Plots = []plot{p}
 	f.Keys = append([]key{{"c1", "budget left"}, {"ideal", "even spending"}}, h.keys()...)
-	f.Caption = fmt.Sprintf("%s of the budget is left of the window %s.", percent(r.Budget.Remaining, 1), spanText(r.Period))
+	f.Caption = fmt.Sprintf("%s of the budget is left of the window %s.", format.Percent(r.Budget.Remaining, 1), format.Span(r.Period))
 	if s.Window.Calendar != "" {
-		f.Caption += fmt.Sprintf(" The window lasts until %s; the budget is that of the traffic so far.", minuteText(s.Window.End(r.Period.To), now))
+		f.Caption += fmt.Sprintf(" The window lasts until %s; the budget is that of the traffic so far.", format.Minute(s.Window.End(r.Period.To), now))
 	}
 	if at := worstStep(s, points); at >= 0 {
-		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", spanText(points[at].Span), percent(spent(r, points[at].net.loss(s)), 1))
+		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(spent(r, points[at].net.loss(s)), 1))
 	}
 	return f
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // calendarDays is how far back the calendar reaches, today among them.
@@ -88,20 +89,20 @@ func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) 
 		}
 		name := at.Format("Mon 2 Jan 2006")
 		b := p.net.budget(s)
-		cell := day{Day: strconv.Itoa(dd), Value: noValue, ISO: time.Date(y, mo, dd, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)}
-		row := tableRow{Text: name, Cells: []tableCell{{Text: count(p.net.Good)}, {Text: count(p.net.Bad)}, {Text: noValue}, {Text: noValue}, {}}}
+		cell := day{Day: strconv.Itoa(dd), Value: format.NoValue, ISO: time.Date(y, mo, dd, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)}
+		row := tableRow{Text: name, Cells: []tableCell{{Text: format.Count(p.net.Good)}, {Text: format.Count(p.net.Bad)}, {Text: format.NoValue}, {Text: format.NoValue}, {}}}
 		word := absence(p)
 		switch {
 		case b.HasData:
 			cell.Class, word = dayClass(b)
 			cell.Value = "100"
 			if b.SLI < 1 {
-				v := percent(b.SLI, calendarDecimals(s))
+				v := format.Percent(b.SLI, calendarDecimals(s))
 				cell.Value = v[:len(v)-1] // the sign is in the caption
 			}
 			row.Cells[1].Hot = b.Consumed > 1
-			row.Cells[2].Text, row.Cells[3].Text = percent(b.SLI, sliDecimals(s.Objective)), percent(b.Consumed, 0)
-			cell.Title = fmt.Sprintf("%s: %s, %s bad of %s, %s", name, percent(b.SLI, sliDecimals(s.Objective)), count(p.net.Bad), count(p.net.Valid()), word)
+			row.Cells[2].Text, row.Cells[3].Text = format.Percent(b.SLI, format.Decimals(s.Objective)), format.Percent(b.Consumed, 0)
+			cell.Title = fmt.Sprintf("%s: %s, %s bad of %s, %s", name, format.Percent(b.SLI, format.Decimals(s.Objective)), format.Count(p.net.Bad), format.Count(p.net.Valid()), word)
 			if b.Consumed > 1 {
 				missed++
 			} else {
@@ -125,15 +126,15 @@ func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) 
 		c.Table.Rows = append(c.Table.Rows, row)
 	}
 	reverse(c.Table.Rows)
-	c.Summary = fmt.Sprintf("%s met the objective, %s missed it", plural(met, "day"), plural(missed, "day"))
+	c.Summary = fmt.Sprintf("%s met the objective, %s missed it", format.Plural(met, "day"), format.Plural(missed, "day"))
 	if empty > 0 {
-		c.Summary += fmt.Sprintf(", %s had no data", plural(empty, "day"))
+		c.Summary += fmt.Sprintf(", %s had no data", format.Plural(empty, "day"))
 	}
 	c.Summary += "."
 	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times as bad as allowed"}, {"none", "no data"}}
 	if gone > 0 {
 		c.Keys = append(c.Keys, key{"unkept", "not kept"})
-		c.Summary += fmt.Sprintf(" %s are older than what the engine keeps of this service level, which is what its window needs: a longer window keeps more.", plural(gone, "day"))
+		c.Summary += fmt.Sprintf(" %s are older than what the engine keeps of this service level, which is what its window needs: a longer window keeps more.", format.Plural(gone, "day"))
 		if gone == 1 {
 			c.Summary = c.Summary[:len(c.Summary)-1] + "."
 		}
@@ -143,4 +144,4 @@ func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) 
 
 // calendarDecimals is how many decimals tell a day that met the objective from one
 // that did not, in a small cell.
-func calendarDecimals(s *slo.SLO) int { return min(3, max(1, sliDecimals(s.Objective)-1)) }
+func calendarDecimals(s *slo.SLO) int { return min(3, max(1, format.Decimals(s.Objective)-1)) }

@@ -9,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // figureData is a chart with all that stands around it.
@@ -27,7 +28,7 @@ type table struct {
 }
 
 type tableRow struct {
-	At    stamp
+	At    format.Stamp
 	Text  string // instead of At
 	Cells []tableCell
 }
@@ -130,7 +131,7 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 	}
 	top = min(1, max(top, worst*1.08))
 	f := figureData{
-		Keys:  append([]key{{"good", "good"}, {"bad", "bad"}, {"ref", "the objective allows " + trimPercent(s.Objective.Budget()) + " bad"}}, h.keys()...),
+		Keys:  append([]key{{"good", "good"}, {"bad", "bad"}, {"ref", "the objective allows " + format.WrittenPercent(s.Objective.Budget()) + " bad"}}, h.keys()...),
 		Table: table{Caption: "Good and bad in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Good", "Bad", "Total", "Indicator", "Burn"}},
 	}
 
@@ -145,10 +146,10 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 	for _, p := range points {
 		x, w := t.x(p.From), barWidth(t.x(p.To)-t.x(p.From))
 		b := p.raw.budget(s)
-		row := tableRow{At: newStamp(p.From, now), Cells: []tableCell{{Text: count(p.raw.Good)}, {Text: count(p.raw.Bad), Hot: p.raw.Bad > 0 && b.Consumed > 1}, {Text: count(p.raw.Valid())}}}
+		row := tableRow{At: format.NewStamp(p.From, now), Cells: []tableCell{{Text: format.Count(p.raw.Good)}, {Text: format.Count(p.raw.Bad), Hot: p.raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.raw.Valid())}}}
 		if !b.HasData {
 			vGood.V, vBad.V, vShare.V = append(vGood.V, missing), append(vBad.V, missing), append(vShare.V, missing)
-			row.Cells = append(row.Cells, tableCell{Text: absence(p)}, tableCell{Text: noValue})
+			row.Cells = append(row.Cells, tableCell{Text: absence(p)}, tableCell{Text: format.NoValue})
 			f.Table.Rows = append(f.Table.Rows, row)
 			continue
 		}
@@ -169,16 +170,16 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 			to.box(x, min(sh.y(part), sh.height-1), w, sh.height)
 		}
 		vGood.V, vBad.V, vShare.V = append(vGood.V, plotNumber(p.raw.Good)), append(vBad.V, plotNumber(p.raw.Bad)), append(vShare.V, plotNumber(part))
-		row.Cells = append(row.Cells, tableCell{Text: percent(b.SLI, sliDecimals(s.Objective))}, tableCell{Text: times(b.Consumed), Hot: b.Consumed > 1})
+		row.Cells = append(row.Cells, tableCell{Text: format.Percent(b.SLI, format.Decimals(s.Objective))}, tableCell{Text: format.BurnRate(b.Consumed), Hot: b.Consumed > 1})
 		f.Table.Rows = append(f.Table.Rows, row)
 	}
 	reverse(f.Table.Rows)
 	events.Fills = []stroke{{"good", good.String()}, {"bad", bad.String()}}
 	ratio.Fills = []stroke{{"some", shareOK.String()}, {"bad", shareBad.String()}}
 	budget := s.Objective.Budget()
-	ratio.Refs = []refLine{{"ref", coord(sh.y(budget)), trimPercent(budget)}}
-	events.Y = ev.yTicks(roundTicks(ev.max, 3), func(v float64) string { return compact(uint64(v)) })
-	ratio.Y = sh.yTicks(roundTicks(sh.max, 2), trimPercent)
+	ratio.Refs = []refLine{{"ref", coord(sh.y(budget)), format.WrittenPercent(budget)}}
+	events.Y = ev.yTicks(roundTicks(ev.max, 3), func(v float64) string { return format.Compact(uint64(v)) })
+	ratio.Y = sh.yTicks(roundTicks(sh.max, 2), format.WrittenPercent)
 	de.Series, dr.Series = []plotSeries{vGood, vBad}, []plotSeries{vShare}
 	h.draw(&events, t, ev.height)
 	h.draw(&ratio, t, sh.height)
@@ -186,7 +187,7 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 	f.Plots = []plot{events, ratio}
 	f.Caption = fmt.Sprintf("%s in steps of %s, raw; the share that was bad below.", capital(countedName(r)), slo.FormatDuration(g.Step))
 	if worst > 0 {
-		f.Caption += fmt.Sprintf(" Worst: %s bad at %s.", percent(worst, 2), minuteText(worstAt, now))
+		f.Caption += fmt.Sprintf(" Worst: %s bad at %s.", format.Percent(worst, 2), format.Minute(worstAt, now))
 	} else {
 		f.Caption += " Nothing was bad."
 	}
@@ -295,7 +296,7 @@ func newBurnChart(s *slo.SLO, sp slo.Span, g *grid, points []point, tiers []aler
 		lines[i] = burnLine(s, points, tier.Long, g.Step, first)
 		top = max(top, tier.Factor*1.15)
 		for _, v := range lines[i] {
-			if finite(v) {
+			if format.Finite(v) {
 				top, any = max(top, v*1.05), true
 			}
 		}
@@ -309,7 +310,7 @@ func newBurnChart(s *slo.SLO, sp slo.Span, g *grid, points []point, tiers []aler
 	d.From, d.First = sp.From.Unix(), points[first].To.Unix() // a value is of its window's end
 	f := figureData{Table: table{Caption: "Burn rate by window at the end of each step of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"Until"}}}
 	for _, pt := range points[first:] {
-		f.Table.Rows = append(f.Table.Rows, tableRow{At: newStamp(pt.To, now)})
+		f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(pt.To, now)})
 	}
 	for i, tier := range tiers {
 		class := fmt.Sprintf("c%d", i+1)
@@ -318,10 +319,10 @@ func newBurnChart(s *slo.SLO, sp slo.Span, g *grid, points []point, tiers []aler
 		var line pen
 		for k, v := range lines[i] {
 			series.V = append(series.V, plotNumber(v))
-			cell := tableCell{Text: noValue}
-			if finite(v) {
+			cell := tableCell{Text: format.NoValue}
+			if format.Finite(v) {
 				line.to(t.x(points[first+k].To), sc.y(v))
-				cell = tableCell{times(v), v > tier.Factor}
+				cell = tableCell{format.BurnRate(v), v > tier.Factor}
 			} else {
 				line.up()
 			}
@@ -329,8 +330,8 @@ func newBurnChart(s *slo.SLO, sp slo.Span, g *grid, points []point, tiers []aler
 		}
 		d.Series = append(d.Series, series)
 		p.Lines = append(p.Lines, stroke{class, line.String()})
-		p.Refs = append(p.Refs, refLine{class, coord(sc.y(tier.Factor)), times(tier.Factor)})
-		f.Keys = append(f.Keys, key{class, fmt.Sprintf("over %s; dashed: %s above %s", name, tier.Severity, times(tier.Factor))})
+		p.Refs = append(p.Refs, refLine{class, coord(sc.y(tier.Factor)), format.BurnRate(tier.Factor)})
+		f.Keys = append(f.Keys, key{class, fmt.Sprintf("over %s; dashed: %s above %s", name, tier.Severity, format.BurnRate(tier.Factor))})
 		f.Table.Head = append(f.Table.Head, "Over "+name)
 	}
 	f.Table.thin()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // quantiles that are drawn.
@@ -40,7 +41,7 @@ func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, 
 	d := newPlotData(true, "seconds", g)
 	f := figureData{Table: table{Caption: "Quantiles of the duration in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Events"}}}
 	for i := range hists {
-		f.Table.Rows = append(f.Table.Rows, tableRow{At: newStamp(g.steps[i].From, now), Cells: []tableCell{{Text: count(hists[i].total)}}})
+		f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(g.steps[i].From, now), Cells: []tableCell{{Text: format.Count(hists[i].total)}}})
 	}
 	target := s.Objective.Ratio()
 	for _, want := range quantiles {
@@ -48,7 +49,7 @@ func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, 
 		series := plotSeries{Name: want.name}
 		for i := range hists {
 			q := hists[i].quantile(want.q)
-			cell := tableCell{Text: noValue}
+			cell := tableCell{Text: format.NoValue}
 			if q.OK {
 				v := q.Value.Seconds()
 				series.V = append(series.V, plotNumber(v))
@@ -71,10 +72,10 @@ func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, 
 	for _, e := range edges {
 		marks = append(marks, e.Seconds())
 	}
-	p.Y = sc.yTicks(marks, func(v float64) string { return took(time.Duration(v * float64(time.Second))) })
+	p.Y = sc.yTicks(marks, func(v float64) string { return format.Took(time.Duration(v * float64(time.Second))) })
 	if th := s.Indicator.Threshold; th > 0 {
-		p.Refs = append(p.Refs, refLine{"ref", coord(sc.y(th.Seconds())), took(th)})
-		f.Keys = append(f.Keys, key{"ref", fmt.Sprintf("objective: %s within %s", s.Objective, took(th))})
+		p.Refs = append(p.Refs, refLine{"ref", coord(sc.y(th.Seconds())), format.Took(th)})
+		f.Keys = append(f.Keys, key{"ref", fmt.Sprintf("objective: %s within %s", s.Objective, format.Took(th))})
 	}
 	h.draw(&p, t, sc.height)
 	p.Data = d.json()
@@ -86,14 +87,14 @@ func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, 
 	f.Plots = []plot{p, heat}
 	f.Keys = append(f.Keys, h.keys()...)
 	for i := range edges {
-		f.Table.Head = append(f.Table.Head, "≤ "+took(edges[i]))
+		f.Table.Head = append(f.Table.Head, "≤ "+format.Took(edges[i]))
 	}
-	f.Table.Head = append(f.Table.Head, "> "+took(highest))
+	f.Table.Head = append(f.Table.Head, "> "+format.Took(highest))
 	for i := range hists {
 		for k := range len(edges) + 1 {
-			cell := tableCell{Text: noValue}
+			cell := tableCell{Text: format.NoValue}
 			if x, ok := hists[i].share(rowBounds(edges, k)); ok {
-				cell.Text = percent(x, 1)
+				cell.Text = format.Percent(x, 1)
 			}
 			f.Table.Rows[i].Cells = append(f.Table.Rows[i].Cells, cell)
 		}
@@ -107,7 +108,7 @@ func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, 
 func latencyCaption(edges []time.Duration, step time.Duration) string {
 	var names []string
 	for _, e := range edges {
-		names = append(names, took(e))
+		names = append(names, format.Took(e))
 	}
 	c := "Durations are counted between thresholds (" + strings.Join(names, ", ") + "), so a quantile is known to lie between two of them. "
 	if len(edges) == 1 {
@@ -150,9 +151,9 @@ func newHeatmap(t timeline, g *grid, edges []time.Duration, hists []histogram) p
 	for k := range rows {
 		lo, hi := rowBounds(edges, k)
 		top := height - float64(k+1)*each
-		text := "≤ " + took(hi)
+		text := "≤ " + format.Took(hi)
 		if hi == 0 {
-			text = "> " + took(lo)
+			text = "> " + format.Took(lo)
 		}
 		p.Y = append(p.Y, tick{At: coord(top + each/2), Text: text})
 		// Neighbours of one shade are one rectangle.

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 func TestScale(t *testing.T) {
@@ -48,7 +49,7 @@ func TestTicks(t *testing.T) {
 		n := len(texts(between(-d, 0), time.UTC))
 		require.True(t, n >= 2 && n <= 8, "%s: %d", d, n)
 	}
-	crowded := scale{max: 1, height: 10}.yTicks([]float64{0, 0.3, 0.6, 0.9}, trimPercent)
+	crowded := scale{max: 1, height: 10}.yTicks([]float64{0, 0.3, 0.6, 0.9}, format.WrittenPercent)
 	require.Len(t, crowded, 1, "labels never touch")
 }
 
@@ -268,11 +269,11 @@ func TestBurnChartEndsAtTheReport(t *testing.T) {
 		require.NoError(t, err)
 		f := newBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, shades{}, noon)
 		require.Len(t, f.Plots, 1, name)
-		require.Equal(t, newStamp(noon, noon), f.Table.Rows[0].At, name)
+		require.Equal(t, format.NewStamp(noon, noon), f.Table.Rows[0].At, name)
 		for i, tier := range h.tiers {
 			good, bad := p.sum(slo.Span{From: noon.Add(-tier.Long), To: noon})
 			want := slo.NewBudget(r.SLO.Objective, slo.Counts{Good: good, Bad: bad})
-			require.Equal(t, times(want.Consumed), f.Table.Rows[0].Cells[i].Text, "%s over %s", name, slo.FormatDuration(tier.Long))
+			require.Equal(t, format.BurnRate(want.Consumed), f.Table.Rows[0].Cells[i].Text, "%s over %s", name, slo.FormatDuration(tier.Long))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // Collector exports a report as the series of package rules/series. It is an
@@ -99,7 +100,7 @@ func newFamily(s series.Series, room int) *family {
 
 // add appends one series; a value that is not a number is left out.
 func (f *family) add(labels []*dto.LabelPair, value float64) {
-	if !finite(value) {
+	if !format.Finite(value) {
 		return
 	}
 	m := &dto.Metric{Label: labels}

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // registerDLQ mounts the API of the dead letters and the form of the page.
@@ -115,7 +116,7 @@ func (w *Web) apiDeadLetter(c *gin.Context) {
 		return
 	}
 	if id := c.Param("id"); !plainID(id) {
-		w.problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", show(id, shownName)), nil)
+		w.problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", format.Safe(id, format.MaxName)), nil)
 		return
 	}
 	e, err := w.opt.DLQ.Get(c.Request.Context(), c.Param("id"))

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // The actions of the forms.
@@ -135,7 +136,7 @@ func readAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 			whens++
 			age, e := slo.ParseDuration(value)
 			if e != nil || age <= 0 {
-				err = fmt.Errorf("%q: want a duration such as 7d or 12h", show(value, shownName))
+				err = fmt.Errorf("%q: want a duration such as 7d or 12h", format.Safe(value, format.MaxName))
 			}
 			r.before = now.Add(-age).UTC()
 		case !slices.Contains(dlqFilters, name):
@@ -147,7 +148,7 @@ func readAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 			err = setDLQFilter(&r.query, name, value)
 		}
 		if err != nil {
-			return "", r, fmt.Errorf("field %s: %w", show(name, shownName), err)
+			return "", r, fmt.Errorf("field %s: %w", format.Safe(name, format.MaxName), err)
 		}
 	}
 	n := whens

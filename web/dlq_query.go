@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // dlqFilters are the names of the filters on dead letters, in queries and bodies.
@@ -32,7 +33,7 @@ func setDLQFilter(q *dlq.Query, name, value string) (err error) {
 	case "origin":
 		q.Origin = dlq.Origin(value)
 		if q.Origin != dlq.Admission && q.Origin != dlq.Fold && q.Origin != dlq.Sink {
-			return fmt.Errorf("%q: want admission, fold or sink", show(value, shownName))
+			return fmt.Errorf("%q: want admission, fold or sink", format.Safe(value, format.MaxName))
 		}
 	case "sink":
 		q.Sink = value
@@ -71,13 +72,13 @@ func parseDLQQuery(raw string) (dlq.Query, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {
-			return q, fmt.Errorf("parameter %s: given %d times, want it once", show(name, shownName), len(values[name]))
+			return q, fmt.Errorf("parameter %s: given %d times, want it once", format.Safe(name, format.MaxName), len(values[name]))
 		}
 		value := values[name][0]
 		switch {
 		case name == "order":
 			if value != "newest" && value != "oldest" && value != "" {
-				return q, fmt.Errorf("parameter order: %q: want newest or oldest", show(value, shownName))
+				return q, fmt.Errorf("parameter order: %q: want newest or oldest", format.Safe(value, format.MaxName))
 			}
 			q.Newest = value != "oldest"
 		case name == "limit":
@@ -87,7 +88,7 @@ func parseDLQQuery(raw string) (dlq.Query, error) {
 		case name == "cursor":
 			q.Cursor = value
 		case !slices.Contains(dlqFilters, name):
-			return q, fmt.Errorf("parameter %s: there is no such one; want %s, order, limit or cursor", show(name, shownName), strings.Join(dlqFilters, ", "))
+			return q, fmt.Errorf("parameter %s: there is no such one; want %s, order, limit or cursor", format.Safe(name, format.MaxName), strings.Join(dlqFilters, ", "))
 		case value != "":
 			if err := setDLQFilter(&q, name, value); err != nil {
 				return q, fmt.Errorf("parameter %s: %w", name, err)
@@ -190,7 +191,7 @@ func parsePurge(body []byte, now time.Time) (r dlqRequest, err error) {
 			}
 			age, err := slo.ParseDuration(s)
 			if err != nil || age <= 0 {
-				return fmt.Errorf("%q: want a duration such as 7d or 12h", show(s, shownName))
+				return fmt.Errorf("%q: want a duration such as 7d or 12h", format.Safe(s, format.MaxName))
 			}
 			r.before = now.Add(-age).UTC()
 			return nil
@@ -216,7 +217,7 @@ func checkIDs(ids []string) ([]string, error) {
 	out := make([]string, 0, len(ids))
 	for i, id := range ids {
 		if !plainID(id) {
-			return nil, fmt.Errorf(`number %d: %q is no id; they are 1 to 200 letters, digits and "._:~-"`, i+1, show(id, shownName))
+			return nil, fmt.Errorf(`number %d: %q is no id; they are 1 to 200 letters, digits and "._:~-"`, i+1, format.Safe(id, format.MaxName))
 		}
 		if !seen[id] {
 			seen[id], out = true, append(out, id)
@@ -254,7 +255,7 @@ func readObject(raw []byte, fields map[string]func(json.RawMessage) error) error
 			return wrong(err)
 		}
 		name, _ := key.(string) // the decoder refuses all but texts here
-		read, at := fields[name], show(name, shownName)
+		read, at := fields[name], format.Safe(name, format.MaxName)
 		if read == nil {
 			return fmt.Errorf("%s: there is no such field; want %s", at, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}

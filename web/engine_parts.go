@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // LimitStatus is one rule of the rate limits.
@@ -130,7 +131,7 @@ const refusedFor = time.Minute
 func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 	var out []degradedPart
 	add := func(part, name, reason string) {
-		out = append(out, degradedPart{part, show(name, shownName), reason})
+		out = append(out, degradedPart{part, format.Safe(name, format.MaxName), reason})
 	}
 	for _, t := range e.Troubles {
 		add(t.Part, "", t.Reason)
@@ -139,10 +140,10 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 		add("connections", "", "clients connect beyond the limit; connections without credentials are closed first")
 	}
 	for _, f := range e.Fold.Full {
-		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", plural(f.MaxGroups, "group"), slo.OtherGroup))
+		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", format.Plural(f.MaxGroups, "group"), slo.OtherGroup))
 	}
 	if d := e.DeadLetters; d != nil && d.Damaged > 0 {
-		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost", plural64(uint64(d.Damaged), "place"), bytesText(d.DamagedBytes), plural64(uint64(max(0, d.LostEntries)), "dead letter")))
+		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost", format.Plural(d.Damaged, "place"), format.Bytes(d.DamagedBytes), format.Plural(d.LostEntries, "dead letter")))
 	}
 	if e.Redis != nil && !e.Redis.Connected {
 		add("redis", "", "not reachable; rate limits are this instance's own, as limits.shared.fallback says")
@@ -163,9 +164,9 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 		}
 		switch {
 		case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2:
-			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters", bytesText(s.LagBytes), bytesText(s.MaxLagBytes)))
+			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters", format.Bytes(s.LagBytes), format.Bytes(s.MaxLagBytes)))
 		case age >= lagAge:
-			add("sink", s.Name, "the oldest event that it has not got is "+span(age)+" old")
+			add("sink", s.Name, "the oldest event that it has not got is "+format.Duration(age)+" old")
 		case s.HeldSeconds > 0:
 			add("sink", s.Name, "it asked to be left alone for a while")
 		case reason != "" && !told[s.Name] && len(s.Troubles) == 0:
@@ -188,7 +189,7 @@ func troubleText(t SinkTrouble) string {
 	if text == "" {
 		text = "it fails"
 	}
-	text += " since " + t.Since.UTC().Format("2006-01-02 15:04:05Z") + ": " + show(t.Brief, shownName)
+	text += " since " + t.Since.UTC().Format("2006-01-02 15:04:05Z") + ": " + format.Safe(t.Brief, format.MaxName)
 	if t.Blocked && t.What == "delivery" {
 		text += "; its events wait"
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // exposition writes a report in one of the two text formats, Prometheus 0.0.4 or
@@ -46,7 +47,7 @@ func (x *exposition) head() {
 
 // sample writes one line. labels and more are label pairs without braces.
 func (x *exposition) sample(suffix string, labels, more []byte, v float64) {
-	if !finite(v) {
+	if !format.Finite(v) {
 		return
 	}
 	x.head()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // firstEvent is the command that an empty page offers.
@@ -35,7 +36,7 @@ func (w *Web) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
 	if w.opt.TokenNeeded {
 		cmd += " \\\n  -H \"Authorization: Bearer $TOKEN\""
 	}
-	return &firstEvent{cmd + " \\\n  -d " + quote(exampleEvent(of)), show(string(of.ID), shownTitle)}
+	return &firstEvent{cmd + " \\\n  -d " + quote(exampleEvent(of)), format.Safe(string(of.ID), format.MaxTitle)}
 }
 
 // exampleEvent is an event that the SLO counts, as far as its matchers name what

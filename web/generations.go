@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // Generation is what was counted for an SLO, or for something else of the spec, with
@@ -147,7 +148,7 @@ type parkedPart struct {
 type parkedRow struct {
 	Name      string
 	Groups    string
-	At, Until stamp
+	At, Until format.Stamp
 	Size      string
 }
 
@@ -159,14 +160,14 @@ func (w *Web) parkedPart(v view) *parkedPart {
 		return nil
 	}
 	list := w.opt.Parked()
-	p := &parkedPart{Text: fmt.Sprintf("%s of %s", bytesText(v.eng.Parked.Bytes), bytesText(v.eng.Parked.LimitBytes))}
+	p := &parkedPart{Text: fmt.Sprintf("%s of %s", format.Bytes(v.eng.Parked.Bytes), format.Bytes(v.eng.Parked.LimitBytes))}
 	for i := range list {
 		g := &list[len(list)-1-i] // the newest first
 		if i == shownParked {
 			p.More = len(list) - i
 			break
 		}
-		p.Rows = append(p.Rows, parkedRow{show(g.ID, shownTitle), count(uint64(max(0, g.Groups))), newStamp(g.Parked, v.now), newStamp(g.Until, v.now), bytesText(g.Bytes)})
+		p.Rows = append(p.Rows, parkedRow{format.Safe(g.ID, format.MaxTitle), format.Count(g.Groups), format.NewStamp(g.Parked, v.now), format.NewStamp(g.Until, v.now), format.Bytes(g.Bytes)})
 	}
 	return p
 }
@@ -176,10 +177,10 @@ func changeFacts(s *SpecChange, now time.Time) []fact {
 	if s == nil {
 		return nil
 	}
-	f := []fact{{Name: "Last change of what is counted", Value: ago(s.At, now), At: newStamp(s.At, now)}}
+	f := []fact{{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
 	add := func(name string, ids []string) {
 		if len(ids) > 0 {
-			f = append(f, fact{Name: name, Value: count(uint64(len(ids))), Note: idText(ids)})
+			f = append(f, fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})
 		}
 	}
 	add("Started from zero", s.Started)
@@ -205,7 +206,7 @@ func idText(ids []string) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += show(id, shownTitle)
+		text += format.Safe(id, format.MaxTitle)
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // health is the answer of the health endpoints.
@@ -51,7 +52,7 @@ func (w *Web) ready(c *gin.Context) {
 		status = http.StatusOK
 	case Recovering:
 		if e.Reason == "" {
-			e.Reason = fmt.Sprintf("replaying the log: %s done", percent(e.Progress, 0))
+			e.Reason = fmt.Sprintf("replaying the log: %s done", format.Percent(e.Progress, 0))
 		}
 		c.Header("Retry-After", "5")
 	}

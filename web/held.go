@@ -6,6 +6,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // HeldAlert is an alert in one group that does not start although what was observed
@@ -97,7 +98,7 @@ func (w *Web) holdBack(r *sla.SLOReport, tiers []alerts.Tier, p *sloPage) {
 			continue
 		}
 		for _, text := range why {
-			p.Held = append(p.Held, show(h.Name, shownName)+" is held back: "+text)
+			p.Held = append(p.Held, format.Safe(h.Name, format.MaxName)+" is held back: "+text)
 		}
 	}
 }

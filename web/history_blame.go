@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // Rows of the tables that say what burned the budget.
@@ -21,7 +22,7 @@ const (
 
 // share is one attribute value, or group, and its part in what went wrong.
 type share struct {
-	Labels   []label
+	Labels   []format.Label
 	Href     string
 	Here     bool
 	Bad      string
@@ -40,8 +41,8 @@ type blame struct {
 	GroupNote string
 
 	Attributes []attribute
-	Since      stamp // the attributes are counted from then on
-	Until      stamp
+	Since      format.Stamp // the attributes are counted from then on
+	Until      format.Stamp
 	Whole      bool   // of all groups, since the counters cannot tell them apart
 	Why        string // there are no attributes, or not these
 }
@@ -85,14 +86,14 @@ func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []poi
 	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
 	for _, l := range list {
-		s := share{Labels: newLabels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: count(l.p.net.Bad), Part: noValue, Consumed: noValue, Left: noValue, Mark: sloMark(l.r)}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: sloMark(l.r)}
 		if all > 0 {
-			s.Part = percent(l.cost/all, 1)
+			s.Part = format.Percent(l.cost/all, 1)
 			s.Gauge = gauge{coord(100 * l.cost / all), "bad", s.Part + " of what was bad"}
 		}
 		if l.r.Budget.HasData {
-			s.Left = percent(l.r.Budget.Remaining, 1)
-			s.Consumed = percent(spent(l.r, l.cost), 1)
+			s.Left = format.Percent(l.r.Budget.Remaining, 1)
+			s.Consumed = format.Percent(spent(l.r, l.cost), 1)
 		}
 		out = append(out, s)
 	}
@@ -143,7 +144,7 @@ func unattributable(s *slo.SLO, dimensions []string) string {
 	known := append(slices.Clone(knownLabels), dimensions...)
 	for _, m := range append(slices.Clone(s.Indicator.Valid), s.Indicator.Bad...) {
 		if !slices.Contains(known, m.Name) {
-			return fmt.Sprintf("The SLO selects events by %s, which the service's counters are not split by. Add it to the dimensions of the service in the spec.", show(m.Name, shownName))
+			return fmt.Sprintf("The SLO selects events by %s, which the service's counters are not split by. Add it to the dimensions of the service in the spec.", format.Safe(m.Name, format.MaxName))
 		}
 	}
 	return ""
@@ -167,7 +168,7 @@ func (b *blame) attributes(r *sla.SLOReport, grown []trafficGrowth) {
 	var apart []string // labels of the group that the counters lack
 	for _, n := range s.GroupBy {
 		if !slices.Contains(knownLabels, n) && !slices.Contains(dimensions, n) {
-			apart = append(apart, show(n, shownName))
+			apart = append(apart, format.Safe(n, format.MaxName))
 		}
 	}
 	b.Whole = len(apart) > 0 || r.Group.IsOther()
@@ -205,13 +206,13 @@ func (b *blame) attributes(r *sla.SLOReport, grown []trafficGrowth) {
 		if len(values) == 1 && slices.Contains(knownLabels, n) {
 			continue // it was selected, or says nothing
 		}
-		a := attribute{Name: show(n, shownName), More: max(0, len(values)-blameValues)}
+		a := attribute{Name: format.Safe(n, format.MaxName), More: max(0, len(values)-blameValues)}
 		for _, v := range values[:min(len(values), blameValues)] {
 			k := bad[n][v]
-			x := share{Labels: newLabels([]string{n}, []string{v}), Bad: count(k), Part: percent(float64(k)/float64(all), 1), Consumed: noValue}
+			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Part: format.Percent(float64(k)/float64(all), 1), Consumed: format.NoValue}
 			x.Gauge = gauge{coord(100 * float64(k) / float64(all)), "bad", x.Part + " of what was bad"}
 			if !b.Whole && r.Budget.HasData && r.Slice == 0 {
-				x.Consumed = percent(spent(r, float64(k)), 1)
+				x.Consumed = format.Percent(spent(r, float64(k)), 1)
 			}
 			a.Values = append(a.Values, x)
 		}
@@ -246,6 +247,6 @@ func (w *Web) fillAttributes(b *blame, r *sla.SLOReport, rng slo.Span, now time.
 		b.Why = "The traffic by attribute is known from the start of the process on, and not for this time yet. Choose a range that reaches up to now, or wait a minute."
 		return
 	}
-	b.Since, b.Until = newStamp(from, now), newStamp(to, now)
+	b.Since, b.Until = format.NewStamp(from, now), format.NewStamp(to, now)
 	b.attributes(r, grown)
 }

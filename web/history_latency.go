@@ -1,6 +1,7 @@
 package web
 
 import (
+	"github.com/sloengine/sloengine/web/format"
 	"math"
 	"slices"
 	"time"
@@ -119,40 +120,25 @@ func (h *histogram) share(lo, hi time.Duration) (float64, bool) {
 	return float64(to-from) / float64(h.total), true
 }
 
-// took prints a duration of an event by its two largest units.
-func took(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "0"
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < 10*time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	}
-	return span(d.Round(time.Second))
-}
-
 // within prints the certain bounds of a quantile.
 func (q quantile) within() string {
 	switch {
 	case !q.OK:
-		return noValue
+		return format.NoValue
 	case q.High == 0:
-		return "over " + took(q.Low)
+		return "over " + format.Took(q.Low)
 	case q.Low == 0:
-		return "up to " + took(q.High)
+		return "up to " + format.Took(q.High)
 	}
-	return took(q.Low) + " to " + took(q.High)
+	return format.Took(q.Low) + " to " + format.Took(q.High)
 }
 
 func (q quantile) about() string {
 	switch {
 	case !q.OK:
-		return noValue
+		return format.NoValue
 	case q.High == 0:
-		return "> " + took(q.Low)
+		return "> " + format.Took(q.Low)
 	}
-	return "≈ " + took(q.Value)
+	return "≈ " + format.Took(q.Value)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 func between(from, to time.Duration) slo.Span {
@@ -110,7 +111,7 @@ func TestQuantiles(t *testing.T) {
 		require.Equal(t, c.about, got.about())
 	}
 	require.False(t, (&histogram{edges: h.edges, below: []uint64{0, 0, 0}}).quantile(0.5).OK)
-	require.Equal(t, noValue, quantile{}.within())
+	require.Equal(t, format.NoValue, quantile{}.within())
 
 	// A quantile lies between the bounds that are given, whatever the counts.
 	for n := range uint64(40) {
@@ -151,7 +152,7 @@ func TestTook(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", 250 * time.Microsecond: "250µs", 250 * time.Millisecond: "250ms", 1500 * time.Millisecond: "1.5s", 42 * time.Second: "42s", 90 * time.Second: "1m 30s", 15 * time.Minute: "15m", 26 * time.Hour: "1d 2h",
 	} {
-		require.Equal(t, want, took(d))
+		require.Equal(t, want, format.Took(d))
 	}
 }
 
@@ -247,7 +248,7 @@ func TestAttributes(t *testing.T) {
 	require.Equal(t, "error_type", a.Name)
 	require.Equal(t, []string{"6", "2"}, []string{a.Values[0].Bad, a.Values[1].Bad})
 	require.Equal(t, "75.0%", a.Values[0].Part)
-	require.Equal(t, percent(6/(96151*0.001), 1), a.Values[0].Consumed, "of the budget of the window")
+	require.Equal(t, format.Percent(6/(96151*0.001), 1), a.Values[0].Consumed, "of the budget of the window")
 
 	// Counters without the label of the group give the whole, and say so.
 	for i := range grown {
@@ -257,7 +258,7 @@ func TestAttributes(t *testing.T) {
 	b.attributes(r, grown)
 	require.True(t, b.Whole)
 	require.Equal(t, "56", b.Attributes[0].Values[0].Bad)
-	require.Equal(t, noValue, b.Attributes[0].Values[0].Consumed)
+	require.Equal(t, format.NoValue, b.Attributes[0].Values[0].Consumed)
 	require.Contains(t, b.Why, "not split by product")
 
 	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations", "insurance-unpaid/throughput": "did not come"} {
@@ -288,6 +289,6 @@ func TestGroupShares(t *testing.T) {
 	got := b.web.groupShares(groups[0], groups, ps)
 	require.Equal(t, []string{"75.0%", "25.0%", "0.0%"}, []string{got[0].Part, got[1].Part, got[2].Part})
 	require.True(t, got[1].Here)
-	require.Equal(t, percent(30/(411003*0.001), 1), got[0].Consumed)
+	require.Equal(t, format.Percent(30/(411003*0.001), 1), got[0].Consumed)
 	require.True(t, math.Abs(spent(groups[1], 411.003)-1) < 1e-9, "so many bad events are all of the budget")
 }

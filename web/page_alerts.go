@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // shownAlerts is how many alerts a page lists.
@@ -21,12 +22,12 @@ type alertRow struct {
 	Service   string
 	About     string // the SLO, the agreement, or nothing
 	Href      string // what it is about; "" if no page shows that
-	Group     []label
-	Since     stamp
+	Group     []format.Label
+	Since     format.Stamp
 	Lasted    string // until now, or until it was over
-	Fired     stamp
+	Fired     format.Stamp
 	Detection string // from the first bad event to firing
-	Resolved  stamp
+	Resolved  format.Stamp
 	Removed   bool
 }
 
@@ -44,19 +45,19 @@ func alertMark(a *Alert) mark {
 
 func (w *Web) newAlertRow(a *Alert, now time.Time) alertRow {
 	r := alertRow{
-		Mark: alertMark(a), Name: show(a.Name, shownName), Severity: show(a.Severity, shownName), Service: show(a.Service, shownName),
-		Since: newStamp(a.ActiveSince, now), Fired: newStamp(a.FiredAt, now), Resolved: newStamp(a.ResolvedAt, now), Removed: a.Removed,
+		Mark: alertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
+		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now), Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
 	}
 	end := now
 	if !a.ResolvedAt.IsZero() {
 		end = a.ResolvedAt
 	}
-	r.Lasted = span(end.Sub(a.ActiveSince))
+	r.Lasted = format.Duration(end.Sub(a.ActiveSince))
 	if !a.FiredAt.IsZero() {
-		r.Detection = span(a.FiredAt.Sub(a.FirstBad))
+		r.Detection = format.Duration(a.FiredAt.Sub(a.FirstBad))
 	}
 	if long, short := a.label("long"), a.label("short"); long != "" && short != "" {
-		r.Windows = show(long, shownName) + " and " + show(short, shownName)
+		r.Windows = format.Safe(long, format.MaxName) + " and " + format.Safe(short, format.MaxName)
 	}
 	var names, values []string
 	q := url.Values{}
@@ -64,14 +65,14 @@ func (w *Web) newAlertRow(a *Alert, now time.Time) alertRow {
 		names, values = append(names, l.Name), append(values, l.Value)
 		q.Set(groupParam+l.Name, l.Value)
 	}
-	r.Group = newLabels(names, values)
+	r.Group = format.Labels(names, values)
 	switch {
 	case a.SLO != "":
-		r.About = show(a.SLO.Name(), shownName)
+		r.About = format.Safe(a.SLO.Name(), format.MaxName)
 		q.Set("id", string(a.SLO))
 		r.Href = w.href("/slo", q) // without a group, the page leads on to all of them
 	case a.Agreement != "":
-		r.About = show(a.Agreement, shownName)
+		r.About = format.Safe(a.Agreement, format.MaxName)
 		r.Href = w.href("/slas", url.Values{"service": {a.Service}})
 	case a.Service != "":
 		r.Href = w.href("/", url.Values{"service": {a.Service}})

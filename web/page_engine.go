@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 type enginePage struct {
@@ -38,42 +39,42 @@ func (w *Web) enginePage(c *gin.Context) {
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.now),
 	}
 	if e.State == Recovering {
-		p.Progress = gauge{coord(100 * min(1, max(0, e.Progress))), "ok", percent(e.Progress, 0) + " of the log replayed"}
+		p.Progress = gauge{coord(100 * min(1, max(0, e.Progress))), "ok", format.Percent(e.Progress, 0) + " of the log replayed"}
 	}
 	report := []fact{{Name: "Report", Value: "none yet"}}
 	if v.rep != nil {
 		report = []fact{
-			{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.rep.Version, ago(v.rep.Time, v.now)), At: newStamp(v.rep.Time, v.now)},
+			{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.rep.Version, format.Ago(v.rep.Time, v.now)), At: format.NewStamp(v.rep.Time, v.now)},
 			{Name: "Took", Value: v.rep.Took.Round(10 * time.Microsecond).String()},
-			{Name: "SLO groups", Value: count(uint64(len(v.rep.SLOs)))},
+			{Name: "SLO groups", Value: format.Count(len(v.rep.SLOs))},
 		}
 	}
 	horizon := "unknown"
 	if e.IDs.HorizonSeconds > 0 {
-		horizon = span(seconds(e.IDs.HorizonSeconds))
+		horizon = format.Duration(format.Seconds(e.IDs.HorizonSeconds))
 	}
 	p.Sections = []section{
 		{"Counting", append(report,
-			fact{Name: "Watermark", Value: ago(e.Fold.Watermark, v.now), At: newStamp(e.Fold.Watermark, v.now), Note: "receive time of the last counted record"},
-			fact{Name: "Behind the log", Value: plural64(e.Fold.Lag, "record")},
-			fact{Name: "Counted groups", Value: count(uint64(max(0, e.Fold.Groups))), Note: bytesText(e.Fold.Bytes) + " of buckets"},
+			fact{Name: "Watermark", Value: format.Ago(e.Fold.Watermark, v.now), At: format.NewStamp(e.Fold.Watermark, v.now), Note: "receive time of the last counted record"},
+			fact{Name: "Behind the log", Value: format.Plural(e.Fold.Lag, "record")},
+			fact{Name: "Counted groups", Value: format.Count(e.Fold.Groups), Note: format.Bytes(e.Fold.Bytes) + " of buckets"},
 		)},
 		{"Log and checkpoint", []fact{
-			{Name: "Log", Value: fmt.Sprintf("%s in %s", bytesText(e.Log.Bytes), plural(e.Log.Segments, "segment"))},
-			{Name: "Last durable record", Value: count(e.Log.Seq)},
-			{Name: "Waiting for the disk", Value: plural(e.Ingest.Queue, "request")},
-			{Name: "Checkpoint", Value: ago(e.Checkpoint.Time, v.now), At: newStamp(e.Checkpoint.Time, v.now), Note: bytesText(e.Checkpoint.Bytes)},
-			{Name: "Data folder", Value: show(e.Disk.Dir, shownTitle), Code: true},
+			{Name: "Log", Value: fmt.Sprintf("%s in %s", format.Bytes(e.Log.Bytes), format.Plural(e.Log.Segments, "segment"))},
+			{Name: "Last durable record", Value: format.Count(e.Log.Seq)},
+			{Name: "Waiting for the disk", Value: format.Plural(e.Ingest.Queue, "request")},
+			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.now), At: format.NewStamp(e.Checkpoint.Time, v.now), Note: format.Bytes(e.Checkpoint.Bytes)},
+			{Name: "Data folder", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
 		}},
 		{"Known ids", []fact{
-			{Name: "Ids", Value: count(e.IDs.Known), Note: bytesText(e.IDs.Bytes) + " of memory"},
+			{Name: "Ids", Value: format.Count(e.IDs.Known), Note: format.Bytes(e.IDs.Bytes) + " of memory"},
 			{Name: "Horizon", Value: horizon, Note: "a repeat is recognised for this long at the present rate"},
 		}},
 		{"Spec and process", []fact{
-			{Name: "Spec loaded", Value: ago(e.Spec.Loaded, v.now), At: newStamp(e.Spec.Loaded, v.now), Note: plural(e.Spec.SLOs, "SLO")},
-			{Name: "Hash", Value: show(e.Spec.Hash, shownName), Code: true},
-			{Name: "Started", Value: ago(e.Started, v.now), At: newStamp(e.Started, v.now)},
-			{Name: "Version", Value: show(w.opt.Version.Version, shownName), Note: strings.TrimSpace(show(w.opt.Version.Revision, shownName) + " " + show(w.opt.Version.Go, shownName))},
+			{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.now), At: format.NewStamp(e.Spec.Loaded, v.now), Note: format.Plural(e.Spec.SLOs, "SLO")},
+			{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
+			{Name: "Started", Value: format.Ago(e.Started, v.now), At: format.NewStamp(e.Started, v.now)},
+			{Name: "Version", Value: format.Safe(w.opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(w.opt.Version.Revision, format.MaxName) + " " + format.Safe(w.opt.Version.Go, format.MaxName))},
 		}},
 	}
 	last := &p.Sections[len(p.Sections)-1]
@@ -97,7 +98,7 @@ func intake(e *EngineStatus) []figure {
 		return out
 	}
 	f := func(name string, n uint64, note string) figure {
-		return figure{name, compact(n), count(n), note, false}
+		return figure{name, format.Compact(n), format.Count(n), note, false}
 	}
 	return append(out,
 		f("Limited", i.Limited, "over a limit: dropped or put off"),
@@ -116,11 +117,11 @@ type diskBar struct {
 
 func newDiskBar(d DiskStatus) diskBar {
 	full := float64(d.TotalBytes)
-	of := " of " + size(d.TotalBytes)
+	of := " of " + format.Bytes(d.TotalBytes)
 	if d.TotalBytes == 0 {
 		full, of = 4*float64(d.LowBytes), ""
 	}
-	b := diskBar{Gauge: gauge{Width: "100", Class: "ok"}, Free: size(d.FreeBytes) + of}
+	b := diskBar{Gauge: gauge{Width: "100", Class: "ok"}, Free: format.Bytes(d.FreeBytes) + of}
 	if full > 0 {
 		b.Gauge.Width = coord(100 * min(1, float64(d.FreeBytes)/full))
 	}
@@ -128,26 +129,14 @@ func newDiskBar(d DiskStatus) diskBar {
 		b.Text = "Low water is not guarded: a full disk is noticed when it is full."
 	} else {
 		b.Low = coord(100 * min(1, float64(d.LowBytes)/full))
-		b.Text = "Below " + size(d.LowBytes) + ", the mark, no more events are taken."
+		b.Text = "Below " + format.Bytes(d.LowBytes) + ", the mark, no more events are taken."
 		switch {
 		case d.FreeBytes < d.LowBytes:
-			b.Gauge.Class, b.Text = "bad", "This is below the low-water mark of "+size(d.LowBytes)+": no events are taken until there is room."
+			b.Gauge.Class, b.Text = "bad", "This is below the low-water mark of "+format.Bytes(d.LowBytes)+": no events are taken until there is room."
 		case d.FreeBytes < 2*d.LowBytes:
-			b.Gauge.Class, b.Text = "risk", "Below "+size(d.LowBytes)+", the mark, no more events are taken. Make room, or move the data folder to a larger disk."
+			b.Gauge.Class, b.Text = "risk", "Below "+format.Bytes(d.LowBytes)+", the mark, no more events are taken. Make room, or move the data folder to a larger disk."
 		}
 	}
 	b.Gauge.Label = b.Free + " free. " + b.Text
 	return b
-}
-
-func bytesText(n int64) string { return size(uint64(max(0, n))) }
-
-func plural(n int, what string) string { return plural64(uint64(max(0, n)), what) }
-
-func plural64(n uint64, what string) string {
-	s := count(n) + " " + what
-	if n != 1 {
-		s += "s"
-	}
-	return s
 }

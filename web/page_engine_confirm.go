@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // letterConfirm is the page that says what would be done, and asks.
@@ -73,7 +74,7 @@ func (w *Web) confirmPage(c *gin.Context) {
 	n, err := w.confirmDryRun(c, action, r, &p)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		p.Warning = "There are more than could be counted in " + span(confirmTime) + ", or another replay is under way. Narrow the filter, or use the command dlq."
+		p.Warning = "There are more than could be counted in " + format.Duration(confirmTime) + ", or another replay is under way. Narrow the filter, or use the command dlq."
 	case err != nil && !v.eng.State.Recovered():
 		w.message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters can be read when the engine has recovered.")
 		return
@@ -84,12 +85,12 @@ func (w *Web) confirmPage(c *gin.Context) {
 	case n == 0:
 		p.Warning = "There is nothing to " + action + " any more."
 	default:
-		p.Button = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", actPurge: "Purge "}[action] + plural(n, "dead letter")
+		p.Button = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", actPurge: "Purge "}[action] + format.Plural(n, "dead letter")
 	}
 	if p.Danger && n > 0 && err == nil {
 		p.Warning = "They are removed for good: nothing brings them back."
 	}
-	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", actPurge: "Purge "}[action] + plural(n, "dead letter") + "?"
+	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", actPurge: "Purge "}[action] + format.Plural(n, "dead letter") + "?"
 	// Without it browsers hide the origin of a form, by which a form of this page is
 	// told from one of another site where plain HTTP is used.
 	c.Header("Referrer-Policy", "same-origin")
@@ -99,7 +100,7 @@ func (w *Web) confirmPage(c *gin.Context) {
 // confirmDryRun counts what would be done.
 func (w *Web) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *letterConfirm) (n int, err error) {
 	add := func(name string, n int, note string, bad bool) {
-		p.Result = append(p.Result, figure{Name: name, Value: count(uint64(max(0, n))), Note: note, Bad: bad && n > 0})
+		p.Result = append(p.Result, figure{Name: name, Value: format.Count(n), Note: note, Bad: bad && n > 0})
 	}
 	switch action {
 	case actReplay:
@@ -110,7 +111,7 @@ func (w *Web) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *lett
 		add("No target", result.NoTarget, "stay: their sink is gone", true)
 		add("Gone", result.NotFound, "replayed or removed meanwhile", true)
 		for _, s := range result.Errors {
-			p.Errors = append(p.Errors, show(s, shownTitle))
+			p.Errors = append(p.Errors, format.Safe(s, format.MaxTitle))
 		}
 		return result.Replayed, err
 	case actDiscard:
@@ -147,7 +148,7 @@ func confirmFields(action string, r dlqRequest, form url.Values) ([][2]string, e
 		if value == "" {
 			continue
 		}
-		if show(value, maxFilterText) != value {
+		if format.Safe(value, maxFilterText) != value {
 			return nil, fmt.Errorf("The filter %s has characters that a form may change. Use the API or the command dlq for it.", name) //nolint:staticcheck // a sentence for a page
 		}
 		out = append(out, [2]string{name, value})
@@ -161,7 +162,7 @@ func confirmWhich(r dlqRequest, now time.Time) (facts []fact, ids []string, more
 		return nil, r.ids[:min(len(r.ids), shownIDs)], max(0, len(r.ids)-shownIDs)
 	}
 	if !r.before.IsZero() {
-		return []fact{{Name: "Saved before", Value: ago(r.before, now), At: newStamp(r.before, now)}}, nil, 0
+		return []fact{{Name: "Saved before", Value: format.Ago(r.before, now), At: format.NewStamp(r.before, now)}}, nil, 0
 	}
 	q := &r.query
 	values := map[string]string{
@@ -169,16 +170,16 @@ func confirmWhich(r dlqRequest, now time.Time) (facts []fact, ids []string, more
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if values[name] != "" {
-			facts = append(facts, fact{Name: name, Value: show(values[name], shownTitle), Code: true})
+			facts = append(facts, fact{Name: name, Value: format.Safe(values[name], format.MaxTitle), Code: true})
 		}
 	}
 	if len(facts) == 0 && q.From.IsZero() {
 		facts = append(facts, fact{Name: "Which", Value: "every dead letter that is there now"})
 	}
 	if !q.From.IsZero() {
-		facts = append(facts, fact{Name: "Saved from", Value: newStamp(q.From, now).Text, At: newStamp(q.From, now)})
+		facts = append(facts, fact{Name: "Saved from", Value: format.NewStamp(q.From, now).Text, At: format.NewStamp(q.From, now)})
 	}
-	return append(facts, fact{Name: "Saved before", Value: newStamp(q.To, now).Text, At: newStamp(q.To, now), Note: "later ones are left alone"}), nil, 0
+	return append(facts, fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text, At: format.NewStamp(q.To, now), Note: "later ones are left alone"}), nil, 0
 }
 
 // backTo is the list that the reader came from.

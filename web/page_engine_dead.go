@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // The pages about dead letters.
@@ -41,7 +42,7 @@ const (
 type deadPart struct {
 	Total   string
 	Size    string
-	Oldest  stamp
+	Oldest  format.Stamp
 	Damage  string // what the files have lost; "" if nothing
 	Age     string
 	Note    string // instead of rows
@@ -63,7 +64,7 @@ type tallyRow struct {
 }
 
 type deadRow struct {
-	At              stamp
+	At              format.Stamp
 	ID              string // "" if no form can name it
 	Href            string // "" too, then
 	Origin, Sink    string
@@ -86,13 +87,13 @@ func (w *Web) deadPart(c *gin.Context, v view) *deadPart {
 		p.Note = w.deadTrouble(v, err)
 		return p
 	}
-	p.Total, p.Oldest = count(uint64(max(0, stats.Count))), newStamp(stats.Oldest, v.now)
-	p.Size = bytesText(stats.Bytes)
+	p.Total, p.Oldest = format.Count(stats.Count), format.NewStamp(stats.Oldest, v.now)
+	p.Size = format.Bytes(stats.Bytes)
 	if !stats.Oldest.IsZero() {
-		p.Age = ago(stats.Oldest, v.now)
+		p.Age = format.Ago(stats.Oldest, v.now)
 	}
 	if l := stats.Lost; l != nil {
-		p.Damage = fmt.Sprintf("%s in the files cannot be read: %s, at most %s lost.", plural64(uint64(stats.Damaged), "place"), bytesText(l.Bytes), plural64(uint64(max(0, l.Entries)), "dead letter"))
+		p.Damage = fmt.Sprintf("%s in the files cannot be read: %s, at most %s lost.", format.Plural(stats.Damaged, "place"), format.Bytes(l.Bytes), format.Plural(l.Entries, "dead letter"))
 		if !l.From.IsZero() && !l.To.IsZero() {
 			p.Damage += " What was there was saved between " + l.From.Format("2006-01-02 15:04:05Z") + " and " + l.To.Format("2006-01-02 15:04:05Z") + "."
 		}
@@ -135,7 +136,7 @@ func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyT
 			t.More = len(names) - i
 			break
 		}
-		r := tallyRow{Name: cmp.Or(show(name, shownName), "(none)"), Count: count(uint64(max(0, counts[name])))}
+		r := tallyRow{Name: cmp.Or(format.Safe(name, format.MaxName), "(none)"), Count: format.Count(counts[name])}
 		r.Share = gauge{coord(100 * min(1, max(0, float64(counts[name])/float64(total)))), "share", ""}
 		if plainFilter(by, name) {
 			r.Href = w.href(letterListPath, url.Values{by: {name}})
@@ -148,13 +149,13 @@ func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyT
 // plainFilter reports whether a filter on a value can be part of a page: as a text that
 // is shown as it is.
 func plainFilter(name, value string) bool {
-	return value != "" && value != "(other)" && show(value, maxFilterText) == value && setDLQFilter(&dlq.Query{}, name, value) == nil
+	return value != "" && value != "(other)" && format.Safe(value, maxFilterText) == value && setDLQFilter(&dlq.Query{}, name, value) == nil
 }
 
 func (w *Web) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 	r := deadRow{
-		At: newStamp(e.Saved, now), Origin: show(string(e.Origin), shownName), Sink: show(e.Sink, shownName), Reason: show(e.Reason, shownTitle),
-		Why: show(e.Error, shownTitle), Type: show(strings.TrimPrefix(e.Service+" / "+e.Type, " / "), shownName), Event: show(string(e.Event), shownTitle),
+		At: format.NewStamp(e.Saved, now), Origin: format.Safe(string(e.Origin), format.MaxName), Sink: format.Safe(e.Sink, format.MaxName), Reason: format.Safe(e.Reason, format.MaxTitle),
+		Why: format.Safe(e.Error, format.MaxTitle), Type: format.Safe(strings.TrimPrefix(e.Service+" / "+e.Type, " / "), format.MaxName), Event: format.Safe(string(e.Event), format.MaxTitle),
 	}
 	if e.Service == "" && e.Type == "" {
 		r.Type = ""
@@ -165,9 +166,9 @@ func (w *Web) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 	switch {
 	case r.Event != "":
 	case e.SeqEnd > e.Seq:
-		r.Event = "records " + count(e.Seq) + " to " + count(e.SeqEnd) + " of the log"
+		r.Event = "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd) + " of the log"
 	default:
-		r.Event = show(string(e.Raw), shownTitle)
+		r.Event = format.Safe(string(e.Raw), format.MaxTitle)
 	}
 	return r
 }
@@ -228,7 +229,7 @@ func (w *Web) letterListPage(c *gin.Context) {
 		return
 	}
 	p := letterList{
-		layout: w.layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: show(asked.Get("type"), shownName), Filtered: len(base) > 0,
+		layout: w.layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
 		Operate: w.opt.May(c, Operate), Confirm: w.opt.ExternalPath + letterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: w.href(letterListPath, nil),
 	}
 	// The list stands still while its reader chooses.
@@ -249,7 +250,7 @@ func (w *Web) letterListPage(c *gin.Context) {
 		w.page(c, http.StatusOK, "engine-letters", p)
 		return
 	}
-	p.Total = count(uint64(max(0, stats.Count)))
+	p.Total = format.Count(stats.Count)
 	p.Filters = []letterFilter{
 		letterChoice("origin", "Origin", "Every origin", stats.ByOrigin, asked), letterChoice("sink", "Sink", "Every sink", stats.BySink, asked),
 		letterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
@@ -326,15 +327,15 @@ func deadDone(q url.Values) string {
 	if past == "" {
 		return ""
 	}
-	s := count(n("done")) + " " + past + "."
+	s := format.Count(n("done")) + " " + past + "."
 	if x := n("failed"); x > 0 {
-		s += " " + count(x) + " failed again and stayed."
+		s += " " + format.Count(x) + " failed again and stayed."
 	}
 	if x := n("old"); x > 0 {
-		s += " " + count(x) + " were too old to be replayed."
+		s += " " + format.Count(x) + " were too old to be replayed."
 	}
 	if x := n("gone"); x > 0 {
-		s += " " + count(x) + " were gone already."
+		s += " " + format.Count(x) + " were gone already."
 	}
 	if n("more") > 0 {
 		s += " There was no time for all of them: do it again, or use the command dlq."
@@ -386,7 +387,7 @@ func (w *Web) letterPage(c *gin.Context) {
 		return
 	}
 	p := letterView{
-		layout: w.layout(c, v, "Dead letter", "engine"), ID: id, Reason: show(e.Reason, shownTitle), Error: show(e.Error, shownText), Facts: letterFacts(&e, v.now),
+		layout: w.layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: letterFacts(&e, v.now),
 		Operate: w.opt.May(c, Operate), Confirm: w.opt.ExternalPath + letterConfirmPath, List: w.href(letterListPath, nil), API: w.opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
 	}
 	p.Refresh, p.Stream = nil, ""
@@ -398,16 +399,16 @@ func letterFacts(e *dlq.Entry, now time.Time) []fact {
 	var out []fact
 	text := func(name, value string) {
 		if value != "" {
-			out = append(out, fact{Name: name, Value: show(value, shownTitle), Code: true})
+			out = append(out, fact{Name: name, Value: format.Safe(value, format.MaxTitle), Code: true})
 		}
 	}
 	at := func(name string, t time.Time, note string) {
 		if !t.IsZero() {
-			out = append(out, fact{Name: name, Value: ago(t, now), At: newStamp(t, now), Note: note})
+			out = append(out, fact{Name: name, Value: format.Ago(t, now), At: format.NewStamp(t, now), Note: note})
 		}
 	}
 	origin := map[dlq.Origin]string{dlq.Admission: "refused before the log", dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but a sink could not be given it"}[e.Origin]
-	out = append(out, fact{Name: "Origin", Value: show(string(e.Origin), shownName), Note: origin})
+	out = append(out, fact{Name: "Origin", Value: format.Safe(string(e.Origin), format.MaxName), Note: origin})
 	text("Sink", e.Sink)
 	text("Error class", e.Class)
 	if e.Attempts > 0 {
@@ -418,9 +419,9 @@ func letterFacts(e *dlq.Entry, now time.Time) []fact {
 	at("Saved", e.Saved, "its age goes by this")
 	switch {
 	case e.SeqEnd > e.Seq:
-		out = append(out, fact{Name: "Place in the log", Value: "records " + count(e.Seq) + " to " + count(e.SeqEnd)})
+		out = append(out, fact{Name: "Place in the log", Value: "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd)})
 	case e.Seq > 0:
-		out = append(out, fact{Name: "Place in the log", Value: "record " + count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
+		out = append(out, fact{Name: "Place in the log", Value: "record " + format.Count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
 	}
 	text("Service", e.Service)
 	text("Type", e.Type)
@@ -445,10 +446,10 @@ func letterText(e *dlq.Entry) (text, kind, cut string) {
 	left := shownEvent
 	for line := range strings.Lines(string(raw)) {
 		line = strings.TrimSuffix(line, "\n")
-		s := show(line, left)
+		s := format.Safe(line, left)
 		b.WriteString(s + "\n")
 		if left -= len([]rune(s)) + 1; left <= 0 || strings.HasSuffix(s, "…") && !strings.HasSuffix(line, "…") {
-			cut = "Only the beginning is shown; all of it has " + size(uint64(len(e.Event)+len(e.Raw))) + "."
+			cut = "Only the beginning is shown; all of it has " + format.Bytes(len(e.Event)+len(e.Raw)) + "."
 			break
 		}
 	}

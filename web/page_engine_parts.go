@@ -2,9 +2,9 @@ package web
 
 import (
 	"fmt"
+	"github.com/sloengine/sloengine/web/format"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -40,7 +40,7 @@ type redisView struct {
 type breakerRow struct {
 	Mark  mark
 	Name  string
-	Since stamp
+	Since format.Stamp
 	For   string
 	Why   string
 	Again string
@@ -66,28 +66,28 @@ func newPartsView(e *EngineStatus, now time.Time) partsView {
 		p.Limits = append(p.Limits, newRateLimitRow(l))
 	}
 	for _, o := range e.Offenders {
-		r := offenderRow{Context: show(o.Context, shownName), Value: groupValue(o.Value), Hits: count(o.Hits)}
+		r := offenderRow{Context: format.Safe(o.Context, format.MaxName), Value: format.GroupValue(o.Value), Hits: format.Count(o.Hits)}
 		if o.Error > 0 {
-			r.Note = "at most " + count(o.Error) + " too many"
+			r.Note = "at most " + format.Count(o.Error) + " too many"
 		}
 		p.Hidden = p.Hidden || strings.HasPrefix(o.Value, redactedPrefix)
 		p.Offenders = append(p.Offenders, r)
 	}
 	p.Redis = newRedisView(e.Redis, now)
 	for _, b := range e.Breakers {
-		r := breakerRow{Mark: breakerMark(b.State), Name: show(b.Name, shownName), Since: newStamp(b.Since, now), Why: show(b.Reason, shownTitle)}
+		r := breakerRow{Mark: breakerMark(b.State), Name: format.Safe(b.Name, format.MaxName), Since: format.NewStamp(b.Since, now), Why: format.Safe(b.Reason, format.MaxTitle)}
 		if !b.Since.IsZero() {
-			r.For = span(now.Sub(b.Since))
+			r.For = format.Duration(now.Sub(b.Since))
 		}
 		if b.RetryAfterSeconds > 0 {
-			r.Again = "in " + span(seconds(b.RetryAfterSeconds))
+			r.Again = "in " + format.Duration(format.Seconds(b.RetryAfterSeconds))
 		}
 		p.Breakers = append(p.Breakers, r)
 	}
 	for _, b := range e.Bulkheads {
 		p.Bulkheads = append(p.Bulkheads, bulkheadRow{
-			Name: show(b.Name, shownName), Active: newUse(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
-			Waiting: newUse(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: count(b.Rejected), Refuses: b.Rejected > 0,
+			Name: format.Safe(b.Name, format.MaxName), Active: newUse(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
+			Waiting: newUse(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: format.Count(b.Rejected), Refuses: b.Rejected > 0,
 		})
 	}
 	for i := range e.Sinks {
@@ -102,7 +102,7 @@ const redactedPrefix = "(redacted)"
 // newUse is a bar of how much of a bound is used. It warns from four fifths on.
 func newUse(n, of float64, label string) gauge {
 	g := gauge{Width: "0", Class: "ok", Label: label}
-	if of <= 0 || !finite(n) || n < 0 {
+	if of <= 0 || !format.Finite(n) || n < 0 {
 		return g
 	}
 	g.Width = coord(100 * min(1, n/of))
@@ -116,11 +116,11 @@ func newUse(n, of float64, label string) gauge {
 }
 
 func newRateLimitRow(l LimitStatus) rateLimitRow {
-	r := rateLimitRow{Name: show(l.Rule, shownName), Layer: show(l.Layer, shownName), Hits: count(l.Hits), Over: l.Hits > 0}
+	r := rateLimitRow{Name: format.Safe(l.Rule, format.MaxName), Layer: format.Safe(l.Layer, format.MaxName), Hits: format.Count(l.Hits), Over: l.Hits > 0}
 	if l.Rule == l.Layer {
 		r.Layer = ""
 	}
-	r.Text = perTime(l.Current) + " of " + perTime(l.PerSecond)
+	r.Text = format.Rate(l.Current) + " of " + format.Rate(l.PerSecond)
 	r.Use = newUse(l.Current, l.PerSecond, r.Text)
 	return r
 }
@@ -135,25 +135,25 @@ func newRedisView(r *RedisStatus, now time.Time) *redisView {
 		v.Mark, connection.Name = mark{"ok", "connected"}, "Connected"
 	}
 	if !r.Since.IsZero() {
-		connection.Value, connection.At = "for "+span(now.Sub(r.Since)), newStamp(r.Since, now)
+		connection.Value, connection.At = "for "+format.Duration(now.Sub(r.Since)), format.NewStamp(r.Since, now)
 	}
 	if !r.Connected {
 		connection.Note = "not reachable: rate limits are this instance's own, as limits.shared.fallback says"
 	}
 	v.Facts = []fact{
 		connection,
-		{Name: "Round trip", Value: milliseconds(r.RoundTripSeconds)},
-		{Name: "Decided without it", Value: count(r.Fallbacks)},
+		{Name: "Round trip", Value: format.Milliseconds(r.RoundTripSeconds)},
+		{Name: "Decided without it", Value: format.Count(r.Fallbacks)},
 	}
 	if r.LastError != "" {
-		v.Facts = append(v.Facts, fact{Name: "Last error", Value: show(r.LastError, shownTitle)})
+		v.Facts = append(v.Facts, fact{Name: "Last error", Value: format.Safe(r.LastError, format.MaxTitle)})
 	}
 	return v
 }
 
 // sinkMark says how a sink does, the worst first.
 func sinkMark(s *SinkStatus) mark {
-	age := seconds(s.OldestAgeSeconds)
+	age := format.Seconds(s.OldestAgeSeconds)
 	switch {
 	case slices.ContainsFunc(s.Troubles, func(t SinkTrouble) bool { return t.Blocked }):
 		return mark{"bad", "blocked"}
@@ -176,34 +176,34 @@ func sinkMark(s *SinkStatus) mark {
 }
 
 func newSinkView(s *SinkStatus, now time.Time) sinkView {
-	v := sinkView{Mark: sinkMark(s), Name: show(s.Name, shownName), Kind: show(s.Kind, shownName)}
-	behind := fact{Name: "Behind the log", Value: plural64(s.LagRecords, "record") + ", " + bytesText(s.LagBytes)}
+	v := sinkView{Mark: sinkMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
+	behind := fact{Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
 	if s.OldestAgeSeconds > 0 {
-		behind.Note = "the oldest event is " + span(max(time.Second, seconds(s.OldestAgeSeconds))) + " old; "
+		behind.Note = "the oldest event is " + format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
 	}
 	if s.MaxLagBytes > 0 {
-		v.Lag = newUse(float64(s.LagBytes), float64(s.MaxLagBytes), bytesText(s.LagBytes)+" behind, at most "+bytesText(s.MaxLagBytes))
+		v.Lag = newUse(float64(s.LagBytes), float64(s.MaxLagBytes), format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
 		if v.Lag.Class == "ok" && s.LagBytes > s.MaxLagBytes/2 {
 			v.Lag.Class = "risk"
 		}
-		behind.Note += "at most " + bytesText(s.MaxLagBytes)
+		behind.Note += "at most " + format.Bytes(s.MaxLagBytes)
 	}
 	behind.Note = strings.TrimSuffix(behind.Note, "; ")
 	v.Facts = []fact{
 		behind,
-		{Name: "Delivered", Value: plural64(s.Delivered, "event"), Note: fmt.Sprintf("%s retries, %s dropped", count(s.Retries), count(s.Dropped))},
-		{Name: "Last delivery", Value: ago(s.LastDelivery, now), At: newStamp(s.LastDelivery, now), Note: inFlight(s.InFlight)},
+		{Name: "Delivered", Value: format.Plural(s.Delivered, "event"), Note: fmt.Sprintf("%s retries, %s dropped", format.Count(s.Retries), format.Count(s.Dropped))},
+		{Name: "Last delivery", Value: format.Ago(s.LastDelivery, now), At: format.NewStamp(s.LastDelivery, now), Note: inFlight(s.InFlight)},
 	}
 	for _, t := range s.Troubles {
 		v.Facts = append(v.Facts, fact{
-			Name: "Failing", Value: strings.ReplaceAll(show(t.What, shownName), "_", " ") + ", for " + span(max(0, now.Sub(t.Since))),
-			At: newStamp(t.Since, now), Note: plural64(t.Failures, "failure") + ": " + show(t.Cause, shownTitle),
+			Name: "Failing", Value: strings.ReplaceAll(format.Safe(t.What, format.MaxName), "_", " ") + ", for " + format.Duration(max(0, now.Sub(t.Since))),
+			At: format.NewStamp(t.Since, now), Note: format.Plural(t.Failures, "failure") + ": " + format.Safe(t.Cause, format.MaxTitle),
 		})
 	}
 	if len(s.Answers) > 0 {
 		var codes []string
 		for _, code := range slices.Sorted(maps.Keys(s.Answers)) {
-			codes = append(codes, show(code, shownName)+": "+count(s.Answers[code]))
+			codes = append(codes, format.Safe(code, format.MaxName)+": "+format.Count(s.Answers[code]))
 		}
 		v.Facts = append(v.Facts, fact{Name: "Answers", Value: strings.Join(codes, ", "), Note: "by status"})
 	}
@@ -214,13 +214,13 @@ func newSinkView(s *SinkStatus, now time.Time) sinkView {
 		v.Facts = append(v.Facts, fact{Name: "Recovering", Value: "the backlog goes out in stages"})
 	}
 	if s.HeldSeconds > 0 {
-		v.Facts = append(v.Facts, fact{Name: "Held", Value: "for " + span(seconds(s.HeldSeconds)), Note: "as the sink asked"})
+		v.Facts = append(v.Facts, fact{Name: "Held", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)), Note: "as the sink asked"})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.DeadLetters)) {
-		v.Facts = append(v.Facts, fact{Name: "Dead letters", Value: count(s.DeadLetters[reason]), Note: show(reason, shownName)})
+		v.Facts = append(v.Facts, fact{Name: "Dead letters", Value: format.Count(s.DeadLetters[reason]), Note: format.Safe(reason, format.MaxName)})
 	}
 	if s.LastError != "" {
-		v.Facts = append(v.Facts, fact{Name: "Last error", Value: show(s.LastError, shownTitle), Note: ago(s.LastErrorAt, now)})
+		v.Facts = append(v.Facts, fact{Name: "Last error", Value: format.Safe(s.LastError, format.MaxTitle), Note: format.Ago(s.LastErrorAt, now)})
 	}
 	return v
 }
@@ -232,7 +232,7 @@ func inFlight(n int) string {
 	if n == 1 {
 		return "1 batch on the way"
 	}
-	return count(uint64(n)) + " batches on the way"
+	return format.Count(n) + " batches on the way"
 }
 
 func breakerMark(state string) mark {
@@ -245,13 +245,4 @@ func breakerMark(state string) mark {
 		return mark{"bad", "open"}
 	}
 	return mark{"none", "unknown"}
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-func milliseconds(s float64) string {
-	if s <= 0 {
-		return noValue
-	}
-	return strconv.FormatFloat(s*1000, 'f', 2, 64) + " ms"
 }

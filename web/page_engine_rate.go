@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // What is remembered of the events that come in.
@@ -134,13 +135,13 @@ type rateChart struct {
 	Note            string // instead of a chart
 	Taken, Not, Gap string // paths of bars
 	Top             string // what the upper edge stands for
-	From, To        stamp
+	From, To        format.Stamp
 	Label           string
 	Rows            []rateTableRow
 }
 
 type rateTableRow struct {
-	From                                    stamp
+	From                                    format.Stamp
 	Accepted, Duplicates, Rejected, Limited string
 }
 
@@ -153,14 +154,14 @@ const (
 func (w *Web) rateChart(v view) rateChart {
 	samples := w.rates.until(rateSample{v.now, v.eng.Ingest})
 	last := samples[len(samples)-1]
-	c := rateChart{Now: noValue, Peak: noValue, Mean: noValue}
+	c := rateChart{Now: format.NoValue, Peak: format.NoValue, Mean: format.NoValue}
 	if len(samples) < 2 {
 		c.Note = "The rate is known a few seconds after the start: it takes two looks at the counts."
 		return c
 	}
 	for i := len(samples) - 2; i >= 0 && last.at.Sub(samples[i].at) <= rateLatest+rateGap; i-- {
 		f := last.since(samples[i])
-		c.Now = perTime(f.per(f.total()))
+		c.Now = format.Rate(f.per(f.total()))
 		if f.seen >= rateLatest {
 			break
 		}
@@ -184,8 +185,8 @@ func (w *Web) rateChart(v view) rateChart {
 			peak = max(peak, f.per(f.total()))
 		}
 	}
-	c.Peak, c.Mean, c.Top = perTime(peak), perTime(all.per(all.total())), perTime(peak)
-	c.From, c.To = newStamp(bars[0].From, v.now), newStamp(v.now, v.now)
+	c.Peak, c.Mean, c.Top = format.Rate(peak), format.Rate(all.per(all.total())), format.Rate(peak)
+	c.From, c.To = format.NewStamp(bars[0].From, v.now), format.NewStamp(v.now, v.now)
 	var taken, not, gap pen
 	const width = float64(rateW) / float64(rateSpan/rateBar)
 	for i, f := range values {
@@ -219,9 +220,9 @@ func (w *Web) rateChart(v view) rateChart {
 	}
 	rows := cut(rateRow)
 	for i, f := range flows(samples, rows) {
-		row := rateTableRow{From: newStamp(rows[i].From, v.now), Accepted: noValue, Duplicates: noValue, Rejected: noValue, Limited: noValue}
+		row := rateTableRow{From: format.NewStamp(rows[i].From, v.now), Accepted: format.NoValue, Duplicates: format.NoValue, Rejected: format.NoValue, Limited: format.NoValue}
 		if f.seen > 0 {
-			row.Accepted, row.Duplicates, row.Rejected, row.Limited = perTime(f.per(f.accepted)), perTime(f.per(f.duplicates)), perTime(f.per(f.rejected)), perTime(f.per(f.limited))
+			row.Accepted, row.Duplicates, row.Rejected, row.Limited = format.Rate(f.per(f.accepted)), format.Rate(f.per(f.duplicates)), format.Rate(f.per(f.rejected)), format.Rate(f.per(f.limited))
 		}
 		c.Rows = append(c.Rows, row)
 	}

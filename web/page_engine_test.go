@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 func TestEnginePagesGolden(t *testing.T) {
@@ -134,7 +135,7 @@ func TestRates(t *testing.T) {
 	require.Equal(t, "80.0/s", c.Rows[0].Accepted)
 	require.Equal(t, "20.0/s", c.Rows[0].Rejected)
 	require.Len(t, c.Rows, 12)
-	require.Equal(t, noValue, c.Rows[11].Accepted, "before the first sample nothing is known")
+	require.Equal(t, format.NoValue, c.Rows[11].Accepted, "before the first sample nothing is known")
 	require.NotEmpty(t, c.Gap)
 
 	// A machine that slept: what came in has no time, and gets none.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // listPage is the data of the page "/".
@@ -86,7 +87,7 @@ func (w *Web) listPage(c *gin.Context) {
 	if fresh(c, `W/"`+hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle), Source: show(string(f.slo), shownTitle)}
+	p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle), Source: format.Safe(string(f.slo), format.MaxTitle)}
 	p.Filtered = f.service != "" || f.state != "" || f.search != "" || f.slo != "" || len(f.labels) > 0 || len(f.group) > 0
 	p.Clear = w.href("/", keep(q, viewParams...))
 	if v.rep != nil {
@@ -140,9 +141,9 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 		start = 0
 	}
 	rows = rows[start:min(start+w.opt.PageSize, total)]
-	p.Total = plural(total, "service level")
+	p.Total = format.Plural(total, "service level")
 	if total > 0 {
-		p.Shown = count(uint64(start+1)) + " to " + count(uint64(start+len(rows))) + " of " + count(uint64(total))
+		p.Shown = format.Count(start+1) + " to " + format.Count(start+len(rows)) + " of " + format.Count(total)
 	}
 	turn := func(to int) string {
 		q := keep(q, listParams...)
@@ -205,17 +206,17 @@ func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f filter) {
 		if to.Del("state"); !on {
 			to.Set("state", string(s)) // the second click takes the filter off again
 		}
-		p.Tiles = append(p.Tiles, tile{stateMark(s), count(uint64(n[s])), w.href("/", to), on, n[s] == 0})
+		p.Tiles = append(p.Tiles, tile{stateMark(s), format.Count(n[s]), w.href("/", to), on, n[s] == 0})
 	}
 	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
 	case len(all) == 0:
 		p.Verdict, p.Headline = mark{"none", ""}, "Nothing to show"
 	case bad > 0 && risk > 0:
-		p.Verdict, p.Headline = stateMark(slo.StateExhausted), plural(bad, "error budget")+" exhausted, "+count(uint64(risk))+" at risk"
+		p.Verdict, p.Headline = stateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted, "+format.Count(risk)+" at risk"
 	case bad > 0:
-		p.Verdict, p.Headline = stateMark(slo.StateExhausted), plural(bad, "error budget")+" exhausted"
+		p.Verdict, p.Headline = stateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted"
 	case risk > 0:
-		p.Verdict, p.Headline = stateMark(slo.StateAtRisk), plural(risk, "error budget")+" at risk"
+		p.Verdict, p.Headline = stateMark(slo.StateAtRisk), format.Plural(risk, "error budget")+" at risk"
 	case n[slo.StateOK] == 0:
 		p.Verdict, p.Headline = stateMark(slo.StateNoData), "No data yet"
 	default:
@@ -224,7 +225,7 @@ func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f filter) {
 			p.Headline = "All objectives with data are met"
 		}
 	}
-	p.Scope = fmt.Sprintf("%s, %s in %s", plural(len(ids), "objective"), plural(len(all), "group"), plural(len(services), "service"))
+	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(len(ids), "objective"), format.Plural(len(all), "group"), format.Plural(len(services), "service"))
 }
 
 // keep copies the named parameters and, where the filter is kept, those that
@@ -247,7 +248,7 @@ func keep(q url.Values, names ...string) url.Values {
 func hidden(q url.Values) [][2]string {
 	var out [][2]string
 	for _, k := range slices.Sorted(maps.Keys(q)) {
-		if v := q.Get(k); show(k, shownText) == k && show(v, shownText) == v {
+		if v := q.Get(k); format.Safe(k, format.MaxText) == k && format.Safe(v, format.MaxText) == v {
 			out = append(out, [2]string{k, v})
 		}
 	}
@@ -261,7 +262,7 @@ type figure struct {
 
 func ingestFigures(i IngestStatus) []figure {
 	f := func(name string, n uint64, note string, bad bool) figure {
-		return figure{name, compact(n), count(n), note, bad && n > 0}
+		return figure{name, format.Compact(n), format.Count(n), note, bad && n > 0}
 	}
 	return []figure{
 		f("Accepted", i.Accepted, "durable and counted", false),

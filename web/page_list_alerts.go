@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // alertCounts are the active alerts of each SLO's group, and of all groups of
@@ -57,7 +58,7 @@ func (c alertCounts) text(r *sla.SLOReport) (text, class string) {
 	case pending > 0:
 		return strconv.Itoa(pending) + " pending", "dim"
 	}
-	return noValue, "dim"
+	return format.NoValue, "dim"
 }
 
 // orderByAlerts puts the reports with most firing alerts first, then those with

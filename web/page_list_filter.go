@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // choice is one <select> of the filter.
@@ -55,7 +56,7 @@ func options(values map[string]bool, picked string) []option {
 	var out []option
 	for v := range values {
 		// What can't be shown as it is can't be chosen; specs do not allow any.
-		if show(v, shownTitle) == v && v != "" {
+		if format.Safe(v, format.MaxTitle) == v && v != "" {
 			out = append(out, option{v, v, v == picked})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // row is one SLO's group in the list.
@@ -17,7 +18,7 @@ type row struct {
 	Service     string
 	Name        string
 	Title       string
-	Group       []label
+	Group       []format.Label
 	Objective   string
 	Window      string
 	Now         string // indicator over the last hour
@@ -67,7 +68,7 @@ func newGauge(b slo.Budget, shape string) gauge {
 	if !b.HasData {
 		return gauge{"0", "none", "no data"}
 	}
-	g := gauge{Width: coord(100 * min(1, max(0, b.Remaining))), Class: shape, Label: percent(b.Remaining, 1) + " of the budget left"}
+	g := gauge{Width: coord(100 * min(1, max(0, b.Remaining))), Class: shape, Label: format.Percent(b.Remaining, 1) + " of the budget left"}
 	if b.Remaining <= 0 {
 		g.Width = "100" // the whole bar says that nothing is left
 	}
@@ -78,27 +79,27 @@ func (w *Web) newRow(r *sla.SLOReport) row {
 	s := r.SLO
 	out := row{
 		ID:   "r" + hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
-		Mark: sloMark(r), Informative: r.Informative, Href: w.sloHref(r), Service: show(s.ID.Service(), shownName), Name: show(s.ID.Name(), shownName), Title: show(s.Description, shownTitle),
-		Group: newLabels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
-		Now: noValue, SLI: noValue, Left: noValue, Burn: noValue,
-		Rate: perTime(r.Rate), Events: compact(r.Events.Valid()), EventsFull: count(r.Events.Valid()),
-		Coverage: percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
+		Mark: sloMark(r), Informative: r.Informative, Href: w.sloHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
+		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
+		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),
+		Coverage: format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
 	}
 	out.Gauge = newGauge(r.Budget, out.Mark.Shape)
 	if b := lastHour(r); b.HasData {
-		out.Now = percent(b.SLI, sliDecimals(s.Objective))
+		out.Now = format.Percent(b.SLI, format.Decimals(s.Objective))
 		if b.Consumed > 1 {
 			out.NowClass = "warn"
 		}
 	}
 	if r.Budget.HasData {
-		out.SLI, out.Left = percent(r.Budget.SLI, sliDecimals(s.Objective)), percent(r.Budget.Remaining, 1)
+		out.SLI, out.Left = format.Percent(r.Budget.SLI, format.Decimals(s.Objective)), format.Percent(r.Budget.Remaining, 1)
 	}
 	if r.Corrected > 0 && r.Raw.HasData {
-		out.RawSLI, out.RawLeft = percent(r.Raw.SLI, sliDecimals(s.Objective)), percent(r.Raw.Remaining, 1)
+		out.RawSLI, out.RawLeft = format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), format.Percent(r.Raw.Remaining, 1)
 	}
 	if b := worstBurn(r); b.HasData {
-		out.Burn, out.BurnWindow = times(b.Rate), slo.FormatDuration(b.Window)
+		out.Burn, out.BurnWindow = format.BurnRate(b.Rate), slo.FormatDuration(b.Window)
 		switch {
 		case burning(r):
 			out.BurnClass = "hot"

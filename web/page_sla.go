@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // shownCards is how many agreements the first page shows.
@@ -26,7 +26,7 @@ type slaCard struct {
 	Name        string
 	Title       string
 	Href        string
-	Group       []label
+	Group       []format.Label
 	Window      string
 	Method      string
 	Levels      string // the thresholds of the score
@@ -81,11 +81,6 @@ var slaMarks = []mark{{"bad", "critical"}, {"risk", "warning"}, {"risk", "breach
 
 func slaSeverity(r *sla.SLAReport) int { return slices.Index(slaMarks, slaMark(r)) }
 
-// scoreText rounds down to two decimals, as a score of 99.999 is not 100.
-func scoreText(x float64) string {
-	return strings.TrimSuffix(strings.TrimSuffix(percent(x/100, 2), "%"), ".00")
-}
-
 // worstFirst lists the agreements of a service (of all if ""), worst first.
 func worstFirst(rep *sla.Report, service string) []*sla.SLAReport {
 	var out []*sla.SLAReport
@@ -131,22 +126,22 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	a := r.SLA
 	card := slaCard{
 		ID: "s" + hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: slaMark(r), Informative: r.Informative,
-		Service: show(a.Service, shownName), Name: show(a.Name, shownName), Title: show(a.Description, shownTitle), Href: w.slaHref(r),
-		Group: newLabels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Score: noValue,
+		Service: format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName), Title: format.Safe(a.Description, format.MaxTitle), Href: w.slaHref(r),
+		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Score: format.NoValue,
 	}
 	card.Breached = r.Breached && card.Mark.Word != "breached"
 	if r.HasData {
-		card.Score = scoreText(r.Score)
+		card.Score = format.Score(r.Score)
 	}
 	if r.Missing > 0 {
-		card.Range = scoreText(r.Low) + " to " + scoreText(r.High)
+		card.Range = format.Score(r.Low) + " to " + format.Score(r.High)
 	}
 	worst := worstComponent(r)
 	switch {
 	case r.Missing == len(r.Components):
 		card.Summary, card.NoData = "No component has data.", true
 	case worst != nil:
-		card.Summary = fmt.Sprintf("%s cost most: %s points.", show(worst.Name, shownName), lostText(worst.Lost))
+		card.Summary = fmt.Sprintf("%s cost most: %s points.", format.Safe(worst.Name, format.MaxName), format.PointsLost(worst.Lost))
 	default:
 		card.Summary = "Nothing lost."
 	}
@@ -175,7 +170,7 @@ func (card *slaCard) draw(r *sla.SLAReport) {
 		c := &r.Components[i]
 		width := 100 * c.Weight
 		won := width * min(1, max(0, c.Points))
-		title := fmt.Sprintf("%s: %s of %s", c.Name, scoreText(won), scoreText(width))
+		title := fmt.Sprintf("%s: %s of %s", c.Name, format.Score(won), format.Score(width))
 		if !c.HasData {
 			won = 0
 			title = c.Name + ": no data"
@@ -200,7 +195,7 @@ func (card *slaCard) draw(r *sla.SLAReport) {
 			}
 			if b.w > 0 {
 				seg := rect(b.x, 0, b.w, 10, b.class)
-				seg.Title = show(title, shownTitle)
+				seg.Title = format.Safe(title, format.MaxTitle)
 				card.Segments = append(card.Segments, seg)
 			}
 		}
@@ -210,9 +205,9 @@ func (card *slaCard) draw(r *sla.SLAReport) {
 
 func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentReport, worst bool) componentRow {
 	out := componentRow{
-		Name: show(c.Name, shownName), Note: show(c.Note, shownName), Weight: trimPercent(c.Weight), Worst: worst, Missing: !c.HasData,
-		Indicator: "no data", Objective: trimPercent(c.Objective), Attainment: noValue, Points: noValue, Earned: noValue, Of: scoreText(100 * c.Weight), Lost: noValue,
-		Good: count(c.Counts.Good), Bad: count(c.Counts.Bad), Coverage: percent(c.Coverage, 1), Partial: c.Coverage < partialCoverage,
+		Name: format.Safe(c.Name, format.MaxName), Note: format.Safe(c.Note, format.MaxName), Weight: format.WrittenPercent(c.Weight), Worst: worst, Missing: !c.HasData,
+		Indicator: "no data", Objective: format.WrittenPercent(c.Objective), Attainment: format.NoValue, Points: format.NoValue, Earned: format.NoValue, Of: format.Score(100 * c.Weight), Lost: format.NoValue,
+		Good: format.Count(c.Counts.Good), Bad: format.Count(c.Counts.Bad), Coverage: format.Percent(c.Coverage, 1), Partial: c.Coverage < partialCoverage,
 	}
 	// The component's SLO may be grouped finer than the agreement: link to all of it.
 	q := map[string][]string{"slo": {string(c.SLO)}}
@@ -224,23 +219,13 @@ func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentRe
 	}
 	decimals := 2
 	if target != nil {
-		decimals = sliDecimals(target.SLO.Objective)
+		decimals = format.Decimals(target.SLO.Objective)
 	}
 	if c.HasData {
-		out.Indicator, out.Points, out.Lost = percent(c.Indicator, decimals), strings.Replace(percent(c.Points, 1), ".0%", "%", 1), lostText(c.Lost)
-		out.Attainment, out.Earned, out.Some = strings.Replace(percent(c.Attainment, 1), ".0%", "%", 1), scoreText(100*c.Weight*c.Points), c.Lost > 0
+		out.Indicator, out.Points, out.Lost = format.Percent(c.Indicator, decimals), strings.Replace(format.Percent(c.Points, 1), ".0%", "%", 1), format.PointsLost(c.Lost)
+		out.Attainment, out.Earned, out.Some = strings.Replace(format.Percent(c.Attainment, 1), ".0%", "%", 1), format.Score(100*c.Weight*c.Points), c.Lost > 0
 	}
 	return out
-}
-
-// lostText prints points lost, rounded up to two decimals: what was earned is rounded
-// down, and both together are the weight.
-func lostText(x float64) string {
-	up := math.Ceil(x*100-1e-6) / 100
-	if x > 0 && up <= 0 {
-		return "<0.01"
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(max(0, up), 'f', 2, 64), ".00")
 }
 
 func find(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
@@ -251,9 +236,4 @@ func find(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
 		}
 	}
 	return nil
-}
-
-// trimPercent prints a ratio that a person wrote as a percentage.
-func trimPercent(x float64) string {
-	return strconv.FormatFloat(x*100, 'g', 6, 64) + "%"
 }

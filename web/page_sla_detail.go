@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // slaPage is the data of the page "/sla".
@@ -44,7 +45,7 @@ type slaCell struct {
 
 type slaLink struct {
 	Href   string
-	Labels []label
+	Labels []format.Label
 	Mark   mark
 	Score  string
 }
@@ -97,8 +98,8 @@ func (w *Web) slaPage(c *gin.Context) {
 	}
 	a := r.SLA
 	p := slaPage{
-		layout: w.layout(c, v, show(a.Service+"/"+a.Name, shownTitle), "slas"), Card: w.newCard(v.rep, r), Description: show(a.Description, shownText),
-		Period: spanText(r.Period), Rule: scoreRule(a), Limits: limitRowsOf(v.rep, v.now, a.Service), Reports: w.reportLinks(v, a.Service),
+		layout: w.layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: w.newCard(v.rep, r), Description: format.Safe(a.Description, format.MaxText),
+		Period: format.Span(r.Period), Rule: scoreRule(a), Limits: limitRowsOf(v.rep, v.now, a.Service), Reports: w.reportLinks(v, a.Service),
 		API: w.opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
 	p.Cells = slaCells(r, &p.Card)
@@ -106,11 +107,11 @@ func (w *Web) slaPage(c *gin.Context) {
 	for _, x := range r.Components {
 		lost += x.Lost
 	}
-	p.Lost = lostText(lost)
+	p.Lost = format.PointsLost(lost)
 	if x := r.Alert; x != nil {
 		p.Alert = "Alerts go by a shorter window of " + slo.FormatDuration(a.AlertWindow) + ", over which there is no data."
 		if x.HasData {
-			p.Alert = fmt.Sprintf("Alerts go by a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), scoreText(x.Score))
+			p.Alert = fmt.Sprintf("Alerts go by a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), format.Score(x.Score))
 		}
 	}
 	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
@@ -148,7 +149,7 @@ func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
 	objectives := slaCell{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "every one kept"}
 	switch {
 	case known == 0:
-		objectives.Value, objectives.Note = noValue, "no component has data"
+		objectives.Value, objectives.Note = format.NoValue, "no component has data"
 	case r.Informative:
 		objectives.Note = "this group was promised nothing"
 	case r.Breached:
@@ -162,7 +163,7 @@ func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
 	for i := range r.Components {
 		low = min(low, r.Components[i].Coverage)
 	}
-	return []slaCell{score, level, worst, objectives, data, {Name: "Coverage", Value: percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
+	return []slaCell{score, level, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
 }
 
 // scoreRule says how an agreement's score is made.
@@ -211,10 +212,10 @@ func missingTexts(r *sla.SLAReport) []string {
 		if c.HasData {
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s, %s of the weight: %s.", show(c.Name, shownName), trimPercent(c.Weight), cmp.Or(show(strings.TrimSuffix(c.Note, "."), shownTitle), "no data")))
+		out = append(out, fmt.Sprintf("%s, %s of the weight: %s.", format.Safe(c.Name, format.MaxName), format.WrittenPercent(c.Weight), cmp.Or(format.Safe(strings.TrimSuffix(c.Note, "."), format.MaxTitle), "no data")))
 	}
 	if len(out) > 0 && r.HasData && r.Missing < len(r.Components) {
-		out = append(out, fmt.Sprintf("If all of that had been as bad as can be, the score were %s; if it had been perfect, %s.", scoreText(r.Low), scoreText(r.High)))
+		out = append(out, fmt.Sprintf("If all of that had been as bad as can be, the score were %s; if it had been perfect, %s.", format.Score(r.Low), format.Score(r.High)))
 	}
 	return out
 }
@@ -236,9 +237,9 @@ func (w *Web) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
 			p.MoreGroups = len(others) - i
 			break
 		}
-		g := slaLink{Href: w.slaHref(x), Labels: newLabels(x.SLA.GroupBy, x.Group), Mark: slaMark(x), Score: noValue}
+		g := slaLink{Href: w.slaHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: slaMark(x), Score: format.NoValue}
 		if x.HasData {
-			g.Score = scoreText(x.Score)
+			g.Score = format.Score(x.Score)
 		}
 		p.Groups = append(p.Groups, g)
 	}

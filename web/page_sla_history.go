@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // slaDays are how far back the history of a score may reach, in days.
@@ -135,11 +136,11 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 	vScore := plotSeries{Name: "score"}
 	vLost := make([]plotSeries, len(r.Components))
 	for i, c := range r.Components {
-		vLost[i].Name = show(c.Name, shownName)
+		vLost[i].Name = format.Safe(c.Name, format.MaxName)
 	}
 	tab := table{Caption: "Days, newest first", Head: []string{"Day", "Score"}}
 	for _, c := range r.Components {
-		tab.Head = append(tab.Head, show(c.Name, shownName)+" lost")
+		tab.Head = append(tab.Head, format.Safe(c.Name, format.MaxName)+" lost")
 	}
 	tab.Head = append(tab.Head, "Verdict")
 	var met, under, none int
@@ -152,10 +153,10 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 			none++
 			line.up()
 			vScore.V = append(vScore.V, missing)
-			row.Cells = append(row.Cells, tableCell{Text: noValue})
+			row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
 			for k := range vLost {
 				vLost[k].V = append(vLost[k].V, missing)
-				row.Cells = append(row.Cells, tableCell{Text: noValue})
+				row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
 			}
 			row.Cells = append(row.Cells, tableCell{Text: absence(point{kept: d.kept, seen: d.seen})})
 			tab.Rows = append(tab.Rows, row)
@@ -178,11 +179,11 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 			worst = i
 		}
 		vScore.V = append(vScore.V, plotNumber(math.Floor(s*100+1e-6)/100))
-		row.Cells = append(row.Cells, tableCell{Text: scoreText(s), Hot: low})
+		row.Cells = append(row.Cells, tableCell{Text: format.Score(s), Hot: low})
 		top := 0.0
 		for k, c := range d.report.Components {
 			vLost[k].V = append(vLost[k].V, plotNumber(c.Lost))
-			text := lostText(c.Lost)
+			text := format.PointsLost(c.Lost)
 			if !c.HasData {
 				text = "no data"
 			}
@@ -220,9 +221,9 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 	h.Score.Caption = fmt.Sprintf("Each day alone, in %s, planned maintenance taken out.", zone)
 	if worst >= 0 {
 		d := &days[worst]
-		h.Score.Caption += fmt.Sprintf(" Lowest: %s on %s", scoreText(d.report.Score), d.From.In(zone).Format("Mon 2 Jan"))
+		h.Score.Caption += fmt.Sprintf(" Lowest: %s on %s", format.Score(d.report.Score), d.From.In(zone).Format("Mon 2 Jan"))
 		if c := worstComponent(&d.report); c != nil {
-			h.Score.Caption += fmt.Sprintf(", of which %s cost %s points", show(c.Name, shownName), lostText(c.Lost))
+			h.Score.Caption += fmt.Sprintf(", of which %s cost %s points", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
 		}
 		h.Score.Caption += "."
 	}
@@ -240,12 +241,12 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 		h.Score.Caption += " No component lost a point."
 	}
 
-	h.Summary = fmt.Sprintf("%s kept the thresholds, %s did not", plural(met, "day"), plural(under, "day"))
+	h.Summary = fmt.Sprintf("%s kept the thresholds, %s did not", format.Plural(met, "day"), format.Plural(under, "day"))
 	if a.Warning == 0 && a.Critical == 0 {
-		h.Summary = plural(met, "day") + " scored"
+		h.Summary = format.Plural(met, "day") + " scored"
 	}
 	if none > 0 {
-		h.Summary += fmt.Sprintf(", %s had no score", plural(none, "day"))
+		h.Summary += fmt.Sprintf(", %s had no score", format.Plural(none, "day"))
 	}
 	h.Summary += "."
 	h.Hints = scoreHints(a, days)
@@ -257,9 +258,9 @@ func lostKeys(r *sla.SLAReport) []key {
 	last := len(lostColours) - 1
 	for k, c := range r.Components {
 		if k == last && len(r.Components) > len(lostColours) {
-			return append(out, key{lostColours[last] + "f", plural(len(r.Components)-k, "further component") + " lost"})
+			return append(out, key{lostColours[last] + "f", format.Plural(len(r.Components)-k, "further component") + " lost"})
 		}
-		out = append(out, key{lostColours[k] + "f", show(c.Name, shownName) + " lost"})
+		out = append(out, key{lostColours[k] + "f", format.Safe(c.Name, format.MaxName) + " lost"})
 	}
 	return out
 }
@@ -289,7 +290,7 @@ func scoreFloor(a *sla.Agreement, days []dayScore) float64 {
 
 // scoreHints say what the scores of days are not.
 func scoreHints(a *sla.Agreement, days []dayScore) []string {
-	out := []string{fmt.Sprintf("The score of a day comes from what was counted on that day; the agreement's own goes by %s. A day can miss what the window still keeps, and the other way round.", windowText(a.Window))}
+	out := []string{fmt.Sprintf("The score of a day uses the counts of that day only. The score of the agreement covers its window (%s), so the two can differ.", format.Window(a.Window))}
 	gone := 0
 	for i := range days {
 		if !days[i].kept {
@@ -297,23 +298,15 @@ func scoreHints(a *sla.Agreement, days []dayScore) []string {
 		}
 	}
 	if gone > 0 {
-		out = append(out, plural(gone, "day")+" at the start are left out: the counts of some component do not reach back that far, and a score without it would be another one.")
+		out = append(out, format.Plural(gone, "day")+" at the start are left out: the counts of some component do not reach back that far, and a score without it would be another one.")
 	}
 	if len(days) == 0 {
 		return out
 	}
 	for _, c := range days[0].report.Components {
 		if c.Note == notCounted {
-			out = append(out, show(c.Name, shownName)+" is measured by Prometheus and is not in these scores.")
+			out = append(out, format.Safe(c.Name, format.MaxName)+" is measured by Prometheus and is not in these scores.")
 		}
 	}
 	return out
-}
-
-// windowText says a window in words.
-func windowText(win slo.Window) string {
-	if win.Calendar != "" {
-		return "the calendar " + string(win.Calendar)
-	}
-	return "the last " + slo.FormatDuration(win.Rolling)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // slaLimitRow is one per-event limit with its violations.
@@ -13,7 +14,7 @@ type slaLimitRow struct {
 	Warning, Critical    string
 	Day, Month           [2]figure // warning, critical
 	Within               string
-	Last                 stamp
+	Last                 format.Stamp
 	LastAgo              string
 }
 
@@ -29,8 +30,8 @@ func limitRowsOf(rep *sla.Report, now time.Time, service string) []slaLimitRow {
 			continue
 		}
 		r := slaLimitRow{
-			Service: show(l.Limit.Service, shownName), Name: show(l.Limit.Name, shownName), Match: show(l.Limit.Match.String(), shownTitle),
-			Within: compact(l.Month.Within), Last: newStamp(l.LastEvent, now), LastAgo: ago(l.LastEvent, now),
+			Service: format.Safe(l.Limit.Service, format.MaxName), Name: format.Safe(l.Limit.Name, format.MaxName), Match: format.Safe(l.Limit.Match.String(), format.MaxTitle),
+			Within: format.Compact(l.Month.Within), Last: format.NewStamp(l.LastEvent, now), LastAgo: format.Ago(l.LastEvent, now),
 		}
 		var warns, crits bool
 		r.Warning, r.Critical, warns, crits = limitTexts(l.Limit)
@@ -44,7 +45,7 @@ func limitRowsOf(rep *sla.Report, now time.Time, service string) []slaLimitRow {
 
 // limitTexts are the durations of a limit, and which severities it has.
 func limitTexts(l *slo.Limit) (warning, critical string, warns, crits bool) {
-	warning, critical = noValue, noValue
+	warning, critical = format.NoValue, format.NoValue
 	warns, crits = l.Warning > 0, l.Critical > 0
 	if warns {
 		warning = slo.FormatDuration(l.Warning)
@@ -63,7 +64,7 @@ func limitTexts(l *slo.Limit) (warning, critical string, warns, crits bool) {
 
 func violations(n uint64, exists bool) figure {
 	if !exists {
-		return figure{Value: noValue}
+		return figure{Value: format.NoValue}
 	}
-	return figure{Value: compact(n), Title: count(n), Bad: n > 0}
+	return figure{Value: format.Compact(n), Title: format.Count(n), Bad: n > 0}
 }

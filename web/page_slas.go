@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // registerSLA mounts the pages of agreements and the reports.
@@ -144,7 +145,7 @@ func (w *Web) slasPage(c *gin.Context) {
 		return
 	}
 	q := c.Request.URL.Query()
-	p := slasPage{layout: w.layout(c, v, "Agreements", "slas"), Loaded: v.rep != nil, Search: show(q.Get("q"), shownTitle)}
+	p := slasPage{layout: w.layout(c, v, "Agreements", "slas"), Loaded: v.rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle)}
 	if v.rep != nil {
 		w.fillSLAs(&p, v, q)
 	}
@@ -169,7 +170,7 @@ func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
 	p.Columns = w.slaColumns(q, sort, reverse)
 	all := f.pick(v.rep)
 	orderSLAs(all, sort, reverse)
-	p.Total = plural(len(all), "group")
+	p.Total = format.Plural(len(all), "group")
 	start, _ := strconv.Atoi(q.Get("start"))
 	if start < 0 || start >= len(all) {
 		start = 0
@@ -179,7 +180,7 @@ func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
 		p.Cards = append(p.Cards, w.newCard(v.rep, r))
 	}
 	if len(all) > 0 {
-		p.Shown = count(uint64(start+1)) + " to " + count(uint64(end)) + " of " + count(uint64(len(all)))
+		p.Shown = format.Count(start+1) + " to " + format.Count(end) + " of " + format.Count(len(all))
 	}
 	turn := func(to int) string {
 		q := w.keepSLA(q)
@@ -237,7 +238,7 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 		if to.Del("state"); !on {
 			to.Set("state", stateParam(m)) // the second click takes the filter off again
 		}
-		p.Tiles = append(p.Tiles, tile{m, count(uint64(n[m])), w.href("/slas", to), on, n[m] == 0})
+		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), w.href("/slas", to), on, n[m] == 0})
 	}
 	var said []string
 	for _, m := range slaMarks[:3] {
@@ -247,7 +248,7 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 		if p.Verdict.Shape == "" {
 			p.Verdict = m
 		}
-		said = append(said, count(uint64(n[m]))+" "+m.Word)
+		said = append(said, format.Count(n[m])+" "+m.Word)
 	}
 	switch {
 	case len(all) == 0:
@@ -262,7 +263,7 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 			p.Headline = "All agreements with data are met"
 		}
 	}
-	p.Scope = plural(len(names), "agreement") + ", " + plural(len(all), "group")
+	p.Scope = format.Plural(len(names), "agreement") + ", " + format.Plural(len(all), "group")
 }
 
 func (w *Web) slaColumns(q url.Values, key sortKey, reverse bool) []column {

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 type sloPage struct {
@@ -20,7 +21,7 @@ type sloPage struct {
 	Row         row
 	ID          string
 	Description string
-	Labels      []label
+	Labels      []format.Label
 	Last        fact
 	Notes       []string
 	Groups      []groupLink // of the same SLO, without the shown one
@@ -55,7 +56,7 @@ type sloPage struct {
 
 type groupLink struct {
 	Href   string
-	Labels []label
+	Labels []format.Label
 	Mark   mark
 	Left   string
 }
@@ -63,7 +64,7 @@ type groupLink struct {
 type fact struct {
 	Name, Value, Note string
 	Code              bool
-	At                stamp
+	At                format.Stamp
 }
 
 // countRow is one way of counting: corrected, or raw.
@@ -73,7 +74,7 @@ type countRow struct {
 
 type correctionRow struct {
 	Name, Author, Reason, RRule, Length string
-	Start                               stamp
+	Start                               format.Stamp
 }
 
 // shownGroups is how many other groups of an SLO its page links to.
@@ -102,25 +103,25 @@ func (w *Web) sloPage(c *gin.Context) {
 	}
 	tiers, unfit := alerts.Tiers(r.SLO)
 	p := sloPage{
-		layout: w.layout(c, v, show(string(id), shownTitle), "slo"), Row: w.newRow(r), ID: show(string(id), shownTitle), Description: show(r.SLO.Description, shownText),
+		layout: w.layout(c, v, format.Safe(string(id), format.MaxTitle), "slo"), Row: w.newRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
 		Counts: countRows(r), Burns: burnRows(r, tiers), Tiers: tierRows(r, tiers), Facts: w.facts(r, v.now), Notes: notes(r), API: w.apiHref(r),
-		Last:   fact{Value: ago(r.LastEvent, v.now), At: newStamp(r.LastEvent, v.now)},
+		Last:   fact{Value: format.Ago(r.LastEvent, v.now), At: format.NewStamp(r.LastEvent, v.now)},
 		Source: w.sources.get(r.SLO, w.externalURL(c.Request), v.now), Queries: promQueries(r),
 	}
 	for _, f := range unfit {
-		p.Unfit = append(p.Unfit, show(f.Message, shownText))
+		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
 	}
 	w.holdBack(r, tiers, &p)
 	if r.Corrected > 0 {
-		p.Corrected = span(r.Corrected)
+		p.Corrected = format.Duration(r.Corrected)
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.SLO.Labels)) {
-		p.Labels = append(p.Labels, label{show(k, shownName), show(r.SLO.Labels[k], shownName), show(r.SLO.Labels[k], shownTitle)})
+		p.Labels = append(p.Labels, format.Label{Name: format.Safe(k, format.MaxName), Value: format.Safe(r.SLO.Labels[k], format.MaxName), Title: format.Safe(r.SLO.Labels[k], format.MaxTitle)})
 	}
 	for _, x := range r.SLO.Corrections {
 		p.Corrections = append(p.Corrections, correctionRow{
-			Name: show(x.Name, shownName), Author: show(x.Author, shownName), Reason: show(x.Reason, shownTitle), RRule: show(x.RRule, shownTitle),
-			Length: span(x.Duration), Start: newStamp(x.Start, v.now),
+			Name: format.Safe(x.Name, format.MaxName), Author: format.Safe(x.Author, format.MaxName), Reason: format.Safe(x.Reason, format.MaxTitle), RRule: format.Safe(x.RRule, format.MaxTitle),
+			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.now),
 		})
 	}
 	w.fillGroups(&p, v.rep, r)
@@ -155,9 +156,9 @@ func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 			p.MoreGroups = len(all) - i
 			break
 		}
-		g := groupLink{Href: w.sloHref(x), Labels: newLabels(x.SLO.GroupBy, x.Group), Mark: sloMark(x), Left: noValue}
+		g := groupLink{Href: w.sloHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: sloMark(x), Left: format.NoValue}
 		if x.Budget.HasData {
-			g.Left = percent(x.Budget.Remaining, 1)
+			g.Left = format.Percent(x.Budget.Remaining, 1)
 		}
 		p.Groups = append(p.Groups, g)
 	}
@@ -187,9 +188,9 @@ func (w *Web) apiPath(r *sla.SLOReport, below string, q url.Values) string {
 
 func countRows(r *sla.SLOReport) []countRow {
 	one := func(name string, b slo.Budget) countRow {
-		out := countRow{Name: name, Good: count(b.Counts.Good), Bad: count(b.Counts.Bad), Valid: count(b.Counts.Valid()), SLI: noValue, Consumed: noValue, Left: noValue}
+		out := countRow{Name: name, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad), Valid: format.Count(b.Counts.Valid()), SLI: format.NoValue, Consumed: format.NoValue, Left: format.NoValue}
 		if b.HasData {
-			out.SLI, out.Consumed, out.Left = percent(b.SLI, sliDecimals(r.SLO.Objective)), percent(b.Consumed, 1), percent(b.Remaining, 1)
+			out.SLI, out.Consumed, out.Left = format.Percent(b.SLI, format.Decimals(r.SLO.Objective)), format.Percent(b.Consumed, 1), format.Percent(b.Remaining, 1)
 		}
 		return out
 	}
@@ -202,14 +203,14 @@ func countRows(r *sla.SLOReport) []countRow {
 func (w *Web) facts(r *sla.SLOReport, now time.Time) []fact {
 	s, ind := r.SLO, r.SLO.Indicator
 	fs := []fact{
-		{Name: "Period", Value: spanText(r.Period)},
-		{Name: "Counts since", Value: newStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
-		{Name: "Last valid event", Value: ago(r.LastEvent, now), At: newStamp(r.LastEvent, now)},
-		{Name: "Valid events", Value: show(ind.Valid.String(), shownText), Code: true},
+		{Name: "Period", Value: format.Span(r.Period)},
+		{Name: "Counts since", Value: format.NewStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
+		{Name: "Last valid event", Value: format.Ago(r.LastEvent, now), At: format.NewStamp(r.LastEvent, now)},
+		{Name: "Valid events", Value: format.Safe(ind.Valid.String(), format.MaxText), Code: true},
 	}
 	switch ind.Kind {
 	case slo.KindEvents:
-		fs = append(fs, fact{Name: "Bad among them", Value: show(ind.Bad.String(), shownText), Code: true})
+		fs = append(fs, fact{Name: "Bad among them", Value: format.Safe(ind.Bad.String(), format.MaxText), Code: true})
 	case slo.KindLatency:
 		fs = append(fs, fact{Name: "Bad if slower than", Value: slo.FormatDuration(ind.Threshold)})
 	case slo.KindThroughput:
@@ -217,9 +218,9 @@ func (w *Web) facts(r *sla.SLOReport, now time.Time) []fact {
 		if !ind.During.Always() {
 			open = ind.During.String()
 		}
-		fs = append(fs, fact{Name: "A slice is good with", Value: fmt.Sprintf("at least %s events per %s", count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
+		fs = append(fs, fact{Name: "A slice is good with", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
 	case slo.KindPrometheus:
-		fs = append(fs, fact{Name: "Bad series", Value: show(ind.PromBad, shownText), Code: true}, fact{Name: "All series", Value: show(ind.PromTotal, shownText), Code: true})
+		fs = append(fs, fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}, fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
 	}
 	budgeting := fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}
 	if r.Slice > 0 {
@@ -227,12 +228,12 @@ func (w *Web) facts(r *sla.SLOReport, now time.Time) []fact {
 		if !s.Budgeting.Target.IsZero() && s.Budgeting.Method == slo.Timeslices {
 			budgeting.Note += ", each good from " + s.Budgeting.Target.String()
 		}
-		fs = append(fs, fact{Name: "Events in the period", Value: count(r.Events.Valid())})
+		fs = append(fs, fact{Name: "Events in the period", Value: format.Count(r.Events.Valid())})
 	}
 	fs = append(fs, budgeting)
 	if w.opt.Source != nil {
 		if src, ok := w.opt.Source(s.ID); ok {
-			fs = append(fs, fact{Name: "Written in", Value: show(fmt.Sprintf("%s:%d", src.File, src.Line), shownTitle), Code: true})
+			fs = append(fs, fact{Name: "Written in", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
 		}
 	}
 	return fs
@@ -245,13 +246,13 @@ func notes(r *sla.SLOReport) []string {
 		out = append(out, "No valid event lies in the period, so there is neither an indicator nor a budget. No data is not the same as good.")
 	}
 	if r.Coverage < 0.9995 {
-		out = append(out, fmt.Sprintf("Coverage is %s: in that share of the period the engine was up and counted by the present definition. What happened in the rest is not in these numbers.", percent(r.Coverage, 1)))
+		out = append(out, fmt.Sprintf("Coverage is %s: in that share of the period the engine was up and counted by the present definition. What happened in the rest is not in these numbers.", format.Percent(r.Coverage, 1)))
 	}
 	if r.Corrected > 0 {
-		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. The raw numbers with everything in them are shown beside.", span(r.Corrected)))
+		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. The raw numbers with everything in them are shown beside.", format.Duration(r.Corrected)))
 	}
 	if r.Unmeasured > 0 {
-		out = append(out, fmt.Sprintf("%s matching events had no duration and could not be judged.", count(r.Unmeasured)))
+		out = append(out, fmt.Sprintf("%s matching events had no duration and could not be judged.", format.Count(r.Unmeasured)))
 	}
 	if r.Informative {
 		out = append(out, "This group collects all groups beyond max_groups. It informs and never alerts.")

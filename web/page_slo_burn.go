@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 type burnRow struct {
@@ -65,7 +66,7 @@ func burnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 	x := func(v float64) string { return coord(100 - sc.y(v)) }
 	var out []burnRow
 	for _, b := range all {
-		row := burnRow{Window: slo.FormatDuration(b.Window), Rate: noValue, Good: count(b.Counts.Good), Bad: count(b.Counts.Bad)}
+		row := burnRow{Window: slo.FormatDuration(b.Window), Rate: format.NoValue, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad)}
 		row.Bar = burnBar{Width: "0", Class: "none", Label: "no data", One: x(1)}
 		if b.Period {
 			row.Window = "period (" + r.SLO.Window.String() + ")"
@@ -75,20 +76,20 @@ func burnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 			if b.Period || t.Long != b.Window && t.Short != b.Window {
 				continue
 			}
-			limits = append(limits, t.Severity+" above "+times(t.Factor))
+			limits = append(limits, t.Severity+" above "+format.BurnRate(t.Factor))
 			row.Bar.Marks = append(row.Bar.Marks, x(t.Factor))
 			row.Over = row.Over || b.HasData && b.Rate > t.Factor
 		}
 		if b.HasData {
-			row.Rate, row.Fast = times(b.Rate), b.Rate > 1
-			row.Bar.Width, row.Bar.Class, row.Bar.Label = x(b.Rate), burnClass(b.Rate), times(b.Rate)
+			row.Rate, row.Fast = format.BurnRate(b.Rate), b.Rate > 1
+			row.Bar.Width, row.Bar.Class, row.Bar.Label = x(b.Rate), burnClass(b.Rate), format.BurnRate(b.Rate)
 			if len(limits) > 0 {
 				row.Bar.Label += "; " + strings.Join(limits, ", ")
 			}
 		}
 		for _, raw := range r.RawBurns {
 			if r.Corrected > 0 && raw.Window == b.Window && raw.Period == b.Period && raw.HasData && raw.Rate != b.Rate {
-				row.RawRate = times(raw.Rate)
+				row.RawRate = format.BurnRate(raw.Rate)
 			}
 		}
 		out = append(out, row)
@@ -99,17 +100,17 @@ func burnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 func tierRows(r *sla.SLOReport, tiers []alerts.Tier) []tierRow {
 	text := func(b slo.Burn, ok bool) string {
 		if !ok {
-			return noValue
+			return format.NoValue
 		}
-		return times(b.Rate)
+		return format.BurnRate(b.Rate)
 	}
 	var out []tierRow
 	for _, t := range tiers {
 		long, ok1 := burnOver(r, t.Long)
 		short, ok2 := burnOver(r, t.Short)
 		x := tierRow{
-			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short), Share: percent(t.Share, 0),
-			Factor: times(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "quiet",
+			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short), Share: format.Percent(t.Share, 0),
+			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "quiet",
 		}
 		if t.For > 0 {
 			x.For = slo.FormatDuration(t.For)

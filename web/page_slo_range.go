@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // ranges are the spans up to now that the charts can show.
@@ -172,6 +173,6 @@ func (w *Web) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Ti
 		}
 		n.Wider = at(to.Add(-wide), to)
 	}
-	n.Shown = spanText(rng.Span)
+	n.Shown = format.Span(rng.Span)
 	return n
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // sloSource is how an SLO is written, and what is written of it for Prometheus.
@@ -69,7 +70,7 @@ func newSource(s *slo.SLO, pageURL string, day time.Time) *sloSource {
 		}
 	}
 	if err != nil {
-		out.Problem = show(fmt.Sprintf("The rules could not be written: %v.", err), shownText)
+		out.Problem = format.Safe(fmt.Sprintf("The rules could not be written: %v.", err), format.MaxText)
 	}
 	return out
 }
@@ -99,7 +100,7 @@ func promQueries(r *sla.SLOReport) []promQuery {
 		{"Alerts of this service level", o.Series(s, "ALERTS")},
 	}
 	for i := range out {
-		out[i].Expr = show(out[i].Expr, shownLine)
+		out[i].Expr = format.Safe(out[i].Expr, shownLine)
 	}
 	return out
 }
@@ -114,7 +115,7 @@ const (
 func showLines(text []byte) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
-		line = show(line, shownLine)
+		line = format.Safe(line, shownLine)
 		if b.Len()+len(line) > shownBlock {
 			b.WriteString("# The rest is left out here: sloengine generate writes all of it.\n")
 			break

@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 func TestSLOPagesGolden(t *testing.T) {
@@ -94,14 +95,14 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 		body := b.get(b.web.sloHref(r) + "&range=7d").Body.String()
 		var one sloOne
 		require.NoError(t, json.Unmarshal(b.get(b.web.apiHref(r)).Body.Bytes(), &one))
-		require.Contains(t, body, "<td class=\"num\" data-name=\"Bad\">"+count(one.SLO.Budget.Counts.Bad)+"</td>")
+		require.Contains(t, body, "<td class=\"num\" data-name=\"Bad\">"+format.Count(one.SLO.Budget.Counts.Bad)+"</td>")
 		if !one.SLO.Budget.HasData {
 			continue
 		}
-		require.Contains(t, body, percent(*one.SLO.Budget.Remaining, 1))
-		require.Contains(t, body, percent(*one.SLO.Budget.SLI, sliDecimals(r.SLO.Objective)))
+		require.Contains(t, body, format.Percent(*one.SLO.Budget.Remaining, 1))
+		require.Contains(t, body, format.Percent(*one.SLO.Budget.SLI, format.Decimals(r.SLO.Objective)))
 		for _, burn := range one.SLO.Burns {
-			require.Contains(t, body, times(*burn.Rate))
+			require.Contains(t, body, format.BurnRate(*burn.Rate))
 		}
 		href := regexp.MustCompile(`<p class="more"><a href="([^"]+/history[^"]+)"`).FindStringSubmatch(body)
 		require.NotNil(t, href)
@@ -111,8 +112,8 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &got))
 		require.Greater(t, len(got.Points), 100)
 		for _, p := range got.Points {
-			when := newStamp(p.Start, b.now)
-			row := `<time datetime="` + when.ISO + `">` + when.Text + `</time></th><td class="num">` + count(p.Good) + `</td><td class="num`
+			when := format.NewStamp(p.Start, b.now)
+			row := `<time datetime="` + when.ISO + `">` + when.Text + `</time></th><td class="num">` + format.Count(p.Good) + `</td><td class="num`
 			require.Contains(t, body, row, "%s %s", r.SLO.ID, r.Group)
 		}
 	}

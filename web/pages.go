@@ -8,11 +8,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // layout is what every page shows around its content.
@@ -22,7 +22,7 @@ type layout struct {
 	Base     string // prefix of every link
 	State    EngineState
 	Health   mark
-	Report   stamp
+	Report   format.Stamp
 	Stale    bool
 	Banners  []banner
 	Refresh  []refreshLink
@@ -31,7 +31,7 @@ type layout struct {
 	Stream   string // address of the event stream; "" if the page does not refresh itself
 	Key      string // of the view, as the event stream has it
 	Version  string
-	Started  stamp
+	Started  format.Stamp
 	Warnings []string
 }
 
@@ -76,12 +76,12 @@ func engineMark(s EngineState) mark {
 func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
 	l := w.bareLayout(c, title)
 	l.Nav, l.State, l.Health, l.Stale = nav, v.eng.State, engineMark(v.eng.State), v.stale
-	l.Version, l.Started, l.Banners = show(w.opt.Version.Version, shownName), newStamp(v.eng.Started, v.now), banners(v)
+	l.Version, l.Started, l.Banners = format.Safe(w.opt.Version.Version, format.MaxName), format.NewStamp(v.eng.Started, v.now), banners(v)
 	l.Stream, l.Key = w.opt.ExternalPath+"/events/stream", v.key()
 	if v.rep != nil {
-		l.Report = newStamp(v.rep.Time, v.now)
+		l.Report = format.NewStamp(v.rep.Time, v.now)
 		for _, s := range v.rep.Warnings {
-			l.Warnings = append(l.Warnings, show(s, shownText))
+			l.Warnings = append(l.Warnings, format.Safe(s, format.MaxText))
 		}
 	}
 	on := refreshHeader(c)
@@ -109,13 +109,6 @@ func (w *Web) bareLayout(c *gin.Context, title string) layout {
 		l.Themes = append(l.Themes, refreshLink{t, w.href(c.Request.URL.Path, q), t == cmp.Or(l.Theme, themes[0])})
 	}
 	return l
-}
-
-func slowly(seconds int) string {
-	if seconds%60 == 0 {
-		return strconv.Itoa(seconds/60) + " min"
-	}
-	return strconv.Itoa(seconds) + " s"
 }
 
 // paths are the pages that links may lead to, so that a hostile request path
@@ -148,10 +141,10 @@ const shownProblems = 20
 // banners says what is wrong with the engine, worst first.
 func banners(v view) []banner {
 	var out []banner
-	reason := show(v.eng.Reason, shownText)
+	reason := format.Safe(v.eng.Reason, format.MaxText)
 	switch v.eng.State {
 	case Recovering:
-		b := banner{Class: "info", Title: "Recovering: " + percent(v.eng.Progress, 0) + " of the log replayed", Text: stateText(Recovering)}
+		b := banner{Class: "info", Title: "Recovering: " + format.Percent(v.eng.Progress, 0) + " of the log replayed", Text: stateText(Recovering)}
 		if v.rep != nil {
 			b.Text += " What is shown below is the last report before it."
 		}
@@ -162,13 +155,13 @@ func banners(v view) []banner {
 		out = append(out, banner{Class: "bad", Title: stateText(v.eng.State), Text: reason})
 	}
 	if v.stale && v.eng.State.Recovered() {
-		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are of " + newStamp(v.rep.Time, v.now).Text + ", " + span(v.now.Sub(v.rep.Time)) + " ago."})
+		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are of " + format.NewStamp(v.rep.Time, v.now).Text + ", " + format.Duration(v.now.Sub(v.rep.Time)) + " ago."})
 	}
 	if v.rep == nil && v.eng.State.Recovered() {
 		out = append(out, banner{Class: "info", Title: "The first report is on its way", Text: "The engine counts already; budgets appear with its next tick, a few seconds from now."})
 	}
 	if s := v.eng.Spec; !s.Failed.IsZero() {
-		b := banner{Class: "bad", Title: "The last reload of the spec failed; the spec before it is still in force", Text: "Tried at " + newStamp(s.Failed, v.now).Text + "."}
+		b := banner{Class: "bad", Title: "The last reload of the spec failed; the spec before it is still in force", Text: "Tried at " + format.NewStamp(s.Failed, v.now).Text + "."}
 		for i, p := range s.Problems {
 			if i == shownProblems {
 				b.More = len(s.Problems) - i
@@ -186,7 +179,7 @@ func problemText(p SpecProblem) string {
 	if p.Suggestion != "" {
 		s += " (" + p.Suggestion + ")"
 	}
-	return show(s, shownText)
+	return format.Safe(s, format.MaxText)
 }
 
 type messagePage struct {
@@ -223,19 +216,6 @@ func (w *Web) externalURL(r *http.Request) string {
 	return scheme + "://" + host + w.opt.ExternalPath
 }
 
-// label is one name and value of a group, ready to be shown.
-type label struct{ Name, Value, Title string }
-
-func newLabels(names, values []string) []label {
-	var out []label
-	for i, n := range names {
-		if i < len(values) {
-			out = append(out, label{show(n, shownName), groupValue(values[i]), show(values[i], shownTitle)})
-		}
-	}
-	return out
-}
-
 // sloHref links to the detail page of a report.
 func (w *Web) sloHref(r *sla.SLOReport) string {
 	q := url.Values{"id": {string(r.SLO.ID)}}
@@ -247,10 +227,9 @@ func (w *Web) sloHref(r *sla.SLOReport) string {
 	return w.href("/slo", q)
 }
 
-// ago prints how long before now t was.
-func ago(t, now time.Time) string {
-	if t.IsZero() {
-		return "never"
+func slowly(seconds int) string {
+	if seconds%60 == 0 {
+		return strconv.Itoa(seconds/60) + " min"
 	}
-	return span(now.Sub(t)) + " ago"
+	return strconv.Itoa(seconds) + " s"
 }

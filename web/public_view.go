@@ -2,11 +2,10 @@ package web
 
 import (
 	"fmt"
+	"github.com/sloengine/sloengine/web/format"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/sloengine/sloengine/slo"
 )
 
 // publicView is the public page, ready to be shown.
@@ -14,7 +13,7 @@ type publicView struct {
 	Base        string
 	Mark        mark
 	Head, Text  string
-	Report      stamp
+	Report      format.Stamp
 	Stale       string
 	Services    []publicSection
 	Maintenance []maintenanceRow
@@ -30,7 +29,7 @@ type publicSection struct {
 
 type publicRow struct {
 	Name, Description string
-	Group             []label
+	Group             []format.Label
 	Mark              mark
 	Value             string
 	Below             bool // the value is below the objective
@@ -44,7 +43,7 @@ type publicRow struct {
 
 type publicScore struct {
 	Name, Description, Score, Note string
-	Group                          []label
+	Group                          []format.Label
 	Mark                           mark
 }
 
@@ -52,7 +51,7 @@ type maintenanceRow struct {
 	Mark     mark
 	Service  string
 	Levels   string
-	From, To stamp
+	From, To format.Stamp
 }
 
 // Size of the strip of days.
@@ -62,7 +61,7 @@ const (
 )
 
 func (w *Web) newPublicView(s *publicStatus, v view) publicView {
-	p := publicView{Base: w.opt.ExternalPath, Mark: s.State.mark(), Report: newStamp(s.Time, v.now)}
+	p := publicView{Base: w.opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.now)}
 	switch {
 	case len(s.Services) == 0:
 		p.Mark, p.Head, p.Text = mark{"none", ""}, "Nothing is published here", "No service level has been chosen to be shown to the public."
@@ -76,18 +75,18 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 		p.Head = "There is no data"
 	}
 	if s.Stale {
-		p.Stale = "These figures are of " + newStamp(s.Time, v.now).Text + ". Newer ones are on their way."
+		p.Stale = "These figures are of " + format.NewStamp(s.Time, v.now).Text + ". Newer ones are on their way."
 	}
 	for i := range s.Services {
 		x := &s.Services[i]
-		sec := publicSection{Name: show(x.Service, shownName), Mark: x.State.mark()}
+		sec := publicSection{Name: format.Safe(x.Service, format.MaxName), Mark: x.State.mark()}
 		for k := range x.Levels {
 			sec.Levels = append(sec.Levels, newPublicRow(&x.Levels[k]))
 		}
 		for _, a := range x.Agreements {
-			r := publicScore{Name: show(a.Name, shownName), Description: show(a.Description, shownText), Score: noValue, Group: newLabels(a.names, a.values), Mark: mark{a.shape, a.State}, Note: "of 100, " + windowWords(a.window)}
+			r := publicScore{Name: format.Safe(a.Name, format.MaxName), Description: format.Safe(a.Description, format.MaxText), Score: format.NoValue, Group: format.Labels(a.names, a.values), Mark: mark{a.shape, a.State}, Note: "of 100, " + format.Window(a.window)}
 			if a.Score != nil {
-				r.Score = scoreText(*a.Score)
+				r.Score = format.Score(*a.Score)
 			}
 			if a.Lowest {
 				r.Note += ", the lowest of its parts"
@@ -97,7 +96,7 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 		p.Services = append(p.Services, sec)
 	}
 	for _, m := range s.Maintenance {
-		r := maintenanceRow{Mark: mark{"none", "over"}, Service: show(m.Service, shownName), Levels: show(strings.Join(m.Levels, ", "), shownTitle), From: newStamp(m.Start, v.now), To: newStamp(m.End, v.now)}
+		r := maintenanceRow{Mark: mark{"none", "over"}, Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.now), To: format.NewStamp(m.End, v.now)}
 		switch m.When {
 		case "ongoing":
 			r.Mark = mark{"wait", "ongoing"}
@@ -109,26 +108,14 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 	return p
 }
 
-// windowWords says a window in words.
-func windowWords(w slo.Window) string {
-	if w.Calendar != "" {
-		return "this " + string(w.Calendar)
-	}
-	const day = 24 * time.Hour
-	if w.Rolling >= day && w.Rolling%day == 0 {
-		return "last " + plural(int(w.Rolling/day), "day")
-	}
-	return "last " + slo.FormatDuration(w.Rolling)
-}
-
 func newPublicRow(l *publicLevel) publicRow {
 	r := publicRow{
-		Name: show(l.Name, shownName), Description: show(l.Description, shownText), Group: newLabels(l.names, l.values), Mark: l.State.mark(), Value: noValue,
-		Note: windowWords(l.window) + ", objective " + l.objective.String(),
+		Name: format.Safe(l.Name, format.MaxName), Description: format.Safe(l.Description, format.MaxText), Group: format.Labels(l.names, l.values), Mark: l.State.mark(), Value: format.NoValue,
+		Note: format.Window(l.window) + ", objective " + l.objective.String(),
 	}
-	decimals := sliDecimals(l.objective)
+	decimals := format.Decimals(l.objective)
 	if l.Availability != nil {
-		r.Value, r.Below = percent(*l.Availability, decimals), *l.Availability < l.Objective
+		r.Value, r.Below = format.Percent(*l.Availability, decimals), *l.Availability < l.Objective
 	}
 	if len(l.Days) == 0 {
 		return r
@@ -148,7 +135,7 @@ func newPublicRow(l *publicLevel) publicRow {
 		b.Title = name + ": no data"
 		if d.Availability != nil {
 			known++
-			b.Title = name + ": " + percent(*d.Availability, decimals)
+			b.Title = name + ": " + format.Percent(*d.Availability, decimals)
 			if !*d.Met {
 				missed++
 				r.Missed = append(r.Missed, b.Title)
@@ -160,11 +147,11 @@ func newPublicRow(l *publicLevel) publicRow {
 	r.From = fmt.Sprintf("%d days ago", len(l.Days)-1)
 	switch {
 	case known == 0:
-		r.Summary = "no data in " + plural(len(l.Days), "day")
+		r.Summary = "no data in " + format.Plural(len(l.Days), "day")
 	case missed == 0:
-		r.Summary = fmt.Sprintf("the objective was met on each of %s", plural(known, "day"))
+		r.Summary = fmt.Sprintf("the objective was met on each of %s", format.Plural(known, "day"))
 	default:
-		r.Summary = fmt.Sprintf("below the objective on %s of %d", plural(missed, "day"), known)
+		r.Summary = fmt.Sprintf("below the objective on %s of %d", format.Plural(missed, "day"), known)
 	}
 	if none := len(l.Days) - known; none > 0 && known > 0 {
 		r.Summary += fmt.Sprintf(", no data on %d", none)

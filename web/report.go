@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // reportPeriod is an ISO week or a month, in no zone yet.
@@ -24,7 +25,7 @@ var periodForm = regexp.MustCompile(`^(\d{4})-(W\d{2}|\d{2})$`)
 func parsePeriod(s string) (reportPeriod, error) {
 	m := periodForm.FindStringSubmatch(s)
 	if m == nil {
-		return reportPeriod{}, fmt.Errorf("period %q: want an ISO week such as 2026-W47, or a month such as 2026-11", show(s, shownName))
+		return reportPeriod{}, fmt.Errorf("period %q: want an ISO week such as 2026-W47, or a month such as 2026-11", format.Safe(s, format.MaxName))
 	}
 	year, _ := strconv.Atoi(m[1]) // the form has digits only
 	p := reportPeriod{unit: slo.Month, year: year}

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 type coveredJSON struct {
@@ -176,21 +177,21 @@ func reportAskOf(q url.Values) (reportAsk, error) {
 func loadZone(name string) (*time.Location, error) {
 	// "Local" is the server's own zone, which is nobody's business.
 	if name == "Local" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", show(name, shownName))
+		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", format.Safe(name, format.MaxName))
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", show(name, shownName))
+		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", format.Safe(name, format.MaxName))
 	}
 	return loc, nil
 }
 
 func (w *Web) apiReport(c *gin.Context) {
 	q := c.Request.URL.Query()
-	format := q.Get("format")
+	kind := q.Get("format")
 	ask, err := reportAskOf(q)
-	if err == nil && format != "" && format != "json" && format != "csv" {
-		err = fmt.Errorf("format %q: want json or csv", show(format, shownName))
+	if err == nil && kind != "" && kind != "json" && kind != "csv" {
+		err = fmt.Errorf("format %q: want json or csv", format.Safe(kind, format.MaxName))
 	}
 	if err == nil && q.Get("days") != "" && q.Get("days") != "true" && q.Get("days") != "false" {
 		err = fmt.Errorf("days: want true or false")
@@ -215,7 +216,7 @@ func (w *Web) apiReport(c *gin.Context) {
 	case err != nil:
 		w.opt.LogError("make the report of "+ask.period.String(), err)
 		w.problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
-	case format == "csv":
+	case kind == "csv":
 		body, err := r.csv()
 		if err != nil {
 			w.opt.LogError("write the report of "+ask.period.String(), err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // csvColumns are the columns of a report as CSV. Each line is of one kind: slo,
@@ -34,7 +35,7 @@ func csvText(s string) string {
 }
 
 func csvNumber(x float64, ok bool) string {
-	if !ok || !finite(x) {
+	if !ok || !format.Finite(x) {
 		return ""
 	}
 	return strconv.FormatFloat(x, 'f', -1, 64)

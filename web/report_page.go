@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // reportPage is the data of the page "/report".
@@ -35,7 +36,7 @@ type reportPage struct {
 	Services []reportService
 	Notes    []string
 	Empty    string
-	Made     stamp
+	Made     format.Stamp
 }
 
 type reportService struct {
@@ -62,7 +63,7 @@ type reportRow struct {
 	Informative        bool
 	Href               string
 	Name, Title        string
-	Group              []label
+	Group              []format.Label
 	Objective, Counted string
 	Events             string
 	Good, Bad          string
@@ -133,7 +134,7 @@ func (w *Web) reportPage(c *gin.Context) {
 	if err == nil && fresh(c, v.tag("report", c.Request.URL.RawQuery)) {
 		return
 	}
-	p := reportPage{layout: w.layout(c, v, "Report", "slas"), Asked: show(q.Get("period"), shownName), Zone: show(q.Get("zone"), shownName), Made: newStamp(v.rep.Time, time.Time{})}
+	p := reportPage{layout: w.layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
 	p.Selects = []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(servicesOf(v.rep), ask.service)}}
 	status := http.StatusOK
@@ -265,11 +266,11 @@ func reportFigures(r *periodReport, counts map[verdict]int, agreed [2]int) []sla
 	}
 	judged := counts[attained] + counts[missed]
 	out := []slaCell{
-		{Name: "Objectives attained", Value: fmt.Sprintf("%s of %s", count(uint64(counts[attained])), count(uint64(judged))), Note: plural(counts[noData], "group") + " without data"},
-		{Name: "Objectives missed", Value: count(uint64(counts[missed])), Note: "service levels and groups", Bad: counts[missed] > 0},
-		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", count(uint64(agreed[0])), count(uint64(agreed[0]+agreed[1]))), Note: "every component attained", Bad: agreed[1] > 0},
-		{Name: "Violations", Value: count(warn + crit), Note: count(crit) + " critical, " + count(warn) + " warnings"},
-		{Name: "Coverage", Value: percent(low, 1), Note: "of the period, of the least observed", Partial: low < partialCoverage},
+		{Name: "Objectives attained", Value: fmt.Sprintf("%s of %s", format.Count(counts[attained]), format.Count(judged)), Note: format.Plural(counts[noData], "group") + " without data"},
+		{Name: "Objectives missed", Value: format.Count(counts[missed]), Note: "service levels and groups", Bad: counts[missed] > 0},
+		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", format.Count(agreed[0]), format.Count(agreed[0]+agreed[1])), Note: "every component attained", Bad: agreed[1] > 0},
+		{Name: "Violations", Value: format.Count(warn + crit), Note: format.Count(crit) + " critical, " + format.Count(warn) + " warnings"},
+		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, of the least observed", Partial: low < partialCoverage},
 	}
 	return out
 }
@@ -304,7 +305,7 @@ func (w *Web) reportServices(v view, r *periodReport) []reportService {
 		if !ok {
 			i = len(out)
 			at[name] = i
-			out = append(out, reportService{Name: show(name, shownName), ID: "svc-" + hash(name)})
+			out = append(out, reportService{Name: format.Safe(name, format.MaxName), ID: "svc-" + hash(name)})
 		}
 		return &out[i]
 	}
@@ -315,7 +316,7 @@ func (w *Web) reportServices(v view, r *periodReport) []reportService {
 			s.MoreSLAs++
 			continue
 		}
-		card := reportCard{slaCard: w.newCard(v.rep, &x.SLAReport), Verdict: x.verdict.mark(), Coverage: percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered)}
+		card := reportCard{slaCard: w.newCard(v.rep, &x.SLAReport), Verdict: x.verdict.mark(), Coverage: format.Percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered)}
 		card.Levels = ""
 		if x.Level == sla.LevelWarning || x.Level == sla.LevelCritical {
 			card.Levels = string(x.Level)
@@ -335,8 +336,8 @@ func (w *Web) reportServices(v view, r *periodReport) []reportService {
 		x := &r.limits[i]
 		s := get(x.now.Limit.Service)
 		l := reportLimit{
-			Name: show(x.now.Limit.Name, shownName), Match: show(x.now.Limit.Match.String(), shownTitle), Within: count(x.violations.Within),
-			Coverage: percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered),
+			Name: format.Safe(x.now.Limit.Name, format.MaxName), Match: format.Safe(x.now.Limit.Match.String(), format.MaxTitle), Within: format.Count(x.violations.Within),
+			Coverage: format.Percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered),
 		}
 		var warns, crits bool
 		l.Warning, l.Critical, warns, crits = limitTexts(x.now.Limit)
@@ -374,19 +375,19 @@ func worstLines(n int, line func(int) (service string, v verdict)) []int {
 func (w *Web) newReportRow(x *sloResult) reportRow {
 	s := x.now.SLO
 	out := reportRow{
-		Verdict: x.verdict.mark(), Informative: x.now.Informative, Href: w.sloHref(x.now), Name: show(s.ID.Name(), shownName), Title: show(s.Description, shownTitle),
-		Group: newLabels(s.GroupBy, x.now.Group), Objective: s.Objective.String(), Events: count(x.events), Good: count(x.net.Counts.Good), Bad: count(x.net.Counts.Bad),
-		SLI: noValue, Spent: noValue, Coverage: percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered), Worst: noValue,
+		Verdict: x.verdict.mark(), Informative: x.now.Informative, Href: w.sloHref(x.now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Group: format.Labels(s.GroupBy, x.now.Group), Objective: s.Objective.String(), Events: format.Count(x.events), Good: format.Count(x.net.Counts.Good), Bad: format.Count(x.net.Counts.Bad),
+		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered), Worst: format.NoValue,
 	}
 	if x.now.Slice > 0 {
 		out.Counted = countedName(x.now)
 	}
-	decimals := sliDecimals(s.Objective)
+	decimals := format.Decimals(s.Objective)
 	if x.net.HasData {
-		out.SLI, out.Spent, out.Over = percent(x.net.SLI, decimals), percent(x.net.Consumed, 1), x.verdict == missed
+		out.SLI, out.Spent, out.Over = format.Percent(x.net.SLI, decimals), format.Percent(x.net.Consumed, 1), x.verdict == missed
 	}
 	if x.corrected > 0 && x.raw.HasData {
-		out.RawSLI, out.RawSpent = percent(x.raw.SLI, decimals), percent(x.raw.Consumed, 1)
+		out.RawSLI, out.RawSpent = format.Percent(x.raw.SLI, decimals), format.Percent(x.raw.Consumed, 1)
 	}
 	if x.worst >= 0 {
 		d := &x.days[x.worst]
@@ -394,9 +395,9 @@ func (w *Web) newReportRow(x *sloResult) reportRow {
 		if err == nil {
 			out.Worst = at.Format("Mon 2 Jan")
 		}
-		out.WorstNote = percent(d.share, 0) + " of what was bad"
+		out.WorstNote = format.Percent(d.share, 0) + " of what was bad"
 		if b := d.net.budget(s); b.HasData {
-			out.WorstNote = percent(b.SLI, decimals) + ", " + out.WorstNote
+			out.WorstNote = format.Percent(b.SLI, decimals) + ", " + out.WorstNote
 		}
 	}
 	return out

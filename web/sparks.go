@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 const (
@@ -128,7 +129,7 @@ func newSpark(points []Point, o slo.Objective) *spark {
 	case worst.Consumed == 0:
 		s.Label = "nothing burned in 24 hours"
 	default:
-		s.Label = fmt.Sprintf("worst of 24 hours: %s at %s UTC", times(worst.Consumed), at.UTC().Format("15:04"))
+		s.Label = fmt.Sprintf("worst of 24 hours: %s at %s UTC", format.BurnRate(worst.Consumed), at.UTC().Format("15:04"))
 	}
 	if empty > 0 && worst.HasData {
 		s.Label += fmt.Sprintf("; %d without data", empty)
@@ -143,7 +144,7 @@ func box(x, h, w float64) string {
 
 // burnHeight maps a burn rate to [0,1): 0 to 0, 1 to a half, ever more to 1.
 func burnHeight(rate float64) float64 {
-	if rate <= 0 || !finite(rate) {
+	if rate <= 0 || !format.Finite(rate) {
 		return 0
 	}
 	return rate / (1 + rate)

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // Web serves the pages, the read API, the health endpoints and /metrics. It is
@@ -154,7 +155,7 @@ func (w *Web) view() view {
 	}
 	if v.stale && v.eng.State == Ready {
 		v.eng.State = Stale
-		v.eng.Reason = "the last report is " + span(v.now.Sub(v.rep.Time)) + " old"
+		v.eng.Reason = "the last report is " + format.Duration(v.now.Sub(v.rep.Time)) + " old"
 	}
 	return v
 }

@@ -1,0 +1,27 @@
+package format
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUnsafeRunesAreShownAsEscapes(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ж":     "plain ж",
+		"a\u202eb":    `a\u{202e}b`,
+		"\x00\n":      `\u{0}\u{a}`,
+		"\xffx":       `\xffx`,
+		"abcdefghijk": "abcdefghij…",
+		"\u00ad":      `\u{ad}`,
+	} {
+		require.Equal(t, want, Safe(in, 10))
+	}
+	require.Equal(t, "(none)", GroupValue(""))
+}
+
+func TestLostPointsAreRoundedUp(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 1e-12: "<0.01", 0.001: "0.01", 23.2412: "23.25", 100 - 76.75: "23.25", 40: "40", 0.1 + 0.2: "0.30"} {
+		require.Equal(t, want, PointsLost(x))
+	}
+}
