@@ -64,7 +64,7 @@ func value(f *dto.MetricFamily, want map[string]string) (float64, bool) {
 func TestMetrics(t *testing.T) {
 	set := metrics.NewSet()
 	set.NewCounter(`sloengine_ingest_events_total{result="accepted"}`).Set(12)
-	set.NewHistogram(`sloengine_wal_sync_seconds`).Update(0.01)
+	set.NewPrometheusHistogram(`sloengine_wal_sync_seconds`).Update(0.01)
 	set.NewGauge(`sloengine_wal_bytes`, func() float64 { return 42 })
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector())

@@ -153,7 +153,6 @@ func gatherSet(set *metrics.Set, help map[string]string) ([]*dto.MetricFamily, e
 	// The set writes no types by itself. Counters are told by their names and
 	// histograms by their buckets; the rest are gauges.
 	var typed bytes.Buffer
-	var wide widener
 	seen := map[string]bool{}
 	for line := range bytes.Lines(text.Bytes()) {
 		if bytes.HasPrefix(line, []byte("#")) {
@@ -162,10 +161,8 @@ func gatherSet(set *metrics.Set, help map[string]string) ([]*dto.MetricFamily, e
 		name, _, _ := bytes.Cut(line, []byte(" "))
 		name, _, _ = bytes.Cut(name, []byte("{"))
 		family, kind := string(name), "gauge"
-		bucket := bytes.HasSuffix(name, []byte("_bucket"))
-		ranged := bucket && wide.take(line)
 		switch {
-		case ranged, bucket && bytes.Contains(line, []byte(`le="`)):
+		case bytes.HasSuffix(name, []byte("_bucket")):
 			family, kind = strings.TrimSuffix(family, "_bucket"), "histogram"
 		case bytes.HasSuffix(name, []byte("_total")):
 			kind = "counter"
@@ -176,10 +173,7 @@ func gatherSet(set *metrics.Set, help map[string]string) ([]*dto.MetricFamily, e
 			seen[family] = true
 			fmt.Fprintf(&typed, "# TYPE %s %s\n", family, kind)
 		}
-		if !ranged {
-			wide.flush(&typed)
-			typed.Write(line)
-		}
+		typed.Write(line)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	byName, err := parser.TextToMetricFamilies(&typed)

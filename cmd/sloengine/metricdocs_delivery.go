@@ -7,9 +7,6 @@ import (
 // needsSinks is why families of the sinks may be missing.
 const needsSinks = "without `sinks` in engine.yaml"
 
-// observed is why a histogram may be missing: it appears with the first observation.
-const observed = "until the first one"
-
 func outboundDocs() metricPart {
 	by := with(named("name", "the sink"))
 	const unset = "unless a sink has a `rate_limit` that is `shared`"
@@ -33,7 +30,7 @@ func redisDocs() metricPart {
 			{"sloengine_redis_up", series.Gauge, unitYesNo, nil, "", "1 while Redis answers.", ""},
 			{"sloengine_redis_errors_total", series.Counter, "calls",
 				with(oneOf("reason", "other timeout connection read_only out_of_memory unavailable denied bad_answer crowded")), "", "Calls to Redis that failed.", ""},
-			{"sloengine_redis_round_trip_seconds", series.Histogram, unitSeconds, nil, "", "Time of a call to Redis.", observed},
+			{"sloengine_redis_round_trip_seconds", series.Histogram, unitSeconds, nil, "", "Time of a call to Redis.", ""},
 			{"sloengine_ratelimit_fallback", series.Gauge, unitYesNo, nil, "", "1 while each instance limits by itself because Redis is away.", ""},
 			{"sloengine_ratelimit_fallback_total", series.Counter, unitTimes, nil, "", "Times that this instance went over to limits of its own.", ""},
 			{"sloengine_ratelimit_fallback_errors_total", series.Counter, "decisions", nil, "", "Decisions that were asked of Redis in vain and made with the limits of this instance.", ""},
@@ -57,7 +54,7 @@ func sinkDocs() metricPart {
 				with(named("sink", "name of the sink"), named("code", "status code; `other` beyond 24 codes of a sink")), "", "Answers of HTTP sinks, by status code.", "until the first answer"},
 			{"sloengine_sink_failing", series.Gauge, unitYesNo,
 				with(named("sink", "name of the sink"), oneOf("what", "delivery flush log dead_letters cursor lag")), "", "1 from the first failure until it works again: calls to the sink, making durable what it took, reading the log, saving its dead letters, saving its cursor, keeping what it skips.", needsSinks},
-			{"sloengine_sink_call_seconds", series.Histogram, unitSeconds, by, "", "Time of a call, whether it succeeded or not.", "until the first call"},
+			{"sloengine_sink_call_seconds", series.Histogram, unitSeconds, by, "", "Time of a call, whether it succeeded or not.", needsSinks},
 			{"sloengine_sink_abandoned_calls_total", series.Counter, "calls", by, "", "Calls that went on after their time was over and were left behind.", needsSinks},
 			{"sloengine_sink_rate_limited_total", series.Counter, unitTimes, by, "", "Times that no turn of the `rate_limit` of the sink came in time, so that the call was put off.", needsSinks},
 			{"sloengine_sink_dead_letters_total", series.Counter, unitEvents,
@@ -91,8 +88,8 @@ func retryDocs() metricPart {
 			{"sloengine_retry_permanent_failure_items_total", series.Counter, unitEvents, by, "", "Events that were refused for good, so that no retry would help.", needsSinks},
 			{"sloengine_retry_budget_exhausted_total", series.Counter, unitTimes, by, "", "Retries that had to wait because retries had their share of the traffic.", needsSinks},
 			{"sloengine_retry_rate_limited_total", series.Counter, unitTimes, by, "", "Retries over the rate limit of retries: delayed, dropped, or made dead letters.", needsSinks},
-			{"sloengine_retry_delay_seconds", series.Histogram, unitSeconds, by, "", "Delay before a retry, jitter and all.", "until the first retry"},
-			{"sloengine_retry_overhead_seconds", series.Histogram, unitSeconds, by, "", "What the policies around a call to a sink added to it: breaker, bulkhead and time-out, without the sink's own time and without waits before the call.", "until the first call"},
+			{"sloengine_retry_delay_seconds", series.Histogram, unitSeconds, by, "", "Delay before a retry, jitter and all.", needsSinks},
+			{"sloengine_retry_overhead_seconds", series.Histogram, unitSeconds, by, "", "What the policies around a call to a sink added to it: breaker, bulkhead and time-out, without the sink's own time and without waits before the call.", needsSinks},
 			{"sloengine_retry_staged", series.Gauge, unitYesNo, by, "", "1 while a target that came back is given its backlog in stages.", needsSinks},
 		},
 	}
@@ -155,7 +152,7 @@ func dlqDocs() metricPart {
 			{"sloengine_dlq_replayed_total", series.Counter, "letters", with(oneOf("result", "ok failed too_old no_target held_back")), "", "Dead letters that a replay took up.", ""},
 			{"sloengine_dlq_replay_runs_total", series.Counter, unitTimes, with(oneOf("result", "ok error")), "", "Replays.", ""},
 			{"sloengine_dlq_removed_total", series.Counter, "letters", with(oneOf("why", "discarded replayed purged")), "", "Dead letters that are no longer kept: discarded by somebody, replayed, or past their retention.", ""},
-			{"sloengine_dlq_commit_seconds", series.Histogram, unitSeconds, nil, "", "Time to make a batch of dead letters durable.", "until the first batch"},
+			{"sloengine_dlq_commit_seconds", series.Histogram, unitSeconds, nil, "", "Time to make a batch of dead letters durable.", ""},
 			{"sloengine_dlq_damaged_total", series.Counter, "places", nil, "", "Places in the files that could not be read.", ""},
 			{"sloengine_dlq_damaged_bytes_total", series.Counter, unitBytes, nil, "", "Size of those places.", ""},
 			{"sloengine_dlq_damaged_entries_total", series.Counter, "letters", nil, "", "Dead letters that were in those places, at most.", ""},
@@ -176,7 +173,7 @@ func clientDocs() metricPart {
 				oneOf("context", "send async middleware spool"),
 				oneOf("reason", "permanent breaker_open queue_full spool_full spool_failed spool_timeout refused overloaded timeout unavailable closed")), "",
 				"Events that were lost while the application was told nothing, by the way they came and by reason.", ""},
-			{"sloengine_client_request_seconds", series.Histogram, unitSeconds, nil, "", "Time of a request to the engine.", observed},
+			{"sloengine_client_request_seconds", series.Histogram, unitSeconds, nil, "", "Time of a request to the engine.", ""},
 			{"sloengine_client_queue_bytes", series.Gauge, unitBytes, nil, "", "Bytes of events in memory that are not sent yet.", ""},
 			{"sloengine_client_spool_bytes", series.Gauge, unitBytes, nil, "", "Bytes of events on disk that are not sent yet.", ""},
 			{"sloengine_client_spool_limit_bytes", series.Gauge, unitBytes, nil, "", "Bytes that may be on disk.", ""},

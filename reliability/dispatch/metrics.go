@@ -39,8 +39,8 @@ type series struct {
 	exhausted, permanent       *metrics.Counter
 	overBudget, limited        *metrics.Counter
 	outboundLimited            *metrics.Counter
-	seconds                    *metrics.Histogram
-	retryDelay, overhead       *metrics.Histogram
+	seconds                    *metrics.PrometheusHistogram
+	retryDelay, overhead       *metrics.PrometheusHistogram
 	lagRecords, lagBytes       *metrics.Gauge
 	oldest, inFlight, staged   *metrics.Gauge
 	failing                    map[string]*metrics.Gauge // by kind of trouble
@@ -103,9 +103,12 @@ func (m *Metrics) of(sink string) *series {
 	s.permanent = counter("sloengine_retry_permanent_failure_items_total")
 	s.overBudget = counter("sloengine_retry_budget_exhausted_total")
 	s.limited = counter("sloengine_retry_rate_limited_total")
-	s.seconds = m.set.GetOrCreateHistogram(name("sloengine_sink_call_seconds", ""))
-	s.retryDelay = m.set.GetOrCreateHistogram(name("sloengine_retry_delay_seconds", ""))
-	s.overhead = m.set.GetOrCreateHistogram(name("sloengine_retry_overhead_seconds", ""))
+	histogram := func(base string, buckets ...float64) *metrics.PrometheusHistogram {
+		return m.set.GetOrCreatePrometheusHistogramExt(name(base, ""), buckets)
+	}
+	s.seconds = histogram("sloengine_sink_call_seconds", .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+	s.retryDelay = histogram("sloengine_retry_delay_seconds", .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
+	s.overhead = histogram("sloengine_retry_overhead_seconds", .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1)
 	s.lagRecords, s.lagBytes = gauge("sloengine_sink_lag_records"), gauge("sloengine_sink_lag_bytes")
 	s.oldest = gauge("sloengine_sink_lag_seconds")
 	s.inFlight = gauge("sloengine_sink_in_flight_batches")

@@ -30,7 +30,7 @@ type Metrics struct {
 	damagedBytes       *metrics.Counter
 	damagedLost        *metrics.Counter
 	replayRuns         map[string]*metrics.Counter
-	commitSeconds      *metrics.Histogram
+	commitSeconds      *metrics.PrometheusHistogram
 	poisoned           *metrics.Gauge
 }
 
@@ -60,7 +60,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		damagedBytes:  set.NewCounter("sloengine_dlq_damaged_bytes_total"),
 		damagedLost:   set.NewCounter("sloengine_dlq_damaged_entries_total"),
 		tornBytes:     set.NewCounter("sloengine_dlq_torn_bytes_total"),
-		commitSeconds: set.NewHistogram("sloengine_dlq_commit_seconds"),
+		commitSeconds: set.NewPrometheusHistogramExt("sloengine_dlq_commit_seconds", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}),
 		poisoned:      set.NewGauge("sloengine_dlq_poisoned", nil),
 	}
 	set.NewGauge("sloengine_dlq_oldest_seconds", func() float64 {

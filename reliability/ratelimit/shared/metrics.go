@@ -14,7 +14,7 @@ type Metrics struct {
 	fallback  *metrics.Gauge
 	fallbacks *metrics.Counter
 	lost      *metrics.Counter
-	roundTrip *metrics.Histogram
+	roundTrip *metrics.PrometheusHistogram
 	errors    [reasons]*metrics.Counter
 
 	mu sync.Mutex
@@ -23,7 +23,7 @@ type Metrics struct {
 
 type outboundSeries struct {
 	allowed, refused, fallback *metrics.Counter
-	wait                       *metrics.Histogram
+	wait                       *metrics.PrometheusHistogram
 	names                      []string
 }
 
@@ -35,7 +35,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		fallback:  set.GetOrCreateGauge("sloengine_ratelimit_fallback", nil),
 		fallbacks: set.GetOrCreateCounter("sloengine_ratelimit_fallback_total"),
 		lost:      set.GetOrCreateCounter("sloengine_ratelimit_fallback_errors_total"),
-		roundTrip: set.GetOrCreateHistogram("sloengine_redis_round_trip_seconds"),
+		roundTrip: set.GetOrCreatePrometheusHistogramExt("sloengine_redis_round_trip_seconds", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}),
 		by:        map[string]*outboundSeries{},
 	}
 	for r := range m.errors {
@@ -59,7 +59,7 @@ func (m *Metrics) of(name string) *outboundSeries {
 	s.allowed, s.refused, s.fallback = counter("allowed"), counter("refused"), counter("fallback")
 	wait := fmt.Sprintf("sloengine_ratelimit_outbound_wait_seconds{name=%q}", name)
 	s.names = append(s.names, wait)
-	s.wait = m.set.GetOrCreateHistogram(wait)
+	s.wait = m.set.GetOrCreatePrometheusHistogramExt(wait, []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60})
 	m.by[name] = s
 	return s
 }

@@ -1,0 +1,61 @@
+package web
+
+import (
+	"math"
+	"testing"
+
+	"github.com/VictoriaMetrics/metrics"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMetricsOfASet checks that families of a metrics.Set keep their type, help, labels and buckets in every
+// exposition format, even with label values that look like the end of a label.
+func TestMetricsOfASet(t *testing.T) {
+	set := metrics.NewSet()
+	sinks := []string{`a`, `b "} le="1`}
+	for _, sink := range sinks {
+		h := set.NewPrometheusHistogramExt(`sloengine_sink_call_seconds{sink="`+labelEscapes.Replace(sink)+`"}`, []float64{.0001, .1, 5})
+		for _, v := range []float64{0, .0001, .05, 1, 2, 5, 60} {
+			h.Update(v)
+		}
+	}
+	set.NewPrometheusHistogram("sloengine_never_seconds")
+	set.NewCounter("sloengine_sink_delivered_items_total").Add(3)
+	b := newBench(t, func(o *Options) {
+		o.Sets, o.MetricHelp = []*metrics.Set{set}, map[string]string{"sloengine_sink_call_seconds": `Time of \ a call.`}
+	})
+	text := b.get("/metrics").Body.String()
+	require.Contains(t, text, "# HELP sloengine_sink_call_seconds Time of \\\\ a call.\n# TYPE sloengine_sink_call_seconds histogram\n")
+	fs := parse(t, text)
+	require.Len(t, fs["sloengine_sink_call_seconds"].GetMetric(), len(sinks))
+	for i, m := range fs["sloengine_sink_call_seconds"].GetMetric() {
+		require.Len(t, m.GetLabel(), 1)
+		require.Equal(t, sinks[i], m.GetLabel()[0].GetValue())
+		below := map[float64]uint64{}
+		for _, bucket := range m.GetHistogram().GetBucket() {
+			below[bucket.GetUpperBound()] = bucket.GetCumulativeCount()
+		}
+		require.Equal(t, map[float64]uint64{.0001: 2, .1: 3, 5: 6, math.Inf(1): 7}, below)
+		require.EqualValues(t, 7, m.GetHistogram().GetSampleCount())
+	}
+	require.Zero(t, fs["sloengine_never_seconds"].GetMetric()[0].GetHistogram().GetSampleCount())
+	require.Equal(t, dto.MetricType_COUNTER, fs["sloengine_sink_delivered_items_total"].GetType())
+	require.Empty(t, fs["sloengine_sink_delivered_items_total"].GetHelp())
+
+	// The other formats say the same.
+	om := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0").Body.String()
+	require.Contains(t, om, "# HELP sloengine_sink_call_seconds Time of \\\\ a call.\n# TYPE sloengine_sink_call_seconds histogram\n")
+	rec := b.get("/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	dec := expfmt.NewDecoder(rec.Body, expfmt.ResponseFormat(rec.Header()))
+	for {
+		var f dto.MetricFamily
+		require.NoError(t, dec.Decode(&f))
+		if f.GetName() == "sloengine_sink_call_seconds" {
+			require.Equal(t, `Time of \ a call.`, f.GetHelp())
+			require.Equal(t, dto.MetricType_HISTOGRAM, f.GetType())
+			break
+		}
+	}
+}
