@@ -252,7 +252,8 @@ func requireKilled(t *testing.T, p *process) {
 	}
 }
 
-// countsByID reads the counter of every group, once a report holds them all.
+// countsByID reads the counter of every group, once a report holds them all. The
+// first report and a scrape of up to 95,000 groups take a busy machine a while.
 func countsByID(t *testing.T, p *process) map[string]float64 {
 	t.Helper()
 	var out map[string]float64
@@ -270,7 +271,7 @@ func countsByID(t *testing.T, p *process) map[string]float64 {
 			}
 		}
 		return len(out) > 0
-	}, 20*time.Second, 100*time.Millisecond, p.log.String())
+	}, 2*time.Minute, 200*time.Millisecond, p.log.String())
 	return out
 }
 
