@@ -214,7 +214,7 @@ func (d *deliverer) judge(err error) breaker.Outcome {
 	if errors.As(err, &status) && status.Code == codeDeadlinePassed {
 		return breaker.Ignored // it answers, and had no chance to do more
 	}
-	return d.breaker.Judge(err)
+	return breaker.Judge(err)
 }
 
 // pause keeps all requests back for a while.

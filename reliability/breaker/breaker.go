@@ -178,24 +178,6 @@ func (p Permit) Done(o Outcome) {
 	b.unlock()
 }
 
-// Do calls f if the breaker lets it, and judges its error. The error is f's or an *OpenError.
-func (b *Breaker) Do(ctx context.Context, f func(context.Context) error) error {
-	p, err := b.Acquire()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := p.Context(ctx)
-	defer cancel()
-	o := Failure // of a panic
-	defer func() { p.Done(o) }()
-	err = f(ctx)
-	o = b.o.Judge(err)
-	return err
-}
-
-// Judge applies the judgement of the options, for callers of Acquire.
-func (b *Breaker) Judge(err error) Outcome { return b.o.Judge(err) }
-
 // count counts a call of the closed state. b.mu is held.
 func (b *Breaker) count(success bool) {
 	c, r := b.rules[0], b.rules[1]

@@ -186,17 +186,13 @@ func TestOnlyWhatSaysThatTheTargetIsUnwellTrips(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBreaker(t, Options{})
 			for range 5 {
-				require.Equal(t, c.err, b.Do(t.Context(), func(context.Context) error { return c.err }))
+				p, err := b.Acquire()
+				require.NoError(t, err)
+				p.Done(Judge(c.err))
 			}
 			require.Equal(t, c.want, b.State(), c.err)
 		})
 	}
-}
-
-func TestAPanicCountsAsAFailure(t *testing.T) {
-	b := newBreaker(t, Options{Consecutive: Consecutive{Failures: 1}})
-	require.Panics(t, func() { _ = b.Do(t.Context(), func(context.Context) error { panic("x") }) })
-	require.Equal(t, Open, b.State())
 }
 
 func TestHealthChecksCloseIt(t *testing.T) {
@@ -268,10 +264,6 @@ func TestOptions(t *testing.T) {
 		_, err := New(o)
 		require.ErrorContains(t, err, want)
 	}
-	base := Options{Name: "s", Consecutive: Consecutive{Failures: 7, Open: time.Hour}}
-	own := base.With(Options{Consecutive: Consecutive{Failures: 3}, HealthInterval: time.Minute})
-	require.Equal(t, Consecutive{Failures: 3, Open: time.Hour}, own.Consecutive)
-	require.Equal(t, time.Minute, own.HealthInterval)
 }
 
 func BenchmarkSuccess(b *testing.B) {

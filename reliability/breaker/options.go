@@ -48,8 +48,6 @@ type Options struct {
 	HealthCloses bool
 	// HealthInterval is the time between two checks. Default 5 s.
 	HealthInterval time.Duration
-	// Judge decides what an error says about the target, for Do. Default Judge.
-	Judge func(error) Outcome
 	// OnChange is told about every transition, in order, with no lock held that a
 	// method of the breaker needs; it must not block. It may be nil.
 	OnChange func(from, to State, reason string)
@@ -68,9 +66,6 @@ func (o *Options) fill() error {
 	def(&o.Rate.Successes, min(2, o.Rate.Probes))
 	def(&o.ProbeTimeout, 5*time.Second)
 	def(&o.HealthInterval, 5*time.Second)
-	if o.Judge == nil {
-		o.Judge = Judge
-	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
@@ -116,48 +111,9 @@ func def[T comparable](dst *T, v T) {
 	}
 }
 
-func set[T comparable](dst *T, v T) {
-	var zero T
-	if v != zero {
-		*dst = v
-	}
-}
-
-// With returns the options with every field replaced that is set in over: how one
-// target differs from the rest.
-func (o Options) With(over Options) Options {
-	set(&o.Name, over.Name)
-	set(&o.Off, over.Off)
-	set(&o.Consecutive.Off, over.Consecutive.Off)
-	set(&o.Consecutive.Failures, over.Consecutive.Failures)
-	set(&o.Consecutive.Open, over.Consecutive.Open)
-	set(&o.Consecutive.Probes, over.Consecutive.Probes)
-	set(&o.Rate.Off, over.Rate.Off)
-	set(&o.Rate.Threshold, over.Rate.Threshold)
-	set(&o.Rate.MinCalls, over.Rate.MinCalls)
-	set(&o.Rate.Window, over.Rate.Window)
-	set(&o.Rate.Open, over.Rate.Open)
-	set(&o.Rate.Probes, over.Rate.Probes)
-	set(&o.Rate.Successes, over.Rate.Successes)
-	set(&o.ProbeTimeout, over.ProbeTimeout)
-	set(&o.HealthInterval, over.HealthInterval)
-	set(&o.HealthCloses, over.HealthCloses)
-	set(&o.Metrics, over.Metrics)
-	if over.Health != nil {
-		o.Health = over.Health
-	}
-	if over.Judge != nil {
-		o.Judge = over.Judge
-	}
-	if over.OnChange != nil {
-		o.OnChange = over.OnChange
-	}
-	return o
-}
-
-// Judge is the default judgement: transient failures and timeouts trip a breaker, any
-// answer else comes from a target that works, and a call that its caller gave up on,
-// or that never left this process, says nothing.
+// Judge is what the error of a call says about its target. Transient failures, timeouts and blocked calls are
+// failures. Any other answer comes from a target that works. A call that its caller gave up, or that never left this
+// process, says nothing.
 func Judge(err error) Outcome {
 	if err == nil {
 		return Success

@@ -14,15 +14,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Values for Options.Queue besides a positive number.
-const NoQueue = -1
-
 // Options of a Bulkhead.
 type Options struct {
 	Name string // label of its metrics and part of its errors
 	// Concurrency is how many calls may run at once. Default 10.
 	Concurrency int
-	// Queue is how many more may wait. Default 20; NoQueue for none.
+	// Queue is how many more may wait, at least 1. Default 20.
 	Queue int
 	// MaxWait bounds the wait, besides the caller's context. Default: no bound.
 	MaxWait time.Duration
@@ -46,13 +43,12 @@ func (o *Options) fill() error {
 	if o.Concurrency < 1 || o.Concurrency > 1<<20 {
 		errs = append(errs, fmt.Errorf("bulkhead %q: concurrency %d is outside 1 to %d", o.Name, o.Concurrency, 1<<20))
 	}
-	if o.Queue < NoQueue {
-		errs = append(errs, fmt.Errorf("bulkhead %q: queue %d is neither a length nor NoQueue", o.Name, o.Queue))
+	if o.Queue < 1 {
+		errs = append(errs, fmt.Errorf("bulkhead %q: queue %d is below 1", o.Name, o.Queue))
 	}
 	if o.MaxWait < 0 {
 		errs = append(errs, fmt.Errorf("bulkhead %q: maximum wait %s is negative", o.Name, o.MaxWait))
 	}
-	o.Queue = max(o.Queue, 0)
 	return errors.Join(errs...)
 }
 
@@ -127,15 +123,6 @@ func (b *Bulkhead) full() error {
 func (b *Bulkhead) Release() {
 	b.active.Add(-1)
 	b.permits.ReleasePermit()
-}
-
-// Do calls f in a place of the bulkhead.
-func (b *Bulkhead) Do(ctx context.Context, f func(context.Context) error) error {
-	if err := b.Acquire(ctx); err != nil {
-		return err
-	}
-	defer b.Release()
-	return f(ctx)
 }
 
 // Status is a bulkhead's present state.

@@ -31,9 +31,18 @@ func BenchmarkPolicies(b *testing.B) {
 	p, err := retry.New(retry.Options{Budget: budget, Classify: retry.ByClass})
 	require.NoError(b, err)
 	ctx := b.Context()
-	call := func(context.Context) error { return nil }
-	guarded := func(ctx context.Context) error { return bh.Do(ctx, call) }
-	attempt := func(ctx context.Context, _ int) error { return br.Do(ctx, guarded) }
+	attempt := func(ctx context.Context, _ int) error {
+		permit, err := br.Acquire()
+		if err != nil {
+			return err
+		}
+		defer permit.Done(breaker.Success)
+		if err := bh.Acquire(ctx); err != nil {
+			return err
+		}
+		defer bh.Release()
+		return nil
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := p.Do(ctx, attempt); err != nil {
@@ -46,7 +55,7 @@ func BenchmarkPolicies(b *testing.B) {
 // lets a hung sink be given up.
 func BenchmarkCall(b *testing.B) {
 	d, err := New(Options{
-		FS: fsys.OS(), Dir: b.TempDir(), Source: FromLog(&wal.Log{}, nil), Split: splitWords,
+		FS: fsys.OS(), Dir: b.TempDir(), Source: &wal.Log{}, Split: splitWords,
 		DeadLetter: func(context.Context, []DeadLetter) error { return nil },
 	})
 	require.NoError(b, err)
@@ -77,7 +86,7 @@ func BenchmarkDispatch(b *testing.B) {
 	for b.Loop() {
 		n++
 		d, err := New(Options{
-			FS: fsys.OS(), Dir: fmt.Sprintf("%s/%d", dir, n), Source: FromLog(log, nil), Split: splitWords,
+			FS: fsys.OS(), Dir: fmt.Sprintf("%s/%d", dir, n), Source: log, Split: splitWords,
 			DeadLetter: func(context.Context, []DeadLetter) error { return nil }, SaveInterval: 10 * time.Millisecond,
 		})
 		require.NoError(b, err)

@@ -232,7 +232,7 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 	if after, ok := retry.AfterOf(r.Err); ok {
 		l.holdOff(after)
 	}
-	outcome := l.breaker.Judge(r.Err)
+	outcome := breaker.Judge(r.Err)
 	if outcome == breaker.Failure {
 		l.stages.bad()
 	}
