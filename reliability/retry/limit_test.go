@@ -156,13 +156,7 @@ func TestDoKeepsToBudgetAndLimit(t *testing.T) {
 	}
 }
 
-func TestOverridesAndNames(t *testing.T) {
-	base := Options{MaxRetries: 3, Base: time.Second, Jitter: Equal}
-	own := base.With(Options{MaxRetries: 5, Cap: time.Minute})
-	require.Equal(t, 5, own.MaxRetries)
-	require.Equal(t, time.Second, own.Base)
-	require.Equal(t, time.Minute, own.Cap)
-	require.Equal(t, Equal, own.Jitter)
+func TestNamesAndBounds(t *testing.T) {
 	for _, e := range []Exceed{Delay, Drop, DeadLetter} {
 		got, ok := ParseExceed(e.String())
 		require.True(t, ok)
