@@ -50,7 +50,7 @@ func TestMostSpecificDecides(t *testing.T) {
 	require.Equal(t, Drop, k.Verdict.Action)
 	require.Equal(t, Context, k.Verdict.Layer)
 	require.Equal(t, "user", k.RuleName())
-	require.Equal(t, "login", k.TypeRule())
+	require.Equal(t, "login", k.policy.rules[k.rule].name)
 	require.EqualValues(t, 1<<2, k.Over)
 	require.Equal(t, Pass, decide(user("b")).Verdict.Action)
 	require.Equal(t, Pass, decide(user("b")).Verdict.Action)
@@ -77,7 +77,7 @@ func TestMostSpecificDecides(t *testing.T) {
 	require.Equal(t, Global, k.Verdict.Layer)
 	require.Equal(t, Aggregate, k.Verdict.Action)
 	require.Equal(t, "global", k.RuleName())
-	require.Equal(t, DefaultRule, k.TypeRule())
+	require.Equal(t, DefaultRule, k.policy.rules[k.rule].name)
 
 	s := user("z") // the tenant's context has no strategy of its own
 	s.Attrs = attrs{"tenant": "x"}

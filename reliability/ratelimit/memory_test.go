@@ -44,8 +44,8 @@ func TestMemoryBound(t *testing.T) {
 	}
 	b = Tickets{}
 	full := heap() - before
-	require.Equal(t, 1_000_000, table.Len())
-	require.Zero(t, table.Evicted())
+	require.Equal(t, 1_000_000, table.index.count)
+	require.Zero(t, table.index.evicted)
 	t.Logf("a million counters take %.1f MB", float64(full)/1e6)
 	require.Less(t, full, uint64(100_000_000))
 
@@ -53,8 +53,8 @@ func TestMemoryBound(t *testing.T) {
 		take(t, table, start.Add(2*time.Minute), contextBatch(&b, at, 1000, limit))
 	}
 	b = Tickets{}
-	require.Equal(t, 1_000_000, table.Len())
-	require.EqualValues(t, 1_000_000, table.Evicted())
+	require.Equal(t, 1_000_000, table.index.count)
+	require.EqualValues(t, 1_000_000, table.index.evicted)
 	require.Less(t, heap()-before, uint64(100_000_000))
 	take(t, table, start.Add(2*time.Minute), worst)
 	for i := range worst.List {
@@ -63,7 +63,7 @@ func TestMemoryBound(t *testing.T) {
 
 	// An idle one goes before a live one, and is not called an eviction.
 	take(t, table, start.Add(3*time.Hour), contextBatch(&b, 3_000_000, 1000, limit))
-	require.EqualValues(t, 1_000_000, table.Evicted())
+	require.EqualValues(t, 1_000_000, table.index.evicted)
 	runtime.KeepAlive(table)
 }
 
@@ -73,13 +73,13 @@ func TestSweep(t *testing.T) {
 	table := mustTable(t, TableOptions{})
 	var b Tickets
 	take(t, table, start, contextBatch(&b, 0, 5000, limit))
-	require.Equal(t, 5000, table.Len())
+	require.Equal(t, 5000, table.index.count)
 	for range 1000 {
 		take(t, table, start.Add(time.Hour), contextBatch(&b, 0, 1, limit))
 	}
-	require.Equal(t, 1, table.Len())
-	require.Zero(t, table.Evicted())
+	require.Equal(t, 1, table.index.count)
+	require.Zero(t, table.index.evicted)
 	take(t, table, start.Add(time.Hour), contextBatch(&b, 0, 5000, limit))
-	require.Equal(t, 5000, table.Len())
+	require.Equal(t, 5000, table.index.count)
 	require.Equal(t, 5000, table.index.made, "their places are used again")
 }

@@ -40,10 +40,6 @@ func (k *Ticket) RuleName() string {
 	return k.policy.rules[k.Verdict.Rule].name
 }
 
-// TypeRule is the rule of the event's type, whatever decided: "(default)" or what the
-// rule matches.
-func (k *Ticket) TypeRule() string { return k.policy.rules[k.rule].name }
-
 // Quota is how far the tightest of a request's limits is used up.
 type Quota struct {
 	Layer Layer

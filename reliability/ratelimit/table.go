@@ -177,17 +177,3 @@ func (t *Table) meter(c *Charge) *meter {
 	}
 	return m
 }
-
-// Len is how many counters are kept.
-func (t *Table) Len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.index.count
-}
-
-// Evicted is how many counters had to make way so far while they still counted.
-func (t *Table) Evicted() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.index.evicted
-}

@@ -94,6 +94,3 @@ func (f *Failover) Peek(ctx context.Context, now time.Time, t *ratelimit.Tickets
 	}
 	return f.o.Local.Peek(context.WithoutCancel(ctx), now, t)
 }
-
-// Status is that of the link.
-func (f *Failover) Status() Status { return f.o.Link.Status() }

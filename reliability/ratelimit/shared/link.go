@@ -136,13 +136,6 @@ func (l *Link) Status() Status {
 	}
 }
 
-// Ping asks Redis now, whatever the breaker says, and within the timeout.
-func (l *Link) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
-	defer cancel()
-	return l.ping(ctx, l.o.Prefix)
-}
-
 // call makes a call to Redis that ends within the timeout and what it is given on top,
 // unless the breaker is open. f must return when its context ends.
 func (l *Link) call(ctx context.Context, more time.Duration, f func(context.Context) error) error {

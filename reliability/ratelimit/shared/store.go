@@ -124,6 +124,3 @@ func (s *Store) send(ctx context.Context, g *group, how string) error {
 	}
 	return errors.New("the script is forgotten as soon as it is sent: does something flush scripts?")
 }
-
-// Ping runs a script and writes a key, so that it fails where Take would.
-func (s *Store) Ping(ctx context.Context) error { return s.ping(ctx, s.prefix) }

@@ -274,13 +274,13 @@ func TestCallersClient(t *testing.T) {
 	err = wrong.Take(context.Background(), time.Now(), []*ratelimit.Tickets{tickets(p, event{"x", ""})})
 	require.Error(t, err)
 	require.Equal(t, reasonDenied, reasonOf(err))
-	require.Error(t, wrong.Ping(context.Background()))
+	require.Error(t, wrong.ping(context.Background(), wrong.prefix))
 
 	client := s.client(patient, func(o *redis.UniversalOptions) { o.Password, o.DB = "secret", 3 })
 	st, err := NewStore(StoreOptions{Client: client})
 	require.NoError(t, err)
 	require.Equal(t, 1, take(t, st, tickets(p, event{"x", ""})))
-	require.NoError(t, st.Ping(context.Background()))
+	require.NoError(t, st.ping(context.Background(), st.prefix))
 	require.Contains(t, client.Info(context.Background(), "keyspace").Val(), "db3:keys=2")
 }
 
@@ -307,7 +307,7 @@ func TestErrorsOfRedis(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, want, reasonOf(err), err.Error())
 		require.Equal(t, 10, count(k))
-		require.Error(t, st.Ping(ctx))
+		require.Error(t, st.ping(ctx, st.prefix))
 	}
 	t.Run("replica", func(t *testing.T) {
 		require.NoError(t, client.Do(ctx, "replicaof", "127.0.0.1", "1").Err())
