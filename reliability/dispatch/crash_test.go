@@ -154,7 +154,7 @@ func life(t *testing.T, o *oracle, disk *fsystest.Mem, rng *rand.Rand, last bool
 	require.NoError(t, err)
 	dead := &deadFile{log: deadLog}
 	d, err := New(Options{
-		FS: disk, Dir: "/cursors", Source: FromLog(log, nil), Split: splitWords, DeadLetter: dead.keep,
+		FS: disk, Dir: "/cursors", Source: log, Split: splitWords, DeadLetter: dead.keep,
 		SaveInterval: 3 * time.Millisecond, DrainTimeout: time.Second,
 	})
 	require.NoError(t, err)
@@ -291,7 +291,6 @@ func TestEverySyncIsNeeded(t *testing.T) {
 			require.True(t, c.lost(t, broken))
 		})
 	}
-	require.Equal(t, []fsys.Site{SiteDir, SiteRemove}, Sites())
 }
 
 func cursorLost(t *testing.T, disk *fsystest.Mem) bool {
@@ -316,7 +315,7 @@ func cursorBench(t *testing.T, disk *fsystest.Mem) (*Dispatcher, *wal.Log) {
 	log, err := wal.Open(wal.Options{FS: disk, Dir: "/wal"})
 	require.NoError(t, err)
 	d, err := New(Options{
-		FS: disk, Dir: "/a/cursors", Source: FromLog(log, nil), Split: splitWords,
+		FS: disk, Dir: "/a/cursors", Source: log, Split: splitWords,
 		DeadLetter: func(context.Context, []DeadLetter) error { return nil },
 	})
 	require.NoError(t, err)

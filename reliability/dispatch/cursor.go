@@ -22,9 +22,6 @@ const (
 	SiteRemove fsys.Site = "dispatch.remove"
 )
 
-// Sites lists them all.
-func Sites() []fsys.Site { return []fsys.Site{SiteDir, SiteRemove} }
-
 // Cursor is the next item that a sink is to get.
 type Cursor struct {
 	Seq   uint64

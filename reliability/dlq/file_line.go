@@ -21,11 +21,10 @@ const (
 	segmentMagic = "SLODLQ2 " // version 1 has no lines of kind s
 	// lineHead: checksum, begin of the batch, kind, number, time of saving in ms, each
 	// followed by a space; all but the kind in lower-case hex of fixed width.
-	lineHead     = 9 + 9 + 2 + 17 + 13
-	againHead    = 17 // the number of the line that is replaced, and a space
-	segmentHead  = len(segmentMagic) + 17 + 17 + 9
-	syncedLine   = lineHead + 1 // with its line break
-	maxLineBytes = MaxEntryBytes + lineHead + againHead + 1
+	lineHead    = 9 + 9 + 2 + 17 + 13
+	againHead   = 17 // the number of the line that is replaced, and a space
+	segmentHead = len(segmentMagic) + 17 + 17 + 9
+	syncedLine  = lineHead + 1 // with its line break
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -19,8 +19,3 @@ const (
 	// that later segments hold for it are dropped.
 	SiteRemoveDir fsys.Site = "dlq.remove.dir"
 )
-
-// Sites lists them all.
-func Sites() []fsys.Site {
-	return []fsys.Site{SiteMkdir, SiteAppend, SiteSegmentDir, SiteRecover, SiteRecoverDir, SiteRemoveDir}
-}

@@ -27,9 +27,6 @@ const (
 	SiteDir fsys.Site = "filesink.dir"
 )
 
-// Sites lists them all.
-func Sites() []fsys.Site { return []fsys.Site{SiteMkdir, SiteData, SiteDir} }
-
 // Fsync says when lines are made durable.
 type Fsync string
 
