@@ -35,7 +35,7 @@ func (r *reliability) sinkParts() config.SinkParts {
 // openSinks takes up every sink where it was, so that the log is held for it.
 func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err error) {
 	d, err := dispatch.New(dispatch.Options{
-		FS: fsys.OS(), Dir: filepath.Join(r.dir, ingest.SinkDir), Source: dispatch.FromLog(log, log.SizeFrom), Split: ingest.Items,
+		FS: fsys.OS(), Dir: filepath.Join(r.dir, ingest.SinkDir), Source: log, Split: ingest.Items,
 		DeadLetter: r.letters.undelivered, OnLag: r.letters.lagging, Logger: r.log, Metrics: r.sinkMetrics,
 	})
 	if err != nil {

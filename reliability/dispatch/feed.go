@@ -13,7 +13,7 @@ import (
 // feed reads records and makes batches of them.
 type feed struct {
 	l     *lane
-	r     Reader
+	r     *wal.Reader
 	pos   Cursor // next item to read
 	rec   wal.Record
 	last  uint64 // record read last

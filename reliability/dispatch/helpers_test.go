@@ -48,7 +48,7 @@ func newBench(t *testing.T, change func(*Options)) *bench {
 	log, err := wal.Open(wal.Options{FS: b.fs, Dir: "/wal", SegmentBytes: 4096})
 	require.NoError(t, err)
 	b.log = log
-	o := Options{FS: b.fs, Dir: "/cursors", Source: FromLog(log, nil), Split: splitWords,
+	o := Options{FS: b.fs, Dir: "/cursors", Source: log, Split: splitWords,
 		DeadLetter: func(_ context.Context, l []DeadLetter) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -123,9 +123,9 @@ func (l *lane) locate() error {
 		return err
 	}
 	if !ok {
-		at = Cursor{Seq: l.d.o.Source.First()}
+		at = Cursor{Seq: l.d.o.Source.FirstSeq()}
 		if l.o.Start == Newest {
-			at = Cursor{Seq: l.d.o.Source.Durable() + 1}
+			at = Cursor{Seq: l.d.o.Source.DurableSeq() + 1}
 		}
 		if err := l.d.cursors.save(l.o.Name, at); err != nil {
 			return err
@@ -176,7 +176,7 @@ var errAgain = errors.New("start again at the cursor on disk")
 
 // open opens the log at the cursor. What is no longer there cannot be delivered: that
 // is told, counted and left behind.
-func (l *lane) open() (Reader, Cursor, error) {
+func (l *lane) open() (*wal.Reader, Cursor, error) {
 	at := l.saved()
 	r, err := l.d.o.Source.NewReader(at.Seq)
 	if err == nil {
@@ -185,7 +185,7 @@ func (l *lane) open() (Reader, Cursor, error) {
 	if err == nil || !errors.Is(err, wal.ErrTruncated) && !errors.Is(err, wal.ErrAhead) {
 		return r, at, err
 	}
-	first := l.d.o.Source.First()
+	first := l.d.o.Source.FirstSeq()
 	if first > at.Seq {
 		l.m.missed.Add(int(first - at.Seq))
 	}

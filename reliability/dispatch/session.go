@@ -163,7 +163,7 @@ func (s *session) jump(ctx context.Context) error {
 	if most == 0 || src.SizeFrom(from) <= most {
 		return nil
 	}
-	durable := src.Durable()
+	durable := src.DurableSeq()
 	if durable < from {
 		return nil
 	}

@@ -90,7 +90,7 @@ func (l *lane) status() Status {
 		s.OldestAge = time.Since(t.oldest)
 	}
 	l.mu.Unlock()
-	if end := src.Durable() + 1; end > s.Next.Seq {
+	if end := src.DurableSeq() + 1; end > s.Next.Seq {
 		s.LagRecords = end - s.Next.Seq
 		s.LagBytes = src.SizeFrom(s.Next.Seq)
 	}

@@ -234,11 +234,11 @@ sinks:
 
 type noRecords struct{}
 
-func (noRecords) NewReader(uint64) (dispatch.Reader, error) { return nil, io.EOF }
-func (noRecords) Wait(ctx context.Context, _ uint64) error  { <-ctx.Done(); return ctx.Err() }
-func (noRecords) First() uint64                             { return 1 }
-func (noRecords) Durable() uint64                           { return 0 }
-func (noRecords) SizeFrom(uint64) int64                     { return 0 }
+func (noRecords) NewReader(uint64) (*wal.Reader, error)    { return nil, io.EOF }
+func (noRecords) Wait(ctx context.Context, _ uint64) error { <-ctx.Done(); return ctx.Err() }
+func (noRecords) FirstSeq() uint64                         { return 1 }
+func (noRecords) DurableSeq() uint64                       { return 0 }
+func (noRecords) SizeFrom(uint64) int64                    { return 0 }
 
 type nowhere struct{}
 
