@@ -10,11 +10,13 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/suggest"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // assembly checks drafts against each other and makes the Spec.
 type assembly struct {
-	*collector
+	*yamldoc.Reader
 	spec     *Spec
 	services map[string]*assembled
 }
@@ -30,13 +32,13 @@ type assembled struct {
 	describedAt Position
 }
 
-func assemble(c *collector, drafts []*draft) *Spec {
-	a := &assembly{collector: c, spec: &Spec{}, services: map[string]*assembled{}}
+func assemble(r *yamldoc.Reader, drafts []*draft) *Spec {
+	a := &assembly{Reader: r, spec: &Spec{}, services: map[string]*assembled{}}
 	agreeOnLabels(drafts)
 	for _, d := range drafts {
 		a.join(d)
 	}
-	for _, name := range sortedKeys(a.services) {
+	for _, name := range slices.Sorted(maps.Keys(a.services)) {
 		s := a.services[name]
 		a.names(s)
 		a.was(s)
@@ -97,11 +99,11 @@ func (a *assembly) join(d *draft) {
 	case s.Description == "":
 		s.Description, s.describedAt = d.description, d.descriptionAt
 	case s.Description != d.description:
-		a.errorf(d.descriptionAt, "say it once", "the description of service %s is another one elsewhere (%s:%d)", s.Name, s.describedAt.File, s.describedAt.Line)
+		a.Errorf(d.descriptionAt, "say it once", "the description of service %s is another one elsewhere (%s:%d)", s.Name, s.describedAt.File, s.describedAt.Line)
 	}
-	for _, k := range sortedKeys(d.labels) {
+	for _, k := range slices.Sorted(maps.Keys(d.labels)) {
 		if old, ok := s.Labels[k]; ok && old != d.labels[k] {
-			a.errorf(d.labelAt[k], "say it once, or the same everywhere", "label %s of service %s is %q elsewhere (%s:%d)", k, s.Name, clip(old), s.labelAt[k].File, s.labelAt[k].Line)
+			a.Errorf(d.labelAt[k], "say it once, or the same everywhere", "label %s of service %s is %q elsewhere (%s:%d)", k, s.Name, yamldoc.Clip(old), s.labelAt[k].File, s.labelAt[k].Line)
 			continue
 		}
 		if s.Labels == nil {
@@ -179,7 +181,7 @@ func (a *assembly) once(seen map[string]Position, at Position, what, service, na
 }
 
 func (a *assembly) twice(at Position, what, service, name string, first Position) {
-	a.errorf(at, "rename or remove one", "%s %q of service %s is already given at %s:%d", what, name, service, first.File, first.Line)
+	a.Errorf(at, "rename or remove one", "%s %q of service %s is already given at %s:%d", what, name, service, first.File, first.Line)
 }
 
 // was checks renames: the old name must be gone, and go to one SLO only.
@@ -193,9 +195,9 @@ func (a *assembly) was(s *assembled) {
 			old := sd.was.name
 			switch {
 			case s.slos[old] != nil:
-				a.errorf(sd.was.at, "remove `was`, or the old SLO", "was: slo %q still exists", old)
+				a.Errorf(sd.was.at, "remove `was`, or the old SLO", "was: slo %q still exists", old)
 			case taken[old] != "":
-				a.errorf(sd.was.at, "only one SLO can take over its counts", "was: slo %q already became %q", old, taken[old])
+				a.Errorf(sd.was.at, "only one SLO can take over its counts", "was: slo %q already became %q", old, taken[old])
 			default:
 				taken[old] = sd.ID.Name()
 			}
@@ -205,7 +207,7 @@ func (a *assembly) was(s *assembled) {
 
 // corrections finds the SLOs that each correction is about.
 func (a *assembly) corrections(s *assembled) {
-	names := sortedKeys(s.slos)
+	names := slices.Sorted(maps.Keys(s.slos))
 	about := map[*correctionDraft][]string{}
 	for _, d := range s.drafts {
 		for _, c := range d.corrections {
@@ -215,11 +217,11 @@ func (a *assembly) corrections(s *assembled) {
 			}
 			for _, n := range c.slos {
 				if s.slos[n.name] == nil {
-					a.errorf(n.at, unknownSLO(n.name, names), "correction %s: there is no slo %q", printable(c.Name), n.name)
+					a.Errorf(n.at, unknownSLO(n.name, names), "correction %s: there is no slo %q", yamldoc.Printable(c.Name), n.name)
 					continue
 				}
 				if slices.Contains(its, n.name) {
-					a.errorf(n.at, "remove it", "correction %s: slo %q is listed twice", printable(c.Name), n.name)
+					a.Errorf(n.at, "remove it", "correction %s: slo %q is listed twice", yamldoc.Printable(c.Name), n.name)
 					continue
 				}
 				its = append(its, n.name)
@@ -239,7 +241,7 @@ func (a *assembly) corrections(s *assembled) {
 }
 
 func unknownSLO(name string, known []string) string {
-	if hint := didYouMean(name, known); hint != "" {
+	if hint := suggest.DidYouMean(name, known); hint != "" {
 		return hint
 	}
 	if len(known) == 0 {
@@ -253,7 +255,7 @@ func unknownSLO(name string, known []string) string {
 
 // agreements checks that components exist and can be computed for the groups.
 func (a *assembly) agreements(s *assembled) {
-	names := sortedKeys(s.slos)
+	names := slices.Sorted(maps.Keys(s.slos))
 	for _, d := range s.drafts {
 		for _, g := range d.slas {
 			sum, whole, banded := 0.0, g.ok, false
@@ -270,11 +272,11 @@ func (a *assembly) agreements(s *assembled) {
 				sd := s.slos[c.slo.name]
 				if sd == nil {
 					whole = false
-					a.errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: there is no slo %q", g.Name, c.Name, c.slo.name)
+					a.Errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: there is no slo %q", g.Name, c.Name, c.slo.name)
 					continue
 				}
 				if other := users[c.slo.name]; other != "" {
-					a.warnf(c.slo.at, "its weight counts twice", "sla %s: components %s and %s are the same slo", g.Name, other, c.Name)
+					a.Warnf(c.slo.at, "its weight counts twice", "sla %s: components %s and %s are the same slo", g.Name, other, c.Name)
 				}
 				users[c.slo.name] = c.Name
 				a.component(g, c, sd)
@@ -289,10 +291,10 @@ func (a *assembly) agreements(s *assembled) {
 			a.oneSource(g, onSeries, onEvents)
 			a.catalogue(s, g, names)
 			if whole && !near(sum, 100) && !near(sum, 1) {
-				a.warnf(g.weightsAt, "they are scaled to 100", "sla %s: the weights add up to %s", g.Name, weightText(sum))
+				a.Warnf(g.weightsAt, "they are scaled to 100", "sla %s: the weights add up to %s", g.Name, weightText(sum))
 			}
 			if whole && g.Method == sla.Bands && !banded {
-				a.warnf(g.at, "add bands to a latency component, or take `score: ratio`", "sla %s: no component has bands", g.Name)
+				a.Warnf(g.at, "add bands to a latency component, or take `score: ratio`", "sla %s: no component has bands", g.Name)
 			}
 		}
 	}
@@ -304,12 +306,12 @@ func (a *assembly) catalogue(s *assembled, g *slaDraft, names []string) {
 		entry := sla.CatalogueAlert{Name: c.name}
 		for _, n := range c.slos {
 			if s.slos[n.name] == nil {
-				a.errorf(n.at, unknownSLO(n.name, names), "sla %s: catalogue %s: there is no slo %q", g.Name, c.name, n.name)
+				a.Errorf(n.at, unknownSLO(n.name, names), "sla %s: catalogue %s: there is no slo %q", g.Name, c.name, n.name)
 				continue
 			}
 			id := slo.NewID(s.Name, n.name)
 			if slices.Contains(entry.SLOs, id) {
-				a.errorf(n.at, "remove it", "sla %s: catalogue %s: slo %q is listed twice", g.Name, c.name, n.name)
+				a.Errorf(n.at, "remove it", "sla %s: catalogue %s: slo %q is listed twice", g.Name, c.name, n.name)
 				continue
 			}
 			entry.SLOs = append(entry.SLOs, id)
@@ -324,10 +326,10 @@ func (a *assembly) oneSource(g *slaDraft, onSeries, onEvents []*componentDraft) 
 	switch {
 	case len(onSeries) == 0:
 	case len(onEvents) == 0:
-		a.warnf(g.at, "the generated rules have it", "sla %s: all its SLOs are on Prometheus series, which the engine does not see, so it has no live score", g.Name)
+		a.Warnf(g.at, "the generated rules have it", "sla %s: all its SLOs are on Prometheus series, which the engine does not see, so it has no live score", g.Name)
 	default:
 		for _, c := range onSeries {
-			a.errorf(c.slo.at, "take an SLO that is measured by events, or only such as are on Prometheus series", "sla %s: slo %q is on Prometheus series, which the engine does not see, and others are not", g.Name, c.slo.name)
+			a.Errorf(c.slo.at, "take an SLO that is measured by events, or only such as are on Prometheus series", "sla %s: slo %q is on Prometheus series, which the engine does not see, and others are not", g.Name, c.slo.name)
 		}
 	}
 }
@@ -336,14 +338,14 @@ func near(x, y float64) bool { return math.Abs(x-y) < 1e-9*y }
 
 func (a *assembly) component(g *slaDraft, c *componentDraft, sd *sloDraft) {
 	if sd.kindKnown && len(c.Bands) > 0 && sd.Indicator.Kind != slo.KindLatency {
-		a.errorf(c.bandsAt, "remove them", "sla %s: component %s: only a latency slo can have bands, %q is %s", g.Name, c.Name, c.slo.name, sd.Indicator.Kind)
+		a.Errorf(c.bandsAt, "remove them", "sla %s: component %s: only a latency slo can have bands, %q is %s", g.Name, c.Name, c.slo.name, sd.Indicator.Kind)
 	}
 	if !sd.groupsKnown {
 		return
 	}
 	for _, l := range g.groups {
 		if !slices.Contains(sd.GroupBy, l.name) {
-			a.errorf(c.slo.at, "add "+l.name+" to the group_by of the slo, or take it out of the sla", "sla %s is grouped by %s, but slo %q is not", g.Name, l.name, c.slo.name)
+			a.Errorf(c.slo.at, "add "+l.name+" to the group_by of the slo, or take it out of the sla", "sla %s is grouped by %s, but slo %q is not", g.Name, l.name, c.slo.name)
 		}
 	}
 }
@@ -363,7 +365,7 @@ func (a *assembly) types(s *assembled) {
 		case sel == nil || sel.types == nil:
 			open = true
 		case len(sel.types) == 0:
-			a.errorf(sel.at.at(), "an event has one type", "%s: the matchers for type exclude each other", sel.at.what)
+			a.Errorf(sel.at.At(), "an event has one type", "%s: the matchers for type exclude each other", sel.at.What)
 		}
 		if sel == nil {
 			return
@@ -372,11 +374,11 @@ func (a *assembly) types(s *assembled) {
 			derived[t] = true
 		}
 		if said && !anyType && sel.types != nil && len(sel.types) > 0 && !overlap(sel.types, listed) {
-			hint := didYouMean(sel.types[0], listed)
+			hint := suggest.DidYouMean(sel.types[0], listed)
 			if hint == "" {
 				hint = "add it to types"
 			}
-			a.errorf(sel.at.at(), hint, "%s: type %q is not among the types of the service", sel.at.what, clip(sel.types[0]))
+			a.Errorf(sel.at.At(), hint, "%s: type %q is not among the types of the service", sel.at.What, yamldoc.Clip(sel.types[0]))
 		}
 	}
 	for _, d := range s.drafts {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // covering warns of corrections that, alone or together, leave nothing of an SLO's window, so
@@ -29,9 +30,9 @@ func (a *assembly) covering(s *assembled, c *correctionDraft, about []string) {
 	if n := len(covered) - 1; n > 0 {
 		more = fmt.Sprintf(" (and of %d more)", n)
 	}
-	a.warnf(c.at, "shorten it or its recurrence, or set `slos` to those that it is about",
+	a.Warnf(c.at, "shorten it or its recurrence, or set `slos` to those that it is about",
 		"correction %s: from %s on the corrections take out the whole window (%s) of slo %q%s, which then has no data",
-		printable(c.Name), c.Start.Format("2006-01-02T15:04Z07:00"), first.Window, first.ID.Name(), more)
+		yamldoc.Printable(c.Name), c.Start.Format("2006-01-02T15:04Z07:00"), first.Window, first.ID.Name(), more)
 }
 
 // leavesNothing reports whether the window that begins with c is taken out as a whole.

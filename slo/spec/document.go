@@ -3,14 +3,15 @@ package spec
 import (
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	"github.com/sloengine/sloengine/slo/suggest"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // loader gathers the documents of all files. Every document says its format; the
 // formats may be mixed, in one file too.
 type loader struct {
-	*collector
-	first   *value // the first document
+	*yamldoc.Reader
+	first   *yamldoc.Value // the first document
 	drafts  []*draft
 	sloth   []*draft // those of Sloth among them
 	windows []*slothWindows
@@ -21,8 +22,8 @@ type loader struct {
 func (l *loader) finish() []*draft {
 	l.applySlothWindows()
 	l.drafts = append(l.drafts, l.open.drafts(l)...)
-	if len(l.drafts) == 0 && l.first != nil && l.errors == 0 {
-		l.first.errorf("add the SLOs that use it", "there is no SLO to read")
+	if len(l.drafts) == 0 && l.first != nil && l.Errors() == 0 {
+		l.first.Errorf("add the SLOs that use it", "there is no SLO to read")
 	}
 	return l.drafts
 }
@@ -34,57 +35,57 @@ func (l *loader) add(d *draft) {
 }
 
 // document reads one document, by its version or apiVersion.
-func (l *loader) document(v *value) {
+func (l *loader) document(v *yamldoc.Value) {
 	if l.first == nil {
 		l.first = v
 	}
-	if v.isList() && len(v.n.Content) > 0 && newValue(v.r, v.n.Content[0], "").peek("apiVersion") != nil {
-		items, _ := v.list()
+	if v.IsList() && v.Len() > 0 && v.Item(0).Peek("apiVersion") != nil {
+		items, _ := v.List()
 		for _, i := range items {
-			if i.what = "spec"; i.isObject() {
+			if i.What = "spec"; i.IsMapping() {
 				l.document(i)
 				continue
 			}
-			i.errorf("take it out", "the list holds documents, but this is %s", i.shape())
+			i.Errorf("take it out", "the list holds documents, but this is %s", i.Shape())
 		}
 		return
 	}
-	if !v.isObject() {
-		v.errorf("start with `version: "+Version+"`", "a spec is a mapping (key: value), got %s", v.shape())
+	if !v.IsMapping() {
+		v.Errorf("start with `version: "+Version+"`", "a spec is a mapping (key: value), got %s", v.Shape())
 		return
 	}
-	if version := v.peek("version"); version != nil && !version.null() {
-		s, ok := version.text()
+	if version := v.Peek("version"); version != nil && !version.IsNull() {
+		s, ok := version.Text()
 		switch {
 		case ok && s == SlothVersion:
-			l.addSloth(v.r.slothDocument(v))
+			l.addSloth(slothDocument(v))
 			return
 		case ok && s != Version:
-			version.errorf("want "+Version+", or "+SlothVersion+" for a spec of Sloth", "version %q is not known", clip(s))
+			version.Errorf("want "+Version+", or "+SlothVersion+" for a spec of Sloth", "version %q is not known", yamldoc.Clip(s))
 		}
-		l.add(v.r.documentV1(v))
+		l.add(documentV1(v))
 		return
 	}
-	if api := v.peek("apiVersion"); api != nil && !api.null() {
+	if api := v.Peek("apiVersion"); api != nil && !api.IsNull() {
 		l.apiDocument(v, api)
 		return
 	}
-	if v.peek("groups") != nil {
-		v.errorf("want `version: "+Version+"`", "this is a Prometheus rule file, not a spec of this program")
+	if v.Peek("groups") != nil {
+		v.Errorf("want `version: "+Version+"`", "this is a Prometheus rule file, not a spec of this program")
 		return
 	}
-	l.add(v.r.documentV1(v))
+	l.add(documentV1(v))
 }
 
 // apiDocument reads a document in the style of Kubernetes.
-func (l *loader) apiDocument(v, api *value) {
-	version, ok := api.text()
+func (l *loader) apiDocument(v, api *yamldoc.Value) {
+	version, ok := api.Text()
 	if !ok {
 		return
 	}
 	kind := ""
-	if k := v.peek("kind"); k != nil && !k.null() {
-		if kind, ok = k.text(); !ok {
+	if k := v.Peek("kind"); k != nil && !k.IsNull() {
+		if kind, ok = k.Text(); !ok {
 			return
 		}
 	}
@@ -92,58 +93,48 @@ func (l *loader) apiDocument(v, api *value) {
 	case version == OpenSLOVersion:
 		l.open.document(v, kind)
 	case version == SlothAPIVersion && kind == "PrometheusServiceLevel":
-		l.addSloth(v.r.slothResource(v))
+		l.addSloth(slothResource(v))
 	case version == SlothAPIVersion && kind == "AlertWindows":
 		l.slothWindows(v)
 	case version == SlothAPIVersion && kind == "PrometheusServiceLevelList", version == "v1" && kind == "List":
 		l.items(v)
 	case version == SlothAPIVersion:
-		v.kindError(kind, "PrometheusServiceLevel", "AlertWindows")
+		kindError(v, kind, "PrometheusServiceLevel", "AlertWindows")
 	case strings.HasPrefix(version, "openslo"):
-		api.errorf("want "+OpenSLOVersion, "version %q of OpenSLO is not read", clip(version))
+		api.Errorf("want "+OpenSLOVersion, "version %q of OpenSLO is not read", yamldoc.Clip(version))
 	default:
-		v.errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion, "this is a document with apiVersion %s, not a spec of this program", printable(clip(version)))
+		v.Errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion, "this is a document with apiVersion %s, not a spec of this program", yamldoc.Printable(yamldoc.Clip(version)))
 	}
 }
 
 // kindError says that a document is of no kind that is known.
-func (v *value) kindError(kind string, known ...string) {
-	hint := didYouMean(kind, known)
+func kindError(v *yamldoc.Value, kind string, known ...string) {
+	hint := suggest.DidYouMean(kind, known)
 	if hint == "" {
-		hint = "want " + oneOf(known)
+		hint = "want " + suggest.OneOf(known)
 	}
-	if k := v.peek("kind"); k != nil {
-		k.errorf(hint, "kind %q is not known", clip(kind))
+	if k := v.Peek("kind"); k != nil {
+		k.Errorf(hint, "kind %q is not known", yamldoc.Clip(kind))
 		return
 	}
-	v.errorf(hint, "the document has no kind")
+	v.Errorf(hint, "the document has no kind")
 }
 
 // items reads the documents of a list as the Kubernetes API gives it.
-func (l *loader) items(v *value) {
-	o := v.object("apiVersion", "kind", "metadata", "items")
+func (l *loader) items(v *yamldoc.Value) {
+	o := v.Object("apiVersion", "kind", "metadata", "items")
 	if o == nil {
 		return
 	}
-	if in := o.need("items", "list the documents"); in != nil {
-		items, _ := in.list()
+	if in := o.Need("items", "list the documents"); in != nil {
+		items, _ := in.List()
 		for _, i := range items {
-			i.what = "spec"
-			if i.isObject() && i.peek("items") != nil {
-				i.errorf("take it apart", "a list within a list is not read")
+			i.What = "spec"
+			if i.IsMapping() && i.Peek("items") != nil {
+				i.Errorf("take it apart", "a list within a list is not read")
 				continue
 			}
 			l.document(i)
 		}
 	}
-}
-
-// peek gives the value of a key before anything else of a mapping is read.
-func (v *value) peek(key string) *value {
-	for i := 0; v.isObject() && i+1 < len(v.n.Content); i += 2 {
-		if k := v.n.Content[i]; k.Kind == yaml.ScalarNode && k.Value == key {
-			return newValue(v.r, v.n.Content[i+1], key)
-		}
-	}
-	return nil
 }

@@ -99,8 +99,8 @@ func TestYAMLText(t *testing.T) {
 
 func TestShareText(t *testing.T) {
 	for _, share := range []float64{0.02, 0.05, 0.1, 1, 0.125, 2.0 / 720, 1.0 / 3, 0.999, 1e-9, 9.5, 14.4 / 720, 0.005} {
-		v := newValue(&reader{collector: &collector{}}, &yaml.Node{Kind: yaml.ScalarNode, Value: shareText(share)}, "budget")
-		got, ok := v.share()
+		v := scalar(shareText(share))
+		got, ok := readShare(v)
 		require.True(t, ok, "%s", shareText(share))
 		require.Equal(t, share, got)
 	}

@@ -13,7 +13,7 @@ func (a *assembly) feasible(s *sloDraft) {
 	}
 	a.slices(s)
 	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 { // zero: it was not understood
-		a.warnf(s.objectiveAt, "an objective says how much is good, not how much may fail", "slo %s: with %s most may fail", s.ID.Name(), s.Objective)
+		a.Warnf(s.objectiveAt, "an objective says how much is good, not how much may fail", "slo %s: with %s most may fail", s.ID.Name(), s.Objective)
 	}
 }
 
@@ -26,12 +26,12 @@ func (a *assembly) slices(s *sloDraft) {
 		return
 	}
 	if period := nominal(s.Window); slice > period/2 {
-		a.errorf(s.at, "take shorter slices or a longer window", "slo %s: slices of %s do not fit into the window (%s)", s.ID.Name(), slo.FormatDuration(slice), s.Window)
+		a.Errorf(s.at, "take shorter slices or a longer window", "slo %s: slices of %s do not fit into the window (%s)", s.ID.Name(), slo.FormatDuration(slice), s.Window)
 		return
 	}
 	for _, t := range tiers(s.Alerting) {
 		if t.Page && !s.Alerting.Page.Disabled && slice > t.Short {
-			a.warnf(s.at, "take shorter slices, or `alerting: {page: {disabled: true}}`", "slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely see one", s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
+			a.Warnf(s.at, "take shorter slices, or `alerting: {page: {disabled: true}}`", "slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely see one", s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
 			return
 		}
 	}

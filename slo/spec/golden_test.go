@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -71,10 +72,13 @@ func TestNoStaleGolden(t *testing.T) {
 	}
 }
 
+// lineBreaks are those of YAML 1.1.
+var lineBreaks = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
+
 // checkProblems checks what holds for the problems of every input.
 func checkProblems(t testing.TB, data []byte, ps Problems) {
 	t.Helper()
-	lines := splitLines(string(data))
+	lines := lineBreaks.Split(string(data), -1)
 	seen := map[Problem]bool{}
 	for i, p := range ps {
 		require.False(t, seen[p], "told twice: %s", p)

@@ -10,29 +10,31 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// MaxFileBytes is how large one file may be.
-const MaxFileBytes = 8 << 20
+	"github.com/sloengine/sloengine/slo/yamldoc"
+)
 
 // Load reads files and checks them together. All problems are reported at once.
 // The Spec is nil if some problem is an error.
 func Load(files []File) (*Spec, Problems) {
-	var c collector
-	l := loader{collector: &c}
+	r := &yamldoc.Reader{Options: yamldoc.Options{Synonyms: synonyms, Misplaced: misplaced}}
+	l := loader{Reader: r}
 	for _, f := range files {
-		l.readFile(f)
+		for v := range r.Documents(f.Name, f.Data) {
+			v.What = "spec"
+			l.document(v)
+		}
 	}
 	drafts := l.finish()
-	if len(drafts) == 0 && c.errors == 0 {
+	if len(drafts) == 0 && r.Errors() == 0 {
 		name := "(no file)"
 		if len(files) > 0 {
 			name = files[0].Name
 		}
-		c.errorf(Position{File: name}, "`sloengine init` writes one to start from", "there is no spec to read")
+		r.Errorf(Position{File: name}, "`sloengine init` writes one to start from", "there is no spec to read")
 	}
-	s := assemble(&c, drafts)
-	ps := c.sorted()
+	s := assemble(r, drafts)
+	ps := r.Problems()
 	if ps.HasErrors() {
 		return nil, ps
 	}
@@ -131,7 +133,7 @@ func open(name string, stdin io.Reader) (File, error) {
 		return File{}, errors.New("read spec: there is no standard input")
 	}
 	// One byte more than allowed is enough to see that it is too large.
-	data, err := io.ReadAll(io.LimitReader(in, MaxFileBytes+1))
+	data, err := io.ReadAll(io.LimitReader(in, yamldoc.MaxFileBytes+1))
 	if err != nil {
 		return File{}, fmt.Errorf("read spec %s: %w", label, err)
 	}

@@ -3,6 +3,9 @@ package spec
 import (
 	"slices"
 	"strings"
+
+	"github.com/sloengine/sloengine/slo/suggest"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // OpenSLOVersion is the apiVersion of the OpenSLO format that is read.
@@ -31,33 +34,33 @@ type openSLO struct {
 // openObject is one document, or what stands in the place of a reference to one.
 type openObject struct {
 	kind    string
-	at      *value // its name, or the document
-	name    string // as written
+	at      *yamldoc.Value // its name, or the document
+	name    string         // as written
 	display string
 	labels  map[string]string
 	labelAt map[string]Position
-	spec    *value // nil if it has none
+	spec    *yamldoc.Value // nil if it has none
 	used    bool
 }
 
 // document keeps a document until all are there.
-func (s *openSLO) document(v *value, kind string) {
+func (s *openSLO) document(v *yamldoc.Value, kind string) {
 	if !slices.Contains(openKinds, kind) {
-		v.kindError(kind, openKinds...)
+		kindError(v, kind, openKinds...)
 		return
 	}
-	o := v.object("apiVersion", "kind", "metadata", "spec")
+	o := v.Object("apiVersion", "kind", "metadata", "spec")
 	if o == nil {
 		return
 	}
-	d := o.openObject(kind)
+	d := newOpenObject(o, kind)
 	s.all = append(s.all, d)
 	if d.name == "" {
 		return
 	}
 	key := [2]string{kind, d.name}
 	if first := s.byName[key]; first != nil {
-		d.at.errorf("rename or remove one", "%s %q is already given at %s:%d", kind, clip(d.name), first.at.at().File, first.at.at().Line)
+		d.at.Errorf("rename or remove one", "%s %q is already given at %s:%d", kind, yamldoc.Clip(d.name), first.at.At().File, first.at.At().Line)
 		return
 	}
 	if s.byName == nil {
@@ -67,45 +70,45 @@ func (s *openSLO) document(v *value, kind string) {
 }
 
 // openObject reads metadata and finds the spec.
-func (o *object) openObject(kind string) *openObject {
-	d := &openObject{kind: kind, at: o.value}
-	if in := o.need("metadata", "add `metadata: {name: ...}`"); in != nil {
+func newOpenObject(o *yamldoc.Object, kind string) *openObject {
+	d := &openObject{kind: kind, at: o.Value}
+	if in := o.Need("metadata", "add `metadata: {name: ...}`"); in != nil {
 		d.readMetadata(in)
 	}
-	if s := o.field("spec"); s != nil && !s.null() {
+	if s := o.Field("spec"); s != nil && !s.IsNull() {
 		d.spec = s
-		s.what = kind
+		s.What = kind
 		if d.name != "" {
-			s.what += " " + printable(clip(d.name))
+			s.What += " " + yamldoc.Printable(yamldoc.Clip(d.name))
 		}
 	} else if kind != openKindService {
-		o.need("spec", "say what the "+kind+" is")
+		o.Need("spec", "say what the "+kind+" is")
 	}
 	return d
 }
 
-func (d *openObject) readMetadata(v *value) {
-	o := v.object("name", "displayName", "labels", "annotations")
+func (d *openObject) readMetadata(v *yamldoc.Value) {
+	o := v.Object("name", "displayName", "labels", "annotations")
 	if o == nil {
 		return
 	}
-	if n := o.need("name", "give it a name"); n != nil {
-		if s, ok := n.text(); ok {
+	if n := o.Need("name", "give it a name"); n != nil {
+		if s, ok := n.Text(); ok {
 			d.name, d.at = s, n
 		}
 	}
-	if n := o.get("displayName"); n != nil {
-		d.display, _ = n.text()
+	if n := o.Get("displayName"); n != nil {
+		d.display, _ = n.Text()
 	}
-	if l := o.get("labels"); l != nil {
+	if l := o.Get("labels"); l != nil {
 		if d.kind == openKindSLO || d.kind == openKindService {
-			d.labels, d.labelAt = l.openLabels()
+			d.labels, d.labelAt = readOpenLabels(l)
 		} else {
-			l.warnf("put them on the SLO", "labels of %s are not kept", article(d.kind))
+			l.Warnf("put them on the SLO", "labels of %s are not kept", article(d.kind))
 		}
 	}
-	if a := o.get("annotations"); a != nil && len(a.n.Content) > 0 {
-		a.warnf("", "annotations of %s are not kept", article(d.kind))
+	if a := o.Get("annotations"); a != nil && a.Len() > 0 {
+		a.Warnf("", "annotations of %s are not kept", article(d.kind))
 	}
 }
 
@@ -118,65 +121,65 @@ func article(kind string) string {
 
 // openLabels reads labels, which may be lists, and whose names may be no names of
 // labels in Prometheus.
-func (v *value) openLabels() (map[string]string, map[string]Position) {
-	o := v.open()
+func readOpenLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
+	o := v.Open()
 	if o == nil {
 		return nil, nil
 	}
 	out, at := map[string]string{}, map[string]Position{}
-	for _, k := range o.keys {
+	for _, k := range o.Keys {
 		name := k
 		if !labelPattern.MatchString(k) {
 			name = notLabel.ReplaceAllString(k, "_")
 			if name == "" || name[0] >= '0' && name[0] <= '9' {
 				name = "_" + name
 			}
-			v.r.warnf(o.keyAt(k), "", "labels: %q is called %q here: labels of Prometheus are of letters, digits and underscore", clip(k), clip(name))
+			v.WarnfAt(o.KeyAt(k), "", "labels: %q is called %q here: labels of Prometheus are of letters, digits and underscore", yamldoc.Clip(k), yamldoc.Clip(name))
 		}
-		if !v.checkLabel(name, o.keyAt(k), reservedOwn) {
+		if !checkLabel(v, name, o.KeyAt(k), reservedOwn) {
 			continue
 		}
 		if name == "service" || name == "objective" {
-			v.r.errorf(o.keyAt(k), "take another name", "labels: %q is set by the engine", name)
+			v.ErrorfAt(o.KeyAt(k), "take another name", "labels: %q is set by the engine", name)
 			continue
 		}
-		t := o.get(k)
+		t := o.Get(k)
 		if t == nil {
 			continue
 		}
 		if _, twice := out[name]; twice {
-			v.r.errorf(o.keyAt(k), "rename one", "labels: there are two labels called %q here", clip(name))
+			v.ErrorfAt(o.KeyAt(k), "rename one", "labels: there are two labels called %q here", yamldoc.Clip(name))
 			continue
 		}
-		if s, ok := t.openLabelValue(); ok {
-			out[name], at[name] = s, o.keyAt(k)
+		if s, ok := readOpenLabelValue(t); ok {
+			out[name], at[name] = s, o.KeyAt(k)
 		}
 	}
 	return out, at
 }
 
-func (v *value) openLabelValue() (string, bool) {
-	if !v.isList() {
-		return v.text()
+func readOpenLabelValue(v *yamldoc.Value) (string, bool) {
+	if !v.IsList() {
+		return v.Text()
 	}
-	items, _ := v.list()
+	items, _ := v.List()
 	var parts []string
 	for _, i := range items {
-		s, ok := i.text()
+		s, ok := i.Text()
 		if !ok {
 			return "", false
 		}
 		parts = append(parts, s)
 	}
 	if len(parts) > 1 {
-		v.warnf("", "labels: the values of %s become one: a label has a single value", v.what)
+		v.Warnf("", "labels: the values of %s become one: a label has a single value", v.What)
 	}
 	return strings.Join(parts, ","), true
 }
 
 // find follows a reference to a document.
-func (s *openSLO) find(kind string, ref *value) *openObject {
-	name, ok := ref.text()
+func (s *openSLO) find(kind string, ref *yamldoc.Value) *openObject {
+	name, ok := ref.Text()
 	if !ok {
 		return nil
 	}
@@ -191,41 +194,41 @@ func (s *openSLO) find(kind string, ref *value) *openObject {
 		}
 	}
 	slices.Sort(known)
-	hint := didYouMean(name, known)
+	hint := suggest.DidYouMean(name, known)
 	if hint == "" {
 		hint = "add it, or load the file that has it too"
 	}
-	ref.errorf(hint, "there is no %s %q", kind, clip(name))
+	ref.Errorf(hint, "there is no %s %q", kind, yamldoc.Clip(name))
 	return nil
 }
 
 // inlineOr reads what may stand in place or be referred to: the reference's key,
 // or kind, metadata and spec.
-func (s *openSLO) inlineOr(v *value, kind, refKey string) *openObject {
-	if v.n.Kind != 0 && !v.isObject() && !v.isList() && !v.null() {
-		v.warnf("write {"+refKey+": "+clip(v.n.Value)+"}", "a plain name is no longer the spelling of a reference")
+func (s *openSLO) inlineOr(v *yamldoc.Value, kind, refKey string) *openObject {
+	if v.IsScalar() && !v.IsMapping() && !v.IsList() && !v.IsNull() {
+		v.Warnf("write {"+refKey+": "+yamldoc.Clip(v.Raw())+"}", "a plain name is no longer the spelling of a reference")
 		return s.find(kind, v)
 	}
-	o := v.object(refKey, "apiVersion", "kind", "metadata", "spec")
+	o := v.Object(refKey, "apiVersion", "kind", "metadata", "spec")
 	if o == nil {
 		return nil
 	}
-	if o.has(refKey) {
-		if len(o.keys) > 1 {
-			v.errorf("keep one of them", "%s: a reference and its object cannot both be given", v.what)
+	if o.Has(refKey) {
+		if len(o.Keys) > 1 {
+			v.Errorf("keep one of them", "%s: a reference and its object cannot both be given", v.What)
 			return nil
 		}
-		if ref := o.get(refKey); ref != nil {
+		if ref := o.Get(refKey); ref != nil {
 			return s.find(kind, ref)
 		}
 		return nil
 	}
-	if k := o.get("kind"); k != nil {
-		if _, ok := k.choice(kind); !ok {
+	if k := o.Get("kind"); k != nil {
+		if _, ok := k.Choice(kind); !ok {
 			return nil
 		}
 	}
-	d := o.openObject(kind)
+	d := newOpenObject(o, kind)
 	d.used = true
 	return d
 }
@@ -251,8 +254,8 @@ func (s *openSLO) drafts(l *loader) []*draft {
 		switch d.kind {
 		case openKindSLO, openKindService:
 		default:
-			if !d.used && l.errors == 0 {
-				d.at.warnf("", "nothing uses this %s", d.kind)
+			if !d.used && l.Errors() == 0 {
+				d.at.Warnf("", "nothing uses this %s", d.kind)
 			}
 		}
 	}
@@ -261,20 +264,20 @@ func (s *openSLO) drafts(l *loader) []*draft {
 
 // service makes a draft of a Service.
 func (d *openObject) service() *draft {
-	x := &draft{at: d.at.at(), labels: d.labels, labelAt: d.labelAt}
+	x := &draft{at: d.at.At(), labels: d.labels, labelAt: d.labelAt}
 	if x.labelAt == nil {
 		x.labelAt = map[string]Position{}
 	}
-	x.service, _ = d.at.foreignName()
+	x.service, _ = readForeignName(d.at)
 	text := ""
 	if d.spec != nil {
-		if o := d.spec.object("description"); o != nil {
-			if t := o.get("description"); t != nil {
-				text, _ = t.text()
+		if o := d.spec.Object("description"); o != nil {
+			if t := o.Get("description"); t != nil {
+				text, _ = t.Text()
 			}
 		}
 	}
-	x.description, x.descriptionAt = describe(d.display, text), d.at.at()
+	x.description, x.descriptionAt = describe(d.display, text), d.at.At()
 	return x
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // targetLabel is the label of alerts that names the notification targets, for
@@ -21,7 +22,7 @@ type openAlerts struct {
 }
 
 type openCondition struct {
-	at        *value
+	at        *yamldoc.Value
 	page      bool
 	severity  string
 	threshold float64 // burn rate
@@ -33,11 +34,11 @@ type openCondition struct {
 func (a *openAlerts) any() bool { return a != nil && (len(a.conditions) > 0 || a.noData) }
 
 // readPolicies reads the alert policies, in place or by reference.
-func (p *openSpec) readPolicies(v *value) *openAlerts {
+func (p *openSpec) readPolicies(v *yamldoc.Value) *openAlerts {
 	a := &openAlerts{}
-	items, _ := v.list()
+	items, _ := v.List()
 	for _, i := range items {
-		i.what = "alertPolicy"
+		i.What = "alertPolicy"
 		d := p.inlineOr(i, openKindPolicy, "alertPolicyRef")
 		if d != nil && d.spec != nil {
 			p.readPolicy(a, d)
@@ -47,15 +48,15 @@ func (p *openSpec) readPolicies(v *value) *openAlerts {
 }
 
 func (p *openSpec) readPolicy(a *openAlerts, d *openObject) {
-	o := d.spec.object("description", "alertWhenNoData", "alertWhenResolved", "alertWhenBreaching", "conditions", "notificationTargets")
+	o := d.spec.Object("description", "alertWhenNoData", "alertWhenResolved", "alertWhenBreaching", "conditions", "notificationTargets")
 	if o == nil {
 		return
 	}
 	var targets []string
-	if v := o.get("notificationTargets"); v != nil {
-		items, _ := v.list()
+	if v := o.Get("notificationTargets"); v != nil {
+		items, _ := v.List()
 		for _, i := range items {
-			i.what = "notificationTarget"
+			i.What = "notificationTarget"
 			if t := p.inlineOr(i, openKindTarget, "targetRef"); t != nil {
 				t.readTarget()
 				targets = append(targets, t.name)
@@ -63,25 +64,25 @@ func (p *openSpec) readPolicy(a *openAlerts, d *openObject) {
 		}
 	}
 	breaching := true
-	if v := o.get("alertWhenBreaching"); v != nil {
-		breaching = v.bool()
-	} else if !o.has("alertWhenBreaching") {
-		o.warnf("add `alertWhenBreaching: true`", "%s: alertWhenBreaching is missing; true is taken", o.what)
+	if v := o.Get("alertWhenBreaching"); v != nil {
+		breaching = v.Bool()
+	} else if !o.Has("alertWhenBreaching") {
+		o.Warnf("add `alertWhenBreaching: true`", "%s: alertWhenBreaching is missing; true is taken", o.What)
 	}
-	if v := o.get("alertWhenNoData"); v != nil && v.bool() {
+	if v := o.Get("alertWhenNoData"); v != nil && v.Bool() {
 		a.noData = true
 		a.targets = append(a.targets, targets...)
 	}
-	if v := o.get("alertWhenResolved"); v != nil && !v.bool() {
-		v.warnf("write `send_resolved: false` at its receiver", "alertWhenResolved: whether a resolved alert is sent is said at the receiver of Alertmanager")
+	if v := o.Get("alertWhenResolved"); v != nil && !v.Bool() {
+		v.Warnf("write `send_resolved: false` at its receiver", "alertWhenResolved: whether a resolved alert is sent is said at the receiver of Alertmanager")
 	}
-	v := o.need("conditions", "add a condition")
+	v := o.Need("conditions", "add a condition")
 	if v == nil {
 		return
 	}
-	items, _ := v.list()
+	items, _ := v.List()
 	for _, i := range items {
-		i.what = "condition"
+		i.What = "condition"
 		c := p.inlineOr(i, openKindCondition, "conditionRef")
 		if c == nil || c.spec == nil {
 			continue
@@ -98,9 +99,9 @@ func (d *openObject) readTarget() {
 	if d.spec == nil {
 		return
 	}
-	if o := d.spec.object("description", "target"); o != nil {
-		if t := o.need("target", "say what it is, such as `target: slack`"); t != nil {
-			t.text()
+	if o := d.spec.Object("description", "target"); o != nil {
+		if t := o.Need("target", "say what it is, such as `target: slack`"); t != nil {
+			t.Text()
 		}
 	}
 }
@@ -110,61 +111,61 @@ var openSeverities = map[string]bool{"page": true, "critical": true, "ticket": f
 
 func (d *openObject) readCondition() (openCondition, bool) {
 	c := openCondition{at: d.spec}
-	o := d.spec.object("description", "severity", "condition")
+	o := d.spec.Object("description", "severity", "condition")
 	if o == nil {
 		return c, false
 	}
 	ok := true
-	if v := o.need("severity", "want page or ticket"); v == nil {
+	if v := o.Need("severity", "want page or ticket"); v == nil {
 		ok = false
-	} else if s, good := v.text(); good {
+	} else if s, good := v.Text(); good {
 		c.severity = s
 		page, known := openSeverities[strings.ToLower(s)]
 		if !known {
-			v.errorf("want page or critical for what needs a person now, ticket or warning for what can wait", "severity: %q is not known", clip(s))
+			v.Errorf("want page or critical for what needs a person now, ticket or warning for what can wait", "severity: %q is not known", yamldoc.Clip(s))
 		}
 		c.page, ok = page, known
 	}
-	v := o.need("condition", "add kind, threshold, lookbackWindow and alertAfter")
+	v := o.Need("condition", "add kind, threshold, lookbackWindow and alertAfter")
 	if v == nil {
 		return c, false
 	}
-	in := v.object("kind", "op", "threshold", "lookbackWindow", "alertAfter")
+	in := v.Object("kind", "op", "threshold", "lookbackWindow", "alertAfter")
 	if in == nil {
 		return c, false
 	}
-	if k := in.get("kind"); k != nil {
-		if !strings.EqualFold(k.n.Value, "burnrate") {
-			k.errorf("want burnrate", "condition: kind %q is not known", clip(k.n.Value))
+	if k := in.Get("kind"); k != nil {
+		if !strings.EqualFold(k.Raw(), "burnrate") {
+			k.Errorf("want burnrate", "condition: kind %q is not known", yamldoc.Clip(k.Raw()))
 			ok = false
 		}
 	}
-	if x := in.get("op"); x != nil {
-		word, good := x.choice(comparisonWords...)
+	if x := in.Get("op"); x != nil {
+		word, good := x.Choice(comparisonWords...)
 		if good && (word == "lt" || word == "lte") {
-			x.errorf("want gt or gte", "condition: an alert on a low burn rate cannot be made")
+			x.Errorf("want gt or gte", "condition: an alert on a low burn rate cannot be made")
 			good = false
 		}
 		ok = ok && good
 	}
-	if t := in.need("threshold", "say which burn rate is too much, such as `threshold: 14.4`"); t != nil {
-		x, good := t.number(0, 100_000)
+	if t := in.Need("threshold", "say which burn rate is too much, such as `threshold: 14.4`"); t != nil {
+		x, good := t.Number(0, 100_000)
 		if good && x == 0 {
-			t.errorf("say which burn rate is too much, such as `threshold: 14.4`", "condition: with a threshold of 0 the alert never ends")
+			t.Errorf("say which burn rate is too much, such as `threshold: 14.4`", "condition: with a threshold of 0 the alert never ends")
 			good = false
 		}
 		c.threshold, ok = x, ok && good
 	} else {
 		ok = false
 	}
-	if w := in.need("lookbackWindow", "say how far it looks back, such as `lookbackWindow: 1h`"); w != nil {
-		x, good := w.shorthand(minShort, maxWindow)
+	if w := in.Need("lookbackWindow", "say how far it looks back, such as `lookbackWindow: 1h`"); w != nil {
+		x, good := readShorthand(w, minShort, maxWindow)
 		c.lookback, ok = x, ok && good
 	} else {
 		ok = false
 	}
-	if w := in.get("alertAfter"); w != nil {
-		x, good := w.shorthand(0, day)
+	if w := in.Get("alertAfter"); w != nil {
+		x, good := readShorthand(w, 0, day)
 		c.after, ok = x, ok && good
 	}
 	return c, ok
@@ -172,7 +173,7 @@ func (d *openObject) readCondition() (openCondition, bool) {
 
 // of makes the alerting of one SLO. Its tiers look at one window each: both
 // windows of the tier are the same.
-func (a *openAlerts) of(s *sloDraft, o *object) slo.Alerting {
+func (a *openAlerts) of(s *sloDraft, o *yamldoc.Object) slo.Alerting {
 	out := slo.Alerting{
 		Page: slo.AlertSettings{Disabled: true}, Ticket: slo.AlertSettings{Disabled: true}, NoData: slo.AlertSettings{Disabled: true},
 	}
@@ -200,18 +201,18 @@ func (a *openAlerts) of(s *sloDraft, o *object) slo.Alerting {
 			set[n] = c
 			*to = slo.AlertSettings{For: c.after, Labels: labels}
 		case first.after != c.after:
-			c.at.errorf("let all conditions of a severity have the same, or split the SLO", "condition: alertAfter is %s here and %s for another %s condition of the SLO", slo.FormatDuration(c.after), slo.FormatDuration(first.after), severityName(c.page))
+			c.at.Errorf("let all conditions of a severity have the same, or split the SLO", "condition: alertAfter is %s here and %s for another %s condition of the SLO", slo.FormatDuration(c.after), slo.FormatDuration(first.after), severityName(c.page))
 		case !maps.Equal(to.Labels, labels):
-			c.at.errorf("let all conditions of a severity have the same, or split the SLO", "condition: severity and notification targets are others than for another %s condition of the SLO", severityName(c.page))
+			c.at.Errorf("let all conditions of a severity have the same, or split the SLO", "condition: severity and notification targets are others than for another %s condition of the SLO", severityName(c.page))
 		}
 		if t.Share >= 10 {
-			c.at.errorf("take a lower threshold or a shorter lookbackWindow", "condition: a burn rate of %g over %s is more than nine budgets", c.threshold, slo.FormatDuration(c.lookback))
+			c.at.Errorf("take a lower threshold or a shorter lookbackWindow", "condition: a burn rate of %g over %s is more than nine budgets", c.threshold, slo.FormatDuration(c.lookback))
 			continue
 		}
 		out.Tiers = append(out.Tiers, t)
 	}
 	if len(out.Tiers) > maxTiers {
-		o.errorf("", "objective: at most %d alert conditions, got %d", maxTiers, len(out.Tiers))
+		o.Errorf("", "objective: at most %d alert conditions, got %d", maxTiers, len(out.Tiers))
 	}
 	return out
 }

@@ -7,75 +7,77 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/suggest"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // findIndicator gives the SLI that is written in place or referred to.
-func (p *openSpec) findIndicator(o *object) *openObject {
-	if o.has("indicator") && o.has("indicatorRef") {
-		o.r.errorf(o.keyAt("indicatorRef"), "keep one of them", "%s: indicator and indicatorRef cannot both be given", o.what)
+func (p *openSpec) findIndicator(o *yamldoc.Object) *openObject {
+	if o.Has("indicator") && o.Has("indicatorRef") {
+		o.KeyErrorf("indicatorRef", "keep one of them", "%s: indicator and indicatorRef cannot both be given", o.What)
 		return nil
 	}
-	if ref := o.get("indicatorRef"); ref != nil {
+	if ref := o.Get("indicatorRef"); ref != nil {
 		return p.find(openKindSLI, ref)
 	}
-	in := o.get("indicator")
+	in := o.Get("indicator")
 	if in == nil {
 		return nil
 	}
-	d := in.object("metadata", "spec", "apiVersion", "kind")
+	d := in.Object("metadata", "spec", "apiVersion", "kind")
 	if d == nil {
 		return nil
 	}
 	x := &openObject{kind: openKindSLI, at: in, used: true}
-	if m := d.get("metadata"); m != nil {
+	if m := d.Get("metadata"); m != nil {
 		x.readMetadata(m)
 	}
-	x.spec = d.need("spec", "add ratioMetric or thresholdMetric")
+	x.spec = d.Need("spec", "add ratioMetric or thresholdMetric")
 	return x
 }
 
-func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *object) {
-	if !strings.HasPrefix(in.spec.what, openKindSLI) {
-		in.spec.what = "indicator"
+func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *yamldoc.Object) {
+	if !strings.HasPrefix(in.spec.What, openKindSLI) {
+		in.spec.What = "indicator"
 	}
-	o := in.spec.object("description", "ratioMetric", "thresholdMetric")
+	o := in.spec.Object("description", "ratioMetric", "thresholdMetric")
 	if o == nil {
 		return
 	}
-	ratio, threshold := o.has("ratioMetric"), o.has("thresholdMetric")
+	ratio, threshold := o.Has("ratioMetric"), o.Has("thresholdMetric")
 	switch {
 	case ratio && threshold:
-		o.errorf("keep one; write a second SLI for the other", "%s: only one of ratioMetric and thresholdMetric is possible", o.what)
-	case !ratio && !threshold && !o.meant["ratioMetric"] && !o.meant["thresholdMetric"]:
-		o.errorf("say what is measured", "%s: ratioMetric or thresholdMetric is missing", o.what)
+		o.Errorf("keep one; write a second SLI for the other", "%s: only one of ratioMetric and thresholdMetric is possible", o.What)
+	case !ratio && !threshold && !o.Meant("ratioMetric") && !o.Meant("thresholdMetric"):
+		o.Errorf("say what is measured", "%s: ratioMetric or thresholdMetric is missing", o.What)
 	case threshold:
-		if v := o.get("thresholdMetric"); v != nil {
+		if v := o.Get("thresholdMetric"); v != nil {
 			p.readThreshold(s, v, objective)
 		}
 	case ratio:
 		for _, key := range []string{"op", "value"} {
-			if objective.has(key) {
-				objective.r.warnf(objective.keyAt(key), "remove it", "objective: %s means nothing for a ratioMetric", key)
+			if objective.Has(key) {
+				objective.KeyWarnf(key, "remove it", "objective: %s means nothing for a ratioMetric", key)
 			}
 		}
-		if v := o.get("ratioMetric"); v != nil {
+		if v := o.Get("ratioMetric"); v != nil {
 			p.readRatio(s, v)
 		}
 	}
 	s.kindKnown = s.Indicator.Kind != ""
 }
 
-func (p *openSpec) readThreshold(s *sloDraft, v *value, objective *object) {
+func (p *openSpec) readThreshold(s *sloDraft, v *yamldoc.Value, objective *yamldoc.Object) {
 	q, ok := p.metric(v)
 	op, x := slo.Comparison(""), 0.0
-	if w := objective.need("op", "say when a value is good: lte, lt, gte or gt"); w != nil {
-		word, good := w.choice(comparisonWords...)
+	if w := objective.Need("op", "say when a value is good: lte, lt, gte or gt"); w != nil {
+		word, good := w.Choice(comparisonWords...)
 		op, ok = comparisons[word], ok && good
 	} else {
 		ok = false
 	}
-	if w := objective.need("value", "say what the metric is compared with"); w != nil {
-		f, good := w.float()
+	if w := objective.Need("value", "say what the metric is compared with"); w != nil {
+		f, good := w.Float()
 		x, ok = f, ok && good
 	} else {
 		ok = false
@@ -85,33 +87,33 @@ func (p *openSpec) readThreshold(s *sloDraft, v *value, objective *object) {
 	}
 }
 
-func (p *openSpec) readRatio(s *sloDraft, v *value) {
-	o := v.objectOr(map[string]string{"incremental": "counter"}, "counter", "good", "bad", "total", "raw", "rawType")
+func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
+	o := v.ObjectOr(map[string]string{"incremental": "counter"}, "counter", "good", "bad", "total", "raw", "rawType")
 	if o == nil {
 		return
 	}
 	var counter *bool
-	if c := o.get("counter"); c != nil {
-		b := c.bool()
+	if c := o.Get("counter"); c != nil {
+		b := c.Bool()
 		counter = &b
 	}
-	if o.has("raw") {
+	if o.Has("raw") {
 		p.readRaw(s, o)
 		return
 	}
-	if o.has("rawType") {
-		o.r.errorf(o.keyAt("rawType"), "remove it", "ratioMetric: rawType means nothing without raw")
+	if o.Has("rawType") {
+		o.KeyErrorf("rawType", "remove it", "ratioMetric: rawType means nothing without raw")
 		return
 	}
-	if o.has("good") && o.has("bad") {
-		o.errorf("keep one of them", "ratioMetric: good and bad cannot both be given")
+	if o.Has("good") && o.Has("bad") {
+		o.Errorf("keep one of them", "ratioMetric: good and bad cannot both be given")
 		return
 	}
 	key := "good"
-	if o.has("bad") {
+	if o.Has("bad") {
 		key = "bad"
 	}
-	part, total := o.need(key, "add good or bad"), o.need("total", "add the metric of all")
+	part, total := o.Need(key, "add good or bad"), o.Need("total", "add the metric of all")
 	if part == nil || total == nil {
 		return
 	}
@@ -126,18 +128,18 @@ func (p *openSpec) readRatio(s *sloDraft, v *value) {
 	}
 }
 
-func (p *openSpec) readRaw(s *sloDraft, o *object) {
+func (p *openSpec) readRaw(s *sloDraft, o *yamldoc.Object) {
 	for _, key := range []string{"good", "bad", "total"} {
-		if o.has(key) {
-			o.r.errorf(o.keyAt(key), "keep raw, or good and total", "ratioMetric: %s does not go with raw", key)
+		if o.Has(key) {
+			o.KeyErrorf(key, "keep raw, or good and total", "ratioMetric: %s does not go with raw", key)
 			return
 		}
 	}
 	kind := ""
-	if t := o.need("rawType", "want success or failure"); t != nil {
-		kind, _ = t.choice("success", "failure")
+	if t := o.Need("rawType", "want success or failure"); t != nil {
+		kind, _ = t.Choice("success", "failure")
 	}
-	raw := o.get("raw")
+	raw := o.Get("raw")
 	if raw == nil {
 		return
 	}
@@ -174,56 +176,56 @@ func fixedRatio(q *promQuery) bool {
 }
 
 // metric reads the query of a metric, which must be one for Prometheus.
-func (p *openSpec) metric(v *value) (*promQuery, bool) {
-	o := v.object("metricSource")
+func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
+	o := v.Object("metricSource")
 	if o == nil {
 		return nil, false
 	}
-	src := o.need("metricSource", "say where it comes from")
+	src := o.Need("metricSource", "say where it comes from")
 	if src == nil {
 		return nil, false
 	}
-	o = src.object("metricSourceRef", "type", "spec")
+	o = src.Object("metricSourceRef", "type", "spec")
 	if o == nil || !p.isPrometheus(o) {
 		return nil, false
 	}
-	in := o.need("spec", "add the query")
+	in := o.Need("spec", "add the query")
 	if in == nil {
 		return nil, false
 	}
-	in.what = v.what
-	o = in.objectOr(map[string]string{"promql": "query"}, "query", "queryType")
+	in.What = v.What
+	o = in.ObjectOr(map[string]string{"promql": "query"}, "query", "queryType")
 	if o == nil {
 		return nil, false
 	}
-	if t := o.get("queryType"); t != nil && !strings.EqualFold(t.n.Value, "promql") {
-		t.errorf("want promql", "queryType: %q is not known", clip(t.n.Value))
+	if t := o.Get("queryType"); t != nil && !strings.EqualFold(t.Raw(), "promql") {
+		t.Errorf("want promql", "queryType: %q is not known", yamldoc.Clip(t.Raw()))
 		return nil, false
 	}
-	q := o.need("query", "add the query in PromQL")
+	q := o.Need("query", "add the query in PromQL")
 	if q == nil {
 		return nil, false
 	}
-	q.what = v.what
-	return q.query()
+	q.What = v.What
+	return readQuery(q)
 }
 
 // promSystems are those that take PromQL.
 var promSystems = []string{"prometheus", "thanos", "mimir", "cortex", "victoriametrics"}
 
-func (p *openSpec) isPrometheus(o *object) bool {
-	kind, at := "", o.value
-	if t := o.get("type"); t != nil {
-		s, ok := t.text()
+func (p *openSpec) isPrometheus(o *yamldoc.Object) bool {
+	kind, at := "", o.Value
+	if t := o.Get("type"); t != nil {
+		s, ok := t.Text()
 		if !ok {
 			return false
 		}
 		kind, at = s, t
 	}
-	if ref := o.get("metricSourceRef"); ref != nil {
-		switch d := p.byName[[2]string{openKindSource, ref.n.Value}]; {
+	if ref := o.Get("metricSourceRef"); ref != nil {
+		switch d := p.byName[[2]string{openKindSource, ref.Raw()}]; {
 		case d == nil && kind != "":
-			ref.warnf("", "there is no DataSource %q; the type is enough", clip(ref.n.Value))
+			ref.Warnf("", "there is no DataSource %q; the type is enough", yamldoc.Clip(ref.Raw()))
 		case d == nil:
 			p.find(openKindSource, ref)
 			return false
@@ -237,13 +239,13 @@ func (p *openSpec) isPrometheus(o *object) bool {
 				return false
 			}
 			if kind != "" && !strings.EqualFold(kind, of) {
-				at.errorf("remove it", "type %q is not that of the DataSource, %q", clip(kind), clip(of))
+				at.Errorf("remove it", "type %q is not that of the DataSource, %q", yamldoc.Clip(kind), yamldoc.Clip(of))
 				return false
 			}
 			kind = of
 		}
-	} else if !o.has("type") && !o.meant["type"] {
-		o.errorf("add `type: Prometheus`, or a metricSourceRef", "metricSource: type is missing")
+	} else if !o.Has("type") && !o.Meant("type") {
+		o.Errorf("add `type: Prometheus`, or a metricSourceRef", "metricSource: type is missing")
 		return false
 	}
 	for _, s := range promSystems {
@@ -251,33 +253,33 @@ func (p *openSpec) isPrometheus(o *object) bool {
 			return true
 		}
 	}
-	hint := didYouMean(kind, []string{"Prometheus"})
+	hint := suggest.DidYouMean(kind, []string{"Prometheus"})
 	if hint == "" {
 		hint = "export it to Prometheus, or send events"
 	}
-	at.errorf(hint, "metrics of %q cannot be read: only those of Prometheus", clip(kind))
+	at.Errorf(hint, "metrics of %q cannot be read: only those of Prometheus", yamldoc.Clip(kind))
 	return false
 }
 
 // readSource gives the type of a DataSource. How to connect to it is the
 // business of the Prometheus that loads the rules.
 func (d *openObject) readSource() (string, bool) {
-	o := d.spec.object("description", "type", "connectionDetails")
+	o := d.spec.Object("description", "type", "connectionDetails")
 	if o == nil {
 		return "", false
 	}
-	if o.has("connectionDetails") {
-		o.r.warnf(o.keyAt("connectionDetails"), "", "connectionDetails are not used: the rules run where the series are")
+	if o.Has("connectionDetails") {
+		o.KeyWarnf("connectionDetails", "", "connectionDetails are not used: the rules run where the series are")
 	}
-	t := o.need("type", "say what it is, such as `type: Prometheus`")
+	t := o.Need("type", "say what it is, such as `type: Prometheus`")
 	if t == nil {
 		return "", false
 	}
-	return t.text()
+	return t.Text()
 }
 
 // count reads a metric that counts events, as a query with a window.
-func (p *openSpec) count(v *value, counter *bool) (*promQuery, bool) {
+func (p *openSpec) count(v *yamldoc.Value, counter *bool) (*promQuery, bool) {
 	q, ok := p.metric(v)
 	if !ok || q.windowed() {
 		return q, ok
@@ -287,17 +289,17 @@ func (p *openSpec) count(v *value, counter *bool) (*promQuery, bool) {
 		c, ok = counter1(sel), true
 	}
 	if ok && c.function != "" {
-		q.at.warnFixed(c.fixed)
+		warnFixed(q.at, c.fixed)
 		return q, true
 	}
 	if counter == nil {
 		if !ok || !namedCounter(c) {
-			v.errorf("add `counter: true` if it only ever grows, else `counter: false`", "%s: counter is missing", v.what)
+			v.Errorf("add `counter: true` if it only ever grows, else `counter: false`", "%s: counter is missing", v.What)
 			return nil, false
 		}
 		grows := true
 		counter = &grows
-		q.at.warnf("add `counter: true`", "%s: counter is missing; by its name it is one", v.what)
+		q.at.Warnf("add `counter: true`", "%s: counter is missing; by its name it is one", v.What)
 	}
 	switch {
 	case ok && *counter:
@@ -305,7 +307,7 @@ func (p *openSpec) count(v *value, counter *bool) (*promQuery, bool) {
 	case ok:
 		return q.rewritten(fmt.Sprintf("sum%s(sum_over_time(%s[%s]))", grouping(c.by), c.selector, slo.PromWindow))
 	case *counter:
-		q.at.errorf("write {{.window}} where the range belongs", "%s: no rate can be taken of an expression", v.what)
+		q.at.Errorf("write {{.window}} where the range belongs", "%s: no rate can be taken of an expression", v.What)
 		return nil, false
 	}
 	return q.rewritten(fmt.Sprintf("sum_over_time((%s)[%s:1m])", q.text, slo.PromWindow))
@@ -338,7 +340,7 @@ func (q *promQuery) rewritten(text string) (*promQuery, bool) {
 	out := &promQuery{at: q.at, text: text, places: windowTemplate.FindAllStringIndex(text, -1)}
 	expr, err := promql.ParseExpr(strings.ReplaceAll(text, slo.PromWindow, windowText))
 	if err != nil {
-		q.at.errorf("write {{.window}} where the range belongs", "%s: the query cannot be given a window: %s", q.at.what, printable(err.Error()))
+		q.at.Errorf("write {{.window}} where the range belongs", "%s: the query cannot be given a window: %s", q.at.What, yamldoc.Printable(err.Error()))
 		return nil, false
 	}
 	out.expr = expr

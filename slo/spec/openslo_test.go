@@ -3,11 +3,11 @@ package spec
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/slo"
 )
@@ -26,7 +26,7 @@ func TestOpenSLOOverSeveralFiles(t *testing.T) {
 	require.Equal(t, slo.ID("shop/a"), s.Agreements[0].Components[0].SLO)
 	src, ok := s.Source(KindSLO, "shop", "a")
 	require.True(t, ok)
-	require.Equal(t, Position{"1.yaml", 3, 18}, src.Position)
+	require.Equal(t, Position{File: "1.yaml", Line: 3, Column: 18}, src.Position)
 
 	s, ps = Load([]File{{"1.yaml", []byte(head + "kind: DataSource\nmetadata: {name: p}\nspec: {type: prometheus}\n")}})
 	require.Nil(t, s)
@@ -74,8 +74,8 @@ func TestShares(t *testing.T) {
 		"0.999": "99.9", "0.9995": "99.95", ".95": "95", "0.5": "50", "00.99": "99", "0.99999999999999": "99.999999999999", "0.02": "2",
 		"0": "", "1": "", "1.0": "", "99.9": "", "0.0001": "", "-0.5": "", "0.9e0": "", "": "", "x": "", "0.999999999999999": "",
 	} {
-		v := newValue(&reader{collector: &collector{}}, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, "target")
-		o, ok := v.ratio()
+		v := scalar(strconv.Quote(text))
+		o, ok := readRatio(v)
 		require.Equal(t, want != "", ok, text)
 		require.Equal(t, want, o.Percent(), text)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 var shorthandPattern = regexp.MustCompile(`^([0-9]{1,5})([mhdwMQY])$`)
@@ -20,72 +21,72 @@ var longUnits = map[string]struct {
 
 // shorthand reads OpenSLO's durations: 12h, 4w, and 1M, 1Q and 1Y as 30, 90 and
 // 365 days. It takes those of this program too.
-func (v *value) shorthand(lo, hi time.Duration) (time.Duration, bool) {
-	m := shorthandPattern.FindStringSubmatch(v.n.Value)
+func readShorthand(v *yamldoc.Value, lo, hi time.Duration) (time.Duration, bool) {
+	m := shorthandPattern.FindStringSubmatch(v.Raw())
 	if m == nil {
-		return v.duration(lo, hi)
+		return readDuration(v, lo, hi)
 	}
 	long, ok := longUnits[m[2]]
 	if !ok {
-		return v.duration(lo, hi)
+		return readDuration(v, lo, hi)
 	}
 	n, _ := strconv.Atoi(m[1])
 	d := time.Duration(n) * long.nominal
 	if d < lo || d > hi {
-		v.errorf("", "%s: want %s to %s, got %s", v.what, slo.FormatDuration(lo), slo.FormatDuration(hi), v.n.Value)
+		v.Errorf("", "%s: want %s to %s, got %s", v.What, slo.FormatDuration(lo), slo.FormatDuration(hi), v.Raw())
 		return 0, false
 	}
-	v.warnf("write "+slo.FormatDuration(d), "%s: %s is taken as %s", v.what, v.n.Value, slo.FormatDuration(d))
+	v.Warnf("write "+slo.FormatDuration(d), "%s: %s is taken as %s", v.What, v.Raw(), slo.FormatDuration(d))
 	return d, true
 }
 
 // openWindow reads the one window of timeWindow.
-func (o *object) openWindow() slo.Window {
+func readOpenWindow(o *yamldoc.Object) slo.Window {
 	usual := slo.Window{Rolling: defaultWindow}
-	if !o.has("timeWindow") && !o.meant["timeWindow"] {
-		o.warnf("add `timeWindow: [{duration: 30d, isRolling: true}]`", "%s: timeWindow is missing; 30d is taken", o.what)
+	if !o.Has("timeWindow") && !o.Meant("timeWindow") {
+		o.Warnf("add `timeWindow: [{duration: 30d, isRolling: true}]`", "%s: timeWindow is missing; 30d is taken", o.What)
 		return usual
 	}
-	v := o.get("timeWindow")
+	v := o.Get("timeWindow")
 	if v == nil {
 		return usual
 	}
-	items, ok := v.list()
+	items, ok := v.List()
 	if !ok {
 		return usual
 	}
 	if len(items) != 1 {
-		v.errorf("write an SLO for each", "timeWindow: want exactly one, got %d", len(items))
+		v.Errorf("write an SLO for each", "timeWindow: want exactly one, got %d", len(items))
 		return usual
 	}
-	w := items[0].object("duration", "isRolling", "calendar")
+	w := items[0].Object("duration", "isRolling", "calendar")
 	if w == nil {
 		return usual
 	}
-	d := w.need("duration", "say how long it is, such as `duration: 30d`")
+	d := w.Need("duration", "say how long it is, such as `duration: 30d`")
 	if d == nil {
 		return usual
 	}
-	rolling := !w.has("calendar")
-	if r := w.get("isRolling"); r != nil {
-		rolling = r.bool()
+	rolling := !w.Has("calendar")
+	if r := w.Get("isRolling"); r != nil {
+		rolling = r.Bool()
 		switch {
-		case rolling && w.has("calendar"):
-			r.errorf("remove calendar, or write `isRolling: false`", "timeWindow: a rolling window has no calendar")
+		case rolling && w.Has("calendar"):
+			r.Errorf("remove calendar, or write `isRolling: false`", "timeWindow: a rolling window has no calendar")
 			return usual
-		case !rolling && !w.has("calendar"):
-			r.errorf("add `calendar: {startTime: ..., timeZone: ...}`", "timeWindow: a window that does not roll needs a calendar")
+		case !rolling && !w.Has("calendar"):
+			r.Errorf("add `calendar: {startTime: ..., timeZone: ...}`", "timeWindow: a window that does not roll needs a calendar")
 			return usual
 		}
 	}
 	if rolling {
-		if d, ok := d.shorthand(minWindow, maxWindow); ok {
+		if d, ok := readShorthand(d, minWindow, maxWindow); ok {
 			return slo.Window{Rolling: d}
 		}
 		return usual
 	}
-	if c := w.get("calendar"); c != nil {
-		if win, ok := c.openCalendar(d); ok {
+	if c := w.Get("calendar"); c != nil {
+		if win, ok := readOpenCalendar(c, d); ok {
 			return win
 		}
 	}
@@ -95,20 +96,20 @@ func (o *object) openWindow() slo.Window {
 // openCalendar reads a window that begins at startTime and again after each
 // duration. Days, weeks, months, quarters and years that begin where those of the
 // calendar do can be had.
-func (v *value) openCalendar(duration *value) (slo.Window, bool) {
-	o := v.object("startTime", "timeZone")
+func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bool) {
+	o := v.Object("startTime", "timeZone")
 	if o == nil {
 		return slo.Window{}, false
 	}
 	loc, ok := time.UTC, false
-	if z := o.need("timeZone", "say whose midnight is meant, such as `timeZone: UTC`"); z != nil {
-		loc, ok = z.zone()
+	if z := o.Need("timeZone", "say whose midnight is meant, such as `timeZone: UTC`"); z != nil {
+		loc, ok = z.Zone()
 	}
-	start := o.need("startTime", "say when one begins, such as `startTime: 2026-01-01 00:00:00`")
+	start := o.Need("startTime", "say when one begins, such as `startTime: 2026-01-01 00:00:00`")
 	if start == nil || !ok {
 		return slo.Window{}, false
 	}
-	text, ok := start.text()
+	text, ok := start.Text()
 	if !ok {
 		return slo.Window{}, false
 	}
@@ -120,15 +121,15 @@ func (v *value) openCalendar(duration *value) (slo.Window, bool) {
 		}
 	}
 	if err != nil {
-		start.errorf("write it such as 2026-01-01 00:00:00", "startTime: %q is not a time", clip(text))
+		start.Errorf("write it such as 2026-01-01 00:00:00", "startTime: %q is not a time", yamldoc.Clip(text))
 		return slo.Window{}, false
 	}
-	unit, ok := duration.calendarUnit()
+	unit, ok := readCalendarUnit(duration)
 	if !ok {
 		return slo.Window{}, false
 	}
 	if h, m, s := t.Clock(); h != 0 || m != 0 || s != 0 {
-		start.errorf("let it begin at 00:00:00", "startTime: windows begin at midnight here")
+		start.Errorf("let it begin at 00:00:00", "startTime: windows begin at midnight here")
 		return slo.Window{}, false
 	}
 	fits, hint := true, ""
@@ -143,15 +144,15 @@ func (v *value) openCalendar(duration *value) (slo.Window, bool) {
 		fits, hint = t.YearDay() == 1, "let it begin on the first of January"
 	}
 	if !fits {
-		start.errorf(hint, "startTime: a %s of the calendar does not begin on %s", unit, t.Format(time.DateOnly))
+		start.Errorf(hint, "startTime: a %s of the calendar does not begin on %s", unit, t.Format(time.DateOnly))
 		return slo.Window{}, false
 	}
 	return slo.Window{Calendar: unit, Location: loc}, true
 }
 
 // calendarUnit reads a duration that is a unit of the calendar.
-func (v *value) calendarUnit() (slo.CalendarUnit, bool) {
-	if s, ok := v.text(); ok {
+func readCalendarUnit(v *yamldoc.Value) (slo.CalendarUnit, bool) {
+	if s, ok := v.Text(); ok {
 		switch s {
 		case "1d":
 			return slo.Day, true
@@ -164,7 +165,7 @@ func (v *value) calendarUnit() (slo.CalendarUnit, bool) {
 		case "1Y", "12M":
 			return slo.Year, true
 		}
-		v.errorf("take 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "duration: a window of %s does not fit the calendar", printable(clip(s)))
+		v.Errorf("take 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "duration: a window of %s does not fit the calendar", yamldoc.Printable(yamldoc.Clip(s)))
 	}
 	return "", false
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // readEventQueries makes the indicator from a query of the bad events, or of the
@@ -25,7 +26,7 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 	if ok {
 		if c, ok := part.counterIn(withoutZero(part.expr)); ok {
 			if c.function != all.function {
-				part.at.errorf("take rate() in both", "%s: %s() cannot be divided by %s()", part.at.what, c.function, all.function)
+				part.at.Errorf("take rate() in both", "%s: %s() cannot be divided by %s()", part.at.What, c.function, all.function)
 				return
 			}
 			if c.same(all) {
@@ -53,12 +54,12 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 	}
 	set, known := labelsOf(total.expr)
 	if own, ok := labelsOf(withoutZero(part.expr)); known && ok && !slices.Equal(sorted(own), sorted(set)) {
-		part.at.errorf("sum both by the same labels", "%s: the samples have the labels %s, those of the total %s", part.at.what, labelList(own), labelList(set))
+		part.at.Errorf("sum both by the same labels", "%s: the samples have the labels %s, those of the total %s", part.at.What, labelList(own), labelList(set))
 		return
 	}
 	s.groupBy(total.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		total.at.warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label", "%s: it may give several series; they are added up", total.at.what)
+		total.at.Warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label", "%s: it may give several series; they are added up", total.at.What)
 	}
 }
 
@@ -103,7 +104,7 @@ func (s *sloDraft) readRatioQuery(q *promQuery, ofGood bool) {
 	set, known := labelsOf(q.expr)
 	s.groupBy(q.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		q.at.warnf("write avg(...) or max(...) around it", "%s: it may give several series, of which the rules can record only one", q.at.what)
+		q.at.Warnf("write avg(...) or max(...) around it", "%s: it may give several series, of which the rules can record only one", q.at.What)
 	}
 }
 
@@ -114,7 +115,7 @@ func (s *sloDraft) ratioOfCounters(q *promQuery, part, total parser.Expr, ofGood
 		return false
 	}
 	if c.fixed > 0 {
-		q.at.warnFixed(c.fixed)
+		warnFixed(q.at, c.fixed)
 	}
 	what := "bad"
 	if ofGood {
@@ -131,37 +132,37 @@ func (s *sloDraft) readThresholdQuery(q *promQuery, op slo.Comparison, x float64
 	in := &s.Indicator
 	in.Kind, in.PromQuery, in.PromOp, in.PromValue = slo.KindPrometheus, q.text, op, x
 	if q.windowed() {
-		q.at.errorf("write a fixed range such as [5m]", "%s: samples of a value are compared one by one, there is no window to fill in", q.at.what)
+		q.at.Errorf("write a fixed range such as [5m]", "%s: samples of a value are compared one by one, there is no window to fill in", q.at.What)
 		return
 	}
 	set, known := labelsOf(q.expr)
 	s.groupBy(q.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		q.at.warnf("write max(...), min(...) or sum(...) around it", "%s: it may give several series, of which the rules can compare only one", q.at.what)
+		q.at.Warnf("write max(...), min(...) or sum(...) around it", "%s: it may give several series, of which the rules can compare only one", q.at.What)
 	}
 }
 
 // groupBy takes over the labels by which a query is summed, unless the SLO says
 // group_by itself.
-func (s *sloDraft) groupBy(v *value, set []string, known bool) {
+func (s *sloDraft) groupBy(v *yamldoc.Value, set []string, known bool) {
 	if !known {
 		return
 	}
 	if len(s.GroupBy) > 0 {
 		for _, l := range s.GroupBy {
 			if !slices.Contains(set, l) {
-				v.errorf(fmt.Sprintf("sum by (%s)", strings.Join(s.GroupBy, ", ")), "%s: the SLO is grouped by %s, but the query is not", v.what, l)
+				v.Errorf(fmt.Sprintf("sum by (%s)", strings.Join(s.GroupBy, ", ")), "%s: the SLO is grouped by %s, but the query is not", v.What, l)
 			}
 		}
 		return
 	}
 	for i, l := range set {
-		if !v.checkLabel(l, v.at(), reservedLabel) {
+		if !checkLabel(v, l, v.At(), reservedLabel) {
 			s.groupsKnown = false
 			return
 		}
 		if l == "service" || slices.Contains(set[:i], l) {
-			v.errorf("take another label", "%s: an SLO cannot be grouped by %q here", v.what, l)
+			v.Errorf("take another label", "%s: an SLO cannot be grouped by %q here", v.What, l)
 			s.groupsKnown = false
 			return
 		}
@@ -172,8 +173,8 @@ func (s *sloDraft) groupBy(v *value, set []string, known bool) {
 }
 
 // warnFixed says that the range of a query is not what the rules take.
-func (v *value) warnFixed(d time.Duration) {
-	v.warnf("write {{.window}} for the range", "%s: the rules take their own windows instead of %s", v.what, slo.FormatDuration(d))
+func warnFixed(v *yamldoc.Value, d time.Duration) {
+	v.Warnf("write {{.window}} for the range", "%s: the rules take their own windows instead of %s", v.What, slo.FormatDuration(d))
 }
 
 func labelList(set []string) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // maxQuery bounds queries, in bytes.
@@ -29,7 +30,7 @@ var (
 
 // promQuery is a query that a spec brings along.
 type promQuery struct {
-	at     *value
+	at     *yamldoc.Value
 	text   string // with slo.PromWindow for the window
 	expr   parser.Expr
 	places [][]int // of the window in the text as written
@@ -39,8 +40,8 @@ type promQuery struct {
 func (q *promQuery) windowed() bool { return len(q.places) > 0 }
 
 // query reads PromQL in which {{.window}} or $window stands for the window.
-func (v *value) query() (*promQuery, bool) {
-	text, ok := v.textUpTo(maxQuery)
+func readQuery(v *yamldoc.Value) (*promQuery, bool) {
+	text, ok := v.TextUpTo(maxQuery)
 	if !ok {
 		return nil, false
 	}
@@ -68,10 +69,10 @@ func (v *value) query() (*promQuery, bool) {
 	expr, err := promql.ParseExpr(filled)
 	if err != nil {
 		if at := otherTemplate.FindStringIndex(filled); at != nil {
-			v.r.errorf(v.inside(at[0]), "only the window is filled in; write out the rest", "%s: the template %s is not known", v.what, printable(clip(filled[at[0]:at[1]])))
+			v.ErrorfAt(v.Inside(at[0]), "only the window is filled in; write out the rest", "%s: the template %s is not known", v.What, yamldoc.Printable(yamldoc.Clip(filled[at[0]:at[1]])))
 			return nil, false
 		}
-		v.parseErrors(err, "want PromQL with {{.window}} for the window, such as sum(rate(http_requests_total[{{.window}}]))")
+		parseErrors(v, err, "want PromQL with {{.window}} for the window, such as sum(rate(http_requests_total[{{.window}}]))")
 		return nil, false
 	}
 	q.expr = expr
@@ -80,17 +81,17 @@ func (v *value) query() (*promQuery, bool) {
 		if t == parser.ValueTypeMatrix {
 			hint = "put rate() or another function around it"
 		}
-		v.errorf(hint, "%s: the query gives a %s", v.what, t)
+		v.Errorf(hint, "%s: the query gives a %s", v.What, t)
 		return nil, false
 	}
 	return q, true
 }
 
 // windowedQuery is query for one that must have the window somewhere.
-func (v *value) windowedQuery() (*promQuery, bool) {
-	q, ok := v.query()
+func readWindowedQuery(v *yamldoc.Value) (*promQuery, bool) {
+	q, ok := readQuery(v)
 	if ok && !q.windowed() {
-		v.errorf("write {{.window}} or $window for the range, such as [{{.window}}]", "%s: without the window in the query every window would give the same", v.what)
+		v.Errorf("write {{.window}} or $window for the range, such as [{{.window}}]", "%s: without the window in the query every window would give the same", v.What)
 		return nil, false
 	}
 	return q, ok

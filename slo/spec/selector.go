@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/suggest"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 var promql = parser.NewParser(parser.Options{})
@@ -22,7 +24,7 @@ var attributePattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9._-]*$`)
 // selector is a slo.Selector with what is known of the event types it can match.
 type selector struct {
 	slo.Selector
-	at *value
+	at *yamldoc.Value
 	// types are the event types it can match; nil if it does not say.
 	types []string
 }
@@ -58,78 +60,78 @@ func reservedOwn(name string) string {
 
 // selector reads label matchers in PromQL syntax. The service of the spec is
 // implied, so a matcher for another service could never match.
-func (v *value) selector(service string) (selector, bool) {
-	text, ok := v.text()
+func readSelector(v *yamldoc.Value, service string) (selector, bool) {
+	text, ok := v.Text()
 	if !ok {
 		return selector{}, false
 	}
 	if strings.TrimSpace(text) == "" {
-		v.errorf("leave the key out to match every event", "%s is empty", v.what)
+		v.Errorf("leave the key out to match every event", "%s is empty", v.What)
 		return selector{}, false
 	}
-	matchers, ok := v.parseMatchers(text)
+	matchers, ok := parseMatchers(v, text)
 	if !ok {
 		return selector{}, false
 	}
 	out := selector{at: v}
 	for _, m := range matchers {
 		if m.Name == model.MetricNameLabel {
-			v.errorf("write only the braces: {type=\"...\"}; events have no metric name", "%s: %s is a metric name", v.what, printable(m.Value))
+			v.Errorf("write only the braces: {type=\"...\"}; events have no metric name", "%s: %s is a metric name", v.What, yamldoc.Printable(m.Value))
 			return selector{}, false
 		}
 		sm, err := slo.NewMatcher(m.Name, slo.MatchOp(m.Type.String()), m.Value)
 		if err != nil {
-			v.errorf("", "%s: %v", v.what, err)
+			v.Errorf("", "%s: %v", v.What, err)
 			return selector{}, false
 		}
 		out.Selector = append(out.Selector, sm)
-		ok = v.possible(text, m, service) && ok
+		ok = possible(v, text, m, service) && ok
 	}
 	out.types = pinnedTypes(matchers)
 	return out, ok
 }
 
 // parseMatchers parses and reports every syntax error at its own place.
-func (v *value) parseMatchers(text string) ([]*labels.Matcher, bool) {
+func parseMatchers(v *yamldoc.Value, text string) ([]*labels.Matcher, bool) {
 	hint := `want PromQL label matchers such as {type="order",outcome!="success"}`
 	if t := strings.TrimSpace(text); !strings.HasPrefix(t, "{") && strings.ContainsAny(t, "=~") && !strings.Contains(t, "{") {
-		v.errorf(fmt.Sprintf("did you mean {%s}?", clip(t)), "%s: the matchers are not in braces", v.what)
+		v.Errorf(fmt.Sprintf("did you mean {%s}?", yamldoc.Clip(t)), "%s: the matchers are not in braces", v.What)
 		return nil, false
 	}
 	matchers, err := promql.ParseMetricSelector(text)
 	if err != nil {
-		v.parseErrors(err, hint)
+		parseErrors(v, err, hint)
 		return nil, false
 	}
 	return matchers, true
 }
 
-func (v *value) parseErrors(err error, hint string) {
+func parseErrors(v *yamldoc.Value, err error, hint string) {
 	var list parser.ParseErrors
 	if !errors.As(err, &list) {
-		v.errorf(hint, "%s: %s", v.what, printable(err.Error()))
+		v.Errorf(hint, "%s: %s", v.What, yamldoc.Printable(err.Error()))
 		return
 	}
 	for _, e := range list {
-		v.r.errorf(v.inside(int(e.PositionRange.Start)), hint, "%s: %s", v.what, printable(e.Err.Error()))
+		v.ErrorfAt(v.Inside(int(e.PositionRange.Start)), hint, "%s: %s", v.What, yamldoc.Printable(e.Err.Error()))
 	}
 }
 
 // possible reports matchers that no event of the service can fit.
-func (v *value) possible(text string, m *labels.Matcher, service string) bool {
-	at := v.inside(matcherOffset(text, m))
+func possible(v *yamldoc.Value, text string, m *labels.Matcher, service string) bool {
+	at := v.Inside(matcherOffset(text, m))
 	if why := reservedLabel(m.Name); why != "" {
-		v.r.errorf(at, "rename the attribute", "%s: no event has the attribute %q, it is %s", v.what, clip(m.Name), why)
+		v.ErrorfAt(at, "rename the attribute", "%s: no event has the attribute %q, it is %s", v.What, yamldoc.Clip(m.Name), why)
 		return false
 	}
 	if !attributePattern.MatchString(m.Name) {
-		v.r.errorf(at, "names are letters, digits, dot, dash and underscore, the first a letter or underscore", "%s: no event has the attribute %q", v.what, clip(m.Name))
+		v.ErrorfAt(at, "names are letters, digits, dot, dash and underscore, the first a letter or underscore", "%s: no event has the attribute %q", v.What, yamldoc.Clip(m.Name))
 		return false
 	}
 	switch m.Name {
 	case "service":
 		if service != "" && !m.Matches(service) {
-			v.r.errorf(at, "remove it: the service of the file is implied", "%s: %s never matches, the service is %q", v.what, printable(m.String()), service)
+			v.ErrorfAt(at, "remove it: the service of the file is implied", "%s: %s never matches, the service is %q", v.What, yamldoc.Printable(m.String()), service)
 			return false
 		}
 	case "outcome":
@@ -137,15 +139,15 @@ func (v *value) possible(text string, m *labels.Matcher, service string) bool {
 			hint := "the outcome of an event is success or failure"
 			if o := otherOutcomes[strings.ToLower(m.Value)]; o != "" {
 				hint = fmt.Sprintf("did you mean %q?", o)
-			} else if o := didYouMean(m.Value, []string{"success", "failure"}); o != "" {
+			} else if o := suggest.DidYouMean(m.Value, []string{"success", "failure"}); o != "" {
 				hint = o
 			}
-			v.r.errorf(at, hint, "%s: %s never matches", v.what, printable(m.String()))
+			v.ErrorfAt(at, hint, "%s: %s never matches", v.What, yamldoc.Printable(m.String()))
 			return false
 		}
 	case "type":
 		if m.Type == labels.MatchEqual && m.Value == "" {
-			v.r.errorf(at, "every event has a type", "%s: type=\"\" never matches", v.what)
+			v.ErrorfAt(at, "every event has a type", "%s: type=\"\" never matches", v.What)
 			return false
 		}
 	}
@@ -204,15 +206,15 @@ func pinnedTypes(ms []*labels.Matcher) []string {
 }
 
 // series reads the selector of an existing Prometheus counter.
-func (v *value) series() (string, bool) {
-	text, ok := v.text()
+func readSeries(v *yamldoc.Value) (string, bool) {
+	text, ok := v.Text()
 	if !ok {
 		return "", false
 	}
 	hint := `want the selector of a counter such as http_requests_total{code=~"5.."}`
 	expr, err := promql.ParseExpr(text)
 	if err != nil {
-		v.parseErrors(err, hint)
+		parseErrors(v, err, hint)
 		return "", false
 	}
 	for {
@@ -226,13 +228,13 @@ func (v *value) series() (string, bool) {
 	switch {
 	case !ok:
 		if m, matrix := expr.(*parser.MatrixSelector); matrix {
-			v.r.errorf(v.inside(int(m.PositionRange().Start)), "remove the range; the rules add their own", "%s: a range is not wanted here", v.what)
+			v.ErrorfAt(v.Inside(int(m.PositionRange().Start)), "remove the range; the rules add their own", "%s: a range is not wanted here", v.What)
 			return "", false
 		}
-		v.r.errorf(v.inside(int(expr.PositionRange().Start)), hint+"; the rules add rate() and sum()", "%s: this is an expression, not a selector", v.what)
+		v.ErrorfAt(v.Inside(int(expr.PositionRange().Start)), hint+"; the rules add rate() and sum()", "%s: this is an expression, not a selector", v.What)
 		return "", false
 	case sel.OriginalOffset != 0 || sel.OriginalOffsetExpr != nil || sel.Timestamp != nil || sel.StartOrEnd != 0 || sel.Anchored || sel.Smoothed:
-		v.errorf(hint, "%s: modifiers such as offset and @ are not wanted here", v.what)
+		v.Errorf(hint, "%s: modifiers such as offset and @ are not wanted here", v.What)
 		return "", false
 	}
 	return strings.TrimSpace(text), true

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // The versions of Sloth's two formats, the plain one and the Kubernetes resource.
@@ -44,93 +45,93 @@ func (l *loader) addSloth(d *draft) {
 }
 
 // slothDocument reads Sloth's plain format.
-func (r *reader) slothDocument(v *value) *draft {
-	o := v.object("version", "service", "labels", "slos", "slo_plugins")
+func slothDocument(v *yamldoc.Value) *draft {
+	o := v.Object("version", "service", "labels", "slos", "slo_plugins")
 	if o == nil {
 		return nil
 	}
-	return r.slothSpec(o, slothPlain)
+	return slothSpec(o, slothPlain)
 }
 
 // slothResource reads Sloth's Kubernetes resource. Its metadata are the cluster's
 // and its status is Sloth's: neither says anything about SLOs.
-func (r *reader) slothResource(v *value) *draft {
-	o := v.object("apiVersion", "kind", "metadata", "spec", "status")
+func slothResource(v *yamldoc.Value) *draft {
+	o := v.Object("apiVersion", "kind", "metadata", "spec", "status")
 	if o == nil {
 		return nil
 	}
-	in := o.need("spec", "say the service and its SLOs")
+	in := o.Need("spec", "say the service and its SLOs")
 	if in == nil {
 		return nil
 	}
-	spec := in.object("service", "labels", "slos", "sloPlugins")
+	spec := in.Object("service", "labels", "slos", "sloPlugins")
 	if spec == nil {
 		return nil
 	}
-	return r.slothSpec(spec, slothKubernetes)
+	return slothSpec(spec, slothKubernetes)
 }
 
-func (r *reader) slothSpec(o *object, is slothDialect) *draft {
-	d := &draft{at: o.at(), labelAt: map[string]Position{}, perDocument: true}
-	if s := o.need("service", "name the service, such as `service: shop`"); s != nil {
-		d.at = s.at()
-		d.service, _ = s.foreignName()
+func slothSpec(o *yamldoc.Object, is slothDialect) *draft {
+	d := &draft{at: o.At(), labelAt: map[string]Position{}, perDocument: true}
+	if s := o.Need("service", "name the service, such as `service: shop`"); s != nil {
+		d.at = s.At()
+		d.service, _ = readForeignName(s)
 	}
-	if l := o.get("labels"); l != nil {
-		d.labels, d.labelAt = l.infoLabels()
+	if l := o.Get("labels"); l != nil {
+		d.labels, d.labelAt = readInfoLabels(l)
 	}
-	o.noPlugins(is.plugins)
-	eachItem(o.need("slos", "add the SLOs of the service"), func(i *value) { d.readSlothSLO(i, is) })
+	refusePlugins(o, is.plugins)
+	eachItem(o.Need("slos", "add the SLOs of the service"), func(i *yamldoc.Value) { d.readSlothSLO(i, is) })
 	return d
 }
 
 // noPlugins refuses plugins: they are programs that Sloth runs.
-func (o *object) noPlugins(key string) {
-	if o.has(key) {
-		o.r.errorf(o.keyAt(key), "remove it, and write what it does into the spec", "%s: plugins are programs of Sloth and cannot be run here", o.what)
+func refusePlugins(o *yamldoc.Object, key string) {
+	if o.Has(key) {
+		o.KeyErrorf(key, "remove it, and write what it does into the spec", "%s: plugins are programs of Sloth and cannot be run here", o.What)
 	}
 }
 
-func (d *draft) readSlothSLO(v *value, is slothDialect) {
-	v.call("slo")
-	o := v.objectOr(is.other, "name", "description", "objective", "labels", "infoLabels", "sli", "alerting", "interval", "plugins")
+func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
+	call(v, "slo")
+	o := v.ObjectOr(is.other, "name", "description", "objective", "labels", "infoLabels", "sli", "alerting", "interval", "plugins")
 	if o == nil {
 		return
 	}
-	before := v.r.errors
-	s := &sloDraft{SLO: &slo.SLO{}, at: v.at(), groupsKnown: true}
-	if n := o.need("name", "give it a short name such as `name: availability`"); n != nil {
-		if name, ok := n.foreignName(); ok {
-			s.ID, s.at = slo.NewID(d.service, name), n.at()
+	before := v.Errors()
+	s := &sloDraft{SLO: &slo.SLO{}, at: v.At(), groupsKnown: true}
+	if n := o.Need("name", "give it a short name such as `name: availability`"); n != nil {
+		if name, ok := readForeignName(n); ok {
+			s.ID, s.at = slo.NewID(d.service, name), n.At()
 		}
 	}
-	if t := o.get("description"); t != nil {
-		s.Description, _ = t.text()
+	if t := o.Get("description"); t != nil {
+		s.Description, _ = t.Text()
 	}
-	if b := o.need("objective", "say how much must be good, in percent, such as `objective: 99.9`"); b != nil {
-		s.objectiveAt = b.at()
-		s.Objective, _ = b.objective()
+	if b := o.Need("objective", "say how much must be good, in percent, such as `objective: 99.9`"); b != nil {
+		s.objectiveAt = b.At()
+		s.Objective, _ = readObjective(b)
 	}
 	s.Labels = maps.Clone(d.labels)
 	for _, key := range []string{"labels", "infoLabels"} {
-		if l := o.get(key); l != nil {
-			own, _ := l.infoLabels()
+		if l := o.Get(key); l != nil {
+			own, _ := readInfoLabels(l)
 			s.Labels = merged(s.Labels, own)
 		}
 	}
-	o.noPlugins("plugins")
-	if o.has("interval") {
-		o.r.warnf(o.keyAt("interval"), "remove it", "%s: the interval of rule groups is the generator's business, not the spec's", o.what)
+	refusePlugins(o, "plugins")
+	if o.Has("interval") {
+		o.KeyWarnf("interval", "remove it", "%s: the interval of rule groups is the generator's business, not the spec's", o.What)
 	}
 	s.Window = slo.Window{Rolling: defaultWindow}
 	s.Budgeting = slo.Budgeting{Method: slo.Occurrences}
-	if in := o.need("sli", "say what is measured: events or raw"); in != nil {
+	if in := o.Need("sli", "say what is measured: events or raw"); in != nil {
 		s.readSlothSLI(in, is)
 	}
-	if a := o.get("alerting"); a != nil {
+	if a := o.Get("alerting"); a != nil {
 		s.readSlothAlerting(a, is)
 	}
-	s.ok = v.r.errors == before
+	s.ok = v.Errors() == before
 	d.slos = append(d.slos, s)
 }
 
@@ -143,47 +144,47 @@ func merged(a, b map[string]string) map[string]string {
 	return a
 }
 
-func (s *sloDraft) readSlothSLI(v *value, is slothDialect) {
-	o := v.object("events", "raw", "plugin")
+func (s *sloDraft) readSlothSLI(v *yamldoc.Value, is slothDialect) {
+	o := v.Object("events", "raw", "plugin")
 	if o == nil {
 		return
 	}
-	if o.has("plugin") {
-		o.r.errorf(o.keyAt("plugin"), "write the queries that it makes as `events`", "sli: plugins are programs of Sloth and cannot be run here")
+	if o.Has("plugin") {
+		o.KeyErrorf("plugin", "write the queries that it makes as `events`", "sli: plugins are programs of Sloth and cannot be run here")
 		return
 	}
-	if len(o.keys) == 0 {
-		v.errorf("want events or raw", "sli is empty")
+	if len(o.Keys) == 0 {
+		v.Errorf("want events or raw", "sli is empty")
 	}
-	if o.has("events") && o.has("raw") {
-		v.errorf("keep one; write a second SLO for the other", "sli: only one of events and raw is possible")
+	if o.Has("events") && o.Has("raw") {
+		v.Errorf("keep one; write a second SLO for the other", "sli: only one of events and raw is possible")
 		return
 	}
-	if e := o.get("events"); e != nil {
-		in := e.objectOr(is.other, is.errorQuery, is.totalQuery)
+	if e := o.Get("events"); e != nil {
+		in := e.ObjectOr(is.other, is.errorQuery, is.totalQuery)
 		if in == nil {
 			return
 		}
 		var bad, total *promQuery
 		ok1, ok2 := false, false
-		if q := in.need(is.errorQuery, "add the query of the failed ones"); q != nil {
-			bad, ok1 = q.windowedQuery()
+		if q := in.Need(is.errorQuery, "add the query of the failed ones"); q != nil {
+			bad, ok1 = readWindowedQuery(q)
 		}
-		if q := in.need(is.totalQuery, "add the query of all"); q != nil {
-			total, ok2 = q.windowedQuery()
+		if q := in.Need(is.totalQuery, "add the query of all"); q != nil {
+			total, ok2 = readWindowedQuery(q)
 		}
 		if ok1 && ok2 {
 			s.kindKnown = true
 			s.readEventQueries(bad, nil, total)
 		}
 	}
-	if raw := o.get("raw"); raw != nil {
-		in := raw.objectOr(is.other, is.errorRatioQuery)
+	if raw := o.Get("raw"); raw != nil {
+		in := raw.ObjectOr(is.other, is.errorRatioQuery)
 		if in == nil {
 			return
 		}
-		if q := in.need(is.errorRatioQuery, "add the query of the ratio of failed ones"); q != nil {
-			if ratio, ok := q.windowedQuery(); ok {
+		if q := in.Need(is.errorRatioQuery, "add the query of the ratio of failed ones"); q != nil {
+			if ratio, ok := readWindowedQuery(q); ok {
 				s.kindKnown = true
 				s.readRatioQuery(ratio, false)
 			}
@@ -191,21 +192,21 @@ func (s *sloDraft) readSlothSLI(v *value, is slothDialect) {
 	}
 }
 
-func (s *sloDraft) readSlothAlerting(v *value, is slothDialect) {
-	o := v.objectOr(is.other, "name", "labels", "annotations", is.pageAlert, is.ticketAlert)
+func (s *sloDraft) readSlothAlerting(v *yamldoc.Value, is slothDialect) {
+	o := v.ObjectOr(is.other, "name", "labels", "annotations", is.pageAlert, is.ticketAlert)
 	if o == nil {
 		return
 	}
 	a := &s.Alerting
-	if n := o.get("name"); n != nil {
-		a.Name, _ = n.alertName()
+	if n := o.Get("name"); n != nil {
+		a.Name, _ = readAlertName(n)
 	}
 	var labels, notes map[string]string
-	if l := o.get("labels"); l != nil {
-		labels = l.alertLabels()
+	if l := o.Get("labels"); l != nil {
+		labels = readAlertLabels(l)
 	}
-	if n := o.get("annotations"); n != nil {
-		notes = n.annotations()
+	if n := o.Get("annotations"); n != nil {
+		notes = readAnnotations(n)
 	}
 	for _, severity := range []struct {
 		key string
@@ -213,29 +214,29 @@ func (s *sloDraft) readSlothAlerting(v *value, is slothDialect) {
 	}{{is.pageAlert, &a.Page}, {is.ticketAlert, &a.Ticket}} {
 		key, to := severity.key, severity.to
 		to.Labels, to.Annotations = maps.Clone(labels), maps.Clone(notes)
-		in := o.field(key)
-		if in == nil || in.null() {
+		in := o.Field(key)
+		if in == nil || in.IsNull() {
 			continue // Sloth's own examples leave it empty
 		}
-		own := in.object("disable", "labels", "annotations", "for")
+		own := in.Object("disable", "labels", "annotations", "for")
 		if own == nil {
 			continue
 		}
-		if b := own.get("disable"); b != nil {
-			to.Disabled = b.bool()
+		if b := own.Get("disable"); b != nil {
+			to.Disabled = b.Bool()
 		}
-		if f := own.get("for"); f != nil {
-			to.For, _ = f.duration(0, day)
+		if f := own.Get("for"); f != nil {
+			to.For, _ = readDuration(f, 0, day)
 		}
-		if l := own.get("labels"); l != nil {
-			set := l.alertLabels()
+		if l := own.Get("labels"); l != nil {
+			set := readAlertLabels(l)
 			if x, ok := set["disable"]; ok {
-				l.warnf("write `disable: "+x+"` beside labels", "%s: disable is taken for a label", key)
+				l.Warnf("write `disable: "+x+"` beside labels", "%s: disable is taken for a label", key)
 			}
 			to.Labels = merged(to.Labels, set)
 		}
-		if n := own.get("annotations"); n != nil {
-			to.Annotations = merged(to.Annotations, n.annotations())
+		if n := own.Get("annotations"); n != nil {
+			to.Annotations = merged(to.Annotations, readAnnotations(n))
 		}
 	}
 	// Who wants no alert wants none of missing data either.
@@ -243,35 +244,35 @@ func (s *sloDraft) readSlothAlerting(v *value, is slothDialect) {
 }
 
 // alertName is the name of an alert rule.
-func (v *value) alertName() (string, bool) {
-	s, ok := v.text()
+func readAlertName(v *yamldoc.Value) (string, bool) {
+	s, ok := v.Text()
 	if ok && (s == "" || len(s) > maxName || strings.ContainsAny(s, "\n\t")) {
-		v.errorf("write a name such as CheckoutErrors", "%s: %q is not the name of an alert", v.what, clip(s))
+		v.Errorf("write a name such as CheckoutErrors", "%s: %q is not the name of an alert", v.What, yamldoc.Clip(s))
 		return "", false
 	}
 	return s, ok
 }
 
 // alertLabels are labels of alerts, which have some of their own.
-func (v *value) alertLabels() map[string]string {
-	out, _ := v.labelMap("service", "alertname")
+func readAlertLabels(v *yamldoc.Value) map[string]string {
+	out, _ := readLabelMap(v, "service", "alertname")
 	return out
 }
 
 // annotations are texts with the names of labels; they may hold templates.
-func (v *value) annotations() map[string]string {
-	o := v.open()
+func readAnnotations(v *yamldoc.Value) map[string]string {
+	o := v.Open()
 	if o == nil {
 		return nil
 	}
 	out := map[string]string{}
-	for _, k := range o.keys {
+	for _, k := range o.Keys {
 		if !labelPattern.MatchString(k) || len(k) > maxName {
-			v.r.errorf(o.keyAt(k), "use letters, digits and underscore, no digit first", "%s: %q is not the name of an annotation", v.what, clip(k))
+			v.ErrorfAt(o.KeyAt(k), "use letters, digits and underscore, no digit first", "%s: %q is not the name of an annotation", v.What, yamldoc.Clip(k))
 			continue
 		}
-		if t := o.get(k); t != nil {
-			if s, ok := t.text(); ok {
+		if t := o.Get(k); t != nil {
+			if s, ok := t.Text(); ok {
 				out[k] = s
 			}
 		}

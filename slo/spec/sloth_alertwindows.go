@@ -4,49 +4,50 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // slothWindows is Sloth's AlertWindows: the period of all its SLOs, and their
 // burn-rate tiers.
 type slothWindows struct {
-	at     *value
+	at     *yamldoc.Value
 	period time.Duration
 	tiers  []slo.Tier
 }
 
-func (l *loader) slothWindows(v *value) {
-	o := v.object("apiVersion", "kind", "metadata", "spec")
+func (l *loader) slothWindows(v *yamldoc.Value) {
+	o := v.Object("apiVersion", "kind", "metadata", "spec")
 	if o == nil {
 		return
 	}
-	in := o.need("spec", "say sloPeriod, page and ticket")
+	in := o.Need("spec", "say sloPeriod, page and ticket")
 	if in == nil {
 		return
 	}
-	o = in.object("sloPeriod", "page", "ticket")
+	o = in.Object("sloPeriod", "page", "ticket")
 	if o == nil {
 		return
 	}
 	w := &slothWindows{at: v}
-	if p := o.need("sloPeriod", "say the period of the SLOs, such as `sloPeriod: 30d`"); p != nil {
-		w.period, _ = p.duration(minWindow, maxWindow)
+	if p := o.Need("sloPeriod", "say the period of the SLOs, such as `sloPeriod: 30d`"); p != nil {
+		w.period, _ = readDuration(p, minWindow, maxWindow)
 	}
 	for _, kind := range []string{"page", "ticket"} {
-		k := o.need(kind, "add quick and slow")
+		k := o.Need(kind, "add quick and slow")
 		if k == nil {
 			continue
 		}
-		speeds := k.object("quick", "slow")
+		speeds := k.Object("quick", "slow")
 		if speeds == nil {
 			continue
 		}
 		for _, speed := range []string{"quick", "slow"} {
-			x := speeds.need(speed, "add errorBudgetPercent, shortWindow and longWindow")
+			x := speeds.Need(speed, "add errorBudgetPercent, shortWindow and longWindow")
 			if x == nil {
 				continue
 			}
-			if t := x.object("errorBudgetPercent", "shortWindow", "longWindow"); t != nil {
-				tier, _ := t.tier("errorBudgetPercent", "longWindow", "shortWindow")
+			if t := x.Object("errorBudgetPercent", "shortWindow", "longWindow"); t != nil {
+				tier, _ := readTier(t, "errorBudgetPercent", "longWindow", "shortWindow")
 				tier.Page = kind == "page"
 				w.tiers = append(w.tiers, tier)
 			}
@@ -62,11 +63,11 @@ func (l *loader) applySlothWindows() {
 		return
 	}
 	for _, w := range l.windows[1:] {
-		w.at.errorf("keep the one that is in use", "AlertWindows are already given at %s:%d", l.windows[0].at.at().File, l.windows[0].at.at().Line)
+		w.at.Errorf("keep the one that is in use", "AlertWindows are already given at %s:%d", l.windows[0].at.At().File, l.windows[0].at.At().Line)
 	}
 	w := l.windows[0]
 	if len(l.sloth) == 0 {
-		w.at.warnf("load it together with the SLOs", "AlertWindows are for SLOs of Sloth, and there is none")
+		w.at.Warnf("load it together with the SLOs", "AlertWindows are for SLOs of Sloth, and there is none")
 	}
 	for _, d := range l.sloth {
 		for _, s := range d.slos {

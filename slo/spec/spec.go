@@ -62,14 +62,6 @@ type Source struct {
 	Position
 }
 
-// Position is a place in a file. Line and Column count from 1; Column counts
-// characters, not bytes.
-type Position struct {
-	File   string `json:"file"`
-	Line   int    `json:"line"`
-	Column int    `json:"column"`
-}
-
 // Source finds where something is written.
 func (s *Spec) Source(k Kind, service, name string) (Source, bool) {
 	for _, src := range s.Sources {

@@ -3,60 +3,75 @@ package spec
 import (
 	"regexp"
 
-	"gopkg.in/yaml.v3"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
+// synonyms are keys that people bring along from other formats, and what they are called here.
+var synonyms = map[string]string{
+	"target": "objective", "goal": "objective", "sli": "indicator", "slis": "indicator", "indicators": "indicator",
+	"timewindow": "window", "time_window": "window", "period": "window", "budgetingmethod": "budgeting",
+	"groupby": "group_by", "group": "group_by", "by": "group_by", "filter": "valid", "match": "valid", "matcher": "match",
+	"errors": "bad", "error": "bad", "error_query": "bad", "total_query": "total", "alerts": "alerting", "severity": "each",
+	"objectives": "slos", "agreements": "slas", "tz": "timezone", "time_zone": "timezone", "cron": "rrule", "owner": "author",
+	"comment": "description", "unit": "calendar", "le": "threshold", "schedule": "during", "hours": "during", "title": "name", "apiversion": "version",
+	"warn": "warning", "crit": "critical", "method": "score", "scoring": "score", "nodata": "no_data",
+}
+
+// misplaced are keys that belong somewhere else.
+var misplaced = map[string]string{
+	"alerts.window":   "write `alert_window` beside alerts",
+	"alerting.labels": "write it inside page or ticket",
+	"alerting.for":    "write it inside page or ticket",
+}
+
 // documentV1 reads the own format.
-func (r *reader) documentV1(v *value) *draft {
-	o := v.object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "limits", "slas")
+func documentV1(v *yamldoc.Value) *draft {
+	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "limits", "slas")
 	if o == nil {
 		return nil
 	}
-	d := &draft{at: v.at(), labelAt: map[string]Position{}}
-	o.need("version", "add `version: "+Version+"` as the first line")
-	if s := o.need("service", "name the service whose events are judged, such as `service: shop`"); s != nil {
-		d.at = s.at()
-		d.service, _ = s.name()
+	d := &draft{at: v.At(), labelAt: map[string]Position{}}
+	o.Need("version", "add `version: "+Version+"` as the first line")
+	if s := o.Need("service", "name the service whose events are judged, such as `service: shop`"); s != nil {
+		d.at = s.At()
+		d.service, _ = readName(s)
 	}
-	if t := o.get("description"); t != nil {
-		d.descriptionAt = t.at()
-		d.description, _ = t.text()
+	if t := o.Get("description"); t != nil {
+		d.descriptionAt = t.At()
+		d.description, _ = t.Text()
 	}
-	if l := o.get("labels"); l != nil {
-		d.labels, d.labelAt = l.infoLabels()
+	if l := o.Get("labels"); l != nil {
+		d.labels, d.labelAt = readInfoLabels(l)
 	}
-	if t := o.get("types"); t != nil {
-		d.types, d.anyType = t.eventTypes()
+	if t := o.Get("types"); t != nil {
+		d.types, d.anyType = readEventTypes(t)
 	}
-	if t := o.get("dimensions"); t != nil {
-		d.dimensions, d.hasDims = t.dimensions(), true
+	if t := o.Get("dimensions"); t != nil {
+		d.dimensions, d.hasDims = readDimensions(t), true
 	}
-	eachItem(o.get("slos"), func(i *value) { d.readSLO(i) })
-	eachItem(o.get("corrections"), func(i *value) { d.readCorrection(i) })
-	eachItem(o.get("limits"), func(i *value) { d.readLimit(i) })
-	eachItem(o.get("slas"), func(i *value) { d.readSLA(i) })
-	if !o.has("slos") && !o.has("limits") && !o.has("slas") && !o.has("corrections") && r.errors == 0 {
-		v.warnf("add `slos:`; `sloengine init` writes an example", "service %s has no SLOs", d.service)
+	eachItem(o.Get("slos"), func(i *yamldoc.Value) { d.readSLO(i) })
+	eachItem(o.Get("corrections"), func(i *yamldoc.Value) { d.readCorrection(i) })
+	eachItem(o.Get("limits"), func(i *yamldoc.Value) { d.readLimit(i) })
+	eachItem(o.Get("slas"), func(i *yamldoc.Value) { d.readSLA(i) })
+	if !o.Has("slos") && !o.Has("limits") && !o.Has("slas") && !o.Has("corrections") && v.Errors() == 0 {
+		v.Warnf("add `slos:`; `sloengine init` writes an example", "service %s has no SLOs", d.service)
 	}
 	return d
 }
 
 // call names an item of a list in problems, by its own name if it has one.
-func (v *value) call(kind string) {
-	v.what = kind
-	for i := 0; v.isObject() && i+1 < len(v.n.Content); i += 2 {
-		if n := v.n.Content[i+1]; v.n.Content[i].Value == "name" && n.Kind == yaml.ScalarNode && n.Value != "" {
-			v.what = kind + " " + printable(clip(n.Value))
-			return
-		}
+func call(v *yamldoc.Value, kind string) {
+	v.What = kind
+	if n := v.Peek("name"); n != nil && n.Raw() != "" {
+		v.What = kind + " " + yamldoc.Printable(yamldoc.Clip(n.Raw()))
 	}
 }
 
-func eachItem(v *value, read func(*value)) {
+func eachItem(v *yamldoc.Value, read func(*yamldoc.Value)) {
 	if v == nil {
 		return
 	}
-	items, _ := v.list()
+	items, _ := v.List()
 	for _, i := range items {
 		read(i)
 	}
@@ -71,35 +86,35 @@ var (
 )
 
 // label reads the name of a Prometheus label.
-func (v *value) label() (string, bool) {
-	s, ok := v.text()
+func readLabel(v *yamldoc.Value) (string, bool) {
+	s, ok := v.Text()
 	if !ok {
 		return "", false
 	}
-	return s, v.checkLabel(s, v.at(), reservedLabel)
+	return s, checkLabel(v, s, v.At(), reservedLabel)
 }
 
-func (v *value) checkLabel(s string, at Position, reserved func(string) string) bool {
+func checkLabel(v *yamldoc.Value, s string, at Position, reserved func(string) string) bool {
 	if !labelPattern.MatchString(s) || len(s) > maxName {
-		v.r.errorf(at, "use letters, digits and underscore, no digit first", "%s: %q is not a label name", v.what, clip(s))
+		v.ErrorfAt(at, "use letters, digits and underscore, no digit first", "%s: %q is not a label name", v.What, yamldoc.Clip(s))
 		return false
 	}
 	if why := reserved(s); why != "" {
-		v.r.errorf(at, "take another name", "%s: %q is %s", v.what, s, why)
+		v.ErrorfAt(at, "take another name", "%s: %q is %s", v.What, s, why)
 		return false
 	}
 	return true
 }
 
 // labelMap reads the user's own labels, without the given names.
-func (v *value) labelMap(taken ...string) (map[string]string, map[string]Position) {
-	o := v.open()
+func readLabelMap(v *yamldoc.Value, taken ...string) (map[string]string, map[string]Position) {
+	o := v.Open()
 	if o == nil {
 		return nil, nil
 	}
 	out, at := map[string]string{}, map[string]Position{}
-	for _, k := range o.keys {
-		if !v.checkLabel(k, o.keyAt(k), reservedOwn) {
+	for _, k := range o.Keys {
+		if !checkLabel(v, k, o.KeyAt(k), reservedOwn) {
 			continue
 		}
 		clash := false
@@ -107,12 +122,12 @@ func (v *value) labelMap(taken ...string) (map[string]string, map[string]Positio
 			clash = clash || t == k
 		}
 		if clash {
-			v.r.errorf(o.keyAt(k), "take another name", "%s: %q is set by the engine", v.what, k)
+			v.ErrorfAt(o.KeyAt(k), "take another name", "%s: %q is set by the engine", v.What, k)
 			continue
 		}
-		if t := o.get(k); t != nil {
-			if s, ok := t.text(); ok {
-				out[k], at[k] = s, o.keyAt(k)
+		if t := o.Get(k); t != nil {
+			if s, ok := t.Text(); ok {
+				out[k], at[k] = s, o.KeyAt(k)
 			}
 		}
 	}
@@ -120,54 +135,54 @@ func (v *value) labelMap(taken ...string) (map[string]string, map[string]Positio
 }
 
 // infoLabels are the labels of the info series, which has some of its own.
-func (v *value) infoLabels() (map[string]string, map[string]Position) {
-	return v.labelMap("service", "objective")
+func readInfoLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
+	return readLabelMap(v, "service", "objective")
 }
 
 // eventTypes reads "any" or a list of event types.
-func (v *value) eventTypes() (types []string, anyType bool) {
-	if !v.isList() {
-		_, ok := v.choice("any")
+func readEventTypes(v *yamldoc.Value) (types []string, anyType bool) {
+	if !v.IsList() {
+		_, ok := v.Choice("any")
 		return nil, ok
 	}
-	items, _ := v.list()
+	items, _ := v.List()
 	seen := map[string]bool{}
 	for _, i := range items {
-		s, ok := i.text()
+		s, ok := i.Text()
 		switch {
 		case !ok:
 		case !typePattern.MatchString(s) || len(s) > maxName:
-			i.errorf("use letters, digits, dot, dash and underscore", "types: %q is not an event type", clip(s))
+			i.Errorf("use letters, digits, dot, dash and underscore", "types: %q is not an event type", yamldoc.Clip(s))
 		case seen[s]:
-			i.errorf("remove it", "types: %q is listed twice", clip(s))
+			i.Errorf("remove it", "types: %q is listed twice", yamldoc.Clip(s))
 		default:
 			seen[s] = true
 			types = append(types, s)
 		}
 	}
 	if len(items) == 0 {
-		v.errorf("list the event types, or write `types: any`", "types is empty")
+		v.Errorf("list the event types, or write `types: any`", "types is empty")
 	}
 	return types, false
 }
 
 const maxDimensions = 8
 
-func (v *value) dimensions() []string {
-	out, _ := v.labelList("service", "type", "outcome", "severity")
+func readDimensions(v *yamldoc.Value) []string {
+	out, _ := readLabelList(v, "service", "type", "outcome", "severity")
 	if len(out) > maxDimensions {
-		v.errorf("every dimension multiplies the number of series", "dimensions: at most %d, got %d", maxDimensions, len(out))
+		v.Errorf("every dimension multiplies the number of series", "dimensions: at most %d, got %d", maxDimensions, len(out))
 	}
 	return out
 }
 
 // labelList reads distinct label names, without those that are there anyway.
-func (v *value) labelList(implied ...string) ([]string, bool) {
-	items, ok := v.list()
+func readLabelList(v *yamldoc.Value, implied ...string) ([]string, bool) {
+	items, ok := v.List()
 	out := []string{}
 	seen := map[string]bool{}
 	for _, i := range items {
-		s, good := i.label()
+		s, good := readLabel(i)
 		if !good {
 			ok = false
 			continue
@@ -178,10 +193,10 @@ func (v *value) labelList(implied ...string) ([]string, bool) {
 		}
 		switch {
 		case clash:
-			i.errorf("remove it", "%s: %q is set by the engine", v.what, s)
+			i.Errorf("remove it", "%s: %q is set by the engine", v.What, s)
 			ok = false
 		case seen[s]:
-			i.errorf("remove it", "%s: %q is listed twice", v.what, s)
+			i.Errorf("remove it", "%s: %q is listed twice", v.What, s)
 			ok = false
 		default:
 			seen[s] = true

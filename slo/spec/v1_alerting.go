@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 const (
@@ -19,83 +20,83 @@ const (
 )
 
 // alerting reads what the rule generators may be told.
-func (v *value) alerting() slo.Alerting {
+func readAlerting(v *yamldoc.Value) slo.Alerting {
 	var a slo.Alerting
-	o := v.object("name", "tiers", "min_events", "page", "ticket", "no_data")
+	o := v.Object("name", "tiers", "min_events", "page", "ticket", "no_data")
 	if o == nil {
 		return a
 	}
-	if n := o.get("name"); n != nil {
-		a.Name, _ = n.alertName()
+	if n := o.Get("name"); n != nil {
+		a.Name, _ = readAlertName(n)
 	}
-	if t := o.get("tiers"); t != nil {
-		a.Tiers = t.tiers()
+	if t := o.Get("tiers"); t != nil {
+		a.Tiers = readTiers(t)
 	}
-	if m := o.get("min_events"); m != nil {
-		n, _ := m.whole(0, 1_000_000_000)
+	if m := o.Get("min_events"); m != nil {
+		n, _ := m.Whole(0, 1_000_000_000)
 		a.MinEvents = uint64(max(0, n))
 	}
-	if p := o.get("page"); p != nil {
-		a.Page = p.alertSettings()
+	if p := o.Get("page"); p != nil {
+		a.Page = readAlertSettings(p)
 	}
-	if t := o.get("ticket"); t != nil {
-		a.Ticket = t.alertSettings()
+	if t := o.Get("ticket"); t != nil {
+		a.Ticket = readAlertSettings(t)
 	}
-	if n := o.get("no_data"); n != nil {
-		a.NoData = n.alertSettings()
+	if n := o.Get("no_data"); n != nil {
+		a.NoData = readAlertSettings(n)
 	}
 	return a
 }
 
-func (v *value) alertSettings() slo.AlertSettings {
+func readAlertSettings(v *yamldoc.Value) slo.AlertSettings {
 	var s slo.AlertSettings
-	o := v.object("disabled", "for", "labels", "annotations")
+	o := v.Object("disabled", "for", "labels", "annotations")
 	if o == nil {
 		return s
 	}
-	if b := o.get("disabled"); b != nil {
-		s.Disabled = b.bool()
+	if b := o.Get("disabled"); b != nil {
+		s.Disabled = b.Bool()
 	}
-	if f := o.get("for"); f != nil {
-		s.For, _ = f.duration(0, day)
+	if f := o.Get("for"); f != nil {
+		s.For, _ = readDuration(f, 0, day)
 	}
-	if l := o.get("labels"); l != nil {
-		s.Labels = l.alertLabels()
+	if l := o.Get("labels"); l != nil {
+		s.Labels = readAlertLabels(l)
 	}
-	if n := o.get("annotations"); n != nil {
-		s.Annotations = n.annotations()
+	if n := o.Get("annotations"); n != nil {
+		s.Annotations = readAnnotations(n)
 	}
 	return s
 }
 
 // tiers reads own burn-rate tiers, which replace the usual ones.
-func (v *value) tiers() []slo.Tier {
-	items, _ := v.list()
-	if v.isList() && len(items) == 0 {
-		v.errorf("add {severity: page, long: 1h, short: 5m, budget: 2}, or remove the key for the usual tiers", "tiers is empty")
+func readTiers(v *yamldoc.Value) []slo.Tier {
+	items, _ := v.List()
+	if v.IsList() && len(items) == 0 {
+		v.Errorf("add {severity: page, long: 1h, short: 5m, budget: 2}, or remove the key for the usual tiers", "tiers is empty")
 	}
 	if len(items) > maxTiers {
-		v.errorf("", "tiers: at most %d, got %d", maxTiers, len(items))
+		v.Errorf("", "tiers: at most %d, got %d", maxTiers, len(items))
 		return nil
 	}
 	var out []slo.Tier
 	seen := map[slo.Tier]bool{}
 	for _, i := range items {
-		i.what = "tier"
-		o := i.object("severity", "long", "short", "budget")
+		i.What = "tier"
+		o := i.Object("severity", "long", "short", "budget")
 		if o == nil {
 			continue
 		}
 		severity := ""
-		if s := o.need("severity", "want page or ticket"); s != nil {
-			severity, _ = s.choice("page", "ticket")
+		if s := o.Need("severity", "want page or ticket"); s != nil {
+			severity, _ = s.Choice("page", "ticket")
 		}
-		t, ok := o.tier("budget", "long", "short")
+		t, ok := readTier(o, "budget", "long", "short")
 		t.Page = severity == "page"
 		key := t
 		key.Share = 0
 		if ok && seen[key] {
-			i.errorf("remove one", "tiers: a %s over %s and %s is listed twice", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short))
+			i.Errorf("remove one", "tiers: a %s over %s and %s is listed twice", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short))
 			continue
 		}
 		seen[key] = true
@@ -105,30 +106,30 @@ func (v *value) tiers() []slo.Tier {
 }
 
 // tier reads the windows of a tier and the share of the budget, in percent.
-func (o *object) tier(budget, long, short string) (slo.Tier, bool) {
+func readTier(o *yamldoc.Object, budget, long, short string) (slo.Tier, bool) {
 	var t slo.Tier
 	ok := true
 	for _, w := range []struct {
 		key string
 		to  *time.Duration
 	}{{long, &t.Long}, {short, &t.Short}} {
-		v := o.need(w.key, fmt.Sprintf("say how long it looks back, such as `%s: 1h`", w.key))
+		v := o.Need(w.key, fmt.Sprintf("say how long it looks back, such as `%s: 1h`", w.key))
 		if v == nil {
 			ok = false
 			continue
 		}
-		d, good := v.duration(minShort, maxWindow)
+		d, good := readDuration(v, minShort, maxWindow)
 		*w.to, ok = d, ok && good
 	}
 	if ok && t.Short > t.Long {
-		o.errorf("", "%s: %s (%s) is longer than %s (%s)", o.what, short, slo.FormatDuration(t.Short), long, slo.FormatDuration(t.Long))
+		o.Errorf("", "%s: %s (%s) is longer than %s (%s)", o.What, short, slo.FormatDuration(t.Short), long, slo.FormatDuration(t.Long))
 		ok = false
 	}
-	b := o.need(budget, "say how much of the budget may be spent in the long window, in percent, such as `"+budget+": 2`")
+	b := o.Need(budget, "say how much of the budget may be spent in the long window, in percent, such as `"+budget+": 2`")
 	if b == nil {
 		return t, false
 	}
-	share, good := b.share()
+	share, good := readShare(b)
 	t.Share = share
 	return t, ok && good
 }
@@ -137,8 +138,8 @@ var sharePattern = regexp.MustCompile(`^[0-9]{1,3}(\.[0-9]{1,30})?$`)
 
 // share reads a percentage below 1000 as a share, exact to the nearest float. A
 // burn over a long window may need more than the whole budget.
-func (v *value) share() (float64, bool) {
-	s, ok := v.text()
+func readShare(v *yamldoc.Value) (float64, bool) {
+	s, ok := v.Text()
 	if !ok {
 		return 0, false
 	}
@@ -148,7 +149,7 @@ func (v *value) share() (float64, bool) {
 			return share, true
 		}
 	}
-	v.errorf("", "%s: want a percentage above 0 and below 1000, got %q", v.what, clip(s))
+	v.Errorf("", "%s: want a percentage above 0 and below 1000, got %q", v.What, yamldoc.Clip(s))
 	return 0, false
 }
 

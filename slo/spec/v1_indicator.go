@@ -6,35 +6,37 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/suggest"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 var indicatorKinds = []string{string(slo.KindEvents), string(slo.KindLatency), string(slo.KindThroughput), string(slo.KindPrometheus)}
 
 // readIndicator reads exactly one kind of indicator. It reports whether the
 // kind is known.
-func (s *sloDraft) readIndicator(v *value, service string) bool {
-	o := v.object(indicatorKinds...)
+func (s *sloDraft) readIndicator(v *yamldoc.Value, service string) bool {
+	o := v.Object(indicatorKinds...)
 	if o == nil {
 		return false
 	}
 	var kinds []string
 	for _, k := range indicatorKinds {
-		if o.has(k) {
+		if o.Has(k) {
 			kinds = append(kinds, k)
 		}
 	}
 	switch len(kinds) {
 	case 0:
-		if len(o.keys) == 0 {
-			v.errorf("want "+oneOf(indicatorKinds), "indicator is empty")
+		if len(o.Keys) == 0 {
+			v.Errorf("want "+suggest.OneOf(indicatorKinds), "indicator is empty")
 		}
 		return false
 	case 1:
 	default:
-		v.errorf("keep one; write a second SLO for the other", "indicator: only one of %s is possible, got %d", oneOf(indicatorKinds), len(kinds))
+		v.Errorf("keep one; write a second SLO for the other", "indicator: only one of %s is possible, got %d", suggest.OneOf(indicatorKinds), len(kinds))
 		return false
 	}
-	in := o.get(kinds[0])
+	in := o.Get(kinds[0])
 	if in == nil {
 		return false
 	}
@@ -52,10 +54,10 @@ func (s *sloDraft) readIndicator(v *value, service string) bool {
 	return true
 }
 
-func (s *sloDraft) readValid(o *object, service string) {
+func (s *sloDraft) readValid(o *yamldoc.Object, service string) {
 	s.valid = &selector{}
-	if v := o.get("valid"); v != nil {
-		if sel, ok := v.selector(service); ok {
+	if v := o.Get("valid"); v != nil {
+		if sel, ok := readSelector(v, service); ok {
 			s.valid, s.Indicator.Valid = &sel, sel.Selector
 		} else {
 			s.valid = nil
@@ -63,42 +65,42 @@ func (s *sloDraft) readValid(o *object, service string) {
 	}
 }
 
-func (s *sloDraft) readEvents(v *value, service string) {
-	o := v.object("valid", "bad", "good")
+func (s *sloDraft) readEvents(v *yamldoc.Value, service string) {
+	o := v.Object("valid", "bad", "good")
 	if o == nil {
 		return
 	}
 	s.readValid(o, service)
-	bad, good := o.has("bad"), o.has("good")
+	bad, good := o.Has("bad"), o.Has("good")
 	switch {
 	case bad && good:
-		o.r.errorf(o.keyAt("good"), "keep bad", "events: bad and good cannot both be given")
+		o.KeyErrorf("good", "keep bad", "events: bad and good cannot both be given")
 	case bad:
-		if b := o.get("bad"); b != nil {
-			sel, ok := b.selector(service)
+		if b := o.Get("bad"); b != nil {
+			sel, ok := readSelector(b, service)
 			if ok && len(sel.Selector) == 0 {
-				b.errorf(`say which events are bad, such as {outcome="failure"}`, "bad: every event would be bad")
+				b.Errorf(`say which events are bad, such as {outcome="failure"}`, "bad: every event would be bad")
 			}
 			s.Indicator.Bad = sel.Selector
 		}
 	case good:
-		if g := o.get("good"); g != nil {
-			s.Indicator.Bad = g.opposite(service)
+		if g := o.Get("good"); g != nil {
+			s.Indicator.Bad = opposite(g, service)
 		}
-	case !o.meant["bad"] && !o.meant["good"]:
-		v.errorf(`say which valid events are bad, such as bad: '{outcome="failure"}'`, "events: bad is missing")
+	case !o.Meant("bad") && !o.Meant("good"):
+		v.Errorf(`say which valid events are bad, such as bad: '{outcome="failure"}'`, "events: bad is missing")
 	}
 }
 
 // opposite reads a selector and gives the one that matches everything else. Only
 // a single matcher has one: what is not (a and b) is no list of matchers.
-func (v *value) opposite(service string) slo.Selector {
-	sel, ok := v.selector(service)
+func opposite(v *yamldoc.Value, service string) slo.Selector {
+	sel, ok := readSelector(v, service)
 	if !ok {
 		return nil
 	}
 	if len(sel.Selector) != 1 {
-		v.errorf("write bad instead, which takes any number", "good: want exactly one matcher, got %d", len(sel.Selector))
+		v.Errorf("write bad instead, which takes any number", "good: want exactly one matcher, got %d", len(sel.Selector))
 		return nil
 	}
 	m := sel.Selector[0]
@@ -107,50 +109,50 @@ func (v *value) opposite(service string) slo.Selector {
 	}
 	m, err := slo.NewMatcher(m.Name, inverse[m.Op], m.Value)
 	if err != nil {
-		v.errorf("", "good: %v", err)
+		v.Errorf("", "good: %v", err)
 		return nil
 	}
 	return slo.Selector{m}
 }
 
-func (s *sloDraft) readLatency(v *value, service string) {
-	o := v.object("valid", "threshold")
+func (s *sloDraft) readLatency(v *yamldoc.Value, service string) {
+	o := v.Object("valid", "threshold")
 	if o == nil {
 		return
 	}
 	s.readValid(o, service)
-	if t := o.need("threshold", "say within which time an event is good, such as `threshold: 500ms`"); t != nil {
-		s.Indicator.Threshold, _ = t.duration(time.Millisecond, maxWindow)
+	if t := o.Need("threshold", "say within which time an event is good, such as `threshold: 500ms`"); t != nil {
+		s.Indicator.Threshold, _ = readDuration(t, time.Millisecond, maxWindow)
 	}
 }
 
-func (s *sloDraft) readThroughput(v *value, service string) {
-	o := v.object("valid", "at_least", "per", "during")
+func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
+	o := v.Object("valid", "at_least", "per", "during")
 	if o == nil {
 		return
 	}
 	s.readValid(o, service)
-	if n := o.need("at_least", "say how many events there must be, such as `at_least: 100`"); n != nil {
-		x, _ := n.whole(1, math.MaxUint32)
+	if n := o.Need("at_least", "say how many events there must be, such as `at_least: 100`"); n != nil {
+		x, _ := n.Whole(1, math.MaxUint32)
 		s.Indicator.AtLeast = uint64(x)
 	}
 	s.Indicator.Per = time.Minute
-	if o.has("per") {
-		s.Indicator.Per = o.slice("per")
+	if o.Has("per") {
+		s.Indicator.Per = readSlice(o, "per")
 	}
-	if d := o.get("during"); d != nil {
-		text, ok := d.text()
+	if d := o.Get("during"); d != nil {
+		text, ok := d.Text()
 		if !ok {
 			return
 		}
 		sc, err := slo.ParseSchedule(text)
 		if err != nil {
-			d.errorf(`write it such as "Mon-Fri 09:00-18:00 Europe/Moscow"`, "during: %v", err)
+			d.Errorf(`write it such as "Mon-Fri 09:00-18:00 Europe/Moscow"`, "during: %v", err)
 			return
 		}
 		s.Indicator.During = sc
 		if s.Indicator.Per >= time.Minute && !someSliceFits(sc, s.Indicator.Per) {
-			d.errorf("take a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours", slo.FormatDuration(s.Indicator.Per))
+			d.Errorf("take a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours", slo.FormatDuration(s.Indicator.Per))
 		}
 	}
 }
@@ -177,12 +179,12 @@ var promForms = []struct {
 	{[]string{"query", "op", "value"}, "{query, op, value}: PromQL whose samples are compared"},
 }
 
-func (s *sloDraft) readPrometheus(v *value) {
+func (s *sloDraft) readPrometheus(v *yamldoc.Value) {
 	var known []string
 	for _, f := range promForms {
 		known = append(known, f.keys...)
 	}
-	o := v.object(known...)
+	o := v.Object(known...)
 	if o == nil {
 		return
 	}
@@ -190,11 +192,11 @@ func (s *sloDraft) readPrometheus(v *value) {
 	found := ""
 	for i, f := range promForms {
 		for _, k := range f.keys {
-			if !o.has(k) {
+			if !o.Has(k) {
 				continue
 			}
 			if found != "" && form != i {
-				o.r.errorf(o.keyAt(k), "want either "+promForms[form].hint+", or "+f.hint, "prometheus: %s does not go with %s", k, found)
+				o.KeyErrorf(k, "want either "+promForms[form].hint+", or "+f.hint, "prometheus: %s does not go with %s", k, found)
 				return
 			}
 			form, found = i, k
@@ -206,8 +208,8 @@ func (s *sloDraft) readPrometheus(v *value) {
 	case 1:
 		s.readPromQueries(o)
 	case 2:
-		if q := o.get("error_ratio_query"); q != nil {
-			if ratio, ok := q.windowedQuery(); ok {
+		if q := o.Get("error_ratio_query"); q != nil {
+			if ratio, ok := readWindowedQuery(q); ok {
 				s.readRatioQuery(ratio, false)
 			}
 		}
@@ -216,47 +218,47 @@ func (s *sloDraft) readPrometheus(v *value) {
 	}
 }
 
-func (s *sloDraft) readPromCounters(o *object) {
-	if t := o.need("total", "add the selector of all requests, such as total: http_requests_total"); t != nil {
-		s.Indicator.PromTotal, _ = t.series()
+func (s *sloDraft) readPromCounters(o *yamldoc.Object) {
+	if t := o.Need("total", "add the selector of all requests, such as total: http_requests_total"); t != nil {
+		s.Indicator.PromTotal, _ = readSeries(t)
 	}
-	bad, good := o.has("bad"), o.has("good")
+	bad, good := o.Has("bad"), o.Has("good")
 	switch {
 	case bad && good:
-		o.r.errorf(o.keyAt("good"), "keep one of them", "prometheus: bad and good cannot both be given")
+		o.KeyErrorf("good", "keep one of them", "prometheus: bad and good cannot both be given")
 	case bad:
-		if b := o.get("bad"); b != nil {
-			s.Indicator.PromBad, _ = b.series()
+		if b := o.Get("bad"); b != nil {
+			s.Indicator.PromBad, _ = readSeries(b)
 		}
 	case good:
-		if g := o.get("good"); g != nil {
-			s.Indicator.PromGood, _ = g.series()
+		if g := o.Get("good"); g != nil {
+			s.Indicator.PromGood, _ = readSeries(g)
 		}
-	case !o.meant["bad"] && !o.meant["good"]:
-		o.errorf(fmt.Sprintf("add the selector of the failed ones, such as bad: '%s'", `http_requests_total{code=~"5.."}`), "prometheus: bad is missing")
+	case !o.Meant("bad") && !o.Meant("good"):
+		o.Errorf(fmt.Sprintf("add the selector of the failed ones, such as bad: '%s'", `http_requests_total{code=~"5.."}`), "prometheus: bad is missing")
 	}
 }
 
-func (s *sloDraft) readPromQueries(o *object) {
+func (s *sloDraft) readPromQueries(o *yamldoc.Object) {
 	parts := map[string]*promQuery{}
 	ok := true
 	for _, k := range []string{"error_query", "good_query", "total_query"} {
-		if v := o.get(k); v != nil {
-			q, good := v.windowedQuery()
+		if v := o.Get(k); v != nil {
+			q, good := readWindowedQuery(v)
 			parts[k], ok = q, ok && good
-		} else if o.has(k) {
+		} else if o.Has(k) {
 			ok = false
 		}
 	}
 	switch {
-	case o.has("error_query") && o.has("good_query"):
-		o.r.errorf(o.keyAt("good_query"), "keep one of them", "prometheus: error_query and good_query cannot both be given")
+	case o.Has("error_query") && o.Has("good_query"):
+		o.KeyErrorf("good_query", "keep one of them", "prometheus: error_query and good_query cannot both be given")
 		return
-	case !o.has("total_query"):
-		o.errorf("add the query of all, such as total_query: sum(rate(http_requests_total[$window]))", "prometheus: total_query is missing")
+	case !o.Has("total_query"):
+		o.Errorf("add the query of all, such as total_query: sum(rate(http_requests_total[$window]))", "prometheus: total_query is missing")
 		return
-	case !o.has("error_query") && !o.has("good_query"):
-		o.errorf("add the query of the failed ones", "prometheus: error_query is missing")
+	case !o.Has("error_query") && !o.Has("good_query"):
+		o.Errorf("add the query of the failed ones", "prometheus: error_query is missing")
 		return
 	}
 	if ok {
@@ -269,22 +271,22 @@ var comparisons = map[string]slo.Comparison{"lt": slo.Less, "lte": slo.NotAbove,
 
 var comparisonWords = []string{"lt", "lte", "gt", "gte"}
 
-func (s *sloDraft) readPromThreshold(o *object) {
+func (s *sloDraft) readPromThreshold(o *yamldoc.Object) {
 	var q *promQuery
 	ok := false
-	if v := o.need("query", "add the query whose samples are compared"); v != nil {
-		q, ok = v.query()
+	if v := o.Need("query", "add the query whose samples are compared"); v != nil {
+		q, ok = readQuery(v)
 	}
 	var op slo.Comparison
-	if v := o.need("op", "say when a sample is good: lt, lte, gt or gte"); v != nil {
-		word, good := v.choice(comparisonWords...)
+	if v := o.Need("op", "say when a sample is good: lt, lte, gt or gte"); v != nil {
+		word, good := v.Choice(comparisonWords...)
 		op, ok = comparisons[word], ok && good
 	} else {
 		ok = false
 	}
 	x := 0.0
-	if v := o.need("value", "say what the samples are compared with"); v != nil {
-		f, good := v.float()
+	if v := o.Need("value", "say what the samples are compared with"); v != nil {
+		f, good := v.Float()
 		x, ok = f, ok && good
 	} else {
 		ok = false

@@ -7,135 +7,137 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/suggest"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 const maxMaxGroups = 100_000
 
-func (d *draft) readSLO(v *value) {
-	v.call("slo")
-	o := v.object("name", "was", "description", "labels", "objective", "window", "budgeting",
+func (d *draft) readSLO(v *yamldoc.Value) {
+	call(v, "slo")
+	o := v.Object("name", "was", "description", "labels", "objective", "window", "budgeting",
 		"group_by", "max_groups", "expect", "indicator", "alerting")
 	if o == nil {
 		return
 	}
-	before := v.r.errors
-	s := &sloDraft{SLO: &slo.SLO{}, at: v.at()}
-	if n := o.need("name", "give it a short name such as `name: availability`"); n != nil {
-		if name, ok := n.name(); ok {
-			s.ID, s.at = slo.NewID(d.service, name), n.at()
+	before := v.Errors()
+	s := &sloDraft{SLO: &slo.SLO{}, at: v.At()}
+	if n := o.Need("name", "give it a short name such as `name: availability`"); n != nil {
+		if name, ok := readName(n); ok {
+			s.ID, s.at = slo.NewID(d.service, name), n.At()
 		}
 	}
-	if w := o.get("was"); w != nil {
-		if name, ok := w.name(); ok {
-			s.was = &named{name, w.at()}
+	if w := o.Get("was"); w != nil {
+		if name, ok := readName(w); ok {
+			s.was = &named{name, w.At()}
 			s.Was = slo.NewID(d.service, name)
 		}
 	}
-	if t := o.get("description"); t != nil {
-		s.Description, _ = t.text()
+	if t := o.Get("description"); t != nil {
+		s.Description, _ = t.Text()
 	}
 	s.Labels = maps.Clone(d.labels)
-	if l := o.get("labels"); l != nil {
-		own, _ := l.infoLabels()
+	if l := o.Get("labels"); l != nil {
+		own, _ := readInfoLabels(l)
 		if s.Labels == nil {
 			s.Labels = own
 		} else {
 			maps.Copy(s.Labels, own)
 		}
 	}
-	if b := o.need("objective", "say how much must be good, in percent, such as `objective: 99.9`"); b != nil {
-		s.objectiveAt = b.at()
-		s.Objective, _ = b.objective()
+	if b := o.Need("objective", "say how much must be good, in percent, such as `objective: 99.9`"); b != nil {
+		s.objectiveAt = b.At()
+		s.Objective, _ = readObjective(b)
 	}
 	s.Window = slo.Window{Rolling: defaultWindow}
-	if w := o.get("window"); w != nil {
-		if win, ok := w.window(); ok {
+	if w := o.Get("window"); w != nil {
+		if win, ok := readWindow(w); ok {
 			s.Window = win
 		}
 	}
 	s.readGroups(o)
-	if i := o.need("indicator", "say what is measured: events, latency, throughput or prometheus"); i != nil {
+	if i := o.Need("indicator", "say what is measured: events, latency, throughput or prometheus"); i != nil {
 		s.kindKnown = s.readIndicator(i, d.service)
 	}
 	s.Budgeting = slo.Budgeting{Method: slo.Occurrences}
-	if b := o.get("budgeting"); b != nil {
+	if b := o.Get("budgeting"); b != nil {
 		s.readBudgeting(b)
 	}
-	if a := o.get("alerting"); a != nil {
-		s.Alerting = a.alerting()
+	if a := o.Get("alerting"); a != nil {
+		s.Alerting = readAlerting(a)
 	}
-	s.ok = v.r.errors == before
+	s.ok = v.Errors() == before
 	d.slos = append(d.slos, s)
 }
 
 // window reads "30d" or {calendar: month, timezone: Europe/Moscow}.
-func (v *value) window() (slo.Window, bool) {
-	if !v.isObject() {
-		if s, ok := v.text(); !ok {
+func readWindow(v *yamldoc.Value) (slo.Window, bool) {
+	if !v.IsMapping() {
+		if s, ok := v.Text(); !ok {
 			return slo.Window{}, false
 		} else if slices.Contains(calendarUnits, s) {
-			v.errorf(fmt.Sprintf("did you mean {calendar: %s, timezone: UTC}?", s), "%s: %q is not a duration", v.what, s)
+			v.Errorf(fmt.Sprintf("did you mean {calendar: %s, timezone: UTC}?", s), "%s: %q is not a duration", v.What, s)
 			return slo.Window{}, false
 		}
-		d, ok := v.duration(minWindow, maxWindow)
+		d, ok := readDuration(v, minWindow, maxWindow)
 		return slo.Window{Rolling: d}, ok
 	}
-	o := v.object("calendar", "timezone")
+	o := v.Object("calendar", "timezone")
 	unit, loc, known, placed := "", time.UTC, false, false
-	if c := o.need("calendar", "want "+oneOf(calendarUnits)); c != nil {
-		unit, known = c.choice(calendarUnits...)
+	if c := o.Need("calendar", "want "+suggest.OneOf(calendarUnits)); c != nil {
+		unit, known = c.Choice(calendarUnits...)
 	}
-	if z := o.need("timezone", "add `timezone: UTC`, or the zone whose midnight is meant"); z != nil {
-		loc, placed = z.zone()
+	if z := o.Need("timezone", "add `timezone: UTC`, or the zone whose midnight is meant"); z != nil {
+		loc, placed = z.Zone()
 	}
 	return slo.Window{Calendar: slo.CalendarUnit(unit), Location: loc}, known && placed
 }
 
 var calendarUnits = []string{string(slo.Day), string(slo.Week), string(slo.Month), string(slo.Quarter), string(slo.Year)}
 
-func (s *sloDraft) readGroups(o *object) {
+func (s *sloDraft) readGroups(o *yamldoc.Object) {
 	s.groupsKnown = true
-	if g := o.get("group_by"); g != nil {
-		s.GroupBy, s.groupsKnown = g.labelList("service")
+	if g := o.Get("group_by"); g != nil {
+		s.GroupBy, s.groupsKnown = readLabelList(g, "service")
 		if len(s.GroupBy) == 0 && s.groupsKnown {
-			g.errorf("remove the key", "group_by is empty")
+			g.Errorf("remove the key", "group_by is empty")
 		}
 		s.MaxGroups = DefaultMaxGroups
-	} else if o.has("group_by") {
+	} else if o.Has("group_by") {
 		s.groupsKnown = false
 	}
 	for _, key := range []string{"max_groups", "expect"} {
-		if !o.has("group_by") && o.has(key) {
-			o.r.errorf(o.keyAt(key), "add group_by, or remove it", "%s: %s means nothing without group_by", o.what, key)
+		if !o.Has("group_by") && o.Has(key) {
+			o.KeyErrorf(key, "add group_by, or remove it", "%s: %s means nothing without group_by", o.What, key)
 			return
 		}
 	}
-	if m := o.get("max_groups"); m != nil {
-		if n, ok := m.whole(1, maxMaxGroups); ok {
+	if m := o.Get("max_groups"); m != nil {
+		if n, ok := m.Whole(1, maxMaxGroups); ok {
 			s.MaxGroups = int(n)
 		}
 	}
-	if e := o.get("expect"); e != nil && s.groupsKnown {
-		s.Expect = e.groups(s.GroupBy)
+	if e := o.Get("expect"); e != nil && s.groupsKnown {
+		s.Expect = readGroups(e, s.GroupBy)
 		if len(s.Expect) > s.MaxGroups {
-			e.errorf("raise max_groups", "expect names %d groups, more than max_groups (%d)", len(s.Expect), s.MaxGroups)
+			e.Errorf("raise max_groups", "expect names %d groups, more than max_groups (%d)", len(s.Expect), s.MaxGroups)
 		}
 	}
 }
 
 // groups reads the groups that are expected: a list of values for one label, of
 // lists or mappings for several.
-func (v *value) groups(by []string) []slo.Group {
-	items, _ := v.list()
+func readGroups(v *yamldoc.Value, by []string) []slo.Group {
+	items, _ := v.List()
 	var out []slo.Group
 	seen := map[string]bool{}
 	for _, i := range items {
-		g, ok := i.group(by)
+		g, ok := readGroup(i, by)
 		if !ok {
 			continue
 		}
 		if seen[g.Key()] {
-			i.errorf("remove it", "expect: the group is listed twice")
+			i.Errorf("remove it", "expect: the group is listed twice")
 			continue
 		}
 		seen[g.Key()] = true
@@ -144,36 +146,36 @@ func (v *value) groups(by []string) []slo.Group {
 	return out
 }
 
-func (v *value) group(by []string) (slo.Group, bool) {
-	var values []*value
+func readGroup(v *yamldoc.Value, by []string) (slo.Group, bool) {
+	var values []*yamldoc.Value
 	switch {
-	case v.isObject():
-		o := v.object(by...)
+	case v.IsMapping():
+		o := v.Object(by...)
 		for _, l := range by {
-			if x := o.need(l, "name a value for every label of group_by"); x != nil {
+			if x := o.Need(l, "name a value for every label of group_by"); x != nil {
 				values = append(values, x)
 			}
 		}
 		if len(values) < len(by) {
 			return nil, false
 		}
-	case v.isList():
-		values, _ = v.list()
+	case v.IsList():
+		values, _ = v.List()
 	default:
-		values = []*value{v}
+		values = []*yamldoc.Value{v}
 	}
 	if len(values) != len(by) {
-		v.errorf("group_by is "+oneOfAnd(by), "expect: want one value for each label of group_by (%d), got %d", len(by), len(values))
+		v.Errorf("group_by is "+oneOfAnd(by), "expect: want one value for each label of group_by (%d), got %d", len(by), len(values))
 		return nil, false
 	}
 	g := make(slo.Group, len(by))
 	for i, x := range values {
-		s, ok := x.text()
+		s, ok := x.Text()
 		if !ok {
 			return nil, false
 		}
 		if s == slo.OtherGroup {
-			x.errorf("remove it", "expect: %s is the group of all others", s)
+			x.Errorf("remove it", "expect: %s is the group of all others", s)
 			return nil, false
 		}
 		g[i] = s
@@ -181,56 +183,56 @@ func (v *value) group(by []string) (slo.Group, bool) {
 	return g, true
 }
 
-func (s *sloDraft) readBudgeting(v *value) {
-	if !v.isObject() {
-		m, ok := v.text()
+func (s *sloDraft) readBudgeting(v *yamldoc.Value) {
+	if !v.IsMapping() {
+		m, ok := v.Text()
 		switch {
 		case !ok || m == string(slo.Occurrences):
 		case m == string(slo.Timeslices):
-			v.errorf("write {timeslices: {slice: 1m, target: 95}}", "budgeting: timeslices needs a slice and a target")
+			v.Errorf("write {timeslices: {slice: 1m, target: 95}}", "budgeting: timeslices needs a slice and a target")
 		case m == string(slo.RatioTimeslices):
-			v.errorf("write {ratio_timeslices: {slice: 1m}}", "budgeting: ratio_timeslices needs a slice")
+			v.Errorf("write {ratio_timeslices: {slice: 1m}}", "budgeting: ratio_timeslices needs a slice")
 		default:
-			v.choice(string(slo.Occurrences), string(slo.Timeslices), string(slo.RatioTimeslices))
+			v.Choice(string(slo.Occurrences), string(slo.Timeslices), string(slo.RatioTimeslices))
 		}
 		return
 	}
-	o := v.object(string(slo.Timeslices), string(slo.RatioTimeslices))
-	if o.known() > 1 {
-		v.errorf("keep one of them", "budgeting: there can be only one method")
+	o := v.Object(string(slo.Timeslices), string(slo.RatioTimeslices))
+	if o.Known() > 1 {
+		v.Errorf("keep one of them", "budgeting: there can be only one method")
 		return
 	}
-	if t := o.get(string(slo.Timeslices)); t != nil {
+	if t := o.Get(string(slo.Timeslices)); t != nil {
 		s.Budgeting.Method = slo.Timeslices
-		if t := t.object("slice", "target"); t != nil {
-			s.Budgeting.Slice = t.slice("slice")
-			if x := t.need("target", "say how much of a slice must be good, in percent, such as `target: 95`"); x != nil {
-				s.Budgeting.Target, _ = x.objective()
+		if t := t.Object("slice", "target"); t != nil {
+			s.Budgeting.Slice = readSlice(t, "slice")
+			if x := t.Need("target", "say how much of a slice must be good, in percent, such as `target: 95`"); x != nil {
+				s.Budgeting.Target, _ = readObjective(x)
 			}
 		}
-	} else if t := o.get(string(slo.RatioTimeslices)); t != nil {
+	} else if t := o.Get(string(slo.RatioTimeslices)); t != nil {
 		s.Budgeting.Method = slo.RatioTimeslices
-		if t := t.object("slice"); t != nil {
-			s.Budgeting.Slice = t.slice("slice")
+		if t := t.Object("slice"); t != nil {
+			s.Budgeting.Slice = readSlice(t, "slice")
 		}
-	} else if len(o.keys) == 0 {
-		v.errorf("want occurrences, timeslices or ratio_timeslices", "budgeting is empty")
+	} else if len(o.Keys) == 0 {
+		v.Errorf("want occurrences, timeslices or ratio_timeslices", "budgeting is empty")
 	}
 	if s.Indicator.Kind == slo.KindThroughput {
-		v.errorf("remove it: `per` is the slice", "budgeting: throughput judges slices already")
+		v.Errorf("remove it: `per` is the slice", "budgeting: throughput judges slices already")
 	}
 }
 
 // slice reads the length of a slice of time, which must tile the clock's hours
 // or be whole minutes.
-func (o *object) slice(key string) time.Duration {
-	v := o.need(key, "say how long a slice is, such as `"+key+": 1m`")
+func readSlice(o *yamldoc.Object, key string) time.Duration {
+	v := o.Need(key, "say how long a slice is, such as `"+key+": 1m`")
 	if v == nil {
 		return 0
 	}
-	d, ok := v.duration(minSlice, maxSlice)
+	d, ok := readDuration(v, minSlice, maxSlice)
 	if ok && time.Hour%d != 0 && d%time.Minute != 0 {
-		v.errorf("take a part of an hour such as 10s, 15s or 1m, or whole minutes", "%s: slices of %s do not tile an hour", key, slo.FormatDuration(d))
+		v.Errorf("take a part of an hour such as 10s, 15s or 1m, or whole minutes", "%s: slices of %s do not tile an hour", key, slo.FormatDuration(d))
 	}
 	return d
 }

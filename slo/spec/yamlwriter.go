@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -213,7 +214,7 @@ func (m *yamlMap) labels(key string, set map[string]string) *yamlPair {
 		return nil
 	}
 	in := &yamlMap{}
-	for _, k := range sortedKeys(set) {
+	for _, k := range slices.Sorted(maps.Keys(set)) {
 		in.text(k, set[k])
 	}
 	return m.set(key, in)

@@ -1,4 +1,4 @@
-package spec
+package yamldoc
 
 import (
 	"strings"
@@ -7,12 +7,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// inside is the place in the file of the byte at offset in the text of a
+// Inside is the place in the file of the byte at offset in the text of a
 // scalar. Where YAML folds lines together it is the place of the scalar.
-func (v *value) inside(offset int) Position {
-	at := v.at()
+func (v *Value) Inside(offset int) Position {
+	at := v.At()
 	text := v.n.Value
-	if offset < 0 || offset > len(text) || at.Line < 1 || at.Line > len(v.r.lines) {
+	if offset < 0 || offset > len(text) || at.Line < 1 || at.Line > len(v.file.lines) {
 		return at
 	}
 	if v.n.Style&yaml.LiteralStyle != 0 {
@@ -21,7 +21,7 @@ func (v *value) inside(offset int) Position {
 	if strings.Contains(text, "\n") {
 		return at
 	}
-	line := []rune(v.r.lines[at.Line-1])
+	line := []rune(v.file.lines[at.Line-1])
 	rest := line[min(at.Column-1, len(line)):]
 	switch {
 	case v.n.Style&yaml.DoubleQuotedStyle != 0:
@@ -80,17 +80,17 @@ func escapeLength(c rune) int {
 }
 
 // insideLiteral finds a place in a block scalar, whose lines start below it.
-func (v *value) insideLiteral(offset int) Position {
-	at := v.at()
+func (v *Value) insideLiteral(offset int) Position {
+	at := v.At()
 	before := v.n.Value[:offset]
 	row := strings.Count(before, "\n")
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 	line := at.Line + row // the block's first line is the one after the indicator
-	if line >= len(v.r.lines) {
+	if line >= len(v.file.lines) {
 		return at
 	}
 	wanted := strings.SplitN(v.n.Value, "\n", row+2)[row]
-	source := v.r.lines[line]
+	source := v.file.lines[line]
 	if !strings.HasSuffix(source, wanted) {
 		return at
 	}
