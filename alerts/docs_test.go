@@ -41,7 +41,8 @@ func TestRunbooks(t *testing.T) {
 			require.Greater(t, len(strings.TrimSpace(strings.SplitN(after, "\n## ", 2)[0])), 15, "%s: %s", name, heading)
 		}
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			require.FileExists(t, filepath.Join(docs, "runbooks", m[1]), name)
+			file, _, _ := strings.Cut(m[1], "#")
+			require.FileExists(t, filepath.Join(docs, "runbooks", file), name)
 		}
 		// What a page tells to look at exists.
 		for _, metric := range regexp.MustCompile("sloengine_[a-z_]+").FindAllString(text, -1) {
