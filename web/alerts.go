@@ -2,12 +2,10 @@ package web
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -18,54 +16,14 @@ import (
 	"github.com/gin-gonic/gin"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// AlertState is where an alert is in its life.
-type AlertState string
-
-// The states that are shown.
-const (
-	AlertPending  AlertState = "pending"
-	AlertFiring   AlertState = "firing"
-	AlertResolved AlertState = "resolved"
-)
-
 // alertStates are the states, worst first.
-var alertStates = []AlertState{AlertFiring, AlertPending, AlertResolved}
-
-// AlertLabel is one name and value.
-type AlertLabel struct{ Name, Value string }
-
-// Alert is one alert of the engine in one group.
-type Alert struct {
-	Fingerprint string // the same for the same labels
-	Name        string
-	State       AlertState
-	Severity    string
-	Urgent      bool // needs a person now
-	Service     string
-	SLO         slo.ID       // "" if it is about no single one
-	Agreement   string       // that chose it; "" if none
-	Group       []AlertLabel // as the spec names them; empty if it is about all groups
-	Labels      []AlertLabel // all of them, by name
-	Value       float64      // what was compared last while its condition held
-
-	ActiveSince, FirstBad time.Time
-	FiredAt, ResolvedAt   time.Time // zero if it has not
-	Removed               bool      // resolved since its spec or group is gone
-}
-
-func (a *Alert) label(name string) string {
-	for _, l := range a.Labels {
-		if l.Name == name {
-			return l.Value
-		}
-	}
-	return ""
-}
+var alertStates = []state.State{state.Firing, state.Pending, state.Resolved}
 
 // alertKey orders alerts: firing, pending, resolved; within them the urgent first,
 // then those that have lasted longest, and the resolved ones newest first.
@@ -75,12 +33,12 @@ type alertKey struct {
 	Fingerprint string `json:"fingerprint"`
 }
 
-func (a *Alert) key() alertKey {
+func newAlertKey(a *state.Alert) alertKey {
 	k := alertKey{Rank: 2 * slices.Index(alertStates, a.State), At: a.ActiveSince.UnixNano(), Fingerprint: a.Fingerprint}
-	if !a.Urgent && a.State != AlertResolved {
+	if !a.Urgent && a.State != state.Resolved {
 		k.Rank++
 	}
-	if a.State == AlertResolved {
+	if a.State == state.Resolved {
 		k.At = -a.ResolvedAt.UnixNano()
 	}
 	return k
@@ -90,32 +48,43 @@ func (k alertKey) compare(o alertKey) int {
 	return cmp.Or(cmp.Compare(k.Rank, o.Rank), cmp.Compare(k.At, o.At), strings.Compare(k.Fingerprint, o.Fingerprint))
 }
 
+// eachAlert yields the alerts of a view, in no order.
+func eachAlert(v *state.View) iter.Seq[*state.Alert] {
+	return func(yield func(*state.Alert) bool) {
+		for _, list := range [][]state.Alert{v.Active, v.Resolved} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // alertFilter picks alerts. Empty fields pick all.
 type alertFilter struct {
 	active            bool // pending and firing only
-	state             AlertState
+	state             state.State
 	service, severity string
 	slo               slo.ID
 }
 
 // alerts lists the alerts that a filter picks, worst first, and a digest of them.
-func (w *Web) alerts(f alertFilter) (list []*Alert, digest string) {
+func (w *Web) alerts(f alertFilter) (list []*state.Alert, digest string) {
 	if w.opt.Alerts == nil {
 		return nil, ""
 	}
 	type entry struct {
 		key   alertKey
-		alert *Alert
+		alert *state.Alert
 	}
-	all := w.opt.Alerts()
 	var picked []entry
-	for i := range all {
-		a := &all[i]
-		if f.active && a.State == AlertResolved || f.state != "" && a.State != f.state || f.service != "" && a.Service != f.service ||
+	for a := range eachAlert(w.opt.Alerts()) {
+		if f.active && a.State == state.Resolved || f.state != "" && a.State != f.state || f.service != "" && a.Service != f.service ||
 			f.severity != "" && a.Severity != f.severity || f.slo != "" && a.SLO != f.slo {
 			continue
 		}
-		picked = append(picked, entry{a.key(), a})
+		picked = append(picked, entry{newAlertKey(a), a})
 	}
 	slices.SortFunc(picked, func(a, b entry) int { return a.key.compare(b.key) })
 	h := fnv.New64a()
@@ -131,7 +100,7 @@ func (w *Web) alerts(f alertFilter) (list []*Alert, digest string) {
 type alertJSON struct {
 	Fingerprint string            `json:"fingerprint"`
 	Name        string            `json:"name"`
-	State       AlertState        `json:"state"`
+	State       state.State       `json:"state"`
 	Severity    string            `json:"severity"`
 	Urgent      bool              `json:"urgent"`
 	Service     string            `json:"service"`
@@ -148,21 +117,18 @@ type alertJSON struct {
 	Removed     bool              `json:"removed"`
 }
 
-func newAlert(a *Alert) alertJSON {
+func newAlert(a *state.Alert) alertJSON {
 	out := alertJSON{
 		Fingerprint: a.Fingerprint, Name: a.Name, State: a.State, Severity: a.Severity, Urgent: a.Urgent, Service: a.Service,
-		Group: map[string]string{}, Labels: map[string]string{}, Value: number(a.Value, true), Removed: a.Removed,
+		Group: groupJSON(a.GroupBy, a.Group), Labels: map[string]string{}, Value: number(a.Value, true), Removed: a.Removed,
 		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt), ResolvedAt: timeOrNil(a.ResolvedAt),
-		Detection: number(a.FiredAt.Sub(a.FirstBad).Seconds(), !a.FiredAt.IsZero()),
+		Detection: number(a.Detection().Seconds(), !a.FiredAt.IsZero()),
 	}
 	if a.SLO != "" {
 		out.SLO = &a.SLO
 	}
 	if a.Agreement != "" {
 		out.Agreement = &a.Agreement
-	}
-	for _, l := range a.Group {
-		out.Group[l.Name] = l.Value
 	}
 	for _, l := range a.Labels {
 		out.Labels[l.Name] = l.Value
@@ -182,7 +148,7 @@ type alertList struct {
 
 func (w *Web) apiAlerts(c *gin.Context) {
 	q := c.Request.URL.Query()
-	f := alertFilter{state: AlertState(q.Get("state")), service: q.Get("service"), severity: q.Get("severity"), slo: slo.ID(q.Get("slo"))}
+	f := alertFilter{state: state.State(q.Get("state")), service: q.Get("service"), severity: q.Get("severity"), slo: slo.ID(q.Get("slo"))}
 	v := w.view()
 	all, digest := w.alerts(f)
 	if fresh(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
@@ -198,12 +164,12 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	}
 	page := all
 	if s := q.Get("cursor"); s != "" {
-		after, err := parseAlertCursor(s)
-		if err != nil {
+		var after alertKey
+		if err := readCursor(s, &after); err != nil {
 			w.problem(c, http.StatusBadRequest, err.Error(), nil)
 			return
 		}
-		i := slices.IndexFunc(all, func(a *Alert) bool { return after.compare(a.key()) < 0 })
+		i := slices.IndexFunc(all, func(a *state.Alert) bool { return after.compare(newAlertKey(a)) < 0 })
 		if i < 0 {
 			i = len(all)
 		}
@@ -212,7 +178,7 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []alertJSON{}}
 	for i, a := range page {
 		if i == limit {
-			out.Next = page[i-1].key().cursor()
+			out.Next = newCursor(newAlertKey(page[i-1]))
 			break
 		}
 		out.Items = append(out.Items, newAlert(a))
@@ -225,36 +191,16 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	sendJSON(c, http.StatusOK, "application/json", out)
 }
 
-func (k alertKey) cursor() string {
-	raw, err := json.Marshal(k)
-	if err != nil {
-		return "" // numbers and strings always encode
-	}
-	return base64.RawURLEncoding.EncodeToString(raw)
-}
-
-func parseAlertCursor(s string) (alertKey, error) {
-	var k alertKey
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err == nil {
-		err = json.Unmarshal(raw, &k)
-	}
-	if err != nil {
-		return k, errors.New("cursor: want next_cursor of an earlier answer")
-	}
-	return k, nil
-}
-
 // gatherAlerts gives out the states of the alerts that are pending or firing.
 func (w *Web) gatherAlerts() ([]*dto.MetricFamily, error) {
 	if !w.opt.Engine().State.Recovered() {
 		return nil, nil
 	}
 	f := newFamily(series.AlertState, 0)
-	all := w.opt.Alerts()
-	for i := range all {
-		a := &all[i]
-		if a.State == AlertResolved {
+	active := w.opt.Alerts().Active
+	for i := range active {
+		a := &active[i]
+		if a.State == state.Resolved {
 			continue
 		}
 		values := []string{a.Name, a.Service, a.Severity}
@@ -265,7 +211,7 @@ func (w *Web) gatherAlerts() ([]*dto.MetricFamily, error) {
 			}
 		}
 		value := float64(series.AlertPending)
-		if a.State == AlertFiring {
+		if a.State == state.Firing {
 			value = series.AlertFiring
 		}
 		f.add(pairs(series.AlertState.LabelNames(extra...), values...), value)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -79,7 +80,7 @@ func TestAlertsChangeTheTag(t *testing.T) {
 		b.alerts = someAlerts()
 		before := b.get(target).Header().Get("ETag")
 		require.Equal(t, http.StatusNotModified, b.get(target, "If-None-Match", before).Code)
-		b.alerts[3].State, b.alerts[3].ResolvedAt = AlertResolved, noon
+		b.alerts[3].State, b.alerts[3].ResolvedAt = state.Resolved, noon
 		require.Equal(t, http.StatusOK, b.get(target, "If-None-Match", before).Code, "%s: same report, other alerts", target)
 	}
 }
@@ -113,7 +114,7 @@ func TestAlertsOnPages(t *testing.T) {
 func TestAlertStateMetric(t *testing.T) {
 	b := newBench(t)
 	for i, bad := range hostile {
-		b.alerts = append(b.alerts, Alert{Name: "X", State: AlertPending, Fingerprint: string(rune('a' + i)), ActiveSince: noon, Labels: []AlertLabel{{"alertname", "X"}, {"http.code", bad}, {"le", "1"}}})
+		b.alerts = append(b.alerts, state.Alert{Name: "X", State: state.Pending, Fingerprint: string(rune('a' + i)), ActiveSince: noon, Labels: []state.Label{{Name: "alertname", Value: "X"}, {Name: "http.code", Value: bad}, {Name: "le", Value: "1"}}})
 	}
 	fs := parse(t, b.get("/metrics").Body.String())
 	got, ok := value(fs["slo_alert_state"], map[string]string{"alertname": "ErrorBudgetBurnPage", "severity": "page", "tier": "page-1h", "product": "TRVL10"})
@@ -147,10 +148,10 @@ func TestHeldAlerts(t *testing.T) {
 	live := alerts.Live{Kind: alerts.LiveBurn, Tier: alerts.Tier{Tier: slo.Tier{Page: true, Long: time.Hour, Short: 5 * time.Minute}, Name: "page-1h", Threshold: 0.0144}, MinEvents: 20}
 	few := alerts.Evidence{Ratio: 0.5, Observed: 0.02, Events: 18, HasData: true}
 	exhausted := alerts.Live{Kind: alerts.LiveExhausted}
-	group := []AlertLabel{{"product", "TRVL10"}}
-	b.held = []HeldAlert{
-		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", Group: group, Value: 0.5, Why: live.HeldBurn(few, few)},
-		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", Group: group, Value: -499,
+	by, group := []string{"product"}, slo.Group{"TRVL10"}
+	b.held = []state.Held{
+		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: 0.5, Why: live.HeldBurn(few, few)},
+		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: -499,
 			Why: exhausted.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18)},
 	}
 	var list struct {

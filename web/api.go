@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -47,14 +48,14 @@ func (w *Web) apiSLOs(c *gin.Context) {
 	if !ok {
 		return
 	}
-	after, err := parseCursor(q.Get("cursor"))
-	if err != nil {
-		w.problem(c, http.StatusBadRequest, err.Error(), nil)
-		return
-	}
 	all := f.pick(v.rep)
 	page := all
-	if after != nil {
+	if s := q.Get("cursor"); s != "" {
+		var after cursor
+		if err := readCursor(s, &after); err != nil {
+			w.problem(c, http.StatusBadRequest, err.Error(), nil)
+			return
+		}
 		i := slices.IndexFunc(all, func(r *sla.SLOReport) bool { return after.before(r) })
 		if i < 0 {
 			i = len(all)
@@ -64,7 +65,7 @@ func (w *Web) apiSLOs(c *gin.Context) {
 	out := sloList{Report: newReportJSON(v), Total: len(all), Items: []sloJSON{}}
 	for i, r := range page {
 		if i == limit {
-			out.Next = newCursor(page[i-1])
+			out.Next = newCursor(cursor{page[i-1].SLO.ID, page[i-1].Group})
 			break
 		}
 		out.Items = append(out.Items, w.newSLO(r))
@@ -93,27 +94,25 @@ type cursor struct {
 	Group slo.Group `json:"group"`
 }
 
-func newCursor(r *sla.SLOReport) string {
-	raw, err := json.Marshal(cursor{r.SLO.ID, r.Group})
+// newCursor encodes the place of the last item of a page.
+func newCursor(last any) string {
+	raw, err := json.Marshal(last)
 	if err != nil {
-		return "" // strings always encode
+		return "" // numbers and strings always encode
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-func parseCursor(s string) (*cursor, error) {
-	if s == "" {
-		return nil, nil
-	}
+// readCursor decodes what newCursor has encoded.
+func readCursor(s string, into any) error {
 	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cursor: want next_cursor of an earlier answer")
+		return errors.New("invalid cursor (want next_cursor of an earlier answer)")
 	}
-	var c cursor
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, fmt.Errorf("cursor: want next_cursor of an earlier answer")
-	}
-	return &c, nil
+	return nil
 }
 
 func (c *cursor) before(r *sla.SLOReport) bool {

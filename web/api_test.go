@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // contract checks requests and answers against the served OpenAPI document.
@@ -74,7 +75,7 @@ func (k *contract) answer(b *bench, method, target string, want int, header ...s
 
 func TestAnswersKeepTheContract(t *testing.T) {
 	b := newBench(t)
-	b.eng.Spec.Failed, b.eng.Spec.Problems = noon, []SpecProblem{{File: "a.yaml", Line: 1, Column: 2, Severity: "error", Message: "m"}}
+	b.eng.Spec.Failed, b.eng.Spec.Problems = noon, []spec.Problem{{Position: spec.Position{File: "a.yaml", Line: 1, Column: 2}, Severity: "error", Message: "m"}}
 	b.rep.Warnings = []string{"w"}
 	k := newContract(t, b)
 	const one = "/api/v1/slos/insurance-unpaid/availability"
@@ -137,8 +138,8 @@ func TestAnswersKeepTheContract(t *testing.T) {
 type specError struct{}
 
 func (specError) Error() string { return "1 error in the spec" }
-func (specError) SpecProblems() []SpecProblem {
-	return []SpecProblem{{File: "a.yaml", Line: 7, Column: 1, Severity: "error", Message: "unknown key"}}
+func (specError) SpecProblems() []spec.Problem {
+	return []spec.Problem{{Position: spec.Position{File: "a.yaml", Line: 7, Column: 1}, Severity: "error", Message: "unknown key"}}
 }
 
 func TestEventsAreDocumented(t *testing.T) {
@@ -282,7 +283,7 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 	})
 	b.eng.Started = time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	b.eng.Spec.Failed = noon
-	b.eng.Spec.Problems = []SpecProblem{{File: hushed + "a.yaml", Line: 3, Column: 4, Message: "hushed message"}}
+	b.eng.Spec.Problems = []spec.Problem{{Position: spec.Position{File: hushed + "a.yaml", Line: 3, Column: 4}, Message: "hushed message"}}
 	b.rep.Warnings = []string{"hushed warning"}
 	for _, state := range []EngineState{Ready, Poisoned, Failed, DiskLow, Recovering, Stopping} {
 		b.eng.State, b.eng.Reason = state, "open "+hushed+"wal/1.seg: hushed error"

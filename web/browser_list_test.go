@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 )
 
@@ -28,7 +29,7 @@ func newLiveBench(t *testing.T, rep *sla.Report, change ...func(*Options)) *live
 		at := noon.Add(3 * time.Second)
 		o.Now = func() time.Time { return at }
 		alerts := someAlerts()
-		o.Alerts = func() []Alert { return alerts }
+		o.Alerts = func() *state.View { return &state.View{Active: alerts} }
 	}}, change...)...)
 	if rep == nil {
 		rep = insurance(t)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
@@ -33,14 +34,14 @@ type lane struct {
 const laneH = 16
 
 // newTimeline draws the alerts that touch a range, worst first.
-func newTimeline(r *sla.SLOReport, list []*Alert, sp slo.Span, now time.Time, kept time.Duration) *alertTimeline {
+func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Time, kept time.Duration) *alertTimeline {
 	t := timeline{sp}
 	out := &alertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix()}
 	index := map[string]int{}
 	var order []int // of the lanes: the rank of the worst alert in them
 	seen := map[string]bool{}
 	for _, a := range list {
-		if len(a.Group) > 0 && !sameAlertGroup(a.Group, r.Group) {
+		if len(a.Group) > 0 && !slices.Equal(a.Group, r.Group) {
 			continue
 		}
 		end := now
@@ -57,7 +58,7 @@ func newTimeline(r *sla.SLOReport, list []*Alert, sp slo.Span, now time.Time, ke
 			i = len(out.Lanes)
 			index[k] = i
 			out.Lanes = append(out.Lanes, lane{Name: format.Safe(a.Name, format.MaxName), Windows: format.Safe(row, format.MaxName), Whole: len(a.Group) == 0 && len(r.Group) > 0})
-			order = append(order, a.key().Rank)
+			order = append(order, newAlertKey(a).Rank)
 		}
 		l := &out.Lanes[i]
 		fired := end
@@ -87,7 +88,7 @@ func newTimeline(r *sla.SLOReport, list []*Alert, sp slo.Span, now time.Time, ke
 			}
 			add(slo.Span{From: a.FiredAt, To: end}, class, "firing")
 		}
-		if a.State != AlertResolved {
+		if a.State != state.Resolved {
 			l.Mark, l.Now = alertMark(a), string(a.State)
 		}
 	}
@@ -112,8 +113,8 @@ func newTimeline(r *sla.SLOReport, list []*Alert, sp slo.Span, now time.Time, ke
 	return out
 }
 
-func alertWindows(a *Alert) string {
-	if long, short := a.label("long"), a.label("short"); long != "" && short != "" {
+func alertWindows(a *state.Alert) string {
+	if long, short := a.Label("long"), a.Label("short"); long != "" && short != "" {
 		return long + " and " + short
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
@@ -209,7 +210,7 @@ func TestCalendar(t *testing.T) {
 
 func TestTimeline(t *testing.T) {
 	r := find(insurance(t), "insurance-unpaid/availability", slo.Group{"TRVL10"})
-	var list []*Alert
+	var list []*state.Alert
 	all := someAlerts()
 	for i := range all {
 		if all[i].SLO == r.SLO.ID {

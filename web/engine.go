@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"hash/fnv"
 	"time"
+
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // EngineState is the engine's condition in one word.
@@ -138,22 +140,12 @@ type DiskStatus struct {
 
 // SpecStatus is the loaded spec and the outcome of the last reload.
 type SpecStatus struct {
-	Loaded   time.Time     `json:"loaded,omitzero"`
-	Hash     string        `json:"hash"`
-	SLOs     int           `json:"slos"`
-	Failed   time.Time     `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
-	Problems []SpecProblem `json:"problems,omitempty"`
-	Change   *SpecChange   `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
-}
-
-// SpecProblem is one finding in a spec file that was not taken over.
-type SpecProblem struct {
-	File       string `json:"file"`
-	Line       int    `json:"line"`
-	Column     int    `json:"column"`
-	Severity   string `json:"severity"` // error or warning
-	Message    string `json:"message"`
-	Suggestion string `json:"suggestion,omitempty"`
+	Loaded   time.Time      `json:"loaded,omitzero"`
+	Hash     string         `json:"hash"`
+	SLOs     int            `json:"slos"`
+	Failed   time.Time      `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
+	Problems []spec.Problem `json:"problems,omitempty"`
+	Change   *SpecChange    `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
 }
 
 // digest changes whenever the status does, but for the number of connections: who asks

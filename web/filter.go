@@ -27,6 +27,17 @@ const (
 	groupParam = "group."
 )
 
+// groupQuery names a group by one parameter for each label.
+func groupQuery(names []string, g slo.Group) url.Values {
+	q := url.Values{}
+	for i, n := range names {
+		if i < len(g) {
+			q.Set(groupParam+n, g[i])
+		}
+	}
+	return q
+}
+
 func newFilter(q url.Values) filter {
 	return filter{
 		service: q.Get("service"),

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -211,29 +213,34 @@ func readyStatus() EngineStatus {
 }
 
 // someAlerts are one alert in every state, and one on all groups of an SLO.
-func someAlerts() []Alert {
-	base := func(name, severity string, urgent bool, id slo.ID, state AlertState, group ...AlertLabel) Alert {
-		a := Alert{
-			Name: name, Severity: severity, Urgent: urgent, Service: "insurance-unpaid", SLO: id, State: state, Group: group, Value: 0.0173,
+func someAlerts() []state.Alert {
+	base := func(name, severity string, urgent bool, id slo.ID, is state.State, group ...string) state.Alert {
+		a := state.Alert{
+			Name: name, Severity: severity, Urgent: urgent, Service: "insurance-unpaid", SLO: id, State: is, Group: group, Value: 0.0173,
 			ActiveSince: noon.Add(-14 * time.Minute), FirstBad: noon.Add(-15 * time.Minute),
-			Labels: append([]AlertLabel{{"alertname", name}, {"service", "insurance-unpaid"}, {"severity", severity}, {"slo_id", string(id)}}, group...),
+			Labels: []state.Label{{Name: "alertname", Value: name}},
 		}
-		a.Fingerprint = name + string(state)
-		if state != AlertPending {
+		if len(group) > 0 {
+			a.GroupBy, a.Labels = []string{"product"}, append(a.Labels, state.Label{Name: "product", Value: group[0]})
+		}
+		a.Labels = append(a.Labels, []state.Label{{Name: "service", Value: "insurance-unpaid"}, {Name: "severity", Value: severity}, {Name: "slo_id", Value: string(id)}}...)
+		a.Fingerprint = name + string(is)
+		if is != state.Pending {
 			a.FiredAt = noon.Add(-13 * time.Minute)
 		}
 		return a
 	}
-	trvl := AlertLabel{"product", "TRVL10"}
-	page := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", AlertFiring, trvl)
-	page.Labels = append(page.Labels, AlertLabel{"long", "1h"}, AlertLabel{"short", "5m"}, AlertLabel{"tier", "page-1h"})
-	over := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", AlertResolved, trvl)
+	const trvl = "TRVL10"
+	page := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", state.Firing, trvl)
+	page.Labels = append(page.Labels, state.Label{Name: "long", Value: "1h"}, state.Label{Name: "short", Value: "5m"}, state.Label{Name: "tier", Value: "page-1h"})
+	slices.SortFunc(page.Labels, func(a, b state.Label) int { return strings.Compare(a.Name, b.Name) })
+	over := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", state.Resolved, trvl)
 	over.ActiveSince, over.FirstBad, over.FiredAt, over.ResolvedAt = noon.Add(-9*time.Hour), noon.Add(-9*time.Hour-time.Minute), noon.Add(-9*time.Hour), noon.Add(-8*time.Hour)
-	score := base("CompositeSLAWarning", "warning", false, "", AlertPending, trvl)
+	score := base("CompositeSLAWarning", "warning", false, "", state.Pending, trvl)
 	score.Agreement = "unpaid"
-	return []Alert{
-		over, score, base("SLONoData", "warning", false, "insurance-unpaid/throughput", AlertFiring), page,
-		base("ErrorBudgetExhausted", "ticket", false, "insurance-unpaid/availability", AlertFiring, AlertLabel{"product", "SOMLT"}),
+	return []state.Alert{
+		over, score, base("SLONoData", "warning", false, "insurance-unpaid/throughput", state.Firing), page,
+		base("ErrorBudgetExhausted", "ticket", false, "insurance-unpaid/availability", state.Firing, "SOMLT"),
 	}
 }
 
@@ -241,8 +248,8 @@ func someAlerts() []Alert {
 type bench struct {
 	t      testing.TB
 	rep    *sla.Report
-	alerts []Alert
-	held   []HeldAlert
+	alerts []state.Alert
+	held   []state.Held
 	eng    EngineStatus
 	now    time.Time
 	opt    Options
@@ -254,8 +261,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	b := &bench{t: t, rep: insurance(t), alerts: someAlerts(), eng: readyStatus(), now: noon.Add(3 * time.Second)}
 	b.opt = Options{
 		Report: func() *sla.Report { return b.rep }, Engine: func() EngineStatus { return b.eng }, Now: func() time.Time { return b.now },
-		Alerts:  func() []Alert { return b.alerts },
-		Held:    func() []HeldAlert { return b.held },
+		Alerts:  func() *state.View { return &state.View{Active: b.alerts, Held: b.held} },
 		History: history, Counts: b.counts, AlertsKept: 24 * time.Hour, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
 		Source: func(id slo.ID) (Source, bool) {
 			return Source{"specs/insurance.yaml", 12}, id.Service() == "insurance-unpaid"

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -108,8 +110,8 @@ func (w *Web) reload(c *gin.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), reloadTimeout)
 	defer cancel()
 	if err := w.opt.Reload(ctx); err != nil {
-		var withProblems interface{ SpecProblems() []SpecProblem }
-		var list []SpecProblem
+		var withProblems interface{ SpecProblems() []spec.Problem }
+		var list []spec.Problem
 		if errors.As(err, &withProblems) {
 			list = withProblems.SpecProblems()
 		}

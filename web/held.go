@@ -4,24 +4,11 @@ import (
 	"slices"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
-
-// HeldAlert is an alert in one group that does not start although what was observed
-// is over its threshold, and why.
-type HeldAlert struct {
-	Name      string
-	Severity  string
-	Tier      string // of a burn-rate alert
-	Service   string
-	SLO       slo.ID       // "" if it is about no single one
-	Agreement string       // that chose it; "" if none
-	Group     []AlertLabel // as the spec names them; empty if it is about all groups
-	Value     float64      // what is compared, of what was observed
-	Why       []alerts.Hold
-}
 
 type heldJSON struct {
 	Name      string            `json:"name"`
@@ -47,12 +34,12 @@ type holdJSON struct {
 
 // held lists the alerts that are held back and pass a filter, in the order of the
 // report.
-func (w *Web) held(f alertFilter) []*HeldAlert {
-	if w.opt.Held == nil {
+func (w *Web) held(f alertFilter) []*state.Held {
+	if w.opt.Alerts == nil {
 		return nil
 	}
-	var out []*HeldAlert
-	all := w.opt.Held()
+	var out []*state.Held
+	all := w.opt.Alerts().Held
 	for i := range all {
 		h := &all[i]
 		if (f.service == "" || h.Service == f.service) && (f.severity == "" || h.Severity == f.severity) && (f.slo == "" || h.SLO == f.slo) {
@@ -62,16 +49,13 @@ func (w *Web) held(f alertFilter) []*HeldAlert {
 	return out
 }
 
-func newHeld(h *HeldAlert) heldJSON {
-	out := heldJSON{Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service, Group: map[string]string{}, Value: number(h.Value, true), Why: []holdJSON{}}
+func newHeld(h *state.Held) heldJSON {
+	out := heldJSON{Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service, Group: groupJSON(h.GroupBy, h.Group), Value: number(h.Value, true), Why: []holdJSON{}}
 	if h.SLO != "" {
 		out.SLO = &h.SLO
 	}
 	if h.Agreement != "" {
 		out.Agreement = &h.Agreement
-	}
-	for _, l := range h.Group {
-		out.Group[l.Name] = l.Value
 	}
 	for _, x := range h.Why {
 		out.Why = append(out.Why, holdJSON{
@@ -85,7 +69,7 @@ func newHeld(h *HeldAlert) heldJSON {
 // at their tier, or below all tiers.
 func (w *Web) holdBack(r *sla.SLOReport, tiers []alerts.Tier, p *sloPage) {
 	for _, h := range w.held(alertFilter{slo: r.SLO.ID}) {
-		if len(h.Group) > 0 && !sameAlertGroup(h.Group, r.Group) {
+		if len(h.Group) > 0 && !slices.Equal(h.Group, r.Group) {
 			continue
 		}
 		var why []string

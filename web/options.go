@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -52,13 +53,8 @@ type Options struct {
 	Report func() *sla.Report  // the latest report; nil until the first tick
 	Engine func() EngineStatus // must be cheap: it is asked for on every view
 
-	// Alerts lists the alerts that are pending, firing, or were resolved of late, in
-	// any order; nil: the engine evaluates none. The list must not change afterwards.
-	Alerts func() []Alert
-
-	// Held lists the alerts that are held back, in the order of the report; nil: none
-	// ever is. The list must not change afterwards.
-	Held func() []HeldAlert
+	// Alerts is the latest view of the engine's alerts; nil: the engine evaluates none.
+	Alerts func() *state.View
 
 	// What the page of a service level draws; see there.
 	Counts     CountsFunc    // nil: no charts

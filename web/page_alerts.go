@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -31,11 +31,11 @@ type alertRow struct {
 	Removed   bool
 }
 
-func alertMark(a *Alert) mark {
+func alertMark(a *state.Alert) mark {
 	switch {
-	case a.State == AlertResolved:
+	case a.State == state.Resolved:
 		return mark{"ok", "resolved"}
-	case a.State == AlertPending:
+	case a.State == state.Pending:
 		return mark{"wait", "pending"}
 	case a.Urgent:
 		return mark{"bad", "firing"}
@@ -43,7 +43,7 @@ func alertMark(a *Alert) mark {
 	return mark{"risk", "firing"}
 }
 
-func (w *Web) newAlertRow(a *Alert, now time.Time) alertRow {
+func (w *Web) newAlertRow(a *state.Alert, now time.Time) alertRow {
 	r := alertRow{
 		Mark: alertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
 		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now), Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
@@ -54,18 +54,10 @@ func (w *Web) newAlertRow(a *Alert, now time.Time) alertRow {
 	}
 	r.Lasted = format.Duration(end.Sub(a.ActiveSince))
 	if !a.FiredAt.IsZero() {
-		r.Detection = format.Duration(a.FiredAt.Sub(a.FirstBad))
+		r.Detection = format.Duration(a.Detection())
 	}
-	if long, short := a.label("long"), a.label("short"); long != "" && short != "" {
-		r.Windows = format.Safe(long, format.MaxName) + " and " + format.Safe(short, format.MaxName)
-	}
-	var names, values []string
-	q := url.Values{}
-	for _, l := range a.Group {
-		names, values = append(names, l.Name), append(values, l.Value)
-		q.Set(groupParam+l.Name, l.Value)
-	}
-	r.Group = format.Labels(names, values)
+	r.Windows, r.Group = format.Safe(alertWindows(a), format.MaxName), format.Labels(a.GroupBy, a.Group)
+	q := groupQuery(a.GroupBy, a.Group)
 	switch {
 	case a.SLO != "":
 		r.About = format.Safe(a.SLO.Name(), format.MaxName)
@@ -81,7 +73,7 @@ func (w *Web) newAlertRow(a *Alert, now time.Time) alertRow {
 }
 
 // fillAlerts lists what is firing or pending, worst first.
-func (w *Web) fillAlerts(v view, p *listPage, all []*Alert) {
+func (w *Web) fillAlerts(v view, p *listPage, all []*state.Alert) {
 	p.HasAlerts = w.opt.Alerts != nil && len(v.rep.SLOs) > 0
 	for _, a := range all {
 		if len(p.Alerts) == shownAlerts {
@@ -95,16 +87,12 @@ func (w *Web) fillAlerts(v view, p *listPage, all []*Alert) {
 
 // sloAlerts lists the alerts of one SLO in one group, and those on all its groups:
 // the present ones, then what is over, newest first.
-func (w *Web) sloAlerts(v view, r *sla.SLOReport, all []*Alert) []alertRow {
+func (w *Web) sloAlerts(v view, r *sla.SLOReport, all []*state.Alert) []alertRow {
 	var out []alertRow
 	for _, a := range all {
-		if len(out) < shownAlerts && (len(a.Group) == 0 || sameAlertGroup(a.Group, r.Group)) {
+		if len(out) < shownAlerts && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
 			out = append(out, w.newAlertRow(a, v.now))
 		}
 	}
 	return out
-}
-
-func sameAlertGroup(ls []AlertLabel, g slo.Group) bool {
-	return slices.EqualFunc(ls, g, func(l AlertLabel, v string) bool { return l.Value == v })
 }

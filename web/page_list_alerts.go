@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -13,23 +14,23 @@ import (
 // an SLO under the SLO alone.
 type alertCounts map[string]struct{ firing, pending int }
 
-func countAlerts(list func() []Alert) alertCounts {
+func countAlerts(list func() *state.View) alertCounts {
 	if list == nil {
 		return nil
 	}
 	out := alertCounts{}
-	all := list()
-	for i := range all {
-		a := &all[i]
-		if a.SLO == "" || a.State == AlertResolved {
+	active := list().Active
+	for i := range active {
+		a := &active[i]
+		if a.SLO == "" || a.State == state.Resolved {
 			continue
 		}
 		key := string(a.SLO)
-		for _, l := range a.Group {
-			key += "\x00" + l.Value
+		if len(a.Group) > 0 {
+			key += "\x00" + strings.Join(a.Group, "\x00")
 		}
 		n := out[key]
-		if a.State == AlertFiring {
+		if a.State == state.Firing {
 			n.firing++
 		} else {
 			n.pending++

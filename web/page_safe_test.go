@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -136,7 +137,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			b.rep.Warnings = []string{bad}
 			b.eng.Reason, b.eng.State = bad, DiskLow
 			b.eng.Disk.Dir, b.eng.Spec.Hash = bad, bad
-			b.eng.Spec.Failed, b.eng.Spec.Problems = noon, []SpecProblem{{File: bad, Message: bad, Suggestion: bad}}
+			b.eng.Spec.Failed, b.eng.Spec.Problems = noon, []spec.Problem{{Position: spec.Position{File: bad}, Message: bad, Suggestion: bad}}
 			b.web.opt.Version.Version = bad
 			hostileEngine(b, bad)
 			esc := url.QueryEscape(bad)

@@ -99,12 +99,9 @@ func worstFirst(rep *sla.Report, service string) []*sla.SLAReport {
 func (w *Web) slaHref(r *sla.SLAReport) string { return w.href("/sla", slaQuery(r)) }
 
 func slaQuery(r *sla.SLAReport) url.Values {
-	q := url.Values{"service": {r.SLA.Service}, "sla": {r.SLA.Name}}
-	for i, n := range r.SLA.GroupBy {
-		if i < len(r.Group) {
-			q.Set(groupParam+n, r.Group[i])
-		}
-	}
+	q := groupQuery(r.SLA.GroupBy, r.Group)
+	q.Set("service", r.SLA.Service)
+	q.Set("sla", r.SLA.Name)
 	return q
 }
 

@@ -174,11 +174,7 @@ func (w *Web) historyHref(r *sla.SLOReport, rng sloRange) string {
 }
 
 func (w *Web) apiPath(r *sla.SLOReport, below string, q url.Values) string {
-	for i, n := range r.SLO.GroupBy {
-		if i < len(r.Group) {
-			q.Set(groupParam+n, r.Group[i])
-		}
-	}
+	maps.Copy(q, groupQuery(r.SLO.GroupBy, r.Group))
 	href := w.opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
 	if len(q) > 0 {
 		href += "?" + q.Encode()

@@ -131,12 +131,8 @@ type rangeNav struct {
 }
 
 func (w *Web) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Time) rangeNav {
-	base := url.Values{"id": {string(r.SLO.ID)}}
-	for i, n := range r.SLO.GroupBy {
-		if i < len(r.Group) {
-			base.Set(groupParam+n, r.Group[i])
-		}
-	}
+	base := groupQuery(r.SLO.GroupBy, r.Group)
+	base.Set("id", string(r.SLO.ID))
 	if x := q.Get("refresh"); x != "" {
 		base.Set("refresh", x)
 	}

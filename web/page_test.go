@@ -22,6 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -139,7 +140,7 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 		{"bad reload", func(b *bench) {
 			b.eng.Spec.Failed = noon
 			for i := range 25 {
-				b.eng.Spec.Problems = append(b.eng.Spec.Problems, SpecProblem{File: "a.yaml", Line: i + 1, Column: 3, Message: "unknown key", Suggestion: "did you mean objective?"})
+				b.eng.Spec.Problems = append(b.eng.Spec.Problems, spec.Problem{Position: spec.Position{File: "a.yaml", Line: i + 1, Column: 3}, Message: "unknown key", Suggestion: "did you mean objective?"})
 			}
 		}, []string{"last reload of the spec failed", "a.yaml:20:3: unknown key (did you mean objective?)", "and 5 more"}, []string{"a.yaml:21"}},
 		{"no slos", func(b *bench) { b.rep = &sla.Report{Time: noon} }, []string{"no service levels"}, []string{"<table"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -174,7 +175,7 @@ func banners(v view) []banner {
 	return out
 }
 
-func problemText(p SpecProblem) string {
+func problemText(p spec.Problem) string {
 	s := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
 	if p.Suggestion != "" {
 		s += " (" + p.Suggestion + ")"
@@ -218,12 +219,8 @@ func (w *Web) externalURL(r *http.Request) string {
 
 // sloHref links to the detail page of a report.
 func (w *Web) sloHref(r *sla.SLOReport) string {
-	q := url.Values{"id": {string(r.SLO.ID)}}
-	for i, n := range r.SLO.GroupBy {
-		if i < len(r.Group) {
-			q.Set(groupParam+n, r.Group[i])
-		}
-	}
+	q := groupQuery(r.SLO.GroupBy, r.Group)
+	q.Set("id", string(r.SLO.ID))
 	return w.href("/slo", q)
 }
 

@@ -7,21 +7,23 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // problem is an error answer after RFC 9457. RequestID repeats the header
 // X-Request-Id, if a middleware has set it.
 type problem struct {
-	Type      string        `json:"type"`
-	Title     string        `json:"title"`
-	Status    int           `json:"status"`
-	Detail    string        `json:"detail"`
-	Instance  string        `json:"instance,omitempty"`
-	RequestID string        `json:"request_id,omitempty"`
-	Problems  []SpecProblem `json:"problems,omitempty"`
+	Type      string         `json:"type"`
+	Title     string         `json:"title"`
+	Status    int            `json:"status"`
+	Detail    string         `json:"detail"`
+	Instance  string         `json:"instance,omitempty"`
+	RequestID string         `json:"request_id,omitempty"`
+	Problems  []spec.Problem `json:"problems,omitempty"`
 }
 
-func (w *Web) problem(c *gin.Context, status int, detail string, list []SpecProblem) {
+func (w *Web) problem(c *gin.Context, status int, detail string, list []spec.Problem) {
 	c.Header("Cache-Control", "no-store")
 	c.Abort()
 	sendJSON(c, status, "application/problem+json", problem{

@@ -231,8 +231,7 @@ func (a *app) buildRouter() error {
 	a.web, err = web.New(web.Options{
 		Report:     func() *sla.Report { return a.eval.Latest() },
 		Engine:     a.status,
-		Alerts:     a.alerts.list,
-		Held:       a.alerts.heldBack,
+		Alerts:     a.alerts.machine.View,
 		History:    a.history,
 		Counts:     a.counts,
 		Kept:       a.kept,

@@ -42,11 +42,9 @@ func (a *app) status() web.EngineStatus {
 	s.Spec.Change = a.change.Load()
 	if f := a.specs.failed.Load(); f != nil {
 		s.Spec.Failed = f.at
-		for _, p := range f.problems {
-			s.Spec.Problems = append(s.Spec.Problems, specProblem(p))
-		}
+		s.Spec.Problems = f.problems
 		if len(f.problems) == 0 {
-			s.Spec.Problems = []web.SpecProblem{{Severity: "error", Message: f.err.Error()}}
+			s.Spec.Problems = []spec.Problem{{Severity: spec.Error, Message: f.err.Error()}}
 		}
 	}
 	for _, t := range h.Troubles {
@@ -56,13 +54,6 @@ func (a *app) status() web.EngineStatus {
 	s.Connections = web.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
 	a.rel.status(&s)
 	return s
-}
-
-func specProblem(p spec.Problem) web.SpecProblem {
-	return web.SpecProblem{
-		File: p.File, Line: p.Line, Column: p.Column,
-		Severity: string(p.Severity), Message: p.Message, Suggestion: p.Suggestion,
-	}
 }
 
 func webState(s ingest.Status) web.EngineState {

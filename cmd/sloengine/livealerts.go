@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -18,8 +17,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/web"
 )
 
 // alertsFile keeps the alert states over restarts.
@@ -39,8 +36,6 @@ type liveAlerts struct {
 
 	restored bool
 	saved    time.Time
-	shown    atomic.Pointer[[]web.Alert]
-	held     atomic.Pointer[[]web.HeldAlert]
 }
 
 func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log *slog.Logger) (*liveAlerts, error) {
@@ -53,10 +48,7 @@ func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log
 	if err != nil {
 		return nil, fmt.Errorf("make alert states: %w", err)
 	}
-	l := &liveAlerts{machine: m, file: filepath.Join(dir, alertsFile), log: log}
-	l.shown.Store(&[]web.Alert{})
-	l.held.Store(&[]web.HeldAlert{})
-	return l, nil
+	return &liveAlerts{machine: m, file: filepath.Join(dir, alertsFile), log: log}, nil
 }
 
 // step takes a report. It runs inside the evaluator's tick, and therefore only
@@ -70,24 +62,6 @@ func (l *liveAlerts) step(r *sla.Report) {
 	for _, c := range changes {
 		l.log.Info("alert", "name", c.Alert.Name, "from", c.From, "to", c.To, "slo", c.Alert.SLO, "group", c.Alert.Group, "value", c.Alert.Value)
 	}
-	view := l.machine.View()
-	list := make([]web.Alert, 0, len(view.Active)+len(view.Resolved))
-	for i := range view.Active {
-		list = append(list, webAlert(&view.Active[i]))
-	}
-	for i := range view.Resolved {
-		list = append(list, webAlert(&view.Resolved[i]))
-	}
-	l.shown.Store(&list)
-	held := make([]web.HeldAlert, 0, len(view.Held))
-	for i := range view.Held {
-		h := &view.Held[i]
-		held = append(held, web.HeldAlert{
-			Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service, SLO: h.SLO, Agreement: h.Agreement,
-			Group: groupLabels(h.GroupBy, h.Group), Value: h.Value, Why: h.Why,
-		})
-	}
-	l.held.Store(&held)
 	if len(changes) > 0 || r.Time.Sub(l.saved) >= alertsSaved {
 		l.save(r.Time)
 	}
@@ -124,30 +98,4 @@ func (l *liveAlerts) save(now time.Time) {
 		return
 	}
 	l.saved = now
-}
-
-// list is what page and API show; it does not change.
-func (l *liveAlerts) list() []web.Alert { return *l.shown.Load() }
-
-// heldBack is list for the alerts that are held back.
-func (l *liveAlerts) heldBack() []web.HeldAlert { return *l.held.Load() }
-
-func webAlert(a *state.Alert) web.Alert {
-	out := web.Alert{
-		Fingerprint: a.Fingerprint, Name: a.Name, State: web.AlertState(a.State), Severity: a.Severity, Urgent: a.Urgent,
-		Service: a.Service, SLO: a.SLO, Agreement: a.Agreement, Value: a.Value,
-		ActiveSince: a.ActiveSince, FirstBad: a.FirstBad, FiredAt: a.FiredAt, ResolvedAt: a.ResolvedAt, Removed: a.Removed,
-	}
-	for _, lb := range a.Labels {
-		out.Labels = append(out.Labels, web.AlertLabel{Name: lb.Name, Value: lb.Value})
-	}
-	out.Group = groupLabels(a.GroupBy, a.Group)
-	return out
-}
-
-func groupLabels(names []string, group slo.Group) (out []web.AlertLabel) {
-	for i, name := range names[:min(len(names), len(group))] {
-		out = append(out, web.AlertLabel{Name: name, Value: group[i]})
-	}
-	return out
 }

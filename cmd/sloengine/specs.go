@@ -88,13 +88,7 @@ func (e *specError) Error() string {
 }
 
 // SpecProblems lists the problems for the answer to a reload.
-func (e *specError) SpecProblems() []web.SpecProblem {
-	out := make([]web.SpecProblem, len(e.problems))
-	for i, p := range e.problems {
-		out[i] = specProblem(p)
-	}
-	return out
-}
+func (e *specError) SpecProblems() []spec.Problem { return e.problems }
 
 func loadSpecs(load specLoader) (*specs, error) {
 	s := &specs{load: load}
