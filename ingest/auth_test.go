@@ -18,6 +18,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 const (
@@ -79,28 +81,28 @@ func TestTokensFileMistakes(t *testing.T) {
 		yaml string
 		want []string
 	}{
-		{"empty", "", []string{"tokens.yaml: no tokens"}},
+		{"empty", "", []string{"tokens.yaml:1:1: no tokens"}},
 		{"empty list", "[]", []string{"tokens.yaml:1:1: no tokens"}},
-		{"not a list", "tokens: []", []string{"tokens.yaml:1:1: expected a list"}},
-		{"not yaml", "- {", []string{"tokens.yaml: "}},
-		{"two documents", "- {name: a, sha256: " + good + ", allow: [read]}\n---\n[]", []string{"one YAML document"}},
-		{"item", "- shop", []string{"tokens.yaml:1:3: expected a token"}},
+		{"not a list", "tokens: []", []string{"tokens.yaml:1:1: tokens file: want a list"}},
+		{"not yaml", "- {", []string{"tokens.yaml:1:1: not valid YAML"}},
+		{"two documents", "- {name: a, sha256: " + good + ", allow: [read]}\n---\n[]", []string{"tokens.yaml:3:1: the file has a second YAML document"}},
+		{"item", "- shop", []string{"tokens.yaml:1:3: token: want a mapping"}},
 		{"all at once", "- nam: x\n  sha256: 12\n  services: [a*, '']\n  allow: [sent]\n- {name: a, allow: [send], token: hunter2}", []string{
-			`1:3: unknown key "nam"`, `2:11: sha256 must be`, `3:14: patterns`, `3:18: a service must not be empty`, `4:11: unknown permission`,
-			`1:3: name is missing`, `5:28: a token is not written here`, `5:3: sha256 or token_file is missing`, `5:3: services is missing`}},
+			`1:3: token: unknown key "nam" (did you mean "name"?)`, `2:11: sha256 must be`, `3:14: patterns`, `3:18: a service must not be empty`, `4:11: unknown permission`,
+			`5:28: token: unknown key "token" (do not write the token in clear`, `5:3: sha256 or token_file is missing`, `5:3: services is missing`}},
 		{"both", "- {name: a, sha256: " + good + ", token_file: ok, allow: [read]}", []string{"not both"}},
-		{"twice", "- {name: a, name: b, sha256: " + good + ", allow: [read, read]}", []string{`"name" is given twice`, `"read" is given twice`}},
+		{"twice", "- {name: a, name: b, sha256: " + good + ", allow: [read, read]}", []string{`duplicate key "name"`, `"read" is given twice`}},
 		{"same name", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: a, token_file: ok, allow: [read]}", []string{`2:10: the name "a" is also used on line 1`}},
 		{"same token", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: b, sha256: " + good + ", allow: [read]}", []string{`2:3: the same token is given on line 1`}},
 		{"empty token", "- {name: a, sha256: " + sum("") + ", allow: [read]}", []string{"of an empty token"}},
 		{"token of a letter", "- {name: a, sha256: " + sum("x") + ", allow: [read]}", []string{"1:21: sha256 is that of a token of 1 characters"}},
-		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}", []string{"of 2 characters: take a random one of at least 16"}},
+		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}", []string{"of 2 characters (take a random one of at least 16)"}},
 		{"short token", "- {name: a, token_file: short, allow: [read]}", []string{"shorter than 16 bytes"}},
 		{"token with spaces", "- {name: a, token_file: spaced, allow: [read]}", []string{"cannot be sent in a header"}},
 		{"no such file", "- {name: a, token_file: missing, allow: [read]}", []string{"1:25: read token file"}},
 		{"star and names", "- {name: a, sha256: " + good + ", allow: [send], services: ['*', b]}", []string{"already means every service"}},
-		{"number as name", "- {name: 1, sha256: " + good + ", allow: [read]}", []string{"name must be a text"}},
-		{"control", "- {name: \"a\\nb\", sha256: " + good + ", allow: [read]}", []string{"no control characters"}},
+		{"number as name", "- {name: 1, sha256: " + good + ", allow: [read]}", []string{"name: want text"}},
+		{"control", "- {name: \"a\\nb\", sha256: " + good + ", allow: [read]}", []string{"name must have 1 to 128 bytes and no control characters"}},
 		{"empty lists", "- {name: a, sha256: " + good + ", allow: [], services: []}", []string{"allow must be a list", "services must be a list"}},
 	}
 	files := map[string]string{"ok": "0123456789abcdef", "short": "abc", "spaced": "0123456789 abcdef"}
@@ -113,7 +115,7 @@ func TestTokensFileMistakes(t *testing.T) {
 				return nil, os.ErrNotExist
 			})
 			require.Error(t, err)
-			var located *TokenError
+			var located *yamldoc.Error
 			require.ErrorAs(t, err, &located)
 			for _, want := range tt.want {
 				require.ErrorContains(t, err, want)

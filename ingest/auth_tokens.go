@@ -5,14 +5,12 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // Permission is one thing that a token may do.
@@ -83,21 +81,6 @@ func (t *Tokens) find(secret string) *Token {
 	return found
 }
 
-// TokenError is one mistake in a tokens file. Line and Column count from 1; 0
-// means the file as a whole.
-type TokenError struct {
-	File         string
-	Line, Column int
-	Message      string
-}
-
-func (e *TokenError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", e.File, e.Message)
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
-}
-
 // LoadTokens reads a tokens file: a YAML list of
 //
 //   - name: checkout             # for logs; unique
@@ -106,7 +89,7 @@ func (e *TokenError) Error() string {
 //     allow: [send, backfill]    # of send, backfill, read, operate
 //
 // A token_file is read at once, relative to the tokens file, without the line
-// break at its end. All mistakes are reported, joined, each a *TokenError.
+// break at its end. All mistakes are reported, joined, each a *yamldoc.Error.
 func LoadTokens(path string) (*Tokens, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -122,168 +105,113 @@ func LoadTokens(path string) (*Tokens, error) {
 
 // ParseTokens is LoadTokens on bytes; read opens the token files.
 func ParseTokens(file string, data []byte, read func(name string) ([]byte, error)) (*Tokens, error) {
-	p := tokenParser{file: file, read: read, names: map[string]int{}, hashes: map[[sha256.Size]byte]int{}}
-	p.document(data)
-	if len(p.errs) > 0 {
-		return nil, errors.Join(p.errs...)
+	r := yamldoc.Reader{Options: yamldoc.Options{
+		Secret:    true, // a token in the wrong place must not get into a log
+		Misplaced: map[string]string{"token.token": "do not write the token in clear: give its sha256, or a token_file"},
+	}}
+	p := tokenParser{read: read, names: map[string]int{}, hashes: map[[sha256.Size]byte]int{}}
+	if list := r.Document(file, data); list != nil {
+		p.document(list)
+	} else if r.Errors() == 0 {
+		r.Errorf(yamldoc.Position{File: file}, "write a list of tokens", "no tokens")
+	}
+	if err := r.Problems().Err(); err != nil {
+		return nil, err
 	}
 	return &p.tokens, nil
 }
 
 type tokenParser struct {
-	file   string
 	read   func(name string) ([]byte, error)
 	tokens Tokens
 	names  map[string]int // to the line
 	hashes map[[sha256.Size]byte]int
-	errs   []error
 }
 
-func (p *tokenParser) fail(n *yaml.Node, format string, args ...any) {
-	e := &TokenError{File: p.file, Message: fmt.Sprintf(format, args...)}
-	if n != nil {
-		e.Line, e.Column = n.Line, n.Column
+func (p *tokenParser) document(list *yamldoc.Value) {
+	list.What = "tokens file"
+	items, ok := list.List()
+	if ok && len(items) == 0 {
+		list.Errorf("leave tokens_file out to allow everything", "no tokens: nobody could do anything")
 	}
-	p.errs = append(p.errs, e)
-}
-
-func (p *tokenParser) document(data []byte) {
-	var doc yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
-		// The parser's own text quotes no values, only positions and kinds.
-		p.fail(nil, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
-		return
-	}
-	if len(doc.Content) == 0 {
-		p.fail(nil, "no tokens: expected a list of tokens")
-		return
-	}
-	var more yaml.Node
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		p.fail(nil, "expected one YAML document")
-		return
-	}
-	list := doc.Content[0]
-	if list.Kind != yaml.SequenceNode {
-		p.fail(list, "expected a list of tokens (- name: ...)")
-		return
-	}
-	if len(list.Content) == 0 {
-		p.fail(list, "no tokens: nobody could do anything; leave tokens_file out to allow everything")
-		return
-	}
-	for _, n := range list.Content {
-		p.token(n)
+	for _, v := range items {
+		v.What = "token"
+		before := v.Errors()
+		if t := p.token(v); v.Errors() == before {
+			p.tokens.list = append(p.tokens.list, t)
+		}
 	}
 }
 
-func (p *tokenParser) token(n *yaml.Node) {
-	if n.Kind != yaml.MappingNode {
-		p.fail(n, "expected a token with name, sha256 or token_file, services and allow")
-		return
+func (p *tokenParser) token(v *yamldoc.Value) *Token {
+	o := v.Object("name", "sha256", "token_file", "services", "allow")
+	if o == nil {
+		return nil
 	}
-	before := len(p.errs)
 	t := &Token{}
-	seen := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if seen[key.Value] != nil {
-			p.fail(key, "%q is given twice", key.Value)
-			continue
-		}
-		seen[key.Value] = value
-		switch key.Value {
-		case "name":
-			p.name(t, value)
-		case "sha256":
-			p.hash(t, value)
-		case "token_file":
-			p.tokenFile(t, value)
-		case "services":
-			p.services(t, value)
-		case "allow":
-			p.allow(t, value)
-		case "token":
-			p.fail(key, "a token is not written here in clear: give its sha256, or a token_file")
-		default:
-			p.fail(key, "unknown key %q: use name, sha256, token_file, services, allow", key.Value)
-		}
+	if n := o.Need("name", "name the token; logs show the name"); n != nil {
+		p.name(t, n)
 	}
-	p.complete(n, t, seen)
-	if len(p.errs) == before {
-		p.tokens.list = append(p.tokens.list, t)
+	if h := o.Get("sha256"); h != nil {
+		t.readHash(h)
 	}
-}
-
-// complete reports what is missing or contradicts itself.
-func (p *tokenParser) complete(n *yaml.Node, t *Token, seen map[string]*yaml.Node) {
-	if seen["name"] == nil {
-		p.fail(n, "name is missing")
+	if f := o.Get("token_file"); f != nil {
+		p.tokenFile(t, f)
 	}
-	if seen["allow"] == nil {
-		p.fail(n, "allow is missing: list what the token may do (send, backfill, read, operate)")
+	if s := o.Get("services"); s != nil {
+		t.readServices(s)
 	}
-	switch hash, file := seen["sha256"], seen["token_file"]; {
-	case hash == nil && file == nil:
-		p.fail(n, "sha256 or token_file is missing")
-	case hash != nil && file != nil:
-		p.fail(file, "give either sha256 or token_file, not both")
+	if a := o.Need("allow", "list what the token may do: send, backfill, read, operate"); a != nil {
+		t.readPermissions(a)
+	}
+	switch hash, file := o.Has("sha256"), o.Has("token_file"); {
+	case !hash && !file:
+		v.Errorf("", "sha256 or token_file is missing")
+	case hash && file:
+		o.KeyErrorf("token_file", "", "give either sha256 or token_file, not both")
 	case t.hash != [sha256.Size]byte{}:
 		if line, twice := p.hashes[t.hash]; twice {
-			p.fail(n, "the same token is given on line %d", line)
+			v.Errorf("", "the same token is given on line %d", line)
 		}
-		p.hashes[t.hash] = n.Line
+		p.hashes[t.hash] = v.At().Line
 	}
-	if t.allow&(PermitSend|PermitBackfill) != 0 && seen["services"] == nil {
-		p.fail(n, `services is missing: list those that the token may send for, or ["*"]`)
+	if t.allow&(PermitSend|PermitBackfill) != 0 && !o.Has("services") {
+		v.Errorf(`list those that the token may send for, or ["*"]`, "services is missing")
 	}
+	return t
 }
 
-func (p *tokenParser) text(n *yaml.Node, what string) (string, bool) {
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-		p.fail(n, "%s must be a text", what)
-		return "", false
-	}
-	return n.Value, true
-}
-
-func (p *tokenParser) name(t *Token, n *yaml.Node) {
-	name, ok := p.text(n, "name")
+func (p *tokenParser) name(t *Token, v *yamldoc.Value) {
+	name, ok := v.String()
 	if !ok {
 		return
 	}
 	if name == "" || len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		p.fail(n, "name must have 1 to 128 bytes and no control characters")
+		v.Errorf("", "name must have 1 to 128 bytes and no control characters")
 		return
 	}
 	if line, twice := p.names[name]; twice {
-		p.fail(n, "the name %q is also used on line %d", name, line)
+		v.Errorf("", "the name %q is also used on line %d", name, line)
 		return
 	}
-	p.names[name] = n.Line
+	p.names[name] = v.At().Line
 	t.Name = name
 }
 
-// hash never quotes the value: who mixes the two up has put the token itself here.
-func (p *tokenParser) hash(t *Token, n *yaml.Node) {
-	const usage = "sha256 must be 64 hexadecimal digits: printf %%s \"$TOKEN\" | sha256sum"
-	if n.Kind != yaml.ScalarNode {
-		p.fail(n, usage)
-		return
-	}
-	raw, err := hex.DecodeString(n.Value)
+// readHash never quotes the value: who mixes the two up has put the token itself here.
+func (t *Token) readHash(v *yamldoc.Value) {
+	raw, err := hex.DecodeString(v.Raw())
 	if err != nil || len(raw) != sha256.Size {
-		p.fail(n, usage)
+		v.Errorf("printf %s \"$TOKEN\" | sha256sum", "sha256 must be 64 hexadecimal digits")
 		return
 	}
 	copy(t.hash[:], raw)
 	if t.hash == sha256.Sum256(nil) || t.hash == sha256.Sum256([]byte("\n")) {
-		p.fail(n, "sha256 is that of an empty token")
+		v.Errorf("", "sha256 is that of an empty token")
 		return
 	}
 	if size := guessed(t.hash); size > 0 {
-		p.fail(n, "sha256 is that of a token of %d characters: take a random one of at least %d", size, minTokenBytes)
+		v.Errorf(fmt.Sprintf("take a random one of at least %d", minTokenBytes), "sha256 is that of a token of %d characters", size)
 	}
 }
 
@@ -304,51 +232,54 @@ func guessed(hash [sha256.Size]byte) (size int) {
 	return 0
 }
 
-func (p *tokenParser) tokenFile(t *Token, n *yaml.Node) {
-	name, ok := p.text(n, "token_file")
+func (p *tokenParser) tokenFile(t *Token, v *yamldoc.Value) {
+	name, ok := v.String()
 	if !ok {
 		return
 	}
 	data, err := p.read(name)
 	if err != nil {
-		p.fail(n, "read token file: %v", err)
+		v.Errorf("", "read token file: %v", err)
 		return
 	}
 	secret := bytes.TrimRight(data, "\r\n")
 	if len(secret) < minTokenBytes {
-		p.fail(n, "the token in %s is shorter than %d bytes", name, minTokenBytes)
+		v.Errorf("", "the token in %s is shorter than %d bytes", name, minTokenBytes)
 		return
 	}
 	if bytes.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		p.fail(n, "the token in %s has characters that cannot be sent in a header", name)
+		v.Errorf("", "the token in %s has characters that cannot be sent in a header", name)
 		return
 	}
 	t.hash = sha256.Sum256(secret)
 }
 
-func (p *tokenParser) services(t *Token, n *yaml.Node) {
-	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		p.fail(n, `services must be a list of names, or ["*"]`)
+func (t *Token) readServices(v *yamldoc.Value) {
+	items, ok := v.List()
+	if !ok {
 		return
+	}
+	if len(items) == 0 {
+		v.Errorf("", `services must be a list of names, or ["*"]`)
 	}
 	all := false
 	names := map[string]struct{}{}
-	for _, item := range n.Content {
-		name, ok := p.text(item, "a service")
+	for _, i := range items {
+		name, ok := i.String()
 		switch {
 		case !ok:
 		case name == "":
-			p.fail(item, "a service must not be empty")
+			i.Errorf("", "a service must not be empty")
 		case name == "*":
 			all = true
 		case strings.ContainsAny(name, "*?"):
-			p.fail(item, `patterns are not supported: name the service, or use ["*"] for all`)
+			i.Errorf(`name the service, or use ["*"] for all`, "patterns are not supported")
 		default:
 			names[name] = struct{}{}
 		}
 	}
-	if all && len(n.Content) > 1 {
-		p.fail(n, `"*" already means every service`)
+	if all && len(items) > 1 {
+		v.Errorf("", `"*" already means every service`)
 	}
 	if all {
 		return
@@ -360,22 +291,26 @@ func (p *tokenParser) services(t *Token, n *yaml.Node) {
 	}
 }
 
-func (p *tokenParser) allow(t *Token, n *yaml.Node) {
-	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		p.fail(n, "allow must be a list of send, backfill, read, operate")
+func (t *Token) readPermissions(v *yamldoc.Value) {
+	items, ok := v.List()
+	if !ok {
 		return
 	}
+	const hint = "use send, backfill, read, operate"
+	if len(items) == 0 {
+		v.Errorf(hint, "allow must be a list of permissions")
+	}
 items:
-	for _, item := range n.Content {
+	for _, i := range items {
 		for _, known := range permissionNames {
-			if item.Kind == yaml.ScalarNode && item.Value == known.name {
+			if i.IsScalar() && i.Raw() == known.name {
 				if t.allow&known.p != 0 {
-					p.fail(item, "%q is given twice", item.Value)
+					i.Errorf("", "%q is given twice", known.name)
 				}
 				t.allow |= known.p
 				continue items
 			}
 		}
-		p.fail(item, "unknown permission: use send, backfill, read, operate")
+		i.Errorf(hint, "unknown permission")
 	}
 }

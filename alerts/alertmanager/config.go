@@ -54,7 +54,7 @@ func Config(in rules.Spec, o Options) ([]byte, []alerts.Finding, error) {
 	doc := &document{Route: g.root(), InhibitRules: g.inhibit(), TimeIntervals: g.mutes.intervals}
 	if s := o.Receivers.SMTP; s != nil {
 		doc.Global = &global{SMTPSmarthost: s.Smarthost, SMTPFrom: s.From, SMTPAuthUsername: s.Username, SMTPAuthPassFile: s.PasswordFile}
-		if s.PlainText {
+		if s.TLS != nil && !*s.TLS {
 			no := false
 			doc.Global.SMTPRequireTLS = &no
 		}

@@ -41,6 +41,16 @@ func (v *Value) TextUpTo(most int) (string, bool) {
 	return "", false
 }
 
+// String is Text that YAML takes for a string: a number or a truth value is not, unless it has quotes.
+func (v *Value) String() (string, bool) {
+	s, ok := v.Text()
+	if ok && v.n.ShortTag() != "!!str" {
+		v.failf("put it in quotes if it is meant", "want text, got %s", v.Shape())
+		return "", false
+	}
+	return s, ok
+}
+
 // Choice is one of some words.
 func (v *Value) Choice(words ...string) (string, bool) {
 	s, ok := v.Text()
