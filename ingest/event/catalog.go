@@ -1,7 +1,10 @@
 package event
 
 import (
+	"maps"
 	"slices"
+
+	"github.com/sloengine/sloengine/slo/suggest"
 )
 
 // StaticCatalog is a Catalog that knows a fixed set of names.
@@ -38,16 +41,7 @@ func (c *StaticCatalog) Lookup(service, typ []byte) Known {
 // Suggest implements Suggester.
 func (c *StaticCatalog) Suggest(service, typ []byte) string {
 	if types, ok := c.services[string(service)]; ok {
-		return nearest(string(typ), sortedKeys(types))
+		return suggest.Closest(string(typ), slices.Sorted(maps.Keys(types)))
 	}
-	return nearest(string(service), sortedKeys(c.services))
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return suggest.Closest(string(service), slices.Sorted(maps.Keys(c.services)))
 }

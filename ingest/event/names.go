@@ -1,6 +1,10 @@
 package event
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/sloengine/sloengine/slo/suggest"
+)
 
 // nameByte marks the bytes of names.
 var nameByte = func() (t [256]bool) {
@@ -70,7 +74,7 @@ func (d *Decoder) unknownField(key []byte) {
 	if len(key) <= quoteBytes {
 		lower := string(bytes.ToLower(key))
 		if near = aliases[lower]; near == "" {
-			near = nearest(lower, fieldNames)
+			near = suggest.Closest(lower, fieldNames)
 		}
 	}
 	if near == "" {
@@ -88,43 +92,4 @@ func outcomeHint(text []byte) string {
 		return `"failure"`
 	}
 	return `"success" or "failure"`
-}
-
-// nearest returns the candidate with the fewest edits from word, "" if each
-// would take more than a third of its letters.
-func nearest(word string, candidates []string) string {
-	best, fewest := "", len(word)/3+1
-	if len(word) > 2*quoteBytes {
-		return ""
-	}
-	for _, c := range candidates {
-		if n := edits(word, c, fewest); n < fewest || n == fewest && best == "" {
-			best, fewest = c, n
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance between a and b, in bytes, limit+1 at most.
-func edits(a, b string, limit int) int {
-	if len(a)-len(b) > limit || len(b)-len(a) > limit {
-		return limit + 1
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return min(row[len(b)], limit+1)
 }
