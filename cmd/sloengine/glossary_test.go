@@ -148,7 +148,14 @@ func glossaryHits(file, rel string) ([]string, error) {
 		return nil, err
 	}
 	var hits []string
+	before := "" // a term may be wrapped: "dead" ends one line and "letters" begins the next
 	look := func(line int, text string, in where) {
+		if strings.HasSuffix(before, "dead") {
+			text = "dead " + strings.TrimLeft(text, "/ \t>")
+		}
+		if in&idents == 0 {
+			before = strings.TrimRight(text, " ")
+		}
 		for _, h := range glossaryWords(text, in) {
 			hits = append(hits, fmt.Sprintf("  %s:%d: %s", rel, line, h))
 		}
