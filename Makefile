@@ -9,7 +9,7 @@ BENCHTIME ?= 1s
 FUZZTIME  ?= 20s
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race lint golden fuzz bench soak screenshots deps
+.PHONY: help build run test race lint golden freeze fuzz bench soak screenshots deps
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -35,6 +35,10 @@ lint: ## golangci-lint, pinned in .ci/tools.mod
 golden: ## rewrite the golden files from what the code does now
 	$(GO) test -tags $(TAGS) $$(grep -rlE 'Bool\("update"' --include=*_test.go . | xargs -n1 dirname | sort -u | grep -v cmd/sloengine) -update
 	$(GO) test -tags $(TAGS) ./cmd/sloengine -run 'TestMetricsDocument$$$$' -update
+
+freeze: ## freeze the formats of this build as testdata/frozen/VERSION
+	$(GO) test -tags $(TAGS) ./cmd/sloengine -run 'TestFreeze$$' -count 1 -args -freeze $(VERSION)
+	$(GO) test -tags $(TAGS) ./cmd/sloengine/config -run TestFrozenSettings -count 1 -args -freeze $(VERSION)
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)

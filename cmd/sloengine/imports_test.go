@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/sloengine/sloengine/"
 
-// mayImport is the table of docs/architecture.md: the rooms of this module that
-// each room may import. A pattern ends in /* for every room below. "all" is for
-// cmd alone. Test files are held to it too, but for their own room's extras.
+// mayImport is the table of docs/architecture.md: the packages of this module that
+// each package may import. A pattern ends in /* for every package below. "all" is for
+// cmd alone. Test files are held to it too, but for their own package's extras.
 var mayImport = map[string][]string{
 	"slo":                          {},
 	"ingest/event":                 {"slo/suggest"},
@@ -65,8 +65,8 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/send":           {"ingest/event", "ingest/logfile", "reliability/retry"},
 }
 
-// testsMayImport are the rooms that tests may use on top of their room's row. The
-// rooms whose tests run the whole chain may use all.
+// testsMayImport are the packages that tests may use on top of their package's row. The
+// packages whose tests run the whole chain may use all.
 var testsMayImport = map[string][]string{
 	"reliability/fsys":             {"reliability/fsys/fsystest"},
 	"reliability/wal":              {"reliability/fsys/fsystest"},
