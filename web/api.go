@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -182,7 +183,7 @@ func (w *Web) apiHistory(c *gin.Context) {
 	if r == nil {
 		return
 	}
-	if w.opt.History == nil {
+	if w.opt.Counts == nil {
 		w.problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 		return
 	}
@@ -191,15 +192,18 @@ func (w *Web) apiHistory(c *gin.Context) {
 		w.problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	points, err := w.opt.History(c.Request.Context(), string(r.SLO.ID), r.Group, from, to, step)
+	steps := newGrid(slo.Span{From: from, To: to}, step, nil)
+	answers, err := w.opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{countsQuery(string(r.SLO.ID), []slo.Group{r.Group}, &steps)})
 	if err != nil {
 		w.opt.LogError("read history of "+string(r.SLO.ID), err)
 		w.problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
 		return
 	}
 	out := historyJSON{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []pointJSON{}}
-	for _, p := range points {
-		out.Points = append(out.Points, pointJSON{p.Start.UTC(), p.Good, p.Bad, ratioOf(slo.Counts{Good: p.Good, Bad: p.Bad})})
+	if groups := answers[0].Groups; len(groups) == 1 && groups[0] != nil {
+		for _, p := range steps.points(&answers[0], groups[0]) {
+			out.Points = append(out.Points, pointJSON{p.From.UTC(), p.raw.Good, p.raw.Bad, ratioOf(p.raw.Counts)})
+		}
 	}
 	sendJSON(c, http.StatusOK, "application/json", out)
 }

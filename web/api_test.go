@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
@@ -113,11 +114,9 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	k.answer(b, http.MethodGet, "/api/v1/slos", 200)
 
 	k.deadLetters(b)
-	b.web.opt.History = func(context.Context, string, slo.Group, time.Time, time.Time, time.Duration) ([]Point, error) {
-		return nil, errors.New("busy")
-	}
+	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 503)
-	b.web.opt.History = nil
+	b.web.opt.Counts = nil
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 501)
 
 	// Every operation of the document has been asked, but for those of other packages.

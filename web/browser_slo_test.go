@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -141,25 +139,10 @@ func TestBrowserSLOCursor(t *testing.T) {
 	}
 	var got answer
 	target := eval[string](t, b, `(() => { const u = new URL(document.querySelector('.more a').href); return u.pathname + u.search; })()`)
-	x.web.opt.History = x.historyOfCounts
 	require.NoError(t, json.Unmarshal(x.get(target).Body.Bytes(), &got))
 	p := got.Points[len(got.Points)-11]
 	require.Equal(t, []string{format.Count(p.Good), format.Count(p.Bad)}, row[1:3])
 	b.requireClean(t, base)
-}
-
-// historyOfCounts is what cmd makes of the same counts for the API.
-func (b *bench) historyOfCounts(ctx context.Context, id string, g slo.Group, from, to time.Time, step time.Duration) ([]Point, error) {
-	cut := newGrid(slo.Span{From: from, To: to}, step, nil)
-	a, err := b.counts(ctx, []CountsQuery{{id, []slo.Group{g}, cut.steps}})
-	if err != nil {
-		return nil, err
-	}
-	var out []Point
-	for i, bins := range a[0].Groups[0] {
-		out = append(out, Point{cut.steps[i].From, bins[0], bins[1]})
-	}
-	return out, nil
 }
 
 // TestBrowserSLOUpdates: a new report changes charts in place, and nothing of what

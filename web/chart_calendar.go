@@ -33,31 +33,11 @@ type day struct {
 	ISO                      string
 }
 
-// zoneOf is the zone that an SLO's days are cut in.
-func zoneOf(s *slo.SLO) *time.Location {
-	if s.Window.Calendar != "" && s.Window.Location != nil {
-		return s.Window.Location
-	}
-	return time.UTC
-}
-
-// dayGrid has a step for each day in a zone, which may have 23 or 25 hours; today
-// ends now.
+// dayGrid has a step for each of the last n days in a zone. Today ends now.
 func dayGrid(now time.Time, loc *time.Location, n int, excluded func(slo.Span) []slo.Span) grid {
-	w := slo.Window{Calendar: slo.Day, Location: loc}
 	y, m, d := now.In(loc).Date()
-	var g grid
-	for i := n - 1; i >= 0; i-- {
-		noon := time.Date(y, m, d-i, 12, 0, 0, 0, loc)
-		sp := slo.Span{From: w.Start(noon), To: w.End(noon)}
-		if i == 0 {
-			sp = slo.Span{From: w.Start(now), To: now}
-		}
-		g.steps = append(g.steps, sp)
-	}
-	g.Span = slo.Span{From: g.steps[0].From, To: now}
-	g.exclude(excluded(g.Span))
-	return g
+	first := slo.Window{Calendar: slo.Day, Location: loc}.Start(time.Date(y, m, d-n+1, 12, 0, 0, 0, loc))
+	return gridOf(daysIn(slo.Span{From: first, To: now}, loc), excluded)
 }
 
 // dayClass grades a day: missed is worse than its objective, failed three times

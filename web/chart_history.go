@@ -9,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -45,7 +46,7 @@ type shades struct {
 	unkept slo.Span   // older than what is kept
 }
 
-func newShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *CountsAnswer) shades {
+func newShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult) shades {
 	h := shades{out: takenOut(s, sp, slice)}
 	if a == nil || !a.Known {
 		return h

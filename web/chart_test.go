@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -137,7 +138,7 @@ func TestBurnWindows(t *testing.T) {
 
 func TestShades(t *testing.T) {
 	s := &slo.SLO{Corrections: []slo.Correction{{Start: noon.Add(-90 * time.Minute), Duration: 30 * time.Minute}}}
-	a := &CountsAnswer{Known: true, Oldest: noon.Add(-9 * time.Hour), Observed: []slo.Span{between(-20*time.Hour, -5*time.Hour), between(-4*time.Hour, 0)}}
+	a := &fold.ReadResult{Known: true, Oldest: noon.Add(-9 * time.Hour), Observed: []slo.Span{between(-20*time.Hour, -5*time.Hour), between(-4*time.Hour, 0)}}
 	h := newShades(s, between(-10*time.Hour, 0), 0, a)
 	require.Equal(t, between(-10*time.Hour, -9*time.Hour), h.unkept)
 	require.Equal(t, []slo.Span{between(-5*time.Hour, -4*time.Hour)}, h.unseen)
@@ -147,7 +148,7 @@ func TestShades(t *testing.T) {
 	h.draw(&p, timeline{between(-10*time.Hour, 0)}, 100)
 	require.Len(t, p.Bands, 3)
 	require.Equal(t, []string{"shade", "unseen", "unkept"}, []string{h.keys()[0].Class, h.keys()[1].Class, h.keys()[2].Class})
-	require.Empty(t, newShades(&slo.SLO{}, between(-time.Hour, 0), 0, &CountsAnswer{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(), "an engine that is up is not shown as down")
+	require.Empty(t, newShades(&slo.SLO{}, between(-time.Hour, 0), 0, &fold.ReadResult{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(), "an engine that is up is not shown as down")
 }
 
 func TestDayGrid(t *testing.T) {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -164,15 +163,15 @@ func insurance(t testing.TB) *sla.Report {
 	return rep
 }
 
-// history is a day and night rhythm with one bad hour.
-func history(_ context.Context, id string, g slo.Group, from, to time.Time, step time.Duration) ([]Point, error) {
+// dayAndNight is a day and night rhythm with one bad hour.
+func dayAndNight(id string, g slo.Group, hours []slo.Span) (rows [][]uint64) {
 	if strings.Contains(id, "throughput") && len(g) > 0 && g[0] == "TRVL10" {
-		return nil, nil
+		return nil
 	}
-	var out []Point
-	for at := from; at.Before(to); at = at.Add(step) {
+	for _, sp := range hours {
+		at := sp.From
 		n := 900 + 700*math.Sin(float64(at.Hour()-8)/24*2*math.Pi)
-		v := uint64(n * step.Hours())
+		v := uint64(n)
 		bad := uint64(float64(v) * 0.0006 * (1 + math.Sin(float64(at.Hour()*7))))
 		if at.Hour() == 9 && len(g) > 0 && g[0] != "MEDCARE" {
 			bad = v / 60
@@ -180,9 +179,9 @@ func history(_ context.Context, id string, g slo.Group, from, to time.Time, step
 		if at.Hour() == 3 {
 			v, bad = 0, 0
 		}
-		out = append(out, Point{Start: at, Good: v - bad, Bad: bad})
+		rows = append(rows, []uint64{v - bad, bad})
 	}
-	return out, nil
+	return rows
 }
 
 func readyStatus() EngineStatus {
@@ -261,8 +260,8 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	b := &bench{t: t, rep: insurance(t), alerts: someAlerts(), eng: readyStatus(), now: noon.Add(3 * time.Second)}
 	b.opt = Options{
 		Report: func() *sla.Report { return b.rep }, Engine: func() EngineStatus { return b.eng }, Now: func() time.Time { return b.now },
-		Alerts:  func() *state.View { return &state.View{Active: b.alerts, Held: b.held} },
-		History: history, Counts: b.counts, AlertsKept: 24 * time.Hour, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
+		Alerts: func() *state.View { return &state.View{Active: b.alerts, Held: b.held} },
+		Counts: b.counts, AlertsKept: 24 * time.Hour, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
 		Source: func(id slo.ID) (Source, bool) {
 			return Source{"specs/insurance.yaml", 12}, id.Service() == "insurance-unpaid"
 		},

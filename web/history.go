@@ -2,38 +2,26 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
-
-// CountsQuery asks for the counts of some groups of one counter over spans.
-type CountsQuery struct {
-	Counter string // the ID of an SLO, or what sla.EventsID or sla.BandsID names
-	Groups  []slo.Group
-	Spans   []slo.Span // [From, To); edges are moved to the borders of what is kept
-}
-
-// CountsAnswer answers a CountsQuery.
-type CountsAnswer struct {
-	Known bool // false: there is no such counter; the rest is empty
-	// Sliced counters judge slices of time. Their bins are good slices, bad slices,
-	// two that only throughput has, and the sum of the slices' own shares of good
-	// events in billionths.
-	Sliced bool
-	// Edges are the thresholds of a latency counter, rising. Bin i counts events no
-	// slower than edge i, the last one those slower than all. All other counters
-	// have the bins good and bad.
-	Edges    []time.Duration
-	Oldest   time.Time    // what happened before is not kept any more
-	Observed []slo.Span   // when the counter counted; oldest first, apart
-	Groups   [][][]uint64 // per asked group, span and bin; nil for an unknown group
-}
 
 // CountsFunc answers queries at one position of the log, in their order. It is
 // asked once for every view of a detail page.
-type CountsFunc func(ctx context.Context, queries []CountsQuery) ([]CountsAnswer, error)
+type CountsFunc func(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error)
+
+// Ask answers queries, each with one answer.
+func (f CountsFunc) Ask(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+	answers, err := f(ctx, queries)
+	if err == nil && len(answers) != len(queries) {
+		err = fmt.Errorf("%d answers to %d queries", len(answers), len(queries))
+	}
+	return answers, err
+}
 
 const sliceRatioBin = 4 // of a sliced counter
 
@@ -43,7 +31,7 @@ type tally struct {
 	ratio float64 // sum over slices of the share of good events
 }
 
-func newTally(a *CountsAnswer, bins []uint64) tally {
+func newTally(a *fold.ReadResult, bins []uint64) tally {
 	var t tally
 	if len(bins) > 1 {
 		t.Good, t.Bad = bins[0], bins[1]
@@ -130,7 +118,7 @@ type point struct {
 }
 
 // points reads an answer to spans, one group's.
-func (g *grid) points(a *CountsAnswer, bins [][]uint64) []point {
+func (g *grid) points(a *fold.ReadResult, bins [][]uint64) []point {
 	out := make([]point, len(g.steps))
 	var seen observed
 	if a != nil {

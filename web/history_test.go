@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -24,7 +25,7 @@ func TestGridTakesOutMaintenance(t *testing.T) {
 	require.Equal(t, []slo.Span{{From: at(10), To: at(20)}, {From: at(20), To: at(30)}, {From: at(45), To: at(50)}}, g.out)
 	require.Equal(t, []int{0, 1, 2}, g.of)
 
-	a := &CountsAnswer{Oldest: at(20), Observed: []slo.Span{{From: at(30), To: at(50)}}}
+	a := &fold.ReadResult{Oldest: at(20), Observed: []slo.Span{{From: at(30), To: at(50)}}}
 	ps := g.points(a, [][]uint64{{0, 0}, {100, 7}, {50, 3}, {0, 0}, {40, 5}, {1, 1}})
 	require.False(t, ps[0].kept)
 	require.True(t, ps[1].kept)
@@ -41,13 +42,13 @@ func TestGridTakesOutMaintenance(t *testing.T) {
 
 func TestTallyCountsAsTheEngineDoes(t *testing.T) {
 	s := &slo.SLO{Objective: objective(t, "90"), Budgeting: slo.Budgeting{Method: slo.RatioTimeslices}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
-	sliced := newTally(&CountsAnswer{Sliced: true}, []uint64{3, 1, 0, 0, 3_800_000_000})
+	sliced := newTally(&fold.ReadResult{Sliced: true}, []uint64{3, 1, 0, 0, 3_800_000_000})
 	require.InDelta(t, 0.2, sliced.loss(s), 1e-9, "the mean of the slices' ratios counts")
 	require.InDelta(t, 0.5, sliced.budget(s).Consumed, 1e-9)
 	s.Budgeting.Method = slo.Timeslices
 	require.InDelta(t, 1.0, sliced.loss(s), 1e-9)
 	require.InDelta(t, 2.5, sliced.budget(s).Consumed, 1e-9)
-	require.Equal(t, tally{}, newTally(&CountsAnswer{}, nil))
+	require.Equal(t, tally{}, newTally(&fold.ReadResult{}, nil))
 }
 
 func TestStepFor(t *testing.T) {

@@ -25,12 +25,6 @@ const (
 	Operate Permission = "operate" // reload, replay and discard dead letters
 )
 
-// Point is an indicator's counts over one step of history.
-type Point struct {
-	Start     time.Time
-	Good, Bad uint64
-}
-
 // Source is where in the spec an SLO was written.
 type Source struct {
 	File string `json:"file"`
@@ -44,10 +38,6 @@ type Version struct {
 	Go       string `json:"go,omitempty"`
 }
 
-// HistoryFunc returns the raw counts of one SLO's group in steps that cover
-// [from, to), oldest first.
-type HistoryFunc func(ctx context.Context, id string, group slo.Group, from, to time.Time, step time.Duration) ([]Point, error)
-
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
 	Report func() *sla.Report  // the latest report; nil until the first tick
@@ -56,17 +46,15 @@ type Options struct {
 	// Alerts is the latest view of the engine's alerts; nil: the engine evaluates none.
 	Alerts func() *state.View
 
-	// What the page of a service level draws; see there.
-	Counts     CountsFunc    // nil: no charts
+	Counts     CountsFunc    // nil: no sparklines, charts, history and reports
 	Traffic    *TrafficLog   // nil: no attributes of what was bad
 	Kept       KeptFunc      // nil: reports take it that limits dropped nothing
 	AlertsKept time.Duration // how long resolved alerts stay in Alerts; 0 = unknown
 
-	History HistoryFunc                      // nil: no sparklines and charts
-	DLQ     DLQ                              // nil: there are no dead letters, their API answers 501
-	Source  func(id slo.ID) (Source, bool)   // nil: unknown
-	Reload  func(ctx context.Context) error  // nil: POST /-/reload answers 501
-	Allow   func(Permission) gin.HandlerFunc // nil: everybody may do everything
+	DLQ    DLQ                              // nil: there are no dead letters, their API answers 501
+	Source func(id slo.ID) (Source, bool)   // nil: unknown
+	Reload func(ctx context.Context) error  // nil: POST /-/reload answers 501
+	Allow  func(Permission) gin.HandlerFunc // nil: everybody may do everything
 
 	Generations func(ctx context.Context) ([]Generation, error)               // what is counted and what is parked; nil: 501
 	Parked      func() []Generation                                           // parked ones, as of a moment ago, oldest first; nil: the page has none

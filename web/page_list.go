@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -162,19 +163,20 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 	// The page may be for more readers than the one who asked first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), sparkBudget)
 	defer cancel()
-	for _, r := range rows {
+	var hours []template.HTML
+	if w.opt.Counts != nil {
+		var err error
+		if hours, err = w.sparks.draw(ctx, w, v.rep, rows); err != nil {
+			w.opt.LogError("draw sparklines", err)
+			cancel() // the page goes on without them
+		}
+	}
+	for i, r := range rows {
 		out := w.newRow(r)
 		out.State, out.Bar, out.Hours = w.drawn.marks[out.Mark], drawGauge(out.Gauge), w.drawn.none
 		out.Alerts, out.AlertsClass = active.text(r)
-		if w.opt.History != nil {
-			hours, err := w.sparks.get(ctx, w, v.rep, r)
-			if err != nil {
-				w.opt.LogError("draw a sparkline", err)
-				cancel() // one failure is enough to know; the page goes on without the others
-			}
-			if hours != "" {
-				out.Hours = hours
-			}
+		if i < len(hours) && hours[i] != "" {
+			out.Hours = hours[i]
 		}
 		p.Rows = append(p.Rows, out)
 	}

@@ -41,20 +41,12 @@ func (d *dayScore) has() bool {
 	return d.kept && d.report.HasData && d.report.Missing < len(d.report.Components)
 }
 
-// zoneOfSLA is the zone in which an agreement's days are cut.
-func zoneOfSLA(a *sla.Agreement) *time.Location {
-	if a.Window.Calendar != "" && a.Window.Location != nil {
-		return a.Window.Location
-	}
-	return time.UTC
-}
-
 func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Values) slaHistory {
 	n, err := strconv.Atoi(q.Get("days"))
 	if err != nil || !slices.Contains(slaDays, n) {
 		n = defaultSLADays
 	}
-	zone := zoneOfSLA(r.SLA)
+	zone := zoneOf(r.SLA.Window)
 	h := slaHistory{Zone: zone.String()}
 	for _, d := range slaDays {
 		to := slaQuery(r)

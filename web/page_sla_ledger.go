@@ -2,12 +2,12 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 // maxAsk is how many counts (groups times spans) are asked for at once: while they
@@ -26,7 +26,7 @@ type entry struct {
 	counter string
 	grid    grid
 	groups  []slo.Group
-	answer  CountsAnswer
+	answer  fold.ReadResult
 }
 
 // ask adds a counter over a grid; name tells apart grids of the same counter. Asked
@@ -51,17 +51,14 @@ func (l *ledger) read(ctx context.Context, f CountsFunc) error {
 		e        *entry
 		from, to int
 	}
-	var queries []CountsQuery
+	var queries []fold.ReadRequest
 	var pieces []piece
 	total := 0
 	flush := func() error {
 		if len(queries) == 0 {
 			return nil
 		}
-		answers, err := f(ctx, queries)
-		if err == nil && len(answers) != len(queries) {
-			err = fmt.Errorf("%d answers to %d queries", len(answers), len(queries))
-		}
+		answers, err := f.Ask(ctx, queries)
 		if err != nil {
 			return err
 		}
@@ -81,7 +78,7 @@ func (l *ledger) read(ctx context.Context, f CountsFunc) error {
 		bite := max(1, maxAsk/max(1, len(spans)))
 		for from := 0; from == 0 || from < len(e.groups); from += bite {
 			to := min(from+bite, len(e.groups))
-			queries, pieces = append(queries, CountsQuery{e.counter, e.groups[from:to], spans}), append(pieces, piece{e, from, to})
+			queries, pieces = append(queries, fold.ReadRequest{ID: e.counter, Groups: e.groups[from:to], Spans: spans}), append(pieces, piece{e, from, to})
 			if total += (to - from) * len(spans); total >= maxAsk {
 				if err := flush(); err != nil {
 					return err
@@ -136,6 +133,14 @@ func (e *entry) keptFrom() time.Time {
 		return e.answer.Oldest
 	}
 	return time.Time{}
+}
+
+// zoneOf is the zone in which the days of a window are cut.
+func zoneOf(w slo.Window) *time.Location {
+	if w.Calendar != "" && w.Location != nil {
+		return w.Location
+	}
+	return time.UTC
 }
 
 // daysIn cuts a span into the days of a zone, which may have 23 or 25 hours; the

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -132,7 +133,7 @@ func TestSLADetail(t *testing.T) {
 
 	// Without its history the page says so, and goes on.
 	b.rep.Version++
-	b.web.opt.Counts = func(context.Context, []CountsQuery) ([]CountsAnswer, error) { return nil, errors.New("busy") }
+	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	require.Contains(t, b.get(trvlSLA).Body.String(), "could not be read now")
 	b.web.opt.Counts = nil
 	require.Contains(t, b.get(trvlSLA).Body.String(), "keeps no history")

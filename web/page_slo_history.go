@@ -2,12 +2,12 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 // historyBudget is how long a page waits for its history. The page itself does
@@ -27,7 +27,7 @@ type sloHistory struct {
 	blame                    grid
 	bands                    []string
 
-	answers []CountsAnswer
+	answers []fold.ReadResult
 }
 
 // The order of the queries.
@@ -43,7 +43,7 @@ const (
 func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
 	s := r.SLO
 	out := func(sp slo.Span) []slo.Span { return takenOut(s, sp, r.Slice) }
-	h := &sloHistory{now: rep.Time.UTC(), zone: zoneOf(s)}
+	h := &sloHistory{now: rep.Time.UTC(), zone: zoneOf(s.Window)}
 	h.main = newGrid(rng.Span, rng.Step, nil)
 	h.tiers = burnWindows(tiers, rng.Span, rng.Step)
 	if len(h.tiers) > 0 {
@@ -71,17 +71,21 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 	return h
 }
 
-func (h *sloHistory) queries(r *sla.SLOReport) []CountsQuery {
+func countsQuery(counter string, groups []slo.Group, g *grid) fold.ReadRequest {
+	return fold.ReadRequest{ID: counter, Groups: groups, Spans: g.spans()}
+}
+
+func (h *sloHistory) queries(r *sla.SLOReport) []fold.ReadRequest {
 	id, one := string(r.SLO.ID), []slo.Group{r.Group}
 	var all []slo.Group
 	for _, x := range h.blamed {
 		all = append(all, x.Group)
 	}
-	qs := []CountsQuery{
-		{id, one, h.main.spans()}, {id, one, h.burn.spans()}, {id, one, h.period.spans()}, {id, one, h.days.spans()}, {id, all, h.blame.spans()},
+	qs := []fold.ReadRequest{
+		countsQuery(id, one, &h.main), countsQuery(id, one, &h.burn), countsQuery(id, one, &h.period), countsQuery(id, one, &h.days), countsQuery(id, all, &h.blame),
 	}
 	for _, b := range h.bands {
-		qs = append(qs, CountsQuery{b, one, h.main.spans()})
+		qs = append(qs, countsQuery(b, one, &h.main))
 	}
 	return qs
 }
@@ -99,7 +103,7 @@ func (h *sloHistory) points(g *grid, ask, group int) []point {
 // sources are the counters of durations over the range.
 func (h *sloHistory) sources(r *sla.SLOReport) []histogramSource {
 	var out []histogramSource
-	add := func(a *CountsAnswer) {
+	add := func(a *fold.ReadResult) {
 		if a.Known && !a.Sliced && len(a.Edges) > 0 && len(a.Groups) == 1 && len(a.Groups[0]) >= len(h.main.steps) {
 			out = append(out, histogramSource{a.Edges, a.Groups[0][:len(h.main.steps)]})
 		}
@@ -126,10 +130,7 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
 	queries := h.queries(r)
-	answers, err := w.opt.Counts(ctx, queries)
-	if err == nil && len(answers) != len(queries) {
-		err = fmt.Errorf("%d answers to %d queries", len(answers), len(queries))
-	}
+	answers, err := w.opt.Counts.Ask(ctx, queries)
 	if err != nil {
 		w.opt.LogError("read history of "+string(r.SLO.ID), err)
 		p.HistNote = historyFailed
@@ -175,7 +176,7 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 }
 
 // emptyRange says why nothing is to be seen of a range, and what to do.
-func emptyRange(a *CountsAnswer, sp slo.Span) string {
+func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	switch {
 	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
 		return "What happened in this time is not kept any more. Choose a later range."

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -89,7 +90,6 @@ func TestRange(t *testing.T) {
 // the same in both.
 func TestNumbersEqualTheAPI(t *testing.T) {
 	b := newBench(t)
-	b.web.opt.History = b.historyOfCounts
 	for i := range b.rep.SLOs {
 		r := &b.rep.SLOs[i]
 		body := b.get(b.web.sloHref(r) + "&range=7d").Body.String()
@@ -198,7 +198,7 @@ func BenchmarkSLOPage(b *testing.B) {
 			x := newBench(b)
 			x.rep = banded(b)
 			// The made-up past costs far more than an engine's; it is read once.
-			known := map[string][]CountsAnswer{}
+			known := map[string][]fold.ReadResult{}
 			x.web.opt.Counts = keepCounts(known, x.counts)
 			target := strings.ReplaceAll(latencyPage, "SOMLT", "MEDCARE") + "&range=" + name
 			x.get(target)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
@@ -214,41 +215,41 @@ func TestDetail(t *testing.T) {
 func TestHistoryMayFail(t *testing.T) {
 	var logged []string
 	b := newBench(t, func(o *Options) {
-		o.History = func(context.Context, string, slo.Group, time.Time, time.Time, time.Duration) ([]Point, error) {
-			return nil, errors.New("busy")
-		}
-		o.Counts = func(context.Context, []CountsQuery) ([]CountsAnswer, error) { return nil, errors.New("busy") }
+		o.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 		o.LogError = func(msg string, err error) { logged = append(logged, msg) }
 	})
 	require.Equal(t, http.StatusOK, b.get("/").Code)
 	require.Len(t, logged, 1, "one failure is told, not one per row")
 	require.Contains(t, b.get(medcare).Body.String(), "could not be read now")
-	b.web.opt.History, b.web.opt.Counts = nil, nil
+	b.web.opt.Counts = nil
 	require.Contains(t, b.get(medcare).Body.String(), "keeps no history")
 	require.Len(t, rows(t, b.get("/").Body.String()), 13)
 }
 
 func TestSparklinesAreKept(t *testing.T) {
-	calls := 0
-	b := newBench(t, func(o *Options) {
-		o.History = func(ctx context.Context, id string, g slo.Group, from, to time.Time, step time.Duration) ([]Point, error) {
-			calls++
-			return history(ctx, id, g, from, to, step)
+	calls, groups := 0, 0
+	b := newBench(t)
+	b.web.opt.Counts = func(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+		calls++
+		for _, q := range queries {
+			groups += len(q.Groups)
 		}
-	})
+		return b.counts(ctx, queries)
+	}
 	b.get("/")
-	require.Equal(t, 13, calls)
+	require.Equal(t, 1, calls, "the goroutine of the fold is asked once for the whole page")
+	require.Equal(t, 13, groups)
 	b.get("/?sort=name")
 	next := *b.rep
 	next.Version, next.Time = next.Version+1, next.Time.Add(10*time.Second)
 	b.rep = &next
 	b.get("/")
-	require.Equal(t, 13, calls, "the hours hardly move within a minute")
+	require.Equal(t, 1, calls, "the hours hardly move within a minute")
 	later := next
 	later.Time = later.Time.Add(2 * time.Minute)
 	b.rep = &later
 	b.get("/")
-	require.Equal(t, 26, calls)
+	require.Equal(t, []int{2, 26}, []int{calls, groups})
 }
 
 func TestNotModified(t *testing.T) {

@@ -3,13 +3,13 @@ package web
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 // publicStatus is what /public and /public.json show.
@@ -243,11 +243,11 @@ func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SL
 		return out, nil
 	}
 	grids := make([]grid, len(lists))
-	queries := make([]CountsQuery, len(lists))
+	queries := make([]fold.ReadRequest, len(lists))
 	for i, rows := range lists {
 		s, slice := rows[0].SLO, rows[0].Slice
-		grids[i] = dayGrid(rep.Time.UTC(), zoneOf(s), calendarDays, func(sp slo.Span) []slo.Span { return takenOut(s, sp, slice) })
-		queries[i] = CountsQuery{Counter: string(s.ID), Spans: grids[i].spans()}
+		grids[i] = dayGrid(rep.Time.UTC(), zoneOf(s.Window), calendarDays, func(sp slo.Span) []slo.Span { return takenOut(s, sp, slice) })
+		queries[i] = fold.ReadRequest{ID: string(s.ID), Spans: grids[i].spans()}
 		if len(rows) <= publicGroupsAsked {
 			for _, r := range rows {
 				queries[i].Groups = append(queries[i].Groups, r.Group)
@@ -256,10 +256,7 @@ func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SL
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
-	answers, err := w.opt.Counts(ctx, queries)
-	if err == nil && len(answers) != len(queries) {
-		err = fmt.Errorf("%d answers to %d queries", len(answers), len(queries))
-	}
+	answers, err := w.opt.Counts.Ask(ctx, queries)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +279,7 @@ func (p *publicStatus) addDays(days [][]publicDay) {
 	}
 }
 
-func publicDaysOf(s *slo.SLO, a *CountsAnswer, g *grid) []publicDay {
+func publicDaysOf(s *slo.SLO, a *fold.ReadResult, g *grid) []publicDay {
 	sums := make([]tally, len(g.steps))
 	for _, bins := range a.Groups {
 		for i, p := range g.points(a, bins) {
@@ -290,7 +287,7 @@ func publicDaysOf(s *slo.SLO, a *CountsAnswer, g *grid) []publicDay {
 		}
 	}
 	out := make([]publicDay, len(g.steps))
-	zone := zoneOf(s)
+	zone := zoneOf(s.Window)
 	for i, sp := range g.steps {
 		d := publicDay{Day: sp.From.In(zone).Format(time.DateOnly), class: "none"}
 		if b := sums[i].budget(s); b.HasData {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 // publish labels the SLOs of a report; groups are shown if their label says so.
@@ -149,7 +150,7 @@ func TestPublicDays(t *testing.T) {
 	calls := 0
 	b := newBench(t)
 	counts := b.opt.Counts
-	b.web.opt.Counts = func(ctx context.Context, q []CountsQuery) ([]CountsAnswer, error) {
+	b.web.opt.Counts = func(ctx context.Context, q []fold.ReadRequest) ([]fold.ReadResult, error) {
 		calls++
 		return counts(ctx, q)
 	}
@@ -175,7 +176,7 @@ func TestPublicDays(t *testing.T) {
 	// Without days the rest is shown, and it is tried again.
 	var logged []string
 	b.web.opt.LogError = func(msg string, _ error) { logged = append(logged, msg) }
-	b.web.opt.Counts = func(context.Context, []CountsQuery) ([]CountsAnswer, error) { return nil, errors.New("busy") }
+	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	again := *b.rep
 	again.Version, again.Time = again.Version+1, again.Time.Add(2*time.Minute)
 	b.rep = &again

@@ -179,7 +179,7 @@ func (b *reporter) findZones() {
 	for _, a := range agreements(b.rep) {
 		for _, c := range a.Components {
 			if b.zones[c.SLO] == nil && a.Window.Calendar != "" {
-				b.zones[c.SLO] = zoneOfSLA(a)
+				b.zones[c.SLO] = zoneOf(a.Window)
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func (b *reporter) zoneOfSLA(a *sla.Agreement) *time.Location {
 	if b.zone != nil {
 		return b.zone
 	}
-	return zoneOfSLA(a)
+	return zoneOf(a.Window)
 }
 
 // zoneOfService is the zone of a service's limits: that of its first agreement.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 func TestPeriods(t *testing.T) {
@@ -70,13 +71,13 @@ type tableCounts struct {
 	asked    int
 }
 
-func (c *tableCounts) counts(_ context.Context, qs []CountsQuery) ([]CountsAnswer, error) {
-	var out []CountsAnswer
+func (c *tableCounts) counts(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
+	var out []fold.ReadResult
 	for _, q := range qs {
 		c.asked++
-		a := CountsAnswer{Known: true, Oldest: c.oldest, Observed: c.observed, Edges: c.edges[q.Counter], Sliced: c.sliced[q.Counter]}
+		a := fold.ReadResult{Known: true, Oldest: c.oldest, Observed: c.observed, Edges: c.edges[q.ID], Sliced: c.sliced[q.ID]}
 		for _, g := range q.Groups {
-			f := c.hours[q.Counter+"|"+g.Key()]
+			f := c.hours[q.ID+"|"+g.Key()]
 			if f == nil {
 				a.Groups = append(a.Groups, nil)
 				continue
@@ -393,7 +394,7 @@ func TestReportAnswers(t *testing.T) {
 	}
 	require.Len(t, b.web.reports.m, keptReports)
 
-	b.web.opt.Counts = func(context.Context, []CountsQuery) ([]CountsAnswer, error) { return nil, errors.New("busy") }
+	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W44", 503)
 	page := b.get("/report?period=2026-W44")
 	require.Equal(t, http.StatusServiceUnavailable, page.Code)
@@ -513,7 +514,7 @@ func TestReportReadsInBites(t *testing.T) {
 		b.rep.SLOs = append(b.rep.SLOs, r)
 	}
 	most := 0
-	b.web.opt.Counts = func(ctx context.Context, qs []CountsQuery) ([]CountsAnswer, error) {
+	b.web.opt.Counts = func(ctx context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		n := 0
 		for _, q := range qs {
 			n += len(q.Groups) * len(q.Spans)
@@ -552,10 +553,10 @@ func BenchmarkSLAPages(b *testing.B) {
 				x.rep.SLAs = append(x.rep.SLAs, r)
 			}
 			row := []uint64{1000, 1, 0, 0, 0}
-			x.web.opt.Counts = func(_ context.Context, qs []CountsQuery) ([]CountsAnswer, error) {
-				out := make([]CountsAnswer, len(qs))
+			x.web.opt.Counts = func(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
+				out := make([]fold.ReadResult, len(qs))
 				for i, q := range qs {
-					out[i] = CountsAnswer{Known: true, Observed: []slo.Span{{From: pastOldest, To: noon}}, Oldest: pastOldest}
+					out[i] = fold.ReadResult{Known: true, Observed: []slo.Span{{From: pastOldest, To: noon}}, Oldest: pastOldest}
 					rows := make([][]uint64, len(q.Spans))
 					for k := range rows {
 						rows[k] = row

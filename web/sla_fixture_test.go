@@ -8,20 +8,21 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 // withLimits answers for the counters of limits too, which the bench's own counts
 // do not know: per day of a span 1,000 kept it, 20 are above the first edge and 3
 // above the second.
 func withLimits(f CountsFunc) CountsFunc {
-	return func(ctx context.Context, qs []CountsQuery) ([]CountsAnswer, error) {
+	return func(ctx context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		out, err := f(ctx, qs)
 		for i, q := range qs {
-			if err != nil || !strings.Contains(q.Counter, "/limit:") {
+			if err != nil || !strings.Contains(q.ID, "/limit:") {
 				continue
 			}
 			out[i].Edges = []time.Duration{time.Minute}
-			if strings.HasSuffix(q.Counter, ":processing") {
+			if strings.HasSuffix(q.ID, ":processing") {
 				out[i].Edges = []time.Duration{15 * time.Minute, 30 * time.Minute}
 			}
 			rows := make([][]uint64, len(q.Spans))

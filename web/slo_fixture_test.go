@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 // countsStep is the grain of the made-up past.
@@ -111,12 +112,12 @@ func (p *past) sum(sp slo.Span) (good, bad uint64) {
 }
 
 // counts answers as an engine would whose report is the bench's.
-func (b *bench) counts(_ context.Context, queries []CountsQuery) ([]CountsAnswer, error) {
-	out := make([]CountsAnswer, len(queries))
+func (b *bench) counts(_ context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+	out := make([]fold.ReadResult, len(queries))
 	pasts := map[*sla.SLOReport]*past{}
 	for i, q := range queries {
-		name, _, extra := strings.Cut(q.Counter, "#")
-		a := CountsAnswer{Known: true, Oldest: pastOldest, Observed: []slo.Span{{From: pastOldest, To: pastDown.From}, {From: pastDown.To, To: noon}}}
+		name, _, extra := strings.Cut(q.ID, "#")
+		a := fold.ReadResult{Known: true, Oldest: pastOldest, Observed: []slo.Span{{From: pastOldest, To: pastDown.From}, {From: pastDown.To, To: noon}}}
 		latency := strings.Contains(name, "/latency")
 		a.Sliced = strings.Contains(name, "/throughput") && !extra
 		switch {
@@ -126,6 +127,10 @@ func (b *bench) counts(_ context.Context, queries []CountsQuery) ([]CountsAnswer
 			a.Edges = []time.Duration{15 * time.Minute}
 		}
 		for _, g := range q.Groups {
+			if len(q.Spans) == sparkHours && q.Spans[1].Duration() == time.Hour { // of the sparklines of a list
+				a.Groups = append(a.Groups, dayAndNight(name, g, q.Spans))
+				continue
+			}
 			r := find(b.rep, slo.ID(name), g)
 			if r == nil || r.Raw.Counts.Valid() == 0 {
 				a.Groups = append(a.Groups, nil)
@@ -153,11 +158,11 @@ func (b *bench) counts(_ context.Context, queries []CountsQuery) ([]CountsAnswer
 }
 
 // keepCounts answers what was asked before from memory.
-func keepCounts(known map[string][]CountsAnswer, f CountsFunc) CountsFunc {
-	return func(ctx context.Context, qs []CountsQuery) ([]CountsAnswer, error) {
+func keepCounts(known map[string][]fold.ReadResult, f CountsFunc) CountsFunc {
+	return func(ctx context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		key := ""
 		for _, q := range qs {
-			key += fmt.Sprint(q.Counter, len(q.Groups), len(q.Spans), ";")
+			key += fmt.Sprint(q.ID, len(q.Groups), len(q.Spans), ";")
 		}
 		if a, ok := known[key]; ok {
 			return a, nil

@@ -36,42 +36,65 @@ type sparkKey struct {
 	objective  float64
 }
 
+func newSparkKey(r *sla.SLOReport) sparkKey {
+	return sparkKey{r.SLO.ID, r.Group.Key(), r.Generation, r.SLO.Objective.Ratio()}
+}
+
 type sparkEntry struct {
 	report time.Time
 	drawn  template.HTML
 }
 
-// get draws the last 24 hours of a group; "" if they cannot be had in time.
-func (s *sparkCache) get(ctx context.Context, w *Web, rep *sla.Report, r *sla.SLOReport) (template.HTML, error) {
-	key := sparkKey{r.SLO.ID, r.Group.Key(), r.Generation, r.SLO.Objective.Ratio()}
-	s.mu.Lock()
-	e, ok := s.m[key]
-	s.mu.Unlock()
-	if ok && !rep.Time.Before(e.report) && rep.Time.Sub(e.report) < sparkAge {
-		return e.drawn, nil
-	}
-	if ctx.Err() != nil {
-		return "", nil
-	}
+// draw returns the sparklines of the last 24 hours of some groups, and asks once for all that it does not have. Those that
+// cannot be had are "".
+func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*sla.SLOReport) ([]template.HTML, error) {
 	from := rep.Time.UTC().Truncate(time.Hour).Add(-(sparkHours - 1) * time.Hour)
-	points, err := w.opt.History(ctx, string(r.SLO.ID), r.Group, from, rep.Time, time.Hour)
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			return "", nil
+	hours := newGrid(slo.Span{From: from, To: rep.Time.UTC()}, time.Hour, nil)
+	out := make([]template.HTML, len(rows))
+	groups := map[slo.ID][]slo.Group{}
+	var todo []int
+	s.mu.Lock()
+	for i, r := range rows {
+		if e, ok := s.m[newSparkKey(r)]; ok && !rep.Time.Before(e.report) && rep.Time.Sub(e.report) < sparkAge {
+			out[i] = e.drawn
+			continue
 		}
-		return "", fmt.Errorf("read history of %s: %w", r.SLO.ID, err)
+		todo = append(todo, i)
+		groups[r.SLO.ID] = append(groups[r.SLO.ID], r.Group)
 	}
-	e = sparkEntry{report: rep.Time}
-	if e.drawn, err = w.fragment("spark", newSpark(points, r.SLO.Objective)); err != nil {
-		return "", err
+	s.mu.Unlock()
+	var l ledger
+	asked := make([]*entry, len(todo))
+	at := map[*entry]int{} // how many groups of a counter are drawn
+	for k, i := range todo {
+		id := rows[i].SLO.ID
+		asked[k] = l.ask(string(id), "hours", hours, groups[id])
+	}
+	if err := l.read(ctx, w.opt.Counts); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		return out, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m == nil || len(s.m) >= sparkEntries {
+	if s.m == nil || len(s.m)+len(todo) > sparkEntries {
 		s.m = map[sparkKey]sparkEntry{}
 	}
-	s.m[key] = e
-	return e.drawn, nil
+	for k, i := range todo {
+		e, r := asked[k], rows[i]
+		var points []point
+		if bins := e.answer.Groups[at[e]]; bins != nil {
+			points = hours.points(&e.answer, bins)
+		}
+		at[e]++
+		var err error
+		if out[i], err = w.fragment("spark", newSpark(points, r.SLO.Objective)); err != nil {
+			return out, err
+		}
+		s.m[newSparkKey(r)] = sparkEntry{rep.Time, out[i]}
+	}
+	return out, nil
 }
 
 // bar is one rectangle of a chart, in the units of its view box.
@@ -96,7 +119,7 @@ const (
 
 // newSpark draws points as bars: the height is the burn rate on a scale that
 // keeps 1x at half height, and hours without data are dots on the base line.
-func newSpark(points []Point, o slo.Objective) *spark {
+func newSpark(points []point, o slo.Objective) *spark {
 	if len(points) == 0 {
 		return nil
 	}
@@ -106,7 +129,7 @@ func newSpark(points []Point, o slo.Objective) *spark {
 	var at time.Time
 	empty := 0
 	for i, p := range points {
-		b := slo.NewBudget(o, slo.Counts{Good: p.Good, Bad: p.Bad})
+		b := slo.NewBudget(o, p.raw.Counts)
 		x := float64(i) * step
 		if !b.HasData {
 			empty++
@@ -114,7 +137,7 @@ func newSpark(points []Point, o slo.Objective) *spark {
 			continue
 		}
 		if !worst.HasData || b.Consumed > worst.Consumed {
-			worst, at = b, p.Start
+			worst, at = b, p.From
 		}
 		h := 1 + burnHeight(b.Consumed)*(sparkH-1)
 		if b.Consumed > 1 {

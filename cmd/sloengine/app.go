@@ -232,7 +232,6 @@ func (a *app) buildRouter() error {
 		Report:     func() *sla.Report { return a.eval.Latest() },
 		Engine:     a.status,
 		Alerts:     a.alerts.machine.View,
-		History:    a.history,
 		Counts:     a.counts,
 		Kept:       a.kept,
 		Traffic:    a.traffic,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/slo"
@@ -74,44 +73,14 @@ func webState(s ingest.Status) web.EngineState {
 	return web.Failed
 }
 
-// counts answers what a detail page asks for, at one position of the log.
-func (a *app) counts(ctx context.Context, queries []web.CountsQuery) ([]web.CountsAnswer, error) {
-	requests := make([]fold.ReadRequest, len(queries))
-	for i, q := range queries {
-		requests[i] = fold.ReadRequest{ID: q.Counter, Groups: q.Groups, Spans: q.Spans}
-	}
-	var got []fold.ReadResult
-	if err := a.engine.Do(ctx, func() { got = a.fold.Read(requests) }); err != nil {
-		return nil, err
-	}
-	answers := make([]web.CountsAnswer, len(got))
-	for i, r := range got {
-		answers[i] = web.CountsAnswer{
-			Known: r.Known, Sliced: r.Sliced, Edges: r.Edges, Oldest: r.Oldest, Observed: r.Observed, Groups: r.Groups,
-		}
-	}
-	return answers, nil
+// counts answers queries at one position of the log.
+func (a *app) counts(ctx context.Context, queries []fold.ReadRequest) (out []fold.ReadResult, err error) {
+	err = a.engine.Do(ctx, func() { out = a.fold.Read(queries) })
+	return out, err
 }
 
 // kept says what share of the events offered to counters no limit dropped.
 func (a *app) kept(ctx context.Context, ids []string, sp slo.Span) (out []float64, err error) {
 	err = a.engine.Do(ctx, func() { out = a.fold.Kept(ids, sp) })
 	return out, err
-}
-
-// history reads one group's past from the fold, in good and bad.
-func (a *app) history(ctx context.Context, id string, group slo.Group, from, to time.Time, step time.Duration) ([]web.Point, error) {
-	var points []fold.Point
-	if err := a.engine.Do(ctx, func() { points = a.fold.History(id, group, from, to, step) }); err != nil {
-		return nil, err
-	}
-	out := make([]web.Point, len(points))
-	for i, p := range points {
-		out[i].Start = p.Start
-		if len(p.Bins) > 1 {
-			// bin 0 is good and bin 1 bad, for events, one-threshold latencies and slices alike
-			out[i].Good, out[i].Bad = p.Bins[0], p.Bins[1]
-		}
-	}
-	return out, nil
 }

@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"ingest/logfile":               {"ingest/event"},
 	"ingest/redact":                {"ingest/event"},
 	"client":                       {"ingest/event", "reliability/*"},
-	"web":                          {"slo", "sla", "slo/spec", "rules", "rules/series", "alerts", "alerts/state", "reliability/dlq", "web/format"},
+	"web":                          {"slo", "sla", "slo/spec", "slo/fold", "rules", "rules/series", "alerts", "alerts/state", "reliability/dlq", "web/format"},
 	"web/format":                   {"slo"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/config":         {"slo", "slo/spec", "alerts", "ingest", "ingest/*", "reliability/*"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
 )
 
@@ -37,10 +38,10 @@ func reportServer(t *testing.T) string {
 		rep.SLAs = append(rep.SLAs, r)
 	}
 	rep.Limits = []sla.LimitReport{{Limit: &slo.Limit{Service: "shop", Name: "slow", Warning: time.Minute}}}
-	counts := func(_ context.Context, qs []web.CountsQuery) ([]web.CountsAnswer, error) {
-		var out []web.CountsAnswer
+	counts := func(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
+		var out []fold.ReadResult
 		for _, q := range qs {
-			answer := web.CountsAnswer{Known: true, Oldest: now.Add(-90 * 24 * time.Hour), Observed: []slo.Span{{From: now.Add(-90 * 24 * time.Hour), To: now}}}
+			answer := fold.ReadResult{Known: true, Oldest: now.Add(-90 * 24 * time.Hour), Observed: []slo.Span{{From: now.Add(-90 * 24 * time.Hour), To: now}}}
 			for range q.Groups {
 				var rows [][]uint64
 				for _, sp := range q.Spans {

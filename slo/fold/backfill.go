@@ -22,7 +22,7 @@ type era struct {
 	since int64    // record time
 	spans []upSpan // rising, further apart than backfillGap, none after since
 
-	// older is what else was observed before since, for History: what from cut off.
+	// older is what else was observed before since, for Read: what from cut off.
 	older []upSpan // rising, no two touching
 
 	listed []slo.Span // spans for Sums; nil after a change, else never changed
@@ -97,7 +97,7 @@ func (e *era) forget(t int64) {
 }
 
 // from is the era without what lies before t: itself if that is nothing. What it
-// cuts off of the up-time and of backfills is still told to History.
+// cuts off of the up-time and of backfills is still told to Read.
 func (e *era) from(t int64, up []upSpan) *era {
 	if t <= e.since && (len(e.spans) == 0 || e.spans[0].from >= t) {
 		return e

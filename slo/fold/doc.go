@@ -9,7 +9,7 @@
 // additions of a few hundred blocks, with hours and days added up beforehand.
 // Indicators that count slices of time keep raw counts per slice beside that.
 // What is older than the longest window of an indicator is kept by the hour, for
-// ninety days in all and for History and Read only.
+// ninety days in all and for Read only.
 //
 // What an event adds to is decided once per combination of the labels that some
 // indicator looks at, and remembered in a plan.

@@ -188,7 +188,7 @@ func TestWeightedAndDroppedAllocateNothing(t *testing.T) {
 }
 
 // TestOldFormatsAreRead restores states that were written before there were
-// weights, drops and replays, and before History reached beyond the retention,
+// weights, drops and replays, and before Read reached beyond the retention,
 // and writes them in the present format.
 func TestOldFormatsAreRead(t *testing.T) {
 	cfg := config(availability("product"))

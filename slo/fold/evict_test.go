@@ -107,8 +107,8 @@ func TestColumnsOfTheEvictedAreClean(t *testing.T) {
 		require.NotContains(t, named(f, id), "old", id)
 	}
 	require.Nil(t, groupOf(t, f.Sums(everything(now)), events.ID, "new").Excess)
-	for _, p := range f.History(events.ID, slo.Group{"new"}, t0, now.Add(-time.Hour), time.Hour) {
-		require.Equal(t, []uint64{0, 0}, p.Bins, "%s", p.Start)
+	for _, bins := range f.Read([]ReadRequest{{ID: events.ID, Groups: []slo.Group{{"new"}}, Spans: hoursOf(t0, now.Add(-time.Hour))}})[0].Groups[0] {
+		require.Equal(t, []uint64{0, 0}, bins)
 	}
 	data, _ := encode(f)
 	require.Equal(t, plain(f.Sums(everything(now))), plain(restored(t, data).Sums(everything(now))))

@@ -59,7 +59,7 @@ type Fold struct {
 	slices   []*sliceStore // by slice length and retention
 	oldest   int64         // second from which on some store keeps events
 	kept     int64         // time from which on windows may ask what was observed
-	known    int64         // time from which on it is remembered what was observed, for History
+	known    int64         // time from which on it is remembered what was observed, for Read
 	nextAge  int64         // record time at which some bucket ages
 	nextShut int64         // record time at which some slice closes
 

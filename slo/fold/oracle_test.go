@@ -450,22 +450,22 @@ func TestHistoryEqualsSums(t *testing.T) {
 		e := took(shop(now.Add(-time.Duration(r.IntN(30*3600))*time.Second), "product", "A"), time.Duration(r.IntN(2000))*time.Millisecond)
 		apply(t, f, now, e)
 	}
+	hours := hoursOf(now.Add(-day), now)
 	for _, id := range []string{"shop/availability", "shop/throughput"} {
-		points := f.History(id, slo.Group{"A"}, now.Add(-day), now, time.Hour)
-		require.Len(t, points, 24)
-		for _, p := range points {
-			want := sums(f, id, slo.Span{From: p.Start, To: p.Start.Add(time.Hour)})["A"][0]
-			require.Equal(t, want, p.Bins, "%s %s", id, p.Start)
+		rows := f.Read([]ReadRequest{{ID: id, Groups: []slo.Group{{"A"}}, Spans: hours}})[0].Groups[0]
+		require.Len(t, rows, 24)
+		for i, bins := range rows {
+			require.Equal(t, sums(f, id, hours[i])["A"][0], bins, "%s %s", id, hours[i])
 		}
 	}
-	require.Len(t, f.History("shop/short", nil, now.Add(-90*time.Minute), now, time.Hour), 2)
-	for name, points := range map[string][]Point{
-		"unknown indicator": f.History("shop/none", nil, t0, now, time.Hour),
-		"unknown group":     f.History("shop/availability", slo.Group{"Z"}, t0, now, time.Hour),
-		"no step":           f.History("shop/short", nil, t0, now, 0),
-		"no length":         f.History("shop/short", nil, now, now, time.Hour),
-		"too many points":   f.History("shop/short", nil, t0, now, time.Second),
-	} {
-		require.Nil(t, points, name)
+	require.False(t, f.Read([]ReadRequest{{ID: "shop/none", Groups: []slo.Group{nil}, Spans: hours}})[0].Known, "unknown indicator")
+	require.Nil(t, f.Read([]ReadRequest{{ID: "shop/availability", Groups: []slo.Group{{"Z"}}, Spans: hours}})[0].Groups[0], "unknown group")
+}
+
+// hoursOf cuts a time into hours; the last one may be shorter.
+func hoursOf(from, to time.Time) (out []slo.Span) {
+	for at := from; at.Before(to); at = at.Add(time.Hour) {
+		out = append(out, slo.Span{From: at, To: at.Add(time.Hour)}.Intersect(slo.Span{From: from, To: to}))
 	}
+	return out
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// historyKeep is how far back History and Read reach at least.
+// historyKeep is how far back Read reaches at least.
 const historyKeep = 90 * 24 * time.Hour
 
 // past keeps, by the hour, what is no longer kept in finer pieces and what comes
 // too late for those. It is beside the counts of windows, never part of them:
-// History and Read add the two. Places are Unix seconds for events, and numbers
+// Read adds the two. Places are Unix seconds for events, and numbers
 // of slices for slices.
 type past struct {
 	width  int64 // of a block: an hour, or a run of slices

@@ -208,8 +208,6 @@ func TestNinetyDays(t *testing.T) {
 				group = slo.Group{"A"}
 			}
 			got := f.Read([]ReadRequest{{ID: id, Groups: []slo.Group{group}, Spans: spans}})[0]
-			points := f.History(id, group, spans[0].From, spans[89].To, day)
-			require.Len(t, points, 90)
 			require.False(t, got.Oldest.After(rec.Add(-90*day)), "%s: ninety days are kept", id)
 			require.Equal(t, []slo.Span{{From: t0, To: down.From.Add(-time.Second)}, {From: down.To, To: rec}}, got.Observed, id)
 			for i, sums := range got.Groups[0] {
@@ -219,7 +217,6 @@ func TestNinetyDays(t *testing.T) {
 					continue // some of its slices were not observed, or are not closed
 				}
 				require.Equal(t, want, sums, "%s %s day %d", name, id, d)
-				require.Equal(t, Point{spans[i].From, want}, points[i], "%s %s day %d", name, id, d)
 			}
 		}
 		// The day with the hours of silence: eighteen hours less a slice were observed.
@@ -294,7 +291,7 @@ func TestJudgementsOutliveTheirSlices(t *testing.T) {
 }
 
 // TestObservedOutlivesARetention: a shorter retention cuts windows, not what
-// History knows to have been observed.
+// Read knows to have been observed.
 func TestObservedOutlivesARetention(t *testing.T) {
 	a, b := availability(), availability()
 	b.ID, b.Bad = "shop/later", nil
