@@ -45,7 +45,8 @@ func BenchmarkSendAsync(b *testing.B) {
 	for _, id := range []string{"", "given"} {
 		b.Run("id="+id, func(b *testing.B) {
 			o := Options{URL: "http://nowhere", Service: "shop", QueueEvents: 1 << 29, QueueBytes: 1 << 40}
-			if err := o.fill(); err != nil {
+			o.applyDefaults()
+			if err := o.validate(); err != nil {
 				b.Fatal(err)
 			}
 			c := &Client{o: o, m: o.Metrics, q: newQueue(&o)}

@@ -64,7 +64,8 @@ type Client struct {
 // what the spool still holds from the last run. It connects to nothing. The errors are
 // those of the options; a spool that cannot be opened is logged and tried again.
 func New(o Options) (*Client, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	poster, err := newPoster(&o)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -33,7 +34,7 @@ type MiddlewareOptions struct {
 // Paths are never taken, since there is no end of them. A connection that the handler
 // hijacked has no status and no duration.
 func Middleware(c *Client, o MiddlewareOptions) func(http.Handler) http.Handler {
-	def(&o.Type, "request")
+	o.Type = cmp.Or(o.Type, "request")
 	if o.Failed == nil {
 		o.Failed = func(status int) bool { return status >= http.StatusInternalServerError }
 	}

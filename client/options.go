@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -110,22 +111,22 @@ const (
 	minSpoolBytes  = 1 << 20
 )
 
-func (o *Options) fill() error {
-	def(&o.BatchEvents, 500)
-	def(&o.BatchBytes, 256<<10)
-	def(&o.BatchWait, 200*time.Millisecond)
-	def(&o.Compression, Gzip)
-	def(&o.QueueEvents, 50_000)
-	def(&o.QueueBytes, 16<<20)
-	def(&o.Senders, 2)
-	def(&o.MaxInFlight, 32)
-	def(&o.Timeout, 2*time.Second)
-	def(&o.RequestTimeout, 10*time.Second)
-	def(&o.Breaker.Name, "client")
-	def(&o.Breaker.Consecutive.Open, 5*time.Second)
-	def(&o.Breaker.Rate.Open, 5*time.Second)
-	def(&o.Spool.MaxBytes, 64<<20)
-	def(&o.Spool.EventsPerSecond, 5000)
+func (o *Options) applyDefaults() {
+	o.BatchEvents = cmp.Or(o.BatchEvents, 500)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 256<<10)
+	o.BatchWait = cmp.Or(o.BatchWait, 200*time.Millisecond)
+	o.Compression = cmp.Or(o.Compression, Gzip)
+	o.QueueEvents = cmp.Or(o.QueueEvents, 50_000)
+	o.QueueBytes = cmp.Or(o.QueueBytes, 16<<20)
+	o.Senders = cmp.Or(o.Senders, 2)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 32)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.Breaker.Name = cmp.Or(o.Breaker.Name, "client")
+	o.Breaker.Consecutive.Open = cmp.Or(o.Breaker.Consecutive.Open, 5*time.Second)
+	o.Breaker.Rate.Open = cmp.Or(o.Breaker.Rate.Open, 5*time.Second)
+	o.Spool.MaxBytes = cmp.Or(o.Spool.MaxBytes, 64<<20)
+	o.Spool.EventsPerSecond = cmp.Or(o.Spool.EventsPerSecond, 5000)
 	if o.Retry.Classify == nil {
 		o.Retry.Classify = retry.ByClass
 	}
@@ -138,10 +139,10 @@ func (o *Options) fill() error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return errors.Join(o.check()...)
 }
 
-func (o *Options) check() (errs []error) {
+func (o *Options) validate() error {
+	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	within := func(what string, v, least, most int) {
 		if v < least || v > most {
@@ -176,7 +177,7 @@ func (o *Options) check() (errs []error) {
 	if o.Spool.Dir != "" && o.Spool.MaxBytes < minSpoolBytes {
 		bad("Spool.MaxBytes is %d; it must be at least %d", o.Spool.MaxBytes, minSpoolBytes)
 	}
-	return errs
+	return errors.Join(errs...)
 }
 
 // target is where events are posted to.
@@ -218,12 +219,5 @@ func (o *Options) httpClient() *http.Client {
 		},
 		// A redirected POST would become a GET. The answer says where to point URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-func def[T comparable](dst *T, v T) {
-	var zero T
-	if *dst == zero {
-		*dst = v
 	}
 }

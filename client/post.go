@@ -32,7 +32,7 @@ type poster struct {
 	http        *http.Client
 	own         bool // http is ours
 	url         string
-	token       *token
+	token       token
 	compression Compression
 	zstd        *zstd.Encoder // EncodeAll is safe for concurrent use
 	gzips       sync.Pool
@@ -79,7 +79,7 @@ func (p *poster) post(ctx context.Context, b *batch) (*answer, error) {
 	if encoding != None {
 		req.Header.Set("Content-Encoding", string(encoding))
 	}
-	sent := p.token.value(false)
+	sent := p.token.header(false)
 	if sent != "" {
 		req.Header.Set("Authorization", sent)
 	}
@@ -104,7 +104,7 @@ func (p *poster) post(ctx context.Context, b *batch) (*answer, error) {
 		case status.Code == codeDeadlinePassed && ctx.Err() == nil:
 			// It had not: the clocks differ. Better no deadline than a wrong one.
 			p.noDeadline.Store(time.Now().Add(clocksDiffer).UnixNano())
-		case status.Status == http.StatusUnauthorized && p.token.value(true) != sent:
+		case status.Status == http.StatusUnauthorized && p.token.header(true) != sent:
 			return nil, errNewToken
 		}
 	}

@@ -1,83 +1,52 @@
 package client
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"sync"
-	"time"
+
+	"github.com/sloengine/sloengine/reliability/secretfile"
 )
 
-// tokenCheck is how often a token file is looked at.
-const tokenCheck = 10 * time.Second
-
-// token is the bearer token, from a file if there is one. While the file cannot be
-// read the last good token stays: files are often replaced in two steps.
+// token is the bearer token, fixed or from a file. Neither field changes.
 type token struct {
-	file string
-
-	mu      sync.Mutex
-	header  string // "" is none
-	changed time.Time
-	size    int64
-	looked  time.Time
+	fixed string
+	file  *secretfile.File // nil: fixed is the token
 }
 
-func openToken(o *Options) (*token, error) {
-	t := &token{file: o.TokenFile, looked: time.Now()}
-	if o.TokenFile != "" {
-		return t, t.read()
-	}
-	if o.Token == "" {
-		return t, nil
-	}
-	if err := checkToken(o.Token); err != nil {
-		return nil, err
-	}
-	t.header = "Bearer " + o.Token
-	return t, nil
-}
-
-// value is the Authorization header. fresh looks at the file now.
-func (t *token) value(fresh bool) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.file == "" {
-		return t.header
-	}
-	if now := time.Now(); fresh || now.Sub(t.looked) >= tokenCheck {
-		t.looked = now
-		if st, err := os.Stat(t.file); err == nil && (!st.ModTime().Equal(t.changed) || st.Size() != t.size) {
-			_ = t.read() // the old one stays
+func openToken(o *Options) (t token, err error) {
+	switch {
+	case o.TokenFile != "":
+		if t.file, err = secretfile.Open(o.TokenFile, checkTokenFile); err != nil {
+			return t, fmt.Errorf("token file: %w", err)
 		}
+	case o.Token != "":
+		t.fixed, err = o.Token, checkToken([]byte(o.Token))
 	}
-	return t.header
+	return t, err
 }
 
-func (t *token) read() error {
-	st, err := os.Stat(t.file)
-	if err != nil {
-		return fmt.Errorf("token file: %w", err)
+// header is the Authorization header, "" for none. fresh looks at the file now.
+func (t token) header(fresh bool) string {
+	value := t.fixed
+	if t.file != nil {
+		value = string(t.file.Value(fresh))
 	}
-	raw, err := os.ReadFile(t.file)
-	if err != nil {
-		return fmt.Errorf("token file: %w", err)
+	if value == "" {
+		return ""
 	}
-	raw = bytes.TrimSpace(raw)
+	return "Bearer " + value
+}
+
+func checkTokenFile(raw []byte) error {
 	if len(raw) == 0 {
-		return fmt.Errorf("token file %s is empty", t.file)
+		return errors.New("the file is empty")
 	}
-	if err := checkToken(string(raw)); err != nil {
-		return fmt.Errorf("token file %s: %w", t.file, err)
-	}
-	t.header, t.changed, t.size = "Bearer "+string(raw), st.ModTime(), st.Size()
-	return nil
+	return checkToken(raw)
 }
 
-func checkToken(s string) error {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
+func checkToken(raw []byte) error {
+	for _, c := range raw {
+		if c <= ' ' || c >= 0x7f {
 			return errors.New("the token has characters that cannot be sent in a header")
 		}
 	}

@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"reliability/retry":            {},
 	"reliability/breaker":          {"reliability/retry"},
 	"reliability/connlimit":        {},
+	"reliability/secretfile":       {},
 	"reliability/bulkhead":         {"reliability/retry"},
 	"reliability/deadline":         {"reliability/retry"},
 	"reliability/dispatch":         {"reliability/*"},

@@ -73,6 +73,25 @@ func (e *Event) head() head[string] {
 	return h
 }
 
+// ParseAll reads b, which must hold one event and nothing else, into v. The errors are those of Parse, and one for
+// bytes behind the event.
+func (v *View) ParseAll(b []byte) error {
+	n, err := v.Parse(b)
+	if err == nil && n != len(b) {
+		err = fmt.Errorf("%d bytes left over", len(b)-n)
+	}
+	return err
+}
+
+// AppendBinaryAsJSON appends the JSON of one event in binary form, without line breaks.
+func AppendBinaryAsJSON(dst, b []byte) ([]byte, error) {
+	var v View
+	if err := v.ParseAll(b); err != nil {
+		return dst, fmt.Errorf("read event: %w", err)
+	}
+	return v.AppendJSON(dst), nil
+}
+
 // Parse reads the event at the start of b into v and returns how many bytes it
 // takes up. v's slices point into b. The structure is checked to the last byte,
 // so that Attrs and Durations cannot fail; what the texts mean is not. An error

@@ -131,11 +131,7 @@ func (r *Redactor) count(w *work, events int) {
 // then nothing was appended.
 func (r *Redactor) append(w *work, dst, raw []byte) (out []byte, hit bool, err error) {
 	var v event.View
-	n, err := v.Parse(raw)
-	if err == nil && n != len(raw) {
-		err = fmt.Errorf("%d bytes left over", len(raw)-n)
-	}
-	if err != nil {
+	if err := v.ParseAll(raw); err != nil {
 		return dst, false, err
 	}
 	p := r.plans.of(v.Type)

@@ -49,21 +49,18 @@ type Options struct {
 	MaxAge   time.Duration // of a file, likewise. 0: none.
 	Keep     int           // rotated files to keep, the oldest go first. 0: all.
 	Fsync    Fsync         // default FsyncCursor
-	// Append writes an item's JSON, without line breaks. The default reads the payload
-	// as a binary event.
-	Append func(dst []byte, it *dispatch.Item) ([]byte, error)
 }
 
-func (o *Options) fill() error {
+func (o *Options) applyDefaults() {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 100 << 20
 	}
 	if o.Fsync == "" {
 		o.Fsync = FsyncCursor
 	}
-	if o.Append == nil {
-		o.Append = appendEvent
-	}
+}
+
+func (o *Options) validate() error {
 	var errs []error
 	if o.FS == nil || o.Dir == "" {
 		errs = append(errs, errors.New("no file system or folder given"))
@@ -84,18 +81,6 @@ func (o *Options) fill() error {
 		return fmt.Errorf("file sink: %w", err)
 	}
 	return nil
-}
-
-func appendEvent(dst []byte, it *dispatch.Item) ([]byte, error) {
-	var v event.View
-	n, err := v.Parse(it.Payload)
-	if err == nil && n != len(it.Payload) {
-		err = fmt.Errorf("%d bytes left over", len(it.Payload)-n)
-	}
-	if err != nil {
-		return dst, fmt.Errorf("read event: %w", err)
-	}
-	return v.AppendJSON(dst), nil
 }
 
 const (
@@ -129,7 +114,8 @@ var (
 
 // New makes the folder, locks it, and repairs the file at hand.
 func New(o Options) (*Sink, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	s := &Sink{o: o}
@@ -165,7 +151,7 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Resu
 	for i := range batch {
 		start := len(buf)
 		var err error
-		if buf, err = s.o.Append(buf, &batch[i]); err != nil {
+		if buf, err = event.AppendBinaryAsJSON(buf, batch[i].Payload); err != nil {
 			buf = buf[:start]
 			r.Failed = append(r.Failed, dispatch.Failure{Index: i, Err: retry.Permanent(err)})
 			continue

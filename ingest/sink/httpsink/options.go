@@ -8,12 +8,8 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
-
-	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/reliability/dispatch"
 )
 
 // Format of the body.
@@ -47,9 +43,6 @@ type Options struct {
 	TLS       *tls.Config // nil: the system's roots
 	// MaxConns is how many connections there are at most. Default 8.
 	MaxConns int
-	// Append writes an item's JSON, an object without line breaks. The default reads
-	// the payload as a binary event.
-	Append func(dst []byte, it *dispatch.Item) ([]byte, error)
 	// Answered, if not nil, is told the status of every answer to a batch.
 	Answered func(status int)
 	// UserAgent defaults to "sloengine".
@@ -64,7 +57,7 @@ var ownHeaders = []string{
 	"User-Agent", "Date", "Te", "Trailer", "Upgrade", "X-Request-Deadline", SignatureHeader,
 }
 
-func (o *Options) fill() error {
+func (o *Options) applyDefaults() {
 	if o.Method == "" {
 		o.Method = http.MethodPost
 	}
@@ -74,12 +67,12 @@ func (o *Options) fill() error {
 	if o.MaxConns == 0 {
 		o.MaxConns = 8
 	}
-	if o.Append == nil {
-		o.Append = appendEvent
-	}
 	if o.UserAgent == "" {
 		o.UserAgent = "sloengine"
 	}
+}
+
+func (o *Options) validate() error {
 	errs := []error{checkURL("url", o.URL)}
 	if o.HealthURL != "" {
 		errs = append(errs, checkURL("health url", o.HealthURL))
@@ -144,18 +137,3 @@ func checkHeader(seen map[string]bool, name string) error {
 	seen[key] = true
 	return nil
 }
-
-func appendEvent(dst []byte, it *dispatch.Item) ([]byte, error) {
-	var v event.View
-	n, err := v.Parse(it.Payload)
-	if err == nil && n != len(it.Payload) {
-		err = fmt.Errorf("%d bytes left over", len(it.Payload)-n)
-	}
-	if err != nil {
-		return dst, fmt.Errorf("read event: %w", err)
-	}
-	return v.AppendJSON(dst), nil
-}
-
-// secretCheck is how often files with secrets are looked at again.
-const secretCheck = 10 * time.Second

@@ -1,17 +1,14 @@
 package httpsink
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -49,60 +46,6 @@ func Verify(secret, body []byte, header string, now time.Time, maxAge time.Durat
 	if age := now.Sub(time.Unix(seconds, 0)).Abs(); age > maxAge {
 		return fmt.Errorf("the signature is %s old", age)
 	}
-	return nil
-}
-
-// secretFile is the content of a file, read again when the file has changed. If that
-// fails, the old content stays good: a secret is often replaced in two steps.
-type secretFile struct {
-	name  string
-	check func([]byte) error
-
-	mu      sync.Mutex
-	value   []byte
-	changed time.Time
-	size    int64
-	looked  time.Time
-}
-
-func openSecret(name string, check func([]byte) error) (*secretFile, error) {
-	s := &secretFile{name: name, check: check}
-	if err := s.read(); err != nil {
-		return nil, err
-	}
-	s.looked = time.Now()
-	return s, nil
-}
-
-func (s *secretFile) get() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := time.Now(); now.Sub(s.looked) >= secretCheck {
-		s.looked = now
-		if st, err := os.Stat(s.name); err == nil && (!st.ModTime().Equal(s.changed) || st.Size() != s.size) {
-			_ = s.read() // the old one stays
-		}
-	}
-	return s.value
-}
-
-func (s *secretFile) read() error {
-	st, err := os.Stat(s.name)
-	if err != nil {
-		return fmt.Errorf("secret: %w", err)
-	}
-	if st.Size() > 64<<10 {
-		return fmt.Errorf("secret %s: %d bytes are too many", s.name, st.Size())
-	}
-	raw, err := os.ReadFile(s.name)
-	if err != nil {
-		return fmt.Errorf("secret: %w", err)
-	}
-	raw = bytes.TrimSpace(raw)
-	if err := s.check(raw); err != nil {
-		return fmt.Errorf("secret %s: %w", s.name, err)
-	}
-	s.value, s.changed, s.size = raw, st.ModTime(), st.Size()
 	return nil
 }
 

@@ -13,18 +13,20 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/retry"
+	"github.com/sloengine/sloengine/reliability/secretfile"
 )
 
 // Sink is a dispatch.Sink and a dispatch.Checker; safe for concurrent use.
 type Sink struct {
 	o       Options
 	client  *http.Client
-	key     *secretFile // nil: not signed
-	secrets map[string]*secretFile
-	dial    string // host:port for the check
+	key     *secretfile.File            // nil: not signed
+	secrets map[string]*secretfile.File // by header
+	dial    string                      // host:port for the check
 }
 
 var (
@@ -34,23 +36,27 @@ var (
 
 // New checks the options and reads the secrets. It connects to nothing.
 func New(o Options) (*Sink, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Sink{o: o, secrets: map[string]*secretFile{}}
+	s := &Sink{o: o, secrets: map[string]*secretfile.File{}}
+	var err error
 	var errs []error
 	if o.SecretFile != "" {
-		key, err := openSecret(o.SecretFile, checkKey)
-		errs, s.key = append(errs, err), key
+		if s.key, err = secretfile.Open(o.SecretFile, checkKey); err != nil {
+			errs = append(errs, fmt.Errorf("secret: %w", err))
+		}
 	}
 	for name, file := range o.HeaderFiles {
-		value, err := openSecret(file, checkHeaderValue)
-		errs, s.secrets[name] = append(errs, err), value
+		if s.secrets[name], err = secretfile.Open(file, checkHeaderValue); err != nil {
+			errs = append(errs, fmt.Errorf("secret: %w", err))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("http sink: %w", err)
 	}
-	u, err := url.Parse(o.URL)
+	u, err := url.Parse(o.URL) // checked by validate
 	if err != nil {
 		return nil, fmt.Errorf("http sink: %w", err)
 	}
@@ -183,7 +189,7 @@ func (s *Sink) encode(batch []dispatch.Item) (body []byte, unreadable []dispatch
 		if !first && s.o.Format == JSON {
 			buf = append(buf, separator)
 		}
-		buf, err = s.o.Append(buf, &batch[i])
+		buf, err = event.AppendBinaryAsJSON(buf, batch[i].Payload)
 		if err != nil {
 			buf = buf[:start]
 			unreadable = append(unreadable, dispatch.Failure{Index: i, Err: retry.Permanent(err)})
@@ -231,7 +237,7 @@ func (s *Sink) post(ctx context.Context, body []byte) (*answer, error) {
 	h.Set("Accept", "application/json, application/problem+json")
 	deadline.Set(h, ctx)
 	if s.key != nil {
-		h.Set(SignatureHeader, Sign(s.key.get(), body, time.Now()))
+		h.Set(SignatureHeader, Sign(s.key.Value(false), body, time.Now()))
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -265,7 +271,7 @@ func (s *Sink) headers(h http.Header) {
 		h.Set(name, value)
 	}
 	for name, file := range s.secrets {
-		h.Set(name, string(file.get()))
+		h.Set(name, string(file.Value(false)))
 	}
 }
 

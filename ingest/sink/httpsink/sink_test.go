@@ -316,19 +316,6 @@ func TestCheck(t *testing.T) {
 	require.Error(t, newSink(t, Options{URL: closed.URL}).Check(t.Context()))
 }
 
-func TestSecretsAreReadAgain(t *testing.T) {
-	name := file(t, "0123456789abcdef")
-	s, err := openSecret(name, checkKey)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(name, []byte("fedcba98765432100"), 0o600))
-	require.Equal(t, "0123456789abcdef", string(s.get()))
-	s.looked = s.looked.Add(-secretCheck)
-	require.Equal(t, "fedcba98765432100", string(s.get()))
-	require.NoError(t, os.WriteFile(name, nil, 0o600))
-	s.looked = s.looked.Add(-secretCheck)
-	require.Equal(t, "fedcba98765432100", string(s.get()), "half a change does not take the key away")
-}
-
 func TestOptions(t *testing.T) {
 	good := "http://example.com/in"
 	for want, o := range map[string]Options{
