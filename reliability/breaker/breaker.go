@@ -83,7 +83,8 @@ type change struct {
 
 // New checks the options and makes a closed breaker.
 func New(o Options) (*Breaker, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	b := &Breaker{o: o, m: o.Metrics.of(o.Name), since: time.Now()}

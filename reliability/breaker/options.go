@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,25 +55,25 @@ type Options struct {
 	Metrics  *Metrics // nil: counted, but not exported
 }
 
-func (o *Options) fill() error {
-	def(&o.Consecutive.Failures, 5)
-	def(&o.Consecutive.Open, time.Minute)
-	def(&o.Consecutive.Probes, 3)
-	def(&o.Rate.Threshold, 0.5)
-	def(&o.Rate.MinCalls, 10)
-	def(&o.Rate.Window, time.Minute)
-	def(&o.Rate.Open, 30*time.Second)
-	def(&o.Rate.Probes, 3)
-	def(&o.Rate.Successes, min(2, o.Rate.Probes))
-	def(&o.ProbeTimeout, 5*time.Second)
-	def(&o.HealthInterval, 5*time.Second)
+func (o *Options) applyDefaults() {
+	o.Consecutive.Failures = cmp.Or(o.Consecutive.Failures, 5)
+	o.Consecutive.Open = cmp.Or(o.Consecutive.Open, time.Minute)
+	o.Consecutive.Probes = cmp.Or(o.Consecutive.Probes, 3)
+	o.Rate.Threshold = cmp.Or(o.Rate.Threshold, 0.5)
+	o.Rate.MinCalls = cmp.Or(o.Rate.MinCalls, 10)
+	o.Rate.Window = cmp.Or(o.Rate.Window, time.Minute)
+	o.Rate.Open = cmp.Or(o.Rate.Open, 30*time.Second)
+	o.Rate.Probes = cmp.Or(o.Rate.Probes, 3)
+	o.Rate.Successes = cmp.Or(o.Rate.Successes, min(2, o.Rate.Probes))
+	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, 5*time.Second)
+	o.HealthInterval = cmp.Or(o.HealthInterval, 5*time.Second)
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
-	return errors.Join(o.check()...)
 }
 
-func (o *Options) check() (errs []error) {
+func (o *Options) validate() error {
+	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("breaker %q: "+format, append([]any{o.Name}, args...)...))
 	}
@@ -101,14 +102,7 @@ func (o *Options) check() (errs []error) {
 	if r.Window > 0 && r.Window < 10*time.Millisecond {
 		bad("window %s is below 10 ms", r.Window)
 	}
-	return errs
-}
-
-func def[T comparable](dst *T, v T) {
-	var zero T
-	if *dst == zero {
-		*dst = v
-	}
+	return errors.Join(errs...)
 }
 
 // Judge is what the error of a call says about its target. Transient failures, timeouts and blocked calls are

@@ -26,7 +26,7 @@ type Options struct {
 	Metrics *Metrics // nil: counted, but not exported
 }
 
-func (o *Options) fill() error {
+func (o *Options) applyDefaults() {
 	if o.Concurrency == 0 {
 		o.Concurrency = 10
 	}
@@ -36,6 +36,9 @@ func (o *Options) fill() error {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
+}
+
+func (o *Options) validate() error {
 	var errs []error
 	if o.Name == "" {
 		errs = append(errs, errors.New("bulkhead: it has no name"))
@@ -78,7 +81,8 @@ type Bulkhead struct {
 
 // New checks the options and fills in the defaults.
 func New(o Options) (*Bulkhead, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return &Bulkhead{o: o, m: o.Metrics.of(o.Name), permits: bulkhead.New[any](uint(o.Concurrency))}, nil

@@ -20,13 +20,16 @@ type TableOptions struct {
 	Metrics *Metrics // nil: not exported
 }
 
-func (o *TableOptions) fill() error {
+func (o *TableOptions) applyDefaults() {
 	if o.MaxCounters == 0 {
 		o.MaxCounters = 1_000_000
 	}
 	if o.Scale == 0 {
 		o.Scale = 1
 	}
+}
+
+func (o *TableOptions) validate() error {
 	var errs []error
 	if o.MaxCounters < 16 || o.MaxCounters > 100_000_000 {
 		errs = append(errs, fmt.Errorf("rate limits: %d counters are outside 16 to 100,000,000", o.MaxCounters))
@@ -59,7 +62,8 @@ var _ Store = (*Table)(nil)
 
 // NewTable checks the options and makes an empty table.
 func NewTable(o TableOptions) (*Table, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return &Table{o: o, index: newIndex(o.MaxCounters)}, nil
