@@ -7,9 +7,6 @@ type Expr struct {
 	program *expression.Program[exprEnv, bool]
 }
 
-// ExprError says where in its text an expression is wrong.
-type ExprError = expression.Error
-
 // exprEnv are the names in an expression.
 type exprEnv struct {
 	Event   exprEvent   `expr:"event"`
@@ -32,7 +29,7 @@ type exprFailure struct {
 }
 
 // CompileExpr compiles a condition in the language of package expression. Attributes are
-// texts; a missing one is "". A wrong one gives an [*ExprError].
+// texts; a missing one is "". A wrong one gives an [*expression.Error].
 func CompileExpr(text string) (*Expr, error) {
 	program, err := expression.Compile[exprEnv, bool](text)
 	if err != nil {

@@ -232,6 +232,11 @@ func (f *File) Stats(ctx context.Context) (Stats, error) {
 	if f.closed {
 		return Stats{}, ErrClosed
 	}
+	return f.stats(), nil
+}
+
+// stats adds up the segments. The caller holds mu.
+func (f *File) stats() Stats {
 	all := tallies{}
 	var bytes, disk int64
 	oldest, latest := int64(math.MaxInt64), int64(math.MinInt64)
@@ -256,30 +261,16 @@ func (f *File) Stats(ctx context.Context) (Stats, error) {
 	if oldest != math.MaxInt64 {
 		stats.Oldest = time.UnixMilli(oldest).UTC()
 	}
-	return stats, nil
+	return stats
 }
 
 // observe publishes the present size.
 func (f *File) observe() {
 	f.mu.RLock()
-	var bytes, disk int64
-	byOrigin := map[string]int64{}
-	oldest := int64(math.MaxInt64)
-	for _, s := range f.segments {
-		for key, n := range s.tallies {
-			byOrigin[string(key.origin)] += n
-		}
-		bytes += s.liveBytes
-		disk += s.size
-		oldest = min(oldest, s.oldest)
-	}
+	s := f.stats()
 	f.mu.RUnlock()
-	var at time.Time
-	if oldest != math.MaxInt64 {
-		at = time.UnixMilli(oldest)
-	}
-	f.o.Metrics.holds(byOrigin, bytes, at)
-	f.o.Metrics.disk.Set(float64(disk))
+	f.o.Metrics.holds(s.ByOrigin, s.Bytes, s.Oldest)
+	f.o.Metrics.disk.Set(float64(s.DiskBytes))
 }
 
 // admit is the key to count an entry under. There is a bounded number of them.

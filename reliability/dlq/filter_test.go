@@ -96,7 +96,7 @@ func TestExpressionErrorsTellThePlace(t *testing.T) {
 		strings.Repeat(" ", expression.MaxBytes) + "true": {1, expression.MaxBytes},
 	} {
 		_, err := CompileExpr(text)
-		var at *ExprError
+		var at *expression.Error
 		require.ErrorAs(t, err, &at, text)
 		t.Log(err)
 		require.Equal(t, place, [2]int{at.Line, at.Column}, "%s: %v", text, err)
