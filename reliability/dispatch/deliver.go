@@ -75,7 +75,7 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 		if round > 0 {
 			delay = l.policy.Delay(round-1, delay)
 			most := l.o.Retry.MaxElapsed
-			if !l.again(round) || most > 0 && time.Since(began)+delay > most {
+			if !l.policy.Allows(round) || most > 0 && time.Since(began)+delay > most {
 				held := todo.held()
 				if !d.bury(todo, ReasonExhausted, round) {
 					return false
@@ -85,7 +85,7 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 				}
 			}
 			l.m.retryDelay.Update(delay.Seconds())
-			if !sleep(waits, delay) || !d.pay() {
+			if !retry.Sleep(waits, delay) || !d.pay() {
 				return false
 			}
 		}
@@ -98,20 +98,6 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 		todo = next
 	}
 	return true
-}
-
-// again reports whether the policy allows retry number n, from 1.
-func (l *lane) again(n int) bool {
-	switch most := l.o.Retry.MaxRetries; most {
-	case retry.Unlimited:
-		return true
-	case retry.Never:
-		return false
-	case 0:
-		return n <= retry.DefaultMaxRetries
-	default:
-		return n <= most
-	}
 }
 
 // pay waits until the budget has a retry left.
@@ -127,7 +113,7 @@ func (d *delivery) pay() bool {
 		if wait <= 0 || wait > time.Second {
 			wait = time.Second // traffic may earn it sooner
 		}
-		if !sleep(d.waits, wait) {
+		if !retry.Sleep(d.waits, wait) {
 			return false
 		}
 	}
@@ -176,7 +162,7 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 		if part.errs != nil {
 			todo.errs = append(part.errs, todo.errs...)
 		}
-		return sleep(d.waits, notMadePause)
+		return retry.Sleep(d.waits, notMadePause)
 	}
 	if result.Err != nil && d.calls.Err() != nil {
 		return false // it was cut off, so it says nothing
@@ -262,7 +248,7 @@ func (d *delivery) keep(letters []DeadLetter) bool {
 		}
 		l.m.letterErrors.Inc()
 		l.ail(TroubleLetters, err)
-		if !sleep(d.waits, pause) {
+		if !retry.Sleep(d.waits, pause) {
 			return false
 		}
 	}

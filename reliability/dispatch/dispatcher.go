@@ -32,7 +32,8 @@ type Dispatcher struct {
 
 // New checks the options and makes the folder of cursors. It starts nothing.
 func New(o Options) (*Dispatcher, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	if err := fsys.MkdirAllSynced(o.FS, o.Dir, SiteDir); err != nil {

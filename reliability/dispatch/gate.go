@@ -30,7 +30,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 			return 0, retry.Delay, true
 		}
 		if wait := l.held(); wait > 0 {
-			if !sleep(d.waits, min(wait, lookAgain)) {
+			if !retry.Sleep(d.waits, min(wait, lookAgain)) {
 				return 0, retry.Delay, false
 			}
 			continue
@@ -49,7 +49,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 			}
 		}
 		if n == 0 {
-			if !sleep(d.waits, min(wait, lookAgain)) {
+			if !retry.Sleep(d.waits, min(wait, lookAgain)) {
 				return 0, retry.Delay, false
 			}
 			continue
@@ -61,7 +61,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 			l.m.outboundLimited.Inc()
 			l.failed(err)
 			// A limiter that fails at once must not be asked in a circle.
-			if !sleep(d.waits, 50*time.Millisecond) {
+			if !retry.Sleep(d.waits, 50*time.Millisecond) {
 				return 0, retry.Delay, false
 			}
 			continue
@@ -241,11 +241,7 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 
 // holdOff keeps the whole lane away from the sink.
 func (l *lane) holdOff(d time.Duration) {
-	most := l.o.Retry.MaxRetryAfter
-	if most == 0 {
-		most = time.Minute
-	}
-	until := time.Now().Add(min(d, most))
+	until := time.Now().Add(min(d, l.policy.MaxRetryAfter()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if until.After(l.hold) {

@@ -50,7 +50,8 @@ type lane struct {
 }
 
 func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	l := &lane{d: d, m: d.o.Metrics.of(o.Name), log: d.o.Logger.With("sink", o.Name), gone: make(chan struct{}),
@@ -165,7 +166,7 @@ func (l *lane) run(ctx context.Context) {
 			}
 			l.ail(kind, err)
 		}
-		if !sleep(ctx, l.d.o.SaveInterval) {
+		if !retry.Sleep(ctx, l.d.o.SaveInterval) {
 			return
 		}
 	}
@@ -266,15 +267,4 @@ func (l *lane) saveAt(at Cursor) bool {
 	l.durable = at
 	l.mu.Unlock()
 	return true
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -32,8 +33,8 @@ func localGuard(window time.Duration) time.Duration { return min(window/20, 50*t
 // NewLocalLimit allows burst units (1 if 0) in any span of burst/perSecond seconds.
 // Wait gives up beyond maxWait, 5 s if 0.
 func NewLocalLimit(perSecond float64, burst int, maxWait time.Duration) (*LocalLimit, error) {
-	def(&burst, 1)
-	def(&maxWait, 5*time.Second)
+	burst = cmp.Or(burst, 1)
+	maxWait = cmp.Or(maxWait, 5*time.Second)
 	if !(perSecond > 0 && perSecond <= 1e9) || burst < 1 || maxWait < 0 {
 		return nil, fmt.Errorf("rate limit of %v/s, burst %d, wait %s: all must be positive", perSecond, burst, maxWait)
 	}

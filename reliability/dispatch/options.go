@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,15 +41,18 @@ type Options struct {
 	Metrics      *Metrics     // nil: counted, but not exported
 }
 
-func (o *Options) fill() error {
-	def(&o.SaveInterval, time.Second)
-	def(&o.DrainTimeout, 5*time.Second)
+func (o *Options) applyDefaults() {
+	o.SaveInterval = cmp.Or(o.SaveInterval, time.Second)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, 5*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
+}
+
+func (o *Options) validate() error {
 	switch {
 	case o.FS == nil || o.Dir == "":
 		return errors.New("dispatch: no file system or folder given")
@@ -96,7 +100,7 @@ type SinkOptions struct {
 	BatchBytes int           // most bytes of payload in a call, unless one item alone is larger. Default 1 MiB.
 	BatchWait  time.Duration // how long an item waits for others. Default 100 ms; negative: not at all.
 
-	Retry      retry.Options        // MaxRetries, MaxElapsed, delays, jitter. Its Budget and Limit are made from the next two.
+	Retry      retry.Options        // MaxRetries, MaxElapsed, delays and jitter
 	Budget     *retry.BudgetOptions // calls; nil: the default of 20 %
 	RetryLimit *retry.LimitOptions  // items; nil: the default of 100/s, delayed
 	RetryOn    *RetryOn             // nil: all classes but permanent
@@ -134,16 +138,19 @@ func (l *lane) retries(err error) bool {
 
 var namePattern = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
 
-func (o *SinkOptions) fill() error {
-	def(&o.BatchItems, 500)
-	def(&o.BatchBytes, 1<<20)
-	def(&o.BatchWait, 100*time.Millisecond)
-	def(&o.Timeout, 5*time.Second)
-	def(&o.Bulkhead.Concurrency, 4)
-	def(&o.Staged.Items, 100)
-	def(&o.Staged.Interval, time.Second)
-	def(&o.Staged.Growth, 2)
+func (o *SinkOptions) applyDefaults() {
+	o.BatchItems = cmp.Or(o.BatchItems, 500)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 1<<20)
+	o.BatchWait = cmp.Or(o.BatchWait, 100*time.Millisecond)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Bulkhead.Concurrency = cmp.Or(o.Bulkhead.Concurrency, 4)
+	o.Staged.Items = cmp.Or(o.Staged.Items, 100)
+	o.Staged.Interval = cmp.Or(o.Staged.Interval, time.Second)
+	o.Staged.Growth = cmp.Or(o.Staged.Growth, 2)
 	o.BatchWait = max(o.BatchWait, 0)
+}
+
+func (o *SinkOptions) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("sink %q: "+format, append([]any{o.Name}, args...)...))
@@ -169,15 +176,5 @@ func (o *SinkOptions) fill() error {
 	if !(o.Staged.Growth >= 1) {
 		bad("staged growth %v is below 1", o.Staged.Growth)
 	}
-	if o.Retry.Budget != nil || o.Retry.Limit != nil {
-		bad("a lane has its own retry budget and limit: set Budget and RetryLimit")
-	}
 	return errors.Join(errs...)
-}
-
-func def[T comparable](dst *T, v T) {
-	var zero T
-	if *dst == zero {
-		*dst = v
-	}
 }

