@@ -203,7 +203,7 @@ func deadLetter(seq uint64, index int, received int64, payload []byte, why strin
 	var view event.View
 	switch n, err := view.Parse(payload); {
 	case err == nil && n == len(payload):
-		fillEvent(&letter, &view)
+		DescribeEvent(&letter, &view)
 	case len(payload) > wholeRecordBytes:
 		letter.SeqEnd = seq
 	default:
@@ -220,8 +220,8 @@ func LetterID(instance string, e *dlq.Entry) string {
 	return instance + "-" + e.DefaultID()
 }
 
-// fillEvent puts an event into its dead letter.
-func fillEvent(letter *dlq.Entry, v *event.View) {
+// DescribeEvent puts an event into its dead letter.
+func DescribeEvent(letter *dlq.Entry, v *event.View) {
 	letter.Service, letter.Type, letter.Severity = string(v.Service), string(v.Type), string(v.Severity)
 	letter.Event = v.AppendJSON(nil)
 }

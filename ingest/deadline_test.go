@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,24 +18,26 @@ import (
 // A disk that stalls: requests that have no deadline of their own are answered with 504
 // within the default one, and nothing of them is stored.
 func TestStalledDiskIsA504(t *testing.T) {
-	opt := testOptions(fsystest.New())
 	var stall atomic.Bool
 	stalled, goOn := make(chan struct{}, 1), make(chan struct{})
-	opt.CrashPoint = func(p CrashPoint) {
-		if p == CrashBeforeAppend && stall.CompareAndSwap(true, false) {
-			stalled <- struct{}{}
-			<-goOn
+	r := runEngine(t, fsystest.New(), "/data", func(opt *Options) {
+		opt.CrashPoint = func(p CrashPoint) {
+			if p == CrashBeforeAppend && stall.CompareAndSwap(true, false) {
+				stalled <- struct{}{}
+				<-goOn
+			}
 		}
-	}
-	r := start(t, opt)
+	})
 	rig := newRig(t, func(o *HandlerOptions) {
 		o.Committer, o.Now, o.Deadline = r.Engine, time.Now, 150*time.Millisecond
 	})
-	stall.Store(true)
-	first := make(chan error, 1)
-	go func() { _, err := r.Commit(context.Background(), testBatch("first")); first <- err }()
-	<-stalled
 	body := `{"id":"late","service":"shop","type":"order"}`
+	stall.Store(true)
+	first := make(chan int, 1)
+	go func() {
+		first <- rig.post("", strings.Replace(body, "late", "first", 1), headers{deadline.Header: deadline.Format(time.Now().Add(time.Minute))}).Code
+	}()
+	<-stalled
 	began := time.Now()
 	w := rig.post("", body, nil)
 	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)
@@ -46,11 +49,12 @@ func TestStalledDiskIsA504(t *testing.T) {
 	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)
 	require.Contains(t, w.Body.String(), "X-Request-Deadline passed")
 	close(goOn)
-	require.NoError(t, <-first)
+	require.Equal(t, http.StatusAccepted, <-first)
 	w = rig.post("", body, nil)
 	require.Equal(t, http.StatusAccepted, w.Code, w.Body)
 	require.Equal(t, 1, decodeAnswer(t, w).Accepted, "it was not stored before")
-	require.Equal(t, map[string]uint64{"first": 1, "late": 1}, r.shutdown().all())
+	r.stop()
+	require.Equal(t, map[string]uint64{"first": 1, "late": 1}, r.state.ids)
 }
 
 // The committer is told the deadline less the reserve; with both switched off there is none.

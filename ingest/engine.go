@@ -68,8 +68,8 @@ type Engine struct {
 // New checks the options and makes an Engine. It does not touch the data
 // folder; Run does.
 func New(opt Options) (*Engine, error) {
-	opt, err := opt.withDefaults()
-	if err != nil {
+	opt.applyDefaults()
+	if err := opt.validate(); err != nil {
 		return nil, err
 	}
 	e := &Engine{

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,19 +79,39 @@ type HandlerOptions struct {
 	Now     func() time.Time // time.Now
 }
 
-func (o *HandlerOptions) fill() error {
+func (o *HandlerOptions) applyDefaults() {
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 16<<20)
+	o.MaxWireBytes = cmp.Or(o.MaxWireBytes, o.MaxBodyBytes)
+	o.MaxInFlightBytes = cmp.Or(o.MaxInFlightBytes, 256<<20)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, 30*time.Second)
+	o.Deadline = cmp.Or(o.Deadline, deadline.Default)
+	o.Reserve = max(cmp.Or(o.Reserve, 10*time.Millisecond), 0)
+	o.LeftTimeout = cmp.Or(o.LeftTimeout, 10*time.Second)
+	o.Decoders = cmp.Or(o.Decoders, max(runtime.GOMAXPROCS(0), 2))
+	if o.Metrics == nil {
+		o.Metrics = NewHTTPMetrics(metrics.NewSet())
+	}
+	if o.Auth == nil {
+		o.Auth = NewAuth(AuthOptions{Metrics: o.Metrics, Logger: o.Logger})
+	}
+	if o.Catalog == nil {
+		o.Catalog = func() event.Catalog { return nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+}
+
+func (o *HandlerOptions) validate() error {
 	if o.Committer == nil {
 		return errors.New("ingest handler: no committer")
 	}
-	setDefault(&o.MaxBodyBytes, 16<<20)
-	setDefault(&o.MaxWireBytes, o.MaxBodyBytes)
-	setDefault(&o.MaxInFlightBytes, 256<<20)
-	setDefault(&o.BodyTimeout, 30*time.Second)
-	setDefault(&o.Deadline, deadline.Default)
-	setDefault(&o.Reserve, answerReserve)
-	o.Reserve = max(o.Reserve, 0)
-	setDefault(&o.LeftTimeout, 10*time.Second)
-	setDefault(&o.Decoders, max(runtime.GOMAXPROCS(0), 2))
+	if o.Limiter != nil && o.SaveCritical == nil {
+		return errors.New("ingest handler: a limiter needs SaveCritical, which keeps critical events")
+	}
 	if o.MaxBodyBytes < 0 || o.MaxBodyBytes > largestBuffer {
 		return fmt.Errorf("ingest handler: body limit %d is outside 1..%d bytes", o.MaxBodyBytes, largestBuffer)
 	}
@@ -105,24 +126,6 @@ func (o *HandlerOptions) fill() error {
 	}
 	if o.BodyTimeout < 0 || o.LeftTimeout < 0 || o.Decoders < 0 {
 		return errors.New("ingest handler: time-outs and decoders must not be negative")
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewHTTPMetrics(metrics.NewSet())
-	}
-	if o.Auth == nil {
-		o.Auth = NewAuth(AuthOptions{Metrics: o.Metrics, Logger: o.Logger})
-	}
-	if o.Limiter != nil && o.SaveCritical == nil {
-		return errors.New("ingest handler: a limiter needs a place for critical events")
-	}
-	if o.Catalog == nil {
-		o.Catalog = func() event.Catalog { return nil }
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	return nil
 }
@@ -141,7 +144,8 @@ type Handler struct {
 
 // NewHandler makes a Handler.
 func NewHandler(o HandlerOptions) (*Handler, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	h := &Handler{

@@ -269,7 +269,7 @@ func (h *Handler) commitRefusal(s *requestState, err error) *refusal {
 	case errors.As(err, &unavailable):
 		return &refusal{status: http.StatusServiceUnavailable, code: unavailable.Code,
 			detail: err.Error(), retryAfter: unavailable.RetryAfter}
-	case errors.Is(err, errSenderLeft):
+	case errors.Is(err, errClientLeft):
 		return clientGone()
 	case errors.Is(err, context.DeadlineExceeded):
 		h.o.Metrics.expired.Expired()
@@ -282,6 +282,9 @@ func (h *Handler) commitRefusal(s *requestState, err error) *refusal {
 	}
 }
 
+// errClientLeft is why a request whose connection is closed stops waiting for the log.
+var errClientLeft = errors.New("the client closed the connection")
+
 // store commits the good events, of them those in todo. A sender that closes its half of the
 // connection after a whole request is within its rights and waits for the answer. net/http
 // ends the context of the request then, and cannot tell such a sender from one that has gone,
@@ -292,7 +295,7 @@ func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (Res
 			return result, err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), h.o.LeftTimeout, errSenderLeft)
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), h.o.LeftTimeout, errClientLeft)
 	defer cancel()
 	return h.submit(ctx, s, todo)
 }

@@ -132,7 +132,7 @@ func (h *Handler) rehearse(ctx context.Context, s *requestState) (Result, error)
 	if t == nil {
 		return Result{Accepted: len(b.Events)}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
+	ctx, cancel := context.WithTimeout(ctx, DecideTimeout)
 	defer cancel()
 	if err := h.o.Limiter.Judge(ctx, h.o.Now(), t); err != nil {
 		return Result{}, err
@@ -194,7 +194,7 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 			Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now,
 			Error: "over the limit " + t.List[place].RuleName(),
 		}
-		fillEvent(e, view)
+		DescribeEvent(e, view)
 	}
 	if !s.deadline.IsZero() {
 		var cancel context.CancelFunc

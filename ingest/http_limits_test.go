@@ -19,11 +19,8 @@ import (
 
 // limitedRig has an engine behind the handler, and a limit of 3 events an hour of each type.
 func limitedRig(t *testing.T, strategy ratelimit.Strategy) *rig {
-	l := limiter(t, 3, strategy, 0.5)
-	opt := testOptions(fsystest.New())
-	opt.Limits, opt.SegmentBytes = l, 1<<20
-	e := start(t, opt)
-	t.Cleanup(e.kill)
+	l := rateLimiter(t, 3, strategy, 0.5)
+	e := runEngine(t, fsystest.New(), "/data", func(opt *Options) { opt.Limits = l })
 	return newRig(t, func(o *HandlerOptions) {
 		o.Committer, o.Limiter, o.Now = e.Engine, l, time.Now
 		o.SaveCritical = func(context.Context, []dlq.Entry) error { return nil }

@@ -18,9 +18,9 @@ type Limits interface {
 	Decide(ctx context.Context, now time.Time, batches []*ratelimit.Tickets) error
 }
 
-// decideTimeout bounds how long a group waits for a decision. Limits that are
+// DecideTimeout bounds how long a group waits for a decision. Limits that are
 // shared with others have a shorter bound of their own.
-const decideTimeout = 2 * time.Second
+const DecideTimeout = 2 * time.Second
 
 // droppedStep is how finely the time of dropped events is told, in nanoseconds.
 const droppedStep = int64(10 * time.Second)
@@ -106,7 +106,7 @@ func (c *committer) decide(at int64) bool {
 	if len(c.held.tickets) == 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), decideTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), DecideTimeout)
 	defer cancel()
 	if err := c.e.opt.Limits.Decide(ctx, time.Unix(0, at), c.held.tickets); err != nil {
 		c.e.opt.Logger.Error("limits could not decide, everything passes", "err", err)

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -106,13 +107,7 @@ type DiskOptions struct {
 	ReserveBytes int64
 }
 
-func (o Options) withDefaults() (Options, error) {
-	if o.Dir == "" {
-		return o, errors.New("ingest: no data folder given")
-	}
-	if o.State == nil {
-		return o, errors.New("ingest: no state given")
-	}
+func (o *Options) applyDefaults() {
 	if o.FS == nil {
 		o.FS = fsys.OS()
 	}
@@ -131,19 +126,28 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CrashPoint == nil {
 		o.CrashPoint = func(CrashPoint) {}
 	}
-	setDefault(&o.SegmentBytes, 64<<20)
-	setDefault(&o.QueueBytes, 64<<20)
-	setDefault(&o.GroupBytes, 8e6)
-	setDefault(&o.GroupRequests, 4096)
-	setDefault(&o.IDs.Bytes, 512<<20)
-	setDefault(&o.IDs.MaxAge, 7*24*time.Hour)
-	setDefault(&o.Checkpoint.Interval, 30*time.Second)
-	setDefault(&o.Checkpoint.LogBytes, 64<<20)
-	setDefault(&o.Disk.LowWater, 256<<20)
-	setDefault(&o.Disk.ReserveBytes, 16<<20)
-	setDefault(&o.Heartbeat, 10*time.Second)
-	setDefault(&o.MaxClockJump, time.Hour)
-	setDefault(&o.DeadLetterSegmentBytes, 10e6)
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, 64<<20)
+	o.QueueBytes = cmp.Or(o.QueueBytes, 64<<20)
+	o.GroupBytes = cmp.Or(o.GroupBytes, 8e6)
+	o.GroupRequests = cmp.Or(o.GroupRequests, 4096)
+	o.IDs.Bytes = cmp.Or(o.IDs.Bytes, 512<<20)
+	o.IDs.MaxAge = cmp.Or(o.IDs.MaxAge, 7*24*time.Hour)
+	o.Checkpoint.Interval = cmp.Or(o.Checkpoint.Interval, 30*time.Second)
+	o.Checkpoint.LogBytes = cmp.Or(o.Checkpoint.LogBytes, 64<<20)
+	o.Disk.LowWater = cmp.Or(o.Disk.LowWater, 256<<20)
+	o.Disk.ReserveBytes = cmp.Or(o.Disk.ReserveBytes, 16<<20)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
+	o.MaxClockJump = cmp.Or(o.MaxClockJump, time.Hour)
+	o.DeadLetterSegmentBytes = cmp.Or(o.DeadLetterSegmentBytes, 10e6)
+}
+
+func (o *Options) validate() error {
+	if o.Dir == "" {
+		return errors.New("ingest: no data folder given")
+	}
+	if o.State == nil {
+		return errors.New("ingest: no state given")
+	}
 	for name, value := range map[string]int64{
 		"SegmentBytes": o.SegmentBytes, "QueueBytes": o.QueueBytes, "GroupBytes": int64(o.GroupBytes),
 		"GroupRequests": int64(o.GroupRequests), "IDs.Bytes": o.IDs.Bytes, "IDs.MaxAge": int64(o.IDs.MaxAge),
@@ -152,14 +156,8 @@ func (o Options) withDefaults() (Options, error) {
 		"MaxClockJump": int64(o.MaxClockJump), "DeadLetterSegmentBytes": o.DeadLetterSegmentBytes,
 	} {
 		if value < 0 {
-			return o, fmt.Errorf("ingest: %s is negative", name)
+			return fmt.Errorf("ingest: %s is negative", name)
 		}
 	}
-	return o, nil
-}
-
-func setDefault[T int | int64 | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
+	return nil
 }

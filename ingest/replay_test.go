@@ -103,7 +103,7 @@ func TestReplayOfAdmission(t *testing.T) {
 		_, err := v.Parse(b.Event(i))
 		require.NoError(t, err)
 		entry := dlq.Entry{ID: fmt.Sprint("admission-", i), Origin: dlq.Admission, Reason: dlq.ReasonRateLimited}
-		fillEvent(&entry, &v)
+		DescribeEvent(&entry, &v)
 		entries = append(entries, entry)
 	}
 	require.Equal(t, 1, r.commit("x").Accepted, "sent again, and let in")

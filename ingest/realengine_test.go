@@ -1,0 +1,83 @@
+package ingest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// folded is a State that counts how often each id was stored.
+type folded struct {
+	ids    map[string]uint64
+	events uint64 // by their count and weight
+	stored int    // events in records
+}
+
+func (s *folded) Apply(rec wal.Record, refuse Refuse) error {
+	if rec.Type != RecordEvents {
+		return nil
+	}
+	return EachEvent(rec.Payload, func(_ bool, v *event.View) error {
+		s.ids[string(v.ID)]++
+		s.events += uint64(v.Count) * uint64(v.Weight)
+		s.stored++
+		return nil
+	}, refuse)
+}
+
+func (s *folded) Parts() []Part                { return nil }
+func (s *folded) Restore(string, []byte) error { return nil }
+func (s *folded) FinishRestore() error         { return nil }
+func (s *folded) Loss(string) (string, bool)   { return "", false }
+
+// realEngine is an engine that runs until the end of the test, or until stop is called.
+type realEngine struct {
+	*Engine
+	state *folded
+	stop  func() // waits for Run
+}
+
+func runEngine(t testing.TB, disk fsys.FS, dir string, change func(*Options)) *realEngine {
+	t.Helper()
+	r := &realEngine{state: &folded{ids: map[string]uint64{}}}
+	opt := Options{
+		FS: disk, Dir: dir, State: r.state, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SegmentBytes: 1 << 20,
+		IDs: IDOptions{Bytes: 1 << 20}, Disk: DiskOptions{LowWater: -1}, Checkpoint: CheckpointOptions{Interval: time.Hour},
+	}
+	change(&opt)
+	var err error
+	r.Engine, err = New(opt)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	end := make(chan struct{})
+	go func() { defer close(end); _ = r.Run(ctx) }()
+	r.stop = func() { cancel(); <-end }
+	t.Cleanup(r.stop)
+	select {
+	case <-r.Ready():
+	case <-end:
+		require.Fail(t, "the engine did not start")
+	}
+	return r
+}
+
+// rateLimiter allows that many events an hour, in all and of each type.
+func rateLimiter(t testing.TB, limit int64, strategy ratelimit.Strategy, rate float64) *ratelimit.Limiter {
+	t.Helper()
+	window := time.Hour
+	values := ratelimit.Values{Limit: &limit, Window: &window, OnExceeded: &strategy, SampleRate: &rate}
+	policy, err := ratelimit.Compile(ratelimit.Config{Global: &values, Default: values})
+	require.NoError(t, err)
+	l, err := ratelimit.New(ratelimit.Options{Policy: policy})
+	require.NoError(t, err)
+	return l
+}
