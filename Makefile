@@ -47,7 +47,7 @@ bench: build ## the figures of docs/performance.md
 	@scripts/bench $(BENCHTIME)
 
 soak: build ## the crash tests for an hour (SOAK=1h)
-	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./cmd/sloengine ./ingest ./reliability/wal
+	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./cmd/sloengine ./ingest/engine ./reliability/wal
 
 screenshots: ## take the README's pictures again
 	SLOENGINE_SCREENSHOTS=docs/pictures $(GO) test -tags $(TAGS) -run TestPage -count 1 ./cmd/sloengine

@@ -29,6 +29,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
 	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/rules"
@@ -270,7 +271,7 @@ func newSelf(t testing.TB) *self {
 	gin.SetMode(gin.TestMode)
 	engineSet, httpSet := metrics.NewSet(), metrics.NewSet()
 	log := slog.New(slog.DiscardHandler)
-	e, err := ingest.New(ingest.Options{Dir: t.TempDir(), State: deaf{}, Metrics: ingest.NewMetrics(engineSet), Logger: log})
+	e, err := engine.New(engine.Options{Dir: t.TempDir(), State: deaf{}, Metrics: engine.NewMetrics(engineSet), Logger: log})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -337,8 +338,8 @@ func (s *self) process(have *metrics.Set) *metrics.Set {
 // deaf counts nothing.
 type deaf struct{}
 
-func (deaf) Apply(wal.Record, ingest.Refuse) error { return nil }
-func (deaf) Parts() []ingest.Part                  { return nil }
+func (deaf) Apply(wal.Record, engine.Refuse) error { return nil }
+func (deaf) Parts() []engine.Part                  { return nil }
 func (deaf) Restore(string, []byte) error          { return nil }
 func (deaf) FinishRestore() error                  { return nil }
 func (deaf) Loss(string) (string, bool)            { return "", false }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
@@ -20,9 +21,9 @@ import (
 func TestStalledDiskIsA504(t *testing.T) {
 	var stall atomic.Bool
 	stalled, goOn := make(chan struct{}, 1), make(chan struct{})
-	r := runEngine(t, fsystest.New(), "/data", func(opt *Options) {
-		opt.CrashPoint = func(p CrashPoint) {
-			if p == CrashBeforeAppend && stall.CompareAndSwap(true, false) {
+	r := runEngine(t, fsystest.New(), "/data", func(opt *engine.Options) {
+		opt.CrashPoint = func(p engine.CrashPoint) {
+			if p == engine.CrashBeforeAppend && stall.CompareAndSwap(true, false) {
 				stalled <- struct{}{}
 				<-goOn
 			}
@@ -73,9 +74,9 @@ func TestDeadlineForTheCommitter(t *testing.T) {
 			var got time.Time
 			rig := newRig(t, func(o *HandlerOptions) {
 				o.Deadline, o.Reserve = tt.deadline, tt.reserve
-				o.Committer = commitFunc(func(_ context.Context, b *event.Batch) (Result, error) {
+				o.Committer = commitFunc(func(_ context.Context, b *event.Batch) (engine.Result, error) {
 					got = b.Deadline
-					return Result{Accepted: len(b.Events)}, nil
+					return engine.Result{Accepted: len(b.Events)}, nil
 				})
 			})
 			w := rig.post("", line("a"), headers{deadline.Header: tt.header})

@@ -16,6 +16,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -25,9 +26,9 @@ import (
 // Committer makes a batch durable: *Engine. It must not use the batch after it
 // returned, unless with an error other than that of ctx.
 type Committer interface {
-	Commit(ctx context.Context, b *event.Batch) (Result, error)
+	Commit(ctx context.Context, b *event.Batch) (engine.Result, error)
 	// Admit is only called with a Limiter.
-	Admit(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32) (Result, error)
+	Admit(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32) (engine.Result, error)
 }
 
 // Redactor takes personal data out: a *redact.Redactor.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
@@ -33,8 +34,8 @@ func benchBody(n int) []byte {
 }
 
 // acceptAll takes everything at no cost.
-func acceptAll(_ context.Context, b *event.Batch) (Result, error) {
-	return Result{Accepted: len(b.Events)}, nil
+func acceptAll(_ context.Context, b *event.Batch) (engine.Result, error) {
+	return engine.Result{Accepted: len(b.Events)}, nil
 }
 
 func benchHandler(b *testing.B, events int, enc string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
@@ -119,8 +120,8 @@ func (h *Handler) readRefusal(req *http.Request, err error, limit int64) *refusa
 		return &refusal{status: http.StatusBadRequest, code: problemBadBody,
 			detail: fmt.Sprintf("the body is not valid %v", coding)}
 	case errors.Is(err, os.ErrDeadlineExceeded) && h.drain.draining():
-		return &refusal{status: http.StatusServiceUnavailable, code: ErrStopping.Code, closeConn: true,
-			detail: "the engine is shutting down and the body did not come in time; nothing was stored", retryAfter: ErrStopping.RetryAfter}
+		return &refusal{status: http.StatusServiceUnavailable, code: engine.ErrStopping.Code, closeConn: true,
+			detail: "the engine is shutting down and the body did not come in time; nothing was stored", retryAfter: engine.ErrStopping.RetryAfter}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{status: http.StatusRequestTimeout, code: problemTooSlow, closeConn: true,
 			detail: fmt.Sprintf("the body took longer than %s", h.o.BodyTimeout)}
@@ -211,7 +212,7 @@ func (h *Handler) redact(s *requestState) *refusal {
 // commit stores the good events and fills in the answer.
 func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	b, a, t := s.batch, &s.answer, s.limits.tickets
-	result := Result{Accepted: len(b.Events)}
+	result := engine.Result{Accepted: len(b.Events)}
 	saved := 0
 	if s.dryRun {
 		var err error
@@ -264,7 +265,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 }
 
 func (h *Handler) commitRefusal(s *requestState, err error) *refusal {
-	var unavailable *UnavailableError
+	var unavailable *engine.UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
 		return &refusal{status: http.StatusServiceUnavailable, code: unavailable.Code,
@@ -289,7 +290,7 @@ var errClientLeft = errors.New("the client closed the connection")
 // connection after a whole request is within its rights and waits for the answer. net/http
 // ends the context of the request then, and cannot tell such a sender from one that has gone,
 // so both are served.
-func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (Result, error) {
+func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (engine.Result, error) {
 	if ctx.Err() == nil {
 		if result, err := h.submit(ctx, s, todo); !errors.Is(err, context.Canceled) {
 			return result, err
@@ -300,7 +301,7 @@ func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (Res
 	return h.submit(ctx, s, todo)
 }
 
-func (h *Handler) submit(ctx context.Context, s *requestState, todo []int32) (Result, error) {
+func (h *Handler) submit(ctx context.Context, s *requestState, todo []int32) (engine.Result, error) {
 	if s.limits.tickets == nil {
 		return h.o.Committer.Commit(ctx, s.batch)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -84,7 +85,7 @@ func clientIP(req *http.Request) string {
 // admit stores the good events. Those that are to be put off are held back and tried
 // again, as long as their rule and the deadline allow. The batch may still be in use
 // after an error.
-func (h *Handler) admit(ctx context.Context, s *requestState) (Result, error) {
+func (h *Handler) admit(ctx context.Context, s *requestState) (engine.Result, error) {
 	t := s.limits.tickets
 	result, err := h.store(ctx, s, nil)
 	if err != nil || len(result.Throttled) == 0 {
@@ -127,17 +128,17 @@ func (s *requestState) leave() {
 
 // rehearse says what the limits would do with the events now, and charges nothing. That an
 // event is a duplicate, which is not limited, only storing it shows.
-func (h *Handler) rehearse(ctx context.Context, s *requestState) (Result, error) {
+func (h *Handler) rehearse(ctx context.Context, s *requestState) (engine.Result, error) {
 	b, t := s.batch, s.limits.tickets
 	if t == nil {
-		return Result{Accepted: len(b.Events)}, nil
+		return engine.Result{Accepted: len(b.Events)}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, DecideTimeout)
+	ctx, cancel := context.WithTimeout(ctx, engine.DecideTimeout)
 	defer cancel()
 	if err := h.o.Limiter.Judge(ctx, h.o.Now(), t); err != nil {
-		return Result{}, err
+		return engine.Result{}, err
 	}
-	var result Result
+	var result engine.Result
 	for i := range t.List {
 		action := t.List[i].Verdict.Action
 		critical := false
@@ -169,7 +170,7 @@ func (h *Handler) sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-h.drain.begun:
-		return ErrStopping
+		return engine.ErrStopping
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -194,7 +195,7 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 			Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now,
 			Error: "over the limit " + t.List[place].RuleName(),
 		}
-		DescribeEvent(e, view)
+		engine.DescribeEvent(e, view)
 	}
 	if !s.deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -213,7 +214,7 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 
 // explainLimits adds what became of events over their limit to the answer, and returns
 // the wait after which the put-off ones should be sent again.
-func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Tickets, result *Result, saved int) (wait time.Duration) {
+func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Tickets, result *engine.Result, saved int) (wait time.Duration) {
 	a := &s.answer
 	again := result.Throttled
 	if saved == 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -37,26 +38,26 @@ type fakeCommitter struct {
 	before  func(ctx context.Context) error
 }
 
-func (f *fakeCommitter) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (Result, error) {
+func (f *fakeCommitter) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (engine.Result, error) {
 	return f.Commit(ctx, b)
 }
 
-func (f *fakeCommitter) Commit(ctx context.Context, b *event.Batch) (Result, error) {
+func (f *fakeCommitter) Commit(ctx context.Context, b *event.Batch) (engine.Result, error) {
 	if f.before != nil {
 		if err := f.before(ctx); err != nil {
-			return Result{}, err
+			return engine.Result{}, err
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
-		return Result{}, f.fail
+		return engine.Result{}, f.fail
 	}
 	if f.known == nil {
 		f.known = map[xxh3.Uint128]bool{}
 	}
 	f.batches++
-	var res Result
+	var res engine.Result
 	for i, item := range b.Events {
 		if item.HasKey && f.known[item.Key] {
 			res.Duplicates++
@@ -64,7 +65,7 @@ func (f *fakeCommitter) Commit(ctx context.Context, b *event.Batch) (Result, err
 		}
 		f.known[item.Key] = f.known[item.Key] || item.HasKey
 		if _, err := f.last.Parse(bytes.Clone(b.Event(i))); err != nil {
-			return Result{}, err
+			return engine.Result{}, err
 		}
 		res.Accepted++
 	}
@@ -255,12 +256,12 @@ func TestStatuses(t *testing.T) {
 		{name: "query broken", query: "?dry_run=%zz", body: line("a"), status: 400, code: "bad_query"},
 		{name: "old", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`, status: 422, code: "all_rejected", rejected: 1},
 		{name: "backfill", query: "?backfill=true", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`, status: 202, accepted: 1},
-		{name: "overloaded", body: line("a"), fail: ErrOverloaded, status: 503, code: "overloaded"},
-		{name: "disk full", body: line("a"), fail: fmt.Errorf("append: %w", ErrDiskFull), status: 503, code: "disk_full"},
-		{name: "recovering", body: line("a"), fail: ErrNotReady, status: 503, code: "not_ready"},
-		{name: "poisoned", body: line("a"), fail: ErrPoisoned, status: 503, code: "poisoned"},
+		{name: "overloaded", body: line("a"), fail: engine.ErrOverloaded, status: 503, code: "overloaded"},
+		{name: "disk full", body: line("a"), fail: fmt.Errorf("append: %w", engine.ErrDiskFull), status: 503, code: "disk_full"},
+		{name: "recovering", body: line("a"), fail: engine.ErrNotReady, status: 503, code: "not_ready"},
+		{name: "poisoned", body: line("a"), fail: engine.ErrPoisoned, status: 503, code: "poisoned"},
 		{name: "unexpected", body: line("a"), fail: errors.New("boom"), status: 500, code: "internal"},
-		{name: "nothing to store needs no engine", body: bad, fail: ErrNotReady, status: 422, code: "all_rejected", rejected: 1},
+		{name: "nothing to store needs no engine", body: bad, fail: engine.ErrNotReady, status: 422, code: "all_rejected", rejected: 1},
 		{name: "deadline ahead", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:01Z"}, status: 202, accepted: 1},
 		{name: "deadline passed", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:00Z"}, status: 504, code: "deadline_passed"},
 		{name: "unix deadline", body: line("a"), h: headers{"X-Request-Deadline": "1795165199.5"}, status: 504, code: "deadline_passed"},
@@ -482,9 +483,9 @@ func TestNoMemoryLeftIs503(t *testing.T) {
 func TestBatchOfAFailedCommitIsNotReused(t *testing.T) {
 	r := newRig(t, nil)
 	var kept *event.Batch
-	r.handler.o.Committer = commitFunc(func(_ context.Context, b *event.Batch) (Result, error) {
+	r.handler.o.Committer = commitFunc(func(_ context.Context, b *event.Batch) (engine.Result, error) {
 		kept = b
-		return Result{}, ErrOverloaded
+		return engine.Result{}, engine.ErrOverloaded
 	})
 	require.Equal(t, 503, r.post("", line("a"), nil).Code)
 	for range 10 {
@@ -497,11 +498,13 @@ func TestBatchOfAFailedCommitIsNotReused(t *testing.T) {
 	require.Equal(t, "a", string(v.ID), "the engine may still look at it")
 }
 
-type commitFunc func(context.Context, *event.Batch) (Result, error)
+type commitFunc func(context.Context, *event.Batch) (engine.Result, error)
 
-func (f commitFunc) Commit(ctx context.Context, b *event.Batch) (Result, error) { return f(ctx, b) }
+func (f commitFunc) Commit(ctx context.Context, b *event.Batch) (engine.Result, error) {
+	return f(ctx, b)
+}
 
-func (f commitFunc) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (Result, error) {
+func (f commitFunc) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (engine.Result, error) {
 	return f(ctx, b)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -34,7 +35,7 @@ func TestFloodOfSingleEventsIsMerged(t *testing.T) {
 		require.NoError(t, err)
 		l, err := ratelimit.New(ratelimit.Options{Policy: policy, Metrics: ratelimit.NewMetrics(set)})
 		require.NoError(t, err)
-		r := runEngine(t, fsys.OS(), t.TempDir(), func(opt *Options) {
+		r := runEngine(t, fsys.OS(), t.TempDir(), func(opt *engine.Options) {
 			opt.Limits = l
 			opt.MergeBy = func([]byte) ([]string, time.Duration) { return nil, time.Hour }
 			opt.MergeWindow = func() time.Duration { return merge }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -22,11 +23,11 @@ type folded struct {
 	stored int    // events in records
 }
 
-func (s *folded) Apply(rec wal.Record, refuse Refuse) error {
-	if rec.Type != RecordEvents {
+func (s *folded) Apply(rec wal.Record, refuse engine.Refuse) error {
+	if rec.Type != engine.RecordEvents {
 		return nil
 	}
-	return EachEvent(rec.Payload, func(_ bool, v *event.View) error {
+	return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
 		s.ids[string(v.ID)]++
 		s.events += uint64(v.Count) * uint64(v.Weight)
 		s.stored++
@@ -34,28 +35,28 @@ func (s *folded) Apply(rec wal.Record, refuse Refuse) error {
 	}, refuse)
 }
 
-func (s *folded) Parts() []Part                { return nil }
+func (s *folded) Parts() []engine.Part         { return nil }
 func (s *folded) Restore(string, []byte) error { return nil }
 func (s *folded) FinishRestore() error         { return nil }
 func (s *folded) Loss(string) (string, bool)   { return "", false }
 
 // realEngine is an engine that runs until the end of the test, or until stop is called.
 type realEngine struct {
-	*Engine
+	*engine.Engine
 	state *folded
 	stop  func() // waits for Run
 }
 
-func runEngine(t testing.TB, disk fsys.FS, dir string, change func(*Options)) *realEngine {
+func runEngine(t testing.TB, disk fsys.FS, dir string, change func(*engine.Options)) *realEngine {
 	t.Helper()
 	r := &realEngine{state: &folded{ids: map[string]uint64{}}}
-	opt := Options{
+	opt := engine.Options{
 		FS: disk, Dir: dir, State: r.state, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SegmentBytes: 1 << 20,
-		IDs: IDOptions{Bytes: 1 << 20}, Disk: DiskOptions{LowWater: -1}, Checkpoint: CheckpointOptions{Interval: time.Hour},
+		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1}, Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
 	}
 	change(&opt)
 	var err error
-	r.Engine, err = New(opt)
+	r.Engine, err = engine.New(opt)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan struct{})

@@ -24,6 +24,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -44,7 +45,7 @@ type appOptions struct {
 	listen     string
 	acceptLoss bool
 	settle     func(*config.Config) error // changes the settings after they were read; nil: they stay
-	crash      func(ingest.CrashPoint)    // of tests; nil otherwise
+	crash      func(engine.CrashPoint)    // of tests; nil otherwise
 	log        *slog.Logger
 
 	// onReady, if set, runs once events are taken, with the server's own
@@ -59,7 +60,7 @@ type app struct {
 	started time.Time
 
 	fold    *fold.Fold
-	engine  *ingest.Engine
+	engine  *engine.Engine
 	eval    *evaluator.Evaluator
 	alerts  *liveAlerts
 	traffic *web.TrafficLog
@@ -107,24 +108,24 @@ func newApp(opt appOptions) (a *app, err error) {
 	if a.rel, err = newReliability(&a.opt.config, opt.dataDir, opt.log, httpSet, &a.group.teardown); err != nil {
 		return nil, err
 	}
-	a.engine, err = ingest.New(ingest.Options{
+	a.engine, err = engine.New(engine.Options{
 		Dir:          opt.dataDir,
 		State:        foldState{a.fold},
 		Config:       first.encoded,
-		Metrics:      ingest.NewMetrics(engineSet),
+		Metrics:      engine.NewMetrics(engineSet),
 		Logger:       opt.log,
 		AcceptLoss:   opt.acceptLoss,
 		SegmentBytes: int64(c.Log.Segment),
 		QueueBytes:   int64(c.Ingest.Queue),
-		IDs:          ingest.IDOptions{Bytes: int64(c.KnownIDs.Memory), MaxAge: time.Duration(c.KnownIDs.MaxAge)},
-		Checkpoint:   ingest.CheckpointOptions{Interval: time.Duration(c.Checkpoint.Interval), LogBytes: int64(c.Checkpoint.Log)},
-		Disk:         ingest.DiskOptions{LowWater: int64(c.Disk.LowWater)},
+		IDs:          engine.IDOptions{Bytes: int64(c.KnownIDs.Memory), MaxAge: time.Duration(c.KnownIDs.MaxAge)},
+		Checkpoint:   engine.CheckpointOptions{Interval: time.Duration(c.Checkpoint.Interval), LogBytes: int64(c.Checkpoint.Log)},
+		Disk:         engine.DiskOptions{LowWater: int64(c.Disk.LowWater)},
 		CrashPoint:   opt.crash,
 		Limits:       a.rel.rates.limiter,
 		Critical:     a.rel.rates.critical,
 		MergeBy:      a.specs.mergeBy,
 		MergeWindow:  func() time.Duration { return a.rel.rates.mergeWindow() },
-		OnOpen: func(log *wal.Log) (ingest.Parts, error) {
+		OnOpen: func(log *wal.Log) (engine.Parts, error) {
 			return a.rel.open(log, a.engine.ReplayTarget)
 		},
 	})
@@ -310,7 +311,7 @@ func (a *app) allow(p web.Permission) gin.HandlerFunc {
 
 // crashFromEnv kills the process at a named place, as the crash tests ask for:
 // SLOENGINE_CRASH=append.after:3 dies at the third passing.
-func crashFromEnv() (func(ingest.CrashPoint), error) {
+func crashFromEnv() (func(engine.CrashPoint), error) {
 	want := os.Getenv("SLOENGINE_CRASH")
 	if want == "" {
 		return nil, nil
@@ -323,7 +324,7 @@ func crashFromEnv() (func(ingest.CrashPoint), error) {
 		}
 	}
 	var passed atomic.Int64
-	return func(p ingest.CrashPoint) {
+	return func(p engine.CrashPoint) {
 		if string(p) == name && passed.Add(1) == int64(left) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // the signal is on its way: nothing more may happen

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 )
 
 // One group per event, so that every single one can be looked up.
@@ -157,7 +157,7 @@ func checkCrashes(t *testing.T, cycles int) {
 	client := &http.Client{Timeout: 10 * time.Second}
 	dir := t.TempDir()
 	specFile := writeFile(t, dir, "spec.yaml", crashSpec)
-	places := ingest.CrashPoints()
+	places := engine.CrashPoints()
 
 	killed := map[string]int{}
 	for cycle := range cycles {

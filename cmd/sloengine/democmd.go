@@ -18,7 +18,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo"
@@ -116,12 +116,12 @@ func startOver(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, demoStateFile)); err != nil {
 		return fmt.Errorf("%s is not empty and was not made by a demo; remove it yourself or choose another --data-dir", dir)
 	}
-	lock, err := fsys.OS().Lock(filepath.Join(dir, ingest.LockFile))
+	lock, err := fsys.OS().Lock(filepath.Join(dir, engine.LockFile))
 	if err != nil {
 		return fmt.Errorf("a demo still runs on %s: %w", dir, err)
 	}
 	defer lock.Close()
-	for _, name := range append(ingest.Contents(), demoStateFile, alertsFile, demoArchive) {
+	for _, name := range append(engine.Contents(), demoStateFile, alertsFile, demoArchive) {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -55,19 +55,19 @@ func (a *app) status() web.EngineStatus {
 	return s
 }
 
-func webState(s ingest.Status) web.EngineState {
+func webState(s engine.Status) web.EngineState {
 	switch s {
-	case ingest.StatusStarting:
+	case engine.StatusStarting:
 		return web.Starting
-	case ingest.StatusRecovering:
+	case engine.StatusRecovering:
 		return web.Recovering
-	case ingest.StatusReady:
+	case engine.StatusReady:
 		return web.Ready
-	case ingest.StatusDiskLow:
+	case engine.StatusDiskLow:
 		return web.DiskLow
-	case ingest.StatusPoisoned:
+	case engine.StatusPoisoned:
 		return web.Poisoned
-	case ingest.StatusStopping, ingest.StatusStopped:
+	case engine.StatusStopping, engine.StatusStopped:
 		return web.Stopping
 	}
 	return web.Failed

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -17,54 +17,54 @@ type foldState struct {
 }
 
 // Apply folds one record. Events of a record are refused one by one.
-func (s foldState) Apply(rec wal.Record, refuse ingest.Refuse) error {
+func (s foldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	if rec.Lost > 0 {
 		s.fold.Gap()
 	}
 	switch rec.Type {
-	case ingest.RecordEvents:
+	case engine.RecordEvents:
 		s.fold.Advance(rec.Time, fold.Tick)
-		return ingest.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
+		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
 			mode := fold.Live
 			if backfill {
 				mode = fold.Backfill
 			}
 			return s.fold.Apply(rec.Time, mode, v)
 		}, refuse)
-	case ingest.RecordReplay:
+	case engine.RecordReplay:
 		s.fold.Advance(rec.Time, fold.Tick)
-		return ingest.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
+		return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
 			return s.fold.Apply(rec.Time, fold.Replay, v)
 		}, refuse)
-	case ingest.RecordDropped:
+	case engine.RecordDropped:
 		s.fold.Advance(rec.Time, fold.Tick)
-		return ingest.ParseDropped(rec.Payload, func(d *ingest.Dropped) {
+		return engine.ParseDropped(rec.Payload, func(d *engine.Dropped) {
 			s.fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
 		})
-	case ingest.RecordForget:
-		f, err := ingest.ParseForget(rec.Payload)
+	case engine.RecordForget:
+		f, err := engine.ParseForget(rec.Payload)
 		if err != nil {
 			return err
 		}
 		s.fold.Advance(rec.Time, fold.Tick)
 		s.fold.Forget(f.Generations, f.Services)
 		return nil
-	case ingest.RecordConfig:
+	case engine.RecordConfig:
 		var cfg fold.Config
 		if err := json.Unmarshal(rec.Payload, &cfg); err != nil {
 			return fmt.Errorf("config record: %w", err)
 		}
 		s.fold.Advance(rec.Time, fold.Tick)
 		return s.fold.SetConfig(&cfg, rec.Time)
-	case ingest.RecordHeartbeat:
-		beat, err := ingest.ParseBeat(rec.Payload)
+	case engine.RecordHeartbeat:
+		beat, err := engine.ParseBeat(rec.Payload)
 		if err != nil {
 			return err
 		}
 		switch beat {
-		case ingest.BeatStart:
+		case engine.BeatStart:
 			s.fold.Advance(rec.Time, fold.Start)
-		case ingest.BeatStop:
+		case engine.BeatStop:
 			s.fold.Advance(rec.Time, fold.Stop)
 		default:
 			s.fold.Advance(rec.Time, fold.Tick)
@@ -75,11 +75,11 @@ func (s foldState) Apply(rec wal.Record, refuse ingest.Refuse) error {
 }
 
 // Parts are the fold's own.
-func (s foldState) Parts() []ingest.Part {
+func (s foldState) Parts() []engine.Part {
 	parts := s.fold.Parts()
-	out := make([]ingest.Part, len(parts))
+	out := make([]engine.Part, len(parts))
 	for i, p := range parts {
-		out[i] = ingest.Part{Name: p.Name, Version: p.Version, Encode: p.Encode, Vital: p.Vital}
+		out[i] = engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode, Vital: p.Vital}
 	}
 	return out
 }

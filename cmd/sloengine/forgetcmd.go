@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
 )
@@ -31,8 +31,8 @@ func (a *app) forget(ctx context.Context, r web.ForgetRequest) (done web.Forgott
 	case inUse && !r.Restart:
 		return done, web.ErrServiceInUse
 	}
-	err = a.engine.Forget(ctx, ingest.Forget{Services: []string{r.Service}}, basis)
-	if errors.Is(err, ingest.ErrConfigChanged) {
+	err = a.engine.Forget(ctx, engine.Forget{Services: []string{r.Service}}, basis)
+	if errors.Is(err, engine.ErrConfigChanged) {
 		return done, web.ErrSpecChanged
 	}
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/client"
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 )
 
 var (
@@ -274,7 +274,7 @@ func packFolder(t testing.TB, dir, to string) {
 	require.NoError(t, err)
 	w := tar.NewWriter(z)
 	require.NoError(t, filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.EqualFold(d.Name(), ingest.LockFile) || d.Name() == "RESERVE" {
+		if err != nil || d.IsDir() || strings.EqualFold(d.Name(), engine.LockFile) || d.Name() == "RESERVE" {
 			return err
 		}
 		rel, err := filepath.Rel(dir, name)

@@ -23,7 +23,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/client"
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -91,10 +91,10 @@ func readFrozen(t testing.TB, dir string, at time.Time) *frozenFacts {
 	f := &frozenFacts{At: at, DeadLetters: map[string]frozenDeadLetter{}, Cursors: map[string]string{}, Firing: []string{}}
 	data := filepath.Join(t.TempDir(), "data")
 	unpackFolder(t, filepath.Join(dir, "data.tar.gz"), data)
-	cursors, err := os.ReadDir(filepath.Join(data, ingest.SinkDir))
+	cursors, err := os.ReadDir(filepath.Join(data, engine.SinkDir))
 	require.NoError(t, err)
 	for _, c := range cursors {
-		text, err := os.ReadFile(filepath.Join(data, ingest.SinkDir, c.Name()))
+		text, err := os.ReadFile(filepath.Join(data, engine.SinkDir, c.Name()))
 		require.NoError(t, err)
 		f.Cursors[c.Name()] = strings.TrimSpace(string(text))
 	}
@@ -114,14 +114,14 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	loaded := specs.current.Load()
 	counts, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	engine, err := ingest.New(ingest.Options{
+	engine, err := engine.New(engine.Options{
 		Dir: data, State: foldState{counts}, Config: loaded.encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
-		SegmentBytes: 1 << 20, Disk: ingest.DiskOptions{LowWater: -1}, IDs: ingest.IDOptions{MaxAge: 36500 * 24 * time.Hour},
-		OnOpen: func(log *wal.Log) (ingest.Parts, error) {
+		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
+		OnOpen: func(log *wal.Log) (engine.Parts, error) {
 			_, segments := log.Size()
 			f.Log = []uint64{log.FirstSeq(), log.NextSeq() - 1, uint64(segments)}
-			return ingest.Parts{}, nil
+			return engine.Parts{}, nil
 		},
 	})
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func countsOf(s *sla.SLOReport) frozenCounts {
 
 func (f *frozenFacts) readDeadLetters(t testing.TB, data string) {
 	t.Helper()
-	store, err := dlq.OpenFile(dlq.FileOptions{Dir: filepath.Join(data, ingest.DeadLetterDir)})
+	store, err := dlq.OpenFile(dlq.FileOptions{Dir: filepath.Join(data, engine.DeadLetterDir)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
 	_, damaged := store.Damage()
@@ -184,7 +184,7 @@ func (f *frozenFacts) readDeadLetters(t testing.TB, data string) {
 		e := &page.Entries[i]
 		dead := frozenDeadLetter{Origin: string(e.Origin), Reason: e.Reason, Sink: e.Sink, Type: e.Type}
 		if e.SeqEnd > 0 {
-			kept, err := wal.OpenKept(fsys.OS(), filepath.Join(data, ingest.KeptDir, e.ID), e.Seq, e.SeqEnd)
+			kept, err := wal.OpenKept(fsys.OS(), filepath.Join(data, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
 			require.NoError(t, err)
 			var rec wal.Record
 			for ok := true; ok; {

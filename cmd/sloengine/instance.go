@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
@@ -24,7 +24,7 @@ var instanceName = regexp.MustCompile(`^[0-9a-f]{12}$`)
 // instanceOf is the random name of the engine of a data folder, which tells apart the
 // dead letters of engines that share a store. It is made with the folder.
 func instanceOf(f fsys.FS, dir string) (string, error) {
-	name := filepath.Join(dir, ingest.InstanceFile)
+	name := filepath.Join(dir, engine.InstanceFile)
 	file, err := f.Open(name)
 	if err == nil {
 		data, err := io.ReadAll(io.LimitReader(file, 64))

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -50,7 +50,7 @@ func (l *letters) opened() (*openLetters, error) {
 	if s := l.store.Load(); s != nil {
 		return s, nil
 	}
-	return nil, ingest.ErrNotReady
+	return nil, engine.ErrNotReady
 }
 
 // List, Get and Stats read the store.
@@ -116,7 +116,7 @@ func (l *letters) ReplayIDs(ctx context.Context, ids []string, dryRun bool) (dlq
 // while is a context that also ends with the engine.
 func (l *letters) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.life, func() { cancel(ingest.ErrStopping) })
+	stop := context.AfterFunc(l.life, func() { cancel(engine.ErrStopping) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
@@ -168,7 +168,7 @@ func (l *letters) sweep(ctx context.Context, s *openLetters) error {
 func (l *letters) sweepKept(ctx context.Context, s dlq.Store, which func(id string) bool) error {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
-	dir := filepath.Join(l.dir, ingest.KeptDir)
+	dir := filepath.Join(l.dir, engine.KeptDir)
 	if err := l.fs.MkdirAll(dir); err != nil {
 		return fmt.Errorf("open kept log: %w", err)
 	}
@@ -192,7 +192,7 @@ func (l *letters) sweepKept(ctx context.Context, s dlq.Store, which func(id stri
 
 // keptBytes is the size of all stretches of the log that are put aside.
 func (l *letters) keptBytes() (bytes int64, err error) {
-	dir := filepath.Join(l.dir, ingest.KeptDir)
+	dir := filepath.Join(l.dir, engine.KeptDir)
 	ids, err := l.fs.List(dir)
 	if err != nil {
 		return 0, fmt.Errorf("list kept log: %w", err)
@@ -225,8 +225,8 @@ func (l *letters) undelivered(ctx context.Context, list []dispatch.DeadLetter) e
 	}
 	entries := make([]dlq.Entry, 0, len(list))
 	for i := range list {
-		entry := ingest.SinkLetter(&list[i])
-		entry.ID = ingest.LetterID(l.instance, &entry)
+		entry := engine.SinkLetter(&list[i])
+		entry.ID = engine.LetterID(l.instance, &entry)
 		if l.filter == nil || l.filter.Keep(dlq.SubjectOf(&entry)) {
 			entries = append(entries, entry)
 		}
@@ -248,7 +248,7 @@ func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) err
 		Origin: dlq.Sink, Sink: sink, Reason: reasonLagging, First: now, Last: now, Seq: from, SeqEnd: to, Index: -1,
 		Error: fmt.Sprintf("the sink was further behind than its max_lag_bytes: it did not get the events of the log's records %d to %d", from, to),
 	}
-	entry.ID = ingest.LetterID(l.instance, &entry)
+	entry.ID = engine.LetterID(l.instance, &entry)
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	kept, err := l.keptBytes()
@@ -263,7 +263,7 @@ func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) err
 			"sink", sink, "from", from, "to", to, "kept_bytes", kept, "max_bytes", l.maxKept)
 		return nil
 	}
-	if err := s.wal.Keep(from, to, filepath.Join(l.dir, ingest.KeptDir, entry.ID)); err != nil {
+	if err := s.wal.Keep(from, to, filepath.Join(l.dir, engine.KeptDir, entry.ID)); err != nil {
 		return err
 	}
 	return s.Save(ctx, []dlq.Entry{entry})

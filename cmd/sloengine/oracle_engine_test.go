@@ -11,7 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
@@ -65,7 +65,7 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	})
 	require.NoError(t, err)
 	e.collector = web.NewCollector(e.eval.Latest, func() bool { return true })
-	e.apply(ingest.RecordHeartbeat, at, []byte{byte(ingest.BeatStart)})
+	e.apply(engine.RecordHeartbeat, at, []byte{byte(engine.BeatStart)})
 	e.change(sp, at)
 	return e
 }
@@ -80,7 +80,7 @@ func (e *oracleEngine) apply(typ byte, at time.Time, payload []byte) {
 
 // restart is what the log says of an engine that comes up again.
 func (e *oracleEngine) restart(at time.Time) {
-	e.apply(ingest.RecordHeartbeat, at, []byte{byte(ingest.BeatStart)})
+	e.apply(engine.RecordHeartbeat, at, []byte{byte(engine.BeatStart)})
 }
 
 // change puts a spec in force, as a reload does.
@@ -92,7 +92,7 @@ func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 	encoded, err := encodeConfig(cfg)
 	require.NoError(e.t, err)
 	require.NoError(e.t, e.eval.Change(in, func() error {
-		e.apply(ingest.RecordConfig, at, encoded)
+		e.apply(engine.RecordConfig, at, encoded)
 		return nil
 	}))
 }
@@ -114,10 +114,10 @@ func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duratio
 		}
 		if n > 0 {
 			head := append(binary.AppendUvarint(nil, uint64(n)), 0)
-			e.apply(ingest.RecordEvents, oracleStart.Add(min(second, now)-1), append(head, e.payload...))
+			e.apply(engine.RecordEvents, oracleStart.Add(min(second, now)-1), append(head, e.payload...))
 		}
 	}
-	e.apply(ingest.RecordHeartbeat, oracleStart.Add(now), []byte{byte(ingest.BeatTick)})
+	e.apply(engine.RecordHeartbeat, oracleStart.Add(now), []byte{byte(engine.BeatTick)})
 	r, err := e.eval.Tick(context.Background(), oracleStart.Add(now))
 	require.NoError(e.t, err)
 	return events, r

@@ -11,7 +11,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -82,7 +82,7 @@ func (a *app) evictParked(ctx context.Context) error {
 }
 
 func (a *app) evictOnce(ctx context.Context) error {
-	var f ingest.Forget
+	var f engine.Forget
 	var gone []fold.Generation
 	var now time.Time
 	var basis uint64
@@ -102,7 +102,7 @@ func (a *app) evictOnce(ctx context.Context) error {
 	}
 	gone = slices.DeleteFunc(gone, func(g fold.Generation) bool { return !slices.Contains(f.Generations, g.Number) })
 	if err := a.engine.Forget(ctx, f, basis); err != nil {
-		if errors.Is(err, ingest.ErrConfigChanged) {
+		if errors.Is(err, engine.ErrConfigChanged) {
 			return nil // the next look sees the new one
 		}
 		return err

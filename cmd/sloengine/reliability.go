@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/redact"
 	"github.com/sloengine/sloengine/reliability/dispatch"
@@ -165,7 +165,7 @@ var reloaded = []string{"redact", "limits", "sinks", "retry", "breaker", "bulkhe
 
 // open takes part in the data folder: it is ingest's OnOpen. replay gives dead letters of
 // admission and of the fold back.
-func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts, err error) {
+func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts engine.Parts, err error) {
 	if r.letters.instance, err = instanceOf(r.letters.fs, r.dir); err != nil {
 		return parts, err
 	}
@@ -211,11 +211,11 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts ingest.Parts,
 // classify names the class of a failed replay. What the fold refused again is told apart,
 // because its next replay needs another key.
 func classify(err error) string {
-	var refused *ingest.RefusedError
+	var refused *engine.RefusedError
 	if errors.As(err, &refused) {
-		return ingest.ClassRefused
+		return engine.ClassRefused
 	}
-	var unavailable *ingest.UnavailableError
+	var unavailable *engine.UnavailableError
 	if errors.As(err, &unavailable) {
 		return "" // it was not tried
 	}

@@ -12,7 +12,7 @@ import (
 
 	exporter "github.com/prometheus/exporter-toolkit/web"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 )
 
 // run serves until ctx ends or something fails for good. Every goroutine of the process belongs
@@ -110,7 +110,7 @@ func (a *app) waitReady(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		switch a.engine.Health().Status {
-		case ingest.StatusStarting, ingest.StatusRecovering:
+		case engine.StatusStarting, engine.StatusRecovering:
 		default:
 			return nil
 		}

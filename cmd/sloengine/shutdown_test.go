@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 )
 
 // openRequest sends the headers of a request and a part of its body.
@@ -225,7 +225,7 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var loss *ingest.LossError
+	var loss *engine.LossError
 	require.ErrorAs(t, a.run(ctx), &loss)
 	require.NotNil(t, a.rel.letters.store.Load(), "it failed too early")
 	require.Empty(t, a.rel.opened.steps)

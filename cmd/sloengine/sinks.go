@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -27,7 +27,7 @@ func (r *reliability) replaySink(ctx context.Context, entries []dlq.Entry) []err
 			errs[i] = r.replayStretch(ctx, e)
 			continue
 		}
-		item, err := ingest.ItemOf(e)
+		item, err := engine.ItemOf(e)
 		if err != nil {
 			errs[i] = err
 			continue
@@ -65,7 +65,7 @@ const stretchBatch = 500
 // good become dead letters of their own; after any other failure the stretch stays, and
 // the next replay begins at its start again: sinks bear repeats.
 func (r *reliability) replayStretch(ctx context.Context, e *dlq.Entry) (err error) {
-	kept, err := wal.OpenKept(r.letters.fs, filepath.Join(r.letters.dir, ingest.KeptDir, e.ID), e.Seq, e.SeqEnd)
+	kept, err := wal.OpenKept(r.letters.fs, filepath.Join(r.letters.dir, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (r *reliability) replayStretch(ctx context.Context, e *dlq.Entry) (err erro
 		}
 		rec.Payload = append([]byte{}, rec.Payload...) // items point into it
 		index := 0
-		splitErr := ingest.Items(&rec, func(item dispatch.Item) {
+		splitErr := engine.Items(&rec, func(item dispatch.Item) {
 			item.Seq, item.Index = rec.Seq, index
 			index++
 			if err != nil {

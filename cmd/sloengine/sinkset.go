@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -35,7 +35,7 @@ func (r *reliability) sinkParts() config.SinkParts {
 // openSinks takes up every sink where it was, so that the log is held for it.
 func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err error) {
 	d, err := dispatch.New(dispatch.Options{
-		FS: fsys.OS(), Dir: filepath.Join(r.dir, ingest.SinkDir), Source: log, Split: ingest.Items,
+		FS: fsys.OS(), Dir: filepath.Join(r.dir, engine.SinkDir), Source: log, Split: engine.Items,
 		DeadLetter: r.letters.undelivered, OnLag: r.letters.lagging, Logger: r.log, Metrics: r.sinkMetrics,
 	})
 	if err != nil {

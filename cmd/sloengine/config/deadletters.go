@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
@@ -126,7 +126,7 @@ func (c *Config) DeadLetterStore(dataDir string, client redis.UniversalClient, m
 	}
 	dir := d.Dir
 	if dir == "" {
-		dir = filepath.Join(dataDir, ingest.DeadLetterDir)
+		dir = filepath.Join(dataDir, engine.DeadLetterDir)
 	}
 	return dlq.OpenFile(dlq.FileOptions{Dir: dir, SegmentBytes: int64(d.Segment), MaxBytes: int64(d.MaxBytes), Metrics: m})
 }

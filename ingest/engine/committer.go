@@ -1,0 +1,438 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// maxRecordBytes is the payload after which the events of one request go on in
+// another record of the same group.
+const maxRecordBytes = wal.MaxPayload / 2
+
+// keepArena is the largest payload buffer that is kept for the next group.
+const keepArena = 32 << 20
+
+// committer writes what waits in the queue to the log, in groups. Only it adds
+// to the log and to the known ids.
+type committer struct {
+	e     *Engine
+	log   *wal.Log
+	ids   *knownIDs
+	clock *recordClock
+
+	captures   chan chan *idCapture
+	opened     bool      // the start records are written
+	wrote      time.Time // when the last record was written
+	configured uint64    // the last configuration record
+
+	// Of the group at hand; the memory is used again.
+	group   []*request
+	pending []wal.Pending
+	arena   []byte // payloads; never grows while a group refers to it
+	runs    []eventRun
+	held    held
+
+	waits    mergeWait // requests whose events are to be merged with those of others
+	stopping bool      // nothing waits any more
+}
+
+// eventRun is a stretch of new events in a batch's buffer. Where it has a weight,
+// it is one event that sampling kept.
+type eventRun struct {
+	from, to int
+	weight   uint32
+}
+
+// run writes until stop is closed, and then what still waits.
+func (c *committer) run(stop <-chan struct{}) error {
+	beat := time.NewTimer(c.e.opt.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-c.e.queue.wake:
+		case <-c.waits.due():
+		case <-beat.C:
+			if err := c.heartbeat(); err != nil {
+				return err
+			}
+			beat.Reset(max(time.Millisecond, c.e.opt.Heartbeat-time.Since(c.wrote)))
+		case reply := <-c.captures:
+			reply <- c.capture()
+		case <-stop:
+			return c.finish()
+		}
+		if err := c.drain(); err != nil {
+			return err
+		}
+	}
+}
+
+// drain commits groups until nothing waits.
+func (c *committer) drain() error {
+	opt := &c.e.opt
+	for {
+		c.group = c.release(c.e.queue.take(c.group[:0], int64(opt.GroupBytes), opt.GroupRequests), c.stopping)
+		if len(c.group) == 0 {
+			return nil
+		}
+		err := c.commit()
+		clear(c.group)
+		if err != nil {
+			c.abandon()
+			return err
+		}
+		select {
+		case reply := <-c.captures:
+			reply <- c.capture()
+		default:
+		}
+	}
+}
+
+// finish answers all who wait and writes the stop record.
+func (c *committer) finish() error {
+	c.stopping = true
+	if *c.e.phase.Load() == StatusPoisoned {
+		c.abandon()
+		return nil
+	}
+	if err := c.drain(); err != nil {
+		return err
+	}
+	c.e.opt.CrashPoint(CrashBeforeStop)
+	err := c.beat(BeatStop)
+	c.e.opt.CrashPoint(CrashAfterStop)
+	return err
+}
+
+// abandon answers all who still wait after the log failed.
+func (c *committer) abandon() {
+	c.e.queue.close(ErrPoisoned)
+	for {
+		c.group = c.release(c.e.queue.take(c.group[:0], 1<<62, 1<<30), true)
+		if len(c.group) == 0 {
+			return
+		}
+		c.claim()
+		for _, r := range c.group {
+			r.err = ErrPoisoned
+			r.answer()
+		}
+	}
+}
+
+// capture returns what the known ids gained, and where the log is.
+func (c *committer) capture() *idCapture {
+	return c.ids.capture(c.log.DurableSeq(), c.e.watermark.Load())
+}
+
+// claim keeps the requests of the group whose senders still wait.
+func (c *committer) claim() (bytes int64) {
+	live := c.group[:0]
+	for _, r := range c.group {
+		bytes += r.bytes
+		if r.state.CompareAndSwap(requestWaiting, requestTaken) {
+			live = append(live, r)
+		} else {
+			c.e.queue.release(r)
+		}
+	}
+	c.group = live
+	return bytes
+}
+
+// commit decides about one group, writes what is new of it, and answers. The
+// error is one after which the log cannot be used.
+func (c *committer) commit() error {
+	bytes := c.claim()
+	c.rekey()
+	c.forgetLast()
+	at, closed, err := c.admission()
+	c.held.reset()
+	if err == nil && closed == nil && c.decide(at) {
+		bytes -= c.hold(time.Now())
+	}
+	defer c.e.queue.give(bytes)
+	c.prepare()
+	for _, r := range c.group {
+		switch {
+		case err != nil:
+		case r.kind == RecordReplay && closed == nil:
+			c.admitReplay(r, at)
+		case r.kind == RecordReplay:
+			r.err = closed
+		case r.kind == RecordForget && (closed == nil || closed == ErrDiskFull):
+			c.admitForget(r, at)
+		case r.kind != RecordEvents:
+			// Also on a disk that is nearly full: a configuration is small.
+			if closed == nil || closed == ErrDiskFull {
+				c.add(r, at, r.kind, r.payload)
+			} else {
+				r.err = closed
+			}
+		case closed != nil:
+			c.answerKnown(r, closed)
+		default:
+			c.admit(r, at)
+		}
+	}
+	if err == nil {
+		c.addHeld(at)
+		err = c.append(at)
+	}
+	switch {
+	case err == nil:
+		c.finishGroup()
+	case isFatalAppend(err):
+		for _, r := range c.group {
+			r.result, r.err = Result{}, ErrPoisoned
+		}
+	default:
+		c.takeBack(err)
+	}
+	c.e.opt.CrashPoint(CrashAfterAppend)
+	for _, r := range c.group {
+		r.answer()
+	}
+	c.e.opt.CrashPoint(CrashAfterAck)
+	if isFatalAppend(err) {
+		return fmt.Errorf("append to the log: %w", err)
+	}
+	return nil
+}
+
+// admission returns the receive time for the group, and why events can't be
+// taken now, if they can't. The error is a fatal one.
+func (c *committer) admission() (at int64, closed *UnavailableError, err error) {
+	at, ok := c.clock.next()
+	if !ok {
+		return at, ErrClockJump, nil
+	}
+	if err := c.open(at); err != nil {
+		return at, nil, err
+	}
+	if !c.opened || c.e.disk.low.Load() {
+		return at, ErrDiskFull, nil
+	}
+	return at, nil, nil
+}
+
+// prepare makes room for the payloads of the whole group, so that they don't
+// move.
+func (c *committer) prepare() {
+	need := 0
+	for _, r := range c.group {
+		r.wrote = 0
+		if r.batch != nil {
+			n := len(r.batch.Buf)
+			need += n + (1+n/(maxRecordBytes/2))*maxEventsHead
+			if r.tickets != nil {
+				need += len(r.batch.Events) * binary.MaxVarintLen32
+			}
+		}
+	}
+	if cap(c.arena) < need {
+		c.arena = make([]byte, 0, need+need/4)
+	}
+	c.arena = c.arena[:0]
+	c.pending = c.pending[:0]
+}
+
+func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
+	c.pending = append(c.pending, wal.Pending{Time: at, Type: kind, Payload: payload})
+	r.wrote = len(c.pending)
+}
+
+// admit looks the ids of a batch up, heeds its limits, and turns what is new into
+// a record.
+func (c *committer) admit(r *request, at int64) {
+	b := r.batch
+	count, size := 0, 0
+	begun := false // a record, which may begin a generation of ids
+	c.runs = c.runs[:0]
+	for k := range r.places() {
+		if k%touchAhead == 0 {
+			c.touch(r, k)
+		}
+		i := r.place(k)
+		item := &b.Events[i]
+		if size > 0 && size+item.End-item.Start > maxRecordBytes {
+			c.events(r, at, count)
+			count, size, begun = 0, 0, false
+		}
+		// Once a record is begun, adding tells a repeat; but what is over its limit is not
+		// added with the others.
+		if item.HasKey && (c.held.has(item.Key) || (!begun || c.over(r, i)) && c.ids.has(item.Key)) {
+			r.duplicate(item.Index)
+			continue
+		}
+		weight, stays := c.limit(r, i)
+		if !stays {
+			continue
+		}
+		if !begun {
+			c.begin(at)
+			begun = true
+		}
+		if item.HasKey && !c.ids.add(item.Key) {
+			r.duplicate(item.Index)
+			continue
+		}
+		count++
+		size += item.End - item.Start
+		if n := len(c.runs); n > 0 && c.runs[n-1].to == item.Start && weight == 0 && c.runs[n-1].weight == 0 {
+			c.runs[n-1].to = item.End
+		} else {
+			c.runs = append(c.runs, eventRun{item.Start, item.End, weight})
+		}
+	}
+	if count > 0 {
+		c.events(r, at, count)
+	}
+}
+
+// touch prepares the lookup of the ids of the next touchAhead events.
+func (c *committer) touch(r *request, from int) {
+	var keys [touchAhead]xxh3.Uint128
+	n := 0
+	for k := from; k < min(from+touchAhead, r.places()); k++ {
+		if item := &r.batch.Events[r.place(k)]; item.HasKey {
+			keys[n] = item.Key
+			n++
+		}
+	}
+	if n > 1 {
+		c.ids.touch(keys[:n])
+	}
+}
+
+// places is how many events of the batch are looked at, and place which they are.
+func (r *request) places() int {
+	if r.todo != nil {
+		return len(r.todo)
+	}
+	return len(r.batch.Events)
+}
+
+func (r *request) place(k int) int {
+	if r.todo != nil {
+		return int(r.todo[k])
+	}
+	return k
+}
+
+func (c *committer) begin(at int64) {
+	if c.ids.begin(at) {
+		c.e.opt.Metrics.generations.Inc()
+	}
+}
+
+// events adds the record of the runs gathered so far.
+func (c *committer) events(r *request, at int64, count int) {
+	from := len(c.arena)
+	c.arena = appendEventsHead(c.arena, count, r.batch.Backfill)
+	for _, run := range c.runs {
+		one := r.batch.Buf[run.from:run.to]
+		if run.weight == 0 {
+			c.arena = append(c.arena, one...)
+			continue
+		}
+		weighted, err := event.AppendWeighted(c.arena, one, run.weight)
+		if err != nil { // a validated event: this is a bug, and the event counts once
+			c.e.opt.Logger.Error("event without its weight", "err", err)
+			weighted = append(c.arena, one...)
+		}
+		c.arena = weighted
+	}
+	c.runs = c.runs[:0]
+	r.result.Accepted += count
+	c.add(r, at, RecordEvents, c.arena[from:])
+}
+
+func (r *request) duplicate(index int) {
+	r.result.Duplicates++
+	r.result.DupIndexes = append(r.result.DupIndexes, index)
+}
+
+// answerKnown answers a batch of which nothing can be stored: if all of it is
+// known, that is an answer too.
+func (c *committer) answerKnown(r *request, why *UnavailableError) {
+	r.result, r.err = Result{}, nil
+	for k := range r.places() {
+		item := &r.batch.Events[r.place(k)]
+		if !item.HasKey || !c.ids.has(item.Key) {
+			r.result, r.err = Result{}, why
+			c.e.opt.Metrics.unavailable[why].Inc()
+			return
+		}
+		r.duplicate(item.Index)
+	}
+}
+
+// append writes the group's records and syncs.
+func (c *committer) append(at int64) error {
+	if len(c.pending) == 0 {
+		return nil
+	}
+	c.e.opt.CrashPoint(CrashBeforeAppend)
+	began := time.Now()
+	if err := c.log.Append(c.pending); err != nil {
+		return err
+	}
+	c.e.troubles[troubleLog].works()
+	c.wrote = time.Now()
+	took := c.wrote.Sub(began)
+	c.e.lastAppend.Store(int64(took))
+	c.e.opt.Metrics.appendSeconds.Update(took.Seconds())
+	c.e.opt.Metrics.groups.Inc()
+	c.clock.wrote(at)
+	c.ids.mark()
+	c.e.watermark.Store(at)
+	c.e.publishIDs(c.ids, at)
+	c.e.wake(c.pending[len(c.pending)-1].Seq)
+	if cap(c.arena) > keepArena {
+		c.arena = nil
+	}
+	return nil
+}
+
+func isFatalAppend(err error) bool {
+	return errors.Is(err, wal.ErrPoisoned) || errors.Is(err, wal.ErrClosed)
+}
+
+// finishGroup fills in what is known only after the append.
+func (c *committer) finishGroup() {
+	accepted, duplicates := 0, 0
+	for _, r := range c.group {
+		if r.wrote > 0 {
+			r.result.Seq = c.pending[r.wrote-1].Seq
+		}
+		c.noteWritten(r)
+		accepted += r.result.Accepted
+		duplicates += r.result.Duplicates
+	}
+	c.e.opt.Metrics.events.Add(accepted)
+	c.e.opt.Metrics.duplicates.Add(duplicates)
+}
+
+// takeBack undoes what a group did before it could not be written.
+func (c *committer) takeBack(err error) {
+	why := c.troubled(err)
+	c.ids.rollback()
+	for _, r := range c.group {
+		switch {
+		case r.err != nil:
+		case r.kind == RecordEvents:
+			c.answerKnown(r, why)
+		default:
+			r.result, r.err = Result{}, why
+		}
+	}
+}

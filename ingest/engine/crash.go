@@ -1,0 +1,32 @@
+package engine
+
+// CrashPoint names a place at which a test kills the process. They sit before
+// and after whatever makes data durable or takes it away.
+type CrashPoint string
+
+// The places, in the order in which a record meets them.
+const (
+	CrashBeforeAppend       CrashPoint = "append.before" // ids looked up, nothing written
+	CrashAfterAppend        CrashPoint = "append.after"  // durable, nobody told
+	CrashAfterAck           CrashPoint = "ack.after"
+	CrashBeforeApply        CrashPoint = "apply.before" // durable, not yet folded
+	CrashBeforeCheckpoint   CrashPoint = "checkpoint.before"
+	CrashAfterDeadLetters   CrashPoint = "checkpoint.deadletters"
+	CrashAfterPack          CrashPoint = "checkpoint.pack"
+	CrashAfterIDs           CrashPoint = "checkpoint.ids"
+	CrashAfterManifest      CrashPoint = "checkpoint.manifest"
+	CrashBeforeTruncate     CrashPoint = "truncate.before"
+	CrashAfterTruncate      CrashPoint = "truncate.after"
+	CrashBeforeStop         CrashPoint = "stop.before" // drained, stop record not written
+	CrashAfterStop          CrashPoint = "stop.after"  // stop record written, no checkpoint yet
+	CrashBeforeStartRecords CrashPoint = "start.before"
+)
+
+// CrashPoints lists them all.
+func CrashPoints() []CrashPoint {
+	return []CrashPoint{
+		CrashBeforeAppend, CrashAfterAppend, CrashAfterAck, CrashBeforeApply,
+		CrashBeforeCheckpoint, CrashAfterDeadLetters, CrashAfterPack, CrashAfterIDs, CrashAfterManifest,
+		CrashBeforeTruncate, CrashAfterTruncate, CrashBeforeStop, CrashAfterStop, CrashBeforeStartRecords,
+	}
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+const diskInterval = time.Second
+
+// diskGuard watches the free space. Below the low-water mark nothing is
+// accepted. A reserve file is given up when the disk is full, so that what was
+// accepted can be checkpointed, and made again when there is room.
+type diskGuard struct {
+	fs       fsys.FS
+	dir      string
+	lowWater int64 // negative: no guard, no reserve
+	reserve  int64
+	log      *slog.Logger
+
+	free     atomic.Uint64
+	low      atomic.Bool
+	reserved atomic.Bool
+	hit      atomic.Bool // the disk was full since the last look
+	warned   bool        // that there is no reserve
+	poke     chan struct{}
+}
+
+func newDiskGuard(opt *Options) *diskGuard {
+	return &diskGuard{
+		fs: opt.FS, dir: opt.Dir, lowWater: opt.Disk.LowWater, reserve: opt.Disk.ReserveBytes, log: opt.Logger,
+		poke: make(chan struct{}, 1),
+	}
+}
+
+func (d *diskGuard) name() string { return filepath.Join(d.dir, reserveName) }
+
+// start looks once, before anything is written. Whether an earlier reserve is
+// whole is not known: it is made again.
+func (d *diskGuard) start() {
+	if d.lowWater < 0 {
+		return
+	}
+	d.look()
+}
+
+// run looks every second, and at once after the disk was full.
+func (d *diskGuard) run(stop <-chan struct{}) {
+	ticker := time.NewTicker(diskInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		case <-d.poke:
+		}
+		if d.lowWater >= 0 {
+			d.look()
+		}
+	}
+}
+
+// full says that a write found no space.
+func (d *diskGuard) full() {
+	if d.lowWater < 0 {
+		return
+	}
+	d.low.Store(true)
+	d.hit.Store(true)
+	select {
+	case d.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (d *diskGuard) look() {
+	if d.hit.Swap(false) {
+		d.release()
+		return // the next look tells whether there is room again
+	}
+	free, err := d.fs.Free(d.dir)
+	if err != nil {
+		d.log.Error("free space not known", "err", err)
+		return
+	}
+	d.free.Store(free)
+	// Where the reserve is gone, it has to fit in again above the mark.
+	need := uint64(d.lowWater)
+	if !d.reserved.Load() && d.low.Load() {
+		need += uint64(d.reserve)
+	}
+	low := free < need
+	if d.low.Swap(low) != low {
+		if low {
+			d.log.Error("disk nearly full, events are refused", "free_bytes", free, "low_water_bytes", d.lowWater)
+		} else {
+			d.log.Info("disk has room again", "free_bytes", free)
+		}
+	}
+	if !low && !d.reserved.Load() {
+		d.makeReserve()
+	}
+}
+
+// makeReserve sets the space aside. It needs no sync: after a crash it is made
+// again.
+func (d *diskGuard) makeReserve() {
+	file, err := d.fs.Create(d.name())
+	if err == nil {
+		err = file.Preallocate(0, d.reserve)
+		if cerr := file.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			_ = d.fs.Remove(d.name())
+		}
+	}
+	if err != nil && !d.warned {
+		d.log.Warn("no reserve on the disk", "err", err)
+	}
+	d.warned = err != nil
+	d.reserved.Store(err == nil)
+}
+
+func (d *diskGuard) release() {
+	d.log.Error("disk full, events are refused", "reserve_released", d.reserved.Load())
+	if d.reserved.Swap(false) {
+		if err := d.fs.Remove(d.name()); err != nil {
+			d.log.Error("reserve not released", "err", err)
+		}
+	}
+}

@@ -1,0 +1,567 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+const testParts = 8
+
+// tally is a State that counts how often it saw each id.
+type tally struct {
+	counts   [testParts]map[string]uint64
+	versions [testParts]uint64
+	beats    []Beat
+	config   string
+	records  uint64 // applied, over all restarts
+	encoded  int    // parts, in this process
+	restored bool
+	lost     []string // parts
+}
+
+func newTally() *tally {
+	s := &tally{}
+	for i := range s.counts {
+		s.counts[i] = map[string]uint64{}
+	}
+	return s
+}
+
+func partOf(id string) int { return int(event.Key(nil, []byte(id)).Lo % testParts) }
+
+func (s *tally) Apply(rec wal.Record, refuse Refuse) error {
+	s.records++
+	s.versions[0]++
+	switch rec.Type {
+	case RecordHeartbeat:
+		beat, err := ParseBeat(rec.Payload)
+		s.beats = append(s.beats, beat)
+		return err
+	case RecordConfig:
+		if strings.Contains(string(rec.Payload), "panic") {
+			panic("config is poison")
+		}
+		s.config = string(rec.Payload)
+		return nil
+	case RecordForget:
+		f, err := ParseForget(rec.Payload)
+		if slices.Contains(f.Services, "shop") {
+			for i := range s.counts {
+				clear(s.counts[i])
+				s.versions[i]++
+			}
+		}
+		return err
+	}
+	return EachEvent(rec.Payload, func(_ bool, v *event.View) error {
+		id := string(v.ID)
+		switch {
+		case strings.HasPrefix(id, "panic"):
+			var none []int
+			_ = none[len(id)]
+		case strings.HasPrefix(id, "refuse"):
+			return errors.New("told to refuse")
+		}
+		s.counts[partOf(id)][id]++
+		s.versions[partOf(id)]++
+		return nil
+	}, refuse)
+}
+
+func (s *tally) Parts() (parts []Part) {
+	for i := range s.counts {
+		parts = append(parts, Part{Name: fmt.Sprintf("counts-%d", i), Version: s.versions[i], Vital: i == 0, Encode: func(dst []byte) []byte {
+			s.encoded++
+			return s.encode(dst, i)
+		}})
+	}
+	return parts
+}
+
+func (s *tally) encode(dst []byte, i int) []byte {
+	if i == 0 {
+		dst = binary.AppendUvarint(dst, s.records)
+		dst = binary.AppendUvarint(dst, uint64(len(s.config)))
+		dst = append(dst, s.config...)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.counts[i])) {
+		dst = binary.AppendUvarint(dst, s.counts[i][id])
+		dst = binary.AppendUvarint(dst, uint64(len(id)))
+		dst = append(dst, id...)
+	}
+	return dst
+}
+
+func (s *tally) Restore(name string, data []byte) error {
+	i := slices.IndexFunc(s.Parts(), func(p Part) bool { return p.Name == name })
+	if i < 0 {
+		return fmt.Errorf("no part %q", name)
+	}
+	if data == nil {
+		s.lost = append(s.lost, name)
+	}
+	uvarint := func() uint64 {
+		v, n := binary.Uvarint(data)
+		data = data[n:]
+		return v
+	}
+	text := func() string {
+		n := uvarint()
+		v := string(data[:n])
+		data = data[n:]
+		return v
+	}
+	if i == 0 {
+		s.records, s.config = uvarint(), text()
+	}
+	for len(data) > 0 {
+		n := uvarint()
+		s.counts[i][text()] = n
+	}
+	return nil
+}
+
+func (s *tally) FinishRestore() error { s.restored = true; return nil }
+
+// Loss says that all but the first part can be lost.
+func (s *tally) Loss(name string) (string, bool) { return "the ids of " + name, name != "counts-0" }
+
+// bytes is all that the state holds.
+func (s *tally) bytes() (b []byte) {
+	for i := range s.counts {
+		b = s.encode(b, i)
+	}
+	return b
+}
+
+func (s *tally) all() map[string]uint64 {
+	all := map[string]uint64{}
+	for _, counts := range s.counts {
+		maps.Copy(all, counts)
+	}
+	return all
+}
+
+// testBatch makes a batch of events with these ids; "" lets the server have
+// given the id.
+func testBatch(ids ...string) *event.Batch {
+	b := &event.Batch{Received: len(ids)}
+	for i, id := range ids {
+		item := event.Item{Index: i, Start: len(b.Buf), Time: 1}
+		e := event.Event{ID: id, Time: time.Unix(1, 0), Service: "shop", Type: "order"}
+		if id != "" {
+			item.HasKey, item.Key = true, event.Key([]byte("shop"), []byte(id))
+		}
+		b.Buf = event.AppendBinary(b.Buf, &e)
+		item.End = len(b.Buf)
+		if id == "" {
+			b.Buf[item.Start+4] |= 1 << 5 // assigned
+		}
+		b.Events = append(b.Events, item)
+	}
+	return b
+}
+
+// running is an engine in a test.
+type running struct {
+	*Engine
+	t     testing.TB
+	state *tally
+	stop  context.CancelFunc
+	end   chan error
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func testOptions(fs fsys.FS) Options {
+	return Options{
+		FS: fs, Dir: "/data", Logger: quiet, SegmentBytes: 4096,
+		IDs:        IDOptions{Bytes: 1 << 20},
+		Disk:       DiskOptions{LowWater: -1},
+		Checkpoint: CheckpointOptions{Interval: time.Hour},
+	}
+}
+
+// launch starts an engine and does not wait for anything.
+func launch(t testing.TB, opt Options) *running {
+	t.Helper()
+	state := newTally()
+	if opt.State == nil {
+		opt.State = state
+	}
+	e, err := New(opt)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{Engine: e, t: t, state: state, stop: cancel, end: make(chan error, 1)}
+	go func() { r.end <- e.Run(ctx) }()
+	return r
+}
+
+// start starts an engine and waits until it is ready.
+func start(t testing.TB, opt Options) *running {
+	t.Helper()
+	r := launch(t, opt)
+	select {
+	case <-r.Ready():
+	case err := <-r.end:
+		require.NoError(t, err, "start")
+		require.Fail(t, "ended at the start")
+	}
+	return r
+}
+
+// shutdown stops the engine cleanly. After that the state may be looked at.
+func (r *running) shutdown() *tally {
+	r.t.Helper()
+	r.stop()
+	require.NoError(r.t, <-r.end)
+	return r.state
+}
+
+// kill stops the engine without looking at how it ends: its disk was lost.
+func (r *running) kill() {
+	r.stop()
+	<-r.end
+}
+
+func (r *running) commit(ids ...string) Result {
+	r.t.Helper()
+	result, err := r.Commit(context.Background(), testBatch(ids...))
+	require.NoError(r.t, err)
+	return result
+}
+
+// counts waits for the fold and returns what it has counted.
+func (r *running) counts() (all map[string]uint64) {
+	r.t.Helper()
+	require.NoError(r.t, r.read.wait(context.Background(), r.durable.Load()))
+	require.NoError(r.t, r.Do(context.Background(), func() { all = r.state.all() }))
+	return all
+}
+
+// checkpointNow makes a checkpoint and waits for it.
+func (r *running) checkpointNow() {
+	r.t.Helper()
+	before := r.Health().Checkpoint
+	require.NoError(r.t, r.read.wait(context.Background(), r.durable.Load()))
+	require.NoError(r.t, r.Do(context.Background(), r.read.checkpoint))
+	require.Eventually(r.t, func() bool {
+		h := r.Health().Checkpoint
+		if h.At.After(before.At) || h.Failures > before.Failures {
+			return true
+		}
+		// The first asking is passed over while the reader has not yet heard that the
+		// checkpoint before is done.
+		_ = r.Do(context.Background(), r.read.checkpoint)
+		return false
+	}, 5*time.Second, time.Millisecond)
+}
+
+func numbered(prefix string, from, to int) (ids []string) {
+	for i := from; i < to; i++ {
+		ids = append(ids, fmt.Sprintf("%s%d", prefix, i))
+	}
+	return ids
+}
+
+func requireOnce(t testing.TB, counts map[string]uint64, ids []string) {
+	t.Helper()
+	require.Len(t, counts, len(ids))
+	for _, id := range ids {
+		require.EqualValues(t, 1, counts[id], id)
+	}
+}
+
+func TestCommit(t *testing.T) {
+	r := start(t, testOptions(fsystest.New()))
+	require.Equal(t, Result{Accepted: 3, Seq: 2}, r.commit("a", "b", "c"))
+	require.Equal(t, Result{Duplicates: 3, DupIndexes: []int{0, 1, 2}}, r.commit("a", "b", "c"))
+	require.Equal(t, Result{Accepted: 2, Duplicates: 3, DupIndexes: []int{1, 2, 4}, Seq: 3}, r.commit("d", "a", "d", "e", "e"))
+	require.Equal(t, Result{}, r.commit())
+	requireOnce(t, r.counts(), []string{"a", "b", "c", "d", "e"})
+	state := r.shutdown()
+	require.Equal(t, []Beat{BeatStart, BeatStop}, state.beats)
+	_, err := r.Commit(context.Background(), testBatch("f"))
+	require.ErrorIs(t, err, ErrStopping)
+}
+
+// Events to which the server gave the id cannot be repeats.
+func TestCommitAssigned(t *testing.T) {
+	fs := fsystest.New()
+	r := start(t, testOptions(fs))
+	require.Equal(t, 2, r.commit("", "").Accepted)
+	require.Equal(t, 1, r.commit("").Accepted)
+	require.EqualValues(t, 3, r.counts()[""])
+	require.Equal(t, 0, r.Health().IDs.Count)
+	clone := fs.CrashClone(0, 1)
+	r.shutdown()
+	again := start(t, testOptions(clone))
+	require.Equal(t, 0, again.Health().IDs.Count)
+	require.EqualValues(t, 3, again.counts()[""])
+	again.shutdown()
+}
+
+// A repeat of what another request is just about to store waits for its sync.
+func TestRepeatsInFlight(t *testing.T) {
+	r := start(t, testOptions(fsystest.New()))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	accepted := 0
+	for range 32 {
+		wg.Go(func() {
+			for i := range 50 {
+				result, err := r.Commit(context.Background(), testBatch(fmt.Sprint(i), fmt.Sprint(i+1)))
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				accepted += result.Accepted
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 51, accepted)
+	requireOnce(t, r.counts(), numbered("", 0, 51))
+	r.shutdown()
+}
+
+func TestLargeRequestIsSeveralRecords(t *testing.T) {
+	fs := fsystest.New()
+	r := start(t, testOptions(fs))
+	b := &event.Batch{}
+	for i := range 300 {
+		e := event.Event{ID: fmt.Sprint(i % 299), Time: time.Unix(1, 0), Service: "shop", Type: "order"}
+		e.Set("text", strings.Repeat("x", 60_000))
+		item := event.Item{Index: i, Start: len(b.Buf), HasKey: true, Key: event.Key([]byte("shop"), []byte(e.ID))}
+		b.Buf = event.AppendBinary(b.Buf, &e)
+		item.End = len(b.Buf)
+		b.Events = append(b.Events, item)
+	}
+	require.Greater(t, len(b.Buf), wal.MaxPayload)
+	result, err := r.Commit(context.Background(), b)
+	require.NoError(t, err)
+	require.Equal(t, Result{Accepted: 299, Duplicates: 1, DupIndexes: []int{299}, Seq: 4}, result)
+	clone := fs.CrashClone(0, 1)
+	r.shutdown()
+	again := start(t, testOptions(clone))
+	requireOnce(t, again.counts(), numbered("", 0, 299))
+	require.Equal(t, 299, again.Health().IDs.Count)
+	again.shutdown()
+}
+
+func TestConfig(t *testing.T) {
+	fs := fsystest.New()
+	opt := testOptions(fs)
+	opt.Config = []byte("one")
+	r := start(t, opt)
+	require.NoError(t, r.Do(context.Background(), func() { require.Equal(t, "one", r.state.config) }))
+	require.NoError(t, r.SetConfig(context.Background(), []byte("two")))
+	require.NoError(t, r.Do(context.Background(), func() { require.Equal(t, "two", r.state.config) }))
+	require.ErrorContains(t, r.SetConfig(context.Background(), []byte("panic")), "config is poison")
+	letters := r.letters(t)
+	require.Len(t, letters, 1)
+	require.Equal(t, "panic", string(letters[0].Raw))
+	require.Equal(t, -1, letters[0].Index)
+	r.shutdown()
+	require.ErrorIs(t, r.SetConfig(context.Background(), []byte("three")), ErrStopping)
+	require.ErrorIs(t, r.Do(context.Background(), func() {}), ErrStopping)
+
+	opt.Config = nil
+	again := start(t, opt)
+	require.NoError(t, again.Do(context.Background(), func() { require.Equal(t, "two", again.state.config) }))
+	again.shutdown()
+}
+
+func TestNotReadyBeforeRun(t *testing.T) {
+	opt := testOptions(fsystest.New())
+	opt.State = newTally()
+	e, err := New(opt)
+	require.NoError(t, err)
+	_, err = e.Commit(context.Background(), testBatch("a"))
+	require.ErrorIs(t, err, ErrNotReady)
+	after, ok := RetryAfter(fmt.Errorf("commit: %w", err))
+	require.True(t, ok)
+	require.Positive(t, after)
+	require.ErrorIs(t, e.Do(context.Background(), func() {}), ErrNotReady)
+	require.Equal(t, StatusStarting, e.Health().Status)
+}
+
+func TestOptions(t *testing.T) {
+	_, err := New(Options{State: newTally()})
+	require.ErrorContains(t, err, "no data folder")
+	_, err = New(Options{Dir: "x"})
+	require.ErrorContains(t, err, "no state")
+	_, err = New(Options{Dir: "x", State: newTally(), Heartbeat: -1})
+	require.ErrorContains(t, err, "Heartbeat is negative")
+}
+
+func TestSecondEngineIsRefused(t *testing.T) {
+	opt := testOptions(fsys.OS())
+	opt.Dir = t.TempDir()
+	r := start(t, opt)
+	second := launch(t, opt)
+	require.ErrorIs(t, <-second.end, fsys.ErrLocked)
+	r.commit("a")
+	r.shutdown()
+	third := start(t, opt)
+	requireOnce(t, third.counts(), []string{"a"})
+	third.shutdown()
+}
+
+// Whoever waits at the shutdown gets an answer, and what was promised is there.
+func TestGracefulShutdown(t *testing.T) {
+	fs := fsystest.New()
+	r := start(t, testOptions(fs))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	acknowledged := []string{}
+	for c := range 16 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				id := fmt.Sprintf("%d-%d", c, i)
+				_, err := r.Commit(context.Background(), testBatch(id))
+				if err != nil {
+					if !errors.Is(err, ErrStopping) {
+						t.Error(err)
+					}
+					return
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, id)
+				mu.Unlock()
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return r.Health().Log.Durable > 20 }, 5*time.Second, time.Millisecond)
+	state := r.shutdown()
+	wg.Wait()
+	requireOnce(t, state.all(), acknowledged)
+	require.Equal(t, BeatStop, state.beats[len(state.beats)-1])
+
+	again := start(t, testOptions(fs))
+	require.Zero(t, again.Health().Recovered, "the last checkpoint holds all")
+	requireOnce(t, again.counts(), acknowledged)
+	again.shutdown()
+}
+
+// A full queue refuses at once, and lets go of nothing that it took.
+func TestOverload(t *testing.T) {
+	fs := fsystest.New()
+	opt := testOptions(fs)
+	opt.QueueBytes = 4 * int64(requestOverhead+len(testBatch("0").Buf))
+	r := start(t, opt)
+	block, entered := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(entered); <-block })
+	fs.Before(func(op fsystest.Op, _ string) {
+		if op == fsystest.OpWrite {
+			once()
+		}
+	})
+	var wg sync.WaitGroup
+	errs := make(chan error, 64)
+	send := func(id string) {
+		_, err := r.Commit(context.Background(), testBatch(id))
+		errs <- err
+	}
+	wg.Go(func() { send("f") })
+	<-entered
+	for i := range 10 {
+		wg.Go(func() { send(fmt.Sprint(i)) })
+	}
+	refused := 0
+	for refused < 7 {
+		err := <-errs
+		require.ErrorIs(t, err, ErrOverloaded)
+		after, _ := RetryAfter(err)
+		require.Equal(t, time.Second, after)
+		refused++
+	}
+	close(block)
+	wg.Wait()
+	close(errs)
+	accepted := 0
+	for err := range errs {
+		if err == nil {
+			accepted++
+		}
+	}
+	require.Equal(t, 11-refused, accepted)
+	require.Len(t, r.counts(), accepted)
+	require.Zero(t, r.Health().Queue.Bytes)
+	r.shutdown()
+}
+
+// A sender that goes away leaves nothing behind, or all of it.
+func TestSenderGoesAway(t *testing.T) {
+	fs := fsystest.New()
+	r := start(t, testOptions(fs))
+	block, entered := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(entered); <-block })
+	fs.Before(func(op fsystest.Op, _ string) {
+		if op == fsystest.OpWrite {
+			once()
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { <-entered; cancel() }()
+		_, err := r.Commit(ctx, testBatch("being written"))
+		if err != nil {
+			t.Error("was being written:", err)
+		}
+	})
+	<-entered
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err := r.Commit(ctx, testBatch("waiting"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	close(block)
+	wg.Wait()
+	r.commit("later")
+	requireOnce(t, r.counts(), []string{"being written", "later"})
+	r.shutdown()
+}
+
+func TestHealth(t *testing.T) {
+	opt := testOptions(fsystest.New())
+	r := start(t, opt)
+	r.commit(numbered("a", 0, 50)...)
+	r.counts()
+	r.checkpointNow()
+	h := r.Health()
+	require.Equal(t, StatusReady, h.Status)
+	require.EqualValues(t, 1, h.Progress)
+	require.Equal(t, 50, h.IDs.Count)
+	require.Positive(t, h.IDs.Horizon)
+	require.EqualValues(t, 2, h.Log.Durable)
+	require.EqualValues(t, 2, h.Log.Folded)
+	require.Zero(t, h.Log.Lag)
+	require.EqualValues(t, 2, h.Checkpoint.Position)
+	require.Positive(t, h.Checkpoint.Written)
+	require.Positive(t, h.Checkpoint.State)
+	require.WithinDuration(t, time.Now(), h.Watermark, time.Minute)
+	_, err := json.Marshal(h)
+	require.NoError(t, err)
+	r.shutdown()
+	require.Equal(t, StatusStopped, r.Health().Status)
+}

@@ -1,0 +1,450 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+func guardedOptions(disk *fsystest.Mem) Options {
+	opt := testOptions(disk)
+	opt.Disk = DiskOptions{LowWater: 1000, ReserveBytes: 500}
+	return opt
+}
+
+func (r *running) refusal(ids ...string) error {
+	_, err := r.Commit(context.Background(), testBatch(ids...))
+	return err
+}
+
+// A full disk refuses what is new, forgets its ids again, answers what is
+// known, and takes everything once there is room.
+func TestDiskFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := fsystest.New()
+		r := start(t, guardedOptions(disk))
+		r.commit("a", "b")
+		require.True(t, r.Health().Disk.Reserved)
+
+		disk.FailAlways(fsystest.OpWrite, syscall.ENOSPC)
+		disk.SetFree(0)
+		require.ErrorIs(t, r.refusal("c", "a"), ErrDiskFull)
+		require.ErrorIs(t, r.refusal("c"), ErrDiskFull)
+		require.Equal(t, 2, r.commit("b", "a").Duplicates)
+		require.Equal(t, StatusDiskLow, r.Health().Status)
+		synctest.Wait()
+		require.False(t, r.Health().Disk.Reserved, "given up")
+		requireOnce(t, r.counts(), []string{"a", "b"})
+
+		disk.ClearFaults()
+		time.Sleep(3 * time.Second)
+		require.ErrorIs(t, r.refusal("c"), ErrDiskFull, "no room for the reserve yet")
+		disk.SetFree(1200)
+		time.Sleep(3 * time.Second)
+		require.ErrorIs(t, r.refusal("c"), ErrDiskFull, "no room for the reserve yet")
+		disk.SetFree(1500)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, StatusReady, r.Health().Status)
+		require.Equal(t, Result{Accepted: 1, Duplicates: 1, DupIndexes: []int{1}, Seq: 3}, r.commit("c", "a"))
+		require.True(t, r.Health().Disk.Reserved)
+		requireOnce(t, r.shutdown().all(), []string{"a", "b", "c"})
+	})
+}
+
+func TestLowWater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := fsystest.New()
+		r := start(t, guardedOptions(disk))
+		r.commit("a")
+		disk.SetFree(999)
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(t, r.refusal("b"), ErrDiskFull)
+		require.Equal(t, 1, r.commit("a").Duplicates)
+		require.NoError(t, r.SetConfig(context.Background(), []byte("small")), "reading and settings go on")
+		r.checkpointNow()
+		require.Zero(t, r.Health().Checkpoint.Failures)
+		disk.SetFree(1000)
+		time.Sleep(2 * time.Second)
+		r.commit("b")
+		r.shutdown()
+
+		disk.SetFree(10)
+		again := start(t, guardedOptions(disk))
+		require.Equal(t, StatusDiskLow, again.Health().Status)
+		require.ErrorIs(t, again.refusal("c"), ErrDiskFull)
+		requireOnce(t, again.counts(), []string{"a", "b"})
+		again.shutdown()
+	})
+}
+
+// A disk that is full at the start is no reason not to show what is known.
+func TestDiskFullAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opt := guardedOptions(nil)
+		disk := twoCheckpoints(t, testOptions(nil))
+		opt.FS = disk
+		opt.Config = []byte("later")
+		disk.SetFree(0)
+		disk.FailAlways(fsystest.OpWrite, syscall.ENOSPC)
+		disk.FailAlways(fsystest.OpPreallocate, syscall.ENOSPC)
+		r := start(t, opt)
+		require.Equal(t, StatusDiskLow, r.Health().Status)
+		requireOnce(t, r.counts(), numbered("x", 0, 90))
+		require.ErrorIs(t, r.refusal("a"), ErrDiskFull)
+		disk.ClearFaults()
+		disk.SetFree(1 << 30)
+		time.Sleep(3 * time.Second)
+		r.commit("a")
+		require.EqualValues(t, 1, r.counts()["a"])
+		require.NoError(t, r.Do(context.Background(), func() { require.Equal(t, "later", r.state.config) }))
+		r.shutdown()
+	})
+}
+
+// A checkpoint that finds no room is tried again, and loses nothing.
+func TestDiskFullDuringCheckpoint(t *testing.T) {
+	for _, file := range []string{"pack-", "ids-", "manifest-", "dead-letters/"} {
+		t.Run(file, func(t *testing.T) {
+			disk := fsystest.New()
+			opt := testOptions(disk)
+			r := start(t, opt)
+			r.commit(numbered("x", 0, 50)...)
+			r.commit("refuse-1")
+			r.checkpointNow()
+			r.commit(numbered("y", 0, 50)...)
+			r.commit("refuse-2")
+			disk.Before(func(op fsystest.Op, name string) {
+				if op == fsystest.OpWrite && strings.Contains(name, file) {
+					disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
+				}
+			})
+			r.checkpointNow()
+			disk.Before(nil)
+			require.EqualValues(t, 1, r.Health().Checkpoint.Failures)
+			r.commit("z")
+			r.checkpointNow()
+			require.EqualValues(t, 1, r.Health().Checkpoint.Failures)
+			clone := disk.CrashClone(0, 1)
+			r.shutdown()
+			opt.FS = clone
+			again := start(t, opt)
+			require.Zero(t, again.Health().Checkpoint.Fallbacks)
+			require.Zero(t, again.Health().Recovered)
+			require.Len(t, again.counts(), 101)
+			require.Equal(t, 101, again.commit(append(numbered("x", 0, 50), append(numbered("y", 0, 50), "z")...)...).Duplicates)
+			require.Len(t, again.letters(t), 2)
+			again.shutdown()
+		})
+	}
+}
+
+// A failed sync ends the engine: nobody is told that his events are safe, and
+// nothing is tried twice.
+func TestFailedSync(t *testing.T) {
+	for _, file := range []string{"/wal/", "/pack-", "/ids-", "/dead-letters/"} {
+		t.Run(strings.Trim(file, "/-"), func(t *testing.T) {
+			disk := fsystest.New()
+			opt := testOptions(disk)
+			r := start(t, opt)
+			r.commit("before", "refuse-1")
+			var once sync.Once
+			disk.Before(func(op fsystest.Op, name string) {
+				if op == fsystest.OpSync && strings.Contains(name, file) {
+					once.Do(func() { disk.FailNext(fsystest.OpSync, syscall.EIO) })
+				}
+			})
+			if file == "/wal/" {
+				var wg sync.WaitGroup
+				for i := range 20 {
+					wg.Go(func() {
+						if _, err := r.Commit(context.Background(), testBatch(fmt.Sprint(i))); err == nil {
+							t.Error("told that it is safe")
+						}
+					})
+				}
+				wg.Wait()
+			} else {
+				require.NoError(t, r.Do(context.Background(), r.read.checkpoint))
+			}
+			err := <-r.end
+			require.ErrorIs(t, err, syscall.EIO)
+			require.Equal(t, StatusPoisoned, r.Health().Status)
+			require.Contains(t, r.Health().Reason, "input/output error")
+			require.ErrorIs(t, r.refusal("after"), ErrPoisoned)
+			if file == "/wal/" {
+				require.ErrorIs(t, err, wal.ErrPoisoned)
+			}
+			opt.FS = disk.CrashClone(100, 1)
+			again := start(t, opt)
+			require.EqualValues(t, 1, again.counts()["before"])
+			again.shutdown()
+		})
+	}
+}
+
+// A write that fails for another reason than space leaves the log usable.
+func TestFailedWrite(t *testing.T) {
+	disk := fsystest.New()
+	r := start(t, testOptions(disk))
+	disk.FailNext(fsystest.OpWrite, syscall.EIO)
+	require.ErrorIs(t, r.refusal("a"), ErrWriteFailed)
+	require.Equal(t, 1, r.commit("a").Accepted)
+	requireOnce(t, r.shutdown().all(), []string{"a"})
+}
+
+func TestHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, testOptions(fsystest.New()))
+		time.Sleep(65 * time.Second)
+		r.commit("a") // puts the next one off
+		time.Sleep(9 * time.Second)
+		state := r.shutdown()
+		require.Equal(t, []Beat{BeatStart, BeatTick, BeatTick, BeatTick, BeatTick, BeatTick, BeatTick, BeatStop}, state.beats)
+	})
+}
+
+// settableClock is a wall clock that can be set, and an uptime that cannot.
+type settableClock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+	slept time.Duration
+}
+
+func (c *settableClock) set(ahead, slept time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead, c.slept = ahead, slept
+}
+
+func (c *settableClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *settableClock) uptime() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(processStart) + c.slept
+}
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, clock := fsystest.New(), &settableClock{}
+		opt := testOptions(disk)
+		opt.Now, opt.Uptime = clock.now, clock.uptime
+		r := start(t, opt)
+		r.commit("a")
+		mark := r.Health().Watermark
+
+		clock.set(-time.Minute, 0)
+		r.commit("b")
+		require.Equal(t, mark, r.Health().Watermark, "receive times never go backwards")
+
+		clock.set(59*time.Minute, 0)
+		r.commit("c")
+		require.Equal(t, mark.Add(59*time.Minute), r.Health().Watermark)
+
+		clock.set(3*time.Hour, 0)
+		require.ErrorIs(t, r.refusal("d"), ErrClockJump)
+		require.Equal(t, 1, r.commit("a").Duplicates)
+		require.Equal(t, StatusClockJump, r.Health().Status)
+		require.ErrorIs(t, r.SetConfig(context.Background(), []byte("x")), ErrClockJump)
+		time.Sleep(time.Minute) // the heartbeats keep silent
+		require.Equal(t, mark.Add(59*time.Minute), r.Health().Watermark)
+
+		clock.set(time.Hour, 0)
+		r.commit("d")
+		require.Equal(t, StatusReady, r.Health().Status)
+
+		// The machine slept for a day: that is no jump.
+		clock.set(25*time.Hour, 24*time.Hour)
+		r.commit("e")
+
+		clock.set(100*time.Hour, 24*time.Hour)
+		require.ErrorIs(t, r.refusal("f"), ErrClockJump)
+		state := r.shutdown()
+		require.NotContains(t, state.beats, BeatStop)
+
+		again := start(t, opt) // a restart confirms the clock
+		again.commit("f")
+		requireOnce(t, again.counts(), []string{"a", "b", "c", "d", "e", "f"})
+		again.shutdown()
+	})
+}
+
+// slowState holds up the fold until it is let go.
+type slowState struct {
+	*tally
+	gate chan struct{}
+}
+
+func (s *slowState) Apply(rec wal.Record, refuse Refuse) error {
+	<-s.gate
+	return s.tally.Apply(rec, refuse)
+}
+
+// While the log is read after a start nothing is accepted, and it can be seen
+// how far that got.
+func TestRecovering(t *testing.T) {
+	opt := testOptions(twoCheckpoints(t, testOptions(nil)))
+	state := &slowState{newTally(), make(chan struct{})}
+	opt.State = state
+	r := launch(t, opt)
+	for range 5 {
+		state.gate <- struct{}{}
+	}
+	require.Eventually(t, func() bool { return r.Health().Progress >= 0.75 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, StatusRecovering, r.Health().Status)
+	require.Less(t, r.Health().Progress, 1.)
+	require.ErrorIs(t, r.refusal("a"), ErrNotReady)
+	require.ErrorIs(t, r.Do(context.Background(), func() {}), ErrNotReady)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.SetConfig(ctx, nil), context.DeadlineExceeded)
+	close(state.gate)
+	<-r.Ready()
+	require.EqualValues(t, 10, r.Health().Recovered)
+	require.EqualValues(t, 1, r.Health().Progress)
+	r.state = state.tally
+	requireOnce(t, r.counts(), numbered("x", 0, 90))
+	r.shutdown()
+}
+
+func TestStopWhileRecovering(t *testing.T) {
+	opt := testOptions(twoCheckpoints(t, testOptions(nil)))
+	state := &slowState{newTally(), make(chan struct{})}
+	opt.State = state
+	r := launch(t, opt)
+	state.gate <- struct{}{}
+	r.stop()
+	close(state.gate)
+	require.NoError(t, <-r.end)
+	require.Equal(t, StatusStopped, r.Health().Status)
+}
+
+// Nothing short of a failed sync ends the engine: it refuses, says so once, and goes on
+// when it can.
+func TestPassingFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		op    fsystest.Op
+		fault error
+		part  string
+		want  error // of a commit that needs a new segment; nil: it is stored
+	}{
+		"no descriptor for a segment":     {fsystest.OpCreate, syscall.EMFILE, "log", ErrNoFiles},
+		"no descriptor for the folder":    {fsystest.OpOpenDir, syscall.ENFILE, "log", ErrNoFiles},
+		"a segment cannot be opened":      {fsystest.OpCreate, syscall.EIO, "log", ErrWriteFailed},
+		"no descriptor to read a segment": {fsystest.OpOpen, syscall.EMFILE, "fold", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := fsystest.New()
+				opt := testOptions(disk)
+				opt.SegmentBytes = 512
+				r := start(t, opt)
+				first, second, third := numbered("a", 0, 60), numbered("b", 0, 60), numbered("c", 0, 60)
+				r.commit(first...)
+				r.counts()
+				disk.FailAlways(c.op, c.fault)
+				for range 3 {
+					_, err := r.Commit(context.Background(), testBatch(second...))
+					if c.want == nil {
+						require.NoError(t, err)
+					} else {
+						require.ErrorIs(t, err, c.want)
+					}
+				}
+				time.Sleep(time.Second)
+				health := r.Health()
+				require.Equal(t, StatusReady, health.Status)
+				require.Len(t, health.Troubles, 1)
+				require.Equal(t, c.part, health.Troubles[0].Part)
+				disk.ClearFaults()
+				r.commit(second...)
+				r.commit(third...)
+				time.Sleep(2 * time.Second)
+				require.Empty(t, r.Health().Troubles)
+				requireOnce(t, r.shutdown().all(), append(append(first, second...), third...))
+			})
+		})
+	}
+}
+
+// A checkpoint for which a file cannot be opened is made later.
+func TestPassingFaultsOfCheckpoints(t *testing.T) {
+	for _, fault := range []error{syscall.EMFILE, syscall.EIO, syscall.EINTR} {
+		for _, op := range []fsystest.Op{fsystest.OpCreate, fsystest.OpOpenDir, fsystest.OpRename} {
+			t.Run(fmt.Sprintf("%v at %s", fault, op), func(t *testing.T) {
+				disk := fsystest.New()
+				opt := testOptions(disk)
+				r := start(t, opt)
+				r.commit("a", "refuse-1")
+				r.counts()
+				disk.FailAlways(op, fault)
+				require.NoError(t, r.Do(context.Background(), r.read.checkpoint))
+				require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, 5*time.Second, time.Millisecond)
+				require.Equal(t, StatusReady, r.Health().Status)
+				require.NotEmpty(t, r.Health().Troubles)
+				disk.ClearFaults()
+				require.Eventually(t, func() bool {
+					r.checkpointNow()
+					return !r.Health().Checkpoint.At.IsZero()
+				}, 5*time.Second, time.Millisecond)
+				require.Empty(t, r.Health().Troubles)
+				opt.FS = disk.CrashClone(0, 1)
+				r.shutdown()
+				again := start(t, opt)
+				require.EqualValues(t, 1, again.counts()["a"])
+				require.Len(t, again.letters(t), 1)
+				again.shutdown()
+			})
+		}
+	}
+}
+
+// A checkpoint that cannot be opened for lack of descriptors is not a broken one.
+func TestNoDescriptorForACheckpoint(t *testing.T) {
+	disk := twoCheckpoints(t, testOptions(nil))
+	opt := testOptions(nil)
+	opt.FS = disk
+	disk.Before(nil)
+	names, err := disk.List("/data/checkpoints")
+	require.NoError(t, err)
+	failing := &manifestFS{Mem: disk, fail: true}
+	opt.FS = failing
+	r := launch(t, opt)
+	require.ErrorIs(t, <-r.end, syscall.EMFILE)
+	after, err := disk.List("/data/checkpoints")
+	require.NoError(t, err)
+	require.Equal(t, names, after)
+	failing.fail = false
+	again := start(t, opt)
+	require.Zero(t, again.Health().Checkpoint.Fallbacks)
+	requireOnce(t, again.counts(), numbered("x", 0, 90))
+	again.shutdown()
+}
+
+// manifestFS has no descriptor for manifests.
+type manifestFS struct {
+	*fsystest.Mem
+	fail bool
+}
+
+func (f *manifestFS) Open(name string) (fsys.File, error) {
+	if f.fail && strings.Contains(name, "manifest-") {
+		return nil, syscall.EMFILE
+	}
+	return f.Mem.Open(name)
+}

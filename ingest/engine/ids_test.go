@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+	"pgregory.net/rapid"
+)
+
+func testKey(i uint64) xxh3.Uint128 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], i)
+	return xxh3.Hash128(b[:])
+}
+
+func TestIDTableAgainstMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := newIDTable(int64(rapid.SampledFrom([]int{0, 256 * 16 * 9, 1 << 20}).Draw(t, "bytes")))
+		if rapid.Bool().Draw(t, "reserve") {
+			table.reserve(100)
+		}
+		model := map[xxh3.Uint128]bool{}
+		// Few shards and few homes, so that keys push each other on and around.
+		key := rapid.Custom(func(t *rapid.T) xxh3.Uint128 {
+			return xxh3.Uint128{
+				Hi: rapid.Uint64Range(0, 1).Draw(t, "shard")<<56 | rapid.Uint64Range(0, 20).Draw(t, "low"),
+				Lo: rapid.SampledFrom([]uint64{0, 1, 1 << 62, 1<<64 - 2, 1<<64 - 1}).Draw(t, "home"),
+			}
+		})
+		for range rapid.IntRange(0, 150).Draw(t, "steps") {
+			k := key.Draw(t, "key")
+			if k == (xxh3.Uint128{}) {
+				k.Lo = 1 // the two are one to the table
+			}
+			switch rapid.SampledFrom([]string{"add", "add", "has", "remove"}).Draw(t, "op") {
+			case "add":
+				require.Equal(t, !model[k], table.add(k))
+				model[k] = true
+			case "has":
+				require.Equal(t, model[k], table.has(k))
+			case "remove":
+				table.remove(k)
+				delete(model, k)
+			}
+			require.Equal(t, len(model), table.count)
+		}
+		for k := range model {
+			require.True(t, table.has(k))
+		}
+	})
+}
+
+func TestIDTableZeroKey(t *testing.T) {
+	table := newIDTable(1 << 20)
+	require.False(t, table.has(xxh3.Uint128{}))
+	require.True(t, table.add(xxh3.Uint128{}))
+	require.False(t, table.add(xxh3.Uint128{}))
+	require.True(t, table.has(xxh3.Uint128{}))
+}
+
+func TestIDTableStaysInBudget(t *testing.T) {
+	const budget = 4 << 20
+	ids := newKnownIDs(IDOptions{Bytes: 2 * budget, MaxAge: time.Hour})
+	for i := range ids.capacity {
+		ids.add(testKey(uint64(i)))
+	}
+	require.LessOrEqual(t, ids.young.table.bytes(), int64(budget))
+	require.Greater(t, ids.capacity, budget/idKeyBytes*7/10)
+}
+
+// A group that cannot be written leaves no trace, also where it began a new
+// generation.
+func TestKnownIDsRollback(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		build := func() *knownIDs { // capacity of a few keys
+			return newKnownIDs(IDOptions{Bytes: 2 * 10 * idKeyBytes, MaxAge: 100})
+		}
+		ids, model := build(), build()
+		next, at := uint64(0), int64(1)
+		for range rapid.IntRange(0, 12).Draw(t, "groups") {
+			ids.mark()
+			model.mark()
+			fails := rapid.Bool().Draw(t, "fails")
+			for range rapid.IntRange(0, 4).Draw(t, "records") {
+				at += rapid.Int64Range(0, 30).Draw(t, "pass")
+				ids.begin(at)
+				if !fails {
+					model.begin(at)
+				}
+				for range rapid.IntRange(1, 6).Draw(t, "keys") {
+					key := testKey(next - min(next, rapid.Uint64Range(0, 8).Draw(t, "back")))
+					next++
+					isNew := ids.add(key)
+					if !fails {
+						require.Equal(t, isNew, model.add(key))
+					}
+				}
+			}
+			if fails {
+				ids.rollback()
+			}
+			require.Equal(t, model.contents(), ids.contents())
+		}
+	})
+}
+
+type idContents struct {
+	Number  uint64
+	Start   int64
+	Keys    map[xxh3.Uint128]bool
+	Unsaved []xxh3.Uint128
+}
+
+// contents is what is known, without what is left to chance.
+func (ids *knownIDs) contents() (all []idContents) {
+	for _, g := range []*idGeneration{ids.old, ids.young} {
+		if g == nil {
+			continue
+		}
+		c := idContents{Number: g.number, Start: g.start, Keys: map[xxh3.Uint128]bool{}, Unsaved: append([]xxh3.Uint128{}, slices.Concat(g.unsaved...)...)}
+		for _, shard := range g.table.shards {
+			for _, key := range shard.slots {
+				if key != (xxh3.Uint128{}) {
+					c.Keys[key] = true
+				}
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func TestKnownIDsTurnOver(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		bytes int64
+		step  time.Duration
+	}{
+		{"by count", 2 * 100 * idKeyBytes, 0},
+		{"by age", 1 << 20, time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ids := newKnownIDs(IDOptions{Bytes: test.bytes, MaxAge: 160 * time.Minute})
+			at := int64(time.Hour)
+			for i := range uint64(400) {
+				ids.begin(at)
+				require.True(t, ids.add(testKey(i)))
+				// Whatever one generation holds is known for at least as long again.
+				for back := range min(i, 80) {
+					require.True(t, ids.has(testKey(i-back)), "%d back from %d", back, i)
+				}
+				if i >= 160 {
+					require.False(t, ids.has(testKey(i-160)))
+				}
+				at += int64(test.step)
+			}
+		})
+	}
+}
+
+func TestIDHorizon(t *testing.T) {
+	ids := newKnownIDs(IDOptions{Bytes: 2 * 1000 * idKeyBytes, MaxAge: 48 * time.Hour})
+	require.Equal(t, 24*time.Hour, ids.stats(int64(time.Hour)).horizon)
+	ids.begin(int64(time.Hour))
+	for i := range uint64(100) {
+		ids.add(testKey(i))
+	}
+	// A hundred within a hundred seconds are a hundred an hour until more is known.
+	require.Equal(t, 8*time.Hour, ids.stats(int64(time.Hour+100*time.Second)).horizon)
+	require.Equal(t, 16*time.Hour, ids.stats(int64(3*time.Hour)).horizon)
+}
+
+// BenchmarkKnownIDs looks up and inserts with ten million keys known.
+func BenchmarkKnownIDs(b *testing.B) {
+	const known = 10_000_000
+	ids := benchKnown(known)
+	b.Run("new", func(b *testing.B) {
+		i := uint64(known)
+		for b.Loop() {
+			if !ids.add(testKey(i)) {
+				b.Fatal("known")
+			}
+			if i++; i%1_000_000 == 0 { // what is known does not grow without end
+				b.StopTimer()
+				ids.rollback()
+				b.StartTimer()
+			}
+		}
+	})
+	b.Run("touched", func(b *testing.B) {
+		i := uint64(known)
+		var keys [touchAhead]xxh3.Uint128
+		for b.Loop() {
+			for k := range keys {
+				keys[k] = testKey(i + uint64(k))
+			}
+			i += touchAhead
+			ids.touch(keys[:])
+			for _, key := range keys {
+				if !ids.add(key) {
+					b.Fatal("known")
+				}
+			}
+			if i > known+1_000_000 {
+				b.StopTimer()
+				ids.rollback()
+				i = known
+				b.StartTimer()
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/touchAhead, "ns/key")
+	})
+	b.Run("repeat", func(b *testing.B) {
+		i := uint64(0)
+		for b.Loop() {
+			if ids.add(testKey(i)) {
+				b.Fatal("new")
+			}
+			i = (i + 7_919_777) % known
+		}
+	})
+}

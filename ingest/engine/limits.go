@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// Limits decide about many events at once: a *ratelimit.Limiter.
+type Limits interface {
+	Decide(ctx context.Context, now time.Time, batches []*ratelimit.Tickets) error
+}
+
+// DecideTimeout bounds how long a group waits for a decision. Limits that are
+// shared with others have a shorter bound of their own.
+const DecideTimeout = 2 * time.Second
+
+// droppedStep is how finely the time of dropped events is told, in nanoseconds.
+const droppedStep = int64(10 * time.Second)
+
+// reasonLimited is why events were dropped, in their record.
+const reasonLimited = "rate_limited"
+
+// held is what the limits keep back from a group's records: events to be merged,
+// ids of those that another one stands for, and counts of the dropped.
+type held struct {
+	tickets []*ratelimit.Tickets
+	view    event.View // at hand
+	key     []byte     // scratch
+
+	keys   []xxh3.Uint128
+	known  map[xxh3.Uint128]struct{} // keys
+	merged map[string]*merging
+	order  []*merging // in which they came
+	drops  map[string]uint64
+	names  []string // keys of drops, in the order in which they came
+}
+
+// merging is events that become one; first is the first of them as it came. The id that
+// they get follows from that one's, so that a sink knows a repeat.
+type merging struct {
+	event.Merger
+	first []byte
+	by    *request // that the first one is of
+	id    string
+}
+
+// has reports whether the event of that id was merged or left out within the group.
+func (h *held) has(key xxh3.Uint128) bool {
+	_, ok := h.known[key]
+	return ok
+}
+
+func (h *held) add(item *event.Item) {
+	if !item.HasKey {
+		return
+	}
+	if h.known == nil {
+		h.known = map[xxh3.Uint128]struct{}{}
+	}
+	h.known[item.Key] = struct{}{}
+	h.keys = append(h.keys, item.Key)
+}
+
+func (h *held) reset() {
+	if len(h.known) > 1<<14 || len(h.merged) > 1<<12 || len(h.drops) > 1<<12 {
+		*h = held{}
+		return
+	}
+	h.keys, h.order, h.names, h.tickets = h.keys[:0], h.order[:0], h.names[:0], h.tickets[:0]
+	clear(h.known)
+	clear(h.merged)
+	clear(h.drops)
+}
+
+// decide has the limits judge all events of the group that are no repeats, with
+// one call. Where they can't, everything passes. It reports whether any was judged.
+func (c *committer) decide(at int64) bool {
+	if c.e.opt.Limits == nil {
+		return false
+	}
+	for _, r := range c.group {
+		if r.kind != RecordEvents || r.tickets == nil || r.held {
+			continue
+		}
+		list := r.tickets.List
+		if r.todo != nil {
+			for i := range list {
+				list[i].Skip = true
+			}
+		}
+		for k := range r.places() {
+			i := r.place(k)
+			item := &r.batch.Events[i]
+			list[i].Skip = item.HasKey && c.ids.has(item.Key)
+		}
+		c.held.tickets = append(c.held.tickets, r.tickets)
+	}
+	if len(c.held.tickets) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), DecideTimeout)
+	defer cancel()
+	if err := c.e.opt.Limits.Decide(ctx, time.Unix(0, at), c.held.tickets); err != nil {
+		c.e.opt.Logger.Error("limits could not decide, everything passes", "err", err)
+		for _, t := range c.held.tickets {
+			for i := range t.List {
+				t.List[i].Verdict = ratelimit.Verdict{}
+			}
+		}
+	}
+	return true
+}
+
+// over reports whether the limits decided anything else than to let the event pass.
+func (c *committer) over(r *request, i int) bool {
+	return r.tickets != nil && c.e.opt.Limits != nil && r.tickets.List[i].Verdict.Action != ratelimit.Pass
+}
+
+// limit does what was decided about an event: stays is false if it is not stored
+// by itself; a weight that is not 0 belongs to it.
+func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
+	if !c.over(r, i) {
+		return 0, true
+	}
+	v := r.tickets.List[i].Verdict
+	item := &r.batch.Events[i]
+	if v.Action == ratelimit.Throttle {
+		r.result.Throttled = append(r.result.Throttled, int32(i))
+		return 0, false
+	}
+	if _, err := c.held.view.Parse(r.batch.Event(i)); err != nil {
+		c.e.opt.Logger.Error("event over its limit is unreadable, and passes", "err", err)
+		return 0, true
+	}
+	if v.Action != ratelimit.Aggregate && c.e.opt.Critical != nil && c.e.opt.Critical(&c.held.view) {
+		r.result.Critical = append(r.result.Critical, int32(i))
+		return 0, false
+	}
+	switch v.Action {
+	case ratelimit.Keep:
+		if v.Weight > 1 {
+			return v.Weight, true
+		}
+		return 0, true
+	case ratelimit.SampleOut:
+		c.held.add(item)
+		r.result.Sampled++
+	case ratelimit.Aggregate:
+		// Of a backfill the earliest event says from when on the service was observed.
+		if c.e.opt.MergeBy == nil || r.batch.Backfill || !c.merge(r, i) {
+			return 0, true
+		}
+		r.result.Accepted++
+		r.result.Merged++
+	default:
+		c.drop(item)
+		r.result.Dropped++
+	}
+	return 0, false
+}
+
+// merge adds the event at hand to others like it.
+func (c *committer) merge(r *request, i int) bool {
+	h, item := &c.held, &r.batch.Events[i]
+	by, step := c.e.opt.MergeBy(h.view.Service)
+	h.key = event.MergeKey(h.key[:0], &h.view, by, step)
+	m := h.merged[string(h.key)]
+	if m == nil || !m.Add(&h.view) { // a merger that is full stays in order
+		key := item.Key
+		if !item.HasKey {
+			key = event.Key(h.view.Service, h.view.ID)
+		}
+		m = &merging{first: r.batch.Event(i), by: r, id: fmt.Sprintf("merged-%016x%016x", key.Hi, key.Lo)}
+		m.Reset(by)
+		m.Fields(r.tickets.List[i].AggregateFields())
+		if !m.Add(&h.view) {
+			return false
+		}
+		if h.merged == nil {
+			h.merged = map[string]*merging{}
+		}
+		h.merged[string(h.key)] = m
+		h.order = append(h.order, m)
+	}
+	h.add(item)
+	return true
+}
+
+// drop counts the event at hand as lost.
+func (c *committer) drop(item *event.Item) {
+	h := &c.held
+	h.key = append(append(h.key[:0], h.view.Service...), 0)
+	h.key = append(append(h.key, h.view.Type...), 0)
+	h.key = binary.LittleEndian.AppendUint64(h.key, uint64(item.Time-item.Time%droppedStep))
+	n := uint64(h.view.Count)
+	if _, ok := h.drops[string(h.key)]; ok {
+		h.drops[string(h.key)] += n
+		return
+	}
+	if h.drops == nil {
+		h.drops = map[string]uint64{}
+	}
+	name := string(h.key)
+	h.drops[name] = n
+	h.names = append(h.names, name)
+}
+
+// addHeld turns what was held back into records of the group.
+func (c *committer) addHeld(at int64) {
+	h := &c.held
+	if len(h.keys)+len(h.order) > 0 {
+		count, body, keys := 0, []byte(nil), h.keys
+		for i, m := range h.order {
+			if m.Events() == 1 {
+				m.by.result.Merged-- // nothing came that is like it
+				body = append(body, m.first...)
+			} else {
+				body = m.Append(body, m.id)
+			}
+			count++
+			if len(body) > maxRecordBytes/2 || i+1 == len(h.order) {
+				c.addKeyed(at, count, body, keys)
+				count, body, keys = 0, nil, nil
+			}
+		}
+		if len(h.order) == 0 {
+			c.addKeyed(at, 0, nil, keys)
+		}
+	}
+	if len(h.names) > 0 {
+		var payload []byte
+		for _, name := range h.names {
+			d := splitDrop(name)
+			d.N = h.drops[name]
+			payload = appendDropped(payload, &d)
+		}
+		c.pending = append(c.pending, wal.Pending{Time: at, Type: RecordDropped, Payload: payload})
+	}
+}
+
+// addKeyed adds a record with keys.
+func (c *committer) addKeyed(at int64, count int, body []byte, keys []xxh3.Uint128) {
+	c.begin(at) // for each record, as a replay of the log does
+	for _, key := range keys {
+		c.ids.add(key)
+	}
+	payload := append(appendKeyedHead(nil, count, 0, keys), body...)
+	c.pending = append(c.pending, wal.Pending{Time: at, Type: RecordEvents, Payload: payload})
+}
+
+// splitDrop takes a name apart that drop made.
+func splitDrop(name string) (d Dropped) {
+	texts, tail := []byte(name[:len(name)-8]), name[len(name)-8:]
+	for i, c := range texts {
+		if c == 0 {
+			d.Service, d.Type = texts[:i], texts[i+1:len(texts)-1]
+			break
+		}
+	}
+	d.Reason, d.Time = []byte(reasonLimited), int64(binary.LittleEndian.Uint64([]byte(tail)))
+	return d
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+)
+
+// manifest is what a checkpoint consists of. CHECKPOINT.md describes its form.
+type manifest struct {
+	number uint64 // of the checkpoint; rises by one
+	seq    uint64 // the parts hold the log up to here
+	at     int64  // receive time of that record, Unix ns
+	idSeq  uint64 // the ids hold the log up to here
+	idAt   int64
+
+	dead uint64 // events ever refused by the fold, up to seq
+
+	nextGeneration uint64
+	generations    []savedGeneration // the older first
+	packs          []savedPack
+	parts          []savedPart
+	epochs         map[string]uint64 // how often services were forgotten, up to idSeq
+
+	size int64 // of the manifest itself; not in it
+}
+
+type savedGeneration struct {
+	number uint64
+	start  int64
+	keys   uint64
+	length int64 // of its file, as far as it counts
+	crc    uint32
+}
+
+type savedPack struct {
+	number uint64
+	size   int64
+}
+
+type savedPart struct {
+	name   string
+	pack   uint64
+	offset int64
+	length int64
+	crc    uint32
+}
+
+const (
+	manifestMagic   = "SLOECKPT"
+	manifestVersion = 3 // 1 also told where the files of dead letters ended, 2 no epochs
+	packMagic       = "SLOEPACK"
+	idsMagic        = "SLOEIDS\x00"
+	fileVersion     = 1 // of packs and id files
+	fileHead        = 16
+	idBlockHead     = 8
+	idBlockKeys     = 4096 // at most, in a block
+)
+
+// errNewerFormat means that nothing is broken, but that another version of the
+// program wrote it.
+var errNewerFormat = errors.New("written by another version")
+
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
+
+func crcOf(b []byte) uint32 { return crc32.Checksum(b, crcTable) }
+
+// appendHead begins a pack or a file of ids.
+func appendHead(dst []byte, magic string) []byte {
+	from := len(dst)
+	dst = append(dst, magic...)
+	dst = binary.LittleEndian.AppendUint32(dst, fileVersion)
+	return binary.LittleEndian.AppendUint32(dst, crcOf(dst[from:]))
+}
+
+func checkHead(b []byte, magic string) error {
+	if len(b) < fileHead || string(b[:8]) != magic {
+		return errors.New("not a file of its kind")
+	}
+	if crcOf(b[:12]) != binary.LittleEndian.Uint32(b[12:]) {
+		return errors.New("checksum of the head does not match")
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != fileVersion {
+		return fmt.Errorf("%w: version %d, this program reads %d", errNewerFormat, v, fileVersion)
+	}
+	return nil
+}
+
+func (m *manifest) encode() []byte {
+	b := append([]byte{}, manifestMagic...)
+	b = binary.LittleEndian.AppendUint32(b, manifestVersion)
+	u := func(values ...uint64) {
+		for _, v := range values {
+			b = binary.AppendUvarint(b, v)
+		}
+	}
+	u(m.number, m.seq, uint64(m.at), m.idSeq, uint64(m.idAt))
+	u(m.dead, m.nextGeneration, uint64(len(m.generations)))
+	for _, g := range m.generations {
+		u(g.number, uint64(g.start), g.keys, uint64(g.length), uint64(g.crc))
+	}
+	u(uint64(len(m.packs)))
+	for _, p := range m.packs {
+		u(p.number, uint64(p.size))
+	}
+	u(uint64(len(m.parts)))
+	for _, p := range m.parts {
+		u(uint64(len(p.name)))
+		b = append(b, p.name...)
+		u(p.pack, uint64(p.offset), uint64(p.length), uint64(p.crc))
+	}
+	u(uint64(len(m.epochs)))
+	for _, service := range slices.Sorted(maps.Keys(m.epochs)) {
+		u(uint64(len(service)))
+		b = append(b, service...)
+		u(m.epochs[service])
+	}
+	return binary.LittleEndian.AppendUint32(b, crcOf(b))
+}
+
+func decodeManifest(b []byte) (*manifest, error) {
+	const head, tail = len(manifestMagic) + 4, 4
+	if len(b) < head+tail || string(b[:len(manifestMagic)]) != manifestMagic {
+		return nil, errors.New("not a manifest")
+	}
+	if crcOf(b[:len(b)-tail]) != binary.LittleEndian.Uint32(b[len(b)-tail:]) {
+		return nil, errors.New("checksum does not match")
+	}
+	version := binary.LittleEndian.Uint32(b[len(manifestMagic):])
+	if version < 1 || version > manifestVersion {
+		return nil, fmt.Errorf("%w: version %d, this program reads 1 to %d", errNewerFormat, version, manifestVersion)
+	}
+	r := manifestReader{b: b[head : len(b)-tail]}
+	m := &manifest{number: r.uint(), seq: r.uint(), at: r.int(), idSeq: r.uint(), idAt: r.int()}
+	if version == 1 {
+		_, _ = r.uint(), r.uint()
+	}
+	m.dead, m.nextGeneration = r.uint(), r.uint()
+	m.generations = make([]savedGeneration, r.count(5))
+	for i := range m.generations {
+		m.generations[i] = savedGeneration{r.uint(), r.int(), r.uint(), r.int(), uint32(r.uint())}
+	}
+	m.packs = make([]savedPack, r.count(2))
+	for i := range m.packs {
+		m.packs[i] = savedPack{r.uint(), r.int()}
+	}
+	m.parts = make([]savedPart, r.count(5))
+	for i := range m.parts {
+		m.parts[i] = savedPart{r.text(), r.uint(), r.int(), r.int(), uint32(r.uint())}
+	}
+	if version >= 3 {
+		m.epochs = map[string]uint64{}
+		for range r.count(2) {
+			service := r.text()
+			m.epochs[service] = r.uint()
+		}
+	}
+	if r.bad || len(r.b) > 0 {
+		return nil, errors.New("fields do not fit")
+	}
+	return m, nil
+}
+
+// manifestReader takes fields off the front of b; after one that does not fit
+// all are zero.
+type manifestReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *manifestReader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.b, r.bad = nil, true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *manifestReader) int() int64 { return int64(r.uint()) }
+
+// count reads the number of entries that follow, each at least that long.
+func (r *manifestReader) count(entry int) int {
+	n := r.uint()
+	if n > uint64(len(r.b)/entry) {
+		r.b, r.bad = nil, true
+		return 0
+	}
+	return int(n)
+}
+
+func (r *manifestReader) text() string {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.b, r.bad = nil, true
+		return ""
+	}
+	s := string(r.b[:n])
+	r.b = r.b[n:]
+	return s
+}
+
+// stateBytes is the size of all that the checkpoint refers to.
+func (m *manifest) stateBytes() int64 {
+	n := m.size
+	for i := range m.parts {
+		n += m.parts[i].length
+	}
+	for i := range m.generations {
+		n += m.generations[i].length
+	}
+	return n
+}

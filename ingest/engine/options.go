@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// Options configure an Engine. A zero field takes the default given with it.
+type Options struct {
+	FS    fsys.FS // the operating system's
+	Dir   string  // the data folder, made if missing; required
+	State State   // required, and empty
+
+	// Config is written to the log at every start, before the first Commit is
+	// let in; nil writes none.
+	Config []byte
+
+	Metrics *Metrics         // one of its own
+	Logger  *slog.Logger     // slog.Default
+	Now     func() time.Time // time.Now
+	// Uptime is a clock that nobody sets and that goes on while the machine
+	// sleeps. It tells a sleep from a clock that was set ahead.
+	Uptime func() time.Duration
+
+	// AcceptLoss goes on where a damaged or incomplete data folder would refuse
+	// the start. What is damaged is moved aside, never deleted. What it held and
+	// what followed it is lost.
+	AcceptLoss bool
+
+	SegmentBytes  int64 // of the log; 64 MiB
+	QueueBytes    int64 // of requests that wait for the log; 64 MiB
+	GroupBytes    int   // written with one sync; 8 MB
+	GroupRequests int   // answered with one sync; 4096
+
+	IDs        IDOptions
+	Checkpoint CheckpointOptions
+	Disk       DiskOptions
+
+	Heartbeat    time.Duration // of silence, after which a heartbeat is written; 10s
+	MaxClockJump time.Duration // ahead of the last record while running; 1h
+
+	DeadLetterSegmentBytes int64 // of the files that the engine opens itself; 10 MB
+
+	// OnOpen, if set, is called once the data folder is locked and the log is open, before
+	// anything is read from it. What it returns takes part from then on.
+	OnOpen func(log *wal.Log) (Parts, error)
+
+	// Limits decide which events are too many; nil: none. See Admit.
+	Limits Limits
+	// Critical says whether an event over its limit is too good to be dropped or
+	// sampled: it is then left to the caller of Admit. nil: none is.
+	Critical func(v *event.View) bool
+	// MergeBy names the attributes, rising, and the step of time by which events of a
+	// service must agree to be merged into one where the limits say so; nil: such events
+	// pass unmerged.
+	MergeBy func(service []byte) (attrs []string, step time.Duration)
+	// MergeWindow is how long a request with an event to be merged may wait for others
+	// like it, at most until 10 ms before its deadline; asked once per group. nil, or 0:
+	// events are merged with those of the same group only.
+	MergeWindow func() time.Duration
+
+	// CrashPoint, if set, is called at every CrashPoint. Tests stop there.
+	CrashPoint func(CrashPoint)
+}
+
+// Parts are what others add to an engine.
+type Parts struct {
+	DeadLetters DeadLetters // nil: files in the data folder
+	// Retain is the oldest record of the log that somebody else still needs; ok is
+	// false if nobody needs any. nil: nobody does.
+	Retain func() (seq uint64, ok bool)
+	// Instance begins the IDs of the fold's dead letters, where several engines share
+	// one store: else their places in two logs could be taken for one.
+	Instance string
+}
+
+// IDOptions bound the known ids. Ids are kept in two generations; when the
+// younger is full or old enough, the older is forgotten. An id is therefore
+// known for at least MaxAge/2 unless the bytes run out first.
+type IDOptions struct {
+	Bytes  int64         // of both generations; 512 MiB
+	MaxAge time.Duration // of both generations; 7 days
+}
+
+// CheckpointOptions say how often a checkpoint is made: when either is reached.
+type CheckpointOptions struct {
+	Interval time.Duration // 30s
+	LogBytes int64         // folded since the last one; 64 MiB
+}
+
+// DiskOptions say when the disk counts as full.
+type DiskOptions struct {
+	// LowWater is the number of free bytes below which nothing is accepted.
+	// 0 is 256 MiB; a negative number switches the guard and the reserve off.
+	LowWater int64
+	// ReserveBytes is the size of a file that is given up when the disk is
+	// full, so that a checkpoint can still be written. 0 is 16 MiB.
+	ReserveBytes int64
+}
+
+func (o *Options) applyDefaults() {
+	if o.FS == nil {
+		o.FS = fsys.OS()
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Uptime == nil {
+		o.Uptime = uptime
+	}
+	if o.CrashPoint == nil {
+		o.CrashPoint = func(CrashPoint) {}
+	}
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, 64<<20)
+	o.QueueBytes = cmp.Or(o.QueueBytes, 64<<20)
+	o.GroupBytes = cmp.Or(o.GroupBytes, 8e6)
+	o.GroupRequests = cmp.Or(o.GroupRequests, 4096)
+	o.IDs.Bytes = cmp.Or(o.IDs.Bytes, 512<<20)
+	o.IDs.MaxAge = cmp.Or(o.IDs.MaxAge, 7*24*time.Hour)
+	o.Checkpoint.Interval = cmp.Or(o.Checkpoint.Interval, 30*time.Second)
+	o.Checkpoint.LogBytes = cmp.Or(o.Checkpoint.LogBytes, 64<<20)
+	o.Disk.LowWater = cmp.Or(o.Disk.LowWater, 256<<20)
+	o.Disk.ReserveBytes = cmp.Or(o.Disk.ReserveBytes, 16<<20)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
+	o.MaxClockJump = cmp.Or(o.MaxClockJump, time.Hour)
+	o.DeadLetterSegmentBytes = cmp.Or(o.DeadLetterSegmentBytes, 10e6)
+}
+
+func (o *Options) validate() error {
+	if o.Dir == "" {
+		return errors.New("ingest: no data folder given")
+	}
+	if o.State == nil {
+		return errors.New("ingest: no state given")
+	}
+	for name, value := range map[string]int64{
+		"SegmentBytes": o.SegmentBytes, "QueueBytes": o.QueueBytes, "GroupBytes": int64(o.GroupBytes),
+		"GroupRequests": int64(o.GroupRequests), "IDs.Bytes": o.IDs.Bytes, "IDs.MaxAge": int64(o.IDs.MaxAge),
+		"Checkpoint.Interval": int64(o.Checkpoint.Interval), "Checkpoint.LogBytes": o.Checkpoint.LogBytes,
+		"Disk.ReserveBytes": o.Disk.ReserveBytes, "Heartbeat": int64(o.Heartbeat),
+		"MaxClockJump": int64(o.MaxClockJump), "DeadLetterSegmentBytes": o.DeadLetterSegmentBytes,
+	} {
+		if value < 0 {
+			return fmt.Errorf("ingest: %s is negative", name)
+		}
+	}
+	return nil
+}

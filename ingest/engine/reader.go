@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// reader applies durable records to the State, in order, and captures the State
+// for checkpoints. Only its goroutine uses the State.
+type reader struct {
+	e     *Engine
+	state State
+	log   *wal.Reader
+	more  chan struct{} // one signal that the log grew
+	inbox chan func()
+
+	at     int64 // receive time of the last applied record, Unix ns
+	refuse Refuse
+	rec    wal.Record // at hand
+
+	waits    []foldWait                 // for a record to be applied
+	refused  map[uint64]string          // records, by number
+	replayed map[uint64][]replayRefusal // of replay records
+
+	saves      chan *capture // to the saver
+	saved      chan saveResult
+	saverEnded chan struct{}
+	saving     bool
+	versions   map[string]uint64 // of the parts that are saved
+	captured   map[string]uint64 // of those being saved
+	since      int64             // bytes of log applied since the last capture
+	lastSeq    uint64            // of the last capture
+	buf        []byte            // encoded parts of the last capture
+}
+
+type foldWait struct {
+	seq  uint64
+	done chan error
+}
+
+// keepRefused is how many refused records are remembered for SetConfig.
+const keepRefused = 64
+
+func newReader(e *Engine) *reader {
+	r := &reader{
+		e: e, state: e.opt.State, more: make(chan struct{}, 1), inbox: make(chan func(), 16),
+		refused: map[uint64]string{}, replayed: map[uint64][]replayRefusal{}, saves: make(chan *capture, 1), saved: make(chan saveResult, 1),
+		saverEnded: make(chan struct{}), versions: map[string]uint64{},
+	}
+	r.refuse = r.refuseEvent
+	return r
+}
+
+// refuseEvent keeps an event that the fold refused.
+func (r *reader) refuseEvent(index int, event []byte, reason string) {
+	r.e.opt.Metrics.deadLetters.Inc()
+	if r.rec.Type == RecordReplay && index >= 0 {
+		if events, err := ParseEvents(r.rec.Payload); err == nil && index < len(events.Letters) {
+			r.e.dead.refuseReplay(events.Letters[index], r.rec.Time)
+			r.replayed[r.rec.Seq] = append(r.replayed[r.rec.Seq], replayRefusal{index, reason})
+			return
+		}
+	}
+	r.e.dead.refuse(deadLetter(r.rec.Seq, index, r.rec.Time, event, reason))
+}
+
+// replayRefusal is one event of a replay that the fold refused again.
+type replayRefusal struct {
+	index  int
+	reason string
+}
+
+// open starts after the record seq.
+func (r *reader) open(log *wal.Log, seq uint64, at int64) (err error) {
+	r.log, err = log.NewReader(seq + 1)
+	r.e.folded.Store(seq)
+	r.lastSeq, r.at = seq, at
+	return err
+}
+
+// Close lets go of the log.
+func (r *reader) Close() error {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Close()
+}
+
+// do has f called between two records.
+func (r *reader) do(ctx context.Context, f func()) error {
+	done := make(chan error, 1)
+	select {
+	case r.inbox <- func() { done <- guarded(f) }:
+	case <-r.e.ended:
+		return ErrStopping
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the fold: %w", context.Cause(ctx))
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-r.e.ended:
+		return ErrStopping
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the fold: %w", context.Cause(ctx))
+	}
+}
+
+// wait returns when the record seq was applied, with the reason if it was
+// refused.
+func (r *reader) wait(ctx context.Context, seq uint64) error {
+	done := make(chan error, 1)
+	err := r.do(ctx, func() {
+		r.waits = append(r.waits, foldWait{seq, done})
+		r.answerWaits()
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-r.e.ended:
+		return ErrStopping
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the fold: %w", context.Cause(ctx))
+	}
+}
+
+func (r *reader) answerWaits() {
+	rest := r.waits[:0]
+	for _, w := range r.waits {
+		if w.seq > r.e.folded.Load() {
+			rest = append(rest, w)
+			continue
+		}
+		if reason, ok := r.refused[w.seq]; ok {
+			w.done <- errors.New(reason)
+		} else {
+			w.done <- nil
+		}
+	}
+	clear(r.waits[len(rest):])
+	r.waits = rest
+}
+
+// run applies records until stop is closed and the log's end is reached, and
+// makes the last checkpoint.
+func (r *reader) run(stop <-chan struct{}) error {
+	tick := time.NewTicker(r.e.opt.Checkpoint.Interval)
+	defer tick.Stop()
+	for {
+		if err := r.drain(tick.C); err != nil {
+			return err
+		}
+		select {
+		case <-r.more:
+		case f := <-r.inbox:
+			f()
+		case <-tick.C:
+			r.checkpoint()
+		case result := <-r.saved:
+			r.finishSave(result)
+		case <-stop:
+			return r.finish()
+		}
+	}
+}
+
+// tryAgain is the wait for a file descriptor, of which others may let go.
+const tryAgain = time.Second
+
+// wakeUp makes run look for more records.
+func (r *reader) wakeUp() {
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
+}
+
+// drain applies records until the durable end, and does in between what is due.
+func (r *reader) drain(tick <-chan time.Time) error {
+	for {
+		ok, err := r.next()
+		if errors.Is(err, wal.ErrNoFiles) {
+			r.e.troubles[troubleFold].failed(err)
+			time.AfterFunc(tryAgain, r.wakeUp)
+			return nil
+		}
+		if err != nil || !ok {
+			return err
+		}
+		for len(r.inbox) > 0 {
+			(<-r.inbox)()
+		}
+		if len(r.saved) > 0 {
+			r.finishSave(<-r.saved)
+		}
+		if r.since >= r.e.opt.Checkpoint.LogBytes {
+			r.checkpoint()
+		} else if len(tick) > 0 {
+			<-tick
+			r.checkpoint()
+		}
+	}
+}
+
+// guarded calls f, which must not take the fold down.
+func guarded(f func()) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = errors.New(panicReason(reason))
+		}
+	}()
+	f()
+	return nil
+}
+
+// next applies one record, if there is one.
+func (r *reader) next() (bool, error) {
+	ok, err := r.log.Next(&r.rec)
+	if err != nil {
+		if errors.Is(err, wal.ErrPoisoned) {
+			return false, nil // the committer says so
+		}
+		return false, fmt.Errorf("read the log: %w", err)
+	}
+	if !ok {
+		return false, nil
+	}
+	r.e.troubles[troubleFold].works()
+	r.e.opt.CrashPoint(CrashBeforeApply)
+	if len(r.replayed) > keepRefused {
+		clear(r.replayed)
+	}
+	if err := r.apply(); err != nil {
+		r.refuse(-1, r.rec.Payload, err.Error())
+		if len(r.refused) >= keepRefused {
+			clear(r.refused)
+		}
+		r.refused[r.rec.Seq] = err.Error()
+	}
+	r.at = r.rec.Time
+	r.since += int64(len(r.rec.Payload))
+	r.e.opt.Metrics.folded.Inc()
+	r.e.folded.Store(r.rec.Seq)
+	if len(r.waits) > 0 {
+		r.answerWaits()
+	}
+	return true, nil
+}
+
+func (r *reader) apply() (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = errors.New(panicReason(reason))
+		}
+	}()
+	return r.state.Apply(r.rec, r.refuse)
+}
+
+// checkpoint captures the State and hands it to the saver, unless that is still
+// busy or there is nothing new.
+func (r *reader) checkpoint() {
+	seq := r.e.folded.Load()
+	if r.saving || seq == r.lastSeq {
+		return
+	}
+	r.e.opt.CrashPoint(CrashBeforeCheckpoint)
+	c, err := r.capture(seq)
+	if err != nil {
+		r.e.checkpointFailed(err)
+		return
+	}
+	r.saving, r.since, r.lastSeq = true, 0, seq
+	r.saves <- c
+}
+
+// capture encodes the parts that changed since they were last saved.
+func (r *reader) capture(seq uint64) (c *capture, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("encode the state: %s", panicReason(reason))
+		}
+	}()
+	parts := r.state.Parts()
+	c = &capture{seq: seq, at: r.at, dead: r.e.dead.count(), parts: make([]capturedPart, len(parts))}
+	captured := make(map[string]uint64, len(parts))
+	ends := make([]int, len(parts))
+	buf := r.buf[:0]
+	for i := range parts {
+		p := &parts[i]
+		if _, twice := captured[p.Name]; twice {
+			return nil, fmt.Errorf("encode the state: two parts are named %q", p.Name)
+		}
+		captured[p.Name] = p.Version
+		version, saved := r.versions[p.Name]
+		c.parts[i] = capturedPart{name: p.Name, changed: !saved || version != p.Version || p.Vital}
+		if c.parts[i].changed {
+			buf = p.Encode(buf)
+			ends[i] = len(buf)
+		}
+	}
+	r.buf, r.captured = buf, captured
+	from := 0
+	for i, end := range ends { // only now has buf stopped moving
+		if c.parts[i].changed {
+			c.parts[i].data = buf[from:end:end]
+			from = end
+		}
+	}
+	return c, nil
+}
+
+// finishSave takes up what became of the capture.
+func (r *reader) finishSave(result saveResult) {
+	r.saving = false
+	switch {
+	case result.err == nil:
+		r.versions = r.captured
+	case errors.Is(result.err, errStale):
+		clear(r.versions)
+		fallthrough
+	default:
+		r.lastSeq = 0 // try again, even if no record comes
+	}
+}
+
+// finish reaches the end of the log and saves it.
+func (r *reader) finish() error {
+	if err := r.drain(nil); err != nil || r.e.poisoned() {
+		return err
+	}
+	for len(r.inbox) > 0 {
+		(<-r.inbox)()
+	}
+	r.awaitSave()
+	r.checkpoint()
+	r.awaitSave()
+	return nil
+}
+
+func (r *reader) awaitSave() {
+	if !r.saving {
+		return
+	}
+	select {
+	case result := <-r.saved:
+		r.finishSave(result)
+	case <-r.saverEnded: // it failed for good
+	}
+}

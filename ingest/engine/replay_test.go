@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// lenient is a tally that takes what it refused from some record on.
+type lenient struct {
+	*tally
+	takes uint64 // from this record on
+}
+
+func (s *lenient) Apply(rec wal.Record, refuse Refuse) error {
+	if s.takes == 0 || rec.Seq < s.takes || rec.Type != RecordReplay {
+		return s.tally.Apply(rec, refuse)
+	}
+	s.records++
+	s.versions[0]++
+	return EachEvent(rec.Payload, func(_ bool, v *event.View) error {
+		s.counts[partOf(string(v.ID))][string(v.ID)]++
+		s.versions[partOf(string(v.ID))]++
+		return nil
+	}, refuse)
+}
+
+// A dead letter of the fold that comes back counts once, however often it is
+// replayed, through crashes before and after; one that is refused again stays where it
+// is, and can be replayed again.
+func TestReplayOfTheFold(t *testing.T) {
+	disk := fsystest.New()
+	opt := testOptions(disk)
+	state := &lenient{tally: newTally()}
+	opt.State = state
+	e := launch(t, opt)
+	<-e.Ready()
+	e.commit("a", "refuse-1", "refuse-2")
+	letters := e.letters(t)
+	require.Len(t, letters, 2)
+
+	// Still refused: the letters stay, with an attempt more.
+	for _, err := range e.ReplayTarget(context.Background(), letters) {
+		var refused *RefusedError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, "told to refuse", refused.Reason)
+	}
+	letters = e.letters(t)
+	require.Len(t, letters, 2)
+	require.Equal(t, ClassRefused, letters[0].Class)
+	require.Equal(t, 1, letters[0].Attempts)
+	require.Contains(t, string(letters[0].Event), "refuse-1")
+
+	// Now the fold takes them. Twice is once.
+	require.NoError(t, e.Do(context.Background(), func() { state.takes = e.durable.Load() + 1 }))
+	for range 2 {
+		for _, err := range e.ReplayTarget(context.Background(), letters) {
+			require.NoError(t, err)
+		}
+	}
+	requireOnce(t, e.stateCounts(t, state.tally), []string{"a", "refuse-1", "refuse-2"})
+
+	// A crash before the letters were removed: a replay of them changes nothing.
+	again := &lenient{tally: newTally(), takes: state.takes}
+	opt.State, opt.FS = again, disk.CrashClone(0, 1)
+	r := launch(t, opt)
+	<-r.Ready()
+	for _, err := range r.ReplayTarget(context.Background(), letters) {
+		require.NoError(t, err)
+	}
+	requireOnce(t, r.stateCounts(t, again.tally), []string{"a", "refuse-1", "refuse-2"})
+	require.Equal(t, 1, r.commit("refuse-1").Duplicates, "its id was known all the time")
+	e.kill()
+	r.kill()
+}
+
+func (r *running) stateCounts(t testing.TB, s *tally) (all map[string]uint64) {
+	t.Helper()
+	_ = r.read.wait(context.Background(), r.durable.Load())
+	require.NoError(t, r.Do(context.Background(), func() { all = s.all() }))
+	return all
+}
+
+// What admission kept out comes back as the event that it is: a sender who sent it
+// again meanwhile made it count, and it does not count twice.
+func TestReplayOfAdmission(t *testing.T) {
+	r := start(t, testOptions(fsystest.New()))
+	b := testBatch("x", "y")
+	var entries []dlq.Entry
+	for i := range b.Events {
+		var v event.View
+		_, err := v.Parse(b.Event(i))
+		require.NoError(t, err)
+		entry := dlq.Entry{ID: fmt.Sprint("admission-", i), Origin: dlq.Admission, Reason: dlq.ReasonRateLimited}
+		DescribeEvent(&entry, &v)
+		entries = append(entries, entry)
+	}
+	require.Equal(t, 1, r.commit("x").Accepted, "sent again, and let in")
+	for range 3 {
+		require.Equal(t, []error{nil, nil}, r.ReplayTarget(context.Background(), entries))
+	}
+	requireOnce(t, r.counts(), []string{"x", "y"})
+	require.Equal(t, 1, r.commit("y").Duplicates, "sent again after the replay")
+
+	broken := []dlq.Entry{{ID: "admission-2", Origin: dlq.Admission, Raw: []byte("no event")}, entries[0], {ID: "admission-3", Origin: dlq.Admission, Event: []byte(`{"service":1}`)}}
+	errs := r.ReplayTarget(context.Background(), broken)
+	require.ErrorIs(t, errs[0], errNoEvent)
+	require.NoError(t, errs[1])
+	require.ErrorContains(t, errs[2], "read the event of the dead letter")
+	r.shutdown()
+	require.ErrorIs(t, r.ReplayTarget(context.Background(), entries)[0], ErrStopping)
+}
+
+// The sinks get an event of admission when it comes back, and one of the fold never
+// twice; ids of merged events and counts of dropped ones are not for them.
+func TestItems(t *testing.T) {
+	body := testBatch("a", "b").Buf
+	record := func(kind byte, payload []byte) (ids []string, err error) {
+		rec := wal.Record{Seq: 7, Time: 1e18, Type: kind, Payload: payload}
+		err = Items(&rec, func(item dispatch.Item) {
+			require.Equal(t, "shop", item.Service)
+			require.EqualValues(t, 1e18, item.Time.UnixNano())
+			ids = append(ids, item.ID)
+		})
+		return ids, err
+	}
+	keyed := func(flags byte, letters ...string) []byte {
+		p := appendKeyedHead(nil, 2, flags, nil)
+		for _, l := range letters {
+			p = append(append(p, byte(len(l))), l...)
+		}
+		return append(p, body...)
+	}
+	for _, tt := range []struct {
+		kind    byte
+		payload []byte
+		want    []string
+	}{
+		{RecordEvents, append(appendEventsHead(nil, 2, false), body...), []string{"a", "b"}},
+		{RecordReplay, keyed(eventsLetters, "l1", "l2"), []string{"a", "b"}},
+		{RecordReplay, keyed(eventsLetters|eventsSunk, "l1", "l2"), nil},
+		{RecordHeartbeat, []byte{0}, nil},
+		{RecordDropped, appendDropped(nil, &Dropped{Service: []byte("shop"), Type: []byte("pay"), N: 3}), nil},
+	} {
+		ids, err := record(tt.kind, tt.payload)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, ids)
+	}
+	_, err := record(RecordEvents, append(appendEventsHead(nil, 2, false), body[:len(body)-1]...))
+	require.ErrorContains(t, err, "event of record 7")
+	require.True(t, errors.Is(err, event.ErrShort), err)
+}
+
+func TestRecordsRoundTrip(t *testing.T) {
+	keys := testBatch("a", "b")
+	payload := appendKeyedHead(nil, 1, eventsLetters|eventsSunk, []xxh3.Uint128{keys.Events[0].Key, keys.Events[1].Key})
+	payload = append(payload, 2, 'l', '1')
+	payload = append(payload, "body"...)
+	e, err := ParseEvents(payload)
+	require.NoError(t, err)
+	require.Equal(t, 1, e.Count)
+	require.True(t, e.Sunk)
+	require.False(t, e.Backfill)
+	require.Equal(t, []string{"l1"}, e.Letters)
+	require.Equal(t, "body", string(e.Body))
+	var got []xxh3.Uint128
+	e.EachKey(func(k xxh3.Uint128) { got = append(got, k) })
+	require.Equal(t, []xxh3.Uint128{keys.Events[0].Key, keys.Events[1].Key}, got)
+	for n := range payload[:len(payload)-len("body")] {
+		_, err := ParseEvents(payload[:n])
+		require.Error(t, err, n)
+	}
+
+	list := []Dropped{
+		{Service: []byte("shop"), Type: []byte("pay"), Reason: []byte("rate_limited"), Time: -5, N: 1},
+		{Service: []byte(strings.Repeat("s", 300)), Type: []byte{}, Reason: []byte{}, Time: 1e18, N: 1 << 40},
+	}
+	var dropped []byte
+	for i := range list {
+		dropped = appendDropped(dropped, &list[i])
+	}
+	var back []Dropped
+	require.NoError(t, ParseDropped(dropped, func(d *Dropped) { back = append(back, *d) }))
+	require.Equal(t, list, back)
+	require.Error(t, ParseDropped(dropped[:len(dropped)-1], func(*Dropped) {}))
+	require.Error(t, ParseDropped(dropped[:3], func(*Dropped) {}))
+}
