@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -46,7 +46,7 @@ if there are warnings.`,
 				return err
 			}
 			if problems.Err() == nil {
-				if _, err := evaluator.Compile(inputs(sp)); err != nil {
+				if _, err := evaluator.Compile(app.Inputs(sp)); err != nil {
 					return fmt.Errorf("compile spec: %w", err)
 				}
 				kept, err := slo.ParseDuration(retention)
@@ -75,7 +75,7 @@ if there are warnings.`,
 // lint finds alerts that cannot work. What is only worth knowing goes to the
 // error stream and is no finding.
 func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spec.Problems {
-	in := rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+	in := rulesSpec(sp)
 	o := alerts.LintOptions{Retention: retention}
 	if perDay > 0 {
 		o.EventsPerDay = func(slo.ID) (float64, bool) { return perDay, true }

@@ -16,9 +16,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/stretchr/testify/require"
-
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/stretchr/testify/require"
 )
 
 // One group per event, so that every single one can be looked up.

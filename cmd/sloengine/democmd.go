@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -56,15 +57,15 @@ again and find every number as it was. --fresh starts over.`,
 				return fmt.Errorf("make the demo's folder: %w", err)
 			}
 			d := demoRun{out: s.err, dir: dataDir, length: length}
-			return serve(c.Context(), s, p, appOptions{
-				loadSpec: func() (*spec.Spec, spec.Problems, error) {
+			return serve(c.Context(), s, p, app.Options{
+				LoadSpec: func() (*spec.Spec, spec.Problems, error) {
 					sp, problems := spec.Load([]spec.File{
 						{Name: "insurance.yaml", Data: examples.Insurance}, {Name: "sloengine.yaml", Data: examples.Own},
 					})
 					return sp, problems, nil
 				},
-				dataDir: dataDir, listen: p.listen, onReady: d.run, public: shownInDemo, settle: archiveOf(dataDir),
-			})
+				DataDir: dataDir, OnReady: d.run, Public: shownInDemo,
+			}, demoSettings(dataDir))
 		},
 	}
 	p.register(c)
@@ -74,10 +75,13 @@ again and find every number as it was. --fresh starts over.`,
 	return c
 }
 
-// archiveOf gives the demo a sink, unless its settings have one: without any nothing
+// demoSettings gives the demo a sink, unless its settings have one: without any nothing
 // is delivered, and the engine's objective about that has no data. It is small.
-func archiveOf(dataDir string) func(*config.Config) error {
+func demoSettings(dataDir string) func(*config.Config) error {
 	return func(c *config.Config) error {
+		if c.Auth.TokensFile != "" || c.Web.ConfigFile != "" {
+			return usageError{errors.New("demo sends its traffic without tokens and TLS; leave auth.tokens_file and web.config_file out of its settings")}
+		}
 		if len(c.Sinks) > 0 {
 			return nil
 		}
@@ -121,7 +125,7 @@ func startOver(dir string) error {
 		return fmt.Errorf("a demo still runs on %s: %w", dir, err)
 	}
 	defer lock.Close()
-	for _, name := range append(engine.Contents(), demoStateFile, alertsFile, demoArchive) {
+	for _, name := range append(engine.Contents(), demoStateFile, app.AlertsFile, demoArchive) {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/dashboards"
 	"github.com/sloengine/sloengine/ingest"
@@ -121,12 +122,12 @@ func parseServe(t *testing.T, args []string) *cobra.Command {
 // testRouter is the HTTP side of an engine that does not run.
 func testRouter(t *testing.T) http.Handler {
 	t.Helper()
-	a, err := newApp(appOptions{
-		loadSpec: fromPaths([]string{"../../testdata/specs/insurance.yaml"}, nil), dataDir: t.TempDir(),
-		config: config.Default(), log: slog.New(slog.DiscardHandler), listen: "127.0.0.1:0",
+	a, err := app.New(app.Options{
+		LoadSpec: fromPaths([]string{"../../testdata/specs/insurance.yaml"}, nil), DataDir: t.TempDir(),
+		LoadConfig: func() (config.Config, error) { return config.Default(), nil }, Log: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
 	})
 	require.NoError(t, err)
-	return a.router
+	return a.Handler()
 }
 
 func fetch(h http.Handler, path string) *httptest.ResponseRecorder {

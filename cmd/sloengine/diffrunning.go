@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
@@ -14,14 +15,11 @@ import (
 // diffRunning says what a spec would do to the counts of a running engine. It reports
 // whether it would do anything.
 func diffRunning(ctx context.Context, s streams, api *apiFlags, files []string, output string) (differs bool, err error) {
-	next, err := loadSpecs(fromPaths(files, s.in))
+	next, err := readSpec(s, files)
 	if err != nil {
-		if e, ok := err.(*specError); ok { //nolint:errorlint // loadSpecs returns it as it is
-			printProblems(s.err, e.problems)
-		}
 		return false, fmt.Errorf("new spec: %w", err)
 	}
-	cfg, err := evaluator.Compile(next.current.Load().inputs)
+	cfg, err := evaluator.Compile(app.Inputs(next))
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
@@ -46,7 +44,7 @@ func diffRunning(ctx context.Context, s streams, api *apiFlags, files []string, 
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
-	c := changeJSON(change, nil, time.Now().UTC().Truncate(time.Second))
+	c := app.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))
 	differs = len(c.Started)+len(c.Resumed)+len(c.Parked) > 0
 	if output == "json" {
 		enc := json.NewEncoder(s.out)

@@ -12,21 +12,7 @@ import (
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/diff"
 	"github.com/sloengine/sloengine/rules/explain"
-	"github.com/sloengine/sloengine/slo/spec"
 )
-
-// specFiles loads specs for commands that only look at them.
-func specFiles(s streams, files []string) (rules.Spec, error) {
-	sp, problems, err := spec.LoadPaths(files, s.in)
-	if err != nil {
-		return rules.Spec{}, err
-	}
-	if problems.HasErrors() {
-		printProblems(s.err, problems)
-		return rules.Spec{}, &specError{problems}
-	}
-	return rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}, nil
-}
 
 func newExplain(s streams) *cobra.Command {
 	var files []string

@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/client"
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -109,13 +110,17 @@ func readFrozen(t testing.TB, dir string, at time.Time) *frozenFacts {
 func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Time) {
 	t.Helper()
 	f.Counts, f.Violations, f.Parked = map[string]frozenCounts{}, map[string]uint64{}, map[string]int{}
-	specs, err := loadSpecs(fromPaths([]string{specFile}, nil))
+	sp, err := readSpec(streams{err: t.Output()}, []string{specFile})
 	require.NoError(t, err)
-	loaded := specs.current.Load()
+	inputs := app.Inputs(sp)
+	cfg, err := evaluator.Compile(inputs)
+	require.NoError(t, err)
+	encoded, err := app.EncodeConfig(cfg)
+	require.NoError(t, err)
 	counts, err := fold.New(fold.Options{})
 	require.NoError(t, err)
 	engine, err := engine.New(engine.Options{
-		Dir: data, State: foldState{counts}, Config: loaded.encoded, Logger: slog.New(slog.DiscardHandler),
+		Dir: data, State: app.FoldState{Fold: counts}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
 		OnOpen: func(log *wal.Log) (engine.Parts, error) {
@@ -142,7 +147,7 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 		},
 	})
 	require.NoError(t, err)
-	require.NoError(t, eval.SetSpec(loaded.inputs))
+	require.NoError(t, eval.SetSpec(inputs))
 	report, err := eval.Tick(ctx, at.Add(time.Second))
 	require.NoError(t, err)
 	for i := range report.SLOs {
@@ -203,7 +208,7 @@ func (f *frozenFacts) readAlerts(t testing.TB, data string) {
 	t.Helper()
 	m, err := state.New(state.Options{Alerts: alerts.Options{Options: rules.Options{}}, Grace: time.Minute, KeepResolved: time.Hour})
 	require.NoError(t, err)
-	text, err := os.ReadFile(filepath.Join(data, alertsFile))
+	text, err := os.ReadFile(filepath.Join(data, app.AlertsFile))
 	require.NoError(t, err)
 	require.NoError(t, m.Restore(text))
 	view := m.View()

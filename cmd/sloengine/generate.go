@@ -19,7 +19,6 @@ import (
 	"github.com/sloengine/sloengine/dashboards"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // ruleHeader stands above every generated rule file.
@@ -164,16 +163,12 @@ func (f *generateFlags) generator(s streams) (*generator, error) {
 	if len(f.files) == 0 {
 		return nil, usageError{errors.New("which spec? give -f FILE, -f DIR or -f - for standard input")}
 	}
-	sp, problems, err := spec.LoadPaths(f.files, s.in)
+	sp, err := readSpec(s, f.files)
 	if err != nil {
-		return nil, err
-	}
-	if problems.HasErrors() {
-		printProblems(s.err, problems)
-		return nil, fmt.Errorf("%w; nothing was written", &specError{problems})
+		return nil, fmt.Errorf("%w; nothing was written", err)
 	}
 	g := &generator{
-		in:        rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements},
+		in:        rulesSpec(sp),
 		operator:  f.format == "operator",
 		namespace: f.namespace,
 		labels:    map[string]string{},

@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"web":                          {"slo", "sla", "slo/spec", "slo/fold", "rules", "rules/series", "alerts", "alerts/state", "reliability/dlq", "web/format"},
 	"web/format":                   {"slo"},
 	"cmd/sloengine":                {"all"},
+	"cmd/sloengine/app":            {"all"},
 	"cmd/sloengine/config":         {"slo", "slo/spec", "alerts", "ingest/*", "reliability/*"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/send":           {"ingest/event", "ingest/logfile", "reliability/retry"},

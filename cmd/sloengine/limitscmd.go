@@ -13,13 +13,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
-	"github.com/sloengine/sloengine/web"
 )
 
 // newLimits is the command limits: what the rate limits are, and how far they are used up.
@@ -34,23 +33,6 @@ func newLimits(s streams) *cobra.Command {
 	c.PersistentFlags().StringVarP(&o.output, "output", "o", o.output, "table, json or yaml")
 	c.AddCommand(newLimitsShow(o), newLimitsExplain(o))
 	return c
-}
-
-// contextStatus is what a running engine knows about a context.
-type contextStatus struct {
-	Context   string               `json:"context"`
-	PerSecond float64              `json:"per_second"`
-	Current   float64              `json:"current"` // of the busiest value
-	Hits      uint64               `json:"hits"`
-	Offenders []web.OffenderStatus `json:"offenders"`
-	Counter   *counterAnswer       `json:"counter,omitempty"` // of the value that was asked for
-}
-
-// counterAnswer is the counter of one value of a context.
-type counterAnswer struct {
-	ratelimit.Counter
-	WindowSeconds float64 `json:"window_seconds"`
-	ResetSeconds  float64 `json:"reset_seconds"`
 }
 
 func newLimitsShow(o *dlqCommon) *cobra.Command {
@@ -75,18 +57,18 @@ token that may read (where tokens are on).`,
 			if valued {
 				params.Set("value", value)
 			}
-			var got contextStatus
-			if err := client.read(c.Context(), rateLimitPath+url.PathEscape(name), params, &got); err != nil {
+			var got app.ContextStatus
+			if err := client.read(c.Context(), app.RateLimitPath+url.PathEscape(name), params, &got); err != nil {
 				return err
 			}
-			return o.printValue(got, func() error { return got.table(o.out) })
+			return o.printValue(got, func() error { return contextTable(o.out, &got) })
 		},
 	}
 	o.api.add(c.Flags())
 	return c
 }
 
-func (s *contextStatus) table(out io.Writer) error {
+func contextTable(out io.Writer, s *app.ContextStatus) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "context\t%s\n", printable(s.Context))
 	fmt.Fprintf(w, "limit\t%g events/s for each value, the busiest is at %.4g\n", s.PerSecond, s.Current)
@@ -107,40 +89,6 @@ func (s *contextStatus) table(out io.Writer) error {
 
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
-}
-
-// rateLimitPath is where the API tells about a context, by its name.
-const rateLimitPath = "/api/v1/rate-limits/"
-
-// rateLimit answers for one context of the rate limits.
-func (a *app) rateLimit(c *gin.Context) {
-	name := c.Param("context")
-	got := contextStatus{Context: name, Offenders: []web.OffenderStatus{}}
-	known := false
-	for _, l := range a.rel.rates.limiter.Status() {
-		if l.Layer == ratelimit.Context && l.Rule == name {
-			known, got.PerSecond, got.Current, got.Hits = true, l.PerSecond, l.Current, l.Hits
-		}
-	}
-	if !known {
-		a.web.Refuse(c, http.StatusNotFound, fmt.Sprintf("no context %q among limits.contexts", name))
-		return
-	}
-	for _, x := range a.rel.rates.limiter.Offenders() {
-		if x.Context == name {
-			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.rel.shownValue(x.Value), Hits: x.Hits, Error: x.Error})
-		}
-	}
-	if value, ok := c.GetQuery("value"); ok {
-		counter, err := a.rel.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
-		if err != nil {
-			a.web.Refuse(c, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-		got.Counter = &counterAnswer{Counter: *counter, WindowSeconds: counter.Window.Seconds(), ResetSeconds: counter.Reset.Seconds()}
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, got)
 }
 
 // explainFlags say who would send the event.

@@ -1,7 +1,7 @@
 // Command sloengine computes SLOs and SLAs from events, and serves them.
 //
-// It only reads flags and files, wires the rooms together and owns every
-// goroutine; what is counted, judged or shown is decided in the rooms.
+// This package holds the commands: one file each, with its flags and its output. Package app
+// runs the engine and package config reads its settings.
 package main
 
 import (

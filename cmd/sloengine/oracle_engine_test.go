@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/rules"
@@ -49,7 +50,7 @@ func rulesOf(sp *spec.Spec) rules.Spec {
 // that Prometheus scrapes. Its time is what it is told.
 type oracleEngine struct {
 	t         testing.TB
-	state     foldState
+	state     app.FoldState
 	eval      *evaluator.Evaluator
 	collector *web.Collector
 	payload   []byte
@@ -59,7 +60,7 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	t.Helper()
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	e := &oracleEngine{t: t, state: foldState{f}}
+	e := &oracleEngine{t: t, state: app.FoldState{Fold: f}}
 	e.eval, err = evaluator.New(evaluator.Options{
 		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
 	})
@@ -86,10 +87,10 @@ func (e *oracleEngine) restart(at time.Time) {
 // change puts a spec in force, as a reload does.
 func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 	e.t.Helper()
-	in := inputs(sp)
+	in := app.Inputs(sp)
 	cfg, err := evaluator.Compile(in)
 	require.NoError(e.t, err)
-	encoded, err := encodeConfig(cfg)
+	encoded, err := app.EncodeConfig(cfg)
 	require.NoError(e.t, err)
 	require.NoError(e.t, e.eval.Change(in, func() error {
 		e.apply(engine.RecordConfig, at, encoded)

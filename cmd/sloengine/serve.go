@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/web"
 	"github.com/spf13/cobra"
 )
 
@@ -66,9 +69,9 @@ is wrong with them changes nothing and is shown.`,
 			case dataDir == "":
 				return usageError{errors.New("where to? give --data-dir DIR, a folder for the log and the counts")}
 			}
-			return serve(c.Context(), s, p, appOptions{
-				loadSpec: fromPaths(files, s.in), dataDir: dataDir, listen: p.listen, acceptLoss: acceptLoss,
-			})
+			return serve(c.Context(), s, p, app.Options{
+				LoadSpec: fromPaths(files, s.in), DataDir: dataDir, AcceptLoss: acceptLoss,
+			}, nil)
 		},
 	}
 	p.register(c)
@@ -79,45 +82,39 @@ is wrong with them changes nothing and is shown.`,
 }
 
 // serve finishes the options, runs the app, and prints a spec's problems as
-// check would.
-func serve(ctx context.Context, s streams, p processFlags, opt appOptions) error {
+// check would. adjust, if not nil, changes the settings after they were read.
+func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adjust func(*config.Config) error) error {
 	var err error
-	if opt.log, err = p.logger(s.err); err != nil {
+	if opt.Log, err = p.logger(s.err); err != nil {
 		return err
 	}
-	opt.configFile = p.configFile
-	if opt.config, err = config.Load(p.configFile); err != nil {
-		return err
-	}
-	if opt.settle != nil {
-		if err := opt.settle(&opt.config); err != nil {
-			return err
+	opt.LoadConfig = func() (config.Config, error) {
+		c, err := config.Load(p.configFile)
+		if err == nil && adjust != nil {
+			err = adjust(&c)
 		}
+		return c, err
 	}
 	findings, err := config.Findings(p.configFile)
 	if err != nil {
 		return err
 	}
 	for _, f := range findings {
-		opt.log.Warn("questionable setting", "file", f.File, "line", f.Line, "problem", f.Message, "hint", f.Suggestion)
+		opt.Log.Warn("questionable setting", "file", f.File, "line", f.Line, "problem", f.Message, "hint", f.Suggestion)
 	}
-	if opt.onReady != nil && (opt.config.Auth.TokensFile != "" || opt.config.Web.ConfigFile != "") {
-		return usageError{errors.New("demo sends its traffic without tokens and TLS; leave auth.tokens_file and web.config_file out of its settings")}
-	}
-	if opt.crash, err = crashFromEnv(); err != nil {
+	if opt.Crash, err = crashFromEnv(); err != nil {
 		return err
 	}
-	a, err := newApp(opt)
-	var se *specError
+	opt.Listen, opt.MetricHelp = p.listen, metricHelp()
+	opt.Version = web.Version{Version: version, Revision: revision(), Go: runtime.Version()}
+	a, err := app.New(opt)
+	var se *app.SpecError
 	if errors.As(err, &se) {
-		printProblems(s.err, se.problems)
+		printProblems(s.err, se.Problems)
 		return fmt.Errorf("%w; nothing was started", err)
 	}
 	if err != nil {
 		return err
 	}
-	if !loopback(opt.listen) && !a.auth.Enabled() && opt.config.Web.ConfigFile == "" {
-		opt.log.Warn("listening beyond this machine without tokens and TLS: anybody who reaches the address can send events and read everything")
-	}
-	return a.run(ctx)
+	return a.Run(ctx)
 }

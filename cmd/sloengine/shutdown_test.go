@@ -2,24 +2,16 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/ingest/engine"
 )
 
 // openRequest sends the headers of a request and a part of its body.
@@ -176,76 +168,4 @@ func TestShutdownTimeout(t *testing.T) {
 	require.True(t, ok)
 	again.waitReady(t)
 	waitCounted(t, again, 1)
-}
-
-// Wherever a start fails, what was opened until then is closed.
-func TestFailedStartClosesWhatItOpened(t *testing.T) {
-	dir := t.TempDir()
-	open := func() (files []string) {
-		fds, err := os.ReadDir("/proc/self/fd")
-		require.NoError(t, err)
-		for _, fd := range fds {
-			if name, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(name, dir) {
-				files = append(files, name)
-			}
-		}
-		return files
-	}
-	build := func(settings, listen string) (*app, error) {
-		c, err := config.Load(writeFile(t, dir, "engine.yaml", settings))
-		require.NoError(t, err)
-		return newApp(appOptions{
-			config: c, loadSpec: fromPaths([]string{writeFile(t, dir, "spec.yaml", apiSpec)}, nil), dataDir: filepath.Join(dir, "data"), listen: listen, log: slog.New(slog.DiscardHandler),
-		})
-	}
-	const settings = "redis: {address: '127.0.0.1:1'}\ndead_letters: {filter: {always_save: [x]}}\nsinks: [{name: f, file: {dir: out}}]\n"
-	_, err := build(settings+"auth: {tokens_file: none.yaml}\n", "127.0.0.1:0")
-	require.ErrorContains(t, err, "none.yaml")
-
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer taken.Close()
-	a, err := build(settings, taken.Addr().String())
-	require.NoError(t, err)
-	require.NotEmpty(t, a.rel.opened.steps)
-	require.ErrorContains(t, a.run(t.Context()), "address already in use")
-	require.Empty(t, a.rel.opened.steps)
-	require.Empty(t, a.group.steps)
-
-	// The log is gone, which shows when dead letters and sinks are open.
-	p, ok := serveIn(t, dir, filepath.Join(dir, "spec.yaml"), "")
-	require.True(t, ok, p.log.String())
-	p.waitReady(t)
-	res, err := http.Post(p.base+"/api/v1/events", "application/json", strings.NewReader(`{"service":"shop","type":"order"}`))
-	require.NoError(t, err)
-	res.Body.Close()
-	p.stop(t)
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", "wal")))
-	a, err = build(settings, "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	var loss *engine.LossError
-	require.ErrorAs(t, a.run(ctx), &loss)
-	require.NotNil(t, a.rel.letters.store.Load(), "it failed too early")
-	require.Empty(t, a.rel.opened.steps)
-	require.Empty(t, open())
-}
-
-func TestTeardownRunsEveryStepOnceInReverse(t *testing.T) {
-	var order []string
-	var td teardown
-	for _, name := range []string{"a", "b", "c"} {
-		td.add(name, func(context.Context) error {
-			order = append(order, name)
-			return errors.New(name + " failed")
-		})
-	}
-	err := td.run(t.Context())
-	require.Equal(t, []string{"c", "b", "a"}, order)
-	for _, name := range order {
-		require.ErrorContains(t, err, name+" failed")
-	}
-	require.NoError(t, td.run(t.Context()))
-	require.Len(t, order, 3)
 }

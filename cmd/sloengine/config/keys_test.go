@@ -34,7 +34,7 @@ var keyEffects = map[string]string{
 	"ingest TestLowWater":                                    `disk.low_water`,
 	"cmd/sloengine TestTokens":                               `auth.tokens_file`,
 	"cmd/sloengine TestTLS":                                  `web.config_file`,
-	"cmd/sloengine TestLoopbackServesLoopbackNamesOnly":      `web.allowed_hosts`,
+	"cmd/sloengine/app TestLoopbackServesLoopbackNamesOnly":  `web.allowed_hosts`,
 	"cmd/sloengine TestShutdownTimeout":                      `shutdown.timeout`,
 	"cmd/sloengine TestConnectionsLeaveTheLogItsDescriptors": `web.max_connections`,
 	"cmd/sloengine TestReadersCannotExhaustMemory":           `web.responses_memory`,

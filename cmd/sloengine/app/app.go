@@ -1,4 +1,8 @@
-package main
+// Package app is the running engine: it builds the parts from the settings and the spec, starts them in order, reloads
+// them, and stops them in the reverse order.
+//
+// It decides nothing about events, scores or pages, reads no flags and never ends the process.
+package app
 
 import (
 	"context"
@@ -8,11 +12,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/url"
-	"os"
-	"runtime"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 	_ "time/tzdata" // zones of windows and schedules, also where the system has none
 
@@ -32,30 +32,32 @@ import (
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web"
 )
 
-// appOptions are what serve and demo turn their flags into.
-type appOptions struct {
-	config     config.Config
-	configFile string                                         // read again at a reload; "": there is none
-	public     func(id slo.ID, labels map[string]string) bool // nil: as the labels say
-	loadSpec   specLoader
-	dataDir    string
-	listen     string
-	acceptLoss bool
-	settle     func(*config.Config) error // changes the settings after they were read; nil: they stay
-	crash      func(engine.CrashPoint)    // of tests; nil otherwise
-	log        *slog.Logger
+// Options are what serve and demo turn their flags into.
+type Options struct {
+	LoadConfig func() (config.Config, error)                  // reads engine.yaml; again at a reload
+	Public     func(id slo.ID, labels map[string]string) bool // nil: as the labels say
+	LoadSpec   func() (*spec.Spec, spec.Problems, error)      // reads the spec files; again at a reload
+	Version    web.Version
+	MetricHelp map[string]string // HELP lines of /metrics, by family
+	DataDir    string
+	Listen     string
+	AcceptLoss bool
+	Crash      func(engine.CrashPoint) // of tests; nil otherwise
+	Log        *slog.Logger
 
-	// onReady, if set, runs once events are taken, with the server's own
+	// OnReady, if set, runs once events are taken, with the server's own
 	// address. When it returns an error the app stops with it.
-	onReady func(ctx context.Context, base *url.URL) error
+	OnReady func(ctx context.Context, base *url.URL) error
 }
 
-// app is the running engine with everything around it.
-type app struct {
-	opt     appOptions
+// App is the running engine with everything around it.
+type App struct {
+	opt     Options
+	config  config.Config // as of the start
 	log     *slog.Logger
 	started time.Time
 
@@ -83,17 +85,20 @@ type app struct {
 	reloadFailures *metrics.Counter
 }
 
-// newApp builds everything and starts nothing. It fails on a broken spec, whose
+// New builds everything and starts nothing. It fails on a broken spec, whose
 // problems are in the error.
-func newApp(opt appOptions) (a *app, err error) {
-	a = &app{opt: opt, log: opt.log, started: time.Now(), traffic: web.NewTrafficLog(), group: newRunGroup()}
+func New(opt Options) (a *App, err error) {
+	a = &App{opt: opt, log: opt.Log, started: time.Now(), traffic: web.NewTrafficLog(), group: newRunGroup()}
 	opened := a.group
 	defer func() {
 		if err != nil { // what was opened is closed again
 			a, err = nil, errors.Join(err, opened.run(context.Background()))
 		}
 	}()
-	if a.specs, err = loadSpecs(opt.loadSpec); err != nil {
+	if a.config, err = opt.LoadConfig(); err != nil {
+		return nil, err
+	}
+	if a.specs, err = loadSpecs(opt.LoadSpec); err != nil {
 		return nil, err
 	}
 	first := a.specs.current.Load()
@@ -103,24 +108,24 @@ func newApp(opt appOptions) (a *app, err error) {
 	}
 	engineSet, httpSet, evalSet, alertSet := metrics.NewSet(), metrics.NewSet(), metrics.NewSet(), metrics.NewSet()
 	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, a.ownMetrics()}
-	c := opt.config
+	c := a.config
 	// In one set with the handlers: both count passed deadlines.
-	if a.rel, err = newReliability(&a.opt.config, opt.dataDir, opt.log, httpSet, &a.group.teardown); err != nil {
+	if a.rel, err = newReliability(&a.config, opt.DataDir, opt.Log, httpSet, &a.group.teardown); err != nil {
 		return nil, err
 	}
 	a.engine, err = engine.New(engine.Options{
-		Dir:          opt.dataDir,
-		State:        foldState{a.fold},
+		Dir:          opt.DataDir,
+		State:        FoldState{Fold: a.fold},
 		Config:       first.encoded,
 		Metrics:      engine.NewMetrics(engineSet),
-		Logger:       opt.log,
-		AcceptLoss:   opt.acceptLoss,
+		Logger:       opt.Log,
+		AcceptLoss:   opt.AcceptLoss,
 		SegmentBytes: int64(c.Log.Segment),
 		QueueBytes:   int64(c.Ingest.Queue),
 		IDs:          engine.IDOptions{Bytes: int64(c.KnownIDs.Memory), MaxAge: time.Duration(c.KnownIDs.MaxAge)},
 		Checkpoint:   engine.CheckpointOptions{Interval: time.Duration(c.Checkpoint.Interval), LogBytes: int64(c.Checkpoint.Log)},
 		Disk:         engine.DiskOptions{LowWater: int64(c.Disk.LowWater)},
-		CrashPoint:   opt.crash,
+		CrashPoint:   opt.Crash,
 		Limits:       a.rel.rates.limiter,
 		Critical:     a.rel.rates.critical,
 		MergeBy:      a.specs.mergeBy,
@@ -132,7 +137,7 @@ func newApp(opt appOptions) (a *app, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.alerts, err = newLiveAlerts(opt.dataDir, alertSet, time.Duration(c.Evaluator.Interval), opt.log); err != nil {
+	if a.alerts, err = newLiveAlerts(opt.DataDir, alertSet, time.Duration(c.Evaluator.Interval), opt.Log); err != nil {
 		return nil, err
 	}
 	a.eval, err = evaluator.New(evaluator.Options{
@@ -143,7 +148,7 @@ func newApp(opt appOptions) (a *app, err error) {
 		},
 		Interval: time.Duration(c.Evaluator.Interval),
 		Metrics:  evaluator.NewMetrics(evalSet),
-		Logger:   opt.log,
+		Logger:   opt.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make evaluator: %w", err)
@@ -152,7 +157,7 @@ func newApp(opt appOptions) (a *app, err error) {
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
 	a.http = ingest.NewHTTPMetrics(httpSet)
-	a.auth = ingest.NewAuth(ingest.AuthOptions{Metrics: a.http, Logger: opt.log, Host: hostCheck(&a.opt.config, opt.listen)})
+	a.auth = ingest.NewAuth(ingest.AuthOptions{Metrics: a.http, Logger: opt.Log, Host: hostCheck(&a.config, opt.Listen)})
 	if f := c.Auth.TokensFile; f != "" {
 		if err := a.auth.ReloadTokens(f); err != nil {
 			return nil, err
@@ -164,17 +169,20 @@ func newApp(opt appOptions) (a *app, err error) {
 	if err := a.buildRouter(); err != nil {
 		return nil, err
 	}
-	a.server = &http.Server{Handler: a.router, ErrorLog: slog.NewLogLogger(opt.log.Handler(), slog.LevelWarn)}
+	a.server = &http.Server{Handler: a.router, ErrorLog: slog.NewLogLogger(opt.Log.Handler(), slog.LevelWarn)}
 	ingest.Harden(a.server)
-	if a.conns, err = connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: httpSet, Logger: opt.log}); err != nil {
+	if a.conns, err = connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: httpSet, Logger: opt.Log}); err != nil {
 		return nil, err
 	}
 	a.conns.Serve(a.server)
 	return a, nil
 }
 
+// Handler is everything that is answered over HTTP.
+func (a *App) Handler() http.Handler { return a.router }
+
 // sums asks the fold's owner for window sums.
-func (a *app) sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
+func (a *App) sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
 	var out *fold.Sums
 	if err := a.engine.Do(ctx, func() { out = a.fold.Sums(req) }); err != nil {
 		return nil, err
@@ -183,14 +191,14 @@ func (a *app) sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
 	return out, nil
 }
 
-func (a *app) buildRouter() error {
+func (a *App) buildRouter() error {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false
 	r.ContextWithFallback = true
 	r.Use(a.answered, a.auth.CheckHost)
-	c := a.opt.config
+	c := a.config
 
 	var err error
 	a.events, err = ingest.NewHandler(ingest.HandlerOptions{
@@ -238,8 +246,8 @@ func (a *app) buildRouter() error {
 		Traffic:    a.traffic,
 		AlertsKept: alertsKept,
 		DLQ:        a.rel.letters,
-		Public:     a.opt.public,
-		MetricHelp: metricHelp(),
+		Public:     a.opt.Public,
+		MetricHelp: a.opt.MetricHelp,
 		May: func(c *gin.Context, p web.Permission) bool {
 			permit := ingest.PermitRead
 			if p == web.Operate {
@@ -257,7 +265,7 @@ func (a *app) buildRouter() error {
 		Forget:       a.forget,
 		Allow:        a.allow,
 		Now:          time.Now,
-		Version:      web.Version{Version: version, Revision: revision(), Go: runtime.Version()},
+		Version:      a.opt.Version,
 		ExternalPath: external.Path,
 		ExternalURL:  c.Web.ExternalURL,
 		StaleAfter:   max(time.Minute, 4*time.Duration(c.Evaluator.Interval)),
@@ -271,7 +279,7 @@ func (a *app) buildRouter() error {
 		return err
 	}
 	a.web.Register(r)
-	r.GET(rateLimitPath+":context", a.allow(web.Read), a.rateLimit)
+	r.GET(RateLimitPath+":context", a.allow(web.Read), a.rateLimit)
 	if c.Web.Pprof {
 		operate := a.allow(web.Operate)
 		for path, h := range map[string]http.HandlerFunc{
@@ -289,7 +297,7 @@ func (a *app) buildRouter() error {
 }
 
 // audit logs what somebody changed, or tried to.
-func (a *app) audit(action, detail, token, remote string) {
+func (a *App) audit(action, detail, token, remote string) {
 	a.log.Info("audit", "action", action, "detail", detail, "token", token, "remote", remote)
 }
 
@@ -302,32 +310,9 @@ func orNever(d config.Duration) time.Duration {
 }
 
 // allow asks the tokens for what the pages and the API need.
-func (a *app) allow(p web.Permission) gin.HandlerFunc {
+func (a *App) allow(p web.Permission) gin.HandlerFunc {
 	if p == web.Operate {
 		return a.auth.Require(ingest.PermitOperate)
 	}
 	return a.auth.Require(ingest.PermitRead)
-}
-
-// crashFromEnv kills the process at a named place, as the crash tests ask for:
-// SLOENGINE_CRASH=append.after:3 dies at the third passing.
-func crashFromEnv() (func(engine.CrashPoint), error) {
-	want := os.Getenv("SLOENGINE_CRASH")
-	if want == "" {
-		return nil, nil
-	}
-	name, count, _ := strings.Cut(want, ":")
-	left := 1
-	if count != "" {
-		if _, err := fmt.Sscanf(count, "%d", &left); err != nil {
-			return nil, usageError{fmt.Errorf("SLOENGINE_CRASH=%s: want NAME or NAME:COUNT", want)}
-		}
-	}
-	var passed atomic.Int64
-	return func(p engine.CrashPoint) {
-		if string(p) == name && passed.Add(1) == int64(left) {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // the signal is on its way: nothing more may happen
-		}
-	}, nil
 }

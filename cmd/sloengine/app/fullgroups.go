@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"slices"
@@ -27,7 +27,7 @@ func fullGroups(st *fold.Stats) (out []web.FullStatus) {
 }
 
 // tellFullGroups logs which SLOs ran out of groups, and which have room again.
-func (a *app) tellFullGroups(before, now *fold.Stats) {
+func (a *App) tellFullGroups(before, now *fold.Stats) {
 	was, is := fullGroups(before), fullGroups(now)
 	lacks := func(list []web.FullStatus, id string) bool {
 		return !slices.ContainsFunc(list, func(f web.FullStatus) bool { return f.SLO == id })

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"net"
@@ -17,7 +17,7 @@ import (
 
 // answered turns the silence of a handler into an error. The router would send 200, and who
 // posted something would take that for success.
-func (a *app) answered(c *gin.Context) {
+func (a *App) answered(c *gin.Context) {
 	c.Next()
 	if c.Writer.Written() || c.Writer.Status() != http.StatusOK {
 		return

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -11,20 +11,22 @@ import (
 	"time"
 
 	exporter "github.com/prometheus/exporter-toolkit/web"
-
 	"github.com/sloengine/sloengine/ingest/engine"
 )
 
-// run serves until ctx ends or something fails for good. Every goroutine of the process belongs
+// Run serves until ctx ends or something fails for good. Every goroutine of the process belongs
 // to its run group. What is started last ends first: readiness falls, HTTP drains while the
 // engine still answers, then the sinks stop, which read the engine's log, then the engine, and
 // last the storages close.
-func (a *app) run(ctx context.Context) error {
-	listener, err := net.Listen("tcp", a.opt.listen)
+func (a *App) Run(ctx context.Context) error {
+	listener, err := net.Listen("tcp", a.opt.Listen)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w", err), a.group.run(ctx))
 	}
 	base := a.baseURL(listener.Addr())
+	if !loopback(a.opt.Listen) && !a.auth.Enabled() && a.config.Web.ConfigFile == "" {
+		a.log.Warn("listening beyond this machine without tokens and TLS: anybody who reaches the address can send events and read everything")
+	}
 	a.log.Info("listening", "address", listener.Addr().String(), "url", base.String())
 
 	g := a.group
@@ -36,12 +38,12 @@ func (a *app) run(ctx context.Context) error {
 	g.start(ctx, part{name: "http", run: func(context.Context) error { return a.serveHTTP(listener) }, drain: a.drainHTTP})
 	g.start(ctx, part{name: "streams", run: a.web.Run}) // open streams would hold the server up
 	g.start(ctx, part{name: "reload on signal", run: a.reloadOnSignal})
-	if a.opt.onReady != nil {
+	if a.opt.OnReady != nil {
 		g.start(ctx, part{name: "demo", run: func(ctx context.Context) error {
 			if err := a.waitReady(ctx); err != nil {
 				return nil //nolint:nilerr // only the context can end the wait
 			}
-			if err := a.opt.onReady(ctx, base); err != nil && ctx.Err() == nil {
+			if err := a.opt.OnReady(ctx, base); err != nil && ctx.Err() == nil {
 				return err
 			}
 			<-ctx.Done()
@@ -56,17 +58,17 @@ func (a *app) run(ctx context.Context) error {
 		a.log.Error("a part of the engine ended, the rest is stopped", "part", name)
 	}
 	a.stopping.Store(true) // readiness falls before anything is torn down
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(a.opt.config.Shutdown.Timeout))
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(a.config.Shutdown.Timeout))
 	defer done()
 	err = g.run(stop)
 	a.log.Info("stopped", "err", err)
 	return err
 }
 
-func (a *app) serveHTTP(listener net.Listener) error {
+func (a *App) serveHTTP(listener net.Listener) error {
 	no := false
 	err := exporter.Serve(a.conns.Listener(listener), a.server, &exporter.FlagConfig{
-		WebConfigFile: &a.opt.config.Web.ConfigFile, WebSystemdSocket: &no, WebListenAddresses: &[]string{a.opt.listen},
+		WebConfigFile: &a.config.Web.ConfigFile, WebSystemdSocket: &no, WebListenAddresses: &[]string{a.opt.Listen},
 	}, slog.New(slog.DiscardHandler))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -82,7 +84,7 @@ const (
 )
 
 // drainHTTP takes no new connections and lets the requests finish that are there.
-func (a *app) drainHTTP(stop context.Context) {
+func (a *App) drainHTTP(stop context.Context) {
 	stop, done := context.WithTimeout(stop, drainTime)
 	defer done()
 	a.events.Drain(drainBodyTime)
@@ -94,7 +96,7 @@ func (a *app) drainHTTP(stop context.Context) {
 
 // evaluate waits for recovery, for half-counted numbers are wrong numbers, and
 // then ticks.
-func (a *app) evaluate(ctx context.Context) error {
+func (a *App) evaluate(ctx context.Context) error {
 	if err := a.waitReady(ctx); err != nil {
 		return nil //nolint:nilerr // only the context can end the wait
 	}
@@ -105,7 +107,7 @@ func (a *app) evaluate(ctx context.Context) error {
 }
 
 // waitReady returns once recovery is over, with an error only if ctx ends first.
-func (a *app) waitReady(ctx context.Context) error {
+func (a *App) waitReady(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -123,9 +125,9 @@ func (a *app) waitReady(ctx context.Context) error {
 }
 
 // baseURL is the server as this machine reaches it.
-func (a *app) baseURL(addr net.Addr) *url.URL {
+func (a *App) baseURL(addr net.Addr) *url.URL {
 	scheme := "http"
-	if readWebConfig(a.opt.config.Web.ConfigFile).TLS != nil {
+	if readWebConfig(a.config.Web.ConfigFile).TLS != nil {
 		scheme = "https"
 	}
 	host := addr.String()

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ import (
 	"github.com/sloengine/sloengine/sla"
 )
 
-// alertsFile keeps the alert states over restarts.
-const alertsFile = "alerts.json"
+// AlertsFile keeps the alert states over restarts.
+const AlertsFile = "alerts.json"
 
 // alertsKept is how long resolved alerts are remembered, for the timelines.
 const alertsKept = 30 * 24 * time.Hour
@@ -48,7 +48,7 @@ func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log
 	if err != nil {
 		return nil, fmt.Errorf("make alert states: %w", err)
 	}
-	return &liveAlerts{machine: m, file: filepath.Join(dir, alertsFile), log: log}, nil
+	return &liveAlerts{machine: m, file: filepath.Join(dir, AlertsFile), log: log}, nil
 }
 
 // step takes a report. It runs inside the evaluator's tick, and therefore only

@@ -1,42 +1,13 @@
-package main
+package app
 
 import (
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/stretchr/testify/require"
 )
-
-// guarded builds an app that is not started.
-func guarded(t *testing.T, settings, listen string) *app {
-	t.Helper()
-	dir := t.TempDir()
-	c, err := config.Load(writeFile(t, dir, "engine.yaml", settings))
-	require.NoError(t, err)
-	spec := writeFile(t, dir, "spec.yaml", apiSpec)
-	a, err := newApp(appOptions{
-		config: c, loadSpec: fromPaths([]string{spec}, nil), dataDir: filepath.Join(dir, "data"), listen: listen, log: slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
-	return a
-}
-
-func request(a *app, method, path, host, body string, header ...string) *httptest.ResponseRecorder {
-	req := httptest.NewRequest(method, path, strings.NewReader(body))
-	req.Host = host
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	rec := httptest.NewRecorder()
-	a.router.ServeHTTP(rec, req)
-	return rec
-}
 
 // Every route that may change something refuses what a page of another site sends.
 func TestEveryWriteRefusesOtherSites(t *testing.T) {
@@ -64,7 +35,7 @@ func TestEveryWriteRefusesOtherSites(t *testing.T) {
 // no credentials.
 func TestLoopbackServesLoopbackNamesOnly(t *testing.T) {
 	const event = `{"id":"a","service":"shop","type":"order"}`
-	paths := func(t *testing.T, a *app, host string, refused bool) {
+	paths := func(t *testing.T, a *App, host string, refused bool) {
 		t.Helper()
 		for _, path := range []string{"/", "/slo?id=shop/latency", "/engine", "/api/v1/slos", "/metrics", "/-/ready", "/-/healthy", "/openapi.json", "/public", "/nothing", "/static/x"} {
 			rec := request(a, http.MethodGet, path, host, "")

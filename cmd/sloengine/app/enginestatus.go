@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // status is the engine's condition as page and API show it.
-func (a *app) status() web.EngineStatus {
+func (a *App) status() web.EngineStatus {
 	h := a.engine.Health()
 	s := web.EngineStatus{
 		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: a.started,
@@ -19,7 +19,7 @@ func (a *app) status() web.EngineStatus {
 		Checkpoint: web.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
 		IDs:        web.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, HorizonSeconds: h.IDs.Horizon.Seconds()},
 		Fold:       web.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
-		Disk:       web.DiskStatus{Dir: a.opt.dataDir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
+		Disk:       web.DiskStatus{Dir: a.opt.DataDir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
 	}
 	if a.stopping.Load() && (s.State == web.Ready || s.State == web.DiskLow) {
 		s.State, s.Reason = web.Stopping, "the engine is shut down"
@@ -74,13 +74,13 @@ func webState(s engine.Status) web.EngineState {
 }
 
 // counts answers queries at one position of the log.
-func (a *app) counts(ctx context.Context, queries []fold.ReadRequest) (out []fold.ReadResult, err error) {
+func (a *App) counts(ctx context.Context, queries []fold.ReadRequest) (out []fold.ReadResult, err error) {
 	err = a.engine.Do(ctx, func() { out = a.fold.Read(queries) })
 	return out, err
 }
 
 // kept says what share of the events offered to counters no limit dropped.
-func (a *app) kept(ctx context.Context, ids []string, sp slo.Span) (out []float64, err error) {
+func (a *App) kept(ctx context.Context, ids []string, sp slo.Span) (out []float64, err error) {
 	err = a.engine.Do(ctx, func() { out = a.fold.Kept(ids, sp) })
 	return out, err
 }

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"encoding/json"
@@ -11,51 +11,51 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// foldState is the fold as the log's reader sees it: records in, parts out.
-type foldState struct {
-	fold *fold.Fold
+// FoldState is the fold as the log's reader sees it: records in, parts out.
+type FoldState struct {
+	Fold *fold.Fold
 }
 
 // Apply folds one record. Events of a record are refused one by one.
-func (s foldState) Apply(rec wal.Record, refuse engine.Refuse) error {
+func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	if rec.Lost > 0 {
-		s.fold.Gap()
+		s.Fold.Gap()
 	}
 	switch rec.Type {
 	case engine.RecordEvents:
-		s.fold.Advance(rec.Time, fold.Tick)
+		s.Fold.Advance(rec.Time, fold.Tick)
 		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
 			mode := fold.Live
 			if backfill {
 				mode = fold.Backfill
 			}
-			return s.fold.Apply(rec.Time, mode, v)
+			return s.Fold.Apply(rec.Time, mode, v)
 		}, refuse)
 	case engine.RecordReplay:
-		s.fold.Advance(rec.Time, fold.Tick)
+		s.Fold.Advance(rec.Time, fold.Tick)
 		return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
-			return s.fold.Apply(rec.Time, fold.Replay, v)
+			return s.Fold.Apply(rec.Time, fold.Replay, v)
 		}, refuse)
 	case engine.RecordDropped:
-		s.fold.Advance(rec.Time, fold.Tick)
+		s.Fold.Advance(rec.Time, fold.Tick)
 		return engine.ParseDropped(rec.Payload, func(d *engine.Dropped) {
-			s.fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
+			s.Fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
 		})
 	case engine.RecordForget:
 		f, err := engine.ParseForget(rec.Payload)
 		if err != nil {
 			return err
 		}
-		s.fold.Advance(rec.Time, fold.Tick)
-		s.fold.Forget(f.Generations, f.Services)
+		s.Fold.Advance(rec.Time, fold.Tick)
+		s.Fold.Forget(f.Generations, f.Services)
 		return nil
 	case engine.RecordConfig:
 		var cfg fold.Config
 		if err := json.Unmarshal(rec.Payload, &cfg); err != nil {
 			return fmt.Errorf("config record: %w", err)
 		}
-		s.fold.Advance(rec.Time, fold.Tick)
-		return s.fold.SetConfig(&cfg, rec.Time)
+		s.Fold.Advance(rec.Time, fold.Tick)
+		return s.Fold.SetConfig(&cfg, rec.Time)
 	case engine.RecordHeartbeat:
 		beat, err := engine.ParseBeat(rec.Payload)
 		if err != nil {
@@ -63,11 +63,11 @@ func (s foldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		}
 		switch beat {
 		case engine.BeatStart:
-			s.fold.Advance(rec.Time, fold.Start)
+			s.Fold.Advance(rec.Time, fold.Start)
 		case engine.BeatStop:
-			s.fold.Advance(rec.Time, fold.Stop)
+			s.Fold.Advance(rec.Time, fold.Stop)
 		default:
-			s.fold.Advance(rec.Time, fold.Tick)
+			s.Fold.Advance(rec.Time, fold.Tick)
 		}
 		return nil
 	}
@@ -75,8 +75,8 @@ func (s foldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 }
 
 // Parts are the fold's own.
-func (s foldState) Parts() []engine.Part {
-	parts := s.fold.Parts()
+func (s FoldState) Parts() []engine.Part {
+	parts := s.Fold.Parts()
 	out := make([]engine.Part, len(parts))
 	for i, p := range parts {
 		out[i] = engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode, Vital: p.Vital}
@@ -85,21 +85,21 @@ func (s foldState) Parts() []engine.Part {
 }
 
 // Restore gives one part back, or goes on without it.
-func (s foldState) Restore(name string, data []byte) error {
+func (s FoldState) Restore(name string, data []byte) error {
 	if data == nil {
-		return s.fold.RestoreLost(name)
+		return s.Fold.RestoreLost(name)
 	}
-	return s.fold.RestorePart(name, data)
+	return s.Fold.RestorePart(name, data)
 }
 
 // Loss says what a part is worth.
-func (s foldState) Loss(name string) (string, bool) { return fold.PartLoss(name) }
+func (s FoldState) Loss(name string) (string, bool) { return fold.PartLoss(name) }
 
 // FinishRestore says that all parts were given.
-func (s foldState) FinishRestore() error { return s.fold.FinishRestore() }
+func (s FoldState) FinishRestore() error { return s.Fold.FinishRestore() }
 
-// encodeConfig is the payload of a config record.
-func encodeConfig(cfg *fold.Config) ([]byte, error) {
+// EncodeConfig is the payload of a config record.
+func EncodeConfig(cfg *fold.Config) ([]byte, error) {
 	if cfg == nil {
 		return nil, errors.New("no config")
 	}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -36,8 +36,8 @@ const (
 	evictedForget  = "forgotten"
 )
 
-func (a *app) newParking(set *metrics.Set) {
-	c := &a.opt.config
+func (a *App) newParking(set *metrics.Set) {
+	c := &a.config
 	a.parking = parking{budget: int64(c.Parked.Memory), dedup: time.Duration(c.KnownIDs.MaxAge), evicted: map[string]*metrics.Counter{}}
 	for _, reason := range []string{evictedExpired, evictedBudget, evictedForget} {
 		a.parking.evicted[reason] = set.NewCounter(fmt.Sprintf("sloengine_fold_parked_evicted_total{reason=%q}", reason))
@@ -46,7 +46,7 @@ func (a *app) newParking(set *metrics.Set) {
 }
 
 // generations lists what is counted and what is parked.
-func (a *app) generations(ctx context.Context) (all []fold.Generation, err error) {
+func (a *App) generations(ctx context.Context) (all []fold.Generation, err error) {
 	err = a.engine.Do(ctx, func() { all = a.fold.Generations(a.parking.dedup) })
 	if err == nil {
 		parked := slices.DeleteFunc(slices.Clone(all), func(g fold.Generation) bool { return g.Number == 0 })
@@ -56,7 +56,7 @@ func (a *app) generations(ctx context.Context) (all []fold.Generation, err error
 }
 
 // evictParked writes, until ctx ends, what of the parked generations must go.
-func (a *app) evictParked(ctx context.Context) error {
+func (a *App) evictParked(ctx context.Context) error {
 	if err := a.waitReady(ctx); err != nil {
 		return nil //nolint:nilerr // only the context can end the wait
 	}
@@ -81,7 +81,7 @@ func (a *app) evictParked(ctx context.Context) error {
 	}
 }
 
-func (a *app) evictOnce(ctx context.Context) error {
+func (a *App) evictOnce(ctx context.Context) error {
 	var f engine.Forget
 	var gone []fold.Generation
 	var now time.Time

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // noteChange tells log, page and the answer to a reload what the last change of the spec
 // did to counts. It changes nothing where the spec counts what it counted.
-func (a *app) noteChange(ctx context.Context) error {
+func (a *App) noteChange(ctx context.Context) error {
 	var change fold.Change
 	var at time.Time
 	err := a.engine.Do(ctx, func() { change, at = a.fold.LastChange(), a.fold.Watermark() })
@@ -26,7 +26,7 @@ func (a *app) noteChange(ctx context.Context) error {
 	if len(change.Started)+len(change.Resumed)+len(change.Parked) == 0 {
 		return nil
 	}
-	c := changeJSON(change, all, at)
+	c := DescribeChange(change, all, at)
 	a.change.Store(c)
 	if len(c.Started) == 0 || len(change.Started) < len(all) {
 		a.logChange(c)
@@ -36,7 +36,7 @@ func (a *app) noteChange(ctx context.Context) error {
 	return nil
 }
 
-func (a *app) logChange(c *web.SpecChange) {
+func (a *App) logChange(c *web.SpecChange) {
 	if len(c.Started) > 0 {
 		a.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
 	}
@@ -65,9 +65,9 @@ func (a *app) logChange(c *web.SpecChange) {
 	}
 }
 
-// changeJSON is a change of the generations in all, which are those after it or, of one
+// DescribeChange is a change of the generations in all, which are those after it or, of one
 // that is only planned, those before it.
-func changeJSON(c fold.Change, all []fold.Generation, at time.Time) *web.SpecChange {
+func DescribeChange(c fold.Change, all []fold.Generation, at time.Time) *web.SpecChange {
 	out := &web.SpecChange{At: at, Started: sloIDs(c.Started), Resumed: generationIDs(c.Resumed), Parked: []web.ParkedSLO{}}
 	goesOn := slices.Concat(c.Started, idsOf(c.Resumed))
 	ids := generationIDs(c.Parked)
@@ -95,7 +95,7 @@ func idsOf(list []fold.Generation) []string {
 }
 
 // webGenerations lists what is counted and what is parked.
-func (a *app) webGenerations(ctx context.Context) ([]web.Generation, error) {
+func (a *App) webGenerations(ctx context.Context) ([]web.Generation, error) {
 	all, err := a.generations(ctx)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (a *app) webGenerations(ctx context.Context) ([]web.Generation, error) {
 }
 
 // webParked lists what was parked at the last look.
-func (a *app) webParked() []web.Generation {
+func (a *App) webParked() []web.Generation {
 	if list := a.parking.list.Load(); list != nil {
 		return generationsJSON(*list)
 	}
@@ -123,7 +123,7 @@ func generationsJSON(list []fold.Generation) []web.Generation {
 }
 
 // parkedStatus is the room that parked generations take.
-func (a *app) parkedStatus() web.ParkedStatus {
+func (a *App) parkedStatus() web.ParkedStatus {
 	s := web.ParkedStatus{LimitBytes: a.parking.budget}
 	if list := a.parking.list.Load(); list != nil {
 		s.Generations = len(*list)

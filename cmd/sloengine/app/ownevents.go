@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type ownTotals struct {
 	dropped        uint64 // by rate limits
 }
 
-func (a *app) ownTotals() (o ownTotals) {
+func (a *App) ownTotals() (o ownTotals) {
 	o.accepted = a.http.Totals().Accepted
 	if st := a.foldStats.Load(); st != nil {
 		for _, n := range st.Dropped {
@@ -79,7 +79,7 @@ func (o *ownTotals) since(before *ownTotals, batch string, at time.Time) (out []
 // sendOwnEvents makes events about the engine itself durable until ctx ends, while the
 // spec has their service. A batch that fails is tried again as it was, so that it counts
 // once; what the last seconds before a crash would have told is not told.
-func (a *app) sendOwnEvents(ctx context.Context) error {
+func (a *App) sendOwnEvents(ctx context.Context) error {
 	if err := a.waitReady(ctx); err != nil {
 		return nil //nolint:nilerr // only the context can end the wait
 	}
@@ -129,7 +129,7 @@ func (a *app) sendOwnEvents(ctx context.Context) error {
 
 // commitOwn makes events durable in the way of all others, but for rate limits. Types
 // that the spec does not have are left out.
-func (a *app) commitOwn(ctx context.Context, events []event.Event) error {
+func (a *App) commitOwn(ctx context.Context, events []event.Event) error {
 	var body []byte
 	for i := range events {
 		body = append(events[i].AppendJSON(body), '\n')

@@ -1,8 +1,7 @@
-package main
+package app
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -11,7 +10,7 @@ import (
 
 // ownMetrics are the figures that no single room owns: the fold's, which has no
 // goroutine to count in, and those of the process.
-func (a *app) ownMetrics() *metrics.Set {
+func (a *App) ownMetrics() *metrics.Set {
 	set := metrics.NewSet()
 	stat := func(name string, read func(*fold.Stats) float64) {
 		set.NewGauge("sloengine_fold_"+name, func() float64 {
@@ -43,7 +42,7 @@ func (a *app) ownMetrics() *metrics.Set {
 		}
 		return 1
 	})
-	set.NewGauge(fmt.Sprintf("sloengine_build_info{version=%q,revision=%q,goversion=%q}", version, revision(), runtime.Version()),
+	set.NewGauge(fmt.Sprintf("sloengine_build_info{version=%q,revision=%q,goversion=%q}", a.opt.Version.Version, a.opt.Version.Revision, a.opt.Version.Go),
 		func() float64 { return 1 })
 	return set
 }

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/web"
+)
+
+// ContextStatus is what the engine knows about a context of the rate limits.
+type ContextStatus struct {
+	Context   string               `json:"context"`
+	PerSecond float64              `json:"per_second"`
+	Current   float64              `json:"current"` // of the busiest value
+	Hits      uint64               `json:"hits"`
+	Offenders []web.OffenderStatus `json:"offenders"`
+	Counter   *counterAnswer       `json:"counter,omitempty"` // of the value that was asked for
+}
+
+// counterAnswer is the counter of one value of a context.
+type counterAnswer struct {
+	ratelimit.Counter
+	WindowSeconds float64 `json:"window_seconds"`
+	ResetSeconds  float64 `json:"reset_seconds"`
+}
+
+// RateLimitPath is where the API tells about a context, by its name.
+const RateLimitPath = "/api/v1/rate-limits/"
+
+// rateLimit answers for one context of the rate limits.
+func (a *App) rateLimit(c *gin.Context) {
+	name := c.Param("context")
+	got := ContextStatus{Context: name, Offenders: []web.OffenderStatus{}}
+	known := false
+	for _, l := range a.rel.rates.limiter.Status() {
+		if l.Layer == ratelimit.Context && l.Rule == name {
+			known, got.PerSecond, got.Current, got.Hits = true, l.PerSecond, l.Current, l.Hits
+		}
+	}
+	if !known {
+		a.web.Refuse(c, http.StatusNotFound, fmt.Sprintf("no context %q among limits.contexts", name))
+		return
+	}
+	for _, x := range a.rel.rates.limiter.Offenders() {
+		if x.Context == name {
+			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.rel.shownValue(x.Value), Hits: x.Hits, Error: x.Error})
+		}
+	}
+	if value, ok := c.GetQuery("value"); ok {
+		counter, err := a.rel.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
+		if err != nil {
+			a.web.Refuse(c, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		got.Counter = &counterAnswer{Counter: *counter, WindowSeconds: counter.Window.Seconds(), ResetSeconds: counter.Reset.Seconds()}
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, got)
+}
