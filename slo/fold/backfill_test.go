@@ -26,7 +26,7 @@ func backfilled(t testing.TB, f *Fold, id string) []slo.Span {
 
 func ago(from, to time.Duration) slo.Span { return slo.Span{From: t0.Add(-from), To: t0.Add(-to)} }
 
-// TestOneBackfilledEventObservesNothing: the time around it was watched by nobody.
+// TestOneBackfilledEventObservesNothing: the time around it was not observed.
 func TestOneBackfilledEventObservesNothing(t *testing.T) {
 	f := newFold(t, config(perMinute(1, "")), t0)
 	f.Advance(t0.UnixNano(), Tick)
@@ -45,7 +45,7 @@ func TestContiguousBackfillObservesItsTime(t *testing.T) {
 	ind.Retention = 30 * day
 	f := newFold(t, config(ind), t0)
 	whole := slo.Span{From: t0.Add(-30 * day), To: t0}
-	judged(t, f, whole) // sums that have to be made anew
+	judged(t, f, whole) // sums that have to be recalculated
 	var batch []time.Time
 	for at := whole.From; at.Before(t0); at = at.Add(90 * time.Second) {
 		if batch = append(batch, at); len(batch) == 2000 {

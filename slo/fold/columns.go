@@ -3,7 +3,7 @@ package fold
 import "slices"
 
 // columns hands out ranges of columns, the lowest that fit first. What is free
-// depends only on what is in use, never on the order in which it was given back,
+// depends only on what is in use, never on the order in which it was freed,
 // so that a restored fold hands out the same columns as one that never stopped.
 type columns struct {
 	n    uint32     // columns up to the last in use

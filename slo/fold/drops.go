@@ -11,7 +11,7 @@ const (
 	// become slo.OtherGroup.
 	maxReasons = 32
 	// maxDropTypes is for how many types of a service it is remembered whose
-	// events they may be; more are looked up each time anew.
+	// events they may be; more are looked up each time.
 	maxDropTypes = 1000
 )
 

@@ -17,14 +17,14 @@ import (
 // evictSilent evicts the silent groups of indicators without room. A group that is
 // expected is never evicted.
 func (f *Fold) evictSilent() {
-	settled := false
+	flushed := false
 	for _, ind := range f.inds {
 		if len(ind.spec.GroupBy) == 0 || !ind.full && ind.named() < ind.spec.maxGroups() {
 			continue
 		}
-		if !settled { // the times of the last events are owed, too
-			f.plans.settle()
-			settled = true
+		if !flushed { // the times of the last events are owed, too
+			f.plans.flush()
+			flushed = true
 		}
 		if f.evict(ind) {
 			f.plans.clear()

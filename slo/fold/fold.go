@@ -55,13 +55,13 @@ type Fold struct {
 	named      map[string]struct{} // services of this config and earlier ones, unless forgotten
 	change     Change              // of the last config; not part of the state
 
-	stores   []*store      // by retention
-	slices   []*sliceStore // by slice length and retention
-	oldest   int64         // second from which on some store keeps events
-	kept     int64         // time from which on windows may ask what was observed
-	known    int64         // time from which on it is remembered what was observed, for Read
-	nextAge  int64         // record time at which some bucket ages
-	nextShut int64         // record time at which some slice closes
+	stores    []*store      // by retention
+	slices    []*sliceStore // by slice length and retention
+	oldest    int64         // second from which on some store keeps events
+	kept      int64         // time from which on windows may ask what was observed
+	known     int64         // time from which on it is remembered what was observed, for Read
+	nextAge   int64         // record time at which some bucket ages
+	nextClose int64         // record time at which some slice closes
 
 	traffic []*traffic        // in the order of Sums
 	series  []*durationSeries // in the order of Sums
@@ -184,9 +184,9 @@ func (f *Fold) count(p *plan, t int64, old bool, v *event.View) {
 	aggregated := v.DurationCount() > 0
 	measured := v.Duration >= 0 || aggregated
 
-	if !p.owing {
-		p.owing = true
-		f.plans.owing = append(f.plans.owing, p)
+	if !p.pending {
+		p.pending = true
+		f.plans.pending = append(f.plans.pending, p)
 	}
 	p.n += n
 	if old {
@@ -301,8 +301,8 @@ func (f *Fold) moveTo(recvNs int64, mark Mark) {
 	if f.rec >= f.nextAge {
 		f.age()
 	}
-	if f.rec >= f.nextShut {
-		f.shut()
+	if f.rec >= f.nextClose {
+		f.closeDueSlices()
 	}
 }
 
@@ -352,12 +352,12 @@ func (f *Fold) longest() int64 {
 	return longest
 }
 
-// shut closes slices.
-func (f *Fold) shut() {
+// closeDueSlices closes the slices whose time has come.
+func (f *Fold) closeDueSlices() {
 	for _, s := range f.slices {
 		f.closeSlices(s, f.rec)
 	}
-	f.nextShut = f.nextClosing()
+	f.nextClose = f.nextClosing()
 }
 
 // nextClosing is the record time at which the next slice closes.

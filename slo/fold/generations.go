@@ -42,7 +42,7 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 	f.change = changeOf(c.inds, from, f.Generations(0))
 	f.plans.clear()
 
-	// What nobody goes on with gives its columns back before others take some.
+	// Generations that nothing continues free their columns before others take some.
 	olds, parkeds := f.inds, slices.Clone(f.parked)
 	for j, ind := range olds {
 		if !slices.Contains(from, j) {
@@ -214,7 +214,7 @@ func (f *Fold) expect(ind *indicator) {
 	ind.full = ind.full && ind.named() >= ind.spec.maxGroups()
 }
 
-// sweep lets go of stores that nobody uses and tells the slice stores whose they are.
+// sweep releases unused stores and tells the slice stores whose they are.
 func (f *Fold) sweep() {
 	used := map[any]bool{}
 	for _, s := range f.slices {
@@ -231,7 +231,7 @@ func (f *Fold) sweep() {
 	f.stores = slices.DeleteFunc(f.stores, func(s *store) bool { return !used[s] })
 	f.slices = slices.DeleteFunc(f.slices, func(s *sliceStore) bool { return !used[s] })
 	f.age()
-	f.shut()
+	f.closeDueSlices()
 }
 
 // setServices makes the services of the config. A service's own counters go on

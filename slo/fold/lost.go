@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stretch is the time that a part of a snapshot holds, for the indicators of one store.
-type stretch struct {
+// partSpan is the time that a part of a snapshot holds, for the indicators of one store.
+type partSpan struct {
 	name     string
 	slices   bool
 	keep     int64 // as the store has it
@@ -15,8 +15,8 @@ type stretch struct {
 	from, to int64 // Unix nanoseconds
 }
 
-// stretchOf reads the name of a part with counts.
-func stretchOf(name string) (s stretch, ok bool) {
+// partSpanOf reads the name of a part with counts.
+func partSpanOf(name string) (s partSpan, ok bool) {
 	const second = int64(time.Second)
 	s.name = name
 	var width, start int64
@@ -51,7 +51,7 @@ func PartLoss(name string) (what string, ok bool) {
 	if n, _ := fmt.Sscanf(name, "parked-%d", &number); n == 1 {
 		return fmt.Sprintf("the counts of parked generation %d", number), true
 	}
-	s, ok := stretchOf(name)
+	s, ok := partSpanOf(name)
 	if !ok {
 		return "", false
 	}
@@ -80,7 +80,7 @@ func (f *Fold) RestoreLost(name string) error {
 		f.restored.lostParked[number] = true
 		return nil
 	}
-	s, ok := stretchOf(name)
+	s, ok := partSpanOf(name)
 	if !ok {
 		return fmt.Errorf("restore without part %s: %w", name, errors.New("nothing can be restored without it"))
 	}
@@ -92,9 +92,9 @@ func (f *Fold) RestoreLost(name string) error {
 // up between the last record and the next.
 func (f *Fold) Gap() { f.up.open = false }
 
-// unobserve takes lost stretches out of what the indicators of their stores observed.
+// unobserve takes lost parts out of what the indicators of their stores observed.
 // Indicators that shared an era go on sharing one where they lost the same.
-func (f *Fold) unobserve(lost []stretch) {
+func (f *Fold) unobserve(lost []partSpan) {
 	for _, l := range lost {
 		cut := map[*era]*era{}
 		for _, ind := range f.inds {

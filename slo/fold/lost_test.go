@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Without a part, its stretch of time was not observed, and nothing else is different.
+// Without a part, its time was not observed, and nothing else is different.
 func TestRestoreLost(t *testing.T) {
 	up := []upSpan{{0, 100}, {150, 400}}
 	e := &era{since: 50, spans: []upSpan{{10, 40}}, older: []upSpan{{1, 5}}}

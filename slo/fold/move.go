@@ -32,7 +32,7 @@ func (b *block[C]) take(moves []columnMove, put func(col uint32, n uint64)) bool
 	return taken
 }
 
-// drop is take of what nobody wants.
+// drop is take of counts that are not wanted.
 func (b *block[C]) drop(moves []columnMove, clock uint64) {
 	if b.take(moves, func(uint32, uint64) {}) {
 		b.ver = clock
@@ -49,7 +49,7 @@ func top(moves []columnMove) uint32 {
 }
 
 // moveAll moves columns to a store of another retention, as far back as that keeps
-// them, and gives them back. What it has no leaves for is kept by the hour. Without
+// them, and returns them. What it has no leaves for is kept by the hour. Without
 // dst they are emptied only.
 func (s *store) moveAll(moves []columnMove, dst *store, clock uint64) {
 	to := top(moves)

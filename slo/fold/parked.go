@@ -148,7 +148,7 @@ func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator 
 }
 
 // Forget drops parked generations by their numbers, and everything that was
-// counted for services: their parked generations, and those in use begin anew,
+// counted for services: their parked generations, and those in use start from zero,
 // from zero. It is what a record says, so that it happens at the same place of the
 // log whenever that is read.
 func (f *Fold) Forget(numbers []uint64, services []string) {

@@ -232,7 +232,7 @@ func TestEvictions(t *testing.T) {
 	require.Equal(t, []string{long.ID}, f.LastChange().Started)
 }
 
-// TestForgetInUse: what is in use begins anew, and nothing else is touched.
+// TestForgetInUse: what is in use starts from zero, and nothing else is touched.
 func TestForgetInUse(t *testing.T) {
 	a, b := availability("product"), availability()
 	a.Expect = [][]string{{"A"}}

@@ -29,8 +29,8 @@ func pastStart(rec time.Time, keep time.Duration) time.Time {
 	return rec.Add(-max(keep, historyKeep) - time.Minute).Truncate(day)
 }
 
-// settle notes what became too old.
-func (o *pastOracle) settle(cfg *Config) {
+// flush notes what became too old.
+func (o *pastOracle) flush(cfg *Config) {
 	for i := range cfg.Indicators {
 		ind := &cfg.Indicators[i]
 		if o.hourly[ind.ID] == nil {
@@ -106,7 +106,7 @@ func TestHistoryEqualsHours(t *testing.T) {
 					o.events = append(o.events, e)
 				}
 			}
-			o.settle(cfg)
+			o.flush(cfg)
 		}
 		spans := []slo.Span{{From: t0.Add(-200 * day), To: o.rec.Add(day)}, last(o.rec, 90*day), last(o.rec, 4*time.Hour)}
 		for range 3 {

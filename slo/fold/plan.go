@@ -30,7 +30,7 @@ type plan struct {
 	measured     uint64 // of them with a duration
 	last         int64  // latest time
 	lastMeasured int64
-	owing        bool // listed in planCache.owing
+	pending      bool // listed in planCache.pending
 
 	fixed []fixedPlan    // totals that every event moves
 	timed []*latencyPlan // those that only events with a duration move
@@ -64,14 +64,14 @@ type slicePlan struct {
 }
 
 // planCache finds plans by label values. It is bounded: a full cache is emptied
-// and fills anew, which is slower and nothing else.
+// and fills again, which is slower and nothing else.
 type planCache struct {
 	maxPlans, maxBytes int
 
-	slots []planSlot // open addressing, a power of two, at most half full
-	n     int
-	bytes int
-	owing []*plan
+	slots   []planSlot // open addressing, a power of two, at most half full
+	n       int
+	bytes   int
+	pending []*plan
 
 	hits, misses uint64
 }
@@ -122,21 +122,21 @@ func (c *planCache) place(p *plan) {
 
 // clear pays what is owed and forgets all plans.
 func (c *planCache) clear() {
-	c.settle()
+	c.flush()
 	c.slots = make([]planSlot, minPlanSlots)
 	c.n, c.bytes = 0, 0
 }
 
-// settle adds to the totals what the plans owe them.
-func (c *planCache) settle() {
-	for _, p := range c.owing {
-		p.settle()
+// flush adds to the totals what the plans hold for them.
+func (c *planCache) flush() {
+	for _, p := range c.pending {
+		p.flush()
 	}
-	clear(c.owing)
-	c.owing = c.owing[:0]
+	clear(c.pending)
+	c.pending = c.pending[:0]
 }
 
-func (p *plan) settle() {
+func (p *plan) flush() {
 	for _, x := range p.fixed {
 		if x.bin >= 0 {
 			x.g.total[x.bin] += p.n - p.old
@@ -152,7 +152,7 @@ func (p *plan) settle() {
 	}
 	p.traffic.count += p.n - p.old
 	p.traffic.last = max(p.traffic.last, p.last)
-	p.n, p.old, p.measured, p.last, p.lastMeasured, p.owing = 0, 0, 0, 0, 0, false
+	p.n, p.old, p.measured, p.last, p.lastMeasured, p.pending = 0, 0, 0, 0, 0, false
 }
 
 // size is about how much memory a plan takes.

@@ -11,7 +11,7 @@ import (
 // Sums computes the asked window sums and copies out all counters. Its cost
 // follows the number of columns times that of the blocks that make up the spans.
 func (f *Fold) Sums(r Request) *Sums {
-	f.plans.settle()
+	f.plans.flush()
 	out := &Sums{
 		Now: r.Now, Watermark: unix(f.rec), Up: f.up.list(f.kept), Stats: f.figures(),
 		Traffic: make([]Traffic, len(f.traffic)), Durations: make([]Durations, len(f.series)),

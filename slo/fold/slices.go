@@ -271,7 +271,7 @@ func (s *sliceStore) snap(t time.Time) int64 {
 	return min(max(ceil(nanos(t), s.per)/s.per, s.first), s.next)
 }
 
-// free empties a group's columns and gives them back.
+// free empties a group's columns and frees them.
 func (s *sliceStore) free(col uint32, clock uint64) {
 	for i := range s.blocks {
 		if s.blocks[i].erase(col, sliceColumns) {

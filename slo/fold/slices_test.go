@@ -63,7 +63,7 @@ func TestTimeslices(t *testing.T) {
 	require.Equal(t, total, sum)
 }
 
-// TestSlicesNeedCoverage: what nobody saw is neither good nor bad.
+// TestSlicesNeedCoverage: unobserved time is neither good nor bad.
 func TestSlicesNeedCoverage(t *testing.T) {
 	f := newFold(t, config(perMinute(1, "")), t0)
 	tick(f, t0, t0.Add(10*time.Minute)) // slices 0 to 9
@@ -84,7 +84,7 @@ func TestSlicesNeedCoverage(t *testing.T) {
 	require.Equal(t, []uint64{2, 17 + 8, 2, 17 + 10, 0}, sum)
 }
 
-// TestGroupsExistFromTheirFirstEvent: before it a group that nobody expected has
+// TestGroupsExistFromTheirFirstEvent: before it a group that is not expected has
 // no empty slices; an expected one has.
 func TestGroupsExistFromTheirFirstEvent(t *testing.T) {
 	ind := perMinute(1, "")

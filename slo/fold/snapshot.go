@@ -40,7 +40,7 @@ const (
 // Parts gives the state in pieces. The counts of buckets are split by time, so
 // that only those of recent or changed times have a new version.
 func (f *Fold) Parts() []Part {
-	f.plans.settle()
+	f.plans.flush()
 	for _, s := range f.series {
 		s.normal()
 	}
@@ -236,7 +236,7 @@ type restoring struct {
 	format        byte // of the state
 	cfgVersion    uint64
 	segments      []segment
-	lost          []stretch       // of parts that could not be read
+	lost          []partSpan      // of parts that could not be read
 	lostParked    map[uint64]bool // likewise, parked generations
 	parked        map[uint64]*parked
 }
@@ -248,7 +248,7 @@ type segment struct {
 	past   map[int]block[uint32]
 }
 
-// RestorePart takes back one part that Parts gave, in any order, into a new
+// RestorePart restores one part that Parts gave, in any order, into a new
 // Fold. data is not kept.
 func (f *Fold) RestorePart(name string, data []byte) error {
 	if f.clock != 0 {
@@ -350,7 +350,7 @@ func (f *Fold) restore(x *restoring) error {
 	}
 	f.unobserve(x.lost)
 	f.setAges()
-	f.nextShut = f.nextClosing()
+	f.nextClose = f.nextClosing()
 	return nil
 }
 

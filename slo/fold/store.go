@@ -180,7 +180,7 @@ func dropFront[T any](s []T, n int64) []T {
 	return s[:kept]
 }
 
-// free empties the columns everywhere and gives them back.
+// free empties the columns everywhere and frees them.
 func (s *store) free(col uint32, w int, clock uint64) {
 	for i := range s.levels {
 		blocks := s.levels[i].blocks
@@ -215,7 +215,7 @@ func (b *block[C]) touch(top uint32, room int, clock uint64) {
 	b.ver = clock
 }
 
-// addUpHours makes the hours anew from the blocks, after a restore.
+// addUpHours makes the hours again from the blocks, after a restore.
 func (s *store) addUpHours() {
 	s.hours, s.days = nil, nil
 	for i := range s.levels {
