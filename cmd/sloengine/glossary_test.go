@@ -32,7 +32,7 @@ type where uint
 const (
 	prose     where = 1 << iota // comments, strings, documents and templates
 	idents                      // Go identifiers, split into words: openLetters is "open letters"
-	documents                   // Markdown outside code, and nothing else
+	documents                   // Markdown outside code and tables
 )
 
 func never(stem, pattern, say string, in where, except ...string) glossaryRule {
@@ -150,7 +150,7 @@ func glossaryHits(file, rel string) ([]string, error) {
 	var hits []string
 	before := "" // a term may be wrapped: "dead" ends one line and "letters" begins the next
 	look := func(line int, text string, in where) {
-		if strings.HasSuffix(before, "dead") {
+		if strings.HasSuffix(strings.ToLower(before), "dead") {
 			text = "dead " + strings.TrimLeft(text, "/ \t>")
 		}
 		if in&idents == 0 {
@@ -254,8 +254,11 @@ func markdownTexts(doc string, unreleasedOnly bool, look func(line int, text str
 			look(i+1, line, prose)
 			continue
 		}
-		line = linkTarget.ReplaceAllString(inlineCode.ReplaceAllString(line, "``"), "]")
-		look(i+1, line, prose|documents)
+		in := prose | documents
+		if strings.HasPrefix(line, "|") { // a table lists, and may separate
+			in = prose
+		}
+		look(i+1, linkTarget.ReplaceAllString(inlineCode.ReplaceAllString(line, "``"), "]"), in)
 	}
 }
 
