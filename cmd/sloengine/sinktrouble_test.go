@@ -123,7 +123,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 				want = 100
 			}
 			require.Eventually(t, func() bool { return got.Load() == want }, 30*time.Second, 50*time.Millisecond)
-			require.Eventually(t, func() bool { return len(linesWith(p, "sink works again")) == 1 }, 5*time.Second, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return len(linesWith(p, "sink recovered")) == 1 }, 5*time.Second, 50*time.Millisecond)
 			require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 5*time.Second, 50*time.Millisecond)
 			require.Len(t, linesWith(p, "sink failing"), 1)
 			metrics := string(get(t, p.base+"/metrics"))
@@ -169,6 +169,6 @@ func TestTheFolderOfAFileSinkGoes(t *testing.T) {
 	require.NoError(t, os.Mkdir(archive, 0o700))
 	require.Eventually(t, func() bool { return lines() == 10 }, 20*time.Second, 50*time.Millisecond, "%s", p.log)
 	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 5*time.Second, 50*time.Millisecond)
-	require.NotEmpty(t, linesWith(p, "sink works again"))
+	require.NotEmpty(t, linesWith(p, "sink recovered"))
 	p.stop(t)
 }

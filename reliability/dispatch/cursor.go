@@ -15,14 +15,14 @@ import (
 
 // The syncs of this package, besides those of fsys.WriteAtomic.
 const (
-	// SiteDir: the parents of the folder of cursors.
+	// SiteDir is the sync of the parents of the cursors' folder.
 	SiteDir fsys.Site = "dispatch.dir"
-	// SiteRemove: the folder of cursors, after one was removed, so that a sink of the
-	// same name that is added later does not find it again.
+	// SiteRemove is the sync of the cursors' folder after one was removed. Without it, a sink of the same name that is
+	// added later could find the old cursor after a power loss.
 	SiteRemove fsys.Site = "dispatch.remove"
 )
 
-// Cursor is the next item that a sink is to get.
+// Cursor is the next item that a sink is to get: an item of a record, counted from 0.
 type Cursor struct {
 	Seq   uint64
 	Index int
@@ -39,7 +39,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// cursors keeps one small file per sink.
+// cursors stores one small file per sink, see FORMAT.md. It has no state. Calls for different sinks may run at the same
+// time; calls for one sink are made by its lane, or by a Dispatcher that holds changing.
 type cursors struct {
 	fs  fsys.FS
 	dir string
@@ -47,6 +48,7 @@ type cursors struct {
 
 func (c cursors) path(sink string) string { return filepath.Join(c.dir, sink+cursorSuffix) }
 
+// save replaces a sink's cursor and syncs it. After an error the old cursor is still valid.
 func (c cursors) save(sink string, at Cursor) error {
 	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
 	return fsys.WriteAtomic(c.fs, c.path(sink), func(w io.Writer) error {
@@ -55,7 +57,8 @@ func (c cursors) save(sink string, at Cursor) error {
 	})
 }
 
-// load reads a sink's cursor; ok is false if it has none.
+// load reads a sink's cursor; ok is false if it has none. A damaged cursor is an error, never a missing one: starting
+// over without being told would send the sink the whole log.
 func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	name := c.path(sink)
 	f, err := c.fs.Open(name)
@@ -76,13 +79,13 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	n, err := fmt.Sscanf(string(raw), cursorFormat+" sum %x\n", &at.Seq, &at.Index, &sum)
 	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
 	if err != nil || n != 3 || sum != crc32.Checksum([]byte(text), castagnoli) || at.Index < 0 {
-		return Cursor{}, false, fmt.Errorf("cursor %s is damaged; remove it to send the sink all that is left in the log", name)
+		return Cursor{}, false, fmt.Errorf("damaged cursor %s (remove it to send the sink everything that is still in the log)", name)
 	}
 	return at, true, nil
 }
 
-// OldestCursor is the oldest record that a sink has yet to get, as the cursors in a folder say;
-// the greatest uint64 if there is none.
+// OldestCursor is the oldest record that the cursors in a folder point at, math.MaxUint64 if there is none. It serves
+// those who look at a data folder while no engine runs on it.
 func OldestCursor(f fsys.FS, dir string) (uint64, error) {
 	names, err := f.List(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +121,7 @@ func (c cursors) remove(sink string) error {
 	return nil
 }
 
-// removeOthers lets go of the cursors of sinks that are no longer there.
+// removeOthers removes the cursors of sinks that are no longer configured, so that they do not retain the log for ever.
 func (c cursors) removeOthers(keep func(sink string) bool) error {
 	names, err := c.fs.List(c.dir)
 	if err != nil {

@@ -8,17 +8,16 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// delivery brings one batch to its end: every item delivered, dropped by the user's
-// wish, or safe among the dead letters.
+// delivery finishes one batch: every item is delivered, dropped by policy, or safe among the dead letters. It belongs to
+// one worker.
 type delivery struct {
 	l            *lane
-	waits, calls context.Context
-	first        time.Time // first failure
-	last         time.Time
+	waits, calls context.Context // see session
+	first, last  time.Time       // of the failures; for dead letters
 }
 
-// pending are the items that are still to be sent in a round, with their last errors.
-// All have been sent equally often.
+// pending are the items that are still to be sent in a round, with their last errors. All of them have been sent equally
+// often, so one round number serves them all.
 type pending struct {
 	items []Item
 	errs  []error // nil in the first round
@@ -37,19 +36,19 @@ func (p *pending) cause() string {
 	return p.errs[len(p.errs)-1].Error()
 }
 
-// held takes out those that wait for somebody to change something: they are sent again
-// until it is done, however often that is.
-func (p *pending) held() (held pending) {
+// takeBlocked takes out the items whose last error is of the class blocked. They are retried without a limit: wrong
+// credentials or a missing folder say nothing about the items, and an operator has to act first.
+func (p *pending) takeBlocked() (blocked pending) {
 	var rest pending
 	for i, it := range p.items {
 		if p.errs != nil && retry.ClassOf(p.errs[i]) == retry.ClassBlocked {
-			held.add(it, p.errs[i])
+			blocked.add(it, p.errs[i])
 		} else if p.errs != nil {
 			rest.add(it, p.errs[i])
 		}
 	}
 	*p = rest
-	return held
+	return blocked
 }
 
 // cut takes the first n out.
@@ -62,10 +61,11 @@ func (p *pending) cut(n int) pending {
 	return head
 }
 
-// deliver returns false if waits ended before the batch was done.
+// deliver delivers a batch. It returns false if waits or calls ended first: then the cursor must not move over the batch,
+// and the next session sends it again.
 func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 	d := &delivery{l: l, waits: waits, calls: calls}
-	if len(b.unreadable) > 0 && !d.keep(b.unreadable) {
+	if len(b.unreadable) > 0 && !d.store(b.unreadable) {
 		return false
 	}
 	todo := pending{items: b.items}
@@ -76,11 +76,11 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 			delay = l.policy.Delay(round-1, delay)
 			most := l.o.Retry.MaxElapsed
 			if !l.policy.Allows(round) || most > 0 && time.Since(began)+delay > most {
-				held := todo.held()
-				if !d.bury(todo, ReasonExhausted, round) {
+				blocked := todo.takeBlocked()
+				if !d.deadLetter(todo, ReasonExhausted, round) {
 					return false
 				}
-				if todo = held; len(todo.items) == 0 {
+				if todo = blocked; len(todo.items) == 0 {
 					return true
 				}
 			}
@@ -100,7 +100,8 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 	return true
 }
 
-// pay waits until the budget has a retry left.
+// pay waits until the retry budget permits a retry. The budget is of the lane: while a sink fails, retries of all batches
+// together stay a share of its traffic.
 func (d *delivery) pay() bool {
 	for first := true; ; first = false {
 		ok, wait := d.l.budget.Spend()
@@ -111,7 +112,7 @@ func (d *delivery) pay() bool {
 			d.l.m.overBudget.Inc()
 		}
 		if wait <= 0 || wait > time.Second {
-			wait = time.Second // traffic may earn it sooner
+			wait = time.Second // first attempts may earn a retry sooner
 		}
 		if !retry.Sleep(d.waits, wait) {
 			return false
@@ -119,8 +120,8 @@ func (d *delivery) pay() bool {
 	}
 }
 
-// step sends a part of todo, as much as may go at once. What fails and is worth
-// another try goes to next. It returns false if waits ended.
+// step sends the first part of todo, as much as may go at once. Items that fail and may be retried go to next. It returns
+// false if waits ended.
 func (d *delivery) step(todo, next *pending, round int) bool {
 	l := d.l
 	n, how, ok := d.admit(todo, round)
@@ -128,17 +129,17 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 	case !ok:
 		return false
 	case len(todo.items) == 0:
-		return true // all of it expired while it waited
+		return true // every item expired during the wait
 	case how == retry.Drop:
 		l.m.dropped.Add(len(todo.items))
 		l.count(func(t *tally) { t.dropped += uint64(len(todo.items)) })
-		l.lose("events dropped", ReasonRateLimited, len(todo.items), todo.cause())
+		l.logLost("events dropped", ReasonRateLimited, len(todo.items), todo.cause())
 		*todo = pending{}
 		return true
 	case how == retry.DeadLetter:
 		rest := *todo
 		*todo = pending{}
-		return d.bury(rest, ReasonRateLimited, round)
+		return d.deadLetter(rest, ReasonRateLimited, round)
 	}
 	part := todo.cut(n)
 	if round == 0 {
@@ -153,28 +154,28 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 	if result.took > 0 {
 		l.overhead(time.Since(began) - result.took)
 	}
-	if result.Err != nil && notMade(result.Err) {
+	if result.Err != nil && refusedHere(result.Err) {
 		if d.waits.Err() != nil {
 			return false
 		}
-		// The breaker or the bulkhead was quicker: the same again, without counting it.
+		// Another batch took the permit between admit and call. No call was made, so no attempt is counted.
 		todo.items = append(part.items, todo.items...)
 		if part.errs != nil {
 			todo.errs = append(part.errs, todo.errs...)
 		}
-		return retry.Sleep(d.waits, notMadePause)
+		return retry.Sleep(d.waits, refusedHerePause)
 	}
 	if result.Err != nil && d.calls.Err() != nil {
-		return false // it was cut off, so it says nothing
+		return false // the call was cut off, so its error says nothing about the items
 	}
-	return d.settle(part, result, next, round+1)
+	return d.sortOutcome(part, result, next, round+1)
 }
 
-// notMadePause keeps a lane whose bulkhead is full of hung calls from spinning.
-const notMadePause = 20 * time.Millisecond
+// refusedHerePause keeps a lane from spinning while its bulkhead is full of calls that hang.
+const refusedHerePause = 20 * time.Millisecond
 
-// settle sorts the items by what became of them.
-func (d *delivery) settle(part pending, result Result, next *pending, attempts int) bool {
+// sortOutcome counts what was delivered, moves items that may be retried to next, and makes dead letters of the rest.
+func (d *delivery) sortOutcome(part pending, result Result, next *pending, attempts int) bool {
 	l := d.l
 	failed := 0
 	var refused pending
@@ -213,11 +214,11 @@ func (d *delivery) settle(part pending, result Result, next *pending, attempts i
 		now := time.Now()
 		l.count(func(t *tally) { t.delivered += uint64(good); t.lastDelivery = now })
 	}
-	return d.bury(refused, ReasonPermanent, attempts)
+	return d.deadLetter(refused, ReasonPermanent, attempts)
 }
 
-// bury makes dead letters.
-func (d *delivery) bury(p pending, reason string, attempts int) bool {
+// deadLetter makes dead letters of items, with what is known about their failures.
+func (d *delivery) deadLetter(p pending, reason string, attempts int) bool {
 	if len(p.items) == 0 {
 		return true
 	}
@@ -226,52 +227,53 @@ func (d *delivery) bury(p pending, reason string, attempts int) bool {
 	if first.IsZero() {
 		first, last = now, now
 	}
-	letters := make([]DeadLetter, len(p.items))
+	list := make([]DeadLetter, len(p.items))
 	for i, it := range p.items {
-		letters[i] = DeadLetter{Item: it, Sink: d.l.o.Name, Reason: reason, Attempts: attempts, First: first, Last: last}
+		list[i] = DeadLetter{Item: it, Sink: d.l.o.Name, Reason: reason, Attempts: attempts, First: first, Last: last}
 		if p.errs != nil && p.errs[i] != nil {
-			letters[i].Class, letters[i].Err = retry.ClassOf(p.errs[i]), p.errs[i].Error()
+			list[i].Class, list[i].Err = retry.ClassOf(p.errs[i]), p.errs[i].Error()
 		} else if reason == ReasonExpired {
-			letters[i].Class = retry.ClassTimeout
+			list[i].Class = retry.ClassTimeout
 		}
 	}
-	return d.keep(letters)
+	return d.store(list)
 }
 
-// keep has dead letters kept, however long it takes.
-func (d *delivery) keep(letters []DeadLetter) bool {
+// store hands dead letters to Options.DeadLetter, again and again until they are safe. It returns false if waits ended.
+// The lane stops meanwhile: moving on would lose them.
+func (d *delivery) store(list []DeadLetter) bool {
 	l := d.l
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		err := l.d.o.DeadLetter(d.calls, letters)
+		err := l.d.o.DeadLetter(d.calls, list)
 		if err == nil {
 			break
 		}
 		l.m.letterErrors.Inc()
-		l.ail(TroubleLetters, err)
+		l.fails(TroubleDeadLetters, err)
 		if !retry.Sleep(d.waits, pause) {
 			return false
 		}
 	}
-	l.mend(TroubleLetters)
-	reason := letters[0].Reason
-	l.lose("events became dead letters", reason, len(letters), letters[len(letters)-1].Err)
-	l.m.letters[reason].Add(len(letters))
+	l.works(TroubleDeadLetters)
+	reason := list[0].Reason
+	l.logLost("events became dead letters", reason, len(list), list[len(list)-1].Err)
+	l.m.letters[reason].Add(len(list))
 	switch reason {
 	case ReasonExhausted:
-		l.m.exhausted.Add(len(letters))
+		l.m.exhausted.Add(len(list))
 	case ReasonPermanent:
-		l.m.permanent.Add(len(letters))
+		l.m.permanent.Add(len(list))
 	}
 	l.count(func(t *tally) {
-		if t.letters == nil {
-			t.letters = map[string]uint64{}
+		if t.deadLetters == nil {
+			t.deadLetters = map[string]uint64{}
 		}
-		t.letters[reason] += uint64(len(letters))
+		t.deadLetters[reason] += uint64(len(list))
 	})
 	return true
 }
 
-// breakerChanged runs when the breaker moves.
+// breakerChanged is called by the breaker after a transition, without its lock.
 func (l *lane) breakerChanged(from, to breaker.State, reason string) {
 	l.mu.Lock()
 	cause := l.tally.lastError
@@ -279,12 +281,12 @@ func (l *lane) breakerChanged(from, to breaker.State, reason string) {
 	args := []any{"from", from.String(), "to", to.String(), "reason", reason}
 	switch {
 	case to == breaker.Closed:
-		l.log.Info("breaker", args...)
+		l.log.Info("breaker changed state", args...)
 	case from == breaker.Closed:
-		l.log.Warn("breaker", append(args, "cause", cause)...)
-	default: // probes come and go while an outage lasts
-		if n, tell := l.sometimes("breaker", 1); tell {
-			l.log.Warn("breaker", append(args, "cause", cause, "transitions", n)...)
+		l.log.Warn("breaker changed state", append(args, "cause", cause)...)
+	default: // half-open and open alternate while an outage lasts
+		if n, tell := l.sumUp("breaker", 1); tell {
+			l.log.Warn("breaker changed state", append(args, "cause", cause, "transitions", n)...)
 		}
 	}
 	switch to {

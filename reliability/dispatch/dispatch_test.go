@@ -348,7 +348,7 @@ func TestSinksComeAndGo(t *testing.T) {
 		b.run()
 		time.Sleep(2 * time.Second)
 		b.add(SinkOptions{Name: "two", Sink: two, Start: Newest})
-		require.ErrorContains(t, b.d.Add(SinkOptions{Name: "two", Sink: two}), "there is one")
+		require.ErrorContains(t, b.d.Add(SinkOptions{Name: "two", Sink: two}), "name is taken")
 		b.write(10, 1)
 		time.Sleep(2 * time.Second)
 		lowest, _ := b.d.Lowest()

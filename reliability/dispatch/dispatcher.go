@@ -13,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// ErrNoSink is wrapped if there is no sink of that name.
+// ErrNoSink is wrapped by errors about a sink name that no lane has.
 var ErrNoSink = errors.New("no such sink")
 
 // Dispatcher owns the lanes of all sinks. All methods may be called concurrently.
@@ -21,16 +21,22 @@ type Dispatcher struct {
 	o       Options
 	cursors cursors
 
-	// changing is held while sinks come and go, mu for the fields below.
+	// changing is held by Add, Remove, Replace and the start of Run from their first check to their last write, so
+	// that they run one after the other. Replacing a sink holds it for as long as the old lane drains. It is never
+	// taken with mu held.
 	changing sync.Mutex
-	mu       sync.Mutex
-	lanes    map[string]*lane
-	ctx      context.Context // of Run, nil before
-	ended    bool
-	running  sync.WaitGroup
+
+	// mu guards the fields below. It is held for map operations only, so that Lowest and Status stay quick while a
+	// sink drains. A lane's mu may be taken with it held, never the other way round.
+	mu    sync.Mutex
+	lanes map[string]*lane // by sink name; a lane that was stopped stays until it is replaced or removed
+	ctx   context.Context  // of Run; nil before Run
+	ended bool             // Run's context has ended, or Close was called: no lane starts any more
+
+	running sync.WaitGroup // lanes that run
 }
 
-// New checks the options and makes the folder of cursors. It starts nothing.
+// New validates the options and creates the cursors' folder. It starts no goroutine.
 func New(o Options) (*Dispatcher, error) {
 	o.applyDefaults()
 	if err := o.validate(); err != nil {
@@ -42,9 +48,9 @@ func New(o Options) (*Dispatcher, error) {
 	return &Dispatcher{o: o, cursors: cursors{o.FS, o.Dir}, lanes: map[string]*lane{}}, nil
 }
 
-// Add takes up a sink where its cursor on disk is, or gives it one. From then on
-// Lowest holds the log for it. Sinks added before Run begin with Run, later ones at
-// once.
+// Add starts a sink at its cursor on disk, or creates one at SinkOptions.Start. From then on Lowest retains the log
+// for it. Sinks added before Run start with Run, later ones immediately. The errors are those of the options, of the
+// cursor, and of a name that is taken.
 func (d *Dispatcher) Add(o SinkOptions) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -62,9 +68,9 @@ func (d *Dispatcher) add(o SinkOptions) error {
 	d.mu.Unlock()
 	switch {
 	case ended:
-		return fmt.Errorf("add sink %q: the dispatcher has ended", o.Name)
+		return fmt.Errorf("add sink %q: the dispatcher has stopped", o.Name)
 	case taken:
-		return fmt.Errorf("add sink %q: there is one of that name", o.Name)
+		return fmt.Errorf("add sink %q: the name is taken", o.Name)
 	}
 	if err := l.locate(); err != nil {
 		return fmt.Errorf("add sink %q: %w", o.Name, err)
@@ -77,7 +83,7 @@ func (d *Dispatcher) add(o SinkOptions) error {
 	return nil
 }
 
-// start begins a lane if Run runs. d.mu is held.
+// start runs a lane in a goroutine if Run was called and has not ended. d.mu is held: it guards cancel, which stop reads.
 func (d *Dispatcher) start(l *lane) {
 	if d.ctx == nil || d.ended {
 		return
@@ -91,9 +97,9 @@ func (d *Dispatcher) start(l *lane) {
 	})
 }
 
-// Remove drains a sink and lets go of its cursor, so that it holds the log no longer.
-// A sink of the same name that is added later starts anew. If ctx ends first, the
-// sink is still there, but gets nothing any more until it is removed or replaced.
+// Remove drains a sink and removes its cursor, so that it no longer retains the log. A sink of the same name that is
+// added later starts afresh. If ctx ends before the sink has drained, it stays registered and retains the log, but gets
+// nothing until it is removed or replaced.
 func (d *Dispatcher) Remove(ctx context.Context, name string) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -111,12 +117,12 @@ func (d *Dispatcher) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Replace drains a sink and goes on with other options, or another Sink, at the same
-// place of the log. A name that is not there is added.
+// Replace drains a sink and continues at the same place of the log with other options, or another Sink. An unknown
+// name is added. After an error the old lane stays registered, stopped, so that the log is retained for it.
 func (d *Dispatcher) Replace(ctx context.Context, o SinkOptions) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	if _, err := newLane(d, o); err != nil { // while the old one still works
+	if _, err := newLane(d, o); err != nil { // invalid options must not stop the lane that works
 		return err
 	}
 	err := d.stop(ctx, o.Name)
@@ -132,14 +138,15 @@ func (d *Dispatcher) Replace(ctx context.Context, o SinkOptions) error {
 	d.mu.Unlock()
 	if err := d.add(o); err != nil {
 		d.mu.Lock()
-		d.lanes[o.Name] = old // stopped, but still holding the log
+		d.lanes[o.Name] = old // stopped, but it retains the log
 		d.mu.Unlock()
 		return err
 	}
 	return nil
 }
 
-// stop ends a sink's lane.
+// stop cancels a sink's lane and waits until it has drained. d.changing is held, so that nobody else stops it or puts
+// another lane in its place.
 func (d *Dispatcher) stop(ctx context.Context, name string) error {
 	d.mu.Lock()
 	l := d.lanes[name]
@@ -164,11 +171,11 @@ func (d *Dispatcher) stop(ctx context.Context, name string) error {
 	}
 }
 
-// Run dispatches until ctx ends. Then calls under way may finish within DrainTimeout,
-// and the cursors are saved. Nothing undelivered is lost: it stays in the log.
+// Run delivers until ctx ends. Then calls in flight may finish within DrainTimeout, and the cursors are saved. Nothing
+// undelivered is lost: it stays in the log. Run may be called once.
 //
-// Cursors on disk that belong to no sink are removed at the start: sinks that are to go
-// on where they were must be added before.
+// Cursors on disk that belong to no sink are removed at the start. Add the sinks that are to continue where they were
+// before you call Run.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.changing.Lock()
 	err := d.begin(ctx)
@@ -184,8 +191,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close lets go of the sinks that Run did not get to run. It is called when Run has ended, or
-// will not be called.
+// Close closes the sinks whose lanes never ran. Call it when Run has ended, or instead of Run.
 func (d *Dispatcher) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,8 +220,8 @@ func (d *Dispatcher) begin(ctx context.Context) error {
 	return nil
 }
 
-// Lowest is the oldest record that some sink may still need after a crash: the log
-// must be kept from it on. ok is false if there is no sink.
+// Lowest is the oldest record that some sink may still need after a crash. The log must be retained from it on. ok is
+// false if there is no sink. It goes by the cursors on disk, not by those in memory: a crash goes back to the former.
 func (d *Dispatcher) Lowest() (seq uint64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,7 +237,7 @@ func (d *Dispatcher) lowest() (seq uint64, ok bool) {
 	return seq, ok
 }
 
-// measure publishes what belongs to no single sink. d.mu is held.
+// measure publishes the gauges that belong to no single sink. d.mu is held.
 func (d *Dispatcher) measure() {
 	d.o.Metrics.sinks.Set(float64(len(d.lanes)))
 	if seq, ok := d.lowest(); ok {
@@ -239,9 +245,9 @@ func (d *Dispatcher) measure() {
 	}
 }
 
-// Deliver sends items to one sink once, past its lane: for a replay of dead letters. It
-// goes through the sink's rate limit, breaker, bulkhead and time-out, is not retried,
-// and what fails is the caller's to keep. What did not fail is durable.
+// Deliver sends items to one sink once, past its lane: a replay of dead letters. It goes through the sink's rate limit,
+// breaker, bulkhead and timeout, and is not retried. The caller stays responsible for the items that failed. The others
+// are durable at the sink when Deliver returns. Items that are too old are sent too: somebody asked for them.
 func (d *Dispatcher) Deliver(ctx context.Context, sink string, items []Item) Result {
 	d.mu.Lock()
 	l := d.lanes[sink]
@@ -256,18 +262,18 @@ func (d *Dispatcher) Deliver(ctx context.Context, sink string, items []Item) Res
 		return Result{Err: err}
 	}
 	since := l.failedFlushes()
-	result := l.call(ctx, ctx, items, time.Time{}) // a dead letter is old, and somebody wants it all the same
+	result := l.call(ctx, ctx, items, time.Time{})
 	if result.Err != nil {
 		return result
 	}
-	// The caller forgets the items now, and no cursor would bring them back.
+	// The caller forgets the items now, and no cursor would bring them back after a crash.
 	if err := l.flush(context.WithoutCancel(ctx), since); err != nil {
 		return Result{Err: err}
 	}
 	return result
 }
 
-// Status tells the present state of all sinks, by name.
+// Status returns the present state of all sinks, by ascending name.
 func (d *Dispatcher) Status() []Status {
 	d.mu.Lock()
 	lanes := make([]*lane, 0, len(d.lanes))

@@ -10,7 +10,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// feed reads records and makes batches of them.
+// feed reads records and forms batches. It belongs to the session's goroutine and never blocks: at the durable end it
+// says so, and a waiter waits.
 type feed struct {
 	l     *lane
 	r     *wal.Reader
@@ -59,7 +60,8 @@ func (f *feed) fill() error {
 	return nil
 }
 
-// read takes the next record apart.
+// read splits the next record into items. One that cannot be split becomes a dead letter and ends the batch, so that the
+// cursor moves over it only with the dead letter.
 func (f *feed) read() (ok bool, err error) {
 	if f.atEnd || len(f.unreadable) > 0 {
 		return false, nil
@@ -84,7 +86,7 @@ func (f *feed) read() (ok bool, err error) {
 			Sink: f.l.o.Name, Reason: ReasonUnreadable, Class: retry.ClassPermanent, Err: err.Error(), First: now, Last: now,
 		})
 	}
-	if f.rec.Seq == f.pos.Seq { // it was begun before
+	if f.rec.Seq == f.pos.Seq { // partly delivered before the restart
 		f.items = f.items[min(f.pos.Index, len(f.items)):]
 	}
 	if len(f.items) == 0 {
@@ -93,6 +95,7 @@ func (f *feed) read() (ok bool, err error) {
 	return true, nil
 }
 
+// split calls Options.Split, which is foreign code: a panic is an error about this record.
 func (f *feed) split() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -107,7 +110,7 @@ func (f *feed) split() (err error) {
 	})
 }
 
-// due reports whether the batch should go now; else after wait, if that is not 0.
+// due reports whether the batch should go now. If not, wait is how long it may wait for more items, 0 if there is none.
 func (f *feed) due(now time.Time) (ok bool, wait time.Duration) {
 	if len(f.batch) == 0 {
 		return len(f.unreadable) > 0, 0
@@ -119,23 +122,24 @@ func (f *feed) due(now time.Time) (ok bool, wait time.Duration) {
 	return wait <= 0, wait
 }
 
-// take hands out the batch.
+// take hands the batch over; the feed starts the next one.
 func (f *feed) take() *batch {
 	b := &batch{items: f.batch, unreadable: f.unreadable, end: f.pos}
 	f.batch, f.unreadable, f.bytes, f.full = nil, nil, 0, false
 	return b
 }
 
-// batch is one stretch of the log on its way.
+// batch is a log range in delivery, up to end.
 type batch struct {
 	items      []Item
-	unreadable []DeadLetter
-	end        Cursor // next item after it
-	done       bool   // set by the worker, before it hands the batch back
-	landed     bool   // it is back and done; for the session only
+	unreadable []DeadLetter // records in it that Split refused
+	end        Cursor       // next item after it
+	done       bool         // set by the worker, before it hands the batch back
+	returned   bool         // it is back and done; for the session only
 }
 
-// waiter waits for the log to grow, on behalf of a loop that must not block.
+// waiter waits for the log to grow in a goroutine of its own, because Source.Wait blocks and the session must not. busy
+// belongs to the session: it asks again only after an answer.
 type waiter struct {
 	ask  chan uint64
 	grew chan error

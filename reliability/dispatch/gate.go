@@ -12,14 +12,15 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// lookAgain is the longest that a waiting batch sleeps before it looks whether its
-// items have expired.
-const lookAgain = time.Second
+// recheckExpiry is the longest that a waiting batch sleeps before it checks again whether its items have expired.
+const recheckExpiry = time.Second
 
-// admit waits until some of the items may be sent and says how many. how is what else
-// to do with all of them, if it is not Delay. Permission is taken last, when nothing
-// else stands in the way, so that what waits for a breaker holds no turns that others
-// could use, nor saves up turns to be used all at once.
+// admit waits until some of the items may be sent and returns how many. If how is not Delay, it says what to do with all
+// of them instead. ok is false if waits ended.
+//
+// The checks run from those that take nothing (age, Retry-After, breaker) to those that take permits (retry rate limit,
+// recovery stages, outbound limit). A batch that waits for a breaker must not hold permits that others could use, nor
+// save them up and use them all at once.
 func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok bool) {
 	l := d.l
 	for {
@@ -29,14 +30,14 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 		if len(todo.items) == 0 {
 			return 0, retry.Delay, true
 		}
-		if wait := l.held(); wait > 0 {
-			if !retry.Sleep(d.waits, min(wait, lookAgain)) {
+		if wait := l.pauseLeft(); wait > 0 {
+			if !retry.Sleep(d.waits, min(wait, recheckExpiry)) {
 				return 0, retry.Delay, false
 			}
 			continue
 		}
 		if ready, wait, changed := l.breaker.Ready(); !ready {
-			if !sleepOr(d.waits, min(wait, lookAgain), changed) {
+			if !sleepOr(d.waits, min(wait, recheckExpiry), changed) {
 				return 0, retry.Delay, false
 			}
 			continue
@@ -49,7 +50,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 			}
 		}
 		if n == 0 {
-			if !retry.Sleep(d.waits, min(wait, lookAgain)) {
+			if !retry.Sleep(d.waits, min(wait, recheckExpiry)) {
 				return 0, retry.Delay, false
 			}
 			continue
@@ -60,7 +61,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 			}
 			l.m.outboundLimited.Inc()
 			l.failed(err)
-			// A limiter that fails at once must not be asked in a circle.
+			// A limiter that fails immediately must not be called in a tight loop.
 			if !retry.Sleep(d.waits, 50*time.Millisecond) {
 				return 0, retry.Delay, false
 			}
@@ -70,7 +71,8 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 	}
 }
 
-// turns takes turns under the retry limit and the stages of a recovery.
+// turns takes permits for up to all of the items: of the retry rate limit, from the second round on, and of the recovery
+// stages. limited says that the former has none left.
 func (l *lane) turns(items []Item, round int) (n int, wait time.Duration, limited bool) {
 	l.gate.Lock()
 	defer l.gate.Unlock()
@@ -79,7 +81,7 @@ func (l *lane) turns(items []Item, round int) (n int, wait time.Duration, limite
 	if round > 0 {
 		n, wait = l.limit.Free(now, n)
 		if n == 0 {
-			l.limit.Take(now, 1) // to count it
+			l.limit.Take(now, 1) // it gets none, and is counted
 			return 0, wait, true
 		}
 	}
@@ -89,7 +91,7 @@ func (l *lane) turns(items []Item, round int) (n int, wait time.Duration, limite
 	return n, wait, false
 }
 
-// outbound asks the sink's own rate limit.
+// outbound waits for the sink's own rate limit, for one unit or with LimitItems one per item.
 func (l *lane) outbound(ctx context.Context, items int) error {
 	if l.o.RateLimit == nil {
 		return nil
@@ -104,7 +106,7 @@ func (l *lane) outbound(ctx context.Context, items int) error {
 	return nil
 }
 
-// expire moves items that are too old to the dead letters.
+// expire makes dead letters of the items that are older than TTL. It returns false if waits ended.
 func (d *delivery) expire(todo *pending, round int) bool {
 	ttl := d.l.o.TTL
 	if ttl == 0 {
@@ -126,7 +128,7 @@ func (d *delivery) expire(todo *pending, round int) bool {
 	if len(old.items) == 0 {
 		return true
 	}
-	if !d.bury(old, ReasonExpired, round) {
+	if !d.deadLetter(old, ReasonExpired, round) {
 		return false
 	}
 	*todo = rest
@@ -134,27 +136,26 @@ func (d *delivery) expire(todo *pending, round int) bool {
 }
 
 // held is how long the sink asked us to stay away yet.
-func (l *lane) held() time.Duration {
+func (l *lane) pauseLeft() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hold.IsZero() {
+	if l.pausedUntil.IsZero() {
 		return 0
 	}
-	return time.Until(l.hold)
+	return time.Until(l.pausedUntil)
 }
 
-// notMade reports whether a call was refused on this side, before it was made.
-func notMade(err error) bool {
+// refusedHere reports whether a call was refused by a policy on this side, before it was made: no attempt took place.
+func refusedHere(err error) bool {
 	var open *breaker.OpenError
 	var full *bulkhead.FullError
-	return errors.As(err, &open) || errors.As(err, &full) || errors.Is(err, errNotMade)
+	return errors.As(err, &open) || errors.As(err, &full) || errors.Is(err, errRefusedHere)
 }
 
-var errNotMade = errors.New("stopped before the call")
+var errRefusedHere = errors.New("stopped before the call")
 
-// call makes one call through breaker, bulkhead and time-out. waits ends the wait for
-// a place, calls the call itself.
-// Past ends it, if it is not zero, as nobody wants the items any more.
+// call makes one call through breaker, bulkhead and timeout. waits ends the wait for a place in the bulkhead, calls ends
+// the call itself. past ends it too, unless zero: then the oldest item has expired.
 func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) Result {
 	permit, err := l.breaker.Acquire()
 	if err != nil {
@@ -163,7 +164,7 @@ func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) 
 	if err := l.bulkhead.Acquire(waits); err != nil {
 		permit.Done(breaker.Ignored)
 		if waits.Err() != nil {
-			err = fmt.Errorf("%w: %w", errNotMade, err)
+			err = fmt.Errorf("%w: %w", errRefusedHere, err)
 		}
 		return Result{Err: err}
 	}
@@ -178,7 +179,7 @@ func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) 
 	if err != nil {
 		l.bulkhead.Release()
 		permit.Done(breaker.Ignored)
-		return Result{Err: fmt.Errorf("%w: %w", errNotMade, err)}
+		return Result{Err: fmt.Errorf("%w: %w", errRefusedHere, err)}
 	}
 	defer cancel()
 	start := time.Now()
@@ -187,17 +188,17 @@ func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) 
 	l.m.seconds.Update(result.took.Seconds())
 	if result.Err != nil && probe.Err() == nil && ctx.Err() != nil && !past.IsZero() && time.Until(past) <= ttlReserve {
 		l.m.failures[retry.ClassOf(result.Err)].Inc()
-		permit.Done(breaker.Ignored) // it had less time than a call gets, which says nothing of the sink
+		permit.Done(breaker.Ignored) // the items left it less time than a call gets, which says nothing about the sink
 		return result
 	}
 	l.judge(permit, calls, result, len(items))
 	return result
 }
 
-// ttlReserve is kept back of the time to live, for the way.
+// ttlReserve is subtracted from the time to live, for the way to the sink.
 const ttlReserve = 20 * time.Millisecond
 
-// past is when the first of the items gets too old; zero if they never do.
+// past is when the first of the items expires; zero without a TTL.
 func (l *lane) past(items []Item) (at time.Time) {
 	if l.o.TTL == 0 {
 		return at
@@ -210,13 +211,13 @@ func (l *lane) past(items []Item) (at time.Time) {
 	return at
 }
 
-// judge tells breaker, metrics and status how a call went.
+// judge reports the outcome of a call to the breaker, the metrics and the status.
 func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, items int) {
 	if r.Err == nil {
-		if len(r.Failed) >= items { // an answer, but none that anybody wants
-			l.ail(TroubleDelivery, r.Failed[0].Err)
+		if len(r.Failed) >= items { // the sink answers, but refuses every item
+			l.fails(TroubleDelivery, r.Failed[0].Err)
 		} else {
-			l.mend(TroubleDelivery)
+			l.works(TroubleDelivery)
 		}
 		permit.Done(breaker.Success)
 		l.m.succeeded.Inc()
@@ -224,13 +225,13 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 		return
 	}
 	if calls.Err() != nil {
-		permit.Done(breaker.Ignored) // we cut it off
+		permit.Done(breaker.Ignored) // the call was cut off here
 		return
 	}
 	l.m.failures[retry.ClassOf(r.Err)].Inc()
-	l.ail(TroubleDelivery, r.Err)
+	l.fails(TroubleDelivery, r.Err)
 	if after, ok := retry.AfterOf(r.Err); ok {
-		l.holdOff(after)
+		l.pause(after)
 	}
 	outcome := breaker.Judge(r.Err)
 	if outcome == breaker.Failure {
@@ -240,20 +241,21 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 }
 
 // holdOff keeps the whole lane away from the sink.
-func (l *lane) holdOff(d time.Duration) {
+func (l *lane) pause(d time.Duration) {
 	until := time.Now().Add(min(d, l.policy.MaxRetryAfter()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until.After(l.hold) {
-		l.hold = until
+	if until.After(l.pausedUntil) {
+		l.pausedUntil = until
 	}
 }
 
-// grace is how long a call may go on after its time is over before it is given up.
+// grace is how long a call may continue after its context ended before it is abandoned.
 const grace = time.Second
 
-// send calls the sink and waits for it, but not for ever: a sink that ignores its
-// context keeps its place in the bulkhead, and nothing else.
+// send calls the sink in a goroutine and waits for it, at most grace beyond the end of ctx. A sink that ignores its
+// context keeps its goroutine and its place in the bulkhead until it returns, and nothing else: that is why send, not
+// its caller, releases the place.
 func (l *lane) send(ctx context.Context, items []Item) Result {
 	done := make(chan Result, 1)
 	go func() {
@@ -272,11 +274,11 @@ func (l *lane) send(ctx context.Context, items []Item) Result {
 		return r
 	case <-t.C:
 		l.m.abandoned.Inc()
-		return Result{Err: retry.WithClass(errors.New("the sink did not come back after its time was over"), retry.ClassTimeout)}
+		return Result{Err: retry.WithClass(errors.New("sink did not return after its timeout"), retry.ClassTimeout)}
 	}
 }
 
-// guarded makes a panic of the sink an error.
+// guarded turns a panic of the sink into an error: it is foreign code in the lane.
 func (l *lane) guarded(ctx context.Context, items []Item) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -299,15 +301,16 @@ func sleepOr(ctx context.Context, d time.Duration, changed <-chan struct{}) bool
 	}
 }
 
-// stages bound what a sink gets while it recovers from an outage: from the opening of
-// its breaker until it keeps up again.
+// stages bound what a sink gets while it recovers from an outage: from the opening of its breaker until the backlog is
+// gone. Without them the whole backlog would hit a sink that has just come back, and break it again.
 type stages struct {
-	o      Staged
-	mu     sync.Mutex
-	limit  *retry.Limit // nil: no recovery under way
+	o Staged // fixed
+
+	mu     sync.Mutex   // guards the fields below; nothing else is taken with it held
+	limit  *retry.Limit // nil: no recovery in progress
 	closed bool         // the breaker is closed again
-	grown  time.Time    // when more was let through last
-	free   time.Time    // since when nothing was held back
+	grown  time.Time    // when the limit grew last, zero after a failure
+	free   time.Time    // since when every request was granted in full, zero if not
 }
 
 // breaker is called when the breaker opens or closes.
@@ -331,7 +334,7 @@ func (s *stages) fresh() *retry.Limit {
 	return l
 }
 
-// bad is called when a call failed: the sink is not well yet.
+// bad is called when a call failed: the limit goes back to its start.
 func (s *stages) bad() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,7 +344,7 @@ func (s *stages) bad() {
 	}
 }
 
-// good is called when a call succeeded: once per interval more is let through.
+// good is called when a call succeeded: the limit grows once per interval without a failure.
 func (s *stages) good(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,8 +360,8 @@ func (s *stages) good(now time.Time) {
 	}
 }
 
-// take asks for n items. The recovery is over once nothing was held back for two
-// intervals: what the sink gets then is no more than what comes in.
+// take asks for n items. The recovery is over once every request was granted in full for two intervals: the sink then
+// gets no more than what arrives.
 func (s *stages) take(now time.Time, n int) (granted int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,8 +380,7 @@ func (s *stages) take(now time.Time, n int) (granted int, wait time.Duration) {
 	return granted, wait
 }
 
-// active reports whether a recovery is under way. A lane with nothing left to send has
-// caught up too.
+// active reports whether a recovery is in progress. A lane without lag has recovered, too.
 func (s *stages) active(lag uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

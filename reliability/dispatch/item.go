@@ -14,27 +14,25 @@ type Item struct {
 	Service, Type, Severity string
 	Time                    time.Time // when it was taken in; its age for the time to live
 	Seq                     uint64    // of its record; set by the dispatcher
-	Index                   int       // in its record; set by the dispatcher
-	Payload                 []byte    // must not be changed; may be kept
+	Index                   int       // in its record, from 0; set by the dispatcher
+	Payload                 []byte    // read-only; a sink may retain it
 }
 
-// Sink is one place where items go. Send must be safe for as many concurrent calls as
-// the sink's concurrency, and must return soon after ctx ends: a call that does not is
-// given up after a while, but keeps its place in the bulkhead until it returns. Sinks
-// must bear repeats.
+// Sink is a destination of items. Send must be safe for as many concurrent calls as the sink's concurrency, and must
+// return soon after ctx ends: a call that does not is abandoned after 1 s, but keeps its place in the bulkhead until it
+// returns. A sink must be idempotent, because items can be sent again.
 //
-// A Sink may also be a [Flusher], a [Checker] and an io.Closer, which is closed when
-// its lane ends.
+// A Sink may also be a [Flusher], a [Checker] and an io.Closer, which is closed when its lane ends.
 type Sink interface {
 	Send(ctx context.Context, batch []Item) Result
 }
 
-// Result is what became of a batch.
+// Result is the outcome of a batch.
 type Result struct {
-	// Err says that the batch failed as a whole. Its class (retry.ClassOf) decides
-	// what is done; a wait given with retry.After holds up the whole lane.
+	// Err is set if the batch failed as a whole. Its class (retry.ClassOf) decides what happens to the items. A wait
+	// given with retry.After pauses the whole lane.
 	Err error
-	// Failed are the items that failed, by rising Index, if Err is nil.
+	// Failed are the items that failed, by ascending Index, if Err is nil. All others are delivered.
 	Failed []Failure
 
 	took time.Duration // of the sink's own part of the call
@@ -46,16 +44,15 @@ type Failure struct {
 	Err   error
 }
 
-// Flusher is a sink that has accepted items without making them durable. The cursor on
-// disk moves only after Flush, and a replayed dead letter goes only after it; if it fails,
-// everything since the last one is sent again.
-// It may be called beside Send.
+// Flusher is a sink that accepts items before it makes them durable. The cursor on disk moves only after Flush, and a
+// replayed dead letter is removed only after it. If Flush fails, everything since the last successful one is sent again.
+// It may be called concurrently with Send, but not with itself.
 type Flusher interface {
 	Flush(ctx context.Context) error
 }
 
-// Checker is a sink that can be asked whether it is well, for its breaker. With a method
-// HealthCloses() bool that says true, the check is enough to close the breaker.
+// Checker is a sink with a health check, which its breaker uses while it is not closed. If the sink has a method
+// HealthCloses() bool that returns true, a successful check counts as a probe and can close the breaker.
 type Checker interface {
 	Check(ctx context.Context) error
 }
@@ -64,8 +61,8 @@ type Checker interface {
 const (
 	ReasonPermanent   = "permanent"          // refused for good
 	ReasonExhausted   = "retry_exhausted"    // the last retry failed too
-	ReasonExpired     = "expired"            // older than the sink's time to live
-	ReasonRateLimited = "retry_rate_limited" // beyond the rate limit of retries, which says dead_letter
+	ReasonExpired     = "expired"            // older than TTL
+	ReasonRateLimited = "retry_rate_limited" // beyond the retry rate limit, with on_exceeded: dead_letter
 	ReasonUnreadable  = "unreadable"         // Split could not take the record apart
 )
 
@@ -80,13 +77,12 @@ type DeadLetter struct {
 	First, Last time.Time   // of the failures; both the same if there was no call
 }
 
-// Split takes a record apart. The payload is not used again by anybody else, so items
-// may point into it. A record that is not meant for sinks yields nothing. Seq and
-// Index of the items are filled in afterwards.
+// Split yields the items of a record, none if the record is not meant for sinks. The payload belongs to the items: they
+// may point into it. Seq and Index are filled in afterwards. An error makes one dead letter of the whole record.
 type Split func(rec *wal.Record, yield func(Item)) error
 
-// Limiter holds back calls to a sink, retries included. Wait returns nil when n units
-// may go, and an error when that would take too long; the call is then put off.
+// Limiter limits the rate of calls to a sink, retries included. Wait returns nil when n units may go, and an error if
+// that would take too long or ctx ended. The lane then tries again later.
 type Limiter interface {
 	Wait(ctx context.Context, n int) error
 }

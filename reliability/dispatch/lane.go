@@ -15,13 +15,17 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// lane is the way to one sink.
+// lane delivers the log to one sink. Its goroutine (run) opens one session after the other. Batches of the session are
+// delivered by goroutines of their own, at most Bulkhead.Concurrency at a time, and Deliver may call the sink beside them.
 type lane struct {
+	// Fixed by newLane and never written again.
 	d   *Dispatcher
 	o   SinkOptions
 	m   *series
 	log *slog.Logger
 
+	// Policies, each safe for concurrent use. They outlive sessions: a log that had to be opened again must not reset
+	// the breaker or give the sink a fresh retry budget.
 	policy   *retry.Policy
 	budget   *retry.Budget
 	limit    *retry.Limit
@@ -29,26 +33,33 @@ type lane struct {
 	bulkhead *bulkhead.Bulkhead
 	timeout  deadline.Step
 	stages   stages
-	gate     sync.Mutex // one batch at a time takes from limit and stages
-	flushing sync.Mutex // one Flush at a time
 
-	cancel context.CancelFunc // guarded by Dispatcher.mu; nil before it runs
-	gone   chan struct{}
+	// gate is held while a batch takes permits from limit and stages. Both are taken together: a permit of one that was
+	// taken while the other refuses would be lost.
+	gate sync.Mutex
+	// flushing is held during Sink.Flush, so that its result can be assigned to everything that was sent before it.
+	flushing sync.Mutex
 
-	mu       sync.Mutex
-	durable  Cursor    // as it is on disk
-	next     Cursor    // all before it is delivered or kept elsewhere
-	hold     time.Time // no call before; what the sink asked for
-	inFlight int
-	tally    tally
-	troubles map[string]*trouble // by kind
-	sums     map[string]sums     // what is told now and then
-	// flushes that failed: a sink tells of it once, but what was sent before may be gone
-	// for the lane and for replays alike.
+	cancel context.CancelFunc // ends run; guarded by Dispatcher.mu; nil before it runs
+	gone   chan struct{}      // closed when run has returned and the sink is closed
+
+	// mu guards the fields below. It is held to copy or set fields, never during I/O or a call to the sink.
+	mu          sync.Mutex
+	durable     Cursor    // as it is on disk; after the start written by saveAt only
+	next        Cursor    // everything before it is delivered, dropped or a dead letter; written by the session
+	pausedUntil time.Time // no call before; from Retry-After
+	inFlight    int       // batches
+	tally       tally
+	troubles    map[string]*trouble // by kind; what fails now
+	sums        map[string]sums     // counts that are logged at most once a minute
+	// flushesFailed counts failed flushes, flushErr is the last of them. A sink reports a failed sync once, to whoever
+	// flushes next, but everything sent before may be lost: items of the lane and of replays. So each of them notes the
+	// counter before it sends, and compares it after its own flush.
 	flushesFailed uint64
-	flushErr      error // the last of them
+	flushErr      error
 }
 
+// newLane validates the options and builds the policies. It starts nothing and touches no disk.
 func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	o.applyDefaults()
 	if err := o.validate(); err != nil {
@@ -57,7 +68,7 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	l := &lane{d: d, m: d.o.Metrics.of(o.Name), log: d.o.Logger.With("sink", o.Name), gone: make(chan struct{}),
 		troubles: map[string]*trouble{}, sums: map[string]sums{}}
 	if o.MaxLagBytes > 0 && d.o.OnLag == nil {
-		return nil, fmt.Errorf("sink %q: max_lag_bytes without a place to keep what is skipped", o.Name)
+		return nil, fmt.Errorf("sink %q: max_lag_bytes needs OnLag, which retains the skipped log range", o.Name)
 	}
 	var err, failed error
 	take := func(e error) {
@@ -65,15 +76,12 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 			failed = errors.Join(failed, fmt.Errorf("sink %q: %w", o.Name, e))
 		}
 	}
-	if l.policy, err = retry.New(o.Retry); err != nil {
-		take(err)
-	}
-	if l.budget, err = retry.NewBudget(orDefault(o.Budget)); err != nil {
-		take(err)
-	}
-	if l.limit, err = retry.NewLimit(orDefault(o.RetryLimit)); err != nil {
-		take(err)
-	}
+	l.policy, err = retry.New(o.Retry)
+	take(err)
+	l.budget, err = retry.NewBudget(orDefault(o.Budget))
+	take(err)
+	l.limit, err = retry.NewLimit(orDefault(o.RetryLimit))
+	take(err)
 	b := o.Breaker
 	b.Name, b.Metrics = o.Name, d.o.Metrics.breakers
 	if c, ok := o.Sink.(Checker); ok && b.Health == nil {
@@ -89,19 +97,17 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 			told(from, to, reason)
 		}
 	}
-	if l.breaker, err = breaker.New(b); err != nil {
-		take(err)
-	}
+	l.breaker, err = breaker.New(b)
+	take(err)
 	h := o.Bulkhead
 	h.Name, h.Metrics = o.Name, d.o.Metrics.bulkheads
-	if l.bulkhead, err = bulkhead.New(h); err != nil {
-		take(err)
-	}
+	l.bulkhead, err = bulkhead.New(h)
+	take(err)
 	if failed != nil {
 		return nil, failed
 	}
 	if most, ok := o.RateLimit.(interface{ Most() int }); ok && o.LimitItems {
-		o.BatchItems = min(o.BatchItems, most.Most()) // else no call would ever keep within the limit
+		o.BatchItems = min(o.BatchItems, most.Most()) // a larger batch would never get its permits
 	}
 	l.o = o
 	d.o.Metrics.bound(o.Name, o.MaxLagBytes)
@@ -117,7 +123,8 @@ func orDefault[T any](o *T) (v T) {
 	return v
 }
 
-// locate finds the cursor, or makes one that is durable before the sink counts as added.
+// locate reads the cursor, or creates one. It must be durable before the sink counts as added: otherwise a crash would
+// forget which records the sink was promised.
 func (l *lane) locate() error {
 	at, ok, err := l.d.cursors.load(l.o.Name)
 	if err != nil {
@@ -142,12 +149,12 @@ func (l *lane) saved() Cursor {
 	return l.durable
 }
 
-// run has one session after the other, each beginning at the cursor on disk.
+// run opens one session after the other, each starting at the cursor on disk, until ctx ends. It closes the sink.
 func (l *lane) run(ctx context.Context) {
 	defer l.closeSink()
 	if o, ok := l.o.Sink.(*opening); ok {
 		if _, err := o.ready(); err != nil {
-			l.ail(TroubleDelivery, err) // told at once, before there is anything to deliver
+			l.fails(TroubleDelivery, err) // reported before there is anything to deliver
 		}
 	}
 	var health sync.WaitGroup
@@ -164,7 +171,7 @@ func (l *lane) run(ctx context.Context) {
 			if flush := (*flushError)(nil); errors.As(err, &flush) {
 				kind = TroubleFlush
 			}
-			l.ail(kind, err)
+			l.fails(kind, err)
 		}
 		if !retry.Sleep(ctx, l.d.o.SaveInterval) {
 			return
@@ -172,16 +179,16 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// errAgain ends a session whose cursor was moved.
-var errAgain = errors.New("start again at the cursor on disk")
+// errAgain ends a session because its cursor was moved. The next one starts without a pause.
+var errAgain = errors.New("restart at the cursor on disk")
 
-// open opens the log at the cursor. What is no longer there cannot be delivered: that
-// is told, counted and left behind.
+// open opens the log at the cursor. Records that are no longer in the log cannot be delivered: they are counted and
+// logged, and the lane continues with the oldest record. Waiting for them would stop the sink for ever.
 func (l *lane) open() (*wal.Reader, Cursor, error) {
 	at := l.saved()
 	r, err := l.d.o.Source.NewReader(at.Seq)
 	if err == nil {
-		l.mend(TroubleRead)
+		l.works(TroubleRead)
 	}
 	if err == nil || !errors.Is(err, wal.ErrTruncated) && !errors.Is(err, wal.ErrAhead) {
 		return r, at, err
@@ -191,19 +198,19 @@ func (l *lane) open() (*wal.Reader, Cursor, error) {
 		l.m.missed.Add(int(first - at.Seq))
 	}
 	l.failed(err)
-	l.log.Error("the log does not have the records that the sink is to get next; going on with the oldest",
+	l.log.Error("records missing from the log, continuing with the oldest",
 		"next", at.Seq, "oldest", first, "error", err)
 	r, err = l.d.o.Source.NewReader(first)
 	return r, Cursor{Seq: first}, err
 }
 
-// save makes the cursor durable, after what it stands for is: all that was sent after the
-// given number of failed flushes.
+// save flushes the sink and then saves the cursor, in this order: a cursor on disk must never be ahead of what the sink
+// has made durable. since is failedFlushes at the start of the session.
 func (l *lane) save(ctx context.Context, since uint64) error {
 	l.mu.Lock()
 	at, durable := l.next, l.durable
 	l.mu.Unlock()
-	// With nothing to save, too: it tells of a sink that is gone before events come.
+	// Flush even if the cursor has not moved: it detects a sink that became unavailable before events arrive.
 	if err := l.flush(ctx, since); err != nil {
 		return err
 	}
@@ -213,15 +220,15 @@ func (l *lane) save(ctx context.Context, since uint64) error {
 	return nil
 }
 
-// failedFlushes is what flush wants to know of the time before a call.
+// failedFlushes is the counter that a caller of flush notes before it sends.
 func (l *lane) failedFlushes() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.flushesFailed
 }
 
-// flush makes durable what the sink was sent since there were so many failed flushes. It
-// fails, too, if somebody else's flush failed meanwhile.
+// flush makes durable what the sink was sent. It fails, too, if another flush failed since the counter was since: that
+// one was told of the loss, and this caller's items may be among it.
 func (l *lane) flush(ctx context.Context, since uint64) error {
 	f, ok := l.o.Sink.(Flusher)
 	if !ok {
@@ -244,25 +251,25 @@ func (l *lane) flush(ctx context.Context, since uint64) error {
 	if err != nil {
 		return &flushError{err}
 	}
-	l.mend(TroubleFlush)
+	l.works(TroubleFlush)
 	return nil
 }
 
-// flushError says that a sink could not make durable what it has taken.
+// flushError tells a failed flush from a log that cannot be read, for the status.
 type flushError struct{ error }
 
 func (e *flushError) Error() string { return "flush: " + e.error.Error() }
 func (e *flushError) Unwrap() error { return e.error }
 
-// saveAt only reports a failure: the old cursor still stands and is as good, but for
-// repeats.
+// saveAt saves the cursor and reports whether it could. A failure is no reason to stop: the old cursor is still valid,
+// and costs duplicates after a crash only.
 func (l *lane) saveAt(at Cursor) bool {
 	if err := l.d.cursors.save(l.o.Name, at); err != nil {
 		l.m.cursorErrors.Inc()
-		l.ail(TroubleCursor, err)
+		l.fails(TroubleCursor, err)
 		return false
 	}
-	l.mend(TroubleCursor)
+	l.works(TroubleCursor)
 	l.mu.Lock()
 	l.durable = at
 	l.mu.Unlock()

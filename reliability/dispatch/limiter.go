@@ -9,16 +9,18 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// LocalLimit is a Limiter for this process alone. It holds strictly, and a call gets
-// all of its units at once, so that several that wait don't go together in the end.
+// LocalLimit is a Limiter of this process. No span of its window sees more than the burst. A call gets all of its units
+// at once, so that several that wait do not end up going together.
 type LocalLimit struct {
 	most    int
 	window  time.Duration
 	maxWait time.Duration
 
-	turn   chan struct{} // holds one while nobody is asked for; the rest belongs to who took it
-	grants []grant       // of the last window, rising
-	used   int           // their sum
+	// turn holds one token. Whoever takes it owns grants and used, also while it waits for room: so waiters are served
+	// one after the other, and a large one is not starved by small ones.
+	turn   chan struct{}
+	grants []grant // of the last window, oldest first
+	used   int     // their sum
 }
 
 type grant struct {
@@ -26,17 +28,17 @@ type grant struct {
 	n  int
 }
 
-// localGuard is added to the window, so that calls which are under way for unequal times
-// do not meet at the other end: a twentieth, at most 50 ms.
+// localGuard is added to the window: 1/20 of it, at most 50 ms. Calls take unequal times on their way, and without it two
+// windows' worth could arrive within one.
 func localGuard(window time.Duration) time.Duration { return min(window/20, 50*time.Millisecond) }
 
-// NewLocalLimit allows burst units (1 if 0) in any span of burst/perSecond seconds.
-// Wait gives up beyond maxWait, 5 s if 0.
+// NewLocalLimit allows burst units (default 1) in any span of burst/perSecond seconds. perSecond is above 0, at most 1e9.
+// Wait gives up after maxWait (default 5 s).
 func NewLocalLimit(perSecond float64, burst int, maxWait time.Duration) (*LocalLimit, error) {
 	burst = cmp.Or(burst, 1)
 	maxWait = cmp.Or(maxWait, 5*time.Second)
 	if !(perSecond > 0 && perSecond <= 1e9) || burst < 1 || maxWait < 0 {
-		return nil, fmt.Errorf("rate limit of %v/s, burst %d, wait %s: all must be positive", perSecond, burst, maxWait)
+		return nil, fmt.Errorf("invalid rate limit of %v/s, burst %d, maximum wait %s (all must be positive, and at most 1e9/s)", perSecond, burst, maxWait)
 	}
 	window := time.Duration(float64(burst) / perSecond * float64(time.Second))
 	l := &LocalLimit{most: burst, window: window + localGuard(window), maxWait: maxWait, turn: make(chan struct{}, 1)}
@@ -44,18 +46,17 @@ func NewLocalLimit(perSecond float64, burst int, maxWait time.Duration) (*LocalL
 	return l, nil
 }
 
-// LimitedError says that a call was put off by a rate limit. Its class is
-// retry.ClassOverload.
+// LimitedError is returned by a Limiter whose wait would exceed MaxWait. Its class is retry.ClassOverload.
 type LimitedError struct{ MaxWait time.Duration }
 
 func (e *LimitedError) Error() string {
-	return fmt.Sprintf("no turn within %s under the outbound rate limit", e.MaxWait)
+	return fmt.Sprintf("outbound rate limit exceeded for %s", e.MaxWait)
 }
 
-// RetryClass makes retry.ClassOf know it.
+// RetryClass is retry.ClassOverload.
 func (e *LimitedError) RetryClass() retry.Class { return retry.ClassOverload }
 
-// Most is how many units a single Wait can get at most.
+// Most is the largest number of units that one Wait can get.
 func (l *LocalLimit) Most() int { return l.most }
 
 // Wait implements Limiter. More units than Most count as that many.
@@ -90,7 +91,7 @@ func (l *LocalLimit) Wait(ctx context.Context, n int) error {
 	}
 }
 
-// room forgets old grants and says how long to wait until n more fit.
+// room drops expired grants and returns how long to wait until n more units fit, 0 if they do.
 func (l *LocalLimit) room(now time.Time, n int) time.Duration {
 	old := 0
 	for old < len(l.grants) && now.Sub(l.grants[old].at) >= l.window {

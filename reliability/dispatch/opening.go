@@ -10,12 +10,13 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// opening is a sink that is opened when it is needed, again and again until that works. A
-// sink that cannot be opened fails like any other: its events wait, and nothing else does.
+// opening is a sink that is opened when it is first needed, again and again until that works. A sink that cannot be
+// opened fails with the class blocked: its events wait, and nothing else does.
 type opening struct {
-	open   func() (Sink, error)
-	mu     sync.Mutex
-	sink   Sink // nil until it is open
+	open func() (Sink, error)
+
+	mu     sync.Mutex // guards the fields below, and is held while open runs: one attempt at a time
+	sink   Sink       // nil until it is open
 	closed bool
 }
 
@@ -26,7 +27,7 @@ func (o *opening) ready() (Sink, error) {
 		return o.sink, nil
 	}
 	if o.closed {
-		return nil, errors.New("the sink is closed")
+		return nil, errors.New("sink is closed")
 	}
 	s, err := o.open()
 	if err != nil {
@@ -36,7 +37,7 @@ func (o *opening) ready() (Sink, error) {
 	return s, nil
 }
 
-// Send opens the sink if need be.
+// Send opens the sink if it is not open.
 func (o *opening) Send(ctx context.Context, batch []Item) Result {
 	s, err := o.ready()
 	if err != nil {
@@ -45,7 +46,7 @@ func (o *opening) Send(ctx context.Context, batch []Item) Result {
 	return s.Send(ctx, batch)
 }
 
-// Flush opens the sink if need be, so that a nil error means that it can be written to.
+// Flush opens the sink if it is not open, so that a nil error means that it can be written to.
 func (o *opening) Flush(ctx context.Context) error {
 	s, err := o.ready()
 	if err != nil {
@@ -57,7 +58,7 @@ func (o *opening) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Close closes it for good.
+// Close closes the sink, which is not opened again.
 func (o *opening) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

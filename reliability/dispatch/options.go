@@ -21,21 +21,18 @@ import (
 // Options of a Dispatcher.
 type Options struct {
 	FS     fsys.FS
-	Dir    string // of the cursors; made if missing
+	Dir    string // of the cursors; created if missing
 	Source Source
 	Split  Split
-	// DeadLetter keeps items that were not delivered. It must return nil only when
-	// they are durable; on an error it is asked again, and the sink waits. After a
-	// crash it may get the same items once more.
-	DeadLetter func(ctx context.Context, letters []DeadLetter) error
-	// OnLag keeps the records from..to, both included, of which a sink that lags too
-	// far will get no more. It must return nil only when they are safe. Only needed
-	// with MaxLagBytes. It is called again with the same records if a crash follows.
+	// DeadLetter stores items that were not delivered. It must return nil only when they are durable. After an error it
+	// is called again, and the sink waits. After a crash it may get the same items again.
+	DeadLetter func(ctx context.Context, list []DeadLetter) error
+	// OnLag retains the records from..to, both included, which a sink that lags too far skips. It must return nil only
+	// when they are safe. It is required with MaxLagBytes, and is called again with the same records after a crash.
 	OnLag func(ctx context.Context, sink string, from, to uint64) error
 	// SaveInterval is how often cursors are saved. Default 1 s.
 	SaveInterval time.Duration
-	// DrainTimeout is how long calls under way may take once Run's context has ended.
-	// Default 5 s.
+	// DrainTimeout is how long calls in flight may take once Run's context has ended. Default 5 s.
 	DrainTimeout time.Duration
 	Logger       *slog.Logger // nil: discarded
 	Metrics      *Metrics     // nil: counted, but not exported
@@ -55,33 +52,32 @@ func (o *Options) applyDefaults() {
 func (o *Options) validate() error {
 	switch {
 	case o.FS == nil || o.Dir == "":
-		return errors.New("dispatch: no file system or folder given")
+		return errors.New("dispatch: FS and Dir are required")
 	case o.Source == nil || o.Split == nil:
-		return errors.New("dispatch: no source or no way to split its records given")
+		return errors.New("dispatch: Source and Split are required")
 	case o.DeadLetter == nil:
-		return errors.New("dispatch: no place for dead letters given")
+		return errors.New("dispatch: DeadLetter is required")
 	case o.SaveInterval < 0 || o.DrainTimeout < 0:
-		return errors.New("dispatch: times must be positive")
+		return errors.New("dispatch: SaveInterval and DrainTimeout must not be negative")
 	}
 	return nil
 }
 
-// Start says where a sink without a cursor begins.
+// Start is where a sink without a cursor starts.
 type Start int
 
 const (
 	// Oldest is the oldest record that is still in the log.
 	Oldest Start = iota
-	// Newest is whatever comes after the sink was added.
+	// Newest is the first record after the sink was added.
 	Newest
 )
 
-// Staged bounds what a sink gets after an outage, when its breaker lets calls through
-// again and a backlog waits: so many items in any span of Interval, and Growth times
-// as many after each span without a failure, until the backlog of the outage is gone.
+// Staged bounds what a sink gets after an outage, when its breaker lets calls through again and a backlog waits: Items in
+// any span of Interval, and Growth times as many after each span without a failure, until the backlog is gone.
 type Staged struct {
 	Off      bool
-	Items    int           // default 100
+	Items    int           // 1 to 1,000,000; default 100
 	Interval time.Duration // default 1 s
 	Growth   float64       // at least 1, which keeps the rate; default 2
 }
@@ -90,15 +86,14 @@ type Staged struct {
 type SinkOptions struct {
 	Name string // [a-z0-9._-]+, at most 64 bytes: file name and label
 	Sink Sink
-	// Open makes the Sink when its lane begins, instead of Sink, for one that holds
-	// something which the lane before it must let go of first, or which may be missing
-	// for a while. Until it succeeds, the sink counts as blocked.
+	// Open opens the Sink when its lane starts, instead of Sink: for one that locks something which the lane before it
+	// must release first, or which may be missing for a while. Until it succeeds, the sink is blocked and its events wait.
 	Open  func() (Sink, error)
 	Start Start
 
-	BatchItems int           // most items in a call. Default 500.
-	BatchBytes int           // most bytes of payload in a call, unless one item alone is larger. Default 1 MiB.
-	BatchWait  time.Duration // how long an item waits for others. Default 100 ms; negative: not at all.
+	BatchItems int           // largest number of items in a call. Default 500.
+	BatchBytes int           // largest payload of a call, unless one item alone is larger. Default 1 MiB.
+	BatchWait  time.Duration // how long an item waits for others. Default 100 ms; negative: no wait.
 
 	Retry      retry.Options        // MaxRetries, MaxElapsed, delays and jitter
 	Budget     *retry.BudgetOptions // calls; nil: the default of 20 %
@@ -109,24 +104,22 @@ type SinkOptions struct {
 	Bulkhead   bulkhead.Options // Name and metrics are filled in. Concurrency defaults to 4, here.
 	Timeout    time.Duration    // of one call. Default 5 s.
 
-	// TTL is the age from which an item is not sent any more. 0: none.
+	// TTL is the age at which an item is no longer sent and becomes a dead letter. 0: none.
 	TTL time.Duration
-	// MaxLagBytes is how far the sink may lag behind; beyond it, it skips to half of
-	// that. 0: as far as the log goes.
+	// MaxLagBytes is how far the sink may lag behind. Beyond it, the sink skips to half of it. 0: no bound but the log.
 	MaxLagBytes int64
-	// RateLimit, if not nil, is asked before every call, for 1 unit, or with
-	// LimitItems for as many as there are items.
+	// RateLimit, if not nil, is asked before every call: for 1 unit, or with LimitItems for one per item.
 	RateLimit  Limiter
 	LimitItems bool
 }
 
-// RetryOn chooses the failures that are tried again. Any other makes dead letters at once.
+// RetryOn selects the failures that are retried. Items that fail in any other way become dead letters immediately.
 type RetryOn struct {
 	Classes [retry.Classes]bool
 	Codes   []int // of errors with a method StatusCode() int, whatever their class
 }
 
-// retries reports whether a failed item is sent again.
+// retries reports whether an item that failed with err is sent again.
 func (l *lane) retries(err error) bool {
 	class, on := retry.ClassOf(err), l.o.RetryOn
 	if on == nil {
@@ -156,25 +149,25 @@ func (o *SinkOptions) validate() error {
 		errs = append(errs, fmt.Errorf("sink %q: "+format, append([]any{o.Name}, args...)...))
 	}
 	if !namePattern.MatchString(o.Name) {
-		bad("a name is 1 to 64 of a-z, 0-9, '.', '_' and '-', not beginning with '.'")
+		bad("invalid name (1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.')")
 	}
 	if o.Open != nil && o.Sink == nil {
 		o.Sink = &opening{open: o.Open}
 	}
 	if o.Sink == nil {
-		bad("there is nothing to send to")
+		bad("Sink or Open is required")
 	}
 	if o.Start != Oldest && o.Start != Newest {
-		bad("unknown start %d", o.Start)
+		bad("invalid start %d", o.Start)
 	}
 	if o.BatchItems < 1 || o.BatchBytes < 1 {
-		bad("batches of %d items and %d bytes are too small", o.BatchItems, o.BatchBytes)
+		bad("invalid batch of %d items and %d bytes (both at least 1)", o.BatchItems, o.BatchBytes)
 	}
 	if o.Timeout < 0 || o.TTL < 0 || o.MaxLagBytes < 0 {
 		bad("timeout, ttl and max_lag_bytes must not be negative")
 	}
 	if !(o.Staged.Growth >= 1) {
-		bad("staged growth %v is below 1", o.Staged.Growth)
+		bad("invalid staged growth %v (at least 1)", o.Staged.Growth)
 	}
 	return errors.Join(errs...)
 }

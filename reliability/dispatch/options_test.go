@@ -20,11 +20,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		o    SinkOptions
 		want string
 	}{
-		"name":       {SinkOptions{Name: "../x", Sink: f}, "a name is"},
-		"no sink":    {SinkOptions{Name: "s"}, "nothing to send to"},
+		"name":       {SinkOptions{Name: "../x", Sink: f}, "invalid name"},
+		"no sink":    {SinkOptions{Name: "s"}, "Sink or Open is required"},
 		"batch":      {SinkOptions{Name: "s", Sink: f, BatchItems: -1}, "too small"},
 		"ttl":        {SinkOptions{Name: "s", Sink: f, TTL: -1}, "must not be negative"},
-		"lag":        {SinkOptions{Name: "s", Sink: f, MaxLagBytes: 1}, "without a place"},
+		"lag":        {SinkOptions{Name: "s", Sink: f, MaxLagBytes: 1}, "needs OnLag"},
 		"growth":     {SinkOptions{Name: "s", Sink: f, Staged: Staged{Growth: 0.5}}, "below 1"},
 		"retry":      {SinkOptions{Name: "s", Sink: f, Retry: retry.Options{Spread: 1.5}}, "outside (0,1]"},
 		"limit":      {SinkOptions{Name: "s", Sink: f, RetryLimit: &retry.LimitOptions{PerInterval: -1}}, "limit of -1"},

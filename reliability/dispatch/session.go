@@ -8,21 +8,26 @@ import (
 	"time"
 )
 
-// session reads the log from the cursor on disk and keeps batches on their way, until
-// ctx ends or something makes it start again. It owns the cursor in memory.
+// session reads the log from the cursor on disk and delivers it in batches, until ctx ends or an error makes the lane
+// start over at the cursor on disk. It owns the cursor in memory (lane.next).
+//
+// Everything but the channels and contexts belongs to the goroutine of loop, which is the lane's. A batch belongs to its
+// worker from fly until the worker sends it to results.
 type session struct {
 	l       *lane
 	feed    feed
 	waiter  waiter
-	flying  []*batch // in the order of the log
-	results chan *batch
-	// waits is cancelled to end everything but calls under way, calls to end those too.
+	flying  []*batch    // in flight or done behind one that is, in log order; at most Bulkhead.Concurrency
+	results chan *batch // from the workers; has room for all of flying, so that a worker never blocks on it
+	// waits ends everything but calls in flight: backoff, permits, the wait for the log. calls ends those too. Two
+	// contexts, because a call that is cut off says nothing about its items and makes duplicates.
 	waits, calls             context.Context
 	cancelWaits, cancelCalls context.CancelFunc
-	workers                  sync.WaitGroup
-	since                    uint64 // failed flushes before it began
+	workers                  sync.WaitGroup // of the waiter and the batches in flight
+	since                    uint64         // failed flushes before it began, see lane.flush
 }
 
+// session runs one. The error is why it ended early; nil if ctx ended.
 func (l *lane) session(ctx context.Context) (err error) {
 	r, at, err := l.open()
 	if err != nil {
@@ -47,6 +52,8 @@ func (l *lane) session(ctx context.Context) (err error) {
 	return s.loop(ctx)
 }
 
+// loop is the only place that blocks on the session's behalf: for a batch that is done, for the log to grow, for a batch
+// to be due, for the time to save.
 func (s *session) loop(ctx context.Context) error {
 	tick := time.NewTicker(s.l.d.o.SaveInterval)
 	defer tick.Stop()
@@ -63,7 +70,7 @@ func (s *session) loop(ctx context.Context) error {
 		}
 		select {
 		case b := <-s.results:
-			s.landed(b)
+			s.returned(b)
 		case err := <-s.waiter.grew:
 			s.waiter.busy, s.feed.atEnd = false, false
 			if err != nil {
@@ -80,14 +87,15 @@ func (s *session) loop(ctx context.Context) error {
 	}
 }
 
-// feedAll starts batches while there is room. wait is when the next one is due.
+// feedAll starts batches while fewer than Concurrency are in flight. wait is when the next one is due, 0 if nothing
+// waits for company.
 func (s *session) feedAll() (wait time.Duration, err error) {
 	for s.waits.Err() == nil {
 		if err := s.feed.fill(); err != nil {
 			return 0, err
 		}
 		if len(s.flying) == 0 && len(s.feed.batch) == 0 && len(s.feed.unreadable) == 0 {
-			s.advance(s.feed.pos) // over records that hold nothing for sinks
+			s.advance(s.feed.pos) // over records without items, or they would retain the log
 		}
 		if s.feed.atEnd && !s.waiter.busy && !s.feed.full {
 			s.waiter.busy = true
@@ -105,20 +113,22 @@ func (s *session) feedAll() (wait time.Duration, err error) {
 	return 0, nil
 }
 
+// fly hands a batch to a worker.
 func (s *session) fly(b *batch) {
 	s.flying = append(s.flying, b)
 	s.count()
 	s.workers.Go(func() {
 		b.done = s.l.deliver(s.waits, s.calls, b)
-		s.results <- b // it has room for all of them
+		s.results <- b // never blocks
 	})
 }
 
-// landed takes up a batch that is done, and moves the cursor over all that are.
-func (s *session) landed(b *batch) {
-	b.landed = b.done
+// land takes a batch back and moves the cursor over the batches at the front that are done. One that is done behind one
+// in flight has to wait: the cursor says that everything before it is settled.
+func (s *session) returned(b *batch) {
+	b.returned = b.done
 	at := 0
-	for at < len(s.flying) && s.flying[at].landed {
+	for at < len(s.flying) && s.flying[at].returned {
 		at++
 	}
 	if at > 0 {
@@ -129,6 +139,7 @@ func (s *session) landed(b *batch) {
 	s.count()
 }
 
+// advance moves the cursor in memory, never backwards.
 func (s *session) advance(to Cursor) {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
@@ -143,17 +154,18 @@ func (s *session) count() {
 	s.l.mu.Unlock()
 }
 
-// tick saves the cursor and looks after the lag.
+// tick saves the cursor and enforces the lag bound.
 func (s *session) tick(ctx context.Context) error {
 	l := s.l
 	if err := l.save(ctx, s.since); err != nil {
-		return err // what was not flushed is sent again
+		return err // the next session sends again what was not flushed
 	}
 	s.measure()
 	return s.jump(ctx)
 }
 
-// jump skips what the sink lags behind too far.
+// jump skips a log range if the sink is further behind than MaxLagBytes. First the caller makes the range safe, then the
+// workers stop, then the cursor moves: a crash at any point repeats the jump, and never loses the range.
 func (s *session) jump(ctx context.Context) error {
 	l, src := s.l, s.l.d.o.Source
 	l.mu.Lock()
@@ -167,32 +179,30 @@ func (s *session) jump(ctx context.Context) error {
 	if durable < from {
 		return nil
 	}
-	// The first record from which on what is left fits into half of what is allowed.
+	// The first record behind which at most half of the bound is left, so that a sink that stays slow is not skipped on
+	// every tick.
 	n := sort.Search(int(durable-from), func(i int) bool { return src.SizeFrom(from+uint64(i)+1) <= most/2 })
 	to := min(from+uint64(n), durable)
 	if err := l.d.o.OnLag(ctx, l.o.Name, from, to); err != nil {
-		l.ail(TroubleLag, fmt.Errorf("keep records %d to %d, which the sink skips: %w", from, to, err))
-		return nil // it lags on, and nothing is lost
+		l.fails(TroubleLag, fmt.Errorf("retain records %d to %d: %w", from, to, err))
+		return nil // the sink keeps lagging, and nothing is lost
 	}
-	l.mend(TroubleLag)
-	s.stop()
+	l.works(TroubleLag)
+	s.cancelWaits()
 	s.cancelCalls()
 	s.workers.Wait()
 	if !l.saveAt(Cursor{Seq: to + 1}) {
 		return errAgain
 	}
 	l.m.skipped.Add(int(to - from + 1))
-	l.log.Warn("sink lags too far behind and skips records", "from", from, "to", to)
+	l.log.Warn("sink exceeded max_lag_bytes, records skipped", "from", from, "to", to)
 	return errAgain
 }
 
-// stop ends all that only waits.
-func (s *session) stop() { s.cancelWaits() }
-
-// end lets calls finish, for a while if the lane drains, and saves what was reached,
-// unless an error has put that in doubt.
+// end waits for the workers and saves the cursor. With drain, calls in flight have DrainTimeout to finish. Without save,
+// an error has put in doubt what the sink has, so the cursor stays where it is.
 func (s *session) end(drain, save bool) {
-	s.stop()
+	s.cancelWaits()
 	if drain {
 		timer := time.AfterFunc(s.l.d.o.DrainTimeout, s.cancelCalls)
 		defer timer.Stop()
@@ -202,7 +212,7 @@ func (s *session) end(drain, save bool) {
 	s.workers.Wait()
 	s.cancelCalls()
 	for len(s.results) > 0 {
-		s.landed(<-s.results)
+		s.returned(<-s.results)
 	}
 	s.flying = nil
 	s.count()
@@ -210,6 +220,6 @@ func (s *session) end(drain, save bool) {
 		return
 	}
 	if err := s.l.save(context.WithoutCancel(s.waits), s.since); err != nil {
-		s.l.log.Error("save at the end", "error", err)
+		s.l.log.Error("save cursor at shutdown failed", "error", err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 // Status is the present state of one sink.
 type Status struct {
 	Name       string
-	Next       Cursor // all before it is delivered or kept elsewhere
+	Next       Cursor // everything before it is delivered, dropped or a dead letter
 	Saved      Cursor // the same, as it is on disk
 	LagRecords uint64
 	LagBytes   int64
-	OldestAge  time.Duration // of the oldest item on its way; 0 if there is none
+	OldestAge  time.Duration // of the oldest item in flight; 0 if there is none
 	InFlight   int           // batches
 
 	Delivered, Retries, Dropped uint64            // items, calls, items
@@ -28,32 +28,33 @@ type Status struct {
 	Troubles                    []Trouble      // what fails now
 	Answers                     map[int]uint64 // of the sink, by status code
 
-	Held       time.Duration // how long the sink asked us to stay away yet
-	Recovering bool          // the backlog of an outage goes out in stages
+	Held       time.Duration // what is left of the pause that the sink asked for with Retry-After
+	Recovering bool          // the backlog of an outage is sent in stages
 	Breaker    breaker.Status
 	Bulkhead   bulkhead.Status
 	Budget     retry.BudgetStatus
 	RetryLimit retry.LimitStatus
 }
 
-// tally are the numbers of a lane's status. They count from the start of the process.
+// tally is what a lane counts for its status, from the start of the lane on: a replaced sink starts at 0, unlike its
+// metrics. lane.mu guards it.
 type tally struct {
 	delivered, retries, dropped uint64
 	overhead                    Overhead
-	letters                     map[string]uint64
+	deadLetters                 map[string]uint64
 	lastDelivery                time.Time
 	lastError                   string
 	lastErrorAt                 time.Time
 	oldest                      time.Time
 }
 
-// OverheadBounds are the upper bounds of the classes of Overhead; the last class has none.
+// OverheadBounds are the upper bounds of the buckets of Overhead; the last bucket has none.
 var OverheadBounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
 }
 
-// Overhead counts calls by what the policies around them added: turns, breaker, bulkhead
-// and time-out, but no wait that a policy asked for before the call.
+// Overhead counts calls by the time that the policies around them added: breaker, bulkhead and timeout, without the waits
+// that a policy asked for before the call.
 type Overhead [len(OverheadBounds) + 1]uint64
 
 func (l *lane) overhead(d time.Duration) {
@@ -71,7 +72,7 @@ func (l *lane) count(change func(*tally)) {
 	change(&l.tally)
 }
 
-// failed remembers an error for the status.
+// failed records an error for the status.
 func (l *lane) failed(err error) {
 	now := time.Now()
 	l.count(func(t *tally) { t.lastError, t.lastErrorAt = err.Error(), now })
@@ -83,7 +84,7 @@ func (l *lane) status() Status {
 	t := l.tally
 	s := Status{
 		Name: l.o.Name, Next: l.next, Saved: l.durable, InFlight: l.inFlight,
-		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, Overhead: t.overhead, DeadLetters: maps.Clone(t.letters),
+		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, Overhead: t.overhead, DeadLetters: maps.Clone(t.deadLetters),
 		LastDelivery: t.lastDelivery, LastError: t.lastError, LastErrorAt: t.lastErrorAt,
 	}
 	if !t.oldest.IsZero() {
@@ -94,16 +95,16 @@ func (l *lane) status() Status {
 		s.LagRecords = end - s.Next.Seq
 		s.LagBytes = src.SizeFrom(s.Next.Seq)
 	}
-	s.Troubles = l.ailing()
+	s.Troubles = l.troublesNow()
 	s.Answers = l.m.answers.list()
-	s.Held = max(l.held(), 0)
+	s.Held = max(l.pauseLeft(), 0)
 	s.Recovering = l.stages.active(s.LagRecords)
 	s.Breaker, s.Bulkhead = l.breaker.Status(), l.bulkhead.Status()
 	s.Budget, s.RetryLimit = l.budget.Status(), l.limit.Status()
 	return s
 }
 
-// measure publishes the gauges.
+// measure publishes the gauges. The session calls it: the oldest item is known only to its goroutine.
 func (s *session) measure() {
 	l := s.l
 	var oldest time.Time

@@ -8,14 +8,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// What a lane can have trouble with.
+// The kinds of trouble of a lane.
 const (
-	TroubleDelivery = "delivery"     // calls to the sink fail, or it refuses all it gets
-	TroubleFlush    = "flush"        // what was delivered cannot be made durable: it is sent again
-	TroubleRead     = "log"          // the log cannot be read
-	TroubleLetters  = "dead_letters" // what it refuses cannot be kept, so the lane waits
-	TroubleCursor   = "cursor"       // its place cannot be saved: a crash sends events again
-	TroubleLag      = "lag"          // it is too far behind, and what it should skip cannot be kept
+	TroubleDelivery    = "delivery"     // calls to the sink fail, or it refuses every item
+	TroubleFlush       = "flush"        // the sink cannot make delivered items durable: they are sent again
+	TroubleRead        = "log"          // the log cannot be read
+	TroubleDeadLetters = "dead_letters" // dead letters cannot be stored, so the lane waits
+	TroubleCursor      = "cursor"       // the cursor cannot be saved: after a crash, events are sent again
+	TroubleLag         = "lag"          // the sink is too far behind, and the log range that it should skip cannot be retained
 )
 
 // Trouble is what fails in a lane, from the first failure until it works again.
@@ -23,26 +23,26 @@ type Trouble struct {
 	Kind  string
 	Since time.Time
 	Cause string // the last error, with what the sink wrote
-	// Brief is the cause without foreign text.
+	// Brief is the cause in words of this program and the operating system only, for pages that anybody may read.
 	Brief    string
 	Failures uint64
-	// Blocked says that somebody must change something first, and that events wait.
+	// Blocked says that an operator has to act: the items wait until then.
 	Blocked bool
 }
 
-// trouble is a Trouble while it lasts, and when it was last told.
+// trouble is a Trouble while it lasts, and when it was last logged. lane.mu guards it.
 type trouble struct {
 	Trouble
-	told time.Time // zero: never
-	open bool      // its beginning was told, so its end will be
+	told time.Time // when it was last logged; zero: never
+	open bool      // its start was logged, so its end will be
 }
 
-// tellAgain is how long a lane keeps to itself that the same thing fails once more: a
-// sink that comes and goes must not fill the log.
-const tellAgain = time.Minute
+// logAgainAfter is the shortest time between two log lines about the same kind of trouble: a sink that fails and recovers
+// in quick succession must not fill the log.
+const logAgainAfter = time.Minute
 
-// ail notes that something failed. The first failure is told at once.
-func (l *lane) ail(kind string, err error) {
+// fails records that something failed. The first failure is logged immediately, the same cause again after a minute.
+func (l *lane) fails(kind string, err error) {
 	now := time.Now()
 	l.mu.Lock()
 	l.tally.lastError, l.tally.lastErrorAt = err.Error(), now
@@ -51,14 +51,14 @@ func (l *lane) ail(kind string, err error) {
 		t = &trouble{}
 		l.troubles[kind] = t
 	}
-	brief := briefly(err)
+	brief := briefCause(err)
 	other := t.open && brief != t.Brief
 	if t.Since.IsZero() {
 		t.Since = now
 	}
 	t.Kind, t.Cause, t.Brief, t.Blocked = kind, err.Error(), brief, retry.ClassOf(err) == retry.ClassBlocked
 	t.Failures++
-	tell := (!t.open || other) && (t.told.IsZero() || now.Sub(t.told) >= tellAgain) && !l.tellsAlready(kind, brief)
+	tell := (!t.open || other) && (t.told.IsZero() || now.Sub(t.told) >= logAgainAfter) && !l.tellsAlready(kind, brief)
 	if tell {
 		t.told, t.open = now, true
 	}
@@ -70,8 +70,7 @@ func (l *lane) ail(kind string, err error) {
 	}
 }
 
-// tellsAlready reports whether the same cause was told of another kind of trouble, which
-// lasts. l.mu is held.
+// tellsAlready reports whether the same cause was logged for another kind of trouble that lasts. l.mu is held.
 func (l *lane) tellsAlready(kind, brief string) bool {
 	for other, t := range l.troubles {
 		if other != kind && t.open && t.Brief == brief {
@@ -81,8 +80,8 @@ func (l *lane) tellsAlready(kind, brief string) bool {
 	return false
 }
 
-// mend notes that something works.
-func (l *lane) mend(kind string) {
+// works records that something works, and logs it if its failure was logged.
+func (l *lane) works(kind string) {
 	l.mu.Lock()
 	t := l.troubles[kind]
 	if t == nil || t.Since.IsZero() {
@@ -94,13 +93,13 @@ func (l *lane) mend(kind string) {
 	l.mu.Unlock()
 	l.m.failing[kind].Set(0)
 	if tell {
-		l.log.Info("sink works again", "what", kind, "after", time.Since(was.Since).Round(time.Millisecond).String(),
+		l.log.Info("sink recovered", "what", kind, "after", time.Since(was.Since).Round(time.Millisecond).String(),
 			"failures", was.Failures, "cause", was.Cause)
 	}
 }
 
-// ailing lists what fails now.
-func (l *lane) ailing() (all []Trouble) {
+// troublesNow lists what fails now.
+func (l *lane) troublesNow() (all []Trouble) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, kind := range troubleKinds {
@@ -111,10 +110,10 @@ func (l *lane) ailing() (all []Trouble) {
 	return all
 }
 
-var troubleKinds = []string{TroubleDelivery, TroubleFlush, TroubleRead, TroubleLetters, TroubleCursor, TroubleLag}
+var troubleKinds = []string{TroubleDelivery, TroubleFlush, TroubleRead, TroubleDeadLetters, TroubleCursor, TroubleLag}
 
-// briefly names a cause in words of this program and the operating system only.
-func briefly(err error) string {
+// briefCause names a cause in words of this program and the operating system only: an answer of a sink may hold secrets.
+func briefCause(err error) string {
 	var own interface{ Brief() string }
 	var errno syscall.Errno
 	switch {
@@ -136,27 +135,27 @@ func briefly(err error) string {
 	return "unknown"
 }
 
-// sums tells at most once in a while how much became of something, with the latest cause.
+// sums is what has been counted under a key since it was last logged. lane.mu guards it.
 type sums struct {
 	told time.Time
 	n    int
 }
 
-// lose tells, now and then, of items that a sink does not get, and why.
-func (l *lane) lose(what, reason string, n int, cause string) {
-	if count, tell := l.sometimes(what+" "+reason, n); tell {
+// logLost logs, at most once a minute per reason, items that a sink does not get.
+func (l *lane) logLost(what, reason string, n int, cause string) {
+	if count, tell := l.sumUp(what+" "+reason, n); tell {
 		l.log.Warn(what, "reason", reason, "count", count, "cause", cause)
 	}
 }
 
-// sometimes adds n to what is to be told under a key, and reports whether it is time.
-func (l *lane) sometimes(key string, n int) (count int, tell bool) {
+// sumUp adds n to what is counted under a key, and reports whether it is time to log the sum.
+func (l *lane) sumUp(key string, n int) (count int, tell bool) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.sums[key]
 	s.n += n
-	count, tell = s.n, s.told.IsZero() || now.Sub(s.told) >= tellAgain
+	count, tell = s.n, s.told.IsZero() || now.Sub(s.told) >= logAgainAfter
 	if tell {
 		s = sums{told: now}
 	}

@@ -75,7 +75,7 @@ func TestABlockedSinkHoldsItsEvents(t *testing.T) {
 		require.Equal(t, 1000, f.count())
 		require.Empty(t, b.dead())
 		require.Empty(t, b.status("s").Troubles)
-		require.Len(t, log.with("sink works again"), 1)
+		require.Len(t, log.with("sink recovered"), 1)
 		require.Zero(t, set.GetOrCreateGauge(`sloengine_sink_failing{sink="s",what="delivery"}`, nil).Get())
 		b.end()
 	})
@@ -138,7 +138,7 @@ func TestASinkThatRefusesAllIsTold(t *testing.T) {
 		b.write(1, 1)
 		time.Sleep(time.Second)
 		require.Empty(t, b.status("s").Troubles)
-		require.Len(t, log.with("sink works again"), 1)
+		require.Len(t, log.with("sink recovered"), 1)
 		b.end()
 	})
 }
@@ -161,7 +161,7 @@ func TestASinkThatComesAndGoesIsToldAtMostOnceAMinute(t *testing.T) {
 			b.write(1, 1)
 			time.Sleep(time.Second)
 		}
-		failing, again := len(log.with("sink failing")), len(log.with("sink works again"))
+		failing, again := len(log.with("sink failing")), len(log.with("sink recovered"))
 		require.GreaterOrEqual(t, failing, 3)
 		require.LessOrEqual(t, failing, 6)
 		require.Equal(t, failing, again)
@@ -191,7 +191,7 @@ func TestDeadLettersThatCannotBeKeptAreTold(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		require.Len(t, log.with("what=dead_letters"), 1)
 		troubles := b.status("s").Troubles
-		require.Equal(t, TroubleLetters, troubles[1].Kind)
+		require.Equal(t, TroubleDeadLetters, troubles[1].Kind)
 		require.Equal(t, syscall.ENOSPC.Error(), troubles[1].Brief)
 		full.Delete("full")
 		time.Sleep(time.Minute)
