@@ -22,10 +22,10 @@ func TestOptionsAreChecked(t *testing.T) {
 	}{
 		"name":       {SinkOptions{Name: "../x", Sink: f}, "invalid name"},
 		"no sink":    {SinkOptions{Name: "s"}, "Sink or Open is required"},
-		"batch":      {SinkOptions{Name: "s", Sink: f, BatchItems: -1}, "too small"},
+		"batch":      {SinkOptions{Name: "s", Sink: f, BatchItems: -1}, "invalid batch"},
 		"ttl":        {SinkOptions{Name: "s", Sink: f, TTL: -1}, "must not be negative"},
 		"lag":        {SinkOptions{Name: "s", Sink: f, MaxLagBytes: 1}, "needs OnLag"},
-		"growth":     {SinkOptions{Name: "s", Sink: f, Staged: Staged{Growth: 0.5}}, "below 1"},
+		"growth":     {SinkOptions{Name: "s", Sink: f, Staged: Staged{Growth: 0.5}}, "at least 1"},
 		"retry":      {SinkOptions{Name: "s", Sink: f, Retry: retry.Options{Spread: 1.5}}, "outside (0,1]"},
 		"limit":      {SinkOptions{Name: "s", Sink: f, RetryLimit: &retry.LimitOptions{PerInterval: -1}}, "limit of -1"},
 		"budget":     {SinkOptions{Name: "s", Sink: f, Budget: &retry.BudgetOptions{Ratio: 2}}, "budget ratio"},
