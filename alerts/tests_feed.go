@@ -18,7 +18,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// phase is a stretch of the traffic of a test: a share of bad events in [0,1],
+// phase is a period of the traffic of a test: a share of bad events in [0,1],
 // no events, or no samples.
 type phase struct {
 	length time.Duration

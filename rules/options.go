@@ -32,7 +32,7 @@ type Options struct {
 	LongEval time.Duration // evaluation interval of longer windows; default and longest 5m
 
 	// From and Until bound the literal tables of calendar windows and
-	// corrections. Before Until the rules must have been generated anew.
+	// corrections. The rules must be generated again before Until.
 	From, Until time.Time
 
 	PageURL, DashboardURL, RunbookURL string

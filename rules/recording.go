@@ -108,7 +108,7 @@ func (g *generator) prepare(in Spec) error {
 		}
 	}
 	for service, d := range reach {
-		g.services[service] = &tables{service: service, from: g.From, until: g.Until, reach: d, settle: base + g.Scrape + g.Eval}
+		g.services[service] = &tables{service: service, from: g.From, until: g.Until, reach: d, delay: base + g.Scrape + g.Eval}
 	}
 	for _, s := range in.SLOs {
 		if g.slos[s.ID] != nil {

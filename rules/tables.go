@@ -32,7 +32,7 @@ type tables struct {
 	service     string
 	from, until time.Time
 	reach       time.Duration // of the longest window
-	settle      time.Duration // until what happened has left the five-minute rates
+	delay       time.Duration // until what happened has left the five-minute rates
 
 	periods map[string]*periodTable // by window
 	order   []*periodTable
@@ -147,7 +147,7 @@ func (t *tables) corrections(cs []slo.Correction, slice time.Duration) (mask, er
 			from = floor(from, slice).Add(slice + judged)
 			to = floor(to.Add(slice-1), slice).Add(judged + judgedLate)
 		}
-		spans[i] = slo.Span{From: from, To: to.Add(t.settle)}
+		spans[i] = slo.Span{From: from, To: to.Add(t.delay)}
 		text.WriteString(spans[i].From.String() + spans[i].To.String())
 	}
 	if len(spans) == 0 {
@@ -218,7 +218,7 @@ func (t *tables) group(o Options) (Group, bool) {
 		g.Rules = append(g.Rules, p.rules()...)
 	}
 	for _, m := range t.masks {
-		g.Rules = append(g.Rules, m.rules(t.service, t.reach+t.settle)...)
+		g.Rules = append(g.Rules, m.rules(t.service, t.reach+t.delay)...)
 	}
 	if !t.until.IsZero() && len(g.Rules) > 0 {
 		g.Rules = append(g.Rules, Rule{

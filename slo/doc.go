@@ -1,4 +1,4 @@
-// Package slo is the language that every other room speaks: objectives,
+// Package slo is the language that every other package speaks: objectives,
 // windows, matchers, counts, error budgets, burn rates and states, and the
 // arithmetic on them.
 //

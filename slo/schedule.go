@@ -86,9 +86,9 @@ func (s Schedule) Covers(sp Span) bool {
 		return false
 	}
 	y, m, d := t.Date()
-	open := clockTime(y, m, d, s.from, s.loc)
-	shut := clockTime(y, m, d, s.to, s.loc)
-	return !sp.From.Before(open) && !sp.To.After(shut)
+	begin := clockTime(y, m, d, s.from, s.loc)
+	end := clockTime(y, m, d, s.to, s.loc)
+	return !sp.From.Before(begin) && !sp.To.After(end)
 }
 
 // String is the schedule as written; "" if it is always open.

@@ -46,7 +46,7 @@ func (b *breaches) observe(st *step) {
 		}
 		n := len(c.samples)
 		if n > 0 && (st.gap || l.Total.Critical < c.samples[n-1].critical) {
-			c.samples = c.samples[:0] // counted anew, or not watched in between
+			c.samples = c.samples[:0] // counted again, or not watched in between
 		}
 		drop := 0
 		for drop+1 < len(c.samples) && st.now.Sub(c.samples[drop+1].at) >= breachMemory {

@@ -1,5 +1,5 @@
 // Package state is the live alert machine: it takes the engine's reports, one
-// after the other, and moves the alerts that room alerts defines through inactive,
+// after the other, and moves the alerts that package alerts defines through inactive,
 // pending, firing and resolved, as Prometheus would with the generated rules.
 //
 // Its only time is that of the reports. An alert starts as if the time that was not

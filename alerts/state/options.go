@@ -17,7 +17,7 @@ type Options struct {
 
 	// Grace is the longest gap between two reports over which a condition counts
 	// as having held. A longer one, as after a restart, makes pending alerts wait
-	// anew. Default 2m.
+	// again. Default 2m.
 	Grace time.Duration
 
 	// Resolved alerts are kept for KeepResolved, default 24h, and no more than
@@ -25,7 +25,7 @@ type Options struct {
 	KeepResolved time.Duration
 	MaxResolved  int
 
-	Metrics *Metrics // default: figures that nobody sees
+	Metrics *Metrics // default: unregistered
 }
 
 func (o *Options) fill() error {

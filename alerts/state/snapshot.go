@@ -124,9 +124,9 @@ func (m *Machine) Snapshot() []byte {
 
 // Restore takes over a snapshot, before the first step. Anything unexpected in it
 // is an error that wraps ErrSnapshot and leaves the machine empty. Firing alerts
-// fire on until a report proves that they are over; pending ones go on waiting if
-// the next report comes within the grace, and else wait anew; what the next report
-// does not know any more is over.
+// fire on until a report proves that they are over. Pending ones go on waiting if
+// the next report comes within the grace, and start waiting again if it does not. Alerts
+// that the next report does not know any more are over.
 func (m *Machine) Restore(data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -34,7 +34,7 @@ func TestRestart(t *testing.T) {
 		fired       time.Duration // after the incident began
 	}{
 		{"pending goes on within the grace", 2 * time.Minute, 4 * time.Minute, time.Hour, 1, []string{pending}, 6 * time.Minute},
-		{"pending waits anew after longer", 2 * time.Minute, 4*time.Minute + 10*time.Second, time.Hour, 1, []string{pending}, 9*time.Minute + 10*time.Second},
+		{"pending waits again after longer", 2 * time.Minute, 4*time.Minute + 10*time.Second, time.Hour, 1, []string{pending}, 9*time.Minute + 10*time.Second},
 		{"pending, and over meanwhile", 2 * time.Minute, 20 * time.Minute, 3 * time.Minute, 1, nil, 0},
 		{"firing goes on", 7 * time.Minute, 30 * time.Minute, time.Hour, 1, []string{firing}, 6 * time.Minute},
 		{"firing, and proven over", 7 * time.Minute, 30 * time.Minute, 8 * time.Minute, 1, nil, 0},

@@ -46,7 +46,8 @@ func never(stem, pattern, say string, in where, except ...string) glossaryRule {
 var glossary = []glossaryRule{
 	never("letter", `\bletters?\b`, "dead letter, dead-letter queue", prose|idents,
 		`dead[- _]*letters?`, `(upper|lower|capital|small|ascii|latin|greek|cyrillic|single|two|three|one)[- ]*(case )?letters?`,
-		`letters?( and|,| or) (digits?|numbers?)`, `(digits?|numbers?)( and|,| or) letters?`, `\bis letter\b`, `\bletter case\b`),
+		`letters?( and|,| or) (digits?|numbers?)`, `(digits?|numbers?)( and|,| or) letters?`, `\bis letter\b`, `\bletter case\b`, `\bletters? or (a )?underscores?`, `\b(begins?|beginning|start) with a letter\b`,
+		`\bletters are no part\b`),
 	never("stretch", `\bstretch(es|ed|ing)?\b`, "log range (of the log), interval (of time)", prose|idents),
 	never("mend", `\bmend(s|ed|ing)?\b`, "fix", prose|idents),
 	never("back", `\b(take|takes|taken|taking|took) (it |them |this )?back\b`, "roll back", prose|idents),

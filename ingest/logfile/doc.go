@@ -16,11 +16,11 @@
 //   - Files of several machines may hold identical lines that are different
 //     requests. Give each machine a Source of its own.
 //   - Identical lines that a rotation put into two files are taken for one, if the
-//     files are sent as two streams: the second file begins to count anew.
+//     files are sent as two streams: the second file starts counting from the beginning.
 //   - Identical records are recognised across 262,144 distinct ones at least,
 //     which bounds the memory. Records have their time in them, so identical ones
 //     stand close together.
-//   - The server forgets ids beyond its horizon, and counts again what comes after.
+//   - The server forgets ids beyond its dedup window, and counts what is resent after it again.
 //
 // The package does not know where streams come from, when a file has grown, or
 // how events are sent.

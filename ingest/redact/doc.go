@@ -7,7 +7,7 @@
 // of dead letters, receivers. A hashed value is always the same text for the same value
 // and key, so matching, grouping and contexts of rate limits go on working with it.
 //
-// The identity of an event, its service and id, is never touched: known ids go by
+// The identity of an event, its service and id, is never touched: deduplication uses
 // it. Ids with personal data in them must be replaced by the sender. Service, type,
 // severity and outcome are no attributes and stay too.
 //

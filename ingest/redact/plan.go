@@ -7,7 +7,7 @@ import (
 )
 
 // maxCached bounds each of the two kinds of cache. Names beyond it are looked up
-// anew every time.
+// every time.
 const maxCached = 1024
 
 // cache remembers what was found for a name. Reading takes no lock and allocates

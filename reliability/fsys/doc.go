@@ -2,8 +2,8 @@
 // interface, so that power loss, a full disk and broken disks can be simulated.
 //
 // Every sync in production code names its [Site]. A test can then drop exactly one
-// kind of sync and must find a violation: a sync that nobody misses is a sync that
-// nobody tested.
+// kind of sync and must find a violation. A sync that can be dropped unnoticed is
+// not tested.
 //
 // The package does not know what is stored: no formats, no sequence numbers, no
 // retries. It never decides whether an error is fatal.

@@ -8,7 +8,7 @@ import (
 // Site names one kind of sync in production code.
 type Site string
 
-// The sites of this package and of reliability/wal. Other rooms declare and list theirs.
+// The sites of this package and of reliability/wal. Other packages declare and list theirs.
 const (
 	// SiteAtomicFile: the new content, before it is renamed into place.
 	SiteAtomicFile Site = "atomic.file"

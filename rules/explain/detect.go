@@ -58,7 +58,7 @@ func (p Policy) Detect(budget float64, o Outage) Detection {
 	if len(spans) == 0 {
 		return d
 	}
-	// It is over when the first unbroken stretch is.
+	// It is over when the first unbroken span is.
 	slices.SortFunc(spans, func(a, b span) int { return int(min(1, max(-1, a.from-b.from))) })
 	d.Fires, d.After, end = true, spans[0].from, spans[0].to
 	for _, s := range spans {

@@ -44,7 +44,7 @@ func (c *clockGuard) check(wall time.Time, mono time.Duration) string {
 		c.believe(wall, mono)
 		return ""
 	}
-	// Doubt begins anew whenever the doubted clock itself jumps.
+	// Doubt begins again whenever the doubted clock itself jumps.
 	drift := wall.Sub(c.last) - (mono - c.lastMono)
 	if c.doubting < 0 || drift.Abs() > time.Minute {
 		c.doubting = mono

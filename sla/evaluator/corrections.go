@@ -25,7 +25,7 @@ func (e *exclusion) at(now time.Time) []slo.Span {
 	need := slo.Span{From: now.Add(-e.reach), To: now}
 	if need.From.Before(e.known.From) || need.To.After(e.known.To) {
 		e.known = slo.Span{From: need.From, To: need.To.Add(ahead)}
-		// Old counts are kept by five minutes. Rounding the young ones alike keeps
+		// Old counts are stored in steps of five minutes. Rounding newer ones the same way keeps
 		// numbers from jumping when a maintenance turns three days old.
 		e.spans = slo.TakenOut(e.corrections, e.known)
 		if e.slice > 0 {
@@ -44,7 +44,7 @@ func wholeSlices(spans []slo.Span, per time.Duration) []slo.Span {
 }
 
 // correction says which further spans to ask for so that the corrections can be
-// taken out of several windows that all end now. It is made anew every tick and
+// taken out of several windows that all end now. It is made at every tick and
 // shared by all indicators with the same corrections and windows.
 type correction struct {
 	exclusion *exclusion

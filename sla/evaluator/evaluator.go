@@ -31,7 +31,7 @@ type Options struct {
 	OnReport func(*sla.Report)
 
 	Logger  *slog.Logger // default: none
-	Metrics *Metrics     // default: figures that nobody sees
+	Metrics *Metrics     // default: unregistered
 }
 
 func (o *Options) fill() error {

@@ -94,13 +94,13 @@ func (o *oracle) count(s *slo.SLO, g slo.Group, from time.Time, corrected bool) 
 	key := fmt.Sprint(s.ID, g.Key(), from.UnixNano(), corrected)
 	v, ok := o.counted[key]
 	if !ok {
-		v = o.countAnew(s, g, from, corrected)
+		v = o.recount(s, g, from, corrected)
 		o.counted[key] = v
 	}
 	return v
 }
 
-func (o *oracle) countAnew(s *slo.SLO, g slo.Group, from time.Time, corrected bool) verdict {
+func (o *oracle) recount(s *slo.SLO, g slo.Group, from time.Time, corrected bool) verdict {
 	mine := o.of(s, g)
 	per := s.Budgeting.Slice
 	if s.Indicator.Kind == slo.KindThroughput {

@@ -103,7 +103,7 @@ func checkLoad(t *testing.T, data []byte) {
 	requireRoundTrip(t, s)
 }
 
-// checkSLO checks what the other rooms rely on.
+// checkSLO checks what the other packages rely on.
 func checkSLO(t testing.TB, o *slo.SLO) {
 	require.Regexp(t, namePattern, o.ID.Service())
 	require.Regexp(t, namePattern, o.ID.Name())
