@@ -178,7 +178,7 @@ func (c *Client) send(ctx context.Context, events []Event, strict bool) error {
 		}
 	}
 	if !strict {
-		c.settled(&s)
+		c.resolved(&s)
 		return nil
 	}
 	c.m.count(&s.tally)
@@ -340,8 +340,8 @@ func (c *Client) overflow(closed bool) (Reason, error) {
 	return QueueFull, errors.New("no room is left in memory: events come faster than they can be sent")
 }
 
-// settled counts what the server decided, and reports what it refused.
-func (c *Client) settled(s *settlement) {
+// resolved counts what the server decided, and reports what it refused.
+func (c *Client) resolved(s *settlement) {
 	c.m.count(&s.tally)
 	for i := range s.refused {
 		r := &s.refused[i]
@@ -353,7 +353,7 @@ func (c *Client) settled(s *settlement) {
 func (c *Client) deliver(ctx context.Context, b *batch) (rest *batch, err error) {
 	var s settlement
 	rest, err = c.d.deliver(ctx, b, &s)
-	c.settled(&s)
+	c.resolved(&s)
 	return rest, err
 }
 

@@ -84,7 +84,7 @@ func (d *deliverer) round(ctx context.Context, b *batch, s *settlement) (rest *b
 	var status *StatusError
 	switch {
 	case err == nil:
-		return d.settle(ctx, b, a, s)
+		return d.resolve(ctx, b, a, s)
 	case !errors.As(err, &status) || !status.halves():
 		return b, err
 	case b.len() > 1 && s.splits < maxSplits:
@@ -116,9 +116,9 @@ func (d *deliverer) parts(ctx context.Context, b *batch, n int, s *settlement) (
 	return rest, nil
 }
 
-// settle notes what the answer decides and returns the events that the server wants
+// resolve notes what the answer decides and returns the events that the server wants
 // again later.
-func (d *deliverer) settle(ctx context.Context, b *batch, a *answer, s *settlement) (rest *batch, err error) {
+func (d *deliverer) resolve(ctx context.Context, b *batch, a *answer, s *settlement) (rest *batch, err error) {
 	named := make(map[int]bool, len(a.Errors))
 	again := &batch{}
 	for i := range a.Errors {
@@ -140,7 +140,7 @@ func (d *deliverer) settle(ctx context.Context, b *batch, a *answer, s *settleme
 	}
 	if a.ErrorsTruncated || a.Rejected > len(named) {
 		if b.len() > 1 {
-			return d.settleRest(ctx, b, a, named, again, s)
+			return d.resolveRest(ctx, b, a, named, again, s)
 		}
 		s.refuse(b, 0, event.ItemError{Code: "rejected", Detail: "the server doesn't say why"})
 		return nil, nil
@@ -158,10 +158,10 @@ func (d *deliverer) settle(ctx context.Context, b *batch, a *answer, s *settleme
 	return again, nil
 }
 
-// settleRest learns of the errors that an answer had no room for, by sending the
+// resolveRest learns of the errors that an answer had no room for, by sending the
 // events that it doesn't name again in small parts. What the first answer accepted
 // comes back as a duplicate, and is counted as accepted.
-func (d *deliverer) settleRest(ctx context.Context, b *batch, a *answer, named map[int]bool, again *batch, s *settlement) (*batch, error) {
+func (d *deliverer) resolveRest(ctx context.Context, b *batch, a *answer, named map[int]bool, again *batch, s *settlement) (*batch, error) {
 	unnamed := &batch{}
 	for i := range b.items {
 		if !named[i] {

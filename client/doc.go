@@ -2,7 +2,7 @@
 //
 // It keeps two promises. To the business: telling about an order never makes the
 // order fail and never holds it up; with the default options no method returns an
-// error because the server is away, and none blocks longer than the deadline of its
+// error because the server is unavailable, and none blocks longer than the deadline of its
 // context or Options.Timeout. To the numbers: what was handed over is counted once.
 // Every event gets an id when it is handed over, so that attempts, replays and
 // restarts of the application don't count it twice; and what is lost all the same is

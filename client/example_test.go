@@ -27,7 +27,7 @@ func Example() {
 		Spool:   client.SpoolOptions{Dir: dir},
 	})
 	if err != nil {
-		log.Fatal(err) // a wrong option; never that the server is away
+		log.Fatal(err) // an invalid option, never an unavailable server
 	}
 
 	// Fail-open: the error is always nil, whatever becomes of the server.
@@ -70,10 +70,10 @@ func ExampleClient_Observe() {
 	}
 	pay := func(ctx context.Context) error { return nil }
 
-	settle := func(ctx context.Context, order string) error {
-		return c.Observe(ctx, client.Event{ID: order + "-settled", Type: "settlement"}, func() error { return pay(ctx) })
+	charge := func(ctx context.Context, order string) error {
+		return c.Observe(ctx, client.Event{ID: order + "-paid", Type: "payment"}, func() error { return pay(ctx) })
 	}
-	_ = settle
+	_ = charge
 	_ = c.Close(context.Background())
 }
 

@@ -77,7 +77,7 @@ func (c *Client) served(o *MiddlewareOptions, r *http.Request, rec *recorder, be
 		switch {
 		case status != 0:
 		case panicked:
-			status = http.StatusInternalServerError // nobody sees it: the connection is cut
+			status = http.StatusInternalServerError // never sent: the connection is cut
 		default:
 			status = http.StatusOK
 		}

@@ -75,7 +75,7 @@ type Options struct {
 	// for 5 s. Its name is "client" unless set.
 	Breaker breaker.Options
 
-	// Spool keeps events on disk while the server is away.
+	// Spool keeps events on disk while the server is unavailable.
 	Spool SpoolOptions
 
 	// FailClosed makes Send return errors instead of keeping the events for later.

@@ -25,7 +25,7 @@ type queue struct {
 	seq    uint64
 	closed bool
 	timer  *time.Timer
-	moved  chan struct{} // closed when a batch is done with; nil if nobody waits
+	moved  chan struct{} // closed when a batch is done with; nil without waiters
 	spare  []*batch      // emptied, for reuse
 }
 
@@ -188,7 +188,7 @@ func (q *queue) replace(b, rest *batch) {
 	q.out[b.seq] = rest
 }
 
-// done lets go of a batch that was taken. reuse says that nobody else reads it.
+// done releases a batch that was taken. reuse says that nothing else reads it.
 func (q *queue) done(b *batch, reuse bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

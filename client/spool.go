@@ -30,7 +30,7 @@ var (
 )
 
 // spool keeps batches on disk. One goroutine writes, so that one sync serves all who
-// wait for it and nobody waits for a hung disk longer than he likes.
+// wait for it and no caller waits for a hung disk longer than it wants to.
 type spool struct {
 	o    SpoolOptions
 	log  *slog.Logger
@@ -57,7 +57,7 @@ type spoolLog struct {
 	next     uint64       // first record that was not sent; under cursorMu
 	saved    time.Time    // when next was last written to the disk; under cursorMu
 	backlog  atomic.Int64 // bytes that are not sent
-	broken   atomic.Bool  // to be opened anew
+	broken   atomic.Bool  // to be opened again
 	segments int64        // bytes of one
 }
 
@@ -273,7 +273,7 @@ func (s *spool) measure(l *spoolLog) error {
 	if err != nil {
 		s.log.Warn("the spool's cursor cannot be read; everything in the spool is sent again", "err", err)
 	}
-	if next > l.log.NextSeq() { // the log was deleted, and this one is younger
+	if next > l.log.NextSeq() { // the log was deleted, and this one is newer
 		next = 0
 		if err := writeCursor(s.o.fs, s.o.Dir, 0); err != nil {
 			return err
@@ -300,7 +300,7 @@ func (s *spool) measure(l *spoolLog) error {
 
 func costOf(rec *wal.Record) int64 { return int64(len(rec.Payload)) + recordOverhead }
 
-// fail takes a log out of service; it is opened anew after a while.
+// fail takes a log out of service; it is opened again after a while.
 func (s *spool) fail(l *spoolLog, err error) {
 	s.log.Error("the spool failed", "folder", s.o.Dir, "err", err)
 	s.mu.Lock()
@@ -316,15 +316,15 @@ func (s *spool) reopen() {
 		if !l.broken.Load() {
 			return
 		}
-		s.shut(l)
+		s.closeLog(l)
 	}
 	if err := s.open(); err == nil {
 		s.log.Info("the spool is open", "folder", s.o.Dir)
 	}
 }
 
-// shut closes the open folder.
-func (s *spool) shut(l *spoolLog) {
+// closeLog closes the open folder.
+func (s *spool) closeLog(l *spoolLog) {
 	s.cursorMu.Lock()
 	s.current.Store(nil)
 	s.m.spoolBytes.Add(-l.backlog.Load())

@@ -158,7 +158,7 @@ func (s *spool) close() {
 	if err != nil {
 		s.log.Warn("the spool was not tidied up", "err", err)
 	}
-	s.shut(l)
+	s.closeLog(l)
 }
 
 // readCursor reads the number of the first record that was not sent; 0 is the oldest

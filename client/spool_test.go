@@ -256,8 +256,8 @@ func TestDamagedSpool(t *testing.T) {
 	require.NoError(t, again.Send(t.Context(), ev("new")))
 }
 
-// Events that the server keeps putting off don't hold up the others.
-func TestPutOffEventsGoToTheEnd(t *testing.T) {
+// Events that the server keeps throttling do not delay the others.
+func TestThrottledEventsGoToTheEnd(t *testing.T) {
 	e := newEngine(t)
 	e.set(down)
 	var open atomic.Bool

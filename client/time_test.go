@@ -128,7 +128,7 @@ func TestRetryAfter(t *testing.T) {
 		err := c.SendStrict(t.Context(), ev("strict"))
 		require.ErrorContains(t, err, "asked for a pause")
 		require.Equal(t, Overloaded, reasonOf(err))
-		require.Less(t, time.Since(began), time.Second, "nobody waits for what is beyond the deadline")
+		require.Less(t, time.Since(began), time.Second, "no call waits beyond the deadline")
 		time.Sleep(6900*time.Millisecond - time.Since(began))
 		synctest.Wait()
 		require.Len(t, requests(), 1)
@@ -162,12 +162,12 @@ func TestBreakerAndSpool(t *testing.T) {
 		}
 		require.Zero(t, e.count())
 		e.set(nil)
-		mended := time.Now()
+		recovered := time.Now()
 		for c.spoolBytes() > 0 {
 			time.Sleep(100 * time.Millisecond)
-			require.Less(t, time.Since(mended), 30*time.Second)
+			require.Less(t, time.Since(recovered), 30*time.Second)
 		}
-		t.Logf("empty %s after the server was well", time.Since(mended))
+		t.Logf("empty %s after the server was well", time.Since(recovered))
 		for range 3 { // what the spool left to probe
 			require.NoError(t, c.Send(t.Context(), ev("after")))
 		}
