@@ -5,7 +5,7 @@ package dashboards
 // is left out.
 
 // schemaVersion is that of Grafana 10.4. Newer ones migrate it at import, and
-// older ones read it, for nothing younger than Grafana 9 is used.
+// older ones read it, for nothing newer than Grafana 9 is used.
 const schemaVersion = 39
 
 type model struct {

@@ -95,7 +95,7 @@ func TestTokensFileMistakes(t *testing.T) {
 		{"same name", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: a, token_file: ok, allow: [read]}", []string{`2:10: the name "a" is also used on line 1`}},
 		{"same token", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: b, sha256: " + good + ", allow: [read]}", []string{`2:3: the same token is given on line 1`}},
 		{"empty token", "- {name: a, sha256: " + sum("") + ", allow: [read]}", []string{"of an empty token"}},
-		{"token of a letter", "- {name: a, sha256: " + sum("x") + ", allow: [read]}", []string{"1:21: sha256 is that of a token of 1 characters"}},
+		{"token of one character", "- {name: a, sha256: " + sum("x") + ", allow: [read]}", []string{"1:21: sha256 is that of a token of 1 characters"}},
 		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}", []string{"of 2 characters (take a random one of at least 16)"}},
 		{"short token", "- {name: a, token_file: short, allow: [read]}", []string{"shorter than 16 bytes"}},
 		{"token with spaces", "- {name: a, token_file: spaced, allow: [read]}", []string{"cannot be sent in a header"}},

@@ -64,7 +64,7 @@ type body struct {
 }
 
 // grow makes room for at least n bytes. The larger buffer is charged before
-// the smaller is given back: for a moment there are both.
+// the smaller is released: for a moment there are both.
 func (b *body) grow(n int) error {
 	class := sizeFor(n)
 	size := smallestBuffer << class

@@ -23,7 +23,7 @@ const (
 const supportedEncodings = "gzip, zstd, identity"
 
 // parseEncoding reads a Content-Encoding header. Chains of encodings are
-// refused: nobody needs them, and each link multiplies a bomb.
+// refused: they have no use, and each link multiplies a bomb.
 func parseEncoding(header string) (encoding, bool) {
 	switch header {
 	case "", "identity":

@@ -268,7 +268,7 @@ func (h *Handler) post(c *gin.Context) {
 	h.o.Metrics.duration.Update(time.Since(start).Seconds())
 }
 
-// serveRecovered answers a panic with 500, once everything it held is given back.
+// serveRecovered answers a panic with 500, once everything it held is released.
 func (h *Handler) serveRecovered(c *gin.Context, s *requestState) (status int) {
 	defer func() {
 		p := recover()

@@ -29,7 +29,7 @@ type Answer struct {
 
 	// ID is the id that the server gave to the only event of the body.
 	ID string `json:"id,omitempty"`
-	// Assigned counts the accepted events that came without an id. A repeat of
+	// Assigned counts the accepted events that came without an id. A resend of
 	// such an event is a new event.
 	Assigned int `json:"assigned,omitempty"`
 	// DryRun means that nothing was stored.

@@ -13,7 +13,7 @@ import (
 )
 
 // Whatever is sent, the answer is JSON, its counters add up, and everything
-// held for the request is given back.
+// held for the request is released.
 func FuzzHandler(f *testing.F) {
 	types := []string{"application/json", "application/x-ndjson", "application/cloudevents+json", "application/cloudevents-batch+json", "", "text/plain"}
 	encodings := []string{"", "gzip", "zstd", "br"}

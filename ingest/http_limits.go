@@ -82,7 +82,7 @@ func clientIP(req *http.Request) string {
 	return host
 }
 
-// admit stores the good events. Those that are to be put off are held back and tried
+// admit stores the good events. Throttled ones are held back and tried
 // again, as long as their rule and the deadline allow. The batch may still be in use
 // after an error.
 func (h *Handler) admit(ctx context.Context, s *requestState) (engine.Result, error) {
@@ -237,7 +237,7 @@ func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Ti
 		return wait
 	}
 	for i := range t.List {
-		// A repeat has no verdict, and what was put off and tried again has its last one.
+		// A duplicate has no verdict, and a throttled event that was tried again has its last one.
 		if k := &t.List[i]; k.Verdict.Action == ratelimit.Drop && !contains(result.Critical, i) {
 			item := &b.Events[i]
 			if !s.dryRun {

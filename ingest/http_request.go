@@ -117,7 +117,7 @@ func parseDeadline(h http.Header) (time.Time, *refusal) {
 		detail: "X-Request-Deadline must be a point in time: RFC 3339 or Unix seconds"}
 }
 
-// Ids of requests and events that nobody else named: random per process, then
+// Ids of requests and events that came without one: random per process, then
 // counted, so that they are unique without asking for randomness each time.
 var (
 	processID   = randomHex(8)

@@ -185,7 +185,7 @@ func TestTheAnswerHasOneShape(t *testing.T) {
 	require.Equal(t, "insurance-unpaid", string(r.last.Service))
 
 	w = r.post("", goodEvent, nil)
-	require.Equal(t, 202, w.Code, "a repeat is known, not an error")
+	require.Equal(t, 202, w.Code, "a duplicate is known, not an error")
 	require.Equal(t, 1, decodeAnswer(t, w).Duplicates)
 
 	w = r.post("", `{"time":"2026-11-18T08:00:00Z","id":"x","service":"s","type":"t"}`, headers{"Content-Type": "application/x-ndjson", "X-Request-Id": "req-1"})

@@ -183,7 +183,7 @@ func (r *refusal) setHeaders(h http.Header) {
 	}
 }
 
-// retryAfterSeconds rounds up, so that nobody comes back too early; at least 1,
+// retryAfterSeconds rounds up, so that no sender comes back too early; at least 1,
 // because 0 would mean "at once".
 func retryAfterSeconds(d time.Duration) int {
 	return int(max((d+time.Second-1)/time.Second, 1))

@@ -18,7 +18,7 @@ func newSend(s streams) *cobra.Command {
 		Use:   "send [FILE ...]",
 		Short: "Send events from NDJSON, JSON or access logs; a file sent twice counts once",
 		Long: `send reads files (gzip and zstd too) or standard input, makes events of their lines,
-and posts them in batches. It tries again for as long as the engine is away or busy.
+and posts them in batches. It tries again for as long as the engine is unavailable or busy.
 
 Lines of access logs have no ids, so ids are derived from what they say and where
 they stand among equal lines: the same log sent again counts nothing.`,

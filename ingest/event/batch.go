@@ -103,7 +103,7 @@ type Batch struct {
 	Errors          []ItemError // the first Limits.MaxErrors
 	ErrorsTruncated bool        // there were more
 	Backfill        bool
-	Deadline        time.Time // after which nobody waits for it any more; zero: none
+	Deadline        time.Time // after which no sender waits for it any more; zero: none
 	MinTime         int64     // Unix nanoseconds over Events; both 0 if there are none
 	MaxTime         int64
 }

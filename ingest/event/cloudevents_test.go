@@ -110,7 +110,7 @@ func TestCloudEventIdentity(t *testing.T) {
 		} else {
 			require.Regexp(t, "^[0-9a-f]{32}$", string(v.ID))
 		}
-		require.Equal(t, b.Events[0].Key, b.Events[1].Key, "a repeat")
+		require.Equal(t, b.Events[0].Key, b.Events[1].Key, "a duplicate")
 		require.Equal(t, Key(v.Service, v.ID), b.Events[0].Key, "what is stored says the identity")
 		require.Empty(t, seen[b.Events[0].Key], c.text)
 		seen[b.Events[0].Key] = c.text

@@ -426,7 +426,7 @@ func TestBatchDoesNotAliasTheBody(t *testing.T) {
 	require.Contains(t, b.Errors[0].Detail, `"x"`)
 }
 
-// A time that nobody can have meant is named as it was sent.
+// An implausible time is named as it was sent.
 func TestFarTimesAreNamedAsSent(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`"0000-01-01T00:00:00Z"`, `Time "0000-01-01T00:00:00Z" is more than`},

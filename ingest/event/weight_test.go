@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAppendWeightedEqualsEncodingAnew: what is spliced in is what AppendBinary
+// TestAppendWeightedEqualsEncodingAgain: what is spliced in is what AppendBinary
 // would have written.
-func TestAppendWeightedEqualsEncodingAnew(t *testing.T) {
+func TestAppendWeightedEqualsEncodingAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent.Draw(t, "event")
 		e.Weight = rapid.OneOf(rapid.Just(uint32(1)), rapid.Uint32Range(1, 1000)).Draw(t, "had")

@@ -1,6 +1,6 @@
 // Package ratelimit bounds how much comes in: in all, by type, and by context
 // such as a user, an address or a tenant. All layers that apply must have room,
-// or none is charged; what is over is dropped, sampled, put off or merged, as the
+// or none is charged; what is over is dropped, sampled, throttled or merged, as the
 // policy says.
 //
 // A caller first makes a Ticket for each event (Policy.Add), which can be done

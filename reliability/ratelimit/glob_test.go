@@ -20,7 +20,7 @@ func TestGlobMatch(t *testing.T) {
 	})
 }
 
-// Two patterns overlap if one of all short texts fits both: those of up to 8 letters
+// Two patterns overlap if one of all short texts fits both: those of up to 8 characters
 // suffice for patterns of up to 4.
 func TestGlobsOverlap(t *testing.T) {
 	var texts []string

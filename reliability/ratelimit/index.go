@@ -10,7 +10,7 @@ import (
 // Those lie in chunks and never move.
 type index struct {
 	max     int
-	seed    [2]uint64 // so that nobody can choose keys that collide
+	seed    [2]uint64 // random, so that keys that collide cannot be chosen
 	entries []uint64  // low half: number of the counter + 1, 0 if empty; high half: hash
 	chunks  [][]counter
 	made    int      // counters in chunks that were ever used

@@ -16,7 +16,7 @@ func (k *Ticket) plan() plan {
 	return p
 }
 
-// Throttle is by how much to put off a ticket with a verdict to Throttle before it is
+// Throttle is by how much to delay a ticket with a verdict to Throttle before it is
 // decided again, and for how long in all before it is refused.
 func (k *Ticket) Throttle() (delay, maxWait time.Duration) {
 	p := k.plan()

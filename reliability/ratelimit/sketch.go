@@ -91,7 +91,7 @@ func (s *sketch) down(i int32) {
 	}
 }
 
-// offenders are the values of one context rule that went over its limit of late.
+// offenders are the values of one context rule that recently went over its limit.
 type offenders struct {
 	now, before *sketch
 	since       time.Time // of now

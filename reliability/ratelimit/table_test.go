@@ -238,7 +238,7 @@ func TestTableSkipsAndClears(t *testing.T) {
 	take(t, table, start, b)
 	b.List[0].Skip, b.List[0].Exempt = false, true
 	take(t, table, start, b)
-	require.Zero(t, table.index.count, "neither a repeat nor an exempt event is charged")
+	require.Zero(t, table.index.count, "neither a duplicate nor an exempt event is charged")
 
 	b = charged(limit)
 	require.Zero(t, take(t, table, start, b).Over)

@@ -52,9 +52,9 @@ type Charge struct {
 }
 
 // Ticket is what one event will be charged to, made before it is known whether
-// the event is a repeat, and later what was decided about it.
+// the event is a duplicate, and later what was decided about it.
 type Ticket struct {
-	// Skip leaves the ticket out of Decide: a repeat is not charged.
+	// Skip leaves the ticket out of Decide: a duplicate is not charged.
 	Skip bool
 	// Exempt is set for what is never limited: audit types and bypasses.
 	Exempt bool
@@ -134,7 +134,7 @@ type Status struct {
 	Layer     Layer
 	Rule      string  // its name: "global", a type or pattern, the name of a context
 	PerSecond float64 // what it admits
-	Current   float64 // events per second admitted of late; of a context: of the busiest counter
+	Current   float64 // events per second admitted recently; of a context: of the busiest counter
 	Hits      uint64  // events over it so far
 }
 

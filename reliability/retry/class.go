@@ -15,7 +15,7 @@ type Class uint8
 
 // The classes. The zero value is ClassUnknown.
 const (
-	// ClassUnknown errors carry no hint. They are retried, since a repeat of an
+	// ClassUnknown errors carry no hint. They are retried, since a duplicate of an
 	// idempotent call does no harm, and don't trip a breaker.
 	ClassUnknown Class = iota
 	// ClassTransient errors may pass: a refused or reset connection, 500, 502, 503, 504.

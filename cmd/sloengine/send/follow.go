@@ -14,7 +14,7 @@ import (
 // file system and through every way of rotation.
 //
 // next gives the contents one file at a time; a rotated or truncated file is the
-// end of one and the beginning of the next, so that positions start anew.
+// end of one and the beginning of the next, so that positions start from zero.
 type follower struct {
 	name string
 	poll time.Duration

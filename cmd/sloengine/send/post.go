@@ -98,7 +98,7 @@ func newPoster(o *Options, res *result) (*poster, error) {
 	return p, err
 }
 
-// onRetry says that the server is away, but not at every attempt.
+// onRetry says that the server is unavailable, but not at every attempt.
 func (p *poster) onRetry(log *slog.Logger) func(int, time.Duration, error) {
 	var next atomic.Int64
 	return func(n int, wait time.Duration, err error) {
@@ -118,7 +118,7 @@ func (p *poster) deliver(ctx context.Context, b *batch) error {
 		if err != nil {
 			return err
 		}
-		later, err := p.settle(ctx, pending, a)
+		later, err := p.resolve(ctx, pending, a)
 		if err != nil {
 			return retry.Permanent(err)
 		}
@@ -141,11 +141,11 @@ func (p *poster) deliver(ctx context.Context, b *batch) error {
 	return p.result.reject(rejection{item: pending.items[0], Code: "body_too_large", Detail: errTooLarge.Error()})
 }
 
-// settle counts what the answer decides and returns the events to send again,
+// resolve counts what the answer decides and returns the events to send again,
 // nil if there are none.
-func (p *poster) settle(ctx context.Context, b *batch, a *answer) (later *batch, err error) {
+func (p *poster) resolve(ctx context.Context, b *batch, a *answer) (later *batch, err error) {
 	if a.ErrorsTruncated && len(b.items) > splitErrors {
-		return nil, p.settleInParts(ctx, b, a)
+		return nil, p.resolveInParts(ctx, b, a)
 	}
 	var again []int
 	for i := range a.Errors {
@@ -176,10 +176,10 @@ func (p *poster) settle(ctx context.Context, b *batch, a *answer) (later *batch,
 	return b.pick(again), nil
 }
 
-// settleInParts learns of the errors that an answer had no room for, by sending
+// resolveInParts learns of the errors that an answer had no room for, by sending
 // the batch again in parts. Every event has an id, so what the first answer
 // accepted comes back as a duplicate and is counted as accepted in the end.
-func (p *poster) settleInParts(ctx context.Context, b *batch, a *answer) error {
+func (p *poster) resolveInParts(ctx context.Context, b *batch, a *answer) error {
 	for i := 0; i < len(b.items); i += splitErrors {
 		if err := p.deliver(ctx, b.span(i, min(i+splitErrors, len(b.items)))); err != nil {
 			return err

@@ -110,7 +110,7 @@ func (r *runner) run(ctx context.Context) error {
 		senders.Go(func() {
 			for b := range r.batcher.out {
 				if sending.Err() != nil {
-					continue // drain, so that nobody waits for a sender that is gone
+					continue // drain, so that no writer waits for a sender that is gone
 				}
 				if err := r.poster.deliver(sending, b); err != nil {
 					once.Do(func() { failed = err })

@@ -42,7 +42,7 @@ func (s *Sink) open() error {
 	}
 	good, whole, err := check(f)
 	if err == nil && good < 0 {
-		// There is damage before whole lines: write those anew, without it.
+		// There is damage before whole lines: write those again, without it.
 		err = s.rewrite(f)
 		_ = f.Close() // it was only read
 		if err != nil {

@@ -277,7 +277,7 @@ func (s *Sink) flush() error {
 }
 
 // sync makes the lines durable. After a failure nobody knows what is on the disk:
-// the file is closed and checked anew, and what it is missing is sent again.
+// the file is closed and checked again, and what it is missing is sent again.
 func (s *Sink) sync() error {
 	if s.synced == s.size {
 		return nil
@@ -343,7 +343,7 @@ func (s *Sink) retain() error {
 	return nil
 }
 
-// rotated lists the rotated files by rising number, so that a clock that was set back
+// rotated lists the rotated files by ascending number, so that a clock that was set back
 // removes no newer ones.
 func (s *Sink) rotated() ([]string, error) {
 	all, err := s.o.FS.List(s.o.Dir)

@@ -228,7 +228,7 @@ func TestDiskFaults(t *testing.T) {
 	disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
 	r := s.Send(t.Context(), items(100))
 	require.ErrorIs(t, r.Err, syscall.ENOSPC)
-	require.Equal(t, retry.ClassBlocked, retry.ClassOf(r.Err), "no event is to blame")
+	require.Equal(t, retry.ClassBlocked, retry.ClassOf(r.Err), "no event is the cause")
 	require.NoError(t, s.Flush(t.Context()))
 	require.Len(t, ids(t, disk), 3, "half a batch is cut off")
 	require.Empty(t, s.Send(t.Context(), items(2)))

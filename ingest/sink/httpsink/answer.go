@@ -71,7 +71,7 @@ func (a *answer) result(n int) dispatch.Result {
 
 // single gives every event its own error; those that are not listed get rest. Of an
 // answer that lists only some of the refused, the others are not known: they are all
-// sent again, and a repeat of what was taken does no harm.
+// sent again, and resending accepted events does no harm.
 func (a *answer) single(n int, rest error) dispatch.Result {
 	bad := make(map[int]error, len(a.body.Errors))
 	for _, p := range a.body.Errors {

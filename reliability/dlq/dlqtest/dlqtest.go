@@ -91,7 +91,7 @@ func Run(t *testing.T, open func(t *testing.T) dlq.Store) {
 			}
 			require.NoError(t, s.Save(ctx, nil))
 		},
-		"fills and mends": func(t *testing.T, s dlq.Store) {
+		"fills and frees": func(t *testing.T, s dlq.Store) {
 			entries := []dlq.Entry{
 				{Origin: dlq.Admission, Reason: "a", Event: json.RawMessage("{\n  \"x\": 1\n}")},
 				{Origin: dlq.Admission, Reason: "a", Event: json.RawMessage("no\nJSON \xff")},

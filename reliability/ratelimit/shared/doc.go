@@ -1,9 +1,9 @@
 // Package shared keeps limits that several instances have in common, in Redis.
 //
 // Store counts events: one atomic script for a whole commit group, by Redis' own clock.
-// Outbound gives turns for calls to a service that bears only so many from all instances
+// Outbound gives turns for calls to a service that handles only so many from all instances
 // together. Link watches over the connection, and Failover goes on with limits of this
-// instance alone while Redis is away. Nothing here fails or waits for long because of
+// instance alone while Redis is not reachable. Nothing here fails or waits for long because of
 // Redis, and nothing goes to a local limit because a shared one is exceeded.
 //
 // What is counted lives in Redis' memory. If Redis loses it, by a restart without

@@ -22,7 +22,7 @@ type FailoverOptions struct {
 	Logger *slog.Logger // nil: discarded
 }
 
-// Failover asks shared limits, and local ones while Redis is away. It goes to the local
+// Failover asks shared limits, and local ones while Redis is not reachable. It goes to the local
 // ones because of errors only, never because a limit is exceeded.
 //
 // The local limits know nothing of what was shared, and the other way round: in the

@@ -230,8 +230,8 @@ func (c *chunk) answer(s string) (err error) {
 	return nil
 }
 
-// settle finds out who passed, as the script did, and writes it into the tickets.
-func (g *group) settle(batches []*ratelimit.Tickets) {
+// decide finds out which tickets passed, as the script did, and writes it into the tickets.
+func (g *group) decide(batches []*ratelimit.Tickets) {
 	at, n, used := 0, 0, 0 // chunk, run, tickets of the run
 	for _, t := range batches {
 		for i := range t.List {

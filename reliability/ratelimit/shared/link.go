@@ -23,7 +23,7 @@ type LinkOptions struct {
 	// Timeout is how long a call may take, 100 ms; a group of events has 20 us more for
 	// each. A call that takes longer opens the breaker.
 	Timeout time.Duration
-	// Interval is the time between probes while Redis is away, 500 ms. While nothing
+	// Interval is the time between probes while Redis is not reachable, 500 ms. While nothing
 	// else is asked of Redis, it is probed too, so that the status is true.
 	Interval time.Duration
 	Logger   *slog.Logger     // nil: discarded
@@ -105,7 +105,7 @@ func NewLink(o LinkOptions) (*Link, error) {
 	return l, nil
 }
 
-// Run probes Redis until ctx ends. Without it a Redis that was away once is never asked
+// Run probes Redis until ctx ends. Without it a Redis that was unreachable once is never asked
 // again. It always returns nil.
 func (l *Link) Run(ctx context.Context) error {
 	var wait sync.WaitGroup

@@ -88,7 +88,7 @@ func (in *instance) metrics() string {
 }
 
 // TestFaultsUnderLoad kills, pauses and restarts Redis under three instances that never
-// stop asking. No error surfaces, nobody waits for long, the fallback is used and left.
+// stop asking. No error surfaces, no caller waits for long, the fallback is used and left.
 func TestFaultsUnderLoad(t *testing.T) {
 	s := newServer(t)
 	const timeout = 300 * time.Millisecond // a busy machine may be slow at times
@@ -165,7 +165,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 			before := [3]int64{takes[0].Load(), takes[1].Load(), takes[2].Load()}
 			time.Sleep(1200 * time.Millisecond)
 			for i, in := range instances {
-				require.Greater(t, takes[i].Load()-before[i], int64(50), "held up while Redis was away")
+				require.Greater(t, takes[i].Load()-before[i], int64(50), "held up while Redis was unreachable")
 				st := in.Link.Status()
 				require.Greater(t, st.Fallbacks, fallbacks[i]+50)
 				require.NotEmpty(t, st.LastError)
@@ -212,7 +212,7 @@ func (s *server) do(args ...any) {
 }
 
 // TestNoFallbackBecauseOfALimit: what the shared limit refuses is refused, though the
-// local one has all of its room.
+// local one has all of its capacity.
 func TestNoFallbackBecauseOfALimit(t *testing.T) {
 	in := newServer(t).instance(5 * time.Second)
 	p := limits{global: ratelimit.Limit{N: 30, Window: time.Hour}}.policy(t)

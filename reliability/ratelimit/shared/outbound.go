@@ -27,15 +27,15 @@ type OutboundOptions struct {
 	// do not meet at the other end. Default a twentieth of the window, at most 50 ms;
 	// negative: none. A turn taken later than that after its time is given up.
 	Guard time.Duration
-	// Alone is how many turns a second this instance gives itself while Redis is away,
+	// Alone is how many turns a second this instance gives itself while Redis is not reachable,
 	// by default 1.
 	Alone float64
 }
 
-// Outbound gives turns for calls to a service that bears only so many from all instances
+// Outbound gives turns for calls to a service that handles only so many from all instances
 // together. It implements dispatch.Limiter.
 //
-// Turns are reserved in Redis in the order of asking, so that nobody starves and a wait
+// Turns are reserved in Redis in the order of asking, so that no caller starves and a wait
 // is one round trip. A turn whose caller goes away is lost.
 type Outbound struct {
 	o      OutboundOptions
@@ -116,7 +116,7 @@ func (o *Outbound) Most() int {
 
 // Wait implements dispatch.Limiter: it returns when n calls may be made. If that would be
 // later than MaxWait, it returns a *dispatch.LimitedError, at once if Redis says so. While
-// Redis is away the instance's own limit takes its place. The only other error is that
+// Redis is not reachable the instance's own limit takes its place. The only other error is that
 // ctx has ended.
 func (o *Outbound) Wait(ctx context.Context, n int) error {
 	if n < 1 {

@@ -75,7 +75,7 @@ func (s *Store) ask(ctx context.Context, batches []*ratelimit.Tickets, how strin
 	if err := s.do(ctx, func(ctx context.Context) error { return s.send(ctx, g, how) }); err != nil {
 		return fmt.Errorf("shared rate limits: %w", err) // g may be in use still
 	}
-	g.settle(batches)
+	g.decide(batches)
 	g.reset()
 	s.groups.Put(g)
 	return nil

@@ -327,7 +327,7 @@ func TestErrorsOfRedis(t *testing.T) {
 		for _, k := range client.Keys(ctx, "{sloengine}:l:*").Val() {
 			require.NoError(t, client.Set(ctx, k, "hello, this is not ours", 0).Err())
 		}
-		require.Equal(t, 10, take(t, st, ten())) // begun anew
+		require.Equal(t, 10, take(t, st, ten())) // begun again
 	})
 	t.Run("gone", func(t *testing.T) {
 		s.kill()
