@@ -16,9 +16,8 @@ import (
 
 const module = "github.com/sloengine/sloengine/"
 
-// mayImport is the table of docs/architecture.md: the packages of this module that
-// each package may import. A pattern ends in /* for every package below. "all" is for
-// cmd alone. Test files are held to it too, but for their own package's extras.
+// mayImport is the table of docs/architecture.md: the packages of this module that each package may import. A pattern
+// ends in /* for every package below. "all" is for cmd only. Test files may also import testsMayImport.
 var mayImport = map[string][]string{
 	"slo":                          {},
 	"ingest/event":                 {"slo/suggest"},
@@ -68,8 +67,8 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/send":           {"ingest/event", "ingest/logfile", "reliability/retry"},
 }
 
-// testsMayImport are the packages that tests may use on top of their package's row. The
-// packages whose tests run the whole chain may use all.
+// testsMayImport are the packages that tests may import in addition. Packages whose tests run the whole chain may
+// import all.
 var testsMayImport = map[string][]string{
 	"reliability/fsys":             {"reliability/fsys/fsystest"},
 	"reliability/wal":              {"reliability/fsys/fsystest"},
@@ -103,14 +102,14 @@ func TestImportDirection(t *testing.T) {
 		if !strings.HasSuffix(p, ".go") {
 			return nil
 		}
-		room := path.Dir(filepath.ToSlash(rel))
-		allowed, known := mayImport[room]
+		pkg := path.Dir(filepath.ToSlash(rel))
+		allowed, known := mayImport[pkg]
 		if !known {
-			t.Errorf("%s: room %q is not in the table of docs/architecture.md", rel, room)
+			t.Errorf("%s: package %q is not in the table of docs/architecture.md", rel, pkg)
 			return nil
 		}
-		if used[room] == nil {
-			used[room] = map[string]bool{}
+		if used[pkg] == nil {
+			used[pkg] = map[string]bool{}
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
 		if err != nil {
@@ -122,30 +121,30 @@ func TestImportDirection(t *testing.T) {
 				return err
 			}
 			to, inside := strings.CutPrefix(to, module)
-			if !inside || to == room {
+			if !inside || to == pkg {
 				continue
 			}
 			list := allowed
 			if strings.HasSuffix(p, "_test.go") {
-				list = slices.Concat(allowed, testsMayImport[room])
+				list = slices.Concat(allowed, testsMayImport[pkg])
 			}
 			entry, ok := permits(list, to)
 			if !ok {
-				t.Errorf("%s imports %s, which %s may not", rel, to, room)
+				t.Errorf("%s imports %s, which %s may not", rel, to, pkg)
 			}
-			used[room][entry] = true
+			used[pkg][entry] = true
 		}
 		return nil
 	})
 	require.NoError(t, err)
-	for room, list := range mayImport {
-		if used[room] == nil {
-			t.Errorf("the table has a row for %s, where there is no code", room)
+	for pkg, list := range mayImport {
+		if used[pkg] == nil {
+			t.Errorf("the table has a row for %s, which has no code", pkg)
 			continue
 		}
-		for _, entry := range slices.Concat(list, testsMayImport[room]) {
-			if !used[room][entry] {
-				t.Errorf("the table lets %s import %s, which it no longer does", room, entry)
+		for _, entry := range slices.Concat(list, testsMayImport[pkg]) {
+			if !used[pkg][entry] {
+				t.Errorf("the table lets %s import %s, which it no longer does", pkg, entry)
 			}
 		}
 	}
