@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
@@ -192,8 +193,8 @@ func (w *Web) apiHistory(c *gin.Context) {
 		w.problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	steps := newGrid(slo.Span{From: from, To: to}, step, nil)
-	answers, err := w.opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{countsQuery(string(r.SLO.ID), []slo.Group{r.Group}, &steps)})
+	steps := history.NewGrid(slo.Span{From: from, To: to}, step, nil)
+	answers, err := w.opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
 	if err != nil {
 		w.opt.LogError("read history of "+string(r.SLO.ID), err)
 		w.problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
@@ -201,8 +202,8 @@ func (w *Web) apiHistory(c *gin.Context) {
 	}
 	out := historyJSON{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []pointJSON{}}
 	if groups := answers[0].Groups; len(groups) == 1 && groups[0] != nil {
-		for _, p := range steps.points(&answers[0], groups[0]) {
-			out.Points = append(out.Points, pointJSON{p.From.UTC(), p.raw.Good, p.raw.Bad, ratioOf(p.raw.Counts)})
+		for _, p := range steps.Points(&answers[0], groups[0]) {
+			out.Points = append(out.Points, pointJSON{p.From.UTC(), p.Raw.Good, p.Raw.Bad, ratioOf(p.Raw.Counts)})
 		}
 	}
 	sendJSON(c, http.StatusOK, "application/json", out)

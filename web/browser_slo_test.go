@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -28,7 +29,7 @@ func banded(t testing.TB) *sla.Report {
 }
 
 func TestBrowserSLO(t *testing.T) {
-	traffic := NewTrafficLog()
+	traffic := history.NewTrafficLog()
 	traffic.Observe(trafficReport(noon.Add(-24*time.Hour), map[string]uint64{"fine": 1}))
 	traffic.Observe(trafficReport(noon, map[string]uint64{"fine": 90_000, "timeout": 11, "connection refused": 6, "partner_mdm": 4, "": 2}))
 	x := newLiveBench(t, banded(t), func(o *Options) { o.Traffic = traffic })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -13,7 +14,7 @@ import (
 // down by every bad event, to what the report says is left. The budget is that of
 // all events of the window so far, so a line that falls evenly to nothing spends
 // it exactly.
-func newBurnDown(r *sla.SLOReport, g *grid, points []point, h shades, now time.Time) figureData {
+func newBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h shades, now time.Time) figureData {
 	if !r.Budget.HasData || len(points) == 0 {
 		return figureData{}
 	}
@@ -43,7 +44,7 @@ func newBurnDown(r *sla.SLOReport, g *grid, points []point, h shades, now time.T
 		even := 1 - x/plotW
 		line.to(x, sc.y(left[i]))
 		series.V = append(series.V, plotNumber(left[i]))
-		bad += pt.net.Bad
+		bad += pt.Net.Bad
 		if (len(points)-1-i)%every == 0 {
 			f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(pt.To, now), Cells: []tableCell{{Text: format.Count(bad), Hot: false}, {format.Percent(left[i], 1), left[i] < even}, {Text: format.Percent(even, 1)}}})
 			bad = 0
@@ -64,22 +65,22 @@ func newBurnDown(r *sla.SLOReport, g *grid, points []point, h shades, now time.T
 		f.Caption += fmt.Sprintf(" The window lasts until %s; the budget is that of the traffic so far.", format.Minute(s.Window.End(r.Period.To), now))
 	}
 	if at := worstStep(s, points); at >= 0 {
-		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(spent(r, points[at].net.loss(s)), 1))
+		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(spent(r, points[at].Net.Loss(s)), 1))
 	}
 	return f
 }
 
 // remaining is what was left at the end of each step, as a share of the window's
 // budget. The last one is the report's.
-func remaining(r *sla.SLOReport, points []point) []float64 {
+func remaining(r *sla.SLOReport, points []history.Point) []float64 {
 	out := make([]float64, len(points))
 	var total, sum float64
 	for _, p := range points {
-		total += float64(p.net.Valid())
+		total += float64(p.Net.Valid())
 	}
 	total *= r.SLO.Objective.Budget()
 	for i, p := range points {
-		sum += p.net.loss(r.SLO)
+		sum += p.Net.Loss(r.SLO)
 		out[i] = 1
 		if total > 0 {
 			out[i] = 1 - sum/total
@@ -92,10 +93,10 @@ func remaining(r *sla.SLOReport, points []point) []float64 {
 }
 
 // worstStep is the index of the step that cost most; -1 if none cost anything.
-func worstStep(s *slo.SLO, points []point) int {
+func worstStep(s *slo.SLO, points []history.Point) int {
 	at, worst := -1, 0.0
 	for i, p := range points {
-		if l := p.net.loss(s); l > worst {
+		if l := p.Net.Loss(s); l > worst {
 			at, worst = i, l
 		}
 	}

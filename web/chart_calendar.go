@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -33,13 +34,6 @@ type day struct {
 	ISO                      string
 }
 
-// dayGrid has a step for each of the last n days in a zone. Today ends now.
-func dayGrid(now time.Time, loc *time.Location, n int, excluded func(slo.Span) []slo.Span) grid {
-	y, m, d := now.In(loc).Date()
-	first := slo.Window{Calendar: slo.Day, Location: loc}.Start(time.Date(y, m, d-n+1, 12, 0, 0, 0, loc))
-	return gridOf(daysIn(slo.Span{From: first, To: now}, loc), excluded)
-}
-
 // dayClass grades a day: missed is worse than its objective, failed three times
 // as bad as that allows.
 func dayClass(b slo.Budget) (class, word string) {
@@ -52,7 +46,7 @@ func dayClass(b slo.Budget) (class, word string) {
 	return "ok", "met"
 }
 
-func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) *calendar {
+func newCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc *time.Location) *calendar {
 	s := r.SLO
 	c := &calendar{Zone: loc.String(), Table: table{Caption: "Days, newest first", Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
 	var met, missed, empty, gone int
@@ -68,9 +62,9 @@ func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) 
 			m.Weeks = append(m.Weeks, [7]day{})
 		}
 		name := at.Format("Mon 2 Jan 2006")
-		b := p.net.budget(s)
+		b := p.Net.Budget(s)
 		cell := day{Day: strconv.Itoa(dd), Value: format.NoValue, ISO: time.Date(y, mo, dd, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)}
-		row := tableRow{Text: name, Cells: []tableCell{{Text: format.Count(p.net.Good)}, {Text: format.Count(p.net.Bad)}, {Text: format.NoValue}, {Text: format.NoValue}, {}}}
+		row := tableRow{Text: name, Cells: []tableCell{{Text: format.Count(p.Net.Good)}, {Text: format.Count(p.Net.Bad)}, {Text: format.NoValue}, {Text: format.NoValue}, {}}}
 		word := absence(p)
 		switch {
 		case b.HasData:
@@ -82,7 +76,7 @@ func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) 
 			}
 			row.Cells[1].Hot = b.Consumed > 1
 			row.Cells[2].Text, row.Cells[3].Text = format.Percent(b.SLI, format.Decimals(s.Objective)), format.Percent(b.Consumed, 0)
-			cell.Title = fmt.Sprintf("%s: %s, %s bad of %s, %s", name, format.Percent(b.SLI, format.Decimals(s.Objective)), format.Count(p.net.Bad), format.Count(p.net.Valid()), word)
+			cell.Title = fmt.Sprintf("%s: %s, %s bad of %s, %s", name, format.Percent(b.SLI, format.Decimals(s.Objective)), format.Count(p.Net.Bad), format.Count(p.Net.Valid()), word)
 			if b.Consumed > 1 {
 				missed++
 			} else {
@@ -98,7 +92,7 @@ func newCalendar(r *sla.SLOReport, g *grid, points []point, loc *time.Location) 
 			}
 			cell.Title = name + ": " + word
 		}
-		if p.net != p.raw {
+		if p.Net != p.Raw {
 			cell.Title += "; without planned maintenance"
 		}
 		row.Cells[4] = tableCell{word, b.HasData && b.Consumed > 1}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
@@ -47,7 +48,7 @@ type shades struct {
 }
 
 func newShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult) shades {
-	h := shades{out: takenOut(s, sp, slice)}
+	h := shades{out: history.Excluded(s, sp, slice)}
 	if a == nil || !a.Known {
 		return h
 	}
@@ -111,7 +112,7 @@ func countedName(r *sla.SLOReport) string {
 
 // newEvents draws good and bad over time, and below it the share that was bad
 // beside what the objective allows.
-func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Time) figureData {
+func newEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h shades, now time.Time) figureData {
 	s := r.SLO
 	t := timeline{g.Span}
 	var peak uint64
@@ -119,11 +120,11 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 	var worst float64
 	var worstAt time.Time
 	for _, p := range points {
-		peak = max(peak, p.raw.Valid())
+		peak = max(peak, p.Raw.Valid())
 		if 2*p.Duration() < g.Step {
 			continue // a step that has hardly begun says little
 		}
-		if b := p.raw.budget(s); b.HasData && 1-b.SLI > worst {
+		if b := p.Raw.Budget(s); b.HasData && 1-b.SLI > worst {
 			worst, worstAt = 1-b.SLI, p.From
 		}
 	}
@@ -146,20 +147,20 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 	vGood, vBad, vShare := plotSeries{Name: "good"}, plotSeries{Name: "bad"}, plotSeries{Name: "bad share"}
 	for _, p := range points {
 		x, w := t.x(p.From), barWidth(t.x(p.To)-t.x(p.From))
-		b := p.raw.budget(s)
-		row := tableRow{At: format.NewStamp(p.From, now), Cells: []tableCell{{Text: format.Count(p.raw.Good)}, {Text: format.Count(p.raw.Bad), Hot: p.raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.raw.Valid())}}}
+		b := p.Raw.Budget(s)
+		row := tableRow{At: format.NewStamp(p.From, now), Cells: []tableCell{{Text: format.Count(p.Raw.Good)}, {Text: format.Count(p.Raw.Bad), Hot: p.Raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.Raw.Valid())}}}
 		if !b.HasData {
 			vGood.V, vBad.V, vShare.V = append(vGood.V, missing), append(vBad.V, missing), append(vShare.V, missing)
 			row.Cells = append(row.Cells, tableCell{Text: absence(p)}, tableCell{Text: format.NoValue})
 			f.Table.Rows = append(f.Table.Rows, row)
 			continue
 		}
-		total, one := ev.y(float64(p.raw.Valid())), ev.y(float64(p.raw.Bad))
-		if p.raw.Bad > 0 {
+		total, one := ev.y(float64(p.Raw.Valid())), ev.y(float64(p.Raw.Bad))
+		if p.Raw.Bad > 0 {
 			one = min(one, ev.height-1.5) // a few among many must still be seen
 			bad.box(x, one, w, ev.height)
 		}
-		if p.raw.Good > 0 {
+		if p.Raw.Good > 0 {
 			good.box(x, min(total, one), w, one)
 		}
 		part := 1 - b.SLI
@@ -170,7 +171,7 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 			}
 			to.box(x, min(sh.y(part), sh.height-1), w, sh.height)
 		}
-		vGood.V, vBad.V, vShare.V = append(vGood.V, plotNumber(p.raw.Good)), append(vBad.V, plotNumber(p.raw.Bad)), append(vShare.V, plotNumber(part))
+		vGood.V, vBad.V, vShare.V = append(vGood.V, plotNumber(p.Raw.Good)), append(vBad.V, plotNumber(p.Raw.Bad)), append(vShare.V, plotNumber(part))
 		row.Cells = append(row.Cells, tableCell{Text: format.Percent(b.SLI, format.Decimals(s.Objective))}, tableCell{Text: format.BurnRate(b.Consumed), Hot: b.Consumed > 1})
 		f.Table.Rows = append(f.Table.Rows, row)
 	}
@@ -196,17 +197,17 @@ func newEvents(r *sla.SLOReport, g *grid, points []point, h shades, now time.Tim
 }
 
 // absence says why a step has no number.
-func absence(p point) string {
+func absence(p history.Point) string {
 	switch {
-	case !p.kept:
+	case !p.Kept:
 		return "not kept"
-	case p.seen < 0.5:
+	case p.Seen < 0.5:
 		return "not observed"
 	}
 	return "no data"
 }
 
-func newPlotData(steps bool, unit string, g *grid) *plotData {
+func newPlotData(steps bool, unit string, g *history.Grid) *plotData {
 	return &plotData{Unit: unit, From: g.From.Unix(), To: g.To.Unix(), Steps: steps, First: g.From.Unix(), Every: int64(g.Step.Seconds()), Series: []plotSeries{}}
 }
 
@@ -261,20 +262,20 @@ func burnWindows(tiers []alerts.Tier, rng slo.Span, step time.Duration) []alerts
 
 // burnLine is the burn rate over the last window at the end of each step; NaN
 // where nothing was valid. points begin a window before the first value asked for.
-func burnLine(s *slo.SLO, points []point, window time.Duration, step time.Duration, first int) []float64 {
+func burnLine(s *slo.SLO, points []history.Point, window time.Duration, step time.Duration, first int) []float64 {
 	n := int(window / step)
 	out := make([]float64, 0, len(points)-first)
-	var sum tally
+	var sum history.Tally
 	for i, p := range points {
-		sum = sum.add(p.net)
+		sum = sum.Plus(p.Net)
 		if i >= n {
-			sum = sum.sub(points[i-n].net)
+			sum = sum.Minus(points[i-n].Net)
 		}
 		if i < first {
 			continue
 		}
 		v := math.NaN()
-		if b := sum.budget(s); b.HasData {
+		if b := sum.Budget(s); b.HasData {
 			v = b.Consumed
 		}
 		out = append(out, v)
@@ -285,8 +286,8 @@ func burnLine(s *slo.SLO, points []point, window time.Duration, step time.Durati
 // newBurnChart draws how fast the tiers' long windows burned, beside the factors
 // that alerts compare them with. The steps of g end where the range sp ends, and
 // begin a window before it.
-func newBurnChart(s *slo.SLO, sp slo.Span, g *grid, points []point, tiers []alerts.Tier, h shades, now time.Time) figureData {
-	first := slices.IndexFunc(points, func(p point) bool { return p.To.After(sp.From) })
+func newBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Point, tiers []alerts.Tier, h shades, now time.Time) figureData {
+	first := slices.IndexFunc(points, func(p history.Point) bool { return p.To.After(sp.From) })
 	if len(tiers) == 0 || first < 0 {
 		return figureData{}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -24,12 +25,12 @@ const heatLevels = 6
 // newLatency draws quantiles over time and, below, how the durations were spread.
 // What is known are counts between thresholds, so quantiles are known to lie
 // between two of them; the line between is interpolated.
-func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, now time.Time) figureData {
+func newLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSource, h shades, now time.Time) figureData {
 	s := r.SLO
-	edges, hists := mergeHistograms(sources, len(g.steps))
+	edges, hists := history.MergeHistograms(sources, len(g.Steps))
 	any := false
 	for i := range hists {
-		any = any || hists[i].total > 0
+		any = any || hists[i].Total > 0
 	}
 	if len(edges) == 0 || !any {
 		return figureData{}
@@ -41,22 +42,22 @@ func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, 
 	d := newPlotData(true, "seconds", g)
 	f := figureData{Table: table{Caption: "Quantiles of the duration in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Events"}}}
 	for i := range hists {
-		f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(g.steps[i].From, now), Cells: []tableCell{{Text: format.Count(hists[i].total)}}})
+		f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(g.Steps[i].From, now), Cells: []tableCell{{Text: format.Count(hists[i].Total)}}})
 	}
 	target := s.Objective.Ratio()
 	for _, want := range quantiles {
 		var line pen
 		series := plotSeries{Name: want.name}
 		for i := range hists {
-			q := hists[i].quantile(want.q)
+			q := hists[i].Quantile(want.q)
 			cell := tableCell{Text: format.NoValue}
 			if q.OK {
 				v := q.Value.Seconds()
 				series.V = append(series.V, plotNumber(v))
-				left, right := t.x(g.steps[i].From), t.x(g.steps[i].To)
+				left, right := t.x(g.Steps[i].From), t.x(g.Steps[i].To)
 				line.to(left, sc.y(v))
 				line.to(right, sc.y(v))
-				cell = tableCell{q.about() + " (" + q.within() + ")", want.q <= target && q.Low >= s.Indicator.Threshold && s.Indicator.Threshold > 0}
+				cell = tableCell{about(q) + " (" + within(q) + ")", want.q <= target && q.Low >= s.Indicator.Threshold && s.Indicator.Threshold > 0}
 			} else {
 				series.V = append(series.V, missing)
 				line.up()
@@ -93,7 +94,7 @@ func newLatency(r *sla.SLOReport, g *grid, sources []histogramSource, h shades, 
 	for i := range hists {
 		for k := range len(edges) + 1 {
 			cell := tableCell{Text: format.NoValue}
-			if x, ok := hists[i].share(rowBounds(edges, k)); ok {
+			if x, ok := hists[i].Share(rowBounds(edges, k)); ok {
 				cell.Text = format.Percent(x, 1)
 			}
 			f.Table.Rows[i].Cells = append(f.Table.Rows[i].Cells, cell)
@@ -142,7 +143,7 @@ func heatLevel(x float64) int {
 }
 
 // newHeatmap draws a row for each range of durations, the slowest on top.
-func newHeatmap(t timeline, g *grid, edges []time.Duration, hists []histogram) plot {
+func newHeatmap(t timeline, g *history.Grid, edges []time.Duration, hists []history.Histogram) plot {
 	rows := len(edges) + 1
 	height := heatHeight(rows)
 	each := height / float64(rows)
@@ -164,8 +165,8 @@ func newHeatmap(t timeline, g *grid, edges []time.Duration, hists []histogram) p
 				j++
 			}
 			if level > 0 {
-				left := t.x(g.steps[i].From)
-				cells[level].box(left, top+0.5, t.x(g.steps[j-1].To)-left, top+each-0.5)
+				left := t.x(g.Steps[i].From)
+				cells[level].box(left, top+0.5, t.x(g.Steps[j-1].To)-left, top+each-0.5)
 			}
 			i = j
 		}
@@ -179,10 +180,33 @@ func newHeatmap(t timeline, g *grid, edges []time.Duration, hists []histogram) p
 	return p
 }
 
-func cellLevel(h *histogram, lo, hi time.Duration) int {
-	x, ok := h.share(lo, hi)
+func cellLevel(h *history.Histogram, lo, hi time.Duration) int {
+	x, ok := h.Share(lo, hi)
 	if !ok {
 		return 0
 	}
 	return heatLevel(x)
+}
+
+// within prints the certain bounds of a quantile.
+func within(q history.Quantile) string {
+	switch {
+	case !q.OK:
+		return format.NoValue
+	case q.High == 0:
+		return "over " + format.Took(q.Low)
+	case q.Low == 0:
+		return "up to " + format.Took(q.High)
+	}
+	return format.Took(q.Low) + " to " + format.Took(q.High)
+}
+
+func about(q history.Quantile) string {
+	switch {
+	case !q.OK:
+		return format.NoValue
+	case q.High == 0:
+		return "> " + format.Took(q.Low)
+	}
+	return "≈ " + format.Took(q.Value)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
@@ -56,7 +57,7 @@ func TestTicks(t *testing.T) {
 }
 
 func TestPlotData(t *testing.T) {
-	g := newGrid(between(-2*time.Minute, 0), time.Minute, nil)
+	g := history.NewGrid(between(-2*time.Minute, 0), time.Minute, nil)
 	d := newPlotData(true, "count", &g)
 	d.Series = []plotSeries{{"good", []plotNumber{1.0 / 3, missing, plotNumber(math.Inf(1))}}}
 	var got map[string]any
@@ -66,11 +67,11 @@ func TestPlotData(t *testing.T) {
 }
 
 // counted makes points of an hour each that end at noon, oldest first.
-func counted(of ...slo.Counts) []point {
-	var out []point
+func counted(of ...slo.Counts) []history.Point {
+	var out []history.Point
 	for i, c := range of {
 		at := time.Duration(i-len(of)) * time.Hour
-		out = append(out, point{Span: between(at, at+time.Hour), raw: tally{Counts: c}, net: tally{Counts: c}, seen: 1, kept: true})
+		out = append(out, history.Point{Span: between(at, at+time.Hour), Raw: history.Tally{Counts: c}, Net: history.Tally{Counts: c}, Seen: 1, Kept: true})
 	}
 	return out
 }
@@ -86,7 +87,7 @@ func TestBurnDownEndsAtTheReport(t *testing.T) {
 	require.Equal(t, 1, worstStep(s, ps))
 	require.Equal(t, -1, worstStep(s, counted(slo.Counts{Good: 5})))
 
-	g := newGrid(r.Period, time.Hour, nil)
+	g := history.NewGrid(r.Period, time.Hour, nil)
 	f := newBurnDown(r, &g, ps, shades{}, noon)
 	require.Contains(t, f.Caption, "50.0% of the budget is left")
 	require.Contains(t, f.Caption, "25.0% of the budget")
@@ -115,7 +116,7 @@ func TestBurnLine(t *testing.T) {
 	for _, window := range []time.Duration{time.Hour, 3 * time.Hour, 5 * time.Hour} {
 		var sum slo.Counts
 		for _, p := range ps[5-int(window/time.Hour):] {
-			sum = sum.Add(p.net.Counts)
+			sum = sum.Add(p.Net.Counts)
 		}
 		line := burnLine(s, ps, window, time.Hour, 4)
 		require.InDelta(t, slo.NewBudget(s.Objective, sum).Consumed, line[0], 1e-9)
@@ -151,35 +152,17 @@ func TestShades(t *testing.T) {
 	require.Empty(t, newShades(&slo.SLO{}, between(-time.Hour, 0), 0, &fold.ReadResult{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(), "an engine that is up is not shown as down")
 }
 
-func TestDayGrid(t *testing.T) {
-	none := func(slo.Span) []slo.Span { return nil }
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	require.NoError(t, err)
-	g := dayGrid(noon, berlin, 90, none)
-	require.Len(t, g.steps, 90)
-	require.Equal(t, noon, g.steps[89].To.UTC(), "today ends now")
-	for i, sp := range g.steps[:89] {
-		want := 24 * time.Hour
-		if sp.From.In(berlin).Format(time.DateOnly) == "2026-10-25" {
-			want = 25 * time.Hour // the clocks are set back
-		}
-		require.Equal(t, want, sp.Duration(), "%s", sp.From)
-		require.Equal(t, g.steps[i+1].From, sp.To, "no time is left out")
-		require.Equal(t, "00:00", sp.From.In(berlin).Format("15:04"))
-	}
-}
-
 func TestCalendar(t *testing.T) {
 	s := &slo.SLO{Objective: objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	r := &sla.SLOReport{SLO: s}
-	g := dayGrid(noon, time.UTC, calendarDays, func(slo.Span) []slo.Span { return nil })
-	ps := make([]point, len(g.steps))
-	for i, sp := range g.steps {
-		ps[i] = point{Span: sp, kept: i >= 10, seen: 1}
+	g := history.DayGrid(noon, time.UTC, calendarDays, func(slo.Span) []slo.Span { return nil })
+	ps := make([]history.Point, len(g.Steps))
+	for i, sp := range g.Steps {
+		ps[i] = history.Point{Span: sp, Kept: i >= 10, Seen: 1}
 	}
 	set := func(i int, good, bad uint64) {
-		ps[i].net.Counts = slo.Counts{Good: good, Bad: bad}
-		ps[i].raw = ps[i].net
+		ps[i].Net.Counts = slo.Counts{Good: good, Bad: bad}
+		ps[i].Raw = ps[i].Net
 	}
 	set(89, 100, 0)
 	set(88, 99, 1)
@@ -277,5 +260,25 @@ func TestBurnChartEndsAtTheReport(t *testing.T) {
 			want := slo.NewBudget(r.SLO.Objective, slo.Counts{Good: good, Bad: bad})
 			require.Equal(t, format.BurnRate(want.Consumed), f.Table.Rows[0].Cells[i].Text, "%s over %s", name, slo.FormatDuration(tier.Long))
 		}
+	}
+}
+
+func TestQuantileTexts(t *testing.T) {
+	for _, c := range []struct {
+		q             history.Quantile
+		within, about string
+	}{
+		{history.Quantile{}, format.NoValue, format.NoValue},
+		{history.Quantile{Low: 0, High: time.Minute, Value: 30 * time.Second, OK: true}, "up to 1m", "≈ 30s"},
+		{history.Quantile{Low: time.Minute, High: 5 * time.Minute, Value: 3 * time.Minute, OK: true}, "1m to 5m", "≈ 3m"},
+		{history.Quantile{Low: 15 * time.Minute, High: 0, Value: 15 * time.Minute, OK: true}, "over 15m", "> 15m"},
+	} {
+		require.Equal(t, []string{c.within, c.about}, []string{within(c.q), about(c.q)})
+	}
+}
+
+func TestAbsence(t *testing.T) {
+	for want, p := range map[string]history.Point{"not kept": {Seen: 1}, "no data": {Kept: true, Seen: 1}, "not observed": {Kept: true, Seen: 0.2}} {
+		require.Equal(t, want, absence(p))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -67,10 +68,10 @@ func blamed(rep *sla.Report, id slo.ID) (out []*sla.SLOReport, total int) {
 
 // groupShares says what part each group has in the losses of a range. The share
 // of the budget is of the group's own, over its window.
-func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []point) []share {
+func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []history.Point) []share {
 	type loss struct {
 		r    *sla.SLOReport
-		p    point
+		p    history.Point
 		cost float64
 	}
 	var list []loss
@@ -79,14 +80,14 @@ func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []poi
 		if i >= len(of) {
 			break
 		}
-		l := loss{r, of[i], of[i].net.loss(r.SLO)}
+		l := loss{r, of[i], of[i].Net.Loss(r.SLO)}
 		all += l.cost
 		list = append(list, l)
 	}
 	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
 	for _, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: sloMark(l.r)}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: sloMark(l.r)}
 		if all > 0 {
 			s.Part = format.Percent(l.cost/all, 1)
 			s.Gauge = gauge{coord(100 * l.cost / all), "bad", s.Part + " of what was bad"}
@@ -112,23 +113,6 @@ func spent(r *sla.SLOReport, loss float64) float64 {
 // knownLabels are the labels that traffic counters have besides dimensions.
 var knownLabels = []string{"service", "type", "outcome", "severity"}
 
-func (s *trafficSeries) get(name string) string {
-	switch name {
-	case "service":
-		return s.service
-	case "type":
-		return s.typ
-	case "outcome":
-		return s.outcome
-	case "severity":
-		return s.severity
-	}
-	if i := slices.Index(s.names, name); i >= 0 && i < len(s.values) {
-		return s.values[i]
-	}
-	return ""
-}
-
 // unattributable says why the traffic counters of a service cannot tell which of
 // their events an SLO counts as bad; "" if they can.
 func unattributable(s *slo.SLO, dimensions []string) string {
@@ -152,11 +136,11 @@ func unattributable(s *slo.SLO, dimensions []string) string {
 
 // attributes says which attribute values the bad events had that came between two
 // times. The counters know the time of receipt, not that of the events.
-func (b *blame) attributes(r *sla.SLOReport, grown []trafficGrowth) {
+func (b *blame) attributes(r *sla.SLOReport, grown []history.Growth) {
 	s := r.SLO
 	var dimensions []string
 	for _, g := range grown {
-		for _, n := range g.names {
+		for _, n := range g.Names {
 			if !slices.Contains(dimensions, n) {
 				dimensions = append(dimensions, n)
 			}
@@ -183,18 +167,18 @@ func (b *blame) attributes(r *sla.SLOReport, grown []trafficGrowth) {
 	var all uint64
 	for i := range grown {
 		g := &grown[i]
-		if !s.Indicator.Valid.Matches(g.get) || !s.Indicator.Bad.Matches(g.get) || !b.Whole && !inGroup(g, r) {
+		if !s.Indicator.Valid.Matches(g.Get) || !s.Indicator.Bad.Matches(g.Get) || !b.Whole && !inGroup(g, r) {
 			continue
 		}
-		all += g.count
-		for _, n := range append([]string{"type", "outcome", "severity"}, g.names...) {
+		all += g.Count
+		for _, n := range append([]string{"type", "outcome", "severity"}, g.Names...) {
 			if slices.Contains(s.GroupBy, n) && !b.Whole {
 				continue // the same for all of them
 			}
 			if bad[n] == nil {
 				bad[n] = map[string]uint64{}
 			}
-			bad[n][g.get(n)] += g.count
+			bad[n][g.Get(n)] += g.Count
 		}
 	}
 	if all == 0 {
@@ -223,9 +207,9 @@ func (b *blame) attributes(r *sla.SLOReport, grown []trafficGrowth) {
 	}
 }
 
-func inGroup(g *trafficGrowth, r *sla.SLOReport) bool {
+func inGroup(g *history.Growth, r *sla.SLOReport) bool {
 	for i, n := range r.SLO.GroupBy {
-		if i < len(r.Group) && g.get(n) != r.Group[i] {
+		if i < len(r.Group) && g.Get(n) != r.Group[i] {
 			return false
 		}
 	}
@@ -242,7 +226,7 @@ func (w *Web) fillAttributes(b *blame, r *sla.SLOReport, rng slo.Span, now time.
 		b.Why = "This engine does not keep the traffic by attribute."
 		return
 	}
-	grown, from, to := w.opt.Traffic.between(r.SLO.ID.Service(), rng.From, rng.To)
+	grown, from, to := w.opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
 	if from.IsZero() {
 		b.Why = "The traffic by attribute is known from the start of the process on, and not for this time yet. Choose a range that reaches up to now, or wait a minute."
 		return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -46,10 +47,10 @@ type Options struct {
 	// Alerts is the latest view of the engine's alerts; nil: the engine evaluates none.
 	Alerts func() *state.View
 
-	Counts     CountsFunc    // nil: no sparklines, charts, history and reports
-	Traffic    *TrafficLog   // nil: no attributes of what was bad
-	Kept       KeptFunc      // nil: reports take it that limits dropped nothing
-	AlertsKept time.Duration // how long resolved alerts stay in Alerts; 0 = unknown
+	Counts     history.CountsFunc  // nil: no sparklines, charts, history and reports
+	Traffic    *history.TrafficLog // nil: no attributes of what was bad
+	Kept       KeptFunc            // nil: reports take it that limits dropped nothing
+	AlertsKept time.Duration       // how long resolved alerts stay in Alerts; 0 = unknown
 
 	DLQ    DLQ                              // nil: there are no dead letters, their API answers 501
 	Source func(id slo.ID) (Source, bool)   // nil: unknown

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -46,7 +47,7 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 	if err != nil || !slices.Contains(slaDays, n) {
 		n = defaultSLADays
 	}
-	zone := zoneOf(r.SLA.Window)
+	zone := history.Zone(r.SLA.Window)
 	h := slaHistory{Zone: zone.String()}
 	for _, d := range slaDays {
 		to := slaQuery(r)
@@ -80,10 +81,10 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 
 // dayScores scores the last n days, today so far among them.
 func (w *Web) dayScores(ctx context.Context, rep *sla.Report, r *sla.SLAReport, n int, zone *time.Location) ([]dayScore, error) {
-	steps := dayGrid(rep.Time.UTC(), zone, n, func(slo.Span) []slo.Span { return nil }).steps
-	var l ledger
+	steps := history.DayGrid(rep.Time.UTC(), zone, n, func(slo.Span) []slo.Span { return nil }).Steps
+	var l history.Batch
 	book := newScorebook(rep, r.SLA, steps, "days", r, &l)
-	if err := l.read(ctx, w.opt.Counts); err != nil {
+	if err := l.Run(ctx, w.opt.Counts); err != nil {
 		return nil, err
 	}
 	first, _ := book.whole()
@@ -92,7 +93,7 @@ func (w *Web) dayScores(ctx context.Context, rep *sla.Report, r *sla.SLAReport, 
 		out[i] = dayScore{Span: sp, report: book.score(r.Group, i, i+1), kept: i >= first}
 		for _, c := range book.components {
 			if c.counts != nil {
-				out[i].seen = max(out[i].seen, observed(c.counts.answer.Observed).share(sp))
+				out[i].seen = max(out[i].seen, history.Observed(c.counts.Answer.Observed).Share(sp))
 			}
 		}
 	}
@@ -150,7 +151,7 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 				vLost[k].V = append(vLost[k].V, missing)
 				row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
 			}
-			row.Cells = append(row.Cells, tableCell{Text: absence(point{kept: d.kept, seen: d.seen})})
+			row.Cells = append(row.Cells, tableCell{Text: absence(history.Point{Kept: d.kept, Seen: d.seen})})
 			tab.Rows = append(tab.Rows, row)
 			continue
 		}

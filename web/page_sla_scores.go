@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -26,14 +27,14 @@ const notCounted = "measured by Prometheus, not counted here"
 // bookComponent is where the counts of one component come from.
 type bookComponent struct {
 	slo    *slo.SLO // nil if its SLO is on Prometheus series: it is not counted here
-	counts *entry
-	bands  *entry           // nil without bands
+	counts *history.Series
+	bands  *history.Series  // nil without bands
 	groups map[string][]int // groups of the SLO by the agreement's group that they are part of
 }
 
 // newScorebook plans the scores of an agreement over steps, for one of its groups
 // or, if only is nil, for all. What it needs is added to the ledger.
-func newScorebook(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only *sla.SLAReport, l *ledger) *scorebook {
+func newScorebook(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only *sla.SLAReport, l *history.Batch) *scorebook {
 	b := &scorebook{agreement: a, scorer: sla.NewScorer(a), steps: steps, now: map[string]*sla.SLAReport{}}
 	for i := range rep.SLAs {
 		if r := &rep.SLAs[i]; r.SLA == a && (only == nil || r == only) {
@@ -54,9 +55,9 @@ func newScorebook(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name stri
 			groups = append(groups, r.Group)
 		}
 		if x.slo != nil {
-			x.counts = l.ask(string(c.SLO), name, gridOf(steps, func(sp slo.Span) []slo.Span { return takenOut(x.slo, sp, slice) }), groups)
+			x.counts = l.Add(string(c.SLO), name, history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(x.slo, sp, slice) }), groups)
 			if a.Method == sla.Bands && len(c.Bands) > 0 {
-				x.bands = l.ask(sla.BandsID(c.SLO, a.Name), name, gridOf(steps, func(sp slo.Span) []slo.Span { return takenOut(x.slo, sp, 0) }), groups)
+				x.bands = l.Add(sla.BandsID(c.SLO, a.Name), name, history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(x.slo, sp, 0) }), groups)
 			}
 		}
 		b.components = append(b.components, x)
@@ -89,11 +90,11 @@ func projected(groupBy []string, r *sla.SLOReport) slo.Group {
 // Scores of earlier times would lack what is gone.
 func (b *scorebook) whole() (first int, keptFrom time.Time) {
 	for _, c := range b.components {
-		for _, e := range []*entry{c.counts, c.bands} {
-			if e == nil || !e.answer.Known {
+		for _, e := range []*history.Series{c.counts, c.bands} {
+			if e == nil || !e.Answer.Known {
 				continue
 			}
-			if at := e.keptFrom(); at.After(keptFrom) {
+			if at := e.KeptFrom(); at.After(keptFrom) {
 				keptFrom = at
 			}
 		}
@@ -134,25 +135,25 @@ func (b *scorebook) input(i int, g slo.Group, first, last int) sla.ComponentInpu
 	if c.slo == nil {
 		return sla.ComponentInput{Within: make([]uint64, len(b.agreement.Components[i].Bands))}
 	}
-	in := inputOf(c.slo)
+	in := history.ComponentInput(c.slo)
 	bands := b.agreement.Components[i].Bands
 	in.Within = make([]uint64, len(bands))
 	for _, at := range c.groups[g.Key()] {
-		_, net := c.counts.bins(at)
+		_, net := c.counts.Bins(at)
 		for k := first; k < last && k < len(net); k++ {
-			addBins(&in, c.counts.answer.Sliced, net[k])
+			history.AddBins(&in, c.counts.Answer.Sliced, net[k])
 		}
 		if c.bands == nil {
 			continue
 		}
-		_, net = c.bands.bins(at)
+		_, net = c.bands.Bins(at)
 		for k := first; k < last && k < len(net); k++ {
-			addWithin(&in, bands, c.bands.answer.Edges, net[k])
+			addWithin(&in, bands, c.bands.Answer.Edges, net[k])
 		}
 	}
-	in.Coverage = c.counts.share(first, last)
+	in.Coverage = c.counts.Share(first, last)
 	if c.bands != nil {
-		in.Coverage = min(in.Coverage, c.bands.share(first, last))
+		in.Coverage = min(in.Coverage, c.bands.Share(first, last))
 	}
 	return in
 }

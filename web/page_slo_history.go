@@ -6,6 +6,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -21,10 +22,10 @@ type sloHistory struct {
 	zone  *time.Location
 	tiers []alerts.Tier // of the burn-rate chart
 
-	main, period, days, burn grid
+	main, period, days, burn history.Grid
 	blamed                   []*sla.SLOReport
 	groups                   int // of the SLO
-	blame                    grid
+	blame                    history.Grid
 	bands                    []string
 
 	answers []fold.ReadResult
@@ -42,9 +43,9 @@ const (
 
 func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
 	s := r.SLO
-	out := func(sp slo.Span) []slo.Span { return takenOut(s, sp, r.Slice) }
-	h := &sloHistory{now: rep.Time.UTC(), zone: zoneOf(s.Window)}
-	h.main = newGrid(rng.Span, rng.Step, nil)
+	out := func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, r.Slice) }
+	h := &sloHistory{now: rep.Time.UTC(), zone: history.Zone(s.Window)}
+	h.main = history.NewGrid(rng.Span, rng.Step, nil)
 	h.tiers = burnWindows(tiers, rng.Span, rng.Step)
 	if len(h.tiers) > 0 {
 		before := time.Duration(0)
@@ -54,25 +55,21 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 		// Its steps end where the range ends, so that the last values are the present ones.
 		n := (rng.Duration()+before+rng.Step-1)/rng.Step + 1
 		sp := slo.Span{From: rng.To.Add(-n * rng.Step), To: rng.To}
-		h.burn = newGrid(sp, rng.Step, out(sp))
+		h.burn = history.NewGrid(sp, rng.Step, out(sp))
 	}
 	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
-	h.period = newGrid(period, stepFor(period, h.now, r.Slice), out(period))
-	h.days = dayGrid(h.now, h.zone, calendarDays, out)
+	h.period = history.NewGrid(period, history.StepFor(period, h.now, r.Slice), out(period))
+	h.days = history.DayGrid(h.now, h.zone, calendarDays, out)
 	h.blamed, h.groups = blamed(rep, s.ID)
-	h.blame = grid{Span: rng.Span, steps: []slo.Span{rng.Span}}
-	h.blame.exclude(out(rng.Span))
+	h.blame = history.Grid{Span: rng.Span, Steps: []slo.Span{rng.Span}}
+	h.blame.Exclude(out(rng.Span))
 	if s.Indicator.Kind == slo.KindLatency {
 		if r.Slice > 0 {
 			h.bands = append(h.bands, sla.EventsID(s.ID))
 		}
-		h.bands = append(h.bands, bandCounters(rep, s.ID)...)
+		h.bands = append(h.bands, history.BandCounters(rep, s.ID)...)
 	}
 	return h
-}
-
-func countsQuery(counter string, groups []slo.Group, g *grid) fold.ReadRequest {
-	return fold.ReadRequest{ID: counter, Groups: groups, Spans: g.spans()}
 }
 
 func (h *sloHistory) queries(r *sla.SLOReport) []fold.ReadRequest {
@@ -82,30 +79,30 @@ func (h *sloHistory) queries(r *sla.SLOReport) []fold.ReadRequest {
 		all = append(all, x.Group)
 	}
 	qs := []fold.ReadRequest{
-		countsQuery(id, one, &h.main), countsQuery(id, one, &h.burn), countsQuery(id, one, &h.period), countsQuery(id, one, &h.days), countsQuery(id, all, &h.blame),
+		h.main.Query(id, one), h.burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one), h.blame.Query(id, all),
 	}
 	for _, b := range h.bands {
-		qs = append(qs, countsQuery(b, one, &h.main))
+		qs = append(qs, h.main.Query(b, one))
 	}
 	return qs
 }
 
 // points reads the answer of one group to one query.
-func (h *sloHistory) points(g *grid, ask, group int) []point {
+func (h *sloHistory) points(g *history.Grid, ask, group int) []history.Point {
 	a := &h.answers[ask]
 	var bins [][]uint64
 	if group < len(a.Groups) {
 		bins = a.Groups[group]
 	}
-	return g.points(a, bins)
+	return g.Points(a, bins)
 }
 
 // sources are the counters of durations over the range.
-func (h *sloHistory) sources(r *sla.SLOReport) []histogramSource {
-	var out []histogramSource
+func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
+	var out []history.HistogramSource
 	add := func(a *fold.ReadResult) {
-		if a.Known && !a.Sliced && len(a.Edges) > 0 && len(a.Groups) == 1 && len(a.Groups[0]) >= len(h.main.steps) {
-			out = append(out, histogramSource{a.Edges, a.Groups[0][:len(h.main.steps)]})
+		if a.Known && !a.Sliced && len(a.Edges) > 0 && len(a.Groups) == 1 && len(a.Groups[0]) >= len(h.main.Steps) {
+			out = append(out, history.HistogramSource{Edges: a.Edges, Bins: a.Groups[0][:len(h.main.Steps)]})
 		}
 	}
 	if r.Slice == 0 {
@@ -143,7 +140,7 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 		return
 	}
 	behind := newShades(r.SLO, rng.Span, r.Slice, main)
-	if len(h.period.steps) > 0 {
+	if len(h.period.Steps) > 0 {
 		p.BurnDown = newBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), newShades(r.SLO, h.period.Span, r.Slice, main), v.now)
 	}
 	if len(p.BurnDown.Plots) == 0 {
@@ -180,7 +177,7 @@ func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	switch {
 	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
 		return "What happened in this time is not kept any more. Choose a later range."
-	case observed(a.Observed).share(sp) < 0.01:
+	case history.Observed(a.Observed).Share(sp) < 0.01:
 		return "The engine did not count in this time: it was not running, or the service level was not in its spec. Choose another range, or send the events of that time as a backfill."
 	}
 	return "Nothing was counted in this time. Choose a longer range, or check that the service sends events."
@@ -189,9 +186,9 @@ func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v view) *blame {
 	b := &blame{}
 	if len(r.SLO.GroupBy) > 0 {
-		var ps []point
+		var ps []history.Point
 		for i := range h.blamed {
-			pt := point{}
+			pt := history.Point{}
 			if got := h.points(&h.blame, askBlame, i); len(got) == 1 {
 				pt = got[0]
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -55,7 +56,7 @@ func newRange(q url.Values, now time.Time, slice time.Duration) sloRange {
 		}
 		r.Name, r.Span = ranges[at].name, slo.Span{From: now.Add(-ranges[at].span), To: now}
 	}
-	r.Step = stepFor(r.Span, now, slice)
+	r.Step = history.StepFor(r.Span, now, slice)
 	// Steps begin at round times, and no part of one is left out. What is shown
 	// reaches a step less far back than asked for, rather than further.
 	r.From = r.From.Add(-sinceEpoch(r.From, r.Step))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -120,7 +121,7 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 }
 
 func TestDetailSaysWhatIsMissing(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Traffic = NewTrafficLog() })
+	b := newBench(t, func(o *Options) { o.Traffic = history.NewTrafficLog() })
 	has := func(target string, want ...string) {
 		t.Helper()
 		body := strings.Join(strings.Fields(b.get(target).Body.String()), " ")

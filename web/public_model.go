@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -242,12 +243,12 @@ func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SL
 	if w.opt.Counts == nil || len(lists) == 0 {
 		return out, nil
 	}
-	grids := make([]grid, len(lists))
+	grids := make([]history.Grid, len(lists))
 	queries := make([]fold.ReadRequest, len(lists))
 	for i, rows := range lists {
 		s, slice := rows[0].SLO, rows[0].Slice
-		grids[i] = dayGrid(rep.Time.UTC(), zoneOf(s.Window), calendarDays, func(sp slo.Span) []slo.Span { return takenOut(s, sp, slice) })
-		queries[i] = fold.ReadRequest{ID: string(s.ID), Spans: grids[i].spans()}
+		grids[i] = history.DayGrid(rep.Time.UTC(), history.Zone(s.Window), calendarDays, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
+		queries[i] = fold.ReadRequest{ID: string(s.ID), Spans: grids[i].Spans()}
 		if len(rows) <= publicGroupsAsked {
 			for _, r := range rows {
 				queries[i].Groups = append(queries[i].Groups, r.Group)
@@ -279,18 +280,18 @@ func (p *publicStatus) addDays(days [][]publicDay) {
 	}
 }
 
-func publicDaysOf(s *slo.SLO, a *fold.ReadResult, g *grid) []publicDay {
-	sums := make([]tally, len(g.steps))
+func publicDaysOf(s *slo.SLO, a *fold.ReadResult, g *history.Grid) []publicDay {
+	sums := make([]history.Tally, len(g.Steps))
 	for _, bins := range a.Groups {
-		for i, p := range g.points(a, bins) {
-			sums[i] = sums[i].add(p.net)
+		for i, p := range g.Points(a, bins) {
+			sums[i] = sums[i].Plus(p.Net)
 		}
 	}
-	out := make([]publicDay, len(g.steps))
-	zone := zoneOf(s.Window)
-	for i, sp := range g.steps {
+	out := make([]publicDay, len(g.Steps))
+	zone := history.Zone(s.Window)
+	for i, sp := range g.Steps {
 		d := publicDay{Day: sp.From.In(zone).Format(time.DateOnly), class: "none"}
-		if b := sums[i].budget(s); b.HasData {
+		if b := sums[i].Budget(s); b.HasData {
 			met := b.Consumed <= 1
 			d.Availability, d.Met = &b.SLI, &met
 			d.class, _ = dayClass(b)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -170,7 +171,7 @@ type sloResult struct {
 
 type dayResult struct {
 	date     string // in the zone
-	net, raw tally
+	net, raw history.Tally
 	share    float64 // of what the period lost
 }
 

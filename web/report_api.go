@@ -97,7 +97,7 @@ type periodReportJSON struct {
 }
 
 func newReportDay(s *slo.SLO, d *dayResult) reportDayJSON {
-	b := d.net.budget(s)
+	b := d.net.Budget(s)
 	return reportDayJSON{d.date, newCounts(d.net.Counts), newCounts(d.raw.Counts), number(b.SLI, b.HasData), d.share}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -71,7 +72,7 @@ type reporter struct {
 	zones map[slo.ID]*time.Location // of the agreements that SLOs are part of
 	parts map[string]covered        // of the period, by zone
 	days  map[string][]slo.Span     // of those
-	l     ledger
+	l     history.Batch
 }
 
 func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (*periodReport, error) {
@@ -80,7 +81,7 @@ func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (
 	b.findZones()
 
 	type sloPart struct {
-		counts, events *entry
+		counts, events *history.Series
 		rows           []*sla.SLOReport
 	}
 	var slos []sloPart
@@ -98,10 +99,10 @@ func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (
 		for k, r := range rows {
 			groups[k] = r.Group
 		}
-		p.counts = b.l.ask(string(s.ID), zone.String(), gridOf(steps, func(sp slo.Span) []slo.Span { return takenOut(s, sp, slice) }), groups)
+		p.counts = b.l.Add(string(s.ID), zone.String(), history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) }), groups)
 		if slice > 0 && len(steps) > 0 {
 			whole := []slo.Span{{From: steps[0].From, To: steps[len(steps)-1].To}}
-			p.events = b.l.ask(sla.EventsID(s.ID), zone.String(), grid{Span: whole[0], steps: whole}, groups)
+			p.events = b.l.Add(sla.EventsID(s.ID), zone.String(), history.Grid{Span: whole[0], Steps: whole}, groups)
 		}
 		slos = append(slos, p)
 	}
@@ -112,20 +113,20 @@ func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (
 			books = append(books, newScorebook(rep, a, b.steps(zone), zone.String(), nil, &b.l))
 		}
 	}
-	var limits []*entry
+	var limits []*history.Series
 	for i := range rep.Limits {
 		l := rep.Limits[i].Limit
 		if !b.wants(l.Service) {
 			continue
 		}
 		zone := b.zoneOfService(l.Service)
-		g := grid{Span: b.part(zone).span}
+		g := history.Grid{Span: b.part(zone).span}
 		if g.Duration() > 0 {
-			g.steps = []slo.Span{g.Span}
+			g.Steps = []slo.Span{g.Span}
 		}
-		limits = append(limits, b.l.ask(sla.LimitID(l.Service, l.Name), zone.String(), g, []slo.Group{nil}))
+		limits = append(limits, b.l.Add(sla.LimitID(l.Service, l.Name), zone.String(), g, []slo.Group{nil}))
 	}
-	if err := b.l.read(ctx, w.opt.Counts); err != nil {
+	if err := b.l.Run(ctx, w.opt.Counts); err != nil {
 		return nil, err
 	}
 	kept, err := w.keptShares(ctx, &b.l)
@@ -179,7 +180,7 @@ func (b *reporter) findZones() {
 	for _, a := range agreements(b.rep) {
 		for _, c := range a.Components {
 			if b.zones[c.SLO] == nil && a.Window.Calendar != "" {
-				b.zones[c.SLO] = zoneOf(a.Window)
+				b.zones[c.SLO] = history.Zone(a.Window)
 			}
 		}
 	}
@@ -203,7 +204,7 @@ func (b *reporter) zoneOfSLA(a *sla.Agreement) *time.Location {
 	if b.zone != nil {
 		return b.zone
 	}
-	return zoneOf(a.Window)
+	return history.Zone(a.Window)
 }
 
 // zoneOfService is the zone of a service's limits: that of its first agreement.
@@ -240,47 +241,47 @@ func (b *reporter) part(zone *time.Location) covered {
 func (b *reporter) steps(zone *time.Location) []slo.Span {
 	days, ok := b.days[zone.String()]
 	if !ok {
-		days = daysIn(b.part(zone).span, zone)
+		days = history.Days(b.part(zone).span, zone)
 		b.days[zone.String()] = days
 	}
 	return days
 }
 
 // slo sums up one group of an SLO.
-func (b *reporter) slo(r *sla.SLOReport, e, events *entry, at int, kept keptShares) sloResult {
+func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept keptShares) sloResult {
 	s := r.SLO
 	out := sloResult{covered: b.part(b.zoneOf(s)), now: r, worst: -1}
-	out.keptFrom = e.keptFrom()
-	out.coverage = e.share(0, len(e.grid.steps)) * kept.of(e)
-	raw, net := e.bins(at)
-	in := inputOf(s)
-	var sumRaw, sumNet tally
-	for i, sp := range e.grid.steps {
+	out.keptFrom = e.KeptFrom()
+	out.coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
+	raw, net := e.Bins(at)
+	in := history.ComponentInput(s)
+	var sumRaw, sumNet history.Tally
+	for i, sp := range e.Grid.Steps {
 		d := dayResult{date: sp.From.In(out.zone).Format(time.DateOnly)}
 		if i < len(raw) {
-			d.raw, d.net = newTally(&e.answer, raw[i]), newTally(&e.answer, net[i])
-			addBins(&in, e.answer.Sliced, net[i])
+			d.raw, d.net = history.NewTally(&e.Answer, raw[i]), history.NewTally(&e.Answer, net[i])
+			history.AddBins(&in, e.Answer.Sliced, net[i])
 		}
-		sumRaw, sumNet = sumRaw.add(d.raw), sumNet.add(d.net)
+		sumRaw, sumNet = sumRaw.Plus(d.raw), sumNet.Plus(d.net)
 		out.days = append(out.days, d)
 	}
-	loss := sumNet.loss(s)
+	loss := sumNet.Loss(s)
 	for i := range out.days {
 		d := &out.days[i]
-		if mine := d.net.loss(s); mine > 0 && loss > 0 {
+		if mine := d.net.Loss(s); mine > 0 && loss > 0 {
 			d.share = mine / loss
-			if out.worst < 0 || mine > out.days[out.worst].net.loss(s) {
+			if out.worst < 0 || mine > out.days[out.worst].net.Loss(s) {
 				out.worst = i
 			}
 		}
 	}
-	for _, sp := range e.grid.out {
+	for _, sp := range e.Grid.Out {
 		out.corrected += sp.Duration()
 	}
-	out.raw, out.net = sumRaw.budget(s), sumNet.budget(s)
+	out.raw, out.net = sumRaw.Budget(s), sumNet.Budget(s)
 	out.events = sumRaw.Valid()
 	if events != nil {
-		all, _ := events.bins(at)
+		all, _ := events.Bins(at)
 		out.events = 0
 		for _, bins := range all {
 			for _, n := range bins {
@@ -316,7 +317,7 @@ func (b *reporter) sla(r *sla.SLAReport, book *scorebook, limits []limitResult, 
 		if c.counts == nil {
 			continue
 		}
-		whole := c.counts.share(0, last) * kept.of(c.counts)
+		whole := c.counts.Share(0, last) * kept.of(c.counts)
 		out.Components[i].Coverage = whole
 		out.coverage = min(out.coverage, whole)
 	}
@@ -347,13 +348,13 @@ func (b *reporter) sla(r *sla.SLAReport, book *scorebook, limits []limitResult, 
 }
 
 // limit counts the violations of one limit.
-func (b *reporter) limit(r *sla.LimitReport, e *entry, kept keptShares) limitResult {
+func (b *reporter) limit(r *sla.LimitReport, e *history.Series, kept keptShares) limitResult {
 	out := limitResult{covered: b.part(b.zoneOfService(r.Limit.Service)), now: r}
-	out.keptFrom = e.keptFrom()
-	out.coverage = e.share(0, len(e.grid.steps)) * kept.of(e)
-	rows, _ := e.bins(0)
+	out.keptFrom = e.KeptFrom()
+	out.coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
+	rows, _ := e.Bins(0)
 	for _, bins := range rows {
-		addViolations(&out.violations, r.Limit, e.answer.Edges, bins)
+		addViolations(&out.violations, r.Limit, e.Answer.Edges, bins)
 	}
 	return out
 }

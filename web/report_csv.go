@@ -113,7 +113,7 @@ func (p *periodReport) csv() ([]byte, error) {
 		l["maintenance_seconds"] = csvNumber(r.corrected.Seconds(), true)
 		if r.worst >= 0 {
 			d := &r.days[r.worst]
-			b := d.net.budget(s)
+			b := d.net.Budget(s)
 			l["worst_day"], l["worst_day_indicator"], l["worst_day_share"] = d.date, csvNumber(b.SLI, b.HasData), csvNumber(d.share, true)
 		}
 		put(l)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -16,28 +17,28 @@ type KeptFunc func(ctx context.Context, counters []string, sp slo.Span) ([]float
 // keptShares are the shares by counter and span; what is not there is 1.
 type keptShares map[string]float64
 
-func (k keptShares) of(e *entry) float64 {
+func (k keptShares) of(e *history.Series) float64 {
 	if x, ok := k[keptKey(e)]; ok {
 		return x
 	}
 	return 1
 }
 
-func keptKey(e *entry) string {
-	return fmt.Sprintf("%s/%d/%d", e.counter, e.grid.From.Unix(), e.grid.To.Unix())
+func keptKey(e *history.Series) string {
+	return fmt.Sprintf("%s/%d/%d", e.Counter, e.Grid.From.Unix(), e.Grid.To.Unix())
 }
 
 // keptShares asks which share of the events of each counter was let in over its
 // grid.
-func (w *Web) keptShares(ctx context.Context, l *ledger) (keptShares, error) {
+func (w *Web) keptShares(ctx context.Context, l *history.Batch) (keptShares, error) {
 	out := keptShares{}
 	if w.opt.Kept == nil {
 		return out, nil
 	}
-	bySpan := map[slo.Span][]*entry{}
+	bySpan := map[slo.Span][]*history.Series{}
 	var spans []slo.Span
-	for _, e := range l.entries {
-		sp := slo.Span{From: e.grid.From.UTC(), To: e.grid.To.UTC()}
+	for _, e := range l.Entries {
+		sp := slo.Span{From: e.Grid.From.UTC(), To: e.Grid.To.UTC()}
 		if sp.Duration() == 0 {
 			continue
 		}
@@ -49,7 +50,7 @@ func (w *Web) keptShares(ctx context.Context, l *ledger) (keptShares, error) {
 	for _, sp := range spans {
 		var counters []string
 		for _, e := range bySpan[sp] {
-			counters = append(counters, e.counter)
+			counters = append(counters, e.Counter)
 		}
 		slices.Sort(counters)
 		counters = slices.Compact(counters)
@@ -61,7 +62,7 @@ func (w *Web) keptShares(ctx context.Context, l *ledger) (keptShares, error) {
 			return nil, fmt.Errorf("%d shares for %d counters", len(shares), len(counters))
 		}
 		for _, e := range bySpan[sp] {
-			i, _ := slices.BinarySearch(counters, e.counter)
+			i, _ := slices.BinarySearch(counters, e.Counter)
 			out[keptKey(e)] = shares[i]
 		}
 	}

@@ -396,7 +396,7 @@ func (w *Web) newReportRow(x *sloResult) reportRow {
 			out.Worst = at.Format("Mon 2 Jan")
 		}
 		out.WorstNote = format.Percent(d.share, 0) + " of what was bad"
-		if b := d.net.budget(s); b.HasData {
+		if b := d.net.Budget(s); b.HasData {
 			out.WorstNote = format.Percent(b.SLI, decimals) + ", " + out.WorstNote
 		}
 	}

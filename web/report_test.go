@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -52,7 +53,7 @@ func TestPeriods(t *testing.T) {
 	require.NoError(t, err)
 	sp := p.in(berlin)
 	require.Equal(t, 7*24*time.Hour+time.Hour, sp.Duration())
-	days := daysIn(sp, berlin)
+	days := history.Days(sp, berlin)
 	require.Len(t, days, 7)
 	require.Equal(t, 25*time.Hour, days[6].Duration())
 	require.Equal(t, "Week 43 of 2026", p.title())
@@ -253,10 +254,10 @@ func TestReportNumbers(t *testing.T) {
 func TestReportScoresAsTheEngine(t *testing.T) {
 	b, c := ledgerBench(t)
 	for _, a := range agreements(b.rep) {
-		var l ledger
+		var l history.Batch
 		sp := slo.Span{From: c.from, To: c.from.Add(7 * 24 * time.Hour)}
-		book := newScorebook(b.rep, a, daysIn(sp, time.UTC), "x", nil, &l)
-		require.NoError(t, l.read(t.Context(), c.counts))
+		book := newScorebook(b.rep, a, history.Days(sp, time.UTC), "x", nil, &l)
+		require.NoError(t, l.Run(t.Context(), c.counts))
 		for _, days := range [][2]int{{0, 7}, {3, 4}, {2, 5}} {
 			hours := uint64(days[1]-days[0]) * 24
 			calm := hours
@@ -524,7 +525,7 @@ func TestReportReadsInBites(t *testing.T) {
 	}
 	got := b.report("/api/v1/report?period=2026-W46")
 	require.Len(t, got.SLOs, 1500)
-	require.LessOrEqual(t, most, 2*maxAsk)
+	require.LessOrEqual(t, most, 2*history.MaxAsk)
 	for i, x := range got.SLOs {
 		require.EqualValues(t, 166*i, x.Budget.Counts.Good, "each group has its own numbers")
 	}

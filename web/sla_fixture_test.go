@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -14,7 +15,7 @@ import (
 // withLimits answers for the counters of limits too, which the bench's own counts
 // do not know: per day of a span 1,000 kept it, 20 are above the first edge and 3
 // above the second.
-func withLimits(f CountsFunc) CountsFunc {
+func withLimits(f history.CountsFunc) history.CountsFunc {
 	return func(ctx context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		out, err := f(ctx, qs)
 		for i, q := range qs {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -33,7 +34,7 @@ type past struct {
 func newPast(r *sla.SLOReport) *past {
 	p := &past{from: pastOldest}
 	n := int(noon.Sub(pastOldest)/countsStep) + 1
-	out := takenOut(r.SLO, slo.Span{From: pastOldest, To: noon}, 0)
+	out := history.Excluded(r.SLO, slo.Span{From: pastOldest, To: noon}, 0)
 	weights := [4][]float64{} // valid and bad that count, valid and bad that are taken out
 	for i := range weights {
 		weights[i] = make([]float64, n)
@@ -158,7 +159,7 @@ func (b *bench) counts(_ context.Context, queries []fold.ReadRequest) ([]fold.Re
 }
 
 // keepCounts answers what was asked before from memory.
-func keepCounts(known map[string][]fold.ReadResult, f CountsFunc) CountsFunc {
+func keepCounts(known map[string][]fold.ReadResult, f history.CountsFunc) history.CountsFunc {
 	return func(ctx context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		key := ""
 		for _, q := range qs {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -49,7 +50,7 @@ type sparkEntry struct {
 // cannot be had are "".
 func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*sla.SLOReport) ([]template.HTML, error) {
 	from := rep.Time.UTC().Truncate(time.Hour).Add(-(sparkHours - 1) * time.Hour)
-	hours := newGrid(slo.Span{From: from, To: rep.Time.UTC()}, time.Hour, nil)
+	hours := history.NewGrid(slo.Span{From: from, To: rep.Time.UTC()}, time.Hour, nil)
 	out := make([]template.HTML, len(rows))
 	groups := map[slo.ID][]slo.Group{}
 	var todo []int
@@ -63,14 +64,14 @@ func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*
 		groups[r.SLO.ID] = append(groups[r.SLO.ID], r.Group)
 	}
 	s.mu.Unlock()
-	var l ledger
-	asked := make([]*entry, len(todo))
-	at := map[*entry]int{} // how many groups of a counter are drawn
+	var l history.Batch
+	asked := make([]*history.Series, len(todo))
+	at := map[*history.Series]int{} // how many groups of a counter are drawn
 	for k, i := range todo {
 		id := rows[i].SLO.ID
-		asked[k] = l.ask(string(id), "hours", hours, groups[id])
+		asked[k] = l.Add(string(id), "hours", hours, groups[id])
 	}
-	if err := l.read(ctx, w.opt.Counts); err != nil {
+	if err := l.Run(ctx, w.opt.Counts); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			err = nil
 		}
@@ -83,9 +84,9 @@ func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*
 	}
 	for k, i := range todo {
 		e, r := asked[k], rows[i]
-		var points []point
-		if bins := e.answer.Groups[at[e]]; bins != nil {
-			points = hours.points(&e.answer, bins)
+		var points []history.Point
+		if bins := e.Answer.Groups[at[e]]; bins != nil {
+			points = hours.Points(&e.Answer, bins)
 		}
 		at[e]++
 		var err error
@@ -119,7 +120,7 @@ const (
 
 // newSpark draws points as bars: the height is the burn rate on a scale that
 // keeps 1x at half height, and hours without data are dots on the base line.
-func newSpark(points []point, o slo.Objective) *spark {
+func newSpark(points []history.Point, o slo.Objective) *spark {
 	if len(points) == 0 {
 		return nil
 	}
@@ -129,7 +130,7 @@ func newSpark(points []point, o slo.Objective) *spark {
 	var at time.Time
 	empty := 0
 	for i, p := range points {
-		b := slo.NewBudget(o, p.raw.Counts)
+		b := slo.NewBudget(o, p.Raw.Counts)
 		x := float64(i) * step
 		if !b.HasData {
 			empty++

@@ -40,7 +40,7 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 	e := newOracleEngine(t, sp, oracleStart)
 	machine, err := state.New(state.Options{Alerts: o})
 	require.NoError(t, err)
-	byEngine, byRules := history{}, history{}
+	byEngine, byRules := alertHistory{}, alertHistory{}
 	p.After = func(at time.Time) { byRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(oracleScrape)) }
 
 	encoded := func(at time.Duration, failed bool) []byte {

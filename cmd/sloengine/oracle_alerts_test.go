@@ -59,9 +59,9 @@ func (f *firings) transitions() int {
 	return n
 }
 
-type history map[string]*firings
+type alertHistory map[string]*firings
 
-func (h history) of(key string) *firings {
+func (h alertHistory) of(key string) *firings {
 	f := h[key]
 	if f == nil {
 		f = &firings{}
@@ -71,7 +71,7 @@ func (h history) of(key string) *firings {
 }
 
 // note takes the changes of one step of the engine.
-func (h history) note(changes []state.Transition, at time.Duration) {
+func (h alertHistory) note(changes []state.Transition, at time.Duration) {
 	for _, c := range changes {
 		key := alertKey(c.Alert.Label)
 		switch {
@@ -84,7 +84,7 @@ func (h history) note(changes []state.Transition, at time.Duration) {
 }
 
 // see takes all that fires in Prometheus.
-func (h history) see(all []labels.Labels, at time.Duration) {
+func (h alertHistory) see(all []labels.Labels, at time.Duration) {
 	now := map[string]bool{}
 	for _, l := range all {
 		now[alertKey(l.Get)] = true
@@ -266,7 +266,7 @@ type disagreement struct {
 // longer than the grace and without the events near the edges being able to
 // explain it. near counts those that are explained; worst are the longest of the
 // others, of alerts by short windows of events and of the rest.
-func (w *oracleWorld) disagreements(engine, rules history) (bad []disagreement, transitions, near int, worst [2]time.Duration) {
+func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreement, transitions, near int, worst [2]time.Duration) {
 	all := liveKeys(w)
 	keys := slices.Sorted(maps.Keys(all))
 	for _, key := range keys {

@@ -42,7 +42,7 @@ type interrupted struct {
 }
 
 // run tells an engine and the rules the same, and gives when each alert fired.
-func (w *interrupted) run(t *testing.T) (engine, fromRules history, last *sla.Report) {
+func (w *interrupted) run(t *testing.T) (engine, fromRules alertHistory, last *sla.Report) {
 	sp, problems := spec.Load([]spec.File{{Name: "fresh.yaml", Data: []byte(freshSpec)}})
 	require.NoError(t, problems.Err())
 	o := alerts.Options{NoEngine: true}
@@ -71,7 +71,7 @@ func (w *interrupted) run(t *testing.T) (engine, fromRules history, last *sla.Re
 			}
 		}
 	}
-	engine, fromRules = history{}, history{}
+	engine, fromRules = alertHistory{}, alertHistory{}
 	var e *oracleEngine
 	down := false
 	p.After = func(at time.Time) { fromRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(time.Second)) }

@@ -78,7 +78,7 @@ func TestLateEventsPartTheEngineFromTheRules(t *testing.T) {
 	e := newOracleEngine(t, sp, oracleStart)
 	machine, err := state.New(state.Options{Alerts: o})
 	require.NoError(t, err)
-	byEngine, byRules := history{}, history{}
+	byEngine, byRules := alertHistory{}, alertHistory{}
 	reports := map[time.Duration]*sla.Report{}
 	p.After = func(at time.Time) { byRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(oracleScrape)) }
 	sample := func(at time.Time, put func(string, float64)) {

@@ -201,11 +201,11 @@ func newOracleWorld(t *testing.T, seed uint64) *oracleWorld {
 
 // runEngine is one engine that gets all events. It keeps the reports that are
 // compared, and tells when its alerts fire.
-func (w *oracleWorld) runEngine() history {
+func (w *oracleWorld) runEngine() alertHistory {
 	e := newOracleEngine(w.t, w.spec, oracleStart)
 	m, err := state.New(state.Options{Alerts: w.options})
 	require.NoError(w.t, err)
-	h := history{}
+	h := alertHistory{}
 	events := w.events
 	for now := oracleStep; now < oracleLength; now += oracleStep {
 		if !w.up(now) {
@@ -230,7 +230,7 @@ func (w *oracleWorld) runEngine() history {
 
 // runRules is a Prometheus that scrapes two engines, one of which starts over
 // with an empty data folder.
-func (w *oracleWorld) runRules() history {
+func (w *oracleWorld) runRules() alertHistory {
 	t := w.t
 	w.force(loadOracle(t, w.services, 0))
 	groups := func() []rules.Group {
@@ -245,7 +245,7 @@ func (w *oracleWorld) runRules() history {
 	replicas := []*oracleEngine{newOracleEngine(t, w.spec, oracleStart), newOracleEngine(t, w.spec, oracleStart)}
 	events := [][]*oracleEvent{w.events, w.events}
 	p := rulestest.New(t, oracleStart, groups())
-	h := history{}
+	h := alertHistory{}
 	p.After = func(at time.Time) {
 		now := at.Sub(oracleStart).Truncate(oracleStep)
 		h.see(p.Firing(""), now)

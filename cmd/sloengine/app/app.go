@@ -30,6 +30,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -65,7 +66,7 @@ type App struct {
 	engine  *engine.Engine
 	eval    *evaluator.Evaluator
 	alerts  *liveAlerts
-	traffic *web.TrafficLog
+	traffic *history.TrafficLog
 	auth    *ingest.Auth
 	rel     *reliability
 	http    *ingest.HTTPMetrics
@@ -88,7 +89,7 @@ type App struct {
 // New builds everything and starts nothing. It fails on a broken spec, whose
 // problems are in the error.
 func New(opt Options) (a *App, err error) {
-	a = &App{opt: opt, log: opt.Log, started: time.Now(), traffic: web.NewTrafficLog(), group: newRunGroup()}
+	a = &App{opt: opt, log: opt.Log, started: time.Now(), traffic: history.NewTrafficLog(), group: newRunGroup()}
 	opened := a.group
 	defer func() {
 		if err != nil { // what was opened is closed again

@@ -1,4 +1,4 @@
-package web
+package history
 
 import (
 	"encoding/binary"
@@ -22,13 +22,14 @@ const (
 type TrafficLog struct {
 	mu      sync.Mutex
 	index   map[string]int
-	series  []trafficSeries
+	series  []TrafficSeries
 	samples []trafficSample
 }
 
-type trafficSeries struct {
-	service, typ, outcome, severity string
-	names, values                   []string
+// TrafficSeries is one counter of events, by the attributes that it is split by.
+type TrafficSeries struct {
+	Service, Type, Outcome, Severity string
+	Names, Values                    []string // of the other attributes
 }
 
 type trafficSample struct {
@@ -82,7 +83,7 @@ func (l *TrafficLog) Observe(rep *sla.Report) {
 			}
 			at = len(l.series)
 			l.index[string(key)] = at
-			l.series = append(l.series, trafficSeries{t.Service, t.Type, t.Outcome, t.Severity, slices.Clone(t.DimensionNames), slices.Clone(t.DimensionValues)})
+			l.series = append(l.series, TrafficSeries{t.Service, t.Type, t.Outcome, t.Severity, slices.Clone(t.DimensionNames), slices.Clone(t.DimensionValues)})
 			s.counts = append(s.counts, 0)
 		}
 		s.counts[at] = t.Count
@@ -108,15 +109,15 @@ func (l *TrafficLog) thin(now time.Time) {
 	l.samples = kept
 }
 
-// trafficGrowth is how many events of a series were received in some time.
-type trafficGrowth struct {
-	trafficSeries
-	count uint64
+// Growth is how many events of a series were received in some time.
+type Growth struct {
+	TrafficSeries
+	Count uint64
 }
 
-// between gives what the counters of a service grew by between two times, as near
+// Between gives what the counters of a service grew by between two times, as near
 // as there are samples, and the times that it is of.
-func (l *TrafficLog) between(service string, from, to time.Time) (out []trafficGrowth, at time.Time, until time.Time) {
+func (l *TrafficLog) Between(service string, from, to time.Time) (out []Growth, at time.Time, until time.Time) {
 	if l == nil {
 		return nil, at, until
 	}
@@ -135,15 +136,33 @@ func (l *TrafficLog) between(service string, from, to time.Time) (out []trafficG
 	}
 	old, last := l.samples[a], l.samples[b]
 	for i, n := range last.counts {
-		if l.series[i].service != service {
+		if l.series[i].Service != service {
 			continue
 		}
 		if i < len(old.counts) && old.counts[i] <= n {
 			n -= old.counts[i] // a counter that fell began anew
 		}
 		if n > 0 {
-			out = append(out, trafficGrowth{l.series[i], n})
+			out = append(out, Growth{l.series[i], n})
 		}
 	}
 	return out, old.at, last.at
+}
+
+// Get is the value of an attribute; "" if the counter is not split by it.
+func (s *TrafficSeries) Get(name string) string {
+	switch name {
+	case "service":
+		return s.Service
+	case "type":
+		return s.Type
+	case "outcome":
+		return s.Outcome
+	case "severity":
+		return s.Severity
+	}
+	if i := slices.Index(s.Names, name); i >= 0 && i < len(s.Values) {
+		return s.Values[i]
+	}
+	return ""
 }
