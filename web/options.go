@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -49,7 +50,7 @@ type Options struct {
 
 	Counts     history.CountsFunc  // nil: no sparklines, charts, history and reports
 	Traffic    *history.TrafficLog // nil: no attributes of what was bad
-	Kept       KeptFunc            // nil: reports take it that limits dropped nothing
+	Kept       report.KeptFunc     // nil: reports take it that limits dropped nothing
 	AlertsKept time.Duration       // how long resolved alerts stay in Alerts; 0 = unknown
 
 	DLQ    DLQ                              // nil: there are no dead letters, their API answers 501

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -28,18 +29,6 @@ type slaHistory struct {
 	Note    string // instead of the charts
 	Summary string
 	Hints   []string // what these numbers are not
-}
-
-// dayScore is the score of one day.
-type dayScore struct {
-	slo.Span
-	report sla.SLAReport
-	kept   bool // the counts of every component reach back that far
-	seen   float64
-}
-
-func (d *dayScore) has() bool {
-	return d.kept && d.report.HasData && d.report.Missing < len(d.report.Components)
 }
 
 func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Values) slaHistory {
@@ -65,13 +54,13 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
-	days, err := w.dayScores(ctx, v.rep, r, n, zone)
+	days, err := report.DayScores(ctx, w.opt.Counts, v.rep, r, n, zone)
 	if err != nil {
 		w.opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
 		h.Note = historyFailed
 		return h
 	}
-	if !slices.ContainsFunc(days, func(d dayScore) bool { return d.has() }) {
+	if !slices.ContainsFunc(days, func(d report.DayScore) bool { return d.Has() }) {
 		h.Note = "No day of this time has a score yet: none of the components counted anything that is still kept."
 		return h
 	}
@@ -79,31 +68,10 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 	return h
 }
 
-// dayScores scores the last n days, today so far among them.
-func (w *Web) dayScores(ctx context.Context, rep *sla.Report, r *sla.SLAReport, n int, zone *time.Location) ([]dayScore, error) {
-	steps := history.DayGrid(rep.Time.UTC(), zone, n, func(slo.Span) []slo.Span { return nil }).Steps
-	var l history.Batch
-	book := newScorebook(rep, r.SLA, steps, "days", r, &l)
-	if err := l.Run(ctx, w.opt.Counts); err != nil {
-		return nil, err
-	}
-	first, _ := book.whole()
-	out := make([]dayScore, len(steps))
-	for i, sp := range steps {
-		out[i] = dayScore{Span: sp, report: book.score(r.Group, i, i+1), kept: i >= first}
-		for _, c := range book.components {
-			if c.counts != nil {
-				out[i].seen = max(out[i].seen, history.Observed(c.counts.Answer.Observed).Share(sp))
-			}
-		}
-	}
-	return out, nil
-}
-
 // lostColours are the classes of the components in the chart of what was lost.
 var lostColours = []string{"c1", "c2", "c3", "c4", "c5"}
 
-func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location) {
+func (h *slaHistory) draw(r *sla.SLAReport, days []report.DayScore, zone *time.Location) {
 	a := r.SLA
 	t := timeline{slo.Span{From: days[0].From, To: days[len(days)-1].To}}
 	data := func() *plotData {
@@ -112,9 +80,9 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 	score := scale{min: scoreFloor(a, days), max: 100, height: plotH}
 	var peak float64
 	for i := range days {
-		if d := &days[i]; d.has() {
+		if d := &days[i]; d.Has() {
 			sum := 0.0
-			for _, c := range d.report.Components {
+			for _, c := range d.Report.Components {
 				sum += c.Lost
 			}
 			peak = max(peak, sum)
@@ -142,7 +110,7 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 		d := &days[i]
 		x, x2 := t.x(d.From), t.x(d.To)
 		row := tableRow{Text: d.From.In(zone).Format("Mon 2 Jan 2006")}
-		if !d.has() {
+		if !d.Has() {
 			none++
 			line.up()
 			vScore.V = append(vScore.V, missing)
@@ -151,30 +119,30 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 				vLost[k].V = append(vLost[k].V, missing)
 				row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
 			}
-			row.Cells = append(row.Cells, tableCell{Text: absence(history.Point{Kept: d.kept, Seen: d.seen})})
+			row.Cells = append(row.Cells, tableCell{Text: absence(history.Point{Kept: d.Kept, Seen: d.Seen})})
 			tab.Rows = append(tab.Rows, row)
 			continue
 		}
-		s := d.report.Score
+		s := d.Report.Score
 		line.to(x, score.y(s))
 		line.to(x2, score.y(s))
-		if d.report.Missing > 0 {
-			between.box(x, score.y(d.report.High), max(x2-x, 1), score.y(d.report.Low))
+		if d.Report.Missing > 0 {
+			between.box(x, score.y(d.Report.High), max(x2-x, 1), score.y(d.Report.Low))
 		}
-		low := d.report.Level != sla.LevelOK
+		low := d.Report.Level != sla.LevelOK
 		switch {
 		case low:
 			under++
 		default:
 			met++
 		}
-		if worst < 0 || s < days[worst].report.Score {
+		if worst < 0 || s < days[worst].Report.Score {
 			worst = i
 		}
 		vScore.V = append(vScore.V, plotNumber(math.Floor(s*100+1e-6)/100))
 		row.Cells = append(row.Cells, tableCell{Text: format.Score(s), Hot: low})
 		top := 0.0
-		for k, c := range d.report.Components {
+		for k, c := range d.Report.Components {
 			vLost[k].V = append(vLost[k].V, plotNumber(c.Lost))
 			text := format.PointsLost(c.Lost)
 			if !c.HasData {
@@ -186,7 +154,7 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 				top += c.Lost
 			}
 		}
-		row.Cells = append(row.Cells, tableCell{slaMark(&d.report).Word, low})
+		row.Cells = append(row.Cells, tableCell{slaMark(&d.Report).Word, low})
 		tab.Rows = append(tab.Rows, row)
 	}
 	reverse(tab.Rows)
@@ -214,8 +182,8 @@ func (h *slaHistory) draw(r *sla.SLAReport, days []dayScore, zone *time.Location
 	h.Score.Caption = fmt.Sprintf("Each day alone, in %s, planned maintenance taken out.", zone)
 	if worst >= 0 {
 		d := &days[worst]
-		h.Score.Caption += fmt.Sprintf(" Lowest: %s on %s", format.Score(d.report.Score), d.From.In(zone).Format("Mon 2 Jan"))
-		if c := worstComponent(&d.report); c != nil {
+		h.Score.Caption += fmt.Sprintf(" Lowest: %s on %s", format.Score(d.Report.Score), d.From.In(zone).Format("Mon 2 Jan"))
+		if c := worstComponent(&d.Report); c != nil {
 			h.Score.Caption += fmt.Sprintf(", of which %s cost %s points", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
 		}
 		h.Score.Caption += "."
@@ -259,7 +227,7 @@ func lostKeys(r *sla.SLAReport) []key {
 }
 
 // scoreFloor is where the axis of scores begins: below everything to be shown.
-func scoreFloor(a *sla.Agreement, days []dayScore) float64 {
+func scoreFloor(a *sla.Agreement, days []report.DayScore) float64 {
 	low := 99.0
 	for _, l := range []float64{a.Warning, a.Critical} {
 		if l > 0 {
@@ -267,10 +235,10 @@ func scoreFloor(a *sla.Agreement, days []dayScore) float64 {
 		}
 	}
 	for i := range days {
-		if d := &days[i]; d.has() {
-			low = min(low, d.report.Score)
-			if d.report.Missing > 0 {
-				low = min(low, d.report.Low)
+		if d := &days[i]; d.Has() {
+			low = min(low, d.Report.Score)
+			if d.Report.Missing > 0 {
+				low = min(low, d.Report.Low)
 			}
 		}
 	}
@@ -282,11 +250,11 @@ func scoreFloor(a *sla.Agreement, days []dayScore) float64 {
 }
 
 // scoreHints say what the scores of days are not.
-func scoreHints(a *sla.Agreement, days []dayScore) []string {
+func scoreHints(a *sla.Agreement, days []report.DayScore) []string {
 	out := []string{fmt.Sprintf("The score of a day uses the counts of that day only. The score of the agreement covers its window (%s), so the two can differ.", format.Window(a.Window))}
 	gone := 0
 	for i := range days {
-		if !days[i].kept {
+		if !days[i].Kept {
 			gone++
 		}
 	}
@@ -296,8 +264,8 @@ func scoreHints(a *sla.Agreement, days []dayScore) []string {
 	if len(days) == 0 {
 		return out
 	}
-	for _, c := range days[0].report.Components {
-		if c.Note == notCounted {
+	for _, c := range days[0].Report.Components {
+		if c.Note == report.NotCounted {
 			out = append(out, format.Safe(c.Name, format.MaxName)+" is measured by Prometheus and is not in these scores.")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
@@ -146,21 +147,21 @@ func TestSLADetail(t *testing.T) {
 func TestSLAHistory(t *testing.T) {
 	b, c := ledgerBench(t)
 	r := &b.rep.SLAs[0]
-	days, err := b.web.dayScores(t.Context(), b.rep, r, 14, time.UTC)
+	days, err := report.DayScores(t.Context(), b.web.opt.Counts, b.rep, r, 14, time.UTC)
 	require.NoError(t, err)
 	require.Len(t, days, 14)
 	for _, d := range days {
-		require.True(t, d.has())
-		require.InDelta(t, 90, d.report.Score, 1e-9, d.From)
-		require.Equal(t, 1.0, d.seen)
+		require.True(t, d.Has())
+		require.InDelta(t, 90, d.Report.Score, 1e-9, d.From)
+		require.Equal(t, 1.0, d.Seen)
 	}
 	require.Equal(t, noon.UTC(), days[13].To, "today so far")
 
 	c.oldest = time.Date(2026, 11, 12, 6, 0, 0, 0, time.UTC)
-	days, err = b.web.dayScores(t.Context(), b.rep, r, 14, time.UTC)
+	days, err = report.DayScores(t.Context(), b.web.opt.Counts, b.rep, r, 14, time.UTC)
 	require.NoError(t, err)
-	require.False(t, days[5].has(), "a part of 12 November is gone")
-	require.True(t, days[6].has())
+	require.False(t, days[5].Has(), "a part of 12 November is gone")
+	require.True(t, days[6].Has())
 	body := b.get(b.web.slaHref(r) + "&days=14").Body.String()
 	require.Contains(t, body, "not kept")
 	require.Contains(t, body, "6 days at the start are left out")

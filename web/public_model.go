@@ -59,7 +59,7 @@ type publicAgreement struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description,omitempty"`
 	Group       map[string]string `json:"group,omitempty"`
-	State       string            `json:"state"` // met, below target, far below target, no data
+	State       string            `json:"state"` // met, breached, no data
 	Score       *float64          `json:"score"` // 0 to 100; null without data
 	Lowest      bool              `json:"lowest_of_groups,omitempty"`
 	Window      string            `json:"window"`
@@ -161,7 +161,7 @@ func (w *Web) publicAgreements(rep *sla.Report) (out []agreementOf) {
 			continue
 		}
 		m := slaMark(r)
-		word := map[string]string{"ok": "met", "risk": "below target", "bad": "far below target"}[m.Shape]
+		word := map[string]string{"ok": "met", "risk": "breached", "bad": "breached"}[m.Shape]
 		a := publicAgreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: cmp.Or(word, string(unknownNow)), Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
 		if r.HasData {
 			a.Score = &r.Score

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -24,8 +25,8 @@ type coveredJSON struct {
 	Corrected *float64   `json:"corrected_seconds,omitempty"`
 }
 
-func (c *covered) json() coveredJSON {
-	return coveredJSON{Zone: c.zone.String(), From: timeOrNil(c.span.From), To: timeOrNil(c.span.To), Running: c.running, KeptFrom: timeOrNil(c.keptFrom), Coverage: c.coverage}
+func newCovered(c *report.Covered) coveredJSON {
+	return coveredJSON{Zone: c.Zone.String(), From: timeOrNil(c.Span.From), To: timeOrNil(c.Span.To), Running: c.Running, KeptFrom: timeOrNil(c.KeptFrom), Coverage: c.Coverage}
 }
 
 type reportDayJSON struct {
@@ -48,7 +49,7 @@ type reportSLOJSON struct {
 	Slice       float64           `json:"slice_seconds"` // 0: events are judged
 	coveredJSON
 	Events   uint64          `json:"events"` // with planned maintenance, in events whatever is judged
-	Verdict  verdict         `json:"verdict"`
+	Verdict  report.Verdict  `json:"verdict"`
 	Budget   budgetJSON      `json:"budget"`     // planned maintenance taken out: what counts
 	Raw      budgetJSON      `json:"raw_budget"` // everything
 	WorstDay *reportDayJSON  `json:"worst_day"`
@@ -65,7 +66,7 @@ type slaDayJSON struct {
 type reportSLAJSON struct {
 	slaJSON
 	coveredJSON
-	Verdict    verdict        `json:"verdict"`
+	Verdict    report.Verdict `json:"verdict"`
 	Violations violationsJSON `json:"violations"` // of the limits of its service, of all groups
 	Days       []slaDayJSON   `json:"days,omitempty"`
 }
@@ -96,77 +97,77 @@ type periodReportJSON struct {
 	Limits   []reportLimitJSON `json:"limits"`
 }
 
-func newReportDay(s *slo.SLO, d *dayResult) reportDayJSON {
-	b := d.net.Budget(s)
-	return reportDayJSON{d.date, newCounts(d.net.Counts), newCounts(d.raw.Counts), number(b.SLI, b.HasData), d.share}
+func newReportDay(s *slo.SLO, d *report.Day) reportDayJSON {
+	b := d.Net.Budget(s)
+	return reportDayJSON{d.Date, newCounts(d.Net.Counts), newCounts(d.Raw.Counts), number(b.SLI, b.HasData), d.Share}
 }
 
-func (r *sloResult) json(days bool) reportSLOJSON {
-	s := r.now.SLO
+func newReportSLO(r *report.SLO, days bool) reportSLOJSON {
+	s := r.Now.SLO
 	out := reportSLOJSON{
-		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.now.Group), Informative: r.now.Informative, Kind: s.Indicator.Kind,
-		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.now.Slice.Seconds(), coveredJSON: r.covered.json(),
-		Events: r.events, Verdict: r.verdict, Budget: newBudget(r.net), Raw: newBudget(r.raw),
+		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Now.Group), Informative: r.Now.Informative, Kind: s.Indicator.Kind,
+		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.Now.Slice.Seconds(), coveredJSON: newCovered(&r.Covered),
+		Events: r.Events, Verdict: r.Verdict, Budget: newBudget(r.Net), Raw: newBudget(r.Raw),
 	}
-	corrected := r.corrected.Seconds()
+	corrected := r.Corrected.Seconds()
 	out.Corrected = &corrected
-	if r.worst >= 0 {
-		d := newReportDay(s, &r.days[r.worst])
+	if r.Worst >= 0 {
+		d := newReportDay(s, &r.Days[r.Worst])
 		out.WorstDay = &d
 	}
 	if days {
-		for i := range r.days {
-			out.Days = append(out.Days, newReportDay(s, &r.days[i]))
+		for i := range r.Days {
+			out.Days = append(out.Days, newReportDay(s, &r.Days[i]))
 		}
 	}
 	return out
 }
 
-func (r *slaResult) json(days bool) reportSLAJSON {
-	out := reportSLAJSON{slaJSON: newSLA(&r.SLAReport), coveredJSON: r.covered.json(), Verdict: r.verdict, Violations: violationsJSON(r.violations)}
+func newReportSLA(r *report.SLA, days bool) reportSLAJSON {
+	out := reportSLAJSON{slaJSON: newSLA(&r.SLAReport), coveredJSON: newCovered(&r.Covered), Verdict: r.Verdict, Violations: violationsJSON(r.Violations)}
 	if days {
-		for i := range r.days {
-			d := &r.days[i]
-			out.Days = append(out.Days, slaDayJSON{d.From.In(r.zone).Format(time.DateOnly), number(d.report.Score, d.has()), number(d.report.Low, d.has()), number(d.report.High, d.has())})
+		for i := range r.Days {
+			d := &r.Days[i]
+			out.Days = append(out.Days, slaDayJSON{d.From.In(r.Zone).Format(time.DateOnly), number(d.Report.Score, d.Has()), number(d.Report.Low, d.Has()), number(d.Report.High, d.Has())})
 		}
 	}
 	return out
 }
 
-func (r *limitResult) json() reportLimitJSON {
-	l := newLimit(*r.now)
-	return reportLimitJSON{l.Service, l.Name, l.Match, l.Warning, l.Critical, l.Each, r.covered.json(), violationsJSON(r.violations)}
+func newReportLimit(r *report.Limit) reportLimitJSON {
+	l := newLimit(*r.Now)
+	return reportLimitJSON{l.Service, l.Name, l.Match, l.Warning, l.Critical, l.Each, newCovered(&r.Covered), violationsJSON(r.Violations)}
 }
 
-func (p *periodReport) json(v view, days bool) periodReportJSON {
+func newPeriodReport(p *report.Report, v view, days bool) periodReportJSON {
 	out := periodReportJSON{
-		Report: newReportJSON(v), Period: p.period.String(), Unit: p.period.unit, Previous: p.period.shift(-1).String(), Next: p.period.shift(1).String(),
-		Service: p.service, Begun: p.begun, Running: p.running, SLOs: []reportSLOJSON{}, SLAs: []reportSLAJSON{}, Limits: []reportLimitJSON{},
+		Report: newReportJSON(v), Period: p.Period.String(), Unit: p.Period.Unit, Previous: p.Period.Shift(-1).String(), Next: p.Period.Shift(1).String(),
+		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []reportSLOJSON{}, SLAs: []reportSLAJSON{}, Limits: []reportLimitJSON{},
 	}
-	if p.zone != nil {
-		out.Zone = p.zone.String()
+	if p.Zone != nil {
+		out.Zone = p.Zone.String()
 	}
-	for i := range p.slos {
-		out.SLOs = append(out.SLOs, p.slos[i].json(days))
+	for i := range p.SLOs {
+		out.SLOs = append(out.SLOs, newReportSLO(&p.SLOs[i], days))
 	}
-	for i := range p.slas {
-		out.SLAs = append(out.SLAs, p.slas[i].json(days))
+	for i := range p.SLAs {
+		out.SLAs = append(out.SLAs, newReportSLA(&p.SLAs[i], days))
 	}
-	for i := range p.limits {
-		out.Limits = append(out.Limits, p.limits[i].json())
+	for i := range p.Limits {
+		out.Limits = append(out.Limits, newReportLimit(&p.Limits[i]))
 	}
 	return out
 }
 
 // reportAskOf reads period, service and zone.
-func reportAskOf(q url.Values) (reportAsk, error) {
-	ask := reportAsk{service: q.Get("service")}
+func reportAskOf(q url.Values) (report.Query, error) {
+	ask := report.Query{Service: q.Get("service")}
 	var err error
-	if ask.period, err = parsePeriod(q.Get("period")); err != nil {
+	if ask.Period, err = report.ParsePeriod(q.Get("period")); err != nil {
 		return ask, err
 	}
 	if name := q.Get("zone"); name != "" {
-		if ask.zone, err = loadZone(name); err != nil {
+		if ask.Zone, err = loadZone(name); err != nil {
 			return ask, err
 		}
 	}
@@ -209,23 +210,23 @@ func (w *Web) apiReport(c *gin.Context) {
 		w.problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 		return
 	}
-	r, err := w.periodReport(c.Request.Context(), v, ask)
+	r, err := w.reports.Make(c.Request.Context(), report.Source{Counts: w.opt.Counts, Kept: w.opt.Kept}, v.rep, ask)
 	switch {
-	case errors.Is(err, errNoCounts):
+	case errors.Is(err, report.ErrNoHistory):
 		w.problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 	case err != nil:
-		w.opt.LogError("make the report of "+ask.period.String(), err)
+		w.opt.LogError("make the report of "+ask.Period.String(), err)
 		w.problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
 	case kind == "csv":
-		body, err := r.csv()
+		body, err := reportCSV(r)
 		if err != nil {
-			w.opt.LogError("write the report of "+ask.period.String(), err)
+			w.opt.LogError("write the report of "+ask.Period.String(), err)
 			w.problem(c, http.StatusInternalServerError, "The report could not be written.", nil)
 			return
 		}
-		c.Header("Content-Disposition", `attachment; filename="sloengine-report-`+ask.period.String()+`.csv"`)
+		c.Header("Content-Disposition", `attachment; filename="sloengine-report-`+ask.Period.String()+`.csv"`)
 		send(c, http.StatusOK, "text/csv; charset=utf-8; header=present", body)
 	default:
-		sendJSON(c, http.StatusOK, "application/json", r.json(v, q.Get("days") == "true"))
+		sendJSON(c, http.StatusOK, "application/json", newPeriodReport(r, v, q.Get("days") == "true"))
 	}
 }

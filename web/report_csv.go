@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -50,10 +51,10 @@ func csvTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func (c *covered) line(p *periodReport, kind, service, name string) csvLine {
+func newCSVLine(c *report.Covered, p *report.Report, kind, service, name string) csvLine {
 	return csvLine{
-		"kind": kind, "period": p.period.String(), "service": csvText(service), "name": csvText(name), "zone": csvText(c.zone.String()),
-		"from": csvTime(c.span.From), "to": csvTime(c.span.To), "running": strconv.FormatBool(c.running), "kept_from": csvTime(c.keptFrom), "coverage": csvNumber(c.coverage, true),
+		"kind": kind, "period": p.Period.String(), "service": csvText(service), "name": csvText(name), "zone": csvText(c.Zone.String()),
+		"from": csvTime(c.Span.From), "to": csvTime(c.Span.To), "running": strconv.FormatBool(c.Running), "kept_from": csvTime(c.KeptFrom), "coverage": csvNumber(c.Coverage, true),
 	}
 }
 
@@ -68,9 +69,9 @@ func csvGroup(names []string, g slo.Group) string {
 	return csvText(strings.Join(parts, "; "))
 }
 
-// csv is the report after RFC 4180: UTF-8, lines end in CR LF, the first one names
+// reportCSV is the report after RFC 4180: UTF-8, lines end in CR LF, the first one names
 // the columns.
-func (p *periodReport) csv() ([]byte, error) {
+func reportCSV(p *report.Report) ([]byte, error) {
 	var buf bytes.Buffer
 	w := csv.NewWriter(&buf)
 	w.UseCRLF = true
@@ -84,16 +85,16 @@ func (p *periodReport) csv() ([]byte, error) {
 			err = e
 		}
 	}
-	for i := range p.slas {
-		r := &p.slas[i]
-		l := r.line(p, "sla", r.SLA.Service, r.SLA.Name)
-		l["group"], l["informative"], l["verdict"], l["level"] = csvGroup(r.SLA.GroupBy, r.Group), strconv.FormatBool(r.Informative), string(r.verdict), string(r.Level)
+	for i := range p.SLAs {
+		r := &p.SLAs[i]
+		l := newCSVLine(&r.Covered, p, "sla", r.SLA.Service, r.SLA.Name)
+		l["group"], l["informative"], l["verdict"], l["level"] = csvGroup(r.SLA.GroupBy, r.Group), strconv.FormatBool(r.Informative), string(r.Verdict), string(r.Level)
 		l["score"], l["score_low"], l["score_high"] = csvNumber(r.Score, r.HasData), csvNumber(r.Low, true), csvNumber(r.High, true)
-		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.violations.Within), csvCount(r.violations.Warning), csvCount(r.violations.Critical)
+		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning), csvCount(r.Violations.Critical)
 		put(l)
 		for k := range r.Components {
 			c := &r.Components[k]
-			l := r.line(p, "component", r.SLA.Service, r.SLA.Name)
+			l := newCSVLine(&r.Covered, p, "component", r.SLA.Service, r.SLA.Name)
 			l["group"], l["informative"], l["component"], l["coverage"] = csvGroup(r.SLA.GroupBy, r.Group), strconv.FormatBool(r.Informative), csvText(c.Name), csvNumber(c.Coverage, true)
 			l["objective"], l["good"], l["bad"], l["weight"] = csvNumber(c.Objective, c.Objective > 0), csvCount(c.Counts.Good), csvCount(c.Counts.Bad), csvNumber(c.Weight, true)
 			l["indicator"], l["attainment"], l["points"], l["points_lost"] = csvNumber(c.Indicator, c.HasData), csvNumber(c.Attainment, c.HasData), csvNumber(100*c.Weight*c.Points, c.HasData), csvNumber(c.Lost, c.HasData)
@@ -101,28 +102,28 @@ func (p *periodReport) csv() ([]byte, error) {
 			put(l)
 		}
 	}
-	for i := range p.slos {
-		r := &p.slos[i]
-		s := r.now.SLO
-		l := r.line(p, "slo", s.ID.Service(), s.ID.Name())
-		l["group"], l["informative"], l["verdict"], l["objective"] = csvGroup(s.GroupBy, r.now.Group), strconv.FormatBool(r.now.Informative), string(r.verdict), csvNumber(s.Objective.Ratio(), true)
-		l["counted"], l["events"] = countedName(r.now), csvCount(r.events)
-		l["good"], l["bad"], l["raw_good"], l["raw_bad"] = csvCount(r.net.Counts.Good), csvCount(r.net.Counts.Bad), csvCount(r.raw.Counts.Good), csvCount(r.raw.Counts.Bad)
-		l["indicator"], l["raw_indicator"] = csvNumber(r.net.SLI, r.net.HasData), csvNumber(r.raw.SLI, r.raw.HasData)
-		l["budget_spent"], l["raw_budget_spent"] = csvNumber(r.net.Consumed, r.net.HasData), csvNumber(r.raw.Consumed, r.raw.HasData)
-		l["maintenance_seconds"] = csvNumber(r.corrected.Seconds(), true)
-		if r.worst >= 0 {
-			d := &r.days[r.worst]
-			b := d.net.Budget(s)
-			l["worst_day"], l["worst_day_indicator"], l["worst_day_share"] = d.date, csvNumber(b.SLI, b.HasData), csvNumber(d.share, true)
+	for i := range p.SLOs {
+		r := &p.SLOs[i]
+		s := r.Now.SLO
+		l := newCSVLine(&r.Covered, p, "slo", s.ID.Service(), s.ID.Name())
+		l["group"], l["informative"], l["verdict"], l["objective"] = csvGroup(s.GroupBy, r.Now.Group), strconv.FormatBool(r.Now.Informative), string(r.Verdict), csvNumber(s.Objective.Ratio(), true)
+		l["counted"], l["events"] = countedName(r.Now), csvCount(r.Events)
+		l["good"], l["bad"], l["raw_good"], l["raw_bad"] = csvCount(r.Net.Counts.Good), csvCount(r.Net.Counts.Bad), csvCount(r.Raw.Counts.Good), csvCount(r.Raw.Counts.Bad)
+		l["indicator"], l["raw_indicator"] = csvNumber(r.Net.SLI, r.Net.HasData), csvNumber(r.Raw.SLI, r.Raw.HasData)
+		l["budget_spent"], l["raw_budget_spent"] = csvNumber(r.Net.Consumed, r.Net.HasData), csvNumber(r.Raw.Consumed, r.Raw.HasData)
+		l["maintenance_seconds"] = csvNumber(r.Corrected.Seconds(), true)
+		if r.Worst >= 0 {
+			d := &r.Days[r.Worst]
+			b := d.Net.Budget(s)
+			l["worst_day"], l["worst_day_indicator"], l["worst_day_share"] = d.Date, csvNumber(b.SLI, b.HasData), csvNumber(d.Share, true)
 		}
 		put(l)
 	}
-	for i := range p.limits {
-		r := &p.limits[i]
-		l := r.line(p, "limit", r.now.Limit.Service, r.now.Limit.Name)
-		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.violations.Within), csvCount(r.violations.Warning), csvCount(r.violations.Critical)
-		l["note"] = csvText(r.now.Limit.Match.String())
+	for i := range p.Limits {
+		r := &p.Limits[i]
+		l := newCSVLine(&r.Covered, p, "limit", r.Now.Limit.Service, r.Now.Limit.Name)
+		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning), csvCount(r.Violations.Critical)
+		l["note"] = csvText(r.Now.Limit.Match.String())
 		put(l)
 	}
 	w.Flush()

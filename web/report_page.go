@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -94,21 +95,21 @@ func (w *Web) reportLinks(v view, service string) []refreshLink {
 	var out []refreshLink
 	for _, l := range []struct {
 		text string
-		p    reportPeriod
+		p    report.Period
 	}{
-		{"last week", periodOf(slo.Week, now).shift(-1)}, {"this week", periodOf(slo.Week, now)},
-		{"last month", periodOf(slo.Month, now).shift(-1)}, {"this month", periodOf(slo.Month, now)},
+		{"last week", report.PeriodOf(slo.Week, now).Shift(-1)}, {"this week", report.PeriodOf(slo.Week, now)},
+		{"last month", report.PeriodOf(slo.Month, now).Shift(-1)}, {"this month", report.PeriodOf(slo.Month, now)},
 	} {
 		out = append(out, refreshLink{Text: l.text, Href: w.reportHref(l.p, service, "")})
 	}
 	return out
 }
 
-func (w *Web) reportHref(p reportPeriod, service, zone string) string {
+func (w *Web) reportHref(p report.Period, service, zone string) string {
 	return w.href("/report", reportQuery(p, service, zone))
 }
 
-func reportQuery(p reportPeriod, service, zone string) url.Values {
+func reportQuery(p report.Period, service, zone string) url.Values {
 	q := url.Values{"period": {p.String()}}
 	if service != "" {
 		q.Set("service", service)
@@ -128,7 +129,7 @@ func (w *Web) reportPage(c *gin.Context) {
 	q := c.Request.URL.Query()
 	asked := q.Get("period")
 	if asked == "" { // the last week is the newest that is over
-		q.Set("period", periodOf(slo.Week, v.rep.Time.UTC()).shift(-1).String())
+		q.Set("period", report.PeriodOf(slo.Week, v.rep.Time.UTC()).Shift(-1).String())
 	}
 	ask, err := reportAskOf(q)
 	if err == nil && fresh(c, v.tag("report", c.Request.URL.RawQuery)) {
@@ -136,7 +137,7 @@ func (w *Web) reportPage(c *gin.Context) {
 	}
 	p := reportPage{layout: w.layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
-	p.Selects = []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(servicesOf(v.rep), ask.service)}}
+	p.Selects = []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(servicesOf(v.rep), ask.Service)}}
 	status := http.StatusOK
 	if err != nil {
 		p.Heading, p.Problem, status = "Report", err.Error(), http.StatusBadRequest
@@ -145,18 +146,18 @@ func (w *Web) reportPage(c *gin.Context) {
 		return
 	}
 	w.fillReportHead(&p, v, ask)
-	r, err := w.periodReport(c.Request.Context(), v, ask)
+	r, err := w.reports.Make(c.Request.Context(), report.Source{Counts: w.opt.Counts, Kept: w.opt.Kept}, v.rep, ask)
 	switch {
-	case errors.Is(err, errNoCounts):
+	case errors.Is(err, report.ErrNoHistory):
 		p.Empty = "This engine keeps no history, so there is nothing to report from."
 	case err != nil:
-		w.opt.LogError("make the report of "+ask.period.String(), err)
+		w.opt.LogError("make the report of "+ask.Period.String(), err)
 		c.Writer.Header().Del("ETag")
 		c.Header("Cache-Control", "no-store")
 		p.Empty, status = "The report could not be made now. Load the page again in a moment.", http.StatusServiceUnavailable
-	case !r.begun:
+	case !r.Begun:
 		p.Empty = "This period has not begun yet."
-	case len(r.slos)+len(r.slas)+len(r.limits) == 0:
+	case len(r.SLOs)+len(r.SLAs)+len(r.Limits) == 0:
 		p.Empty = "The spec has nothing of this service to report on."
 	default:
 		w.fillReport(&p, v, r)
@@ -175,67 +176,67 @@ func servicesOf(rep *sla.Report) map[string]bool {
 	return out
 }
 
-func (w *Web) fillReportHead(p *reportPage, v view, ask reportAsk) {
+func (w *Web) fillReportHead(p *reportPage, v view, ask report.Query) {
 	zone := ""
-	if ask.zone != nil {
-		zone = ask.zone.String()
+	if ask.Zone != nil {
+		zone = ask.Zone.String()
 	}
-	p.Heading, p.Dates = ask.period.title(), ask.period.dates()
-	p.Title = "Report " + ask.period.String()
-	prev, next := ask.period.shift(-1), ask.period.shift(1)
-	p.Prev = refreshLink{Text: prev.String(), Href: w.reportHref(prev, ask.service, zone)}
+	p.Heading, p.Dates = ask.Period.Title(), ask.Period.Dates()
+	p.Title = "Report " + ask.Period.String()
+	prev, next := ask.Period.Shift(-1), ask.Period.Shift(1)
+	p.Prev = refreshLink{Text: prev.String(), Href: w.reportHref(prev, ask.Service, zone)}
 	p.Next = refreshLink{Text: next.String()}
-	if next.in(time.UTC).From.Before(v.rep.Time.Add(14 * time.Hour)) { // it may have begun further east
-		p.Next.Href = w.reportHref(next, ask.service, zone)
+	if next.In(time.UTC).From.Before(v.rep.Time.Add(14 * time.Hour)) { // it may have begun further east
+		p.Next.Href = w.reportHref(next, ask.Service, zone)
 	}
-	noon := ask.period.noon()
+	noon := ask.Period.Noon()
 	for _, u := range []struct {
 		unit slo.CalendarUnit
 		text string
 	}{{slo.Week, "Week"}, {slo.Month, "Month"}} {
-		to := ask.period
-		if u.unit != ask.period.unit {
-			to = periodOf(u.unit, noon)
+		to := ask.Period
+		if u.unit != ask.Period.Unit {
+			to = report.PeriodOf(u.unit, noon)
 		}
-		p.Units = append(p.Units, refreshLink{u.text, w.reportHref(to, ask.service, zone), u.unit == ask.period.unit})
+		p.Units = append(p.Units, refreshLink{u.text, w.reportHref(to, ask.Service, zone), u.unit == ask.Period.Unit})
 	}
-	q := reportQuery(ask.period, ask.service, zone)
+	q := reportQuery(ask.Period, ask.Service, zone)
 	p.JSON = w.opt.ExternalPath + "/api/v1/report?" + q.Encode()
 	q.Set("format", "csv")
 	p.CSV = w.opt.ExternalPath + "/api/v1/report?" + q.Encode()
 }
 
-func (w *Web) fillReport(p *reportPage, v view, r *periodReport) {
+func (w *Web) fillReport(p *reportPage, v view, r *report.Report) {
 	zones := map[string]bool{}
 	var until time.Time
 	kept, partial, corrected := false, false, false
-	see := func(c *covered) {
-		zones[c.zone.String()] = true
-		if c.span.To.After(until) {
-			until = c.span.To
+	see := func(c *report.Covered) {
+		zones[c.Zone.String()] = true
+		if c.Span.To.After(until) {
+			until = c.Span.To
 		}
-		kept = kept || !c.keptFrom.IsZero()
-		partial = partial || c.coverage < 0.9995
+		kept = kept || !c.KeptFrom.IsZero()
+		partial = partial || c.Coverage < 0.9995
 	}
-	counts := map[verdict]int{}
+	counts := map[report.Verdict]int{}
 	var agreed [2]int // met, breached
-	for i := range r.slos {
-		see(&r.slos[i].covered)
-		counts[r.slos[i].verdict]++
-		corrected = corrected || r.slos[i].corrected > 0
+	for i := range r.SLOs {
+		see(&r.SLOs[i].Covered)
+		counts[r.SLOs[i].Verdict]++
+		corrected = corrected || r.SLOs[i].Corrected > 0
 	}
-	for i := range r.slas {
-		x := &r.slas[i]
-		see(&x.covered)
-		switch x.verdict {
-		case attained:
+	for i := range r.SLAs {
+		x := &r.SLAs[i]
+		see(&x.Covered)
+		switch x.Verdict {
+		case report.Met:
 			agreed[0]++
-		case missed:
+		case report.Breached:
 			agreed[1]++
 		}
 	}
-	for i := range r.limits {
-		see(&r.limits[i].covered)
+	for i := range r.Limits {
+		see(&r.Limits[i].Covered)
 	}
 	for z := range zones {
 		if p.Zones != "" {
@@ -244,7 +245,7 @@ func (w *Web) fillReport(p *reportPage, v view, r *periodReport) {
 		}
 		p.Zones = z
 	}
-	if r.running {
+	if r.Running {
 		p.Running = "The period is not over: these are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
 	}
 	p.Figures = reportFigures(r, counts, agreed)
@@ -252,23 +253,23 @@ func (w *Web) fillReport(p *reportPage, v view, r *periodReport) {
 	p.Notes = reportNotes(kept, partial, corrected)
 }
 
-func reportFigures(r *periodReport, counts map[verdict]int, agreed [2]int) []slaCell {
+func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]int) []slaCell {
 	low, events := 1.0, uint64(0)
-	for i := range r.slos {
-		low = min(low, r.slos[i].coverage)
-		if !r.slos[i].now.Informative {
-			events += r.slos[i].net.Counts.Bad
+	for i := range r.SLOs {
+		low = min(low, r.SLOs[i].Coverage)
+		if !r.SLOs[i].Now.Informative {
+			events += r.SLOs[i].Net.Counts.Bad
 		}
 	}
 	var warn, crit uint64
-	for i := range r.limits {
-		warn, crit = warn+r.limits[i].violations.Warning, crit+r.limits[i].violations.Critical
+	for i := range r.Limits {
+		warn, crit = warn+r.Limits[i].Violations.Warning, crit+r.Limits[i].Violations.Critical
 	}
-	judged := counts[attained] + counts[missed]
+	judged := counts[report.Met] + counts[report.Breached]
 	out := []slaCell{
-		{Name: "Objectives attained", Value: fmt.Sprintf("%s of %s", format.Count(counts[attained]), format.Count(judged)), Note: format.Plural(counts[noData], "group") + " without data"},
-		{Name: "Objectives missed", Value: format.Count(counts[missed]), Note: "service levels and groups", Bad: counts[missed] > 0},
-		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", format.Count(agreed[0]), format.Count(agreed[0]+agreed[1])), Note: "every component attained", Bad: agreed[1] > 0},
+		{Name: "Objectives met", Value: fmt.Sprintf("%s of %s", format.Count(counts[report.Met]), format.Count(judged)), Note: format.Plural(counts[report.NoData], "group") + " without data"},
+		{Name: "Objectives breached", Value: format.Count(counts[report.Breached]), Note: "service levels and groups", Bad: counts[report.Breached] > 0},
+		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", format.Count(agreed[0]), format.Count(agreed[0]+agreed[1])), Note: "every component met its objective", Bad: agreed[1] > 0},
 		{Name: "Violations", Value: format.Count(warn + crit), Note: format.Count(crit) + " critical, " + format.Count(warn) + " warnings"},
 		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, of the least observed", Partial: low < partialCoverage},
 	}
@@ -276,7 +277,7 @@ func reportFigures(r *periodReport, counts map[verdict]int, agreed [2]int) []sla
 }
 
 func reportNotes(kept, partial, corrected bool) []string {
-	out := []string{"Attained: over this period alone the errors stayed within what the objective allows. Budget spent is the share of the period's own error budget; it may differ from that of the objective's window."}
+	out := []string{"An objective is met if the errors of this period alone stayed within what it allows. Budget spent is the share of the period's own error budget; it may differ from that of the objective's window."}
 	if corrected {
 		out = append(out, "Planned maintenance is taken out, rounded outward to five minutes; the raw numbers with everything in them stand beside.")
 	}
@@ -290,14 +291,14 @@ func reportNotes(kept, partial, corrected bool) []string {
 }
 
 // sinceText says since when a line counts, if not from the start.
-func sinceText(c *covered) string {
-	if c.keptFrom.IsZero() {
+func sinceText(c *report.Covered) string {
+	if c.KeptFrom.IsZero() {
 		return ""
 	}
-	return "since " + c.keptFrom.In(c.zone).Format("2 Jan 15:04")
+	return "since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
 }
 
-func (w *Web) reportServices(v view, r *periodReport) []reportService {
+func (w *Web) reportServices(v view, r *report.Report) []reportService {
 	var out []reportService
 	at := map[string]int{}
 	get := func(name string) *reportService {
@@ -309,57 +310,57 @@ func (w *Web) reportServices(v view, r *periodReport) []reportService {
 		}
 		return &out[i]
 	}
-	for _, i := range worstAgreements(r.slas) {
-		x := &r.slas[i]
+	for _, i := range worstAgreements(r.SLAs) {
+		x := &r.SLAs[i]
 		s := get(x.SLA.Service)
 		if len(s.Cards) >= mostReportRows {
 			s.MoreSLAs++
 			continue
 		}
-		card := reportCard{slaCard: w.newCard(v.rep, &x.SLAReport), Verdict: x.verdict.mark(), Coverage: format.Percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered)}
+		card := reportCard{slaCard: w.newCard(v.rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
 		card.Levels = ""
 		if x.Level == sla.LevelWarning || x.Level == sla.LevelCritical {
 			card.Levels = string(x.Level)
 		}
 		s.Cards = append(s.Cards, card)
 	}
-	for _, i := range worstRows(r.slos) {
-		x := &r.slos[i]
-		s := get(x.now.SLO.ID.Service())
+	for _, i := range worstRows(r.SLOs) {
+		x := &r.SLOs[i]
+		s := get(x.Now.SLO.ID.Service())
 		if len(s.Rows) >= mostReportRows {
 			s.MoreRows++
 			continue
 		}
 		s.Rows = append(s.Rows, w.newReportRow(x))
 	}
-	for i := range r.limits {
-		x := &r.limits[i]
-		s := get(x.now.Limit.Service)
+	for i := range r.Limits {
+		x := &r.Limits[i]
+		s := get(x.Now.Limit.Service)
 		l := reportLimit{
-			Name: format.Safe(x.now.Limit.Name, format.MaxName), Match: format.Safe(x.now.Limit.Match.String(), format.MaxTitle), Within: format.Count(x.violations.Within),
-			Coverage: format.Percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered),
+			Name: format.Safe(x.Now.Limit.Name, format.MaxName), Match: format.Safe(x.Now.Limit.Match.String(), format.MaxTitle), Within: format.Count(x.Violations.Within),
+			Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered),
 		}
 		var warns, crits bool
-		l.Warning, l.Critical, warns, crits = limitTexts(x.now.Limit)
-		l.Warnings, l.Criticals = violations(x.violations.Warning, warns), violations(x.violations.Critical, crits)
+		l.Warning, l.Critical, warns, crits = limitTexts(x.Now.Limit)
+		l.Warnings, l.Criticals = violations(x.Violations.Warning, warns), violations(x.Violations.Critical, crits)
 		s.Limits = append(s.Limits, l)
 	}
 	return out
 }
 
-// worstRows orders lines: by service, then what was missed, without data, attained
+// worstRows orders lines: by service, then what was breached, without data, met
 // and informs only; equal ones as the report has them.
-func worstRows(rows []sloResult) []int {
-	return worstLines(len(rows), func(i int) (string, verdict) { return rows[i].now.SLO.ID.Service(), rows[i].verdict })
+func worstRows(rows []report.SLO) []int {
+	return worstLines(len(rows), func(i int) (string, report.Verdict) { return rows[i].Now.SLO.ID.Service(), rows[i].Verdict })
 }
 
 // worstAgreements is worstRows for agreements.
-func worstAgreements(rows []slaResult) []int {
-	return worstLines(len(rows), func(i int) (string, verdict) { return rows[i].SLA.Service, rows[i].verdict })
+func worstAgreements(rows []report.SLA) []int {
+	return worstLines(len(rows), func(i int) (string, report.Verdict) { return rows[i].SLA.Service, rows[i].Verdict })
 }
 
-func worstLines(n int, line func(int) (service string, v verdict)) []int {
-	rank := map[verdict]int{missed: 0, noData: 1, attained: 2, informative: 3}
+func worstLines(n int, line func(int) (service string, v report.Verdict)) []int {
+	rank := map[report.Verdict]int{report.Breached: 0, report.NoData: 1, report.Met: 2, report.Informative: 3}
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -372,33 +373,46 @@ func worstLines(n int, line func(int) (service string, v verdict)) []int {
 	return order
 }
 
-func (w *Web) newReportRow(x *sloResult) reportRow {
-	s := x.now.SLO
+func (w *Web) newReportRow(x *report.SLO) reportRow {
+	s := x.Now.SLO
 	out := reportRow{
-		Verdict: x.verdict.mark(), Informative: x.now.Informative, Href: w.sloHref(x.now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
-		Group: format.Labels(s.GroupBy, x.now.Group), Objective: s.Objective.String(), Events: format.Count(x.events), Good: format.Count(x.net.Counts.Good), Bad: format.Count(x.net.Counts.Bad),
-		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.coverage, 1), Partial: x.coverage < partialCoverage, Since: sinceText(&x.covered), Worst: format.NoValue,
+		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: w.sloHref(x.Now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Group: format.Labels(s.GroupBy, x.Now.Group), Objective: s.Objective.String(), Events: format.Count(x.Events), Good: format.Count(x.Net.Counts.Good), Bad: format.Count(x.Net.Counts.Bad),
+		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered), Worst: format.NoValue,
 	}
-	if x.now.Slice > 0 {
-		out.Counted = countedName(x.now)
+	if x.Now.Slice > 0 {
+		out.Counted = countedName(x.Now)
 	}
 	decimals := format.Decimals(s.Objective)
-	if x.net.HasData {
-		out.SLI, out.Spent, out.Over = format.Percent(x.net.SLI, decimals), format.Percent(x.net.Consumed, 1), x.verdict == missed
+	if x.Net.HasData {
+		out.SLI, out.Spent, out.Over = format.Percent(x.Net.SLI, decimals), format.Percent(x.Net.Consumed, 1), x.Verdict == report.Breached
 	}
-	if x.corrected > 0 && x.raw.HasData {
-		out.RawSLI, out.RawSpent = format.Percent(x.raw.SLI, decimals), format.Percent(x.raw.Consumed, 1)
+	if x.Corrected > 0 && x.Raw.HasData {
+		out.RawSLI, out.RawSpent = format.Percent(x.Raw.SLI, decimals), format.Percent(x.Raw.Consumed, 1)
 	}
-	if x.worst >= 0 {
-		d := &x.days[x.worst]
-		at, err := time.Parse(time.DateOnly, d.date)
+	if x.Worst >= 0 {
+		d := &x.Days[x.Worst]
+		at, err := time.Parse(time.DateOnly, d.Date)
 		if err == nil {
 			out.Worst = at.Format("Mon 2 Jan")
 		}
-		out.WorstNote = format.Percent(d.share, 0) + " of what was bad"
-		if b := d.net.Budget(s); b.HasData {
+		out.WorstNote = format.Percent(d.Share, 0) + " of what was bad"
+		if b := d.Net.Budget(s); b.HasData {
 			out.WorstNote = format.Percent(b.SLI, decimals) + ", " + out.WorstNote
 		}
 	}
 	return out
+}
+
+// verdictMark is how a page shows a verdict.
+func verdictMark(v report.Verdict) mark {
+	switch v {
+	case report.Met:
+		return mark{"ok", "met"}
+	case report.Breached:
+		return mark{"bad", "breached"}
+	case report.Informative:
+		return mark{"none", "informs only"}
+	}
+	return mark{"none", "no data"}
 }

@@ -21,45 +21,10 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
-
-func TestPeriods(t *testing.T) {
-	for in, want := range map[string][2]string{
-		"2026-W47": {"2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},
-		"2026-W01": {"2025-12-29T00:00:00Z", "2026-01-05T00:00:00Z"},
-		"2026-W53": {"2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"},
-		"2024-02":  {"2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z"},
-		"2026-12":  {"2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
-	} {
-		p, err := parsePeriod(in)
-		require.NoError(t, err, in)
-		require.Equal(t, in, p.String())
-		sp := p.in(time.UTC)
-		require.Equal(t, want, [2]string{sp.From.Format(time.RFC3339), sp.To.Format(time.RFC3339)}, in)
-		require.Equal(t, p, p.shift(1).shift(-1), in)
-		require.Equal(t, sp.To, p.shift(1).in(time.UTC).From, in)
-		require.Equal(t, p, periodOf(p.unit, sp.From), in)
-	}
-	for _, bad := range []string{"", "2026", "2026-W00", "2026-W54", "2025-W53", "2026-00", "2026-13", "1969-12", "26-W47", "2026-w47", "2026-W47x", " 2026-W47", "2026-11-20", "+026-W47"} {
-		_, err := parsePeriod(bad)
-		require.Error(t, err, bad)
-	}
-	// Summer time ends in the week: it has an hour more, and one of its days 25.
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	require.NoError(t, err)
-	p, err := parsePeriod("2026-W43")
-	require.NoError(t, err)
-	sp := p.in(berlin)
-	require.Equal(t, 7*24*time.Hour+time.Hour, sp.Duration())
-	days := history.Days(sp, berlin)
-	require.Len(t, days, 7)
-	require.Equal(t, 25*time.Hour, days[6].Duration())
-	require.Equal(t, "Week 43 of 2026", p.title())
-	require.Equal(t, "19 to 25 October 2026", p.dates())
-	require.Equal(t, "29 December 2025 to 4 January 2026", reportPeriod{slo.Week, 2026, 1}.dates())
-}
 
 // tableCounts answers from a table of bins per hour: counter, group, hour since from.
 type tableCounts struct {
@@ -202,7 +167,7 @@ func TestReportNumbers(t *testing.T) {
 	require.InDelta(t, 0.999, *a.Budget.SLI, 1e-12)
 	require.InDelta(t, 0.5, *a.Budget.Consumed, 1e-9)
 	require.InDelta(t, 366.0/168_000/0.002, *a.Raw.Consumed, 1e-9)
-	require.Equal(t, attained, a.Verdict, "the maintenance was planned")
+	require.Equal(t, report.Met, a.Verdict, "the maintenance was planned")
 	require.EqualValues(t, 168_000, a.Events)
 	require.Equal(t, 7200.0, *a.Corrected)
 	require.Equal(t, 1.0, a.Coverage)
@@ -218,12 +183,12 @@ func TestReportNumbers(t *testing.T) {
 	require.Equal(t, a.Budget.Counts, newCounts(net), "the days add up")
 	require.Equal(t, a.Raw.Counts, newCounts(raw))
 
-	require.Equal(t, missed, slos["availability b"].Verdict)
+	require.Equal(t, report.Breached, slos["availability b"].Verdict)
 	require.InDelta(t, 2.5, *slos["availability b"].Budget.Consumed, 1e-9)
-	require.Equal(t, attained, slos["latency a"].Verdict, "met to the event")
+	require.Equal(t, report.Met, slos["latency a"].Verdict, "met to the event")
 	require.EqualValues(t, 168*700, slos["volume a"].Events, "events, though slices are judged")
 	require.Equal(t, uint64(168*60), slos["volume a"].Budget.Counts.Valid)
-	require.Equal(t, missed, slos["volume a"].Verdict)
+	require.Equal(t, report.Breached, slos["volume a"].Verdict)
 
 	// gold: a: 50 + 30 + 20 x 0.05/0.1 = 90. b: 50 x 0.002/0.005 + 30 + 10 = 60.
 	slas := map[string]reportSLAJSON{}
@@ -234,7 +199,7 @@ func TestReportNumbers(t *testing.T) {
 	require.InDelta(t, 60, *slas["gold b"].Score, 1e-9)
 	require.Equal(t, sla.LevelWarning, slas["gold a"].Level)
 	require.Equal(t, sla.LevelCritical, slas["gold b"].Level)
-	require.Equal(t, missed, slas["gold a"].Verdict)
+	require.Equal(t, report.Breached, slas["gold a"].Verdict)
 	require.Equal(t, "availability", *slas["gold b"].Worst)
 	require.InDelta(t, 30, *slas["gold b"].Components[0].Lost, 1e-9)
 	require.InDelta(t, 90, *slas["gold a"].Days[0].Score, 1e-9)
@@ -253,10 +218,10 @@ func TestReportNumbers(t *testing.T) {
 // same counts.
 func TestReportScoresAsTheEngine(t *testing.T) {
 	b, c := ledgerBench(t)
-	for _, a := range agreements(b.rep) {
+	for _, a := range report.Agreements(b.rep) {
 		var l history.Batch
 		sp := slo.Span{From: c.from, To: c.from.Add(7 * 24 * time.Hour)}
-		book := newScorebook(b.rep, a, history.Days(sp, time.UTC), "x", nil, &l)
+		book := report.NewPeriodScores(b.rep, a, history.Days(sp, time.UTC), "x", nil, &l)
 		require.NoError(t, l.Run(t.Context(), c.counts))
 		for _, days := range [][2]int{{0, 7}, {3, 4}, {2, 5}} {
 			hours := uint64(days[1]-days[0]) * 24
@@ -278,7 +243,7 @@ func TestReportScoresAsTheEngine(t *testing.T) {
 				in = append(in, x)
 			}
 			want := sla.Score(a, slo.Span{}, in)
-			got := book.score(slo.Group{"a"}, days[0], days[1])
+			got := book.Score(slo.Group{"a"}, days[0], days[1])
 			require.Equal(t, want.Score, got.Score, "%s %v", a.Name, days)
 			require.Equal(t, [2]float64{want.Low, want.High}, [2]float64{got.Low, got.High})
 			require.Equal(t, want.Worst, got.Worst)
@@ -305,9 +270,9 @@ func TestReportSaysWhatIsNotKept(t *testing.T) {
 	require.Contains(t, body, "do not reach back to the start of the period")
 
 	gone := b.report("/api/v1/report?period=2026-10")
-	require.Equal(t, noData, gone.SLOs[0].Verdict)
+	require.Equal(t, report.NoData, gone.SLOs[0].Verdict)
 	require.Zero(t, gone.SLOs[0].Coverage)
-	require.Equal(t, noData, gone.SLAs[0].Verdict)
+	require.Equal(t, report.NoData, gone.SLAs[0].Verdict)
 	require.Nil(t, gone.SLAs[0].Score)
 }
 
@@ -389,11 +354,6 @@ func TestReportAnswers(t *testing.T) {
 	// Not modified until the next report.
 	rec := b.get("/report?period=2026-W45")
 	require.Equal(t, http.StatusNotModified, b.get("/report?period=2026-W45", "If-None-Match", rec.Header().Get("ETag")).Code)
-	for range 2 * keptReports { // the cache is bounded
-		b.rep.Version++
-		b.get("/report?period=2026-W45")
-	}
-	require.Len(t, b.web.reports.m, keptReports)
 
 	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W44", 503)

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -36,7 +37,7 @@ type Web struct {
 	sources     sourceCache
 	drawn       drawings
 	responses   *responses
-	reports     reportCache
+	reports     report.Maker
 	streams     *hub
 	streamStats *streamMetrics
 	rates       rateRing

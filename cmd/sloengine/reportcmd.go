@@ -27,7 +27,7 @@ func newReport(s streams) *cobra.Command {
 		Use:   "report",
 		Short: "Print a week's or month's report of a running engine",
 		Long: `The report says for a closed or running week or month which objectives were
-attained and what agreements scored, with planned maintenance taken out and raw.
+met and what agreements scored, with planned maintenance taken out and raw.
 It comes from what the engine still keeps; lines of which a part is gone say since
 when they count.
 
@@ -213,7 +213,7 @@ func (r *periodReport) print(out io.Writer) error {
 	for i := range r.SLOs {
 		counts[r.SLOs[i].Verdict]++
 	}
-	_, err := fmt.Fprintf(out, "\n%d of %d objectives attained, %d missed, %d without data\n",
-		counts["attained"], counts["attained"]+counts["missed"], counts["missed"], counts["no_data"])
+	_, err := fmt.Fprintf(out, "\n%d of %d objectives met, %d breached, %d without data\n",
+		counts["met"], counts["met"]+counts["breached"], counts["breached"], counts["no_data"])
 	return err
 }

@@ -78,10 +78,10 @@ func TestReportCommand(t *testing.T) {
 	out, err := runReport("--url", base, "--period", "2026-W46")
 	require.NoError(t, err)
 	require.Contains(t, out, "2026-W46\n")
-	require.Regexp(t, `missed +shop/availability +a +95% +90\.000% +90\.000% +200\.0% +63 +7 +70 +2026-11-09 \(14%\) +100\.0%`, out)
-	require.Regexp(t, `missed +shop/gold +a +50\.00 +ok +availability cost 50\.00 +100\.0%`, out)
+	require.Regexp(t, `breached +shop/availability +a +95% +90\.000% +90\.000% +200\.0% +63 +7 +70 +2026-11-09 \(14%\) +100\.0%`, out)
+	require.Regexp(t, `breached +shop/gold +a +50\.00 +ok +availability cost 50\.00 +100\.0%`, out)
 	require.Regexp(t, `shop/slow +63 +7 +0 +100\.0%`, out)
-	require.Contains(t, out, "0 of 2 objectives attained, 2 missed, 0 without data")
+	require.Contains(t, out, "0 of 2 objectives met, 2 breached, 0 without data")
 	require.NotContains(t, out, "\x1b", "a hostile group cannot move the cursor")
 
 	out, err = runReport("--url", base, "--period", "2026-W46", "-o", "csv", "--service", "shop")

@@ -15,7 +15,7 @@ type Histogram struct {
 
 // MergeHistograms joins the counters of one SLO's durations that were read over
 // the same steps; the first one says how many events there were. A counter that
-// saw another number, since it is younger, is left out of that step.
+// saw another number, since it started later, is left out of that step.
 func MergeHistograms(counters []HistogramSource, n int) (edges []time.Duration, out []Histogram) {
 	out = make([]Histogram, n)
 	for i := range out {

@@ -197,7 +197,7 @@ func TestTrafficLog(t *testing.T) {
 	require.Equal(t, noon.Add(-2*time.Hour), from)
 	require.Equal(t, noon, to)
 
-	// A counter that fell began anew, and a clock that was set back starts over.
+	// A counter that fell was reset, and a clock that was set back starts over.
 	l.Observe(trafficReport(noon.Add(time.Minute), map[string]uint64{"fine": 4}))
 	require.Equal(t, uint64(4), got(-time.Minute, time.Minute)["fine"])
 	l.Observe(trafficReport(noon.Add(-time.Hour), map[string]uint64{"fine": 4}))

@@ -140,7 +140,7 @@ func (l *TrafficLog) Between(service string, from, to time.Time) (out []Growth, 
 			continue
 		}
 		if i < len(old.counts) && old.counts[i] <= n {
-			n -= old.counts[i] // a counter that fell began anew
+			n -= old.counts[i] // a counter that fell was reset
 		}
 		if n > 0 {
 			out = append(out, Growth{l.series[i], n})

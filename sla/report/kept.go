@@ -1,4 +1,4 @@
-package web
+package report
 
 import (
 	"context"
@@ -30,9 +30,9 @@ func keptKey(e *history.Series) string {
 
 // keptShares asks which share of the events of each counter was let in over its
 // grid.
-func (w *Web) keptShares(ctx context.Context, l *history.Batch) (keptShares, error) {
+func (s Source) keptShares(ctx context.Context, l *history.Batch) (keptShares, error) {
 	out := keptShares{}
-	if w.opt.Kept == nil {
+	if s.Kept == nil {
 		return out, nil
 	}
 	bySpan := map[slo.Span][]*history.Series{}
@@ -54,7 +54,7 @@ func (w *Web) keptShares(ctx context.Context, l *history.Batch) (keptShares, err
 		}
 		slices.Sort(counters)
 		counters = slices.Compact(counters)
-		shares, err := w.opt.Kept(ctx, counters, sp)
+		shares, err := s.Kept(ctx, counters, sp)
 		if err != nil {
 			return nil, err
 		}

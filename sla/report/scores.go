@@ -1,7 +1,8 @@
-package web
+package report
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -10,42 +11,42 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// scorebook scores the groups of one agreement over times in the past, by the same
+// PeriodScores scores the groups of one agreement over times in the past, by the same
 // arithmetic as the engine scores the present: sla.Scorer over the counts of the
 // components, planned maintenance taken out.
-type scorebook struct {
+type PeriodScores struct {
 	agreement  *sla.Agreement
 	scorer     *sla.Scorer
 	steps      []slo.Span
-	components []bookComponent
+	components []scoredComponent
 	now        map[string]*sla.SLAReport // by group
 }
 
-// notCounted is the note of a component whose SLO is on Prometheus series.
-const notCounted = "measured by Prometheus, not counted here"
+// NotCounted is the note of a component whose SLO is on Prometheus series.
+const NotCounted = "measured by Prometheus, not counted here"
 
-// bookComponent is where the counts of one component come from.
-type bookComponent struct {
+// scoredComponent is where the counts of one component come from.
+type scoredComponent struct {
 	slo    *slo.SLO // nil if its SLO is on Prometheus series: it is not counted here
 	counts *history.Series
 	bands  *history.Series  // nil without bands
 	groups map[string][]int // groups of the SLO by the agreement's group that they are part of
 }
 
-// newScorebook plans the scores of an agreement over steps, for one of its groups
-// or, if only is nil, for all. What it needs is added to the ledger.
-func newScorebook(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only *sla.SLAReport, l *history.Batch) *scorebook {
-	b := &scorebook{agreement: a, scorer: sla.NewScorer(a), steps: steps, now: map[string]*sla.SLAReport{}}
+// NewPeriodScores plans the scores of an agreement over steps, for one of its groups
+// or, if only is nil, for all. What it needs is added to the batch.
+func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only *sla.SLAReport, l *history.Batch) *PeriodScores {
+	b := &PeriodScores{agreement: a, scorer: sla.NewScorer(a), steps: steps, now: map[string]*sla.SLAReport{}}
 	for i := range rep.SLAs {
 		if r := &rep.SLAs[i]; r.SLA == a && (only == nil || r == only) {
 			b.now[r.Group.Key()] = r
 		}
 	}
 	for _, c := range a.Components {
-		x := bookComponent{groups: map[string][]int{}}
+		x := scoredComponent{groups: map[string][]int{}}
 		slice := time.Duration(0)
 		var groups []slo.Group
-		for _, r := range slosOf(rep, c.SLO) {
+		for _, r := range Rows(rep, c.SLO) {
 			x.slo, slice = r.SLO, r.Slice
 			key := projected(a.GroupBy, r).Key()
 			if b.now[key] == nil && only != nil {
@@ -65,8 +66,8 @@ func newScorebook(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name stri
 	return b
 }
 
-// slosOf are the reports of all groups of an SLO.
-func slosOf(rep *sla.Report, id slo.ID) []*sla.SLOReport {
+// Rows are the reports of all groups of an SLO.
+func Rows(rep *sla.Report, id slo.ID) []*sla.SLOReport {
 	var out []*sla.SLOReport
 	i, _ := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int { return cmp.Compare(r.SLO.ID, id) })
 	for ; i < len(rep.SLOs) && rep.SLOs[i].SLO.ID == id; i++ {
@@ -88,7 +89,7 @@ func projected(groupBy []string, r *sla.SLOReport) slo.Group {
 
 // whole is the first step that is kept of every component; len(steps) if none is.
 // Scores of earlier times would lack what is gone.
-func (b *scorebook) whole() (first int, keptFrom time.Time) {
+func (b *PeriodScores) whole() (first int, keptFrom time.Time) {
 	for _, c := range b.components {
 		for _, e := range []*history.Series{c.counts, c.bands} {
 			if e == nil || !e.Answer.Known {
@@ -105,9 +106,9 @@ func (b *scorebook) whole() (first int, keptFrom time.Time) {
 	return first, keptFrom
 }
 
-// score scores a group over steps first to last-1. Nothing but the group, the
+// Score scores a group over steps first to last-1. Nothing but the group, the
 // score and the components is set that needs more than the counts.
-func (b *scorebook) score(g slo.Group, first, last int) sla.SLAReport {
+func (b *PeriodScores) Score(g slo.Group, first, last int) sla.SLAReport {
 	in := make([]sla.ComponentInput, len(b.components))
 	for i := range b.components {
 		in[i] = b.input(i, g, first, last)
@@ -120,7 +121,7 @@ func (b *scorebook) score(g slo.Group, first, last int) sla.SLAReport {
 	r.SetGroup(g)
 	for i, c := range b.components {
 		if c.slo == nil {
-			r.Components[i].Note = notCounted
+			r.Components[i].Note = NotCounted
 			if now := b.now[g.Key()]; now != nil && i < len(now.Components) {
 				r.Components[i].Objective = now.Components[i].Objective
 			}
@@ -130,7 +131,7 @@ func (b *scorebook) score(g slo.Group, first, last int) sla.SLAReport {
 }
 
 // input is what component i of a group counted over steps first to last-1.
-func (b *scorebook) input(i int, g slo.Group, first, last int) sla.ComponentInput {
+func (b *PeriodScores) input(i int, g slo.Group, first, last int) sla.ComponentInput {
 	c := &b.components[i]
 	if c.slo == nil {
 		return sla.ComponentInput{Within: make([]uint64, len(b.agreement.Components[i].Bands))}
@@ -168,4 +169,37 @@ func addWithin(in *sla.ComponentInput, bands []sla.Band, edges []time.Duration, 
 			}
 		}
 	}
+}
+
+// DayScore is the score of one day.
+type DayScore struct {
+	slo.Span
+	Report sla.SLAReport
+	Kept   bool // the counts of every component reach back that far
+	Seen   float64
+}
+
+func (d *DayScore) Has() bool {
+	return d.Kept && d.Report.HasData && d.Report.Missing < len(d.Report.Components)
+}
+
+// DayScores scores the last n days, today so far among them.
+func DayScores(ctx context.Context, counts history.CountsFunc, rep *sla.Report, r *sla.SLAReport, n int, zone *time.Location) ([]DayScore, error) {
+	steps := history.DayGrid(rep.Time.UTC(), zone, n, func(slo.Span) []slo.Span { return nil }).Steps
+	var l history.Batch
+	book := NewPeriodScores(rep, r.SLA, steps, "days", r, &l)
+	if err := l.Run(ctx, counts); err != nil {
+		return nil, err
+	}
+	first, _ := book.whole()
+	out := make([]DayScore, len(steps))
+	for i, sp := range steps {
+		out[i] = DayScore{Span: sp, Report: book.Score(r.Group, i, i+1), Kept: i >= first}
+		for _, c := range book.components {
+			if c.counts != nil {
+				out[i].Seen = max(out[i].Seen, history.Observed(c.counts.Answer.Observed).Share(sp))
+			}
+		}
+	}
+	return out, nil
 }

@@ -1,4 +1,4 @@
-package web
+package report
 
 import (
 	"cmp"
@@ -16,30 +16,35 @@ import (
 // reportBudget is how long a report may take to be made.
 const reportBudget = 30 * time.Second
 
-// errNoCounts means that the engine keeps no history to report from.
-var errNoCounts = errors.New("this engine keeps no history, so there is nothing to report from")
+// ErrNoHistory means that the engine keeps no history to report from.
+var ErrNoHistory = errors.New("this engine keeps no history, so there is nothing to report from")
 
-// reportCache keeps the last reports, so that page, CSV and JSON of one period show
-// the same numbers and cost one read. At most one report is made at a time.
-type reportCache struct {
+// Source is where the numbers of a report come from.
+type Source struct {
+	Counts history.CountsFunc // nil: there is no history
+	Kept   KeptFunc           // nil: limits dropped nothing
+}
+
+// Maker makes reports and keeps the last few, so that page, CSV and JSON of one period show the same numbers and
+// cost one read. It makes one report at a time.
+type Maker struct {
 	mu   sync.Mutex
 	keys []string
-	m    map[string]*periodReport
+	m    map[string]*Report
 }
 
 const keptReports = 6
 
-// periodReport makes a report, or finds it made from the same engine report.
-func (w *Web) periodReport(ctx context.Context, v view, ask reportAsk) (*periodReport, error) {
-	if w.opt.Counts == nil {
-		return nil, errNoCounts
+// Make makes a report, or finds it made from the same engine report.
+func (c *Maker) Make(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Report, error) {
+	if from.Counts == nil {
+		return nil, ErrNoHistory
 	}
 	zone := ""
-	if ask.zone != nil {
-		zone = ask.zone.String()
+	if ask.Zone != nil {
+		zone = ask.Zone.String()
 	}
-	key := fmt.Sprintf("%d/%d/%s/%q/%s", v.rep.Version, v.rep.Time.UnixNano(), ask.period, ask.service, zone)
-	c := &w.reports
+	key := fmt.Sprintf("%d/%d/%s/%q/%s", rep.Version, rep.Time.UnixNano(), ask.Period, ask.Service, zone)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.m[key]; r != nil {
@@ -50,12 +55,12 @@ func (w *Web) periodReport(ctx context.Context, v view, ask reportAsk) (*periodR
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportBudget)
 	defer cancel()
-	r, err := w.buildReport(ctx, v.rep, ask)
+	r, err := build(ctx, from, rep, ask)
 	if err != nil {
 		return nil, err
 	}
 	if c.m == nil {
-		c.m = map[string]*periodReport{}
+		c.m = map[string]*Report{}
 	}
 	if len(c.keys) >= keptReports {
 		delete(c.m, c.keys[0])
@@ -67,17 +72,17 @@ func (w *Web) periodReport(ctx context.Context, v view, ask reportAsk) (*periodR
 
 // reporter makes one report.
 type reporter struct {
-	reportAsk
+	Query
 	rep   *sla.Report
 	zones map[slo.ID]*time.Location // of the agreements that SLOs are part of
-	parts map[string]covered        // of the period, by zone
+	parts map[string]Covered        // of the period, by zone
 	days  map[string][]slo.Span     // of those
 	l     history.Batch
 }
 
-func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (*periodReport, error) {
-	b := &reporter{reportAsk: ask, rep: rep, zones: map[slo.ID]*time.Location{}, parts: map[string]covered{}, days: map[string][]slo.Span{}}
-	out := &periodReport{reportAsk: ask, now: rep.Time}
+func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Report, error) {
+	b := &reporter{Query: ask, rep: rep, zones: map[slo.ID]*time.Location{}, parts: map[string]Covered{}, days: map[string][]slo.Span{}}
+	out := &Report{Query: ask, now: rep.Time}
 	b.findZones()
 
 	type sloPart struct {
@@ -86,7 +91,7 @@ func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (
 	}
 	var slos []sloPart
 	for i := 0; i < len(rep.SLOs); {
-		rows := slosOf(rep, rep.SLOs[i].SLO.ID)
+		rows := Rows(rep, rep.SLOs[i].SLO.ID)
 		i += max(1, len(rows))
 		if len(rows) == 0 || !b.wants(rows[0].SLO.ID.Service()) {
 			continue
@@ -106,11 +111,11 @@ func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (
 		}
 		slos = append(slos, p)
 	}
-	var books []*scorebook
-	for _, a := range agreements(rep) {
+	var books []*PeriodScores
+	for _, a := range Agreements(rep) {
 		if b.wants(a.Service) {
 			zone := b.zoneOfSLA(a)
-			books = append(books, newScorebook(rep, a, b.steps(zone), zone.String(), nil, &b.l))
+			books = append(books, NewPeriodScores(rep, a, b.steps(zone), zone.String(), nil, &b.l))
 		}
 	}
 	var limits []*history.Series
@@ -120,52 +125,52 @@ func (w *Web) buildReport(ctx context.Context, rep *sla.Report, ask reportAsk) (
 			continue
 		}
 		zone := b.zoneOfService(l.Service)
-		g := history.Grid{Span: b.part(zone).span}
+		g := history.Grid{Span: b.part(zone).Span}
 		if g.Duration() > 0 {
 			g.Steps = []slo.Span{g.Span}
 		}
 		limits = append(limits, b.l.Add(sla.LimitID(l.Service, l.Name), zone.String(), g, []slo.Group{nil}))
 	}
-	if err := b.l.Run(ctx, w.opt.Counts); err != nil {
+	if err := b.l.Run(ctx, from.Counts); err != nil {
 		return nil, err
 	}
-	kept, err := w.keptShares(ctx, &b.l)
+	kept, err := from.keptShares(ctx, &b.l)
 	if err != nil {
 		return nil, err
 	}
 
 	for _, p := range slos {
 		for k, r := range p.rows {
-			out.slos = append(out.slos, b.slo(r, p.counts, p.events, k, kept))
+			out.SLOs = append(out.SLOs, b.slo(r, p.counts, p.events, k, kept))
 		}
 	}
 	for i, at := 0, 0; i < len(rep.Limits); i++ {
 		if b.wants(rep.Limits[i].Limit.Service) {
-			out.limits = append(out.limits, b.limit(&rep.Limits[i], limits[at], kept))
+			out.Limits = append(out.Limits, b.limit(&rep.Limits[i], limits[at], kept))
 			at++
 		}
 	}
 	for _, book := range books {
 		for i := range rep.SLAs {
 			if r := &rep.SLAs[i]; r.SLA == book.agreement {
-				out.slas = append(out.slas, b.sla(r, book, out.limits, kept))
+				out.SLAs = append(out.SLAs, b.sla(r, book, out.Limits, kept))
 			}
 		}
 	}
 	if len(b.parts) == 0 {
-		b.part(cmp.Or(b.zone, time.UTC))
+		b.part(cmp.Or(b.Zone, time.UTC))
 	}
 	for _, p := range b.parts {
-		out.begun = out.begun || p.span.Duration() > 0
-		out.running = out.running || p.running
+		out.Begun = out.Begun || p.Span.Duration() > 0
+		out.Running = out.Running || p.Running
 	}
 	return out, nil
 }
 
-func (b *reporter) wants(service string) bool { return b.service == "" || b.service == service }
+func (b *reporter) wants(service string) bool { return b.Service == "" || b.Service == service }
 
-// agreements are those of a report, each once, in its order.
-func agreements(rep *sla.Report) []*sla.Agreement {
+// Agreements are those of a report, each once, in its order.
+func Agreements(rep *sla.Report) []*sla.Agreement {
 	var out []*sla.Agreement
 	for i := range rep.SLAs {
 		if a := rep.SLAs[i].SLA; len(out) == 0 || out[len(out)-1] != a {
@@ -177,7 +182,7 @@ func agreements(rep *sla.Report) []*sla.Agreement {
 
 // findZones notes in which zone each SLO is part of an agreement.
 func (b *reporter) findZones() {
-	for _, a := range agreements(b.rep) {
+	for _, a := range Agreements(b.rep) {
 		for _, c := range a.Components {
 			if b.zones[c.SLO] == nil && a.Window.Calendar != "" {
 				b.zones[c.SLO] = history.Zone(a.Window)
@@ -190,8 +195,8 @@ func (b *reporter) findZones() {
 // window, that of an agreement it is part of, or UTC.
 func (b *reporter) zoneOf(s *slo.SLO) *time.Location {
 	switch {
-	case b.zone != nil:
-		return b.zone
+	case b.Zone != nil:
+		return b.Zone
 	case s.Window.Calendar != "" && s.Window.Location != nil:
 		return s.Window.Location
 	case b.zones[s.ID] != nil:
@@ -201,160 +206,160 @@ func (b *reporter) zoneOf(s *slo.SLO) *time.Location {
 }
 
 func (b *reporter) zoneOfSLA(a *sla.Agreement) *time.Location {
-	if b.zone != nil {
-		return b.zone
+	if b.Zone != nil {
+		return b.Zone
 	}
 	return history.Zone(a.Window)
 }
 
 // zoneOfService is the zone of a service's limits: that of its first agreement.
 func (b *reporter) zoneOfService(service string) *time.Location {
-	for _, a := range agreements(b.rep) {
+	for _, a := range Agreements(b.rep) {
 		if a.Service == service {
 			return b.zoneOfSLA(a)
 		}
 	}
-	if b.zone != nil {
-		return b.zone
+	if b.Zone != nil {
+		return b.Zone
 	}
 	return time.UTC
 }
 
 // part is the part of the period in a zone that is over.
-func (b *reporter) part(zone *time.Location) covered {
+func (b *reporter) part(zone *time.Location) Covered {
 	if c, ok := b.parts[zone.String()]; ok {
 		return c
 	}
-	sp := b.period.in(zone)
-	c := covered{zone: zone, span: sp, running: b.rep.Time.Before(sp.To)}
-	if c.running {
-		c.span.To = b.rep.Time.UTC()
-		if c.span.To.Before(sp.From) {
-			c.span.To = sp.From
+	sp := b.Period.In(zone)
+	out := Covered{Zone: zone, Span: sp, Running: b.rep.Time.Before(sp.To)}
+	if out.Running {
+		out.Span.To = b.rep.Time.UTC()
+		if out.Span.To.Before(sp.From) {
+			out.Span.To = sp.From
 		}
 	}
-	b.parts[zone.String()] = c
-	return c
+	b.parts[zone.String()] = out
+	return out
 }
 
 // steps are the days of the period in a zone.
 func (b *reporter) steps(zone *time.Location) []slo.Span {
 	days, ok := b.days[zone.String()]
 	if !ok {
-		days = history.Days(b.part(zone).span, zone)
+		days = history.Days(b.part(zone).Span, zone)
 		b.days[zone.String()] = days
 	}
 	return days
 }
 
 // slo sums up one group of an SLO.
-func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept keptShares) sloResult {
+func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept keptShares) SLO {
 	s := r.SLO
-	out := sloResult{covered: b.part(b.zoneOf(s)), now: r, worst: -1}
-	out.keptFrom = e.KeptFrom()
-	out.coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
+	out := SLO{Covered: b.part(b.zoneOf(s)), Now: r, Worst: -1}
+	out.KeptFrom = e.KeptFrom()
+	out.Coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
 	raw, net := e.Bins(at)
 	in := history.ComponentInput(s)
 	var sumRaw, sumNet history.Tally
 	for i, sp := range e.Grid.Steps {
-		d := dayResult{date: sp.From.In(out.zone).Format(time.DateOnly)}
+		d := Day{Date: sp.From.In(out.Zone).Format(time.DateOnly)}
 		if i < len(raw) {
-			d.raw, d.net = history.NewTally(&e.Answer, raw[i]), history.NewTally(&e.Answer, net[i])
+			d.Raw, d.Net = history.NewTally(&e.Answer, raw[i]), history.NewTally(&e.Answer, net[i])
 			history.AddBins(&in, e.Answer.Sliced, net[i])
 		}
-		sumRaw, sumNet = sumRaw.Plus(d.raw), sumNet.Plus(d.net)
-		out.days = append(out.days, d)
+		sumRaw, sumNet = sumRaw.Plus(d.Raw), sumNet.Plus(d.Net)
+		out.Days = append(out.Days, d)
 	}
 	loss := sumNet.Loss(s)
-	for i := range out.days {
-		d := &out.days[i]
-		if mine := d.net.Loss(s); mine > 0 && loss > 0 {
-			d.share = mine / loss
-			if out.worst < 0 || mine > out.days[out.worst].net.Loss(s) {
-				out.worst = i
+	for i := range out.Days {
+		d := &out.Days[i]
+		if mine := d.Net.Loss(s); mine > 0 && loss > 0 {
+			d.Share = mine / loss
+			if out.Worst < 0 || mine > out.Days[out.Worst].Net.Loss(s) {
+				out.Worst = i
 			}
 		}
 	}
 	for _, sp := range e.Grid.Out {
-		out.corrected += sp.Duration()
+		out.Corrected += sp.Duration()
 	}
-	out.raw, out.net = sumRaw.Budget(s), sumNet.Budget(s)
-	out.events = sumRaw.Valid()
+	out.Raw, out.Net = sumRaw.Budget(s), sumNet.Budget(s)
+	out.Events = sumRaw.Valid()
 	if events != nil {
 		all, _ := events.Bins(at)
-		out.events = 0
+		out.Events = 0
 		for _, bins := range all {
 			for _, n := range bins {
-				out.events += n
+				out.Events += n
 			}
 		}
 	}
 	errors, known := in.ErrorRatio()
 	switch {
 	case !known:
-		out.verdict = noData
+		out.Verdict = NoData
 	case r.Informative:
-		out.verdict = informative
+		out.Verdict = Informative
 	case sla.Attain(s.Objective, errors) < 1:
-		out.verdict = missed
+		out.Verdict = Breached
 	default:
-		out.verdict = attained
+		out.Verdict = Met
 	}
 	return out
 }
 
 // sla scores one group of an agreement.
-func (b *reporter) sla(r *sla.SLAReport, book *scorebook, limits []limitResult, kept keptShares) slaResult {
-	out := slaResult{covered: b.part(b.zoneOfSLA(r.SLA))}
+func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, limits []Limit, kept keptShares) SLA {
+	out := SLA{Covered: b.part(b.zoneOfSLA(r.SLA))}
 	first, keptFrom := book.whole()
 	last := len(book.steps)
-	if out.keptFrom = keptFrom; !keptFrom.IsZero() && first < last {
-		out.keptFrom = book.steps[first].From // a day of which a part is gone is left out too
+	if out.KeptFrom = keptFrom; !keptFrom.IsZero() && first < last {
+		out.KeptFrom = book.steps[first].From // a day of which a part is gone is left out too
 	}
-	out.SLAReport = book.score(r.Group, first, last)
-	out.coverage = 1
+	out.SLAReport = book.Score(r.Group, first, last)
+	out.Coverage = 1
 	for i, c := range book.components {
 		if c.counts == nil {
 			continue
 		}
 		whole := c.counts.Share(0, last) * kept.of(c.counts)
 		out.Components[i].Coverage = whole
-		out.coverage = min(out.coverage, whole)
+		out.Coverage = min(out.Coverage, whole)
 	}
 	if last == 0 {
-		out.coverage = 0
+		out.Coverage = 0
 	}
 	for i := range book.steps {
-		out.days = append(out.days, dayScore{Span: book.steps[i], report: book.score(r.Group, i, i+1), kept: i >= first})
+		out.Days = append(out.Days, DayScore{Span: book.steps[i], Report: book.Score(r.Group, i, i+1), Kept: i >= first})
 	}
 	for _, l := range limits {
-		if l.now.Limit.Service == r.SLA.Service {
-			out.violations.Within += l.violations.Within
-			out.violations.Warning += l.violations.Warning
-			out.violations.Critical += l.violations.Critical
+		if l.Now.Limit.Service == r.SLA.Service {
+			out.Violations.Within += l.Violations.Within
+			out.Violations.Warning += l.Violations.Warning
+			out.Violations.Critical += l.Violations.Critical
 		}
 	}
 	switch {
 	case !out.HasData || out.Missing == len(out.Components):
-		out.verdict = noData
+		out.Verdict = NoData
 	case out.Informative:
-		out.verdict = informative
+		out.Verdict = Informative
 	case out.Breached:
-		out.verdict = missed
+		out.Verdict = Breached
 	default:
-		out.verdict = attained
+		out.Verdict = Met
 	}
 	return out
 }
 
 // limit counts the violations of one limit.
-func (b *reporter) limit(r *sla.LimitReport, e *history.Series, kept keptShares) limitResult {
-	out := limitResult{covered: b.part(b.zoneOfService(r.Limit.Service)), now: r}
-	out.keptFrom = e.KeptFrom()
-	out.coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
+func (b *reporter) limit(r *sla.LimitReport, e *history.Series, kept keptShares) Limit {
+	out := Limit{Covered: b.part(b.zoneOfService(r.Limit.Service)), Now: r}
+	out.KeptFrom = e.KeptFrom()
+	out.Coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
 	rows, _ := e.Bins(0)
 	for _, bins := range rows {
-		addViolations(&out.violations, r.Limit, e.Answer.Edges, bins)
+		addViolations(&out.Violations, r.Limit, e.Answer.Edges, bins)
 	}
 	return out
 }

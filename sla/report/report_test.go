@@ -1,0 +1,64 @@
+package report
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+func TestPeriods(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"2026-W47": {"2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},
+		"2026-W01": {"2025-12-29T00:00:00Z", "2026-01-05T00:00:00Z"},
+		"2026-W53": {"2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"},
+		"2024-02":  {"2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z"},
+		"2026-12":  {"2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+	} {
+		p, err := ParsePeriod(in)
+		require.NoError(t, err, in)
+		require.Equal(t, in, p.String())
+		sp := p.In(time.UTC)
+		require.Equal(t, want, [2]string{sp.From.Format(time.RFC3339), sp.To.Format(time.RFC3339)}, in)
+		require.Equal(t, p, p.Shift(1).Shift(-1), in)
+		require.Equal(t, sp.To, p.Shift(1).In(time.UTC).From, in)
+		require.Equal(t, p, PeriodOf(p.Unit, sp.From), in)
+	}
+	for _, bad := range []string{"", "2026", "2026-W00", "2026-W54", "2025-W53", "2026-00", "2026-13", "1969-12", "26-W47", "2026-w47", "2026-W47x", " 2026-W47", "2026-11-20", "+026-W47"} {
+		_, err := ParsePeriod(bad)
+		require.Error(t, err, bad)
+	}
+	// Summer time ends in the week: it has an hour more, and one of its days 25.
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	p, err := ParsePeriod("2026-W43")
+	require.NoError(t, err)
+	sp := p.In(berlin)
+	require.Equal(t, 7*24*time.Hour+time.Hour, sp.Duration())
+	days := history.Days(sp, berlin)
+	require.Len(t, days, 7)
+	require.Equal(t, 25*time.Hour, days[6].Duration())
+	require.Equal(t, "Week 43 of 2026", p.Title())
+	require.Equal(t, "19 to 25 October 2026", p.Dates())
+	require.Equal(t, "29 December 2025 to 4 January 2026", Period{slo.Week, 2026, 1}.Dates())
+}
+
+func TestMakerKeepsFewReports(t *testing.T) {
+	var m Maker
+	from := Source{Counts: func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, nil }}
+	p, err := ParsePeriod("2026-W45")
+	require.NoError(t, err)
+	rep := &sla.Report{Time: p.In(time.UTC).To}
+	for range 2 * keptReports {
+		rep.Version++
+		_, err := m.Make(t.Context(), from, rep, Query{Period: p})
+		require.NoError(t, err)
+	}
+	require.Len(t, m.m, keptReports)
+}
