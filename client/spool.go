@@ -29,6 +29,10 @@ var (
 	errSpoolTimeout = errors.New("the disk of the spool did not answer in time")
 )
 
+// spoolFormat is the format of the spool's folder. Raise its number with any change that an older
+// client would misread; those of version 0.1.0 have none.
+var spoolFormat = fsys.Format{Kind: "client spool", Number: 1}
+
 // spool keeps batches on disk. One goroutine writes, so that one sync serves all who
 // wait for it and no caller waits for a hung disk longer than it wants to.
 type spool struct {
@@ -232,9 +236,16 @@ func (s *spool) open() (err error) {
 	if err := fsys.MkdirAllSynced(fs, dir, siteSpoolDir); err != nil {
 		return fmt.Errorf("spool: make folder: %w", err)
 	}
+	if err := spoolFormat.Check(fs, dir); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
 	lock, err := fs.Lock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return fmt.Errorf("spool: lock %s: %w", dir, err)
+	}
+	if err := spoolFormat.Mark(fs, dir); err != nil {
+		_ = lock.Close()
+		return fmt.Errorf("spool: %w", err)
 	}
 	l := &spoolLog{lock: lock, segments: min(max(s.o.MaxBytes/16, 64<<10), 4<<20)}
 	// What a broken disk lost is lost; the application has nobody who could decide.

@@ -28,7 +28,7 @@ const (
 
 // Contents lists the names in a data folder that are an engine's.
 func Contents() []string {
-	return []string{LockFile, InstanceFile, reserveName, logDir, checkpointDir, DeadLetterDir, KeptDir, SinkDir}
+	return []string{fsys.FormatFile, LockFile, InstanceFile, reserveName, logDir, checkpointDir, DeadLetterDir, KeptDir, SinkDir}
 }
 
 // Engine makes events durable, counts each id once and folds the log into a
@@ -133,11 +133,17 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, SiteDataDir); err != nil {
 		return fmt.Errorf("open data folder: %w", err)
 	}
+	if err := e.checkFormats(); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
 	lock, err := e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile))
 	if err != nil {
 		return fmt.Errorf("open data folder: %w", err)
 	}
 	defer closing(&err, lock, "lock")
+	if err := DataFormat.Mark(e.opt.FS, e.opt.Dir); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
 	e.disk.start()
 	log, err := e.openLog()
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 // manifest is what a checkpoint consists of. CHECKPOINT.md describes its form.
@@ -60,9 +62,9 @@ const (
 	idBlockKeys     = 4096 // at most, in a block
 )
 
-// errNewerFormat means that nothing is broken, but that another version of the
+// errNewerFormat means that nothing is broken, but that a newer version of the
 // program wrote it.
-var errNewerFormat = errors.New("written by another version")
+var errNewerFormat = fsys.ErrNewer
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
@@ -84,7 +86,7 @@ func checkHead(b []byte, magic string) error {
 		return errors.New("checksum of the head does not match")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != fileVersion {
-		return fmt.Errorf("%w: version %d, this program reads %d", errNewerFormat, v, fileVersion)
+		return fmt.Errorf("version %d, and this program reads %d: %w", v, fileVersion, errNewerFormat)
 	}
 	return nil
 }
@@ -131,7 +133,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	}
 	version := binary.LittleEndian.Uint32(b[len(manifestMagic):])
 	if version < 1 || version > manifestVersion {
-		return nil, fmt.Errorf("%w: version %d, this program reads 1 to %d", errNewerFormat, version, manifestVersion)
+		return nil, fmt.Errorf("version %d, and this program reads 1 to %d: %w", version, manifestVersion, errNewerFormat)
 	}
 	r := manifestReader{b: b[head : len(b)-tail]}
 	m := &manifest{number: r.uint(), seq: r.uint(), at: r.int(), idSeq: r.uint(), idAt: r.int()}

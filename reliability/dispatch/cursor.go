@@ -35,6 +35,8 @@ func (c Cursor) before(d Cursor) bool {
 const (
 	cursorSuffix = ".cursor"
 	cursorFormat = "sloengine sink cursor 1: record %d item %d"
+	// cursorVersion begins a cursor of any format.
+	cursorVersion = "sloengine sink cursor %d:"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -78,6 +80,10 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	var sum uint32
 	n, err := fmt.Sscanf(string(raw), cursorFormat+" sum %x\n", &at.Seq, &at.Index, &sum)
 	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
+	var version int
+	if n, _ := fmt.Sscanf(string(raw), cursorVersion, &version); n == 1 && version > 1 {
+		return Cursor{}, false, fmt.Errorf("cursor %s has format %d, and this program reads format 1: %w", name, version, fsys.ErrNewer)
+	}
 	if err != nil || n != 3 || sum != crc32.Checksum([]byte(text), castagnoli) || at.Index < 0 {
 		return Cursor{}, false, fmt.Errorf("damaged cursor %s (remove it to send the sink everything that is still in the log)", name)
 	}

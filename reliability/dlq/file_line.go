@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 // The kinds of line. Those of removals are the letters of type removal.
@@ -219,5 +221,8 @@ func parseSegmentHead(data []byte, number uint64) (first uint64, err error) {
 type VersionError struct{ Path, Version string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("dead letters %s: format %s, this program reads formats 1 and 2", e.Path, e.Version)
+	return fmt.Sprintf("dead letters %s have format %s, and this program reads formats 1 and 2: %s", e.Path, e.Version, fsys.Newer)
 }
+
+// Unwrap tells it from damage.
+func (e *VersionError) Unwrap() error { return fsys.ErrNewer }

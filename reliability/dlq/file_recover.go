@@ -46,8 +46,19 @@ func (s spans) with(more []span) spans {
 
 // recover finds all segments and makes the index.
 func (f *File) recover() error {
-	if err := f.find(); err != nil {
+	leftovers, err := f.find()
+	if err != nil {
 		return err
+	}
+	for _, s := range f.segments {
+		if err := f.checkVersion(s); err != nil {
+			return err
+		}
+	}
+	for _, name := range leftovers {
+		if err := f.o.FS.Remove(name); err != nil {
+			return err
+		}
 	}
 	// A removal stands behind what it removes: the newest segment comes first.
 	var gone spans
@@ -81,15 +92,32 @@ func (f *File) recover() error {
 	return nil
 }
 
-// find lists the segments, removes what an interrupted compaction left, and makes the
-// entries of the folders durable.
-func (f *File) find() error {
-	days, err := f.o.FS.List(f.o.Dir)
+// checkVersion refuses a segment of a later version, before anything is changed. Any other
+// damage to a head is judged by load.
+func (f *File) checkVersion(s *segment) error {
+	file, err := f.o.FS.Open(f.path(s))
 	if err != nil {
 		return err
 	}
+	head := make([]byte, segmentHead)
+	n, _ := file.ReadAt(head, 0) // a short head is judged by load, too
+	_, err = parseSegmentHead(head[:n], s.number)
+	if version := (*VersionError)(nil); errors.As(err, &version) {
+		version.Path = f.path(s)
+		return errors.Join(version, file.Close())
+	}
+	return file.Close()
+}
+
+// find lists the segments and what an interrupted compaction left, and makes the entries of the
+// folders durable.
+func (f *File) find() (leftovers []string, err error) {
+	days, err := f.o.FS.List(f.o.Dir)
+	if err != nil {
+		return nil, err
+	}
 	if err := fsys.SyncDir(f.o.FS, f.o.Dir, SiteRecoverDir); err != nil {
-		return err
+		return nil, err
 	}
 	for _, day := range days {
 		if _, err := time.Parse(dayFormat, day); err != nil {
@@ -98,13 +126,11 @@ func (f *File) find() error {
 		dir := filepath.Join(f.o.Dir, day)
 		names, err := f.o.FS.List(dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, name := range names {
 			if strings.HasSuffix(name, ".ndjson"+fsys.TempSuffix) {
-				if err := f.o.FS.Remove(filepath.Join(dir, name)); err != nil {
-					return err
-				}
+				leftovers = append(leftovers, filepath.Join(dir, name))
 			}
 			var number uint64
 			if _, err := fmt.Sscanf(name, "%d.ndjson", &number); err == nil && name == segmentName(number) {
@@ -112,7 +138,7 @@ func (f *File) find() error {
 			}
 		}
 		if err := fsys.SyncDir(f.o.FS, dir, SiteRecoverDir); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	slices.SortFunc(f.segments, func(a, b *segment) int {
@@ -123,10 +149,10 @@ func (f *File) find() error {
 	})
 	for i := 1; i < len(f.segments); i++ {
 		if a, b := f.segments[i-1], f.segments[i]; a.number == b.number {
-			return fmt.Errorf("two segments have one number: %s and %s", f.path(a), f.path(b))
+			return nil, fmt.Errorf("two segments have one number: %s and %s", f.path(a), f.path(b))
 		}
 	}
-	return nil
+	return leftovers, nil
 }
 
 // load reads a segment into the index. Gone are the lines that later segments remove; ids
@@ -143,10 +169,6 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 	var lines []line
 	gaps, dense := scan(data, s.number, func(l *line) { lines = append(lines, *l) })
 	first, err := parseSegmentHead(data, s.number)
-	if version := (*VersionError)(nil); errors.As(err, &version) {
-		version.Path = path
-		return false, version
-	}
 	headErr := err
 	switch {
 	case len(data) == 0 && !newest:

@@ -115,8 +115,11 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("segment %s has format version %d, this program reads up to %d", e.Segment, e.Version, formatVersion)
+	return fmt.Sprintf("segment %s has format version %d, and this program reads up to %d: %s", e.Segment, e.Version, formatVersion, fsys.Newer)
 }
+
+// Unwrap tells it from damage.
+func (e *VersionError) Unwrap() error { return fsys.ErrNewer }
 
 // Options of a Log.
 type Options struct {
