@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -68,14 +69,14 @@ type apiClient struct {
 func (c *apiClient) read(ctx context.Context, path string, params url.Values, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return c.call(ctx, http.MethodGet, path, params, nil, decodeInto(into))
+	return c.call(ctx, http.MethodGet, path, params, nil, maxAnswer, decodeInto(into))
 }
 
 // text asks for one answer as it is.
 func (c *apiClient) text(ctx context.Context, path string, params url.Values) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err = c.call(ctx, http.MethodGet, path, params, nil, func(r io.Reader) (err error) {
+	err = c.call(ctx, http.MethodGet, path, params, nil, maxAnswer, func(r io.Reader) (err error) {
 		text, err = io.ReadAll(r)
 		return err
 	})
@@ -88,7 +89,12 @@ func (c *apiClient) act(ctx context.Context, path string, body, into any) error 
 	if err != nil {
 		return fmt.Errorf("encode the request: %w", err)
 	}
-	return c.call(ctx, http.MethodPost, path, nil, data, decodeInto(into))
+	return c.call(ctx, http.MethodPost, path, nil, data, maxAnswer, decodeInto(into))
+}
+
+// stream asks for an answer of any size.
+func (c *apiClient) stream(ctx context.Context, path string, take func(io.Reader) error) error {
+	return c.call(ctx, http.MethodPost, path, nil, []byte("{}"), math.MaxInt64, take)
 }
 
 func decodeInto(v any) func(io.Reader) error {
@@ -96,7 +102,7 @@ func decodeInto(v any) func(io.Reader) error {
 }
 
 // call makes one request; a problem becomes an error with its detail.
-func (c *apiClient) call(ctx context.Context, method, path string, params url.Values, body []byte, take func(io.Reader) error) error {
+func (c *apiClient) call(ctx context.Context, method, path string, params url.Values, body []byte, most int64, take func(io.Reader) error) error {
 	u := c.base.JoinPath(path)
 	u.RawQuery = params.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
@@ -114,7 +120,7 @@ func (c *apiClient) call(ctx context.Context, method, path string, params url.Va
 		return fmt.Errorf("ask the engine: %w", err)
 	}
 	defer res.Body.Close()
-	answer := http.MaxBytesReader(nil, res.Body, maxAnswer)
+	answer := http.MaxBytesReader(nil, res.Body, most)
 	if res.StatusCode != http.StatusOK {
 		var problem struct{ Title, Detail string }
 		_ = json.NewDecoder(answer).Decode(&problem) // what is not a problem document has no detail

@@ -79,6 +79,7 @@ type App struct {
 	events  *ingest.Handler
 	group   *runGroup
 
+	backups        backups
 	stopping       atomic.Bool
 	parking        parking
 	change         atomic.Pointer[web.SpecChange] // what the last change of the spec did to counts
@@ -280,6 +281,7 @@ func (a *App) buildRouter() error {
 		return err
 	}
 	a.web.Register(r)
+	a.registerBackup(r)
 	r.GET(RateLimitPath+":context", a.allow(web.Read), a.rateLimit)
 	if c.Web.Pprof {
 		operate := a.allow(web.Operate)

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// AddFile takes an open file of a snapshot, by its name in the data folder, with the bytes that
+// count. It closes the file.
+type AddFile func(name string, size int64, file fsys.File)
+
+// snapshotTries is how often a checkpoint is looked for while newer ones replace it.
+const snapshotTries = 10
+
+// Snapshot opens the files of the data folder as a start would need them, and gives them to add.
+// Counting goes on meanwhile. All that was acknowledged before the call is in them.
+//
+// The order makes them consistent. The checkpoint comes first, then what others add, then the log:
+// the log holds every record that the checkpoint, a cursor or a removed dead letter refers to, and
+// the dead letters hold all that the checkpoint has left behind.
+func (e *Engine) Snapshot(others func() error, add AddFile) error {
+	select {
+	case <-e.ready:
+	default:
+		return ErrNotReady
+	}
+	log := e.log.Load()
+	return log.Snapshot(func() error {
+		if err := e.snapshotCheckpoint(add); err != nil {
+			return err
+		}
+		return others()
+	}, func(name string, size int64, file fsys.File) { add(filepath.Join(logDir, name), size, file) })
+}
+
+// snapshotCheckpoint adds the newest checkpoint, if there is one. A newer one may be written
+// meanwhile, and the files of this one be deleted: then it begins again.
+func (e *Engine) snapshotCheckpoint(add AddFile) (err error) {
+	for range snapshotTries {
+		var files []func()
+		var open []fsys.File
+		err = e.openCheckpoint(func(name string, size int64, file fsys.File) {
+			open = append(open, file)
+			files = append(files, func() { add(filepath.Join(checkpointDir, name), size, file) })
+		})
+		if err == nil {
+			for _, add := range files {
+				add()
+			}
+			return nil
+		}
+		for _, file := range open {
+			err = errors.Join(err, file.Close())
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return fmt.Errorf("snapshot of the checkpoint: %w", err)
+}
+
+// openCheckpoint opens the files of the newest checkpoint. Those that are appended to count as far
+// as its manifest says.
+func (e *Engine) openCheckpoint(add AddFile) error {
+	c := e.checkpointFiles()
+	numbers, err := c.manifests()
+	if err != nil || len(numbers) == 0 {
+		return err
+	}
+	m, err := c.readManifest(numbers[0])
+	if err != nil {
+		return err
+	}
+	open := func(name string, size int64) error {
+		file, err := e.opt.FS.Open(c.path(name))
+		if err != nil {
+			return err
+		}
+		add(name, size, file)
+		return nil
+	}
+	for _, p := range m.packs {
+		if err := open(packName(p.number), p.size); err != nil {
+			return err
+		}
+	}
+	for _, g := range m.generations {
+		if err := open(idsName(g.number), g.length); err != nil {
+			return err
+		}
+	}
+	return open(manifestName(m.number), m.size)
+}
