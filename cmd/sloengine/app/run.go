@@ -11,7 +11,6 @@ import (
 	"time"
 
 	exporter "github.com/prometheus/exporter-toolkit/web"
-	"github.com/sloengine/sloengine/ingest/engine"
 )
 
 // Run serves until ctx ends or something fails for good. Every goroutine of the process belongs
@@ -108,19 +107,11 @@ func (a *App) evaluate(ctx context.Context) error {
 
 // waitReady returns once recovery is over, with an error only if ctx ends first.
 func (a *App) waitReady(ctx context.Context) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		switch a.engine.Health().Status {
-		case engine.StatusStarting, engine.StatusRecovering:
-		default:
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
+	select {
+	case <-a.engine.Ready():
+		return nil
+	case <-ctx.Done(): // also if the engine fails to start, which stops all parts
+		return ctx.Err()
 	}
 }
 
