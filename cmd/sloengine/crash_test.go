@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -157,6 +158,8 @@ func checkCrashes(t *testing.T, cycles int) {
 	dir := t.TempDir()
 	specFile := writeFile(t, dir, "spec.yaml", crashSpec)
 	places := engine.CrashPoints()
+	program := buildWithCrashPoints(t)
+	args := serveArgs(t, dir, specFile, crashSettings)
 
 	killed := map[string]int{}
 	for cycle := range cycles {
@@ -172,7 +175,7 @@ func checkCrashes(t *testing.T, cycles int) {
 			}
 			env = []string{fmt.Sprintf("SLOENGINE_CRASH=%s:%d", place, passing)}
 		}
-		p, listens := serveIn(t, dir, specFile, crashSettings, env...)
+		p, listens := startCommand(t, exec.Command(program, args...), env...)
 		if !listens || !p.waitReady(t) {
 			requireKilled(t, p)
 			killed[place]++

@@ -112,13 +112,17 @@ func startCommand(t testing.TB, cmd *exec.Cmd, env ...string) (p *process, ok bo
 // serveIn starts an engine on a free port with the spec and settings given.
 func serveIn(t testing.TB, dir, specFile, settings string, env ...string) (*process, bool) {
 	t.Helper()
+	return start(t, env, serveArgs(t, dir, specFile, settings)...)
+}
+
+// serveArgs writes the settings and returns the arguments of an engine that uses them.
+func serveArgs(t testing.TB, dir, specFile, settings string) []string {
+	t.Helper()
 	args := []string{"serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0"}
 	if settings != "" {
-		file := filepath.Join(dir, "engine.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(settings), 0o644))
-		args = append(args, "-c", file)
+		args = append(args, "-c", writeFile(t, dir, "engine.yaml", settings))
 	}
-	return start(t, env, args...)
+	return args
 }
 
 func (p *process) kill() {

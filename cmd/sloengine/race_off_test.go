@@ -4,3 +4,6 @@ package main
 
 // patience multiplies what a test waits for: the race detector is slow.
 const patience = 1
+
+// raceDetector says whether the test runs with it.
+const raceDetector = false

@@ -102,9 +102,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adju
 	for _, f := range findings {
 		opt.Log.Warn("questionable setting", "file", f.File, "line", f.Line, "problem", f.Message, "hint", f.Suggestion)
 	}
-	if opt.Crash, err = crashFromEnv(); err != nil {
-		return err
-	}
+	opt.Crash = crashPoint
 	opt.Listen, opt.MetricHelp = p.listen, metricHelp()
 	opt.Version = web.Version{Version: version, Revision: revision(), Go: runtime.Version()}
 	a, err := app.New(opt)
