@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -139,7 +141,7 @@ func BenchmarkAdmit(b *testing.B) {
 	opt.IDs = IDOptions{}
 	e, err := New(opt)
 	require.NoError(b, err)
-	c := &committer{e: e, ids: benchKnown(10_000_000)}
+	c := &committer{e: e, ids: knownTable(10_000_000)}
 	batch := benchBatch(1000)
 	r := &request{batch: batch}
 	c.group = []*request{r}
@@ -148,7 +150,7 @@ func BenchmarkAdmit(b *testing.B) {
 	for b.Loop() {
 		for i := range batch.Events {
 			n++
-			batch.Events[i].Key = testKey(n)
+			batch.Events[i].Key = numberedKey(n)
 		}
 		c.prepare()
 		r.result = Result{}
@@ -158,26 +160,28 @@ func BenchmarkAdmit(b *testing.B) {
 		}
 		if n%(1000*1000) == 0 { // what is known does not grow without end
 			b.StopTimer()
-			c.ids.rollback()
+			c.ids.Rollback()
 			b.StartTimer()
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/event")
 }
 
-// benchKnown has that many ids known, half of them in each generation.
-func benchKnown(known uint64) *knownIDs {
-	ids := newKnownIDs(IDOptions{Bytes: 512 << 20, MaxAge: 1000 * time.Hour})
-	ids.begin(1)
-	for i := range known / 2 {
-		ids.add(testKey(i))
+// knownTable has that many ids known, half of them in each generation.
+func knownTable(known uint64) *dedup.Table {
+	r := dedup.NewRestore(IDOptions{Bytes: 512 << 20, MaxAge: 1000 * time.Hour}, 2, nil)
+	for g := range 2 {
+		r.Generation(uint64(g+1), 1, known/2)
+		for i := range known / 2 {
+			r.Add(g, numberedKey(uint64(g)*known/2+i))
+		}
 	}
-	ids.old, ids.young = ids.young, ids.generation()
-	for i := range known / 2 {
-		ids.add(testKey(known/2 + i))
-	}
-	ids.mark()
-	return ids
+	return r.Table()
+}
+
+// numberedKey spreads numbers over the keys, as a hash does.
+func numberedKey(i uint64) xxh3.Uint128 {
+	return xxh3.Hash128(binary.LittleEndian.AppendUint64(nil, i))
 }
 
 // BenchmarkRestart reads ten million events after the last checkpoint, with a

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -79,11 +80,11 @@ func (c *checkpoints) path(base string) string { return filepath.Join(c.dir, bas
 
 // write makes a checkpoint of what was captured and returns the bytes it wrote.
 // A failed write leaves the earlier checkpoints as they are.
-func (c *checkpoints) write(state *capture, ids *idCapture) (written int64, err error) {
+func (c *checkpoints) write(state *capture, ids *dedup.Capture) (written int64, err error) {
 	c.takeIDs(ids)
 	m := &manifest{
 		number: c.last + 1, seq: state.seq, at: state.at, dead: state.dead,
-		idSeq: ids.seq, idAt: ids.at, nextGeneration: ids.next, epochs: ids.epochs,
+		idSeq: ids.Seq, idAt: ids.At, nextGeneration: ids.Next, epochs: ids.Epochs,
 	}
 	size, err := c.writePack(m, state)
 	if err != nil {

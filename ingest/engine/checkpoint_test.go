@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 	"pgregory.net/rapid"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -131,26 +132,36 @@ func TestDeterminism(t *testing.T) {
 
 // The same log gives the same known ids, wherever reading began.
 func TestKnownIDsDeterminism(t *testing.T) {
-	opt := IDOptions{Bytes: 2 * 20 * idKeyBytes, MaxAge: 1000}
-	live := newKnownIDs(opt)
+	opt := IDOptions{Bytes: 2 * 20 * dedup.KeyBytes, MaxAge: 1000}
+	live, keys := dedup.New(opt), map[uint64][]xxh3.Uint128{} // by generation
 	c := &checkpoints{fs: fsystest.New(), dir: "/data/checkpoints", crash: func(CrashPoint) {}, log: quiet, files: map[uint64]*idFile{}}
 	require.NoError(t, c.fs.MkdirAll(c.dir))
 	for i := range uint64(200) {
-		live.begin(int64(i * 20))
-		live.add(testKey(i))
-		live.mark()
+		live.Begin(int64(i * 20))
+		live.Add(numberedKey(i))
+		live.Mark()
 		if i%7 == 0 {
-			_, err := c.write(&capture{seq: i}, live.capture(i, int64(i*20)))
+			now := live.Capture(i, int64(i*20))
+			for _, g := range now.Generations {
+				keys[g.Number] = append(keys[g.Number], slices.Concat(g.Keys...)...)
+			}
+			_, err := c.write(&capture{seq: i}, now)
 			require.NoError(t, err)
 			loaded, found, err := c.readKnown(c.newest, opt)
 			require.NoError(t, err)
 			require.Equal(t, &findings{}, found)
-			expected := live.contents()
-			for g := range expected {
-				expected[g].Unsaved = []xxh3.Uint128{}
+			again := loaded.Capture(i, int64(i*20))
+			require.Equal(t, now.Next, again.Next)
+			loaded.Renew() // so that the next capture holds all keys
+			all := loaded.Capture(i, int64(i*20))
+			require.Len(t, again.Generations, len(now.Generations))
+			for k, g := range again.Generations {
+				require.Empty(t, g.Keys, "they are saved")
+				require.Equal(t, now.Generations[k].Number, g.Number)
+				require.Equal(t, now.Generations[k].Start, g.Start)
+				require.Equal(t, now.Generations[k].Count, g.Count)
+				require.ElementsMatch(t, keys[g.Number], slices.Concat(all.Generations[k].Keys...))
 			}
-			require.Equal(t, expected, loaded.contents())
-			require.Equal(t, live.next, loaded.next)
 		}
 	}
 	require.LessOrEqual(t, len(checkpointFiles(t, c.fs.(*fsystest.Mem))), 2+3+1, "old generations are deleted")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -24,10 +25,10 @@ const keepArena = 32 << 20
 type committer struct {
 	e     *Engine
 	log   *wal.Log
-	ids   *knownIDs
+	ids   *dedup.Table
 	clock *recordClock
 
-	captures   chan chan *idCapture
+	captures   chan chan *dedup.Capture
 	opened     bool      // the start records are written
 	wrote      time.Time // when the last record was written
 	configured uint64    // the last configuration record
@@ -129,8 +130,8 @@ func (c *committer) abandon() {
 }
 
 // capture returns what the known ids gained, and where the log is.
-func (c *committer) capture() *idCapture {
-	return c.ids.capture(c.log.DurableSeq(), c.e.watermark.Load())
+func (c *committer) capture() *dedup.Capture {
+	return c.ids.Capture(c.log.DurableSeq(), c.e.watermark.Load())
 }
 
 // claim keeps the requests of the group whose senders still wait.
@@ -258,7 +259,7 @@ func (c *committer) admit(r *request, at int64) {
 	begun := false // a record, which may begin a generation of ids
 	c.runs = c.runs[:0]
 	for k := range r.places() {
-		if k%touchAhead == 0 {
+		if k%dedup.TouchAhead == 0 {
 			c.touch(r, k)
 		}
 		i := r.place(k)
@@ -269,7 +270,7 @@ func (c *committer) admit(r *request, at int64) {
 		}
 		// Once a record is begun, adding tells a repeat; but what is over its limit is not
 		// added with the others.
-		if item.HasKey && (c.held.has(item.Key) || (!begun || c.over(r, i)) && c.ids.has(item.Key)) {
+		if item.HasKey && (c.held.has(item.Key) || (!begun || c.over(r, i)) && c.ids.Has(item.Key)) {
 			r.duplicate(item.Index)
 			continue
 		}
@@ -281,7 +282,7 @@ func (c *committer) admit(r *request, at int64) {
 			c.begin(at)
 			begun = true
 		}
-		if item.HasKey && !c.ids.add(item.Key) {
+		if item.HasKey && !c.ids.Add(item.Key) {
 			r.duplicate(item.Index)
 			continue
 		}
@@ -300,16 +301,16 @@ func (c *committer) admit(r *request, at int64) {
 
 // touch prepares the lookup of the ids of the next touchAhead events.
 func (c *committer) touch(r *request, from int) {
-	var keys [touchAhead]xxh3.Uint128
+	var keys [dedup.TouchAhead]xxh3.Uint128
 	n := 0
-	for k := from; k < min(from+touchAhead, r.places()); k++ {
+	for k := from; k < min(from+dedup.TouchAhead, r.places()); k++ {
 		if item := &r.batch.Events[r.place(k)]; item.HasKey {
 			keys[n] = item.Key
 			n++
 		}
 	}
 	if n > 1 {
-		c.ids.touch(keys[:n])
+		c.ids.Touch(keys[:n])
 	}
 }
 
@@ -329,7 +330,7 @@ func (r *request) place(k int) int {
 }
 
 func (c *committer) begin(at int64) {
-	if c.ids.begin(at) {
+	if c.ids.Begin(at) {
 		c.e.opt.Metrics.generations.Inc()
 	}
 }
@@ -367,7 +368,7 @@ func (c *committer) answerKnown(r *request, why *UnavailableError) {
 	r.result, r.err = Result{}, nil
 	for k := range r.places() {
 		item := &r.batch.Events[r.place(k)]
-		if !item.HasKey || !c.ids.has(item.Key) {
+		if !item.HasKey || !c.ids.Has(item.Key) {
 			r.result, r.err = Result{}, why
 			c.e.opt.Metrics.unavailable[why].Inc()
 			return
@@ -393,7 +394,7 @@ func (c *committer) append(at int64) error {
 	c.e.opt.Metrics.appendSeconds.Update(took.Seconds())
 	c.e.opt.Metrics.groups.Inc()
 	c.clock.wrote(at)
-	c.ids.mark()
+	c.ids.Mark()
 	c.e.watermark.Store(at)
 	c.e.publishIDs(c.ids, at)
 	c.e.wake(c.pending[len(c.pending)-1].Seq)
@@ -425,7 +426,7 @@ func (c *committer) finishGroup() {
 // takeBack undoes what a group did before it could not be written.
 func (c *committer) takeBack(err error) {
 	why := c.troubled(err)
-	c.ids.rollback()
+	c.ids.Rollback()
 	for _, r := range c.group {
 		switch {
 		case r.err != nil:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
@@ -252,7 +253,7 @@ func TestEverySyncIsNeeded(t *testing.T) {
 				}
 				opt := crashOptions(disk)
 				if site == SiteIDsDir {
-					opt.IDs.Bytes = 2 * 30 * idKeyBytes // many generations, many files
+					opt.IDs.Bytes = 2 * 30 * dedup.KeyBytes // many generations, many files
 				}
 				for _, c := range losePower(t, opt, &oracle{acked: map[string]bool{}}, seed, 10) {
 					if err := c.check(t); err != nil {

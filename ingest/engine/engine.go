@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -61,7 +62,7 @@ type Engine struct {
 	recovered        atomic.Uint64
 	replayTodo       atomic.Uint64
 	replayDone       atomic.Uint64
-	idStats          atomic.Pointer[idStats]
+	idStats          atomic.Pointer[dedup.Stats]
 	checkpointHealth atomic.Pointer[CheckpointHealth]
 }
 
@@ -87,7 +88,7 @@ func New(opt Options) (*Engine, error) {
 	}
 	e.read = newReader(e)
 	e.setPhase(StatusStarting)
-	e.idStats.Store(&idStats{})
+	e.idStats.Store(&dedup.Stats{})
 	e.checkpointHealth.Store(&CheckpointHealth{})
 	opt.Metrics.gauges(e)
 	opt.Metrics.troubles(e)
@@ -228,8 +229,8 @@ var _ io.Closer = (*wal.Log)(nil)
 // serve runs the goroutines of the engine and takes them down in order: the
 // committer first, so that the reader sees the last record, then the reader,
 // so that the last checkpoint holds all, then the rest.
-func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *knownIDs, saver *saver) error {
-	c := &committer{e: e, log: log, ids: ids, clock: e.clock, captures: make(chan chan *idCapture)}
+func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, saver *saver) error {
+	c := &committer{e: e, log: log, ids: ids, clock: e.clock, captures: make(chan chan *dedup.Capture)}
 	saver.committer = c
 	stopCommitter, stopReader, stopRest := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	failed := make(chan error, 4) // one from each goroutine at most
@@ -342,7 +343,7 @@ func (e *Engine) markEnd(log *wal.Log, stop <-chan struct{}) {
 	}
 }
 
-func (e *Engine) publishIDs(ids *knownIDs, now int64) {
-	stats := ids.stats(now)
+func (e *Engine) publishIDs(ids *dedup.Table, now int64) {
+	stats := ids.Stats(now)
 	e.idStats.Store(&stats)
 }

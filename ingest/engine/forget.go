@@ -5,9 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/event"
 )
@@ -74,41 +71,10 @@ func (e *Engine) Forget(ctx context.Context, f Forget, basis uint64) error {
 	return e.read.wait(ctx, result.Seq)
 }
 
-// key is the key by which an event of a service counts once: its own, and in a later
-// epoch of the service another one.
-func (ids *knownIDs) key(service []byte, key xxh3.Uint128) xxh3.Uint128 {
-	epoch := ids.epochs[string(service)]
-	if epoch == 0 {
-		return key
-	}
-	var b [24]byte
-	binary.LittleEndian.PutUint64(b[:], key.Hi)
-	binary.LittleEndian.PutUint64(b[8:], key.Lo)
-	binary.LittleEndian.PutUint64(b[16:], epoch)
-	return xxh3.Hash128(b[:])
-}
-
-// forget begins the epochs that a record says.
-func (ids *knownIDs) forget(payload []byte) error {
-	f, err := ParseForget(payload)
-	if err != nil {
-		return err
-	}
-	epochs := maps.Clone(ids.epochs) // captures share the old ones
-	if epochs == nil {
-		epochs = map[string]uint64{}
-	}
-	for _, s := range f.Services {
-		epochs[s]++
-	}
-	ids.epochs = epochs
-	return nil
-}
-
 // rekey gives the events of services that were forgotten the keys of their epoch. It
 // may see a request more than once. Where nothing was ever forgotten it costs nothing.
 func (c *committer) rekey() {
-	if len(c.ids.epochs) == 0 {
+	if !c.ids.AnyForgotten() {
 		return
 	}
 	for _, r := range c.group {
@@ -120,15 +86,15 @@ func (c *committer) rekey() {
 				if !item.HasKey {
 					continue
 				}
-				if id, service, ok := event.Identity(r.batch.Event(i)); ok && c.ids.epochs[string(service)] > 0 {
-					item.Key = c.ids.key(service, event.Key(service, id))
+				if id, service, ok := event.Identity(r.batch.Event(i)); ok {
+					item.Key = c.ids.Key(service, event.Key(service, id))
 				}
 			}
 		case RecordReplay:
 			for i := range r.replay {
 				x := &r.replay[i]
 				if id, service, ok := event.Identity(x.Event); ok && x.Key == event.Key(service, id) { // else it is the letter's
-					x.Key = c.ids.key(service, x.Key)
+					x.Key = c.ids.Key(service, x.Key)
 				}
 			}
 		}
@@ -168,8 +134,11 @@ func (c *committer) noteWritten(r *request) {
 	case r.kind == RecordConfig:
 		c.configured = r.result.Seq
 	case r.kind == RecordForget:
-		if err := c.ids.forget(r.payload); err != nil { // it was made here
+		f, err := ParseForget(r.payload)
+		if err != nil { // it was made here
 			c.e.opt.Logger.Error("ids of forgotten services stay known", "err", err)
+			return
 		}
+		c.ids.Forget(f.Services)
 	}
 }

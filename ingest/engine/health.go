@@ -121,9 +121,9 @@ func (e *Engine) Health() Health {
 		h.Checkpoint.Age = max(0, now.Sub(h.Checkpoint.At))
 	}
 	ids := *e.idStats.Load()
-	h.IDs = IDHealth{Count: ids.count, Bytes: ids.bytes, Limit: e.opt.IDs.Bytes, Horizon: ids.horizon}
-	if ids.start > 0 {
-		h.IDs.Since = time.Unix(0, ids.start).UTC()
+	h.IDs = IDHealth{Count: ids.Count, Bytes: ids.Bytes, Limit: e.opt.IDs.Bytes, Horizon: ids.Horizon}
+	if ids.Start > 0 {
+		h.IDs.Since = time.Unix(0, ids.Start).UTC()
 	}
 	return h
 }

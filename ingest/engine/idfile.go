@@ -8,37 +8,9 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
-
-// idCapture is what the known ids gained since the last capture, and where in
-// the log they were then.
-type idCapture struct {
-	seq         uint64
-	at          int64
-	next        uint64
-	generations []capturedGeneration // the older first
-	epochs      map[string]uint64
-}
-
-type capturedGeneration struct {
-	number uint64
-	start  int64
-	count  int // of all its keys
-	keys   keyChunks
-}
-
-// capture hands over the keys that no capture had. The caller owns them.
-func (ids *knownIDs) capture(seq uint64, at int64) *idCapture {
-	c := &idCapture{seq: seq, at: at, next: ids.next, epochs: ids.epochs}
-	for _, g := range []*idGeneration{ids.old, ids.young} {
-		if g != nil {
-			c.generations = append(c.generations, capturedGeneration{g.number, g.start, g.table.count, g.unsaved})
-			g.unsaved = nil
-		}
-	}
-	return c
-}
 
 // idFile is the file of one generation. It only grows, and counts only as far
 // as a manifest says.
@@ -52,31 +24,31 @@ type idFile struct {
 
 // takeIDs takes over what was captured. The keys are nowhere else, so this
 // comes before anything that can fail.
-func (c *checkpoints) takeIDs(ids *idCapture) {
-	for _, g := range ids.generations {
-		f := c.files[g.number]
+func (c *checkpoints) takeIDs(ids *dedup.Capture) {
+	for _, g := range ids.Generations {
+		f := c.files[g.Number]
 		if f == nil {
 			f = &idFile{}
-			c.files[g.number] = f
+			c.files[g.Number] = f
 		}
-		f.waiting = append(f.waiting, g.keys...)
+		f.waiting = append(f.waiting, g.Keys...)
 	}
 }
 
 // writeIDs appends what was captured, now or by an earlier checkpoint that
 // failed, to the files of the generations.
-func (c *checkpoints) writeIDs(m *manifest, ids *idCapture) (written int64, err error) {
-	for _, g := range ids.generations {
-		f := c.files[g.number]
-		n, err := c.appendIDs(g.number, f)
+func (c *checkpoints) writeIDs(m *manifest, ids *dedup.Capture) (written int64, err error) {
+	for _, g := range ids.Generations {
+		f := c.files[g.Number]
+		n, err := c.appendIDs(g.Number, f)
 		if err != nil {
-			return written, fmt.Errorf("write %s: %w", idsName(g.number), err)
+			return written, fmt.Errorf("write %s: %w", idsName(g.Number), err)
 		}
 		written += n
-		if f.keys != uint64(g.count) {
-			return written, fmt.Errorf("%s holds %d ids instead of %d", idsName(g.number), f.keys, g.count)
+		if f.keys != uint64(g.Count) {
+			return written, fmt.Errorf("%s holds %d ids instead of %d", idsName(g.Number), f.keys, g.Count)
 		}
-		m.generations = append(m.generations, savedGeneration{g.number, g.start, f.keys, f.length, f.crc})
+		m.generations = append(m.generations, savedGeneration{g.Number, g.Start, f.keys, f.length, f.crc})
 	}
 	return written, nil
 }
@@ -173,7 +145,7 @@ func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) 
 	if err != nil {
 		return 0, nil, err
 	}
-	buf := make([]byte, idBlockHead+idBlockKeys*idKeyBytes)
+	buf := make([]byte, idBlockHead+idBlockKeys*dedup.KeyBytes)
 	whole := func(offset, n int64) bool { // leaves them in buf
 		if offset+n > min(size, saved.length) {
 			return false
@@ -195,7 +167,7 @@ func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) 
 		if whole(at, idBlockHead) {
 			count = binary.LittleEndian.Uint32(buf)
 		}
-		n := idBlockHead + int64(count)*idKeyBytes
+		n := idBlockHead + int64(count)*dedup.KeyBytes
 		if count == 0 || count > idBlockKeys || !whole(at, n) || crcOf(buf[idBlockHead:n]) != binary.LittleEndian.Uint32(buf[4:]) {
 			if from < 0 {
 				from = at
@@ -210,7 +182,7 @@ func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) 
 			from = -1
 		}
 		crc = crc32.Update(crc, crcTable, buf[:n])
-		for keys := buf[idBlockHead:n]; len(keys) > 0; keys = keys[idKeyBytes:] {
+		for keys := buf[idBlockHead:n]; len(keys) > 0; keys = keys[dedup.KeyBytes:] {
 			add(xxh3.Uint128{Hi: binary.LittleEndian.Uint64(keys), Lo: binary.LittleEndian.Uint64(keys[8:])})
 		}
 		read += uint64(count)

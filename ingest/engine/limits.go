@@ -99,7 +99,7 @@ func (c *committer) decide(at int64) bool {
 		for k := range r.places() {
 			i := r.place(k)
 			item := &r.batch.Events[i]
-			list[i].Skip = item.HasKey && c.ids.has(item.Key)
+			list[i].Skip = item.HasKey && c.ids.Has(item.Key)
 		}
 		c.held.tickets = append(c.held.tickets, r.tickets)
 	}
@@ -250,7 +250,7 @@ func (c *committer) addHeld(at int64) {
 func (c *committer) addKeyed(at int64, count int, body []byte, keys []xxh3.Uint128) {
 	c.begin(at) // for each record, as a replay of the log does
 	for _, key := range keys {
-		c.ids.add(key)
+		c.ids.Add(key)
 	}
 	payload := append(appendKeyedHead(nil, count, 0, keys), body...)
 	c.pending = append(c.pending, wal.Pending{Time: at, Type: RecordEvents, Payload: payload})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -83,13 +84,8 @@ type Parts struct {
 	Instance string
 }
 
-// IDOptions bound the known ids. Ids are kept in two generations; when the
-// younger is full or old enough, the older is forgotten. An id is therefore
-// known for at least MaxAge/2 unless the bytes run out first.
-type IDOptions struct {
-	Bytes  int64         // of both generations; 512 MiB
-	MaxAge time.Duration // of both generations; 7 days
-}
+// IDOptions bound the deduplication table.
+type IDOptions = dedup.Options
 
 // CheckpointOptions say how often a checkpoint is made: when either is reached.
 type CheckpointOptions struct {

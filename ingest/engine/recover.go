@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -17,7 +19,7 @@ import (
 // recover brings the State and the known ids to the end of the log: the newest
 // valid checkpoint, then the rest. A returned saver has open files, also with
 // an error.
-func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, error) {
+func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Table, error) {
 	files := e.checkpointFiles()
 	s := &saver{e: e, log: log, files: files}
 	from, ids, err := files.load(&e.opt, log)
@@ -55,7 +57,7 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *knownIDs, 
 	}
 	e.durable.Store(max(log.DurableSeq(), e.folded.Load()))
 	e.publishIDs(ids, last)
-	e.opt.Logger.Info("recovered", "checkpoint", from.seq, "records", e.recovered.Load(), "ids", ids.stats(last).count)
+	e.opt.Logger.Info("recovered", "checkpoint", from.seq, "records", e.recovered.Load(), "ids", ids.Stats(last).Count)
 	return s, ids, nil
 }
 
@@ -107,14 +109,14 @@ func (e *Engine) restore(files *checkpoints, from *manifest) error {
 // afterDamage ends a recovery that had to go around damage with a checkpoint of its own,
 // which refers to no older file. What is damaged is then moved aside. Where nothing was
 // lost that can also be done later.
-func (s *saver) afterDamage(ids *knownIDs) error {
+func (s *saver) afterDamage(ids *dedup.Table) error {
 	// What the log lost at its end is behind, too.
 	end := max(s.log.NextSeq()-1, s.e.folded.Load())
 	s.e.folded.Store(end)
 	c, err := s.e.read.capture(end)
 	if err == nil {
 		if err = s.e.dead.flush(); err == nil {
-			_, err = s.files.write(c, ids.capture(end, s.e.read.at))
+			_, err = s.files.write(c, ids.Capture(end, s.e.read.at))
 		}
 	}
 	if err != nil {
@@ -134,7 +136,7 @@ func (s *saver) afterDamage(ids *knownIDs) error {
 
 // replay reads the log twice side by side, for the State and for the ids, since
 // the two begin at different places and neither needs the other.
-func (e *Engine) replay(ctx context.Context, log *wal.Log, from *manifest, ids *knownIDs) error {
+func (e *Engine) replay(ctx context.Context, log *wal.Log, from *manifest, ids *dedup.Table) error {
 	end := log.NextSeq() - 1
 	first := log.FirstSeq() - 1 // later than the checkpoint only after an accepted loss
 	seq, idSeq := max(from.seq, first), max(from.idSeq, first)
@@ -144,7 +146,7 @@ func (e *Engine) replay(ctx context.Context, log *wal.Log, from *manifest, ids *
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.replayState(ctx) })
-	group.Go(func() error { return e.replayIDs(ctx, log, idSeq, ids) })
+	group.Go(func() error { return e.readIDs(ctx, log, idSeq, ids) })
 	return group.Wait()
 }
 
@@ -171,7 +173,7 @@ func (e *Engine) replayState(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (e *Engine) replayIDs(ctx context.Context, log *wal.Log, seq uint64, ids *knownIDs) (err error) {
+func (e *Engine) readIDs(ctx context.Context, log *wal.Log, seq uint64, ids *dedup.Table) (err error) {
 	reader, err := log.NewReader(seq + 1)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
@@ -190,7 +192,7 @@ func (e *Engine) replayIDs(ctx context.Context, log *wal.Log, seq uint64, ids *k
 		if !ok {
 			return nil
 		}
-		if err := ids.replay(&rec, &view); err != nil {
+		if err := replayIDs(ids, &rec, &view); err != nil {
 			// The fold refuses it as well, and keeps it as a dead letter.
 			e.opt.Logger.Error("ids of a record are not known", "record", rec.Seq, "err", err)
 		}
@@ -210,4 +212,36 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 	case <-time.After(tryAgain):
 	}
 	return true
+}
+
+// replayIDs makes the ids of a record known again.
+func replayIDs(ids *dedup.Table, rec *wal.Record, view *event.View) error {
+	if rec.Type == RecordForget {
+		f, err := ParseForget(rec.Payload)
+		if err == nil {
+			ids.Forget(f.Services)
+		}
+		return err
+	}
+	if rec.Type != RecordEvents && rec.Type != RecordReplay {
+		return nil
+	}
+	events, err := ParseEvents(rec.Payload)
+	if err != nil {
+		return err
+	}
+	ids.Begin(rec.Time)
+	for body := events.Body; len(body) > 0 && rec.Type == RecordEvents; {
+		n, err := view.Parse(body)
+		if err != nil {
+			return err
+		}
+		if !view.Assigned {
+			ids.Add(ids.Key(view.Service, event.Key(view.Service, view.ID)))
+		}
+		body = body[n:]
+	}
+	events.EachKey(func(key xxh3.Uint128) { ids.Add(key) })
+	ids.Mark()
+	return nil
 }

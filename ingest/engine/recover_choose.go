@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -18,7 +18,7 @@ import (
 // load finds where to begin, the State and the ids each on its own: with the newest
 // checkpoint that lost nothing, with an older one, or with the log alone. Where something
 // is lost whatever one begins with, the start is refused, unless that was accepted.
-func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, error) {
+func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *dedup.Table, error) {
 	if err := fsys.MkdirAllSynced(c.fs, c.dir, SiteDataDir); err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +45,7 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 	}
 
 	var state, known *choice
-	var ids *knownIDs
+	var ids *dedup.Table
 	var group errgroup.Group
 	group.Go(func() (err error) {
 		state, err = choose(found, func(m *manifest) uint64 { return missingAfter(log, m.position()) },
@@ -69,7 +69,7 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 			_, err = build(known.m)
 		}
 		if err == nil && known.m == nil {
-			ids = newKnownIDs(opt.IDs)
+			ids = dedup.New(opt.IDs)
 		}
 		return err
 	})
@@ -106,7 +106,7 @@ func (c *checkpoints) load(opt *Options, log *wal.Log) (*manifest, *knownIDs, er
 			c.aside = append(c.aside, manifestName(m.number))
 		}
 		if c.damaged {
-			ids.renew()
+			ids.Renew()
 		}
 		if end := log.NextSeq() - 1; max(from.seq, from.idSeq) > end {
 			from.seq, from.idSeq = min(from.seq, end), min(from.idSeq, end)
@@ -209,24 +209,16 @@ func (m *manifest) idPosition() uint64 {
 }
 
 // readKnown reads the ids of a checkpoint, as far as they can be read.
-func (c *checkpoints) readKnown(m *manifest, opt IDOptions) (*knownIDs, *findings, error) {
-	ids := newKnownIDs(opt)
-	ids.next, ids.old, ids.epochs = m.nextGeneration, nil, m.epochs
-	generations := make([]*idGeneration, len(m.generations))
-	for i, saved := range m.generations {
-		generations[i] = &idGeneration{number: saved.number, start: saved.start, table: newIDTable(ids.bytes)}
-		generations[i].table.reserve(int(min(saved.keys, uint64(saved.length)/idKeyBytes)))
+func (c *checkpoints) readKnown(m *manifest, opt IDOptions) (*dedup.Table, *findings, error) {
+	r := dedup.NewRestore(opt, m.nextGeneration, m.epochs)
+	for _, saved := range m.generations {
+		r.Generation(saved.number, saved.start, min(saved.keys, uint64(saved.length)/dedup.KeyBytes))
 	}
-	found, err := c.checkIDs(m, func(i int, key xxh3.Uint128) { generations[i].table.add(key) })
+	found, err := c.checkIDs(m, r.Add)
 	if err != nil || found.worthless {
-		return newKnownIDs(opt), found, err
+		return dedup.New(opt), found, err
 	}
-	ids.young = generations[len(generations)-1]
-	if len(generations) > 1 {
-		ids.old = generations[0]
-	}
-	ids.mark()
-	return ids, found, nil
+	return r.Table(), found, nil
 }
 
 // manifests returns the numbers of all manifests, the newest first, and takes

@@ -118,14 +118,14 @@ func (c *committer) admitReplay(r *request, at int64) {
 	count := 0
 	for i := range r.replay {
 		e := &r.replay[i]
-		if c.ids.has(e.Key) || c.held.has(e.Key) {
+		if c.ids.Has(e.Key) || c.held.has(e.Key) {
 			r.duplicate(i)
 			continue
 		}
 		if count == 0 {
 			c.begin(at)
 		}
-		if !c.ids.add(e.Key) {
+		if !c.ids.Add(e.Key) {
 			r.duplicate(i)
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -135,8 +136,8 @@ func (s *saver) floor() uint64 {
 }
 
 // captureIDs asks the committer, or takes what it left behind.
-func (s *saver) captureIDs() (*idCapture, error) {
-	reply := make(chan *idCapture, 1)
+func (s *saver) captureIDs() (*dedup.Capture, error) {
+	reply := make(chan *dedup.Capture, 1)
 	select {
 	case s.committer.captures <- reply:
 		return <-reply, nil

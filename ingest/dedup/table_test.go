@@ -1,4 +1,4 @@
-package engine
+package dedup
 
 import (
 	"encoding/binary"
@@ -17,9 +17,9 @@ func testKey(i uint64) xxh3.Uint128 {
 	return xxh3.Hash128(b[:])
 }
 
-func TestIDTableAgainstMap(t *testing.T) {
+func TestKeySetAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table := newIDTable(int64(rapid.SampledFrom([]int{0, 256 * 16 * 9, 1 << 20}).Draw(t, "bytes")))
+		table := newKeySet(int64(rapid.SampledFrom([]int{0, 256 * 16 * 9, 1 << 20}).Draw(t, "bytes")))
 		if rapid.Bool().Draw(t, "reserve") {
 			table.reserve(100)
 		}
@@ -54,54 +54,54 @@ func TestIDTableAgainstMap(t *testing.T) {
 	})
 }
 
-func TestIDTableZeroKey(t *testing.T) {
-	table := newIDTable(1 << 20)
+func TestKeySetZeroKey(t *testing.T) {
+	table := newKeySet(1 << 20)
 	require.False(t, table.has(xxh3.Uint128{}))
 	require.True(t, table.add(xxh3.Uint128{}))
 	require.False(t, table.add(xxh3.Uint128{}))
 	require.True(t, table.has(xxh3.Uint128{}))
 }
 
-func TestIDTableStaysInBudget(t *testing.T) {
+func TestKeySetStaysInBudget(t *testing.T) {
 	const budget = 4 << 20
-	ids := newKnownIDs(IDOptions{Bytes: 2 * budget, MaxAge: time.Hour})
+	ids := New(Options{Bytes: 2 * budget, MaxAge: time.Hour})
 	for i := range ids.capacity {
-		ids.add(testKey(uint64(i)))
+		ids.Add(testKey(uint64(i)))
 	}
 	require.LessOrEqual(t, ids.young.table.bytes(), int64(budget))
-	require.Greater(t, ids.capacity, budget/idKeyBytes*7/10)
+	require.Greater(t, ids.capacity, budget/KeyBytes*7/10)
 }
 
 // A group that cannot be written leaves no trace, also where it began a new
 // generation.
-func TestKnownIDsRollback(t *testing.T) {
+func TestTableRollback(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		build := func() *knownIDs { // capacity of a few keys
-			return newKnownIDs(IDOptions{Bytes: 2 * 10 * idKeyBytes, MaxAge: 100})
+		build := func() *Table { // capacity of a few keys
+			return New(Options{Bytes: 2 * 10 * KeyBytes, MaxAge: 100})
 		}
 		ids, model := build(), build()
 		next, at := uint64(0), int64(1)
 		for range rapid.IntRange(0, 12).Draw(t, "groups") {
-			ids.mark()
-			model.mark()
+			ids.Mark()
+			model.Mark()
 			fails := rapid.Bool().Draw(t, "fails")
 			for range rapid.IntRange(0, 4).Draw(t, "records") {
 				at += rapid.Int64Range(0, 30).Draw(t, "pass")
-				ids.begin(at)
+				ids.Begin(at)
 				if !fails {
-					model.begin(at)
+					model.Begin(at)
 				}
 				for range rapid.IntRange(1, 6).Draw(t, "keys") {
 					key := testKey(next - min(next, rapid.Uint64Range(0, 8).Draw(t, "back")))
 					next++
-					isNew := ids.add(key)
+					isNew := ids.Add(key)
 					if !fails {
-						require.Equal(t, isNew, model.add(key))
+						require.Equal(t, isNew, model.Add(key))
 					}
 				}
 			}
 			if fails {
-				ids.rollback()
+				ids.Rollback()
 			}
 			require.Equal(t, model.contents(), ids.contents())
 		}
@@ -116,8 +116,8 @@ type idContents struct {
 }
 
 // contents is what is known, without what is left to chance.
-func (ids *knownIDs) contents() (all []idContents) {
-	for _, g := range []*idGeneration{ids.old, ids.young} {
+func (ids *Table) contents() (all []idContents) {
+	for _, g := range []*generation{ids.old, ids.young} {
 		if g == nil {
 			continue
 		}
@@ -134,27 +134,27 @@ func (ids *knownIDs) contents() (all []idContents) {
 	return all
 }
 
-func TestKnownIDsTurnOver(t *testing.T) {
+func TestTableTurnOver(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		bytes int64
 		step  time.Duration
 	}{
-		{"by count", 2 * 100 * idKeyBytes, 0},
+		{"by count", 2 * 100 * KeyBytes, 0},
 		{"by age", 1 << 20, time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ids := newKnownIDs(IDOptions{Bytes: test.bytes, MaxAge: 160 * time.Minute})
+			ids := New(Options{Bytes: test.bytes, MaxAge: 160 * time.Minute})
 			at := int64(time.Hour)
 			for i := range uint64(400) {
-				ids.begin(at)
-				require.True(t, ids.add(testKey(i)))
+				ids.Begin(at)
+				require.True(t, ids.Add(testKey(i)))
 				// Whatever one generation holds is known for at least as long again.
 				for back := range min(i, 80) {
-					require.True(t, ids.has(testKey(i-back)), "%d back from %d", back, i)
+					require.True(t, ids.Has(testKey(i-back)), "%d back from %d", back, i)
 				}
 				if i >= 160 {
-					require.False(t, ids.has(testKey(i-160)))
+					require.False(t, ids.Has(testKey(i-160)))
 				}
 				at += int64(test.step)
 			}
@@ -163,64 +163,79 @@ func TestKnownIDsTurnOver(t *testing.T) {
 }
 
 func TestIDHorizon(t *testing.T) {
-	ids := newKnownIDs(IDOptions{Bytes: 2 * 1000 * idKeyBytes, MaxAge: 48 * time.Hour})
-	require.Equal(t, 24*time.Hour, ids.stats(int64(time.Hour)).horizon)
-	ids.begin(int64(time.Hour))
+	ids := New(Options{Bytes: 2 * 1000 * KeyBytes, MaxAge: 48 * time.Hour})
+	require.Equal(t, 24*time.Hour, ids.Stats(int64(time.Hour)).Horizon)
+	ids.Begin(int64(time.Hour))
 	for i := range uint64(100) {
-		ids.add(testKey(i))
+		ids.Add(testKey(i))
 	}
 	// A hundred within a hundred seconds are a hundred an hour until more is known.
-	require.Equal(t, 8*time.Hour, ids.stats(int64(time.Hour+100*time.Second)).horizon)
-	require.Equal(t, 16*time.Hour, ids.stats(int64(3*time.Hour)).horizon)
+	require.Equal(t, 8*time.Hour, ids.Stats(int64(time.Hour+100*time.Second)).Horizon)
+	require.Equal(t, 16*time.Hour, ids.Stats(int64(3*time.Hour)).Horizon)
 }
 
-// BenchmarkKnownIDs looks up and inserts with ten million keys known.
-func BenchmarkKnownIDs(b *testing.B) {
+// BenchmarkTable looks up and inserts with ten million keys known.
+func BenchmarkTable(b *testing.B) {
 	const known = 10_000_000
 	ids := benchKnown(known)
 	b.Run("new", func(b *testing.B) {
 		i := uint64(known)
 		for b.Loop() {
-			if !ids.add(testKey(i)) {
+			if !ids.Add(testKey(i)) {
 				b.Fatal("known")
 			}
 			if i++; i%1_000_000 == 0 { // what is known does not grow without end
 				b.StopTimer()
-				ids.rollback()
+				ids.Rollback()
 				b.StartTimer()
 			}
 		}
 	})
 	b.Run("touched", func(b *testing.B) {
 		i := uint64(known)
-		var keys [touchAhead]xxh3.Uint128
+		var keys [TouchAhead]xxh3.Uint128
 		for b.Loop() {
 			for k := range keys {
 				keys[k] = testKey(i + uint64(k))
 			}
-			i += touchAhead
-			ids.touch(keys[:])
+			i += TouchAhead
+			ids.Touch(keys[:])
 			for _, key := range keys {
-				if !ids.add(key) {
+				if !ids.Add(key) {
 					b.Fatal("known")
 				}
 			}
 			if i > known+1_000_000 {
 				b.StopTimer()
-				ids.rollback()
+				ids.Rollback()
 				i = known
 				b.StartTimer()
 			}
 		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/touchAhead, "ns/key")
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/TouchAhead, "ns/key")
 	})
 	b.Run("repeat", func(b *testing.B) {
 		i := uint64(0)
 		for b.Loop() {
-			if ids.add(testKey(i)) {
+			if ids.Add(testKey(i)) {
 				b.Fatal("new")
 			}
 			i = (i + 7_919_777) % known
 		}
 	})
+}
+
+// benchKnown has that many ids known, half of them in each generation.
+func benchKnown(known uint64) *Table {
+	ids := New(Options{Bytes: 512 << 20, MaxAge: 1000 * time.Hour})
+	ids.Begin(1)
+	for i := range known / 2 {
+		ids.Add(testKey(i))
+	}
+	ids.old, ids.young = ids.young, ids.generation()
+	for i := range known / 2 {
+		ids.Add(testKey(known/2 + i))
+	}
+	ids.Mark()
+	return ids
 }

@@ -1,4 +1,4 @@
-package engine
+package dedup
 
 import (
 	"math/bits"
@@ -7,52 +7,52 @@ import (
 )
 
 const (
-	idShards   = 256
-	idKeyBytes = 16
-	idFirst    = 8 // slots of a shard that holds anything
+	keyShards  = 256
+	KeyBytes   = 16
+	firstSlots = 8 // slots of a shard that holds anything
 )
 
-// idTable is a set of keys in open addressing, 16 bytes a slot. It is cut into
+// keySet is a set of keys in open addressing, 16 bytes a slot. It is cut into
 // shards that grow one by one, so that no single insert pays for the whole
 // table. The keys are hashes already.
-type idTable struct {
-	shards   [idShards]idShard
+type keySet struct {
+	shards   [keyShards]keyShard
 	count    int
 	slots    int // of all shards
 	maxSlots int // of a shard, while chance spreads the keys evenly
 }
 
-type idShard struct {
+type keyShard struct {
 	slots []xxh3.Uint128 // the zero key is a free slot
 	count int
 }
 
-// newIDTable makes an empty table meant to stay within that many bytes.
-func newIDTable(bytes int64) *idTable {
-	return &idTable{maxSlots: max(idFirst, int(bytes/idKeyBytes/idShards))}
+// newKeySet makes an empty table meant to stay within that many bytes.
+func newKeySet(bytes int64) *keySet {
+	return &keySet{maxSlots: max(firstSlots, int(bytes/KeyBytes/keyShards))}
 }
 
-// idKey keeps clear of the key that means a free slot.
-func idKey(key xxh3.Uint128) xxh3.Uint128 {
+// nonZero keeps clear of the key that means a free slot.
+func nonZero(key xxh3.Uint128) xxh3.Uint128 {
 	if key == (xxh3.Uint128{}) {
 		key.Lo = 1
 	}
 	return key
 }
 
-func (t *idTable) bytes() int64 { return int64(t.slots) * idKeyBytes }
+func (t *keySet) bytes() int64 { return int64(t.slots) * KeyBytes }
 
-func (t *idTable) shard(key xxh3.Uint128) *idShard { return &t.shards[key.Hi>>56] }
+func (t *keySet) shard(key xxh3.Uint128) *keyShard { return &t.shards[key.Hi>>56] }
 
 // home is the slot at which the search for key begins. Multiplying spreads over
 // any number of slots, so that a table can end at its budget exactly.
-func (s *idShard) home(key xxh3.Uint128) int {
+func (s *keyShard) home(key xxh3.Uint128) int {
 	high, _ := bits.Mul64(key.Lo, uint64(len(s.slots)))
 	return int(high)
 }
 
 // find returns the slot that holds key, or the free one where it belongs.
-func (s *idShard) find(key xxh3.Uint128) (slot int, found bool) {
+func (s *keyShard) find(key xxh3.Uint128) (slot int, found bool) {
 	slots := s.slots
 	for slot = s.home(key); ; {
 		at := slots[slot]
@@ -70,8 +70,8 @@ func (s *idShard) find(key xxh3.Uint128) (slot int, found bool) {
 
 // touch reads the slot at which the search for key begins. Reading those of many keys
 // one after the other lets their cache misses overlap.
-func (t *idTable) touch(key xxh3.Uint128) uint64 {
-	key = idKey(key)
+func (t *keySet) touch(key xxh3.Uint128) uint64 {
+	key = nonZero(key)
 	s := t.shard(key)
 	if len(s.slots) == 0 {
 		return 0
@@ -79,8 +79,8 @@ func (t *idTable) touch(key xxh3.Uint128) uint64 {
 	return s.slots[s.home(key)].Lo
 }
 
-func (t *idTable) has(key xxh3.Uint128) bool {
-	key = idKey(key)
+func (t *keySet) has(key xxh3.Uint128) bool {
+	key = nonZero(key)
 	s := t.shard(key)
 	if s.count == 0 {
 		return false
@@ -90,11 +90,11 @@ func (t *idTable) has(key xxh3.Uint128) bool {
 }
 
 // add puts key in and says whether it was missing.
-func (t *idTable) add(key xxh3.Uint128) bool {
-	key = idKey(key)
+func (t *keySet) add(key xxh3.Uint128) bool {
+	key = nonZero(key)
 	s := t.shard(key)
 	if s.slots == nil {
-		t.resize(s, min(idFirst, t.maxSlots))
+		t.resize(s, min(firstSlots, t.maxSlots))
 	}
 	slot, found := s.find(key)
 	if found {
@@ -116,14 +116,14 @@ func (t *idTable) add(key xxh3.Uint128) bool {
 
 // full says whether the shard must grow before it takes one more. At its
 // final size it is filled further, to make the most of the budget.
-func (s *idShard) full(maxSlots int) bool {
+func (s *keyShard) full(maxSlots int) bool {
 	if len(s.slots) >= maxSlots {
 		return (s.count+1)*16 > len(s.slots)*15
 	}
 	return (s.count+1)*4 > len(s.slots)*3
 }
 
-func (t *idTable) resize(s *idShard, slots int) {
+func (t *keySet) resize(s *keyShard, slots int) {
 	old := s.slots
 	s.slots = make([]xxh3.Uint128, slots)
 	t.slots += slots - len(old)
@@ -137,8 +137,8 @@ func (t *idTable) resize(s *idShard, slots int) {
 
 // remove takes key out. The keys that were pushed past it move up, so that no
 // search ends early.
-func (t *idTable) remove(key xxh3.Uint128) {
-	key = idKey(key)
+func (t *keySet) remove(key xxh3.Uint128) {
+	key = nonZero(key)
 	s := t.shard(key)
 	if s.count == 0 {
 		return
@@ -168,8 +168,8 @@ func (t *idTable) remove(key xxh3.Uint128) {
 }
 
 // reserve makes room for that many keys at once, before a known number is put in.
-func (t *idTable) reserve(count int) {
-	slots := min(t.maxSlots, count/idShards*4/3+64)
+func (t *keySet) reserve(count int) {
+	slots := min(t.maxSlots, count/keyShards*4/3+64)
 	for i := range t.shards {
 		if s := &t.shards[i]; len(s.slots) < slots {
 			t.resize(s, slots)
@@ -178,7 +178,7 @@ func (t *idTable) reserve(count int) {
 }
 
 // each calls f with every key.
-func (t *idTable) each(f func(key xxh3.Uint128)) {
+func (t *keySet) each(f func(key xxh3.Uint128)) {
 	for i := range t.shards {
 		for _, key := range t.shards[i].slots {
 			if key != (xxh3.Uint128{}) {

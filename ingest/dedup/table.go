@@ -1,0 +1,334 @@
+// Package dedup holds the deduplication table: the ids of the events that count already.
+//
+// Keys are 128-bit hashes in two generations. A generation that is full or old enough
+// becomes the older one, and the one before it is forgotten, so that memory is bounded and
+// an id is known for half of [Options.MaxAge] at least unless [Options.Bytes] run out first.
+//
+// What the table knows follows from the records of the log, in their order and with their
+// times. The package does not know the log, its records or files: the engine tells it what
+// a record adds, a checkpoint saves what [Table.Capture] hands over and puts it back
+// through [Restore].
+package dedup
+
+import (
+	"encoding/binary"
+	"maps"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Table is the set of keys that count already. It has no lock: during recovery it belongs
+// to the goroutine that reads the log for it, and from then on to the committer.
+type Table struct {
+	// Set by New and never changed.
+	bytes    int64 // of one generation
+	capacity int   // keys after which a generation is full
+	maxAge   int64 // ns after which a generation is old
+
+	// Keys are added to young only. A look-up asks both; old is nil until the first rotation.
+	young, old *generation
+	next       uint64 // number of the next generation
+
+	// epochs counts how often each service was forgotten. A map is never changed but
+	// replaced: captures that a checkpoint is still writing share the old one.
+	epochs map[string]uint64
+
+	// What changed since Mark. Keys are added before their records are written, so that
+	// one group finds its own duplicates. Rollback undoes them if the write fails: an id
+	// must not be known for an event that is not in the log.
+	added   []xxh3.Uint128
+	rotated []idRotation
+	start   int64 // of the generation that was young at Mark
+
+	touched uint64 // what Touch read: without a use the compiler would drop the reads
+}
+
+// generation is a set of keys that only grows, until it is forgotten as a whole. Its file in
+// a checkpoint can therefore only grow, too, and a checkpoint writes nothing but unsaved.
+type generation struct {
+	number  uint64
+	start   int64 // receive time of its first record, Unix ns; 0 while empty
+	table   *keySet
+	unsaved keyChunks // not yet handed to a checkpoint
+}
+
+// keyChunks is a list of keys that grows without copying those in it.
+type keyChunks [][]xxh3.Uint128
+
+const keyChunk = 8192
+
+func (c *keyChunks) add(key xxh3.Uint128) {
+	last := len(*c) - 1
+	if last < 0 || len((*c)[last]) == cap((*c)[last]) {
+		*c = append(*c, make([]xxh3.Uint128, 0, keyChunk))
+		last++
+	}
+	(*c)[last] = append((*c)[last], key)
+}
+
+// drop takes the last n keys off.
+func (c *keyChunks) drop(n int) {
+	for n > 0 {
+		last := len(*c) - 1
+		chunk := (*c)[last]
+		k := min(n, len(chunk))
+		(*c)[last] = chunk[:len(chunk)-k]
+		if n -= k; k == len(chunk) {
+			*c = (*c)[:last]
+		}
+	}
+}
+
+// Renew makes the next checkpoint write all keys to new files, which is how damaged files
+// are replaced.
+func (ids *Table) Renew() {
+	for _, g := range []*generation{ids.old, ids.young} {
+		if g == nil {
+			continue
+		}
+		ids.next++
+		g.number, g.unsaved = ids.next, nil
+		g.table.each(g.unsaved.add)
+	}
+}
+
+// idRotation is a change of generations that Rollback may have to undo.
+type idRotation struct {
+	added   int // keys added before it
+	dropped *generation
+}
+
+// New makes an empty table.
+func New(opt Options) *Table {
+	ids := &Table{bytes: opt.Bytes / 2, maxAge: int64(opt.MaxAge / 2)}
+	ids.capacity = max(1, int(ids.bytes/KeyBytes*4/5))
+	ids.old, ids.young = nil, ids.generation()
+	return ids
+}
+
+func (ids *Table) generation() *generation {
+	ids.next++
+	return &generation{number: ids.next, table: newKeySet(ids.bytes)}
+}
+
+// due says whether a record of that time begins a new generation.
+func (ids *Table) due(at int64) bool {
+	young := ids.young
+	return young.table.count >= ids.capacity || young.start != 0 && at-young.start >= ids.maxAge
+}
+
+// Begin must be called before the first Add of every record that is, or will
+// be, in the log, with its receive time. Generations change here only, so that reading
+// the log again changes them at the same records. It reports whether one began.
+func (ids *Table) Begin(at int64) (rotated bool) {
+	if rotated = ids.due(at); rotated {
+		ids.rotated = append(ids.rotated, idRotation{len(ids.added), ids.old})
+		ids.old, ids.young = ids.young, ids.generation()
+	}
+	if ids.young.start == 0 {
+		ids.young.start = at
+	}
+	return rotated
+}
+
+// TouchAhead is how many keys are touched before they are looked up: enough for the
+// misses to overlap, few enough that their slots stay in the cache.
+const TouchAhead = 64
+
+// Touch brings the slots of up to TouchAhead keys into the cache.
+func (ids *Table) Touch(keys []xxh3.Uint128) {
+	sum := uint64(0)
+	for _, key := range keys {
+		sum += ids.young.table.touch(key)
+	}
+	if ids.old != nil {
+		for _, key := range keys {
+			sum += ids.old.table.touch(key)
+		}
+	}
+	ids.touched = sum
+}
+
+// Has reports whether key is known.
+func (ids *Table) Has(key xxh3.Uint128) bool {
+	return ids.old != nil && ids.old.table.has(key) || ids.young.table.has(key)
+}
+
+// Add makes key known and reports whether it was new.
+func (ids *Table) Add(key xxh3.Uint128) bool {
+	if ids.old != nil && ids.old.table.has(key) {
+		return false
+	}
+	if !ids.young.table.add(key) {
+		return false
+	}
+	ids.young.unsaved.add(key)
+	ids.added = append(ids.added, key)
+	return true
+}
+
+// Mark says that the records of all keys added so far are durable.
+func (ids *Table) Mark() {
+	ids.added = ids.added[:0]
+	clear(ids.rotated)
+	ids.rotated = ids.rotated[:0]
+	ids.start = ids.young.start
+}
+
+// Rollback undoes everything since Mark, the latest change first.
+func (ids *Table) Rollback() {
+	for {
+		from := 0
+		if n := len(ids.rotated); n > 0 {
+			from = ids.rotated[n-1].added
+		}
+		young := ids.young
+		for _, key := range ids.added[from:] {
+			young.table.remove(key)
+		}
+		young.unsaved.drop(len(ids.added) - from)
+		ids.added = ids.added[:from]
+		n := len(ids.rotated)
+		if n == 0 {
+			young.start = ids.start
+			return
+		}
+		ids.young, ids.old = ids.old, ids.rotated[n-1].dropped
+		ids.next--
+		ids.rotated = ids.rotated[:n-1]
+	}
+}
+
+// Stats are the figures of the known ids that others may see.
+type Stats struct {
+	Count   int
+	Bytes   int64
+	Start   int64 // of the older generation, Unix ns; 0 if nothing is known
+	Horizon time.Duration
+}
+
+func (ids *Table) Stats(now int64) Stats {
+	s := Stats{
+		Count: ids.young.table.count, Bytes: ids.young.table.bytes(), Start: ids.young.start,
+	}
+	if ids.old != nil {
+		s.Count += ids.old.table.count
+		s.Bytes += ids.old.table.bytes()
+		s.Start = ids.old.start
+	}
+	s.Horizon = ids.horizon(s, now)
+	return s
+}
+
+// horizon is how long an id that comes in now stays known, if ids go on coming
+// in at the rate of what is known.
+func (ids *Table) horizon(s Stats, now int64) time.Duration {
+	horizon := time.Duration(ids.maxAge)
+	if s.Count > 0 && now > s.Start {
+		// The rate of less than an hour, a backfill's say, would scare for nothing.
+		perKey := float64(max(now-s.Start, int64(time.Hour))) / float64(s.Count)
+		if full := perKey * float64(ids.capacity); full < float64(horizon) {
+			horizon = time.Duration(full)
+		}
+	}
+	return horizon
+}
+
+// Options bound the known ids. Ids are kept in two generations; when the
+// younger is full or old enough, the older is forgotten. An id is therefore
+// known for at least MaxAge/2 unless the bytes run out first.
+type Options struct {
+	Bytes  int64         // of both generations; 512 MiB
+	MaxAge time.Duration // of both generations; 7 days
+}
+
+// Capture is what the table gained since the last capture.
+type Capture struct {
+	Seq         uint64               // the position of the log that it belongs to
+	At          int64                // receive time of that record, Unix ns
+	Next        uint64               // number of the next generation
+	Generations []CapturedGeneration // the older first
+	Epochs      map[string]uint64
+}
+
+type CapturedGeneration struct {
+	Number uint64
+	Start  int64
+	Count  int // of all its keys
+	Keys   keyChunks
+}
+
+// Capture hands over the keys that no capture had. The caller owns them.
+func (ids *Table) Capture(seq uint64, at int64) *Capture {
+	c := &Capture{Seq: seq, At: at, Next: ids.next, Epochs: ids.epochs}
+	for _, g := range []*generation{ids.old, ids.young} {
+		if g != nil {
+			c.Generations = append(c.Generations, CapturedGeneration{g.number, g.start, g.table.count, g.unsaved})
+			g.unsaved = nil
+		}
+	}
+	return c
+}
+
+// Key is the key by which an event of a service counts once: its own, and in a later
+// epoch of the service another one.
+func (ids *Table) Key(service []byte, key xxh3.Uint128) xxh3.Uint128 {
+	epoch := ids.epochs[string(service)]
+	if epoch == 0 {
+		return key
+	}
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[:], key.Hi)
+	binary.LittleEndian.PutUint64(b[8:], key.Lo)
+	binary.LittleEndian.PutUint64(b[16:], epoch)
+	return xxh3.Hash128(b[:])
+}
+
+// Forget begins a new epoch of each service: their ids are not known from here on.
+func (ids *Table) Forget(services []string) {
+	epochs := maps.Clone(ids.epochs) // captures share the old ones
+	if epochs == nil {
+		epochs = map[string]uint64{}
+	}
+	for _, s := range services {
+		epochs[s]++
+	}
+	ids.epochs = epochs
+}
+
+// AnyForgotten says whether the key of any service differs from the plain one.
+func (ids *Table) AnyForgotten() bool { return len(ids.epochs) > 0 }
+
+// Restore puts a table together from what a checkpoint holds.
+type Restore struct {
+	ids         *Table
+	generations []*generation // the older first
+}
+
+// NewRestore begins with no generation. next is the number of the next one.
+func NewRestore(opt Options, next uint64, epochs map[string]uint64) *Restore {
+	ids := New(opt)
+	ids.next, ids.epochs = next, epochs
+	return &Restore{ids: ids}
+}
+
+// Generation adds a generation with room for that many keys, the older one first.
+func (r *Restore) Generation(number uint64, start int64, keys uint64) {
+	g := &generation{number: number, start: start, table: newKeySet(r.ids.bytes)}
+	g.table.reserve(int(keys))
+	r.generations = append(r.generations, g)
+}
+
+// Add puts a key into the generation at that place.
+func (r *Restore) Add(generation int, key xxh3.Uint128) { r.generations[generation].table.add(key) }
+
+// Table returns the table of the one or two generations.
+func (r *Restore) Table() *Table {
+	r.ids.young = r.generations[len(r.generations)-1]
+	if len(r.generations) == 2 {
+		r.ids.old = r.generations[0]
+	}
+	r.ids.Mark()
+	return r.ids
+}
