@@ -88,20 +88,15 @@ var glossary = []glossaryRule{
 
 // glossaryAllowed is the number of hits that an area (a top-level folder or file) may still have. It only ever shrinks.
 var glossaryAllowed = map[string]int{
-	"CHANGELOG.md": 17,
-	"README.md":    22,
-	"alerts":       39,
-	"client":       32,
-	"cmd":          228,
-	"dashboards":   17,
-	"deploy":       12,
-	"docs":         406,
-	"ingest":       360,
-	"reliability":  202,
-	"rules":        21,
-	"sla":          10,
-	"slo":          118,
-	"web":          301,
+	"alerts":      32,
+	"cmd":         205,
+	"dashboards":  16,
+	"docs":        29,
+	"ingest":      306,
+	"reliability": 117,
+	"rules":       14,
+	"sla":         4,
+	"web":         301,
 }
 
 // TestGlossary refuses the words above in Go files, documents and templates.
