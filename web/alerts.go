@@ -20,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // alertStates are the states, worst first.
@@ -151,11 +152,11 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	f := alertFilter{state: state.State(q.Get("state")), service: q.Get("service"), severity: q.Get("severity"), slo: slo.ID(q.Get("slo"))}
 	v := w.view()
 	all, digest := w.alerts(f)
-	if fresh(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
+	if respond.NotModified(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
 		return
 	}
 	if f.state != "" && !slices.Contains(alertStates, f.state) {
-		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.state), format.MaxName)), nil)
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.state), format.MaxName)), nil)
 		return
 	}
 	limit, ok := w.limit(c, defaultPage, maxPageSize)
@@ -166,7 +167,7 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	if s := q.Get("cursor"); s != "" {
 		var after alertKey
 		if err := readCursor(s, &after); err != nil {
-			w.problem(c, http.StatusBadRequest, err.Error(), nil)
+			respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 			return
 		}
 		i := slices.IndexFunc(all, func(a *state.Alert) bool { return after.compare(newAlertKey(a)) < 0 })
@@ -188,7 +189,7 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	for _, h := range held[:min(limit, len(held))] {
 		out.Held = append(out.Held, newHeld(h))
 	}
-	sendJSON(c, http.StatusOK, "application/json", out)
+	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
 // gatherAlerts gives out the states of the alerts that are pending or firing.

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // Bounds of the parameter limit.
@@ -32,7 +33,7 @@ const (
 // true if the client already has the answer.
 func (w *Web) begin(c *gin.Context) (view, bool) {
 	v := w.view()
-	return v, fresh(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
+	return v, respond.NotModified(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
 }
 
 func (w *Web) apiSLOs(c *gin.Context) {
@@ -43,7 +44,7 @@ func (w *Web) apiSLOs(c *gin.Context) {
 	q := c.Request.URL.Query()
 	f := newFilter(q)
 	if f.state != "" && !knownState(f.state) {
-		w.problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.state), format.MaxName)), nil)
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.state), format.MaxName)), nil)
 		return
 	}
 	limit, ok := w.limit(c, defaultPage, maxPageSize)
@@ -55,7 +56,7 @@ func (w *Web) apiSLOs(c *gin.Context) {
 	if s := q.Get("cursor"); s != "" {
 		var after cursor
 		if err := readCursor(s, &after); err != nil {
-			w.problem(c, http.StatusBadRequest, err.Error(), nil)
+			respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 			return
 		}
 		i := slices.IndexFunc(all, func(r *sla.SLOReport) bool { return after.before(r) })
@@ -72,7 +73,7 @@ func (w *Web) apiSLOs(c *gin.Context) {
 		}
 		out.Items = append(out.Items, w.newSLO(r))
 	}
-	sendJSON(c, http.StatusOK, "application/json", out)
+	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
 // limit reads the parameter limit; ok is false after a problem was sent.
@@ -83,7 +84,7 @@ func (w *Web) limit(c *gin.Context, def, most int) (n int, ok bool) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > most {
-		w.problem(c, http.StatusBadRequest, fmt.Sprintf("limit: want a number from 1 to %d", most), nil)
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("limit: want a number from 1 to %d", most), nil)
 		return 0, false
 	}
 	return n, true
@@ -158,11 +159,11 @@ func (w *Web) one(c *gin.Context, v view) *sla.SLOReport {
 	switch {
 	case v.rep == nil:
 		c.Header("Retry-After", "5")
-		w.problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 	case r == nil && exists:
-		w.problem(c, http.StatusNotFound, fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by", format.Safe(string(id), format.MaxTitle)), nil)
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by", format.Safe(string(id), format.MaxTitle)), nil)
 	case r == nil:
-		w.problem(c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", format.Safe(string(id), format.MaxTitle)), nil)
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", format.Safe(string(id), format.MaxTitle)), nil)
 	}
 	return r
 }
@@ -173,7 +174,7 @@ func (w *Web) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := w.one(c, v); r != nil {
-		sendJSON(c, http.StatusOK, "application/json", sloOne{Report: newReportJSON(v), SLO: w.newSLO(r)})
+		respond.JSON(c, http.StatusOK, "application/json", sloOne{Report: newReportJSON(v), SLO: w.newSLO(r)})
 	}
 }
 
@@ -185,19 +186,19 @@ func (w *Web) apiHistory(c *gin.Context) {
 		return
 	}
 	if w.opt.Counts == nil {
-		w.problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 		return
 	}
 	from, to, step, err := historyRange(c.Request.URL.Query(), v.rep.Time)
 	if err != nil {
-		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
 	steps := history.NewGrid(slo.Span{From: from, To: to}, step, nil)
 	answers, err := w.opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
 	if err != nil {
 		w.opt.LogError("read history of "+string(r.SLO.ID), err)
-		w.problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
 		return
 	}
 	out := historyJSON{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []pointJSON{}}
@@ -206,7 +207,7 @@ func (w *Web) apiHistory(c *gin.Context) {
 			out.Points = append(out.Points, pointJSON{p.From.UTC(), p.Raw.Good, p.Raw.Bad, ratioOf(p.Raw.Counts)})
 		}
 	}
-	sendJSON(c, http.StatusOK, "application/json", out)
+	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
 // historyRange reads from, to (RFC 3339 or Unix seconds) and step (a duration or
@@ -267,7 +268,7 @@ func (w *Web) apiSLAs(c *gin.Context) {
 			}
 		}
 	}
-	sendJSON(c, http.StatusOK, "application/json", out)
+	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
 func (w *Web) apiLimits(c *gin.Context) {
@@ -284,15 +285,15 @@ func (w *Web) apiLimits(c *gin.Context) {
 			}
 		}
 	}
-	sendJSON(c, http.StatusOK, "application/json", out)
+	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
 func (w *Web) apiEngine(c *gin.Context) {
 	v := w.view()
-	if fresh(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
+	if respond.NotModified(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
 		return
 	}
-	sendJSON(c, http.StatusOK, "application/json", engineJSON{
+	respond.JSON(c, http.StatusOK, "application/json", engineJSON{
 		EngineStatus: v.eng, Report: newReportJSON(v), Version: w.opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.rep),
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzip"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 //go:embed static templates
@@ -147,7 +148,7 @@ func (w *Web) static(c *gin.Context) {
 		return
 	}
 	body := a.body
-	if acceptsGzip(c.GetHeader("Accept-Encoding")) {
+	if respond.AcceptsGzip(c.GetHeader("Accept-Encoding")) {
 		h.Set("Content-Encoding", "gzip")
 		body = a.zipped
 	}

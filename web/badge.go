@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // badgeText is what a badge says.
@@ -126,16 +127,16 @@ func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
 func (w *Web) sendBadge(c *gin.Context, status int, b badgeText) {
 	body := b.svg()
 	if status == http.StatusOK {
-		tag := `"` + hash(string(body)) + `"`
+		tag := `"` + respond.Hash(string(body)) + `"`
 		c.Header("ETag", tag)
-		if hasTag(c.GetHeader("If-None-Match"), tag) {
+		if respond.HasTag(c.GetHeader("If-None-Match"), tag) {
 			c.Status(http.StatusNotModified)
 			c.Writer.WriteHeaderNow()
 			return
 		}
 	}
 	c.Header("Vary", "Accept-Encoding")
-	send(c, status, "image/svg+xml; charset=utf-8", body)
+	respond.Send(c, status, "image/svg+xml; charset=utf-8", body)
 }
 
 // svg draws the badge in the flat style that readers know. The lengths of the texts

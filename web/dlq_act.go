@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // dlqBody reads a body that changes dead letters, or sends a problem.
@@ -24,7 +25,7 @@ func (w *Web) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r
 	}
 	var err error
 	if r, err = parse(body); err != nil {
-		w.problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
 		return r, false
 	}
 	return r, true
@@ -36,25 +37,25 @@ func (w *Web) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r
 // request comes from must name this origin.
 func (w *Web) jsonBody(c *gin.Context) (body []byte, ok bool) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		w.problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
 		return nil, false
 	}
 	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/json" {
-		w.problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
+		respond.Problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
 		return nil, false
 	}
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
-		w.problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
+		respond.Problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
 		return nil, false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		w.problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxDLQBody), nil)
+		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxDLQBody), nil)
 		return nil, false
 	case err != nil:
-		w.problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
+		respond.Problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
 		return nil, false
 	}
 	return body, true

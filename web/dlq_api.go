@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // registerDLQ mounts the API of the dead letters and the form of the page.
@@ -35,7 +36,7 @@ type deadLetterList struct {
 func (w *Web) hasDLQ(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
 	if w.opt.DLQ == nil {
-		w.problem(c, http.StatusNotImplemented, "This engine keeps no dead letters.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no dead letters.", nil)
 		return false
 	}
 	return true
@@ -46,18 +47,18 @@ func (w *Web) hasDLQ(c *gin.Context) bool {
 func (w *Web) dlqProblem(c *gin.Context, doing, did string, err error) {
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
-		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 	case errors.Is(err, dlq.ErrNotFound):
-		w.problem(c, http.StatusNotFound, "There is no dead letter of this id; it may have been replayed, discarded or purged.", nil)
+		respond.Problem(c, http.StatusNotFound, "There is no dead letter of this id; it may have been replayed, discarded or purged.", nil)
 	case !w.opt.Engine().State.Recovered():
 		c.Header("Retry-After", "5")
-		w.problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; the dead letters can be asked for then.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; the dead letters can be asked for then.", nil)
 	default:
 		if c.Request.Context().Err() == nil { // else the caller went away
 			w.opt.LogError(doing+" dead letters", err)
 		}
 		c.Header("Retry-After", "5")
-		w.problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s now%s; the log of the engine says why.", dlqPast[doing], did), nil)
+		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s now%s; the log of the engine says why.", dlqPast[doing], did), nil)
 	}
 }
 
@@ -69,7 +70,7 @@ func (w *Web) apiDeadLetters(c *gin.Context) {
 	}
 	q, err := parseDLQQuery(c.Request.URL.RawQuery)
 	if err != nil {
-		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
 	page, err := w.listDeadLetters(c.Request.Context(), q)
@@ -80,7 +81,7 @@ func (w *Web) apiDeadLetters(c *gin.Context) {
 		w.dlqProblem(c, "read", "", err)
 		return
 	}
-	sendJSON(c, http.StatusOK, "application/json", deadLetterList{append([]dlq.Entry{}, page.Entries...), page.Next})
+	respond.JSON(c, http.StatusOK, "application/json", deadLetterList{append([]dlq.Entry{}, page.Entries...), page.Next})
 }
 
 // A page of dead letters ends when its events have so many bytes. So many letters are asked
@@ -116,7 +117,7 @@ func (w *Web) apiDeadLetter(c *gin.Context) {
 		return
 	}
 	if id := c.Param("id"); !plainID(id) {
-		w.problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", format.Safe(id, format.MaxName)), nil)
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", format.Safe(id, format.MaxName)), nil)
 		return
 	}
 	e, err := w.opt.DLQ.Get(c.Request.Context(), c.Param("id"))
@@ -124,7 +125,7 @@ func (w *Web) apiDeadLetter(c *gin.Context) {
 		w.dlqProblem(c, "read", "", err)
 		return
 	}
-	sendJSON(c, http.StatusOK, "application/json", e)
+	respond.JSON(c, http.StatusOK, "application/json", e)
 }
 
 func (w *Web) apiDeadLetterStats(c *gin.Context) {
@@ -141,7 +142,7 @@ func (w *Web) apiDeadLetterStats(c *gin.Context) {
 			*m = map[string]int64{}
 		}
 	}
-	sendJSON(c, http.StatusOK, "application/json", s)
+	respond.JSON(c, http.StatusOK, "application/json", s)
 }
 
 func (w *Web) apiReplay(c *gin.Context) {
@@ -151,7 +152,7 @@ func (w *Web) apiReplay(c *gin.Context) {
 			w.dlqProblem(c, "replay", fmt.Sprintf(" to the end (%d were, %d failed)", result.Replayed, result.Failed), err)
 			return
 		}
-		sendJSON(c, http.StatusOK, "application/json", result)
+		respond.JSON(c, http.StatusOK, "application/json", result)
 	}
 }
 
@@ -169,7 +170,7 @@ func (w *Web) apiDiscard(c *gin.Context) {
 			w.dlqProblem(c, "discard", fmt.Sprintf(" to the end (%d were)", result.Discarded), err)
 			return
 		}
-		sendJSON(c, http.StatusOK, "application/json", result)
+		respond.JSON(c, http.StatusOK, "application/json", result)
 	}
 }
 
@@ -192,7 +193,7 @@ func (w *Web) apiPurge(c *gin.Context) {
 		w.dlqProblem(c, "purge", fmt.Sprintf(" to the end (%d were)", n), err)
 		return
 	}
-	sendJSON(c, http.StatusOK, "application/json", purged{r.dryRun, before, n})
+	respond.JSON(c, http.StatusOK, "application/json", purged{r.dryRun, before, n})
 }
 
 // replay does what a request asks for.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 func letterIDs(t *testing.T, body []byte) (out []string, next string) {
@@ -46,7 +47,7 @@ func TestListDeadLetters(t *testing.T) {
 		"?from=2026-11-20T10:00:00Z&to=2026-11-20T10:00:00Z": "from:", "?sink=%zz": "query cannot be read", "?a;b": "query cannot be read", "?Sink=a": "parameter Sink:",
 		"?sink=" + strings.Repeat("x", 1025): "parameter sink:", "?%3Cscript%3E=1": "parameter <script>:",
 	} {
-		var p problem
+		var p respond.ProblemDocument
 		rec := b.get("/api/v1/dlq" + query)
 		require.Equal(t, http.StatusBadRequest, rec.Code, query)
 		require.Equal(t, "application/problem+json", rec.Header().Get("Content-Type"))
@@ -219,7 +220,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 func refused(t *testing.T, rec *httptest.ResponseRecorder, status int, place, body string) {
 	t.Helper()
 	require.Equal(t, status, rec.Code, "%.200s: %s", body, rec.Body)
-	var p problem
+	var p respond.ProblemDocument
 	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &p))
 	require.Contains(t, p.Detail, place, "%.200s", body)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // Generation is what was counted for an SLO, or for something else of the spec, with
@@ -83,23 +84,23 @@ type generationList struct {
 func (w *Web) apiGenerations(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if w.opt.Generations == nil {
-		w.problem(c, http.StatusNotImplemented, "This engine does not tell what it counts.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not tell what it counts.", nil)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), forgetTime)
 	defer cancel()
 	list, err := w.opt.Generations(ctx)
 	if err != nil {
-		w.problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
 		return
 	}
-	sendJSON(c, http.StatusOK, "application/json", generationList{w.opt.Engine().Parked, append([]Generation{}, list...)})
+	respond.JSON(c, http.StatusOK, "application/json", generationList{w.opt.Engine().Parked, append([]Generation{}, list...)})
 }
 
 func (w *Web) apiForget(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if w.opt.Forget == nil {
-		w.problem(c, http.StatusNotImplemented, "This engine cannot forget counts.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine cannot forget counts.", nil)
 		return
 	}
 	body, ok := w.jsonBody(c)
@@ -115,7 +116,7 @@ func (w *Web) apiForget(c *gin.Context) {
 		err = errors.New("service is missing")
 	}
 	if err != nil {
-		w.problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
@@ -128,13 +129,13 @@ func (w *Web) apiForget(c *gin.Context) {
 	w.opt.Audit(c, "forget", detail)
 	switch {
 	case errors.Is(err, ErrNothingCounted):
-		w.problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)
+		respond.Problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)
 	case errors.Is(err, ErrServiceInUse), errors.Is(err, ErrSpecChanged):
-		w.problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
+		respond.Problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
 	case err != nil:
-		w.problem(c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
 	default:
-		sendJSON(c, http.StatusOK, "application/json", done)
+		respond.JSON(c, http.StatusOK, "application/json", done)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // health is the answer of the health endpoints.
@@ -66,7 +67,7 @@ func (w *Web) ready(c *gin.Context) {
 
 func (w *Web) health(c *gin.Context, status int, h health) {
 	c.Header("Cache-Control", "no-store")
-	sendJSON(c, status, "application/json", h)
+	respond.JSON(c, status, "application/json", h)
 }
 
 // stateText explains a state of the engine to people.
@@ -98,11 +99,11 @@ const reloadTimeout = time.Minute
 func (w *Web) reload(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		w.problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
 		return
 	}
 	if w.opt.Reload == nil {
-		w.problem(c, http.StatusNotImplemented, "This engine cannot reload its spec.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine cannot reload its spec.", nil)
 		return
 	}
 	before := w.opt.Engine().Spec.Change
@@ -116,7 +117,7 @@ func (w *Web) reload(c *gin.Context) {
 			list = withProblems.SpecProblems()
 		}
 		w.opt.Audit(c, "reload", "error="+strconv.QuoteToASCII(err.Error()))
-		w.problem(c, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error(), list)
+		respond.Problem(c, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error(), list)
 		return
 	}
 	s := w.opt.Engine().Spec
@@ -125,7 +126,7 @@ func (w *Web) reload(c *gin.Context) {
 	if s.Change != nil && s.Change != before {
 		answer.Change = s.Change
 	}
-	sendJSON(c, http.StatusOK, "application/json", answer)
+	respond.JSON(c, http.StatusOK, "application/json", answer)
 }
 
 type reloaded struct {

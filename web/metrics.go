@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // Scrapes that are answered at the same time; more get 503.
@@ -72,11 +73,11 @@ func (w *Web) metricsHandler() http.Handler {
 		h.Set("Content-Type", string(format))
 		h.Add("Vary", "Accept, Accept-Encoding")
 		var out io.Writer = rw
-		if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		if respond.AcceptsGzip(r.Header.Get("Accept-Encoding")) {
 			h.Set("Content-Encoding", "gzip")
-			z := gzips.Get().(*gzip.Writer)
+			z := respond.Gzips.Get().(*gzip.Writer)
 			z.Reset(rw)
-			defer gzips.Put(z)
+			defer respond.Gzips.Put(z)
 			out = z
 		}
 		if err := w.collector.expose(out, format, openMetrics, families); err != nil {

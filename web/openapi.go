@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 //go:embed openapi.json
@@ -35,8 +36,8 @@ func (w *Web) apiDocument(c *gin.Context) {
 	if w.opt.May(c, Read) {
 		doc = w.openapi
 	}
-	if fresh(c, view{}.tag(string(doc))) {
+	if respond.NotModified(c, view{}.tag(string(doc))) {
 		return
 	}
-	send(c, http.StatusOK, "application/json", doc)
+	respond.Send(c, http.StatusOK, "application/json", doc)
 }

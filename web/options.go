@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // Permission is what a caller must be allowed to do.
@@ -126,10 +127,10 @@ func (o *Options) fill() error {
 		o.MaxStreams = defaultStreams
 	}
 	if o.MaxResponseBytes == 0 {
-		o.MaxResponseBytes = defaultResponseBytes
+		o.MaxResponseBytes = respond.DefaultBytes
 	}
-	if o.MaxResponseBytes < minResponseBytes {
-		return fmt.Errorf("web: MaxResponseBytes %d: want at least %d", o.MaxResponseBytes, minResponseBytes)
+	if o.MaxResponseBytes < respond.MinBytes {
+		return fmt.Errorf("web: MaxResponseBytes %d: want at least %d", o.MaxResponseBytes, respond.MinBytes)
 	}
 	if o.ScrapeTimeout == 0 {
 		o.ScrapeTimeout = 10 * time.Second

@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // listPage is the data of the page "/".
@@ -83,9 +84,9 @@ func (w *Web) listPage(c *gin.Context) {
 		f.state = ""
 	}
 	alerts, digest := w.alerts(alertFilter{active: true, service: f.service})
-	key := strings.Join([]string{v.key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, theme(c)}, "\x00")
+	key := strings.Join([]string{v.key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, respond.Theme(c)}, "\x00")
 	refreshHeader(c)
-	if fresh(c, `W/"`+hash("list", key)+`"`) {
+	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
 	p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle), Source: format.Safe(string(f.slo), format.MaxTitle)}
@@ -97,7 +98,7 @@ func (w *Web) listPage(c *gin.Context) {
 			p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
 		}
 		if !w.fillList(c, v, &p, q, f) {
-			partial(c)
+			respond.Partial(c)
 		}
 	}
 	w.page(c, http.StatusOK, "list", p)

@@ -7,6 +7,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // row is one SLO's group in the list.
@@ -78,7 +79,7 @@ func newGauge(b slo.Budget, shape string) gauge {
 func (w *Web) newRow(r *sla.SLOReport) row {
 	s := r.SLO
 	out := row{
-		ID:   "r" + hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
+		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
 		Mark: sloMark(r), Informative: r.Informative, Href: w.sloHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
 		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,

@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // shownCards is how many agreements the first page shows.
@@ -122,7 +123,7 @@ func levelsText(a *sla.Agreement) string {
 func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	a := r.SLA
 	card := slaCard{
-		ID: "s" + hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: slaMark(r), Informative: r.Informative,
+		ID: "s" + respond.Hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: slaMark(r), Informative: r.Informative,
 		Service: format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName), Title: format.Safe(a.Description, format.MaxTitle), Href: w.slaHref(r),
 		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Score: format.NoValue,
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // slaPage is the data of the page "/sla".
@@ -92,7 +93,7 @@ func (w *Web) slaPage(c *gin.Context) {
 		w.message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
 		return
 	}
-	if fresh(c, v.tag("sla", c.Request.URL.RawQuery)) {
+	if respond.NotModified(c, v.tag("sla", c.Request.URL.RawQuery)) {
 		refreshHeader(c)
 		return
 	}
@@ -118,7 +119,7 @@ func (w *Web) slaPage(c *gin.Context) {
 	w.fillSLAGroups(&p, v.rep, r)
 	p.History = w.slaHistory(c.Request.Context(), v, r, q)
 	if p.History.Note == historyFailed {
-		partial(c)
+		respond.Partial(c)
 	}
 	w.page(c, http.StatusOK, "sla", p)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // registerSLA mounts the pages of agreements and the reports.
@@ -140,8 +141,8 @@ func orderSLAs(rs []*sla.SLAReport, key sortKey, reverse bool) {
 func (w *Web) slasPage(c *gin.Context) {
 	v := w.view()
 	refreshHeader(c)
-	key := strings.Join([]string{v.key(), "slas", c.Request.URL.RawQuery, theme(c)}, "\x00")
-	if fresh(c, `W/"`+hash("slas", key)+`"`) {
+	key := strings.Join([]string{v.key(), "slas", c.Request.URL.RawQuery, respond.Theme(c)}, "\x00")
+	if respond.NotModified(c, `W/"`+respond.Hash("slas", key)+`"`) {
 		return
 	}
 	q := c.Request.URL.Query()

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 type sloPage struct {
@@ -97,7 +98,7 @@ func (w *Web) sloPage(c *gin.Context) {
 		return
 	}
 	list, digest := w.alerts(alertFilter{slo: id})
-	if fresh(c, v.tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
+	if respond.NotModified(c, v.tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
 		refreshHeader(c)
 		return
 	}
@@ -133,7 +134,7 @@ func (w *Web) sloPage(c *gin.Context) {
 	p.HistoryAPI = w.historyHref(r, rng)
 	w.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
 	if p.HistNote == historyFailed {
-		partial(c)
+		respond.Partial(c)
 	}
 	w.page(c, http.StatusOK, "slo", p)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // layout is what every page shows around its content.
@@ -103,10 +104,10 @@ func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
 
 // bareLayout is a layout that says nothing about the engine, for who may not read.
 func (w *Web) bareLayout(c *gin.Context, title string) layout {
-	l := layout{Title: title, Base: w.opt.ExternalPath, Theme: theme(c)}
+	l := layout{Title: title, Base: w.opt.ExternalPath, Theme: respond.Theme(c)}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
-		q.Set(themeParam, t)
+		q.Set(respond.ThemeParam, t)
 		l.Themes = append(l.Themes, refreshLink{t, w.href(c.Request.URL.Path, q), t == cmp.Or(l.Theme, themes[0])})
 	}
 	return l

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // registerPublic mounts the pages of the dead letters and what anybody may see: the
@@ -68,10 +69,10 @@ type publicBody struct {
 }
 
 func newPublicBody(body []byte) publicBody {
-	b := publicBody{tag: `"` + hash(string(body)) + `"`, plain: body}
+	b := publicBody{tag: `"` + respond.Hash(string(body)) + `"`, plain: body}
 	var buf bytes.Buffer
-	z := gzips.Get().(*gzip.Writer)
-	defer gzips.Put(z)
+	z := respond.Gzips.Get().(*gzip.Writer)
+	defer respond.Gzips.Put(z)
 	z.Reset(&buf)
 	_, err := z.Write(body)
 	if errors.Join(err, z.Close()) == nil { // memory takes every write
@@ -85,30 +86,21 @@ func (b *publicBody) send(c *gin.Context, typ string) {
 	h.Set("Cache-Control", publicAge)
 	h.Set("ETag", b.tag)
 	h.Set("Vary", "Accept-Encoding")
-	if hasTag(c.GetHeader("If-None-Match"), b.tag) {
+	if respond.HasTag(c.GetHeader("If-None-Match"), b.tag) {
 		c.Status(http.StatusNotModified)
 		c.Writer.WriteHeaderNow()
 		return
 	}
-	if cw, ok := c.Writer.(*capture); ok && cw.reuse(b.tag) {
+	if respond.Reuse(c, b.tag) {
 		return
 	}
 	h.Set("Content-Type", typ)
 	body := b.plain
-	if b.zipped != nil && acceptsGzip(c.GetHeader("Accept-Encoding")) {
+	if b.zipped != nil && respond.AcceptsGzip(c.GetHeader("Accept-Encoding")) {
 		h.Set("Content-Encoding", "gzip")
 		body = b.zipped
 	}
-	sendBody(c, http.StatusOK, body)
-}
-
-func hasTag(header, tag string) bool {
-	for have := range strings.SplitSeq(header, ",") {
-		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == "*" || have == tag {
-			return true
-		}
-	}
-	return false
+	respond.Body(c, http.StatusOK, body)
 }
 
 // public returns the bodies of the present view, made anew if need be.
@@ -170,7 +162,7 @@ func (w *Web) publicPage(c *gin.Context) {
 			w.noPage(c, "public", err)
 			return
 		}
-		send(c, http.StatusServiceUnavailable, "text/html; charset=utf-8", buf.Bytes())
+		respond.Send(c, http.StatusServiceUnavailable, "text/html; charset=utf-8", buf.Bytes())
 		return
 	}
 	page, _, err := w.public(c, v)
@@ -186,13 +178,13 @@ func (w *Web) publicJSON(c *gin.Context) {
 	v := w.view()
 	if v.rep == nil {
 		w.publicNotYet(c)
-		w.problem(c, http.StatusServiceUnavailable, "The figures are being put together.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The figures are being put together.", nil)
 		return
 	}
 	_, doc, err := w.public(c, v)
 	if err != nil {
 		w.opt.LogError("make public.json", err)
-		w.problem(c, http.StatusInternalServerError, "The document could not be made; the log of the engine says why.", nil)
+		respond.Problem(c, http.StatusInternalServerError, "The document could not be made; the log of the engine says why.", nil)
 		return
 	}
 	doc.send(c, "application/json")

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 type coveredJSON struct {
@@ -198,7 +199,7 @@ func (w *Web) apiReport(c *gin.Context) {
 		err = fmt.Errorf("days: want true or false")
 	}
 	if err != nil {
-		w.problem(c, http.StatusBadRequest, err.Error(), nil)
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
 	v, done := w.begin(c)
@@ -207,26 +208,26 @@ func (w *Web) apiReport(c *gin.Context) {
 		return
 	case v.rep == nil:
 		c.Header("Retry-After", "5")
-		w.problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 		return
 	}
 	r, err := w.reports.Make(c.Request.Context(), report.Source{Counts: w.opt.Counts, Kept: w.opt.Kept}, v.rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
-		w.problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 	case err != nil:
 		w.opt.LogError("make the report of "+ask.Period.String(), err)
-		w.problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
 	case kind == "csv":
 		body, err := reportCSV(r)
 		if err != nil {
 			w.opt.LogError("write the report of "+ask.Period.String(), err)
-			w.problem(c, http.StatusInternalServerError, "The report could not be written.", nil)
+			respond.Problem(c, http.StatusInternalServerError, "The report could not be written.", nil)
 			return
 		}
 		c.Header("Content-Disposition", `attachment; filename="sloengine-report-`+ask.Period.String()+`.csv"`)
-		send(c, http.StatusOK, "text/csv; charset=utf-8; header=present", body)
+		respond.Send(c, http.StatusOK, "text/csv; charset=utf-8; header=present", body)
 	default:
-		sendJSON(c, http.StatusOK, "application/json", newPeriodReport(r, v, q.Get("days") == "true"))
+		respond.JSON(c, http.StatusOK, "application/json", newPeriodReport(r, v, q.Get("days") == "true"))
 	}
 }

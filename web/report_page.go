@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // reportPage is the data of the page "/report".
@@ -132,7 +133,7 @@ func (w *Web) reportPage(c *gin.Context) {
 		q.Set("period", report.PeriodOf(slo.Week, v.rep.Time.UTC()).Shift(-1).String())
 	}
 	ask, err := reportAskOf(q)
-	if err == nil && fresh(c, v.tag("report", c.Request.URL.RawQuery)) {
+	if err == nil && respond.NotModified(c, v.tag("report", c.Request.URL.RawQuery)) {
 		return
 	}
 	p := reportPage{layout: w.layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.rep.Time, time.Time{})}
@@ -306,7 +307,7 @@ func (w *Web) reportServices(v view, r *report.Report) []reportService {
 		if !ok {
 			i = len(out)
 			at[name] = i
-			out = append(out, reportService{Name: format.Safe(name, format.MaxName), ID: "svc-" + hash(name)})
+			out = append(out, reportService{Name: format.Safe(name, format.MaxName), ID: "svc-" + respond.Hash(name)})
 		}
 		return &out[i]
 	}

@@ -2,24 +2,21 @@ package web
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // Web serves the pages, the read API, the health endpoints and /metrics. It is
@@ -36,7 +33,7 @@ type Web struct {
 	sparks      sparkCache
 	sources     sourceCache
 	drawn       drawings
-	responses   *responses
+	responses   *respond.Cache
 	reports     report.Maker
 	streams     *hub
 	streamStats *streamMetrics
@@ -59,7 +56,7 @@ func New(opt Options) (*Web, error) {
 	}
 	own := metrics.NewSet()
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
-	w.responses = newResponses(opt.MaxResponseBytes, opt.Now, own)
+	w.responses = respond.NewCache(opt.MaxResponseBytes, opt.Now, own)
 	w.opt.Sets = append(slices.Clone(opt.Sets), own)
 	if w.pages, err = parsePages(w.assets); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
@@ -90,7 +87,7 @@ func (w *Web) Register(r gin.IRouter) {
 		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure, w.chooseTheme}, h...)...)
 	}
 	// Who may not have a response is told before it counts.
-	bounded, scraped := w.bounded(false), w.bounded(true)
+	bounded, scraped := w.responses.Bounded(false), w.responses.Bounded(true)
 	get := func(path string, h ...gin.HandlerFunc) {
 		last := len(h) - 1
 		direct(path, append(slices.Clone(h[:last]), bounded, h[last])...)
@@ -177,36 +174,8 @@ func (v view) tag(parts ...string) string {
 
 // reportTag is the tag of an answer that says nothing of the engine but its state: it does
 // not change with every event.
-func (v view) reportTag(parts ...string) string { return `W/"` + hash(append(parts, v.key())...) + `"` }
-
-// hash is a short text that differs if any of the parts does.
-func hash(parts ...string) string {
-	h := fnv.New64a()
-	for _, p := range parts {
-		_, _ = h.Write([]byte(p)) // a hash takes every write
-		_, _ = h.Write([]byte{0xff})
-	}
-	return strconv.FormatUint(h.Sum64(), 36)
-}
-
-// fresh reports true if the request is answered: with 304 if the client already has the
-// tagged answer, or with that answer if it was made before.
-func fresh(c *gin.Context, tag string) bool {
-	if t := theme(c); t != "" {
-		tag = strings.TrimSuffix(tag, `"`) + "-" + t + `"`
-	}
-	c.Header("ETag", tag)
-	c.Header("Cache-Control", "private, no-cache")
-	c.Writer.Header().Add("Vary", "Accept-Encoding")
-	for have := range strings.SplitSeq(c.GetHeader("If-None-Match"), ",") {
-		if have = strings.TrimSpace(have); have == "*" || strings.TrimPrefix(have, "W/") == strings.TrimPrefix(tag, "W/") {
-			c.Status(http.StatusNotModified)
-			c.Writer.WriteHeaderNow()
-			return true
-		}
-	}
-	cw, ok := c.Writer.(*capture)
-	return ok && cw.reuse(tag)
+func (v view) reportTag(parts ...string) string {
+	return `W/"` + respond.Hash(append(parts, v.key())...) + `"`
 }
 
 // page renders a page from its data and sends it.
@@ -216,7 +185,7 @@ func (w *Web) page(c *gin.Context, status int, name string, data any) {
 		w.noPage(c, name, err)
 		return
 	}
-	send(c, status, "text/html; charset=utf-8", buf.Bytes())
+	respond.Send(c, status, "text/html; charset=utf-8", buf.Bytes())
 }
 
 func (w *Web) noPage(c *gin.Context, name string, err error) {
@@ -224,49 +193,6 @@ func (w *Web) noPage(c *gin.Context, name string, err error) {
 	c.Writer.Header().Del("ETag")
 	c.Header("Cache-Control", "no-store")
 	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The engine itself goes on; its log says more.\n"))
-}
-
-var gzips = sync.Pool{New: func() any { z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return z }}
-
-// send writes a body, compressed if that is worth it and the client can take it.
-func send(c *gin.Context, status int, typ string, body []byte) {
-	h := c.Writer.Header()
-	h.Set("Content-Type", typ)
-	if len(body) >= 1024 && acceptsGzip(c.GetHeader("Accept-Encoding")) {
-		var buf bytes.Buffer
-		z := gzips.Get().(*gzip.Writer)
-		z.Reset(&buf)
-		_, err := z.Write(body)
-		if err = errors.Join(err, z.Close()); err == nil {
-			h.Set("Content-Encoding", "gzip")
-			body = buf.Bytes()
-		}
-		gzips.Put(z)
-	}
-	sendBody(c, status, body)
-}
-
-// sendBody writes a body whose type and encoding are set.
-func sendBody(c *gin.Context, status int, body []byte) {
-	c.Header("Content-Length", strconv.Itoa(len(body)))
-	c.Status(status)
-	if c.Request.Method == http.MethodHead {
-		c.Writer.WriteHeaderNow()
-		return
-	}
-	_, _ = c.Writer.Write(body) // the client went away: nobody is left to tell
-}
-
-func acceptsGzip(header string) bool {
-	for part := range strings.SplitSeq(header, ",") {
-		name, param, _ := strings.Cut(part, ";")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			q, found := strings.CutPrefix(strings.ReplaceAll(param, " ", ""), "q=")
-			v, err := strconv.ParseFloat(q, 64)
-			return !found || err == nil && v > 0
-		}
-	}
-	return false
 }
 
 // Refresh intervals in seconds that a reader may ask for with ?refresh=.

@@ -1,4 +1,4 @@
-package web
+package respond
 
 import (
 	"maps"
@@ -14,8 +14,8 @@ import (
 
 // Bounds of what is sent to readers.
 const (
-	defaultResponseBytes = 32 << 20
-	minResponseBytes     = 1 << 20
+	DefaultBytes = 32 << 20
+	MinBytes     = 1 << 20
 
 	maxRenders   = 4               // responses that are made at the same time
 	renderWait   = 5 * time.Second // for one of those places, then 503
@@ -36,9 +36,9 @@ type response struct {
 	refs   int // readers, and once for each key that it is kept under; guarded by responses.mu
 }
 
-// responses holds the bytes of all responses that are being made, sent or kept. They have
+// Cache holds the bytes of all responses that are being made, sent or kept. They have
 // one budget: readers who take nothing cost no more than that, however many they are.
-type responses struct {
+type Cache struct {
 	limit   int64
 	now     func() time.Time
 	wait    time.Duration // writeWait, but for tests
@@ -54,8 +54,8 @@ type responses struct {
 
 type responseMetrics struct{ made, shared, refused, cut *metrics.Counter }
 
-func newResponses(limit int64, now func() time.Time, set *metrics.Set) *responses {
-	r := &responses{limit: limit, now: now, wait: writeWait, renders: make(chan struct{}, maxRenders), kept: map[string]*response{}}
+func NewCache(limit int64, now func() time.Time, set *metrics.Set) *Cache {
+	r := &Cache{limit: limit, now: now, wait: writeWait, renders: make(chan struct{}, maxRenders), kept: map[string]*response{}}
 	count := func(result string) *metrics.Counter {
 		return set.NewCounter(`sloengine_web_responses_total{result="` + result + `"}`)
 	}
@@ -71,7 +71,7 @@ func newResponses(limit int64, now func() time.Time, set *metrics.Set) *response
 
 // reserve takes bytes from the budget. What is kept gives way. A response that has
 // nothing beside it may be larger than the budget.
-func (r *responses) reserve(n, own int64) bool {
+func (r *Cache) reserve(n, own int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.used+n > r.limit {
@@ -84,14 +84,14 @@ func (r *responses) reserve(n, own int64) bool {
 	return true
 }
 
-func (r *responses) give(n int64) {
+func (r *Cache) give(n int64) {
 	r.mu.Lock()
 	r.used -= n
 	r.mu.Unlock()
 }
 
 // find returns what is kept under a key, for the caller to release.
-func (r *responses) find(key string) *response {
+func (r *Cache) find(key string) *response {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.kept[key]
@@ -103,7 +103,7 @@ func (r *responses) find(key string) *response {
 
 // findRecent is find for responses that say how it is now, and not how it was in a report.
 // While few bytes are in flight it finds nothing: everybody gets the present figures.
-func (r *responses) findRecent(key string) *response {
+func (r *Cache) findRecent(key string) *response {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.kept[key]
@@ -115,7 +115,7 @@ func (r *responses) findRecent(key string) *response {
 }
 
 // keep holds a response for others who ask with one of the keys. The oldest give way.
-func (r *responses) keep(p *response, keys ...string) {
+func (r *Cache) keep(p *response, keys ...string) {
 	size := int64(len(p.body))
 	if size > r.limit/keptShare {
 		return
@@ -145,14 +145,14 @@ func (r *responses) keep(p *response, keys ...string) {
 }
 
 // forget lets go of the n oldest. The caller holds the lock.
-func (r *responses) forget(n int) {
+func (r *Cache) forget(n int) {
 	for _, key := range r.keys[:n] {
 		r.drop(key)
 	}
 	r.keys = append(r.keys[:0], r.keys[n:]...)
 }
 
-func (r *responses) drop(key string) {
+func (r *Cache) drop(key string) {
 	p := r.kept[key]
 	delete(r.kept, key)
 	r.bytes -= int64(len(p.body))
@@ -160,13 +160,13 @@ func (r *responses) drop(key string) {
 }
 
 // release lets go of a response. Its bytes go back to the budget with the last reader.
-func (r *responses) release(p *response) {
+func (r *Cache) release(p *response) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.releaseLocked(p)
 }
 
-func (r *responses) releaseLocked(p *response) {
+func (r *Cache) releaseLocked(p *response) {
 	if p.refs--; p.refs == 0 {
 		r.used -= int64(len(p.body))
 	}

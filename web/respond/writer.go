@@ -1,4 +1,4 @@
-package web
+package respond
 
 import (
 	"context"
@@ -26,7 +26,7 @@ var errNoRoom = errors.New("too many bytes of responses are in flight")
 // what it holds is free, before the reader gets the first byte.
 type capture struct {
 	gin.ResponseWriter
-	r       *responses
+	r       *Cache
 	key     string
 	status  int
 	wrote   bool
@@ -37,15 +37,6 @@ type capture struct {
 	found   *response // of another request, that is as good
 	partial bool
 	err     error
-}
-
-// partial says that something is missing in the response that the next reader may get.
-func partial(c *gin.Context) {
-	c.Writer.Header().Del("ETag")
-	c.Header("Cache-Control", "no-store")
-	if cw, ok := c.Writer.(*capture); ok {
-		cw.partial = true
-	}
 }
 
 func (c *capture) WriteHeader(status int) {
@@ -97,10 +88,9 @@ func (c *capture) reuse(tag string) bool {
 	return c.found != nil
 }
 
-// bounded runs the handler into memory, shares the response with all who ask the same, and
+// Bounded runs the handler into memory, shares the response with all who ask the same, and
 // sends it. Only so many are made at a time, but for those that unlimited says.
-func (w *Web) bounded(unlimited bool) gin.HandlerFunc {
-	r := w.responses
+func (r *Cache) Bounded(unlimited bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		key := requestKey(c.Request)
 		out := r.findRecent(key)
@@ -126,7 +116,7 @@ func (w *Web) bounded(unlimited bool) gin.HandlerFunc {
 }
 
 // enter waits for a place among those whose response is made.
-func (r *responses) enter(req *http.Request) bool {
+func (r *Cache) enter(req *http.Request) bool {
 	select {
 	case r.renders <- struct{}{}:
 		return true
@@ -149,7 +139,7 @@ const makeTime = 30 * time.Second
 // run lets the handler write its response. It returns nil if there is no room for it. The
 // reader may close its half of the connection after the request and still wait for the answer:
 // net/http ends the context then, as if the reader had gone.
-func (r *responses) run(c *gin.Context, key string, unlimited bool) *response {
+func (r *Cache) run(c *gin.Context, key string, unlimited bool) *response {
 	writer := c.Writer
 	cw := &capture{ResponseWriter: writer, r: r, key: key, status: http.StatusOK}
 	req := c.Request
@@ -186,7 +176,7 @@ func (r *responses) run(c *gin.Context, key string, unlimited bool) *response {
 }
 
 // refuse answers that there is no room now.
-func (r *responses) refuse(c *gin.Context) {
+func (r *Cache) refuse(c *gin.Context) {
 	r.metrics.refused.Inc()
 	h := c.Writer.Header()
 	for _, name := range []string{"ETag", "Content-Type", "Content-Encoding", "Content-Length", "Content-Disposition", "Refresh"} {
@@ -195,7 +185,7 @@ func (r *responses) refuse(c *gin.Context) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Retry-After", "5")
 	c.Abort()
-	if forMachines(c) {
+	if WantsProblem(c) {
 		h.Set("Content-Type", "application/problem+json")
 		c.Writer.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = c.Writer.WriteString(`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are on their way to readers. Try again later."}` + "\n")
@@ -205,7 +195,7 @@ func (r *responses) refuse(c *gin.Context) {
 }
 
 // send writes a response piece by piece, each within its time.
-func (r *responses) send(c *gin.Context, p *response) {
+func (r *Cache) send(c *gin.Context, p *response) {
 	h := c.Writer.Header()
 	maps.Copy(h, p.header) // values are never changed in place
 	if len(p.body) > 0 && h.Get("Content-Length") == "" {
