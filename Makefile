@@ -9,7 +9,7 @@ BENCHTIME ?= 1s
 FUZZTIME  ?= 20s
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race lint golden freeze fuzz bench soak screenshots deps
+.PHONY: help build run quick test race lint golden freeze fuzz bench soak screenshots deps
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -22,6 +22,9 @@ run: build ## start the demo: thirty days of history, live traffic, status page
 
 deps: ## install what the tests need and is missing (Chromium, promtool, amtool, Redis from Debian)
 	@scripts/test-deps
+
+quick: ## vet, and the tests without servers, browsers and other programs
+	@scripts/quick
 
 test: deps ## every test, the linter, and a count of what was skipped
 	@scripts/test

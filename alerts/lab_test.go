@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,9 @@ type lab struct {
 
 func newLab(t testing.TB, groups ...rules.Group) *lab {
 	t.Helper()
+	if os.Getenv("SLOENGINE_QUICK") != "" {
+		t.Skip("make quick runs no Prometheus engine")
+	}
 	l := &lab{t: t, db: teststorage.New(t, wide), engine: promqltest.NewTestEngine(t, false, 5*time.Minute, 50_000_000)}
 	opts := &prom.ManagerOptions{
 		QueryFunc: prom.EngineQueryFunc(l.engine, l.db), Appendable: l.db, Queryable: l.db,

@@ -76,6 +76,9 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
+	if os.Getenv("SLOENGINE_QUICK") != "" {
+		t.Skip("make quick runs no Prometheus engine")
+	}
 	e := promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, Parser: parser.NewParser(parser.Options{}),
 		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ import (
 // cluster's second ports, and waits until it answers. stop kills it.
 func program(t *testing.T, name string, args func(port int) []string) (port int, stop func()) {
 	t.Helper()
+	if os.Getenv("SLOENGINE_QUICK") != "" {
+		t.Skip("make quick runs no Redis")
+	}
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skip(name + " is not installed")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ import (
 // test, which is skipped where the program is missing.
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
+	if os.Getenv("SLOENGINE_QUICK") != "" {
+		t.Skip("make quick runs no Redis")
+	}
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not installed")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -30,6 +31,9 @@ const sigStop, sigCont = syscall.SIGSTOP, syscall.SIGCONT
 // newServer starts one on a free port, with more arguments if there are any.
 func newServer(t testing.TB, args ...string) *server {
 	t.Helper()
+	if os.Getenv("SLOENGINE_QUICK") != "" {
+		t.Skip("make quick runs no Redis")
+	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed")
 	}
