@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -101,7 +102,7 @@ func (k *compiler) compile() *Policy {
 	k.values("default", &c.Default)
 	k.collectPresets()
 	if len(c.Types) > MaxRules {
-		k.fail("types", "there are %d rules, more than %d", len(c.Types), MaxRules)
+		k.fail("types", "%d rules, at most %d", len(c.Types), MaxRules)
 		return nil
 	}
 	k.audit(p)
@@ -151,7 +152,7 @@ func (k *compiler) collectPresets() {
 		if _, ok := k.presets[s.Name]; ok {
 			what := "defined twice"
 			if slices.ContainsFunc(builtinPresets(), func(b Preset) bool { return b.Name == s.Name }) {
-				what = "built in, and cannot be defined anew"
+				what = "built in and cannot be redefined"
 			}
 			k.fail(path+".name", "preset %q is %s", s.Name, what)
 			continue
@@ -176,20 +177,20 @@ func (k *compiler) checkTypes() {
 		k.name(path+".match", "the type or pattern", t.Match)
 		k.values(path, &t.Values)
 		if t.Match == DefaultRule {
-			k.fail(path+".match", "%q is the name of the default rule; set its values under default", t.Match)
+			k.fail(path+".match", "%q is reserved for the default rule (set its values under default)", t.Match)
 		}
 		if _, ok := k.types[t.Match]; ok {
-			k.fail(path+".match", "there is another rule for %q", t.Match)
+			k.fail(path+".match", "duplicate rule for %q", t.Match)
 		} else {
 			k.types[t.Match] = t
 		}
 		for j, a := range k.c.Audit {
 			if a == t.Match || overlap(a, t.Match) {
-				k.fail(path+".match", "%q covers audit types (audit[%d], %q), which are never limited; narrow one of the two", t.Match, j, a)
+				k.fail(path+".match", "%q covers audit types (audit[%d], %q), which are never limited (narrow one of the two)", t.Match, j, a)
 			}
 		}
 		if t.Preset != "" && k.presets[t.Preset] == nil {
-			k.fail(path+".preset", "there is no preset %q; there are %s", t.Preset, k.presetNames())
+			k.fail(path+".preset", "unknown preset %q (want one of %s)", t.Preset, k.presetNames())
 		}
 	}
 	for i := range k.c.Types {
@@ -213,7 +214,7 @@ func (k *compiler) checkExtends(path string, t *TypeRule) {
 		return
 	}
 	if k.types[t.Extends] == nil {
-		k.fail(path, "there is no rule for %q to extend", t.Extends)
+		k.fail(path, "unknown rule %q to extend", t.Extends)
 		return
 	}
 	chain := []string{t.Match}
@@ -261,21 +262,21 @@ func (k *compiler) values(path string, v *Values) {
 		k.fail(path+".window", "%s is not above 0 and at most %s", *v.Window, MaxWindow)
 	}
 	if v.Algorithm != nil && int(*v.Algorithm) >= len(algorithmNames) {
-		k.fail(path+".algorithm", "there is no algorithm number %d; there are %s", *v.Algorithm, strings.Join(algorithmNames, ", "))
+		k.fail(path+".algorithm", "unknown algorithm %d (want one of %s)", *v.Algorithm, strings.Join(algorithmNames, ", "))
 	}
 	if v.Burst != nil && (*v.Burst < 1 || *v.Burst > MaxLimit) {
 		k.fail(path+".burst", "%d is not between 1 and %d events", *v.Burst, int64(MaxLimit))
 	}
 	if v.OnExceeded != nil && int(*v.OnExceeded) >= len(strategyNames) {
-		k.fail(path+".on_exceeded", "there is no strategy number %d; there are %s", *v.OnExceeded, strings.Join(strategyNames, ", "))
+		k.fail(path+".on_exceeded", "unknown strategy %d (want one of %s)", *v.OnExceeded, strings.Join(strategyNames, ", "))
 	}
 	if v.SampleRate != nil && !(*v.SampleRate > 0 && *v.SampleRate <= 1) {
 		k.fail(path+".sample_rate", "%v is not above 0 and at most 1", *v.SampleRate)
 	} else if v.SampleRate != nil && *v.SampleRate < 1e-6 {
-		k.fail(path+".sample_rate", "%v is less than one in a million; drop instead", *v.SampleRate)
+		k.fail(path+".sample_rate", "%v is below one in a million (use drop)", *v.SampleRate)
 	}
 	if n := len(v.AggregateFields); n > MaxFields {
-		k.fail(path+".aggregate_fields", "there are %d fields, more than %d", n, MaxFields)
+		k.fail(path+".aggregate_fields", "%d fields, at most %d", n, MaxFields)
 	}
 	for i, name := range v.AggregateFields {
 		k.name(at(path+".aggregate_fields", i), "the name of the attribute", name)
@@ -293,81 +294,89 @@ func (k *compiler) values(path string, v *Values) {
 	}
 }
 
-// first is the closest value that is set, and how far away it is.
-func first[T any](levels []level, get func(*Values) *T, last T) (T, int) {
+// pick is the closest value that is set, and the index of its level, len(levels) if none sets it. With explain it notes
+// where the value comes from.
+func pick[T any](k *compiler, r *rule, name string, levels []level, get func(*Values) *T, builtIn T, format func(T) string) (T, int) {
+	value, from, at := builtIn, "built-in", len(levels)
 	for i, l := range levels {
 		if v := get(l.Values); v != nil {
-			return *v, i
+			value, from, at = *v, l.from, i
+			break
 		}
 	}
-	return last, len(levels)
+	if k.explain {
+		r.settings = append(r.settings, Setting{name, format(value), from})
+	}
+	return value, at
 }
 
-// resolve makes a rule of its own levels of values, the closest first, and of those
-// that stand behind all rules.
+// resolve makes a rule of its own levels of values, the closest first, and of those that stand behind all rules.
 func (k *compiler) resolve(path string, layer Layer, name string, own ...level) rule {
 	levels := slices.Clone(own)
 	limit, window := int64(DefaultTypeLimit), time.Second
 	if layer == Global {
 		limit, window = DefaultGlobalLimit, DefaultGlobalWindow
 	} else {
-		// A limit of all events says nothing about one type's: it stops here.
-		d := k.c.Default
-		if d.Limit == nil {
-			d.Limit = &limit
-		}
-		if d.Window == nil {
-			d.Window = &window
-		}
-		levels = append(levels, level{"default", &d})
-		if k.c.Global != nil {
-			levels = append(levels, level{"global", k.c.Global})
-		}
+		levels = append(levels, level{"default", &k.c.Default})
 	}
+	amounts := levels // of limit, window and burst: the global limit says nothing about those of one type
+	if layer != Global && k.c.Global != nil {
+		levels = append(slices.Clone(levels), level{"global", k.c.Global})
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	r := rule{layer: layer, name: name, keys: newPrefix(layer, name)}
 	var from int
-	r.limit.N, from = first(levels, func(v *Values) *int64 { return v.Limit }, limit)
-	r.limit.Window, _ = first(levels, func(v *Values) *time.Duration { return v.Window }, window)
-	r.limit.Algorithm, _ = first(levels, func(v *Values) *Algorithm { return v.Algorithm }, SlidingWindow)
-	r.limit.Burst, _ = first(levels[:min(from+1, len(levels))], func(v *Values) *int64 { return v.Burst }, r.limit.N)
+	r.limit.N, from = pick(k, &r, "limit", amounts, func(v *Values) *int64 { return v.Limit }, limit, number)
+	r.limit.Window, _ = pick(k, &r, "window", amounts, func(v *Values) *time.Duration { return v.Window }, window, time.Duration.String)
+	r.limit.Algorithm, _ = pick(k, &r, "algorithm", levels, func(v *Values) *Algorithm { return v.Algorithm }, SlidingWindow, Algorithm.String)
+	settings := r.settings
+	r.limit.Burst, _ = pick(k, &r, "burst", amounts[:min(from+1, len(amounts))], func(v *Values) *int64 { return v.Burst }, r.limit.N, number)
+	if r.limit.Algorithm != TokenBucket {
+		r.settings = settings
+	} else if k.explain && r.settings[len(settings)].From == "built-in" {
+		r.settings[len(settings)].From = "limit"
+	}
 	if len(own) > 0 && own[0].Burst != nil && r.limit.Algorithm != TokenBucket {
 		k.fail(path+".burst", "only a token_bucket has a burst, not a %s", r.limit.Algorithm)
 	}
-	r.plan = planOf(levels)
+	r.plan = k.planOf(&r, levels)
 	if layer == Context {
-		r.own = planOf(own)
-	}
-	if k.explain {
-		r.settings = k.settings(&r, levels, from)
+		r.own = k.planOf(&rule{}, own)
 	}
 	if p := r.plan; p.delay > p.maxWait && !k.told[[2]time.Duration{p.delay, p.maxWait}] {
 		k.told[[2]time.Duration{p.delay, p.maxWait}] = true
-		k.fail(path+".throttle_max_wait", "the longest wait, %s, is less than one step of %s", p.maxWait, p.delay)
+		k.fail(path+".throttle_max_wait", "the maximum wait %s is shorter than one step of %s", p.maxWait, p.delay)
 	}
 	return r
 }
 
-func planOf(levels []level) plan {
+func (k *compiler) planOf(r *rule, levels []level) plan {
 	var p plan
 	n := len(levels)
 	var i int
-	p.strategy, i = first(levels, func(v *Values) *Strategy { return v.OnExceeded }, OnExceededSample)
+	p.strategy, i = pick(k, r, "on_exceeded", levels, func(v *Values) *Strategy { return v.OnExceeded }, OnExceededSample, Strategy.String)
 	p.set.strategy = i < n
-	rate, i := first(levels, func(v *Values) *float64 { return v.SampleRate }, DefaultSampleRate)
-	p.set.weight = i < n
-	if rate > 0 { // else it has been told
-		p.weight = uint32(min(math.Round(1/rate), 1e6))
-	}
-	p.delay, i = first(levels, func(v *Values) *time.Duration { return v.ThrottleDelay }, DefaultThrottleDelay)
+	rate, i := pick(k, r, "sample_rate", levels, func(v *Values) *float64 { return v.SampleRate }, DefaultSampleRate,
+		func(rate float64) string { return "1/" + strconv.FormatUint(uint64(weightOf(rate)), 10) })
+	p.weight, p.set.weight = weightOf(rate), i < n
+	p.delay, i = pick(k, r, "throttle", levels, func(v *Values) *time.Duration { return v.ThrottleDelay }, DefaultThrottleDelay, time.Duration.String)
 	p.set.delay = i < n
-	p.maxWait, i = first(levels, func(v *Values) *time.Duration { return v.ThrottleMaxWait }, DefaultThrottleMaxWait)
+	p.maxWait, i = pick(k, r, "throttle_max", levels, func(v *Values) *time.Duration { return v.ThrottleMaxWait }, DefaultThrottleMaxWait, time.Duration.String)
 	p.set.maxWait = i < n
-	fields, i := first(levels, func(v *Values) *[]string {
+	fields, i := pick(k, r, "aggregate_fields", levels, func(v *Values) *[]string {
 		if v.AggregateFields == nil {
 			return nil
 		}
 		return &v.AggregateFields
-	}, nil)
+	}, nil, func(fields []string) string { return "[" + strings.Join(fields, ", ") + "]" })
 	p.fields, p.set.fields = slices.Clone(fields), i < n
 	return p
+}
+
+// weightOf is how many events one that sampling keeps stands for.
+func weightOf(rate float64) uint32 {
+	if !(rate > 0) { // values has reported it
+		return 0
+	}
+	return uint32(min(math.Round(1/rate), 1e6))
 }

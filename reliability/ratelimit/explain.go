@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -87,44 +86,6 @@ func Explain(c Config, caller *Caller, s *Subject) (*Explanation, error) {
 
 // treatment are the settings that say what becomes of events over a limit.
 var treatment = []string{"on_exceeded", "sample_rate", "throttle", "throttle_max", "aggregate_fields"}
-
-// settings says where the values of r come from. The burst is looked for as far as the
-// limit was found.
-func (k *compiler) settings(r *rule, levels []level, limit int) (list []Setting) {
-	add := func(name, value string, set func(*Values) bool, among []level) {
-		from := "built-in"
-		for _, l := range among {
-			v := l.Values
-			if l.from == "default" { // without the built-in values that were filled in
-				v = &k.c.Default
-			}
-			if set(v) {
-				from = l.from
-				break
-			}
-			if l.from == "default" && (name == "limit" || name == "window") {
-				break // that of all events says nothing about one type's
-			}
-		}
-		list = append(list, Setting{name, value, from})
-	}
-	add("limit", strconv.FormatInt(r.limit.N, 10), func(v *Values) bool { return v.Limit != nil }, levels)
-	add("window", r.limit.Window.String(), func(v *Values) bool { return v.Window != nil }, levels)
-	add("algorithm", r.limit.Algorithm.String(), func(v *Values) bool { return v.Algorithm != nil }, levels)
-	if r.limit.Algorithm == TokenBucket {
-		add("burst", strconv.FormatInt(r.limit.Burst, 10), func(v *Values) bool { return v.Burst != nil }, levels[:min(limit+1, len(levels))])
-		if b := &list[len(list)-1]; b.From == "built-in" {
-			b.From = "limit"
-		}
-	}
-	p := &r.plan
-	add("on_exceeded", p.strategy.String(), func(v *Values) bool { return v.OnExceeded != nil }, levels)
-	add("sample_rate", "1/"+strconv.FormatUint(uint64(p.weight), 10), func(v *Values) bool { return v.SampleRate != nil }, levels)
-	add("throttle", p.delay.String(), func(v *Values) bool { return v.ThrottleDelay != nil }, levels)
-	add("throttle_max", p.maxWait.String(), func(v *Values) bool { return v.ThrottleMaxWait != nil }, levels)
-	add("aggregate_fields", "["+strings.Join(p.fields, ", ")+"]", func(v *Values) bool { return v.AggregateFields != nil }, levels)
-	return list
-}
 
 // Counter is how far one value of a context is used up.
 type Counter struct {
