@@ -36,7 +36,7 @@ type answer struct {
 func (a *answer) check(n int) error {
 	sum := a.Accepted + a.Duplicates + a.Limited + a.Sampled + a.DeadLettered + a.Rejected
 	if a.Received != n || sum != n {
-		return fmt.Errorf("it speaks of %d events, %d of them decided; %d were sent", a.Received, sum, n)
+		return fmt.Errorf("the answer is about %d events, %d of them decided, but %d were sent", a.Received, sum, n)
 	}
 	for i := range a.Errors {
 		if at := a.Errors[i].Index; at < 0 || at >= n {
@@ -113,7 +113,7 @@ func judge(resp *http.Response, data []byte, n int) (*answer, error) {
 		if parsed == nil {
 			parsed = fmt.Errorf("status %d", resp.StatusCode)
 		}
-		err := fmt.Errorf("the answer is none of a sloengine server: %w: %s", parsed, excerpt(data))
+		err := fmt.Errorf("not the answer of a sloengine server: %w: %s", parsed, excerpt(data))
 		return nil, retry.WithClass(err, retry.ClassTransient)
 	}
 	e := &StatusError{Status: resp.StatusCode, Code: a.Code, Detail: a.Detail, RetryAfter: a.after}

@@ -26,7 +26,7 @@ func (c *Client) sendQueued(ctx context.Context, b *batch) {
 	var wait time.Duration
 	for n := 0; ; n++ {
 		rest := b
-		if c.spool == nil || c.away() == nil {
+		if c.spool == nil || c.unavailable() == nil {
 			rest, _ = c.deliver(ctx, b) // whatever the reason, it is kept
 		}
 		if rest == nil {
@@ -80,7 +80,7 @@ func (c *Client) relieve(ctx context.Context) {
 	}
 }
 
-// Close refuses new events, waits for calls under way, sends what is queued as long as
+// Close refuses new events, waits for calls in progress, sends what is queued as long as
 // ctx allows (at most Options.Timeout if it has no deadline), puts the rest into the
 // spool, and stops. The error says how many events were lost by that; they are counted
 // too. What is in the spool is sent by the next client on its folder.
@@ -110,7 +110,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-t.C:
-		return fmt.Errorf("close client: the disk of the spool hangs: %w", context.Cause(ctx))
+		return fmt.Errorf("close client: the spool's disk does not respond: %w", context.Cause(ctx))
 	}
 }
 
@@ -142,7 +142,7 @@ func (c *Client) shutdown(ctx context.Context) error {
 	}
 	c.d.poster.close()
 	if lost > 0 {
-		return fmt.Errorf("close client: %d events were lost, since the server didn't take them in time", lost)
+		return fmt.Errorf("close client: %d events lost: the server did not accept them in time", lost)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (c *Client) start() {
 		c.spool = newSpool(&c.o)
 		c.m.spoolLimit.Add(c.o.Spool.MaxBytes)
 		if err := c.spool.open(); err != nil {
-			c.o.Logger.Error("the spool cannot be opened; until it can be, events that the server doesn't take are lost", "err", err)
+			c.o.Logger.Error("spool cannot be opened, events that the server does not accept are lost", "err", err)
 		}
 		ctx, c.stopSpool = context.WithCancel(context.Background())
 		c.spoolDone.Go(func() { c.spool.run(ctx) })
@@ -259,7 +259,7 @@ func tooLarge(n int) event.ItemError {
 func (c *Client) try(ctx context.Context, b *batch, s *settlement, strict bool) (rest *batch, err error) {
 	step := deadline.Step{Least: leastAttempt}
 	if !strict {
-		if err := c.away(); err != nil {
+		if err := c.unavailable(); err != nil {
 			return b, err
 		}
 		if c.spool != nil {
@@ -280,9 +280,9 @@ func reserve(ctx context.Context) time.Duration {
 	return min(max(left/4, 5*time.Millisecond), 250*time.Millisecond)
 }
 
-// away reports why an event should not wait for the server now. While something lies
+// unavailable reports why an event should not wait for the server now. While something lies
 // in the spool, its sender makes the probes of the breaker.
-func (c *Client) away() error {
+func (c *Client) unavailable() error {
 	if err := c.d.held(); err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func TestServerAway(t *testing.T) {
 		require.Equal(t, "10", c.failures()[0].ID)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		require.ErrorContains(t, c.Close(ctx), "10 events were lost")
+		require.ErrorContains(t, c.Close(ctx), "10 events lost")
 		require.Equal(t, 10, c.lost(FromSend, Stopped))
 	})
 }
@@ -434,10 +434,10 @@ func TestOptions(t *testing.T) {
 		{"either Token or TokenFile", func(o *Options) { o.Token, o.TokenFile = "a", "b" }},
 		{"is empty", func(o *Options) { o.TokenFile = empty }},
 		{"cannot be sent in a header", func(o *Options) { o.Token = "a b" }},
-		{"is no name", func(o *Options) { o.Service = "a b" }},
-		{"BatchEvents is 10001", func(o *Options) { o.BatchEvents = 10001 }},
-		{"none of gzip, zstd and none", func(o *Options) { o.Compression = "br" }},
-		{"Spool.MaxBytes is 5", func(o *Options) { o.Spool = SpoolOptions{Dir: "x", MaxBytes: 5} }},
+		{"invalid service", func(o *Options) { o.Service = "a b" }},
+		{"invalid BatchEvents 10001", func(o *Options) { o.BatchEvents = 10001 }},
+		{"want gzip, zstd or none", func(o *Options) { o.Compression = "br" }},
+		{"invalid Spool.MaxBytes 5", func(o *Options) { o.Spool = SpoolOptions{Dir: "x", MaxBytes: 5} }},
 		{"must be positive", func(o *Options) { o.Timeout = -1 }},
 		{"TLS has no effect", func(o *Options) { o.HTTPClient, o.TLS = http.DefaultClient, &tls.Config{} }},
 		{"jitter", func(o *Options) { o.Retry.Jitter = 99 }},

@@ -11,7 +11,7 @@
 //
 // # What nil means
 //
-//	               server answers   server away, with spool      server away, no spool
+//	               server answers   server down, with spool      server down, no spool
 //	Send           acknowledged     on disk, sent later          in memory, sent later
 //	SendStrict     acknowledged     error                        error
 //	SendAsync      in memory        in memory, then on disk      in memory, sent later

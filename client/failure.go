@@ -114,7 +114,7 @@ func (r *reporter) lost(b *batch, why Reason, err error) {
 func (r *reporter) one(from Origin, why Reason, code event.Code, err error, line []byte) {
 	r.m.failures[from][why].Inc()
 	if n, ok := r.mayLog(why); ok {
-		r.log.Warn("an event was lost", "context", from, "reason", why, "code", string(code), "err", err,
+		r.log.Warn("event lost", "context", from, "reason", why, "code", string(code), "err", err,
 			"more_since_last_message", n)
 	}
 	if r.onError == nil {

@@ -146,7 +146,7 @@ func (o *Options) validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	within := func(what string, v, least, most int) {
 		if v < least || v > most {
-			bad("%s is %d; it must be from %d to %d", what, v, least, most)
+			bad("invalid %s %d (%d to %d)", what, v, least, most)
 		}
 	}
 	if _, err := o.target(); err != nil {
@@ -156,7 +156,7 @@ func (o *Options) validate() error {
 		bad("give either Token or TokenFile, not both")
 	}
 	if o.Service != "" && !event.ValidName(o.Service) {
-		bad("service %q is no name: use letters, digits, dots, dashes and underscores", o.Service)
+		bad("invalid service %q (use letters, digits, dots, dashes and underscores)", o.Service)
 	}
 	if o.HTTPClient != nil && o.TLS != nil {
 		bad("TLS has no effect on an HTTPClient of your own; set it there")
@@ -172,10 +172,10 @@ func (o *Options) validate() error {
 		bad("BatchWait, Timeout and RequestTimeout must be positive")
 	}
 	if o.Compression != Gzip && o.Compression != Zstd && o.Compression != None {
-		bad("compression %q is none of gzip, zstd and none", o.Compression)
+		bad("invalid compression %q (want gzip, zstd or none)", o.Compression)
 	}
 	if o.Spool.Dir != "" && o.Spool.MaxBytes < minSpoolBytes {
-		bad("Spool.MaxBytes is %d; it must be at least %d", o.Spool.MaxBytes, minSpoolBytes)
+		bad("invalid Spool.MaxBytes %d (at least %d)", o.Spool.MaxBytes, minSpoolBytes)
 	}
 	return errors.Join(errs...)
 }

@@ -257,7 +257,7 @@ func (s *spool) open() (err error) {
 	for _, loss := range l.log.Losses() {
 		if loss.Cause != nil {
 			s.m.spoolLoss.Inc()
-			s.log.Error("the spool was damaged; what could not be read was moved aside", "folder", loss.Quarantine, "err", loss.Cause)
+			s.log.Error("spool damaged, unreadable records moved aside", "folder", loss.Quarantine, "err", loss.Cause)
 		}
 	}
 	if err := s.measure(l); err != nil {
@@ -282,7 +282,7 @@ func (s *spool) open() (err error) {
 func (s *spool) measure(l *spoolLog) error {
 	next, err := readCursor(s.o.fs, s.o.Dir)
 	if err != nil {
-		s.log.Warn("the spool's cursor cannot be read; everything in the spool is sent again", "err", err)
+		s.log.Warn("spool cursor unreadable, all spooled events are sent again", "err", err)
 	}
 	if next > l.log.NextSeq() { // the log was deleted, and this one is newer
 		next = 0
@@ -313,7 +313,7 @@ func costOf(rec *wal.Record) int64 { return int64(len(rec.Payload)) + recordOver
 
 // fail takes a log out of service; it is opened again after a while.
 func (s *spool) fail(l *spoolLog, err error) {
-	s.log.Error("the spool failed", "folder", s.o.Dir, "err", err)
+	s.log.Error("spool failed", "folder", s.o.Dir, "err", err)
 	s.mu.Lock()
 	s.err = err
 	s.mu.Unlock()
@@ -330,7 +330,7 @@ func (s *spool) reopen() {
 		s.closeLog(l)
 	}
 	if err := s.open(); err == nil {
-		s.log.Info("the spool is open", "folder", s.o.Dir)
+		s.log.Info("spool opened", "folder", s.o.Dir)
 	}
 }
 

@@ -106,7 +106,7 @@ func (c *Client) replayBatch(ctx context.Context, b *batch) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errSomeLater):
-			// The server is well and keeps some events waiting. They must not hold up
+			// The server works and throttles some events. They must not delay
 			// those behind them.
 			if c.spool.put(rest, reopenEvery) == nil {
 				return nil
@@ -120,7 +120,7 @@ func (c *Client) replayBatch(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// advance lets go of the records before next.
+// advance releases the records before next.
 func (s *spool) advance(l *spoolLog, next uint64, cost int64) error {
 	s.cursorMu.Lock()
 	defer s.cursorMu.Unlock()
@@ -141,7 +141,7 @@ func (s *spool) advance(l *spoolLog, next uint64, cost int64) error {
 func (s *spool) save(l *spoolLog) error {
 	l.saved = time.Now()
 	if err := writeCursor(s.o.fs, s.o.Dir, l.next); err != nil {
-		s.log.Warn("the spool's cursor was not written; some events may be sent again", "err", err)
+		s.log.Warn("spool cursor not written, some events may be sent again", "err", err)
 	}
 	return l.log.Truncate(l.next)
 }
@@ -156,7 +156,7 @@ func (s *spool) close() {
 	err := s.save(l)
 	s.cursorMu.Unlock()
 	if err != nil {
-		s.log.Warn("the spool was not tidied up", "err", err)
+		s.log.Warn("spool cleanup failed", "err", err)
 	}
 	s.closeLog(l)
 }

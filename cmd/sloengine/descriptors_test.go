@@ -123,7 +123,7 @@ func TestConnectionsLeaveTheLogItsDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "\nsloengine_wal_poisoned 0\n")
 	require.NotContains(t, string(text), `sloengine_http_connections_total{result="evicted"} 0`)
-	require.Equal(t, 1, strings.Count(p.log.String(), "connections are at their limit"), p.log)
+	require.Equal(t, 1, strings.Count(p.log.String(), "connection limit reached"), p.log)
 	require.Contains(t, string(get(t, p.base+"/-/ready")), `"part":"connections"`)
 	p.stop(t)
 }

@@ -46,7 +46,7 @@ const (
 // retry.ClassBreakerOpen.
 type OpenError struct {
 	Name string
-	// RetryAfter is when probes begin, or when the probes under way must have ended.
+	// RetryAfter is when probes begin, or when the probes in progress must have ended.
 	RetryAfter time.Duration
 }
 

@@ -252,14 +252,14 @@ func TestAWeakHealthCheckOnlyLetsProbesThrough(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"no name":        {},
-		"never open":     {Name: "s", Consecutive: Consecutive{Off: true}, Rate: Rate{Off: true}},
-		"outside (0,1]":  {Name: "s", Rate: Rate{Threshold: 1.5}},
-		"cannot succeed": {Name: "s", Rate: Rate{Probes: 2, Successes: 3}},
-		"must be at":     {Name: "s", Consecutive: Consecutive{Failures: -1}},
-		"times must be":  {Name: "s", ProbeTimeout: -1},
-		"minimum calls":  {Name: "s", Rate: Rate{MinCalls: -1}},
-		"below 10 ms":    {Name: "s", Rate: Rate{Window: 1}},
+		"Name is required": {},
+		"never open":       {Name: "s", Consecutive: Consecutive{Off: true}, Rate: Rate{Off: true}},
+		"outside (0,1]":    {Name: "s", Rate: Rate{Threshold: 1.5}},
+		"cannot succeed":   {Name: "s", Rate: Rate{Probes: 2, Successes: 3}},
+		"must be at":       {Name: "s", Consecutive: Consecutive{Failures: -1}},
+		"durations must":   {Name: "s", ProbeTimeout: -1},
+		"minimum calls":    {Name: "s", Rate: Rate{MinCalls: -1}},
+		"below 10 ms":      {Name: "s", Rate: Rate{Window: 1}},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, want)

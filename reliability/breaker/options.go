@@ -79,7 +79,7 @@ func (o *Options) validate() error {
 	}
 	c, r := &o.Consecutive, &o.Rate
 	if o.Name == "" {
-		bad("it has no name")
+		bad("Name is required")
 	}
 	if c.Off && r.Off && !o.Off {
 		bad("both rules are off, so it would never open")
@@ -97,7 +97,7 @@ func (o *Options) validate() error {
 		bad("%d of %d probes cannot succeed", r.Successes, r.Probes)
 	}
 	if c.Open < 0 || r.Open < 0 || r.Window < 0 || o.ProbeTimeout < 0 || o.HealthInterval < 0 {
-		bad("times must be positive")
+		bad("durations must not be negative")
 	}
 	if r.Window > 0 && r.Window < 10*time.Millisecond {
 		bad("window %s is below 10 ms", r.Window)

@@ -3,7 +3,7 @@ package breaker
 import "time"
 
 // probes are the calls that are let through while half-open. Each slot is one probe;
-// one that counts neither way gives its slot back.
+// one that counts neither way frees its slot.
 type probes struct {
 	slots             []slot
 	needed            int           // successes that close
@@ -13,7 +13,7 @@ type probes struct {
 
 type slot struct {
 	state slotState
-	end   time.Time // by which a probe under way must be back
+	end   time.Time // by which a probe in progress must be back
 }
 
 type slotState uint8

@@ -41,7 +41,7 @@ func (o *Options) applyDefaults() {
 func (o *Options) validate() error {
 	var errs []error
 	if o.Name == "" {
-		errs = append(errs, errors.New("bulkhead: it has no name"))
+		errs = append(errs, errors.New("bulkhead: Name is required"))
 	}
 	if o.Concurrency < 1 || o.Concurrency > 1<<20 {
 		errs = append(errs, fmt.Errorf("bulkhead %q: concurrency %d is outside 1 to %d", o.Name, o.Concurrency, 1<<20))

@@ -75,10 +75,10 @@ func TestWaitingEnds(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"no name":     {},
-		"concurrency": {Name: "s", Concurrency: -1},
-		"queue":       {Name: "s", Queue: -2},
-		"negative":    {Name: "s", MaxWait: -1},
+		"Name is required": {},
+		"concurrency":      {Name: "s", Concurrency: -1},
+		"queue":            {Name: "s", Queue: -2},
+		"negative":         {Name: "s", MaxWait: -1},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, want)

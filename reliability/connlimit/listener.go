@@ -46,7 +46,7 @@ type Limit struct {
 	refused  *metrics.Counter
 	evicted  *metrics.Counter
 
-	// refusedAt is when a connection was last turned away, Unix nanoseconds.
+	// refusedAt is when a connection was last refused, Unix nanoseconds.
 	refusedAt atomic.Int64
 
 	mu      sync.Mutex
@@ -59,7 +59,7 @@ type Limit struct {
 // New asks the system for its limit, and adds the metrics.
 func New(o Options) (*Limit, error) {
 	if o.Max < 1 {
-		return nil, fmt.Errorf("connections: a limit of %d leaves none", o.Max)
+		return nil, fmt.Errorf("connections: invalid limit %d (at least 1)", o.Max)
 	}
 	if o.Descriptors == 0 {
 		var r unix.Rlimit
@@ -84,7 +84,7 @@ func New(o Options) (*Limit, error) {
 // Status is how much of the limit is in use.
 type Status struct {
 	Open, Limit int
-	RefusedAt   time.Time // when a connection was last turned away; zero: never
+	RefusedAt   time.Time // when a connection was last refused; zero: never
 }
 
 // Status returns the present status.
@@ -140,7 +140,7 @@ func (li *listener) Accept() (net.Conn, error) {
 		}
 		tcp, ok := c.(*net.TCPConn)
 		if !ok {
-			return nil, errors.Join(fmt.Errorf("connections: %T is no TCP connection", c), c.Close())
+			return nil, errors.Join(fmt.Errorf("connections: %T is not a TCP connection", c), c.Close())
 		}
 		if own := li.l.take(tcp); own != nil {
 			return own, nil
@@ -210,15 +210,15 @@ func (l *Limit) tell(now time.Time, full bool) {
 		l.refusedAt.Store(now.UnixNano())
 		if !l.full {
 			l.full = true
-			l.o.Logger.Warn("connections are at their limit, those without credentials are closed first", "open", len(l.conns), "limit", l.limit)
+			l.o.Logger.Warn("connection limit reached, connections without credentials are closed first", "open", len(l.conns), "limit", l.limit)
 		}
 	case l.full && now.UnixNano()-last > int64(recovered) && len(l.conns) < l.limit-l.limit/10:
 		l.full = false
-		l.o.Logger.Info("connections are below their limit again", "open", len(l.conns), "limit", l.limit)
+		l.o.Logger.Info("connections below limit again", "open", len(l.conns), "limit", l.limit)
 	}
 }
 
-// recovered is how long no connection was turned away before that is told.
+// recovered is how long no connection was refused before that is logged.
 const recovered = 10 * time.Second
 
 // victim is the connection that is given up for a new one: of those without credentials
@@ -261,7 +261,7 @@ type conn struct {
 	since         atomic.Int64 // of the last change of state, Unix nanoseconds
 }
 
-// Close lets go of the place, too.
+// Close frees the place, too.
 func (c *conn) Close() error {
 	c.l.mu.Lock()
 	c.l.remove(c)

@@ -107,7 +107,7 @@ func TestConnectionsWithoutCredentialsGoFirst(t *testing.T) {
 	require.True(t, fourth.ask(good))
 	require.True(t, fifth.ask(good))
 	require.EqualValues(t, 2, s.l.evicted.Get())
-	require.Contains(t, s.log.String(), "connections are at their limit")
+	require.Contains(t, s.log.String(), "connection limit reached")
 	require.Equal(t, 3, s.l.Status().Open)
 	require.False(t, s.l.Status().RefusedAt.IsZero())
 }
@@ -187,7 +187,7 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, c.limit, l.Status().Limit, c)
 	}
 	_, err := New(Options{Metrics: metrics.NewSet()})
-	require.ErrorContains(t, err, "a limit of 0")
+	require.ErrorContains(t, err, "invalid limit 0")
 	l, err := New(Options{Max: 1 << 30, Metrics: metrics.NewSet()})
 	require.NoError(t, err)
 	require.Positive(t, l.Status().Limit)

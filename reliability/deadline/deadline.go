@@ -22,7 +22,7 @@ const Default = 5 * time.Second
 
 type expiredError struct{}
 
-func (expiredError) Error() string           { return "the deadline has passed, so it was not begun" }
+func (expiredError) Error() string           { return "deadline passed before the work started" }
 func (expiredError) RetryClass() retry.Class { return retry.ClassTimeout }
 func (expiredError) Is(target error) bool    { return target == context.DeadlineExceeded }
 
@@ -37,7 +37,7 @@ func Parse(value string) (time.Time, error) {
 	}
 	seconds, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(seconds >= 0 && seconds < 1e11) {
-		return time.Time{}, errors.New("a deadline must be a point in time: RFC 3339 or Unix seconds")
+		return time.Time{}, errors.New("invalid deadline (want RFC 3339 or Unix seconds)")
 	}
 	whole, part := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(part*1e9)), nil
@@ -75,7 +75,7 @@ func (s Step) Begin(ctx context.Context) (context.Context, context.CancelFunc, e
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, nil, s.expired()
 		}
-		return nil, nil, fmt.Errorf("not begun: %w", context.Cause(ctx))
+		return nil, nil, fmt.Errorf("not started: %w", context.Cause(ctx))
 	}
 	left, bounded := Remaining(ctx)
 	left -= s.Reserve

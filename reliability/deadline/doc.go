@@ -1,5 +1,5 @@
 // Package deadline passes one point in time along a chain of calls, so that every
-// step gets what is left of the time, never a time-out of its own that outlives the
+// step gets what is left of the time, never a timeout of its own that outlives the
 // caller's patience, and work without a waiting caller is not begun.
 //
 // Inside the process the deadline is that of the context; between processes it is the

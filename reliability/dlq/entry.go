@@ -102,7 +102,7 @@ var ErrInvalid = errors.New("invalid dead letter")
 
 func checkID(id string) error {
 	if id == "" || len(id) > maxIDBytes {
-		return fmt.Errorf("%w: ID of %d bytes, allowed are 1 to %d", ErrInvalid, len(id), maxIDBytes)
+		return fmt.Errorf("%w: ID of %d bytes (want 1 to %d)", ErrInvalid, len(id), maxIDBytes)
 	}
 	for i := range len(id) {
 		switch c := id[i]; {
@@ -123,7 +123,7 @@ func prepare(entries []Entry, now time.Time) error {
 		switch e.Origin {
 		case Admission, Fold, Sink:
 		default:
-			return fmt.Errorf("%w: entry %d has the origin %q", ErrInvalid, i, e.Origin)
+			return fmt.Errorf("%w: entry %d has unknown origin %q", ErrInvalid, i, e.Origin)
 		}
 		if e.Reason == "" {
 			return fmt.Errorf("%w: entry %d has no reason", ErrInvalid, i)
@@ -165,7 +165,7 @@ func (e *Entry) encode() ([]byte, error) {
 		return nil, fmt.Errorf("%w: encode %s: %w", ErrInvalid, e.ID, err)
 	}
 	if buf.Len() > MaxEntryBytes {
-		return nil, fmt.Errorf("%w: %s has %d bytes, allowed are %d", ErrInvalid, e.ID, buf.Len(), MaxEntryBytes)
+		return nil, fmt.Errorf("%w: %s has %d bytes (at most %d)", ErrInvalid, e.ID, buf.Len(), MaxEntryBytes)
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
@@ -201,7 +201,7 @@ func encodedKey(data []byte) (tallyKey, error) {
 	}
 	key := tallyKey{Origin(v.GetStringBytes("origin")), string(v.GetStringBytes("reason")), string(v.GetStringBytes("sink"))}
 	if key.origin == "" || key.reason == "" || checkID(string(encodedID(data))) != nil {
-		return tallyKey{}, fmt.Errorf("%w: neither ID, origin nor reason may be missing", ErrInvalid)
+		return tallyKey{}, fmt.Errorf("%w: ID, origin and reason are required", ErrInvalid)
 	}
 	return key, nil
 }

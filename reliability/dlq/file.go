@@ -24,9 +24,9 @@ type FileOptions struct {
 	// MaxBytes bounds all files together, 4 GiB, at least two segments. Beyond it Save
 	// fails with ErrFull. The index in memory takes about 50 KiB per segment.
 	MaxBytes int64
-	// KnownIDs is how many of the last IDs are remembered, so that what is saved twice is
+	// DedupIDs is how many of the last IDs are remembered, so that what is saved twice is
 	// kept once: 131,072.
-	KnownIDs int
+	DedupIDs int
 	Now      func() time.Time // for days and empty times, time.Now
 	Metrics  *Metrics
 
@@ -35,22 +35,22 @@ type FileOptions struct {
 
 func (o *FileOptions) normal() error {
 	if o.Dir == "" {
-		return errors.New("dead letters: no folder")
+		return errors.New("dead letters: Dir is required")
 	}
 	if o.FS == nil {
 		o.FS = fsys.OS()
 	}
 	o.SegmentBytes = cmp.Or(o.SegmentBytes, 10_000_000)
 	if o.SegmentBytes < 4<<10 || o.SegmentBytes > 1<<30 {
-		return fmt.Errorf("dead letters: segments of %d bytes, allowed are 4 KiB to 1 GiB", o.SegmentBytes)
+		return fmt.Errorf("dead letters: invalid segment size of %d bytes (4 KiB to 1 GiB)", o.SegmentBytes)
 	}
 	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<30)
 	if o.MaxBytes < 2*o.SegmentBytes {
-		return fmt.Errorf("dead letters: %d bytes in all, that is less than two segments", o.MaxBytes)
+		return fmt.Errorf("dead letters: invalid maximum of %d bytes (at least two segments)", o.MaxBytes)
 	}
-	o.KnownIDs = cmp.Or(o.KnownIDs, goneIDs)
-	if o.KnownIDs < 1 {
-		return fmt.Errorf("dead letters: %d known IDs", o.KnownIDs)
+	o.DedupIDs = cmp.Or(o.DedupIDs, goneIDs)
+	if o.DedupIDs < 1 {
+		return fmt.Errorf("dead letters: invalid dedup window of %d IDs (at least 1)", o.DedupIDs)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -72,7 +72,7 @@ type File struct {
 	turn   chan struct{}
 	active fsys.File // the last segment while it is written to, or nil
 	// spare is the file of the next segment, if there is one already; making yields it while
-	// it is under way.
+	// it is in progress.
 	spare   fsys.File
 	spareOf *segment
 	making  chan spare
@@ -89,7 +89,7 @@ type File struct {
 	// mu guards the index. Files change their content below the size in the index, or
 	// vanish, only while it is held.
 	mu       sync.RWMutex
-	segments []*segment // rising
+	segments []*segment // by ascending number
 	located  map[string]uint64
 	damages  []Damage
 	damaged  int64
@@ -114,7 +114,7 @@ func OpenFile(o FileOptions) (_ *File, err error) {
 	if err := o.normal(); err != nil {
 		return nil, err
 	}
-	f := &File{o: o, turn: make(chan struct{}, 1), next: 1, known: newWindow(o.KnownIDs),
+	f := &File{o: o, turn: make(chan struct{}, 1), next: 1, known: newWindow(o.DedupIDs),
 		keys: map[tallyKey]bool{}, located: map[string]uint64{}}
 	if err := fsys.MkdirAllSynced(o.FS, o.Dir, SiteMkdir); err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
@@ -129,7 +129,7 @@ func OpenFile(o FileOptions) (_ *File, err error) {
 	return f, nil
 }
 
-// Close lets go of the folder. Calls that are under way end first.
+// Close releases the folder. Calls in progress end first.
 func (f *File) Close() error {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()

@@ -163,7 +163,7 @@ func (f *File) prepare(next *segment) spare {
 	return made
 }
 
-// takeSpare takes what was prepared, or if need be waits for what is under way.
+// takeSpare takes what was prepared, or with wait waits for what is in progress.
 func (f *File) takeSpare(wait bool) {
 	if f.making == nil {
 		return
@@ -296,7 +296,7 @@ func (f *File) commit(loads []*pending) error {
 	return nil
 }
 
-// abandon lets go of a new file that no line went into. Should it stay, the next start
+// abandon removes a new file that no line went into. Should it stay, the next start
 // removes it.
 func (f *File) abandon(s *segment, fresh bool) {
 	if fresh {

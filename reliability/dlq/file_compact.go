@@ -12,7 +12,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// Compact gives back the space of removed entries: segments are written anew without
+// Compact frees the space of removed entries: segments are rewritten without
 // them, empty ones deleted. Segments with damaged places are left as they are until they
 // are too old.
 func (f *File) Compact(ctx context.Context) error {
@@ -171,7 +171,7 @@ func (f *File) rewrite(s *segment, limit int64) error {
 	return f.trouble(f.replace(s, fresh, out))
 }
 
-// replace writes a segment anew while nobody reads it.
+// replace rewrites a segment while nobody reads it.
 func (f *File) replace(s, fresh *segment, data []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

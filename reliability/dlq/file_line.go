@@ -151,7 +151,7 @@ func (l *line) removes() ([]span, error) {
 	return spans, nil
 }
 
-// spansOf joins rising numbers to ranges.
+// spansOf joins ascending numbers to ranges.
 func spansOf(numbers []uint64) (spans []span) {
 	for _, n := range numbers {
 		if last := len(spans) - 1; last >= 0 && spans[last][1]+1 == n {
@@ -195,7 +195,7 @@ func appendHead(dst, magic []byte, number, first uint64) []byte {
 // parseSegmentHead returns the first line number that the segment may hold.
 func parseSegmentHead(data []byte, number uint64) (first uint64, err error) {
 	if len(data) < segmentHead {
-		return 0, fmt.Errorf("short head")
+		return 0, fmt.Errorf("header too short")
 	}
 	data = data[:segmentHead]
 	magic := []byte(segmentMagic)
@@ -212,7 +212,7 @@ func parseSegmentHead(data []byte, number uint64) (first uint64, err error) {
 	}
 	first, ok := parseHex(data[len(magic)+17 : len(magic)+33])
 	if !ok || !bytes.Equal(data, appendHead(nil, magic, number, first)) {
-		return 0, fmt.Errorf("head damaged: %s", hex.EncodeToString(data[:16]))
+		return 0, fmt.Errorf("damaged header: %s", hex.EncodeToString(data[:16]))
 	}
 	return first, nil
 }

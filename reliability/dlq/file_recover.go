@@ -149,7 +149,7 @@ func (f *File) find() (leftovers []string, err error) {
 	})
 	for i := 1; i < len(f.segments); i++ {
 		if a, b := f.segments[i-1], f.segments[i]; a.number == b.number {
-			return nil, fmt.Errorf("two segments have one number: %s and %s", f.path(a), f.path(b))
+			return nil, fmt.Errorf("two segments have the same number: %s and %s", f.path(a), f.path(b))
 		}
 	}
 	return leftovers, nil
@@ -240,7 +240,7 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 		s.holds(l, key, dead)
 	}
 	for _, l := range slices.Backward(lines) {
-		if l.isEntry() && len(*ids) < f.o.KnownIDs {
+		if l.isEntry() && len(*ids) < f.o.DedupIDs {
 			*ids = append(*ids, hashID(string(encodedID(l.body))))
 		}
 	}

@@ -65,7 +65,7 @@ func TestOneStoreAtATime(t *testing.T) {
 	openTest(t, m, &now)
 	_, err := OpenFile(FileOptions{FS: m, Dir: "/dlq"})
 	require.ErrorIs(t, err, fsys.ErrLocked)
-	for _, o := range []FileOptions{{}, {Dir: "x", SegmentBytes: 1}, {Dir: "x", MaxBytes: 1}, {Dir: "x", KnownIDs: -1}} {
+	for _, o := range []FileOptions{{}, {Dir: "x", SegmentBytes: 1}, {Dir: "x", MaxBytes: 1}, {Dir: "x", DedupIDs: -1}} {
 		_, err := OpenFile(o)
 		require.Error(t, err)
 	}

@@ -127,8 +127,8 @@ func (f *Filter) Decide(s *Subject) Decision {
 	return Decision{Save: !f.dropRest, Rule: DropDefault}
 }
 
-// Keep judges one failure and counts it if it is dropped.
-func (f *Filter) Keep(s *Subject) bool {
+// ShouldSave judges one failure, and counts it if it is dropped.
+func (f *Filter) ShouldSave(s *Subject) bool {
 	d := f.Decide(s)
 	if !d.Save {
 		f.metrics.Dropped(d.Rule, 1)

@@ -48,7 +48,7 @@ func TestFilter(t *testing.T) {
 		require.Equal(t, c.rule, d.Rule, "%+v", c.subject)
 		require.Equal(t, c.save, d.Save, "%+v", c.subject)
 		require.Equal(t, c.rule == "expression_error", d.Err != nil)
-		require.Equal(t, c.save, f.Keep(&c.subject))
+		require.Equal(t, c.save, f.ShouldSave(&c.subject))
 		var text strings.Builder
 		set.WritePrometheus(&text)
 		require.Equal(t, !c.save, strings.Contains(text.String(), fmt.Sprintf(`sloengine_dlq_dropped_total{why=%q} 1`, c.rule)))

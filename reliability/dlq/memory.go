@@ -24,7 +24,7 @@ type Memory struct {
 	closed  bool
 	next    uint64
 	byID    map[string]*memoryItem
-	order   []*memoryItem // rising numbers
+	order   []*memoryItem // by ascending number
 	gone    *window
 	bytes   int64
 	tallies tallies
@@ -42,7 +42,7 @@ var _ Store = (*Memory)(nil)
 // NewMemory returns an empty store.
 func NewMemory(o MemoryOptions) (*Memory, error) {
 	if o.MaxEntries < 0 {
-		return nil, fmt.Errorf("dead letters in memory: %d entries", o.MaxEntries)
+		return nil, fmt.Errorf("dead letters in memory: invalid maximum of %d entries (must not be negative)", o.MaxEntries)
 	}
 	o.MaxEntries = cmp.Or(o.MaxEntries, 10_000)
 	if o.Now == nil {

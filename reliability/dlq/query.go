@@ -73,7 +73,7 @@ func (q Query) normal() (Query, position, error) {
 	case q.Limit == 0:
 		q.Limit = DefaultLimit
 	case q.Limit < 0 || q.Limit > MaxLimit:
-		return q, position{}, fmt.Errorf("%w: limit %d, allowed are 1 to %d", ErrInvalid, q.Limit, MaxLimit)
+		return q, position{}, fmt.Errorf("%w: limit %d (want 1 to %d)", ErrInvalid, q.Limit, MaxLimit)
 	}
 	if q.Cursor == "" {
 		return q, position{}, nil
@@ -83,7 +83,7 @@ func (q Query) normal() (Query, position, error) {
 		return q, position{}, fmt.Errorf("%w: cursor %q", ErrInvalid, q.Cursor)
 	}
 	if (data[0] == 'n') != q.Newest {
-		return q, position{}, fmt.Errorf("%w: cursor %q is of the other order", ErrInvalid, q.Cursor)
+		return q, position{}, fmt.Errorf("%w: cursor %q belongs to the opposite order", ErrInvalid, q.Cursor)
 	}
 	n, err := strconv.ParseUint(string(data[1:]), 36, 64)
 	if err != nil {

@@ -43,16 +43,16 @@ const redisBatch = 500
 // NewRedis returns a store. It does not talk to Redis yet.
 func NewRedis(o RedisOptions) (*Redis, error) {
 	if o.Client == nil {
-		return nil, errors.New("dead letters in Redis: no client")
+		return nil, errors.New("dead letters in Redis: Client is required")
 	}
 	o.Prefix = cmp.Or(o.Prefix, "{sloengine:dlq}:")
 	o.TTL = cmp.Or(o.TTL, 7*24*time.Hour)
 	if o.TTL < time.Second {
-		return nil, fmt.Errorf("dead letters in Redis: TTL %s, at least 1s", o.TTL)
+		return nil, fmt.Errorf("dead letters in Redis: invalid TTL %s (at least 1s)", o.TTL)
 	}
 	o.MaxEntries = cmp.Or(o.MaxEntries, 1_000_000)
 	if o.MaxEntries < 1 {
-		return nil, fmt.Errorf("dead letters in Redis: %d entries", o.MaxEntries)
+		return nil, fmt.Errorf("dead letters in Redis: invalid maximum of %d entries (at least 1)", o.MaxEntries)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -126,7 +126,7 @@ func redisEntry(value any) (Entry, error) {
 	text, _ := value.(string)
 	_, body, ok := strings.Cut(text, "\n")
 	if !ok {
-		return Entry{}, errors.New("dead letters in Redis: a value that is no entry")
+		return Entry{}, errors.New("dead letters in Redis: stored value is not an entry")
 	}
 	return decodeEntry([]byte(body))
 }
@@ -156,7 +156,7 @@ func (r *Redis) List(ctx context.Context, q Query) (Page, error) {
 			text, _ := rows[i].(string)
 			n, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
-				return Page{}, fmt.Errorf("dead letters in Redis: position %q", text)
+				return Page{}, fmt.Errorf("dead letters in Redis: invalid position %q", text)
 			}
 			at = position{n, true}
 			e, err := redisEntry(rows[i+1])
@@ -209,7 +209,7 @@ func (r *Redis) values(ctx context.Context, ids []string) ([]any, error) {
 	}
 	values, _ := answer.([]any)
 	if len(values) != len(ids) {
-		return nil, errors.New("dead letters in Redis: short answer")
+		return nil, errors.New("dead letters in Redis: incomplete answer")
 	}
 	return values, nil
 }
@@ -290,7 +290,7 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 	}
 	parts, _ := answer.([]any)
 	if len(parts) != 4 {
-		return Stats{}, errors.New("dead letters in Redis: short answer")
+		return Stats{}, errors.New("dead letters in Redis: incomplete answer")
 	}
 	all := tallies{}
 	var size int64
@@ -300,7 +300,7 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 		text, _ := fields[i+1].(string)
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return Stats{}, fmt.Errorf("dead letters in Redis: count %q", text)
+			return Stats{}, fmt.Errorf("dead letters in Redis: invalid count %q", text)
 		}
 		if field == "bytes" {
 			size = n
@@ -308,7 +308,7 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 		}
 		var key []string
 		if err := json.Unmarshal([]byte(field), &key); err != nil || len(key) != 3 {
-			return Stats{}, fmt.Errorf("dead letters in Redis: count of %q", field)
+			return Stats{}, fmt.Errorf("dead letters in Redis: invalid count key %q", field)
 		}
 		all.add(all.admit(tallyKey{Origin(key[0]), key[1], key[2]}), n)
 	}
@@ -318,7 +318,7 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 		if text, _ := parts[1+i].(string); text != "" {
 			ms, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return Stats{}, fmt.Errorf("dead letters in Redis: time %q", text)
+				return Stats{}, fmt.Errorf("dead letters in Redis: invalid time %q", text)
 			}
 			*at = time.UnixMilli(ms).UTC()
 		}

@@ -58,7 +58,7 @@ type ReplayResult struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Replayer gives entries back to their origin. Replays run one after the other.
+// Replayer replays entries to their origin. Replays run one after the other.
 type Replayer struct {
 	o        ReplayOptions
 	schedule *Schedule
@@ -70,19 +70,19 @@ type Replayer struct {
 // NewReplayer checks the options.
 func NewReplayer(o ReplayOptions) (*Replayer, error) {
 	if o.Store == nil {
-		return nil, errors.New("replay of dead letters: no store")
+		return nil, errors.New("replay of dead letters: Store is required")
 	}
 	if o.Batch = cmp.Or(o.Batch, 100); o.Batch < 1 || o.Batch > MaxLimit {
-		return nil, fmt.Errorf("replay of dead letters: batch of %d, allowed are 1 to %d", o.Batch, MaxLimit)
+		return nil, fmt.Errorf("replay of dead letters: invalid batch size %d (1 to %d)", o.Batch, MaxLimit)
 	}
 	if o.Rate = cmp.Or(o.Rate, 100); !(o.Rate > 0 && o.Rate <= 1e6) {
-		return nil, fmt.Errorf("replay of dead letters: rate %g, allowed are up to 1e6 a second", o.Rate)
+		return nil, fmt.Errorf("replay of dead letters: invalid rate %g (above 0, at most 1e6 entries a second)", o.Rate)
 	}
 	if o.StopAfter = cmp.Or(o.StopAfter, 10); o.StopAfter < 1 {
-		return nil, fmt.Errorf("replay of dead letters: stop after %d", o.StopAfter)
+		return nil, fmt.Errorf("replay of dead letters: invalid stop after %d (at least 1)", o.StopAfter)
 	}
 	if o.MaxAge < 0 {
-		return nil, fmt.Errorf("replay of dead letters: maximum age %s", o.MaxAge)
+		return nil, fmt.Errorf("replay of dead letters: invalid maximum age %s (must not be negative)", o.MaxAge)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -128,7 +128,7 @@ func (r *Replayer) Run(ctx context.Context) error {
 	})
 }
 
-// Replay gives back all that matches a query, oldest first. After some failures
+// Replay replays all that matches a query, oldest first. After some failures
 // in a row the rest of that origin and sink waits for the next replay. What fails or comes in meanwhile
 // is left for the next one too. An error is one of the store, or of ctx.
 func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result ReplayResult, err error) {
@@ -157,7 +157,7 @@ func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result Rep
 	return run.result, err
 }
 
-// ReplayIDs gives back single entries, in the given order.
+// ReplayIDs replays single entries, in the given order.
 func (r *Replayer) ReplayIDs(ctx context.Context, ids []string, dryRun bool) (result ReplayResult, err error) {
 	run, err := r.begin(ctx, dryRun)
 	if err != nil {
@@ -320,11 +320,11 @@ func (run *replayRun) send(ctx context.Context, to route, entries []Entry) error
 	// What was taken is noted though the replay was stopped meanwhile.
 	note := context.WithoutCancel(ctx)
 	if _, err := run.o.Store.Replayed(note, taken); err != nil {
-		return fmt.Errorf("note replayed dead letters: %w", err)
+		return fmt.Errorf("record replayed dead letters: %w", err)
 	}
 	run.count(&run.result.Replayed, "ok", len(taken))
 	if _, err := run.o.Store.Failed(note, failures); err != nil {
-		return fmt.Errorf("note failed replays: %w", err)
+		return fmt.Errorf("record failed replays: %w", err)
 	}
 	run.count(&run.result.Failed, "failed", len(failures))
 	if len(run.failed) > maxFailures {

@@ -209,7 +209,7 @@ func TestRetentionBySchedule(t *testing.T) {
 		s := memoryWith(t, testEntries(0, 3)) // midnight
 		var runs []time.Time
 		var total int
-		r, err := NewRetention(RetentionOptions{Store: s, Keep: 48 * time.Hour, Done: func(n int, err error) {
+		r, err := NewRetention(RetentionOptions{Store: s, MaxAge: 48 * time.Hour, Done: func(n int, err error) {
 			total += n
 			runs = append(runs, time.Now().UTC())
 			require.NoError(t, err)
@@ -278,7 +278,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		_, err := NewReplayer(o)
 		require.Error(t, err)
 	}
-	for _, o := range []RetentionOptions{{}, {Store: s, Keep: -1}, {Store: s, Cron: "x"}} {
+	for _, o := range []RetentionOptions{{}, {Store: s, MaxAge: -1}, {Store: s, Cron: "x"}} {
 		_, err := NewRetention(o)
 		require.Error(t, err)
 	}

@@ -10,11 +10,11 @@ import (
 
 // RetentionOptions say how long entries are kept.
 type RetentionOptions struct {
-	Store Store
-	Keep  time.Duration  // 30 days; by the time of saving
-	Cron  string         // "0 2 * * *"
-	Zone  *time.Location // UTC
-	Now   func() time.Time
+	Store  Store
+	MaxAge time.Duration  // of entries, by the time of saving; default 30 days
+	Cron   string         // "0 2 * * *"
+	Zone   *time.Location // UTC
+	Now    func() time.Time
 	// Done is told of every run, and may be nil.
 	Done func(purged int, err error)
 }
@@ -28,10 +28,10 @@ type Retention struct {
 // NewRetention checks the options.
 func NewRetention(o RetentionOptions) (*Retention, error) {
 	if o.Store == nil {
-		return nil, errors.New("retention of dead letters: no store")
+		return nil, errors.New("retention of dead letters: Store is required")
 	}
-	if o.Keep = cmp.Or(o.Keep, 30*24*time.Hour); o.Keep < 0 {
-		return nil, fmt.Errorf("retention of dead letters: keep %s", o.Keep)
+	if o.MaxAge = cmp.Or(o.MaxAge, 30*24*time.Hour); o.MaxAge < 0 {
+		return nil, fmt.Errorf("retention of dead letters: invalid maximum age %s (must not be negative)", o.MaxAge)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -46,7 +46,7 @@ func NewRetention(o RetentionOptions) (*Retention, error) {
 // Run purges at every tick until ctx ends; at once if a tick was missed by more than a
 // day, so that an engine that never runs at that hour is cleaned too.
 func (r *Retention) Run(ctx context.Context) error {
-	if s, err := r.o.Store.Stats(ctx); err == nil && s.Count > 0 && s.Oldest.Before(r.o.Now().Add(-r.o.Keep-24*time.Hour)) {
+	if s, err := r.o.Store.Stats(ctx); err == nil && s.Count > 0 && s.Oldest.Before(r.o.Now().Add(-r.o.MaxAge-24*time.Hour)) {
 		r.tick(ctx)
 	}
 	return r.schedule.run(ctx, r.o.Now, func(time.Time) { r.tick(ctx) })
@@ -59,9 +59,9 @@ func (r *Retention) tick(ctx context.Context) {
 	}
 }
 
-// Purge removes what is too old now, gives back its space, and returns how many it was.
+// Purge removes what is too old now, frees its space, and returns how many entries it was.
 func (r *Retention) Purge(ctx context.Context) (int, error) {
-	n, err := r.o.Store.Purge(ctx, r.o.Now().Add(-r.o.Keep))
+	n, err := r.o.Store.Purge(ctx, r.o.Now().Add(-r.o.MaxAge))
 	if c, ok := r.o.Store.(Compacter); ok && err == nil {
 		err = c.Compact(ctx)
 	}

@@ -22,7 +22,7 @@ func ParseSchedule(text string, zone *time.Location) (*Schedule, error) {
 	}
 	s := &Schedule{text, zone}
 	if !gronx.New().IsValid(text) {
-		return nil, fmt.Errorf("schedule %q is no cron expression", text)
+		return nil, fmt.Errorf("schedule %q is not a cron expression", text)
 	}
 	// Some are well-formed and never come, such as 30 February.
 	if _, err := s.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, zone)); err != nil {
@@ -34,11 +34,8 @@ func ParseSchedule(text string, zone *time.Location) (*Schedule, error) {
 // Next is the first time after now.
 func (s *Schedule) Next(now time.Time) (time.Time, error) {
 	next, err := gronx.NextTickAfter(s.text, now.In(s.zone), false)
-	if err == nil && !next.After(now) {
-		err = fmt.Errorf("%s is not after %s", next, now)
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("schedule %q never comes: %w", s.text, err)
+	if err != nil || !next.After(now) {
+		return time.Time{}, fmt.Errorf("schedule %q never occurs", s.text)
 	}
 	return next, nil
 }

@@ -14,7 +14,7 @@ type Store interface {
 	// them are kept as safely as the storage can; after an error some may be, and the
 	// same slice may be given again: an ID that the store holds, or that was removed not
 	// long ago, is skipped and is no error. (Files know the last IDs only, see
-	// FileOptions.KnownIDs, and forget at a restart those that compaction took away.)
+	// FileOptions.DedupIDs, and forget at a restart those that compaction took away.)
 	// Errors wrap ErrInvalid (nothing was kept), ErrFull, ErrNoSpace, ErrPoisoned.
 	Save(ctx context.Context, entries []Entry) error
 	// List returns one page of what matches, oldest first unless asked otherwise.
@@ -24,7 +24,7 @@ type Store interface {
 	// Discard removes entries for good and returns how many there were. IDs that are not
 	// there are no error.
 	Discard(ctx context.Context, ids []string) (int, error)
-	// Replayed removes entries that were given back to their origin.
+	// Replayed removes entries that were replayed to their origin.
 	Replayed(ctx context.Context, ids []string) (int, error)
 	// Failed notes that replays failed: one attempt more, and the entry moves behind all
 	// others. It keeps its age. Entries that are gone are no error.
@@ -33,11 +33,11 @@ type Store interface {
 	Stats(ctx context.Context) (Stats, error)
 	// Purge removes what was saved before a time and returns how many.
 	Purge(ctx context.Context, before time.Time) (int, error)
-	// Close lets go of the storage. Later calls fail with ErrClosed.
+	// Close releases the storage. Later calls fail with ErrClosed.
 	Close() error
 }
 
-// Compacter is a Store that can give back the space of what was removed.
+// Compacter is a Store that can free the space of removed entries.
 type Compacter interface {
 	Compact(ctx context.Context) error
 }
@@ -53,14 +53,14 @@ var (
 	// ErrNotFound says that there is no entry of that ID.
 	ErrNotFound = errors.New("no such dead letter")
 	// ErrFull says that the store has reached its bound. What is there stays.
-	ErrFull = errors.New("dead letters are full")
+	ErrFull = errors.New("dead-letter storage is full")
 	// ErrNoSpace says that the disk is full. The store works again once it is not.
-	ErrNoSpace = errors.New("no space for dead letters")
+	ErrNoSpace = errors.New("no space left for dead letters")
 	// ErrPoisoned says that the disk failed to keep what it was given. The store can be
 	// read, and takes nothing more until it is opened again.
-	ErrPoisoned = errors.New("dead letters failed to reach the disk")
+	ErrPoisoned = errors.New("dead letters could not be synced to disk")
 	// ErrClosed says that Close was called.
-	ErrClosed = errors.New("dead letters are closed")
+	ErrClosed = errors.New("dead-letter storage is closed")
 )
 
 // Stats are counts of what a store holds.

@@ -107,7 +107,7 @@ func number(params ...any) (any, error) {
 	case float64:
 		return v, nil
 	}
-	return nil, fmt.Errorf("number: %v is no number", params[1])
+	return nil, fmt.Errorf("number: %v is not a number", params[1])
 }
 
 // limits refuses what makes the cost depend on more than the text.
@@ -126,7 +126,7 @@ func (l *limits) Visit(node *ast.Node) {
 		case n.Operator == "..":
 			message = "ranges are not allowed"
 		case n.Operator == "matches" && !fixed:
-			message = "the pattern of matches must be a text"
+			message = "the pattern of matches must be a string literal"
 		case n.Operator == "**" || n.Operator == "^":
 			message = "powers are not allowed"
 		}

@@ -8,7 +8,7 @@ import (
 
 func (k *compiler) contexts(p *Policy) {
 	if n := len(k.c.Contexts); n > MaxContexts {
-		k.fail(at("contexts", MaxContexts), "there are %d context rules, more than %d", n, MaxContexts)
+		k.fail(at("contexts", MaxContexts), "%d context rules, at most %d", n, MaxContexts)
 		return
 	}
 	names := map[string]bool{}
@@ -16,16 +16,16 @@ func (k *compiler) contexts(p *Policy) {
 		c, path := &k.c.Contexts[i], at("contexts", i)
 		k.name(path+".name", "the name", c.Name)
 		if names[c.Name] {
-			k.fail(path+".name", "there is another context %q", c.Name)
+			k.fail(path+".name", "duplicate context %q", c.Name)
 		}
 		names[c.Name] = true
 		k.values(path, &c.Values)
 		x := contextRule{extract: c.Extractor}
 		if len(c.From) == 0 && c.Extractor == nil {
-			k.fail(path+".from", "it does not say where to find the value of %q", c.Name)
+			k.fail(path+".from", "missing source for the value of %q", c.Name)
 		}
 		if len(c.From) > MaxSources {
-			k.fail(path+".from", "there are %d sources, more than %d", len(c.From), MaxSources)
+			k.fail(path+".from", "%d sources, at most %d", len(c.From), MaxSources)
 		}
 		for j, s := range c.From {
 			k.source(fmt.Sprintf("%s.from[%d]", path, j), s, c.From[:j])
@@ -47,31 +47,31 @@ func (k *compiler) source(path string, s Source, before []Source) {
 		k.name(path, "the name of the attribute or header", s.Name)
 	case FromClientIP, FromToken:
 		if s.Name != "" {
-			k.fail(path, "a client's address and a token have no further name, %q is too much", s.Name)
+			k.fail(path, "client_ip and token take no name, got %q", s.Name)
 		}
 		if s.Kind == FromToken && !k.c.Authentication {
-			k.fail(path, "without authentication callers have no tokens")
+			k.fail(path, "token needs authentication")
 		}
 	default:
-		k.fail(path, "there is no source of kind %d", s.Kind)
+		k.fail(path, "unknown source kind %d", s.Kind)
 	}
 	if slices.Contains(before, s) {
-		k.fail(path, "the source is listed twice")
+		k.fail(path, "duplicate source")
 	}
 }
 
 func (k *compiler) bypass(p *Policy) {
 	if n := len(k.c.Bypass); n > MaxBypass {
-		k.fail(at("bypass", MaxBypass), "there are %d bypass rules, more than %d", n, MaxBypass)
+		k.fail(at("bypass", MaxBypass), "%d bypass rules, at most %d", n, MaxBypass)
 		return
 	}
 	for i, b := range k.c.Bypass {
 		path := at("bypass", i)
 		if !k.c.Authentication {
-			k.fail(path, "a bypass needs authentication: without it anyone could pass as exempt")
+			k.fail(path, "a bypass rule needs authentication, or anyone could claim to be exempt")
 		}
 		if len(b.Types)+len(b.Severities)+len(b.Attributes)+len(b.Tokens) == 0 && b.Check == nil {
-			k.fail(path, "it has no condition, and would let everything past the limits")
+			k.fail(path, "a bypass rule needs at least one condition")
 		}
 		for j, s := range b.Types {
 			k.name(fmt.Sprintf("%s.types[%d]", path, j), "the type or pattern", s)
@@ -89,7 +89,7 @@ func (k *compiler) bypass(p *Policy) {
 		for name, values := range b.Attributes {
 			k.name(path+".attributes", "the attribute", name)
 			if len(values) == 0 {
-				k.fail(path+".attributes."+name, "no value of the attribute is listed")
+				k.fail(path+".attributes."+name, "the attribute has no values")
 			}
 			x.attributes = append(x.attributes, attribute{name, slices.Clone(values)})
 		}

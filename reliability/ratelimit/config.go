@@ -64,7 +64,7 @@ type Values struct {
 	Burst           *int64 // of a token bucket: 1 to MaxLimit; the limit if not set
 	OnExceeded      *Strategy
 	SampleRate      *float64       // above 0, at most 1: the share to keep, as 1 in round(1/rate)
-	ThrottleDelay   *time.Duration // step: how long an event is put off at a time
+	ThrottleDelay   *time.Duration // step: how long an event waits at a time
 	ThrottleMaxWait *time.Duration // how long in all, before it is refused
 	// AggregateFields are attributes that a merged event sums up; at most MaxFields.
 	AggregateFields []string
@@ -177,7 +177,7 @@ func parseName(what, name string, names []string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("there is no %s %q; there are %s", what, name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("unknown %s %q (want one of %s)", what, name, strings.Join(names, ", "))
 }
 
 // ConfigError is one thing that is wrong with a Config.

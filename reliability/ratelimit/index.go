@@ -25,7 +25,7 @@ type index struct {
 const (
 	chunkBits = 12
 	chunkLen  = 1 << chunkBits
-	// sample is how many counters are compared when one must make way.
+	// sample is how many counters are compared when one must be evicted.
 	sample = 8
 )
 

@@ -102,8 +102,8 @@ func (l *Limiter) Measure() {
 	}
 }
 
-// Offenders are the ten context values that went over their limits most often of
-// late: in the last half hour to hour.
+// Offenders are the ten context values that exceeded their limits most often
+// in the last half hour to hour.
 func (l *Limiter) Offenders() []Offender {
 	now := time.Now()
 	l.mu.Lock()

@@ -41,7 +41,7 @@ func (o *TableOptions) validate() error {
 }
 
 // Table is a Store in this process. Memory is bounded: when all counters are in use,
-// one that remembers few events makes way. It is safe for concurrent use.
+// one that remembers few events is evicted. It is safe for concurrent use.
 type Table struct {
 	o TableOptions
 

@@ -227,7 +227,7 @@ func (l *letters) undelivered(ctx context.Context, list []dispatch.DeadLetter) e
 	for i := range list {
 		entry := engine.SinkLetter(&list[i])
 		entry.ID = engine.LetterID(l.instance, &entry)
-		if l.filter == nil || l.filter.Keep(dlq.SubjectOf(&entry)) {
+		if l.filter == nil || l.filter.ShouldSave(dlq.SubjectOf(&entry)) {
 			entries = append(entries, entry)
 		}
 	}

@@ -331,7 +331,7 @@ func TestRedisOptions(t *testing.T) {
 	store, err := c.DeadLetterStore(dir, client, nil)
 	require.NoError(t, err)
 	require.IsType(t, &dlq.Redis{}, store)
-	require.Equal(t, 7*24*time.Hour, c.RetentionOptions(store).Keep)
+	require.Equal(t, 7*24*time.Hour, c.RetentionOptions(store).MaxAge)
 	require.Equal(t, "{sloengine:dlq}", c.RedisKeys("dlq"))
 	for settings, want := range map[string]redis.UniversalOptions{
 		"cluster: true, addresses: ['a:1', 'b:2'], pool_size: 7": {Addrs: []string{"a:1", "b:2"}, IsClusterMode: true, PoolSize: 7},
@@ -368,7 +368,7 @@ dead_letters:
 	zone, err := time.LoadLocation("Europe/Moscow")
 	require.NoError(t, err)
 	require.Equal(t, dlq.ReplayOptions{Store: store, Batch: 7, MaxAge: 24 * time.Hour, Rate: 0.5, StopAfter: 2, Cron: "@hourly", Zone: zone}, c.ReplayOptions(store, nil))
-	require.Equal(t, dlq.RetentionOptions{Store: store, Keep: 72 * time.Hour, Cron: "0 4 * * *", Zone: zone}, c.RetentionOptions(store))
+	require.Equal(t, dlq.RetentionOptions{Store: store, MaxAge: 72 * time.Hour, Cron: "0 4 * * *", Zone: zone}, c.RetentionOptions(store))
 	_, err = dlq.NewReplayer(c.ReplayOptions(store, nil))
 	require.NoError(t, err)
 	_, err = dlq.NewRetention(c.RetentionOptions(store))
@@ -377,9 +377,9 @@ dead_letters:
 	filter, err := c.DeadLetterFilter(dlq.NewMetrics(metrics.NewSet()))
 	require.NoError(t, err)
 	for typ, want := range map[string]bool{"debug.x": false, "payment.x": true, "other": false} {
-		require.Equal(t, want, filter.Keep(&dlq.Subject{Type: typ}), typ)
+		require.Equal(t, want, filter.ShouldSave(&dlq.Subject{Type: typ}), typ)
 	}
-	require.True(t, filter.Keep(&dlq.Subject{Type: "other", Attempts: 3}))
+	require.True(t, filter.ShouldSave(&dlq.Subject{Type: "other", Attempts: 3}))
 
 	data := t.TempDir()
 	file, err := mustLoad(t, dir, "").DeadLetterStore(data, nil, nil)

@@ -144,5 +144,5 @@ func (c *Config) ReplayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOption
 // RetentionOptions say what is too old, and when it goes.
 func (c *Config) RetentionOptions(store dlq.Store) dlq.RetentionOptions {
 	d := &c.DeadLetters
-	return dlq.RetentionOptions{Store: store, Keep: time.Duration(d.Retention), Cron: d.Clean, Zone: d.zone()}
+	return dlq.RetentionOptions{Store: store, MaxAge: time.Duration(d.Retention), Cron: d.Clean, Zone: d.zone()}
 }

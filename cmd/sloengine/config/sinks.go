@@ -265,7 +265,7 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	if s.HTTP == nil {
 		files := filesink.Options{
 			FS: parts.FS, Dir: s.File.Dir, MaxBytes: int64(s.File.MaxBytes), MaxAge: time.Duration(s.File.MaxAge),
-			Keep: s.File.Keep, Fsync: filesink.Fsync(s.File.Fsync),
+			Retain: s.File.Keep, Fsync: filesink.Fsync(s.File.Fsync),
 		}
 		o.Open = func() (dispatch.Sink, error) {
 			sink, err := filesink.New(files)

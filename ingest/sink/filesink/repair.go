@@ -19,7 +19,7 @@ func (s *Sink) open() error {
 	if s.lock == nil {
 		lock, err := s.o.FS.Lock(filepath.Join(s.o.Dir, ".lock"))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("folder %s is missing (mount it, or make it; the sink then goes on by itself): %w", s.o.Dir, err)
+			return fmt.Errorf("folder %s is missing (create or mount it, delivery then resumes automatically): %w", s.o.Dir, err)
 		}
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ func (s *Sink) open() error {
 		}
 		good, whole, err = check(f)
 		if err == nil && good < 0 {
-			err = errors.New("it is still damaged")
+			err = errors.New("file is still damaged after the repair")
 		}
 	}
 	if err == nil && good < whole {

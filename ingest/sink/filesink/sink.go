@@ -47,7 +47,7 @@ type Options struct {
 	Dir      string        // made if missing; one sink per folder
 	MaxBytes int64         // of a file, from which it is rotated. Default 100 MiB.
 	MaxAge   time.Duration // of a file, likewise. 0: none.
-	Keep     int           // rotated files to keep, the oldest go first. 0: all.
+	Retain   int           // rotated files to retain, the oldest are removed first. 0: all.
 	Fsync    Fsync         // default FsyncCursor
 }
 
@@ -66,16 +66,16 @@ func (o *Options) validate() error {
 		errs = append(errs, errors.New("no file system or folder given"))
 	}
 	if o.MaxBytes < 1024 || o.MaxBytes > 1<<30 {
-		errs = append(errs, fmt.Errorf("files of %d bytes are outside 1 KiB to 1 GiB", o.MaxBytes))
+		errs = append(errs, fmt.Errorf("invalid max bytes %d (1 KiB to 1 GiB)", o.MaxBytes))
 	}
 	if o.MaxAge < 0 || o.MaxAge > 0 && o.MaxAge < time.Second {
-		errs = append(errs, fmt.Errorf("a maximum age of %s is below 1 s", o.MaxAge))
+		errs = append(errs, fmt.Errorf("invalid max age %s (0 or at least 1s)", o.MaxAge))
 	}
-	if o.Keep < 0 {
-		errs = append(errs, fmt.Errorf("%d files cannot be kept", o.Keep))
+	if o.Retain < 0 {
+		errs = append(errs, fmt.Errorf("invalid number of files to retain %d (must not be negative)", o.Retain))
 	}
 	if !slices.Contains([]Fsync{FsyncCursor, FsyncBatch, FsyncNever}, o.Fsync) {
-		errs = append(errs, fmt.Errorf("fsync %q is none of cursor, batch and never", o.Fsync))
+		errs = append(errs, fmt.Errorf("invalid fsync %q (want cursor, batch or never)", o.Fsync))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("file sink: %w", err)
@@ -128,7 +128,7 @@ func New(o Options) (*Sink, error) {
 	return s, nil
 }
 
-// unlock lets go of the folder.
+// unlock releases the folder.
 func (s *Sink) unlock() error {
 	if s.lock == nil {
 		return nil
@@ -171,7 +171,7 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Resu
 
 func (s *Sink) write(lines []byte) error {
 	if s.closed {
-		return errors.New("it is closed")
+		return errors.New("sink is closed")
 	}
 	if err := s.look(); err != nil {
 		return err
@@ -291,7 +291,7 @@ func (s *Sink) sync() error {
 	return nil
 }
 
-// drop lets go of a file that can't be trusted any more.
+// drop closes a file that can't be trusted any more.
 func (s *Sink) drop() {
 	_ = s.file.Close() // there is an error to tell already
 	s.file = nil
@@ -325,16 +325,16 @@ func (s *Sink) rotate() error {
 	return s.open()
 }
 
-// retain removes the oldest rotated files beyond Keep.
+// retain removes the oldest rotated files beyond Retain.
 func (s *Sink) retain() error {
-	if s.o.Keep == 0 {
+	if s.o.Retain == 0 {
 		return nil
 	}
 	names, err := s.rotated()
 	if err != nil {
 		return err
 	}
-	for len(names) > s.o.Keep {
+	for len(names) > s.o.Retain {
 		if err := s.o.FS.Remove(filepath.Join(s.o.Dir, names[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove old file: %w", err)
 		}
@@ -372,7 +372,7 @@ func number(name string) int {
 	return n
 }
 
-// Close makes all durable and lets go of the folder.
+// Close makes everything durable and releases the folder.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

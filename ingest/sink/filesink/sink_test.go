@@ -86,7 +86,7 @@ func files(t *testing.T, disk *fsystest.Mem) (n int) {
 
 func TestWritesAndRotatesBySize(t *testing.T) {
 	disk := fsystest.New()
-	s := newSink(t, disk, func(o *Options) { o.MaxBytes, o.Keep = 2000, 3 })
+	s := newSink(t, disk, func(o *Options) { o.MaxBytes, o.Retain = 2000, 3 })
 	_, err := New(Options{FS: disk, Dir: dir})
 	require.ErrorIs(t, err, fsys.ErrLocked)
 	var last dispatch.Item
@@ -323,11 +323,11 @@ func TestUnreadableItems(t *testing.T) {
 func TestOptions(t *testing.T) {
 	disk := fsystest.New()
 	for want, o := range map[string]Options{
-		"no file system": {},
-		"outside 1 KiB":  {FS: disk, Dir: dir, MaxBytes: 1},
-		"maximum age":    {FS: disk, Dir: dir, MaxAge: 1},
-		"be kept":        {FS: disk, Dir: dir, Keep: -1},
-		"is none of":     {FS: disk, Dir: dir, Fsync: "often"},
+		"no file system":  {},
+		"1 KiB to 1 GiB":  {FS: disk, Dir: dir, MaxBytes: 1},
+		"invalid max age": {FS: disk, Dir: dir, MaxAge: 1},
+		"to retain":       {FS: disk, Dir: dir, Retain: -1},
+		"invalid fsync":   {FS: disk, Dir: dir, Fsync: "often"},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, want)

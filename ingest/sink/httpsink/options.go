@@ -78,16 +78,16 @@ func (o *Options) validate() error {
 		errs = append(errs, checkURL("health url", o.HealthURL))
 	}
 	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, o.Method) {
-		errs = append(errs, fmt.Errorf("method %q is none of POST, PUT and PATCH", o.Method))
+		errs = append(errs, fmt.Errorf("invalid method %q (want POST, PUT or PATCH)", o.Method))
 	}
 	if o.Format != JSON && o.Format != NDJSON {
-		errs = append(errs, fmt.Errorf("format %q is neither json nor ndjson", o.Format))
+		errs = append(errs, fmt.Errorf("invalid format %q (want json or ndjson)", o.Format))
 	}
 	if o.MaxConns < 1 || o.MaxConns > 1000 {
-		errs = append(errs, fmt.Errorf("%d connections are outside 1 to 1000", o.MaxConns))
+		errs = append(errs, fmt.Errorf("invalid max connections %d (1 to 1000)", o.MaxConns))
 	}
 	if !httpguts.ValidHeaderFieldValue(o.UserAgent) {
-		errs = append(errs, errors.New("the user agent is no header value"))
+		errs = append(errs, errors.New("invalid user agent: not a header value"))
 	}
 	seen := map[string]bool{}
 	for name, value := range o.Headers {
@@ -125,14 +125,14 @@ func checkURL(what, raw string) error {
 
 func checkHeader(seen map[string]bool, name string) error {
 	if !httpguts.ValidHeaderFieldName(name) {
-		return fmt.Errorf("%q is no name of a header", name)
+		return fmt.Errorf("invalid header name %q", name)
 	}
 	key := textproto.CanonicalMIMEHeaderKey(name)
 	if slices.Contains(ownHeaders, key) {
 		return fmt.Errorf("header %q is set by the sink itself", name)
 	}
 	if seen[key] {
-		return fmt.Errorf("header %q is given twice", name)
+		return fmt.Errorf("duplicate header %q", name)
 	}
 	seen[key] = true
 	return nil

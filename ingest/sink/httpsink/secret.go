@@ -51,14 +51,14 @@ func Verify(secret, body []byte, header string, now time.Time, maxAge time.Durat
 
 func checkKey(raw []byte) error {
 	if len(raw) < minSecret {
-		return fmt.Errorf("a key of %d bytes is too short, the least is %d", len(raw), minSecret)
+		return fmt.Errorf("key of %d bytes is too short (at least %d)", len(raw), minSecret)
 	}
 	return nil
 }
 
 func checkHeaderValue(raw []byte) error {
 	if len(raw) == 0 || !httpguts.ValidHeaderFieldValue(string(raw)) {
-		return errors.New("the content is no header value")
+		return errors.New("the content is not a header value")
 	}
 	return nil
 }

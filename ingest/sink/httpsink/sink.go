@@ -88,7 +88,7 @@ func New(o Options) (*Sink, error) {
 	return s, nil
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (s *Sink) Close() error {
 	s.client.CloseIdleConnections()
 	return nil
@@ -303,7 +303,7 @@ func (s *Sink) Check(ctx context.Context) error {
 	s.headers(req.Header)
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask for health: %w", withoutURL(err))
+		return fmt.Errorf("health check: %w", withoutURL(err))
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))

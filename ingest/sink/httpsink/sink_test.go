@@ -324,17 +324,17 @@ func TestOptions(t *testing.T) {
 		"holds a user":        {URL: "http://a:b@example.com"},
 		"fragment":            {URL: good + "#x"},
 		"health url":          {URL: good, HealthURL: "x"},
-		"none of POST":        {URL: good, Method: "GET"},
-		"neither json nor":    {URL: good, Format: "xml"},
-		"outside 1 to 1000":   {URL: good, MaxConns: -1},
+		"want POST":           {URL: good, Method: "GET"},
+		"want json":           {URL: good, Format: "xml"},
+		"(1 to 1000)":         {URL: good, MaxConns: -1},
 		"set by the sink":     {URL: good, Headers: map[string]string{"content-type": "x"}},
-		"no name of a header": {URL: good, Headers: map[string]string{"a b": "x"}},
+		"invalid header name": {URL: good, Headers: map[string]string{"a b": "x"}},
 		"characters":          {URL: good, Headers: map[string]string{"X-A": "x\ny"}},
-		"given twice":         {URL: good, Headers: map[string]string{"X-A": "x"}, HeaderFiles: map[string]string{"x-a": "f"}},
+		"duplicate header":    {URL: good, Headers: map[string]string{"X-A": "x"}, HeaderFiles: map[string]string{"x-a": "f"}},
 		"no file given":       {URL: good, HeaderFiles: map[string]string{"x-a": ""}},
 		"no such file":        {URL: good, SecretFile: "/nonexistent/secret"},
 		"too short":           {URL: good, SecretFile: file(t, "short")},
-		"no header value":     {URL: good, HeaderFiles: map[string]string{"X-A": file(t, "a\nb")}},
+		"not a header value":  {URL: good, HeaderFiles: map[string]string{"X-A": file(t, "a\nb")}},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, want)

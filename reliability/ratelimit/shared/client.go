@@ -105,9 +105,9 @@ func checkPrefix(p string) (string, error) {
 		return p, nil
 	}
 	if strings.ContainsAny(p, "{}") {
-		return "", fmt.Errorf("key prefix %q: braces must hold something, as in {sloengine}", p)
+		return "", fmt.Errorf("key prefix %q: braces must not be empty, as in {sloengine}", p)
 	}
 	return "{" + p + "}", nil
 }
 
-var errNoClient = errors.New("no Redis client given")
+var errNoClient = errors.New("Client is required")

@@ -34,7 +34,7 @@ var _ ratelimit.Store = (*Failover)(nil)
 // NewFailover checks the options.
 func NewFailover(o FailoverOptions) (*Failover, error) {
 	if o.Link == nil || o.Shared == nil {
-		return nil, errors.New("rate limits with a fallback: link and shared store are both needed")
+		return nil, errors.New("rate limits with a fallback: Link and Shared are required")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -66,7 +66,7 @@ func (f *Failover) Take(ctx context.Context, now time.Time, batches []*ratelimit
 	// The events are there and must be judged, even if the caller has given up meanwhile.
 	if err := f.o.Local.Take(context.WithoutCancel(ctx), now, batches); err != nil {
 		l.m.lost.Inc()
-		f.o.Logger.Error("local rate limits failed, so that all events pass", "error", err)
+		f.o.Logger.Error("local rate limits failed, all events pass", "error", err)
 		pass(batches)
 	}
 	return nil

@@ -188,7 +188,7 @@ func (l *Link) failed(err error) {
 	l.mu.Unlock()
 }
 
-var errHeld = errors.New("left alone: Redis answers probes, but calls failed shortly after")
+var errHeld = errors.New("not used for now: redis answers probes, but calls fail shortly after")
 
 // health is a probe of the open breaker.
 func (l *Link) health(ctx context.Context) error {

@@ -23,7 +23,7 @@ type OutboundOptions struct {
 	Window time.Duration // default 1 s, at least 100 ms, at most an hour
 	// MaxWait is how long Wait may take, 5 s, at most a minute. Negative: not at all.
 	MaxWait time.Duration
-	// Guard is added to the window, so that calls which are under way for unequal times
+	// Guard is added to the window, so that calls that take unequal times on their way
 	// do not meet at the other end. Default a twentieth of the window, at most 50 ms;
 	// negative: none. A turn taken later than that after its time is given up.
 	Guard time.Duration
@@ -61,10 +61,10 @@ func NewOutbound(o OutboundOptions) (*Outbound, error) {
 		errs = append(errs, fmt.Errorf("outbound rate limit %q: "+format, append([]any{o.Name}, args...)...))
 	}
 	if o.Link == nil {
-		bad("no link to Redis given")
+		bad("Link is required")
 	}
 	if !namePattern.MatchString(o.Name) {
-		bad("a name is 1 to 64 of a-z, 0-9, '.', '_' and '-', not beginning with '.'")
+		bad("invalid name (1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.')")
 	}
 	if o.N < 1 || o.N > 1_000_000 {
 		bad("limit %d is outside 1 to 1,000,000", o.N)
@@ -73,7 +73,7 @@ func NewOutbound(o OutboundOptions) (*Outbound, error) {
 		bad("window %s is outside 100ms to 1h", o.Window)
 	}
 	if o.MaxWait > time.Minute {
-		bad("longest wait %s is above 1m", o.MaxWait)
+		bad("maximum wait %s is above 1m", o.MaxWait)
 	}
 	if o.Guard > o.Window {
 		bad("guard %s is longer than the window", o.Guard)

@@ -32,8 +32,8 @@ var reasonNames = [reasons]string{"other", "timeout", "connection", "read_only",
 func (r reason) String() string { return reasonNames[r] }
 
 var (
-	errAnswer  = errors.New("answer that makes no sense")
-	errCrowded = fmt.Errorf("%d calls to Redis hang already", hanging)
+	errAnswer  = errors.New("unexpected answer")
+	errCrowded = fmt.Errorf("%d calls to Redis are already hanging", hanging)
 )
 
 // redisCodes are looked for anywhere in an error of Redis: before version 7 it wraps the

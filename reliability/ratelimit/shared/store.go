@@ -122,5 +122,5 @@ func (s *Store) send(ctx context.Context, g *group, how string) error {
 		}
 		todo = again
 	}
-	return errors.New("the script is forgotten as soon as it is sent: does something flush scripts?")
+	return errors.New("redis loses the script as soon as it is loaded (does a client flush scripts?)")
 }
