@@ -33,7 +33,7 @@ func TestOutboundOptions(t *testing.T) {
 	require.Equal(t, 6*5, out.Most())
 	require.Equal(t, 50*time.Millisecond, out.o.Guard)
 	_, err := NewOutbound(OutboundOptions{Name: "A b", N: 0, Window: 1, MaxWait: time.Hour, Alone: -1})
-	for _, part := range []string{"no link", "a name is", "limit 0", "window 1ns", "longest wait", "without Redis"} {
+	for _, part := range []string{"Link is required", "invalid name", "limit 0", "window 1ns", "maximum wait", "without Redis"} {
 		require.ErrorContains(t, err, part)
 	}
 	for _, o := range []OutboundOptions{
