@@ -23,8 +23,8 @@ const (
 	maxPacks = 32
 )
 
-// checkpoints are the files of the newest checkpoint and of the one before it.
-// One goroutine uses them.
+// checkpoints are the files of the newest checkpoint and of the one before it. They belong
+// to recovery, and then to the goroutine of the saver: no lock.
 type checkpoints struct {
 	fs    fsys.FS
 	dir   string

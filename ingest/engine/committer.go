@@ -20,25 +20,30 @@ const maxRecordBytes = wal.MaxPayload / 2
 // keepArena is the largest payload buffer that is kept for the next group.
 const keepArena = 32 << 20
 
-// committer writes what waits in the queue to the log, in groups. Only it adds
-// to the log and to the known ids.
+// committer writes what waits in the queue to the log, in groups: one write and one sync
+// serve all requests that came in during the sync before. Only its goroutine appends to the
+// log and uses the deduplication table, so neither needs a lock between the look-up of an
+// id and the record that makes it known.
 type committer struct {
 	e     *Engine
 	log   *wal.Log
 	ids   *dedup.Table
 	clock *recordClock
 
+	// The saver asks here for what the table gained. It is answered between two groups,
+	// when all keys in the table belong to durable records.
 	captures   chan chan *dedup.Capture
 	opened     bool      // the start records are written
 	wrote      time.Time // when the last record was written
 	configured uint64    // the last configuration record
 
-	// Of the group at hand; the memory is used again.
-	group   []*request
-	pending []wal.Pending
-	arena   []byte // payloads; never grows while a group refers to it
-	runs    []eventRun
-	held    held
+	// Of the group at hand. The memory is used again by the next group, which is safe
+	// since a request is not touched any more once it is answered.
+	group    []*request
+	pending  []wal.Pending
+	arena    []byte // payloads; never grows while a group refers to it
+	runs     []eventRun
+	deferred deferredEvents
 
 	waits    mergeWait // requests whose events are to be merged with those of others
 	stopping bool      // nothing waits any more
@@ -121,7 +126,7 @@ func (c *committer) abandon() {
 		if len(c.group) == 0 {
 			return
 		}
-		c.claim()
+		c.dropCanceled()
 		for _, r := range c.group {
 			r.err = ErrPoisoned
 			r.answer()
@@ -134,8 +139,8 @@ func (c *committer) capture() *dedup.Capture {
 	return c.ids.Capture(c.log.DurableSeq(), c.e.watermark.Load())
 }
 
-// claim keeps the requests of the group whose senders still wait.
-func (c *committer) claim() (bytes int64) {
+// dropCanceled keeps the requests of the group whose senders still wait.
+func (c *committer) dropCanceled() (bytes int64) {
 	live := c.group[:0]
 	for _, r := range c.group {
 		bytes += r.bytes
@@ -149,14 +154,16 @@ func (c *committer) claim() (bytes int64) {
 	return bytes
 }
 
-// commit decides about one group, writes what is new of it, and answers. The
-// error is one after which the log cannot be used.
+// commit decides about one group, writes what is new of it, and answers. Ids become known
+// while the group is decided, so that a duplicate within it is found, and are rolled back
+// if the write fails. Nobody is answered before the sync: a duplicate promises that its
+// original is durable, too. The error is one after which the log cannot be used.
 func (c *committer) commit() error {
-	bytes := c.claim()
+	bytes := c.dropCanceled()
 	c.rekey()
 	c.forgetLast()
 	at, closed, err := c.admission()
-	c.held.reset()
+	c.deferred.reset()
 	if err == nil && closed == nil && c.decide(at) {
 		bytes -= c.hold(time.Now())
 	}
@@ -185,7 +192,7 @@ func (c *committer) commit() error {
 		}
 	}
 	if err == nil {
-		c.addHeld(at)
+		c.addDeferred(at)
 		err = c.append(at)
 	}
 	switch {
@@ -196,7 +203,7 @@ func (c *committer) commit() error {
 			r.result, r.err = Result{}, ErrPoisoned
 		}
 	default:
-		c.takeBack(err)
+		c.rollback(err)
 	}
 	c.e.opt.CrashPoint(CrashAfterAppend)
 	for _, r := range c.group {
@@ -270,7 +277,7 @@ func (c *committer) admit(r *request, at int64) {
 		}
 		// Once a record is begun, adding tells a repeat; but what is over its limit is not
 		// added with the others.
-		if item.HasKey && (c.held.has(item.Key) || (!begun || c.over(r, i)) && c.ids.Has(item.Key)) {
+		if item.HasKey && (c.deferred.has(item.Key) || (!begun || c.over(r, i)) && c.ids.Has(item.Key)) {
 			r.duplicate(item.Index)
 			continue
 		}
@@ -423,8 +430,8 @@ func (c *committer) finishGroup() {
 	c.e.opt.Metrics.duplicates.Add(duplicates)
 }
 
-// takeBack undoes what a group did before it could not be written.
-func (c *committer) takeBack(err error) {
+// rollback undoes what a group did before it could not be written.
+func (c *committer) rollback(err error) {
 	why := c.troubled(err)
 	c.ids.Rollback()
 	for _, r := range c.group {

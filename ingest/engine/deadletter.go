@@ -60,13 +60,17 @@ type foldLetters struct {
 
 	instance string // see Parts
 
+	// mu guards what the reader adds; it is never held during a write, so that the fold
+	// does not wait for the disk.
 	mu      sync.Mutex
 	pending []dlq.Entry
 	failed  []dlq.Failure
 	bytes   int
 	total   uint64
 
-	flushing sync.Mutex // held around what follows
+	// flushing is held for the whole of a flush, by the saver or by a replay that must
+	// know the outcome. It guards what is being written.
+	flushing sync.Mutex
 	saving   []dlq.Entry
 	noting   []dlq.Failure
 }
@@ -148,7 +152,7 @@ func (d *foldLetters) save(entries []dlq.Entry, failed []dlq.Failure) error {
 		e := &entries[i]
 		e.ID = LetterID(d.instance, e)
 		if e.SeqEnd != 0 {
-			if err := d.log.Keep(e.Seq, e.SeqEnd, filepath.Join(d.kept, e.ID)); err != nil {
+			if err := d.log.Archive(e.Seq, e.SeqEnd, filepath.Join(d.kept, e.ID)); err != nil {
 				return err
 			}
 		}

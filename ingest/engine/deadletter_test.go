@@ -87,7 +87,7 @@ func TestLargeRefusedRecordIsKept(t *testing.T) {
 	require.Len(t, letters, 1)
 	require.EqualValues(t, -1, letters[0].Index)
 	require.Equal(t, letters[0].Seq, letters[0].SeqEnd)
-	kept, err := wal.OpenKept(disk, filepath.Join("/data", KeptDir, letters[0].ID), letters[0].Seq, letters[0].SeqEnd)
+	kept, err := wal.OpenArchive(disk, filepath.Join("/data", KeptDir, letters[0].ID), letters[0].Seq, letters[0].SeqEnd)
 	require.NoError(t, err)
 	var rec wal.Record
 	ok, err := kept.Next(&rec)

@@ -21,11 +21,13 @@ type diskGuard struct {
 	reserve  int64
 	log      *slog.Logger
 
+	// Written by the goroutine of run, read by the committer and Health. Only low and hit
+	// are also set by full, which whoever finds the disk full may call.
 	free     atomic.Uint64
 	low      atomic.Bool
 	reserved atomic.Bool
-	hit      atomic.Bool // the disk was full since the last look
-	warned   bool        // that there is no reserve
+	hit      atomic.Bool // the disk was full since the last check
+	warned   bool        // that there is no reserve; of run's goroutine alone
 	poke     chan struct{}
 }
 
@@ -44,7 +46,7 @@ func (d *diskGuard) start() {
 	if d.lowWater < 0 {
 		return
 	}
-	d.look()
+	d.checkSpace()
 }
 
 // run looks every second, and at once after the disk was full.
@@ -59,7 +61,7 @@ func (d *diskGuard) run(stop <-chan struct{}) {
 		case <-d.poke:
 		}
 		if d.lowWater >= 0 {
-			d.look()
+			d.checkSpace()
 		}
 	}
 }
@@ -77,7 +79,7 @@ func (d *diskGuard) full() {
 	}
 }
 
-func (d *diskGuard) look() {
+func (d *diskGuard) checkSpace() {
 	if d.hit.Swap(false) {
 		d.release()
 		return // the next look tells whether there is room again

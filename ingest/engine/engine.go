@@ -34,27 +34,35 @@ func Contents() []string {
 
 // Engine makes events durable, counts each id once and folds the log into a
 // State. Its methods may be called by any goroutine, also before Run and after.
+//
+// While it runs it has five goroutines: the committer (owns the deduplication table and is
+// the only one to append to the log), the reader (owns the State), the saver (owns the
+// checkpoint files), the disk guard, and the one that syncs the log's marker. They share
+// the parts below, which have locks or atomics of their own, and talk through channels.
 type Engine struct {
-	opt   Options
+	opt   Options // never changed after New
 	queue *queue
 	clock *recordClock
 	disk  *diskGuard
 	dead  *foldLetters
 	read  *reader
-	log   atomic.Pointer[wal.Log]
+	log   atomic.Pointer[wal.Log] // nil until Run has opened it; Health asks before that
 
-	retain func() (seq uint64, ok bool) // set by Run
+	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
 
-	running atomic.Bool
+	running atomic.Bool   // Run was called
 	ready   chan struct{} // closed when events are first let in
 	ended   chan struct{} // closed when Run returns
 	phase   atomic.Pointer[Status]
 	failMu  sync.Mutex
-	failed  error // why the phase is StatusPoisoned
+	failed  error // why the phase is StatusPoisoned; guarded by failMu, the first error stays
 
 	troubles [troubleParts]trouble
 
-	// Figures for Health, each written by one goroutine.
+	// Figures for Health. Each is written by one goroutine: durable, watermark, lastAppend
+	// and idStats by the committer, folded by the reader, the rest by recovery, which has
+	// ended before the others start. Only checkpointHealth has two writers, the reader and
+	// the saver, and is therefore changed by compare-and-swap.
 	watermark        atomic.Int64
 	durable, folded  atomic.Uint64
 	lastAppend       atomic.Int64

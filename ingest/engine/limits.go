@@ -28,9 +28,9 @@ const droppedStep = int64(10 * time.Second)
 // reasonLimited is why events were dropped, in their record.
 const reasonLimited = "rate_limited"
 
-// held is what the limits keep back from a group's records: events to be merged,
+// deferredEvents are what the limits keep back from a group's records: events to be merged,
 // ids of those that another one stands for, and counts of the dropped.
-type held struct {
+type deferredEvents struct {
 	tickets []*ratelimit.Tickets
 	view    event.View // at hand
 	key     []byte     // scratch
@@ -53,12 +53,12 @@ type merging struct {
 }
 
 // has reports whether the event of that id was merged or left out within the group.
-func (h *held) has(key xxh3.Uint128) bool {
+func (h *deferredEvents) has(key xxh3.Uint128) bool {
 	_, ok := h.known[key]
 	return ok
 }
 
-func (h *held) add(item *event.Item) {
+func (h *deferredEvents) add(item *event.Item) {
 	if !item.HasKey {
 		return
 	}
@@ -69,9 +69,9 @@ func (h *held) add(item *event.Item) {
 	h.keys = append(h.keys, item.Key)
 }
 
-func (h *held) reset() {
+func (h *deferredEvents) reset() {
 	if len(h.known) > 1<<14 || len(h.merged) > 1<<12 || len(h.drops) > 1<<12 {
-		*h = held{}
+		*h = deferredEvents{}
 		return
 	}
 	h.keys, h.order, h.names, h.tickets = h.keys[:0], h.order[:0], h.names[:0], h.tickets[:0]
@@ -101,16 +101,16 @@ func (c *committer) decide(at int64) bool {
 			item := &r.batch.Events[i]
 			list[i].Skip = item.HasKey && c.ids.Has(item.Key)
 		}
-		c.held.tickets = append(c.held.tickets, r.tickets)
+		c.deferred.tickets = append(c.deferred.tickets, r.tickets)
 	}
-	if len(c.held.tickets) == 0 {
+	if len(c.deferred.tickets) == 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), DecideTimeout)
 	defer cancel()
-	if err := c.e.opt.Limits.Decide(ctx, time.Unix(0, at), c.held.tickets); err != nil {
+	if err := c.e.opt.Limits.Decide(ctx, time.Unix(0, at), c.deferred.tickets); err != nil {
 		c.e.opt.Logger.Error("limits could not decide, everything passes", "err", err)
-		for _, t := range c.held.tickets {
+		for _, t := range c.deferred.tickets {
 			for i := range t.List {
 				t.List[i].Verdict = ratelimit.Verdict{}
 			}
@@ -136,11 +136,11 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 		r.result.Throttled = append(r.result.Throttled, int32(i))
 		return 0, false
 	}
-	if _, err := c.held.view.Parse(r.batch.Event(i)); err != nil {
+	if _, err := c.deferred.view.Parse(r.batch.Event(i)); err != nil {
 		c.e.opt.Logger.Error("event over its limit is unreadable, and passes", "err", err)
 		return 0, true
 	}
-	if v.Action != ratelimit.Aggregate && c.e.opt.Critical != nil && c.e.opt.Critical(&c.held.view) {
+	if v.Action != ratelimit.Aggregate && c.e.opt.Critical != nil && c.e.opt.Critical(&c.deferred.view) {
 		r.result.Critical = append(r.result.Critical, int32(i))
 		return 0, false
 	}
@@ -151,7 +151,7 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 		}
 		return 0, true
 	case ratelimit.SampleOut:
-		c.held.add(item)
+		c.deferred.add(item)
 		r.result.Sampled++
 	case ratelimit.Aggregate:
 		// Of a backfill the earliest event says from when on the service was observed.
@@ -169,7 +169,7 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 
 // merge adds the event at hand to others like it.
 func (c *committer) merge(r *request, i int) bool {
-	h, item := &c.held, &r.batch.Events[i]
+	h, item := &c.deferred, &r.batch.Events[i]
 	by, step := c.e.opt.MergeBy(h.view.Service)
 	h.key = event.MergeKey(h.key[:0], &h.view, by, step)
 	m := h.merged[string(h.key)]
@@ -196,7 +196,7 @@ func (c *committer) merge(r *request, i int) bool {
 
 // drop counts the event at hand as lost.
 func (c *committer) drop(item *event.Item) {
-	h := &c.held
+	h := &c.deferred
 	h.key = append(append(h.key[:0], h.view.Service...), 0)
 	h.key = append(append(h.key, h.view.Type...), 0)
 	h.key = binary.LittleEndian.AppendUint64(h.key, uint64(item.Time-item.Time%droppedStep))
@@ -213,9 +213,9 @@ func (c *committer) drop(item *event.Item) {
 	h.names = append(h.names, name)
 }
 
-// addHeld turns what was held back into records of the group.
-func (c *committer) addHeld(at int64) {
-	h := &c.held
+// addDeferred turns what was held back into records of the group.
+func (c *committer) addDeferred(at int64) {
+	h := &c.deferred
 	if len(h.keys)+len(h.order) > 0 {
 		count, body, keys := 0, []byte(nil), h.keys
 		for i, m := range h.order {

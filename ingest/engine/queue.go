@@ -9,7 +9,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// request is something that waits to be written to the log.
+// request is something that waits to be written to the log. Its sender fills it in and
+// pushes it. From then on state says whose it is: the sender may take it back only while it
+// waits, the committer may read it only once it has taken it. Whoever owns it at the end
+// returns it to the pool.
 type request struct {
 	kind    byte         // of record
 	batch   *event.Batch // RecordEvents
@@ -75,7 +78,8 @@ func (r *request) answer() { r.done <- struct{}{} }
 // requestOverhead is what a waiting request costs besides its events, in bytes.
 const requestOverhead = 512
 
-// queue holds the requests that wait, in order, up to a number of bytes.
+// queue holds the requests that wait, in order, up to a number of bytes. mu is held for a
+// few instructions only, never during a sync.
 type queue struct {
 	limit int64
 	wake  chan struct{} // one signal that there is something

@@ -10,7 +10,8 @@ import (
 )
 
 // reader applies durable records to the State, in order, and captures the State
-// for checkpoints. Only its goroutine uses the State.
+// for checkpoints. Only its goroutine uses the State, and only it touches the fields below
+// that are not channels. During recovery that is the goroutine of replayState.
 type reader struct {
 	e     *Engine
 	state State
@@ -26,9 +27,11 @@ type reader struct {
 	refused  map[uint64]string          // records, by number
 	replayed map[uint64][]replayRefusal // of replay records
 
+	// One checkpoint is under way at a time: from the send on saves to the receipt from
+	// saved the saver reads buf, and the reader must not encode into it.
 	saves      chan *capture // to the saver
 	saved      chan saveResult
-	saverEnded chan struct{}
+	saverEnded chan struct{} // closed when the saver failed for good
 	saving     bool
 	versions   map[string]uint64 // of the parts that are saved
 	captured   map[string]uint64 // of those being saved

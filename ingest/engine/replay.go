@@ -118,7 +118,7 @@ func (c *committer) admitReplay(r *request, at int64) {
 	count := 0
 	for i := range r.replay {
 		e := &r.replay[i]
-		if c.ids.Has(e.Key) || c.held.has(e.Key) {
+		if c.ids.Has(e.Key) || c.deferred.has(e.Key) {
 			r.duplicate(i)
 			continue
 		}

@@ -14,8 +14,9 @@ import (
 // flushInterval is how long a dead letter may wait in memory.
 const flushInterval = time.Second
 
-// saver writes checkpoints and dead letters, beside the reader and the
-// committer.
+// saver writes checkpoints and dead letters in a goroutine of its own, so that neither
+// the reader nor the committer waits for these syncs. The order within a checkpoint is what
+// makes it safe: dead letters, parts, ids, manifest, and only then the log is truncated.
 type saver struct {
 	e     *Engine
 	log   *wal.Log

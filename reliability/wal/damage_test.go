@@ -294,8 +294,8 @@ func TestKeepAcrossALoss(t *testing.T) {
 	l, err := Open(Options{FS: m, Dir: testDir, SegmentBytes: 4096, AcceptLoss: true})
 	require.NoError(t, err)
 	defer l.Close()
-	require.NoError(t, l.Keep(1, 4, "/data/kept/a"))
-	k, err := OpenKept(m, "/data/kept/a", 1, 4)
+	require.NoError(t, l.Archive(1, 4, "/data/kept/a"))
+	k, err := OpenArchive(m, "/data/kept/a", 1, 4)
 	require.NoError(t, err)
 	defer k.Close()
 	var rec Record

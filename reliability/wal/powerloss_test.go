@@ -319,13 +319,13 @@ func keepAndLosePower(ignore ...fsys.Site) error {
 	}
 	m.IgnoreSync(ignore...)
 	const dir = "/data/kept/a"
-	if err := l.Keep(5, 40, dir); err != nil {
+	if err := l.Archive(5, 40, dir); err != nil {
 		return err
 	}
 	if err := l.Truncate(50); err != nil {
 		return err
 	}
-	k, err := OpenKept(m.CrashClone(0, 1), dir, 5, 40)
+	k, err := OpenArchive(m.CrashClone(0, 1), dir, 5, 40)
 	if err != nil {
 		return err
 	}
@@ -365,7 +365,7 @@ func markAndLosePower(ignore ...fsys.Site) error {
 }
 
 func TestPowerLossAfterMark(t *testing.T)                { require.NoError(t, markAndLosePower()) }
-func TestPowerLossAfterKeep(t *testing.T)                { require.NoError(t, keepAndLosePower()) }
+func TestPowerLossAfterArchive(t *testing.T)             { require.NoError(t, keepAndLosePower()) }
 func TestPowerLossAtEveryOperation(t *testing.T)         { require.NoError(t, losePower()) }
 func TestKillThenPowerLossAtEveryOperation(t *testing.T) { require.NoError(t, killThenLosePower()) }
 func TestPowerLossWhileALossIsAccepted(t *testing.T)     { require.NoError(t, acceptLossAndLosePower()) }

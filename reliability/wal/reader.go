@@ -35,9 +35,9 @@ func (l *Log) NewReader(fromSeq uint64) (*Reader, error) {
 func (r *Reader) seek(from uint64) error {
 	l := r.l
 	l.mu.Lock()
-	if l.dead != nil {
+	if l.err != nil {
 		defer l.mu.Unlock()
-		return l.dead
+		return l.err
 	}
 	var at *segment
 	for _, s := range l.segments {

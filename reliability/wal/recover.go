@@ -17,7 +17,8 @@ import (
 // Options.AcceptLoss), a *VersionError if a newer program wrote the log, and otherwise
 // errors of the disk. What DurableSeq says afterwards has been synced by Open itself.
 func Open(o Options) (*Log, error) {
-	if err := o.fill(); err != nil {
+	o.applyDefaults()
+	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	l := &Log{o: o}
@@ -117,16 +118,16 @@ func (l *Log) take(v *survey) error {
 		if durable == 0 {
 			durable = v.segments[0].start() - 1
 		}
-		if v.unborn == nil {
+		if v.uninitialized == nil {
 			if err := l.takeLast(v, v.segments[n-1]); err != nil {
 				return err
 			}
 		}
 	}
-	if v.unborn != nil {
+	if v.uninitialized != nil {
 		// The next batch creates it again, under the same name.
-		l.nextSeq = max(l.nextSeq, v.unborn.first)
-		durable = max(durable, v.unborn.first-1)
+		l.nextSeq = max(l.nextSeq, v.uninitialized.first)
+		durable = max(durable, v.uninitialized.first-1)
 	}
 	for _, s := range v.segments {
 		if s.lostFrom != 0 {
@@ -139,9 +140,9 @@ func (l *Log) take(v *survey) error {
 	return nil
 }
 
-// unborn reports whether a segment with a bad head never held a record: its creation was
+// isUninitialized reports whether a segment with a bad head never held a record: its creation was
 // cut short before the head was synced, so that nothing follows the head.
-func (l *Log) unborn(s *segment) (bool, error) {
+func (l *Log) isUninitialized(s *segment) (bool, error) {
 	var end int64
 	err := l.withFile(s, func(f fsys.File) (err error) {
 		end, err = usedBytes(f, s.size)

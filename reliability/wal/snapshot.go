@@ -23,7 +23,7 @@ func (l *Log) Snapshot(before func() error, add func(name string, size int64, fi
 		return err
 	}
 	l.mu.Lock()
-	segments, dead := slices.Clone(l.segments), l.dead
+	segments, dead := slices.Clone(l.segments), l.err
 	l.mu.Unlock()
 	if dead != nil {
 		return dead

@@ -18,10 +18,10 @@ type survey struct {
 	mark mark
 	sc   scanner
 
-	segments   []*segment // with a head that is good, or known in spite of it; ascending
-	unborn     *segment   // the last one, if its creation was cut short
-	superseded []superseded
-	gaps       []*gap
+	segments      []*segment // with a head that is good, or known in spite of it; ascending
+	uninitialized *segment   // the last one, if its creation was cut short
+	superseded    []superseded
+	gaps          []*gap
 
 	next uint64 // number of the record that must come next
 	rule uint16 // of the last usable record
@@ -72,8 +72,8 @@ func (l *Log) survey() (*survey, error) {
 		switch {
 		case i+1 < len(segments):
 			stop = segments[i+1].start()
-		case v.unborn != nil:
-			stop = v.unborn.first
+		case v.uninitialized != nil:
+			stop = v.uninitialized.first
 		}
 		if s.bad != nil {
 			if err := v.unreadable(s, stop); err != nil {
@@ -113,13 +113,13 @@ func (v *survey) heads(segments []*segment) ([]*segment, error) {
 		s.bad = err
 	}
 	if n := len(segments); n > 0 && segments[n-1].bad != nil {
-		unborn, err := v.l.unborn(segments[n-1])
+		uninitialized, err := v.l.isUninitialized(segments[n-1])
 		if err != nil {
 			return nil, err
 		}
 		// Where it did hold records, they are missed below.
-		if unborn {
-			v.unborn, segments = segments[n-1], segments[:n-1]
+		if uninitialized {
+			v.uninitialized, segments = segments[n-1], segments[:n-1]
 		}
 	}
 	var by *segment

@@ -17,9 +17,9 @@ func (l *Log) Truncate(belowSeq uint64) error {
 	defer l.truncateMu.Unlock()
 	for {
 		l.mu.Lock()
-		if l.dead != nil {
+		if l.err != nil {
 			defer l.mu.Unlock()
-			return l.dead
+			return l.err
 		}
 		if len(l.segments) < 2 || l.segments[1].start() > belowSeq {
 			l.mu.Unlock()

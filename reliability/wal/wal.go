@@ -144,21 +144,23 @@ type Options struct {
 	Metrics *Metrics // nil: counted, but not exported
 }
 
-func (o *Options) fill() error {
-	if o.FS == nil {
-		return errors.New("no file system given")
-	}
-	if o.Dir == "" {
-		return errors.New("no folder given")
-	}
+func (o *Options) applyDefaults() {
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = DefaultSegmentBytes
 	}
-	if o.SegmentBytes < MinSegmentBytes {
-		return fmt.Errorf("segments of %d bytes are too small, the least is %d", o.SegmentBytes, MinSegmentBytes)
-	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
+	}
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.FS == nil:
+		return errors.New("invalid log options: no file system")
+	case o.Dir == "":
+		return errors.New("invalid log options: no folder")
+	case o.SegmentBytes < MinSegmentBytes:
+		return fmt.Errorf("invalid log segment size %d: want at least %d bytes", o.SegmentBytes, MinSegmentBytes)
 	}
 	return nil
 }
@@ -182,12 +184,16 @@ type Record struct {
 	Offset  int64  // of its frame in the segment, bytes
 }
 
-// Log is an open log. Append, Truncate and Close exclude each other where they must; all
-// methods may be called concurrently.
+// Log is an open log. All methods may be called concurrently.
+//
+// Three locks, taken in the order truncateMu or appendMu, then mu. appendMu and truncateMu
+// are held while files are written and synced; mu never is, so that readers and Health do
+// not wait for the disk.
 type Log struct {
-	o Options
+	o Options // never changed after Open
 
-	// appendMu is held by Append and Close and guards what only they touch.
+	// appendMu is held by Append and Close for as long as a batch is written and synced.
+	// What it guards is the writer's own: nobody else reads it.
 	appendMu sync.Mutex
 	file     fsys.File // of the active segment; nil: the next batch needs a new segment
 	active   *segment  // the last one
@@ -195,20 +201,24 @@ type Log struct {
 	nextSeq  uint64
 	rule     uint16 // number of the last record of Options.RuleType, modulo 65535, from 1
 
-	mark    marker
-	repairs []string
+	mark    marker   // has a lock of its own, since SyncMark runs beside Append
+	repairs []string // set by Open
 
+	// truncateMu is held by Truncate, Archive and Snapshot for the whole of what they do: a segment
+	// that is archived or copied must not be deleted, and segments must go one after the other.
 	truncateMu sync.Mutex
 
-	// next and durable are published after the sync; a segment's end before durable.
+	// next and durable are stored after the sync, under mu, and loaded without it. The end
+	// of a segment is stored before durable: whoever sees a record as durable may read it.
 	next    atomic.Uint64
 	durable atomic.Uint64
 
+	// mu guards what follows. It is held for a few instructions only.
 	mu       sync.Mutex
-	segments []*segment // ascending; the last one is appended to
-	dead     error      // ErrClosed, or wraps ErrPoisoned
-	closed   bool
-	wake     chan struct{} // closed when durable or dead moves; nil if nobody waits
+	segments []*segment    // ascending; the last one is appended to
+	err      error         // why the log cannot be used: ErrClosed, or wraps ErrPoisoned; never reset
+	closed   bool          // also after a failed sync, so that Close lets go of the files once
+	wake     chan struct{} // closed when durable moves or err is set; nil if nobody waits
 	losses   []Loss
 }
 
@@ -248,9 +258,9 @@ func (l *Log) Wait(ctx context.Context, afterSeq uint64) error {
 			l.mu.Unlock()
 			return nil
 		}
-		if l.dead != nil {
+		if l.err != nil {
 			defer l.mu.Unlock()
-			return l.dead
+			return l.err
 		}
 		if l.wake == nil {
 			l.wake = make(chan struct{})
@@ -276,8 +286,8 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	if l.dead == nil {
-		l.dead = ErrClosed
+	if l.err == nil {
+		l.err = ErrClosed
 	}
 	l.wakeLocked()
 	l.mu.Unlock()
@@ -300,7 +310,7 @@ func (l *Log) closeFile() error {
 func (l *Log) alive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dead
+	return l.err
 }
 
 // poison ends the log for good and returns the error for the caller at hand.
@@ -308,11 +318,11 @@ func (l *Log) poison(cause error) error {
 	l.o.Metrics.poisoned.Set(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dead == nil {
-		l.dead = fmt.Errorf("%w: %w", ErrPoisoned, cause)
+	if l.err == nil {
+		l.err = fmt.Errorf("%w: %w", ErrPoisoned, cause)
 		l.wakeLocked()
 	}
-	return l.dead
+	return l.err
 }
 
 func (l *Log) wakeLocked() {

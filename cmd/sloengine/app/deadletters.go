@@ -183,7 +183,7 @@ func (l *letters) sweepKept(ctx context.Context, s dlq.Store, which func(id stri
 		if _, err := s.Get(ctx, id); !errors.Is(err, dlq.ErrNotFound) {
 			continue // it is there, or nobody knows
 		}
-		if err := wal.RemoveKept(l.fs, filepath.Join(dir, id)); err != nil {
+		if err := wal.RemoveArchive(l.fs, filepath.Join(dir, id)); err != nil {
 			return err
 		}
 	}
@@ -263,7 +263,7 @@ func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) err
 			"sink", sink, "from", from, "to", to, "kept_bytes", kept, "max_bytes", l.maxKept)
 		return nil
 	}
-	if err := s.wal.Keep(from, to, filepath.Join(l.dir, engine.KeptDir, entry.ID)); err != nil {
+	if err := s.wal.Archive(from, to, filepath.Join(l.dir, engine.KeptDir, entry.ID)); err != nil {
 		return err
 	}
 	return s.Save(ctx, []dlq.Entry{entry})

@@ -65,7 +65,7 @@ const stretchBatch = 500
 // good become dead letters of their own; after any other failure the stretch stays, and
 // the next replay begins at its start again: sinks bear repeats.
 func (r *reliability) replayStretch(ctx context.Context, e *dlq.Entry) (err error) {
-	kept, err := wal.OpenKept(r.letters.fs, filepath.Join(r.letters.dir, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
+	kept, err := wal.OpenArchive(r.letters.fs, filepath.Join(r.letters.dir, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
 	if err != nil {
 		return err
 	}

@@ -31,13 +31,13 @@ func (l *Log) SizeFrom(from uint64) (bytes int64) {
 	return bytes
 }
 
-// Keep puts the segments that hold the records from..to into a folder of their own, where
+// Archive puts the segments that hold the records from..to into a folder of their own, where
 // Truncate does not reach them, and returns when they are durable there. They are
 // hard-linked, so they cost nothing until the log lets go of them; where the file system
-// has no links they are copied. Records outside the range may come along: OpenKept leaves
-// them out. Keeping the same range again is no error.
-func (l *Log) Keep(from, to uint64, dir string) error {
-	// No segment goes away meanwhile.
+// has no links they are copied. Records outside the range may come along: OpenArchive leaves
+// them out. Archiving the same range again is no error.
+func (l *Log) Archive(from, to uint64, dir string) error {
+	// Held until the links are durable, so that no segment goes away meanwhile.
 	l.truncateMu.Lock()
 	defer l.truncateMu.Unlock()
 	l.mu.Lock()
@@ -53,14 +53,14 @@ func (l *Log) Keep(from, to uint64, dir string) error {
 	}
 	l.mu.Unlock()
 	if from < first || to > l.durable.Load() {
-		return fmt.Errorf("keep records %d to %d: %w", from, to, ErrTruncated)
+		return fmt.Errorf("archive records %d to %d: %w", from, to, ErrTruncated)
 	}
 	if err := fsys.MkdirAllSynced(l.o.FS, dir, fsys.SiteWALKeep); err != nil {
 		return err
 	}
 	for _, s := range keep {
 		if err := l.link(s, filepath.Join(dir, segmentName(s.first))); err != nil {
-			return fmt.Errorf("keep segment %s: %w", s.path, passing(err))
+			return fmt.Errorf("archive segment %s: %w", s.path, passing(err))
 		}
 	}
 	if err := fsys.SyncDir(l.o.FS, dir, fsys.SiteWALKeep); err != nil {
@@ -80,7 +80,7 @@ func (l *Log) link(s *segment, name string) error {
 		if err == nil || errors.Is(err, fs.ErrExist) {
 			return nil
 		}
-		// Another file system, or one without links.
+		// Another file system, or one without links: copy.
 	}
 	from, err := l.o.FS.Open(s.path)
 	if err != nil {
@@ -98,42 +98,44 @@ func (l *Log) link(s *segment, name string) error {
 	return errors.Join(err, to.Close())
 }
 
-// Kept reads a range of records that Keep put aside. It is for one goroutine.
-type Kept struct {
+// ArchiveReader reads a range of records that Archive put aside. It is for one goroutine. It needs
+// no open log: an archive outlives the log that it was made from.
+type ArchiveReader struct {
 	fs    fsys.FS
 	dir   string
-	files []uint64 // first records of the segments that are left, rising
+	files []uint64 // first records of the segments not yet entered, ascending
+	from  uint64   // records before it are read and skipped
 	to    uint64
 
+	// Of the segment at hand; nil before the first Next.
 	seg  *segment
 	file fsys.File
 	scan scanner
 	size int64
-	next uint64
-	from uint64
+	next uint64 // the record that must come next: any other is damage
 }
 
-// OpenKept reads the records from..to of a folder that Keep made.
-func OpenKept(f fsys.FS, dir string, from, to uint64) (*Kept, error) {
+// OpenArchive reads the records from..to of a folder that Archive made.
+func OpenArchive(f fsys.FS, dir string, from, to uint64) (*ArchiveReader, error) {
 	names, err := f.List(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list kept records %s: %w", dir, err)
+		return nil, fmt.Errorf("list archived records %s: %w", dir, err)
 	}
-	k := &Kept{fs: f, dir: dir, from: from, to: to}
+	k := &ArchiveReader{fs: f, dir: dir, from: from, to: to}
 	for _, name := range names {
 		if first, ok := parseSegmentName(name); ok && first <= to {
 			k.files = append(k.files, first)
 		}
 	}
 	if len(k.files) == 0 || k.files[0] > from {
-		return nil, fmt.Errorf("kept records %s: %w: record %d is not there", dir, ErrTruncated, from)
+		return nil, fmt.Errorf("archived records %s: %w: record %d is not there", dir, ErrTruncated, from)
 	}
 	return k, nil
 }
 
 // Next reads the next record; ok is false behind the last one of the range. A
 // *CorruptError means that records are damaged or missing.
-func (k *Kept) Next(rec *Record) (ok bool, err error) {
+func (k *ArchiveReader) Next(rec *Record) (ok bool, err error) {
 	for {
 		if k.seg == nil || k.next > k.to {
 			if k.seg != nil || len(k.files) == 0 {
@@ -173,14 +175,14 @@ func (k *Kept) Next(rec *Record) (ok bool, err error) {
 
 // follows reports whether the next segment begins with the next record, or says that the
 // records up to its own were given up.
-func (k *Kept) follows() (bool, error) {
+func (k *ArchiveReader) follows() (bool, error) {
 	if len(k.files) == 0 {
 		return false, nil
 	}
 	s := k.segment()
 	f, err := k.fs.Open(s.path)
 	if err != nil {
-		return false, fmt.Errorf("open kept segment: %w", err)
+		return false, fmt.Errorf("open archived segment: %w", err)
 	}
 	err = s.readHead(f)
 	_ = f.Close()
@@ -188,11 +190,11 @@ func (k *Kept) follows() (bool, error) {
 }
 
 // segment is the first of those that are left.
-func (k *Kept) segment() *segment {
+func (k *ArchiveReader) segment() *segment {
 	return &segment{first: k.files[0], path: filepath.Join(k.dir, segmentName(k.files[0]))}
 }
 
-func (k *Kept) enter() error {
+func (k *ArchiveReader) enter() error {
 	if err := k.Close(); err != nil {
 		return err
 	}
@@ -200,14 +202,14 @@ func (k *Kept) enter() error {
 	k.files = k.files[1:]
 	f, err := k.fs.Open(s.path)
 	if err != nil {
-		return fmt.Errorf("open kept segment: %w", err)
+		return fmt.Errorf("open archived segment: %w", err)
 	}
 	k.file = f
 	if err := s.readHead(f); err != nil {
-		return fmt.Errorf("read kept segment %s: %w", s.path, err)
+		return fmt.Errorf("read archived segment %s: %w", s.path, err)
 	}
 	if k.size, err = f.Size(); err != nil {
-		return fmt.Errorf("read kept segment %s: %w", s.path, err)
+		return fmt.Errorf("read archived segment %s: %w", s.path, err)
 	}
 	k.seg, k.next = s, s.first
 	k.scan.open(f, s.salt, segmentHead)
@@ -215,7 +217,7 @@ func (k *Kept) enter() error {
 }
 
 // Close lets go of the file at hand.
-func (k *Kept) Close() error {
+func (k *ArchiveReader) Close() error {
 	if k.file == nil {
 		return nil
 	}
@@ -224,14 +226,14 @@ func (k *Kept) Close() error {
 	return f.Close()
 }
 
-// RemoveKept deletes a folder that Keep made. One that is gone is no error.
-func RemoveKept(f fsys.FS, dir string) error {
+// RemoveArchive deletes a folder that Archive made. One that is gone is no error.
+func RemoveArchive(f fsys.FS, dir string) error {
 	names, err := f.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("list kept records: %w", err)
+		return fmt.Errorf("list archived records: %w", err)
 	}
 	for _, name := range names {
 		if _, ok := parseSegmentName(name); !ok {

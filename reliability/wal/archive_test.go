@@ -21,9 +21,9 @@ func fillLog(t *testing.T, f fsys.FS, dir string, records int) *Log {
 	return l
 }
 
-func readKept(t *testing.T, f fsys.FS, dir string, from, to uint64) []uint64 {
+func readArchive(t *testing.T, f fsys.FS, dir string, from, to uint64) []uint64 {
 	t.Helper()
-	k, err := OpenKept(f, dir, from, to)
+	k, err := OpenArchive(f, dir, from, to)
 	require.NoError(t, err)
 	defer k.Close()
 	var seqs []uint64
@@ -41,7 +41,7 @@ func readKept(t *testing.T, f fsys.FS, dir string, from, to uint64) []uint64 {
 
 // A range that was kept is read whole after the log has let go of its segments, be they
 // linked or copied, and over a power loss.
-func TestKeep(t *testing.T) {
+func TestArchive(t *testing.T) {
 	mem := fsystest.New()
 	for name, at := range map[string]struct {
 		fs  fsys.FS
@@ -53,26 +53,26 @@ func TestKeep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log, kept := filepath.Join(at.dir, "wal"), filepath.Join(at.dir, "kept", "a")
 			l := fillLog(t, at.fs, log, 300)
-			require.NoError(t, l.Keep(50, 120, kept))
-			require.NoError(t, l.Keep(50, 120, kept), "again")
+			require.NoError(t, l.Archive(50, 120, kept))
+			require.NoError(t, l.Archive(50, 120, kept), "again")
 			require.NoError(t, l.Truncate(250))
 			require.Greater(t, l.FirstSeq(), uint64(120))
-			require.ErrorIs(t, l.Keep(50, 120, kept), ErrTruncated)
+			require.ErrorIs(t, l.Archive(50, 120, kept), ErrTruncated)
 			require.NoError(t, l.Close())
 
 			f := at.fs
 			if f == fsys.FS(mem) {
 				f = mem.CrashClone(0, 1)
 			}
-			seqs := readKept(t, f, kept, 50, 120)
+			seqs := readArchive(t, f, kept, 50, 120)
 			require.Len(t, seqs, 71)
 			require.EqualValues(t, 50, seqs[0])
 			require.EqualValues(t, 120, seqs[70])
-			_, err := OpenKept(f, kept, 1, 120)
+			_, err := OpenArchive(f, kept, 1, 120)
 			require.ErrorIs(t, err, ErrTruncated)
 
-			require.NoError(t, RemoveKept(f, kept))
-			require.NoError(t, RemoveKept(f, kept), "again")
+			require.NoError(t, RemoveArchive(f, kept))
+			require.NoError(t, RemoveArchive(f, kept), "again")
 			_, err = f.List(kept)
 			require.Error(t, err)
 		})
@@ -84,23 +84,23 @@ func TestKeepTheActiveSegment(t *testing.T) {
 	dir := t.TempDir()
 	l := fillLog(t, fsys.OS(), filepath.Join(dir, "wal"), 10)
 	defer l.Close()
-	require.NoError(t, l.Keep(3, 10, filepath.Join(dir, "kept")))
+	require.NoError(t, l.Archive(3, 10, filepath.Join(dir, "kept")))
 	require.NoError(t, l.Append([]Pending{{Type: 1, Payload: []byte("record 0011")}}))
-	require.Equal(t, []uint64{3, 4, 5, 6, 7, 8, 9, 10}, readKept(t, fsys.OS(), filepath.Join(dir, "kept"), 3, 10))
-	require.ErrorIs(t, l.Keep(3, 12, filepath.Join(dir, "kept")), ErrTruncated, "not written yet")
+	require.Equal(t, []uint64{3, 4, 5, 6, 7, 8, 9, 10}, readArchive(t, fsys.OS(), filepath.Join(dir, "kept"), 3, 10))
+	require.ErrorIs(t, l.Archive(3, 12, filepath.Join(dir, "kept")), ErrTruncated, "not written yet")
 }
 
 func TestKeptDamageIsTold(t *testing.T) {
 	dir := t.TempDir()
 	l := fillLog(t, fsys.OS(), filepath.Join(dir, "wal"), 10)
-	require.NoError(t, l.Keep(1, 10, filepath.Join(dir, "kept")))
+	require.NoError(t, l.Archive(1, 10, filepath.Join(dir, "kept")))
 	require.NoError(t, l.Close())
 	f, err := fsys.OS().OpenReadWrite(filepath.Join(dir, "kept", segmentName(1)))
 	require.NoError(t, err)
 	_, err = f.WriteAt([]byte{0xff}, segmentHead+frameHead+5)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	k, err := OpenKept(fsys.OS(), filepath.Join(dir, "kept"), 1, 10)
+	k, err := OpenArchive(fsys.OS(), filepath.Join(dir, "kept"), 1, 10)
 	require.NoError(t, err)
 	defer k.Close()
 	var rec Record
