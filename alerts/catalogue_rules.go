@@ -194,12 +194,12 @@ func (g *generator) ratioAlert(a *sla.Agreement, s *slo.SLO, name string, w time
 	return q.expr()
 }
 
-// latencyCritical compares against the critical time of a per-event limit on the
-// same events. The limit counts each of its breaches, so the share is exact.
+// latencyCritical compares against the critical time of an event threshold on the
+// same events. The threshold counts each violation, so the share is exact.
 func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
-	l := g.criticalLimit(s)
+	l := g.criticalThreshold(s)
 	if l == nil {
-		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueLatencyCritical+" is left out: no per-event limit with a critical time covers these events", fmt.Sprintf("add to limits: {name: %s, match: '%s', critical: %s}", s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
+		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueLatencyCritical+" is left out: no event threshold with a critical time covers these events", fmt.Sprintf("add to thresholds: {name: %s, match: '%s', critical: %s}", s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
 		return rules.Rule{}, false
 	}
 	ratio := g.q.criticalBreaches(l) + " / " + g.q.total(s)
@@ -217,15 +217,15 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 	return r, true
 }
 
-// criticalLimit finds the narrowest limit with a critical time whose events
+// criticalThreshold finds the narrowest limit with a critical time whose events
 // include the SLO's: each of its matchers is one of the SLO's.
-func (g *generator) criticalLimit(s *slo.SLO) *slo.Limit {
+func (g *generator) criticalThreshold(s *slo.SLO) *slo.Threshold {
 	have := map[string]bool{}
 	for _, m := range s.Indicator.Valid {
 		have[m.String()] = true
 	}
-	var best *slo.Limit
-	for _, l := range g.in.Limits {
+	var best *slo.Threshold
+	for _, l := range g.in.Thresholds {
 		if l.Service != s.ID.Service() || l.Critical <= 0 || l.Each != "" || best != nil && len(l.Match) <= len(best.Match) {
 			continue
 		}

@@ -103,7 +103,7 @@ func synthetic(t testing.TB) rules.Spec {
 	}
 	return rules.Spec{
 		SLOs: []*slo.SLO{api, up, bank, calls, byRegion, slow, month, own, stage, busy, slices},
-		Limits: []*slo.Limit{
+		Thresholds: []*slo.Threshold{
 			{Service: "shop", Name: "request", Match: slo.Selector{matcher(t, "type", "request")}, Warning: 2 * time.Second, Critical: 4 * time.Second},
 		},
 		Agreements: []*sla.Agreement{{
@@ -153,7 +153,7 @@ func insurance(t testing.TB) rules.Spec {
 	require.NoError(t, err)
 	s, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: data}})
 	require.NoError(t, problems.Err())
-	return rules.Spec{SLOs: s.SLOs, Limits: s.Limits, Agreements: s.Agreements}
+	return rules.Spec{SLOs: s.SLOs, Thresholds: s.Thresholds, Agreements: s.Agreements}
 }
 
 // promtoolFails runs the real one, which must not be content.

@@ -36,13 +36,13 @@ type Live struct {
 	Agreement *sla.Agreement // that chose the alert; nil for an SLO's own
 	Service   string         // of LiveSilent
 
-	Tier      Tier          // LiveBurn
-	Window    time.Duration // over which is counted
-	Above     float64       // LiveRatio, LiveLimit
-	UpTo      float64       // LiveRatio; 0 = no upper bound
-	Below     float64       // LiveScore
-	Limit     *slo.Limit    // LiveLimit
-	MinEvents uint64        // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
+	Tier      Tier           // LiveBurn
+	Window    time.Duration  // over which is counted
+	Above     float64        // LiveRatio, LiveLimit
+	UpTo      float64        // LiveRatio; 0 = no upper bound
+	Below     float64        // LiveScore
+	Limit     *slo.Threshold // LiveLimit
+	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
 }
 
 // LiveAlerts lists the alerts of a spec that an engine can evaluate from its own
@@ -126,7 +126,7 @@ func (g *generator) liveEntry(a *sla.Agreement, c chosen, add func(Live, rules.R
 		case sla.CatalogueThroughput:
 			l.Above, l.Window, l.MinEvents = 0.5, sliceWindow(s), 0
 		case sla.CatalogueLatencyCritical:
-			l.Kind, l.Above, l.Limit = LiveLimit, budget, g.criticalLimit(s)
+			l.Kind, l.Above, l.Limit = LiveLimit, budget, g.criticalThreshold(s)
 		default:
 			continue
 		}

@@ -113,7 +113,7 @@ func (q query) serviceEvents(service string, ago time.Duration) string {
 }
 
 // criticalBreaches is the rate of the critical breaches of a limit.
-func (q query) criticalBreaches(l *slo.Limit) string {
+func (q query) criticalBreaches(l *slo.Threshold) string {
 	return "sum(rate(" + series.Violations.Name + "{" + series.LabelService + "=" + quote(l.Service) + "," +
 		series.LabelSLAType + "=" + quote(l.Name) + "," + series.LabelSeverity + `="critical"}[` + q.rateWindow() + "]))"
 }

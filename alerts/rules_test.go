@@ -217,7 +217,7 @@ func TestCatalogueFollowsTheAgreements(t *testing.T) {
 
 func TestCatalogueFindings(t *testing.T) {
 	in := synthetic(t)
-	in.Limits = nil
+	in.Thresholds = nil
 	a := in.Agreements[0]
 	a.Components = a.Components[:1]
 	a.Catalogue = []sla.CatalogueAlert{
@@ -238,7 +238,7 @@ func TestCatalogueFindings(t *testing.T) {
 		"shop/gold: alert error_rate names shop/nope, which is no SLO",
 		"shop/gold: alert throughput does not fit shop/latency, which is latency; it is left out",
 		`shop/gold: the catalogue has no alert "nonsense"`,
-		"shop/latency: alert latency_critical is left out: no per-event limit with a critical time covers these events",
+		"shop/latency: alert latency_critical is left out: no event threshold with a critical time covers these events",
 	}, got)
 }
 

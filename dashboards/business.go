@@ -38,13 +38,13 @@ func (g *generator) businessBoard() *board {
 			queries: []query{{done + " / (" + all + " > 0)", "{{service}} {{type}}"}},
 		}, lineStyle{}))
 		b.add(9, 8, lines(view{
-			title: "Broken limits and conversion", about: "Conversion against the rate at which per-event limits are broken (bars, right): whether slowness drives customers away.",
+			title: "Event thresholds and conversion", about: "Conversion against the rate at which event thresholds are exceeded (bars, right): whether slowness drives customers away.",
 			unit: unitRatio, none: "no process has ended", steps: plain(), max: number(1),
 			queries: []query{
 				{done + " / (" + all + " > 0)", "conversion of {{service}} {{type}}"},
-				{"sum(rate(" + selection{`service=~"$service"`}.of(series.Violations.Name) + interval + "))", "broken limits"},
+				{"sum(rate(" + selection{`service=~"$service"`}.of(series.Violations.Name) + interval + "))", "violations"},
 			},
-			overrides: []override{rightAxis(1, unitRate, "broken limits")},
+			overrides: []override{rightAxis(1, unitRate, "violations")},
 		}, lineStyle{}))
 	}
 	if g.any(both(isErrors, g.forBusiness)) {

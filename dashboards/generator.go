@@ -140,13 +140,13 @@ func (g *generator) any(fits func(*slo.SLO) bool) bool { return slices.ContainsF
 // counted reports whether the engine counts any events of the spec at all;
 // otherwise everything comes from series of Prometheus.
 func (g *generator) counted() bool {
-	return len(g.in.Limits) > 0 || g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus })
+	return len(g.in.Thresholds) > 0 || g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus })
 }
 
 // timed reports whether the engine measures durations for the spec.
 func (g *generator) timed() bool {
 	return g.any(func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindLatency }) ||
-		slices.ContainsFunc(g.in.Limits, func(l *slo.Limit) bool { return l.Warning > 0 || l.Critical > 0 })
+		slices.ContainsFunc(g.in.Thresholds, func(l *slo.Threshold) bool { return l.Warning > 0 || l.Critical > 0 })
 }
 
 // Kinds of SLO that panels tell apart.

@@ -15,11 +15,11 @@ const (
 
 // Words that stand where there is no value.
 const (
-	noEvents  = "no data: no valid events in the window"
-	noScore   = "no data: no component has any"
-	notRules  = "no data: are the recording rules loaded?"
-	noLimits  = "no limit was broken"
-	notEngine = "no data: the engine is not scraped"
+	noEvents     = "no data: no valid events in the window"
+	noScore      = "no data: no component has any"
+	notRules     = "no data: are the recording rules loaded?"
+	noViolations = "no event threshold was exceeded"
+	notEngine    = "no data: the engine is not scraped"
 )
 
 // budgetSteps colours what is left of a budget as the engine judges it.
@@ -30,7 +30,7 @@ func burnSteps() []step { return above(good, from(1, warning), from(6, bad)) }
 
 // overviewBoard answers whether what was agreed is kept, and where not.
 func (g *generator) overviewBoard() *board {
-	b := g.board(UIDOverview, "SLA overview", "Whether what was agreed is kept: composite scores, the components that cost most, error budgets, and broken limits.")
+	b := g.board(UIDOverview, "SLA overview", "Whether what was agreed is kept: composite scores, the components that cost most, error budgets, and violations of event thresholds.")
 	b.Templating.List = g.slaVariables()
 	s, a := g.picked(g.labels), g.pickedAgreements()
 
@@ -117,10 +117,10 @@ func (g *generator) overviewBoard() *board {
 		unit: unitRatio, none: noEvents, steps: budgetSteps(), max: number(1), queries: []query{{g.remaining(s), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}, lineStyle{thresholds: true}))
 
-	if len(g.in.Limits) > 0 {
-		b.row("Limits")
-		b.add(12, 8, g.limitBars())
-		b.add(12, 8, g.limitLines())
+	if len(g.in.Thresholds) > 0 {
+		b.row("Event thresholds")
+		b.add(12, 8, g.thresholdBars())
+		b.add(12, 8, g.thresholdLines())
 	}
 	return b
 }
@@ -174,26 +174,26 @@ func (g *generator) budgetTable(s selection, labels []string, title, about strin
 	return table(v, "Budget left", columns...).hide(g.service, g.name).precise("Objective", "Indicator")
 }
 
-// violations is how often limits are broken, per second.
+// violations is how often event thresholds are exceeded, per second.
 func violations() string {
 	return "sum by (" + series.LabelSLAType + ", " + series.LabelSeverity + ") (rate(" +
 		selection{series.LabelService + `=~"$service"`}.of(series.Violations.Name) + interval + "))"
 }
 
-// limitBars ranks the limits by how often they are broken.
-func (g *generator) limitBars() *panel {
+// thresholdBars ranks the event thresholds by how often they are exceeded.
+func (g *generator) thresholdBars() *panel {
 	return bars(view{
-		title: "Broken limits per hour", about: "Events that broke a per-event limit, per hour, on average over the time range: with the last 24 hours picked, times 24 gives their number.",
-		unit: unitShort, decimals: 2, none: noLimits, steps: above(good, from(1e-9, warning), from(60, bad)), min: number(0),
+		title: "Violations per hour", about: "Events that exceeded an event threshold, per hour, on average over the time range: with the last 24 hours picked, times 24 gives their number.",
+		unit: unitShort, decimals: 2, none: noViolations, steps: above(good, from(1e-9, warning), from(60, bad)), min: number(0),
 		queries: []query{{violations() + " * 3600", "{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}"}},
 	}).averaged()
 }
 
-// limitLines shows when limits are broken.
-func (g *generator) limitLines() *panel {
+// thresholdLines shows when event thresholds are exceeded.
+func (g *generator) thresholdLines() *panel {
 	return lines(view{
-		title: "Broken limits over time", about: "Events per second that broke a per-event limit, by limit and severity.",
-		unit: unitRate, none: noLimits, steps: above(good, from(0.001, bad)),
+		title: "Violations over time", about: "Events per second that exceeded an event threshold, by threshold and severity.",
+		unit: unitRate, none: noViolations, steps: above(good, from(0.001, bad)),
 		queries: []query{{violations() + " > 0", "{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}"}},
 	}, lineStyle{stacked: true})
 }

@@ -81,10 +81,10 @@ func (g *generator) technicalBoard() *board {
 			queries: []query{{g.remaining(g.only(s, varLatency)), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 		}))
 	}
-	if len(g.in.Limits) > 0 {
-		b.row("Broken limits")
-		b.add(12, 9, g.limitBars())
-		b.add(12, 9, g.limitLines())
+	if len(g.in.Thresholds) > 0 {
+		b.row("Violations of event thresholds")
+		b.add(12, 9, g.thresholdBars())
+		b.add(12, 9, g.thresholdLines())
 	}
 	if g.any(both(isErrors, inner)) && len(labels) == 0 {
 		b.row("Errors")

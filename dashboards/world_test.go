@@ -60,7 +60,7 @@ func insurance(t testing.TB) *spec.Spec {
 }
 
 func ruleSpec(sp *spec.Spec) rules.Spec {
-	return rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 }
 
 // world is a Prometheus that has scraped an engine for a while and evaluated
@@ -91,7 +91,7 @@ func newWorld(t testing.TB) *world {
 // evaluates the groups.
 func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	t := w.t
-	in := evaluator.Inputs{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 	for _, s := range sp.Services {
 		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions})
 	}

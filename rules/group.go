@@ -10,7 +10,7 @@ import (
 // Spec is what rules are made from.
 type Spec struct {
 	SLOs       []*slo.SLO
-	Limits     []*slo.Limit
+	Thresholds []*slo.Threshold
 	Agreements []*sla.Agreement
 }
 

@@ -37,7 +37,7 @@ func load(t testing.TB, text string) rules.Spec {
 	t.Helper()
 	sp, problems := spec.Load([]spec.File{{Name: "test.yaml", Data: []byte(text)}})
 	require.NoError(t, problems.Err())
-	return rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 }
 
 func insurance(t testing.TB) rules.Spec {

@@ -14,12 +14,12 @@ type Report struct {
 	Watermark time.Time     // receive time of the last record that is counted
 	Took      time.Duration // how long it took to make
 
-	SLOs      []SLOReport // by ID, then group, the "other" group last
-	SLAs      []SLAReport // by service, name, then group; without those that have only SLOs on Prometheus series
-	Limits    []LimitReport
-	Traffic   []TrafficReport
-	Durations []DurationReport
-	Warnings  []string // of the spec, such as weights that were normalised
+	SLOs       []SLOReport // by ID, then group, the "other" group last
+	SLAs       []SLAReport // by service, name, then group; without those that have only SLOs on Prometheus series
+	Thresholds []ThresholdReport
+	Traffic    []TrafficReport
+	Durations  []DurationReport
+	Warnings   []string // of the spec, such as weights that were normalised
 }
 
 // SLOReport is one SLO in one group.
@@ -127,15 +127,15 @@ type BandTotal struct {
 	Count     uint64
 }
 
-// LimitReport is one per-event agreement with its violations.
-type LimitReport struct {
-	Limit *slo.Limit
+// ThresholdReport is one event threshold with its violations.
+type ThresholdReport struct {
+	Threshold *slo.Threshold
 	// Total since its generation began, without backfills and late replays, and over the last 24 hours and 30 days.
 	Total, Day, Month Violations
 	LastEvent         time.Time
 }
 
-// Violations by severity; Within are matching events that kept the limit.
+// Violations by severity; Within are matching events that did not exceed the threshold.
 type Violations struct {
 	Within, Warning, Critical uint64
 }

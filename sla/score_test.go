@@ -386,7 +386,7 @@ func TestContributionsSumToWhatIsLost(t *testing.T) {
 func TestIDsCannotCollideWithSLOs(t *testing.T) {
 	require.Equal(t, "insurance/latency#bands:unpaid", BandsID("insurance/latency", "unpaid"))
 	require.Equal(t, "insurance/throughput#events", EventsID("insurance/throughput"))
-	require.Equal(t, "insurance/limit:createApplication", LimitID("insurance", "createApplication"))
+	require.Equal(t, "insurance/limit:createApplication", ThresholdID("insurance", "createApplication"))
 }
 
 func TestTheOtherGroupIsNoVerdict(t *testing.T) {

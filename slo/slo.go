@@ -197,8 +197,8 @@ type AlertSettings struct {
 	Annotations map[string]string // may hold templates of Prometheus; they win over the generators' own
 }
 
-// Limit is a per-event agreement: a matching event that breaks it is a violation.
-type Limit struct {
+// Threshold is an agreement about single events: a matching event that exceeds it is a violation.
+type Threshold struct {
 	Service  string
 	Name     string
 	Match    Selector

@@ -271,17 +271,24 @@ func (w *Web) apiSLAs(c *gin.Context) {
 	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
+// apiLimits is the old name of apiThresholds. The header is that of RFC 9745.
 func (w *Web) apiLimits(c *gin.Context) {
+	c.Header("Deprecation", "@1795305600") // 2026-11-22
+	c.Header("Link", `</api/v1/thresholds>; rel="successor-version"`)
+	w.apiThresholds(c)
+}
+
+func (w *Web) apiThresholds(c *gin.Context) {
 	v, done := w.begin(c)
 	if done {
 		return
 	}
-	out := limitList{Report: newReportJSON(v), Items: []limitJSON{}}
+	out := thresholdList{Report: newReportJSON(v), Items: []thresholdJSON{}}
 	service := c.Query("service")
 	if v.rep != nil {
-		for _, l := range v.rep.Limits {
-			if service == "" || l.Limit.Service == service {
-				out.Items = append(out.Items, newLimit(l))
+		for _, l := range v.rep.Thresholds {
+			if service == "" || l.Threshold.Service == service {
+				out.Items = append(out.Items, newThreshold(l))
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 		one + "/history?group.product=MEDCARE&from=1763596800&step=3600": 400, one + "/history?group.product=MEDCARE&step=1s": 400, one + "/history?group.product=MEDCARE&to=x": 400,
 		one + "/history?group.product=MEDCARE&from=x": 400, one + "/history?group.product=MEDCARE&step=x": 400, one + "/history?group.product=MEDCARE&to=2020-01-01T00:00:00Z&from=2021-01-01T00:00:00Z": 400,
 		one + "/history": 404,
-		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/limits": 200, "/api/v1/limits?service=none": 200, "/api/v1/report?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200, "/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
+		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/thresholds": 200, "/api/v1/thresholds?service=none": 200, "/api/v1/limits": 200, "/api/v1/report?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200, "/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
 		"/-/healthy": 200, "/-/ready": 200,
 	} {
 		k.answer(b, http.MethodGet, target, status)
@@ -105,7 +105,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	// Without a report, without data, and with numbers that are none.
 	full := b.rep
 	b.rep, b.eng = nil, EngineStatus{State: Recovering}
-	for target, status := range map[string]int{"/api/v1/slos": 200, "/api/v1/slas": 200, "/api/v1/limits": 200, "/api/v1/engine": 200, one + "?group.product=MEDCARE": 503, one + "/history?group.product=MEDCARE": 503, "/-/ready": 503} {
+	for target, status := range map[string]int{"/api/v1/slos": 200, "/api/v1/slas": 200, "/api/v1/thresholds": 200, "/api/v1/engine": 200, one + "?group.product=MEDCARE": 503, one + "/history?group.product=MEDCARE": 503, "/-/ready": 503} {
 		k.answer(b, http.MethodGet, target, status)
 	}
 	b.rep = full
@@ -341,4 +341,16 @@ func TestRequestIDReachesProblems(t *testing.T) {
 	b.web.Register(router)
 	b.router = router
 	require.Contains(t, b.get("/api/v1/slos?limit=x").Body.String(), `"request_id":"abc-123"`)
+}
+
+// The old path of the event thresholds answers the same and says that it is deprecated.
+func TestOldPathOfThresholds(t *testing.T) {
+	b := newBench(t)
+	now, old := b.get("/api/v1/thresholds"), b.get("/api/v1/limits")
+	require.Equal(t, http.StatusOK, old.Code)
+	require.NotEmpty(t, now.Body.String())
+	require.Equal(t, now.Body.String(), old.Body.String())
+	require.Empty(t, now.Header().Get("Deprecation"))
+	require.Equal(t, "@1795305600", old.Header().Get("Deprecation"))
+	require.Equal(t, `</api/v1/thresholds>; rel="successor-version"`, old.Header().Get("Link"))
 }

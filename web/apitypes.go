@@ -255,7 +255,7 @@ type violationsJSON struct {
 	Critical uint64 `json:"critical"`
 }
 
-type limitJSON struct {
+type thresholdJSON struct {
 	Service   string         `json:"service"`
 	Name      string         `json:"name"`
 	Match     string         `json:"match"`
@@ -268,17 +268,17 @@ type limitJSON struct {
 	LastEvent *time.Time     `json:"last_event"`
 }
 
-func newLimit(l sla.LimitReport) limitJSON {
-	return limitJSON{
-		Service: l.Limit.Service, Name: l.Limit.Name, Match: l.Limit.Match.String(),
-		Warning: number(l.Limit.Warning.Seconds(), l.Limit.Warning > 0), Critical: number(l.Limit.Critical.Seconds(), l.Limit.Critical > 0),
-		Each: l.Limit.Each, Total: violationsJSON(l.Total), Day: violationsJSON(l.Day), Month: violationsJSON(l.Month), LastEvent: timeOrNil(l.LastEvent),
+func newThreshold(l sla.ThresholdReport) thresholdJSON {
+	return thresholdJSON{
+		Service: l.Threshold.Service, Name: l.Threshold.Name, Match: l.Threshold.Match.String(),
+		Warning: number(l.Threshold.Warning.Seconds(), l.Threshold.Warning > 0), Critical: number(l.Threshold.Critical.Seconds(), l.Threshold.Critical > 0),
+		Each: l.Threshold.Each, Total: violationsJSON(l.Total), Day: violationsJSON(l.Day), Month: violationsJSON(l.Month), LastEvent: timeOrNil(l.LastEvent),
 	}
 }
 
-type limitList struct {
-	Report reportJSON  `json:"report"`
-	Items  []limitJSON `json:"items"`
+type thresholdList struct {
+	Report reportJSON      `json:"report"`
+	Items  []thresholdJSON `json:"items"`
 }
 
 type engineJSON struct {

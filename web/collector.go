@@ -275,9 +275,9 @@ func slaFamilies(rep *sla.Report, known names) []*family {
 			}
 		}
 	}
-	for _, l := range rep.Limits {
+	for _, l := range rep.Thresholds {
 		for _, v := range levels(l) {
-			violations.add(pairs(series.Violations.Labels, l.Limit.Name, v.severity, l.Limit.Service), float64(v.n))
+			violations.add(pairs(series.Violations.Labels, l.Threshold.Name, v.severity, l.Threshold.Service), float64(v.n))
 		}
 	}
 	return []*family{score, component, bands, violations}

@@ -264,7 +264,7 @@ func TestTextAndCollectorAgree(t *testing.T) {
 		rep.SLOs = append(rep.SLOs, newSLOReport(&s, slo.Group{bad}, 123, 4, 3))
 	}
 	rep.SLOs[0].Coverage, rep.SLOs[1].Rate = math.NaN(), math.Inf(1)
-	rep.Limits[0].Limit.Warning, rep.Limits[0].Limit.Each = 0, "critical"
+	rep.Thresholds[0].Threshold.Warning, rep.Thresholds[0].Threshold.Each = 0, "critical"
 	c := NewCollector(func() *sla.Report { return rep }, func() bool { return true })
 	direct, err := c.Gather()
 	require.NoError(t, err)

@@ -237,9 +237,9 @@ func (x *exposition) slas(rep *sla.Report, known names) {
 		}
 	}
 	x.family(series.Violations)
-	for _, l := range rep.Limits {
+	for _, l := range rep.Thresholds {
 		for _, v := range levels(l) {
-			x.sample("", appendLabels(nil, series.Violations.Labels, l.Limit.Name, v.severity, l.Limit.Service), nil, float64(v.n))
+			x.sample("", appendLabels(nil, series.Violations.Labels, l.Threshold.Name, v.severity, l.Threshold.Service), nil, float64(v.n))
 		}
 	}
 }
@@ -249,14 +249,14 @@ type violation struct {
 	n        uint64
 }
 
-// levels are a limit's own levels with their violations: one that it does not
+// levels are a threshold's own levels with their violations: one that it does not
 // have is no series, rather than one that is always 0.
-func levels(l sla.LimitReport) []violation {
+func levels(l sla.ThresholdReport) []violation {
 	var out []violation
-	if l.Limit.Warning > 0 || l.Limit.Each == "warning" {
+	if l.Threshold.Warning > 0 || l.Threshold.Each == "warning" {
 		out = append(out, violation{"warning", l.Total.Warning})
 	}
-	if l.Limit.Critical > 0 || l.Limit.Each == "critical" {
+	if l.Threshold.Critical > 0 || l.Threshold.Each == "critical" {
 		out = append(out, violation{"critical", l.Total.Critical})
 	}
 	return out

@@ -144,9 +144,9 @@ func insurance(t testing.TB) *sla.Report {
 	}
 
 	limit := func(name string, warning, critical time.Duration, within, warn, crit uint64) {
-		l := &slo.Limit{Service: "insurance-unpaid", Name: name, Warning: warning, Critical: critical, Match: slo.Selector{matcher(t, "task", slo.OpEqual, name)}}
+		l := &slo.Threshold{Service: "insurance-unpaid", Name: name, Warning: warning, Critical: critical, Match: slo.Selector{matcher(t, "task", slo.OpEqual, name)}}
 		month := sla.Violations{Within: within, Warning: warn, Critical: crit}
-		rep.Limits = append(rep.Limits, sla.LimitReport{Limit: l, Total: month, Month: month, Day: sla.Violations{Within: within / 30, Warning: warn / 30, Critical: crit / 30}, LastEvent: noon.Add(-12 * time.Second)})
+		rep.Thresholds = append(rep.Thresholds, sla.ThresholdReport{Threshold: l, Total: month, Month: month, Day: sla.Violations{Within: within / 30, Warning: warn / 30, Critical: crit / 30}, LastEvent: noon.Add(-12 * time.Second)})
 	}
 	limit("createApplication", time.Minute, 0, 1_781_000, 412, 0)
 	limit("mdm", 5*time.Second, 0, 2_407_221, 11_931, 0)

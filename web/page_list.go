@@ -46,7 +46,7 @@ type listPage struct {
 	Selects    []choice
 	Hidden     [][2]string // parameters that the filter form keeps
 	Clear      string
-	Limits     []slaLimitRow
+	Thresholds []slaThresholdRow
 	First      *firstEvent
 	NoSLOs     bool
 	Source     string
@@ -111,7 +111,7 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 	p.First = w.firstEvent(c.Request, v.rep)
 	p.Selects = w.choices(v.rep, q, f)
 	w.summarise(v.rep, p, q, f)
-	p.Limits = newLimitRows(v.rep, v.now)
+	p.Thresholds = newThresholdRows(v.rep, v.now)
 
 	cards := worstFirst(v.rep, f.service)
 	if n := len(cards); n > shownCards {

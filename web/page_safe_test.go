@@ -133,7 +133,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			a.Name, a.Service, a.Description = bad, bad, bad
 			b.rep.SLAs[0].SLA, b.rep.SLAs[0].Group = &a, slo.Group{bad}
 			b.rep.SLAs[0].Components[0].Name, b.rep.SLAs[0].Components[0].Note, b.rep.SLAs[0].Components[0].SLO = bad, bad, s.ID
-			b.rep.Limits[0].Limit = &slo.Limit{Service: bad, Name: bad, Match: s.Indicator.Valid, Warning: time.Minute}
+			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Match: s.Indicator.Valid, Warning: time.Minute}
 			b.rep.Warnings = []string{bad}
 			b.eng.Reason, b.eng.State = bad, DiskLow
 			b.eng.Disk.Dir, b.eng.Spec.Hash = bad, bad
@@ -155,7 +155,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			require.Equal(t, http.StatusOK, b.get(b.web.sloHref(&r)).Code)
 
 			// Every machine-readable answer stays readable too.
-			for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/limits", "/api/v1/engine", "/api/v1/dlq"} {
+			for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/engine", "/api/v1/dlq"} {
 				require.Equal(t, http.StatusOK, b.get(target).Code, target)
 			}
 		})

@@ -32,7 +32,7 @@ type slaPage struct {
 	Rule        string // how the score is made
 	Missing     []string
 	History     slaHistory
-	Limits      []slaLimitRow
+	Thresholds  []slaThresholdRow
 	Reports     []refreshLink
 	API         string
 }
@@ -100,7 +100,7 @@ func (w *Web) slaPage(c *gin.Context) {
 	a := r.SLA
 	p := slaPage{
 		layout: w.layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: w.newCard(v.rep, r), Description: format.Safe(a.Description, format.MaxText),
-		Period: format.Span(r.Period), Rule: scoreRule(a), Limits: limitRowsOf(v.rep, v.now, a.Service), Reports: w.reportLinks(v, a.Service),
+		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: thresholdRowsOf(v.rep, v.now, a.Service), Reports: w.reportLinks(v, a.Service),
 		API: w.opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
 	p.Cells = slaCells(r, &p.Card)

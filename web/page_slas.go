@@ -26,25 +26,25 @@ func (w *Web) registerSLA(get func(path string, h ...gin.HandlerFunc), read gin.
 // slasPage is the data of the page "/slas".
 type slasPage struct {
 	layout
-	Loaded   bool
-	Any      bool // the spec has agreements
-	Filtered bool
-	Verdict  mark
-	Headline string
-	Scope    string
-	Tiles    []tile
-	Columns  []column
-	Cards    []slaCard
-	Total    string
-	Shown    string
-	Prev     string
-	Next     string
-	Search   string
-	Selects  []choice
-	Hidden   [][2]string
-	Clear    string
-	Limits   []slaLimitRow
-	Reports  []refreshLink
+	Loaded     bool
+	Any        bool // the spec has agreements
+	Filtered   bool
+	Verdict    mark
+	Headline   string
+	Scope      string
+	Tiles      []tile
+	Columns    []column
+	Cards      []slaCard
+	Total      string
+	Shown      string
+	Prev       string
+	Next       string
+	Search     string
+	Selects    []choice
+	Hidden     [][2]string
+	Clear      string
+	Thresholds []slaThresholdRow
+	Reports    []refreshLink
 }
 
 // cardsPerPage is how many agreements a page lists.
@@ -159,7 +159,7 @@ func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
 	p.Filtered = f.service != "" || f.state != "" || f.search != "" || len(f.group) > 0
 	p.Clear = w.href("/slas", keep(q, viewParams...))
 	p.Hidden = hidden(keep(q, viewParams...))
-	p.Limits = limitRowsOf(v.rep, v.now, f.service)
+	p.Thresholds = thresholdRowsOf(v.rep, v.now, f.service)
 	p.Reports = w.reportLinks(v, f.service)
 	p.Selects = slaChoices(v.rep, f)
 	w.summariseSLAs(p, v.rep, q, f)

@@ -35,7 +35,7 @@ func empty(b *bench) {
 	for i := range b.rep.SLOs {
 		b.rep.SLOs[i] = newSLOReport(b.rep.SLOs[i].SLO, b.rep.SLOs[i].Group, 0, 0, 0)
 	}
-	b.rep.SLAs, b.rep.Limits, b.rep.Traffic, b.alerts = nil, nil, nil, nil
+	b.rep.SLAs, b.rep.Thresholds, b.rep.Traffic, b.alerts = nil, nil, nil, nil
 }
 
 func TestPagesGolden(t *testing.T) {
@@ -254,7 +254,7 @@ func TestSparklinesAreKept(t *testing.T) {
 
 func TestNotModified(t *testing.T) {
 	b := newBench(t)
-	for _, target := range []string{"/?refresh=10", "/slas", medcare, "/api/v1/slos", "/api/v1/slos/mdm/availability", "/api/v1/slas", "/api/v1/limits", "/api/v1/engine", "/openapi.json"} {
+	for _, target := range []string{"/?refresh=10", "/slas", medcare, "/api/v1/slos", "/api/v1/slos/mdm/availability", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/engine", "/openapi.json"} {
 		first := b.get(target)
 		tag := first.Header().Get("ETag")
 		require.NotEmpty(t, tag, target)

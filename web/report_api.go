@@ -68,11 +68,11 @@ type reportSLAJSON struct {
 	slaJSON
 	coveredJSON
 	Verdict    report.Verdict `json:"verdict"`
-	Violations violationsJSON `json:"violations"` // of the limits of its service, of all groups
+	Violations violationsJSON `json:"violations"` // of the event thresholds of its service, of all groups
 	Days       []slaDayJSON   `json:"days,omitempty"`
 }
 
-type reportLimitJSON struct {
+type reportThresholdJSON struct {
 	Service  string   `json:"service"`
 	Name     string   `json:"name"`
 	Match    string   `json:"match"`
@@ -84,18 +84,19 @@ type reportLimitJSON struct {
 }
 
 type periodReportJSON struct {
-	Report   reportJSON        `json:"report"`
-	Period   string            `json:"period"`
-	Unit     slo.CalendarUnit  `json:"unit"`
-	Previous string            `json:"previous"`
-	Next     string            `json:"next"`
-	Service  string            `json:"service,omitempty"`
-	Zone     string            `json:"zone,omitempty"` // that was asked for
-	Begun    bool              `json:"begun"`
-	Running  bool              `json:"running"` // the period is not over everywhere
-	SLOs     []reportSLOJSON   `json:"slos"`
-	SLAs     []reportSLAJSON   `json:"slas"`
-	Limits   []reportLimitJSON `json:"limits"`
+	Report     reportJSON            `json:"report"`
+	Period     string                `json:"period"`
+	Unit       slo.CalendarUnit      `json:"unit"`
+	Previous   string                `json:"previous"`
+	Next       string                `json:"next"`
+	Service    string                `json:"service,omitempty"`
+	Zone       string                `json:"zone,omitempty"` // that was asked for
+	Begun      bool                  `json:"begun"`
+	Running    bool                  `json:"running"` // the period is not over everywhere
+	SLOs       []reportSLOJSON       `json:"slos"`
+	SLAs       []reportSLAJSON       `json:"slas"`
+	Thresholds []reportThresholdJSON `json:"thresholds"`
+	Limits     []reportThresholdJSON `json:"limits"` // the same, for clients that know the old name
 }
 
 func newReportDay(s *slo.SLO, d *report.Day) reportDayJSON {
@@ -135,15 +136,15 @@ func newReportSLA(r *report.SLA, days bool) reportSLAJSON {
 	return out
 }
 
-func newReportLimit(r *report.Limit) reportLimitJSON {
-	l := newLimit(*r.Now)
-	return reportLimitJSON{l.Service, l.Name, l.Match, l.Warning, l.Critical, l.Each, newCovered(&r.Covered), violationsJSON(r.Violations)}
+func newReportThreshold(r *report.Threshold) reportThresholdJSON {
+	l := newThreshold(*r.Now)
+	return reportThresholdJSON{l.Service, l.Name, l.Match, l.Warning, l.Critical, l.Each, newCovered(&r.Covered), violationsJSON(r.Violations)}
 }
 
 func newPeriodReport(p *report.Report, v view, days bool) periodReportJSON {
 	out := periodReportJSON{
 		Report: newReportJSON(v), Period: p.Period.String(), Unit: p.Period.Unit, Previous: p.Period.Shift(-1).String(), Next: p.Period.Shift(1).String(),
-		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []reportSLOJSON{}, SLAs: []reportSLAJSON{}, Limits: []reportLimitJSON{},
+		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []reportSLOJSON{}, SLAs: []reportSLAJSON{}, Thresholds: []reportThresholdJSON{},
 	}
 	if p.Zone != nil {
 		out.Zone = p.Zone.String()
@@ -154,9 +155,10 @@ func newPeriodReport(p *report.Report, v view, days bool) periodReportJSON {
 	for i := range p.SLAs {
 		out.SLAs = append(out.SLAs, newReportSLA(&p.SLAs[i], days))
 	}
-	for i := range p.Limits {
-		out.Limits = append(out.Limits, newReportLimit(&p.Limits[i]))
+	for i := range p.Thresholds {
+		out.Thresholds = append(out.Thresholds, newReportThreshold(&p.Thresholds[i]))
 	}
+	out.Limits = out.Thresholds
 	return out
 }
 

@@ -119,11 +119,11 @@ func reportCSV(p *report.Report) ([]byte, error) {
 		}
 		put(l)
 	}
-	for i := range p.Limits {
-		r := &p.Limits[i]
-		l := newCSVLine(&r.Covered, p, "limit", r.Now.Limit.Service, r.Now.Limit.Name)
+	for i := range p.Thresholds {
+		r := &p.Thresholds[i]
+		l := newCSVLine(&r.Covered, p, "limit", r.Now.Threshold.Service, r.Now.Threshold.Name)
 		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning), csvCount(r.Violations.Critical)
-		l["note"] = csvText(r.Now.Limit.Match.String())
+		l["note"] = csvText(r.Now.Threshold.Match.String())
 		put(l)
 	}
 	w.Flush()

@@ -42,13 +42,13 @@ type reportPage struct {
 }
 
 type reportService struct {
-	Name     string
-	ID       string
-	Cards    []reportCard
-	Rows     []reportRow
-	MoreRows int
-	MoreSLAs int
-	Limits   []reportLimit
+	Name       string
+	ID         string
+	Cards      []reportCard
+	Rows       []reportRow
+	MoreRows   int
+	MoreSLAs   int
+	Thresholds []reportThreshold
 }
 
 type reportCard struct {
@@ -77,7 +77,7 @@ type reportRow struct {
 	Worst, WorstNote   string
 }
 
-type reportLimit struct {
+type reportThreshold struct {
 	Name, Match         string
 	Warning, Critical   string
 	Warnings, Criticals figure
@@ -158,7 +158,7 @@ func (w *Web) reportPage(c *gin.Context) {
 		p.Empty, status = "The report could not be made now. Load the page again in a moment.", http.StatusServiceUnavailable
 	case !r.Begun:
 		p.Empty = "This period has not begun yet."
-	case len(r.SLOs)+len(r.SLAs)+len(r.Limits) == 0:
+	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
 		p.Empty = "The spec has nothing of this service to report on."
 	default:
 		w.fillReport(&p, v, r)
@@ -236,8 +236,8 @@ func (w *Web) fillReport(p *reportPage, v view, r *report.Report) {
 			agreed[1]++
 		}
 	}
-	for i := range r.Limits {
-		see(&r.Limits[i].Covered)
+	for i := range r.Thresholds {
+		see(&r.Thresholds[i].Covered)
 	}
 	for z := range zones {
 		if p.Zones != "" {
@@ -263,8 +263,8 @@ func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]in
 		}
 	}
 	var warn, crit uint64
-	for i := range r.Limits {
-		warn, crit = warn+r.Limits[i].Violations.Warning, crit+r.Limits[i].Violations.Critical
+	for i := range r.Thresholds {
+		warn, crit = warn+r.Thresholds[i].Violations.Warning, crit+r.Thresholds[i].Violations.Critical
 	}
 	judged := counts[report.Met] + counts[report.Breached]
 	out := []slaCell{
@@ -334,17 +334,17 @@ func (w *Web) reportServices(v view, r *report.Report) []reportService {
 		}
 		s.Rows = append(s.Rows, w.newReportRow(x))
 	}
-	for i := range r.Limits {
-		x := &r.Limits[i]
-		s := get(x.Now.Limit.Service)
-		l := reportLimit{
-			Name: format.Safe(x.Now.Limit.Name, format.MaxName), Match: format.Safe(x.Now.Limit.Match.String(), format.MaxTitle), Within: format.Count(x.Violations.Within),
+	for i := range r.Thresholds {
+		x := &r.Thresholds[i]
+		s := get(x.Now.Threshold.Service)
+		l := reportThreshold{
+			Name: format.Safe(x.Now.Threshold.Name, format.MaxName), Match: format.Safe(x.Now.Threshold.Match.String(), format.MaxTitle), Within: format.Count(x.Violations.Within),
 			Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered),
 		}
 		var warns, crits bool
-		l.Warning, l.Critical, warns, crits = limitTexts(x.Now.Limit)
+		l.Warning, l.Critical, warns, crits = thresholdTexts(x.Now.Threshold)
 		l.Warnings, l.Criticals = violations(x.Violations.Warning, warns), violations(x.Violations.Critical, crits)
-		s.Limits = append(s.Limits, l)
+		s.Thresholds = append(s.Thresholds, l)
 	}
 	return out
 }

@@ -108,7 +108,7 @@ func ledgerBench(t *testing.T) (*bench, *tableCounts) {
 			rep.SLAs = append(rep.SLAs, r)
 		}
 	}
-	rep.Limits = []sla.LimitReport{{Limit: &slo.Limit{Service: "shop", Name: "slow", Warning: time.Minute, Critical: time.Hour}}, {Limit: &slo.Limit{Service: "shop", Name: "fatal", Each: "critical"}}}
+	rep.Thresholds = []sla.ThresholdReport{{Threshold: &slo.Threshold{Service: "shop", Name: "slow", Warning: time.Minute, Critical: time.Hour}}, {Threshold: &slo.Threshold{Service: "shop", Name: "fatal", Each: "critical"}}}
 
 	hit := int(maintenance.Sub(monday) / time.Hour)
 	c := &tableCounts{from: monday, oldest: monday.Add(-20 * 24 * time.Hour), observed: []slo.Span{{From: monday.Add(-20 * 24 * time.Hour), To: noon}},
@@ -436,7 +436,7 @@ func TestReportHostileNames(t *testing.T) {
 			a.Components[0].Name = bad
 			b.rep.SLAs[0].SLA = &a
 			b.rep.SLAs[0].SetGroup(group)
-			b.rep.Limits[0].Limit = &slo.Limit{Service: bad, Name: bad, Warning: time.Minute, Match: slo.Selector{matcher(t, "type", slo.OpEqual, bad)}}
+			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Warning: time.Minute, Match: slo.Selector{matcher(t, "type", slo.OpEqual, bad)}}
 			esc := url.QueryEscape(bad)
 			for _, target := range []string{
 				"/slas", "/slas?service=" + esc + "&state=" + esc + "&q=" + esc + "&sort=" + esc + "&group." + esc + "=" + esc, "/report?period=2026-W46", "/report?period=" + esc, "/report?period=2026-W46&service=" + esc,

@@ -25,7 +25,7 @@ func eventually(t testing.TB, f func() bool, what string) {
 // A report is encoded once, also while events change the figures of the engine.
 func TestAReportIsEncodedOnce(t *testing.T) {
 	b := newBench(t)
-	for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/limits", "/api/v1/alerts", "/", "/slas", "/public", "/public.json"} {
+	for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/alerts", "/", "/slas", "/public", "/public.json"} {
 		before := b.made()
 		first := b.get(target)
 		for range 5 {

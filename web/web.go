@@ -102,6 +102,7 @@ func (w *Web) Register(r gin.IRouter) {
 	get("/api/v1/slos/:service/:slo", read, w.apiSLO)
 	get("/api/v1/slos/:service/:slo/history", read, w.apiHistory)
 	get("/api/v1/slas", read, w.apiSLAs)
+	get("/api/v1/thresholds", read, w.apiThresholds)
 	get("/api/v1/limits", read, w.apiLimits)
 	get("/api/v1/alerts", read, w.apiAlerts)
 	get("/api/v1/engine", read, w.apiEngine)

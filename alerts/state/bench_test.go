@@ -29,7 +29,7 @@ func testSpec(t testing.TB) rules.Spec {
 		a.Catalogue = append(a.Catalogue, sla.CatalogueAlert{Name: name})
 	}
 	return rules.Spec{SLOs: []*slo.SLO{up, lat, thr, calls}, Agreements: []*sla.Agreement{a},
-		Limits: []*slo.Limit{{Service: "shop", Name: "processing", Warning: time.Minute, Critical: 2 * time.Minute}}}
+		Thresholds: []*slo.Threshold{{Service: "shop", Name: "processing", Warning: time.Minute, Critical: 2 * time.Minute}}}
 }
 
 // BenchmarkStep is one report of 10,000 groups of 20 SLOs; with alerts, a tenth

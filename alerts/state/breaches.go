@@ -33,12 +33,12 @@ func (b *breaches) observe(st *step) {
 		clear(*b)
 		return
 	}
-	for i := range st.r.Limits {
-		l := &st.r.Limits[i]
-		if !st.plan.limits[l.Limit] {
+	for i := range st.r.Thresholds {
+		l := &st.r.Thresholds[i]
+		if !st.plan.limits[l.Threshold] {
 			continue
 		}
-		id := sla.LimitID(l.Limit.Service, l.Limit.Name)
+		id := sla.ThresholdID(l.Threshold.Service, l.Threshold.Name)
 		c := (*b)[id]
 		if c == nil {
 			c = &breachCount{}
@@ -59,8 +59,8 @@ func (b *breaches) observe(st *step) {
 
 // recent counts the critical breaches of the last w; whole is false until the
 // limit was watched for so long, and then those are counted that were seen.
-func (b breaches) recent(l *slo.Limit, now time.Time, w time.Duration) (n uint64, whole bool) {
-	c := b[sla.LimitID(l.Service, l.Name)]
+func (b breaches) recent(l *slo.Threshold, now time.Time, w time.Duration) (n uint64, whole bool) {
+	c := b[sla.ThresholdID(l.Service, l.Name)]
 	if c == nil {
 		return 0, false
 	}

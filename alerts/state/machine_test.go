@@ -276,7 +276,7 @@ func TestCatalogue(t *testing.T) {
 	lat.Indicator = slo.Indicator{Kind: slo.KindLatency, Threshold: time.Minute}
 	up.Alerting.Page.Disabled, up.Alerting.Ticket.Disabled = true, true
 	lat.Alerting = up.Alerting
-	limit := &slo.Limit{Service: "shop", Name: "processing", Critical: 2 * time.Minute}
+	limit := &slo.Threshold{Service: "shop", Name: "processing", Critical: 2 * time.Minute}
 	a := &sla.Agreement{Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * day}, Components: []sla.Component{
 		{Name: "availability", SLO: up.ID, Weight: 1}, {Name: "latency", SLO: lat.ID, Weight: 1},
 	}}
@@ -294,7 +294,7 @@ func TestCatalogue(t *testing.T) {
 		u, l := bad.report(up, nil, now), bad.report(lat, nil, now)
 		u.Budget, l.Budget = slo.Budget{}, slo.Budget{}
 		for _, tr := range m.Step(&sla.Report{Time: now, SLOs: []sla.SLOReport{u, l}, SLAs: []sla.SLAReport{{SLA: a}},
-			Limits: []sla.LimitReport{{Limit: limit, Total: sla.Violations{Critical: critical}}}}) {
+			Thresholds: []sla.ThresholdReport{{Threshold: limit, Total: sla.Violations{Critical: critical}}}}) {
 			if tr.To == Firing {
 				fired[tr.Alert.Name] = now.Sub(at)
 			}

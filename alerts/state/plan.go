@@ -13,8 +13,8 @@ type plan struct {
 	slos     map[*slo.SLO]*sloPlan
 	slas     map[*sla.Agreement][]condition
 	services map[string][]condition
-	limits   map[*slo.Limit]bool // that some alert is about
-	known    int                 // limits of the spec
+	limits   map[*slo.Threshold]bool // that some alert is about
+	known    int                     // limits of the spec
 }
 
 type sloPlan struct {
@@ -51,7 +51,7 @@ func (p *plan) fits(r *sla.Report) bool {
 			n++
 		}
 	}
-	if n != len(p.slos) || len(r.Limits) != p.known {
+	if n != len(p.slos) || len(r.Thresholds) != p.known {
 		return false
 	}
 	var a *sla.Agreement
@@ -72,7 +72,7 @@ func (p *plan) fits(r *sla.Report) bool {
 func newPlan(r *sla.Report, o Options) *plan {
 	p := &plan{
 		slos: map[*slo.SLO]*sloPlan{}, slas: map[*sla.Agreement][]condition{}, services: map[string][]condition{},
-		limits: map[*slo.Limit]bool{}, known: len(r.Limits),
+		limits: map[*slo.Threshold]bool{}, known: len(r.Thresholds),
 	}
 	var in rules.Spec
 	for i := range r.SLOs {
@@ -87,8 +87,8 @@ func newPlan(r *sla.Report, o Options) *plan {
 			in.Agreements = append(in.Agreements, a)
 		}
 	}
-	for i := range r.Limits {
-		in.Limits = append(in.Limits, r.Limits[i].Limit)
+	for i := range r.Thresholds {
+		in.Thresholds = append(in.Thresholds, r.Thresholds[i].Threshold)
 	}
 	for _, l := range alerts.LiveAlerts(in, o.Alerts) {
 		p.add(l)

@@ -74,8 +74,8 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 	}
 	p.Run(oracleStart.Add(arrival+2*time.Second), oracleScrape, sample)
 	require.EqualValues(t, 15*day, r.SLOs[0].Backfilled.Bad, "in total, whatever is still in a window")
-	require.Zero(t, r.Limits[0].Total.Critical-r.SLOs[0].Total.Bad, "violations of live traffic only")
-	require.EqualValues(t, 15*day-60+1, r.Limits[0].Month.Critical-r.SLOs[0].Total.Bad, "and the month has all but what the two hours pushed out")
+	require.Zero(t, r.Thresholds[0].Total.Critical-r.SLOs[0].Total.Bad, "violations of live traffic only")
+	require.EqualValues(t, 15*day-60+1, r.Thresholds[0].Month.Critical-r.SLOs[0].Total.Bad, "and the month has all but what the two hours pushed out")
 	p.Run(oracleStart.Add(3*time.Hour+2*time.Second), oracleScrape, sample)
 
 	ratio, ok := p.Value(o.ErrorRatio(s, time.Hour), p.Now())

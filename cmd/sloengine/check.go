@@ -130,7 +130,7 @@ func reportProblems(s streams, sp *spec.Spec, problems spec.Problems, output str
 	if errs > 0 || warnings > 0 && failOn == spec.Warning {
 		return errFindings
 	}
-	fmt.Fprintf(s.err, "ok: %s, %s, %s\n", plural(len(sp.SLOs), "SLO"), plural(len(sp.Limits), "limit"), plural(len(sp.Agreements), "SLA"))
+	fmt.Fprintf(s.err, "ok: %s, %s, %s\n", plural(len(sp.SLOs), "SLO"), plural(len(sp.Thresholds), "event threshold"), plural(len(sp.Agreements), "SLA"))
 	return nil
 }
 

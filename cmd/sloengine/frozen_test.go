@@ -154,10 +154,10 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 		s := &report.SLOs[i]
 		f.Counts[fmt.Sprintf("%s{%s}", s.SLO.ID.Name(), strings.Join(s.Group, ","))] = countsOf(s)
 	}
-	for i := range report.Limits {
-		l := &report.Limits[i]
-		f.Violations[l.Limit.Name+" within"], f.Violations[l.Limit.Name+" warning"] = l.Total.Within, l.Total.Warning
-		f.Violations[l.Limit.Name+" critical"] = l.Total.Critical
+	for i := range report.Thresholds {
+		l := &report.Thresholds[i]
+		f.Violations[l.Threshold.Name+" within"], f.Violations[l.Threshold.Name+" warning"] = l.Total.Within, l.Total.Warning
+		f.Violations[l.Threshold.Name+" critical"] = l.Total.Critical
 	}
 	f.IDs = engine.Health().IDs.Count
 	require.NoError(t, engine.Do(ctx, func() {

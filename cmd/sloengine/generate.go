@@ -254,9 +254,9 @@ func (g *generator) of(service string) rules.Spec {
 			out.SLOs = append(out.SLOs, s)
 		}
 	}
-	for _, l := range g.in.Limits {
+	for _, l := range g.in.Thresholds {
 		if l.Service == service {
-			out.Limits = append(out.Limits, l)
+			out.Thresholds = append(out.Thresholds, l)
 		}
 	}
 	for _, a := range g.in.Agreements {

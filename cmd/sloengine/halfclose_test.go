@@ -126,7 +126,7 @@ func TestHalfClosedReadersAreAnswered(t *testing.T) {
 	for _, path := range []string{
 		"/", "/slas", "/slo?id=shop/latency", "/engine", "/public", "/report", "/metrics", "/metrics?name[]=slo_info", "/-/ready", "/-/healthy", "/openapi.json",
 		"/api/v1/slos", "/api/v1/slos/shop/latency", "/api/v1/slos/shop/latency/history?step=1h", "/api/v1/slas", "/api/v1/alerts", "/api/v1/engine",
-		"/api/v1/limits", "/api/v1/dlq", "/api/v1/dlq/stats", "/api/v1/generations",
+		"/api/v1/thresholds", "/api/v1/dlq", "/api/v1/dlq/stats", "/api/v1/generations",
 	} {
 		for range 20 {
 			status, err := halfClosed(addr, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")

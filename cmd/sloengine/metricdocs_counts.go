@@ -51,7 +51,7 @@ func seriesDocs() metricPart {
 			documented(series.ComponentScore, points, noData, slaLabels(named(series.LabelComponent, "component"))...),
 			documented(series.BandEvents, unitEvents, "unless the score is of bands",
 				slaLabels(named(series.LabelComponent, "component"), named("le", "seconds"))...),
-			documented(series.Violations, unitEvents, "without limits in the spec", named(series.LabelSLAType, "name of the limit"),
+			documented(series.Violations, unitEvents, "without event thresholds in the spec", named(series.LabelSLAType, "name of the event threshold"),
 				oneOf(series.LabelSeverity, "warning critical"), named(series.LabelService, "service")),
 		},
 	}

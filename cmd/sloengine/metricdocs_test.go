@@ -320,7 +320,7 @@ func TestAlertsAndDashboardsReadWhatIsThere(t *testing.T) {
 	}
 	sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance}})
 	require.NoError(t, problems.Err())
-	boards, err := dashboards.All(rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}, dashboards.Options{})
+	boards, err := dashboards.All(rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}, dashboards.Options{})
 	require.NoError(t, err)
 	exprs := regexp.MustCompile(`"expr": ("(?:[^"\\]|\\.)*")`)
 	variable := regexp.MustCompile(`\$\w+`)

@@ -43,7 +43,7 @@ func loadOracle(t testing.TB, services []string, now time.Duration) *spec.Spec {
 }
 
 func rulesOf(sp *spec.Spec) rules.Spec {
-	return rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 }
 
 // oracleEngine is the engine from its log on: fold, evaluator, and the counters

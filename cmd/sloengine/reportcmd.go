@@ -90,12 +90,12 @@ takes another one for all.`,
 
 // periodReport is what the table needs of the API's report.
 type periodReport struct {
-	Period  string
-	Begun   bool
-	Running bool
-	SLOs    []reportSLO `json:"slos"`
-	SLAs    []reportSLA `json:"slas"`
-	Limits  []reportLimit
+	Period     string
+	Begun      bool
+	Running    bool
+	SLOs       []reportSLO `json:"slos"`
+	SLAs       []reportSLA `json:"slas"`
+	Thresholds []reportThreshold
 }
 
 type reportCovered struct {
@@ -141,7 +141,7 @@ type reportSLA struct {
 	reportCovered
 }
 
-type reportLimit struct {
+type reportThreshold struct {
 	Service, Name string
 	Violations    struct{ Within, Warning, Critical uint64 }
 	reportCovered
@@ -161,8 +161,8 @@ func (r *periodReport) print(out io.Writer) error {
 	case !r.Begun:
 		_, err := fmt.Fprintf(out, "%s has not begun yet.\n", printable(r.Period))
 		return err
-	case len(r.SLOs)+len(r.SLAs)+len(r.Limits) == 0:
-		_, err := fmt.Fprintln(out, "There is nothing to report on: no service level, agreement or limit.")
+	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
+		_, err := fmt.Fprintln(out, "There is nothing to report on: no SLO, agreement or event threshold.")
 		return err
 	}
 	state := ""
@@ -199,10 +199,10 @@ func (r *periodReport) print(out io.Writer) error {
 				percent(x.Budget.SLI, 3), percent(x.Raw.SLI, 3), percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, x.since())
 		}
 	}
-	if len(r.Limits) > 0 {
-		fmt.Fprintln(tw, "\nLIMIT\tKEPT\tWARNINGS\tCRITICAL\tCOVERAGE")
-		for i := range r.Limits {
-			x := &r.Limits[i]
+	if len(r.Thresholds) > 0 {
+		fmt.Fprintln(tw, "\nEVENT THRESHOLD\tWITHIN\tWARNINGS\tCRITICAL\tCOVERAGE")
+		for i := range r.Thresholds {
+			x := &r.Thresholds[i]
 			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, x.since())
 		}
 	}

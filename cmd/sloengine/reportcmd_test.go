@@ -37,7 +37,7 @@ func reportServer(t *testing.T) string {
 		r.SetGroup(g)
 		rep.SLAs = append(rep.SLAs, r)
 	}
-	rep.Limits = []sla.LimitReport{{Limit: &slo.Limit{Service: "shop", Name: "slow", Warning: time.Minute}}}
+	rep.Thresholds = []sla.ThresholdReport{{Threshold: &slo.Threshold{Service: "shop", Name: "slow", Warning: time.Minute}}}
 	counts := func(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		var out []fold.ReadResult
 		for _, q := range qs {

@@ -57,5 +57,5 @@ func specFiles(s streams, files []string) (rules.Spec, error) {
 
 // rulesSpec is the part of a spec that rules and alerts are made of.
 func rulesSpec(sp *spec.Spec) rules.Spec {
-	return rules.Spec{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements}
+	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 }

@@ -22,7 +22,7 @@ const (
 // Change is one thing that is different.
 type Change struct {
 	Kind    Kind   `json:"kind"`
-	What    string `json:"what"`              // slo, sla, limit, alert, record or group
+	What    string `json:"what"`              // slo, sla, threshold, alert, record or group
 	ID      string `json:"id"`                // of what, such as shop/checkout
 	Field   string `json:"field,omitempty"`   // such as objective; empty for the whole
 	Old     string `json:"old,omitempty"`     // as a person would write it

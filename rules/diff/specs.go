@@ -40,7 +40,7 @@ func Specs(old, new rules.Spec) []Change {
 		}
 	}
 	out = append(out, agreements(old.Agreements, new.Agreements)...)
-	return append(out, limits(old.Limits, new.Limits)...)
+	return append(out, thresholds(old.Thresholds, new.Thresholds)...)
 }
 
 func byID[T any](all []*T, id func(*T) string) map[string]*T {
@@ -265,17 +265,17 @@ func (f *fields) components(o, n *sla.Agreement) {
 	}
 }
 
-func limits(old, new []*slo.Limit) []Change {
-	id := func(l *slo.Limit) string { return l.Service + "/" + l.Name }
+func thresholds(old, new []*slo.Threshold) []Change {
+	id := func(l *slo.Threshold) string { return l.Service + "/" + l.Name }
 	was, now := byID(old, id), byID(new, id)
 	var out []Change
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		o, n := was[key], now[key]
 		if o == nil {
-			out = append(out, Change{Kind: Added, What: "limit", ID: key, New: n.Match.String()})
+			out = append(out, Change{Kind: Added, What: "threshold", ID: key, New: n.Match.String()})
 			continue
 		}
-		f := fields{what: "limit", id: key}
+		f := fields{what: "threshold", id: key}
 		f.add("match", o.Match.String(), n.Match.String(), "counts begin anew")
 		f.add("warning", window(o.Warning), window(n.Warning), "")
 		f.add("critical", window(o.Critical), window(n.Critical), "")
@@ -284,7 +284,7 @@ func limits(old, new []*slo.Limit) []Change {
 	}
 	for _, key := range slices.Sorted(maps.Keys(was)) {
 		if now[key] == nil {
-			out = append(out, Change{Kind: Removed, What: "limit", ID: key})
+			out = append(out, Change{Kind: Removed, What: "threshold", ID: key})
 		}
 	}
 	return out

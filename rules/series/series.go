@@ -22,7 +22,7 @@ const (
 	LabelWindow    = "window" // such as 5m, or WindowPeriod
 	LabelObjective = "objective"
 	LabelComponent = "component"
-	LabelSLAType   = "sla_type" // the name of a limit
+	LabelSLAType   = "sla_type" // the name of an event threshold
 	LabelType      = "type"
 	LabelOutcome   = "outcome"
 	LabelSeverity  = "severity"
@@ -115,7 +115,7 @@ var (
 	}
 	Violations = Series{
 		Name: "sla_violations_total", Type: Counter,
-		Help:   "Events that broke a per-event limit, by the limit's name and the severity of the breach. Without backfills and late replays.",
+		Help:   "Events that exceeded an event threshold, by its name and the severity of the violation. Without backfills and late replays.",
 		Labels: []string{LabelSLAType, LabelSeverity, LabelService},
 	}
 )

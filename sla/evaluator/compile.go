@@ -16,7 +16,7 @@ import (
 // Inputs is the spec as far as the engine measures it.
 type Inputs struct {
 	SLOs       []*slo.SLO
-	Limits     []*slo.Limit
+	Thresholds []*slo.Threshold
 	Agreements []*sla.Agreement
 
 	// Services are those that may send events. Compile adds the services that
@@ -29,8 +29,8 @@ type Inputs struct {
 // Windows of limits, and the time that is kept beyond the longest window so
 // that its left edge never falls off.
 const (
-	limitDay        = 24 * time.Hour
-	limitMonth      = 30 * 24 * time.Hour
+	thresholdDay    = 24 * time.Hour
+	thresholdMonth  = 30 * 24 * time.Hour
 	retentionMargin = 10 * time.Minute
 )
 
@@ -49,8 +49,8 @@ func Compile(in Inputs) (*fold.Config, error) {
 	for _, s := range in.SLOs {
 		c.slo(s)
 	}
-	for _, l := range in.Limits {
-		c.limit(l)
+	for _, l := range in.Thresholds {
+		c.threshold(l)
 	}
 	for _, a := range in.Agreements {
 		c.agreement(a)
@@ -172,12 +172,12 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 	return ind, nil
 }
 
-func (c *compiler) limit(l *slo.Limit) {
+func (c *compiler) threshold(l *slo.Threshold) {
 	ind := &fold.Indicator{
-		ID: sla.LimitID(l.Service, l.Name), Service: l.Service, Kind: fold.Latency,
-		Valid: matchers(l.Match), Retention: retention(limitMonth),
+		ID: sla.ThresholdID(l.Service, l.Name), Service: l.Service, Kind: fold.Latency,
+		Valid: matchers(l.Match), Retention: retention(thresholdMonth),
 	}
-	levels, err := limitLevels(l)
+	levels, err := thresholdLevels(l)
 	if err != nil {
 		c.problems = append(c.problems, err)
 		return
@@ -295,16 +295,16 @@ const (
 	critical = "critical"
 )
 
-// limitLevels are the severities of the bins of a limit after the first, which
+// thresholdLevels are the severities of the bins of a limit after the first, which
 // holds what kept the limit. A warning that is no shorter than the critical
 // limit can never be given and has no bin.
-func limitLevels(l *slo.Limit) ([]level, error) {
+func thresholdLevels(l *slo.Threshold) ([]level, error) {
 	switch l.Each {
 	case warning, critical:
 		return []level{{severity: l.Each}}, nil
 	case "":
 	default:
-		return nil, fmt.Errorf("limit %s: unknown severity %q; want %s", sla.LimitID(l.Service, l.Name), l.Each, strings.Join([]string{warning, critical}, " or "))
+		return nil, fmt.Errorf("threshold %s: unknown severity %q; want %s", sla.ThresholdID(l.Service, l.Name), l.Each, strings.Join([]string{warning, critical}, " or "))
 	}
 	var out []level
 	if l.Warning > 0 && (l.Critical <= 0 || l.Warning < l.Critical) {
@@ -314,7 +314,7 @@ func limitLevels(l *slo.Limit) ([]level, error) {
 		out = append(out, level{critical, l.Critical})
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("limit %s has neither a warning nor a critical duration", sla.LimitID(l.Service, l.Name))
+		return nil, fmt.Errorf("threshold %s has neither a warning nor a critical duration", sla.ThresholdID(l.Service, l.Name))
 	}
 	return out, nil
 }

@@ -49,7 +49,7 @@ func process(t tb) Inputs {
 				Indicator: slo.Indicator{Kind: slo.KindPrometheus, PromBad: "bad", PromTotal: "total"},
 			},
 		},
-		Limits: []*slo.Limit{
+		Thresholds: []*slo.Threshold{
 			{Service: "unpaid", Name: "processing", Match: applications, Warning: 15 * time.Minute, Critical: 30 * time.Minute},
 			{Service: "unpaid", Name: "createApplication", Match: sel(t, "task", "createApplication"), Warning: time.Minute},
 			{Service: "unpaid", Name: "lost", Match: sel(t, "type", "lost"), Each: "critical"},
@@ -139,7 +139,7 @@ func TestCompileDoesNotDependOnOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		rng.Shuffle(len(in.SLOs), func(i, j int) { in.SLOs[i], in.SLOs[j] = in.SLOs[j], in.SLOs[i] })
-		rng.Shuffle(len(in.Limits), func(i, j int) { in.Limits[i], in.Limits[j] = in.Limits[j], in.Limits[i] })
+		rng.Shuffle(len(in.Thresholds), func(i, j int) { in.Thresholds[i], in.Thresholds[j] = in.Thresholds[j], in.Thresholds[i] })
 		slices.Reverse(in.Services)
 		cfg, err := Compile(in)
 		require.NoError(t, err)
@@ -161,9 +161,9 @@ func TestCompileNamesEveryProblem(t *testing.T) {
 		{"no slice", func(in *Inputs) { in.SLOs[3].Budgeting.Slice = 0 }, "a slice must be longer than zero"},
 		{"kind", func(in *Inputs) { in.SLOs[0].Indicator.Kind = "magic" }, `unknown kind of indicator "magic"`},
 		{"method", func(in *Inputs) { in.SLOs[0].Budgeting.Method = "magic" }, `unknown budgeting method "magic"`},
-		{"limit without level", func(in *Inputs) { in.Limits[1].Warning = 0 }, "neither a warning nor a critical"},
-		{"limit with an odd severity", func(in *Inputs) { in.Limits[2].Each = "fatal" }, `unknown severity "fatal"`},
-		{"limit twice", func(in *Inputs) { in.Limits = append(in.Limits, in.Limits[0]) }, "unpaid/limit:processing is there twice"},
+		{"limit without level", func(in *Inputs) { in.Thresholds[1].Warning = 0 }, "neither a warning nor a critical"},
+		{"limit with an odd severity", func(in *Inputs) { in.Thresholds[2].Each = "fatal" }, `unknown severity "fatal"`},
+		{"limit twice", func(in *Inputs) { in.Thresholds = append(in.Thresholds, in.Thresholds[0]) }, "unpaid/limit:processing is there twice"},
 		{"unknown SLO", func(in *Inputs) { in.Agreements[0].Components[0].SLO = "unpaid/x" }, "there is no SLO unpaid/x"},
 		{"weight", func(in *Inputs) { in.Agreements[0].Components[0].Weight = 0 }, "the weight must be above zero"},
 		{"grouping", func(in *Inputs) { in.SLOs[0].GroupBy = nil }, "SLO unpaid/availability is not grouped by product"},
@@ -183,7 +183,7 @@ func TestCompileNamesEveryProblem(t *testing.T) {
 		})
 	}
 	in := process(t)
-	in.SLOs[1].Indicator.Threshold, in.Limits[1].Warning = 0, 0
+	in.SLOs[1].Indicator.Threshold, in.Thresholds[1].Warning = 0, 0
 	_, err := Compile(in)
 	require.ErrorContains(t, err, "threshold")
 	require.ErrorContains(t, err, "neither")
@@ -201,7 +201,7 @@ func TestLimitLevels(t *testing.T) {
 		{"equal", 2, 2, []level{{"critical", 2}}},
 		{"a warning that comes too late", 3, 2, []level{{"critical", 2}}},
 	} {
-		got, err := limitLevels(&slo.Limit{Warning: c.warning, Critical: c.critical})
+		got, err := thresholdLevels(&slo.Threshold{Warning: c.warning, Critical: c.critical})
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, c.name)
 	}

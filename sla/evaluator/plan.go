@@ -26,7 +26,7 @@ type plan struct {
 	month   int
 
 	slos        []*sloPlan // by ID
-	limits      []*limitPlan
+	thresholds  []*thresholdPlan
 	slas        []*slaPlan // by service, then name
 	corrections []*correction
 
@@ -71,8 +71,8 @@ type slaPlan struct {
 	alert     *slaPlan // the same over the alert window; nil if there is none
 }
 
-type limitPlan struct {
-	limit     *slo.Limit
+type thresholdPlan struct {
+	threshold *slo.Threshold
 	indicator *fold.Indicator
 	levels    []level
 }
@@ -111,16 +111,16 @@ func (b *planner) build(in Inputs, cfg *fold.Config) {
 		b.burns = append(b.burns, b.window(slo.Window{Rolling: w}))
 	}
 	b.rate = b.window(slo.Window{Rolling: rateWindow})
-	b.day, b.month = b.window(slo.Window{Rolling: limitDay}), b.window(slo.Window{Rolling: limitMonth})
+	b.day, b.month = b.window(slo.Window{Rolling: thresholdDay}), b.window(slo.Window{Rolling: thresholdMonth})
 	for _, s := range cfg.Services {
 		b.dimensions[s.Name] = s.Dimensions
 	}
 	for _, s := range in.SLOs {
 		b.addSLO(s)
 	}
-	for _, l := range in.Limits {
-		levels, _ := limitLevels(l) // an error would have stopped Compile
-		b.limits = append(b.limits, &limitPlan{limit: l, indicator: b.indicators[sla.LimitID(l.Service, l.Name)], levels: levels})
+	for _, l := range in.Thresholds {
+		levels, _ := thresholdLevels(l) // an error would have stopped Compile
+		b.thresholds = append(b.thresholds, &thresholdPlan{threshold: l, indicator: b.indicators[sla.ThresholdID(l.Service, l.Name)], levels: levels})
 	}
 	agreements := slices.Clone(in.Agreements)
 	slices.SortStableFunc(agreements, func(x, y *sla.Agreement) int {
@@ -130,8 +130,8 @@ func (b *planner) build(in Inputs, cfg *fold.Config) {
 		b.addSLA(a)
 	}
 	slices.SortFunc(b.plan.slos, func(x, y *sloPlan) int { return cmp.Compare(x.slo.ID, y.slo.ID) })
-	slices.SortStableFunc(b.limits, func(x, y *limitPlan) int {
-		return cmp.Or(cmp.Compare(x.limit.Service, y.limit.Service), cmp.Compare(x.limit.Name, y.limit.Name))
+	slices.SortStableFunc(b.thresholds, func(x, y *thresholdPlan) int {
+		return cmp.Or(cmp.Compare(x.threshold.Service, y.threshold.Service), cmp.Compare(x.threshold.Name, y.threshold.Name))
 	})
 	b.addCorrections()
 }

@@ -330,11 +330,11 @@ func (c *checker) find(id slo.ID) *slo.SLO {
 }
 
 func (c *checker) limits(t *testing.T) {
-	require.Len(t, c.r.Limits, len(c.w.Limits))
-	for _, r := range c.r.Limits {
+	require.Len(t, c.r.Thresholds, len(c.w.Thresholds))
+	for _, r := range c.r.Thresholds {
 		count := func(from time.Time) (v sla.Violations) {
 			for _, e := range c.o.events {
-				l := r.Limit
+				l := r.Threshold
 				switch {
 				case e.at.Before(from) || !e.matches(l.Match) || l.Each == "" && e.took < 0:
 				case l.Each == "critical" || l.Each == "" && e.took > l.Critical:
@@ -347,8 +347,8 @@ func (c *checker) limits(t *testing.T) {
 			}
 			return v
 		}
-		require.Equal(t, count(time.Time{}), r.Total, r.Limit.Name)
-		require.Equal(t, count(c.o.now.Add(-limitDay)), r.Day, r.Limit.Name)
-		require.Equal(t, count(c.o.now.Add(-limitMonth)), r.Month, r.Limit.Name)
+		require.Equal(t, count(time.Time{}), r.Total, r.Threshold.Name)
+		require.Equal(t, count(c.o.now.Add(-thresholdDay)), r.Day, r.Threshold.Name)
+		require.Equal(t, count(c.o.now.Add(-thresholdMonth)), r.Month, r.Threshold.Name)
 	}
 }

@@ -67,7 +67,7 @@ func (p *plan) report(req fold.Request, sums *fold.Sums) (*sla.Report, error) {
 	t := tick{
 		plan: p, now: req.Now, spans: req.Spans, sums: sums,
 		up:     newUptime(sums.Up, req.Now),
-		groups: make(map[string][]fold.Group, len(p.slos)+len(p.limits)),
+		groups: make(map[string][]fold.Group, len(p.slos)+len(p.thresholds)),
 		slaSet: make(map[*slaPlan]*slaGroups, len(p.slas)),
 	}
 	if err := t.index(req); err != nil {
@@ -88,8 +88,8 @@ func (p *plan) report(req fold.Request, sums *fold.Sums) (*sla.Report, error) {
 			t.alertScores(r.SLAs[first:], s.alert)
 		}
 	}
-	for _, l := range p.limits {
-		r.Limits = append(r.Limits, t.limitReport(l))
+	for _, l := range p.thresholds {
+		r.Thresholds = append(r.Thresholds, t.thresholdReport(l))
 	}
 	r.Traffic = t.traffic()
 	r.Durations = t.durations()

@@ -71,7 +71,7 @@ func TestAnEmptyEngineReportsNoDataAndNothingGood(t *testing.T) {
 	require.Equal(t, sla.LevelNoData, r.SLAs[0].Level)
 	require.Equal(t, 3, r.SLAs[0].Missing)
 	require.Equal(t, []float64{0, 100}, []float64{r.SLAs[0].Low, r.SLAs[0].High})
-	require.Len(t, r.Limits, 4)
+	require.Len(t, r.Thresholds, 4)
 }
 
 func TestTheOtherGroupInformsAndComesLast(t *testing.T) {
@@ -193,7 +193,7 @@ func TestLimitsByLevel(t *testing.T) {
 	require.NoError(t, err)
 	var sums fold.Sums
 	for i := range cfg.Indicators {
-		if ind := &cfg.Indicators[i]; ind.Retention == limitMonth+retentionMargin {
+		if ind := &cfg.Indicators[i]; ind.Retention == thresholdMonth+retentionMargin {
 			sums.Groups = append(sums.Groups, fold.Group{Indicator: ind, Total: []uint64{10, 3, 2}[:max(2, len(ind.Edges)+1)]})
 		}
 	}
@@ -204,8 +204,8 @@ func TestLimitsByLevel(t *testing.T) {
 		"lost":              {Within: 5, Critical: 2},
 		"processing":        {Within: 5, Warning: 2, Critical: 1},
 	}
-	for _, l := range r.Limits {
-		require.Equal(t, want[l.Limit.Name], l.Day, l.Limit.Name)
-		require.Equal(t, uint64(10), l.Total.Within, l.Limit.Name)
+	for _, l := range r.Thresholds {
+		require.Equal(t, want[l.Threshold.Name], l.Day, l.Threshold.Name)
+		require.Equal(t, uint64(10), l.Total.Within, l.Threshold.Name)
 	}
 }

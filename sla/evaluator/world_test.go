@@ -162,7 +162,7 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 				Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: orders, Bad: failed},
 			},
 		},
-		Limits: []*slo.Limit{
+		Thresholds: []*slo.Threshold{
 			{Service: "shop", Name: "slow", Match: orders, Warning: time.Second, Critical: 4 * time.Second},
 			{Service: "shop", Name: "failed", Match: failed, Each: "critical"},
 		},

@@ -118,9 +118,9 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 			books = append(books, NewPeriodScores(rep, a, b.steps(zone), zone.String(), nil, &b.l))
 		}
 	}
-	var limits []*history.Series
-	for i := range rep.Limits {
-		l := rep.Limits[i].Limit
+	var thresholds []*history.Series
+	for i := range rep.Thresholds {
+		l := rep.Thresholds[i].Threshold
 		if !b.wants(l.Service) {
 			continue
 		}
@@ -129,7 +129,7 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 		if g.Duration() > 0 {
 			g.Steps = []slo.Span{g.Span}
 		}
-		limits = append(limits, b.l.Add(sla.LimitID(l.Service, l.Name), zone.String(), g, []slo.Group{nil}))
+		thresholds = append(thresholds, b.l.Add(sla.ThresholdID(l.Service, l.Name), zone.String(), g, []slo.Group{nil}))
 	}
 	if err := b.l.Run(ctx, from.Counts); err != nil {
 		return nil, err
@@ -144,16 +144,16 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 			out.SLOs = append(out.SLOs, b.slo(r, p.counts, p.events, k, kept))
 		}
 	}
-	for i, at := 0, 0; i < len(rep.Limits); i++ {
-		if b.wants(rep.Limits[i].Limit.Service) {
-			out.Limits = append(out.Limits, b.limit(&rep.Limits[i], limits[at], kept))
+	for i, at := 0, 0; i < len(rep.Thresholds); i++ {
+		if b.wants(rep.Thresholds[i].Threshold.Service) {
+			out.Thresholds = append(out.Thresholds, b.threshold(&rep.Thresholds[i], thresholds[at], kept))
 			at++
 		}
 	}
 	for _, book := range books {
 		for i := range rep.SLAs {
 			if r := &rep.SLAs[i]; r.SLA == book.agreement {
-				out.SLAs = append(out.SLAs, b.sla(r, book, out.Limits, kept))
+				out.SLAs = append(out.SLAs, b.sla(r, book, out.Thresholds, kept))
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func (b *reporter) zoneOfSLA(a *sla.Agreement) *time.Location {
 	return history.Zone(a.Window)
 }
 
-// zoneOfService is the zone of a service's limits: that of its first agreement.
+// zoneOfService is the zone of a service's event thresholds: that of its first agreement.
 func (b *reporter) zoneOfService(service string) *time.Location {
 	for _, a := range Agreements(b.rep) {
 		if a.Service == service {
@@ -309,7 +309,7 @@ func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept
 }
 
 // sla scores one group of an agreement.
-func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, limits []Limit, kept keptShares) SLA {
+func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, thresholds []Threshold, kept keptShares) SLA {
 	out := SLA{Covered: b.part(b.zoneOfSLA(r.SLA))}
 	first, keptFrom := book.whole()
 	last := len(book.steps)
@@ -332,8 +332,8 @@ func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, limits []Limit, kep
 	for i := range book.steps {
 		out.Days = append(out.Days, DayScore{Span: book.steps[i], Report: book.Score(r.Group, i, i+1), Kept: i >= first})
 	}
-	for _, l := range limits {
-		if l.Now.Limit.Service == r.SLA.Service {
+	for _, l := range thresholds {
+		if l.Now.Threshold.Service == r.SLA.Service {
 			out.Violations.Within += l.Violations.Within
 			out.Violations.Warning += l.Violations.Warning
 			out.Violations.Critical += l.Violations.Critical
@@ -352,21 +352,21 @@ func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, limits []Limit, kep
 	return out
 }
 
-// limit counts the violations of one limit.
-func (b *reporter) limit(r *sla.LimitReport, e *history.Series, kept keptShares) Limit {
-	out := Limit{Covered: b.part(b.zoneOfService(r.Limit.Service)), Now: r}
+// threshold counts the violations of one event threshold.
+func (b *reporter) threshold(r *sla.ThresholdReport, e *history.Series, kept keptShares) Threshold {
+	out := Threshold{Covered: b.part(b.zoneOfService(r.Threshold.Service)), Now: r}
 	out.KeptFrom = e.KeptFrom()
 	out.Coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
 	rows, _ := e.Bins(0)
 	for _, bins := range rows {
-		addViolations(&out.Violations, r.Limit, e.Answer.Edges, bins)
+		addViolations(&out.Violations, r.Threshold, e.Answer.Edges, bins)
 	}
 	return out
 }
 
-// addViolations puts the bins of a limit where they belong: the first kept it, the
+// addViolations puts the bins of an event threshold where they belong: the first is within it, the
 // others broke it at one level each.
-func addViolations(v *sla.Violations, l *slo.Limit, edges []time.Duration, bins []uint64) {
+func addViolations(v *sla.Violations, l *slo.Threshold, edges []time.Duration, bins []uint64) {
 	for i, n := range bins {
 		critical := l.Each == "critical"
 		if l.Each == "" && i > 0 && i <= len(edges) {

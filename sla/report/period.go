@@ -128,12 +128,12 @@ type Query struct {
 // Report is what happened in a period, by what the engine still keeps of it.
 type Report struct {
 	Query
-	now     time.Time // of the engine's report that it was made with
-	Begun   bool      // in the westernmost zone of the report
-	Running bool      // in some zone
-	SLOs    []SLO
-	SLAs    []SLA
-	Limits  []Limit
+	now        time.Time // of the engine's report that it was made with
+	Begun      bool      // in the westernmost zone of the report
+	Running    bool      // in some zone
+	SLOs       []SLO
+	SLAs       []SLA
+	Thresholds []Threshold
 }
 
 // Covered is the part of a period that a line of a report is about.
@@ -168,13 +168,13 @@ type SLA struct {
 	Covered
 	sla.SLAReport
 	Verdict    Verdict
-	Violations sla.Violations // of the limits of its service, of all groups
+	Violations sla.Violations // of the event thresholds of its service, of all groups
 	Days       []DayScore
 }
 
-// Limit is one limit over a period.
-type Limit struct {
+// Threshold is one event threshold over a period.
+type Threshold struct {
 	Covered
-	Now        *sla.LimitReport
+	Now        *sla.ThresholdReport
 	Violations sla.Violations
 }

@@ -123,7 +123,7 @@ func (a *assembly) join(d *draft) {
 
 // names refuses what is there twice, and fills the Spec with the rest.
 func (a *assembly) names(s *assembled) {
-	limits, slas, fixes := map[string]Position{}, map[string]Position{}, map[string]Position{}
+	thresholds, slas, fixes := map[string]Position{}, map[string]Position{}, map[string]Position{}
 	for _, d := range s.drafts {
 		for _, sd := range d.slos {
 			name := sd.ID.Name()
@@ -146,10 +146,10 @@ func (a *assembly) names(s *assembled) {
 				}
 			}
 		}
-		for _, l := range d.limits {
-			if a.once(limits, l.at, "limit", s.Name, l.Name) {
-				a.spec.Limits = append(a.spec.Limits, l.Limit)
-				a.source(KindLimit, s.Name, l.Name, l.at)
+		for _, l := range d.thresholds {
+			if a.once(thresholds, l.at, "threshold", s.Name, l.Name) {
+				a.spec.Thresholds = append(a.spec.Thresholds, l.Threshold)
+				a.source(KindThreshold, s.Name, l.Name, l.at)
 			}
 		}
 		for _, g := range d.slas {
@@ -387,7 +387,7 @@ func (a *assembly) types(s *assembled) {
 				look(sd.valid)
 			}
 		}
-		for _, l := range d.limits {
+		for _, l := range d.thresholds {
 			look(l.match)
 		}
 	}

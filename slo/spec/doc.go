@@ -1,5 +1,5 @@
 // Package spec reads what users write: YAML files that describe services, their
-// SLOs, limits, corrections and agreements, as values of slo and sla.
+// SLOs, event thresholds, corrections and agreements, as values of slo and sla.
 //
 // Besides the own format it reads Sloth's prometheus/v1 and Kubernetes resource,
 // and OpenSLO v1. Every document says what it is, so files of all formats can be

@@ -29,7 +29,7 @@ type draft struct {
 
 	slos        []*sloDraft
 	corrections []*correctionDraft
-	limits      []*limitDraft
+	thresholds  []*thresholdDraft
 	slas        []*slaDraft
 }
 
@@ -57,8 +57,8 @@ type correctionDraft struct {
 	slos []named
 }
 
-type limitDraft struct {
-	*slo.Limit
+type thresholdDraft struct {
+	*slo.Threshold
 	at    Position
 	match *selector
 	ok    bool

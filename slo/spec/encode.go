@@ -56,13 +56,13 @@ func (e *encoder) document() *yamlMap {
 			slos = append(slos, o)
 		}
 	}
-	var limits yamlList
-	for _, l := range e.spec.Limits {
+	var thresholds yamlList
+	for _, l := range e.spec.Thresholds {
 		if l.Service == s.Name {
-			limits = append(limits, e.limit(l))
+			thresholds = append(thresholds, e.threshold(l))
 		}
 	}
-	onEvents := len(limits) > 0 || slices.ContainsFunc(slos, func(o *slo.SLO) bool { return o.Indicator.Kind != slo.KindPrometheus })
+	onEvents := len(thresholds) > 0 || slices.ContainsFunc(slos, func(o *slo.SLO) bool { return o.Indicator.Kind != slo.KindPrometheus })
 	switch {
 	case len(s.Types) > 0:
 		m.set("types", texts(s.Types)).note("of the events that it sends")
@@ -78,7 +78,7 @@ func (e *encoder) document() *yamlMap {
 	}
 	m.section("slos", list)
 	m.section("corrections", corrections(slos))
-	m.section("limits", limits)
+	m.section("thresholds", thresholds)
 	var slas yamlList
 	for _, a := range e.spec.Agreements {
 		if a.Service == s.Name {
@@ -277,7 +277,7 @@ func corrections(slos []*slo.SLO) yamlList {
 	return out
 }
 
-func (e *encoder) limit(l *slo.Limit) *yamlMap {
+func (e *encoder) threshold(l *slo.Threshold) *yamlMap {
 	m := &yamlMap{}
 	m.text("name", l.Name)
 	m.text("match", l.Match.String())

@@ -94,7 +94,7 @@ func TestInsuranceFile(t *testing.T) {
 		each              string
 	}
 	limits := map[string]limit{}
-	for _, l := range s.Limits {
+	for _, l := range s.Thresholds {
 		limits[l.Name] = limit{l.Warning, l.Critical, l.Each}
 	}
 	require.Equal(t, map[string]limit{
@@ -269,4 +269,18 @@ func TestProblemForms(t *testing.T) {
 	s, _ := Load([]File{{"x.yaml", mustRead(t, "testdata/sla-warnings.yaml")}})
 	require.Equal(t, ps[0].String(), s.Warnings[0])
 	require.Equal(t, 40.0, s.Agreements[0].Components[0].Weight, "as written")
+}
+
+// limits is the old name of thresholds. It reads the same, but not beside the new one.
+func TestOldKeyOfThresholds(t *testing.T) {
+	const head, items = "version: sloengine/v1\nservice: shop\n", ":\n  - {name: a, match: '{type=\"x\"}', critical: 1h}\n"
+	load := func(text string) (*Spec, Problems) { return Load([]File{{Name: "f", Data: []byte(head + text)}}) }
+	now, ps := load("thresholds" + items)
+	require.Empty(t, ps)
+	require.Len(t, now.Thresholds, 1)
+	old, ps := load("limits" + items)
+	require.Empty(t, ps)
+	require.Equal(t, now.Thresholds, old.Thresholds)
+	_, ps = load("thresholds" + items + "limits" + items)
+	require.ErrorContains(t, ps.Err(), "f:5:1: spec: limits is the old name of thresholds, and only one of them may be given (move its items to thresholds)")
 }

@@ -63,7 +63,7 @@ func drawSpec(t *rapid.T) *Spec {
 	for _, d := range docs {
 		s.Services = append(s.Services, d.service)
 		s.SLOs = append(s.SLOs, d.slos...)
-		s.Limits = append(s.Limits, d.limits...)
+		s.Thresholds = append(s.Thresholds, d.thresholds...)
 		s.Agreements = append(s.Agreements, d.slas...)
 	}
 	// What the generator builds need not be in the order that reading gives.
@@ -91,10 +91,10 @@ func drawSpec(t *rapid.T) *Spec {
 type yamlMapList []drawn
 
 type drawn struct {
-	service Service
-	slos    []*slo.SLO
-	limits  []*slo.Limit
-	slas    []*sla.Agreement
+	service    Service
+	slos       []*slo.SLO
+	thresholds []*slo.Threshold
+	slas       []*sla.Agreement
 }
 
 func drawService(t *rapid.T, name string) drawn {
@@ -118,7 +118,7 @@ func drawService(t *rapid.T, name string) drawn {
 		d.slos = append(d.slos, o)
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "limits") {
-		d.limits = append(d.limits, &slo.Limit{Service: name, Name: n, Match: drawSelector(t), Warning: time.Duration(rapid.IntRange(1, 1e9).Draw(t, "warning")) * time.Millisecond})
+		d.thresholds = append(d.thresholds, &slo.Threshold{Service: name, Name: n, Match: drawSelector(t), Warning: time.Duration(rapid.IntRange(1, 1e9).Draw(t, "warning")) * time.Millisecond})
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "slas") {
 		a := &sla.Agreement{

@@ -16,7 +16,7 @@ var namePattern = regexp.MustCompile(`^[a-z0-9._-]*[a-z0-9][a-z0-9._-]*$`)
 
 const maxName = 128
 
-// name is the name of a service, SLO, limit or agreement.
+// name is the name of a service, SLO, threshold or agreement.
 func readName(v *yamldoc.Value) (string, bool) {
 	s, ok := v.Text()
 	if !ok {

@@ -25,11 +25,11 @@ type File struct {
 // Spec is everything that the files say, checked. It must not be changed.
 type Spec struct {
 	SLOs       []*slo.SLO       // by ID
-	Limits     []*slo.Limit     // by service, in the order of the files within one
+	Thresholds []*slo.Threshold // by service, in the order of the files within one
 	Agreements []*sla.Agreement // by service, then name
 	Services   []Service        // by name
 	Warnings   []string         // the warnings among the problems, as text
-	Sources    []Source         // where each SLO, limit and agreement is written
+	Sources    []Source         // where each SLO, event threshold and agreement is written
 }
 
 // Service is a service that some file describes.
@@ -49,9 +49,9 @@ type Kind string
 
 // The kinds of source.
 const (
-	KindSLO   Kind = "slo"
-	KindLimit Kind = "limit"
-	KindSLA   Kind = "sla"
+	KindSLO       Kind = "slo"
+	KindThreshold Kind = "threshold"
+	KindSLA       Kind = "sla"
 )
 
 // Source is the place where something is written.

@@ -24,9 +24,12 @@ var misplaced = map[string]string{
 	"alerting.for":    "write it inside page or ticket",
 }
 
+// oldThresholds is the key of the event thresholds in older specs, which is still read.
+const oldThresholds = "limits"
+
 // documentV1 reads the own format.
 func documentV1(v *yamldoc.Value) *draft {
-	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "limits", "slas")
+	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "thresholds", "slas", oldThresholds)
 	if o == nil {
 		return nil
 	}
@@ -51,9 +54,16 @@ func documentV1(v *yamldoc.Value) *draft {
 	}
 	eachItem(o.Get("slos"), func(i *yamldoc.Value) { d.readSLO(i) })
 	eachItem(o.Get("corrections"), func(i *yamldoc.Value) { d.readCorrection(i) })
-	eachItem(o.Get("limits"), func(i *yamldoc.Value) { d.readLimit(i) })
+	thresholds := "thresholds"
+	if o.Has(oldThresholds) {
+		if o.Has(thresholds) {
+			o.KeyErrorf(oldThresholds, "move its items to thresholds", "spec: limits is the old name of thresholds, and only one of them may be given")
+		}
+		thresholds = oldThresholds
+	}
+	eachItem(o.Get(thresholds), func(i *yamldoc.Value) { d.readThreshold(i) })
 	eachItem(o.Get("slas"), func(i *yamldoc.Value) { d.readSLA(i) })
-	if !o.Has("slos") && !o.Has("limits") && !o.Has("slas") && !o.Has("corrections") && v.Errors() == 0 {
+	if !o.Has("slos") && !o.Has(thresholds) && !o.Has("slas") && !o.Has("corrections") && v.Errors() == 0 {
 		v.Warnf("add `slos:`; `sloengine init` writes an example", "service %s has no SLOs", d.service)
 	}
 	return d

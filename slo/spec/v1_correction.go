@@ -96,17 +96,17 @@ func filled(v *yamldoc.Value) string {
 	return s
 }
 
-func (d *draft) readLimit(v *yamldoc.Value) {
-	call(v, "limit")
+func (d *draft) readThreshold(v *yamldoc.Value) {
+	call(v, "threshold")
 	o := v.Object("name", "match", "warning", "critical", "each", "description")
 	if o == nil {
 		return
 	}
 	before := v.Errors()
-	l := &limitDraft{Limit: &slo.Limit{Service: d.service}, at: v.At()}
+	l := &thresholdDraft{Threshold: &slo.Threshold{Service: d.service}, at: v.At()}
 	if n := o.Need("name", "give it a short name such as `name: checkout`"); n != nil {
 		l.at = n.At()
-		l.Name, _ = readLimitName(n)
+		l.Name, _ = readThresholdName(n)
 	}
 	if m := o.Need("match", `say which events it is about, such as match: '{type="task"}'`); m != nil {
 		if sel, ok := readSelector(m, d.service); ok {
@@ -132,12 +132,12 @@ func (d *draft) readLimit(v *yamldoc.Value) {
 		v.Errorf("add warning or critical with a duration, or `each: critical`", "%s: nothing says what breaks it", v.What)
 	}
 	l.ok = v.Errors() == before
-	d.limits = append(d.limits, l)
+	d.thresholds = append(d.thresholds, l)
 }
 
-// limitName is a name that may hold capital letters, for limits are commonly
-// called after tasks such as createApplication.
-func readLimitName(v *yamldoc.Value) (string, bool) {
+// readThresholdName reads a name that may hold capital letters: thresholds are commonly named after tasks such as
+// createApplication.
+func readThresholdName(v *yamldoc.Value) (string, bool) {
 	s, ok := v.Text()
 	if !ok {
 		return "", false

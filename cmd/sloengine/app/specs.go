@@ -99,7 +99,7 @@ func (s *specs) read() (*loadedSpec, error) {
 
 // Inputs is the spec as the evaluator takes it.
 func Inputs(sp *spec.Spec) evaluator.Inputs {
-	in := evaluator.Inputs{SLOs: sp.SLOs, Limits: sp.Limits, Agreements: sp.Agreements, Warnings: sp.Warnings}
+	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements, Warnings: sp.Warnings}
 	for _, s := range sp.Services {
 		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions})
 	}

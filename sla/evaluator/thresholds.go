@@ -7,8 +7,8 @@ import (
 	"github.com/sloengine/sloengine/sla"
 )
 
-func (t *tick) limitReport(p *limitPlan) sla.LimitReport {
-	r := sla.LimitReport{Limit: p.limit}
+func (t *tick) thresholdReport(p *thresholdPlan) sla.ThresholdReport {
+	r := sla.ThresholdReport{Threshold: p.threshold}
 	groups := t.of(p.indicator)
 	for i := range groups {
 		g := &groups[i]
@@ -22,9 +22,8 @@ func (t *tick) limitReport(p *limitPlan) sla.LimitReport {
 	return r
 }
 
-// add puts the bins of a limit where they belong: the first kept it, the others
-// broke it at one level each.
-func (p *limitPlan) add(v *sla.Violations, bins []uint64) {
+// add puts the bins of a threshold where they belong: the first is within it, the others exceed it at one level each.
+func (p *thresholdPlan) add(v *sla.Violations, bins []uint64) {
 	for i, n := range bins {
 		switch {
 		case i == 0:

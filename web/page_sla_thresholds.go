@@ -8,8 +8,8 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// slaLimitRow is one per-event limit with its violations.
-type slaLimitRow struct {
+// slaThresholdRow is one event threshold with its violations.
+type slaThresholdRow struct {
 	Service, Name, Match string
 	Warning, Critical    string
 	Day, Month           [2]figure // warning, critical
@@ -18,23 +18,23 @@ type slaLimitRow struct {
 	LastAgo              string
 }
 
-func newLimitRows(rep *sla.Report, now time.Time) []slaLimitRow {
-	return limitRowsOf(rep, now, "")
+func newThresholdRows(rep *sla.Report, now time.Time) []slaThresholdRow {
+	return thresholdRowsOf(rep, now, "")
 }
 
-// limitRowsOf are the limits of a service; of all if it is "".
-func limitRowsOf(rep *sla.Report, now time.Time, service string) []slaLimitRow {
-	var out []slaLimitRow
-	for _, l := range rep.Limits {
-		if service != "" && l.Limit.Service != service {
+// thresholdRowsOf are the event thresholds of a service; of all if it is "".
+func thresholdRowsOf(rep *sla.Report, now time.Time, service string) []slaThresholdRow {
+	var out []slaThresholdRow
+	for _, l := range rep.Thresholds {
+		if service != "" && l.Threshold.Service != service {
 			continue
 		}
-		r := slaLimitRow{
-			Service: format.Safe(l.Limit.Service, format.MaxName), Name: format.Safe(l.Limit.Name, format.MaxName), Match: format.Safe(l.Limit.Match.String(), format.MaxTitle),
+		r := slaThresholdRow{
+			Service: format.Safe(l.Threshold.Service, format.MaxName), Name: format.Safe(l.Threshold.Name, format.MaxName), Match: format.Safe(l.Threshold.Match.String(), format.MaxTitle),
 			Within: format.Compact(l.Month.Within), Last: format.NewStamp(l.LastEvent, now), LastAgo: format.Ago(l.LastEvent, now),
 		}
 		var warns, crits bool
-		r.Warning, r.Critical, warns, crits = limitTexts(l.Limit)
+		r.Warning, r.Critical, warns, crits = thresholdTexts(l.Threshold)
 		for to, v := range map[*[2]figure]sla.Violations{&r.Day: l.Day, &r.Month: l.Month} {
 			to[0], to[1] = violations(v.Warning, warns), violations(v.Critical, crits)
 		}
@@ -43,8 +43,8 @@ func limitRowsOf(rep *sla.Report, now time.Time, service string) []slaLimitRow {
 	return out
 }
 
-// limitTexts are the durations of a limit, and which severities it has.
-func limitTexts(l *slo.Limit) (warning, critical string, warns, crits bool) {
+// thresholdTexts are the durations of an event threshold, and which severities it has.
+func thresholdTexts(l *slo.Threshold) (warning, critical string, warns, crits bool) {
 	warning, critical = format.NoValue, format.NoValue
 	warns, crits = l.Warning > 0, l.Critical > 0
 	if warns {
