@@ -34,13 +34,17 @@ type Options struct {
 	Metrics *Metrics     // default: unregistered
 }
 
-func (o *Options) fill() error {
+func (o *Options) validate() error {
 	if o.Source == nil {
 		return errors.New("evaluator: a source of sums is required")
 	}
 	if o.Interval < 0 {
 		return fmt.Errorf("evaluator: interval %s is negative", o.Interval)
 	}
+	return nil
+}
+
+func (o *Options) applyDefaults() {
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
 	}
@@ -56,7 +60,6 @@ func (o *Options) fill() error {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
-	return nil
 }
 
 // Evaluator makes a Report at every tick. All methods may be called at any time
@@ -65,16 +68,18 @@ type Evaluator struct {
 	opt    Options
 	latest atomic.Pointer[sla.Report]
 
-	mu      sync.Mutex // one tick at a time; guards what follows
+	ticking sync.Mutex // one tick at a time, OnReport included; taken before mu
+	mu      sync.Mutex // guards what follows; held while a report is made or the spec changes
 	plan    *plan
 	version uint64
 }
 
 // New makes an evaluator of an empty spec. It starts nothing.
 func New(opt Options) (*Evaluator, error) {
-	if err := opt.fill(); err != nil {
+	if err := opt.validate(); err != nil {
 		return nil, err
 	}
+	opt.applyDefaults()
 	empty, err := newPlan(Inputs{})
 	if err != nil {
 		return nil, err
@@ -117,9 +122,21 @@ func (e *Evaluator) Change(in Inputs, apply func() error) error {
 // Latest is the newest report; nil before the first tick.
 func (e *Evaluator) Latest() *sla.Report { return e.latest.Load() }
 
-// Tick makes and publishes the report as of now. On an error the latest report
-// stays what it was.
+// Tick makes and publishes the report as of now, and gives it to OnReport. On an error the latest report stays what it
+// was. Ticks come one after the other, so OnReport sees the reports in order. It is called without e.mu, because it may
+// write to disk, which must not make Change wait.
 func (e *Evaluator) Tick(ctx context.Context, now time.Time) (*sla.Report, error) {
+	e.ticking.Lock()
+	defer e.ticking.Unlock()
+	r, err := e.publish(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	e.opt.OnReport(r)
+	return r, nil
+}
+
+func (e *Evaluator) publish(ctx context.Context, now time.Time) (*sla.Report, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	begin := time.Now()
@@ -134,7 +151,6 @@ func (e *Evaluator) Tick(ctx context.Context, now time.Time) (*sla.Report, error
 	e.opt.Metrics.seconds.Update(r.Took.Seconds())
 	e.opt.Metrics.groups.Set(float64(len(r.SLOs)))
 	e.latest.Store(r)
-	e.opt.OnReport(r)
 	return r, nil
 }
 

@@ -200,3 +200,24 @@ func TestSumsThatDoNotFitTheRequestAreRefused(t *testing.T) {
 	_, err = e.Tick(t.Context(), monday)
 	require.ErrorContains(t, err, "sums of a/b: 0 spans instead of")
 }
+
+// OnReport may write to disk. While it does, the report is out and the spec can change.
+func TestReportsAreHandledOutsideTheLock(t *testing.T) {
+	writing, stored := make(chan struct{}), make(chan struct{})
+	e, err := New(Options{Source: nothing, OnReport: func(*sla.Report) {
+		close(writing)
+		<-stored
+	}})
+	require.NoError(t, err)
+	ticked := make(chan error)
+	go func() {
+		_, err := e.Tick(context.Background(), time.Now())
+		ticked <- err
+	}()
+	<-writing
+	require.NoError(t, e.SetSpec(Inputs{}))
+	require.NoError(t, e.Change(Inputs{}, func() error { return nil }))
+	require.EqualValues(t, 1, e.Latest().Version)
+	close(stored)
+	require.NoError(t, <-ticked)
+}
