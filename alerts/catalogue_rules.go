@@ -301,5 +301,5 @@ func alertWindow(a *sla.Agreement) time.Duration {
 	if a.AlertWindow > 0 {
 		return a.AlertWindow
 	}
-	return Period(a.Window)
+	return a.Window.Nominal()
 }

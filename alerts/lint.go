@@ -37,7 +37,7 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 		if _, err := g.agreementGroup(a); err != nil {
 			g.find(agreementID(a), FindingError, err.Error(), "")
 		}
-		if a.AlertWindow == 0 && (a.Warning > 0 || a.Critical > 0) && Period(a.Window) > 24*time.Hour {
+		if a.AlertWindow == 0 && (a.Warning > 0 || a.Critical > 0) && a.Window.Nominal() > 24*time.Hour {
 			g.find(agreementID(a), FindingInfo, fmt.Sprintf("the score over %s moves by hundredths within minutes, so its alerts come days late", a.Window), "add `alert_window: 1h`")
 		}
 	}

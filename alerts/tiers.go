@@ -36,7 +36,7 @@ type Tier struct {
 // written, and findings about those that cannot: the error ratio never exceeds
 // 1, and a window longer than the period looks past it.
 func Tiers(s *slo.SLO) ([]Tier, []Finding) {
-	period := Period(s.Window)
+	period := s.Window.Nominal()
 	all := s.Alerting.Tiers
 	if len(all) == 0 {
 		all = slo.Tiers
@@ -78,25 +78,6 @@ func Tiers(s *slo.SLO) ([]Tier, []Finding) {
 		}
 	}
 	return out, left
-}
-
-// Period is the usual length of a window, from which factors are computed: a
-// calendar month counts as 30 days, a quarter as 91, a year as 365.
-func Period(w slo.Window) time.Duration {
-	const day = 24 * time.Hour
-	switch w.Calendar {
-	case slo.Day:
-		return day
-	case slo.Week:
-		return 7 * day
-	case slo.Month:
-		return 30 * day
-	case slo.Quarter:
-		return 91 * day
-	case slo.Year:
-		return 365 * day
-	}
-	return w.Rolling
 }
 
 // exact takes the rounding noise out of a product of decimals, so that 14.4

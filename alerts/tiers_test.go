@@ -61,12 +61,6 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-func TestPeriod(t *testing.T) {
-	for unit, days := range map[slo.CalendarUnit]int{slo.Day: 1, slo.Week: 7, slo.Month: 30, slo.Quarter: 91, slo.Year: 365} {
-		require.Equal(t, time.Duration(days)*24*time.Hour, Period(slo.Window{Calendar: unit, Location: time.UTC}), unit)
-	}
-}
-
 func TestLowerBound(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -118,6 +118,25 @@ func (w Window) Longest() time.Duration {
 	return w.Rolling
 }
 
+// Nominal is the usual length of the window, for what has to be one number, such as a burn-rate factor: a calendar
+// month counts as 30 days, a quarter as 91, a year as 365.
+func (w Window) Nominal() time.Duration {
+	const day = 24 * time.Hour
+	switch w.Calendar {
+	case Day:
+		return day
+	case Week:
+		return 7 * day
+	case Month:
+		return 30 * day
+	case Quarter:
+		return 91 * day
+	case Year:
+		return 365 * day
+	}
+	return w.Rolling
+}
+
 // String is the window as a spec writes it: "30d", or "month Europe/Moscow".
 func (w Window) String() string {
 	if w.Calendar == "" {

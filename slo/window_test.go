@@ -168,3 +168,10 @@ func TestIntersect(t *testing.T) {
 	require.Zero(t, span(0, 1).Intersect(span(5, 6)).Duration())
 	require.Equal(t, time.Hour, span(0, 1).Duration())
 }
+
+func TestNominalWindow(t *testing.T) {
+	for unit, days := range map[slo.CalendarUnit]int{slo.Day: 1, slo.Week: 7, slo.Month: 30, slo.Quarter: 91, slo.Year: 365} {
+		require.Equal(t, time.Duration(days)*24*time.Hour, slo.Window{Calendar: unit, Location: time.UTC}.Nominal(), unit)
+	}
+	require.Equal(t, time.Hour, slo.Window{Rolling: time.Hour}.Nominal())
+}

@@ -133,7 +133,7 @@ func burning(r *sla.SLOReport) bool {
 	if len(all) == 0 {
 		all = slo.Tiers
 	}
-	period := alerts.Period(s.Window)
+	period := s.Window.Nominal()
 	for _, t := range all {
 		if t.Long >= period || t.Page && s.Alerting.Page.Disabled || !t.Page && s.Alerting.Ticket.Disabled {
 			continue

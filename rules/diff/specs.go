@@ -74,7 +74,7 @@ func (f *fields) add(field, old, new, meaning string) {
 func compareSLO(o, n *slo.SLO) []Change {
 	f := fields{what: "slo", id: string(n.ID)}
 	budget := func(s *slo.SLO) string {
-		p := explain.Period(s.Window)
+		p := s.Window.Nominal()
 		return explain.Human(time.Duration(float64(p)*s.Objective.Budget())) + " per " + slo.FormatDuration(p)
 	}
 	changed := "budget " + budget(o) + " -> " + budget(n)

@@ -40,7 +40,7 @@ func Explain(s *slo.SLO, groups []rules.Group, eventsPerSecond float64, l Load) 
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{SLO: s, Period: Period(s.Window), Cost: cost}
+	e := &Explanation{SLO: s, Period: s.Window.Nominal(), Cost: cost}
 	e.BudgetTime = time.Duration(float64(e.Period) * s.Objective.Budget()).Round(time.Millisecond)
 	e.Events = eventsPerSecond * e.Period.Seconds()
 	e.BudgetEvents = e.Events * s.Objective.Budget()
@@ -51,7 +51,7 @@ func Explain(s *slo.SLO, groups []rules.Group, eventsPerSecond float64, l Load) 
 // Tiers tells when the tiers of an SLO fire, pages first as they are written.
 // Those that are switched off, or look over more than the period, are left out.
 func Tiers(s *slo.SLO) []Tier {
-	period, budget := Period(s.Window), s.Objective.Budget()
+	period, budget := s.Window.Nominal(), s.Objective.Budget()
 	all := s.Alerting.Tiers
 	if len(all) == 0 {
 		all = slo.Tiers
@@ -73,25 +73,6 @@ func Tiers(s *slo.SLO) []Tier {
 		out = append(out, r)
 	}
 	return out
-}
-
-// Period is the usual length of a window: a calendar month counts as 30 days, a
-// quarter as 91, a year as 365.
-func Period(w slo.Window) time.Duration {
-	const day = 24 * time.Hour
-	switch w.Calendar {
-	case slo.Day:
-		return day
-	case slo.Week:
-		return 7 * day
-	case slo.Month:
-		return 30 * day
-	case slo.Quarter:
-		return 91 * day
-	case slo.Year:
-		return 365 * day
-	}
-	return w.Rolling
 }
 
 // Own picks the groups that belong to one SLO. Their names are a kind, the

@@ -37,7 +37,7 @@ func (a *assembly) covering(s *assembled, c *correctionDraft, about []string) {
 
 // leavesNothing reports whether the window that begins with c is taken out as a whole.
 func leavesNothing(all []slo.Correction, c slo.Correction, w slo.Window) bool {
-	whole := slo.Span{From: c.Start, To: c.Start.Add(nominal(w))}
+	whole := slo.Span{From: c.Start, To: c.Start.Add(w.Nominal())}
 	// Mostly the time right after the first occurrence tells.
 	near := slo.Span{From: c.Start, To: c.Start.Add(c.Duration + slo.CorrectionStep)}
 	return takesOut(all, near.Intersect(whole)) && takesOut(all, whole)

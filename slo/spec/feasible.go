@@ -25,7 +25,7 @@ func (a *assembly) slices(s *sloDraft) {
 	if slice == 0 {
 		return
 	}
-	if period := nominal(s.Window); slice > period/2 {
+	if period := s.Window.Nominal(); slice > period/2 {
 		a.Errorf(s.at, "take shorter slices or a longer window", "slo %s: slices of %s do not fit into the window (%s)", s.ID.Name(), slo.FormatDuration(slice), s.Window)
 		return
 	}

@@ -183,7 +183,7 @@ func (a *openAlerts) of(s *sloDraft, o *yamldoc.Object) slo.Alerting {
 	if a.noData {
 		out.NoData = slo.AlertSettings{Labels: targetLabels("", a.targets)}
 	}
-	period := nominal(s.Window)
+	period := s.Window.Nominal()
 	var set [2]*openCondition
 	for i := range a.conditions {
 		c := &a.conditions[i]

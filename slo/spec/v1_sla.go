@@ -92,7 +92,7 @@ func (a *slaDraft) readAlerts(o *yamldoc.Object) {
 		return
 	}
 	a.AlertWindow = d
-	if a.Window.Rolling > 0 && d >= a.Window.Rolling || a.Window.Calendar != "" && d >= nominal(a.Window) {
+	if a.Window.Rolling > 0 && d >= a.Window.Rolling || a.Window.Calendar != "" && d >= a.Window.Nominal() {
 		w.Errorf("take a shorter one such as 1h", "alert_window: want less than the window (%s), got %s", a.Window, slo.FormatDuration(d))
 	}
 	if !o.Has("alerts") {
@@ -275,23 +275,6 @@ func readBand(v *yamldoc.Value, last bool) (sla.Band, bool) {
 	x, good := s.Number(0, 100)
 	b.Score = x
 	return b, ok && good
-}
-
-// nominal is the usual length of a window, for what has to be one number.
-func nominal(w slo.Window) time.Duration {
-	switch w.Calendar {
-	case slo.Day:
-		return day
-	case slo.Week:
-		return 7 * day
-	case slo.Month:
-		return 30 * day
-	case slo.Quarter:
-		return 91 * day
-	case slo.Year:
-		return 365 * day
-	}
-	return w.Rolling
 }
 
 func weightText(x float64) string { return fmt.Sprintf("%.6g", x) }
