@@ -1,10 +1,11 @@
 package client
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Metrics are the counters of the clients of a process.
@@ -25,28 +26,27 @@ type Metrics struct {
 // NewMetrics makes the counters in set. Several clients may share them.
 func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{
-		requests:  set.NewPrometheusHistogramExt("sloengine_client_request_seconds", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
-		spoolOpen: set.NewCounter("sloengine_client_spool_open_errors_total"),
-		spoolLoss: set.NewCounter("sloengine_client_spool_corruptions_total"),
+		requests:  metric.ClientRequestSeconds.Histogram(set),
+		spoolOpen: metric.ClientSpoolOpenErrors.Counter(set),
+		spoolLoss: metric.ClientSpoolCorruptions.Counter(set),
 	}
 	for from := range origins {
 		for why := range reasons {
-			m.failures[from][why] = set.NewCounter(
-				fmt.Sprintf("sloengine_client_failures_total{context=%q,reason=%q}", from.String(), why.String()))
+			m.failures[from][why] = metric.ClientFailures.Counter(set, from.String(), why.String())
 		}
 	}
 	for result, c := range map[string]**metrics.Counter{
 		"accepted": &m.accepted, "duplicate": &m.duplicates, "limited": &m.limited, "sampled": &m.sampled,
 		"dead_lettered": &m.deadLettered, "rejected": &m.rejected, "spooled": &m.spooled,
 	} {
-		*c = set.NewCounter(fmt.Sprintf("sloengine_client_events_total{result=%q}", result))
+		*c = metric.ClientEvents.Counter(set, result)
 	}
-	gauge := func(name string, v *atomic.Int64) {
-		set.NewGauge(name, func() float64 { return float64(v.Load()) })
+	gauge := func(f *metric.Family, v *atomic.Int64) {
+		f.Read(set, func() float64 { return float64(v.Load()) })
 	}
-	gauge("sloengine_client_spool_bytes", &m.spoolBytes)
-	gauge("sloengine_client_spool_limit_bytes", &m.spoolLimit)
-	gauge("sloengine_client_queue_bytes", &m.queueBytes)
+	gauge(metric.ClientSpoolBytes, &m.spoolBytes)
+	gauge(metric.ClientSpoolLimitBytes, &m.spoolLimit)
+	gauge(metric.ClientQueueBytes, &m.queueBytes)
 	return m
 }
 

@@ -15,7 +15,6 @@
 // The package reads no clock, no file and no Grafana: the same spec gives the
 // same bytes. It does not know how dashboards get into a Grafana, apart from the
 // two forms of packing, Provider and ConfigMaps. It does not know names of
-// series that belong to other rooms by heart: recorded and exported series come
-// from packages rules and rules/series, and the engine's own metrics are listed
-// by EngineMetrics, so that a test can hold the list against a running engine.
+// series by heart: recorded and exported series come from packages rules and
+// rules/series, and the engine's own metrics from package reliability/metric.
 package dashboards

@@ -320,13 +320,6 @@ func TestLinkedFromAlerts(t *testing.T) {
 		uids = append(uids, d.UID)
 	}
 	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability, alerts.DashboardIngest})
-	var known []string
-	for _, m := range alerts.EngineMetrics() {
-		if m.Assumed {
-			known = append(known, m.Name)
-		}
-	}
-	require.Subset(t, known, dashboards.OptionalMetrics(), "alerts and dashboards assume the same names")
 }
 
 func TestSameBytes(t *testing.T) {

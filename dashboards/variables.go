@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 )
 
@@ -59,8 +60,8 @@ func textVariable(name, label, about, value string) variable {
 func (g *generator) engineVariables() []variable {
 	return []variable{
 		sourceVariable(),
-		several("job", "Job", "Scrape job of the engine.", "job", "sloengine_build_info"),
-		several("instance", "Engine", "One engine, or all.", "instance", `sloengine_build_info{job=~"$job"}`),
+		several("job", "Job", "Scrape job of the engine.", "job", metric.BuildInfo.Name),
+		several("instance", "Engine", "One engine, or all.", "instance", metric.BuildInfo.Name+`{job=~"$job"}`),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // HTTPMetrics are the counters of the HTTP side. All are made at the start, so
@@ -40,7 +41,7 @@ var rejectionCodes = []event.Code{
 	event.CodeUnknownType, event.CodeServiceNotAllowed, event.CodeBadCloudEvent,
 }
 
-// Reasons of sloengine_ingest_auth_failures_total.
+// Reasons of metric.IngestAuthFailures.
 const (
 	authMissing  = "missing"
 	authUnknown  = "unknown"
@@ -53,40 +54,39 @@ func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 	m := &HTTPMetrics{
 		set:          set,
 		requests:     map[int]*metrics.Counter{},
-		accepted:     set.NewCounter(`sloengine_ingest_events_total{result="accepted"}`),
-		duplicate:    set.NewCounter(`sloengine_ingest_events_total{result="duplicate"}`),
-		rejected:     set.NewCounter(`sloengine_ingest_events_total{result="rejected"}`),
-		limited:      set.NewCounter(`sloengine_ingest_events_total{result="limited"}`),
-		sampled:      set.NewCounter(`sloengine_ingest_events_total{result="sampled"}`),
-		deadLettered: set.NewCounter(`sloengine_ingest_events_total{result="dead_lettered"}`),
+		accepted:     metric.IngestEvents.Counter(set, "accepted"),
+		duplicate:    metric.IngestEvents.Counter(set, "duplicate"),
+		rejected:     metric.IngestEvents.Counter(set, "rejected"),
+		limited:      metric.IngestEvents.Counter(set, "limited"),
+		sampled:      metric.IngestEvents.Counter(set, "sampled"),
+		deadLettered: metric.IngestEvents.Counter(set, "dead_lettered"),
 		codes:        map[event.Code]*metrics.Counter{},
 		// Beyond the listed errors only their number is known.
-		unlisted:  set.NewCounter(`sloengine_ingest_rejected_total{code="unlisted"}`),
-		wireBytes: set.NewCounter(`sloengine_ingest_received_bytes_total`),
-		expired:   deadline.NewMetrics(set, "ingest"),
-		bodyBytes: set.NewCounter(`sloengine_ingest_body_bytes_total`),
-		duration: set.NewPrometheusHistogramExt(`sloengine_ingest_request_duration_seconds`,
-			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}),
+		unlisted:      metric.IngestRejected.Counter(set, "unlisted"),
+		wireBytes:     metric.IngestReceivedBytes.Counter(set),
+		expired:       deadline.NewMetrics(set, "ingest"),
+		bodyBytes:     metric.IngestBodyBytes.Counter(set),
+		duration:      metric.IngestRequestDurationSeconds.Histogram(set),
 		authFailures:  map[string]*metrics.Counter{},
-		tokenReloads:  set.NewCounter(`sloengine_ingest_token_reloads_total{result="ok"}`),
-		tokenFailures: set.NewCounter(`sloengine_ingest_token_reloads_total{result="failed"}`),
+		tokenReloads:  metric.IngestTokenReloads.Counter(set, "ok"),
+		tokenFailures: metric.IngestTokenReloads.Counter(set, "failed"),
 	}
 	for _, code := range answeredStatuses {
-		m.requests[code] = set.NewCounter(`sloengine_ingest_requests_total{code="` + strconv.Itoa(code) + `"}`)
+		m.requests[code] = metric.IngestRequests.Counter(set, strconv.Itoa(code))
 	}
 	for _, code := range rejectionCodes {
-		m.codes[code] = set.NewCounter(`sloengine_ingest_rejected_total{code="` + string(code) + `"}`)
+		m.codes[code] = metric.IngestRejected.Counter(set, string(code))
 	}
 	for _, reason := range []string{authMissing, authUnknown, authNotGiven, authHost} {
-		m.authFailures[reason] = set.NewCounter(`sloengine_ingest_auth_failures_total{reason="` + reason + `"}`)
+		m.authFailures[reason] = metric.IngestAuthFailures.Counter(set, reason)
 	}
 	return m
 }
 
 // gauges adds the two figures that only the handler knows.
 func (m *HTTPMetrics) gauges(requests, bytes func() float64) {
-	m.set.GetOrCreateGauge(`sloengine_ingest_in_flight_requests`, requests)
-	m.set.GetOrCreateGauge(`sloengine_ingest_in_flight_bytes`, bytes)
+	metric.IngestInFlightRequests.Read(m.set, requests)
+	metric.IngestInFlightBytes.Read(m.set, bytes)
 }
 
 func (m *HTTPMetrics) countRequest(status int) {

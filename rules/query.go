@@ -29,7 +29,7 @@ func GroupLabels(s *slo.SLO) []string {
 	if len(s.GroupBy) == 0 {
 		return nil
 	}
-	return series.Events.LabelNames(s.GroupBy...)[len(series.Events.Labels):]
+	return series.Events.ExtraLabels(s.GroupBy...)
 }
 
 // AgreementLabels gives the names of the labels that tell an agreement's groups
@@ -38,7 +38,7 @@ func AgreementLabels(a *sla.Agreement) []string {
 	if len(a.GroupBy) == 0 {
 		return nil
 	}
-	return series.CompositeScore.LabelNames(a.GroupBy...)[len(series.CompositeScore.Labels):]
+	return series.CompositeScore.ExtraLabels(a.GroupBy...)
 }
 
 // Alertable returns options whose queries leave out the group of all others,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -91,7 +92,7 @@ func selector(text string) string {
 // volumes are the rates of events that count towards a target volume, and of the
 // target.
 func (r *sloRules) volumes() []Rule {
-	rate := func(s series.Series) string {
+	rate := func(s *metric.Family) string {
 		return sumBy(r.groups, r.rate(s.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}`))
 	}
 	return []Rule{

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -303,13 +304,13 @@ func (r *sloRules) infoLabels() map[string]string {
 	} else {
 		fixed = append(fixed, Label{series.LabelObjective, r.s.Objective.Percent()}, Label{series.LabelWindow, r.s.Window.String()})
 	}
-	names := series.Series{}
+	var names []string
 	out := make(map[string]string, len(fixed)+len(own))
 	for _, l := range fixed {
-		names.Labels = append(names.Labels, l.Name)
+		names = append(names, l.Name)
 		out[l.Name] = l.Value
 	}
-	for i, n := range names.LabelNames(own...)[len(fixed):] {
+	for i, n := range metric.AddLabels(names, own...)[len(fixed):] {
 		out[n] = r.s.Labels[own[i]]
 	}
 	return out

@@ -207,7 +207,7 @@ func (w *Web) gatherAlerts() ([]*dto.MetricFamily, error) {
 		values := []string{a.Name, a.Service, a.Severity}
 		var extra []string
 		for _, l := range a.Labels {
-			if !slices.Contains(series.AlertState.Labels, l.Name) {
+			if !slices.Contains(series.AlertState.LabelNames(), l.Name) {
 				extra, values = append(extra, l.Name), append(values, l.Value)
 			}
 		}

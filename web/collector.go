@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -85,13 +86,13 @@ func (m constMetric) Write(out *dto.Metric) error {
 
 // family is a metric family under construction.
 type family struct {
-	typ series.Type
+	typ metric.Type
 	dto *dto.MetricFamily
 }
 
-func newFamily(s series.Series, room int) *family {
-	types := map[series.Type]dto.MetricType{
-		series.Counter: dto.MetricType_COUNTER, series.Gauge: dto.MetricType_GAUGE, series.Histogram: dto.MetricType_HISTOGRAM,
+func newFamily(s *metric.Family, room int) *family {
+	types := map[metric.Type]dto.MetricType{
+		metric.Counter: dto.MetricType_COUNTER, metric.Gauge: dto.MetricType_GAUGE, metric.Histogram: dto.MetricType_HISTOGRAM,
 	}
 	return &family{s.Type, &dto.MetricFamily{
 		Name: &s.Name, Help: &s.Help, Type: types[s.Type].Enum(), Metric: make([]*dto.Metric, 0, room),
@@ -104,7 +105,7 @@ func (f *family) add(labels []*dto.LabelPair, value float64) {
 		return
 	}
 	m := &dto.Metric{Label: labels}
-	if f.typ == series.Counter {
+	if f.typ == metric.Counter {
 		m.Counter = &dto.Counter{Value: &value}
 	} else {
 		m.Gauge = &dto.Gauge{Value: &value}
@@ -116,9 +117,9 @@ func (f *family) add(labels []*dto.LabelPair, value float64) {
 // since all groups of one SLO share them.
 type names map[string][]string
 
-func (n names) of(s series.Series, extra []string) []string {
+func (n names) of(s *metric.Family, extra []string) []string {
 	if len(extra) == 0 {
-		return s.Labels
+		return s.LabelNames()
 	}
 	key := s.Name + "\xff" + strings.Join(extra, "\xff")
 	if got, ok := n[key]; ok {
@@ -277,7 +278,7 @@ func slaFamilies(rep *sla.Report, known names) []*family {
 	}
 	for _, l := range rep.Thresholds {
 		for _, v := range levels(l) {
-			violations.add(pairs(series.Violations.Labels, l.Threshold.Name, v.severity, l.Threshold.Service), float64(v.n))
+			violations.add(pairs(series.Violations.LabelNames(), l.Threshold.Name, v.severity, l.Threshold.Service), float64(v.n))
 		}
 	}
 	return []*family{score, component, bands, violations}
@@ -305,7 +306,7 @@ func trafficFamilies(rep *sla.Report, known names) []*family {
 		}
 		sum := d.SumSeconds
 		h.SampleCount, h.SampleSum = &total, &sum
-		durations.dto.Metric = append(durations.dto.Metric, &dto.Metric{Label: pairs(series.EventDuration.Labels, d.Service, d.Type), Histogram: h})
+		durations.dto.Metric = append(durations.dto.Metric, &dto.Metric{Label: pairs(series.EventDuration.LabelNames(), d.Service, d.Type), Histogram: h})
 	}
 	return []*family{events, durations}
 }

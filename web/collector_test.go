@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -142,7 +143,7 @@ func TestMetrics(t *testing.T) {
 
 func TestMetricsNegotiate(t *testing.T) {
 	set := metrics.NewSet()
-	set.NewCounter("sloengine_x_total").Inc()
+	metric.AlertGaps.Counter(set).Inc()
 	b := newBench(t, func(o *Options) { o.Sets = []*metrics.Set{set} })
 	withParts(b.rep)
 	rec := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0", "Accept-Encoding", "gzip")
@@ -154,7 +155,7 @@ func TestMetricsNegotiate(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(body), "# EOF\n"))
 	require.Equal(t, 1, strings.Count(string(body), "# EOF"))
-	require.Contains(t, string(body), "# TYPE sloengine_x counter\nsloengine_x_total 1.0\n")
+	require.Contains(t, string(body), "# TYPE sloengine_alert_gaps counter\nsloengine_alert_gaps_total 1.0\n")
 
 	rec = b.get("/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	dec := expfmt.NewDecoder(rec.Body, expfmt.ResponseFormat(rec.Header()))

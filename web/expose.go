@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -23,12 +24,12 @@ type exposition struct {
 	buf  []byte
 	err  error
 	done bool // the head of the current family is written
-	s    series.Series
+	s    *metric.Family
 }
 
 const flushAt = 64 << 10
 
-func (x *exposition) family(s series.Series) { x.s, x.done = s, false }
+func (x *exposition) family(s *metric.Family) { x.s, x.done = s, false }
 
 // head announces the family before its first sample, so that a family without
 // samples is not there at all.
@@ -38,7 +39,7 @@ func (x *exposition) head() {
 	}
 	x.done = true
 	name := x.s.Name
-	if x.om && x.s.Type == series.Counter {
+	if x.om && x.s.Type == metric.Counter {
 		name = strings.TrimSuffix(name, "_total")
 	}
 	x.buf = append(append(append(append(x.buf, "# HELP "...), name...), ' '), x.s.Help...)
@@ -132,7 +133,7 @@ func (x *exposition) slos(rep *sla.Report, known names) {
 		all = appendLabels(all, known.of(series.SLIRatio, rep.SLOs[i].SLO.GroupBy), values...)
 		ends[i] = len(all)
 	}
-	each := func(s series.Series, f func(r *sla.SLOReport, labels []byte)) {
+	each := func(s *metric.Family, f func(r *sla.SLOReport, labels []byte)) {
 		x.family(s)
 		from := 0
 		for i, to := range ends {
@@ -239,7 +240,7 @@ func (x *exposition) slas(rep *sla.Report, known names) {
 	x.family(series.Violations)
 	for _, l := range rep.Thresholds {
 		for _, v := range levels(l) {
-			x.sample("", appendLabels(nil, series.Violations.Labels, l.Threshold.Name, v.severity, l.Threshold.Service), nil, float64(v.n))
+			x.sample("", appendLabels(nil, series.Violations.LabelNames(), l.Threshold.Name, v.severity, l.Threshold.Service), nil, float64(v.n))
 		}
 	}
 }
@@ -270,7 +271,7 @@ func (x *exposition) traffic(rep *sla.Report, known names) {
 	}
 	x.family(series.EventDuration)
 	for _, d := range rep.Durations {
-		labels := appendLabels(nil, series.EventDuration.Labels, d.Service, d.Type)
+		labels := appendLabels(nil, series.EventDuration.LabelNames(), d.Service, d.Type)
 		var total uint64
 		for i, n := range d.Counts {
 			total += n

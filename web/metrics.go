@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -34,7 +35,7 @@ func (w *Web) metricsHandler() http.Handler {
 		others = append(others, prometheus.GathererFunc(w.gatherAlerts))
 	}
 	for _, s := range w.opt.Sets {
-		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherSet(s, w.opt.MetricHelp) }))
+		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherSet(s) }))
 	}
 	if w.opt.Registry != nil {
 		others = append(others, w.opt.Registry)
@@ -145,34 +146,18 @@ func join(sources []prometheus.Gatherer, taken map[string]bool) prometheus.Gathe
 	})
 }
 
-// gatherSet turns a set's text into families with their help, so that it can be served
-// in every format that a scraper may ask for.
-func gatherSet(set *metrics.Set, help map[string]string) ([]*dto.MetricFamily, error) {
-	var text bytes.Buffer
+// gatherSet turns a set's text into families with the types and help of package metric, so that it can be served in
+// every format that a scraper may ask for. What package metric does not know is untyped.
+func gatherSet(set *metrics.Set) ([]*dto.MetricFamily, error) {
+	var text, typed bytes.Buffer
 	set.WritePrometheus(&text)
-
-	// The set writes no types by itself. Counters are told by their names and
-	// histograms by their buckets; the rest are gauges.
-	var typed bytes.Buffer
-	seen := map[string]bool{}
+	seen := map[*metric.Family]bool{}
 	for line := range bytes.Lines(text.Bytes()) {
-		if bytes.HasPrefix(line, []byte("#")) {
-			continue
-		}
 		name, _, _ := bytes.Cut(line, []byte(" "))
 		name, _, _ = bytes.Cut(name, []byte("{"))
-		family, kind := string(name), "gauge"
-		switch {
-		case bytes.HasSuffix(name, []byte("_bucket")):
-			family, kind = strings.TrimSuffix(family, "_bucket"), "histogram"
-		case bytes.HasSuffix(name, []byte("_total")):
-			kind = "counter"
-		}
-		part := seen[strings.TrimSuffix(family, "_sum")] && strings.HasSuffix(family, "_sum") ||
-			seen[strings.TrimSuffix(family, "_count")] && strings.HasSuffix(family, "_count")
-		if !seen[family] && !part {
-			seen[family] = true
-			fmt.Fprintf(&typed, "# TYPE %s %s\n", family, kind)
+		if f := metric.Lookup(string(name)); f != nil && !seen[f] {
+			seen[f] = true
+			fmt.Fprintf(&typed, "# TYPE %s %s\n", f.Name, f.Type)
 		}
 		typed.Write(line)
 	}
@@ -182,8 +167,8 @@ func gatherSet(set *metrics.Set, help map[string]string) ([]*dto.MetricFamily, e
 		return nil, fmt.Errorf("read the engine's own metrics: %w", err)
 	}
 	for name, f := range byName {
-		if text, ok := help[name]; ok {
-			f.Help = &text
+		if known := metric.Lookup(name); known != nil {
+			f.Help = &known.Help
 		}
 	}
 	return slices.Collect(maps.Values(byName)), nil

@@ -7,6 +7,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,13 +22,15 @@ func TestMetricsOfASet(t *testing.T) {
 			h.Update(v)
 		}
 	}
-	set.NewPrometheusHistogram("sloengine_never_seconds")
-	set.NewCounter("sloengine_sink_delivered_items_total").Add(3)
+	metric.DLQCommitSeconds.Histogram(set)
+	metric.SinkDeliveredItems.Counter(set, "a").Add(3)
+	set.NewCounter("unknown").Add(1)
 	b := newBench(t, func(o *Options) {
-		o.Sets, o.MetricHelp = []*metrics.Set{set}, map[string]string{"sloengine_sink_call_seconds": `Time of \ a call.`}
+		o.Sets = []*metrics.Set{set}
 	})
 	text := b.get("/metrics").Body.String()
-	require.Contains(t, text, "# HELP sloengine_sink_call_seconds Time of \\\\ a call.\n# TYPE sloengine_sink_call_seconds histogram\n")
+	header := "# HELP sloengine_sink_call_seconds " + metric.SinkCallSeconds.Help + "\n# TYPE sloengine_sink_call_seconds histogram\n"
+	require.Contains(t, text, header)
 	fs := parse(t, text)
 	require.Len(t, fs["sloengine_sink_call_seconds"].GetMetric(), len(sinks))
 	for i, m := range fs["sloengine_sink_call_seconds"].GetMetric() {
@@ -40,20 +43,21 @@ func TestMetricsOfASet(t *testing.T) {
 		require.Equal(t, map[float64]uint64{.0001: 2, .1: 3, 5: 6, math.Inf(1): 7}, below)
 		require.EqualValues(t, 7, m.GetHistogram().GetSampleCount())
 	}
-	require.Zero(t, fs["sloengine_never_seconds"].GetMetric()[0].GetHistogram().GetSampleCount())
+	require.Equal(t, dto.MetricType_HISTOGRAM, fs["sloengine_dlq_commit_seconds"].GetType())
+	require.Zero(t, fs["sloengine_dlq_commit_seconds"].GetMetric()[0].GetHistogram().GetSampleCount())
 	require.Equal(t, dto.MetricType_COUNTER, fs["sloengine_sink_delivered_items_total"].GetType())
-	require.Empty(t, fs["sloengine_sink_delivered_items_total"].GetHelp())
+	require.Equal(t, dto.MetricType_UNTYPED, fs["unknown"].GetType())
 
 	// The other formats say the same.
 	om := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0").Body.String()
-	require.Contains(t, om, "# HELP sloengine_sink_call_seconds Time of \\\\ a call.\n# TYPE sloengine_sink_call_seconds histogram\n")
+	require.Contains(t, om, header)
 	rec := b.get("/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	dec := expfmt.NewDecoder(rec.Body, expfmt.ResponseFormat(rec.Header()))
 	for {
 		var f dto.MetricFamily
 		require.NoError(t, dec.Decode(&f))
 		if f.GetName() == "sloengine_sink_call_seconds" {
-			require.Equal(t, `Time of \ a call.`, f.GetHelp())
+			require.Equal(t, metric.SinkCallSeconds.Help, f.GetHelp())
 			require.Equal(t, dto.MetricType_HISTOGRAM, f.GetType())
 			break
 		}

@@ -97,8 +97,6 @@ type Options struct {
 
 	Registry prometheus.Gatherer // more families for /metrics, such as Go's own; nil: none
 	Sets     []*metrics.Set      // the engine's own metrics
-	// MetricHelp says what the families of Sets mean, by name; those that it lacks go without.
-	MetricHelp map[string]string
 	// ScrapeTimeout bounds an answer to /metrics; 0 = 10s.
 	ScrapeTimeout time.Duration
 	// LogError takes errors that no caller can be told; nil drops them.

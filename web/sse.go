@@ -11,6 +11,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Times of the event streams.
@@ -30,10 +32,10 @@ type streamMetrics struct {
 
 func newStreamMetrics(set *metrics.Set, open func() float64) *streamMetrics {
 	return &streamMetrics{
-		open:    set.NewGauge(`sloengine_web_streams`, open),
-		opened:  set.NewCounter(`sloengine_web_streams_total{result="opened"}`),
-		refused: set.NewCounter(`sloengine_web_streams_total{result="refused"}`),
-		dropped: set.NewCounter(`sloengine_web_streams_total{result="dropped"}`),
+		open:    metric.WebStreams.Read(set, open),
+		opened:  metric.WebStreamsTotal.Counter(set, "opened"),
+		refused: metric.WebStreamsTotal.Counter(set, "refused"),
+		dropped: metric.WebStreamsTotal.Counter(set, "dropped"),
 	}
 }
 

@@ -106,17 +106,13 @@ func (g *generator) severities() {
 func (g *generator) groupLabels() []string {
 	var out []string
 	for _, s := range g.in.SLOs {
-		out = append(out, exported(series.SLIRatio, s.GroupBy)...)
+		out = append(out, series.SLIRatio.ExtraLabels(s.GroupBy...)...)
 	}
 	for _, a := range g.in.Agreements {
-		out = append(out, exported(series.CompositeScore, a.GroupBy)...)
+		out = append(out, series.CompositeScore.ExtraLabels(a.GroupBy...)...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func exported(s series.Series, groupBy []string) []string {
-	return s.LabelNames(groupBy...)[len(s.Labels):]
 }
 
 // root is the tree of routes. Its group keeps products, services and severities

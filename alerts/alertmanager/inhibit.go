@@ -63,7 +63,7 @@ func (g *generator) inhibit() []inhibitRule {
 		components = slices.Compact(components)
 		rule := func(alert string, severities []string) {
 			source := append(agreementAlerts(a), equal(labelAlertName, alert))
-			same := exported(series.CompositeScore, a.GroupBy)
+			same := series.CompositeScore.ExtraLabels(a.GroupBy...)
 			severity := oneOf(series.LabelSeverity, severities)
 			out = append(out,
 				inhibitRule{Source: source, Target: []string{oneOf(series.LabelSLOID, components), severity}, Equal: same},

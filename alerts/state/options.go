@@ -7,6 +7,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Options configure a Machine. The zero value works.
@@ -60,14 +61,14 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{
 		transitions: map[State]*metrics.Counter{},
 		alerts:      map[State]*metrics.Gauge{},
-		detection:   set.NewPrometheusHistogramExt("sloengine_alert_detection_seconds", []float64{15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400}),
-		gaps:        set.NewCounter("sloengine_alert_gaps_total"),
+		detection:   metric.AlertDetectionSeconds.Histogram(set),
+		gaps:        metric.AlertGaps.Counter(set),
 	}
 	for _, s := range []State{Inactive, Pending, Firing, Resolved} {
-		m.transitions[s] = set.NewCounter(fmt.Sprintf("sloengine_alert_transitions_total{to=%q}", s))
+		m.transitions[s] = metric.AlertTransitions.Counter(set, string(s))
 	}
 	for _, s := range []State{Pending, Firing, Resolved} {
-		m.alerts[s] = set.NewGauge(fmt.Sprintf("sloengine_alerts{state=%q}", s), nil)
+		m.alerts[s] = metric.Alerts.Gauge(set, string(s))
 	}
 	return m
 }

@@ -107,7 +107,7 @@ func (p *plan) add(l alerts.Live) {
 	switch l.Kind {
 	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio:
 		c.service = l.SLO.ID.Service()
-		c.groupBy, c.names = l.SLO.GroupBy, groupLabels(series.SLIRatio, l.SLO.GroupBy)
+		c.groupBy, c.names = l.SLO.GroupBy, series.SLIRatio.ExtraLabels(l.SLO.GroupBy...)
 		s := p.slos[l.SLO]
 		s.group = append(s.group, c)
 	case alerts.LiveNoData, alerts.LiveLimit:
@@ -119,15 +119,11 @@ func (p *plan) add(l alerts.Live) {
 		}
 	case alerts.LiveScore:
 		c.service = l.Agreement.Service
-		c.groupBy, c.names = l.Agreement.GroupBy, groupLabels(series.CompositeScore, l.Agreement.GroupBy)
+		c.groupBy, c.names = l.Agreement.GroupBy, series.CompositeScore.ExtraLabels(l.Agreement.GroupBy...)
 		p.slas[l.Agreement] = append(p.slas[l.Agreement], c)
 	case alerts.LiveSilent:
 		c.service = l.Service
 		c.groupBy, c.names = []string{series.LabelType}, []string{series.LabelType}
 		p.services[l.Service] = append(p.services[l.Service], c)
 	}
-}
-
-func groupLabels(s series.Series, groupBy []string) []string {
-	return s.LabelNames(groupBy...)[len(s.Labels):]
 }

@@ -103,7 +103,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adju
 		opt.Log.Warn("questionable setting", "file", f.File, "line", f.Line, "problem", f.Message, "hint", f.Suggestion)
 	}
 	opt.Crash = crashPoint
-	opt.Listen, opt.MetricHelp = p.listen, metricHelp()
+	opt.Listen = p.listen
 	opt.Version = web.Version{Version: version, Revision: revision(), Go: runtime.Version()}
 	a, err := app.New(opt)
 	var se *app.SpecError

@@ -1,6 +1,10 @@
 package redact
 
-import "github.com/VictoriaMetrics/metrics"
+import (
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
+)
 
 // Metrics count what was redacted. They outlive a change of the rules.
 type Metrics struct {
@@ -10,9 +14,9 @@ type Metrics struct {
 
 // NewMetrics makes the counters in set.
 func NewMetrics(set *metrics.Set) *Metrics {
-	m := &Metrics{values: map[Action]*metrics.Counter{}, events: set.NewCounter("sloengine_redact_events_total")}
+	m := &Metrics{values: map[Action]*metrics.Counter{}, events: metric.RedactEvents.Counter(set)}
 	for _, a := range Actions() {
-		m.values[a] = set.NewCounter(`sloengine_redact_values_total{action="` + string(a) + `"}`)
+		m.values[a] = metric.RedactValues.Counter(set, string(a))
 	}
 	return m
 }

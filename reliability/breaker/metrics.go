@@ -1,10 +1,11 @@
 package breaker
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Metrics are the counters of all breakers, by name.
@@ -20,7 +21,7 @@ type series struct {
 	transitions        [3]*metrics.Counter // by the state moved to
 	rejected, failures *metrics.Counter
 	healthy, unhealthy *metrics.Counter
-	names              []string
+	group              metric.Group
 }
 
 // NewMetrics makes the counters in set.
@@ -32,22 +33,15 @@ func (m *Metrics) of(name string) *series {
 	if s := m.by[name]; s != nil {
 		return s
 	}
-	s := &series{}
-	counter := func(format string, args ...any) *metrics.Counter {
-		n := fmt.Sprintf(format, append([]any{name}, args...)...)
-		s.names = append(s.names, n)
-		return m.set.GetOrCreateCounter(n)
-	}
-	gauge := fmt.Sprintf("sloengine_breaker_state{breaker=%q}", name)
-	s.names = append(s.names, gauge)
-	s.state = m.set.GetOrCreateGauge(gauge, nil)
+	s := &series{group: metric.Group{Set: m.set}}
+	s.state = s.group.Gauge(metric.BreakerState, name)
 	for _, to := range []State{Closed, HalfOpen, Open} {
-		s.transitions[to] = counter("sloengine_breaker_transitions_total{breaker=%q,to=%q}", to.String())
+		s.transitions[to] = s.group.Counter(metric.BreakerTransitions, name, to.String())
 	}
-	s.rejected = counter("sloengine_breaker_rejected_total{breaker=%q}")
-	s.failures = counter("sloengine_breaker_failures_total{breaker=%q}")
-	s.healthy = counter(`sloengine_breaker_health_checks_total{breaker=%q,result="success"}`)
-	s.unhealthy = counter(`sloengine_breaker_health_checks_total{breaker=%q,result="failure"}`)
+	s.rejected = s.group.Counter(metric.BreakerRejected, name)
+	s.failures = s.group.Counter(metric.BreakerFailures, name)
+	s.healthy = s.group.Counter(metric.BreakerHealthChecks, name, "success")
+	s.unhealthy = s.group.Counter(metric.BreakerHealthChecks, name, "failure")
 	m.by[name] = s
 	return s
 }
@@ -57,9 +51,7 @@ func (m *Metrics) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.by[name]; s != nil {
-		for _, n := range s.names {
-			m.set.UnregisterMetric(n)
-		}
+		s.group.Unregister()
 		delete(m.by, name)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/failsafe-go/failsafe-go/bulkhead"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -160,7 +161,7 @@ type Metrics struct {
 type series struct {
 	rejected       *metrics.Counter
 	active, queued *metrics.Gauge
-	names          [3]string
+	group          metric.Group
 }
 
 // NewMetrics makes the counters in set.
@@ -172,14 +173,10 @@ func (m *Metrics) of(name string) *series {
 	if s := m.by[name]; s != nil {
 		return s
 	}
-	s := &series{names: [3]string{
-		fmt.Sprintf("sloengine_bulkhead_rejected_total{bulkhead=%q}", name),
-		fmt.Sprintf("sloengine_bulkhead_active{bulkhead=%q}", name),
-		fmt.Sprintf("sloengine_bulkhead_queued{bulkhead=%q}", name),
-	}}
-	s.rejected = m.set.GetOrCreateCounter(s.names[0])
-	s.active = m.set.GetOrCreateGauge(s.names[1], nil)
-	s.queued = m.set.GetOrCreateGauge(s.names[2], nil)
+	s := &series{group: metric.Group{Set: m.set}}
+	s.rejected = s.group.Counter(metric.BulkheadRejected, name)
+	s.active = s.group.Gauge(metric.BulkheadActive, name)
+	s.queued = s.group.Gauge(metric.BulkheadQueued, name)
 	m.by[name] = s
 	return s
 }
@@ -189,9 +186,7 @@ func (m *Metrics) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.by[name]; s != nil {
-		for _, n := range s.names {
-			m.set.UnregisterMetric(n)
-		}
+		s.group.Unregister()
 		delete(m.by, name)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"golang.org/x/sys/unix"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Options of a Listener. All but Max and Descriptors are required.
@@ -72,12 +74,11 @@ func New(o Options) (*Limit, error) {
 	l := &Limit{o: o, topMost: o.Descriptors - reserve - 1}
 	l.limit = max(1, min(o.Max, l.topMost))
 	l.room = l.limit
-	const name = "sloengine_http_connections_total"
-	l.accepted = o.Metrics.NewCounter(name + `{result="accepted"}`)
-	l.evicted = o.Metrics.NewCounter(name + `{result="evicted"}`)
-	l.refused = o.Metrics.NewCounter(name + `{result="refused"}`)
-	o.Metrics.NewGauge("sloengine_http_connections", func() float64 { return float64(l.Status().Open) })
-	o.Metrics.NewGauge("sloengine_http_connections_limit", func() float64 { return float64(l.limit) })
+	l.accepted = metric.HTTPConnectionsTotal.Counter(o.Metrics, "accepted")
+	l.evicted = metric.HTTPConnectionsTotal.Counter(o.Metrics, "evicted")
+	l.refused = metric.HTTPConnectionsTotal.Counter(o.Metrics, "refused")
+	metric.HTTPConnections.Read(o.Metrics, func() float64 { return float64(l.Status().Open) })
+	metric.HTTPConnectionsLimit.Read(o.Metrics, func() float64 { return float64(l.limit) })
 	return l, nil
 }
 

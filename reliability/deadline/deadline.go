@@ -11,6 +11,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -118,5 +119,5 @@ func (m *Metrics) Expired() { m.expired.Inc() }
 
 // NewMetrics makes the counter of one place in set. where must be one of a few fixed words.
 func NewMetrics(set *metrics.Set, where string) *Metrics {
-	return &Metrics{set.GetOrCreateCounter(fmt.Sprintf("sloengine_deadline_expired_total{where=%q}", where))}
+	return &Metrics{metric.DeadlineExpired.Counter(set, where)}
 }

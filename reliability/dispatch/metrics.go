@@ -1,9 +1,7 @@
 package dispatch
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -11,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/bulkhead"
 	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -45,7 +44,7 @@ type series struct {
 	oldest, inFlight, staged   *metrics.Gauge
 	failing                    map[string]*metrics.Gauge // by kind of trouble
 	answers                    *answers
-	names                      []string
+	group                      metric.Group
 }
 
 // Breakers are the counters of the sinks' breakers, for other breakers of the process.
@@ -55,8 +54,8 @@ func (m *Metrics) Breakers() *breaker.Metrics { return m.breakers }
 func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{
 		set: set, breakers: breaker.NewMetrics(set), deadlines: deadline.NewMetrics(set, "sink"), bulkheads: bulkhead.NewMetrics(set),
-		lowest: set.GetOrCreateGauge("sloengine_sink_lowest_cursor", nil),
-		sinks:  set.GetOrCreateGauge("sloengine_sinks", nil),
+		lowest: metric.SinkLowestCursor.Gauge(set),
+		sinks:  metric.Sinks.Gauge(set),
 		by:     map[string]*series{},
 	}
 }
@@ -67,62 +66,45 @@ func (m *Metrics) of(sink string) *series {
 	if s := m.by[sink]; s != nil {
 		return s
 	}
-	s := &series{letters: map[string]*metrics.Counter{}}
-	name := func(base, more string) string {
-		label := "sink" // what all retries go by, of sinks and of others
-		if strings.HasPrefix(base, "sloengine_retry_") {
-			label = "target"
-		}
-		n := fmt.Sprintf("%s{%s=%q%s}", base, label, sink, more)
-		s.names = append(s.names, n)
-		return n
-	}
-	counter := func(base string) *metrics.Counter { return m.set.GetOrCreateCounter(name(base, "")) }
-	gauge := func(base string) *metrics.Gauge { return m.set.GetOrCreateGauge(name(base, ""), nil) }
-	s.delivered = counter("sloengine_sink_delivered_items_total")
-	s.dropped = counter("sloengine_sink_dropped_items_total")
-	s.skipped = counter("sloengine_sink_skipped_records_total")
-	s.missed = counter("sloengine_sink_missed_records_total")
-	s.succeeded = counter("sloengine_sink_calls_succeeded_total")
+	s := &series{letters: map[string]*metrics.Counter{}, group: metric.Group{Set: m.set}}
+	s.delivered = s.group.Counter(metric.SinkDeliveredItems, sink)
+	s.dropped = s.group.Counter(metric.SinkDroppedItems, sink)
+	s.skipped = s.group.Counter(metric.SinkSkippedRecords, sink)
+	s.missed = s.group.Counter(metric.SinkMissedRecords, sink)
+	s.succeeded = s.group.Counter(metric.SinkCallsSucceeded, sink)
 	for c := range s.failures {
-		s.failures[c] = m.set.GetOrCreateCounter(
-			name("sloengine_sink_calls_failed_total", fmt.Sprintf(",class=%q", retry.Class(c).String())))
+		s.failures[c] = s.group.Counter(metric.SinkCallsFailed, sink, retry.Class(c).String())
 	}
 	for _, r := range []string{ReasonPermanent, ReasonExhausted, ReasonExpired, ReasonRateLimited, ReasonUnreadable} {
-		s.letters[r] = m.set.GetOrCreateCounter(name("sloengine_sink_dead_letters_total", fmt.Sprintf(",reason=%q", r)))
+		s.letters[r] = s.group.Counter(metric.SinkDeadLetters, sink, r)
 	}
-	s.letterErrors = counter("sloengine_sink_dead_letter_errors_total")
-	s.cursorErrors = counter("sloengine_sink_cursor_errors_total")
-	s.flushErrors = counter("sloengine_sink_flush_errors_total")
-	s.abandoned = counter("sloengine_sink_abandoned_calls_total")
-	s.outboundLimited = counter("sloengine_sink_rate_limited_total")
-	s.retries = counter("sloengine_retry_attempts_total")
-	s.again = counter("sloengine_retry_attempted_items_total")
-	s.retried = counter("sloengine_retry_success_items_total")
-	s.exhausted = counter("sloengine_retry_exhausted_items_total")
-	s.permanent = counter("sloengine_retry_permanent_failure_items_total")
-	s.overBudget = counter("sloengine_retry_budget_exhausted_total")
-	s.limited = counter("sloengine_retry_rate_limited_total")
-	histogram := func(base string, buckets ...float64) *metrics.PrometheusHistogram {
-		return m.set.GetOrCreatePrometheusHistogramExt(name(base, ""), buckets)
-	}
-	s.seconds = histogram("sloengine_sink_call_seconds", .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
-	s.retryDelay = histogram("sloengine_retry_delay_seconds", .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
-	s.overhead = histogram("sloengine_retry_overhead_seconds", .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1)
-	s.lagRecords, s.lagBytes = gauge("sloengine_sink_lag_records"), gauge("sloengine_sink_lag_bytes")
-	s.oldest = gauge("sloengine_sink_lag_seconds")
-	s.inFlight = gauge("sloengine_sink_in_flight_batches")
-	s.staged = gauge("sloengine_retry_staged")
+	s.letterErrors = s.group.Counter(metric.SinkDeadLetterErrors, sink)
+	s.cursorErrors = s.group.Counter(metric.SinkCursorErrors, sink)
+	s.flushErrors = s.group.Counter(metric.SinkFlushErrors, sink)
+	s.abandoned = s.group.Counter(metric.SinkAbandonedCalls, sink)
+	s.outboundLimited = s.group.Counter(metric.SinkRateLimited, sink)
+	s.retries = s.group.Counter(metric.RetryAttempts, sink)
+	s.again = s.group.Counter(metric.RetryAttemptedItems, sink)
+	s.retried = s.group.Counter(metric.RetrySuccessItems, sink)
+	s.exhausted = s.group.Counter(metric.RetryExhaustedItems, sink)
+	s.permanent = s.group.Counter(metric.RetryPermanentFailureItems, sink)
+	s.overBudget = s.group.Counter(metric.RetryBudgetExhausted, sink)
+	s.limited = s.group.Counter(metric.RetryRateLimited, sink)
+	s.seconds = s.group.Histogram(metric.SinkCallSeconds, sink)
+	s.retryDelay = s.group.Histogram(metric.RetryDelaySeconds, sink)
+	s.overhead = s.group.Histogram(metric.RetryOverheadSeconds, sink)
+	s.lagRecords, s.lagBytes = s.group.Gauge(metric.SinkLagRecords, sink), s.group.Gauge(metric.SinkLagBytes, sink)
+	s.oldest = s.group.Gauge(metric.SinkLagSeconds, sink)
+	s.inFlight = s.group.Gauge(metric.SinkInFlightBatches, sink)
+	s.staged = s.group.Gauge(metric.RetryStaged, sink)
 	s.failing = map[string]*metrics.Gauge{}
 	for _, kind := range troubleKinds {
-		s.failing[kind] = m.set.GetOrCreateGauge(name("sloengine_sink_failing", fmt.Sprintf(",what=%q", kind)), nil)
+		s.failing[kind] = s.group.Gauge(metric.SinkFailing, sink, kind)
 	}
 	s.answers = &answers{by: map[int]*metrics.Counter{}, make: func(code string) *metrics.Counter {
-		n := fmt.Sprintf("sloengine_sink_answers_total{sink=%q,code=%q}", sink, code)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		s.names = append(s.names, n)
-		return m.set.GetOrCreateCounter(n)
+		return s.group.Counter(metric.SinkAnswers, sink, code)
 	}}
 	m.by[sink] = s
 	return s
@@ -182,14 +164,13 @@ func (a *answers) list() map[int]uint64 {
 // shares of it would be shares of nothing.
 func (m *Metrics) bound(sink string, bytes int64) {
 	if bytes <= 0 {
-		m.set.UnregisterMetric(fmt.Sprintf("sloengine_sink_max_lag_bytes{sink=%q}", sink)) // of the sink before a change
+		m.set.UnregisterMetric(metric.SinkMaxLagBytes.Series(sink)) // of the sink before a change
 		return
 	}
-	s, name := m.of(sink), fmt.Sprintf("sloengine_sink_max_lag_bytes{sink=%q}", sink)
+	s := m.of(sink)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.names = append(s.names, name)
-	m.set.GetOrCreateGauge(name, nil).Set(float64(bytes))
+	s.group.Gauge(metric.SinkMaxLagBytes, sink).Set(float64(bytes))
 }
 
 // forget takes the series of a removed sink out of the set.
@@ -199,9 +180,7 @@ func (m *Metrics) forget(sink string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.by[sink]; s != nil {
-		for _, n := range s.names {
-			m.set.UnregisterMetric(n)
-		}
+		s.group.Unregister()
 		delete(m.by, sink)
 	}
 }

@@ -1,13 +1,14 @@
 package dlq
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Metrics are the counters of the dead letters. One store per Metrics; its filter,
@@ -36,7 +37,7 @@ type Metrics struct {
 
 const maxReasons = 64
 
-// The values of why in sloengine_dlq_dropped_total.
+// Reasons of metric.DLQDropped.
 const (
 	DropNeverSave   = "never_save"
 	DropSaveIf      = "save_if"
@@ -54,35 +55,35 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		drops: map[string]*metrics.Counter{}, results: map[string]*metrics.Counter{},
 		removed: map[removal]*metrics.Counter{}, replayRuns: map[string]*metrics.Counter{},
 		entries:       map[string]*metrics.Gauge{},
-		bytes:         set.NewGauge("sloengine_dlq_bytes", nil),
-		disk:          set.NewGauge("sloengine_dlq_disk_bytes", nil),
-		damaged:       set.NewCounter("sloengine_dlq_damaged_total"),
-		damagedBytes:  set.NewCounter("sloengine_dlq_damaged_bytes_total"),
-		damagedLost:   set.NewCounter("sloengine_dlq_damaged_entries_total"),
-		tornBytes:     set.NewCounter("sloengine_dlq_torn_bytes_total"),
-		commitSeconds: set.NewPrometheusHistogramExt("sloengine_dlq_commit_seconds", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}),
-		poisoned:      set.NewGauge("sloengine_dlq_poisoned", nil),
+		bytes:         metric.DLQBytes.Gauge(set),
+		disk:          metric.DLQDiskBytes.Gauge(set),
+		damaged:       metric.DLQDamaged.Counter(set),
+		damagedBytes:  metric.DLQDamagedBytes.Counter(set),
+		damagedLost:   metric.DLQDamagedEntries.Counter(set),
+		tornBytes:     metric.DLQTornBytes.Counter(set),
+		commitSeconds: metric.DLQCommitSeconds.Histogram(set),
+		poisoned:      metric.DLQPoisoned.Gauge(set),
 	}
-	set.NewGauge("sloengine_dlq_oldest_seconds", func() float64 {
+	metric.DLQOldestSeconds.Read(set, func() float64 {
 		if ns := m.oldest.Load(); ns != 0 {
 			return math.Max(0, time.Since(time.Unix(0, ns)).Seconds())
 		}
 		return 0
 	})
 	for _, origin := range []Origin{Admission, Fold, Sink} {
-		m.entries[string(origin)] = set.NewGauge(fmt.Sprintf("sloengine_dlq_entries{origin=%q}", origin), nil)
+		m.entries[string(origin)] = metric.DLQEntries.Gauge(set, string(origin))
 	}
 	for _, why := range []string{DropNeverSave, DropSaveIf, DropRateLimited, DropDefault, DropExpression, DropFull, DropError} {
-		m.drops[why] = set.NewCounter(fmt.Sprintf("sloengine_dlq_dropped_total{why=%q}", why))
+		m.drops[why] = metric.DLQDropped.Counter(set, why)
 	}
 	for _, result := range []string{"ok", "failed", "too_old", "no_target", "held_back"} {
-		m.results[result] = set.NewCounter(fmt.Sprintf("sloengine_dlq_replayed_total{result=%q}", result))
+		m.results[result] = metric.DLQReplayed.Counter(set, result)
 	}
 	for why, name := range map[removal]string{discarded: "discarded", replayed: "replayed", purged: "purged"} {
-		m.removed[why] = set.NewCounter(fmt.Sprintf("sloengine_dlq_removed_total{why=%q}", name))
+		m.removed[why] = metric.DLQRemoved.Counter(set, name)
 	}
 	for _, result := range []string{"ok", "error"} {
-		m.replayRuns[result] = set.NewCounter(fmt.Sprintf("sloengine_dlq_replay_runs_total{result=%q}", result))
+		m.replayRuns[result] = metric.DLQReplayRuns.Counter(set, result)
 	}
 	return m
 }
@@ -108,7 +109,7 @@ func (m *Metrics) saved(origin Origin, reason string, n int) {
 	key := [2]string{string(origin), reason}
 	counter := m.byKey[key]
 	if counter == nil {
-		counter = m.set.NewCounter(fmt.Sprintf("sloengine_dlq_saved_total{origin=%q,reason=%q}", origin, reason))
+		counter = metric.DLQSaved.Counter(m.set, string(origin), reason)
 		m.byKey[key] = counter
 	}
 	m.mu.Unlock()

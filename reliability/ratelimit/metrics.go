@@ -1,11 +1,11 @@
 package ratelimit
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Metrics are the counters of a Limiter and its Table. The label type is the name of
@@ -33,22 +33,16 @@ type layerSeries struct{ current, threshold *metrics.Gauge }
 // NewMetrics makes the counters in set.
 func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{set: set, own: map[string]bool{}}
-	m.kept = set.GetOrCreateCounter(`sloengine_ratelimit_sampled_total{kept="true"}`)
-	m.sampledOut = set.GetOrCreateCounter(`sloengine_ratelimit_sampled_total{kept="false"}`)
-	m.aggregated = set.GetOrCreateCounter("sloengine_ratelimit_aggregated_total")
-	m.throttled = set.GetOrCreateCounter("sloengine_ratelimit_throttled_total")
-	m.bypassed[byAudit] = set.GetOrCreateCounter(`sloengine_ratelimit_bypass_total{reason="audit"}`)
-	m.bypassed[byBypass] = set.GetOrCreateCounter(`sloengine_ratelimit_bypass_total{reason="bypass"}`)
-	m.contexts = set.GetOrCreateGauge("sloengine_ratelimit_contexts", nil)
-	m.evictions = set.GetOrCreateCounter("sloengine_ratelimit_evictions_total")
+	m.kept = metric.RateLimitSampled.Counter(set, "true")
+	m.sampledOut = metric.RateLimitSampled.Counter(set, "false")
+	m.aggregated = metric.RateLimitAggregated.Counter(set)
+	m.throttled = metric.RateLimitThrottled.Counter(set)
+	m.bypassed[byAudit] = metric.RateLimitBypass.Counter(set, "audit")
+	m.bypassed[byBypass] = metric.RateLimitBypass.Counter(set, "bypass")
+	m.contexts = metric.RateLimitContexts.Gauge(set)
+	m.evictions = metric.RateLimitEvictions.Counter(set)
 	return m
 }
-
-// label quotes a value as the text format of Prometheus does: Go's own quoting escapes
-// more, which a parser refuses.
-func label(v string) string { return `"` + labelEscapes.Replace(v) + `"` }
-
-var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 // bind makes the series of a policy's rules, and takes those out of the set that were
 // of the policy before and are not of this one.
@@ -56,13 +50,10 @@ func (m *Metrics) bind(p *Policy) ([]ruleSeries, [Context + 1]layerSeries) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := map[string]bool{}
-	counter := func(format string, args ...any) *metrics.Counter {
-		for i, a := range args {
-			args[i] = label(fmt.Sprint(a))
-		}
-		name := fmt.Sprintf(format, args...)
-		now[name] = true
-		return m.set.GetOrCreateCounter(name)
+	name := func(f *metric.Family, values ...string) string {
+		n := f.Series(values...)
+		now[n] = true
+		return n
 	}
 	var layers [Context + 1]layerSeries
 	rules := make([]ruleSeries, len(p.rules))
@@ -71,25 +62,19 @@ func (m *Metrics) bind(p *Policy) ([]ruleSeries, [Context + 1]layerSeries) {
 		typ := ""
 		if r.layer == Type {
 			typ = r.name
-			s.dropped = counter("sloengine_ratelimit_dropped_total{type=%s}", typ)
-			s.critical = counter("sloengine_ratelimit_critical_total{type=%s}", typ)
+			s.dropped = m.set.GetOrCreateCounter(name(metric.RateLimitDropped, typ))
+			s.critical = m.set.GetOrCreateCounter(name(metric.RateLimitCritical, typ))
 		}
-		s.hits = counter("sloengine_ratelimit_hits_total{layer=%s,type=%s}", r.layer, typ)
+		s.hits = m.set.GetOrCreateCounter(name(metric.RateLimitHits, r.layer.String(), typ))
 		l := &layers[r.layer]
 		if l.current == nil {
-			for _, g := range []struct {
-				name  string
-				gauge **metrics.Gauge
-			}{{"current", &l.current}, {"threshold", &l.threshold}} {
-				name := fmt.Sprintf("sloengine_ratelimit_%s{layer=%q}", g.name, r.layer)
-				now[name] = true
-				*g.gauge = m.set.GetOrCreateGauge(name, nil)
-			}
+			l.current = m.set.GetOrCreateGauge(name(metric.RateLimitCurrent, r.layer.String()), nil)
+			l.threshold = m.set.GetOrCreateGauge(name(metric.RateLimitThreshold, r.layer.String()), nil)
 		}
 	}
-	for name := range m.own {
-		if !now[name] {
-			m.set.UnregisterMetric(name)
+	for n := range m.own {
+		if !now[n] {
+			m.set.UnregisterMetric(n)
 		}
 	}
 	m.own = now

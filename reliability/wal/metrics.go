@@ -1,6 +1,10 @@
 package wal
 
-import "github.com/VictoriaMetrics/metrics"
+import (
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
+)
 
 // Metrics are the log's own counters.
 type Metrics struct {
@@ -18,21 +22,21 @@ type Metrics struct {
 // NewMetrics adds the log's counters to a set. One Log per Metrics.
 func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{
-		records:     set.NewCounter("sloengine_wal_appended_records_total"),
-		bytes:       set.NewCounter("sloengine_wal_appended_bytes_total"),
-		batches:     set.NewCounter("sloengine_wal_appended_batches_total"),
-		writeErrors: set.NewCounter(`sloengine_wal_append_errors_total{reason="write"}`),
-		noSpace:     set.NewCounter(`sloengine_wal_append_errors_total{reason="no_space"}`),
-		noFiles:     set.NewCounter(`sloengine_wal_append_errors_total{reason="no_descriptors"}`),
-		created:     set.NewCounter("sloengine_wal_segments_created_total"),
-		removed:     set.NewCounter("sloengine_wal_segments_removed_total"),
-		tornBytes:   set.NewCounter("sloengine_wal_torn_bytes_total"),
-		corrupt:     set.NewCounter("sloengine_wal_corruptions_total"),
-		markErrors:  set.NewCounter("sloengine_wal_marker_errors_total"),
-		syncSeconds: set.NewPrometheusHistogramExt("sloengine_wal_sync_seconds", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}),
-		size:        set.NewGauge("sloengine_wal_bytes", nil),
-		segments:    set.NewGauge("sloengine_wal_segments", nil),
-		poisoned:    set.NewGauge("sloengine_wal_poisoned", nil),
+		records:     metric.WALAppendedRecords.Counter(set),
+		bytes:       metric.WALAppendedBytes.Counter(set),
+		batches:     metric.WALAppendedBatches.Counter(set),
+		writeErrors: metric.WALAppendErrors.Counter(set, "write"),
+		noSpace:     metric.WALAppendErrors.Counter(set, "no_space"),
+		noFiles:     metric.WALAppendErrors.Counter(set, "no_descriptors"),
+		created:     metric.WALSegmentsCreated.Counter(set),
+		removed:     metric.WALSegmentsRemoved.Counter(set),
+		tornBytes:   metric.WALTornBytes.Counter(set),
+		corrupt:     metric.WALCorruptions.Counter(set),
+		markErrors:  metric.WALMarkerErrors.Counter(set),
+		syncSeconds: metric.WALSyncSeconds.Histogram(set),
+		size:        metric.WALBytes.Gauge(set),
+		segments:    metric.WALSegments.Gauge(set),
+		poisoned:    metric.WALPoisoned.Gauge(set),
 	}
 }
 

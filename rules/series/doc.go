@@ -1,7 +1,7 @@
-// Package series owns the name, help text, type and labels of every indicator
-// series that the engine exports, so that the exposition, the generated rules
-// and the dashboards cannot drift apart.
+// Package series owns the name, help text, type and labels of every indicator series that the engine exports (slo_*,
+// sla_*) and that the rules record (slo:*, sla:*), so that the exposition, the generated rules and the dashboards cannot
+// drift apart.
 //
-// It knows nothing of how the values come about or how they are exposed, nor of
-// the engine's own sloengine_{ingest,wal,...} metrics, and imports no other room.
+// It does not know how the values come about or how they are exposed. The engine's other metrics are defined in package
+// reliability/metric, which this package takes its types from.
 package series

@@ -115,39 +115,6 @@ func CompositeScoreOver(window string) string { return RecordedCompositeScore + 
 // ObservedScoreOver is described with ComponentScoreOver.
 func ObservedScoreOver(window string) string { return RecordedObservedScore + window }
 
-// The series that the engine exports for slices of time and bands of latency.
-// Rules need them where the counts of good and bad are not enough.
-var (
-	// SliceRatio is exported for SLOs of the method ratio_timeslices.
-	SliceRatio = Series{
-		Name: "slo_slice_ratio_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Sum over closed slices of their shares of good events, 0 to 1 each, since the SLO's counts began.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO},
-	}
-	// SliceAchieved and SliceTarget are exported for throughput SLOs.
-	SliceAchieved = Series{
-		Name: "slo_slice_achieved_events_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Events of closed slices, no more of each than its target, since the SLO's counts began.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO},
-	}
-	SliceTarget = Series{
-		Name: "slo_slice_target_events_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Events that closed slices should have had, since the SLO's counts began.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO},
-	}
-	// BandEvents is exported for components with bands of agreements of the method
-	// bands, for each group of the agreement.
-	BandEvents = Series{
-		Name: "sla_band_events_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Events with a duration of at most le seconds, cumulative over le, of a component with bands, since its counts began. Without backfills and late replays.",
-		Labels: []string{LabelService, LabelSLA, LabelComponent, LabelLE},
-	}
-)
-
-// Parts lists the series without which the rules cannot judge mean ratios of
-// slices, shares of a target volume, and bands.
-func Parts() []Series { return []Series{SliceRatio, SliceAchieved, SliceTarget, BandEvents} }
-
 // RecordedNames lists every recorded name; those of error ratios and scores for
 // the given windows, such as "5m" or "month", follow.
 func RecordedNames(windows ...string) []string {

@@ -17,10 +17,4 @@ func TestRecordedNames(t *testing.T) {
 	}
 	require.Equal(t, "slo:sli_error:ratio_rate30d", ErrorRatio("30d"))
 	require.Equal(t, "slo:sli_error:ratio_rate_month", ErrorRatio("month"))
-	exported := regexp.MustCompile(`^(slo|sla)_[a-z_]+_total$`)
-	for _, s := range Parts() {
-		require.Regexp(t, exported, s.Name)
-		require.Equal(t, Counter, s.Type)
-		require.Contains(t, s.Labels, LabelService)
-	}
 }

@@ -1,15 +1,9 @@
 package series
 
-import "slices"
+import (
+	"slices"
 
-// Type is the Prometheus type of a series.
-type Type string
-
-// The types in use.
-const (
-	Counter   Type = "counter"
-	Gauge     Type = "gauge"
-	Histogram Type = "histogram"
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Label names that more than one series carries, or whose values are fixed.
@@ -26,6 +20,7 @@ const (
 	LabelType      = "type"
 	LabelOutcome   = "outcome"
 	LabelSeverity  = "severity"
+	LabelAlertName = "alertname" // as on ALERTS of Prometheus
 )
 
 // Values of LabelResult.
@@ -38,144 +33,97 @@ const (
 // are durations such as 5m.
 const WindowPeriod = "period"
 
-// Series is one exported metric family.
-type Series struct {
-	Name   string
-	Help   string
-	Type   Type
-	Labels []string // the fixed ones, in order; those that the spec adds follow
+// Values of AlertState.
+const (
+	AlertPending = 1
+	AlertFiring  = 2
+)
 
-	// Extra says which labels the spec adds after the fixed ones.
-	Extra Extra
+const (
+	unitEvents = "events"
+	ratio      = "0 to 1"
+	points     = "0 to 100"
+)
+
+var (
+	noData     = metric.Absent("without data")
+	throughput = metric.Absent("unless the indicator is of throughput")
+	bySpec     = metric.Extra("group_by of the spec")
+	result     = metric.OneOf(LabelResult, "good bad")
+	component  = metric.Named(LabelComponent, "component")
+)
+
+// ofSLO are the labels of every series of an SLO, and more.
+func ofSLO(more ...metric.Option) []metric.Option {
+	return append([]metric.Option{
+		metric.Named(LabelSLOID, "service/slo"), metric.Named(LabelService, "service"), metric.Named(LabelSLO, "name of the SLO"),
+	}, more...)
 }
 
-// Extra is where the labels come from that a series has besides its fixed ones.
-type Extra string
+func ofSLA(more ...metric.Option) []metric.Option {
+	return append([]metric.Option{metric.Named(LabelService, "service"), metric.Named(LabelSLA, "name of the agreement")}, more...)
+}
 
-// The sources of further labels.
-const (
-	ExtraNone       Extra = ""
-	ExtraGroups     Extra = "groups"     // the group_by labels of the SLO or SLA
-	ExtraLabels     Extra = "labels"     // the user's own labels of the SLO
-	ExtraDimensions Extra = "dimensions" // attributes that the service's counters are split by
-)
+// Levels are the series of every SLO and agreement in the specs.
+var Levels = metric.NewPart("Service levels and agreements",
+	"Of every SLO and agreement in the specs. Left out while the engine recovers: half a count is a wrong count.")
 
 // The series of SLOs, one per SLO and group.
 var (
-	Events = Series{
-		Name: "slo_events_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Valid events of the SLO by result, or closed slices of time where slices are judged, since its counts began. Without backfills and late replays.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO, LabelResult},
-	}
-	// BackfilledEvents is exported for groups that have some. Nobody takes a rate of
-	// it: thirty days of it come within seconds.
-	BackfilledEvents = Series{
-		Name: "slo_backfilled_events_total", Type: Counter, Extra: ExtraGroups,
-		Help:   "Valid events of the SLO by result that were backfilled, or replayed more than a minute after their time, since its counts began; events even where slices are judged.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO, LabelResult},
-	}
-	SLIRatio = Series{
-		Name: "slo_sli_ratio", Type: Gauge, Extra: ExtraGroups,
-		Help:   "Share of good among valid events over the SLO's window, 0 to 1, planned maintenance taken out. Absent without data.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO},
-	}
-	BudgetRemaining = Series{
-		Name: "slo_error_budget_remaining_ratio", Type: Gauge, Extra: ExtraGroups,
-		Help:   "Share of the error budget that is left in the SLO's window: 1 is untouched, below 0 is overspent. Absent without data.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO},
-	}
-	BurnRate = Series{
-		Name: "slo_burn_rate", Type: Gauge, Extra: ExtraGroups,
-		Help:   "Speed at which the error budget is spent over a window: 1 spends all of it in exactly one period. Absent without data.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO, LabelWindow},
-	}
-	Coverage = Series{
-		Name: "slo_coverage_ratio", Type: Gauge, Extra: ExtraGroups,
-		Help:   "Share of the SLO's window, 0 to 1, in which events were observed.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO},
-	}
-	Info = Series{
-		Name: "slo_info", Type: Gauge, Extra: ExtraLabels,
-		Help:   "Always 1. Carries the objective in percent, the window, and the SLO's own labels.",
-		Labels: []string{LabelSLOID, LabelService, LabelSLO, LabelObjective, LabelWindow},
-	}
+	Events = Levels.Counter("slo_events_total", "events or slices",
+		"Valid events of the SLO by result, or closed slices of time where slices are judged, since its counts began. Without backfills and late replays.",
+		ofSLO(result, bySpec)...)
+	// BackfilledEvents is exported for groups that have some. No rule takes a rate of it: a backfill of thirty days
+	// arrives within seconds.
+	BackfilledEvents = Levels.Counter("slo_backfilled_events_total", unitEvents,
+		"Valid events of the SLO by result that were backfilled, or replayed more than a minute after their time, since its counts began; events even where slices are judged.",
+		ofSLO(result, bySpec, metric.Absent("until something is backfilled"))...)
+	SLIRatio = Levels.Gauge("slo_sli_ratio", ratio,
+		"Share of good among valid events over the SLO's window, 0 to 1, planned maintenance taken out. Absent without data.", ofSLO(bySpec, noData)...)
+	BudgetRemaining = Levels.Gauge("slo_error_budget_remaining_ratio", "1 and less",
+		"Share of the error budget that is left in the SLO's window: 1 is untouched, below 0 is overspent. Absent without data.", ofSLO(bySpec, noData)...)
+	BurnRate = Levels.Gauge("slo_burn_rate", "multiple of the pace that just lasts",
+		"Speed at which the error budget is spent over a window: 1 spends all of it in exactly one period. Absent without data.",
+		ofSLO(metric.OneOf(LabelWindow, "5m 30m 1h 2h 6h 1d 3d period"), bySpec, noData)...)
+	Coverage = Levels.Gauge("slo_coverage_ratio", ratio, "Share of the SLO's window, 0 to 1, in which events were observed.", ofSLO(bySpec)...)
+	Info     = Levels.Gauge("slo_info", "1", "Always 1. Carries the objective in percent, the window, and the SLO's own labels.",
+		ofSLO(metric.Named(LabelObjective, "percent"), metric.Named(LabelWindow, "such as 30d"), metric.Extra("labels of the spec"))...)
+)
+
+// The series that the engine exports for slices of time. Rules need them where the counts of good and bad are not enough.
+var (
+	SliceRatio = Levels.Counter("slo_slice_ratio_total", "slices",
+		"Sum over closed slices of their shares of good events, 0 to 1 each, since the SLO's counts began.",
+		ofSLO(bySpec, metric.Absent("unless the method is ratio_timeslices"))...)
+	SliceAchieved = Levels.Counter("slo_slice_achieved_events_total", unitEvents,
+		"Events of closed slices, no more of each than its target, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
+	SliceTarget = Levels.Counter("slo_slice_target_events_total", unitEvents,
+		"Events that closed slices should have had, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
 )
 
 // The series of agreements, one per agreement and group.
 var (
-	CompositeScore = Series{
-		Name: "sla_composite_score", Type: Gauge, Extra: ExtraGroups,
-		Help:   "Composite score of the agreement, 0 to 100. Absent without data.",
-		Labels: []string{LabelService, LabelSLA},
-	}
-	ComponentScore = Series{
-		Name: "sla_component_score", Type: Gauge, Extra: ExtraGroups,
-		Help:   "Points of one component of the agreement before weighting, 0 to 100. Absent without data.",
-		Labels: []string{LabelService, LabelSLA, LabelComponent},
-	}
-	Violations = Series{
-		Name: "sla_violations_total", Type: Counter,
-		Help:   "Events that exceeded an event threshold, by its name and the severity of the violation. Without backfills and late replays.",
-		Labels: []string{LabelSLAType, LabelSeverity, LabelService},
-	}
+	CompositeScore = Levels.Gauge("sla_composite_score", points, "Composite score of the agreement, 0 to 100. Absent without data.", ofSLA(bySpec, noData)...)
+	ComponentScore = Levels.Gauge("sla_component_score", points,
+		"Points of one component of the agreement before weighting, 0 to 100. Absent without data.", ofSLA(component, bySpec, noData)...)
+	// BandEvents is exported for components with bands, for each group of the agreement.
+	BandEvents = Levels.Counter("sla_band_events_total", unitEvents,
+		"Events with a duration of at most le seconds, cumulative over le, of a component with bands, since its counts began. Without backfills and late replays.",
+		ofSLA(component, metric.Named(LabelLE, "seconds"), bySpec, metric.Absent("unless the score is of bands"))...)
+	Violations = Levels.Counter("sla_violations_total", unitEvents,
+		"Events that exceeded an event threshold, by its name and the severity of the violation. Without backfills and late replays.",
+		metric.Named(LabelSLAType, "name of the event threshold"), metric.OneOf(LabelSeverity, "warning critical"), metric.Named(LabelService, "service"),
+		metric.Absent("without event thresholds in the spec"))
 )
 
-// The series of whole services, independent of any SLO.
+// The series of whole services and of alerts, which package metric defines beside the engine's other families.
 var (
-	EngineEvents = Series{
-		Name: "sloengine_events_total", Type: Counter, Extra: ExtraDimensions,
-		Help:   "Events counted, by service, type, outcome and severity. Without backfills and late replays.",
-		Labels: []string{LabelService, LabelType, LabelOutcome, LabelSeverity},
-	}
-	EventDuration = Series{
-		Name: "sloengine_event_duration_seconds", Type: Histogram,
-		Help:   "Durations of events, with buckets at the thresholds that the specs use. Without backfills and late replays.",
-		Labels: []string{LabelService, LabelType},
-	}
+	EngineEvents  = metric.Events
+	EventDuration = metric.EventDurationSeconds
+	AlertState    = metric.AlertState
 )
 
-// All lists every series of this package, in the order of the documentation.
-func All() []Series {
-	return []Series{
-		Events, BackfilledEvents, SliceRatio, SliceAchieved, SliceTarget, SLIRatio, BudgetRemaining, BurnRate, Coverage, Info,
-		CompositeScore, ComponentScore, BandEvents, Violations,
-		EngineEvents, EventDuration, AlertState,
-	}
-}
-
-// LabelNames is the full list of label names of the series: its fixed labels,
-// then one for each of extra. An extra name is made a valid Prometheus label
-// name (anything outside [a-zA-Z0-9_] becomes "_"); one that is taken, or that
-// Prometheus keeps for itself (le, quantile, a leading "__"), gets the prefix
-// "exported_", as a scrape would give it.
-func (s Series) LabelNames(extra ...string) []string {
-	names := make([]string, 0, len(s.Labels)+len(extra))
-	names = append(names, s.Labels...)
-	for _, e := range extra {
-		n := sanitise(e)
-		for reserved(n) || slices.Contains(names, n) {
-			n = "exported_" + n
-		}
-		names = append(names, n)
-	}
-	return names
-}
-
-func reserved(n string) bool {
-	return n == "le" || n == "quantile" || len(n) > 1 && n[:2] == "__"
-}
-
-func sanitise(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c >= '0' && c <= '9':
-		default:
-			b[i] = '_'
-		}
-	}
-	if len(b) == 0 || b[0] >= '0' && b[0] <= '9' {
-		b = append([]byte{'_'}, b...)
-	}
-	return string(b)
+// All lists every exported series of this package, in the order of the documentation.
+func All() []*metric.Family {
+	return append(slices.Clone(Levels.Families), EngineEvents, EventDuration, AlertState)
 }

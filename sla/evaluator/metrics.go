@@ -1,6 +1,10 @@
 package evaluator
 
-import "github.com/VictoriaMetrics/metrics"
+import (
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
+)
 
 // Metrics are the evaluator's own figures.
 type Metrics struct {
@@ -15,11 +19,11 @@ type Metrics struct {
 // NewMetrics registers the sloengine_evaluate_* metrics in a set.
 func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{
-		ticks:   set.NewCounter("sloengine_evaluate_ticks_total"),
-		errors:  set.NewCounter("sloengine_evaluate_errors_total"),
-		late:    set.NewCounter("sloengine_evaluate_late_total"),
-		refused: set.NewCounter("sloengine_evaluate_clock_refused_total"),
-		seconds: set.NewPrometheusHistogramExt("sloengine_evaluate_seconds", []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10}),
-		groups:  set.NewGauge("sloengine_evaluate_groups", nil),
+		ticks:   metric.EvaluateTicks.Counter(set),
+		errors:  metric.EvaluateErrors.Counter(set),
+		late:    metric.EvaluateLate.Counter(set),
+		refused: metric.EvaluateClockRefused.Counter(set),
+		seconds: metric.EvaluateSeconds.Histogram(set),
+		groups:  metric.EvaluateGroups.Gauge(set),
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Bounds of what is sent to readers.
@@ -57,15 +59,15 @@ type responseMetrics struct{ made, shared, refused, cut *metrics.Counter }
 func NewCache(limit int64, now func() time.Time, set *metrics.Set) *Cache {
 	r := &Cache{limit: limit, now: now, wait: writeWait, renders: make(chan struct{}, maxRenders), kept: map[string]*response{}}
 	count := func(result string) *metrics.Counter {
-		return set.NewCounter(`sloengine_web_responses_total{result="` + result + `"}`)
+		return metric.WebResponses.Counter(set, result)
 	}
 	r.metrics = &responseMetrics{count("made"), count("shared"), count("refused"), count("cut")}
-	set.NewGauge("sloengine_web_response_bytes", func() float64 {
+	metric.WebResponseBytes.Read(set, func() float64 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return float64(r.used)
 	})
-	set.NewGauge("sloengine_web_response_limit_bytes", func() float64 { return float64(limit) })
+	metric.WebResponseLimitBytes.Read(set, func() float64 { return float64(limit) })
 	return r
 }
 

@@ -43,7 +43,6 @@ type Options struct {
 	Public     func(id slo.ID, labels map[string]string) bool // nil: as the labels say
 	LoadSpec   func() (*spec.Spec, spec.Problems, error)      // reads the spec files; again at a reload
 	Version    web.Version
-	MetricHelp map[string]string // HELP lines of /metrics, by family
 	DataDir    string
 	Listen     string
 	AcceptLoss bool
@@ -249,7 +248,6 @@ func (a *App) buildRouter() error {
 		AlertsKept: alertsKept,
 		DLQ:        a.rel.letters,
 		Public:     a.opt.Public,
-		MetricHelp: a.opt.MetricHelp,
 		May: func(c *gin.Context, p web.Permission) bool {
 			permit := ingest.PermitRead
 			if p == web.Operate {

@@ -1,10 +1,9 @@
 package app
 
 import (
-	"fmt"
-
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -12,37 +11,36 @@ import (
 // goroutine to count in, and those of the process.
 func (a *App) ownMetrics() *metrics.Set {
 	set := metrics.NewSet()
-	stat := func(name string, read func(*fold.Stats) float64) {
-		set.NewGauge("sloengine_fold_"+name, func() float64 {
+	stat := func(family *metric.Family, read func(*fold.Stats) float64, labels ...string) {
+		family.Read(set, func() float64 {
 			if st := a.foldStats.Load(); st != nil {
 				return read(st)
 			}
 			return 0
-		})
+		}, labels...)
 	}
-	stat("events_total", func(s *fold.Stats) float64 { return float64(s.Events) })
-	stat("late_events_total", func(s *fold.Stats) float64 { return float64(s.Late) })
-	stat("too_old_events_total", func(s *fold.Stats) float64 { return float64(s.TooOld) })
-	stat("backfilled_events_total", func(s *fold.Stats) float64 { return float64(s.Backfilled) })
-	stat("refused_events_total", func(s *fold.Stats) float64 { return float64(s.Refused) })
-	stat(`plan_lookups_total{result="hit"}`, func(s *fold.Stats) float64 { return float64(s.PlanHits) })
-	stat(`plan_lookups_total{result="miss"}`, func(s *fold.Stats) float64 { return float64(s.PlanMisses) })
-	stat("groups", func(s *fold.Stats) float64 { return float64(s.Groups) })
-	stat("evicted_groups_total", func(s *fold.Stats) float64 { return float64(s.Evicted) })
-	set.NewGauge("sloengine_fold_full_slos", func() float64 { return float64(len(fullGroups(a.foldStats.Load()))) })
-	stat("bytes", func(s *fold.Stats) float64 { return float64(s.Bytes) })
-	stat("parked_generations", func(s *fold.Stats) float64 { return float64(s.Parked) })
-	stat("parked_bytes", func(s *fold.Stats) float64 { return float64(s.ParkedBytes) })
+	stat(metric.FoldEvents, func(s *fold.Stats) float64 { return float64(s.Events) })
+	stat(metric.FoldLateEvents, func(s *fold.Stats) float64 { return float64(s.Late) })
+	stat(metric.FoldTooOldEvents, func(s *fold.Stats) float64 { return float64(s.TooOld) })
+	stat(metric.FoldBackfilledEvents, func(s *fold.Stats) float64 { return float64(s.Backfilled) })
+	stat(metric.FoldRefusedEvents, func(s *fold.Stats) float64 { return float64(s.Refused) })
+	stat(metric.FoldPlanLookups, func(s *fold.Stats) float64 { return float64(s.PlanHits) }, "hit")
+	stat(metric.FoldPlanLookups, func(s *fold.Stats) float64 { return float64(s.PlanMisses) }, "miss")
+	stat(metric.FoldGroups, func(s *fold.Stats) float64 { return float64(s.Groups) })
+	stat(metric.FoldEvictedGroups, func(s *fold.Stats) float64 { return float64(s.Evicted) })
+	metric.FoldFullSLOs.Read(set, func() float64 { return float64(len(fullGroups(a.foldStats.Load()))) })
+	stat(metric.FoldBytes, func(s *fold.Stats) float64 { return float64(s.Bytes) })
+	stat(metric.FoldParkedGenerations, func(s *fold.Stats) float64 { return float64(s.Parked) })
+	stat(metric.FoldParkedBytes, func(s *fold.Stats) float64 { return float64(s.ParkedBytes) })
 	a.newParking(set)
 
-	a.reloadFailures = set.NewCounter("sloengine_reload_failures_total")
-	set.NewGauge("sloengine_reload_last_ok", func() float64 {
+	a.reloadFailures = metric.ReloadFailures.Counter(set)
+	metric.ReloadLastOK.Read(set, func() float64 {
 		if a.specs.failed.Load() != nil {
 			return 0
 		}
 		return 1
 	})
-	set.NewGauge(fmt.Sprintf("sloengine_build_info{version=%q,revision=%q,goversion=%q}", a.opt.Version.Version, a.opt.Version.Revision, a.opt.Version.Go),
-		func() float64 { return 1 })
+	metric.BuildInfo.Read(set, func() float64 { return 1 }, a.opt.Version.Version, a.opt.Version.Revision, a.opt.Version.Go)
 	return set
 }

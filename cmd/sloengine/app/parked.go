@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -40,9 +41,9 @@ func (a *App) newParking(set *metrics.Set) {
 	c := &a.config
 	a.parking = parking{budget: int64(c.Parked.Memory), dedup: time.Duration(c.KnownIDs.MaxAge), evicted: map[string]*metrics.Counter{}}
 	for _, reason := range []string{evictedExpired, evictedBudget, evictedForget} {
-		a.parking.evicted[reason] = set.NewCounter(fmt.Sprintf("sloengine_fold_parked_evicted_total{reason=%q}", reason))
+		a.parking.evicted[reason] = metric.FoldParkedEvicted.Counter(set, reason)
 	}
-	set.NewGauge("sloengine_fold_parked_limit_bytes", func() float64 { return float64(c.Parked.Memory) })
+	metric.FoldParkedLimitBytes.Read(set, func() float64 { return float64(c.Parked.Memory) })
 }
 
 // generations lists what is counted and what is parked.

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -36,7 +37,7 @@ type rateLimits struct {
 
 func newRateLimits(r *reliability, set *metrics.Set) (*rateLimits, error) {
 	l := &rateLimits{
-		metrics: ratelimit.NewMetrics(set), failed: set.NewCounter("sloengine_ratelimit_expression_errors_total"),
+		metrics: ratelimit.NewMetrics(set), failed: metric.RateLimitExpressionErrors.Counter(set),
 		log: r.log, filter: r.letters.filter, link: r.link,
 	}
 	if r.link != nil {

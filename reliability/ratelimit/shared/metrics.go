@@ -1,10 +1,11 @@
 package shared
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Metrics are the counters of a Link and of all that use it.
@@ -24,22 +25,22 @@ type Metrics struct {
 type outboundSeries struct {
 	allowed, refused, fallback *metrics.Counter
 	wait                       *metrics.PrometheusHistogram
-	names                      []string
+	group                      metric.Group
 }
 
 // NewMetrics makes the counters in set. One Link per Metrics.
 func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{
 		set:       set,
-		up:        set.GetOrCreateGauge("sloengine_redis_up", nil),
-		fallback:  set.GetOrCreateGauge("sloengine_ratelimit_fallback", nil),
-		fallbacks: set.GetOrCreateCounter("sloengine_ratelimit_fallback_total"),
-		lost:      set.GetOrCreateCounter("sloengine_ratelimit_fallback_errors_total"),
-		roundTrip: set.GetOrCreatePrometheusHistogramExt("sloengine_redis_round_trip_seconds", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}),
+		up:        metric.RedisUp.Gauge(set),
+		fallback:  metric.RateLimitFallback.Gauge(set),
+		fallbacks: metric.RateLimitFallbacks.Counter(set),
+		lost:      metric.RateLimitFallbackErrors.Counter(set),
+		roundTrip: metric.RedisRoundTripSeconds.Histogram(set),
 		by:        map[string]*outboundSeries{},
 	}
 	for r := range m.errors {
-		m.errors[r] = set.GetOrCreateCounter(fmt.Sprintf("sloengine_redis_errors_total{reason=%q}", reason(r).String()))
+		m.errors[r] = metric.RedisErrors.Counter(set, reason(r).String())
 	}
 	return m
 }
@@ -50,16 +51,11 @@ func (m *Metrics) of(name string) *outboundSeries {
 	if s := m.by[name]; s != nil {
 		return s
 	}
-	s := &outboundSeries{}
-	counter := func(what string) *metrics.Counter {
-		n := fmt.Sprintf("sloengine_ratelimit_outbound_%s_total{name=%q}", what, name)
-		s.names = append(s.names, n)
-		return m.set.GetOrCreateCounter(n)
-	}
-	s.allowed, s.refused, s.fallback = counter("allowed"), counter("refused"), counter("fallback")
-	wait := fmt.Sprintf("sloengine_ratelimit_outbound_wait_seconds{name=%q}", name)
-	s.names = append(s.names, wait)
-	s.wait = m.set.GetOrCreatePrometheusHistogramExt(wait, []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60})
+	s := &outboundSeries{group: metric.Group{Set: m.set}}
+	s.allowed = s.group.Counter(metric.RateLimitOutboundAllowed, name)
+	s.refused = s.group.Counter(metric.RateLimitOutboundRefused, name)
+	s.fallback = s.group.Counter(metric.RateLimitOutboundFallback, name)
+	s.wait = s.group.Histogram(metric.RateLimitOutboundWaitSeconds, name)
 	m.by[name] = s
 	return s
 }
@@ -69,9 +65,7 @@ func (m *Metrics) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.by[name]; s != nil {
-		for _, n := range s.names {
-			m.set.UnregisterMetric(n)
-		}
+		s.group.Unregister()
 		delete(m.by, name)
 	}
 }

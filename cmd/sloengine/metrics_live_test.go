@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -21,7 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
-	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // fullSpec has every kind of SLO, score and limit that brings series of its own. The type
@@ -222,7 +223,7 @@ func sum(f *dto.MetricFamily, want ...string) (total float64) {
 }
 
 // TestEveryMetricIsDocumentedAndThere runs an engine with everything switched on, gives
-// every part something to count, and holds /metrics against the table, both ways.
+// every part something to count, and compares /metrics with the definitions, both ways.
 func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	t.Parallel()
 	e := startFull(t)
@@ -275,12 +276,12 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	done := func() bool {
 		families, missing = e.scrape(t), nil
 		for _, p := range metricParts() {
-			if skip[p.title] != "" {
+			if skip[p.Title] != "" {
 				continue
 			}
-			for _, d := range p.docs {
-				if families[d.name] == nil {
-					missing = append(missing, d.name)
+			for _, d := range p.Families {
+				if families[d.Name] == nil {
+					missing = append(missing, d.Name)
 				}
 			}
 		}
@@ -295,86 +296,86 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	for deadline := time.Now().Add(30 * time.Second); !done() && time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
 	}
-	require.Empty(t, missing, "in the table and not on /metrics, or made to happen and not counted\n%s", e.log)
+	require.Empty(t, missing, "defined and not on /metrics, or made to happen and not counted\n%s", e.log)
 
-	known := map[string]metricDoc{}
-	for _, p := range metricParts() {
-		for _, d := range p.docs {
-			known[d.name] = d
-		}
-	}
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		f := families[name]
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") {
 			continue
 		}
-		d, ok := known[name]
-		if !ok {
-			t.Errorf("%s is on /metrics and not in the table of metricdocs*.go", name)
-			continue
+		if d := docOf(name); d == nil {
+			t.Errorf("%s is on /metrics and not defined", name)
+		} else {
+			checkFamily(t, d, f)
 		}
-		holdFamily(t, &d, f)
 	}
 
 	e.stop(t)
 }
 
-// holdFamily holds a family that was scraped against its line in the table.
-func holdFamily(t *testing.T, d *metricDoc, f *dto.MetricFamily) {
+// checkFamily compares a family that was scraped with its definition.
+func checkFamily(t *testing.T, d *metric.Family, f *dto.MetricFamily) {
 	t.Helper()
-	if got := series.Type(strings.ToLower(f.GetType().String())); got != d.kind {
-		t.Errorf("%s is a %s on /metrics and a %s in the table", d.name, got, d.kind)
+	if got := metric.Type(strings.ToLower(f.GetType().String())); got != d.Type {
+		t.Errorf("%s is a %s on /metrics, and defined as a %s", d.Name, got, d.Type)
 	}
-	if f.GetHelp() != d.help {
-		t.Errorf("%s has the help %q on /metrics and %q in the table", d.name, f.GetHelp(), d.help)
+	if f.GetHelp() != d.Help {
+		t.Errorf("%s has the help %q on /metrics, and %q in its definition", d.Name, f.GetHelp(), d.Help)
 	}
 	for _, m := range f.GetMetric() {
 		have := map[string]string{}
 		for _, l := range m.GetLabel() {
 			have[l.GetName()] = l.GetValue()
 		}
-		for _, l := range d.labels {
-			v, ok := have[l.name]
+		for _, l := range d.Labels {
+			v, ok := have[l.Name]
 			if !ok {
-				t.Errorf("%s lacks the label %s: %v", d.name, l.name, have)
-			} else if l.values != nil && !slices.Contains(l.values, v) {
-				t.Errorf("%s has %s=%q, which is not in the table", d.name, l.name, v)
+				t.Errorf("%s lacks the label %s: %v", d.Name, l.Name, have)
+			} else if l.Values != nil && !slices.Contains(l.Values, v) {
+				t.Errorf("%s has %s=%q, which its definition lacks", d.Name, l.Name, v)
 			}
-			delete(have, l.name)
+			delete(have, l.Name)
 		}
-		if len(have) > 0 && d.more == "" {
-			t.Errorf("%s has labels that are not in the table: %v", d.name, have)
+		if len(have) > 0 && d.Extra == "" {
+			t.Errorf("%s has labels that its definition lacks: %v", d.Name, have)
+		}
+		if h := m.GetHistogram(); h != nil && d.Buckets != nil {
+			var bounds []float64
+			for _, b := range h.GetBucket() {
+				if !math.IsInf(b.GetUpperBound(), 1) {
+					bounds = append(bounds, b.GetUpperBound())
+				}
+			}
+			if !slices.Equal(bounds, d.Buckets) {
+				t.Errorf("%s has the buckets %v, and %v in its definition", d.Name, bounds, d.Buckets)
+			}
 		}
 	}
 }
 
-// TestClientMetricsAreDocumented holds the families of the client against the table, both
-// ways, with all values of their labels.
+// TestClientMetricsAreDocumented compares the families of the client with their definitions, with all values of their
+// labels.
 func TestClientMetricsAreDocumented(t *testing.T) {
 	set := metrics.NewSet()
 	client.NewMetrics(set)
-	got := map[string]bool{}
-	for _, name := range set.ListMetricNames() {
-		got[name] = true
-	}
-	want := map[string]bool{}
-	for _, d := range clientDocs().docs {
-		names := []string{""}
-		for _, l := range d.labels {
-			var longer []string
-			for _, n := range names {
-				for _, v := range l.values {
-					longer = append(longer, strings.TrimPrefix(n+","+l.name+`="`+v+`"`, ","))
+	parts := metric.Parts()
+	clientPart := parts[len(parts)-1]
+	require.Equal(t, "The Go client", clientPart.Title)
+	var want []string
+	for _, d := range clientPart.Families {
+		values := [][]string{nil}
+		for _, l := range d.Labels {
+			var longer [][]string
+			for _, v := range values {
+				for _, more := range l.Values {
+					longer = append(longer, append(slices.Clone(v), more))
 				}
 			}
-			names = longer
+			values = longer
 		}
-		for _, n := range names {
-			if n != "" {
-				n = "{" + n + "}"
-			}
-			want[d.name+n] = true
+		for _, v := range values {
+			want = append(want, d.Series(v...))
 		}
 	}
-	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+	require.ElementsMatch(t, want, set.ListMetricNames())
 }
