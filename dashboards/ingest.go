@@ -28,7 +28,7 @@ func (g *generator) ingestBoard() *board {
 	b.add(4, 4, stat(view{
 		title: "Repeats are known for", about: "How far back a repeated event is recognised by its id at the present rate, within the memory that ids may use. A sender that gives up later than this can count twice.",
 		unit: unitSeconds, none: silent, steps: above(bad, from(3600, warning), from(86400, good)),
-		queries: []query{{gauge(metric.DedupeHorizonSeconds.Name), "{{instance}}"}},
+		queries: []query{{gauge(metric.DedupeWindowSeconds.Name), "{{instance}}"}},
 	}))
 	b.add(4, 4, stat(view{
 		title: "Free disk", about: "Room on the disk of the data folder. Below the low-water mark the engine takes no more events.",

@@ -269,7 +269,7 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	skip := map[string]string{"The Go client": "its metrics are those of applications"}
 	if !e.redis {
 		t.Log("redis-server is not installed: the families of Redis and of what is shared through it are not looked for")
-		skip["Redis"], skip["Shared limits of sinks"] = "not installed", "not installed"
+		skip["Redis"], skip["Shared rate limits of sinks"] = "not installed", "not installed"
 	}
 	var missing []string
 	var families map[string]*dto.MetricFamily

@@ -66,7 +66,7 @@ func ofSLA(more ...metric.Option) []metric.Option {
 
 // Levels are the series of every SLO and agreement in the specs.
 var Levels = metric.NewPart("Service levels and agreements",
-	"Of every SLO and agreement in the specs. Left out while the engine recovers: half a count is a wrong count.")
+	"One set of series for each SLO and agreement in the specs. Absent from /metrics while the engine recovers, because a partial count would look like a reset.")
 
 // The series of SLOs, one per SLO and group.
 var (
@@ -76,14 +76,14 @@ var (
 	// BackfilledEvents is exported for groups that have some. No rule takes a rate of it: a backfill of thirty days
 	// arrives within seconds.
 	BackfilledEvents = Levels.Counter("slo_backfilled_events_total", unitEvents,
-		"Valid events of the SLO by result that were backfilled, or replayed more than a minute after their time, since its counts began; events even where slices are judged.",
+		"Valid events of the SLO by result that were backfilled, or replayed more than a minute after their time, since its counts began. These are events even where slices are judged.",
 		ofSLO(result, bySpec, metric.Absent("until something is backfilled"))...)
 	SLIRatio = Levels.Gauge("slo_sli_ratio", ratio,
-		"Share of good among valid events over the SLO's window, 0 to 1, planned maintenance taken out. Absent without data.", ofSLO(bySpec, noData)...)
+		"Share of good events among valid events over the SLO's window, 0 to 1, without planned maintenance. Absent without data.", ofSLO(bySpec, noData)...)
 	BudgetRemaining = Levels.Gauge("slo_error_budget_remaining_ratio", "1 and less",
 		"Share of the error budget that is left in the SLO's window: 1 is untouched, below 0 is overspent. Absent without data.", ofSLO(bySpec, noData)...)
-	BurnRate = Levels.Gauge("slo_burn_rate", "multiple of the pace that just lasts",
-		"Speed at which the error budget is spent over a window: 1 spends all of it in exactly one period. Absent without data.",
+	BurnRate = Levels.Gauge("slo_burn_rate", "multiple of the rate that spends the budget in one period",
+		"Rate at which the error budget is spent over a window: 1 spends all of it in exactly one period. Absent without data.",
 		ofSLO(metric.OneOf(LabelWindow, "5m 30m 1h 2h 6h 1d 3d period"), bySpec, noData)...)
 	Coverage = Levels.Gauge("slo_coverage_ratio", ratio, "Share of the SLO's window, 0 to 1, in which events were observed.", ofSLO(bySpec)...)
 	Info     = Levels.Gauge("slo_info", "1", "Always 1. Carries the objective in percent, the window, and the SLO's own labels.",
@@ -93,10 +93,10 @@ var (
 // The series that the engine exports for slices of time. Rules need them where the counts of good and bad are not enough.
 var (
 	SliceRatio = Levels.Counter("slo_slice_ratio_total", "slices",
-		"Sum over closed slices of their shares of good events, 0 to 1 each, since the SLO's counts began.",
+		"Sum of the shares of good events, 0 to 1 each, of closed slices since the SLO's counts began.",
 		ofSLO(bySpec, metric.Absent("unless the method is ratio_timeslices"))...)
 	SliceAchieved = Levels.Counter("slo_slice_achieved_events_total", unitEvents,
-		"Events of closed slices, no more of each than its target, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
+		"Events of closed slices, each slice up to its target, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
 	SliceTarget = Levels.Counter("slo_slice_target_events_total", unitEvents,
 		"Events that closed slices should have had, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
 )
