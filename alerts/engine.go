@@ -13,19 +13,19 @@ import (
 // EngineThresholds are the limits of the alerts on the engine itself. Zero
 // fields get the default named beside them.
 type EngineThresholds struct {
-	DiskFreeBytes   uint64        // 1 GiB; the engine itself refuses events below 256 MiB
-	DeadLetters     uint64        // 10,000 kept
-	DeadLetterGrow  uint64        // 100 more within half an hour
-	RetriesPerSec   float64       // 50 events of one target; retry.rate_limit lets 100 through by default
-	LimitHits       float64       // 10 per second over all layers
-	LimitDrops      float64       // 100 per second
-	TypeHits        float64       // 50 per minute for one event type
-	ContextHits     float64       // 100 per minute over all callers' own limits
-	ClientFailures  float64       // 10 per second
-	RejectedShare   float64       // 0.05 of all events
-	SinkLag         time.Duration // 5m
-	FoldLagRecords  uint64        // 100,000
-	CriticalLimited float64       // 0 per second: one is too many
+	DiskFreeBytes   uint64        `yaml:"disk_free" above:"0" is:"size"`    // 1 GiB; the engine itself refuses events below 256 MiB
+	DeadLetters     uint64        `yaml:"dead_letters" above:"0"`           // 10,000 retained
+	DeadLetterGrow  uint64        `yaml:"dead_letters_growth" above:"0"`    // 100 more within half an hour
+	RetriesPerSec   float64       `yaml:"retries" above:"0"`                // 50 events of one target; retry.rate_limit lets 100 through by default
+	LimitHits       float64       `yaml:"limit_hits" above:"0"`             // 10 per second over all layers
+	LimitDrops      float64       `yaml:"limit_drops" above:"0"`            // 100 per second
+	TypeHits        float64       `yaml:"type_hits" above:"0"`              // 50 per minute for one event type
+	ContextHits     float64       `yaml:"context_hits" above:"0"`           // 100 per minute over all callers' own limits
+	ClientFailures  float64       `yaml:"client_failures" above:"0"`        // 10 per second
+	RejectedShare   float64       `yaml:"rejected_share" above:"0" max:"1"` // 0.05 of all events
+	SinkLag         time.Duration `yaml:"sink_lag" above:"0"`               // 5m: age of the oldest event that a sink lacks
+	FoldLagRecords  uint64        `yaml:"fold_lag" above:"0"`               // 100,000
+	CriticalLimited float64       `yaml:"critical_limited" min:"0"`         // 0 per second: one is too many
 }
 
 // WithDefaults fills in what is not set.

@@ -232,7 +232,7 @@ func (f *generateFlags) options(g *generator) (err error) {
 	if err != nil {
 		return err
 	}
-	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts.Thresholds()}
+	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts}
 	g.receivers = &alertmanager.Receivers{Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
 	if f.receivers != "" {
 		data, err := os.ReadFile(f.receivers)

@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"web/respond":                  {"slo/spec"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},
-	"cmd/sloengine/config":         {"slo", "slo/spec", "alerts", "ingest/*", "reliability/*"},
+	"cmd/sloengine/config":         {"slo", "slo/yamldoc", "alerts", "ingest/*", "reliability/*"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/send":           {"ingest/event", "ingest/logfile", "reliability/retry"},
 }

@@ -277,7 +277,7 @@ func TestReloadSettings(t *testing.T) {
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.GreaterOrEqual(t, status, 400)
 	require.Contains(t, answer, "limits.types[0].limit")
-	require.Contains(t, answer, "line 5")
+	require.Contains(t, answer, ":5:33: ")
 	require.Equal(t, 10, send(100).Limited, "the old limit holds")
 
 	writeFile(t, dir, "engine.yaml", fmt.Sprintf(settings, 12)+"redact: [{attributes: [email], action: remove}]\nlog: {segment: 1MiB}\n")

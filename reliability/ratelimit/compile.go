@@ -287,7 +287,7 @@ func (k *compiler) values(path string, v *Values) {
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
-	}{{"throttle_delay", v.ThrottleDelay}, {"throttle_max_wait", v.ThrottleMaxWait}} {
+	}{{"throttle", v.ThrottleDelay}, {"throttle_max", v.ThrottleMaxWait}} {
 		if d.value != nil && (*d.value <= 0 || *d.value > MaxThrottle) {
 			k.fail(path+"."+d.name, "%s is not above 0 and at most %s", *d.value, MaxThrottle)
 		}
@@ -345,7 +345,7 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...level) 
 	}
 	if p := r.plan; p.delay > p.maxWait && !k.told[[2]time.Duration{p.delay, p.maxWait}] {
 		k.told[[2]time.Duration{p.delay, p.maxWait}] = true
-		k.fail(path+".throttle_max_wait", "the maximum wait %s is shorter than one step of %s", p.maxWait, p.delay)
+		k.fail(path+".throttle_max", "the maximum wait %s is shorter than one step of %s", p.maxWait, p.delay)
 	}
 	return r
 }

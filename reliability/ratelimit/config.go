@@ -58,16 +58,16 @@ type Config struct {
 // on), Config.Default, Config.Global, and the constants above. A burst is looked
 // for only as far as the limit was: it belongs to that.
 type Values struct {
-	Limit           *int64         // events per window: 1 to MaxLimit
-	Window          *time.Duration // above 0, at most MaxWindow
-	Algorithm       *Algorithm
-	Burst           *int64 // of a token bucket: 1 to MaxLimit; the limit if not set
-	OnExceeded      *Strategy
-	SampleRate      *float64       // above 0, at most 1: the share to keep, as 1 in round(1/rate)
-	ThrottleDelay   *time.Duration // step: how long an event waits at a time
-	ThrottleMaxWait *time.Duration // how long in all, before it is refused
+	Limit           *int64         `yaml:"limit" min:"1" max:"4000000000"` // events per window: 1 to MaxLimit
+	Window          *time.Duration `yaml:"window" min:"1ms" max:"1d"`      // above 0, at most MaxWindow
+	Algorithm       *Algorithm     `yaml:"algorithm" one:"sliding_window token_bucket fixed_window"`
+	Burst           *int64         `yaml:"burst" min:"1" max:"4000000000"` // of a token bucket: 1 to MaxLimit; the limit if not set
+	OnExceeded      *Strategy      `yaml:"on_exceeded" one:"drop sample throttle aggregate"`
+	SampleRate      *float64       `yaml:"sample_rate" min:"0.000001" max:"1"` // above 0, at most 1: the share to keep, as 1 in round(1/rate)
+	ThrottleDelay   *time.Duration `yaml:"throttle" min:"1ms" max:"1m"`        // step: how long an event is delayed at a time
+	ThrottleMaxWait *time.Duration `yaml:"throttle_max" min:"1ms" max:"1m"`    // how long in all, before it is refused
 	// AggregateFields are attributes that a merged event sums up; at most MaxFields.
-	AggregateFields []string
+	AggregateFields []string `yaml:"aggregate_fields"`
 }
 
 // Preset is a set of values to refer to by name.
@@ -81,23 +81,23 @@ type TypeRule struct {
 	// Match is a type's name, or a pattern in which * stands for any text and ? for
 	// one byte. An exact name goes before a pattern, a pattern with more
 	// literal characters before one with less, then the earlier one.
-	Match   string
-	Preset  string // name of a preset
-	Extends string // Match of another rule
-	Values
+	Match   string `yaml:"match" is:"required"`
+	Preset  string `yaml:"preset"`  // name of a preset
+	Extends string `yaml:"extends"` // Match of another rule
+	Values  `yaml:",inline"`
 }
 
 // ContextRule limits each value of a context for itself. An event without a value
 // is not limited by the rule.
 type ContextRule struct {
-	Name string
-	From []Source // tried in order
+	Name string   `yaml:"name" is:"required"`
+	From []Source `yaml:"from"` // tried in order
 	// Extractor, if there is one, is asked before From is tried. It must be safe for
 	// concurrent use, and must not keep its arguments.
 	Extractor func(*Caller, *Subject) string
 	// Values that are nil come from Config.Default and Config.Global, but how to treat
 	// what is over (OnExceeded, SampleRate, Throttle) comes from the event's type.
-	Values
+	Values `yaml:",inline"`
 }
 
 // SourceKind says where a context is looked for.
@@ -116,6 +116,19 @@ const (
 type Source struct {
 	Kind SourceKind
 	Name string // of an attribute or header
+}
+
+// UnmarshalText reads attribute:NAME, header:NAME, client_ip or token.
+func (s *Source) UnmarshalText(text []byte) error {
+	kind, name, named := strings.Cut(string(text), ":")
+	name = strings.TrimSpace(name)
+	k, ok := map[string]SourceKind{"attribute": FromAttribute, "header": FromHeader, "client_ip": FromClientIP, "token": FromToken}[kind]
+	needs := k == FromAttribute || k == FromHeader
+	if !ok || named != needs || named && name == "" {
+		return fmt.Errorf("invalid context source %q (want attribute:NAME, header:NAME, client_ip or token)", text)
+	}
+	*s = Source{Kind: k, Name: name}
+	return nil
 }
 
 // BypassRule exempts events of authenticated callers. All of its conditions must
@@ -163,6 +176,18 @@ func nameOf(names []string, i int) string {
 func ParseStrategy(name string) (Strategy, error) {
 	i, err := parseName("strategy", name, strategyNames)
 	return Strategy(i), err
+}
+
+// UnmarshalText is ParseStrategy.
+func (s *Strategy) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseStrategy(string(text))
+	return err
+}
+
+// UnmarshalText is ParseAlgorithm.
+func (a *Algorithm) UnmarshalText(text []byte) (err error) {
+	*a, err = ParseAlgorithm(string(text))
+	return err
 }
 
 // ParseAlgorithm knows sliding_window, token_bucket and fixed_window.

@@ -40,6 +40,10 @@ func (d *Decoder) decodeScalar(v *Value, into reflect.Value, tag reflect.StructT
 		v.failf(hint, "want %s, got %s", wanted(into, tag), v.Shape())
 		return
 	}
+	if words := strings.Fields(tag.Get("one")); len(words) > 0 && !slices.Contains(words, v.n.Value) {
+		v.unknown(v.n.Value, words)
+		return
+	}
 	fresh := reflect.New(into.Type()).Elem()
 	if err := d.parse(v.n, fresh, tag); errors.Is(err, errWanted) {
 		v.failf("", "want %s, got %s", wanted(into, tag), v.Shape())
@@ -50,10 +54,6 @@ func (d *Decoder) decodeScalar(v *Value, into reflect.Value, tag reflect.StructT
 	}
 	if bound := d.outOfBounds(fresh, tag); bound != "" {
 		v.failf("", "%s, got %s", bound, v.Shape())
-		return
-	}
-	if words := strings.Fields(tag.Get("one")); len(words) > 0 && !slices.Contains(words, v.n.Value) {
-		v.unknown(v.n.Value, words)
 		return
 	}
 	if is(tag, "file") {

@@ -121,11 +121,11 @@ func New(opt Options) (a *App, err error) {
 		Metrics:      engine.NewMetrics(engineSet),
 		Logger:       opt.Log,
 		AcceptLoss:   opt.AcceptLoss,
-		SegmentBytes: int64(c.Log.Segment),
-		QueueBytes:   int64(c.Ingest.Queue),
-		IDs:          engine.IDOptions{Bytes: int64(c.KnownIDs.Memory), MaxAge: time.Duration(c.KnownIDs.MaxAge)},
-		Checkpoint:   engine.CheckpointOptions{Interval: time.Duration(c.Checkpoint.Interval), LogBytes: int64(c.Checkpoint.Log)},
-		Disk:         engine.DiskOptions{LowWater: int64(c.Disk.LowWater)},
+		SegmentBytes: c.Log.Segment,
+		QueueBytes:   c.Ingest.Queue,
+		IDs:          engine.IDOptions{Bytes: c.KnownIDs.Memory, MaxAge: c.KnownIDs.MaxAge},
+		Checkpoint:   engine.CheckpointOptions{Interval: c.Checkpoint.Interval, LogBytes: c.Checkpoint.Log},
+		Disk:         engine.DiskOptions{LowWater: c.Disk.LowWater},
 		CrashPoint:   opt.Crash,
 		Limits:       a.rel.rates.limiter,
 		Critical:     a.rel.rates.critical,
@@ -138,7 +138,7 @@ func New(opt Options) (a *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.alerts, err = newLiveAlerts(opt.DataDir, alertSet, time.Duration(c.Evaluator.Interval), opt.Log); err != nil {
+	if a.alerts, err = newLiveAlerts(opt.DataDir, alertSet, c.Evaluator.Interval, opt.Log); err != nil {
 		return nil, err
 	}
 	a.eval, err = evaluator.New(evaluator.Options{
@@ -147,7 +147,7 @@ func New(opt Options) (a *App, err error) {
 			a.alerts.step(r)
 			a.traffic.Observe(r)
 		},
-		Interval: time.Duration(c.Evaluator.Interval),
+		Interval: c.Evaluator.Interval,
 		Metrics:  evaluator.NewMetrics(evalSet),
 		Logger:   opt.Log,
 	})
@@ -209,12 +209,12 @@ func (a *App) buildRouter() error {
 		Limits: event.Limits{
 			MaxEventBytes:   int(c.Ingest.MaxEvent),
 			MaxBatchEvents:  c.Ingest.MaxBatch,
-			MaxFuture:       time.Duration(c.Ingest.MaxFuture),
-			AllowedLateness: time.Duration(c.Ingest.AllowedLateness),
+			MaxFuture:       c.Ingest.MaxFuture,
+			AllowedLateness: c.Ingest.AllowedLateness,
 		},
 		MaxBackfill:      func() time.Duration { return a.specs.current.Load().longest },
-		MaxBodyBytes:     int64(c.Ingest.MaxBody),
-		MaxInFlightBytes: int64(c.Ingest.BodiesInFlight),
+		MaxBodyBytes:     c.Ingest.MaxBody,
+		MaxInFlightBytes: c.Ingest.BodiesInFlight,
 		Deadline:         orNever(c.Ingest.Deadline),
 		Reserve:          orNever(c.Ingest.DeadlineReserve),
 		Metrics:          a.http,
@@ -268,10 +268,10 @@ func (a *App) buildRouter() error {
 		Version:      a.opt.Version,
 		ExternalPath: external.Path,
 		ExternalURL:  c.Web.ExternalURL,
-		StaleAfter:   max(time.Minute, 4*time.Duration(c.Evaluator.Interval)),
+		StaleAfter:   max(time.Minute, 4*c.Evaluator.Interval),
 		Registry:     registry,
 
-		MaxResponseBytes: int64(c.Web.ResponsesMemory),
+		MaxResponseBytes: c.Web.ResponsesMemory,
 		Sets:             a.sets,
 		LogError:         func(msg string, err error) { a.log.Error(msg, "err", err) },
 	})
@@ -303,11 +303,11 @@ func (a *App) audit(action, detail, token, remote string) {
 }
 
 // orNever is how options whose zero value is a default say 0.
-func orNever(d config.Duration) time.Duration {
+func orNever(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
 	}
-	return time.Duration(d)
+	return d
 }
 
 // allow asks the tokens for what the pages and the API need.

@@ -73,7 +73,7 @@ func newReliability(c *config.Config, dir string, log *slog.Logger, set *metrics
 	if err != nil {
 		return nil, err
 	}
-	r.letters = &letters{dir: dir, fs: fsys.OS(), log: log, filter: filter, metrics: r.dlqMetrics, maxKept: int64(c.DeadLetters.MaxBytes)}
+	r.letters = &letters{dir: dir, fs: fsys.OS(), log: log, filter: filter, metrics: r.dlqMetrics, maxKept: c.DeadLetters.MaxBytes}
 	r.letters.life, r.end = context.WithCancel(context.Background())
 	r.opened.add("dead letters' life", func(context.Context) error { r.end(); return nil })
 	r.redactM = redact.NewMetrics(set)

@@ -31,7 +31,7 @@ func (r *reliability) status(s *web.EngineStatus) {
 		for _, x := range d.Status() {
 			kind, most := "", int64(0)
 			if c := sinkNamed(list, x.Name); c != nil {
-				kind, most = c.Kind(), int64(c.MaxLagBytes)
+				kind, most = c.Kind(), c.MaxLagBytes
 			}
 			sink := web.SinkStatus{
 				Name: x.Name, Kind: kind, LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: most,

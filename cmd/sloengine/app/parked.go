@@ -39,7 +39,7 @@ const (
 
 func (a *App) newParking(set *metrics.Set) {
 	c := &a.config
-	a.parking = parking{budget: int64(c.Parked.Memory), dedup: time.Duration(c.KnownIDs.MaxAge), evicted: map[string]*metrics.Counter{}}
+	a.parking = parking{budget: c.Parked.Memory, dedup: c.KnownIDs.MaxAge, evicted: map[string]*metrics.Counter{}}
 	for _, reason := range []string{evictedExpired, evictedBudget, evictedForget} {
 		a.parking.evicted[reason] = metric.FoldParkedEvicted.Counter(set, reason)
 	}

@@ -57,7 +57,7 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.Error("a part of the engine ended, the rest is stopped", "part", name)
 	}
 	a.stopping.Store(true) // readiness falls before anything is torn down
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(a.config.Shutdown.Timeout))
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), a.config.Shutdown.Timeout)
 	defer done()
 	err = g.run(stop)
 	a.log.Info("stopped", "err", err)

@@ -71,8 +71,8 @@ sinks:
   - {name: c, file: {dir: c}, breaker: *off}
 `)
 	require.Equal(t, retries(9), c.Sinks[0].Retry.MaxRetries)
-	require.Equal(t, Duration(time.Minute), c.Sinks[0].Retry.Cap)
-	require.Equal(t, Duration(30*time.Second), c.Sinks[1].Retry.Cap)
+	require.Equal(t, time.Minute, c.Sinks[0].Retry.Cap)
+	require.Equal(t, 30*time.Second, c.Sinks[1].Retry.Cap)
 	require.True(t, c.Sinks[1].Breaker.V.Rate.Off)
 	require.True(t, c.Sinks[2].Breaker.V.Rate.Off)
 	require.False(t, c.Breaker.V.Rate.Off)
@@ -292,7 +292,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		for _, line := range strings.Split(err.Error(), "\n") {
-			require.True(t, strings.HasPrefix(line, "e.yaml: "), "%q", err.Error())
+			require.True(t, strings.HasPrefix(line, "e.yaml:"), "%q", err.Error())
 		}
 	})
 }

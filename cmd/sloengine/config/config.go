@@ -5,21 +5,17 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // Config is engine.yaml: the settings of the process. What is counted is in the
@@ -27,35 +23,35 @@ import (
 type Config struct {
 	Environment environment `yaml:"environment"` // whose values are taken where they differ
 	Ingest      struct {
-		AllowedLateness Duration `yaml:"allowed_lateness" above:"0"`    // live events older than this are refused
-		MaxFuture       Duration `yaml:"max_future" above:"0" max:"1d"` // events further ahead of the clock are refused
-		MaxBody         Size     `yaml:"max_body" above:"0"`            // of a request, after decompression
-		MaxEvent        Size     `yaml:"max_event" above:"0"`
-		MaxBatch        int      `yaml:"max_batch" above:"0"`        // events in a request
-		Queue           Size     `yaml:"queue" above:"0"`            // requests waiting for the disk; beyond: 503
-		BodiesInFlight  Size     `yaml:"bodies_memory"`              // memory for bodies being read and decoded
-		Deadline        Duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
-		DeadlineReserve Duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
+		AllowedLateness time.Duration `yaml:"allowed_lateness" above:"0"`    // live events older than this are refused
+		MaxFuture       time.Duration `yaml:"max_future" above:"0" max:"1d"` // events further ahead of the clock are refused
+		MaxBody         int64         `yaml:"max_body" above:"0" is:"size"`  // of a request, after decompression
+		MaxEvent        int64         `yaml:"max_event" above:"0" is:"size"`
+		MaxBatch        int           `yaml:"max_batch" above:"0"`        // events in a request
+		Queue           int64         `yaml:"queue" above:"0" is:"size"`  // requests waiting for the disk; beyond: 503
+		BodiesInFlight  int64         `yaml:"bodies_memory" is:"size"`    // memory for bodies being read and decoded
+		Deadline        time.Duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
+		DeadlineReserve time.Duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
 	} `yaml:"ingest"`
 	KnownIDs struct {
-		Memory Size     `yaml:"memory" min:"1MiB"`
-		MaxAge Duration `yaml:"max_age" above:"0"`
+		Memory int64         `yaml:"memory" min:"1MiB" is:"size"`
+		MaxAge time.Duration `yaml:"max_age" above:"0"`
 	} `yaml:"known_ids"`
 	Parked struct {
-		Memory Size `yaml:"memory"` // counts of SLOs that are not in the spec any more
+		Memory int64 `yaml:"memory" is:"size"` // counts of SLOs that are not in the spec any more
 	} `yaml:"parked"`
 	Log struct {
-		Segment Size `yaml:"segment" min:"1MiB"`
+		Segment int64 `yaml:"segment" min:"1MiB" is:"size"`
 	} `yaml:"log"`
 	Checkpoint struct {
-		Interval Duration `yaml:"interval" above:"0"`
-		Log      Size     `yaml:"log" above:"0"` // at the latest after this much log
+		Interval time.Duration `yaml:"interval" above:"0"`
+		Log      int64         `yaml:"log" above:"0" is:"size"` // at the latest after this much log
 	} `yaml:"checkpoint"`
 	Evaluator struct {
-		Interval Duration `yaml:"interval" above:"0"`
+		Interval time.Duration `yaml:"interval" above:"0"`
 	} `yaml:"evaluator"`
 	Disk struct {
-		LowWater Size `yaml:"low_water"` // below it no events are taken
+		LowWater int64 `yaml:"low_water" is:"size"` // below it no events are taken
 	} `yaml:"disk"`
 	Auth struct {
 		TokensFile string `yaml:"tokens_file" is:"file"`
@@ -68,28 +64,28 @@ type Config struct {
 		AllowedHosts []string `yaml:"allowed_hosts"`
 		Pprof        bool     `yaml:"pprof"`
 
-		MaxConnections  int  `yaml:"max_connections" above:"0"`   // fewer if the limit of open files says so
-		ResponsesMemory Size `yaml:"responses_memory" min:"1MiB"` // for responses being made, sent or kept; beyond: 503
+		MaxConnections  int   `yaml:"max_connections" above:"0"`             // fewer if the limit of open files says so
+		ResponsesMemory int64 `yaml:"responses_memory" min:"1MiB" is:"size"` // for responses being made, sent or kept; beyond: 503
 	} `yaml:"web"`
 
 	Shutdown struct {
-		Timeout Duration `yaml:"timeout" above:"0"` // from the signal to the end of the process
+		Timeout time.Duration `yaml:"timeout" above:"0"` // from the signal to the end of the process
 	} `yaml:"shutdown"`
 
-	Alerts      alertsConfig      `yaml:"alerts"`
-	Redis       *redisConfig      `yaml:"redis"`
-	Limits      *RateLimits       `yaml:"limits"`
-	Redact      []redactRule      `yaml:"redact"`
-	DeadLetters deadLettersConfig `yaml:"dead_letters"`
-	policies                      // of all sinks
-	Sinks       []Sink            `yaml:"sinks"` // after the policies, which they take over
+	Alerts      alerts.EngineThresholds `yaml:"alerts"`
+	Redis       *redisConfig            `yaml:"redis"`
+	Limits      *RateLimits             `yaml:"limits"`
+	Redact      []redactRule            `yaml:"redact"`
+	DeadLetters deadLettersConfig       `yaml:"dead_letters"`
+	policies                            // of all sinks
+	Sinks       []Sink                  `yaml:"sinks"` // after the policies, which they take over
 }
 
 // Default is what an empty engine.yaml means.
 func Default() Config {
 	var c Config
-	c.Ingest.AllowedLateness = Duration(24 * time.Hour)
-	c.Ingest.MaxFuture = Duration(5 * time.Minute)
+	c.Ingest.AllowedLateness = 24 * time.Hour
+	c.Ingest.MaxFuture = 5 * time.Minute
 	c.Ingest.MaxBody = 16 << 20
 	c.Ingest.MaxEvent = 64 << 10
 	c.Ingest.MaxBatch = 10_000
@@ -97,17 +93,17 @@ func Default() Config {
 	c.Web.MaxConnections = 4096
 	c.Web.ResponsesMemory = 32 << 20
 	c.Ingest.BodiesInFlight = 256 << 20
-	c.Ingest.Deadline, c.Ingest.DeadlineReserve = Duration(deadline.Default), Duration(10*time.Millisecond)
+	c.Ingest.Deadline, c.Ingest.DeadlineReserve = deadline.Default, 10*time.Millisecond
 	c.KnownIDs.Memory = 512 << 20
-	c.KnownIDs.MaxAge = Duration(7 * 24 * time.Hour)
+	c.KnownIDs.MaxAge = 7 * 24 * time.Hour
 	c.Parked.Memory = 256 << 20
 	c.Log.Segment = 64 << 20
-	c.Checkpoint.Interval = Duration(30 * time.Second)
+	c.Checkpoint.Interval = 30 * time.Second
 	c.Checkpoint.Log = 256 << 20
-	c.Evaluator.Interval = Duration(10 * time.Second)
+	c.Evaluator.Interval = 10 * time.Second
 	c.Disk.LowWater = 256 << 20
-	c.Alerts = defaultAlerts()
-	c.Shutdown.Timeout = Duration(time.Minute)
+	c.Alerts = alerts.EngineThresholds{}.WithDefaults()
+	c.Shutdown.Timeout = time.Minute
 	c.DeadLetters = defaultDeadLetters()
 	c.policies = defaultPolicies()
 	return c
@@ -131,43 +127,54 @@ func Read(name string, data []byte) (Config, error) {
 	return c, err
 }
 
-// parseConfig gives the places of the values as well.
-func parseConfig(name string, data []byte) (Config, *settingsFile, error) {
+// parseConfig gives the places of the values as well; they are nil for an empty file.
+func parseConfig(name string, data []byte) (Config, *yamldoc.Decoder, error) {
 	c := Default()
-	f := &settingsFile{name: name, dir: filepath.Dir(name), env: os.Getenv(EnvironmentVariable), config: &c, nodes: map[string]*yaml.Node{}}
-	if f.env != "" && !validEnvironment(f.env) {
-		return c, f, fmt.Errorf("%s=%q is not the name of an environment: lower-case letters, digits, - and _", EnvironmentVariable, f.env)
+	env := os.Getenv(EnvironmentVariable)
+	if env != "" && !validEnvironment(env) {
+		return c, nil, fmt.Errorf("%s=%q is not the name of an environment: lower-case letters, digits, - and _", EnvironmentVariable, env)
 	}
-	c.Environment = environment(f.env)
-	var root, second yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&root); errors.Is(err, io.EOF) {
-		return c, f, nil
-	} else if err != nil {
-		return c, f, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	c.Environment = environment(env)
+	var r yamldoc.Reader
+	root := r.Document(name, data)
+	if root == nil {
+		return c, nil, r.Problems().Err()
 	}
-	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		return c, f, fmt.Errorf("%s: a second YAML document is not read; put all settings into one", name)
+	if in := root.Peek("environment"); env == "" && in != nil {
+		env = in.Raw()
 	}
-	f.decode(root.Content[0], "", reflect.ValueOf(&c).Elem(), "")
+	f := &yamldoc.Decoder{
+		Dir: filepath.Dir(name), Duration: slo.ParseDuration, Choose: environmentChooser(env),
+		Prefill: func(into any) {
+			if p, ok := into.(prefilled); ok {
+				p.prefill(&c)
+			}
+		},
+	}
+	f.Decode(root, &c)
+	c.Environment = environment(env)
 	c.check(f)
-	return c, f, f.err()
+	return c, f, r.Problems().Err()
 }
 
+// prefilled are types whose default is not their zero value, or comes from other settings, which stand before it in
+// Config.
+type prefilled interface{ prefill(c *Config) }
+
 // check refuses settings that cannot work together.
-func (c *Config) check(f *settingsFile) {
+func (c *Config) check(f *yamldoc.Decoder) {
 	if c.Ingest.BodiesInFlight < c.Ingest.MaxBody {
-		f.addProblem("ingest.bodies_memory", "raise it, or lower max_body", "must be at least ingest.max_body")
+		f.Errorf("ingest.bodies_memory", "raise it, or lower max_body", "must be at least ingest.max_body")
 	}
 	if c.Ingest.Deadline != 0 && c.Ingest.DeadlineReserve >= c.Ingest.Deadline {
-		f.addProblem("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
+		f.Errorf("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
 	}
 	if c.KnownIDs.MaxAge < c.Ingest.AllowedLateness {
-		f.addProblem("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
+		f.Errorf("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
 	}
 	for i, name := range c.Web.AllowedHosts {
 		if name == "" || strings.ContainsAny(name, "/:@*? \t") {
-			f.addProblem(item("web.allowed_hosts", i), "such as slo.example.org, without scheme and port", "%q is not a host name", name)
+			f.Errorf(item("web.allowed_hosts", i), "such as slo.example.org, without scheme and port", "%q is not a host name", name)
 		}
 	}
 	c.Redis.check(f)
@@ -178,60 +185,31 @@ func (c *Config) check(f *settingsFile) {
 	c.checkSinks(f)
 }
 
-// Changed names the sections that differ from those of another config, for a reload
-// that cannot take over all of them.
+// Changed names the sections that differ from those of another config, for a reload that cannot take over all of them.
 func (c *Config) Changed(next *Config) (sections []string) {
-	before, after := settingFields(reflect.ValueOf(c).Elem()), settingFields(reflect.ValueOf(next).Elem())
-	for i := range before {
-		if !reflect.DeepEqual(before[i].value.Interface(), after[i].value.Interface()) {
-			sections = append(sections, before[i].key)
+	before, after := reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem()
+	var compare func(before, after reflect.Value)
+	compare = func(before, after reflect.Value) {
+		for i := range before.NumField() {
+			switch field := before.Type().Field(i); {
+			case field.Anonymous:
+				compare(before.Field(i), after.Field(i))
+			case !reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()):
+				sections = append(sections, field.Tag.Get("yaml"))
+			}
 		}
 	}
+	compare(before, after)
 	return sections
 }
 
-// Duration is a slo duration ("30s", "7d") in YAML.
-type Duration time.Duration
-
-func (d *Duration) parse(text string) error {
-	v, err := slo.ParseDuration(text)
-	if err != nil {
-		return err
+// child is the path of a key below path.
+func child(path, key string) string {
+	if path == "" {
+		return key
 	}
-	*d = Duration(v)
-	return nil
+	return path + "." + key
 }
 
-func (d Duration) String() string { return slo.FormatDuration(time.Duration(d)) }
-
-// Size is a number of bytes in YAML: 65536, 64KiB, 16MiB, 1GiB, 10MB.
-type Size int64
-
-func (s *Size) parse(text string) error {
-	v, err := parseSize(text)
-	if err != nil {
-		return err
-	}
-	*s = Size(v)
-	return nil
-}
-
-// sizeUnits are the suffixes of sizes.
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}}
-
-func parseSize(text string) (int64, error) {
-	num, unit := text, int64(1)
-	for _, u := range sizeUnits {
-		if cut, ok := strings.CutSuffix(text, u.suffix); ok {
-			num, unit = cut, u.bytes
-		}
-	}
-	v, err := strconv.ParseInt(strings.TrimSpace(num), 10, 64)
-	if err != nil || v < 0 || v > (1<<62)/unit {
-		return 0, fmt.Errorf("%q: want a size such as 65536, 64KiB, 16MiB or 1GiB", text)
-	}
-	return v * unit, nil
-}
+// item is the path of an element of a list.
+func item(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

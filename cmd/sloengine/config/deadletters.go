@@ -9,16 +9,17 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 type deadLettersConfig struct {
-	Storage   string   `yaml:"storage" one:"file redis memory"`
-	Dir       string   `yaml:"dir" is:"file"` // of files; "": in the data folder
-	MaxBytes  Size     `yaml:"max_bytes" min:"8KiB"`
-	Segment   Size     `yaml:"segment" min:"4KiB" max:"1GiB"`
-	Retention Duration `yaml:"retention" min:"1m" max:"3650d"` // in Redis 7d unless set
-	Clean     string   `yaml:"clean"`                          // cron
-	Timezone  string   `yaml:"timezone"`                       // of clean and replay.schedule
+	Storage   string        `yaml:"storage" one:"file redis memory"`
+	Dir       string        `yaml:"dir" is:"file"` // of files; "": in the data folder
+	MaxBytes  int64         `yaml:"max_bytes" min:"8KiB" is:"size"`
+	Segment   int64         `yaml:"segment" min:"4KiB" max:"1GiB" is:"size"`
+	Retention time.Duration `yaml:"retention" min:"1m" max:"3650d"` // in Redis 7d unless set
+	Clean     string        `yaml:"clean"`                          // cron
+	Timezone  string        `yaml:"timezone"`                       // of clean and replay.schedule
 	Filter    struct {
 		NeverSave  []string `yaml:"never_save"`
 		AlwaysSave []string `yaml:"always_save"`
@@ -26,11 +27,11 @@ type deadLettersConfig struct {
 		Default    string   `yaml:"default" one:"save drop"`
 	} `yaml:"filter"`
 	Replay struct {
-		Schedule  string   `yaml:"schedule"` // cron; "": only when told to
-		Batch     int      `yaml:"batch" min:"1" max:"1000"`
-		MaxAge    Duration `yaml:"max_age"`                      // 0: no limit
-		Rate      float64  `yaml:"rate" above:"0" max:"1000000"` // entries a second
-		StopAfter int      `yaml:"stop_after" min:"1" max:"1000000"`
+		Schedule  string        `yaml:"schedule"` // cron; "": only when told to
+		Batch     int           `yaml:"batch" min:"1" max:"1000"`
+		MaxAge    time.Duration `yaml:"max_age"`                      // 0: no limit
+		Rate      float64       `yaml:"rate" above:"0" max:"1000000"` // entries a second
+		StopAfter int           `yaml:"stop_after" min:"1" max:"1000000"`
 	} `yaml:"replay"`
 }
 
@@ -39,50 +40,50 @@ const fileRetention, redisRetention = 30 * 24 * time.Hour, 7 * 24 * time.Hour
 func defaultDeadLetters() deadLettersConfig {
 	var d deadLettersConfig
 	d.Storage, d.MaxBytes, d.Segment = "file", 4<<30, 10_000_000
-	d.Retention = Duration(fileRetention)
+	d.Retention = fileRetention
 	d.Clean, d.Timezone = "0 2 * * *", "UTC"
 	d.Filter.Default = "save"
 	d.Replay.Batch, d.Replay.Rate, d.Replay.StopAfter = 100, 100, 10
 	return d
 }
 
-func (c *Config) checkDeadLetters(f *settingsFile) {
+func (c *Config) checkDeadLetters(f *yamldoc.Decoder) {
 	d := &c.DeadLetters
 	const path = "dead_letters"
-	if d.Storage == "redis" && !f.has(path+".retention") {
-		d.Retention = Duration(redisRetention)
+	if d.Storage == "redis" && !f.Has(path+".retention") {
+		d.Retention = redisRetention
 	}
 	if d.Storage == "redis" && c.Redis == nil {
-		f.addProblem(path+".storage", "add redis, or choose file", "there is no redis section")
+		f.Errorf(path+".storage", "add redis, or choose file", "there is no redis section")
 	}
 	for _, key := range []string{"dir", "max_bytes", "segment"} {
-		if at := child(path, key); d.Storage != "file" && f.has(at) {
-			f.addProblem(at, "leave it out", "only the storage file has it, this one is %s", d.Storage)
+		if at := child(path, key); d.Storage != "file" && f.Has(at) {
+			f.Errorf(at, "leave it out", "only the storage file has it, this one is %s", d.Storage)
 		}
 	}
 	if d.Storage == "file" && d.MaxBytes < 2*d.Segment {
-		f.addProblem(path+".max_bytes", "raise it, or lower segment", "must be at least two segments of %d bytes", d.Segment)
+		f.Errorf(path+".max_bytes", "raise it, or lower segment", "must be at least two segments of %d bytes", d.Segment)
 	}
 	zone := d.zone()
 	if zone == nil {
-		f.addProblem(path+".timezone", "as in Europe/Berlin", "%q is not a time zone", d.Timezone)
+		f.Errorf(path+".timezone", "as in Europe/Berlin", "%q is not a time zone", d.Timezone)
 	}
 	if _, err := dlq.ParseSchedule(d.Clean, zone); err != nil {
-		f.addProblem(path+".clean", `as in "0 2 * * *"`, "%v", err)
+		f.Errorf(path+".clean", `as in "0 2 * * *"`, "%v", err)
 	}
 	if s := d.Replay.Schedule; s != "" {
 		if _, err := dlq.ParseSchedule(s, zone); err != nil {
-			f.addProblem(path+".replay.schedule", `as in "*/10 * * * *"`, "%v", err)
+			f.Errorf(path+".replay.schedule", `as in "*/10 * * * *"`, "%v", err)
 		}
 	}
 	d.checkFilter(f, path+".filter")
 }
 
-func (d *deadLettersConfig) checkFilter(f *settingsFile, path string) {
+func (d *deadLettersConfig) checkFilter(f *yamldoc.Decoder, path string) {
 	for key, patterns := range map[string][]string{"never_save": d.Filter.NeverSave, "always_save": d.Filter.AlwaysSave} {
 		for i, p := range patterns {
 			if _, err := dlq.NewFilter(dlq.FilterOptions{NeverSave: []string{p}}); err != nil {
-				f.addProblem(item(child(path, key), i), "a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
+				f.Errorf(item(child(path, key), i), "a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
 			}
 		}
 	}
@@ -90,7 +91,7 @@ func (d *deadLettersConfig) checkFilter(f *settingsFile, path string) {
 		return
 	}
 	if _, err := dlq.CompileExpr(d.Filter.SaveIf); err != nil {
-		f.addExpressionProblem(path+".save_if", d.Filter.SaveIf, "event and failure", err)
+		expressionProblem(f, path+".save_if", d.Filter.SaveIf, "event and failure", err)
 	}
 }
 
@@ -120,7 +121,7 @@ func (c *Config) DeadLetterStore(dataDir string, client redis.UniversalClient, m
 	d := &c.DeadLetters
 	switch d.Storage {
 	case "redis":
-		return dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: c.RedisKeys("dlq") + ":", TTL: time.Duration(d.Retention), Metrics: m})
+		return dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: c.RedisKeys("dlq") + ":", TTL: d.Retention, Metrics: m})
 	case "memory":
 		return dlq.NewMemory(dlq.MemoryOptions{Metrics: m})
 	}
@@ -128,7 +129,7 @@ func (c *Config) DeadLetterStore(dataDir string, client redis.UniversalClient, m
 	if dir == "" {
 		dir = filepath.Join(dataDir, engine.DeadLetterDir)
 	}
-	return dlq.OpenFile(dlq.FileOptions{Dir: dir, SegmentBytes: int64(d.Segment), MaxBytes: int64(d.MaxBytes), Metrics: m})
+	return dlq.OpenFile(dlq.FileOptions{Dir: dir, SegmentBytes: d.Segment, MaxBytes: d.MaxBytes, Metrics: m})
 }
 
 // ReplayOptions say how entries are given back; the targets are the caller's.
@@ -136,7 +137,7 @@ func (c *Config) ReplayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOption
 	d := &c.DeadLetters
 	r := &d.Replay
 	return dlq.ReplayOptions{
-		Store: store, Batch: r.Batch, MaxAge: time.Duration(r.MaxAge), Rate: r.Rate, StopAfter: r.StopAfter,
+		Store: store, Batch: r.Batch, MaxAge: r.MaxAge, Rate: r.Rate, StopAfter: r.StopAfter,
 		Cron: r.Schedule, Zone: d.zone(), Metrics: m,
 	}
 }
@@ -144,5 +145,5 @@ func (c *Config) ReplayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOption
 // RetentionOptions say what is too old, and when it goes.
 func (c *Config) RetentionOptions(store dlq.Store) dlq.RetentionOptions {
 	d := &c.DeadLetters
-	return dlq.RetentionOptions{Store: store, MaxAge: time.Duration(d.Retention), Cron: d.Clean, Zone: d.zone()}
+	return dlq.RetentionOptions{Store: store, MaxAge: d.Retention, Cron: d.Clean, Zone: d.zone()}
 }

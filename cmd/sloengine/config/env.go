@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-// EnvironmentVariable names the environment, before engine.yaml does.
+// EnvironmentVariable names the environment. It has precedence over engine.yaml, so that one file serves all.
 const EnvironmentVariable = "SLOENGINE_ENV"
 
 // anyEnvironment is the key for all environments that are not named.
@@ -17,91 +17,96 @@ const anyEnvironment = "default"
 
 var environmentName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// opt is a value that may be left out, and that may differ by environment:
-// 100, or {production: 10000, default: 100}.
-type opt[T any] struct {
-	V   T
-	Set bool
-}
+const environmentHint = "lower-case letters, digits, - and _"
 
-func (o *opt[T]) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
-	if n.Kind != yaml.MappingNode {
-		o.Set = f.scalar(n, path, &o.V, tag)
-		return
-	}
-	chosen := f.byEnvironment(n, path, func(n *yaml.Node, path string) bool {
-		var v T // what is written for other environments must be right, too
-		return f.scalar(n, path, &v, tag)
-	})
-	if chosen != nil {
-		o.Set = f.scalar(chosen, path, &o.V, tag)
-	}
-}
-
-// byEnvironment gives the value of a mapping by environment that holds here, or nil if
-// there is none, which it reports.
-func (f *settingsFile) byEnvironment(n *yaml.Node, path string, valid func(n *yaml.Node, path string) bool) (chosen *yaml.Node) {
-	var names []string
-	for _, p := range f.mapping(n, path) {
-		names = append(names, p.key)
-		if !environmentName.MatchString(p.key) {
-			f.addProblemAt(p.at, child(path, p.key), "lower-case letters, digits, - and _", "not the name of an environment")
-			continue
+// environmentChooser picks the value for env where a value differs by environment: {production: 10s, default: 2s}. It
+// reports a mapping without one.
+func environmentChooser(env string) func(*yamldoc.Value, reflect.Value, func(*yamldoc.Value) bool) *yamldoc.Value {
+	return func(v *yamldoc.Value, into reflect.Value, valid func(*yamldoc.Value) bool) (chosen *yamldoc.Value) {
+		if !v.IsMapping() || !differs(v.Path, into) {
+			return v
 		}
-		if valid(p.value, child(path, p.key)) && (p.key == f.env || p.key == anyEnvironment && chosen == nil) {
-			chosen = p.value
+		fail := func(hint, format string, args ...any) {
+			v.Errorf(hint, v.Path+": "+format, args...)
 		}
+		before := v.Errors()
+		o := v.Open()
+		for _, name := range o.Keys {
+			at := o.Field(name)
+			at.Path = child(v.Path, name)
+			at.What = at.Path
+			if !environmentName.MatchString(name) {
+				v.ErrorfAt(o.KeyAt(name), environmentHint, "%s: not the name of an environment", at.Path)
+				continue
+			}
+			if valid(at) && (name == env || name == anyEnvironment && chosen == nil) {
+				chosen = at
+			}
+		}
+		switch {
+		case chosen != nil || v.Errors() > before:
+		case env == "" && len(o.Keys) > 0:
+			fail("set environment, or "+EnvironmentVariable, "the value differs by environment, and there is no default among them")
+		default:
+			fail("add it, or a default", "no value for the environment %q", env)
+		}
+		return chosen
 	}
-	switch {
-	case chosen != nil || f.broken(path):
-	case f.env == "" && len(names) > 0:
-		f.addProblemAt(n, path, "set environment, or "+EnvironmentVariable, "the value differs by environment, and there is no default among them")
-	default:
-		f.addProblemAt(n, path, "add it, or a default", "no value for the environment %q", f.env)
-	}
-	return chosen
 }
 
-// differs reports whether a value may be a mapping by environment: any single one of the
-// sinks and their policies.
-func differs(path string, v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.String:
-	default:
+// differs reports whether a value may be a mapping by environment: any single one of the rate limits, the sinks and
+// their policies.
+func differs(path string, into reflect.Value) bool {
+	kind := into.Kind()
+	if kind == reflect.Pointer {
+		kind = into.Type().Elem().Kind()
+	}
+	switch kind {
+	case reflect.Struct, reflect.Slice, reflect.Map:
 		return false
 	}
-	top, _, _ := strings.Cut(path, ".")
-	top, _, _ = strings.Cut(top, "[")
-	return slices.Contains([]string{"retry", "breaker", "bulkhead", "timeout", "sinks"}, top)
-}
-
-// pointer is nil for a value that was left out.
-func (o opt[T]) pointer() *T {
-	if !o.Set {
-		return nil
+	section, _, _ := strings.Cut(path, ".")
+	section, _, _ = strings.Cut(section, "[")
+	if section == "limits" {
+		return into.Kind() == reflect.Pointer // the values of a rule
 	}
-	return &o.V
+	return slices.Contains([]string{"retry", "breaker", "bulkhead", "timeout", "sinks"}, section)
 }
 
-// environment is whose values are taken. The environment variable goes before the
-// file, so that one file serves all.
+// environment is whose values are taken.
 type environment string
 
-func (e *environment) setting(f *settingsFile, n *yaml.Node, path string, tag reflect.StructTag) {
+// DecodeYAML implements yamldoc.Unmarshaler.
+func (e *environment) DecodeYAML(d *yamldoc.Decoder, v *yamldoc.Value, tag reflect.StructTag) {
 	var text string
-	if !f.scalar(n, path, &text, tag) {
-		return
+	switch {
+	case !d.DecodeTagged(v, &text, tag):
+	case text != "" && !validEnvironment(text):
+		d.Errorf(v.Path, environmentHint, "%q is not the name of an environment", text)
+	default:
+		*e = environment(text)
 	}
-	if text != "" && !validEnvironment(text) {
-		f.addProblemAt(n, path, "lower-case letters, digits, - and _", "%q is not the name of an environment", text)
-		return
-	}
-	if f.env == "" {
-		f.env = text
-	}
-	*e = environment(f.env)
 }
 
 func validEnvironment(name string) bool {
 	return environmentName.MatchString(name) && name != anyEnvironment
+}
+
+// Disableable is a section or a value that can be switched off with the word off.
+type Disableable[T any] struct {
+	Off bool
+	V   T
+}
+
+// DecodeYAML implements yamldoc.Unmarshaler.
+func (o *Disableable[T]) DecodeYAML(d *yamldoc.Decoder, v *yamldoc.Value, tag reflect.StructTag) {
+	single := v.IsScalar() && !v.IsNull()
+	o.Off = single && v.Raw() == "off" // a sink may switch on again what is off for all
+	switch {
+	case o.Off:
+	case single && reflect.TypeFor[T]().Kind() == reflect.Struct:
+		d.Errorf(v.Path, "", "want a mapping or off, got %s", v.Shape())
+	default:
+		d.DecodeTagged(v, &o.V, tag)
+	}
 }

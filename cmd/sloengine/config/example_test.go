@@ -108,13 +108,13 @@ sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook
 	limits.Presets, limits.Types, limits.Contexts, limits.Bypass, limits.Audit = nil, nil, nil, nil, nil
 	limits.BypassIf = ""
 	require.Equal(t, *bare.Limits, limits)
-	require.Equal(t, limitRule{
-		Limit: opt[int64]{ratelimit.DefaultGlobalLimit, true}, Window: opt[Duration]{Duration(ratelimit.DefaultGlobalWindow), true},
-		Algorithm: opt[string]{ratelimit.SlidingWindow.String(), true}, OnExceeded: opt[string]{ratelimit.OnExceededSample.String(), true},
-		SampleRate: opt[float64]{ratelimit.DefaultSampleRate, true}, Throttle: opt[Duration]{Duration(ratelimit.DefaultThrottleDelay), true},
-		ThrottleMax: opt[Duration]{Duration(ratelimit.DefaultThrottleMaxWait), true}, AggregateFields: []string{"path", "amount"},
+	require.Equal(t, ratelimit.Values{
+		Limit: new(int64(ratelimit.DefaultGlobalLimit)), Window: new(ratelimit.DefaultGlobalWindow),
+		Algorithm: new(ratelimit.SlidingWindow), OnExceeded: new(ratelimit.OnExceededSample),
+		SampleRate: new(ratelimit.DefaultSampleRate), ThrottleDelay: new(ratelimit.DefaultThrottleDelay),
+		ThrottleMaxWait: new(ratelimit.DefaultThrottleMaxWait), AggregateFields: []string{"path", "amount"},
 	}, c.Limits.Global.V)
-	require.Equal(t, limitRule{Limit: opt[int64]{ratelimit.DefaultTypeLimit, true}, Window: opt[Duration]{Duration(time.Second), true}}, c.Limits.Default.V)
+	require.Equal(t, ratelimit.Values{Limit: new(int64(ratelimit.DefaultTypeLimit)), Window: new(time.Second)}, c.Limits.Default.V)
 
 	// And every setting is shown somewhere.
 	var root yaml.Node
@@ -132,7 +132,7 @@ func elem(t reflect.Type) reflect.Type {
 		switch {
 		case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map:
 			t = t.Elem()
-		case t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "Disableable["), t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "opt["):
+		case t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "Disableable["):
 			f, _ := t.FieldByName("V")
 			t = f.Type
 		default:
@@ -150,13 +150,14 @@ func allKeys(t reflect.Type) (keys []string) {
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		key := f.Tag.Get("yaml")
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case f.Anonymous && key == "":
 			keys = append(keys, allKeys(f.Type)...)
-		case f.Type != reflect.TypeOf(limitSource{}):
+		case key == "": // no setting
+		case f.Type != reflect.TypeOf(ratelimit.Source{}):
 			keys = append(keys, keyOf(t, key))
-			if elem(f.Type) != reflect.TypeOf(limitSource{}) {
+			if elem(f.Type) != reflect.TypeOf(ratelimit.Source{}) {
 				keys = append(keys, allKeys(f.Type)...)
 			}
 		}
@@ -187,9 +188,10 @@ func showKeys(n *yaml.Node, t reflect.Type, shown map[string]bool) {
 func showKey(key string, value *yaml.Node, t reflect.Type, shown map[string]bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if f.Anonymous && f.Tag.Get("yaml") == "" {
+		tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.Anonymous && tag == "" {
 			showKey(key, value, f.Type, shown)
-		} else if f.Tag.Get("yaml") == key {
+		} else if tag == key {
 			shown[keyOf(t, key)] = true
 			showKeys(value, f.Type, shown)
 		}
@@ -202,16 +204,13 @@ func TestTagsOfSettings(t *testing.T) {
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
 		typ = elem(typ)
-		if typ.Kind() != reflect.Struct || typ == reflect.TypeOf(limitSource{}) {
+		if typ.Kind() != reflect.Struct || typ == reflect.TypeOf(ratelimit.Source{}) {
 			return
 		}
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			for _, m := range regexp.MustCompile(`(\w+):"`).FindAllStringSubmatch(string(f.Tag), -1) {
 				require.True(t, slices.Contains(known, m[1]), "%s.%s: %s", typ, f.Name, f.Tag)
-			}
-			if e := elem(f.Type); e.Kind() != reflect.Struct && e.Kind() != reflect.String && e.Kind() != reflect.Bool {
-				require.NotPanics(t, func() { outOfBounds(reflect.New(e).Elem(), f.Tag) }, "%s.%s", typ, f.Name)
 			}
 			walk(f.Type)
 		}

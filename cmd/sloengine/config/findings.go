@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // sinkReserve is what a call to a sink leaves of an event's ttl.
@@ -14,7 +14,7 @@ const sinkReserve = 20 * time.Millisecond
 
 // Findings are what is allowed and cannot work as it was probably meant: warnings
 // of check and of every start.
-func Findings(name string) (spec.Problems, error) {
+func Findings(name string) (yamldoc.Problems, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -26,23 +26,24 @@ func Findings(name string) (spec.Problems, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.problems = nil
-	c.find(f)
-	var out spec.Problems
-	for _, p := range f.problems {
-		out = append(out, spec.Problem{
-			Position: spec.Position{File: name, Line: p.line, Column: p.column}, Severity: spec.Warning,
-			Message: oneLine(p.path + ": " + p.text), Suggestion: p.hint,
-		})
+	if f == nil {
+		return nil, nil
 	}
+	var out yamldoc.Problems
+	c.find(func(path, hint, format string, args ...any) {
+		out = append(out, yamldoc.Problem{
+			Position: f.At(path).At(), Severity: yamldoc.SeverityWarning,
+			Message: path + ": " + fmt.Sprintf(format, args...), Suggestion: hint,
+		})
+	})
 	return out, nil
 }
 
-func (c *Config) find(f *settingsFile) {
+func (c *Config) find(warn func(path, hint, format string, args ...any)) {
 	for i := range c.Sinks {
 		s := &c.Sinks[i]
-		if worst := s.worstCase(); s.TTL > 0 && worst > time.Duration(s.TTL) {
-			f.addProblem(item("sinks", i)+".ttl", "raise it, or lower timeout, retry.max_retries or retry.cap",
+		if worst := s.worstCase(); s.TTL > 0 && worst > s.TTL {
+			warn(item("sinks", i)+".ttl", "raise it, or lower timeout, retry.max_retries or retry.cap",
 				"all attempts to deliver a batch may take %s, longer than the ttl: events become dead letters before their last retry", slo.FormatDuration(worst))
 		}
 	}
@@ -51,8 +52,8 @@ func (c *Config) find(f *settingsFile) {
 		if i < len(c.Sinks) {
 			limit, name = &c.Sinks[i].Retry, "the retries of sink "+c.Sinks[i].Name
 		}
-		if most := float64(limit.RateLimit.Limit) / time.Duration(limit.RateLimit.Interval).Seconds(); c.Alerts.Retries >= most {
-			f.addProblem("alerts.retries", "lower it", "the alert can never fire: %s are limited to %g a second", name, most)
+		if most := float64(limit.RateLimit.Limit) / limit.RateLimit.Interval.Seconds(); c.Alerts.RetriesPerSec >= most {
+			warn("alerts.retries", "lower it", "the alert can never fire: %s are limited to %g a second", name, most)
 			break
 		}
 	}
@@ -62,13 +63,13 @@ func (c *Config) find(f *settingsFile) {
 // 0 if there is no end to them but the ttl.
 func (s *Sink) worstCase() time.Duration {
 	r := &s.Retry
-	timeout, most := time.Duration(s.Timeout), time.Duration(r.Cap)
-	elapsed, unlimited := time.Duration(r.MaxElapsed), r.MaxRetries < 0
+	timeout, most := s.Timeout, r.Cap
+	elapsed, unlimited := r.MaxElapsed, r.MaxRetries < 0
 	if unlimited && elapsed == 0 {
 		return 0
 	}
 	growth, above := time.Duration(2), 1.0
-	delay := time.Duration(r.Base)
+	delay := r.Base
 	switch r.Jitter {
 	case "decorrelated": // up to three times the delay before
 		growth, delay = 3, 3*delay
@@ -84,5 +85,5 @@ func (s *Sink) worstCase() time.Duration {
 	if unlimited || elapsed > 0 && total > elapsed+timeout {
 		total = elapsed + timeout
 	}
-	return time.Duration(s.Batch.Wait) + total + sinkReserve
+	return s.Batch.Wait + total + sinkReserve
 }

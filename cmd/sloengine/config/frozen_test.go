@@ -66,6 +66,8 @@ func flatten(key string, v reflect.Value, add func(key, value string)) {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
 			flatten(key, v.Elem(), add)
+		} else if e := v.Type().Elem(); e.Kind() == reflect.Int64 || e.Kind() == reflect.Float64 {
+			add(key, "0") // a value that is not set was zero, and said so beside it
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
@@ -93,6 +95,12 @@ func flatten(key string, v reflect.Value, add func(key, value string)) {
 		}
 	case reflect.Int, reflect.Int64:
 		add(key, fmt.Sprint(v.Int()))
+	case reflect.Uint64:
+		add(key, fmt.Sprint(v.Uint()))
+	case reflect.Uint8:
+		if name, ok := v.Interface().(fmt.Stringer); ok {
+			add(key, name.String())
+		}
 	case reflect.Float64:
 		add(key, fmt.Sprint(v.Float()))
 	case reflect.Bool:

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // keyEffects are the keys of engine.yaml by the test that shows what they do: a folder and
@@ -23,15 +25,15 @@ var keyEffects = map[string]string{
 	"cmd/sloengine TestProcessSettings": `
 		ingest.allowed_lateness ingest.max_future ingest.max_body ingest.max_event ingest.max_batch known_ids.max_age
 		checkpoint.interval web.external_url web.pprof`,
-	"ingest TestOverload":                                    `ingest.queue`,
+	"ingest/engine TestOverload":                             `ingest.queue`,
 	"ingest TestNoMemoryLeftIs503":                           `ingest.bodies_memory`,
 	"ingest TestStalledDiskIsA504":                           `ingest.deadline`,
 	"ingest TestDeadlineForTheCommitter":                     `ingest.deadline_reserve`,
-	"ingest TestIDTableStaysInBudget":                        `known_ids.memory`,
+	"ingest/dedup TestKeySetStaysInBudget":                 `known_ids.memory`,
 	"cmd/sloengine TestEvictedCountsAgain":                   `parked.memory`,
-	"ingest TestLogIsTruncated":                              `log.segment checkpoint.log`,
+	"ingest/engine TestLogIsTruncated":                       `log.segment checkpoint.log`,
 	"cmd/sloengine TestReload":                               `evaluator.interval`,
-	"ingest TestLowWater":                                    `disk.low_water`,
+	"ingest/engine TestLowWater":                             `disk.low_water`,
 	"cmd/sloengine TestTokens":                               `auth.tokens_file`,
 	"cmd/sloengine TestTLS":                                  `web.config_file`,
 	"cmd/sloengine/app TestLoopbackServesLoopbackNamesOnly":  `web.allowed_hosts`,
@@ -48,27 +50,27 @@ var keyEffects = map[string]string{
 	"cmd/sloengine/config TestRedisOptions": `
 		redis.pool_size redis.username redis.password_file redis.db redis.tls.ca_file redis.tls.cert_file redis.tls.key_file
 		redis.tls.server_name redis.tls.insecure_skip_verify redis.prefix redis.timeout`,
-	"reliability/ratelimit TestPrecedence":          `limits.*.limit limits.*.window limits.types.extends`,
-	"reliability/ratelimit TestJudgeChargesNothing": `limits.*.algorithm`,
-	"reliability/ratelimit TestBurst":               `limits.*.burst`,
-	"ingest TestStrategiesLoseNothingSilently":      `limits.*.on_exceeded`,
-	"reliability/ratelimit TestSampling":            `limits.*.sample_rate`,
-	"reliability/ratelimit TestThrottle":            `limits.*.throttle limits.*.throttle_max`,
-	"ingest/event TestMergeFields":                  `limits.*.aggregate_fields`,
-	"reliability/ratelimit TestMatchOrder":          `limits.types.match`,
-	"reliability/ratelimit TestPresets":             `limits.types.preset`,
-	"reliability/ratelimit TestKeys":                `limits.contexts.name`,
-	"reliability/ratelimit TestContextSources":      `limits.contexts.from`,
-	"cmd/sloengine TestLimitExpressions":            `limits.contexts.extractor limits.bypass_if`,
-	"reliability/ratelimit TestBypass":              `limits.bypass.types limits.bypass.severities limits.bypass.attributes limits.bypass.tokens`,
-	"reliability/ratelimit TestAudit":               `limits.audit`,
-	"ingest TestFloodOfSingleEventsIsMerged":        `limits.aggregate_window`,
-	"reliability/ratelimit TestMemoryBound":         `limits.max_contexts`,
-	"cmd/sloengine/config TestRedactorOfSettings":   `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
-	"cmd/sloengine/config TestDeadLetterOptions":    `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
-	"reliability/dlq TestFull":                      `dead_letters.max_bytes`,
-	"reliability/dlq TestFile":                      `dead_letters.segment`,
-	"reliability/dlq TestFilter":                    `dead_letters.filter.never_save dead_letters.filter.always_save dead_letters.filter.save_if dead_letters.filter.default`,
+	"reliability/ratelimit TestPrecedence":            `limits.*.limit limits.*.window limits.types.extends`,
+	"reliability/ratelimit TestJudgeChargesNothing":   `limits.*.algorithm`,
+	"reliability/ratelimit TestBurst":                 `limits.*.burst`,
+	"ingest/engine TestStrategiesLoseNothingSilently": `limits.*.on_exceeded`,
+	"reliability/ratelimit TestSampling":              `limits.*.sample_rate`,
+	"reliability/ratelimit TestThrottle":              `limits.*.throttle limits.*.throttle_max`,
+	"ingest/event TestMergeFields":                    `limits.*.aggregate_fields`,
+	"reliability/ratelimit TestMatchOrder":            `limits.types.match`,
+	"reliability/ratelimit TestPresets":               `limits.types.preset`,
+	"reliability/ratelimit TestKeys":                  `limits.contexts.name`,
+	"reliability/ratelimit TestContextSources":        `limits.contexts.from`,
+	"cmd/sloengine TestLimitExpressions":              `limits.contexts.extractor limits.bypass_if`,
+	"reliability/ratelimit TestBypass":                `limits.bypass.types limits.bypass.severities limits.bypass.attributes limits.bypass.tokens`,
+	"reliability/ratelimit TestAudit":                 `limits.audit`,
+	"ingest TestFloodOfSingleEventsIsMerged":          `limits.aggregate_window`,
+	"reliability/ratelimit TestMemoryBound":           `limits.max_contexts`,
+	"cmd/sloengine/config TestRedactorOfSettings":     `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
+	"cmd/sloengine/config TestDeadLetterOptions":      `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
+	"reliability/dlq TestFull":                        `dead_letters.max_bytes`,
+	"reliability/dlq TestFile":                        `dead_letters.segment`,
+	"reliability/dlq TestFilter":                      `dead_letters.filter.never_save dead_letters.filter.always_save dead_letters.filter.save_if dead_letters.filter.default`,
 	"reliability/dlq TestReplayBySchedule": `
 		dead_letters.replay.schedule dead_letters.replay.batch dead_letters.replay.max_age dead_letters.replay.rate
 		dead_letters.replay.stop_after`,
@@ -99,16 +101,23 @@ func leafKeys(prefix string, t reflect.Type, found func(key, field string)) {
 	t = elem(t)
 	for i := range t.NumField() {
 		f := t.Field(i)
-		key := f.Tag.Get("yaml")
-		if f.Anonymous && key == "" {
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case f.Anonymous && key == "":
 			leafKeys(prefix, f.Type, found)
 			continue
+		case key == "":
+			continue // no setting
 		}
 		key = child(prefix, key)
-		if e := elem(f.Type); e.Kind() == reflect.Struct && e != reflect.TypeFor[limitSource]() {
+		if e := elem(f.Type); e.Kind() == reflect.Struct && e != reflect.TypeFor[ratelimit.Source]() {
 			leafKeys(key, f.Type, found)
 		} else {
-			found(key, f.Name)
+			field := f.Name
+			if t.PkgPath() != reflect.TypeFor[Config]().PkgPath() && t.Name() != "" {
+				field = "" // the component's own
+			}
+			found(key, field)
 		}
 	}
 }
@@ -136,7 +145,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		if !shown {
 			t.Errorf("%s is not in keyEffects: add it to the test that shows its effect", key)
 		}
-		if !read[field] {
+		if field != "" && !read[field] {
 			t.Errorf("%s: nothing but its checks reads the field %s", key, field)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/expression"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // limitEnv are the names in the expressions of rate limits.
@@ -74,8 +75,8 @@ func extractor(setting, text string, failed func(setting string, err error)) (fu
 	}, nil
 }
 
-// addExpressionProblem notes what is wrong with an expression.
-func (f *settingsFile) addExpressionProblem(path, text, sees string, err error) {
+// expressionProblem reports what is wrong with an expression.
+func expressionProblem(f *yamldoc.Decoder, path, text, sees string, err error) {
 	message, place := err.Error(), ""
 	var at *expression.Error
 	if errors.As(err, &at) {
@@ -84,7 +85,7 @@ func (f *settingsFile) addExpressionProblem(path, text, sees string, err error) 
 			place = fmt.Sprintf(", at line %d, column %d of the expression", at.Line, at.Column)
 		}
 	}
-	f.addProblem(path, "it sees "+sees, "%s%s", message, place)
+	f.Errorf(path, "it sees "+sees, "%s%s", message, place)
 }
 
 // exprNames are the Go types behind the names in an expression.

@@ -40,12 +40,12 @@ sinks:
 		require.NoError(t, err)
 		s := c.Sinks[0]
 		require.Equal(t, want.retries, s.Retry.MaxRetries, env)
-		require.Equal(t, want.base, time.Duration(s.Retry.Base))
+		require.Equal(t, want.base, s.Retry.Base)
 		require.Equal(t, want.failures, s.Breaker.V.Consecutive.V.Failures)
 		require.Equal(t, want.concurrency, s.Bulkhead.Concurrency)
 		require.Equal(t, want.url, s.HTTP.URL)
 		require.Equal(t, want.gzip, s.HTTP.Gzip)
-		require.Equal(t, want.timeout, time.Duration(s.Timeout))
+		require.Equal(t, want.timeout, s.Timeout)
 		require.Equal(t, want.limit, s.RateLimit.Limit)
 	}
 	t.Setenv(EnvironmentVariable, "")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sloengine/sloengine/ingest/redact"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // redactRule takes personal data out of events.
@@ -26,15 +27,15 @@ func (r *redactRule) rule() (redact.Rule, error) {
 	return rule, err
 }
 
-func (c *Config) checkRedact(f *settingsFile) {
+func (c *Config) checkRedact(f *yamldoc.Decoder) {
 	for i := range c.Redact {
 		r, path := &c.Redact[i], item("redact", i)
 		rule, err := r.rule()
 		if err != nil {
-			f.addProblem(path+".key_file", "", "%v", err)
+			f.Errorf(path+".key_file", "", "%v", err)
 		}
 		if r.Action == string(redact.Hash) && r.KeyFile == "" {
-			f.addProblem(path, "as in: openssl rand -hex 32 > redact.key", "the action hash needs a key_file")
+			f.Errorf(path, "as in: openssl rand -hex 32 > redact.key", "the action hash needs a key_file")
 		}
 		for _, err := range rule.Check() {
 			var e *redact.FieldError
@@ -50,8 +51,8 @@ func (c *Config) checkRedact(f *settingsFile) {
 			case e.Index >= 0:
 				at = item(at, e.Index)
 			}
-			if !f.broken(at) {
-				f.addProblem(at, "", "%v", e.Err)
+			if !f.Broken(at) {
+				f.Errorf(at, "", "%v", e.Err)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // redisConfig is the Redis that shared limits and dead letters may use: one server, a
@@ -30,46 +31,46 @@ type redisConfig struct {
 	SentinelUsername     string `yaml:"sentinel_username"`
 	SentinelPasswordFile string `yaml:"sentinel_password_file" is:"file"`
 
-	PoolSize     int        `yaml:"pool_size" min:"0" max:"10000"` // connections at most, to each server; 0: 10 for each processor
-	Username     string     `yaml:"username"`
-	PasswordFile string     `yaml:"password_file" is:"file"` // read again for each connection
-	DB           int        `yaml:"db" min:"0" max:"65535"`
-	TLS          *tlsConfig `yaml:"tls"`
-	Prefix       string     `yaml:"prefix"`                       // of all keys
-	Timeout      Duration   `yaml:"timeout" min:"10ms" max:"10s"` // of one call
+	PoolSize     int           `yaml:"pool_size" min:"0" max:"10000"` // connections at most, to each server; 0: 10 for each processor
+	Username     string        `yaml:"username"`
+	PasswordFile string        `yaml:"password_file" is:"file"` // read again for each connection
+	DB           int           `yaml:"db" min:"0" max:"65535"`
+	TLS          *tlsConfig    `yaml:"tls"`
+	Prefix       string        `yaml:"prefix"`                       // of all keys
+	Timeout      time.Duration `yaml:"timeout" min:"10ms" max:"10s"` // of one call
 }
 
 func (r *redisConfig) prefill(*Config) {
-	r.Prefix, r.Timeout = "sloengine", Duration(100*time.Millisecond)
+	r.Prefix, r.Timeout = "sloengine", 100*time.Millisecond
 }
 
 var redisPrefix = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-func (r *redisConfig) check(f *settingsFile) {
+func (r *redisConfig) check(f *yamldoc.Decoder) {
 	if r == nil {
 		return
 	}
 	switch several := len(r.Addresses) > 0; {
 	case r.Cluster && r.SentinelMaster != "":
-		f.addProblem("redis.sentinel_master", "leave one of them out", "a cluster has no sentinels")
+		f.Errorf("redis.sentinel_master", "leave one of them out", "a cluster has no sentinels")
 	case several != (r.Cluster || r.SentinelMaster != ""):
-		f.addProblem("redis.addresses", "set address for a single server", "addresses belong to cluster or sentinel_master, and those to addresses")
+		f.Errorf("redis.addresses", "set address for a single server", "addresses belong to cluster or sentinel_master, and those to addresses")
 	case several && r.Address != "":
-		f.addProblem("redis.address", "leave one of them out", "address and addresses exclude each other")
-	case !several && r.Address == "" && !f.has("redis.address"):
-		f.addProblem("redis.address", "", "missing")
-	case !several && !f.broken("redis.address"):
+		f.Errorf("redis.address", "leave one of them out", "address and addresses exclude each other")
+	case !several && r.Address == "" && !f.Has("redis.address"):
+		f.Errorf("redis.address", "", "missing")
+	case !several && !f.Broken("redis.address"):
 		checkAddress(f, "redis.address", r.Address)
 	}
 	for i, a := range r.Addresses {
 		checkAddress(f, item("redis.addresses", i), a)
 	}
 	if r.Cluster && r.DB != 0 {
-		f.addProblem("redis.db", "leave it out", "a cluster has database 0 only")
+		f.Errorf("redis.db", "leave it out", "a cluster has database 0 only")
 	}
 	checkPassword(f, "redis.sentinel_", r.SentinelUsername, r.SentinelPasswordFile)
 	if !redisPrefix.MatchString(r.Prefix) {
-		f.addProblem("redis.prefix", "", "must be 1 to 64 letters, digits, '_', '.', ':' and '-'")
+		f.Errorf("redis.prefix", "", "must be 1 to 64 letters, digits, '_', '.', ':' and '-'")
 	}
 	checkPassword(f, "redis.", r.Username, r.PasswordFile)
 	if r.TLS != nil {
@@ -77,20 +78,20 @@ func (r *redisConfig) check(f *settingsFile) {
 	}
 }
 
-func checkAddress(f *settingsFile, path, address string) {
+func checkAddress(f *yamldoc.Decoder, path, address string) {
 	_, port, err := net.SplitHostPort(address)
 	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 {
-		f.addProblem(path, "as in 127.0.0.1:6379", "%q is not host:port", address)
+		f.Errorf(path, "as in 127.0.0.1:6379", "%q is not host:port", address)
 	}
 }
 
-func checkPassword(f *settingsFile, path, username, file string) {
+func checkPassword(f *yamldoc.Decoder, path, username, file string) {
 	if file != "" {
 		if _, err := readSecret(file, 1); err != nil {
-			f.addProblem(path+"password_file", "", "%v", err)
+			f.Errorf(path+"password_file", "", "%v", err)
 		}
 	} else if username != "" {
-		f.addProblem(path+"username", "add password_file", "a user without a password")
+		f.Errorf(path+"username", "add password_file", "a user without a password")
 	}
 }
 
@@ -112,7 +113,7 @@ func (c *Config) RedisOptions() (*redis.UniversalOptions, error) {
 		}
 		o.SentinelPassword = string(password)
 	}
-	shared.Tune(o, time.Duration(r.Timeout))
+	shared.Tune(o, r.Timeout)
 	if r.PasswordFile != "" {
 		o.CredentialsProviderContext = func(context.Context) (string, string, error) {
 			password, err := readSecret(r.PasswordFile, 1)
@@ -150,16 +151,16 @@ type tlsConfig struct {
 	Insecure   bool   `yaml:"insecure_skip_verify"`
 }
 
-func (t *tlsConfig) check(f *settingsFile, path string) {
+func (t *tlsConfig) check(f *yamldoc.Decoder, path string) {
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		f.addProblem(path, "give both, or none", "cert_file and key_file belong together")
+		f.Errorf(path, "give both, or none", "cert_file and key_file belong together")
 		return
 	}
 	if t.Insecure && t.CAFile != "" {
-		f.addProblem(path+".ca_file", "leave one of the two out", "insecure_skip_verify trusts everybody")
+		f.Errorf(path+".ca_file", "leave one of the two out", "insecure_skip_verify trusts everybody")
 	}
 	if _, err := t.client(); err != nil {
-		f.addProblem(path, "", "%v", err)
+		f.Errorf(path, "", "%v", err)
 	}
 }
 

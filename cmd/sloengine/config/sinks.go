@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/sink/httpsink"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // Sink is one place that gets every event. It is of exactly one kind.
@@ -25,19 +26,19 @@ type Sink struct {
 	File  *fileSinkConfig `yaml:"file"`
 	Start string          `yaml:"start" one:"oldest newest"` // without a cursor
 	Batch struct {
-		Items int      `yaml:"items" min:"1" max:"100000"`
-		Bytes Size     `yaml:"bytes" min:"1KiB" max:"1GiB"`
-		Wait  Duration `yaml:"wait" max:"1h"` // 0: a call takes what is there
+		Items int           `yaml:"items" min:"1" max:"100000"`
+		Bytes int64         `yaml:"bytes" min:"1KiB" max:"1GiB" is:"size"`
+		Wait  time.Duration `yaml:"wait" max:"1h"` // 0: a call takes what is there
 	} `yaml:"batch"`
 	policies
-	TTL         Duration         `yaml:"ttl"`           // 0: events never get too old
-	MaxLagBytes Size             `yaml:"max_lag_bytes"` // 0: as far as the log goes
+	TTL         time.Duration    `yaml:"ttl"`                     // 0: events never get too old
+	MaxLagBytes int64            `yaml:"max_lag_bytes" is:"size"` // 0: as far as the log goes
 	RateLimit   *sinkLimitConfig `yaml:"rate_limit"`
 }
 
 func (s *Sink) prefill(c *Config) {
 	s.Start = "oldest"
-	s.Batch.Items, s.Batch.Bytes, s.Batch.Wait = 500, 1<<20, Duration(100*time.Millisecond)
+	s.Batch.Items, s.Batch.Bytes, s.Batch.Wait = 500, 1<<20, 100*time.Millisecond
 	s.MaxLagBytes = 4 << 30 // a sink that is gone for good must not fill the disk in silence
 	s.policies = c.policies
 }
@@ -60,11 +61,11 @@ func (h *httpSinkConfig) prefill(*Config) {
 }
 
 type fileSinkConfig struct {
-	Dir      string   `yaml:"dir" is:"required file"`
-	MaxBytes Size     `yaml:"max_bytes" min:"1KiB" max:"1GiB"` // of a file
-	MaxAge   Duration `yaml:"max_age"`                         // of a file; 0: none
-	Keep     int      `yaml:"keep" min:"0"`                    // rotated files; 0: all
-	Fsync    string   `yaml:"fsync" one:"cursor batch never"`
+	Dir      string        `yaml:"dir" is:"required file"`
+	MaxBytes int64         `yaml:"max_bytes" min:"1KiB" max:"1GiB" is:"size"` // of a file
+	MaxAge   time.Duration `yaml:"max_age"`                                   // of a file; 0: none
+	Keep     int           `yaml:"keep" min:"0"`                              // rotated files; 0: all
+	Fsync    string        `yaml:"fsync" one:"cursor batch never"`
 }
 
 func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, "cursor" }
@@ -72,16 +73,16 @@ func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, "curs
 // sinkLimitConfig bounds calls to a sink: those of all instances together if it is
 // shared.
 type sinkLimitConfig struct {
-	Limit    int      `yaml:"limit" is:"required" min:"1" max:"1000000"`
-	Window   Duration `yaml:"window" min:"100ms" max:"1h"`
-	Unit     string   `yaml:"unit" one:"calls events"`
-	Wait     Duration `yaml:"wait" min:"1ms" max:"1m"` // for a turn; then the call is put off
-	Shared   bool     `yaml:"shared"`
-	Fallback float64  `yaml:"fallback" above:"0" max:"1000000"` // a second and instance, while Redis is away
+	Limit    int           `yaml:"limit" is:"required" min:"1" max:"1000000"`
+	Window   time.Duration `yaml:"window" min:"100ms" max:"1h"`
+	Unit     string        `yaml:"unit" one:"calls events"`
+	Wait     time.Duration `yaml:"wait" min:"1ms" max:"1m"` // for a turn; then the call is put off
+	Shared   bool          `yaml:"shared"`
+	Fallback float64       `yaml:"fallback" above:"0" max:"1000000"` // a second and instance, while Redis is away
 }
 
 func (l *sinkLimitConfig) prefill(*Config) {
-	l.Window, l.Unit, l.Wait, l.Fallback = Duration(time.Second), "calls", Duration(5*time.Second), 1
+	l.Window, l.Unit, l.Wait, l.Fallback = time.Second, "calls", 5*time.Second, 1
 }
 
 // Kind is what the sink writes to, for people.
@@ -94,65 +95,65 @@ func (s *Sink) Kind() string {
 
 var sinkName = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
 
-func (c *Config) checkSinks(f *settingsFile) {
+func (c *Config) checkSinks(f *yamldoc.Decoder) {
 	names, dirs := map[string]int{}, map[string]int{}
 	for i := range c.Sinks {
 		s, path := &c.Sinks[i], item("sinks", i)
 		s.check(f, path)
 		switch first, twice := names[s.Name]; {
-		case f.broken(path + ".name"):
+		case f.Broken(path + ".name"):
 		case !sinkName.MatchString(s.Name):
-			f.addProblem(path+".name", "it names a file and a label", "%q is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.'", s.Name)
+			f.Errorf(path+".name", "it names a file and a label", "%q is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.'", s.Name)
 		case twice:
-			f.addProblem(path+".name", "its place in the log goes by the name", "sinks[%d] has this name, too", first)
+			f.Errorf(path+".name", "its place in the log goes by the name", "sinks[%d] has this name, too", first)
 		default:
 			names[s.Name] = i
 		}
 		if s.File != nil && s.File.Dir != "" {
 			dir := filepath.Clean(s.File.Dir)
 			if first, twice := dirs[dir]; twice {
-				f.addProblem(path+".file.dir", "each sink needs a folder of its own", "sinks[%d] writes there, too", first)
+				f.Errorf(path+".file.dir", "each sink needs a folder of its own", "sinks[%d] writes there, too", first)
 			}
 			dirs[dir] = i
 			if c.DeadLetters.Dir != "" && filepath.Clean(c.DeadLetters.Dir) == dir {
-				f.addProblem(path+".file.dir", "each needs a folder of its own", "the dead letters are there")
+				f.Errorf(path+".file.dir", "each needs a folder of its own", "the dead letters are there")
 			}
 		}
 		if l := s.RateLimit; l != nil {
 			if l.Shared && c.Redis == nil {
-				f.addProblem(path+".rate_limit.shared", "add redis, or leave it out", "limits are shared through Redis, and there is no redis section")
+				f.Errorf(path+".rate_limit.shared", "add redis, or leave it out", "limits are shared through Redis, and there is no redis section")
 			}
-			if !l.Shared && f.has(path+".rate_limit.fallback") {
-				f.addProblem(path+".rate_limit.fallback", "write shared: true, or leave it out", "only a shared limit falls back")
+			if !l.Shared && f.Has(path+".rate_limit.fallback") {
+				f.Errorf(path+".rate_limit.fallback", "write shared: true, or leave it out", "only a shared limit falls back")
 			}
 		}
 	}
 }
 
-func (s *Sink) check(f *settingsFile, path string) {
+func (s *Sink) check(f *yamldoc.Decoder, path string) {
 	switch {
-	case f.broken(path + ".http"), f.broken(path + ".file"):
+	case f.Broken(path + ".http"), f.Broken(path + ".file"):
 	case s.HTTP == nil && s.File == nil:
-		f.addProblem(path, "add http or file", "it does not say where events go")
+		f.Errorf(path, "add http or file", "it does not say where events go")
 	case s.HTTP != nil && s.File != nil:
-		f.addProblem(path+".file", "make two sinks of it", "a sink is either http or file")
+		f.Errorf(path+".file", "make two sinks of it", "a sink is either http or file")
 	}
 	s.policies.check(f, path)
 	if s.TTL > 0 && s.TTL <= s.Batch.Wait {
-		f.addProblem(path+".ttl", "raise it, or lower batch.wait", "events would be too old once they have waited %s for their batch", s.Batch.Wait)
+		f.Errorf(path+".ttl", "raise it, or lower batch.wait", "events would be too old once they have waited %s for their batch", s.Batch.Wait)
 	}
 	if s.MaxLagBytes > 0 && s.MaxLagBytes < s.Batch.Bytes {
-		f.addProblem(path+".max_lag_bytes", "raise it, or lower batch.bytes", "must be at least one batch of %d bytes", s.Batch.Bytes)
+		f.Errorf(path+".max_lag_bytes", "raise it, or lower batch.bytes", "must be at least one batch of %d bytes", s.Batch.Bytes)
 	}
 	if s.HTTP != nil {
 		s.HTTP.check(f, path+".http")
 	}
 	if s.File != nil {
-		if f.has(path+".file.dir") && s.File.Dir == "" {
-			f.addProblem(path+".file.dir", "", "must be the name of a folder")
+		if f.Has(path+".file.dir") && s.File.Dir == "" {
+			f.Errorf(path+".file.dir", "", "must be the name of a folder")
 		}
-		if age := s.File.MaxAge; age > 0 && age < Duration(time.Second) {
-			f.addProblem(path+".file.max_age", "", "must be at least 1s, or 0 for none")
+		if age := s.File.MaxAge; age > 0 && age < time.Second {
+			f.Errorf(path+".file.max_age", "", "must be at least 1s, or 0 for none")
 		}
 	}
 }
@@ -160,47 +161,47 @@ func (s *Sink) check(f *settingsFile, path string) {
 // secretHeaders are those whose value should not stand in engine.yaml.
 var secretHeaders = regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|secret|token|password|api-?key`)
 
-func (h *httpSinkConfig) check(f *settingsFile, path string) {
+func (h *httpSinkConfig) check(f *yamldoc.Decoder, path string) {
 	checkURL(f, path+".url", h.URL, true)
 	checkURL(f, path+".health_url", h.HealthURL, false)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		if secretHeaders.MatchString(name) {
-			f.addProblem(path+".headers."+name, "write its value into a file, and the file's name under header_files", "a secret must not stand here")
+			f.Errorf(path+".headers."+name, "write its value into a file, and the file's name under header_files", "a secret must not stand here")
 		}
 		for _, other := range slices.Sorted(maps.Keys(h.HeaderFiles)) {
 			if textproto.CanonicalMIMEHeaderKey(name) == textproto.CanonicalMIMEHeaderKey(other) {
-				f.addProblem(path+".header_files."+other, "keep one", "the header is among headers, too")
+				f.Errorf(path+".header_files."+other, "keep one", "the header is among headers, too")
 			}
 		}
 	}
 	h.TLS.check(f, path+".tls")
-	if f.broken(path) {
+	if f.Broken(path) {
 		return
 	}
 	// The sink knows the rest, such as what a header may be, and reads the secrets.
 	s, err := h.sink(nil)
 	for _, text := range lines(err, "http sink: ") {
-		f.addProblem(path, "", "%s", text)
+		f.Errorf(path, "", "%s", text)
 	}
 	if err == nil {
 		s.Close()
 	}
 }
 
-func checkURL(f *settingsFile, path, text string, required bool) {
-	if f.broken(path) || text == "" && !required {
+func checkURL(f *yamldoc.Decoder, path, text string, required bool) {
+	if f.Broken(path) || text == "" && !required {
 		return
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		f.addProblem(path, "", "not a URL") // without the text, which may hold a secret
+		f.Errorf(path, "", "not a URL") // without the text, which may hold a secret
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		f.addProblem(path, "as in https://example.org/events", "must begin with http:// or https:// and have a host")
+		f.Errorf(path, "as in https://example.org/events", "must begin with http:// or https:// and have a host")
 	case u.User != nil:
-		f.addProblem(path, "put credentials into header_files", "must not hold a user")
+		f.Errorf(path, "put credentials into header_files", "must not hold a user")
 	case u.Fragment != "":
-		f.addProblem(path, "leave out what follows #", "a fragment is never sent")
+		f.Errorf(path, "leave out what follows #", "a fragment is never sent")
 	}
 }
 
@@ -248,8 +249,8 @@ type SharedSinkLimit struct {
 // sink takes hold of its folder when its dispatcher opens it.
 func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	o = dispatch.SinkOptions{
-		Name: s.Name, BatchItems: s.Batch.Items, BatchBytes: int(s.Batch.Bytes), BatchWait: time.Duration(s.Batch.Wait),
-		TTL: time.Duration(s.TTL), MaxLagBytes: int64(s.MaxLagBytes),
+		Name: s.Name, BatchItems: s.Batch.Items, BatchBytes: int(s.Batch.Bytes), BatchWait: s.Batch.Wait,
+		TTL: s.TTL, MaxLagBytes: s.MaxLagBytes,
 	}
 	if s.Start == "newest" {
 		o.Start = dispatch.Newest
@@ -264,7 +265,7 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
 	if s.HTTP == nil {
 		files := filesink.Options{
-			FS: parts.FS, Dir: s.File.Dir, MaxBytes: int64(s.File.MaxBytes), MaxAge: time.Duration(s.File.MaxAge),
+			FS: parts.FS, Dir: s.File.Dir, MaxBytes: s.File.MaxBytes, MaxAge: s.File.MaxAge,
 			Retain: s.File.Keep, Fsync: filesink.Fsync(s.File.Fsync),
 		}
 		o.Open = func() (dispatch.Sink, error) {
@@ -293,8 +294,8 @@ func (l *sinkLimitConfig) limiter(name string, parts SinkParts) (dispatch.Limite
 	case l == nil:
 		return nil, nil
 	case l.Shared:
-		return parts.Shared(SharedSinkLimit{name, l.Limit, time.Duration(l.Window), time.Duration(l.Wait), l.Fallback})
+		return parts.Shared(SharedSinkLimit{name, l.Limit, l.Window, l.Wait, l.Fallback})
 	}
-	perSecond := float64(l.Limit) / time.Duration(l.Window).Seconds()
-	return dispatch.NewLocalLimit(perSecond, l.Limit, time.Duration(l.Wait))
+	perSecond := float64(l.Limit) / l.Window.Seconds()
+	return dispatch.NewLocalLimit(perSecond, l.Limit, l.Wait)
 }
