@@ -179,9 +179,9 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts engine.Parts,
 	options := r.c.ReplayOptions(store, r.dlqMetrics)
 	options.Targets = map[dlq.Origin]dlq.Target{dlq.Admission: replay, dlq.Fold: replay, dlq.Sink: r.replaySink}
 	if r.c.DeadLetters.Storage == "redis" {
-		alone := &replayLock{db: r.dlqDB, key: r.c.RedisKeys("dlq") + ":replaying", store: store}
+		alone := dlq.NewReplayLock(r.dlqDB, r.c.RedisKeys("dlq")+":replaying", store)
 		for origin, target := range options.Targets {
-			options.Targets[origin] = alone.target(target)
+			options.Targets[origin] = alone.Target(target)
 		}
 	}
 	options.Classify = classify
