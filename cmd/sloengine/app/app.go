@@ -61,22 +61,22 @@ type App struct {
 	log     *slog.Logger
 	started time.Time
 
-	fold    *fold.Fold
-	engine  *engine.Engine
-	eval    *evaluator.Evaluator
-	alerts  *liveAlerts
-	traffic *history.TrafficLog
-	auth    *ingest.Auth
-	rel     *reliability
-	http    *ingest.HTTPMetrics
-	specs   *specs
-	sets    []*metrics.Set
-	web     *web.Web
-	router  http.Handler
-	server  *http.Server
-	conns   *connlimit.Limit
-	events  *ingest.Handler
-	group   *runGroup
+	fold     *fold.Fold
+	engine   *engine.Engine
+	eval     *evaluator.Evaluator
+	alerts   *liveAlerts
+	traffic  *history.TrafficLog
+	auth     *ingest.Auth
+	delivery *delivery
+	http     *ingest.HTTPMetrics
+	specs    *specs
+	sets     []*metrics.Set
+	web      *web.Web
+	router   http.Handler
+	server   *http.Server
+	conns    *connlimit.Limit
+	events   *ingest.Handler
+	group    *runGroup
 
 	backups        backups
 	stopping       atomic.Bool
@@ -111,7 +111,7 @@ func New(opt Options) (a *App, err error) {
 	a.sets = []*metrics.Set{engineSet, httpSet, evalSet, alertSet, a.ownMetrics()}
 	c := a.config
 	// In one set with the handlers: both count passed deadlines.
-	if a.rel, err = newReliability(&a.config, opt.DataDir, opt.Log, httpSet, &a.group.teardown); err != nil {
+	if a.delivery, err = newDelivery(&a.config, opt.DataDir, opt.Log, httpSet, &a.group.teardown); err != nil {
 		return nil, err
 	}
 	a.engine, err = engine.New(engine.Options{
@@ -127,12 +127,12 @@ func New(opt Options) (a *App, err error) {
 		Checkpoint:   engine.CheckpointOptions{Interval: c.Checkpoint.Interval, LogBytes: c.Checkpoint.Log},
 		Disk:         engine.DiskOptions{LowWater: c.Disk.LowWater},
 		CrashPoint:   opt.Crash,
-		Limits:       a.rel.rates.limiter,
-		Critical:     a.rel.rates.critical,
+		Limits:       a.delivery.rates.limiter,
+		Critical:     a.delivery.rates.critical,
 		MergeBy:      a.specs.mergeBy,
-		MergeWindow:  func() time.Duration { return a.rel.rates.mergeWindow() },
+		MergeWindow:  func() time.Duration { return a.delivery.rates.mergeWindow() },
 		OnOpen: func(log *wal.Log) (engine.Parts, error) {
-			return a.rel.open(log, a.engine.ReplayTarget)
+			return a.delivery.open(log, a.engine.ReplayTarget)
 		},
 	})
 	if err != nil {
@@ -219,10 +219,10 @@ func (a *App) buildRouter() error {
 		Reserve:          orNever(c.Ingest.DeadlineReserve),
 		Metrics:          a.http,
 		Logger:           a.log,
-		Limiter:          a.rel.rates.limiter,
-		Critical:         a.rel.rates.critical,
-		SaveCritical:     a.rel.letters.Save,
-		Redact:           a.rel,
+		Limiter:          a.delivery.rates.limiter,
+		Critical:         a.delivery.rates.critical,
+		SaveCritical:     a.delivery.deadLetters.Save,
+		Redact:           a.delivery,
 	})
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (a *App) buildRouter() error {
 		Kept:       a.kept,
 		Traffic:    a.traffic,
 		AlertsKept: alertsKept,
-		DLQ:        a.rel.letters,
+		DLQ:        a.delivery.deadLetters,
 		Public:     a.opt.Public,
 		May: func(c *gin.Context, p web.Permission) bool {
 			permit := ingest.PermitRead

@@ -79,7 +79,7 @@ func (a *App) backupProblem(c *gin.Context, status int, detail string) {
 func (a *App) snapshot(ctx context.Context, set *backup.Set) error {
 	root := set.Below("")
 	return a.engine.Snapshot(func() error {
-		if err := a.rel.snapshot(ctx, set); err != nil {
+		if err := a.delivery.snapshot(ctx, set); err != nil {
 			return err
 		}
 		for _, name := range []string{fsys.FormatFile, engine.InstanceFile, AlertsFile} {
@@ -94,10 +94,10 @@ func (a *App) snapshot(ctx context.Context, set *backup.Set) error {
 // snapshot adds the cursors, then the dead letters, then the log ranges that dead letters stand
 // for. What a cursor has passed is delivered or a dead letter by then. No log range comes or
 // goes meanwhile.
-func (r *reliability) snapshot(ctx context.Context, set *backup.Set) error {
-	r.letters.keeping.Lock()
-	defer r.letters.keeping.Unlock()
-	system := r.letters.fs
+func (r *delivery) snapshot(ctx context.Context, set *backup.Set) error {
+	r.deadLetters.keeping.Lock()
+	defer r.deadLetters.keeping.Unlock()
+	system := r.deadLetters.fs
 	cursors := filepath.Join(r.dir, engine.SinkDir)
 	names, err := system.List(cursors)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func (r *reliability) snapshot(ctx context.Context, set *backup.Set) error {
 			return err
 		}
 	}
-	held, err := r.letters.opened()
+	held, err := r.deadLetters.opened()
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,9 @@ import (
 // reasonLagging is the reason of a stretch of the log that a sink was too far behind for.
 const reasonLagging = "lagging"
 
-// letters are the dead letters of the running engine: what the page, the API and the
+// deadLetters are the dead letters of the running engine: what the page, the API and the
 // sinks see of the store. Until the data folder is open there is no store.
-type letters struct {
+type deadLetters struct {
 	dir    string // the data folder
 	fs     fsys.FS
 	log    *slog.Logger
@@ -32,7 +32,7 @@ type letters struct {
 	instance string // of this engine; set before the store
 	maxKept  int64  // bytes of stretches of the log
 	metrics  *dlq.Metrics
-	store    atomic.Pointer[openLetters]
+	store    atomic.Pointer[deadLetterStore]
 	life     context.Context // ends when the engine is told to stop; replays end with it
 
 	// keeping is held while a stretch of the log is put aside and its letter saved, and
@@ -40,13 +40,13 @@ type letters struct {
 	keeping sync.Mutex
 }
 
-type openLetters struct {
+type deadLetterStore struct {
 	dlq.Store
 	replayer *dlq.Replayer
 	wal      *wal.Log
 }
 
-func (l *letters) opened() (*openLetters, error) {
+func (l *deadLetters) opened() (*deadLetterStore, error) {
 	if s := l.store.Load(); s != nil {
 		return s, nil
 	}
@@ -54,7 +54,7 @@ func (l *letters) opened() (*openLetters, error) {
 }
 
 // List, Get and Stats read the store.
-func (l *letters) List(ctx context.Context, q dlq.Query) (dlq.Page, error) {
+func (l *deadLetters) List(ctx context.Context, q dlq.Query) (dlq.Page, error) {
 	s, err := l.opened()
 	if err != nil {
 		return dlq.Page{}, err
@@ -63,7 +63,7 @@ func (l *letters) List(ctx context.Context, q dlq.Query) (dlq.Page, error) {
 }
 
 // Get returns one dead letter.
-func (l *letters) Get(ctx context.Context, id string) (dlq.Entry, error) {
+func (l *deadLetters) Get(ctx context.Context, id string) (dlq.Entry, error) {
 	s, err := l.opened()
 	if err != nil {
 		return dlq.Entry{}, err
@@ -72,7 +72,7 @@ func (l *letters) Get(ctx context.Context, id string) (dlq.Entry, error) {
 }
 
 // Stats counts what is there.
-func (l *letters) Stats(ctx context.Context) (dlq.Stats, error) {
+func (l *deadLetters) Stats(ctx context.Context) (dlq.Stats, error) {
 	s, err := l.opened()
 	if err != nil {
 		return dlq.Stats{}, err
@@ -81,7 +81,7 @@ func (l *letters) Stats(ctx context.Context) (dlq.Stats, error) {
 }
 
 // Save keeps what admission did not let in.
-func (l *letters) Save(ctx context.Context, entries []dlq.Entry) error {
+func (l *deadLetters) Save(ctx context.Context, entries []dlq.Entry) error {
 	s, err := l.opened()
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (l *letters) Save(ctx context.Context, entries []dlq.Entry) error {
 }
 
 // Replay gives back what matches.
-func (l *letters) Replay(ctx context.Context, q dlq.Query, dryRun bool) (dlq.ReplayResult, error) {
+func (l *deadLetters) Replay(ctx context.Context, q dlq.Query, dryRun bool) (dlq.ReplayResult, error) {
 	s, err := l.opened()
 	if err != nil {
 		return dlq.ReplayResult{}, err
@@ -102,7 +102,7 @@ func (l *letters) Replay(ctx context.Context, q dlq.Query, dryRun bool) (dlq.Rep
 }
 
 // ReplayIDs gives back single ones.
-func (l *letters) ReplayIDs(ctx context.Context, ids []string, dryRun bool) (dlq.ReplayResult, error) {
+func (l *deadLetters) ReplayIDs(ctx context.Context, ids []string, dryRun bool) (dlq.ReplayResult, error) {
 	s, err := l.opened()
 	if err != nil {
 		return dlq.ReplayResult{}, err
@@ -114,14 +114,14 @@ func (l *letters) ReplayIDs(ctx context.Context, ids []string, dryRun bool) (dlq
 }
 
 // while is a context that also ends with the engine.
-func (l *letters) while(ctx context.Context) (context.Context, func()) {
+func (l *deadLetters) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.life, func() { cancel(engine.ErrStopping) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
 // Discard removes single ones, with the stretches of the log that they stand for.
-func (l *letters) Discard(ctx context.Context, ids []string) (int, error) {
+func (l *deadLetters) Discard(ctx context.Context, ids []string) (int, error) {
 	s, err := l.opened()
 	if err != nil {
 		return 0, err
@@ -131,7 +131,7 @@ func (l *letters) Discard(ctx context.Context, ids []string) (int, error) {
 }
 
 // DiscardMatching removes what matches.
-func (l *letters) DiscardMatching(ctx context.Context, q dlq.Query, dryRun bool) (int, error) {
+func (l *deadLetters) DiscardMatching(ctx context.Context, q dlq.Query, dryRun bool) (int, error) {
 	s, err := l.opened()
 	if err != nil {
 		return 0, err
@@ -144,7 +144,7 @@ func (l *letters) DiscardMatching(ctx context.Context, q dlq.Query, dryRun bool)
 }
 
 // Purge removes what was saved before a time.
-func (l *letters) Purge(ctx context.Context, before time.Time, dryRun bool) (int, error) {
+func (l *deadLetters) Purge(ctx context.Context, before time.Time, dryRun bool) (int, error) {
 	s, err := l.opened()
 	if err != nil {
 		return 0, err
@@ -161,11 +161,11 @@ func (l *letters) Purge(ctx context.Context, before time.Time, dryRun bool) (int
 
 // sweep removes stretches of the log whose letter is gone. Those of the fold are
 // swept at the start only: it puts them aside before it saves their letters.
-func (l *letters) sweep(ctx context.Context, s *openLetters) error {
+func (l *deadLetters) sweep(ctx context.Context, s *deadLetterStore) error {
 	return l.sweepKept(ctx, s, func(id string) bool { return strings.HasPrefix(id, l.instance+"-"+string(dlq.Sink)) })
 }
 
-func (l *letters) sweepKept(ctx context.Context, s dlq.Store, which func(id string) bool) error {
+func (l *deadLetters) sweepKept(ctx context.Context, s dlq.Store, which func(id string) bool) error {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	dir := filepath.Join(l.dir, engine.KeptDir)
@@ -191,7 +191,7 @@ func (l *letters) sweepKept(ctx context.Context, s dlq.Store, which func(id stri
 }
 
 // keptBytes is the size of all stretches of the log that are put aside.
-func (l *letters) keptBytes() (bytes int64, err error) {
+func (l *deadLetters) keptBytes() (bytes int64, err error) {
 	dir := filepath.Join(l.dir, engine.KeptDir)
 	ids, err := l.fs.List(dir)
 	if err != nil {
@@ -218,7 +218,7 @@ func (l *letters) keptBytes() (bytes int64, err error) {
 }
 
 // undelivered keeps items that a sink did not get, as far as the filter wants them.
-func (l *letters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
+func (l *deadLetters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
 	s, err := l.opened()
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (l *letters) undelivered(ctx context.Context, list []dispatch.DeadLetter) e
 }
 
 // lagging keeps a stretch of the log that a sink was too far behind for.
-func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) error {
+func (l *deadLetters) lagging(ctx context.Context, sink string, from, to uint64) error {
 	s, err := l.opened()
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) err
 		// A sink that is gone for good must not fill the disk: better that it lacks events,
 		// and everybody is told, than that none are taken any more.
 		l.metrics.Dropped(dlq.DropFull, 1)
-		l.log.Error("a sink loses events: it is too far behind, and the dead letters hold all of the log that they may",
+		l.log.Error("sink fell behind and dead-letter storage is full, events dropped",
 			"sink", sink, "from", from, "to", to, "kept_bytes", kept, "max_bytes", l.maxKept)
 		return nil
 	}
@@ -273,7 +273,7 @@ func (l *letters) lagging(ctx context.Context, sink string, from, to uint64) err
 const toldDamages = 10
 
 // tellDamage logs what a start could not read of the dead letters.
-func (l *letters) tellDamage(store dlq.Store) {
+func (l *deadLetters) tellDamage(store dlq.Store) {
 	files, ok := store.(*dlq.File)
 	if !ok {
 		return

@@ -27,16 +27,16 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// reliability is what stands around the engine: limits in front of it, sinks behind it,
+// delivery is what stands around the engine: limits in front of it, sinks behind it,
 // and the dead letters of both and of the fold.
-type reliability struct {
+type delivery struct {
 	c      *config.Config
 	dir    string // the data folder
 	log    *slog.Logger
 	opened teardown // what it opened; closed when the engine has ended
 
-	rates   *rateLimits
-	letters *letters
+	rates       *rateLimits
+	deadLetters *deadLetters
 
 	link     *shared.Link // nil without Redis
 	limitsDB redis.UniversalClient
@@ -60,10 +60,10 @@ type reliability struct {
 	salt      maphash.Seed
 }
 
-// newReliability checks what the settings say and starts nothing. What is opened, now and
+// newDelivery checks what the settings say and starts nothing. What is opened, now and
 // later, is for closing to close.
-func newReliability(c *config.Config, dir string, log *slog.Logger, set *metrics.Set, closing *teardown) (*reliability, error) {
-	r := &reliability{
+func newDelivery(c *config.Config, dir string, log *slog.Logger, set *metrics.Set, closing *teardown) (*delivery, error) {
+	r := &delivery{
 		c: c, dir: dir, log: log, isOpen: make(chan struct{}),
 		dlqMetrics: dlq.NewMetrics(set), sinkMetrics: dispatch.NewMetrics(set), sharedMetrics: shared.NewMetrics(set),
 	}
@@ -73,9 +73,9 @@ func newReliability(c *config.Config, dir string, log *slog.Logger, set *metrics
 	if err != nil {
 		return nil, err
 	}
-	r.letters = &letters{dir: dir, fs: fsys.OS(), log: log, filter: filter, metrics: r.dlqMetrics, maxKept: c.DeadLetters.MaxBytes}
-	r.letters.life, r.end = context.WithCancel(context.Background())
-	r.opened.add("dead letters' life", func(context.Context) error { r.end(); return nil })
+	r.deadLetters = &deadLetters{dir: dir, fs: fsys.OS(), log: log, filter: filter, metrics: r.dlqMetrics, maxKept: c.DeadLetters.MaxBytes}
+	r.deadLetters.life, r.end = context.WithCancel(context.Background())
+	r.opened.add("replays", func(context.Context) error { r.end(); return nil })
 	r.redactM = redact.NewMetrics(set)
 	redactor, err := c.Redactor(r.redactM)
 	if err != nil {
@@ -95,7 +95,7 @@ func newReliability(c *config.Config, dir string, log *slog.Logger, set *metrics
 }
 
 // connect makes the clients of Redis. Nothing is asked of it yet.
-func (r *reliability) connect() error {
+func (r *delivery) connect() error {
 	o, err := r.c.RedisOptions()
 	if err != nil || o == nil {
 		return err
@@ -116,13 +116,13 @@ func (r *reliability) connect() error {
 }
 
 // Apply, ItemError and BodyError take personal data out, by the rules in force.
-func (r *reliability) Apply(b *event.Batch) error { return r.redacting.Load().Apply(b) }
+func (r *delivery) Apply(b *event.Batch) error { return r.redacting.Load().Apply(b) }
 
 // ItemError is part of ingest.Redactor.
-func (r *reliability) ItemError(e *event.ItemError) { r.redacting.Load().ItemError(e) }
+func (r *delivery) ItemError(e *event.ItemError) { r.redacting.Load().ItemError(e) }
 
 // BodyError is part of ingest.Redactor.
-func (r *reliability) BodyError(e *event.BodyError) { r.redacting.Load().BodyError(e) }
+func (r *delivery) BodyError(e *event.BodyError) { r.redacting.Load().BodyError(e) }
 
 // redisLog takes what the client of Redis says of itself; the link logs what matters.
 type redisLog struct{ log *slog.Logger }
@@ -133,7 +133,7 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 
 // reload checks the limits, redaction rules and sinks of other settings, and returns what
 // puts them in force. What else changed needs a restart, and is named.
-func (r *reliability) reload(next *config.Config) (apply func(), needRestart []string, err error) {
+func (r *delivery) reload(next *config.Config) (apply func(), needRestart []string, err error) {
 	limits, err := r.rates.prepare(next)
 	if err != nil {
 		return nil, nil, err
@@ -165,8 +165,8 @@ var reloaded = []string{"redact", "limits", "sinks", "retry", "breaker", "bulkhe
 
 // open takes part in the data folder: it is ingest's OnOpen. replay gives dead letters of
 // admission and of the fold back.
-func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts engine.Parts, err error) {
-	if r.letters.instance, err = instanceOf(r.letters.fs, r.dir); err != nil {
+func (r *delivery) open(log *wal.Log, replay dlq.Target) (parts engine.Parts, err error) {
+	if r.deadLetters.instance, err = instanceOf(r.deadLetters.fs, r.dir); err != nil {
 		return parts, err
 	}
 	store, err := r.c.DeadLetterStore(r.dir, r.dlqDB, r.dlqMetrics)
@@ -174,8 +174,8 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts engine.Parts,
 		return parts, fmt.Errorf("open dead letters: %w", err)
 	}
 	r.opened.add("dead letters", func(context.Context) error { return store.Close() })
-	r.letters.tellDamage(store)
-	held := &openLetters{Store: store, wal: log}
+	r.deadLetters.tellDamage(store)
+	held := &deadLetterStore{Store: store, wal: log}
 	options := r.c.ReplayOptions(store, r.dlqMetrics)
 	options.Targets = map[dlq.Origin]dlq.Target{dlq.Admission: replay, dlq.Fold: replay, dlq.Sink: r.replaySink}
 	if r.c.DeadLetters.Storage == "redis" {
@@ -189,18 +189,18 @@ func (r *reliability) open(log *wal.Log, replay dlq.Target) (parts engine.Parts,
 		if err != nil || result.Matched > 0 {
 			r.log.Info("dead letters replayed", "replayed", result.Replayed, "failed", result.Failed, "held_back", result.HeldBack, "err", err)
 		}
-		if err := r.letters.sweep(context.Background(), held); err != nil {
-			r.log.Error("stretches of the log without a dead letter are left", "err", err)
+		if err := r.deadLetters.sweep(context.Background(), held); err != nil {
+			r.log.Error("log ranges without a dead letter could not be removed", "err", err)
 		}
 	}
 	if held.replayer, err = dlq.NewReplayer(options); err != nil {
 		return parts, err
 	}
-	if err := r.letters.sweepKept(context.Background(), store, func(string) bool { return true }); err != nil {
-		r.log.Error("stretches of the log without a dead letter are left", "err", err)
+	if err := r.deadLetters.sweepKept(context.Background(), store, func(string) bool { return true }); err != nil {
+		r.log.Error("log ranges without a dead letter could not be removed", "err", err)
 	}
-	r.letters.store.Store(held)
-	parts.DeadLetters, parts.Instance = store, r.letters.instance
+	r.deadLetters.store.Store(held)
+	parts.DeadLetters, parts.Instance = store, r.deadLetters.instance
 	if parts.Retain, err = r.openSinks(log); err != nil {
 		return parts, err
 	}
@@ -223,7 +223,7 @@ func classify(err error) string {
 }
 
 // sharedLimit makes a limit for calls to a sink that all instances have in common.
-func (r *reliability) sharedLimit(l config.SharedSinkLimit) (dispatch.Limiter, error) {
+func (r *delivery) sharedLimit(l config.SharedSinkLimit) (dispatch.Limiter, error) {
 	return shared.NewOutbound(shared.OutboundOptions{
 		Link: r.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
 	})
@@ -231,7 +231,7 @@ func (r *reliability) sharedLimit(l config.SharedSinkLimit) (dispatch.Limiter, e
 
 // run works until ctx ends: it delivers to the sinks, replays and cleans by schedule,
 // and watches over Redis. ready is closed when the engine takes events.
-func (r *reliability) run(ctx context.Context, ready <-chan struct{}) error {
+func (r *delivery) run(ctx context.Context, ready <-chan struct{}) error {
 	defer context.AfterFunc(ctx, r.end)()
 	for _, wait := range []<-chan struct{}{r.isOpen, ready} {
 		select {
@@ -240,17 +240,17 @@ func (r *reliability) run(ctx context.Context, ready <-chan struct{}) error {
 			return nil
 		}
 	}
-	held, err := r.letters.opened()
+	held, err := r.deadLetters.opened()
 	if err != nil {
 		return err
 	}
 	retention := r.c.RetentionOptions(held.Store)
 	retention.Done = func(purged int, err error) {
 		if err == nil {
-			err = r.letters.sweep(ctx, held)
+			err = r.deadLetters.sweep(ctx, held)
 		}
 		if purged > 0 || err != nil {
-			r.log.Info("dead letters cleaned", "purged", purged, "err", err)
+			r.log.Info("dead letters purged", "purged", purged, "err", err)
 		}
 	}
 	cleaner, err := dlq.NewRetention(retention)
@@ -275,7 +275,7 @@ func (r *reliability) run(ctx context.Context, ready <-chan struct{}) error {
 const measureEvery = 5 * time.Second
 
 // measure keeps gauges fresh that only change when somebody looks.
-func (r *reliability) measure(ctx context.Context, store dlq.Store) error {
+func (r *delivery) measure(ctx context.Context, store dlq.Store) error {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
 	for {

@@ -13,7 +13,7 @@ import (
 )
 
 // status adds what stands around the engine to its condition.
-func (r *reliability) status(s *web.EngineStatus) {
+func (r *delivery) status(s *web.EngineStatus) {
 	for _, l := range r.rates.limiter.Status() {
 		s.Limits = append(s.Limits, web.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
 	}
@@ -71,7 +71,7 @@ func (r *reliability) status(s *web.EngineStatus) {
 			})
 		}
 	}
-	if st, ok := r.letterStats(); ok {
+	if st, ok := r.deadLetterStats(); ok {
 		s.DeadLetters = &web.DeadLetterStatus{
 			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
 			Damaged: st.Damaged,
@@ -85,16 +85,16 @@ func (r *reliability) status(s *web.EngineStatus) {
 // shownValue is the value of a context as it may be shown. Limits look at events before
 // they are redacted, so where there are rules about that, the page gets a name that only
 // this process knows.
-func (r *reliability) shownValue(value string) string {
+func (r *delivery) shownValue(value string) string {
 	if !r.redacts.Load() {
 		return value
 	}
 	return fmt.Sprintf("(redacted) %08x", uint32(maphash.String(r.salt, value)))
 }
 
-// letterStats are those of the dead letters. Redis is not asked for every view: measure
+// deadLetterStats are those of the dead letters. Redis is not asked for every view: measure
 // does that now and then.
-func (r *reliability) letterStats() (dlq.Stats, bool) {
+func (r *delivery) deadLetterStats() (dlq.Stats, bool) {
 	if r.c.DeadLetters.Storage == "redis" {
 		if st := r.lastStats.Load(); st != nil {
 			return *st, true
@@ -103,6 +103,6 @@ func (r *reliability) letterStats() (dlq.Stats, bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	st, err := r.letters.Stats(ctx)
+	st, err := r.deadLetters.Stats(ctx)
 	return st, err == nil
 }

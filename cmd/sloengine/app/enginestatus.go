@@ -51,7 +51,7 @@ func (a *App) status() web.EngineStatus {
 	}
 	conns := a.conns.Status()
 	s.Connections = web.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
-	a.rel.status(&s)
+	a.delivery.status(&s)
 	return s
 }
 

@@ -44,7 +44,7 @@ func (a *App) forget(ctx context.Context, r web.ForgetRequest) (done web.Forgott
 		}
 	}
 	a.parking.evicted[evictedForget].Add(done.Parked)
-	a.log.Warn("everything counted for a service is forgotten, and its ids", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
+	a.log.Warn("counts and ids of the service were forgotten", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
 	_, err = a.generations(ctx)
 	return done, err
 }

@@ -34,12 +34,12 @@ func (a *App) tellFullGroups(before, now *fold.Stats) {
 	}
 	for _, f := range is {
 		if lacks(was, f.SLO) {
-			a.log.Warn("all groups of an SLO are taken, new values share __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
+			a.log.Warn("all groups of the SLO are taken, new values share __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
 		}
 	}
 	for _, f := range was {
 		if lacks(is, f.SLO) {
-			a.log.Info("an SLO has room for new groups again", "slo", f.SLO, "max_groups", f.MaxGroups)
+			a.log.Info("the SLO has room for new groups again", "slo", f.SLO, "max_groups", f.MaxGroups)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (a *App) answered(c *gin.Context) {
 	if c.Writer.Written() || c.Writer.Status() != http.StatusOK {
 		return
 	}
-	a.log.Error("handler gave no answer", "method", c.Request.Method, "path", c.FullPath())
+	a.log.Error("handler sent no response", "method", c.Request.Method, "path", c.FullPath())
 	a.web.Refuse(c, http.StatusInternalServerError, "The request was not answered; what it asked for may or may not have been done.")
 }
 

@@ -37,9 +37,9 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	defer taken.Close()
 	a, err := build(t, dir, settings, taken.Addr().String())
 	require.NoError(t, err)
-	require.NotEmpty(t, a.rel.opened.steps)
+	require.NotEmpty(t, a.delivery.opened.steps)
 	require.ErrorContains(t, a.Run(t.Context()), "address already in use")
-	require.Empty(t, a.rel.opened.steps)
+	require.Empty(t, a.delivery.opened.steps)
 	require.Empty(t, a.group.steps)
 
 	// The log is gone, which shows when dead letters and sinks are open.
@@ -56,8 +56,8 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	defer cancel()
 	var loss *engine.LossError
 	require.ErrorAs(t, a.Run(ctx), &loss)
-	require.NotNil(t, a.rel.letters.store.Load(), "it failed too early")
-	require.Empty(t, a.rel.opened.steps)
+	require.NotNil(t, a.delivery.deadLetters.store.Load(), "it failed too early")
+	require.Empty(t, a.delivery.opened.steps)
 	require.Empty(t, open())
 }
 

@@ -77,14 +77,14 @@ func (l *liveAlerts) restore() bool {
 		return true
 	}
 	if fsys.Classify(err) == fsys.NoFiles {
-		l.log.Error("alert states are not read yet, no alert is evaluated until they are", "file", l.file, "err", err)
+		l.log.Error("alert states not read yet, no alert is evaluated until they are", "file", l.file, "err", err)
 		return false
 	}
 	if err == nil {
 		err = l.machine.Restore(data)
 	}
 	if err != nil {
-		l.log.Error("alert states could not be read; they start anew", "file", l.file, "kept", l.file+".broken", "err", err)
+		l.log.Error("alert states could not be read and start from scratch", "file", l.file, "kept", l.file+".broken", "err", err)
 		_ = os.Rename(l.file, l.file+".broken") // without it the next save takes its place
 	}
 	return true

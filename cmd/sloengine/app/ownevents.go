@@ -33,7 +33,7 @@ func (a *App) ownTotals() (o ownTotals) {
 			o.dropped += n
 		}
 	}
-	if d := a.rel.sinks.Load(); d != nil {
+	if d := a.delivery.sinks.Load(); d != nil {
 		for _, s := range d.Status() {
 			o.lost += s.Dropped
 			for i, n := range s.Overhead {
@@ -88,7 +88,7 @@ func (a *App) sendOwnEvents(ctx context.Context) error {
 		return nil //nolint:nilerr // only the end of the engine can
 	}
 	last := ownTotals{dropped: a.ownTotals().dropped}
-	run := fmt.Sprintf("%s-%d", a.rel.letters.instance, a.started.UnixNano())
+	run := fmt.Sprintf("%s-%d", a.delivery.deadLetters.instance, a.started.UnixNano())
 	pending := []event.Event{{
 		ID: run + "-recovery", Time: ready, Service: ownService, Type: "recovery", Duration: ready.Sub(a.started), HasDuration: true,
 	}}
@@ -107,10 +107,10 @@ func (a *App) sendOwnEvents(ctx context.Context) error {
 			case err == nil:
 				pending = nil
 				if failing {
-					a.log.Info("events about the engine itself are stored again")
+					a.log.Info("events about the engine are stored again")
 				}
 			case !failing:
-				a.log.Warn("events about the engine itself are not stored, trying again", "err", err)
+				a.log.Warn("events about the engine could not be stored, retrying", "err", err)
 			}
 			failing = err != nil
 		}

@@ -69,9 +69,9 @@ func (a *App) evictParked(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !a.parking.failing:
-			a.log.Error("parked generations not evicted, tried again", "err", err)
+			a.log.Error("parked generations could not be evicted, retrying", "err", err)
 		case err == nil && a.parking.failing:
-			a.log.Info("parked generations are evicted again")
+			a.log.Info("parked generations can be evicted again")
 		}
 		a.parking.failing = err != nil
 		select {
@@ -117,7 +117,7 @@ func (a *App) evictOnce(ctx context.Context) error {
 		a.log.Warn("parked counts evicted", "reason", reason, "slos", nameList(generationIDs(of)))
 	}
 	if len(f.Services) > 0 {
-		a.log.Info("nothing is counted for a service any more, its ids are forgotten", "services", nameList(f.Services))
+		a.log.Info("service has no counts any more, its ids were forgotten", "services", nameList(f.Services))
 	}
 	_, err = a.generations(ctx)
 	return err

@@ -36,7 +36,7 @@ func (a *App) rateLimit(c *gin.Context) {
 	name := c.Param("context")
 	got := ContextStatus{Context: name, Offenders: []web.OffenderStatus{}}
 	known := false
-	for _, l := range a.rel.rates.limiter.Status() {
+	for _, l := range a.delivery.rates.limiter.Status() {
 		if l.Layer == ratelimit.Context && l.Rule == name {
 			known, got.PerSecond, got.Current, got.Hits = true, l.PerSecond, l.Current, l.Hits
 		}
@@ -45,13 +45,13 @@ func (a *App) rateLimit(c *gin.Context) {
 		a.web.Refuse(c, http.StatusNotFound, fmt.Sprintf("no context %q among limits.contexts", name))
 		return
 	}
-	for _, x := range a.rel.rates.limiter.Offenders() {
+	for _, x := range a.delivery.rates.limiter.Offenders() {
 		if x.Context == name {
-			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.rel.shownValue(x.Value), Hits: x.Hits, Error: x.Error})
+			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.delivery.shownValue(x.Value), Hits: x.Hits, Error: x.Error})
 		}
 	}
 	if value, ok := c.GetQuery("value"); ok {
-		counter, err := a.rel.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
+		counter, err := a.delivery.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
 		if err != nil {
 			a.web.Refuse(c, http.StatusServiceUnavailable, err.Error())
 			return

@@ -35,10 +35,10 @@ type rateLimits struct {
 	told    atomic.Bool                       // that an expression failed, since the last reload
 }
 
-func newRateLimits(r *reliability, set *metrics.Set) (*rateLimits, error) {
+func newRateLimits(r *delivery, set *metrics.Set) (*rateLimits, error) {
 	l := &rateLimits{
 		metrics: ratelimit.NewMetrics(set), failed: metric.RateLimitExpressionErrors.Counter(set),
-		log: r.log, filter: r.letters.filter, link: r.link,
+		log: r.log, filter: r.deadLetters.filter, link: r.link,
 	}
 	if r.link != nil {
 		l.client, l.prefix = r.limitsDB, r.c.RedisKeys("limits")

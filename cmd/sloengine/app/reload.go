@@ -57,7 +57,7 @@ func (a *App) reloadAll(ctx context.Context) error {
 	a.specs.current.Store(next)
 	settings()
 	if err := a.noteChange(ctx); err != nil { // the spec is in force
-		a.log.Error("what the spec changed is not known", "err", err)
+		a.log.Error("effects of the spec change are unknown", "err", err)
 	}
 	tokens()
 	return nil
@@ -70,14 +70,14 @@ func (a *App) readSettings() (apply func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	change, needRestart, err := a.rel.reload(&next)
+	change, needRestart, err := a.delivery.reload(&next)
 	if err != nil {
 		return nil, err
 	}
 	return func() {
 		change()
 		if len(needRestart) > 0 {
-			a.log.Warn("settings changed that need a restart; until then the old ones hold", "sections", needRestart)
+			a.log.Warn("changed settings need a restart, the old ones stay in force until then", "sections", needRestart)
 		}
 	}, nil
 }

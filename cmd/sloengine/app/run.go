@@ -24,13 +24,13 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	base := a.baseURL(listener.Addr())
 	if !loopback(a.opt.Listen) && !a.auth.Enabled() && a.config.Web.ConfigFile == "" {
-		a.log.Warn("listening beyond this machine without tokens and TLS: anybody who reaches the address can send events and read everything")
+		a.log.Warn("listening beyond loopback without tokens and TLS, anyone who can reach the address can send events and read everything")
 	}
 	a.log.Info("listening", "address", listener.Addr().String(), "url", base.String())
 
 	g := a.group
 	g.start(ctx, part{name: "engine", run: a.engine.Run, last: true})
-	g.start(ctx, part{name: "sinks", run: func(ctx context.Context) error { return a.rel.run(ctx, a.engine.Ready()) }})
+	g.start(ctx, part{name: "sinks", run: func(ctx context.Context) error { return a.delivery.run(ctx, a.engine.Ready()) }})
 	g.start(ctx, part{name: "evaluator", run: a.evaluate})
 	g.start(ctx, part{name: "own events", run: a.sendOwnEvents})
 	g.start(ctx, part{name: "parked generations", run: a.evictParked})
@@ -54,7 +54,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		a.log.Info("stopping")
 	case name := <-g.ended:
-		a.log.Error("a part of the engine ended, the rest is stopped", "part", name)
+		a.log.Error("component ended, stopping the engine", "part", name)
 	}
 	a.stopping.Store(true) // readiness falls before anything is torn down
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), a.config.Shutdown.Timeout)
@@ -100,7 +100,7 @@ func (a *App) evaluate(ctx context.Context) error {
 		return nil //nolint:nilerr // only the context can end the wait
 	}
 	if err := a.noteChange(ctx); err != nil && ctx.Err() == nil {
-		a.log.Error("what the spec changed is not known", "err", err)
+		a.log.Error("effects of the spec change are unknown", "err", err)
 	}
 	return a.eval.Run(ctx)
 }

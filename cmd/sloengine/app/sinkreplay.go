@@ -17,7 +17,7 @@ import (
 )
 
 // replaySink gives dead letters of one sink back to it. It is a dlq.Target.
-func (r *reliability) replaySink(ctx context.Context, entries []dlq.Entry) []error {
+func (r *delivery) replaySink(ctx context.Context, entries []dlq.Entry) []error {
 	errs := make([]error, len(entries))
 	var items []dispatch.Item
 	var places []int
@@ -64,8 +64,8 @@ const stretchBatch = 500
 // behind for, no faster than dead letters are replayed. Events that the sink refuses for
 // good become dead letters of their own; after any other failure the stretch stays, and
 // the next replay begins at its start again: sinks bear repeats.
-func (r *reliability) replayStretch(ctx context.Context, e *dlq.Entry) (err error) {
-	kept, err := wal.OpenArchive(r.letters.fs, filepath.Join(r.letters.dir, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
+func (r *delivery) replayStretch(ctx context.Context, e *dlq.Entry) (err error) {
+	kept, err := wal.OpenArchive(r.deadLetters.fs, filepath.Join(r.deadLetters.dir, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (r *reliability) replayStretch(ctx context.Context, e *dlq.Entry) (err erro
 	}
 }
 
-func (r *reliability) sendStretch(ctx context.Context, e *dlq.Entry, items []dispatch.Item) error {
+func (r *delivery) sendStretch(ctx context.Context, e *dlq.Entry, items []dispatch.Item) error {
 	var refused []dispatch.DeadLetter
 	now := time.Now()
 	for i, err := range deliver(ctx, r.sinks.Load(), e.Sink, items) {
@@ -127,5 +127,5 @@ func (r *reliability) sendStretch(ctx context.Context, e *dlq.Entry, items []dis
 	if len(refused) == 0 {
 		return nil
 	}
-	return r.letters.undelivered(ctx, refused)
+	return r.deadLetters.undelivered(ctx, refused)
 }

@@ -28,15 +28,15 @@ func sinkNamed(list []config.Sink, name string) *config.Sink {
 	return nil
 }
 
-func (r *reliability) sinkParts() config.SinkParts {
+func (r *delivery) sinkParts() config.SinkParts {
 	return config.SinkParts{FS: fsys.OS(), Shared: r.sharedLimit, Answered: r.sinkMetrics.Answered}
 }
 
 // openSinks takes up every sink where it was, so that the log is held for it.
-func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err error) {
+func (r *delivery) openSinks(log *wal.Log) (retain func() (uint64, bool), err error) {
 	d, err := dispatch.New(dispatch.Options{
 		FS: fsys.OS(), Dir: filepath.Join(r.dir, engine.SinkDir), Source: log, Split: engine.Items,
-		DeadLetter: r.letters.undelivered, OnLag: r.letters.lagging, Logger: r.log, Metrics: r.sinkMetrics,
+		DeadLetter: r.deadLetters.undelivered, OnLag: r.deadLetters.lagging, Logger: r.log, Metrics: r.sinkMetrics,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sinks: %w", err)
@@ -64,7 +64,7 @@ func (r *reliability) openSinks(log *wal.Log) (retain func() (uint64, bool), err
 // reloadSinks makes what other settings say about sinks, as far as it can fail, and
 // returns what puts it in force. A sink that is changed keeps its cursor; one that is
 // removed loses it.
-func (r *reliability) reloadSinks(next []config.Sink) (apply func(), err error) {
+func (r *delivery) reloadSinks(next []config.Sink) (apply func(), err error) {
 	made := map[string]dispatch.SinkOptions{}
 	old := *r.sinkList.Load()
 	for i := range next {
@@ -82,7 +82,7 @@ func (r *reliability) reloadSinks(next []config.Sink) (apply func(), err error) 
 	return func() { r.changeSinks(next, made) }, nil
 }
 
-func (r *reliability) changeSinks(next []config.Sink, made map[string]dispatch.SinkOptions) {
+func (r *delivery) changeSinks(next []config.Sink, made map[string]dispatch.SinkOptions) {
 	r.sinksMu.Lock()
 	defer r.sinksMu.Unlock()
 	d, old := r.sinks.Load(), *r.sinkList.Load()
