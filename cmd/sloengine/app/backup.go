@@ -36,6 +36,10 @@ func (a *App) registerBackup(r gin.IRouter) {
 }
 
 func (a *App) backup(c *gin.Context) {
+	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+		a.backupProblem(c, http.StatusForbidden, "The request came from a page of another site ("+err.Error()+"); use sloengine backup.")
+		return
+	}
 	if !a.backups.running.TryLock() {
 		c.Header("Retry-After", "60")
 		a.backupProblem(c, http.StatusConflict, "Another backup is running; try again when it has ended.")
