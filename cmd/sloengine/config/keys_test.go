@@ -29,7 +29,7 @@ var keyEffects = map[string]string{
 	"ingest TestNoMemoryLeftIs503":                           `ingest.bodies_memory`,
 	"ingest TestStalledDiskIsA504":                           `ingest.deadline`,
 	"ingest TestDeadlineForTheCommitter":                     `ingest.deadline_reserve`,
-	"ingest/dedup TestKeySetStaysInBudget":                 `known_ids.memory`,
+	"ingest/dedup TestKeySetStaysInBudget":                   `known_ids.memory`,
 	"cmd/sloengine TestEvictedCountsAgain":                   `parked.memory`,
 	"ingest/engine TestLogIsTruncated":                       `log.segment checkpoint.log`,
 	"cmd/sloengine TestReload":                               `evaluator.interval`,
