@@ -41,7 +41,7 @@ func (g *generator) cascading(a *sla.Agreement, slos []*slo.SLO) []rules.Rule {
 	var out []rules.Rule
 	for _, cause := range causes {
 		for _, effect := range effects {
-			r := g.pledgeRule(a, cause, pledge{NameCascading, "cascading_failure", SeverityCritical, ImpactHigh,
+			r := g.slaAlertRule(a, cause, slaAlert{NameCascading, "cascading_failure", SeverityCritical, ImpactHigh,
 				"(" + failing(cause, cascadeCause) + ")\nand on ()\n(" + failing(effect, cascadeEffect) + ")", time.Minute,
 				"A failure spreads: " + g.subject(cause) + " and " + string(effect.ID),
 				fmt.Sprintf("{{ $value | humanize }} calls failed within 5m, more than %d, and %s fails at the same time with more than %d.", cascadeCause, effect.ID, cascadeEffect)})
@@ -98,7 +98,7 @@ func (g *generator) recovered(a *sla.Agreement, entry string, s *slo.SLO) rules.
 	}
 	on := g.q.on(s)
 	fired := firing("alertname="+quote(k.violation), "agreement="+quote(a.Name), "slo_id="+quote(string(s.ID)))
-	return g.pledgeRule(a, s, pledge{k.recovered, k.sla + "_recovery", SeverityInfo, "",
+	return g.slaAlertRule(a, s, slaAlert{k.recovered, k.sla + "_recovery", SeverityInfo, "",
 		g.q.ratio(s, w) + " <= " + number(bound) +
 			"\nand " + on + " max_over_time(" + fired + g.recent() + ")" +
 			"\nunless " + on + " " + fired, wait,

@@ -70,15 +70,15 @@ func (g *generator) entryRules(a *sla.Agreement, c chosen, all []chosen) ([]rule
 	return out, nil
 }
 
-// pledge is one alert of the catalogue on one SLO.
-type pledge struct {
+// slaAlert is one alert of the catalogue on one SLO.
+type slaAlert struct {
 	name, sla, severity, impact string
 	expr                        string
 	wait                        time.Duration
 	summary, description        string
 }
 
-func (g *generator) pledgeRule(a *sla.Agreement, s *slo.SLO, p pledge) rules.Rule {
+func (g *generator) slaAlertRule(a *sla.Agreement, s *slo.SLO, p slaAlert) rules.Rule {
 	labels := g.sloLabels(s)
 	labels[labelSeverity], labels[LabelSLA], labels[LabelAgreement] = p.severity, p.sla, a.Name
 	if p.impact != "" {
@@ -88,33 +88,33 @@ func (g *generator) pledgeRule(a *sla.Agreement, s *slo.SLO, p pledge) rules.Rul
 		Annotations: g.annotations(p.name, g.sloNote(s, p.summary, p.description))}
 }
 
-// sloEntry makes one entry's rule for one SLO; ok is false if it cannot be said.
+// sloEntry makes one entry's rule for one SLO; ok is false if rules cannot express it.
 func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.Rule, bool) {
 	q, budget, what := g.q, s.Objective.Budget(), g.subject(s)
 	ratio := q.ratio(s, shortWindow)
 	limit := slo.FormatDuration(s.Indicator.Threshold)
 	agreed := percent(budget)
-	var p pledge
+	var p slaAlert
 	switch entry {
 	case sla.CatalogueLatency:
-		p = pledge{NameLatencyViolation, "processing_time", SeverityWarning, ImpactMedium,
+		p = slaAlert{NameLatencyViolation, "processing_time", SeverityWarning, ImpactMedium,
 			g.ratioAlert(a, s, NameLatencyViolation, shortWindow, budget, 0), 2 * time.Minute,
 			"Slower than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + "; " + agreed + " may."}
 	case sla.CatalogueLatencyCritical:
 		return g.latencyCritical(a, s)
 	case sla.CatalogueLimit80:
-		p = pledge{NameLatencyNear, "processing_time_warning", SeverityWarning, ImpactLow,
+		p = slaAlert{NameLatencyNear, "processing_time_warning", SeverityWarning, ImpactLow,
 			g.ratioAlert(a, s, NameLatencyNear, shortWindow, nearShare*budget, budget), 5 * time.Minute,
 			"Close to the agreed limit of time: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + ", which is over 80 % of the agreed " + agreed + "."}
 	case sla.CatalogueSlowIntegration:
-		p = pledge{NameSlowIntegration, "integration_latency", SeverityWarning, ImpactMedium,
+		p = slaAlert{NameSlowIntegration, "integration_latency", SeverityWarning, ImpactMedium,
 			g.ratioAlert(a, s, NameSlowIntegration, shortWindow, nearShare*budget, 0), 3 * time.Minute,
 			"An integration answers slowly: " + what,
 			"{{ $value | humanizePercentage }} of the calls of the last 5m took longer than " + limit + ", its own limit; that is over 80 % of the agreed " + agreed + "."}
 	case sla.CatalogueErrorRate:
-		p = pledge{NameErrorRateViolation, "error_rate", SeverityWarning, ImpactMedium,
+		p = slaAlert{NameErrorRateViolation, "error_rate", SeverityWarning, ImpactMedium,
 			g.ratioAlert(a, s, NameErrorRateViolation, shortWindow, budget, 0), 2 * time.Minute,
 			"More errors than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad; " + agreed + " may be."}
@@ -124,24 +124,24 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 			g.find(s.ID, FindingWarning, fmt.Sprintf("alert %s can never fire: five times the budget is %s; it is left out", entry, percent(bound)), "raise the objective")
 			return rules.Rule{}, false
 		}
-		p = pledge{NameErrorRateCritical, "error_rate", SeverityCritical, ImpactHigh,
+		p = slaAlert{NameErrorRateCritical, "error_rate", SeverityCritical, ImpactHigh,
 			g.ratioAlert(a, s, NameErrorRateCritical, shortWindow, bound, 0), time.Minute,
 			"Far more errors than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, more than five times the agreed " + agreed + "."}
 	case sla.CatalogueErrorTrend:
 		now, before := q.ratioInline(s, 10*time.Minute, 0), q.ratioInline(s, 10*time.Minute, 10*time.Minute)
-		p = pledge{NameErrorRateTrend, "error_rate_trend", SeverityWarning, ImpactLow,
+		p = slaAlert{NameErrorRateTrend, "error_rate_trend", SeverityWarning, ImpactLow,
 			strings.Join(append([]string{ratio + " > " + number(trendShare*budget), now + " > " + number(trendGrowth) + " * " + before}, g.busy(s, shortWindow)...), "\nand "+q.on(s)+" "), 2 * time.Minute,
 			"Errors are on the rise: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, over half of the agreed " + agreed + ", and the last 10m were at least a fifth worse than the 10m before."}
 	case sla.CatalogueAvailability:
-		p = pledge{NameAvailabilityViolation, "availability", SeverityCritical, ImpactHigh,
+		p = slaAlert{NameAvailabilityViolation, "availability", SeverityCritical, ImpactHigh,
 			g.ratioAlert(a, s, NameAvailabilityViolation, hour, budget, 0), 5 * time.Minute,
 			"Less available than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last hour were bad; " + agreed + " may be."}
 	case sla.CatalogueThroughput:
 		w := sliceWindow(s)
-		p = pledge{NameThroughputViolation, "throughput", SeverityWarning, ImpactMedium,
+		p = slaAlert{NameThroughputViolation, "throughput", SeverityWarning, ImpactMedium,
 			g.inRange(a, s, NameThroughputViolation, w, 0.5, 0).expr(), 3 * time.Minute,
 			"Throughput below target: " + what,
 			fmt.Sprintf("{{ $value | humanizePercentage }} of the slices of %s that were judged over the last %s had fewer than %d events.", slo.FormatDuration(s.Indicator.Per), slo.FormatDuration(w), s.Indicator.AtLeast)}
@@ -153,7 +153,7 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 	if entry != sla.CatalogueErrorTrend {
 		p.description = untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), p.description)
 	}
-	return g.pledgeRule(a, s, p), true
+	return g.slaAlertRule(a, s, p), true
 }
 
 // sliceWindow is the shortest window that holds at least three slices.
@@ -209,7 +209,7 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 	if s.Alerting.MinEvents > 0 {
 		cond.also = []string{g.q.total(s) + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)}
 	}
-	r := g.pledgeRule(a, s, pledge{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, cond.expr(), time.Minute,
+	r := g.slaAlertRule(a, s, slaAlert{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, cond.expr(), time.Minute,
 		"Far slower than agreed: " + string(s.ID),
 		untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), "{{ $value | humanizePercentage }} of the "+unit(s)+" of the last 5m took longer than "+slo.FormatDuration(l.Critical)+", the critical limit; "+percent(s.Objective.Budget())+" may take longer than "+slo.FormatDuration(s.Indicator.Threshold)+".")})
 	// The limit does not tell groups apart.
@@ -250,7 +250,7 @@ func (g *generator) decline(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
 	events := "(" + traffic + ") * " + number(ind.Per.Seconds())
 	expr := events + fmt.Sprintf(" >= %d < %s", ind.AtLeast, number(declineRoom*float64(ind.AtLeast))) +
 		"\nand " + g.q.on(s) + " " + g.q.valid(s) + " > 0" // slices are judged: these are open hours
-	return g.pledgeRule(a, s, pledge{NameThroughputDecline, "throughput_decline", SeverityWarning, ImpactLow, expr, 10 * time.Minute,
+	return g.slaAlertRule(a, s, slaAlert{NameThroughputDecline, "throughput_decline", SeverityWarning, ImpactLow, expr, 10 * time.Minute,
 		"Throughput falls towards its target: " + g.subject(s),
 		fmt.Sprintf("{{ $value | humanize }} events per %s over the last 5m; the target is %d.", per, ind.AtLeast)}), true
 }

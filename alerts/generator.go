@@ -127,7 +127,7 @@ func (g *generator) tablesRunOut(service string) rules.Rule {
 		Annotations: g.annotations(NameTablesRunOut, note{
 			summary: "The rules of " + service + " know calendar windows and maintenance not much longer",
 			description: "In {{ $value | humanizeDuration }} their tables end. From then on budgets of calendar windows are missing, " +
-				"and planned maintenance counts against those of others. Generate the rules anew.",
+				"and planned maintenance counts against those of others. Generate the rules again.",
 			dashboard: DashboardSLO, page: "/?service=" + url.QueryEscape(service),
 		}),
 	}

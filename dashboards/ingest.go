@@ -26,7 +26,7 @@ func (g *generator) ingestBoard() *board {
 		queries: []query{{"time() - " + gauge(metric.IngestWatermarkSeconds.Name), "{{instance}}"}},
 	}))
 	b.add(4, 4, stat(view{
-		title: "Repeats are known for", about: "How far back a repeated event is recognised by its id at the present rate, within the memory that ids may use. A sender that gives up later than this can count twice.",
+		title: "Dedup window", about: "How far back a duplicate is recognised by its id at the present rate, within the memory of the deduplication table. A sender that retries for longer than this can count an event twice.",
 		unit: unitSeconds, none: silent, steps: above(bad, from(3600, warning), from(86400, good)),
 		queries: []query{{gauge(metric.DedupeWindowSeconds.Name), "{{instance}}"}},
 	}))
@@ -119,12 +119,12 @@ func (g *generator) ingestBoard() *board {
 		},
 	}, lineStyle{}))
 	b.add(8, 7, lines(view{
-		title: "Known ids", about: "Ids of events in memory, by which repeats are recognised.",
+		title: "Deduplication table: ids", about: "Event ids in memory, by which duplicates are recognised.",
 		unit: unitShort, none: silent, steps: plain(),
 		queries: []query{{gauge(metric.DedupeIDs.Name), "{{instance}}"}},
 	}, lineStyle{}))
 	b.add(8, 7, lines(view{
-		title: "Memory of known ids", about: "Memory that the known ids take up. At its limit the oldest are forgotten, and repeats of theirs count again.",
+		title: "Deduplication table: memory", about: "Memory of the deduplication table. At its limit the oldest ids are evicted, and their duplicates count again.",
 		unit: unitBytes, none: silent, steps: plain(),
 		queries: []query{{gauge(metric.DedupeBytes.Name), "{{instance}}"}},
 	}, lineStyle{}))

@@ -70,7 +70,7 @@ func (g *generator) overviewBoard() *board {
 			recent = scores
 		}
 		b.add(12, 8, lines(view{
-			title: "Scores of late", about: "The same over the short window that alerts go by, where an agreement has one: a score over a month hardly moves within minutes.",
+			title: "Recent scores", about: "The same over the short window that alerts go by, where an agreement has one: a score over a month hardly moves within minutes.",
 			unit: unitScore, none: noScore, steps: g.scoreSteps(), max: number(100), queries: recent,
 		}, lineStyle{thresholds: true}))
 
@@ -105,7 +105,7 @@ func (g *generator) overviewBoard() *board {
 		columns = append([]column{{field: series.LabelService, name: "Service"}, {field: series.LabelSLA, name: "Agreement"}, {field: series.LabelComponent, name: "Component"}}, labelColumns(g.slaLabels)...)
 		columns = append(columns,
 			column{field: value(components, 0), name: "Points lost", unit: unitScore, steps: above(good, from(0.5, warning), from(5, bad))},
-			column{field: value(components, 1), name: "Attained", unit: unitRatio, steps: above(bad, from(0.9, warning), from(1, good))},
+			column{field: value(components, 1), name: "Attainment", unit: unitRatio, steps: above(bad, from(0.9, warning), from(1, good))},
 		)
 		b.add(12, 9, table(components, "-Points lost", columns...))
 	}

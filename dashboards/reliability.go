@@ -78,7 +78,7 @@ func (g *generator) reliabilityBoard() *board {
 		queries: []query{{sumRate("type", metric.RateLimitCritical.Name), "{{type}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(8, 8, timeline(view{
-		title: "Where limits are kept", about: "Whether the replicas share their limits through Redis, or each applies its own since Redis is away.",
+		title: "Where rate limits are counted", about: "Whether the replicas share their rate limits through Redis, or each applies its own because Redis is unreachable.",
 		unit: unitNone, none: noLimit, steps: above(good, from(1, warning)),
 		maps: []mapping{{Type: "value", Options: map[string]mappedValue{
 			"0": {Text: "shared", Color: good, Index: 0}, "1": {Text: "each its own", Color: warning, Index: 1},

@@ -343,7 +343,7 @@ func TestGolden(t *testing.T) {
 		}
 		want, err := os.ReadFile(name)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(d.JSON), "%s; -update writes it anew", name)
+		require.Equal(t, string(want), string(d.JSON), "%s: -update writes it again", name)
 	}
 }
 

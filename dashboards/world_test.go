@@ -293,7 +293,7 @@ func newSelf(t testing.TB) *self {
 	return s
 }
 
-// post sends good events, a repeat and a broken one.
+// post sends good events, a duplicate and a broken one.
 func (s *self) post() {
 	s.n++
 	s.posted += 3

@@ -14,7 +14,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// Every query that the other rooms ask for reads a series that is recorded.
+// Every query that the other packages ask for reads a series that is recorded.
 func TestQueriesReadWhatIsRecorded(t *testing.T) {
 	in := insurance(t)
 	for _, names := range []rules.Naming{rules.Own, rules.Sloth} {

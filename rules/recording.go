@@ -57,7 +57,7 @@ func RecordingSeq(in Spec, o Options) iter.Seq2[Group, error] {
 			id := o.Identity(s)[0]
 			told := map[string]string{id.Name: id.Value}
 			for _, group := range g.slos[s.ID].append(some[:0]) {
-				tellApart(group.Rules, told)
+				addIdentityLabels(group.Rules, told)
 				if !yield(group, nil) {
 					return
 				}
@@ -73,9 +73,9 @@ func RecordingSeq(in Spec, o Options) iter.Seq2[Group, error] {
 	}
 }
 
-// tellApart gives rules without labels those that their series have anyway, so
+// addIdentityLabels gives rules without labels those that their series have anyway, so
 // that promtool does not take the rules of two SLOs for duplicates.
-func tellApart(list []Rule, labels map[string]string) {
+func addIdentityLabels(list []Rule, labels map[string]string) {
 	for i := range list {
 		if list[i].Labels == nil {
 			list[i].Labels = labels

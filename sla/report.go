@@ -77,9 +77,9 @@ type SLAReport struct {
 	Alert *SLAReport
 }
 
-// SetGroup says which group the report is about. For the "other" group it takes
-// back the verdicts: a mix of groups that nobody promised anything breaches
-// nothing, and nobody is alerted by it. Scores and components stay.
+// SetGroup says which group the report is about. For the "other" group it removes
+// the verdicts: a mix of groups without an agreement breaches nothing and
+// alerts nobody. Scores and components stay.
 func (r *SLAReport) SetGroup(g slo.Group) {
 	r.Group, r.Informative = g, g.IsOther()
 	if !r.Informative {

@@ -57,7 +57,7 @@ func muting(c slo.Correction, from, until time.Time) (out []interval, note strin
 	if len(some) > maxDates {
 		return nil, fmt.Sprintf("%s, and it happens %d times until %s", why, len(some), until.UTC().Format(time.DateOnly))
 	}
-	return dated(some), fmt.Sprintf("it is listed by date, for Alertmanager can't recur like that (%s); write the configuration anew before %s", why, until.UTC().Format(time.DateOnly))
+	return dated(some), fmt.Sprintf("it is listed by date, because Alertmanager can't recur like that (%s). Generate the configuration again before %s", why, until.UTC().Format(time.DateOnly))
 }
 
 // early warns of occurrences before the correction begins: intervals begin with a

@@ -88,15 +88,10 @@ var glossary = []glossaryRule{
 
 // glossaryAllowed is the number of hits that an area (a top-level folder or file) may still have. It only ever shrinks.
 var glossaryAllowed = map[string]int{
-	"alerts":      32,
-	"cmd":         205,
-	"dashboards":  16,
-	"docs":        28,
-	"ingest":      260,
-	"reliability": 117,
-	"rules":       14,
-	"sla":         4,
-	"web":         268,
+	"cmd":         119,
+	"ingest":      257,
+	"reliability": 80,
+	"web":         266,
 }
 
 // TestGlossary refuses the words above in Go files, documents and templates.

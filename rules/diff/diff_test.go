@@ -54,10 +54,10 @@ func TestSpecs(t *testing.T) {
 			"~ slo shop/search labels: team=a -> team=b; on the info series only; no history breaks",
 		}},
 		{"rename", replace("name: search", "name: find\n    was: search"), []string{
-			"~ slo shop/find name: shop/search -> shop/find; the engine keeps its counts; recorded series begin anew",
+			"~ slo shop/find name: shop/search -> shop/find; the engine keeps its counts; recorded series start again",
 		}},
 		{"threshold", replace("300ms", "500ms"), []string{
-			`~ slo shop/search indicator: latency {type="search"} within 300ms -> latency {type="search"} within 500ms; what is counted changes, so counts begin anew`,
+			`~ slo shop/search indicator: latency {type="search"} within 300ms -> latency {type="search"} within 500ms; what is counted changes, so counts start from zero`,
 		}},
 		{"removed", shop[:strings.Index(shop, "  - name: search")], []string{"- slo shop/search; its alerts are gone too"}},
 	} {

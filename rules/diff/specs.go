@@ -26,7 +26,7 @@ func Specs(old, new rules.Spec) []Change {
 		if o == nil && n.Was != "" && was[string(n.Was)] != nil && now[string(n.Was)] == nil {
 			o = was[string(n.Was)]
 			renamed[string(n.Was)] = true
-			out = append(out, Change{Changed, "slo", id, "name", string(o.ID), id, "the engine keeps its counts; recorded series begin anew"})
+			out = append(out, Change{Changed, "slo", id, "name", string(o.ID), id, "the engine keeps its counts; recorded series start again"})
 		}
 		if o == nil {
 			out = append(out, Change{Kind: Added, What: "slo", ID: id, New: n.Objective.String() + " over " + n.Window.String()})
@@ -80,10 +80,10 @@ func compareSLO(o, n *slo.SLO) []Change {
 	changed := "budget " + budget(o) + " -> " + budget(n)
 	f.add("objective", o.Objective.String(), n.Objective.String(), changed)
 	f.add("window", o.Window.String(), n.Window.String(), changed+"; alert factors follow")
-	f.add("indicator", indicator(&o.Indicator), indicator(&n.Indicator), "what is counted changes, so counts begin anew")
-	f.add("budgeting", budgeting(o.Budgeting), budgeting(n.Budgeting), "what is counted changes, so counts begin anew")
-	f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series begin anew")
-	f.add("corrections", corrections(o), corrections(n), "the past counts anew with them")
+	f.add("indicator", indicator(&o.Indicator), indicator(&n.Indicator), "what is counted changes, so counts start from zero")
+	f.add("budgeting", budgeting(o.Budgeting), budgeting(n.Budgeting), "what is counted changes, so counts start from zero")
+	f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series start again")
+	f.add("corrections", corrections(o), corrections(n), "the past is counted again with them")
 	f.add("labels", labels(o.Labels), labels(n.Labels), "on the info series only; no history breaks")
 	f.tiers(o, n)
 	f.add("min_events", fmt.Sprint(o.Alerting.MinEvents), fmt.Sprint(n.Alerting.MinEvents), "")
@@ -201,7 +201,7 @@ func agreements(old, new []*sla.Agreement) []Change {
 		f.add("score", string(o.Method), string(n.Method), "scores before and after cannot be compared")
 		f.add("window", o.Window.String(), n.Window.String(), "")
 		f.add("alert_window", window(o.AlertWindow), window(n.AlertWindow), "")
-		f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series begin anew")
+		f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series start again")
 		f.add("no_data", string(o.NoData), string(n.NoData), "")
 		f.add("warning", level(o.Warning), level(n.Warning), sooner(o.Warning, n.Warning))
 		f.add("critical", level(o.Critical), level(n.Critical), sooner(o.Critical, n.Critical))
@@ -276,7 +276,7 @@ func thresholds(old, new []*slo.Threshold) []Change {
 			continue
 		}
 		f := fields{what: "threshold", id: key}
-		f.add("match", o.Match.String(), n.Match.String(), "counts begin anew")
+		f.add("match", o.Match.String(), n.Match.String(), "counts start from zero")
 		f.add("warning", window(o.Warning), window(n.Warning), "")
 		f.add("critical", window(o.Critical), window(n.Critical), "")
 		f.add("each", o.Each, n.Each, "")

@@ -190,7 +190,7 @@ func tierWindows(s *slo.SLO) []time.Duration {
 
 // addSLA plans an agreement. One whose SLOs are all on Prometheus series is left
 // out: nothing of it is counted here, and with `no_data: good` it would show a
-// score of 100 that nobody measured. Its generated rules tell the score.
+// score of 100 that was never measured. Its generated rules tell the score.
 func (b *planner) addSLA(a *sla.Agreement) {
 	if !slices.ContainsFunc(a.Components, func(c sla.Component) bool { return b.slos[c.SLO] != nil }) {
 		return

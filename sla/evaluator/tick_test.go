@@ -53,7 +53,7 @@ func TestAnEmptyEngineReportsNoDataAndNothingGood(t *testing.T) {
 	require.Len(t, expected, 1)
 	require.Equal(t, slo.Group{"MEDCARE"}, expected[0].Group)
 	require.Len(t, find(r, "unpaid/minutes"), 1, "an SLO without groups is always there")
-	require.Empty(t, find(r, "unpaid/latency"), "groups that nobody expects are not")
+	require.Empty(t, find(r, "unpaid/latency"), "unexpected groups are not")
 	require.Empty(t, find(r, "unpaid/api"), "series of Prometheus are not measured here")
 	for _, s := range r.SLOs {
 		require.Equal(t, slo.StateNoData, s.State)

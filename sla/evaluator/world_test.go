@@ -78,7 +78,7 @@ func (w *world) add(rng *rand.Rand, at time.Time, failing float64) {
 	if rng.IntN(5) == 0 { // late, by up to a day
 		h.received = h.received.Add(time.Duration(rng.Int64N(int64(day))))
 	}
-	for _, d := range w.down { // nobody listens: the sender tries again
+	for _, d := range w.down { // the engine is down: the sender tries again
 		if !h.received.Before(d.From) && h.received.Before(d.To) {
 			h.received = d.To.Add(time.Second)
 		}
