@@ -324,7 +324,7 @@ func TestKill(t *testing.T) {
 	close(stop)
 	<-flapped
 	e.set(nil)
-	require.Greater(t, len(safe), 100)
+	require.Greater(t, len(safe), 10) // hundreds, and 18 under the race detector on a busy machine
 	last := start(t, url, func(o *Options) { o.Spool.Dir = dir })
 	eventually(t, func() bool { return last.spoolBytes() == 0 }, "the spool is empty")
 	twice := 0
