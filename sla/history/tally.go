@@ -25,12 +25,12 @@ func NewTally(a *fold.ReadResult, bins []uint64) Tally {
 	return t
 }
 
-func (t Tally) Plus(u Tally) Tally { return Tally{t.Counts.Add(u.Counts), t.ratio + u.ratio} }
+func (t Tally) Plus(u Tally) Tally { return Tally{t.Add(u.Counts), t.ratio + u.ratio} }
 
 // Minus takes u out of t. What was counted between two looks must not make it wrap.
 func (t Tally) Minus(u Tally) Tally {
 	u.Good, u.Bad = min(u.Good, t.Good), min(u.Bad, t.Bad)
-	return Tally{t.Counts.Sub(u.Counts), max(0, t.ratio-u.ratio)}
+	return Tally{t.Sub(u.Counts), max(0, t.ratio-u.ratio)}
 }
 
 // byRatio reports whether the mean of the slices' ratios is what counts.

@@ -109,7 +109,7 @@ func (r *delivery) connect() error {
 		r.opened.add("redis", func(context.Context) error { return c.Close() })
 	}
 	r.link, err = shared.NewLink(shared.LinkOptions{
-		Client: r.limitsDB, Prefix: r.c.RedisKeys("limits"), Timeout: time.Duration(r.c.Redis.Timeout),
+		Client: r.limitsDB, Prefix: r.c.RedisKeys("limits"), Timeout: r.c.Redis.Timeout,
 		Logger: r.log, Metrics: r.sharedMetrics, Breakers: r.sinkMetrics.Breakers(),
 	})
 	return err

@@ -114,7 +114,7 @@ func (l *rateLimits) expressionFailed(setting string, err error) {
 // mergeWindow is how long a request waits to be merged with others.
 func (l *rateLimits) mergeWindow() time.Duration {
 	if now := l.inForce.Load(); now != nil {
-		return time.Duration(now.AggregateWindow)
+		return now.AggregateWindow
 	}
 	return 0
 }

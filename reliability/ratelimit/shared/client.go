@@ -110,4 +110,4 @@ func checkPrefix(p string) (string, error) {
 	return "{" + p + "}", nil
 }
 
-var errNoClient = errors.New("Client is required")
+var errNoClient = errors.New("option Client is required")

@@ -79,7 +79,7 @@ func (in *instance) run(t testing.TB) {
 // ping asks Redis whatever the breaker says.
 func (in *instance) ping(ctx context.Context) error { return in.Link.ping(ctx, in.Link.o.Prefix) }
 
-func (in *instance) connected() bool { return in.Link.Status().Connected }
+func (in *instance) connected() bool { return in.Status().Connected }
 
 func (in *instance) metrics() string {
 	var b bytes.Buffer
@@ -151,7 +151,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			var fallbacks [3]uint64
 			for i, in := range instances {
-				fallbacks[i] = in.Link.Status().Fallbacks
+				fallbacks[i] = in.Status().Fallbacks
 				slow[i].Store(0)
 			}
 			longest.Store(0)
@@ -166,7 +166,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 			time.Sleep(1200 * time.Millisecond)
 			for i, in := range instances {
 				require.Greater(t, takes[i].Load()-before[i], int64(50), "held up while Redis was unreachable")
-				st := in.Link.Status()
+				st := in.Status()
 				require.Greater(t, st.Fallbacks, fallbacks[i]+50)
 				require.NotEmpty(t, st.LastError)
 				require.Contains(t, in.metrics(), "sloengine_ratelimit_fallback 1\n")
@@ -198,7 +198,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 	}
 	require.NotContains(t, text, `sloengine_redis_errors_total{reason="read_only"} 0`)
 	require.NotContains(t, text, `sloengine_redis_errors_total{reason="out_of_memory"} 0`)
-	st := in.Link.Status()
+	st := in.Status()
 	require.True(t, st.Connected)
 	require.Positive(t, st.RoundTrip)
 }
@@ -218,7 +218,7 @@ func TestNoFallbackBecauseOfALimit(t *testing.T) {
 	p := limits{global: ratelimit.Limit{N: 30, Window: time.Hour}}.policy(t)
 	require.Equal(t, 30, take(t, in, tickets(p, repeat(100, event{"x", ""})...)))
 	require.Zero(t, take(t, in, tickets(p, repeat(100, event{"x", ""})...)))
-	require.Zero(t, in.Link.Status().Fallbacks)
+	require.Zero(t, in.Status().Fallbacks)
 }
 
 // TestRedisMissingFromTheStart: stricter limits from the first event on.
@@ -243,10 +243,10 @@ func TestIdleLinkIsTrue(t *testing.T) {
 	in.run(t)
 	require.Eventually(t, in.connected, 5*time.Second, 10*time.Millisecond)
 	require.NoError(t, in.ping(context.Background()))
-	since := in.Link.Status().Since
+	since := in.Status().Since
 	s.kill()
 	require.Eventually(t, func() bool { return !in.connected() }, 5*time.Second, 10*time.Millisecond)
-	require.True(t, in.Link.Status().Since.After(since))
+	require.True(t, in.Status().Since.After(since))
 	require.Error(t, in.ping(context.Background()))
 }
 
@@ -262,7 +262,7 @@ func TestCallerGoesAway(t *testing.T) {
 	require.NoError(t, in.Take(ctx, time.Now(), []*ratelimit.Tickets{k}))
 	require.Equal(t, 10, count(k))
 	require.True(t, in.connected())
-	require.Empty(t, in.Link.Status().LastError)
+	require.Empty(t, in.Status().LastError)
 }
 
 type failing struct{}
