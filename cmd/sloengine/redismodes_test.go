@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -27,7 +28,7 @@ func program(t *testing.T, name string, args func(port int) []string) (port int,
 		t.Skip(name + " is not installed")
 	}
 	for range 10 {
-		port = 12000 + rand.IntN(18000)
+		port = 12000 + rand.IntN(10000) // a cluster's second port is 10000 above, still below the ephemeral ports
 		cmd := exec.Command(name, args(port)...)
 		cmd.Dir = t.TempDir()
 		require.NoError(t, cmd.Start())
@@ -41,14 +42,30 @@ func program(t *testing.T, name string, args func(port int) []string) (port int,
 				alive = false
 			case <-time.After(20 * time.Millisecond):
 			}
-			if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil && alive {
-				_ = c.Close()
+			if alive && serves(port) {
 				return port, stop
 			}
 		}
 	}
 	require.Fail(t, name+" does not start")
 	return 0, nil
+}
+
+// serves tells whether a Redis server or sentinel answers on the port. One that is about to exit because a second port
+// is taken accepts connections, too, but answers nothing.
+func serves(port int) bool {
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	answer := make([]byte, len("+PONG"))
+	_, err = io.ReadFull(c, answer)
+	return err == nil && string(answer) == "+PONG"
 }
 
 func redisArgs(more ...string) func(port int) []string {
