@@ -56,11 +56,15 @@ func runEngine(t testing.TB, disk fsys.FS, dir string, change func(*engine.Optio
 	}
 	change(&opt)
 	var err error
-	r.Engine, err = engine.New(opt)
+	r.Engine, err = engine.Open(opt)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan struct{})
-	go func() { defer close(end); _ = r.Run(ctx) }()
+	go func() {
+		defer close(end)
+		_ = r.Run(ctx, engine.Parts{})
+		_ = r.Close()
+	}()
 	r.stop = func() { cancel(); <-end }
 	t.Cleanup(r.stop)
 	select {

@@ -119,31 +119,32 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	require.NoError(t, err)
 	counts, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	engine, err := engine.New(engine.Options{
+	running, err := engine.Open(engine.Options{
 		Dir: data, State: app.FoldState{Fold: counts}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
-		OnOpen: func(log *wal.Log) (engine.Parts, error) {
-			_, segments := log.Size()
-			f.Log = []uint64{log.FirstSeq(), log.NextSeq() - 1, uint64(segments)}
-			return engine.Parts{}, nil
-		},
 	})
 	require.NoError(t, err)
+	log := running.Log()
+	_, segments := log.Size()
+	f.Log = []uint64{log.FirstSeq(), log.NextSeq() - 1, uint64(segments)}
 	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
+	var wg sync.WaitGroup
+	defer func() {
+		stop()
+		wg.Wait()
+		require.NoError(t, running.Close())
+	}()
 	ended := make(chan error, 1)
-	running.Go(func() { ended <- engine.Run(ctx) })
+	wg.Go(func() { ended <- running.Run(ctx, engine.Parts{}) })
 	select {
-	case <-engine.Ready():
+	case <-running.Ready():
 	case err := <-ended:
 		require.NoError(t, err)
 	}
 	eval, err := evaluator.New(evaluator.Options{
 		Source: func(ctx context.Context, req fold.Request) (sums *fold.Sums, err error) {
-			return sums, engine.Do(ctx, func() { sums = counts.Sums(req) })
+			return sums, running.Do(ctx, func() { sums = counts.Sums(req) })
 		},
 	})
 	require.NoError(t, err)
@@ -159,8 +160,8 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 		f.Violations[l.Threshold.Name+" within"], f.Violations[l.Threshold.Name+" warning"] = l.Total.Within, l.Total.Warning
 		f.Violations[l.Threshold.Name+" critical"] = l.Total.Critical
 	}
-	f.IDs = engine.Health().IDs.Count
-	require.NoError(t, engine.Do(ctx, func() {
+	f.IDs = running.Health().IDs.Count
+	require.NoError(t, running.Do(ctx, func() {
 		for _, g := range counts.Generations(time.Hour) {
 			if g.Number > 0 {
 				f.Parked[g.ID] = g.Groups

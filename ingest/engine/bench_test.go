@@ -137,10 +137,11 @@ func BenchmarkCommit(b *testing.B) {
 // known: look the id up, make the record. No disk.
 func BenchmarkAdmit(b *testing.B) {
 	opt := testOptions(fsys.OS())
-	opt.State = &bareState{}
+	opt.Dir, opt.State = b.TempDir(), &bareState{}
 	opt.IDs = IDOptions{}
-	e, err := New(opt)
+	e, err := Open(opt)
 	require.NoError(b, err)
+	defer e.Close()
 	c := &committer{e: e, ids: knownTable(10_000_000)}
 	batch := benchBatch(1000)
 	r := &request{batch: batch}

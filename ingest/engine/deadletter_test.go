@@ -106,8 +106,7 @@ func TestDeadLetterStoreIsAway(t *testing.T) {
 	store := &shakyStore{Memory: memory}
 	store.down.Store(true)
 	opt := testOptions(fsystest.New())
-	opt.OnOpen = func(*wal.Log) (Parts, error) { return Parts{DeadLetters: store}, nil }
-	r := start(t, opt)
+	r := start(t, opt, Parts{DeadLetters: store})
 	r.commit("a", "refuse-1", "b")
 	requireOnce(t, r.counts(), []string{"a", "b"})
 	require.NoError(t, r.Do(context.Background(), r.read.checkpoint))

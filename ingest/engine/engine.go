@@ -40,13 +40,14 @@ func Contents() []string {
 // checkpoint files), the disk guard, and the one that syncs the log's marker. They share
 // the parts below, which have locks or atomics of their own, and talk through channels.
 type Engine struct {
-	opt   Options // never changed after New
+	opt   Options // never changed after Open
 	queue *queue
 	clock *recordClock
 	disk  *diskGuard
 	dead  *foldLetters
 	read  *reader
-	log   atomic.Pointer[wal.Log] // nil until Run has opened it; Health asks before that
+	lock  io.Closer // of the data folder; held from Open to Close
+	log   *wal.Log  // open from Open to Close
 
 	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
 
@@ -74,9 +75,10 @@ type Engine struct {
 	checkpointHealth atomic.Pointer[CheckpointHealth]
 }
 
-// New checks the options and makes an Engine. It does not touch the data
-// folder; Run does.
-func New(opt Options) (*Engine, error) {
+// Open locks the data folder and opens its log, which is checked as a whole. It reads nothing
+// else and starts nothing: Run does. An error is, among others, a *wal.CorruptError or
+// fsys.ErrLocked. Whoever opens an Engine closes it.
+func Open(opt Options) (_ *Engine, err error) {
 	opt.applyDefaults()
 	if err := opt.validate(); err != nil {
 		return nil, err
@@ -98,9 +100,65 @@ func New(opt Options) (*Engine, error) {
 	e.setPhase(StatusStarting)
 	e.idStats.Store(&dedup.Stats{})
 	e.checkpointHealth.Store(&CheckpointHealth{})
+	if err := e.openFolder(); err != nil {
+		return nil, err
+	}
 	opt.Metrics.gauges(e)
 	opt.Metrics.troubles(e)
 	return e, nil
+}
+
+// openFolder takes the lock before it changes anything in the folder.
+func (e *Engine) openFolder() (err error) {
+	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, SiteDataDir); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	if err := e.checkFormats(); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	if e.lock, err = e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile)); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = e.lock.Close() // the folder is as it was
+		}
+	}()
+	if err := DataFormat.Mark(e.opt.FS, e.opt.Dir); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	e.disk.start()
+	if e.log, err = e.openLog(); err != nil {
+		return err
+	}
+	for _, repair := range e.log.Repairs() {
+		e.opt.Logger.Warn("damage to the log repaired", "what", repair)
+	}
+	for _, loss := range e.log.Losses() {
+		e.opt.Logger.Error("records of the log are lost",
+			"first", loss.FirstSeq, "last", loss.LastSeq, "moved_to", loss.Quarantine)
+	}
+	return nil
+}
+
+// Log is the open log.
+func (e *Engine) Log() *wal.Log { return e.log }
+
+// Close closes the log and unlocks the data folder, after Run has returned or instead of Run.
+// While Run has not returned it does nothing: the lock must outlast the last write.
+func (e *Engine) Close() error {
+	if e.running.Load() {
+		select {
+		case <-e.ended:
+		default:
+			return nil
+		}
+	}
+	err := errors.Join(e.log.Close(), e.lock.Close())
+	if err == nil || e.poisoned() { // Run has returned the cause
+		return nil
+	}
+	return fmt.Errorf("close data folder: %w", err)
 }
 
 func (e *Engine) setPhase(s Status) { e.phase.Store(&s) }
@@ -120,13 +178,12 @@ func (e *Engine) Do(ctx context.Context, f func()) error {
 	return e.read.do(ctx, f)
 }
 
-// Run opens the data folder, recovers, and serves until ctx is done; then it
-// answers all who wait, folds the log to its end and makes a last checkpoint.
-// An error means that the folder could not be opened (such as a *LossError, a
-// *wal.CorruptError or fsys.ErrLocked), or that nothing more could be promised
-// about what is written; the process should then exit and start again. Run can
-// be called once.
-func (e *Engine) Run(ctx context.Context) (err error) {
+// Run recovers, and serves until ctx is done; then it answers all who wait,
+// folds the log to its end and makes a last checkpoint. parts take part from the
+// start. An error means that what is in the folder cannot be used (such as a
+// *LossError), or that nothing more could be promised about what is written; the
+// process should then exit and start again. Run can be called once.
+func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	if !e.running.CompareAndSwap(false, true) {
 		return errors.New("ingest: Run called twice")
 	}
@@ -139,47 +196,13 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		e.queue.close(ErrStopping)
 		e.setPhase(StatusStopped)
 	}()
-	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, SiteDataDir); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	if err := e.checkFormats(); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	lock, err := e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile))
-	if err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	defer closing(&err, lock, "lock")
-	if err := DataFormat.Mark(e.opt.FS, e.opt.Dir); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	e.disk.start()
-	log, err := e.openLog()
-	if err != nil {
-		return err
-	}
-	defer closing(&err, log, "log")
-	e.log.Store(log)
-	for _, repair := range log.Repairs() {
-		e.opt.Logger.Warn("damage to the log repaired", "what", repair)
-	}
-	for _, loss := range log.Losses() {
-		e.opt.Logger.Error("records of the log are lost",
-			"first", loss.FirstSeq, "last", loss.LastSeq, "moved_to", loss.Quarantine)
-	}
-	var parts Parts
-	if e.opt.OnOpen != nil {
-		if parts, err = e.opt.OnOpen(log); err != nil {
-			return err
-		}
-	}
-	if err := e.openDeadLetters(log, parts.DeadLetters); err != nil {
+	if err := e.openDeadLetters(e.log, parts.DeadLetters); err != nil {
 		return err
 	}
 	defer closing(&err, e.dead, "dead letters")
 	e.retain, e.dead.instance = parts.Retain, parts.Instance
 	e.setPhase(StatusRecovering)
-	saver, ids, err := e.recover(ctx, log)
+	saver, ids, err := e.recover(ctx, e.log)
 	if saver != nil {
 		defer closing(&err, saver.files, "checkpoint files")
 		defer closing(&err, e.read, "reader")
@@ -190,7 +213,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	return e.serve(ctx, log, ids, saver)
+	return e.serve(ctx, e.log, ids, saver)
 }
 
 // openLog opens the log. Damage to records that nobody needs any more is gone around.
@@ -231,8 +254,6 @@ func closing(err *error, c interface{ Close() error }, what string) {
 		*err = fmt.Errorf("close %s: %w", what, cerr)
 	}
 }
-
-var _ io.Closer = (*wal.Log)(nil)
 
 // serve runs the goroutines of the engine and takes them down in order: the
 // committer first, so that the reader sees the last record, then the reader,

@@ -200,25 +200,33 @@ func testOptions(fs fsys.FS) Options {
 	}
 }
 
-// launch starts an engine and does not wait for anything.
-func launch(t testing.TB, opt Options) *running {
+// launch starts an engine and does not wait until it is ready. Where the data folder cannot be
+// opened, the reason comes from end.
+func launch(t testing.TB, opt Options, parts ...Parts) *running {
 	t.Helper()
 	state := newTally()
 	if opt.State == nil {
 		opt.State = state
 	}
-	e, err := New(opt)
-	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{Engine: e, t: t, state: state, stop: cancel, end: make(chan error, 1)}
-	go func() { r.end <- e.Run(ctx) }()
+	r := &running{t: t, state: state, stop: cancel, end: make(chan error, 1)}
+	var err error
+	if r.Engine, err = Open(opt); err != nil {
+		r.Engine = &Engine{ready: make(chan struct{})} // never
+		r.end <- err
+		return r
+	}
+	go func() {
+		err := r.Run(ctx, slices.Concat(parts, []Parts{{}})[0])
+		r.end <- errors.Join(err, r.Close())
+	}()
 	return r
 }
 
 // start starts an engine and waits until it is ready.
-func start(t testing.TB, opt Options) *running {
+func start(t testing.TB, opt Options, parts ...Parts) *running {
 	t.Helper()
-	r := launch(t, opt)
+	r := launch(t, opt, parts...)
 	select {
 	case <-r.Ready():
 	case err := <-r.end:
@@ -395,7 +403,7 @@ func TestConfig(t *testing.T) {
 func TestNotReadyBeforeRun(t *testing.T) {
 	opt := testOptions(fsystest.New())
 	opt.State = newTally()
-	e, err := New(opt)
+	e, err := Open(opt)
 	require.NoError(t, err)
 	_, err = e.Commit(context.Background(), testBatch("a"))
 	require.ErrorIs(t, err, ErrNotReady)
@@ -404,14 +412,20 @@ func TestNotReadyBeforeRun(t *testing.T) {
 	require.Positive(t, after)
 	require.ErrorIs(t, e.Do(context.Background(), func() {}), ErrNotReady)
 	require.Equal(t, StatusStarting, e.Health().Status)
+	_, err = Open(opt)
+	require.ErrorIs(t, err, fsys.ErrLocked)
+	require.NoError(t, e.Close())
+	e, err = Open(opt)
+	require.NoError(t, err, "an engine that is closed instead of run lets go of its folder")
+	require.NoError(t, e.Close())
 }
 
 func TestOptions(t *testing.T) {
-	_, err := New(Options{State: newTally()})
+	_, err := Open(Options{State: newTally()})
 	require.ErrorContains(t, err, "no data folder")
-	_, err = New(Options{Dir: "x"})
+	_, err = Open(Options{Dir: "x"})
 	require.ErrorContains(t, err, "no state")
-	_, err = New(Options{Dir: "x", State: newTally(), Heartbeat: -1})
+	_, err = Open(Options{Dir: "x", State: newTally(), Heartbeat: -1})
 	require.ErrorContains(t, err, "Heartbeat is negative")
 }
 

@@ -114,9 +114,7 @@ func (e *Engine) Health() Health {
 	h.Log.LastAppend = time.Duration(e.lastAppend.Load())
 	h.Log.Durable, h.Log.Folded = e.durable.Load(), e.folded.Load()
 	h.Log.Lag = h.Log.Durable - min(h.Log.Durable, h.Log.Folded)
-	if log := e.log.Load(); log != nil {
-		h.Log.Bytes, h.Log.Segments = log.Size()
-	}
+	h.Log.Bytes, h.Log.Segments = e.log.Size()
 	if !h.Checkpoint.At.IsZero() {
 		h.Checkpoint.Age = max(0, now.Sub(h.Checkpoint.At))
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/wal"
 )
 
 // Options configure an Engine. A zero field takes the default given with it.
@@ -51,10 +50,6 @@ type Options struct {
 
 	DeadLetterSegmentBytes int64 // of the files that the engine opens itself; 10 MB
 
-	// OnOpen, if set, is called once the data folder is locked and the log is open, before
-	// anything is read from it. What it returns takes part from then on.
-	OnOpen func(log *wal.Log) (Parts, error)
-
 	// Limits decide which events are too many; nil: none. See Admit.
 	Limits Limits
 	// Critical says whether an event over its limit is too good to be dropped or
@@ -73,7 +68,7 @@ type Options struct {
 	CrashPoint func(CrashPoint)
 }
 
-// Parts are what others add to an engine.
+// Parts are what others add to an engine once its log is open.
 type Parts struct {
 	DeadLetters DeadLetters // nil: files in the data folder
 	// Retain is the oldest record of the log that somebody else still needs; ok is

@@ -28,8 +28,7 @@ func (e *Engine) Snapshot(others func() error, add AddFile) error {
 	default:
 		return ErrNotReady
 	}
-	log := e.log.Load()
-	return log.Snapshot(func() error {
+	return e.log.Snapshot(func() error {
 		if err := e.snapshotCheckpoint(add); err != nil {
 			return err
 		}

@@ -27,7 +27,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/connlimit"
-	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/history"
@@ -63,6 +62,7 @@ type App struct {
 
 	fold     *fold.Fold
 	engine   *engine.Engine
+	parts    engine.Parts
 	eval     *evaluator.Evaluator
 	alerts   *liveAlerts
 	traffic  *history.TrafficLog
@@ -114,7 +114,7 @@ func New(opt Options) (a *App, err error) {
 	if a.delivery, err = newDelivery(&a.config, opt.DataDir, opt.Log, httpSet, &a.group.teardown); err != nil {
 		return nil, err
 	}
-	a.engine, err = engine.New(engine.Options{
+	a.engine, err = engine.Open(engine.Options{
 		Dir:          opt.DataDir,
 		State:        FoldState{Fold: a.fold},
 		Config:       first.encoded,
@@ -131,11 +131,14 @@ func New(opt Options) (a *App, err error) {
 		Critical:     a.delivery.rates.critical,
 		MergeBy:      a.specs.mergeBy,
 		MergeWindow:  func() time.Duration { return a.delivery.rates.mergeWindow() },
-		OnOpen: func(log *wal.Log) (engine.Parts, error) {
-			return a.delivery.open(log, a.engine.ReplayTarget)
-		},
 	})
 	if err != nil {
+		return nil, err
+	}
+	opened.add("data folder", func(e *engine.Engine) func(context.Context) error {
+		return func(context.Context) error { return e.Close() }
+	}(a.engine))
+	if a.parts, err = a.delivery.open(a.engine.Log(), a.engine.ReplayTarget); err != nil {
 		return nil, err
 	}
 	if a.alerts, err = newLiveAlerts(opt.DataDir, alertSet, c.Evaluator.Interval, opt.Log); err != nil {

@@ -52,6 +52,7 @@ func guarded(t *testing.T, settings, listen string) *App {
 	t.Helper()
 	a, err := build(t, t.TempDir(), settings, listen)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.group.run(context.Background())) })
 	return a
 }
 

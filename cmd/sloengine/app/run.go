@@ -29,7 +29,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.log.Info("listening", "address", listener.Addr().String(), "url", base.String())
 
 	g := a.group
-	g.start(ctx, part{name: "engine", run: a.engine.Run, last: true})
+	g.start(ctx, part{name: "engine", run: func(ctx context.Context) error { return a.engine.Run(ctx, a.parts) }, last: true})
 	g.start(ctx, part{name: "sinks", run: func(ctx context.Context) error { return a.delivery.run(ctx, a.engine.Ready()) }})
 	g.start(ctx, part{name: "evaluator", run: a.evaluate})
 	g.start(ctx, part{name: "own events", run: a.sendOwnEvents})
