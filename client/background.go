@@ -22,28 +22,27 @@ func (c *Client) sendQueue(ctx context.Context) {
 
 // sendQueued sends one batch, puts it into the spool, or holds it until one of the two
 // works. When ctx ends before, the batch goes back into the queue.
-func (c *Client) sendQueued(ctx context.Context, b *batch) {
+func (c *Client) sendQueued(ctx context.Context, b *queued) {
 	var wait time.Duration
 	for n := 0; ; n++ {
-		rest := b
+		rest := b.batch
 		if c.spool == nil || c.unavailable() == nil {
-			rest, _ = c.deliver(ctx, b) // whatever the reason, it is kept
+			rest, _ = c.deliver(ctx, b.batch) // whatever the reason, what is left is tried again
 		}
 		if rest == nil {
-			c.q.done(b, c.d.poster.copies(b.body))
+			c.q.done(b, c.d.poster.Copies(b.Body))
 			return
 		}
-		if rest != b {
-			c.q.replace(b, rest)
-			b = rest
+		if rest != b.batch {
+			b.batch, b.pinned = rest, true
 		}
-		if c.spool != nil && c.spool.put(b, spoolWait) == nil {
-			c.m.spooled.Add(b.len())
+		if c.spool != nil && c.spool.put(b.batch, spoolWait) == nil {
+			c.m.spooled.Add(b.Len())
 			c.q.done(b, false)
 			return
 		}
 		b.pinned = true
-		wait = max(c.d.policy.Delay(n, wait), holdLeast)
+		wait = max(c.d.sender.Policy.Delay(n, wait), holdLeast)
 		if sleep(ctx, wait) != nil || c.d.ready(ctx) != nil {
 			c.q.putBack(b)
 			return
@@ -68,13 +67,13 @@ func (c *Client) relieve(ctx context.Context) {
 			if b == nil {
 				break
 			}
-			if err := c.spool.put(b, spoolWait); err != nil {
+			if err := c.spool.put(b.batch, spoolWait); err != nil {
 				b.pinned = true
 				c.q.putBack(b)
 				_ = sleep(ctx, time.Second)
 				continue
 			}
-			c.m.spooled.Add(b.len())
+			c.m.spooled.Add(b.Len())
 			c.q.done(b, false)
 		}
 	}
@@ -140,7 +139,7 @@ func (c *Client) shutdown(ctx context.Context) error {
 		c.spool.close()
 		c.m.spoolLimit.Add(-c.o.Spool.MaxBytes)
 	}
-	c.d.poster.close()
+	c.d.poster.Close()
 	if lost > 0 {
 		return fmt.Errorf("close client: %d events lost: the server did not accept them in time", lost)
 	}
@@ -166,15 +165,15 @@ func (c *Client) drain() (lost int) {
 		}
 		err, why := ErrClosed, Stopped
 		if c.spool != nil {
-			if err = c.spool.put(b, spoolWait); err != nil {
+			if err = c.spool.put(b.batch, spoolWait); err != nil {
 				why = spoolReason(err)
 			}
 		}
 		if err == nil {
-			c.m.spooled.Add(b.len())
+			c.m.spooled.Add(b.Len())
 		} else {
-			lost += b.len()
-			c.r.lost(b, why, err)
+			lost += b.Len()
+			c.r.lost(b.batch, why, err)
 		}
 		c.q.done(b, false)
 	}

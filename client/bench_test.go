@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/sloengine/sloengine/client/post"
 )
 
 // yes acknowledges everything, at little cost.
@@ -29,7 +30,7 @@ func yes(tb testing.TB) string {
 		data, _ := io.ReadAll(body)
 		n := strings.Count(string(data), "\n")
 		w.WriteHeader(202)
-		_ = json.NewEncoder(w).Encode(answer{Received: n, Accepted: n})
+		_ = json.NewEncoder(w).Encode(post.Answer{Received: n, Tally: post.Tally{Accepted: n}})
 	}))
 	tb.Cleanup(s.Close)
 	return s.URL

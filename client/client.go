@@ -11,7 +11,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/deadline"
-	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // The words of an event, so that an application needs to import only this package.
@@ -68,22 +67,13 @@ func New(o Options) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	poster, err := newPoster(&o)
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
-	policy, err := retry.New(o.Retry)
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
-	b, err := breaker.New(o.Breaker)
+	d, err := newDeliverer(&o)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	c := &Client{
-		o: o, m: o.Metrics, q: newQueue(&o),
+		o: o, m: o.Metrics, q: newQueue(&o), d: d,
 		r: &reporter{log: o.Logger, m: o.Metrics, onError: o.OnError},
-		d: &deliverer{poster: poster, breaker: b, policy: policy, slots: make(chan struct{}, o.MaxInFlight), timeout: o.RequestTimeout},
 	}
 	c.scratch.New = func() any { return new([]byte) }
 	c.start()
@@ -181,11 +171,12 @@ func (c *Client) send(ctx context.Context, events []Event, strict bool) error {
 		c.resolved(&s)
 		return nil
 	}
-	c.m.count(&s.tally)
-	if len(s.refused) > 0 {
+	c.m.count(&s.Tally)
+	if len(s.Refused) > 0 {
 		e := &RejectedError{}
-		for i := range s.refused {
-			e.Items = append(e.Items, s.refused[i].ItemError)
+		for _, r := range s.Refused {
+			r.Index = r.From.index
+			e.Items = append(e.Items, r.ItemError)
 		}
 		errs = append(errs, e)
 	}
@@ -208,30 +199,27 @@ func (c *Client) enter() bool {
 
 // batches encodes the events of a call.
 func (c *Client) batches(events []Event, s *settlement) (all []*batch) {
+	buf := c.scratch.Get().(*[]byte)
+	defer c.scratch.Put(buf)
 	b := &batch{}
 	for i := range events {
 		e := events[i] // the caller's stay as they are
-		start := len(b.body)
-		b.body = c.encode(b.body, &e)
-		n := len(b.body) - start
-		if n > maxEventBytes {
+		*buf = c.encode((*buf)[:0], &e)
+		line, from := *buf, source{i, FromSend}
+		if len(line) > maxEventBytes {
 			alone := &batch{}
-			alone.append(b.body[start:], i, FromSend)
-			s.refuse(alone, 0, tooLarge(n))
-			b.body = b.body[:start]
+			alone.Append(line, from)
+			s.Refuse(alone, 0, tooLarge(len(line)))
+			*buf = nil
 			continue
 		}
-		if b.len() > 0 && (b.len() >= c.o.BatchEvents || len(b.body) > c.o.BatchBytes) {
-			next := &batch{}
-			next.append(b.body[start:], i, FromSend)
-			b.body = b.body[:start]
+		if b.Len() > 0 && (b.Len() >= c.o.BatchEvents || len(b.Body)+len(line) > c.o.BatchBytes) {
 			all = append(all, b)
-			b = next
-			continue
+			b = &batch{}
 		}
-		b.items = append(b.items, item{len(b.body), i, FromSend})
+		b.Append(line, from)
 	}
-	if b.len() > 0 {
+	if b.Len() > 0 {
 		all = append(all, b)
 	}
 	return all
@@ -271,7 +259,7 @@ func (c *Client) try(ctx context.Context, b *batch, s *settlement, strict bool) 
 		return b, err
 	}
 	defer cancel()
-	return c.d.deliver(ctx, b, s)
+	return c.d.sender.Deliver(ctx, b, s)
 }
 
 // reserve is the part of a call's time that is kept back for the spool.
@@ -308,7 +296,7 @@ func (c *Client) rescue(ctx context.Context, b *batch, cause error, open bool) {
 			c.r.lost(b, spoolReason(err), errors.Join(cause, err))
 			return
 		}
-		c.m.spooled.Add(b.len())
+		c.m.spooled.Add(b.Len())
 	default:
 		if ok, closed := c.q.adopt(b); !ok {
 			why, err := c.overflow(closed)
@@ -342,17 +330,16 @@ func (c *Client) overflow(closed bool) (Reason, error) {
 
 // resolved counts what the server decided, and reports what it refused.
 func (c *Client) resolved(s *settlement) {
-	c.m.count(&s.tally)
-	for i := range s.refused {
-		r := &s.refused[i]
-		c.r.one(r.origin, Permanent, r.Code, fmt.Errorf("%s: %s", r.Code, r.Detail), r.line)
+	c.m.count(&s.Tally)
+	for _, r := range s.Refused {
+		c.r.one(r.From.origin, Permanent, r.Code, fmt.Errorf("%s: %s", r.Code, r.Detail), r.JSON)
 	}
 }
 
 // deliver brings b to the server on behalf of nobody who waits.
 func (c *Client) deliver(ctx context.Context, b *batch) (rest *batch, err error) {
 	var s settlement
-	rest, err = c.d.deliver(ctx, b, &s)
+	rest, err = c.d.sender.Deliver(ctx, b, &s)
 	c.resolved(&s)
 	return rest, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -78,7 +79,7 @@ func reasonOf(err error) Reason {
 		return Stopped
 	case errors.As(err, &open):
 		return BreakerOpen
-	case errors.As(err, &status) && status.blocks():
+	case errors.As(err, &status) && blocks(status):
 		return Refused
 	case retry.ClassOf(err) == retry.ClassOverload:
 		return Overloaded
@@ -106,8 +107,8 @@ const logEvery = 10 * time.Second
 
 // lost reports all events of b.
 func (r *reporter) lost(b *batch, why Reason, err error) {
-	for i := range b.items {
-		r.one(b.items[i].origin, why, "", err, b.line(i))
+	for i := range b.Len() {
+		r.one(b.From(i).origin, why, "", err, b.Line(i))
 	}
 }
 
@@ -122,7 +123,7 @@ func (r *reporter) one(from Origin, why Reason, code event.Code, err error, line
 	}
 	defer func() { _ = recover() }() // the application must not die of its bookkeeping
 	line = bytes.TrimSuffix(line, []byte{'\n'})
-	r.onError(Failure{Origin: from, Reason: why, Code: code, Err: err, ID: idOf(line), Event: line})
+	r.onError(Failure{Origin: from, Reason: why, Code: code, Err: err, ID: post.ID(line), Event: line})
 }
 
 func (r *reporter) mayLog(why Reason) (suppressed int, ok bool) {

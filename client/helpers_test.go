@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
@@ -102,7 +103,7 @@ func (e *engine) take(w http.ResponseWriter, r *http.Request, lines [][]byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.headers = append(e.headers, r.Header)
-	a := answer{Received: len(lines), Errors: []event.ItemError{}}
+	a := post.Answer{Received: len(lines), Errors: []event.ItemError{}}
 	for i, line := range lines {
 		var ev event.Event
 		if err := ev.UnmarshalJSON(line); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
@@ -51,11 +52,11 @@ func NewMetrics(set *metrics.Set) *Metrics {
 }
 
 // count adds what the server decided.
-func (m *Metrics) count(t *tally) {
-	m.accepted.Add(t.accepted)
-	m.duplicates.Add(max(t.duplicates, 0))
-	m.limited.Add(t.limited)
-	m.sampled.Add(t.sampled)
-	m.deadLettered.Add(t.deadLettered)
-	m.rejected.Add(t.rejected)
+func (m *Metrics) count(t *post.Tally) {
+	m.accepted.Add(t.Accepted)
+	m.duplicates.Add(max(t.Duplicates, 0))
+	m.limited.Add(t.Limited)
+	m.sampled.Add(t.Sampled)
+	m.deadLettered.Add(t.DeadLettered)
+	m.rejected.Add(t.Rejected)
 }

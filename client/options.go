@@ -13,6 +13,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -20,13 +21,13 @@ import (
 )
 
 // Compression of request bodies.
-type Compression string
+type Compression = post.Compression
 
 // The compressions. Bodies below 1 KiB are sent as they are.
 const (
-	Gzip Compression = "gzip"
-	Zstd Compression = "zstd"
-	None Compression = "none"
+	Gzip = post.Gzip
+	Zstd = post.Zstd
+	None = post.None
 )
 
 // Options of a Client. Only URL is required.
@@ -103,7 +104,8 @@ type SpoolOptions struct {
 }
 
 const (
-	eventsPath = "/api/v1/events"
+	// leastCompressed is the size below which compression is not worth it, in bytes.
+	leastCompressed = 1 << 10
 	// maxEventBytes is far more than a server takes for one event.
 	maxEventBytes  = 1 << 20
 	maxBatchBytes  = 8 << 20
@@ -171,7 +173,7 @@ func (o *Options) validate() error {
 	if o.BatchWait < 0 || o.Timeout < 0 || o.RequestTimeout < 0 {
 		bad("BatchWait, Timeout and RequestTimeout must be positive")
 	}
-	if o.Compression != Gzip && o.Compression != Zstd && o.Compression != None {
+	if !o.Compression.Valid() {
 		bad("invalid compression %q (want gzip, zstd or none)", o.Compression)
 	}
 	if o.Spool.Dir != "" && o.Spool.MaxBytes < minSpoolBytes {
@@ -193,31 +195,8 @@ func (o *Options) target() (string, error) {
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", errors.New("URL must not have a query or a fragment")
 	}
-	if !strings.HasSuffix(u.Path, eventsPath) {
-		u = u.JoinPath(eventsPath)
+	if !strings.HasSuffix(u.Path, post.EventsPath) {
+		u = u.JoinPath(post.EventsPath)
 	}
 	return u.String(), nil
-}
-
-func (o *Options) httpClient() *http.Client {
-	if o.HTTPClient != nil {
-		return o.HTTPClient
-	}
-	var config *tls.Config
-	if o.TLS != nil {
-		config = o.TLS.Clone()
-	}
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			TLSClientConfig:     config,
-			TLSHandshakeTimeout: 5 * time.Second,
-			ForceAttemptHTTP2:   true,
-			MaxIdleConns:        o.MaxInFlight,
-			MaxIdleConnsPerHost: o.MaxInFlight,
-			IdleConnTimeout:     90 * time.Second,
-		},
-		// A redirected POST would become a GET. The answer says where to point URL.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }

@@ -6,6 +6,19 @@ import (
 	"time"
 )
 
+// queued is a batch of the queue. The queue's lock guards the fields, except while a sender has taken the batch: then they
+// are the sender's.
+type queued struct {
+	*batch
+	seq  uint64
+	born time.Time
+	cost size // what it takes up in the queue, until it is done with
+	// pinned means that a request which was given up, or the spool, may still read the body.
+	pinned bool
+}
+
+type size struct{ events, bytes int }
+
 // queue holds what waits in memory: a batch that is filling and those that are full.
 // Its bounds count what is being sent, too, since that is in memory as well.
 type queue struct {
@@ -18,15 +31,15 @@ type queue struct {
 	pressure chan struct{} // capacity 1: more than half is used
 
 	mu     sync.Mutex
-	open   *batch
-	ready  []*batch
-	out    map[uint64]*batch // taken and not done with
+	open   *queued
+	ready  []*queued
+	out    map[uint64]*queued // taken and not done with
 	used   size
 	seq    uint64
 	closed bool
 	timer  *time.Timer
 	moved  chan struct{} // closed when a batch is done with; nil without waiters
-	spare  []*batch      // emptied, for reuse
+	spare  []*queued     // emptied, for reuse
 }
 
 // maxSpare bounds the memory that is kept for reuse.
@@ -36,7 +49,7 @@ func newQueue(o *Options) *queue {
 	return &queue{
 		most:        size{o.QueueEvents, o.QueueBytes},
 		batchEvents: o.BatchEvents, batchBytes: o.BatchBytes, batchWait: o.BatchWait, m: o.Metrics,
-		work: make(chan struct{}, 1), pressure: make(chan struct{}, 1), out: map[uint64]*batch{},
+		work: make(chan struct{}, 1), pressure: make(chan struct{}, 1), out: map[uint64]*queued{},
 	}
 }
 
@@ -50,15 +63,15 @@ func (q *queue) add(line []byte, from Origin) (ok, closed bool) {
 	if !q.room(size{1, len(line)}) {
 		return false, false
 	}
-	if q.open != nil && len(q.open.body)+len(line) > q.batchBytes {
+	if q.open != nil && len(q.open.Body)+len(line) > q.batchBytes {
 		q.seal()
 	}
 	if q.open == nil {
 		q.begin()
 	}
-	q.open.append(line, 0, from)
+	q.open.Append(line, source{0, from})
 	q.grow(q.open, size{1, len(line)})
-	if q.open.len() >= q.batchEvents {
+	if q.open.Len() >= q.batchEvents {
 		q.seal()
 	}
 	return true, false
@@ -68,14 +81,14 @@ func (q *queue) add(line []byte, from Origin) (ok, closed bool) {
 func (q *queue) adopt(b *batch) (ok, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	need := size{b.len(), len(b.body)}
+	need := size{b.Len(), len(b.Body)}
 	if q.closed || !q.room(need) {
 		return false, q.closed
 	}
 	q.seq++
-	b.seq, b.born, b.cost, b.pinned = q.seq, time.Now(), size{}, true
-	q.grow(b, need)
-	q.ready = append(q.ready, b)
+	e := &queued{batch: b, seq: q.seq, born: time.Now(), pinned: true}
+	q.grow(e, need)
+	q.ready = append(q.ready, e)
 	signal(q.work)
 	return true, false
 }
@@ -84,7 +97,7 @@ func (q *queue) room(need size) bool {
 	return q.used.events+need.events <= q.most.events && q.used.bytes+need.bytes <= q.most.bytes
 }
 
-func (q *queue) grow(b *batch, by size) {
+func (q *queue) grow(b *queued, by size) {
 	b.cost.events += by.events
 	b.cost.bytes += by.bytes
 	q.used.events += by.events
@@ -104,7 +117,7 @@ func (q *queue) begin() {
 	if n := len(q.spare); n > 0 {
 		q.open, q.spare = q.spare[n-1], q.spare[:n-1]
 	} else {
-		q.open = &batch{}
+		q.open = &queued{batch: &batch{}}
 	}
 	q.seq++
 	q.open.seq, q.open.born = q.seq, time.Now()
@@ -137,7 +150,7 @@ func (q *queue) seal() {
 }
 
 // next takes the oldest batch, waiting for one; nil when ctx has ended.
-func (q *queue) next(ctx context.Context) *batch {
+func (q *queue) next(ctx context.Context) *queued {
 	for {
 		if ctx.Err() != nil {
 			return nil
@@ -154,7 +167,7 @@ func (q *queue) next(ctx context.Context) *batch {
 }
 
 // take takes the oldest batch, nil if none is full.
-func (q *queue) take() *batch {
+func (q *queue) take() *queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.ready) == 0 {
@@ -172,32 +185,25 @@ func (q *queue) take() *batch {
 }
 
 // putBack returns a batch that was taken.
-func (q *queue) putBack(b *batch) {
+func (q *queue) putBack(b *queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.out, b.seq)
-	q.ready = append([]*batch{b}, q.ready...)
+	q.ready = append([]*queued{b}, q.ready...)
 	signal(q.work)
 }
 
-// replace puts what is left of a batch that was taken in its place.
-func (q *queue) replace(b, rest *batch) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	rest.seq, rest.born, rest.cost, rest.pinned = b.seq, b.born, b.cost, true
-	q.out[b.seq] = rest
-}
-
 // done releases a batch that was taken. reuse says that nothing else reads it.
-func (q *queue) done(b *batch, reuse bool) {
+func (q *queue) done(b *queued, reuse bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.out, b.seq)
 	q.used.events -= b.cost.events
 	q.used.bytes -= b.cost.bytes
 	q.m.queueBytes.Add(int64(-b.cost.bytes))
-	if reuse && !b.pinned && len(q.spare) < maxSpare && cap(b.body) <= 2*q.batchBytes {
-		b.body, b.items, b.cost = b.body[:0], b.items[:0], size{}
+	if reuse && !b.pinned && len(q.spare) < maxSpare && cap(b.Body) <= 2*q.batchBytes {
+		b.Reset()
+		b.cost = size{}
 		q.spare = append(q.spare, b)
 	}
 	if q.moved != nil {

@@ -77,7 +77,7 @@ func newSpool(o *Options) *spool {
 // put makes b durable. After wait it returns errSpoolTimeout; b gets to the disk later
 // then, if it ever answers. b must not change afterwards, unless the error is nil.
 func (s *spool) put(b *batch, wait time.Duration) error {
-	w := &spoolWrite{body: b.body, done: make(chan error, 1)}
+	w := &spoolWrite{body: b.Body, done: make(chan error, 1)}
 	s.mu.Lock()
 	switch {
 	case s.closed:

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -62,7 +63,7 @@ func (c *Client) replayLog(ctx context.Context, l *spoolLog) error {
 		if err := c.replayBatch(ctx, b); err != nil {
 			return err
 		}
-		next = time.Now().Add(time.Duration(b.len()) * time.Second / time.Duration(c.o.Spool.EventsPerSecond))
+		next = time.Now().Add(time.Duration(b.Len()) * time.Second / time.Duration(c.o.Spool.EventsPerSecond))
 		last = seq
 		if err := c.spool.advance(l, seq+1, cost); err != nil {
 			return err
@@ -73,7 +74,7 @@ func (c *Client) replayLog(ctx context.Context, l *spoolLog) error {
 // gather reads records until they make a batch. seq is the last one, 0 if there was none.
 func (c *Client) gather(r *wal.Reader) (b *batch, cost int64, seq uint64, err error) {
 	b = &batch{}
-	for b.len() < c.o.BatchEvents && len(b.body) < c.o.BatchBytes {
+	for b.Len() < c.o.BatchEvents && len(b.Body) < c.o.BatchBytes {
 		var rec wal.Record
 		ok, err := r.Next(&rec)
 		if err != nil {
@@ -85,7 +86,7 @@ func (c *Client) gather(r *wal.Reader) (b *batch, cost int64, seq uint64, err er
 		cost += costOf(&rec)
 		seq = rec.Seq
 		if rec.Type == recordEvents { // there are no others
-			b.addLines(rec.Payload, FromSpool)
+			addLines(b, rec.Payload, FromSpool)
 		}
 	}
 	return b, cost, seq, nil
@@ -94,7 +95,7 @@ func (c *Client) gather(r *wal.Reader) (b *batch, cost int64, seq uint64, err er
 // replayBatch sends b, however long that takes.
 func (c *Client) replayBatch(ctx context.Context, b *batch) error {
 	var wait time.Duration
-	for n := 0; b != nil && b.len() > 0; n++ {
+	for n := 0; b != nil && b.Len() > 0; n++ {
 		if err := c.d.ready(ctx); err != nil {
 			return err
 		}
@@ -105,14 +106,14 @@ func (c *Client) replayBatch(ctx context.Context, b *batch) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, errSomeLater):
+		case errors.Is(err, post.ErrSomeLater):
 			// The server works and throttles some events. They must not delay
 			// those behind them.
 			if c.spool.put(rest, reopenEvery) == nil {
 				return nil
 			}
 		}
-		wait = max(c.d.policy.Delay(n, wait), 10*time.Millisecond)
+		wait = max(c.d.sender.Policy.Delay(n, wait), 10*time.Millisecond)
 		if err := sleep(ctx, wait); err != nil {
 			return err
 		}

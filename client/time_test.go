@@ -237,7 +237,7 @@ func TestClocksDiffer(t *testing.T) {
 			if time.Now().Add(time.Minute).Before(at) { // the server's clock is a minute ahead
 				return false
 			}
-			problem(w, 504, codeDeadlinePassed, "the deadline has passed")
+			problem(w, 504, "deadline_passed", "the deadline has passed")
 			return true
 		})
 		for i := range 20 {
@@ -245,7 +245,7 @@ func TestClocksDiffer(t *testing.T) {
 		}
 		require.EqualValues(t, 21, e.requests.Load())
 		require.Equal(t, breaker.Closed, c.Status().Breaker.State)
-		time.Sleep(clocksDiffer)
+		time.Sleep(10 * time.Minute)
 		require.NoError(t, c.SendStrict(t.Context(), ev("again")))
 		require.EqualValues(t, 23, e.requests.Load(), "tried again after a while")
 	})

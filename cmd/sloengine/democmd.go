@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	eventpost "github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
@@ -186,8 +185,7 @@ func (d demoRun) run(ctx context.Context, base *url.URL) error {
 		return err
 	}
 	model := demo.New(st.Story, 1)
-	post := demoPoster{base: base, http: &http.Client{Timeout: time.Minute}}
-	events, err := d.fill(ctx, model, post, &st, begin)
+	events, err := d.fill(ctx, model, base, &st, begin)
 	if err != nil {
 		return err
 	}
@@ -198,15 +196,19 @@ func (d demoRun) run(ctx context.Context, base *url.URL) error {
 		fmt.Fprintf(d.out, "  The numbers of the last run are back; live traffic goes on until you press Ctrl-C.\n")
 	}
 	fmt.Fprintf(d.out, "  The data is in %s\n\n", d.dir)
-	return d.live(ctx, model, post, &st)
+	return d.live(ctx, model, base, &st)
 }
 
 // fill makes up the past since st.Until, in whole minutes.
-func (d demoRun) fill(ctx context.Context, model *demo.Model, post demoPoster, st *demoState, now time.Time) (events int, err error) {
+func (d demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st *demoState, now time.Time) (events int, err error) {
 	to := now.Truncate(time.Minute)
 	from := st.Until
 	if rounded := from.Truncate(time.Minute); rounded.Before(from) {
 		from = rounded.Add(time.Minute) // the live part of that minute is there already
+	}
+	send, err := demoSender(base, "backfill=true")
+	if err != nil {
+		return 0, err
 	}
 	var buf []byte
 	n := 0
@@ -214,7 +216,7 @@ func (d demoRun) fill(ctx context.Context, model *demo.Model, post demoPoster, s
 		if n == 0 {
 			return nil
 		}
-		if err := post.send(ctx, buf, true); err != nil {
+		if err := send(ctx, buf, n); err != nil {
 			return err
 		}
 		events += n
@@ -241,7 +243,11 @@ func (d demoRun) fill(ctx context.Context, model *demo.Model, post demoPoster, s
 }
 
 // live sends what happened since the last time, every half second.
-func (d demoRun) live(ctx context.Context, model *demo.Model, post demoPoster, st *demoState) error {
+func (d demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st *demoState) error {
+	send, err := demoSender(base, "")
+	if err != nil {
+		return err
+	}
 	run := "live-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -258,10 +264,11 @@ func (d demoRun) live(ctx context.Context, model *demo.Model, post demoPoster, s
 				from = now.Add(-time.Minute)
 			}
 			buf = buf[:0]
-			for _, e := range model.Live(from, now, run) {
+			events := model.Live(from, now, run)
+			for _, e := range events {
 				buf = append(e.AppendJSON(buf), '\n')
 			}
-			if err := post.send(ctx, buf, false); err != nil {
+			if err := send(ctx, buf, len(events)); err != nil {
 				fmt.Fprintf(d.out, "demo traffic: %v\n", err)
 				continue // the next tick makes up the longer time since
 			}
@@ -273,36 +280,24 @@ func (d demoRun) live(ctx context.Context, model *demo.Model, post demoPoster, s
 	}
 }
 
-type demoPoster struct {
-	base *url.URL
-	http *http.Client
-}
-
-// send posts NDJSON and insists on 202.
-func (p demoPoster) send(ctx context.Context, body []byte, backfill bool) error {
-	if len(body) == 0 {
-		return nil
-	}
-	u := p.base.JoinPath("/api/v1/events")
-	if backfill {
-		u.RawQuery = "backfill=true"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+// demoSender makes a function that posts n events and insists on an acknowledgement.
+func demoSender(base *url.URL, query string) (send func(ctx context.Context, lines []byte, n int) error, err error) {
+	u := base.JoinPath(eventpost.EventsPath)
+	u.RawQuery = query
+	poster, err := eventpost.New(eventpost.Options{URL: u.String(), UserAgent: "sloengine-demo", MaxInFlight: 1, Compression: eventpost.None})
 	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, lines []byte, n int) error {
+		if n == 0 {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		answer, err := poster.Post(ctx, lines, n)
+		if err == nil && answer.Rejected == n && len(answer.Errors) > 0 {
+			err = fmt.Errorf("the engine rejected all %d events, the first because %q", n, answer.Errors[0].Detail)
+		}
 		return err
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	res, err := p.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err != nil {
-		return err
-	}
-	if res.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("%s: %s", res.Status, answer)
-	}
-	return nil
+	}, nil
 }

@@ -65,7 +65,8 @@ var mayImport = map[string][]string{
 	"ingest/dedup":                 {},
 	"ingest/logfile":               {"ingest/event"},
 	"ingest/redact":                {"ingest/event"},
-	"client":                       {"ingest/event", "reliability/*"},
+	"client":                       {"client/post", "ingest/event", "reliability/*"},
+	"client/post":                  {"ingest/event", "reliability/*"},
 	"web":                          {"slo", "sla", "slo/spec", "slo/fold", "rules", "rules/series", "alerts", "alerts/state", "reliability/dlq", "sla/history", "sla/report", "web/format", "web/respond"},
 	"web/format":                   {"slo"},
 	"web/respond":                  {"slo/spec"},
@@ -73,7 +74,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/app":            {"all"},
 	"cmd/sloengine/config":         {"slo", "slo/yamldoc", "alerts", "ingest/*", "reliability/*"},
 	"cmd/sloengine/demo":           {"ingest/event"},
-	"cmd/sloengine/send":           {"ingest/event", "ingest/logfile", "reliability/retry"},
+	"cmd/sloengine/send":           {"client/post", "ingest/event", "ingest/logfile", "reliability/retry"},
 }
 
 // testsMayImport are the packages that tests may import in addition. Packages whose tests run the whole chain may

@@ -59,7 +59,7 @@ they stand among equal lines: the same log sent again counts nothing.`,
 	f.BoolVar(&o.Shift, "shift", false, "move all times by whole hours, so that the newest lies within the last hour")
 	f.StringVar(&o.TokenFile, "token-file", "", "file with a bearer token (or SLOENGINE_TOKEN)")
 	f.IntVar(&o.BatchEvents, "batch", 1000, "events per request")
-	f.StringVar(&o.Encoding, "encoding", "gzip", "gzip, zstd or none")
+	f.StringVar((*string)(&o.Encoding), "encoding", "gzip", "gzip, zstd or none")
 	f.IntVar(&o.Concurrency, "concurrency", 2, "requests at a time")
 	f.IntVar(&o.MaxRetries, "max-retries", 0, "per batch; 0 goes on until it works")
 	f.StringVar(&retryFor, "retry-for", retryFor, "per batch, such as 10m; 0 goes on until it works")

@@ -4,43 +4,21 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/sloengine/sloengine/client/post"
 )
 
-// item is one event of a batch and where it comes from.
+// item is where an event comes from.
 type item struct {
-	start, end int // in the batch's body, with the line break
-	file       string
-	line       int
-	raw        string // the line as it was read; kept only for a rejects file
+	file string
+	line int
+	raw  string // the line as it was read; only set for a rejects file
 }
 
-// batch is the body of one request, NDJSON, and what is in it.
+// batch is the body of one request, and when its first event was read.
 type batch struct {
-	body  []byte
-	items []item
-	born  time.Time
-}
-
-// pick copies the items at these indices into a batch of their own.
-func (b *batch) pick(indices []int) *batch {
-	p := &batch{born: b.born, items: make([]item, 0, len(indices))}
-	for _, i := range indices {
-		it := b.items[i]
-		start := len(p.body)
-		p.body = append(p.body, b.body[it.start:it.end]...)
-		it.start, it.end = start, len(p.body)
-		p.items = append(p.items, it)
-	}
-	return p
-}
-
-// span is pick for the items from i up to j.
-func (b *batch) span(i, j int) *batch {
-	indices := make([]int, 0, j-i)
-	for ; i < j; i++ {
-		indices = append(indices, i)
-	}
-	return b.pick(indices)
+	post.Batch[item]
+	born time.Time
 }
 
 // batcher gathers events into batches, which it hands on when they are full or
@@ -53,6 +31,7 @@ type batcher struct {
 
 	mu   sync.Mutex
 	open *batch
+	line []byte // of the event that is added, for reuse
 }
 
 func newBatcher(o *Options) *batcher {
@@ -66,11 +45,9 @@ func (b *batcher) add(ctx context.Context, it item, encode func(dst []byte) []by
 	if b.open == nil {
 		b.open = &batch{born: time.Now()}
 	}
-	it.start = len(b.open.body)
-	b.open.body = append(encode(b.open.body), '\n')
-	it.end = len(b.open.body)
-	b.open.items = append(b.open.items, it)
-	if len(b.open.items) >= b.events || len(b.open.body) >= maxBatchBytes {
+	b.line = append(encode(b.line[:0]), '\n')
+	b.open.Append(b.line, it)
+	if b.open.Len() >= b.events || len(b.open.Body) >= maxBatchBytes {
 		return b.flush(ctx)
 	}
 	return nil

@@ -1,16 +1,15 @@
 package send
 
 import (
-	"bytes"
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"time"
+
+	"github.com/sloengine/sloengine/client/post"
 )
 
 // Options of Run. A zero field takes the default given with it.
@@ -32,14 +31,13 @@ type Options struct {
 	Backfill bool // take events of any age (?backfill=true)
 	Shift    bool // move all times by whole hours, so that the newest lies within the last hour
 
-	TokenFile string // holds the bearer token; else Token, else the environment's SLOENGINE_TOKEN
-	Token     string
+	TokenFile string // holds the bearer token; else the environment's SLOENGINE_TOKEN
 
-	BatchEvents int           // per request; 1000
-	BatchWait   time.Duration // that an event waits for its batch to fill; 1s
-	Encoding    string        // of requests: gzip, zstd or none; gzip
-	Concurrency int           // requests at a time; 2
-	Timeout     time.Duration // of one request; 30s
+	BatchEvents int              // per request; 1000
+	BatchWait   time.Duration    // that an event waits for its batch to fill; 1s
+	Encoding    post.Compression // of requests; gzip
+	Concurrency int              // requests at a time; 2
+	Timeout     time.Duration    // of one request; 30s
 
 	MaxRetries int           // per batch; 0 is no limit
 	RetryFor   time.Duration // per batch; 0 is no limit
@@ -52,7 +50,6 @@ type Options struct {
 	Stdout io.Writer // for the summary; os.Stdout
 	Stderr io.Writer // for the progress bar, if it is a terminal; os.Stderr
 	Logger *slog.Logger
-	Client *http.Client
 	Now    func() time.Time // time.Now
 
 	// Poll is how often a followed file is looked at; 250ms.
@@ -61,10 +58,8 @@ type Options struct {
 	Grace time.Duration
 }
 
-const (
-	maxBatchBytes = 4 << 20 // of a batch before compression; well below what a server takes
-	eventsPath    = "/api/v1/events"
-)
+// maxBatchBytes bounds a batch before compression, well below what a server takes.
+const maxBatchBytes = 4 << 20
 
 // UsageError is an option that cannot work.
 type UsageError struct{ Reason string }
@@ -74,17 +69,18 @@ func (e *UsageError) Error() string { return e.Reason }
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 func (o *Options) fill() error {
-	setDefault(&o.Server, "http://127.0.0.1:8080")
-	setDefault(&o.Format, "auto")
-	setDefault(&o.BatchEvents, 1000)
-	setDefault(&o.BatchWait, time.Second)
-	setDefault(&o.Encoding, "gzip")
-	setDefault(&o.Concurrency, 2)
-	setDefault(&o.Timeout, 30*time.Second)
-	setDefault(&o.MaxErrors, 10)
-	setDefault(&o.Output, "table")
-	setDefault(&o.Poll, 250*time.Millisecond)
-	setDefault(&o.Grace, 5*time.Second)
+	o.Server = cmp.Or(o.Server, "http://127.0.0.1:8080")
+	o.Format = cmp.Or(o.Format, "auto")
+	o.BatchEvents = cmp.Or(o.BatchEvents, 1000)
+	o.BatchWait = cmp.Or(o.BatchWait, time.Second)
+	o.Encoding = cmp.Or(o.Encoding, post.Gzip)
+	o.Concurrency = cmp.Or(o.Concurrency, 2)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.MaxErrors = cmp.Or(o.MaxErrors, 10)
+	o.Output = cmp.Or(o.Output, "table")
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
+	o.Grace = cmp.Or(o.Grace, 5*time.Second)
 	if len(o.Files) == 0 {
 		o.Files = []string{"-"}
 	}
@@ -97,26 +93,10 @@ func (o *Options) fill() error {
 	if o.Stderr == nil {
 		o.Stderr = os.Stderr
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Client == nil {
-		// Its own pool, so that Run can close it; no cookies, no global state.
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.MaxIdleConnsPerHost = o.Concurrency
-		o.Client = &http.Client{Transport: transport}
-	}
 	return o.check()
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (o *Options) check() error {
@@ -128,7 +108,7 @@ func (o *Options) check() error {
 		return usage("at most 10000 events per request, not %d", o.BatchEvents)
 	case o.Concurrency > 64:
 		return usage("at most 64 requests at a time, not %d", o.Concurrency)
-	case o.Encoding != "gzip" && o.Encoding != "zstd" && o.Encoding != "none":
+	case !o.Encoding.Valid():
 		return usage("encoding %q is not gzip, zstd or none", o.Encoding)
 	case o.Output != "table" && o.Output != "json":
 		return usage("output %q is not table or json", o.Output)
@@ -154,37 +134,9 @@ func (o *Options) target() (*url.URL, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, usage("server %q is not an http:// or https:// address", o.Server)
 	}
-	u = u.JoinPath(eventsPath)
+	u = u.JoinPath(post.EventsPath)
 	if o.Backfill {
 		u.RawQuery = "backfill=true"
 	}
 	return u, nil
-}
-
-// token is the bearer token, "" if there is none.
-func (o *Options) token() (string, error) {
-	if o.TokenFile != "" {
-		data, err := os.ReadFile(o.TokenFile)
-		if err != nil {
-			return "", fmt.Errorf("read token file: %w", err)
-		}
-		token := string(bytes.TrimSpace(data))
-		if token == "" {
-			return "", fmt.Errorf("token file %s is empty", o.TokenFile)
-		}
-		return checkToken(token)
-	}
-	if o.Token != "" {
-		return checkToken(o.Token)
-	}
-	return checkToken(strings.TrimSpace(os.Getenv("SLOENGINE_TOKEN")))
-}
-
-func checkToken(token string) (string, error) {
-	for i := 0; i < len(token); i++ {
-		if token[i] <= ' ' || token[i] >= 0x7f {
-			return "", errors.New("the token has characters that cannot be sent in a header")
-		}
-	}
-	return token, nil
 }

@@ -63,10 +63,10 @@ func Run(ctx context.Context, o Options) error {
 	}
 	r.result = newResult(&o, rejects)
 	var err error
-	if r.poster, err = newPoster(&o, r.result); err != nil {
+	if r.delivery, err = newDelivery(&o, r.result); err != nil {
 		return err
 	}
-	defer r.poster.close()
+	defer r.delivery.close()
 	if o.Shift {
 		if r.shift, err = r.measureShift(ctx); err != nil {
 			return err
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 type runner struct {
 	o        *Options
 	result   *result
-	poster   *poster
+	delivery *delivery
 	batcher  *batcher
 	progress *progress
 	shift    time.Duration
@@ -112,7 +112,7 @@ func (r *runner) run(ctx context.Context) error {
 				if sending.Err() != nil {
 					continue // drain, so that no writer waits for a sender that is gone
 				}
-				if err := r.poster.deliver(sending, b); err != nil {
+				if err := r.delivery.deliver(sending, &b.Batch); err != nil {
 					once.Do(func() { failed = err })
 					stopReading(err)
 					stopSending(err)
@@ -132,7 +132,7 @@ func (r *runner) run(ctx context.Context) error {
 	r.progress.close()
 
 	r.result.count(func(s *Summary) { s.ShiftHours = int64(r.shift / time.Hour) })
-	summary := r.result.final(time.Since(start), r.poster.retries.Load())
+	summary := r.result.final(time.Since(start), r.delivery.retries.Load())
 	err := r.verdict(ctx, &summary, readErr, failed)
 	if writeErr := summary.write(r.o.Stdout, r.o.Output); writeErr != nil {
 		return errors.Join(err, writeErr)

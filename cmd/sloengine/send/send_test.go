@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
@@ -130,13 +131,13 @@ func TestCompressedInputAndStdin(t *testing.T) {
 
 func TestWireEncodings(t *testing.T) {
 	path := write(t, "e", eventLines(30)...)
-	for _, enc := range []string{"gzip", "zstd", "none"} {
+	for _, enc := range []post.Compression{post.Gzip, post.Zstd, post.None} {
 		s := newServer(t)
 		o := s.options(path)
 		o.Encoding = enc
 		require.NoError(t, run(t, o).err)
 		require.Equal(t, 30, s.total())
-		require.Equal(t, strings.TrimPrefix(enc, "none"), s.headers.Get("Content-Encoding"))
+		require.Equal(t, strings.TrimPrefix(string(enc), "none"), s.headers.Get("Content-Encoding"))
 	}
 }
 
@@ -246,7 +247,7 @@ func TestGivingUp(t *testing.T) {
 			require.Positive(t, res.Unsent)
 			require.Equal(t, res.Unsent, unsent.Unsent)
 			require.Equal(t, res.Read, res.Unsent)
-			var answered *ServerError
+			var answered *post.StatusError
 			require.ErrorAs(t, res.err, &answered)
 			require.Equal(t, tt.status, answered.Status)
 		})
@@ -256,7 +257,7 @@ func TestGivingUp(t *testing.T) {
 func TestPartOfABatchIsSentAgain(t *testing.T) {
 	s := newServer(t)
 	var sizes []int
-	s.edit = func(n int, b *event.Batch, a *answer) {
+	s.edit = func(n int, b *event.Batch, a *post.Answer) {
 		sizes = append(sizes, b.Received)
 		if n > 2 {
 			return

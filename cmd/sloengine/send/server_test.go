@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
@@ -41,7 +42,7 @@ type server struct {
 	// after is called when the events are counted but not yet answered.
 	after func(n int, w http.ResponseWriter) bool
 	// edit changes an answer before it is sent.
-	edit func(n int, b *event.Batch, a *answer)
+	edit func(n int, b *event.Batch, a *post.Answer)
 }
 
 func newServer(t *testing.T) *server {
@@ -72,7 +73,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	a := answer{Received: b.Received, Rejected: b.Rejected, Errors: b.Errors, ErrorsTruncated: b.ErrorsTruncated}
+	a := post.Answer{Received: b.Received, Tally: post.Tally{Rejected: b.Rejected}, Errors: b.Errors, ErrorsTruncated: b.ErrorsTruncated}
 	if s.edit != nil {
 		s.edit(n, &b, &a)
 	}

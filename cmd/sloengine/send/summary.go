@@ -9,6 +9,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/sloengine/sloengine/client/post"
 )
 
 // Summary is what became of the input. Read = Sent + Unsent + those of Rejected
@@ -99,6 +101,17 @@ func (r *result) reject(rej rejection) error {
 		return fmt.Errorf("write rejects: %w", err)
 	}
 	return nil
+}
+
+// add counts what the server decided.
+func (s *Summary) add(t *post.Tally) {
+	s.Sent += t.Sum()
+	s.Accepted += t.Accepted
+	s.Duplicates += t.Duplicates
+	s.Rejected += t.Rejected
+	s.Limited += t.Limited
+	s.Sampled += t.Sampled
+	s.DeadLettered += t.DeadLettered
 }
 
 // final completes the figures once everything has ended.

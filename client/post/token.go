@@ -1,4 +1,4 @@
-package client
+package post
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func openToken(o *Options) (t token, err error) {
 	return t, err
 }
 
-// header is the Authorization header, "" for none. fresh looks at the file now.
+// header is the Authorization header, "" for none. fresh checks the file now.
 func (t token) header(fresh bool) string {
 	value := t.fixed
 	if t.file != nil {
