@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -24,7 +25,7 @@ type folded struct {
 }
 
 func (s *folded) Apply(rec wal.Record, refuse engine.Refuse) error {
-	if rec.Type != engine.RecordEvents {
+	if rec.Type != record.TypeEvents {
 		return nil
 	}
 	return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {

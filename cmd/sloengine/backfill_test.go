@@ -13,8 +13,8 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
@@ -65,7 +65,7 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 				for i := range day {
 					body = append(body, encoded(-time.Duration(batch*day+i)*time.Minute, i%2 == 0)...)
 				}
-				e.apply(engine.RecordEvents, at.Add(-1), append([]byte{day&0x7f | 0x80, day >> 7, 1}, body...))
+				e.apply(record.TypeEvents, at.Add(-1), append([]byte{day&0x7f | 0x80, day >> 7, 1}, body...))
 			}
 		}
 		live, r = e.take(live, -1, now)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
-	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
@@ -66,7 +66,7 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	})
 	require.NoError(t, err)
 	e.collector = web.NewCollector(e.eval.Latest, func() bool { return true })
-	e.apply(engine.RecordHeartbeat, at, []byte{byte(engine.BeatStart)})
+	e.apply(record.TypeHeartbeat, at, []byte{byte(record.BeatStart)})
 	e.change(sp, at)
 	return e
 }
@@ -81,7 +81,7 @@ func (e *oracleEngine) apply(typ byte, at time.Time, payload []byte) {
 
 // restart is what the log says of an engine that comes up again.
 func (e *oracleEngine) restart(at time.Time) {
-	e.apply(engine.RecordHeartbeat, at, []byte{byte(engine.BeatStart)})
+	e.apply(record.TypeHeartbeat, at, []byte{byte(record.BeatStart)})
 }
 
 // change puts a spec in force, as a reload does.
@@ -93,7 +93,7 @@ func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 	encoded, err := app.EncodeConfig(cfg)
 	require.NoError(e.t, err)
 	require.NoError(e.t, e.eval.Change(in, func() error {
-		e.apply(engine.RecordConfig, at, encoded)
+		e.apply(record.TypeConfig, at, encoded)
 		return nil
 	}))
 }
@@ -115,10 +115,10 @@ func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duratio
 		}
 		if n > 0 {
 			head := append(binary.AppendUvarint(nil, uint64(n)), 0)
-			e.apply(engine.RecordEvents, oracleStart.Add(min(second, now)-1), append(head, e.payload...))
+			e.apply(record.TypeEvents, oracleStart.Add(min(second, now)-1), append(head, e.payload...))
 		}
 	}
-	e.apply(engine.RecordHeartbeat, oracleStart.Add(now), []byte{byte(engine.BeatTick)})
+	e.apply(record.TypeHeartbeat, oracleStart.Add(now), []byte{byte(record.BeatTick)})
 	r, err := e.eval.Tick(context.Background(), oracleStart.Add(now))
 	require.NoError(e.t, err)
 	return events, r

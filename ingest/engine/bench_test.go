@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -24,7 +25,7 @@ import (
 type bareState struct{ events atomic.Uint64 }
 
 func (s *bareState) Apply(rec wal.Record, refuse Refuse) error {
-	if rec.Type != RecordEvents {
+	if rec.Type != record.TypeEvents {
 		return nil
 	}
 	return EachEvent(rec.Payload, func(bool, *event.View) error { s.events.Add(1); return nil }, refuse)
@@ -199,7 +200,7 @@ func BenchmarkRestart(b *testing.B) {
 		var pending []wal.Pending
 		for range 10 {
 			renew(batch)
-			pending = append(pending, wal.Pending{Time: 1, Type: RecordEvents, Payload: append(appendEventsHead(nil, 1000, false), batch.Buf...)})
+			pending = append(pending, wal.Pending{Time: 1, Type: record.TypeEvents, Payload: append(record.AppendHead(nil, 1000, false), batch.Buf...)})
 		}
 		require.NoError(b, log.Append(pending))
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -555,4 +556,16 @@ func TestBrokenPackIsReplacedWhileRunning(t *testing.T) {
 	require.Zero(t, again.Health().Checkpoint.Fallbacks)
 	require.Equal(t, counts, again.counts())
 	again.shutdown()
+}
+
+// TestOlderManifest: one from before there were epochs is read.
+func TestOlderManifest(t *testing.T) {
+	m := &manifest{number: 3, seq: 4, parts: []savedPart{{name: "a"}}}
+	b := m.encode()
+	b = b[:len(b)-5] // no services, and the checksum
+	binary.LittleEndian.PutUint32(b[len(manifestMagic):], 2)
+	got, err := decodeManifest(binary.LittleEndian.AppendUint32(b, crcOf(b)))
+	require.NoError(t, err)
+	require.Empty(t, got.epochs)
+	require.Equal(t, m.parts, got.parts)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -47,7 +48,7 @@ func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.T
 	if len(b.Events) == 0 {
 		return Result{}, nil
 	}
-	r := e.queue.request(RecordEvents)
+	r := e.queue.request(record.TypeEvents)
 	r.batch, r.tickets, r.todo = b, tickets, todo
 	r.bytes = int64(len(b.Buf)) + requestOverhead
 	return e.wait(ctx, r)
@@ -119,7 +120,7 @@ func (e *Engine) SetConfig(ctx context.Context, config []byte) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the engine: %w", context.Cause(ctx))
 	}
-	result, err := e.record(ctx, RecordConfig, config)
+	result, err := e.record(ctx, record.TypeConfig, config)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -113,7 +114,7 @@ func (c *committer) finish() error {
 		return err
 	}
 	c.e.opt.CrashPoint(CrashBeforeStop)
-	err := c.beat(BeatStop)
+	err := c.beat(record.BeatStop)
 	c.e.opt.CrashPoint(CrashAfterStop)
 	return err
 }
@@ -172,13 +173,13 @@ func (c *committer) commit() error {
 	for _, r := range c.group {
 		switch {
 		case err != nil:
-		case r.kind == RecordReplay && closed == nil:
+		case r.kind == record.TypeReplay && closed == nil:
 			c.admitReplay(r, at)
-		case r.kind == RecordReplay:
+		case r.kind == record.TypeReplay:
 			r.err = closed
-		case r.kind == RecordForget && (closed == nil || closed == ErrDiskFull):
+		case r.kind == record.TypeForget && (closed == nil || closed == ErrDiskFull):
 			c.admitForget(r, at)
-		case r.kind != RecordEvents:
+		case r.kind != record.TypeEvents:
 			// Also on a disk that is nearly full: a configuration is small.
 			if closed == nil || closed == ErrDiskFull {
 				c.add(r, at, r.kind, r.payload)
@@ -240,7 +241,7 @@ func (c *committer) prepare() {
 		r.wrote = 0
 		if r.batch != nil {
 			n := len(r.batch.Buf)
-			need += n + (1+n/(maxRecordBytes/2))*maxEventsHead
+			need += n + (1+n/(maxRecordBytes/2))*record.MaxHead
 			if r.tickets != nil {
 				need += len(r.batch.Events) * binary.MaxVarintLen32
 			}
@@ -345,7 +346,7 @@ func (c *committer) begin(at int64) {
 // events adds the record of the runs gathered so far.
 func (c *committer) events(r *request, at int64, count int) {
 	from := len(c.arena)
-	c.arena = appendEventsHead(c.arena, count, r.batch.Backfill)
+	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill)
 	for _, run := range c.runs {
 		one := r.batch.Buf[run.from:run.to]
 		if run.weight == 0 {
@@ -361,7 +362,7 @@ func (c *committer) events(r *request, at int64, count int) {
 	}
 	c.runs = c.runs[:0]
 	r.result.Accepted += count
-	c.add(r, at, RecordEvents, c.arena[from:])
+	c.add(r, at, record.TypeEvents, c.arena[from:])
 }
 
 func (r *request) duplicate(index int) {
@@ -437,7 +438,7 @@ func (c *committer) rollback(err error) {
 	for _, r := range c.group {
 		switch {
 		case r.err != nil:
-		case r.kind == RecordEvents:
+		case r.kind == record.TypeEvents:
 			c.answerKnown(r, why)
 		default:
 			r.result, r.err = Result{}, why

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -12,12 +13,12 @@ func (c *committer) heartbeat() error {
 	if time.Since(c.wrote) < c.e.opt.Heartbeat {
 		return nil
 	}
-	return c.beat(BeatTick)
+	return c.beat(record.BeatTick)
 }
 
 // beat writes a heartbeat of that kind. That the disk is full, or the clock
 // wrong, is no error: then there is none.
-func (c *committer) beat(kind Beat) error {
+func (c *committer) beat(kind record.Beat) error {
 	at, ok := c.clock.next()
 	if !ok {
 		return nil
@@ -25,7 +26,7 @@ func (c *committer) beat(kind Beat) error {
 	if err := c.open(at); err != nil || !c.opened {
 		return err
 	}
-	_, err := c.control(at, wal.Pending{Time: at, Type: RecordHeartbeat, Payload: []byte{byte(kind)}})
+	_, err := c.control(at, wal.Pending{Time: at, Type: record.TypeHeartbeat, Payload: []byte{byte(kind)}})
 	return err
 }
 
@@ -46,9 +47,9 @@ func (c *committer) open(at int64) (err error) {
 		return nil
 	}
 	c.e.opt.CrashPoint(CrashBeforeStartRecords)
-	records := []wal.Pending{{Time: at, Type: RecordHeartbeat, Payload: []byte{byte(BeatStart)}}}
+	records := []wal.Pending{{Time: at, Type: record.TypeHeartbeat, Payload: []byte{byte(record.BeatStart)}}}
 	if c.e.opt.Config != nil {
-		records = append(records, wal.Pending{Time: at, Type: RecordConfig, Payload: c.e.opt.Config})
+		records = append(records, wal.Pending{Time: at, Type: record.TypeConfig, Payload: c.e.opt.Config})
 	}
 	c.opened, err = c.control(at, records...)
 	if c.opened {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -134,7 +135,7 @@ func (s *shakyStore) Save(ctx context.Context, entries []dlq.Entry) error {
 
 func TestEachEvent(t *testing.T) {
 	b := testBatch("a", "b", "c", "d")
-	payload := append(appendEventsHead(nil, 4, true), b.Buf...)
+	payload := append(record.AppendHead(nil, 4, true), b.Buf...)
 	var seen, refused []string
 	refuse := func(index int, _ []byte, reason string) { refused = append(refused, fmt.Sprint(index, " ", reason)) }
 	visit := func(backfill bool, v *event.View) error {
@@ -168,15 +169,4 @@ func TestDoPanics(t *testing.T) {
 	r.commit("a")
 	requireOnce(t, r.counts(), []string{"a"})
 	r.shutdown()
-}
-
-func TestParseRecords(t *testing.T) {
-	for _, payload := range [][]byte{nil, {1}, {0x80}, {1, 2}, {200, 1, 0}} {
-		_, err := ParseEvents(payload)
-		require.Error(t, err, "%x", payload)
-	}
-	for _, payload := range [][]byte{nil, {3}, {0, 0}} {
-		_, err := ParseBeat(payload)
-		require.Error(t, err, "%x", payload)
-	}
 }

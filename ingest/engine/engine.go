@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -220,7 +221,7 @@ func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 func (e *Engine) openLog() (*wal.Log, error) {
 	o := wal.Options{
 		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
-		RuleType: RecordConfig, Metrics: e.opt.Metrics.log,
+		RuleType: record.TypeConfig, Metrics: e.opt.Metrics.log,
 	}
 	log, err := wal.Open(o)
 	var corrupt *wal.CorruptError

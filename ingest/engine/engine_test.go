@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -29,7 +30,7 @@ const testParts = 8
 type tally struct {
 	counts   [testParts]map[string]uint64
 	versions [testParts]uint64
-	beats    []Beat
+	beats    []record.Beat
 	config   string
 	records  uint64 // applied, over all restarts
 	encoded  int    // parts, in this process
@@ -51,18 +52,18 @@ func (s *tally) Apply(rec wal.Record, refuse Refuse) error {
 	s.records++
 	s.versions[0]++
 	switch rec.Type {
-	case RecordHeartbeat:
-		beat, err := ParseBeat(rec.Payload)
+	case record.TypeHeartbeat:
+		beat, err := record.ParseBeat(rec.Payload)
 		s.beats = append(s.beats, beat)
 		return err
-	case RecordConfig:
+	case record.TypeConfig:
 		if strings.Contains(string(rec.Payload), "panic") {
 			panic("config is poison")
 		}
 		s.config = string(rec.Payload)
 		return nil
-	case RecordForget:
-		f, err := ParseForget(rec.Payload)
+	case record.TypeForget:
+		f, err := record.ParseForget(rec.Payload)
 		if slices.Contains(f.Services, "shop") {
 			for i := range s.counts {
 				clear(s.counts[i])
@@ -307,7 +308,7 @@ func TestCommit(t *testing.T) {
 	require.Equal(t, Result{}, r.commit())
 	requireOnce(t, r.counts(), []string{"a", "b", "c", "d", "e"})
 	state := r.shutdown()
-	require.Equal(t, []Beat{BeatStart, BeatStop}, state.beats)
+	require.Equal(t, []record.Beat{record.BeatStart, record.BeatStop}, state.beats)
 	_, err := r.Commit(context.Background(), testBatch("f"))
 	require.ErrorIs(t, err, ErrStopping)
 }
@@ -470,7 +471,7 @@ func TestGracefulShutdown(t *testing.T) {
 	state := r.shutdown()
 	wg.Wait()
 	requireOnce(t, state.all(), acknowledged)
-	require.Equal(t, BeatStop, state.beats[len(state.beats)-1])
+	require.Equal(t, record.BeatStop, state.beats[len(state.beats)-1])
 
 	again := start(t, testOptions(fs))
 	require.Zero(t, again.Health().Recovered, "the last checkpoint holds all")

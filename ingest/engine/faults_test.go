@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -210,7 +211,7 @@ func TestHeartbeats(t *testing.T) {
 		r.commit("a") // puts the next one off
 		time.Sleep(9 * time.Second)
 		state := r.shutdown()
-		require.Equal(t, []Beat{BeatStart, BeatTick, BeatTick, BeatTick, BeatTick, BeatTick, BeatTick, BeatStop}, state.beats)
+		require.Equal(t, []record.Beat{record.BeatStart, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatStop}, state.beats)
 	})
 }
 
@@ -275,7 +276,7 @@ func TestClock(t *testing.T) {
 		clock.set(100*time.Hour, 24*time.Hour)
 		require.ErrorIs(t, r.refusal("f"), ErrClockJump)
 		state := r.shutdown()
-		require.NotContains(t, state.beats, BeatStop)
+		require.NotContains(t, state.beats, record.BeatStop)
 
 		again := start(t, opt) // a restart confirms the clock
 		again.commit("f")

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -12,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
 
 func (r *running) forget(services ...string) {
 	r.t.Helper()
-	require.NoError(r.t, r.Forget(context.Background(), Forget{Generations: []uint64{7}, Services: services}, r.Position()))
+	require.NoError(r.t, r.Forget(context.Background(), record.Forget{Generations: []uint64{7}, Services: services}, r.Position()))
 }
 
 // TestForgottenIDsCountAgain: an id is a duplicate until its service is forgotten, and
@@ -95,7 +95,7 @@ func TestForgetHoldsItsPlace(t *testing.T) {
 	<-entered
 	queued(2, commit("a", "b"))
 	failed := make(chan error, 1)
-	queued(3, func() { failed <- r.Forget(context.Background(), Forget{Services: []string{"shop"}}, basis) })
+	queued(3, func() { failed <- r.Forget(context.Background(), record.Forget{Services: []string{"shop"}}, basis) })
 	queued(4, commit("a"))
 	close(gate)
 	require.NoError(t, <-failed)
@@ -125,7 +125,7 @@ func TestForgetNeedsTheConfigOfItsBasis(t *testing.T) {
 	r.commit("a")
 	basis := r.Position()
 	require.NoError(t, r.SetConfig(context.Background(), []byte("other")))
-	f := Forget{Services: []string{"shop"}}
+	f := record.Forget{Services: []string{"shop"}}
 	require.ErrorIs(t, r.Forget(context.Background(), f, basis), ErrConfigChanged)
 	require.Equal(t, 1, r.commit("a").Duplicates)
 	require.NoError(t, r.Forget(context.Background(), f, r.Position()))
@@ -150,31 +150,4 @@ func TestReplayAfterForget(t *testing.T) {
 	replay("b")
 	requireOnce(t, r.counts(), []string{"a", "b"})
 	r.shutdown()
-}
-
-// TestOlderManifest: one from before there were epochs is read.
-func TestOlderManifest(t *testing.T) {
-	m := &manifest{number: 3, seq: 4, parts: []savedPart{{name: "a"}}}
-	b := m.encode()
-	b = b[:len(b)-5] // no services, and the checksum
-	binary.LittleEndian.PutUint32(b[len(manifestMagic):], 2)
-	got, err := decodeManifest(binary.LittleEndian.AppendUint32(b, crcOf(b)))
-	require.NoError(t, err)
-	require.Empty(t, got.epochs)
-	require.Equal(t, m.parts, got.parts)
-}
-
-func TestParseForget(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		f := Forget{
-			Generations: rapid.SliceOfN(rapid.Uint64(), 1, 4).Draw(rt, "generations"),
-			Services:    rapid.SliceOfN(rapid.String(), 1, 4).Draw(rt, "services"),
-		}
-		payload := f.append(nil)
-		got, err := ParseForget(payload)
-		require.NoError(rt, err)
-		require.Equal(rt, f, got)
-		_, err = ParseForget(payload[:rapid.IntRange(0, len(payload)-1).Draw(rt, "cut")])
-		require.Error(rt, err)
-	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -87,7 +88,7 @@ func (c *committer) decide(at int64) bool {
 		return false
 	}
 	for _, r := range c.group {
-		if r.kind != RecordEvents || r.tickets == nil || r.held {
+		if r.kind != record.TypeEvents || r.tickets == nil || r.held {
 			continue
 		}
 		list := r.tickets.List
@@ -240,9 +241,9 @@ func (c *committer) addDeferred(at int64) {
 		for _, name := range h.names {
 			d := splitDrop(name)
 			d.N = h.drops[name]
-			payload = appendDropped(payload, &d)
+			payload = d.Append(payload)
 		}
-		c.pending = append(c.pending, wal.Pending{Time: at, Type: RecordDropped, Payload: payload})
+		c.pending = append(c.pending, wal.Pending{Time: at, Type: record.TypeDropped, Payload: payload})
 	}
 }
 
@@ -252,12 +253,12 @@ func (c *committer) addKeyed(at int64, count int, body []byte, keys []xxh3.Uint1
 	for _, key := range keys {
 		c.ids.Add(key)
 	}
-	payload := append(appendKeyedHead(nil, count, 0, keys), body...)
-	c.pending = append(c.pending, wal.Pending{Time: at, Type: RecordEvents, Payload: payload})
+	payload := append(record.AppendKeyedHead(nil, count, 0, keys), body...)
+	c.pending = append(c.pending, wal.Pending{Time: at, Type: record.TypeEvents, Payload: payload})
 }
 
 // splitDrop takes a name apart that drop made.
-func splitDrop(name string) (d Dropped) {
+func splitDrop(name string) (d record.Dropped) {
 	texts, tail := []byte(name[:len(name)-8]), name[len(name)-8:]
 	for i, c := range texts {
 		if c == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -26,7 +27,7 @@ func newSums() *sums { return &sums{tally: newTally(), durations: map[time.Durat
 
 func (s *sums) Apply(rec wal.Record, refuse Refuse) error {
 	switch rec.Type {
-	case RecordEvents, RecordReplay:
+	case record.TypeEvents, record.TypeReplay:
 		return EachEvent(rec.Payload, func(_ bool, v *event.View) error {
 			n := uint64(v.Count) * uint64(v.Weight)
 			s.events += n
@@ -39,8 +40,8 @@ func (s *sums) Apply(rec wal.Record, refuse Refuse) error {
 			s.records++
 			return nil
 		}, refuse)
-	case RecordDropped:
-		return ParseDropped(rec.Payload, func(d *Dropped) {
+	case record.TypeDropped:
+		return record.ParseDropped(rec.Payload, func(d *record.Dropped) {
 			s.dropped += d.N
 			if string(d.Service) != "shop" || string(d.Type) != "order" || string(d.Reason) != reasonLimited {
 				panic(fmt.Sprintf("dropped %q %q %q", d.Service, d.Type, d.Reason))

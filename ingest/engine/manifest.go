@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -135,75 +136,35 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if version < 1 || version > manifestVersion {
 		return nil, fmt.Errorf("version %d, and this program reads 1 to %d: %w", version, manifestVersion, errNewerFormat)
 	}
-	r := manifestReader{b: b[head : len(b)-tail]}
-	m := &manifest{number: r.uint(), seq: r.uint(), at: r.int(), idSeq: r.uint(), idAt: r.int()}
+	r := binread.New(b[head : len(b)-tail])
+	m := &manifest{number: r.Uint(), seq: r.Uint(), at: r.Int(), idSeq: r.Uint(), idAt: r.Int()}
 	if version == 1 {
-		_, _ = r.uint(), r.uint()
+		_, _ = r.Uint(), r.Uint()
 	}
-	m.dead, m.nextGeneration = r.uint(), r.uint()
-	m.generations = make([]savedGeneration, r.count(5))
+	m.dead, m.nextGeneration = r.Uint(), r.Uint()
+	m.generations = make([]savedGeneration, r.Count(5))
 	for i := range m.generations {
-		m.generations[i] = savedGeneration{r.uint(), r.int(), r.uint(), r.int(), uint32(r.uint())}
+		m.generations[i] = savedGeneration{r.Uint(), r.Int(), r.Uint(), r.Int(), uint32(r.Uint())}
 	}
-	m.packs = make([]savedPack, r.count(2))
+	m.packs = make([]savedPack, r.Count(2))
 	for i := range m.packs {
-		m.packs[i] = savedPack{r.uint(), r.int()}
+		m.packs[i] = savedPack{r.Uint(), r.Int()}
 	}
-	m.parts = make([]savedPart, r.count(5))
+	m.parts = make([]savedPart, r.Count(5))
 	for i := range m.parts {
-		m.parts[i] = savedPart{r.text(), r.uint(), r.int(), r.int(), uint32(r.uint())}
+		m.parts[i] = savedPart{r.Text(), r.Uint(), r.Int(), r.Int(), uint32(r.Uint())}
 	}
 	if version >= 3 {
 		m.epochs = map[string]uint64{}
-		for range r.count(2) {
-			service := r.text()
-			m.epochs[service] = r.uint()
+		for range r.Count(2) {
+			service := r.Text()
+			m.epochs[service] = r.Uint()
 		}
 	}
-	if r.bad || len(r.b) > 0 {
+	if !r.Done() {
 		return nil, errors.New("fields do not fit")
 	}
 	return m, nil
-}
-
-// manifestReader takes fields off the front of b; after one that does not fit
-// all are zero.
-type manifestReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *manifestReader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.b, r.bad = nil, true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *manifestReader) int() int64 { return int64(r.uint()) }
-
-// count reads the number of entries that follow, each at least that long.
-func (r *manifestReader) count(entry int) int {
-	n := r.uint()
-	if n > uint64(len(r.b)/entry) {
-		r.b, r.bad = nil, true
-		return 0
-	}
-	return int(n)
-}
-
-func (r *manifestReader) text() string {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.b, r.bad = nil, true
-		return ""
-	}
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
 }
 
 // stateBytes is the size of all that the checkpoint refers to.

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -31,7 +32,7 @@ func (c *committer) hold(now time.Time) (bytes int64) {
 	w := &c.waits
 	stay := c.group[:0]
 	for _, r := range c.group {
-		if r.held || r.kind != RecordEvents || r.batch.Backfill || !r.merges() ||
+		if r.held || r.kind != record.TypeEvents || r.batch.Backfill || !r.merges() ||
 			len(w.requests) >= c.e.opt.GroupRequests || w.bytes+r.bytes > c.e.holdBytes() {
 			stay = append(stay, r)
 			continue

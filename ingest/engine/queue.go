@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -129,7 +130,7 @@ func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request
 		if bytes += r.bytes; len(buf) == maxRequests || len(buf) > 0 && bytes > maxBytes {
 			break
 		}
-		if buf = append(buf, r); r.kind == RecordForget {
+		if buf = append(buf, r); r.kind == record.TypeForget {
 			break // what comes after it has other keys
 		}
 	}

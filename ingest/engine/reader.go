@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -61,9 +62,9 @@ func newReader(e *Engine) *reader {
 // refuseEvent keeps an event that the fold refused.
 func (r *reader) refuseEvent(index int, event []byte, reason string) {
 	r.e.opt.Metrics.deadLetters.Inc()
-	if r.rec.Type == RecordReplay && index >= 0 {
-		if events, err := ParseEvents(r.rec.Payload); err == nil && index < len(events.Letters) {
-			r.e.dead.refuseReplay(events.Letters[index], r.rec.Time)
+	if r.rec.Type == record.TypeReplay && index >= 0 {
+		if events, err := record.ParseEvents(r.rec.Payload); err == nil && index < len(events.DeadLetters) {
+			r.e.dead.refuseReplay(events.DeadLetters[index], r.rec.Time)
 			r.replayed[r.rec.Seq] = append(r.replayed[r.rec.Seq], replayRefusal{index, reason})
 			return
 		}

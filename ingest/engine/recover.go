@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -216,22 +217,22 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 
 // replayIDs makes the ids of a record known again.
 func replayIDs(ids *dedup.Table, rec *wal.Record, view *event.View) error {
-	if rec.Type == RecordForget {
-		f, err := ParseForget(rec.Payload)
+	if rec.Type == record.TypeForget {
+		f, err := record.ParseForget(rec.Payload)
 		if err == nil {
 			ids.Forget(f.Services)
 		}
 		return err
 	}
-	if rec.Type != RecordEvents && rec.Type != RecordReplay {
+	if rec.Type != record.TypeEvents && rec.Type != record.TypeReplay {
 		return nil
 	}
-	events, err := ParseEvents(rec.Payload)
+	events, err := record.ParseEvents(rec.Payload)
 	if err != nil {
 		return err
 	}
 	ids.Begin(rec.Time)
-	for body := events.Body; len(body) > 0 && rec.Type == RecordEvents; {
+	for body := events.Body; len(body) > 0 && rec.Type == record.TypeEvents; {
 		n, err := view.Parse(body)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
@@ -58,7 +59,7 @@ func (e *Engine) Replay(ctx context.Context, events []Replay, sunk bool) []error
 	if len(events) > maxReplay {
 		return all(fmt.Errorf("replay of %d events: at most %d at a time", len(events), maxReplay))
 	}
-	r := e.queue.request(RecordReplay)
+	r := e.queue.request(record.TypeReplay)
 	r.replay, r.sunk, r.bytes = events, sunk, requestOverhead
 	for i := range events {
 		r.bytes += int64(len(events[i].Event))
@@ -138,14 +139,14 @@ func (c *committer) admitReplay(r *request, at int64) {
 	if count == 0 {
 		return
 	}
-	flags := byte(eventsLetters)
+	flags := byte(record.FlagReplayed)
 	if r.sunk {
-		flags |= eventsSunk
+		flags |= record.FlagDelivered
 	}
-	payload := appendKeyedHead(nil, count, flags, keys)
+	payload := record.AppendKeyedHead(nil, count, flags, keys)
 	payload = append(append(payload, letters...), body...)
 	r.result.Accepted = count
-	c.add(r, at, RecordReplay, payload)
+	c.add(r, at, record.TypeReplay, payload)
 }
 
 // ReplayTarget gives dead letters of the fold, or of admission, back to the engine.

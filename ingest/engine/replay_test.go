@@ -2,16 +2,13 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -24,7 +21,7 @@ type lenient struct {
 }
 
 func (s *lenient) Apply(rec wal.Record, refuse Refuse) error {
-	if s.takes == 0 || rec.Seq < s.takes || rec.Type != RecordReplay {
+	if s.takes == 0 || rec.Seq < s.takes || rec.Type != record.TypeReplay {
 		return s.tally.Apply(rec, refuse)
 	}
 	s.records++
@@ -124,75 +121,3 @@ func TestReplayOfAdmission(t *testing.T) {
 
 // The sinks get an event of admission when it comes back, and one of the fold never
 // twice; ids of merged events and counts of dropped ones are not for them.
-func TestItems(t *testing.T) {
-	body := testBatch("a", "b").Buf
-	record := func(kind byte, payload []byte) (ids []string, err error) {
-		rec := wal.Record{Seq: 7, Time: 1e18, Type: kind, Payload: payload}
-		err = Items(&rec, func(item dispatch.Item) {
-			require.Equal(t, "shop", item.Service)
-			require.EqualValues(t, 1e18, item.Time.UnixNano())
-			ids = append(ids, item.ID)
-		})
-		return ids, err
-	}
-	keyed := func(flags byte, letters ...string) []byte {
-		p := appendKeyedHead(nil, 2, flags, nil)
-		for _, l := range letters {
-			p = append(append(p, byte(len(l))), l...)
-		}
-		return append(p, body...)
-	}
-	for _, tt := range []struct {
-		kind    byte
-		payload []byte
-		want    []string
-	}{
-		{RecordEvents, append(appendEventsHead(nil, 2, false), body...), []string{"a", "b"}},
-		{RecordReplay, keyed(eventsLetters, "l1", "l2"), []string{"a", "b"}},
-		{RecordReplay, keyed(eventsLetters|eventsSunk, "l1", "l2"), nil},
-		{RecordHeartbeat, []byte{0}, nil},
-		{RecordDropped, appendDropped(nil, &Dropped{Service: []byte("shop"), Type: []byte("pay"), N: 3}), nil},
-	} {
-		ids, err := record(tt.kind, tt.payload)
-		require.NoError(t, err)
-		require.Equal(t, tt.want, ids)
-	}
-	_, err := record(RecordEvents, append(appendEventsHead(nil, 2, false), body[:len(body)-1]...))
-	require.ErrorContains(t, err, "event of record 7")
-	require.True(t, errors.Is(err, event.ErrShort), err)
-}
-
-func TestRecordsRoundTrip(t *testing.T) {
-	keys := testBatch("a", "b")
-	payload := appendKeyedHead(nil, 1, eventsLetters|eventsSunk, []xxh3.Uint128{keys.Events[0].Key, keys.Events[1].Key})
-	payload = append(payload, 2, 'l', '1')
-	payload = append(payload, "body"...)
-	e, err := ParseEvents(payload)
-	require.NoError(t, err)
-	require.Equal(t, 1, e.Count)
-	require.True(t, e.Sunk)
-	require.False(t, e.Backfill)
-	require.Equal(t, []string{"l1"}, e.Letters)
-	require.Equal(t, "body", string(e.Body))
-	var got []xxh3.Uint128
-	e.EachKey(func(k xxh3.Uint128) { got = append(got, k) })
-	require.Equal(t, []xxh3.Uint128{keys.Events[0].Key, keys.Events[1].Key}, got)
-	for n := range payload[:len(payload)-len("body")] {
-		_, err := ParseEvents(payload[:n])
-		require.Error(t, err, n)
-	}
-
-	list := []Dropped{
-		{Service: []byte("shop"), Type: []byte("pay"), Reason: []byte("rate_limited"), Time: -5, N: 1},
-		{Service: []byte(strings.Repeat("s", 300)), Type: []byte{}, Reason: []byte{}, Time: 1e18, N: 1 << 40},
-	}
-	var dropped []byte
-	for i := range list {
-		dropped = appendDropped(dropped, &list[i])
-	}
-	var back []Dropped
-	require.NoError(t, ParseDropped(dropped, func(d *Dropped) { back = append(back, *d) }))
-	require.Equal(t, list, back)
-	require.Error(t, ParseDropped(dropped[:len(dropped)-1], func(*Dropped) {}))
-	require.Error(t, ParseDropped(dropped[:3], func(*Dropped) {}))
-}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -51,7 +52,7 @@ type Part struct {
 // error for, or panics at, is refused, and the next event is tried. The error
 // is about the record itself: one that cannot be parsed.
 func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refuse Refuse) error {
-	events, err := ParseEvents(payload)
+	events, err := record.ParseEvents(payload)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refus
 
 // eachUntilPanic goes on from the event at index. If f panics, that event is
 // refused and the position after it returned.
-func eachUntilPanic(view *event.View, events Events, from int, rest []byte, f func(bool, *event.View) error, refuse Refuse) (index int, body []byte, err error) {
+func eachUntilPanic(view *event.View, events record.Events, from int, rest []byte, f func(bool, *event.View) error, refuse Refuse) (index int, body []byte, err error) {
 	index, body = from, rest
 	var current []byte
 	defer func() {

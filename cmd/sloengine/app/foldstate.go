@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -22,7 +23,7 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		s.Fold.Gap()
 	}
 	switch rec.Type {
-	case engine.RecordEvents:
+	case record.TypeEvents:
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
 			mode := fold.Live
@@ -31,40 +32,40 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 			}
 			return s.Fold.Apply(rec.Time, mode, v)
 		}, refuse)
-	case engine.RecordReplay:
+	case record.TypeReplay:
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
 			return s.Fold.Apply(rec.Time, fold.Replay, v)
 		}, refuse)
-	case engine.RecordDropped:
+	case record.TypeDropped:
 		s.Fold.Advance(rec.Time, fold.Tick)
-		return engine.ParseDropped(rec.Payload, func(d *engine.Dropped) {
+		return record.ParseDropped(rec.Payload, func(d *record.Dropped) {
 			s.Fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
 		})
-	case engine.RecordForget:
-		f, err := engine.ParseForget(rec.Payload)
+	case record.TypeForget:
+		f, err := record.ParseForget(rec.Payload)
 		if err != nil {
 			return err
 		}
 		s.Fold.Advance(rec.Time, fold.Tick)
 		s.Fold.Forget(f.Generations, f.Services)
 		return nil
-	case engine.RecordConfig:
+	case record.TypeConfig:
 		var cfg fold.Config
 		if err := json.Unmarshal(rec.Payload, &cfg); err != nil {
 			return fmt.Errorf("config record: %w", err)
 		}
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return s.Fold.SetConfig(&cfg, rec.Time)
-	case engine.RecordHeartbeat:
-		beat, err := engine.ParseBeat(rec.Payload)
+	case record.TypeHeartbeat:
+		beat, err := record.ParseBeat(rec.Payload)
 		if err != nil {
 			return err
 		}
 		switch beat {
-		case engine.BeatStart:
+		case record.BeatStart:
 			s.Fold.Advance(rec.Time, fold.Start)
-		case engine.BeatStop:
+		case record.BeatStop:
 			s.Fold.Advance(rec.Time, fold.Stop)
 		default:
 			s.Fold.Advance(rec.Time, fold.Tick)

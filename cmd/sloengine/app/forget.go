@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
 )
@@ -27,7 +28,7 @@ func (a *App) forget(ctx context.Context, r web.ForgetRequest) (done web.Forgott
 	case inUse && !r.Restart:
 		return done, web.ErrServiceInUse
 	}
-	err = a.engine.Forget(ctx, engine.Forget{Services: []string{r.Service}}, basis)
+	err = a.engine.Forget(ctx, record.Forget{Services: []string{r.Service}}, basis)
 	if errors.Is(err, engine.ErrConfigChanged) {
 		return done, web.ErrSpecChanged
 	}

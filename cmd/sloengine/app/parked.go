@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -83,7 +84,7 @@ func (a *App) evictParked(ctx context.Context) error {
 }
 
 func (a *App) evictOnce(ctx context.Context) error {
-	var f engine.Forget
+	var f record.Forget
 	var gone []fold.Generation
 	var now time.Time
 	var basis uint64

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -93,7 +94,7 @@ func (r *delivery) replayStretch(ctx context.Context, e *dlq.Entry) (err error) 
 		}
 		rec.Payload = append([]byte{}, rec.Payload...) // items point into it
 		index := 0
-		splitErr := engine.Items(&rec, func(item dispatch.Item) {
+		splitErr := record.Items(&rec, func(item dispatch.Item) {
 			item.Seq, item.Index = rec.Seq, index
 			index++
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -35,7 +36,7 @@ func (r *delivery) sinkParts() config.SinkParts {
 // openSinks takes up every sink where it was, so that the log is held for it.
 func (r *delivery) openSinks(log *wal.Log) (retain func() (uint64, bool), err error) {
 	d, err := dispatch.New(dispatch.Options{
-		FS: fsys.OS(), Dir: filepath.Join(r.dir, engine.SinkDir), Source: log, Split: engine.Items,
+		FS: fsys.OS(), Dir: filepath.Join(r.dir, engine.SinkDir), Source: log, Split: record.Items,
 		DeadLetter: r.deadLetters.undelivered, OnLag: r.deadLetters.lagging, Logger: r.log, Metrics: r.sinkMetrics,
 	})
 	if err != nil {

@@ -1,0 +1,118 @@
+package record
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+	"pgregory.net/rapid"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+func TestItems(t *testing.T) {
+	var body []byte
+	for _, id := range []string{"a", "b"} {
+		body = event.AppendBinary(body, &event.Event{ID: id, Time: time.Unix(1, 0), Service: "shop", Type: "order"})
+	}
+	split := func(kind byte, payload []byte) (ids []string, err error) {
+		rec := wal.Record{Seq: 7, Time: 1e18, Type: kind, Payload: payload}
+		err = Items(&rec, func(item dispatch.Item) {
+			require.Equal(t, "shop", item.Service)
+			require.EqualValues(t, 1e18, item.Time.UnixNano())
+			ids = append(ids, item.ID)
+		})
+		return ids, err
+	}
+	keyed := func(flags byte, ids ...string) []byte {
+		p := AppendKeyedHead(nil, 2, flags, nil)
+		for _, l := range ids {
+			p = append(append(p, byte(len(l))), l...)
+		}
+		return append(p, body...)
+	}
+	for _, tt := range []struct {
+		kind    byte
+		payload []byte
+		want    []string
+	}{
+		{TypeEvents, append(AppendHead(nil, 2, false), body...), []string{"a", "b"}},
+		{TypeReplay, keyed(FlagReplayed, "d1", "d2"), []string{"a", "b"}},
+		{TypeReplay, keyed(FlagReplayed|FlagDelivered, "d1", "d2"), nil},
+		{TypeHeartbeat, []byte{0}, nil},
+		{TypeDropped, (&Dropped{Service: []byte("shop"), Type: []byte("pay"), N: 3}).Append(nil), nil},
+	} {
+		ids, err := split(tt.kind, tt.payload)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, ids)
+	}
+	_, err := split(TypeEvents, append(AppendHead(nil, 2, false), body[:len(body)-1]...))
+	require.ErrorContains(t, err, "event of record 7")
+	require.True(t, errors.Is(err, event.ErrShort), err)
+}
+
+func TestRecordsRoundTrip(t *testing.T) {
+	keys := []xxh3.Uint128{event.Key([]byte("shop"), []byte("a")), event.Key([]byte("shop"), []byte("b"))}
+	payload := AppendKeyedHead(nil, 1, FlagReplayed|FlagDelivered, keys)
+	payload = append(payload, 2, 'd', '1')
+	payload = append(payload, "body"...)
+	e, err := ParseEvents(payload)
+	require.NoError(t, err)
+	require.Equal(t, 1, e.Count)
+	require.True(t, e.Delivered)
+	require.False(t, e.Backfill)
+	require.Equal(t, []string{"d1"}, e.DeadLetters)
+	require.Equal(t, "body", string(e.Body))
+	var got []xxh3.Uint128
+	e.EachKey(func(k xxh3.Uint128) { got = append(got, k) })
+	require.Equal(t, keys, got)
+	for n := range payload[:len(payload)-len("body")] {
+		_, err := ParseEvents(payload[:n])
+		require.Error(t, err, n)
+	}
+
+	list := []Dropped{
+		{Service: []byte("shop"), Type: []byte("pay"), Reason: []byte("rate_limited"), Time: -5, N: 1},
+		{Service: []byte(strings.Repeat("s", 300)), Type: []byte{}, Reason: []byte{}, Time: 1e18, N: 1 << 40},
+	}
+	var dropped []byte
+	for i := range list {
+		dropped = list[i].Append(dropped)
+	}
+	var back []Dropped
+	require.NoError(t, ParseDropped(dropped, func(d *Dropped) { back = append(back, *d) }))
+	require.Equal(t, list, back)
+	require.Error(t, ParseDropped(dropped[:len(dropped)-1], func(*Dropped) {}))
+	require.Error(t, ParseDropped(dropped[:3], func(*Dropped) {}))
+}
+
+func TestParseRecords(t *testing.T) {
+	for _, payload := range [][]byte{nil, {1}, {0x80}, {1, 2}, {200, 1, 0}} {
+		_, err := ParseEvents(payload)
+		require.Error(t, err, "%x", payload)
+	}
+	for _, payload := range [][]byte{nil, {3}, {0, 0}} {
+		_, err := ParseBeat(payload)
+		require.Error(t, err, "%x", payload)
+	}
+}
+
+func TestParseForget(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		f := Forget{
+			Generations: rapid.SliceOfN(rapid.Uint64(), 1, 4).Draw(rt, "generations"),
+			Services:    rapid.SliceOfN(rapid.String(), 1, 4).Draw(rt, "services"),
+		}
+		payload := f.Append(nil)
+		got, err := ParseForget(payload)
+		require.NoError(rt, err)
+		require.Equal(rt, f, got)
+		_, err = ParseForget(payload[:rapid.IntRange(0, len(payload)-1).Draw(rt, "cut")])
+		require.Error(rt, err)
+	})
+}
