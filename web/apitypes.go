@@ -237,13 +237,6 @@ func newSLA(r *sla.SLAReport) slaJSON {
 	return out
 }
 
-func worstComponent(r *sla.SLAReport) *sla.ComponentReport {
-	if r.Worst < 0 || r.Worst >= len(r.Components) {
-		return nil
-	}
-	return &r.Components[r.Worst]
-}
-
 type slaList struct {
 	Report reportJSON `json:"report"`
 	Items  []slaJSON  `json:"items"`

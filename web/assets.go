@@ -14,6 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzip"
+
 	"github.com/sloengine/sloengine/web/respond"
 )
 

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -31,14 +30,16 @@ type lane struct {
 	Label         string
 }
 
-const laneH = 16
+const (
+	laneH     = 16
+	mostLanes = 20
+)
 
-// newTimeline draws the alerts that touch a range, worst first.
+// newTimeline draws the alerts of a list that touch a range. The list is sorted, the worst first.
 func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Time, kept time.Duration) *alertTimeline {
 	t := timeline{sp}
 	out := &alertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix()}
 	index := map[string]int{}
-	var order []int // of the lanes: the rank of the worst alert in them
 	seen := map[string]bool{}
 	for _, a := range list {
 		if len(a.Group) > 0 && !slices.Equal(a.Group, r.Group) {
@@ -58,7 +59,6 @@ func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Ti
 			i = len(out.Lanes)
 			index[k] = i
 			out.Lanes = append(out.Lanes, lane{Name: format.Safe(a.Name, format.MaxName), Windows: format.Safe(row, format.MaxName), Whole: len(a.Group) == 0 && len(r.Group) > 0})
-			order = append(order, newAlertKey(a).Rank)
 		}
 		l := &out.Lanes[i]
 		fired := end
@@ -92,16 +92,7 @@ func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Ti
 			l.Mark, l.Now = alertMark(a), string(a.State)
 		}
 	}
-	ranks := make([]int, len(out.Lanes))
-	for i := range ranks {
-		ranks[i] = i
-	}
-	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(order[a], order[b]) })
-	lanes := make([]lane, 0, len(ranks))
-	for _, i := range ranks[:min(len(ranks), shownAlerts)] {
-		lanes = append(lanes, out.Lanes[i])
-	}
-	out.Lanes = lanes
+	out.Lanes = out.Lanes[:min(len(out.Lanes), mostLanes)]
 	for _, k := range []key{{"pending", "pending"}, {"firing", "firing: ticket or warning"}, {"urgent", "firing: page or critical"}} {
 		if seen[k.Class] {
 			out.Keys = append(out.Keys, k)

@@ -120,3 +120,12 @@ func budgetTicks(low float64) []float64 {
 	}
 	return append(out, 0, 1)
 }
+
+// spent is the share of a window's budget that a loss took.
+func spent(r *sla.SLOReport, loss float64) float64 {
+	n := float64(r.Budget.Counts.Valid()) * r.SLO.Objective.Budget()
+	if n <= 0 {
+		return 0
+	}
+	return loss / n
+}

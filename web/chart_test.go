@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
-	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -192,29 +191,6 @@ func TestCalendar(t *testing.T) {
 	require.Equal(t, 90, cells)
 }
 
-func TestTimeline(t *testing.T) {
-	r := find(insurance(t), "insurance-unpaid/availability", slo.Group{"TRVL10"})
-	var list []*state.Alert
-	all := someAlerts()
-	for i := range all {
-		if all[i].SLO == r.SLO.ID {
-			list = append(list, &all[i])
-		}
-	}
-	got := newTimeline(r, list, between(-24*time.Hour, 0), noon, 12*time.Hour)
-	require.Len(t, got.Lanes, 2, "another group's alert is not shown")
-	page := got.Lanes[0]
-	require.Equal(t, "1h and 5m", page.Windows)
-	require.Equal(t, "firing", page.Now)
-	require.Equal(t, []string{"pending", "urgent"}, []string{page.Spans[0].Class, page.Spans[1].Class})
-	require.Contains(t, page.Label, "firing from 2026-11-20 11:47:07 UTC, 13m")
-	over := got.Lanes[1]
-	require.Empty(t, over.Now)
-	require.Equal(t, coord(15.0/24*1000), over.Spans[0].X)
-	require.Contains(t, got.Note, "kept for 12h")
-	require.Empty(t, newTimeline(r, list, between(-48*time.Hour, -24*time.Hour), noon, 0).Lanes)
-}
-
 func TestHeatLevels(t *testing.T) {
 	require.Zero(t, heatLevel(0))
 	last := 0
@@ -237,30 +213,6 @@ func TestThin(t *testing.T) {
 	require.Len(t, tb.Rows, 50)
 	require.Len(t, tb.Rows[49].Text, 149, "the last row stays")
 	require.Equal(t, ", one row in 3", tb.Caption)
-}
-
-// TestBurnChartEndsAtTheReport: the last value over each window is what the
-// report says, whatever the step.
-func TestBurnChartEndsAtTheReport(t *testing.T) {
-	b := newBench(t)
-	r := find(b.rep, "insurance-unpaid/availability", slo.Group{"SOMLT"})
-	tiers, _ := alerts.Tiers(r.SLO)
-	p := newPast(r)
-	for _, name := range []string{"1h", "6h", "1d", "7d", "30d"} {
-		rng := newRange(map[string][]string{"range": {name}}, noon, 0)
-		h := newSLOHistory(b.rep, r, rng, tiers)
-		var err error
-		h.answers, err = b.counts(t.Context(), h.queries(r))
-		require.NoError(t, err)
-		f := newBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, shades{}, noon)
-		require.Len(t, f.Plots, 1, name)
-		require.Equal(t, format.NewStamp(noon, noon), f.Table.Rows[0].At, name)
-		for i, tier := range h.tiers {
-			good, bad := p.sum(slo.Span{From: noon.Add(-tier.Long), To: noon})
-			want := slo.NewBudget(r.SLO.Objective, slo.Counts{Good: good, Bad: bad})
-			require.Equal(t, format.BurnRate(want.Consumed), f.Table.Rows[0].Cells[i].Text, "%s over %s", name, slo.FormatDuration(tier.Long))
-		}
-	}
 }
 
 func TestQuantileTexts(t *testing.T) {

@@ -36,16 +36,3 @@ func (w *Web) fragment(name string, data any) (template.HTML, error) {
 	}
 	return template.HTML(b.String()), nil // a template has escaped it
 }
-
-// drawGauge is the template "gauge" without its cost.
-func drawGauge(g gauge) template.HTML {
-	var b strings.Builder
-	b.Grow(256)
-	for _, s := range []string{
-		`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="`, template.HTMLEscapeString(g.Label),
-		`"><rect class="track" width="100" height="6"/><rect class="`, template.HTMLEscapeString(g.Class), `" width="`, template.HTMLEscapeString(g.Width), `" height="6"/></svg>`,
-	} {
-		b.WriteString(s)
-	}
-	return template.HTML(b.String()) // its parts are escaped
-}

@@ -87,10 +87,10 @@ func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []his
 	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
 	for _, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: sloMark(l.r)}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: stateMark(l.r.State)}
 		if all > 0 {
 			s.Part = format.Percent(l.cost/all, 1)
-			s.Gauge = gauge{coord(100 * l.cost / all), "bad", s.Part + " of what was bad"}
+			s.Gauge = newGauge(l.cost/all, "bad", s.Part+" of what was bad")
 		}
 		if l.r.Budget.HasData {
 			s.Left = format.Percent(l.r.Budget.Remaining, 1)
@@ -99,15 +99,6 @@ func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []his
 		out = append(out, s)
 	}
 	return out
-}
-
-// spent is the share of a window's budget that a loss took.
-func spent(r *sla.SLOReport, loss float64) float64 {
-	n := float64(r.Budget.Counts.Valid()) * r.SLO.Objective.Budget()
-	if n <= 0 {
-		return 0
-	}
-	return loss / n
 }
 
 // knownLabels are the labels that traffic counters have besides dimensions.
@@ -194,7 +185,7 @@ func (b *blame) attributes(r *sla.SLOReport, grown []history.Growth) {
 		for _, v := range values[:min(len(values), blameValues)] {
 			k := bad[n][v]
 			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Part: format.Percent(float64(k)/float64(all), 1), Consumed: format.NoValue}
-			x.Gauge = gauge{coord(100 * float64(k) / float64(all)), "bad", x.Part + " of what was bad"}
+			x.Gauge = newGauge(float64(k)/float64(all), "bad", x.Part+" of what was bad")
 			if !b.Whole && r.Budget.HasData && r.Slice == 0 {
 				x.Consumed = format.Percent(spent(r, float64(k)), 1)
 			}

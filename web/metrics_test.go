@@ -7,8 +7,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // TestMetricsOfASet checks that families of a metrics.Set keep their type, help, labels and buckets in every

@@ -31,18 +31,6 @@ type alertRow struct {
 	Removed   bool
 }
 
-func alertMark(a *state.Alert) mark {
-	switch {
-	case a.State == state.Resolved:
-		return mark{"ok", "resolved"}
-	case a.State == state.Pending:
-		return mark{"wait", "pending"}
-	case a.Urgent:
-		return mark{"bad", "firing"}
-	}
-	return mark{"risk", "firing"}
-}
-
 func (w *Web) newAlertRow(a *state.Alert, now time.Time) alertRow {
 	r := alertRow{
 		Mark: alertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),

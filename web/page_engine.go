@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -39,7 +40,7 @@ func (w *Web) enginePage(c *gin.Context) {
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.now),
 	}
 	if e.State == Recovering {
-		p.Progress = gauge{coord(100 * min(1, max(0, e.Progress))), "ok", format.Percent(e.Progress, 0) + " of the log replayed"}
+		p.Progress = newGauge(e.Progress, "ok", format.Percent(e.Progress, 0)+" of the log replayed")
 	}
 	report := []fact{{Name: "Report", Value: "none yet"}}
 	if v.rep != nil {
@@ -121,9 +122,9 @@ func newDiskBar(d DiskStatus) diskBar {
 	if d.TotalBytes == 0 {
 		full, of = 4*float64(d.LowBytes), ""
 	}
-	b := diskBar{Gauge: gauge{Width: "100", Class: "ok"}, Free: format.Bytes(d.FreeBytes) + of}
+	b := diskBar{Gauge: newGauge(1, "ok", ""), Free: format.Bytes(d.FreeBytes) + of}
 	if full > 0 {
-		b.Gauge.Width = coord(100 * min(1, float64(d.FreeBytes)/full))
+		b.Gauge = newGauge(float64(d.FreeBytes)/full, "ok", "")
 	}
 	if d.LowBytes == 0 {
 		b.Text = "Low water is not guarded: a full disk is noticed when it is full."

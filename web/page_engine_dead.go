@@ -137,7 +137,7 @@ func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyT
 			break
 		}
 		r := tallyRow{Name: cmp.Or(format.Safe(name, format.MaxName), "(none)"), Count: format.Count(counts[name])}
-		r.Share = gauge{coord(100 * min(1, max(0, float64(counts[name])/float64(total)))), "share", ""}
+		r.Share = newGauge(float64(counts[name])/float64(total), "share", "")
 		if plainFilter(by, name) {
 			r.Href = w.href(letterListPath, url.Values{by: {name}})
 		}

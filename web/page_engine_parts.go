@@ -2,11 +2,12 @@ package web
 
 import (
 	"fmt"
-	"github.com/sloengine/sloengine/web/format"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // partsView is the reliability layer on the page.
@@ -86,8 +87,8 @@ func newPartsView(e *EngineStatus, now time.Time) partsView {
 	}
 	for _, b := range e.Bulkheads {
 		p.Bulkheads = append(p.Bulkheads, bulkheadRow{
-			Name: format.Safe(b.Name, format.MaxName), Active: newUse(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
-			Waiting: newUse(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: format.Count(b.Rejected), Refuses: b.Rejected > 0,
+			Name: format.Safe(b.Name, format.MaxName), Active: useGauge(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
+			Waiting: useGauge(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: format.Count(b.Rejected), Refuses: b.Rejected > 0,
 		})
 	}
 	for i := range e.Sinks {
@@ -99,29 +100,13 @@ func newPartsView(e *EngineStatus, now time.Time) partsView {
 // redactedPrefix begins what stands for a value that is redacted.
 const redactedPrefix = "(redacted)"
 
-// newUse is a bar of how much of a bound is used. It warns from four fifths on.
-func newUse(n, of float64, label string) gauge {
-	g := gauge{Width: "0", Class: "ok", Label: label}
-	if of <= 0 || !format.Finite(n) || n < 0 {
-		return g
-	}
-	g.Width = coord(100 * min(1, n/of))
-	switch {
-	case n >= of:
-		g.Class = "bad"
-	case n >= of*0.8:
-		g.Class = "risk"
-	}
-	return g
-}
-
 func newRateLimitRow(l LimitStatus) rateLimitRow {
 	r := rateLimitRow{Name: format.Safe(l.Rule, format.MaxName), Layer: format.Safe(l.Layer, format.MaxName), Hits: format.Count(l.Hits), Over: l.Hits > 0}
 	if l.Rule == l.Layer {
 		r.Layer = ""
 	}
 	r.Text = format.Rate(l.Current) + " of " + format.Rate(l.PerSecond)
-	r.Use = newUse(l.Current, l.PerSecond, r.Text)
+	r.Use = useGauge(l.Current, l.PerSecond, r.Text)
 	return r
 }
 
@@ -129,10 +114,10 @@ func newRedisView(r *RedisStatus, now time.Time) *redisView {
 	if r == nil {
 		return nil
 	}
-	v := &redisView{Mark: mark{"bad", "away"}}
+	v := &redisView{Mark: markBad("away")}
 	connection := fact{Name: "Away", Value: "since the start"}
 	if r.Connected {
-		v.Mark, connection.Name = mark{"ok", "connected"}, "Connected"
+		v.Mark, connection.Name = markOK("connected"), "Connected"
 	}
 	if !r.Since.IsZero() {
 		connection.Value, connection.At = "for "+format.Duration(now.Sub(r.Since)), format.NewStamp(r.Since, now)
@@ -156,23 +141,23 @@ func sinkMark(s *SinkStatus) mark {
 	age := format.Seconds(s.OldestAgeSeconds)
 	switch {
 	case slices.ContainsFunc(s.Troubles, func(t SinkTrouble) bool { return t.Blocked }):
-		return mark{"bad", "blocked"}
+		return markBad("blocked")
 	case s.Breaker == BreakerOpen:
-		return mark{"bad", "breaker open"}
+		return markBad("breaker open")
 	case len(s.Troubles) > 0:
-		return mark{"bad", "failing"}
+		return markBad("failing")
 	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= lagAge:
-		return mark{"risk", "lagging"}
+		return markRisk("lagging")
 	case s.HeldSeconds > 0:
-		return mark{"risk", "held"}
+		return markRisk("held")
 	case s.Breaker == BreakerHalfOpen:
-		return mark{"risk", "probing"}
+		return markRisk("probing")
 	case s.Recovering:
-		return mark{"wait", "recovering"}
+		return markWait("recovering")
 	case s.Delivered == 0 && s.LastDelivery.IsZero():
-		return mark{"none", "nothing yet"}
+		return markNone("nothing yet")
 	}
-	return mark{"ok", "delivering"}
+	return markOK("delivering")
 }
 
 func newSinkView(s *SinkStatus, now time.Time) sinkView {
@@ -182,7 +167,7 @@ func newSinkView(s *SinkStatus, now time.Time) sinkView {
 		behind.Note = "the oldest event is " + format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
 	}
 	if s.MaxLagBytes > 0 {
-		v.Lag = newUse(float64(s.LagBytes), float64(s.MaxLagBytes), format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
+		v.Lag = useGauge(float64(s.LagBytes), float64(s.MaxLagBytes), format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
 		if v.Lag.Class == "ok" && s.LagBytes > s.MaxLagBytes/2 {
 			v.Lag.Class = "risk"
 		}
@@ -238,11 +223,11 @@ func inFlight(n int) string {
 func breakerMark(state string) mark {
 	switch state {
 	case BreakerClosed:
-		return mark{"ok", "closed"}
+		return markOK("closed")
 	case BreakerHalfOpen:
-		return mark{"risk", "half open"}
+		return markRisk("half open")
 	case BreakerOpen:
-		return mark{"bad", "open"}
+		return markBad("open")
 	}
-	return mark{"none", "unknown"}
+	return markNone("unknown")
 }

@@ -174,7 +174,7 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 	}
 	for i, r := range rows {
 		out := w.newRow(r)
-		out.State, out.Bar, out.Hours = w.drawn.marks[out.Mark], drawGauge(out.Gauge), w.drawn.none
+		out.State, out.Bar, out.Hours = w.drawn.marks[out.Mark], out.Gauge.SVG(), w.drawn.none
 		out.Alerts, out.AlertsClass = active.text(r)
 		if i < len(hours) && hours[i] != "" {
 			out.Hours = hours[i]
@@ -213,7 +213,7 @@ func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f filter) {
 	}
 	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
 	case len(all) == 0:
-		p.Verdict, p.Headline = mark{"none", ""}, "Nothing to show"
+		p.Verdict, p.Headline = markNone(""), "Nothing to show"
 	case bad > 0 && risk > 0:
 		p.Verdict, p.Headline = stateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted, "+format.Count(risk)+" at risk"
 	case bad > 0:

@@ -44,49 +44,17 @@ type row struct {
 	Alerts, AlertsClass string
 }
 
-// gauge is a bar of what is left of a budget.
-type gauge struct {
-	Width string // 0 to 100
-	Class string
-	Label string
-}
-
-func sloMark(r *sla.SLOReport) mark { return stateMark(r.State) }
-
-func stateMark(s slo.State) mark {
-	switch s {
-	case slo.StateOK:
-		return mark{"ok", "ok"}
-	case slo.StateAtRisk:
-		return mark{"risk", "at risk"}
-	case slo.StateExhausted:
-		return mark{"bad", "exhausted"}
-	}
-	return mark{"none", "no data"}
-}
-
-func newGauge(b slo.Budget, shape string) gauge {
-	if !b.HasData {
-		return gauge{"0", "none", "no data"}
-	}
-	g := gauge{Width: coord(100 * min(1, max(0, b.Remaining))), Class: shape, Label: format.Percent(b.Remaining, 1) + " of the budget left"}
-	if b.Remaining <= 0 {
-		g.Width = "100" // the whole bar says that nothing is left
-	}
-	return g
-}
-
 func (w *Web) newRow(r *sla.SLOReport) row {
 	s := r.SLO
 	out := row{
 		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
-		Mark: sloMark(r), Informative: r.Informative, Href: w.sloHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Mark: stateMark(r.State), Informative: r.Informative, Href: w.sloHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
 		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
 		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),
 		Coverage: format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
 	}
-	out.Gauge = newGauge(r.Budget, out.Mark.Shape)
+	out.Gauge = budgetGauge(r.Budget, out.Mark.Shape)
 	if b := lastHour(r); b.HasData {
 		out.Now = format.Percent(b.SLI, format.Decimals(s.Objective))
 		if b.Consumed > 1 {

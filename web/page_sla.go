@@ -61,25 +61,6 @@ type componentRow struct {
 	Partial    bool
 }
 
-func slaMark(r *sla.SLAReport) mark {
-	switch {
-	case !r.HasData || r.Level == sla.LevelNoData:
-		return mark{"none", "no data"}
-	case r.Informative:
-		return mark{"none", "informs only"}
-	case r.Level == sla.LevelCritical:
-		return mark{"bad", "critical"}
-	case r.Level == sla.LevelWarning:
-		return mark{"risk", "warning"}
-	case r.Breached:
-		return mark{"risk", "breached"}
-	}
-	return mark{"ok", "met"}
-}
-
-// slaMarks are what slaMark can say, worst first.
-var slaMarks = []mark{{"bad", "critical"}, {"risk", "warning"}, {"risk", "breached"}, {"none", "no data"}, {"ok", "met"}, {"none", "informs only"}}
-
 func slaSeverity(r *sla.SLAReport) int { return slices.Index(slaMarks, slaMark(r)) }
 
 // worstFirst lists the agreements of a service (of all if ""), worst first.
@@ -146,7 +127,7 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	if r.Missing > 0 && r.Missing < len(r.Components) {
 		card.Summary += fmt.Sprintf(" %d without data, %s.", r.Missing, noDataText(a.NoData))
 	}
-	card.draw(r)
+	card.Segments = pointsBar(r)
 	for i := range r.Components {
 		card.Components = append(card.Components, w.newComponent(rep, r, &r.Components[i], &r.Components[i] == worst))
 	}
@@ -159,46 +140,6 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 
 func noDataText(n sla.NoData) string {
 	return map[sla.NoData]string{sla.NoDataExclude: "left out", sla.NoDataGood: "taken as good", sla.NoDataBad: "taken as bad"}[n]
-}
-
-// draw makes the bar of what each component won and lost of its weight.
-func (card *slaCard) draw(r *sla.SLAReport) {
-	x := 0.0
-	for i := range r.Components {
-		c := &r.Components[i]
-		width := 100 * c.Weight
-		won := width * min(1, max(0, c.Points))
-		title := fmt.Sprintf("%s: %s of %s", c.Name, format.Score(won), format.Score(width))
-		if !c.HasData {
-			won = 0
-			title = c.Name + ": no data"
-		}
-		gap := min(0.6, width/4) // a thin gap tells neighbours apart
-		if i == len(r.Components)-1 {
-			gap = 0
-		}
-		lost, class := width-won, "lost"
-		if !c.HasData {
-			class = "missing"
-		}
-		if lost < 2*gap+0.01 {
-			won, lost = width, 0 // too little to be seen beside the gap
-		}
-		for _, b := range []struct {
-			x, w  float64
-			class string
-		}{{x, won, "won"}, {x + won, lost, class}} {
-			if b.x+b.w == x+width {
-				b.w -= gap
-			}
-			if b.w > 0 {
-				seg := rect(b.x, 0, b.w, 10, b.class)
-				seg.Title = format.Safe(title, format.MaxTitle)
-				card.Segments = append(card.Segments, seg)
-			}
-		}
-		x += width
-	}
 }
 
 func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentReport, worst bool) componentRow {

@@ -3,16 +3,13 @@ package web
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -64,189 +61,9 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 		h.Note = "No day of this time has a score yet: none of the components counted anything that is still kept."
 		return h
 	}
-	h.draw(r, days, zone)
+	h.Score, h.Summary = newScores(r, days, zone)
+	h.Hints = scoreHints(r.SLA, days)
 	return h
-}
-
-// lostColours are the classes of the components in the chart of what was lost.
-var lostColours = []string{"c1", "c2", "c3", "c4", "c5"}
-
-func (h *slaHistory) draw(r *sla.SLAReport, days []report.DayScore, zone *time.Location) {
-	a := r.SLA
-	t := timeline{slo.Span{From: days[0].From, To: days[len(days)-1].To}}
-	data := func() *plotData {
-		return &plotData{Unit: "count", From: t.From.Unix(), To: t.To.Unix(), Steps: true, First: t.From.Unix(), Every: 24 * 3600, Series: []plotSeries{}}
-	}
-	score := scale{min: scoreFloor(a, days), max: 100, height: plotH}
-	var peak float64
-	for i := range days {
-		if d := &days[i]; d.Has() {
-			sum := 0.0
-			for _, c := range d.Report.Components {
-				sum += c.Lost
-			}
-			peak = max(peak, sum)
-		}
-	}
-	lost := scale{max: max(peak*1.05, 0.01), height: plotH * 0.7}
-
-	ps, pl := newPlot("score", "Score of each day", score.height, t), newPlot("lost", "Points lost on each day by component", lost.height, t)
-	ps.X, pl.X = t.xTicks(zone), t.xTicks(zone)
-	var line, between pen
-	bars := make([]pen, len(lostColours))
-	vScore := plotSeries{Name: "score"}
-	vLost := make([]plotSeries, len(r.Components))
-	for i, c := range r.Components {
-		vLost[i].Name = format.Safe(c.Name, format.MaxName)
-	}
-	tab := table{Caption: "Days, newest first", Head: []string{"Day", "Score"}}
-	for _, c := range r.Components {
-		tab.Head = append(tab.Head, format.Safe(c.Name, format.MaxName)+" lost")
-	}
-	tab.Head = append(tab.Head, "Verdict")
-	var met, under, none int
-	worst := -1
-	for i := range days {
-		d := &days[i]
-		x, x2 := t.x(d.From), t.x(d.To)
-		row := tableRow{Text: d.From.In(zone).Format("Mon 2 Jan 2006")}
-		if !d.Has() {
-			none++
-			line.up()
-			vScore.V = append(vScore.V, missing)
-			row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
-			for k := range vLost {
-				vLost[k].V = append(vLost[k].V, missing)
-				row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
-			}
-			row.Cells = append(row.Cells, tableCell{Text: absence(history.Point{Kept: d.Kept, Seen: d.Seen})})
-			tab.Rows = append(tab.Rows, row)
-			continue
-		}
-		s := d.Report.Score
-		line.to(x, score.y(s))
-		line.to(x2, score.y(s))
-		if d.Report.Missing > 0 {
-			between.box(x, score.y(d.Report.High), max(x2-x, 1), score.y(d.Report.Low))
-		}
-		low := d.Report.Level != sla.LevelOK
-		switch {
-		case low:
-			under++
-		default:
-			met++
-		}
-		if worst < 0 || s < days[worst].Report.Score {
-			worst = i
-		}
-		vScore.V = append(vScore.V, plotNumber(math.Floor(s*100+1e-6)/100))
-		row.Cells = append(row.Cells, tableCell{Text: format.Score(s), Hot: low})
-		top := 0.0
-		for k, c := range d.Report.Components {
-			vLost[k].V = append(vLost[k].V, plotNumber(c.Lost))
-			text := format.PointsLost(c.Lost)
-			if !c.HasData {
-				text = "no data"
-			}
-			row.Cells = append(row.Cells, tableCell{Text: text})
-			if c.Lost > 0 {
-				bars[min(k, len(bars)-1)].box(x, lost.y(top+c.Lost), barWidth(x2-x), lost.y(top))
-				top += c.Lost
-			}
-		}
-		row.Cells = append(row.Cells, tableCell{slaMark(&d.Report).Word, low})
-		tab.Rows = append(tab.Rows, row)
-	}
-	reverse(tab.Rows)
-
-	ps.Fills, ps.Lines = []stroke{{"range", between.String()}}, []stroke{{"c1", line.String()}}
-	h.Score.Keys = []key{{"c1", "score of the day"}}
-	for _, l := range []struct {
-		at   float64
-		name string
-	}{{a.Warning, "warning"}, {a.Critical, "critical"}} {
-		if l.at > 0 && l.at > score.min {
-			ps.Refs = append(ps.Refs, refLine{"ref", coord(score.y(l.at)), ""})
-			h.Score.Keys = append(h.Score.Keys, key{"ref", l.name + " below " + strconv.FormatFloat(l.at, 'g', 6, 64)})
-		}
-	}
-	if s := between.String(); s != "" {
-		h.Score.Keys = append(h.Score.Keys, key{"range", "what is missing could make it"})
-	}
-	step := (100 - score.min) / 4
-	ps.Y = score.yTicks([]float64{score.min, score.min + step, score.min + 2*step, score.min + 3*step, 100}, func(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) })
-	ds, dl := data(), data()
-	ds.Series, dl.Series = []plotSeries{vScore}, vLost
-	ps.Data, pl.Data = ds.json(), dl.json()
-	h.Score.Plots = []plot{ps}
-	h.Score.Caption = fmt.Sprintf("Each day alone, in %s, planned maintenance taken out.", zone)
-	if worst >= 0 {
-		d := &days[worst]
-		h.Score.Caption += fmt.Sprintf(" Lowest: %s on %s", format.Score(d.Report.Score), d.From.In(zone).Format("Mon 2 Jan"))
-		if c := worstComponent(&d.Report); c != nil {
-			h.Score.Caption += fmt.Sprintf(", of which %s cost %s points", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
-		}
-		h.Score.Caption += "."
-	}
-	h.Score.Table = tab
-
-	for k := range bars {
-		pl.Fills = append(pl.Fills, stroke{lostColours[k], bars[k].String()})
-	}
-	pl.Y = lost.yTicks(roundTicks(lost.max, 3), func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) })
-	if peak > 0 {
-		h.Score.Plots = append(h.Score.Plots, pl)
-		h.Score.Keys = append(h.Score.Keys, lostKeys(r)...)
-		h.Score.Caption += " Below: points lost by each component, its weight times what it fell short."
-	} else {
-		h.Score.Caption += " No component lost a point."
-	}
-
-	h.Summary = fmt.Sprintf("%s kept the thresholds, %s did not", format.Plural(met, "day"), format.Plural(under, "day"))
-	if a.Warning == 0 && a.Critical == 0 {
-		h.Summary = format.Plural(met, "day") + " scored"
-	}
-	if none > 0 {
-		h.Summary += fmt.Sprintf(", %s had no score", format.Plural(none, "day"))
-	}
-	h.Summary += "."
-	h.Hints = scoreHints(a, days)
-}
-
-// lostKeys name the colours of the components; the last colour may stand for several.
-func lostKeys(r *sla.SLAReport) []key {
-	var out []key
-	last := len(lostColours) - 1
-	for k, c := range r.Components {
-		if k == last && len(r.Components) > len(lostColours) {
-			return append(out, key{lostColours[last] + "f", format.Plural(len(r.Components)-k, "further component") + " lost"})
-		}
-		out = append(out, key{lostColours[k] + "f", format.Safe(c.Name, format.MaxName) + " lost"})
-	}
-	return out
-}
-
-// scoreFloor is where the axis of scores begins: below everything to be shown.
-func scoreFloor(a *sla.Agreement, days []report.DayScore) float64 {
-	low := 99.0
-	for _, l := range []float64{a.Warning, a.Critical} {
-		if l > 0 {
-			low = min(low, l)
-		}
-	}
-	for i := range days {
-		if d := &days[i]; d.Has() {
-			low = min(low, d.Report.Score)
-			if d.Report.Missing > 0 {
-				low = min(low, d.Report.Low)
-			}
-		}
-	}
-	step := 4.0
-	if low < 80 {
-		step = 20
-	}
-	return max(0, math.Floor((low-0.5)/step)*step)
 }
 
 // scoreHints say what the scores of days are not.

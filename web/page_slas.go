@@ -253,14 +253,14 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 	}
 	switch {
 	case len(all) == 0:
-		p.Verdict, p.Headline = mark{"none", ""}, "Nothing to show"
+		p.Verdict, p.Headline = markNone(""), "Nothing to show"
 	case len(said) > 0:
 		p.Headline = "Agreements: " + strings.Join(said, ", ")
-	case n[mark{"ok", "met"}] == 0:
-		p.Verdict, p.Headline = mark{"none", ""}, "No data yet"
+	case n[markOK("met")] == 0:
+		p.Verdict, p.Headline = markNone(""), "No data yet"
 	default:
-		p.Verdict, p.Headline = mark{"ok", ""}, "All agreements are met"
-		if n[mark{"none", "no data"}] > 0 {
+		p.Verdict, p.Headline = markOK(""), "All agreements are met"
+		if n[markNone("no data")] > 0 {
 			p.Headline = "All agreements with data are met"
 		}
 	}

@@ -157,7 +157,7 @@ func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 			p.MoreGroups = len(all) - i
 			break
 		}
-		g := groupLink{Href: w.sloHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: sloMark(x), Left: format.NoValue}
+		g := groupLink{Href: w.sloHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: stateMark(x.State), Left: format.NoValue}
 		if x.Budget.HasData {
 			g.Left = format.Percent(x.Budget.Remaining, 1)
 		}

@@ -37,12 +37,6 @@ type layout struct {
 	Warnings []string
 }
 
-// mark is a state by shape, colour and word.
-type mark struct {
-	Shape string // ok, risk, bad, none, wait: also the class
-	Word  string
-}
-
 type banner struct {
 	Class string // bad, risk, info
 	Title string
@@ -60,19 +54,19 @@ type refreshLink struct {
 func engineMark(s EngineState) mark {
 	switch s {
 	case Ready:
-		return mark{"ok", "ready"}
+		return markOK("ready")
 	case Stale:
-		return mark{"risk", "stale"}
+		return markRisk("stale")
 	case DiskLow:
-		return mark{"bad", "disk low"}
+		return markBad("disk low")
 	case Poisoned:
-		return mark{"bad", "not durable"}
+		return markBad("not durable")
 	case Failed:
-		return mark{"bad", "failed"}
+		return markBad("failed")
 	case Recovering, Starting, Stopping:
-		return mark{"wait", string(s)}
+		return markWait(string(s))
 	}
-	return mark{"none", "unknown"}
+	return markNone("unknown")
 }
 
 func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {

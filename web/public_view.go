@@ -2,10 +2,11 @@ package web
 
 import (
 	"fmt"
-	"github.com/sloengine/sloengine/web/format"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // publicView is the public page, ready to be shown.
@@ -64,7 +65,7 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 	p := publicView{Base: w.opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.now)}
 	switch {
 	case len(s.Services) == 0:
-		p.Mark, p.Head, p.Text = mark{"none", ""}, "Nothing is published here", "No service level has been chosen to be shown to the public."
+		p.Mark, p.Head, p.Text = markNone(""), "Nothing is published here", "No service level has been chosen to be shown to the public."
 	case s.State == operational:
 		p.Head = "All systems are operational"
 	case s.State == degradedNow:
@@ -96,12 +97,12 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 		p.Services = append(p.Services, sec)
 	}
 	for _, m := range s.Maintenance {
-		r := maintenanceRow{Mark: mark{"none", "over"}, Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.now), To: format.NewStamp(m.End, v.now)}
+		r := maintenanceRow{Mark: markNone("over"), Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.now), To: format.NewStamp(m.End, v.now)}
 		switch m.When {
 		case "ongoing":
-			r.Mark = mark{"wait", "ongoing"}
+			r.Mark = markWait("ongoing")
 		case "planned":
-			r.Mark = mark{"none", "planned"}
+			r.Mark = markNone("planned")
 		}
 		p.Maintenance = append(p.Maintenance, r)
 	}

@@ -409,11 +409,11 @@ func (w *Web) newReportRow(x *report.SLO) reportRow {
 func verdictMark(v report.Verdict) mark {
 	switch v {
 	case report.Met:
-		return mark{"ok", "met"}
+		return markOK("met")
 	case report.Breached:
-		return mark{"bad", "breached"}
+		return markBad("breached")
 	case report.Informative:
-		return mark{"none", "informs only"}
+		return markNone("informs only")
 	}
-	return mark{"none", "no data"}
+	return markNone("no data")
 }

@@ -1,0 +1,62 @@
+package web
+
+import (
+	"html/template"
+	"strings"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+// gauge is a bar of how much there is of something.
+type gauge struct {
+	Width string // 0 to 100
+	Class string
+	Label string
+}
+
+// newGauge fills a share of the bar.
+func newGauge(share float64, class, label string) gauge {
+	return gauge{coord(100 * min(1, max(0, share))), class, label}
+}
+
+// budgetGauge shows what is left of a budget. With nothing left the whole bar says so.
+func budgetGauge(b slo.Budget, shape string) gauge {
+	if !b.HasData {
+		return gauge{"0", "none", "no data"}
+	}
+	left := b.Remaining
+	if left <= 0 {
+		left = 1
+	}
+	return newGauge(left, shape, format.Percent(b.Remaining, 1)+" of the budget left")
+}
+
+// useGauge shows how much of a bound is used. It warns from four fifths on.
+func useGauge(n, of float64, label string) gauge {
+	g := gauge{Width: "0", Class: "ok", Label: label}
+	if of <= 0 || !format.Finite(n) || n < 0 {
+		return g
+	}
+	g.Width = coord(100 * min(1, n/of))
+	switch {
+	case n >= of:
+		g.Class = "bad"
+	case n >= of*0.8:
+		g.Class = "risk"
+	}
+	return g
+}
+
+// SVG draws the gauge. Lists have hundreds of them, which templates would draw slowly.
+func (g gauge) SVG() template.HTML {
+	var b strings.Builder
+	b.Grow(256)
+	for _, s := range []string{
+		`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="`, template.HTMLEscapeString(g.Label),
+		`"><rect class="track" width="100" height="6"/><rect class="`, template.HTMLEscapeString(g.Class), `" width="`, template.HTMLEscapeString(g.Width), `" height="6"/></svg>`,
+	} {
+		b.WriteString(s)
+	}
+	return template.HTML(b.String()) // its parts are escaped
+}

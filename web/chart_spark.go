@@ -1,0 +1,110 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+// bar is one rectangle of a chart, in the units of its view box.
+type bar struct {
+	X, Y, W, H string
+	Class      string
+	Title      string
+}
+
+// sparkHours is how many hours a sparkline shows.
+const sparkHours = 24
+
+// spark is a small chart of how fast each hour burned the budget. The bars of one
+// class share a path: a page has thousands of bars.
+type spark struct {
+	Good, Bad, None string
+	Label           string
+}
+
+// Size of a sparkline's view box.
+const (
+	sparkW = 96
+	sparkH = 22
+)
+
+// newSpark draws points as bars: the height is the burn rate on a scale that
+// keeps 1x at half height, and hours without data are dots on the base line.
+func newSpark(points []history.Point, o slo.Objective) *spark {
+	if len(points) == 0 {
+		return nil
+	}
+	s := &spark{}
+	step := float64(sparkW) / float64(max(len(points), sparkHours))
+	var worst slo.Budget
+	var at time.Time
+	empty := 0
+	for i, p := range points {
+		b := slo.NewBudget(o, p.Raw.Counts)
+		x := float64(i) * step
+		if !b.HasData {
+			empty++
+			s.None += box(x, 1, step-1)
+			continue
+		}
+		if !worst.HasData || b.Consumed > worst.Consumed {
+			worst, at = b, p.From
+		}
+		h := 1 + burnHeight(b.Consumed)*(sparkH-1)
+		if b.Consumed > 1 {
+			s.Bad += box(x, h, step-1)
+		} else {
+			s.Good += box(x, h, step-1)
+		}
+	}
+	switch {
+	case !worst.HasData:
+		s.Label = "no data in 24 hours"
+	case worst.Consumed == 0:
+		s.Label = "nothing burned in 24 hours"
+	default:
+		s.Label = fmt.Sprintf("worst of 24 hours: %s at %s UTC", format.BurnRate(worst.Consumed), at.UTC().Format("15:04"))
+	}
+	if empty > 0 && worst.HasData {
+		s.Label += fmt.Sprintf("; %d without data", empty)
+	}
+	return s
+}
+
+// box is a path around a bar that stands on the base line.
+func box(x, h, w float64) string {
+	return "M" + coord(x) + " " + strconv.Itoa(sparkH) + "v-" + coord(h) + "h" + coord(w) + "v" + coord(h) + "z"
+}
+
+// burnHeight maps a burn rate to [0,1): 0 to 0, 1 to a half, ever more to 1.
+func burnHeight(rate float64) float64 {
+	if rate <= 0 || !format.Finite(rate) {
+		return 0
+	}
+	return rate / (1 + rate)
+}
+
+func burnClass(rate float64) string {
+	switch {
+	case rate > 1:
+		return "bad"
+	case rate > 0:
+		return "some"
+	}
+	return "good"
+}
+
+func rect(x, y, w, h float64, class string) bar {
+	return bar{X: coord(x), Y: coord(y), W: coord(max(w, 0.5)), H: coord(max(h, 0)), Class: class}
+}
+
+// coord prints a coordinate with at most two decimals.
+func coord(x float64) string {
+	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
+}
