@@ -5,6 +5,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -224,7 +225,7 @@ func newSLA(r *sla.SLAReport) slaJSON {
 		Score: number(r.Score, r.HasData), Low: number(r.Low, true), High: number(r.High, true), Informative: r.Informative, Breached: r.Breached, Level: r.Level,
 		Missing: r.Missing, Components: []componentJSON{},
 	}
-	if c := worstComponent(r); c != nil {
+	if c := chart.WorstComponent(r); c != nil {
 		out.Worst = &c.Name
 	}
 	for _, c := range r.Components {

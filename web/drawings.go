@@ -5,18 +5,19 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 )
 
 // drawings are the parts that every row of a list repeats, drawn once.
 type drawings struct {
-	marks map[mark]template.HTML
+	marks map[chart.Mark]template.HTML
 	none  template.HTML // instead of a sparkline
 }
 
 func (w *Web) draw() error {
-	w.drawn.marks = map[mark]template.HTML{}
+	w.drawn.marks = map[chart.Mark]template.HTML{}
 	for _, s := range []slo.State{slo.StateOK, slo.StateAtRisk, slo.StateExhausted, slo.StateNoData} {
-		m := stateMark(s)
+		m := chart.StateMark(s)
 		text, err := w.fragment("mark", m)
 		if err != nil {
 			return err
@@ -24,7 +25,7 @@ func (w *Web) draw() error {
 		w.drawn.marks[m] = text
 	}
 	var err error
-	w.drawn.none, err = w.fragment("spark", (*spark)(nil))
+	w.drawn.none, err = w.fragment("spark", (*chart.Spark)(nil))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -28,10 +29,10 @@ type share struct {
 	Here     bool
 	Bad      string
 	Part     string // of all bad events
-	Gauge    gauge
+	Gauge    chart.Gauge
 	Consumed string // of the budget
 	Left     string // groups: of their own budget, over the window
-	Mark     mark
+	Mark     chart.Mark
 }
 
 type blame struct {
@@ -87,14 +88,14 @@ func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []his
 	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
 	for _, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: stateMark(l.r.State)}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
 		if all > 0 {
 			s.Part = format.Percent(l.cost/all, 1)
-			s.Gauge = newGauge(l.cost/all, "bad", s.Part+" of what was bad")
+			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of what was bad")
 		}
 		if l.r.Budget.HasData {
 			s.Left = format.Percent(l.r.Budget.Remaining, 1)
-			s.Consumed = format.Percent(spent(l.r, l.cost), 1)
+			s.Consumed = format.Percent(chart.Spent(l.r, l.cost), 1)
 		}
 		out = append(out, s)
 	}
@@ -185,9 +186,9 @@ func (b *blame) attributes(r *sla.SLOReport, grown []history.Growth) {
 		for _, v := range values[:min(len(values), blameValues)] {
 			k := bad[n][v]
 			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Part: format.Percent(float64(k)/float64(all), 1), Consumed: format.NoValue}
-			x.Gauge = newGauge(float64(k)/float64(all), "bad", x.Part+" of what was bad")
+			x.Gauge = chart.NewGauge(float64(k)/float64(all), "bad", x.Part+" of what was bad")
 			if !b.Whole && r.Budget.HasData && r.Slice == 0 {
-				x.Consumed = format.Percent(spent(r, float64(k)), 1)
+				x.Consumed = format.Percent(chart.Spent(r, float64(k)), 1)
 			}
 			a.Values = append(a.Values, x)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -77,7 +78,7 @@ func TestGroupShares(t *testing.T) {
 	require.Equal(t, []string{"75.0%", "25.0%", "0.0%"}, []string{got[0].Part, got[1].Part, got[2].Part})
 	require.True(t, got[1].Here)
 	require.Equal(t, format.Percent(30/(411003*0.001), 1), got[0].Consumed)
-	require.True(t, math.Abs(spent(groups[1], 411.003)-1) < 1e-9, "so many bad events are all of the budget")
+	require.True(t, math.Abs(chart.Spent(groups[1], 411.003)-1) < 1e-9, "so many bad events are all of the budget")
 }
 
 func trafficReport(at time.Time, counts map[string]uint64) *sla.Report {

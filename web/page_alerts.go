@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -15,7 +16,7 @@ const shownAlerts = 20
 
 // alertRow is one alert in a list.
 type alertRow struct {
-	Mark      mark
+	Mark      chart.Mark
 	Name      string
 	Windows   string // of a burn-rate tier
 	Severity  string
@@ -33,7 +34,7 @@ type alertRow struct {
 
 func (w *Web) newAlertRow(a *state.Alert, now time.Time) alertRow {
 	r := alertRow{
-		Mark: alertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
+		Mark: chart.AlertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
 		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now), Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
 	}
 	end := now
@@ -44,7 +45,7 @@ func (w *Web) newAlertRow(a *state.Alert, now time.Time) alertRow {
 	if !a.FiredAt.IsZero() {
 		r.Detection = format.Duration(a.Detection())
 	}
-	r.Windows, r.Group = format.Safe(alertWindows(a), format.MaxName), format.Labels(a.GroupBy, a.Group)
+	r.Windows, r.Group = format.Safe(chart.AlertWindows(a), format.MaxName), format.Labels(a.GroupBy, a.Group)
 	q := groupQuery(a.GroupBy, a.Group)
 	switch {
 	case a.SLO != "":

@@ -8,13 +8,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
 type enginePage struct {
 	layout
 	Text     string
-	Progress gauge // of the recovery; Class "" if there is none
+	Progress chart.Gauge // of the recovery; Class "" if there is none
 	Degraded []string
 	Rate     rateChart
 	Ingest   []figure
@@ -40,7 +41,7 @@ func (w *Web) enginePage(c *gin.Context) {
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.now),
 	}
 	if e.State == Recovering {
-		p.Progress = newGauge(e.Progress, "ok", format.Percent(e.Progress, 0)+" of the log replayed")
+		p.Progress = chart.NewGauge(e.Progress, "ok", format.Percent(e.Progress, 0)+" of the log replayed")
 	}
 	report := []fact{{Name: "Report", Value: "none yet"}}
 	if v.rep != nil {
@@ -110,7 +111,7 @@ func intake(e *EngineStatus) []figure {
 // diskBar shows the free space of the disk and the mark below which no events are
 // taken. Where the size of the disk is unknown it ends at four times the mark.
 type diskBar struct {
-	Gauge gauge
+	Gauge chart.Gauge
 	Low   string // place of the mark, per cent
 	Free  string
 	Text  string
@@ -122,14 +123,14 @@ func newDiskBar(d DiskStatus) diskBar {
 	if d.TotalBytes == 0 {
 		full, of = 4*float64(d.LowBytes), ""
 	}
-	b := diskBar{Gauge: newGauge(1, "ok", ""), Free: format.Bytes(d.FreeBytes) + of}
+	b := diskBar{Gauge: chart.NewGauge(1, "ok", ""), Free: format.Bytes(d.FreeBytes) + of}
 	if full > 0 {
-		b.Gauge = newGauge(float64(d.FreeBytes)/full, "ok", "")
+		b.Gauge = chart.NewGauge(float64(d.FreeBytes)/full, "ok", "")
 	}
 	if d.LowBytes == 0 {
 		b.Text = "Low water is not guarded: a full disk is noticed when it is full."
 	} else {
-		b.Low = coord(100 * min(1, float64(d.LowBytes)/full))
+		b.Low = chart.Coord(100 * min(1, float64(d.LowBytes)/full))
 		b.Text = "Below " + format.Bytes(d.LowBytes) + ", the mark, no more events are taken."
 		switch {
 		case d.FreeBytes < d.LowBytes:

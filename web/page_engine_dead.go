@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -60,7 +61,7 @@ type tallyTable struct {
 
 type tallyRow struct {
 	Name, Href, Count string // Href is "" where no filter can name it
-	Share             gauge
+	Share             chart.Gauge
 }
 
 type deadRow struct {
@@ -137,7 +138,7 @@ func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyT
 			break
 		}
 		r := tallyRow{Name: cmp.Or(format.Safe(name, format.MaxName), "(none)"), Count: format.Count(counts[name])}
-		r.Share = newGauge(float64(counts[name])/float64(total), "share", "")
+		r.Share = chart.NewGauge(float64(counts[name])/float64(total), "share", "")
 		if plainFilter(by, name) {
 			r.Href = w.href(letterListPath, url.Values{by: {name}})
 		}

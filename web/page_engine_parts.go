@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -23,7 +24,7 @@ type partsView struct {
 
 type rateLimitRow struct {
 	Name, Layer string
-	Use         gauge
+	Use         chart.Gauge
 	Text        string
 	Hits        string
 	Over        bool
@@ -34,12 +35,12 @@ type offenderRow struct {
 }
 
 type redisView struct {
-	Mark  mark
+	Mark  chart.Mark
 	Facts []fact
 }
 
 type breakerRow struct {
-	Mark  mark
+	Mark  chart.Mark
 	Name  string
 	Since format.Stamp
 	For   string
@@ -49,15 +50,15 @@ type breakerRow struct {
 
 type bulkheadRow struct {
 	Name            string
-	Active, Waiting gauge
+	Active, Waiting chart.Gauge
 	Rejected        string
 	Refuses         bool // has rejected some
 }
 
 type sinkView struct {
-	Mark       mark
+	Mark       chart.Mark
 	Name, Kind string
-	Lag        gauge // Class "" if there is no bound
+	Lag        chart.Gauge // Class "" if there is no bound
 	Facts      []fact
 }
 
@@ -87,8 +88,8 @@ func newPartsView(e *EngineStatus, now time.Time) partsView {
 	}
 	for _, b := range e.Bulkheads {
 		p.Bulkheads = append(p.Bulkheads, bulkheadRow{
-			Name: format.Safe(b.Name, format.MaxName), Active: useGauge(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
-			Waiting: useGauge(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: format.Count(b.Rejected), Refuses: b.Rejected > 0,
+			Name: format.Safe(b.Name, format.MaxName), Active: chart.UseGauge(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
+			Waiting: chart.UseGauge(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: format.Count(b.Rejected), Refuses: b.Rejected > 0,
 		})
 	}
 	for i := range e.Sinks {
@@ -106,7 +107,7 @@ func newRateLimitRow(l LimitStatus) rateLimitRow {
 		r.Layer = ""
 	}
 	r.Text = format.Rate(l.Current) + " of " + format.Rate(l.PerSecond)
-	r.Use = useGauge(l.Current, l.PerSecond, r.Text)
+	r.Use = chart.UseGauge(l.Current, l.PerSecond, r.Text)
 	return r
 }
 
@@ -114,10 +115,10 @@ func newRedisView(r *RedisStatus, now time.Time) *redisView {
 	if r == nil {
 		return nil
 	}
-	v := &redisView{Mark: markBad("away")}
+	v := &redisView{Mark: chart.Bad("away")}
 	connection := fact{Name: "Away", Value: "since the start"}
 	if r.Connected {
-		v.Mark, connection.Name = markOK("connected"), "Connected"
+		v.Mark, connection.Name = chart.OK("connected"), "Connected"
 	}
 	if !r.Since.IsZero() {
 		connection.Value, connection.At = "for "+format.Duration(now.Sub(r.Since)), format.NewStamp(r.Since, now)
@@ -137,27 +138,27 @@ func newRedisView(r *RedisStatus, now time.Time) *redisView {
 }
 
 // sinkMark says how a sink does, the worst first.
-func sinkMark(s *SinkStatus) mark {
+func sinkMark(s *SinkStatus) chart.Mark {
 	age := format.Seconds(s.OldestAgeSeconds)
 	switch {
 	case slices.ContainsFunc(s.Troubles, func(t SinkTrouble) bool { return t.Blocked }):
-		return markBad("blocked")
+		return chart.Bad("blocked")
 	case s.Breaker == BreakerOpen:
-		return markBad("breaker open")
+		return chart.Bad("breaker open")
 	case len(s.Troubles) > 0:
-		return markBad("failing")
+		return chart.Bad("failing")
 	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= lagAge:
-		return markRisk("lagging")
+		return chart.Risk("lagging")
 	case s.HeldSeconds > 0:
-		return markRisk("held")
+		return chart.Risk("held")
 	case s.Breaker == BreakerHalfOpen:
-		return markRisk("probing")
+		return chart.Risk("probing")
 	case s.Recovering:
-		return markWait("recovering")
+		return chart.Wait("recovering")
 	case s.Delivered == 0 && s.LastDelivery.IsZero():
-		return markNone("nothing yet")
+		return chart.None("nothing yet")
 	}
-	return markOK("delivering")
+	return chart.OK("delivering")
 }
 
 func newSinkView(s *SinkStatus, now time.Time) sinkView {
@@ -167,7 +168,7 @@ func newSinkView(s *SinkStatus, now time.Time) sinkView {
 		behind.Note = "the oldest event is " + format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
 	}
 	if s.MaxLagBytes > 0 {
-		v.Lag = useGauge(float64(s.LagBytes), float64(s.MaxLagBytes), format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
+		v.Lag = chart.UseGauge(float64(s.LagBytes), float64(s.MaxLagBytes), format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
 		if v.Lag.Class == "ok" && s.LagBytes > s.MaxLagBytes/2 {
 			v.Lag.Class = "risk"
 		}
@@ -220,14 +221,14 @@ func inFlight(n int) string {
 	return format.Count(n) + " batches on the way"
 }
 
-func breakerMark(state string) mark {
+func breakerMark(state string) chart.Mark {
 	switch state {
 	case BreakerClosed:
-		return markOK("closed")
+		return chart.OK("closed")
 	case BreakerHalfOpen:
-		return markRisk("half open")
+		return chart.Risk("half open")
 	case BreakerOpen:
-		return markBad("open")
+		return chart.Bad("open")
 	}
-	return markNone("unknown")
+	return chart.None("unknown")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -187,12 +188,12 @@ func (w *Web) rateChart(v view) rateChart {
 	}
 	c.Peak, c.Mean, c.Top = format.Rate(peak), format.Rate(all.per(all.total())), format.Rate(peak)
 	c.From, c.To = format.NewStamp(bars[0].From, v.now), format.NewStamp(v.now, v.now)
-	var taken, not, gap pen
+	var taken, not, gap chart.Pen
 	const width = float64(rateW) / float64(rateSpan/rateBar)
 	for i, f := range values {
 		x := float64(i) * width
 		if !known(f, rateBar) && (f.seen == 0 || !bars[i].To.After(end)) {
-			gap.box(x, rateH-2, width, rateH)
+			gap.Box(x, rateH-2, width, rateH)
 			continue
 		}
 		if peak == 0 {
@@ -201,10 +202,10 @@ func (w *Web) rateChart(v view) rateChart {
 		high := func(n float64) float64 { return f.per(n) / peak * rateH }
 		good, bad := high(f.accepted+f.duplicates), high(f.rejected+f.limited)
 		if good > 0 {
-			taken.box(x, rateH-good, barWidth(width), rateH)
+			taken.Box(x, rateH-good, chart.BarWidth(width), rateH)
 		}
 		if bad > 0 {
-			not.box(x, rateH-good-bad, barWidth(width), rateH-good)
+			not.Box(x, rateH-good-bad, chart.BarWidth(width), rateH-good)
 		}
 	}
 	c.Taken, c.Not, c.Gap = taken.String(), not.String(), gap.String()

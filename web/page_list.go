@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -24,9 +25,9 @@ type listPage struct {
 	layout
 	Loaded     bool // there is a report
 	Filtered   bool
-	Verdict    mark   // the worst that there is
-	Headline   string // the same as a sentence
-	Scope      string // how much the list is about
+	Verdict    chart.Mark // the worst that there is
+	Headline   string     // the same as a sentence
+	Scope      string     // how much the list is about
 	Tiles      []tile
 	HasAlerts  bool       // the engine evaluates alerts
 	Alerts     []alertRow // the worst
@@ -186,7 +187,7 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 
 // tile counts the SLOs in one state and links to them.
 type tile struct {
-	Mark  mark
+	Mark  chart.Mark
 	Count string
 	Href  string
 	On    bool
@@ -209,21 +210,21 @@ func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f filter) {
 		if to.Del("state"); !on {
 			to.Set("state", string(s)) // the second click takes the filter off again
 		}
-		p.Tiles = append(p.Tiles, tile{stateMark(s), format.Count(n[s]), w.href("/", to), on, n[s] == 0})
+		p.Tiles = append(p.Tiles, tile{chart.StateMark(s), format.Count(n[s]), w.href("/", to), on, n[s] == 0})
 	}
 	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
 	case len(all) == 0:
-		p.Verdict, p.Headline = markNone(""), "Nothing to show"
+		p.Verdict, p.Headline = chart.None(""), "Nothing to show"
 	case bad > 0 && risk > 0:
-		p.Verdict, p.Headline = stateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted, "+format.Count(risk)+" at risk"
+		p.Verdict, p.Headline = chart.StateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted, "+format.Count(risk)+" at risk"
 	case bad > 0:
-		p.Verdict, p.Headline = stateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted"
+		p.Verdict, p.Headline = chart.StateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted"
 	case risk > 0:
-		p.Verdict, p.Headline = stateMark(slo.StateAtRisk), format.Plural(risk, "error budget")+" at risk"
+		p.Verdict, p.Headline = chart.StateMark(slo.StateAtRisk), format.Plural(risk, "error budget")+" at risk"
 	case n[slo.StateOK] == 0:
-		p.Verdict, p.Headline = stateMark(slo.StateNoData), "No data yet"
+		p.Verdict, p.Headline = chart.StateMark(slo.StateNoData), "No data yet"
 	default:
-		p.Verdict, p.Headline = stateMark(slo.StateOK), "All objectives are met"
+		p.Verdict, p.Headline = chart.StateMark(slo.StateOK), "All objectives are met"
 		if n[slo.StateNoData] > 0 {
 			p.Headline = "All objectives with data are met"
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -47,7 +48,7 @@ func (w *Web) choices(rep *sla.Report, q url.Values, f filter) []choice {
 	}
 	byState := choice{Name: "state", Label: "State", Any: "All states"}
 	for _, s := range states {
-		byState.Options = append(byState.Options, option{string(s), stateMark(s).Word, s == f.state})
+		byState.Options = append(byState.Options, option{string(s), chart.StateMark(s).Word, s == f.state})
 	}
 	return append(out, byState)
 }

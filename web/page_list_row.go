@@ -6,6 +6,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -13,7 +14,7 @@ import (
 // row is one SLO's group in the list.
 type row struct {
 	ID          string // of the row in the page, the same in every report
-	Mark        mark
+	Mark        chart.Mark
 	Informative bool
 	Href        string
 	Service     string
@@ -27,7 +28,7 @@ type row struct {
 	SLI, RawSLI string // over the period
 	Left        string
 	RawLeft     string
-	Gauge       gauge
+	Gauge       chart.Gauge
 	Burn        string
 	BurnWindow  string
 	BurnClass   string
@@ -48,13 +49,13 @@ func (w *Web) newRow(r *sla.SLOReport) row {
 	s := r.SLO
 	out := row{
 		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
-		Mark: stateMark(r.State), Informative: r.Informative, Href: w.sloHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Mark: chart.StateMark(r.State), Informative: r.Informative, Href: w.sloHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
 		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
 		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),
 		Coverage: format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
 	}
-	out.Gauge = budgetGauge(r.Budget, out.Mark.Shape)
+	out.Gauge = chart.BudgetGauge(r.Budget, out.Mark.Shape)
 	if b := lastHour(r); b.HasData {
 		out.Now = format.Percent(b.SLI, format.Decimals(s.Objective))
 		if b.Consumed > 1 {

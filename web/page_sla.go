@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -20,7 +21,7 @@ const shownCards = 6
 // slaCard is one agreement in one group: what every page shows of it.
 type slaCard struct {
 	ID          string // of the row in the page, the same in every report
-	Mark        mark
+	Mark        chart.Mark
 	Breached    bool // though the mark says something else
 	Informative bool
 	Service     string
@@ -34,7 +35,7 @@ type slaCard struct {
 	Score       string
 	Range       string // what it could be, if something is missing
 	Summary     string
-	Segments    []bar
+	Segments    []chart.Bar
 	BarLabel    string
 	Components  []componentRow
 	Worst       *componentRow // nil if nothing was lost
@@ -61,7 +62,9 @@ type componentRow struct {
 	Partial    bool
 }
 
-func slaSeverity(r *sla.SLAReport) int { return slices.Index(slaMarks, slaMark(r)) }
+func slaSeverity(r *sla.SLAReport) int {
+	return slices.Index(chart.AgreementMarks, chart.AgreementMark(r))
+}
 
 // worstFirst lists the agreements of a service (of all if ""), worst first.
 func worstFirst(rep *sla.Report, service string) []*sla.SLAReport {
@@ -104,7 +107,7 @@ func levelsText(a *sla.Agreement) string {
 func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	a := r.SLA
 	card := slaCard{
-		ID: "s" + respond.Hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: slaMark(r), Informative: r.Informative,
+		ID: "s" + respond.Hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: chart.AgreementMark(r), Informative: r.Informative,
 		Service: format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName), Title: format.Safe(a.Description, format.MaxTitle), Href: w.slaHref(r),
 		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Score: format.NoValue,
 	}
@@ -115,7 +118,7 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	if r.Missing > 0 {
 		card.Range = format.Score(r.Low) + " to " + format.Score(r.High)
 	}
-	worst := worstComponent(r)
+	worst := chart.WorstComponent(r)
 	switch {
 	case r.Missing == len(r.Components):
 		card.Summary, card.NoData = "No component has data.", true
@@ -127,7 +130,7 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	if r.Missing > 0 && r.Missing < len(r.Components) {
 		card.Summary += fmt.Sprintf(" %d without data, %s.", r.Missing, noDataText(a.NoData))
 	}
-	card.Segments = pointsBar(r)
+	card.Segments = chart.PointsBar(r)
 	for i := range r.Components {
 		card.Components = append(card.Components, w.newComponent(rep, r, &r.Components[i], &r.Components[i] == worst))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -40,14 +41,14 @@ type slaPage struct {
 // slaCell is one of the figures at the top.
 type slaCell struct {
 	Name, Value, Note string
-	Mark              *mark
+	Mark              *chart.Mark
 	Bad, Partial      bool
 }
 
 type slaLink struct {
 	Href   string
 	Labels []format.Label
-	Mark   mark
+	Mark   chart.Mark
 	Score  string
 }
 
@@ -238,7 +239,7 @@ func (w *Web) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
 			p.MoreGroups = len(others) - i
 			break
 		}
-		g := slaLink{Href: w.slaHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: slaMark(x), Score: format.NoValue}
+		g := slaLink{Href: w.slaHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x), Score: format.NoValue}
 		if x.HasData {
 			g.Score = format.Score(x.Score)
 		}

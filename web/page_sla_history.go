@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -22,7 +23,7 @@ const defaultSLADays = 30
 type slaHistory struct {
 	Days    []refreshLink
 	Zone    string
-	Score   figureData
+	Score   chart.Figure
 	Note    string // instead of the charts
 	Summary string
 	Hints   []string // what these numbers are not
@@ -61,7 +62,7 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 		h.Note = "No day of this time has a score yet: none of the components counted anything that is still kept."
 		return h
 	}
-	h.Score, h.Summary = newScores(r, days, zone)
+	h.Score, h.Summary = chart.NewScores(r, days, zone)
 	h.Hints = scoreHints(r.SLA, days)
 	return h
 }

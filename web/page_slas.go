@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -29,7 +30,7 @@ type slasPage struct {
 	Loaded     bool
 	Any        bool // the spec has agreements
 	Filtered   bool
-	Verdict    mark
+	Verdict    chart.Mark
 	Headline   string
 	Scope      string
 	Tiles      []tile
@@ -61,17 +62,17 @@ type slaFilter struct {
 
 func newSLAFilter(q url.Values) slaFilter {
 	f := slaFilter{q.Get("service"), q.Get("state"), strings.ToLower(strings.TrimSpace(q.Get("q"))), prefixed(q, groupParam)}
-	if !slices.ContainsFunc(slaMarks, func(m mark) bool { return stateParam(m) == f.state }) {
+	if !slices.ContainsFunc(chart.AgreementMarks, func(m chart.Mark) bool { return stateParam(m) == f.state }) {
 		f.state = ""
 	}
 	return f
 }
 
 // stateParam is a mark's word as a parameter.
-func stateParam(m mark) string { return strings.ReplaceAll(m.Word, " ", "_") }
+func stateParam(m chart.Mark) string { return strings.ReplaceAll(m.Word, " ", "_") }
 
 func (f slaFilter) match(r *sla.SLAReport) bool {
-	if f.service != "" && r.SLA.Service != f.service || f.state != "" && stateParam(slaMark(r)) != f.state {
+	if f.service != "" && r.SLA.Service != f.service || f.state != "" && stateParam(chart.AgreementMark(r)) != f.state {
 		return false
 	}
 	for k, v := range f.group {
@@ -111,7 +112,7 @@ var slaSorts = map[sortKey]func(a, b *sla.SLAReport) int{
 }
 
 func worstLoss(r *sla.SLAReport) float64 {
-	if c := worstComponent(r); c != nil {
+	if c := chart.WorstComponent(r); c != nil {
 		return c.Lost
 	}
 	return 0
@@ -213,7 +214,7 @@ func slaChoices(rep *sla.Report, f slaFilter) []choice {
 		services[rep.SLAs[i].SLA.Service] = true
 	}
 	by := choice{Name: "state", Label: "State", Any: "All states"}
-	for _, m := range slaMarks {
+	for _, m := range chart.AgreementMarks {
 		by.Options = append(by.Options, option{stateParam(m), m.Word, stateParam(m) == f.state})
 	}
 	return []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(services, f.service)}, by}
@@ -223,14 +224,14 @@ func slaChoices(rep *sla.Report, f slaFilter) []choice {
 func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFilter) {
 	state := f.state
 	f.state = ""
-	n := map[mark]int{}
+	n := map[chart.Mark]int{}
 	names := map[*sla.Agreement]bool{}
 	all := f.pick(rep)
 	for _, r := range all {
-		n[slaMark(r)]++
+		n[chart.AgreementMark(r)]++
 		names[r.SLA] = true
 	}
-	for _, m := range slaMarks {
+	for _, m := range chart.AgreementMarks {
 		if m.Word == "informs only" && n[m] == 0 {
 			continue // most specs have none
 		}
@@ -242,7 +243,7 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), w.href("/slas", to), on, n[m] == 0})
 	}
 	var said []string
-	for _, m := range slaMarks[:3] {
+	for _, m := range chart.AgreementMarks[:3] {
 		if n[m] == 0 {
 			continue
 		}
@@ -253,14 +254,14 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 	}
 	switch {
 	case len(all) == 0:
-		p.Verdict, p.Headline = markNone(""), "Nothing to show"
+		p.Verdict, p.Headline = chart.None(""), "Nothing to show"
 	case len(said) > 0:
 		p.Headline = "Agreements: " + strings.Join(said, ", ")
-	case n[markOK("met")] == 0:
-		p.Verdict, p.Headline = markNone(""), "No data yet"
+	case n[chart.OK("met")] == 0:
+		p.Verdict, p.Headline = chart.None(""), "No data yet"
 	default:
-		p.Verdict, p.Headline = markOK(""), "All agreements are met"
-		if n[markNone("no data")] > 0 {
+		p.Verdict, p.Headline = chart.OK(""), "All agreements are met"
+		if n[chart.None("no data")] > 0 {
 			p.Headline = "All agreements with data are met"
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -30,11 +31,11 @@ type sloPage struct {
 	Siblings    string // link to all groups of the SLO; "" if it has only one
 
 	Range    rangeNav
-	BurnDown figureData
-	Events   figureData
-	Burn     figureData
-	Latency  *figureData // nil unless the indicator is a latency
-	Calendar *calendar
+	BurnDown chart.Figure
+	Events   chart.Figure
+	Burn     chart.Figure
+	Latency  *chart.Figure // nil unless the indicator is a latency
+	Calendar *chart.Calendar
 	Blame    *blame
 	HistNote string // why there are no charts
 
@@ -43,7 +44,7 @@ type sloPage struct {
 	Unfit       []string // tiers that cannot fire
 	Held        []string // other alerts that do not start, and why
 	HasAlerts   bool     // the engine evaluates alerts
-	Timeline    *alertTimeline
+	Timeline    *chart.AlertTimeline
 	Alerts      []alertRow
 	Counts      []countRow
 	Corrected   string
@@ -58,7 +59,7 @@ type sloPage struct {
 type groupLink struct {
 	Href   string
 	Labels []format.Label
-	Mark   mark
+	Mark   chart.Mark
 	Left   string
 }
 
@@ -129,7 +130,7 @@ func (w *Web) sloPage(c *gin.Context) {
 	rng := newRange(q, v.rep.Time, r.Slice)
 	p.Range = w.rangeNav(r, rng, q, v.rep.Time.UTC())
 	if p.HasAlerts = w.opt.Alerts != nil && !r.Informative; p.HasAlerts {
-		p.Alerts, p.Timeline = w.sloAlerts(v, r, list), newTimeline(r, list, rng.Span, v.now, w.opt.AlertsKept)
+		p.Alerts, p.Timeline = w.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.now, w.opt.AlertsKept)
 	}
 	p.HistoryAPI = w.historyHref(r, rng)
 	w.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
@@ -157,7 +158,7 @@ func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 			p.MoreGroups = len(all) - i
 			break
 		}
-		g := groupLink{Href: w.sloHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: stateMark(x.State), Left: format.NoValue}
+		g := groupLink{Href: w.sloHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Left: format.NoValue}
 		if x.Budget.HasData {
 			g.Left = format.Percent(x.Budget.Remaining, 1)
 		}

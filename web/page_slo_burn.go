@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -62,8 +63,8 @@ func burnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 	for _, t := range tiers {
 		top = max(top, t.Factor)
 	}
-	sc := scale{max: top * 1.1, height: 100, bent: true}
-	x := func(v float64) string { return coord(100 - sc.y(v)) }
+	sc := chart.Scale{Max: top * 1.1, Height: 100, Asinh: true}
+	x := func(v float64) string { return chart.Coord(100 - sc.Y(v)) }
 	var out []burnRow
 	for _, b := range all {
 		row := burnRow{Window: slo.FormatDuration(b.Window), Rate: format.NoValue, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad)}
@@ -82,7 +83,7 @@ func burnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 		}
 		if b.HasData {
 			row.Rate, row.Fast = format.BurnRate(b.Rate), b.Rate > 1
-			row.Bar.Width, row.Bar.Class, row.Bar.Label = x(b.Rate), burnClass(b.Rate), format.BurnRate(b.Rate)
+			row.Bar.Width, row.Bar.Class, row.Bar.Label = x(b.Rate), chart.BurnClass(b.Rate), format.BurnRate(b.Rate)
 			if len(limits) > 0 {
 				row.Bar.Label += "; " + strings.Join(limits, ", ")
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +23,7 @@ func TestTimeline(t *testing.T) {
 		}
 	}
 	slices.Reverse(list) // the worst first
-	got := newTimeline(r, list, between(-24*time.Hour, 0), noon, 12*time.Hour)
+	got := chart.NewAlertTimeline(r, list, between(-24*time.Hour, 0), noon, 12*time.Hour)
 	require.Len(t, got.Lanes, 2, "another group's alert is not shown")
 	page := got.Lanes[0]
 	require.Equal(t, "1h and 5m", page.Windows)
@@ -31,9 +32,9 @@ func TestTimeline(t *testing.T) {
 	require.Contains(t, page.Label, "firing from 2026-11-20 11:47:07 UTC, 13m")
 	over := got.Lanes[1]
 	require.Empty(t, over.Now)
-	require.Equal(t, coord(15.0/24*1000), over.Spans[0].X)
+	require.Equal(t, chart.Coord(15.0/24*1000), over.Spans[0].X)
 	require.Contains(t, got.Note, "kept for 12h")
-	require.Empty(t, newTimeline(r, list, between(-48*time.Hour, -24*time.Hour), noon, 0).Lanes)
+	require.Empty(t, chart.NewAlertTimeline(r, list, between(-48*time.Hour, -24*time.Hour), noon, 0).Lanes)
 }
 
 // TestBurnChartEndsAtTheReport: the last value over each window is what the
@@ -49,7 +50,7 @@ func TestBurnChartEndsAtTheReport(t *testing.T) {
 		var err error
 		h.answers, err = b.counts(t.Context(), h.queries(r))
 		require.NoError(t, err)
-		f := newBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, shades{}, noon)
+		f := chart.NewBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, chart.Shades{}, noon)
 		require.Len(t, f.Plots, 1, name)
 		require.Equal(t, format.NewStamp(noon, noon), f.Table.Rows[0].At, name)
 		for i, tier := range h.tiers {

@@ -9,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/chart"
 )
 
 // historyBudget is how long a page waits for its history. The page itself does
@@ -46,7 +47,7 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 	out := func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, r.Slice) }
 	h := &sloHistory{now: rep.Time.UTC(), zone: history.Zone(s.Window)}
 	h.main = history.NewGrid(rng.Span, rng.Step, nil)
-	h.tiers = burnWindows(tiers, rng.Span, rng.Step)
+	h.tiers = chart.BurnWindows(tiers, rng.Span, rng.Step)
 	if len(h.tiers) > 0 {
 		before := time.Duration(0)
 		for _, t := range h.tiers {
@@ -59,7 +60,7 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 	}
 	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
 	h.period = history.NewGrid(period, history.StepFor(period, h.now, r.Slice), out(period))
-	h.days = history.DayGrid(h.now, h.zone, calendarDays, out)
+	h.days = history.DayGrid(h.now, h.zone, chart.CalendarDays, out)
 	h.blamed, h.groups = blamed(rep, s.ID)
 	h.blame = history.Grid{Span: rng.Span, Steps: []slo.Span{rng.Span}}
 	h.blame.Exclude(out(rng.Span))
@@ -139,19 +140,19 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 		p.HistNote = "There is no history of this group yet: no valid event of it has come. Send one, and the charts begin with it."
 		return
 	}
-	behind := newShades(r.SLO, rng.Span, r.Slice, main)
+	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main)
 	if len(h.period.Steps) > 0 {
-		p.BurnDown = newBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), newShades(r.SLO, h.period.Span, r.Slice, main), v.now)
+		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main), v.now)
 	}
 	if len(p.BurnDown.Plots) == 0 {
 		p.BurnDown.Note = "Nothing was counted in the window, so there is no budget to spend."
 	}
-	p.Events = newEvents(r, &h.main, h.points(&h.main, askMain, 0), behind, v.now)
+	p.Events = chart.NewEvents(r, &h.main, h.points(&h.main, askMain, 0), behind, v.now)
 	if len(p.Events.Plots) == 0 {
 		p.Events.Note = emptyRange(main, rng.Span)
 	}
 	if len(h.tiers) > 0 {
-		p.Burn = newBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, behind, v.now)
+		p.Burn = chart.NewBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, behind, v.now)
 		if len(p.Burn.Plots) == 0 {
 			p.Burn.Note = emptyRange(main, rng.Span)
 		}
@@ -162,13 +163,13 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 		}
 	}
 	if r.SLO.Indicator.Kind == slo.KindLatency {
-		f := newLatency(r, &h.main, h.sources(r), behind, v.now)
+		f := chart.NewLatency(r, &h.main, h.sources(r), behind, v.now)
 		if len(f.Plots) == 0 {
 			f.Note = emptyRange(main, rng.Span)
 		}
 		p.Latency = &f
 	}
-	p.Calendar = newCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
+	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
 	p.Blame = w.newBlame(r, h, rng, v)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -23,7 +24,7 @@ type layout struct {
 	Nav      string // which page of the navigation this is
 	Base     string // prefix of every link
 	State    EngineState
-	Health   mark
+	Health   chart.Mark
 	Report   format.Stamp
 	Stale    bool
 	Banners  []banner
@@ -51,22 +52,22 @@ type refreshLink struct {
 	On   bool
 }
 
-func engineMark(s EngineState) mark {
+func engineMark(s EngineState) chart.Mark {
 	switch s {
 	case Ready:
-		return markOK("ready")
+		return chart.OK("ready")
 	case Stale:
-		return markRisk("stale")
+		return chart.Risk("stale")
 	case DiskLow:
-		return markBad("disk low")
+		return chart.Bad("disk low")
 	case Poisoned:
-		return markBad("not durable")
+		return chart.Bad("not durable")
 	case Failed:
-		return markBad("failed")
+		return chart.Bad("failed")
 	case Recovering, Starting, Stopping:
-		return markWait(string(s))
+		return chart.Wait(string(s))
 	}
-	return markNone("unknown")
+	return chart.None("unknown")
 }
 
 func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {

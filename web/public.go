@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 )
 
 // Labels of an SLO that choose what the public view and the badges show, unless
@@ -31,9 +32,9 @@ const (
 	unknownNow  publicState = "no data"
 )
 
-func (s publicState) mark() mark {
+func (s publicState) mark() chart.Mark {
 	shape := map[publicState]string{operational: "ok", degradedNow: "risk", outage: "bad"}[s]
-	return mark{cmp.Or(shape, "none"), string(s)}
+	return chart.Mark{Shape: cmp.Or(shape, "none"), Word: string(s)}
 }
 
 // worse is the worse of two states. No data is told only where there is nothing else.

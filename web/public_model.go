@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/chart"
 )
 
 // publicStatus is what /public and /public.json show.
@@ -160,7 +161,7 @@ func (w *Web) publicAgreements(rep *sla.Report) (out []agreementOf) {
 		if !may.public || r.Informative {
 			continue
 		}
-		m := slaMark(r)
+		m := chart.AgreementMark(r)
 		word := map[string]string{"ok": "met", "risk": "breached", "bad": "breached"}[m.Shape]
 		a := publicAgreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: cmp.Or(word, string(unknownNow)), Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
 		if r.HasData {
@@ -247,7 +248,7 @@ func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SL
 	queries := make([]fold.ReadRequest, len(lists))
 	for i, rows := range lists {
 		s, slice := rows[0].SLO, rows[0].Slice
-		grids[i] = history.DayGrid(rep.Time.UTC(), history.Zone(s.Window), calendarDays, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
+		grids[i] = history.DayGrid(rep.Time.UTC(), history.Zone(s.Window), chart.CalendarDays, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
 		queries[i] = fold.ReadRequest{ID: string(s.ID), Spans: grids[i].Spans()}
 		if len(rows) <= publicGroupsAsked {
 			for _, r := range rows {
@@ -294,7 +295,7 @@ func publicDaysOf(s *slo.SLO, a *fold.ReadResult, g *history.Grid) []publicDay {
 		if b := sums[i].Budget(s); b.HasData {
 			met := b.Consumed <= 1
 			d.Availability, d.Met = &b.SLI, &met
-			d.class, _ = dayClass(b)
+			d.class, _ = chart.DayClass(b)
 		}
 		out[i] = d
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/respond"
 )
 
@@ -158,7 +159,7 @@ func (w *Web) publicPage(c *gin.Context) {
 	if v.rep == nil {
 		w.publicNotYet(c)
 		var buf bytes.Buffer
-		if err := w.pages["public"].ExecuteTemplate(&buf, "layout", publicView{Base: w.opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: markWait("")}); err != nil {
+		if err := w.pages["public"].ExecuteTemplate(&buf, "layout", publicView{Base: w.opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: chart.Wait("")}); err != nil {
 			w.noPage(c, "public", err)
 			return
 		}

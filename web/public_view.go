@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
 // publicView is the public page, ready to be shown.
 type publicView struct {
 	Base        string
-	Mark        mark
+	Mark        chart.Mark
 	Head, Text  string
 	Report      format.Stamp
 	Stale       string
@@ -23,7 +24,7 @@ type publicView struct {
 
 type publicSection struct {
 	Name       string
-	Mark       mark
+	Mark       chart.Mark
 	Levels     []publicRow
 	Agreements []publicScore
 }
@@ -31,11 +32,11 @@ type publicSection struct {
 type publicRow struct {
 	Name, Description string
 	Group             []format.Label
-	Mark              mark
+	Mark              chart.Mark
 	Value             string
 	Below             bool // the value is below the objective
 	Note              string
-	Strip             []bar
+	Strip             []chart.Bar
 	StripLabel        string
 	From              string
 	Summary           string
@@ -45,11 +46,11 @@ type publicRow struct {
 type publicScore struct {
 	Name, Description, Score, Note string
 	Group                          []format.Label
-	Mark                           mark
+	Mark                           chart.Mark
 }
 
 type maintenanceRow struct {
-	Mark     mark
+	Mark     chart.Mark
 	Service  string
 	Levels   string
 	From, To format.Stamp
@@ -65,7 +66,7 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 	p := publicView{Base: w.opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.now)}
 	switch {
 	case len(s.Services) == 0:
-		p.Mark, p.Head, p.Text = markNone(""), "Nothing is published here", "No service level has been chosen to be shown to the public."
+		p.Mark, p.Head, p.Text = chart.None(""), "Nothing is published here", "No service level has been chosen to be shown to the public."
 	case s.State == operational:
 		p.Head = "All systems are operational"
 	case s.State == degradedNow:
@@ -85,7 +86,7 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 			sec.Levels = append(sec.Levels, newPublicRow(&x.Levels[k]))
 		}
 		for _, a := range x.Agreements {
-			r := publicScore{Name: format.Safe(a.Name, format.MaxName), Description: format.Safe(a.Description, format.MaxText), Score: format.NoValue, Group: format.Labels(a.names, a.values), Mark: mark{a.shape, a.State}, Note: "of 100, " + format.Window(a.window)}
+			r := publicScore{Name: format.Safe(a.Name, format.MaxName), Description: format.Safe(a.Description, format.MaxText), Score: format.NoValue, Group: format.Labels(a.names, a.values), Mark: chart.Mark{Shape: a.shape, Word: a.State}, Note: "of 100, " + format.Window(a.window)}
 			if a.Score != nil {
 				r.Score = format.Score(*a.Score)
 			}
@@ -97,12 +98,12 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 		p.Services = append(p.Services, sec)
 	}
 	for _, m := range s.Maintenance {
-		r := maintenanceRow{Mark: markNone("over"), Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.now), To: format.NewStamp(m.End, v.now)}
+		r := maintenanceRow{Mark: chart.None("over"), Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.now), To: format.NewStamp(m.End, v.now)}
 		switch m.When {
 		case "ongoing":
-			r.Mark = markWait("ongoing")
+			r.Mark = chart.Wait("ongoing")
 		case "planned":
-			r.Mark = markNone("planned")
+			r.Mark = chart.None("planned")
 		}
 		p.Maintenance = append(p.Maintenance, r)
 	}
@@ -127,7 +128,7 @@ func newPublicRow(l *publicLevel) publicRow {
 	known, missed := 0, 0
 	for i, d := range l.Days {
 		h := heights[d.class]
-		b := rect(float64(i)*step, stripH-h, step-2, h, d.class)
+		b := chart.NewBar(float64(i)*step, stripH-h, step-2, h, d.class)
 		day, err := time.Parse(time.DateOnly, d.Day)
 		name := d.Day
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -107,7 +108,7 @@ func reportCSV(p *report.Report) ([]byte, error) {
 		s := r.Now.SLO
 		l := newCSVLine(&r.Covered, p, "slo", s.ID.Service(), s.ID.Name())
 		l["group"], l["informative"], l["verdict"], l["objective"] = csvGroup(s.GroupBy, r.Now.Group), strconv.FormatBool(r.Now.Informative), string(r.Verdict), csvNumber(s.Objective.Ratio(), true)
-		l["counted"], l["events"] = countedName(r.Now), csvCount(r.Events)
+		l["counted"], l["events"] = chart.CountedName(r.Now), csvCount(r.Events)
 		l["good"], l["bad"], l["raw_good"], l["raw_bad"] = csvCount(r.Net.Counts.Good), csvCount(r.Net.Counts.Bad), csvCount(r.Raw.Counts.Good), csvCount(r.Raw.Counts.Bad)
 		l["indicator"], l["raw_indicator"] = csvNumber(r.Net.SLI, r.Net.HasData), csvNumber(r.Raw.SLI, r.Raw.HasData)
 		l["budget_spent"], l["raw_budget_spent"] = csvNumber(r.Net.Consumed, r.Net.HasData), csvNumber(r.Raw.Consumed, r.Raw.HasData)

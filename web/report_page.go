@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -53,7 +54,7 @@ type reportService struct {
 
 type reportCard struct {
 	slaCard
-	Verdict    mark
+	Verdict    chart.Mark
 	Coverage   string
 	Partial    bool
 	Since      string
@@ -61,7 +62,7 @@ type reportCard struct {
 }
 
 type reportRow struct {
-	Verdict            mark
+	Verdict            chart.Mark
 	Informative        bool
 	Href               string
 	Name, Title        string
@@ -382,7 +383,7 @@ func (w *Web) newReportRow(x *report.SLO) reportRow {
 		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered), Worst: format.NoValue,
 	}
 	if x.Now.Slice > 0 {
-		out.Counted = countedName(x.Now)
+		out.Counted = chart.CountedName(x.Now)
 	}
 	decimals := format.Decimals(s.Objective)
 	if x.Net.HasData {
@@ -406,14 +407,14 @@ func (w *Web) newReportRow(x *report.SLO) reportRow {
 }
 
 // verdictMark is how a page shows a verdict.
-func verdictMark(v report.Verdict) mark {
+func verdictMark(v report.Verdict) chart.Mark {
 	switch v {
 	case report.Met:
-		return markOK("met")
+		return chart.OK("met")
 	case report.Breached:
-		return markBad("breached")
+		return chart.Bad("breached")
 	case report.Informative:
-		return markNone("informs only")
+		return chart.None("informs only")
 	}
-	return markNone("no data")
+	return chart.None("no data")
 }

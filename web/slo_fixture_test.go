@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/chart"
 )
 
 // countsStep is the grain of the made-up past.
@@ -128,7 +129,7 @@ func (b *bench) counts(_ context.Context, queries []fold.ReadRequest) ([]fold.Re
 			a.Edges = []time.Duration{15 * time.Minute}
 		}
 		for _, g := range q.Groups {
-			if len(q.Spans) == sparkHours && q.Spans[1].Duration() == time.Hour { // of the sparklines of a list
+			if len(q.Spans) == chart.SparkHours && q.Spans[1].Duration() == time.Hour { // of the sparklines of a list
 				a.Groups = append(a.Groups, dayAndNight(name, g, q.Spans))
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 )
 
 const (
@@ -44,7 +45,7 @@ type sparkEntry struct {
 // draw returns the sparklines of the last 24 hours of some groups, and asks once for all that it does not have. Those that
 // cannot be had are "".
 func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*sla.SLOReport) ([]template.HTML, error) {
-	from := rep.Time.UTC().Truncate(time.Hour).Add(-(sparkHours - 1) * time.Hour)
+	from := rep.Time.UTC().Truncate(time.Hour).Add(-(chart.SparkHours - 1) * time.Hour)
 	hours := history.NewGrid(slo.Span{From: from, To: rep.Time.UTC()}, time.Hour, nil)
 	out := make([]template.HTML, len(rows))
 	groups := map[slo.ID][]slo.Group{}
@@ -85,7 +86,7 @@ func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*
 		}
 		at[e]++
 		var err error
-		if out[i], err = w.fragment("spark", newSpark(points, r.SLO.Objective)); err != nil {
+		if out[i], err = w.fragment("spark", chart.NewSpark(points, r.SLO.Objective)); err != nil {
 			return out, err
 		}
 		s.m[newSparkKey(r)] = sparkEntry{rep.Time, out[i]}

@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"fmt"
@@ -16,14 +16,14 @@ import (
 // lostColours are the classes of the components in the chart of what was lost.
 var lostColours = []string{"c1", "c2", "c3", "c4", "c5"}
 
-// newScores draws the score of each day and, below, the points that each component lost. The summary counts the days.
-func newScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f figureData, summary string) {
+// NewScores draws the score of each day and, below, the points that each component lost. The summary counts the days.
+func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f Figure, summary string) {
 	a := r.SLA
 	t := timeline{slo.Span{From: days[0].From, To: days[len(days)-1].To}}
-	data := func() *plotData {
-		return &plotData{Unit: "count", From: t.From.Unix(), To: t.To.Unix(), Steps: true, First: t.From.Unix(), Every: 24 * 3600, Series: []plotSeries{}}
+	data := func() *Data {
+		return &Data{Unit: "count", From: t.From.Unix(), To: t.To.Unix(), Steps: true, First: t.From.Unix(), Every: 24 * 3600, Series: []Series{}}
 	}
-	score := scale{min: scoreFloor(a, days), max: 100, height: plotH}
+	score := Scale{min: scoreFloor(a, days), Max: 100, Height: PlotHeight}
 	var peak float64
 	for i := range days {
 		if d := &days[i]; d.Has() {
@@ -34,14 +34,14 @@ func newScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 			peak = max(peak, sum)
 		}
 	}
-	lost := scale{max: max(peak*1.05, 0.01), height: plotH * 0.7}
+	lost := Scale{Max: max(peak*1.05, 0.01), Height: PlotHeight * 0.7}
 
-	ps, pl := newPlot("score", "Score of each day", score.height, t), newPlot("lost", "Points lost on each day by component", lost.height, t)
+	ps, pl := newPlot("score", "Score of each day", score.Height, t), newPlot("lost", "Points lost on each day by component", lost.Height, t)
 	ps.X, pl.X = t.xTicks(zone), t.xTicks(zone)
-	var line, between pen
-	bars := make([]pen, len(lostColours))
-	vScore := plotSeries{Name: "score"}
-	vLost := make([]plotSeries, len(r.Components))
+	var line, between Pen
+	bars := make([]Pen, len(lostColours))
+	vScore := Series{Name: "score"}
+	vLost := make([]Series, len(r.Components))
 	for i, c := range r.Components {
 		vLost[i].Name = format.Safe(c.Name, format.MaxName)
 	}
@@ -55,25 +55,25 @@ func newScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 	for i := range days {
 		d := &days[i]
 		x, x2 := t.x(d.From), t.x(d.To)
-		row := tableRow{Text: d.From.In(zone).Format("Mon 2 Jan 2006")}
+		row := Row{Text: d.From.In(zone).Format("Mon 2 Jan 2006")}
 		if !d.Has() {
 			none++
 			line.up()
 			vScore.V = append(vScore.V, missing)
-			row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
+			row.Cells = append(row.Cells, Cell{Text: format.NoValue})
 			for k := range vLost {
 				vLost[k].V = append(vLost[k].V, missing)
-				row.Cells = append(row.Cells, tableCell{Text: format.NoValue})
+				row.Cells = append(row.Cells, Cell{Text: format.NoValue})
 			}
-			row.Cells = append(row.Cells, tableCell{Text: absence(history.Point{Kept: d.Kept, Seen: d.Seen})})
+			row.Cells = append(row.Cells, Cell{Text: absence(history.Point{Kept: d.Kept, Seen: d.Seen})})
 			tab.Rows = append(tab.Rows, row)
 			continue
 		}
 		s := d.Report.Score
-		line.to(x, score.y(s))
-		line.to(x2, score.y(s))
+		line.to(x, score.Y(s))
+		line.to(x2, score.Y(s))
 		if d.Report.Missing > 0 {
-			between.box(x, score.y(d.Report.High), max(x2-x, 1), score.y(d.Report.Low))
+			between.Box(x, score.Y(d.Report.High), max(x2-x, 1), score.Y(d.Report.Low))
 		}
 		low := d.Report.Level != sla.LevelOK
 		switch {
@@ -85,22 +85,22 @@ func newScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 		if worst < 0 || s < days[worst].Report.Score {
 			worst = i
 		}
-		vScore.V = append(vScore.V, plotNumber(math.Floor(s*100+1e-6)/100))
-		row.Cells = append(row.Cells, tableCell{Text: format.Score(s), Hot: low})
+		vScore.V = append(vScore.V, Number(math.Floor(s*100+1e-6)/100))
+		row.Cells = append(row.Cells, Cell{Text: format.Score(s), Hot: low})
 		top := 0.0
 		for k, c := range d.Report.Components {
-			vLost[k].V = append(vLost[k].V, plotNumber(c.Lost))
+			vLost[k].V = append(vLost[k].V, Number(c.Lost))
 			text := format.PointsLost(c.Lost)
 			if !c.HasData {
 				text = "no data"
 			}
-			row.Cells = append(row.Cells, tableCell{Text: text})
+			row.Cells = append(row.Cells, Cell{Text: text})
 			if c.Lost > 0 {
-				bars[min(k, len(bars)-1)].box(x, lost.y(top+c.Lost), barWidth(x2-x), lost.y(top))
+				bars[min(k, len(bars)-1)].Box(x, lost.Y(top+c.Lost), BarWidth(x2-x), lost.Y(top))
 				top += c.Lost
 			}
 		}
-		row.Cells = append(row.Cells, tableCell{slaMark(&d.Report).Word, low})
+		row.Cells = append(row.Cells, Cell{AgreementMark(&d.Report).Word, low})
 		tab.Rows = append(tab.Rows, row)
 	}
 	reverse(tab.Rows)
@@ -112,7 +112,7 @@ func newScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 		name string
 	}{{a.Warning, "warning"}, {a.Critical, "critical"}} {
 		if l.at > 0 && l.at > score.min {
-			ps.Refs = append(ps.Refs, refLine{"ref", coord(score.y(l.at)), ""})
+			ps.Refs = append(ps.Refs, refLine{"ref", Coord(score.Y(l.at)), ""})
 			f.Keys = append(f.Keys, key{"ref", l.name + " below " + strconv.FormatFloat(l.at, 'g', 6, 64)})
 		}
 	}
@@ -122,14 +122,14 @@ func newScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 	step := (100 - score.min) / 4
 	ps.Y = score.yTicks([]float64{score.min, score.min + step, score.min + 2*step, score.min + 3*step, 100}, func(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) })
 	ds, dl := data(), data()
-	ds.Series, dl.Series = []plotSeries{vScore}, vLost
+	ds.Series, dl.Series = []Series{vScore}, vLost
 	ps.Data, pl.Data = ds.json(), dl.json()
 	f.Plots = []plot{ps}
 	f.Caption = fmt.Sprintf("Each day alone, in %s, planned maintenance taken out.", zone)
 	if worst >= 0 {
 		d := &days[worst]
 		f.Caption += fmt.Sprintf(" Lowest: %s on %s", format.Score(d.Report.Score), d.From.In(zone).Format("Mon 2 Jan"))
-		if c := worstComponent(&d.Report); c != nil {
+		if c := WorstComponent(&d.Report); c != nil {
 			f.Caption += fmt.Sprintf(", of which %s cost %s points", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
 		}
 		f.Caption += "."
@@ -139,7 +139,7 @@ func newScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 	for k := range bars {
 		pl.Fills = append(pl.Fills, stroke{lostColours[k], bars[k].String()})
 	}
-	pl.Y = lost.yTicks(roundTicks(lost.max, 3), func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) })
+	pl.Y = lost.yTicks(roundTicks(lost.Max, 3), func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) })
 	if peak > 0 {
 		f.Plots = append(f.Plots, pl)
 		f.Keys = append(f.Keys, lostKeys(r)...)
@@ -195,8 +195,8 @@ func scoreFloor(a *sla.Agreement, days []report.DayScore) float64 {
 	return max(0, math.Floor((low-0.5)/step)*step)
 }
 
-// pointsBar shows what each component earned and lost of its weight.
-func pointsBar(r *sla.SLAReport) (segments []bar) {
+// PointsBar shows what each component earned and lost of its weight.
+func PointsBar(r *sla.SLAReport) (segments []Bar) {
 	x := 0.0
 	for i := range r.Components {
 		c := &r.Components[i]
@@ -226,7 +226,7 @@ func pointsBar(r *sla.SLAReport) (segments []bar) {
 				b.w -= gap
 			}
 			if b.w > 0 {
-				seg := rect(b.x, 0, b.w, 10, b.class)
+				seg := NewBar(b.x, 0, b.w, 10, b.class)
 				seg.Title = format.Safe(title, format.MaxTitle)
 				segments = append(segments, seg)
 			}
@@ -236,8 +236,8 @@ func pointsBar(r *sla.SLAReport) (segments []bar) {
 	return segments
 }
 
-// worstComponent is the one that lost most; nil if nothing was lost.
-func worstComponent(r *sla.SLAReport) *sla.ComponentReport {
+// WorstComponent is the one that lost most; nil if nothing was lost.
+func WorstComponent(r *sla.SLAReport) *sla.ComponentReport {
 	if r.Worst < 0 || r.Worst >= len(r.Components) {
 		return nil
 	}

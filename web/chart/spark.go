@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"fmt"
@@ -11,19 +11,19 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// bar is one rectangle of a chart, in the units of its view box.
-type bar struct {
+// Bar is one rectangle of a chart, in the units of its view box.
+type Bar struct {
 	X, Y, W, H string
 	Class      string
 	Title      string
 }
 
-// sparkHours is how many hours a sparkline shows.
-const sparkHours = 24
+// SparkHours is how many hours a sparkline shows.
+const SparkHours = 24
 
-// spark is a small chart of how fast each hour burned the budget. The bars of one
+// Spark is a small chart of how fast each hour burned the budget. The bars of one
 // class share a path: a page has thousands of bars.
-type spark struct {
+type Spark struct {
 	Good, Bad, None string
 	Label           string
 }
@@ -34,14 +34,14 @@ const (
 	sparkH = 22
 )
 
-// newSpark draws points as bars: the height is the burn rate on a scale that
+// NewSpark draws points as bars: the height is the burn rate on a scale that
 // keeps 1x at half height, and hours without data are dots on the base line.
-func newSpark(points []history.Point, o slo.Objective) *spark {
+func NewSpark(points []history.Point, o slo.Objective) *Spark {
 	if len(points) == 0 {
 		return nil
 	}
-	s := &spark{}
-	step := float64(sparkW) / float64(max(len(points), sparkHours))
+	s := &Spark{}
+	step := float64(sparkW) / float64(max(len(points), SparkHours))
 	var worst slo.Budget
 	var at time.Time
 	empty := 0
@@ -79,7 +79,7 @@ func newSpark(points []history.Point, o slo.Objective) *spark {
 
 // box is a path around a bar that stands on the base line.
 func box(x, h, w float64) string {
-	return "M" + coord(x) + " " + strconv.Itoa(sparkH) + "v-" + coord(h) + "h" + coord(w) + "v" + coord(h) + "z"
+	return "M" + Coord(x) + " " + strconv.Itoa(sparkH) + "v-" + Coord(h) + "h" + Coord(w) + "v" + Coord(h) + "z"
 }
 
 // burnHeight maps a burn rate to [0,1): 0 to 0, 1 to a half, ever more to 1.
@@ -90,7 +90,7 @@ func burnHeight(rate float64) float64 {
 	return rate / (1 + rate)
 }
 
-func burnClass(rate float64) string {
+func BurnClass(rate float64) string {
 	switch {
 	case rate > 1:
 		return "bad"
@@ -100,11 +100,11 @@ func burnClass(rate float64) string {
 	return "good"
 }
 
-func rect(x, y, w, h float64, class string) bar {
-	return bar{X: coord(x), Y: coord(y), W: coord(max(w, 0.5)), H: coord(max(h, 0)), Class: class}
+func NewBar(x, y, w, h float64, class string) Bar {
+	return Bar{X: Coord(x), Y: Coord(y), W: Coord(max(w, 0.5)), H: Coord(max(h, 0)), Class: class}
 }
 
-// coord prints a coordinate with at most two decimals.
-func coord(x float64) string {
+// Coord prints a coordinate with at most two decimals.
+func Coord(x float64) string {
 	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
 }

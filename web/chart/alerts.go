@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"slices"
@@ -10,8 +10,8 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// alertTimeline draws when alerts were pending and firing.
-type alertTimeline struct {
+// AlertTimeline draws when alerts were pending and firing.
+type AlertTimeline struct {
 	Lanes []lane
 	X     []tick
 	From  int64
@@ -24,9 +24,9 @@ type alertTimeline struct {
 type lane struct {
 	Name, Windows string
 	Whole         bool // it is about all groups
-	Spans         []bar
+	Spans         []Bar
 	Now           string // the state now; "" if it is over
-	Mark          mark
+	Mark          Mark
 	Label         string
 }
 
@@ -35,10 +35,10 @@ const (
 	mostLanes = 20
 )
 
-// newTimeline draws the alerts of a list that touch a range. The list is sorted, the worst first.
-func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Time, kept time.Duration) *alertTimeline {
+// NewAlertTimeline draws the alerts of a list that touch a range. The list is sorted, the worst first.
+func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Time, kept time.Duration) *AlertTimeline {
 	t := timeline{sp}
-	out := &alertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix()}
+	out := &AlertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix()}
 	index := map[string]int{}
 	seen := map[string]bool{}
 	for _, a := range list {
@@ -52,7 +52,7 @@ func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Ti
 		if !end.After(sp.From) || a.ActiveSince.After(sp.To) {
 			continue
 		}
-		row := alertWindows(a)
+		row := AlertWindows(a)
 		k := a.Name + "\x00" + row
 		i, ok := index[k]
 		if !ok {
@@ -71,7 +71,7 @@ func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Ti
 				return
 			}
 			left := t.x(part.From)
-			b := rect(left, 2, max(3, t.x(part.To)-left), laneH-4, class)
+			b := NewBar(left, 2, max(3, t.x(part.To)-left), laneH-4, class)
 			b.Title = word + " from " + format.NewStamp(part.From, time.Time{}).Text + ", " + format.Duration(part.Duration())
 			l.Spans = append(l.Spans, b)
 			seen[class] = true
@@ -89,7 +89,7 @@ func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Ti
 			add(slo.Span{From: a.FiredAt, To: end}, class, "firing")
 		}
 		if a.State != state.Resolved {
-			l.Mark, l.Now = alertMark(a), string(a.State)
+			l.Mark, l.Now = AlertMark(a), string(a.State)
 		}
 	}
 	out.Lanes = out.Lanes[:min(len(out.Lanes), mostLanes)]
@@ -104,7 +104,7 @@ func newTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Ti
 	return out
 }
 
-func alertWindows(a *state.Alert) string {
+func AlertWindows(a *state.Alert) string {
 	if long, short := a.Label("long"), a.Label("short"); long != "" && short != "" {
 		return long + " and " + short
 	}

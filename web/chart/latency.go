@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"fmt"
@@ -22,10 +22,10 @@ var quantiles = []struct {
 // heatLevels is how many shades a heatmap has, without that for nothing.
 const heatLevels = 6
 
-// newLatency draws quantiles over time and, below, how the durations were spread.
+// NewLatency draws quantiles over time and, below, how the durations were spread.
 // What is known are counts between thresholds, so quantiles are known to lie
 // between two of them; the line between is interpolated.
-func newLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSource, h shades, now time.Time) figureData {
+func NewLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSource, h Shades, now time.Time) Figure {
 	s := r.SLO
 	edges, hists := history.MergeHistograms(sources, len(g.Steps))
 	any := false
@@ -33,31 +33,31 @@ func newLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSo
 		any = any || hists[i].Total > 0
 	}
 	if len(edges) == 0 || !any {
-		return figureData{}
+		return Figure{}
 	}
 	t := timeline{g.Span}
 	highest := edges[len(edges)-1]
-	sc := scale{max: highest.Seconds() * 1.15, height: plotH}
-	p := newPlot("latency", "Quantiles of the duration over time", sc.height, t)
-	d := newPlotData(true, "seconds", g)
-	f := figureData{Table: table{Caption: "Quantiles of the duration in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Events"}}}
+	sc := Scale{Max: highest.Seconds() * 1.15, Height: PlotHeight}
+	p := newPlot("latency", "Quantiles of the duration over time", sc.Height, t)
+	d := NewData(true, "seconds", g)
+	f := Figure{Table: table{Caption: "Quantiles of the duration in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Events"}}}
 	for i := range hists {
-		f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(g.Steps[i].From, now), Cells: []tableCell{{Text: format.Count(hists[i].Total)}}})
+		f.Table.Rows = append(f.Table.Rows, Row{At: format.NewStamp(g.Steps[i].From, now), Cells: []Cell{{Text: format.Count(hists[i].Total)}}})
 	}
 	target := s.Objective.Ratio()
 	for _, want := range quantiles {
-		var line pen
-		series := plotSeries{Name: want.name}
+		var line Pen
+		series := Series{Name: want.name}
 		for i := range hists {
 			q := hists[i].Quantile(want.q)
-			cell := tableCell{Text: format.NoValue}
+			cell := Cell{Text: format.NoValue}
 			if q.OK {
 				v := q.Value.Seconds()
-				series.V = append(series.V, plotNumber(v))
+				series.V = append(series.V, Number(v))
 				left, right := t.x(g.Steps[i].From), t.x(g.Steps[i].To)
-				line.to(left, sc.y(v))
-				line.to(right, sc.y(v))
-				cell = tableCell{about(q) + " (" + within(q) + ")", want.q <= target && q.Low >= s.Indicator.Threshold && s.Indicator.Threshold > 0}
+				line.to(left, sc.Y(v))
+				line.to(right, sc.Y(v))
+				cell = Cell{about(q) + " (" + within(q) + ")", want.q <= target && q.Low >= s.Indicator.Threshold && s.Indicator.Threshold > 0}
 			} else {
 				series.V = append(series.V, missing)
 				line.up()
@@ -75,14 +75,14 @@ func newLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSo
 	}
 	p.Y = sc.yTicks(marks, func(v float64) string { return format.Took(time.Duration(v * float64(time.Second))) })
 	if th := s.Indicator.Threshold; th > 0 {
-		p.Refs = append(p.Refs, refLine{"ref", coord(sc.y(th.Seconds())), format.Took(th)})
+		p.Refs = append(p.Refs, refLine{"ref", Coord(sc.Y(th.Seconds())), format.Took(th)})
 		f.Keys = append(f.Keys, key{"ref", fmt.Sprintf("objective: %s within %s", s.Objective, format.Took(th))})
 	}
-	h.draw(&p, t, sc.height)
+	h.draw(&p, t, sc.Height)
 	p.Data = d.json()
 
 	heat := newHeatmap(t, g, edges, hists)
-	hd := newPlotData(true, "seconds", g)
+	hd := NewData(true, "seconds", g)
 	h.draw(&heat, t, heatHeight(len(edges)+1))
 	heat.Data = hd.json()
 	f.Plots = []plot{p, heat}
@@ -93,7 +93,7 @@ func newLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSo
 	f.Table.Head = append(f.Table.Head, "> "+format.Took(highest))
 	for i := range hists {
 		for k := range len(edges) + 1 {
-			cell := tableCell{Text: format.NoValue}
+			cell := Cell{Text: format.NoValue}
 			if x, ok := hists[i].Share(rowBounds(edges, k)); ok {
 				cell.Text = format.Percent(x, 1)
 			}
@@ -148,7 +148,7 @@ func newHeatmap(t timeline, g *history.Grid, edges []time.Duration, hists []hist
 	height := heatHeight(rows)
 	each := height / float64(rows)
 	p := newPlot("heat", "Share of events by duration over time, the slowest on top", height, t)
-	var cells [heatLevels + 1]pen
+	var cells [heatLevels + 1]Pen
 	for k := range rows {
 		lo, hi := rowBounds(edges, k)
 		top := height - float64(k+1)*each
@@ -156,7 +156,7 @@ func newHeatmap(t timeline, g *history.Grid, edges []time.Duration, hists []hist
 		if hi == 0 {
 			text = "> " + format.Took(lo)
 		}
-		p.Y = append(p.Y, tick{At: coord(top + each/2), Text: text})
+		p.Y = append(p.Y, tick{At: Coord(top + each/2), Text: text})
 		// Neighbours of one shade are one rectangle.
 		for i := 0; i < len(hists); {
 			level := cellLevel(&hists[i], lo, hi)
@@ -166,7 +166,7 @@ func newHeatmap(t timeline, g *history.Grid, edges []time.Duration, hists []hist
 			}
 			if level > 0 {
 				left := t.x(g.Steps[i].From)
-				cells[level].box(left, top+0.5, t.x(g.Steps[j-1].To)-left, top+each-0.5)
+				cells[level].Box(left, top+0.5, t.x(g.Steps[j-1].To)-left, top+each-0.5)
 			}
 			i = j
 		}

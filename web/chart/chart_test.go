@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"encoding/json"
@@ -18,14 +18,14 @@ import (
 )
 
 func TestScale(t *testing.T) {
-	s := scale{min: -1, max: 1, height: 100}
-	require.InDelta(t, 50, s.y(0), 1e-9)
-	require.InDelta(t, 0, s.y(7), 1e-9, "nothing is drawn outside")
-	require.InDelta(t, 100, s.y(-7), 1e-9)
-	bent := scale{max: 100, height: 100, bent: true}
-	require.Less(t, bent.y(1), 90.0, "1 is well above the ground although 100 is in sight")
-	require.Greater(t, bent.y(1), bent.y(14.4))
-	require.InDelta(t, 40, scale{height: 40}.y(0), 1e-9, "a scale without extent")
+	s := Scale{min: -1, Max: 1, Height: 100}
+	require.InDelta(t, 50, s.Y(0), 1e-9)
+	require.InDelta(t, 0, s.Y(7), 1e-9, "nothing is drawn outside")
+	require.InDelta(t, 100, s.Y(-7), 1e-9)
+	bent := Scale{Max: 100, Height: 100, Asinh: true}
+	require.Less(t, bent.Y(1), 90.0, "1 is well above the ground although 100 is in sight")
+	require.Greater(t, bent.Y(1), bent.Y(14.4))
+	require.InDelta(t, 40, Scale{Height: 40}.Y(0), 1e-9, "a scale without extent")
 }
 
 func TestTicks(t *testing.T) {
@@ -51,14 +51,14 @@ func TestTicks(t *testing.T) {
 		n := len(texts(between(-d, 0), time.UTC))
 		require.True(t, n >= 2 && n <= 8, "%s: %d", d, n)
 	}
-	crowded := scale{max: 1, height: 10}.yTicks([]float64{0, 0.3, 0.6, 0.9}, format.WrittenPercent)
+	crowded := Scale{Max: 1, Height: 10}.yTicks([]float64{0, 0.3, 0.6, 0.9}, format.WrittenPercent)
 	require.Len(t, crowded, 1, "labels never touch")
 }
 
 func TestPlotData(t *testing.T) {
 	g := history.NewGrid(between(-2*time.Minute, 0), time.Minute, nil)
-	d := newPlotData(true, "count", &g)
-	d.Series = []plotSeries{{"good", []plotNumber{1.0 / 3, missing, plotNumber(math.Inf(1))}}}
+	d := NewData(true, "count", &g)
+	d.Series = []Series{{"good", []Number{1.0 / 3, missing, Number(math.Inf(1))}}}
 	var got map[string]any
 	require.NoError(t, json.Unmarshal([]byte(d.json()), &got))
 	require.Equal(t, []any{0.333333, nil, nil}, got["series"].([]any)[0].(map[string]any)["v"])
@@ -87,7 +87,7 @@ func TestBurnDownEndsAtTheReport(t *testing.T) {
 	require.Equal(t, -1, worstStep(s, counted(slo.Counts{Good: 5})))
 
 	g := history.NewGrid(r.Period, time.Hour, nil)
-	f := newBurnDown(r, &g, ps, shades{}, noon)
+	f := NewBurnDown(r, &g, ps, Shades{}, noon)
 	require.Contains(t, f.Caption, "50.0% of the budget is left")
 	require.Contains(t, f.Caption, "25.0% of the budget")
 	require.Equal(t, "50.0%", f.Table.Rows[0].Cells[1].Text)
@@ -95,12 +95,12 @@ func TestBurnDownEndsAtTheReport(t *testing.T) {
 	require.Equal(t, "M0 0L250 0L500 57.5L750 57.5L1000 115", f.Plots[0].Lines[1].D)
 
 	r.Budget = slo.Budget{}
-	require.Empty(t, newBurnDown(r, &g, ps, shades{}, noon).Plots, "no data, no budget")
+	require.Empty(t, NewBurnDown(r, &g, ps, Shades{}, noon).Plots, "no data, no budget")
 
 	// A calendar window says until when it lasts.
 	s.Window = slo.Window{Calendar: slo.Month, Location: time.UTC}
 	r.Budget = slo.NewBudget(s.Objective, total)
-	require.Contains(t, newBurnDown(r, &g, ps, shades{}, noon).Caption, "lasts until 2026-12-01 00:00 UTC")
+	require.Contains(t, NewBurnDown(r, &g, ps, Shades{}, noon).Caption, "lasts until 2026-12-01 00:00 UTC")
 }
 
 func TestBurnLine(t *testing.T) {
@@ -125,7 +125,7 @@ func TestBurnLine(t *testing.T) {
 func TestBurnWindows(t *testing.T) {
 	tiers, _ := alerts.Tiers(&slo.SLO{Objective: objective(t, "99.9"), Window: slo.Window{Rolling: 30 * 24 * time.Hour}})
 	names := func(d, step time.Duration) (out []string) {
-		for _, x := range burnWindows(tiers, between(-d, 0), step) {
+		for _, x := range BurnWindows(tiers, between(-d, 0), step) {
 			out = append(out, slo.FormatDuration(x.Long))
 		}
 		return out
@@ -139,7 +139,7 @@ func TestBurnWindows(t *testing.T) {
 func TestShades(t *testing.T) {
 	s := &slo.SLO{Corrections: []slo.Correction{{Start: noon.Add(-90 * time.Minute), Duration: 30 * time.Minute}}}
 	a := &fold.ReadResult{Known: true, Oldest: noon.Add(-9 * time.Hour), Observed: []slo.Span{between(-20*time.Hour, -5*time.Hour), between(-4*time.Hour, 0)}}
-	h := newShades(s, between(-10*time.Hour, 0), 0, a)
+	h := NewShades(s, between(-10*time.Hour, 0), 0, a)
 	require.Equal(t, between(-10*time.Hour, -9*time.Hour), h.unkept)
 	require.Equal(t, []slo.Span{between(-5*time.Hour, -4*time.Hour)}, h.unseen)
 	require.Len(t, h.out, 1)
@@ -148,13 +148,13 @@ func TestShades(t *testing.T) {
 	h.draw(&p, timeline{between(-10*time.Hour, 0)}, 100)
 	require.Len(t, p.Bands, 3)
 	require.Equal(t, []string{"shade", "unseen", "unkept"}, []string{h.keys()[0].Class, h.keys()[1].Class, h.keys()[2].Class})
-	require.Empty(t, newShades(&slo.SLO{}, between(-time.Hour, 0), 0, &fold.ReadResult{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(), "an engine that is up is not shown as down")
+	require.Empty(t, NewShades(&slo.SLO{}, between(-time.Hour, 0), 0, &fold.ReadResult{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(), "an engine that is up is not shown as down")
 }
 
 func TestCalendar(t *testing.T) {
 	s := &slo.SLO{Objective: objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	r := &sla.SLOReport{SLO: s}
-	g := history.DayGrid(noon, time.UTC, calendarDays, func(slo.Span) []slo.Span { return nil })
+	g := history.DayGrid(noon, time.UTC, CalendarDays, func(slo.Span) []slo.Span { return nil })
 	ps := make([]history.Point, len(g.Steps))
 	for i, sp := range g.Steps {
 		ps[i] = history.Point{Span: sp, Kept: i >= 10, Seen: 1}
@@ -167,7 +167,7 @@ func TestCalendar(t *testing.T) {
 	set(88, 99, 1)
 	set(87, 98, 2)
 	set(86, 90, 10)
-	c := newCalendar(r, &g, ps, time.UTC)
+	c := NewCalendar(r, &g, ps, time.UTC)
 	require.Equal(t, []string{"August 2026", "September 2026", "October 2026", "November 2026"}, []string{c.Months[0].Name, c.Months[1].Name, c.Months[2].Name, c.Months[3].Name})
 	last := c.Months[3].Weeks[3]
 	require.Equal(t, day{Day: "20", Value: "100", Class: "ok", Title: "Fri 20 Nov 2026: 100.00%, 0 bad of 100, met", ISO: "2026-11-20"}, last[4])
@@ -207,7 +207,7 @@ func TestHeatLevels(t *testing.T) {
 func TestThin(t *testing.T) {
 	var tb table
 	for i := range 150 {
-		tb.Rows = append(tb.Rows, tableRow{Text: strings.Repeat("x", i)})
+		tb.Rows = append(tb.Rows, Row{Text: strings.Repeat("x", i)})
 	}
 	tb.thin()
 	require.Len(t, tb.Rows, 50)

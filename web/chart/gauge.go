@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"html/template"
@@ -8,37 +8,37 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// gauge is a bar of how much there is of something.
-type gauge struct {
+// Gauge is a bar of how much there is of something.
+type Gauge struct {
 	Width string // 0 to 100
 	Class string
 	Label string
 }
 
-// newGauge fills a share of the bar.
-func newGauge(share float64, class, label string) gauge {
-	return gauge{coord(100 * min(1, max(0, share))), class, label}
+// NewGauge fills a share of the bar.
+func NewGauge(share float64, class, label string) Gauge {
+	return Gauge{Coord(100 * min(1, max(0, share))), class, label}
 }
 
-// budgetGauge shows what is left of a budget. With nothing left the whole bar says so.
-func budgetGauge(b slo.Budget, shape string) gauge {
+// BudgetGauge shows what is left of a budget. With nothing left the whole bar says so.
+func BudgetGauge(b slo.Budget, shape string) Gauge {
 	if !b.HasData {
-		return gauge{"0", "none", "no data"}
+		return Gauge{"0", "none", "no data"}
 	}
 	left := b.Remaining
 	if left <= 0 {
 		left = 1
 	}
-	return newGauge(left, shape, format.Percent(b.Remaining, 1)+" of the budget left")
+	return NewGauge(left, shape, format.Percent(b.Remaining, 1)+" of the budget left")
 }
 
-// useGauge shows how much of a bound is used. It warns from four fifths on.
-func useGauge(n, of float64, label string) gauge {
-	g := gauge{Width: "0", Class: "ok", Label: label}
+// UseGauge shows how much of a bound is used. It warns from four fifths on.
+func UseGauge(n, of float64, label string) Gauge {
+	g := Gauge{Width: "0", Class: "ok", Label: label}
 	if of <= 0 || !format.Finite(n) || n < 0 {
 		return g
 	}
-	g.Width = coord(100 * min(1, n/of))
+	g.Width = Coord(100 * min(1, n/of))
 	switch {
 	case n >= of:
 		g.Class = "bad"
@@ -49,7 +49,7 @@ func useGauge(n, of float64, label string) gauge {
 }
 
 // SVG draws the gauge. Lists have hundreds of them, which templates would draw slowly.
-func (g gauge) SVG() template.HTML {
+func (g Gauge) SVG() template.HTML {
 	var b strings.Builder
 	b.Grow(256)
 	for _, s := range []string{

@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// calendarDays is how far back the calendar reaches, today among them.
-const calendarDays = 90
+// CalendarDays is how far back the calendar reaches, today among them.
+const CalendarDays = 90
 
-// calendar shows a cell per day, in months.
-type calendar struct {
+// Calendar shows a cell per day, in months.
+type Calendar struct {
 	Months  []month
 	Zone    string
 	Summary string
@@ -34,9 +34,9 @@ type day struct {
 	ISO                      string
 }
 
-// dayClass grades a day: missed is worse than its objective, failed three times
+// DayClass grades a day: missed is worse than its objective, failed three times
 // as bad as that allows.
-func dayClass(b slo.Budget) (class, word string) {
+func DayClass(b slo.Budget) (class, word string) {
 	switch {
 	case b.Consumed > 3:
 		return "bad", "missed by far"
@@ -46,9 +46,9 @@ func dayClass(b slo.Budget) (class, word string) {
 	return "ok", "met"
 }
 
-func newCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc *time.Location) *calendar {
+func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc *time.Location) *Calendar {
 	s := r.SLO
-	c := &calendar{Zone: loc.String(), Table: table{Caption: "Days, newest first", Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
+	c := &Calendar{Zone: loc.String(), Table: table{Caption: "Days, newest first", Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
 	var met, missed, empty, gone int
 	for _, p := range points {
 		at := p.From.In(loc)
@@ -64,11 +64,11 @@ func newCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		name := at.Format("Mon 2 Jan 2006")
 		b := p.Net.Budget(s)
 		cell := day{Day: strconv.Itoa(dd), Value: format.NoValue, ISO: time.Date(y, mo, dd, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)}
-		row := tableRow{Text: name, Cells: []tableCell{{Text: format.Count(p.Net.Good)}, {Text: format.Count(p.Net.Bad)}, {Text: format.NoValue}, {Text: format.NoValue}, {}}}
+		row := Row{Text: name, Cells: []Cell{{Text: format.Count(p.Net.Good)}, {Text: format.Count(p.Net.Bad)}, {Text: format.NoValue}, {Text: format.NoValue}, {}}}
 		word := absence(p)
 		switch {
 		case b.HasData:
-			cell.Class, word = dayClass(b)
+			cell.Class, word = DayClass(b)
 			cell.Value = "100"
 			if b.SLI < 1 {
 				v := format.Percent(b.SLI, calendarDecimals(s))
@@ -95,7 +95,7 @@ func newCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		if p.Net != p.Raw {
 			cell.Title += "; without planned maintenance"
 		}
-		row.Cells[4] = tableCell{word, b.HasData && b.Consumed > 1}
+		row.Cells[4] = Cell{word, b.HasData && b.Consumed > 1}
 		m.Weeks[len(m.Weeks)-1][col] = cell
 		c.Table.Rows = append(c.Table.Rows, row)
 	}

@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// newBurnDown draws what was left of the budget over its window: from all of it,
+// NewBurnDown draws what was left of the budget over its window: from all of it,
 // down by every bad event, to what the report says is left. The budget is that of
 // all events of the window so far, so a line that falls evenly to nothing spends
 // it exactly.
-func newBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h shades, now time.Time) figureData {
+func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shades, now time.Time) Figure {
 	if !r.Budget.HasData || len(points) == 0 {
-		return figureData{}
+		return Figure{}
 	}
 	s := r.SLO
 	left := remaining(r, points)
@@ -25,38 +25,38 @@ func newBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h sh
 		low = min(low, v)
 	}
 	t := timeline{g.Span}
-	sc := scale{min: low * 1.05, max: 1, height: plotH + 80}
-	p := newPlot("budget", "Budget left over the window", sc.height, t)
-	d := newPlotData(false, "percent", g)
+	sc := Scale{min: low * 1.05, Max: 1, Height: PlotHeight + 80}
+	p := newPlot("budget", "Budget left over the window", sc.Height, t)
+	d := NewData(false, "percent", g)
 	d.Own = true
-	f := figureData{Table: table{Caption: "Budget left at the end of each step, newest first", Head: []string{"Until", "Bad", "Budget left", "Even spending"}}}
+	f := Figure{Table: table{Caption: "Budget left at the end of each step, newest first", Head: []string{"Until", "Bad", "Budget left", "Even spending"}}}
 
-	var line, ideal pen
-	zero := sc.y(0)
-	line.to(0, sc.y(1))
-	ideal.to(0, sc.y(1))
+	var line, ideal Pen
+	zero := sc.Y(0)
+	line.to(0, sc.Y(1))
+	ideal.to(0, sc.Y(1))
 	ideal.to(plotW, zero)
-	series := plotSeries{Name: "budget left", V: []plotNumber{1}}
+	series := Series{Name: "budget left", V: []Number{1}}
 	every := max(1, (len(points)+47)/48) // the table has one row in so many steps
 	var bad uint64
 	for i, pt := range points {
 		x := t.x(pt.To)
 		even := 1 - x/plotW
-		line.to(x, sc.y(left[i]))
-		series.V = append(series.V, plotNumber(left[i]))
+		line.to(x, sc.Y(left[i]))
+		series.V = append(series.V, Number(left[i]))
 		bad += pt.Net.Bad
 		if (len(points)-1-i)%every == 0 {
-			f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(pt.To, now), Cells: []tableCell{{Text: format.Count(bad), Hot: false}, {format.Percent(left[i], 1), left[i] < even}, {Text: format.Percent(even, 1)}}})
+			f.Table.Rows = append(f.Table.Rows, Row{At: format.NewStamp(pt.To, now), Cells: []Cell{{Text: format.Count(bad), Hot: false}, {format.Percent(left[i], 1), left[i] < even}, {Text: format.Percent(even, 1)}}})
 			bad = 0
 		}
 	}
 	reverse(f.Table.Rows)
-	d.Series = []plotSeries{series}
+	d.Series = []Series{series}
 	p.Lines = []stroke{{"ideal", ideal.String()}, {"c1", line.String()}}
-	p.Fills = []stroke{{"under", line.String() + "V" + coord(zero) + "H0z"}}
-	p.Refs = []refLine{{Class: "zero", Y: coord(zero)}}
+	p.Fills = []stroke{{"under", line.String() + "V" + Coord(zero) + "H0z"}}
+	p.Refs = []refLine{{Class: "zero", Y: Coord(zero)}}
 	p.Y = sc.yTicks(budgetTicks(sc.min), func(v float64) string { return format.Percent(v, 0) })
-	h.draw(&p, t, sc.height)
+	h.draw(&p, t, sc.Height)
 	p.Data = d.json()
 	f.Plots = []plot{p}
 	f.Keys = append([]key{{"c1", "budget left"}, {"ideal", "even spending"}}, h.keys()...)
@@ -65,7 +65,7 @@ func newBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h sh
 		f.Caption += fmt.Sprintf(" The window lasts until %s; the budget is that of the traffic so far.", format.Minute(s.Window.End(r.Period.To), now))
 	}
 	if at := worstStep(s, points); at >= 0 {
-		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(spent(r, points[at].Net.Loss(s)), 1))
+		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(Spent(r, points[at].Net.Loss(s)), 1))
 	}
 	return f
 }
@@ -121,8 +121,8 @@ func budgetTicks(low float64) []float64 {
 	return append(out, 0, 1)
 }
 
-// spent is the share of a window's budget that a loss took.
-func spent(r *sla.SLOReport, loss float64) float64 {
+// Spent is the share of a window's budget that a loss took.
+func Spent(r *sla.SLOReport, loss float64) float64 {
 	n := float64(r.Budget.Counts.Valid()) * r.SLO.Objective.Budget()
 	if n <= 0 {
 		return 0

@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"encoding/json"
@@ -13,9 +13,9 @@ import (
 
 // Size of a chart's plot: permille across, so that it stretches, and pixels down.
 const (
-	plotW = 1000
-	plotH = 150
-	lowH  = 56
+	plotW      = 1000
+	PlotHeight = 150
+	lowH       = 56
 )
 
 // plot is a chart over time, drawn by the server. Where scripts run, slo.js says
@@ -24,7 +24,7 @@ type plot struct {
 	Key    string // part of ids
 	Name   string // what a screen reader calls it
 	Height string
-	Bands  []bar
+	Bands  []Bar
 	Fills  []stroke
 	Lines  []stroke
 	Refs   []refLine
@@ -57,39 +57,39 @@ func (k key) Line() bool {
 // Dashed reports whether the line is.
 func (k key) Dashed() bool { return k.Class == "ref" || k.Class == "ideal" }
 
-// plotData are the numbers of a chart. Series hold a number or null for each time,
+// Data are the numbers of a chart. Series hold a number or null for each time,
 // which are evenly apart.
-type plotData struct {
-	Unit   string       `json:"unit"` // percent, times, count, seconds
-	From   int64        `json:"from"` // Unix seconds, as all times
-	To     int64        `json:"to"`
-	Steps  bool         `json:"steps,omitempty"` // a number is of the step that begins at its time
-	Own    bool         `json:"own,omitempty"`   // its times are its own: the cursors of the others stay away
-	First  int64        `json:"first"`           // time of the first number
-	Every  int64        `json:"every"`           // seconds to the next; the last may be nearer
-	Series []plotSeries `json:"series"`
+type Data struct {
+	Unit   string   `json:"unit"` // percent, times, count, seconds
+	From   int64    `json:"from"` // Unix seconds, as all times
+	To     int64    `json:"to"`
+	Steps  bool     `json:"steps,omitempty"` // a number is of the step that begins at its time
+	Own    bool     `json:"own,omitempty"`   // its times are its own: the cursors of the others stay away
+	First  int64    `json:"first"`           // time of the first number
+	Every  int64    `json:"every"`           // seconds to the next; the last may be nearer
+	Series []Series `json:"series"`
 }
 
-type plotSeries struct {
-	Name string       `json:"name"`
-	V    []plotNumber `json:"v"`
+type Series struct {
+	Name string   `json:"name"`
+	V    []Number `json:"v"`
 }
 
-// plotNumber is a number that is written with six significant digits, and null if it
+// Number is a number that is written with six significant digits, and null if it
 // is not one.
-type plotNumber float64
+type Number float64
 
-func (n plotNumber) MarshalJSON() ([]byte, error) {
+func (n Number) MarshalJSON() ([]byte, error) {
 	if !format.Finite(float64(n)) {
 		return []byte("null"), nil
 	}
 	return strconv.AppendFloat(nil, float64(n), 'g', 6, 64), nil
 }
 
-var missing = plotNumber(math.NaN())
+var missing = Number(math.NaN())
 
 // json is the data for the script.
-func (d *plotData) json() string {
+func (d *Data) json() string {
 	raw, err := json.Marshal(d)
 	if err != nil {
 		return "" // numbers and own strings always encode
@@ -97,31 +97,31 @@ func (d *plotData) json() string {
 	return string(raw)
 }
 
-// scale maps values to pixels down from the top of a plot.
-type scale struct {
-	min, max float64
-	height   float64
-	bent     bool // by the inverse hyperbolic sine: straight near 0, then ever flatter
+// Scale maps values to pixels down from the top of a plot.
+type Scale struct {
+	min, Max float64
+	Height   float64
+	Asinh    bool // by the inverse hyperbolic sine: straight near 0, then ever flatter
 }
 
-func (s scale) fwd(v float64) float64 {
-	if s.bent {
+func (s Scale) fwd(v float64) float64 {
+	if s.Asinh {
 		return math.Asinh(v)
 	}
 	return v
 }
 
-func (s scale) y(v float64) float64 {
-	lo, hi := s.fwd(s.min), s.fwd(s.max)
+func (s Scale) Y(v float64) float64 {
+	lo, hi := s.fwd(s.min), s.fwd(s.Max)
 	if hi <= lo {
-		return s.height
+		return s.Height
 	}
-	return s.height * (1 - min(1, max(0, (s.fwd(v)-lo)/(hi-lo))))
+	return s.Height * (1 - min(1, max(0, (s.fwd(v)-lo)/(hi-lo))))
 }
 
 // newPlot is an empty chart of a time.
 func newPlot(key, name string, height float64, t timeline) plot {
-	return plot{Key: key, Name: name, Height: coord(height), X: t.xTicks(time.UTC), From: t.From.Unix(), To: t.To.Unix()}
+	return plot{Key: key, Name: name, Height: Coord(height), X: t.xTicks(time.UTC), From: t.From.Unix(), To: t.To.Unix()}
 }
 
 // timeline maps times to permille across.
@@ -136,12 +136,12 @@ func (t timeline) x(at time.Time) float64 {
 }
 
 // band is a rectangle over the whole height; false if nothing of it is in sight.
-func (t timeline) band(sp slo.Span, height float64, class, title string) (bar, bool) {
+func (t timeline) band(sp slo.Span, height float64, class, title string) (Bar, bool) {
 	sp = sp.Intersect(t.Span)
 	if sp.Duration() == 0 {
-		return bar{}, false
+		return Bar{}, false
 	}
-	b := rect(t.x(sp.From), 0, t.x(sp.To)-t.x(sp.From), height, class)
+	b := NewBar(t.x(sp.From), 0, t.x(sp.To)-t.x(sp.From), height, class)
 	b.Title = title
 	return b, true
 }
@@ -172,7 +172,7 @@ func (t timeline) xTicks(loc *time.Location) []tick {
 		if step >= 24*time.Hour || at.Hour() == 0 && at.Minute() == 0 {
 			layout = "2 Jan"
 		}
-		k := tick{At: coord(x/10) + "%", Text: at.Format(layout), Anchor: "middle"}
+		k := tick{At: Coord(x/10) + "%", Text: at.Format(layout), Anchor: "middle"}
 		switch {
 		case x < 30:
 			k.Anchor = "start"
@@ -206,47 +206,47 @@ func roundTicks(top float64, n int) []float64 {
 }
 
 // yTicks labels values on a scale.
-func (s scale) yTicks(values []float64, text func(float64) string) []tick {
+func (s Scale) yTicks(values []float64, text func(float64) string) []tick {
 	var out []tick
 	last := math.Inf(1)
 	for _, v := range values {
-		if y := s.y(v); last-y >= 14 || math.IsInf(last, 1) {
-			out = append(out, tick{At: coord(y), Text: text(v)})
+		if y := s.Y(v); last-y >= 14 || math.IsInf(last, 1) {
+			out = append(out, tick{At: Coord(y), Text: text(v)})
 			last = y
 		}
 	}
 	return out
 }
 
-// pen draws a line with gaps.
-type pen struct {
+// Pen draws a line with gaps.
+type Pen struct {
 	b    strings.Builder
 	down bool
 }
 
-func (p *pen) to(x, y float64) {
+func (p *Pen) to(x, y float64) {
 	if p.down {
 		p.b.WriteByte('L')
 	} else {
 		p.b.WriteByte('M')
 	}
-	p.b.WriteString(coord(x))
+	p.b.WriteString(Coord(x))
 	p.b.WriteByte(' ')
-	p.b.WriteString(coord(y))
+	p.b.WriteString(Coord(y))
 	p.down = true
 }
 
-func (p *pen) up() { p.down = false }
+func (p *Pen) up() { p.down = false }
 
-// box adds a rectangle between two heights.
-func (p *pen) box(x, top, w, bottom float64) {
-	p.b.WriteString("M" + coord(x) + " " + coord(bottom) + "V" + coord(top) + "h" + coord(w) + "V" + coord(bottom) + "z")
+// Box adds a rectangle between two heights.
+func (p *Pen) Box(x, top, w, bottom float64) {
+	p.b.WriteString("M" + Coord(x) + " " + Coord(bottom) + "V" + Coord(top) + "h" + Coord(w) + "V" + Coord(bottom) + "z")
 }
 
-func (p *pen) String() string { return p.b.String() }
+func (p *Pen) String() string { return p.b.String() }
 
-// barWidth leaves a gap between bars as long as they are wide enough.
-func barWidth(w float64) float64 {
+// BarWidth leaves a gap between bars as long as they are wide enough.
+func BarWidth(w float64) float64 {
 	if w > 4 {
 		return w - 1
 	}

@@ -1,4 +1,4 @@
-package web
+package chart
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// figureData is a chart with all that stands around it.
-type figureData struct {
+// Figure is a chart with all that stands around it.
+type Figure struct {
 	Plots   []plot
 	Keys    []key
 	Caption string
@@ -26,29 +26,29 @@ type figureData struct {
 type table struct {
 	Caption string
 	Head    []string // the first is of the rows' heads
-	Rows    []tableRow
+	Rows    []Row
 }
 
-type tableRow struct {
+type Row struct {
 	At    format.Stamp
 	Text  string // instead of At
-	Cells []tableCell
+	Cells []Cell
 }
 
-type tableCell struct {
+type Cell struct {
 	Text string
 	Hot  bool
 }
 
-// shades are what every chart over time draws behind its data.
-type shades struct {
+// Shades are what every chart over time draws behind its data.
+type Shades struct {
 	out    []slo.Span // planned maintenance
 	unseen []slo.Span // the engine did not count
 	unkept slo.Span   // older than what is kept
 }
 
-func newShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult) shades {
-	h := shades{out: history.Excluded(s, sp, slice)}
+func NewShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult) Shades {
+	h := Shades{out: history.Excluded(s, sp, slice)}
 	if a == nil || !a.Known {
 		return h
 	}
@@ -73,7 +73,7 @@ func newShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult)
 }
 
 // draw adds the shades to a plot.
-func (h shades) draw(p *plot, t timeline, height float64) {
+func (h Shades) draw(p *plot, t timeline, height float64) {
 	add := func(sp slo.Span, class, title string) {
 		if b, ok := t.band(sp, height, class, title); ok {
 			p.Bands = append(p.Bands, b)
@@ -88,7 +88,7 @@ func (h shades) draw(p *plot, t timeline, height float64) {
 	}
 }
 
-func (h shades) keys() []key {
+func (h Shades) keys() []key {
 	var out []key
 	if len(h.out) > 0 {
 		out = append(out, key{"shade", "planned maintenance"})
@@ -103,16 +103,16 @@ func (h shades) keys() []key {
 }
 
 // stepName is what one thing that an SLO counts is called.
-func countedName(r *sla.SLOReport) string {
+func CountedName(r *sla.SLOReport) string {
 	if r.Slice > 0 {
 		return "slices of " + slo.FormatDuration(r.Slice)
 	}
 	return "events"
 }
 
-// newEvents draws good and bad over time, and below it the share that was bad
+// NewEvents draws good and bad over time, and below it the share that was bad
 // beside what the objective allows.
-func newEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h shades, now time.Time) figureData {
+func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shades, now time.Time) Figure {
 	s := r.SLO
 	t := timeline{g.Span}
 	var peak uint64
@@ -129,39 +129,39 @@ func newEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h shad
 		}
 	}
 	if peak == 0 {
-		return figureData{}
+		return Figure{}
 	}
 	top = min(1, max(top, worst*1.08))
-	f := figureData{
+	f := Figure{
 		Keys:  append([]key{{"good", "good"}, {"bad", "bad"}, {"ref", "the objective allows " + format.WrittenPercent(s.Objective.Budget()) + " bad"}}, h.keys()...),
 		Table: table{Caption: "Good and bad in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Good", "Bad", "Total", "Indicator", "Burn"}},
 	}
 
-	ev := scale{max: float64(peak) * 1.05, height: plotH}
-	sh := scale{max: top, height: lowH * 1.5}
-	events := newPlot("events", "Good and bad "+countedName(r)+" over time", ev.height, t)
-	ratio := newPlot("share", "Share that was bad over time", sh.height, t)
-	de := newPlotData(true, "count", g)
-	dr := newPlotData(true, "percent", g)
-	good, bad, shareOK, shareBad := pen{}, pen{}, pen{}, pen{}
-	vGood, vBad, vShare := plotSeries{Name: "good"}, plotSeries{Name: "bad"}, plotSeries{Name: "bad share"}
+	ev := Scale{Max: float64(peak) * 1.05, Height: PlotHeight}
+	sh := Scale{Max: top, Height: lowH * 1.5}
+	events := newPlot("events", "Good and bad "+CountedName(r)+" over time", ev.Height, t)
+	ratio := newPlot("share", "Share that was bad over time", sh.Height, t)
+	de := NewData(true, "count", g)
+	dr := NewData(true, "percent", g)
+	good, bad, shareOK, shareBad := Pen{}, Pen{}, Pen{}, Pen{}
+	vGood, vBad, vShare := Series{Name: "good"}, Series{Name: "bad"}, Series{Name: "bad share"}
 	for _, p := range points {
-		x, w := t.x(p.From), barWidth(t.x(p.To)-t.x(p.From))
+		x, w := t.x(p.From), BarWidth(t.x(p.To)-t.x(p.From))
 		b := p.Raw.Budget(s)
-		row := tableRow{At: format.NewStamp(p.From, now), Cells: []tableCell{{Text: format.Count(p.Raw.Good)}, {Text: format.Count(p.Raw.Bad), Hot: p.Raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.Raw.Valid())}}}
+		row := Row{At: format.NewStamp(p.From, now), Cells: []Cell{{Text: format.Count(p.Raw.Good)}, {Text: format.Count(p.Raw.Bad), Hot: p.Raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.Raw.Valid())}}}
 		if !b.HasData {
 			vGood.V, vBad.V, vShare.V = append(vGood.V, missing), append(vBad.V, missing), append(vShare.V, missing)
-			row.Cells = append(row.Cells, tableCell{Text: absence(p)}, tableCell{Text: format.NoValue})
+			row.Cells = append(row.Cells, Cell{Text: absence(p)}, Cell{Text: format.NoValue})
 			f.Table.Rows = append(f.Table.Rows, row)
 			continue
 		}
-		total, one := ev.y(float64(p.Raw.Valid())), ev.y(float64(p.Raw.Bad))
+		total, one := ev.Y(float64(p.Raw.Valid())), ev.Y(float64(p.Raw.Bad))
 		if p.Raw.Bad > 0 {
-			one = min(one, ev.height-1.5) // a few among many must still be seen
-			bad.box(x, one, w, ev.height)
+			one = min(one, ev.Height-1.5) // a few among many must still be seen
+			bad.Box(x, one, w, ev.Height)
 		}
 		if p.Raw.Good > 0 {
-			good.box(x, min(total, one), w, one)
+			good.Box(x, min(total, one), w, one)
 		}
 		part := 1 - b.SLI
 		if part > 0 {
@@ -169,25 +169,25 @@ func newEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h shad
 			if b.Consumed > 1 {
 				to = &shareBad
 			}
-			to.box(x, min(sh.y(part), sh.height-1), w, sh.height)
+			to.Box(x, min(sh.Y(part), sh.Height-1), w, sh.Height)
 		}
-		vGood.V, vBad.V, vShare.V = append(vGood.V, plotNumber(p.Raw.Good)), append(vBad.V, plotNumber(p.Raw.Bad)), append(vShare.V, plotNumber(part))
-		row.Cells = append(row.Cells, tableCell{Text: format.Percent(b.SLI, format.Decimals(s.Objective))}, tableCell{Text: format.BurnRate(b.Consumed), Hot: b.Consumed > 1})
+		vGood.V, vBad.V, vShare.V = append(vGood.V, Number(p.Raw.Good)), append(vBad.V, Number(p.Raw.Bad)), append(vShare.V, Number(part))
+		row.Cells = append(row.Cells, Cell{Text: format.Percent(b.SLI, format.Decimals(s.Objective))}, Cell{Text: format.BurnRate(b.Consumed), Hot: b.Consumed > 1})
 		f.Table.Rows = append(f.Table.Rows, row)
 	}
 	reverse(f.Table.Rows)
 	events.Fills = []stroke{{"good", good.String()}, {"bad", bad.String()}}
 	ratio.Fills = []stroke{{"some", shareOK.String()}, {"bad", shareBad.String()}}
 	budget := s.Objective.Budget()
-	ratio.Refs = []refLine{{"ref", coord(sh.y(budget)), format.WrittenPercent(budget)}}
-	events.Y = ev.yTicks(roundTicks(ev.max, 3), func(v float64) string { return format.Compact(uint64(v)) })
-	ratio.Y = sh.yTicks(roundTicks(sh.max, 2), format.WrittenPercent)
-	de.Series, dr.Series = []plotSeries{vGood, vBad}, []plotSeries{vShare}
-	h.draw(&events, t, ev.height)
-	h.draw(&ratio, t, sh.height)
+	ratio.Refs = []refLine{{"ref", Coord(sh.Y(budget)), format.WrittenPercent(budget)}}
+	events.Y = ev.yTicks(roundTicks(ev.Max, 3), func(v float64) string { return format.Compact(uint64(v)) })
+	ratio.Y = sh.yTicks(roundTicks(sh.Max, 2), format.WrittenPercent)
+	de.Series, dr.Series = []Series{vGood, vBad}, []Series{vShare}
+	h.draw(&events, t, ev.Height)
+	h.draw(&ratio, t, sh.Height)
 	events.Data, ratio.Data = de.json(), dr.json()
 	f.Plots = []plot{events, ratio}
-	f.Caption = fmt.Sprintf("%s in steps of %s, raw; the share that was bad below.", capital(countedName(r)), slo.FormatDuration(g.Step))
+	f.Caption = fmt.Sprintf("%s in steps of %s, raw; the share that was bad below.", capital(CountedName(r)), slo.FormatDuration(g.Step))
 	if worst > 0 {
 		f.Caption += fmt.Sprintf(" Worst: %s bad at %s.", format.Percent(worst, 2), format.Minute(worstAt, now))
 	} else {
@@ -207,8 +207,8 @@ func absence(p history.Point) string {
 	return "no data"
 }
 
-func newPlotData(steps bool, unit string, g *history.Grid) *plotData {
-	return &plotData{Unit: unit, From: g.From.Unix(), To: g.To.Unix(), Steps: steps, First: g.From.Unix(), Every: int64(g.Step.Seconds()), Series: []plotSeries{}}
+func NewData(steps bool, unit string, g *history.Grid) *Data {
+	return &Data{Unit: unit, From: g.From.Unix(), To: g.To.Unix(), Steps: steps, First: g.From.Unix(), Every: int64(g.Step.Seconds()), Series: []Series{}}
 }
 
 // mostRows is how many rows a table has that is an alternative to a line.
@@ -220,7 +220,7 @@ func (t *table) thin() {
 	if every < 2 {
 		return
 	}
-	var out []tableRow
+	var out []Row
 	for i := (len(t.Rows) - 1) % every; i < len(t.Rows); i += every {
 		out = append(out, t.Rows[i])
 	}
@@ -228,7 +228,7 @@ func (t *table) thin() {
 	t.Caption += fmt.Sprintf(", one row in %d", every)
 }
 
-func reverse(rows []tableRow) {
+func reverse(rows []Row) {
 	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
 		rows[i], rows[j] = rows[j], rows[i]
 	}
@@ -245,9 +245,9 @@ func capital(s string) string {
 // of the burn-rate chart.
 const maxBurnPoints = 1500
 
-// burnWindows are the windows that the burn-rate chart draws: long windows of
+// BurnWindows are the windows that the burn-rate chart draws: long windows of
 // tiers, made of whole steps, and not so long that they hide the range.
-func burnWindows(tiers []alerts.Tier, rng slo.Span, step time.Duration) []alerts.Tier {
+func BurnWindows(tiers []alerts.Tier, rng slo.Span, step time.Duration) []alerts.Tier {
 	var out []alerts.Tier
 	seen := map[time.Duration]bool{}
 	for _, t := range tiers {
@@ -283,13 +283,13 @@ func burnLine(s *slo.SLO, points []history.Point, window time.Duration, step tim
 	return out
 }
 
-// newBurnChart draws how fast the tiers' long windows burned, beside the factors
+// NewBurnChart draws how fast the tiers' long windows burned, beside the factors
 // that alerts compare them with. The steps of g end where the range sp ends, and
 // begin a window before it.
-func newBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Point, tiers []alerts.Tier, h shades, now time.Time) figureData {
+func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Point, tiers []alerts.Tier, h Shades, now time.Time) Figure {
 	first := slices.IndexFunc(points, func(p history.Point) bool { return p.To.After(sp.From) })
 	if len(tiers) == 0 || first < 0 {
-		return figureData{}
+		return Figure{}
 	}
 	t := timeline{sp}
 	top, any := 1.5, false
@@ -304,27 +304,27 @@ func newBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 		}
 	}
 	if !any {
-		return figureData{}
+		return Figure{}
 	}
-	sc := scale{max: top, height: plotH, bent: true}
-	p := newPlot("burn", "Burn rates over time", sc.height, t)
-	d := newPlotData(false, "times", g)
+	sc := Scale{Max: top, Height: PlotHeight, Asinh: true}
+	p := newPlot("burn", "Burn rates over time", sc.Height, t)
+	d := NewData(false, "times", g)
 	d.From, d.First = sp.From.Unix(), points[first].To.Unix() // a value is of its window's end
-	f := figureData{Table: table{Caption: "Burn rate by window at the end of each step of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"Until"}}}
+	f := Figure{Table: table{Caption: "Burn rate by window at the end of each step of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"Until"}}}
 	for _, pt := range points[first:] {
-		f.Table.Rows = append(f.Table.Rows, tableRow{At: format.NewStamp(pt.To, now)})
+		f.Table.Rows = append(f.Table.Rows, Row{At: format.NewStamp(pt.To, now)})
 	}
 	for i, tier := range tiers {
 		class := fmt.Sprintf("c%d", i+1)
 		name := slo.FormatDuration(tier.Long)
-		series := plotSeries{Name: name}
-		var line pen
+		series := Series{Name: name}
+		var line Pen
 		for k, v := range lines[i] {
-			series.V = append(series.V, plotNumber(v))
-			cell := tableCell{Text: format.NoValue}
+			series.V = append(series.V, Number(v))
+			cell := Cell{Text: format.NoValue}
 			if format.Finite(v) {
-				line.to(t.x(points[first+k].To), sc.y(v))
-				cell = tableCell{format.BurnRate(v), v > tier.Factor}
+				line.to(t.x(points[first+k].To), sc.Y(v))
+				cell = Cell{format.BurnRate(v), v > tier.Factor}
 			} else {
 				line.up()
 			}
@@ -332,7 +332,7 @@ func newBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 		}
 		d.Series = append(d.Series, series)
 		p.Lines = append(p.Lines, stroke{class, line.String()})
-		p.Refs = append(p.Refs, refLine{class, coord(sc.y(tier.Factor)), format.BurnRate(tier.Factor)})
+		p.Refs = append(p.Refs, refLine{class, Coord(sc.Y(tier.Factor)), format.BurnRate(tier.Factor)})
 		f.Keys = append(f.Keys, key{class, fmt.Sprintf("over %s; dashed: %s above %s", name, tier.Severity, format.BurnRate(tier.Factor))})
 		f.Table.Head = append(f.Table.Head, "Over "+name)
 	}
@@ -345,7 +345,7 @@ func newBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 		}
 	}
 	p.Y = sc.yTicks(marks, func(v float64) string { return slo.FormatRatio(v) + "×" })
-	h.draw(&p, t, sc.height)
+	h.draw(&p, t, sc.Height)
 	p.Data = d.json()
 	f.Plots, f.Keys = []plot{p}, append(f.Keys, h.keys()...)
 	f.Caption = "Planned maintenance is taken out. 1× spends exactly the budget over the window; the scale is bent so that both 1× and a full outage are in sight."

@@ -1,0 +1,65 @@
+package chart
+
+import (
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Mark is a state by shape, colour and word.
+type Mark struct {
+	Shape string // ok, risk, bad, none, wait: also the class
+	Word  string
+}
+
+func OK(word string) Mark   { return Mark{"ok", word} }
+func Risk(word string) Mark { return Mark{"risk", word} }
+func Bad(word string) Mark  { return Mark{"bad", word} }
+func None(word string) Mark { return Mark{"none", word} }
+func Wait(word string) Mark { return Mark{"wait", word} }
+
+// StateMark shows the state of an error budget.
+func StateMark(s slo.State) Mark {
+	switch s {
+	case slo.StateOK:
+		return OK("ok")
+	case slo.StateAtRisk:
+		return Risk("at risk")
+	case slo.StateExhausted:
+		return Bad("exhausted")
+	}
+	return None("no data")
+}
+
+// AgreementMark shows the state of an agreement.
+func AgreementMark(r *sla.SLAReport) Mark {
+	switch {
+	case !r.HasData || r.Level == sla.LevelNoData:
+		return None("no data")
+	case r.Informative:
+		return None("informs only")
+	case r.Level == sla.LevelCritical:
+		return Bad("critical")
+	case r.Level == sla.LevelWarning:
+		return Risk("warning")
+	case r.Breached:
+		return Risk("breached")
+	}
+	return OK("met")
+}
+
+// AgreementMarks are what slaMark can say, worst first.
+var AgreementMarks = []Mark{Bad("critical"), Risk("warning"), Risk("breached"), None("no data"), OK("met"), None("informs only")}
+
+// AlertMark shows the state of an alert.
+func AlertMark(a *state.Alert) Mark {
+	switch {
+	case a.State == state.Resolved:
+		return OK("resolved")
+	case a.State == state.Pending:
+		return Wait("pending")
+	case a.Urgent:
+		return Bad("firing")
+	}
+	return Risk("firing")
+}
