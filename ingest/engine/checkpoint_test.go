@@ -2,8 +2,8 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,50 +11,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/zeebo/xxh3"
-	"pgregory.net/rapid"
 
-	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
-
-func TestManifestRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		u := func(name string) uint64 { return rapid.Uint64().Draw(t, name) }
-		m := &manifest{
-			number: u("number"), seq: u("seq"), at: int64(u("at")), idSeq: u("idSeq"), idAt: int64(u("idAt")),
-			dead: u("total"), nextGeneration: u("next"),
-			generations: []savedGeneration{}, packs: []savedPack{}, parts: []savedPart{},
-			epochs: rapid.MapOfN(rapid.String(), rapid.Uint64(), 0, 3).Draw(t, "epochs"),
-		}
-		for range rapid.IntRange(0, 3).Draw(t, "n") {
-			m.generations = append(m.generations, savedGeneration{u("g"), int64(u("start")), u("keys"), int64(u("length")), uint32(u("crc"))})
-			m.packs = append(m.packs, savedPack{u("pack"), int64(u("size"))})
-			m.parts = append(m.parts, savedPart{rapid.String().Draw(t, "name"), u("pack"), int64(u("offset")), int64(u("length")), uint32(u("crc"))})
-		}
-		b := m.encode()
-		got, err := decodeManifest(b)
-		require.NoError(t, err)
-		require.Equal(t, m, got)
-		flip := rapid.IntRange(0, len(b)-1).Draw(t, "flip")
-		b[flip] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		_, err = decodeManifest(b)
-		require.Error(t, err)
-		_, err = decodeManifest(b[:flip])
-		require.Error(t, err)
-	})
-}
-
-func FuzzDecodeManifest(f *testing.F) {
-	f.Add((&manifest{parts: []savedPart{{name: "a"}}}).encode())
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if m, err := decodeManifest(b); err == nil {
-			_, err := decodeManifest(m.encode())
-			require.NoError(t, err)
-		}
-	})
-}
 
 // checkpointFiles returns the files of the checkpoints, by name.
 func checkpointFiles(t testing.TB, disk *fsystest.Mem) map[string][]byte {
@@ -129,44 +90,6 @@ func TestDeterminism(t *testing.T) {
 	}
 	require.Equal(t, states[0], states[1])
 	require.Equal(t, states[0], states[2])
-}
-
-// The same log gives the same known ids, wherever reading began.
-func TestKnownIDsDeterminism(t *testing.T) {
-	opt := IDOptions{Bytes: 2 * 20 * dedup.KeyBytes, MaxAge: 1000}
-	live, keys := dedup.New(opt), map[uint64][]xxh3.Uint128{} // by generation
-	c := &checkpoints{fs: fsystest.New(), dir: "/data/checkpoints", crash: func(CrashPoint) {}, log: quiet, files: map[uint64]*idFile{}}
-	require.NoError(t, c.fs.MkdirAll(c.dir))
-	for i := range uint64(200) {
-		live.Begin(int64(i * 20))
-		live.Add(numberedKey(i))
-		live.Mark()
-		if i%7 == 0 {
-			now := live.Capture(i, int64(i*20))
-			for _, g := range now.Generations {
-				keys[g.Number] = append(keys[g.Number], slices.Concat(g.Keys...)...)
-			}
-			_, err := c.write(&capture{seq: i}, now)
-			require.NoError(t, err)
-			loaded, found, err := c.readKnown(c.newest, opt)
-			require.NoError(t, err)
-			require.Equal(t, &findings{}, found)
-			again := loaded.Capture(i, int64(i*20))
-			require.Equal(t, now.Next, again.Next)
-			loaded.Renew() // so that the next capture holds all keys
-			all := loaded.Capture(i, int64(i*20))
-			require.Len(t, again.Generations, len(now.Generations))
-			for k, g := range again.Generations {
-				require.Empty(t, g.Keys, "they are saved")
-				require.Equal(t, now.Generations[k].Number, g.Number)
-				require.Equal(t, now.Generations[k].Start, g.Start)
-				require.Equal(t, now.Generations[k].Count, g.Count)
-				require.ElementsMatch(t, keys[g.Number], slices.Concat(all.Generations[k].Keys...))
-			}
-		}
-	}
-	require.LessOrEqual(t, len(checkpointFiles(t, c.fs.(*fsystest.Mem))), 2+3+1, "old generations are deleted")
-	require.NoError(t, c.Close())
 }
 
 // A checkpoint writes what changed, not the whole state.
@@ -260,7 +183,7 @@ func TestEveryByteOfACheckpoint(t *testing.T) {
 						fallbacks += r.Health().Checkpoint.Fallbacks
 						r.shutdown()
 					case err := <-r.end:
-						var loss *LossError
+						var loss *checkpoint.LossError
 						require.ErrorAs(t, err, &loss, "%s at %d", name, at)
 						require.True(t, test.refused, "%s at %d: %v", name, at, err)
 						require.Equal(t, StatusPoisoned, r.Health().Status)
@@ -282,7 +205,7 @@ func TestNewerCheckpointIsRefused(t *testing.T) {
 		if strings.HasPrefix(name, "manifest") {
 			data[8] = 9
 			data = data[:len(data)-4]
-			sum := crcOf(data)
+			sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 			data = append(data, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 			require.NoError(t, disk.WriteFile("/data/checkpoints/"+name, data))
 		}
@@ -338,7 +261,7 @@ func TestLossIsRefusedUntilAccepted(t *testing.T) {
 			opt.FS = disk
 			r := launch(t, opt)
 			err := <-r.end
-			var loss *LossError
+			var loss *checkpoint.LossError
 			require.ErrorAs(t, err, &loss)
 			require.Regexp(t, test.reason, err.Error())
 			require.ErrorContains(t, err, "accept-loss")
@@ -498,7 +421,7 @@ func TestDamageToSharedFiles(t *testing.T) {
 				r.shutdown()
 				continue
 			case err := <-r.end:
-				var loss *LossError
+				var loss *checkpoint.LossError
 				require.ErrorAs(t, err, &loss, "%s at %d", name, at)
 				require.ErrorContains(t, err, name)
 				require.ErrorContains(t, err, "lost: ")
@@ -521,7 +444,7 @@ func TestDamageToSharedFiles(t *testing.T) {
 				require.Greater(t, len(counts), 90-90/testParts*3)
 			}
 			r.shutdown()
-			require.Contains(t, checkpointFiles(t, disk), name+brokenSuffix, "it is moved aside")
+			require.Contains(t, checkpointFiles(t, disk), name+".broken", "it is moved aside")
 			opt.AcceptLoss = false // once is enough
 			r = start(t, opt)
 			require.Zero(t, r.Health().Checkpoint.Fallbacks)
@@ -556,16 +479,4 @@ func TestBrokenPackIsReplacedWhileRunning(t *testing.T) {
 	require.Zero(t, again.Health().Checkpoint.Fallbacks)
 	require.Equal(t, counts, again.counts())
 	again.shutdown()
-}
-
-// TestOlderManifest: one from before there were epochs is read.
-func TestOlderManifest(t *testing.T) {
-	m := &manifest{number: 3, seq: 4, parts: []savedPart{{name: "a"}}}
-	b := m.encode()
-	b = b[:len(b)-5] // no services, and the checksum
-	binary.LittleEndian.PutUint32(b[len(manifestMagic):], 2)
-	got, err := decodeManifest(binary.LittleEndian.AppendUint32(b, crcOf(b)))
-	require.NoError(t, err)
-	require.Empty(t, got.epochs)
-	require.Equal(t, m.parts, got.parts)
 }

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/sloengine/sloengine/ingest/checkpoint"
+
 // CrashPoint names a place at which a test kills the process. They sit before
 // and after whatever makes data durable or takes it away.
 type CrashPoint string
@@ -12,9 +14,9 @@ const (
 	CrashBeforeApply        CrashPoint = "apply.before" // durable, not yet folded
 	CrashBeforeCheckpoint   CrashPoint = "checkpoint.before"
 	CrashAfterDeadLetters   CrashPoint = "checkpoint.deadletters"
-	CrashAfterPack          CrashPoint = "checkpoint.pack"
-	CrashAfterIDs           CrashPoint = "checkpoint.ids"
-	CrashAfterManifest      CrashPoint = "checkpoint.manifest"
+	CrashAfterPack          CrashPoint = checkpoint.StepPack
+	CrashAfterIDs           CrashPoint = checkpoint.StepIDs
+	CrashAfterManifest      CrashPoint = checkpoint.StepManifest
 	CrashBeforeTruncate     CrashPoint = "truncate.before"
 	CrashAfterTruncate      CrashPoint = "truncate.after"
 	CrashBeforeStop         CrashPoint = "stop.before" // drained, stop record not written

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -241,18 +242,18 @@ func TestPowerLoss(t *testing.T) {
 // power loss breaks a promise. By name, bugs of the field among them: an
 // acknowledgement before the sync, and no sync of the folder.
 func TestEverySyncIsNeeded(t *testing.T) {
-	sites := append(Sites(), fsys.SiteAtomicFile, fsys.SiteAtomicDir, fsys.SiteWALAppend)
+	sites := []fsys.Site{checkpoint.SiteDataDir, checkpoint.SiteIDs, checkpoint.SiteIDsDir, fsys.SiteAtomicFile, fsys.SiteAtomicDir, fsys.SiteWALAppend}
 	for _, site := range sites {
 		t.Run(string(site), func(t *testing.T) {
 			t.Parallel()
 			for seed, began := int64(0), time.Now(); time.Since(began) < 30*time.Second; seed++ {
 				disk := fsystest.New()
 				disk.IgnoreSync(site)
-				if site == SiteDataDir { // the dead letters sync the same folder for their own sake
+				if site == checkpoint.SiteDataDir { // the dead letters sync the same folder for their own sake
 					disk.IgnoreSync(dlq.SiteMkdir)
 				}
 				opt := crashOptions(disk)
-				if site == SiteIDsDir {
+				if site == checkpoint.SiteIDsDir {
 					opt.IDs.Bytes = 2 * 30 * dedup.KeyBytes // many generations, many files
 				}
 				for _, c := range losePower(t, opt, &oracle{acked: map[string]bool{}}, seed, 10) {

@@ -6,7 +6,7 @@
 // goroutine looks their ids up, writes what is new as one record per request,
 // syncs once for the whole group, and only then answers. One reader goroutine
 // applies durable records to a State in log order. From time to time both are
-// captured in a checkpoint (CHECKPOINT.md), after which old log segments are
+// captured in a checkpoint (package checkpoint), after which old log segments are
 // deleted. After a crash the newest valid checkpoint is loaded and the rest of
 // the log applied, which gives the same counts: they are a function of the log
 // alone.

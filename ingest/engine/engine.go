@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dispatch"
@@ -30,7 +31,7 @@ const (
 
 // Contents lists the names in a data folder that are an engine's.
 func Contents() []string {
-	return []string{fsys.FormatFile, LockFile, InstanceFile, reserveName, logDir, checkpointDir, DeadLetterDir, KeptDir, SinkDir}
+	return []string{fsys.FormatFile, LockFile, InstanceFile, reserveName, logDir, checkpoint.Dir, DeadLetterDir, KeptDir, SinkDir}
 }
 
 // Engine makes events durable, counts each id once and folds the log into a
@@ -111,7 +112,7 @@ func Open(opt Options) (_ *Engine, err error) {
 
 // openFolder takes the lock before it changes anything in the folder.
 func (e *Engine) openFolder() (err error) {
-	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, SiteDataDir); err != nil {
+	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, checkpoint.SiteDataDir); err != nil {
 		return fmt.Errorf("open data folder: %w", err)
 	}
 	if err := e.checkFormats(); err != nil {
@@ -182,7 +183,7 @@ func (e *Engine) Do(ctx context.Context, f func()) error {
 // Run recovers, and serves until ctx is done; then it answers all who wait,
 // folds the log to its end and makes a last checkpoint. parts take part from the
 // start. An error means that what is in the folder cannot be used (such as a
-// *LossError), or that nothing more could be promised about what is written; the
+// *checkpoint.LossError), or that nothing more could be promised about what is written; the
 // process should then exit and start again. Run can be called once.
 func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	if !e.running.CompareAndSwap(false, true) {
@@ -228,7 +229,7 @@ func (e *Engine) openLog() (*wal.Log, error) {
 	if !errors.As(err, &corrupt) {
 		return log, err
 	}
-	covered, cerr := e.covered()
+	covered, cerr := e.checkpoints().Covered()
 	if cerr != nil {
 		return nil, fmt.Errorf("read checkpoint: %w", cerr)
 	}

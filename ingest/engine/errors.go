@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -49,20 +48,3 @@ func RetryAfter(err error) (time.Duration, bool) {
 	}
 	return 0, false
 }
-
-// LossError means that the data folder lacks or contradicts what it once held,
-// and that starting anyway would lose counts. The start is refused until the
-// folder is put right, or Options.AcceptLoss says that the loss is accepted.
-type LossError struct {
-	Dir    string
-	Reason string
-}
-
-// Error says what is missing and what can be done.
-func (e *LossError) Error() string {
-	return fmt.Sprintf("data folder %s: %s; restore the folder from a copy, or start with the accept-loss override to go on with what is left",
-		e.Dir, e.Reason)
-}
-
-// timeText is a time in Unix nanoseconds, for people.
-func timeText(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }

@@ -1,10 +1,6 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -19,18 +15,5 @@ func (e *Engine) checkFormats() error {
 	if err := DataFormat.Check(e.opt.FS, e.opt.Dir); err != nil {
 		return err
 	}
-	c := e.checkpointFiles()
-	numbers, err := c.manifests()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, number := range numbers {
-		if _, err := c.readManifest(number); errors.Is(err, errNewerFormat) { // any other damage is judged later
-			return fmt.Errorf("checkpoint %s: %w", c.path(manifestName(number)), err)
-		}
-	}
-	return nil
+	return e.checkpoints().CheckFormat()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -30,7 +31,7 @@ type reader struct {
 
 	// One checkpoint is under way at a time: from the send on saves to the receipt from
 	// saved the saver reads buf, and the reader must not encode into it.
-	saves      chan *capture // to the saver
+	saves      chan *checkpoint.State // to the saver
 	saved      chan saveResult
 	saverEnded chan struct{} // closed when the saver failed for good
 	saving     bool
@@ -52,7 +53,7 @@ const keepRefused = 64
 func newReader(e *Engine) *reader {
 	r := &reader{
 		e: e, state: e.opt.State, more: make(chan struct{}, 1), inbox: make(chan func(), 16),
-		refused: map[uint64]string{}, replayed: map[uint64][]replayRefusal{}, saves: make(chan *capture, 1), saved: make(chan saveResult, 1),
+		refused: map[uint64]string{}, replayed: map[uint64][]replayRefusal{}, saves: make(chan *checkpoint.State, 1), saved: make(chan saveResult, 1),
 		saverEnded: make(chan struct{}), versions: map[string]uint64{},
 	}
 	r.refuse = r.refuseEvent
@@ -285,14 +286,14 @@ func (r *reader) checkpoint() {
 }
 
 // capture encodes the parts that changed since they were last saved.
-func (r *reader) capture(seq uint64) (c *capture, err error) {
+func (r *reader) capture(seq uint64) (c *checkpoint.State, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("encode the state: %s", panicReason(reason))
 		}
 	}()
 	parts := r.state.Parts()
-	c = &capture{seq: seq, at: r.at, dead: r.e.dead.count(), parts: make([]capturedPart, len(parts))}
+	c = &checkpoint.State{Seq: seq, At: r.at, Dead: r.e.dead.count(), Parts: make([]checkpoint.Part, len(parts))}
 	captured := make(map[string]uint64, len(parts))
 	ends := make([]int, len(parts))
 	buf := r.buf[:0]
@@ -303,8 +304,8 @@ func (r *reader) capture(seq uint64) (c *capture, err error) {
 		}
 		captured[p.Name] = p.Version
 		version, saved := r.versions[p.Name]
-		c.parts[i] = capturedPart{name: p.Name, changed: !saved || version != p.Version || p.Vital}
-		if c.parts[i].changed {
+		c.Parts[i] = checkpoint.Part{Name: p.Name, Changed: !saved || version != p.Version || p.Vital}
+		if c.Parts[i].Changed {
 			buf = p.Encode(buf)
 			ends[i] = len(buf)
 		}
@@ -312,8 +313,8 @@ func (r *reader) capture(seq uint64) (c *capture, err error) {
 	r.buf, r.captured = buf, captured
 	from := 0
 	for i, end := range ends { // only now has buf stopped moving
-		if c.parts[i].changed {
-			c.parts[i].data = buf[from:end:end]
+		if c.Parts[i].Changed {
+			c.Parts[i].Data = buf[from:end:end]
 			from = end
 		}
 	}
@@ -326,7 +327,7 @@ func (r *reader) finishSave(result saveResult) {
 	switch {
 	case result.err == nil:
 		r.versions = r.captured
-	case errors.Is(result.err, errStale):
+	case errors.Is(result.err, checkpoint.ErrStale):
 		clear(r.versions)
 		fallthrough
 	default:

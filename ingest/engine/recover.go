@@ -4,94 +4,79 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
-	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// recover brings the State and the known ids to the end of the log: the newest
-// valid checkpoint, then the rest. A returned saver has open files, also with
-// an error.
+// recover brings the State and the deduplication table to the end of the log: the newest valid checkpoint, then the rest
+// of the log. It runs before any other goroutine of the engine. A returned saver has open files, also with an error.
 func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Table, error) {
-	files := e.checkpointFiles()
-	s := &saver{e: e, log: log, files: files}
-	from, ids, err := files.load(&e.opt, log)
+	s := &saver{e: e, log: log, files: e.checkpoints()}
+	from, err := s.files.Load(log)
 	if err != nil {
 		return s, nil, err
 	}
-	e.startedAt.Store(from.seq)
+	e.startedAt.Store(from.Seq)
 	e.updateCheckpoint(func(h *CheckpointHealth) {
-		h.Fallbacks = files.fallbacks
-		if files.newest != nil {
-			h.Position, h.At, h.State = from.seq, time.Unix(0, from.at).UTC(), from.stateBytes()
+		h.Fallbacks = from.Fallbacks
+		if h.State = s.files.Bytes(); h.State > 0 {
+			h.Position, h.At = from.Seq, time.Unix(0, from.At).UTC()
 		}
 	})
-	e.opt.Metrics.checkpointFallbacks.Add(files.fallbacks)
-	e.opt.Metrics.partsLost.Add(len(files.lostParts))
-	e.opt.Metrics.idsLost.AddInt64(int64(files.lostIDs))
-	if err := e.restore(files, from); err != nil {
+	e.opt.Metrics.checkpointFallbacks.Add(from.Fallbacks)
+	e.opt.Metrics.partsLost.Add(from.LostParts)
+	e.opt.Metrics.idsLost.AddInt64(int64(from.LostIDs))
+	if err := e.restore(s.files, from); err != nil {
 		return s, nil, err
 	}
-	e.dead.resume(from.dead)
-	if err := e.replay(ctx, log, from, ids); err != nil {
+	e.dead.resume(from.Dead)
+	if err := e.replay(ctx, log, from); err != nil {
 		return s, nil, err
 	}
-	if files.damaged {
-		if err := s.afterDamage(ids); err != nil {
+	if from.Damaged {
+		if err := s.afterDamage(from); err != nil {
 			return s, nil, err
 		}
 	}
-	last := max(e.read.at, from.idAt)
+	last := max(e.read.at, from.IDAt)
 	e.watermark.Store(last)
 	e.clock.start(last)
 	if now := e.opt.Now().UnixNano(); last > now {
-		e.opt.Logger.Warn("the clock is behind the log: receive times stand still until it has caught up",
+		e.opt.Logger.Warn("clock is behind the log, receive times stand still until it has caught up",
 			"seconds", (last-now)/1e9)
 	}
 	e.durable.Store(max(log.DurableSeq(), e.folded.Load()))
-	e.publishIDs(ids, last)
-	e.opt.Logger.Info("recovered", "checkpoint", from.seq, "records", e.recovered.Load(), "ids", ids.Stats(last).Count)
-	return s, ids, nil
+	e.publishIDs(from.IDs, last)
+	e.opt.Logger.Info("recovered", "checkpoint", from.Seq, "records", e.recovered.Load(), "ids", from.IDs.Stats(last).Count)
+	return s, from.IDs, nil
 }
 
-func (e *Engine) checkpointFiles() *checkpoints {
-	return &checkpoints{
-		fs: e.opt.FS, dir: filepath.Join(e.opt.Dir, checkpointDir), crash: e.opt.CrashPoint, log: e.opt.Logger,
-		files: map[uint64]*idFile{},
-	}
+// checkpoints returns a store of the folder's checkpoints. Each user of one has its own, since a store has no lock.
+func (e *Engine) checkpoints() *checkpoint.Store {
+	return checkpoint.New(checkpoint.Options{
+		FS: e.opt.FS, DataDir: e.opt.Dir, Logger: e.opt.Logger, IDs: e.opt.IDs, Loss: e.opt.State.Loss,
+		AcceptLoss: e.opt.AcceptLoss, Step: func(step string) { e.opt.CrashPoint(CrashPoint(step)) },
+	})
 }
 
 // restore gives the State what the checkpoint holds.
-func (e *Engine) restore(files *checkpoints, from *manifest) error {
-	var buf []byte
+func (e *Engine) restore(files *checkpoint.Store, from *checkpoint.Start) error {
 	saved := map[string]bool{}
-	err := files.eachPart(from, func(p *savedPart, pack fsys.File, err error) error {
-		if files.lostParts[p.name] {
-			if err := e.opt.State.Restore(p.name, nil); err != nil {
-				return fmt.Errorf("restore without part %q: %w", p.name, err)
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if buf, err = readSaved(pack, *p, buf); err != nil {
-			return err
-		}
-		saved[p.name] = !files.damaged
-		if err := e.opt.State.Restore(p.name, buf[:len(buf):len(buf)]); err != nil {
-			return fmt.Errorf("restore part %q: %w", p.name, err)
+	err := files.Restore(from, func(name string, data []byte) error {
+		saved[name] = data != nil && !from.Damaged // after damage all parts are written again
+		if err := e.opt.State.Restore(name, data); err != nil {
+			return fmt.Errorf("restore part %q: %w", name, err)
 		}
 		return nil
-	}, func(string, error) error { return nil })
+	})
 	if err != nil {
 		return err
 	}
@@ -107,22 +92,22 @@ func (e *Engine) restore(files *checkpoints, from *manifest) error {
 	return nil
 }
 
-// afterDamage ends a recovery that had to go around damage with a checkpoint of its own,
-// which refers to no older file. What is damaged is then moved aside. Where nothing was
-// lost that can also be done later.
-func (s *saver) afterDamage(ids *dedup.Table) error {
-	// What the log lost at its end is behind, too.
+// afterDamage ends a recovery that worked around damage with a checkpoint that refers to no older file. The damaged files
+// are moved aside by it. If nothing was lost, a later checkpoint can do that, too. If something was, the loss must be
+// durable before anything new is counted: a second start would otherwise judge the same damage differently.
+func (s *saver) afterDamage(from *checkpoint.Start) error {
+	// Records that the log lost at its end are covered as well.
 	end := max(s.log.NextSeq()-1, s.e.folded.Load())
 	s.e.folded.Store(end)
 	c, err := s.e.read.capture(end)
 	if err == nil {
 		if err = s.e.dead.flush(); err == nil {
-			_, err = s.files.write(c, ids.Capture(end, s.e.read.at))
+			_, err = s.files.Write(c, from.IDs.Capture(end, s.e.read.at))
 		}
 	}
 	if err != nil {
-		if s.files.lossy || isFatalSave(err) {
-			return fmt.Errorf("make a checkpoint of what is left: %w", err)
+		if from.Lossy || isFatalSave(err) {
+			return fmt.Errorf("write checkpoint of what is left: %w", err)
 		}
 		s.e.checkpointFailed(err)
 		return nil
@@ -130,24 +115,24 @@ func (s *saver) afterDamage(ids *dedup.Table) error {
 	s.e.read.versions, s.e.read.lastSeq = s.e.read.captured, end
 	s.e.opt.Metrics.checkpoints.Inc()
 	s.e.updateCheckpoint(func(h *CheckpointHealth) {
-		h.Position, h.At, h.State = end, s.e.opt.Now(), s.files.newest.stateBytes()
+		h.Position, h.At, h.State = end, s.e.opt.Now(), s.files.Bytes()
 	})
 	return nil
 }
 
-// replay reads the log twice side by side, for the State and for the ids, since
-// the two begin at different places and neither needs the other.
-func (e *Engine) replay(ctx context.Context, log *wal.Log, from *manifest, ids *dedup.Table) error {
+// replay reads the log twice, side by side: for the State and for the ids. They begin at different places and do not need
+// each other.
+func (e *Engine) replay(ctx context.Context, log *wal.Log, from *checkpoint.Start) error {
 	end := log.NextSeq() - 1
 	first := log.FirstSeq() - 1 // later than the checkpoint only after an accepted loss
-	seq, idSeq := max(from.seq, first), max(from.idSeq, first)
+	seq, idSeq := max(from.Seq, first), max(from.IDSeq, first)
 	e.replayTodo.Store(end - min(end, seq) + end - min(end, idSeq))
-	if err := e.read.open(log, seq, from.at); err != nil {
+	if err := e.read.open(log, seq, from.At); err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.replayState(ctx) })
-	group.Go(func() error { return e.readIDs(ctx, log, idSeq, ids) })
+	group.Go(func() error { return e.readIDs(ctx, log, idSeq, from.IDs) })
 	return group.Wait()
 }
 

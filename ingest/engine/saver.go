@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -20,7 +21,7 @@ const flushInterval = time.Second
 type saver struct {
 	e     *Engine
 	log   *wal.Log
-	files *checkpoints
+	files *checkpoint.Store
 
 	committer      *committer
 	committerEnded chan struct{}
@@ -81,7 +82,7 @@ func isFatalSave(err error) bool {
 }
 
 // save makes one checkpoint and lets go of the log that no checkpoint needs.
-func (s *saver) save(state *capture) error {
+func (s *saver) save(state *checkpoint.State) error {
 	began := time.Now()
 	written, err := s.write(state)
 	if err != nil {
@@ -93,19 +94,19 @@ func (s *saver) save(state *capture) error {
 	}
 	took := time.Since(began)
 	s.e.updateCheckpoint(func(h *CheckpointHealth) {
-		h.Position, h.At, h.Took = state.seq, s.e.opt.Now(), took
-		h.Written, h.State = written, s.files.newest.stateBytes()
+		h.Position, h.At, h.Took = state.Seq, s.e.opt.Now(), took
+		h.Written, h.State = written, s.files.Bytes()
 	})
 	s.e.troubles[troubleCheckpoint].works()
 	s.e.troubles[troubleLetters].works() // they were flushed first
 	s.e.opt.Metrics.checkpoints.Inc()
 	s.e.opt.Metrics.checkpointBytes.AddInt64(written)
 	s.e.opt.Metrics.checkpointSeconds.Add(took.Seconds())
-	s.e.opt.Logger.Debug("checkpoint", "position", state.seq, "written_bytes", written, "took_ms", took.Milliseconds())
+	s.e.opt.Logger.Debug("checkpoint", "position", state.Seq, "written_bytes", written, "took_ms", took.Milliseconds())
 	return nil
 }
 
-func (s *saver) write(state *capture) (written int64, err error) {
+func (s *saver) write(state *checkpoint.State) (written int64, err error) {
 	if err := s.e.dead.flush(); err != nil {
 		return 0, err
 	}
@@ -114,7 +115,7 @@ func (s *saver) write(state *capture) (written int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if written, err = s.files.write(state, ids); err != nil {
+	if written, err = s.files.Write(state, ids); err != nil {
 		return written, err
 	}
 	s.e.opt.CrashPoint(CrashBeforeTruncate)
@@ -127,7 +128,7 @@ func (s *saver) write(state *capture) (written int64, err error) {
 
 // floor is the number below which nobody needs the log any more.
 func (s *saver) floor() uint64 {
-	floor := s.files.floor()
+	floor := s.files.Floor()
 	if s.e.retain != nil {
 		if seq, ok := s.e.retain(); ok {
 			floor = min(floor, seq)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -42,9 +43,9 @@ func (e *Engine) snapshotCheckpoint(add AddFile) (err error) {
 	for range snapshotTries {
 		var files []func()
 		var open []fsys.File
-		err = e.openCheckpoint(func(name string, size int64, file fsys.File) {
+		err = e.checkpoints().OpenNewest(func(name string, size int64, file fsys.File) {
 			open = append(open, file)
-			files = append(files, func() { add(filepath.Join(checkpointDir, name), size, file) })
+			files = append(files, func() { add(filepath.Join(checkpoint.Dir, name), size, file) })
 		})
 		if err == nil {
 			for _, add := range files {
@@ -60,37 +61,4 @@ func (e *Engine) snapshotCheckpoint(add AddFile) (err error) {
 		}
 	}
 	return fmt.Errorf("snapshot of the checkpoint: %w", err)
-}
-
-// openCheckpoint opens the files of the newest checkpoint. Those that are appended to count as far
-// as its manifest says.
-func (e *Engine) openCheckpoint(add AddFile) error {
-	c := e.checkpointFiles()
-	numbers, err := c.manifests()
-	if err != nil || len(numbers) == 0 {
-		return err
-	}
-	m, err := c.readManifest(numbers[0])
-	if err != nil {
-		return err
-	}
-	open := func(name string, size int64) error {
-		file, err := e.opt.FS.Open(c.path(name))
-		if err != nil {
-			return err
-		}
-		add(name, size, file)
-		return nil
-	}
-	for _, p := range m.packs {
-		if err := open(packName(p.number), p.size); err != nil {
-			return err
-		}
-	}
-	for _, g := range m.generations {
-		if err := open(idsName(g.number), g.length); err != nil {
-			return err
-		}
-	}
-	return open(manifestName(m.number), m.size)
 }

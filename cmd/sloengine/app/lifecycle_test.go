@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,7 +54,7 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var loss *engine.LossError
+	var loss *checkpoint.LossError
 	require.ErrorAs(t, a.Run(ctx), &loss)
 	require.NotNil(t, a.delivery.deadLetters.store.Load(), "it failed too early")
 	require.Empty(t, a.delivery.opened.steps)

@@ -1,4 +1,4 @@
-package engine
+package checkpoint
 
 import (
 	"encoding/binary"
@@ -12,38 +12,46 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// manifest is what a checkpoint consists of. CHECKPOINT.md describes its form.
+// manifest lists what a checkpoint consists of. FORMAT.md describes its bytes. It does not change once it is written or
+// read.
 type manifest struct {
-	number uint64 // of the checkpoint; rises by one
-	seq    uint64 // the parts hold the log up to here
-	at     int64  // receive time of that record, Unix ns
-	idSeq  uint64 // the ids hold the log up to here
-	idAt   int64
+	number uint64 // of the checkpoint; each has the next one
 
-	dead uint64 // events ever refused by the fold, up to seq
+	// The state and the ids stand at positions of their own, since different goroutines own them: the committer, with
+	// the ids, is usually ahead of the reader.
+	seq   uint64 // the parts hold the log up to this record
+	at    int64  // receive time of that record, Unix ns
+	idSeq uint64 // the ids hold the log up to this record
+	idAt  int64  // receive time of that record, Unix ns
+
+	dead uint64 // events that the fold refused up to seq
 
 	nextGeneration uint64
 	generations    []savedGeneration // the older first
 	packs          []savedPack
 	parts          []savedPart
-	epochs         map[string]uint64 // how often services were forgotten, up to idSeq
+	epochs         map[string]uint64 // how often each service was forgotten, up to idSeq
 
-	size int64 // of the manifest itself; not in it
+	size int64 // of the manifest file; not stored
 }
 
+// savedGeneration is a generation of ids. Its file may be longer than length: what follows was left by a checkpoint that
+// did not finish.
 type savedGeneration struct {
 	number uint64
-	start  int64
+	start  int64 // receive time of its first id, Unix ns
 	keys   uint64
-	length int64 // of its file, as far as it counts
+	length int64 // bytes of its file that count
 	crc    uint32
 }
 
+// savedPack is a file of parts. It may hold parts that no checkpoint refers to any more.
 type savedPack struct {
-	number uint64
+	number uint64 // of the checkpoint that wrote it
 	size   int64
 }
 
+// savedPart says where a part of the state lies. It may be in the pack of an earlier checkpoint.
 type savedPart struct {
 	name   string
 	pack   uint64
@@ -54,7 +62,7 @@ type savedPart struct {
 
 const (
 	manifestMagic   = "SLOECKPT"
-	manifestVersion = 3 // 1 also told where the files of dead letters ended, 2 no epochs
+	manifestVersion = 3 // version 1 also has the ends of dead-letter files, version 2 has no epochs
 	packMagic       = "SLOEPACK"
 	idsMagic        = "SLOEIDS\x00"
 	fileVersion     = 1 // of packs and id files
@@ -63,15 +71,11 @@ const (
 	idBlockKeys     = 4096 // at most, in a block
 )
 
-// errNewerFormat means that nothing is broken, but that a newer version of the
-// program wrote it.
-var errNewerFormat = fsys.ErrNewer
-
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
 func crcOf(b []byte) uint32 { return crc32.Checksum(b, crcTable) }
 
-// appendHead begins a pack or a file of ids.
+// appendHead appends the header of a pack or id file.
 func appendHead(dst []byte, magic string) []byte {
 	from := len(dst)
 	dst = append(dst, magic...)
@@ -81,13 +85,13 @@ func appendHead(dst []byte, magic string) []byte {
 
 func checkHead(b []byte, magic string) error {
 	if len(b) < fileHead || string(b[:8]) != magic {
-		return errors.New("not a file of its kind")
+		return errors.New("invalid magic number")
 	}
 	if crcOf(b[:12]) != binary.LittleEndian.Uint32(b[12:]) {
-		return errors.New("checksum of the head does not match")
+		return errors.New("checksum mismatch in the header")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != fileVersion {
-		return fmt.Errorf("version %d, and this program reads %d: %w", v, fileVersion, errNewerFormat)
+		return fmt.Errorf("version %d, and this program reads %d: %w", v, fileVersion, fsys.ErrNewer)
 	}
 	return nil
 }
@@ -127,14 +131,14 @@ func (m *manifest) encode() []byte {
 func decodeManifest(b []byte) (*manifest, error) {
 	const head, tail = len(manifestMagic) + 4, 4
 	if len(b) < head+tail || string(b[:len(manifestMagic)]) != manifestMagic {
-		return nil, errors.New("not a manifest")
+		return nil, errors.New("invalid magic number")
 	}
 	if crcOf(b[:len(b)-tail]) != binary.LittleEndian.Uint32(b[len(b)-tail:]) {
-		return nil, errors.New("checksum does not match")
+		return nil, errors.New("checksum mismatch")
 	}
 	version := binary.LittleEndian.Uint32(b[len(manifestMagic):])
 	if version < 1 || version > manifestVersion {
-		return nil, fmt.Errorf("version %d, and this program reads 1 to %d: %w", version, manifestVersion, errNewerFormat)
+		return nil, fmt.Errorf("version %d, and this program reads 1 to %d: %w", version, manifestVersion, fsys.ErrNewer)
 	}
 	r := binread.New(b[head : len(b)-tail])
 	m := &manifest{number: r.Uint(), seq: r.Uint(), at: r.Int(), idSeq: r.Uint(), idAt: r.Int()}
@@ -162,12 +166,12 @@ func decodeManifest(b []byte) (*manifest, error) {
 		}
 	}
 	if !r.Done() {
-		return nil, errors.New("fields do not fit")
+		return nil, errors.New("invalid fields")
 	}
 	return m, nil
 }
 
-// stateBytes is the size of all that the checkpoint refers to.
+// stateBytes is the size of everything that the checkpoint refers to.
 func (m *manifest) stateBytes() int64 {
 	n := m.size
 	for i := range m.parts {

@@ -1,4 +1,4 @@
-package engine
+package checkpoint
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -13,14 +14,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// findings is what of a checkpoint cannot be read: of its parts, or of its ids.
+// findings is what a check found damaged: of the parts of a checkpoint, or of its ids.
 type findings struct {
-	what  []string // places and what they cost, for people
-	files []string // that are damaged
-	lost  uint64   // parts, or ids; whatever is damaged beside them costs nothing
+	what  []string // places and their cost, for the operator
+	files []string // the damaged ones
+	lost  uint64   // number of parts or ids; other damage, such as a header, costs nothing
 
-	parts     map[string]bool // that are lost
-	worthless bool            // nothing can be used without what is lost
+	parts     map[string]bool // the lost ones
+	worthless bool            // what is left is useless without what is lost
 }
 
 func (f *findings) add(file, format string, args ...any) {
@@ -30,33 +31,33 @@ func (f *findings) add(file, format string, args ...any) {
 	f.what = append(f.what, file+": "+fmt.Sprintf(format, args...))
 }
 
-// passing is an error that says nothing about the file.
-func passing(err error) bool {
-	return errors.Is(err, errNewerFormat) || fsys.Classify(err) == fsys.NoFiles
+// isPassing reports whether an error says nothing about the file: another version of the program, or the same one with
+// a file descriptor, could read it.
+func isPassing(err error) bool {
+	return errors.Is(err, fsys.ErrNewer) || fsys.Classify(err) == fsys.NoFiles
 }
 
-// checkParts reads all parts of a checkpoint. The error is one that says nothing about
-// their state.
-func (c *checkpoints) checkParts(m *manifest, state State) (*findings, error) {
+// checkParts reads all parts of a checkpoint and verifies them. The error is a passing one.
+func (s *Store) checkParts(m *manifest) (*findings, error) {
 	found := &findings{parts: map[string]bool{}}
 	var buf []byte
-	err := c.eachPart(m, func(p *savedPart, pack fsys.File, err error) error {
+	err := s.eachPart(m, func(p *savedPart, pack fsys.File, err error) error {
 		if err == nil {
 			buf, err = readSaved(pack, *p, buf)
 		}
-		if err == nil || passing(err) {
+		if err == nil || isPassing(err) {
 			return err
 		}
 		found.lost++
 		found.parts[p.name] = true
-		what, ok := state.Loss(p.name)
+		cost, ok := s.opt.Loss(p.name)
 		if !ok {
-			found.worthless, what = true, "the checkpoint is worth nothing without it"
+			found.worthless, cost = true, "the checkpoint is useless without it"
 		}
-		found.add(packName(p.pack), "%v; lost: %s", err, what)
+		found.add(packName(p.pack), "%v; lost: %s", err, cost)
 		return nil
 	}, func(pack string, err error) error {
-		if passing(err) {
+		if isPassing(err) {
 			return err
 		}
 		found.add(pack, "%v", err)
@@ -65,9 +66,8 @@ func (c *checkpoints) checkParts(m *manifest, state State) (*findings, error) {
 	return found, err
 }
 
-// checkIDs reads all ids of a checkpoint and hands them over, by place of their
-// generation.
-func (c *checkpoints) checkIDs(m *manifest, add func(generation int, key xxh3.Uint128)) (*findings, error) {
+// checkIDs reads all ids of a checkpoint and passes the readable ones to add, with the index of their generation.
+func (s *Store) checkIDs(m *manifest, add func(generation int, key xxh3.Uint128)) (*findings, error) {
 	found := &findings{}
 	if len(m.generations) < 1 || len(m.generations) > 2 {
 		found.worthless, found.lost = true, 1
@@ -78,12 +78,12 @@ func (c *checkpoints) checkIDs(m *manifest, add func(generation int, key xxh3.Ui
 		name := idsName(saved.number)
 		var read uint64
 		var bad []string
-		file, err := c.fs.Open(c.path(name))
+		file, err := s.opt.FS.Open(s.path(name))
 		if err == nil {
 			read, bad, err = readIDs(file, saved, func(key xxh3.Uint128) { add(i, key) })
 			err = errors.Join(err, file.Close())
 		}
-		if err != nil && passing(err) {
+		if err != nil && isPassing(err) {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		if err != nil {
@@ -98,8 +98,8 @@ func (c *checkpoints) checkIDs(m *manifest, add func(generation int, key xxh3.Ui
 		if i+1 < len(m.generations) {
 			until = m.generations[i+1].start
 		}
-		found.add(name, "%s; lost: %d of %d known ids, of events received between %s and %s; a resend of those is counted again",
-			strings.Join(bad, ", "), lost, saved.keys, timeText(saved.start), timeText(until))
+		found.add(name, "%s; lost: %d of %d ids, of events received between %s and %s; a resend of those is counted again",
+			strings.Join(bad, ", "), lost, saved.keys, formatTime(saved.start), formatTime(until))
 	}
 	return found, nil
 }
@@ -110,12 +110,13 @@ type choice struct {
 	found   *findings
 	missing uint64 // records that neither it nor the log holds
 
-	passed []string // what of the checkpoints cannot be read without which this one is chosen
+	passed []string // damage of the checkpoints that were tried before
 }
 
+// whole reports whether nothing is lost by beginning there.
 func (c *choice) whole() bool { return c.found.lost == 0 && c.missing == 0 && !c.found.worthless }
 
-// better prefers what lacks fewer records, and then what lost less.
+// better prefers the choice with fewer missing records, then the one that lost less.
 func (c *choice) better(than *choice) bool {
 	switch {
 	case c.found.worthless || than == nil:
@@ -126,8 +127,8 @@ func (c *choice) better(than *choice) bool {
 	return c.found.lost < than.found.lost
 }
 
-// choose takes the first that is whole, of the checkpoints from the newest on and the log
-// alone, or the best.
+// choose tries the checkpoints, the newest first, and then the log alone. It returns the first that is whole, or else
+// the best.
 func choose(manifests []*manifest, missing func(*manifest) uint64, check func(*manifest) (*findings, error)) (*choice, error) {
 	var best *choice
 	var passed []string
@@ -151,7 +152,7 @@ func choose(manifests []*manifest, missing func(*manifest) uint64, check func(*m
 	return best, nil
 }
 
-// missingAfter is how many records after seq the log does not have.
+// missingAfter is the number of records after seq that the log lacks.
 func missingAfter(log *wal.Log, seq uint64) (n uint64) {
 	if first := log.FirstSeq(); first > seq+1 {
 		n = first - 1 - seq
@@ -165,8 +166,8 @@ func missingAfter(log *wal.Log, seq uint64) (n uint64) {
 	return n
 }
 
-// lastLost is the last record that was lost. What was given up just now is known
-// exactly; later only the number from which the log went on is.
+// lastLost is the last record of a loss. It is exact at the start that gives the records up. Later starts only know the
+// record with which the log continues.
 func lastLost(loss *wal.Loss) uint64 {
 	if c := loss.Cause; c != nil {
 		return max(c.LastSeq, c.Unproven)
@@ -174,17 +175,19 @@ func lastLost(loss *wal.Loss) uint64 {
 	return loss.LastSeq
 }
 
-// givenUp reports whether the log gave records up when it was opened. A checkpoint must
-// then hold the place, so that the next start need not judge it again.
+// givenUp reports whether the log gave records up when it was opened. A checkpoint must then cover the place, so that
+// the next start does not judge it again.
 func givenUp(log *wal.Log) bool {
 	return slices.ContainsFunc(log.Losses(), func(loss wal.Loss) bool { return loss.Cause != nil })
 }
 
-// covered is the last record that a checkpoint without damage holds, together with its
-// ids, and that no sink has yet to get: damage to the log up to there costs nothing.
-func (e *Engine) covered() (uint64, error) {
-	c := e.checkpointFiles()
-	numbers, err := c.manifests()
+// formatTime formats a time in Unix nanoseconds.
+func formatTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }
+
+// Covered is the last record that the newest undamaged checkpoint holds, in its state and in its ids; 0 if there is
+// none. Damage to the log up to that record costs nothing, as long as no sink needs it.
+func (s *Store) Covered() (uint64, error) {
+	numbers, err := s.manifests()
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -192,15 +195,15 @@ func (e *Engine) covered() (uint64, error) {
 		return 0, err
 	}
 	for _, number := range numbers {
-		m, err := c.readManifest(number)
+		m, err := s.readManifest(number)
 		if err != nil {
-			continue // the start itself says so
+			continue // Load reports it
 		}
-		parts, err := c.checkParts(m, e.opt.State)
+		parts, err := s.checkParts(m)
 		if err != nil {
 			return 0, err
 		}
-		ids, err := c.checkIDs(m, func(int, xxh3.Uint128) {})
+		ids, err := s.checkIDs(m, func(int, xxh3.Uint128) {})
 		if err != nil {
 			return 0, err
 		}

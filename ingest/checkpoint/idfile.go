@@ -1,4 +1,4 @@
-package engine
+package checkpoint
 
 import (
 	"encoding/binary"
@@ -12,48 +12,47 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// idFile is the file of one generation. It only grows, and counts only as far
-// as a manifest says.
+// idFile is the file of one generation of ids. It only grows, and counts only up to the length in a manifest, so an
+// append that a crash cut off does no harm.
 type idFile struct {
 	file    fsys.File // nil until something is written
-	length  int64
-	crc     uint32 // over length bytes
+	length  int64     // written and synced
+	crc     uint32    // over length bytes
 	keys    uint64
-	waiting [][]xxh3.Uint128 // captured, not yet written
+	waiting [][]xxh3.Uint128 // captured and not written yet; a failed write leaves them here for the next checkpoint
 }
 
-// takeIDs takes over what was captured. The keys are nowhere else, so this
-// comes before anything that can fail.
-func (c *checkpoints) takeIDs(ids *dedup.Capture) {
+// takeIDs takes over what was captured. The table does not hand the keys out again, so this comes before anything that
+// can fail.
+func (s *Store) takeIDs(ids *dedup.Capture) {
 	for _, g := range ids.Generations {
-		f := c.files[g.Number]
+		f := s.files[g.Number]
 		if f == nil {
 			f = &idFile{}
-			c.files[g.Number] = f
+			s.files[g.Number] = f
 		}
 		f.waiting = append(f.waiting, g.Keys...)
 	}
 }
 
-// writeIDs appends what was captured, now or by an earlier checkpoint that
-// failed, to the files of the generations.
-func (c *checkpoints) writeIDs(m *manifest, ids *dedup.Capture) (written int64, err error) {
+// writeIDs appends what was captured, now or for an earlier checkpoint that failed, to the files of the generations.
+func (s *Store) writeIDs(m *manifest, ids *dedup.Capture) (written int64, err error) {
 	for _, g := range ids.Generations {
-		f := c.files[g.Number]
-		n, err := c.appendIDs(g.Number, f)
+		f := s.files[g.Number]
+		n, err := s.appendIDs(g.Number, f)
 		if err != nil {
 			return written, fmt.Errorf("write %s: %w", idsName(g.Number), err)
 		}
 		written += n
 		if f.keys != uint64(g.Count) {
-			return written, fmt.Errorf("%s holds %d ids instead of %d", idsName(g.Number), f.keys, g.Count)
+			return written, fmt.Errorf("%s holds %d ids, the table has %d", idsName(g.Number), f.keys, g.Count)
 		}
 		m.generations = append(m.generations, savedGeneration{g.Number, g.Start, f.keys, f.length, f.crc})
 	}
 	return written, nil
 }
 
-func (c *checkpoints) appendIDs(number uint64, f *idFile) (written int64, err error) {
+func (s *Store) appendIDs(number uint64, f *idFile) (written int64, err error) {
 	if f.length > 0 && len(f.waiting) == 0 {
 		return 0, nil
 	}
@@ -71,7 +70,7 @@ func (c *checkpoints) appendIDs(number uint64, f *idFile) (written int64, err er
 		}
 	}
 	if f.file == nil {
-		if err := c.openIDs(number, f); err != nil {
+		if err := s.openIDs(number, f); err != nil {
 			return 0, err
 		}
 	}
@@ -88,16 +87,16 @@ func (c *checkpoints) appendIDs(number uint64, f *idFile) (written int64, err er
 	return int64(len(b)), nil
 }
 
-// openIDs opens the file of a generation, or makes it. What an unfinished
-// checkpoint left beyond its length is written over.
-func (c *checkpoints) openIDs(number uint64, f *idFile) (err error) {
-	path := c.path(idsName(number))
+// openIDs opens the file of a generation, or creates it. Bytes beyond the length, from a checkpoint that did not finish,
+// are overwritten.
+func (s *Store) openIDs(number uint64, f *idFile) (err error) {
+	path := s.path(idsName(number))
 	if f.length > 0 {
-		f.file, err = c.fs.OpenReadWrite(path)
+		f.file, err = s.opt.FS.OpenReadWrite(path)
 		return err
 	}
-	err = fsys.ChangeDir(c.fs, c.dir, SiteIDsDir, func() (err error) {
-		f.file, err = c.fs.Create(path)
+	err = fsys.ChangeDir(s.opt.FS, s.dir, SiteIDsDir, func() (err error) {
+		f.file, err = s.opt.FS.Create(path)
 		return err
 	})
 	if err != nil {
@@ -106,21 +105,21 @@ func (c *checkpoints) openIDs(number uint64, f *idFile) (err error) {
 	return err
 }
 
-// forgetIDs closes the file of a generation that is not needed any more.
-func (c *checkpoints) forgetIDs(number uint64) error {
-	f := c.files[number]
-	delete(c.files, number)
+// forgetIDs closes the file of a generation that no checkpoint needs.
+func (s *Store) forgetIDs(number uint64) error {
+	f := s.files[number]
+	delete(s.files, number)
 	if f == nil || f.file == nil {
 		return nil
 	}
 	return f.file.Close()
 }
 
-// Close lets go of the files.
-func (c *checkpoints) Close() error {
+// Close closes the files of ids.
+func (s *Store) Close() error {
 	var errs []error
-	for number := range c.files {
-		errs = append(errs, c.forgetIDs(number))
+	for number := range s.files {
+		errs = append(errs, s.forgetIDs(number))
 	}
 	return errors.Join(errs...)
 }
@@ -138,47 +137,47 @@ func appendIDBlock(b []byte, keys []xxh3.Uint128) []byte {
 	return b
 }
 
-// readIDs reads a generation back, as far as the manifest says and its blocks are whole,
-// and says where they are not. Behind a damaged block it looks for the next whole one.
+// readIDs reads the file of a generation up to the length in the manifest, passes the ids of valid blocks to add, and
+// returns the places of the others. After a damaged block it searches for the next valid one.
 func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) (read uint64, bad []string, err error) {
 	size, err := file.Size()
 	if err != nil {
 		return 0, nil, err
 	}
 	buf := make([]byte, idBlockHead+idBlockKeys*dedup.KeyBytes)
-	whole := func(offset, n int64) bool { // leaves them in buf
+	fill := func(offset, n int64) bool { // reads n bytes into buf
 		if offset+n > min(size, saved.length) {
 			return false
 		}
 		got, _ := file.ReadAt(buf[:n], offset)
 		return int64(got) == n
 	}
-	if !whole(0, fileHead) {
-		bad = append(bad, "the head cannot be read")
-	} else if err := checkHead(buf[:fileHead], idsMagic); errors.Is(err, errNewerFormat) {
+	if !fill(0, fileHead) {
+		bad = append(bad, "the header is unreadable")
+	} else if err := checkHead(buf[:fileHead], idsMagic); errors.Is(err, fsys.ErrNewer) {
 		return 0, nil, err
 	} else if err != nil {
 		bad = append(bad, err.Error())
 	}
 	crc := crc32.Update(0, crcTable, buf[:fileHead])
-	from := int64(-1) // of the damage at hand
+	from := int64(-1) // start of the current damage, or -1
 	for at := int64(fileHead); at < saved.length; {
 		var count uint32
-		if whole(at, idBlockHead) {
+		if fill(at, idBlockHead) {
 			count = binary.LittleEndian.Uint32(buf)
 		}
 		n := idBlockHead + int64(count)*dedup.KeyBytes
-		if count == 0 || count > idBlockKeys || !whole(at, n) || crcOf(buf[idBlockHead:n]) != binary.LittleEndian.Uint32(buf[4:]) {
+		if count == 0 || count > idBlockKeys || !fill(at, n) || crcOf(buf[idBlockHead:n]) != binary.LittleEndian.Uint32(buf[4:]) {
 			if from < 0 {
 				from = at
 			}
-			if at += idBlockHead; at >= size { // blocks begin at multiples of that
+			if at += idBlockHead; at >= size { // blocks begin at multiples of 8
 				at = saved.length
 			}
 			continue
 		}
 		if from >= 0 {
-			bad = append(bad, fmt.Sprintf("bytes %d to %d cannot be read", from, at))
+			bad = append(bad, fmt.Sprintf("bytes %d to %d are damaged", from, at))
 			from = -1
 		}
 		crc = crc32.Update(crc, crcTable, buf[:n])
@@ -190,9 +189,9 @@ func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) 
 	}
 	switch {
 	case from >= 0:
-		bad = append(bad, fmt.Sprintf("bytes %d to %d cannot be read", from, saved.length))
+		bad = append(bad, fmt.Sprintf("bytes %d to %d are damaged", from, saved.length))
 	case len(bad) == 0 && (crc != saved.crc || read != saved.keys):
-		bad = append(bad, fmt.Sprintf("it holds %d ids instead of %d, or others", read, saved.keys))
+		bad = append(bad, fmt.Sprintf("checksum mismatch: it holds %d ids, the manifest says %d", read, saved.keys))
 	}
 	return read, bad, nil
 }

@@ -1,0 +1,395 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// LossError means that the data folder lacks or contradicts what it once held, and that starting anyway would lose
+// counts. The start is refused until the folder is restored, or Options.AcceptLoss accepts the loss.
+type LossError struct {
+	Dir    string
+	Reason string
+}
+
+// Error says what is missing and what the operator can do.
+func (e *LossError) Error() string {
+	return fmt.Sprintf("data folder %s: %s; restore the folder from a backup, or start with the accept-loss override to continue with what is left",
+		e.Dir, e.Reason)
+}
+
+// Start is where recovery begins: the state and the ids each at a record of the log, and what of them is lost.
+type Start struct {
+	Seq   uint64 // the state holds the log up to this record
+	At    int64  // receive time of that record, Unix ns
+	IDSeq uint64 // the ids hold the log up to this record
+	IDAt  int64
+	Dead  uint64 // events that the fold had refused by then
+	IDs   *dedup.Table
+
+	Fallbacks int // newer checkpoints that are not used
+	LostParts int
+	LostIDs   uint64
+	// Damaged means that the start worked around damage. A checkpoint must follow that refers to no older file. Lossy
+	// means that something was lost: then the start is only complete with that checkpoint.
+	Damaged, Lossy bool
+
+	m    *manifest       // of the state; nil: the log alone
+	lost map[string]bool // parts of m
+}
+
+// Load finds where to begin, for the state and the ids each on its own: with the newest checkpoint that lost nothing,
+// with an older one, or with the log alone. If something is lost wherever it begins, it refuses to start, unless
+// Options.AcceptLoss is set. It changes nothing in the folder before that decision.
+func (s *Store) Load(log *wal.Log) (*Start, error) {
+	if err := fsys.MkdirAllSynced(s.opt.FS, s.dir, SiteDataDir); err != nil {
+		return nil, err
+	}
+	numbers, err := s.manifests()
+	if err != nil {
+		return nil, err
+	}
+	found, unreadable, err := s.readManifests(numbers)
+	if err != nil {
+		return nil, err
+	}
+	// The two choices read different files, and large ones: side by side they take half the time.
+	var state, known *choice
+	var ids *dedup.Table
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		state, err = choose(found, func(m *manifest) uint64 { return missingAfter(log, m.position()) },
+			func(m *manifest) (*findings, error) {
+				f, err := s.checkParts(m)
+				s.logDamage(m, f)
+				return f, err
+			})
+		return err
+	})
+	group.Go(func() (err error) {
+		var built *manifest
+		build := func(m *manifest) (f *findings, err error) {
+			built = m
+			ids, f, err = s.readTable(m)
+			s.logDamage(m, f)
+			return f, err
+		}
+		known, err = choose(found, func(m *manifest) uint64 { return missingAfter(log, m.idPosition()) }, build)
+		if err == nil && known.m != built && known.m != nil {
+			_, err = build(known.m)
+		}
+		if err == nil && known.m == nil {
+			ids = dedup.New(s.opt.IDs)
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	lossy, err := s.judge(log, state, known, len(numbers) > 0, unreadable)
+	if err != nil {
+		return nil, err
+	}
+
+	start := &Start{IDSeq: known.m.idPosition(), IDs: ids, Lossy: lossy, m: state.m, lost: state.found.parts,
+		LostParts: len(state.found.parts), LostIDs: known.found.lost}
+	if m := state.m; m != nil {
+		start.Seq, start.At, start.Dead = m.seq, m.at, m.dead
+	}
+	if known.m != nil {
+		start.IDAt = known.m.idAt
+	}
+	first := max(0, slices.Index(found, state.m)) // the first that both agree on
+	if state.m == nil || state.m != known.m {
+		first = len(found)
+	}
+	start.Fallbacks = len(unreadable) + first
+	aside := make([]string, 0, len(numbers))
+	for _, m := range unreadable {
+		aside = append(aside, manifestName(m.number))
+	}
+	damaged := len(state.found.files)+len(known.found.files) > 0 || lossy || givenUp(log)
+	if state.m == nil || known.m != state.m || damaged {
+		// The next checkpoint uses nothing of the old files again.
+		start.Damaged = len(numbers) > 0 || lossy || givenUp(log)
+		s.aside = append(append(aside, state.found.files...), known.found.files...)
+		for _, m := range found {
+			s.aside = append(s.aside, manifestName(m.number))
+		}
+		if start.Damaged {
+			ids.Renew()
+		}
+		if end := log.NextSeq() - 1; max(start.Seq, start.IDSeq) > end { // the end of the log is lost
+			start.Seq, start.IDSeq = min(start.Seq, end), min(start.IDSeq, end)
+		}
+		return start, nil
+	}
+	for _, m := range found[:first] {
+		aside = append(aside, manifestName(m.number))
+	}
+	if err := s.moveAside(aside); err != nil {
+		return nil, err
+	}
+	s.newest = state.m
+	if first+1 < len(found) {
+		s.before = found[first+1]
+	}
+	for _, g := range s.newest.generations {
+		s.files[g.number] = &idFile{length: g.length, crc: g.crc, keys: g.keys}
+	}
+	return start, nil
+}
+
+// unreadableManifest is a manifest that Load cannot use.
+type unreadableManifest struct {
+	number uint64
+	err    error
+}
+
+// readManifests reads the manifests in that order. One of a newer version, or one that could not be opened for want of
+// a file descriptor, says nothing about damage: that is an error.
+func (s *Store) readManifests(numbers []uint64) (found []*manifest, unreadable []unreadableManifest, err error) {
+	for _, number := range numbers {
+		m, err := s.readManifest(number)
+		if err != nil && isPassing(err) {
+			return nil, nil, fmt.Errorf("read checkpoint %s: %w", s.path(manifestName(number)), err)
+		}
+		if err != nil {
+			s.opt.Logger.Error("checkpoint manifest is unreadable", "manifest", manifestName(number), "err", err)
+			unreadable = append(unreadable, unreadableManifest{number, err})
+			continue
+		}
+		found = append(found, m)
+	}
+	return found, unreadable, nil
+}
+
+// judge lists what would be lost. It refuses a start that loses anything, unless that was accepted.
+func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool, unreadable []unreadableManifest) (lossy bool, err error) {
+	first, end := log.FirstSeq(), log.NextSeq()-1
+	var reasons []string
+	add := func(format string, args ...any) {
+		if reason := fmt.Sprintf(format, args...); !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	for i, at := range []*choice{state, known} {
+		seq := at.m.position()
+		if i == 1 {
+			seq = at.m.idPosition()
+		}
+		switch {
+		case seq+1 >= first:
+		case !anyManifest:
+			add("there is no checkpoint, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
+		case at.m == nil:
+			add("no checkpoint is valid, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
+			for _, m := range unreadable {
+				add("%s: %v", manifestName(m.number), m.err)
+			}
+			for _, what := range at.passed {
+				add("%s", what)
+			}
+		default:
+			add("the checkpoint holds the log up to record %d, but the log begins with record %d: records %d to %d are lost, %d in all", seq, first, seq+1, first-1, first-1-seq)
+		}
+		if seq > end {
+			add("the checkpoint holds the log up to record %d, but the log ends with record %d", seq, end)
+		}
+		for _, loss := range log.Losses() {
+			if from, last := max(loss.FirstSeq, seq+1, first), lastLost(&loss); last >= from {
+				add("records %d to %d of the log are lost, %d at most", from, last, last-from+1)
+			}
+		}
+		if at.found.lost > 0 {
+			for _, what := range at.found.what {
+				add("%s", what)
+			}
+		}
+	}
+	if len(reasons) == 0 {
+		return false, nil
+	}
+	reason := strings.Join(reasons, "; ")
+	if !s.opt.AcceptLoss {
+		return true, &LossError{Dir: s.opt.DataDir, Reason: reason}
+	}
+	s.opt.Logger.Error("loss accepted, continuing with what is left", "reason", reason)
+	return true, nil
+}
+
+// Restore passes every part of the state at start to f, pack by pack. The data is nil for a part that is lost and
+// valid during the call only.
+func (s *Store) Restore(start *Start, f func(name string, data []byte) error) error {
+	if start.m == nil {
+		return nil
+	}
+	var buf []byte
+	return s.eachPart(start.m, func(p *savedPart, pack fsys.File, err error) error {
+		if start.lost[p.name] {
+			return f(p.name, nil)
+		}
+		if err != nil {
+			return err
+		}
+		if buf, err = readSaved(pack, *p, buf); err != nil {
+			return err
+		}
+		return f(p.name, buf[:len(buf):len(buf)])
+	}, func(string, error) error { return nil }) // a damaged header costs nothing: parts have checksums of their own
+}
+
+// logDamage logs what is damaged of a checkpoint, whether or not it costs anything.
+func (s *Store) logDamage(m *manifest, f *findings) {
+	if f == nil {
+		return
+	}
+	for _, what := range f.what {
+		s.opt.Logger.Error("checkpoint is damaged", "manifest", manifestName(m.number), "what", what)
+	}
+}
+
+// position is the last record in the parts. A nil manifest stands for the log alone.
+func (m *manifest) position() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.seq
+}
+
+// idPosition is the last record in the ids.
+func (m *manifest) idPosition() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.idSeq
+}
+
+// readTable builds the deduplication table from the ids of a checkpoint, as far as they are readable.
+func (s *Store) readTable(m *manifest) (*dedup.Table, *findings, error) {
+	r := dedup.NewRestore(s.opt.IDs, m.nextGeneration, m.epochs)
+	for _, saved := range m.generations {
+		r.Generation(saved.number, saved.start, min(saved.keys, uint64(saved.length)/dedup.KeyBytes))
+	}
+	found, err := s.checkIDs(m, r.Add)
+	if err != nil || found.worthless {
+		return dedup.New(s.opt.IDs), found, err
+	}
+	return r.Table(), found, nil
+}
+
+// manifests returns the numbers of all manifests, the newest first. It notes the highest number in any file name, also
+// of files that were moved aside.
+func (s *Store) manifests() (numbers []uint64, err error) {
+	names, err := s.opt.FS.List(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	for _, name := range names {
+		if number, ok := numberOf(name, manifestName); ok {
+			numbers = append(numbers, number)
+		}
+		if number, ok := checkpointNumber(strings.TrimSuffix(name, brokenSuffix)); ok {
+			s.last = max(s.last, number)
+		}
+	}
+	slices.Reverse(numbers)
+	return numbers, nil
+}
+
+func (s *Store) readManifest(number uint64) (*manifest, error) {
+	file, err := s.opt.FS.Open(s.path(manifestName(number)))
+	if err != nil {
+		return nil, fmt.Errorf("open manifest: %w", err)
+	}
+	data, err := readAll(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	m, err := decodeManifest(data)
+	if err == nil {
+		m.size = int64(len(data))
+	}
+	if err == nil && m.number != number {
+		err = fmt.Errorf("its number is %d", m.number)
+	}
+	return m, err
+}
+
+// eachPart calls f with every part of m, pack by pack, and bad with a pack whose header is invalid. If a pack cannot be
+// opened, f gets its parts with the reason.
+func (s *Store) eachPart(m *manifest, f func(p *savedPart, pack fsys.File, err error) error, bad func(pack string, err error) error) error {
+	byPack := map[uint64][]*savedPart{}
+	for i := range m.parts {
+		byPack[m.parts[i].pack] = append(byPack[m.parts[i].pack], &m.parts[i])
+	}
+	for _, number := range slices.Sorted(maps.Keys(byPack)) {
+		if err := s.eachOf(number, byPack[number], f, bad); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) eachOf(number uint64, parts []*savedPart, f func(*savedPart, fsys.File, error) error, bad func(string, error) error) (err error) {
+	name := packName(number)
+	pack, err := s.opt.FS.Open(s.path(name))
+	if err != nil {
+		err = fmt.Errorf("open %s: %w", name, err)
+	} else {
+		defer func() { err = errors.Join(err, pack.Close()) }()
+		head := make([]byte, fileHead)
+		_, _ = pack.ReadAt(head, 0) // a short read fails the check
+		if err := checkHead(head, packMagic); err != nil {
+			if err := bad(name, err); err != nil {
+				return fmt.Errorf("read %s: %w", name, err)
+			}
+		}
+	}
+	opened := err
+	for _, p := range parts {
+		if err := f(p, pack, opened); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveAside renames files that must not be used again. They are never deleted: an operator may want to look at them.
+func (s *Store) moveAside(names []string) error {
+	for _, name := range names {
+		path := s.path(name)
+		if err := s.opt.FS.Rename(path, path+brokenSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("rename damaged checkpoint file: %w", err)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if err := fsys.SyncDir(s.opt.FS, s.dir, SiteDataDir); err != nil {
+		return fmt.Errorf("rename damaged checkpoint file: %w", err)
+	}
+	return nil
+}
+
+func readAll(file fsys.File) ([]byte, error) {
+	size, err := file.Size()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, size)
+	if n, err := file.ReadAt(data, 0); n < len(data) {
+		return nil, fmt.Errorf("read %d of %d bytes: %w", n, len(data), err)
+	}
+	return data, nil
+}

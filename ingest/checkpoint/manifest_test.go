@@ -1,0 +1,58 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestManifestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := func(name string) uint64 { return rapid.Uint64().Draw(t, name) }
+		m := &manifest{
+			number: u("number"), seq: u("seq"), at: int64(u("at")), idSeq: u("idSeq"), idAt: int64(u("idAt")),
+			dead: u("total"), nextGeneration: u("next"),
+			generations: []savedGeneration{}, packs: []savedPack{}, parts: []savedPart{},
+			epochs: rapid.MapOfN(rapid.String(), rapid.Uint64(), 0, 3).Draw(t, "epochs"),
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "n") {
+			m.generations = append(m.generations, savedGeneration{u("g"), int64(u("start")), u("keys"), int64(u("length")), uint32(u("crc"))})
+			m.packs = append(m.packs, savedPack{u("pack"), int64(u("size"))})
+			m.parts = append(m.parts, savedPart{rapid.String().Draw(t, "name"), u("pack"), int64(u("offset")), int64(u("length")), uint32(u("crc"))})
+		}
+		b := m.encode()
+		got, err := decodeManifest(b)
+		require.NoError(t, err)
+		require.Equal(t, m, got)
+		flip := rapid.IntRange(0, len(b)-1).Draw(t, "flip")
+		b[flip] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		_, err = decodeManifest(b)
+		require.Error(t, err)
+		_, err = decodeManifest(b[:flip])
+		require.Error(t, err)
+	})
+}
+
+func FuzzDecodeManifest(f *testing.F) {
+	f.Add((&manifest{parts: []savedPart{{name: "a"}}}).encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if m, err := decodeManifest(b); err == nil {
+			_, err := decodeManifest(m.encode())
+			require.NoError(t, err)
+		}
+	})
+}
+
+// TestOlderManifest: one from before there were epochs is read.
+func TestOlderManifest(t *testing.T) {
+	m := &manifest{number: 3, seq: 4, parts: []savedPart{{name: "a"}}}
+	b := m.encode()
+	b = b[:len(b)-5] // no services, and the checksum
+	binary.LittleEndian.PutUint32(b[len(manifestMagic):], 2)
+	got, err := decodeManifest(binary.LittleEndian.AppendUint32(b, crcOf(b)))
+	require.NoError(t, err)
+	require.Empty(t, got.epochs)
+	require.Equal(t, m.parts, got.parts)
+}
