@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -120,15 +123,29 @@ func parseServe(t *testing.T, args []string) *cobra.Command {
 	return c
 }
 
-// testRouter is the HTTP side of an engine that does not run.
+// testRouter is the HTTP side of a running engine.
 func testRouter(t *testing.T) http.Handler {
 	t.Helper()
-	a, err := app.New(app.Options{
+	ctx, stop := context.WithCancel(context.Background())
+	ready, ended := make(chan *url.URL, 1), make(chan error, 1)
+	opt := app.Options{
 		LoadSpec: fromPaths([]string{"../../testdata/specs/insurance.yaml"}, nil), DataDir: t.TempDir(),
 		LoadConfig: func() (config.Config, error) { return config.Default(), nil }, Log: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
+		OnReady: func(_ context.Context, base *url.URL) error { ready <- base; return nil },
+	}
+	go func() { ended <- app.Run(ctx, opt) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
 	})
-	require.NoError(t, err)
-	return a.Handler()
+	select {
+	case base := <-ready:
+		return httputil.NewSingleHostReverseProxy(base)
+	case err := <-ended:
+		ended <- err
+		require.NoError(t, err)
+		return nil
+	}
 }
 
 func fetch(h http.Handler, path string) *httptest.ResponseRecorder {

@@ -88,7 +88,7 @@ func TestFullGroups(t *testing.T) {
 	send("", event("new", "new", now, 100_000))
 	become(map[string]float64{"a": 1, "b": 1, "vip": 0, "__other__": 100_000})
 	full(true)
-	require.Contains(t, p.log.String(), `level=WARN msg="all groups of the SLO are taken`)
+	require.Contains(t, p.log.String(), `level=WARN msg="SLO has reached max_groups`)
 	require.Contains(t, p.log.String(), "slo=shop/tenants max_groups=3")
 
 	// A start ages the buckets: the silent groups go, the expected one stays.
@@ -108,7 +108,7 @@ func TestFullGroups(t *testing.T) {
 	writeFile(t, dir, "spec.yaml", fmt.Sprintf(tenantsSpec, 10))
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, http.StatusOK, status, answer)
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "the SLO has room for new groups again") }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "SLO is below max_groups again") }, 5*time.Second, 20*time.Millisecond)
 	full(false)
 	send("", event("later", "late", now, 2))
 	want["late"] = 2

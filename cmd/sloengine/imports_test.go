@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	"reliability/expression":       {},
 	"reliability/dlq":              {"reliability/fsys", "reliability/expression"},
 	"reliability/dlq/dlqtest":      {"reliability/dlq"},
+	"reliability/logrange":         {"reliability/dlq", "reliability/fsys", "reliability/wal"},
 	"reliability/ratelimit":        {},
 	"reliability/ratelimit/shared": {"reliability/ratelimit", "reliability/breaker", "reliability/dispatch"},
 	"ingest/sink/httpsink":         {"ingest/event", "reliability/*"},

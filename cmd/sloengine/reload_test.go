@@ -367,7 +367,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	writeFile(t, dir, "engine.yaml", strings.Replace(settings("  - {name: archive, file: {dir: archive, fsync: batch}}\n"), "base: 10ms", "base: 20ms", 1))
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
-	require.Len(t, linesWith(p, `"sink changed"`), 3)
+	require.Eventually(t, func() bool { return len(linesWith(p, `"sink changed"`)) == 3 }, 5*time.Second, 10*time.Millisecond, "%s", p.log)
 	require.Contains(t, reload(422, "  - {name: archive}\n"), "it does not say where events go")
 	sendOrders(t, p, "d", 5)
 	delivered("archive", 30)

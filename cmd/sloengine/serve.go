@@ -105,14 +105,11 @@ func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adju
 	opt.Crash = crashPoint
 	opt.Listen = p.listen
 	opt.Version = web.Version{Version: version, Revision: revision(), Go: runtime.Version()}
-	a, err := app.New(opt)
+	err = app.Run(ctx, opt)
 	var se *app.SpecError
 	if errors.As(err, &se) {
 		printProblems(s.err, se.Problems)
 		return fmt.Errorf("%w; nothing was started", err)
 	}
-	if err != nil {
-		return err
-	}
-	return a.Run(ctx)
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,12 +14,13 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/backup"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/wal"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/reliability/logrange"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // BackupPath answers with a backup of the data folder, as a tar stream.
@@ -27,113 +29,93 @@ const BackupPath = "/api/v1/backup"
 // backupStall is how long the receiver of a backup may take nothing of it.
 const backupStall = time.Minute
 
-// backups lets one backup run at a time.
-type backups struct{ running sync.Mutex }
-
-// registerBackup mounts the endpoint. A backup holds everything, so it takes the permission operate.
-func (a *App) registerBackup(r gin.IRouter) {
-	r.POST(BackupPath, a.allow(web.Operate), a.backup)
+// backups answers with backups of the data directory, one at a time.
+type backups struct {
+	running sync.Mutex
+	engine  *engine.Engine
+	store   *logrange.Store
+	dir     string
+	version string
+	auth    *ingest.Auth
+	log     *slog.Logger
 }
 
-func (a *App) backup(c *gin.Context) {
+func (b *backups) serve(c *gin.Context) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		a.backupProblem(c, http.StatusForbidden, "The request came from a page of another site ("+err.Error()+"); use sloengine backup.")
+		respond.Problem(c, http.StatusForbidden, "The request came from a page of another site ("+err.Error()+"); use sloengine backup.", nil)
 		return
 	}
-	if !a.backups.running.TryLock() {
+	if !b.running.TryLock() {
 		c.Header("Retry-After", "60")
-		a.backupProblem(c, http.StatusConflict, "Another backup is running; try again when it has ended.")
+		respond.Problem(c, http.StatusConflict, "Another backup is running; try again when it has ended.", nil)
 		return
 	}
-	defer a.backups.running.Unlock()
+	defer b.running.Unlock()
 	began := time.Now()
 	set := backup.NewSet()
 	defer set.Close()
-	switch err := a.snapshot(c.Request.Context(), set); {
+	switch err := b.snapshot(c.Request.Context(), set); {
 	case errors.Is(err, engine.ErrNotReady):
 		c.Header("Retry-After", "5")
-		a.backupProblem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; try again when it is ready.")
+		respond.Problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; try again when it is ready.", nil)
 		return
 	case err != nil:
-		a.log.Error("backup failed", "err", err)
-		a.backupProblem(c, http.StatusInternalServerError, "The files of the backup could not be opened; the log of the engine says why.")
+		b.log.Error("backup failed", "err", err)
+		respond.Problem(c, http.StatusInternalServerError, "The files of the backup could not be opened; the log of the engine says why.", nil)
 		return
 	}
 	c.Header("Content-Type", "application/x-tar")
 	c.Header("Cache-Control", "no-store")
 	c.Status(http.StatusOK)
 	conn := http.NewResponseController(c.Writer)
-	err := set.Write(c.Writer, a.opt.Version.Version, func() error {
+	err := set.Write(c.Writer, b.version, func() error {
 		return conn.SetWriteDeadline(time.Now().Add(backupStall))
 	})
-	a.audit("backup", fmt.Sprintf("%d bytes", c.Writer.Size()), a.auth.Caller(c.Request), c.Request.RemoteAddr)
+	audit(b.log, "backup", fmt.Sprintf("%d bytes", c.Writer.Size()), b.auth.Caller(c.Request), c.Request.RemoteAddr)
 	if err != nil {
-		a.log.Error("backup failed", "err", err)
+		b.log.Error("backup failed", "err", err)
 		panic(http.ErrAbortHandler) // the connection breaks, so that nobody takes it for the end
 	}
-	a.log.Info("backup sent", "bytes", c.Writer.Size(), "seconds", time.Since(began).Seconds())
-}
-
-func (a *App) backupProblem(c *gin.Context, status int, detail string) {
-	c.Header("Content-Type", "application/problem+json")
-	c.JSON(status, gin.H{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": detail})
+	b.log.Info("backup sent", "bytes", c.Writer.Size(), "seconds", time.Since(began).Seconds())
 }
 
 // snapshot opens everything that a start needs.
-func (a *App) snapshot(ctx context.Context, set *backup.Set) error {
-	root := set.Below("")
-	return a.engine.Snapshot(func() error {
-		if err := a.delivery.snapshot(ctx, set); err != nil {
+func (b *backups) snapshot(ctx context.Context, set *backup.Set) error {
+	return b.engine.Snapshot(func() error {
+		if err := b.snapshotDelivery(ctx, set); err != nil {
 			return err
 		}
 		for _, name := range []string{fsys.FormatFile, engine.InstanceFile, AlertsFile} {
-			if err := addFile(root, a.opt.DataDir, name); err != nil {
+			if err := addFile(set.Below(""), b.dir, name); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, engine.AddFile(root))
+	}, engine.AddFile(set.Below("")))
 }
 
-// snapshot adds the cursors, then the dead letters, then the log ranges that dead letters stand
-// for. What a cursor has passed is delivered or a dead letter by then. No log range comes or
-// goes meanwhile.
-func (r *delivery) snapshot(ctx context.Context, set *backup.Set) error {
-	r.deadLetters.keeping.Lock()
-	defer r.deadLetters.keeping.Unlock()
-	system := r.deadLetters.fs
-	cursors := filepath.Join(r.dir, engine.SinkDir)
-	names, err := system.List(cursors)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list cursors: %w", err)
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, fsys.TempSuffix) {
-			continue
+// snapshotDelivery adds the cursors, then the dead letters, then the log ranges that dead letters
+// stand for. What a cursor has passed is delivered or a dead letter by then.
+func (b *backups) snapshotDelivery(ctx context.Context, set *backup.Set) error {
+	return b.store.Snapshot(func() error {
+		cursors := filepath.Join(b.dir, engine.SinkDir)
+		names, err := fsys.OS().List(cursors)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("list cursors: %w", err)
 		}
-		if err := addFile(set.Below(engine.SinkDir), cursors, name); err != nil {
-			return err
+		for _, name := range names {
+			if strings.HasSuffix(name, fsys.TempSuffix) {
+				continue
+			}
+			if err := addFile(set.Below(engine.SinkDir), cursors, name); err != nil {
+				return err
+			}
 		}
-	}
-	held, err := r.deadLetters.opened()
-	if err != nil {
-		return err
-	}
-	if files, ok := held.Store.(*dlq.File); ok { // other storages are not in the data folder
-		if err := files.Snapshot(ctx, set.Below(engine.DeadLetterDir)); err != nil {
-			return err
+		if files, ok := b.store.Store.(*dlq.File); ok { // other storages are not in the data directory
+			return files.Snapshot(ctx, set.Below(engine.DeadLetterDir))
 		}
-	}
-	kept := filepath.Join(r.dir, engine.KeptDir)
-	if names, err = system.List(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list log ranges: %w", err)
-	}
-	for _, id := range names {
-		if err := wal.SnapshotKept(system, filepath.Join(kept, id), set.Below(engine.KeptDir+"/"+id)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	}, set.Below(engine.KeptDir))
 }
 
 // addFile adds a file that is only ever replaced as a whole. A missing one is left out.

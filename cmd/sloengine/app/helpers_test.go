@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
@@ -33,49 +35,57 @@ func writeFile(t testing.TB, dir, name, text string) string {
 	return file
 }
 
-// build makes an app on the folder data in dir.
-func build(t testing.TB, dir, settings, listen string) (*App, error) {
+// testOptions are of an app on the folder data in dir.
+func testOptions(t testing.TB, dir, settings, listen string) Options {
 	t.Helper()
 	file := writeFile(t, dir, "engine.yaml", settings)
-	return New(Options{
+	return Options{
 		LoadConfig: func() (config.Config, error) { return config.Load(file) },
 		LoadSpec: func() (*spec.Spec, spec.Problems, error) {
 			sp, problems := spec.Load([]spec.File{{Name: "shop.yaml", Data: []byte(shopSpec)}})
 			return sp, problems, nil
 		},
 		DataDir: filepath.Join(dir, "data"), Listen: listen, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+}
+
+// built is an app that does not run and has no server.
+func built(t *testing.T, dir, settings, listen string) (*app, *runGroup) {
+	t.Helper()
+	opt := testOptions(t, dir, settings, listen)
+	s, err := readSettings(&opt)
+	require.NoError(t, err)
+	g, set := newRunGroup(), metrics.NewSet()
+	conns, err := connlimit.New(connlimit.Options{Max: 100, Metrics: set})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.stop(context.Background())) })
+	a, err := open(opt, s, &front{conns: conns}, set, g)
+	require.NoError(t, err)
+	return a, g
 }
 
 // guarded is an app that does not run.
-func guarded(t *testing.T, settings, listen string) *App {
+func guarded(t *testing.T, settings, listen string) *app {
 	t.Helper()
-	a, err := build(t, t.TempDir(), settings, listen)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, a.group.run(context.Background())) })
+	a, _ := built(t, t.TempDir(), settings, listen)
 	return a
 }
 
 // serving runs an app until stop is called, and waits until it takes events.
-func serving(t *testing.T, a *App) (stop func()) {
+func serving(t *testing.T, a *app, g *runGroup) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	a.start(t.Context(), g)
 	select {
 	case <-a.engine.Ready():
-	case err := <-ended:
-		require.NoError(t, err)
+	case name := <-g.ended:
+		require.Fail(t, name+" ended")
 	case <-time.After(30 * time.Second):
 		require.Fail(t, "not ready in time")
 	}
-	return func() {
-		cancel()
-		require.NoError(t, <-ended)
-	}
+	return func() { require.NoError(t, g.stop(context.Background())) }
 }
 
-func request(a *App, method, path, host, body string, header ...string) *httptest.ResponseRecorder {
+func request(a *app, method, path, host, body string, header ...string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.Host = host
 	for i := 0; i < len(header); i += 2 {

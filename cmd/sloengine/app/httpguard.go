@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,17 +14,20 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // answered turns the silence of a handler into an error. The router would send 200, and who
 // posted something would take that for success.
-func (a *App) answered(c *gin.Context) {
-	c.Next()
-	if c.Writer.Written() || c.Writer.Status() != http.StatusOK {
-		return
+func answered(log *slog.Logger) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		c.Next()
+		if c.Writer.Written() || c.Writer.Status() != http.StatusOK {
+			return
+		}
+		log.Error("handler sent no response", "method", c.Request.Method, "path", c.FullPath())
+		respond.Problem(c, http.StatusInternalServerError, "The request was not answered; what it asked for may or may not have been done.", nil)
 	}
-	a.log.Error("handler sent no response", "method", c.Request.Method, "path", c.FullPath())
-	a.web.Refuse(c, http.StatusInternalServerError, "The request was not answered; what it asked for may or may not have been done.")
 }
 
 // hostCheck says which host names requests may be for as long as no credentials are asked

@@ -35,7 +35,7 @@ func TestEveryWriteRefusesOtherSites(t *testing.T) {
 // no credentials.
 func TestLoopbackServesLoopbackNamesOnly(t *testing.T) {
 	const event = `{"id":"a","service":"shop","type":"order"}`
-	paths := func(t *testing.T, a *App, host string, refused bool) {
+	paths := func(t *testing.T, a *app, host string, refused bool) {
 		t.Helper()
 		for _, path := range []string{"/", "/slo?id=shop/latency", "/engine", "/api/v1/slos", "/metrics", "/-/ready", "/-/healthy", "/openapi.json", "/public", "/nothing", "/static/x"} {
 			rec := request(a, http.MethodGet, path, host, "")

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 )
 
-// teardown is what has to be undone, in the order in which it was done. It may be asked more
+// stopStack is what has to be undone, in the order in which it was done. It may be asked more
 // than once; every step runs once, the last one first.
-type teardown struct {
+type stopStack struct {
 	mu    sync.Mutex
 	steps []step
 }
@@ -20,87 +21,97 @@ type step struct {
 	stop func(ctx context.Context) error
 }
 
-func (t *teardown) add(name string, stop func(ctx context.Context) error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.steps = append(t.steps, step{name, stop})
+func (s *stopStack) add(name string, stop func(ctx context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = append(s.steps, step{name, stop})
 }
 
-// run undoes all steps, also after an error, and joins their errors.
-func (t *teardown) run(ctx context.Context) (err error) {
+func (s *stopStack) addCloser(name string, c io.Closer) {
+	s.add(name, func(context.Context) error { return c.Close() })
+}
+
+// stop undoes all steps, also after an error, and joins their errors.
+func (s *stopStack) stop(ctx context.Context) (err error) {
 	for {
-		t.mu.Lock()
-		last := len(t.steps) - 1
+		s.mu.Lock()
+		last := len(s.steps) - 1
 		if last < 0 {
-			t.mu.Unlock()
+			s.mu.Unlock()
 			return err
 		}
-		s := t.steps[last]
-		t.steps = t.steps[:last]
-		t.mu.Unlock()
-		if serr := s.stop(ctx); serr != nil {
+		step := s.steps[last]
+		s.steps = s.steps[:last]
+		s.mu.Unlock()
+		if serr := step.stop(ctx); serr != nil {
 			err = errors.Join(err, serr)
 		}
 	}
 }
 
-// runGroup owns the goroutines of the process. They end in the reverse order in which they
-// were started, each when the next one has ended.
+// runGroup owns the goroutines of the process and what they use. They end in the reverse order
+// in which they were started, each when the next one has ended.
 type runGroup struct {
-	teardown
+	stopStack
 	ended chan string // the name of the first that ended, whether it was to or not
 }
 
 func newRunGroup() *runGroup { return &runGroup{ended: make(chan string, 1)} }
 
-// part is something that runs as long as the process does.
-type part struct {
-	name string
-	run  func(ctx context.Context) error // returns when its context ends
-	// drain ends it gently, and is called before the context ends. It returns when there is
-	// nothing more to wait for, or when the time for it is over. May be nil.
-	drain func(ctx context.Context)
-	last  bool // it may use up the time for a shutdown
+// start runs a part until the group stops, whatever becomes of ctx.
+func (g *runGroup) start(ctx context.Context, name string, run func(ctx context.Context) error) {
+	g.run(ctx, name, run, half)
 }
 
-// start runs p until the group is torn down, whatever becomes of ctx.
-func (g *runGroup) start(ctx context.Context, p part) {
+// startLast runs a part that may use up all the time for a shutdown: after it only closers are left.
+func (g *runGroup) startLast(ctx context.Context, name string, run func(ctx context.Context) error) {
+	g.run(ctx, name, run, context.WithCancel)
+}
+
+func (g *runGroup) run(ctx context.Context, name string, run func(context.Context) error, share func(context.Context) (context.Context, context.CancelFunc)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = p.run(ctx)
+		if err = run(ctx); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = nil
+		}
 		select {
-		case g.ended <- p.name:
+		case g.ended <- name:
 		default: // one is enough
 		}
 	}()
-	g.add(p.name, func(stop context.Context) error {
-		if !p.last {
-			var release context.CancelFunc
-			stop, release = share(stop)
-			defer release()
-		}
-		if p.drain != nil {
-			p.drain(stop)
-		}
+	g.add(name, func(stop context.Context) error {
+		stop, release := share(stop)
+		defer release()
 		cancel()
 		select {
 		case <-done:
 			return err
 		case <-stop.Done():
-			return fmt.Errorf("stop %s: not done in time (raise shutdown.timeout); the next start goes on from what is on disk", p.name)
+			return fmt.Errorf("stop %s: not done in time (raise shutdown.timeout); the next start goes on from what is on disk", name)
 		}
 	})
 }
 
-// share is half of the time that is left for a shutdown, so that there is some for the steps
-// that follow.
-func share(ctx context.Context) (context.Context, context.CancelFunc) {
+// half of the time that is left for a shutdown leaves some for the steps that follow.
+func half(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, time.Until(end)/2)
+}
+
+// after runs something once ready is closed.
+func after(ready <-chan struct{}, run func(ctx context.Context) error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-ready:
+			return run(ctx)
+		case <-ctx.Done(): // also if the engine fails to start, which stops everything
+			return nil
+		}
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/stretchr/testify/require"
@@ -29,52 +28,48 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 		return files
 	}
 	const settings = "redis: {address: '127.0.0.1:1'}\ndead_letters: {filter: {always_save: [x]}}\nsinks: [{name: f, file: {dir: out}}]\n"
-	_, err := build(t, dir, settings+"auth: {tokens_file: none.yaml}\n", "127.0.0.1:0")
-	require.ErrorContains(t, err, "none.yaml")
+	run := func(settings, listen string) error { return Run(t.Context(), testOptions(t, dir, settings, listen)) }
+	require.ErrorContains(t, run(settings+"auth: {tokens_file: none.yaml}\n", "127.0.0.1:0"), "none.yaml")
+	require.Empty(t, open())
 
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	a, err := build(t, dir, settings, taken.Addr().String())
-	require.NoError(t, err)
-	require.NotEmpty(t, a.delivery.opened.steps)
-	require.ErrorContains(t, a.Run(t.Context()), "address already in use")
-	require.Empty(t, a.delivery.opened.steps)
-	require.Empty(t, a.group.steps)
+	require.ErrorContains(t, run(settings, taken.Addr().String()), "address already in use")
+	require.Empty(t, open())
 
-	// The log is gone, which shows when dead letters and sinks are open.
-	a, err = build(t, dir, settings, "127.0.0.1:0")
-	require.NoError(t, err)
-	stop := serving(t, a)
+	// What fails when dead letters and sinks are open.
+	require.ErrorContains(t, run(settings+"web: {external_url: x}\n", "127.0.0.1:0"), "web.external_url")
+	require.Empty(t, open())
+
+	// The log is gone, which shows during recovery.
+	a, g := built(t, dir, settings, "127.0.0.1:0")
+	stop := serving(t, a, g)
+	require.NotEmpty(t, open())
 	rec := request(a, http.MethodPost, "/api/v1/events", "localhost", `{"service":"shop","type":"order"}`, "Content-Type", "application/json")
 	require.Equal(t, http.StatusAccepted, rec.Code, rec.Body)
 	stop()
+	require.Empty(t, open())
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", "wal")))
-	a, err = build(t, dir, settings, "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	var loss *checkpoint.LossError
-	require.ErrorAs(t, a.Run(ctx), &loss)
-	require.NotNil(t, a.delivery.deadLetters.store.Load(), "it failed too early")
-	require.Empty(t, a.delivery.opened.steps)
+	require.ErrorAs(t, run(settings, "127.0.0.1:0"), &loss)
 	require.Empty(t, open())
 }
 
-func TestTeardownRunsEveryStepOnceInReverse(t *testing.T) {
+func TestStopStackRunsEveryStepOnceInReverse(t *testing.T) {
 	var order []string
-	var td teardown
+	var td stopStack
 	for _, name := range []string{"a", "b", "c"} {
 		td.add(name, func(context.Context) error {
 			order = append(order, name)
 			return errors.New(name + " failed")
 		})
 	}
-	err := td.run(t.Context())
+	err := td.stop(t.Context())
 	require.Equal(t, []string{"c", "b", "a"}, order)
 	for _, name := range order {
 		require.ErrorContains(t, err, name+" failed")
 	}
-	require.NoError(t, td.run(t.Context()))
+	require.NoError(t, td.stop(t.Context()))
 	require.Len(t, order, 3)
 }

@@ -3,9 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -26,22 +29,32 @@ type ownTotals struct {
 	dropped        uint64 // by rate limits
 }
 
-func (a *App) ownTotals() (o ownTotals) {
-	o.accepted = a.http.Totals().Accepted
-	if st := a.foldStats.Load(); st != nil {
+// ownEvents sends events about the engine itself.
+type ownEvents struct {
+	log     *slog.Logger
+	engine  *engine.Engine
+	counts  *counts
+	http    *ingest.HTTPMetrics
+	sinks   *dispatch.Dispatcher
+	specs   *specs
+	started time.Time
+	run     string // begins the ids of this run of this engine
+}
+
+func (o *ownEvents) totals() (t ownTotals) {
+	t.accepted = o.http.Totals().Accepted
+	if st := o.counts.stats.Load(); st != nil {
 		for _, n := range st.Dropped {
-			o.dropped += n
+			t.dropped += n
 		}
 	}
-	if d := a.delivery.sinks.Load(); d != nil {
-		for _, s := range d.Status() {
-			o.lost += s.Dropped
-			for i, n := range s.Overhead {
-				o.overhead[i] += n
-			}
+	for _, s := range o.sinks.Status() {
+		t.lost += s.Dropped
+		for i, n := range s.Overhead {
+			t.overhead[i] += n
 		}
 	}
-	return o
+	return t
 }
 
 // since are the events about what happened after before; their ids begin with batch.
@@ -76,41 +89,37 @@ func (o *ownTotals) since(before *ownTotals, batch string, at time.Time) (out []
 	return out
 }
 
-// sendOwnEvents makes events about the engine itself durable until ctx ends, while the
+// send makes events about the engine itself durable until ctx ends, while the
 // spec has their service. A batch that fails is tried again as it was, so that it counts
 // once; what the last seconds before a crash would have told is not told.
-func (a *App) sendOwnEvents(ctx context.Context) error {
-	if err := a.waitReady(ctx); err != nil {
-		return nil //nolint:nilerr // only the context can end the wait
-	}
+func (o *ownEvents) send(ctx context.Context) error {
 	ready := time.Now()
-	if _, err := a.sums(ctx, fold.Request{Now: ready}); err != nil { // what was dropped before
+	if _, err := o.counts.sums(ctx, fold.Request{Now: ready}); err != nil { // what was dropped before
 		return nil //nolint:nilerr // only the end of the engine can
 	}
-	last := ownTotals{dropped: a.ownTotals().dropped}
-	run := fmt.Sprintf("%s-%d", a.delivery.deadLetters.instance, a.started.UnixNano())
+	last := ownTotals{dropped: o.totals().dropped}
 	pending := []event.Event{{
-		ID: run + "-recovery", Time: ready, Service: ownService, Type: "recovery", Duration: ready.Sub(a.started), HasDuration: true,
+		ID: o.run + "-recovery", Time: ready, Service: ownService, Type: "recovery", Duration: ready.Sub(o.started), HasDuration: true,
 	}}
 	tick := time.NewTicker(ownInterval)
 	defer tick.Stop()
 	failing := false
 	for batch := 1; ; batch++ {
-		if a.specs.current.Load().catalog.Lookup([]byte(ownService), nil) == event.UnknownService {
-			pending, last = nil, a.ownTotals()
+		if o.specs.current.Load().catalog.Lookup([]byte(ownService), nil) == event.UnknownService {
+			pending, last = nil, o.totals()
 		}
 		if len(pending) > 0 {
-			err := a.commitOwn(ctx, pending)
+			err := o.commit(ctx, pending)
 			switch {
 			case ctx.Err() != nil:
 				return nil
 			case err == nil:
 				pending = nil
 				if failing {
-					a.log.Info("events about the engine are stored again")
+					o.log.Info("events about the engine are stored again")
 				}
 			case !failing:
-				a.log.Warn("events about the engine could not be stored, retrying", "err", err)
+				o.log.Warn("events about the engine could not be stored, retrying", "err", err)
 			}
 			failing = err != nil
 		}
@@ -119,26 +128,26 @@ func (a *App) sendOwnEvents(ctx context.Context) error {
 			return nil
 		case at := <-tick.C:
 			if len(pending) == 0 {
-				now := a.ownTotals()
-				pending = now.since(&last, fmt.Sprintf("%s-%d", run, batch), at)
+				now := o.totals()
+				pending = now.since(&last, fmt.Sprintf("%s-%d", o.run, batch), at)
 				last = now
 			}
 		}
 	}
 }
 
-// commitOwn makes events durable in the way of all others, but for rate limits. Types
+// commit makes events durable in the way of all others, but for rate limits. Types
 // that the spec does not have are left out.
-func (a *App) commitOwn(ctx context.Context, events []event.Event) error {
+func (o *ownEvents) commit(ctx context.Context, events []event.Event) error {
 	var body []byte
 	for i := range events {
 		body = append(events[i].AppendJSON(body), '\n')
 	}
 	var d event.Decoder
 	var b event.Batch
-	if err := d.Decode(event.NDJSON, body, event.DecodeOptions{Now: time.Now(), Catalog: a.specs.current.Load().catalog}, &b); err != nil {
+	if err := d.Decode(event.NDJSON, body, event.DecodeOptions{Now: time.Now(), Catalog: o.specs.current.Load().catalog}, &b); err != nil {
 		return err
 	}
-	_, err := a.engine.Commit(ctx, &b)
+	_, err := o.engine.Commit(ctx, &b)
 	return err
 }

@@ -11,24 +11,25 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web"
 )
 
 // evictEvery is how often it is looked whether parked generations must go.
 const evictEvery = 10 * time.Second
 
-// parking is what the engine retains of SLOs that are not in its spec: by how much,
-// and what became of it. The fold has the generations, and a record of the log drops
-// them.
+// parking is what the engine retains of SLOs that are not in its spec. The fold has the
+// generations, and a record of the log drops them.
 type parking struct {
-	budget  int64
-	dedup   time.Duration
+	*counts
+	budget  int64                             // bytes
+	dedup   time.Duration                     // the dedup window
 	list    atomic.Pointer[[]fold.Generation] // as of the last look
 	evicted map[string]*metrics.Counter       // by reason
-	failing bool                              // the last eviction failed
 }
 
 // The reasons for which parked generations go.
@@ -38,43 +39,41 @@ const (
 	evictedForget  = "forgotten"
 )
 
-func (a *App) newParking(set *metrics.Set) {
-	c := &a.config
-	a.parking = parking{budget: c.Parked.Memory, dedup: c.KnownIDs.MaxAge, evicted: map[string]*metrics.Counter{}}
+func newParking(c *config.Config, counts *counts, set *metrics.Set) *parking {
+	p := &parking{counts: counts, budget: c.Parked.Memory, dedup: c.KnownIDs.MaxAge, evicted: map[string]*metrics.Counter{}}
 	for _, reason := range []string{evictedExpired, evictedBudget, evictedForget} {
-		a.parking.evicted[reason] = metric.FoldParkedEvicted.Counter(set, reason)
+		p.evicted[reason] = metric.FoldParkedEvicted.Counter(set, reason)
 	}
-	metric.FoldParkedLimitBytes.Read(set, func() float64 { return float64(c.Parked.Memory) })
+	metric.FoldParkedLimitBytes.Read(set, func() float64 { return float64(p.budget) })
+	return p
 }
 
 // generations lists what is counted and what is parked.
-func (a *App) generations(ctx context.Context) (all []fold.Generation, err error) {
-	err = a.engine.Do(ctx, func() { all = a.fold.Generations(a.parking.dedup) })
+func (p *parking) generations(ctx context.Context) (all []fold.Generation, err error) {
+	err = p.engine.Do(ctx, func() { all = p.fold.Generations(p.dedup) })
 	if err == nil {
 		parked := slices.DeleteFunc(slices.Clone(all), func(g fold.Generation) bool { return g.Number == 0 })
-		a.parking.list.Store(&parked)
+		p.list.Store(&parked)
 	}
 	return all, err
 }
 
-// evictParked writes, until ctx ends, what of the parked generations must go.
-func (a *App) evictParked(ctx context.Context) error {
-	if err := a.waitReady(ctx); err != nil {
-		return nil //nolint:nilerr // only the context can end the wait
-	}
+// evict writes, until ctx ends, what of the parked generations must go.
+func (p *parking) evict(ctx context.Context) error {
 	tick := time.NewTicker(evictEvery)
 	defer tick.Stop()
+	failing := false
 	for {
-		err := a.evictOnce(ctx)
+		err := p.evictOnce(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !a.parking.failing:
-			a.log.Error("parked generations could not be evicted, retrying", "err", err)
-		case err == nil && a.parking.failing:
-			a.log.Info("parked generations can be evicted again")
+		case err != nil && !failing:
+			p.log.Error("parked generations could not be evicted, retrying", "err", err)
+		case err == nil && failing:
+			p.log.Info("parked generations can be evicted again")
 		}
-		a.parking.failing = err != nil
+		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return nil
@@ -83,17 +82,17 @@ func (a *App) evictParked(ctx context.Context) error {
 	}
 }
 
-func (a *App) evictOnce(ctx context.Context) error {
+func (p *parking) evictOnce(ctx context.Context) error {
 	var f record.Forget
 	var gone []fold.Generation
 	var now time.Time
 	var basis uint64
-	err := a.engine.Do(ctx, func() {
-		f.Generations, f.Services = a.fold.Evictions(a.parking.budget, a.parking.dedup)
-		basis = a.engine.Position()
+	err := p.engine.Do(ctx, func() {
+		f.Generations, f.Services = p.fold.Evictions(p.budget, p.dedup)
+		basis = p.engine.Position()
 		if len(f.Generations)+len(f.Services) > 0 {
-			now = a.fold.Watermark()
-			gone = a.fold.Generations(a.parking.dedup)
+			now = p.fold.Watermark()
+			gone = p.fold.Generations(p.dedup)
 		}
 	})
 	if err != nil {
@@ -103,7 +102,7 @@ func (a *App) evictOnce(ctx context.Context) error {
 		return nil
 	}
 	gone = slices.DeleteFunc(gone, func(g fold.Generation) bool { return !slices.Contains(f.Generations, g.Number) })
-	if err := a.engine.Forget(ctx, f, basis); err != nil {
+	if err := p.engine.Forget(ctx, f, basis); err != nil {
 		if errors.Is(err, engine.ErrConfigChanged) {
 			return nil // the next look sees the new one
 		}
@@ -114,13 +113,13 @@ func (a *App) evictOnce(ctx context.Context) error {
 		if len(of) == 0 {
 			continue
 		}
-		a.parking.evicted[reason].Add(len(of))
-		a.log.Warn("parked counts evicted", "reason", reason, "slos", nameList(generationIDs(of)))
+		p.evicted[reason].Add(len(of))
+		p.log.Warn("parked counts evicted", "reason", reason, "slos", nameList(generationIDs(of)))
 	}
 	if len(f.Services) > 0 {
-		a.log.Info("service has no counts any more, its ids were forgotten", "services", nameList(f.Services))
+		p.log.Info("service has no counts any more, its ids were forgotten", "services", nameList(f.Services))
 	}
-	_, err = a.generations(ctx)
+	_, err = p.generations(ctx)
 	return err
 }
 
@@ -150,4 +149,84 @@ func nameList(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], " "), len(names)-most)
 	}
 	return strings.Join(names, " ")
+}
+
+// forget drops what was counted for a service, and its ids, by a record of the log.
+func (p *parking) forget(ctx context.Context, r web.ForgetRequest) (done web.Forgotten, err error) {
+	done.Service = r.Service
+	var held, inUse bool
+	var all []fold.Generation
+	var basis uint64
+	err = p.engine.Do(ctx, func() {
+		held, inUse = p.fold.Holds(r.Service)
+		all, basis = p.fold.Generations(p.dedup), p.engine.Position()
+	})
+	switch {
+	case err != nil:
+		return done, err
+	case !held && !inUse:
+		return done, web.ErrNothingCounted
+	case inUse && !r.Restart:
+		return done, web.ErrServiceInUse
+	}
+	err = p.engine.Forget(ctx, record.Forget{Services: []string{r.Service}}, basis)
+	if errors.Is(err, engine.ErrConfigChanged) {
+		return done, web.ErrSpecChanged
+	}
+	if err != nil {
+		return done, err
+	}
+	for _, g := range all {
+		switch {
+		case g.Service != r.Service:
+		case g.Number > 0:
+			done.Parked++
+		default:
+			done.Restarted++
+		}
+	}
+	p.evicted[evictedForget].Add(done.Parked)
+	p.log.Warn("counts and ids of the service were forgotten", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
+	_, err = p.generations(ctx)
+	return done, err
+}
+
+// webGenerations lists what is counted and what is parked.
+func (p *parking) webGenerations(ctx context.Context) ([]web.Generation, error) {
+	all, err := p.generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return generationsJSON(all), nil
+}
+
+// webParked lists what was parked at the last look.
+func (p *parking) webParked() []web.Generation {
+	if list := p.list.Load(); list != nil {
+		return generationsJSON(*list)
+	}
+	return nil
+}
+
+func generationsJSON(list []fold.Generation) []web.Generation {
+	out := make([]web.Generation, len(list))
+	for i, g := range list {
+		out[i] = web.Generation{
+			ID: g.ID, Former: g.Former, Service: g.Service, Definition: g.Definition, Generation: g.Generation, Groups: g.Groups,
+			Number: g.Number, Parked: g.Parked, Until: g.Until, Bytes: g.Bytes,
+		}
+	}
+	return out
+}
+
+// status is the memory that parked generations take.
+func (p *parking) status() web.ParkedStatus {
+	s := web.ParkedStatus{LimitBytes: p.budget}
+	if list := p.list.Load(); list != nil {
+		s.Generations = len(*list)
+		for _, g := range *list {
+			s.Bytes += g.Bytes
+		}
+	}
+	return s
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/respond"
 )
 
 // ContextStatus is what the engine knows about a context of the rate limits.
@@ -31,29 +32,34 @@ type counterAnswer struct {
 // RateLimitPath is where the API tells about a context, by its name.
 const RateLimitPath = "/api/v1/rate-limits/"
 
-// rateLimit answers for one context of the rate limits.
-func (a *App) rateLimit(c *gin.Context) {
+// rateLimitAPI answers for one context of the rate limits.
+type rateLimitAPI struct {
+	rates     *rateLimits
+	redaction *redaction
+}
+
+func (a *rateLimitAPI) serve(c *gin.Context) {
 	name := c.Param("context")
 	got := ContextStatus{Context: name, Offenders: []web.OffenderStatus{}}
 	known := false
-	for _, l := range a.delivery.rates.limiter.Status() {
+	for _, l := range a.rates.limiter.Status() {
 		if l.Layer == ratelimit.Context && l.Rule == name {
 			known, got.PerSecond, got.Current, got.Hits = true, l.PerSecond, l.Current, l.Hits
 		}
 	}
 	if !known {
-		a.web.Refuse(c, http.StatusNotFound, fmt.Sprintf("no context %q among limits.contexts", name))
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("no context %q among limits.contexts", name), nil)
 		return
 	}
-	for _, x := range a.delivery.rates.limiter.Offenders() {
+	for _, x := range a.rates.limiter.Offenders() {
 		if x.Context == name {
-			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.delivery.shownValue(x.Value), Hits: x.Hits, Error: x.Error})
+			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.redaction.shown(x.Value), Hits: x.Hits, Error: x.Error})
 		}
 	}
 	if value, ok := c.GetQuery("value"); ok {
-		counter, err := a.delivery.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
+		counter, err := a.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
 		if err != nil {
-			a.web.Refuse(c, http.StatusServiceUnavailable, err.Error())
+			respond.Problem(c, http.StatusServiceUnavailable, err.Error(), nil)
 			return
 		}
 		got.Counter = &counterAnswer{Counter: *counter, WindowSeconds: counter.Window.Seconds(), ResetSeconds: counter.Reset.Seconds()}

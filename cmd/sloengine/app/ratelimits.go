@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -18,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// rateLimits are the rate limits in front of the log. They can come, change and go by a
-// reload; what they share Redis by needs a restart.
+// rateLimits are the rate limits in front of the log. They come, change and go by a reload. The
+// connection to Redis changes with a restart only.
 type rateLimits struct {
 	limiter *ratelimit.Limiter
 	metrics *ratelimit.Metrics
@@ -27,27 +26,25 @@ type rateLimits struct {
 	log     *slog.Logger
 	filter  *dlq.Filter
 
-	link   *shared.Link // nil without Redis
-	client redis.UniversalClient
-	prefix string
+	redis  redisClients
+	prefix string // of keys in Redis
 
 	inForce atomic.Pointer[config.RateLimits] // nil: nothing is limited
 	told    atomic.Bool                       // that an expression failed, since the last reload
 }
 
-func newRateLimits(r *delivery, set *metrics.Set) (*rateLimits, error) {
+func newRateLimits(c *config.Config, redis redisClients, filter *dlq.Filter, set *metrics.Set, log *slog.Logger) (*rateLimits, error) {
 	l := &rateLimits{
-		metrics: ratelimit.NewMetrics(set), failed: metric.RateLimitExpressionErrors.Counter(set),
-		log: r.log, filter: r.deadLetters.filter, link: r.link,
+		metrics: ratelimit.NewMetrics(set), failed: metric.RateLimitExpressionErrors.Counter(set), log: log, filter: filter, redis: redis,
 	}
-	if r.link != nil {
-		l.client, l.prefix = r.limitsDB, r.c.RedisKeys("limits")
+	if redis.link != nil {
+		l.prefix = c.RedisKeys("limits")
 	}
 	var err error
 	if l.limiter, err = ratelimit.New(ratelimit.Options{Metrics: l.metrics}); err != nil {
 		return nil, err
 	}
-	apply, err := l.prepare(r.c)
+	apply, err := l.prepare(c)
 	if err != nil {
 		return nil, err
 	}
@@ -84,18 +81,18 @@ func (l *rateLimits) took(now *config.RateLimits) {
 // store makes the counters.
 func (l *rateLimits) store(c *config.Config) (ratelimit.Store, error) {
 	sharing := &c.Limits.Shared
-	if sharing.Redis && l.link == nil {
+	if sharing.Redis && l.redis.link == nil {
 		return nil, errors.New("limits.shared.redis: the redis section came after the start; restart the engine")
 	}
 	table, err := ratelimit.NewTable(c.RateTable(sharing.Redis, l.metrics))
 	if err != nil || !sharing.Redis {
 		return table, err
 	}
-	counters, err := shared.NewStore(shared.StoreOptions{Client: l.client, Prefix: l.prefix})
+	counters, err := shared.NewStore(shared.StoreOptions{Client: l.redis.limits, Prefix: l.prefix})
 	if err != nil {
 		return nil, err
 	}
-	o := shared.FailoverOptions{Link: l.link, Shared: counters, Logger: l.log}
+	o := shared.FailoverOptions{Link: l.redis.link, Shared: counters, Logger: l.log}
 	if !sharing.Fallback.Off {
 		o.Local = table
 	}

@@ -4,86 +4,154 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
-// reload takes the spec files, the tokens, limits and redaction over as they are now. All that can
-// fail is done before anything is touched; then the change goes through the log,
-// so that a replay makes it at the same place. On an error everything stays.
-func (a *App) reload(ctx context.Context) error {
-	a.specs.mu.Lock()
-	defer a.specs.mu.Unlock()
-	err := a.reloadAll(ctx)
+// reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
+// those of the sinks, each of which has its own.
+var reloadedSections = []string{"redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
+
+type reloadOptions struct {
+	start      *config.Config // in force where a reload does not reach
+	loadConfig func() (config.Config, error)
+	specs      *specs
+	auth       *ingest.Auth
+	eval       *evaluator.Evaluator
+	engine     *engine.Engine
+	rates      *rateLimits
+	sinks      *sinks
+	redaction  *redaction
+	changes    *specChanges
+	log        *slog.Logger
+}
+
+// reloader reads spec files, tokens and engine.yaml again. It reads and compares all of them
+// before it changes anything, so after an error everything is as it was.
+type reloader struct {
+	o        reloadOptions
+	mu       sync.Mutex                   // one reload at a time
+	failed   atomic.Pointer[failedReload] // nil after a reload that worked
+	failures *metrics.Counter
+}
+
+// failedReload is the last reload, if it changed nothing.
+type failedReload struct {
+	at       time.Time
+	err      error
+	problems spec.Problems
+}
+
+func newReloader(o reloadOptions, set *metrics.Set) *reloader {
+	r := &reloader{o: o, failures: metric.ReloadFailures.Counter(set)}
+	metric.ReloadLastOK.Read(set, func() float64 {
+		if r.failed.Load() != nil {
+			return 0
+		}
+		return 1
+	})
+	return r
+}
+
+// reload reads everything, puts it in force, and remembers for page and metrics how that went.
+func (r *reloader) reload(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, err := r.read()
 	if err == nil {
-		a.specs.failed.Store(nil)
-		now := a.specs.current.Load()
-		a.log.Info("reloaded", "hash", now.hash, "slos", len(now.spec.SLOs))
+		err = r.apply(ctx, next)
+	}
+	if err == nil {
+		r.failed.Store(nil)
+		r.o.log.Info("reloaded", "hash", next.spec.hash, "slos", len(next.spec.spec.SLOs))
 		return nil
 	}
-	failed := &failedLoad{at: time.Now(), err: err}
+	failed := &failedReload{at: time.Now(), err: err}
 	var se *SpecError
 	if errors.As(err, &se) {
 		failed.problems = se.Problems
 	}
-	a.specs.failed.Store(failed)
-	a.reloadFailures.Inc()
-	a.log.Error("reload failed, the old spec stays in force", "err", err, "problems", failed.problems)
+	r.failed.Store(failed)
+	r.failures.Inc()
+	r.o.log.Error("reload failed, the old spec stays in force", "err", err, "problems", failed.problems)
 	return err
 }
 
-func (a *App) reloadAll(ctx context.Context) error {
-	next, err := a.specs.read()
-	if err != nil {
-		return err
+// readFiles is what the files say now, ready to be put in force.
+type readFiles struct {
+	spec        *loadedSpec
+	settings    []func() // cannot fail
+	needRestart []string // sections of engine.yaml that changed and stay as they are
+}
+
+// read changes nothing.
+func (r *reloader) read() (next readFiles, err error) {
+	if next.spec, err = r.o.specs.read(); err != nil {
+		return next, err
 	}
-	tokens := func() {}
-	if f := a.config.Auth.TokensFile; f != "" {
-		if tokens, err = a.auth.PrepareTokens(f); err != nil {
-			return err
+	settings, err := r.o.loadConfig()
+	if err != nil {
+		return next, err
+	}
+	prepare := []func() (func(), error){
+		func() (func(), error) { return r.o.redaction.prepare(&settings) },
+		func() (func(), error) { return r.o.rates.prepare(&settings) },
+		func() (func(), error) { return r.o.sinks.prepare(settings.Sinks) },
+	}
+	if tokens := r.o.start.Auth.TokensFile; tokens != "" {
+		prepare = append(prepare, func() (func(), error) { return r.o.auth.PrepareTokens(tokens) })
+	}
+	for _, p := range prepare {
+		apply, err := p()
+		if err != nil {
+			return next, err
 		}
+		next.settings = append(next.settings, apply)
 	}
-	settings, err := a.readSettings()
-	if err != nil {
-		return err
-	}
-	err = a.eval.Change(next.inputs, func() error { return a.engine.SetConfig(ctx, next.encoded) })
+	next.needRestart = slices.DeleteFunc(r.o.start.Changed(&settings), func(section string) bool {
+		return slices.Contains(reloadedSections, section)
+	})
+	return next, nil
+}
+
+// apply puts the spec in force by a record of the log, so that a replay changes it at the same
+// place. Then nothing can fail any more.
+func (r *reloader) apply(ctx context.Context, next readFiles) error {
+	err := r.o.eval.Change(next.spec.inputs, func() error { return r.o.engine.SetConfig(ctx, next.spec.encoded) })
 	if err != nil {
 		return fmt.Errorf("put the new spec in force: %w", err)
 	}
-	a.specs.current.Store(next)
-	settings()
-	if err := a.noteChange(ctx); err != nil { // the spec is in force
-		a.log.Error("effects of the spec change are unknown", "err", err)
+	r.o.specs.current.Store(next.spec)
+	for _, apply := range next.settings {
+		apply()
 	}
-	tokens()
+	if len(next.needRestart) > 0 {
+		r.o.log.Warn("changed settings need a restart, the old ones stay in force until then", "sections", next.needRestart)
+	}
+	if err := r.o.changes.note(ctx); err != nil { // the spec is in force
+		r.o.log.Error("effects of the spec change are unknown", "err", err)
+	}
 	return nil
 }
 
-// readSettings reads engine.yaml again and returns what puts the parts of it in force that
-// can change while the engine runs.
-func (a *App) readSettings() (apply func(), err error) {
-	next, err := a.opt.LoadConfig()
-	if err != nil {
-		return nil, err
-	}
-	change, needRestart, err := a.delivery.reload(&next)
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		change()
-		if len(needRestart) > 0 {
-			a.log.Warn("changed settings need a restart, the old ones stay in force until then", "sections", needRestart)
-		}
-	}, nil
-}
-
-// reloadOnSignal reloads at every SIGHUP until ctx ends.
-func (a *App) reloadOnSignal(ctx context.Context) error {
+// onSignal reloads at every SIGHUP until ctx ends.
+func (r *reloader) onSignal(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -93,13 +161,13 @@ func (a *App) reloadOnSignal(ctx context.Context) error {
 			return nil
 		case <-hup:
 			var detail string
-			if err := a.reload(ctx); err != nil { // logged and published already
+			if err := r.reload(ctx); err != nil { // logged and published already
 				detail = "error=" + strconv.QuoteToASCII(err.Error())
 			} else {
-				now := a.specs.current.Load()
+				now := r.o.specs.current.Load()
 				detail = fmt.Sprintf("hash=%s slos=%d", now.hash, len(now.spec.SLOs))
 			}
-			a.audit("reload", detail, "", "signal")
+			audit(r.o.log, "reload", detail, "", "signal")
 		}
 	}
 }

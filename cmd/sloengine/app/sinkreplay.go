@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -17,15 +16,15 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// replaySink gives dead letters of one sink back to it. It is a dlq.Target.
-func (r *delivery) replaySink(ctx context.Context, entries []dlq.Entry) []error {
+// replay gives dead letters of one sink back to it. It is a dlq.Target.
+func (s *sinks) replay(ctx context.Context, entries []dlq.Entry) []error {
 	errs := make([]error, len(entries))
 	var items []dispatch.Item
 	var places []int
 	for i := range entries {
 		e := &entries[i]
 		if e.SeqEnd != 0 {
-			errs[i] = r.replayStretch(ctx, e)
+			errs[i] = s.replayRange(ctx, e)
 			continue
 		}
 		item, err := engine.ItemOf(e)
@@ -36,7 +35,7 @@ func (r *delivery) replaySink(ctx context.Context, entries []dlq.Entry) []error 
 		items = append(items, item)
 		places = append(places, i)
 	}
-	for k, err := range deliver(ctx, r.sinks.Load(), entries[0].Sink, items) {
+	for k, err := range deliver(ctx, s.dispatcher, entries[0].Sink, items) {
 		errs[places[k]] = err
 	}
 	return errs
@@ -58,20 +57,20 @@ func deliver(ctx context.Context, d *dispatch.Dispatcher, sink string, items []d
 	return errs
 }
 
-// stretchBatch is how many events of a stretch of the log go out at once.
-const stretchBatch = 500
+// rangeBatch is how many events of a log range go out at once.
+const rangeBatch = 500
 
-// replayStretch gives a sink the events of a stretch of the log that it was too far
-// behind for, no faster than dead letters are replayed. Events that the sink refuses for
-// good become dead letters of their own; after any other failure the stretch stays, and
-// the next replay begins at its start again: sinks bear repeats.
-func (r *delivery) replayStretch(ctx context.Context, e *dlq.Entry) (err error) {
-	kept, err := wal.OpenArchive(r.deadLetters.fs, filepath.Join(r.deadLetters.dir, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
+// replayRange sends a sink the events of a log range that it was too far behind for, no
+// faster than dead letters are replayed. Events that the sink refuses for good become
+// dead letters of their own. After any other failure the range stays, and the next replay
+// begins at its start again: sinks must be idempotent.
+func (s *sinks) replayRange(ctx context.Context, e *dlq.Entry) (err error) {
+	archive, err := s.letters.store.Open(e)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
-	pace := rate.NewLimiter(rate.Limit(r.c.DeadLetters.Replay.Rate), stretchBatch)
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	pace := rate.NewLimiter(rate.Limit(s.replayRate), rangeBatch)
 	var items []dispatch.Item
 	send := func() error {
 		if len(items) == 0 {
@@ -81,11 +80,11 @@ func (r *delivery) replayStretch(ctx context.Context, e *dlq.Entry) (err error) 
 			return err
 		}
 		defer func() { items = items[:0] }()
-		return r.sendStretch(ctx, e, items)
+		return s.sendRange(ctx, e, items)
 	}
 	for {
 		var rec wal.Record
-		ok, err := kept.Next(&rec)
+		ok, err := archive.Next(&rec)
 		if err != nil {
 			return err
 		}
@@ -100,7 +99,7 @@ func (r *delivery) replayStretch(ctx context.Context, e *dlq.Entry) (err error) 
 			if err != nil {
 				return
 			}
-			if items = append(items, item); len(items) == stretchBatch {
+			if items = append(items, item); len(items) == rangeBatch {
 				err = send()
 			}
 		})
@@ -110,10 +109,10 @@ func (r *delivery) replayStretch(ctx context.Context, e *dlq.Entry) (err error) 
 	}
 }
 
-func (r *delivery) sendStretch(ctx context.Context, e *dlq.Entry, items []dispatch.Item) error {
+func (s *sinks) sendRange(ctx context.Context, e *dlq.Entry, items []dispatch.Item) error {
 	var refused []dispatch.DeadLetter
 	now := time.Now()
-	for i, err := range deliver(ctx, r.sinks.Load(), e.Sink, items) {
+	for i, err := range deliver(ctx, s.dispatcher, e.Sink, items) {
 		if err == nil {
 			continue
 		}
@@ -128,5 +127,5 @@ func (r *delivery) sendStretch(ctx context.Context, e *dlq.Entry, items []dispat
 	if len(refused) == 0 {
 		return nil
 	}
-	return r.deadLetters.undelivered(ctx, refused)
+	return s.letters.undelivered(ctx, refused)
 }

@@ -3,23 +3,33 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
 )
 
-// noteChange tells log, page and the answer to a reload what the last change of the spec
-// did to counts. It changes nothing where the spec counts what it counted.
-func (a *App) noteChange(ctx context.Context) error {
+// specChanges tells log, page and the answer to a reload what changes of the spec do to counts.
+type specChanges struct {
+	parking *parking
+	specs   *specs
+	log     *slog.Logger
+	last    atomic.Pointer[web.SpecChange] // nil before the first
+}
+
+// note takes up the last change. It does nothing where the spec counts what it counted.
+func (s *specChanges) note(ctx context.Context) error {
 	var change fold.Change
 	var at time.Time
-	err := a.engine.Do(ctx, func() { change, at = a.fold.LastChange(), a.fold.Watermark() })
+	p := s.parking
+	err := p.engine.Do(ctx, func() { change, at = p.fold.LastChange(), p.fold.Watermark() })
 	if err != nil {
 		return fmt.Errorf("ask what the spec changed: %w", err)
 	}
-	all, err := a.generations(ctx)
+	all, err := p.generations(ctx)
 	if err != nil {
 		return fmt.Errorf("ask what the spec changed: %w", err)
 	}
@@ -27,21 +37,21 @@ func (a *App) noteChange(ctx context.Context) error {
 		return nil
 	}
 	c := DescribeChange(change, all, at)
-	a.change.Store(c)
+	s.last.Store(c)
 	if len(c.Started) == 0 || len(change.Started) < len(all) {
-		a.logChange(c)
+		s.logChange(c)
 	} else {
-		a.log.Info("new engine, every SLO starts from zero", "slos", len(a.specs.current.Load().spec.SLOs))
+		s.log.Info("new engine, every SLO starts from zero", "slos", len(s.specs.current.Load().spec.SLOs))
 	}
 	return nil
 }
 
-func (a *App) logChange(c *web.SpecChange) {
+func (s *specChanges) logChange(c *web.SpecChange) {
 	if len(c.Started) > 0 {
-		a.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
+		s.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
 	}
 	if len(c.Resumed) > 0 {
-		a.log.Info("SLOs resume the counts that were parked", "slos", nameList(c.Resumed))
+		s.log.Info("SLOs resume the counts that were parked", "slos", nameList(c.Resumed))
 	}
 	for _, removed := range []bool{true, false} {
 		var ids []string
@@ -60,7 +70,7 @@ func (a *App) logChange(c *web.SpecChange) {
 			msg = "SLOs were removed, their counts are parked"
 		}
 		if len(ids) > 0 {
-			a.log.Warn(msg, "slos", nameList(ids), "retained_until", until.Format(time.RFC3339))
+			s.log.Warn(msg, "slos", nameList(ids), "retained_until", until.Format(time.RFC3339))
 		}
 	}
 }
@@ -92,44 +102,4 @@ func idsOf(list []fold.Generation) []string {
 		out[i] = g.ID
 	}
 	return out
-}
-
-// webGenerations lists what is counted and what is parked.
-func (a *App) webGenerations(ctx context.Context) ([]web.Generation, error) {
-	all, err := a.generations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return generationsJSON(all), nil
-}
-
-// webParked lists what was parked at the last look.
-func (a *App) webParked() []web.Generation {
-	if list := a.parking.list.Load(); list != nil {
-		return generationsJSON(*list)
-	}
-	return nil
-}
-
-func generationsJSON(list []fold.Generation) []web.Generation {
-	out := make([]web.Generation, len(list))
-	for i, g := range list {
-		out[i] = web.Generation{
-			ID: g.ID, Former: g.Former, Service: g.Service, Definition: g.Definition, Generation: g.Generation, Groups: g.Groups,
-			Number: g.Number, Parked: g.Parked, Until: g.Until, Bytes: g.Bytes,
-		}
-	}
-	return out
-}
-
-// parkedStatus is the room that parked generations take.
-func (a *App) parkedStatus() web.ParkedStatus {
-	s := web.ParkedStatus{LimitBytes: a.parking.budget}
-	if list := a.parking.list.Load(); list != nil {
-		s.Generations = len(*list)
-		for _, g := range *list {
-			s.Bytes += g.Bytes
-		}
-	}
-	return s
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,19 +27,10 @@ type loadedSpec struct {
 	hash    string
 }
 
-// failedLoad is the last reload, if it changed nothing.
-type failedLoad struct {
-	at       time.Time
-	err      error
-	problems spec.Problems
-}
-
-// specs holds the spec in force and the outcome of the last reload.
+// specs holds the spec in force.
 type specs struct {
 	load    func() (*spec.Spec, spec.Problems, error)
-	mu      sync.Mutex // one reload at a time
 	current atomic.Pointer[loadedSpec]
-	failed  atomic.Pointer[failedLoad] // nil after a reload that worked
 }
 
 // SpecError is a spec that cannot be used; the problems are for people.

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web"
+)
+
+// counts asks the fold, which belongs to the engine's reader, for what it counted.
+type counts struct {
+	fold   *fold.Fold // used within engine.Do only
+	engine *engine.Engine
+	log    *slog.Logger
+	stats  atomic.Pointer[fold.Stats] // as of the last tick; nil before the first
+}
+
+func newCounts(f *fold.Fold, e *engine.Engine, set *metrics.Set, log *slog.Logger) *counts {
+	c := &counts{fold: f, engine: e, log: log}
+	// The fold has no goroutine of its own that could count.
+	stat := func(family *metric.Family, read func(*fold.Stats) float64, labels ...string) {
+		family.Read(set, func() float64 {
+			if st := c.stats.Load(); st != nil {
+				return read(st)
+			}
+			return 0
+		}, labels...)
+	}
+	stat(metric.FoldEvents, func(s *fold.Stats) float64 { return float64(s.Events) })
+	stat(metric.FoldLateEvents, func(s *fold.Stats) float64 { return float64(s.Late) })
+	stat(metric.FoldTooOldEvents, func(s *fold.Stats) float64 { return float64(s.TooOld) })
+	stat(metric.FoldBackfilledEvents, func(s *fold.Stats) float64 { return float64(s.Backfilled) })
+	stat(metric.FoldRefusedEvents, func(s *fold.Stats) float64 { return float64(s.Refused) })
+	stat(metric.FoldPlanLookups, func(s *fold.Stats) float64 { return float64(s.PlanHits) }, "hit")
+	stat(metric.FoldPlanLookups, func(s *fold.Stats) float64 { return float64(s.PlanMisses) }, "miss")
+	stat(metric.FoldGroups, func(s *fold.Stats) float64 { return float64(s.Groups) })
+	stat(metric.FoldEvictedGroups, func(s *fold.Stats) float64 { return float64(s.Evicted) })
+	stat(metric.FoldFullSLOs, func(s *fold.Stats) float64 { return float64(len(fullGroups(s))) })
+	stat(metric.FoldBytes, func(s *fold.Stats) float64 { return float64(s.Bytes) })
+	stat(metric.FoldParkedGenerations, func(s *fold.Stats) float64 { return float64(s.Parked) })
+	stat(metric.FoldParkedBytes, func(s *fold.Stats) float64 { return float64(s.ParkedBytes) })
+	return c
+}
+
+// sums answers the evaluator.
+func (c *counts) sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
+	var out *fold.Sums
+	if err := c.engine.Do(ctx, func() { out = c.fold.Sums(req) }); err != nil {
+		return nil, err
+	}
+	c.logFullGroups(c.stats.Swap(&out.Stats), &out.Stats)
+	return out, nil
+}
+
+// read answers queries at one position of the log.
+func (c *counts) read(ctx context.Context, queries []fold.ReadRequest) (out []fold.ReadResult, err error) {
+	err = c.engine.Do(ctx, func() { out = c.fold.Read(queries) })
+	return out, err
+}
+
+// undropped is the share of the events offered to each counter that no rate limit dropped.
+func (c *counts) undropped(ctx context.Context, ids []string, sp slo.Span) (out []float64, err error) {
+	err = c.engine.Do(ctx, func() { out = c.fold.Kept(ids, sp) })
+	return out, err
+}
+
+// fullGroups lists the SLOs that cannot have another group. An SLO that is counted in
+// several ways, such as for the bands of an agreement, is listed once.
+func fullGroups(st *fold.Stats) (out []web.FullStatus) {
+	if st == nil {
+		return nil
+	}
+	for _, f := range st.Full {
+		id, _, _ := strings.Cut(f.Indicator, "#")
+		x := web.FullStatus{SLO: id, MaxGroups: f.MaxGroups, Other: f.Other}
+		if n := len(out) - 1; n >= 0 && out[n].SLO == id {
+			out[n].Other = max(out[n].Other, x.Other)
+		} else {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// logFullGroups logs which SLOs ran out of groups, and which can have more again.
+func (c *counts) logFullGroups(before, now *fold.Stats) {
+	was, is := fullGroups(before), fullGroups(now)
+	lacks := func(list []web.FullStatus, id string) bool {
+		return !slices.ContainsFunc(list, func(f web.FullStatus) bool { return f.SLO == id })
+	}
+	for _, f := range is {
+		if lacks(was, f.SLO) {
+			c.log.Warn("SLO has reached max_groups, new values share __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
+		}
+	}
+	for _, f := range was {
+		if lacks(is, f.SLO) {
+			c.log.Info("SLO is below max_groups again", "slo", f.SLO, "max_groups", f.MaxGroups)
+		}
+	}
+}

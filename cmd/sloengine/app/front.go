@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+	exporter "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/reliability/connlimit"
+	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/respond"
+)
+
+// front is the HTTP server. It answers health checks while the storage is being opened, and
+// everything after that.
+type front struct {
+	log      *slog.Logger
+	config   *config.Config
+	address  string // as it was asked for
+	listener net.Listener
+	base     *url.URL // the server as this machine reaches it
+	conns    *connlimit.Limit
+	server   *http.Server
+	handler  atomic.Pointer[http.Handler]
+}
+
+// listen opens the socket and serves nothing yet.
+func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
+	if err := exporter.Validate(c.Web.ConfigFile); err != nil {
+		return nil, fmt.Errorf("web.config_file: %w", err)
+	}
+	f := &front{log: opt.Log, config: c, address: opt.Listen}
+	f.handle(opening())
+	f.server = &http.Server{Handler: f, ErrorLog: slog.NewLogLogger(opt.Log.Handler(), slog.LevelWarn)}
+	ingest.Harden(f.server)
+	var err error
+	if f.conns, err = connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: set, Logger: opt.Log}); err != nil {
+		return nil, err
+	}
+	f.conns.Serve(f.server)
+	if f.listener, err = net.Listen("tcp", opt.Listen); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	f.base = &url.URL{Scheme: "http", Host: f.listener.Addr().String()}
+	if readWebConfig(c.Web.ConfigFile).TLS != nil {
+		f.base.Scheme = "https"
+	}
+	if tcp, ok := f.listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		f.base.Host = fmt.Sprintf("127.0.0.1:%d", tcp.Port)
+	}
+	opt.Log.Info("listening", "address", f.listener.Addr().String(), "url", f.base.String())
+	return f, nil
+}
+
+// warnIfOpen warns of an address that anybody may use.
+func (f *front) warnIfOpen(auth *ingest.Auth) {
+	if !loopback(f.address) && !auth.Enabled() && f.config.Web.ConfigFile == "" {
+		f.log.Warn("listening beyond loopback without tokens and TLS, anyone who can reach the address can send events and read everything")
+	}
+}
+
+// handle answers requests by h from now on.
+func (f *front) handle(h http.Handler) { f.handler.Store(&h) }
+
+// ServeHTTP is part of http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*f.handler.Load()).ServeHTTP(w, r)
+}
+
+// opening answers while the storage is being opened. A restart would not help, so the process is
+// healthy; it is not ready.
+func opening() http.Handler {
+	health := func(status int) gin.HandlerFunc {
+		return func(c *gin.Context) {
+			c.Header("Cache-Control", "no-store")
+			respond.JSON(c, status, "application/json", gin.H{"status": web.Starting, "reason": "the data directory is being opened"})
+		}
+	}
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.GET("/-/healthy", health(http.StatusOK))
+	r.GET("/-/ready", health(http.StatusServiceUnavailable))
+	r.NoRoute(func(c *gin.Context) {
+		c.Header("Retry-After", "5")
+		respond.Problem(c, http.StatusServiceUnavailable, "The engine is starting.", nil)
+	})
+	return r
+}
+
+// serve answers until ctx ends.
+func (f *front) serve(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { _ = f.server.Close() })() // nothing is left of it after drain
+	no := false
+	err := exporter.Serve(f.conns.Listener(f.listener), f.server, &exporter.FlagConfig{
+		WebConfigFile: &f.config.Web.ConfigFile, WebSystemdSocket: &no, WebListenAddresses: &[]string{f.address},
+	}, slog.New(slog.DiscardHandler))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// How long requests may go on once the engine is told to stop, and how long bodies may that
+// are still on their way.
+const (
+	drainTime     = 15 * time.Second
+	drainBodyTime = time.Second
+)
+
+// drain takes no new connections and lets the requests finish that are there.
+func (f *front) drain(stop context.Context, events *ingest.Handler) error {
+	stop, release := half(stop)
+	defer release()
+	stop, done := context.WithTimeout(stop, drainTime)
+	defer done()
+	events.Drain(drainBodyTime)
+	if err := f.server.Shutdown(stop); err != nil {
+		f.log.Warn("requests were cut off at shutdown", "err", err)
+		_ = f.server.Close() // it says what Shutdown said
+	}
+	return nil
+}

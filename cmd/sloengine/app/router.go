@@ -1,0 +1,145 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/web"
+)
+
+// buildRouter makes everything that is answered over HTTP once the storage is open.
+func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
+	a.events, err = ingest.NewHandler(ingest.HandlerOptions{
+		Committer: a.engine,
+		Auth:      a.auth,
+		Catalog:   func() event.Catalog { return a.specs.current.Load().catalog },
+		Limits: event.Limits{
+			MaxEventBytes:   int(c.Ingest.MaxEvent),
+			MaxBatchEvents:  c.Ingest.MaxBatch,
+			MaxFuture:       c.Ingest.MaxFuture,
+			AllowedLateness: c.Ingest.AllowedLateness,
+		},
+		MaxBackfill:      func() time.Duration { return a.specs.current.Load().longest },
+		MaxBodyBytes:     c.Ingest.MaxBody,
+		MaxInFlightBytes: c.Ingest.BodiesInFlight,
+		Deadline:         orNever(c.Ingest.Deadline),
+		Reserve:          orNever(c.Ingest.DeadlineReserve),
+		Metrics:          a.http,
+		Logger:           a.opt.Log,
+		Limiter:          a.rates.limiter,
+		Critical:         a.rates.critical,
+		SaveCritical:     a.letters.Save,
+		Redact:           a.redaction,
+	})
+	if err != nil {
+		return err
+	}
+	external := &url.URL{}
+	if c.Web.ExternalURL != "" {
+		external, err = url.Parse(c.Web.ExternalURL)
+		if err != nil || external.Host == "" {
+			return fmt.Errorf("web.external_url %q: want an address such as https://slo.example.org/path", c.Web.ExternalURL)
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	allow := allowing(a.auth)
+	a.web, err = web.New(web.Options{
+		Report:     a.eval.Latest,
+		Engine:     a.status.get,
+		Alerts:     a.alerts.machine.View,
+		Counts:     a.counts.read,
+		Kept:       a.counts.undropped,
+		Traffic:    a.traffic,
+		AlertsKept: alertsKept,
+		DLQ:        a.letters,
+		Public:     a.opt.Public,
+		May: func(c *gin.Context, p web.Permission) bool {
+			return a.auth.Allows(c.Request, permit(p))
+		},
+		Audit: func(c *gin.Context, action, detail string) {
+			audit(a.opt.Log, action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
+		},
+		Source:       a.specs.source,
+		Reload:       a.reloader.reload,
+		Generations:  a.parking.webGenerations,
+		Parked:       a.parking.webParked,
+		Forget:       a.parking.forget,
+		Allow:        allow,
+		Now:          time.Now,
+		Version:      a.opt.Version,
+		ExternalPath: external.Path,
+		ExternalURL:  c.Web.ExternalURL,
+		StaleAfter:   max(time.Minute, 4*c.Evaluator.Interval),
+		Registry:     registry,
+
+		MaxResponseBytes: c.Web.ResponsesMemory,
+		Sets:             []*metrics.Set{set},
+		LogError:         func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
+	})
+	if err != nil {
+		return err
+	}
+
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.RedirectTrailingSlash = false
+	r.ContextWithFallback = true
+	r.Use(answered(a.opt.Log), a.auth.CheckHost)
+	a.events.Register(r)
+	a.web.Register(r)
+	// A backup holds everything, so it takes the permission operate.
+	r.POST(BackupPath, allow(web.Operate), a.backups.serve)
+	r.GET(RateLimitPath+":context", allow(web.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
+	if c.Web.Pprof {
+		operate := allow(web.Operate)
+		for path, h := range map[string]http.HandlerFunc{
+			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline,
+			"/debug/pprof/profile": pprof.Profile, "/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+		} {
+			r.GET(path, operate, gin.WrapF(h))
+		}
+		for _, name := range []string{"heap", "goroutine", "allocs", "block", "mutex", "threadcreate"} {
+			r.GET("/debug/pprof/"+name, operate, gin.WrapH(pprof.Handler(name)))
+		}
+	}
+	a.router = r
+	return nil
+}
+
+// audit logs what somebody changed, or tried to.
+func audit(log *slog.Logger, action, detail, token, remote string) {
+	log.Info("audit", "action", action, "detail", detail, "token", token, "remote", remote)
+}
+
+// orNever is how options whose zero value is a default say 0.
+func orNever(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+func permit(p web.Permission) ingest.Permission {
+	if p == web.Operate {
+		return ingest.PermitOperate
+	}
+	return ingest.PermitRead
+}
+
+// allowing asks the tokens for what pages and API need.
+func allowing(auth *ingest.Auth) func(web.Permission) gin.HandlerFunc {
+	return func(p web.Permission) gin.HandlerFunc { return auth.Require(permit(p)) }
+}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The order in which parts stop is the order of the stack, read from its end: nothing may stop
+// before what uses it.
+func TestWhatUsesOthersStopsFirst(t *testing.T) {
+	dir := t.TempDir()
+	opt := testOptions(t, dir, "sinks: [{name: f, file: {dir: out}}]\nredis: {address: '127.0.0.1:1'}\n", "127.0.0.1:0")
+	s, err := readSettings(&opt)
+	require.NoError(t, err)
+	g := newRunGroup()
+	a, err := launch(t.Context(), opt, s, g)
+	require.NoError(t, err)
+	<-a.engine.Ready()
+	var names []string
+	for i := len(g.steps) - 1; i >= 0; i-- {
+		names = append(names, g.steps[i].name)
+	}
+	require.Equal(t, strings.Fields(`reload on signal, streams, requests, parked generations, own events, evaluator, sinks,
+		dead letters, measurements, redis, engine, sink files, dead letters, data directory, redis for dead letters, redis for rate limits, http`),
+		strings.Fields(strings.Join(names, ", ")))
+	require.NoError(t, g.stop(context.Background()))
+}
+
+// While the storage is being opened the process is healthy and not ready, and refuses the rest.
+func TestOpeningAnswersHealthOnly(t *testing.T) {
+	for path, want := range map[string]int{"/-/healthy": 200, "/-/ready": 503, "/": 503, "/metrics": 503, "/api/v1/slos": 503} {
+		rec := httptest.NewRecorder()
+		opening().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+		require.Equal(t, want, rec.Code, path)
+		require.Contains(t, rec.Body.String(), "starting", path)
+	}
+}

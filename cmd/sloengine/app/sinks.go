@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// sinkStop is how long a reload waits for the calls of a sink that it removes or changes.
+const sinkStop = 30 * time.Second
+
+// sinks are the sinks of the engine, which come, change and go by a reload.
+type sinks struct {
+	dispatcher *dispatch.Dispatcher
+	letters    *sinkLetters
+	link       *shared.Link // nil without Redis
+	parts      config.SinkParts
+	replayRate float64 // events a second
+	log        *slog.Logger
+
+	mu   sync.Mutex                    // held while sinks change
+	list atomic.Pointer[[]config.Sink] // those that run
+}
+
+type sinkOptions struct {
+	config  *config.Config
+	dir     string // the data directory
+	source  *wal.Log
+	link    *shared.Link
+	letters *sinkLetters
+	metrics *dispatch.Metrics
+	log     *slog.Logger
+}
+
+// openSinks takes up every sink at its cursor, so that the log is retained for it.
+func openSinks(o sinkOptions, g *runGroup) (*sinks, error) {
+	d, err := dispatch.New(dispatch.Options{
+		FS: fsys.OS(), Dir: filepath.Join(o.dir, engine.SinkDir), Source: o.source, Split: record.Items,
+		DeadLetter: o.letters.undelivered, OnLag: o.letters.lagging, Logger: o.log, Metrics: o.metrics,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open sinks: %w", err)
+	}
+	g.add("sink files", func(context.Context) error { d.Close(); return nil })
+	s := &sinks{
+		dispatcher: d, letters: o.letters, link: o.link, replayRate: o.config.DeadLetters.Replay.Rate, log: o.log,
+		parts: config.SinkParts{FS: fsys.OS(), Answered: o.metrics.Answered, Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
+			return shared.NewOutbound(shared.OutboundOptions{
+				Link: o.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
+			})
+		}},
+	}
+	s.list.Store(&o.config.Sinks)
+	for i := range o.config.Sinks {
+		made, err := o.config.Sinks[i].Options(s.parts)
+		if err != nil {
+			return nil, fmt.Errorf("open sinks: %w", err)
+		}
+		if err := d.Add(made); err != nil {
+			if c, ok := made.Sink.(io.Closer); ok {
+				err = errors.Join(err, c.Close())
+			}
+			return nil, fmt.Errorf("open sinks: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// sinkNamed finds a sink by its name.
+func sinkNamed(list []config.Sink, name string) *config.Sink {
+	if i := slices.IndexFunc(list, func(s config.Sink) bool { return s.Name == name }); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
+
+// prepare makes what other settings say about sinks, as far as it can fail, and
+// returns what puts it in force. A sink that is changed keeps its cursor; one that is
+// removed loses it.
+func (s *sinks) prepare(next []config.Sink) (apply func(), err error) {
+	made := map[string]dispatch.SinkOptions{}
+	old := *s.list.Load()
+	for i := range next {
+		n := &next[i]
+		if was := sinkNamed(old, n.Name); was != nil && reflect.DeepEqual(*was, *n) {
+			continue
+		}
+		if n.RateLimit != nil && n.RateLimit.Shared && s.link == nil {
+			return nil, fmt.Errorf("sink %s: rate_limit.shared needs redis, and a redis section takes effect with a restart", n.Name)
+		}
+		if made[n.Name], err = n.Options(s.parts); err != nil {
+			return nil, err
+		}
+	}
+	return func() { s.change(next, made) }, nil
+}
+
+func (s *sinks) change(next []config.Sink, made map[string]dispatch.SinkOptions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, old := s.dispatcher, *s.list.Load()
+	ctx, cancel := context.WithTimeout(context.Background(), sinkStop)
+	defer cancel()
+	var running []config.Sink
+	logged := func(what, sink string, err error) bool {
+		if err != nil {
+			s.log.Error("sink not "+what+"; reload again to retry", "sink", sink, "err", err)
+			return false
+		}
+		s.log.Info("sink "+what, "sink", sink)
+		return true
+	}
+	// Those that go first, as they may hold a directory that another one wants.
+	for i := range old {
+		if sinkNamed(next, old[i].Name) != nil {
+			continue
+		}
+		err := d.Remove(ctx, old[i].Name)
+		if errors.Is(err, dispatch.ErrNoSink) {
+			err = nil
+		}
+		if !logged("removed", old[i].Name, err) {
+			running = append(running, old[i])
+		}
+	}
+	for i := range next {
+		n, was := &next[i], sinkNamed(old, next[i].Name)
+		o, changed := made[n.Name]
+		switch {
+		case !changed:
+			running = append(running, *n)
+		case was == nil:
+			if logged("added", n.Name, d.Replace(ctx, o)) {
+				running = append(running, *n)
+			}
+		case logged("changed", n.Name, d.Replace(ctx, o)):
+			running = append(running, *n)
+		default:
+			running = append(running, *was)
+		}
+	}
+	s.list.Store(&running)
+}

@@ -1,0 +1,166 @@
+package app
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/connlimit"
+	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web"
+)
+
+// engineStatus asks all parts how they are.
+type engineStatus struct {
+	dir       string // the data directory
+	started   time.Time
+	stopping  *atomic.Bool
+	engine    *engine.Engine
+	http      *ingest.HTTPMetrics
+	counts    *counts
+	parking   *parking
+	specs     *specs
+	changes   *specChanges
+	reloader  *reloader
+	conns     *connlimit.Limit
+	rates     *rateLimits
+	redaction *redaction
+	link      *shared.Link // nil without Redis
+	sinks     *sinks
+	letters   *deadLetters
+}
+
+// get is the engine's condition as page and API show it.
+func (e *engineStatus) get() web.EngineStatus {
+	h := e.engine.Health()
+	s := web.EngineStatus{
+		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: e.started,
+		Log:        web.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable},
+		Checkpoint: web.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
+		IDs:        web.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, HorizonSeconds: h.IDs.Horizon.Seconds()},
+		Fold:       web.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
+		Disk:       web.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
+	}
+	if e.stopping.Load() && (s.State == web.Ready || s.State == web.DiskLow) {
+		s.State, s.Reason = web.Stopping, "the engine is shut down"
+	}
+	n := e.http.Totals()
+	s.Ingest = web.IngestStatus{
+		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,
+		Limited: n.Limited, Sampled: n.Sampled, DeadLettered: n.DeadLettered,
+		Refused: h.DeadLetters, Queue: h.Queue.Requests,
+	}
+	if st := e.counts.stats.Load(); st != nil {
+		s.Ingest.Late = st.Late
+		s.Fold.Groups, s.Fold.Bytes = st.Groups, st.Bytes
+		s.Fold.Full = fullGroups(st)
+	}
+	s.Parked = e.parking.status()
+	now := e.specs.current.Load()
+	s.Spec = web.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
+	s.Spec.Change = e.changes.last.Load()
+	if f := e.reloader.failed.Load(); f != nil {
+		s.Spec.Failed = f.at
+		s.Spec.Problems = f.problems
+		if len(f.problems) == 0 {
+			s.Spec.Problems = []spec.Problem{{Severity: spec.Error, Message: f.err.Error()}}
+		}
+	}
+	for _, t := range h.Troubles {
+		s.Troubles = append(s.Troubles, web.TroubleStatus(t))
+	}
+	conns := e.conns.Status()
+	s.Connections = web.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
+	e.delivery(&s)
+	return s
+}
+
+func webState(s engine.Status) web.EngineState {
+	switch s {
+	case engine.StatusStarting:
+		return web.Starting
+	case engine.StatusRecovering:
+		return web.Recovering
+	case engine.StatusReady:
+		return web.Ready
+	case engine.StatusDiskLow:
+		return web.DiskLow
+	case engine.StatusPoisoned:
+		return web.Poisoned
+	case engine.StatusStopping, engine.StatusStopped:
+		return web.Stopping
+	}
+	return web.Failed
+}
+
+// delivery adds rate limits, sinks and dead letters.
+func (e *engineStatus) delivery(s *web.EngineStatus) {
+	for _, l := range e.rates.limiter.Status() {
+		s.Limits = append(s.Limits, web.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
+	}
+	for _, o := range e.rates.limiter.Offenders() {
+		s.Offenders = append(s.Offenders, web.OffenderStatus{Context: o.Context, Value: e.redaction.shown(o.Value), Hits: o.Hits, Error: o.Error})
+	}
+	if e.link != nil {
+		l := e.link.Status()
+		s.Redis = &web.RedisStatus{
+			Connected: l.Connected, Since: l.Since, LastError: l.LastError, RoundTripSeconds: l.RoundTrip.Seconds(), Fallbacks: l.Fallbacks,
+		}
+	}
+	list := *e.sinks.list.Load()
+	for _, x := range e.sinks.dispatcher.Status() {
+		kind, most := "", int64(0)
+		if c := sinkNamed(list, x.Name); c != nil {
+			kind, most = c.Kind(), c.MaxLagBytes
+		}
+		sink := web.SinkStatus{
+			Name: x.Name, Kind: kind, LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: most,
+			OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered, Retries: x.Retries, Dropped: x.Dropped,
+			DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
+			HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),
+		}
+		if x.Breaker.State == breaker.HalfOpen {
+			sink.Breaker = web.BreakerHalfOpen
+		}
+		for _, t := range x.Troubles {
+			sink.Troubles = append(sink.Troubles, web.SinkTrouble{
+				What: t.Kind, Since: t.Since, Cause: t.Cause, Brief: t.Brief, Failures: t.Failures, Blocked: t.Blocked,
+			})
+		}
+		for code, n := range x.Answers {
+			if sink.Answers == nil {
+				sink.Answers = map[string]uint64{}
+			}
+			name := "other"
+			if code > 0 {
+				name = strconv.Itoa(code)
+			}
+			sink.Answers[name] = n
+		}
+		s.Sinks = append(s.Sinks, sink)
+		if x.Breaker.Off {
+			s.Sinks[len(s.Sinks)-1].Breaker = ""
+		} else {
+			s.Breakers = append(s.Breakers, web.BreakerStatus{
+				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason, RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
+			})
+		}
+		s.Bulkheads = append(s.Bulkheads, web.BulkheadStatus{
+			Name: x.Name, Active: x.Bulkhead.Active, Queued: x.Bulkhead.Queued, Concurrency: x.Bulkhead.Concurrency,
+			Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,
+		})
+	}
+	if st, ok := e.letters.stats(); ok {
+		s.DeadLetters = &web.DeadLetterStatus{
+			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
+			Damaged: st.Damaged,
+		}
+		if st.Lost != nil {
+			s.DeadLetters.LostEntries, s.DeadLetters.DamagedBytes = st.Lost.Entries, st.Lost.Bytes
+		}
+	}
+}
