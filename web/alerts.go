@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -190,35 +188,4 @@ func (w *Web) apiAlerts(c *gin.Context) {
 		out.Held = append(out.Held, newHeld(h))
 	}
 	respond.JSON(c, http.StatusOK, "application/json", out)
-}
-
-// gatherAlerts gives out the states of the alerts that are pending or firing.
-func (w *Web) gatherAlerts() ([]*dto.MetricFamily, error) {
-	if !w.opt.Engine().State.Recovered() {
-		return nil, nil
-	}
-	f := newFamily(series.AlertState, 0)
-	active := w.opt.Alerts().Active
-	for i := range active {
-		a := &active[i]
-		if a.State == state.Resolved {
-			continue
-		}
-		values := []string{a.Name, a.Service, a.Severity}
-		var extra []string
-		for _, l := range a.Labels {
-			if !slices.Contains(series.AlertState.LabelNames(), l.Name) {
-				extra, values = append(extra, l.Name), append(values, l.Value)
-			}
-		}
-		value := float64(series.AlertPending)
-		if a.State == state.Firing {
-			value = series.AlertFiring
-		}
-		f.add(pairs(series.AlertState.LabelNames(extra...), values...), value)
-	}
-	if len(f.dto.Metric) == 0 {
-		return nil, nil
-	}
-	return []*dto.MetricFamily{f.dto}, nil
 }

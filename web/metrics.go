@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/klauspost/compress/gzip"
@@ -19,29 +20,53 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/respond"
 )
 
 // Scrapes that are answered at the same time; more get 503.
 const maxScrapes = 4
 
-// metricsHandler serves the report's series, the engine's own metrics and those
-// of the given registry in whatever exposition format the scraper prefers.
-func (w *Web) metricsHandler() http.Handler {
-	var others []prometheus.Gatherer
-	if w.opt.Alerts != nil {
-		others = append(others, prometheus.GathererFunc(w.gatherAlerts))
+// Options are what a handler serves. Report, Engine and LogError are required.
+type metricsOptions struct {
+	Report    func() *sla.Report  // the latest report; nil until the first one
+	Recovered func() bool         // the counts are complete: before, a counter would look as if it had been reset
+	Alerts    func() *state.View  // nil: the engine evaluates no alerts
+	Sets      []*metrics.Set      // the engine's own metrics
+	Registry  prometheus.Gatherer // more families; nil: none
+	Timeout   time.Duration       // of an answer
+	LogError  func(msg string, err error)
+}
+
+// metricsHandler serves the report's series, the engine's own metrics and those of the given registry in whatever
+// exposition format the scraper prefers.
+func metricsHandler(o metricsOptions) http.Handler {
+	latest := func() *sla.Report {
+		if !o.Recovered() {
+			return nil
+		}
+		return o.Report()
 	}
-	for _, s := range w.opt.Sets {
+	var others []prometheus.Gatherer
+	if o.Alerts != nil {
+		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			if !o.Recovered() {
+				return nil, nil
+			}
+			return gatherAlerts(o.Alerts().Active), nil
+		}))
+	}
+	for _, s := range o.Sets {
 		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherSet(s) }))
 	}
-	if w.opt.Registry != nil {
-		others = append(others, w.opt.Registry)
+	if o.Registry != nil {
+		others = append(others, o.Registry)
 	}
-	log := scrapeLog(w.opt.LogError)
-	full := promhttp.HandlerFor(join(append([]prometheus.Gatherer{w.collector}, others...), nil), promhttp.HandlerOpts{
+	log := scrapeLog(o.LogError)
+	full := promhttp.HandlerFor(join(append([]prometheus.Gatherer{&reports{latest: latest}}, others...), nil), promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, ErrorLog: log, CoalesceGather: true, EnableOpenMetrics: true,
 	})
 	taken := map[string]bool{}
@@ -81,19 +106,19 @@ func (w *Web) metricsHandler() http.Handler {
 			defer respond.Gzips.Put(z)
 			out = z
 		}
-		if err := w.collector.expose(out, format, openMetrics, families); err != nil {
+		if err := expose(out, format, latest(), openMetrics, families); err != nil {
 			log("answer a scrape", err)
 		}
 		if z, ok := out.(*gzip.Writer); ok {
 			_ = z.Close() // the scraper went away: nobody is left to tell
 		}
 	})
-	return http.TimeoutHandler(serve, w.opt.ScrapeTimeout, "the metrics took too long")
+	return http.TimeoutHandler(serve, o.Timeout, "the metrics took too long")
 }
 
-// expose writes the report's series, then the other families.
-func (c *Collector) expose(w io.Writer, format expfmt.Format, openMetrics bool, others []*dto.MetricFamily) error {
-	if rep := c.report(); rep != nil && c.recovered() {
+// expose writes the series of a report, if there is one, then the other families.
+func expose(w io.Writer, format expfmt.Format, rep *sla.Report, openMetrics bool, others []*dto.MetricFamily) error {
+	if rep != nil {
 		if err := writeReport(w, rep, openMetrics); err != nil {
 			return err
 		}

@@ -2,11 +2,12 @@ package web
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/VictoriaMetrics/metrics"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -18,7 +19,7 @@ func TestMetricsOfASet(t *testing.T) {
 	set := metrics.NewSet()
 	sinks := []string{`a`, `b "} le="1`}
 	for _, sink := range sinks {
-		h := set.NewPrometheusHistogramExt(`sloengine_sink_call_seconds{sink="`+labelEscapes.Replace(sink)+`"}`, []float64{.0001, .1, 5})
+		h := set.NewPrometheusHistogramExt(`sloengine_sink_call_seconds{sink="`+strings.ReplaceAll(sink, `"`, `\"`)+`"}`, []float64{.0001, .1, 5})
 		for _, v := range []float64{0, .0001, .05, 1, 2, 5, 60} {
 			h.Update(v)
 		}
@@ -52,15 +53,8 @@ func TestMetricsOfASet(t *testing.T) {
 	// The other formats say the same.
 	om := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0").Body.String()
 	require.Contains(t, om, header)
-	rec := b.get("/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
-	dec := expfmt.NewDecoder(rec.Body, expfmt.ResponseFormat(rec.Header()))
-	for {
-		var f dto.MetricFamily
-		require.NoError(t, dec.Decode(&f))
-		if f.GetName() == "sloengine_sink_call_seconds" {
-			require.Equal(t, metric.SinkCallSeconds.Help, f.GetHelp())
-			require.Equal(t, dto.MetricType_HISTOGRAM, f.GetType())
-			break
-		}
-	}
+	i := slices.IndexFunc(b.families(), func(f *dto.MetricFamily) bool { return f.GetName() == "sloengine_sink_call_seconds" })
+	f := b.families()[i]
+	require.Equal(t, metric.SinkCallSeconds.Help, f.GetHelp())
+	require.Equal(t, dto.MetricType_HISTOGRAM, f.GetType())
 }

@@ -28,7 +28,6 @@ type Web struct {
 	named       map[string]asset // by the name that holds the hash
 	openapi     []byte
 	openapiBare []byte // without the version
-	collector   *Collector
 	metrics     http.Handler
 	sparks      sparkCache
 	sources     sourceCache
@@ -70,13 +69,12 @@ func New(opt Options) (*Web, error) {
 	if err = w.draw(); err != nil {
 		return nil, fmt.Errorf("draw the states: %w", err)
 	}
-	w.collector = NewCollector(opt.Report, func() bool { return opt.Engine().State.Recovered() })
-	w.metrics = w.metricsHandler()
+	w.metrics = metricsHandler(metricsOptions{
+		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.opt.Sets, Registry: opt.Registry,
+		Timeout: opt.ScrapeTimeout, LogError: opt.LogError,
+	})
 	return w, nil
 }
-
-// Collector is the collector behind /metrics, for other registries.
-func (w *Web) Collector() *Collector { return w.collector }
 
 // Register mounts everything on r. On a *gin.Engine it also takes over unknown
 // routes and methods; on a group the caller may do so with NotFound and

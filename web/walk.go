@@ -1,0 +1,222 @@
+package web
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+// encoder takes the series of a report one family after another. L is how it writes labels.
+type encoder[L any] interface {
+	// family begins a family. One without samples is not written.
+	family(f *metric.Family)
+	// labels joins names and values. A missing value is "".
+	labels(names []string, values ...string) L
+	// sample adds a series with the labels of both lists.
+	sample(labels, more L, value float64)
+	// histogram adds a histogram with cumulative buckets below +Inf.
+	histogram(labels L, buckets []bucket, count uint64, sum float64)
+}
+
+type bucket struct {
+	le    float64
+	count uint64 // cumulative
+}
+
+// walker hands a report to an encoder.
+type walker[L any] struct {
+	encoder[L]
+	rep   *sla.Report
+	none  L                   // no labels
+	names map[string][]string // label names by family and extra labels: the groups of an SLO share them
+}
+
+// walk hands every series of a report to an encoder. Values that are not finite are left out.
+func walk[L any](rep *sla.Report, x encoder[L]) {
+	w := &walker[L]{encoder: x, rep: rep, names: map[string][]string{}}
+	w.slos()
+	w.info()
+	w.slas()
+	w.traffic()
+}
+
+func (w *walker[L]) add(labels, more L, value float64) {
+	if format.Finite(value) {
+		w.sample(labels, more, value)
+	}
+}
+
+// labelsOf joins the labels of a family, those of a group or spec among them, with values.
+func (w *walker[L]) labelsOf(f *metric.Family, extra []string, values ...string) L {
+	if len(extra) == 0 {
+		return w.labels(f.LabelNames(), values...)
+	}
+	key := f.Name + "\xff" + strings.Join(extra, "\xff")
+	names, ok := w.names[key]
+	if !ok {
+		names = f.LabelNames(extra...)
+		w.names[key] = names
+	}
+	return w.labels(names, values...)
+}
+
+func (w *walker[L]) slos() {
+	// The labels of a group are the same in all families.
+	groups := make([]L, len(w.rep.SLOs))
+	values := make([]string, 0, 8)
+	for i := range w.rep.SLOs {
+		r := &w.rep.SLOs[i]
+		values = append(append(values[:0], string(r.SLO.ID), r.SLO.ID.Service(), r.SLO.ID.Name()), r.Group...)
+		groups[i] = w.labelsOf(series.SLIRatio, r.SLO.GroupBy, values...)
+	}
+	each := func(f *metric.Family, add func(r *sla.SLOReport, labels L)) {
+		w.family(f)
+		for i := range w.rep.SLOs {
+			add(&w.rep.SLOs[i], groups[i])
+		}
+	}
+	good, bad := w.labels([]string{series.LabelResult}, series.ResultGood), w.labels([]string{series.LabelResult}, series.ResultBad)
+	counts := func(labels L, c slo.Counts) {
+		w.add(labels, good, float64(c.Good))
+		w.add(labels, bad, float64(c.Bad))
+	}
+	each(series.Events, func(r *sla.SLOReport, labels L) { counts(labels, r.Total) })
+	each(series.BackfilledEvents, func(r *sla.SLOReport, labels L) {
+		if r.Backfilled.Valid() > 0 {
+			counts(labels, r.Backfilled)
+		}
+	})
+	each(series.SliceRatio, func(r *sla.SLOReport, labels L) {
+		if r.SLO.Budgeting.Method == slo.RatioTimeslices && r.SLO.Indicator.Kind != slo.KindThroughput {
+			w.add(labels, w.none, r.Slices.Ratio)
+		}
+	})
+	each(series.SliceAchieved, func(r *sla.SLOReport, labels L) {
+		if r.SLO.Indicator.Kind == slo.KindThroughput {
+			w.add(labels, w.none, float64(r.Slices.Achieved))
+		}
+	})
+	each(series.SliceTarget, func(r *sla.SLOReport, labels L) {
+		if r.SLO.Indicator.Kind == slo.KindThroughput {
+			w.add(labels, w.none, float64(r.Slices.Target))
+		}
+	})
+	each(series.SLIRatio, func(r *sla.SLOReport, labels L) {
+		if r.Budget.HasData {
+			w.add(labels, w.none, r.Budget.SLI)
+		}
+	})
+	each(series.BudgetRemaining, func(r *sla.SLOReport, labels L) {
+		if r.Budget.HasData {
+			w.add(labels, w.none, r.Budget.Remaining)
+		}
+	})
+	windows := map[int64]L{}
+	for _, d := range slo.BurnWindows {
+		windows[int64(d)] = w.labels([]string{series.LabelWindow}, slo.FormatDuration(d))
+	}
+	period := w.labels([]string{series.LabelWindow}, series.WindowPeriod)
+	each(series.BurnRate, func(r *sla.SLOReport, labels L) {
+		for _, b := range r.Burns {
+			window, known := period, true
+			if !b.Period {
+				window, known = windows[int64(b.Window)]
+			}
+			if b.HasData && known {
+				w.add(labels, window, b.Rate)
+			}
+		}
+	})
+	each(series.Coverage, func(r *sla.SLOReport, labels L) { w.add(labels, w.none, r.Coverage) })
+}
+
+func (w *walker[L]) info() {
+	w.family(series.Info)
+	var last *slo.SLO
+	for i := range w.rep.SLOs {
+		s := w.rep.SLOs[i].SLO
+		if s == last {
+			continue
+		}
+		last = s
+		own := slices.Sorted(maps.Keys(s.Labels))
+		values := []string{string(s.ID), s.ID.Service(), s.ID.Name(), s.Objective.Percent(), s.Window.String()}
+		for _, k := range own {
+			values = append(values, s.Labels[k])
+		}
+		w.add(w.labelsOf(series.Info, own, values...), w.none, 1)
+	}
+}
+
+func (w *walker[L]) slas() {
+	// each calls add for every agreement. The function that it gets adds a series of the agreement, whose family has
+	// the labels values besides those of the agreement and its group.
+	each := func(f *metric.Family, add func(r *sla.SLAReport, series func(value float64, values ...string))) {
+		w.family(f)
+		for i := range w.rep.SLAs {
+			r := &w.rep.SLAs[i]
+			add(r, func(value float64, values ...string) {
+				w.add(w.labelsOf(f, r.SLA.GroupBy, slices.Concat([]string{r.SLA.Service, r.SLA.Name}, values, r.Group)...), w.none, value)
+			})
+		}
+	}
+	each(series.CompositeScore, func(r *sla.SLAReport, add func(float64, ...string)) {
+		if r.HasData {
+			add(r.Score)
+		}
+	})
+	each(series.ComponentScore, func(r *sla.SLAReport, add func(float64, ...string)) {
+		for _, c := range r.Components {
+			if c.HasData {
+				add(100*c.Points, c.Name)
+			}
+		}
+	})
+	each(series.BandEvents, func(r *sla.SLAReport, add func(float64, ...string)) {
+		for _, c := range r.Components {
+			for _, b := range c.Bands {
+				le := "+Inf"
+				if b.Threshold > 0 {
+					le = slo.FormatRatio(b.Threshold.Seconds())
+				}
+				add(float64(b.Count), c.Name, le)
+			}
+		}
+	})
+	w.family(series.Violations)
+	for _, t := range w.rep.Thresholds {
+		// A severity that the threshold lacks has no series, rather than one that is always 0.
+		add := func(severity string, above bool, n uint64) {
+			if above || t.Threshold.Each == severity {
+				w.add(w.labelsOf(series.Violations, nil, t.Threshold.Name, severity, t.Threshold.Service), w.none, float64(n))
+			}
+		}
+		add("warning", t.Threshold.Warning > 0, t.Total.Warning)
+		add("critical", t.Threshold.Critical > 0, t.Total.Critical)
+	}
+}
+
+func (w *walker[L]) traffic() {
+	w.family(series.EngineEvents)
+	for _, t := range w.rep.Traffic {
+		w.add(w.labelsOf(series.EngineEvents, t.DimensionNames, slices.Concat([]string{t.Service, t.Type, t.Outcome, t.Severity}, t.DimensionValues)...), w.none, float64(t.Count))
+	}
+	w.family(series.EventDuration)
+	for _, d := range w.rep.Durations {
+		var buckets []bucket
+		var total uint64
+		for i, n := range d.Counts {
+			total += n
+			if i < len(d.Buckets) {
+				buckets = append(buckets, bucket{d.Buckets[i].Seconds(), total})
+			}
+		}
+		w.histogram(w.labelsOf(series.EventDuration, nil, d.Service, d.Type), buckets, total, d.SumSeconds)
+	}
+}
