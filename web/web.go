@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -69,7 +70,7 @@ func New(opt Options) (*Web, error) {
 	if err = w.draw(); err != nil {
 		return nil, fmt.Errorf("draw the states: %w", err)
 	}
-	w.metrics = metricsHandler(metricsOptions{
+	w.metrics = collector.Handler(collector.Options{
 		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError,
 	})

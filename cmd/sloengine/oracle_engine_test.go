@@ -20,7 +20,7 @@ import (
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/collector"
 )
 
 // loadOracle reads the specs of services as they are at a time.
@@ -49,11 +49,10 @@ func rulesOf(sp *spec.Spec) rules.Spec {
 // oracleEngine is the engine from its log on: fold, evaluator, and the counters
 // that Prometheus scrapes. Its time is what it is told.
 type oracleEngine struct {
-	t         testing.TB
-	state     app.FoldState
-	eval      *evaluator.Evaluator
-	collector *web.Collector
-	payload   []byte
+	t       testing.TB
+	state   app.FoldState
+	eval    *evaluator.Evaluator
+	payload []byte
 }
 
 func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
@@ -65,7 +64,6 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
 	})
 	require.NoError(t, err)
-	e.collector = web.NewCollector(e.eval.Latest, func() bool { return true })
 	e.apply(record.TypeHeartbeat, at, []byte{byte(record.BeatStart)})
 	e.change(sp, at)
 	return e
@@ -129,8 +127,7 @@ var scraped = []string{series.Events.Name, series.Info.Name, series.EngineEvents
 
 // scrape gives out the counters as a scrape would find them.
 func (e *oracleEngine) scrape(instance string, add func(series string, value float64)) {
-	families, err := e.collector.Gather()
-	require.NoError(e.t, err)
+	families := collector.Families(e.eval.Latest())
 	var b strings.Builder
 	for _, f := range families {
 		if !slices.Contains(scraped, f.GetName()) {

@@ -1,4 +1,4 @@
-package web
+package collector
 
 import (
 	"cmp"
@@ -35,11 +35,16 @@ func (c *reports) Gather() ([]*dto.MetricFamily, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.built != rep {
-		x := &families{}
-		walk(rep, x)
-		c.built, c.list = rep, x.sorted()
+		c.built, c.list = rep, Families(rep)
 	}
 	return c.list, nil
+}
+
+// Families returns the series of a report, sorted by name.
+func Families(rep *sla.Report) []*dto.MetricFamily {
+	x := &families{}
+	walk(rep, x)
+	return x.sorted()
 }
 
 // gatherAlerts returns the states of the alerts that are pending or firing.
@@ -101,15 +106,15 @@ func (x *families) labels(names []string, values ...string) []*dto.LabelPair {
 		ps[i].Name, ps[i].Value = &names[i], &v
 		out[i] = &ps[i]
 	}
-	slices.SortFunc(out, byLabelName)
+	slices.SortFunc(out, byName)
 	return out
 }
 
-func byLabelName(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) }
+func byName(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) }
 
 func (x *families) sample(labels, more []*dto.LabelPair, value float64) {
 	if len(more) > 0 {
-		at, _ := slices.BinarySearchFunc(labels, more[0], byLabelName)
+		at, _ := slices.BinarySearchFunc(labels, more[0], byName)
 		labels = slices.Insert(slices.Clip(labels), at, more[0]) // the pairs of a group are shared
 	}
 	m := &dto.Metric{Label: labels}

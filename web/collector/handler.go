@@ -1,4 +1,4 @@
-package web
+package collector
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ import (
 const maxScrapes = 4
 
 // Options are what a handler serves. Report, Engine and LogError are required.
-type metricsOptions struct {
+type Options struct {
 	Report    func() *sla.Report  // the latest report; nil until the first one
 	Recovered func() bool         // the counts are complete: before, a counter would look as if it had been reset
 	Alerts    func() *state.View  // nil: the engine evaluates no alerts
@@ -41,9 +41,9 @@ type metricsOptions struct {
 	LogError  func(msg string, err error)
 }
 
-// metricsHandler serves the report's series, the engine's own metrics and those of the given registry in whatever
+// Handler serves the report's series, the engine's own metrics and those of the given registry in whatever
 // exposition format the scraper prefers.
-func metricsHandler(o metricsOptions) http.Handler {
+func Handler(o Options) http.Handler {
 	latest := func() *sla.Report {
 		if !o.Recovered() {
 			return nil
