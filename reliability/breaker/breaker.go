@@ -87,7 +87,7 @@ func New(o Options) (*Breaker, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{o: o, m: o.Metrics.of(o.Name), since: time.Now()}
+	b := &Breaker{o: o, m: o.Metrics.Of(o.Name), since: time.Now()}
 	if c := o.Consecutive; !c.Off && !o.Off {
 		b.rules[0] = circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(c.Failures)).Build()
 	}

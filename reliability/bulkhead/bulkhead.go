@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,7 +72,7 @@ func (e *FullError) RetryClass() retry.Class { return retry.ClassOverload }
 // Bulkhead is safe for concurrent use.
 type Bulkhead struct {
 	o        Options
-	m        *series
+	m        series
 	permits  bulkhead.Bulkhead[any]
 	active   atomic.Int64
 	waiting  atomic.Int64
@@ -86,7 +85,7 @@ func New(o Options) (*Bulkhead, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Bulkhead{o: o, m: o.Metrics.of(o.Name), permits: bulkhead.New[any](uint(o.Concurrency))}, nil
+	return &Bulkhead{o: o, m: o.Metrics.Of(o.Name), permits: bulkhead.New[any](uint(o.Concurrency))}, nil
 }
 
 // Acquire waits for a place among the running calls; Release must follow. The error
@@ -152,41 +151,16 @@ func (b *Bulkhead) Measure() {
 }
 
 // Metrics are the counters of all bulkheads, by name.
-type Metrics struct {
-	set *metrics.Set
-	mu  sync.Mutex
-	by  map[string]*series
-}
+type Metrics struct{ *metric.PerName[series] }
 
 type series struct {
 	rejected       *metrics.Counter
 	active, queued *metrics.Gauge
-	group          metric.Group
 }
 
 // NewMetrics makes the counters in set.
-func NewMetrics(set *metrics.Set) *Metrics { return &Metrics{set: set, by: map[string]*series{}} }
-
-func (m *Metrics) of(name string) *series {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.by[name]; s != nil {
-		return s
-	}
-	s := &series{group: metric.Group{Set: m.set}}
-	s.rejected = s.group.Counter(metric.BulkheadRejected, name)
-	s.active = s.group.Gauge(metric.BulkheadActive, name)
-	s.queued = s.group.Gauge(metric.BulkheadQueued, name)
-	m.by[name] = s
-	return s
-}
-
-// Forget takes the series of a bulkhead that is gone out of the set.
-func (m *Metrics) Forget(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.by[name]; s != nil {
-		s.group.Unregister()
-		delete(m.by, name)
-	}
+func NewMetrics(set *metrics.Set) *Metrics {
+	return &Metrics{metric.NewPerName(set, func(g *metric.Group, name string) series {
+		return series{g.Counter(metric.BulkheadRejected, name), g.Gauge(metric.BulkheadActive, name), g.Gauge(metric.BulkheadQueued, name)}
+	})}
 }

@@ -65,7 +65,7 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l := &lane{d: d, m: d.o.Metrics.of(o.Name), log: d.o.Logger.With("sink", o.Name), gone: make(chan struct{}),
+	l := &lane{d: d, m: d.o.Metrics.lanes.Of(o.Name), log: d.o.Logger.With("sink", o.Name), gone: make(chan struct{}),
 		troubles: map[string]*trouble{}, sums: map[string]sums{}}
 	if o.MaxLagBytes > 0 && d.o.OnLag == nil {
 		return nil, fmt.Errorf("sink %q: max_lag_bytes needs OnLag, which retains the skipped log range", o.Name)

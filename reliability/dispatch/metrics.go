@@ -22,8 +22,7 @@ type Metrics struct {
 	bulkheads *bulkhead.Metrics
 	lowest    *metrics.Gauge
 	sinks     *metrics.Gauge
-	mu        sync.Mutex
-	by        map[string]*series
+	lanes     *metric.PerName[*series]
 }
 
 type series struct {
@@ -44,7 +43,6 @@ type series struct {
 	oldest, inFlight, staged   *metrics.Gauge
 	failing                    map[string]*metrics.Gauge // by kind of trouble
 	answers                    *answers
-	group                      metric.Group
 }
 
 // Breakers are the counters of the sinks' breakers, for other breakers of the process.
@@ -52,70 +50,62 @@ func (m *Metrics) Breakers() *breaker.Metrics { return m.breakers }
 
 // NewMetrics makes the counters in set. One Dispatcher per Metrics.
 func NewMetrics(set *metrics.Set) *Metrics {
-	return &Metrics{
+	m := &Metrics{
 		set: set, breakers: breaker.NewMetrics(set), deadlines: deadline.NewMetrics(set, "sink"), bulkheads: bulkhead.NewMetrics(set),
 		lowest: metric.SinkLowestCursor.Gauge(set),
 		sinks:  metric.Sinks.Gauge(set),
-		by:     map[string]*series{},
 	}
+	m.lanes = metric.NewPerName(set, m.define)
+	return m
 }
 
-func (m *Metrics) of(sink string) *series {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.by[sink]; s != nil {
-		return s
-	}
-	s := &series{letters: map[string]*metrics.Counter{}, group: metric.Group{Set: m.set}}
-	s.delivered = s.group.Counter(metric.SinkDeliveredItems, sink)
-	s.dropped = s.group.Counter(metric.SinkDroppedItems, sink)
-	s.skipped = s.group.Counter(metric.SinkSkippedRecords, sink)
-	s.missed = s.group.Counter(metric.SinkMissedRecords, sink)
-	s.succeeded = s.group.Counter(metric.SinkCallsSucceeded, sink)
+// define makes the series of a sink.
+func (m *Metrics) define(g *metric.Group, sink string) *series {
+	s := &series{letters: map[string]*metrics.Counter{}, failing: map[string]*metrics.Gauge{}}
+	s.delivered = g.Counter(metric.SinkDeliveredItems, sink)
+	s.dropped = g.Counter(metric.SinkDroppedItems, sink)
+	s.skipped = g.Counter(metric.SinkSkippedRecords, sink)
+	s.missed = g.Counter(metric.SinkMissedRecords, sink)
+	s.succeeded = g.Counter(metric.SinkCallsSucceeded, sink)
 	for c := range s.failures {
-		s.failures[c] = s.group.Counter(metric.SinkCallsFailed, sink, retry.Class(c).String())
+		s.failures[c] = g.Counter(metric.SinkCallsFailed, sink, retry.Class(c).String())
 	}
 	for _, r := range []string{ReasonPermanent, ReasonExhausted, ReasonExpired, ReasonRateLimited, ReasonUnreadable} {
-		s.letters[r] = s.group.Counter(metric.SinkDeadLetters, sink, r)
+		s.letters[r] = g.Counter(metric.SinkDeadLetters, sink, r)
 	}
-	s.letterErrors = s.group.Counter(metric.SinkDeadLetterErrors, sink)
-	s.cursorErrors = s.group.Counter(metric.SinkCursorErrors, sink)
-	s.flushErrors = s.group.Counter(metric.SinkFlushErrors, sink)
-	s.abandoned = s.group.Counter(metric.SinkAbandonedCalls, sink)
-	s.outboundLimited = s.group.Counter(metric.SinkRateLimited, sink)
-	s.retries = s.group.Counter(metric.RetryAttempts, sink)
-	s.again = s.group.Counter(metric.RetryAttemptedItems, sink)
-	s.retried = s.group.Counter(metric.RetrySuccessItems, sink)
-	s.exhausted = s.group.Counter(metric.RetryExhaustedItems, sink)
-	s.permanent = s.group.Counter(metric.RetryPermanentFailureItems, sink)
-	s.overBudget = s.group.Counter(metric.RetryBudgetExhausted, sink)
-	s.limited = s.group.Counter(metric.RetryRateLimited, sink)
-	s.seconds = s.group.Histogram(metric.SinkCallSeconds, sink)
-	s.retryDelay = s.group.Histogram(metric.RetryDelaySeconds, sink)
-	s.overhead = s.group.Histogram(metric.RetryOverheadSeconds, sink)
-	s.lagRecords, s.lagBytes = s.group.Gauge(metric.SinkLagRecords, sink), s.group.Gauge(metric.SinkLagBytes, sink)
-	s.oldest = s.group.Gauge(metric.SinkLagSeconds, sink)
-	s.inFlight = s.group.Gauge(metric.SinkInFlightBatches, sink)
-	s.staged = s.group.Gauge(metric.RetryStaged, sink)
-	s.failing = map[string]*metrics.Gauge{}
+	s.letterErrors = g.Counter(metric.SinkDeadLetterErrors, sink)
+	s.cursorErrors = g.Counter(metric.SinkCursorErrors, sink)
+	s.flushErrors = g.Counter(metric.SinkFlushErrors, sink)
+	s.abandoned = g.Counter(metric.SinkAbandonedCalls, sink)
+	s.outboundLimited = g.Counter(metric.SinkRateLimited, sink)
+	s.retries = g.Counter(metric.RetryAttempts, sink)
+	s.again = g.Counter(metric.RetryAttemptedItems, sink)
+	s.retried = g.Counter(metric.RetrySuccessItems, sink)
+	s.exhausted = g.Counter(metric.RetryExhaustedItems, sink)
+	s.permanent = g.Counter(metric.RetryPermanentFailureItems, sink)
+	s.overBudget = g.Counter(metric.RetryBudgetExhausted, sink)
+	s.limited = g.Counter(metric.RetryRateLimited, sink)
+	s.seconds = g.Histogram(metric.SinkCallSeconds, sink)
+	s.retryDelay = g.Histogram(metric.RetryDelaySeconds, sink)
+	s.overhead = g.Histogram(metric.RetryOverheadSeconds, sink)
+	s.lagRecords, s.lagBytes = g.Gauge(metric.SinkLagRecords, sink), g.Gauge(metric.SinkLagBytes, sink)
+	s.oldest = g.Gauge(metric.SinkLagSeconds, sink)
+	s.inFlight = g.Gauge(metric.SinkInFlightBatches, sink)
+	s.staged = g.Gauge(metric.RetryStaged, sink)
 	for _, kind := range troubleKinds {
-		s.failing[kind] = s.group.Gauge(metric.SinkFailing, sink, kind)
+		s.failing[kind] = g.Gauge(metric.SinkFailing, sink, kind)
 	}
 	s.answers = &answers{by: map[int]*metrics.Counter{}, make: func(code string) *metrics.Counter {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return s.group.Counter(metric.SinkAnswers, sink, code)
+		c := &metrics.Counter{} // of a sink that was removed meanwhile
+		m.lanes.Add(sink, func(g *metric.Group) { c = g.Counter(metric.SinkAnswers, sink, code) })
+		return c
 	}}
-	m.by[sink] = s
 	return s
 }
 
 // Answered counts an answer of a sink by its status code.
 func (m *Metrics) Answered(sink string, code int) {
-	m.mu.Lock()
-	s := m.by[sink]
-	m.mu.Unlock()
-	if s != nil { // else it was removed while the call was under way
+	if s, ok := m.lanes.Lookup(sink); ok { // else it was removed while the call was under way
 		s.answers.count(code)
 	}
 }
@@ -167,20 +157,13 @@ func (m *Metrics) bound(sink string, bytes int64) {
 		m.set.UnregisterMetric(metric.SinkMaxLagBytes.Series(sink)) // of the sink before a change
 		return
 	}
-	s := m.of(sink)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s.group.Gauge(metric.SinkMaxLagBytes, sink).Set(float64(bytes))
+	m.lanes.Of(sink)
+	m.lanes.Add(sink, func(g *metric.Group) { g.Gauge(metric.SinkMaxLagBytes, sink).Set(float64(bytes)) })
 }
 
-// forget takes the series of a removed sink out of the set.
+// forget removes the series of a removed sink from the set.
 func (m *Metrics) forget(sink string) {
 	m.breakers.Forget(sink)
 	m.bulkheads.Forget(sink)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.by[sink]; s != nil {
-		s.group.Unregister()
-		delete(m.by, sink)
-	}
+	m.lanes.Forget(sink)
 }

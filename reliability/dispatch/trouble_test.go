@@ -235,7 +235,7 @@ func TestASinkIsOpenedOnceItCanBe(t *testing.T) {
 func TestAnswersAreCountedByCode(t *testing.T) {
 	set := metrics.NewSet()
 	m := NewMetrics(set)
-	s := m.of("s")
+	s := m.lanes.Of("s")
 	for range 3 {
 		m.Answered("s", 401)
 	}

@@ -264,3 +264,65 @@ func (g *Group) Unregister() {
 	}
 	g.names = nil
 }
+
+// PerName is the series of things that have a name, such as sinks: made when a name is first asked for, and removed from
+// the set together. It is safe for concurrent use.
+type PerName[T any] struct {
+	set  *metrics.Set
+	make func(g *Group, name string) T
+
+	mu sync.Mutex // guards by, and the groups in it
+	by map[string]*named[T]
+}
+
+type named[T any] struct {
+	series T
+	group  Group
+}
+
+// NewPerName returns an empty one. make defines the series of a name.
+func NewPerName[T any](set *metrics.Set, make func(g *Group, name string) T) *PerName[T] {
+	return &PerName[T]{set: set, make: make, by: map[string]*named[T]{}}
+}
+
+// Of returns the series of a name.
+func (p *PerName[T]) Of(name string) T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.by[name]
+	if n == nil {
+		n = &named[T]{group: Group{Set: p.set}}
+		n.series = p.make(&n.group, name)
+		p.by[name] = n
+	}
+	return n.series
+}
+
+// Lookup returns the series of a name, if there are any.
+func (p *PerName[T]) Lookup(name string) (series T, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.by[name]; n != nil {
+		return n.series, true
+	}
+	return series, false
+}
+
+// Add gives a name further series, unless it was forgotten meanwhile.
+func (p *PerName[T]) Add(name string, more func(*Group)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.by[name]; n != nil {
+		more(&n.group)
+	}
+}
+
+// Forget removes the series of a name that is gone.
+func (p *PerName[T]) Forget(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.by[name]; n != nil {
+		n.group.Unregister()
+		delete(p.by, name)
+	}
+}

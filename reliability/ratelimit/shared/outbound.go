@@ -43,7 +43,7 @@ type Outbound struct {
 	script *redis.Script
 	fixed  []any // first arguments of the script
 	alone  *dispatch.LocalLimit
-	m      *outboundSeries
+	m      outboundSeries
 }
 
 var _ dispatch.Limiter = (*Outbound)(nil)
@@ -88,7 +88,7 @@ func NewOutbound(o OutboundOptions) (*Outbound, error) {
 	width, span := o.cut()
 	keep := time.Minute + o.Window + o.Guard // of any instance's reservations
 	return &Outbound{
-		o: o, script: turnScript, alone: alone, m: o.Link.m.of(o.Name),
+		o: o, script: turnScript, alone: alone, m: o.Link.m.outbound.Of(o.Name),
 		key: fmt.Sprintf("%s:o:%s:%dx%d", o.Link.o.Prefix, o.Name, span, width),
 		fixed: []any{
 			o.N, width, span, keep.Microseconds()/width + 1,
