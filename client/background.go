@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // holdLeast is the shortest wait before a batch that is held in memory is tried again.
@@ -43,7 +45,7 @@ func (c *Client) sendQueued(ctx context.Context, b *queued) {
 		}
 		b.pinned = true
 		wait = max(c.d.sender.Policy.Delay(n, wait), holdLeast)
-		if sleep(ctx, wait) != nil || c.d.ready(ctx) != nil {
+		if !retry.Sleep(ctx, wait) || c.d.ready(ctx) != nil {
 			c.q.putBack(b)
 			return
 		}
@@ -70,7 +72,7 @@ func (c *Client) relieve(ctx context.Context) {
 			if err := c.spool.put(b.batch, spoolWait); err != nil {
 				b.pinned = true
 				c.q.putBack(b)
-				_ = sleep(ctx, time.Second)
+				retry.Sleep(ctx, time.Second)
 				continue
 			}
 			c.m.spooled.Add(b.Len())

@@ -440,7 +440,7 @@ func TestOptions(t *testing.T) {
 		{"invalid Spool.MaxBytes 5", func(o *Options) { o.Spool = SpoolOptions{Dir: "x", MaxBytes: 5} }},
 		{"must be positive", func(o *Options) { o.Timeout = -1 }},
 		{"TLS has no effect", func(o *Options) { o.HTTPClient, o.TLS = http.DefaultClient, &tls.Config{} }},
-		{"jitter", func(o *Options) { o.Retry.Jitter = 99 }},
+		{"jitter", func(o *Options) { o.Retry.Jitter = "some" }},
 		{"cannot succeed", func(o *Options) { o.Breaker.Rate.Successes = 9 }},
 	} {
 		o := Options{URL: "http://localhost"}

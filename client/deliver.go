@@ -175,14 +175,7 @@ func (d *deliverer) ready(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		t := time.NewTimer(max(wait, time.Millisecond))
-		select {
-		case <-t.C:
-		case <-changed:
-		case <-ctx.Done():
-		}
-		t.Stop()
-		if ctx.Err() != nil {
+		if !retry.SleepOr(ctx, max(wait, time.Millisecond), changed) {
 			return ctx.Err()
 		}
 	}

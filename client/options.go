@@ -68,8 +68,7 @@ type Options struct {
 	// RequestTimeout ends a request of the queue or the spool. Default 10 s.
 	RequestTimeout time.Duration
 
-	// Retry is about the attempts after the first. Its Classify is retry.ByClass
-	// unless set.
+	// Retry is about the attempts after the first.
 	Retry retry.Options
 	// Breaker stops requests to a server that keeps failing. Its times are shorter
 	// than that package's defaults, since what it holds back is kept: it stays open
@@ -129,9 +128,6 @@ func (o *Options) applyDefaults() {
 	o.Breaker.Rate.Open = cmp.Or(o.Breaker.Rate.Open, 5*time.Second)
 	o.Spool.MaxBytes = cmp.Or(o.Spool.MaxBytes, 64<<20)
 	o.Spool.EventsPerSecond = cmp.Or(o.Spool.EventsPerSecond, 5000)
-	if o.Retry.Classify == nil {
-		o.Retry.Classify = retry.ByClass
-	}
 	if o.Spool.fs == nil {
 		o.Spool.fs = fsys.OS()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -57,8 +58,8 @@ func (c *Client) replayLog(ctx context.Context, l *spoolLog) error {
 		if seq == 0 {
 			continue
 		}
-		if err := sleep(ctx, time.Until(next)); err != nil {
-			return err
+		if !retry.Sleep(ctx, time.Until(next)) {
+			return ctx.Err()
 		}
 		if err := c.replayBatch(ctx, b); err != nil {
 			return err
@@ -114,8 +115,8 @@ func (c *Client) replayBatch(ctx context.Context, b *batch) error {
 			}
 		}
 		wait = max(c.d.sender.Policy.Delay(n, wait), 10*time.Millisecond)
-		if err := sleep(ctx, wait); err != nil {
-			return err
+		if !retry.Sleep(ctx, wait) {
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -196,18 +197,4 @@ func writeCursor(fs fsys.FS, dir string, next uint64) error {
 		_, err := fmt.Fprintf(w, "%d\n", next)
 		return err
 	})
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

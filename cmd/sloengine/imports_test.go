@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"reliability/dlq/dlqtest":      {"reliability/dlq"},
 	"reliability/logrange":         {"reliability/dlq", "reliability/fsys", "reliability/wal"},
 	"reliability/ratelimit":        {},
-	"reliability/ratelimit/shared": {"reliability/ratelimit", "reliability/breaker", "reliability/dispatch"},
+	"reliability/ratelimit/shared": {"reliability/ratelimit", "reliability/breaker", "reliability/dispatch", "reliability/retry"},
 	"ingest/sink/httpsink":         {"ingest/event", "reliability/*"},
 	"ingest/sink/filesink":         {"ingest/event", "reliability/*"},
 	"ingest":                       {"ingest/event", "ingest/engine", "reliability/*", "slo/yamldoc", "slo/yamldoc"},
@@ -86,17 +86,16 @@ var mayImport = map[string][]string{
 // testsMayImport are the packages that tests may import in addition. Packages whose tests run the whole chain may
 // import all.
 var testsMayImport = map[string][]string{
-	"reliability/fsys":             {"reliability/fsys/fsystest"},
-	"reliability/wal":              {"reliability/fsys/fsystest"},
-	"reliability/dlq":              {"reliability/fsys/fsystest", "reliability/dlq/dlqtest"},
-	"reliability/ratelimit/shared": {"reliability/retry"},
-	"ingest":                       {"ingest/record"},
-	"sla/evaluator":                {"ingest/event"},
-	"rules":                        {"rules/rulestest", "slo/spec"},
-	"rules/explain":                {"rules/rulestest", "slo/spec"},
-	"rules/diff":                   {"slo/spec"},
-	"alerts":                       {"slo/spec"},
-	"dashboards":                   {"all"},
+	"reliability/fsys": {"reliability/fsys/fsystest"},
+	"reliability/wal":  {"reliability/fsys/fsystest"},
+	"reliability/dlq":  {"reliability/fsys/fsystest", "reliability/dlq/dlqtest"},
+	"ingest":           {"ingest/record"},
+	"sla/evaluator":    {"ingest/event"},
+	"rules":            {"rules/rulestest", "slo/spec"},
+	"rules/explain":    {"rules/rulestest", "slo/spec"},
+	"rules/diff":       {"slo/spec"},
+	"alerts":           {"slo/spec"},
+	"dashboards":       {"all"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the

@@ -241,7 +241,7 @@ func TestRecoveringSinkSeesAtMostItsLimit(t *testing.T) {
 
 func TestRetriesKeepToTheirRateLimit(t *testing.T) {
 	for _, how := range []retry.Exceed{retry.Delay, retry.Drop, retry.DeadLetter} {
-		t.Run(how.String(), func(t *testing.T) {
+		t.Run(string(how), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, nil)
 				f := newFake(nil)

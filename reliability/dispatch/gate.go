@@ -37,7 +37,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 			continue
 		}
 		if ready, wait, changed := l.breaker.Ready(); !ready {
-			if !sleepOr(d.waits, min(wait, recheckExpiry), changed) {
+			if !retry.SleepOr(d.waits, min(wait, recheckExpiry), changed) {
 				return 0, retry.Delay, false
 			}
 			continue
@@ -286,19 +286,6 @@ func (l *lane) guarded(ctx context.Context, items []Item) (r Result) {
 		}
 	}()
 	return l.o.Sink.Send(ctx, items)
-}
-
-func sleepOr(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-changed:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // stages bound what a sink gets while it recovers from an outage: from the opening of its breaker until the backlog is

@@ -81,11 +81,7 @@ func (l *LocalLimit) Wait(ctx context.Context, n int) error {
 		if end, _ := limited.Deadline(); now.Add(wait).After(end) {
 			return l.gaveUp(ctx)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-limited.Done():
-			timer.Stop()
+		if !retry.Sleep(limited, wait) {
 			return l.gaveUp(ctx)
 		}
 	}

@@ -9,41 +9,21 @@ import (
 //
 // The formulas for full, equal and decorrelated jitter are those of Marc
 // Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015).
-type Jitter int
+type Jitter string
 
 const (
 	// Full draws evenly from [0, d), d being min(cap, base * 2^n). The default:
 	// it spreads the load of many clients best.
-	Full Jitter = iota
+	Full Jitter = "full"
 	// Equal draws evenly from [d/2, d): never an immediate retry.
-	Equal
+	Equal Jitter = "equal"
 	// Decorrelated draws evenly from [base, 3 * previous delay), at most the cap.
-	Decorrelated
+	Decorrelated Jitter = "decorrelated"
 	// PlusMinus draws evenly from [d*(1-Spread), d*(1+Spread)), at most the cap.
-	PlusMinus
+	PlusMinus Jitter = "plusminus"
 	// None is exactly d.
-	None
+	None Jitter = "none"
 )
-
-var jitterNames = [...]string{"full", "equal", "decorrelated", "plusminus", "none"}
-
-// String gives the name that configuration files use.
-func (j Jitter) String() string {
-	if j < 0 || int(j) >= len(jitterNames) {
-		return "unknown"
-	}
-	return jitterNames[j]
-}
-
-// ParseJitter reads a name as String prints it; ok is false for any other.
-func ParseJitter(name string) (j Jitter, ok bool) {
-	for i, n := range jitterNames {
-		if n == name {
-			return Jitter(i), true
-		}
-	}
-	return 0, false
-}
 
 // Delay is the wait before retry n (0 is the first retry), given the wait
 // before the retry preceding it (0 for the first; only Decorrelated looks at

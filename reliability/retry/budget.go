@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -19,16 +20,9 @@ type BudgetOptions struct {
 }
 
 func (o *BudgetOptions) applyDefaults() {
-	if o.Ratio == 0 {
-		o.Ratio = 0.2
-	}
-	if o.MinPerSecond == 0 {
-		o.MinPerSecond = 1
-	}
-	if o.Burst == 0 {
-		o.Burst = 10
-	}
-	o.MinPerSecond = max(o.MinPerSecond, 0)
+	o.Ratio = cmp.Or(o.Ratio, 0.2)
+	o.MinPerSecond = max(cmp.Or(o.MinPerSecond, 1), 0)
+	o.Burst = cmp.Or(o.Burst, 10)
 }
 
 func (o *BudgetOptions) validate() error {

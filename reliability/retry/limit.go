@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -8,36 +9,16 @@ import (
 )
 
 // Exceed says what becomes of a retry beyond the rate limit.
-type Exceed int
+type Exceed string
 
 const (
-	// Delay lets it wait for its turn. The default.
-	Delay Exceed = iota
-	// Drop gives the call up, and its cargo with it. It must be counted.
-	Drop
-	// DeadLetter gives the call up and keeps its cargo among the dead letters.
-	DeadLetter
+	// Delay makes it wait for its turn. The default.
+	Delay Exceed = "delay"
+	// Drop gives the call up, and its items with it. They must be counted.
+	Drop Exceed = "drop"
+	// DeadLetter gives the call up and stores its items as dead letters.
+	DeadLetter Exceed = "dead_letter"
 )
-
-var exceedNames = [...]string{"delay", "drop", "dead_letter"}
-
-// String gives the name that configuration files use.
-func (e Exceed) String() string {
-	if e < 0 || int(e) >= len(exceedNames) {
-		return "unknown"
-	}
-	return exceedNames[e]
-}
-
-// ParseExceed reads a name as String prints it.
-func ParseExceed(name string) (e Exceed, ok bool) {
-	for i, n := range exceedNames {
-		if n == name {
-			return Exceed(i), true
-		}
-	}
-	return 0, false
-}
 
 // LimitOptions of a Limit.
 type LimitOptions struct {
@@ -50,12 +31,9 @@ type LimitOptions struct {
 }
 
 func (o *LimitOptions) applyDefaults() {
-	if o.PerInterval == 0 {
-		o.PerInterval = 100
-	}
-	if o.Interval == 0 {
-		o.Interval = time.Second
-	}
+	o.PerInterval = cmp.Or(o.PerInterval, 100)
+	o.Interval = cmp.Or(o.Interval, time.Second)
+	o.OnExceed = cmp.Or(o.OnExceed, Delay)
 }
 
 func (o *LimitOptions) validate() error {
@@ -64,8 +42,8 @@ func (o *LimitOptions) validate() error {
 		return fmt.Errorf("retry: limit of %d per interval is outside 1 to 1,000,000", o.PerInterval)
 	case o.Interval < time.Millisecond:
 		return fmt.Errorf("retry: limit interval %s is below 1 ms", o.Interval)
-	case o.OnExceed < Delay || o.OnExceed > DeadLetter:
-		return fmt.Errorf("retry: unknown reaction %d to an exceeded limit", o.OnExceed)
+	case o.OnExceed != Delay && o.OnExceed != Drop && o.OnExceed != DeadLetter:
+		return fmt.Errorf("retry: unknown reaction %q to an exceeded limit", o.OnExceed)
 	}
 	return nil
 }

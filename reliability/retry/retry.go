@@ -1,11 +1,13 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -47,8 +49,7 @@ type Options struct {
 	MaxElapsed time.Duration
 	// MaxRetryAfter caps what a server may ask for with Retry-After. Default 1 minute.
 	MaxRetryAfter time.Duration
-	// Classify decides about an error. Default: Stop for errors marked with
-	// Permanent and for the two errors of an ended context, Again for all others.
+	// Classify decides about an error. Default ByClass.
 	Classify func(error) Decision
 	// OnRetry is told about each retry before its wait; it may be nil.
 	OnRetry func(n int, wait time.Duration, err error)
@@ -58,23 +59,14 @@ type Options struct {
 }
 
 func (o *Options) applyDefaults() {
-	if o.Base == 0 {
-		o.Base = 100 * time.Millisecond
-	}
-	if o.Cap == 0 {
-		o.Cap = max(5*time.Second, o.Base)
-	}
-	if o.Spread == 0 {
-		o.Spread = 0.5
-	}
-	if o.MaxRetries == 0 {
-		o.MaxRetries = DefaultMaxRetries
-	}
-	if o.MaxRetryAfter == 0 {
-		o.MaxRetryAfter = time.Minute
-	}
+	o.Base = cmp.Or(o.Base, 100*time.Millisecond)
+	o.Cap = cmp.Or(o.Cap, max(5*time.Second, o.Base))
+	o.Jitter = cmp.Or(o.Jitter, Full)
+	o.Spread = cmp.Or(o.Spread, 0.5)
+	o.MaxRetries = cmp.Or(o.MaxRetries, DefaultMaxRetries)
+	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, time.Minute)
 	if o.Classify == nil {
-		o.Classify = Classify
+		o.Classify = ByClass
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
@@ -93,19 +85,10 @@ func (o *Options) validate() error {
 		return fmt.Errorf("retry: max retries %d is neither a count, Unlimited nor Never", o.MaxRetries)
 	case o.MaxElapsed < 0 || o.MaxRetryAfter < 0:
 		return errors.New("retry: max elapsed and max retry-after must not be negative")
-	case o.Jitter < Full || o.Jitter > None:
-		return fmt.Errorf("retry: unknown jitter %d", o.Jitter)
+	case !slices.Contains([]Jitter{Full, Equal, Decorrelated, PlusMinus, None}, o.Jitter):
+		return fmt.Errorf("retry: unknown jitter %q", o.Jitter)
 	}
 	return nil
-}
-
-// Classify is the default classification: everything passes but errors marked
-// with Permanent and the errors of an ended context.
-func Classify(err error) Decision {
-	if IsPermanent(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return Stop
-	}
-	return Again
 }
 
 // Policy is safe for concurrent use; it keeps no state between calls of Do.
@@ -222,11 +205,16 @@ func (p *Policy) wait(backoff time.Duration, err error) time.Duration {
 }
 
 // Sleep waits for d and reports whether it did so before ctx ended.
-func Sleep(ctx context.Context, d time.Duration) bool {
+func Sleep(ctx context.Context, d time.Duration) bool { return SleepOr(ctx, d, nil) }
+
+// SleepOr waits for d, or until changed is closed. It reports whether either happened before ctx ended.
+func SleepOr(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
+	case <-changed:
 		return true
 	case <-ctx.Done():
 		return false

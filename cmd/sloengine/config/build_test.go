@@ -198,8 +198,8 @@ sinks:
 	}
 	require.Equal(t, dispatch.SinkOptions{
 		Name: "plain", MaxLagBytes: 4 << 30, BatchItems: 500, BatchBytes: 1 << 20, BatchWait: 100 * time.Millisecond, Timeout: 7 * time.Second,
-		Retry:  retry.Options{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Spread: 0.5, MaxRetries: retry.Never, MaxRetryAfter: time.Minute},
-		Budget: &retry.BudgetOptions{Ratio: 0.2, MinPerSecond: -1, Burst: 10}, RetryLimit: &retry.LimitOptions{PerInterval: 100, Interval: time.Second},
+		Retry:  retry.Options{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: retry.Full, Spread: 0.5, MaxRetries: retry.Never, MaxRetryAfter: time.Minute},
+		Budget: &retry.BudgetOptions{Ratio: 0.2, MinPerSecond: -1, Burst: 10}, RetryLimit: &retry.LimitOptions{PerInterval: 100, Interval: time.Second, OnExceed: retry.Delay},
 		Staged: dispatch.Staged{Items: 100, Interval: time.Second, Growth: 2},
 		Breaker: breaker.Options{
 			Consecutive:  breaker.Consecutive{Failures: 5, Open: time.Minute, Probes: 3},

@@ -158,10 +158,8 @@ func (p *policies) check(f *yamldoc.Decoder, path string) {
 // fill gives the policies to a sink.
 func (p *policies) fill(o *dispatch.SinkOptions) {
 	r, b := &p.Retry, &p.Breaker.V
-	jitter, _ := retry.ParseJitter(r.Jitter)
-	exceed, _ := retry.ParseExceed(r.RateLimit.OnExceeded)
 	o.Retry = retry.Options{
-		Base: r.Base, Cap: r.Cap, Jitter: jitter, Spread: r.Spread,
+		Base: r.Base, Cap: r.Cap, Jitter: retry.Jitter(r.Jitter), Spread: r.Spread,
 		MaxRetries: int(r.MaxRetries), MaxElapsed: r.MaxElapsed, MaxRetryAfter: r.MaxRetryAfter,
 	}
 	if o.Retry.MaxRetries == 0 {
@@ -172,7 +170,7 @@ func (p *policies) fill(o *dispatch.SinkOptions) {
 	if r.Budget.MinPerSecond == 0 {
 		o.Budget.MinPerSecond = -1 // that is how the option says none
 	}
-	o.RetryLimit = &retry.LimitOptions{PerInterval: r.RateLimit.Limit, Interval: r.RateLimit.Interval, OnExceed: exceed}
+	o.RetryLimit = &retry.LimitOptions{PerInterval: r.RateLimit.Limit, Interval: r.RateLimit.Interval, OnExceed: retry.Exceed(r.RateLimit.OnExceeded)}
 	s := r.Staged.V
 	o.Staged = dispatch.Staged{Off: r.Staged.Off, Items: s.Items, Interval: s.Interval, Growth: s.Growth}
 	run, rate := b.Consecutive.V, b.Rate.V

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // follower reads a file that grows, like tail -F. It polls: that works on every
@@ -38,7 +40,7 @@ func (f *follower) next(ctx context.Context) (io.Reader, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("follow: %w", err)
 		}
-		if !wait(ctx, f.poll) {
+		if !retry.Sleep(ctx, f.poll) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -48,17 +50,6 @@ func (f *follower) close() {
 	if f.file != nil {
 		_ = f.file.Close()
 		f.file = nil
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -92,7 +83,7 @@ func (g *generation) Read(p []byte) (int, error) {
 		// Whoever rotates may still write to the old file for a moment, so it
 		// is read once more after the replacement was seen.
 		g.replaced = g.isReplaced()
-		if !wait(g.ctx, g.follower.poll) {
+		if !retry.Sleep(g.ctx, g.follower.poll) {
 			// Not io.EOF: the line being written is not the file's last.
 			_ = g.end()
 			return 0, context.Cause(g.ctx)

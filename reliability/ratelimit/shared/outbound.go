@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // OutboundOptions of an Outbound.
@@ -156,12 +157,8 @@ func (o *Outbound) wait(ctx context.Context, n int, deadline time.Time) error {
 			return nil
 		}
 		turn := time.Now().Add(wait)
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !retry.Sleep(ctx, wait) {
 			return fmt.Errorf("wait for the rate limit: %w", context.Cause(ctx))
-		case <-timer.C:
 		}
 		// Overslept: the turn is somebody else's time by now.
 		if o.o.Guard == 0 || time.Since(turn) <= o.o.Guard {
