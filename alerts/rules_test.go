@@ -40,7 +40,7 @@ func generate(t testing.TB, in rules.Spec, o Options) made {
 }
 
 func (m made) file(header string) []byte {
-	return rules.AppendGroups(nil, header, slices.Concat(m.recording, m.alerts))
+	return rules.File(header, slices.Concat(m.recording, m.alerts))
 }
 
 // specs runs a test for the synthetic spec and the insurance one.
@@ -52,7 +52,7 @@ func specs(t *testing.T, run func(t *testing.T, name string, m made)) {
 
 func TestRulesAreGolden(t *testing.T) {
 	specs(t, func(t *testing.T, name string, m made) {
-		golden(t, name+".alerts.yaml", rules.AppendGroups(nil, "", m.alerts))
+		golden(t, name+".alerts.yaml", rules.File("", m.alerts))
 		again, err := Rules(m.in, Options{Options: tables})
 		require.NoError(t, err)
 		require.Equal(t, m.alerts, again)
@@ -67,7 +67,7 @@ func TestRulesLoad(t *testing.T) {
 		_, errs := rulefmt.Parse(data, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 		require.Empty(t, errs)
 		promtool(t, "check", "rules", path)
-		require.NoError(t, os.WriteFile(path, rules.AppendGroups(nil, "", m.alerts), 0o644))
+		require.NoError(t, os.WriteFile(path, rules.File("", m.alerts), 0o644))
 		require.Contains(t, promtool(t, "check", "rules", path), "SUCCESS")
 	})
 }

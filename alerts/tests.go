@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // File is one generated file.
@@ -89,7 +90,7 @@ func Tests(in rules.Spec, o Options) ([]File, error) {
 				order = append(order, group.Name)
 			}
 			if data := g.testFile(of[service], name, order, p); data != nil {
-				out = append(out, File{Name: name, YAML: rules.AppendGroups(nil, "", groups)}, File{Name: service + "_" + p.name + "_test.yaml", YAML: data})
+				out = append(out, File{Name: name, YAML: rules.File("", groups)}, File{Name: service + "_" + p.name + "_test.yaml", YAML: data})
 			}
 		}
 	}
@@ -160,28 +161,20 @@ type subject struct {
 func (g *generator) testFile(slos []*slo.SLO, ruleFile string, order []string, p pace) []byte {
 	w := &testWriter{}
 	var subjects []subject
+	var skipped strings.Builder
 	for _, s := range slos {
 		f, err := newFeed(s)
 		if err != nil {
-			w.line(0, "# "+string(s.ID)+" is not tested: "+err.Error()+".")
+			fmt.Fprintf(&skipped, "%s is not tested: %v.\n", s.ID, err)
 			continue
 		}
 		if other, shared := sharesCounters(s, f, subjects); shared {
-			w.line(0, "# "+string(s.ID)+" is not tested: it counts series of "+string(other)+" too, and one test cannot feed both.")
+			fmt.Fprintf(&skipped, "%s is not tested: it counts series of %s too, and one test cannot feed both.\n", s.ID, other)
 			continue
 		}
 		tiers, _ := Tiers(s)
 		subjects = append(subjects, subject{s, tiers, f})
 	}
-	w.line(0, "rule_files:")
-	w.line(2, "- "+quote(ruleFile))
-	w.line(0, "evaluation_interval: "+slo.FormatDuration(p.eval))
-	w.line(0, "group_eval_order:")
-	for _, name := range order {
-		w.line(2, "- "+quote(name))
-	}
-	w.line(0, "tests:")
-	begin := len(w.b)
 	if len(subjects) > 0 {
 		incident(w, p, subjects)
 		if !p.outage { // the other paces have all tiers
@@ -192,10 +185,19 @@ func (g *generator) testFile(slos []*slo.SLO, ruleFile string, order []string, p
 			g.missing(w, p, subjects)
 		}
 	}
-	if len(w.b) == begin {
+	if len(w.tests) == 0 {
 		return nil
 	}
-	return w.b
+	var groups []*yamlgen.Node
+	for _, name := range order {
+		groups = append(groups, yamlgen.Quoted(name))
+	}
+	var doc yamlgen.Map
+	doc.Set("rule_files", yamlgen.List(yamlgen.Quoted(ruleFile)))
+	doc.Plain("evaluation_interval", slo.FormatDuration(p.eval))
+	doc.List("group_eval_order", groups)
+	doc.List("tests", w.tests)
+	return yamlgen.Document(skipped.String(), doc.Node())
 }
 
 // incident predicts for every tier of a pace when it fires, and when it is over.
@@ -380,39 +382,44 @@ type assertion struct {
 	want bool
 }
 
-type testWriter struct{ b []byte }
-
-func (w *testWriter) line(indent int, s string) {
-	w.b = append(w.b, strings.Repeat(" ", indent)...)
-	w.b = append(append(w.b, s...), '\n')
+// testWriter collects the tests of a file. The last one begun takes inputs until its assertions are given.
+type testWriter struct {
+	tests  []*yamlgen.Node
+	name   string
+	inputs []*yamlgen.Node
 }
 
-func (w *testWriter) test(name string) {
-	w.line(2, "- name: "+quote(name))
-	w.line(4, "interval: "+slo.FormatDuration(testScrape))
-	w.line(4, "input_series:")
-}
+func (w *testWriter) test(name string) { w.name, w.inputs = name, nil }
 
 func (w *testWriter) input(s subject, phases ...phase) {
 	for _, in := range s.feed.series {
-		w.line(6, "- series: "+yamlQuote(in.metric))
-		w.line(8, "values: "+yamlQuote(in.values(phases)))
+		var m yamlgen.Map
+		m.Set("series", yamlgen.SingleQuoted(in.metric))
+		m.Set("values", yamlgen.SingleQuoted(in.values(phases)))
+		w.inputs = append(w.inputs, m.Node())
 	}
 }
 
 func (w *testWriter) asserts(all []assertion) {
 	slices.SortStableFunc(all, func(a, b assertion) int { return int(a.at - b.at) })
-	w.line(4, "promql_expr_test:")
+	var checks []*yamlgen.Node
 	for _, a := range all {
-		expr, value := "count("+a.expr+") or vector(0)", 0
+		value := "0"
 		if a.want == (a.kind == "count") {
-			value = 1
+			value = "1"
 		}
-		w.line(6, "- expr: "+yamlQuote(expr))
-		w.line(8, "eval_time: "+slo.FormatDuration(a.at))
-		w.line(8, "exp_samples: [{labels: '{}', value: "+fmt.Sprint(value)+"}]")
+		var m, sample yamlgen.Map
+		sample.Text("labels", "{}")
+		sample.Plain("value", value)
+		m.Set("expr", yamlgen.SingleQuoted("count("+a.expr+") or vector(0)"))
+		m.Plain("eval_time", slo.FormatDuration(a.at))
+		m.Set("exp_samples", yamlgen.Line(yamlgen.List(sample.Line())))
+		checks = append(checks, m.Node())
 	}
+	var m yamlgen.Map
+	m.Set("name", yamlgen.Quoted(w.name))
+	m.Plain("interval", slo.FormatDuration(testScrape))
+	m.List("input_series", w.inputs)
+	m.List("promql_expr_test", checks)
+	w.tests = append(w.tests, m.Node())
 }
-
-// yamlQuote is a single-quoted YAML scalar.
-func yamlQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

@@ -87,7 +87,7 @@ func visible(in []byte) []byte {
 		switch {
 		case r == '\n' || r < 0x7f:
 			out = append(out, string(r)...)
-		case !unicode.IsGraphic(r) && r > 0xffff:
+		case r > 0xffff:
 			r -= 0x10000
 			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
 		case !unicode.IsGraphic(r):

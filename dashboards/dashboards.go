@@ -45,7 +45,9 @@ const (
 )
 
 func (o Options) withDefaults() (Options, error) {
-	setDefault(&o.RunbookURL, "https://github.com/sloengine/sloengine/blob/main/docs/runbooks")
+	if o.RunbookURL == "" {
+		o.RunbookURL = "https://github.com/sloengine/sloengine/blob/main/docs/runbooks"
+	}
 	var errs []error
 	for _, u := range []struct {
 		name  string

@@ -12,8 +12,6 @@ import (
 )
 
 func TestProvider(t *testing.T) {
-	data, err := dashboards.Provider(dashboards.ProviderOptions{Folder: "Service: levels # 1"})
-	require.NoError(t, err)
 	var got struct {
 		APIVersion int `yaml:"apiVersion"`
 		Providers  []struct {
@@ -28,19 +26,16 @@ func TestProvider(t *testing.T) {
 			}
 		}
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec := yaml.NewDecoder(strings.NewReader(dashboards.Provider))
 	dec.KnownFields(true)
 	require.NoError(t, dec.Decode(&got))
 	require.Equal(t, 1, got.APIVersion)
 	require.Len(t, got.Providers, 1)
 	p := got.Providers[0]
 	require.Equal(t, "sloengine", p.Name)
-	require.Equal(t, "Service: levels # 1", p.Folder)
+	require.Equal(t, "SLO", p.Folder)
 	require.Equal(t, "file", p.Type)
 	require.Equal(t, "/var/lib/grafana/dashboards/sloengine", p.Options.Path)
-
-	_, err = dashboards.Provider(dashboards.ProviderOptions{Path: "dashboards"})
-	require.ErrorContains(t, err, "not absolute")
 }
 
 type configMap struct {
@@ -57,7 +52,7 @@ func TestConfigMaps(t *testing.T) {
 	for name, c := range inputs(t) {
 		t.Run(name, func(t *testing.T) {
 			ds := all(t, c.in, c.o)
-			maps, err := dashboards.ConfigMaps(ds, dashboards.ConfigMapOptions{Namespace: "slo"})
+			maps, err := dashboards.ConfigMaps(ds, "slo")
 			require.NoError(t, err)
 			require.Len(t, maps, len(ds))
 			for i, m := range maps {
@@ -80,11 +75,11 @@ func TestConfigMaps(t *testing.T) {
 
 func TestConfigMapsAreSmallEnough(t *testing.T) {
 	fits := dashboards.Dashboard{UID: "a", FileName: "a.json", JSON: bytes.Repeat([]byte("x"), dashboards.MaxConfigMapBytes-len("a.json"))}
-	_, err := dashboards.ConfigMaps([]dashboards.Dashboard{fits}, dashboards.ConfigMapOptions{})
+	_, err := dashboards.ConfigMaps([]dashboards.Dashboard{fits}, "")
 	require.NoError(t, err)
 	fits.JSON = append(fits.JSON, 'x')
-	maps, err := dashboards.ConfigMaps([]dashboards.Dashboard{fits, {UID: "b", FileName: "b.json"}}, dashboards.ConfigMapOptions{Labels: map[string]string{}, Annotations: map[string]string{"k": "a: b"}})
+	maps, err := dashboards.ConfigMaps([]dashboards.Dashboard{fits, {UID: "b", FileName: "b.json"}}, "")
 	require.ErrorContains(t, err, "dashboard a: 1048577 bytes")
 	require.Len(t, maps, 1, "the others are made all the same")
-	require.False(t, strings.Contains(string(maps[0].YAML), "labels"))
+	require.NotContains(t, string(maps[0].YAML), "namespace")
 }

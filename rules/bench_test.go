@@ -1,7 +1,6 @@
 package rules_test
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -39,27 +38,13 @@ func thousand(t testing.TB) rules.Spec {
 func BenchmarkGenerateThousand(b *testing.B) {
 	in := thousand(b)
 	b.ReportAllocs()
-	var written counter
+	written := 0
 	for b.Loop() {
-		written = 0
-		if err := rules.WriteGroups(&written, "", rules.RecordingSeq(in, rules.Options{})); err != nil {
-			b.Fatal(err)
-		}
+		written = len(rules.File("", recording(b, in, rules.Options{})))
 	}
 	b.ReportMetric(float64(written)/1e6, "MB")
 }
 
-type counter int
-
-func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
-
-func TestWritingByGroupIsTheSame(t *testing.T) {
-	for _, in := range []rules.Spec{thousand(t), insurance(t), {}} {
-		var b bytes.Buffer
-		require.NoError(t, rules.WriteGroups(&b, "made", rules.RecordingSeq(in, year)))
-		doc := rules.AppendGroups(nil, "made", recording(t, in, year))
-		require.True(t, bytes.Equal(doc, b.Bytes()))
-		parsed(t, doc)
-	}
-	require.ErrorIs(t, rules.WriteGroups(&bytes.Buffer{}, "", rules.RecordingSeq(insurance(t), rules.Options{})), rules.ErrNoTables)
+func TestThousandParse(t *testing.T) {
+	parsed(t, rules.File("made", recording(t, thousand(t), rules.Options{})))
 }

@@ -158,7 +158,7 @@ func TestFormsOfExistingSeries(t *testing.T) {
 		}),
 	}}
 	groups := recording(t, in, rules.Options{})
-	promtool(t, rules.AppendGroups(nil, "", groups))
+	promtool(t, rules.File("", groups))
 	w := rulestest.New(t, monday, groups)
 	o := rules.Options{}
 	requests, failed := 1e4, 1e3

@@ -3,7 +3,6 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -22,55 +21,33 @@ const metaEval = time.Minute
 // different names. It fails on impossible options and on a spec that needs
 // tables when the options do not say from when until when.
 func Recording(in Spec, o Options) ([]Group, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{Options: o, slos: make(map[slo.ID]*sloRules, len(in.SLOs)), services: map[string]*tables{}, windows: map[string]map[string]string{}}
+	if err := g.prepare(in); err != nil {
+		return nil, err
+	}
 	out := make([]Group, 0, 3*len(in.SLOs)+2*len(in.Agreements)+1)
-	for g, err := range RecordingSeq(in, o) {
-		if err != nil {
-			return nil, err
+	for _, service := range slices.Sorted(maps.Keys(g.services)) {
+		if t, ok := g.services[service].group(o); ok {
+			out = append(out, t)
 		}
-		out = append(out, g)
+	}
+	for _, s := range in.SLOs {
+		id := o.Identity(s)[0]
+		told := map[string]string{id.Name: id.Value}
+		begin := len(out)
+		out = g.slos[s.ID].append(out)
+		for _, group := range out[begin:] {
+			addIdentityLabels(group.Rules, told)
+		}
+	}
+	for _, a := range g.agreements {
+		out = append(out, a.groups()...)
 	}
 	return out, nil
-}
-
-// RecordingSeq is Recording one group at a time, for writing thousands of them
-// without holding them all. It stops after the first error; what can be wrong
-// with the options and tables is wrong before the first group.
-func RecordingSeq(in Spec, o Options) iter.Seq2[Group, error] {
-	return func(yield func(Group, error) bool) {
-		o, err := o.withDefaults()
-		if err != nil {
-			yield(Group{}, err)
-			return
-		}
-		g := &generator{Options: o, slos: make(map[slo.ID]*sloRules, len(in.SLOs)), services: map[string]*tables{}, windows: map[string]map[string]string{}}
-		if err := g.prepare(in); err != nil {
-			yield(Group{}, err)
-			return
-		}
-		for _, service := range slices.Sorted(maps.Keys(g.services)) {
-			if t, ok := g.services[service].group(o); ok && !yield(t, nil) {
-				return
-			}
-		}
-		var some [3]Group
-		for _, s := range in.SLOs {
-			id := o.Identity(s)[0]
-			told := map[string]string{id.Name: id.Value}
-			for _, group := range g.slos[s.ID].append(some[:0]) {
-				addIdentityLabels(group.Rules, told)
-				if !yield(group, nil) {
-					return
-				}
-			}
-		}
-		for _, a := range g.agreements {
-			for _, group := range a.groups() {
-				if !yield(group, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // addIdentityLabels gives rules without labels those that their series have anyway, so

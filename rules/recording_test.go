@@ -18,7 +18,7 @@ func TestInsuranceGolden(t *testing.T) {
 	}{{"insurance.yaml", rules.Own}, {"insurance-sloth.yaml", rules.Sloth}} {
 		o := year
 		o.Names = c.names
-		doc := rules.AppendGroups(nil, "Made by sloengine.", recording(t, insurance(t), o))
+		doc := rules.File("Made by sloengine.", recording(t, insurance(t), o))
 		parsed(t, doc)
 		golden(t, c.file, doc)
 		promtool(t, doc)

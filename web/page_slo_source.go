@@ -63,10 +63,10 @@ func newSource(s *slo.SLO, pageURL string, day time.Time) *sloSource {
 	o := rules.Options{From: s.Window.Start(day).Add(-24 * time.Hour), Until: day.AddDate(0, 1, 0), PageURL: pageURL}
 	recording, err := rules.Recording(in, o)
 	if err == nil {
-		out.Recording = showLines(rules.AppendGroups(nil, "", recording))
+		out.Recording = showLines(rules.File("", recording))
 		var alerting []rules.Group
 		if alerting, err = alerts.Rules(in, alerts.Options{Options: o, NoEngine: true}); err == nil {
-			out.Alerts = showLines(rules.AppendGroups(nil, "", alerting))
+			out.Alerts = showLines(rules.File("", alerting))
 		}
 	}
 	if err != nil {

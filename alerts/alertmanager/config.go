@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // Options say who is told. Only Receivers is required.
@@ -63,8 +64,7 @@ func Config(in rules.Spec, o Options) ([]byte, []alerts.Finding, error) {
 	for _, r := range o.Receivers.Receivers {
 		doc.Receivers = append(doc.Receivers, newReceiver(r, m, !o.Receivers.onlyGoodNews(r.Name)))
 	}
-	out, err := encode(o.Header, doc)
-	return out, g.mutes.findings, err
+	return yamlgen.Document(o.Header, doc), g.mutes.findings, nil
 }
 
 type generator struct {

@@ -1,13 +1,9 @@
 package alertmanager
 
 import (
-	"bytes"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/slo"
 )
@@ -117,22 +113,6 @@ type emailConfig struct {
 	SendResolved bool              `yaml:"send_resolved"`
 	To           string            `yaml:"to"`
 	Headers      map[string]string `yaml:"headers"`
-}
-
-func encode(header string, d *document) ([]byte, error) {
-	var b bytes.Buffer
-	for line := range strings.Lines(header) {
-		b.WriteString("# " + strings.TrimRight(line, "\n") + "\n")
-	}
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	if err := enc.Encode(d); err != nil {
-		return nil, fmt.Errorf("encode alertmanager configuration: %w", err)
-	}
-	if err := enc.Close(); err != nil {
-		return nil, fmt.Errorf("encode alertmanager configuration: %w", err)
-	}
-	return b.Bytes(), nil
 }
 
 // equal and oneOf are matchers in Alertmanager's own syntax, which is close to

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -35,15 +33,12 @@ What cannot be said there is an error with its place; nothing is dropped silentl
 			if problems.HasErrors() {
 				return errFindings
 			}
-			var text bytes.Buffer
-			if err := spec.Write(&text, sp); err != nil {
-				return fmt.Errorf("write spec: %w", err)
-			}
+			text := spec.Encode(sp)
 			if out == "-" {
-				_, err := s.out.Write(text.Bytes())
+				_, err := s.out.Write(text)
 				return err
 			}
-			return fsys.WriteAtomic(fsys.OS(), out, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err })
+			return fsys.WriteAtomic(fsys.OS(), out, func(w io.Writer) error { _, err := w.Write(text); return err })
 		},
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")

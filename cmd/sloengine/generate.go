@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -313,10 +312,8 @@ func (g *generator) ruleFiles(out emit) error {
 	if g.operator {
 		return g.prometheusRules("rules", out)
 	}
-	var buf []byte
 	return g.ruleSets(func(set ruleSet) error {
-		buf = rules.AppendGroups(buf[:0], ruleHeader, set.groups)
-		return out(outFile{"rules/" + set.name + ".yaml", buf})
+		return out(outFile{"rules/" + set.name + ".yaml", rules.File(ruleHeader, set.groups)})
 	})
 }
 
@@ -360,11 +357,7 @@ func (g *generator) dashboards(out emit) error {
 			return err
 		}
 	}
-	provider, err := dashboards.Provider(dashboards.ProviderOptions{})
-	if err != nil {
-		return err
-	}
-	return out(outFile{"dashboards/" + dashboards.ProviderFile, provider})
+	return out(outFile{"dashboards/" + dashboards.ProviderFile, []byte(dashboards.Provider)})
 }
 
 // manifests are the same for Kubernetes.
@@ -376,7 +369,7 @@ func (g *generator) manifests(out emit) error {
 	if err != nil {
 		return err
 	}
-	maps, err := dashboards.ConfigMaps(boards, dashboards.ConfigMapOptions{Namespace: g.namespace})
+	maps, err := dashboards.ConfigMaps(boards, g.namespace)
 	if err != nil {
 		return err
 	}
@@ -392,19 +385,7 @@ func (g *generator) manifests(out emit) error {
 func (g *generator) prometheusRules(dir string, out emit) error {
 	return g.ruleSets(func(set ruleSet) error {
 		name := "slo-" + strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(set.name), "-")
-		var b bytes.Buffer
-		fmt.Fprintf(&b, "# %s\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: %q\n", ruleHeader, name)
-		if g.namespace != "" {
-			fmt.Fprintf(&b, "  namespace: %q\n", g.namespace)
-		}
-		if len(g.labels) > 0 {
-			b.WriteString("  labels:\n")
-			for _, k := range slices.Sorted(maps.Keys(g.labels)) {
-				fmt.Fprintf(&b, "    %q: %q\n", k, g.labels[k])
-			}
-		}
-		b.WriteString("spec:\n")
-		return out(outFile{dir + "/" + name + ".yaml", rules.AppendGroupsIndented(b.Bytes(), "", set.groups, 2)})
+		return out(outFile{dir + "/" + name + ".yaml", rules.Manifest(ruleHeader, name, g.namespace, g.labels, set.groups)})
 	})
 }
 

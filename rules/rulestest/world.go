@@ -91,7 +91,7 @@ func New(t testing.TB, start time.Time, groups []rules.Group) *World {
 // again; series that only the old groups recorded end.
 func (w *World) Replace(groups []rules.Group) {
 	w.t.Helper()
-	doc, errs := rulefmt.Parse(rules.AppendGroups(nil, "", groups), false, model.UTF8Validation, w.parser, promslog.NewNopLogger())
+	doc, errs := rulefmt.Parse(rules.File("", groups), false, model.UTF8Validation, w.parser, promslog.NewNopLogger())
 	require.Empty(w.t, errs)
 	old := w.groups
 	w.groups = nil

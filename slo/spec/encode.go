@@ -3,27 +3,17 @@ package spec
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
-// Write writes a spec in the own format, one YAML document for each service. The
-// same spec gives the same bytes, and reading them gives the same spec again but
-// for places and warnings.
-func Write(dst io.Writer, s *Spec) error {
-	if _, err := dst.Write(Encode(s)); err != nil {
-		return fmt.Errorf("write spec: %w", err)
-	}
-	return nil
-}
-
-// Encode is the text that Write writes.
+// Encode writes a spec in the own format, one YAML document for each service. The same spec gives the same bytes, and
+// reading them gives the same spec again but for places and warnings.
 func Encode(s *Spec) []byte {
 	var out []byte
 	for i := range s.Services {
@@ -31,7 +21,12 @@ func Encode(s *Spec) []byte {
 			out = append(out, "---\n"...)
 		}
 		e := encoder{spec: s, service: &s.Services[i]}
-		out = e.document().appendDocument(out)
+		for j, part := range e.sections() {
+			if j > 0 {
+				out = append(out, '\n')
+			}
+			out = append(out, yamlgen.Document("", part)...)
+		}
 	}
 	return out
 }
@@ -43,50 +38,58 @@ type encoder struct {
 	noted   map[string]bool // comments that are worth saying once
 }
 
-func (e *encoder) document() *yamlMap {
+// sections are the parts of a document, with an empty line between each two.
+func (e *encoder) sections() []*yamlgen.Node {
 	s := e.service
-	m := &yamlMap{block: true}
-	m.text("version", Version)
-	m.text("service", s.Name)
-	m.textIf("description", s.Description)
-	m.labels("labels", s.Labels).note("on the info series only")
+	m := &yamlgen.Map{}
+	m.Text("version", Version)
+	m.Text("service", s.Name)
+	m.Text("description", s.Description)
+	yamlgen.Comment(labelMap(m, "labels", s.Labels), "on the info series only")
 	var slos []*slo.SLO
 	for _, o := range e.spec.SLOs {
 		if o.ID.Service() == s.Name {
 			slos = append(slos, o)
 		}
 	}
-	var thresholds yamlList
+	var thresholds []*yamlgen.Node
 	for _, l := range e.spec.Thresholds {
 		if l.Service == s.Name {
-			thresholds = append(thresholds, e.threshold(l))
+			thresholds = append(thresholds, threshold(l))
 		}
 	}
 	onEvents := len(thresholds) > 0 || slices.ContainsFunc(slos, func(o *slo.SLO) bool { return o.Indicator.Kind != slo.KindPrometheus })
 	switch {
 	case len(s.Types) > 0:
-		m.set("types", texts(s.Types)).note("of the events that it sends")
+		yamlgen.Comment(texts(m, "types", s.Types), "of the events that it sends")
 	case onEvents:
-		m.text("types", "any")
+		m.Text("types", "any")
 	}
 	if !slices.Equal(s.Dimensions, DefaultDimensions) {
-		m.set("dimensions", texts(s.Dimensions))
+		texts(m, "dimensions", s.Dimensions)
 	}
-	var list yamlList
+	out := []*yamlgen.Node{m.Node()}
+	section := func(key string, items []*yamlgen.Node) {
+		if len(items) > 0 {
+			var part yamlgen.Map
+			part.List(key, items)
+			out = append(out, part.Node())
+		}
+	}
+	var list, slas []*yamlgen.Node
 	for _, o := range slos {
 		list = append(list, e.slo(o))
 	}
-	m.section("slos", list)
-	m.section("corrections", corrections(slos))
-	m.section("thresholds", thresholds)
-	var slas yamlList
 	for _, a := range e.spec.Agreements {
 		if a.Service == s.Name {
-			slas = append(slas, e.agreement(a))
+			slas = append(slas, agreement(a))
 		}
 	}
-	m.section("slas", slas)
-	return m
+	section("slos", list)
+	section("corrections", corrections(slos))
+	section("thresholds", thresholds)
+	section("slas", slas)
+	return out
 }
 
 // once gives a comment the first time that it is asked for.
@@ -101,144 +104,148 @@ func (e *encoder) once(comment string) string {
 	return comment
 }
 
-func (e *encoder) slo(o *slo.SLO) *yamlMap {
-	m := &yamlMap{block: true}
-	m.text("name", o.ID.Name())
+func (e *encoder) slo(o *slo.SLO) *yamlgen.Node {
+	m := &yamlgen.Map{}
+	m.Text("name", o.ID.Name())
 	if o.Was != "" {
-		m.text("was", o.Was.Name())
+		m.Text("was", o.Was.Name())
 	}
-	m.textIf("description", o.Description)
+	m.Text("description", o.Description)
 	own := map[string]string{}
 	for k, v := range o.Labels {
 		if of, ok := e.service.Labels[k]; !ok || of != v {
 			own[k] = v
 		}
 	}
-	m.labels("labels", own)
-	m.plain("objective", o.Objective.Percent()).note(e.once("percent"))
-	m.set("window", window(o.Window))
+	labelMap(m, "labels", own)
+	yamlgen.Comment(m.Plain("objective", o.Objective.Percent()), e.once("percent"))
+	m.Set("window", window(o.Window))
 	if b := o.Budgeting; b.Method != slo.Occurrences {
-		in := &yamlMap{}
-		in.plain("slice", slo.FormatDuration(b.Slice))
+		in := &yamlgen.Map{}
+		in.Plain("slice", slo.FormatDuration(b.Slice))
 		if b.Method == slo.Timeslices {
-			in.plain("target", b.Target.Percent())
+			in.Plain("target", b.Target.Percent())
 		}
-		m.set("budgeting", (&yamlMap{}).with(string(b.Method), in))
+		method := &yamlgen.Map{}
+		method.Set(string(b.Method), in.Line())
+		m.Set("budgeting", method.Line())
 	}
 	if len(o.GroupBy) > 0 {
-		m.set("group_by", texts(o.GroupBy)).note(e.once("one SLO for each value"))
+		yamlgen.Comment(texts(m, "group_by", o.GroupBy), e.once("one SLO for each value"))
 		if o.MaxGroups != DefaultMaxGroups {
-			m.plain("max_groups", fmt.Sprint(o.MaxGroups))
+			m.Plain("max_groups", fmt.Sprint(o.MaxGroups))
 		}
-		var expect yamlList
+		var expect []*yamlgen.Node
 		for _, g := range o.Expect {
 			if len(g) == 1 {
-				expect = append(expect, yamlText(g[0]))
+				expect = append(expect, yamlgen.Text(g[0]))
 			} else {
-				expect = append(expect, texts(g))
+				expect = append(expect, yamlgen.Texts(g))
 			}
 		}
 		if len(expect) > 0 {
-			m.set("expect", expect)
+			m.Set("expect", yamlgen.Line(yamlgen.List(expect...)))
 		}
 	}
-	in := &yamlMap{block: true}
-	in.set(string(o.Indicator.Kind), e.indicator(&o.Indicator))
-	m.set("indicator", in)
-	if a := alerting(o.Alerting); len(a.pairs) > 0 {
-		m.set("alerting", a)
+	in := &yamlgen.Map{}
+	in.Set(string(o.Indicator.Kind), e.indicator(&o.Indicator))
+	m.Set("indicator", in.Node())
+	if a := alerting(o.Alerting); a.Len() > 0 {
+		m.Set("alerting", a.Line())
 	}
-	return m
+	return m.Node()
 }
 
-func window(w slo.Window) yamlNode {
+func window(w slo.Window) *yamlgen.Node {
 	if w.Calendar == "" {
-		return yamlPlain(slo.FormatDuration(w.Rolling))
+		return yamlgen.Plain(slo.FormatDuration(w.Rolling))
 	}
-	m := &yamlMap{}
-	m.text("calendar", string(w.Calendar))
-	m.text("timezone", w.Location.String())
-	return m
+	m := &yamlgen.Map{}
+	m.Text("calendar", string(w.Calendar))
+	m.Text("timezone", w.Location.String())
+	return m.Line()
 }
 
-func (e *encoder) indicator(i *slo.Indicator) *yamlMap {
-	m := &yamlMap{}
+func (e *encoder) indicator(i *slo.Indicator) *yamlgen.Node {
+	m := &yamlgen.Map{}
 	if len(i.Valid) > 0 {
-		m.text("valid", i.Valid.String())
+		m.Text("valid", i.Valid.String())
 	}
 	switch i.Kind {
 	case slo.KindEvents:
-		m.text("bad", i.Bad.String())
+		m.Text("bad", i.Bad.String())
 	case slo.KindLatency:
-		m.plain("threshold", slo.FormatDuration(i.Threshold))
+		m.Plain("threshold", slo.FormatDuration(i.Threshold))
 	case slo.KindThroughput:
-		m.plain("at_least", fmt.Sprint(i.AtLeast))
-		m.plain("per", slo.FormatDuration(i.Per))
-		m.textIf("during", i.During.String())
+		m.Plain("at_least", fmt.Sprint(i.AtLeast))
+		m.Plain("per", slo.FormatDuration(i.Per))
+		m.Text("during", i.During.String())
 	case slo.KindPrometheus:
-		e.prometheus(m, i)
+		return e.prometheus(i)
 	}
-	return m
+	return m.Line()
 }
 
-func (e *encoder) prometheus(m *yamlMap, i *slo.Indicator) {
+func (e *encoder) prometheus(i *slo.Indicator) *yamlgen.Node {
+	m := &yamlgen.Map{}
 	switch i.PromForm() {
 	case slo.PromCounters:
-		m.textIf("bad", i.PromBad)
-		m.textIf("good", i.PromGood)
-		m.text("total", i.PromTotal)
+		m.Text("bad", i.PromBad)
+		m.Text("good", i.PromGood)
+		m.Text("total", i.PromTotal)
 	case slo.PromQueries:
-		m.block = true
-		m.textIf("error_query", i.PromBadQuery).note(e.once("$window is each window of the rules"))
-		m.textIf("good_query", i.PromGoodQuery)
-		m.text("total_query", i.PromTotalQuery)
+		yamlgen.Comment(m.Text("error_query", i.PromBadQuery), e.once("$window is each window of the rules"))
+		m.Text("good_query", i.PromGoodQuery)
+		m.Text("total_query", i.PromTotalQuery)
+		return m.Node()
 	case slo.PromRatio:
-		m.block = true
-		m.text("error_ratio_query", i.PromErrorRatioQuery).note(e.once("$window is each window of the rules"))
+		yamlgen.Comment(m.Text("error_ratio_query", i.PromErrorRatioQuery), e.once("$window is each window of the rules"))
+		return m.Node()
 	case slo.PromThreshold:
-		m.text("query", i.PromQuery).note(e.once("a sample is good if it compares so with the value"))
+		yamlgen.Comment(m.Text("query", i.PromQuery), e.once("a sample is good if it compares so with the value"))
 		for _, word := range comparisonWords {
 			if comparisons[word] == i.PromOp {
-				m.text("op", word)
+				m.Text("op", word)
 			}
 		}
-		m.plain("value", decimalText(i.PromValue))
+		m.Plain("value", decimalText(i.PromValue))
 	}
+	return m.Line()
 }
 
-func alerting(a slo.Alerting) *yamlMap {
-	m := &yamlMap{}
-	m.textIf("name", a.Name)
-	var tiers yamlList
+func alerting(a slo.Alerting) *yamlgen.Map {
+	m := &yamlgen.Map{}
+	m.Text("name", a.Name)
+	var tiers []*yamlgen.Node
 	for _, t := range a.Tiers {
-		x := &yamlMap{}
-		x.text("severity", severityName(t.Page))
-		x.plain("long", slo.FormatDuration(t.Long))
-		x.plain("short", slo.FormatDuration(t.Short))
-		x.plain("budget", shareText(t.Share))
-		tiers = append(tiers, x)
+		x := &yamlgen.Map{}
+		x.Text("severity", severityName(t.Page))
+		x.Plain("long", slo.FormatDuration(t.Long))
+		x.Plain("short", slo.FormatDuration(t.Short))
+		x.Plain("budget", shareText(t.Share))
+		tiers = append(tiers, x.Line())
 	}
 	if len(tiers) > 0 {
-		m.set("tiers", tiers).note("budget: percent of it that the long window may spend")
+		yamlgen.Comment(m.Set("tiers", yamlgen.Line(yamlgen.List(tiers...))), "budget: percent of it that the long window may spend")
 	}
 	if a.MinEvents > 0 {
-		m.plain("min_events", fmt.Sprint(a.MinEvents))
+		m.Plain("min_events", fmt.Sprint(a.MinEvents))
 	}
 	for _, x := range []struct {
 		key string
 		s   slo.AlertSettings
 	}{{"page", a.Page}, {"ticket", a.Ticket}, {"no_data", a.NoData}} {
-		s := &yamlMap{}
+		s := &yamlgen.Map{}
 		if x.s.Disabled {
-			s.plain("disabled", "true")
+			s.Plain("disabled", "true")
 		}
 		if x.s.For > 0 {
-			s.plain("for", slo.FormatDuration(x.s.For))
+			s.Plain("for", slo.FormatDuration(x.s.For))
 		}
-		s.labels("labels", x.s.Labels)
-		s.labels("annotations", x.s.Annotations)
-		if len(s.pairs) > 0 {
-			m.set(x.key, s)
+		labelMap(s, "labels", x.s.Labels)
+		labelMap(s, "annotations", x.s.Annotations)
+		if s.Len() > 0 {
+			m.Set(x.key, s.Line())
 		}
 	}
 	return m
@@ -246,7 +253,7 @@ func alerting(a slo.Alerting) *yamlMap {
 
 // corrections finds which SLOs each correction is about. One that names none is
 // about all of the service.
-func corrections(slos []*slo.SLO) yamlList {
+func corrections(slos []*slo.SLO) []*yamlgen.Node {
 	byName := map[string]slo.Correction{}
 	for _, o := range slos {
 		for _, c := range o.Corrections {
@@ -257,105 +264,105 @@ func corrections(slos []*slo.SLO) yamlList {
 	slices.SortFunc(all, func(a, b slo.Correction) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Name, b.Name))
 	})
-	var out yamlList
+	var out []*yamlgen.Node
 	for _, c := range all {
-		m := &yamlMap{}
-		m.text("name", c.Name)
-		m.plain("start", c.Start.Format(time.RFC3339Nano))
-		m.plain("duration", slo.FormatDuration(c.Duration))
-		m.textIf("rrule", c.RRule)
+		m := &yamlgen.Map{}
+		m.Text("name", c.Name)
+		m.Plain("start", c.Start.Format(time.RFC3339Nano))
+		m.Plain("duration", slo.FormatDuration(c.Duration))
+		m.Text("rrule", c.RRule)
 		if zone := c.Start.Location().String(); zone != "" && zone != "UTC" && zone != "Local" {
-			m.text("timezone", zone)
+			m.Text("timezone", zone)
 		}
 		if len(c.SLOs) > 0 {
-			m.set("slos", texts(c.SLOs))
+			texts(m, "slos", c.SLOs)
 		}
-		m.text("author", c.Author)
-		m.text("reason", c.Reason)
-		out = append(out, m)
+		m.Text("author", c.Author)
+		m.Text("reason", c.Reason)
+		out = append(out, m.Line())
 	}
 	return out
 }
 
-func (e *encoder) threshold(l *slo.Threshold) *yamlMap {
-	m := &yamlMap{}
-	m.text("name", l.Name)
-	m.text("match", l.Match.String())
+func threshold(l *slo.Threshold) *yamlgen.Node {
+	m := &yamlgen.Map{}
+	m.Text("name", l.Name)
+	m.Text("match", l.Match.String())
 	if l.Warning > 0 {
-		m.plain("warning", slo.FormatDuration(l.Warning))
+		m.Plain("warning", slo.FormatDuration(l.Warning))
 	}
 	if l.Critical > 0 {
-		m.plain("critical", slo.FormatDuration(l.Critical))
+		m.Plain("critical", slo.FormatDuration(l.Critical))
 	}
-	m.textIf("each", l.Each)
-	return m
+	m.Text("each", l.Each)
+	return m.Line()
 }
 
-func (e *encoder) agreement(a *sla.Agreement) *yamlMap {
-	m := &yamlMap{block: true}
-	m.text("name", a.Name)
-	m.textIf("description", a.Description)
+func agreement(a *sla.Agreement) *yamlgen.Node {
+	m := &yamlgen.Map{}
+	m.Text("name", a.Name)
+	m.Text("description", a.Description)
 	if len(a.GroupBy) > 0 {
-		m.set("group_by", texts(a.GroupBy))
+		texts(m, "group_by", a.GroupBy)
 	}
-	m.set("window", window(a.Window))
-	m.text("score", string(a.Method))
-	parts := &yamlMap{block: true}
+	m.Set("window", window(a.Window))
+	m.Text("score", string(a.Method))
+	parts := &yamlgen.Map{}
 	for _, c := range a.Components {
-		x := &yamlMap{}
-		x.text("slo", c.SLO.Name())
-		x.plain("weight", decimalText(c.Weight))
-		var bands yamlList
+		x := &yamlgen.Map{}
+		x.Text("slo", c.SLO.Name())
+		x.Plain("weight", decimalText(c.Weight))
+		var bands []*yamlgen.Node
 		for _, b := range c.Bands {
-			step := &yamlMap{}
+			step := &yamlgen.Map{}
 			if b.Threshold > 0 {
-				step.plain("p"+percentText(b.Quantile), slo.FormatDuration(b.Threshold))
+				step.Plain("p"+percentText(b.Quantile), slo.FormatDuration(b.Threshold))
 			}
-			step.plain("score", decimalText(b.Score))
-			bands = append(bands, step)
+			step.Plain("score", decimalText(b.Score))
+			bands = append(bands, step.Line())
 		}
 		if len(bands) > 0 {
-			x.set("bands", bands)
+			x.Set("bands", yamlgen.Line(yamlgen.List(bands...)))
 		}
-		parts.set(c.Name, x)
+		parts.Set(c.Name, x.Line())
 	}
-	m.set("components", parts)
-	m.text("no_data", string(a.NoData))
-	alerts := &yamlMap{}
+	m.Set("components", parts.Node())
+	m.Text("no_data", string(a.NoData))
+	alerts := &yamlgen.Map{}
 	if a.Warning > 0 {
-		alerts.plain("warning", decimalText(a.Warning))
+		alerts.Plain("warning", decimalText(a.Warning))
 	}
 	if a.Critical > 0 {
-		alerts.plain("critical", decimalText(a.Critical))
+		alerts.Plain("critical", decimalText(a.Critical))
 	}
-	var chosen yamlList
+	var chosen []*yamlgen.Node
 	for _, c := range a.Catalogue {
 		if len(c.SLOs) == 0 {
-			chosen = append(chosen, yamlText(c.Name))
+			chosen = append(chosen, yamlgen.Text(c.Name))
 			continue
 		}
-		x := &yamlMap{}
-		x.text("name", c.Name)
+		x := &yamlgen.Map{}
+		x.Text("name", c.Name)
 		var names []string
 		for _, id := range c.SLOs {
 			names = append(names, id.Name())
 		}
-		x.set("slos", texts(names))
-		chosen = append(chosen, x)
+		texts(x, "slos", names)
+		chosen = append(chosen, x.Line())
 	}
 	if len(chosen) > 0 {
-		alerts.set("catalogue", chosen)
+		alerts.Set("catalogue", yamlgen.Line(yamlgen.List(chosen...)))
 	}
-	if len(alerts.pairs) > 0 {
-		m.set("alerts", alerts)
+	if a.AlertWindow > 0 && alerts.Len() == 0 {
+		alerts.Plain("warning", "0")
+	}
+	if alerts.Len() > 0 {
+		m.Set("alerts", alerts.Line())
 	}
 	if a.AlertWindow > 0 {
-		if len(alerts.pairs) == 0 {
-			m.set("alerts", (&yamlMap{}).with("warning", yamlPlain("0")))
-		}
-		m.plain("alert_window", slo.FormatDuration(a.AlertWindow))
+		m.Plain("alert_window", slo.FormatDuration(a.AlertWindow))
 	}
-	return m
+	return m.Node()
 }
 
 // percentText is a quantile as ParsePercent reads it.
@@ -367,10 +374,15 @@ func percentText(q float64) string {
 	return s
 }
 
-func texts(words []string) yamlList {
-	out := make(yamlList, len(words))
-	for i, w := range words {
-		out[i] = yamlText(strings.Clone(w))
+// texts adds a list of texts.
+func texts(m *yamlgen.Map, key string, words []string) *yamlgen.Node {
+	return m.Set(key, yamlgen.Line(yamlgen.List(yamlgen.Texts(words).Content...)))
+}
+
+// labelMap adds texts by their names, unless there are none.
+func labelMap(m *yamlgen.Map, key string, set map[string]string) *yamlgen.Node {
+	if len(set) == 0 {
+		return nil
 	}
-	return out
+	return m.Set(key, yamlgen.Line(yamlgen.Strings(set, yamlgen.Text)))
 }

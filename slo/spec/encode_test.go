@@ -1,15 +1,12 @@
 package spec
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/slo"
 )
@@ -74,29 +71,6 @@ func nonNil(m map[string]string) map[string]string {
 	return m
 }
 
-// Text survives whatever it holds, and yaml.v3 reads the same.
-func TestYAMLText(t *testing.T) {
-	for _, s := range []string{
-		"", "plain", "two words", "a  b", " a", "a ", "yes", "NULL", "~", "1", "1e3", "0x1", "1:30", "-", "- a", "a: b", "a #b", "#a", "'", `"`, `\`, "{a}", "[", "&a", "*a", "!a", "%a", "@a",
-		"a\nb", "a\n\nb", "a\n  b\nc", "\na", "a\n", " a\nb", "a \nb", "tab\tin", "a\n\tb", "é", "日本", "\u2028", "\ufeff", "a\ufeffb", "\u00a0", "\U0001f600", "=", "<<", "a,b", "a]", "x:", "2026-01-01", ".5", "(a)", "a (b)", "\u200b", "\ufffd", "---", "--- a\nb", "...", "a\n---\nb", "it's\n\"x\"",
-	} {
-		for _, doc := range []*yamlMap{
-			(&yamlMap{block: true}).with("k", yamlText(s)),
-			(&yamlMap{}).with("k", yamlText(s)),
-			(&yamlMap{block: true}).with("l", yamlSection{yamlText(s), (&yamlMap{}).with("k", yamlText(s)), yamlList{yamlText(s)}}).with(s, yamlPlain("1")),
-		} {
-			text := doc.appendDocument(nil)
-			got := map[string]any{}
-			require.NoError(t, yaml.Unmarshal(text, &got), "%q:\n%s", s, text)
-			if v, ok := got["l"]; ok && s != "l" {
-				require.Equal(t, []any{s, map[string]any{"k": s}, []any{s}}, v, "%s", text)
-			} else if s != "l" {
-				require.Equal(t, s, got["k"], "%s", text)
-			}
-		}
-	}
-}
-
 func TestShareText(t *testing.T) {
 	for _, share := range []float64{0.02, 0.05, 0.1, 1, 0.125, 2.0 / 720, 1.0 / 3, 0.999, 1e-9, 9.5, 14.4 / 720, 0.005} {
 		v := scalar(shareText(share))
@@ -109,18 +83,9 @@ func TestShareText(t *testing.T) {
 	require.Equal(t, "100", shareText(1))
 }
 
-type failing struct{}
-
-func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
-
-func TestWrite(t *testing.T) {
-	s := loadClean(t, specs+"minimal.yaml")
-	var b bytes.Buffer
-	require.NoError(t, Write(&b, s))
-	require.Equal(t, string(Encode(s)), b.String())
-	require.ErrorContains(t, Write(failing{}, s), "write spec: full")
+func TestEncode(t *testing.T) {
 	require.Empty(t, Encode(&Spec{}))
-	require.Equal(t, slo.ID("shop/checkout"), s.SLOs[0].ID)
+	require.Equal(t, slo.ID("shop/checkout"), loadClean(t, specs+"minimal.yaml").SLOs[0].ID)
 }
 
 func sortSources(all []Source) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // Whatever the file holds, reading it ends, and says where every problem is.
@@ -41,13 +42,13 @@ func FuzzQuery(f *testing.F) {
 		f.Add(c.bad, c.total)
 	}
 	f.Fuzz(func(t *testing.T, bad, total string) {
-		m := &yamlMap{block: true}
-		m.text("error_query", bad)
-		m.text("total_query", total)
-		slos := yamlSection{(&yamlMap{block: true}).with("name", yamlText("a")).with("objective", yamlPlain("99")).
-			with("sli", (&yamlMap{block: true}).with("events", m))}
-		doc := (&yamlMap{block: true}).with("version", yamlText(SlothVersion)).with("service", yamlText("shop")).with("slos", slos)
-		checkLoad(t, doc.appendDocument(nil))
+		doc := map[string]any{
+			"version": SlothVersion, "service": "shop",
+			"slos": []any{map[string]any{"name": "a", "objective": 99, "sli": map[string]any{"events": map[string]any{
+				"error_query": yamlgen.Text(bad), "total_query": yamlgen.Text(total),
+			}}}},
+		}
+		checkLoad(t, yamlgen.Document("", doc))
 	})
 }
 
