@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -195,7 +196,7 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 			Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now,
 			Error: "over the limit " + t.List[place].RuleName(),
 		}
-		engine.DescribeEvent(e, view)
+		deadletter.Describe(e, view)
 	}
 	if !s.deadline.IsZero() {
 		var cancel context.CancelFunc

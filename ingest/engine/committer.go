@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -29,7 +30,7 @@ type committer struct {
 	e     *Engine
 	log   *wal.Log
 	ids   *dedup.Table
-	clock *recordClock
+	clock *clock.Clock
 
 	// The saver asks here for what the table gained. It is answered between two groups,
 	// when all keys in the table belong to durable records.
@@ -220,7 +221,7 @@ func (c *committer) commit() error {
 // admission returns the receive time for the group, and why events can't be
 // taken now, if they can't. The error is a fatal one.
 func (c *committer) admission() (at int64, closed *UnavailableError, err error) {
-	at, ok := c.clock.next()
+	at, ok := c.clock.Next()
 	if !ok {
 		return at, ErrClockJump, nil
 	}
@@ -401,7 +402,7 @@ func (c *committer) append(at int64) error {
 	c.e.lastAppend.Store(int64(took))
 	c.e.opt.Metrics.appendSeconds.Update(took.Seconds())
 	c.e.opt.Metrics.groups.Inc()
-	c.clock.wrote(at)
+	c.clock.Wrote(at)
 	c.ids.Mark()
 	c.e.watermark.Store(at)
 	c.e.publishIDs(c.ids, at)

@@ -19,7 +19,7 @@ func (c *committer) heartbeat() error {
 // beat writes a heartbeat of that kind. That the disk is full, or the clock
 // wrong, is no error: then there is none.
 func (c *committer) beat(kind record.Beat) error {
-	at, ok := c.clock.next()
+	at, ok := c.clock.Next()
 	if !ok {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (c *committer) beat(kind record.Beat) error {
 // start opens the log for this run. Where it can't, since the disk is full or
 // the clock wrong, that is tried again before anything else is written.
 func (c *committer) start() error {
-	at, ok := c.clock.next()
+	at, ok := c.clock.Next()
 	if !ok {
 		return nil
 	}

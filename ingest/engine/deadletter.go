@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -34,20 +33,9 @@ const (
 )
 
 const (
-	deadLetterBuffer = 1 << 20   // waiting bytes after which they are written early
-	deadLetterSplit  = 1000      // entries that are saved at once
-	wholeRecordBytes = 512 << 10 // of a refused record, above which its segment is kept instead
+	deadLetterBuffer = 1 << 20 // waiting bytes after which they are written early
+	deadLetterSplit  = 1000    // entries that are saved at once
 )
-
-// The reasons of dead letters of the fold; what it said is their Error.
-const (
-	ReasonRefused = "refused"
-	ReasonPanic   = "panic"
-)
-
-// ClassRefused is the class of a dead letter that a replay brought back and that the
-// fold refused again. Its next replay counts by a key of its own.
-const ClassRefused = "refused"
 
 // foldLetters collects what the fold refuses until flush makes it durable. A
 // checkpoint flushes first; what a crash takes before that is refused again when
@@ -89,7 +77,7 @@ func (d *foldLetters) refuse(letter dlq.Entry) {
 func (d *foldLetters) refuseReplay(id string, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failed = append(d.failed, dlq.Failure{ID: id, Class: ClassRefused, At: time.Unix(0, at).UTC()})
+	d.failed = append(d.failed, dlq.Failure{ID: id, Class: deadletter.ClassRefused, At: time.Unix(0, at).UTC()})
 	d.bytes += letterOverhead
 }
 
@@ -150,7 +138,7 @@ func (d *foldLetters) save(entries []dlq.Entry, failed []dlq.Failure) error {
 	ctx := context.Background()
 	for i := range entries {
 		e := &entries[i]
-		e.ID = LetterID(d.instance, e)
+		e.ID = deadletter.ID(d.instance, e)
 		if e.SeqEnd != 0 {
 			if err := d.log.Archive(e.Seq, e.SeqEnd, filepath.Join(d.kept, e.ID)); err != nil {
 				return err
@@ -194,40 +182,6 @@ func (e *Engine) openDeadLetters(log *wal.Log, store DeadLetters) error {
 	}
 	e.dead.store, e.dead.own = file, file
 	return nil
-}
-
-// deadLetter makes the letter for an event in its binary form. Whatever is not
-// a readable event is kept as it is.
-func deadLetter(seq uint64, index int, received int64, payload []byte, why string) dlq.Entry {
-	at := time.Unix(0, received).UTC()
-	letter := dlq.Entry{Origin: dlq.Fold, Reason: ReasonRefused, Error: why, First: at, Last: at, Seq: seq, Index: index}
-	if strings.HasPrefix(why, "panic: ") {
-		letter.Reason = ReasonPanic
-	}
-	var view event.View
-	switch n, err := view.Parse(payload); {
-	case err == nil && n == len(payload):
-		DescribeEvent(&letter, &view)
-	case len(payload) > wholeRecordBytes:
-		letter.SeqEnd = seq
-	default:
-		letter.Raw = append([]byte{}, payload...)
-	}
-	return letter
-}
-
-// LetterID is the ID of a dead letter of an instance.
-func LetterID(instance string, e *dlq.Entry) string {
-	if instance == "" {
-		return e.DefaultID()
-	}
-	return instance + "-" + e.DefaultID()
-}
-
-// DescribeEvent puts an event into its dead letter.
-func DescribeEvent(letter *dlq.Entry, v *event.View) {
-	letter.Service, letter.Type, letter.Severity = string(v.Service), string(v.Type), string(v.Severity)
-	letter.Event = v.AppendJSON(nil)
 }
 
 // isFatalLetter tells a disk that lost dead letters from a store that is full or away.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -53,9 +54,9 @@ func TestPoison(t *testing.T) {
 		require.Equal(t, dlq.Fold, letters[i].Origin)
 		require.Equal(t, "shop", letters[i].Service)
 	}
-	require.Equal(t, ReasonRefused, letters[1].Reason)
+	require.Equal(t, deadletter.ReasonRefused, letters[1].Reason)
 	require.Equal(t, "told to refuse", letters[1].Error)
-	require.Equal(t, ReasonPanic, letters[2].Reason)
+	require.Equal(t, deadletter.ReasonPanic, letters[2].Reason)
 	require.Regexp(t, `^panic: runtime error: index out of range .* in .*tally.*Apply`, letters[2].Error)
 	var e struct{ ID string }
 	require.NoError(t, json.Unmarshal(letters[0].Event, &e))
@@ -82,7 +83,7 @@ func TestLargeRefusedRecordIsKept(t *testing.T) {
 	disk := fsystest.New()
 	opt := testOptions(disk)
 	r := start(t, opt)
-	large := append([]byte("panic"), make([]byte, wholeRecordBytes)...)
+	large := append([]byte("panic"), make([]byte, deadletter.WholeRecordBytes)...)
 	require.Error(t, r.SetConfig(context.Background(), large))
 	letters := r.letters(t)
 	require.Len(t, letters, 1)

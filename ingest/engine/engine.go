@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dispatch"
@@ -44,7 +45,7 @@ func Contents() []string {
 type Engine struct {
 	opt   Options // never changed after Open
 	queue *queue
-	clock *recordClock
+	clock *clock.Clock
 	disk  *diskGuard
 	dead  *foldLetters
 	read  *reader
@@ -88,7 +89,7 @@ func Open(opt Options) (_ *Engine, err error) {
 	e := &Engine{
 		opt:   opt,
 		queue: &queue{limit: opt.QueueBytes, wake: make(chan struct{}, 1), closed: ErrNotReady},
-		clock: &recordClock{now: opt.Now, uptime: opt.Uptime, maxJump: opt.MaxClockJump},
+		clock: clock.New(opt.Now, opt.Uptime, opt.MaxClockJump),
 		disk:  newDiskGuard(&opt),
 		dead:  &foldLetters{},
 		ready: make(chan struct{}),

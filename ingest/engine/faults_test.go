@@ -220,6 +220,7 @@ type settableClock struct {
 	mu    sync.Mutex
 	ahead time.Duration
 	slept time.Duration
+	began time.Time
 }
 
 func (c *settableClock) set(ahead, slept time.Duration) {
@@ -237,12 +238,12 @@ func (c *settableClock) now() time.Time {
 func (c *settableClock) uptime() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Since(processStart) + c.slept
+	return time.Since(c.began) + c.slept
 }
 
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk, clock := fsystest.New(), &settableClock{}
+		disk, clock := fsystest.New(), &settableClock{began: time.Now()}
 		opt := testOptions(disk)
 		opt.Now, opt.Uptime = clock.now, clock.uptime
 		r := start(t, opt)

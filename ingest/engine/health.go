@@ -140,7 +140,7 @@ func (e *Engine) status() (Status, string) {
 		return phase, "the engine is shut down"
 	case e.disk.low.Load():
 		return StatusDiskLow, "the disk is full or below its low-water mark: events are refused, everything else goes on"
-	case e.clock.jumped.Load():
+	case e.clock.Jumped():
 		return StatusClockJump, "the clock jumped ahead of the log: events are refused until it is back, or until a restart confirms it"
 	}
 	return StatusReady, ""

@@ -9,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -112,7 +113,7 @@ func (o *Options) applyDefaults() {
 		o.Now = time.Now
 	}
 	if o.Uptime == nil {
-		o.Uptime = uptime
+		o.Uptime = clock.Uptime
 	}
 	if o.CrashPoint == nil {
 		o.CrashPoint = func(CrashPoint) {}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -70,7 +71,7 @@ func (r *reader) refuseEvent(index int, event []byte, reason string) {
 			return
 		}
 	}
-	r.e.dead.refuse(deadLetter(r.rec.Seq, index, r.rec.Time, event, reason))
+	r.e.dead.refuse(deadletter.Refused(r.rec.Seq, index, r.rec.Time, event, reason))
 }
 
 // replayRefusal is one event of a replay that the fold refused again.

@@ -48,7 +48,7 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Tabl
 	}
 	last := max(e.read.at, from.IDAt)
 	e.watermark.Store(last)
-	e.clock.start(last)
+	e.clock.Start(last)
 	if now := e.opt.Now().UnixNano(); last > now {
 		e.opt.Logger.Warn("clock is behind the log, receive times stand still until it has caught up",
 			"seconds", (last-now)/1e9)

@@ -3,13 +3,11 @@ package engine
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
@@ -20,17 +18,6 @@ type Replay struct {
 	Key    xxh3.Uint128
 	Letter string // ID of the dead letter
 	Event  []byte // in its binary form
-}
-
-// ReplayKey is the key by which a dead letter counts once. What never was let in
-// counts as the event that it is: if its sender sent it again meanwhile, that was it.
-// What the fold refused has an id that is known already, so the letter has a key of
-// its own, and another one after each replay that was refused again.
-func ReplayKey(entry *dlq.Entry, v *event.View) xxh3.Uint128 {
-	if entry.Origin == dlq.Admission && entry.Class != ClassRefused {
-		return event.Key(v.Service, v.ID)
-	}
-	return xxh3.HashString128(fmt.Sprintf("\x00replay\x00%s\x00%d", entry.ID, entry.Attempts))
 }
 
 // RefusedError is the fold's reason for refusing a replayed event.
@@ -166,10 +153,10 @@ func (e *Engine) replayPart(ctx context.Context, entries []dlq.Entry, errs []err
 		var places []int
 		for i := range entries {
 			if entry := &entries[i]; (entry.Origin == dlq.Fold) == sunk {
-				if bin, key, err := replayed(entry); err != nil {
+				if bin, view, err := deadletter.Event(entry); err != nil {
 					errs[i] = err
 				} else {
-					replays = append(replays, Replay{key, entry.ID, bin})
+					replays = append(replays, Replay{deadletter.ReplayKey(entry, &view), entry.ID, bin})
 					places = append(places, i)
 				}
 			}
@@ -178,44 +165,4 @@ func (e *Engine) replayPart(ctx context.Context, entries []dlq.Entry, errs []err
 			errs[places[i]] = err
 		}
 	}
-}
-
-// errNoEvent is for dead letters that hold no readable event.
-var errNoEvent = errors.New("it holds no readable event, and cannot be counted; discard it once it is understood")
-
-// fromStored is the binary form of an event that was stored as JSON. It is judged
-// as an event of a sender is, but for its age, its weight and its size.
-func fromStored(data []byte) ([]byte, error) {
-	const ever = 130 * 365 * 24 * time.Hour // twice that is still within a time.Duration
-	var d event.Decoder
-	var b event.Batch
-	err := d.Decode(event.JSON, data, event.DecodeOptions{
-		Now: time.Unix(0, 0).Add(ever), Backfill: true, AllowWeight: true,
-		Limits: event.Limits{MaxEventBytes: dlq.MaxEntryBytes, MaxBackfill: ever, MaxFuture: ever, AllowedLateness: ever},
-	}, &b)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(b.Errors) > 0:
-		return nil, errors.New(b.Errors[0].Detail)
-	case len(b.Events) != 1:
-		return nil, fmt.Errorf("%d events instead of one", len(b.Events))
-	}
-	return b.Event(0), nil
-}
-
-// replayed is the event of a dead letter in its binary form, and its key.
-func replayed(entry *dlq.Entry) ([]byte, xxh3.Uint128, error) {
-	if len(entry.Event) == 0 {
-		return nil, xxh3.Uint128{}, errNoEvent
-	}
-	bin, err := fromStored(entry.Event)
-	if err != nil {
-		return nil, xxh3.Uint128{}, fmt.Errorf("read the event of the dead letter: %w", err)
-	}
-	var view event.View
-	if _, err := view.Parse(bin); err != nil {
-		return nil, xxh3.Uint128{}, fmt.Errorf("read the event of the dead letter: %w", err)
-	}
-	return bin, ReplayKey(entry, &view), nil
 }

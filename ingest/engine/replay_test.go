@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -55,7 +56,7 @@ func TestReplayOfTheFold(t *testing.T) {
 	}
 	letters = e.letters(t)
 	require.Len(t, letters, 2)
-	require.Equal(t, ClassRefused, letters[0].Class)
+	require.Equal(t, deadletter.ClassRefused, letters[0].Class)
 	require.Equal(t, 1, letters[0].Attempts)
 	require.Contains(t, string(letters[0].Event), "refuse-1")
 
@@ -100,7 +101,7 @@ func TestReplayOfAdmission(t *testing.T) {
 		_, err := v.Parse(b.Event(i))
 		require.NoError(t, err)
 		entry := dlq.Entry{ID: fmt.Sprint("admission-", i), Origin: dlq.Admission, Reason: dlq.ReasonRateLimited}
-		DescribeEvent(&entry, &v)
+		deadletter.Describe(&entry, &v)
 		entries = append(entries, entry)
 	}
 	require.Equal(t, 1, r.commit("x").Accepted, "sent again, and let in")
@@ -112,7 +113,7 @@ func TestReplayOfAdmission(t *testing.T) {
 
 	broken := []dlq.Entry{{ID: "admission-2", Origin: dlq.Admission, Raw: []byte("no event")}, entries[0], {ID: "admission-3", Origin: dlq.Admission, Event: []byte(`{"service":1}`)}}
 	errs := r.ReplayTarget(context.Background(), broken)
-	require.ErrorIs(t, errs[0], errNoEvent)
+	require.ErrorIs(t, errs[0], deadletter.ErrNoEvent)
 	require.NoError(t, errs[1])
 	require.ErrorContains(t, errs[2], "read the event of the dead letter")
 	r.shutdown()

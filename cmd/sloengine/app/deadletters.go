@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -129,7 +130,7 @@ func newDeadLetters(
 func classify(err error) string {
 	var refused *engine.RefusedError
 	if errors.As(err, &refused) {
-		return engine.ClassRefused
+		return deadletter.ClassRefused
 	}
 	var unavailable *engine.UnavailableError
 	if errors.As(err, &unavailable) {

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/logrange"
@@ -29,8 +29,8 @@ type sinkLetters struct {
 func (l *sinkLetters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
 	entries := make([]dlq.Entry, 0, len(list))
 	for i := range list {
-		entry := engine.SinkLetter(&list[i])
-		entry.ID = engine.LetterID(l.instance, &entry)
+		entry := deadletter.Undelivered(&list[i])
+		entry.ID = deadletter.ID(l.instance, &entry)
 		if l.filter.ShouldSave(dlq.SubjectOf(&entry)) {
 			entries = append(entries, entry)
 		}
@@ -48,7 +48,7 @@ func (l *sinkLetters) lagging(ctx context.Context, sink string, from, to uint64)
 		Origin: dlq.Sink, Sink: sink, Reason: reasonLagging, First: now, Last: now, Seq: from, SeqEnd: to, Index: -1,
 		Error: fmt.Sprintf("the sink was further behind than its max_lag_bytes: it did not get the events of the log's records %d to %d", from, to),
 	}
-	entry.ID = engine.LetterID(l.instance, &entry)
+	entry.ID = deadletter.ID(l.instance, &entry)
 	err := l.store.Archive(ctx, entry)
 	if !errors.Is(err, logrange.ErrFull) {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -27,7 +27,7 @@ func (s *sinks) replay(ctx context.Context, entries []dlq.Entry) []error {
 			errs[i] = s.replayRange(ctx, e)
 			continue
 		}
-		item, err := engine.ItemOf(e)
+		item, err := deadletter.Item(e)
 		if err != nil {
 			errs[i] = err
 			continue

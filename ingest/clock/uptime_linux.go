@@ -1,4 +1,4 @@
-package engine
+package clock
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uptime is the time since the machine was started, sleep included.
-func uptime() time.Duration {
+// Uptime is the time since the machine started, including sleep.
+func Uptime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		return time.Since(processStart)

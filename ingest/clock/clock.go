@@ -1,0 +1,53 @@
+// Package clock gives log records their receive times. They never go backwards, and they do not follow a clock that was
+// set far ahead: records with a wrong time could not be corrected later. The package does not know what a record is.
+package clock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+var processStart = time.Now()
+
+// Clock gives receive times. Its methods are for one goroutine, the one that writes the log; only Jumped may be called
+// by any.
+type Clock struct {
+	now     func() time.Time
+	uptime  func() time.Duration
+	maxJump time.Duration
+
+	last   int64         // Unix ns of the last durable record; 0 if there is none
+	at     time.Duration // uptime at that record
+	jumped atomic.Bool   // set by Next, read by the health of the engine
+}
+
+// New returns a Clock that refuses jumps of more than maxJump. The uptime distinguishes a machine that slept from a
+// clock that was set ahead.
+func New(now func() time.Time, uptime func() time.Duration, maxJump time.Duration) *Clock {
+	return &Clock{now: now, uptime: uptime, maxJump: maxJump}
+}
+
+// Start continues from the time of the log's last record. The process did not observe the time since then, so the
+// present time is trusted.
+func (c *Clock) Start(last int64) {
+	c.last = max(last, c.now().UnixNano())
+	c.at = c.uptime()
+}
+
+// Next returns the receive time for the next records, in Unix nanoseconds, or false while the clock is not trusted.
+func (c *Clock) Next() (int64, bool) {
+	now := c.now().UnixNano()
+	ahead := time.Duration(now - c.last)
+	jumped := ahead > c.maxJump && ahead-(c.uptime()-c.at) > c.maxJump
+	c.jumped.Store(jumped)
+	return max(now, c.last), !jumped
+}
+
+// Wrote notes that a record with that time is durable.
+func (c *Clock) Wrote(at int64) {
+	c.last = at
+	c.at = c.uptime()
+}
+
+// Jumped reports whether the clock is not trusted now.
+func (c *Clock) Jumped() bool { return c.jumped.Load() }
