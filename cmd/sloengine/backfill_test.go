@@ -108,7 +108,7 @@ func TestBackfillOfTheProgram(t *testing.T) {
 	send.Env = p.cmd.Env
 	out, err := send.CombinedOutput()
 	require.NoError(t, err, string(out))
-	status, answer := post(t, p.base+"/api/v1/events", "", line("live", 0, "live")+line("letter", 2*time.Hour, "live"))
+	status, answer := post(t, p.base+"/api/v1/events", "", line("live", 0, "live")+line("refused", 2*time.Hour, "live"))
 	require.Equal(t, http.StatusAccepted, status, answer)
 	require.Contains(t, answer, `"dead_lettered":1`)
 	require.Equal(t, 1, replayAll(t, p))

@@ -17,7 +17,7 @@ func newConvert(s streams) *cobra.Command {
 		Use:   "convert -f FILE|DIR|-",
 		Short: "Write Sloth and OpenSLO specs in this program's own format",
 		Long: `convert reads specs of any format that generate takes and writes them in the own one.
-What cannot be said there is an error with its place; nothing is dropped silently.`,
+Anything that the format cannot express is reported with its place. Nothing is dropped silently.`,
 		Example: `  sloengine convert -f sloth.yaml > specs/shop.yaml
   sloengine convert -f openslo/ --out specs/all.yaml`,
 		Args: noArgs,

@@ -166,13 +166,13 @@ func TestDamageOnDisk(t *testing.T) {
 	require.NoError(t, err)
 	gone := fmt.Sprintf("records 1 to %d are lost, %[1]d in all", first-1)
 	for _, at := range []struct {
-		name    string
-		damage  func(t *testing.T, d *damagedFolder)
-		told    []string // by a refusal, or where nothing is lost, in the log
-		lost    int      // events that are not counted any more
-		again   int      // events that count when all are sent again
-		refused bool
-		letters bool // events that the log has, but not their configuration, are dead letters
+		name        string
+		damage      func(t *testing.T, d *damagedFolder)
+		told        []string // by a refusal, or where nothing is lost, in the log
+		lost        int      // events that are not counted any more
+		again       int      // events that count when all are sent again
+		refused     bool
+		deadLetters bool // events that the log has, but not their configuration, are dead letters
 	}{
 		{name: "ids that the log still has", damage: func(t *testing.T, d *damagedFolder) {
 			d.flip(t, ids[0], func(size int) int { return size * 3 / 4 })
@@ -186,7 +186,7 @@ func TestDamageOnDisk(t *testing.T) {
 		{name: "packs of both checkpoints", damage: func(t *testing.T, d *damagedFolder) {
 			d.flip(t, pack[0], middle)
 			d.flip(t, pack[1], middle)
-		}, told: []string{gone, pack[0], pack[1]}, lost: damageRound, refused: true, letters: true},
+		}, told: []string{gone, pack[0], pack[1]}, lost: damageRound, refused: true, deadLetters: true},
 		{name: "log in front of the checkpoint", damage: func(t *testing.T, d *damagedFolder) {
 			d.flip(t, whole.covered[len(whole.covered)-1], middle)
 		}, told: []string{"the checkpoint holds all that is lost", whole.covered[len(whole.covered)-1], "1 in all"}},
@@ -229,10 +229,10 @@ func TestDamageOnDisk(t *testing.T) {
 			}
 			counted := damageAll - at.lost
 			d.counts(counted-counted/10, counted/10)
-			letters := int(counter(t, d.p, "sloengine_fold_dead_letters_total"))
-			require.Equal(t, at.letters, letters > 0)
-			require.Zero(t, letters%damagePost)
-			require.Less(t, letters, damageRound)
+			dead := int(counter(t, d.p, "sloengine_fold_dead_letters_total"))
+			require.Equal(t, at.deadLetters, dead > 0)
+			require.Zero(t, dead%damagePost)
+			require.Less(t, dead, damageRound)
 			d.p.kill()
 			require.Empty(t, d.launch(t), "the next start needs no override")
 			d.counts(counted-counted/10, counted/10)

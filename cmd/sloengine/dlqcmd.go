@@ -22,7 +22,7 @@ func newDLQ(s streams) *cobra.Command {
 		Use:   "dlq",
 		Short: "List, replay and discard the dead letters of a running engine",
 		Long: `Dead letters are events that could not be admitted, counted or delivered, with
-the reason. A replay gives them back to where they came from (admission, fold or
+the reason. A replay returns them to where they came from (admission, fold or
 sink), oldest first and no faster than the engine is told to; they count once.
 What fails again stays.
 

@@ -187,7 +187,7 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	}
 	deadLetters := func(p *process, n int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return letterCount(t, p) >= n }, 20*time.Second, 20*time.Millisecond, "dead letters: %s", p.log)
+		require.Eventually(t, func() bool { return deadLetterCount(t, p) >= n }, 20*time.Second, 20*time.Millisecond, "dead letters: %s", p.log)
 	}
 	traffic := newFrozenTraffic(time.Now())
 	p := run("spec-before.yaml")

@@ -344,7 +344,7 @@ func (w *oracleWorld) explain(a *oracleAlert, span piece, engine bool, grace tim
 			may, known = may || m, k
 		}
 		if !known {
-			return now, "nothing at the edges bears on it"
+			return now, "nothing at the edges affects it"
 		}
 		if !may {
 			return now, "its condition cannot hold"

@@ -33,7 +33,7 @@ type oracleWorld struct {
 	byID     map[slo.ID]*slo.SLO
 	events   []*oracleEvent
 	truth    truth
-	down     stretch // of the second engine
+	down     span    // of the second engine
 	gaps     []piece // in which no engine is up
 	looks    map[time.Duration]*sla.Report
 
@@ -186,7 +186,7 @@ func newOracleWorld(t *testing.T, seed uint64) *oracleWorld {
 	w.options = alerts.Options{Options: rules.Options{Scrape: oracleScrape, Eval: time.Minute, LongEval: 5 * time.Minute}}
 	w.force(loadOracle(t, w.services, 0))
 	down := between(rng, 8*time.Hour, 18*time.Hour).Truncate(oracleScrape)
-	w.down = stretch{from: down, to: down + 3*oracleScrape}
+	w.down = span{from: down, to: down + 3*oracleScrape}
 	for _, at := range []time.Duration{between(rng, 3*time.Hour, 7*time.Hour), between(rng, 22*time.Hour, 26*time.Hour)} {
 		at = at.Truncate(time.Minute)
 		w.gaps = append(w.gaps, piece{at, at + between(rng, 2*time.Minute, 25*time.Minute).Truncate(time.Minute)})

@@ -21,7 +21,7 @@ const (
 	correctionFrom, correctionFor = 13 * time.Hour, 2 * time.Hour // planned maintenance that is written down
 	correctionAt                  = 20 * time.Hour                // only now
 
-	redefinedAt = 16 * time.Hour // some SLOs count anew
+	redefinedAt = 16 * time.Hour // some SLOs start from zero again
 )
 
 // redefined are the SLOs whose definition changes, to one that counts the same: the
@@ -171,8 +171,8 @@ func (e *oracleEvent) judged(s *slo.SLO) (valid, bad bool) {
 	return true, s.Indicator.Bad.Matches(e.label)
 }
 
-// stretch is a time in which something holds, to the degree x.
-type stretch struct {
+// span is a period in which something holds, to the degree x.
+type span struct {
 	from, to time.Duration
 	x        float64
 }
@@ -180,7 +180,7 @@ type stretch struct {
 // oracleStream is the random traffic of one group: phases of different rates,
 // gaps and bursts, and incidents in which events fail or are slow.
 type oracleStream struct {
-	rates, failing, slow []stretch
+	rates, failing, slow []span
 }
 
 func between(rng *rand.Rand, a, b time.Duration) time.Duration {
@@ -191,10 +191,10 @@ func logBetween(rng *rand.Rand, a, b float64) float64 {
 	return math.Exp(math.Log(a) + rng.Float64()*(math.Log(b)-math.Log(a)))
 }
 
-func newOracleStream(rng *rand.Rand, outages []stretch) *oracleStream {
+func newOracleStream(rng *rand.Rand, outages []span) *oracleStream {
 	s := &oracleStream{failing: slices.Clone(outages)}
 	for at := time.Duration(0); at < oracleLength; {
-		p := stretch{from: at}
+		p := span{from: at}
 		switch kind := rng.Float64(); {
 		case kind < 0.12: // a gap
 			p.to = at + between(rng, 3*time.Minute, 40*time.Minute)
@@ -206,14 +206,14 @@ func newOracleStream(rng *rand.Rand, outages []stretch) *oracleStream {
 		s.rates = append(s.rates, p)
 		at = p.to
 	}
-	incidents := func(n int) (out []stretch) {
+	incidents := func(n int) (out []span) {
 		for range n {
 			from := between(rng, 0, oracleLength)
 			share := 1.0
 			if rng.IntN(3) > 0 {
 				share = logBetween(rng, 0.05, 0.6)
 			}
-			out = append(out, stretch{from, from + time.Duration(logBetween(rng, 2, 80)*float64(time.Minute)), share})
+			out = append(out, span{from, from + time.Duration(logBetween(rng, 2, 80)*float64(time.Minute)), share})
 		}
 		return out
 	}
@@ -223,7 +223,7 @@ func newOracleStream(rng *rand.Rand, outages []stretch) *oracleStream {
 }
 
 // strongest is the greatest degree to which something holds at a time.
-func strongest(all []stretch, t time.Duration) float64 {
+func strongest(all []span, t time.Duration) float64 {
 	most := 0.0
 	for _, s := range all {
 		if s.from <= t && t < s.to {
@@ -248,7 +248,7 @@ func poisson(rng *rand.Rand, mean float64) int {
 
 // oracleTraffic makes up all events, in the order in which they are received,
 // each up to one scrape late. The second engine takes none while it is down.
-func oracleTraffic(rng *rand.Rand, services []string, down stretch) []*oracleEvent {
+func oracleTraffic(rng *rand.Rand, services []string, down span) []*oracleEvent {
 	var out []*oracleEvent
 	add := func(e oracleEvent) {
 		e.received = e.at + between(rng, 0, oracleScrape)
@@ -265,12 +265,12 @@ func oracleTraffic(rng *rand.Rand, services []string, down stretch) []*oracleEve
 		e.encoded = event.AppendBinary(nil, &x)
 		out = append(out, &e)
 	}
-	var outages []stretch
+	var outages []span
 	for range 2 {
 		from := between(rng, 0, oracleLength-2*time.Hour)
-		outages = append(outages, stretch{from, from + between(rng, 5*time.Minute, 50*time.Minute), 1})
+		outages = append(outages, span{from, from + between(rng, 5*time.Minute, 50*time.Minute), 1})
 	}
-	outages = append(outages, stretch{correctionFrom + 10*time.Minute, correctionFrom + correctionFor - 15*time.Minute, 0.8})
+	outages = append(outages, span{correctionFrom + 10*time.Minute, correctionFrom + correctionFor - 15*time.Minute, 0.8})
 	for _, g := range []struct{ service, typ, attr, value string }{
 		{"shop", "order", "product", "a"}, {"shop", "order", "product", "b"}, {"shop", "order", "product", "c"},
 		{"till", "sale", "", ""}, {"feed", "poll", "zone", "x"}, {"feed", "poll", "zone", "y"},

@@ -129,7 +129,7 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// command is one call of the browser's protocol whose answer nobody needs.
+// command is one call of the browser's protocol whose answer is ignored.
 func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)

@@ -53,7 +53,7 @@ func counter(t *testing.T, p *process, family string) float64 {
 }
 
 // TestReload changes the spec under a running engine: a bad one changes nothing
-// and is shown, another objective keeps the counts, another matcher starts anew,
+// and is shown, another objective keeps the counts, another matcher starts from zero,
 // and all of that is still so after a kill.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()

@@ -202,8 +202,8 @@ func callAPI(t testing.TB, method, url, body string, into any) {
 	require.NoError(t, json.Unmarshal(data, into), string(data))
 }
 
-// letterCount is how many dead letters there are.
-func letterCount(t testing.TB, p *process) int {
+// deadLetterCount is how many dead letters there are.
+func deadLetterCount(t testing.TB, p *process) int {
 	t.Helper()
 	var stats struct{ Count int }
 	callAPI(t, http.MethodGet, p.base+"/api/v1/dlq/stats", "", &stats)
@@ -213,12 +213,12 @@ func letterCount(t testing.TB, p *process) int {
 // replayAll replays dead letters until there are none.
 func replayAll(t testing.TB, p *process) (replayed int) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline) && letterCount(t, p) > 0; {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline) && deadLetterCount(t, p) > 0; {
 		var result struct{ Replayed, Failed int }
 		callAPI(t, http.MethodPost, p.base+"/api/v1/dlq/replay", `{"all":true}`, &result)
 		replayed += result.Replayed
 	}
-	require.Zero(t, letterCount(t, p), "dead letters that no replay brings back")
+	require.Zero(t, deadLetterCount(t, p), "dead letters that no replay brings back")
 	return replayed
 }
 

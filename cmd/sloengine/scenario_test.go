@@ -25,13 +25,13 @@ slos:
 `
 
 // row prints a line of the table that the scenarios make together.
-func row(t *testing.T, name string, in, counted, delivered, letters, lost int, more string) {
+func row(t *testing.T, name string, in, counted, delivered, dead, lost int, more string) {
 	t.Helper()
-	t.Logf("| %s | in %d | counted %d | delivered %d | dead-lettered %d | lost %d | %s |", name, in, counted, delivered, letters, lost, more)
+	t.Logf("| %s | in %d | counted %d | delivered %d | dead-lettered %d | lost %d | %s |", name, in, counted, delivered, dead, lost, more)
 }
 
 // A sink is down for ten seconds while a hundred events a second come in. When it is
-// back it gets them all, and never more in a second than it bears: no wave of retries
+// back it gets them all, and never more in a second than it can handle: no wave of retries
 // knocks it over again.
 func TestScenarioSinkIsDownForTenSeconds(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ sinks:
 	require.Eventually(t, func() bool { return sink.has() == 1500 }, 60*time.Second, 100*time.Millisecond, "%d arrived\n%s", sink.has(), p.log)
 	require.Eventually(t, func() bool { return counted(t, p, "payments") == 1500 }, 5*time.Second, 100*time.Millisecond)
 	require.LessOrEqual(t, sink.peak(), bears)
-	require.Zero(t, letterCount(t, p))
+	require.Zero(t, deadLetterCount(t, p))
 	row(t, "sink down 10 s at 100/s", 1500, counted(t, p, "payments"), sink.has(), 0, 1500-sink.has(),
 		fmt.Sprintf("peak %d/s of %d, caught up %.1f s after the last event", sink.peak(), bears, time.Since(back).Seconds()))
 	p.stop(t)
@@ -85,7 +85,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	require.Equal(t, in, sum.Accepted+sum.DeadLettered)
 	require.InDelta(t, 3200, sum.Accepted, 1000, "the limit holds")
 	require.Positive(t, sum.DeadLettered)
-	require.Equal(t, sum.DeadLettered, letterCount(t, p))
+	require.Equal(t, sum.DeadLettered, deadLetterCount(t, p))
 	// Their senders send some of them again meanwhile: then it is those that count.
 	again := sendAt(t, p, "shop", 500, time.Second, func(i int) (string, string) { return fmt.Sprint("p", in-1-i), "payment.paid" })
 	require.Equal(t, 500, again.Accepted+again.Duplicates+again.DeadLettered)
@@ -99,7 +99,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 }
 
 // A flood of 5000 events a second, 1000 of them payments: all payments count in the end,
-// and what was dropped of the rest is on the record and lowers coverage.
+// and what was dropped of the rest is recorded and lowers coverage.
 func TestScenarioFloodWithPaymentsInIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -168,13 +168,13 @@ sinks:
 	sum := sendAt(t, p, "shop", 1000, 2*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
 	require.Equal(t, in, sum.Accepted)
 	require.Eventually(t, func() bool { return well.has() == in }, 5*time.Second, 50*time.Millisecond, "one sink waits for another")
-	require.Eventually(t, func() bool { return letterCount(t, p) == in }, 20*time.Second, 100*time.Millisecond, p.log.String())
-	letters := letterCount(t, p)
+	require.Eventually(t, func() bool { return deadLetterCount(t, p) == in }, 20*time.Second, 100*time.Millisecond, p.log.String())
+	dead := deadLetterCount(t, p)
 	hung.mode.Store(takes)
-	require.Eventually(t, func() bool { replayAllOnce(t, p); return letterCount(t, p) == 0 }, 40*time.Second, 500*time.Millisecond, p.log.String())
+	require.Eventually(t, func() bool { replayAllOnce(t, p); return deadLetterCount(t, p) == 0 }, 40*time.Second, 500*time.Millisecond, p.log.String())
 	require.Equal(t, in, hung.has())
 	require.Equal(t, in, counted(t, p, "payments"), "a replay to a sink counts nothing")
-	row(t, "one of two sinks hangs", in, counted(t, p, "payments"), hung.has(), letters, in-hung.has(), "the other got all meanwhile")
+	row(t, "one of two sinks hangs", in, counted(t, p, "payments"), hung.has(), dead, in-hung.has(), "the other got all meanwhile")
 	p.stop(t)
 }
 
@@ -184,7 +184,7 @@ func replayAllOnce(t testing.TB, p *process) {
 	callAPI(t, http.MethodPost, p.base+"/api/v1/dlq/replay", `{"all":true}`, &result)
 }
 
-// A sink lags behind further than it may: what it does not get is kept as a stretch of the
+// A sink lags behind further than it may: what it does not get is kept as a range of the
 // log, ingest goes on, and a replay gives it all of it.
 func TestScenarioSinkLagsTooFar(t *testing.T) {
 	t.Parallel()
@@ -205,11 +205,11 @@ sinks:
 	const in = 60_000
 	sum := sendAt(t, p, "shop", 15_000, 4*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
 	require.Equal(t, in, sum.Accepted)
-	require.Eventually(t, func() bool { return letterCount(t, p) > 0 }, 20*time.Second, 100*time.Millisecond, p.log.String())
-	letters := letterCount(t, p)
+	require.Eventually(t, func() bool { return deadLetterCount(t, p) > 0 }, 20*time.Second, 100*time.Millisecond, p.log.String())
+	dead := deadLetterCount(t, p)
 	sink.up(t)
-	require.Eventually(t, func() bool { replayAllOnce(t, p); return letterCount(t, p) == 0 && sink.has() == in }, 60*time.Second, 500*time.Millisecond,
+	require.Eventually(t, func() bool { replayAllOnce(t, p); return deadLetterCount(t, p) == 0 && sink.has() == in }, 60*time.Second, 500*time.Millisecond,
 		"%d of %d arrived\n%s", sink.has(), in, p.log)
-	row(t, "sink lags beyond max_lag_bytes", in, counted(t, p, "payments"), sink.has(), letters, in-sink.has(), "dead letters are stretches of the log")
+	row(t, "sink lags beyond max_lag_bytes", in, counted(t, p, "payments"), sink.has(), dead, in-sink.has(), "dead letters are log ranges")
 	p.stop(t)
 }

@@ -105,7 +105,7 @@ sinks:
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
 	// All that was acknowledged is delivered in the end.
-	letters := letterCount(t, p)
+	dead := deadLetterCount(t, p)
 	missing := func() (n int) {
 		hook.mu.Lock()
 		defer hook.mu.Unlock()
@@ -118,10 +118,10 @@ sinks:
 	}
 	began := time.Now()
 	require.Eventually(t, func() bool {
-		if letterCount(t, p) > 0 {
+		if deadLetterCount(t, p) > 0 {
 			replayAllOnce(t, p)
 		}
-		return letterCount(t, p) == 0 && missing() == 0
+		return deadLetterCount(t, p) == 0 && missing() == 0
 	}, 60*time.Second, 200*time.Millisecond, "%d ids did not reach the sink\n%s", missing(), p.log)
 	recovered := time.Since(began)
 	// The archive has a lane, a breaker and dead letters of its own, and gets there when it
@@ -138,7 +138,7 @@ sinks:
 	}
 	behind := notArchived()
 	for deadline := time.Now().Add(90 * time.Second); notArchived() > 0 && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		if letterCount(t, p) > 0 {
+		if deadLetterCount(t, p) > 0 {
 			replayAllOnce(t, p)
 		}
 	}
@@ -146,7 +146,7 @@ sinks:
 	time.Sleep(500 * time.Millisecond) // a report
 	counts := countsByID(t, p)
 	sinks := get(t, p.base+"/api/v1/engine")
-	p.stop(t) // so that nobody writes to the archive while it is read
+	p.stop(t) // so that the archive does not change while it is read
 	archived, torn := archivedIDs(t, archive)
 	require.Zero(t, torn, "torn lines in the archive")
 	inDoubt := map[string]bool{}
@@ -178,7 +178,7 @@ sinks:
 		t.Logf("%d events are not in the archive after %s; the engine said: %s\n%s", unarchived, archiving, sinks, p.log)
 	}
 	t.Logf("| kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in %.1f s, archive %d behind, there after %.1f s |",
-		kills, outages.Load(), len(o.acked), len(inDoubt), len(counts), hook.has(), len(archived), letters, lost, twice, invented, unarchived, recovered.Seconds(), behind, archiving.Seconds())
+		kills, outages.Load(), len(o.acked), len(inDoubt), len(counts), hook.has(), len(archived), dead, lost, twice, invented, unarchived, recovered.Seconds(), behind, archiving.Seconds())
 }
 
 // loadPaced sends until the victim is gone, now and then faster than the limit. What

@@ -66,7 +66,7 @@ func linesWith(p *process, text string) (lines []string) {
 
 // A sink that turns everything down, because of its address, its credentials or a size
 // limit, shows: one line when it begins and one when it ends, readiness, page, metrics.
-// Where no event is to blame, none becomes a dead letter.
+// Where no event is at fault, none becomes a dead letter.
 func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int

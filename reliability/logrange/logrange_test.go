@@ -15,7 +15,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-func openStore(t *testing.T, disk fsys.FS, letters dlq.Store, maxBytes int64) *Store {
+func openStore(t *testing.T, disk fsys.FS, storage dlq.Store, maxBytes int64) *Store {
 	t.Helper()
 	log, err := wal.Open(wal.Options{FS: disk, Dir: "/data/wal", SegmentBytes: 4096})
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func openStore(t *testing.T, disk fsys.FS, letters dlq.Store, maxBytes int64) *S
 	for seq := log.NextSeq(); seq <= 10; seq++ {
 		require.NoError(t, log.Append([]wal.Pending{{Type: 1, Time: int64(seq), Payload: []byte("payload")}}))
 	}
-	s := New(Options{FS: disk, Dir: "/data/kept", Log: log, Store: letters, Owned: "me-sink", MaxBytes: maxBytes})
+	s := New(Options{FS: disk, Dir: "/data/kept", Log: log, Store: storage, Owned: "me-sink", MaxBytes: maxBytes})
 	require.NoError(t, s.Recover(context.Background()))
 	return s
 }
@@ -54,9 +54,9 @@ func TestARangeGoesWithItsDeadLetter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk := fsystest.New()
-			letters, err := dlq.NewMemory(dlq.MemoryOptions{})
+			storage, err := dlq.NewMemory(dlq.MemoryOptions{})
 			require.NoError(t, err)
-			s := openStore(t, disk, letters, 1<<20)
+			s := openStore(t, disk, storage, 1<<20)
 			e := rangeOf("me-sink-a")
 			require.NoError(t, s.Archive(ctx, e))
 			require.Equal(t, []string{"me-sink-a"}, ranges(t, disk))
@@ -85,9 +85,9 @@ func TestARangeGoesWithItsDeadLetter(t *testing.T) {
 func TestOnlyRecoverRemovesWhatOthersArchive(t *testing.T) {
 	ctx := context.Background()
 	disk := fsystest.New()
-	letters, err := dlq.NewMemory(dlq.MemoryOptions{})
+	storage, err := dlq.NewMemory(dlq.MemoryOptions{})
 	require.NoError(t, err)
-	s := openStore(t, disk, letters, 1<<20)
+	s := openStore(t, disk, storage, 1<<20)
 	for _, id := range []string{"me-fold-b", "me-sink-c"} {
 		require.NoError(t, s.o.Log.Archive(3, 5, s.path(id))) // and then it crashed
 	}
@@ -100,9 +100,9 @@ func TestOnlyRecoverRemovesWhatOthersArchive(t *testing.T) {
 func TestAFullStorageSavesNothing(t *testing.T) {
 	ctx := context.Background()
 	disk := fsystest.New()
-	letters, err := dlq.NewMemory(dlq.MemoryOptions{})
+	storage, err := dlq.NewMemory(dlq.MemoryOptions{})
 	require.NoError(t, err)
-	s := openStore(t, disk, letters, 1)
+	s := openStore(t, disk, storage, 1)
 	require.NoError(t, s.Archive(ctx, rangeOf("me-sink-a")), "the first one fits, however large")
 	require.ErrorIs(t, s.Archive(ctx, rangeOf("me-sink-b")), ErrFull)
 	require.Equal(t, []string{"me-sink-a"}, ranges(t, disk))
@@ -112,9 +112,9 @@ func TestAFullStorageSavesNothing(t *testing.T) {
 
 func TestSnapshotHoldsAllRanges(t *testing.T) {
 	disk := fsystest.New()
-	letters, err := dlq.NewMemory(dlq.MemoryOptions{})
+	storage, err := dlq.NewMemory(dlq.MemoryOptions{})
 	require.NoError(t, err)
-	s := openStore(t, disk, letters, 1<<20)
+	s := openStore(t, disk, storage, 1<<20)
 	require.NoError(t, s.Archive(context.Background(), rangeOf("me-sink-a")))
 	var names []string
 	var before bool

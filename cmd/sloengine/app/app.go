@@ -70,31 +70,31 @@ func readSettings(opt *Options) (s settings, err error) {
 
 // app is the engine with everything around it, on open storage. Nothing runs before start.
 type app struct {
-	opt       Options
-	specs     *specs
-	engine    *engine.Engine
-	parts     engine.Parts
-	counts    *counts
-	eval      *evaluator.Evaluator
-	alerts    *liveAlerts
-	traffic   *history.TrafficLog
-	changes   *specChanges
-	parking   *parking
-	own       *ownEvents
-	redaction *redaction
-	rates     *rateLimits
-	sinks     *sinks
-	letters   *deadLetters
-	link      *shared.Link // nil without Redis
-	http      *ingest.HTTPMetrics
-	auth      *ingest.Auth
-	reloader  *reloader
-	backups   *backups
-	status    *engineStatus
-	events    *ingest.Handler
-	web       *web.Web
-	router    http.Handler
-	stopping  atomic.Bool // readiness is off
+	opt         Options
+	specs       *specs
+	engine      *engine.Engine
+	parts       engine.Parts
+	counts      *counts
+	eval        *evaluator.Evaluator
+	alerts      *liveAlerts
+	traffic     *history.TrafficLog
+	changes     *specChanges
+	parking     *parking
+	own         *ownEvents
+	redaction   *redaction
+	rates       *rateLimits
+	sinks       *sinks
+	deadLetters *deadLetters
+	link        *shared.Link // nil without Redis
+	http        *ingest.HTTPMetrics
+	auth        *ingest.Auth
+	reloader    *reloader
+	backups     *backups
+	status      *engineStatus
+	events      *ingest.Handler
+	web         *web.Web
+	router      http.Handler
+	stopping    atomic.Bool // readiness is off
 }
 
 // open opens the storage and builds everything on it. What it opens is for g to close, also after
@@ -139,7 +139,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		AcceptLoss:   opt.AcceptLoss,
 		SegmentBytes: c.Log.Segment,
 		QueueBytes:   c.Ingest.Queue,
-		IDs:          engine.IDOptions{Bytes: c.KnownIDs.Memory, MaxAge: c.KnownIDs.MaxAge},
+		IDs:          engine.IDOptions{Bytes: c.Dedup.Memory, MaxAge: c.Dedup.MaxAge},
 		Checkpoint:   engine.CheckpointOptions{Interval: c.Checkpoint.Interval, LogBytes: c.Checkpoint.Log},
 		Disk:         engine.DiskOptions{LowWater: c.Disk.LowWater},
 		CrashPoint:   opt.Crash,
@@ -158,12 +158,12 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	sinks, err := openSinks(sinkOptions{
 		config: c, dir: opt.DataDir, source: eng.Log(), link: redis.link, metrics: sinkMetrics, log: opt.Log,
-		letters: &sinkLetters{store: store, instance: instance, filter: filter, metrics: deadMetrics, log: opt.Log},
+		deadLetters: &sinkDeadLetters{store: store, instance: instance, filter: filter, metrics: deadMetrics, log: opt.Log},
 	}, g)
 	if err != nil {
 		return nil, err
 	}
-	letters, err := newDeadLetters(c, store, redis, eng.ReplayTarget, sinks.replay, deadMetrics, opt.Log)
+	deadLetters, err := newDeadLetters(c, store, redis, eng.ReplayTarget, sinks.replay, deadMetrics, opt.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, traffic: traffic, changes: changes, parking: parking,
-		redaction: redaction, rates: rates, sinks: sinks, letters: letters, link: redis.link, http: httpMetrics, auth: auth,
+		redaction: redaction, rates: rates, sinks: sinks, deadLetters: deadLetters, link: redis.link, http: httpMetrics, auth: auth,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, auth: auth, log: opt.Log},
 		own: &ownEvents{
@@ -210,7 +210,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	a.status = &engineStatus{
 		dir: opt.DataDir, started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
-		sinks: sinks, letters: letters,
+		sinks: sinks, deadLetters: deadLetters,
 	}
 	return a, a.buildRouter(c, set)
 }

@@ -74,7 +74,7 @@ func (b *backups) serve(c *gin.Context) {
 	audit(b.log, "backup", fmt.Sprintf("%d bytes", c.Writer.Size()), b.auth.Caller(c.Request), c.Request.RemoteAddr)
 	if err != nil {
 		b.log.Error("backup failed", "err", err)
-		panic(http.ErrAbortHandler) // the connection breaks, so that nobody takes it for the end
+		panic(http.ErrAbortHandler) // the connection breaks, so that it does not look like the end
 	}
 	b.log.Info("backup sent", "bytes", c.Writer.Size(), "seconds", time.Since(began).Seconds())
 }

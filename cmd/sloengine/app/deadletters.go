@@ -31,7 +31,7 @@ func openDeadLetters(
 	}
 	storage, err := c.DeadLetterStore(dir, redis.dlq, m)
 	if err != nil {
-		return nil, "", fmt.Errorf("open dead letters: %w", err)
+		return nil, "", fmt.Errorf("open dead deadLetters: %w", err)
 	}
 	g.addCloser("dead letters", storage)
 	logDamage(storage, log)

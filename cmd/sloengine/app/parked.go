@@ -40,7 +40,7 @@ const (
 )
 
 func newParking(c *config.Config, counts *counts, set *metrics.Set) *parking {
-	p := &parking{counts: counts, budget: c.Parked.Memory, dedup: c.KnownIDs.MaxAge, evicted: map[string]*metrics.Counter{}}
+	p := &parking{counts: counts, budget: c.Parked.Memory, dedup: c.Dedup.MaxAge, evicted: map[string]*metrics.Counter{}}
 	for _, reason := range []string{evictedExpired, evictedBudget, evictedForget} {
 		p.evicted[reason] = metric.FoldParkedEvicted.Counter(set, reason)
 	}

@@ -40,7 +40,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Logger:           a.opt.Log,
 		Limiter:          a.rates.limiter,
 		Critical:         a.rates.critical,
-		SaveCritical:     a.letters.Save,
+		SaveCritical:     a.deadLetters.Save,
 		Redact:           a.redaction,
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Kept:       a.counts.undropped,
 		Traffic:    a.traffic,
 		AlertsKept: alertsKept,
-		DLQ:        a.letters,
+		DLQ:        a.deadLetters,
 		Public:     a.opt.Public,
 		May: func(c *gin.Context, p web.Permission) bool {
 			return a.auth.Allows(c.Request, permit(p))

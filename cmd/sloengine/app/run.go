@@ -74,7 +74,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 		g.start(ctx, "redis", after(ready, a.link.Run))
 	}
 	g.start(ctx, "measurements", a.measure)
-	g.start(ctx, "dead letters", a.letters.run(ready))
+	g.start(ctx, "dead letters", a.deadLetters.run(ready))
 	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
@@ -98,7 +98,7 @@ func (a *app) measure(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		a.rates.limiter.Measure()
-		a.letters.measure(ctx)
+		a.deadLetters.measure(ctx)
 		select {
 		case <-ctx.Done():
 			return nil

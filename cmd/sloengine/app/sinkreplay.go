@@ -65,7 +65,7 @@ const rangeBatch = 500
 // dead letters of their own. After any other failure the range stays, and the next replay
 // begins at its start again: sinks must be idempotent.
 func (s *sinks) replayRange(ctx context.Context, e *dlq.Entry) (err error) {
-	archive, err := s.letters.store.Open(e)
+	archive, err := s.deadLetters.store.Open(e)
 	if err != nil {
 		return err
 	}
@@ -127,5 +127,5 @@ func (s *sinks) sendRange(ctx context.Context, e *dlq.Entry, items []dispatch.It
 	if len(refused) == 0 {
 		return nil
 	}
-	return s.letters.undelivered(ctx, refused)
+	return s.deadLetters.undelivered(ctx, refused)
 }

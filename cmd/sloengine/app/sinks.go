@@ -27,39 +27,39 @@ const sinkStop = 30 * time.Second
 
 // sinks are the sinks of the engine, which come, change and go by a reload.
 type sinks struct {
-	dispatcher *dispatch.Dispatcher
-	letters    *sinkLetters
-	link       *shared.Link // nil without Redis
-	parts      config.SinkParts
-	replayRate float64 // events a second
-	log        *slog.Logger
+	dispatcher  *dispatch.Dispatcher
+	deadLetters *sinkDeadLetters
+	link        *shared.Link // nil without Redis
+	parts       config.SinkParts
+	replayRate  float64 // events a second
+	log         *slog.Logger
 
 	mu   sync.Mutex                    // held while sinks change
 	list atomic.Pointer[[]config.Sink] // those that run
 }
 
 type sinkOptions struct {
-	config  *config.Config
-	dir     string // the data directory
-	source  *wal.Log
-	link    *shared.Link
-	letters *sinkLetters
-	metrics *dispatch.Metrics
-	log     *slog.Logger
+	config      *config.Config
+	dir         string // the data directory
+	source      *wal.Log
+	link        *shared.Link
+	deadLetters *sinkDeadLetters
+	metrics     *dispatch.Metrics
+	log         *slog.Logger
 }
 
 // openSinks takes up every sink at its cursor, so that the log is retained for it.
 func openSinks(o sinkOptions, g *runGroup) (*sinks, error) {
 	d, err := dispatch.New(dispatch.Options{
 		FS: fsys.OS(), Dir: filepath.Join(o.dir, engine.SinkDir), Source: o.source, Split: record.Items,
-		DeadLetter: o.letters.undelivered, OnLag: o.letters.lagging, Logger: o.log, Metrics: o.metrics,
+		DeadLetter: o.deadLetters.undelivered, OnLag: o.deadLetters.lagging, Logger: o.log, Metrics: o.metrics,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sinks: %w", err)
 	}
 	g.add("sink files", func(context.Context) error { d.Close(); return nil })
 	s := &sinks{
-		dispatcher: d, letters: o.letters, link: o.link, replayRate: o.config.DeadLetters.Replay.Rate, log: o.log,
+		dispatcher: d, deadLetters: o.deadLetters, link: o.link, replayRate: o.config.DeadLetters.Replay.Rate, log: o.log,
 		parts: config.SinkParts{FS: fsys.OS(), Answered: o.metrics.Answered, Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
 			return shared.NewOutbound(shared.OutboundOptions{
 				Link: o.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,

@@ -16,22 +16,22 @@ import (
 
 // engineStatus asks all parts how they are.
 type engineStatus struct {
-	dir       string // the data directory
-	started   time.Time
-	stopping  *atomic.Bool
-	engine    *engine.Engine
-	http      *ingest.HTTPMetrics
-	counts    *counts
-	parking   *parking
-	specs     *specs
-	changes   *specChanges
-	reloader  *reloader
-	conns     *connlimit.Limit
-	rates     *rateLimits
-	redaction *redaction
-	link      *shared.Link // nil without Redis
-	sinks     *sinks
-	letters   *deadLetters
+	dir         string // the data directory
+	started     time.Time
+	stopping    *atomic.Bool
+	engine      *engine.Engine
+	http        *ingest.HTTPMetrics
+	counts      *counts
+	parking     *parking
+	specs       *specs
+	changes     *specChanges
+	reloader    *reloader
+	conns       *connlimit.Limit
+	rates       *rateLimits
+	redaction   *redaction
+	link        *shared.Link // nil without Redis
+	sinks       *sinks
+	deadLetters *deadLetters
 }
 
 // get is the engine's condition as page and API show it.
@@ -154,7 +154,7 @@ func (e *engineStatus) delivery(s *web.EngineStatus) {
 			Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,
 		})
 	}
-	if st, ok := e.letters.stats(); ok {
+	if st, ok := e.deadLetters.stats(); ok {
 		s.DeadLetters = &web.DeadLetterStatus{
 			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
 			Damaged: st.Damaged,

@@ -354,7 +354,7 @@ func TestDeadLetterOptions(t *testing.T) {
 	dir := t.TempDir()
 	c := mustLoad(t, dir, `
 dead_letters:
-  dir: letters
+  dir: dead
   retention: 3d
   clean: "0 4 * * *"
   timezone: Europe/Moscow
@@ -364,7 +364,7 @@ dead_letters:
 	store, err := c.DeadLetterStore(t.TempDir(), nil, nil)
 	require.NoError(t, err)
 	defer store.Close()
-	require.DirExists(t, filepath.Join(dir, "letters"))
+	require.DirExists(t, filepath.Join(dir, "dead"))
 	zone, err := time.LoadLocation("Europe/Moscow")
 	require.NoError(t, err)
 	require.Equal(t, dlq.ReplayOptions{Store: store, Batch: 7, MaxAge: 24 * time.Hour, Rate: 0.5, StopAfter: 2, Cron: "@hourly", Zone: zone}, c.ReplayOptions(store, nil))

@@ -33,7 +33,7 @@ type Config struct {
 		Deadline        time.Duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
 		DeadlineReserve time.Duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
 	} `yaml:"ingest"`
-	KnownIDs struct {
+	Dedup struct {
 		Memory int64         `yaml:"memory" min:"1MiB" is:"size"`
 		MaxAge time.Duration `yaml:"max_age" above:"0"`
 	} `yaml:"known_ids"`
@@ -94,8 +94,8 @@ func Default() Config {
 	c.Web.ResponsesMemory = 32 << 20
 	c.Ingest.BodiesInFlight = 256 << 20
 	c.Ingest.Deadline, c.Ingest.DeadlineReserve = deadline.Default, 10*time.Millisecond
-	c.KnownIDs.Memory = 512 << 20
-	c.KnownIDs.MaxAge = 7 * 24 * time.Hour
+	c.Dedup.Memory = 512 << 20
+	c.Dedup.MaxAge = 7 * 24 * time.Hour
 	c.Parked.Memory = 256 << 20
 	c.Log.Segment = 64 << 20
 	c.Checkpoint.Interval = 30 * time.Second
@@ -169,7 +169,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	if c.Ingest.Deadline != 0 && c.Ingest.DeadlineReserve >= c.Ingest.Deadline {
 		f.Errorf("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
 	}
-	if c.KnownIDs.MaxAge < c.Ingest.AllowedLateness {
+	if c.Dedup.MaxAge < c.Ingest.AllowedLateness {
 		f.Errorf("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
 	}
 	for i, name := range c.Web.AllowedHosts {

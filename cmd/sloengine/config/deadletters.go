@@ -132,7 +132,7 @@ func (c *Config) DeadLetterStore(dataDir string, client redis.UniversalClient, m
 	return dlq.OpenFile(dlq.FileOptions{Dir: dir, SegmentBytes: d.Segment, MaxBytes: d.MaxBytes, Metrics: m})
 }
 
-// ReplayOptions say how entries are given back; the targets are the caller's.
+// ReplayOptions say how entries are replayed; the targets are the caller's.
 func (c *Config) ReplayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOptions {
 	d := &c.DeadLetters
 	r := &d.Replay

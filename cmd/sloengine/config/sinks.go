@@ -76,9 +76,9 @@ type sinkLimitConfig struct {
 	Limit    int           `yaml:"limit" is:"required" min:"1" max:"1000000"`
 	Window   time.Duration `yaml:"window" min:"100ms" max:"1h"`
 	Unit     string        `yaml:"unit" one:"calls events"`
-	Wait     time.Duration `yaml:"wait" min:"1ms" max:"1m"` // for a turn; then the call is put off
+	Wait     time.Duration `yaml:"wait" min:"1ms" max:"1m"` // for a turn; then the call is postponed
 	Shared   bool          `yaml:"shared"`
-	Fallback float64       `yaml:"fallback" above:"0" max:"1000000"` // a second and instance, while Redis is away
+	Fallback float64       `yaml:"fallback" above:"0" max:"1000000"` // a second and instance, while Redis is not reachable
 }
 
 func (l *sinkLimitConfig) prefill(*Config) {
@@ -242,7 +242,7 @@ type SharedSinkLimit struct {
 	Limit    int    // turns in any Window
 	Window   time.Duration
 	MaxWait  time.Duration
-	Fallback float64 // turns a second for this instance, while Redis is away
+	Fallback float64 // turns a second for this instance, while Redis is not reachable
 }
 
 // Options makes a sink. A file

@@ -16,8 +16,8 @@ import (
 // reasonLagging is the reason of a log range that a sink was too far behind for.
 const reasonLagging = "lagging"
 
-// sinkLetters makes dead letters of what sinks did not get.
-type sinkLetters struct {
+// sinkDeadLetters makes dead letters of what sinks did not get.
+type sinkDeadLetters struct {
 	store    *logrange.Store
 	instance string // of this engine
 	filter   *dlq.Filter
@@ -26,7 +26,7 @@ type sinkLetters struct {
 }
 
 // undelivered saves items that a sink did not get, as far as the filter wants them.
-func (l *sinkLetters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
+func (l *sinkDeadLetters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
 	entries := make([]dlq.Entry, 0, len(list))
 	for i := range list {
 		entry := deadletter.Undelivered(&list[i])
@@ -42,7 +42,7 @@ func (l *sinkLetters) undelivered(ctx context.Context, list []dispatch.DeadLette
 }
 
 // lagging archives a log range that a sink was too far behind for.
-func (l *sinkLetters) lagging(ctx context.Context, sink string, from, to uint64) error {
+func (l *sinkDeadLetters) lagging(ctx context.Context, sink string, from, to uint64) error {
 	now := time.Now()
 	entry := dlq.Entry{
 		Origin: dlq.Sink, Sink: sink, Reason: reasonLagging, First: now, Last: now, Seq: from, SeqEnd: to, Index: -1,

@@ -40,12 +40,12 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 		require.Equal(t, each, sum.Accepted+sum.DeadLettered)
 	}
 	// Whatever was let in at once is refused by the sink; the rest comes back, counts, and is
-	// refused by the sink too: all are letters of the sink in the end, and each counts.
+	// refused by the sink too: all are dead letters of the sink in the end, and each counts.
 	total := func() int { return counted(t, engines[0], "payments") + counted(t, engines[1], "payments") }
-	require.Eventually(t, func() bool { return total() == 2*each && letterCount(t, engines[0]) == 2*each }, 30*time.Second, 200*time.Millisecond,
-		"%d counted, %d letters\n%s", total(), letterCount(t, engines[0]), engines[0].log)
+	require.Eventually(t, func() bool { return total() == 2*each && deadLetterCount(t, engines[0]) == 2*each }, 30*time.Second, 200*time.Millisecond,
+		"%d counted, %d dead letters\n%s", total(), deadLetterCount(t, engines[0]), engines[0].log)
 	sink.mode.Store(takes)
-	require.Eventually(t, func() bool { return letterCount(t, engines[1]) == 0 }, 30*time.Second, 200*time.Millisecond, engines[1].log.String())
+	require.Eventually(t, func() bool { return deadLetterCount(t, engines[1]) == 0 }, 30*time.Second, 200*time.Millisecond, engines[1].log.String())
 	require.Equal(t, 2*each, sink.has())
 	sink.mu.Lock()
 	for id, n := range sink.got {
