@@ -14,8 +14,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// snapshotVersion grows with every change that an older reader would get wrong.
-const snapshotVersion = 1
+// SnapshotVersion grows with every change that an older reader would get wrong.
+const SnapshotVersion = 1
 
 // ErrSnapshot is wrapped by Restore for data that is no snapshot, or one of
 // another version.
@@ -87,7 +87,7 @@ func newAlertJSON(a *Alert) alertJSON {
 func (m *Machine) Snapshot() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := snapshotJSON{Version: snapshotVersion, Time: m.last, Active: []activeJSON{}, Resolved: []alertJSON{}, Senders: []senderJSON{}}
+	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, Active: []activeJSON{}, Resolved: []alertJSON{}, Senders: []senderJSON{}}
 	for sc := range m.rows {
 		for _, row := range m.rows[sc].list {
 			for k, a := range row.active {
@@ -139,16 +139,16 @@ func (m *Machine) Restore(data []byte) error {
 	if err := dec.Decode(&s); err != nil {
 		// The version decides what to say about fields that are not known.
 		var v struct{ Version int }
-		if json.Unmarshal(data, &v) == nil && v.Version != snapshotVersion {
-			return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, v.Version, snapshotVersion)
+		if json.Unmarshal(data, &v) == nil && v.Version != SnapshotVersion {
+			return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, v.Version, SnapshotVersion)
 		}
 		return fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: more after its end", ErrSnapshot)
 	}
-	if s.Version != snapshotVersion {
-		return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, s.Version, snapshotVersion)
+	if s.Version != SnapshotVersion {
+		return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, s.Version, SnapshotVersion)
 	}
 	kept := map[keptKey]*alert{}
 	for i := range s.Active {

@@ -79,6 +79,7 @@ func TestNewerFormats(t *testing.T) {
 		"wal/durable":             raisedAt(8, 36),
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
+		"alerts.json":             replaced(`"version":1`, `"version":2`),
 	} {
 		files, err := filepath.Glob(filepath.Join(data, pattern))
 		require.NoError(t, err)

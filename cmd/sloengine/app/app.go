@@ -125,6 +125,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 			return nil, err
 		}
 	}
+	alerts, err := newLiveAlerts(opt.DataDir, set, c.Evaluator.Interval, opt.Log)
+	if err != nil {
+		return nil, err
+	}
 	counted, err := fold.New(fold.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("make fold: %w", err)
@@ -168,10 +172,6 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 
-	alerts, err := newLiveAlerts(opt.DataDir, set, c.Evaluator.Interval, opt.Log)
-	if err != nil {
-		return nil, err
-	}
 	counts := newCounts(counted, eng, set, opt.Log)
 	traffic := history.NewTrafficLog()
 	eval, err := evaluator.New(evaluator.Options{

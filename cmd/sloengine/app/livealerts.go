@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,18 @@ func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log
 	if err != nil {
 		return nil, fmt.Errorf("make alert states: %w", err)
 	}
-	return &liveAlerts{machine: m, file: filepath.Join(dir, AlertsFile), log: log}, nil
+	l := &liveAlerts{machine: m, file: filepath.Join(dir, AlertsFile), log: log}
+	return l, l.checkVersion()
+}
+
+// checkVersion refuses states of a newer version. Any other damage costs the states alone, see restore.
+func (l *liveAlerts) checkVersion() error {
+	data, err := os.ReadFile(l.file)
+	var head struct{ Version int }
+	if err != nil || json.Unmarshal(data, &head) != nil || head.Version <= state.SnapshotVersion {
+		return nil //nolint:nilerr // restore reports it
+	}
+	return fmt.Errorf("alert states %s have format %d, and this program reads formats up to %d: %w", l.file, head.Version, state.SnapshotVersion, fsys.ErrNewer)
 }
 
 // step takes a report. It runs inside the evaluator's tick, and therefore only
@@ -68,9 +80,9 @@ func (l *liveAlerts) step(r *sla.Report) {
 }
 
 // restore reads what an earlier process knew. Without it alerts start from the
-// reports alone, so a broken file is put aside and said, not fatal.
+// reports alone, so a broken file is moved aside and logged.
 //
-// It is false if there was no file descriptor to read it with: then the next tick tries.
+// It is false if there was no file descriptor to read it with. The next tick tries again.
 func (l *liveAlerts) restore() bool {
 	data, err := os.ReadFile(l.file)
 	if errors.Is(err, fs.ErrNotExist) {
