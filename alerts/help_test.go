@@ -170,3 +170,15 @@ func promtoolFails(t *testing.T, args ...string) string {
 	require.Error(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
 	return string(out)
 }
+
+// Names lists every alert name that can be generated. Each has a runbook.
+func Names() []string {
+	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameNoData, NameSenderSilent, NameTablesRunOut}
+	for _, e := range Catalogue() {
+		names = append(names, e.Alerts...)
+	}
+	for _, e := range engineAlerts(EngineThresholds{}.WithDefaults()) {
+		names = append(names, e.name)
+	}
+	return names
+}

@@ -54,15 +54,3 @@ const (
 	ImpactMedium = "medium"
 	ImpactLow    = "low"
 )
-
-// Names lists every alert name that can be generated. Each has a runbook.
-func Names() []string {
-	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameNoData, NameSenderSilent, NameTablesRunOut}
-	for _, e := range Catalogue() {
-		names = append(names, e.Alerts...)
-	}
-	for _, e := range engineAlerts(EngineThresholds{}.WithDefaults()) {
-		names = append(names, e.name)
-	}
-	return names
-}

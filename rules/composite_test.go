@@ -93,7 +93,7 @@ func compareScores(t *testing.T, in rules.Spec, a *sla.Agreement) {
 			s := byName(in, a.Components[i].SLO.Name())
 			components[i].Objective, components[i].Kind, components[i].Method = s.Objective, s.Indicator.Kind, slo.Occurrences
 		}
-		want := sla.Score(a, slo.Span{}, components)
+		want := sla.NewScorer(a).Score(slo.Span{}, components, make([]sla.ComponentReport, len(components)))
 		at := o.Where(`product="` + product + `"`)
 		for _, c := range []struct {
 			expr string

@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func TestRulesReadWhatExists(t *testing.T) {
 		}
 		windows = append(windows, string(s.Window.Calendar))
 	}
-	names := series.RecordedNames(windows...)
+	names := recordedNames(windows...)
 	seen, groupNames := map[string]bool{}, map[string]bool{}
 	for _, g := range groups {
 		require.False(t, groupNames[g.Name], g.Name)
@@ -183,5 +184,34 @@ func TestFormsOfExistingSeries(t *testing.T) {
 			require.True(t, ok, name)
 			require.InDelta(t, want, got, 0.012, "%s over %s", name, window)
 		}
+	}
+}
+
+// recordedNames lists every recorded name; those of error ratios and scores for
+// the given windows, such as "5m" or "month", follow.
+func recordedNames(windows ...string) []string {
+	names := []string{
+		series.BadEvents, series.ValidEvents, series.ValidEventsZero, series.BadEvents30m, series.ValidEvents30m, series.BadEvents1h, series.ValidEvents1h, series.BadEventsIncrease, series.ValidEventsIncrease,
+		series.Engines, series.Observed, series.ObservedIncrease, series.CurrentBurnRate, series.PeriodBurnRate, series.PeriodBudgetRemaining, series.SliceAchievedRate, series.SliceTargetRate,
+		series.Objective, series.ErrorBudget, series.TimePeriod, series.RecordedInfo, series.SlothInfo,
+		series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd, series.TablesEnd,
+		series.RecordedComponentScore, series.RecordedCompositeScore, series.RecordedCompositeLow, series.RecordedCompositeHigh, series.RecordedObservedScore, series.ComponentWeight, series.BandEventsRate,
+	}
+	for _, w := range windows {
+		if n := series.ValidEventsOver(w); len(w) > 0 && w[0] <= '9' && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+		names = append(names, series.ErrorRatio(w), series.ObservedRatio(w), series.ObservedScoreOver(w), series.RecordedComponentScore+w, series.CompositeScoreOver(w))
+	}
+	return names
+}
+
+func TestRecordedNames(t *testing.T) {
+	name := regexp.MustCompile(`^((slo|sla):[a-z0-9_]+:[a-z0-9_]+|slo:(info|observed|engines)|sloth_slo_info)$`)
+	seen := map[string]bool{}
+	for _, n := range recordedNames("5m", "1h30m", "month") {
+		require.Regexp(t, name, n)
+		require.False(t, seen[n], "%s is there twice", n)
+		seen[n] = true
 	}
 }

@@ -58,13 +58,6 @@ func Attain(o slo.Objective, errorRatio float64) float64 {
 	return o.Budget() / errorRatio
 }
 
-// Score scores an agreement over a period. The inputs are in the order of the
-// agreement's components. The report's group is left to the caller, who calls
-// SetGroup.
-func Score(a *Agreement, period slo.Span, in []ComponentInput) SLAReport {
-	return NewScorer(a).Score(period, in, make([]ComponentReport, len(in)))
-}
-
 // Scorer scores one agreement over and over. It never changes and may be used
 // by several goroutines.
 type Scorer struct {

@@ -103,7 +103,7 @@ func ledgerBench(t *testing.T) (*bench, *tableCounts) {
 			for i := range in {
 				in[i] = sla.ComponentInput{Objective: avail.Objective, Kind: slo.KindEvents, Method: slo.Occurrences, Within: make([]uint64, 3)}
 			}
-			r := sla.Score(a, slo.Span{From: noon.Add(-30 * 24 * time.Hour), To: noon}, in)
+			r := sla.NewScorer(a).Score(slo.Span{From: noon.Add(-30 * 24 * time.Hour), To: noon}, in, make([]sla.ComponentReport, len(in)))
 			r.SetGroup(slo.Group{g})
 			rep.SLAs = append(rep.SLAs, r)
 		}
@@ -242,7 +242,7 @@ func TestReportScoresAsTheEngine(t *testing.T) {
 				}
 				in = append(in, x)
 			}
-			want := sla.Score(a, slo.Span{}, in)
+			want := sla.NewScorer(a).Score(slo.Span{}, in, make([]sla.ComponentReport, len(in)))
 			got := book.Score(slo.Group{"a"}, days[0], days[1])
 			require.Equal(t, want.Score, got.Score, "%s %v", a.Name, days)
 			require.Equal(t, [2]float64{want.Low, want.High}, [2]float64{got.Low, got.High})

@@ -33,7 +33,7 @@ func reportServer(t *testing.T) string {
 	rep := &sla.Report{Version: 1, Time: now}
 	for _, g := range []slo.Group{{"a"}, {"\x1b[2J=b"}} {
 		rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: s, Group: g})
-		r := sla.Score(a, slo.Span{From: now.Add(-time.Hour), To: now}, []sla.ComponentInput{{Objective: target, Kind: slo.KindEvents, Method: slo.Occurrences}})
+		r := sla.NewScorer(a).Score(slo.Span{From: now.Add(-time.Hour), To: now}, []sla.ComponentInput{{Objective: target, Kind: slo.KindEvents, Method: slo.Occurrences}}, make([]sla.ComponentReport, 1))
 		r.SetGroup(g)
 		rep.SLAs = append(rep.SLAs, r)
 	}

@@ -1,11 +1,9 @@
 package diff
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,46 +81,4 @@ func TestInsurance(t *testing.T) {
 ~ sla insurance-unpaid/unpaid component quality: insurance-unpaid/quality with 10 % -> insurance-unpaid/quality with 9.091 %
 ~ sla insurance-unpaid/unpaid component throughput: insurance-unpaid/throughput with 20 % -> insurance-unpaid/throughput with 18.18 %
 `, strings.Join(strings.SplitAfter(Text(Specs(in, load(t, changed))), "\n")[:5], ""))
-}
-
-func alert(name, long, short string, threshold float64, wait time.Duration) rules.Rule {
-	return rules.Rule{
-		Alert: name, For: wait, Labels: map[string]string{"slo_id": "shop/checkout", "tier": "page-" + long},
-		Expr: fmt.Sprintf(`slo:sli_error:ratio_rate%s{slo_id="shop/checkout"} > %g and slo:sli_error:ratio_rate%s{slo_id="shop/checkout"} > %g`, long, threshold, short, threshold),
-	}
-}
-
-func TestGroups(t *testing.T) {
-	group := func(rs ...rules.Rule) []rules.Group { return []rules.Group{{Name: "g", Rules: rs}} }
-	const id = `alert Burn{slo_id="shop/checkout",tier="page-1h"}`
-	for _, c := range []struct {
-		name     string
-		old, new []rules.Group
-		want     string
-	}{
-		{"same", group(alert("Burn", "1h", "5m", 0.0144, 0)), group(alert("Burn", "1h", "5m", 0.0144, 0)), ""},
-		{"threshold", group(alert("Burn", "1h", "5m", 0.0144, 0)), group(alert("Burn", "1h", "5m", 0.0072, 0)),
-			"~ " + id + " condition: 1h above 1.44 %, 5m above 1.44 % -> 1h above 0.72 %, 5m above 0.72 %; with 100 % failing it fires about 26s earlier; with 2.88 % failing it fires about 15m earlier\n"},
-		{"wait", group(alert("Burn", "1h", "5m", 0.0144, 0)), group(alert("Burn", "1h", "5m", 0.0144, 10*time.Minute)),
-			"~ " + id + " for: 0s -> 10m; with 100 % failing it fires about 10m later; with 2.88 % failing it fires about 10m later\n"},
-		{"added and removed", group(alert("Old", "1h", "5m", 0.0144, 0)), group(alert("Burn", "1h", "5m", 0.0144, 0)),
-			"+ " + id + ": 1h above 1.44 %, 5m above 1.44 %\n- " + strings.Replace(id, "Burn", "Old", 1) + ": 1h above 1.44 %, 5m above 1.44 %\n"},
-		{"only the text", group(rules.Rule{Record: "a:b:c", Expr: "sum( x)"}), group(rules.Rule{Record: "a:b:c", Expr: "sum(x)"}), ""},
-		{"record", group(rules.Rule{Record: "a:b:c", Expr: "sum(x)"}), group(rules.Rule{Record: "a:b:c", Expr: "sum(y)"}),
-			"~ record a:b:c{group=\"g\"} expression: sum(x) -> sum(y)\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := Groups(c.old, c.new)
-			require.NoError(t, err)
-			require.Equal(t, c.want, Text(got))
-		})
-	}
-	spread := alert("Burn", "1h", "5m", 0.0144, 0)
-	spread.Expr = `slo:sli_error:ratio_rate1h > on () group_left () 0.0144 / slo:observed:ratio1h and slo:sli_error:ratio_rate5m > on () group_left () 0.0144 / slo:observed:ratio5m
-or slo:sli_error:ratio_rate1h > 0.0144 and slo:sli_error:ratio_rate5m > 0.0144 and ALERTS`
-	got, err := Groups(nil, group(spread))
-	require.NoError(t, err)
-	require.Equal(t, "+ "+id+": 1h above 1.44 %, 5m above 1.44 %\n", Text(got), "as it is where everything was observed")
-	_, err = Groups(group(rules.Rule{Record: "a", Expr: "sum("}), nil)
-	require.ErrorContains(t, err, "old rules: group g: rule a")
 }

@@ -1,8 +1,5 @@
-// Package diff says what a change of specs, or of generated rules, means: which
-// objective, alert, threshold or window changed, and how much earlier or later
-// alerts then fire.
+// Package diff says what a change of specs means: which objective, alert, threshold or window changed, and how much
+// earlier or later alerts then fire.
 //
-// It compares values and expressions, not text. It does not read files and does
-// not know how alerts are written, only that they compare recorded error ratios
-// with numbers.
+// It compares values, not text, and does not read files.
 package diff

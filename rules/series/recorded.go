@@ -1,7 +1,5 @@
 package series
 
-import "slices"
-
 // Labels of recorded series, besides those of the exported ones.
 const (
 	LabelCalendar    = "calendar"    // unit of a calendar window: day, week, month, quarter, year
@@ -105,31 +103,8 @@ func over(prefix, window string) string {
 	return prefix + window
 }
 
-// ComponentScoreOver and CompositeScoreOver are the names of the recorded scores
-// over an agreement's alert window, such as "1h".
-func ComponentScoreOver(window string) string { return RecordedComponentScore + window }
-
-// CompositeScoreOver is described with ComponentScoreOver.
+// CompositeScoreOver is the name of the recorded score over an agreement's alert window, such as "1h".
 func CompositeScoreOver(window string) string { return RecordedCompositeScore + window }
 
-// ObservedScoreOver is described with ComponentScoreOver.
+// ObservedScoreOver is the name of the recorded observed score over such a window.
 func ObservedScoreOver(window string) string { return RecordedObservedScore + window }
-
-// RecordedNames lists every recorded name; those of error ratios and scores for
-// the given windows, such as "5m" or "month", follow.
-func RecordedNames(windows ...string) []string {
-	names := []string{
-		BadEvents, ValidEvents, ValidEventsZero, BadEvents30m, ValidEvents30m, BadEvents1h, ValidEvents1h, BadEventsIncrease, ValidEventsIncrease,
-		Engines, Observed, ObservedIncrease, CurrentBurnRate, PeriodBurnRate, PeriodBudgetRemaining, SliceAchievedRate, SliceTargetRate,
-		Objective, ErrorBudget, TimePeriod, RecordedInfo, SlothInfo,
-		PeriodStart, PeriodEnd, CorrectionStart, CorrectionEnd, TablesEnd,
-		RecordedComponentScore, RecordedCompositeScore, RecordedCompositeLow, RecordedCompositeHigh, RecordedObservedScore, ComponentWeight, BandEventsRate,
-	}
-	for _, w := range windows {
-		if n := ValidEventsOver(w); len(w) > 0 && w[0] <= '9' && !slices.Contains(names, n) {
-			names = append(names, n)
-		}
-		names = append(names, ErrorRatio(w), ObservedRatio(w), ObservedScoreOver(w), ComponentScoreOver(w), CompositeScoreOver(w))
-	}
-	return names
-}
