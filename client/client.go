@@ -317,15 +317,15 @@ func spoolReason(err error) Reason {
 	return SpoolFailed
 }
 
-// overflow says why there is no room in memory.
+// overflow says why the queue in memory accepts no more.
 func (c *Client) overflow(closed bool) (Reason, error) {
 	if closed {
 		return Stopped, ErrClosed
 	}
 	if err := c.d.held(); err != nil {
-		return reasonOf(err), fmt.Errorf("no room is left in memory: %w", err)
+		return reasonOf(err), fmt.Errorf("memory queue full: %w", err)
 	}
-	return QueueFull, errors.New("no room is left in memory: events come faster than they can be sent")
+	return QueueFull, errors.New("memory queue full: events arrive faster than they can be sent")
 }
 
 // resolved counts what the server decided, and reports what it refused.

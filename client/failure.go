@@ -39,8 +39,8 @@ type Reason uint8
 // The reasons.
 const (
 	Permanent    Reason = iota // the server refused the event for good; Failure.Code says why
-	BreakerOpen                // no room is left in memory because the server is unwell
-	QueueFull                  // events come faster than they can be sent
+	BreakerOpen                // the queue in memory is full because the server is unwell
+	QueueFull                  // events arrive faster than they can be sent
 	SpoolFull                  // Spool.MaxBytes, or the disk, is used up
 	SpoolFailed                // the spool is not open, or its disk failed
 	SpoolTimeout               // the disk was slower than the deadline of the call; the event may yet arrive

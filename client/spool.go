@@ -26,7 +26,7 @@ const (
 var (
 	errSpoolFull    = errors.New("the spool is full")
 	errSpoolDown    = errors.New("the spool is not open")
-	errSpoolTimeout = errors.New("the disk of the spool did not answer in time")
+	errSpoolTimeout = errors.New("the spool's disk did not respond in time")
 )
 
 // spoolFormat is the format of the spool's folder. Raise its number with any change that an older
@@ -88,7 +88,7 @@ func (s *spool) put(b *batch, wait time.Duration) error {
 		return fmt.Errorf("%w: %w", errSpoolDown, s.err)
 	case s.unwritten > 0 && s.unwritten+len(w.body) > maxUnwritten:
 		s.mu.Unlock()
-		return fmt.Errorf("%w: %d bytes wait for it", errSpoolTimeout, maxUnwritten)
+		return fmt.Errorf("%w: %d bytes are waiting to be written", errSpoolTimeout, maxUnwritten)
 	}
 	s.waiting = append(s.waiting, w)
 	s.unwritten += len(w.body)

@@ -90,7 +90,7 @@ var glossary = []glossaryRule{
 var glossaryAllowed = map[string]int{
 	"cmd":         5,
 	"ingest":      257,
-	"reliability": 80,
+	"reliability": 0,
 	"web":         266,
 }
 

@@ -44,13 +44,13 @@ func (o *Options) validate() error {
 		errs = append(errs, errors.New("bulkhead: Name is required"))
 	}
 	if o.Concurrency < 1 || o.Concurrency > 1<<20 {
-		errs = append(errs, fmt.Errorf("bulkhead %q: concurrency %d is outside 1 to %d", o.Name, o.Concurrency, 1<<20))
+		errs = append(errs, fmt.Errorf("bulkhead %q: invalid concurrency %d (1 to %d)", o.Name, o.Concurrency, 1<<20))
 	}
 	if o.Queue < 1 {
-		errs = append(errs, fmt.Errorf("bulkhead %q: queue %d is below 1", o.Name, o.Queue))
+		errs = append(errs, fmt.Errorf("bulkhead %q: invalid queue %d (at least 1)", o.Name, o.Queue))
 	}
 	if o.MaxWait < 0 {
-		errs = append(errs, fmt.Errorf("bulkhead %q: maximum wait %s is negative", o.Name, o.MaxWait))
+		errs = append(errs, fmt.Errorf("bulkhead %q: invalid maximum wait %s (must not be negative)", o.Name, o.MaxWait))
 	}
 	return errors.Join(errs...)
 }

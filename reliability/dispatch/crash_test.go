@@ -108,11 +108,11 @@ type deadFile struct {
 	log *wal.Log
 }
 
-func (d *deadFile) keep(_ context.Context, letters []DeadLetter) error {
+func (d *deadFile) keep(_ context.Context, list []DeadLetter) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var text strings.Builder
-	for _, l := range letters {
+	for _, l := range list {
 		fmt.Fprintf(&text, "%s:%s ", l.Sink, l.Item.ID)
 	}
 	return d.log.Append([]wal.Pending{{Payload: []byte(text.String())}})

@@ -248,7 +248,7 @@ func (d *delivery) store(list []DeadLetter) bool {
 		if err == nil {
 			break
 		}
-		l.m.letterErrors.Inc()
+		l.m.deadLetterErrors.Inc()
 		l.fails(TroubleDeadLetters, err)
 		if !retry.Sleep(d.waits, pause) {
 			return false
@@ -257,7 +257,7 @@ func (d *delivery) store(list []DeadLetter) bool {
 	l.works(TroubleDeadLetters)
 	reason := list[0].Reason
 	l.logLost("events became dead letters", reason, len(list), list[len(list)-1].Err)
-	l.m.letters[reason].Add(len(list))
+	l.m.deadLetters[reason].Add(len(list))
 	switch reason {
 	case ReasonExhausted:
 		l.m.exhausted.Add(len(list))

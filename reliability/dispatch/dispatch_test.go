@@ -171,7 +171,7 @@ func TestOldItemsExpire(t *testing.T) {
 		require.Positive(t, delivered)
 		b.end()
 		for id := range f.got {
-			for _, l := range b.letters {
+			for _, l := range b.deadLetters {
 				require.NotEqual(t, id, l.Item.ID)
 			}
 		}
@@ -426,12 +426,12 @@ func TestAFailedFlushOfAReplayIsTheLanesToo(t *testing.T) {
 		f.mu.Lock()
 		f.fails = 1
 		f.mu.Unlock()
-		letter := []Item{{ID: "letter"}}
-		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", letter).Err, "fsync failed")
+		replayed := []Item{{ID: "replayed"}}
+		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", replayed).Err, "fsync failed")
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 2, f.timesGot("e0"), "what the replay could not flush is sent again")
 		require.Equal(t, Cursor{Seq: 6}, b.status("s").Saved)
-		require.NoError(t, b.d.Deliver(t.Context(), "s", letter).Err)
+		require.NoError(t, b.d.Deliver(t.Context(), "s", replayed).Err)
 
 		// The other way round: the lane's flush fails while a replay is between its call and its flush.
 		l := b.d.lanes["s"]
@@ -443,7 +443,7 @@ func TestAFailedFlushOfAReplayIsTheLanesToo(t *testing.T) {
 			require.Error(t, l.save(t.Context(), l.failedFlushes()))
 			return Result{}
 		})
-		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", letter).Err, "fsync failed", "though the sink now says that all is well")
+		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", replayed).Err, "fsync failed", "though the sink now says that all is well")
 		b.end()
 	})
 }

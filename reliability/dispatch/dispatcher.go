@@ -145,7 +145,7 @@ func (d *Dispatcher) Replace(ctx context.Context, o SinkOptions) error {
 	return nil
 }
 
-// stop cancels a sink's lane and waits until it has drained. d.changing is held, so that nobody else stops it or puts
+// stop cancels a sink's lane and waits until it has drained. d.changing is held, so that no other goroutine stops it or puts
 // another lane in its place.
 func (d *Dispatcher) stop(ctx context.Context, name string) error {
 	d.mu.Lock()

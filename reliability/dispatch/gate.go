@@ -135,7 +135,7 @@ func (d *delivery) expire(todo *pending, round int) bool {
 	return true
 }
 
-// held is how long the sink asked us to stay away yet.
+// pauseLeft is what is left of the pause that the sink asked for.
 func (l *lane) pauseLeft() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,7 +240,7 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 	permit.Done(outcome)
 }
 
-// holdOff keeps the whole lane away from the sink.
+// pause keeps the whole lane away from the sink.
 func (l *lane) pause(d time.Duration) {
 	until := time.Now().Add(min(d, l.policy.MaxRetryAfter()))
 	l.mu.Lock()

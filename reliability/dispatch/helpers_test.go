@@ -32,15 +32,15 @@ func splitWords(rec *wal.Record, yield func(Item)) error {
 
 // bench is a dispatcher on a log in memory.
 type bench struct {
-	t       *testing.T
-	fs      *fsystest.Mem
-	log     *wal.Log
-	d       *Dispatcher
-	mu      sync.Mutex
-	letters []DeadLetter
-	stop    context.CancelFunc
-	ran     chan error
-	next    int
+	t           *testing.T
+	fs          *fsystest.Mem
+	log         *wal.Log
+	d           *Dispatcher
+	mu          sync.Mutex
+	deadLetters []DeadLetter
+	stop        context.CancelFunc
+	ran         chan error
+	next        int
 }
 
 func newBench(t *testing.T, change func(*Options)) *bench {
@@ -52,7 +52,7 @@ func newBench(t *testing.T, change func(*Options)) *bench {
 		DeadLetter: func(_ context.Context, l []DeadLetter) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.letters = append(b.letters, l...)
+			b.deadLetters = append(b.deadLetters, l...)
 			return nil
 		}}
 	if change != nil {
@@ -113,7 +113,7 @@ func (b *bench) reasons() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := map[string]int{}
-	for _, l := range b.letters {
+	for _, l := range b.deadLetters {
 		m[l.Reason]++
 	}
 	return m
@@ -122,7 +122,7 @@ func (b *bench) reasons() map[string]int {
 func (b *bench) dead() []DeadLetter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.letters)
+	return slices.Clone(b.deadLetters)
 }
 
 // fake is a sink that does as it is told and remembers what it got.

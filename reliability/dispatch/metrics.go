@@ -26,23 +26,23 @@ type Metrics struct {
 }
 
 type series struct {
-	delivered, skipped, missed *metrics.Counter
-	dropped                    *metrics.Counter
-	succeeded                  *metrics.Counter
-	failures                   [retry.Classes]*metrics.Counter
-	letters                    map[string]*metrics.Counter
-	letterErrors, cursorErrors *metrics.Counter
-	abandoned, flushErrors     *metrics.Counter
-	retries, again, retried    *metrics.Counter
-	exhausted, permanent       *metrics.Counter
-	overBudget, limited        *metrics.Counter
-	outboundLimited            *metrics.Counter
-	seconds                    *metrics.PrometheusHistogram
-	retryDelay, overhead       *metrics.PrometheusHistogram
-	lagRecords, lagBytes       *metrics.Gauge
-	oldest, inFlight, staged   *metrics.Gauge
-	failing                    map[string]*metrics.Gauge // by kind of trouble
-	answers                    *answers
+	delivered, skipped, missed     *metrics.Counter
+	dropped                        *metrics.Counter
+	succeeded                      *metrics.Counter
+	failures                       [retry.Classes]*metrics.Counter
+	deadLetters                    map[string]*metrics.Counter
+	deadLetterErrors, cursorErrors *metrics.Counter
+	abandoned, flushErrors         *metrics.Counter
+	retries, again, retried        *metrics.Counter
+	exhausted, permanent           *metrics.Counter
+	overBudget, limited            *metrics.Counter
+	outboundLimited                *metrics.Counter
+	seconds                        *metrics.PrometheusHistogram
+	retryDelay, overhead           *metrics.PrometheusHistogram
+	lagRecords, lagBytes           *metrics.Gauge
+	oldest, inFlight, staged       *metrics.Gauge
+	failing                        map[string]*metrics.Gauge // by kind of trouble
+	answers                        *answers
 }
 
 // Breakers are the counters of the sinks' breakers, for other breakers of the process.
@@ -61,7 +61,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 
 // define makes the series of a sink.
 func (m *Metrics) define(g *metric.Group, sink string) *series {
-	s := &series{letters: map[string]*metrics.Counter{}, failing: map[string]*metrics.Gauge{}}
+	s := &series{deadLetters: map[string]*metrics.Counter{}, failing: map[string]*metrics.Gauge{}}
 	s.delivered = g.Counter(metric.SinkDeliveredItems, sink)
 	s.dropped = g.Counter(metric.SinkDroppedItems, sink)
 	s.skipped = g.Counter(metric.SinkSkippedRecords, sink)
@@ -71,9 +71,9 @@ func (m *Metrics) define(g *metric.Group, sink string) *series {
 		s.failures[c] = g.Counter(metric.SinkCallsFailed, sink, retry.Class(c).String())
 	}
 	for _, r := range []string{ReasonPermanent, ReasonExhausted, ReasonExpired, ReasonRateLimited, ReasonUnreadable} {
-		s.letters[r] = g.Counter(metric.SinkDeadLetters, sink, r)
+		s.deadLetters[r] = g.Counter(metric.SinkDeadLetters, sink, r)
 	}
-	s.letterErrors = g.Counter(metric.SinkDeadLetterErrors, sink)
+	s.deadLetterErrors = g.Counter(metric.SinkDeadLetterErrors, sink)
 	s.cursorErrors = g.Counter(metric.SinkCursorErrors, sink)
 	s.flushErrors = g.Counter(metric.SinkFlushErrors, sink)
 	s.abandoned = g.Counter(metric.SinkAbandonedCalls, sink)

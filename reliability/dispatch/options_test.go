@@ -26,7 +26,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"ttl":        {SinkOptions{Name: "s", Sink: f, TTL: -1}, "must not be negative"},
 		"lag":        {SinkOptions{Name: "s", Sink: f, MaxLagBytes: 1}, "needs OnLag"},
 		"growth":     {SinkOptions{Name: "s", Sink: f, Staged: Staged{Growth: 0.5}}, "at least 1"},
-		"retry":      {SinkOptions{Name: "s", Sink: f, Retry: retry.Options{Spread: 1.5}}, "outside (0,1]"},
+		"retry":      {SinkOptions{Name: "s", Sink: f, Retry: retry.Options{Spread: 1.5}}, "invalid spread 1.5"},
 		"limit":      {SinkOptions{Name: "s", Sink: f, RetryLimit: &retry.LimitOptions{PerInterval: -1}}, "limit of -1"},
 		"budget":     {SinkOptions{Name: "s", Sink: f, Budget: &retry.BudgetOptions{Ratio: 2}}, "budget ratio"},
 		"breaker":    {SinkOptions{Name: "s", Sink: f, Breaker: breaker.Options{Rate: breaker.Rate{Threshold: 2}}}, "failure rate"},

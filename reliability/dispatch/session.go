@@ -123,8 +123,8 @@ func (s *session) fly(b *batch) {
 	})
 }
 
-// land takes a batch back and moves the cursor over the batches at the front that are done. One that is done behind one
-// in flight has to wait: the cursor says that everything before it is settled.
+// returned accepts a batch from its goroutine and moves the cursor over the batches at the front that are done. One that is
+// done behind one in flight has to wait: after a crash, delivery starts at the cursor, so everything before it must be final.
 func (s *session) returned(b *batch) {
 	b.returned = b.done
 	at := 0

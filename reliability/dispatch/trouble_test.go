@@ -57,7 +57,7 @@ func TestABlockedSinkHoldsItsEvents(t *testing.T) {
 		b.write(10, 100)
 		b.run()
 		time.Sleep(time.Hour)
-		require.Empty(t, b.dead(), "no event is to blame")
+		require.Empty(t, b.dead(), "no event is at fault")
 		require.EqualValues(t, 10, b.status("s").LagRecords)
 		trouble := b.status("s").Troubles
 		require.Len(t, trouble, 1)

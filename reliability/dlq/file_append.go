@@ -199,7 +199,7 @@ func (f *File) dropSpare() {
 	f.spare, f.spareOf = nil, nil
 }
 
-// mark writes that all before it is synced. Nobody waits for it: should it be lost, less
+// mark writes that all before it is synced. No caller waits for it: should it be lost, less
 // is known about the last batch, see FORMAT.md.
 func (f *File) mark(s *segment) {
 	l := line{kind: lineSynced, n: f.next - 1, batch: int(s.size), saved: f.o.Now().UnixMilli()}

@@ -94,7 +94,7 @@ func (f *File) purgeDamaged(s *segment, limit int64) error {
 	if err != nil || len(p.kills) == 0 {
 		return err
 	}
-	if err := p.settle(s, *buf); err != nil {
+	if err := p.measure(s, *buf); err != nil {
 		return err
 	}
 	p.remove(purged, f.o.Now())
@@ -171,7 +171,7 @@ func (f *File) rewrite(s *segment, limit int64) error {
 	return f.trouble(f.replace(s, fresh, out))
 }
 
-// replace rewrites a segment while nobody reads it.
+// replace rewrites a segment while no reader has it open.
 func (f *File) replace(s, fresh *segment, data []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// The kinds of line. Those of removals are the letters of type removal.
+// The kinds of line. Those of removals are the values of type removal.
 const (
 	lineEntry = 'e' // an entry
 	lineAgain = 'u' // an entry that takes the place of an earlier line

@@ -192,7 +192,7 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 			size = gaps[i].offset
 			gaps = gaps[:i]
 		}
-		if there, err := f.settle(s, int64(size), size < len(data)); err != nil || !there {
+		if there, err := f.makeDurable(s, int64(size), size < len(data)); err != nil || !there {
 			return false, err
 		}
 	}
@@ -266,9 +266,9 @@ func timeOf(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// settle makes the last segment, which may have been in the middle of a write, durable as
+// makeDurable makes the last segment, which may have been in the middle of a write, durable as
 // it is, or as it was before that write.
-func (f *File) settle(s *segment, size int64, cut bool) (there bool, err error) {
+func (f *File) makeDurable(s *segment, size int64, cut bool) (there bool, err error) {
 	dir := filepath.Join(f.o.Dir, s.day)
 	if size < int64(segmentHead) {
 		if err := f.o.FS.Remove(f.path(s)); err != nil {

@@ -28,7 +28,7 @@ func (f *File) remove(ctx context.Context, ids []string, why removal) (n int, er
 	for chunk := range slices.Chunk(ids, maxRemoval) {
 		p := &pending{}
 		f.mu.RLock()
-		err := f.search(ctx, chunk, p.killer(f), p.settle)
+		err := f.search(ctx, chunk, p.killer(f), p.measure)
 		f.mu.RUnlock()
 		if err != nil {
 			return n, err
@@ -58,8 +58,8 @@ func (p *pending) killer(f *File) func(*segment, *line) error {
 	}
 }
 
-// settle computes how old the oldest and the newest entry of a segment are without those to be removed.
-func (p *pending) settle(s *segment, data []byte) error {
+// measure computes how old the oldest and the newest entry of a segment are without those to be removed.
+func (p *pending) measure(s *segment, data []byte) error {
 	gone := map[uint64]bool{}
 	for _, k := range p.kills {
 		gone[k.n] = true
@@ -124,7 +124,7 @@ func (f *File) Failed(ctx context.Context, failures []Failure) (n int, err error
 				line: line{kind: lineAgain, saved: l.saved, replaces: l.n, body: body}})
 			p.bytes += lineHead + againHead + len(body) + 1
 			return nil
-		}, p.settle)
+		}, p.measure)
 		f.mu.RUnlock()
 		if err != nil {
 			return n, err

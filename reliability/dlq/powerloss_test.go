@@ -14,8 +14,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
 
-// ledger is what the outside knows about a store.
-type ledger struct {
+// witness is what the outside knows about a store.
+type witness struct {
 	day   time.Time
 	next  int
 	state map[string]fate
@@ -31,11 +31,11 @@ const (
 	gone                 // its removal has
 )
 
-func (g *ledger) open(m *fsystest.Mem) (*File, error) {
+func (g *witness) open(m *fsystest.Mem) (*File, error) {
 	return OpenFile(FileOptions{FS: m, Dir: "/data/dlq", SegmentBytes: 4 << 10, Now: func() time.Time { return g.day }, later: func(f func()) { f() }})
 }
 
-func (g *ledger) entries(n int) (out []Entry) {
+func (g *witness) entries(n int) (out []Entry) {
 	for range n {
 		g.next++
 		e := Entry{ID: fmt.Sprintf("e-%d", g.next), Origin: Fold, Reason: "panic", Saved: g.day,
@@ -47,14 +47,14 @@ func (g *ledger) entries(n int) (out []Entry) {
 	return out
 }
 
-func (g *ledger) set(ids []string, to fate) {
+func (g *witness) set(ids []string, to fate) {
 	for _, id := range ids {
 		g.state[id] = to
 	}
 }
 
 // check opens what a crash left and looks for a broken promise.
-func (g *ledger) check(m *fsystest.Mem) error {
+func (g *witness) check(m *fsystest.Mem) error {
 	f, err := g.open(m)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (g *ledger) check(m *fsystest.Mem) error {
 	return f.Save(context.Background(), []Entry{{Origin: Fold, Reason: "after"}})
 }
 
-func (g *ledger) crashes(m *fsystest.Mem, when string) error {
+func (g *witness) crashes(m *fsystest.Mem, when string) error {
 	for i, percent := range []int{0, 30, 60, 90, 100} {
 		if err := g.check(m.CrashClone(percent, m.Ops()*10+int64(i))); err != nil {
 			return fmt.Errorf("%s, operation %d, %d %% kept: %w", when, m.Ops(), percent, err)
@@ -101,7 +101,7 @@ func (g *ledger) crashes(m *fsystest.Mem, when string) error {
 }
 
 // run is the life of one process.
-func (g *ledger) run(m *fsystest.Mem, rounds int) error {
+func (g *witness) run(m *fsystest.Mem, rounds int) error {
 	ctx := context.Background()
 	f, err := g.open(m)
 	if err != nil {
@@ -182,13 +182,13 @@ func (g *ledger) run(m *fsystest.Mem, rounds int) error {
 	return nil
 }
 
-func newLedger() *ledger {
-	return &ledger{day: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), state: map[string]fate{}, event: map[string]string{}}
+func newWitness() *witness {
+	return &witness{day: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), state: map[string]fate{}, event: map[string]string{}}
 }
 
 // losePower loses the power at every operation; the first broken promise is returned.
 func losePower(rounds int, ignore ...fsys.Site) (broken error) {
-	m, g := fsystest.New(), newLedger()
+	m, g := fsystest.New(), newWitness()
 	m.IgnoreSync(ignore...)
 	m.Before(func(op fsystest.Op, name string) {
 		if broken == nil {
@@ -210,7 +210,7 @@ func losePower(rounds int, ignore ...fsys.Site) (broken error) {
 // dead one left in memory, and cuts the power during that one.
 func killThenLosePower(rounds int, ignore ...fsys.Site) error {
 	for n := int64(1); ; n++ {
-		m, g := fsystest.New(), newLedger()
+		m, g := fsystest.New(), newWitness()
 		m.IgnoreSync(ignore...)
 		m.StopAt(n)
 		err := g.run(m, rounds)

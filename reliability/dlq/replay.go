@@ -139,7 +139,7 @@ func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result Rep
 	defer run.end(&err)
 	q.Newest, q.Cursor, q.Limit = false, "", r.o.Batch
 	err = Each(ctx, r.o.Store, q, func(entries []Entry) error {
-		// What is younger than the replay came in during it, or failed in it.
+		// What is newer than the replay came in during it, or failed in it.
 		entries = slices.DeleteFunc(entries, func(e Entry) bool {
 			return e.Saved.After(run.began) || run.failed[e.ID]
 		})

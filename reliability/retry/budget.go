@@ -28,11 +28,11 @@ func (o *BudgetOptions) applyDefaults() {
 func (o *BudgetOptions) validate() error {
 	switch {
 	case !(o.Ratio > 0 && o.Ratio <= 1):
-		return fmt.Errorf("retry: budget ratio %v is outside (0,1]", o.Ratio)
+		return fmt.Errorf("retry: invalid budget ratio %v (above 0, at most 1)", o.Ratio)
 	case !(o.Burst >= 1) || math.IsInf(o.Burst, 0):
-		return fmt.Errorf("retry: budget burst %v is not a number of at least 1", o.Burst)
+		return fmt.Errorf("retry: invalid budget burst %v (at least 1)", o.Burst)
 	case math.IsNaN(o.MinPerSecond) || math.IsInf(o.MinPerSecond, 0):
-		return fmt.Errorf("retry: budget minimum %v is not a number", o.MinPerSecond)
+		return fmt.Errorf("retry: invalid budget minimum %v (want a finite number)", o.MinPerSecond)
 	}
 	return nil
 }

@@ -39,9 +39,9 @@ func (o *LimitOptions) applyDefaults() {
 func (o *LimitOptions) validate() error {
 	switch {
 	case o.PerInterval < 1 || o.PerInterval > 1_000_000:
-		return fmt.Errorf("retry: limit of %d per interval is outside 1 to 1,000,000", o.PerInterval)
+		return fmt.Errorf("retry: invalid limit of %d per interval (1 to 1,000,000)", o.PerInterval)
 	case o.Interval < time.Millisecond:
-		return fmt.Errorf("retry: limit interval %s is below 1 ms", o.Interval)
+		return fmt.Errorf("retry: invalid limit interval %s (at least 1ms)", o.Interval)
 	case o.OnExceed != Delay && o.OnExceed != Drop && o.OnExceed != DeadLetter:
 		return fmt.Errorf("retry: unknown reaction %q to an exceeded limit", o.OnExceed)
 	}

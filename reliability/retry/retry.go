@@ -76,15 +76,15 @@ func (o *Options) applyDefaults() {
 func (o *Options) validate() error {
 	switch {
 	case o.Base < 0 || o.Cap < o.Base:
-		return fmt.Errorf("retry: base %s must be positive and at most the cap %s", o.Base, o.Cap)
+		return fmt.Errorf("retry: invalid base delay %s (must be positive and at most the cap of %s)", o.Base, o.Cap)
 	case o.Cap > math.MaxInt64/4:
-		return fmt.Errorf("retry: cap %s is too long", o.Cap)
+		return fmt.Errorf("retry: invalid cap %s (too long)", o.Cap)
 	case !(o.Spread > 0 && o.Spread <= 1):
-		return fmt.Errorf("retry: spread %v is outside (0,1]: a wider one would make delays negative", o.Spread)
+		return fmt.Errorf("retry: invalid spread %v (above 0, at most 1)", o.Spread)
 	case o.MaxRetries < Never:
-		return fmt.Errorf("retry: max retries %d is neither a count, Unlimited nor Never", o.MaxRetries)
+		return fmt.Errorf("retry: invalid MaxRetries %d (want a count, Unlimited or Never)", o.MaxRetries)
 	case o.MaxElapsed < 0 || o.MaxRetryAfter < 0:
-		return errors.New("retry: max elapsed and max retry-after must not be negative")
+		return errors.New("retry: MaxElapsed and MaxRetryAfter must not be negative")
 	case !slices.Contains([]Jitter{Full, Equal, Decorrelated, PlusMinus, None}, o.Jitter):
 		return fmt.Errorf("retry: unknown jitter %q", o.Jitter)
 	}

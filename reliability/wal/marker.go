@@ -82,7 +82,7 @@ func (l *Log) readMark() error {
 		switch {
 		case string(b) == string(make([]byte, markBytes)):
 		case string(b[:8]) != markMagic || checksum(0, b[:36]) != binary.LittleEndian.Uint32(b[36:]):
-			l.mark.bad = fmt.Errorf("marker %s was damaged and is written anew; it may have named a later end of the log than this one", l.markPath())
+			l.mark.bad = fmt.Errorf("marker %s was damaged and is rewritten (it may have named a later end of the log than the present one)", l.markPath())
 		case binary.LittleEndian.Uint32(b[8:]) != markVersion:
 			return &VersionError{Segment: l.markPath(), Version: binary.LittleEndian.Uint32(b[8:])}
 		default:

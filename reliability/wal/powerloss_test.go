@@ -370,8 +370,8 @@ func TestPowerLossAtEveryOperation(t *testing.T)         { require.NoError(t, lo
 func TestKillThenPowerLossAtEveryOperation(t *testing.T) { require.NoError(t, killThenLosePower()) }
 func TestPowerLossWhileALossIsAccepted(t *testing.T)     { require.NoError(t, acceptLossAndLosePower()) }
 
-// A sync that can be dropped without any of these tests failing would be one that nobody
-// knows the reason of.
+// A sync that can be dropped without any of these tests failing would be one without a
+// known reason.
 func TestEverySyncIsNeeded(t *testing.T) {
 	sites := fsys.Sites("wal.")
 	require.NotEmpty(t, sites)

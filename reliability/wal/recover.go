@@ -107,7 +107,7 @@ func (l *Log) take(v *survey) error {
 		if err := l.writeHead(s); err != nil {
 			return err
 		}
-		l.repairs = append(l.repairs, fmt.Sprintf("segment %s: %v; it was written anew, no record is lost", s.path, s.repaired))
+		l.repairs = append(l.repairs, fmt.Sprintf("segment %s: %v (head rewritten, no record lost)", s.path, s.repaired))
 	}
 	if err := l.moveAside(v.superseded); err != nil {
 		return err

@@ -218,7 +218,7 @@ type Log struct {
 	segments []*segment    // ascending; the last one is appended to
 	err      error         // why the log cannot be used: ErrClosed, or wraps ErrPoisoned; never reset
 	closed   bool          // also after a failed sync, so that Close lets go of the files once
-	wake     chan struct{} // closed when durable moves or err is set; nil if nobody waits
+	wake     chan struct{} // closed when durable moves or err is set; nil without waiters
 	losses   []Loss
 }
 

@@ -1,7 +1,7 @@
 // Package shared holds rate limits that several engines have in common, in Redis.
 //
 // Store counts events: one atomic script for a whole commit group, by Redis' own clock. Outbound limits calls to a service
-// that bears only so many from all engines together. Link watches the connection, and Failover continues with the limits
+// that handles only so many from all engines together. Link watches the connection, and Failover continues with the limits
 // of this engine alone while Redis is unavailable. Nothing here fails or waits for long because of Redis, and nothing goes
 // to a local limit because a shared one is exceeded.
 //
