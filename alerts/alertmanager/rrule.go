@@ -1,11 +1,12 @@
 package alertmanager
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/teambition/rrule-go"
 )
 
 // rule is a recurrence as far as it can be said in weekdays, days of the month
@@ -21,91 +22,73 @@ type rule struct {
 // or both negative.
 type dayRange struct{ from, to int }
 
-// parseRule reads an RFC 5545 rule that recurs from start, in whose zone it is
-// meant. The reason says why a rule can't be told by the calendar alone; "" means
-// that it can.
+// parseRule reads an RFC 5545 rule that recurs from start, in whose zone it is meant. The reason says why a rule
+// cannot be expressed by the calendar alone; "" means that it can.
 func parseRule(text string, start time.Time) (r rule, reason string) {
-	parts := map[string]string{}
-	for part := range strings.SplitSeq(strings.TrimPrefix(text, "RRULE:"), ";") {
-		if part == "" {
-			continue
-		}
-		k, v, _ := strings.Cut(part, "=")
-		parts[strings.ToUpper(k)] = strings.ToUpper(v)
+	o, err := rrule.StrToROptionInLocation(text, start.Location())
+	if err != nil {
+		return r, "it is invalid: " + err.Error()
 	}
-	take := func(k string) string {
-		v := parts[k]
-		delete(parts, k)
-		return v
-	}
-	freq := take("FREQ")
-	take("WKST") // matters with an interval only
-	if n := take("INTERVAL"); n != "" && n != "1" {
-		return r, "it happens only every " + n + " periods (INTERVAL)"
-	}
-	hours, minutes := numbers(take("BYHOUR")), numbers(take("BYMINUTE"))
-	r.months = numbers(take("BYMONTH"))
-	byday, bymonthday := take("BYDAY"), numbers(take("BYMONTHDAY"))
-	if s := take("BYSECOND"); s != "" && s != "0" {
+	switch {
+	case o.Interval > 1:
+		return r, fmt.Sprintf("it happens only every %d periods (INTERVAL)", o.Interval)
+	case o.Count > 0:
+		return r, "it ends some day (COUNT)"
+	case !o.Until.IsZero():
+		return r, "it ends some day (UNTIL)"
+	case len(o.Bysecond) > 0 && !slices.Equal(o.Bysecond, []int{0}):
 		return r, "it counts seconds (BYSECOND)"
+	case len(o.Bysetpos) > 0:
+		return r, "of its BYSETPOS"
+	case len(o.Byyearday) > 0:
+		return r, "of its BYYEARDAY"
+	case len(o.Byweekno) > 0:
+		return r, "of its BYWEEKNO"
 	}
-	for _, k := range []string{"COUNT", "UNTIL"} {
-		if parts[k] != "" {
-			return r, "it ends some day (" + k + ")"
-		}
-	}
-	for k := range parts {
-		return r, "of its " + k
-	}
-	slices.Sort(r.months)
-	for _, d := range bymonthday {
+	r.months = sorted(o.Bymonth)
+	for _, d := range o.Bymonthday {
 		r.days = append(r.days, dayRange{d, d})
 	}
-	r.starts(hours, minutes, start)
+	r.starts(o.Byhour, o.Byminute, start)
 
 	var ordinals []dayRange
-	for item := range strings.SplitSeq(byday, ",") {
-		if item == "" {
-			continue
+	for _, d := range o.Byweekday {
+		if d.N() < -5 || d.N() > 5 {
+			return r, "BYDAY=" + d.String() + " is not understood"
 		}
-		day, n, ok := weekday(item)
-		if !ok {
-			return r, "BYDAY=" + item + " is not understood"
-		}
-		if !slices.Contains(r.weekdays, day) {
-			r.weekdays = append(r.weekdays, day)
-		}
-		if n != 0 {
-			ordinals = append(ordinals, nth(n))
+		r.weekdays = append(r.weekdays, weekday(d))
+		if d.N() != 0 {
+			ordinals = append(ordinals, nth(d.N()))
 		}
 	}
-	slices.Sort(r.weekdays)
-	switch freq {
-	case "DAILY", "WEEKLY":
+	r.weekdays = sorted(r.weekdays)
+	switch o.Freq {
+	case rrule.DAILY, rrule.WEEKLY:
 		if len(ordinals) > 0 {
-			return r, "BYDAY counts weekdays, which means nothing in " + freq
+			return r, "BYDAY counts weekdays, which means nothing in " + o.Freq.String()
 		}
-		if freq == "WEEKLY" && len(r.weekdays) == 0 && len(r.days) == 0 {
+		if o.Freq == rrule.WEEKLY && len(r.weekdays) == 0 && len(r.days) == 0 {
 			r.weekdays = []time.Weekday{start.Weekday()}
 		}
-	case "MONTHLY", "YEARLY":
-		if freq == "YEARLY" && len(r.months) == 0 {
-			if byday != "" && len(ordinals) > 0 {
+	case rrule.MONTHLY, rrule.YEARLY:
+		anyDay := len(o.Byweekday) == 0 && len(o.Bymonthday) == 0
+		if o.Freq == rrule.YEARLY && len(r.months) == 0 {
+			if len(ordinals) > 0 {
 				return r, "it counts the weekdays of a year"
 			}
-			if byday == "" && len(bymonthday) == 0 {
+			if anyDay {
 				r.months = []int{int(start.Month())}
 			}
 		}
-		if byday == "" && len(bymonthday) == 0 {
+		if anyDay {
 			r.days = []dayRange{{start.Day(), start.Day()}}
 		}
 		if len(ordinals) > 0 {
-			if len(bymonthday) > 0 {
+			if len(o.Bymonthday) > 0 {
 				return r, "it has both BYMONTHDAY and counted weekdays"
 			}
 			// 1SU,2MO would need a pair of its own for each weekday.
-			if len(r.weekdays) > 1 && !sameOrdinals(byday) {
+			if len(r.weekdays) > 1 && !sameOrdinals(o.Byweekday) {
 				return r, "it counts several weekdays differently"
 			}
 			for _, d := range ordinals {
@@ -115,7 +98,7 @@ func parseRule(text string, start time.Time) (r rule, reason string) {
 			}
 		}
 	default:
-		return r, "of FREQ=" + freq
+		return r, "of FREQ=" + o.Freq.String()
 	}
 	for _, d := range r.days {
 		if d.from == 0 || d.from < -31 || d.from > 31 {
@@ -124,6 +107,11 @@ func parseRule(text string, start time.Time) (r rule, reason string) {
 	}
 	return r, ""
 }
+
+func sorted[T cmp.Ordered](list []T) []T { return slices.Compact(slices.Sorted(slices.Values(list))) }
+
+// weekday is a day of the week, which the library counts from Monday.
+func weekday(d rrule.Weekday) time.Weekday { return time.Weekday((d.Day() + 1) % 7) }
 
 // starts sets the times of the day. BYHOUR and BYMINUTE replace parts of the start.
 func (r *rule) starts(hours, minutes []int, start time.Time) {
@@ -138,39 +126,7 @@ func (r *rule) starts(hours, minutes []int, start time.Time) {
 			r.times = append(r.times, 60*h+m)
 		}
 	}
-	slices.Sort(r.times)
-	r.times = slices.Compact(r.times)
-}
-
-func numbers(list string) []int {
-	var out []int
-	for s := range strings.SplitSeq(list, ",") {
-		if n, err := strconv.Atoi(s); err == nil && !slices.Contains(out, n) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-var dayNames = []string{"SU", "MO", "TU", "WE", "TH", "FR", "SA"}
-
-// weekday splits -1SU into Sunday and -1; n is 0 without a number.
-func weekday(s string) (day time.Weekday, n int, ok bool) {
-	if len(s) < 2 {
-		return 0, 0, false
-	}
-	i := slices.Index(dayNames, s[len(s)-2:])
-	if i < 0 {
-		return 0, 0, false
-	}
-	if num := s[:len(s)-2]; num != "" {
-		v, err := strconv.Atoi(num)
-		if err != nil || v == 0 || v < -5 || v > 5 {
-			return 0, 0, false
-		}
-		n = v
-	}
-	return time.Weekday(i), n, true
+	r.times = sorted(r.times)
 }
 
 // nth is where the n-th weekday of a month lies: the first within the days 1 to 7.
@@ -183,16 +139,14 @@ func nth(n int) dayRange {
 
 // sameOrdinals reports whether every weekday of a list is counted alike, so that
 // the product of weekdays and days says the same as the list.
-func sameOrdinals(byday string) bool {
-	per := map[time.Weekday][]int{}
-	for item := range strings.SplitSeq(byday, ",") {
-		d, n, _ := weekday(item)
-		per[d] = append(per[d], n)
+func sameOrdinals(byday []rrule.Weekday) bool {
+	per := map[int][]int{}
+	for _, d := range byday {
+		per[d.Day()] = append(per[d.Day()], d.N())
 	}
 	var first []int
 	for _, ns := range per {
-		slices.Sort(ns)
-		ns = slices.Compact(ns)
+		ns = sorted(ns)
 		if first == nil {
 			first = ns
 		}
