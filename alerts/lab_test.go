@@ -3,6 +3,7 @@ package alerts
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/url"
@@ -95,9 +96,18 @@ func (l *lab) load(metric string, from, to, step time.Duration, f curve) {
 // the times at which it began and ceased to fire.
 func (l *lab) run(from, to, step time.Duration, key func(labels.Labels) string) map[string][]time.Duration {
 	l.t.Helper()
+	return l.runAt(func(yield func(time.Duration) bool) {
+		for at := from; at <= to && yield(at); at += step {
+		}
+	}, key)
+}
+
+// runAt is run at instants of the test's choice.
+func (l *lab) runAt(instants iter.Seq[time.Duration], key func(labels.Labels) string) map[string][]time.Duration {
+	l.t.Helper()
 	edges := map[string][]time.Duration{}
 	on := map[string]bool{}
-	for at := from; at <= to; at += step {
+	for at := range instants {
 		for _, g := range l.groups {
 			g.Eval(context.Background(), time.UnixMilli(at.Milliseconds()))
 		}
