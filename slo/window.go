@@ -100,41 +100,27 @@ func (w Window) edges(now time.Time) (from, to time.Time) {
 	}
 }
 
+// unitDays are the lengths of the units of a calendar in days: the usual one, and the longest.
+var unitDays = map[CalendarUnit]struct{ nominal, longest time.Duration }{
+	Day: {1, 1}, Week: {7, 7}, Month: {30, 31}, Quarter: {91, 92}, Year: {365, 366},
+}
+
 // Longest is an upper bound of the window's length, for retention.
 func (w Window) Longest() time.Duration {
-	const day, clocks = 24 * time.Hour, 3 * time.Hour // no zone moves its clocks by more
-	switch w.Calendar {
-	case Day:
-		return day + clocks
-	case Week:
-		return 7*day + clocks
-	case Month:
-		return 31*day + clocks
-	case Quarter:
-		return 92*day + clocks
-	case Year:
-		return 366*day + clocks
+	if w.Calendar == "" {
+		return w.Rolling
 	}
-	return w.Rolling
+	const clocks = 3 * time.Hour // no zone moves its clocks by more
+	return unitDays[w.Calendar].longest*24*time.Hour + clocks
 }
 
 // Nominal is the usual length of the window, for what has to be one number, such as a burn-rate factor: a calendar
 // month counts as 30 days, a quarter as 91, a year as 365.
 func (w Window) Nominal() time.Duration {
-	const day = 24 * time.Hour
-	switch w.Calendar {
-	case Day:
-		return day
-	case Week:
-		return 7 * day
-	case Month:
-		return 30 * day
-	case Quarter:
-		return 91 * day
-	case Year:
-		return 365 * day
+	if w.Calendar == "" {
+		return w.Rolling
 	}
-	return w.Rolling
+	return unitDays[w.Calendar].nominal * 24 * time.Hour
 }
 
 // String is the window as a spec writes it: "30d", or "month Europe/Moscow".

@@ -136,7 +136,7 @@ func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.S
 	for _, w := range slo.BurnWindows {
 		burns = append(burns, slo.Burn{Window: w})
 	}
-	burns = append(burns, slo.Burn{Window: p.periodLength(r.Period), Period: true})
+	burns = append(burns, slo.Burn{Window: r.Period.Duration(), Period: true})
 	if len(siblings) > 0 {
 		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled, Loss: siblings[0].Loss}
 		r.Generation, r.Since = siblings[0].Generation, g.Since
@@ -151,15 +151,6 @@ func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.S
 		t.slaSet[u.sla].group(t.project(u, values), u, values)
 	}
 	return r
-}
-
-// periodLength is the nominal length of a rolling period, and of a calendar
-// one its length so far.
-func (p *sloPlan) periodLength(period slo.Span) time.Duration {
-	if p.slo.Window.Calendar == "" {
-		return p.slo.Window.Rolling
-	}
-	return period.Duration()
 }
 
 func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
@@ -213,7 +204,7 @@ func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.
 		b.Observed, b.Coverage = coverage[i].observed, coverage[i].coverage
 		t.burns = append(t.burns, b)
 	}
-	last := t.burn(p.periodLength(r.Period), whole, g, p.period, c)
+	last := t.burn(r.Period.Duration(), whole, g, p.period, c)
 	last.Period, last.Observed, last.Coverage = true, known.observed, known.coverage
 	t.burns = append(t.burns, last)
 	return t.burns[first:len(t.burns):len(t.burns)]

@@ -38,7 +38,7 @@ func TestOpenSLOWindows(t *testing.T) {
 		"{duration: 30d, isRolling: true}":                                                     "30d",
 		"{duration: 4w, isRolling: true}":                                                      "28d",
 		"{duration: 12h, isRolling: true}":                                                     "12h",
-		"{duration: 1Q, isRolling: true}":                                                      "90d",
+		"{duration: 1Q, isRolling: true}":                                                      "91d",
 		"{duration: 1Y, isRolling: true}":                                                      "365d",
 		"{duration: 1m, isRolling: true}":                                                      "",
 		"{duration: 2Y, isRolling: true}":                                                      "",

@@ -12,26 +12,21 @@ import (
 var shorthandPattern = regexp.MustCompile(`^([0-9]{1,5})([mhdwMQY])$`)
 
 // longUnits are those whose length the calendar decides.
-var longUnits = map[string]struct {
-	nominal time.Duration
-	unit    slo.CalendarUnit
-}{
-	"M": {30 * day, slo.Month}, "Q": {90 * day, slo.Quarter}, "Y": {365 * day, slo.Year},
-}
+var longUnits = map[string]slo.CalendarUnit{"M": slo.Month, "Q": slo.Quarter, "Y": slo.Year}
 
-// shorthand reads OpenSLO's durations: 12h, 4w, and 1M, 1Q and 1Y as 30, 90 and
-// 365 days. It takes those of this program too.
+// readShorthand reads OpenSLO's durations: 12h, 4w, and 1M, 1Q and 1Y by the nominal
+// length of such a window. It also reads the durations of this program's own format.
 func readShorthand(v *yamldoc.Value, lo, hi time.Duration) (time.Duration, bool) {
 	m := shorthandPattern.FindStringSubmatch(v.Raw())
 	if m == nil {
 		return readDuration(v, lo, hi)
 	}
-	long, ok := longUnits[m[2]]
+	unit, ok := longUnits[m[2]]
 	if !ok {
 		return readDuration(v, lo, hi)
 	}
 	n, _ := strconv.Atoi(m[1])
-	d := time.Duration(n) * long.nominal
+	d := time.Duration(n) * slo.Window{Calendar: unit}.Nominal()
 	if d < lo || d > hi {
 		v.Errorf("", "%s: want %s to %s, got %s", v.What, slo.FormatDuration(lo), slo.FormatDuration(hi), v.Raw())
 		return 0, false
