@@ -1,8 +1,12 @@
 package spec
 
 import (
+	"bytes"
+	_ "embed"
+
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // Version is the version key of the own format.
@@ -70,4 +74,27 @@ func (s *Spec) Source(k Kind, service, name string) (Source, bool) {
 		}
 	}
 	return Source{}, false
+}
+
+// The parts of a problem, as the reader reports them.
+type (
+	Position = yamldoc.Position
+	Problem  = yamldoc.Problem
+	Problems = yamldoc.Problems
+	Severity = yamldoc.Severity
+)
+
+// The severities. Only errors keep a spec from being used.
+const (
+	Error   = yamldoc.SeverityError
+	Warning = yamldoc.SeverityWarning
+)
+
+//go:embed starter.yaml
+var starter []byte
+
+// Starter is a commented spec to begin with, for the service of that name. It
+// is valid if the name is.
+func Starter(service string) []byte {
+	return bytes.ReplaceAll(starter, []byte("SERVICE"), []byte(service))
 }
