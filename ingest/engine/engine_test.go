@@ -378,6 +378,31 @@ func TestLargeRequestIsSeveralRecords(t *testing.T) {
 	again.shutdown()
 }
 
+// A function that was given up must not run later: what it writes is its caller's.
+func TestDoGivenUp(t *testing.T) {
+	r := start(t, testOptions(fsystest.New()))
+	busy, free := make(chan struct{}), make(chan struct{})
+	go func() { _ = r.Do(context.Background(), func() { close(busy); <-free }) }()
+	<-busy
+
+	ctx, cancel := context.WithCancel(context.Background())
+	returned, ran := make(chan error, 1), false
+	go func() { returned <- r.Do(ctx, func() { ran = true }) }()
+	require.Eventually(t, func() bool { return len(r.read.inbox) == 1 }, 5*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-returned, context.Canceled)
+	close(free)
+	require.NoError(t, r.Do(context.Background(), func() {}), "the reader is past it")
+	require.False(t, ran)
+
+	// One that runs already is waited for.
+	ctx, cancel = context.WithCancel(context.Background())
+	defer cancel()
+	require.NoError(t, r.Do(ctx, func() { cancel(); time.Sleep(10 * time.Millisecond); ran = true }))
+	require.True(t, ran)
+	r.shutdown()
+}
+
 func TestConfig(t *testing.T) {
 	fs := fsystest.New()
 	opt := testOptions(fs)

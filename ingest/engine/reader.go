@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
@@ -96,11 +97,19 @@ func (r *reader) Close() error {
 	return r.log.Close()
 }
 
-// do has f called between two records.
+// do has f called between two records, by the reader's goroutine. Once do has returned, f has run or never will: what
+// f writes may be read, whatever do returned.
 func (r *reader) do(ctx context.Context, f func()) error {
 	done := make(chan error, 1)
+	var taken atomic.Bool // by the reader, which calls f, or by the caller, which gives up
+	call := func() {
+		if taken.CompareAndSwap(false, true) {
+			done <- guarded(f)
+		}
+	}
+	var why error
 	select {
-	case r.inbox <- func() { done <- guarded(f) }:
+	case r.inbox <- call:
 	case <-r.e.ended:
 		return ErrStopping
 	case <-ctx.Done():
@@ -110,10 +119,14 @@ func (r *reader) do(ctx context.Context, f func()) error {
 	case err := <-done:
 		return err
 	case <-r.e.ended:
-		return ErrStopping
+		why = ErrStopping
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the fold: %w", context.Cause(ctx))
+		why = fmt.Errorf("wait for the fold: %w", context.Cause(ctx))
 	}
+	if taken.CompareAndSwap(false, true) {
+		return why
+	}
+	return <-done // it runs right now
 }
 
 // wait returns when the record seq was applied, with the reason if it was
