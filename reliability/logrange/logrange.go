@@ -173,7 +173,7 @@ func (s *Store) Snapshot(f func() error, add func(name string, size int64, file 
 		return fmt.Errorf("list log ranges: %w", err)
 	}
 	for _, id := range ids {
-		err := wal.SnapshotKept(s.o.FS, s.path(id), func(name string, size int64, file fsys.File) {
+		err := wal.SnapshotArchive(s.o.FS, s.path(id), func(name string, size int64, file fsys.File) {
 			add(filepath.Join(id, name), size, file)
 		})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
@@ -14,6 +15,7 @@ import (
 func (l *Log) SizeFrom(from uint64) (bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Records are assumed to be of equal size within a segment. Exact offsets would need an index of all records.
 	for i, s := range l.segments {
 		next := l.next.Load()
 		if i+1 < len(l.segments) {
@@ -55,6 +57,8 @@ func (l *Log) Archive(from, to uint64, dir string) error {
 	if from < first || to > l.durable.Load() {
 		return fmt.Errorf("archive records %d to %d: %w", from, to, ErrTruncated)
 	}
+	// First the folder, then its files, then the folder again: once the second sync returns, a power loss cannot take
+	// any of them. A crash before leaves links that the next call with the same range finds and accepts.
 	if err := fsys.MkdirAllSynced(l.o.FS, dir, fsys.SiteWALKeep); err != nil {
 		return err
 	}
@@ -74,6 +78,8 @@ type linker interface {
 	Link(oldName, newName string) error
 }
 
+// link gives a segment a second name, or a copy under that name. The active segment may be linked, too: the bytes behind
+// the archived range grow with the log, and readers of the archive stop before them. truncateMu is held.
 func (l *Log) link(s *segment, name string) error {
 	if links, ok := l.o.FS.(linker); ok {
 		err := links.Link(s.path, name)
@@ -91,6 +97,8 @@ func (l *Log) link(s *segment, name string) error {
 	if err != nil {
 		return err
 	}
+	// Up to the durable end only: what lies behind it may be torn, or be cut back while it is read. A crash leaves a
+	// short copy, which the next call writes again from its beginning.
 	err = copyBytes(to, from, s.end.Load())
 	if err == nil {
 		err = fsys.SyncFile(to, fsys.SiteWALKeepFile)
@@ -102,9 +110,8 @@ func (l *Log) link(s *segment, name string) error {
 // no open log: an archive outlives the log that it was made from.
 type ArchiveReader struct {
 	fs    fsys.FS
-	dir   string
-	files []uint64 // first records of the segments not yet entered, ascending
-	from  uint64   // records before it are read and skipped
+	files []*segment // not yet entered, ascending; their heads are not read yet
+	from  uint64     // records before it are read and skipped
 	to    uint64
 
 	// Of the segment at hand; nil before the first Next.
@@ -117,17 +124,13 @@ type ArchiveReader struct {
 
 // OpenArchive reads the records from..to of a folder that Archive made.
 func OpenArchive(f fsys.FS, dir string, from, to uint64) (*ArchiveReader, error) {
-	names, err := f.List(dir)
+	files, err := listSegments(f, dir)
 	if err != nil {
-		return nil, fmt.Errorf("list archived records %s: %w", dir, err)
+		return nil, err
 	}
-	k := &ArchiveReader{fs: f, dir: dir, from: from, to: to}
-	for _, name := range names {
-		if first, ok := parseSegmentName(name); ok && first <= to {
-			k.files = append(k.files, first)
-		}
-	}
-	if len(k.files) == 0 || k.files[0] > from {
+	files = slices.DeleteFunc(files, func(s *segment) bool { return s.first > to })
+	k := &ArchiveReader{fs: f, files: files, from: from, to: to}
+	if len(k.files) == 0 || k.files[0].first > from {
 		return nil, fmt.Errorf("archived records %s: %w: record %d is not there", dir, ErrTruncated, from)
 	}
 	return k, nil
@@ -151,7 +154,9 @@ func (k *ArchiveReader) Next(rec *Record) (ok bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("read segment %s at offset %d: %w", k.seg.path, at, err)
 		}
-		if reason != "" { // the end of this segment, if the next one begins here
+		// A segment has no end mark: its last frame is followed by zeros, or by records that count as given up. So what
+		// looks like damage is the regular end if the next segment continues right here.
+		if reason != "" {
 			follows, err := k.follows()
 			if err != nil {
 				return false, err
@@ -179,26 +184,22 @@ func (k *ArchiveReader) follows() (bool, error) {
 	if len(k.files) == 0 {
 		return false, nil
 	}
-	s := k.segment()
+	s := k.files[0]
 	f, err := k.fs.Open(s.path)
 	if err != nil {
 		return false, fmt.Errorf("open archived segment: %w", err)
 	}
 	err = s.readHead(f)
-	_ = f.Close()
+	_ = f.Close() // it was only read
 	return err == nil && s.start() <= k.next && k.next <= s.first, nil
 }
 
-// segment is the first of those that are left.
-func (k *ArchiveReader) segment() *segment {
-	return &segment{first: k.files[0], path: filepath.Join(k.dir, segmentName(k.files[0]))}
-}
-
+// enter opens the next segment at its first record.
 func (k *ArchiveReader) enter() error {
 	if err := k.Close(); err != nil {
 		return err
 	}
-	s := k.segment()
+	s := k.files[0]
 	k.files = k.files[1:]
 	f, err := k.fs.Open(s.path)
 	if err != nil {
@@ -228,23 +229,20 @@ func (k *ArchiveReader) Close() error {
 
 // RemoveArchive deletes a folder that Archive made. One that is gone is no error.
 func RemoveArchive(f fsys.FS, dir string) error {
-	names, err := f.List(dir)
+	segments, err := listSegments(f, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("list archived records: %w", err)
+		return err
 	}
-	for _, name := range names {
-		if _, ok := parseSegmentName(name); !ok {
-			continue
-		}
-		if err := f.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove kept records: %w", err)
+	for _, s := range segments {
+		if err := f.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove archived records: %w", err)
 		}
 	}
 	if err := f.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove kept records: %w", err)
+		return fmt.Errorf("remove archived records: %w", err)
 	}
 	return nil
 }

@@ -36,6 +36,12 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
+// open recovers the log. No other goroutine knows it yet, so no lock is held here or in what it calls.
+//
+// The order matters. The folder is synced before it is read, so that nothing is served that a power loss could still take.
+// The mark comes before the survey, which needs it to tell a torn end from a lost one. The survey changes nothing, so a log
+// that is refused is left exactly as it was. A loss is accepted by rewriting the log and surveying it again: the second
+// survey proves that what was written is a log without gaps.
 func (l *Log) open() error {
 	if err := fsys.MkdirAllSynced(l.o.FS, l.o.Dir, fsys.SiteWALMkdir); err != nil {
 		return err
@@ -79,16 +85,17 @@ func (l *Log) open() error {
 	return nil
 }
 
-// listSegments returns the segments by their names, ascending. Other names are ignored.
-func (l *Log) listSegments() ([]*segment, error) {
-	names, err := l.o.FS.List(l.o.Dir)
+// listSegments returns the segments of a log or an archive by their names, ascending. Other names are ignored: an archive,
+// a quarantine and the marker live beside the segments.
+func listSegments(f fsys.FS, dir string) ([]*segment, error) {
+	names, err := f.List(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list folder %s: %w", l.o.Dir, err)
+		return nil, fmt.Errorf("list folder %s: %w", dir, err)
 	}
 	var out []*segment
 	for _, name := range names {
 		if first, ok := parseSegmentName(name); ok {
-			out = append(out, &segment{first: first, path: filepath.Join(l.o.Dir, name)})
+			out = append(out, &segment{first: first, path: filepath.Join(dir, name)})
 		}
 	}
 	slices.SortFunc(out, func(a, b *segment) int { return cmp.Compare(a.first, b.first) })
@@ -96,6 +103,10 @@ func (l *Log) listSegments() ([]*segment, error) {
 }
 
 // take makes the log of what a survey without gaps found, and what it holds durable.
+//
+// Repairs of heads come first: they are proven, and lose nothing if a crash ends the start here. Then segments whose records
+// were all given up leave the folder, oldest reason first, so that the next start finds the same losses. Only the last
+// segment may be changed beyond that, since only it can have been in the middle of a write.
 func (l *Log) take(v *survey) error {
 	if l.mark.bad != nil {
 		l.repairs = append(l.repairs, l.mark.bad.Error())
@@ -125,6 +136,7 @@ func (l *Log) take(v *survey) error {
 		}
 	}
 	if v.uninitialized != nil {
+		// Its name proves that the segment before it was full, so nothing may be appended to that one any more.
 		// The next batch creates it again, under the same name.
 		l.nextSeq = max(l.nextSeq, v.uninitialized.first)
 		durable = max(durable, v.uninitialized.first-1)
@@ -158,7 +170,7 @@ func (l *Log) takeLast(v *survey, s *segment) error {
 	if err != nil {
 		return fmt.Errorf("open segment %s: %w", s.path, err)
 	}
-	l.file, l.active = f, s
+	l.file, l.active = f, s // closed by Open if anything below fails
 	if err := l.cutTail(s, f, v.end); err != nil {
 		return err
 	}
@@ -168,6 +180,8 @@ func (l *Log) takeLast(v *survey, s *segment) error {
 	if err := rewrite(f, v.batchAt, v.end); err != nil && !errors.Is(passing(err), ErrNoSpace) {
 		return fmt.Errorf("write last batch of segment %s again: %w", s.path, err)
 	}
+	// The sync covers the cut, too. Only after it may readers see the records of the last batch: they would otherwise act
+	// on what a power loss removes again.
 	if err := fsys.SyncFile(f, fsys.SiteWALRecover); err != nil {
 		return fmt.Errorf("sync segment %s: %w", s.path, err)
 	}
@@ -181,6 +195,8 @@ func (l *Log) cutTail(s *segment, f fsys.File, off int64) error {
 	if err != nil {
 		return fmt.Errorf("read segment %s: %w", s.path, err)
 	}
+	// Cut, not overwritten with zeros: a later batch could end inside the leftovers, whose frames carry the right salt and
+	// the right numbers, and would be read as its own.
 	if end > off {
 		l.o.Metrics.tornBytes.AddInt64(end - off)
 		if err := f.Truncate(off); err != nil {
@@ -204,7 +220,8 @@ func (l *Log) cutTail(s *segment, f fsys.File, off int64) error {
 // Repairs says what Open found damaged and could put right without a loss.
 func (l *Log) Repairs() []string { return l.repairs }
 
-// usedBytes is the offset behind the last byte of a file that is not zero.
+// usedBytes is the offset behind the last byte of a file that is not zero. It reads backwards from the end, since the zeros
+// of a preallocated segment are usually most of it.
 func usedBytes(f fsys.File, size int64) (int64, error) {
 	buf := make([]byte, min(size, windowBytes))
 	for end := size; end > 0; {
@@ -228,7 +245,7 @@ func usedBytes(f fsys.File, size int64) (int64, error) {
 	return 0, nil
 }
 
-// rewrite writes the bytes [from, to) over themselves.
+// rewrite writes the bytes [from, to) over themselves, so that the pages are dirty and the next sync writes them.
 func rewrite(f fsys.File, from, to int64) error {
 	buf := make([]byte, min(to-from, windowBytes))
 	for at := from; at < to; at += int64(len(buf)) {

@@ -22,6 +22,8 @@ func (l *Log) Snapshot(before func() error, add func(name string, size int64, fi
 	if err := before(); err != nil {
 		return err
 	}
+	// The list is copied after before has returned: whatever before read is older than the list, and truncateMu keeps the
+	// segments that held it.
 	l.mu.Lock()
 	segments, dead := slices.Clone(l.segments), l.err
 	l.mu.Unlock()
@@ -29,6 +31,7 @@ func (l *Log) Snapshot(before func() error, add func(name string, size int64, fi
 		return dead
 	}
 	for _, s := range segments {
+		// Append goes on meanwhile. Bytes behind the end at this moment do not belong to the snapshot.
 		size := s.end.Load()
 		f, err := l.o.FS.Open(s.path)
 		if err != nil {
@@ -39,31 +42,29 @@ func (l *Log) Snapshot(before func() error, add func(name string, size int64, fi
 	return nil
 }
 
-// SnapshotKept does the same for a folder that Keep made. A folder that is gone is no error.
-func SnapshotKept(f fsys.FS, dir string, add func(name string, size int64, file fsys.File)) error {
-	names, err := f.List(dir)
+// SnapshotArchive does the same for a folder that Archive made. A folder that is gone is no error. No lock is needed:
+// segments of an archive never change, and one that is deleted meanwhile stays readable through its open file.
+func SnapshotArchive(f fsys.FS, dir string, add func(name string, size int64, file fsys.File)) error {
+	segments, err := listSegments(f, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("list kept records: %w", err)
+		return err
 	}
-	for _, name := range names {
-		if _, ok := parseSegmentName(name); !ok {
-			continue
-		}
-		file, err := f.Open(filepath.Join(dir, name))
+	for _, s := range segments {
+		file, err := f.Open(s.path)
 		if err != nil {
-			return fmt.Errorf("open kept segment: %w", passing(err))
+			return fmt.Errorf("open archived segment: %w", passing(err))
 		}
 		size, err := file.Size()
 		if err == nil {
 			size, err = usedBytes(file, size) // the rest is preallocated
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("read kept segment %s: %w", name, err), file.Close())
+			return errors.Join(fmt.Errorf("read archived segment %s: %w", s.path, err), file.Close())
 		}
-		add(name, size, file)
+		add(filepath.Base(s.path), size, file)
 	}
 	return nil
 }

@@ -12,22 +12,28 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// survey is what a log holds, as found by reading all of it. Making one changes nothing.
+// survey is what a log holds, as found by reading all of it. Making one changes nothing, neither on the disk nor in the Log:
+// whether damage is accepted is decided afterwards.
+//
+// It walks the segments from the oldest to the last. At any moment it stands behind the last record that it could account
+// for, and what it finds next is either that record's successor or the end of a gap. A gap stays open until a record follows
+// that is proven to be usable.
 type survey struct {
 	l    *Log
-	mark mark
-	sc   scanner
+	mark mark    // the lower bound of the durable end
+	sc   scanner // reused for all segments
 
 	segments      []*segment // with a head that is good, or known in spite of it; ascending
 	uninitialized *segment   // the last one, if its creation was cut short
 	superseded    []superseded
 	gaps          []*gap
 
+	// Where the walk stands.
 	next uint64 // number of the record that must come next
 	rule uint16 // of the last usable record
-	time int64
+	time int64  // likewise
 	seq  uint64 // of the last usable record, 0 if there is none
-	cur  *piece // grows with every record
+	cur  *piece // grows with every record; nil at the beginning of a segment and behind a gap
 	open *gap   // no usable record has come behind it yet
 
 	end, batchAt int64 // in the last segment: behind the last record, and where its batch begins
@@ -56,7 +62,7 @@ type piece struct {
 
 func (l *Log) survey() (*survey, error) {
 	v := &survey{l: l, mark: l.mark.found}
-	segments, err := l.listSegments()
+	segments, err := listSegments(l.o.FS, l.o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +94,7 @@ func (l *Log) survey() (*survey, error) {
 		}
 		v.segments = append(v.segments, s)
 	}
+	// Without the mark, a log whose end was cut off could not be told from a shorter one.
 	if v.next <= v.mark.seq {
 		at := filepath.Join(l.o.Dir, segmentName(v.next))
 		if n := len(v.segments); n > 0 {
@@ -122,6 +129,8 @@ func (v *survey) heads(segments []*segment) ([]*segment, error) {
 			v.uninitialized, segments = segments[n-1], segments[:n-1]
 		}
 	}
+	// From the last to the first: a segment whose head names lost records decides about the ones in front of it, which a
+	// crash during an accepted loss may have left in place.
 	var by *segment
 	kept := segments[:0:0]
 	for i := len(segments) - 1; i >= 0; i-- {
@@ -192,7 +201,8 @@ func (v *survey) holds(f fsys.File, s *segment, salt uint32) bool {
 	return found
 }
 
-// unreadable is a segment of which not even the head is known.
+// unreadable is a segment of which not even the head is known. Without its salt no frame in it can be checked, so all of its
+// records are missing: up to the next segment, or as many as fit into its bytes.
 func (v *survey) unreadable(s *segment, stop uint64) error {
 	last := stop - 1
 	if stop == 0 {
@@ -233,11 +243,13 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 			v.record(s, &fr, at)
 			continue
 		}
+		// The whole file is read only now: an undamaged log is scanned through a window of half a MiB.
 		if data == nil {
 			if data, v.used, err = readSegment(f, s.size); err != nil {
 				return fmt.Errorf("read segment %s: %w", s.path, err)
 			}
 		}
+		// Nothing but zeros: the regular end.
 		if v.used <= at {
 			reason = ""
 			break
@@ -258,6 +270,8 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 	}
 	v.end = v.sc.off
 	s.end.Store(v.end)
+	// Another segment follows: its name says how far this one must reach. Of the last segment only the bytes behind the
+	// bad frame tell how many records can have been there.
 	if stop > v.next {
 		v.missing(stop-1, s.path, v.end, cmp.Or(reason, fmt.Sprintf("segment ends here, but the next one begins with record %d", stop)))
 	} else if stop == 0 && reason != "" {
@@ -271,6 +285,7 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 // record takes note of a whole record at an offset of a segment.
 func (v *survey) record(s *segment, f *frame, at int64) {
 	v.next = f.seq + 1
+	// Readable is not enough behind a gap: if a rule was lost in it, the record would be read by the wrong one.
 	g := v.open
 	if g != nil && !v.proven(g, f) {
 		g.Unproven = f.seq
@@ -283,7 +298,7 @@ func (v *survey) record(s *segment, f *frame, at int64) {
 	if g != nil {
 		g.next, g.Before, v.open = v.cur, f.time, nil
 	}
-	if f.delta == 0 {
+	if f.delta == 0 { // the start of the last batch, which a start writes again
 		v.batchAt = at
 	}
 	v.cur.next, v.cur.to = v.next, v.sc.off
