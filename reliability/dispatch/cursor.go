@@ -52,6 +52,8 @@ func (c cursors) path(sink string) string { return filepath.Join(c.dir, sink+cur
 
 // save replaces a sink's cursor and syncs it. After an error the old cursor is still valid.
 func (c cursors) save(sink string, at Cursor) error {
+	// A text file with a checksum, replaced as a whole: a crash leaves the old cursor or the new one, and an operator can
+	// read both.
 	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
 	return fsys.WriteAtomic(c.fs, c.path(sink), func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s sum %08x\n", text, crc32.Checksum([]byte(text), castagnoli))
@@ -80,6 +82,7 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	var sum uint32
 	n, err := fmt.Sscanf(string(raw), cursorFormat+" sum %x\n", &at.Seq, &at.Index, &sum)
 	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
+	// A newer format is told apart from damage, since the advice is the opposite: upgrade again, and do not remove it.
 	var version int
 	if n, _ := fmt.Sscanf(string(raw), cursorVersion, &version); n == 1 && version > 1 {
 		return Cursor{}, false, fmt.Errorf("cursor %s has format %d, and this program reads format 1: %w", name, version, fsys.ErrNewer)

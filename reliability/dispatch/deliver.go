@@ -9,7 +9,10 @@ import (
 )
 
 // delivery finishes one batch: every item is delivered, dropped by policy, or safe among the dead letters. It belongs to
-// one worker.
+// one worker, so its fields need no lock. What workers share is in the lane: the policies, and the counters under lane.mu.
+//
+// Its methods return false for one reason only: the session is ending. The batch is then unfinished, and everything that was
+// learned about it is forgotten. The next session sends all of it again, which sinks have to tolerate anyway.
 type delivery struct {
 	l            *lane
 	waits, calls context.Context // see session
@@ -65,6 +68,7 @@ func (p *pending) cut(n int) pending {
 // and the next session sends it again.
 func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 	d := &delivery{l: l, waits: waits, calls: calls}
+	// Records that could not be split need no call, so they are stored before anything waits for the sink.
 	if len(b.unreadable) > 0 && !d.store(b.unreadable) {
 		return false
 	}
@@ -75,6 +79,8 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 		if round > 0 {
 			delay = l.policy.Delay(round-1, delay)
 			most := l.o.Retry.MaxElapsed
+			// The attempts are used up, or would be by the time of the next one. What is blocked goes on: its
+			// failures say nothing about the items.
 			if !l.policy.Allows(round) || most > 0 && time.Since(began)+delay > most {
 				blocked := todo.takeBlocked()
 				if !d.deadLetter(todo, ReasonExhausted, round) {
@@ -89,6 +95,8 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 				return false
 			}
 		}
+		// A round sends every item once, in as many calls as the permits allow. Items that fail wait in next for the round
+		// after it, so that one bad item does not delay the first attempt of the others.
 		var next pending
 		for len(todo.items) > 0 {
 			if !d.step(&todo, &next, round) {
@@ -130,6 +138,7 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 		return false
 	case len(todo.items) == 0:
 		return true // every item expired during the wait
+	// The only way to lose items on purpose. Counted and logged, because nothing else will ever tell.
 	case how == retry.Drop:
 		l.m.dropped.Add(len(todo.items))
 		l.count(func(t *tally) { t.dropped += uint64(len(todo.items)) })
@@ -142,6 +151,7 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 		return d.deadLetter(rest, ReasonRateLimited, round)
 	}
 	part := todo.cut(n)
+	// First attempts pay for retries: while few of them get through, few retries are made.
 	if round == 0 {
 		l.budget.Earn()
 	} else {
@@ -192,6 +202,8 @@ func (d *delivery) sortOutcome(part pending, result Result, next *pending, attem
 			sort(it, result.Err)
 		}
 	} else {
+		// The sink is foreign code: an index out of order or range is ignored, so that no item is counted twice. An item
+		// without a failure counts as delivered.
 		previous := -1
 		for _, f := range result.Failed {
 			if f.Index > previous && f.Index < len(part.items) && f.Err != nil {
@@ -244,6 +256,8 @@ func (d *delivery) deadLetter(p pending, reason string, attempts int) bool {
 func (d *delivery) store(list []DeadLetter) bool {
 	l := d.l
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		// With calls, not waits: while the lane drains, a dead letter may still be stored, or all of its items would be
+		// sent again after the restart.
 		err := l.d.o.DeadLetter(d.calls, list)
 		if err == nil {
 			break
@@ -275,6 +289,7 @@ func (d *delivery) store(list []DeadLetter) bool {
 
 // breakerChanged is called by the breaker after a transition, without its lock.
 func (l *lane) breakerChanged(from, to breaker.State, reason string) {
+	// lastError, not the breaker's reason alone: that says how many calls failed, and not why.
 	l.mu.Lock()
 	cause := l.tally.lastError
 	l.mu.Unlock()

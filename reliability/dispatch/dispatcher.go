@@ -62,6 +62,7 @@ func (d *Dispatcher) add(o SinkOptions) error {
 	if err != nil {
 		return err
 	}
+	// Checked under mu, then used without it: changing is held, so no other call can take the name meanwhile.
 	d.mu.Lock()
 	_, taken := d.lanes[o.Name]
 	ended := d.ended
@@ -75,6 +76,7 @@ func (d *Dispatcher) add(o SinkOptions) error {
 	if err := l.locate(); err != nil {
 		return fmt.Errorf("add sink %q: %w", o.Name, err)
 	}
+	// The cursor is durable by now. In the map first, then started: Lowest must retain the log before the lane reads it.
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lanes[o.Name] = l
@@ -106,6 +108,8 @@ func (d *Dispatcher) Remove(ctx context.Context, name string) error {
 	if err := d.stop(ctx, name); err != nil {
 		return err
 	}
+	// The lane has gone, so nothing can write the cursor again. It goes before the lane leaves the map: after an error the
+	// name is still known, and Remove can be called again.
 	if err := d.cursors.remove(name); err != nil {
 		return fmt.Errorf("remove sink %q: %w", name, err)
 	}
@@ -184,6 +188,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
+	// ended before Wait: an Add that comes now must not start a lane that nothing waits for.
 	d.mu.Lock()
 	d.ended = true
 	d.mu.Unlock()
@@ -209,6 +214,8 @@ func (d *Dispatcher) begin(ctx context.Context) error {
 	if d.ctx != nil {
 		return errors.New("dispatch: Run was called twice")
 	}
+	// Disk I/O under mu is an exception: it happens once, before any lane runs. changing keeps Add from creating a cursor
+	// that this would remove.
 	keep := func(sink string) bool { return d.lanes[sink] != nil }
 	if err := d.cursors.removeOthers(keep); err != nil {
 		return fmt.Errorf("dispatch: %w", err)

@@ -13,20 +13,22 @@ import (
 // feed reads records and forms batches. It belongs to the session's goroutine and never blocks: at the durable end it
 // says so, and a waiter waits.
 type feed struct {
-	l     *lane
-	r     *wal.Reader
-	pos   Cursor // next item to read
-	rec   wal.Record
-	last  uint64 // record read last
-	items []Item // of the record at hand, from pos on
-	atEnd bool   // the durable end was reached; more must be waited for
+	l *lane
+	r *wal.Reader
 
-	batch []Item
-	bytes int
-	first time.Time // when the batch got its first item
-	full  bool
+	// Where it reads.
+	pos   Cursor     // next item to put into a batch
+	rec   wal.Record // read last; its payload is a copy, which its items share
+	last  uint64     // number of rec, also when it had no items
+	items []Item     // of rec, those that are not in a batch yet
+	atEnd bool       // the durable end was reached; reset by the session when the log grew
 
-	unreadable []DeadLetter
+	// The batch that is filling. take hands it to a worker, and from then on the feed must not touch it.
+	batch      []Item
+	bytes      int          // payload of batch
+	first      time.Time    // when it got its first item
+	full       bool         // it must not get more, although it has not been taken yet
+	unreadable []DeadLetter // of records that Split refused; such a record is the last of its batch
 }
 
 // fill adds items until the batch is full or the durable end is reached.
@@ -51,6 +53,8 @@ func (f *feed) fill() error {
 		f.batch = append(f.batch, it)
 		f.bytes += len(it.Payload)
 		f.items = f.items[1:]
+		// Inside a record the cursor counts items, so that a large record that fills several batches is not sent again as
+		// a whole. Behind the last item it moves to the next record, or the log would be retained for a finished one.
 		f.pos = Cursor{it.Seq, it.Index + 1}
 		if len(f.items) == 0 {
 			f.pos = Cursor{Seq: it.Seq + 1}
@@ -131,6 +135,7 @@ func (f *feed) take() *batch {
 
 // batch is a log range in delivery, up to end.
 type batch struct {
+	// Written by the feed, read by the worker.
 	items      []Item
 	unreadable []DeadLetter // records in it that Split refused
 	end        Cursor       // next item after it

@@ -30,12 +30,14 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 		if len(todo.items) == 0 {
 			return 0, retry.Delay, true
 		}
+		// A pause holds for all batches of the lane: a sink that asks one call to come back later means all of them.
 		if wait := l.pauseLeft(); wait > 0 {
 			if !retry.Sleep(d.waits, min(wait, recheckExpiry)) {
 				return 0, retry.Delay, false
 			}
 			continue
 		}
+		// Ready takes no permit. Only call does, so that a probe is not used up by a batch that then waits for a rate limit.
 		if ready, wait, changed := l.breaker.Ready(); !ready {
 			if !retry.SleepOr(d.waits, min(wait, recheckExpiry), changed) {
 				return 0, retry.Delay, false
@@ -78,6 +80,8 @@ func (l *lane) turns(items []Item, round int) (n int, wait time.Duration, limite
 	defer l.gate.Unlock()
 	now := time.Now()
 	n = len(items)
+	// Free asks without taking: what stages then refuse must not be charged to the retry rate limit. gate makes the two
+	// steps one.
 	if round > 0 {
 		n, wait = l.limit.Free(now, n)
 		if n == 0 {
@@ -161,6 +165,8 @@ func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) 
 	if err != nil {
 		return Result{Err: err}
 	}
+	// Every path from here on must give the permit back with an outcome, or a half-open breaker would wait for it. What
+	// never reached the sink is Ignored: it says nothing about the sink.
 	if err := l.bulkhead.Acquire(waits); err != nil {
 		permit.Done(breaker.Ignored)
 		if waits.Err() != nil {
@@ -192,7 +198,7 @@ func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) 
 		return result
 	}
 	l.judge(permit, calls, result, len(items))
-	return result
+	return result // the place in the bulkhead is released by send
 }
 
 // ttlReserve is subtracted from the time to live, for the way to the sink.
@@ -257,7 +263,7 @@ const grace = time.Second
 // context keeps its goroutine and its place in the bulkhead until it returns, and nothing else: that is why send, not
 // its caller, releases the place.
 func (l *lane) send(ctx context.Context, items []Item) Result {
-	done := make(chan Result, 1)
+	done := make(chan Result, 1) // has room, so that a sink that returns after it was abandoned does not block for ever
 	go func() {
 		defer l.bulkhead.Release()
 		done <- l.guarded(ctx, items)
@@ -307,6 +313,7 @@ func (s *stages) breaker(closed bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A breaker that opens again during a recovery keeps the limit as it is. bad has lowered it already.
 	s.closed = closed
 	if s.limit == nil && !closed {
 		s.limit = s.fresh()
@@ -341,6 +348,7 @@ func (s *stages) good(now time.Time) {
 	if s.grown.IsZero() {
 		s.grown = now
 	}
+	// By time and not by calls: a fast sink must not reach its full load within a few milliseconds.
 	if now.Sub(s.grown) >= s.o.Interval {
 		s.limit.Grow(s.o.Growth, 1_000_000)
 		s.grown = now
@@ -355,6 +363,8 @@ func (s *stages) take(now time.Time, n int) (granted int, wait time.Duration) {
 	if s.limit == nil {
 		return n, 0
 	}
+	// One request that is granted in full proves nothing, since batches come in bursts. Two quiet intervals mean that the
+	// backlog is gone.
 	granted, wait = s.limit.Take(now, n)
 	switch {
 	case granted < n || !s.closed:

@@ -90,6 +90,7 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 			b.HealthCloses = b.HealthCloses || c.HealthCloses()
 		}
 	}
+	// The lane's own reaction comes first, so that the stages are in force before the caller hears of the change.
 	told := b.OnChange
 	b.OnChange = func(from, to breaker.State, reason string) {
 		l.breakerChanged(from, to, reason)
@@ -151,7 +152,7 @@ func (l *lane) saved() Cursor {
 
 // run opens one session after the other, each starting at the cursor on disk, until ctx ends. It closes the sink.
 func (l *lane) run(ctx context.Context) {
-	defer l.closeSink()
+	defer l.closeSink() // last: after the session's calls and the health checks
 	if o, ok := l.o.Sink.(*opening); ok {
 		if _, err := o.ready(); err != nil {
 			l.fails(TroubleDelivery, err) // reported before there is anything to deliver
@@ -167,6 +168,7 @@ func (l *lane) run(ctx context.Context) {
 		case err == nil || errors.Is(err, errAgain):
 			continue
 		default:
+			// The pause below keeps a log that cannot be read, or a sink that cannot flush, from being tried in a loop.
 			kind := TroubleRead
 			if flush := (*flushError)(nil); errors.As(err, &flush) {
 				kind = TroubleFlush
@@ -234,6 +236,7 @@ func (l *lane) flush(ctx context.Context, since uint64) error {
 	if !ok {
 		return nil
 	}
+	// The session and replays flush the same sink. One at a time, because Flusher does not have to be safe beside itself.
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
 	limited, cancel := context.WithTimeout(ctx, l.o.Timeout)
@@ -269,6 +272,7 @@ func (l *lane) saveAt(at Cursor) bool {
 		l.fails(TroubleCursor, err)
 		return false
 	}
+	// After the file is synced and not before: Lowest reads durable, and its owner deletes the log below it.
 	l.works(TroubleCursor)
 	l.mu.Lock()
 	l.durable = at

@@ -29,6 +29,7 @@ func (o *opening) ready() (Sink, error) {
 	if o.closed {
 		return nil, errors.New("sink is closed")
 	}
+	// Under mu: several workers arrive here at once, and a sink that locks a file must be opened by one of them.
 	s, err := o.open()
 	if err != nil {
 		return nil, retry.WithClass(fmt.Errorf("open: %w", err), retry.ClassBlocked)
@@ -62,7 +63,7 @@ func (o *opening) Flush(ctx context.Context) error {
 func (o *opening) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = true
+	o.closed = true // a replay that comes later must not open it again
 	if c, ok := o.sink.(io.Closer); ok {
 		return c.Close()
 	}

@@ -33,13 +33,17 @@ func (l *lane) session(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// last is one below the cursor, so that the first wait for the log returns at once if there is anything to read.
 	s := &session{
 		l: l, feed: feed{l: l, r: r, pos: at, last: max(at.Seq, 1) - 1}, results: make(chan *batch, l.o.Bulkhead.Concurrency),
 		waiter: waiter{ask: make(chan uint64, 1), grew: make(chan error, 1)}, since: l.failedFlushes(),
 	}
+	// Back to the disk: what the session before had in memory is sent again.
 	l.mu.Lock()
 	l.next = at
 	l.mu.Unlock()
+	// calls does not end with ctx, so that calls in flight may finish while the lane drains. end cuts them off when
+	// DrainTimeout has passed.
 	s.waits, s.cancelWaits = context.WithCancel(ctx)
 	s.calls, s.cancelCalls = context.WithCancel(context.WithoutCancel(ctx))
 	s.workers.Go(func() { s.waiter.run(s.waits, l.d.o.Source) })
@@ -65,6 +69,7 @@ func (s *session) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// A timer that fires without need costs one more turn of the loop, so it is never stopped.
 		if wait > 0 {
 			linger.Reset(wait)
 		}
@@ -97,6 +102,7 @@ func (s *session) feedAll() (wait time.Duration, err error) {
 		if len(s.flying) == 0 && len(s.feed.batch) == 0 && len(s.feed.unreadable) == 0 {
 			s.advance(s.feed.pos) // over records without items, or they would retain the log
 		}
+		// One question at a time, and none while a full batch waits for its turn: that one is sent before more is read.
 		if s.feed.atEnd && !s.waiter.busy && !s.feed.full {
 			s.waiter.busy = true
 			s.waiter.ask <- s.feed.last
@@ -115,7 +121,7 @@ func (s *session) feedAll() (wait time.Duration, err error) {
 
 // fly hands a batch to a worker.
 func (s *session) fly(b *batch) {
-	s.flying = append(s.flying, b)
+	s.flying = append(s.flying, b) // in the order of the log, which returned relies on
 	s.count()
 	s.workers.Go(func() {
 		b.done = s.l.deliver(s.waits, s.calls, b)
@@ -133,7 +139,7 @@ func (s *session) returned(b *batch) {
 	}
 	if at > 0 {
 		s.advance(s.flying[at-1].end)
-		clear(s.flying[:at])
+		clear(s.flying[:at]) // or the array would keep the items alive
 		s.flying = append(s.flying[:0], s.flying[at:]...)
 	}
 	s.count()
@@ -175,6 +181,7 @@ func (s *session) jump(ctx context.Context) error {
 	if most == 0 || src.SizeFrom(from) <= most {
 		return nil
 	}
+	// Only durable records can be retained. Those behind them are new, and not what the lag is made of.
 	durable := src.DurableSeq()
 	if durable < from {
 		return nil
@@ -188,6 +195,8 @@ func (s *session) jump(ctx context.Context) error {
 		return nil // the sink keeps lagging, and nothing is lost
 	}
 	l.works(TroubleLag)
+	// No worker may be left when the cursor jumps: an item that fails afterwards would become a dead letter of its own,
+	// beside the range that holds it.
 	s.cancelWaits()
 	s.cancelCalls()
 	s.workers.Wait()
@@ -202,6 +211,7 @@ func (s *session) jump(ctx context.Context) error {
 // end waits for the workers and saves the cursor. With drain, calls in flight have DrainTimeout to finish. Without save,
 // an error has put in doubt what the sink has, so the cursor stays where it is.
 func (s *session) end(drain, save bool) {
+	// First the waits: a worker that is between two calls returns at once, with its batch unfinished.
 	s.cancelWaits()
 	if drain {
 		timer := time.AfterFunc(s.l.d.o.DrainTimeout, s.cancelCalls)
@@ -210,12 +220,15 @@ func (s *session) end(drain, save bool) {
 		s.cancelCalls()
 	}
 	s.workers.Wait()
-	s.cancelCalls()
+	s.cancelCalls() // releases the context's resources; no call is left
+	// The workers have put their batches into results, which has room for all. What was finished during the drain still
+	// moves the cursor, or it would be sent again after the restart.
 	for len(s.results) > 0 {
 		s.returned(<-s.results)
 	}
 	s.flying = nil
 	s.count()
+	// After an error of the log or a failed flush the cursor in memory may be ahead of what the sink has made durable.
 	if !drain || !save {
 		return
 	}

@@ -79,6 +79,8 @@ func (l *lane) failed(err error) {
 }
 
 func (l *lane) status() Status {
+	// One consistent copy of what mu guards. Policies and the log have locks of their own, which are not taken with mu held,
+	// so their numbers may be a moment newer.
 	src := l.d.o.Source
 	l.mu.Lock()
 	t := l.tally

@@ -51,6 +51,7 @@ func (l *lane) fails(kind string, err error) {
 		t = &trouble{}
 		l.troubles[kind] = t
 	}
+	// Compared by brief, since the full text may differ at every call: it can hold times, ids and ports.
 	brief := briefCause(err)
 	other := t.open && brief != t.Brief
 	if t.Since.IsZero() {
@@ -62,7 +63,7 @@ func (l *lane) fails(kind string, err error) {
 	if tell {
 		t.told, t.open = now, true
 	}
-	told := t.Trouble
+	told := t.Trouble // a copy, so that the log line is written without the lock
 	l.mu.Unlock()
 	l.m.failing[kind].Set(1)
 	if tell {
@@ -89,7 +90,7 @@ func (l *lane) works(kind string) {
 		return
 	}
 	was, tell := t.Trouble, t.open
-	t.Trouble, t.open = Trouble{}, false
+	t.Trouble, t.open = Trouble{}, false // told stays: it bounds the lines of a sink that fails again and again
 	l.mu.Unlock()
 	l.m.failing[kind].Set(0)
 	if tell {

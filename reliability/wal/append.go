@@ -30,6 +30,8 @@ func (l *Log) Append(recs []Pending) error {
 		}
 		size += frameHead + int64(len(recs[i].Payload))
 	}
+	// Held over the write and its sync: the place and the numbers of a batch follow from the one before it, and those are
+	// final only when its sync has returned. Callers that want to share a sync put their records into one batch.
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if err := l.alive(); err != nil {
@@ -40,6 +42,7 @@ func (l *Log) Append(recs []Pending) error {
 		err = l.write(seg, recs)
 	}
 	if err != nil {
+		// The next batch gets the same numbers. A caller that kept them would mistake its records for those.
 		for i := range recs {
 			recs[i].Seq = 0
 		}
@@ -59,7 +62,11 @@ func (l *Log) Append(recs []Pending) error {
 	return nil
 }
 
-// segmentFor returns the segment that a batch goes into, rolling to a new one if needed.
+// segmentFor returns the segment that a batch goes into, rolling to a new one if needed. A batch is never split over two
+// segments, so that a crash leaves all of it or a torn tail at one place. appendMu is held.
+//
+// After an error l.file may be nil: then the log has no active segment, and the next batch tries to create one again
+// under the same name.
 func (l *Log) segmentFor(size int64) (*segment, error) {
 	if l.file != nil {
 		end := l.active.end.Load()
@@ -74,11 +81,14 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 	}
 	seg, f, err := createSegment(&l.o, l.nextSeq, 0, l.active, size)
 	if err != nil {
+		// A segment whose sync failed may appear after a crash although it was removed. Only a start can find out.
 		if fsys.Classify(err) == fsys.SyncFailed {
 			return nil, l.poison(err)
 		}
 		return nil, err
 	}
+	// The folder was synced, so the segment is in the list before any record in it can be durable: a reader that sees
+	// such a record finds the segment.
 	l.file, l.active = f, seg
 	l.mu.Lock()
 	l.segments = append(l.segments, seg)
@@ -90,9 +100,12 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 	return seg, nil
 }
 
+// write encodes a batch, writes and syncs it, and only then publishes it: the end of the segment first, then the durable
+// number, then the wake-up of those who wait. Until then no field that readers see has changed, so a failure has nothing
+// to undo but the bytes in the file. appendMu is held.
 func (l *Log) write(seg *segment, recs []Pending) error {
 	l.buf = l.buf[:0]
-	rule := l.rule
+	rule := l.rule // a copy: a batch that fails must not advance the rule of the next one
 	for i := range recs {
 		recs[i].Seq = l.nextSeq + uint64(i)
 		if recs[i].Type == l.o.RuleType {
@@ -101,19 +114,22 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint32(i), seg.named(rule))
 	}
 	buf := l.buf
-	if cap(l.buf) > keepBuffer {
+	if cap(l.buf) > keepBuffer { // one huge batch must not hold its memory for the life of the log
 		l.buf = nil
 	}
 	at := seg.end.Load()
 	if _, err := l.file.WriteAt(buf, at); err != nil {
 		return l.cutBack(seg, at, fmt.Errorf("write to segment %s: %w", seg.path, passing(err)))
 	}
+	// A failed sync is never tried again. The system may have marked the pages clean, so that a second sync succeeds
+	// without having written them.
 	began := time.Now()
 	if err := fsys.SyncFile(l.file, fsys.SiteWALAppend); err != nil {
 		return l.poison(fmt.Errorf("sync segment %s: %w", seg.path, err))
 	}
 	l.o.Metrics.syncSeconds.UpdateDuration(began)
 
+	// end before durable: a reader that sees a record as durable reads up to end, and must find it there.
 	end := at + int64(len(buf))
 	seg.end.Store(end)
 	l.nextSeq += uint64(len(recs))
@@ -124,6 +140,7 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 	l.durable.Store(l.nextSeq - 1)
 	l.wakeLocked()
 	l.mu.Unlock()
+	// Last, and without a sync: the marker may lag behind the log, but must never name a record that is not durable.
 	l.markBatch(seg)
 	return nil
 }

@@ -31,6 +31,8 @@ func checksum(salt uint32, b []byte) uint32 { return crc32.Update(salt, castagno
 // maxSeq is the highest number of a record: the two bytes above it hold the rule.
 const maxSeq = 1<<48 - 1
 
+// appendFrame encodes a record. The head has a checksum of its own, so that a damaged length is noticed before anybody
+// reads that many bytes, and so that a start can look for frames at any offset without reading payloads.
 func appendFrame(dst []byte, salt uint32, p *Pending, delta uint32, rule uint16) []byte {
 	at := len(dst)
 	var head [frameHead]byte

@@ -27,7 +27,7 @@ func (l *Log) Losses() []Loss {
 		first = l.segments[0].start()
 	}
 	var out []Loss
-	for _, loss := range l.losses {
+	for _, loss := range l.losses { // Truncate does not touch the list: losses below the oldest record are skipped here
 		if loss.FirstSeq >= first {
 			out = append(out, loss)
 		}
@@ -53,8 +53,10 @@ func (l *Log) salvage(v *survey) error {
 		g := v.gaps[i]
 		var err error
 		switch {
+		// Nothing usable behind it: the log ends here, and numbering goes on above.
 		case g.next == nil:
 			err = l.beginAbove(v, g)
+		// The records behind it begin a segment already: its head just has to say what is missing in front.
 		case g.next.from == segmentHead:
 			g.next.seg.lostFrom = g.Seq
 			err = l.writeHead(g.next.seg)
@@ -125,6 +127,7 @@ func (l *Log) copyPiece(g *gap) error {
 				if err != nil {
 					return fmt.Errorf("read record %d again: %w", seq, err)
 				}
+				// Only the salt changes: number, batch and rule stay, so that later records still find their rule.
 				rec := Pending{Time: f.time, Type: f.typ, Payload: payload, Seq: seq}
 				buf = appendFrame(buf[:0], s.salt, &rec, f.delta, f.rule)
 				if _, err := to.WriteAt(buf, at); err != nil {
@@ -176,6 +179,7 @@ func (l *Log) quarantineSegment(path string, lostFrom uint64) error {
 	if err := l.o.FS.MkdirAll(dir); err != nil {
 		return err
 	}
+	// The folder must be durable before the segment moves into it, or a power loss takes both.
 	if err := fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALQuarantineLog); err != nil {
 		return err
 	}

@@ -32,19 +32,27 @@ type mark struct {
 // marker is the file of the mark. It is written in place after each batch, which costs
 // no sync, and synced by [Log.SyncMark] and with every new segment. While a sync is
 // under way nobody else writes: a write could have to wait for it.
+//
+// Two parties write it: Append through markBatch, and whoever calls SyncMark. They share no lock, because Append must not
+// wait for the marker's sync, but each takes a slot of its own from turn, and markBatch does nothing during a sync. A slot
+// that is torn by a crash has a wrong checksum, and the other one counts.
 type marker struct {
-	found mark  // by Open
-	bad   error // why it could not be read
+	// Written by Open, before there is anybody else.
+	found mark
+	bad   error // why a slot could not be read
 
-	file atomic.Pointer[fsys.File] // nil until it could be opened
-	buf  [markBytes]byte           // of Append
+	file atomic.Pointer[fsys.File] // nil until it could be opened, and after Close; opened and closed under syncMu
+	buf  [markBytes]byte           // for the encoding in markBatch; Append's, under appendMu
+	turn atomic.Uint32             // counts writes; its parity is the slot
+	err  atomic.Pointer[error]     // of the last write without a sync; told, and cleared, by the next SyncMark
 
-	turn    atomic.Uint32 // of the slots
-	syncMu  sync.Mutex
-	syncing atomic.Bool
-	synced  mark
-	closed  bool
-	err     atomic.Pointer[error] // of the last write, told by the next SyncMark
+	syncing atomic.Bool // a sync is under way: markBatch leaves the file alone
+
+	// syncMu is held while the marker is opened, synced and closed, disk I/O included. It guards the fields below.
+	// It is taken with appendMu held (a new segment is marked at once), never the other way round.
+	syncMu sync.Mutex
+	synced mark // what is durable; the zero mark after an error
+	closed bool
 }
 
 func (m *mark) appendTo(b []byte) []byte {
@@ -100,6 +108,7 @@ func (l *Log) readMark() error {
 func (l *Log) openMark() error {
 	f, err := l.o.FS.OpenReadWrite(l.markPath())
 	if errors.Is(err, fs.ErrNotExist) {
+		// Without the sync of the folder, a power loss could take the file with every mark that was synced into it.
 		if f, err = l.o.FS.Create(l.markPath()); err == nil {
 			err = fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALMarkDir)
 		}
@@ -107,6 +116,7 @@ func (l *Log) openMark() error {
 	if err == nil {
 		l.mark.file.Store(&f)
 	} else if f != nil {
+		// Removed, so that the next attempt creates it and syncs the folder again.
 		_ = f.Close()
 		_ = l.o.FS.Remove(l.markPath())
 	}
@@ -129,6 +139,7 @@ func (l *Log) present() mark {
 
 // markBatch writes the mark after a batch became durable, without a sync.
 func (l *Log) markBatch(seg *segment) {
+	// Skipping a mark costs nothing: the next batch or SyncMark names a later record.
 	f := l.mark.file.Load()
 	if f == nil || l.mark.syncing.Load() {
 		return
@@ -161,10 +172,14 @@ func (l *Log) syncMark(force bool) error {
 	if k.closed {
 		return nil
 	}
+	// syncing before present: a markBatch that does not see it yet writes the same mark or an older one, into the other slot, and
+	// an older one loses by its number.
 	k.syncing.Store(true)
 	defer k.syncing.Store(false)
 	m := l.present()
 	failed := k.err.Swap(nil)
+	// Nothing was appended since: an idle log costs no sync a second. A write that failed in between may have damaged a
+	// slot, so then it is written in any case.
 	if m == k.synced && failed == nil && !force {
 		return nil
 	}
@@ -180,7 +195,7 @@ func (l *Log) syncMark(force bool) error {
 	}
 	if err != nil {
 		l.o.Metrics.markErrors.Inc()
-		k.synced = mark{}
+		k.synced = mark{} // unknown, so the next call writes again
 		return fmt.Errorf("write marker of the log: %w", passing(err))
 	}
 	k.synced = m
@@ -195,6 +210,7 @@ func (l *Log) tryMark() {
 	}
 }
 
+// closeMark writes the mark a last time, so that a clean stop leaves no record behind it unnoticed. appendMu is held.
 func (l *Log) closeMark() error {
 	l.tryMark()
 	k := &l.mark

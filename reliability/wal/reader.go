@@ -10,13 +10,18 @@ import (
 
 // Reader reads durable records in order. It is for one goroutine; any number of readers
 // may run beside each other and beside Append.
+//
+// A reader takes Log.mu only to find a segment and, at the durable end, to ask whether the log can still grow. It learns
+// from two atomic numbers how far it may read: Log.durable says which records exist, segment.end where their bytes end.
+// Its file is its own, so a segment that Truncate deletes stays readable until the reader leaves it.
 type Reader struct {
-	l    *Log
-	seg  *segment
-	file fsys.File
-	scan scanner
-	next uint64 // number of the next record
-	want uint64 // likewise, had none been given up; 0 = the first that comes
+	l *Log // fixed
+
+	seg  *segment  // at hand; nil before the first record of an empty log
+	file fsys.File // of seg, opened by this reader
+	scan scanner   // at the next frame of file
+	next uint64    // number of the next record
+	want uint64    // likewise, had none been given up; 0 = the first that comes
 }
 
 // NewReader returns a reader whose first record is fromSeq, or the oldest record if
@@ -32,6 +37,8 @@ func (l *Log) NewReader(fromSeq uint64) (*Reader, error) {
 	return r, nil
 }
 
+// seek moves to a record. The segment is chosen under mu and opened without it: Truncate may delete it in between, which
+// enter reports as ErrTruncated. That is what the caller would have been told a moment later.
 func (r *Reader) seek(from uint64) error {
 	l := r.l
 	l.mu.Lock()
@@ -63,6 +70,7 @@ func (r *Reader) seek(from uint64) error {
 	if err := r.enter(at); err != nil {
 		return err
 	}
+	// Segments have no index. Reading over the records in front checks them on the way.
 	var rec Record
 	for r.next < from {
 		if ok, err := r.Next(&rec); err != nil {
@@ -84,6 +92,7 @@ func (r *Reader) enter(s *segment) error {
 	if err != nil {
 		return fmt.Errorf("open segment %s: %w", s.path, passing(err))
 	}
+	// The new file is open before the old one is closed, so that a failure leaves the reader where it was.
 	if err := r.Close(); err != nil {
 		_ = f.Close()
 		return err
@@ -98,6 +107,7 @@ func (r *Reader) enter(s *segment) error {
 // read, and the end is an error that wraps ErrPoisoned. A *CorruptError means that the
 // disk changed what was written; the reader cannot go on.
 func (r *Reader) Next(rec *Record) (ok bool, err error) {
+	// durable before end: the writer stores them the other way round, so every record below durable is inside end.
 	if r.next > r.l.durable.Load() {
 		return false, r.l.alive()
 	}
@@ -121,6 +131,7 @@ func (r *Reader) Next(rec *Record) (ok bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read segment %s at offset %d: %w", r.seg.path, at, err)
 	}
+	// Below end everything was synced and checked once. A bad frame there is no torn write but a disk that changed it.
 	if reason != "" {
 		r.l.o.Metrics.corrupt.Inc()
 		return false, &CorruptError{Segment: r.seg.path, Offset: at, Seq: r.next, Reason: reason}

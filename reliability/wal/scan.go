@@ -11,7 +11,8 @@ import (
 // windowBytes is how much a scanner reads at once.
 const windowBytes = 512 << 10
 
-// scanner walks the frames of one segment through a window that is reused.
+// scanner walks the frames of one segment through a window that is reused. It belongs to the reader or survey that it is
+// part of. Payloads that it returns point into the window, so they are valid until the next frame is read.
 type scanner struct {
 	f    fsys.File
 	salt uint32

@@ -21,7 +21,8 @@ const (
 	segmentSuffix = ".wal"
 )
 
-// segment is one file of the log.
+// segment is one file of the log. Its fields are written while it is created or surveyed, before it is in Log.segments, and
+// do not change from then on, except for size and end. Readers keep a pointer to it beyond its removal from the list.
 type segment struct {
 	first    uint64 // number of its first record, also its name
 	lostFrom uint64 // not 0: the records [lostFrom, first) were given up
@@ -29,8 +30,8 @@ type segment struct {
 	before   uint32 // salt of the segment before it, 0 if not known
 	version  uint32
 	path     string
-	size     int64        // of the file; guarded by Log.mu
-	end      atomic.Int64 // of its durable frames
+	size     int64        // of the file, preallocated space included; guarded by Log.mu
+	end      atomic.Int64 // behind its durable frames; stored by the writer before Log.durable, loaded without a lock
 	bad      error        // of a head that cannot be used; while opening
 	repaired error        // likewise, if it is known in spite of that
 }
@@ -115,6 +116,8 @@ func createSegment(o *Options, first, lostFrom uint64, before *segment, batchByt
 	s.size = max(o.SegmentBytes, segmentHead+batchBytes)
 
 	var f fsys.File
+	// The file is synced before the folder. A crash in between leaves no segment, or one with a whole head; a file whose
+	// name is durable and whose head is not would look like damage.
 	err = fsys.ChangeDir(o.FS, o.Dir, fsys.SiteWALRoll, func() (err error) {
 		if f, err = o.FS.Create(s.path); err != nil {
 			return err
@@ -147,6 +150,8 @@ func newSegment(o *Options, first, lostFrom uint64, before *segment) (*segment, 
 	return s, nil
 }
 
+// fill reserves the space of a segment and writes its head. Reserving first means that a full disk is noticed here, where
+// a batch can be refused, and that later syncs do not have to write the size of the file.
 func (s *segment) fill(f fsys.File) error {
 	if err := f.Preallocate(0, s.size); err != nil {
 		return err

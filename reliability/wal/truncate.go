@@ -30,11 +30,13 @@ func (l *Log) Truncate(belowSeq uint64) error {
 		l.segments = l.segments[1:]
 		l.mu.Unlock()
 
+		// Without mu, since it syncs. truncateMu keeps the list as it is: only Append adds to its end meanwhile.
 		err := l.drop(oldest, next)
 		if fsys.Classify(err) == fsys.SyncFailed {
 			return l.poison(fmt.Errorf("sync folder %s: %w", l.o.Dir, err))
 		}
 		if err != nil {
+			// The file is still there, so its records still count: back into the list, or Size and FirstSeq would lie.
 			l.mu.Lock()
 			l.segments = append([]*segment{oldest}, l.segments...)
 			l.mu.Unlock()
@@ -50,9 +52,11 @@ func (l *Log) Truncate(belowSeq uint64) error {
 // front of a segment that is kept.
 func (l *Log) drop(s, next *segment) error {
 	if next.lostFrom != 0 {
+		// It also holds the bytes of records that were given up, which an operator may want to look at.
 		return l.quarantineSegment(s.path, next.lostFrom)
 	}
 	return fsys.ChangeDir(l.o.FS, l.o.Dir, fsys.SiteWALTruncate, func() error {
+		// One that is gone already was removed by a call whose sync did not happen. The sync still has to happen.
 		if err := l.o.FS.Remove(s.path); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

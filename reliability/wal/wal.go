@@ -262,6 +262,7 @@ func (l *Log) Wait(ctx context.Context, afterSeq uint64) error {
 			defer l.mu.Unlock()
 			return l.err
 		}
+		// Made under the lock that the writer takes to store durable, so that no wake-up is missed in between.
 		if l.wake == nil {
 			l.wake = make(chan struct{})
 		}
@@ -278,6 +279,8 @@ func (l *Log) Wait(ctx context.Context, afterSeq uint64) error {
 // Close lets go of the files. What Append acknowledged is durable already. Waiters get
 // ErrClosed. Readers keep their own files and must be closed too.
 func (l *Log) Close() error {
+	// appendMu lets a batch that is being written finish. err is set before the files are closed, so that whoever comes
+	// next is refused and does not meet a closed file.
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	l.mu.Lock()
@@ -294,6 +297,7 @@ func (l *Log) Close() error {
 	return errors.Join(l.closeFile(), l.closeMark())
 }
 
+// closeFile closes the active segment, if there is one. appendMu is held, or the log is not open yet.
 func (l *Log) closeFile() error {
 	if l.file == nil {
 		return nil
@@ -313,7 +317,8 @@ func (l *Log) alive() error {
 	return l.err
 }
 
-// poison ends the log for good and returns the error for the caller at hand.
+// poison ends the log for good and returns the error for the caller at hand. The first cause stays: later failures follow
+// from it. Readers are woken, since nothing more will become durable.
 func (l *Log) poison(cause error) error {
 	l.o.Metrics.poisoned.Set(1)
 	l.mu.Lock()
@@ -325,6 +330,8 @@ func (l *Log) poison(cause error) error {
 	return l.err
 }
 
+// wakeLocked wakes everybody in Wait. A channel that is closed, unlike a condition variable, can be waited for together with
+// a context. mu is held.
 func (l *Log) wakeLocked() {
 	if l.wake != nil {
 		close(l.wake)
