@@ -433,7 +433,7 @@ func TestEngineAlerts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			groups, err := Rules(rules.Spec{}, Options{})
 			require.NoError(t, err)
-			l := newLab(t, groups...)
+			l := newLab(t, only(t, groups, name)...)
 			for _, x := range in {
 				l.load(x.metric, 0, 80*m, step, x.f)
 			}
