@@ -94,6 +94,10 @@ func TestThirtyDaysAreWeightedByEvents(t *testing.T) {
 		"slo:valid_events:rate5m", "slo:bad_events:rate5m", "slo:valid_events:increase5m", "slo:bad_events:increase5m",
 		"slo:sli_error:ratio_rate30d", "slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio")
 	groups = seldom(groups, 24*time.Hour)
+	daily := groups[len(groups)-1:]
+	// One day is like the other but for the outage. In its day the rules count from
+	// scrapes; for the others the test writes what they record.
+	const id = `{slo_id="shop/checkout",service="shop",slo="checkout"}`
 	for _, c := range []struct {
 		name            string
 		from            time.Duration // of the outage, on the fifteenth day
@@ -104,20 +108,36 @@ func TestThirtyDaysAreWeightedByEvents(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := rulestest.New(t, monday, groups)
+			w := rulestest.New(t, monday, daily)
+			w.Sparse = true
 			n := traffic{valid: 1e6} // nothing failed before: the bad ones leave zero
+			var then traffic
 			outage := monday.Add(c.from)
-			w.Run(monday.Add(30*24*time.Hour+2*time.Second), 4*scrape, func(at time.Time, add func(string, float64)) {
-				rate, share := 100.0, 0.0
-				if at.Sub(monday)%(24*time.Hour) >= 12*time.Hour {
-					rate = 1
-				}
-				if !at.Before(outage) && at.Before(outage.Add(time.Hour)) {
-					share = 1
-				}
-				n.scrape(add) // what happened until now
-				n.add(4*rate, share)
-			})
+			run := func(to time.Time, every time.Duration, recorded bool) {
+				w.Run(to, every, func(at time.Time, add func(string, float64)) {
+					rate, share := 100.0, 0.0
+					if at.Sub(monday)%(24*time.Hour) >= 12*time.Hour {
+						rate = 1
+					}
+					if !at.Before(outage) && at.Before(outage.Add(time.Hour)) {
+						share = 1
+					}
+					n.scrape(add) // what happened until now
+					if recorded && at.After(monday) {
+						add("slo:valid_events:increase5m"+id, n.valid-then.valid)
+						add("slo:bad_events:increase5m"+id, n.bad-then.bad)
+					}
+					then = n
+					n.add(every.Seconds()/scrape.Seconds()*rate, share)
+				})
+			}
+			run(monday.Add(14*24*time.Hour), 5*time.Minute, true)
+			w.Replace(groups)
+			run(monday.Add(15*24*time.Hour), 4*scrape, false)
+			require.InEpsilon(t, 43200*101, value(t, w, rules.Options{}.EventsOver(in.SLOs[0], 24*time.Hour)), 0.001)
+			then = traffic{n.valid - 5*60, n.bad} // a night's last five minutes are recorded next
+			w.Replace(daily)
+			run(monday.Add(30*24*time.Hour+2*time.Second), 5*time.Minute, true)
 			o := rules.Options{}
 			require.InEpsilon(t, c.ratio, value(t, w, o.PeriodErrorRatio(in.SLOs[0])), 0.001)
 			require.InDelta(t, c.remained, value(t, w, o.PeriodRemaining(in.SLOs[0])), 0.003)
