@@ -85,6 +85,7 @@ func (e *era) joinClosest() (lo, hi int64) {
 	return lo, hi
 }
 
+// gap is the time between two neighbouring spans.
 func (e *era) gap(i int) int64 { return e.spans[i+1].from - e.spans[i].to }
 
 // forget drops what ended before t.

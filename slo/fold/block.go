@@ -12,8 +12,11 @@ type cell interface{ uint16 | uint32 }
 // block holds the counts of all columns for one bucket of time. Columns beyond
 // its end are zero; so is everything in a zero block. A block with cells has a
 // count in it somewhere.
+//
+// Only the goroutine of the fold touches blocks, also while a snapshot is encoded: Part.Encode is called before the fold
+// changes again. The zero value is empty and ready.
 type block[C cell] struct {
-	cells []C
+	cells []C               // by column; nil if the block is empty
 	carry map[uint32]uint64 // column: what its cell is short of, in multiples of the cell's range
 	ver   uint64            // clock of the last change
 }
@@ -41,6 +44,7 @@ func (b *block[C]) bump1(c uint32, n uint64) {
 	}
 }
 
+// overflow adds to a column what its cell cannot hold. excess is a multiple of the cell's range.
 func (b *block[C]) overflow(c uint32, excess uint64) {
 	if b.carry == nil {
 		b.carry = make(map[uint32]uint64)
@@ -154,8 +158,10 @@ type columns struct {
 	free []colRange // below n, rising, no two touching
 }
 
+// colRange is the columns [lo, hi).
 type colRange struct{ lo, hi uint32 }
 
+// take hands out w neighbouring columns and returns the first. They are zero in every block.
 func (a *columns) take(w uint32) uint32 {
 	for i := range a.free {
 		r := &a.free[i]
@@ -175,6 +181,7 @@ func (a *columns) take(w uint32) uint32 {
 	return lo
 }
 
+// give takes back what take handed out. The caller has emptied the columns in every block.
 func (a *columns) give(lo, w uint32) {
 	i, _ := slices.BinarySearchFunc(a.free, lo, func(r colRange, lo uint32) int { return int(r.lo) - int(lo) })
 	a.free = slices.Insert(a.free, i, colRange{lo, lo + w})

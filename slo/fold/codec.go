@@ -9,11 +9,13 @@ import (
 // errSnapshot is wrapped by the errors of reading a snapshot.
 var errSnapshot = errors.New("snapshot does not fit")
 
+// appendString encodes a string: its length as uvarint, then its bytes.
 func appendString(b []byte, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
 }
 
+// appendStrings encodes how many strings there are, then each.
 func appendStrings(b []byte, list []string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, s := range list {
@@ -22,6 +24,7 @@ func appendStrings(b []byte, list []string) []byte {
 	return b
 }
 
+// appendCounts encodes how many counts there are, then each as uvarint.
 func appendCounts(b []byte, counts []uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(counts)))
 	for _, n := range counts {
@@ -42,6 +45,7 @@ func appendSpans(b []byte, spans []upSpan) []byte {
 	return b
 }
 
+// appendBool encodes a bool as one byte.
 func appendBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -56,6 +60,7 @@ type reader struct {
 	bad bool
 }
 
+// uvarint takes one number. Most counts are below 128, so that case does not call encoding/binary.
 func (r *reader) uvarint() uint64 {
 	if len(r.b) > 0 && r.b[0] < 0x80 {
 		v := uint64(r.b[0])
@@ -71,6 +76,7 @@ func (r *reader) uvarint() uint64 {
 	return v
 }
 
+// varint takes one signed number, such as a time.
 func (r *reader) varint() int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 {
@@ -91,6 +97,7 @@ func (r *reader) length() int {
 	return int(n)
 }
 
+// string takes a string and copies it, since the bytes of a part belong to the caller.
 func (r *reader) string() string {
 	n := r.length()
 	s := string(r.b[:n])
@@ -106,6 +113,7 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
+// strings is the inverse of appendStrings. It is nil if there are none.
 func (r *reader) strings() []string {
 	var out []string
 	for range r.length() {
@@ -114,6 +122,7 @@ func (r *reader) strings() []string {
 	return out
 }
 
+// counts is the inverse of appendCounts.
 func (r *reader) counts() []uint64 {
 	out := make([]uint64, r.length())
 	for i := range out {
@@ -122,6 +131,7 @@ func (r *reader) counts() []uint64 {
 	return out
 }
 
+// spans is the inverse of appendSpans. Spans that overlap, or end before they begin, are damage.
 func (r *reader) spans() []upSpan {
 	out := make([]upSpan, r.length())
 	var last int64
@@ -136,8 +146,10 @@ func (r *reader) spans() []upSpan {
 	return out
 }
 
+// bool is the inverse of appendBool.
 func (r *reader) bool() bool { return r.uvarint() == 1 }
 
+// fail makes this value and all that follow zero, so that callers check once, with done.
 func (r *reader) fail() { r.b, r.bad = nil, true }
 
 // done is an error unless everything fitted and nothing is left.
@@ -176,6 +188,7 @@ func appendBlock[C cell](b []byte, x *block[C]) []byte {
 	return b
 }
 
+// readBlock is the inverse of appendBlock. A number of columns beyond maxColumns is damage.
 func readBlock[C cell](r *reader) block[C] {
 	var x block[C]
 	used := r.uvarint()

@@ -172,6 +172,7 @@ func compile(cfg *Config) (*compiled, error) {
 	return compileJSON(text)
 }
 
+// compileJSON is compile of a stored config. The text is kept: it goes into snapshots as it came, byte by byte.
 func compileJSON(text []byte) (*compiled, error) {
 	c := &compiled{cfg: new(Config), text: text}
 	if err := json.Unmarshal(text, c.cfg); err != nil {
@@ -215,6 +216,7 @@ func compileJSON(text []byte) (*compiled, error) {
 	return c, nil
 }
 
+// rising reports whether durations are not negative and each is greater than the one before.
 func rising(ds []time.Duration) bool {
 	for i, d := range ds {
 		if d < 0 || i > 0 && d <= ds[i-1] {
@@ -224,6 +226,8 @@ func rising(ds []time.Duration) bool {
 	return true
 }
 
+// compileIndicator checks one indicator and prepares what matching needs. It has no groups and no store yet: those depend on
+// the generation that it goes on with.
 func compileIndicator(spec *Indicator) (*indicator, error) {
 	ind := &indicator{spec: spec, width: 2, groups: map[string]*group{}}
 	var err error
@@ -303,6 +307,7 @@ func generationKey(spec *Indicator) (string, error) {
 	return string(text), nil
 }
 
+// keepOf is how far back the buckets of an indicator reach.
 func keepOf(spec *Indicator) time.Duration {
 	return max(minKeep, (spec.Retention+keepUnit-1)/keepUnit*keepUnit)
 }

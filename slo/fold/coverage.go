@@ -28,6 +28,8 @@ type uptime struct {
 	open  bool     // the last span goes on with the next record
 }
 
+// upSpan is a time in which something was observed, in Unix nanoseconds. The end is the receive time of a record, so it is
+// known to belong to it.
 type upSpan struct{ from, to int64 }
 
 // note extends the up-time by a record.
@@ -91,6 +93,7 @@ func covers(spans []upSpan, from, to int64) bool {
 // list gives the spans that do not end before kept.
 func (u *uptime) list(kept int64) []slo.Span { return spanList(u.spans[before(u.spans, kept):]) }
 
+// spanList is a copy for callers.
 func spanList(spans []upSpan) []slo.Span {
 	out := make([]slo.Span, len(spans))
 	for i, s := range spans {

@@ -19,6 +19,7 @@ type Options struct {
 	MaxPlanBytes int // memory for them; 64 MiB
 }
 
+// setDefaults fills zero fields and refuses negative ones.
 func (o *Options) setDefaults() error {
 	if o.MaxPlans < 0 || o.MaxPlanBytes < 0 {
 		return fmt.Errorf("fold options: negative limit")
@@ -32,15 +33,22 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// Fold counts events. One goroutine owns it. Record times never go back: an
-// earlier one than the last is taken as the last.
+// Fold counts events. One goroutine owns it and all that it reaches: the reader of the log calls every method, also those
+// that only look, because they flush pending totals and fill caches. There is no lock. What methods return is copied or
+// never changes afterwards, so other goroutines may have it.
+//
+// Record times never go back: an earlier one than the last is taken as the last.
 type Fold struct {
+	// The position in the log. These fields change with every call.
+
 	// clock numbers the calls that change the fold. It follows from the log alone
 	// and is the version of what a call touches.
 	clock uint64
 	rec   int64 // record time, Unix nanoseconds; 0 before the first record
 	up    uptime
 	stats counters
+
+	// The configuration and what was compiled from it. SetConfig and restore replace these fields as a whole.
 
 	cfg        *Config // deep copy, never changed
 	cfgText    []byte  // its JSON
@@ -50,10 +58,15 @@ type Fold struct {
 	lastSvc    *service          // of the last event, most often that of the next
 	retired    map[string]uint32 // the last generation of IDs, unless that is in use
 
+	// Generations out of use, and which service names are still known. SetConfig parks and resumes. Forget removes.
+
 	parked     []*parked           // by number
 	lastParked uint64              // number of the last one ever
 	named      map[string]struct{} // services of this config and earlier ones, unless forgotten
 	change     Change              // of the last config; not part of the state
+
+	// The counts. Indicators with the same retention share a store, because neighbouring columns share cache lines.
+	// The times below are derived from the stores by setAges, so that Advance compares two numbers when nothing is due.
 
 	stores    []*store      // by retention
 	slices    []*sliceStore // by slice length and retention
@@ -63,14 +76,19 @@ type Fold struct {
 	nextAge   int64         // record time at which some bucket ages
 	nextClose int64         // record time at which some slice closes
 
+	// Counters beside the indicators. The maps in service find the same values by their labels. These lists have the
+	// order in which Sums and snapshots give them, so that nothing is sorted later.
+
 	traffic []*traffic        // in the order of Sums
 	series  []*durationSeries // in the order of Sums
 
 	dropped map[string]uint64 // events by reason
 
+	// Caches and scratch memory. They are no part of the state: a restored fold begins without.
+
 	plans    planCache
-	key      []byte // scratch for plan
-	restored *restoring
+	key      []byte     // scratch for plan: the projected labels of the event at hand
+	restored *restoring // parts read so far; nil but between RestorePart or RestoreLost and FinishRestore
 }
 
 // counters are the part of Stats that follows from the log.
@@ -169,6 +187,7 @@ func (f *Fold) plausible(t int64) bool {
 	return t > 0 && t/int64(time.Second) <= f.rec/int64(time.Second)+maxAhead
 }
 
+// refuse counts a refused event and wraps the reason. The caller of Apply makes a dead letter of it.
 func (f *Fold) refuse(reason string) error {
 	f.stats.refused++
 	return fmt.Errorf("%w: %s", ErrRefused, reason)
@@ -184,6 +203,7 @@ func (f *Fold) count(p *plan, t int64, old bool, v *event.View) {
 	aggregated := v.DurationCount() > 0
 	measured := v.Duration >= 0 || aggregated
 
+	// Totals of groups and traffic wait in the plan. Buckets do not: a snapshot or a sum may be asked for any time.
 	if !p.pending {
 		p.pending = true
 		f.plans.pending = append(f.plans.pending, p)
@@ -218,6 +238,8 @@ func (f *Fold) count(p *plan, t int64, old bool, v *event.View) {
 	}
 }
 
+// countEvent adds an event of the second sec to one store: to its leaf and the hour above it, which are both kept up, or
+// to the hour alone if the leaves of that time are gone. Days are sums of hours and are made on request.
 func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, old bool, v *event.View, measured, aggregated bool) {
 	timed := measured && len(e.timed) > 0
 	if !timed && len(e.fixed) == 0 {
@@ -267,6 +289,8 @@ func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n
 	}
 }
 
+// countSlice adds an event to its slice. Nothing is judged here: a slice is judged when it closes, and again whenever a sum is
+// asked for, from the counts of that moment.
 func (f *Fold) countSlice(x *slicePlan, t int64, n uint64, v *event.View, measured, aggregated bool) {
 	if x.edges != nil && !measured {
 		return

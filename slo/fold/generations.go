@@ -35,6 +35,8 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 		held = append(held, candidate{p.id, p.former, p.key, true})
 	}
 	from := match(c.inds, func(ind *indicator) string { return ind.key }, held)
+
+	// Whatever can fail comes before the first change: parked generations are decoded, and nothing is moved.
 	thawed := map[int]*Fold{}
 	for _, j := range from {
 		if j >= active {
@@ -44,9 +46,10 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 		}
 	}
 	f.change = changeOf(c.inds, from, f.Generations(0))
-	f.plans.clear()
+	f.plans.clear() // their totals belong to the old generations, and they point into what moves now
 
-	// Generations that nothing continues free their columns before others take some.
+	// Generations that nothing continues free their columns before others take some, so that a config which is changed
+	// back and forth does not make blocks wider each time.
 	olds, parkeds := f.inds, slices.Clone(f.parked)
 	for j, ind := range olds {
 		if !slices.Contains(from, j) {
@@ -108,6 +111,7 @@ func (f *Fold) attach(ind *indicator) {
 	}
 }
 
+// store finds or makes the store of a retention.
 func (f *Fold) store(keep time.Duration) *store {
 	i, ok := slices.BinarySearchFunc(f.stores, keep, func(s *store, k time.Duration) int {
 		return cmp.Compare(s.keep, int64(k/time.Second))
@@ -118,6 +122,7 @@ func (f *Fold) store(keep time.Duration) *store {
 	return f.stores[i]
 }
 
+// sliceStore finds or makes the store of a slice length and retention, both in nanoseconds.
 func (f *Fold) sliceStore(per, keep int64) *sliceStore {
 	i, ok := slices.BinarySearchFunc(f.slices, per, func(s *sliceStore, per int64) int {
 		return cmp.Or(cmp.Compare(s.per, per), cmp.Compare(s.keep, keep))
@@ -218,7 +223,8 @@ func (f *Fold) expect(ind *indicator) {
 	ind.full = ind.full && ind.named() >= ind.spec.maxGroups()
 }
 
-// sweep releases unused stores and tells the slice stores whose they are.
+// sweep releases unused stores and tells the slice stores whose they are. Stores may be new or have other columns now, so
+// it also finds again when buckets age and slices close.
 func (f *Fold) sweep() {
 	used := map[any]bool{}
 	for _, s := range f.slices {
@@ -239,7 +245,8 @@ func (f *Fold) sweep() {
 }
 
 // setServices makes the services of the config. A service's own counters go on
-// if they are still split in the same way.
+// if they are still split in the same way. The maps of a service and the lists of
+// the fold hold the same counters, so both are made again.
 func (f *Fold) setServices() {
 	old := f.services
 	f.services, f.lastSvc = map[string]*service{}, nil

@@ -8,38 +8,40 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// indicator is an Indicator and what was counted for it.
+// indicator is an Indicator and what was counted for it. The first fields are compiled from the config and never change.
+// The rest moves on to the next indicator with the same definition when the config changes.
 type indicator struct {
-	spec       *Indicator
-	valid, bad slo.Selector
-	edges      []int64 // nanoseconds
-	width      int     // columns of a group
-	bins       int     // of a group's Total
-	sched      slo.Schedule
-	key        string // what is counted; see generationKey
+	spec       *Indicator   // part of Fold.cfg
+	valid, bad slo.Selector // bad matters among valid events only, and not for latencies
+	edges      []int64      // nanoseconds
+	width      int          // columns of a group
+	bins       int          // of a group's Total
+	sched      slo.Schedule // of slices; always, if there is none
+	key        string       // what is counted; see generationKey
 
-	gen        uint32
+	gen        uint32   // number of the generation of its ID; Group.Generation
 	former     []string // IDs that the generation had before
-	era        *era
-	unmeasured uint64
-	full       bool   // a value was refused a group since there was room: it shares other
-	dropped    *group // where dropped events are counted; nil before the first
+	era        *era     // since when it counts; shared with those that began together
+	unmeasured uint64   // events without a duration, which a latency cannot count
+	full       bool     // a value was refused a group since there was room: it shares other
+	dropped    *group   // where dropped events are counted; nil before the first
 
 	groups map[string]*group // by slo.Group.Key
-	sorted []*group          // by values, other last
+	sorted []*group          // the same, by values, other last
 
-	events *store      // one of these is set
-	slices *sliceStore //
+	// Exactly one of these is set, by attach. Other indicators share the store. The groups own their columns in it.
+	events *store
+	slices *sliceStore
 }
 
-// group is one group of an indicator.
+// group is one group of an indicator. Plans point at groups, so one that goes away takes the plans with it.
 type group struct {
 	ind    *indicator
-	values slo.Group
-	col    uint32   // its first column in the indicator's store
-	total  []uint64 // per bin; without what is no new traffic
-	old    []uint64 // per bin: what was backfilled, or replayed late; nil before the first
-	last   int64    // latest time of a valid event, nanoseconds; 0 if none
+	values slo.Group // never changed
+	col    uint32    // its first column in the indicator's store
+	total  []uint64  // per bin; without what is no new traffic
+	old    []uint64  // per bin: what was backfilled, or replayed late; nil before the first
+	last   int64     // latest time of a valid event, nanoseconds; 0 if none
 
 	// squares is one above the column of what weights add to the sum of squared
 	// weights, in the store of events; 0 while no weight above 1 was seen.
@@ -50,9 +52,10 @@ type group struct {
 	from int64
 }
 
+// Values of group.from besides times.
 const (
-	always = math.MinInt64
-	never  = math.MaxInt64
+	always = math.MinInt64 // the group is expected, or the indicator is not grouped
+	never  = math.MaxInt64 // no event has made it exist yet
 )
 
 // group finds or makes the group of the values. Past MaxGroups, and for values
@@ -88,12 +91,14 @@ func (f *Fold) newGroup(ind *indicator, values slo.Group, from int64) *group {
 	return g
 }
 
+// insert puts a group into the map, and into the list at its place in the order of Sums.
 func (ind *indicator) insert(g *group) {
 	ind.groups[g.values.Key()] = g
 	i, _ := slices.BinarySearchFunc(ind.sorted, g, compareGroups)
 	ind.sorted = slices.Insert(ind.sorted, i, g)
 }
 
+// compareGroups orders by values, the other group last.
 func compareGroups(a, b *group) int {
 	if x, y := a.values.IsOther(), b.values.IsOther(); x != y {
 		if x {
@@ -122,6 +127,7 @@ func binOf(edges []int64, d int64) int {
 	return i
 }
 
+// maxGroups is the bound on groups with a name of their own, with its default.
 func (i *Indicator) maxGroups() int {
 	if i.MaxGroups > 0 {
 		return i.MaxGroups
@@ -144,7 +150,7 @@ func (f *Fold) evictSilent() {
 		if len(ind.spec.GroupBy) == 0 || !ind.full && ind.named() < ind.spec.maxGroups() {
 			continue
 		}
-		if !flushed { // the times of the last events are owed, too
+		if !flushed { // the times of the last events are pending, too
 			f.plans.flush()
 			flushed = true
 		}

@@ -56,6 +56,7 @@ func (f *Fold) Read(requests []ReadRequest) []ReadResult {
 	return out
 }
 
+// read answers a request of an indicator that exists, within MaxRead.
 func (f *Fold) read(ind *indicator, r ReadRequest) ReadResult {
 	out := ReadResult{Known: true, Sliced: ind.slices != nil, Edges: slices.Clone(ind.spec.Edges), Groups: make([][][]uint64, len(r.Groups))}
 	if s := ind.slices; s != nil {

@@ -13,6 +13,9 @@ import (
 // costs no time while others count, and its size is known. When its definition
 // returns, that fold is brought to the present, so that its buckets age, and an
 // indicator takes its counts over.
+//
+// A parked generation never changes, apart from being dropped or resumed as a whole. That is why its part of a snapshot is
+// written once.
 type parked struct {
 	number    uint64 // of all that were ever parked, from 1 on
 	at        int64  // record time at which it was parked
@@ -31,6 +34,7 @@ type parked struct {
 // parkedOverhead is what a parked generation costs beside its data, in bytes.
 const parkedOverhead = 256
 
+// bytes is what a parked generation costs of the byte budget.
 func (p *parked) bytes() int64 { return int64(len(p.data)) + parkedOverhead }
 
 // until is how long it is retained: for its longest window, and at least as long
@@ -90,6 +94,7 @@ func (f *Fold) park(o *indicator) error {
 	return nil
 }
 
+// describe copies what must be known of a parked generation without decoding it.
 func (p *parked) describe(ind *indicator) {
 	p.id, p.service, p.key, p.retention = ind.spec.ID, ind.spec.Service, ind.key, ind.spec.Retention
 }
@@ -148,7 +153,7 @@ func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator 
 }
 
 // Forget drops parked generations by their numbers, and everything that was
-// counted for services: their parked generations, and those in use start from zero,
+// counted for services: their parked generations are dropped, and those in use start
 // from zero. It is what a record says, so that it happens at the same place of the
 // log whenever that is read.
 func (f *Fold) Forget(numbers []uint64, services []string) {
@@ -253,6 +258,7 @@ func (f *Fold) Generations(dedup time.Duration) []Generation {
 // parkedPart names the part of a parked generation.
 func parkedPart(number uint64) string { return fmt.Sprintf("parked-%d", number) }
 
+// appendTo encodes the part of a parked generation.
 func (p *parked) appendTo(b []byte) []byte {
 	b = append(b, snapshotFormat)
 	b = binary.AppendUvarint(b, p.version)

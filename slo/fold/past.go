@@ -103,6 +103,7 @@ func (p *past) sums(spans []edges, cols []colRange) [][]uint64 {
 	})
 }
 
+// bytes is about how much memory it takes.
 func (p *past) bytes() int64 { return blockBytes(p.blocks) }
 
 // hoursPart names the hours of a day by retention and start, in seconds.
@@ -113,6 +114,7 @@ func judgedPart(keep, per, first int64) string {
 	return fmt.Sprintf("judged-%d-%d-%d", keep, per, first)
 }
 
+// appendParts adds a part for each day or so that has counts.
 func (p *past) appendParts(parts []Part, name func(place int64) string) []Part {
 	return appendSegments(parts, p.blocks, int(p.part/p.width), func(at int) string { return name((p.first + int64(at)) * p.width) })
 }

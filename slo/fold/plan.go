@@ -12,19 +12,22 @@ import (
 
 // plan says what events with the same labels add to. Labels that no indicator
 // and no counter of the service looks at make no difference.
+//
+// A plan points into groups, stores and columns of the present configuration. Whatever frees or moves those (SetConfig,
+// an eviction) clears the cache, so no plan is ever stale.
 type plan struct {
 	svc    *service
-	key    string
-	hash   uint64
+	key    string // projected labels, see service.project
+	hash   uint64 // of key, so that the table grows without hashing again
 	reason string // why such events are refused; "" if they are not
 
-	events  []eventPlan
-	slices  []slicePlan
-	traffic *traffic
-	series  *durationSeries
+	events  []eventPlan     // one per store of events, so that its leaf is looked up once per event
+	slices  []slicePlan     // one per group of an indicator of slices
+	traffic *traffic        // never nil in a plan without a reason
+	series  *durationSeries // of the service and type; moved only by events with a duration
 
-	// What totals are owed. Keeping it here until somebody looks makes the totals
-	// of twenty indicators cost one addition per event.
+	// What is pending for totals. Keeping it here until somebody looks makes the totals
+	// of twenty indicators cost one addition per event. flush zeroes these fields.
 	n            uint64 // events
 	old          uint64 // of them those that are no new traffic
 	measured     uint64 // of them with a duration
@@ -44,6 +47,7 @@ type eventPlan struct {
 	timed []latencyPlan
 }
 
+// fixedPlan is a total that every event of a plan moves.
 type fixedPlan struct {
 	g   *group
 	bin int // -1: only the time of the last event
@@ -52,37 +56,44 @@ type fixedPlan struct {
 // latencyPlan picks one of a group's bins by duration.
 type latencyPlan struct {
 	g     *group
-	base  uint32
-	edges []int64
+	base  uint32  // first column of the group
+	edges []int64 // nanoseconds, ascending; shared with the indicator
 }
 
+// slicePlan is what an event adds to in one store of slices: the good or the bad column of its slice.
 type slicePlan struct {
 	store *sliceStore
 	g     *group
-	bin   uint32 // for indicators of events
-	edges []int64
+	bin   uint32  // for indicators of events: 0 good, 1 bad
+	edges []int64 // of a latency, whose bin follows from the duration; else nil
 }
 
 // planCache finds plans by label values. It is bounded: a full cache is emptied
 // and fills again, which is slower and nothing else.
+//
+// It is a table of its own and not a map because the key is projected into scratch memory: a map would need an
+// allocation or a conversion for each service and event, and this look-up is the hottest of the fold.
 type planCache struct {
-	maxPlans, maxBytes int
+	maxPlans, maxBytes int // Options; never 0
 
 	slots   []planSlot // open addressing, a power of two, at most half full
-	n       int
-	bytes   int
-	pending []*plan
+	n       int        // plans in slots
+	bytes   int        // about what they take, see plan.size
+	pending []*plan    // those with totals to flush, each once; clear flushes before it forgets them
 
-	hits, misses uint64
+	hits, misses uint64 // since the start of the process, for Stats
 }
 
+// planSlot keeps the hash beside the plan, so that a probe that misses touches no plan.
 type planSlot struct {
 	hash uint64
 	plan *plan
 }
 
+// minPlanSlots is the size of an empty table: enough for a small spec, little to clear.
 const minPlanSlots = 256
 
+// find is the plan of the projected labels, nil if there is none. It allocates nothing.
 func (c *planCache) find(svc *service, key []byte, hash uint64) *plan {
 	mask := uint64(len(c.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
@@ -96,6 +107,7 @@ func (c *planCache) find(svc *service, key []byte, hash uint64) *plan {
 	}
 }
 
+// put adds a plan that find did not give, and doubles a table that is half full.
 func (c *planCache) put(p *plan) {
 	if 2*(c.n+1) > len(c.slots) {
 		old := c.slots
@@ -111,6 +123,7 @@ func (c *planCache) put(p *plan) {
 	c.bytes += p.size()
 }
 
+// place puts a plan into the first free slot from its hash on. There is one.
 func (c *planCache) place(p *plan) {
 	mask := uint64(len(c.slots) - 1)
 	i := p.hash & mask
@@ -120,7 +133,8 @@ func (c *planCache) place(p *plan) {
 	c.slots[i] = planSlot{p.hash, p}
 }
 
-// clear pays what is owed and forgets all plans.
+// clear flushes all plans and forgets them. Plans are never removed one by one: which of them are still good is not worth
+// knowing, since making one costs microseconds.
 func (c *planCache) clear() {
 	c.flush()
 	c.slots = make([]planSlot, minPlanSlots)
@@ -136,6 +150,7 @@ func (c *planCache) flush() {
 	c.pending = c.pending[:0]
 }
 
+// flush adds what is pending to the groups and the traffic that the plan names.
 func (p *plan) flush() {
 	for _, x := range p.fixed {
 		if x.bin >= 0 {
@@ -182,6 +197,8 @@ func (f *Fold) plan(svc *service, v *event.View) *plan {
 	return p
 }
 
+// makePlan matches an event with every indicator of its service and makes the groups and counters that it is the first
+// to need. Its key is f.key.
 func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 	p := &plan{svc: svc, key: string(f.key)}
 	if typ := string(v.Type); !svc.knows(typ) {

@@ -60,6 +60,8 @@ func (f *Fold) figures() Stats {
 	return s
 }
 
+// groupSums adds up every store over all spans at once, and hands each group its range of the sums. So the cost is that of
+// the blocks in the spans and not of the groups.
 func (f *Fold) groupSums(r Request) []Group {
 	events := map[*store][][]uint64{}
 	for _, s := range f.stores {
@@ -152,6 +154,7 @@ func (f *Fold) indicatorSums(ind *indicator, groups []*group, spans []slo.Span) 
 	return sumSpans(snapAll(spans, ind.events.snap), width, func(acc []uint64, from, to int64) { ind.events.addColumns(acc, cols, from, to) })
 }
 
+// snapAll moves the edges of spans onto the buckets of a store.
 func snapAll(spans []slo.Span, snap func(time.Time) int64) []edges {
 	out := make([]edges, len(spans))
 	for i, sp := range spans {

@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// sortedKeys is the order in which snapshots hold maps: equal state must give equal bytes.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // readState is the inverse of appendState, for indicators fresh from the config.
@@ -99,6 +100,7 @@ func (f *Fold) readParked(r *reader, x *restoring) error {
 	return f.restoreParked(numbers, x.parked, x.lostParked)
 }
 
+// readIndicator is the inverse of indicator.appendTo. It attaches the indicator to its store, which is still empty.
 func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
 	if id := r.string(); id != ind.spec.ID {
 		return fmt.Errorf("%w: state of %q", errSnapshot, id)
@@ -171,6 +173,7 @@ func (f *Fold) useColumns() error {
 	return nil
 }
 
+// readCounters reads traffic and duration series of services that the config has.
 func (f *Fold) readCounters(r *reader) {
 	for range r.length() {
 		t := &traffic{service: r.string(), typ: r.string(), outcome: r.string(), severity: r.string()}

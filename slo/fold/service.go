@@ -16,6 +16,7 @@ const (
 	labelSeverity = "severity"
 )
 
+// isField reports whether a label is a field of the event.
 func isField(label string) bool {
 	return label == labelService || label == labelType || label == labelOutcome || label == labelSeverity
 }
@@ -27,15 +28,16 @@ type service struct {
 	attrs   []string     // attributes that some indicator or dimension looks at, rising
 	buckets []int64      // Service.Buckets in nanoseconds
 
-	traffic map[string]*traffic
+	traffic map[string]*traffic        // by traffic.key; the same as in Fold.traffic
 	series  map[string]*durationSeries // by type
 
-	eras     []*era // of the indicators, each once
-	backfill backfilling
+	eras     []*era      // of the indicators, each once
+	backfill backfilling // of the record at hand, or the last that backfilled the service
 
 	drops map[string][]*indicator // by type: whose events those of the type may be
 }
 
+// newService prepares a service for matching. Its counters are empty.
 func newService(spec *Service, inds []*indicator) *service {
 	s := &service{
 		spec: spec, inds: inds, eras: eras(inds),
@@ -52,6 +54,7 @@ func newService(spec *Service, inds []*indicator) *service {
 	return s
 }
 
+// knows reports whether the service may send events of the type. Others are refused, so that a misspelt type is noticed.
 func (s *service) knows(typ string) bool {
 	return len(s.spec.Types) == 0 || slices.Contains(s.spec.Types, typ)
 }
@@ -90,6 +93,7 @@ func (s *service) project(key []byte, v *event.View) []byte {
 	return key
 }
 
+// appendText appends one label value so that no two lists of values have the same bytes.
 func appendText(b, text []byte) []byte {
 	if len(text) < 0x80 {
 		b = append(b, byte(len(text)))

@@ -15,14 +15,14 @@ const judgeDelay = int64(2 * time.Minute)
 // the counts when asked for, so late events change past judgements. Slices are
 // numbered from the Unix epoch; times are Unix nanoseconds.
 type sliceStore struct {
-	per, keep int64
+	per, keep int64 // slice length and retention
 	runLen    int64 // slices of a run, whose judgements are added up and kept
 
 	inds   []*indicator // by ID
 	cols   columns      // two per group: good and bad
 	first  int64        // number of blocks[0], a multiple of runLen
 	blocks []block[uint16]
-	runs   []run // of the blocks from first on
+	runs   []run // of the blocks from first on; a cache, not part of the state
 	next   int64 // first slice that is not closed
 
 	past past // runs whose blocks are gone, judgedColumns per group
@@ -35,6 +35,7 @@ type run struct {
 	asOf uint64 // clock; 0 or a slice changed after it makes the sums stale
 }
 
+// What a group has: columns in a block, and sums in a run.
 const (
 	sliceColumns = 2 // good and bad events of a slice
 
@@ -47,6 +48,7 @@ const (
 // runFor is the shortest multiple of a slice's length that is an hour or more.
 func runFor(per int64) int64 { return (int64(time.Hour) + per - 1) / per }
 
+// newSliceStore makes the empty store of a slice length and retention at a record time, all in nanoseconds.
 func newSliceStore(per, keep, rec int64) *sliceStore {
 	s := &sliceStore{per: per, keep: keep, runLen: runFor(per)}
 	s.first = s.oldestAt(rec)
@@ -123,6 +125,7 @@ func (f *Fold) judges(s *sliceStore, ind *indicator, number int64) bool {
 	return f.observed(ind, from, from+s.per) && s.inside(ind, number, 1)
 }
 
+// inside reports whether n slices from a number on lie within the open hours of an indicator.
 func (s *sliceStore) inside(ind *indicator, number, n int64) bool {
 	return ind.sched.Always() || ind.sched.Covers(sloSpan(number*s.per, (number+n)*s.per))
 }
@@ -190,6 +193,7 @@ func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, t
 	}
 }
 
+// runAt is where the sums of a group begin in those of all groups.
 func runAt(_ int, g *group) int { return int(g.col) / sliceColumns * sliceSums }
 
 // run gives the sums of the run of slices that begins at a number.
@@ -284,6 +288,7 @@ func (s *sliceStore) free(col uint32, clock uint64) {
 	s.cols.give(col, sliceColumns)
 }
 
+// bytes is about how much memory the store takes.
 func (s *sliceStore) bytes() int64 {
 	n := blockBytes(s.blocks) + s.past.bytes()
 	for i := range s.runs {
@@ -297,6 +302,7 @@ func (s *sliceStore) bytes() int64 {
 // SliceTarget of a throughput, else SliceRatio in whole slices and billionths.
 const judgedColumns = 4
 
+// billion is the unit of SliceRatio: good/valid of a slice is counted in billionths.
 const billion = 1_000_000_000
 
 // judgedAt is the first column of a group in sliceStore.past.

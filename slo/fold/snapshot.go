@@ -32,6 +32,7 @@ const (
 	stateFormat    = 6 // the state from parked generations on
 )
 
+// Names of the parts that every snapshot has.
 const (
 	partConfig = "config"
 	partState  = "state"
@@ -97,6 +98,7 @@ func appendSegments[C cell](parts []Part, blocks []block[C], n int, name func(at
 	return parts
 }
 
+// appendSegment encodes the blocks that have counts, each with its place in the segment.
 func appendSegment[C cell](b []byte, version uint64, seg []block[C]) []byte {
 	b = append(b, snapshotFormat)
 	b = binary.AppendUvarint(b, version)
@@ -116,6 +118,7 @@ func appendSegment[C cell](b []byte, version uint64, seg []block[C]) []byte {
 	return b
 }
 
+// appendConfig encodes the config as it was given.
 func (f *Fold) appendConfig(b []byte) []byte {
 	b = append(b, snapshotFormat)
 	b = binary.AppendUvarint(b, f.cfgVersion)
@@ -205,6 +208,7 @@ func (c *counters) fields(format byte) []*uint64 {
 	return fields
 }
 
+// appendTo encodes the state of an indicator. FORMAT.md has the order, and readIndicator is the inverse.
 func (ind *indicator) appendTo(b []byte) []byte {
 	b = appendString(b, ind.spec.ID)
 	b = binary.AppendUvarint(b, uint64(ind.gen))
@@ -263,6 +267,7 @@ func (f *Fold) RestorePart(name string, data []byte) error {
 	return nil
 }
 
+// read decodes what can be decoded without the config. The bytes of the state wait for it.
 func (x *restoring) read(name string, data []byte) error {
 	if len(data) == 0 {
 		return fmt.Errorf("%w: empty", errSnapshot)
@@ -302,6 +307,7 @@ func (x *restoring) read(name string, data []byte) error {
 	return r.done()
 }
 
+// readSegment is the inverse of appendSegment: blocks by their place.
 func readSegment[C cell](r *reader) map[int]block[C] {
 	blocks := map[int]block[C]{}
 	version := r.uvarint()
@@ -328,6 +334,8 @@ func (f *Fold) FinishRestore() error {
 	return nil
 }
 
+// restore puts parts together in the one order that works: the config makes indicators, the state gives them groups and
+// columns, and then the stores are there for the blocks. Hours, days and runs are made from those.
 func (f *Fold) restore(x *restoring) error {
 	c := &compiled{}
 	if x.config != nil {
@@ -388,6 +396,7 @@ func (f *Fold) place(seg segment) error {
 	return fmt.Errorf("%w: no place for it", errSnapshot)
 }
 
+// place puts blocks of one width from a second on. Blocks where none can be, or with columns that no group has, are damage.
 func (s *store) place(seg segment, width, start int64) error {
 	for at, b := range seg.blocks {
 		sec := start + int64(at)*width
@@ -403,6 +412,7 @@ func (s *store) place(seg segment, width, start int64) error {
 	return nil
 }
 
+// place puts blocks of slices from a number on, as the method of store does.
 func (s *sliceStore) place(seg segment, first int64) error {
 	for at, b := range seg.blocks {
 		n := first + int64(at)

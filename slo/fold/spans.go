@@ -69,6 +69,7 @@ func (s *store) addColumns(acc []uint64, cols []colRange, from, to int64) {
 	}
 }
 
+// addRanges adds ranges of columns of a block, which acc holds side by side.
 func addRanges[C cell](acc []uint64, cols []colRange, b *block[C]) {
 	if b.cells == nil {
 		return
@@ -82,6 +83,7 @@ func addRanges[C cell](acc []uint64, cols []colRange, b *block[C]) {
 	}
 }
 
+// addSums adds sums to the beginning of acc, as far as both reach.
 func addSums(acc, sums []uint64) {
 	sums = sums[:min(len(sums), len(acc))]
 	acc = acc[:len(sums)]
@@ -128,6 +130,7 @@ func (s *store) day(number int64, clock uint64) []uint64 {
 	return d.sums
 }
 
+// resized is s with n zeros, in the same memory if it is large enough.
 func resized(s []uint64, n int) []uint64 {
 	if cap(s) < n {
 		return make([]uint64, n)

@@ -14,7 +14,7 @@ const (
 	middleAge int64 = 3*86400 + 60 // windows up to 3d are exact to 1m
 	hourWidth int64 = 3600
 	dayWidth  int64 = 86400
-	maxAhead  int64 = 24 * hourWidth // how far before the record time an event can be kept
+	maxAhead  int64 = 24 * hourWidth // how far ahead of the record time an event can be kept
 )
 
 var (
@@ -22,7 +22,7 @@ var (
 	segments = [3]int64{fineSeg, middleSeg, coarseSeg}
 )
 
-// level is a run of buckets of one width, without gaps.
+// level is a run of buckets of one width, without gaps. Blocks that nothing was counted in have no cells and cost 40 bytes.
 type level struct {
 	start  int64 // second at which blocks[0] begins; a multiple of the segment
 	first  int64 // number of blocks[0]: start / width
@@ -31,26 +31,32 @@ type level struct {
 
 // store keeps the events of the indicators with one retention. Its times are
 // Unix seconds.
+//
+// It holds no pointer to indicators or groups: those own ranges of columns and name them. So a block is one flat array of
+// counters, and the sum over a window is an addition of arrays, whichever groups there are.
 type store struct {
-	keep   int64 // retention
-	cols   columns
+	keep   int64    // retention
+	cols   columns  // which columns are in use, the same for all blocks
 	levels [3]level // each begins where the next coarser one ends
 
 	// hours are sums of the blocks above and are kept up with every event; days
 	// are sums of hours and made when asked for.
-	hourFirst int64 // number of hours[0]
-	hours     []block[uint32]
-	dayFirst  int64
-	days      []daySum
+	hourFirst int64           // number of hours[0]: second / 3600
+	hours     []block[uint32] // cells of 32 bits: an hour of a busy column does not fit into 16
+	dayFirst  int64           // number of days[0]: second / 86400
+	days      []daySum        // a cache, not part of the state
 
 	past past // hours whose leaves are gone; not part of hours and days
 }
 
+// daySum is the sum of the hours of a day.
 type daySum struct {
-	sums []uint64
-	asOf uint64 // clock; an hour changed after it makes the sum stale
+	sums []uint64 // by column; nil until it is asked for
+	asOf uint64   // clock; an hour changed after it makes the sum stale
 }
 
+// newStore makes the empty store of a retention at a record time in seconds. The coarser levels have all their blocks from
+// the start. The finest grows with the events.
 func newStore(keep time.Duration, rec int64) *store {
 	s := &store{keep: int64(keep / time.Second)}
 	b := s.bounds(rec)
@@ -81,6 +87,7 @@ func (s *store) bounds(rec int64) [3]int64 {
 	}
 }
 
+// floor is the greatest multiple of width up to t, also for negative t.
 func floor(t, width int64) int64 {
 	m := t % width
 	if m < 0 {
@@ -89,6 +96,7 @@ func floor(t, width int64) int64 {
 	return t - m
 }
 
+// ceil is the least multiple of width from t on.
 func ceil(t, width int64) int64 { return floor(t+width-1, width) }
 
 // oldest is the second from which on events are kept.
@@ -167,6 +175,7 @@ func (s *store) age(i int, bound int64, clock uint64) {
 	from.dropBefore(bound, widths[i])
 }
 
+// dropBefore forgets the blocks before a second, a multiple of width.
 func (l *level) dropBefore(bound, width int64) {
 	l.blocks = dropFront(l.blocks, (bound-l.start)/width)
 	l.start, l.first = bound, bound/width
@@ -199,6 +208,7 @@ func (s *store) free(col uint32, w int, clock uint64) {
 	s.cols.give(col, uint32(w))
 }
 
+// add adds n to one column at a second that has a leaf. It is for what is counted beside plans: squares and drops.
 func (s *store) add(sec int64, col uint32, n uint64, clock uint64) {
 	leaf, hour := s.leaf(sec), s.hour(sec)
 	leaf.touch(col+1, s.cols.room(), clock)
@@ -239,6 +249,7 @@ func (s *store) addUpHours() {
 	}
 }
 
+// bytes is about how much memory the store takes.
 func (s *store) bytes() int64 {
 	var n int64
 	for i := range s.levels {
@@ -251,6 +262,7 @@ func (s *store) bytes() int64 {
 	return n
 }
 
+// blockBytes counts 40 bytes for each block itself, used or not.
 func blockBytes[C cell](blocks []block[C]) int64 {
 	n := int64(cap(blocks)) * 40
 	for i := range blocks {

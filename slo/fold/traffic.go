@@ -27,6 +27,7 @@ type traffic struct {
 	last  int64 // nanoseconds
 }
 
+// key tells the traffic of a service apart. Lengths stand before the values, so that hostile ones cannot collide.
 func (t *traffic) key() string {
 	var k []byte
 	for _, s := range append([]string{t.typ, t.outcome, t.severity}, t.dims...) {
@@ -36,6 +37,7 @@ func (t *traffic) key() string {
 	return string(k)
 }
 
+// compareTraffic is the order of Sums.
 func compareTraffic(a, b *traffic) int {
 	return cmp.Or(
 		cmp.Compare(a.service, b.service), cmp.Compare(a.typ, b.typ), cmp.Compare(a.outcome, b.outcome),
@@ -65,6 +67,7 @@ func (f *Fold) trafficOf(svc *service, get func(string) string) *traffic {
 	return t
 }
 
+// addTraffic adds a counter to the service and to the list in the order of Sums.
 func (f *Fold) addTraffic(svc *service, t *traffic) {
 	svc.traffic[t.key()] = t
 	i, _ := slices.BinarySearchFunc(f.traffic, t, compareTraffic)
@@ -74,15 +77,17 @@ func (f *Fold) addTraffic(svc *service, t *traffic) {
 // durationSeries is the duration histogram of a service's events of one type.
 type durationSeries struct {
 	service, typ string
-	edges        []int64 // nanoseconds
-	counts       []uint64
-	sec, ns      uint64 // the sum, with ns below a second only after normal
+	edges        []int64  // nanoseconds
+	counts       []uint64 // one more than edges: the last are slower than all
+	sec, ns      uint64   // the sum, with ns below a second only after normal
 }
 
+// compareSeries is the order of Sums.
 func compareSeries(a, b *durationSeries) int {
 	return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.typ, b.typ))
 }
 
+// seriesOf finds or makes the duration histogram of a type, or that of the other types beyond maxSeries.
 func (f *Fold) seriesOf(svc *service, typ string) *durationSeries {
 	if d := svc.series[typ]; d != nil {
 		return d
@@ -98,6 +103,7 @@ func (f *Fold) seriesOf(svc *service, typ string) *durationSeries {
 	return d
 }
 
+// addSeries adds a histogram to the service and to the list in the order of Sums.
 func (f *Fold) addSeries(svc *service, d *durationSeries) {
 	svc.series[d.typ] = d
 	i, _ := slices.BinarySearchFunc(f.series, d, compareSeries)

@@ -28,6 +28,8 @@ func (f *Fold) countWeight(p *plan, sec int64, excess uint64, measured bool) {
 	}
 }
 
+// addSquares adds to the column of squares of a group, which it gets with its first weight above 1. Slices have none: they
+// are judged by counts.
 func (f *Fold) addSquares(g *group, sec int64, excess uint64) {
 	s := g.ind.events
 	if s == nil || s.leaf(sec) == nil {
