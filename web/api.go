@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -122,36 +121,6 @@ func (c *cursor) before(r *sla.SLOReport) bool {
 	return compareReports(&sla.SLOReport{SLO: &slo.SLO{ID: c.ID}, Group: c.Group}, r) < 0
 }
 
-// findGroup finds one SLO's report by path and group.<label> parameters. Labels
-// that are not given match "". A missing or wrong one is told from a missing SLO.
-func findGroup(rep *sla.Report, id slo.ID, q url.Values) (r *sla.SLOReport, sloExists bool) {
-	if rep == nil {
-		return nil, false
-	}
-	want := prefixed(q, groupParam)
-	for i := range rep.SLOs {
-		r := &rep.SLOs[i]
-		if r.SLO.ID != id {
-			continue
-		}
-		sloExists = true
-		if len(r.Group) != len(r.SLO.GroupBy) {
-			continue
-		}
-		match := true
-		for j, name := range r.SLO.GroupBy {
-			match = match && r.Group[j] == want[name]
-		}
-		for name := range want {
-			match = match && slices.Contains(r.SLO.GroupBy, name)
-		}
-		if match {
-			return r, true
-		}
-	}
-	return nil, sloExists
-}
-
 // one finds the report that a request names, or sends a problem.
 func (w *Web) one(c *gin.Context, v view) *sla.SLOReport {
 	id := slo.NewID(c.Param("service"), c.Param("slo"))
@@ -241,17 +210,6 @@ func historyRange(q url.Values, now time.Time) (from, to time.Time, step time.Du
 		err = fmt.Errorf("step: %s would give more than %d points", slo.FormatDuration(step), maxPoints)
 	}
 	return from, to, step, err
-}
-
-func parseTime(s string) (time.Time, error) {
-	if secs, err := strconv.ParseInt(s, 10, 64); err == nil && secs >= 0 && secs < 1<<36 {
-		return time.Unix(secs, 0).UTC(), nil
-	}
-	t, err := time.Parse(time.RFC3339, strings.ReplaceAll(s, " ", "+")) // an unescaped + arrives as a space
-	if err != nil {
-		return time.Time{}, fmt.Errorf("want RFC 3339, such as 2026-11-20T09:00:00Z, or Unix seconds")
-	}
-	return t.UTC(), nil
 }
 
 func (w *Web) apiSLAs(c *gin.Context) {

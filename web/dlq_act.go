@@ -1,10 +1,7 @@
 package web
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -30,36 +27,6 @@ func (w *Web) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r
 		return r, false
 	}
 	return r, true
-}
-
-// jsonBody reads a body that changes something, or sends a problem. A page of
-// another site must not be able to make a browser send it: only application/json is
-// taken, which a foreign page cannot send unasked, and a browser that says where the
-// request comes from must name this origin.
-func (w *Web) jsonBody(c *gin.Context) (body []byte, ok bool) {
-	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
-		return nil, false
-	}
-	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/json" {
-		respond.Problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
-		return nil, false
-	}
-	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
-		respond.Problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
-		return nil, false
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxDLQBody), nil)
-		return nil, false
-	case err != nil:
-		respond.Problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
-		return nil, false
-	}
-	return body, true
 }
 
 // shownIDs is how many ids a line of the audit names.

@@ -1,11 +1,9 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -228,61 +226,4 @@ func checkIDs(ids []string) ([]string, error) {
 
 func plainID(id string) bool {
 	return id != "" && len(id) <= 200 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:~-") == ""
-}
-
-// readObject reads a JSON object whose fields must all be known and there once:
-// a misspelt dry_run must not act, nor may the second of two win unseen.
-// Errors begin with the place.
-func readObject(raw []byte, fields map[string]func(json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	wrong := func(err error) error {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return fmt.Errorf("byte %d: %w", dec.InputOffset()+1, err)
-	}
-	start, err := dec.Token()
-	if err != nil {
-		return wrong(err)
-	}
-	if start != json.Delim('{') {
-		return errors.New("want a JSON object")
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return wrong(err)
-		}
-		name, _ := key.(string) // the decoder refuses all but texts here
-		read, at := fields[name], format.Safe(name, format.MaxName)
-		if read == nil {
-			return fmt.Errorf("%s: there is no such field; want %s", at, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
-		}
-		if seen[name] {
-			return fmt.Errorf("%s: given twice", at)
-		}
-		seen[name] = true
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return wrong(err)
-		}
-		if err := read(value); err != nil {
-			return fmt.Errorf("%s: %w", at, err)
-		}
-	}
-	if _, err := dec.Token(); err != nil {
-		return wrong(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("byte %d: want nothing after the object", dec.InputOffset()+1)
-	}
-	return nil
-}
-
-func readValue(raw json.RawMessage, into any, want string) error {
-	if err := json.Unmarshal(raw, into); err != nil || bytes.Equal(raw, []byte("null")) {
-		return fmt.Errorf("want %s", want)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"html/template"
-	"strings"
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
@@ -27,13 +26,4 @@ func (w *Web) draw() error {
 	var err error
 	w.drawn.none, err = w.fragment("spark", (*chart.Spark)(nil))
 	return err
-}
-
-// fragment renders one of the shared parts by itself.
-func (w *Web) fragment(name string, data any) (template.HTML, error) {
-	var b strings.Builder
-	if err := w.pages["message"].ExecuteTemplate(&b, name, data); err != nil {
-		return "", err
-	}
-	return template.HTML(b.String()), nil // a template has escaped it
 }

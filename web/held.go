@@ -32,23 +32,6 @@ type holdJSON struct {
 	Text     string            `json:"text"`
 }
 
-// held lists the alerts that are held back and pass a filter, in the order of the
-// report.
-func (w *Web) held(f alertFilter) []*state.Held {
-	if w.opt.Alerts == nil {
-		return nil
-	}
-	var out []*state.Held
-	all := w.opt.Alerts().Held
-	for i := range all {
-		h := &all[i]
-		if (f.service == "" || h.Service == f.service) && (f.severity == "" || h.Severity == f.severity) && (f.slo == "" || h.SLO == f.slo) {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
 func newHeld(h *state.Held) heldJSON {
 	out := heldJSON{Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service, Group: groupJSON(h.GroupBy, h.Group), Value: number(h.Value, true), Why: []holdJSON{}}
 	if h.SLO != "" {

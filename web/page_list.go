@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"html/template"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -245,23 +244,6 @@ func keep(q url.Values, names ...string) url.Values {
 		}
 	}
 	return out
-}
-
-// hidden are parameters for hidden fields of a form, in a fixed order. What
-// can't be shown as it is is left out: it would not come back as it went.
-func hidden(q url.Values) [][2]string {
-	var out [][2]string
-	for _, k := range slices.Sorted(maps.Keys(q)) {
-		if v := q.Get(k); format.Safe(k, format.MaxText) == k && format.Safe(v, format.MaxText) == v {
-			out = append(out, [2]string{k, v})
-		}
-	}
-	return out
-}
-
-type figure struct {
-	Name, Value, Title, Note string
-	Bad                      bool
 }
 
 func ingestFigures(i IngestStatus) []figure {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -168,14 +167,4 @@ func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentRe
 		out.Attainment, out.Earned, out.Some = strings.Replace(format.Percent(c.Attainment, 1), ".0%", "%", 1), format.Score(100*c.Weight*c.Points), c.Lost > 0
 	}
 	return out
-}
-
-func find(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
-	i, ok := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int { return cmp.Compare(r.SLO.ID, id) })
-	for ; ok && i < len(rep.SLOs) && rep.SLOs[i].SLO.ID == id; i++ {
-		if slices.Equal(rep.SLOs[i].Group, g) {
-			return &rep.SLOs[i]
-		}
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -50,33 +49,6 @@ type slaLink struct {
 	Labels []format.Label
 	Mark   chart.Mark
 	Score  string
-}
-
-// findSLA finds one agreement's report by the parameters service, sla and
-// group.<label>. Labels that are not given match "".
-func findSLA(rep *sla.Report, q url.Values) (r *sla.SLAReport, exists bool) {
-	if rep == nil {
-		return nil, false
-	}
-	want := prefixed(q, groupParam)
-	for i := range rep.SLAs {
-		r := &rep.SLAs[i]
-		if r.SLA.Service != q.Get("service") || r.SLA.Name != q.Get("sla") {
-			continue
-		}
-		exists = true
-		match := len(r.Group) == len(r.SLA.GroupBy)
-		for j, name := range r.SLA.GroupBy {
-			match = match && r.Group[j] == want[name]
-		}
-		for name := range want {
-			match = match && slices.Contains(r.SLA.GroupBy, name)
-		}
-		if match {
-			return r, true
-		}
-	}
-	return nil, exists
 }
 
 func (w *Web) slaPage(c *gin.Context) {

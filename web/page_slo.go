@@ -63,12 +63,6 @@ type groupLink struct {
 	Left   string
 }
 
-type fact struct {
-	Name, Value, Note string
-	Code              bool
-	At                format.Stamp
-}
-
 // countRow is one way of counting: corrected, or raw.
 type countRow struct {
 	Name, Good, Bad, Valid, SLI, Consumed, Left string

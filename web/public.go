@@ -180,26 +180,6 @@ func (w *Web) isPublicSLA(rep *sla.Report, a *sla.Agreement) (public, groups boo
 
 func publicGroups(s *slo.SLO) bool { return s.Labels[PublicGroupsLabel] == "true" }
 
-// sloOf finds an SLO of a report.
-func sloOf(rep *sla.Report, id slo.ID) *slo.SLO {
-	for i := range rep.SLOs {
-		if rep.SLOs[i].SLO.ID == id {
-			return rep.SLOs[i].SLO
-		}
-	}
-	return nil
-}
-
-// rowsOf are all groups of an SLO.
-func rowsOf(rep *sla.Report, id slo.ID) (out []*sla.SLOReport) {
-	for i := range rep.SLOs {
-		if rep.SLOs[i].SLO.ID == id {
-			out = append(out, &rep.SLOs[i])
-		}
-	}
-	return out
-}
-
 // publicRows are the rows of the public SLOs, one SLO and, where they may be shown,
 // one group each, in the order of the report.
 func (w *Web) publicRows(rep *sla.Report) (out [][]*sla.SLOReport) {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -160,34 +158,6 @@ func newPeriodReport(p *report.Report, v view, days bool) periodReportJSON {
 	}
 	out.Limits = out.Thresholds
 	return out
-}
-
-// reportAskOf reads period, service and zone.
-func reportAskOf(q url.Values) (report.Query, error) {
-	ask := report.Query{Service: q.Get("service")}
-	var err error
-	if ask.Period, err = report.ParsePeriod(q.Get("period")); err != nil {
-		return ask, err
-	}
-	if name := q.Get("zone"); name != "" {
-		if ask.Zone, err = loadZone(name); err != nil {
-			return ask, err
-		}
-	}
-	return ask, nil
-}
-
-// loadZone finds a time zone by its name in the IANA database.
-func loadZone(name string) (*time.Location, error) {
-	// "Local" is the server's own zone, which is nobody's business.
-	if name == "Local" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", format.Safe(name, format.MaxName))
-	}
-	loc, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", format.Safe(name, format.MaxName))
-	}
-	return loc, nil
 }
 
 func (w *Web) apiReport(c *gin.Context) {

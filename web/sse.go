@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"strconv"
 	"time"
@@ -60,21 +59,6 @@ func (w *Web) Run(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// key changes whenever a page that shows the view would say something new
-// of the engine's state or of the report. Figures of ingest move with every
-// event and do not count.
-func (v view) key() string {
-	h := fnv.New64a()
-	if v.rep != nil {
-		fmt.Fprintf(h, "%d/%d/", v.rep.Version, v.rep.Time.UnixNano())
-	}
-	if v.stale {
-		fmt.Fprintf(h, "%d/", v.now.Unix()/60) // the page says how old the report is
-	}
-	fmt.Fprintf(h, "%s/%s/%d/%t/%d", v.eng.State, v.eng.Reason, int(v.eng.Progress*100), v.stale, v.eng.Spec.Failed.UnixNano())
-	return strconv.FormatUint(h.Sum64(), 36)
 }
 
 // message is the event that carries the view's version: never its content, which

@@ -1,32 +1,21 @@
 package web
 
 import (
-	"bytes"
 	"fmt"
-	"hash/fnv"
-	"html/template"
 	"net/http"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 
-	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/collector"
-	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
 
 // Web serves the pages, the read API, the health endpoints and /metrics. It is
 // safe for concurrent use.
 type Web struct {
-	opt         Options
-	pages       map[string]*template.Template
-	assets      map[string]asset // by plain name
-	named       map[string]asset // by the name that holds the hash
+	*Site
 	openapi     []byte
 	openapiBare []byte // without the version
 	metrics     http.Handler
@@ -34,7 +23,6 @@ type Web struct {
 	sources     sourceCache
 	drawn       drawings
 	responses   *respond.Cache
-	reports     report.Maker
 	streams     *hub
 	streamStats *streamMetrics
 	rates       rateRing
@@ -43,24 +31,15 @@ type Web struct {
 
 // New checks the options, parses the templates and prepares the assets.
 func New(opt Options) (*Web, error) {
-	if err := opt.fill(); err != nil {
+	site, err := NewSite(opt)
+	if err != nil {
 		return nil, err
 	}
-	w := &Web{opt: opt, named: map[string]asset{}, streams: newHub(opt.MaxStreams)}
-	var err error
-	if w.assets, err = loadAssets(); err != nil {
-		return nil, fmt.Errorf("load assets: %w", err)
-	}
-	for _, a := range w.assets {
-		w.named[a.name] = a
-	}
+	opt = site.opt
+	w := &Web{Site: site, streams: newHub(opt.MaxStreams)}
 	own := metrics.NewSet()
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
 	w.responses = respond.NewCache(opt.MaxResponseBytes, opt.Now, own)
-	w.opt.Sets = append(slices.Clone(opt.Sets), own)
-	if w.pages, err = parsePages(w.assets); err != nil {
-		return nil, fmt.Errorf("parse pages: %w", err)
-	}
 	if w.openapi, err = openAPI(opt, opt.Version.Version); err != nil {
 		return nil, fmt.Errorf("prepare openapi.json: %w", err)
 	}
@@ -71,7 +50,7 @@ func New(opt Options) (*Web, error) {
 		return nil, fmt.Errorf("draw the states: %w", err)
 	}
 	w.metrics = collector.Handler(collector.Options{
-		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.opt.Sets, Registry: opt.Registry,
+		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: append(slices.Clone(opt.Sets), own), Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError,
 	})
 	return w, nil
@@ -136,77 +115,4 @@ func secure(c *gin.Context) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-}
-
-// view is what one answer is made from: one report, one status, one time.
-type view struct {
-	rep   *sla.Report
-	eng   EngineStatus
-	now   time.Time
-	stale bool // the report does not show the present
-}
-
-func (w *Web) view() view {
-	v := view{rep: w.opt.Report(), eng: w.opt.Engine(), now: w.opt.Now()}
-	if v.rep != nil {
-		v.stale = !v.eng.State.Recovered() || v.eng.State == Stale || v.now.Sub(v.rep.Time) > w.opt.StaleAfter
-	}
-	if v.stale && v.eng.State == Ready {
-		v.eng.State = Stale
-		v.eng.Reason = "the last report is " + format.Duration(v.now.Sub(v.rep.Time)) + " old"
-	}
-	return v
-}
-
-// tag is the entity tag of an answer that depends on the view and the request
-// only. Reports of different processes differ by their time.
-func (v view) tag(parts ...string) string {
-	h := fnv.New64a()
-	if v.rep != nil {
-		fmt.Fprintf(h, "%d/%d/", v.rep.Version, v.rep.Time.UnixNano())
-	}
-	if v.stale {
-		fmt.Fprintf(h, "%d/", v.now.Unix()/60) // the page says how old the report is
-	}
-	fmt.Fprintf(h, "%x/%t/%q", v.eng.digest(), v.stale, parts)
-	return `W/"` + strconv.FormatUint(h.Sum64(), 36) + `"`
-}
-
-// reportTag is the tag of an answer that says nothing of the engine but its state: it does
-// not change with every event.
-func (v view) reportTag(parts ...string) string {
-	return `W/"` + respond.Hash(append(parts, v.key())...) + `"`
-}
-
-// page renders a page from its data and sends it.
-func (w *Web) page(c *gin.Context, status int, name string, data any) {
-	var buf bytes.Buffer
-	if err := w.pages[name].ExecuteTemplate(&buf, "layout", data); err != nil {
-		w.noPage(c, name, err)
-		return
-	}
-	respond.Send(c, status, "text/html; charset=utf-8", buf.Bytes())
-}
-
-func (w *Web) noPage(c *gin.Context, name string, err error) {
-	w.opt.LogError("render page "+name, err)
-	c.Writer.Header().Del("ETag")
-	c.Header("Cache-Control", "no-store")
-	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The engine itself goes on; its log says more.\n"))
-}
-
-// Refresh intervals in seconds that a reader may ask for with ?refresh=.
-var refreshes = []int{10, 60}
-
-// refreshHeader makes the browser load the page again after the seconds that the
-// query asks for, and returns them; 0 if it asks for none. A plain reload of the
-// same address keeps the scroll position and needs no script, and the reader
-// turns it on and off with a link.
-func refreshHeader(c *gin.Context) int {
-	n, err := strconv.Atoi(c.Query("refresh"))
-	if err != nil || n < 5 || n > 3600 {
-		return 0
-	}
-	c.Header("Refresh", strconv.Itoa(n))
-	return n
 }

@@ -133,10 +133,10 @@ func shrinkJS(s string) string {
 	return b.String()
 }
 
-func (w *Web) static(c *gin.Context) {
-	a, ok := w.named[c.Param("name")]
+func (site *Site) static(c *gin.Context) {
+	a, ok := site.named[c.Param("name")]
 	if !ok {
-		w.NotFound(c)
+		site.NotFound(c)
 		return
 	}
 	h := c.Writer.Header()

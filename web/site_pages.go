@@ -70,11 +70,11 @@ func engineMark(s EngineState) chart.Mark {
 	return chart.None("unknown")
 }
 
-func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
-	l := w.bareLayout(c, title)
+func (site *Site) layout(c *gin.Context, v view, title, nav string) layout {
+	l := site.bareLayout(c, title)
 	l.Nav, l.State, l.Health, l.Stale = nav, v.eng.State, engineMark(v.eng.State), v.stale
-	l.Version, l.Started, l.Banners = format.Safe(w.opt.Version.Version, format.MaxName), format.NewStamp(v.eng.Started, v.now), banners(v)
-	l.Stream, l.Key = w.opt.ExternalPath+"/events/stream", v.key()
+	l.Version, l.Started, l.Banners = format.Safe(site.opt.Version.Version, format.MaxName), format.NewStamp(v.eng.Started, v.now), banners(v)
+	l.Stream, l.Key = site.opt.ExternalPath+"/events/stream", v.key()
 	if v.rep != nil {
 		l.Report = format.NewStamp(v.rep.Time, v.now)
 		for _, s := range v.rep.Warnings {
@@ -88,7 +88,7 @@ func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
 		if n > 0 {
 			q.Set("refresh", strconv.Itoa(n))
 		}
-		l.Refresh = append(l.Refresh, refreshLink{text, w.href(c.Request.URL.Path, q), n == on})
+		l.Refresh = append(l.Refresh, refreshLink{text, site.href(c.Request.URL.Path, q), n == on})
 	}
 	link("off", 0)
 	for _, n := range refreshes {
@@ -98,12 +98,12 @@ func (w *Web) layout(c *gin.Context, v view, title, nav string) layout {
 }
 
 // bareLayout is a layout that says nothing about the engine, for who may not read.
-func (w *Web) bareLayout(c *gin.Context, title string) layout {
-	l := layout{Title: title, Base: w.opt.ExternalPath, Theme: respond.Theme(c)}
+func (site *Site) bareLayout(c *gin.Context, title string) layout {
+	l := layout{Title: title, Base: site.opt.ExternalPath, Theme: respond.Theme(c)}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(respond.ThemeParam, t)
-		l.Themes = append(l.Themes, refreshLink{t, w.href(c.Request.URL.Path, q), t == cmp.Or(l.Theme, themes[0])})
+		l.Themes = append(l.Themes, refreshLink{t, site.href(c.Request.URL.Path, q), t == cmp.Or(l.Theme, themes[0])})
 	}
 	return l
 }
@@ -112,21 +112,21 @@ func (w *Web) bareLayout(c *gin.Context, title string) layout {
 // never ends up in one.
 var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, letterListPath: true, letterPath: true}
 
-func (w *Web) href(path string, q url.Values) string {
-	path = w.local(path)
+func (site *Site) href(path string, q url.Values) string {
+	path = site.local(path)
 	if !paths[path] {
 		path = "/"
 	}
 	if enc := q.Encode(); enc != "" {
-		return w.opt.ExternalPath + path + "?" + enc
+		return site.opt.ExternalPath + path + "?" + enc
 	}
-	return w.opt.ExternalPath + path
+	return site.opt.ExternalPath + path
 }
 
 // local takes the prefix off a path: behind a proxy that keeps it, a request's
 // path still has it.
-func (w *Web) local(path string) string {
-	if rest, ok := strings.CutPrefix(path, w.opt.ExternalPath); ok && strings.HasPrefix(rest, "/") {
+func (site *Site) local(path string) string {
+	if rest, ok := strings.CutPrefix(path, site.opt.ExternalPath); ok && strings.HasPrefix(rest, "/") {
 		return rest
 	}
 	return path
@@ -186,22 +186,22 @@ type messagePage struct {
 
 // message sends a page that says one thing. Unknown addresses get one without a token, so
 // it says more only to who may read.
-func (w *Web) message(c *gin.Context, status int, title, text string) {
+func (site *Site) message(c *gin.Context, status int, title, text string) {
 	c.Header("Cache-Control", "no-store")
-	p := messagePage{layout: w.bareLayout(c, title), Text: text}
-	if w.opt.May(c, Read) {
-		p.layout = w.layout(c, w.view(), title, "")
+	p := messagePage{layout: site.bareLayout(c, title), Text: text}
+	if site.opt.May(c, Read) {
+		p.layout = site.layout(c, site.view(), title, "")
 		p.Refresh, p.Stream = nil, ""
 	}
-	w.page(c, status, "message", p)
+	site.page(c, status, "message", p)
 }
 
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9.\[\]:-]{1,255}$`)
 
 // externalURL is the address that examples show.
-func (w *Web) externalURL(r *http.Request) string {
-	if w.opt.ExternalURL != "" {
-		return w.opt.ExternalURL
+func (site *Site) externalURL(r *http.Request) string {
+	if site.opt.ExternalURL != "" {
+		return site.opt.ExternalURL
 	}
 	host, scheme := r.Host, "http"
 	if !plainHost.MatchString(host) {
@@ -210,14 +210,14 @@ func (w *Web) externalURL(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	return scheme + "://" + host + w.opt.ExternalPath
+	return scheme + "://" + host + site.opt.ExternalPath
 }
 
 // sloHref links to the detail page of a report.
-func (w *Web) sloHref(r *sla.SLOReport) string {
+func (site *Site) sloHref(r *sla.SLOReport) string {
 	q := groupQuery(r.SLO.GroupBy, r.Group)
 	q.Set("id", string(r.SLO.ID))
-	return w.href("/slo", q)
+	return site.href("/slo", q)
 }
 
 func slowly(seconds int) string {

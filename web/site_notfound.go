@@ -9,25 +9,25 @@ import (
 )
 
 // Refuse answers a request with a problem.
-func (w *Web) Refuse(c *gin.Context, status int, detail string) {
+func (site *Site) Refuse(c *gin.Context, status int, detail string) {
 	respond.Problem(c, status, detail, nil)
 }
 
 // NotFound answers what no route serves: a problem below /api, else a small page.
-func (w *Web) NotFound(c *gin.Context) {
+func (site *Site) NotFound(c *gin.Context) {
 	if respond.WantsProblem(c) {
 		respond.Problem(c, http.StatusNotFound, "There is nothing at this address. /openapi.json lists what there is.", nil)
 		return
 	}
-	w.message(c, http.StatusNotFound, "Nothing here", "There is no page at this address.")
+	site.message(c, http.StatusNotFound, "Nothing here", "There is no page at this address.")
 }
 
 // MethodNotAllowed answers a known address asked with an unknown method. The
 // router has set the header Allow.
-func (w *Web) MethodNotAllowed(c *gin.Context) {
+func (site *Site) MethodNotAllowed(c *gin.Context) {
 	if respond.WantsProblem(c) {
 		respond.Problem(c, http.StatusMethodNotAllowed, "This address does not take "+c.Request.Method+"; the header Allow says what it takes.", nil)
 		return
 	}
-	w.message(c, http.StatusMethodNotAllowed, "Not possible", "This page can only be read.")
+	site.message(c, http.StatusMethodNotAllowed, "Not possible", "This page can only be read.")
 }

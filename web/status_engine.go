@@ -156,3 +156,26 @@ func (e EngineStatus) digest() uint64 {
 	_ = json.NewEncoder(h).Encode(e) // a hash takes every write, and the struct has only plain values
 	return h.Sum64()
 }
+
+// stateText explains a state of the engine to people.
+func stateText(s EngineState) string {
+	switch s {
+	case Starting:
+		return "The engine is starting."
+	case Recovering:
+		return "The engine replays its log after a restart. Events are not taken yet and numbers are not complete."
+	case Ready:
+		return "Events are taken and counted."
+	case Stale:
+		return "Events are taken, but the numbers shown are old."
+	case DiskLow:
+		return "The disk is nearly full: new events are refused until there is room. What was acknowledged is safe."
+	case Poisoned:
+		return "The disk failed to make data durable. No events are taken until the engine is restarted on a sound disk."
+	case Stopping:
+		return "The engine is stopping: it finishes what it has taken and takes nothing new."
+	case Failed:
+		return "The engine has failed."
+	}
+	return "The engine's state is unknown."
+}

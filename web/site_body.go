@@ -1,0 +1,105 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+)
+
+// jsonBody reads a body that changes something, or sends a problem. A page of
+// another site must not be able to make a browser send it: only application/json is
+// taken, which a foreign page cannot send unasked, and a browser that says where the
+// request comes from must name this origin.
+func (site *Site) jsonBody(c *gin.Context) (body []byte, ok bool) {
+	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		return nil, false
+	}
+	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/json" {
+		respond.Problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
+		return nil, false
+	}
+	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
+		respond.Problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
+		return nil, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxDLQBody), nil)
+		return nil, false
+	case err != nil:
+		respond.Problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
+		return nil, false
+	}
+	return body, true
+}
+
+// readObject reads a JSON object whose fields must all be known and there once:
+// a misspelt dry_run must not act, nor may the second of two win unseen.
+// Errors begin with the place.
+func readObject(raw []byte, fields map[string]func(json.RawMessage) error) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	wrong := func(err error) error {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("byte %d: %w", dec.InputOffset()+1, err)
+	}
+	start, err := dec.Token()
+	if err != nil {
+		return wrong(err)
+	}
+	if start != json.Delim('{') {
+		return errors.New("want a JSON object")
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return wrong(err)
+		}
+		name, _ := key.(string) // the decoder refuses all but texts here
+		read, at := fields[name], format.Safe(name, format.MaxName)
+		if read == nil {
+			return fmt.Errorf("%s: there is no such field; want %s", at, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		if seen[name] {
+			return fmt.Errorf("%s: given twice", at)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return wrong(err)
+		}
+		if err := read(value); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return wrong(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("byte %d: want nothing after the object", dec.InputOffset()+1)
+	}
+	return nil
+}
+
+func readValue(raw json.RawMessage, into any, want string) error {
+	if err := json.Unmarshal(raw, into); err != nil || bytes.Equal(raw, []byte("null")) {
+		return fmt.Errorf("want %s", want)
+	}
+	return nil
+}

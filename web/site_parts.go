@@ -1,0 +1,61 @@
+package web
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/web/format"
+)
+
+type figure struct {
+	Name, Value, Title, Note string
+	Bad                      bool
+}
+
+type fact struct {
+	Name, Value, Note string
+	Code              bool
+	At                format.Stamp
+}
+
+// hidden are parameters for hidden fields of a form, in a fixed order. What
+// can't be shown as it is is left out: it would not come back as it went.
+func hidden(q url.Values) [][2]string {
+	var out [][2]string
+	for _, k := range slices.Sorted(maps.Keys(q)) {
+		if v := q.Get(k); format.Safe(k, format.MaxText) == k && format.Safe(v, format.MaxText) == v {
+			out = append(out, [2]string{k, v})
+		}
+	}
+	return out
+}
+
+// choice is one <select> of the filter.
+type choice struct {
+	Name    string // of the parameter
+	Label   string // for people
+	Any     string // the option that picks all
+	Options []option
+}
+
+type option struct {
+	Value, Word string
+	On          bool
+}
+
+// shownLabels is how many labels the filter offers; more can be had by address.
+const shownLabels = 200
+
+func options(values map[string]bool, picked string) []option {
+	var out []option
+	for v := range values {
+		// What can't be shown as it is can't be chosen; specs do not allow any.
+		if format.Safe(v, format.MaxTitle) == v && v != "" {
+			out = append(out, option{v, v, v == picked})
+		}
+	}
+	slices.SortFunc(out, func(a, b option) int { return strings.Compare(a.Value, b.Value) })
+	return out[:min(len(out), shownLabels)]
+}

@@ -1,0 +1,51 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+func parseTime(s string) (time.Time, error) {
+	if secs, err := strconv.ParseInt(s, 10, 64); err == nil && secs >= 0 && secs < 1<<36 {
+		return time.Unix(secs, 0).UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339, strings.ReplaceAll(s, " ", "+")) // an unescaped + arrives as a space
+	if err != nil {
+		return time.Time{}, fmt.Errorf("want RFC 3339, such as 2026-11-20T09:00:00Z, or Unix seconds")
+	}
+	return t.UTC(), nil
+}
+
+// reportAskOf reads period, service and zone.
+func reportAskOf(q url.Values) (report.Query, error) {
+	ask := report.Query{Service: q.Get("service")}
+	var err error
+	if ask.Period, err = report.ParsePeriod(q.Get("period")); err != nil {
+		return ask, err
+	}
+	if name := q.Get("zone"); name != "" {
+		if ask.Zone, err = loadZone(name); err != nil {
+			return ask, err
+		}
+	}
+	return ask, nil
+}
+
+// loadZone finds a time zone by its name in the IANA database.
+func loadZone(name string) (*time.Location, error) {
+	// "Local" is the server's own zone, which is nobody's business.
+	if name == "Local" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", format.Safe(name, format.MaxName))
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", format.Safe(name, format.MaxName))
+	}
+	return loc, nil
+}
