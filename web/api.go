@@ -24,7 +24,6 @@ import (
 // Bounds of the parameter limit.
 const (
 	defaultPage = 100
-	maxPageSize = 1000
 	maxPoints   = 2000
 )
 

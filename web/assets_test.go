@@ -1,85 +1,11 @@
 package web
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-// assetBudget is what all scripts and style sheets may weigh together, in bytes
-// after gzip; the aim that was set is 45,000.
-const assetBudget = 30_000
-
-func TestAssetsAreSmall(t *testing.T) {
-	assets, err := loadAssets()
-	require.NoError(t, err)
-	total := 0
-	for name, a := range assets {
-		if !strings.HasPrefix(a.typ, "image/") {
-			t.Logf("%s: %d bytes, %d after gzip", name, len(a.body), len(a.zipped))
-			total += len(a.zipped)
-		}
-	}
-	require.LessOrEqual(t, total, assetBudget)
-	t.Logf("JavaScript and CSS: %d bytes after gzip", total)
-}
-
-// What is vendored is recorded: file, version, licence and hash.
-func TestVendoredFilesAreRecorded(t *testing.T) {
-	rowOf := regexp.MustCompile(`(?m)^\| ([^ |]+) \| ([^ |]+) \| ([0-9.]+) \| ([A-Z0-9a-z.-]+) \(([^)]+)\) \| ([0-9a-f]{64}) \|$`)
-	readme, err := files.ReadFile("static/vendor/README.md")
-	require.NoError(t, err)
-	known := map[string]bool{"README.md": true}
-	for _, m := range rowOf.FindAllStringSubmatch(string(readme), -1) {
-		raw, err := files.ReadFile("static/vendor/" + m[1])
-		require.NoError(t, err)
-		sum := sha256.Sum256(raw)
-		require.Equal(t, m[6], hex.EncodeToString(sum[:]), "%s is not what its row says", m[1])
-		licence, err := files.ReadFile("static/vendor/" + m[5])
-		require.NoError(t, err)
-		require.Greater(t, len(licence), 100)
-		known[m[1]], known[m[5]] = true, true
-	}
-	list, err := files.ReadDir("static/vendor")
-	require.NoError(t, err)
-	for _, f := range list {
-		require.True(t, known[f.Name()], "static/vendor/%s has no row in README.md", f.Name())
-	}
-	require.Len(t, list, len(known))
-}
-
-func TestShrinking(t *testing.T) {
-	require.Equal(t, "a,b{color:red;content:\" ↓\"}@media (max-width: 9px){a:hover{x:1}}\n", shrinkCSS("/* one\ntwo */ a, b {\n  color: red; content: \" ↓\";\n}\n@media (max-width: 9px) { a:hover { x: 1; } }\n"))
-	require.Equal(t, "let a = 'x // y';\nb();\n", shrinkJS("// comment\n\tlet a = 'x // y';\n\n  // more\n  b();\n"))
-}
-
-// Own code asks no other host, and evaluates no text as code.
-func TestOwnScriptsAreStrict(t *testing.T) {
-	for _, pattern := range []string{"static/js/*.js", "static/css/*.css", "static/*.svg"} {
-		list, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		require.NotEmpty(t, list, pattern)
-		for _, name := range list {
-			raw, err := files.ReadFile(filepath.ToSlash(name))
-			require.NoError(t, err)
-			for _, bad := range []string{"http://", "https://", "eval(", "Function(", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "url(", "@import"} {
-				if bad == "http://" && strings.Contains(string(raw), `xmlns="http://www.w3.org/2000/svg"`) {
-					continue // a name, not an address
-				}
-				require.False(t, strings.Contains(string(raw), bad), "%s has %q", name, bad)
-			}
-			for line := range strings.Lines(string(raw)) {
-				require.Zero(t, strings.Count(line, "`")%2, "%s: a template literal over several lines, which shrinking would change: %s", name, line)
-			}
-		}
-	}
-}
 
 func TestAssetsByName(t *testing.T) {
 	b := newBench(t)

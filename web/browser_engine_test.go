@@ -49,9 +49,9 @@ func busyRates(w *Web, s *IngestStatus) {
 
 func TestBrowserEngine(t *testing.T) {
 	b := startBrowser(t)
-	status := busyEngine(t)
-	x := newLiveBench(t, nil, func(o *Options) { o.Engine = func() EngineStatus { return status } })
-	busyRates(x.web, &status.Ingest)
+	eng := busyEngine(t)
+	x := newLiveBench(t, nil, func(o *Options) { o.Engine = func() EngineStatus { return eng } })
+	busyRates(x.web, &eng.Ingest)
 	base := x.base
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme, true)
@@ -172,7 +172,7 @@ func TestBrowserPublic(t *testing.T) {
 	b.open(t, base+"/public", 1100, 700)
 	b.axe(t)
 	x.rep = nil
-	b.open(t, base+"/public", 1100, 700) // the browser tells of the status 503
+	b.open(t, base+"/public", 1100, 700) // the browser tells of the eng 503
 	b.axe(t)
 
 	// A badge in a page of another site.

@@ -167,7 +167,7 @@ func (k *contract) deadLetters(b *bench) {
 		}
 		k.sent(b, path, `{}`, 403, "Sec-Fetch-Site", "cross-site")
 		k.sent(b, path, `{}`, 415, "Content-Type", "text/plain")
-		k.sent(b, path, strings.Repeat(" ", maxDLQBody+1), 413)
+		k.sent(b, path, strings.Repeat(" ", maxBody+1), 413)
 	}
 	for _, store := range []DLQ{broken{errors.New("busy")}, nil} {
 		status := http.StatusServiceUnavailable

@@ -98,7 +98,7 @@ func readForm(c *gin.Context, now time.Time) (action string, r dlqRequest, err e
 	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
 		return "", r, errors.New("it is of another kind")
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody)
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
 	if err := c.Request.ParseForm(); err != nil {
 		return "", r, errors.New("it is too large or damaged")
 	}

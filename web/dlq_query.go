@@ -108,8 +108,7 @@ type dlqRequest struct {
 }
 
 const (
-	maxDLQBody = 64 << 10
-	maxDLQIDs  = 1000
+	maxDLQIDs = 1000
 )
 
 // parseDLQRequest reads the body of a replay or discard.

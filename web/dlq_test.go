@@ -308,7 +308,7 @@ func TestFormOfThePage(t *testing.T) {
 		"", "action=discard", "id=sink-w-0001-0", "action=purge&id=sink-w-0001-0", "action=replay&action=discard&id=sink-w-0001-0", "action=discard&id=", "action=discard&id=%3Cb%3E",
 		"action=discard&id=sink-w-0001-0&all=true", "action=discard&id=sink-w-0001-0&sink=w", "action=discard&sink=", "action=discard&sink=w&sink=x", "action=discard&servce=s1", "action=discard&all=yes", "action=discard&origin=x", "action=discard&before=2026-11-20T10:00:00Z",
 		"action=purge", "action=purge&all=true", "action=purge&before=2027-11-20T10:00:00Z", "action=purge&before=x", "action=purge&older_than=0s", "action=purge&older_than=1d&before=2026-11-20T10:00:00Z", "action=discard&sink=w&from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z",
-		"action=discard&id=%zz", "action=discard&id=" + strings.Repeat("a&id=", maxDLQBody/5), "action=discard" + strings.Repeat("&id=a", 1001),
+		"action=discard&id=%zz", "action=discard&id=" + strings.Repeat("a&id=", maxBody/5), "action=discard" + strings.Repeat("&id=a", 1001),
 	} {
 		rec := form(body, own...)
 		require.Equal(t, http.StatusBadRequest, rec.Code, "%.60s", body)

@@ -36,7 +36,7 @@ func (k *contract) generations(b *bench) {
 	}
 	k.sent(b, forget, `{"service":"shop"}`, 403, "Sec-Fetch-Site", "cross-site")
 	k.sent(b, forget, `{"service":"shop"}`, 415, "Content-Type", "text/plain")
-	k.sent(b, forget, strings.Repeat(" ", maxDLQBody+1), 413)
+	k.sent(b, forget, strings.Repeat(" ", maxBody+1), 413)
 	for err, status := range map[error]int{ErrNothingCounted: 404, ErrServiceInUse: 409, ErrSpecChanged: 409, errors.New("busy"): 503} {
 		failure = err
 		k.sent(b, forget, `{"service":"shop"}`, status)

@@ -27,11 +27,11 @@ type health struct {
 // synced does, since only a restart opens it anew.
 func (w *Web) healthy(c *gin.Context) {
 	e := w.opt.Engine()
-	status := http.StatusOK
+	code := http.StatusOK
 	if e.State == Poisoned || e.State == Failed {
-		status = http.StatusServiceUnavailable
+		code = http.StatusServiceUnavailable
 	}
-	w.health(c, status, health{Status: e.State, Reason: w.reason(c, e)})
+	w.health(c, code, health{Status: e.State, Reason: w.reason(c, e)})
 }
 
 // reason is why the engine is in its state. Probes come without a token, so what an error
@@ -49,25 +49,25 @@ func (w *Web) ready(c *gin.Context) {
 	v := w.view()
 	e := v.eng
 	e.Reason = w.reason(c, e)
-	status := http.StatusServiceUnavailable
+	code := http.StatusServiceUnavailable
 	switch e.State {
 	case Ready, Stale:
-		status = http.StatusOK
+		code = http.StatusOK
 	case Recovering:
 		if e.Reason == "" {
 			e.Reason = fmt.Sprintf("replaying the log: %s done", format.Percent(e.Progress, 0))
 		}
 		c.Header("Retry-After", "5")
 	}
-	if status != http.StatusOK && e.Reason == "" {
+	if code != http.StatusOK && e.Reason == "" {
 		e.Reason = stateText(e.State)
 	}
-	w.health(c, status, health{e.State, e.Reason, e.degraded(v.now)})
+	w.health(c, code, health{e.State, e.Reason, e.degraded(v.now)})
 }
 
-func (w *Web) health(c *gin.Context, status int, h health) {
+func (w *Web) health(c *gin.Context, code int, h health) {
 	c.Header("Cache-Control", "no-store")
-	respond.JSON(c, status, "application/json", h)
+	respond.JSON(c, code, "application/json", h)
 }
 
 // reloadTimeout is how long a reload may wait for an engine that is still recovering.

@@ -22,13 +22,6 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// The pages about dead letters.
-const (
-	letterListPath    = "/engine/dead-letters"
-	letterPath        = "/engine/dead-letter"
-	letterConfirmPath = "/engine/dead-letters/confirm"
-)
-
 const (
 	// shownDead is how many dead letters the engine page lists; the list has shownLetters.
 	shownDead    = 5

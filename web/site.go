@@ -29,7 +29,7 @@ type Site struct {
 
 // NewSite checks the options, parses the templates and prepares the static files.
 func NewSite(opt Options) (*Site, error) {
-	if err := opt.fill(); err != nil {
+	if err := opt.applyDefaults(); err != nil {
 		return nil, err
 	}
 	site := &Site{opt: opt, named: map[string]asset{}}

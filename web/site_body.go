@@ -17,6 +17,9 @@ import (
 	"github.com/sloengine/sloengine/web/respond"
 )
 
+// maxBody is the most bytes of a body that changes something.
+const maxBody = 64 << 10
+
 // jsonBody reads a body that changes something, or sends a problem. A page of
 // another site must not be able to make a browser send it: only application/json is
 // taken, which a foreign page cannot send unasked, and a browser that says where the
@@ -34,11 +37,11 @@ func (site *Site) jsonBody(c *gin.Context) (body []byte, ok bool) {
 		respond.Problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
 		return nil, false
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxDLQBody))
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxDLQBody), nil)
+		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxBody), nil)
 		return nil, false
 	case err != nil:
 		respond.Problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)

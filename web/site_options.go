@@ -107,7 +107,13 @@ type Options struct {
 	Audit func(c *gin.Context, action, detail string)
 }
 
-func (o *Options) fill() error {
+// Bounds and defaults of the options.
+const (
+	defaultStreams = 500 // open at the same time
+	maxPageSize    = 1000
+)
+
+func (o *Options) applyDefaults() error {
 	if o.Report == nil || o.Engine == nil || o.Now == nil {
 		return errors.New("web: Report, Engine and Now are required")
 	}

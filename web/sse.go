@@ -55,7 +55,7 @@ func (w *Web) Run(ctx context.Context) error {
 		case <-t.C:
 			w.sampleRates()
 			if w.streams.count() > 0 {
-				w.streams.publish(w.view().message())
+				w.streams.publish(message(w.view()))
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (w *Web) Run(ctx context.Context) error {
 
 // message is the event that carries the view's version: never its content, which
 // every tab fetches by its own address if it shows anything of it.
-func (v view) message() string {
+func message(v view) string {
 	var version uint64
 	if v.rep != nil {
 		version = v.rep.Version
@@ -104,7 +104,7 @@ func (w *Web) stream(c *gin.Context) {
 		return ok
 	}
 	// Joined first, so that no report falls between this message and the next.
-	if !write("retry: " + strconv.FormatInt(streamRetry.Milliseconds(), 10) + "\n" + w.view().message()) {
+	if !write("retry: " + strconv.FormatInt(streamRetry.Milliseconds(), 10) + "\n" + message(w.view())) {
 		return
 	}
 	beat, life := time.NewTicker(streamBeat), time.NewTimer(streamLife)

@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	defaultStreams = 500 // open at the same time
-	streamBuffer   = 8   // messages that may wait for one tab; a slower one is dropped and connects again
+	streamBuffer = 8 // messages that may wait for one tab; a slower one is dropped and connects again
 )
 
 var (

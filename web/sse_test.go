@@ -306,7 +306,7 @@ func BenchmarkStreams(b *testing.B) {
 		next.Version++
 		rep.Store(&next)
 		heard.Add(tabs)
-		x.web.streams.publish(x.web.view().message())
+		x.web.streams.publish(message(x.web.view()))
 		heard.Wait()
 	}
 	b.ReportMetric(float64((cpuTime()-before).Milliseconds())/float64(b.N), "cpu-ms/report")

@@ -24,3 +24,10 @@ type DLQ interface {
 	// Purge removes what was saved before a time and returns how many that were.
 	Purge(ctx context.Context, before time.Time, dryRun bool) (int, error)
 }
+
+// The pages about dead letters.
+const (
+	letterListPath    = "/engine/dead-letters"
+	letterPath        = "/engine/dead-letter"
+	letterConfirmPath = "/engine/dead-letters/confirm"
+)
