@@ -39,6 +39,8 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 	examples "github.com/sloengine/sloengine/testdata/specs"
 	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 const scrape = 15 * time.Second
@@ -112,8 +114,8 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	self := newSelf(t)
 	registry := client.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	page, err := web.New(web.Options{
-		Report: func() *sla.Report { return eval.Latest() }, Engine: func() web.EngineStatus { return web.EngineStatus{State: web.Ready} },
+	page, err := web.New(site.Options{
+		Report: func() *sla.Report { return eval.Latest() }, Engine: func() status.Engine { return status.Engine{State: status.Ready} },
 		Now: func() time.Time { return w.now }, Registry: registry,
 		Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now })),
 	})

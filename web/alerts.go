@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 type alertJSON struct {
@@ -64,28 +65,28 @@ type alertList struct {
 
 func (w *Web) apiAlerts(c *gin.Context) {
 	q := c.Request.URL.Query()
-	f := alertFilter{state: state.State(q.Get("state")), service: q.Get("service"), severity: q.Get("severity"), slo: slo.ID(q.Get("slo"))}
-	v := w.view()
-	all, digest := w.alerts(f)
-	if respond.NotModified(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
+	f := site.AlertFilter{State: state.State(q.Get("state")), Service: q.Get("service"), Severity: q.Get("severity"), SLO: slo.ID(q.Get("slo"))}
+	v := w.View()
+	all, digest := w.Alerts(f)
+	if respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
 		return
 	}
-	if f.state != "" && !slices.Contains(alertStates, f.state) {
-		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.state), format.MaxName)), nil)
+	if f.State != "" && !slices.Contains(site.AlertStates, f.State) {
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
-	limit, ok := w.limit(c, defaultPage, maxPageSize)
+	limit, ok := w.limit(c, defaultPage, site.MaxPageSize)
 	if !ok {
 		return
 	}
 	page := all
 	if s := q.Get("cursor"); s != "" {
-		var after alertKey
+		var after site.AlertKey
 		if err := readCursor(s, &after); err != nil {
 			respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 			return
 		}
-		i := slices.IndexFunc(all, func(a *state.Alert) bool { return after.compare(newAlertKey(a)) < 0 })
+		i := slices.IndexFunc(all, func(a *state.Alert) bool { return after.Compare(site.NewAlertKey(a)) < 0 })
 		if i < 0 {
 			i = len(all)
 		}
@@ -94,12 +95,12 @@ func (w *Web) apiAlerts(c *gin.Context) {
 	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []alertJSON{}}
 	for i, a := range page {
 		if i == limit {
-			out.Next = newCursor(newAlertKey(page[i-1]))
+			out.Next = newCursor(site.NewAlertKey(page[i-1]))
 			break
 		}
 		out.Items = append(out.Items, newAlert(a))
 	}
-	held := w.held(f)
+	held := w.Held(f)
 	out.Held, out.HeldTotal = []heldJSON{}, len(held)
 	for _, h := range held[:min(limit, len(held))] {
 		out.Held = append(out.Held, newHeld(h))

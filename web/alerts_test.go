@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func alertNames(t *testing.T, body []byte) (names []string, total int, next string) {
@@ -69,7 +70,7 @@ func TestAlertsOfTheAPI(t *testing.T) {
 
 	b.rep = nil
 	k.answer(b, http.MethodGet, "/api/v1/alerts", 200)
-	b.web.opt.Alerts = nil
+	b.web.Opt.Alerts = nil
 	got, _, _ := alertNames(t, k.answer(b, http.MethodGet, "/api/v1/alerts", 200))
 	require.Empty(t, got)
 }
@@ -107,7 +108,7 @@ func TestAlertsOnPages(t *testing.T) {
 		b.alerts = append(b.alerts, one)
 	}
 	require.Contains(t, b.get("/").Body.String(), "All alerts as JSON, 3 more")
-	b.web.opt.Alerts = nil
+	b.web.Opt.Alerts = nil
 	require.NotContains(t, b.get("/").Body.String(), `id="alerts"`)
 }
 
@@ -124,7 +125,7 @@ func TestAlertStateMetric(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, 1.0, got)
 	require.Len(t, fs["slo_alert_state"].Metric, 4+len(hostile), "the resolved one is not there")
-	b.eng.State = Recovering
+	b.eng.State = status.Recovering
 	require.Nil(t, parse(t, b.get("/metrics").Body.String())["slo_alert_state"])
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // Bounds of the parameter limit.
@@ -29,9 +30,9 @@ const (
 
 // begin starts an API answer: it takes a view, adds the entity tag, and reports
 // true if the client already has the answer.
-func (w *Web) begin(c *gin.Context) (view, bool) {
-	v := w.view()
-	return v, respond.NotModified(c, v.reportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
+func (w *Web) begin(c *gin.Context) (site.View, bool) {
+	v := w.View()
+	return v, respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
 }
 
 func (w *Web) apiSLOs(c *gin.Context) {
@@ -40,16 +41,16 @@ func (w *Web) apiSLOs(c *gin.Context) {
 		return
 	}
 	q := c.Request.URL.Query()
-	f := newFilter(q)
-	if f.state != "" && !knownState(f.state) {
-		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.state), format.MaxName)), nil)
+	f := site.NewFilter(q)
+	if f.State != "" && !site.KnownState(f.State) {
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
-	limit, ok := w.limit(c, defaultPage, maxPageSize)
+	limit, ok := w.limit(c, defaultPage, site.MaxPageSize)
 	if !ok {
 		return
 	}
-	all := f.pick(v.rep)
+	all := f.Pick(v.Rep)
 	page := all
 	if s := q.Get("cursor"); s != "" {
 		var after cursor
@@ -117,15 +118,15 @@ func readCursor(s string, into any) error {
 }
 
 func (c *cursor) before(r *sla.SLOReport) bool {
-	return compareReports(&sla.SLOReport{SLO: &slo.SLO{ID: c.ID}, Group: c.Group}, r) < 0
+	return site.CompareReports(&sla.SLOReport{SLO: &slo.SLO{ID: c.ID}, Group: c.Group}, r) < 0
 }
 
 // one finds the report that a request names, or sends a problem.
-func (w *Web) one(c *gin.Context, v view) *sla.SLOReport {
+func (w *Web) one(c *gin.Context, v site.View) *sla.SLOReport {
 	id := slo.NewID(c.Param("service"), c.Param("slo"))
-	r, exists := findGroup(v.rep, id, c.Request.URL.Query())
+	r, exists := site.FindGroup(v.Rep, id, c.Request.URL.Query())
 	switch {
-	case v.rep == nil:
+	case v.Rep == nil:
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 	case r == nil && exists:
@@ -147,25 +148,25 @@ func (w *Web) apiSLO(c *gin.Context) {
 }
 
 func (w *Web) apiHistory(c *gin.Context) {
-	v := w.view()
+	v := w.View()
 	c.Header("Cache-Control", "no-store")
 	r := w.one(c, v)
 	if r == nil {
 		return
 	}
-	if w.opt.Counts == nil {
+	if w.Opt.Counts == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 		return
 	}
-	from, to, step, err := historyRange(c.Request.URL.Query(), v.rep.Time)
+	from, to, step, err := historyRange(c.Request.URL.Query(), v.Rep.Time)
 	if err != nil {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
 	steps := history.NewGrid(slo.Span{From: from, To: to}, step, nil)
-	answers, err := w.opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
+	answers, err := w.Opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
 	if err != nil {
-		w.opt.LogError("read history of "+string(r.SLO.ID), err)
+		w.Opt.LogError("read history of "+string(r.SLO.ID), err)
 		respond.Problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
 		return
 	}
@@ -183,13 +184,13 @@ func (w *Web) apiHistory(c *gin.Context) {
 func historyRange(q url.Values, now time.Time) (from, to time.Time, step time.Duration, err error) {
 	to, from, step = now.UTC(), time.Time{}, time.Hour
 	if s := q.Get("to"); s != "" {
-		if to, err = parseTime(s); err != nil {
+		if to, err = site.ParseTime(s); err != nil {
 			return from, to, step, fmt.Errorf("to: %w", err)
 		}
 	}
 	from = to.Add(-24 * time.Hour).Truncate(time.Hour)
 	if s := q.Get("from"); s != "" {
-		if from, err = parseTime(s); err != nil {
+		if from, err = site.ParseTime(s); err != nil {
 			return from, to, step, fmt.Errorf("from: %w", err)
 		}
 	}
@@ -218,10 +219,10 @@ func (w *Web) apiSLAs(c *gin.Context) {
 	}
 	out := slaList{Report: newReportJSON(v), Items: []slaJSON{}}
 	service := c.Query("service")
-	if v.rep != nil {
-		for i := range v.rep.SLAs {
-			if service == "" || v.rep.SLAs[i].SLA.Service == service {
-				out.Items = append(out.Items, newSLA(&v.rep.SLAs[i]))
+	if v.Rep != nil {
+		for i := range v.Rep.SLAs {
+			if service == "" || v.Rep.SLAs[i].SLA.Service == service {
+				out.Items = append(out.Items, newSLA(&v.Rep.SLAs[i]))
 			}
 		}
 	}
@@ -242,8 +243,8 @@ func (w *Web) apiThresholds(c *gin.Context) {
 	}
 	out := thresholdList{Report: newReportJSON(v), Items: []thresholdJSON{}}
 	service := c.Query("service")
-	if v.rep != nil {
-		for _, l := range v.rep.Thresholds {
+	if v.Rep != nil {
+		for _, l := range v.Rep.Thresholds {
 			if service == "" || l.Threshold.Service == service {
 				out.Items = append(out.Items, newThreshold(l))
 			}
@@ -253,20 +254,20 @@ func (w *Web) apiThresholds(c *gin.Context) {
 }
 
 func (w *Web) apiEngine(c *gin.Context) {
-	v := w.view()
-	if respond.NotModified(c, v.tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
+	v := w.View()
+	if respond.NotModified(c, v.Tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", engineJSON{
-		EngineStatus: v.eng, Report: newReportJSON(v), Version: w.opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.rep),
+		Engine: v.Eng, Report: newReportJSON(v), Version: w.Opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.Rep),
 	})
 }
 
-func uptime(v view) float64 {
-	if v.eng.Started.IsZero() {
+func uptime(v site.View) float64 {
+	if v.Eng.Started.IsZero() {
 		return 0
 	}
-	return max(0, v.now.Sub(v.eng.Started).Seconds())
+	return max(0, v.Now.Sub(v.Eng.Started).Seconds())
 }
 
 func warnings(rep *sla.Report) []string {

@@ -22,6 +22,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // contract checks requests and answers against the served OpenAPI document.
@@ -94,17 +96,17 @@ func TestAnswersKeepTheContract(t *testing.T) {
 		k.answer(b, http.MethodGet, target, status)
 	}
 	k.answer(b, http.MethodPost, "/-/reload", 501)
-	b.web.opt.Reload = func(context.Context) error { return nil }
+	b.web.Opt.Reload = func(context.Context) error { return nil }
 	k.answer(b, http.MethodPost, "/-/reload", 200)
 	k.answer(b, http.MethodPost, "/-/reload", 403, "Sec-Fetch-Site", "cross-site")
-	b.web.opt.Reload = func(context.Context) error { return specError{} }
+	b.web.Opt.Reload = func(context.Context) error { return specError{} }
 	require.Contains(t, string(k.answer(b, http.MethodPost, "/-/reload", 422)), `"line":7`)
 
 	k.generations(b)
 
 	// Without a report, without data, and with numbers that are none.
 	full := b.rep
-	b.rep, b.eng = nil, EngineStatus{State: Recovering}
+	b.rep, b.eng = nil, status.Engine{State: status.Recovering}
 	for target, status := range map[string]int{"/api/v1/slos": 200, "/api/v1/slas": 200, "/api/v1/thresholds": 200, "/api/v1/engine": 200, one + "?group.product=MEDCARE": 503, one + "/history?group.product=MEDCARE": 503, "/-/ready": 503} {
 		k.answer(b, http.MethodGet, target, status)
 	}
@@ -114,9 +116,9 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	k.answer(b, http.MethodGet, "/api/v1/slos", 200)
 
 	k.deadLetters(b)
-	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 503)
-	b.web.opt.Counts = nil
+	b.web.Opt.Counts = nil
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 501)
 
 	// Every operation of the document has been asked, but for those of other packages.
@@ -210,7 +212,7 @@ func TestValuesOfTheAPI(t *testing.T) {
 	require.Equal(t, r.Raw.Remaining, *got.SLO.Raw.Remaining)
 	require.Equal(t, 7200.0, got.SLO.Corrected)
 	require.Equal(t, "99.9", got.SLO.Percent)
-	require.Equal(t, Source{"specs/insurance.yaml", 12}, *got.SLO.Source)
+	require.Equal(t, site.Source{File: "specs/insurance.yaml", Line: 12}, *got.SLO.Source)
 	require.Equal(t, uint64(4211), got.Report.Version)
 	require.Len(t, got.SLO.Burns, len(slo.BurnWindows)+1)
 	require.Equal(t, "period", got.SLO.Burns[7].Window)
@@ -244,9 +246,9 @@ func TestUnknownAddresses(t *testing.T) {
 }
 
 func TestPermissions(t *testing.T) {
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.Reload = func(context.Context) error { return nil }
-		o.Allow = func(p Permission) gin.HandlerFunc {
+		o.Allow = func(p site.Permission) gin.HandlerFunc {
 			return func(c *gin.Context) {
 				if c.GetHeader("X-May") != string(p) {
 					c.AbortWithStatus(http.StatusUnauthorized)
@@ -269,22 +271,22 @@ func TestPermissions(t *testing.T) {
 // no version, no time, no text of an error.
 func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 	hushed := "/srv/hushed/"
-	b := newBench(t, func(o *Options) {
-		o.Version = Version{Version: "9.8.7-hushed", Revision: "hushed-rev", Go: "go9.8-hushed"}
-		o.Allow = func(p Permission) gin.HandlerFunc {
+	b := newBench(t, func(o *site.Options) {
+		o.Version = site.Version{Version: "9.8.7-hushed", Revision: "hushed-rev", Go: "go9.8-hushed"}
+		o.Allow = func(p site.Permission) gin.HandlerFunc {
 			return func(c *gin.Context) {
 				if c.GetHeader("X-May") != string(p) {
 					c.AbortWithStatus(http.StatusUnauthorized)
 				}
 			}
 		}
-		o.May = func(c *gin.Context, p Permission) bool { return c.GetHeader("X-May") == string(p) }
+		o.May = func(c *gin.Context, p site.Permission) bool { return c.GetHeader("X-May") == string(p) }
 	})
 	b.eng.Started = time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	b.eng.Spec.Failed = noon
 	b.eng.Spec.Problems = []spec.Problem{{Position: spec.Position{File: hushed + "a.yaml", Line: 3, Column: 4}, Message: "hushed message"}}
 	b.rep.Warnings = []string{"hushed warning"}
-	for _, state := range []EngineState{Ready, Poisoned, Failed, DiskLow, Recovering, Stopping} {
+	for _, state := range []status.State{status.Ready, status.Poisoned, status.Failed, status.DiskLow, status.Recovering, status.Stopping} {
 		b.eng.State, b.eng.Reason = state, "open "+hushed+"wal/1.seg: hushed error"
 		for _, target := range []string{"/nothing", "/nothing?theme=dark", "/slo/x", "/api/nothing", "/engine/nothing", "/static/nothing", "/-/nothing", "/-/healthy", "/-/ready", "/openapi.json", "/badge/nothing.svg", "/", "/slo", "/engine", "/metrics"} {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
@@ -309,19 +311,19 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
-		state          EngineState
+		state          status.State
 		reason         string
 		healthy, ready int
 		want           string
 	}{
-		{Ready, "", 200, 200, ""},
-		{Stale, "", 200, 200, ""},
-		{Starting, "", 200, 503, "starting"},
-		{Recovering, "", 200, 503, "42% done"},
-		{DiskLow, "900 MiB free", 200, 503, "900 MiB free"},
-		{Poisoned, "", 503, 503, "durable"},
-		{Stopping, "", 200, 503, "stopping"},
-		{Failed, "", 503, 503, "failed"},
+		{status.Ready, "", 200, 200, ""},
+		{status.Stale, "", 200, 200, ""},
+		{status.Starting, "", 200, 503, "starting"},
+		{status.Recovering, "", 200, 503, "42% done"},
+		{status.DiskLow, "900 MiB free", 200, 503, "900 MiB free"},
+		{status.Poisoned, "", 503, 503, "durable"},
+		{status.Stopping, "", 200, 503, "stopping"},
+		{status.Failed, "", 503, 503, "failed"},
 		{"", "", 200, 503, "unknown"},
 	} {
 		b := newBench(t)

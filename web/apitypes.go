@@ -7,6 +7,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // The answers of the read API. Their field names are a contract: they may grow,
@@ -14,17 +16,17 @@ import (
 // what has no data is null.
 
 type reportJSON struct {
-	Version   uint64      `json:"version"` // 0: no report yet
-	Time      *time.Time  `json:"time"`
-	Watermark *time.Time  `json:"watermark"`
-	Stale     bool        `json:"stale"`
-	State     EngineState `json:"state"`
+	Version   uint64       `json:"version"` // 0: no report yet
+	Time      *time.Time   `json:"time"`
+	Watermark *time.Time   `json:"watermark"`
+	Stale     bool         `json:"stale"`
+	State     status.State `json:"state"`
 }
 
-func newReportJSON(v view) reportJSON {
-	r := reportJSON{Stale: v.stale, State: v.eng.State}
-	if v.rep != nil {
-		r.Version, r.Time, r.Watermark = v.rep.Version, timeOrNil(v.rep.Time), timeOrNil(v.rep.Watermark)
+func newReportJSON(v site.View) reportJSON {
+	r := reportJSON{Stale: v.Stale, State: v.Eng.State}
+	if v.Rep != nil {
+		r.Version, r.Time, r.Watermark = v.Rep.Version, timeOrNil(v.Rep.Time), timeOrNil(v.Rep.Watermark)
 	}
 	return r
 }
@@ -108,7 +110,7 @@ type sloJSON struct {
 	Percent     string            `json:"objective_percent"`
 	Window      string            `json:"window"`
 	Budgeting   slo.BudgetMethod  `json:"budgeting"`
-	Source      *Source           `json:"source"`
+	Source      *site.Source      `json:"source"`
 
 	State      slo.State  `json:"state"`
 	Budget     budgetJSON `json:"budget"`     // planned maintenance taken out: what counts
@@ -144,8 +146,8 @@ func (w *Web) newSLO(r *sla.SLOReport) sloJSON {
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
 	}
-	if w.opt.Source != nil {
-		if src, ok := w.opt.Source(s.ID); ok {
+	if w.Opt.Source != nil {
+		if src, ok := w.Opt.Source(s.ID); ok {
 			out.Source = &src
 		}
 	}
@@ -276,9 +278,9 @@ type thresholdList struct {
 }
 
 type engineJSON struct {
-	EngineStatus
-	Report        reportJSON `json:"report"`
-	Version       Version    `json:"version"`
-	UptimeSeconds float64    `json:"uptime_seconds"`
-	Warnings      []string   `json:"warnings"` // of the spec
+	status.Engine
+	Report        reportJSON   `json:"report"`
+	Version       site.Version `json:"version"`
+	UptimeSeconds float64      `json:"uptime_seconds"`
+	Warnings      []string     `json:"warnings"` // of the spec
 }

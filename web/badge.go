@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // badgeText is what a badge says.
@@ -44,15 +45,15 @@ func (w *Web) badge(c *gin.Context) {
 		return
 	}
 	openToAll(c)
-	v := w.view()
-	if v.rep == nil {
+	v := w.View()
+	if v.Rep == nil {
 		w.publicNotYet(c)
 		w.sendBadge(c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not known yet", badgeNone})
 		return
 	}
-	rows := w.badgeRows(c, v.rep, slo.NewID(c.Param("service"), name))
+	rows := w.badgeRows(c, v.Rep, slo.NewID(c.Param("service"), name))
 	private := len(rows) > 0 && !w.badgeIsPublic(c, rows[0].SLO)
-	if len(rows) == 0 || private && !w.opt.May(c, Read) {
+	if len(rows) == 0 || private && !w.Opt.May(c, site.Read) {
 		c.Header("Cache-Control", "no-store")
 		w.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "There is no such public service level", badgeNone})
 		return
@@ -63,17 +64,17 @@ func (w *Web) badge(c *gin.Context) {
 		c.Writer.Header().Del("Access-Control-Allow-Origin")
 		c.Header("Cross-Origin-Resource-Policy", "same-origin")
 	}
-	if len(prefixed(c.Request.URL.Query(), groupParam)) > 0 {
-		w.sendBadge(c, http.StatusOK, newBadge(rows, v.stale))
+	if len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) > 0 {
+		w.sendBadge(c, http.StatusOK, newBadge(rows, v.Stale))
 		return
 	}
-	w.sendBadge(c, http.StatusOK, w.published.badgeOf(v.key(), rows[0].SLO.ID, func() badgeText { return newBadge(rows, v.stale) }))
+	w.sendBadge(c, http.StatusOK, w.published.badgeOf(v.Key(), rows[0].SLO.ID, func() badgeText { return newBadge(rows, v.Stale) }))
 }
 
 // badgeRows are the groups that a badge is about: the one that the query names, or all.
 func (w *Web) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLOReport {
-	rows := rowsOf(rep, id)
-	want := prefixed(c.Request.URL.Query(), groupParam)
+	rows := site.RowsOf(rep, id)
+	want := site.Prefixed(c.Request.URL.Query(), site.GroupParam)
 	if len(rows) == 0 || len(want) == 0 {
 		return rows
 	}
@@ -95,7 +96,7 @@ func (w *Web) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLORe
 // badgeIsPublic reports whether anybody may see the badge. A value of a group is a
 // secret of its own.
 func (w *Web) badgeIsPublic(c *gin.Context, s *slo.SLO) bool {
-	return w.isPublic(s) && (publicGroups(s) || len(prefixed(c.Request.URL.Query(), groupParam)) == 0)
+	return w.isPublic(s) && (publicGroups(s) || len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) == 0)
 }
 
 func newBadge(rows []*sla.SLOReport, stale bool) badgeText {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/site"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,9 +46,9 @@ func TestBadgeGolden(t *testing.T) {
 // What a badge tells of a service level that is not public: that of one that is not there.
 func TestBadgesKeepSecrets(t *testing.T) {
 	may := false
-	b := newBench(t, func(o *Options) {
-		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }
-		o.May = func(_ *gin.Context, p Permission) bool { return p == Read && may }
+	b := newBench(t, func(o *site.Options) {
+		o.Allow = func(site.Permission) gin.HandlerFunc { return func(*gin.Context) {} }
+		o.May = func(_ *gin.Context, p site.Permission) bool { return p == site.Read && may }
 	})
 	publish(b.rep, justPublic, "insurance-unpaid/availability")
 	publish(b.rep, withGroups, "insurance-unpaid/quality")
@@ -83,8 +84,8 @@ func TestBadgesKeepSecrets(t *testing.T) {
 	// Without anybody to ask only an engine that is open to all shows them.
 	open := newBench(t)
 	require.Equal(t, http.StatusOK, open.get("/badge/mdm/availability.svg").Code)
-	closed := newBench(t, func(o *Options) {
-		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }
+	closed := newBench(t, func(o *site.Options) {
+		o.Allow = func(site.Permission) gin.HandlerFunc { return func(*gin.Context) {} }
 	})
 	require.Equal(t, http.StatusNotFound, closed.get("/badge/mdm/availability.svg").Code)
 }

@@ -9,26 +9,28 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
 )
 
 // busyEngine is an engine with something to see in every part.
-func busyEngine(t *testing.T) EngineStatus {
+func busyEngine(t *testing.T) status.Engine {
 	s := readyStatus()
 	s.Ingest.Limited, s.Ingest.Sampled, s.Ingest.DeadLettered = 9_310, 1_200, 44
 	s.Disk.TotalBytes = 120 << 30
-	s.Limits = append(s.Limits, LimitStatus{Layer: "type", Rule: "debug.*", PerSecond: 100, Current: 84.2, Hits: 3}, LimitStatus{Layer: "context", Rule: "tenant", PerSecond: 50, Current: 12})
-	s.Offenders = append(s.Offenders, OffenderStatus{Context: "tenant", Value: "(redacted) 0a1b2c3d", Hits: 309}, OffenderStatus{Context: "user", Value: hostile[0], Hits: 12})
-	s.Breakers = append(s.Breakers, BreakerStatus{Name: "webhook", State: BreakerOpen, Since: noon.Add(-4 * time.Minute), Reason: "5 failures in a row: connection refused", RetryAfterSeconds: 42}, BreakerStatus{Name: "lake", State: BreakerHalfOpen, Since: noon.Add(-10 * time.Second), Reason: "time for a probe"})
-	s.Bulkheads = append(s.Bulkheads, BulkheadStatus{Name: "webhook", Active: 4, Queued: 17, Concurrency: 4, Queue: 20, Rejected: 812}, BulkheadStatus{Name: "lake", Active: 1, Concurrency: 4, Queue: 20})
+	s.Limits = append(s.Limits, status.LimitStatus{Layer: "type", Rule: "debug.*", PerSecond: 100, Current: 84.2, Hits: 3}, status.LimitStatus{Layer: "context", Rule: "tenant", PerSecond: 50, Current: 12})
+	s.Offenders = append(s.Offenders, status.OffenderStatus{Context: "tenant", Value: "(redacted) 0a1b2c3d", Hits: 309}, status.OffenderStatus{Context: "user", Value: hostile[0], Hits: 12})
+	s.Breakers = append(s.Breakers, status.BreakerStatus{Name: "webhook", State: status.BreakerOpen, Since: noon.Add(-4 * time.Minute), Reason: "5 failures in a row: connection refused", RetryAfterSeconds: 42}, status.BreakerStatus{Name: "lake", State: status.BreakerHalfOpen, Since: noon.Add(-10 * time.Second), Reason: "time for a probe"})
+	s.Bulkheads = append(s.Bulkheads, status.BulkheadStatus{Name: "webhook", Active: 4, Queued: 17, Concurrency: 4, Queue: 20, Rejected: 812}, status.BulkheadStatus{Name: "lake", Active: 1, Concurrency: 4, Queue: 20})
 	s.Sinks = append(s.Sinks,
-		SinkStatus{Name: "webhook", Kind: "http", LagRecords: 18_201, LagBytes: 640 << 20, MaxLagBytes: 1 << 30, OldestAgeSeconds: 412, Delivered: 1_700_312, Retries: 902, Dropped: 3, DeadLetters: map[string]uint64{"expired": 41, "rejected": 7}, LastDelivery: noon.Add(-5 * time.Minute), LastError: "Post \"https://events.example.org/in\": dial tcp 10.0.0.7:443: connect: connection refused", LastErrorAt: noon.Add(-4 * time.Second), Breaker: BreakerOpen},
-		SinkStatus{Name: "lake", Kind: "http", LagRecords: 912, LagBytes: 7 << 20, MaxLagBytes: 1 << 30, OldestAgeSeconds: 12, Delivered: 1_800_020, Recovering: true, LastDelivery: noon.Add(-time.Second), Breaker: BreakerHalfOpen, InFlight: 1})
+		status.SinkStatus{Name: "webhook", Kind: "http", LagRecords: 18_201, LagBytes: 640 << 20, MaxLagBytes: 1 << 30, OldestAgeSeconds: 412, Delivered: 1_700_312, Retries: 902, Dropped: 3, DeadLetters: map[string]uint64{"expired": 41, "rejected": 7}, LastDelivery: noon.Add(-5 * time.Minute), LastError: "Post \"https://events.example.org/in\": dial tcp 10.0.0.7:443: connect: connection refused", LastErrorAt: noon.Add(-4 * time.Second), Breaker: status.BreakerOpen},
+		status.SinkStatus{Name: "lake", Kind: "http", LagRecords: 912, LagBytes: 7 << 20, MaxLagBytes: 1 << 30, OldestAgeSeconds: 12, Delivered: 1_800_020, Recovering: true, LastDelivery: noon.Add(-time.Second), Breaker: status.BreakerHalfOpen, InFlight: 1})
 	return s
 }
 
 // busyRates fills the ring with an hour that has a peak, a pause and a gap.
-func busyRates(w *Web, s *IngestStatus) {
+func busyRates(w *Web, s *status.IngestStatus) {
 	n := *s
 	for i := range 720 {
 		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*rateEvery)
@@ -50,7 +52,7 @@ func busyRates(w *Web, s *IngestStatus) {
 func TestBrowserEngine(t *testing.T) {
 	b := startBrowser(t)
 	eng := busyEngine(t)
-	x := newLiveBench(t, nil, func(o *Options) { o.Engine = func() EngineStatus { return eng } })
+	x := newLiveBench(t, nil, func(o *site.Options) { o.Engine = func() status.Engine { return eng } })
 	busyRates(x.web, &eng.Ingest)
 	base := x.base
 	for _, scheme := range []string{"light", "dark"} {
@@ -72,8 +74,10 @@ func TestBrowserEngine(t *testing.T) {
 	b.requireClean(t, base)
 	for name, prepare := range map[string]func(*bench){
 		"bare":       bare,
-		"recovering": func(x *bench) { x.rep, x.eng = nil, EngineStatus{State: Recovering, Progress: 0.42} },
-		"disk-low":   func(x *bench) { x.eng.State, x.eng.Disk.FreeBytes, x.eng.Disk.TotalBytes = DiskLow, 700<<20, 20<<30 },
+		"recovering": func(x *bench) { x.rep, x.eng = nil, status.Engine{State: status.Recovering, Progress: 0.42} },
+		"disk-low": func(x *bench) {
+			x.eng.State, x.eng.Disk.FreeBytes, x.eng.Disk.TotalBytes = status.DiskLow, 700<<20, 20<<30
+		},
 	} {
 		x := newBench(t)
 		prepare(x)
@@ -96,17 +100,17 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 	require.NoError(t, err)
 	entries[59].Event = event
 	l := newLetters(t, entries...)
-	x := newBench(t, func(o *Options) { o.DLQ = l })
+	x := newBench(t, func(o *site.Options) { o.DLQ = l })
 	base := x.serve(t)
 	for _, scripts := range []bool{true, false} {
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)
-		b.open(t, base+letterListPath, 1280, 900)
+		b.open(t, base+site.LetterListPath, 1280, 900)
 		b.requireFits(t, 1280)
 		if scripts {
 			b.axe(t)
 			b.picture(t, "engine-letters.png", true)
-			b.open(t, base+letterListPath, 1280, 900)
+			b.open(t, base+site.LetterListPath, 1280, 900)
 		}
 		before := len(l.taken)
 		b.do(t, chromedp.Click(`.letters tbody tr:first-child th a`), chromedp.WaitReady(`.copy pre`))
@@ -115,20 +119,20 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 			b.picture(t, "engine-letter.png", true)
 			for _, scheme := range []string{"light", "dark"} {
 				b.prefers(t, scheme, true)
-				for _, path := range []string{letterListPath, letterPath + "?id=" + entries[59].ID, letterConfirmPath + "?action=discard&sink=w"} {
+				for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=" + entries[59].ID, site.LetterConfirmPath + "?action=discard&sink=w"} {
 					b.open(t, base+path, 360, 900)
 					b.requireFits(t, 360)
 					b.axe(t)
 				}
-				b.open(t, base+letterListPath, 360, 900)
+				b.open(t, base+site.LetterListPath, 360, 900)
 				b.picture(t, "engine-letters-phone-"+scheme+".png", true)
-				b.open(t, base+letterConfirmPath+"?action=discard&sink=w", 1280, 700)
+				b.open(t, base+site.LetterConfirmPath+"?action=discard&sink=w", 1280, 700)
 				b.axe(t)
 				b.picture(t, "engine-confirm-"+scheme+".png", true)
 			}
 			b.prefers(t, "light", true)
 		}
-		b.open(t, base+letterListPath+"?sink=w", 1280, 900)
+		b.open(t, base+site.LetterListPath+"?sink=w", 1280, 900)
 		b.do(t, chromedp.Click(`.letters tbody tr:nth-child(2) input`), chromedp.Click(`.letters tbody tr:nth-child(3) input`), chromedp.Click(`.choose .do button[value=replay]`), chromedp.WaitReady(`form.do button.go`))
 		require.Len(t, l.taken, before, "asked first")
 		if scripts {
@@ -138,7 +142,7 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 		require.Len(t, l.taken, before+2)
 	}
 	b.scripts(t, true)
-	b.open(t, base+letterListPath+"?sink=w", 1280, 900)
+	b.open(t, base+site.LetterListPath+"?sink=w", 1280, 900)
 	b.do(t, chromedp.Click(`.bulk form:first-child button[value=discard]`), chromedp.WaitReady(`form.do button.danger`), chromedp.Click(`form.do button.danger`), chromedp.WaitReady(`.done`))
 	require.Equal(t, "56 discarded.", eval[string](t, b, `document.querySelector('.done').textContent`))
 	s, err := l.Stats(context.Background())
@@ -151,7 +155,7 @@ func TestBrowserPublic(t *testing.T) {
 	b := startBrowser(t)
 	x := newBench(t)
 	published(x)
-	for _, r := range rowsOf(x.rep, "mdm/availability") {
+	for _, r := range site.RowsOf(x.rep, "mdm/availability") {
 		r.SLO.Description = "Calls to the master data of customers."
 	}
 	base := x.serve(t)

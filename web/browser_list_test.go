@@ -12,6 +12,8 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // liveBench is a bench whose report may be published while pages are open.
@@ -21,9 +23,9 @@ type liveBench struct {
 	base   string
 }
 
-func newLiveBench(t *testing.T, rep *sla.Report, change ...func(*Options)) *liveBench {
+func newLiveBench(t *testing.T, rep *sla.Report, change ...func(*site.Options)) *liveBench {
 	l := &liveBench{}
-	l.bench = newBench(t, append([]func(*Options){func(o *Options) {
+	l.bench = newBench(t, append([]func(*site.Options){func(o *site.Options) {
 		o.Report = l.report.Load
 		o.Engine = readyStatus
 		at := noon.Add(3 * time.Second)
@@ -93,10 +95,10 @@ func TestBrowserListStates(t *testing.T) {
 	b := startBrowser(t)
 	for name, prepare := range map[string]func(*bench){
 		"empty":      empty,
-		"recovering": func(x *bench) { x.rep, x.eng.State, x.eng.Progress = nil, Recovering, 0.42 },
+		"recovering": func(x *bench) { x.rep, x.eng.State, x.eng.Progress = nil, status.Recovering, 0.42 },
 		"stale":      func(x *bench) { x.now = noon.Add(10 * time.Minute) },
 		"no-slos":    func(x *bench) { x.rep = &sla.Report{Time: noon} },
-		"disk-low":   func(x *bench) { x.eng.State, x.eng.Reason = DiskLow, "900 MiB free" },
+		"disk-low":   func(x *bench) { x.eng.State, x.eng.Reason = status.DiskLow, "900 MiB free" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newBench(t)
@@ -176,7 +178,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	})
 	key := eval[string](t, b, `document.querySelector('#live').dataset.key`)
 	b.eventually(t, `document.querySelector('#live').dataset.key !== '`+key+`'`, "the page follows the report")
-	require.Equal(t, l.web.view().key(), eval[string](t, b, `document.querySelector('#live').dataset.key`))
+	require.Equal(t, l.web.View().Key(), eval[string](t, b, `document.querySelector('#live').dataset.key`))
 	require.Equal(t, "500 true", eval[string](t, b, `scrollY + ' ' + document.querySelector('#warnings').open`))
 	require.Equal(t, id, eval[string](t, b, `document.activeElement.closest('tr').id`))
 	require.Equal(t, "same", eval[string](t, b, `document.activeElement.closest('tr').node`), "the row is the same element: nothing was drawn anew")
@@ -200,20 +202,20 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond)
 	require.Equal(t, key, eval[string](t, b, `document.querySelector('#live').dataset.key`))
 	eval[bool](t, b, `document.querySelector('#live button').click(), true`)
-	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.view().key()+`'`, "resumed")
+	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "resumed")
 	b.requireClean(t, l.base)
 }
 
 func TestBrowserPollsWithoutStreams(t *testing.T) {
 	b := startBrowser(t)
-	l := newLiveBench(t, nil, func(o *Options) { o.MaxStreams = 1 })
+	l := newLiveBench(t, nil, func(o *site.Options) { o.MaxStreams = 1 })
 	taken, err := l.web.streams.join()
 	require.NoError(t, err)
 	defer l.web.streams.leave(taken)
 	b.open(t, l.base+"/", wide, 700)
 	b.eventually(t, `document.querySelector('#live button').dataset.state === 'polling'`, "the stream was refused")
 	l.publish(func(*sla.Report) {})
-	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.view().key()+`'`, "polled")
+	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "polled")
 }
 
 func TestBrowserWithoutScripts(t *testing.T) {
@@ -275,7 +277,7 @@ func TestBrowserTimesAreLocal(t *testing.T) {
 
 func TestBrowserBehindAPrefix(t *testing.T) {
 	b := startBrowser(t)
-	l := newLiveBench(t, nil, func(o *Options) { o.ExternalPath = "/status" })
+	l := newLiveBench(t, nil, func(o *site.Options) { o.ExternalPath = "/status" })
 	inner := l.router
 	l.base = underPrefix(t, "/status", inner)
 	b.open(t, l.base+"/", wide, 900)
@@ -283,7 +285,7 @@ func TestBrowserBehindAPrefix(t *testing.T) {
 	eval[bool](t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Traffic').click(), true`)
 	b.eventually(t, `location.pathname === '/status/' && location.search === '?sort=traffic'`, "sorted")
 	l.publish(func(*sla.Report) {})
-	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.view().key()+`'`, "updated")
+	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	eval[bool](t, b, `document.querySelector('.theme a[href*="theme=dark"]').click(), true`)
 	b.eventually(t, `document.documentElement.dataset.theme === 'dark' && location.pathname === '/status/'`, "themed")
 	b.requireClean(t, l.base)
@@ -305,7 +307,7 @@ func TestBrowserHostileNames(t *testing.T) {
 	b.requireFits(t, wide)
 	b.eventually(t, isLive, "the stream is open")
 	l.publish(func(*sla.Report) {})
-	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.view().key()+`'`, "updated")
+	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	require.Equal(t, 13+len(hostile), eval[int](t, b, `document.querySelectorAll('.levels tbody tr').length`))
 	b.axe(t)
 	b.requireClean(t, l.base)
@@ -346,6 +348,6 @@ func TestBrowserFirstPaint(t *testing.T) {
 	// The next report is in place before anybody has looked away.
 	eval[bool](t, b, `window.took = 0, document.addEventListener('htmx:before:swap', () => window.took = performance.now()), document.addEventListener('page:updated', () => window.took = performance.now() - window.took), true`)
 	l.publish(func(*sla.Report) {})
-	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.view().key()+`'`, "updated")
+	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	t.Logf("an update of 100 rows in place: %.0f ms", eval[float64](t, b, `window.took`))
 }

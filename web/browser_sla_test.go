@@ -25,7 +25,7 @@ func (b *tab) print(t *testing.T, on bool) {
 func newLiveSLABench(t *testing.T) *liveBench {
 	l := newLiveBench(t, richAgreements(t))
 	l.rep = l.report.Load()
-	l.web.opt.Counts = withLimits(l.web.opt.Counts)
+	l.web.Opt.Counts = withLimits(l.web.Opt.Counts)
 	return l
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 const latencyPage = "/slo?group.product=SOMLT&id=insurance-unpaid%2Flatency"
@@ -32,7 +33,7 @@ func TestBrowserSLO(t *testing.T) {
 	traffic := history.NewTrafficLog()
 	traffic.Observe(trafficReport(noon.Add(-24*time.Hour), map[string]uint64{"fine": 1}))
 	traffic.Observe(trafficReport(noon, map[string]uint64{"fine": 90_000, "timeout": 11, "connection refused": 6, "partner_mdm": 4, "": 2}))
-	x := newLiveBench(t, banded(t), func(o *Options) { o.Traffic = traffic })
+	x := newLiveBench(t, banded(t), func(o *site.Options) { o.Traffic = traffic })
 	base := x.base
 	b := startBrowser(t)
 	for _, c := range []struct {

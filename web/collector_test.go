@@ -28,6 +28,8 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // parse reads an exposition and fails on series that are there twice.
@@ -69,7 +71,7 @@ func TestMetrics(t *testing.T) {
 	set.NewGauge(`sloengine_wal_bytes`, func() float64 { return 42 })
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector())
-	b := newBench(t, func(o *Options) { o.Sets, o.Registry = []*metrics.Set{set}, reg })
+	b := newBench(t, func(o *site.Options) { o.Sets, o.Registry = []*metrics.Set{set}, reg })
 	withParts(b.rep)
 	rec := b.get("/metrics")
 	require.Equal(t, http.StatusOK, rec.Code)
@@ -144,7 +146,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsNegotiate(t *testing.T) {
 	set := metrics.NewSet()
 	metric.AlertGaps.Counter(set).Inc()
-	b := newBench(t, func(o *Options) { o.Sets = []*metrics.Set{set} })
+	b := newBench(t, func(o *site.Options) { o.Sets = []*metrics.Set{set} })
 	withParts(b.rep)
 	rec := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0", "Accept-Encoding", "gzip")
 	require.Contains(t, rec.Header().Get("Content-Type"), "application/openmetrics-text; version=1.0.0")
@@ -163,15 +165,15 @@ func TestMetricsNegotiate(t *testing.T) {
 func TestMetricsUntilRecovered(t *testing.T) {
 	set := metrics.NewSet()
 	set.NewCounter("sloengine_up_total").Inc()
-	b := newBench(t, func(o *Options) { o.Sets = []*metrics.Set{set} })
-	for state, want := range map[EngineState]bool{Starting: false, Recovering: false, Failed: false, Ready: true, DiskLow: true, Stopping: true, Poisoned: true} {
+	b := newBench(t, func(o *site.Options) { o.Sets = []*metrics.Set{set} })
+	for state, want := range map[status.State]bool{status.Starting: false, status.Recovering: false, status.Failed: false, status.Ready: true, status.DiskLow: true, status.Stopping: true, status.Poisoned: true} {
 		b.eng.State = state
 		fs := parse(t, b.get("/metrics").Body.String())
 		require.NotNil(t, fs["sloengine_up_total"])
 		require.Equal(t, want, fs["slo_events_total"] != nil, state)
 		require.Equal(t, want, fs["sla_composite_score"] != nil, state)
 	}
-	b.rep, b.eng.State = nil, Ready
+	b.rep, b.eng.State = nil, status.Ready
 	require.Nil(t, parse(t, b.get("/metrics").Body.String())["slo_events_total"])
 }
 
@@ -331,7 +333,7 @@ func canonical(text string) []string {
 func TestScrapesAreBounded(t *testing.T) {
 	stuck := make(chan struct{})
 	defer close(stuck)
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.ScrapeTimeout = 20 * time.Millisecond
 		o.Registry = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { <-stuck; return nil, nil })
 	})
@@ -344,7 +346,7 @@ func TestOverlappingFamilies(t *testing.T) {
 	set := metrics.NewSet()
 	set.NewCounter("slo_events_total").Inc()
 	var logged int
-	b := newBench(t, func(o *Options) { o.Sets, o.LogError = []*metrics.Set{set}, func(string, error) { logged++ } })
+	b := newBench(t, func(o *site.Options) { o.Sets, o.LogError = []*metrics.Set{set}, func(string, error) { logged++ } })
 	rec := b.get("/metrics")
 	require.Equal(t, http.StatusOK, rec.Code, "the scrape goes on")
 	parse(t, rec.Body.String())

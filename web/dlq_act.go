@@ -17,7 +17,7 @@ func (w *Web) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r
 	if !w.hasDLQ(c) {
 		return r, false
 	}
-	body, ok := w.jsonBody(c)
+	body, ok := w.JSONBody(c)
 	if !ok {
 		return r, false
 	}
@@ -75,5 +75,5 @@ func (w *Web) audit(c *gin.Context, action string, r dlqRequest, detail string, 
 	if err != nil {
 		detail += " error=" + strconv.QuoteToASCII(err.Error())
 	}
-	w.opt.Audit(c, action, detail)
+	w.Opt.Audit(c, action, detail)
 }

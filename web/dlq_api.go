@@ -35,7 +35,7 @@ type deadLetterList struct {
 // hasDLQ sends a problem if there are no dead letters to ask about.
 func (w *Web) hasDLQ(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
-	if w.opt.DLQ == nil {
+	if w.Opt.DLQ == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no dead letters.", nil)
 		return false
 	}
@@ -50,12 +50,12 @@ func (w *Web) dlqProblem(c *gin.Context, doing, did string, err error) {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 	case errors.Is(err, dlq.ErrNotFound):
 		respond.Problem(c, http.StatusNotFound, "There is no dead letter of this id; it may have been replayed, discarded or purged.", nil)
-	case !w.opt.Engine().State.Recovered():
+	case !w.Opt.Engine().State.Recovered():
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; the dead letters can be asked for then.", nil)
 	default:
 		if c.Request.Context().Err() == nil { // else the caller went away
-			w.opt.LogError(doing+" dead letters", err)
+			w.Opt.LogError(doing+" dead letters", err)
 		}
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s now%s; the log of the engine says why.", dlqPast[doing], did), nil)
@@ -97,7 +97,7 @@ func (w *Web) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq.Page, 
 	want := cmp.Or(q.Limit, dlq.DefaultLimit)
 	for bytes := 0; ; {
 		q.Limit = min(letterPortion, want-len(page.Entries))
-		part, err := w.opt.DLQ.List(ctx, q)
+		part, err := w.Opt.DLQ.List(ctx, q)
 		if err != nil {
 			return page, err
 		}
@@ -120,7 +120,7 @@ func (w *Web) apiDeadLetter(c *gin.Context) {
 		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", format.Safe(id, format.MaxName)), nil)
 		return
 	}
-	e, err := w.opt.DLQ.Get(c.Request.Context(), c.Param("id"))
+	e, err := w.Opt.DLQ.Get(c.Request.Context(), c.Param("id"))
 	if err != nil {
 		w.dlqProblem(c, "read", "", err)
 		return
@@ -132,7 +132,7 @@ func (w *Web) apiDeadLetterStats(c *gin.Context) {
 	if !w.hasDLQ(c) {
 		return
 	}
-	s, err := w.opt.DLQ.Stats(c.Request.Context())
+	s, err := w.Opt.DLQ.Stats(c.Request.Context())
 	if err != nil {
 		w.dlqProblem(c, "count", "", err)
 		return
@@ -182,7 +182,7 @@ type purged struct {
 }
 
 func (w *Web) apiPurge(c *gin.Context) {
-	now := w.opt.Now()
+	now := w.Opt.Now()
 	r, ok := w.dlqBody(c, func(body []byte) (dlqRequest, error) { return parsePurge(body, now) })
 	if !ok {
 		return
@@ -199,9 +199,9 @@ func (w *Web) apiPurge(c *gin.Context) {
 // replay does what a request asks for.
 func (w *Web) replay(c *gin.Context, r dlqRequest) (result dlq.ReplayResult, err error) {
 	if r.byIDs {
-		result, err = w.opt.DLQ.ReplayIDs(c.Request.Context(), r.ids, r.dryRun)
+		result, err = w.Opt.DLQ.ReplayIDs(c.Request.Context(), r.ids, r.dryRun)
 	} else {
-		result, err = w.opt.DLQ.Replay(c.Request.Context(), r.query, r.dryRun)
+		result, err = w.Opt.DLQ.Replay(c.Request.Context(), r.query, r.dryRun)
 	}
 	w.audit(c, "dlq.replay", r, fmt.Sprintf("%s replayed=%d failed=%d held_back=%d", r.which(), result.Replayed, result.Failed, result.HeldBack), err)
 	return result, err
@@ -213,11 +213,11 @@ func (w *Web) discard(c *gin.Context, r dlqRequest) (result discarded, err error
 	ctx := c.Request.Context()
 	switch {
 	case !r.byIDs:
-		result.Discarded, err = w.opt.DLQ.DiscardMatching(ctx, r.query, r.dryRun)
+		result.Discarded, err = w.Opt.DLQ.DiscardMatching(ctx, r.query, r.dryRun)
 	case r.dryRun:
 		result.Discarded, err = w.countIDs(ctx, r.ids)
 	default:
-		result.Discarded, err = w.opt.DLQ.Discard(ctx, r.ids)
+		result.Discarded, err = w.Opt.DLQ.Discard(ctx, r.ids)
 	}
 	if r.byIDs && err == nil {
 		result.NotFound = len(r.ids) - result.Discarded
@@ -229,7 +229,7 @@ func (w *Web) discard(c *gin.Context, r dlqRequest) (result discarded, err error
 // countIDs counts the ids that are there.
 func (w *Web) countIDs(ctx context.Context, ids []string) (n int, err error) {
 	for _, id := range ids {
-		switch _, err := w.opt.DLQ.Get(ctx, id); {
+		switch _, err := w.Opt.DLQ.Get(ctx, id); {
 		case err == nil:
 			n++
 		case !errors.Is(err, dlq.ErrNotFound):

@@ -17,11 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // letters is a store with a replayer whose targets a test can make fail.
 type letters struct {
-	DLQ
+	site.DLQ
 	store *dlq.Memory
 	taken []string                 // replayed ids, in order
 	fails func(e *dlq.Entry) error // nil takes everything
@@ -167,14 +169,14 @@ func (k *contract) deadLetters(b *bench) {
 		}
 		k.sent(b, path, `{}`, 403, "Sec-Fetch-Site", "cross-site")
 		k.sent(b, path, `{}`, 415, "Content-Type", "text/plain")
-		k.sent(b, path, strings.Repeat(" ", maxBody+1), 413)
+		k.sent(b, path, strings.Repeat(" ", site.MaxBody+1), 413)
 	}
-	for _, store := range []DLQ{broken{errors.New("busy")}, nil} {
+	for _, store := range []site.DLQ{broken{errors.New("busy")}, nil} {
 		status := http.StatusServiceUnavailable
 		if store == nil {
 			status = http.StatusNotImplemented
 		}
-		b.web.opt.DLQ = store
+		b.web.Opt.DLQ = store
 		for _, target := range []string{"/api/v1/dlq", "/api/v1/dlq/stats", "/api/v1/dlq/x"} {
 			k.answer(b, http.MethodGet, target, status)
 		}
@@ -186,15 +188,15 @@ func (k *contract) deadLetters(b *bench) {
 
 // hostileEngine puts a hostile text wherever the engine page shows one.
 func hostileEngine(b *bench, bad string) {
-	b.web.opt.DLQ = hostileDLQ{broken{}, bad}
+	b.web.Opt.DLQ = hostileDLQ{broken{}, bad}
 	s := &b.eng
-	s.Limits = []LimitStatus{{Layer: bad, Rule: bad}}
-	s.Offenders = []OffenderStatus{{Context: bad, Value: bad, Hits: 1}}
-	s.Redis = &RedisStatus{LastError: bad}
-	s.Breakers = []BreakerStatus{{Name: bad, State: bad, Reason: bad}}
-	s.Bulkheads = []BulkheadStatus{{Name: bad}}
-	s.Sinks = []SinkStatus{{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
-	s.DeadLetters = &DeadLetterStatus{Storage: bad, ByReason: map[string]int64{bad: 1}}
+	s.Limits = []status.LimitStatus{{Layer: bad, Rule: bad}}
+	s.Offenders = []status.OffenderStatus{{Context: bad, Value: bad, Hits: 1}}
+	s.Redis = &status.RedisStatus{LastError: bad}
+	s.Breakers = []status.BreakerStatus{{Name: bad, State: bad, Reason: bad}}
+	s.Bulkheads = []status.BulkheadStatus{{Name: bad}}
+	s.Sinks = []status.SinkStatus{{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
+	s.DeadLetters = &status.DeadLetterStatus{Storage: bad, ByReason: map[string]int64{bad: 1}}
 }
 
 type hostileDLQ struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // The actions of the forms.
@@ -35,16 +36,16 @@ func (w *Web) formDeadLetters(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	err := http.NewCrossOriginProtection().Check(c.Request)
 	if site := c.GetHeader("Sec-Fetch-Site"); err != nil || site != "same-origin" && (site != "" || c.GetHeader("Origin") == "") {
-		w.message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
+		w.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
 		return
 	}
-	if w.opt.DLQ == nil {
-		w.message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+	if w.Opt.DLQ == nil {
+		w.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
 		return
 	}
-	action, r, err := readForm(c, w.opt.Now())
+	action, r, err := readForm(c, w.Opt.Now())
 	if err != nil {
-		w.message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
+		w.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), formTime)
@@ -78,17 +79,17 @@ func (w *Web) formDeadLetters(c *gin.Context) {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		did.Set("more", "1")
 	case err != nil:
-		w.opt.LogError(action+" dead letters", err)
-		w.message(c, http.StatusServiceUnavailable, "Not all was done", "The dead letters could not be changed now; the log of the engine says why. What is left is on the page of the dead letters.")
+		w.Opt.LogError(action+" dead letters", err)
+		w.Message(c, http.StatusServiceUnavailable, "Not all was done", "The dead letters could not be changed now; the log of the engine says why. What is left is on the page of the dead letters.")
 		return
 	}
-	c.Header("Location", w.href(letterListPath, did))
+	c.Header("Location", w.Href(site.LetterListPath, did))
 	c.Status(http.StatusSeeOther)
 }
 
 // purge does what a request asks for.
 func (w *Web) purge(c *gin.Context, r dlqRequest) (int, error) {
-	n, err := w.opt.DLQ.Purge(c.Request.Context(), r.before, r.dryRun)
+	n, err := w.Opt.DLQ.Purge(c.Request.Context(), r.before, r.dryRun)
 	w.audit(c, "dlq.purge", r, fmt.Sprintf("before=%s purged=%d", r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00"), n), err)
 	return n, err
 }
@@ -98,7 +99,7 @@ func readForm(c *gin.Context, now time.Time) (action string, r dlqRequest, err e
 	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
 		return "", r, errors.New("it is of another kind")
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, site.MaxBody)
 	if err := c.Request.ParseForm(); err != nil {
 		return "", r, errors.New("it is too large or damaged")
 	}
@@ -131,7 +132,7 @@ func readAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 			}
 		case name == "before":
 			whens++
-			r.before, err = parseTime(value)
+			r.before, err = site.ParseTime(value)
 		case name == "older_than":
 			whens++
 			age, e := slo.ParseDuration(value)

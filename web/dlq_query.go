@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // dlqFilters are the names of the filters on dead letters, in queries and bodies.
@@ -46,9 +47,9 @@ func setDLQFilter(q *dlq.Query, name, value string) (err error) {
 	case "class":
 		q.Class = value
 	case "from":
-		q.From, err = parseTime(value)
+		q.From, err = site.ParseTime(value)
 	case "to":
-		q.To, err = parseTime(value)
+		q.To, err = site.ParseTime(value)
 	}
 	return err
 }
@@ -114,10 +115,10 @@ const (
 // parseDLQRequest reads the body of a replay or discard.
 func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 	var filtered bool
-	err = readObject(body, map[string]func(json.RawMessage) error{
+	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
 		"ids": func(raw json.RawMessage) error {
 			r.byIDs = true
-			if err := readValue(raw, &r.ids, "a list of ids"); err != nil {
+			if err := site.ReadValue(raw, &r.ids, "a list of ids"); err != nil {
 				return err
 			}
 			r.ids, err = checkIDs(r.ids)
@@ -129,7 +130,7 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 			for _, name := range dlqFilters {
 				fields[name] = func(raw json.RawMessage) error {
 					var value string
-					if err := readValue(raw, &value, "a text"); err != nil {
+					if err := site.ReadValue(raw, &value, "a text"); err != nil {
 						return err
 					}
 					if value == "" {
@@ -138,13 +139,13 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 					return setDLQFilter(&r.query, name, value)
 				}
 			}
-			if err := readObject(raw, fields); err != nil {
+			if err := site.ReadObject(raw, fields); err != nil {
 				return err
 			}
 			return checkDLQRange(&r.query)
 		},
-		"all":     func(raw json.RawMessage) error { return readValue(raw, &r.all, "true or false") },
-		"dry_run": func(raw json.RawMessage) error { return readValue(raw, &r.dryRun, "true or false") },
+		"all":     func(raw json.RawMessage) error { return site.ReadValue(raw, &r.all, "true or false") },
+		"dry_run": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.dryRun, "true or false") },
 	})
 	if err != nil {
 		return r, err
@@ -166,21 +167,21 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 
 // parsePurge reads the body of a purge.
 func parsePurge(body []byte, now time.Time) (r dlqRequest, err error) {
-	err = readObject(body, map[string]func(json.RawMessage) error{
+	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
 		"before": func(raw json.RawMessage) error {
 			var s string
-			if err := readValue(raw, &s, "a time"); err != nil {
+			if err := site.ReadValue(raw, &s, "a time"); err != nil {
 				return err
 			}
 			if !r.before.IsZero() {
 				return errors.New("want either before or older_than")
 			}
-			r.before, err = parseTime(s)
+			r.before, err = site.ParseTime(s)
 			return err
 		},
 		"older_than": func(raw json.RawMessage) error {
 			var s string
-			if err := readValue(raw, &s, "a duration such as 7d"); err != nil {
+			if err := site.ReadValue(raw, &s, "a duration such as 7d"); err != nil {
 				return err
 			}
 			if !r.before.IsZero() {
@@ -193,7 +194,7 @@ func parsePurge(body []byte, now time.Time) (r dlqRequest, err error) {
 			r.before = now.Add(-age).UTC()
 			return nil
 		},
-		"dry_run": func(raw json.RawMessage) error { return readValue(raw, &r.dryRun, "true or false") },
+		"dry_run": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.dryRun, "true or false") },
 	})
 	switch {
 	case err != nil:

@@ -16,6 +16,8 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func letterIDs(t *testing.T, body []byte) (out []string, next string) {
@@ -58,7 +60,7 @@ func TestListDeadLetters(t *testing.T) {
 
 func TestListDeadLettersPageByPage(t *testing.T) {
 	l := newLetters(t, manyLetters(25)...)
-	b := newBench(t, func(o *Options) { o.DLQ = l })
+	b := newBench(t, func(o *site.Options) { o.DLQ = l })
 	k := newContract(t, b)
 	for _, order := range []string{"oldest", "newest"} {
 		var seen []string
@@ -102,7 +104,7 @@ func TestShowDeadLetterAndStats(t *testing.T) {
 func TestReplayDeadLetters(t *testing.T) {
 	var audit []string
 	l := newLetters(t, manyLetters(30)...)
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
 		o.Audit = func(c *gin.Context, action, detail string) {
 			require.Equal(t, "127.0.0.1:8080", c.Request.Host)
@@ -148,7 +150,7 @@ func TestReplayDeadLetters(t *testing.T) {
 func TestDiscardAndPurgeDeadLetters(t *testing.T) {
 	var audit []string
 	l := newLetters(t, manyLetters(30)...)
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.DLQ, o.Audit = l, func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
 	})
 	k := newContract(t, b)
@@ -182,7 +184,7 @@ func TestDiscardAndPurgeDeadLetters(t *testing.T) {
 // Nothing but a body that says exactly what is meant may change anything.
 func TestBodiesThatAreRefused(t *testing.T) {
 	l := newLetters(t, manyLetters(3)...)
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.DLQ, o.Audit = l, func(_ *gin.Context, action, _ string) { t.Fatal(action) }
 	})
 	long := `{"ids":["` + strings.Repeat(`a","`, 1000) + `a"]}`
@@ -227,7 +229,7 @@ func refused(t *testing.T, rec *httptest.ResponseRecorder, status int, place, bo
 
 func TestFailuresOfTheStoreAreTold(t *testing.T) {
 	var logged, audit []string
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.DLQ = broken{errors.New("disk on \x1b[31mfire")}
 		o.LogError = func(msg string, err error) { logged = append(logged, msg) }
 		o.Audit = func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
@@ -242,7 +244,7 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 	require.Contains(t, b.get("/engine").Body.String(), "could not be read now")
 
 	n := len(logged)
-	b.eng.State = Recovering // the store is not open yet: no fault
+	b.eng.State = status.Recovering // the store is not open yet: no fault
 	refused(t, b.get("/api/v1/dlq"), 503, "not recovered yet", "")
 	require.Contains(t, b.get("/engine").Body.String(), "when the engine has recovered")
 	require.Len(t, logged, n)
@@ -250,10 +252,10 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 
 func TestWhoMayChangeDeadLetters(t *testing.T) {
 	l := newLetters(t, manyLetters(3)...)
-	deny := map[Permission]bool{}
-	b := newBench(t, func(o *Options) {
+	deny := map[site.Permission]bool{}
+	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
-		o.Allow = func(p Permission) gin.HandlerFunc {
+		o.Allow = func(p site.Permission) gin.HandlerFunc {
 			return func(c *gin.Context) {
 				if deny[p] {
 					c.AbortWithStatus(http.StatusForbidden)
@@ -262,17 +264,17 @@ func TestWhoMayChangeDeadLetters(t *testing.T) {
 		}
 	})
 	paths := []string{"/api/v1/dlq/replay", "/api/v1/dlq/discard", "/api/v1/dlq/purge", "/engine/dlq"}
-	deny[Operate] = true
+	deny[site.Operate] = true
 	for _, path := range paths {
 		require.Equal(t, http.StatusForbidden, b.send(path, `{"all":true}`).Code, path)
 		require.GreaterOrEqual(t, b.get(path).Code, 400, "%s by GET", path)
 	}
 	require.Equal(t, http.StatusOK, b.get("/api/v1/dlq").Code)
-	deny[Operate], deny[Read] = false, true
+	deny[site.Operate], deny[site.Read] = false, true
 	for _, path := range []string{"/api/v1/dlq", "/api/v1/dlq/stats", "/api/v1/dlq/x"} {
 		require.Equal(t, http.StatusForbidden, b.get(path).Code, path)
 	}
-	deny[Read] = false
+	deny[site.Read] = false
 
 	// What a page of another site can make a browser send.
 	for _, header := range [][]string{
@@ -294,7 +296,7 @@ func TestWhoMayChangeDeadLetters(t *testing.T) {
 
 func TestFormOfThePage(t *testing.T) {
 	l := newLetters(t, manyLetters(5)...)
-	b := newBench(t, func(o *Options) { o.DLQ, o.ExternalPath = l, "/slo-engine" })
+	b := newBench(t, func(o *site.Options) { o.DLQ, o.ExternalPath = l, "/slo-engine" })
 	form := func(body string, header ...string) *httptest.ResponseRecorder {
 		return b.send("/engine/dlq", body, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
 	}
@@ -308,7 +310,7 @@ func TestFormOfThePage(t *testing.T) {
 		"", "action=discard", "id=sink-w-0001-0", "action=purge&id=sink-w-0001-0", "action=replay&action=discard&id=sink-w-0001-0", "action=discard&id=", "action=discard&id=%3Cb%3E",
 		"action=discard&id=sink-w-0001-0&all=true", "action=discard&id=sink-w-0001-0&sink=w", "action=discard&sink=", "action=discard&sink=w&sink=x", "action=discard&servce=s1", "action=discard&all=yes", "action=discard&origin=x", "action=discard&before=2026-11-20T10:00:00Z",
 		"action=purge", "action=purge&all=true", "action=purge&before=2027-11-20T10:00:00Z", "action=purge&before=x", "action=purge&older_than=0s", "action=purge&older_than=1d&before=2026-11-20T10:00:00Z", "action=discard&sink=w&from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z",
-		"action=discard&id=%zz", "action=discard&id=" + strings.Repeat("a&id=", maxBody/5), "action=discard" + strings.Repeat("&id=a", 1001),
+		"action=discard&id=%zz", "action=discard&id=" + strings.Repeat("a&id=", site.MaxBody/5), "action=discard" + strings.Repeat("&id=a", 1001),
 	} {
 		rec := form(body, own...)
 		require.Equal(t, http.StatusBadRequest, rec.Code, "%.60s", body)
@@ -339,9 +341,9 @@ func TestFormOfThePage(t *testing.T) {
 	require.Equal(t, "/slo-engine/engine/dead-letters?did=purge&done=1", form("action=purge&before=2026-11-20T12:00:00Z", own...).Header().Get("Location"))
 	require.Equal(t, "/slo-engine/engine/dead-letters?did=replay", form("action=replay&all=true", own...).Header().Get("Location"))
 
-	b.web.opt.DLQ = broken{errors.New("busy")}
+	b.web.Opt.DLQ = broken{errors.New("busy")}
 	require.Equal(t, http.StatusServiceUnavailable, form("action=replay&id=a", own...).Code)
-	b.web.opt.DLQ = nil
+	b.web.Opt.DLQ = nil
 	require.Equal(t, http.StatusNotImplemented, form("action=replay&id=a", own...).Code)
 	require.NotContains(t, b.get("/engine").Body.String(), `id="dead"`)
 }

@@ -17,13 +17,13 @@ func (w *Web) draw() error {
 	w.drawn.marks = map[chart.Mark]template.HTML{}
 	for _, s := range []slo.State{slo.StateOK, slo.StateAtRisk, slo.StateExhausted, slo.StateNoData} {
 		m := chart.StateMark(s)
-		text, err := w.fragment("mark", m)
+		text, err := w.Fragment("mark", m)
 		if err != nil {
 			return err
 		}
 		w.drawn.marks[m] = text
 	}
 	var err error
-	w.drawn.none, err = w.fragment("spark", (*chart.Spark)(nil))
+	w.drawn.none, err = w.Fragment("spark", (*chart.Spark)(nil))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,24 +17,24 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/ready", 200)), "degraded")
 
 	s := &b.eng
-	s.Fold.Full = []FullStatus{{"shop/checkout", 1000, 100_000}}
+	s.Fold.Full = []status.FullStatus{{SLO: "shop/checkout", MaxGroups: 1000, Other: 100_000}}
 	s.Redis.Connected, s.Redis.LastError = false, "dial tcp 10.0.0.7:6379: secret"
-	s.Breakers = []BreakerStatus{{Name: "warehouse", State: BreakerOpen, Reason: "https://secret.example answered 503"}, {Name: "idle", State: BreakerClosed}, {Name: "half", State: BreakerHalfOpen}}
-	s.Sinks = []SinkStatus{
-		{Name: "warehouse", Breaker: BreakerOpen}, // told as a breaker already
-		{Name: "alone", Breaker: BreakerHalfOpen},
+	s.Breakers = []status.BreakerStatus{{Name: "warehouse", State: status.BreakerOpen, Reason: "https://secret.example answered 503"}, {Name: "idle", State: status.BreakerClosed}, {Name: "half", State: status.BreakerHalfOpen}}
+	s.Sinks = []status.SinkStatus{
+		{Name: "warehouse", Breaker: status.BreakerOpen}, // told as a breaker already
+		{Name: "alone", Breaker: status.BreakerHalfOpen},
 		{Name: "far", LagBytes: 600 << 20, MaxLagBytes: 1 << 30},
 		{Name: "old", OldestAgeSeconds: 301, MaxLagBytes: 1 << 30, LagBytes: 1},
 		{Name: "asked", HeldSeconds: 30, LastError: "secret"},
-		{Name: "wrong", LastError: "secret", Breaker: BreakerOpen, Troubles: []SinkTrouble{{What: "delivery", Since: noon.Add(-time.Hour), Cause: "answered with 401 Unauthorized: secret", Brief: "401 Unauthorized", Failures: 12, Blocked: true}}},
-		{Name: "fine", LagBytes: 1 << 40, OldestAgeSeconds: 299, Breaker: BreakerClosed},
-		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: BreakerOpen},
+		{Name: "wrong", LastError: "secret", Breaker: status.BreakerOpen, Troubles: []status.SinkTrouble{{What: "delivery", Since: noon.Add(-time.Hour), Cause: "answered with 401 Unauthorized: secret", Brief: "401 Unauthorized", Failures: 12, Blocked: true}}},
+		{Name: "fine", LagBytes: 1 << 40, OldestAgeSeconds: 299, Breaker: status.BreakerClosed},
+		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: status.BreakerOpen},
 	}
 	body := k.answer(b, http.MethodGet, "/-/ready", 200)
 	require.NotContains(t, string(body), "secret", "anybody may ask")
 	var h health
 	require.NoError(t, json.Unmarshal(body, &h))
-	require.Equal(t, Ready, h.Status)
+	require.Equal(t, status.Ready, h.Status)
 	var got []string
 	for _, d := range h.Degraded {
 		require.NotEmpty(t, d.Reason)
@@ -43,7 +44,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.True(t, strings.HasPrefix(got[9], `sink \u{202e}<b>xxx`), got[9])
 	require.Less(t, len(got[9]), 100)
 
-	s.Troubles = []TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
+	s.Troubles = []status.TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
 	s.Connections.RefusedAt = b.now.Add(-59 * time.Second)
 	body = k.answer(b, http.MethodGet, "/-/ready", 200)
 	require.Contains(t, string(body), `{"part":"log","reason":"no file descriptor is left"}`)
@@ -62,7 +63,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.Contains(t, page, "12 failures: answered with 401 Unauthorized: secret", "the page is for those who may read it")
 	require.Contains(t, page, "blocked")
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
-	b.eng.State = Recovering
+	b.eng.State = status.Recovering
 	require.Contains(t, string(k.answer(b, http.MethodGet, "/-/ready", 503)), `"degraded"`)
 }
 
@@ -88,10 +89,10 @@ func TestEngineListsItsParts(t *testing.T) {
 }
 
 func TestPartsChangeTheTag(t *testing.T) {
-	for name, change := range map[string]func(*EngineStatus){
-		"limit": func(e *EngineStatus) { e.Limits[1].Hits++ }, "offender": func(e *EngineStatus) { e.Offenders[0].Value = "other" }, "redis": func(e *EngineStatus) { e.Redis.Connected = false },
-		"breaker": func(e *EngineStatus) { e.Breakers[0].State = BreakerOpen }, "bulkhead": func(e *EngineStatus) { e.Bulkheads[0].Rejected++ }, "sink": func(e *EngineStatus) { e.Sinks[0].DeadLetters["expired"]++ },
-		"dead letters": func(e *EngineStatus) { e.DeadLetters.Count++ }, "reasons": func(e *EngineStatus) { e.DeadLetters.ByReason["expired"]++ }, "none": func(e *EngineStatus) { e.Redis = nil },
+	for name, change := range map[string]func(*status.Engine){
+		"limit": func(e *status.Engine) { e.Limits[1].Hits++ }, "offender": func(e *status.Engine) { e.Offenders[0].Value = "other" }, "redis": func(e *status.Engine) { e.Redis.Connected = false },
+		"breaker": func(e *status.Engine) { e.Breakers[0].State = status.BreakerOpen }, "bulkhead": func(e *status.Engine) { e.Bulkheads[0].Rejected++ }, "sink": func(e *status.Engine) { e.Sinks[0].DeadLetters["expired"]++ },
+		"dead letters": func(e *status.Engine) { e.DeadLetters.Count++ }, "reasons": func(e *status.Engine) { e.DeadLetters.ByReason["expired"]++ }, "none": func(e *status.Engine) { e.Redis = nil },
 	} {
 		b := newBench(t)
 		tag := b.get("/api/v1/engine").Header().Get("ETag")

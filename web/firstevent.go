@@ -32,8 +32,8 @@ func (w *Web) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
 			break
 		}
 	}
-	cmd := "curl " + quote(w.externalURL(r)+"/api/v1/events") + " \\\n  -H 'Content-Type: application/json'"
-	if w.opt.TokenNeeded {
+	cmd := "curl " + quote(w.ExternalURL(r)+"/api/v1/events") + " \\\n  -H 'Content-Type: application/json'"
+	if w.Opt.TokenNeeded {
 		cmd += " \\\n  -H \"Authorization: Bearer $TOKEN\""
 	}
 	return &firstEvent{cmd + " \\\n  -d " + quote(exampleEvent(of)), format.Safe(string(of.ID), format.MaxTitle)}

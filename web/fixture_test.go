@@ -15,6 +15,8 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func init() { gin.SetMode(gin.TestMode) }
@@ -115,7 +117,7 @@ func insurance(t testing.TB) *sla.Report {
 		r := sla.SLAReport{SLA: agreement, Group: slo.Group{product}, Period: slo.Span{From: month.Start(noon), To: noon}, HasData: true, Worst: -1}
 		sum, known := 0.0, 0.0
 		for i, n := range names {
-			s := find(rep, slo.NewID("insurance-unpaid", n), slo.Group{product})
+			s := site.FindSLO(rep, slo.NewID("insurance-unpaid", n), slo.Group{product})
 			c := sla.ComponentReport{Name: n, SLO: s.SLO.ID, Weight: weights[i], HasData: s.Budget.HasData, Indicator: s.Budget.SLI, Objective: s.SLO.Objective.Ratio(), Counts: s.Budget.Counts, Coverage: s.Coverage}
 			if c.HasData {
 				c.Attainment = min(1, s.SLO.Objective.Budget()/(1-s.Budget.SLI))
@@ -184,30 +186,30 @@ func dayAndNight(id string, g slo.Group, hours []slo.Span) (rows [][]uint64) {
 	return rows
 }
 
-func readyStatus() EngineStatus {
-	return EngineStatus{
-		State: Ready, Progress: 1, Started: noon.Add(-52 * time.Hour),
-		Ingest:     IngestStatus{Received: 1_803_422, Accepted: 1_801_010, Duplicates: 2_204, Rejected: 208, Late: 14_022, Refused: 3},
-		Log:        LogStatus{Bytes: 412 << 20, Segments: 7, Seq: 1_802_113},
-		Checkpoint: CheckpointStatus{Time: noon.Add(-41 * time.Second), Bytes: 38 << 20},
-		IDs:        IDStatus{Known: 1_801_010, Bytes: 57 << 20, HorizonSeconds: 9 * 24 * 3600},
-		Fold:       FoldStatus{Watermark: noon.Add(-time.Second), Groups: 42, Bytes: 6 << 20},
-		Disk:       DiskStatus{Dir: "/var/lib/sloengine", FreeBytes: 71 << 30, LowBytes: 1 << 30},
-		Spec:       SpecStatus{Loaded: noon.Add(-52 * time.Hour), Hash: "9f2c41d07a", SLOs: 5},
+func readyStatus() status.Engine {
+	return status.Engine{
+		State: status.Ready, Progress: 1, Started: noon.Add(-52 * time.Hour),
+		Ingest:     status.IngestStatus{Received: 1_803_422, Accepted: 1_801_010, Duplicates: 2_204, Rejected: 208, Late: 14_022, Refused: 3},
+		Log:        status.LogStatus{Bytes: 412 << 20, Segments: 7, Seq: 1_802_113},
+		Checkpoint: status.CheckpointStatus{Time: noon.Add(-41 * time.Second), Bytes: 38 << 20},
+		IDs:        status.IDStatus{Known: 1_801_010, Bytes: 57 << 20, HorizonSeconds: 9 * 24 * 3600},
+		Fold:       status.FoldStatus{Watermark: noon.Add(-time.Second), Groups: 42, Bytes: 6 << 20},
+		Disk:       status.DiskStatus{Dir: "/var/lib/sloengine", FreeBytes: 71 << 30, LowBytes: 1 << 30},
+		Spec:       status.SpecStatus{Loaded: noon.Add(-52 * time.Hour), Hash: "9f2c41d07a", SLOs: 5},
 
-		Limits:    []LimitStatus{{Layer: "global", Rule: "global", PerSecond: 10_000, Current: 412.5}, {Layer: "type", Rule: "application", PerSecond: 1000, Current: 1204, Hits: 9_310}},
-		Offenders: []OffenderStatus{{Context: "tenant", Value: "acme", Hits: 9_001, Error: 12}},
-		Redis:     &RedisStatus{Connected: true, Since: noon.Add(-52 * time.Hour), RoundTripSeconds: 0.00021, Fallbacks: 4},
-		Breakers:  []BreakerStatus{{Name: "warehouse", State: BreakerClosed, Since: noon.Add(-3 * time.Hour), Reason: "the probes succeeded"}},
-		Bulkheads: []BulkheadStatus{{Name: "warehouse", Active: 2, Concurrency: 10, Queue: 20, Rejected: 7}},
-		Sinks: []SinkStatus{
+		Limits:    []status.LimitStatus{{Layer: "global", Rule: "global", PerSecond: 10_000, Current: 412.5}, {Layer: "type", Rule: "application", PerSecond: 1000, Current: 1204, Hits: 9_310}},
+		Offenders: []status.OffenderStatus{{Context: "tenant", Value: "acme", Hits: 9_001, Error: 12}},
+		Redis:     &status.RedisStatus{Connected: true, Since: noon.Add(-52 * time.Hour), RoundTripSeconds: 0.00021, Fallbacks: 4},
+		Breakers:  []status.BreakerStatus{{Name: "warehouse", State: status.BreakerClosed, Since: noon.Add(-3 * time.Hour), Reason: "the probes succeeded"}},
+		Bulkheads: []status.BulkheadStatus{{Name: "warehouse", Active: 2, Concurrency: 10, Queue: 20, Rejected: 7}},
+		Sinks: []status.SinkStatus{
 			{
 				Name: "warehouse", Kind: "http", LagRecords: 12, LagBytes: 8 << 10, MaxLagBytes: 1 << 30, OldestAgeSeconds: 1.5, InFlight: 2, Delivered: 1_801_001, Retries: 31,
-				DeadLetters: map[string]uint64{"expired": 2}, LastDelivery: noon.Add(-time.Second), LastError: "503 Service Unavailable", LastErrorAt: noon.Add(-3 * time.Hour), Breaker: BreakerClosed,
+				DeadLetters: map[string]uint64{"expired": 2}, LastDelivery: noon.Add(-time.Second), LastError: "503 Service Unavailable", LastErrorAt: noon.Add(-3 * time.Hour), Breaker: status.BreakerClosed,
 			},
 			{Name: "archive", Kind: "file", Delivered: 1_801_010, LastDelivery: noon.Add(-time.Second)},
 		},
-		DeadLetters: &DeadLetterStatus{Storage: "memory", Count: 3, Bytes: 900, Oldest: noon.Add(-3 * time.Hour), ByOrigin: map[string]int64{"fold": 1, "sink": 2}, ByReason: map[string]int64{"expired": 2, "attribute too long": 1}, BySink: map[string]int64{"warehouse": 2}},
+		DeadLetters: &status.DeadLetterStatus{Storage: "memory", Count: 3, Bytes: 900, Oldest: noon.Add(-3 * time.Hour), ByOrigin: map[string]int64{"fold": 1, "sink": 2}, ByReason: map[string]int64{"expired": 2, "attribute too long": 1}, BySink: map[string]int64{"warehouse": 2}},
 	}
 }
 
@@ -249,21 +251,21 @@ type bench struct {
 	rep    *sla.Report
 	alerts []state.Alert
 	held   []state.Held
-	eng    EngineStatus
+	eng    status.Engine
 	now    time.Time
-	opt    Options
+	opt    site.Options
 	router *gin.Engine
 	web    *Web
 }
 
-func newBench(t testing.TB, change ...func(*Options)) *bench {
+func newBench(t testing.TB, change ...func(*site.Options)) *bench {
 	b := &bench{t: t, rep: insurance(t), alerts: someAlerts(), eng: readyStatus(), now: noon.Add(3 * time.Second)}
-	b.opt = Options{
-		Report: func() *sla.Report { return b.rep }, Engine: func() EngineStatus { return b.eng }, Now: func() time.Time { return b.now },
+	b.opt = site.Options{
+		Report: func() *sla.Report { return b.rep }, Engine: func() status.Engine { return b.eng }, Now: func() time.Time { return b.now },
 		Alerts: func() *state.View { return &state.View{Active: b.alerts, Held: b.held} },
-		Counts: b.counts, AlertsKept: 24 * time.Hour, Version: Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
-		Source: func(id slo.ID) (Source, bool) {
-			return Source{"specs/insurance.yaml", 12}, id.Service() == "insurance-unpaid"
+		Counts: b.counts, AlertsKept: 24 * time.Hour, Version: site.Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
+		Source: func(id slo.ID) (site.Source, bool) {
+			return site.Source{File: "specs/insurance.yaml", Line: 12}, id.Service() == "insurance-unpaid"
 		},
 		DLQ: someDeadLetters(t),
 	}

@@ -13,46 +13,48 @@ import (
 
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // forgetTime bounds how long a request waits for the record.
 const forgetTime = 30 * time.Second
 
 type generationList struct {
-	ParkedStatus
-	Items []Generation `json:"items"`
+	status.ParkedStatus
+	Items []status.Generation `json:"items"`
 }
 
 func (w *Web) apiGenerations(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	if w.opt.Generations == nil {
+	if w.Opt.Generations == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine does not tell what it counts.", nil)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), forgetTime)
 	defer cancel()
-	list, err := w.opt.Generations(ctx)
+	list, err := w.Opt.Generations(ctx)
 	if err != nil {
 		respond.Problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
 		return
 	}
-	respond.JSON(c, http.StatusOK, "application/json", generationList{w.opt.Engine().Parked, append([]Generation{}, list...)})
+	respond.JSON(c, http.StatusOK, "application/json", generationList{w.Opt.Engine().Parked, append([]status.Generation{}, list...)})
 }
 
 func (w *Web) apiForget(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	if w.opt.Forget == nil {
+	if w.Opt.Forget == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine cannot forget counts.", nil)
 		return
 	}
-	body, ok := w.jsonBody(c)
+	body, ok := w.JSONBody(c)
 	if !ok {
 		return
 	}
-	var r ForgetRequest
-	err := readObject(body, map[string]func(json.RawMessage) error{
-		"service": func(raw json.RawMessage) error { return readValue(raw, &r.Service, "the name of a service") },
-		"restart": func(raw json.RawMessage) error { return readValue(raw, &r.Restart, "true or false") },
+	var r status.ForgetRequest
+	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
+		"service": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Service, "the name of a service") },
+		"restart": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Restart, "true or false") },
 	})
 	if err == nil && r.Service == "" {
 		err = errors.New("service is missing")
@@ -63,16 +65,16 @@ func (w *Web) apiForget(c *gin.Context) {
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
 	defer cancel()
-	done, err := w.opt.Forget(ctx, r)
+	done, err := w.Opt.Forget(ctx, r)
 	detail := fmt.Sprintf("service=%s restart=%t parked=%d restarted=%d", strconv.QuoteToASCII(r.Service), r.Restart, done.Parked, done.Restarted)
 	if err != nil {
 		detail += " error=" + strconv.QuoteToASCII(err.Error())
 	}
-	w.opt.Audit(c, "forget", detail)
+	w.Opt.Audit(c, "forget", detail)
 	switch {
-	case errors.Is(err, ErrNothingCounted):
+	case errors.Is(err, status.ErrNothingCounted):
 		respond.Problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)
-	case errors.Is(err, ErrServiceInUse), errors.Is(err, ErrSpecChanged):
+	case errors.Is(err, status.ErrServiceInUse), errors.Is(err, status.ErrSpecChanged):
 		respond.Problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
 	case err != nil:
 		respond.Problem(c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
@@ -98,32 +100,32 @@ type parkedRow struct {
 // shownParked is how many parked generations the page lists.
 const shownParked = 50
 
-func (w *Web) parkedPart(v view) *parkedPart {
-	if w.opt.Parked == nil {
+func (w *Web) parkedPart(v site.View) *parkedPart {
+	if w.Opt.Parked == nil {
 		return nil
 	}
-	list := w.opt.Parked()
-	p := &parkedPart{Text: fmt.Sprintf("%s of %s", format.Bytes(v.eng.Parked.Bytes), format.Bytes(v.eng.Parked.LimitBytes))}
+	list := w.Opt.Parked()
+	p := &parkedPart{Text: fmt.Sprintf("%s of %s", format.Bytes(v.Eng.Parked.Bytes), format.Bytes(v.Eng.Parked.LimitBytes))}
 	for i := range list {
 		g := &list[len(list)-1-i] // the newest first
 		if i == shownParked {
 			p.More = len(list) - i
 			break
 		}
-		p.Rows = append(p.Rows, parkedRow{format.Safe(g.ID, format.MaxTitle), format.Count(g.Groups), format.NewStamp(g.Parked, v.now), format.NewStamp(g.Until, v.now), format.Bytes(g.Bytes)})
+		p.Rows = append(p.Rows, parkedRow{format.Safe(g.ID, format.MaxTitle), format.Count(g.Groups), format.NewStamp(g.Parked, v.Now), format.NewStamp(g.Until, v.Now), format.Bytes(g.Bytes)})
 	}
 	return p
 }
 
 // changeFacts say what the last change of the spec did.
-func changeFacts(s *SpecChange, now time.Time) []fact {
+func changeFacts(s *status.SpecChange, now time.Time) []site.Fact {
 	if s == nil {
 		return nil
 	}
-	f := []fact{{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
+	f := []site.Fact{{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
 	add := func(name string, ids []string) {
 		if len(ids) > 0 {
-			f = append(f, fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})
+			f = append(f, site.Fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})
 		}
 	}
 	add("Started from zero", s.Started)

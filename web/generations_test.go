@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
 )
 
-func someGenerations() []Generation {
-	return []Generation{
+func someGenerations() []status.Generation {
+	return []status.Generation{
 		{ID: "shop/checkout", Service: "shop", Definition: "ab", Generation: 2, Groups: 3, Until: noon.Add(30 * 24 * time.Hour)},
 		{ID: "shop/old", Former: []string{"shop/older"}, Service: "shop", Definition: "cd", Generation: 1, Groups: 1, Number: 4, Parked: noon.Add(-time.Hour), Until: noon.Add(7 * 24 * time.Hour), Bytes: 2048},
 	}
@@ -21,14 +23,14 @@ func someGenerations() []Generation {
 
 // generations holds what is told and forgotten of counts to the contract.
 func (k *contract) generations(b *bench) {
-	defer func(opt Options, eng EngineStatus) { b.web.opt, b.eng = opt, eng }(b.web.opt, b.eng)
+	defer func(opt site.Options, eng status.Engine) { b.web.Opt, b.eng = opt, eng }(b.web.Opt, b.eng)
 	const list, forget = "/api/v1/generations", "/api/v1/forget"
 	k.answer(b, http.MethodGet, list, 501)
 	k.sent(b, forget, `{"service":"shop"}`, 501)
 	failure := error(nil)
-	b.web.opt.Generations = func(context.Context) ([]Generation, error) { return someGenerations(), failure }
-	b.web.opt.Forget = func(_ context.Context, r ForgetRequest) (Forgotten, error) {
-		return Forgotten{Service: r.Service, Parked: 1}, failure
+	b.web.Opt.Generations = func(context.Context) ([]status.Generation, error) { return someGenerations(), failure }
+	b.web.Opt.Forget = func(_ context.Context, r status.ForgetRequest) (status.Forgotten, error) {
+		return status.Forgotten{Service: r.Service, Parked: 1}, failure
 	}
 	k.answer(b, http.MethodGet, list, 200)
 	for body, status := range map[string]int{`{"service":"shop"}`: 200, `{"service":"shop","restart":true}`: 200, `{}`: 400, `{"service":""}`: 400, `{"service":"shop","all":true}`: 400, `{"service":1}`: 400} {
@@ -36,20 +38,20 @@ func (k *contract) generations(b *bench) {
 	}
 	k.sent(b, forget, `{"service":"shop"}`, 403, "Sec-Fetch-Site", "cross-site")
 	k.sent(b, forget, `{"service":"shop"}`, 415, "Content-Type", "text/plain")
-	k.sent(b, forget, strings.Repeat(" ", maxBody+1), 413)
-	for err, status := range map[error]int{ErrNothingCounted: 404, ErrServiceInUse: 409, ErrSpecChanged: 409, errors.New("busy"): 503} {
+	k.sent(b, forget, strings.Repeat(" ", site.MaxBody+1), 413)
+	for err, status := range map[error]int{status.ErrNothingCounted: 404, status.ErrServiceInUse: 409, status.ErrSpecChanged: 409, errors.New("busy"): 503} {
 		failure = err
 		k.sent(b, forget, `{"service":"shop"}`, status)
 	}
 	k.answer(b, http.MethodGet, list, 503)
 
 	// A reload that changed what is counted says how.
-	b.web.opt.Reload = func(context.Context) error {
-		b.eng.Spec.Change = &SpecChange{At: noon, Started: []string{"shop/new"}, Resumed: []string{}, Parked: []ParkedSLO{{"shop/old", true, noon}}}
+	b.web.Opt.Reload = func(context.Context) error {
+		b.eng.Spec.Change = &status.SpecChange{At: noon, Started: []string{"shop/new"}, Resumed: []string{}, Parked: []status.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
 		return nil
 	}
 	require.Contains(k.t, string(k.answer(b, http.MethodPost, "/-/reload", 200)), `"started":["shop/new"]`)
-	b.web.opt.Reload = func(context.Context) error { return nil }
+	b.web.Opt.Reload = func(context.Context) error { return nil }
 	require.NotContains(k.t, string(k.answer(b, http.MethodPost, "/-/reload", 200)), `"change"`)
 	k.answer(b, http.MethodGet, "/api/v1/engine", 200)
 }
@@ -57,8 +59,8 @@ func (k *contract) generations(b *bench) {
 // TestForgetIsAudited: whoever forgets counts must be allowed to, and leaves a line.
 func TestForgetIsAudited(t *testing.T) {
 	var lines []string
-	b := newBench(t, func(o *Options) {
-		o.Allow = func(p Permission) gin.HandlerFunc {
+	b := newBench(t, func(o *site.Options) {
+		o.Allow = func(p site.Permission) gin.HandlerFunc {
 			return func(c *gin.Context) {
 				if c.GetHeader("X-May") != string(p) {
 					c.AbortWithStatus(http.StatusUnauthorized)
@@ -66,8 +68,8 @@ func TestForgetIsAudited(t *testing.T) {
 			}
 		}
 		o.Audit = func(_ *gin.Context, action, detail string) { lines = append(lines, action+" "+detail) }
-		o.Forget = func(_ context.Context, r ForgetRequest) (Forgotten, error) {
-			return Forgotten{Service: r.Service, Parked: 2, Restarted: 1}, nil
+		o.Forget = func(_ context.Context, r status.ForgetRequest) (status.Forgotten, error) {
+			return status.Forgotten{Service: r.Service, Parked: 2, Restarted: 1}, nil
 		}
 	})
 	post := func(permission string) int {
@@ -82,15 +84,15 @@ func TestForgetIsAudited(t *testing.T) {
 // TestEnginePageShowsParkedCounts with their end and their room, and hostile names harmless.
 func TestEnginePageShowsParkedCounts(t *testing.T) {
 	parked := someGenerations()[1:]
-	b := newBench(t, func(o *Options) { o.Parked = func() []Generation { return parked } })
-	b.eng.Parked = ParkedStatus{Generations: 1, Bytes: 2048, LimitBytes: 1 << 20}
-	b.eng.Spec.Change = &SpecChange{At: noon.Add(-time.Hour), Started: []string{"shop/checkout"}, Parked: []ParkedSLO{{"shop/old", true, noon}}}
+	b := newBench(t, func(o *site.Options) { o.Parked = func() []status.Generation { return parked } })
+	b.eng.Parked = status.ParkedStatus{Generations: 1, Bytes: 2048, LimitBytes: 1 << 20}
+	b.eng.Spec.Change = &status.SpecChange{At: noon.Add(-time.Hour), Started: []string{"shop/checkout"}, Parked: []status.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
 	page := b.get("/engine").Body.String()
 	for _, want := range []string{"2.0 KiB of 1.0 MiB", "<bdi>shop/old</bdi>", `datetime="2026-11-27T`, "Started from zero</dt><dd>1", "Removed</dt><dd>1"} {
 		require.Contains(t, page, want)
 	}
 	const bad = "<script>alert(1)</script>"
-	parked = []Generation{{ID: bad}}
+	parked = []status.Generation{{ID: bad}}
 	b.eng.Spec.Change.Started, b.eng.Spec.Change.Resumed = []string{bad, "b", "c", "d", "e", "f", "g"}, []string{bad}
 	page = b.get("/engine").Body.String()
 	require.NotContains(t, page, bad)

@@ -13,22 +13,24 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // health is the answer of the health endpoints.
 type health struct {
-	Status   EngineState    `json:"status"`
-	Reason   string         `json:"reason,omitempty"`
-	Degraded []degradedPart `json:"degraded,omitempty"`
+	Status   status.State          `json:"status"`
+	Reason   string                `json:"reason,omitempty"`
+	Degraded []status.DegradedPart `json:"degraded,omitempty"`
 }
 
 // healthy says that the process answers. A restart would not help a full disk or
 // a long recovery, so neither makes it unhealthy; a log that can no longer be
 // synced does, since only a restart opens it anew.
 func (w *Web) healthy(c *gin.Context) {
-	e := w.opt.Engine()
+	e := w.Opt.Engine()
 	code := http.StatusOK
-	if e.State == Poisoned || e.State == Failed {
+	if e.State == status.Poisoned || e.State == status.Failed {
 		code = http.StatusServiceUnavailable
 	}
 	w.health(c, code, health{Status: e.State, Reason: w.reason(c, e)})
@@ -36,9 +38,9 @@ func (w *Web) healthy(c *gin.Context) {
 
 // reason is why the engine is in its state. Probes come without a token, so what an error
 // says, such as the name of a file, is for those who may read.
-func (w *Web) reason(c *gin.Context, e EngineStatus) string {
-	if e.Reason != "" && !w.opt.May(c, Read) {
-		return stateText(e.State)
+func (w *Web) reason(c *gin.Context, e status.Engine) string {
+	if e.Reason != "" && !w.Opt.May(c, site.Read) {
+		return status.StateText(e.State)
 	}
 	return e.Reason
 }
@@ -46,23 +48,23 @@ func (w *Web) reason(c *gin.Context, e EngineStatus) string {
 // ready says whether events should be sent here. A sink that is down, or Redis, is
 // no reason not to: what is taken is safe and counted. The answer names them.
 func (w *Web) ready(c *gin.Context) {
-	v := w.view()
-	e := v.eng
+	v := w.View()
+	e := v.Eng
 	e.Reason = w.reason(c, e)
 	code := http.StatusServiceUnavailable
 	switch e.State {
-	case Ready, Stale:
+	case status.Ready, status.Stale:
 		code = http.StatusOK
-	case Recovering:
+	case status.Recovering:
 		if e.Reason == "" {
 			e.Reason = fmt.Sprintf("replaying the log: %s done", format.Percent(e.Progress, 0))
 		}
 		c.Header("Retry-After", "5")
 	}
 	if code != http.StatusOK && e.Reason == "" {
-		e.Reason = stateText(e.State)
+		e.Reason = status.StateText(e.State)
 	}
-	w.health(c, code, health{e.State, e.Reason, e.degraded(v.now)})
+	w.health(c, code, health{e.State, e.Reason, e.Degraded(v.Now)})
 }
 
 func (w *Web) health(c *gin.Context, code int, h health) {
@@ -79,26 +81,26 @@ func (w *Web) reload(c *gin.Context) {
 		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
 		return
 	}
-	if w.opt.Reload == nil {
+	if w.Opt.Reload == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine cannot reload its spec.", nil)
 		return
 	}
-	before := w.opt.Engine().Spec.Change
+	before := w.Opt.Engine().Spec.Change
 	// A caller that has closed its half of the connection still waits for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), reloadTimeout)
 	defer cancel()
-	if err := w.opt.Reload(ctx); err != nil {
+	if err := w.Opt.Reload(ctx); err != nil {
 		var withProblems interface{ SpecProblems() []spec.Problem }
 		var list []spec.Problem
 		if errors.As(err, &withProblems) {
 			list = withProblems.SpecProblems()
 		}
-		w.opt.Audit(c, "reload", "error="+strconv.QuoteToASCII(err.Error()))
+		w.Opt.Audit(c, "reload", "error="+strconv.QuoteToASCII(err.Error()))
 		respond.Problem(c, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error(), list)
 		return
 	}
-	s := w.opt.Engine().Spec
-	w.opt.Audit(c, "reload", fmt.Sprintf("hash=%s slos=%d", s.Hash, s.SLOs))
+	s := w.Opt.Engine().Spec
+	w.Opt.Audit(c, "reload", fmt.Sprintf("hash=%s slos=%d", s.Hash, s.SLOs))
 	answer := reloaded{Status: "reloaded", Hash: s.Hash, SLOs: s.SLOs}
 	if s.Change != nil && s.Change != before {
 		answer.Change = s.Change
@@ -111,5 +113,5 @@ type reloaded struct {
 	Hash   string `json:"hash"`
 	SLOs   int    `json:"slos"`
 
-	Change *SpecChange `json:"change,omitempty"` // nil: all SLOs go on with their counts
+	Change *status.SpecChange `json:"change,omitempty"` // nil: all SLOs go on with their counts
 }

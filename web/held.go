@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 type heldJSON struct {
@@ -51,7 +52,7 @@ func newHeld(h *state.Held) heldJSON {
 // holdBack says on the page of an SLO which of its alerts are held back, and why:
 // at their tier, or below all tiers.
 func (w *Web) holdBack(r *sla.SLOReport, tiers []alerts.Tier, p *sloPage) {
-	for _, h := range w.held(alertFilter{slo: r.SLO.ID}) {
+	for _, h := range w.Held(site.AlertFilter{SLO: r.SLO.ID}) {
 		if len(h.Group) > 0 && !slices.Equal(h.Group, r.Group) {
 			continue
 		}

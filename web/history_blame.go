@@ -88,7 +88,7 @@ func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []his
 	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
 	for _, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.sloHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
 		if all > 0 {
 			s.Part = format.Percent(l.cost/all, 1)
 			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of what was bad")
@@ -214,11 +214,11 @@ func (w *Web) fillAttributes(b *blame, r *sla.SLOReport, rng slo.Span, now time.
 		b.Why = why
 		return
 	}
-	if w.opt.Traffic == nil {
+	if w.Opt.Traffic == nil {
 		b.Why = "This engine does not keep the traffic by attribute."
 		return
 	}
-	grown, from, to := w.opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
+	grown, from, to := w.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
 	if from.IsZero() {
 		b.Why = "The traffic by attribute is known from the start of the process on, and not for this time yet. Choose a range that reaches up to now, or wait a minute."
 		return

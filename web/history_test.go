@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 func between(from, to time.Duration) slo.Span {
@@ -20,7 +21,7 @@ func between(from, to time.Duration) slo.Span {
 
 func TestAttributes(t *testing.T) {
 	rep := insurance(t)
-	r := find(rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
+	r := site.FindSLO(rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
 	series := func(outcome, severity, kind, product string) history.TrafficSeries {
 		return history.TrafficSeries{Service: "insurance-unpaid", Type: "application", Outcome: outcome, Severity: severity, Names: []string{"error_type", "product"}, Values: []string{kind, product}}
 	}
@@ -51,7 +52,7 @@ func TestAttributes(t *testing.T) {
 
 	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations", "insurance-unpaid/throughput": "did not come"} {
 		b = &blame{}
-		b.attributes(find(rep, id, slo.Group{"TRVL10"}), grown)
+		b.attributes(site.FindSLO(rep, id, slo.Group{"TRVL10"}), grown)
 		require.Contains(t, b.Why, want)
 		require.Empty(t, b.Attributes)
 	}

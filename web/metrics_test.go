@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // TestMetricsOfASet checks that families of a metrics.Set keep their type, help, labels and buckets in every
@@ -27,7 +28,7 @@ func TestMetricsOfASet(t *testing.T) {
 	metric.DLQCommitSeconds.Histogram(set)
 	metric.SinkDeliveredItems.Counter(set, "a").Add(3)
 	set.NewCounter("unknown").Add(1)
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.Sets = []*metrics.Set{set}
 	})
 	text := b.get("/metrics").Body.String()

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 //go:embed openapi.json
@@ -16,7 +17,7 @@ var openAPISource []byte
 
 // openAPI is the OpenAPI document with the server of this engine, and its version unless that
 // is "".
-func openAPI(opt Options, version string) ([]byte, error) {
+func openAPI(opt site.Options, version string) ([]byte, error) {
 	var doc map[string]any
 	if err := json.Unmarshal(openAPISource, &doc); err != nil {
 		return nil, fmt.Errorf("read openapi.json: %w", err)
@@ -34,10 +35,10 @@ func openAPI(opt Options, version string) ([]byte, error) {
 
 func (w *Web) apiDocument(c *gin.Context) {
 	doc := w.openapiBare // anybody may ask for it
-	if w.opt.May(c, Read) {
+	if w.Opt.May(c, site.Read) {
 		doc = w.openapi
 	}
-	if respond.NotModified(c, view{}.tag(string(doc))) {
+	if respond.NotModified(c, site.View{}.Tag(string(doc))) {
 		return
 	}
 	respond.Send(c, http.StatusOK, "application/json", doc)

@@ -9,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // shownAlerts is how many alerts a page lists.
@@ -46,41 +47,41 @@ func (w *Web) newAlertRow(a *state.Alert, now time.Time) alertRow {
 		r.Detection = format.Duration(a.Detection())
 	}
 	r.Windows, r.Group = format.Safe(chart.AlertWindows(a), format.MaxName), format.Labels(a.GroupBy, a.Group)
-	q := groupQuery(a.GroupBy, a.Group)
+	q := site.GroupQuery(a.GroupBy, a.Group)
 	switch {
 	case a.SLO != "":
 		r.About = format.Safe(a.SLO.Name(), format.MaxName)
 		q.Set("id", string(a.SLO))
-		r.Href = w.href("/slo", q) // without a group, the page leads on to all of them
+		r.Href = w.Href("/slo", q) // without a group, the page leads on to all of them
 	case a.Agreement != "":
 		r.About = format.Safe(a.Agreement, format.MaxName)
-		r.Href = w.href("/slas", url.Values{"service": {a.Service}})
+		r.Href = w.Href("/slas", url.Values{"service": {a.Service}})
 	case a.Service != "":
-		r.Href = w.href("/", url.Values{"service": {a.Service}})
+		r.Href = w.Href("/", url.Values{"service": {a.Service}})
 	}
 	return r
 }
 
 // fillAlerts lists what is firing or pending, worst first.
-func (w *Web) fillAlerts(v view, p *listPage, all []*state.Alert) {
-	p.HasAlerts = w.opt.Alerts != nil && len(v.rep.SLOs) > 0
+func (w *Web) fillAlerts(v site.View, p *listPage, all []*state.Alert) {
+	p.HasAlerts = w.Opt.Alerts != nil && len(v.Rep.SLOs) > 0
 	for _, a := range all {
 		if len(p.Alerts) == shownAlerts {
 			p.MoreAlerts++
 			continue
 		}
-		p.Alerts = append(p.Alerts, w.newAlertRow(a, v.now))
+		p.Alerts = append(p.Alerts, w.newAlertRow(a, v.Now))
 	}
-	p.AllAlerts = w.opt.ExternalPath + "/api/v1/alerts"
+	p.AllAlerts = w.Opt.ExternalPath + "/api/v1/alerts"
 }
 
 // sloAlerts lists the alerts of one SLO in one group, and those on all its groups:
 // the present ones, then what is over, newest first.
-func (w *Web) sloAlerts(v view, r *sla.SLOReport, all []*state.Alert) []alertRow {
+func (w *Web) sloAlerts(v site.View, r *sla.SLOReport, all []*state.Alert) []alertRow {
 	var out []alertRow
 	for _, a := range all {
 		if len(out) < shownAlerts && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
-			out = append(out, w.newAlertRow(a, v.now))
+			out = append(out, w.newAlertRow(a, v.Now))
 		}
 	}
 	return out

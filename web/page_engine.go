@@ -10,15 +10,17 @@ import (
 
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 type enginePage struct {
-	layout
+	site.Layout
 	Text     string
 	Progress chart.Gauge // of the recovery; Class "" if there is none
 	Degraded []string
 	Rate     rateChart
-	Ingest   []figure
+	Ingest   []site.Figure
 	Disk     diskBar
 	Sections []section
 	Problems []string // of the last reload of the spec
@@ -29,26 +31,26 @@ type enginePage struct {
 
 type section struct {
 	Name  string
-	Facts []fact
+	Facts []site.Fact
 }
 
 func (w *Web) enginePage(c *gin.Context) {
-	v := w.view()
+	v := w.View()
 	c.Header("Cache-Control", "no-store")
-	e := v.eng
+	e := v.Eng
 	p := enginePage{
-		layout: w.layout(c, v, "Engine", "engine"), Text: stateText(e.State), Rate: w.rateChart(v), Ingest: intake(&e),
-		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.now),
+		Layout: w.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: w.rateChart(v), Ingest: intake(&e),
+		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
 	}
-	if e.State == Recovering {
+	if e.State == status.Recovering {
 		p.Progress = chart.NewGauge(e.Progress, "ok", format.Percent(e.Progress, 0)+" of the log replayed")
 	}
-	report := []fact{{Name: "Report", Value: "none yet"}}
-	if v.rep != nil {
-		report = []fact{
-			{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.rep.Version, format.Ago(v.rep.Time, v.now)), At: format.NewStamp(v.rep.Time, v.now)},
-			{Name: "Took", Value: v.rep.Took.Round(10 * time.Microsecond).String()},
-			{Name: "SLO groups", Value: format.Count(len(v.rep.SLOs))},
+	report := []site.Fact{{Name: "Report", Value: "none yet"}}
+	if v.Rep != nil {
+		report = []site.Fact{
+			{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.Rep.Version, format.Ago(v.Rep.Time, v.Now)), At: format.NewStamp(v.Rep.Time, v.Now)},
+			{Name: "Took", Value: v.Rep.Took.Round(10 * time.Microsecond).String()},
+			{Name: "SLO groups", Value: format.Count(len(v.Rep.SLOs))},
 		}
 	}
 	horizon := "unknown"
@@ -57,50 +59,50 @@ func (w *Web) enginePage(c *gin.Context) {
 	}
 	p.Sections = []section{
 		{"Counting", append(report,
-			fact{Name: "Watermark", Value: format.Ago(e.Fold.Watermark, v.now), At: format.NewStamp(e.Fold.Watermark, v.now), Note: "receive time of the last counted record"},
-			fact{Name: "Behind the log", Value: format.Plural(e.Fold.Lag, "record")},
-			fact{Name: "Counted groups", Value: format.Count(e.Fold.Groups), Note: format.Bytes(e.Fold.Bytes) + " of buckets"},
+			site.Fact{Name: "Watermark", Value: format.Ago(e.Fold.Watermark, v.Now), At: format.NewStamp(e.Fold.Watermark, v.Now), Note: "receive time of the last counted record"},
+			site.Fact{Name: "Behind the log", Value: format.Plural(e.Fold.Lag, "record")},
+			site.Fact{Name: "Counted groups", Value: format.Count(e.Fold.Groups), Note: format.Bytes(e.Fold.Bytes) + " of buckets"},
 		)},
-		{"Log and checkpoint", []fact{
+		{"Log and checkpoint", []site.Fact{
 			{Name: "Log", Value: fmt.Sprintf("%s in %s", format.Bytes(e.Log.Bytes), format.Plural(e.Log.Segments, "segment"))},
 			{Name: "Last durable record", Value: format.Count(e.Log.Seq)},
 			{Name: "Waiting for the disk", Value: format.Plural(e.Ingest.Queue, "request")},
-			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.now), At: format.NewStamp(e.Checkpoint.Time, v.now), Note: format.Bytes(e.Checkpoint.Bytes)},
+			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.Now), At: format.NewStamp(e.Checkpoint.Time, v.Now), Note: format.Bytes(e.Checkpoint.Bytes)},
 			{Name: "Data folder", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
 		}},
-		{"Known ids", []fact{
+		{"Known ids", []site.Fact{
 			{Name: "Ids", Value: format.Count(e.IDs.Known), Note: format.Bytes(e.IDs.Bytes) + " of memory"},
 			{Name: "Horizon", Value: horizon, Note: "a repeat is recognised for this long at the present rate"},
 		}},
-		{"Spec and process", []fact{
-			{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.now), At: format.NewStamp(e.Spec.Loaded, v.now), Note: format.Plural(e.Spec.SLOs, "SLO")},
+		{"Spec and process", []site.Fact{
+			{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
 			{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
-			{Name: "Started", Value: format.Ago(e.Started, v.now), At: format.NewStamp(e.Started, v.now)},
-			{Name: "Version", Value: format.Safe(w.opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(w.opt.Version.Revision, format.MaxName) + " " + format.Safe(w.opt.Version.Go, format.MaxName))},
+			{Name: "Started", Value: format.Ago(e.Started, v.Now), At: format.NewStamp(e.Started, v.Now)},
+			{Name: "Version", Value: format.Safe(w.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(w.Opt.Version.Revision, format.MaxName) + " " + format.Safe(w.Opt.Version.Go, format.MaxName))},
 		}},
 	}
 	last := &p.Sections[len(p.Sections)-1]
-	last.Facts = append(last.Facts, changeFacts(e.Spec.Change, v.now)...)
+	last.Facts = append(last.Facts, changeFacts(e.Spec.Change, v.Now)...)
 	p.Parked = w.parkedPart(v)
-	for _, d := range e.degraded(v.now) {
+	for _, d := range e.Degraded(v.Now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
 	}
-	if w.opt.DLQ != nil {
+	if w.Opt.DLQ != nil {
 		p.Dead = w.deadPart(c, v)
 	}
-	w.page(c, http.StatusOK, "engine", p)
+	w.Page(c, http.StatusOK, "engine", p)
 }
 
 // intake are the figures of what became of events since the start. Those of the rate
 // limits stay away where there are none.
-func intake(e *EngineStatus) []figure {
+func intake(e *status.Engine) []site.Figure {
 	i := &e.Ingest
 	out := ingestFigures(*i)
 	if len(e.Limits) == 0 && i.Limited+i.Sampled+i.DeadLettered == 0 {
 		return out
 	}
-	f := func(name string, n uint64, note string) figure {
-		return figure{name, format.Compact(n), format.Count(n), note, false}
+	f := func(name string, n uint64, note string) site.Figure {
+		return site.Figure{Name: name, Value: format.Compact(n), Title: format.Count(n), Note: note, Bad: false}
 	}
 	return append(out,
 		f("Limited", i.Limited, "over a limit: dropped or put off"),
@@ -117,7 +119,7 @@ type diskBar struct {
 	Text  string
 }
 
-func newDiskBar(d DiskStatus) diskBar {
+func newDiskBar(d status.DiskStatus) diskBar {
 	full := float64(d.TotalBytes)
 	of := " of " + format.Bytes(d.TotalBytes)
 	if d.TotalBytes == 0 {

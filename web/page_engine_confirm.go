@@ -13,16 +13,17 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // letterConfirm is the page that says what would be done, and asks.
 type letterConfirm struct {
-	layout
+	site.Layout
 	Question string
-	Which    []fact
+	Which    []site.Fact
 	IDs      []string
 	MoreIDs  int
-	Result   []figure
+	Result   []site.Figure
 	Errors   []string
 	Warning  string
 	Action   string // where the form goes
@@ -39,20 +40,20 @@ const confirmTime = 10 * time.Second
 // button to do it. It changes nothing.
 func (w *Web) confirmPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	v := w.view()
-	if w.opt.DLQ == nil {
-		w.message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+	v := w.View()
+	if w.Opt.DLQ == nil {
+		w.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
 		return
 	}
-	now := v.now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+	now := v.Now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
 	var action string
 	var r dlqRequest
 	form, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err == nil {
-		action, r, err = readAction(form, v.now)
+		action, r, err = readAction(form, v.Now)
 	}
 	if err != nil {
-		w.message(c, http.StatusBadRequest, "Nothing was done", "What was asked for could not be read: "+err.Error()+".")
+		w.Message(c, http.StatusBadRequest, "Nothing was done", "What was asked for could not be read: "+err.Error()+".")
 		return
 	}
 	if !r.byIDs && action != actPurge && (r.query.To.IsZero() || r.query.To.After(now)) {
@@ -60,14 +61,14 @@ func (w *Web) confirmPage(c *gin.Context) {
 		r.all, r.query.To = false, now
 	}
 	p := letterConfirm{
-		layout: w.layout(c, v, "Are you sure?", "engine"), Action: w.opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: w.href(letterListPath, backTo(form)),
+		Layout: w.Layout(c, v, "Are you sure?", "engine"), Action: w.Opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: w.Href(site.LetterListPath, backTo(form)),
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
 	if p.Fields, err = confirmFields(action, r, form); err != nil {
-		w.message(c, http.StatusBadRequest, "Nothing was done", err.Error())
+		w.Message(c, http.StatusBadRequest, "Nothing was done", err.Error())
 		return
 	}
-	p.Which, p.IDs, p.MoreIDs = confirmWhich(r, v.now)
+	p.Which, p.IDs, p.MoreIDs = confirmWhich(r, v.Now)
 	ctx, cancel := context.WithTimeout(c.Request.Context(), confirmTime)
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)
@@ -76,12 +77,12 @@ func (w *Web) confirmPage(c *gin.Context) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.Warning = "There are more than could be counted in " + format.Duration(confirmTime) + ", or another replay is under way. Narrow the filter, or use the command dlq."
-	case err != nil && !v.eng.State.Recovered():
-		w.message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters can be read when the engine has recovered.")
+	case err != nil && !v.Eng.State.Recovered():
+		w.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters can be read when the engine has recovered.")
 		return
 	case err != nil:
-		w.opt.LogError("dry run of "+action, err)
-		w.message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted now; the log of the engine says why.")
+		w.Opt.LogError("dry run of "+action, err)
+		w.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted now; the log of the engine says why.")
 		return
 	case n == 0:
 		p.Warning = "There is nothing to " + action + " any more."
@@ -95,13 +96,13 @@ func (w *Web) confirmPage(c *gin.Context) {
 	// Without it browsers hide the origin of a form, by which a form of this page is
 	// told from one of another site where plain HTTP is used.
 	c.Header("Referrer-Policy", "same-origin")
-	w.page(c, http.StatusOK, "engine-confirm", p)
+	w.Page(c, http.StatusOK, "engine-confirm", p)
 }
 
 // confirmDryRun counts what would be done.
 func (w *Web) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *letterConfirm) (n int, err error) {
 	add := func(name string, n int, note string, bad bool) {
-		p.Result = append(p.Result, figure{Name: name, Value: format.Count(n), Note: note, Bad: bad && n > 0})
+		p.Result = append(p.Result, site.Figure{Name: name, Value: format.Count(n), Note: note, Bad: bad && n > 0})
 	}
 	switch action {
 	case actReplay:
@@ -158,12 +159,12 @@ func confirmFields(action string, r dlqRequest, form url.Values) ([][2]string, e
 }
 
 // confirmWhich says which dead letters are meant.
-func confirmWhich(r dlqRequest, now time.Time) (facts []fact, ids []string, more int) {
+func confirmWhich(r dlqRequest, now time.Time) (facts []site.Fact, ids []string, more int) {
 	if r.byIDs {
 		return nil, r.ids[:min(len(r.ids), shownIDs)], max(0, len(r.ids)-shownIDs)
 	}
 	if !r.before.IsZero() {
-		return []fact{{Name: "Saved before", Value: format.Ago(r.before, now), At: format.NewStamp(r.before, now)}}, nil, 0
+		return []site.Fact{{Name: "Saved before", Value: format.Ago(r.before, now), At: format.NewStamp(r.before, now)}}, nil, 0
 	}
 	q := &r.query
 	values := map[string]string{
@@ -171,16 +172,16 @@ func confirmWhich(r dlqRequest, now time.Time) (facts []fact, ids []string, more
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if values[name] != "" {
-			facts = append(facts, fact{Name: name, Value: format.Safe(values[name], format.MaxTitle), Code: true})
+			facts = append(facts, site.Fact{Name: name, Value: format.Safe(values[name], format.MaxTitle), Code: true})
 		}
 	}
 	if len(facts) == 0 && q.From.IsZero() {
-		facts = append(facts, fact{Name: "Which", Value: "every dead letter that is there now"})
+		facts = append(facts, site.Fact{Name: "Which", Value: "every dead letter that is there now"})
 	}
 	if !q.From.IsZero() {
-		facts = append(facts, fact{Name: "Saved from", Value: format.NewStamp(q.From, now).Text, At: format.NewStamp(q.From, now)})
+		facts = append(facts, site.Fact{Name: "Saved from", Value: format.NewStamp(q.From, now).Text, At: format.NewStamp(q.From, now)})
 	}
-	return append(facts, fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text, At: format.NewStamp(q.To, now), Note: "later ones are left alone"}), nil, 0
+	return append(facts, site.Fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text, At: format.NewStamp(q.To, now), Note: "later ones are left alone"}), nil, 0
 }
 
 // backTo is the list that the reader came from.

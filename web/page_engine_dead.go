@@ -20,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 const (
@@ -68,23 +69,23 @@ type deadRow struct {
 	Attempts, Class string
 }
 
-func (w *Web) deadPart(c *gin.Context, v view) *deadPart {
+func (w *Web) deadPart(c *gin.Context, v site.View) *deadPart {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
-	p := &deadPart{List: w.href(letterListPath, nil)}
-	stats, err := w.opt.DLQ.Stats(ctx)
+	p := &deadPart{List: w.Href(site.LetterListPath, nil)}
+	stats, err := w.Opt.DLQ.Stats(ctx)
 	var page dlq.Page
 	if err == nil {
-		page, err = w.opt.DLQ.List(ctx, dlq.Query{Newest: true, Limit: shownDead})
+		page, err = w.Opt.DLQ.List(ctx, dlq.Query{Newest: true, Limit: shownDead})
 	}
 	if err != nil {
 		p.Note = w.deadTrouble(v, err)
 		return p
 	}
-	p.Total, p.Oldest = format.Count(stats.Count), format.NewStamp(stats.Oldest, v.now)
+	p.Total, p.Oldest = format.Count(stats.Count), format.NewStamp(stats.Oldest, v.Now)
 	p.Size = format.Bytes(stats.Bytes)
 	if !stats.Oldest.IsZero() {
-		p.Age = format.Ago(stats.Oldest, v.now)
+		p.Age = format.Ago(stats.Oldest, v.Now)
 	}
 	if l := stats.Lost; l != nil {
 		p.Damage = fmt.Sprintf("%s in the files cannot be read: %s, at most %s lost.", format.Plural(stats.Damaged, "place"), format.Bytes(l.Bytes), format.Plural(l.Entries, "dead letter"))
@@ -103,7 +104,7 @@ func (w *Web) deadPart(c *gin.Context, v view) *deadPart {
 		}
 	}
 	for i := range page.Entries {
-		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.now))
+		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.Now))
 	}
 	if len(p.Rows) == 0 {
 		p.Note = "None. Everything that was taken was counted and delivered."
@@ -112,11 +113,11 @@ func (w *Web) deadPart(c *gin.Context, v view) *deadPart {
 }
 
 // deadTrouble says why there are no dead letters to be seen.
-func (w *Web) deadTrouble(v view, err error) string {
-	if !v.eng.State.Recovered() {
+func (w *Web) deadTrouble(v site.View, err error) string {
+	if !v.Eng.State.Recovered() {
 		return "They can be read when the engine has recovered."
 	}
-	w.opt.LogError("list dead letters", err)
+	w.Opt.LogError("list dead letters", err)
 	return "The dead letters could not be read now; the log of the engine says why. Load the page again in a moment."
 }
 
@@ -133,7 +134,7 @@ func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyT
 		r := tallyRow{Name: cmp.Or(format.Safe(name, format.MaxName), "(none)"), Count: format.Count(counts[name])}
 		r.Share = chart.NewGauge(float64(counts[name])/float64(total), "share", "")
 		if plainFilter(by, name) {
-			r.Href = w.href(letterListPath, url.Values{by: {name}})
+			r.Href = w.Href(site.LetterListPath, url.Values{by: {name}})
 		}
 		t.Rows = append(t.Rows, r)
 	}
@@ -155,7 +156,7 @@ func (w *Web) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 		r.Type = ""
 	}
 	if plainID(e.ID) {
-		r.ID, r.Href = e.ID, w.href(letterPath, url.Values{"id": {e.ID}})
+		r.ID, r.Href = e.ID, w.Href(site.LetterPath, url.Values{"id": {e.ID}})
 	}
 	switch {
 	case r.Event != "":
@@ -169,7 +170,7 @@ func (w *Web) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 
 // letterList is the page that lists dead letters.
 type letterList struct {
-	layout
+	site.Layout
 	Done     string // what the last form did
 	Total    string
 	Filters  []letterFilter
@@ -199,9 +200,9 @@ type letterOption struct {
 
 func (w *Web) letterListPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	v := w.view()
-	if w.opt.DLQ == nil {
-		w.message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+	v := w.View()
+	if w.Opt.DLQ == nil {
+		w.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
 		return
 	}
 	asked := c.Request.URL.Query()
@@ -213,35 +214,35 @@ func (w *Web) letterListPage(c *gin.Context) {
 			continue
 		}
 		if err := setDLQFilter(&q, name, value); err != nil {
-			w.message(c, http.StatusBadRequest, "Not a filter", "The filter "+name+" cannot be read: "+err.Error()+".")
+			w.Message(c, http.StatusBadRequest, "Not a filter", "The filter "+name+" cannot be read: "+err.Error()+".")
 			return
 		}
 		base.Set(name, value)
 	}
 	if err := checkDLQRange(&q); err != nil {
-		w.message(c, http.StatusBadRequest, "Not a filter", "The range cannot be read: "+err.Error()+".")
+		w.Message(c, http.StatusBadRequest, "Not a filter", "The range cannot be read: "+err.Error()+".")
 		return
 	}
 	p := letterList{
-		layout: w.layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
-		Operate: w.opt.May(c, Operate), Confirm: w.opt.ExternalPath + letterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: w.href(letterListPath, nil),
+		Layout: w.Layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
+		Operate: w.Opt.May(c, site.Operate), Confirm: w.Opt.ExternalPath + site.LetterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: w.Href(site.LetterListPath, nil),
 	}
 	// The list stands still while its reader chooses.
 	p.Refresh, p.Stream = nil, ""
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
-	stats, err := w.opt.DLQ.Stats(ctx)
+	stats, err := w.Opt.DLQ.Stats(ctx)
 	var page dlq.Page
 	if err == nil {
 		page, err = w.someLetters(ctx, q)
 	}
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
-		w.message(c, http.StatusBadRequest, "No such page", "This page of the list is not known. Begin again at the first one.")
+		w.Message(c, http.StatusBadRequest, "No such page", "This page of the list is not known. Begin again at the first one.")
 		return
 	case err != nil:
 		p.Note = w.deadTrouble(v, err)
-		w.page(c, http.StatusOK, "engine-letters", p)
+		w.Page(c, http.StatusOK, "engine-letters", p)
 		return
 	}
 	p.Total = format.Count(stats.Count)
@@ -250,14 +251,14 @@ func (w *Web) letterListPage(c *gin.Context) {
 		letterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
 	}
 	for i := range page.Entries {
-		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.now))
+		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.Now))
 	}
 	with := func(cursor string) string {
 		to := maps.Clone(base)
 		if cursor != "" {
 			to.Set("cursor", cursor)
 		}
-		return w.href(letterListPath, to)
+		return w.Href(site.LetterListPath, to)
 	}
 	if q.Cursor != "" {
 		p.First = with("")
@@ -265,7 +266,7 @@ func (w *Web) letterListPage(c *gin.Context) {
 	if page.Next != "" {
 		p.Next = with(page.Next)
 	}
-	p.Fields = hidden(base)
+	p.Fields = site.Hidden(base)
 	if len(p.Fields) < len(base) {
 		p.Fields = nil // a field left out would choose more than is shown
 	} else if len(base) == 0 {
@@ -280,13 +281,13 @@ func (w *Web) letterListPage(c *gin.Context) {
 	default:
 		p.Note = "None. Everything that was taken was counted and delivered."
 	}
-	w.page(c, http.StatusOK, "engine-letters", p)
+	w.Page(c, http.StatusOK, "engine-letters", p)
 }
 
 // someLetters is the next page that has any entries: the store may give empty ones.
 func (w *Web) someLetters(ctx context.Context, q dlq.Query) (dlq.Page, error) {
 	for {
-		page, err := w.opt.DLQ.List(ctx, q)
+		page, err := w.Opt.DLQ.List(ctx, q)
 		if err != nil || len(page.Entries) > 0 || page.Next == "" {
 			return page, err
 		}
@@ -339,11 +340,11 @@ func deadDone(q url.Values) string {
 
 // letterView is the page of one dead letter.
 type letterView struct {
-	layout
+	site.Layout
 	ID      string
 	Reason  string
 	Error   string
-	Facts   []fact
+	Facts   []site.Fact
 	Event   string // of the entry, to be read
 	Cut     string // what was left out of it
 	Kind    string // what Event is
@@ -358,64 +359,64 @@ const shownEvent = 20_000
 
 func (w *Web) letterPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	v := w.view()
-	if w.opt.DLQ == nil {
-		w.message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+	v := w.View()
+	if w.Opt.DLQ == nil {
+		w.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
 		return
 	}
 	id := c.Query("id")
 	const gone = "There is no dead letter of this id; it may have been replayed, discarded or purged."
 	if !plainID(id) {
-		w.message(c, http.StatusNotFound, "Not there", gone)
+		w.Message(c, http.StatusNotFound, "Not there", gone)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
-	e, err := w.opt.DLQ.Get(ctx, id)
+	e, err := w.Opt.DLQ.Get(ctx, id)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound), errors.Is(err, dlq.ErrInvalid):
-		w.message(c, http.StatusNotFound, "Not there", gone)
+		w.Message(c, http.StatusNotFound, "Not there", gone)
 		return
 	case err != nil:
-		w.message(c, http.StatusServiceUnavailable, "Not now", w.deadTrouble(v, err))
+		w.Message(c, http.StatusServiceUnavailable, "Not now", w.deadTrouble(v, err))
 		return
 	}
 	p := letterView{
-		layout: w.layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: letterFacts(&e, v.now),
-		Operate: w.opt.May(c, Operate), Confirm: w.opt.ExternalPath + letterConfirmPath, List: w.href(letterListPath, nil), API: w.opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
+		Layout: w.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: letterFacts(&e, v.Now),
+		Operate: w.Opt.May(c, site.Operate), Confirm: w.Opt.ExternalPath + site.LetterConfirmPath, List: w.Href(site.LetterListPath, nil), API: w.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
 	}
 	p.Refresh, p.Stream = nil, ""
 	p.Event, p.Kind, p.Cut = letterText(&e)
-	w.page(c, http.StatusOK, "engine-letter", p)
+	w.Page(c, http.StatusOK, "engine-letter", p)
 }
 
-func letterFacts(e *dlq.Entry, now time.Time) []fact {
-	var out []fact
+func letterFacts(e *dlq.Entry, now time.Time) []site.Fact {
+	var out []site.Fact
 	text := func(name, value string) {
 		if value != "" {
-			out = append(out, fact{Name: name, Value: format.Safe(value, format.MaxTitle), Code: true})
+			out = append(out, site.Fact{Name: name, Value: format.Safe(value, format.MaxTitle), Code: true})
 		}
 	}
 	at := func(name string, t time.Time, note string) {
 		if !t.IsZero() {
-			out = append(out, fact{Name: name, Value: format.Ago(t, now), At: format.NewStamp(t, now), Note: note})
+			out = append(out, site.Fact{Name: name, Value: format.Ago(t, now), At: format.NewStamp(t, now), Note: note})
 		}
 	}
 	origin := map[dlq.Origin]string{dlq.Admission: "refused before the log", dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but a sink could not be given it"}[e.Origin]
-	out = append(out, fact{Name: "Origin", Value: format.Safe(string(e.Origin), format.MaxName), Note: origin})
+	out = append(out, site.Fact{Name: "Origin", Value: format.Safe(string(e.Origin), format.MaxName), Note: origin})
 	text("Sink", e.Sink)
 	text("Error class", e.Class)
 	if e.Attempts > 0 {
-		out = append(out, fact{Name: "Attempts", Value: strconv.Itoa(e.Attempts)})
+		out = append(out, site.Fact{Name: "Attempts", Value: strconv.Itoa(e.Attempts)})
 	}
 	at("First failure", e.First, "")
 	at("Last failure", e.Last, "")
 	at("Saved", e.Saved, "its age goes by this")
 	switch {
 	case e.SeqEnd > e.Seq:
-		out = append(out, fact{Name: "Place in the log", Value: "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd)})
+		out = append(out, site.Fact{Name: "Place in the log", Value: "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd)})
 	case e.Seq > 0:
-		out = append(out, fact{Name: "Place in the log", Value: "record " + format.Count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
+		out = append(out, site.Fact{Name: "Place in the log", Value: "record " + format.Count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
 	}
 	text("Service", e.Service)
 	text("Type", e.Type)

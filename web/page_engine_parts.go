@@ -9,6 +9,8 @@ import (
 
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // partsView is the reliability layer on the page.
@@ -36,7 +38,7 @@ type offenderRow struct {
 
 type redisView struct {
 	Mark  chart.Mark
-	Facts []fact
+	Facts []site.Fact
 }
 
 type breakerRow struct {
@@ -59,10 +61,10 @@ type sinkView struct {
 	Mark       chart.Mark
 	Name, Kind string
 	Lag        chart.Gauge // Class "" if there is no bound
-	Facts      []fact
+	Facts      []site.Fact
 }
 
-func newPartsView(e *EngineStatus, now time.Time) partsView {
+func newPartsView(e *status.Engine, now time.Time) partsView {
 	var p partsView
 	for _, l := range e.Limits {
 		p.Limits = append(p.Limits, newRateLimitRow(l))
@@ -101,7 +103,7 @@ func newPartsView(e *EngineStatus, now time.Time) partsView {
 // redactedPrefix begins what stands for a value that is redacted.
 const redactedPrefix = "(redacted)"
 
-func newRateLimitRow(l LimitStatus) rateLimitRow {
+func newRateLimitRow(l status.LimitStatus) rateLimitRow {
 	r := rateLimitRow{Name: format.Safe(l.Rule, format.MaxName), Layer: format.Safe(l.Layer, format.MaxName), Hits: format.Count(l.Hits), Over: l.Hits > 0}
 	if l.Rule == l.Layer {
 		r.Layer = ""
@@ -111,12 +113,12 @@ func newRateLimitRow(l LimitStatus) rateLimitRow {
 	return r
 }
 
-func newRedisView(r *RedisStatus, now time.Time) *redisView {
+func newRedisView(r *status.RedisStatus, now time.Time) *redisView {
 	if r == nil {
 		return nil
 	}
 	v := &redisView{Mark: chart.Bad("away")}
-	connection := fact{Name: "Away", Value: "since the start"}
+	connection := site.Fact{Name: "Away", Value: "since the start"}
 	if r.Connected {
 		v.Mark, connection.Name = chart.OK("connected"), "Connected"
 	}
@@ -126,32 +128,32 @@ func newRedisView(r *RedisStatus, now time.Time) *redisView {
 	if !r.Connected {
 		connection.Note = "not reachable: rate limits are this instance's own, as limits.shared.fallback says"
 	}
-	v.Facts = []fact{
+	v.Facts = []site.Fact{
 		connection,
 		{Name: "Round trip", Value: format.Milliseconds(r.RoundTripSeconds)},
 		{Name: "Decided without it", Value: format.Count(r.Fallbacks)},
 	}
 	if r.LastError != "" {
-		v.Facts = append(v.Facts, fact{Name: "Last error", Value: format.Safe(r.LastError, format.MaxTitle)})
+		v.Facts = append(v.Facts, site.Fact{Name: "Last error", Value: format.Safe(r.LastError, format.MaxTitle)})
 	}
 	return v
 }
 
 // sinkMark says how a sink does, the worst first.
-func sinkMark(s *SinkStatus) chart.Mark {
+func sinkMark(s *status.SinkStatus) chart.Mark {
 	age := format.Seconds(s.OldestAgeSeconds)
 	switch {
-	case slices.ContainsFunc(s.Troubles, func(t SinkTrouble) bool { return t.Blocked }):
+	case slices.ContainsFunc(s.Troubles, func(t status.SinkTrouble) bool { return t.Blocked }):
 		return chart.Bad("blocked")
-	case s.Breaker == BreakerOpen:
+	case s.Breaker == status.BreakerOpen:
 		return chart.Bad("breaker open")
 	case len(s.Troubles) > 0:
 		return chart.Bad("failing")
-	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= lagAge:
+	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= status.LagAge:
 		return chart.Risk("lagging")
 	case s.HeldSeconds > 0:
 		return chart.Risk("held")
-	case s.Breaker == BreakerHalfOpen:
+	case s.Breaker == status.BreakerHalfOpen:
 		return chart.Risk("probing")
 	case s.Recovering:
 		return chart.Wait("recovering")
@@ -161,9 +163,9 @@ func sinkMark(s *SinkStatus) chart.Mark {
 	return chart.OK("delivering")
 }
 
-func newSinkView(s *SinkStatus, now time.Time) sinkView {
+func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 	v := sinkView{Mark: sinkMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
-	behind := fact{Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
+	behind := site.Fact{Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
 	if s.OldestAgeSeconds > 0 {
 		behind.Note = "the oldest event is " + format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
 	}
@@ -175,13 +177,13 @@ func newSinkView(s *SinkStatus, now time.Time) sinkView {
 		behind.Note += "at most " + format.Bytes(s.MaxLagBytes)
 	}
 	behind.Note = strings.TrimSuffix(behind.Note, "; ")
-	v.Facts = []fact{
+	v.Facts = []site.Fact{
 		behind,
 		{Name: "Delivered", Value: format.Plural(s.Delivered, "event"), Note: fmt.Sprintf("%s retries, %s dropped", format.Count(s.Retries), format.Count(s.Dropped))},
 		{Name: "Last delivery", Value: format.Ago(s.LastDelivery, now), At: format.NewStamp(s.LastDelivery, now), Note: inFlight(s.InFlight)},
 	}
 	for _, t := range s.Troubles {
-		v.Facts = append(v.Facts, fact{
+		v.Facts = append(v.Facts, site.Fact{
 			Name: "Failing", Value: strings.ReplaceAll(format.Safe(t.What, format.MaxName), "_", " ") + ", for " + format.Duration(max(0, now.Sub(t.Since))),
 			At: format.NewStamp(t.Since, now), Note: format.Plural(t.Failures, "failure") + ": " + format.Safe(t.Cause, format.MaxTitle),
 		})
@@ -191,22 +193,22 @@ func newSinkView(s *SinkStatus, now time.Time) sinkView {
 		for _, code := range slices.Sorted(maps.Keys(s.Answers)) {
 			codes = append(codes, format.Safe(code, format.MaxName)+": "+format.Count(s.Answers[code]))
 		}
-		v.Facts = append(v.Facts, fact{Name: "Answers", Value: strings.Join(codes, ", "), Note: "by status"})
+		v.Facts = append(v.Facts, site.Fact{Name: "Answers", Value: strings.Join(codes, ", "), Note: "by status"})
 	}
-	if s.Breaker != "" && s.Breaker != BreakerClosed {
-		v.Facts = append(v.Facts, fact{Name: "Breaker", Value: breakerMark(s.Breaker).Word})
+	if s.Breaker != "" && s.Breaker != status.BreakerClosed {
+		v.Facts = append(v.Facts, site.Fact{Name: "Breaker", Value: breakerMark(s.Breaker).Word})
 	}
 	if s.Recovering {
-		v.Facts = append(v.Facts, fact{Name: "Recovering", Value: "the backlog goes out in stages"})
+		v.Facts = append(v.Facts, site.Fact{Name: "Recovering", Value: "the backlog goes out in stages"})
 	}
 	if s.HeldSeconds > 0 {
-		v.Facts = append(v.Facts, fact{Name: "Held", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)), Note: "as the sink asked"})
+		v.Facts = append(v.Facts, site.Fact{Name: "Held", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)), Note: "as the sink asked"})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.DeadLetters)) {
-		v.Facts = append(v.Facts, fact{Name: "Dead letters", Value: format.Count(s.DeadLetters[reason]), Note: format.Safe(reason, format.MaxName)})
+		v.Facts = append(v.Facts, site.Fact{Name: "Dead letters", Value: format.Count(s.DeadLetters[reason]), Note: format.Safe(reason, format.MaxName)})
 	}
 	if s.LastError != "" {
-		v.Facts = append(v.Facts, fact{Name: "Last error", Value: format.Safe(s.LastError, format.MaxTitle), Note: format.Ago(s.LastErrorAt, now)})
+		v.Facts = append(v.Facts, site.Fact{Name: "Last error", Value: format.Safe(s.LastError, format.MaxTitle), Note: format.Ago(s.LastErrorAt, now)})
 	}
 	return v
 }
@@ -223,11 +225,11 @@ func inFlight(n int) string {
 
 func breakerMark(state string) chart.Mark {
 	switch state {
-	case BreakerClosed:
+	case status.BreakerClosed:
 		return chart.OK("closed")
-	case BreakerHalfOpen:
+	case status.BreakerHalfOpen:
 		return chart.Risk("half open")
-	case BreakerOpen:
+	case status.BreakerOpen:
 		return chart.Bad("open")
 	}
 	return chart.None("unknown")

@@ -10,6 +10,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // What is remembered of the events that come in.
@@ -26,7 +28,7 @@ const (
 // rateSample is what had come in until a time.
 type rateSample struct {
 	at     time.Time
-	events IngestStatus
+	events status.IngestStatus
 }
 
 // rateRing remembers an hour of samples.
@@ -37,9 +39,9 @@ type rateRing struct {
 
 // sampleRates takes a sample if it is time for one.
 func (w *Web) sampleRates() {
-	now := w.opt.Now()
+	now := w.Opt.Now()
 	if w.rates.due(now) {
-		w.rates.add(rateSample{now, w.opt.Engine().Ingest})
+		w.rates.add(rateSample{now, w.Opt.Engine().Ingest})
 	}
 }
 
@@ -152,8 +154,8 @@ const (
 	rateH = 64
 )
 
-func (w *Web) rateChart(v view) rateChart {
-	samples := w.rates.until(rateSample{v.now, v.eng.Ingest})
+func (w *Web) rateChart(v site.View) rateChart {
+	samples := w.rates.until(rateSample{v.Now, v.Eng.Ingest})
 	last := samples[len(samples)-1]
 	c := rateChart{Now: format.NoValue, Peak: format.NoValue, Mean: format.NoValue}
 	if len(samples) < 2 {
@@ -167,7 +169,7 @@ func (w *Web) rateChart(v view) rateChart {
 			break
 		}
 	}
-	end := v.now.UTC()
+	end := v.Now.UTC()
 	to := end.Truncate(rateBar).Add(rateBar)
 	cut := func(step time.Duration) (spans []slo.Span) {
 		for at := to.Add(-rateSpan); at.Before(to); at = at.Add(step) {
@@ -187,7 +189,7 @@ func (w *Web) rateChart(v view) rateChart {
 		}
 	}
 	c.Peak, c.Mean, c.Top = format.Rate(peak), format.Rate(all.per(all.total())), format.Rate(peak)
-	c.From, c.To = format.NewStamp(bars[0].From, v.now), format.NewStamp(v.now, v.now)
+	c.From, c.To = format.NewStamp(bars[0].From, v.Now), format.NewStamp(v.Now, v.Now)
 	var taken, not, gap chart.Pen
 	const width = float64(rateW) / float64(rateSpan/rateBar)
 	for i, f := range values {
@@ -212,7 +214,7 @@ func (w *Web) rateChart(v view) rateChart {
 	c.Label = fmt.Sprintf("Events per second over the last hour: %s on average, %s at most", c.Mean, c.Peak)
 	if all.total() == 0 {
 		c.Note = "No event came in the last hour."
-		if v.eng.Ingest.Received == 0 {
+		if v.Eng.Ingest.Received == 0 {
 			c.Note = "No event has come since the start. Send one to /api/v1/events: the page of the service levels shows the command."
 		}
 		if all.seen == 0 {
@@ -221,7 +223,7 @@ func (w *Web) rateChart(v view) rateChart {
 	}
 	rows := cut(rateRow)
 	for i, f := range flows(samples, rows) {
-		row := rateTableRow{From: format.NewStamp(rows[i].From, v.now), Accepted: format.NoValue, Duplicates: format.NoValue, Rejected: format.NoValue, Limited: format.NoValue}
+		row := rateTableRow{From: format.NewStamp(rows[i].From, v.Now), Accepted: format.NoValue, Duplicates: format.NoValue, Rejected: format.NoValue, Limited: format.NoValue}
 		if f.seen > 0 {
 			row.Accepted, row.Duplicates, row.Rejected, row.Limited = format.Rate(f.per(f.accepted)), format.Rate(f.per(f.duplicates)), format.Rate(f.per(f.rejected)), format.Rate(f.per(f.limited))
 		}

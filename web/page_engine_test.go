@@ -20,6 +20,8 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func TestEnginePagesGolden(t *testing.T) {
@@ -27,9 +29,9 @@ func TestEnginePagesGolden(t *testing.T) {
 		name, target string
 		prepare      func(*bench)
 	}{
-		{"engine-letters", letterListPath + "?sink=warehouse", func(*bench) {}},
-		{"engine-letter", letterPath + "?id=sink-warehouse-900-0", func(*bench) {}},
-		{"engine-confirm", letterConfirmPath + "?action=discard&origin=sink", func(*bench) {}},
+		{"engine-letters", site.LetterListPath + "?sink=warehouse", func(*bench) {}},
+		{"engine-letter", site.LetterPath + "?id=sink-warehouse-900-0", func(*bench) {}},
+		{"engine-confirm", site.LetterConfirmPath + "?action=discard&origin=sink", func(*bench) {}},
 		{"engine-bare", "/engine", bare},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,7 +45,7 @@ func TestEnginePagesGolden(t *testing.T) {
 // bare takes everything off the engine that it can do without.
 func bare(b *bench) {
 	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil
-	b.web.opt.DLQ = newLetters(b.t)
+	b.web.Opt.DLQ = newLetters(b.t)
 }
 
 func TestEngineSaysWhatToDo(t *testing.T) {
@@ -64,15 +66,15 @@ func TestEngineStates(t *testing.T) {
 		change func(*bench)
 		want   []string
 	}{
-		"starting":   {func(b *bench) { b.rep, b.eng = nil, EngineStatus{State: Starting} }, []string{"The engine is starting", "none yet"}},
-		"recovering": {func(b *bench) { b.eng.State, b.eng.Progress = Recovering, 0.42 }, []string{"42% of the log replayed", `width="42"`, `class="recovery"`}},
-		"poisoned":   {func(b *bench) { b.eng.State, b.eng.Reason = Poisoned, "fsync: I/O error" }, []string{"failed to make data durable", "fsync: I/O error"}},
+		"starting":   {func(b *bench) { b.rep, b.eng = nil, status.Engine{State: status.Starting} }, []string{"The engine is starting", "none yet"}},
+		"recovering": {func(b *bench) { b.eng.State, b.eng.Progress = status.Recovering, 0.42 }, []string{"42% of the log replayed", `width="42"`, `class="recovery"`}},
+		"poisoned":   {func(b *bench) { b.eng.State, b.eng.Reason = status.Poisoned, "fsync: I/O error" }, []string{"failed to make data durable", "fsync: I/O error"}},
 		"stale":      {func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale"}},
-		"disk low": {func(b *bench) { b.eng.State, b.eng.Disk.FreeBytes = DiskLow, 900<<20 }, []string{
+		"disk low": {func(b *bench) { b.eng.State, b.eng.Disk.FreeBytes = status.DiskLow, 900<<20 }, []string{
 			"This is below the low-water mark of 1.0 GiB", `<rect class="bad" width="21.97"`, `<path class="low" d="M25 0v6"/>`}},
 		"disk getting low": {func(b *bench) { b.eng.Disk.FreeBytes, b.eng.Disk.TotalBytes = 3<<29, 10<<30 }, []string{`<rect class="risk" width="15"`, "1.5 GiB of 10.0 GiB", "move the data folder"}},
 		"not guarded":      {func(b *bench) { b.eng.Disk.LowBytes = 0 }, []string{"Low water is not guarded"}},
-		"no disk":          {func(b *bench) { b.eng.Disk = DiskStatus{} }, []string{"0 B free"}},
+		"no disk":          {func(b *bench) { b.eng.Disk = status.DiskStatus{} }, []string{"0 B free"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -89,11 +91,11 @@ func TestEngineStates(t *testing.T) {
 
 func TestEngineParts(t *testing.T) {
 	b := newBench(t)
-	b.eng.Breakers = []BreakerStatus{{Name: "a", State: BreakerOpen, Since: noon.Add(-time.Minute), Reason: "5 failures in a row", RetryAfterSeconds: 42}, {Name: "b", State: BreakerHalfOpen}, {Name: "c", State: "?"}}
-	b.eng.Bulkheads = append(b.eng.Bulkheads, BulkheadStatus{Name: "full", Active: 4, Concurrency: 4, Queued: 17, Queue: 20})
-	b.eng.Redis = &RedisStatus{Since: noon.Add(-time.Minute), LastError: "dial tcp: refused"}
+	b.eng.Breakers = []status.BreakerStatus{{Name: "a", State: status.BreakerOpen, Since: noon.Add(-time.Minute), Reason: "5 failures in a row", RetryAfterSeconds: 42}, {Name: "b", State: status.BreakerHalfOpen}, {Name: "c", State: "?"}}
+	b.eng.Bulkheads = append(b.eng.Bulkheads, status.BulkheadStatus{Name: "full", Active: 4, Concurrency: 4, Queued: 17, Queue: 20})
+	b.eng.Redis = &status.RedisStatus{Since: noon.Add(-time.Minute), LastError: "dial tcp: refused"}
 	b.eng.Ingest.Limited, b.eng.Ingest.Sampled, b.eng.Ingest.DeadLettered = 11, 22, 33
-	b.eng.Offenders = []OffenderStatus{{Context: "user", Value: "(redacted) 0a1b2c3d", Hits: 7}}
+	b.eng.Offenders = []status.OffenderStatus{{Context: "user", Value: "(redacted) 0a1b2c3d", Hits: 7}}
 	page := strings.Join(strings.Fields(b.get("/engine").Body.String()), " ")
 	check(t, page)
 	for _, want := range []string{
@@ -104,8 +106,8 @@ func TestEngineParts(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
-	for want, s := range map[string]SinkStatus{
-		"breaker open": {Breaker: BreakerOpen, HeldSeconds: 1}, "lagging": {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "held": {HeldSeconds: 1}, "probing": {Breaker: BreakerHalfOpen}, "recovering": {Recovering: true},
+	for want, s := range map[string]status.SinkStatus{
+		"breaker open": {Breaker: status.BreakerOpen, HeldSeconds: 1}, "lagging": {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "held": {HeldSeconds: 1}, "probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
 		"nothing yet": {}, "delivering": {Delivered: 1},
 	} {
 		require.Equal(t, want, sinkMark(&s).Word)
@@ -114,7 +116,7 @@ func TestEngineParts(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	b := newBench(t)
-	b.eng.Ingest = IngestStatus{}
+	b.eng.Ingest = status.IngestStatus{}
 	at := noon
 	step := func(d time.Duration, n uint64) {
 		at = at.Add(d)
@@ -130,7 +132,7 @@ func TestRates(t *testing.T) {
 		}
 	}
 	require.Len(t, b.web.rates.samples, 360, "one every five seconds")
-	c := b.web.rateChart(b.web.view())
+	c := b.web.rateChart(b.web.View())
 	require.Equal(t, []string{"100.0/s", "100.0/s", "100.0/s"}, []string{c.Now, c.Mean, c.Peak})
 	require.Equal(t, "80.0/s", c.Rows[0].Accepted)
 	require.Equal(t, "20.0/s", c.Rows[0].Rejected)
@@ -143,7 +145,7 @@ func TestRates(t *testing.T) {
 	for range 24 {
 		step(5*time.Second, 1000)
 	}
-	c = b.web.rateChart(b.web.view())
+	c = b.web.rateChart(b.web.View())
 	require.Equal(t, "200.0/s", c.Now)
 	require.Equal(t, "200.0/s", c.Peak)
 	require.NotContains(t, c.Mean, "k")
@@ -155,7 +157,7 @@ func TestRates(t *testing.T) {
 		step(5*time.Second, 0)
 	}
 	require.LessOrEqual(t, len(b.web.rates.samples), rateKept)
-	require.Equal(t, "No event came in the last hour.", b.web.rateChart(b.web.view()).Note)
+	require.Equal(t, "No event came in the last hour.", b.web.rateChart(b.web.View()).Note)
 	at = at.Add(-2 * time.Hour) // the clock is set back
 	step(0, 5)
 	require.Len(t, b.web.rates.samples, 1)
@@ -192,9 +194,9 @@ func letterRows(t *testing.T, body string) (ids []string) {
 
 func TestLetterList(t *testing.T) {
 	l := newLetters(t, manyLetters(60)...)
-	b := newBench(t, func(o *Options) { o.DLQ = l })
+	b := newBench(t, func(o *site.Options) { o.DLQ = l })
 	var seen []string
-	target := letterListPath + "?service=s1"
+	target := site.LetterListPath + "?service=s1"
 	for range 5 {
 		rec := b.get(target)
 		require.Equal(t, http.StatusOK, rec.Code)
@@ -213,19 +215,19 @@ func TestLetterList(t *testing.T) {
 	require.Equal(t, "sink-w-0001-0", seen[19])
 
 	for query, code := range map[string]int{"?origin=x": 400, "?from=x": 400, "?cursor=%21": 400, "?from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z": 400, "?sink=none": 200, "?type=%3Cb%3E": 200, "?unknown=1": 200, "?sink=" + strings.Repeat("x", 2000): 400} {
-		rec := b.get(letterListPath + query)
+		rec := b.get(site.LetterListPath + query)
 		require.Equal(t, code, rec.Code, query)
 		check(t, rec.Body.String())
 	}
-	require.Contains(t, b.get(letterListPath+"?sink=none").Body.String(), "No dead letter fits this filter")
+	require.Contains(t, b.get(site.LetterListPath+"?sink=none").Body.String(), "No dead letter fits this filter")
 
-	b.web.opt.DLQ = broken{errors.New("busy")}
-	require.Contains(t, b.get(letterListPath).Body.String(), "could not be read now")
-	b.eng.State = Recovering
-	require.Contains(t, b.get(letterListPath).Body.String(), "when the engine has recovered")
-	require.Equal(t, http.StatusServiceUnavailable, b.get(letterPath+"?id=a").Code)
-	b.web.opt.DLQ = nil
-	for _, path := range []string{letterListPath, letterPath + "?id=a", letterConfirmPath + "?action=replay&all=true"} {
+	b.web.Opt.DLQ = broken{errors.New("busy")}
+	require.Contains(t, b.get(site.LetterListPath).Body.String(), "could not be read now")
+	b.eng.State = status.Recovering
+	require.Contains(t, b.get(site.LetterListPath).Body.String(), "when the engine has recovered")
+	require.Equal(t, http.StatusServiceUnavailable, b.get(site.LetterPath+"?id=a").Code)
+	b.web.Opt.DLQ = nil
+	for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=a", site.LetterConfirmPath + "?action=replay&all=true"} {
 		require.Equal(t, http.StatusNotImplemented, b.get(path).Code, path)
 	}
 }
@@ -246,20 +248,20 @@ func (s *sparse) List(context.Context, dlq.Query) (dlq.Page, error) {
 }
 
 func TestLetterListLooksFurther(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.DLQ = &sparse{pages: 7} })
-	require.Equal(t, []string{"found"}, letterRows(t, b.get(letterListPath).Body.String()))
+	b := newBench(t, func(o *site.Options) { o.DLQ = &sparse{pages: 7} })
+	require.Equal(t, []string{"found"}, letterRows(t, b.get(site.LetterListPath).Body.String()))
 }
 
 func TestLetterDetails(t *testing.T) {
 	b := newBench(t)
-	page := b.get(letterPath + "?id=sink-warehouse-900-0").Body.String()
+	page := b.get(site.LetterPath + "?id=sink-warehouse-900-0").Body.String()
 	check(t, page)
 	for _, want := range []string{"no answer within 5s", "timeout", "counted, but a sink could not be given it", "&#34;product&#34;: &#34;&lt;b&gt;&#34;", "\n  &#34;type&#34;", "record 900", `href="/api/v1/dlq/sink-warehouse-900-0"`} {
 		require.Contains(t, page, want)
 	}
-	require.Contains(t, b.get(letterPath+"?id=sink-warehouse-950~990").Body.String(), "records of the log that are gone")
+	require.Contains(t, b.get(site.LetterPath+"?id=sink-warehouse-950~990").Body.String(), "records of the log that are gone")
 	for _, id := range []string{"none", "", "%3Cscript%3E", "a%00b", strings.Repeat("a", 300)} {
-		rec := b.get(letterPath + "?id=" + id)
+		rec := b.get(site.LetterPath + "?id=" + id)
 		require.Equal(t, http.StatusNotFound, rec.Code, id)
 		check(t, rec.Body.String())
 	}
@@ -273,9 +275,9 @@ func TestHostileLetters(t *testing.T) {
 			{ID: "a-1", Origin: dlq.Sink, Sink: "s" + bad, Reason: "r" + bad, Error: bad, Class: bad, Service: bad, Type: bad, Severity: bad, Event: event, Saved: noon},
 			{ID: "a-2", Origin: dlq.Admission, Reason: "r" + bad, Raw: []byte(strings.Repeat(bad+"\n", 40)), Saved: noon},
 		}
-		b := newBench(t, func(o *Options) { o.DLQ = newLetters(t, entries...) })
+		b := newBench(t, func(o *site.Options) { o.DLQ = newLetters(t, entries...) })
 		esc := url.QueryEscape("r" + bad)
-		for _, target := range []string{"/engine", letterListPath, letterPath + "?id=a-1", letterPath + "?id=a-2", letterListPath + "?reason=" + esc, letterListPath + "?type=" + url.QueryEscape(bad), letterConfirmPath + "?action=discard&reason=" + esc, letterConfirmPath + "?action=" + esc} {
+		for _, target := range []string{"/engine", site.LetterListPath, site.LetterPath + "?id=a-1", site.LetterPath + "?id=a-2", site.LetterListPath + "?reason=" + esc, site.LetterListPath + "?type=" + url.QueryEscape(bad), site.LetterConfirmPath + "?action=discard&reason=" + esc, site.LetterConfirmPath + "?action=" + esc} {
 			rec := b.get(target)
 			require.Less(t, rec.Code, 500, "%d %s", i, target)
 			check(t, rec.Body.String())
@@ -308,7 +310,7 @@ func fields(t *testing.T, body string) url.Values {
 func TestConfirmIsADryRun(t *testing.T) {
 	var audit []string
 	l := newLetters(t, manyLetters(30)...)
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
 		o.Audit = func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
 	})
@@ -321,7 +323,7 @@ func TestConfirmIsADryRun(t *testing.T) {
 		"action=replay&to=2026-11-20T11:31:00Z":                              {"Replay 1 dead letter?"},
 		"action=discard&id=" + strings.Repeat("sink-w-0003-0&id=", 30) + "x": {"Discard 1 dead letter?"},
 	} {
-		rec := b.get(letterConfirmPath + "?" + query)
+		rec := b.get(site.LetterConfirmPath + "?" + query)
 		require.Equal(t, http.StatusOK, rec.Code, query)
 		require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "so that the form's origin can be told")
 		for _, w := range want {
@@ -341,7 +343,7 @@ func TestConfirmIsADryRun(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"", "action=replay", "action=eat&all=true", "all=true", "action=replay&all=true&sink=w", "action=replay&sink=%zz&all=true", "action=purge&id=a", "action=replay&id=%3Cb%3E", "action=discard&reason=a%E2%80%AEb"} {
-		rec := b.get(letterConfirmPath + "?" + query)
+		rec := b.get(site.LetterConfirmPath + "?" + query)
 		require.Equal(t, http.StatusBadRequest, rec.Code, query)
 		check(t, rec.Body.String())
 	}
@@ -352,7 +354,7 @@ func TestConfirmIsADryRun(t *testing.T) {
 	require.Equal(t, int64(30), s.Count)
 
 	// What comes in after the look is not touched.
-	asked := fields(t, b.get(letterConfirmPath+"?action=discard&all=true").Body.String())
+	asked := fields(t, b.get(site.LetterConfirmPath+"?action=discard&all=true").Body.String())
 	late := manyLetters(1)[0]
 	late.ID, late.Saved = "late", b.now.Add(time.Second)
 	require.NoError(t, l.store.Save(context.Background(), []dlq.Entry{late}))
@@ -362,10 +364,10 @@ func TestConfirmIsADryRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, audit, 1)
 
-	b.web.opt.DLQ = broken{errors.New("busy")}
-	require.Equal(t, http.StatusServiceUnavailable, b.get(letterConfirmPath+"?action=discard&all=true").Code)
-	b.web.opt.DLQ = broken{context.DeadlineExceeded}
-	require.Contains(t, b.get(letterConfirmPath+"?action=discard&all=true").Body.String(), "more than could be counted")
+	b.web.Opt.DLQ = broken{errors.New("busy")}
+	require.Equal(t, http.StatusServiceUnavailable, b.get(site.LetterConfirmPath+"?action=discard&all=true").Code)
+	b.web.Opt.DLQ = broken{context.DeadlineExceeded}
+	require.Contains(t, b.get(site.LetterConfirmPath+"?action=discard&all=true").Body.String(), "more than could be counted")
 }
 
 // slowLetters replays some, then runs out of time.
@@ -377,7 +379,7 @@ func (slowLetters) Replay(ctx context.Context, _ dlq.Query, _ bool) (dlq.ReplayR
 }
 
 func TestFormThatRunsOutOfTime(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.DLQ = slowLetters{} })
+	b := newBench(t, func(o *site.Options) { o.DLQ = slowLetters{} })
 	b.router = gin.New()
 	b.router.Use(func(c *gin.Context) {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), 10*time.Millisecond)
@@ -387,16 +389,16 @@ func TestFormThatRunsOutOfTime(t *testing.T) {
 	})
 	b.web.Register(b.router)
 	rec := b.send("/engine/dlq", "action=replay&all=true", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin")
-	require.Equal(t, letterListPath+"?did=replay&done=5&more=1", rec.Header().Get("Location"))
+	require.Equal(t, site.LetterListPath+"?did=replay&done=5&more=1", rec.Header().Get("Location"))
 }
 
 func TestWhoSeesButtons(t *testing.T) {
 	l := newLetters(t, manyLetters(3)...)
-	may := map[Permission]bool{Read: true}
-	b := newBench(t, func(o *Options) {
+	may := map[site.Permission]bool{site.Read: true}
+	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
-		o.May = func(_ *gin.Context, p Permission) bool { return may[p] }
-		o.Allow = func(p Permission) gin.HandlerFunc {
+		o.May = func(_ *gin.Context, p site.Permission) bool { return may[p] }
+		o.Allow = func(p site.Permission) gin.HandlerFunc {
 			return func(c *gin.Context) {
 				if !may[p] {
 					c.AbortWithStatus(http.StatusForbidden)
@@ -404,19 +406,19 @@ func TestWhoSeesButtons(t *testing.T) {
 			}
 		}
 	})
-	confirm := letterConfirmPath + "?action=discard&all=true"
-	for _, path := range []string{letterListPath, letterPath + "?id=sink-w-0001-0", "/engine"} {
+	confirm := site.LetterConfirmPath + "?action=discard&all=true"
+	for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=sink-w-0001-0", "/engine"} {
 		require.Equal(t, http.StatusOK, b.get(path).Code)
 		require.NotContains(t, b.get(path).Body.String(), `name="action"`, path)
 	}
-	require.Empty(t, letterRows(t, b.get(letterListPath).Body.String()))
+	require.Empty(t, letterRows(t, b.get(site.LetterListPath).Body.String()))
 	require.Equal(t, http.StatusForbidden, b.get(confirm).Code)
-	may[Operate] = true
-	require.Len(t, letterRows(t, b.get(letterListPath).Body.String()), 3)
-	require.Contains(t, b.get(letterPath+"?id=sink-w-0001-0").Body.String(), `name="action"`)
+	may[site.Operate] = true
+	require.Len(t, letterRows(t, b.get(site.LetterListPath).Body.String()), 3)
+	require.Contains(t, b.get(site.LetterPath+"?id=sink-w-0001-0").Body.String(), `name="action"`)
 	require.Equal(t, http.StatusOK, b.get(confirm).Code)
-	may[Read] = false
-	for _, path := range []string{letterListPath, letterPath + "?id=sink-w-0001-0", "/engine"} {
+	may[site.Read] = false
+	for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=sink-w-0001-0", "/engine"} {
 		require.Equal(t, http.StatusForbidden, b.get(path).Code, path)
 	}
 }

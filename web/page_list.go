@@ -17,11 +17,13 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // listPage is the data of the page "/".
 type listPage struct {
-	layout
+	site.Layout
 	Loaded     bool // there is a report
 	Filtered   bool
 	Verdict    chart.Mark // the worst that there is
@@ -43,7 +45,7 @@ type listPage struct {
 	Prev       string
 	Next       string
 	Search     string
-	Selects    []choice
+	Selects    []site.Choice
 	Hidden     [][2]string // parameters that the filter form keeps
 	Clear      string
 	Thresholds []slaThresholdRow
@@ -74,25 +76,25 @@ var (
 const labelChoice = "label"
 
 func (w *Web) listPage(c *gin.Context) {
-	v := w.view()
+	v := w.View()
 	q := c.Request.URL.Query()
-	f := newFilter(q)
+	f := site.NewFilter(q)
 	if name, value, ok := strings.Cut(q.Get(labelChoice), "="); ok {
-		f.labels[name] = value
+		f.Labels[name] = value
 	}
-	if !knownState(f.state) {
-		f.state = ""
+	if !site.KnownState(f.State) {
+		f.State = ""
 	}
-	alerts, digest := w.alerts(alertFilter{active: true, service: f.service})
-	key := strings.Join([]string{v.key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, respond.Theme(c)}, "\x00")
-	refreshHeader(c)
+	alerts, digest := w.Alerts(site.AlertFilter{Active: true, Service: f.Service})
+	key := strings.Join([]string{v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, respond.Theme(c)}, "\x00")
+	site.RefreshHeader(c)
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{layout: w.layout(c, v, "Service levels", "list"), Loaded: v.rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle), Source: format.Safe(string(f.slo), format.MaxTitle)}
-	p.Filtered = f.service != "" || f.state != "" || f.search != "" || f.slo != "" || len(f.labels) > 0 || len(f.group) > 0
-	p.Clear = w.href("/", keep(q, viewParams...))
-	if v.rep != nil {
+	p := listPage{Layout: w.Layout(c, v, "Service levels", "list"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle), Source: format.Safe(string(f.SLO), format.MaxTitle)}
+	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
+	p.Clear = w.Href("/", keep(q, viewParams...))
+	if v.Rep != nil {
 		w.fillAlerts(v, &p, alerts)
 		if len(p.Alerts) > firstAlerts+1 {
 			p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
@@ -101,25 +103,25 @@ func (w *Web) listPage(c *gin.Context) {
 			respond.Partial(c)
 		}
 	}
-	w.page(c, http.StatusOK, "list", p)
+	w.Page(c, http.StatusOK, "list", p)
 }
 
 // fillList fills in what a report says. It reports whether everything could be
 // had in time.
-func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filter) (complete bool) {
-	p.NoSLOs = len(v.rep.SLOs) == 0
-	p.First = w.firstEvent(c.Request, v.rep)
-	p.Selects = w.choices(v.rep, q, f)
-	w.summarise(v.rep, p, q, f)
-	p.Thresholds = newThresholdRows(v.rep, v.now)
+func (w *Web) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter) (complete bool) {
+	p.NoSLOs = len(v.Rep.SLOs) == 0
+	p.First = w.firstEvent(c.Request, v.Rep)
+	p.Selects = w.choices(v.Rep, q, f)
+	w.summarise(v.Rep, p, q, f)
+	p.Thresholds = newThresholdRows(v.Rep, v.Now)
 
-	cards := worstFirst(v.rep, f.service)
+	cards := worstFirst(v.Rep, f.Service)
 	if n := len(cards); n > shownCards {
-		p.MoreSLAs, p.AllSLAs = n-shownCards, w.href("/slas", keep(q, "service"))
+		p.MoreSLAs, p.AllSLAs = n-shownCards, w.Href("/slas", keep(q, "service"))
 		cards = cards[:shownCards]
 	}
 	for _, r := range cards {
-		p.Cards = append(p.Cards, scoreCard{w.newCard(v.rep, r), w.href("/slas", url.Values{"service": {r.SLA.Service}})})
+		p.Cards = append(p.Cards, scoreCard{w.newCard(v.Rep, r), w.Href("/slas", url.Values{"service": {r.SLA.Service}})})
 	}
 
 	key, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
@@ -127,10 +129,10 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 		key = byWorst
 	}
 	p.Columns = w.columns(q, key, reverse)
-	p.Hidden = hidden(keep(q, slices.Concat(viewParams, []string{"slo"})...))
+	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo"})...))
 
-	active := countAlerts(w.opt.Alerts)
-	rows := f.pick(v.rep)
+	active := countAlerts(w.Opt.Alerts)
+	rows := f.Pick(v.Rep)
 	if key == byAlerts {
 		orderByAlerts(rows, active, reverse)
 	} else {
@@ -142,7 +144,7 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 	if start >= total {
 		start = 0
 	}
-	rows = rows[start:min(start+w.opt.PageSize, total)]
+	rows = rows[start:min(start+w.Opt.PageSize, total)]
 	p.Total = format.Plural(total, "service level")
 	if total > 0 {
 		p.Shown = format.Count(start+1) + " to " + format.Count(start+len(rows)) + " of " + format.Count(total)
@@ -152,10 +154,10 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 		if to > 0 {
 			q.Set("start", strconv.Itoa(to))
 		}
-		return w.href("/", q)
+		return w.Href("/", q)
 	}
 	if start > 0 {
-		p.Prev = turn(max(0, start-w.opt.PageSize))
+		p.Prev = turn(max(0, start-w.Opt.PageSize))
 	}
 	if start+len(rows) < total {
 		p.Next = turn(start + len(rows))
@@ -165,10 +167,10 @@ func (w *Web) fillList(c *gin.Context, v view, p *listPage, q url.Values, f filt
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), sparkBudget)
 	defer cancel()
 	var hours []template.HTML
-	if w.opt.Counts != nil {
+	if w.Opt.Counts != nil {
 		var err error
-		if hours, err = w.sparks.draw(ctx, w, v.rep, rows); err != nil {
-			w.opt.LogError("draw sparklines", err)
+		if hours, err = w.sparks.draw(ctx, w, v.Rep, rows); err != nil {
+			w.Opt.LogError("draw sparklines", err)
 			cancel() // the page goes on without them
 		}
 	}
@@ -194,22 +196,22 @@ type tile struct {
 }
 
 // summarise says how things are: one sentence, and how many are in each state.
-func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f filter) {
-	f.state = ""
+func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f site.Filter) {
+	f.State = ""
 	n := map[slo.State]int{}
 	services, ids := map[string]bool{}, map[slo.ID]bool{}
-	all := f.pick(rep)
+	all := f.Pick(rep)
 	for _, r := range all {
 		n[r.State]++
 		services[r.SLO.ID.Service()], ids[r.SLO.ID] = true, true
 	}
-	for _, s := range states {
+	for _, s := range site.States {
 		to := keep(q, listParams...)
 		on := q.Get("state") == string(s)
 		if to.Del("state"); !on {
 			to.Set("state", string(s)) // the second click takes the filter off again
 		}
-		p.Tiles = append(p.Tiles, tile{chart.StateMark(s), format.Count(n[s]), w.href("/", to), on, n[s] == 0})
+		p.Tiles = append(p.Tiles, tile{chart.StateMark(s), format.Count(n[s]), w.Href("/", to), on, n[s] == 0})
 	}
 	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
 	case len(all) == 0:
@@ -239,18 +241,18 @@ func keep(q url.Values, names ...string) url.Values {
 	for k, v := range q {
 		switch {
 		case len(v) == 0:
-		case slices.Contains(names, k) && v[0] != "", byLabel && (strings.HasPrefix(k, labelParam) || strings.HasPrefix(k, groupParam)):
+		case slices.Contains(names, k) && v[0] != "", byLabel && (strings.HasPrefix(k, site.LabelParam) || strings.HasPrefix(k, site.GroupParam)):
 			out.Set(k, v[0])
 		}
 	}
 	return out
 }
 
-func ingestFigures(i IngestStatus) []figure {
-	f := func(name string, n uint64, note string, bad bool) figure {
-		return figure{name, format.Compact(n), format.Count(n), note, bad && n > 0}
+func ingestFigures(i status.IngestStatus) []site.Figure {
+	f := func(name string, n uint64, note string, bad bool) site.Figure {
+		return site.Figure{Name: name, Value: format.Compact(n), Title: format.Count(n), Note: note, Bad: bad && n > 0}
 	}
-	return []figure{
+	return []site.Figure{
 		f("Accepted", i.Accepted, "durable and counted", false),
 		f("Duplicate", i.Duplicates, "known ids, counted once", false),
 		f("Late", i.Late, "put into their own minute", false),

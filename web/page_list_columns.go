@@ -34,7 +34,7 @@ func (w *Web) sortable(columns []column, path string, kept url.Values, key sortK
 				to.Set("dir", "desc")
 			}
 		}
-		c.Href = w.href(path, to)
+		c.Href = w.Href(path, to)
 	}
 	return columns
 }
@@ -52,7 +52,7 @@ func (w *Web) columns(q url.Values, key sortKey, reverse bool) []column {
 		{Name: "Traffic", Class: "num", key: byTraffic},
 		{Name: "Coverage", Class: "num", key: byCoverage},
 	}
-	if w.opt.Alerts != nil {
+	if w.Opt.Alerts != nil {
 		columns = append(columns, column{Name: "Alerts", Class: "num", key: byAlerts})
 	}
 	return w.sortable(columns, "/", keep(q, listParams...), key, reverse)

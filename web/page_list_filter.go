@@ -6,10 +6,11 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // choices are what the filter offers: services, labels of the spec, states.
-func (w *Web) choices(rep *sla.Report, q url.Values, f filter) []choice {
+func (w *Web) choices(rep *sla.Report, q url.Values, f site.Filter) []site.Choice {
 	services, labels := map[string]bool{}, map[string]bool{}
 	var last *slo.SLO
 	for i := range rep.SLOs {
@@ -23,13 +24,13 @@ func (w *Web) choices(rep *sla.Report, q url.Values, f filter) []choice {
 			labels[k+"="+v] = true
 		}
 	}
-	out := []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(services, f.service)}}
+	out := []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.Service)}}
 	if len(labels) > 0 {
-		out = append(out, choice{Name: labelChoice, Label: "Label", Any: "All labels", Options: options(labels, q.Get(labelChoice))})
+		out = append(out, site.Choice{Name: labelChoice, Label: "Label", Any: "All labels", Options: site.SelectOptions(labels, q.Get(labelChoice))})
 	}
-	byState := choice{Name: "state", Label: "State", Any: "All states"}
-	for _, s := range states {
-		byState.Options = append(byState.Options, option{string(s), chart.StateMark(s).Word, s == f.state})
+	byState := site.Choice{Name: "state", Label: "State", Any: "All states"}
+	for _, s := range site.States {
+		byState.Options = append(byState.Options, site.Option{Value: string(s), Word: chart.StateMark(s).Word, On: s == f.State})
 	}
 	return append(out, byState)
 }

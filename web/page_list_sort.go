@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // sortKey is a column by which the list can be sorted.
@@ -27,9 +28,9 @@ const (
 )
 
 func severity(r *sla.SLOReport) int {
-	i := slices.Index(states, r.State)
+	i := slices.Index(site.States, r.State)
 	if r.Informative {
-		i += len(states) // informs only: after everything that counts
+		i += len(site.States) // informs only: after everything that counts
 	}
 	return i
 }
@@ -75,7 +76,7 @@ func order(rs []*sla.SLOReport, key sortKey, reverse bool) {
 		}
 		c := by(a, b)
 		if key == byName {
-			c = compareReports(a, b)
+			c = site.CompareReports(a, b)
 		}
 		if reverse {
 			return -c

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // shownCards is how many agreements the first page shows.
@@ -80,10 +81,10 @@ func worstFirst(rep *sla.Report, service string) []*sla.SLAReport {
 }
 
 // slaHref links to the detail page of an agreement's group.
-func (w *Web) slaHref(r *sla.SLAReport) string { return w.href("/sla", slaQuery(r)) }
+func (w *Web) slaHref(r *sla.SLAReport) string { return w.Href("/sla", slaQuery(r)) }
 
 func slaQuery(r *sla.SLAReport) url.Values {
-	q := groupQuery(r.SLA.GroupBy, r.Group)
+	q := site.GroupQuery(r.SLA.GroupBy, r.Group)
 	q.Set("service", r.SLA.Service)
 	q.Set("sla", r.SLA.Name)
 	return q
@@ -152,11 +153,11 @@ func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentRe
 	}
 	// The component's SLO may be grouped finer than the agreement: link to all of it.
 	q := map[string][]string{"slo": {string(c.SLO)}}
-	target := find(rep, c.SLO, r.Group)
+	target := site.FindSLO(rep, c.SLO, r.Group)
 	if target != nil && slices.Equal(target.SLO.GroupBy, r.SLA.GroupBy) {
-		out.Href = w.sloHref(target)
+		out.Href = w.SLOHref(target)
 	} else {
-		out.Href = w.href("/", q)
+		out.Href = w.Href("/", q)
 	}
 	decimals := 2
 	if target != nil {

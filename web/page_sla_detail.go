@@ -14,11 +14,12 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // slaPage is the data of the page "/sla".
 type slaPage struct {
-	layout
+	site.Layout
 	Card        slaCard
 	Description string
 	Cells       []slaCell
@@ -33,7 +34,7 @@ type slaPage struct {
 	Missing     []string
 	History     slaHistory
 	Thresholds  []slaThresholdRow
-	Reports     []refreshLink
+	Reports     []site.Link
 	API         string
 }
 
@@ -52,29 +53,29 @@ type slaLink struct {
 }
 
 func (w *Web) slaPage(c *gin.Context) {
-	v := w.view()
+	v := w.View()
 	q := c.Request.URL.Query()
-	r, exists := findSLA(v.rep, q)
+	r, exists := site.FindSLA(v.Rep, q)
 	switch {
-	case v.rep == nil:
-		w.message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+	case v.Rep == nil:
+		w.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
 		return
 	case r == nil && exists:
-		c.Redirect(http.StatusFound, w.href("/slas", url.Values{"service": {q.Get("service")}}))
+		c.Redirect(http.StatusFound, w.Href("/slas", url.Values{"service": {q.Get("service")}}))
 		return
 	case r == nil:
-		w.message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
+		w.Message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
 		return
 	}
-	if respond.NotModified(c, v.tag("sla", c.Request.URL.RawQuery)) {
-		refreshHeader(c)
+	if respond.NotModified(c, v.Tag("sla", c.Request.URL.RawQuery)) {
+		site.RefreshHeader(c)
 		return
 	}
 	a := r.SLA
 	p := slaPage{
-		layout: w.layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: w.newCard(v.rep, r), Description: format.Safe(a.Description, format.MaxText),
-		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: thresholdRowsOf(v.rep, v.now, a.Service), Reports: w.reportLinks(v, a.Service),
-		API: w.opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
+		Layout: w.Layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: w.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
+		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: thresholdRowsOf(v.Rep, v.Now, a.Service), Reports: w.reportLinks(v, a.Service),
+		API: w.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
 	p.Cells = slaCells(r, &p.Card)
 	lost := 0.0
@@ -89,12 +90,12 @@ func (w *Web) slaPage(c *gin.Context) {
 		}
 	}
 	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
-	w.fillSLAGroups(&p, v.rep, r)
+	w.fillSLAGroups(&p, v.Rep, r)
 	p.History = w.slaHistory(c.Request.Context(), v, r, q)
 	if p.History.Note == historyFailed {
 		respond.Partial(c)
 	}
-	w.page(c, http.StatusOK, "sla", p)
+	w.Page(c, http.StatusOK, "sla", p)
 }
 
 func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
@@ -199,7 +200,7 @@ func (w *Web) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
 	if len(r.SLA.GroupBy) == 0 {
 		return
 	}
-	p.Siblings = w.href("/slas", url.Values{"service": {r.SLA.Service}, "q": {r.SLA.Service + "/" + r.SLA.Name}})
+	p.Siblings = w.Href("/slas", url.Values{"service": {r.SLA.Service}, "q": {r.SLA.Service + "/" + r.SLA.Name}})
 	var others []*sla.SLAReport
 	for _, x := range worstFirst(rep, r.SLA.Service) {
 		if x.SLA == r.SLA && x != r {

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // slaDays are how far back the history of a score may reach, in days.
@@ -21,7 +22,7 @@ const defaultSLADays = 30
 
 // slaHistory is the score of each day alone.
 type slaHistory struct {
-	Days    []refreshLink
+	Days    []site.Link
 	Zone    string
 	Score   chart.Figure
 	Note    string // instead of the charts
@@ -29,7 +30,7 @@ type slaHistory struct {
 	Hints   []string // what these numbers are not
 }
 
-func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Values) slaHistory {
+func (w *Web) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport, q url.Values) slaHistory {
 	n, err := strconv.Atoi(q.Get("days"))
 	if err != nil || !slices.Contains(slaDays, n) {
 		n = defaultSLADays
@@ -44,17 +45,17 @@ func (w *Web) slaHistory(ctx context.Context, v view, r *sla.SLAReport, q url.Va
 		if s := q.Get("refresh"); s != "" {
 			to.Set("refresh", s)
 		}
-		h.Days = append(h.Days, refreshLink{strconv.Itoa(d) + " days", w.href("/sla", to), d == n})
+		h.Days = append(h.Days, site.Link{Text: strconv.Itoa(d) + " days", Href: w.Href("/sla", to), On: d == n})
 	}
-	if w.opt.Counts == nil {
+	if w.Opt.Counts == nil {
 		h.Note = "This engine keeps no history."
 		return h
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
-	days, err := report.DayScores(ctx, w.opt.Counts, v.rep, r, n, zone)
+	days, err := report.DayScores(ctx, w.Opt.Counts, v.Rep, r, n, zone)
 	if err != nil {
-		w.opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
+		w.Opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
 		h.Note = historyFailed
 		return h
 	}

@@ -134,9 +134,9 @@ func TestSLADetail(t *testing.T) {
 
 	// Without its history the page says so, and goes on.
 	b.rep.Version++
-	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	require.Contains(t, b.get(trvlSLA).Body.String(), "could not be read now")
-	b.web.opt.Counts = nil
+	b.web.Opt.Counts = nil
 	require.Contains(t, b.get(trvlSLA).Body.String(), "keeps no history")
 	b.rep = nil
 	require.Equal(t, http.StatusServiceUnavailable, b.get(trvlSLA).Code)
@@ -147,7 +147,7 @@ func TestSLADetail(t *testing.T) {
 func TestSLAHistory(t *testing.T) {
 	b, c := ledgerBench(t)
 	r := &b.rep.SLAs[0]
-	days, err := report.DayScores(t.Context(), b.web.opt.Counts, b.rep, r, 14, time.UTC)
+	days, err := report.DayScores(t.Context(), b.web.Opt.Counts, b.rep, r, 14, time.UTC)
 	require.NoError(t, err)
 	require.Len(t, days, 14)
 	for _, d := range days {
@@ -158,7 +158,7 @@ func TestSLAHistory(t *testing.T) {
 	require.Equal(t, noon.UTC(), days[13].To, "today so far")
 
 	c.oldest = time.Date(2026, 11, 12, 6, 0, 0, 0, time.UTC)
-	days, err = report.DayScores(t.Context(), b.web.opt.Counts, b.rep, r, 14, time.UTC)
+	days, err = report.DayScores(t.Context(), b.web.Opt.Counts, b.rep, r, 14, time.UTC)
 	require.NoError(t, err)
 	require.False(t, days[5].Has(), "a part of 12 November is gone")
 	require.True(t, days[6].Has())

@@ -6,13 +6,14 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // slaThresholdRow is one event threshold with its violations.
 type slaThresholdRow struct {
 	Service, Name, Match string
 	Warning, Critical    string
-	Day, Month           [2]figure // warning, critical
+	Day, Month           [2]site.Figure // warning, critical
 	Within               string
 	Last                 format.Stamp
 	LastAgo              string
@@ -35,7 +36,7 @@ func thresholdRowsOf(rep *sla.Report, now time.Time, service string) []slaThresh
 		}
 		var warns, crits bool
 		r.Warning, r.Critical, warns, crits = thresholdTexts(l.Threshold)
-		for to, v := range map[*[2]figure]sla.Violations{&r.Day: l.Day, &r.Month: l.Month} {
+		for to, v := range map[*[2]site.Figure]sla.Violations{&r.Day: l.Day, &r.Month: l.Month} {
 			to[0], to[1] = violations(v.Warning, warns), violations(v.Critical, crits)
 		}
 		out = append(out, r)
@@ -62,9 +63,9 @@ func thresholdTexts(l *slo.Threshold) (warning, critical string, warns, crits bo
 	return warning, critical, warns, crits
 }
 
-func violations(n uint64, exists bool) figure {
+func violations(n uint64, exists bool) site.Figure {
 	if !exists {
-		return figure{Value: format.NoValue}
+		return site.Figure{Value: format.NoValue}
 	}
-	return figure{Value: format.Compact(n), Title: format.Count(n), Bad: n > 0}
+	return site.Figure{Value: format.Compact(n), Title: format.Count(n), Bad: n > 0}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // registerSLA mounts the pages of agreements and the reports.
@@ -26,7 +27,7 @@ func (w *Web) registerSLA(get func(path string, h ...gin.HandlerFunc), read gin.
 
 // slasPage is the data of the page "/slas".
 type slasPage struct {
-	layout
+	site.Layout
 	Loaded     bool
 	Any        bool // the spec has agreements
 	Filtered   bool
@@ -41,11 +42,11 @@ type slasPage struct {
 	Prev       string
 	Next       string
 	Search     string
-	Selects    []choice
+	Selects    []site.Choice
 	Hidden     [][2]string
 	Clear      string
 	Thresholds []slaThresholdRow
-	Reports    []refreshLink
+	Reports    []site.Link
 }
 
 // cardsPerPage is how many agreements a page lists.
@@ -61,7 +62,7 @@ type slaFilter struct {
 }
 
 func newSLAFilter(q url.Values) slaFilter {
-	f := slaFilter{q.Get("service"), q.Get("state"), strings.ToLower(strings.TrimSpace(q.Get("q"))), prefixed(q, groupParam)}
+	f := slaFilter{q.Get("service"), q.Get("state"), strings.ToLower(strings.TrimSpace(q.Get("q"))), site.Prefixed(q, site.GroupParam)}
 	if !slices.ContainsFunc(chart.AgreementMarks, func(m chart.Mark) bool { return stateParam(m) == f.state }) {
 		f.state = ""
 	}
@@ -140,37 +141,37 @@ func orderSLAs(rs []*sla.SLAReport, key sortKey, reverse bool) {
 }
 
 func (w *Web) slasPage(c *gin.Context) {
-	v := w.view()
-	refreshHeader(c)
-	key := strings.Join([]string{v.key(), "slas", c.Request.URL.RawQuery, respond.Theme(c)}, "\x00")
+	v := w.View()
+	site.RefreshHeader(c)
+	key := strings.Join([]string{v.Key(), "slas", c.Request.URL.RawQuery, respond.Theme(c)}, "\x00")
 	if respond.NotModified(c, `W/"`+respond.Hash("slas", key)+`"`) {
 		return
 	}
 	q := c.Request.URL.Query()
-	p := slasPage{layout: w.layout(c, v, "Agreements", "slas"), Loaded: v.rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle)}
-	if v.rep != nil {
+	p := slasPage{Layout: w.Layout(c, v, "Agreements", "slas"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle)}
+	if v.Rep != nil {
 		w.fillSLAs(&p, v, q)
 	}
-	w.page(c, http.StatusOK, "slas", p)
+	w.Page(c, http.StatusOK, "slas", p)
 }
 
-func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
+func (w *Web) fillSLAs(p *slasPage, v site.View, q url.Values) {
 	f := newSLAFilter(q)
-	p.Any = len(v.rep.SLAs) > 0
+	p.Any = len(v.Rep.SLAs) > 0
 	p.Filtered = f.service != "" || f.state != "" || f.search != "" || len(f.group) > 0
-	p.Clear = w.href("/slas", keep(q, viewParams...))
-	p.Hidden = hidden(keep(q, viewParams...))
-	p.Thresholds = thresholdRowsOf(v.rep, v.now, f.service)
+	p.Clear = w.Href("/slas", keep(q, viewParams...))
+	p.Hidden = site.Hidden(keep(q, viewParams...))
+	p.Thresholds = thresholdRowsOf(v.Rep, v.Now, f.service)
 	p.Reports = w.reportLinks(v, f.service)
-	p.Selects = slaChoices(v.rep, f)
-	w.summariseSLAs(p, v.rep, q, f)
+	p.Selects = slaChoices(v.Rep, f)
+	w.summariseSLAs(p, v.Rep, q, f)
 
 	sort, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
 	if slaSorts[sort] == nil {
 		sort = byWorst
 	}
 	p.Columns = w.slaColumns(q, sort, reverse)
-	all := f.pick(v.rep)
+	all := f.pick(v.Rep)
 	orderSLAs(all, sort, reverse)
 	p.Total = format.Plural(len(all), "group")
 	start, _ := strconv.Atoi(q.Get("start"))
@@ -179,7 +180,7 @@ func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
 	}
 	end := min(start+cardsPerPage, len(all))
 	for _, r := range all[start:end] {
-		p.Cards = append(p.Cards, w.newCard(v.rep, r))
+		p.Cards = append(p.Cards, w.newCard(v.Rep, r))
 	}
 	if len(all) > 0 {
 		p.Shown = format.Count(start+1) + " to " + format.Count(end) + " of " + format.Count(len(all))
@@ -189,7 +190,7 @@ func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
 		if to > 0 {
 			q.Set("start", strconv.Itoa(to))
 		}
-		return w.href("/slas", q)
+		return w.Href("/slas", q)
 	}
 	if start > 0 {
 		p.Prev = turn(max(0, start-cardsPerPage))
@@ -202,22 +203,22 @@ func (w *Web) fillSLAs(p *slasPage, v view, q url.Values) {
 // keepSLA copies the parameters of the list that say what is shown and how.
 func (w *Web) keepSLA(q url.Values) url.Values {
 	out := keep(q, slaParams...)
-	for k, v := range prefixed(q, groupParam) {
-		out.Set(groupParam+k, v)
+	for k, v := range site.Prefixed(q, site.GroupParam) {
+		out.Set(site.GroupParam+k, v)
 	}
 	return out
 }
 
-func slaChoices(rep *sla.Report, f slaFilter) []choice {
+func slaChoices(rep *sla.Report, f slaFilter) []site.Choice {
 	services := map[string]bool{}
 	for i := range rep.SLAs {
 		services[rep.SLAs[i].SLA.Service] = true
 	}
-	by := choice{Name: "state", Label: "State", Any: "All states"}
+	by := site.Choice{Name: "state", Label: "State", Any: "All states"}
 	for _, m := range chart.AgreementMarks {
-		by.Options = append(by.Options, option{stateParam(m), m.Word, stateParam(m) == f.state})
+		by.Options = append(by.Options, site.Option{Value: stateParam(m), Word: m.Word, On: stateParam(m) == f.state})
 	}
-	return []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(services, f.service)}, by}
+	return []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.service)}, by}
 }
 
 // summariseSLAs says how things are: one sentence, and how many are in each state.
@@ -240,7 +241,7 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 		if to.Del("state"); !on {
 			to.Set("state", stateParam(m)) // the second click takes the filter off again
 		}
-		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), w.href("/slas", to), on, n[m] == 0})
+		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), w.Href("/slas", to), on, n[m] == 0})
 	}
 	var said []string
 	for _, m := range chart.AgreementMarks[:3] {

@@ -16,15 +16,16 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 type sloPage struct {
-	layout
+	site.Layout
 	Row         row
 	ID          string
 	Description string
 	Labels      []format.Label
-	Last        fact
+	Last        site.Fact
 	Notes       []string
 	Groups      []groupLink // of the same SLO, without the shown one
 	MoreGroups  int
@@ -49,7 +50,7 @@ type sloPage struct {
 	Counts      []countRow
 	Corrected   string
 	Corrections []correctionRow
-	Facts       []fact
+	Facts       []site.Fact
 	Source      *sloSource
 	Queries     []promQuery
 	API         string
@@ -77,32 +78,32 @@ type correctionRow struct {
 const shownGroups = 12
 
 func (w *Web) sloPage(c *gin.Context) {
-	v := w.view()
+	v := w.View()
 	q := c.Request.URL.Query()
 	id := slo.ID(q.Get("id"))
-	r, exists := findGroup(v.rep, id, q)
+	r, exists := site.FindGroup(v.Rep, id, q)
 	switch {
-	case v.rep == nil:
-		w.message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+	case v.Rep == nil:
+		w.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
 		return
 	case r == nil && exists:
-		c.Redirect(http.StatusFound, w.href("/", url.Values{"slo": {string(id)}}))
+		c.Redirect(http.StatusFound, w.Href("/", url.Values{"slo": {string(id)}}))
 		return
 	case r == nil:
-		w.message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
+		w.Message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
 		return
 	}
-	list, digest := w.alerts(alertFilter{slo: id})
-	if respond.NotModified(c, v.tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
-		refreshHeader(c)
+	list, digest := w.Alerts(site.AlertFilter{SLO: id})
+	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
+		site.RefreshHeader(c)
 		return
 	}
 	tiers, unfit := alerts.Tiers(r.SLO)
 	p := sloPage{
-		layout: w.layout(c, v, format.Safe(string(id), format.MaxTitle), "slo"), Row: w.newRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
-		Counts: countRows(r), Burns: burnRows(r, tiers), Tiers: tierRows(r, tiers), Facts: w.facts(r, v.now), Notes: notes(r), API: w.apiHref(r),
-		Last:   fact{Value: format.Ago(r.LastEvent, v.now), At: format.NewStamp(r.LastEvent, v.now)},
-		Source: w.sources.get(r.SLO, w.externalURL(c.Request), v.now), Queries: promQueries(r),
+		Layout: w.Layout(c, v, format.Safe(string(id), format.MaxTitle), "slo"), Row: w.newRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
+		Counts: countRows(r), Burns: burnRows(r, tiers), Tiers: tierRows(r, tiers), Facts: w.facts(r, v.Now), Notes: notes(r), API: w.apiHref(r),
+		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
+		Source: w.sources.get(r.SLO, w.ExternalURL(c.Request), v.Now), Queries: promQueries(r),
 	}
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
@@ -117,21 +118,21 @@ func (w *Web) sloPage(c *gin.Context) {
 	for _, x := range r.SLO.Corrections {
 		p.Corrections = append(p.Corrections, correctionRow{
 			Name: format.Safe(x.Name, format.MaxName), Author: format.Safe(x.Author, format.MaxName), Reason: format.Safe(x.Reason, format.MaxTitle), RRule: format.Safe(x.RRule, format.MaxTitle),
-			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.now),
+			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.Now),
 		})
 	}
-	w.fillGroups(&p, v.rep, r)
-	rng := newRange(q, v.rep.Time, r.Slice)
-	p.Range = w.rangeNav(r, rng, q, v.rep.Time.UTC())
-	if p.HasAlerts = w.opt.Alerts != nil && !r.Informative; p.HasAlerts {
-		p.Alerts, p.Timeline = w.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.now, w.opt.AlertsKept)
+	w.fillGroups(&p, v.Rep, r)
+	rng := newRange(q, v.Rep.Time, r.Slice)
+	p.Range = w.rangeNav(r, rng, q, v.Rep.Time.UTC())
+	if p.HasAlerts = w.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
+		p.Alerts, p.Timeline = w.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, w.Opt.AlertsKept)
 	}
 	p.HistoryAPI = w.historyHref(r, rng)
 	w.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
 	if p.HistNote == historyFailed {
 		respond.Partial(c)
 	}
-	w.page(c, http.StatusOK, "slo", p)
+	w.Page(c, http.StatusOK, "slo", p)
 }
 
 // fillGroups links to the other groups of an SLO, worst first.
@@ -139,7 +140,7 @@ func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 	if len(r.SLO.GroupBy) == 0 {
 		return
 	}
-	p.Siblings = w.href("/", url.Values{"slo": {string(r.SLO.ID)}})
+	p.Siblings = w.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
 	var all []*sla.SLOReport
 	for i := range rep.SLOs {
 		if x := &rep.SLOs[i]; x.SLO.ID == r.SLO.ID && x != r {
@@ -152,7 +153,7 @@ func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 			p.MoreGroups = len(all) - i
 			break
 		}
-		g := groupLink{Href: w.sloHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Left: format.NoValue}
+		g := groupLink{Href: w.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Left: format.NoValue}
 		if x.Budget.HasData {
 			g.Left = format.Percent(x.Budget.Remaining, 1)
 		}
@@ -170,8 +171,8 @@ func (w *Web) historyHref(r *sla.SLOReport, rng sloRange) string {
 }
 
 func (w *Web) apiPath(r *sla.SLOReport, below string, q url.Values) string {
-	maps.Copy(q, groupQuery(r.SLO.GroupBy, r.Group))
-	href := w.opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
+	maps.Copy(q, site.GroupQuery(r.SLO.GroupBy, r.Group))
+	href := w.Opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
 	if len(q) > 0 {
 		href += "?" + q.Encode()
 	}
@@ -192,9 +193,9 @@ func countRows(r *sla.SLOReport) []countRow {
 	return []countRow{one("Period", r.Budget)}
 }
 
-func (w *Web) facts(r *sla.SLOReport, now time.Time) []fact {
+func (w *Web) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 	s, ind := r.SLO, r.SLO.Indicator
-	fs := []fact{
+	fs := []site.Fact{
 		{Name: "Period", Value: format.Span(r.Period)},
 		{Name: "Counts since", Value: format.NewStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
 		{Name: "Last valid event", Value: format.Ago(r.LastEvent, now), At: format.NewStamp(r.LastEvent, now)},
@@ -202,30 +203,30 @@ func (w *Web) facts(r *sla.SLOReport, now time.Time) []fact {
 	}
 	switch ind.Kind {
 	case slo.KindEvents:
-		fs = append(fs, fact{Name: "Bad among them", Value: format.Safe(ind.Bad.String(), format.MaxText), Code: true})
+		fs = append(fs, site.Fact{Name: "Bad among them", Value: format.Safe(ind.Bad.String(), format.MaxText), Code: true})
 	case slo.KindLatency:
-		fs = append(fs, fact{Name: "Bad if slower than", Value: slo.FormatDuration(ind.Threshold)})
+		fs = append(fs, site.Fact{Name: "Bad if slower than", Value: slo.FormatDuration(ind.Threshold)})
 	case slo.KindThroughput:
 		open := "always open"
 		if !ind.During.Always() {
 			open = ind.During.String()
 		}
-		fs = append(fs, fact{Name: "A slice is good with", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
+		fs = append(fs, site.Fact{Name: "A slice is good with", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
 	case slo.KindPrometheus:
-		fs = append(fs, fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}, fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
+		fs = append(fs, site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}, site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
 	}
-	budgeting := fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}
+	budgeting := site.Fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}
 	if r.Slice > 0 {
 		budgeting.Note = "slices of " + slo.FormatDuration(r.Slice)
 		if !s.Budgeting.Target.IsZero() && s.Budgeting.Method == slo.Timeslices {
 			budgeting.Note += ", each good from " + s.Budgeting.Target.String()
 		}
-		fs = append(fs, fact{Name: "Events in the period", Value: format.Count(r.Events.Valid())})
+		fs = append(fs, site.Fact{Name: "Events in the period", Value: format.Count(r.Events.Valid())})
 	}
 	fs = append(fs, budgeting)
-	if w.opt.Source != nil {
-		if src, ok := w.opt.Source(s.ID); ok {
-			fs = append(fs, fact{Name: "Written in", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
+	if w.Opt.Source != nil {
+		if src, ok := w.Opt.Source(s.ID); ok {
+			fs = append(fs, site.Fact{Name: "Written in", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
 		}
 	}
 	return fs

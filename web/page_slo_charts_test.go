@@ -10,11 +10,12 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 	"github.com/stretchr/testify/require"
 )
 
 func TestTimeline(t *testing.T) {
-	r := find(insurance(t), "insurance-unpaid/availability", slo.Group{"TRVL10"})
+	r := site.FindSLO(insurance(t), "insurance-unpaid/availability", slo.Group{"TRVL10"})
 	var list []*state.Alert
 	all := someAlerts()
 	for i := range all {
@@ -41,7 +42,7 @@ func TestTimeline(t *testing.T) {
 // report says, whatever the step.
 func TestBurnChartEndsAtTheReport(t *testing.T) {
 	b := newBench(t)
-	r := find(b.rep, "insurance-unpaid/availability", slo.Group{"SOMLT"})
+	r := site.FindSLO(b.rep, "insurance-unpaid/availability", slo.Group{"SOMLT"})
 	tiers, _ := alerts.Tiers(r.SLO)
 	p := newPast(r)
 	for _, name := range []string{"1h", "6h", "1d", "7d", "30d"} {

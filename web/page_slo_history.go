@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // historyBudget is how long a page waits for its history. The page itself does
@@ -119,18 +120,18 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 const historyFailed = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
 
 // fillHistory reads the history of a group and draws everything that is made of it.
-func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
-	if w.opt.Counts == nil {
+func (w *Web) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
+	if w.Opt.Counts == nil {
 		p.HistNote = "This engine keeps no history."
 		return
 	}
-	h := newSLOHistory(v.rep, r, rng, tiers)
+	h := newSLOHistory(v.Rep, r, rng, tiers)
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
 	queries := h.queries(r)
-	answers, err := w.opt.Counts.Ask(ctx, queries)
+	answers, err := w.Opt.Counts.Ask(ctx, queries)
 	if err != nil {
-		w.opt.LogError("read history of "+string(r.SLO.ID), err)
+		w.Opt.LogError("read history of "+string(r.SLO.ID), err)
 		p.HistNote = historyFailed
 		return
 	}
@@ -142,17 +143,17 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 	}
 	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main)
 	if len(h.period.Steps) > 0 {
-		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main), v.now)
+		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main), v.Now)
 	}
 	if len(p.BurnDown.Plots) == 0 {
 		p.BurnDown.Note = "Nothing was counted in the window, so there is no budget to spend."
 	}
-	p.Events = chart.NewEvents(r, &h.main, h.points(&h.main, askMain, 0), behind, v.now)
+	p.Events = chart.NewEvents(r, &h.main, h.points(&h.main, askMain, 0), behind, v.Now)
 	if len(p.Events.Plots) == 0 {
 		p.Events.Note = emptyRange(main, rng.Span)
 	}
 	if len(h.tiers) > 0 {
-		p.Burn = chart.NewBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, behind, v.now)
+		p.Burn = chart.NewBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, behind, v.Now)
 		if len(p.Burn.Plots) == 0 {
 			p.Burn.Note = emptyRange(main, rng.Span)
 		}
@@ -163,7 +164,7 @@ func (w *Web) fillHistory(ctx context.Context, v view, r *sla.SLOReport, rng slo
 		}
 	}
 	if r.SLO.Indicator.Kind == slo.KindLatency {
-		f := chart.NewLatency(r, &h.main, h.sources(r), behind, v.now)
+		f := chart.NewLatency(r, &h.main, h.sources(r), behind, v.Now)
 		if len(f.Plots) == 0 {
 			f.Note = emptyRange(main, rng.Span)
 		}
@@ -184,7 +185,7 @@ func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	return "Nothing was counted in this time. Choose a longer range, or check that the service sends events."
 }
 
-func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v view) *blame {
+func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.View) *blame {
 	b := &blame{}
 	if len(r.SLO.GroupBy) > 0 {
 		var ps []history.Point
@@ -205,6 +206,6 @@ func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v view) *b
 	} else {
 		b.GroupNote = "This service level is not split. With group_by in the spec each value of an attribute gets a budget of its own, and its part is shown here."
 	}
-	w.fillAttributes(b, r, rng.Span, v.now)
+	w.fillAttributes(b, r, rng.Span, v.Now)
 	return b
 }

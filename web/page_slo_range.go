@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // ranges are the spans up to now that the charts can show.
@@ -113,12 +114,12 @@ func pageTime(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return parseTime(s)
+	return site.ParseTime(s)
 }
 
 // rangeNav are the links and the form that choose a range.
 type rangeNav struct {
-	Links    []refreshLink
+	Links    []site.Link
 	Own      bool
 	From, To string // of the form, in its notation
 	Hidden   [][2]string
@@ -132,7 +133,7 @@ type rangeNav struct {
 }
 
 func (w *Web) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Time) rangeNav {
-	base := groupQuery(r.SLO.GroupBy, r.Group)
+	base := site.GroupQuery(r.SLO.GroupBy, r.Group)
 	base.Set("id", string(r.SLO.ID))
 	if x := q.Get("refresh"); x != "" {
 		base.Set("refresh", x)
@@ -145,15 +146,15 @@ func (w *Web) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Ti
 		for i := 0; i+1 < len(kv); i += 2 {
 			to.Set(kv[i], kv[i+1])
 		}
-		return w.href("/slo", to)
+		return w.Href("/slo", to)
 	}
 	at := func(from, to time.Time) string {
 		return with("from", strconv.FormatInt(from.Unix(), 10), "to", strconv.FormatInt(to.Unix(), 10))
 	}
 	const layout = "2006-01-02T15:04"
-	n := rangeNav{Own: rng.Name == "", From: rng.From.UTC().Format(layout), To: rng.To.UTC().Format(layout), Hidden: hidden(base), Action: w.href("/slo", nil), Zoom: with(), Problem: rng.Problem}
+	n := rangeNav{Own: rng.Name == "", From: rng.From.UTC().Format(layout), To: rng.To.UTC().Format(layout), Hidden: site.Hidden(base), Action: w.Href("/slo", nil), Zoom: with(), Problem: rng.Problem}
 	for _, x := range ranges {
-		n.Links = append(n.Links, refreshLink{Text: x.name, Href: with("range", x.name), On: x.name == rng.Name})
+		n.Links = append(n.Links, site.Link{Text: x.name, Href: with("range", x.name), On: x.name == rng.Name})
 	}
 	d := rng.Duration()
 	n.Earlier = at(rng.From.Add(-d/2), rng.To.Add(-d/2))

@@ -19,6 +19,8 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func TestSLOPagesGolden(t *testing.T) {
@@ -93,7 +95,7 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 	b := newBench(t)
 	for i := range b.rep.SLOs {
 		r := &b.rep.SLOs[i]
-		body := b.get(b.web.sloHref(r) + "&range=7d").Body.String()
+		body := b.get(b.web.SLOHref(r) + "&range=7d").Body.String()
 		var one sloOne
 		require.NoError(t, json.Unmarshal(b.get(b.web.apiHref(r)).Body.Bytes(), &one))
 		require.Contains(t, body, "<td class=\"num\" data-name=\"Bad\">"+format.Count(one.SLO.Budget.Counts.Bad)+"</td>")
@@ -121,7 +123,7 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 }
 
 func TestDetailSaysWhatIsMissing(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Traffic = history.NewTrafficLog() })
+	b := newBench(t, func(o *site.Options) { o.Traffic = history.NewTrafficLog() })
 	has := func(target string, want ...string) {
 		t.Helper()
 		body := strings.Join(strings.Fields(b.get(target).Body.String()), " ")
@@ -135,9 +137,9 @@ func TestDetailSaysWhatIsMissing(t *testing.T) {
 	has("/slo?id=insurance-unpaid/throughput&group.product=TRVL10", "no valid event of it has come. Send one")
 	has("/slo?id=mdm/availability", "This service level is not split. With group_by", "known from the start of the process on")
 	has(medcare+"&range=7d", "Alerts that are over are kept for 1d", "56 days are older than what the engine keeps", "Planned maintenance", "b-shade")
-	b.eng.State, b.eng.Progress = Recovering, 0.3
+	b.eng.State, b.eng.Progress = status.Recovering, 0.3
 	has(medcare, "the last report before it", "wrap stale")
-	b.eng.State, b.now = Ready, noon.Add(10*time.Minute)
+	b.eng.State, b.now = status.Ready, noon.Add(10*time.Minute)
 	has(medcare, "These numbers are stale")
 }
 
@@ -155,7 +157,7 @@ func TestRulesToCopyAreTheGeneratedOnes(t *testing.T) {
 	require.Equal(t, b.rep.SLOs[0].SLO.Indicator.Valid.String(), got.SLOs[0].Indicator.Valid.String())
 
 	// A calendar window needs tables of times, and gets them.
-	month := newSource(find(b.rep, "mdm/availability", nil).SLO, "", noon)
+	month := newSource(site.FindSLO(b.rep, "mdm/availability", nil).SLO, "", noon)
 	require.Empty(t, month.Problem)
 	require.NotEmpty(t, month.Recording)
 
@@ -174,7 +176,7 @@ func TestRulesToCopyAreTheGeneratedOnes(t *testing.T) {
 
 func TestBurningGoesByTheSLOsOwnTiers(t *testing.T) {
 	b := newBench(t)
-	r := find(b.rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
+	r := site.FindSLO(b.rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
 	require.True(t, burning(r))
 	own := *r.SLO
 	own.Alerting.Page.Disabled, own.Alerting.Ticket.Disabled = true, true
@@ -200,7 +202,7 @@ func BenchmarkSLOPage(b *testing.B) {
 			x.rep = banded(b)
 			// The made-up past costs far more than an engine's; it is read once.
 			known := map[string][]fold.ReadResult{}
-			x.web.opt.Counts = keepCounts(known, x.counts)
+			x.web.Opt.Counts = keepCounts(known, x.counts)
 			target := strings.ReplaceAll(latencyPage, "SOMLT", "MEDCARE") + "&range=" + name
 			x.get(target)
 			for b.Loop() {

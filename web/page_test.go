@@ -24,6 +24,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -48,7 +50,7 @@ func TestPagesGolden(t *testing.T) {
 		{"slas", "/slas", func(*bench) {}},
 		{"engine", "/engine", func(*bench) {}},
 		{"empty", "/", empty},
-		{"starting", "/", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, Recovering, 0.42 }},
+		{"starting", "/", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, status.Recovering, 0.42 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
@@ -107,7 +109,7 @@ func TestListSortsAndFilters(t *testing.T) {
 }
 
 func TestListPages(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PageSize = 5 })
+	b := newBench(t, func(o *site.Options) { o.PageSize = 5 })
 	var seen []string
 	target := "/?sort=name"
 	for range 3 {
@@ -131,13 +133,13 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 		want    []string
 		without []string
 	}{
-		{"recovering without a report", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, Recovering, 0.42 }, []string{"42% of the log replayed"}, []string{"<table"}},
-		{"recovering with the last report", func(b *bench) { b.eng.State = Recovering }, []string{"the last report before it", "main id=\"main\" class=\"wrap stale\""}, nil},
+		{"recovering without a report", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, status.Recovering, 0.42 }, []string{"42% of the log replayed"}, []string{"<table"}},
+		{"recovering with the last report", func(b *bench) { b.eng.State = status.Recovering }, []string{"the last report before it", "main id=\"main\" class=\"wrap stale\""}, nil},
 		{"before the first tick", func(b *bench) { b.rep = nil }, []string{"first report is on its way"}, []string{"<table"}},
 		{"old report", func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale", "10m ago", "</svg>stale<", "wrap stale"}, nil},
-		{"disk low", func(b *bench) { b.eng.State, b.eng.Reason = DiskLow, "900 MiB free" }, []string{"disk is nearly full", "900 MiB free"}, nil},
-		{"poisoned", func(b *bench) { b.eng.State = Poisoned }, []string{"failed to make data durable"}, nil},
-		{"stopping", func(b *bench) { b.eng.State = Stopping }, []string{"The engine is stopping"}, nil},
+		{"disk low", func(b *bench) { b.eng.State, b.eng.Reason = status.DiskLow, "900 MiB free" }, []string{"disk is nearly full", "900 MiB free"}, nil},
+		{"poisoned", func(b *bench) { b.eng.State = status.Poisoned }, []string{"failed to make data durable"}, nil},
+		{"stopping", func(b *bench) { b.eng.State = status.Stopping }, []string{"The engine is stopping"}, nil},
 		{"bad reload", func(b *bench) {
 			b.eng.Spec.Failed = noon
 			for i := range 25 {
@@ -173,14 +175,14 @@ func TestFirstEventIsSafeToPaste(t *testing.T) {
 	require.JSONEq(t, `{"service":"pay","type":"card","outcome":"success","duration_ms":120,"attributes":{"it's":"a'b","channel":"web"}}`, exampleEvent(s))
 	require.Equal(t, `'a'\''b'`, quote("a'b"))
 
-	b := newBench(t, func(o *Options) { o.TokenNeeded = true })
+	b := newBench(t, func(o *site.Options) { o.TokenNeeded = true })
 	empty(b)
 	require.Contains(t, b.get("/").Body.String(), "Authorization: Bearer $TOKEN")
 	b.opt.ExternalURL = ""
 	r, err := http.NewRequest(http.MethodGet, "/", nil)
 	require.NoError(t, err)
 	r.Host = "evil';rm -rf /;'"
-	require.Equal(t, "http://127.0.0.1:8080", b.web.externalURL(r))
+	require.Equal(t, "http://127.0.0.1:8080", b.web.ExternalURL(r))
 }
 
 func TestDetail(t *testing.T) {
@@ -214,14 +216,14 @@ func TestDetail(t *testing.T) {
 
 func TestHistoryMayFail(t *testing.T) {
 	var logged []string
-	b := newBench(t, func(o *Options) {
+	b := newBench(t, func(o *site.Options) {
 		o.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 		o.LogError = func(msg string, err error) { logged = append(logged, msg) }
 	})
 	require.Equal(t, http.StatusOK, b.get("/").Code)
 	require.Len(t, logged, 1, "one failure is told, not one per row")
 	require.Contains(t, b.get(medcare).Body.String(), "could not be read now")
-	b.web.opt.Counts = nil
+	b.web.Opt.Counts = nil
 	require.Contains(t, b.get(medcare).Body.String(), "keeps no history")
 	require.Len(t, rows(t, b.get("/").Body.String()), 13)
 }
@@ -229,7 +231,7 @@ func TestHistoryMayFail(t *testing.T) {
 func TestSparklinesAreKept(t *testing.T) {
 	calls, groups := 0, 0
 	b := newBench(t)
-	b.web.opt.Counts = func(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+	b.web.Opt.Counts = func(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
 		calls++
 		for _, q := range queries {
 			groups += len(q.Groups)
@@ -272,7 +274,7 @@ func TestNotModified(t *testing.T) {
 	tag = changed.Header().Get("ETag")
 	b.eng.Ingest.Accepted++
 	require.Equal(t, http.StatusNotModified, b.get("/", "If-None-Match", tag).Code, "it shows no ingest figures")
-	b.eng.State = DiskLow
+	b.eng.State = status.DiskLow
 	require.Equal(t, http.StatusOK, b.get("/", "If-None-Match", tag).Code, "but the engine's state")
 }
 
@@ -287,7 +289,7 @@ func TestRefreshIsAsked(t *testing.T) {
 
 func TestAssets(t *testing.T) {
 	b := newBench(t)
-	style := "/static/" + b.web.assets["style.css"].name
+	style := b.asset("style.css")
 	rec := b.get(style, "Accept-Encoding", "gzip")
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "gzip", rec.Header().Get("Content-Encoding"))
@@ -322,7 +324,7 @@ func TestGzipAndHead(t *testing.T) {
 }
 
 func TestBehindAPrefix(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.ExternalPath = "/slo-engine/" })
+	b := newBench(t, func(o *site.Options) { o.ExternalPath = "/slo-engine/" })
 	router := gin.New()
 	b.web.Register(router.Group("/slo-engine"))
 	b.router = router
@@ -341,19 +343,19 @@ func TestBehindAPrefix(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"slo", "//evil.example", "/a?b", "/a b", `/a"b`} {
-		_, err := New(Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, ExternalPath: bad})
+		_, err := New(site.Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, ExternalPath: bad})
 		require.Error(t, err, bad)
 	}
 }
 
 func TestNewRefusesBadOptions(t *testing.T) {
 	good := newBench(t).opt
-	for name, change := range map[string]func(*Options){
-		"no report":     func(o *Options) { o.Report = nil },
-		"no engine":     func(o *Options) { o.Engine = nil },
-		"no clock":      func(o *Options) { o.Now = nil },
-		"page size":     func(o *Options) { o.PageSize = 100_000 },
-		"negative time": func(o *Options) { o.StaleAfter = -1 },
+	for name, change := range map[string]func(*site.Options){
+		"no report":     func(o *site.Options) { o.Report = nil },
+		"no engine":     func(o *site.Options) { o.Engine = nil },
+		"no clock":      func(o *site.Options) { o.Now = nil },
+		"page size":     func(o *site.Options) { o.PageSize = 100_000 },
+		"negative time": func(o *site.Options) { o.StaleAfter = -1 },
 	} {
 		o := good
 		change(&o)

@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // Labels of an SLO that choose what the public view and the badges show, unless
@@ -157,8 +158,8 @@ func (x *combined) state() publicState {
 
 // isPublic reports whether anybody may see an SLO.
 func (w *Web) isPublic(s *slo.SLO) bool {
-	if w.opt.Public != nil {
-		return w.opt.Public(s.ID, s.Labels)
+	if w.Opt.Public != nil {
+		return w.Opt.Public(s.ID, s.Labels)
 	}
 	return s.Labels[PublicLabel] == "true"
 }
@@ -167,13 +168,13 @@ func (w *Web) isPublic(s *slo.SLO) bool {
 func (w *Web) isPublicSLA(rep *sla.Report, a *sla.Agreement) (public, groups bool) {
 	public, groups = len(a.Components) > 0, len(a.Components) > 0
 	for _, c := range a.Components {
-		s := sloOf(rep, c.SLO)
+		s := site.SLOOf(rep, c.SLO)
 		known := s != nil && w.isPublic(s)
 		public = public && known
 		groups = groups && known && publicGroups(s)
 	}
-	if w.opt.PublicSLA != nil {
-		public = w.opt.PublicSLA(a)
+	if w.Opt.PublicSLA != nil {
+		public = w.Opt.PublicSLA(a)
 	}
 	return public, public && groups
 }

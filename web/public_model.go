@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // publicStatus is what /public and /public.json show.
@@ -89,9 +90,9 @@ const (
 )
 
 // newPublicStatus tells what is public of a report. The days are added by addDays.
-func (w *Web) newPublicStatus(v view) (*publicStatus, [][]*sla.SLOReport) {
-	rep := v.rep
-	p := &publicStatus{Time: rep.Time.UTC().Truncate(time.Second), State: unknownNow, Stale: v.stale, Services: []publicService{}, Maintenance: []publicMaintenance{}}
+func (w *Web) newPublicStatus(v site.View) (*publicStatus, [][]*sla.SLOReport) {
+	rep := v.Rep
+	p := &publicStatus{Time: rep.Time.UTC().Truncate(time.Second), State: unknownNow, Stale: v.Stale, Services: []publicService{}, Maintenance: []publicMaintenance{}}
 	at := map[string]int{}
 	service := func(name string) *publicService {
 		i, ok := at[name]
@@ -241,7 +242,7 @@ func maintenances(lists [][]*sla.SLOReport, now time.Time) []publicMaintenance {
 // cannot be had.
 func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SLOReport) ([][]publicDay, error) {
 	out := make([][]publicDay, len(lists))
-	if w.opt.Counts == nil || len(lists) == 0 {
+	if w.Opt.Counts == nil || len(lists) == 0 {
 		return out, nil
 	}
 	grids := make([]history.Grid, len(lists))
@@ -258,7 +259,7 @@ func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SL
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
-	answers, err := w.opt.Counts.Ask(ctx, queries)
+	answers, err := w.Opt.Counts.Ask(ctx, queries)
 	if err != nil {
 		return nil, err
 	}

@@ -16,15 +16,16 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // registerPublic mounts the pages of the dead letters and what anybody may see: the
 // public view and the badges. Those never ask for a permission, so a proxy that asks
 // for one in front of the engine must let them through.
 func (w *Web) registerPublic(get func(string, ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
-	get(letterListPath, read, w.letterListPage)
-	get(letterPath, read, w.letterPage)
-	get(letterConfirmPath, operate, w.confirmPage)
+	get(site.LetterListPath, read, w.letterListPage)
+	get(site.LetterPath, read, w.letterPage)
+	get(site.LetterConfirmPath, operate, w.confirmPage)
 	get("/public", w.publicPage)
 	get("/public.json", w.publicJSON)
 	get("/badge/:service/:slo", w.badge)
@@ -105,11 +106,11 @@ func (b *publicBody) send(c *gin.Context, typ string) {
 }
 
 // public returns the bodies of the present view, made anew if need be.
-func (w *Web) public(c *gin.Context, v view) (page, doc publicBody, err error) {
+func (w *Web) public(c *gin.Context, v site.View) (page, doc publicBody, err error) {
 	p := &w.published
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := v.key()
+	key := v.Key()
 	if p.key == key {
 		return p.page, p.json, nil
 	}
@@ -119,15 +120,15 @@ func (w *Web) public(c *gin.Context, v view) (page, doc publicBody, err error) {
 		fmt.Fprintf(&ids, "%q/%q/%d/%d/%s;", rows[0].SLO.ID, rows[0].Group, len(rows), rows[0].Generation, rows[0].SLO.Objective.Percent())
 	}
 	complete := true
-	if of := ids.String(); p.days == nil || p.daysOf != of || v.rep.Time.Before(p.daysAt) || v.rep.Time.Sub(p.daysAt) >= publicDaysAge {
-		days, err := w.publicDays(c.Request.Context(), v.rep, lists)
+	if of := ids.String(); p.days == nil || p.daysOf != of || v.Rep.Time.Before(p.daysAt) || v.Rep.Time.Sub(p.daysAt) >= publicDaysAge {
+		days, err := w.publicDays(c.Request.Context(), v.Rep, lists)
 		if err != nil {
 			complete = false
 			if c.Request.Context().Err() == nil { // else the caller went away
-				w.opt.LogError("read the days of the public view", err)
+				w.Opt.LogError("read the days of the public view", err)
 			}
 		}
-		p.days, p.daysOf, p.daysAt = days, of, v.rep.Time
+		p.days, p.daysOf, p.daysAt = days, of, v.Rep.Time
 	}
 	status.addDays(p.days)
 	body, err := json.Marshal(status)
@@ -135,11 +136,11 @@ func (w *Web) public(c *gin.Context, v view) (page, doc publicBody, err error) {
 		return page, doc, fmt.Errorf("encode the public view: %w", err)
 	}
 	doc = newPublicBody(append(body, '\n'))
-	var buf bytes.Buffer
-	if err := w.pages["public"].ExecuteTemplate(&buf, "layout", w.newPublicView(status, v)); err != nil {
+	html, err := w.Render("public", w.newPublicView(status, v))
+	if err != nil {
 		return page, doc, fmt.Errorf("render the public view: %w", err)
 	}
-	page = newPublicBody(buf.Bytes())
+	page = newPublicBody(html)
 	if complete {
 		p.key, p.page, p.json = key, page, doc
 	} else {
@@ -155,20 +156,15 @@ func (w *Web) publicNotYet(c *gin.Context) {
 }
 
 func (w *Web) publicPage(c *gin.Context) {
-	v := w.view()
-	if v.rep == nil {
+	v := w.View()
+	if v.Rep == nil {
 		w.publicNotYet(c)
-		var buf bytes.Buffer
-		if err := w.pages["public"].ExecuteTemplate(&buf, "layout", publicView{Base: w.opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: chart.Wait("")}); err != nil {
-			w.noPage(c, "public", err)
-			return
-		}
-		respond.Send(c, http.StatusServiceUnavailable, "text/html; charset=utf-8", buf.Bytes())
+		w.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: w.Opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: chart.Wait("")})
 		return
 	}
 	page, _, err := w.public(c, v)
 	if err != nil {
-		w.noPage(c, "public", err)
+		w.NoPage(c, "public", err)
 		return
 	}
 	page.send(c, "text/html; charset=utf-8")
@@ -176,15 +172,15 @@ func (w *Web) publicPage(c *gin.Context) {
 
 func (w *Web) publicJSON(c *gin.Context) {
 	openToAll(c)
-	v := w.view()
-	if v.rep == nil {
+	v := w.View()
+	if v.Rep == nil {
 		w.publicNotYet(c)
 		respond.Problem(c, http.StatusServiceUnavailable, "The figures are being put together.", nil)
 		return
 	}
 	_, doc, err := w.public(c, v)
 	if err != nil {
-		w.opt.LogError("make public.json", err)
+		w.Opt.LogError("make public.json", err)
 		respond.Problem(c, http.StatusInternalServerError, "The document could not be made; the log of the engine says why.", nil)
 		return
 	}

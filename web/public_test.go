@@ -19,19 +19,20 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // publish labels the SLOs of a report; groups are shown if their label says so.
 func publish(rep *sla.Report, labels map[string]string, ids ...slo.ID) {
 	for _, id := range ids {
-		for _, r := range rowsOf(rep, id) {
+		for _, r := range site.RowsOf(rep, id) {
 			s := *r.SLO
 			s.Labels = maps.Clone(s.Labels)
 			if s.Labels == nil {
 				s.Labels = map[string]string{}
 			}
 			maps.Copy(s.Labels, labels)
-			for _, other := range rowsOf(rep, id) {
+			for _, other := range site.RowsOf(rep, id) {
 				other.SLO = &s
 			}
 		}
@@ -97,12 +98,12 @@ func TestPublicTellsOnlyWhatWasChosen(t *testing.T) {
 	require.Equal(t, publicMaintenance{"insurance-unpaid", []string{"availability"}, noon.Add(-9 * time.Hour).Truncate(time.Second), noon.Add(-7 * time.Hour).Truncate(time.Second), "over"}, p.Maintenance[0])
 
 	// The hooks have the last word.
-	b.web.opt.Public = func(id slo.ID, labels map[string]string) bool { return id == "mdm/availability" && labels == nil }
+	b.web.Opt.Public = func(id slo.ID, labels map[string]string) bool { return id == "mdm/availability" && labels == nil }
 	b.rep.Version++
 	p = publicDoc(t, b)
 	require.Len(t, p.Services, 1)
 	require.Equal(t, "mdm", p.Services[0].Service)
-	b.web.opt.PublicSLA = func(a *sla.Agreement) bool { return a.Name == "unpaid" }
+	b.web.Opt.PublicSLA = func(a *sla.Agreement) bool { return a.Name == "unpaid" }
 	b.rep.Version++
 	p = publicDoc(t, b)
 	require.Equal(t, "insurance-unpaid", p.Services[0].Service)
@@ -150,7 +151,7 @@ func TestPublicDays(t *testing.T) {
 	calls := 0
 	b := newBench(t)
 	counts := b.opt.Counts
-	b.web.opt.Counts = func(ctx context.Context, q []fold.ReadRequest) ([]fold.ReadResult, error) {
+	b.web.Opt.Counts = func(ctx context.Context, q []fold.ReadRequest) ([]fold.ReadResult, error) {
 		calls++
 		return counts(ctx, q)
 	}
@@ -175,23 +176,23 @@ func TestPublicDays(t *testing.T) {
 
 	// Without days the rest is shown, and it is tried again.
 	var logged []string
-	b.web.opt.LogError = func(msg string, _ error) { logged = append(logged, msg) }
-	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.LogError = func(msg string, _ error) { logged = append(logged, msg) }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	again := *b.rep
 	again.Version, again.Time = again.Version+1, again.Time.Add(2*time.Minute)
 	b.rep = &again
 	require.Nil(t, publicDoc(t, b).Services[0].Levels[0].Days)
 	require.Len(t, logged, 1)
-	b.web.opt.Counts = counts
+	b.web.Opt.Counts = counts
 	require.Len(t, publicDoc(t, b).Services[0].Levels[0].Days, 90)
-	b.web.opt.Counts = nil
+	b.web.Opt.Counts = nil
 	b.rep.Version++
 	require.Equal(t, http.StatusOK, b.get("/public").Code)
 }
 
 func TestPublicIsCacheableAndOpen(t *testing.T) {
-	b := newBench(t, func(o *Options) {
-		o.Allow = func(Permission) gin.HandlerFunc {
+	b := newBench(t, func(o *site.Options) {
+		o.Allow = func(site.Permission) gin.HandlerFunc {
 			return func(c *gin.Context) { c.AbortWithStatus(http.StatusUnauthorized) }
 		}
 	})
@@ -284,7 +285,7 @@ func TestPublicMaintenance(t *testing.T) {
 		return slo.Correction{Name: "secret name", Author: "secret author", Reason: "secret reason", Start: noon.Add(start), Duration: time.Hour}
 	}
 	for _, id := range []slo.ID{"mdm/availability", "insurance-unpaid/latency", "insurance-unpaid/availability"} {
-		for _, r := range rowsOf(b.rep, id) {
+		for _, r := range site.RowsOf(b.rep, id) {
 			r.SLO.Corrections = []slo.Correction{at(-30 * time.Minute), at(48 * time.Hour), at(24 * time.Hour), at(-100 * time.Hour), at(-40 * 24 * time.Hour)}
 		}
 	}
@@ -314,7 +315,7 @@ func TestHostilePublic(t *testing.T) {
 		b.rep.SLAs[0].SLA, b.rep.SLAs[0].Group = &a, slo.Group{bad}
 		page := b.get("/public").Body.String()
 		check(t, page)
-		q := url.Values{groupParam + "product": {bad}}.Encode()
+		q := url.Values{site.GroupParam + "product": {bad}}.Encode()
 		service, name, _ := strings.Cut(string(s.ID), "/")
 		target := "/badge/" + url.PathEscape(service) + "/" + url.PathEscape(name) + ".svg?" + q
 		rec := b.get(target)
@@ -360,7 +361,7 @@ func BenchmarkPublic(b *testing.B) {
 			x := newBench(b)
 			x.rep = many(b, 1000)
 			publish(x.rep, justPublic, x.rep.SLOs[0].SLO.ID)
-			x.web.opt.Counts = nil
+			x.web.Opt.Counts = nil
 			target := map[string]string{"badge": "/badge/insurance-unpaid/availability.svg", "engine": "/engine"}[name]
 			if target == "" {
 				target = "/public"

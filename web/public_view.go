@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // publicView is the public page, ready to be shown.
@@ -62,8 +63,8 @@ const (
 	stripH = 32
 )
 
-func (w *Web) newPublicView(s *publicStatus, v view) publicView {
-	p := publicView{Base: w.opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.now)}
+func (w *Web) newPublicView(s *publicStatus, v site.View) publicView {
+	p := publicView{Base: w.Opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.Now)}
 	switch {
 	case len(s.Services) == 0:
 		p.Mark, p.Head, p.Text = chart.None(""), "Nothing is published here", "No service level has been chosen to be shown to the public."
@@ -77,7 +78,7 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 		p.Head = "There is no data"
 	}
 	if s.Stale {
-		p.Stale = "These figures are of " + format.NewStamp(s.Time, v.now).Text + ". Newer ones are on their way."
+		p.Stale = "These figures are of " + format.NewStamp(s.Time, v.Now).Text + ". Newer ones are on their way."
 	}
 	for i := range s.Services {
 		x := &s.Services[i]
@@ -98,7 +99,7 @@ func (w *Web) newPublicView(s *publicStatus, v view) publicView {
 		p.Services = append(p.Services, sec)
 	}
 	for _, m := range s.Maintenance {
-		r := maintenanceRow{Mark: chart.None("over"), Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.now), To: format.NewStamp(m.End, v.now)}
+		r := maintenanceRow{Mark: chart.None("over"), Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.Now), To: format.NewStamp(m.End, v.Now)}
 		switch m.When {
 		case "ongoing":
 			r.Mark = chart.Wait("ongoing")

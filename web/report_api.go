@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 type coveredJSON struct {
@@ -139,7 +140,7 @@ func newReportThreshold(r *report.Threshold) reportThresholdJSON {
 	return reportThresholdJSON{l.Service, l.Name, l.Match, l.Warning, l.Critical, l.Each, newCovered(&r.Covered), violationsJSON(r.Violations)}
 }
 
-func newPeriodReport(p *report.Report, v view, days bool) periodReportJSON {
+func newPeriodReport(p *report.Report, v site.View, days bool) periodReportJSON {
 	out := periodReportJSON{
 		Report: newReportJSON(v), Period: p.Period.String(), Unit: p.Period.Unit, Previous: p.Period.Shift(-1).String(), Next: p.Period.Shift(1).String(),
 		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []reportSLOJSON{}, SLAs: []reportSLAJSON{}, Thresholds: []reportThresholdJSON{},
@@ -163,7 +164,7 @@ func newPeriodReport(p *report.Report, v view, days bool) periodReportJSON {
 func (w *Web) apiReport(c *gin.Context) {
 	q := c.Request.URL.Query()
 	kind := q.Get("format")
-	ask, err := reportAskOf(q)
+	ask, err := site.ReportQuery(q)
 	if err == nil && kind != "" && kind != "json" && kind != "csv" {
 		err = fmt.Errorf("format %q: want json or csv", format.Safe(kind, format.MaxName))
 	}
@@ -178,22 +179,22 @@ func (w *Web) apiReport(c *gin.Context) {
 	switch {
 	case done:
 		return
-	case v.rep == nil:
+	case v.Rep == nil:
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 		return
 	}
-	r, err := w.reports.Make(c.Request.Context(), report.Source{Counts: w.opt.Counts, Kept: w.opt.Kept}, v.rep, ask)
+	r, err := w.Reports.Make(c.Request.Context(), report.Source{Counts: w.Opt.Counts, Kept: w.Opt.Kept}, v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
 		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 	case err != nil:
-		w.opt.LogError("make the report of "+ask.Period.String(), err)
+		w.Opt.LogError("make the report of "+ask.Period.String(), err)
 		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
 	case kind == "csv":
 		body, err := reportCSV(r)
 		if err != nil {
-			w.opt.LogError("write the report of "+ask.Period.String(), err)
+			w.Opt.LogError("write the report of "+ask.Period.String(), err)
 			respond.Problem(c, http.StatusInternalServerError, "The report could not be written.", nil)
 			return
 		}

@@ -17,11 +17,12 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // reportPage is the data of the page "/report".
 type reportPage struct {
-	layout
+	site.Layout
 	Heading  string
 	Dates    string
 	Zones    string
@@ -29,10 +30,10 @@ type reportPage struct {
 	Problem  string // what is wrong with the address
 	Asked    string // the period, for the form
 	Zone     string // the zone, for the form
-	Selects  []choice
-	Prev     refreshLink
-	Next     refreshLink // Href "" if it has not begun
-	Units    []refreshLink
+	Selects  []site.Choice
+	Prev     site.Link
+	Next     site.Link // Href "" if it has not begun
+	Units    []site.Link
 	CSV      string
 	JSON     string
 	Figures  []slaCell
@@ -81,7 +82,7 @@ type reportRow struct {
 type reportThreshold struct {
 	Name, Match         string
 	Warning, Critical   string
-	Warnings, Criticals figure
+	Warnings, Criticals site.Figure
 	Within, Coverage    string
 	Partial             bool
 	Since               string
@@ -92,9 +93,9 @@ type reportThreshold struct {
 const mostReportRows = 500
 
 // reportLinks lead to the reports that people mostly want.
-func (w *Web) reportLinks(v view, service string) []refreshLink {
-	now := v.rep.Time.UTC()
-	var out []refreshLink
+func (w *Web) reportLinks(v site.View, service string) []site.Link {
+	now := v.Rep.Time.UTC()
+	var out []site.Link
 	for _, l := range []struct {
 		text string
 		p    report.Period
@@ -102,13 +103,13 @@ func (w *Web) reportLinks(v view, service string) []refreshLink {
 		{"last week", report.PeriodOf(slo.Week, now).Shift(-1)}, {"this week", report.PeriodOf(slo.Week, now)},
 		{"last month", report.PeriodOf(slo.Month, now).Shift(-1)}, {"this month", report.PeriodOf(slo.Month, now)},
 	} {
-		out = append(out, refreshLink{Text: l.text, Href: w.reportHref(l.p, service, "")})
+		out = append(out, site.Link{Text: l.text, Href: w.reportHref(l.p, service, "")})
 	}
 	return out
 }
 
 func (w *Web) reportHref(p report.Period, service, zone string) string {
-	return w.href("/report", reportQuery(p, service, zone))
+	return w.Href("/report", reportQuery(p, service, zone))
 }
 
 func reportQuery(p report.Period, service, zone string) url.Values {
@@ -123,37 +124,37 @@ func reportQuery(p report.Period, service, zone string) url.Values {
 }
 
 func (w *Web) reportPage(c *gin.Context) {
-	v := w.view()
-	if v.rep == nil {
-		w.message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+	v := w.View()
+	if v.Rep == nil {
+		w.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
 		return
 	}
 	q := c.Request.URL.Query()
 	asked := q.Get("period")
 	if asked == "" { // the last week is the newest that is over
-		q.Set("period", report.PeriodOf(slo.Week, v.rep.Time.UTC()).Shift(-1).String())
+		q.Set("period", report.PeriodOf(slo.Week, v.Rep.Time.UTC()).Shift(-1).String())
 	}
-	ask, err := reportAskOf(q)
-	if err == nil && respond.NotModified(c, v.tag("report", c.Request.URL.RawQuery)) {
+	ask, err := site.ReportQuery(q)
+	if err == nil && respond.NotModified(c, v.Tag("report", c.Request.URL.RawQuery)) {
 		return
 	}
-	p := reportPage{layout: w.layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.rep.Time, time.Time{})}
+	p := reportPage{Layout: w.Layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
-	p.Selects = []choice{{Name: "service", Label: "Service", Any: "All services", Options: options(servicesOf(v.rep), ask.Service)}}
+	p.Selects = []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(servicesOf(v.Rep), ask.Service)}}
 	status := http.StatusOK
 	if err != nil {
 		p.Heading, p.Problem, status = "Report", err.Error(), http.StatusBadRequest
 		c.Header("Cache-Control", "no-store")
-		w.page(c, status, "report", p)
+		w.Page(c, status, "report", p)
 		return
 	}
 	w.fillReportHead(&p, v, ask)
-	r, err := w.reports.Make(c.Request.Context(), report.Source{Counts: w.opt.Counts, Kept: w.opt.Kept}, v.rep, ask)
+	r, err := w.Reports.Make(c.Request.Context(), report.Source{Counts: w.Opt.Counts, Kept: w.Opt.Kept}, v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
 		p.Empty = "This engine keeps no history, so there is nothing to report from."
 	case err != nil:
-		w.opt.LogError("make the report of "+ask.Period.String(), err)
+		w.Opt.LogError("make the report of "+ask.Period.String(), err)
 		c.Writer.Header().Del("ETag")
 		c.Header("Cache-Control", "no-store")
 		p.Empty, status = "The report could not be made now. Load the page again in a moment.", http.StatusServiceUnavailable
@@ -164,7 +165,7 @@ func (w *Web) reportPage(c *gin.Context) {
 	default:
 		w.fillReport(&p, v, r)
 	}
-	w.page(c, status, "report", p)
+	w.Page(c, status, "report", p)
 }
 
 func servicesOf(rep *sla.Report) map[string]bool {
@@ -178,7 +179,7 @@ func servicesOf(rep *sla.Report) map[string]bool {
 	return out
 }
 
-func (w *Web) fillReportHead(p *reportPage, v view, ask report.Query) {
+func (w *Web) fillReportHead(p *reportPage, v site.View, ask report.Query) {
 	zone := ""
 	if ask.Zone != nil {
 		zone = ask.Zone.String()
@@ -186,9 +187,9 @@ func (w *Web) fillReportHead(p *reportPage, v view, ask report.Query) {
 	p.Heading, p.Dates = ask.Period.Title(), ask.Period.Dates()
 	p.Title = "Report " + ask.Period.String()
 	prev, next := ask.Period.Shift(-1), ask.Period.Shift(1)
-	p.Prev = refreshLink{Text: prev.String(), Href: w.reportHref(prev, ask.Service, zone)}
-	p.Next = refreshLink{Text: next.String()}
-	if next.In(time.UTC).From.Before(v.rep.Time.Add(14 * time.Hour)) { // it may have begun further east
+	p.Prev = site.Link{Text: prev.String(), Href: w.reportHref(prev, ask.Service, zone)}
+	p.Next = site.Link{Text: next.String()}
+	if next.In(time.UTC).From.Before(v.Rep.Time.Add(14 * time.Hour)) { // it may have begun further east
 		p.Next.Href = w.reportHref(next, ask.Service, zone)
 	}
 	noon := ask.Period.Noon()
@@ -200,15 +201,15 @@ func (w *Web) fillReportHead(p *reportPage, v view, ask report.Query) {
 		if u.unit != ask.Period.Unit {
 			to = report.PeriodOf(u.unit, noon)
 		}
-		p.Units = append(p.Units, refreshLink{u.text, w.reportHref(to, ask.Service, zone), u.unit == ask.Period.Unit})
+		p.Units = append(p.Units, site.Link{Text: u.text, Href: w.reportHref(to, ask.Service, zone), On: u.unit == ask.Period.Unit})
 	}
 	q := reportQuery(ask.Period, ask.Service, zone)
-	p.JSON = w.opt.ExternalPath + "/api/v1/report?" + q.Encode()
+	p.JSON = w.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
 	q.Set("format", "csv")
-	p.CSV = w.opt.ExternalPath + "/api/v1/report?" + q.Encode()
+	p.CSV = w.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
 }
 
-func (w *Web) fillReport(p *reportPage, v view, r *report.Report) {
+func (w *Web) fillReport(p *reportPage, v site.View, r *report.Report) {
 	zones := map[string]bool{}
 	var until time.Time
 	kept, partial, corrected := false, false, false
@@ -300,7 +301,7 @@ func sinceText(c *report.Covered) string {
 	return "since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
 }
 
-func (w *Web) reportServices(v view, r *report.Report) []reportService {
+func (w *Web) reportServices(v site.View, r *report.Report) []reportService {
 	var out []reportService
 	at := map[string]int{}
 	get := func(name string) *reportService {
@@ -319,7 +320,7 @@ func (w *Web) reportServices(v view, r *report.Report) []reportService {
 			s.MoreSLAs++
 			continue
 		}
-		card := reportCard{slaCard: w.newCard(v.rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
+		card := reportCard{slaCard: w.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
 		card.Levels = ""
 		if x.Level == sla.LevelWarning || x.Level == sla.LevelCritical {
 			card.Levels = string(x.Level)
@@ -378,7 +379,7 @@ func worstLines(n int, line func(int) (service string, v report.Verdict)) []int 
 func (w *Web) newReportRow(x *report.SLO) reportRow {
 	s := x.Now.SLO
 	out := reportRow{
-		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: w.sloHref(x.Now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: w.SLOHref(x.Now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, x.Now.Group), Objective: s.Objective.String(), Events: format.Count(x.Events), Good: format.Count(x.Net.Counts.Good), Bad: format.Count(x.Net.Counts.Bad),
 		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered), Worst: format.NoValue,
 	}

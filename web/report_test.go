@@ -134,7 +134,7 @@ func ledgerBench(t *testing.T) (*bench, *tableCounts) {
 	}
 	b := newBench(t)
 	b.rep = rep
-	b.web.opt.Counts = c.counts
+	b.web.Opt.Counts = c.counts
 	return b, c
 }
 
@@ -279,7 +279,7 @@ func TestReportSaysWhatIsNotKept(t *testing.T) {
 // TestReportTellsDroppedEvents: what limits dropped lowers the coverage.
 func TestReportTellsDroppedEvents(t *testing.T) {
 	b, _ := ledgerBench(t)
-	b.web.opt.Kept = func(_ context.Context, counters []string, sp slo.Span) ([]float64, error) {
+	b.web.Opt.Kept = func(_ context.Context, counters []string, sp slo.Span) ([]float64, error) {
 		require.True(t, slices.IsSorted(counters))
 		require.Equal(t, 7*24*time.Hour, sp.Duration())
 		out := make([]float64, len(counters))
@@ -297,7 +297,7 @@ func TestReportTellsDroppedEvents(t *testing.T) {
 	require.Equal(t, 0.75, got.SLAs[0].Coverage)
 	require.Equal(t, 0.75, *got.SLAs[0].Components[0].Coverage)
 	require.Equal(t, 1.0, *got.SLAs[0].Components[1].Coverage)
-	b.web.opt.Kept = func(context.Context, []string, slo.Span) ([]float64, error) { return nil, errors.New("busy") }
+	b.web.Opt.Kept = func(context.Context, []string, slo.Span) ([]float64, error) { return nil, errors.New("busy") }
 	b.rep.Version++
 	require.Equal(t, http.StatusServiceUnavailable, b.get("/api/v1/report?period=2026-W46").Code)
 }
@@ -355,12 +355,12 @@ func TestReportAnswers(t *testing.T) {
 	rec := b.get("/report?period=2026-W45")
 	require.Equal(t, http.StatusNotModified, b.get("/report?period=2026-W45", "If-None-Match", rec.Header().Get("ETag")).Code)
 
-	b.web.opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
 	k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W44", 503)
 	page := b.get("/report?period=2026-W44")
 	require.Equal(t, http.StatusServiceUnavailable, page.Code)
 	require.Empty(t, page.Header().Get("ETag"))
-	b.web.opt.Counts = nil
+	b.web.Opt.Counts = nil
 	k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W44", 501)
 	require.Contains(t, b.get("/report").Body.String(), "keeps no history")
 	b.rep = nil
@@ -475,7 +475,7 @@ func TestReportReadsInBites(t *testing.T) {
 		b.rep.SLOs = append(b.rep.SLOs, r)
 	}
 	most := 0
-	b.web.opt.Counts = func(ctx context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
+	b.web.Opt.Counts = func(ctx context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		n := 0
 		for _, q := range qs {
 			n += len(q.Groups) * len(q.Spans)
@@ -514,7 +514,7 @@ func BenchmarkSLAPages(b *testing.B) {
 				x.rep.SLAs = append(x.rep.SLAs, r)
 			}
 			row := []uint64{1000, 1, 0, 0, 0}
-			x.web.opt.Counts = func(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
+			x.web.Opt.Counts = func(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 				out := make([]fold.ReadResult, len(qs))
 				for i, q := range qs {
 					out[i] = fold.ReadResult{Known: true, Observed: []slo.Span{{From: pastOldest, To: noon}}, Oldest: pastOldest}

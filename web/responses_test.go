@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 func eventually(t testing.TB, f func() bool, what string) {
@@ -50,7 +51,7 @@ func TestAReportIsEncodedOnce(t *testing.T) {
 // made is how many responses were made so far.
 func (b *bench) made() (n int) {
 	var text bytes.Buffer
-	for _, set := range b.web.opt.Sets {
+	for _, set := range b.web.Opt.Sets {
 		set.WritePrometheus(&text)
 	}
 	for line := range strings.Lines(text.String()) {
@@ -66,7 +67,7 @@ func TestRefusedResponses(t *testing.T) {
 	b := newBench(t)
 	var asked atomic.Int32
 	block, done := make(chan struct{}), make(chan struct{}, 4)
-	b.web.opt.Report = func() *sla.Report {
+	b.web.Opt.Report = func() *sla.Report {
 		if asked.Add(1) <= 4 { // as many as may be made at a time
 			<-block
 		}
@@ -98,7 +99,7 @@ func TestRefusedResponses(t *testing.T) {
 		<-done
 	}
 	require.Equal(t, http.StatusOK, b.get("/").Code)
-	_, err := New(Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, MaxResponseBytes: 5})
+	_, err := New(site.Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, MaxResponseBytes: 5})
 	require.ErrorContains(t, err, "MaxResponseBytes")
 }
 
@@ -108,7 +109,7 @@ func TestPagesOfLargeDeadLetters(t *testing.T) {
 	for i := range entries {
 		entries[i].Event = json.RawMessage(`{"service":"s","filler":"` + strings.Repeat("x", 60<<10) + `"}`)
 	}
-	b := newBench(t, func(o *Options) { o.DLQ = newLetters(t, entries...) })
+	b := newBench(t, func(o *site.Options) { o.DLQ = newLetters(t, entries...) })
 	seen := map[string]bool{}
 	cursor := ""
 	for pages := 1; ; pages++ {

@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // withLimits answers for the counters of limits too, which the bench's own counts
@@ -37,9 +38,9 @@ func withLimits(f history.CountsFunc) history.CountsFunc {
 	}
 }
 
-func newSLABench(t testing.TB, change ...func(*Options)) *bench {
+func newSLABench(t testing.TB, change ...func(*site.Options)) *bench {
 	b := newBench(t, change...)
-	b.web.opt.Counts = withLimits(b.web.opt.Counts)
+	b.web.Opt.Counts = withLimits(b.web.Opt.Counts)
 	return b
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // countsStep is the grain of the made-up past.
@@ -133,7 +134,7 @@ func (b *bench) counts(_ context.Context, queries []fold.ReadRequest) ([]fold.Re
 				a.Groups = append(a.Groups, dayAndNight(name, g, q.Spans))
 				continue
 			}
-			r := find(b.rep, slo.ID(name), g)
+			r := site.FindSLO(b.rep, slo.ID(name), g)
 			if r == nil || r.Raw.Counts.Valid() == 0 {
 				a.Groups = append(a.Groups, nil)
 				continue

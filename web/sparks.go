@@ -67,7 +67,7 @@ func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*
 		id := rows[i].SLO.ID
 		asked[k] = l.Add(string(id), "hours", hours, groups[id])
 	}
-	if err := l.Run(ctx, w.opt.Counts); err != nil {
+	if err := l.Run(ctx, w.Opt.Counts); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			err = nil
 		}
@@ -86,7 +86,7 @@ func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*
 		}
 		at[e]++
 		var err error
-		if out[i], err = w.fragment("spark", chart.NewSpark(points, r.SLO.Objective)); err != nil {
+		if out[i], err = w.Fragment("spark", chart.NewSpark(points, r.SLO.Objective)); err != nil {
 			return out, err
 		}
 		s.m[newSparkKey(r)] = sparkEntry{rep.Time, out[i]}

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // Times of the event streams.
@@ -55,7 +56,7 @@ func (w *Web) Run(ctx context.Context) error {
 		case <-t.C:
 			w.sampleRates()
 			if w.streams.count() > 0 {
-				w.streams.publish(message(w.view()))
+				w.streams.publish(message(w.View()))
 			}
 		}
 	}
@@ -63,12 +64,12 @@ func (w *Web) Run(ctx context.Context) error {
 
 // message is the event that carries the view's version: never its content, which
 // every tab fetches by its own address if it shows anything of it.
-func message(v view) string {
+func message(v site.View) string {
 	var version uint64
-	if v.rep != nil {
-		version = v.rep.Version
+	if v.Rep != nil {
+		version = v.Rep.Version
 	}
-	return fmt.Sprintf("event: report\ndata: {\"version\":%d,\"key\":%q}\n\n", version, v.key())
+	return fmt.Sprintf("event: report\ndata: {\"version\":%d,\"key\":%q}\n\n", version, v.Key())
 }
 
 // stream answers with server-sent events: the present version at once, then one
@@ -104,7 +105,7 @@ func (w *Web) stream(c *gin.Context) {
 		return ok
 	}
 	// Joined first, so that no report falls between this message and the next.
-	if !write("retry: " + strconv.FormatInt(streamRetry.Milliseconds(), 10) + "\n" + message(w.view())) {
+	if !write("retry: " + strconv.FormatInt(streamRetry.Milliseconds(), 10) + "\n" + message(w.View())) {
 		return
 	}
 	beat, life := time.NewTicker(streamBeat), time.NewTimer(streamLife)

@@ -19,6 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func TestHubFansOut(t *testing.T) {
@@ -116,7 +118,7 @@ func TestRunPublishesReports(t *testing.T) {
 	b := newBench(t)
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		b.web.opt.Report = func() *sla.Report {
+		b.web.Opt.Report = func() *sla.Report {
 			mu.Lock()
 			defer mu.Unlock()
 			return b.rep
@@ -143,7 +145,7 @@ func TestRunPublishesReports(t *testing.T) {
 		synctest.Wait()
 		m := <-s.messages
 		require.Contains(t, m, "event: report\ndata: {\"version\":4212,\"key\":\"")
-		require.Contains(t, m, b.web.view().key())
+		require.Contains(t, m, b.web.View().Key())
 		require.True(t, strings.HasSuffix(m, "\n\n"))
 		cancel()
 		require.NoError(t, <-done)
@@ -154,23 +156,23 @@ func TestRunPublishesReports(t *testing.T) {
 
 func TestKeySaysWhatChanged(t *testing.T) {
 	b := newBench(t)
-	key := b.web.view().key()
+	key := b.web.View().Key()
 	for name, change := range map[string]func(){
 		"report":   func() { r := *b.rep; r.Version++; b.rep = &r },
 		"restart":  func() { r := *b.rep; r.Time = r.Time.Add(time.Second); b.rep = &r },
-		"state":    func() { b.eng.State = DiskLow },
-		"progress": func() { b.eng.State, b.eng.Progress = Recovering, 0.5 },
+		"state":    func() { b.eng.State = status.DiskLow },
+		"progress": func() { b.eng.State, b.eng.Progress = status.Recovering, 0.5 },
 		"stale":    func() { b.now = noon.Add(time.Hour) },
 		"reload":   func() { b.eng.Spec.Failed = noon },
 		"none":     func() { b.rep = nil },
 	} {
 		b.rep, b.eng, b.now = insurance(t), readyStatus(), noon.Add(3*time.Second)
 		change()
-		require.NotEqual(t, key, b.web.view().key(), name)
+		require.NotEqual(t, key, b.web.View().Key(), name)
 	}
 	b.rep, b.eng, b.now = insurance(t), readyStatus(), noon.Add(4*time.Second)
 	b.eng.Ingest.Accepted++
-	require.Equal(t, key, b.web.view().key(), "ingest figures and the clock alone are no news")
+	require.Equal(t, key, b.web.View().Key(), "ingest figures and the clock alone are no news")
 }
 
 // streamer reads a stream line by line.
@@ -184,7 +186,7 @@ func streamer(t testing.TB, base string) (*http.Response, *bufio.Reader) {
 func TestStream(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Run("one", func(t *testing.T) {
-		l := newLiveBench(t, nil, func(o *Options) { o.MaxStreams = 2 })
+		l := newLiveBench(t, nil, func(o *site.Options) { o.MaxStreams = 2 })
 		res, r := streamer(t, l.base)
 		require.Equal(t, http.StatusOK, res.StatusCode)
 		require.Equal(t, "text/event-stream; charset=utf-8", res.Header.Get("Content-Type"))
@@ -201,7 +203,7 @@ func TestStream(t *testing.T) {
 				out += line
 			}
 		}
-		require.Equal(t, "retry: 3000\nevent: report\ndata: {\"version\":4211,\"key\":\""+l.web.view().key()+"\"}\n", event(), "the present version at once")
+		require.Equal(t, "retry: 3000\nevent: report\ndata: {\"version\":4211,\"key\":\""+l.web.View().Key()+"\"}\n", event(), "the present version at once")
 		l.publish(func(*sla.Report) {})
 		for {
 			if e := event(); strings.Contains(e, `"version":4212`) { // the first tick may repeat the present one
@@ -217,7 +219,7 @@ func TestStream(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, text, "polling")
 		var out strings.Builder
-		for _, s := range l.web.opt.Sets {
+		for _, s := range l.web.Opt.Sets {
 			s.WritePrometheus(&out)
 		}
 		require.Contains(t, out.String(), "sloengine_web_streams 2\n")
@@ -231,7 +233,7 @@ func TestStream(t *testing.T) {
 	})
 	t.Run("permission", func(t *testing.T) {
 		var asked atomic.Int32
-		l := newLiveBench(t, nil, func(o *Options) { o.Allow = countingAllow(&asked) })
+		l := newLiveBench(t, nil, func(o *site.Options) { o.Allow = countingAllow(&asked) })
 		res, _ := streamer(t, l.base)
 		res.Body.Close()
 		require.Equal(t, http.StatusForbidden, res.StatusCode)
@@ -266,7 +268,7 @@ func BenchmarkStreams(b *testing.B) {
 	x.rep = many(b, 1000)
 	var rep atomic.Pointer[sla.Report]
 	rep.Store(x.rep)
-	x.web.opt.Report = rep.Load
+	x.web.Opt.Report = rep.Load
 	srv := serveHandler(b, x.router)
 	x.web.streams.start()
 	defer x.web.streams.stop()
@@ -306,7 +308,7 @@ func BenchmarkStreams(b *testing.B) {
 		next.Version++
 		rep.Store(&next)
 		heard.Add(tabs)
-		x.web.streams.publish(message(x.web.view()))
+		x.web.streams.publish(message(x.web.View()))
 		heard.Wait()
 	}
 	b.ReportMetric(float64((cpuTime()-before).Milliseconds())/float64(b.N), "cpu-ms/report")
@@ -322,10 +324,10 @@ func cpuTime() time.Duration {
 }
 
 // countingAllow refuses everybody and counts who asked.
-func countingAllow(asked *atomic.Int32) func(Permission) gin.HandlerFunc {
-	return func(p Permission) gin.HandlerFunc {
+func countingAllow(asked *atomic.Int32) func(site.Permission) gin.HandlerFunc {
+	return func(p site.Permission) gin.HandlerFunc {
 		return func(c *gin.Context) {
-			if p == Read {
+			if p == site.Read {
 				asked.Add(1)
 			}
 			c.AbortWithStatus(http.StatusForbidden)

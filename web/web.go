@@ -10,12 +10,13 @@ import (
 
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // Web serves the pages, the read API, the health endpoints and /metrics. It is
 // safe for concurrent use.
 type Web struct {
-	*Site
+	*site.Site
 	openapi     []byte
 	openapiBare []byte // without the version
 	metrics     http.Handler
@@ -30,12 +31,12 @@ type Web struct {
 }
 
 // New checks the options, parses the templates and prepares the assets.
-func New(opt Options) (*Web, error) {
-	site, err := NewSite(opt)
+func New(opt site.Options) (*Web, error) {
+	site, err := site.New(opt)
 	if err != nil {
 		return nil, err
 	}
-	opt = site.opt
+	opt = site.Opt
 	w := &Web{Site: site, streams: newHub(opt.MaxStreams)}
 	own := metrics.NewSet()
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
@@ -60,9 +61,9 @@ func New(opt Options) (*Web, error) {
 // routes and methods; on a group the caller may do so with NotFound and
 // MethodNotAllowed.
 func (w *Web) Register(r gin.IRouter) {
-	read, operate := w.opt.Allow(Read), w.opt.Allow(Operate)
+	read, operate := w.Opt.Allow(site.Read), w.Opt.Allow(site.Operate)
 	direct := func(path string, h ...gin.HandlerFunc) {
-		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure, w.chooseTheme}, h...)...)
+		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure, w.ChooseTheme}, h...)...)
 	}
 	// Who may not have a response is told before it counts.
 	bounded, scraped := w.responses.Bounded(false), w.responses.Bounded(true)
@@ -74,7 +75,7 @@ func (w *Web) Register(r gin.IRouter) {
 	get("/slo", read, w.sloPage)
 	get("/engine", read, w.enginePage)
 	direct("/events/stream", read, w.stream) // has bounds of its own
-	get("/static/:name", w.static)
+	get("/static/:name", w.Static)
 
 	get("/api/v1/slos", read, w.apiSLOs)
 	get("/api/v1/slos/:service/:slo", read, w.apiSLO)

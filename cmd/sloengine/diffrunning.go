@@ -9,7 +9,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // diffRunning says what a spec would do to the counts of a running engine. It reports
@@ -28,7 +28,7 @@ func diffRunning(ctx context.Context, s streams, api *apiFlags, files []string, 
 		return false, err
 	}
 	var answer struct {
-		Items []web.Generation `json:"items"`
+		Items []status.Generation `json:"items"`
 	}
 	if err := cl.read(ctx, "/api/v1/generations", nil, &answer); err != nil {
 		return false, err
@@ -55,7 +55,7 @@ func diffRunning(ctx context.Context, s streams, api *apiFlags, files []string, 
 	return differs, nil
 }
 
-func printChange(s streams, c *web.SpecChange) {
+func printChange(s streams, c *status.SpecChange) {
 	if len(c.Started)+len(c.Resumed)+len(c.Parked) == 0 {
 		fmt.Fprintln(s.out, "Every SLO goes on with its counts.")
 	}

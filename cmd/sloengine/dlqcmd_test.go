@@ -21,6 +21,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 var dlqNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -75,8 +77,8 @@ func newDLQServer(t *testing.T, entries ...dlq.Entry) *dlqServer {
 	}
 	s.replayer, err = dlq.NewReplayer(dlq.ReplayOptions{Store: s.Memory, Rate: 1e6, Targets: map[dlq.Origin]dlq.Target{dlq.Sink: take}, Now: now})
 	require.NoError(t, err)
-	w, err := web.New(web.Options{
-		Report: func() *sla.Report { return nil }, Engine: func() web.EngineStatus { return web.EngineStatus{State: web.Ready} }, Now: now, DLQ: s,
+	w, err := web.New(site.Options{
+		Report: func() *sla.Report { return nil }, Engine: func() status.Engine { return status.Engine{State: status.Ready} }, Now: now, DLQ: s,
 	})
 	require.NoError(t, err)
 	gin.SetMode(gin.TestMode)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func newForget(s streams) *cobra.Command {
@@ -39,8 +39,8 @@ new counts.`,
 			if err != nil {
 				return err
 			}
-			var done web.Forgotten
-			if err := cl.act(c.Context(), "/api/v1/forget", web.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
+			var done status.Forgotten
+			if err := cl.act(c.Context(), "/api/v1/forget", status.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
 				return err
 			}
 			if output == "json" {

@@ -18,6 +18,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // reportServer is a real API over an engine that counted 10 events a day, one of them
@@ -54,7 +56,7 @@ func reportServer(t *testing.T) string {
 		}
 		return out, nil
 	}
-	w, err := web.New(web.Options{Report: func() *sla.Report { return rep }, Engine: func() web.EngineStatus { return web.EngineStatus{State: web.Ready} }, Now: func() time.Time { return now }, Counts: counts})
+	w, err := web.New(site.Options{Report: func() *sla.Report { return rep }, Engine: func() status.Engine { return status.Engine{State: status.Ready} }, Now: func() time.Time { return now }, Counts: counts})
 	require.NoError(t, err)
 	router := gin.New()
 	w.Register(router)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
 	"github.com/spf13/cobra"
 )
 
@@ -104,7 +104,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adju
 	}
 	opt.Crash = crashPoint
 	opt.Listen = p.listen
-	opt.Version = web.Version{Version: version, Revision: revision(), Go: runtime.Version()}
+	opt.Version = site.Version{Version: version, Revision: revision(), Go: runtime.Version()}
 	err = app.Run(ctx, opt)
 	var se *app.SpecError
 	if errors.As(err, &se) {

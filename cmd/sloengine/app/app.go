@@ -30,6 +30,7 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // Options are what serve and demo turn their flags into.
@@ -37,7 +38,7 @@ type Options struct {
 	LoadConfig func() (config.Config, error)                  // reads engine.yaml; again at a reload
 	Public     func(id slo.ID, labels map[string]string) bool // nil: as the labels say
 	LoadSpec   func() (*spec.Spec, spec.Problems, error)      // reads the spec files; again at a reload
-	Version    web.Version
+	Version    site.Version
 	DataDir    string
 	Listen     string
 	AcceptLoss bool

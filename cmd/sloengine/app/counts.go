@@ -13,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // counts asks the fold, which belongs to the engine's reader, for what it counted.
@@ -75,13 +75,13 @@ func (c *counts) undropped(ctx context.Context, ids []string, sp slo.Span) (out 
 
 // fullGroups lists the SLOs that cannot have another group. An SLO that is counted in
 // several ways, such as for the bands of an agreement, is listed once.
-func fullGroups(st *fold.Stats) (out []web.FullStatus) {
+func fullGroups(st *fold.Stats) (out []status.FullStatus) {
 	if st == nil {
 		return nil
 	}
 	for _, f := range st.Full {
 		id, _, _ := strings.Cut(f.Indicator, "#")
-		x := web.FullStatus{SLO: id, MaxGroups: f.MaxGroups, Other: f.Other}
+		x := status.FullStatus{SLO: id, MaxGroups: f.MaxGroups, Other: f.Other}
 		if n := len(out) - 1; n >= 0 && out[n].SLO == id {
 			out[n].Other = max(out[n].Other, x.Other)
 		} else {
@@ -94,8 +94,8 @@ func fullGroups(st *fold.Stats) (out []web.FullStatus) {
 // logFullGroups logs which SLOs ran out of groups, and which can have more again.
 func (c *counts) logFullGroups(before, now *fold.Stats) {
 	was, is := fullGroups(before), fullGroups(now)
-	lacks := func(list []web.FullStatus, id string) bool {
-		return !slices.ContainsFunc(list, func(f web.FullStatus) bool { return f.SLO == id })
+	lacks := func(list []status.FullStatus, id string) bool {
+		return !slices.ContainsFunc(list, func(f status.FullStatus) bool { return f.SLO == id })
 	}
 	for _, f := range is {
 		if lacks(was, f.SLO) {

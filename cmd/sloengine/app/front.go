@@ -18,8 +18,8 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/reliability/connlimit"
-	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // front is the HTTP server. It answers health checks while the storage is being opened, and
@@ -81,10 +81,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // opening answers while the storage is being opened. A restart would not help, so the process is
 // healthy; it is not ready.
 func opening() http.Handler {
-	health := func(status int) gin.HandlerFunc {
+	health := func(code int) gin.HandlerFunc {
 		return func(c *gin.Context) {
 			c.Header("Cache-Control", "no-store")
-			respond.JSON(c, status, "application/json", gin.H{"status": web.Starting, "reason": "the data directory is being opened"})
+			respond.JSON(c, code, "application/json", gin.H{"status": status.Starting, "reason": "the data directory is being opened"})
 		}
 	}
 	gin.SetMode(gin.ReleaseMode)

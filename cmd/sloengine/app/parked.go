@@ -16,7 +16,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // evictEvery is how often it is looked whether parked generations must go.
@@ -152,7 +152,7 @@ func nameList(names []string) string {
 }
 
 // forget drops what was counted for a service, and its ids, by a record of the log.
-func (p *parking) forget(ctx context.Context, r web.ForgetRequest) (done web.Forgotten, err error) {
+func (p *parking) forget(ctx context.Context, r status.ForgetRequest) (done status.Forgotten, err error) {
 	done.Service = r.Service
 	var held, inUse bool
 	var all []fold.Generation
@@ -165,13 +165,13 @@ func (p *parking) forget(ctx context.Context, r web.ForgetRequest) (done web.For
 	case err != nil:
 		return done, err
 	case !held && !inUse:
-		return done, web.ErrNothingCounted
+		return done, status.ErrNothingCounted
 	case inUse && !r.Restart:
-		return done, web.ErrServiceInUse
+		return done, status.ErrServiceInUse
 	}
 	err = p.engine.Forget(ctx, record.Forget{Services: []string{r.Service}}, basis)
 	if errors.Is(err, engine.ErrConfigChanged) {
-		return done, web.ErrSpecChanged
+		return done, status.ErrSpecChanged
 	}
 	if err != nil {
 		return done, err
@@ -192,7 +192,7 @@ func (p *parking) forget(ctx context.Context, r web.ForgetRequest) (done web.For
 }
 
 // webGenerations lists what is counted and what is parked.
-func (p *parking) webGenerations(ctx context.Context) ([]web.Generation, error) {
+func (p *parking) webGenerations(ctx context.Context) ([]status.Generation, error) {
 	all, err := p.generations(ctx)
 	if err != nil {
 		return nil, err
@@ -201,17 +201,17 @@ func (p *parking) webGenerations(ctx context.Context) ([]web.Generation, error) 
 }
 
 // webParked lists what was parked at the last look.
-func (p *parking) webParked() []web.Generation {
+func (p *parking) webParked() []status.Generation {
 	if list := p.list.Load(); list != nil {
 		return generationsJSON(*list)
 	}
 	return nil
 }
 
-func generationsJSON(list []fold.Generation) []web.Generation {
-	out := make([]web.Generation, len(list))
+func generationsJSON(list []fold.Generation) []status.Generation {
+	out := make([]status.Generation, len(list))
 	for i, g := range list {
-		out[i] = web.Generation{
+		out[i] = status.Generation{
 			ID: g.ID, Former: g.Former, Service: g.Service, Definition: g.Definition, Generation: g.Generation, Groups: g.Groups,
 			Number: g.Number, Parked: g.Parked, Until: g.Until, Bytes: g.Bytes,
 		}
@@ -220,8 +220,8 @@ func generationsJSON(list []fold.Generation) []web.Generation {
 }
 
 // status is the memory that parked generations take.
-func (p *parking) status() web.ParkedStatus {
-	s := web.ParkedStatus{LimitBytes: p.budget}
+func (p *parking) status() status.ParkedStatus {
+	s := status.ParkedStatus{LimitBytes: p.budget}
 	if list := p.list.Load(); list != nil {
 		s.Generations = len(*list)
 		for _, g := range *list {

@@ -8,18 +8,18 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/reliability/ratelimit"
-	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // ContextStatus is what the engine knows about a context of the rate limits.
 type ContextStatus struct {
-	Context   string               `json:"context"`
-	PerSecond float64              `json:"per_second"`
-	Current   float64              `json:"current"` // of the busiest value
-	Hits      uint64               `json:"hits"`
-	Offenders []web.OffenderStatus `json:"offenders"`
-	Counter   *counterAnswer       `json:"counter,omitempty"` // of the value that was asked for
+	Context   string                  `json:"context"`
+	PerSecond float64                 `json:"per_second"`
+	Current   float64                 `json:"current"` // of the busiest value
+	Hits      uint64                  `json:"hits"`
+	Offenders []status.OffenderStatus `json:"offenders"`
+	Counter   *counterAnswer          `json:"counter,omitempty"` // of the value that was asked for
 }
 
 // counterAnswer is the counter of one value of a context.
@@ -40,7 +40,7 @@ type rateLimitAPI struct {
 
 func (a *rateLimitAPI) serve(c *gin.Context) {
 	name := c.Param("context")
-	got := ContextStatus{Context: name, Offenders: []web.OffenderStatus{}}
+	got := ContextStatus{Context: name, Offenders: []status.OffenderStatus{}}
 	known := false
 	for _, l := range a.rates.limiter.Status() {
 		if l.Layer == ratelimit.Context && l.Rule == name {
@@ -53,7 +53,7 @@ func (a *rateLimitAPI) serve(c *gin.Context) {
 	}
 	for _, x := range a.rates.limiter.Offenders() {
 		if x.Context == name {
-			got.Offenders = append(got.Offenders, web.OffenderStatus{Context: x.Context, Value: a.redaction.shown(x.Value), Hits: x.Hits, Error: x.Error})
+			got.Offenders = append(got.Offenders, status.OffenderStatus{Context: x.Context, Value: a.redaction.shown(x.Value), Hits: x.Hits, Error: x.Error})
 		}
 	}
 	if value, ok := c.GetQuery("value"); ok {

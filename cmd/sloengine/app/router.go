@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // buildRouter makes everything that is answered over HTTP once the storage is open.
@@ -56,7 +57,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	allow := allowing(a.auth)
-	a.web, err = web.New(web.Options{
+	a.web, err = web.New(site.Options{
 		Report:     a.eval.Latest,
 		Engine:     a.status.get,
 		Alerts:     a.alerts.machine.View,
@@ -66,7 +67,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		AlertsKept: alertsKept,
 		DLQ:        a.deadLetters,
 		Public:     a.opt.Public,
-		May: func(c *gin.Context, p web.Permission) bool {
+		May: func(c *gin.Context, p site.Permission) bool {
 			return a.auth.Allows(c.Request, permit(p))
 		},
 		Audit: func(c *gin.Context, action, detail string) {
@@ -101,10 +102,10 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	a.events.Register(r)
 	a.web.Register(r)
 	// A backup holds everything, so it takes the permission operate.
-	r.POST(BackupPath, allow(web.Operate), a.backups.serve)
-	r.GET(RateLimitPath+":context", allow(web.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
+	r.POST(BackupPath, allow(site.Operate), a.backups.serve)
+	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
 	if c.Web.Pprof {
-		operate := allow(web.Operate)
+		operate := allow(site.Operate)
 		for path, h := range map[string]http.HandlerFunc{
 			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline,
 			"/debug/pprof/profile": pprof.Profile, "/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
@@ -132,14 +133,14 @@ func orNever(d time.Duration) time.Duration {
 	return d
 }
 
-func permit(p web.Permission) ingest.Permission {
-	if p == web.Operate {
+func permit(p site.Permission) ingest.Permission {
+	if p == site.Operate {
 		return ingest.PermitOperate
 	}
 	return ingest.PermitRead
 }
 
 // allowing asks the tokens for what pages and API need.
-func allowing(auth *ingest.Auth) func(web.Permission) gin.HandlerFunc {
-	return func(p web.Permission) gin.HandlerFunc { return auth.Require(permit(p)) }
+func allowing(auth *ingest.Auth) func(site.Permission) gin.HandlerFunc {
+	return func(p site.Permission) gin.HandlerFunc { return auth.Require(permit(p)) }
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // specChanges tells log, page and the answer to a reload what changes of the spec do to counts.
@@ -17,7 +17,7 @@ type specChanges struct {
 	parking *parking
 	specs   *specs
 	log     *slog.Logger
-	last    atomic.Pointer[web.SpecChange] // nil before the first
+	last    atomic.Pointer[status.SpecChange] // nil before the first
 }
 
 // note takes up the last change. It does nothing where the spec counts what it counted.
@@ -46,7 +46,7 @@ func (s *specChanges) note(ctx context.Context) error {
 	return nil
 }
 
-func (s *specChanges) logChange(c *web.SpecChange) {
+func (s *specChanges) logChange(c *status.SpecChange) {
 	if len(c.Started) > 0 {
 		s.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
 	}
@@ -77,14 +77,14 @@ func (s *specChanges) logChange(c *web.SpecChange) {
 
 // DescribeChange is a change of the generations in all, which are those after it or, of one
 // that is only planned, those before it.
-func DescribeChange(c fold.Change, all []fold.Generation, at time.Time) *web.SpecChange {
-	out := &web.SpecChange{At: at, Started: sloIDs(c.Started), Resumed: generationIDs(c.Resumed), Parked: []web.ParkedSLO{}}
+func DescribeChange(c fold.Change, all []fold.Generation, at time.Time) *status.SpecChange {
+	out := &status.SpecChange{At: at, Started: sloIDs(c.Started), Resumed: generationIDs(c.Resumed), Parked: []status.ParkedSLO{}}
 	goesOn := slices.Concat(c.Started, idsOf(c.Resumed))
 	ids := generationIDs(c.Parked)
 	for _, p := range c.Parked {
 		if i, ok := slices.BinarySearch(ids, p.ID); ok {
 			ids = slices.Delete(ids, i, i+1) // once
-			slo := web.ParkedSLO{ID: p.ID, Removed: !slices.Contains(goesOn, p.ID), Until: p.Until}
+			slo := status.ParkedSLO{ID: p.ID, Removed: !slices.Contains(goesOn, p.ID), Until: p.Until}
 			for _, g := range all { // the newest is the last
 				if g.ID == p.ID && g.Definition == p.Definition {
 					slo.Until = g.Until

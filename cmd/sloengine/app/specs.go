@@ -12,7 +12,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // loadedSpec is one spec in force, with what was made of it.
@@ -97,9 +97,9 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 }
 
 // source is where in the files an SLO stands.
-func (s *specs) source(id slo.ID) (web.Source, bool) {
+func (s *specs) source(id slo.ID) (site.Source, bool) {
 	src, ok := s.current.Load().spec.Source(spec.KindSLO, id.Service(), id.Name())
-	return web.Source{File: src.File, Line: src.Line}, ok
+	return site.Source{File: src.File, Line: src.Line}, ok
 }
 
 // mergeBy is what events must agree in to be merged into one.

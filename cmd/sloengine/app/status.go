@@ -11,7 +11,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // engineStatus asks all parts how they are.
@@ -35,21 +35,21 @@ type engineStatus struct {
 }
 
 // get is the engine's condition as page and API show it.
-func (e *engineStatus) get() web.EngineStatus {
+func (e *engineStatus) get() status.Engine {
 	h := e.engine.Health()
-	s := web.EngineStatus{
+	s := status.Engine{
 		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: e.started,
-		Log:        web.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable},
-		Checkpoint: web.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
-		IDs:        web.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, HorizonSeconds: h.IDs.Horizon.Seconds()},
-		Fold:       web.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
-		Disk:       web.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
+		Log:        status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable},
+		Checkpoint: status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
+		IDs:        status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, HorizonSeconds: h.IDs.Horizon.Seconds()},
+		Fold:       status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
+		Disk:       status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
 	}
-	if e.stopping.Load() && (s.State == web.Ready || s.State == web.DiskLow) {
-		s.State, s.Reason = web.Stopping, "the engine is shut down"
+	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow) {
+		s.State, s.Reason = status.Stopping, "the engine is shut down"
 	}
 	n := e.http.Totals()
-	s.Ingest = web.IngestStatus{
+	s.Ingest = status.IngestStatus{
 		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,
 		Limited: n.Limited, Sampled: n.Sampled, DeadLettered: n.DeadLettered,
 		Refused: h.DeadLetters, Queue: h.Queue.Requests,
@@ -61,7 +61,7 @@ func (e *engineStatus) get() web.EngineStatus {
 	}
 	s.Parked = e.parking.status()
 	now := e.specs.current.Load()
-	s.Spec = web.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
+	s.Spec = status.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
 	s.Spec.Change = e.changes.last.Load()
 	if f := e.reloader.failed.Load(); f != nil {
 		s.Spec.Failed = f.at
@@ -71,43 +71,43 @@ func (e *engineStatus) get() web.EngineStatus {
 		}
 	}
 	for _, t := range h.Troubles {
-		s.Troubles = append(s.Troubles, web.TroubleStatus(t))
+		s.Troubles = append(s.Troubles, status.TroubleStatus(t))
 	}
 	conns := e.conns.Status()
-	s.Connections = web.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
+	s.Connections = status.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
 	e.delivery(&s)
 	return s
 }
 
-func webState(s engine.Status) web.EngineState {
+func webState(s engine.Status) status.State {
 	switch s {
 	case engine.StatusStarting:
-		return web.Starting
+		return status.Starting
 	case engine.StatusRecovering:
-		return web.Recovering
+		return status.Recovering
 	case engine.StatusReady:
-		return web.Ready
+		return status.Ready
 	case engine.StatusDiskLow:
-		return web.DiskLow
+		return status.DiskLow
 	case engine.StatusPoisoned:
-		return web.Poisoned
+		return status.Poisoned
 	case engine.StatusStopping, engine.StatusStopped:
-		return web.Stopping
+		return status.Stopping
 	}
-	return web.Failed
+	return status.Failed
 }
 
 // delivery adds rate limits, sinks and dead letters.
-func (e *engineStatus) delivery(s *web.EngineStatus) {
+func (e *engineStatus) delivery(s *status.Engine) {
 	for _, l := range e.rates.limiter.Status() {
-		s.Limits = append(s.Limits, web.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
+		s.Limits = append(s.Limits, status.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
 	}
 	for _, o := range e.rates.limiter.Offenders() {
-		s.Offenders = append(s.Offenders, web.OffenderStatus{Context: o.Context, Value: e.redaction.shown(o.Value), Hits: o.Hits, Error: o.Error})
+		s.Offenders = append(s.Offenders, status.OffenderStatus{Context: o.Context, Value: e.redaction.shown(o.Value), Hits: o.Hits, Error: o.Error})
 	}
 	if e.link != nil {
 		l := e.link.Status()
-		s.Redis = &web.RedisStatus{
+		s.Redis = &status.RedisStatus{
 			Connected: l.Connected, Since: l.Since, LastError: l.LastError, RoundTripSeconds: l.RoundTrip.Seconds(), Fallbacks: l.Fallbacks,
 		}
 	}
@@ -117,17 +117,17 @@ func (e *engineStatus) delivery(s *web.EngineStatus) {
 		if c := sinkNamed(list, x.Name); c != nil {
 			kind, most = c.Kind(), c.MaxLagBytes
 		}
-		sink := web.SinkStatus{
+		sink := status.SinkStatus{
 			Name: x.Name, Kind: kind, LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: most,
 			OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered, Retries: x.Retries, Dropped: x.Dropped,
 			DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
 			HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),
 		}
 		if x.Breaker.State == breaker.HalfOpen {
-			sink.Breaker = web.BreakerHalfOpen
+			sink.Breaker = status.BreakerHalfOpen
 		}
 		for _, t := range x.Troubles {
-			sink.Troubles = append(sink.Troubles, web.SinkTrouble{
+			sink.Troubles = append(sink.Troubles, status.SinkTrouble{
 				What: t.Kind, Since: t.Since, Cause: t.Cause, Brief: t.Brief, Failures: t.Failures, Blocked: t.Blocked,
 			})
 		}
@@ -145,17 +145,17 @@ func (e *engineStatus) delivery(s *web.EngineStatus) {
 		if x.Breaker.Off {
 			s.Sinks[len(s.Sinks)-1].Breaker = ""
 		} else {
-			s.Breakers = append(s.Breakers, web.BreakerStatus{
+			s.Breakers = append(s.Breakers, status.BreakerStatus{
 				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason, RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
 			})
 		}
-		s.Bulkheads = append(s.Bulkheads, web.BulkheadStatus{
+		s.Bulkheads = append(s.Bulkheads, status.BulkheadStatus{
 			Name: x.Name, Active: x.Bulkhead.Active, Queued: x.Bulkhead.Queued, Concurrency: x.Bulkhead.Concurrency,
 			Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,
 		})
 	}
 	if st, ok := e.deadLetters.stats(); ok {
-		s.DeadLetters = &web.DeadLetterStatus{
+		s.DeadLetters = &status.DeadLetterStatus{
 			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
 			Damaged: st.Damaged,
 		}

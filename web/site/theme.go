@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"net/http"
@@ -11,15 +11,15 @@ import (
 // themes are what a reader may choose; the first follows the reader's system.
 var themes = []string{"auto", "light", "dark"}
 
-// chooseTheme takes ?theme= off the address of a page and into a cookie: the
+// ChooseTheme takes ?theme= off the address of a page and into a cookie: the
 // switch works without a script, and the address stays one to share.
-func (site *Site) chooseTheme(c *gin.Context) {
+func (site *Site) ChooseTheme(c *gin.Context) {
 	q := c.Request.URL.Query()
 	if !q.Has(respond.ThemeParam) || !paths[site.local(c.FullPath())] {
 		return
 	}
 	cookie := http.Cookie{
-		Name: respond.ThemeCookie, Path: site.opt.ExternalPath + "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.Request.TLS != nil,
+		Name: respond.ThemeCookie, Path: site.Opt.ExternalPath + "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.Request.TLS != nil,
 	}
 	if v := q.Get(respond.ThemeParam); v == "light" || v == "dark" {
 		cookie.Value, cookie.MaxAge = v, respond.ThemeAge
@@ -27,6 +27,6 @@ func (site *Site) chooseTheme(c *gin.Context) {
 	http.SetCookie(c.Writer, &cookie)
 	q.Del(respond.ThemeParam)
 	c.Header("Cache-Control", "no-store")
-	c.Redirect(http.StatusSeeOther, site.href(c.Request.URL.Path, q))
+	c.Redirect(http.StatusSeeOther, site.Href(c.Request.URL.Path, q))
 	c.Abort()
 }

@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-func parseTime(s string) (time.Time, error) {
+func ParseTime(s string) (time.Time, error) {
 	if secs, err := strconv.ParseInt(s, 10, 64); err == nil && secs >= 0 && secs < 1<<36 {
 		return time.Unix(secs, 0).UTC(), nil
 	}
@@ -22,8 +22,8 @@ func parseTime(s string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// reportAskOf reads period, service and zone.
-func reportAskOf(q url.Values) (report.Query, error) {
+// ReportQuery reads period, service and zone.
+func ReportQuery(q url.Values) (report.Query, error) {
 	ask := report.Query{Service: q.Get("service")}
 	var err error
 	if ask.Period, err = report.ParsePeriod(q.Get("period")); err != nil {

@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // Permission is what a caller must be allowed to do.
@@ -43,8 +44,8 @@ type Version struct {
 
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
-	Report func() *sla.Report  // the latest report; nil until the first tick
-	Engine func() EngineStatus // must be cheap: it is asked for on every view
+	Report func() *sla.Report   // the latest report; nil until the first tick
+	Engine func() status.Engine // must be cheap: it is asked for on every view
 
 	// Alerts is the latest view of the engine's alerts; nil: the engine evaluates none.
 	Alerts func() *state.View
@@ -59,9 +60,9 @@ type Options struct {
 	Reload func(ctx context.Context) error  // nil: POST /-/reload answers 501
 	Allow  func(Permission) gin.HandlerFunc // nil: everybody may do everything
 
-	Generations func(ctx context.Context) ([]Generation, error)               // what is counted and what is parked; nil: 501
-	Parked      func() []Generation                                           // parked ones, as of a moment ago, oldest first; nil: the page has none
-	Forget      func(ctx context.Context, r ForgetRequest) (Forgotten, error) // nil: 501
+	Generations func(ctx context.Context) ([]status.Generation, error)                      // what is counted and what is parked; nil: 501
+	Parked      func() []status.Generation                                                  // parked ones, as of a moment ago, oldest first; nil: the page has none
+	Forget      func(ctx context.Context, r status.ForgetRequest) (status.Forgotten, error) // nil: 501
 
 	// May reports, without answering or logging anything, what Allow would: pages show
 	// only buttons that work, and badges of what is not public. Nil shows every button
@@ -110,7 +111,7 @@ type Options struct {
 // Bounds and defaults of the options.
 const (
 	defaultStreams = 500 // open at the same time
-	maxPageSize    = 1000
+	MaxPageSize    = 1000
 )
 
 func (o *Options) applyDefaults() error {
@@ -139,8 +140,8 @@ func (o *Options) applyDefaults() error {
 	if o.ScrapeTimeout == 0 {
 		o.ScrapeTimeout = 10 * time.Second
 	}
-	if o.StaleAfter < 0 || o.PageSize < 0 || o.PageSize > maxPageSize || o.ScrapeTimeout < 0 || o.MaxStreams < 0 {
-		return fmt.Errorf("web: StaleAfter, PageSize (at most %d), MaxStreams and ScrapeTimeout must not be negative", maxPageSize)
+	if o.StaleAfter < 0 || o.PageSize < 0 || o.PageSize > MaxPageSize || o.ScrapeTimeout < 0 || o.MaxStreams < 0 {
+		return fmt.Errorf("web: StaleAfter, PageSize (at most %d), MaxStreams and ScrapeTimeout must not be negative", MaxPageSize)
 	}
 	if o.May == nil {
 		open := o.Allow == nil

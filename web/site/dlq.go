@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type DLQ interface {
 
 // The pages about dead letters.
 const (
-	letterListPath    = "/engine/dead-letters"
-	letterPath        = "/engine/dead-letter"
-	letterConfirmPath = "/engine/dead-letters/confirm"
+	LetterListPath    = "/engine/dead-letters"
+	LetterPath        = "/engine/dead-letter"
+	LetterConfirmPath = "/engine/dead-letters/confirm"
 )

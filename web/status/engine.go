@@ -1,4 +1,4 @@
-package web
+package status
 
 import (
 	"encoding/json"
@@ -8,33 +8,33 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-// EngineState is the engine's condition in one word.
-type EngineState string
+// State is the engine's condition in one word.
+type State string
 
 // The states of the engine. Only Ready and Stale take traffic.
 const (
-	Starting   EngineState = "starting"
-	Recovering EngineState = "recovering"
-	Ready      EngineState = "ready"
-	Stale      EngineState = "stale" // counting, but the report is old
-	DiskLow    EngineState = "disk_low"
-	Poisoned   EngineState = "poisoned" // an fsync failed: nothing is durable until a restart
-	Stopping   EngineState = "stopping"
-	Failed     EngineState = "failed"
+	Starting   State = "starting"
+	Recovering State = "recovering"
+	Ready      State = "ready"
+	Stale      State = "stale" // counting, but the report is old
+	DiskLow    State = "disk_low"
+	Poisoned   State = "poisoned" // an fsync failed: nothing is durable until a restart
+	Stopping   State = "stopping"
+	Failed     State = "failed"
 )
 
 // Recovered reports whether the counts are complete: everything that was ever
 // acknowledged is counted.
-func (s EngineState) Recovered() bool {
+func (s State) Recovered() bool {
 	return s != "" && s != Starting && s != Recovering && s != Failed
 }
 
-// EngineStatus is the engine's own condition, in plain values.
-type EngineStatus struct {
-	State    EngineState `json:"state"`
-	Reason   string      `json:"reason,omitempty"` // why it is not ready, for people
-	Progress float64     `json:"progress"`         // of the recovery, in [0,1]
-	Started  time.Time   `json:"started,omitzero"`
+// Engine is the engine's own condition, in plain values.
+type Engine struct {
+	State    State     `json:"state"`
+	Reason   string    `json:"reason,omitempty"` // why it is not ready, for people
+	Progress float64   `json:"progress"`         // of the recovery, in [0,1]
+	Started  time.Time `json:"started,omitzero"`
 
 	Ingest     IngestStatus     `json:"ingest"`
 	Log        LogStatus        `json:"log"`
@@ -148,17 +148,17 @@ type SpecStatus struct {
 	Change   *SpecChange    `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
 }
 
-// digest changes whenever the status does, but for the number of connections: who asks
+// Digest changes whenever the status does, but for the number of connections: who asks
 // changes it.
-func (e EngineStatus) digest() uint64 {
+func (e Engine) Digest() uint64 {
 	e.Connections.Open = 0
 	h := fnv.New64a()
 	_ = json.NewEncoder(h).Encode(e) // a hash takes every write, and the struct has only plain values
 	return h.Sum64()
 }
 
-// stateText explains a state of the engine to people.
-func stateText(s EngineState) string {
+// StateText explains a state of the engine to people.
+func StateText(s State) string {
 	switch s {
 	case Starting:
 		return "The engine is starting."

@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ var files embed.FS
 
 // asset is a file that never changes under its name, which holds a hash of it.
 type asset struct {
-	name   string // such as style.1a2b3c4d.css
+	Name   string // such as style.1a2b3c4d.css
 	typ    string
 	body   []byte
 	zipped []byte
@@ -101,7 +101,7 @@ func newAsset(name string, body []byte) (asset, error) {
 		return asset{}, fmt.Errorf("compress %s: %w", name, err)
 	}
 	return asset{
-		name: strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:4]) + ext,
+		Name: strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:4]) + ext,
 		typ:  assetTypes[ext], body: body, zipped: buf.Bytes(),
 	}, nil
 }
@@ -133,7 +133,7 @@ func shrinkJS(s string) string {
 	return b.String()
 }
 
-func (site *Site) static(c *gin.Context) {
+func (site *Site) Static(c *gin.Context) {
 	a, ok := site.named[c.Param("name")]
 	if !ok {
 		site.NotFound(c)
@@ -141,9 +141,9 @@ func (site *Site) static(c *gin.Context) {
 	}
 	h := c.Writer.Header()
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	h.Set("ETag", `"`+a.name+`"`)
+	h.Set("ETag", `"`+a.Name+`"`)
 	h.Set("Vary", "Accept-Encoding")
-	if strings.Contains(c.GetHeader("If-None-Match"), a.name) {
+	if strings.Contains(c.GetHeader("If-None-Match"), a.Name) {
 		c.Status(http.StatusNotModified)
 		c.Writer.WriteHeaderNow()
 		return
@@ -165,7 +165,7 @@ func parsePages(assets map[string]asset) (map[string]*template.Template, error) 
 			if !ok {
 				return "", fmt.Errorf("no asset %s", name)
 			}
-			return "/static/" + a.name, nil
+			return "/static/" + a.Name, nil
 		},
 	}
 	base, err := template.New("base").Funcs(funcs).Option("missingkey=error").ParseFS(files, "templates/layout.html", "templates/parts*.html")

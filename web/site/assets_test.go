@@ -1,10 +1,12 @@
-package web
+package site
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,4 +80,60 @@ func TestOwnScriptsAreStrict(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestContrast(t *testing.T) {
+	raw, err := files.ReadFile("static/css/00-tokens.css")
+	require.NoError(t, err)
+	tokens := regexp.MustCompile(`--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)`).FindAllStringSubmatch(string(raw), -1)
+	require.Greater(t, len(tokens), 20)
+	for i, name := range []string{"light", "dark"} {
+		colour := map[string]float64{}
+		for _, m := range tokens {
+			colour[m[1]] = luminance(t, m[2+i])
+		}
+		ratio := func(a, b string) float64 {
+			return (max(colour[a], colour[b]) + 0.05) / (min(colour[a], colour[b]) + 0.05)
+		}
+		for _, ground := range []string{"ground", "sheet", "raised"} {
+			for _, fore := range []string{"text", "soft", "link", "ok", "risk", "bad", "none", "info"} {
+				require.GreaterOrEqual(t, ratio(fore, ground), 4.5, "%s: %s on %s", name, fore, ground)
+			}
+			require.GreaterOrEqual(t, ratio("edge", ground), 3.0, "%s: edge on %s", name, ground)
+		}
+		for _, wash := range []string{"bad-wash", "risk-wash", "info-wash", "ok-wash"} {
+			require.GreaterOrEqual(t, ratio("text", wash), 4.5, "%s: text on %s", name, wash)
+		}
+		for _, mark := range []string{"ok", "risk", "bad"} {
+			require.GreaterOrEqual(t, ratio("on", mark), 3.0, "%s: sign on %s", name, mark)
+		}
+	}
+}
+
+func TestColoursAreTokens(t *testing.T) {
+	list, err := files.ReadDir("static/css")
+	require.NoError(t, err)
+	for _, f := range list {
+		if f.Name() == "00-tokens.css" {
+			continue
+		}
+		raw, err := files.ReadFile("static/css/" + f.Name())
+		require.NoError(t, err)
+		uses := regexp.MustCompile(`--[a-z0-9-]+: light-dark\(#[0-9a-f]{6}, #[0-9a-f]{6}\)`).ReplaceAllString(string(raw), "")
+		require.Empty(t, regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b|rgba?\(|hsla?\(`).FindAllString(uses, -1), "%s: a colour that is no token", filepath.Join("static/css", f.Name()))
+	}
+}
+
+// luminance after WCAG 2.2.
+func luminance(t *testing.T, hex string) float64 {
+	v, err := strconv.ParseUint(hex, 16, 32)
+	require.NoError(t, err)
+	channel := func(shift uint) float64 {
+		c := float64(v>>shift&0xff) / 255
+		if c <= 0.04045 {
+			return c / 12.92
+		}
+		return math.Pow((c+0.055)/1.055, 2.4)
+	}
+	return 0.2126*channel(16) + 0.7152*channel(8) + 0.0722*channel(0)
 }

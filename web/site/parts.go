@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"maps"
@@ -9,20 +9,20 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-type figure struct {
+type Figure struct {
 	Name, Value, Title, Note string
 	Bad                      bool
 }
 
-type fact struct {
+type Fact struct {
 	Name, Value, Note string
 	Code              bool
 	At                format.Stamp
 }
 
-// hidden are parameters for hidden fields of a form, in a fixed order. What
+// Hidden are parameters for hidden fields of a form, in a fixed order. What
 // can't be shown as it is is left out: it would not come back as it went.
-func hidden(q url.Values) [][2]string {
+func Hidden(q url.Values) [][2]string {
 	var out [][2]string
 	for _, k := range slices.Sorted(maps.Keys(q)) {
 		if v := q.Get(k); format.Safe(k, format.MaxText) == k && format.Safe(v, format.MaxText) == v {
@@ -32,15 +32,15 @@ func hidden(q url.Values) [][2]string {
 	return out
 }
 
-// choice is one <select> of the filter.
-type choice struct {
+// Choice is one <select> of the filter.
+type Choice struct {
 	Name    string // of the parameter
 	Label   string // for people
 	Any     string // the option that picks all
-	Options []option
+	Options []Option
 }
 
-type option struct {
+type Option struct {
 	Value, Word string
 	On          bool
 }
@@ -48,14 +48,14 @@ type option struct {
 // shownLabels is how many labels the filter offers; more can be had by address.
 const shownLabels = 200
 
-func options(values map[string]bool, picked string) []option {
-	var out []option
+func SelectOptions(values map[string]bool, picked string) []Option {
+	var out []Option
 	for v := range values {
 		// What can't be shown as it is can't be chosen; specs do not allow any.
 		if format.Safe(v, format.MaxTitle) == v && v != "" {
-			out = append(out, option{v, v, v == picked})
+			out = append(out, Option{v, v, v == picked})
 		}
 	}
-	slices.SortFunc(out, func(a, b option) int { return strings.Compare(a.Value, b.Value) })
+	slices.SortFunc(out, func(a, b Option) int { return strings.Compare(a.Value, b.Value) })
 	return out[:min(len(out), shownLabels)]
 }

@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"net/http"
@@ -19,7 +19,7 @@ func (site *Site) NotFound(c *gin.Context) {
 		respond.Problem(c, http.StatusNotFound, "There is nothing at this address. /openapi.json lists what there is.", nil)
 		return
 	}
-	site.message(c, http.StatusNotFound, "Nothing here", "There is no page at this address.")
+	site.Message(c, http.StatusNotFound, "Nothing here", "There is no page at this address.")
 }
 
 // MethodNotAllowed answers a known address asked with an unknown method. The
@@ -29,5 +29,5 @@ func (site *Site) MethodNotAllowed(c *gin.Context) {
 		respond.Problem(c, http.StatusMethodNotAllowed, "This address does not take "+c.Request.Method+"; the header Allow says what it takes.", nil)
 		return
 	}
-	site.message(c, http.StatusMethodNotAllowed, "Not possible", "This page can only be read.")
+	site.Message(c, http.StatusMethodNotAllowed, "Not possible", "This page can only be read.")
 }

@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"cmp"
@@ -9,13 +9,13 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// findGroup finds one SLO's report by path and group.<label> parameters. Labels
+// FindGroup finds one SLO's report by path and group.<label> parameters. Labels
 // that are not given match "". A missing or wrong one is told from a missing SLO.
-func findGroup(rep *sla.Report, id slo.ID, q url.Values) (r *sla.SLOReport, sloExists bool) {
+func FindGroup(rep *sla.Report, id slo.ID, q url.Values) (r *sla.SLOReport, sloExists bool) {
 	if rep == nil {
 		return nil, false
 	}
-	want := prefixed(q, groupParam)
+	want := Prefixed(q, GroupParam)
 	for i := range rep.SLOs {
 		r := &rep.SLOs[i]
 		if r.SLO.ID != id {
@@ -39,13 +39,13 @@ func findGroup(rep *sla.Report, id slo.ID, q url.Values) (r *sla.SLOReport, sloE
 	return nil, sloExists
 }
 
-// findSLA finds one agreement's report by the parameters service, sla and
+// FindSLA finds one agreement's report by the parameters service, sla and
 // group.<label>. Labels that are not given match "".
-func findSLA(rep *sla.Report, q url.Values) (r *sla.SLAReport, exists bool) {
+func FindSLA(rep *sla.Report, q url.Values) (r *sla.SLAReport, exists bool) {
 	if rep == nil {
 		return nil, false
 	}
-	want := prefixed(q, groupParam)
+	want := Prefixed(q, GroupParam)
 	for i := range rep.SLAs {
 		r := &rep.SLAs[i]
 		if r.SLA.Service != q.Get("service") || r.SLA.Name != q.Get("sla") {
@@ -66,7 +66,7 @@ func findSLA(rep *sla.Report, q url.Values) (r *sla.SLAReport, exists bool) {
 	return nil, exists
 }
 
-func find(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
+func FindSLO(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
 	i, ok := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int { return cmp.Compare(r.SLO.ID, id) })
 	for ; ok && i < len(rep.SLOs) && rep.SLOs[i].SLO.ID == id; i++ {
 		if slices.Equal(rep.SLOs[i].Group, g) {
@@ -76,8 +76,8 @@ func find(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
 	return nil
 }
 
-// sloOf finds an SLO of a report.
-func sloOf(rep *sla.Report, id slo.ID) *slo.SLO {
+// SLOOf finds an SLO of a report.
+func SLOOf(rep *sla.Report, id slo.ID) *slo.SLO {
 	for i := range rep.SLOs {
 		if rep.SLOs[i].SLO.ID == id {
 			return rep.SLOs[i].SLO
@@ -86,8 +86,8 @@ func sloOf(rep *sla.Report, id slo.ID) *slo.SLO {
 	return nil
 }
 
-// rowsOf are all groups of an SLO.
-func rowsOf(rep *sla.Report, id slo.ID) (out []*sla.SLOReport) {
+// RowsOf are all groups of an SLO.
+func RowsOf(rep *sla.Report, id slo.ID) (out []*sla.SLOReport) {
 	for i := range rep.SLOs {
 		if rep.SLOs[i].SLO.ID == id {
 			out = append(out, &rep.SLOs[i])

@@ -1,4 +1,4 @@
-package web
+package status
 
 import (
 	"fmt"
@@ -110,28 +110,28 @@ type DeadLetterStatus struct {
 	LostEntries  int64 `json:"lost_entries,omitempty"`  // what was there, at most
 }
 
-// degradedPart is something that does not work as it should while events are
+// DegradedPart is something that does not work as it should while events are
 // still taken and counted.
-type degradedPart struct {
+type DegradedPart struct {
 	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, connections, slo, redis, breaker or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
 
-// lagAge is the age of the oldest event on its way to a sink from which on the
+// LagAge is the age of the oldest event on its way to a sink from which on the
 // sink is said to lag.
-const lagAge = 5 * time.Minute
+const LagAge = 5 * time.Minute
 
 // refusedFor is how long it is shown that connections were turned away.
 const refusedFor = time.Minute
 
-// degraded lists what does not work as it should. Whoever may ask for readiness
+// Degraded lists what does not work as it should. Whoever may ask for readiness
 // may see it, without a token: so it names parts of the configuration, and
 // leaves out texts of errors.
-func (e *EngineStatus) degraded(now time.Time) []degradedPart {
-	var out []degradedPart
+func (e *Engine) Degraded(now time.Time) []DegradedPart {
+	var out []DegradedPart
 	add := func(part, name, reason string) {
-		out = append(out, degradedPart{part, format.Safe(name, format.MaxName), reason})
+		out = append(out, DegradedPart{part, format.Safe(name, format.MaxName), reason})
 	}
 	for _, t := range e.Troubles {
 		add(t.Part, "", t.Reason)
@@ -165,7 +165,7 @@ func (e *EngineStatus) degraded(now time.Time) []degradedPart {
 		switch {
 		case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2:
 			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters", format.Bytes(s.LagBytes), format.Bytes(s.MaxLagBytes)))
-		case age >= lagAge:
+		case age >= LagAge:
 			add("sink", s.Name, "the oldest event that it has not got is "+format.Duration(age)+" old")
 		case s.HeldSeconds > 0:
 			add("sink", s.Name, "it asked to be left alone for a while")

@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"bytes"
@@ -17,14 +17,14 @@ import (
 	"github.com/sloengine/sloengine/web/respond"
 )
 
-// maxBody is the most bytes of a body that changes something.
-const maxBody = 64 << 10
+// MaxBody is the most bytes of a body that changes something.
+const MaxBody = 64 << 10
 
-// jsonBody reads a body that changes something, or sends a problem. A page of
+// JSONBody reads a body that changes something, or sends a problem. A page of
 // another site must not be able to make a browser send it: only application/json is
 // taken, which a foreign page cannot send unasked, and a browser that says where the
 // request comes from must name this origin.
-func (site *Site) jsonBody(c *gin.Context) (body []byte, ok bool) {
+func (site *Site) JSONBody(c *gin.Context) (body []byte, ok bool) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
 		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
 		return nil, false
@@ -37,11 +37,11 @@ func (site *Site) jsonBody(c *gin.Context) (body []byte, ok bool) {
 		respond.Problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
 		return nil, false
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", maxBody), nil)
+		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", MaxBody), nil)
 		return nil, false
 	case err != nil:
 		respond.Problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
@@ -50,10 +50,10 @@ func (site *Site) jsonBody(c *gin.Context) (body []byte, ok bool) {
 	return body, true
 }
 
-// readObject reads a JSON object whose fields must all be known and there once:
+// ReadObject reads a JSON object whose fields must all be known and there once:
 // a misspelt dry_run must not act, nor may the second of two win unseen.
 // Errors begin with the place.
-func readObject(raw []byte, fields map[string]func(json.RawMessage) error) error {
+func ReadObject(raw []byte, fields map[string]func(json.RawMessage) error) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	wrong := func(err error) error {
 		if errors.Is(err, io.EOF) {
@@ -100,7 +100,7 @@ func readObject(raw []byte, fields map[string]func(json.RawMessage) error) error
 	return nil
 }
 
-func readValue(raw json.RawMessage, into any, want string) error {
+func ReadValue(raw json.RawMessage, into any, want string) error {
 	if err := json.Unmarshal(raw, into); err != nil || bytes.Equal(raw, []byte("null")) {
 		return fmt.Errorf("want %s", want)
 	}

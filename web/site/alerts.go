@@ -1,0 +1,107 @@
+package site
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// AlertStates are the states, worst first.
+var AlertStates = []state.State{state.Firing, state.Pending, state.Resolved}
+
+// AlertKey orders alerts: firing, pending, resolved; within them the urgent first,
+// then those that have lasted longest, and the resolved ones newest first.
+type AlertKey struct {
+	Rank        int    `json:"rank"`
+	At          int64  `json:"at"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+func NewAlertKey(a *state.Alert) AlertKey {
+	k := AlertKey{Rank: 2 * slices.Index(AlertStates, a.State), At: a.ActiveSince.UnixNano(), Fingerprint: a.Fingerprint}
+	if !a.Urgent && a.State != state.Resolved {
+		k.Rank++
+	}
+	if a.State == state.Resolved {
+		k.At = -a.ResolvedAt.UnixNano()
+	}
+	return k
+}
+
+func (k AlertKey) Compare(o AlertKey) int {
+	return cmp.Or(cmp.Compare(k.Rank, o.Rank), cmp.Compare(k.At, o.At), strings.Compare(k.Fingerprint, o.Fingerprint))
+}
+
+// eachAlert yields the alerts of a view, in no order.
+func eachAlert(v *state.View) iter.Seq[*state.Alert] {
+	return func(yield func(*state.Alert) bool) {
+		for _, list := range [][]state.Alert{v.Active, v.Resolved} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// AlertFilter picks alerts. Empty fields pick all.
+type AlertFilter struct {
+	Active            bool // pending and firing only
+	State             state.State
+	Service, Severity string
+	SLO               slo.ID
+}
+
+// Alerts lists the alerts that a filter picks, worst first, and a digest of them.
+func (site *Site) Alerts(f AlertFilter) (list []*state.Alert, digest string) {
+	if site.Opt.Alerts == nil {
+		return nil, ""
+	}
+	type entry struct {
+		key   AlertKey
+		alert *state.Alert
+	}
+	var picked []entry
+	for a := range eachAlert(site.Opt.Alerts()) {
+		if f.Active && a.State == state.Resolved || f.State != "" && a.State != f.State || f.Service != "" && a.Service != f.Service ||
+			f.Severity != "" && a.Severity != f.Severity || f.SLO != "" && a.SLO != f.SLO {
+			continue
+		}
+		picked = append(picked, entry{NewAlertKey(a), a})
+	}
+	slices.SortFunc(picked, func(a, b entry) int { return a.key.Compare(b.key) })
+	h := fnv.New64a()
+	var buf []byte
+	for _, e := range picked {
+		list = append(list, e.alert)
+		buf = append(binary.AppendVarint(binary.AppendVarint(buf[:0], int64(e.key.Rank)), e.key.At), e.key.Fingerprint...)
+		h.Write(binary.BigEndian.AppendUint64(buf, math.Float64bits(e.alert.Value)))
+	}
+	return list, strconv.FormatUint(h.Sum64(), 36)
+}
+
+// Held lists the alerts that are held back and pass a filter, in the order of the
+// report.
+func (site *Site) Held(f AlertFilter) []*state.Held {
+	if site.Opt.Alerts == nil {
+		return nil
+	}
+	var out []*state.Held
+	all := site.Opt.Alerts().Held
+	for i := range all {
+		h := &all[i]
+		if (f.Service == "" || h.Service == f.Service) && (f.Severity == "" || h.Severity == f.Severity) && (f.SLO == "" || h.SLO == f.SLO) {
+			out = append(out, h)
+		}
+	}
+	return out
+}

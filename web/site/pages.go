@@ -1,0 +1,229 @@
+package site
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// Layout is what every page shows around its content.
+type Layout struct {
+	Title    string
+	Nav      string // which page of the navigation this is
+	Base     string // prefix of every link
+	State    status.State
+	Health   chart.Mark
+	Report   format.Stamp
+	Stale    bool
+	Banners  []banner
+	Refresh  []Link
+	Themes   []Link
+	Theme    string // what the reader chose, "" follows the system
+	Stream   string // address of the event stream; "" if the page does not refresh itself
+	Key      string // of the view, as the event stream has it
+	Version  string
+	Started  format.Stamp
+	Warnings []string
+}
+
+type banner struct {
+	Class string // bad, risk, info
+	Title string
+	Text  string
+	Items []string
+	More  int // items left out
+}
+
+type Link struct {
+	Text string
+	Href string
+	On   bool
+}
+
+func engineMark(s status.State) chart.Mark {
+	switch s {
+	case status.Ready:
+		return chart.OK("ready")
+	case status.Stale:
+		return chart.Risk("stale")
+	case status.DiskLow:
+		return chart.Bad("disk low")
+	case status.Poisoned:
+		return chart.Bad("not durable")
+	case status.Failed:
+		return chart.Bad("failed")
+	case status.Recovering, status.Starting, status.Stopping:
+		return chart.Wait(string(s))
+	}
+	return chart.None("unknown")
+}
+
+func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
+	l := site.bareLayout(c, title)
+	l.Nav, l.State, l.Health, l.Stale = nav, v.Eng.State, engineMark(v.Eng.State), v.Stale
+	l.Version, l.Started, l.Banners = format.Safe(site.Opt.Version.Version, format.MaxName), format.NewStamp(v.Eng.Started, v.Now), banners(v)
+	l.Stream, l.Key = site.Opt.ExternalPath+"/events/stream", v.Key()
+	if v.Rep != nil {
+		l.Report = format.NewStamp(v.Rep.Time, v.Now)
+		for _, s := range v.Rep.Warnings {
+			l.Warnings = append(l.Warnings, format.Safe(s, format.MaxText))
+		}
+	}
+	on := RefreshHeader(c)
+	link := func(text string, n int) {
+		q := c.Request.URL.Query()
+		q.Del("refresh")
+		if n > 0 {
+			q.Set("refresh", strconv.Itoa(n))
+		}
+		l.Refresh = append(l.Refresh, Link{text, site.Href(c.Request.URL.Path, q), n == on})
+	}
+	link("off", 0)
+	for _, n := range refreshes {
+		link(slowly(n), n)
+	}
+	return l
+}
+
+// bareLayout is a layout that says nothing about the engine, for who may not read.
+func (site *Site) bareLayout(c *gin.Context, title string) Layout {
+	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c)}
+	for _, t := range themes {
+		q := c.Request.URL.Query()
+		q.Set(respond.ThemeParam, t)
+		l.Themes = append(l.Themes, Link{t, site.Href(c.Request.URL.Path, q), t == cmp.Or(l.Theme, themes[0])})
+	}
+	return l
+}
+
+// paths are the pages that links may lead to, so that a hostile request path
+// never ends up in one.
+var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, LetterListPath: true, LetterPath: true}
+
+func (site *Site) Href(path string, q url.Values) string {
+	path = site.local(path)
+	if !paths[path] {
+		path = "/"
+	}
+	if enc := q.Encode(); enc != "" {
+		return site.Opt.ExternalPath + path + "?" + enc
+	}
+	return site.Opt.ExternalPath + path
+}
+
+// local takes the prefix off a path: behind a proxy that keeps it, a request's
+// path still has it.
+func (site *Site) local(path string) string {
+	if rest, ok := strings.CutPrefix(path, site.Opt.ExternalPath); ok && strings.HasPrefix(rest, "/") {
+		return rest
+	}
+	return path
+}
+
+// shownProblems is how many problems of a spec a page lists.
+const shownProblems = 20
+
+// banners says what is wrong with the engine, worst first.
+func banners(v View) []banner {
+	var out []banner
+	reason := format.Safe(v.Eng.Reason, format.MaxText)
+	switch v.Eng.State {
+	case status.Recovering:
+		b := banner{Class: "info", Title: "Recovering: " + format.Percent(v.Eng.Progress, 0) + " of the log replayed", Text: status.StateText(status.Recovering)}
+		if v.Rep != nil {
+			b.Text += " What is shown below is the last report before it."
+		}
+		out = append(out, b)
+	case status.Starting, status.Stopping:
+		out = append(out, banner{Class: "info", Title: status.StateText(v.Eng.State), Text: reason})
+	case status.DiskLow, status.Poisoned, status.Failed:
+		out = append(out, banner{Class: "bad", Title: status.StateText(v.Eng.State), Text: reason})
+	}
+	if v.Stale && v.Eng.State.Recovered() {
+		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are of " + format.NewStamp(v.Rep.Time, v.Now).Text + ", " + format.Duration(v.Now.Sub(v.Rep.Time)) + " ago."})
+	}
+	if v.Rep == nil && v.Eng.State.Recovered() {
+		out = append(out, banner{Class: "info", Title: "The first report is on its way", Text: "The engine counts already; budgets appear with its next tick, a few seconds from now."})
+	}
+	if s := v.Eng.Spec; !s.Failed.IsZero() {
+		b := banner{Class: "bad", Title: "The last reload of the spec failed; the spec before it is still in force", Text: "Tried at " + format.NewStamp(s.Failed, v.Now).Text + "."}
+		for i, p := range s.Problems {
+			if i == shownProblems {
+				b.More = len(s.Problems) - i
+				break
+			}
+			b.Items = append(b.Items, problemText(p))
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func problemText(p spec.Problem) string {
+	s := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+	if p.Suggestion != "" {
+		s += " (" + p.Suggestion + ")"
+	}
+	return format.Safe(s, format.MaxText)
+}
+
+type messagePage struct {
+	Layout
+	Text string
+}
+
+// Message sends a page that says one thing. Unknown addresses get one without a token, so
+// it says more only to who may read.
+func (site *Site) Message(c *gin.Context, status int, title, text string) {
+	c.Header("Cache-Control", "no-store")
+	p := messagePage{Layout: site.bareLayout(c, title), Text: text}
+	if site.Opt.May(c, Read) {
+		p.Layout = site.Layout(c, site.View(), title, "")
+		p.Refresh, p.Stream = nil, ""
+	}
+	site.Page(c, status, "message", p)
+}
+
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.\[\]:-]{1,255}$`)
+
+// ExternalURL is the address that examples show.
+func (site *Site) ExternalURL(r *http.Request) string {
+	if site.Opt.ExternalURL != "" {
+		return site.Opt.ExternalURL
+	}
+	host, scheme := r.Host, "http"
+	if !plainHost.MatchString(host) {
+		host = "127.0.0.1:8080"
+	}
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + host + site.Opt.ExternalPath
+}
+
+// SLOHref links to the detail page of a report.
+func (site *Site) SLOHref(r *sla.SLOReport) string {
+	q := GroupQuery(r.SLO.GroupBy, r.Group)
+	q.Set("id", string(r.SLO.ID))
+	return site.Href("/slo", q)
+}
+
+func slowly(seconds int) string {
+	if seconds%60 == 0 {
+		return strconv.Itoa(seconds/60) + " min"
+	}
+	return strconv.Itoa(seconds) + " s"
+}

@@ -1,0 +1,152 @@
+package site
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// Site is what pages, API and public view share: the options, the view of the present report, links, layout, templates
+// and static files.
+type Site struct {
+	Opt     Options
+	pages   map[string]*template.Template
+	Assets  map[string]asset // by plain name
+	named   map[string]asset // by the name that holds the hash
+	Reports report.Maker
+}
+
+// New checks the options, parses the templates and prepares the static files.
+func New(opt Options) (*Site, error) {
+	if err := opt.applyDefaults(); err != nil {
+		return nil, err
+	}
+	site := &Site{Opt: opt, named: map[string]asset{}}
+	var err error
+	if site.Assets, err = loadAssets(); err != nil {
+		return nil, fmt.Errorf("load assets: %w", err)
+	}
+	for _, a := range site.Assets {
+		site.named[a.Name] = a
+	}
+	if site.pages, err = parsePages(site.Assets); err != nil {
+		return nil, fmt.Errorf("parse pages: %w", err)
+	}
+	return site, nil
+}
+
+// View is what one answer is made from: one report, one status, one time.
+type View struct {
+	Rep   *sla.Report
+	Eng   status.Engine
+	Now   time.Time
+	Stale bool // the report does not show the present
+}
+
+func (site *Site) View() View {
+	v := View{Rep: site.Opt.Report(), Eng: site.Opt.Engine(), Now: site.Opt.Now()}
+	if v.Rep != nil {
+		v.Stale = !v.Eng.State.Recovered() || v.Eng.State == status.Stale || v.Now.Sub(v.Rep.Time) > site.Opt.StaleAfter
+	}
+	if v.Stale && v.Eng.State == status.Ready {
+		v.Eng.State = status.Stale
+		v.Eng.Reason = "the last report is " + format.Duration(v.Now.Sub(v.Rep.Time)) + " old"
+	}
+	return v
+}
+
+// Tag is the entity tag of an answer that depends on the view and the request
+// only. Reports of different processes differ by their time.
+func (v View) Tag(parts ...string) string {
+	h := fnv.New64a()
+	if v.Rep != nil {
+		fmt.Fprintf(h, "%d/%d/", v.Rep.Version, v.Rep.Time.UnixNano())
+	}
+	if v.Stale {
+		fmt.Fprintf(h, "%d/", v.Now.Unix()/60) // the page says how old the report is
+	}
+	fmt.Fprintf(h, "%x/%t/%q", v.Eng.Digest(), v.Stale, parts)
+	return `W/"` + strconv.FormatUint(h.Sum64(), 36) + `"`
+}
+
+// ReportTag is the tag of an answer that says nothing of the engine but its state: it does
+// not change with every event.
+func (v View) ReportTag(parts ...string) string {
+	return `W/"` + respond.Hash(append(parts, v.Key())...) + `"`
+}
+
+// Render makes a page from its data.
+func (site *Site) Render(name string, data any) ([]byte, error) {
+	var buf bytes.Buffer
+	err := site.pages[name].ExecuteTemplate(&buf, "layout", data)
+	return buf.Bytes(), err
+}
+
+// Page renders a page from its data and sends it.
+func (site *Site) Page(c *gin.Context, status int, name string, data any) {
+	body, err := site.Render(name, data)
+	if err != nil {
+		site.NoPage(c, name, err)
+		return
+	}
+	respond.Send(c, status, "text/html; charset=utf-8", body)
+}
+
+func (site *Site) NoPage(c *gin.Context, name string, err error) {
+	site.Opt.LogError("render page "+name, err)
+	c.Writer.Header().Del("ETag")
+	c.Header("Cache-Control", "no-store")
+	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The engine itself goes on; its log says more.\n"))
+}
+
+// Refresh intervals in seconds that a reader may ask for with ?refresh=.
+var refreshes = []int{10, 60}
+
+// RefreshHeader makes the browser load the page again after the seconds that the
+// query asks for, and returns them; 0 if it asks for none. A plain reload of the
+// same address keeps the scroll position and needs no script, and the reader
+// turns it on and off with a link.
+func RefreshHeader(c *gin.Context) int {
+	n, err := strconv.Atoi(c.Query("refresh"))
+	if err != nil || n < 5 || n > 3600 {
+		return 0
+	}
+	c.Header("Refresh", strconv.Itoa(n))
+	return n
+}
+
+// Key changes whenever a page that shows the view would say something new
+// of the engine's state or of the report. Figures of ingest move with every
+// event and do not count.
+func (v View) Key() string {
+	h := fnv.New64a()
+	if v.Rep != nil {
+		fmt.Fprintf(h, "%d/%d/", v.Rep.Version, v.Rep.Time.UnixNano())
+	}
+	if v.Stale {
+		fmt.Fprintf(h, "%d/", v.Now.Unix()/60) // the page says how old the report is
+	}
+	fmt.Fprintf(h, "%s/%s/%d/%t/%d", v.Eng.State, v.Eng.Reason, int(v.Eng.Progress*100), v.Stale, v.Eng.Spec.Failed.UnixNano())
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// Fragment renders one of the shared parts by itself.
+func (site *Site) Fragment(name string, data any) (template.HTML, error) {
+	var b strings.Builder
+	if err := site.pages["message"].ExecuteTemplate(&b, name, data); err != nil {
+		return "", err
+	}
+	return template.HTML(b.String()), nil // a template has escaped it
+}
