@@ -63,11 +63,11 @@ type alertList struct {
 	HeldTotal int        `json:"held_total"`
 }
 
-func (w *Web) apiAlerts(c *gin.Context) {
+func (api *API) apiAlerts(c *gin.Context) {
 	q := c.Request.URL.Query()
 	f := site.AlertFilter{State: state.State(q.Get("state")), Service: q.Get("service"), Severity: q.Get("severity"), SLO: slo.ID(q.Get("slo"))}
-	v := w.View()
-	all, digest := w.Alerts(f)
+	v := api.View()
+	all, digest := api.Alerts(f)
 	if respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
 		return
 	}
@@ -75,7 +75,7 @@ func (w *Web) apiAlerts(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
-	limit, ok := w.limit(c, defaultPage, site.MaxPageSize)
+	limit, ok := api.limit(c, defaultPage, site.MaxPageSize)
 	if !ok {
 		return
 	}
@@ -100,7 +100,7 @@ func (w *Web) apiAlerts(c *gin.Context) {
 		}
 		out.Items = append(out.Items, newAlert(a))
 	}
-	held := w.Held(f)
+	held := api.Held(f)
 	out.Held, out.HeldTotal = []heldJSON{}, len(held)
 	for _, h := range held[:min(limit, len(held))] {
 		out.Held = append(out.Held, newHeld(h))

@@ -22,6 +22,42 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
+// API serves the read API, its OpenAPI document, and the request to forget counts.
+type API struct {
+	*site.Site
+	openapi     []byte
+	openapiBare []byte // without the version
+}
+
+// NewAPI prepares the OpenAPI document.
+func NewAPI(s *site.Site) (*API, error) {
+	api := &API{Site: s}
+	var err error
+	if api.openapi, err = openAPI(s.Opt, s.Opt.Version.Version); err != nil {
+		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	}
+	if api.openapiBare, err = openAPI(s.Opt, ""); err != nil {
+		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	}
+	return api, nil
+}
+
+// Register mounts the API.
+func (api *API) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+	get("/api/v1/slos", read, api.apiSLOs)
+	get("/api/v1/slos/:service/:slo", read, api.apiSLO)
+	get("/api/v1/slos/:service/:slo/history", read, api.apiHistory)
+	get("/api/v1/slas", read, api.apiSLAs)
+	get("/api/v1/thresholds", read, api.apiThresholds)
+	get("/api/v1/limits", read, api.apiLimits)
+	get("/api/v1/alerts", read, api.apiAlerts)
+	get("/api/v1/engine", read, api.apiEngine)
+	get("/api/v1/generations", read, api.apiGenerations)
+	get("/api/v1/report", read, api.apiReport)
+	get("/openapi.json", api.apiDocument)
+	r.POST("/api/v1/forget", site.Secure, operate, api.apiForget)
+}
+
 // Bounds of the parameter limit.
 const (
 	defaultPage = 100
@@ -30,13 +66,13 @@ const (
 
 // begin starts an API answer: it takes a view, adds the entity tag, and reports
 // true if the client already has the answer.
-func (w *Web) begin(c *gin.Context) (site.View, bool) {
-	v := w.View()
+func (api *API) begin(c *gin.Context) (site.View, bool) {
+	v := api.View()
 	return v, respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
 }
 
-func (w *Web) apiSLOs(c *gin.Context) {
-	v, done := w.begin(c)
+func (api *API) apiSLOs(c *gin.Context) {
+	v, done := api.begin(c)
 	if done {
 		return
 	}
@@ -46,7 +82,7 @@ func (w *Web) apiSLOs(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
-	limit, ok := w.limit(c, defaultPage, site.MaxPageSize)
+	limit, ok := api.limit(c, defaultPage, site.MaxPageSize)
 	if !ok {
 		return
 	}
@@ -70,13 +106,13 @@ func (w *Web) apiSLOs(c *gin.Context) {
 			out.Next = newCursor(cursor{page[i-1].SLO.ID, page[i-1].Group})
 			break
 		}
-		out.Items = append(out.Items, w.newSLO(r))
+		out.Items = append(out.Items, api.newSLO(r))
 	}
 	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
 // limit reads the parameter limit; ok is false after a problem was sent.
-func (w *Web) limit(c *gin.Context, def, most int) (n int, ok bool) {
+func (api *API) limit(c *gin.Context, def, most int) (n int, ok bool) {
 	s := c.Query("limit")
 	if s == "" {
 		return def, true
@@ -122,7 +158,7 @@ func (c *cursor) before(r *sla.SLOReport) bool {
 }
 
 // one finds the report that a request names, or sends a problem.
-func (w *Web) one(c *gin.Context, v site.View) *sla.SLOReport {
+func (api *API) one(c *gin.Context, v site.View) *sla.SLOReport {
 	id := slo.NewID(c.Param("service"), c.Param("slo"))
 	r, exists := site.FindGroup(v.Rep, id, c.Request.URL.Query())
 	switch {
@@ -137,24 +173,24 @@ func (w *Web) one(c *gin.Context, v site.View) *sla.SLOReport {
 	return r
 }
 
-func (w *Web) apiSLO(c *gin.Context) {
-	v, done := w.begin(c)
+func (api *API) apiSLO(c *gin.Context) {
+	v, done := api.begin(c)
 	if done {
 		return
 	}
-	if r := w.one(c, v); r != nil {
-		respond.JSON(c, http.StatusOK, "application/json", sloOne{Report: newReportJSON(v), SLO: w.newSLO(r)})
+	if r := api.one(c, v); r != nil {
+		respond.JSON(c, http.StatusOK, "application/json", sloOne{Report: newReportJSON(v), SLO: api.newSLO(r)})
 	}
 }
 
-func (w *Web) apiHistory(c *gin.Context) {
-	v := w.View()
+func (api *API) apiHistory(c *gin.Context) {
+	v := api.View()
 	c.Header("Cache-Control", "no-store")
-	r := w.one(c, v)
+	r := api.one(c, v)
 	if r == nil {
 		return
 	}
-	if w.Opt.Counts == nil {
+	if api.Opt.Counts == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 		return
 	}
@@ -164,9 +200,9 @@ func (w *Web) apiHistory(c *gin.Context) {
 		return
 	}
 	steps := history.NewGrid(slo.Span{From: from, To: to}, step, nil)
-	answers, err := w.Opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
+	answers, err := api.Opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
 	if err != nil {
-		w.Opt.LogError("read history of "+string(r.SLO.ID), err)
+		api.Opt.LogError("read history of "+string(r.SLO.ID), err)
 		respond.Problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
 		return
 	}
@@ -212,8 +248,8 @@ func historyRange(q url.Values, now time.Time) (from, to time.Time, step time.Du
 	return from, to, step, err
 }
 
-func (w *Web) apiSLAs(c *gin.Context) {
-	v, done := w.begin(c)
+func (api *API) apiSLAs(c *gin.Context) {
+	v, done := api.begin(c)
 	if done {
 		return
 	}
@@ -230,14 +266,14 @@ func (w *Web) apiSLAs(c *gin.Context) {
 }
 
 // apiLimits is the old name of apiThresholds. The header is that of RFC 9745.
-func (w *Web) apiLimits(c *gin.Context) {
+func (api *API) apiLimits(c *gin.Context) {
 	c.Header("Deprecation", "@1795305600") // 2026-11-22
 	c.Header("Link", `</api/v1/thresholds>; rel="successor-version"`)
-	w.apiThresholds(c)
+	api.apiThresholds(c)
 }
 
-func (w *Web) apiThresholds(c *gin.Context) {
-	v, done := w.begin(c)
+func (api *API) apiThresholds(c *gin.Context) {
+	v, done := api.begin(c)
 	if done {
 		return
 	}
@@ -253,13 +289,13 @@ func (w *Web) apiThresholds(c *gin.Context) {
 	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
-func (w *Web) apiEngine(c *gin.Context) {
-	v := w.View()
+func (api *API) apiEngine(c *gin.Context) {
+	v := api.View()
 	if respond.NotModified(c, v.Tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", engineJSON{
-		Engine: v.Eng, Report: newReportJSON(v), Version: w.Opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.Rep),
+		Engine: v.Eng, Report: newReportJSON(v), Version: api.Opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.Rep),
 	})
 }
 

@@ -132,7 +132,7 @@ type sloJSON struct {
 	Unmeasured uint64     `json:"unmeasured"`
 }
 
-func (w *Web) newSLO(r *sla.SLOReport) sloJSON {
+func (api *API) newSLO(r *sla.SLOReport) sloJSON {
 	s := r.SLO
 	out := sloJSON{
 		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Group), Informative: r.Informative,
@@ -146,8 +146,8 @@ func (w *Web) newSLO(r *sla.SLOReport) sloJSON {
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
 	}
-	if w.Opt.Source != nil {
-		if src, ok := w.Opt.Source(s.ID); ok {
+	if api.Opt.Source != nil {
+		if src, ok := api.Opt.Source(s.ID); ok {
 			out.Source = &src
 		}
 	}

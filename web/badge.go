@@ -38,24 +38,24 @@ const shownBadge = 40
 
 // badge answers with a picture of how an SLO does. Who may not see the SLO, and who
 // asks for one that is not there, get the same answer.
-func (w *Web) badge(c *gin.Context) {
+func (pub *Public) badge(c *gin.Context) {
 	name, ok := strings.CutSuffix(c.Param("slo"), ".svg")
 	if !ok {
-		w.NotFound(c)
+		pub.NotFound(c)
 		return
 	}
 	openToAll(c)
-	v := w.View()
+	v := pub.View()
 	if v.Rep == nil {
-		w.publicNotYet(c)
-		w.sendBadge(c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not known yet", badgeNone})
+		pub.publicNotYet(c)
+		pub.sendBadge(c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not known yet", badgeNone})
 		return
 	}
-	rows := w.badgeRows(c, v.Rep, slo.NewID(c.Param("service"), name))
-	private := len(rows) > 0 && !w.badgeIsPublic(c, rows[0].SLO)
-	if len(rows) == 0 || private && !w.Opt.May(c, site.Read) {
+	rows := pub.badgeRows(c, v.Rep, slo.NewID(c.Param("service"), name))
+	private := len(rows) > 0 && !pub.badgeIsPublic(c, rows[0].SLO)
+	if len(rows) == 0 || private && !pub.Opt.May(c, site.Read) {
 		c.Header("Cache-Control", "no-store")
-		w.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "There is no such public service level", badgeNone})
+		pub.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "There is no such public service level", badgeNone})
 		return
 	}
 	c.Header("Cache-Control", publicAge)
@@ -65,14 +65,14 @@ func (w *Web) badge(c *gin.Context) {
 		c.Header("Cross-Origin-Resource-Policy", "same-origin")
 	}
 	if len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) > 0 {
-		w.sendBadge(c, http.StatusOK, newBadge(rows, v.Stale))
+		pub.sendBadge(c, http.StatusOK, newBadge(rows, v.Stale))
 		return
 	}
-	w.sendBadge(c, http.StatusOK, w.published.badgeOf(v.Key(), rows[0].SLO.ID, func() badgeText { return newBadge(rows, v.Stale) }))
+	pub.sendBadge(c, http.StatusOK, pub.published.badgeOf(v.Key(), rows[0].SLO.ID, func() badgeText { return newBadge(rows, v.Stale) }))
 }
 
 // badgeRows are the groups that a badge is about: the one that the query names, or all.
-func (w *Web) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLOReport {
+func (pub *Public) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLOReport {
 	rows := site.RowsOf(rep, id)
 	want := site.Prefixed(c.Request.URL.Query(), site.GroupParam)
 	if len(rows) == 0 || len(want) == 0 {
@@ -95,8 +95,8 @@ func (w *Web) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLORe
 
 // badgeIsPublic reports whether anybody may see the badge. A value of a group is a
 // secret of its own.
-func (w *Web) badgeIsPublic(c *gin.Context, s *slo.SLO) bool {
-	return w.isPublic(s) && (publicGroups(s) || len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) == 0)
+func (pub *Public) badgeIsPublic(c *gin.Context, s *slo.SLO) bool {
+	return pub.isPublic(s) && (publicGroups(s) || len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) == 0)
 }
 
 func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
@@ -125,7 +125,7 @@ func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
 	return b
 }
 
-func (w *Web) sendBadge(c *gin.Context, status int, b badgeText) {
+func (pub *Public) sendBadge(c *gin.Context, status int, b badgeText) {
 	body := b.svg()
 	if status == http.StatusOK {
 		tag := `"` + respond.Hash(string(body)) + `"`

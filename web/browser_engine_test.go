@@ -44,7 +44,7 @@ func busyRates(w *Web, s *status.IngestStatus) {
 		}
 		n.Accepted += k * 5
 		n.Received = n.Accepted + n.Rejected
-		w.rates.add(rateSample{at, n})
+		w.ui.rates.add(rateSample{at, n})
 	}
 	*s = n
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // dlqBody reads a body that changes dead letters, or sends a problem.
-func (w *Web) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
-	if !w.hasDLQ(c) {
+func (dead *DeadLetters) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
+	if !dead.hasDLQ(c) {
 		return r, false
 	}
-	body, ok := w.JSONBody(c)
+	body, ok := dead.JSONBody(c)
 	if !ok {
 		return r, false
 	}
@@ -68,12 +68,12 @@ func (r *dlqRequest) which() string {
 }
 
 // audit tells of a change, or of one that failed; a dry run changes nothing.
-func (w *Web) audit(c *gin.Context, action string, r dlqRequest, detail string, err error) {
+func (dead *DeadLetters) audit(c *gin.Context, action string, r dlqRequest, detail string, err error) {
 	if r.dryRun {
 		return
 	}
 	if err != nil {
 		detail += " error=" + strconv.QuoteToASCII(err.Error())
 	}
-	w.Opt.Audit(c, action, detail)
+	dead.Opt.Audit(c, action, detail)
 }

@@ -12,17 +12,27 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
-// registerDLQ mounts the API of the dead letters and the form of the page.
-func (w *Web) registerDLQ(r gin.IRouter, get func(string, ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
-	get("/api/v1/dlq", read, w.apiDeadLetters)
-	get("/api/v1/dlq/stats", read, w.apiDeadLetterStats)
-	get("/api/v1/dlq/:id", read, w.apiDeadLetter)
-	r.POST("/api/v1/dlq/replay", secure, operate, w.apiReplay)
-	r.POST("/api/v1/dlq/discard", secure, operate, w.apiDiscard)
-	r.POST("/api/v1/dlq/purge", secure, operate, w.apiPurge)
-	r.POST("/engine/dlq", secure, operate, w.formDeadLetters)
+// DeadLetters serves the API and the pages of the dead letters.
+type DeadLetters struct{ *site.Site }
+
+// NewDeadLetters makes the API and the pages of a site.
+func NewDeadLetters(s *site.Site) *DeadLetters { return &DeadLetters{s} }
+
+// Register mounts the API and the pages.
+func (dead *DeadLetters) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+	get("/api/v1/dlq", read, dead.apiDeadLetters)
+	get("/api/v1/dlq/stats", read, dead.apiDeadLetterStats)
+	get("/api/v1/dlq/:id", read, dead.apiDeadLetter)
+	r.POST("/api/v1/dlq/replay", site.Secure, operate, dead.apiReplay)
+	r.POST("/api/v1/dlq/discard", site.Secure, operate, dead.apiDiscard)
+	r.POST("/api/v1/dlq/purge", site.Secure, operate, dead.apiPurge)
+	get(site.LetterListPath, read, dead.letterListPage)
+	get(site.LetterPath, read, dead.letterPage)
+	get(site.LetterConfirmPath, operate, dead.confirmPage)
+	r.POST("/engine/dlq", site.Secure, operate, dead.formDeadLetters)
 }
 
 // deadLetterList is a page of dead letters. There may be fewer than asked for, even
@@ -33,9 +43,9 @@ type deadLetterList struct {
 }
 
 // hasDLQ sends a problem if there are no dead letters to ask about.
-func (w *Web) hasDLQ(c *gin.Context) bool {
+func (dead *DeadLetters) hasDLQ(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
-	if w.Opt.DLQ == nil {
+	if dead.Opt.DLQ == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no dead letters.", nil)
 		return false
 	}
@@ -44,18 +54,18 @@ func (w *Web) hasDLQ(c *gin.Context) bool {
 
 // dlqProblem sends the problem that an error of the store is. did tells what was done
 // nevertheless; it may be empty.
-func (w *Web) dlqProblem(c *gin.Context, doing, did string, err error) {
+func (dead *DeadLetters) dlqProblem(c *gin.Context, doing, did string, err error) {
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 	case errors.Is(err, dlq.ErrNotFound):
 		respond.Problem(c, http.StatusNotFound, "There is no dead letter of this id; it may have been replayed, discarded or purged.", nil)
-	case !w.Opt.Engine().State.Recovered():
+	case !dead.Opt.Engine().State.Recovered():
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; the dead letters can be asked for then.", nil)
 	default:
 		if c.Request.Context().Err() == nil { // else the caller went away
-			w.Opt.LogError(doing+" dead letters", err)
+			dead.Opt.LogError(doing+" dead letters", err)
 		}
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s now%s; the log of the engine says why.", dlqPast[doing], did), nil)
@@ -64,8 +74,8 @@ func (w *Web) dlqProblem(c *gin.Context, doing, did string, err error) {
 
 var dlqPast = map[string]string{"read": "read", "count": "counted", "replay": "replayed", "discard": "discarded", "purge": "purged"}
 
-func (w *Web) apiDeadLetters(c *gin.Context) {
-	if !w.hasDLQ(c) {
+func (dead *DeadLetters) apiDeadLetters(c *gin.Context) {
+	if !dead.hasDLQ(c) {
 		return
 	}
 	q, err := parseDLQQuery(c.Request.URL.RawQuery)
@@ -73,12 +83,12 @@ func (w *Web) apiDeadLetters(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	page, err := w.listDeadLetters(c.Request.Context(), q)
+	page, err := dead.listDeadLetters(c.Request.Context(), q)
 	if err != nil {
 		if errors.Is(err, dlq.ErrInvalid) {
 			err = fmt.Errorf("cursor: want next_cursor of an earlier answer to the same query: %w", err)
 		}
-		w.dlqProblem(c, "read", "", err)
+		dead.dlqProblem(c, "read", "", err)
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", deadLetterList{append([]dlq.Entry{}, page.Entries...), page.Next})
@@ -93,11 +103,11 @@ const (
 
 // listDeadLetters reads a page in portions, since a thousand letters may be a thousand of
 // the largest events.
-func (w *Web) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
+func (dead *DeadLetters) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
 	want := cmp.Or(q.Limit, dlq.DefaultLimit)
 	for bytes := 0; ; {
 		q.Limit = min(letterPortion, want-len(page.Entries))
-		part, err := w.Opt.DLQ.List(ctx, q)
+		part, err := dead.Opt.DLQ.List(ctx, q)
 		if err != nil {
 			return page, err
 		}
@@ -112,29 +122,29 @@ func (w *Web) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq.Page, 
 	}
 }
 
-func (w *Web) apiDeadLetter(c *gin.Context) {
-	if !w.hasDLQ(c) {
+func (dead *DeadLetters) apiDeadLetter(c *gin.Context) {
+	if !dead.hasDLQ(c) {
 		return
 	}
 	if id := c.Param("id"); !plainID(id) {
 		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", format.Safe(id, format.MaxName)), nil)
 		return
 	}
-	e, err := w.Opt.DLQ.Get(c.Request.Context(), c.Param("id"))
+	e, err := dead.Opt.DLQ.Get(c.Request.Context(), c.Param("id"))
 	if err != nil {
-		w.dlqProblem(c, "read", "", err)
+		dead.dlqProblem(c, "read", "", err)
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", e)
 }
 
-func (w *Web) apiDeadLetterStats(c *gin.Context) {
-	if !w.hasDLQ(c) {
+func (dead *DeadLetters) apiDeadLetterStats(c *gin.Context) {
+	if !dead.hasDLQ(c) {
 		return
 	}
-	s, err := w.Opt.DLQ.Stats(c.Request.Context())
+	s, err := dead.Opt.DLQ.Stats(c.Request.Context())
 	if err != nil {
-		w.dlqProblem(c, "count", "", err)
+		dead.dlqProblem(c, "count", "", err)
 		return
 	}
 	for _, m := range []*map[string]int64{&s.ByOrigin, &s.ByReason, &s.BySink} {
@@ -145,11 +155,11 @@ func (w *Web) apiDeadLetterStats(c *gin.Context) {
 	respond.JSON(c, http.StatusOK, "application/json", s)
 }
 
-func (w *Web) apiReplay(c *gin.Context) {
-	if r, ok := w.dlqBody(c, parseDLQRequest); ok {
-		result, err := w.replay(c, r)
+func (dead *DeadLetters) apiReplay(c *gin.Context) {
+	if r, ok := dead.dlqBody(c, parseDLQRequest); ok {
+		result, err := dead.replay(c, r)
 		if err != nil {
-			w.dlqProblem(c, "replay", fmt.Sprintf(" to the end (%d were, %d failed)", result.Replayed, result.Failed), err)
+			dead.dlqProblem(c, "replay", fmt.Sprintf(" to the end (%d were, %d failed)", result.Replayed, result.Failed), err)
 			return
 		}
 		respond.JSON(c, http.StatusOK, "application/json", result)
@@ -163,11 +173,11 @@ type discarded struct {
 	NotFound  int  `json:"not_found"` // of the ids
 }
 
-func (w *Web) apiDiscard(c *gin.Context) {
-	if r, ok := w.dlqBody(c, parseDLQRequest); ok {
-		result, err := w.discard(c, r)
+func (dead *DeadLetters) apiDiscard(c *gin.Context) {
+	if r, ok := dead.dlqBody(c, parseDLQRequest); ok {
+		result, err := dead.discard(c, r)
 		if err != nil {
-			w.dlqProblem(c, "discard", fmt.Sprintf(" to the end (%d were)", result.Discarded), err)
+			dead.dlqProblem(c, "discard", fmt.Sprintf(" to the end (%d were)", result.Discarded), err)
 			return
 		}
 		respond.JSON(c, http.StatusOK, "application/json", result)
@@ -181,55 +191,55 @@ type purged struct {
 	Purged int    `json:"purged"`
 }
 
-func (w *Web) apiPurge(c *gin.Context) {
-	now := w.Opt.Now()
-	r, ok := w.dlqBody(c, func(body []byte) (dlqRequest, error) { return parsePurge(body, now) })
+func (dead *DeadLetters) apiPurge(c *gin.Context) {
+	now := dead.Opt.Now()
+	r, ok := dead.dlqBody(c, func(body []byte) (dlqRequest, error) { return parsePurge(body, now) })
 	if !ok {
 		return
 	}
 	before := r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00")
-	n, err := w.purge(c, r)
+	n, err := dead.purge(c, r)
 	if err != nil {
-		w.dlqProblem(c, "purge", fmt.Sprintf(" to the end (%d were)", n), err)
+		dead.dlqProblem(c, "purge", fmt.Sprintf(" to the end (%d were)", n), err)
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", purged{r.dryRun, before, n})
 }
 
 // replay does what a request asks for.
-func (w *Web) replay(c *gin.Context, r dlqRequest) (result dlq.ReplayResult, err error) {
+func (dead *DeadLetters) replay(c *gin.Context, r dlqRequest) (result dlq.ReplayResult, err error) {
 	if r.byIDs {
-		result, err = w.Opt.DLQ.ReplayIDs(c.Request.Context(), r.ids, r.dryRun)
+		result, err = dead.Opt.DLQ.ReplayIDs(c.Request.Context(), r.ids, r.dryRun)
 	} else {
-		result, err = w.Opt.DLQ.Replay(c.Request.Context(), r.query, r.dryRun)
+		result, err = dead.Opt.DLQ.Replay(c.Request.Context(), r.query, r.dryRun)
 	}
-	w.audit(c, "dlq.replay", r, fmt.Sprintf("%s replayed=%d failed=%d held_back=%d", r.which(), result.Replayed, result.Failed, result.HeldBack), err)
+	dead.audit(c, "dlq.replay", r, fmt.Sprintf("%s replayed=%d failed=%d held_back=%d", r.which(), result.Replayed, result.Failed, result.HeldBack), err)
 	return result, err
 }
 
 // discard does what a request asks for.
-func (w *Web) discard(c *gin.Context, r dlqRequest) (result discarded, err error) {
+func (dead *DeadLetters) discard(c *gin.Context, r dlqRequest) (result discarded, err error) {
 	result.DryRun = r.dryRun
 	ctx := c.Request.Context()
 	switch {
 	case !r.byIDs:
-		result.Discarded, err = w.Opt.DLQ.DiscardMatching(ctx, r.query, r.dryRun)
+		result.Discarded, err = dead.Opt.DLQ.DiscardMatching(ctx, r.query, r.dryRun)
 	case r.dryRun:
-		result.Discarded, err = w.countIDs(ctx, r.ids)
+		result.Discarded, err = dead.countIDs(ctx, r.ids)
 	default:
-		result.Discarded, err = w.Opt.DLQ.Discard(ctx, r.ids)
+		result.Discarded, err = dead.Opt.DLQ.Discard(ctx, r.ids)
 	}
 	if r.byIDs && err == nil {
 		result.NotFound = len(r.ids) - result.Discarded
 	}
-	w.audit(c, "dlq.discard", r, fmt.Sprintf("%s discarded=%d", r.which(), result.Discarded), err)
+	dead.audit(c, "dlq.discard", r, fmt.Sprintf("%s discarded=%d", r.which(), result.Discarded), err)
 	return result, err
 }
 
 // countIDs counts the ids that are there.
-func (w *Web) countIDs(ctx context.Context, ids []string) (n int, err error) {
+func (dead *DeadLetters) countIDs(ctx context.Context, ids []string) (n int, err error) {
 	for _, id := range ids {
-		switch _, err := w.Opt.DLQ.Get(ctx, id); {
+		switch _, err := dead.Opt.DLQ.Get(ctx, id); {
 		case err == nil:
 			n++
 		case !errors.Is(err, dlq.ErrNotFound):

@@ -32,20 +32,20 @@ const formTime = 25 * time.Second
 // form can be sent by any site, so only a browser that says that its own page of this
 // engine sent it is believed: by Sec-Fetch-Site or, where plain HTTP keeps the browser
 // from sending that, by Origin.
-func (w *Web) formDeadLetters(c *gin.Context) {
+func (dead *DeadLetters) formDeadLetters(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	err := http.NewCrossOriginProtection().Check(c.Request)
 	if site := c.GetHeader("Sec-Fetch-Site"); err != nil || site != "same-origin" && (site != "" || c.GetHeader("Origin") == "") {
-		w.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
+		dead.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
 		return
 	}
-	if w.Opt.DLQ == nil {
-		w.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+	if dead.Opt.DLQ == nil {
+		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
 		return
 	}
-	action, r, err := readForm(c, w.Opt.Now())
+	action, r, err := readForm(c, dead.Opt.Now())
 	if err != nil {
-		w.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), formTime)
@@ -59,19 +59,19 @@ func (w *Web) formDeadLetters(c *gin.Context) {
 	}
 	switch action {
 	case actReplay:
-		result, e := w.replay(c, r)
+		result, e := dead.replay(c, r)
 		err = e
 		note("done", result.Replayed)
 		note("failed", result.Failed+result.HeldBack+result.NoTarget)
 		note("old", result.TooOld)
 		note("gone", result.NotFound)
 	case actDiscard:
-		result, e := w.discard(c, r)
+		result, e := dead.discard(c, r)
 		err = e
 		note("done", result.Discarded)
 		note("gone", result.NotFound)
 	case actPurge:
-		n, e := w.purge(c, r)
+		n, e := dead.purge(c, r)
 		err = e
 		note("done", n)
 	}
@@ -79,18 +79,18 @@ func (w *Web) formDeadLetters(c *gin.Context) {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		did.Set("more", "1")
 	case err != nil:
-		w.Opt.LogError(action+" dead letters", err)
-		w.Message(c, http.StatusServiceUnavailable, "Not all was done", "The dead letters could not be changed now; the log of the engine says why. What is left is on the page of the dead letters.")
+		dead.Opt.LogError(action+" dead letters", err)
+		dead.Message(c, http.StatusServiceUnavailable, "Not all was done", "The dead letters could not be changed now; the log of the engine says why. What is left is on the page of the dead letters.")
 		return
 	}
-	c.Header("Location", w.Href(site.LetterListPath, did))
+	c.Header("Location", dead.Href(site.LetterListPath, did))
 	c.Status(http.StatusSeeOther)
 }
 
 // purge does what a request asks for.
-func (w *Web) purge(c *gin.Context, r dlqRequest) (int, error) {
-	n, err := w.Opt.DLQ.Purge(c.Request.Context(), r.before, r.dryRun)
-	w.audit(c, "dlq.purge", r, fmt.Sprintf("before=%s purged=%d", r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00"), n), err)
+func (dead *DeadLetters) purge(c *gin.Context, r dlqRequest) (int, error) {
+	n, err := dead.Opt.DLQ.Purge(c.Request.Context(), r.before, r.dryRun)
+	dead.audit(c, "dlq.purge", r, fmt.Sprintf("before=%s purged=%d", r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00"), n), err)
 	return n, err
 }
 

@@ -13,17 +13,17 @@ type drawings struct {
 	none  template.HTML // instead of a sparkline
 }
 
-func (w *Web) draw() error {
-	w.drawn.marks = map[chart.Mark]template.HTML{}
+func (ui *UI) draw() error {
+	ui.drawn.marks = map[chart.Mark]template.HTML{}
 	for _, s := range []slo.State{slo.StateOK, slo.StateAtRisk, slo.StateExhausted, slo.StateNoData} {
 		m := chart.StateMark(s)
-		text, err := w.Fragment("mark", m)
+		text, err := ui.Fragment("mark", m)
 		if err != nil {
 			return err
 		}
-		w.drawn.marks[m] = text
+		ui.drawn.marks[m] = text
 	}
 	var err error
-	w.drawn.none, err = w.Fragment("spark", (*chart.Spark)(nil))
+	ui.drawn.none, err = ui.Fragment("spark", (*chart.Spark)(nil))
 	return err
 }

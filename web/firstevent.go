@@ -21,7 +21,7 @@ type firstEvent struct {
 
 // firstEvent returns a command that sends an event which the first SLO counts,
 // or nil if there are events already.
-func (w *Web) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
+func (ui *UI) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
 	if len(rep.SLOs) == 0 || len(rep.Traffic) > 0 || slices.ContainsFunc(rep.SLOs, func(r sla.SLOReport) bool { return r.Total.Valid() > 0 || r.Budget.HasData }) {
 		return nil
 	}
@@ -32,8 +32,8 @@ func (w *Web) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
 			break
 		}
 	}
-	cmd := "curl " + quote(w.ExternalURL(r)+"/api/v1/events") + " \\\n  -H 'Content-Type: application/json'"
-	if w.Opt.TokenNeeded {
+	cmd := "curl " + quote(ui.ExternalURL(r)+"/api/v1/events") + " \\\n  -H 'Content-Type: application/json'"
+	if ui.Opt.TokenNeeded {
 		cmd += " \\\n  -H \"Authorization: Bearer $TOKEN\""
 	}
 	return &firstEvent{cmd + " \\\n  -d " + quote(exampleEvent(of)), format.Safe(string(of.ID), format.MaxTitle)}

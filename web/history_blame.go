@@ -69,7 +69,7 @@ func blamed(rep *sla.Report, id slo.ID) (out []*sla.SLOReport, total int) {
 
 // groupShares says what part each group has in the losses of a range. The share
 // of the budget is of the group's own, over its window.
-func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []history.Point) []share {
+func (ui *UI) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []history.Point) []share {
 	type loss struct {
 		r    *sla.SLOReport
 		p    history.Point
@@ -88,7 +88,7 @@ func (w *Web) groupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []his
 	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
 	for _, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: w.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
 		if all > 0 {
 			s.Part = format.Percent(l.cost/all, 1)
 			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of what was bad")
@@ -209,16 +209,16 @@ func inGroup(g *history.Growth, r *sla.SLOReport) bool {
 }
 
 // fillAttributes fills in what the traffic log knows of a range.
-func (w *Web) fillAttributes(b *blame, r *sla.SLOReport, rng slo.Span, now time.Time) {
+func (ui *UI) fillAttributes(b *blame, r *sla.SLOReport, rng slo.Span, now time.Time) {
 	if why := unattributable(r.SLO, nil); why != "" && r.SLO.Indicator.Kind != slo.KindEvents {
 		b.Why = why
 		return
 	}
-	if w.Opt.Traffic == nil {
+	if ui.Opt.Traffic == nil {
 		b.Why = "This engine does not keep the traffic by attribute."
 		return
 	}
-	grown, from, to := w.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
+	grown, from, to := ui.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
 	if from.IsZero() {
 		b.Why = "The traffic by attribute is known from the start of the process on, and not for this time yet. Choose a range that reaches up to now, or wait a minute."
 		return

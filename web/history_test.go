@@ -75,7 +75,7 @@ func TestGroupShares(t *testing.T) {
 	for _, g := range groups {
 		ps = append(ps, history.Point{Net: tallies[g.Group[0]]})
 	}
-	got := b.web.groupShares(groups[0], groups, ps)
+	got := b.web.ui.groupShares(groups[0], groups, ps)
 	require.Equal(t, []string{"75.0%", "25.0%", "0.0%"}, []string{got[0].Part, got[1].Part, got[2].Part})
 	require.True(t, got[1].Here)
 	require.Equal(t, format.Percent(30/(411003*0.001), 1), got[0].Consumed)

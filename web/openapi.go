@@ -33,10 +33,10 @@ func openAPI(opt site.Options, version string) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-func (w *Web) apiDocument(c *gin.Context) {
-	doc := w.openapiBare // anybody may ask for it
-	if w.Opt.May(c, site.Read) {
-		doc = w.openapi
+func (api *API) apiDocument(c *gin.Context) {
+	doc := api.openapiBare // anybody may ask for it
+	if api.Opt.May(c, site.Read) {
+		doc = api.openapi
 	}
 	if respond.NotModified(c, site.View{}.Tag(string(doc))) {
 		return

@@ -33,7 +33,7 @@ type alertRow struct {
 	Removed   bool
 }
 
-func (w *Web) newAlertRow(a *state.Alert, now time.Time) alertRow {
+func (ui *UI) newAlertRow(a *state.Alert, now time.Time) alertRow {
 	r := alertRow{
 		Mark: chart.AlertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
 		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now), Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
@@ -52,36 +52,36 @@ func (w *Web) newAlertRow(a *state.Alert, now time.Time) alertRow {
 	case a.SLO != "":
 		r.About = format.Safe(a.SLO.Name(), format.MaxName)
 		q.Set("id", string(a.SLO))
-		r.Href = w.Href("/slo", q) // without a group, the page leads on to all of them
+		r.Href = ui.Href("/slo", q) // without a group, the page leads on to all of them
 	case a.Agreement != "":
 		r.About = format.Safe(a.Agreement, format.MaxName)
-		r.Href = w.Href("/slas", url.Values{"service": {a.Service}})
+		r.Href = ui.Href("/slas", url.Values{"service": {a.Service}})
 	case a.Service != "":
-		r.Href = w.Href("/", url.Values{"service": {a.Service}})
+		r.Href = ui.Href("/", url.Values{"service": {a.Service}})
 	}
 	return r
 }
 
 // fillAlerts lists what is firing or pending, worst first.
-func (w *Web) fillAlerts(v site.View, p *listPage, all []*state.Alert) {
-	p.HasAlerts = w.Opt.Alerts != nil && len(v.Rep.SLOs) > 0
+func (ui *UI) fillAlerts(v site.View, p *listPage, all []*state.Alert) {
+	p.HasAlerts = ui.Opt.Alerts != nil && len(v.Rep.SLOs) > 0
 	for _, a := range all {
 		if len(p.Alerts) == shownAlerts {
 			p.MoreAlerts++
 			continue
 		}
-		p.Alerts = append(p.Alerts, w.newAlertRow(a, v.Now))
+		p.Alerts = append(p.Alerts, ui.newAlertRow(a, v.Now))
 	}
-	p.AllAlerts = w.Opt.ExternalPath + "/api/v1/alerts"
+	p.AllAlerts = ui.Opt.ExternalPath + "/api/v1/alerts"
 }
 
 // sloAlerts lists the alerts of one SLO in one group, and those on all its groups:
 // the present ones, then what is over, newest first.
-func (w *Web) sloAlerts(v site.View, r *sla.SLOReport, all []*state.Alert) []alertRow {
+func (ui *UI) sloAlerts(v site.View, r *sla.SLOReport, all []*state.Alert) []alertRow {
 	var out []alertRow
 	for _, a := range all {
 		if len(out) < shownAlerts && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
-			out = append(out, w.newAlertRow(a, v.Now))
+			out = append(out, ui.newAlertRow(a, v.Now))
 		}
 	}
 	return out

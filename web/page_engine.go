@@ -34,12 +34,12 @@ type section struct {
 	Facts []site.Fact
 }
 
-func (w *Web) enginePage(c *gin.Context) {
-	v := w.View()
+func (ui *UI) enginePage(c *gin.Context) {
+	v := ui.View()
 	c.Header("Cache-Control", "no-store")
 	e := v.Eng
 	p := enginePage{
-		Layout: w.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: w.rateChart(v), Ingest: intake(&e),
+		Layout: ui.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: ui.rateChart(v), Ingest: intake(&e),
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
 	}
 	if e.State == status.Recovering {
@@ -78,19 +78,19 @@ func (w *Web) enginePage(c *gin.Context) {
 			{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
 			{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
 			{Name: "Started", Value: format.Ago(e.Started, v.Now), At: format.NewStamp(e.Started, v.Now)},
-			{Name: "Version", Value: format.Safe(w.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(w.Opt.Version.Revision, format.MaxName) + " " + format.Safe(w.Opt.Version.Go, format.MaxName))},
+			{Name: "Version", Value: format.Safe(ui.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(ui.Opt.Version.Revision, format.MaxName) + " " + format.Safe(ui.Opt.Version.Go, format.MaxName))},
 		}},
 	}
 	last := &p.Sections[len(p.Sections)-1]
 	last.Facts = append(last.Facts, changeFacts(e.Spec.Change, v.Now)...)
-	p.Parked = w.parkedPart(v)
+	p.Parked = ui.parkedPart(v)
 	for _, d := range e.Degraded(v.Now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
 	}
-	if w.Opt.DLQ != nil {
-		p.Dead = w.deadPart(c, v)
+	if ui.Opt.DLQ != nil {
+		p.Dead = ui.dead.part(c, v)
 	}
-	w.Page(c, http.StatusOK, "engine", p)
+	ui.Page(c, http.StatusOK, "engine", p)
 }
 
 // intake are the figures of what became of events since the start. Those of the rate

@@ -38,11 +38,11 @@ const confirmTime = 10 * time.Second
 
 // confirmPage makes a dry run of what is asked for and shows what came out, with a
 // button to do it. It changes nothing.
-func (w *Web) confirmPage(c *gin.Context) {
+func (dead *DeadLetters) confirmPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	v := w.View()
-	if w.Opt.DLQ == nil {
-		w.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+	v := dead.View()
+	if dead.Opt.DLQ == nil {
+		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
 		return
 	}
 	now := v.Now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -53,7 +53,7 @@ func (w *Web) confirmPage(c *gin.Context) {
 		action, r, err = readAction(form, v.Now)
 	}
 	if err != nil {
-		w.Message(c, http.StatusBadRequest, "Nothing was done", "What was asked for could not be read: "+err.Error()+".")
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", "What was asked for could not be read: "+err.Error()+".")
 		return
 	}
 	if !r.byIDs && action != actPurge && (r.query.To.IsZero() || r.query.To.After(now)) {
@@ -61,11 +61,11 @@ func (w *Web) confirmPage(c *gin.Context) {
 		r.all, r.query.To = false, now
 	}
 	p := letterConfirm{
-		Layout: w.Layout(c, v, "Are you sure?", "engine"), Action: w.Opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: w.Href(site.LetterListPath, backTo(form)),
+		Layout: dead.Layout(c, v, "Are you sure?", "engine"), Action: dead.Opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: dead.Href(site.LetterListPath, backTo(form)),
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
 	if p.Fields, err = confirmFields(action, r, form); err != nil {
-		w.Message(c, http.StatusBadRequest, "Nothing was done", err.Error())
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", err.Error())
 		return
 	}
 	p.Which, p.IDs, p.MoreIDs = confirmWhich(r, v.Now)
@@ -73,16 +73,16 @@ func (w *Web) confirmPage(c *gin.Context) {
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)
 	r.dryRun = true
-	n, err := w.confirmDryRun(c, action, r, &p)
+	n, err := dead.confirmDryRun(c, action, r, &p)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.Warning = "There are more than could be counted in " + format.Duration(confirmTime) + ", or another replay is under way. Narrow the filter, or use the command dlq."
 	case err != nil && !v.Eng.State.Recovered():
-		w.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters can be read when the engine has recovered.")
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters can be read when the engine has recovered.")
 		return
 	case err != nil:
-		w.Opt.LogError("dry run of "+action, err)
-		w.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted now; the log of the engine says why.")
+		dead.Opt.LogError("dry run of "+action, err)
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted now; the log of the engine says why.")
 		return
 	case n == 0:
 		p.Warning = "There is nothing to " + action + " any more."
@@ -96,17 +96,17 @@ func (w *Web) confirmPage(c *gin.Context) {
 	// Without it browsers hide the origin of a form, by which a form of this page is
 	// told from one of another site where plain HTTP is used.
 	c.Header("Referrer-Policy", "same-origin")
-	w.Page(c, http.StatusOK, "engine-confirm", p)
+	dead.Page(c, http.StatusOK, "engine-confirm", p)
 }
 
 // confirmDryRun counts what would be done.
-func (w *Web) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *letterConfirm) (n int, err error) {
+func (dead *DeadLetters) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *letterConfirm) (n int, err error) {
 	add := func(name string, n int, note string, bad bool) {
 		p.Result = append(p.Result, site.Figure{Name: name, Value: format.Count(n), Note: note, Bad: bad && n > 0})
 	}
 	switch action {
 	case actReplay:
-		result, err := w.replay(c, r)
+		result, err := dead.replay(c, r)
 		add("Match", result.Matched, "", false)
 		add("Would be replayed", result.Replayed, "given back to where they came from", false)
 		add("Too old", result.TooOld, "stay", true)
@@ -117,14 +117,14 @@ func (w *Web) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *lett
 		}
 		return result.Replayed, err
 	case actDiscard:
-		result, err := w.discard(c, r)
+		result, err := dead.discard(c, r)
 		add("Would be discarded", result.Discarded, "", false)
 		if r.byIDs {
 			add("Gone", result.NotFound, "replayed or removed meanwhile", true)
 		}
 		return result.Discarded, err
 	}
-	n, err = w.purge(c, r)
+	n, err = dead.purge(c, r)
 	add("Would be purged", n, "", false)
 	return n, err
 }

@@ -69,17 +69,17 @@ type deadRow struct {
 	Attempts, Class string
 }
 
-func (w *Web) deadPart(c *gin.Context, v site.View) *deadPart {
+func (dead *DeadLetters) part(c *gin.Context, v site.View) *deadPart {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
-	p := &deadPart{List: w.Href(site.LetterListPath, nil)}
-	stats, err := w.Opt.DLQ.Stats(ctx)
+	p := &deadPart{List: dead.Href(site.LetterListPath, nil)}
+	stats, err := dead.Opt.DLQ.Stats(ctx)
 	var page dlq.Page
 	if err == nil {
-		page, err = w.Opt.DLQ.List(ctx, dlq.Query{Newest: true, Limit: shownDead})
+		page, err = dead.Opt.DLQ.List(ctx, dlq.Query{Newest: true, Limit: shownDead})
 	}
 	if err != nil {
-		p.Note = w.deadTrouble(v, err)
+		p.Note = dead.deadTrouble(v, err)
 		return p
 	}
 	p.Total, p.Oldest = format.Count(stats.Count), format.NewStamp(stats.Oldest, v.Now)
@@ -99,12 +99,12 @@ func (w *Web) deadPart(c *gin.Context, v site.View) *deadPart {
 			counts map[string]int64
 		}{{"origin", stats.ByOrigin}, {"reason", stats.ByReason}, {"sink", stats.BySink}} {
 			if len(t.counts) > 0 {
-				p.Tallies = append(p.Tallies, w.tallyTable(t.by, t.counts, stats.Count))
+				p.Tallies = append(p.Tallies, dead.tallyTable(t.by, t.counts, stats.Count))
 			}
 		}
 	}
 	for i := range page.Entries {
-		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.Now))
+		p.Rows = append(p.Rows, dead.newDeadRow(&page.Entries[i], v.Now))
 	}
 	if len(p.Rows) == 0 {
 		p.Note = "None. Everything that was taken was counted and delivered."
@@ -113,15 +113,15 @@ func (w *Web) deadPart(c *gin.Context, v site.View) *deadPart {
 }
 
 // deadTrouble says why there are no dead letters to be seen.
-func (w *Web) deadTrouble(v site.View, err error) string {
+func (dead *DeadLetters) deadTrouble(v site.View, err error) string {
 	if !v.Eng.State.Recovered() {
 		return "They can be read when the engine has recovered."
 	}
-	w.Opt.LogError("list dead letters", err)
+	dead.Opt.LogError("list dead letters", err)
 	return "The dead letters could not be read now; the log of the engine says why. Load the page again in a moment."
 }
 
-func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyTable {
+func (dead *DeadLetters) tallyTable(by string, counts map[string]int64, total int64) tallyTable {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
@@ -134,7 +134,7 @@ func (w *Web) tallyTable(by string, counts map[string]int64, total int64) tallyT
 		r := tallyRow{Name: cmp.Or(format.Safe(name, format.MaxName), "(none)"), Count: format.Count(counts[name])}
 		r.Share = chart.NewGauge(float64(counts[name])/float64(total), "share", "")
 		if plainFilter(by, name) {
-			r.Href = w.Href(site.LetterListPath, url.Values{by: {name}})
+			r.Href = dead.Href(site.LetterListPath, url.Values{by: {name}})
 		}
 		t.Rows = append(t.Rows, r)
 	}
@@ -147,7 +147,7 @@ func plainFilter(name, value string) bool {
 	return value != "" && value != "(other)" && format.Safe(value, maxFilterText) == value && setDLQFilter(&dlq.Query{}, name, value) == nil
 }
 
-func (w *Web) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
+func (dead *DeadLetters) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 	r := deadRow{
 		At: format.NewStamp(e.Saved, now), Origin: format.Safe(string(e.Origin), format.MaxName), Sink: format.Safe(e.Sink, format.MaxName), Reason: format.Safe(e.Reason, format.MaxTitle),
 		Why: format.Safe(e.Error, format.MaxTitle), Type: format.Safe(strings.TrimPrefix(e.Service+" / "+e.Type, " / "), format.MaxName), Event: format.Safe(string(e.Event), format.MaxTitle),
@@ -156,7 +156,7 @@ func (w *Web) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 		r.Type = ""
 	}
 	if plainID(e.ID) {
-		r.ID, r.Href = e.ID, w.Href(site.LetterPath, url.Values{"id": {e.ID}})
+		r.ID, r.Href = e.ID, dead.Href(site.LetterPath, url.Values{"id": {e.ID}})
 	}
 	switch {
 	case r.Event != "":
@@ -198,11 +198,11 @@ type letterOption struct {
 	On    bool
 }
 
-func (w *Web) letterListPage(c *gin.Context) {
+func (dead *DeadLetters) letterListPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	v := w.View()
-	if w.Opt.DLQ == nil {
-		w.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+	v := dead.View()
+	if dead.Opt.DLQ == nil {
+		dead.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
 		return
 	}
 	asked := c.Request.URL.Query()
@@ -214,35 +214,35 @@ func (w *Web) letterListPage(c *gin.Context) {
 			continue
 		}
 		if err := setDLQFilter(&q, name, value); err != nil {
-			w.Message(c, http.StatusBadRequest, "Not a filter", "The filter "+name+" cannot be read: "+err.Error()+".")
+			dead.Message(c, http.StatusBadRequest, "Not a filter", "The filter "+name+" cannot be read: "+err.Error()+".")
 			return
 		}
 		base.Set(name, value)
 	}
 	if err := checkDLQRange(&q); err != nil {
-		w.Message(c, http.StatusBadRequest, "Not a filter", "The range cannot be read: "+err.Error()+".")
+		dead.Message(c, http.StatusBadRequest, "Not a filter", "The range cannot be read: "+err.Error()+".")
 		return
 	}
 	p := letterList{
-		Layout: w.Layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
-		Operate: w.Opt.May(c, site.Operate), Confirm: w.Opt.ExternalPath + site.LetterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: w.Href(site.LetterListPath, nil),
+		Layout: dead.Layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
+		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.LetterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: dead.Href(site.LetterListPath, nil),
 	}
 	// The list stands still while its reader chooses.
 	p.Refresh, p.Stream = nil, ""
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
-	stats, err := w.Opt.DLQ.Stats(ctx)
+	stats, err := dead.Opt.DLQ.Stats(ctx)
 	var page dlq.Page
 	if err == nil {
-		page, err = w.someLetters(ctx, q)
+		page, err = dead.someLetters(ctx, q)
 	}
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
-		w.Message(c, http.StatusBadRequest, "No such page", "This page of the list is not known. Begin again at the first one.")
+		dead.Message(c, http.StatusBadRequest, "No such page", "This page of the list is not known. Begin again at the first one.")
 		return
 	case err != nil:
-		p.Note = w.deadTrouble(v, err)
-		w.Page(c, http.StatusOK, "engine-letters", p)
+		p.Note = dead.deadTrouble(v, err)
+		dead.Page(c, http.StatusOK, "engine-letters", p)
 		return
 	}
 	p.Total = format.Count(stats.Count)
@@ -251,14 +251,14 @@ func (w *Web) letterListPage(c *gin.Context) {
 		letterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
 	}
 	for i := range page.Entries {
-		p.Rows = append(p.Rows, w.newDeadRow(&page.Entries[i], v.Now))
+		p.Rows = append(p.Rows, dead.newDeadRow(&page.Entries[i], v.Now))
 	}
 	with := func(cursor string) string {
 		to := maps.Clone(base)
 		if cursor != "" {
 			to.Set("cursor", cursor)
 		}
-		return w.Href(site.LetterListPath, to)
+		return dead.Href(site.LetterListPath, to)
 	}
 	if q.Cursor != "" {
 		p.First = with("")
@@ -281,13 +281,13 @@ func (w *Web) letterListPage(c *gin.Context) {
 	default:
 		p.Note = "None. Everything that was taken was counted and delivered."
 	}
-	w.Page(c, http.StatusOK, "engine-letters", p)
+	dead.Page(c, http.StatusOK, "engine-letters", p)
 }
 
 // someLetters is the next page that has any entries: the store may give empty ones.
-func (w *Web) someLetters(ctx context.Context, q dlq.Query) (dlq.Page, error) {
+func (dead *DeadLetters) someLetters(ctx context.Context, q dlq.Query) (dlq.Page, error) {
 	for {
-		page, err := w.Opt.DLQ.List(ctx, q)
+		page, err := dead.Opt.DLQ.List(ctx, q)
 		if err != nil || len(page.Entries) > 0 || page.Next == "" {
 			return page, err
 		}
@@ -357,37 +357,37 @@ type letterView struct {
 // shownEvent is how many characters of an event its page shows.
 const shownEvent = 20_000
 
-func (w *Web) letterPage(c *gin.Context) {
+func (dead *DeadLetters) letterPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	v := w.View()
-	if w.Opt.DLQ == nil {
-		w.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+	v := dead.View()
+	if dead.Opt.DLQ == nil {
+		dead.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
 		return
 	}
 	id := c.Query("id")
 	const gone = "There is no dead letter of this id; it may have been replayed, discarded or purged."
 	if !plainID(id) {
-		w.Message(c, http.StatusNotFound, "Not there", gone)
+		dead.Message(c, http.StatusNotFound, "Not there", gone)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
-	e, err := w.Opt.DLQ.Get(ctx, id)
+	e, err := dead.Opt.DLQ.Get(ctx, id)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound), errors.Is(err, dlq.ErrInvalid):
-		w.Message(c, http.StatusNotFound, "Not there", gone)
+		dead.Message(c, http.StatusNotFound, "Not there", gone)
 		return
 	case err != nil:
-		w.Message(c, http.StatusServiceUnavailable, "Not now", w.deadTrouble(v, err))
+		dead.Message(c, http.StatusServiceUnavailable, "Not now", dead.deadTrouble(v, err))
 		return
 	}
 	p := letterView{
-		Layout: w.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: letterFacts(&e, v.Now),
-		Operate: w.Opt.May(c, site.Operate), Confirm: w.Opt.ExternalPath + site.LetterConfirmPath, List: w.Href(site.LetterListPath, nil), API: w.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
+		Layout: dead.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: letterFacts(&e, v.Now),
+		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.LetterConfirmPath, List: dead.Href(site.LetterListPath, nil), API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
 	}
 	p.Refresh, p.Stream = nil, ""
 	p.Event, p.Kind, p.Cut = letterText(&e)
-	w.Page(c, http.StatusOK, "engine-letter", p)
+	dead.Page(c, http.StatusOK, "engine-letter", p)
 }
 
 func letterFacts(e *dlq.Entry, now time.Time) []site.Fact {

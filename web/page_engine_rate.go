@@ -38,10 +38,10 @@ type rateRing struct {
 }
 
 // sampleRates takes a sample if it is time for one.
-func (w *Web) sampleRates() {
-	now := w.Opt.Now()
-	if w.rates.due(now) {
-		w.rates.add(rateSample{now, w.Opt.Engine().Ingest})
+func (ui *UI) sampleRates() {
+	now := ui.Opt.Now()
+	if ui.rates.due(now) {
+		ui.rates.add(rateSample{now, ui.Opt.Engine().Ingest})
 	}
 }
 
@@ -154,8 +154,8 @@ const (
 	rateH = 64
 )
 
-func (w *Web) rateChart(v site.View) rateChart {
-	samples := w.rates.until(rateSample{v.Now, v.Eng.Ingest})
+func (ui *UI) rateChart(v site.View) rateChart {
+	samples := ui.rates.until(rateSample{v.Now, v.Eng.Ingest})
 	last := samples[len(samples)-1]
 	c := rateChart{Now: format.NoValue, Peak: format.NoValue, Mean: format.NoValue}
 	if len(samples) < 2 {

@@ -124,15 +124,15 @@ func TestRates(t *testing.T) {
 		b.eng.Ingest.Accepted += n * 8 / 10
 		b.eng.Ingest.Rejected += n * 2 / 10
 		b.eng.Ingest.Received += n
-		b.web.sampleRates()
+		b.web.ui.sampleRates()
 	}
 	for range 360 { // half an hour at 100 a second, looked at every second
 		for range 5 {
 			step(time.Second, 100)
 		}
 	}
-	require.Len(t, b.web.rates.samples, 360, "one every five seconds")
-	c := b.web.rateChart(b.web.View())
+	require.Len(t, b.web.ui.rates.samples, 360, "one every five seconds")
+	c := b.web.ui.rateChart(b.web.View())
 	require.Equal(t, []string{"100.0/s", "100.0/s", "100.0/s"}, []string{c.Now, c.Mean, c.Peak})
 	require.Equal(t, "80.0/s", c.Rows[0].Accepted)
 	require.Equal(t, "20.0/s", c.Rows[0].Rejected)
@@ -145,7 +145,7 @@ func TestRates(t *testing.T) {
 	for range 24 {
 		step(5*time.Second, 1000)
 	}
-	c = b.web.rateChart(b.web.View())
+	c = b.web.ui.rateChart(b.web.View())
 	require.Equal(t, "200.0/s", c.Now)
 	require.Equal(t, "200.0/s", c.Peak)
 	require.NotContains(t, c.Mean, "k")
@@ -156,19 +156,19 @@ func TestRates(t *testing.T) {
 	for range 2000 {
 		step(5*time.Second, 0)
 	}
-	require.LessOrEqual(t, len(b.web.rates.samples), rateKept)
-	require.Equal(t, "No event came in the last hour.", b.web.rateChart(b.web.View()).Note)
+	require.LessOrEqual(t, len(b.web.ui.rates.samples), rateKept)
+	require.Equal(t, "No event came in the last hour.", b.web.ui.rateChart(b.web.View()).Note)
 	at = at.Add(-2 * time.Hour) // the clock is set back
 	step(0, 5)
-	require.Len(t, b.web.rates.samples, 1)
+	require.Len(t, b.web.ui.rates.samples, 1)
 }
 
 func TestRatesAreSampledByRun(t *testing.T) {
 	l := newLiveBench(t, nil)
 	require.Eventually(t, func() bool {
-		l.web.rates.mu.Lock()
-		defer l.web.rates.mu.Unlock()
-		return len(l.web.rates.samples) == 1
+		l.web.ui.rates.mu.Lock()
+		defer l.web.ui.rates.mu.Unlock()
+		return len(l.web.ui.rates.samples) == 1
 	}, 5*time.Second, 10*time.Millisecond)
 }
 

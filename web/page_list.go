@@ -75,8 +75,8 @@ var (
 // make the label.<name> that links and the API use.
 const labelChoice = "label"
 
-func (w *Web) listPage(c *gin.Context) {
-	v := w.View()
+func (ui *UI) listPage(c *gin.Context) {
+	v := ui.View()
 	q := c.Request.URL.Query()
 	f := site.NewFilter(q)
 	if name, value, ok := strings.Cut(q.Get(labelChoice), "="); ok {
@@ -85,53 +85,53 @@ func (w *Web) listPage(c *gin.Context) {
 	if !site.KnownState(f.State) {
 		f.State = ""
 	}
-	alerts, digest := w.Alerts(site.AlertFilter{Active: true, Service: f.Service})
+	alerts, digest := ui.Alerts(site.AlertFilter{Active: true, Service: f.Service})
 	key := strings.Join([]string{v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, respond.Theme(c)}, "\x00")
 	site.RefreshHeader(c)
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{Layout: w.Layout(c, v, "Service levels", "list"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle), Source: format.Safe(string(f.SLO), format.MaxTitle)}
+	p := listPage{Layout: ui.Layout(c, v, "Service levels", "list"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle), Source: format.Safe(string(f.SLO), format.MaxTitle)}
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
-	p.Clear = w.Href("/", keep(q, viewParams...))
+	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
-		w.fillAlerts(v, &p, alerts)
+		ui.fillAlerts(v, &p, alerts)
 		if len(p.Alerts) > firstAlerts+1 {
 			p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
 		}
-		if !w.fillList(c, v, &p, q, f) {
+		if !ui.fillList(c, v, &p, q, f) {
 			respond.Partial(c)
 		}
 	}
-	w.Page(c, http.StatusOK, "list", p)
+	ui.Page(c, http.StatusOK, "list", p)
 }
 
 // fillList fills in what a report says. It reports whether everything could be
 // had in time.
-func (w *Web) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter) (complete bool) {
+func (ui *UI) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter) (complete bool) {
 	p.NoSLOs = len(v.Rep.SLOs) == 0
-	p.First = w.firstEvent(c.Request, v.Rep)
-	p.Selects = w.choices(v.Rep, q, f)
-	w.summarise(v.Rep, p, q, f)
+	p.First = ui.firstEvent(c.Request, v.Rep)
+	p.Selects = ui.choices(v.Rep, q, f)
+	ui.summarise(v.Rep, p, q, f)
 	p.Thresholds = newThresholdRows(v.Rep, v.Now)
 
 	cards := worstFirst(v.Rep, f.Service)
 	if n := len(cards); n > shownCards {
-		p.MoreSLAs, p.AllSLAs = n-shownCards, w.Href("/slas", keep(q, "service"))
+		p.MoreSLAs, p.AllSLAs = n-shownCards, ui.Href("/slas", keep(q, "service"))
 		cards = cards[:shownCards]
 	}
 	for _, r := range cards {
-		p.Cards = append(p.Cards, scoreCard{w.newCard(v.Rep, r), w.Href("/slas", url.Values{"service": {r.SLA.Service}})})
+		p.Cards = append(p.Cards, scoreCard{ui.newCard(v.Rep, r), ui.Href("/slas", url.Values{"service": {r.SLA.Service}})})
 	}
 
 	key, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
 	if sorts[key] == nil && key != byAlerts {
 		key = byWorst
 	}
-	p.Columns = w.columns(q, key, reverse)
+	p.Columns = ui.columns(q, key, reverse)
 	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo"})...))
 
-	active := countAlerts(w.Opt.Alerts)
+	active := countAlerts(ui.Opt.Alerts)
 	rows := f.Pick(v.Rep)
 	if key == byAlerts {
 		orderByAlerts(rows, active, reverse)
@@ -144,7 +144,7 @@ func (w *Web) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f
 	if start >= total {
 		start = 0
 	}
-	rows = rows[start:min(start+w.Opt.PageSize, total)]
+	rows = rows[start:min(start+ui.Opt.PageSize, total)]
 	p.Total = format.Plural(total, "service level")
 	if total > 0 {
 		p.Shown = format.Count(start+1) + " to " + format.Count(start+len(rows)) + " of " + format.Count(total)
@@ -154,10 +154,10 @@ func (w *Web) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f
 		if to > 0 {
 			q.Set("start", strconv.Itoa(to))
 		}
-		return w.Href("/", q)
+		return ui.Href("/", q)
 	}
 	if start > 0 {
-		p.Prev = turn(max(0, start-w.Opt.PageSize))
+		p.Prev = turn(max(0, start-ui.Opt.PageSize))
 	}
 	if start+len(rows) < total {
 		p.Next = turn(start + len(rows))
@@ -167,16 +167,16 @@ func (w *Web) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), sparkBudget)
 	defer cancel()
 	var hours []template.HTML
-	if w.Opt.Counts != nil {
+	if ui.Opt.Counts != nil {
 		var err error
-		if hours, err = w.sparks.draw(ctx, w, v.Rep, rows); err != nil {
-			w.Opt.LogError("draw sparklines", err)
+		if hours, err = ui.sparks.draw(ctx, ui, v.Rep, rows); err != nil {
+			ui.Opt.LogError("draw sparklines", err)
 			cancel() // the page goes on without them
 		}
 	}
 	for i, r := range rows {
-		out := w.newRow(r)
-		out.State, out.Bar, out.Hours = w.drawn.marks[out.Mark], out.Gauge.SVG(), w.drawn.none
+		out := ui.newRow(r)
+		out.State, out.Bar, out.Hours = ui.drawn.marks[out.Mark], out.Gauge.SVG(), ui.drawn.none
 		out.Alerts, out.AlertsClass = active.text(r)
 		if i < len(hours) && hours[i] != "" {
 			out.Hours = hours[i]
@@ -196,7 +196,7 @@ type tile struct {
 }
 
 // summarise says how things are: one sentence, and how many are in each state.
-func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f site.Filter) {
+func (ui *UI) summarise(rep *sla.Report, p *listPage, q url.Values, f site.Filter) {
 	f.State = ""
 	n := map[slo.State]int{}
 	services, ids := map[string]bool{}, map[slo.ID]bool{}
@@ -211,7 +211,7 @@ func (w *Web) summarise(rep *sla.Report, p *listPage, q url.Values, f site.Filte
 		if to.Del("state"); !on {
 			to.Set("state", string(s)) // the second click takes the filter off again
 		}
-		p.Tiles = append(p.Tiles, tile{chart.StateMark(s), format.Count(n[s]), w.Href("/", to), on, n[s] == 0})
+		p.Tiles = append(p.Tiles, tile{chart.StateMark(s), format.Count(n[s]), ui.Href("/", to), on, n[s] == 0})
 	}
 	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
 	case len(all) == 0:

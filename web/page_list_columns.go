@@ -17,7 +17,7 @@ type column struct {
 
 // sortable gives the columns the addresses that sort the list at path by them, and
 // keep the rest of its query; the column it is sorted by turns the order round.
-func (w *Web) sortable(columns []column, path string, kept url.Values, key sortKey, reverse bool) []column {
+func (ui *UI) sortable(columns []column, path string, kept url.Values, key sortKey, reverse bool) []column {
 	for i := range columns {
 		c := &columns[i]
 		if c.key == "" {
@@ -34,12 +34,12 @@ func (w *Web) sortable(columns []column, path string, kept url.Values, key sortK
 				to.Set("dir", "desc")
 			}
 		}
-		c.Href = w.Href(path, to)
+		c.Href = ui.Href(path, to)
 	}
 	return columns
 }
 
-func (w *Web) columns(q url.Values, key sortKey, reverse bool) []column {
+func (ui *UI) columns(q url.Values, key sortKey, reverse bool) []column {
 	columns := []column{
 		{Name: "State", key: byWorst},
 		{Name: "Service level", key: byName},
@@ -52,8 +52,8 @@ func (w *Web) columns(q url.Values, key sortKey, reverse bool) []column {
 		{Name: "Traffic", Class: "num", key: byTraffic},
 		{Name: "Coverage", Class: "num", key: byCoverage},
 	}
-	if w.Opt.Alerts != nil {
+	if ui.Opt.Alerts != nil {
 		columns = append(columns, column{Name: "Alerts", Class: "num", key: byAlerts})
 	}
-	return w.sortable(columns, "/", keep(q, listParams...), key, reverse)
+	return ui.sortable(columns, "/", keep(q, listParams...), key, reverse)
 }

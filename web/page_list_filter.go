@@ -10,7 +10,7 @@ import (
 )
 
 // choices are what the filter offers: services, labels of the spec, states.
-func (w *Web) choices(rep *sla.Report, q url.Values, f site.Filter) []site.Choice {
+func (ui *UI) choices(rep *sla.Report, q url.Values, f site.Filter) []site.Choice {
 	services, labels := map[string]bool{}, map[string]bool{}
 	var last *slo.SLO
 	for i := range rep.SLOs {

@@ -81,7 +81,7 @@ func worstFirst(rep *sla.Report, service string) []*sla.SLAReport {
 }
 
 // slaHref links to the detail page of an agreement's group.
-func (w *Web) slaHref(r *sla.SLAReport) string { return w.Href("/sla", slaQuery(r)) }
+func (ui *UI) slaHref(r *sla.SLAReport) string { return ui.Href("/sla", slaQuery(r)) }
 
 func slaQuery(r *sla.SLAReport) url.Values {
 	q := site.GroupQuery(r.SLA.GroupBy, r.Group)
@@ -104,11 +104,11 @@ func levelsText(a *sla.Agreement) string {
 	return strings.Join(out, ", ")
 }
 
-func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
+func (ui *UI) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	a := r.SLA
 	card := slaCard{
 		ID: "s" + respond.Hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: chart.AgreementMark(r), Informative: r.Informative,
-		Service: format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName), Title: format.Safe(a.Description, format.MaxTitle), Href: w.slaHref(r),
+		Service: format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName), Title: format.Safe(a.Description, format.MaxTitle), Href: ui.slaHref(r),
 		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Score: format.NoValue,
 	}
 	card.Breached = r.Breached && card.Mark.Word != "breached"
@@ -132,7 +132,7 @@ func (w *Web) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	}
 	card.Segments = chart.PointsBar(r)
 	for i := range r.Components {
-		card.Components = append(card.Components, w.newComponent(rep, r, &r.Components[i], &r.Components[i] == worst))
+		card.Components = append(card.Components, ui.newComponent(rep, r, &r.Components[i], &r.Components[i] == worst))
 	}
 	if worst != nil {
 		card.Worst = &card.Components[r.Worst]
@@ -145,7 +145,7 @@ func noDataText(n sla.NoData) string {
 	return map[sla.NoData]string{sla.NoDataExclude: "left out", sla.NoDataGood: "taken as good", sla.NoDataBad: "taken as bad"}[n]
 }
 
-func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentReport, worst bool) componentRow {
+func (ui *UI) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentReport, worst bool) componentRow {
 	out := componentRow{
 		Name: format.Safe(c.Name, format.MaxName), Note: format.Safe(c.Note, format.MaxName), Weight: format.WrittenPercent(c.Weight), Worst: worst, Missing: !c.HasData,
 		Indicator: "no data", Objective: format.WrittenPercent(c.Objective), Attainment: format.NoValue, Points: format.NoValue, Earned: format.NoValue, Of: format.Score(100 * c.Weight), Lost: format.NoValue,
@@ -155,9 +155,9 @@ func (w *Web) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentRe
 	q := map[string][]string{"slo": {string(c.SLO)}}
 	target := site.FindSLO(rep, c.SLO, r.Group)
 	if target != nil && slices.Equal(target.SLO.GroupBy, r.SLA.GroupBy) {
-		out.Href = w.SLOHref(target)
+		out.Href = ui.SLOHref(target)
 	} else {
-		out.Href = w.Href("/", q)
+		out.Href = ui.Href("/", q)
 	}
 	decimals := 2
 	if target != nil {

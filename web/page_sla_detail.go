@@ -52,19 +52,19 @@ type slaLink struct {
 	Score  string
 }
 
-func (w *Web) slaPage(c *gin.Context) {
-	v := w.View()
+func (ui *UI) slaPage(c *gin.Context) {
+	v := ui.View()
 	q := c.Request.URL.Query()
 	r, exists := site.FindSLA(v.Rep, q)
 	switch {
 	case v.Rep == nil:
-		w.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
 		return
 	case r == nil && exists:
-		c.Redirect(http.StatusFound, w.Href("/slas", url.Values{"service": {q.Get("service")}}))
+		c.Redirect(http.StatusFound, ui.Href("/slas", url.Values{"service": {q.Get("service")}}))
 		return
 	case r == nil:
-		w.Message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
 		return
 	}
 	if respond.NotModified(c, v.Tag("sla", c.Request.URL.RawQuery)) {
@@ -73,9 +73,9 @@ func (w *Web) slaPage(c *gin.Context) {
 	}
 	a := r.SLA
 	p := slaPage{
-		Layout: w.Layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: w.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
-		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: thresholdRowsOf(v.Rep, v.Now, a.Service), Reports: w.reportLinks(v, a.Service),
-		API: w.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
+		Layout: ui.Layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: ui.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
+		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: thresholdRowsOf(v.Rep, v.Now, a.Service), Reports: ui.reportLinks(v, a.Service),
+		API: ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
 	p.Cells = slaCells(r, &p.Card)
 	lost := 0.0
@@ -90,12 +90,12 @@ func (w *Web) slaPage(c *gin.Context) {
 		}
 	}
 	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
-	w.fillSLAGroups(&p, v.Rep, r)
-	p.History = w.slaHistory(c.Request.Context(), v, r, q)
+	ui.fillSLAGroups(&p, v.Rep, r)
+	p.History = ui.slaHistory(c.Request.Context(), v, r, q)
 	if p.History.Note == historyFailed {
 		respond.Partial(c)
 	}
-	w.Page(c, http.StatusOK, "sla", p)
+	ui.Page(c, http.StatusOK, "sla", p)
 }
 
 func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
@@ -196,11 +196,11 @@ func missingTexts(r *sla.SLAReport) []string {
 }
 
 // fillSLAGroups links to the other groups of an agreement, worst first.
-func (w *Web) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
+func (ui *UI) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
 	if len(r.SLA.GroupBy) == 0 {
 		return
 	}
-	p.Siblings = w.Href("/slas", url.Values{"service": {r.SLA.Service}, "q": {r.SLA.Service + "/" + r.SLA.Name}})
+	p.Siblings = ui.Href("/slas", url.Values{"service": {r.SLA.Service}, "q": {r.SLA.Service + "/" + r.SLA.Name}})
 	var others []*sla.SLAReport
 	for _, x := range worstFirst(rep, r.SLA.Service) {
 		if x.SLA == r.SLA && x != r {
@@ -212,7 +212,7 @@ func (w *Web) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
 			p.MoreGroups = len(others) - i
 			break
 		}
-		g := slaLink{Href: w.slaHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x), Score: format.NoValue}
+		g := slaLink{Href: ui.slaHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x), Score: format.NoValue}
 		if x.HasData {
 			g.Score = format.Score(x.Score)
 		}

@@ -30,7 +30,7 @@ type slaHistory struct {
 	Hints   []string // what these numbers are not
 }
 
-func (w *Web) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport, q url.Values) slaHistory {
+func (ui *UI) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport, q url.Values) slaHistory {
 	n, err := strconv.Atoi(q.Get("days"))
 	if err != nil || !slices.Contains(slaDays, n) {
 		n = defaultSLADays
@@ -45,17 +45,17 @@ func (w *Web) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport, q u
 		if s := q.Get("refresh"); s != "" {
 			to.Set("refresh", s)
 		}
-		h.Days = append(h.Days, site.Link{Text: strconv.Itoa(d) + " days", Href: w.Href("/sla", to), On: d == n})
+		h.Days = append(h.Days, site.Link{Text: strconv.Itoa(d) + " days", Href: ui.Href("/sla", to), On: d == n})
 	}
-	if w.Opt.Counts == nil {
+	if ui.Opt.Counts == nil {
 		h.Note = "This engine keeps no history."
 		return h
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
-	days, err := report.DayScores(ctx, w.Opt.Counts, v.Rep, r, n, zone)
+	days, err := report.DayScores(ctx, ui.Opt.Counts, v.Rep, r, n, zone)
 	if err != nil {
-		w.Opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
+		ui.Opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
 		h.Note = historyFailed
 		return h
 	}

@@ -125,7 +125,7 @@ func TestSLADetail(t *testing.T) {
 	}
 	gold := b.get("/sla?group.product=MEDCARE&service=insurance-unpaid&sla=gold").Body.String()
 	require.Contains(t, gold, "Breached although the score is above its thresholds")
-	other := b.get(b.web.slaHref(&b.rep.SLAs[4])).Body.String()
+	other := b.get(b.web.ui.slaHref(&b.rep.SLAs[4])).Body.String()
 	require.Contains(t, other, "informs, never alerts, and is never breached")
 	require.NotContains(t, other, "the agreement is breached")
 
@@ -162,10 +162,10 @@ func TestSLAHistory(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, days[5].Has(), "a part of 12 November is gone")
 	require.True(t, days[6].Has())
-	body := b.get(b.web.slaHref(r) + "&days=14").Body.String()
+	body := b.get(b.web.ui.slaHref(r) + "&days=14").Body.String()
 	require.Contains(t, body, "not kept")
 	require.Contains(t, body, "6 days at the start are left out")
-	require.Contains(t, b.get(b.web.slaHref(&b.rep.SLAs[2])).Body.String(), "outside is measured by Prometheus and is not in these scores")
+	require.Contains(t, b.get(b.web.ui.slaHref(&b.rep.SLAs[2])).Body.String(), "outside is measured by Prometheus and is not in these scores")
 }
 
 // TestSLANumbersAreTheAPIs: page and API come from one report.
@@ -174,7 +174,7 @@ func TestSLANumbersAreTheAPIs(t *testing.T) {
 	b.rep = richAgreements(t)
 	for i := range b.rep.SLAs {
 		r := &b.rep.SLAs[i]
-		body := b.get(b.web.slaHref(r)).Body.String()
+		body := b.get(b.web.ui.slaHref(r)).Body.String()
 		api := newSLA(r)
 		require.Contains(t, body, `<span class="big"><bdi>`+format.Score(*api.Score)+`</bdi></span>`)
 		for _, c := range api.Components {

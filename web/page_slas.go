@@ -17,14 +17,6 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// registerSLA mounts the pages of agreements and the reports.
-func (w *Web) registerSLA(get func(path string, h ...gin.HandlerFunc), read gin.HandlerFunc) {
-	get("/slas", read, w.slasPage)
-	get("/sla", read, w.slaPage)
-	get("/report", read, w.reportPage)
-	get("/api/v1/report", read, w.apiReport)
-}
-
 // slasPage is the data of the page "/slas".
 type slasPage struct {
 	site.Layout
@@ -140,37 +132,37 @@ func orderSLAs(rs []*sla.SLAReport, key sortKey, reverse bool) {
 	})
 }
 
-func (w *Web) slasPage(c *gin.Context) {
-	v := w.View()
+func (ui *UI) slasPage(c *gin.Context) {
+	v := ui.View()
 	site.RefreshHeader(c)
 	key := strings.Join([]string{v.Key(), "slas", c.Request.URL.RawQuery, respond.Theme(c)}, "\x00")
 	if respond.NotModified(c, `W/"`+respond.Hash("slas", key)+`"`) {
 		return
 	}
 	q := c.Request.URL.Query()
-	p := slasPage{Layout: w.Layout(c, v, "Agreements", "slas"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle)}
+	p := slasPage{Layout: ui.Layout(c, v, "Agreements", "slas"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle)}
 	if v.Rep != nil {
-		w.fillSLAs(&p, v, q)
+		ui.fillSLAs(&p, v, q)
 	}
-	w.Page(c, http.StatusOK, "slas", p)
+	ui.Page(c, http.StatusOK, "slas", p)
 }
 
-func (w *Web) fillSLAs(p *slasPage, v site.View, q url.Values) {
+func (ui *UI) fillSLAs(p *slasPage, v site.View, q url.Values) {
 	f := newSLAFilter(q)
 	p.Any = len(v.Rep.SLAs) > 0
 	p.Filtered = f.service != "" || f.state != "" || f.search != "" || len(f.group) > 0
-	p.Clear = w.Href("/slas", keep(q, viewParams...))
+	p.Clear = ui.Href("/slas", keep(q, viewParams...))
 	p.Hidden = site.Hidden(keep(q, viewParams...))
 	p.Thresholds = thresholdRowsOf(v.Rep, v.Now, f.service)
-	p.Reports = w.reportLinks(v, f.service)
+	p.Reports = ui.reportLinks(v, f.service)
 	p.Selects = slaChoices(v.Rep, f)
-	w.summariseSLAs(p, v.Rep, q, f)
+	ui.summariseSLAs(p, v.Rep, q, f)
 
 	sort, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
 	if slaSorts[sort] == nil {
 		sort = byWorst
 	}
-	p.Columns = w.slaColumns(q, sort, reverse)
+	p.Columns = ui.slaColumns(q, sort, reverse)
 	all := f.pick(v.Rep)
 	orderSLAs(all, sort, reverse)
 	p.Total = format.Plural(len(all), "group")
@@ -180,17 +172,17 @@ func (w *Web) fillSLAs(p *slasPage, v site.View, q url.Values) {
 	}
 	end := min(start+cardsPerPage, len(all))
 	for _, r := range all[start:end] {
-		p.Cards = append(p.Cards, w.newCard(v.Rep, r))
+		p.Cards = append(p.Cards, ui.newCard(v.Rep, r))
 	}
 	if len(all) > 0 {
 		p.Shown = format.Count(start+1) + " to " + format.Count(end) + " of " + format.Count(len(all))
 	}
 	turn := func(to int) string {
-		q := w.keepSLA(q)
+		q := ui.keepSLA(q)
 		if to > 0 {
 			q.Set("start", strconv.Itoa(to))
 		}
-		return w.Href("/slas", q)
+		return ui.Href("/slas", q)
 	}
 	if start > 0 {
 		p.Prev = turn(max(0, start-cardsPerPage))
@@ -201,7 +193,7 @@ func (w *Web) fillSLAs(p *slasPage, v site.View, q url.Values) {
 }
 
 // keepSLA copies the parameters of the list that say what is shown and how.
-func (w *Web) keepSLA(q url.Values) url.Values {
+func (ui *UI) keepSLA(q url.Values) url.Values {
 	out := keep(q, slaParams...)
 	for k, v := range site.Prefixed(q, site.GroupParam) {
 		out.Set(site.GroupParam+k, v)
@@ -222,7 +214,7 @@ func slaChoices(rep *sla.Report, f slaFilter) []site.Choice {
 }
 
 // summariseSLAs says how things are: one sentence, and how many are in each state.
-func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFilter) {
+func (ui *UI) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFilter) {
 	state := f.state
 	f.state = ""
 	n := map[chart.Mark]int{}
@@ -236,12 +228,12 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 		if m.Word == "informs only" && n[m] == 0 {
 			continue // most specs have none
 		}
-		to := w.keepSLA(q)
+		to := ui.keepSLA(q)
 		on := state == stateParam(m)
 		if to.Del("state"); !on {
 			to.Set("state", stateParam(m)) // the second click takes the filter off again
 		}
-		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), w.Href("/slas", to), on, n[m] == 0})
+		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), ui.Href("/slas", to), on, n[m] == 0})
 	}
 	var said []string
 	for _, m := range chart.AgreementMarks[:3] {
@@ -269,12 +261,12 @@ func (w *Web) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFil
 	p.Scope = format.Plural(len(names), "agreement") + ", " + format.Plural(len(all), "group")
 }
 
-func (w *Web) slaColumns(q url.Values, key sortKey, reverse bool) []column {
-	return w.sortable([]column{
+func (ui *UI) slaColumns(q url.Values, key sortKey, reverse bool) []column {
+	return ui.sortable([]column{
 		{Name: "State", key: byWorst},
 		{Name: "Agreement", key: byName},
 		{Name: "Score", Class: "num", key: byScore},
 		{Name: "Points earned and lost", Class: "pts"},
 		{Name: "Worst component", key: byLost},
-	}, "/slas", w.keepSLA(q), key, reverse)
+	}, "/slas", ui.keepSLA(q), key, reverse)
 }

@@ -77,38 +77,38 @@ type correctionRow struct {
 // shownGroups is how many other groups of an SLO its page links to.
 const shownGroups = 12
 
-func (w *Web) sloPage(c *gin.Context) {
-	v := w.View()
+func (ui *UI) sloPage(c *gin.Context) {
+	v := ui.View()
 	q := c.Request.URL.Query()
 	id := slo.ID(q.Get("id"))
 	r, exists := site.FindGroup(v.Rep, id, q)
 	switch {
 	case v.Rep == nil:
-		w.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
 		return
 	case r == nil && exists:
-		c.Redirect(http.StatusFound, w.Href("/", url.Values{"slo": {string(id)}}))
+		c.Redirect(http.StatusFound, ui.Href("/", url.Values{"slo": {string(id)}}))
 		return
 	case r == nil:
-		w.Message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
 		return
 	}
-	list, digest := w.Alerts(site.AlertFilter{SLO: id})
+	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
 	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
 		site.RefreshHeader(c)
 		return
 	}
 	tiers, unfit := alerts.Tiers(r.SLO)
 	p := sloPage{
-		Layout: w.Layout(c, v, format.Safe(string(id), format.MaxTitle), "slo"), Row: w.newRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
-		Counts: countRows(r), Burns: burnRows(r, tiers), Tiers: tierRows(r, tiers), Facts: w.facts(r, v.Now), Notes: notes(r), API: w.apiHref(r),
+		Layout: ui.Layout(c, v, format.Safe(string(id), format.MaxTitle), "slo"), Row: ui.newRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
+		Counts: countRows(r), Burns: burnRows(r, tiers), Tiers: tierRows(r, tiers), Facts: ui.facts(r, v.Now), Notes: notes(r), API: ui.apiHref(r),
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
-		Source: w.sources.get(r.SLO, w.ExternalURL(c.Request), v.Now), Queries: promQueries(r),
+		Source: ui.sources.get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: promQueries(r),
 	}
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
 	}
-	w.holdBack(r, tiers, &p)
+	ui.holdBack(r, tiers, &p)
 	if r.Corrected > 0 {
 		p.Corrected = format.Duration(r.Corrected)
 	}
@@ -121,26 +121,26 @@ func (w *Web) sloPage(c *gin.Context) {
 			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.Now),
 		})
 	}
-	w.fillGroups(&p, v.Rep, r)
+	ui.fillGroups(&p, v.Rep, r)
 	rng := newRange(q, v.Rep.Time, r.Slice)
-	p.Range = w.rangeNav(r, rng, q, v.Rep.Time.UTC())
-	if p.HasAlerts = w.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
-		p.Alerts, p.Timeline = w.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, w.Opt.AlertsKept)
+	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
+	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
+		p.Alerts, p.Timeline = ui.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
 	}
-	p.HistoryAPI = w.historyHref(r, rng)
-	w.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
+	p.HistoryAPI = ui.historyHref(r, rng)
+	ui.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
 	if p.HistNote == historyFailed {
 		respond.Partial(c)
 	}
-	w.Page(c, http.StatusOK, "slo", p)
+	ui.Page(c, http.StatusOK, "slo", p)
 }
 
 // fillGroups links to the other groups of an SLO, worst first.
-func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
+func (ui *UI) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 	if len(r.SLO.GroupBy) == 0 {
 		return
 	}
-	p.Siblings = w.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
+	p.Siblings = ui.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
 	var all []*sla.SLOReport
 	for i := range rep.SLOs {
 		if x := &rep.SLOs[i]; x.SLO.ID == r.SLO.ID && x != r {
@@ -153,7 +153,7 @@ func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 			p.MoreGroups = len(all) - i
 			break
 		}
-		g := groupLink{Href: w.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Left: format.NoValue}
+		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Left: format.NoValue}
 		if x.Budget.HasData {
 			g.Left = format.Percent(x.Budget.Remaining, 1)
 		}
@@ -161,18 +161,18 @@ func (w *Web) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 	}
 }
 
-func (w *Web) apiHref(r *sla.SLOReport) string { return w.apiPath(r, "", url.Values{}) }
+func (ui *UI) apiHref(r *sla.SLOReport) string { return ui.apiPath(r, "", url.Values{}) }
 
 // historyHref is where the API gives the counts behind the charts.
-func (w *Web) historyHref(r *sla.SLOReport, rng sloRange) string {
-	return w.apiPath(r, "/history", url.Values{
+func (ui *UI) historyHref(r *sla.SLOReport, rng sloRange) string {
+	return ui.apiPath(r, "/history", url.Values{
 		"from": {rng.From.UTC().Format(time.RFC3339)}, "to": {rng.To.UTC().Format(time.RFC3339)}, "step": {slo.FormatDuration(rng.Step)},
 	})
 }
 
-func (w *Web) apiPath(r *sla.SLOReport, below string, q url.Values) string {
+func (ui *UI) apiPath(r *sla.SLOReport, below string, q url.Values) string {
 	maps.Copy(q, site.GroupQuery(r.SLO.GroupBy, r.Group))
-	href := w.Opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
+	href := ui.Opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
 	if len(q) > 0 {
 		href += "?" + q.Encode()
 	}
@@ -193,7 +193,7 @@ func countRows(r *sla.SLOReport) []countRow {
 	return []countRow{one("Period", r.Budget)}
 }
 
-func (w *Web) facts(r *sla.SLOReport, now time.Time) []site.Fact {
+func (ui *UI) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 	s, ind := r.SLO, r.SLO.Indicator
 	fs := []site.Fact{
 		{Name: "Period", Value: format.Span(r.Period)},
@@ -224,8 +224,8 @@ func (w *Web) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 		fs = append(fs, site.Fact{Name: "Events in the period", Value: format.Count(r.Events.Valid())})
 	}
 	fs = append(fs, budgeting)
-	if w.Opt.Source != nil {
-		if src, ok := w.Opt.Source(s.ID); ok {
+	if ui.Opt.Source != nil {
+		if src, ok := ui.Opt.Source(s.ID); ok {
 			fs = append(fs, site.Fact{Name: "Written in", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
 		}
 	}

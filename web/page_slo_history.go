@@ -120,8 +120,8 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 const historyFailed = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
 
 // fillHistory reads the history of a group and draws everything that is made of it.
-func (w *Web) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
-	if w.Opt.Counts == nil {
+func (ui *UI) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
+	if ui.Opt.Counts == nil {
 		p.HistNote = "This engine keeps no history."
 		return
 	}
@@ -129,9 +129,9 @@ func (w *Web) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rn
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
 	queries := h.queries(r)
-	answers, err := w.Opt.Counts.Ask(ctx, queries)
+	answers, err := ui.Opt.Counts.Ask(ctx, queries)
 	if err != nil {
-		w.Opt.LogError("read history of "+string(r.SLO.ID), err)
+		ui.Opt.LogError("read history of "+string(r.SLO.ID), err)
 		p.HistNote = historyFailed
 		return
 	}
@@ -171,7 +171,7 @@ func (w *Web) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rn
 		p.Latency = &f
 	}
 	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
-	p.Blame = w.newBlame(r, h, rng, v)
+	p.Blame = ui.newBlame(r, h, rng, v)
 }
 
 // emptyRange says why nothing is to be seen of a range, and what to do.
@@ -185,7 +185,7 @@ func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	return "Nothing was counted in this time. Choose a longer range, or check that the service sends events."
 }
 
-func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.View) *blame {
+func (ui *UI) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.View) *blame {
 	b := &blame{}
 	if len(r.SLO.GroupBy) > 0 {
 		var ps []history.Point
@@ -196,7 +196,7 @@ func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.Vie
 			}
 			ps = append(ps, pt)
 		}
-		all := w.groupShares(r, h.blamed, ps)
+		all := ui.groupShares(r, h.blamed, ps)
 		for i, s := range all {
 			if i < blameGroups || s.Here {
 				b.Groups = append(b.Groups, s)
@@ -206,6 +206,6 @@ func (w *Web) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.Vie
 	} else {
 		b.GroupNote = "This service level is not split. With group_by in the spec each value of an attribute gets a budget of its own, and its part is shown here."
 	}
-	w.fillAttributes(b, r, rng.Span, v.Now)
+	ui.fillAttributes(b, r, rng.Span, v.Now)
 	return b
 }

@@ -132,7 +132,7 @@ type rangeNav struct {
 	Problem  string
 }
 
-func (w *Web) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Time) rangeNav {
+func (ui *UI) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Time) rangeNav {
 	base := site.GroupQuery(r.SLO.GroupBy, r.Group)
 	base.Set("id", string(r.SLO.ID))
 	if x := q.Get("refresh"); x != "" {
@@ -146,13 +146,13 @@ func (w *Web) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Ti
 		for i := 0; i+1 < len(kv); i += 2 {
 			to.Set(kv[i], kv[i+1])
 		}
-		return w.Href("/slo", to)
+		return ui.Href("/slo", to)
 	}
 	at := func(from, to time.Time) string {
 		return with("from", strconv.FormatInt(from.Unix(), 10), "to", strconv.FormatInt(to.Unix(), 10))
 	}
 	const layout = "2006-01-02T15:04"
-	n := rangeNav{Own: rng.Name == "", From: rng.From.UTC().Format(layout), To: rng.To.UTC().Format(layout), Hidden: site.Hidden(base), Action: w.Href("/slo", nil), Zoom: with(), Problem: rng.Problem}
+	n := rangeNav{Own: rng.Name == "", From: rng.From.UTC().Format(layout), To: rng.To.UTC().Format(layout), Hidden: site.Hidden(base), Action: ui.Href("/slo", nil), Zoom: with(), Problem: rng.Problem}
 	for _, x := range ranges {
 		n.Links = append(n.Links, site.Link{Text: x.name, Href: with("range", x.name), On: x.name == rng.Name})
 	}

@@ -97,7 +97,7 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 		r := &b.rep.SLOs[i]
 		body := b.get(b.web.SLOHref(r) + "&range=7d").Body.String()
 		var one sloOne
-		require.NoError(t, json.Unmarshal(b.get(b.web.apiHref(r)).Body.Bytes(), &one))
+		require.NoError(t, json.Unmarshal(b.get(b.web.ui.apiHref(r)).Body.Bytes(), &one))
 		require.Contains(t, body, "<td class=\"num\" data-name=\"Bad\">"+format.Count(one.SLO.Budget.Counts.Bad)+"</td>")
 		if !one.SLO.Budget.HasData {
 			continue

@@ -157,24 +157,24 @@ func (x *combined) state() publicState {
 }
 
 // isPublic reports whether anybody may see an SLO.
-func (w *Web) isPublic(s *slo.SLO) bool {
-	if w.Opt.Public != nil {
-		return w.Opt.Public(s.ID, s.Labels)
+func (pub *Public) isPublic(s *slo.SLO) bool {
+	if pub.Opt.Public != nil {
+		return pub.Opt.Public(s.ID, s.Labels)
 	}
 	return s.Labels[PublicLabel] == "true"
 }
 
 // isPublicSLA reports whether anybody may see an agreement, and its groups.
-func (w *Web) isPublicSLA(rep *sla.Report, a *sla.Agreement) (public, groups bool) {
+func (pub *Public) isPublicSLA(rep *sla.Report, a *sla.Agreement) (public, groups bool) {
 	public, groups = len(a.Components) > 0, len(a.Components) > 0
 	for _, c := range a.Components {
 		s := site.SLOOf(rep, c.SLO)
-		known := s != nil && w.isPublic(s)
+		known := s != nil && pub.isPublic(s)
 		public = public && known
 		groups = groups && known && publicGroups(s)
 	}
-	if w.Opt.PublicSLA != nil {
-		public = w.Opt.PublicSLA(a)
+	if pub.Opt.PublicSLA != nil {
+		public = pub.Opt.PublicSLA(a)
 	}
 	return public, public && groups
 }
@@ -183,13 +183,13 @@ func publicGroups(s *slo.SLO) bool { return s.Labels[PublicGroupsLabel] == "true
 
 // publicRows are the rows of the public SLOs, one SLO and, where they may be shown,
 // one group each, in the order of the report.
-func (w *Web) publicRows(rep *sla.Report) (out [][]*sla.SLOReport) {
+func (pub *Public) publicRows(rep *sla.Report) (out [][]*sla.SLOReport) {
 	for i := 0; i < len(rep.SLOs); {
 		j := i + 1
 		for j < len(rep.SLOs) && rep.SLOs[j].SLO.ID == rep.SLOs[i].SLO.ID {
 			j++
 		}
-		if w.isPublic(rep.SLOs[i].SLO) {
+		if pub.isPublic(rep.SLOs[i].SLO) {
 			var rows []*sla.SLOReport
 			for k := i; k < j; k++ {
 				rows = append(rows, &rep.SLOs[k])

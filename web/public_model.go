@@ -90,7 +90,7 @@ const (
 )
 
 // newPublicStatus tells what is public of a report. The days are added by addDays.
-func (w *Web) newPublicStatus(v site.View) (*publicStatus, [][]*sla.SLOReport) {
+func (pub *Public) newPublicStatus(v site.View) (*publicStatus, [][]*sla.SLOReport) {
 	rep := v.Rep
 	p := &publicStatus{Time: rep.Time.UTC().Truncate(time.Second), State: unknownNow, Stale: v.Stale, Services: []publicService{}, Maintenance: []publicMaintenance{}}
 	at := map[string]int{}
@@ -103,7 +103,7 @@ func (w *Web) newPublicStatus(v site.View) (*publicStatus, [][]*sla.SLOReport) {
 		}
 		return &p.Services[i]
 	}
-	lists := w.publicRows(rep)
+	lists := pub.publicRows(rep)
 	for i, rows := range lists {
 		x := combine(rows)
 		s := service(x.slo.ID.Service())
@@ -121,7 +121,7 @@ func (w *Web) newPublicStatus(v site.View) (*publicStatus, [][]*sla.SLOReport) {
 		p.State = p.State.worse(l.State)
 		s.Levels = append(s.Levels, l)
 	}
-	for _, a := range w.publicAgreements(rep) {
+	for _, a := range pub.publicAgreements(rep) {
 		s := service(a.service)
 		s.Agreements = append(s.Agreements, a.publicAgreement)
 	}
@@ -149,14 +149,14 @@ type agreementOf struct {
 
 // publicAgreements are the public agreements: by group where groups may be shown, else
 // that of the lowest score.
-func (w *Web) publicAgreements(rep *sla.Report) (out []agreementOf) {
+func (pub *Public) publicAgreements(rep *sla.Report) (out []agreementOf) {
 	type chosen struct{ public, groups bool }
 	of, known := map[*sla.Agreement]int{}, map[*sla.Agreement]chosen{}
 	for i := range rep.SLAs {
 		r := &rep.SLAs[i]
 		may, ok := known[r.SLA]
 		if !ok {
-			may.public, may.groups = w.isPublicSLA(rep, r.SLA)
+			may.public, may.groups = pub.isPublicSLA(rep, r.SLA)
 			known[r.SLA] = may
 		}
 		if !may.public || r.Informative {
@@ -240,9 +240,9 @@ func maintenances(lists [][]*sla.SLOReport, now time.Time) []publicMaintenance {
 
 // publicDays are the days of all lists of rows, in their order; nil for those that
 // cannot be had.
-func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SLOReport) ([][]publicDay, error) {
+func (pub *Public) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SLOReport) ([][]publicDay, error) {
 	out := make([][]publicDay, len(lists))
-	if w.Opt.Counts == nil || len(lists) == 0 {
+	if pub.Opt.Counts == nil || len(lists) == 0 {
 		return out, nil
 	}
 	grids := make([]history.Grid, len(lists))
@@ -259,7 +259,7 @@ func (w *Web) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SL
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
-	answers, err := w.Opt.Counts.Ask(ctx, queries)
+	answers, err := pub.Opt.Counts.Ask(ctx, queries)
 	if err != nil {
 		return nil, err
 	}

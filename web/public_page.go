@@ -19,16 +19,21 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// registerPublic mounts the pages of the dead letters and what anybody may see: the
-// public view and the badges. Those never ask for a permission, so a proxy that asks
-// for one in front of the engine must let them through.
-func (w *Web) registerPublic(get func(string, ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
-	get(site.LetterListPath, read, w.letterListPage)
-	get(site.LetterPath, read, w.letterPage)
-	get(site.LetterConfirmPath, operate, w.confirmPage)
-	get("/public", w.publicPage)
-	get("/public.json", w.publicJSON)
-	get("/badge/:service/:slo", w.badge)
+// Public serves what anybody may see: the public view and the badges. It never asks for a permission, so a proxy that
+// asks for one in front of the engine must let its addresses through.
+type Public struct {
+	*site.Site
+	published publicCache
+}
+
+// NewPublic makes the public view of a site.
+func NewPublic(s *site.Site) *Public { return &Public{Site: s} }
+
+// Register mounts the public view and the badges.
+func (pub *Public) Register(get func(path string, h ...gin.HandlerFunc)) {
+	get("/public", pub.publicPage)
+	get("/public.json", pub.publicJSON)
+	get("/badge/:service/:slo", pub.badge)
 }
 
 // publicAge is for how long a proxy may keep what is public, in the words of HTTP.
@@ -106,26 +111,26 @@ func (b *publicBody) send(c *gin.Context, typ string) {
 }
 
 // public returns the bodies of the present view, made anew if need be.
-func (w *Web) public(c *gin.Context, v site.View) (page, doc publicBody, err error) {
-	p := &w.published
+func (pub *Public) public(c *gin.Context, v site.View) (page, doc publicBody, err error) {
+	p := &pub.published
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := v.Key()
 	if p.key == key {
 		return p.page, p.json, nil
 	}
-	status, lists := w.newPublicStatus(v)
+	status, lists := pub.newPublicStatus(v)
 	var ids strings.Builder
 	for _, rows := range lists {
 		fmt.Fprintf(&ids, "%q/%q/%d/%d/%s;", rows[0].SLO.ID, rows[0].Group, len(rows), rows[0].Generation, rows[0].SLO.Objective.Percent())
 	}
 	complete := true
 	if of := ids.String(); p.days == nil || p.daysOf != of || v.Rep.Time.Before(p.daysAt) || v.Rep.Time.Sub(p.daysAt) >= publicDaysAge {
-		days, err := w.publicDays(c.Request.Context(), v.Rep, lists)
+		days, err := pub.publicDays(c.Request.Context(), v.Rep, lists)
 		if err != nil {
 			complete = false
 			if c.Request.Context().Err() == nil { // else the caller went away
-				w.Opt.LogError("read the days of the public view", err)
+				pub.Opt.LogError("read the days of the public view", err)
 			}
 		}
 		p.days, p.daysOf, p.daysAt = days, of, v.Rep.Time
@@ -136,7 +141,7 @@ func (w *Web) public(c *gin.Context, v site.View) (page, doc publicBody, err err
 		return page, doc, fmt.Errorf("encode the public view: %w", err)
 	}
 	doc = newPublicBody(append(body, '\n'))
-	html, err := w.Render("public", w.newPublicView(status, v))
+	html, err := pub.Render("public", pub.newPublicView(status, v))
 	if err != nil {
 		return page, doc, fmt.Errorf("render the public view: %w", err)
 	}
@@ -150,37 +155,37 @@ func (w *Web) public(c *gin.Context, v site.View) (page, doc publicBody, err err
 }
 
 // publicNotYet says when to ask again before the first report.
-func (w *Web) publicNotYet(c *gin.Context) {
+func (pub *Public) publicNotYet(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	c.Header("Retry-After", "5")
 }
 
-func (w *Web) publicPage(c *gin.Context) {
-	v := w.View()
+func (pub *Public) publicPage(c *gin.Context) {
+	v := pub.View()
 	if v.Rep == nil {
-		w.publicNotYet(c)
-		w.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: w.Opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: chart.Wait("")})
+		pub.publicNotYet(c)
+		pub.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: pub.Opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: chart.Wait("")})
 		return
 	}
-	page, _, err := w.public(c, v)
+	page, _, err := pub.public(c, v)
 	if err != nil {
-		w.NoPage(c, "public", err)
+		pub.NoPage(c, "public", err)
 		return
 	}
 	page.send(c, "text/html; charset=utf-8")
 }
 
-func (w *Web) publicJSON(c *gin.Context) {
+func (pub *Public) publicJSON(c *gin.Context) {
 	openToAll(c)
-	v := w.View()
+	v := pub.View()
 	if v.Rep == nil {
-		w.publicNotYet(c)
+		pub.publicNotYet(c)
 		respond.Problem(c, http.StatusServiceUnavailable, "The figures are being put together.", nil)
 		return
 	}
-	_, doc, err := w.public(c, v)
+	_, doc, err := pub.public(c, v)
 	if err != nil {
-		w.Opt.LogError("make public.json", err)
+		pub.Opt.LogError("make public.json", err)
 		respond.Problem(c, http.StatusInternalServerError, "The document could not be made; the log of the engine says why.", nil)
 		return
 	}

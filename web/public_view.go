@@ -63,8 +63,8 @@ const (
 	stripH = 32
 )
 
-func (w *Web) newPublicView(s *publicStatus, v site.View) publicView {
-	p := publicView{Base: w.Opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.Now)}
+func (pub *Public) newPublicView(s *publicStatus, v site.View) publicView {
+	p := publicView{Base: pub.Opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.Now)}
 	switch {
 	case len(s.Services) == 0:
 		p.Mark, p.Head, p.Text = chart.None(""), "Nothing is published here", "No service level has been chosen to be shown to the public."

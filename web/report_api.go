@@ -161,7 +161,7 @@ func newPeriodReport(p *report.Report, v site.View, days bool) periodReportJSON 
 	return out
 }
 
-func (w *Web) apiReport(c *gin.Context) {
+func (api *API) apiReport(c *gin.Context) {
 	q := c.Request.URL.Query()
 	kind := q.Get("format")
 	ask, err := site.ReportQuery(q)
@@ -175,7 +175,7 @@ func (w *Web) apiReport(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	v, done := w.begin(c)
+	v, done := api.begin(c)
 	switch {
 	case done:
 		return
@@ -184,17 +184,17 @@ func (w *Web) apiReport(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 		return
 	}
-	r, err := w.Reports.Make(c.Request.Context(), report.Source{Counts: w.Opt.Counts, Kept: w.Opt.Kept}, v.Rep, ask)
+	r, err := api.Reports.Make(c.Request.Context(), report.Source{Counts: api.Opt.Counts, Kept: api.Opt.Kept}, v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
 		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
 	case err != nil:
-		w.Opt.LogError("make the report of "+ask.Period.String(), err)
+		api.Opt.LogError("make the report of "+ask.Period.String(), err)
 		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
 	case kind == "csv":
 		body, err := reportCSV(r)
 		if err != nil {
-			w.Opt.LogError("write the report of "+ask.Period.String(), err)
+			api.Opt.LogError("write the report of "+ask.Period.String(), err)
 			respond.Problem(c, http.StatusInternalServerError, "The report could not be written.", nil)
 			return
 		}

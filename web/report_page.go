@@ -93,7 +93,7 @@ type reportThreshold struct {
 const mostReportRows = 500
 
 // reportLinks lead to the reports that people mostly want.
-func (w *Web) reportLinks(v site.View, service string) []site.Link {
+func (ui *UI) reportLinks(v site.View, service string) []site.Link {
 	now := v.Rep.Time.UTC()
 	var out []site.Link
 	for _, l := range []struct {
@@ -103,13 +103,13 @@ func (w *Web) reportLinks(v site.View, service string) []site.Link {
 		{"last week", report.PeriodOf(slo.Week, now).Shift(-1)}, {"this week", report.PeriodOf(slo.Week, now)},
 		{"last month", report.PeriodOf(slo.Month, now).Shift(-1)}, {"this month", report.PeriodOf(slo.Month, now)},
 	} {
-		out = append(out, site.Link{Text: l.text, Href: w.reportHref(l.p, service, "")})
+		out = append(out, site.Link{Text: l.text, Href: ui.reportHref(l.p, service, "")})
 	}
 	return out
 }
 
-func (w *Web) reportHref(p report.Period, service, zone string) string {
-	return w.Href("/report", reportQuery(p, service, zone))
+func (ui *UI) reportHref(p report.Period, service, zone string) string {
+	return ui.Href("/report", reportQuery(p, service, zone))
 }
 
 func reportQuery(p report.Period, service, zone string) url.Values {
@@ -123,10 +123,10 @@ func reportQuery(p report.Period, service, zone string) url.Values {
 	return q
 }
 
-func (w *Web) reportPage(c *gin.Context) {
-	v := w.View()
+func (ui *UI) reportPage(c *gin.Context) {
+	v := ui.View()
 	if v.Rep == nil {
-		w.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
 		return
 	}
 	q := c.Request.URL.Query()
@@ -138,23 +138,23 @@ func (w *Web) reportPage(c *gin.Context) {
 	if err == nil && respond.NotModified(c, v.Tag("report", c.Request.URL.RawQuery)) {
 		return
 	}
-	p := reportPage{Layout: w.Layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
+	p := reportPage{Layout: ui.Layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
 	p.Selects = []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(servicesOf(v.Rep), ask.Service)}}
 	status := http.StatusOK
 	if err != nil {
 		p.Heading, p.Problem, status = "Report", err.Error(), http.StatusBadRequest
 		c.Header("Cache-Control", "no-store")
-		w.Page(c, status, "report", p)
+		ui.Page(c, status, "report", p)
 		return
 	}
-	w.fillReportHead(&p, v, ask)
-	r, err := w.Reports.Make(c.Request.Context(), report.Source{Counts: w.Opt.Counts, Kept: w.Opt.Kept}, v.Rep, ask)
+	ui.fillReportHead(&p, v, ask)
+	r, err := ui.Reports.Make(c.Request.Context(), report.Source{Counts: ui.Opt.Counts, Kept: ui.Opt.Kept}, v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
 		p.Empty = "This engine keeps no history, so there is nothing to report from."
 	case err != nil:
-		w.Opt.LogError("make the report of "+ask.Period.String(), err)
+		ui.Opt.LogError("make the report of "+ask.Period.String(), err)
 		c.Writer.Header().Del("ETag")
 		c.Header("Cache-Control", "no-store")
 		p.Empty, status = "The report could not be made now. Load the page again in a moment.", http.StatusServiceUnavailable
@@ -163,9 +163,9 @@ func (w *Web) reportPage(c *gin.Context) {
 	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
 		p.Empty = "The spec has nothing of this service to report on."
 	default:
-		w.fillReport(&p, v, r)
+		ui.fillReport(&p, v, r)
 	}
-	w.Page(c, status, "report", p)
+	ui.Page(c, status, "report", p)
 }
 
 func servicesOf(rep *sla.Report) map[string]bool {
@@ -179,7 +179,7 @@ func servicesOf(rep *sla.Report) map[string]bool {
 	return out
 }
 
-func (w *Web) fillReportHead(p *reportPage, v site.View, ask report.Query) {
+func (ui *UI) fillReportHead(p *reportPage, v site.View, ask report.Query) {
 	zone := ""
 	if ask.Zone != nil {
 		zone = ask.Zone.String()
@@ -187,10 +187,10 @@ func (w *Web) fillReportHead(p *reportPage, v site.View, ask report.Query) {
 	p.Heading, p.Dates = ask.Period.Title(), ask.Period.Dates()
 	p.Title = "Report " + ask.Period.String()
 	prev, next := ask.Period.Shift(-1), ask.Period.Shift(1)
-	p.Prev = site.Link{Text: prev.String(), Href: w.reportHref(prev, ask.Service, zone)}
+	p.Prev = site.Link{Text: prev.String(), Href: ui.reportHref(prev, ask.Service, zone)}
 	p.Next = site.Link{Text: next.String()}
 	if next.In(time.UTC).From.Before(v.Rep.Time.Add(14 * time.Hour)) { // it may have begun further east
-		p.Next.Href = w.reportHref(next, ask.Service, zone)
+		p.Next.Href = ui.reportHref(next, ask.Service, zone)
 	}
 	noon := ask.Period.Noon()
 	for _, u := range []struct {
@@ -201,15 +201,15 @@ func (w *Web) fillReportHead(p *reportPage, v site.View, ask report.Query) {
 		if u.unit != ask.Period.Unit {
 			to = report.PeriodOf(u.unit, noon)
 		}
-		p.Units = append(p.Units, site.Link{Text: u.text, Href: w.reportHref(to, ask.Service, zone), On: u.unit == ask.Period.Unit})
+		p.Units = append(p.Units, site.Link{Text: u.text, Href: ui.reportHref(to, ask.Service, zone), On: u.unit == ask.Period.Unit})
 	}
 	q := reportQuery(ask.Period, ask.Service, zone)
-	p.JSON = w.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
+	p.JSON = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
 	q.Set("format", "csv")
-	p.CSV = w.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
+	p.CSV = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
 }
 
-func (w *Web) fillReport(p *reportPage, v site.View, r *report.Report) {
+func (ui *UI) fillReport(p *reportPage, v site.View, r *report.Report) {
 	zones := map[string]bool{}
 	var until time.Time
 	kept, partial, corrected := false, false, false
@@ -252,7 +252,7 @@ func (w *Web) fillReport(p *reportPage, v site.View, r *report.Report) {
 		p.Running = "The period is not over: these are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
 	}
 	p.Figures = reportFigures(r, counts, agreed)
-	p.Services = w.reportServices(v, r)
+	p.Services = ui.reportServices(v, r)
 	p.Notes = reportNotes(kept, partial, corrected)
 }
 
@@ -301,7 +301,7 @@ func sinceText(c *report.Covered) string {
 	return "since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
 }
 
-func (w *Web) reportServices(v site.View, r *report.Report) []reportService {
+func (ui *UI) reportServices(v site.View, r *report.Report) []reportService {
 	var out []reportService
 	at := map[string]int{}
 	get := func(name string) *reportService {
@@ -320,7 +320,7 @@ func (w *Web) reportServices(v site.View, r *report.Report) []reportService {
 			s.MoreSLAs++
 			continue
 		}
-		card := reportCard{slaCard: w.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
+		card := reportCard{slaCard: ui.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
 		card.Levels = ""
 		if x.Level == sla.LevelWarning || x.Level == sla.LevelCritical {
 			card.Levels = string(x.Level)
@@ -334,7 +334,7 @@ func (w *Web) reportServices(v site.View, r *report.Report) []reportService {
 			s.MoreRows++
 			continue
 		}
-		s.Rows = append(s.Rows, w.newReportRow(x))
+		s.Rows = append(s.Rows, ui.newReportRow(x))
 	}
 	for i := range r.Thresholds {
 		x := &r.Thresholds[i]
@@ -376,10 +376,10 @@ func worstLines(n int, line func(int) (service string, v report.Verdict)) []int 
 	return order
 }
 
-func (w *Web) newReportRow(x *report.SLO) reportRow {
+func (ui *UI) newReportRow(x *report.SLO) reportRow {
 	s := x.Now.SLO
 	out := reportRow{
-		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: w.SLOHref(x.Now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: ui.SLOHref(x.Now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, x.Now.Group), Objective: s.Objective.String(), Events: format.Count(x.Events), Good: format.Count(x.Net.Counts.Good), Bad: format.Count(x.Net.Counts.Bad),
 		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered), Worst: format.NoValue,
 	}

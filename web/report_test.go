@@ -440,7 +440,7 @@ func TestReportHostileNames(t *testing.T) {
 			esc := url.QueryEscape(bad)
 			for _, target := range []string{
 				"/slas", "/slas?service=" + esc + "&state=" + esc + "&q=" + esc + "&sort=" + esc + "&group." + esc + "=" + esc, "/report?period=2026-W46", "/report?period=" + esc, "/report?period=2026-W46&service=" + esc,
-				"/report?period=2026-W46&zone=" + esc, b.web.slaHref(&b.rep.SLAs[0]), "/sla?service=" + esc + "&sla=" + esc,
+				"/report?period=2026-W46&zone=" + esc, b.web.ui.slaHref(&b.rep.SLAs[0]), "/sla?service=" + esc + "&sla=" + esc,
 			} {
 				rec := b.get(target)
 				require.Less(t, rec.Code, 500, target)
@@ -449,7 +449,7 @@ func TestReportHostileNames(t *testing.T) {
 					require.NotContains(t, rec.Body.String(), forbidden, target)
 				}
 			}
-			require.Equal(t, http.StatusOK, b.get(b.web.slaHref(&b.rep.SLAs[0])).Code, "the group's own link leads to it")
+			require.Equal(t, http.StatusOK, b.get(b.web.ui.slaHref(&b.rep.SLAs[0])).Code, "the group's own link leads to it")
 			require.Equal(t, http.StatusOK, b.get("/api/v1/report?period=2026-W46").Code)
 			lines := readCSV(t, b.get("/api/v1/report?period=2026-W46&format=csv").Body.Bytes())
 			require.Len(t, lines, 24)

@@ -44,7 +44,7 @@ type sparkEntry struct {
 
 // draw returns the sparklines of the last 24 hours of some groups, and asks once for all that it does not have. Those that
 // cannot be had are "".
-func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*sla.SLOReport) ([]template.HTML, error) {
+func (s *sparkCache) draw(ctx context.Context, ui *UI, rep *sla.Report, rows []*sla.SLOReport) ([]template.HTML, error) {
 	from := rep.Time.UTC().Truncate(time.Hour).Add(-(chart.SparkHours - 1) * time.Hour)
 	hours := history.NewGrid(slo.Span{From: from, To: rep.Time.UTC()}, time.Hour, nil)
 	out := make([]template.HTML, len(rows))
@@ -67,7 +67,7 @@ func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*
 		id := rows[i].SLO.ID
 		asked[k] = l.Add(string(id), "hours", hours, groups[id])
 	}
-	if err := l.Run(ctx, w.Opt.Counts); err != nil {
+	if err := l.Run(ctx, ui.Opt.Counts); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			err = nil
 		}
@@ -86,7 +86,7 @@ func (s *sparkCache) draw(ctx context.Context, w *Web, rep *sla.Report, rows []*
 		}
 		at[e]++
 		var err error
-		if out[i], err = w.Fragment("spark", chart.NewSpark(points, r.SLO.Objective)); err != nil {
+		if out[i], err = ui.Fragment("spark", chart.NewSpark(points, r.SLO.Objective)); err != nil {
 			return out, err
 		}
 		s.m[newSparkKey(r)] = sparkEntry{rep.Time, out[i]}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -17,17 +16,14 @@ import (
 // safe for concurrent use.
 type Web struct {
 	*site.Site
-	openapi     []byte
-	openapiBare []byte // without the version
+	ui          *UI
+	api         *API
+	public      *Public
+	dead        *DeadLetters
 	metrics     http.Handler
-	sparks      sparkCache
-	sources     sourceCache
-	drawn       drawings
 	responses   *respond.Cache
 	streams     *hub
 	streamStats *streamMetrics
-	rates       rateRing
-	published   publicCache
 }
 
 // New checks the options, parses the templates and prepares the assets.
@@ -41,14 +37,12 @@ func New(opt site.Options) (*Web, error) {
 	own := metrics.NewSet()
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
 	w.responses = respond.NewCache(opt.MaxResponseBytes, opt.Now, own)
-	if w.openapi, err = openAPI(opt, opt.Version.Version); err != nil {
-		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	w.dead, w.public = NewDeadLetters(w.Site), NewPublic(w.Site)
+	if w.api, err = NewAPI(w.Site); err != nil {
+		return nil, err
 	}
-	if w.openapiBare, err = openAPI(opt, ""); err != nil {
-		return nil, fmt.Errorf("prepare openapi.json: %w", err)
-	}
-	if err = w.draw(); err != nil {
-		return nil, fmt.Errorf("draw the states: %w", err)
+	if w.ui, err = NewUI(w.Site, w.dead); err != nil {
+		return nil, err
 	}
 	w.metrics = collector.Handler(collector.Options{
 		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: append(slices.Clone(opt.Sets), own), Registry: opt.Registry,
@@ -63,7 +57,7 @@ func New(opt site.Options) (*Web, error) {
 func (w *Web) Register(r gin.IRouter) {
 	read, operate := w.Opt.Allow(site.Read), w.Opt.Allow(site.Operate)
 	direct := func(path string, h ...gin.HandlerFunc) {
-		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{secure, w.ChooseTheme}, h...)...)
+		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{site.Secure, w.ChooseTheme}, h...)...)
 	}
 	// Who may not have a response is told before it counts.
 	bounded, scraped := w.responses.Bounded(false), w.responses.Bounded(true)
@@ -71,49 +65,20 @@ func (w *Web) Register(r gin.IRouter) {
 		last := len(h) - 1
 		direct(path, append(slices.Clone(h[:last]), bounded, h[last])...)
 	}
-	get("/", read, w.listPage)
-	get("/slo", read, w.sloPage)
-	get("/engine", read, w.enginePage)
-	direct("/events/stream", read, w.stream) // has bounds of its own
+	w.ui.Register(get, read)
+	w.api.Register(r, get, read, operate)
+	w.dead.Register(r, get, read, operate)
+	w.public.Register(get)
 	get("/static/:name", w.Static)
-
-	get("/api/v1/slos", read, w.apiSLOs)
-	get("/api/v1/slos/:service/:slo", read, w.apiSLO)
-	get("/api/v1/slos/:service/:slo/history", read, w.apiHistory)
-	get("/api/v1/slas", read, w.apiSLAs)
-	get("/api/v1/thresholds", read, w.apiThresholds)
-	get("/api/v1/limits", read, w.apiLimits)
-	get("/api/v1/alerts", read, w.apiAlerts)
-	get("/api/v1/engine", read, w.apiEngine)
-	get("/api/v1/generations", read, w.apiGenerations)
-	r.POST("/api/v1/forget", secure, operate, w.apiForget)
-	get("/openapi.json", w.apiDocument)
-
+	direct("/events/stream", read, w.stream)                // has bounds of its own
 	direct("/metrics", read, scraped, gin.WrapH(w.metrics)) // limits the scrapes itself
 	direct("/-/healthy", w.healthy)                         // always answered: a few bytes
 	direct("/-/ready", w.ready)
-	r.POST("/-/reload", secure, operate, w.reload)
-	w.registerDLQ(r, get, read, operate)
-	w.registerSLA(get, read)
-	w.registerPublic(get, read, operate)
+	r.POST("/-/reload", site.Secure, operate, w.reload)
 
 	if e, ok := r.(*gin.Engine); ok {
 		e.HandleMethodNotAllowed = true
-		e.NoRoute(secure, w.NotFound)
-		e.NoMethod(secure, w.MethodNotAllowed)
+		e.NoRoute(site.Secure, w.NotFound)
+		e.NoMethod(site.Secure, w.MethodNotAllowed)
 	}
-}
-
-// policy lets a page load and run nothing but its own files, ask nobody but this
-// engine, and be framed by nobody.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
-func secure(c *gin.Context) {
-	h := c.Writer.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
