@@ -12,7 +12,9 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/status"
+	"github.com/sloengine/sloengine/web/ui"
 )
 
 func alertNames(t *testing.T, body []byte) (names []string, total int, next string) {
@@ -56,7 +58,7 @@ func TestAlertsOfTheAPI(t *testing.T) {
 	}
 	require.Equal(t, all, seen, "page by page")
 
-	var list struct{ Items []alertJSON }
+	var list struct{ Items []api.AlertJSON }
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/alerts", 200), &list))
 	page := list.Items[0]
 	require.Equal(t, slo.ID("insurance-unpaid/availability"), *page.SLO)
@@ -104,7 +106,7 @@ func TestAlertsOnPages(t *testing.T) {
 	one := b.alerts[3]
 	b.alerts = nil
 	require.Contains(t, b.get("/").Body.String(), "No alert is firing or pending.")
-	for range shownAlerts + 3 {
+	for range ui.ShownAlerts + 3 {
 		b.alerts = append(b.alerts, one)
 	}
 	require.Contains(t, b.get("/").Body.String(), "All alerts as JSON, 3 more")
@@ -156,7 +158,7 @@ func TestHeldAlerts(t *testing.T) {
 			Why: exhausted.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18)},
 	}
 	var list struct {
-		Held      []heldJSON
+		Held      []api.HeldJSON
 		HeldTotal int `json:"held_total"`
 	}
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/alerts?severity=page", 200), &list))

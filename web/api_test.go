@@ -22,6 +22,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -176,13 +177,13 @@ func TestEventsAreDocumented(t *testing.T) {
 
 func TestPagesOfSLOs(t *testing.T) {
 	b := newBench(t)
-	var list sloList
+	var list api.SLOList
 	var seen []string
 	cursor := ""
 	for range 10 {
 		rec := b.get("/api/v1/slos?limit=4&cursor=" + url.QueryEscape(cursor))
 		require.Equal(t, http.StatusOK, rec.Code)
-		list = sloList{}
+		list = api.SLOList{}
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &list))
 		require.LessOrEqual(t, list.Total, 13)
 		for _, x := range list.Items {
@@ -205,7 +206,7 @@ func TestPagesOfSLOs(t *testing.T) {
 
 func TestValuesOfTheAPI(t *testing.T) {
 	b := newBench(t)
-	var got sloOne
+	var got api.SLOOne
 	require.NoError(t, json.Unmarshal(b.get("/api/v1/slos/insurance-unpaid/availability?group.product=MEDCARE").Body.Bytes(), &got))
 	r := b.rep.SLOs[0]
 	require.Equal(t, r.Budget.SLI, *got.SLO.Budget.SLI)
@@ -222,7 +223,7 @@ func TestValuesOfTheAPI(t *testing.T) {
 	require.Nil(t, got.SLO.Budget.SLI, "no data is null, neither 0 nor 1")
 	require.Nil(t, got.SLO.LastEvent)
 
-	var slas slaList
+	var slas api.SLAList
 	require.NoError(t, json.Unmarshal(b.get("/api/v1/slas").Body.Bytes(), &slas))
 	require.Equal(t, "availability", *slas.Items[1].Worst)
 	require.Nil(t, slas.Items[0].Worst)

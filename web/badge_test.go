@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func TestBadgeGolden(t *testing.T) {
 	}
 	require.Contains(t, b.get("/badge/mdm/availability.svg").Body.String(), `aria-label="mdm / availability: 99.870%, operational, this month"`)
 	require.Contains(t, b.get("/badge/insurance-unpaid/throughput.svg?group.product=TRVL10").Body.String(), ">no data</text>")
-	require.Contains(t, b.get("/badge/insurance-unpaid/availability.svg?group.product=TRVL10").Body.String(), badgeRisk)
+	require.Contains(t, b.get("/badge/insurance-unpaid/availability.svg?group.product=TRVL10").Body.String(), public.BadgeRisk)
 
 	b.now = noon.Add(10 * time.Minute)
 	require.Contains(t, b.get("/badge/mdm/availability.svg").Body.String(), ">stale</text>")
@@ -65,7 +66,7 @@ func TestBadgesKeepSecrets(t *testing.T) {
 		require.Equal(t, none.Header(), rec.Header(), target)
 	}
 	for _, target := range []string{"/badge/insurance-unpaid/availability.svg", "/badge/insurance-unpaid/quality.svg?group.product=MEDCARE"} {
-		require.Equal(t, publicAge, b.get(target).Header().Get("Cache-Control"), target)
+		require.Equal(t, public.PublicAge, b.get(target).Header().Get("Cache-Control"), target)
 	}
 	require.NotContains(t, b.get("/badge/insurance-unpaid/availability.svg").Body.String(), "MEDCARE")
 	for _, target := range []string{"/badge/mdm/availability", "/badge/mdm/availability.png", "/badge/mdm"} {
@@ -91,11 +92,11 @@ func TestBadgesKeepSecrets(t *testing.T) {
 }
 
 func TestBadgeWidths(t *testing.T) {
-	require.Len(t, verdana, 95)
-	require.InDelta(t, 63, textWidth("availability"), 4)
-	require.Greater(t, textWidth("WWWW"), 2*textWidth("iiii"))
-	require.InDelta(t, 23, textWidth("可用"), 0.1)
-	body := string(badgeText{Left: "a", Right: strings.Repeat("9", 10), Label: "x", Fill: badgeOK}.svg())
+	require.Len(t, public.Verdana, 95)
+	require.InDelta(t, 63, public.TextWidth("availability"), 4)
+	require.Greater(t, public.TextWidth("WWWW"), 2*public.TextWidth("iiii"))
+	require.InDelta(t, 23, public.TextWidth("可用"), 0.1)
+	body := string(public.BadgeText{Left: "a", Right: strings.Repeat("9", 10), Label: "x", Fill: public.BadgeOK}.SVG())
 	svg := wellFormedXML(t, body)[0]
 	for _, a := range svg.Attr {
 		if a.Name.Local == "width" {
@@ -104,5 +105,5 @@ func TestBadgeWidths(t *testing.T) {
 			require.InDelta(t, 12+6.6+12+70, w, 0.2)
 		}
 	}
-	require.NotContains(t, string(badgeText{Left: "\ufffe<&\"'", Label: "\uffff", Fill: badgeOK}.svg()), "\ufffe")
+	require.NotContains(t, string(public.BadgeText{Left: "\ufffe<&\"'", Label: "\uffff", Fill: public.BadgeOK}.SVG()), "\ufffe")
 }

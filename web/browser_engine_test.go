@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
+	"github.com/sloengine/sloengine/web/ui"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ func busyEngine(t *testing.T) status.Engine {
 func busyRates(w *Web, s *status.IngestStatus) {
 	n := *s
 	for i := range 720 {
-		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*rateEvery)
+		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*ui.RateEvery)
 		if i > 300 && i < 330 {
 			continue
 		}
@@ -44,7 +45,7 @@ func busyRates(w *Web, s *status.IngestStatus) {
 		}
 		n.Accepted += k * 5
 		n.Received = n.Accepted + n.Rejected
-		w.ui.rates.add(rateSample{at, n})
+		w.ui.Rates.Add(ui.RateSample{At: at, Events: n})
 	}
 	*s = n
 }

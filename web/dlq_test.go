@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
 
 func letterIDs(t *testing.T, body []byte) (out []string, next string) {
-	var list deadLetterList
+	var list deadletters.List
 	require.NoError(t, json.Unmarshal(body, &list))
 	for _, e := range list.Items {
 		out = append(out, e.ID)

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/ui"
 )
 
 func between(from, to time.Duration) slo.Span {
@@ -29,8 +30,8 @@ func TestAttributes(t *testing.T) {
 		{TrafficSeries: series("failure", "critical", "timeout", "TRVL10"), Count: 6}, {TrafficSeries: series("failure", "critical", "db", "TRVL10"), Count: 2}, {TrafficSeries: series("failure", "business", "too old", "TRVL10"), Count: 90},
 		{TrafficSeries: series("success", "", "", "TRVL10"), Count: 5000}, {TrafficSeries: series("failure", "critical", "timeout", "SOMLT"), Count: 50},
 	}
-	b := &blame{}
-	b.attributes(r, grown)
+	b := &ui.Blame{}
+	b.Attribute(r, grown)
 	require.False(t, b.Whole)
 	require.Len(t, b.Attributes, 1, "product is the same for all, type and outcome were selected")
 	a := b.Attributes[0]
@@ -43,31 +44,31 @@ func TestAttributes(t *testing.T) {
 	for i := range grown {
 		grown[i].Names, grown[i].Values = []string{"error_type"}, grown[i].Values[:1]
 	}
-	b = &blame{}
-	b.attributes(r, grown)
+	b = &ui.Blame{}
+	b.Attribute(r, grown)
 	require.True(t, b.Whole)
 	require.Equal(t, "56", b.Attributes[0].Values[0].Bad)
 	require.Equal(t, format.NoValue, b.Attributes[0].Values[0].Consumed)
 	require.Contains(t, b.Why, "not split by product")
 
 	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations", "insurance-unpaid/throughput": "did not come"} {
-		b = &blame{}
-		b.attributes(site.FindSLO(rep, id, slo.Group{"TRVL10"}), grown)
+		b = &ui.Blame{}
+		b.Attribute(site.FindSLO(rep, id, slo.Group{"TRVL10"}), grown)
 		require.Contains(t, b.Why, want)
 		require.Empty(t, b.Attributes)
 	}
 	other := *r.SLO
 	other.Indicator.Valid = slo.Selector{matcher(t, "task", slo.OpEqual, "sign")}
-	require.Contains(t, unattributable(&other, []string{"error_type"}), "by task")
-	require.Empty(t, unattributable(&other, []string{"task"}))
-	b = &blame{}
-	b.attributes(r, grown[3:4])
+	require.Contains(t, ui.Unattributable(&other, []string{"error_type"}), "by task")
+	require.Empty(t, ui.Unattributable(&other, []string{"task"}))
+	b = &ui.Blame{}
+	b.Attribute(r, grown[3:4])
 	require.Contains(t, b.Why, "No bad event")
 }
 
 func TestGroupShares(t *testing.T) {
 	b := newBench(t)
-	groups, total := blamed(b.rep, "insurance-unpaid/availability")
+	groups, total := ui.Blamed(b.rep, "insurance-unpaid/availability")
 	require.Equal(t, 3, total)
 	require.Equal(t, slo.Group{"MEDCARE"}, groups[0].Group, "most bad events over the window")
 	tallies := map[string]history.Tally{"MEDCARE": {Counts: slo.Counts{Good: 900, Bad: 10}}, "SOMLT": {Counts: slo.Counts{Good: 10, Bad: 30}}, "TRVL10": {}}
@@ -75,7 +76,7 @@ func TestGroupShares(t *testing.T) {
 	for _, g := range groups {
 		ps = append(ps, history.Point{Net: tallies[g.Group[0]]})
 	}
-	got := b.web.ui.groupShares(groups[0], groups, ps)
+	got := b.web.ui.GroupShares(groups[0], groups, ps)
 	require.Equal(t, []string{"75.0%", "25.0%", "0.0%"}, []string{got[0].Part, got[1].Part, got[2].Part})
 	require.True(t, got[1].Here)
 	require.Equal(t, format.Percent(30/(411003*0.001), 1), got[0].Consumed)

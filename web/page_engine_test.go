@@ -19,9 +19,11 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
+	"github.com/sloengine/sloengine/web/ui"
 )
 
 func TestEnginePagesGolden(t *testing.T) {
@@ -110,7 +112,7 @@ func TestEngineParts(t *testing.T) {
 		"breaker open": {Breaker: status.BreakerOpen, HeldSeconds: 1}, "lagging": {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "held": {HeldSeconds: 1}, "probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
 		"nothing yet": {}, "delivering": {Delivered: 1},
 	} {
-		require.Equal(t, want, sinkMark(&s).Word)
+		require.Equal(t, want, ui.SinkMark(&s).Word)
 	}
 }
 
@@ -124,15 +126,15 @@ func TestRates(t *testing.T) {
 		b.eng.Ingest.Accepted += n * 8 / 10
 		b.eng.Ingest.Rejected += n * 2 / 10
 		b.eng.Ingest.Received += n
-		b.web.ui.sampleRates()
+		b.web.ui.SampleRates()
 	}
 	for range 360 { // half an hour at 100 a second, looked at every second
 		for range 5 {
 			step(time.Second, 100)
 		}
 	}
-	require.Len(t, b.web.ui.rates.samples, 360, "one every five seconds")
-	c := b.web.ui.rateChart(b.web.View())
+	require.Len(t, b.web.ui.Rates.Samples, 360, "one every five seconds")
+	c := b.web.ui.RateChart(b.web.View())
 	require.Equal(t, []string{"100.0/s", "100.0/s", "100.0/s"}, []string{c.Now, c.Mean, c.Peak})
 	require.Equal(t, "80.0/s", c.Rows[0].Accepted)
 	require.Equal(t, "20.0/s", c.Rows[0].Rejected)
@@ -145,7 +147,7 @@ func TestRates(t *testing.T) {
 	for range 24 {
 		step(5*time.Second, 1000)
 	}
-	c = b.web.ui.rateChart(b.web.View())
+	c = b.web.ui.RateChart(b.web.View())
 	require.Equal(t, "200.0/s", c.Now)
 	require.Equal(t, "200.0/s", c.Peak)
 	require.NotContains(t, c.Mean, "k")
@@ -156,19 +158,19 @@ func TestRates(t *testing.T) {
 	for range 2000 {
 		step(5*time.Second, 0)
 	}
-	require.LessOrEqual(t, len(b.web.ui.rates.samples), rateKept)
-	require.Equal(t, "No event came in the last hour.", b.web.ui.rateChart(b.web.View()).Note)
+	require.LessOrEqual(t, len(b.web.ui.Rates.Samples), ui.RateKept)
+	require.Equal(t, "No event came in the last hour.", b.web.ui.RateChart(b.web.View()).Note)
 	at = at.Add(-2 * time.Hour) // the clock is set back
 	step(0, 5)
-	require.Len(t, b.web.ui.rates.samples, 1)
+	require.Len(t, b.web.ui.Rates.Samples, 1)
 }
 
 func TestRatesAreSampledByRun(t *testing.T) {
 	l := newLiveBench(t, nil)
 	require.Eventually(t, func() bool {
-		l.web.ui.rates.mu.Lock()
-		defer l.web.ui.rates.mu.Unlock()
-		return len(l.web.ui.rates.samples) == 1
+		l.web.ui.Rates.Mu.Lock()
+		defer l.web.ui.Rates.Mu.Unlock()
+		return len(l.web.ui.Rates.Samples) == 1
 	}, 5*time.Second, 10*time.Millisecond)
 }
 
@@ -331,12 +333,12 @@ func TestConfirmIsADryRun(t *testing.T) {
 		}
 		if !strings.Contains(query, "nowhere") {
 			// What the form sends is read as the same choice.
-			action, r, err := readAction(fields(t, rec.Body.String()), b.now)
+			action, r, err := deadletters.ReadAction(fields(t, rec.Body.String()), b.now)
 			require.NoError(t, err, query)
 			require.Equal(t, strings.TrimPrefix(strings.SplitN(query, "&", 2)[0], "action="), action)
-			require.False(t, r.all)
-			if !r.byIDs && action != actPurge {
-				require.False(t, r.query.To.IsZero(), "bounded by the time of the look")
+			require.False(t, r.All)
+			if !r.ByIDs && action != deadletters.ActPurge {
+				require.False(t, r.Query.To.IsZero(), "bounded by the time of the look")
 			}
 		} else {
 			require.NotContains(t, rec.Body.String(), `<button type="submit"`)

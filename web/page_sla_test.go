@@ -18,7 +18,9 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/ui"
 )
 
 func TestSLAPagesGolden(t *testing.T) {
@@ -88,7 +90,7 @@ func TestSLAsPages(t *testing.T) {
 	b := newSLABench(t)
 	one := b.rep.SLAs[1]
 	b.rep.SLAs = nil
-	for i := range 2*cardsPerPage + 7 {
+	for i := range 2*ui.CardsPerPage + 7 {
 		r := one
 		r.Group = slo.Group{fmt.Sprint("product-", i)}
 		b.rep.SLAs = append(b.rep.SLAs, r)
@@ -107,7 +109,7 @@ func TestSLAsPages(t *testing.T) {
 		require.Contains(t, target, "sort=name")
 		require.Contains(t, target, "q=insurance")
 	}
-	require.Len(t, seen, 2*cardsPerPage+7)
+	require.Len(t, seen, 2*ui.CardsPerPage+7)
 }
 
 func TestSLADetail(t *testing.T) {
@@ -125,7 +127,7 @@ func TestSLADetail(t *testing.T) {
 	}
 	gold := b.get("/sla?group.product=MEDCARE&service=insurance-unpaid&sla=gold").Body.String()
 	require.Contains(t, gold, "Breached although the score is above its thresholds")
-	other := b.get(b.web.ui.slaHref(&b.rep.SLAs[4])).Body.String()
+	other := b.get(b.web.ui.SLAHref(&b.rep.SLAs[4])).Body.String()
 	require.Contains(t, other, "informs, never alerts, and is never breached")
 	require.NotContains(t, other, "the agreement is breached")
 
@@ -162,10 +164,10 @@ func TestSLAHistory(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, days[5].Has(), "a part of 12 November is gone")
 	require.True(t, days[6].Has())
-	body := b.get(b.web.ui.slaHref(r) + "&days=14").Body.String()
+	body := b.get(b.web.ui.SLAHref(r) + "&days=14").Body.String()
 	require.Contains(t, body, "not kept")
 	require.Contains(t, body, "6 days at the start are left out")
-	require.Contains(t, b.get(b.web.ui.slaHref(&b.rep.SLAs[2])).Body.String(), "outside is measured by Prometheus and is not in these scores")
+	require.Contains(t, b.get(b.web.ui.SLAHref(&b.rep.SLAs[2])).Body.String(), "outside is measured by Prometheus and is not in these scores")
 }
 
 // TestSLANumbersAreTheAPIs: page and API come from one report.
@@ -174,8 +176,8 @@ func TestSLANumbersAreTheAPIs(t *testing.T) {
 	b.rep = richAgreements(t)
 	for i := range b.rep.SLAs {
 		r := &b.rep.SLAs[i]
-		body := b.get(b.web.ui.slaHref(r)).Body.String()
-		api := newSLA(r)
+		body := b.get(b.web.ui.SLAHref(r)).Body.String()
+		api := api.NewSLA(r)
 		require.Contains(t, body, `<span class="big"><bdi>`+format.Score(*api.Score)+`</bdi></span>`)
 		for _, c := range api.Components {
 			if c.HasData {

@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/ui"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,15 +47,15 @@ func TestBurnChartEndsAtTheReport(t *testing.T) {
 	tiers, _ := alerts.Tiers(r.SLO)
 	p := newPast(r)
 	for _, name := range []string{"1h", "6h", "1d", "7d", "30d"} {
-		rng := newRange(map[string][]string{"range": {name}}, noon, 0)
-		h := newSLOHistory(b.rep, r, rng, tiers)
+		rng := ui.NewRange(map[string][]string{"range": {name}}, noon, 0)
+		h := ui.NewSLOHistory(b.rep, r, rng, tiers)
 		var err error
-		h.answers, err = b.counts(t.Context(), h.queries(r))
+		h.Answers, err = b.counts(t.Context(), h.Queries(r))
 		require.NoError(t, err)
-		f := chart.NewBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, chart.Shades{}, noon)
+		f := chart.NewBurnChart(r.SLO, rng.Span, &h.Burn, h.Points(&h.Burn, ui.AskBurn, 0), h.Tiers, chart.Shades{}, noon)
 		require.Len(t, f.Plots, 1, name)
 		require.Equal(t, format.NewStamp(noon, noon), f.Table.Rows[0].At, name)
-		for i, tier := range h.tiers {
+		for i, tier := range h.Tiers {
 			good, bad := p.sum(slo.Span{From: noon.Add(-tier.Long), To: noon})
 			want := slo.NewBudget(r.SLO.Objective, slo.Counts{Good: good, Bad: bad})
 			require.Equal(t, format.BurnRate(want.Consumed), f.Table.Rows[0].Cells[i].Text, "%s over %s", name, slo.FormatDuration(tier.Long))

@@ -18,9 +18,11 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
+	"github.com/sloengine/sloengine/web/ui"
 )
 
 func TestSLOPagesGolden(t *testing.T) {
@@ -76,7 +78,7 @@ func TestRange(t *testing.T) {
 	} {
 		q, err := url.ParseQuery(c.query)
 		require.NoError(t, err)
-		got := newRange(q, noon, 0)
+		got := ui.NewRange(q, noon, 0)
 		require.Equal(t, c.name, got.Name, c.query)
 		require.Equal(t, c.to.UTC(), got.To.UTC(), c.query)
 		require.LessOrEqual(t, got.From.Sub(c.from).Abs(), got.Step, c.query)
@@ -96,8 +98,8 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 	for i := range b.rep.SLOs {
 		r := &b.rep.SLOs[i]
 		body := b.get(b.web.SLOHref(r) + "&range=7d").Body.String()
-		var one sloOne
-		require.NoError(t, json.Unmarshal(b.get(b.web.ui.apiHref(r)).Body.Bytes(), &one))
+		var one api.SLOOne
+		require.NoError(t, json.Unmarshal(b.get(b.web.ui.APIHref(r)).Body.Bytes(), &one))
 		require.Contains(t, body, "<td class=\"num\" data-name=\"Bad\">"+format.Count(one.SLO.Budget.Counts.Bad)+"</td>")
 		if !one.SLO.Budget.HasData {
 			continue
@@ -109,7 +111,7 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 		}
 		href := regexp.MustCompile(`<p class="more"><a href="([^"]+/history[^"]+)"`).FindStringSubmatch(body)
 		require.NotNil(t, href)
-		var got historyJSON
+		var got api.HistoryJSON
 		rec := b.get(strings.ReplaceAll(href[1], "&amp;", "&"))
 		require.Equal(t, http.StatusOK, rec.Code, rec.Body.String())
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &got))
@@ -146,7 +148,7 @@ func TestDetailSaysWhatIsMissing(t *testing.T) {
 func TestRulesToCopyAreTheGeneratedOnes(t *testing.T) {
 	b := newBench(t)
 	b.rep.SLOs[0].SLO.MaxGroups = 1000
-	src := newSource(b.rep.SLOs[0].SLO, "http://127.0.0.1:8080", noon.Truncate(24*time.Hour))
+	src := ui.NewSource(b.rep.SLOs[0].SLO, "http://127.0.0.1:8080", noon.Truncate(24*time.Hour))
 	require.Empty(t, src.Problem)
 	require.Contains(t, src.Recording, "slo:sli_error:ratio_rate30d")
 	require.Contains(t, src.Alerts, "alert: ErrorBudgetBurn")
@@ -157,42 +159,42 @@ func TestRulesToCopyAreTheGeneratedOnes(t *testing.T) {
 	require.Equal(t, b.rep.SLOs[0].SLO.Indicator.Valid.String(), got.SLOs[0].Indicator.Valid.String())
 
 	// A calendar window needs tables of times, and gets them.
-	month := newSource(site.FindSLO(b.rep, "mdm/availability", nil).SLO, "", noon)
+	month := ui.NewSource(site.FindSLO(b.rep, "mdm/availability", nil).SLO, "", noon)
 	require.Empty(t, month.Problem)
 	require.NotEmpty(t, month.Recording)
 
-	var c sourceCache
+	var c ui.SourceCache
 	s := b.rep.SLOs[0].SLO
-	require.Same(t, c.get(s, "", noon), c.get(s, "", noon.Add(time.Minute)), "written once a day")
-	require.NotSame(t, c.get(s, "", noon), c.get(s, "", noon.Add(24*time.Hour)))
+	require.Same(t, c.Get(s, "", noon), c.Get(s, "", noon.Add(time.Minute)), "written once a day")
+	require.NotSame(t, c.Get(s, "", noon), c.Get(s, "", noon.Add(24*time.Hour)))
 
-	for _, q := range promQueries(&b.rep.SLOs[0]) {
+	for _, q := range ui.PromQueries(&b.rep.SLOs[0]) {
 		require.Contains(t, q.Expr, `product="MEDCARE"`, q.Name)
 	}
-	long := showLines([]byte(strings.Repeat("a: b\n", shownBlock)))
-	require.Less(t, len(long), shownBlock+200)
+	long := ui.ShowLines([]byte(strings.Repeat("a: b\n", ui.ShownBlock)))
+	require.Less(t, len(long), ui.ShownBlock+200)
 	require.Contains(t, long, "sloengine generate writes all of it")
 }
 
 func TestBurningGoesByTheSLOsOwnTiers(t *testing.T) {
 	b := newBench(t)
 	r := site.FindSLO(b.rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
-	require.True(t, burning(r))
+	require.True(t, ui.Burning(r))
 	own := *r.SLO
 	own.Alerting.Page.Disabled, own.Alerting.Ticket.Disabled = true, true
 	quiet := *r
 	quiet.SLO = &own
-	require.False(t, burning(&quiet), "tiers that are switched off")
+	require.False(t, ui.Burning(&quiet), "tiers that are switched off")
 	own = *r.SLO
 	own.Alerting.Tiers = []slo.Tier{{Page: true, Long: 12 * time.Hour, Short: time.Hour, Share: 0.01}}
-	require.False(t, burning(&quiet), "the rate over its window is not known")
+	require.False(t, ui.Burning(&quiet), "the rate over its window is not known")
 	quiet.TierBurns = []slo.Burn{{Window: 12 * time.Hour, Rate: 5, HasData: true}}
-	require.True(t, burning(&quiet))
+	require.True(t, ui.Burning(&quiet))
 	tiers, _ := alerts.Tiers(&own)
-	rows := burnRows(&quiet, tiers)
+	rows := ui.BurnRows(&quiet, tiers)
 	require.Equal(t, "12h", rows[5].Window, "in its place among the others")
 	require.True(t, rows[5].Over)
-	require.Equal(t, "burning", tierRows(&quiet, tiers)[0].Verdict)
+	require.Equal(t, "burning", ui.TierRows(&quiet, tiers)[0].Verdict)
 }
 
 func BenchmarkSLOPage(b *testing.B) {

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -40,8 +41,8 @@ func publish(rep *sla.Report, labels map[string]string, ids ...slo.ID) {
 }
 
 var (
-	justPublic = map[string]string{PublicLabel: "true"}
-	withGroups = map[string]string{PublicLabel: "true", PublicGroupsLabel: "true"}
+	justPublic = map[string]string{public.PublicLabel: "true"}
+	withGroups = map[string]string{public.PublicLabel: "true", public.PublicGroupsLabel: "true"}
 )
 
 // published publishes all that the insurance has, groups of its quality only.
@@ -57,11 +58,11 @@ func TestPublicGolden(t *testing.T) {
 	golden(t, newBench(t), "/public", "public-empty.html")
 }
 
-func publicDoc(t *testing.T, b *bench) publicStatus {
+func publicDoc(t *testing.T, b *bench) public.PublicStatus {
 	rec := b.get("/public.json")
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "application/json", rec.Header().Get("Content-Type"))
-	var p publicStatus
+	var p public.PublicStatus
 	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &p))
 	return p
 }
@@ -95,7 +96,7 @@ func TestPublicTellsOnlyWhatWasChosen(t *testing.T) {
 	require.InDelta(t, good/(good+bad), *l[0].Availability, 1e-12, "the sum of its groups")
 	require.Equal(t, 0.999, l[0].Objective)
 	require.Len(t, p.Maintenance, 1)
-	require.Equal(t, publicMaintenance{"insurance-unpaid", []string{"availability"}, noon.Add(-9 * time.Hour).Truncate(time.Second), noon.Add(-7 * time.Hour).Truncate(time.Second), "over"}, p.Maintenance[0])
+	require.Equal(t, public.PublicMaintenance{Service: "insurance-unpaid", Levels: []string{"availability"}, Start: noon.Add(-9 * time.Hour).Truncate(time.Second), End: noon.Add(-7 * time.Hour).Truncate(time.Second), When: "over"}, p.Maintenance[0])
 
 	// The hooks have the last word.
 	b.web.Opt.Public = func(id slo.ID, labels map[string]string) bool { return id == "mdm/availability" && labels == nil }
@@ -140,9 +141,9 @@ func TestPublicGroupsAndAgreements(t *testing.T) {
 	require.Len(t, p.Services[0].Agreements, 3)
 	require.Len(t, p.Services[0].Levels, 12)
 	require.Nil(t, p.Services[0].Levels[11].Availability, "no data is null")
-	require.Equal(t, unknownNow, p.Services[0].Levels[11].State)
+	require.Equal(t, public.UnknownNow, p.Services[0].Levels[11].State)
 
-	publish(b.rep, map[string]string{PublicLabel: "false"}, "insurance-unpaid/latency")
+	publish(b.rep, map[string]string{public.PublicLabel: "false"}, "insurance-unpaid/latency")
 	b.rep.Version++
 	require.Empty(t, publicDoc(t, b).Services[0].Agreements, "an agreement is public if all its parts are")
 }
@@ -256,26 +257,26 @@ func TestPublicState(t *testing.T) {
 	c := func(good, bad uint64) slo.Counts { return slo.Counts{Good: good, Bad: bad} }
 	for name, x := range map[string]struct {
 		rows []*sla.SLOReport
-		want publicState
+		want public.PublicState
 	}{
-		"fine":             {[]*sla.SLOReport{row(burns(c(100, 0), c(1000, 0), c(9000, 0)))}, operational},
-		"half of it fails": {[]*sla.SLOReport{row(burns(c(50, 50), c(950, 50), c(9000, 50)))}, outage},
-		"one failure":      {[]*sla.SLOReport{row(burns(c(0, 1), c(900, 1), c(9000, 1)))}, operational},
-		"burns fast":       {[]*sla.SLOReport{row(burns(c(97, 3), c(970, 30), c(9000, 30)))}, degradedNow},
-		"nothing of late":  {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(9000, 0)))}, operational},
-		"nothing in a day": {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(0, 0)))}, unknownNow},
-		"one group of two": {[]*sla.SLOReport{row(burns(c(10000, 0), c(100000, 0), c(900000, 0)), "x"), row(burns(c(0, 5), c(20, 5), c(90, 5)), "y")}, degradedNow},
+		"fine":             {[]*sla.SLOReport{row(burns(c(100, 0), c(1000, 0), c(9000, 0)))}, public.Operational},
+		"half of it fails": {[]*sla.SLOReport{row(burns(c(50, 50), c(950, 50), c(9000, 50)))}, public.Outage},
+		"one failure":      {[]*sla.SLOReport{row(burns(c(0, 1), c(900, 1), c(9000, 1)))}, public.Operational},
+		"burns fast":       {[]*sla.SLOReport{row(burns(c(97, 3), c(970, 30), c(9000, 30)))}, public.DegradedNow},
+		"nothing of late":  {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(9000, 0)))}, public.Operational},
+		"nothing in a day": {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(0, 0)))}, public.UnknownNow},
+		"one group of two": {[]*sla.SLOReport{row(burns(c(10000, 0), c(100000, 0), c(900000, 0)), "x"), row(burns(c(0, 5), c(20, 5), c(90, 5)), "y")}, public.DegradedNow},
 		"the others of a mix": {[]*sla.SLOReport{row(burns(c(100000, 0), c(1000000, 0), c(9000000, 0)), "x"), func() *sla.SLOReport {
 			r := row(burns(c(0, 5), c(20, 5), c(90, 5)), slo.OtherGroup)
 			r.Informative = true
 			return r
-		}()}, operational},
+		}()}, public.Operational},
 	} {
-		got := combine(x.rows)
-		require.Equal(t, x.want, got.state(), name)
+		got := public.Combine(x.rows)
+		require.Equal(t, x.want, got.State(), name)
 	}
-	require.Equal(t, outage, operational.worse(outage))
-	require.Equal(t, operational, unknownNow.worse(operational))
+	require.Equal(t, public.Outage, public.Operational.Worse(public.Outage))
+	require.Equal(t, public.Operational, public.UnknownNow.Worse(public.Operational))
 }
 
 func TestPublicMaintenance(t *testing.T) {

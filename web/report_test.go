@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/api"
 )
 
 // tableCounts answers from a table of bins per hour: counter, group, hour since from.
@@ -138,10 +139,10 @@ func ledgerBench(t *testing.T) (*bench, *tableCounts) {
 	return b, c
 }
 
-func (b *bench) report(target string) periodReportJSON {
+func (b *bench) report(target string) api.PeriodReportJSON {
 	rec := b.get(target)
 	require.Equal(b.t, http.StatusOK, rec.Code, rec.Body.String())
-	var got periodReportJSON
+	var got api.PeriodReportJSON
 	require.NoError(b.t, json.Unmarshal(rec.Body.Bytes(), &got))
 	return got
 }
@@ -153,7 +154,7 @@ func TestReportNumbers(t *testing.T) {
 	require.Equal(t, []string{"2026-W46", "2026-W45", "2026-W47"}, []string{got.Period, got.Previous, got.Next})
 	require.False(t, got.Running)
 	require.True(t, got.Begun)
-	slos := map[string]reportSLOJSON{}
+	slos := map[string]api.ReportSLOJSON{}
 	for _, x := range got.SLOs {
 		slos[x.SLO+" "+x.Group["product"]] = x
 	}
@@ -162,8 +163,8 @@ func TestReportNumbers(t *testing.T) {
 	// 168 hours of 1,000: 166 bad and 200 in the maintenance. Without the latter 166 of
 	// 166,000, which is half of what 99.8 % allows; with it 366 of 168,000.
 	a := slos["availability a"]
-	require.Equal(t, countsJSON{Good: 165_834, Bad: 166, Valid: 166_000}, a.Budget.Counts)
-	require.Equal(t, countsJSON{Good: 167_634, Bad: 366, Valid: 168_000}, a.Raw.Counts)
+	require.Equal(t, api.CountsJSON{Good: 165_834, Bad: 166, Valid: 166_000}, a.Budget.Counts)
+	require.Equal(t, api.CountsJSON{Good: 167_634, Bad: 366, Valid: 168_000}, a.Raw.Counts)
 	require.InDelta(t, 0.999, *a.Budget.SLI, 1e-12)
 	require.InDelta(t, 0.5, *a.Budget.Consumed, 1e-9)
 	require.InDelta(t, 366.0/168_000/0.002, *a.Raw.Consumed, 1e-9)
@@ -180,8 +181,8 @@ func TestReportNumbers(t *testing.T) {
 		net, raw = net.Add(slo.Counts{Good: d.Net.Good, Bad: d.Net.Bad}), raw.Add(slo.Counts{Good: d.Raw.Good, Bad: d.Raw.Bad})
 	}
 	require.Len(t, a.Days, 7)
-	require.Equal(t, a.Budget.Counts, newCounts(net), "the days add up")
-	require.Equal(t, a.Raw.Counts, newCounts(raw))
+	require.Equal(t, a.Budget.Counts, api.NewCounts(net), "the days add up")
+	require.Equal(t, a.Raw.Counts, api.NewCounts(raw))
 
 	require.Equal(t, report.Breached, slos["availability b"].Verdict)
 	require.InDelta(t, 2.5, *slos["availability b"].Budget.Consumed, 1e-9)
@@ -191,7 +192,7 @@ func TestReportNumbers(t *testing.T) {
 	require.Equal(t, report.Breached, slos["volume a"].Verdict)
 
 	// gold: a: 50 + 30 + 20 x 0.05/0.1 = 90. b: 50 x 0.002/0.005 + 30 + 10 = 60.
-	slas := map[string]reportSLAJSON{}
+	slas := map[string]api.ReportSLAJSON{}
 	for _, x := range got.SLAs {
 		slas[x.SLA+" "+x.Group["product"]] = x
 	}
@@ -209,9 +210,9 @@ func TestReportNumbers(t *testing.T) {
 	require.InDelta(t, *slas["stepped a"].Score+20, *slas["stepped a"].High, 1e-9)
 	require.Equal(t, "p90 within 10m", slas["stepped a"].Components[0].Note)
 	require.Equal(t, "measured by Prometheus, not counted here", slas["stepped a"].Components[2].Note)
-	require.Equal(t, violationsJSON{Within: 168 * 50, Warning: 168 * 2, Critical: 168 + 168*3}, slas["gold a"].Violations)
-	require.Equal(t, violationsJSON{Within: 168 * 50, Warning: 168 * 2, Critical: 168}, got.Limits[0].Violations)
-	require.Equal(t, violationsJSON{Critical: 168 * 3}, got.Limits[1].Violations)
+	require.Equal(t, api.ViolationsJSON{Within: 168 * 50, Warning: 168 * 2, Critical: 168 + 168*3}, slas["gold a"].Violations)
+	require.Equal(t, api.ViolationsJSON{Within: 168 * 50, Warning: 168 * 2, Critical: 168}, got.Limits[0].Violations)
+	require.Equal(t, api.ViolationsJSON{Critical: 168 * 3}, got.Limits[1].Violations)
 }
 
 // TestReportScoresAsTheEngine: over any days the score is that of sla.Score for the
@@ -400,7 +401,7 @@ func readCSV(t *testing.T, raw []byte) []map[string]string {
 	r := csv.NewReader(bytes.NewReader(raw))
 	head, err := r.Read()
 	require.NoError(t, err)
-	require.Equal(t, csvColumns, head)
+	require.Equal(t, api.CSVColumns, head)
 	var out []map[string]string
 	for {
 		cells, err := r.Read()
@@ -440,7 +441,7 @@ func TestReportHostileNames(t *testing.T) {
 			esc := url.QueryEscape(bad)
 			for _, target := range []string{
 				"/slas", "/slas?service=" + esc + "&state=" + esc + "&q=" + esc + "&sort=" + esc + "&group." + esc + "=" + esc, "/report?period=2026-W46", "/report?period=" + esc, "/report?period=2026-W46&service=" + esc,
-				"/report?period=2026-W46&zone=" + esc, b.web.ui.slaHref(&b.rep.SLAs[0]), "/sla?service=" + esc + "&sla=" + esc,
+				"/report?period=2026-W46&zone=" + esc, b.web.ui.SLAHref(&b.rep.SLAs[0]), "/sla?service=" + esc + "&sla=" + esc,
 			} {
 				rec := b.get(target)
 				require.Less(t, rec.Code, 500, target)
@@ -449,7 +450,7 @@ func TestReportHostileNames(t *testing.T) {
 					require.NotContains(t, rec.Body.String(), forbidden, target)
 				}
 			}
-			require.Equal(t, http.StatusOK, b.get(b.web.ui.slaHref(&b.rep.SLAs[0])).Code, "the group's own link leads to it")
+			require.Equal(t, http.StatusOK, b.get(b.web.ui.SLAHref(&b.rep.SLAs[0])).Code, "the group's own link leads to it")
 			require.Equal(t, http.StatusOK, b.get("/api/v1/report?period=2026-W46").Code)
 			lines := readCSV(t, b.get("/api/v1/report?period=2026-W46&format=csv").Body.Bytes())
 			require.Len(t, lines, 24)

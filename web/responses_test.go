@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -116,7 +117,7 @@ func TestPagesOfLargeDeadLetters(t *testing.T) {
 		rec := b.get("/api/v1/dlq?limit=1000&cursor=" + cursor)
 		require.Equal(t, http.StatusOK, rec.Code)
 		require.Less(t, rec.Body.Len(), 8<<20)
-		var list deadLetterList
+		var list deadletters.List
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &list))
 		for _, e := range list.Items {
 			require.False(t, seen[e.ID])

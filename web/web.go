@@ -7,19 +7,23 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
+	"github.com/sloengine/sloengine/web/deadletters"
+	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/ui"
 )
 
 // Web serves the pages, the read API, the health endpoints and /metrics. It is
 // safe for concurrent use.
 type Web struct {
 	*site.Site
-	ui          *UI
-	api         *API
-	public      *Public
-	dead        *DeadLetters
+	ui          *ui.Handler
+	api         *api.Handler
+	public      *public.Handler
+	dead        *deadletters.Handler
 	metrics     http.Handler
 	responses   *respond.Cache
 	streams     *hub
@@ -36,16 +40,17 @@ func New(opt site.Options) (*Web, error) {
 	w := &Web{Site: site, streams: newHub(opt.MaxStreams)}
 	own := metrics.NewSet()
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
+	w.Opt.Sets = append(slices.Clone(opt.Sets), own)
 	w.responses = respond.NewCache(opt.MaxResponseBytes, opt.Now, own)
-	w.dead, w.public = NewDeadLetters(w.Site), NewPublic(w.Site)
-	if w.api, err = NewAPI(w.Site); err != nil {
+	w.dead, w.public = deadletters.New(w.Site), public.New(w.Site)
+	if w.api, err = api.New(w.Site); err != nil {
 		return nil, err
 	}
-	if w.ui, err = NewUI(w.Site, w.dead); err != nil {
+	if w.ui, err = ui.New(w.Site, w.dead); err != nil {
 		return nil, err
 	}
 	w.metrics = collector.Handler(collector.Options{
-		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: append(slices.Clone(opt.Sets), own), Registry: opt.Registry,
+		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError,
 	})
 	return w, nil

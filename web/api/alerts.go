@@ -1,0 +1,109 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+type AlertJSON struct {
+	Fingerprint string            `json:"fingerprint"`
+	Name        string            `json:"name"`
+	State       state.State       `json:"state"`
+	Severity    string            `json:"severity"`
+	Urgent      bool              `json:"urgent"`
+	Service     string            `json:"service"`
+	SLO         *slo.ID           `json:"slo_id"`
+	Agreement   *string           `json:"agreement"`
+	Group       map[string]string `json:"group"`
+	Labels      map[string]string `json:"labels"`
+	Value       *float64          `json:"value"`
+	ActiveSince *time.Time        `json:"active_since"`
+	FirstBad    *time.Time        `json:"first_bad"`
+	FiredAt     *time.Time        `json:"fired_at"`
+	ResolvedAt  *time.Time        `json:"resolved_at"`
+	Detection   *float64          `json:"detection_seconds"` // from the first bad event to firing
+	Removed     bool              `json:"removed"`
+}
+
+func newAlert(a *state.Alert) AlertJSON {
+	out := AlertJSON{
+		Fingerprint: a.Fingerprint, Name: a.Name, State: a.State, Severity: a.Severity, Urgent: a.Urgent, Service: a.Service,
+		Group: groupJSON(a.GroupBy, a.Group), Labels: map[string]string{}, Value: number(a.Value, true), Removed: a.Removed,
+		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt), ResolvedAt: timeOrNil(a.ResolvedAt),
+		Detection: number(a.Detection().Seconds(), !a.FiredAt.IsZero()),
+	}
+	if a.SLO != "" {
+		out.SLO = &a.SLO
+	}
+	if a.Agreement != "" {
+		out.Agreement = &a.Agreement
+	}
+	for _, l := range a.Labels {
+		out.Labels[l.Name] = l.Value
+	}
+	return out
+}
+
+type alertList struct {
+	Report reportJSON  `json:"report"`
+	Total  int         `json:"total"`
+	Items  []AlertJSON `json:"items"`
+	Next   string      `json:"next_cursor,omitempty"` // absent on the last page
+
+	Held      []HeldJSON `json:"held"` // as many as a page has rows
+	HeldTotal int        `json:"held_total"`
+}
+
+func (api *Handler) apiAlerts(c *gin.Context) {
+	q := c.Request.URL.Query()
+	f := site.AlertFilter{State: state.State(q.Get("state")), Service: q.Get("service"), Severity: q.Get("severity"), SLO: slo.ID(q.Get("slo"))}
+	v := api.View()
+	all, digest := api.Alerts(f)
+	if respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
+		return
+	}
+	if f.State != "" && !slices.Contains(site.AlertStates, f.State) {
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.State), format.MaxName)), nil)
+		return
+	}
+	limit, ok := api.limit(c, defaultPage, site.MaxPageSize)
+	if !ok {
+		return
+	}
+	page := all
+	if s := q.Get("cursor"); s != "" {
+		var after site.AlertKey
+		if err := readCursor(s, &after); err != nil {
+			respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+			return
+		}
+		i := slices.IndexFunc(all, func(a *state.Alert) bool { return after.Compare(site.NewAlertKey(a)) < 0 })
+		if i < 0 {
+			i = len(all)
+		}
+		page = all[i:]
+	}
+	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []AlertJSON{}}
+	for i, a := range page {
+		if i == limit {
+			out.Next = newCursor(site.NewAlertKey(page[i-1]))
+			break
+		}
+		out.Items = append(out.Items, newAlert(a))
+	}
+	held := api.Held(f)
+	out.Held, out.HeldTotal = []HeldJSON{}, len(held)
+	for _, h := range held[:min(limit, len(held))] {
+		out.Held = append(out.Held, newHeld(h))
+	}
+	respond.JSON(c, http.StatusOK, "application/json", out)
+}

@@ -1,0 +1,314 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// Handler serves the read API, its OpenAPI document, and the request to forget counts.
+type Handler struct {
+	*site.Site
+	openapi     []byte
+	openapiBare []byte // without the version
+}
+
+// New prepares the OpenAPI document.
+func New(s *site.Site) (*Handler, error) {
+	api := &Handler{Site: s}
+	var err error
+	if api.openapi, err = openAPI(s.Opt, s.Opt.Version.Version); err != nil {
+		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	}
+	if api.openapiBare, err = openAPI(s.Opt, ""); err != nil {
+		return nil, fmt.Errorf("prepare openapi.json: %w", err)
+	}
+	return api, nil
+}
+
+// Register mounts the API.
+func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+	get("/api/v1/slos", read, api.apiSLOs)
+	get("/api/v1/slos/:service/:slo", read, api.apiSLO)
+	get("/api/v1/slos/:service/:slo/history", read, api.apiHistory)
+	get("/api/v1/slas", read, api.apiSLAs)
+	get("/api/v1/thresholds", read, api.apiThresholds)
+	get("/api/v1/limits", read, api.apiLimits)
+	get("/api/v1/alerts", read, api.apiAlerts)
+	get("/api/v1/engine", read, api.apiEngine)
+	get("/api/v1/generations", read, api.apiGenerations)
+	get("/api/v1/report", read, api.apiReport)
+	get("/openapi.json", api.apiDocument)
+	r.POST("/api/v1/forget", site.Secure, operate, api.apiForget)
+}
+
+// Bounds of the parameter limit.
+const (
+	defaultPage = 100
+	maxPoints   = 2000
+)
+
+// begin starts an API answer: it takes a view, adds the entity tag, and reports
+// true if the client already has the answer.
+func (api *Handler) begin(c *gin.Context) (site.View, bool) {
+	v := api.View()
+	return v, respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
+}
+
+func (api *Handler) apiSLOs(c *gin.Context) {
+	v, done := api.begin(c)
+	if done {
+		return
+	}
+	q := c.Request.URL.Query()
+	f := site.NewFilter(q)
+	if f.State != "" && !site.KnownState(f.State) {
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.State), format.MaxName)), nil)
+		return
+	}
+	limit, ok := api.limit(c, defaultPage, site.MaxPageSize)
+	if !ok {
+		return
+	}
+	all := f.Pick(v.Rep)
+	page := all
+	if s := q.Get("cursor"); s != "" {
+		var after cursor
+		if err := readCursor(s, &after); err != nil {
+			respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+			return
+		}
+		i := slices.IndexFunc(all, func(r *sla.SLOReport) bool { return after.before(r) })
+		if i < 0 {
+			i = len(all)
+		}
+		page = all[i:]
+	}
+	out := SLOList{Report: newReportJSON(v), Total: len(all), Items: []sloJSON{}}
+	for i, r := range page {
+		if i == limit {
+			out.Next = newCursor(cursor{page[i-1].SLO.ID, page[i-1].Group})
+			break
+		}
+		out.Items = append(out.Items, api.newSLO(r))
+	}
+	respond.JSON(c, http.StatusOK, "application/json", out)
+}
+
+// limit reads the parameter limit; ok is false after a problem was sent.
+func (api *Handler) limit(c *gin.Context, def, most int) (n int, ok bool) {
+	s := c.Query("limit")
+	if s == "" {
+		return def, true
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > most {
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("limit: want a number from 1 to %d", most), nil)
+		return 0, false
+	}
+	return n, true
+}
+
+// cursor is the last SLO and group of a page. The next page begins behind it,
+// even if it is gone from the report by then.
+type cursor struct {
+	ID    slo.ID    `json:"id"`
+	Group slo.Group `json:"group"`
+}
+
+// newCursor encodes the place of the last item of a page.
+func newCursor(last any) string {
+	raw, err := json.Marshal(last)
+	if err != nil {
+		return "" // numbers and strings always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// readCursor decodes what newCursor has encoded.
+func readCursor(s string, into any) error {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		return errors.New("invalid cursor (want next_cursor of an earlier answer)")
+	}
+	return nil
+}
+
+func (c *cursor) before(r *sla.SLOReport) bool {
+	return site.CompareReports(&sla.SLOReport{SLO: &slo.SLO{ID: c.ID}, Group: c.Group}, r) < 0
+}
+
+// one finds the report that a request names, or sends a problem.
+func (api *Handler) one(c *gin.Context, v site.View) *sla.SLOReport {
+	id := slo.NewID(c.Param("service"), c.Param("slo"))
+	r, exists := site.FindGroup(v.Rep, id, c.Request.URL.Query())
+	switch {
+	case v.Rep == nil:
+		c.Header("Retry-After", "5")
+		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
+	case r == nil && exists:
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by", format.Safe(string(id), format.MaxTitle)), nil)
+	case r == nil:
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", format.Safe(string(id), format.MaxTitle)), nil)
+	}
+	return r
+}
+
+func (api *Handler) apiSLO(c *gin.Context) {
+	v, done := api.begin(c)
+	if done {
+		return
+	}
+	if r := api.one(c, v); r != nil {
+		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r)})
+	}
+}
+
+func (api *Handler) apiHistory(c *gin.Context) {
+	v := api.View()
+	c.Header("Cache-Control", "no-store")
+	r := api.one(c, v)
+	if r == nil {
+		return
+	}
+	if api.Opt.Counts == nil {
+		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
+		return
+	}
+	from, to, step, err := historyRange(c.Request.URL.Query(), v.Rep.Time)
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
+	}
+	steps := history.NewGrid(slo.Span{From: from, To: to}, step, nil)
+	answers, err := api.Opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
+	if err != nil {
+		api.Opt.LogError("read history of "+string(r.SLO.ID), err)
+		respond.Problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
+		return
+	}
+	out := HistoryJSON{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []pointJSON{}}
+	if groups := answers[0].Groups; len(groups) == 1 && groups[0] != nil {
+		for _, p := range steps.Points(&answers[0], groups[0]) {
+			out.Points = append(out.Points, pointJSON{p.From.UTC(), p.Raw.Good, p.Raw.Bad, ratioOf(p.Raw.Counts)})
+		}
+	}
+	respond.JSON(c, http.StatusOK, "application/json", out)
+}
+
+// historyRange reads from, to (RFC 3339 or Unix seconds) and step (a duration or
+// seconds). The default is the last day in hours.
+func historyRange(q url.Values, now time.Time) (from, to time.Time, step time.Duration, err error) {
+	to, from, step = now.UTC(), time.Time{}, time.Hour
+	if s := q.Get("to"); s != "" {
+		if to, err = site.ParseTime(s); err != nil {
+			return from, to, step, fmt.Errorf("to: %w", err)
+		}
+	}
+	from = to.Add(-24 * time.Hour).Truncate(time.Hour)
+	if s := q.Get("from"); s != "" {
+		if from, err = site.ParseTime(s); err != nil {
+			return from, to, step, fmt.Errorf("from: %w", err)
+		}
+	}
+	if s := q.Get("step"); s != "" {
+		if secs, e := strconv.ParseUint(s, 10, 31); e == nil {
+			step = time.Duration(secs) * time.Second
+		} else if step, err = slo.ParseDuration(s); err != nil {
+			return from, to, step, fmt.Errorf("step: %w", err)
+		}
+	}
+	switch {
+	case !from.Before(to):
+		err = fmt.Errorf("from must be before to")
+	case step < time.Minute:
+		err = fmt.Errorf("step: want at least 1m")
+	case to.Sub(from)/step >= maxPoints:
+		err = fmt.Errorf("step: %s would give more than %d points", slo.FormatDuration(step), maxPoints)
+	}
+	return from, to, step, err
+}
+
+func (api *Handler) apiSLAs(c *gin.Context) {
+	v, done := api.begin(c)
+	if done {
+		return
+	}
+	out := SLAList{Report: newReportJSON(v), Items: []slaJSON{}}
+	service := c.Query("service")
+	if v.Rep != nil {
+		for i := range v.Rep.SLAs {
+			if service == "" || v.Rep.SLAs[i].SLA.Service == service {
+				out.Items = append(out.Items, NewSLA(&v.Rep.SLAs[i]))
+			}
+		}
+	}
+	respond.JSON(c, http.StatusOK, "application/json", out)
+}
+
+// apiLimits is the old name of apiThresholds. The header is that of RFC 9745.
+func (api *Handler) apiLimits(c *gin.Context) {
+	c.Header("Deprecation", "@1795305600") // 2026-11-22
+	c.Header("Link", `</api/v1/thresholds>; rel="successor-version"`)
+	api.apiThresholds(c)
+}
+
+func (api *Handler) apiThresholds(c *gin.Context) {
+	v, done := api.begin(c)
+	if done {
+		return
+	}
+	out := thresholdList{Report: newReportJSON(v), Items: []thresholdJSON{}}
+	service := c.Query("service")
+	if v.Rep != nil {
+		for _, l := range v.Rep.Thresholds {
+			if service == "" || l.Threshold.Service == service {
+				out.Items = append(out.Items, newThreshold(l))
+			}
+		}
+	}
+	respond.JSON(c, http.StatusOK, "application/json", out)
+}
+
+func (api *Handler) apiEngine(c *gin.Context) {
+	v := api.View()
+	if respond.NotModified(c, v.Tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
+		return
+	}
+	respond.JSON(c, http.StatusOK, "application/json", engineJSON{
+		Engine: v.Eng, Report: newReportJSON(v), Version: api.Opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.Rep),
+	})
+}
+
+func uptime(v site.View) float64 {
+	if v.Eng.Started.IsZero() {
+		return 0
+	}
+	return max(0, v.Now.Sub(v.Eng.Started).Seconds())
+}
+
+func warnings(rep *sla.Report) []string {
+	if rep == nil || rep.Warnings == nil {
+		return []string{}
+	}
+	return rep.Warnings
+}

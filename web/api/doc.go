@@ -1,0 +1,6 @@
+// Package api serves the read API as its OpenAPI document describes it, the reports of past periods as JSON and CSV,
+// and the request to forget counts.
+//
+// The field names of answers are a contract: they may grow, never change. The package computes nothing: it writes down
+// what a report says.
+package api

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// forgetTime bounds how long a request waits for the record.
+const forgetTime = 30 * time.Second
+
+type generationList struct {
+	status.ParkedStatus
+	Items []status.Generation `json:"items"`
+}
+
+func (api *Handler) apiGenerations(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if api.Opt.Generations == nil {
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not tell what it counts.", nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), forgetTime)
+	defer cancel()
+	list, err := api.Opt.Generations(ctx)
+	if err != nil {
+		respond.Problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
+		return
+	}
+	respond.JSON(c, http.StatusOK, "application/json", generationList{api.Opt.Engine().Parked, append([]status.Generation{}, list...)})
+}
+
+func (api *Handler) apiForget(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if api.Opt.Forget == nil {
+		respond.Problem(c, http.StatusNotImplemented, "This engine cannot forget counts.", nil)
+		return
+	}
+	body, ok := api.JSONBody(c)
+	if !ok {
+		return
+	}
+	var r status.ForgetRequest
+	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
+		"service": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Service, "the name of a service") },
+		"restart": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Restart, "true or false") },
+	})
+	if err == nil && r.Service == "" {
+		err = errors.New("service is missing")
+	}
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
+	defer cancel()
+	done, err := api.Opt.Forget(ctx, r)
+	detail := fmt.Sprintf("service=%s restart=%t parked=%d restarted=%d", strconv.QuoteToASCII(r.Service), r.Restart, done.Parked, done.Restarted)
+	if err != nil {
+		detail += " error=" + strconv.QuoteToASCII(err.Error())
+	}
+	api.Opt.Audit(c, "forget", detail)
+	switch {
+	case errors.Is(err, status.ErrNothingCounted):
+		respond.Problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)
+	case errors.Is(err, status.ErrServiceInUse), errors.Is(err, status.ErrSpecChanged):
+		respond.Problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
+	case err != nil:
+		respond.Problem(c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
+	default:
+		respond.JSON(c, http.StatusOK, "application/json", done)
+	}
+}

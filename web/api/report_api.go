@@ -1,0 +1,206 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+type coveredJSON struct {
+	Zone      string     `json:"zone"`
+	From      *time.Time `json:"from"`
+	To        *time.Time `json:"to"` // of what is over of the period
+	Running   bool       `json:"running"`
+	KeptFrom  *time.Time `json:"kept_from"` // null: everything since from
+	Coverage  float64    `json:"coverage"`
+	Corrected *float64   `json:"corrected_seconds,omitempty"`
+}
+
+func newCovered(c *report.Covered) coveredJSON {
+	return coveredJSON{Zone: c.Zone.String(), From: timeOrNil(c.Span.From), To: timeOrNil(c.Span.To), Running: c.Running, KeptFrom: timeOrNil(c.KeptFrom), Coverage: c.Coverage}
+}
+
+type reportDayJSON struct {
+	Date  string     `json:"date"`
+	Net   CountsJSON `json:"counts"` // planned maintenance taken out
+	Raw   CountsJSON `json:"raw_counts"`
+	SLI   *float64   `json:"sli"`
+	Share float64    `json:"share_of_loss"`
+}
+
+type ReportSLOJSON struct {
+	ID          slo.ID            `json:"id"`
+	Service     string            `json:"service"`
+	SLO         string            `json:"slo"`
+	Group       map[string]string `json:"group"`
+	Informative bool              `json:"informative"`
+	Kind        slo.IndicatorKind `json:"kind"`
+	Objective   float64           `json:"objective"`
+	Percent     string            `json:"objective_percent"`
+	Slice       float64           `json:"slice_seconds"` // 0: events are judged
+	coveredJSON
+	Events   uint64          `json:"events"` // with planned maintenance, in events whatever is judged
+	Verdict  report.Verdict  `json:"verdict"`
+	Budget   budgetJSON      `json:"budget"`     // planned maintenance taken out: what counts
+	Raw      budgetJSON      `json:"raw_budget"` // everything
+	WorstDay *reportDayJSON  `json:"worst_day"`
+	Days     []reportDayJSON `json:"days,omitempty"`
+}
+
+type slaDayJSON struct {
+	Date  string   `json:"date"`
+	Score *float64 `json:"score"`
+	Low   *float64 `json:"low"`
+	High  *float64 `json:"high"`
+}
+
+type ReportSLAJSON struct {
+	slaJSON
+	coveredJSON
+	Verdict    report.Verdict `json:"verdict"`
+	Violations ViolationsJSON `json:"violations"` // of the event thresholds of its service, of all groups
+	Days       []slaDayJSON   `json:"days,omitempty"`
+}
+
+type reportThresholdJSON struct {
+	Service  string   `json:"service"`
+	Name     string   `json:"name"`
+	Match    string   `json:"match"`
+	Warning  *float64 `json:"warning_seconds"`
+	Critical *float64 `json:"critical_seconds"`
+	Each     string   `json:"each,omitempty"`
+	coveredJSON
+	Violations ViolationsJSON `json:"violations"`
+}
+
+type PeriodReportJSON struct {
+	Report     reportJSON            `json:"report"`
+	Period     string                `json:"period"`
+	Unit       slo.CalendarUnit      `json:"unit"`
+	Previous   string                `json:"previous"`
+	Next       string                `json:"next"`
+	Service    string                `json:"service,omitempty"`
+	Zone       string                `json:"zone,omitempty"` // that was asked for
+	Begun      bool                  `json:"begun"`
+	Running    bool                  `json:"running"` // the period is not over everywhere
+	SLOs       []ReportSLOJSON       `json:"slos"`
+	SLAs       []ReportSLAJSON       `json:"slas"`
+	Thresholds []reportThresholdJSON `json:"thresholds"`
+	Limits     []reportThresholdJSON `json:"limits"` // the same, for clients that know the old name
+}
+
+func newReportDay(s *slo.SLO, d *report.Day) reportDayJSON {
+	b := d.Net.Budget(s)
+	return reportDayJSON{d.Date, NewCounts(d.Net.Counts), NewCounts(d.Raw.Counts), number(b.SLI, b.HasData), d.Share}
+}
+
+func newReportSLO(r *report.SLO, days bool) ReportSLOJSON {
+	s := r.Now.SLO
+	out := ReportSLOJSON{
+		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Now.Group), Informative: r.Now.Informative, Kind: s.Indicator.Kind,
+		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.Now.Slice.Seconds(), coveredJSON: newCovered(&r.Covered),
+		Events: r.Events, Verdict: r.Verdict, Budget: newBudget(r.Net), Raw: newBudget(r.Raw),
+	}
+	corrected := r.Corrected.Seconds()
+	out.Corrected = &corrected
+	if r.Worst >= 0 {
+		d := newReportDay(s, &r.Days[r.Worst])
+		out.WorstDay = &d
+	}
+	if days {
+		for i := range r.Days {
+			out.Days = append(out.Days, newReportDay(s, &r.Days[i]))
+		}
+	}
+	return out
+}
+
+func newReportSLA(r *report.SLA, days bool) ReportSLAJSON {
+	out := ReportSLAJSON{slaJSON: NewSLA(&r.SLAReport), coveredJSON: newCovered(&r.Covered), Verdict: r.Verdict, Violations: ViolationsJSON(r.Violations)}
+	if days {
+		for i := range r.Days {
+			d := &r.Days[i]
+			out.Days = append(out.Days, slaDayJSON{d.From.In(r.Zone).Format(time.DateOnly), number(d.Report.Score, d.Has()), number(d.Report.Low, d.Has()), number(d.Report.High, d.Has())})
+		}
+	}
+	return out
+}
+
+func newReportThreshold(r *report.Threshold) reportThresholdJSON {
+	l := newThreshold(*r.Now)
+	return reportThresholdJSON{l.Service, l.Name, l.Match, l.Warning, l.Critical, l.Each, newCovered(&r.Covered), ViolationsJSON(r.Violations)}
+}
+
+func newPeriodReport(p *report.Report, v site.View, days bool) PeriodReportJSON {
+	out := PeriodReportJSON{
+		Report: newReportJSON(v), Period: p.Period.String(), Unit: p.Period.Unit, Previous: p.Period.Shift(-1).String(), Next: p.Period.Shift(1).String(),
+		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []ReportSLOJSON{}, SLAs: []ReportSLAJSON{}, Thresholds: []reportThresholdJSON{},
+	}
+	if p.Zone != nil {
+		out.Zone = p.Zone.String()
+	}
+	for i := range p.SLOs {
+		out.SLOs = append(out.SLOs, newReportSLO(&p.SLOs[i], days))
+	}
+	for i := range p.SLAs {
+		out.SLAs = append(out.SLAs, newReportSLA(&p.SLAs[i], days))
+	}
+	for i := range p.Thresholds {
+		out.Thresholds = append(out.Thresholds, newReportThreshold(&p.Thresholds[i]))
+	}
+	out.Limits = out.Thresholds
+	return out
+}
+
+func (api *Handler) apiReport(c *gin.Context) {
+	q := c.Request.URL.Query()
+	kind := q.Get("format")
+	ask, err := site.ReportQuery(q)
+	if err == nil && kind != "" && kind != "json" && kind != "csv" {
+		err = fmt.Errorf("format %q: want json or csv", format.Safe(kind, format.MaxName))
+	}
+	if err == nil && q.Get("days") != "" && q.Get("days") != "true" && q.Get("days") != "false" {
+		err = fmt.Errorf("days: want true or false")
+	}
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
+	}
+	v, done := api.begin(c)
+	switch {
+	case done:
+		return
+	case v.Rep == nil:
+		c.Header("Retry-After", "5")
+		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
+		return
+	}
+	r, err := api.Reports.Make(c.Request.Context(), report.Source{Counts: api.Opt.Counts, Kept: api.Opt.Kept}, v.Rep, ask)
+	switch {
+	case errors.Is(err, report.ErrNoHistory):
+		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
+	case err != nil:
+		api.Opt.LogError("make the report of "+ask.Period.String(), err)
+		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
+	case kind == "csv":
+		body, err := reportCSV(r)
+		if err != nil {
+			api.Opt.LogError("write the report of "+ask.Period.String(), err)
+			respond.Problem(c, http.StatusInternalServerError, "The report could not be written.", nil)
+			return
+		}
+		c.Header("Content-Disposition", `attachment; filename="sloengine-report-`+ask.Period.String()+`.csv"`)
+		respond.Send(c, http.StatusOK, "text/csv; charset=utf-8; header=present", body)
+	default:
+		respond.JSON(c, http.StatusOK, "application/json", newPeriodReport(r, v, q.Get("days") == "true"))
+	}
+}

@@ -1,0 +1,79 @@
+package deadletters
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/web/respond"
+)
+
+// dlqBody reads a body that changes dead letters, or sends a problem.
+func (dead *Handler) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
+	if !dead.hasDLQ(c) {
+		return r, false
+	}
+	body, ok := dead.JSONBody(c)
+	if !ok {
+		return r, false
+	}
+	var err error
+	if r, err = parse(body); err != nil {
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return r, false
+	}
+	return r, true
+}
+
+// shownIDs is how many ids a line of the audit names.
+const shownIDs = 20
+
+// which is the choice of a request on one line, foreign text quoted.
+func (r *dlqRequest) which() string {
+	switch {
+	case r.ByIDs:
+		s := fmt.Sprintf("ids=%d [%s", len(r.ids), strings.Join(r.ids[:min(len(r.ids), shownIDs)], " "))
+		if len(r.ids) > shownIDs {
+			s += " ..."
+		}
+		return s + "]"
+	case r.All:
+		return "all"
+	}
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+"="+strconv.QuoteToASCII(value))
+		}
+	}
+	q := &r.Query
+	add("origin", string(q.Origin))
+	add("sink", q.Sink)
+	add("service", q.Service)
+	add("type", q.Type)
+	add("severity", q.Severity)
+	add("reason", q.Reason)
+	add("class", q.Class)
+	if !q.From.IsZero() {
+		add("from", q.From.UTC().Format(time.RFC3339Nano))
+	}
+	if !q.To.IsZero() {
+		add("to", q.To.UTC().Format(time.RFC3339Nano))
+	}
+	return "query " + strings.Join(parts, " ")
+}
+
+// audit tells of a change, or of one that failed; a dry run changes nothing.
+func (dead *Handler) audit(c *gin.Context, action string, r dlqRequest, detail string, err error) {
+	if r.dryRun {
+		return
+	}
+	if err != nil {
+		detail += " error=" + strconv.QuoteToASCII(err.Error())
+	}
+	dead.Opt.Audit(c, action, detail)
+}

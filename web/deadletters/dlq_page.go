@@ -1,0 +1,174 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// The actions of the forms.
+const (
+	actReplay  = "replay"
+	actDiscard = "discard"
+	ActPurge   = "purge"
+)
+
+// formTime is how long a form may take; what is left then is for the next try.
+const formTime = 25 * time.Second
+
+// formDeadLetters does what was asked for and confirmed, and leads back to the list. A
+// form can be sent by any site, so only a browser that says that its own page of this
+// engine sent it is believed: by Sec-Fetch-Site or, where plain HTTP keeps the browser
+// from sending that, by Origin.
+func (dead *Handler) formDeadLetters(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	err := http.NewCrossOriginProtection().Check(c.Request)
+	if site := c.GetHeader("Sec-Fetch-Site"); err != nil || site != "same-origin" && (site != "" || c.GetHeader("Origin") == "") {
+		dead.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
+		return
+	}
+	if dead.Opt.DLQ == nil {
+		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+		return
+	}
+	action, r, err := readForm(c, dead.Opt.Now())
+	if err != nil {
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), formTime)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
+	did := url.Values{"did": {action}}
+	note := func(name string, n int) {
+		if n > 0 {
+			did.Set(name, strconv.Itoa(n))
+		}
+	}
+	switch action {
+	case actReplay:
+		result, e := dead.replay(c, r)
+		err = e
+		note("done", result.Replayed)
+		note("failed", result.Failed+result.HeldBack+result.NoTarget)
+		note("old", result.TooOld)
+		note("gone", result.NotFound)
+	case actDiscard:
+		result, e := dead.discard(c, r)
+		err = e
+		note("done", result.Discarded)
+		note("gone", result.NotFound)
+	case ActPurge:
+		n, e := dead.purge(c, r)
+		err = e
+		note("done", n)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		did.Set("more", "1")
+	case err != nil:
+		dead.Opt.LogError(action+" dead letters", err)
+		dead.Message(c, http.StatusServiceUnavailable, "Not all was done", "The dead letters could not be changed now; the log of the engine says why. What is left is on the page of the dead letters.")
+		return
+	}
+	c.Header("Location", dead.Href(site.LetterListPath, did))
+	c.Status(http.StatusSeeOther)
+}
+
+// purge does what a request asks for.
+func (dead *Handler) purge(c *gin.Context, r dlqRequest) (int, error) {
+	n, err := dead.Opt.DLQ.Purge(c.Request.Context(), r.before, r.dryRun)
+	dead.audit(c, "dlq.purge", r, fmt.Sprintf("before=%s purged=%d", r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00"), n), err)
+	return n, err
+}
+
+// readForm reads the body of a form.
+func readForm(c *gin.Context, now time.Time) (action string, r dlqRequest, err error) {
+	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
+		return "", r, errors.New("it is of another kind")
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, site.MaxBody)
+	if err := c.Request.ParseForm(); err != nil {
+		return "", r, errors.New("it is too large or damaged")
+	}
+	return ReadAction(c.Request.PostForm, now)
+}
+
+// ReadAction reads what shall be done to which dead letters. The fields are those of the
+// API: an action, and ids, filters, all=true or, for a purge, before or older_than.
+// Exactly one of them says which; a field that is unknown, empty or there twice must
+// not widen that.
+func ReadAction(form url.Values, now time.Time) (action string, r dlqRequest, err error) {
+	filtered, whens := false, 0
+	for name, values := range form {
+		if name == "id" {
+			r.ByIDs = true
+			if r.ids, err = checkIDs(values); err != nil {
+				return "", r, err
+			}
+			continue
+		}
+		value := values[0]
+		switch {
+		case len(values) > 1:
+			err = errors.New("given twice")
+		case name == "action":
+			action = value
+		case name == "all":
+			if r.All = value == "true"; !r.All {
+				err = errors.New("want true")
+			}
+		case name == "before":
+			whens++
+			r.before, err = site.ParseTime(value)
+		case name == "older_than":
+			whens++
+			age, e := slo.ParseDuration(value)
+			if e != nil || age <= 0 {
+				err = fmt.Errorf("%q: want a duration such as 7d or 12h", format.Safe(value, format.MaxName))
+			}
+			r.before = now.Add(-age).UTC()
+		case !slices.Contains(dlqFilters, name):
+			err = errors.New("there is no such field")
+		case value == "":
+			err = errors.New("empty")
+		default:
+			filtered = true
+			err = setDLQFilter(&r.Query, name, value)
+		}
+		if err != nil {
+			return "", r, fmt.Errorf("field %s: %w", format.Safe(name, format.MaxName), err)
+		}
+	}
+	n := whens
+	for _, given := range []bool{r.ByIDs, filtered, r.All} {
+		if given {
+			n++
+		}
+	}
+	switch {
+	case action != actReplay && action != actDiscard && action != ActPurge:
+		err = errors.New("want one action: replay, discard or purge")
+	case n == 0:
+		err = errors.New("no dead letter was chosen")
+	case n > 1 || (action == ActPurge) != (whens == 1):
+		err = errors.New("want either ids or filters, and for a purge a time")
+	case r.before.After(now):
+		err = errors.New("field before: lies in the future")
+	default:
+		err = checkDLQRange(&r.Query)
+	}
+	return action, r, err
+}

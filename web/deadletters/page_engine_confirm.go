@@ -1,0 +1,196 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// letterConfirm is the page that says what would be done, and asks.
+type letterConfirm struct {
+	site.Layout
+	Question string
+	Which    []site.Fact
+	IDs      []string
+	MoreIDs  int
+	Result   []site.Figure
+	Errors   []string
+	Warning  string
+	Action   string // where the form goes
+	Fields   [][2]string
+	Button   string // "" if there is nothing to do
+	Danger   bool
+	Back     string
+}
+
+// confirmTime is how long a dry run may take.
+const confirmTime = 10 * time.Second
+
+// confirmPage makes a dry run of what is asked for and shows what came out, with a
+// button to do it. It changes nothing.
+func (dead *Handler) confirmPage(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	v := dead.View()
+	if dead.Opt.DLQ == nil {
+		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+		return
+	}
+	now := v.Now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+	var action string
+	var r dlqRequest
+	form, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err == nil {
+		action, r, err = ReadAction(form, v.Now)
+	}
+	if err != nil {
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", "What was asked for could not be read: "+err.Error()+".")
+		return
+	}
+	if !r.ByIDs && action != ActPurge && (r.Query.To.IsZero() || r.Query.To.After(now)) {
+		// What comes after this look is not what the reader has agreed to.
+		r.All, r.Query.To = false, now
+	}
+	p := letterConfirm{
+		Layout: dead.Layout(c, v, "Are you sure?", "engine"), Action: dead.Opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: dead.Href(site.LetterListPath, backTo(form)),
+	}
+	p.Refresh, p.Themes, p.Stream = nil, nil, ""
+	if p.Fields, err = confirmFields(action, r, form); err != nil {
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", err.Error())
+		return
+	}
+	p.Which, p.IDs, p.MoreIDs = confirmWhich(r, v.Now)
+	ctx, cancel := context.WithTimeout(c.Request.Context(), confirmTime)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
+	r.dryRun = true
+	n, err := dead.confirmDryRun(c, action, r, &p)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		p.Warning = "There are more than could be counted in " + format.Duration(confirmTime) + ", or another replay is under way. Narrow the filter, or use the command dlq."
+	case err != nil && !v.Eng.State.Recovered():
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters can be read when the engine has recovered.")
+		return
+	case err != nil:
+		dead.Opt.LogError("dry run of "+action, err)
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted now; the log of the engine says why.")
+		return
+	case n == 0:
+		p.Warning = "There is nothing to " + action + " any more."
+	default:
+		p.Button = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] + format.Plural(n, "dead letter")
+	}
+	if p.Danger && n > 0 && err == nil {
+		p.Warning = "They are removed for good: nothing brings them back."
+	}
+	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] + format.Plural(n, "dead letter") + "?"
+	// Without it browsers hide the origin of a form, by which a form of this page is
+	// told from one of another site where plain HTTP is used.
+	c.Header("Referrer-Policy", "same-origin")
+	dead.Page(c, http.StatusOK, "engine-confirm", p)
+}
+
+// confirmDryRun counts what would be done.
+func (dead *Handler) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *letterConfirm) (n int, err error) {
+	add := func(name string, n int, note string, bad bool) {
+		p.Result = append(p.Result, site.Figure{Name: name, Value: format.Count(n), Note: note, Bad: bad && n > 0})
+	}
+	switch action {
+	case actReplay:
+		result, err := dead.replay(c, r)
+		add("Match", result.Matched, "", false)
+		add("Would be replayed", result.Replayed, "given back to where they came from", false)
+		add("Too old", result.TooOld, "stay", true)
+		add("No target", result.NoTarget, "stay: their sink is gone", true)
+		add("Gone", result.NotFound, "replayed or removed meanwhile", true)
+		for _, s := range result.Errors {
+			p.Errors = append(p.Errors, format.Safe(s, format.MaxTitle))
+		}
+		return result.Replayed, err
+	case actDiscard:
+		result, err := dead.discard(c, r)
+		add("Would be discarded", result.Discarded, "", false)
+		if r.ByIDs {
+			add("Gone", result.NotFound, "replayed or removed meanwhile", true)
+		}
+		return result.Discarded, err
+	}
+	n, err = dead.purge(c, r)
+	add("Would be purged", n, "", false)
+	return n, err
+}
+
+// confirmFields are those of the form that does it. A text that a form cannot carry
+// unchanged could make it choose others, so it is refused.
+func confirmFields(action string, r dlqRequest, form url.Values) ([][2]string, error) {
+	out := [][2]string{{"action", action}}
+	if action == ActPurge {
+		return append(out, [2]string{"before", r.before.UTC().Format(time.RFC3339Nano)}), nil
+	}
+	for _, id := range r.ids {
+		out = append(out, [2]string{"id", id})
+	}
+	if r.ByIDs {
+		return out, nil
+	}
+	for _, name := range dlqFilters {
+		value := form.Get(name)
+		if name == "to" {
+			value = r.Query.To.UTC().Format(time.RFC3339Nano)
+		}
+		if value == "" {
+			continue
+		}
+		if format.Safe(value, maxFilterText) != value {
+			return nil, fmt.Errorf("The filter %s has characters that a form may change. Use the API or the command dlq for it.", name) //nolint:staticcheck // a sentence for a page
+		}
+		out = append(out, [2]string{name, value})
+	}
+	return out, nil
+}
+
+// confirmWhich says which dead letters are meant.
+func confirmWhich(r dlqRequest, now time.Time) (facts []site.Fact, ids []string, more int) {
+	if r.ByIDs {
+		return nil, r.ids[:min(len(r.ids), shownIDs)], max(0, len(r.ids)-shownIDs)
+	}
+	if !r.before.IsZero() {
+		return []site.Fact{{Name: "Saved before", Value: format.Ago(r.before, now), At: format.NewStamp(r.before, now)}}, nil, 0
+	}
+	q := &r.Query
+	values := map[string]string{
+		"Origin": string(q.Origin), "Sink": q.Sink, "Service": q.Service, "Type": q.Type, "Severity": q.Severity, "Reason": q.Reason, "Error class": q.Class,
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if values[name] != "" {
+			facts = append(facts, site.Fact{Name: name, Value: format.Safe(values[name], format.MaxTitle), Code: true})
+		}
+	}
+	if len(facts) == 0 && q.From.IsZero() {
+		facts = append(facts, site.Fact{Name: "Which", Value: "every dead letter that is there now"})
+	}
+	if !q.From.IsZero() {
+		facts = append(facts, site.Fact{Name: "Saved from", Value: format.NewStamp(q.From, now).Text, At: format.NewStamp(q.From, now)})
+	}
+	return append(facts, site.Fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text, At: format.NewStamp(q.To, now), Note: "later ones are left alone"}), nil, 0
+}
+
+// backTo is the list that the reader came from.
+func backTo(form url.Values) url.Values {
+	q := url.Values{}
+	for _, name := range dlqFilters {
+		if v := form.Get(name); v != "" {
+			q.Set(name, v)
+		}
+	}
+	return q
+}

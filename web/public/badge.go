@@ -1,0 +1,201 @@
+package public
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// BadgeText is what a badge says.
+type BadgeText struct {
+	Left, Right string
+	Label       string // for those who cannot see it
+	Fill        string
+}
+
+// The colours of a badge carry white text at 4.5:1 or more.
+const (
+	BadgeOK   = "#1b7a4c"
+	BadgeRisk = "#8f5b00"
+	badgeBad  = "#b3261e"
+	badgeNone = "#5c6970"
+	badgeLeft = "#3d474c"
+)
+
+// shownBadge is to how many characters each half of a badge is cut.
+const shownBadge = 40
+
+// badge answers with a picture of how an SLO does. Who may not see the SLO, and who
+// asks for one that is not there, get the same answer.
+func (pub *Handler) badge(c *gin.Context) {
+	name, ok := strings.CutSuffix(c.Param("slo"), ".svg")
+	if !ok {
+		pub.NotFound(c)
+		return
+	}
+	openToAll(c)
+	v := pub.View()
+	if v.Rep == nil {
+		pub.publicNotYet(c)
+		pub.sendBadge(c, http.StatusServiceUnavailable, BadgeText{"status", "starting", "The status is not known yet", badgeNone})
+		return
+	}
+	rows := pub.badgeRows(c, v.Rep, slo.NewID(c.Param("service"), name))
+	private := len(rows) > 0 && !pub.badgeIsPublic(c, rows[0].SLO)
+	if len(rows) == 0 || private && !pub.Opt.May(c, site.Read) {
+		c.Header("Cache-Control", "no-store")
+		pub.sendBadge(c, http.StatusNotFound, BadgeText{"status", "unknown", "There is no such public service level", badgeNone})
+		return
+	}
+	c.Header("Cache-Control", PublicAge)
+	if private {
+		c.Header("Cache-Control", "private, no-cache")
+		c.Writer.Header().Del("Access-Control-Allow-Origin")
+		c.Header("Cross-Origin-Resource-Policy", "same-origin")
+	}
+	if len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) > 0 {
+		pub.sendBadge(c, http.StatusOK, newBadge(rows, v.Stale))
+		return
+	}
+	pub.sendBadge(c, http.StatusOK, pub.published.badgeOf(v.Key(), rows[0].SLO.ID, func() BadgeText { return newBadge(rows, v.Stale) }))
+}
+
+// badgeRows are the groups that a badge is about: the one that the query names, or all.
+func (pub *Handler) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLOReport {
+	rows := site.RowsOf(rep, id)
+	want := site.Prefixed(c.Request.URL.Query(), site.GroupParam)
+	if len(rows) == 0 || len(want) == 0 {
+		return rows
+	}
+	for name := range want {
+		if !slices.Contains(rows[0].SLO.GroupBy, name) {
+			return nil
+		}
+	}
+	return slices.DeleteFunc(rows, func(r *sla.SLOReport) bool {
+		for i, name := range r.SLO.GroupBy {
+			if value, ok := want[name]; ok && (i >= len(r.Group) || r.Group[i] != value) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// badgeIsPublic reports whether anybody may see the badge. A value of a group is a
+// secret of its own.
+func (pub *Handler) badgeIsPublic(c *gin.Context, s *slo.SLO) bool {
+	return pub.isPublic(s) && (publicGroups(s) || len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) == 0)
+}
+
+func newBadge(rows []*sla.SLOReport, stale bool) BadgeText {
+	x := Combine(rows)
+	state := x.State()
+	b := BadgeText{Left: format.Safe(x.slo.ID.Name(), shownBadge), Right: string(state)}
+	b.Fill = map[PublicState]string{Operational: BadgeOK, DegradedNow: BadgeRisk, Outage: badgeBad, UnknownNow: badgeNone}[state]
+	if len(rows) == 1 && len(rows[0].Group) > 0 {
+		var values []string
+		for _, v := range rows[0].Group {
+			values = append(values, format.GroupValue(v))
+		}
+		b.Left = format.Safe(b.Left+" "+strings.Join(values, " "), shownBadge)
+	}
+	if x.budget.HasData {
+		b.Right = format.Percent(x.budget.SLI, format.Decimals(x.slo.Objective))
+		if state == DegradedNow || state == Outage {
+			b.Right += " " + string(state)
+		}
+	}
+	b.Label = fmt.Sprintf("%s / %s: %s, %s, %s", format.Safe(x.slo.ID.Service(), shownBadge), b.Left, strings.TrimSuffix(b.Right, " "+string(state)), state, format.Window(x.slo.Window))
+	if stale {
+		b.Right, b.Fill = "stale", badgeNone
+		b.Label += "; the figures are old"
+	}
+	return b
+}
+
+func (pub *Handler) sendBadge(c *gin.Context, status int, b BadgeText) {
+	body := b.SVG()
+	if status == http.StatusOK {
+		tag := `"` + respond.Hash(string(body)) + `"`
+		c.Header("ETag", tag)
+		if respond.HasTag(c.GetHeader("If-None-Match"), tag) {
+			c.Status(http.StatusNotModified)
+			c.Writer.WriteHeaderNow()
+			return
+		}
+	}
+	c.Header("Vary", "Accept-Encoding")
+	respond.Send(c, status, "image/svg+xml; charset=utf-8", body)
+}
+
+// SVG draws the badge in the flat style that readers know. The lengths of the texts
+// are given, so that it fits whatever font the reader has.
+func (b BadgeText) SVG() []byte {
+	left, right := TextWidth(b.Left), TextWidth(b.Right)
+	const margin, height = 6.0, 20
+	lw, rw := left+2*margin, right+2*margin
+	var s strings.Builder
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%d" role="img" aria-label="%s"><title>%s</title>`, px(lw+rw), height, xmlText(b.Label), xmlText(b.Label))
+	fmt.Fprintf(&s, `<clipPath id="r"><rect width="%s" height="%d" rx="3"/></clipPath>`, px(lw+rw), height)
+	fmt.Fprintf(&s, `<g clip-path="url(#r)"><rect width="%s" height="%d" fill="%s"/><rect x="%s" width="%s" height="%d" fill="%s"/></g>`, px(lw), height, badgeLeft, px(lw), px(rw), height, b.Fill)
+	s.WriteString(`<g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">`)
+	for _, t := range []struct {
+		x, w float64
+		text string
+	}{{margin, left, b.Left}, {lw + margin, right, b.Right}} {
+		fmt.Fprintf(&s, `<text x="%s" y="14" textLength="%s" lengthAdjust="spacingAndGlyphs">%s</text>`, px(t.x), px(t.w), xmlText(t.text))
+	}
+	s.WriteString("</g></svg>\n")
+	return []byte(s.String())
+}
+
+func px(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
+
+// xmlText escapes a text that show has made safe; XML knows two characters less.
+func xmlText(s string) string {
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if r == 0xfffe || r == 0xffff {
+			return '\uFFFD'
+		}
+		return r
+	}, s))
+}
+
+// Verdana are the widths of the printable ASCII characters from space on in Verdana of
+// 11 pixels, in tenths of a pixel.
+var Verdana = [...]uint8{
+	39, 43, 50, 90, 70, 118, 80, 30, 50, 50, 70, 90, 40, 50, 40, 50, // space to /
+	70, 70, 70, 70, 70, 70, 70, 70, 70, 70, 50, 50, 90, 90, 90, 60, // 0 to ?
+	110, 75, 75, 77, 85, 70, 63, 85, 83, 46, 50, 76, 61, 93, 82, 87, // @ to O
+	66, 87, 76, 75, 68, 81, 75, 109, 75, 68, 75, 50, 50, 50, 90, 70, // P to _
+	70, 66, 69, 57, 69, 66, 39, 69, 70, 30, 38, 65, 30, 107, 70, 67, // ` to o
+	69, 69, 47, 57, 43, 70, 65, 90, 65, 65, 58, 70, 50, 70, 90, // p to ~
+}
+
+// TextWidth is about the width of a text in pixels.
+func TextWidth(s string) float64 {
+	n := 0
+	for _, r := range s {
+		switch {
+		case r >= ' ' && int(r-' ') < len(Verdana):
+			n += int(Verdana[r-' '])
+		case r < 0x1100:
+			n += 75
+		default: // wide scripts and signs
+			n += 115
+		}
+	}
+	return float64(n) / 10
+}

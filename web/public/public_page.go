@@ -1,0 +1,199 @@
+package public
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// Handler serves what anybody may see: the public view and the badges. It never asks for a permission, so a proxy that
+// asks for one in front of the engine must let its addresses through.
+type Handler struct {
+	*site.Site
+	published publicCache
+}
+
+// New makes the public view of a site.
+func New(s *site.Site) *Handler { return &Handler{Site: s} }
+
+// Register mounts the public view and the badges.
+func (pub *Handler) Register(get func(path string, h ...gin.HandlerFunc)) {
+	get("/public", pub.publicPage)
+	get("/public.json", pub.publicJSON)
+	get("/badge/:service/:slo", pub.badge)
+}
+
+// PublicAge is for how long a proxy may keep what is public, in the words of HTTP.
+const PublicAge = "public, max-age=30"
+
+// publicCache keeps the public view as it is sent. Whoever asks, and however often, it
+// is made once for each report, and the days once a minute.
+type publicCache struct {
+	mu     sync.Mutex
+	key    string
+	page   publicBody
+	json   publicBody
+	daysAt time.Time // of the report that they are of
+	daysOf string    // which SLOs and groups they are of
+	days   [][]publicDay
+
+	badgeKey string // of the view that the badges are of
+	badges   map[slo.ID]BadgeText
+}
+
+// badgeOf keeps the badges of whole SLOs, which may have many groups to add up.
+func (p *publicCache) badgeOf(key string, id slo.ID, make func() BadgeText) BadgeText {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.badgeKey != key || p.badges == nil {
+		p.badgeKey, p.badges = key, map[slo.ID]BadgeText{}
+	}
+	b, ok := p.badges[id]
+	if !ok {
+		b = make()
+		p.badges[id] = b
+	}
+	return b
+}
+
+// publicBody is an answer as it is sent.
+type publicBody struct {
+	tag           string
+	plain, zipped []byte
+}
+
+func newPublicBody(body []byte) publicBody {
+	b := publicBody{tag: `"` + respond.Hash(string(body)) + `"`, plain: body}
+	var buf bytes.Buffer
+	z := respond.Gzips.Get().(*gzip.Writer)
+	defer respond.Gzips.Put(z)
+	z.Reset(&buf)
+	_, err := z.Write(body)
+	if errors.Join(err, z.Close()) == nil { // memory takes every write
+		b.zipped = buf.Bytes()
+	}
+	return b
+}
+
+func (b *publicBody) send(c *gin.Context, typ string) {
+	h := c.Writer.Header()
+	h.Set("Cache-Control", PublicAge)
+	h.Set("ETag", b.tag)
+	h.Set("Vary", "Accept-Encoding")
+	if respond.HasTag(c.GetHeader("If-None-Match"), b.tag) {
+		c.Status(http.StatusNotModified)
+		c.Writer.WriteHeaderNow()
+		return
+	}
+	if respond.Reuse(c, b.tag) {
+		return
+	}
+	h.Set("Content-Type", typ)
+	body := b.plain
+	if b.zipped != nil && respond.AcceptsGzip(c.GetHeader("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+		body = b.zipped
+	}
+	respond.Body(c, http.StatusOK, body)
+}
+
+// public returns the bodies of the present view, made anew if need be.
+func (pub *Handler) public(c *gin.Context, v site.View) (page, doc publicBody, err error) {
+	p := &pub.published
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := v.Key()
+	if p.key == key {
+		return p.page, p.json, nil
+	}
+	status, lists := pub.newPublicStatus(v)
+	var ids strings.Builder
+	for _, rows := range lists {
+		fmt.Fprintf(&ids, "%q/%q/%d/%d/%s;", rows[0].SLO.ID, rows[0].Group, len(rows), rows[0].Generation, rows[0].SLO.Objective.Percent())
+	}
+	complete := true
+	if of := ids.String(); p.days == nil || p.daysOf != of || v.Rep.Time.Before(p.daysAt) || v.Rep.Time.Sub(p.daysAt) >= publicDaysAge {
+		days, err := pub.publicDays(c.Request.Context(), v.Rep, lists)
+		if err != nil {
+			complete = false
+			if c.Request.Context().Err() == nil { // else the caller went away
+				pub.Opt.LogError("read the days of the public view", err)
+			}
+		}
+		p.days, p.daysOf, p.daysAt = days, of, v.Rep.Time
+	}
+	status.addDays(p.days)
+	body, err := json.Marshal(status)
+	if err != nil {
+		return page, doc, fmt.Errorf("encode the public view: %w", err)
+	}
+	doc = newPublicBody(append(body, '\n'))
+	html, err := pub.Render("public", pub.newPublicView(status, v))
+	if err != nil {
+		return page, doc, fmt.Errorf("render the public view: %w", err)
+	}
+	page = newPublicBody(html)
+	if complete {
+		p.key, p.page, p.json = key, page, doc
+	} else {
+		p.days = nil
+	}
+	return page, doc, nil
+}
+
+// publicNotYet says when to ask again before the first report.
+func (pub *Handler) publicNotYet(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	c.Header("Retry-After", "5")
+}
+
+func (pub *Handler) publicPage(c *gin.Context) {
+	v := pub.View()
+	if v.Rep == nil {
+		pub.publicNotYet(c)
+		pub.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: pub.Opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: chart.Wait("")})
+		return
+	}
+	page, _, err := pub.public(c, v)
+	if err != nil {
+		pub.NoPage(c, "public", err)
+		return
+	}
+	page.send(c, "text/html; charset=utf-8")
+}
+
+func (pub *Handler) publicJSON(c *gin.Context) {
+	openToAll(c)
+	v := pub.View()
+	if v.Rep == nil {
+		pub.publicNotYet(c)
+		respond.Problem(c, http.StatusServiceUnavailable, "The figures are being put together.", nil)
+		return
+	}
+	_, doc, err := pub.public(c, v)
+	if err != nil {
+		pub.Opt.LogError("make public.json", err)
+		respond.Problem(c, http.StatusInternalServerError, "The document could not be made; the log of the engine says why.", nil)
+		return
+	}
+	doc.send(c, "application/json")
+}
+
+// openToAll lets pages of other sites show an answer that anybody may have.
+func openToAll(c *gin.Context) {
+	c.Header("Access-Control-Allow-Origin", "*")
+	c.Header("Cross-Origin-Resource-Policy", "cross-origin")
+}

@@ -1,0 +1,179 @@
+package ui
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// ShownAlerts is how many alerts a page lists.
+const ShownAlerts = 20
+
+// alertRow is one alert in a list.
+type alertRow struct {
+	Mark      chart.Mark
+	Name      string
+	Windows   string // of a burn-rate tier
+	Severity  string
+	Service   string
+	About     string // the SLO, the agreement, or nothing
+	Href      string // what it is about; "" if no page shows that
+	Group     []format.Label
+	Since     format.Stamp
+	Lasted    string // until now, or until it was over
+	Fired     format.Stamp
+	Detection string // from the first bad event to firing
+	Resolved  format.Stamp
+	Removed   bool
+}
+
+func (ui *Handler) newAlertRow(a *state.Alert, now time.Time) alertRow {
+	r := alertRow{
+		Mark: chart.AlertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
+		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now), Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
+	}
+	end := now
+	if !a.ResolvedAt.IsZero() {
+		end = a.ResolvedAt
+	}
+	r.Lasted = format.Duration(end.Sub(a.ActiveSince))
+	if !a.FiredAt.IsZero() {
+		r.Detection = format.Duration(a.Detection())
+	}
+	r.Windows, r.Group = format.Safe(chart.AlertWindows(a), format.MaxName), format.Labels(a.GroupBy, a.Group)
+	q := site.GroupQuery(a.GroupBy, a.Group)
+	switch {
+	case a.SLO != "":
+		r.About = format.Safe(a.SLO.Name(), format.MaxName)
+		q.Set("id", string(a.SLO))
+		r.Href = ui.Href("/slo", q) // without a group, the page leads on to all of them
+	case a.Agreement != "":
+		r.About = format.Safe(a.Agreement, format.MaxName)
+		r.Href = ui.Href("/slas", url.Values{"service": {a.Service}})
+	case a.Service != "":
+		r.Href = ui.Href("/", url.Values{"service": {a.Service}})
+	}
+	return r
+}
+
+// fillAlerts lists what is firing or pending, worst first.
+func (ui *Handler) fillAlerts(v site.View, p *listPage, all []*state.Alert) {
+	p.HasAlerts = ui.Opt.Alerts != nil && len(v.Rep.SLOs) > 0
+	for _, a := range all {
+		if len(p.Alerts) == ShownAlerts {
+			p.MoreAlerts++
+			continue
+		}
+		p.Alerts = append(p.Alerts, ui.newAlertRow(a, v.Now))
+	}
+	p.AllAlerts = ui.Opt.ExternalPath + "/api/v1/alerts"
+}
+
+// sloAlerts lists the alerts of one SLO in one group, and those on all its groups:
+// the present ones, then what is over, newest first.
+func (ui *Handler) sloAlerts(v site.View, r *sla.SLOReport, all []*state.Alert) []alertRow {
+	var out []alertRow
+	for _, a := range all {
+		if len(out) < ShownAlerts && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
+			out = append(out, ui.newAlertRow(a, v.Now))
+		}
+	}
+	return out
+}
+
+// alertCounts are the active alerts of each SLO's group, and of all groups of
+// an SLO under the SLO alone.
+type alertCounts map[string]struct{ firing, pending int }
+
+func countAlerts(list func() *state.View) alertCounts {
+	if list == nil {
+		return nil
+	}
+	out := alertCounts{}
+	active := list().Active
+	for i := range active {
+		a := &active[i]
+		if a.SLO == "" || a.State == state.Resolved {
+			continue
+		}
+		key := string(a.SLO)
+		if len(a.Group) > 0 {
+			key += "\x00" + strings.Join(a.Group, "\x00")
+		}
+		n := out[key]
+		if a.State == state.Firing {
+			n.firing++
+		} else {
+			n.pending++
+		}
+		out[key] = n
+	}
+	return out
+}
+
+func (c alertCounts) of(r *sla.SLOReport) (firing, pending int) {
+	if len(c) == 0 {
+		return 0, 0
+	}
+	all := c[string(r.SLO.ID)]
+	if len(r.Group) == 0 {
+		return all.firing, all.pending
+	}
+	own := c[string(r.SLO.ID)+"\x00"+strings.Join(r.Group, "\x00")]
+	return own.firing + all.firing, own.pending + all.pending
+}
+
+func (c alertCounts) text(r *sla.SLOReport) (text, class string) {
+	switch firing, pending := c.of(r); {
+	case firing > 0:
+		return strconv.Itoa(firing) + " firing", "hot"
+	case pending > 0:
+		return strconv.Itoa(pending) + " pending", "dim"
+	}
+	return format.NoValue, "dim"
+}
+
+// orderByAlerts puts the reports with most firing alerts first, then those with
+// most pending ones.
+func orderByAlerts(rs []*sla.SLOReport, c alertCounts, reverse bool) {
+	slices.SortStableFunc(rs, func(a, b *sla.SLOReport) int {
+		fa, pa := c.of(a)
+		fb, pb := c.of(b)
+		d := 1000*(fb-fa) + pb - pa
+		if reverse {
+			return -d
+		}
+		return d
+	})
+}
+
+// holdBack says on the page of an SLO which of its alerts are held back, and why:
+// at their tier, or below all tiers.
+func (ui *Handler) holdBack(r *sla.SLOReport, tiers []alerts.Tier, p *sloPage) {
+	for _, h := range ui.Held(site.AlertFilter{SLO: r.SLO.ID}) {
+		if len(h.Group) > 0 && !slices.Equal(h.Group, r.Group) {
+			continue
+		}
+		var why []string
+		for _, x := range h.Why {
+			why = append(why, x.String())
+		}
+		at := slices.IndexFunc(tiers, func(t alerts.Tier) bool { return h.Tier != "" && t.Name == h.Tier })
+		if at >= 0 && at < len(p.Tiers) {
+			p.Tiers[at].On, p.Tiers[at].Verdict, p.Tiers[at].Held = false, "held back", why
+			continue
+		}
+		for _, text := range why {
+			p.Held = append(p.Held, format.Safe(h.Name, format.MaxName)+" is held back: "+text)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+// Rows of the tables that say what burned the budget.
+const (
+	blameGroups = 10  // shown
+	blameAsked  = 100 // groups whose counts of the range are read: those that were worst over the window
+	blameValues = 5   // of one attribute
+)
+
+// share is one attribute value, or group, and its part in what went wrong.
+type share struct {
+	Labels   []format.Label
+	Href     string
+	Here     bool
+	Bad      string
+	Part     string // of all bad events
+	Gauge    chart.Gauge
+	Consumed string // of the budget
+	Left     string // groups: of their own budget, over the window
+	Mark     chart.Mark
+}
+
+type Blame struct {
+	Range     string
+	Groups    []share // of the SLO, worst first
+	More      int     // groups that are left out
+	Partly    bool    // more groups than were read
+	GroupNote string
+
+	Attributes []attribute
+	Since      format.Stamp // the attributes are counted from then on
+	Until      format.Stamp
+	Whole      bool   // of all groups, since the counters cannot tell them apart
+	Why        string // there are no attributes, or not these
+}
+
+type attribute struct {
+	Name   string
+	Values []share
+	More   int
+}
+
+// Blamed lists the groups to ask for: those that lost most over the window.
+func Blamed(rep *sla.Report, id slo.ID) (out []*sla.SLOReport, total int) {
+	for i := range rep.SLOs {
+		if rep.SLOs[i].SLO.ID == id {
+			out = append(out, &rep.SLOs[i])
+		}
+	}
+	total = len(out)
+	slices.SortStableFunc(out, func(a, b *sla.SLOReport) int { return cmp.Compare(b.Raw.Counts.Bad, a.Raw.Counts.Bad) })
+	return out[:min(len(out), blameAsked)], total
+}
+
+// GroupShares says what part each group has in the losses of a range. The share
+// of the budget is of the group's own, over its window.
+func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of []history.Point) []share {
+	type loss struct {
+		r    *sla.SLOReport
+		p    history.Point
+		cost float64
+	}
+	var list []loss
+	var all float64
+	for i, r := range groups {
+		if i >= len(of) {
+			break
+		}
+		l := loss{r, of[i], of[i].Net.Loss(r.SLO)}
+		all += l.cost
+		list = append(list, l)
+	}
+	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
+	var out []share
+	for _, l := range list {
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
+		if all > 0 {
+			s.Part = format.Percent(l.cost/all, 1)
+			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of what was bad")
+		}
+		if l.r.Budget.HasData {
+			s.Left = format.Percent(l.r.Budget.Remaining, 1)
+			s.Consumed = format.Percent(chart.Spent(l.r, l.cost), 1)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// knownLabels are the labels that traffic counters have besides dimensions.
+var knownLabels = []string{"service", "type", "outcome", "severity"}
+
+// Unattributable says why the traffic counters of a service cannot tell which of
+// their events an SLO counts as bad; "" if they can.
+func Unattributable(s *slo.SLO, dimensions []string) string {
+	switch s.Indicator.Kind {
+	case slo.KindEvents:
+	case slo.KindLatency:
+		return "Attributes are counted without durations, so slow events cannot be told from fast ones. Group the SLO by the attribute that you suspect to see its share."
+	case slo.KindThroughput:
+		return "What burns this budget is the lack of events, and events that did not come have no attributes."
+	default:
+		return "The events of this SLO are counted by Prometheus, not by this engine."
+	}
+	known := append(slices.Clone(knownLabels), dimensions...)
+	for _, m := range append(slices.Clone(s.Indicator.Valid), s.Indicator.Bad...) {
+		if !slices.Contains(known, m.Name) {
+			return fmt.Sprintf("The SLO selects events by %s, which the service's counters are not split by. Add it to the dimensions of the service in the spec.", format.Safe(m.Name, format.MaxName))
+		}
+	}
+	return ""
+}
+
+// Attributes says which attribute values the bad events had that came between two
+// times. The counters know the time of receipt, not that of the events.
+func (b *Blame) Attribute(r *sla.SLOReport, grown []history.Growth) {
+	s := r.SLO
+	var dimensions []string
+	for _, g := range grown {
+		for _, n := range g.Names {
+			if !slices.Contains(dimensions, n) {
+				dimensions = append(dimensions, n)
+			}
+		}
+	}
+	if b.Why = Unattributable(s, dimensions); b.Why != "" {
+		return
+	}
+	var apart []string // labels of the group that the counters lack
+	for _, n := range s.GroupBy {
+		if !slices.Contains(knownLabels, n) && !slices.Contains(dimensions, n) {
+			apart = append(apart, format.Safe(n, format.MaxName))
+		}
+	}
+	b.Whole = len(apart) > 0 || r.Group.IsOther()
+	switch {
+	case r.Group.IsOther():
+		b.Why = "This group collects many, so these are the bad events of all groups."
+	case b.Whole:
+		b.Why = "The counters are not split by " + strings.Join(apart, ", ") + ", so these are the bad events of all groups. Add it to the dimensions of the service to see one group."
+	}
+
+	bad := map[string]map[string]uint64{} // attribute: value: bad events
+	var all uint64
+	for i := range grown {
+		g := &grown[i]
+		if !s.Indicator.Valid.Matches(g.Get) || !s.Indicator.Bad.Matches(g.Get) || !b.Whole && !inGroup(g, r) {
+			continue
+		}
+		all += g.Count
+		for _, n := range append([]string{"type", "outcome", "severity"}, g.Names...) {
+			if slices.Contains(s.GroupBy, n) && !b.Whole {
+				continue // the same for all of them
+			}
+			if bad[n] == nil {
+				bad[n] = map[string]uint64{}
+			}
+			bad[n][g.Get(n)] += g.Count
+		}
+	}
+	if all == 0 {
+		b.Why = strings.TrimSpace("No bad event was received in this time. " + b.Why)
+		return
+	}
+	for _, n := range slices.Sorted(maps.Keys(bad)) {
+		values := slices.SortedFunc(maps.Keys(bad[n]), func(x, y string) int { return cmp.Or(cmp.Compare(bad[n][y], bad[n][x]), cmp.Compare(x, y)) })
+		if len(values) == 1 && slices.Contains(knownLabels, n) {
+			continue // it was selected, or says nothing
+		}
+		a := attribute{Name: format.Safe(n, format.MaxName), More: max(0, len(values)-blameValues)}
+		for _, v := range values[:min(len(values), blameValues)] {
+			k := bad[n][v]
+			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Part: format.Percent(float64(k)/float64(all), 1), Consumed: format.NoValue}
+			x.Gauge = chart.NewGauge(float64(k)/float64(all), "bad", x.Part+" of what was bad")
+			if !b.Whole && r.Budget.HasData && r.Slice == 0 {
+				x.Consumed = format.Percent(chart.Spent(r, float64(k)), 1)
+			}
+			a.Values = append(a.Values, x)
+		}
+		b.Attributes = append(b.Attributes, a)
+	}
+	if len(b.Attributes) == 0 {
+		b.Why = strings.TrimSpace("All bad events were of the same kind, and the service's counters are split by nothing more. Name attributes in dimensions of the spec to see which of them go wrong. " + b.Why)
+	}
+}
+
+func inGroup(g *history.Growth, r *sla.SLOReport) bool {
+	for i, n := range r.SLO.GroupBy {
+		if i < len(r.Group) && g.Get(n) != r.Group[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// fillAttributes fills in what the traffic log knows of a range.
+func (ui *Handler) fillAttributes(b *Blame, r *sla.SLOReport, rng slo.Span, now time.Time) {
+	if why := Unattributable(r.SLO, nil); why != "" && r.SLO.Indicator.Kind != slo.KindEvents {
+		b.Why = why
+		return
+	}
+	if ui.Opt.Traffic == nil {
+		b.Why = "This engine does not keep the traffic by attribute."
+		return
+	}
+	grown, from, to := ui.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
+	if from.IsZero() {
+		b.Why = "The traffic by attribute is known from the start of the process on, and not for this time yet. Choose a range that reaches up to now, or wait a minute."
+		return
+	}
+	b.Since, b.Until = format.NewStamp(from, now), format.NewStamp(to, now)
+	b.Attribute(r, grown)
+}

@@ -1,0 +1,147 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/deadletters"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+type enginePage struct {
+	site.Layout
+	Text     string
+	Progress chart.Gauge // of the recovery; Class "" if there is none
+	Degraded []string
+	Rate     rateChart
+	Ingest   []site.Figure
+	Disk     diskBar
+	Sections []section
+	Problems []string // of the last reload of the spec
+	Parts    partsView
+	Parked   *parkedPart
+	Dead     *deadletters.Summary // nil: there is no dead-letter store
+}
+
+type section struct {
+	Name  string
+	Facts []site.Fact
+}
+
+func (ui *Handler) enginePage(c *gin.Context) {
+	v := ui.View()
+	c.Header("Cache-Control", "no-store")
+	e := v.Eng
+	p := enginePage{
+		Layout: ui.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: ui.RateChart(v), Ingest: intake(&e),
+		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
+	}
+	if e.State == status.Recovering {
+		p.Progress = chart.NewGauge(e.Progress, "ok", format.Percent(e.Progress, 0)+" of the log replayed")
+	}
+	report := []site.Fact{{Name: "Report", Value: "none yet"}}
+	if v.Rep != nil {
+		report = []site.Fact{
+			{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.Rep.Version, format.Ago(v.Rep.Time, v.Now)), At: format.NewStamp(v.Rep.Time, v.Now)},
+			{Name: "Took", Value: v.Rep.Took.Round(10 * time.Microsecond).String()},
+			{Name: "SLO groups", Value: format.Count(len(v.Rep.SLOs))},
+		}
+	}
+	horizon := "unknown"
+	if e.IDs.HorizonSeconds > 0 {
+		horizon = format.Duration(format.Seconds(e.IDs.HorizonSeconds))
+	}
+	p.Sections = []section{
+		{"Counting", append(report,
+			site.Fact{Name: "Watermark", Value: format.Ago(e.Fold.Watermark, v.Now), At: format.NewStamp(e.Fold.Watermark, v.Now), Note: "receive time of the last counted record"},
+			site.Fact{Name: "Behind the log", Value: format.Plural(e.Fold.Lag, "record")},
+			site.Fact{Name: "Counted groups", Value: format.Count(e.Fold.Groups), Note: format.Bytes(e.Fold.Bytes) + " of buckets"},
+		)},
+		{"Log and checkpoint", []site.Fact{
+			{Name: "Log", Value: fmt.Sprintf("%s in %s", format.Bytes(e.Log.Bytes), format.Plural(e.Log.Segments, "segment"))},
+			{Name: "Last durable record", Value: format.Count(e.Log.Seq)},
+			{Name: "Waiting for the disk", Value: format.Plural(e.Ingest.Queue, "request")},
+			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.Now), At: format.NewStamp(e.Checkpoint.Time, v.Now), Note: format.Bytes(e.Checkpoint.Bytes)},
+			{Name: "Data folder", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
+		}},
+		{"Known ids", []site.Fact{
+			{Name: "Ids", Value: format.Count(e.IDs.Known), Note: format.Bytes(e.IDs.Bytes) + " of memory"},
+			{Name: "Horizon", Value: horizon, Note: "a repeat is recognised for this long at the present rate"},
+		}},
+		{"Spec and process", []site.Fact{
+			{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
+			{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
+			{Name: "Started", Value: format.Ago(e.Started, v.Now), At: format.NewStamp(e.Started, v.Now)},
+			{Name: "Version", Value: format.Safe(ui.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(ui.Opt.Version.Revision, format.MaxName) + " " + format.Safe(ui.Opt.Version.Go, format.MaxName))},
+		}},
+	}
+	last := &p.Sections[len(p.Sections)-1]
+	last.Facts = append(last.Facts, changeFacts(e.Spec.Change, v.Now)...)
+	p.Parked = ui.parkedPart(v)
+	for _, d := range e.Degraded(v.Now) {
+		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
+	}
+	if ui.Opt.DLQ != nil {
+		p.Dead = ui.dead.Summarise(c, v)
+	}
+	ui.Page(c, http.StatusOK, "engine", p)
+}
+
+// intake are the figures of what became of events since the start. Those of the rate
+// limits stay away where there are none.
+func intake(e *status.Engine) []site.Figure {
+	i := &e.Ingest
+	out := ingestFigures(*i)
+	if len(e.Limits) == 0 && i.Limited+i.Sampled+i.DeadLettered == 0 {
+		return out
+	}
+	f := func(name string, n uint64, note string) site.Figure {
+		return site.Figure{Name: name, Value: format.Compact(n), Title: format.Count(n), Note: note, Bad: false}
+	}
+	return append(out,
+		f("Limited", i.Limited, "over a limit: dropped or put off"),
+		f("Sampled", i.Sampled, "over a limit: others stand for them"),
+		f("Dead-lettered", i.DeadLettered, "over a limit, too important to lose"))
+}
+
+// diskBar shows the free space of the disk and the mark below which no events are
+// taken. Where the size of the disk is unknown it ends at four times the mark.
+type diskBar struct {
+	Gauge chart.Gauge
+	Low   string // place of the mark, per cent
+	Free  string
+	Text  string
+}
+
+func newDiskBar(d status.DiskStatus) diskBar {
+	full := float64(d.TotalBytes)
+	of := " of " + format.Bytes(d.TotalBytes)
+	if d.TotalBytes == 0 {
+		full, of = 4*float64(d.LowBytes), ""
+	}
+	b := diskBar{Gauge: chart.NewGauge(1, "ok", ""), Free: format.Bytes(d.FreeBytes) + of}
+	if full > 0 {
+		b.Gauge = chart.NewGauge(float64(d.FreeBytes)/full, "ok", "")
+	}
+	if d.LowBytes == 0 {
+		b.Text = "Low water is not guarded: a full disk is noticed when it is full."
+	} else {
+		b.Low = chart.Coord(100 * min(1, float64(d.LowBytes)/full))
+		b.Text = "Below " + format.Bytes(d.LowBytes) + ", the mark, no more events are taken."
+		switch {
+		case d.FreeBytes < d.LowBytes:
+			b.Gauge.Class, b.Text = "bad", "This is below the low-water mark of "+format.Bytes(d.LowBytes)+": no events are taken until there is room."
+		case d.FreeBytes < 2*d.LowBytes:
+			b.Gauge.Class, b.Text = "risk", "Below "+format.Bytes(d.LowBytes)+", the mark, no more events are taken. Make room, or move the data folder to a larger disk."
+		}
+	}
+	b.Gauge.Label = b.Free + " free. " + b.Text
+	return b
+}

@@ -1,0 +1,309 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// partsView is the reliability layer on the page.
+type partsView struct {
+	Limits    []rateLimitRow
+	Offenders []offenderRow
+	Hidden    bool // values of offenders are not shown as they are
+	Redis     *redisView
+	Breakers  []breakerRow
+	Bulkheads []bulkheadRow
+	Sinks     []sinkView
+}
+
+type rateLimitRow struct {
+	Name, Layer string
+	Use         chart.Gauge
+	Text        string
+	Hits        string
+	Over        bool
+}
+
+type offenderRow struct {
+	Context, Value, Hits, Note string
+}
+
+type redisView struct {
+	Mark  chart.Mark
+	Facts []site.Fact
+}
+
+type breakerRow struct {
+	Mark  chart.Mark
+	Name  string
+	Since format.Stamp
+	For   string
+	Why   string
+	Again string
+}
+
+type bulkheadRow struct {
+	Name            string
+	Active, Waiting chart.Gauge
+	Rejected        string
+	Refuses         bool // has rejected some
+}
+
+type sinkView struct {
+	Mark       chart.Mark
+	Name, Kind string
+	Lag        chart.Gauge // Class "" if there is no bound
+	Facts      []site.Fact
+}
+
+func newPartsView(e *status.Engine, now time.Time) partsView {
+	var p partsView
+	for _, l := range e.Limits {
+		p.Limits = append(p.Limits, newRateLimitRow(l))
+	}
+	for _, o := range e.Offenders {
+		r := offenderRow{Context: format.Safe(o.Context, format.MaxName), Value: format.GroupValue(o.Value), Hits: format.Count(o.Hits)}
+		if o.Error > 0 {
+			r.Note = "at most " + format.Count(o.Error) + " too many"
+		}
+		p.Hidden = p.Hidden || strings.HasPrefix(o.Value, redactedPrefix)
+		p.Offenders = append(p.Offenders, r)
+	}
+	p.Redis = newRedisView(e.Redis, now)
+	for _, b := range e.Breakers {
+		r := breakerRow{Mark: breakerMark(b.State), Name: format.Safe(b.Name, format.MaxName), Since: format.NewStamp(b.Since, now), Why: format.Safe(b.Reason, format.MaxTitle)}
+		if !b.Since.IsZero() {
+			r.For = format.Duration(now.Sub(b.Since))
+		}
+		if b.RetryAfterSeconds > 0 {
+			r.Again = "in " + format.Duration(format.Seconds(b.RetryAfterSeconds))
+		}
+		p.Breakers = append(p.Breakers, r)
+	}
+	for _, b := range e.Bulkheads {
+		p.Bulkheads = append(p.Bulkheads, bulkheadRow{
+			Name: format.Safe(b.Name, format.MaxName), Active: chart.UseGauge(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
+			Waiting: chart.UseGauge(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: format.Count(b.Rejected), Refuses: b.Rejected > 0,
+		})
+	}
+	for i := range e.Sinks {
+		p.Sinks = append(p.Sinks, newSinkView(&e.Sinks[i], now))
+	}
+	return p
+}
+
+// redactedPrefix begins what stands for a value that is redacted.
+const redactedPrefix = "(redacted)"
+
+func newRateLimitRow(l status.LimitStatus) rateLimitRow {
+	r := rateLimitRow{Name: format.Safe(l.Rule, format.MaxName), Layer: format.Safe(l.Layer, format.MaxName), Hits: format.Count(l.Hits), Over: l.Hits > 0}
+	if l.Rule == l.Layer {
+		r.Layer = ""
+	}
+	r.Text = format.Rate(l.Current) + " of " + format.Rate(l.PerSecond)
+	r.Use = chart.UseGauge(l.Current, l.PerSecond, r.Text)
+	return r
+}
+
+func newRedisView(r *status.RedisStatus, now time.Time) *redisView {
+	if r == nil {
+		return nil
+	}
+	v := &redisView{Mark: chart.Bad("away")}
+	connection := site.Fact{Name: "Away", Value: "since the start"}
+	if r.Connected {
+		v.Mark, connection.Name = chart.OK("connected"), "Connected"
+	}
+	if !r.Since.IsZero() {
+		connection.Value, connection.At = "for "+format.Duration(now.Sub(r.Since)), format.NewStamp(r.Since, now)
+	}
+	if !r.Connected {
+		connection.Note = "not reachable: rate limits are this instance's own, as limits.shared.fallback says"
+	}
+	v.Facts = []site.Fact{
+		connection,
+		{Name: "Round trip", Value: format.Milliseconds(r.RoundTripSeconds)},
+		{Name: "Decided without it", Value: format.Count(r.Fallbacks)},
+	}
+	if r.LastError != "" {
+		v.Facts = append(v.Facts, site.Fact{Name: "Last error", Value: format.Safe(r.LastError, format.MaxTitle)})
+	}
+	return v
+}
+
+// SinkMark says how a sink does, the worst first.
+func SinkMark(s *status.SinkStatus) chart.Mark {
+	age := format.Seconds(s.OldestAgeSeconds)
+	switch {
+	case slices.ContainsFunc(s.Troubles, func(t status.SinkTrouble) bool { return t.Blocked }):
+		return chart.Bad("blocked")
+	case s.Breaker == status.BreakerOpen:
+		return chart.Bad("breaker open")
+	case len(s.Troubles) > 0:
+		return chart.Bad("failing")
+	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= status.LagAge:
+		return chart.Risk("lagging")
+	case s.HeldSeconds > 0:
+		return chart.Risk("held")
+	case s.Breaker == status.BreakerHalfOpen:
+		return chart.Risk("probing")
+	case s.Recovering:
+		return chart.Wait("recovering")
+	case s.Delivered == 0 && s.LastDelivery.IsZero():
+		return chart.None("nothing yet")
+	}
+	return chart.OK("delivering")
+}
+
+func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
+	v := sinkView{Mark: SinkMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
+	behind := site.Fact{Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
+	if s.OldestAgeSeconds > 0 {
+		behind.Note = "the oldest event is " + format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
+	}
+	if s.MaxLagBytes > 0 {
+		v.Lag = chart.UseGauge(float64(s.LagBytes), float64(s.MaxLagBytes), format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
+		if v.Lag.Class == "ok" && s.LagBytes > s.MaxLagBytes/2 {
+			v.Lag.Class = "risk"
+		}
+		behind.Note += "at most " + format.Bytes(s.MaxLagBytes)
+	}
+	behind.Note = strings.TrimSuffix(behind.Note, "; ")
+	v.Facts = []site.Fact{
+		behind,
+		{Name: "Delivered", Value: format.Plural(s.Delivered, "event"), Note: fmt.Sprintf("%s retries, %s dropped", format.Count(s.Retries), format.Count(s.Dropped))},
+		{Name: "Last delivery", Value: format.Ago(s.LastDelivery, now), At: format.NewStamp(s.LastDelivery, now), Note: inFlight(s.InFlight)},
+	}
+	for _, t := range s.Troubles {
+		v.Facts = append(v.Facts, site.Fact{
+			Name: "Failing", Value: strings.ReplaceAll(format.Safe(t.What, format.MaxName), "_", " ") + ", for " + format.Duration(max(0, now.Sub(t.Since))),
+			At: format.NewStamp(t.Since, now), Note: format.Plural(t.Failures, "failure") + ": " + format.Safe(t.Cause, format.MaxTitle),
+		})
+	}
+	if len(s.Answers) > 0 {
+		var codes []string
+		for _, code := range slices.Sorted(maps.Keys(s.Answers)) {
+			codes = append(codes, format.Safe(code, format.MaxName)+": "+format.Count(s.Answers[code]))
+		}
+		v.Facts = append(v.Facts, site.Fact{Name: "Answers", Value: strings.Join(codes, ", "), Note: "by status"})
+	}
+	if s.Breaker != "" && s.Breaker != status.BreakerClosed {
+		v.Facts = append(v.Facts, site.Fact{Name: "Breaker", Value: breakerMark(s.Breaker).Word})
+	}
+	if s.Recovering {
+		v.Facts = append(v.Facts, site.Fact{Name: "Recovering", Value: "the backlog goes out in stages"})
+	}
+	if s.HeldSeconds > 0 {
+		v.Facts = append(v.Facts, site.Fact{Name: "Held", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)), Note: "as the sink asked"})
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.DeadLetters)) {
+		v.Facts = append(v.Facts, site.Fact{Name: "Dead letters", Value: format.Count(s.DeadLetters[reason]), Note: format.Safe(reason, format.MaxName)})
+	}
+	if s.LastError != "" {
+		v.Facts = append(v.Facts, site.Fact{Name: "Last error", Value: format.Safe(s.LastError, format.MaxTitle), Note: format.Ago(s.LastErrorAt, now)})
+	}
+	return v
+}
+
+func inFlight(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	if n == 1 {
+		return "1 batch on the way"
+	}
+	return format.Count(n) + " batches on the way"
+}
+
+func breakerMark(state string) chart.Mark {
+	switch state {
+	case status.BreakerClosed:
+		return chart.OK("closed")
+	case status.BreakerHalfOpen:
+		return chart.Risk("half open")
+	case status.BreakerOpen:
+		return chart.Bad("open")
+	}
+	return chart.None("unknown")
+}
+
+// parkedPart is what the engine's page shows of parked generations.
+type parkedPart struct {
+	Text string
+	Rows []parkedRow
+	More int
+}
+
+type parkedRow struct {
+	Name      string
+	Groups    string
+	At, Until format.Stamp
+	Size      string
+}
+
+// shownParked is how many parked generations the page lists.
+const shownParked = 50
+
+func (ui *Handler) parkedPart(v site.View) *parkedPart {
+	if ui.Opt.Parked == nil {
+		return nil
+	}
+	list := ui.Opt.Parked()
+	p := &parkedPart{Text: fmt.Sprintf("%s of %s", format.Bytes(v.Eng.Parked.Bytes), format.Bytes(v.Eng.Parked.LimitBytes))}
+	for i := range list {
+		g := &list[len(list)-1-i] // the newest first
+		if i == shownParked {
+			p.More = len(list) - i
+			break
+		}
+		p.Rows = append(p.Rows, parkedRow{format.Safe(g.ID, format.MaxTitle), format.Count(g.Groups), format.NewStamp(g.Parked, v.Now), format.NewStamp(g.Until, v.Now), format.Bytes(g.Bytes)})
+	}
+	return p
+}
+
+// changeFacts say what the last change of the spec did.
+func changeFacts(s *status.SpecChange, now time.Time) []site.Fact {
+	if s == nil {
+		return nil
+	}
+	f := []site.Fact{{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
+	add := func(name string, ids []string) {
+		if len(ids) > 0 {
+			f = append(f, site.Fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})
+		}
+	}
+	add("Started from zero", s.Started)
+	add("Resumed", s.Resumed)
+	var removed []string
+	for _, p := range s.Parked {
+		if p.Removed {
+			removed = append(removed, p.ID)
+		}
+	}
+	add("Removed", removed)
+	return f
+}
+
+// idText lists the first few IDs.
+func idText(ids []string) string {
+	const most = 5
+	text := ""
+	for i, id := range ids {
+		if i == most {
+			return text + fmt.Sprintf(" and %d more", len(ids)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += format.Safe(id, format.MaxTitle)
+	}
+	return text
+}

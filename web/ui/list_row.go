@@ -1,0 +1,85 @@
+package ui
+
+import (
+	"html/template"
+	"slices"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+)
+
+// row is one SLO's group in the list.
+type row struct {
+	ID          string // of the row in the page, the same in every report
+	Mark        chart.Mark
+	Informative bool
+	Href        string
+	Service     string
+	Name        string
+	Title       string
+	Group       []format.Label
+	Objective   string
+	Window      string
+	Now         string // indicator over the last hour
+	NowClass    string
+	SLI, RawSLI string // over the period
+	Left        string
+	RawLeft     string
+	Gauge       chart.Gauge
+	Burn        string
+	BurnWindow  string
+	BurnClass   string
+	Rate        string
+	Events      string
+	EventsFull  string
+	Coverage    string
+	Partial     bool
+
+	// Of the list only: the pictures are drawn before, since a page has hundreds
+	// and most are the same as before. No embedded struct: templates find promoted
+	// fields slowly.
+	State, Bar, Hours   template.HTML
+	Alerts, AlertsClass string
+}
+
+func (ui *Handler) NewRow(r *sla.SLOReport) row {
+	s := r.SLO
+	out := row{
+		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
+		Mark: chart.StateMark(r.State), Informative: r.Informative, Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
+		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
+		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),
+		Coverage: format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
+	}
+	out.Gauge = chart.BudgetGauge(r.Budget, out.Mark.Shape)
+	if b := lastHour(r); b.HasData {
+		out.Now = format.Percent(b.SLI, format.Decimals(s.Objective))
+		if b.Consumed > 1 {
+			out.NowClass = "warn"
+		}
+	}
+	if r.Budget.HasData {
+		out.SLI, out.Left = format.Percent(r.Budget.SLI, format.Decimals(s.Objective)), format.Percent(r.Budget.Remaining, 1)
+	}
+	if r.Corrected > 0 && r.Raw.HasData {
+		out.RawSLI, out.RawLeft = format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), format.Percent(r.Raw.Remaining, 1)
+	}
+	if b := worstBurn(r); b.HasData {
+		out.Burn, out.BurnWindow = format.BurnRate(b.Rate), slo.FormatDuration(b.Window)
+		switch {
+		case Burning(r):
+			out.BurnClass = "hot"
+		case b.Rate > 1:
+			out.BurnClass = "warn"
+		}
+	}
+	return out
+}
+
+// partialCoverage is the share of a window below which its numbers are marked
+// as resting on a part of it.
+const partialCoverage = 0.9

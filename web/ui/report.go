@@ -1,0 +1,421 @@
+package ui
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// reportPage is the data of the page "/report".
+type reportPage struct {
+	site.Layout
+	Heading  string
+	Dates    string
+	Zones    string
+	Running  string // "" or how far the period is
+	Problem  string // what is wrong with the address
+	Asked    string // the period, for the form
+	Zone     string // the zone, for the form
+	Selects  []site.Choice
+	Prev     site.Link
+	Next     site.Link // Href "" if it has not begun
+	Units    []site.Link
+	CSV      string
+	JSON     string
+	Figures  []slaCell
+	Services []reportService
+	Notes    []string
+	Empty    string
+	Made     format.Stamp
+}
+
+type reportService struct {
+	Name       string
+	ID         string
+	Cards      []reportCard
+	Rows       []reportRow
+	MoreRows   int
+	MoreSLAs   int
+	Thresholds []reportThreshold
+}
+
+type reportCard struct {
+	slaCard
+	Verdict    chart.Mark
+	Coverage   string
+	Partial    bool
+	Since      string
+	Violations string
+}
+
+type reportRow struct {
+	Verdict            chart.Mark
+	Informative        bool
+	Href               string
+	Name, Title        string
+	Group              []format.Label
+	Objective, Counted string
+	Events             string
+	Good, Bad          string
+	SLI, RawSLI        string
+	Spent, RawSpent    string
+	Over               bool
+	Coverage, Since    string
+	Partial            bool
+	Worst, WorstNote   string
+}
+
+type reportThreshold struct {
+	Name, Match         string
+	Warning, Critical   string
+	Warnings, Criticals site.Figure
+	Within, Coverage    string
+	Partial             bool
+	Since               string
+}
+
+// mostReportRows is how many lines of a kind a service shows on the page; the CSV
+// has them all.
+const mostReportRows = 500
+
+// reportLinks lead to the reports that people mostly want.
+func (ui *Handler) reportLinks(v site.View, service string) []site.Link {
+	now := v.Rep.Time.UTC()
+	var out []site.Link
+	for _, l := range []struct {
+		text string
+		p    report.Period
+	}{
+		{"last week", report.PeriodOf(slo.Week, now).Shift(-1)}, {"this week", report.PeriodOf(slo.Week, now)},
+		{"last month", report.PeriodOf(slo.Month, now).Shift(-1)}, {"this month", report.PeriodOf(slo.Month, now)},
+	} {
+		out = append(out, site.Link{Text: l.text, Href: ui.reportHref(l.p, service, "")})
+	}
+	return out
+}
+
+func (ui *Handler) reportHref(p report.Period, service, zone string) string {
+	return ui.Href("/report", reportQuery(p, service, zone))
+}
+
+func reportQuery(p report.Period, service, zone string) url.Values {
+	q := url.Values{"period": {p.String()}}
+	if service != "" {
+		q.Set("service", service)
+	}
+	if zone != "" {
+		q.Set("zone", zone)
+	}
+	return q
+}
+
+func (ui *Handler) reportPage(c *gin.Context) {
+	v := ui.View()
+	if v.Rep == nil {
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		return
+	}
+	q := c.Request.URL.Query()
+	asked := q.Get("period")
+	if asked == "" { // the last week is the newest that is over
+		q.Set("period", report.PeriodOf(slo.Week, v.Rep.Time.UTC()).Shift(-1).String())
+	}
+	ask, err := site.ReportQuery(q)
+	if err == nil && respond.NotModified(c, v.Tag("report", c.Request.URL.RawQuery)) {
+		return
+	}
+	p := reportPage{Layout: ui.Layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
+	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
+	p.Selects = []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(servicesOf(v.Rep), ask.Service)}}
+	status := http.StatusOK
+	if err != nil {
+		p.Heading, p.Problem, status = "Report", err.Error(), http.StatusBadRequest
+		c.Header("Cache-Control", "no-store")
+		ui.Page(c, status, "report", p)
+		return
+	}
+	ui.fillReportHead(&p, v, ask)
+	r, err := ui.Reports.Make(c.Request.Context(), report.Source{Counts: ui.Opt.Counts, Kept: ui.Opt.Kept}, v.Rep, ask)
+	switch {
+	case errors.Is(err, report.ErrNoHistory):
+		p.Empty = "This engine keeps no history, so there is nothing to report from."
+	case err != nil:
+		ui.Opt.LogError("make the report of "+ask.Period.String(), err)
+		c.Writer.Header().Del("ETag")
+		c.Header("Cache-Control", "no-store")
+		p.Empty, status = "The report could not be made now. Load the page again in a moment.", http.StatusServiceUnavailable
+	case !r.Begun:
+		p.Empty = "This period has not begun yet."
+	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
+		p.Empty = "The spec has nothing of this service to report on."
+	default:
+		ui.fillReport(&p, v, r)
+	}
+	ui.Page(c, status, "report", p)
+}
+
+func servicesOf(rep *sla.Report) map[string]bool {
+	out := map[string]bool{}
+	for i := range rep.SLOs {
+		out[rep.SLOs[i].SLO.ID.Service()] = true
+	}
+	for i := range rep.SLAs {
+		out[rep.SLAs[i].SLA.Service] = true
+	}
+	return out
+}
+
+func (ui *Handler) fillReportHead(p *reportPage, v site.View, ask report.Query) {
+	zone := ""
+	if ask.Zone != nil {
+		zone = ask.Zone.String()
+	}
+	p.Heading, p.Dates = ask.Period.Title(), ask.Period.Dates()
+	p.Title = "Report " + ask.Period.String()
+	prev, next := ask.Period.Shift(-1), ask.Period.Shift(1)
+	p.Prev = site.Link{Text: prev.String(), Href: ui.reportHref(prev, ask.Service, zone)}
+	p.Next = site.Link{Text: next.String()}
+	if next.In(time.UTC).From.Before(v.Rep.Time.Add(14 * time.Hour)) { // it may have begun further east
+		p.Next.Href = ui.reportHref(next, ask.Service, zone)
+	}
+	noon := ask.Period.Noon()
+	for _, u := range []struct {
+		unit slo.CalendarUnit
+		text string
+	}{{slo.Week, "Week"}, {slo.Month, "Month"}} {
+		to := ask.Period
+		if u.unit != ask.Period.Unit {
+			to = report.PeriodOf(u.unit, noon)
+		}
+		p.Units = append(p.Units, site.Link{Text: u.text, Href: ui.reportHref(to, ask.Service, zone), On: u.unit == ask.Period.Unit})
+	}
+	q := reportQuery(ask.Period, ask.Service, zone)
+	p.JSON = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
+	q.Set("format", "csv")
+	p.CSV = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
+}
+
+func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
+	zones := map[string]bool{}
+	var until time.Time
+	kept, partial, corrected := false, false, false
+	see := func(c *report.Covered) {
+		zones[c.Zone.String()] = true
+		if c.Span.To.After(until) {
+			until = c.Span.To
+		}
+		kept = kept || !c.KeptFrom.IsZero()
+		partial = partial || c.Coverage < 0.9995
+	}
+	counts := map[report.Verdict]int{}
+	var agreed [2]int // met, breached
+	for i := range r.SLOs {
+		see(&r.SLOs[i].Covered)
+		counts[r.SLOs[i].Verdict]++
+		corrected = corrected || r.SLOs[i].Corrected > 0
+	}
+	for i := range r.SLAs {
+		x := &r.SLAs[i]
+		see(&x.Covered)
+		switch x.Verdict {
+		case report.Met:
+			agreed[0]++
+		case report.Breached:
+			agreed[1]++
+		}
+	}
+	for i := range r.Thresholds {
+		see(&r.Thresholds[i].Covered)
+	}
+	for z := range zones {
+		if p.Zones != "" {
+			p.Zones = "in the zone of each line"
+			break
+		}
+		p.Zones = z
+	}
+	if r.Running {
+		p.Running = "The period is not over: these are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
+	}
+	p.Figures = reportFigures(r, counts, agreed)
+	p.Services = ui.reportServices(v, r)
+	p.Notes = reportNotes(kept, partial, corrected)
+}
+
+func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]int) []slaCell {
+	low, events := 1.0, uint64(0)
+	for i := range r.SLOs {
+		low = min(low, r.SLOs[i].Coverage)
+		if !r.SLOs[i].Now.Informative {
+			events += r.SLOs[i].Net.Counts.Bad
+		}
+	}
+	var warn, crit uint64
+	for i := range r.Thresholds {
+		warn, crit = warn+r.Thresholds[i].Violations.Warning, crit+r.Thresholds[i].Violations.Critical
+	}
+	judged := counts[report.Met] + counts[report.Breached]
+	out := []slaCell{
+		{Name: "Objectives met", Value: fmt.Sprintf("%s of %s", format.Count(counts[report.Met]), format.Count(judged)), Note: format.Plural(counts[report.NoData], "group") + " without data"},
+		{Name: "Objectives breached", Value: format.Count(counts[report.Breached]), Note: "service levels and groups", Bad: counts[report.Breached] > 0},
+		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", format.Count(agreed[0]), format.Count(agreed[0]+agreed[1])), Note: "every component met its objective", Bad: agreed[1] > 0},
+		{Name: "Violations", Value: format.Count(warn + crit), Note: format.Count(crit) + " critical, " + format.Count(warn) + " warnings"},
+		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, of the least observed", Partial: low < partialCoverage},
+	}
+	return out
+}
+
+func reportNotes(kept, partial, corrected bool) []string {
+	out := []string{"An objective is met if the errors of this period alone stayed within what it allows. Budget spent is the share of the period's own error budget; it may differ from that of the objective's window."}
+	if corrected {
+		out = append(out, "Planned maintenance is taken out, rounded outward to five minutes; the raw numbers with everything in them stand beside.")
+	}
+	if kept {
+		out = append(out, "Some counts do not reach back to the start of the period: such lines say since when. What happened before is not in their numbers, and an agreement leaves out whole days then.")
+	}
+	if partial {
+		out = append(out, "Coverage below 100%: in the rest of the time the engine was not running, did not count by the present definition, or limits dropped events.")
+	}
+	return append(out, "Late events are put into the minute in which they happened, so a report that is made again later may count more.")
+}
+
+// sinceText says since when a line counts, if not from the start.
+func sinceText(c *report.Covered) string {
+	if c.KeptFrom.IsZero() {
+		return ""
+	}
+	return "since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
+}
+
+func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService {
+	var out []reportService
+	at := map[string]int{}
+	get := func(name string) *reportService {
+		i, ok := at[name]
+		if !ok {
+			i = len(out)
+			at[name] = i
+			out = append(out, reportService{Name: format.Safe(name, format.MaxName), ID: "svc-" + respond.Hash(name)})
+		}
+		return &out[i]
+	}
+	for _, i := range worstAgreements(r.SLAs) {
+		x := &r.SLAs[i]
+		s := get(x.SLA.Service)
+		if len(s.Cards) >= mostReportRows {
+			s.MoreSLAs++
+			continue
+		}
+		card := reportCard{slaCard: ui.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
+		card.Levels = ""
+		if x.Level == sla.LevelWarning || x.Level == sla.LevelCritical {
+			card.Levels = string(x.Level)
+		}
+		s.Cards = append(s.Cards, card)
+	}
+	for _, i := range worstRows(r.SLOs) {
+		x := &r.SLOs[i]
+		s := get(x.Now.SLO.ID.Service())
+		if len(s.Rows) >= mostReportRows {
+			s.MoreRows++
+			continue
+		}
+		s.Rows = append(s.Rows, ui.newReportRow(x))
+	}
+	for i := range r.Thresholds {
+		x := &r.Thresholds[i]
+		s := get(x.Now.Threshold.Service)
+		l := reportThreshold{
+			Name: format.Safe(x.Now.Threshold.Name, format.MaxName), Match: format.Safe(x.Now.Threshold.Match.String(), format.MaxTitle), Within: format.Count(x.Violations.Within),
+			Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered),
+		}
+		var warns, crits bool
+		l.Warning, l.Critical, warns, crits = thresholdTexts(x.Now.Threshold)
+		l.Warnings, l.Criticals = violations(x.Violations.Warning, warns), violations(x.Violations.Critical, crits)
+		s.Thresholds = append(s.Thresholds, l)
+	}
+	return out
+}
+
+// worstRows orders lines: by service, then what was breached, without data, met
+// and informs only; equal ones as the report has them.
+func worstRows(rows []report.SLO) []int {
+	return worstLines(len(rows), func(i int) (string, report.Verdict) { return rows[i].Now.SLO.ID.Service(), rows[i].Verdict })
+}
+
+// worstAgreements is worstRows for agreements.
+func worstAgreements(rows []report.SLA) []int {
+	return worstLines(len(rows), func(i int) (string, report.Verdict) { return rows[i].SLA.Service, rows[i].Verdict })
+}
+
+func worstLines(n int, line func(int) (service string, v report.Verdict)) []int {
+	rank := map[report.Verdict]int{report.Breached: 0, report.NoData: 1, report.Met: 2, report.Informative: 3}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		as, av := line(a)
+		bs, bv := line(b)
+		return cmp.Or(cmp.Compare(as, bs), rank[av]-rank[bv])
+	})
+	return order
+}
+
+func (ui *Handler) newReportRow(x *report.SLO) reportRow {
+	s := x.Now.SLO
+	out := reportRow{
+		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: ui.SLOHref(x.Now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Group: format.Labels(s.GroupBy, x.Now.Group), Objective: s.Objective.String(), Events: format.Count(x.Events), Good: format.Count(x.Net.Counts.Good), Bad: format.Count(x.Net.Counts.Bad),
+		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered), Worst: format.NoValue,
+	}
+	if x.Now.Slice > 0 {
+		out.Counted = chart.CountedName(x.Now)
+	}
+	decimals := format.Decimals(s.Objective)
+	if x.Net.HasData {
+		out.SLI, out.Spent, out.Over = format.Percent(x.Net.SLI, decimals), format.Percent(x.Net.Consumed, 1), x.Verdict == report.Breached
+	}
+	if x.Corrected > 0 && x.Raw.HasData {
+		out.RawSLI, out.RawSpent = format.Percent(x.Raw.SLI, decimals), format.Percent(x.Raw.Consumed, 1)
+	}
+	if x.Worst >= 0 {
+		d := &x.Days[x.Worst]
+		at, err := time.Parse(time.DateOnly, d.Date)
+		if err == nil {
+			out.Worst = at.Format("Mon 2 Jan")
+		}
+		out.WorstNote = format.Percent(d.Share, 0) + " of what was bad"
+		if b := d.Net.Budget(s); b.HasData {
+			out.WorstNote = format.Percent(b.SLI, decimals) + ", " + out.WorstNote
+		}
+	}
+	return out
+}
+
+// verdictMark is how a page shows a verdict.
+func verdictMark(v report.Verdict) chart.Mark {
+	switch v {
+	case report.Met:
+		return chart.OK("met")
+	case report.Breached:
+		return chart.Bad("breached")
+	case report.Informative:
+		return chart.None("informs only")
+	}
+	return chart.None("no data")
+}

@@ -1,0 +1,221 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// slaPage is the data of the page "/sla".
+type slaPage struct {
+	site.Layout
+	Card        slaCard
+	Description string
+	Cells       []slaCell
+	Groups      []slaLink
+	MoreGroups  int
+	Siblings    string
+	Notes       []string
+	Period      string
+	Alert       string // the score over the alert window
+	Lost        string // all points lost
+	Rule        string // how the score is made
+	Missing     []string
+	History     slaHistory
+	Thresholds  []slaThresholdRow
+	Reports     []site.Link
+	API         string
+}
+
+// slaCell is one of the figures at the top.
+type slaCell struct {
+	Name, Value, Note string
+	Mark              *chart.Mark
+	Bad, Partial      bool
+}
+
+type slaLink struct {
+	Href   string
+	Labels []format.Label
+	Mark   chart.Mark
+	Score  string
+}
+
+func (ui *Handler) slaPage(c *gin.Context) {
+	v := ui.View()
+	q := c.Request.URL.Query()
+	r, exists := site.FindSLA(v.Rep, q)
+	switch {
+	case v.Rep == nil:
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		return
+	case r == nil && exists:
+		c.Redirect(http.StatusFound, ui.Href("/slas", url.Values{"service": {q.Get("service")}}))
+		return
+	case r == nil:
+		ui.Message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
+		return
+	}
+	if respond.NotModified(c, v.Tag("sla", c.Request.URL.RawQuery)) {
+		site.RefreshHeader(c)
+		return
+	}
+	a := r.SLA
+	p := slaPage{
+		Layout: ui.Layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: ui.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
+		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: thresholdRowsOf(v.Rep, v.Now, a.Service), Reports: ui.reportLinks(v, a.Service),
+		API: ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
+	}
+	p.Cells = slaCells(r, &p.Card)
+	lost := 0.0
+	for _, x := range r.Components {
+		lost += x.Lost
+	}
+	p.Lost = format.PointsLost(lost)
+	if x := r.Alert; x != nil {
+		p.Alert = "Alerts go by a shorter window of " + slo.FormatDuration(a.AlertWindow) + ", over which there is no data."
+		if x.HasData {
+			p.Alert = fmt.Sprintf("Alerts go by a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), format.Score(x.Score))
+		}
+	}
+	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
+	ui.fillSLAGroups(&p, v.Rep, r)
+	p.History = ui.slaHistory(c.Request.Context(), v, r, q)
+	if p.History.Note == historyFailed {
+		respond.Partial(c)
+	}
+	ui.Page(c, http.StatusOK, "sla", p)
+}
+
+func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
+	a := r.SLA
+	score := slaCell{Name: "Score", Value: card.Score, Note: "of 100, over " + card.Window, Bad: card.Mark.Shape == "bad"}
+	if card.Range != "" {
+		score.Note = "of 100; " + card.Range + " with what is missing"
+	}
+	level := slaCell{Name: "Level", Mark: &card.Mark, Note: card.Levels}
+	if card.Levels == "" {
+		level.Note = "no thresholds are set"
+	}
+	worst := slaCell{Name: "Worst component", Value: "none", Note: "nothing was lost"}
+	if card.Worst != nil {
+		worst.Value, worst.Note = card.Worst.Name, card.Worst.Lost+" points lost of "+card.Worst.Of
+	}
+	met, known := 0, 0
+	for i := range r.Components {
+		if c := &r.Components[i]; c.HasData {
+			known++
+			if c.Attainment >= 1 {
+				met++
+			}
+		}
+	}
+	objectives := slaCell{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "every one kept"}
+	switch {
+	case known == 0:
+		objectives.Value, objectives.Note = format.NoValue, "no component has data"
+	case r.Informative:
+		objectives.Note = "this group was promised nothing"
+	case r.Breached:
+		objectives.Note, objectives.Bad = "the agreement is breached", true
+	}
+	data := slaCell{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)), Note: "nothing is missing", Partial: r.Missing > 0}
+	if r.Missing > 0 {
+		data.Note = "what has none is " + noDataText(a.NoData)
+	}
+	low := 1.0
+	for i := range r.Components {
+		low = min(low, r.Components[i].Coverage)
+	}
+	return []slaCell{score, level, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
+}
+
+// scoreRule says how an agreement's score is made.
+func scoreRule(a *sla.Agreement) string {
+	rule := map[sla.Method]string{
+		sla.Attainment: "A component earns all of its weight as long as its objective is met; beyond that its share is what the objective allows to fail over what failed.",
+		sla.Ratio:      "A component earns its weight times its indicator; a throughput earns by the volume that it reached.",
+		sla.Bands:      "A component with bands earns what the first band that holds is worth; the others earn their weight times their indicator.",
+	}[a.Method]
+	switch a.NoData {
+	case sla.NoDataGood:
+		rule += " One without data earns all of it."
+	case sla.NoDataBad:
+		rule += " One without data earns nothing."
+	default:
+		rule += " One without data is left out, and the others share its weight."
+	}
+	return rule
+}
+
+// slaNotes explain what a reader must know before trusting the numbers.
+func slaNotes(r *sla.SLAReport) []string {
+	var out []string
+	switch {
+	case r.Informative:
+		out = append(out, "This group collects all groups beyond max_groups. Nobody promised it anything: it informs, never alerts, and is never breached.")
+	case r.Breached && r.Level == sla.LevelOK:
+		out = append(out, "Breached although the score is above its thresholds: a weighted mean hides that some component missed its own objective.")
+	case r.Breached:
+		out = append(out, "Breached: some component missed its own objective.")
+	}
+	for i := range r.Components {
+		if r.Components[i].Coverage < 0.9995 && r.Components[i].HasData {
+			out = append(out, "Coverage is below 100%: in the rest of the window the engine was not running, did not count by the present definition, or limits dropped events. What happened then is not in the score.")
+			break
+		}
+	}
+	return out
+}
+
+// missingTexts say which components have no data and what that did to the score.
+func missingTexts(r *sla.SLAReport) []string {
+	var out []string
+	for i := range r.Components {
+		c := &r.Components[i]
+		if c.HasData {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s, %s of the weight: %s.", format.Safe(c.Name, format.MaxName), format.WrittenPercent(c.Weight), cmp.Or(format.Safe(strings.TrimSuffix(c.Note, "."), format.MaxTitle), "no data")))
+	}
+	if len(out) > 0 && r.HasData && r.Missing < len(r.Components) {
+		out = append(out, fmt.Sprintf("If all of that had been as bad as can be, the score were %s; if it had been perfect, %s.", format.Score(r.Low), format.Score(r.High)))
+	}
+	return out
+}
+
+// fillSLAGroups links to the other groups of an agreement, worst first.
+func (ui *Handler) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) {
+	if len(r.SLA.GroupBy) == 0 {
+		return
+	}
+	p.Siblings = ui.Href("/slas", url.Values{"service": {r.SLA.Service}, "q": {r.SLA.Service + "/" + r.SLA.Name}})
+	var others []*sla.SLAReport
+	for _, x := range worstFirst(rep, r.SLA.Service) {
+		if x.SLA == r.SLA && x != r {
+			others = append(others, x)
+		}
+	}
+	for i, x := range others {
+		if i == shownGroups {
+			p.MoreGroups = len(others) - i
+			break
+		}
+		g := slaLink{Href: ui.SLAHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x), Score: format.NoValue}
+		if x.HasData {
+			g.Score = format.Score(x.Score)
+		}
+		p.Groups = append(p.Groups, g)
+	}
+}

@@ -1,0 +1,71 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// slaThresholdRow is one event threshold with its violations.
+type slaThresholdRow struct {
+	Service, Name, Match string
+	Warning, Critical    string
+	Day, Month           [2]site.Figure // warning, critical
+	Within               string
+	Last                 format.Stamp
+	LastAgo              string
+}
+
+func newThresholdRows(rep *sla.Report, now time.Time) []slaThresholdRow {
+	return thresholdRowsOf(rep, now, "")
+}
+
+// thresholdRowsOf are the event thresholds of a service; of all if it is "".
+func thresholdRowsOf(rep *sla.Report, now time.Time, service string) []slaThresholdRow {
+	var out []slaThresholdRow
+	for _, l := range rep.Thresholds {
+		if service != "" && l.Threshold.Service != service {
+			continue
+		}
+		r := slaThresholdRow{
+			Service: format.Safe(l.Threshold.Service, format.MaxName), Name: format.Safe(l.Threshold.Name, format.MaxName), Match: format.Safe(l.Threshold.Match.String(), format.MaxTitle),
+			Within: format.Compact(l.Month.Within), Last: format.NewStamp(l.LastEvent, now), LastAgo: format.Ago(l.LastEvent, now),
+		}
+		var warns, crits bool
+		r.Warning, r.Critical, warns, crits = thresholdTexts(l.Threshold)
+		for to, v := range map[*[2]site.Figure]sla.Violations{&r.Day: l.Day, &r.Month: l.Month} {
+			to[0], to[1] = violations(v.Warning, warns), violations(v.Critical, crits)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// thresholdTexts are the durations of an event threshold, and which severities it has.
+func thresholdTexts(l *slo.Threshold) (warning, critical string, warns, crits bool) {
+	warning, critical = format.NoValue, format.NoValue
+	warns, crits = l.Warning > 0, l.Critical > 0
+	if warns {
+		warning = slo.FormatDuration(l.Warning)
+	}
+	if crits {
+		critical = slo.FormatDuration(l.Critical)
+	}
+	switch l.Each {
+	case "warning":
+		warning, warns = "every one", true
+	case "critical":
+		critical, crits = "every one", true
+	}
+	return warning, critical, warns, crits
+}
+
+func violations(n uint64, exists bool) site.Figure {
+	if !exists {
+		return site.Figure{Value: format.NoValue}
+	}
+	return site.Figure{Value: format.Compact(n), Title: format.Count(n), Bad: n > 0}
+}

@@ -1,0 +1,254 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+type sloPage struct {
+	site.Layout
+	Row         row
+	ID          string
+	Description string
+	Labels      []format.Label
+	Last        site.Fact
+	Notes       []string
+	Groups      []groupLink // of the same SLO, without the shown one
+	MoreGroups  int
+	Siblings    string // link to all groups of the SLO; "" if it has only one
+
+	Range    rangeNav
+	BurnDown chart.Figure
+	Events   chart.Figure
+	Burn     chart.Figure
+	Latency  *chart.Figure // nil unless the indicator is a latency
+	Calendar *chart.Calendar
+	Blame    *Blame
+	HistNote string // why there are no charts
+
+	Burns       []burnRow
+	Tiers       []tierRow
+	Unfit       []string // tiers that cannot fire
+	Held        []string // other alerts that do not start, and why
+	HasAlerts   bool     // the engine evaluates alerts
+	Timeline    *chart.AlertTimeline
+	Alerts      []alertRow
+	Counts      []countRow
+	Corrected   string
+	Corrections []correctionRow
+	Facts       []site.Fact
+	Source      *sloSource
+	Queries     []promQuery
+	API         string
+	HistoryAPI  string // the numbers of the charts
+}
+
+type groupLink struct {
+	Href   string
+	Labels []format.Label
+	Mark   chart.Mark
+	Left   string
+}
+
+// countRow is one way of counting: corrected, or raw.
+type countRow struct {
+	Name, Good, Bad, Valid, SLI, Consumed, Left string
+}
+
+type correctionRow struct {
+	Name, Author, Reason, RRule, Length string
+	Start                               format.Stamp
+}
+
+// shownGroups is how many other groups of an SLO its page links to.
+const shownGroups = 12
+
+func (ui *Handler) sloPage(c *gin.Context) {
+	v := ui.View()
+	q := c.Request.URL.Query()
+	id := slo.ID(q.Get("id"))
+	r, exists := site.FindGroup(v.Rep, id, q)
+	switch {
+	case v.Rep == nil:
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		return
+	case r == nil && exists:
+		c.Redirect(http.StatusFound, ui.Href("/", url.Values{"slo": {string(id)}}))
+		return
+	case r == nil:
+		ui.Message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
+		return
+	}
+	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
+	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
+		site.RefreshHeader(c)
+		return
+	}
+	tiers, unfit := alerts.Tiers(r.SLO)
+	p := sloPage{
+		Layout: ui.Layout(c, v, format.Safe(string(id), format.MaxTitle), "slo"), Row: ui.NewRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
+		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now), Notes: notes(r), API: ui.APIHref(r),
+		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
+		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
+	}
+	for _, f := range unfit {
+		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
+	}
+	ui.holdBack(r, tiers, &p)
+	if r.Corrected > 0 {
+		p.Corrected = format.Duration(r.Corrected)
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.SLO.Labels)) {
+		p.Labels = append(p.Labels, format.Label{Name: format.Safe(k, format.MaxName), Value: format.Safe(r.SLO.Labels[k], format.MaxName), Title: format.Safe(r.SLO.Labels[k], format.MaxTitle)})
+	}
+	for _, x := range r.SLO.Corrections {
+		p.Corrections = append(p.Corrections, correctionRow{
+			Name: format.Safe(x.Name, format.MaxName), Author: format.Safe(x.Author, format.MaxName), Reason: format.Safe(x.Reason, format.MaxTitle), RRule: format.Safe(x.RRule, format.MaxTitle),
+			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.Now),
+		})
+	}
+	ui.fillGroups(&p, v.Rep, r)
+	rng := NewRange(q, v.Rep.Time, r.Slice)
+	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
+	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
+		p.Alerts, p.Timeline = ui.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
+	}
+	p.HistoryAPI = ui.historyHref(r, rng)
+	ui.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
+	if p.HistNote == historyFailed {
+		respond.Partial(c)
+	}
+	ui.Page(c, http.StatusOK, "slo", p)
+}
+
+// fillGroups links to the other groups of an SLO, worst first.
+func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
+	if len(r.SLO.GroupBy) == 0 {
+		return
+	}
+	p.Siblings = ui.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
+	var all []*sla.SLOReport
+	for i := range rep.SLOs {
+		if x := &rep.SLOs[i]; x.SLO.ID == r.SLO.ID && x != r {
+			all = append(all, x)
+		}
+	}
+	order(all, byWorst, false)
+	for i, x := range all {
+		if i == shownGroups {
+			p.MoreGroups = len(all) - i
+			break
+		}
+		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Left: format.NoValue}
+		if x.Budget.HasData {
+			g.Left = format.Percent(x.Budget.Remaining, 1)
+		}
+		p.Groups = append(p.Groups, g)
+	}
+}
+
+func (ui *Handler) APIHref(r *sla.SLOReport) string { return ui.apiPath(r, "", url.Values{}) }
+
+// historyHref is where the API gives the counts behind the charts.
+func (ui *Handler) historyHref(r *sla.SLOReport, rng sloRange) string {
+	return ui.apiPath(r, "/history", url.Values{
+		"from": {rng.From.UTC().Format(time.RFC3339)}, "to": {rng.To.UTC().Format(time.RFC3339)}, "step": {slo.FormatDuration(rng.Step)},
+	})
+}
+
+func (ui *Handler) apiPath(r *sla.SLOReport, below string, q url.Values) string {
+	maps.Copy(q, site.GroupQuery(r.SLO.GroupBy, r.Group))
+	href := ui.Opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
+	if len(q) > 0 {
+		href += "?" + q.Encode()
+	}
+	return href
+}
+
+func countRows(r *sla.SLOReport) []countRow {
+	one := func(name string, b slo.Budget) countRow {
+		out := countRow{Name: name, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad), Valid: format.Count(b.Counts.Valid()), SLI: format.NoValue, Consumed: format.NoValue, Left: format.NoValue}
+		if b.HasData {
+			out.SLI, out.Consumed, out.Left = format.Percent(b.SLI, format.Decimals(r.SLO.Objective)), format.Percent(b.Consumed, 1), format.Percent(b.Remaining, 1)
+		}
+		return out
+	}
+	if r.Corrected > 0 {
+		return []countRow{one("Without planned maintenance (counts)", r.Budget), one("Raw, with everything", r.Raw)}
+	}
+	return []countRow{one("Period", r.Budget)}
+}
+
+func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
+	s, ind := r.SLO, r.SLO.Indicator
+	fs := []site.Fact{
+		{Name: "Period", Value: format.Span(r.Period)},
+		{Name: "Counts since", Value: format.NewStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
+		{Name: "Last valid event", Value: format.Ago(r.LastEvent, now), At: format.NewStamp(r.LastEvent, now)},
+		{Name: "Valid events", Value: format.Safe(ind.Valid.String(), format.MaxText), Code: true},
+	}
+	switch ind.Kind {
+	case slo.KindEvents:
+		fs = append(fs, site.Fact{Name: "Bad among them", Value: format.Safe(ind.Bad.String(), format.MaxText), Code: true})
+	case slo.KindLatency:
+		fs = append(fs, site.Fact{Name: "Bad if slower than", Value: slo.FormatDuration(ind.Threshold)})
+	case slo.KindThroughput:
+		open := "always open"
+		if !ind.During.Always() {
+			open = ind.During.String()
+		}
+		fs = append(fs, site.Fact{Name: "A slice is good with", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
+	case slo.KindPrometheus:
+		fs = append(fs, site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}, site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
+	}
+	budgeting := site.Fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}
+	if r.Slice > 0 {
+		budgeting.Note = "slices of " + slo.FormatDuration(r.Slice)
+		if !s.Budgeting.Target.IsZero() && s.Budgeting.Method == slo.Timeslices {
+			budgeting.Note += ", each good from " + s.Budgeting.Target.String()
+		}
+		fs = append(fs, site.Fact{Name: "Events in the period", Value: format.Count(r.Events.Valid())})
+	}
+	fs = append(fs, budgeting)
+	if ui.Opt.Source != nil {
+		if src, ok := ui.Opt.Source(s.ID); ok {
+			fs = append(fs, site.Fact{Name: "Written in", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
+		}
+	}
+	return fs
+}
+
+// notes explain what a reader must know before trusting the numbers.
+func notes(r *sla.SLOReport) []string {
+	var out []string
+	if !r.Budget.HasData {
+		out = append(out, "No valid event lies in the period, so there is neither an indicator nor a budget. No data is not the same as good.")
+	}
+	if r.Coverage < 0.9995 {
+		out = append(out, fmt.Sprintf("Coverage is %s: in that share of the period the engine was up and counted by the present definition. What happened in the rest is not in these numbers.", format.Percent(r.Coverage, 1)))
+	}
+	if r.Corrected > 0 {
+		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. The raw numbers with everything in them are shown beside.", format.Duration(r.Corrected)))
+	}
+	if r.Unmeasured > 0 {
+		out = append(out, fmt.Sprintf("%s matching events had no duration and could not be judged.", format.Count(r.Unmeasured)))
+	}
+	if r.Informative {
+		out = append(out, "This group collects all groups beyond max_groups. It informs and never alerts.")
+	}
+	return out
+}

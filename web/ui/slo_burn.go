@@ -1,0 +1,150 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+type burnRow struct {
+	Window, Rate, RawRate, Good, Bad string
+	Bar                              burnBar
+	Fast, Over                       bool
+}
+
+// burnBar is a burn rate on the bent scale that all of a table share, with the
+// thresholds of its window.
+type burnBar struct {
+	Width string // 0 to 100
+	Class string
+	Label string
+	One   string // where 1x is
+	Marks []string
+}
+
+// tierRow is a pair of windows that alerts watch.
+type tierRow struct {
+	Kind, Long, Short, Factor, Share, LongRate, ShortRate, Verdict string
+	For                                                            string
+	On                                                             bool
+	Held                                                           []string // why its alert does not start
+}
+
+// burnOver finds the burn rate over a window.
+func burnOver(r *sla.SLOReport, d time.Duration) (slo.Burn, bool) {
+	for _, list := range [2][]slo.Burn{r.Burns, r.TierBurns} {
+		for i := range list {
+			if list[i].Window == d && !list[i].Period {
+				return list[i], list[i].HasData
+			}
+		}
+	}
+	return slo.Burn{}, false
+}
+
+func BurnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
+	all := slices.Clone(r.Burns)
+	for _, b := range r.TierBurns {
+		at := slices.IndexFunc(all, func(x slo.Burn) bool { return x.Period || x.Window > b.Window })
+		all = slices.Insert(all, max(0, at), b)
+	}
+	top := 20.0
+	for _, b := range all {
+		if b.HasData {
+			top = max(top, b.Rate)
+		}
+	}
+	for _, t := range tiers {
+		top = max(top, t.Factor)
+	}
+	sc := chart.Scale{Max: top * 1.1, Height: 100, Asinh: true}
+	x := func(v float64) string { return chart.Coord(100 - sc.Y(v)) }
+	var out []burnRow
+	for _, b := range all {
+		row := burnRow{Window: slo.FormatDuration(b.Window), Rate: format.NoValue, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad)}
+		row.Bar = burnBar{Width: "0", Class: "none", Label: "no data", One: x(1)}
+		if b.Period {
+			row.Window = "period (" + r.SLO.Window.String() + ")"
+		}
+		var limits []string
+		for _, t := range tiers {
+			if b.Period || t.Long != b.Window && t.Short != b.Window {
+				continue
+			}
+			limits = append(limits, t.Severity+" above "+format.BurnRate(t.Factor))
+			row.Bar.Marks = append(row.Bar.Marks, x(t.Factor))
+			row.Over = row.Over || b.HasData && b.Rate > t.Factor
+		}
+		if b.HasData {
+			row.Rate, row.Fast = format.BurnRate(b.Rate), b.Rate > 1
+			row.Bar.Width, row.Bar.Class, row.Bar.Label = x(b.Rate), chart.BurnClass(b.Rate), format.BurnRate(b.Rate)
+			if len(limits) > 0 {
+				row.Bar.Label += "; " + strings.Join(limits, ", ")
+			}
+		}
+		for _, raw := range r.RawBurns {
+			if r.Corrected > 0 && raw.Window == b.Window && raw.Period == b.Period && raw.HasData && raw.Rate != b.Rate {
+				row.RawRate = format.BurnRate(raw.Rate)
+			}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func TierRows(r *sla.SLOReport, tiers []alerts.Tier) []tierRow {
+	text := func(b slo.Burn, ok bool) string {
+		if !ok {
+			return format.NoValue
+		}
+		return format.BurnRate(b.Rate)
+	}
+	var out []tierRow
+	for _, t := range tiers {
+		long, ok1 := burnOver(r, t.Long)
+		short, ok2 := burnOver(r, t.Short)
+		x := tierRow{
+			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short), Share: format.Percent(t.Share, 0),
+			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "quiet",
+		}
+		if t.For > 0 {
+			x.For = slo.FormatDuration(t.For)
+		}
+		if !ok1 {
+			x.Verdict = "no data"
+		}
+		if ok1 && ok2 && long.Rate > t.Factor && short.Rate > t.Factor {
+			x.On, x.Verdict = true, "burning"
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Burning reports whether some pair of windows burns faster than its factor.
+func Burning(r *sla.SLOReport) bool {
+	s := r.SLO
+	all := s.Alerting.Tiers
+	if len(all) == 0 {
+		all = slo.Tiers
+	}
+	period := s.Window.Nominal()
+	for _, t := range all {
+		if t.Long >= period || t.Page && s.Alerting.Page.Disabled || !t.Page && s.Alerting.Ticket.Disabled {
+			continue
+		}
+		f := t.Factor(period)
+		long, ok1 := burnOver(r, t.Long)
+		short, ok2 := burnOver(r, t.Short)
+		if ok1 && ok2 && long.Rate > f && short.Rate > f {
+			return true
+		}
+	}
+	return false
+}

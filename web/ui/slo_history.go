@@ -1,0 +1,211 @@
+package ui
+
+import (
+	"context"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// historyBudget is how long a page waits for its history. The page itself does
+// not fail without it.
+const historyBudget = 3 * time.Second
+
+// sloHistory is everything that the charts of a page are drawn from, read at one
+// position of the log.
+type sloHistory struct {
+	now   time.Time
+	zone  *time.Location
+	Tiers []alerts.Tier // of the burn-rate chart
+
+	main, period, days, Burn history.Grid
+	blamed                   []*sla.SLOReport
+	groups                   int // of the SLO
+	blame                    history.Grid
+	bands                    []string
+
+	Answers []fold.ReadResult
+}
+
+// The order of the queries.
+const (
+	askMain = iota
+	AskBurn
+	askPeriod
+	askDays
+	askBlame
+	askLatency // and more: counters of durations
+)
+
+func NewSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
+	s := r.SLO
+	out := func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, r.Slice) }
+	h := &sloHistory{now: rep.Time.UTC(), zone: history.Zone(s.Window)}
+	h.main = history.NewGrid(rng.Span, rng.Step, nil)
+	h.Tiers = chart.BurnWindows(tiers, rng.Span, rng.Step)
+	if len(h.Tiers) > 0 {
+		before := time.Duration(0)
+		for _, t := range h.Tiers {
+			before = max(before, t.Long)
+		}
+		// Its steps end where the range ends, so that the last values are the present ones.
+		n := (rng.Duration()+before+rng.Step-1)/rng.Step + 1
+		sp := slo.Span{From: rng.To.Add(-n * rng.Step), To: rng.To}
+		h.Burn = history.NewGrid(sp, rng.Step, out(sp))
+	}
+	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
+	h.period = history.NewGrid(period, history.StepFor(period, h.now, r.Slice), out(period))
+	h.days = history.DayGrid(h.now, h.zone, chart.CalendarDays, out)
+	h.blamed, h.groups = Blamed(rep, s.ID)
+	h.blame = history.Grid{Span: rng.Span, Steps: []slo.Span{rng.Span}}
+	h.blame.Exclude(out(rng.Span))
+	if s.Indicator.Kind == slo.KindLatency {
+		if r.Slice > 0 {
+			h.bands = append(h.bands, sla.EventsID(s.ID))
+		}
+		h.bands = append(h.bands, history.BandCounters(rep, s.ID)...)
+	}
+	return h
+}
+
+func (h *sloHistory) Queries(r *sla.SLOReport) []fold.ReadRequest {
+	id, one := string(r.SLO.ID), []slo.Group{r.Group}
+	var all []slo.Group
+	for _, x := range h.blamed {
+		all = append(all, x.Group)
+	}
+	qs := []fold.ReadRequest{
+		h.main.Query(id, one), h.Burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one), h.blame.Query(id, all),
+	}
+	for _, b := range h.bands {
+		qs = append(qs, h.main.Query(b, one))
+	}
+	return qs
+}
+
+// Points reads the answer of one group to one query.
+func (h *sloHistory) Points(g *history.Grid, ask, group int) []history.Point {
+	a := &h.Answers[ask]
+	var bins [][]uint64
+	if group < len(a.Groups) {
+		bins = a.Groups[group]
+	}
+	return g.Points(a, bins)
+}
+
+// sources are the counters of durations over the range.
+func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
+	var out []history.HistogramSource
+	add := func(a *fold.ReadResult) {
+		if a.Known && !a.Sliced && len(a.Edges) > 0 && len(a.Groups) == 1 && len(a.Groups[0]) >= len(h.main.Steps) {
+			out = append(out, history.HistogramSource{Edges: a.Edges, Bins: a.Groups[0][:len(h.main.Steps)]})
+		}
+	}
+	if r.Slice == 0 {
+		add(&h.Answers[askMain])
+	}
+	for i := askLatency; i < len(h.Answers); i++ {
+		add(&h.Answers[i])
+	}
+	return out
+}
+
+// historyFailed is what a page says that lacks its charts.
+const historyFailed = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
+
+// fillHistory reads the history of a group and draws everything that is made of it.
+func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
+	if ui.Opt.Counts == nil {
+		p.HistNote = "This engine keeps no history."
+		return
+	}
+	h := NewSLOHistory(v.Rep, r, rng, tiers)
+	ctx, cancel := context.WithTimeout(ctx, historyBudget)
+	defer cancel()
+	queries := h.Queries(r)
+	answers, err := ui.Opt.Counts.Ask(ctx, queries)
+	if err != nil {
+		ui.Opt.LogError("read history of "+string(r.SLO.ID), err)
+		p.HistNote = historyFailed
+		return
+	}
+	h.Answers = answers
+	main := &h.Answers[askMain]
+	if !main.Known || len(main.Groups) == 0 || main.Groups[0] == nil {
+		p.HistNote = "There is no history of this group yet: no valid event of it has come. Send one, and the charts begin with it."
+		return
+	}
+	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main)
+	if len(h.period.Steps) > 0 {
+		p.BurnDown = chart.NewBurnDown(r, &h.period, h.Points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main), v.Now)
+	}
+	if len(p.BurnDown.Plots) == 0 {
+		p.BurnDown.Note = "Nothing was counted in the window, so there is no budget to spend."
+	}
+	p.Events = chart.NewEvents(r, &h.main, h.Points(&h.main, askMain, 0), behind, v.Now)
+	if len(p.Events.Plots) == 0 {
+		p.Events.Note = emptyRange(main, rng.Span)
+	}
+	if len(h.Tiers) > 0 {
+		p.Burn = chart.NewBurnChart(r.SLO, rng.Span, &h.Burn, h.Points(&h.Burn, AskBurn, 0), h.Tiers, behind, v.Now)
+		if len(p.Burn.Plots) == 0 {
+			p.Burn.Note = emptyRange(main, rng.Span)
+		}
+	} else {
+		p.Burn.Note = "No window that alerts watch is made of whole steps of this range. Choose another one."
+		if len(tiers) == 0 {
+			p.Burn.Note = "No burn-rate alert watches this service level."
+		}
+	}
+	if r.SLO.Indicator.Kind == slo.KindLatency {
+		f := chart.NewLatency(r, &h.main, h.sources(r), behind, v.Now)
+		if len(f.Plots) == 0 {
+			f.Note = emptyRange(main, rng.Span)
+		}
+		p.Latency = &f
+	}
+	p.Calendar = chart.NewCalendar(r, &h.days, h.Points(&h.days, askDays, 0), h.zone)
+	p.Blame = ui.newBlame(r, h, rng, v)
+}
+
+// emptyRange says why nothing is to be seen of a range, and what to do.
+func emptyRange(a *fold.ReadResult, sp slo.Span) string {
+	switch {
+	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
+		return "What happened in this time is not kept any more. Choose a later range."
+	case history.Observed(a.Observed).Share(sp) < 0.01:
+		return "The engine did not count in this time: it was not running, or the service level was not in its spec. Choose another range, or send the events of that time as a backfill."
+	}
+	return "Nothing was counted in this time. Choose a longer range, or check that the service sends events."
+}
+
+func (ui *Handler) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.View) *Blame {
+	b := &Blame{}
+	if len(r.SLO.GroupBy) > 0 {
+		var ps []history.Point
+		for i := range h.blamed {
+			pt := history.Point{}
+			if got := h.Points(&h.blame, askBlame, i); len(got) == 1 {
+				pt = got[0]
+			}
+			ps = append(ps, pt)
+		}
+		all := ui.GroupShares(r, h.blamed, ps)
+		for i, s := range all {
+			if i < blameGroups || s.Here {
+				b.Groups = append(b.Groups, s)
+			}
+		}
+		b.More, b.Partly = h.groups-len(b.Groups), h.groups > len(h.blamed)
+	} else {
+		b.GroupNote = "This service level is not split. With group_by in the spec each value of an attribute gets a budget of its own, and its part is shown here."
+	}
+	ui.fillAttributes(b, r, rng.Span, v.Now)
+	return b
+}
