@@ -211,7 +211,7 @@ func replaceAndLosePower(ignore ...fsys.Site) error {
 
 func TestWriteAtomicSurvivesPowerLoss(t *testing.T) {
 	require.NoError(t, replaceAndLosePower())
-	for _, site := range fsys.Sites("atomic.") {
+	for _, site := range fsystest.Sites("atomic.") {
 		require.Error(t, replaceAndLosePower(site), "nobody misses the sync %s", site)
 	}
 }
@@ -228,10 +228,10 @@ func TestMkdirAllSyncedSurvivesPowerLoss(t *testing.T) {
 
 func TestSites(t *testing.T) {
 	seen := map[fsys.Site]bool{}
-	for _, s := range fsys.Sites("") {
+	for _, s := range fsystest.Sites("") {
 		require.False(t, seen[s], s)
 		seen[s] = true
 	}
-	require.Len(t, fsys.Sites("atomic."), 2)
-	require.Empty(t, fsys.Sites("nobody."))
+	require.Len(t, fsystest.Sites("atomic."), 2)
+	require.Empty(t, fsystest.Sites("nobody."))
 }

@@ -1,14 +1,9 @@
 package fsys
 
-import (
-	"slices"
-	"strings"
-)
-
 // Site names one kind of sync in production code.
 type Site string
 
-// The sites of this package and of reliability/wal. Other packages declare and list theirs.
+// The sites of this package and of reliability/wal. Other packages declare theirs.
 const (
 	// SiteAtomicFile: the new content, before it is renamed into place.
 	SiteAtomicFile Site = "atomic.file"
@@ -43,26 +38,8 @@ const (
 	SiteWALQuarantineDir Site = "wal.quarantine.dir"
 	// SiteWALQuarantineLog: the log's folder, before and after segments were moved aside.
 	SiteWALQuarantineLog Site = "wal.quarantine.log"
-	// SiteWALKeep: the folder of kept segments and its parents, before the log lets go of them.
+	// SiteWALKeep: the folder of archived segments and its parents, before the log lets go of them.
 	SiteWALKeep Site = "wal.keep"
-	// SiteWALKeepFile: a kept segment where it is copied, not linked.
+	// SiteWALKeepFile: an archived segment where it is copied, not linked.
 	SiteWALKeepFile Site = "wal.keep.file"
 )
-
-var sites = []Site{
-	SiteAtomicFile, SiteAtomicDir,
-	SiteWALAppend, SiteWALSegment, SiteWALRoll, SiteWALMkdir, SiteWALOpen, SiteWALRecover, SiteWALTruncate,
-	SiteWALMark, SiteWALMarkDir, SiteWALHead, SiteWALSalvage, SiteWALQuarantineDir, SiteWALQuarantineLog,
-	SiteWALKeep, SiteWALKeepFile,
-}
-
-// Sites returns the listed sites whose name begins with prefix; "" means all.
-func Sites(prefix string) []Site {
-	var out []Site
-	for _, s := range sites {
-		if strings.HasPrefix(string(s), prefix) {
-			out = append(out, s)
-		}
-	}
-	return slices.Clip(out)
-}

@@ -373,7 +373,7 @@ func TestPowerLossWhileALossIsAccepted(t *testing.T)     { require.NoError(t, ac
 // A sync that can be dropped without any of these tests failing would be one without a
 // known reason.
 func TestEverySyncIsNeeded(t *testing.T) {
-	sites := fsys.Sites("wal.")
+	sites := fsystest.Sites("wal.")
 	require.NotEmpty(t, sites)
 	for _, site := range sites {
 		t.Run(string(site), func(t *testing.T) {
