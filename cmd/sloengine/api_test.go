@@ -84,6 +84,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"healthy", "GET", "/-/healthy", "", "", 200},
 		{"ready", "GET", "/-/ready", "", "", 200},
 		{"reload", "POST", "/-/reload", "", "", 200},
+		{"backup", "POST", "/api/v1/backup", "", "", 200},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.method == http.MethodGet {
