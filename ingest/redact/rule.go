@@ -50,17 +50,17 @@ const (
 // what those before it have left.
 type Rule struct {
 	// Attributes are names or globs (* is any characters, ? is one); at least one.
-	Attributes []string
+	Attributes []string `yaml:"attributes" is:"required"`
 	// Types are names or globs of event types; none is every type.
-	Types  []string
-	Action Action
+	Types  []string `yaml:"types"`
+	Action Action   `yaml:"action" is:"required" one:"remove mask hash truncate_ip"`
 	// Pattern is an RE2 expression. With it only its matches within a value are
 	// redacted; it must not match the empty text.
-	Pattern string
+	Pattern string `yaml:"pattern"`
 	// Replace is what Mask writes, and TruncateIP for what is no address: at most 256
 	// bytes. Default "***". With a pattern, $1 or ${name} is a group of the match and
 	// $$ a dollar sign.
-	Replace string
+	Replace string `yaml:"replace"`
 	// Key of Hash, at least 16 bytes. Whoever has it can find out a value by trying.
 	Key []byte
 }

@@ -15,20 +15,20 @@ import (
 // Consecutive is the rule about a run of failures.
 type Consecutive struct {
 	Off      bool
-	Failures int           // in a row, that open the breaker. Default 5.
-	Open     time.Duration // how long it stays open. Default 60 s.
-	Probes   int           // calls let through then; all must succeed. Default 3.
+	Failures int           `yaml:"failures" min:"1" max:"1000000"` // in a row, that open the breaker. Default 5.
+	Open     time.Duration `yaml:"open" min:"1ms" max:"1d"`        // how long it stays open. Default 60 s.
+	Probes   int           `yaml:"probes" min:"1" max:"1000"`      // calls let through then; all must succeed. Default 3.
 }
 
 // Rate is the rule about the share of failures.
 type Rate struct {
 	Off       bool
-	Threshold float64       // share of failures that opens the breaker, (0,1]; compared after rounding to 1/100. Default 0.5.
-	MinCalls  int           // in the window, below which nothing is judged. Default 10.
-	Window    time.Duration // rolling, in steps of a tenth. Default 60 s.
-	Open      time.Duration // how long it stays open. Default 30 s.
-	Probes    int           // calls let through then. Default 3.
-	Successes int           // of them that close it again. Default 2.
+	Threshold float64       `yaml:"threshold" min:"0.01" max:"1"`    // share of failures that opens the breaker, (0,1]; compared after rounding to 1/100. Default 0.5.
+	MinCalls  int           `yaml:"min_calls" min:"1" max:"1000000"` // in the window, below which nothing is judged. Default 10.
+	Window    time.Duration `yaml:"window" min:"10ms" max:"1d"`      // rolling, in steps of a tenth. Default 60 s.
+	Open      time.Duration `yaml:"open" min:"1ms" max:"1d"`         // how long it stays open. Default 30 s.
+	Probes    int           `yaml:"probes" min:"1" max:"1000"`       // calls let through then. Default 3.
+	Successes int           `yaml:"successes" min:"1" max:"1000"`    // of them that close it again. Default 2.
 }
 
 // Options of a Breaker. The zero value, but for the name, is the project's default.
@@ -39,7 +39,7 @@ type Options struct {
 	Rate        Rate
 	// ProbeTimeout ends a probe: its context does, and if it has not come back by
 	// then, it counts as a failure. Default 5 s.
-	ProbeTimeout time.Duration
+	ProbeTimeout time.Duration `yaml:"probe_timeout" min:"1ms" max:"1h"`
 	// Health, if not nil, is called by Run while the breaker is not closed. A success
 	// ends the open time early.
 	Health func(context.Context) error
@@ -48,7 +48,7 @@ type Options struct {
 	// that merely connects would close on a target that hangs.
 	HealthCloses bool
 	// HealthInterval is the time between two checks. Default 5 s.
-	HealthInterval time.Duration
+	HealthInterval time.Duration `yaml:"health_interval" min:"10ms" max:"1h"`
 	// OnChange is told about every transition, in order, with no lock held that a
 	// method of the breaker needs; it must not block. It may be nil.
 	OnChange func(from, to State, reason string)

@@ -18,12 +18,12 @@ import (
 type Options struct {
 	Name string // label of its metrics and part of its errors
 	// Concurrency is how many calls may run at once. Default 10.
-	Concurrency int
+	Concurrency int `yaml:"concurrency" min:"1" max:"1000"`
 	// Queue is how many more may wait, at least 1. Default 20.
 	Queue int
 	// MaxWait bounds the wait, besides the caller's context. Default: no bound.
-	MaxWait time.Duration
-	Metrics *Metrics // nil: counted, but not exported
+	MaxWait time.Duration `yaml:"max_wait" max:"1h"`
+	Metrics *Metrics      // nil: counted, but not exported
 }
 
 func (o *Options) applyDefaults() {

@@ -77,9 +77,9 @@ const (
 // any span of Interval, and Growth times as many after each span without a failure, until the backlog is gone.
 type Staged struct {
 	Off      bool
-	Items    int           // 1 to 1,000,000; default 100
-	Interval time.Duration // default 1 s
-	Growth   float64       // at least 1, which keeps the rate; default 2
+	Items    int           `yaml:"items" min:"1" max:"1000000"` // 1 to 1,000,000; default 100
+	Interval time.Duration `yaml:"interval" min:"1ms" max:"1d"` // default 1 s
+	Growth   float64       `yaml:"growth" min:"1" max:"1000"`   // at least 1, which keeps the rate; default 2
 }
 
 // SinkOptions of one sink. Zero fields get the defaults of their packages.

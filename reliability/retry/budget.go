@@ -11,12 +11,12 @@ import (
 // BudgetOptions of a Budget.
 type BudgetOptions struct {
 	// Ratio of retries to first attempts that the traffic earns, in (0,1]. Default 0.2.
-	Ratio float64
+	Ratio float64 `yaml:"ratio" above:"0" max:"1"`
 	// MinPerSecond is earned without traffic too, so that a quiet caller can retry
 	// at all. Default 1; negative is none.
-	MinPerSecond float64
+	MinPerSecond float64 `yaml:"min_per_second" min:"0" max:"1000000"`
 	// Burst is how much can be saved up, and what there is at first. Default 10.
-	Burst float64
+	Burst float64 `yaml:"burst" min:"1" max:"1000000"`
 }
 
 func (o *BudgetOptions) applyDefaults() {

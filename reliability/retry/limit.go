@@ -23,11 +23,11 @@ const (
 // LimitOptions of a Limit.
 type LimitOptions struct {
 	// PerInterval is how many units may pass within any span of Interval. Default 100.
-	PerInterval int
+	PerInterval int `yaml:"limit" min:"1" max:"1000000"`
 	// Interval defaults to 1 s.
-	Interval time.Duration
+	Interval time.Duration `yaml:"interval" min:"1ms" max:"1d"`
 	// OnExceed says what to do with the rest. Default Delay.
-	OnExceed Exceed
+	OnExceed Exceed `yaml:"on_exceeded" one:"delay drop dead_letter"`
 }
 
 func (o *LimitOptions) applyDefaults() {

@@ -34,21 +34,21 @@ const (
 // Options of a Policy. The zero value is the project's default policy.
 type Options struct {
 	// Base is the scale of the first delay. Default 100 ms.
-	Base time.Duration
+	Base time.Duration `yaml:"base" min:"1ms" max:"1d"`
 	// Cap is the longest delay that the backoff itself asks for. Default 5 s, or Base if that is longer.
-	Cap time.Duration
+	Cap time.Duration `yaml:"cap" min:"1ms" max:"1d"`
 	// Jitter is how delays are drawn. Default Full.
-	Jitter Jitter
+	Jitter Jitter `yaml:"jitter" one:"full equal decorrelated plusminus none"`
 	// Spread of PlusMinus, in (0,1]. Default 0.5.
-	Spread float64
+	Spread float64 `yaml:"spread" above:"0" max:"1"`
 	// MaxRetries counts the attempts after the first. 0 is the default of 3;
 	// see Unlimited and Never.
 	MaxRetries int
 	// MaxElapsed ends the retries once a further wait would end later than this
 	// after the first attempt began. 0 is no limit.
-	MaxElapsed time.Duration
+	MaxElapsed time.Duration `yaml:"max_elapsed"`
 	// MaxRetryAfter caps what a server may ask for with Retry-After. Default 1 minute.
-	MaxRetryAfter time.Duration
+	MaxRetryAfter time.Duration `yaml:"max_retry_after" min:"1ms" max:"1d"`
 	// Classify decides about an error. Default ByClass.
 	Classify func(error) Decision
 	// OnRetry is told about each retry before its wait; it may be nil.

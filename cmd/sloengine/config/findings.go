@@ -52,7 +52,7 @@ func (c *Config) find(warn func(path, hint, format string, args ...any)) {
 		if i < len(c.Sinks) {
 			limit, name = &c.Sinks[i].Retry, "the retries of sink "+c.Sinks[i].Name
 		}
-		if most := float64(limit.RateLimit.Limit) / limit.RateLimit.Interval.Seconds(); c.Alerts.RetriesPerSec >= most {
+		if most := float64(limit.RateLimit.PerInterval) / limit.RateLimit.Interval.Seconds(); c.Alerts.RetriesPerSec >= most {
 			warn("alerts.retries", "lower it", "the alert can never fire: %s are limited to %g a second", name, most)
 			break
 		}

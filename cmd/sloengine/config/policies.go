@@ -20,63 +20,23 @@ import (
 type policies struct {
 	Retry    retryConfig                `yaml:"retry"`
 	Breaker  Disableable[breakerConfig] `yaml:"breaker"`
-	Bulkhead bulkheadConfig             `yaml:"bulkhead"`
+	Bulkhead bulkhead.Options           `yaml:"bulkhead"`                   // max_wait 0: as long as the call may take
 	Timeout  time.Duration              `yaml:"timeout" min:"1ms" max:"1h"` // of one call
 }
 
 type retryConfig struct {
-	MaxRetries    retries       `yaml:"max_retries"` // after the first attempt
-	Base          time.Duration `yaml:"base" min:"1ms" max:"1d"`
-	Cap           time.Duration `yaml:"cap" min:"1ms" max:"1d"`
-	Jitter        string        `yaml:"jitter" one:"full equal decorrelated plusminus none"`
-	Spread        float64       `yaml:"spread" above:"0" max:"1"` // of plusminus
-	RetryOn       []string      `yaml:"retry_on"`                 // classes and status codes; others become dead letters at once
-	MaxElapsed    time.Duration `yaml:"max_elapsed"`              // 0: no limit
-	MaxRetryAfter time.Duration `yaml:"max_retry_after" min:"1ms" max:"1d"`
-	Budget        struct {
-		Ratio        float64 `yaml:"ratio" above:"0" max:"1"` // retries per first attempt
-		MinPerSecond float64 `yaml:"min_per_second" min:"0" max:"1000000"`
-		Burst        float64 `yaml:"burst" min:"1" max:"1000000"`
-	} `yaml:"budget"`
-	RateLimit struct {
-		Limit      int           `yaml:"limit" min:"1" max:"1000000"` // events
-		Interval   time.Duration `yaml:"interval" min:"1ms" max:"1d"`
-		OnExceeded string        `yaml:"on_exceeded" one:"delay drop dead_letter"`
-	} `yaml:"rate_limit"`
-	Staged Disableable[stagedConfig] `yaml:"staged"`
-}
-
-type stagedConfig struct {
-	Items    int           `yaml:"items" min:"1" max:"1000000"`
-	Interval time.Duration `yaml:"interval" min:"1ms" max:"1d"`
-	Growth   float64       `yaml:"growth" min:"1" max:"1000"`
+	retry.Options `yaml:",inline"`
+	MaxRetries    retries                      `yaml:"max_retries"` // after the first attempt
+	RetryOn       []string                     `yaml:"retry_on"`    // classes and status codes; others become dead letters at once
+	Budget        retry.BudgetOptions          `yaml:"budget"`
+	RateLimit     retry.LimitOptions           `yaml:"rate_limit"` // in events
+	Staged        Disableable[dispatch.Staged] `yaml:"staged"`
 }
 
 type breakerConfig struct {
-	Consecutive    Disableable[consecutiveConfig] `yaml:"consecutive"`
-	Rate           Disableable[failureRateConfig] `yaml:"rate"`
-	ProbeTimeout   time.Duration                  `yaml:"probe_timeout" min:"1ms" max:"1h"`
-	HealthInterval time.Duration                  `yaml:"health_interval" min:"10ms" max:"1h"`
-}
-
-type consecutiveConfig struct {
-	Failures int           `yaml:"failures" min:"1" max:"1000000"`
-	Open     time.Duration `yaml:"open" min:"1ms" max:"1d"`
-	Probes   int           `yaml:"probes" min:"1" max:"1000"`
-}
-
-type failureRateConfig struct {
-	Threshold float64       `yaml:"threshold" min:"0.01" max:"1"` // the breaker rounds to 1/100
-	MinCalls  int           `yaml:"min_calls" min:"1" max:"1000000"`
-	Window    time.Duration `yaml:"window" min:"10ms" max:"1d"`
-	Open      time.Duration `yaml:"open" min:"1ms" max:"1d"`
-	Probes    int           `yaml:"probes" min:"1" max:"1000"`
-	Successes int           `yaml:"successes" min:"1" max:"1000"` // of the probes
-}
-
-type bulkheadConfig struct {
-	Concurrency int           `yaml:"concurrency" min:"1" max:"1000"`
-	MaxWait     time.Duration `yaml:"max_wait" max:"1h"` // 0: as long as the call may take
+	breaker.Options `yaml:",inline"`
+	Consecutive     Disableable[breaker.Consecutive] `yaml:"consecutive"`
+	Rate            Disableable[breaker.Rate]        `yaml:"rate"`
 }
 
 // defaultRetryOn are the classes of errors that another try may help with.
@@ -108,16 +68,16 @@ func defaultPolicies() policies {
 	r.MaxRetries = retry.DefaultMaxRetries
 	r.RetryOn = defaultRetryOn
 	r.Base, r.Cap = 100*time.Millisecond, 5*time.Second
-	r.Jitter, r.Spread = "full", 0.5
+	r.Jitter, r.Spread = retry.Full, 0.5
 	r.MaxRetryAfter = time.Minute
 	r.Budget.Ratio, r.Budget.MinPerSecond, r.Budget.Burst = 0.2, 1, 10
-	r.RateLimit.Limit, r.RateLimit.Interval, r.RateLimit.OnExceeded = 100, time.Second, "delay"
-	r.Staged.V = stagedConfig{Items: 100, Interval: time.Second, Growth: 2}
+	r.RateLimit = retry.LimitOptions{PerInterval: 100, Interval: time.Second, OnExceed: retry.Delay}
+	r.Staged.V = dispatch.Staged{Items: 100, Interval: time.Second, Growth: 2}
 	b := &p.Breaker.V
-	b.Consecutive.V = consecutiveConfig{Failures: 5, Open: time.Minute, Probes: 3}
-	b.Rate.V = failureRateConfig{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 30 * time.Second, Probes: 3, Successes: 2}
+	b.Consecutive.V = breaker.Consecutive{Failures: 5, Open: time.Minute, Probes: 3}
+	b.Rate.V = breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 30 * time.Second, Probes: 3, Successes: 2}
 	b.ProbeTimeout, b.HealthInterval = 5*time.Second, 5*time.Second
-	p.Bulkhead = bulkheadConfig{Concurrency: 4}
+	p.Bulkhead.Concurrency = 4
 	p.Timeout = 5 * time.Second
 	return p
 }
@@ -157,31 +117,21 @@ func (p *policies) check(f *yamldoc.Decoder, path string) {
 
 // fill gives the policies to a sink.
 func (p *policies) fill(o *dispatch.SinkOptions) {
-	r, b := &p.Retry, &p.Breaker.V
-	o.Retry = retry.Options{
-		Base: r.Base, Cap: r.Cap, Jitter: retry.Jitter(r.Jitter), Spread: r.Spread,
-		MaxRetries: int(r.MaxRetries), MaxElapsed: r.MaxElapsed, MaxRetryAfter: r.MaxRetryAfter,
-	}
-	if o.Retry.MaxRetries == 0 {
+	r, b := p.Retry, p.Breaker.V
+	o.Retry = r.Options
+	if o.Retry.MaxRetries = int(r.MaxRetries); r.MaxRetries == 0 {
 		o.Retry.MaxRetries = retry.Never
 	}
 	o.RetryOn, _ = retryOn(r.RetryOn) // it was checked
-	o.Budget = &retry.BudgetOptions{Ratio: r.Budget.Ratio, MinPerSecond: r.Budget.MinPerSecond, Burst: r.Budget.Burst}
 	if r.Budget.MinPerSecond == 0 {
-		o.Budget.MinPerSecond = -1 // that is how the option says none
+		r.Budget.MinPerSecond = -1 // that is how the option says none
 	}
-	o.RetryLimit = &retry.LimitOptions{PerInterval: r.RateLimit.Limit, Interval: r.RateLimit.Interval, OnExceed: retry.Exceed(r.RateLimit.OnExceeded)}
-	s := r.Staged.V
-	o.Staged = dispatch.Staged{Off: r.Staged.Off, Items: s.Items, Interval: s.Interval, Growth: s.Growth}
-	run, rate := b.Consecutive.V, b.Rate.V
-	o.Breaker = breaker.Options{
-		Off:          p.Breaker.Off,
-		Consecutive:  breaker.Consecutive{Off: b.Consecutive.Off, Failures: run.Failures, Open: run.Open, Probes: run.Probes},
-		Rate:         breaker.Rate{Off: b.Rate.Off, Threshold: rate.Threshold, MinCalls: rate.MinCalls, Window: rate.Window, Open: rate.Open, Probes: rate.Probes, Successes: rate.Successes},
-		ProbeTimeout: b.ProbeTimeout, HealthInterval: b.HealthInterval,
-	}
-	o.Bulkhead = bulkhead.Options{Concurrency: p.Bulkhead.Concurrency, MaxWait: p.Bulkhead.MaxWait}
-	o.Timeout = p.Timeout
+	o.Budget, o.RetryLimit = &r.Budget, &r.RateLimit
+	o.Staged, o.Staged.Off = r.Staged.V, r.Staged.Off
+	o.Breaker, o.Breaker.Off = b.Options, p.Breaker.Off
+	o.Breaker.Consecutive, o.Breaker.Consecutive.Off = b.Consecutive.V, b.Consecutive.Off
+	o.Breaker.Rate, o.Breaker.Rate.Off = b.Rate.V, b.Rate.Off
+	o.Bulkhead, o.Timeout = p.Bulkhead, p.Timeout
 }
 
 // retries is a number of retries, or unlimited.

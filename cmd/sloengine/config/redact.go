@@ -10,17 +10,12 @@ import (
 
 // redactRule takes personal data out of events.
 type redactRule struct {
-	Attributes []string `yaml:"attributes" is:"required"` // names or globs
-	Types      []string `yaml:"types"`                    // names or globs; none: all
-	Action     string   `yaml:"action" is:"required" one:"remove mask hash truncate_ip"`
-	Pattern    string   `yaml:"pattern"` // only what matches within a value
-	Replace    string   `yaml:"replace"` // of mask
-	KeyFile    string   `yaml:"key_file" is:"file"`
+	redact.Rule `yaml:",inline"`
+	KeyFile     string `yaml:"key_file" is:"file"`
 }
 
-func (r *redactRule) rule() (redact.Rule, error) {
-	rule := redact.Rule{Attributes: r.Attributes, Types: r.Types, Action: redact.Action(r.Action), Pattern: r.Pattern, Replace: r.Replace}
-	var err error
+func (r *redactRule) rule() (rule redact.Rule, err error) {
+	rule = r.Rule
 	if r.KeyFile != "" {
 		rule.Key, err = readSecret(r.KeyFile, redact.MinKeyBytes)
 	}
@@ -34,7 +29,7 @@ func (c *Config) checkRedact(f *yamldoc.Decoder) {
 		if err != nil {
 			f.Errorf(path+".key_file", "", "%v", err)
 		}
-		if r.Action == string(redact.Hash) && r.KeyFile == "" {
+		if r.Action == redact.Hash && r.KeyFile == "" {
 			f.Errorf(path, "as in: openssl rand -hex 32 > redact.key", "the action hash needs a key_file")
 		}
 		for _, err := range rule.Check() {
@@ -44,7 +39,7 @@ func (c *Config) checkRedact(f *yamldoc.Decoder) {
 			}
 			at := path + "." + e.Field
 			switch {
-			case e.Field == "key" && r.Action == string(redact.Hash):
+			case e.Field == "key" && r.Action == redact.Hash:
 				continue // told above
 			case e.Field == "key":
 				at = path + ".key_file"

@@ -44,31 +44,19 @@ func (s *Sink) prefill(c *Config) {
 }
 
 type httpSinkConfig struct {
-	URL         string            `yaml:"url" is:"required"`
-	Method      string            `yaml:"method" one:"POST PUT PATCH"`
-	Format      string            `yaml:"format" one:"json ndjson"`
-	Gzip        bool              `yaml:"gzip"`
-	Headers     map[string]string `yaml:"headers"`
-	HeaderFiles map[string]string `yaml:"header_files" is:"file"` // values that are secrets
-	SecretFile  string            `yaml:"secret_file" is:"file"`  // signs the requests
-	HealthURL   string            `yaml:"health_url"`             // "": the breaker's checks only connect
-	MaxConns    int               `yaml:"max_conns" min:"1" max:"1000"`
-	TLS         tlsConfig         `yaml:"tls"`
+	httpsink.Options `yaml:",inline"`
+	TLS              tlsConfig `yaml:"tls"`
 }
 
 func (h *httpSinkConfig) prefill(*Config) {
-	h.Method, h.Format, h.MaxConns = http.MethodPost, "json", 8
+	h.Method, h.Format, h.MaxConns = http.MethodPost, httpsink.JSON, 8
 }
 
 type fileSinkConfig struct {
-	Dir      string        `yaml:"dir" is:"required file"`
-	MaxBytes int64         `yaml:"max_bytes" min:"1KiB" max:"1GiB" is:"size"` // of a file
-	MaxAge   time.Duration `yaml:"max_age"`                                   // of a file; 0: none
-	Keep     int           `yaml:"keep" min:"0"`                              // rotated files; 0: all
-	Fsync    string        `yaml:"fsync" one:"cursor batch never"`
+	filesink.Options `yaml:",inline"`
 }
 
-func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, "cursor" }
+func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, filesink.FsyncCursor }
 
 // sinkLimitConfig bounds calls to a sink: those of all instances together if it is
 // shared.
@@ -214,11 +202,8 @@ func lines(err error, prefix string) []string {
 }
 
 func (h *httpSinkConfig) sink(answered func(code int)) (*httpsink.Sink, error) {
-	o := httpsink.Options{
-		URL: h.URL, Method: h.Method, Format: httpsink.Format(h.Format), Gzip: h.Gzip,
-		Headers: h.Headers, HeaderFiles: h.HeaderFiles, SecretFile: h.SecretFile, HealthURL: h.HealthURL,
-		MaxConns: h.MaxConns, UserAgent: "sloengine", Answered: answered,
-	}
+	o := h.Options
+	o.UserAgent, o.Answered = "sloengine", answered
 	var err error
 	if o.TLS, err = h.TLS.client(); err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
@@ -264,10 +249,8 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	}
 	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
 	if s.HTTP == nil {
-		files := filesink.Options{
-			FS: parts.FS, Dir: s.File.Dir, MaxBytes: s.File.MaxBytes, MaxAge: s.File.MaxAge,
-			Retain: s.File.Keep, Fsync: filesink.Fsync(s.File.Fsync),
-		}
+		files := s.File.Options
+		files.FS = parts.FS
 		o.Open = func() (dispatch.Sink, error) {
 			sink, err := filesink.New(files)
 			if err != nil {

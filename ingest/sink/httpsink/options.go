@@ -24,25 +24,25 @@ const (
 // Options of a Sink.
 type Options struct {
 	// URL takes the requests: http or https, without user, password or fragment.
-	URL string
+	URL string `yaml:"url" is:"required"`
 	// Method is POST (the default), PUT or PATCH.
-	Method string
-	Format Format // default JSON
-	Gzip   bool   // compress the body
+	Method string `yaml:"method" one:"POST PUT PATCH"`
+	Format Format `yaml:"format" one:"json ndjson"` // default JSON
+	Gzip   bool   `yaml:"gzip"`                     // compress the body
 	// Headers are sent along. Those that the sink sets itself are refused.
-	Headers map[string]string
+	Headers map[string]string `yaml:"headers"`
 	// HeaderFiles are headers whose values are secrets: each is the content of a file,
 	// without the white space around it. The files are looked at again every 10 s.
-	HeaderFiles map[string]string
+	HeaderFiles map[string]string `yaml:"header_files" is:"file"`
 	// SecretFile holds the key of the signature, at least 16 bytes; "" is none. It is
 	// looked at again every 10 s.
-	SecretFile string
+	SecretFile string `yaml:"secret_file" is:"file"`
 	// HealthURL is asked with GET whether the receiver is well: any 2xx answer. ""
 	// only connects to the host of URL.
-	HealthURL string
+	HealthURL string      `yaml:"health_url"`
 	TLS       *tls.Config // nil: the system's roots
 	// MaxConns is how many connections there are at most. Default 8.
-	MaxConns int
+	MaxConns int `yaml:"max_conns" min:"1" max:"1000"`
 	// Answered, if not nil, is told the status of every answer to a batch.
 	Answered func(status int)
 	// UserAgent defaults to "sloengine".
