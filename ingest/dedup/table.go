@@ -239,8 +239,8 @@ func (ids *Table) horizon(s Stats, now int64) time.Duration {
 // younger is full or old enough, the older is forgotten. An id is therefore
 // known for at least MaxAge/2 unless the bytes run out first.
 type Options struct {
-	Bytes  int64         // of both generations; 512 MiB
-	MaxAge time.Duration // of both generations; 7 days
+	Bytes  int64         `yaml:"memory" min:"1MiB" is:"size"` // of both generations; 512 MiB
+	MaxAge time.Duration `yaml:"max_age" above:"0"`           // of both generations; 7 days
 }
 
 // Capture is what the table gained since the last capture.

@@ -85,15 +85,15 @@ type IDOptions = dedup.Options
 
 // CheckpointOptions say how often a checkpoint is made: when either is reached.
 type CheckpointOptions struct {
-	Interval time.Duration // 30s
-	LogBytes int64         // folded since the last one; 64 MiB
+	Interval time.Duration `yaml:"interval" above:"0"`      // 30s
+	LogBytes int64         `yaml:"log" above:"0" is:"size"` // folded since the last one; 64 MiB
 }
 
 // DiskOptions say when the disk counts as full.
 type DiskOptions struct {
 	// LowWater is the number of free bytes below which nothing is accepted.
 	// 0 is 256 MiB; a negative number switches the guard and the reserve off.
-	LowWater int64
+	LowWater int64 `yaml:"low_water" is:"size"`
 	// ReserveBytes is the size of a file that is given up when the disk is
 	// full, so that a checkpoint can still be written. 0 is 16 MiB.
 	ReserveBytes int64

@@ -24,15 +24,15 @@ type ReplayOptions struct {
 	Query Query
 	// MaxAge leaves out entries saved longer ago than that; 0: no limit. It does not hold
 	// for entries named by their IDs.
-	MaxAge time.Duration
-	Batch  int // entries that one call of a Target gets at most, 100; up to 1000
+	MaxAge time.Duration `yaml:"max_age"`
+	Batch  int           `yaml:"batch" min:"1" max:"1000"` // entries that one call of a Target gets at most, 100; up to 1000
 	// Rate is how many entries a second may go out in all, 100. In no second are there more, as
 	// far as batches divide it; it need not be whole.
-	Rate float64
+	Rate float64 `yaml:"rate" above:"0" max:"1000000"`
 	// StopAfter is how many failures in a row, without anything taken between them, end the
 	// replay of that origin and sink: 10.
-	StopAfter int
-	Cron      string         // of scheduled runs; "": Run only waits
+	StopAfter int            `yaml:"stop_after" min:"1" max:"1000000"`
+	Cron      string         `yaml:"schedule"` // of scheduled runs; "": Run only waits
 	Zone      *time.Location // of Cron, UTC
 	Now       func() time.Time
 	// Classify names the class of an error for the entry's Class; may be nil.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -33,26 +34,18 @@ type Config struct {
 		Deadline        time.Duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
 		DeadlineReserve time.Duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
 	} `yaml:"ingest"`
-	Dedup struct {
-		Memory int64         `yaml:"memory" min:"1MiB" is:"size"`
-		MaxAge time.Duration `yaml:"max_age" above:"0"`
-	} `yaml:"known_ids"`
+	Dedup  engine.IDOptions `yaml:"known_ids"`
 	Parked struct {
 		Memory int64 `yaml:"memory" is:"size"` // counts of SLOs that are not in the spec any more
 	} `yaml:"parked"`
 	Log struct {
 		Segment int64 `yaml:"segment" min:"1MiB" is:"size"`
 	} `yaml:"log"`
-	Checkpoint struct {
-		Interval time.Duration `yaml:"interval" above:"0"`
-		Log      int64         `yaml:"log" above:"0" is:"size"` // at the latest after this much log
-	} `yaml:"checkpoint"`
-	Evaluator struct {
+	Checkpoint engine.CheckpointOptions `yaml:"checkpoint"`
+	Evaluator  struct {
 		Interval time.Duration `yaml:"interval" above:"0"`
 	} `yaml:"evaluator"`
-	Disk struct {
-		LowWater int64 `yaml:"low_water" is:"size"` // below it no events are taken
-	} `yaml:"disk"`
+	Disk engine.DiskOptions `yaml:"disk"`
 	Auth struct {
 		TokensFile string `yaml:"tokens_file" is:"file"`
 	} `yaml:"auth"`
@@ -94,12 +87,12 @@ func Default() Config {
 	c.Web.ResponsesMemory = 32 << 20
 	c.Ingest.BodiesInFlight = 256 << 20
 	c.Ingest.Deadline, c.Ingest.DeadlineReserve = deadline.Default, 10*time.Millisecond
-	c.Dedup.Memory = 512 << 20
+	c.Dedup.Bytes = 512 << 20
 	c.Dedup.MaxAge = 7 * 24 * time.Hour
 	c.Parked.Memory = 256 << 20
 	c.Log.Segment = 64 << 20
 	c.Checkpoint.Interval = 30 * time.Second
-	c.Checkpoint.Log = 256 << 20
+	c.Checkpoint.LogBytes = 256 << 20
 	c.Evaluator.Interval = 10 * time.Second
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = alerts.EngineThresholds{}.WithDefaults()

@@ -26,13 +26,7 @@ type deadLettersConfig struct {
 		SaveIf     string   `yaml:"save_if"`
 		Default    string   `yaml:"default" one:"save drop"`
 	} `yaml:"filter"`
-	Replay struct {
-		Schedule  string        `yaml:"schedule"` // cron; "": only when told to
-		Batch     int           `yaml:"batch" min:"1" max:"1000"`
-		MaxAge    time.Duration `yaml:"max_age"`                      // 0: no limit
-		Rate      float64       `yaml:"rate" above:"0" max:"1000000"` // entries a second
-		StopAfter int           `yaml:"stop_after" min:"1" max:"1000000"`
-	} `yaml:"replay"`
+	Replay dlq.ReplayOptions `yaml:"replay"`
 }
 
 const fileRetention, redisRetention = 30 * 24 * time.Hour, 7 * 24 * time.Hour
@@ -71,7 +65,7 @@ func (c *Config) checkDeadLetters(f *yamldoc.Decoder) {
 	if _, err := dlq.ParseSchedule(d.Clean, zone); err != nil {
 		f.Errorf(path+".clean", `as in "0 2 * * *"`, "%v", err)
 	}
-	if s := d.Replay.Schedule; s != "" {
+	if s := d.Replay.Cron; s != "" {
 		if _, err := dlq.ParseSchedule(s, zone); err != nil {
 			f.Errorf(path+".replay.schedule", `as in "*/10 * * * *"`, "%v", err)
 		}
@@ -134,12 +128,9 @@ func (c *Config) DeadLetterStore(dataDir string, client redis.UniversalClient, m
 
 // ReplayOptions say how entries are replayed; the targets are the caller's.
 func (c *Config) ReplayOptions(store dlq.Store, m *dlq.Metrics) dlq.ReplayOptions {
-	d := &c.DeadLetters
-	r := &d.Replay
-	return dlq.ReplayOptions{
-		Store: store, Batch: r.Batch, MaxAge: r.MaxAge, Rate: r.Rate, StopAfter: r.StopAfter,
-		Cron: r.Schedule, Zone: d.zone(), Metrics: m,
-	}
+	o := c.DeadLetters.Replay
+	o.Store, o.Zone, o.Metrics = store, c.DeadLetters.zone(), m
+	return o
 }
 
 // RetentionOptions say what is too old, and when it goes.
