@@ -95,17 +95,18 @@ var mayImport = map[string][]string{
 // testsMayImport are the packages that tests may import in addition. Packages whose tests run the whole chain may
 // import all.
 var testsMayImport = map[string][]string{
-	"reliability/fsys": {"reliability/fsys/fsystest"},
-	"reliability/wal":  {"reliability/fsys/fsystest"},
-	"reliability/dlq":  {"reliability/fsys/fsystest", "reliability/dlq/dlqtest"},
-	"ingest":           {"ingest/record"},
-	"sla/evaluator":    {"ingest/event"},
-	"rules":            {"rules/rulestest", "slo/spec"},
-	"rules/explain":    {"rules/rulestest", "slo/spec"},
-	"rules/diff":       {"slo/spec"},
-	"alerts":           {"slo/spec"},
-	"web":              {"all"},
-	"dashboards":       {"all"},
+	"reliability/logrange": {"reliability/fsys/fsystest"},
+	"reliability/fsys":     {"reliability/fsys/fsystest"},
+	"reliability/wal":      {"reliability/fsys/fsystest"},
+	"reliability/dlq":      {"reliability/fsys/fsystest", "reliability/dlq/dlqtest"},
+	"ingest":               {"ingest/record"},
+	"sla/evaluator":        {"ingest/event"},
+	"rules":                {"rules/rulestest", "slo/spec"},
+	"rules/explain":        {"rules/rulestest", "slo/spec"},
+	"rules/diff":           {"slo/spec"},
+	"alerts":               {"slo/spec"},
+	"web":                  {"all"},
+	"dashboards":           {"all"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the
