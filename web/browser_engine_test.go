@@ -106,12 +106,12 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 	for _, scripts := range []bool{true, false} {
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)
-		b.open(t, base+site.LetterListPath, 1280, 900)
+		b.open(t, base+site.DeadLetterListPath, 1280, 900)
 		b.requireFits(t, 1280)
 		if scripts {
 			b.axe(t)
 			b.picture(t, "engine-letters.png", true)
-			b.open(t, base+site.LetterListPath, 1280, 900)
+			b.open(t, base+site.DeadLetterListPath, 1280, 900)
 		}
 		before := len(l.taken)
 		b.do(t, chromedp.Click(`.letters tbody tr:first-child th a`), chromedp.WaitReady(`.copy pre`))
@@ -120,20 +120,20 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 			b.picture(t, "engine-letter.png", true)
 			for _, scheme := range []string{"light", "dark"} {
 				b.prefers(t, scheme, true)
-				for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=" + entries[59].ID, site.LetterConfirmPath + "?action=discard&sink=w"} {
+				for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=" + entries[59].ID, site.DeadLetterConfirmPath + "?action=discard&sink=w"} {
 					b.open(t, base+path, 360, 900)
 					b.requireFits(t, 360)
 					b.axe(t)
 				}
-				b.open(t, base+site.LetterListPath, 360, 900)
+				b.open(t, base+site.DeadLetterListPath, 360, 900)
 				b.picture(t, "engine-letters-phone-"+scheme+".png", true)
-				b.open(t, base+site.LetterConfirmPath+"?action=discard&sink=w", 1280, 700)
+				b.open(t, base+site.DeadLetterConfirmPath+"?action=discard&sink=w", 1280, 700)
 				b.axe(t)
 				b.picture(t, "engine-confirm-"+scheme+".png", true)
 			}
 			b.prefers(t, "light", true)
 		}
-		b.open(t, base+site.LetterListPath+"?sink=w", 1280, 900)
+		b.open(t, base+site.DeadLetterListPath+"?sink=w", 1280, 900)
 		b.do(t, chromedp.Click(`.letters tbody tr:nth-child(2) input`), chromedp.Click(`.letters tbody tr:nth-child(3) input`), chromedp.Click(`.choose .do button[value=replay]`), chromedp.WaitReady(`form.do button.go`))
 		require.Len(t, l.taken, before, "asked first")
 		if scripts {
@@ -143,7 +143,7 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 		require.Len(t, l.taken, before+2)
 	}
 	b.scripts(t, true)
-	b.open(t, base+site.LetterListPath+"?sink=w", 1280, 900)
+	b.open(t, base+site.DeadLetterListPath+"?sink=w", 1280, 900)
 	b.do(t, chromedp.Click(`.bulk form:first-child button[value=discard]`), chromedp.WaitReady(`form.do button.danger`), chromedp.Click(`form.do button.danger`), chromedp.WaitReady(`.done`))
 	require.Equal(t, "56 discarded.", eval[string](t, b, `document.querySelector('.done').textContent`))
 	s, err := l.Stats(context.Background())

@@ -26,7 +26,7 @@ type health struct {
 
 // healthy says that the process answers. A restart would not help a full disk or
 // a long recovery, so neither makes it unhealthy; a log that can no longer be
-// synced does, since only a restart opens it anew.
+// synced does, since only a restart opens it again.
 func (w *Web) healthy(c *gin.Context) {
 	e := w.Opt.Engine()
 	code := http.StatusOK

@@ -31,9 +31,9 @@ func TestEnginePagesGolden(t *testing.T) {
 		name, target string
 		prepare      func(*bench)
 	}{
-		{"engine-letters", site.LetterListPath + "?sink=warehouse", func(*bench) {}},
-		{"engine-letter", site.LetterPath + "?id=sink-warehouse-900-0", func(*bench) {}},
-		{"engine-confirm", site.LetterConfirmPath + "?action=discard&origin=sink", func(*bench) {}},
+		{"engine-letters", site.DeadLetterListPath + "?sink=warehouse", func(*bench) {}},
+		{"engine-letter", site.DeadLetterPath + "?id=sink-warehouse-900-0", func(*bench) {}},
+		{"engine-confirm", site.DeadLetterConfirmPath + "?action=discard&origin=sink", func(*bench) {}},
 		{"engine-bare", "/engine", bare},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestLetterList(t *testing.T) {
 	l := newLetters(t, manyLetters(60)...)
 	b := newBench(t, func(o *site.Options) { o.DLQ = l })
 	var seen []string
-	target := site.LetterListPath + "?service=s1"
+	target := site.DeadLetterListPath + "?service=s1"
 	for range 5 {
 		rec := b.get(target)
 		require.Equal(t, http.StatusOK, rec.Code)
@@ -217,19 +217,19 @@ func TestLetterList(t *testing.T) {
 	require.Equal(t, "sink-w-0001-0", seen[19])
 
 	for query, code := range map[string]int{"?origin=x": 400, "?from=x": 400, "?cursor=%21": 400, "?from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z": 400, "?sink=none": 200, "?type=%3Cb%3E": 200, "?unknown=1": 200, "?sink=" + strings.Repeat("x", 2000): 400} {
-		rec := b.get(site.LetterListPath + query)
+		rec := b.get(site.DeadLetterListPath + query)
 		require.Equal(t, code, rec.Code, query)
 		check(t, rec.Body.String())
 	}
-	require.Contains(t, b.get(site.LetterListPath+"?sink=none").Body.String(), "No dead letter fits this filter")
+	require.Contains(t, b.get(site.DeadLetterListPath+"?sink=none").Body.String(), "No dead letter fits this filter")
 
 	b.web.Opt.DLQ = broken{errors.New("busy")}
-	require.Contains(t, b.get(site.LetterListPath).Body.String(), "could not be read now")
+	require.Contains(t, b.get(site.DeadLetterListPath).Body.String(), "could not be read now")
 	b.eng.State = status.Recovering
-	require.Contains(t, b.get(site.LetterListPath).Body.String(), "when the engine has recovered")
-	require.Equal(t, http.StatusServiceUnavailable, b.get(site.LetterPath+"?id=a").Code)
+	require.Contains(t, b.get(site.DeadLetterListPath).Body.String(), "when the engine has recovered")
+	require.Equal(t, http.StatusServiceUnavailable, b.get(site.DeadLetterPath+"?id=a").Code)
 	b.web.Opt.DLQ = nil
-	for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=a", site.LetterConfirmPath + "?action=replay&all=true"} {
+	for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=a", site.DeadLetterConfirmPath + "?action=replay&all=true"} {
 		require.Equal(t, http.StatusNotImplemented, b.get(path).Code, path)
 	}
 }
@@ -251,19 +251,19 @@ func (s *sparse) List(context.Context, dlq.Query) (dlq.Page, error) {
 
 func TestLetterListLooksFurther(t *testing.T) {
 	b := newBench(t, func(o *site.Options) { o.DLQ = &sparse{pages: 7} })
-	require.Equal(t, []string{"found"}, letterRows(t, b.get(site.LetterListPath).Body.String()))
+	require.Equal(t, []string{"found"}, letterRows(t, b.get(site.DeadLetterListPath).Body.String()))
 }
 
 func TestLetterDetails(t *testing.T) {
 	b := newBench(t)
-	page := b.get(site.LetterPath + "?id=sink-warehouse-900-0").Body.String()
+	page := b.get(site.DeadLetterPath + "?id=sink-warehouse-900-0").Body.String()
 	check(t, page)
 	for _, want := range []string{"no answer within 5s", "timeout", "counted, but a sink could not be given it", "&#34;product&#34;: &#34;&lt;b&gt;&#34;", "\n  &#34;type&#34;", "record 900", `href="/api/v1/dlq/sink-warehouse-900-0"`} {
 		require.Contains(t, page, want)
 	}
-	require.Contains(t, b.get(site.LetterPath+"?id=sink-warehouse-950~990").Body.String(), "records of the log that are gone")
+	require.Contains(t, b.get(site.DeadLetterPath+"?id=sink-warehouse-950~990").Body.String(), "records of the log that are gone")
 	for _, id := range []string{"none", "", "%3Cscript%3E", "a%00b", strings.Repeat("a", 300)} {
-		rec := b.get(site.LetterPath + "?id=" + id)
+		rec := b.get(site.DeadLetterPath + "?id=" + id)
 		require.Equal(t, http.StatusNotFound, rec.Code, id)
 		check(t, rec.Body.String())
 	}
@@ -279,7 +279,7 @@ func TestHostileLetters(t *testing.T) {
 		}
 		b := newBench(t, func(o *site.Options) { o.DLQ = newLetters(t, entries...) })
 		esc := url.QueryEscape("r" + bad)
-		for _, target := range []string{"/engine", site.LetterListPath, site.LetterPath + "?id=a-1", site.LetterPath + "?id=a-2", site.LetterListPath + "?reason=" + esc, site.LetterListPath + "?type=" + url.QueryEscape(bad), site.LetterConfirmPath + "?action=discard&reason=" + esc, site.LetterConfirmPath + "?action=" + esc} {
+		for _, target := range []string{"/engine", site.DeadLetterListPath, site.DeadLetterPath + "?id=a-1", site.DeadLetterPath + "?id=a-2", site.DeadLetterListPath + "?reason=" + esc, site.DeadLetterListPath + "?type=" + url.QueryEscape(bad), site.DeadLetterConfirmPath + "?action=discard&reason=" + esc, site.DeadLetterConfirmPath + "?action=" + esc} {
 			rec := b.get(target)
 			require.Less(t, rec.Code, 500, "%d %s", i, target)
 			check(t, rec.Body.String())
@@ -325,7 +325,7 @@ func TestConfirmIsADryRun(t *testing.T) {
 		"action=replay&to=2026-11-20T11:31:00Z":                              {"Replay 1 dead letter?"},
 		"action=discard&id=" + strings.Repeat("sink-w-0003-0&id=", 30) + "x": {"Discard 1 dead letter?"},
 	} {
-		rec := b.get(site.LetterConfirmPath + "?" + query)
+		rec := b.get(site.DeadLetterConfirmPath + "?" + query)
 		require.Equal(t, http.StatusOK, rec.Code, query)
 		require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "so that the form's origin can be told")
 		for _, w := range want {
@@ -345,7 +345,7 @@ func TestConfirmIsADryRun(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"", "action=replay", "action=eat&all=true", "all=true", "action=replay&all=true&sink=w", "action=replay&sink=%zz&all=true", "action=purge&id=a", "action=replay&id=%3Cb%3E", "action=discard&reason=a%E2%80%AEb"} {
-		rec := b.get(site.LetterConfirmPath + "?" + query)
+		rec := b.get(site.DeadLetterConfirmPath + "?" + query)
 		require.Equal(t, http.StatusBadRequest, rec.Code, query)
 		check(t, rec.Body.String())
 	}
@@ -356,7 +356,7 @@ func TestConfirmIsADryRun(t *testing.T) {
 	require.Equal(t, int64(30), s.Count)
 
 	// What comes in after the look is not touched.
-	asked := fields(t, b.get(site.LetterConfirmPath+"?action=discard&all=true").Body.String())
+	asked := fields(t, b.get(site.DeadLetterConfirmPath+"?action=discard&all=true").Body.String())
 	late := manyLetters(1)[0]
 	late.ID, late.Saved = "late", b.now.Add(time.Second)
 	require.NoError(t, l.store.Save(context.Background(), []dlq.Entry{late}))
@@ -367,9 +367,9 @@ func TestConfirmIsADryRun(t *testing.T) {
 	require.Len(t, audit, 1)
 
 	b.web.Opt.DLQ = broken{errors.New("busy")}
-	require.Equal(t, http.StatusServiceUnavailable, b.get(site.LetterConfirmPath+"?action=discard&all=true").Code)
+	require.Equal(t, http.StatusServiceUnavailable, b.get(site.DeadLetterConfirmPath+"?action=discard&all=true").Code)
 	b.web.Opt.DLQ = broken{context.DeadlineExceeded}
-	require.Contains(t, b.get(site.LetterConfirmPath+"?action=discard&all=true").Body.String(), "more than could be counted")
+	require.Contains(t, b.get(site.DeadLetterConfirmPath+"?action=discard&all=true").Body.String(), "more than could be counted")
 }
 
 // slowLetters replays some, then runs out of time.
@@ -391,7 +391,7 @@ func TestFormThatRunsOutOfTime(t *testing.T) {
 	})
 	b.web.Register(b.router)
 	rec := b.send("/engine/dlq", "action=replay&all=true", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin")
-	require.Equal(t, site.LetterListPath+"?did=replay&done=5&more=1", rec.Header().Get("Location"))
+	require.Equal(t, site.DeadLetterListPath+"?did=replay&done=5&more=1", rec.Header().Get("Location"))
 }
 
 func TestWhoSeesButtons(t *testing.T) {
@@ -408,19 +408,19 @@ func TestWhoSeesButtons(t *testing.T) {
 			}
 		}
 	})
-	confirm := site.LetterConfirmPath + "?action=discard&all=true"
-	for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=sink-w-0001-0", "/engine"} {
+	confirm := site.DeadLetterConfirmPath + "?action=discard&all=true"
+	for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=sink-w-0001-0", "/engine"} {
 		require.Equal(t, http.StatusOK, b.get(path).Code)
 		require.NotContains(t, b.get(path).Body.String(), `name="action"`, path)
 	}
-	require.Empty(t, letterRows(t, b.get(site.LetterListPath).Body.String()))
+	require.Empty(t, letterRows(t, b.get(site.DeadLetterListPath).Body.String()))
 	require.Equal(t, http.StatusForbidden, b.get(confirm).Code)
 	may[site.Operate] = true
-	require.Len(t, letterRows(t, b.get(site.LetterListPath).Body.String()), 3)
-	require.Contains(t, b.get(site.LetterPath+"?id=sink-w-0001-0").Body.String(), `name="action"`)
+	require.Len(t, letterRows(t, b.get(site.DeadLetterListPath).Body.String()), 3)
+	require.Contains(t, b.get(site.DeadLetterPath+"?id=sink-w-0001-0").Body.String(), `name="action"`)
 	require.Equal(t, http.StatusOK, b.get(confirm).Code)
 	may[site.Read] = false
-	for _, path := range []string{site.LetterListPath, site.LetterPath + "?id=sink-w-0001-0", "/engine"} {
+	for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=sink-w-0001-0", "/engine"} {
 		require.Equal(t, http.StatusForbidden, b.get(path).Code, path)
 	}
 }

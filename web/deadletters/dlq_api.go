@@ -29,9 +29,9 @@ func (dead *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Hand
 	r.POST("/api/v1/dlq/replay", site.Secure, operate, dead.apiReplay)
 	r.POST("/api/v1/dlq/discard", site.Secure, operate, dead.apiDiscard)
 	r.POST("/api/v1/dlq/purge", site.Secure, operate, dead.apiPurge)
-	get(site.LetterListPath, read, dead.letterListPage)
-	get(site.LetterPath, read, dead.letterPage)
-	get(site.LetterConfirmPath, operate, dead.confirmPage)
+	get(site.DeadLetterListPath, read, dead.deadLetterListPage)
+	get(site.DeadLetterPath, read, dead.deadLetterPage)
+	get(site.DeadLetterConfirmPath, operate, dead.confirmPage)
 	r.POST("/engine/dlq", site.Secure, operate, dead.formDeadLetters)
 }
 
@@ -97,8 +97,8 @@ func (dead *Handler) apiDeadLetters(c *gin.Context) {
 // A page of dead letters ends when its events have so many bytes. So many letters are asked
 // for at a time.
 const (
-	letterPageBytes = 4 << 20
-	letterPortion   = 50
+	deadLetterPageBytes = 4 << 20
+	deadLetterPortion   = 50
 )
 
 // listDeadLetters reads a page in portions, since a thousand letters may be a thousand of
@@ -106,7 +106,7 @@ const (
 func (dead *Handler) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
 	want := cmp.Or(q.Limit, dlq.DefaultLimit)
 	for bytes := 0; ; {
-		q.Limit = min(letterPortion, want-len(page.Entries))
+		q.Limit = min(deadLetterPortion, want-len(page.Entries))
 		part, err := dead.Opt.DLQ.List(ctx, q)
 		if err != nil {
 			return page, err
@@ -115,7 +115,7 @@ func (dead *Handler) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq
 			bytes += len(part.Entries[i].Event) + len(part.Entries[i].Raw)
 		}
 		page.Entries, page.Next = append(page.Entries, part.Entries...), part.Next
-		if part.Next == "" || len(page.Entries) >= want || bytes >= letterPageBytes || len(part.Entries) < q.Limit {
+		if part.Next == "" || len(page.Entries) >= want || bytes >= deadLetterPageBytes || len(part.Entries) < q.Limit {
 			return page, nil
 		}
 		q.Cursor = part.Next

@@ -83,7 +83,7 @@ func (dead *Handler) formDeadLetters(c *gin.Context) {
 		dead.Message(c, http.StatusServiceUnavailable, "Not all was done", "The dead letters could not be changed now; the log of the engine says why. What is left is on the page of the dead letters.")
 		return
 	}
-	c.Header("Location", dead.Href(site.LetterListPath, did))
+	c.Header("Location", dead.Href(site.DeadLetterListPath, did))
 	c.Status(http.StatusSeeOther)
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// letterConfirm is the page that says what would be done, and asks.
-type letterConfirm struct {
+// deadLetterConfirm is the page that says what would be done, and asks.
+type deadLetterConfirm struct {
 	site.Layout
 	Question string
 	Which    []site.Fact
@@ -60,8 +60,8 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 		// What comes after this look is not what the reader has agreed to.
 		r.All, r.Query.To = false, now
 	}
-	p := letterConfirm{
-		Layout: dead.Layout(c, v, "Are you sure?", "engine"), Action: dead.Opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: dead.Href(site.LetterListPath, backTo(form)),
+	p := deadLetterConfirm{
+		Layout: dead.Layout(c, v, "Are you sure?", "engine"), Action: dead.Opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: dead.Href(site.DeadLetterListPath, backTo(form)),
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
 	if p.Fields, err = confirmFields(action, r, form); err != nil {
@@ -100,7 +100,7 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 }
 
 // confirmDryRun counts what would be done.
-func (dead *Handler) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *letterConfirm) (n int, err error) {
+func (dead *Handler) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *deadLetterConfirm) (n int, err error) {
 	add := func(name string, n int, note string, bad bool) {
 		p.Result = append(p.Result, site.Figure{Name: name, Value: format.Count(n), Note: note, Bad: bad && n > 0})
 	}

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// shownDead is how many dead letters the engine page lists; the list has shownLetters.
-	shownDead    = 5
-	shownLetters = 25
+	// shownDead is how many dead letters the engine page lists; the list has shownDeadLetters.
+	shownDead        = 5
+	shownDeadLetters = 25
 	// shownTallies is how many reasons or sinks the engine page counts.
 	shownTallies = 6
 	// deadWait is how long a page waits for the store.
@@ -72,7 +72,7 @@ type deadRow struct {
 func (dead *Handler) Summarise(c *gin.Context, v site.View) *Summary {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
-	p := &Summary{List: dead.Href(site.LetterListPath, nil)}
+	p := &Summary{List: dead.Href(site.DeadLetterListPath, nil)}
 	stats, err := dead.Opt.DLQ.Stats(ctx)
 	var page dlq.Page
 	if err == nil {
@@ -134,7 +134,7 @@ func (dead *Handler) tallyTable(by string, counts map[string]int64, total int64)
 		r := tallyRow{Name: cmp.Or(format.Safe(name, format.MaxName), "(none)"), Count: format.Count(counts[name])}
 		r.Share = chart.NewGauge(float64(counts[name])/float64(total), "share", "")
 		if plainFilter(by, name) {
-			r.Href = dead.Href(site.LetterListPath, url.Values{by: {name}})
+			r.Href = dead.Href(site.DeadLetterListPath, url.Values{by: {name}})
 		}
 		t.Rows = append(t.Rows, r)
 	}
@@ -156,7 +156,7 @@ func (dead *Handler) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 		r.Type = ""
 	}
 	if plainID(e.ID) {
-		r.ID, r.Href = e.ID, dead.Href(site.LetterPath, url.Values{"id": {e.ID}})
+		r.ID, r.Href = e.ID, dead.Href(site.DeadLetterPath, url.Values{"id": {e.ID}})
 	}
 	switch {
 	case r.Event != "":
@@ -168,12 +168,12 @@ func (dead *Handler) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 	return r
 }
 
-// letterList is the page that lists dead letters.
-type letterList struct {
+// deadLetterList is the page that lists dead letters.
+type deadLetterList struct {
 	site.Layout
 	Done     string // what the last form did
 	Total    string
-	Filters  []letterFilter
+	Filters  []deadLetterFilter
 	Type     string // what the field of the type holds
 	Filtered bool
 	Rows     []deadRow
@@ -187,18 +187,18 @@ type letterList struct {
 	Clear    string
 }
 
-// letterFilter is a field with choices.
-type letterFilter struct {
+// deadLetterFilter is a field with choices.
+type deadLetterFilter struct {
 	Name, Label, Any string
-	Options          []letterOption
+	Options          []deadLetterOption
 }
 
-type letterOption struct {
+type deadLetterOption struct {
 	Value string
 	On    bool
 }
 
-func (dead *Handler) letterListPage(c *gin.Context) {
+func (dead *Handler) deadLetterListPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	v := dead.View()
 	if dead.Opt.DLQ == nil {
@@ -206,7 +206,7 @@ func (dead *Handler) letterListPage(c *gin.Context) {
 		return
 	}
 	asked := c.Request.URL.Query()
-	q := dlq.Query{Newest: true, Limit: shownLetters, Cursor: asked.Get("cursor")}
+	q := dlq.Query{Newest: true, Limit: shownDeadLetters, Cursor: asked.Get("cursor")}
 	base := url.Values{} // what is filtered by
 	for _, name := range dlqFilters {
 		value := asked.Get(name)
@@ -223,9 +223,9 @@ func (dead *Handler) letterListPage(c *gin.Context) {
 		dead.Message(c, http.StatusBadRequest, "Not a filter", "The range cannot be read: "+err.Error()+".")
 		return
 	}
-	p := letterList{
+	p := deadLetterList{
 		Layout: dead.Layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
-		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.LetterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: dead.Href(site.LetterListPath, nil),
+		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: dead.Href(site.DeadLetterListPath, nil),
 	}
 	// The list stands still while its reader chooses.
 	p.Refresh, p.Stream = nil, ""
@@ -234,7 +234,7 @@ func (dead *Handler) letterListPage(c *gin.Context) {
 	stats, err := dead.Opt.DLQ.Stats(ctx)
 	var page dlq.Page
 	if err == nil {
-		page, err = dead.someLetters(ctx, q)
+		page, err = dead.someDeadLetters(ctx, q)
 	}
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
@@ -246,9 +246,9 @@ func (dead *Handler) letterListPage(c *gin.Context) {
 		return
 	}
 	p.Total = format.Count(stats.Count)
-	p.Filters = []letterFilter{
-		letterChoice("origin", "Origin", "Every origin", stats.ByOrigin, asked), letterChoice("sink", "Sink", "Every sink", stats.BySink, asked),
-		letterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
+	p.Filters = []deadLetterFilter{
+		deadLetterChoice("origin", "Origin", "Every origin", stats.ByOrigin, asked), deadLetterChoice("sink", "Sink", "Every sink", stats.BySink, asked),
+		deadLetterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
 	}
 	for i := range page.Entries {
 		p.Rows = append(p.Rows, dead.newDeadRow(&page.Entries[i], v.Now))
@@ -258,7 +258,7 @@ func (dead *Handler) letterListPage(c *gin.Context) {
 		if cursor != "" {
 			to.Set("cursor", cursor)
 		}
-		return dead.Href(site.LetterListPath, to)
+		return dead.Href(site.DeadLetterListPath, to)
 	}
 	if q.Cursor != "" {
 		p.First = with("")
@@ -284,8 +284,8 @@ func (dead *Handler) letterListPage(c *gin.Context) {
 	dead.Page(c, http.StatusOK, "engine-letters", p)
 }
 
-// someLetters is the next page that has any entries: the store may give empty ones.
-func (dead *Handler) someLetters(ctx context.Context, q dlq.Query) (dlq.Page, error) {
+// someDeadLetters is the next page that has any entries: the store may give empty ones.
+func (dead *Handler) someDeadLetters(ctx context.Context, q dlq.Query) (dlq.Page, error) {
 	for {
 		page, err := dead.Opt.DLQ.List(ctx, q)
 		if err != nil || len(page.Entries) > 0 || page.Next == "" {
@@ -298,15 +298,15 @@ func (dead *Handler) someLetters(ctx context.Context, q dlq.Query) (dlq.Page, er
 	}
 }
 
-func letterChoice(name, label, none string, counts map[string]int64, asked url.Values) letterFilter {
-	f := letterFilter{Name: name, Label: label, Any: none}
+func deadLetterChoice(name, label, none string, counts map[string]int64, asked url.Values) deadLetterFilter {
+	f := deadLetterFilter{Name: name, Label: label, Any: none}
 	values := slices.Sorted(maps.Keys(counts))
 	if on := asked.Get(name); on != "" && !slices.Contains(values, on) {
 		values = append(values, on)
 	}
 	for _, v := range values {
 		if plainFilter(name, v) {
-			f.Options = append(f.Options, letterOption{v, v == asked.Get(name)})
+			f.Options = append(f.Options, deadLetterOption{v, v == asked.Get(name)})
 		}
 	}
 	return f
@@ -338,8 +338,8 @@ func deadDone(q url.Values) string {
 	return s
 }
 
-// letterView is the page of one dead letter.
-type letterView struct {
+// deadLetterView is the page of one dead letter.
+type deadLetterView struct {
 	site.Layout
 	ID      string
 	Reason  string
@@ -357,7 +357,7 @@ type letterView struct {
 // shownEvent is how many characters of an event its page shows.
 const shownEvent = 20_000
 
-func (dead *Handler) letterPage(c *gin.Context) {
+func (dead *Handler) deadLetterPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	v := dead.View()
 	if dead.Opt.DLQ == nil {
@@ -381,16 +381,16 @@ func (dead *Handler) letterPage(c *gin.Context) {
 		dead.Message(c, http.StatusServiceUnavailable, "Not now", dead.deadTrouble(v, err))
 		return
 	}
-	p := letterView{
-		Layout: dead.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: letterFacts(&e, v.Now),
-		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.LetterConfirmPath, List: dead.Href(site.LetterListPath, nil), API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
+	p := deadLetterView{
+		Layout: dead.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: deadLetterFacts(&e, v.Now),
+		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath, List: dead.Href(site.DeadLetterListPath, nil), API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
 	}
 	p.Refresh, p.Stream = nil, ""
-	p.Event, p.Kind, p.Cut = letterText(&e)
+	p.Event, p.Kind, p.Cut = deadLetterText(&e)
 	dead.Page(c, http.StatusOK, "engine-letter", p)
 }
 
-func letterFacts(e *dlq.Entry, now time.Time) []site.Fact {
+func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 	var out []site.Fact
 	text := func(name, value string) {
 		if value != "" {
@@ -424,8 +424,8 @@ func letterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 	return out
 }
 
-// letterText is the event of an entry, set out to be read.
-func letterText(e *dlq.Entry) (text, kind, cut string) {
+// deadLetterText is the event of an entry, set out to be read.
+func deadLetterText(e *dlq.Entry) (text, kind, cut string) {
 	kind = "Event"
 	raw := []byte(e.Event)
 	var pretty bytes.Buffer

@@ -123,7 +123,7 @@ func (x *combined) burn(d time.Duration) slo.Burn {
 }
 
 // State is how the SLO does now, whatever is left of its budget: an outage if at least
-// half of what came of late was bad, degraded if it burns fast enough for an alert, or
+// half of what came recently was bad, degraded if it burns fast enough for an alert, or
 // a group of it does.
 func (x *combined) State() PublicState {
 	var latest slo.Burn

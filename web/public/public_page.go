@@ -110,7 +110,7 @@ func (b *publicBody) send(c *gin.Context, typ string) {
 	respond.Body(c, http.StatusOK, body)
 }
 
-// public returns the bodies of the present view, made anew if need be.
+// public returns the bodies of the present view, made again if need be.
 func (pub *Handler) public(c *gin.Context, v site.View) (page, doc publicBody, err error) {
 	p := &pub.published
 	p.mu.Lock()

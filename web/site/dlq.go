@@ -27,7 +27,7 @@ type DLQ interface {
 
 // The pages about dead letters.
 const (
-	LetterListPath    = "/engine/dead-letters"
-	LetterPath        = "/engine/dead-letter"
-	LetterConfirmPath = "/engine/dead-letters/confirm"
+	DeadLetterListPath    = "/engine/dead-letters"
+	DeadLetterPath        = "/engine/dead-letter"
+	DeadLetterConfirmPath = "/engine/dead-letters/confirm"
 )

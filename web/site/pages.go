@@ -111,7 +111,7 @@ func (site *Site) bareLayout(c *gin.Context, title string) Layout {
 
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
-var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, LetterListPath: true, LetterPath: true}
+var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)

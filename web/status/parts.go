@@ -31,7 +31,7 @@ type RedisStatus struct {
 	Connected        bool      `json:"connected"`
 	Since            time.Time `json:"since,omitzero"` // of being connected or away
 	LastError        string    `json:"last_error,omitempty"`
-	RoundTripSeconds float64   `json:"round_trip_seconds"` // of late; 0 = none yet
+	RoundTripSeconds float64   `json:"round_trip_seconds"` // recently; 0 = none yet
 	Fallbacks        uint64    `json:"fallbacks"`          // decisions that were made without it
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	sparkAge     = time.Minute            // an older sparkline is drawn anew; its hours hardly move
+	sparkAge     = time.Minute            // an older sparkline is drawn again; its hours hardly move
 	sparkBudget  = 250 * time.Millisecond // for all the sparklines of one page; those beyond stay empty
 	sparkEntries = 5000
 )
