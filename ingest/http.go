@@ -45,10 +45,10 @@ type HandlerOptions struct {
 
 	// Catalog is asked once per request; nil, or a nil result, takes every
 	// service and type.
-	Catalog func() event.Catalog
-	Limits  event.Limits // those of package event
+	Catalog    func() event.Catalog
+	SizeLimits event.SizeLimits // those of package event
 	// MaxBackfill is asked once per request how old a backfilled event may be;
-	// nil is Limits.MaxBackfill.
+	// nil is SizeLimits.MaxBackfill.
 	MaxBackfill func() time.Duration
 
 	MaxBodyBytes     int64         // of a body once unpacked, at most 64 MiB; 16 MiB

@@ -156,11 +156,11 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 	}
 	h.o.Metrics.bodyBytes.Add(len(data))
 	opt := event.DecodeOptions{
-		Now:      h.o.Now(),
-		Backfill: s.backfill,
-		Catalog:  h.o.Catalog(),
-		Limits:   h.limits(),
-		AssignID: s.assign,
+		Now:        h.o.Now(),
+		Backfill:   s.backfill,
+		Catalog:    h.o.Catalog(),
+		SizeLimits: h.sizeLimits(),
+		AssignID:   s.assign,
 	}
 	if s.token != nil {
 		opt.AllowService = s.token.serviceCheck()
@@ -309,8 +309,8 @@ func (h *Handler) submit(ctx context.Context, s *requestState, todo []int32) (en
 }
 
 // limits are those in force now: the longest window changes with the spec.
-func (h *Handler) limits() event.Limits {
-	l := h.o.Limits
+func (h *Handler) sizeLimits() event.SizeLimits {
+	l := h.o.SizeLimits
 	if h.o.MaxBackfill != nil {
 		l.MaxBackfill = h.o.MaxBackfill()
 	}

@@ -282,7 +282,7 @@ func (h *Handler) listError(a *Answer, e event.ItemError) {
 	a.Errors = append(a.Errors, e)
 }
 
-// maxListedErrors is how many errors an answer lists, as in event.Limits.
+// maxListedErrors is how many errors an answer lists, as in event.SizeLimits.
 const maxListedErrors = 100
 
 // limitHeaders tells the sender how far the tightest of its limits is used up.

@@ -21,7 +21,7 @@ import (
 // limitedRig has an engine behind the handler, and a limit of 3 events an hour of each type.
 func limitedRig(t *testing.T, strategy ratelimit.Strategy) *rig {
 	l := rateLimiter(t, 3, strategy, 0.5)
-	e := runEngine(t, fsystest.New(), "/data", func(opt *engine.Options) { opt.Limits = l })
+	e := runEngine(t, fsystest.New(), "/data", func(opt *engine.Options) { opt.Limiter = l })
 	return newRig(t, func(o *HandlerOptions) {
 		o.Committer, o.Limiter, o.Now = e.Engine, l, time.Now
 		o.SaveCritical = func(context.Context, []dlq.Entry) error { return nil }

@@ -276,7 +276,7 @@ func TestStatuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, func(o *HandlerOptions) {
 				o.MaxBodyBytes = 1 << 20
-				o.Limits.MaxBatchEvents = 100
+				o.SizeLimits.MaxBatchEvents = 100
 				// The deadline given to the committer is on the real clock.
 				o.Now = func() time.Time { return testNow }
 			})

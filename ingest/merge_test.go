@@ -36,7 +36,7 @@ func TestFloodOfSingleEventsIsMerged(t *testing.T) {
 		l, err := ratelimit.New(ratelimit.Options{Policy: policy, Metrics: ratelimit.NewMetrics(set)})
 		require.NoError(t, err)
 		r := runEngine(t, fsys.OS(), t.TempDir(), func(opt *engine.Options) {
-			opt.Limits = l
+			opt.Limiter = l
 			opt.MergeBy = func([]byte) ([]string, time.Duration) { return nil, time.Hour }
 			opt.MergeWindow = func() time.Duration { return merge }
 		})

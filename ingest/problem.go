@@ -85,7 +85,7 @@ var problemTitles = map[string]string{
 	"disk_full":    "The disk is full",
 	"write_failed": "The log could not be written",
 	"not_ready":    "The engine is recovering",
-	"poisoned":     "The log cannot be written any more",
+	"poisoned":     "The log can no longer be written",
 	"clock_jump":   "The clock of the engine jumped",
 	"stopping":     "The engine is shutting down",
 

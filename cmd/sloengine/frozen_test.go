@@ -190,7 +190,7 @@ func (f *frozenFacts) readDeadLetters(t testing.TB, data string) {
 		e := &page.Entries[i]
 		dead := frozenDeadLetter{Origin: string(e.Origin), Reason: e.Reason, Sink: e.Sink, Type: e.Type}
 		if e.SeqEnd > 0 {
-			kept, err := wal.OpenArchive(fsys.OS(), filepath.Join(data, engine.KeptDir, e.ID), e.Seq, e.SeqEnd)
+			kept, err := wal.OpenArchive(fsys.OS(), filepath.Join(data, engine.LogRangeDir, e.ID), e.Seq, e.SeqEnd)
 			require.NoError(t, err)
 			var rec wal.Record
 			for ok := true; ok; {

@@ -113,7 +113,7 @@ func Event(entry *dlq.Entry) (bin []byte, view event.View, err error) {
 	var b event.Batch
 	err = d.Decode(event.JSON, entry.Event, event.DecodeOptions{
 		Now: time.Unix(0, 0).Add(ever), Backfill: true, AllowWeight: true,
-		Limits: event.Limits{MaxEventBytes: dlq.MaxEntryBytes, MaxBackfill: ever, MaxFuture: ever, AllowedLateness: ever},
+		SizeLimits: event.SizeLimits{MaxEventBytes: dlq.MaxEntryBytes, MaxBackfill: ever, MaxFuture: ever, AllowedLateness: ever},
 	}, &b)
 	switch {
 	case err != nil:

@@ -1,13 +1,12 @@
 // Package dedup holds the deduplication table: the ids of the events that count already.
 //
-// Keys are 128-bit hashes in two generations. A generation that is full or old enough
-// becomes the older one, and the one before it is forgotten, so that memory is bounded and
-// an id is known for half of [Options.MaxAge] at least unless [Options.Bytes] run out first.
+// Keys are 128-bit hashes in two generations. A generation that is full or old enough becomes the older one, and the one
+// before it is dropped. So memory is bounded, and an id is recognised for at least half of [Options.MaxAge], unless
+// [Options.Bytes] run out first.
 //
-// What the table knows follows from the records of the log, in their order and with their
-// times. The package does not know the log, its records or files: the engine tells it what
-// a record adds, a checkpoint saves what [Table.Capture] hands over and puts it back
-// through [Restore].
+// The content of the table follows from the records of the log, in their order and with their times. The package does
+// not know the log, its records or files: the engine adds what a record holds, a checkpoint saves what [Table.Capture]
+// returns, and [Restore] builds a table from that.
 package dedup
 
 import (
@@ -18,34 +17,34 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Table is the set of keys that count already. It has no lock: during recovery it belongs
-// to the goroutine that reads the log for it, and from then on to the committer.
+// Table is the set of keys that count already. It has no lock. During recovery it belongs to the goroutine that reads the
+// log for it, and from then on to the committer.
 type Table struct {
 	// Set by New and never changed.
 	bytes    int64 // of one generation
 	capacity int   // keys after which a generation is full
 	maxAge   int64 // ns after which a generation is old
 
-	// Keys are added to young only. A look-up asks both; old is nil until the first rotation.
-	young, old *generation
-	next       uint64 // number of the next generation
+	// Keys are added to newer only. A look-up asks both; older is nil until the first rotation.
+	newer, older *generation
+	next         uint64 // number of the next generation
 
-	// epochs counts how often each service was forgotten. A map is never changed but
-	// replaced: captures that a checkpoint is still writing share the old one.
+	// epochs counts how often each service was forgotten. The map is replaced, never changed: captures that a
+	// checkpoint is still writing share the old one.
 	epochs map[string]uint64
 
-	// What changed since Mark. Keys are added before their records are written, so that
-	// one group finds its own duplicates. Rollback undoes them if the write fails: an id
-	// must not be known for an event that is not in the log.
+	// What changed since Mark. Keys are added before their records are written, so that one group finds its own
+	// duplicates. Rollback undoes them if the write fails: an id must not count as a duplicate of an event that is not
+	// in the log.
 	added   []xxh3.Uint128
 	rotated []idRotation
-	start   int64 // of the generation that was young at Mark
+	start   int64 // start of the newer generation at Mark
 
 	touched uint64 // what Touch read: without a use the compiler would drop the reads
 }
 
-// generation is a set of keys that only grows, until it is forgotten as a whole. Its file in
-// a checkpoint can therefore only grow, too, and a checkpoint writes nothing but unsaved.
+// generation is a set of keys that only grows until it is dropped as a whole. So its file in a checkpoint only grows,
+// too, and a checkpoint writes only unsaved.
 type generation struct {
 	number  uint64
 	start   int64 // receive time of its first record, Unix ns; 0 while empty
@@ -83,7 +82,7 @@ func (c *keyChunks) drop(n int) {
 // Renew makes the next checkpoint write all keys to new files, which is how damaged files
 // are replaced.
 func (ids *Table) Renew() {
-	for _, g := range []*generation{ids.old, ids.young} {
+	for _, g := range []*generation{ids.older, ids.newer} {
 		if g == nil {
 			continue
 		}
@@ -103,7 +102,7 @@ type idRotation struct {
 func New(opt Options) *Table {
 	ids := &Table{bytes: opt.Bytes / 2, maxAge: int64(opt.MaxAge / 2)}
 	ids.capacity = max(1, int(ids.bytes/KeyBytes*4/5))
-	ids.old, ids.young = nil, ids.generation()
+	ids.older, ids.newer = nil, ids.generation()
 	return ids
 }
 
@@ -112,22 +111,22 @@ func (ids *Table) generation() *generation {
 	return &generation{number: ids.next, table: newKeySet(ids.bytes)}
 }
 
-// due says whether a record of that time begins a new generation.
+// due reports whether a record of that time begins a new generation.
 func (ids *Table) due(at int64) bool {
-	young := ids.young
-	return young.table.count >= ids.capacity || young.start != 0 && at-young.start >= ids.maxAge
+	newer := ids.newer
+	return newer.table.count >= ids.capacity || newer.start != 0 && at-newer.start >= ids.maxAge
 }
 
-// Begin must be called before the first Add of every record that is, or will
-// be, in the log, with its receive time. Generations change here only, so that reading
-// the log again changes them at the same records. It reports whether one began.
+// Begin must be called before the first Add of every record that is, or will be, in the log, with its receive time.
+// Generations change only here, so that reading the log again changes them at the same records. It reports whether one
+// began.
 func (ids *Table) Begin(at int64) (rotated bool) {
 	if rotated = ids.due(at); rotated {
-		ids.rotated = append(ids.rotated, idRotation{len(ids.added), ids.old})
-		ids.old, ids.young = ids.young, ids.generation()
+		ids.rotated = append(ids.rotated, idRotation{len(ids.added), ids.older})
+		ids.older, ids.newer = ids.newer, ids.generation()
 	}
-	if ids.young.start == 0 {
-		ids.young.start = at
+	if ids.newer.start == 0 {
+		ids.newer.start = at
 	}
 	return rotated
 }
@@ -140,40 +139,40 @@ const TouchAhead = 64
 func (ids *Table) Touch(keys []xxh3.Uint128) {
 	sum := uint64(0)
 	for _, key := range keys {
-		sum += ids.young.table.touch(key)
+		sum += ids.newer.table.touch(key)
 	}
-	if ids.old != nil {
+	if ids.older != nil {
 		for _, key := range keys {
-			sum += ids.old.table.touch(key)
+			sum += ids.older.table.touch(key)
 		}
 	}
 	ids.touched = sum
 }
 
-// Has reports whether key is known.
+// Has reports whether the table holds key.
 func (ids *Table) Has(key xxh3.Uint128) bool {
-	return ids.old != nil && ids.old.table.has(key) || ids.young.table.has(key)
+	return ids.older != nil && ids.older.table.has(key) || ids.newer.table.has(key)
 }
 
-// Add makes key known and reports whether it was new.
+// Add adds key and reports whether it was new.
 func (ids *Table) Add(key xxh3.Uint128) bool {
-	if ids.old != nil && ids.old.table.has(key) {
+	if ids.older != nil && ids.older.table.has(key) {
 		return false
 	}
-	if !ids.young.table.add(key) {
+	if !ids.newer.table.add(key) {
 		return false
 	}
-	ids.young.unsaved.add(key)
+	ids.newer.unsaved.add(key)
 	ids.added = append(ids.added, key)
 	return true
 }
 
-// Mark says that the records of all keys added so far are durable.
+// Mark notes that the records of all keys added so far are durable: Rollback keeps them.
 func (ids *Table) Mark() {
 	ids.added = ids.added[:0]
 	clear(ids.rotated)
 	ids.rotated = ids.rotated[:0]
-	ids.start = ids.young.start
+	ids.start = ids.newer.start
 }
 
 // Rollback undoes everything since Mark, the latest change first.
@@ -183,61 +182,59 @@ func (ids *Table) Rollback() {
 		if n := len(ids.rotated); n > 0 {
 			from = ids.rotated[n-1].added
 		}
-		young := ids.young
+		newer := ids.newer
 		for _, key := range ids.added[from:] {
-			young.table.remove(key)
+			newer.table.remove(key)
 		}
-		young.unsaved.drop(len(ids.added) - from)
+		newer.unsaved.drop(len(ids.added) - from)
 		ids.added = ids.added[:from]
 		n := len(ids.rotated)
 		if n == 0 {
-			young.start = ids.start
+			newer.start = ids.start
 			return
 		}
-		ids.young, ids.old = ids.old, ids.rotated[n-1].dropped
+		ids.newer, ids.older = ids.older, ids.rotated[n-1].dropped
 		ids.next--
 		ids.rotated = ids.rotated[:n-1]
 	}
 }
 
-// Stats are the figures of the known ids that others may see.
+// Stats are the size of the table and how far back it reaches.
 type Stats struct {
-	Count   int
-	Bytes   int64
-	Start   int64 // of the older generation, Unix ns; 0 if nothing is known
-	Horizon time.Duration
+	Count  int
+	Bytes  int64
+	Start  int64 // of the older generation, Unix ns; 0 while the table is empty
+	Window time.Duration
 }
 
+// Stats returns the figures at a time in Unix nanoseconds.
 func (ids *Table) Stats(now int64) Stats {
 	s := Stats{
-		Count: ids.young.table.count, Bytes: ids.young.table.bytes(), Start: ids.young.start,
+		Count: ids.newer.table.count, Bytes: ids.newer.table.bytes(), Start: ids.newer.start,
 	}
-	if ids.old != nil {
-		s.Count += ids.old.table.count
-		s.Bytes += ids.old.table.bytes()
-		s.Start = ids.old.start
+	if ids.older != nil {
+		s.Count += ids.older.table.count
+		s.Bytes += ids.older.table.bytes()
+		s.Start = ids.older.start
 	}
-	s.Horizon = ids.horizon(s, now)
+	s.Window = ids.window(s, now)
 	return s
 }
 
-// horizon is how long an id that comes in now stays known, if ids go on coming
-// in at the rate of what is known.
-func (ids *Table) horizon(s Stats, now int64) time.Duration {
-	horizon := time.Duration(ids.maxAge)
+// window is how long an id that is added now is recognised, if ids keep arriving at the rate of those in the table.
+func (ids *Table) window(s Stats, now int64) time.Duration {
+	window := time.Duration(ids.maxAge)
 	if s.Count > 0 && now > s.Start {
-		// The rate of less than an hour, a backfill's say, would scare for nothing.
+		// A rate over less than an hour, such as that of a backfill, would give an alarming value for nothing.
 		perKey := float64(max(now-s.Start, int64(time.Hour))) / float64(s.Count)
-		if full := perKey * float64(ids.capacity); full < float64(horizon) {
-			horizon = time.Duration(full)
+		if full := perKey * float64(ids.capacity); full < float64(window) {
+			window = time.Duration(full)
 		}
 	}
-	return horizon
+	return window
 }
 
-// Options bound the known ids. Ids are kept in two generations; when the
-// younger is full or old enough, the older is forgotten. An id is therefore
-// known for at least MaxAge/2 unless the bytes run out first.
+// Options bound the table.
 type Options struct {
 	Bytes  int64         `yaml:"memory" min:"1MiB" is:"size"` // of both generations; 512 MiB
 	MaxAge time.Duration `yaml:"max_age" above:"0"`           // of both generations; 7 days
@@ -252,6 +249,7 @@ type Capture struct {
 	Epochs      map[string]uint64
 }
 
+// CapturedGeneration is what one generation gained.
 type CapturedGeneration struct {
 	Number uint64
 	Start  int64
@@ -259,10 +257,10 @@ type CapturedGeneration struct {
 	Keys   keyChunks
 }
 
-// Capture hands over the keys that no capture had. The caller owns them.
+// Capture returns the keys that no capture had before. The caller owns them.
 func (ids *Table) Capture(seq uint64, at int64) *Capture {
 	c := &Capture{Seq: seq, At: at, Next: ids.next, Epochs: ids.epochs}
-	for _, g := range []*generation{ids.old, ids.young} {
+	for _, g := range []*generation{ids.older, ids.newer} {
 		if g != nil {
 			c.Generations = append(c.Generations, CapturedGeneration{g.number, g.start, g.table.count, g.unsaved})
 			g.unsaved = nil
@@ -285,7 +283,7 @@ func (ids *Table) Key(service []byte, key xxh3.Uint128) xxh3.Uint128 {
 	return xxh3.Hash128(b[:])
 }
 
-// Forget begins a new epoch of each service: their ids are not known from here on.
+// Forget begins a new epoch of each service: ids that were added before are not recognised from here on.
 func (ids *Table) Forget(services []string) {
 	epochs := maps.Clone(ids.epochs) // captures share the old ones
 	if epochs == nil {
@@ -297,10 +295,10 @@ func (ids *Table) Forget(services []string) {
 	ids.epochs = epochs
 }
 
-// AnyForgotten says whether the key of any service differs from the plain one.
+// AnyForgotten reports whether the key of any service differs from the plain one.
 func (ids *Table) AnyForgotten() bool { return len(ids.epochs) > 0 }
 
-// Restore puts a table together from what a checkpoint holds.
+// Restore builds a table from what a checkpoint holds.
 type Restore struct {
 	ids         *Table
 	generations []*generation // the older first
@@ -325,9 +323,9 @@ func (r *Restore) Add(generation int, key xxh3.Uint128) { r.generations[generati
 
 // Table returns the table of the one or two generations.
 func (r *Restore) Table() *Table {
-	r.ids.young = r.generations[len(r.generations)-1]
+	r.ids.newer = r.generations[len(r.generations)-1]
 	if len(r.generations) == 2 {
-		r.ids.old = r.generations[0]
+		r.ids.older = r.generations[0]
 	}
 	r.ids.Mark()
 	return r.ids

@@ -68,7 +68,7 @@ func TestKeySetStaysInBudget(t *testing.T) {
 	for i := range ids.capacity {
 		ids.Add(testKey(uint64(i)))
 	}
-	require.LessOrEqual(t, ids.young.table.bytes(), int64(budget))
+	require.LessOrEqual(t, ids.newer.table.bytes(), int64(budget))
 	require.Greater(t, ids.capacity, budget/KeyBytes*7/10)
 }
 
@@ -117,7 +117,7 @@ type idContents struct {
 
 // contents is what is known, without what is left to chance.
 func (ids *Table) contents() (all []idContents) {
-	for _, g := range []*generation{ids.old, ids.young} {
+	for _, g := range []*generation{ids.older, ids.newer} {
 		if g == nil {
 			continue
 		}
@@ -162,16 +162,16 @@ func TestTableTurnOver(t *testing.T) {
 	}
 }
 
-func TestIDHorizon(t *testing.T) {
+func TestWindow(t *testing.T) {
 	ids := New(Options{Bytes: 2 * 1000 * KeyBytes, MaxAge: 48 * time.Hour})
-	require.Equal(t, 24*time.Hour, ids.Stats(int64(time.Hour)).Horizon)
+	require.Equal(t, 24*time.Hour, ids.Stats(int64(time.Hour)).Window)
 	ids.Begin(int64(time.Hour))
 	for i := range uint64(100) {
 		ids.Add(testKey(i))
 	}
 	// A hundred within a hundred seconds are a hundred an hour until more is known.
-	require.Equal(t, 8*time.Hour, ids.Stats(int64(time.Hour+100*time.Second)).Horizon)
-	require.Equal(t, 16*time.Hour, ids.Stats(int64(3*time.Hour)).Horizon)
+	require.Equal(t, 8*time.Hour, ids.Stats(int64(time.Hour+100*time.Second)).Window)
+	require.Equal(t, 16*time.Hour, ids.Stats(int64(3*time.Hour)).Window)
 }
 
 // BenchmarkTable looks up and inserts with ten million keys known.
@@ -214,7 +214,7 @@ func BenchmarkTable(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/TouchAhead, "ns/key")
 	})
-	b.Run("repeat", func(b *testing.B) {
+	b.Run("duplicate", func(b *testing.B) {
 		i := uint64(0)
 		for b.Loop() {
 			if ids.Add(testKey(i)) {
@@ -232,7 +232,7 @@ func benchKnown(known uint64) *Table {
 	for i := range known / 2 {
 		ids.Add(testKey(i))
 	}
-	ids.old, ids.young = ids.young, ids.generation()
+	ids.older, ids.newer = ids.newer, ids.generation()
 	for i := range known / 2 {
 		ids.Add(testKey(known/2 + i))
 	}

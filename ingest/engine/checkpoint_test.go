@@ -456,7 +456,7 @@ func TestDamageToSharedFiles(t *testing.T) {
 	require.Positive(t, partsLost)
 }
 
-// A checkpoint that cannot be read back where it has to be copied is made anew
+// A checkpoint that cannot be read back where it has to be copied is made again
 // from the state.
 func TestBrokenPackIsReplacedWhileRunning(t *testing.T) {
 	disk := fsystest.New()

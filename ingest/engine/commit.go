@@ -11,7 +11,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// Result says what became of a batch's events.
+// Result counts the outcomes of a batch's events.
 type Result struct {
 	Accepted   int
 	Duplicates int
@@ -19,31 +19,28 @@ type Result struct {
 	DupIndexes []int
 	Seq        uint64 // of the last record written for it; 0 if there was nothing new
 
-	// Of Accepted, those that were merged with others: they count, but are not kept one
-	// by one.
+	// Merged is how many of Accepted were merged into others: they count, but are not stored one by one.
 	Merged int
-	// Over their limit, and not accepted:
-	Sampled   int     // another event stands for it; a repeat is a duplicate
-	Dropped   int     // lost, on the record
-	Throttled []int32 // places in Batch.Events that may be admitted again later
-	Critical  []int32 // likewise, that should be kept as dead letters
+
+	// Events over their rate limit, which are not accepted.
+	Sampled   int     // another event stands for it; sent again, it is a duplicate
+	Dropped   int     // lost, which a record says
+	Throttled []int32 // indexes in Batch.Events that may be sent again later
+	Critical  []int32 // indexes in Batch.Events that should become dead letters
 }
 
-// Commit stores the events of b whose ids are not known and returns when they
-// are durable. A repeat is a duplicate; if what it repeats is not durable yet,
-// the answer waits for that. Events without an id of their sender always count.
+// Commit stores the events of b whose ids are new and returns when they are durable. A duplicate of an event that is not
+// durable yet is answered when that is. Events whose sender gave no id always count.
 //
-// An error means that no promise is made about any event of b. It is an
-// *UnavailableError that says when to try again, the error of ctx, or
-// context.DeadlineExceeded after b.Deadline. b must
-// not change until Commit returns, and is not used after that.
+// An error means that no promise is made about any event of b. It is an *UnavailableError that says when to try again, the
+// error of ctx, or context.DeadlineExceeded after b.Deadline. b must not change until Commit returns, and is not used after
+// that.
 func (e *Engine) Commit(ctx context.Context, b *event.Batch) (Result, error) {
 	return e.Admit(ctx, b, nil, nil)
 }
 
-// Admit is Commit for events that have a ticket each, by which Options.Limits decide
-// about those that are no repeats. Only the places in todo are looked at; nil is all.
-// The tickets must not be used until Admit returns.
+// Admit is Commit for events that have a ticket each, by which Options.Limiter decides about those that are not duplicates.
+// It looks only at the indexes in todo, and at all if todo is nil. The tickets must not be used until Admit returns.
 func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.Tickets, todo []int32) (Result, error) {
 	if len(b.Events) == 0 {
 		return Result{}, nil
@@ -54,7 +51,7 @@ func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.T
 	return e.wait(ctx, r)
 }
 
-// record writes a record of another kind.
+// record writes a record of another type.
 func (e *Engine) record(ctx context.Context, kind byte, payload []byte) (Result, error) {
 	r := e.queue.request(kind)
 	r.payload = payload
@@ -62,11 +59,13 @@ func (e *Engine) record(ctx context.Context, kind byte, payload []byte) (Result,
 	return e.wait(ctx, r)
 }
 
-// errSenderLeft is the answer that nobody waits for.
+// errSenderLeft is the answer to a sender that has left.
 var errSenderLeft = errors.New("the sender left")
 
+// wait queues a request and returns its result. The request goes back to the pool exactly once: here if the sender gets an
+// answer, and by the committer if the sender left before.
 func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
-	var expired <-chan time.Time // nil: the context says
+	var expired <-chan time.Time // nil: only the context ends the wait
 	if r.batch != nil && !r.batch.Deadline.IsZero() {
 		r.deadline = r.batch.Deadline
 		expired = r.expires(time.Until(r.deadline))
@@ -87,11 +86,11 @@ func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 		why = context.DeadlineExceeded
 	}
 	if expired != nil {
-		r.timer.Stop() // while r is still ours
+		r.timer.Stop() // before r goes to the pool
 	}
 	if why != nil {
-		// The committer finds what left in the queue, and releases it. While it decides
-		// about r, it must be told, in case that r is to wait to be merged.
+		// A request in the queue is withdrawn here, and the committer releases it. One that the committer has taken
+		// cannot be withdrawn. The flag tells the committer not to let it wait to be merged.
 		left := r.state.CompareAndSwap(requestWaiting, requestLeft)
 		if !left {
 			r.leaving.Store(true)
@@ -100,7 +99,7 @@ func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 		if left {
 			return Result{}, fmt.Errorf("wait for the log: %w", why)
 		}
-		<-r.done // it is being written: the sync decides soon
+		<-r.done // it is being written, so the answer is one sync away
 	}
 	result, err := r.result, r.err
 	e.queue.release(r)
@@ -110,8 +109,8 @@ func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 	return result, err
 }
 
-// SetConfig writes a configuration record and returns when the State took it,
-// or with the reason why it did not. It waits until the engine is ready.
+// SetConfig writes a configuration record and returns when the State has applied it, or with the reason why it did not. It
+// waits until the engine is ready.
 func (e *Engine) SetConfig(ctx context.Context, config []byte) error {
 	select {
 	case <-e.ready:
@@ -124,6 +123,6 @@ func (e *Engine) SetConfig(ctx context.Context, config []byte) error {
 	if err != nil {
 		return err
 	}
-	// It is in force once it is counted, whoever waits: an early answer could only be wrong.
+	// The record is durable and will be applied whether or not the caller waits. An early answer could only be wrong.
 	return e.read.wait(context.WithoutCancel(ctx), result.Seq)
 }

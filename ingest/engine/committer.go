@@ -15,50 +15,48 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// maxRecordBytes is the payload after which the events of one request go on in
-// another record of the same group.
+// maxRecordBytes is the payload after which the events of a request continue in another record of the same group.
 const maxRecordBytes = wal.MaxPayload / 2
 
-// keepArena is the largest payload buffer that is kept for the next group.
-const keepArena = 32 << 20
+// maxArena is the largest payload buffer that the next group reuses.
+const maxArena = 32 << 20
 
-// committer writes what waits in the queue to the log, in groups: one write and one sync
-// serve all requests that came in during the sync before. Only its goroutine appends to the
-// log and uses the deduplication table, so neither needs a lock between the look-up of an
-// id and the record that makes it known.
+// committer writes the requests in the queue to the log, in groups: one write and one sync serve all requests that arrived
+// during the previous sync. Only its goroutine appends to the log and uses the deduplication table, so no lock is needed
+// between the look-up of an id and the record that adds it.
 type committer struct {
 	e     *Engine
 	log   *wal.Log
 	ids   *dedup.Table
 	clock *clock.Clock
 
-	// The saver asks here for what the table gained. It is answered between two groups,
-	// when all keys in the table belong to durable records.
-	captures   chan chan *dedup.Capture
-	opened     bool      // the start records are written
-	wrote      time.Time // when the last record was written
-	configured uint64    // the last configuration record
+	// The saver asks here for the new ids of the table. It is answered between two groups, when all ids in the table
+	// belong to durable records.
+	captures chan chan *dedup.Capture
 
-	// Of the group at hand. The memory is used again by the next group, which is safe
-	// since a request is not touched any more once it is answered.
+	opened     bool      // the start records are written
+	wrote      time.Time // when the last record was written, for heartbeats
+	configured uint64    // number of the last configuration record, for Forget
+
+	// The current group. The next group reuses the memory, which is safe because a request is not touched after its
+	// answer.
 	group    []*request
 	pending  []wal.Pending
-	arena    []byte // payloads; never grows while a group refers to it
+	arena    []byte // payloads; pending refers to it, so it must not grow after prepare
 	runs     []eventRun
 	deferred deferredEvents
 
 	waits    mergeWait // requests whose events are to be merged with those of others
-	stopping bool      // nothing waits any more
+	stopping bool      // no request may wait to be merged any more
 }
 
-// eventRun is a stretch of new events in a batch's buffer. Where it has a weight,
-// it is one event that sampling kept.
+// eventRun is a range of new events in a batch's buffer. With a weight it is a single event that sampling kept.
 type eventRun struct {
 	from, to int
 	weight   uint32
 }
 
-// run writes until stop is closed, and then what still waits.
+// run writes groups until stop is closed, and then the requests that still wait.
 func (c *committer) run(stop <-chan struct{}) error {
 	beat := time.NewTimer(c.e.opt.Heartbeat)
 	defer beat.Stop()
@@ -82,7 +80,7 @@ func (c *committer) run(stop <-chan struct{}) error {
 	}
 }
 
-// drain commits groups until nothing waits.
+// drain commits groups until the queue is empty. The saver is answered between groups: under load the queue never is.
 func (c *committer) drain() error {
 	opt := &c.e.opt
 	for {
@@ -104,7 +102,7 @@ func (c *committer) drain() error {
 	}
 }
 
-// finish answers all who wait and writes the stop record.
+// finish answers all waiting requests and writes the stop record.
 func (c *committer) finish() error {
 	c.stopping = true
 	if *c.e.phase.Load() == StatusPoisoned {
@@ -120,7 +118,7 @@ func (c *committer) finish() error {
 	return err
 }
 
-// abandon answers all who still wait after the log failed.
+// abandon answers all waiting requests after the log failed. The queue is closed first, so that none is added behind it.
 func (c *committer) abandon() {
 	c.e.queue.close(ErrPoisoned)
 	for {
@@ -136,12 +134,12 @@ func (c *committer) abandon() {
 	}
 }
 
-// capture returns what the known ids gained, and where the log is.
+// capture returns the new ids of the table, and the position of the log to which they belong.
 func (c *committer) capture() *dedup.Capture {
 	return c.ids.Capture(c.log.DurableSeq(), c.e.watermark.Load())
 }
 
-// dropCanceled keeps the requests of the group whose senders still wait.
+// dropCanceled removes requests from the group whose senders have left, and returns the bytes of all.
 func (c *committer) dropCanceled() (bytes int64) {
 	live := c.group[:0]
 	for _, r := range c.group {
@@ -156,10 +154,9 @@ func (c *committer) dropCanceled() (bytes int64) {
 	return bytes
 }
 
-// commit decides about one group, writes what is new of it, and answers. Ids become known
-// while the group is decided, so that a duplicate within it is found, and are rolled back
-// if the write fails. Nobody is answered before the sync: a duplicate promises that its
-// original is durable, too. The error is one after which the log cannot be used.
+// commit decides about one group, writes its new events, and answers. Ids are added while the group is decided about, so
+// that a duplicate within it is found, and are rolled back if the write fails. No request is answered before the sync, not
+// even one of duplicates only: a duplicate promises that its original is durable. After an error the log cannot be used.
 func (c *committer) commit() error {
 	bytes := c.dropCanceled()
 	c.rekey()
@@ -167,9 +164,9 @@ func (c *committer) commit() error {
 	at, closed, err := c.admission()
 	c.deferred.reset()
 	if err == nil && closed == nil && c.decide(at) {
-		bytes -= c.hold(time.Now())
+		bytes -= c.deferMerges(time.Now())
 	}
-	defer c.e.queue.give(bytes)
+	defer c.e.queue.free(bytes)
 	c.prepare()
 	for _, r := range c.group {
 		switch {
@@ -181,7 +178,7 @@ func (c *committer) commit() error {
 		case r.kind == record.TypeForget && (closed == nil || closed == ErrDiskFull):
 			c.admitForget(r, at)
 		case r.kind != record.TypeEvents:
-			// Also on a disk that is nearly full: a configuration is small.
+			// Also on a nearly full disk: a configuration is small.
 			if closed == nil || closed == ErrDiskFull {
 				c.add(r, at, r.kind, r.payload)
 			} else {
@@ -218,8 +215,7 @@ func (c *committer) commit() error {
 	return nil
 }
 
-// admission returns the receive time for the group, and why events can't be
-// taken now, if they can't. The error is a fatal one.
+// admission returns the receive time for the group, and the reason if events cannot be accepted now. The error is fatal.
 func (c *committer) admission() (at int64, closed *UnavailableError, err error) {
 	at, ok := c.clock.Next()
 	if !ok {
@@ -234,8 +230,7 @@ func (c *committer) admission() (at int64, closed *UnavailableError, err error) 
 	return at, nil, nil
 }
 
-// prepare makes room for the payloads of the whole group, so that they don't
-// move.
+// prepare reserves memory for the payloads of the whole group, so that they do not move while pending refers to them.
 func (c *committer) prepare() {
 	need := 0
 	for _, r := range c.group {
@@ -255,17 +250,17 @@ func (c *committer) prepare() {
 	c.pending = c.pending[:0]
 }
 
+// add adds a record to the group.
 func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
 	c.pending = append(c.pending, wal.Pending{Time: at, Type: kind, Payload: payload})
 	r.wrote = len(c.pending)
 }
 
-// admit looks the ids of a batch up, heeds its limits, and turns what is new into
-// a record.
+// admit looks up the ids of a batch, applies the decisions of the Limiter, and turns the new events into records.
 func (c *committer) admit(r *request, at int64) {
 	b := r.batch
 	count, size := 0, 0
-	begun := false // a record, which may begin a generation of ids
+	begun := false // a record; its begin may start a generation of ids
 	c.runs = c.runs[:0]
 	for k := range r.places() {
 		if k%dedup.TouchAhead == 0 {
@@ -277,8 +272,8 @@ func (c *committer) admit(r *request, at int64) {
 			c.events(r, at, count)
 			count, size, begun = 0, 0, false
 		}
-		// Once a record is begun, adding tells a repeat; but what is over its limit is not
-		// added with the others.
+		// Within a record, Add finds duplicates without a second look-up. Events over their rate limit are not added
+		// there, so they are looked up.
 		if item.HasKey && (c.deferred.has(item.Key) || (!begun || c.over(r, i)) && c.ids.Has(item.Key)) {
 			r.duplicate(item.Index)
 			continue
@@ -308,7 +303,7 @@ func (c *committer) admit(r *request, at int64) {
 	}
 }
 
-// touch prepares the lookup of the ids of the next touchAhead events.
+// touch loads the slots for the ids of the next TouchAhead events, so that their cache misses overlap.
 func (c *committer) touch(r *request, from int) {
 	var keys [dedup.TouchAhead]xxh3.Uint128
 	n := 0
@@ -323,7 +318,7 @@ func (c *committer) touch(r *request, from int) {
 	}
 }
 
-// places is how many events of the batch are looked at, and place which they are.
+// places is the number of events of the batch to look at, and place is the index of the k-th of them.
 func (r *request) places() int {
 	if r.todo != nil {
 		return len(r.todo)
@@ -338,13 +333,14 @@ func (r *request) place(k int) int {
 	return k
 }
 
+// begin must precede the first id of every record: see dedup.Table.Begin.
 func (c *committer) begin(at int64) {
 	if c.ids.Begin(at) {
 		c.e.opt.Metrics.generations.Inc()
 	}
 }
 
-// events adds the record of the runs gathered so far.
+// events adds the record of the collected runs.
 func (c *committer) events(r *request, at int64, count int) {
 	from := len(c.arena)
 	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill)
@@ -355,8 +351,8 @@ func (c *committer) events(r *request, at int64, count int) {
 			continue
 		}
 		weighted, err := event.AppendWeighted(c.arena, one, run.weight)
-		if err != nil { // a validated event: this is a bug, and the event counts once
-			c.e.opt.Logger.Error("event without its weight", "err", err)
+		if err != nil { // cannot happen with a validated event, which then counts once
+			c.e.opt.Logger.Error("event stored without its weight", "err", err)
 			weighted = append(c.arena, one...)
 		}
 		c.arena = weighted
@@ -371,8 +367,8 @@ func (r *request) duplicate(index int) {
 	r.result.DupIndexes = append(r.result.DupIndexes, index)
 }
 
-// answerKnown answers a batch of which nothing can be stored: if all of it is
-// known, that is an answer too.
+// answerKnown answers a batch when nothing can be stored. If all its events are duplicates, it needs no write and is
+// answered as usual.
 func (c *committer) answerKnown(r *request, why *UnavailableError) {
 	r.result, r.err = Result{}, nil
 	for k := range r.places() {
@@ -386,7 +382,8 @@ func (c *committer) answerKnown(r *request, why *UnavailableError) {
 	}
 }
 
-// append writes the group's records and syncs.
+// append writes the group's records and syncs. Everything after Append relies on the records being durable: ids stay in the
+// table, and the reader may apply the records.
 func (c *committer) append(at int64) error {
 	if len(c.pending) == 0 {
 		return nil
@@ -407,7 +404,7 @@ func (c *committer) append(at int64) error {
 	c.e.watermark.Store(at)
 	c.e.publishIDs(c.ids, at)
 	c.e.wake(c.pending[len(c.pending)-1].Seq)
-	if cap(c.arena) > keepArena {
+	if cap(c.arena) > maxArena {
 		c.arena = nil
 	}
 	return nil
@@ -417,7 +414,7 @@ func isFatalAppend(err error) bool {
 	return errors.Is(err, wal.ErrPoisoned) || errors.Is(err, wal.ErrClosed)
 }
 
-// finishGroup fills in what is known only after the append.
+// finishGroup fills in what follows from the append.
 func (c *committer) finishGroup() {
 	accepted, duplicates := 0, 0
 	for _, r := range c.group {
@@ -432,7 +429,7 @@ func (c *committer) finishGroup() {
 	c.e.opt.Metrics.duplicates.Add(duplicates)
 }
 
-// rollback undoes what a group did before it could not be written.
+// rollback undoes the changes of a group that could not be written, and answers its requests.
 func (c *committer) rollback(err error) {
 	why := c.troubled(err)
 	c.ids.Rollback()

@@ -16,8 +16,8 @@ func (c *committer) heartbeat() error {
 	return c.beat(record.BeatTick)
 }
 
-// beat writes a heartbeat of that kind. That the disk is full, or the clock
-// wrong, is no error: then there is none.
+// beat writes a heartbeat. With a full disk or a wrong clock it writes none, which is not an error: coverage then shows the
+// gap.
 func (c *committer) beat(kind record.Beat) error {
 	at, ok := c.clock.Next()
 	if !ok {
@@ -30,8 +30,7 @@ func (c *committer) beat(kind record.Beat) error {
 	return err
 }
 
-// start opens the log for this run. Where it can't, since the disk is full or
-// the clock wrong, that is tried again before anything else is written.
+// start writes the start records. With a full disk or a wrong clock they are written later, before anything else.
 func (c *committer) start() error {
 	at, ok := c.clock.Next()
 	if !ok {
@@ -40,8 +39,7 @@ func (c *committer) start() error {
 	return c.open(at)
 }
 
-// open writes the records that every start begins with, if they are not written
-// yet. While the disk is full, that is tried again.
+// open writes the records with which every start begins, unless they are written. On a full disk each group tries again.
 func (c *committer) open(at int64) (err error) {
 	if c.opened {
 		return nil
@@ -58,18 +56,18 @@ func (c *committer) open(at int64) (err error) {
 	return err
 }
 
-// control writes records that nobody waits for. The error is a fatal one.
+// control writes records without a sender. The error is fatal.
 func (c *committer) control(at int64, records ...wal.Pending) (written bool, err error) {
 	c.pending = append(c.pending[:0], records...)
 	err = c.append(at)
 	if err == nil || isFatalAppend(err) {
 		return err == nil, err
 	}
-	_ = c.troubled(err) // there is no sender to tell
+	_ = c.troubled(err) // no sender waits for it
 	return false, nil
 }
 
-// troubled notes that the log could not be written now, and returns what senders are told.
+// troubled notes that the log could not be written, and returns the answer for senders.
 func (c *committer) troubled(err error) *UnavailableError {
 	c.e.troubles[troubleLog].failed(err)
 	switch {

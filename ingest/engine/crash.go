@@ -2,8 +2,8 @@ package engine
 
 import "github.com/sloengine/sloengine/ingest/checkpoint"
 
-// CrashPoint names a place at which a test kills the process. They sit before
-// and after whatever makes data durable or takes it away.
+// CrashPoint names a place at which a test kills the process. They lie before and after each step that makes data durable
+// or deletes it.
 type CrashPoint string
 
 // The places, in the order in which a record meets them.
@@ -23,12 +23,3 @@ const (
 	CrashAfterStop          CrashPoint = "stop.after"  // stop record written, no checkpoint yet
 	CrashBeforeStartRecords CrashPoint = "start.before"
 )
-
-// CrashPoints lists them all.
-func CrashPoints() []CrashPoint {
-	return []CrashPoint{
-		CrashBeforeAppend, CrashAfterAppend, CrashAfterAck, CrashBeforeApply,
-		CrashBeforeCheckpoint, CrashAfterDeadLetters, CrashAfterPack, CrashAfterIDs, CrashAfterManifest,
-		CrashBeforeTruncate, CrashAfterTruncate, CrashBeforeStop, CrashAfterStop, CrashBeforeStartRecords,
-	}
-}

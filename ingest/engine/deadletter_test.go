@@ -20,8 +20,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// letters lists the dead letters that the engine's own files hold, oldest first.
-func (r *running) letters(t testing.TB) (all []dlq.Entry) {
+// deadLetters lists the dead letters that the engine's own files hold, oldest first.
+func (r *running) deadLetters(t testing.TB) (all []dlq.Entry) {
 	t.Helper()
 	_ = r.read.wait(context.Background(), r.durable.Load()) // all is folded; a refused record is no error here
 	require.NoError(t, r.dead.flush())
@@ -33,7 +33,7 @@ func (r *running) letters(t testing.TB) (all []dlq.Entry) {
 }
 
 // Poison: an event that makes the fold panic, or that it refuses, becomes a
-// dead letter, its neighbours count, and the reader goes on.
+// dead entry, its neighbours count, and the reader goes on.
 func TestPoison(t *testing.T) {
 	disk := fsystest.New()
 	opt := testOptions(disk)
@@ -46,27 +46,27 @@ func TestPoison(t *testing.T) {
 	opt.FS = disk.CrashClone(0, 1)
 	again := start(t, opt)
 	require.EqualValues(t, 3, again.Health().DeadLetters)
-	letters := again.letters(t)
-	require.Len(t, letters, 3)
+	deadLetters := again.deadLetters(t)
+	require.Len(t, deadLetters, 3)
 	for i, index := range []int{1, 3, 4} {
-		require.EqualValues(t, 2, letters[i].Seq)
-		require.Equal(t, index, letters[i].Index)
-		require.Equal(t, dlq.Fold, letters[i].Origin)
-		require.Equal(t, "shop", letters[i].Service)
+		require.EqualValues(t, 2, deadLetters[i].Seq)
+		require.Equal(t, index, deadLetters[i].Index)
+		require.Equal(t, dlq.Fold, deadLetters[i].Origin)
+		require.Equal(t, "shop", deadLetters[i].Service)
 	}
-	require.Equal(t, deadletter.ReasonRefused, letters[1].Reason)
-	require.Equal(t, "told to refuse", letters[1].Error)
-	require.Equal(t, deadletter.ReasonPanic, letters[2].Reason)
-	require.Regexp(t, `^panic: runtime error: index out of range .* in .*tally.*Apply`, letters[2].Error)
+	require.Equal(t, deadletter.ReasonRefused, deadLetters[1].Reason)
+	require.Equal(t, "told to refuse", deadLetters[1].Error)
+	require.Equal(t, deadletter.ReasonPanic, deadLetters[2].Reason)
+	require.Regexp(t, `^panic: runtime error: index out of range .* in .*tally.*Apply`, deadLetters[2].Error)
 	var e struct{ ID string }
-	require.NoError(t, json.Unmarshal(letters[0].Event, &e))
+	require.NoError(t, json.Unmarshal(deadLetters[0].Event, &e))
 	require.Equal(t, "panic-1", e.ID)
 
 	// A crash after they are on disk, but in no checkpoint: they are not written twice.
 	opt.FS = opt.FS.(*fsystest.Mem).CrashClone(0, 1)
 	third := start(t, opt)
 	require.EqualValues(t, 3, third.Health().DeadLetters)
-	require.Len(t, third.letters(t), 3)
+	require.Len(t, third.deadLetters(t), 3)
 	third.checkpointNow()
 	require.Zero(t, third.dead.waiting())
 	r.shutdown()
@@ -78,18 +78,18 @@ func TestPoison(t *testing.T) {
 }
 
 // A whole record that is refused and too large for a dead letter is kept as its
-// stretch of the log.
+// log range.
 func TestLargeRefusedRecordIsKept(t *testing.T) {
 	disk := fsystest.New()
 	opt := testOptions(disk)
 	r := start(t, opt)
 	large := append([]byte("panic"), make([]byte, deadletter.WholeRecordBytes)...)
 	require.Error(t, r.SetConfig(context.Background(), large))
-	letters := r.letters(t)
-	require.Len(t, letters, 1)
-	require.EqualValues(t, -1, letters[0].Index)
-	require.Equal(t, letters[0].Seq, letters[0].SeqEnd)
-	kept, err := wal.OpenArchive(disk, filepath.Join("/data", KeptDir, letters[0].ID), letters[0].Seq, letters[0].SeqEnd)
+	deadLetters := r.deadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.EqualValues(t, -1, deadLetters[0].Index)
+	require.Equal(t, deadLetters[0].Seq, deadLetters[0].SeqEnd)
+	kept, err := wal.OpenArchive(disk, filepath.Join("/data", LogRangeDir, deadLetters[0].ID), deadLetters[0].Seq, deadLetters[0].SeqEnd)
 	require.NoError(t, err)
 	var rec wal.Record
 	ok, err := kept.Next(&rec)
@@ -129,7 +129,7 @@ type shakyStore struct {
 
 func (s *shakyStore) Save(ctx context.Context, entries []dlq.Entry) error {
 	if s.down.Load() {
-		return errors.New("store is away")
+		return errors.New("store is unavailable")
 	}
 	return s.Memory.Save(ctx, entries)
 }

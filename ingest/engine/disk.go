@@ -11,9 +11,8 @@ import (
 
 const diskInterval = time.Second
 
-// diskGuard watches the free space. Below the low-water mark nothing is
-// accepted. A reserve file is given up when the disk is full, so that what was
-// accepted can be checkpointed, and made again when there is room.
+// diskGuard watches the free space. Below the low-water mark no events are accepted. When the disk is full, a reserve
+// file is deleted, so that what was accepted can be checkpointed. It is created again when there is space.
 type diskGuard struct {
 	fs       fsys.FS
 	dir      string
@@ -21,13 +20,13 @@ type diskGuard struct {
 	reserve  int64
 	log      *slog.Logger
 
-	// Written by the goroutine of run, read by the committer and Health. Only low and hit
-	// are also set by full, which whoever finds the disk full may call.
+	// Written by the goroutine of run, read by the committer and Health. Only low and hit are also set by full, which any
+	// goroutine that finds the disk full may call.
 	free     atomic.Uint64
 	low      atomic.Bool
 	reserved atomic.Bool
 	hit      atomic.Bool // the disk was full since the last check
-	warned   bool        // that there is no reserve; of run's goroutine alone
+	warned   bool        // that there is no reserve; only run's goroutine uses it
 	poke     chan struct{}
 }
 
@@ -40,8 +39,8 @@ func newDiskGuard(opt *Options) *diskGuard {
 
 func (d *diskGuard) name() string { return filepath.Join(d.dir, reserveName) }
 
-// start looks once, before anything is written. Whether an earlier reserve is
-// whole is not known: it is made again.
+// start checks once, before anything is written. A reserve that an earlier process left may be incomplete, so it is
+// created again.
 func (d *diskGuard) start() {
 	if d.lowWater < 0 {
 		return
@@ -49,7 +48,7 @@ func (d *diskGuard) start() {
 	d.checkSpace()
 }
 
-// run looks every second, and at once after the disk was full.
+// run checks every second, and immediately after a write found the disk full.
 func (d *diskGuard) run(stop <-chan struct{}) {
 	ticker := time.NewTicker(diskInterval)
 	defer ticker.Stop()
@@ -66,7 +65,7 @@ func (d *diskGuard) run(stop <-chan struct{}) {
 	}
 }
 
-// full says that a write found no space.
+// full notes that a write found no space. Events are refused from now on, before the next check.
 func (d *diskGuard) full() {
 	if d.lowWater < 0 {
 		return
@@ -82,15 +81,15 @@ func (d *diskGuard) full() {
 func (d *diskGuard) checkSpace() {
 	if d.hit.Swap(false) {
 		d.release()
-		return // the next look tells whether there is room again
+		return // the next check finds out whether there is space again
 	}
 	free, err := d.fs.Free(d.dir)
 	if err != nil {
-		d.log.Error("free space not known", "err", err)
+		d.log.Error("free disk space unknown", "err", err)
 		return
 	}
 	d.free.Store(free)
-	// Where the reserve is gone, it has to fit in again above the mark.
+	// A deleted reserve must fit in again above the mark, or events would be accepted and refused in turns.
 	need := uint64(d.lowWater)
 	if !d.reserved.Load() && d.low.Load() {
 		need += uint64(d.reserve)
@@ -98,9 +97,9 @@ func (d *diskGuard) checkSpace() {
 	low := free < need
 	if d.low.Swap(low) != low {
 		if low {
-			d.log.Error("disk nearly full, events are refused", "free_bytes", free, "low_water_bytes", d.lowWater)
+			d.log.Error("disk nearly full, refusing events", "free_bytes", free, "low_water_bytes", d.lowWater)
 		} else {
-			d.log.Info("disk has room again", "free_bytes", free)
+			d.log.Info("disk has space again, accepting events", "free_bytes", free)
 		}
 	}
 	if !low && !d.reserved.Load() {
@@ -108,8 +107,7 @@ func (d *diskGuard) checkSpace() {
 	}
 }
 
-// makeReserve sets the space aside. It needs no sync: after a crash it is made
-// again.
+// makeReserve creates the reserve. It needs no sync: after a crash it is created again.
 func (d *diskGuard) makeReserve() {
 	file, err := d.fs.Create(d.name())
 	if err == nil {
@@ -122,17 +120,17 @@ func (d *diskGuard) makeReserve() {
 		}
 	}
 	if err != nil && !d.warned {
-		d.log.Warn("no reserve on the disk", "err", err)
+		d.log.Warn("disk reserve not created", "err", err)
 	}
 	d.warned = err != nil
 	d.reserved.Store(err == nil)
 }
 
 func (d *diskGuard) release() {
-	d.log.Error("disk full, events are refused", "reserve_released", d.reserved.Load())
+	d.log.Error("disk full, refusing events", "reserve_released", d.reserved.Load())
 	if d.reserved.Swap(false) {
 		if err := d.fs.Remove(d.name()); err != nil {
-			d.log.Error("reserve not released", "err", err)
+			d.log.Error("disk reserve not released", "err", err)
 		}
 	}
 }

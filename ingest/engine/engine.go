@@ -5,57 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
-	"github.com/sloengine/sloengine/ingest/record"
-	"github.com/sloengine/sloengine/reliability/dispatch"
-	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// The names in the data folder. What else lies there is not touched.
-const (
-	// LockFile is held while an engine uses the folder.
-	LockFile = "LOCK"
-	// InstanceFile holds a random name that tells engines apart that share anything.
-	InstanceFile = "INSTANCE"
-
-	reserveName = "RESERVE"
-	logDir      = "wal"
-)
-
-// Contents lists the names in a data folder that are an engine's.
-func Contents() []string {
-	return []string{fsys.FormatFile, LockFile, InstanceFile, reserveName, logDir, checkpoint.Dir, DeadLetterDir, KeptDir, SinkDir}
-}
-
-// Engine makes events durable, counts each id once and folds the log into a
-// State. Its methods may be called by any goroutine, also before Run and after.
+// Engine makes events durable, counts each id once and folds the log into a State. Any goroutine may call its methods, also
+// before and after Run.
 //
-// While it runs it has five goroutines: the committer (owns the deduplication table and is
-// the only one to append to the log), the reader (owns the State), the saver (owns the
-// checkpoint files), the disk guard, and the one that syncs the log's marker. They share
-// the parts below, which have locks or atomics of their own, and talk through channels.
+// While it runs it has five goroutines: the committer (owns the deduplication table and is the only one to append to the
+// log), the reader (owns the State), the saver (owns the checkpoint files), the disk guard, and the one that syncs the
+// log's marker. They share the fields below and communicate through channels.
 type Engine struct {
-	opt   Options // never changed after Open
+	opt Options // never changed after Open
+
+	// The parts have locks or atomics of their own, except clock, which only the committer uses, and read, whose owner
+	// is the reader's goroutine.
 	queue *queue
 	clock *clock.Clock
 	disk  *diskGuard
-	dead  *foldLetters
+	dead  *foldDeadLetters
 	read  *reader
-	lock  io.Closer // of the data folder; held from Open to Close
-	log   *wal.Log  // open from Open to Close
+
+	// Set by Open. The lock outlasts every write: Close releases it last.
+	lock io.Closer // of the data folder; held from Open to Close
+	log  *wal.Log  // open from Open to Close
 
 	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
 
+	// The life of the engine. phase is what the health derives from, together with the disk and the clock.
 	running atomic.Bool   // Run was called
-	ready   chan struct{} // closed when events are first let in
+	ready   chan struct{} // closed when the first events are accepted
 	ended   chan struct{} // closed when Run returns
 	phase   atomic.Pointer[Status]
 	failMu  sync.Mutex
@@ -63,10 +47,9 @@ type Engine struct {
 
 	troubles [troubleParts]trouble
 
-	// Figures for Health. Each is written by one goroutine: durable, watermark, lastAppend
-	// and idStats by the committer, folded by the reader, the rest by recovery, which has
-	// ended before the others start. Only checkpointHealth has two writers, the reader and
-	// the saver, and is therefore changed by compare-and-swap.
+	// Figures for Health. Each is written by one goroutine: durable, watermark, lastAppend and idStats by the committer,
+	// folded by the reader, the rest by recovery, which has ended before the others start. Only checkpointHealth has two
+	// writers, the reader and the saver, and is therefore changed by compare-and-swap.
 	watermark        atomic.Int64
 	durable, folded  atomic.Uint64
 	lastAppend       atomic.Int64
@@ -78,9 +61,8 @@ type Engine struct {
 	checkpointHealth atomic.Pointer[CheckpointHealth]
 }
 
-// Open locks the data folder and opens its log, which is checked as a whole. It reads nothing
-// else and starts nothing: Run does. An error is, among others, a *wal.CorruptError or
-// fsys.ErrLocked. Whoever opens an Engine closes it.
+// Open locks the data folder and opens its log, which is checked as a whole. It reads nothing else and starts nothing: Run
+// does. An error is, among others, a *wal.CorruptError or fsys.ErrLocked. The caller must close the Engine.
 func Open(opt Options) (_ *Engine, err error) {
 	opt.applyDefaults()
 	if err := opt.validate(); err != nil {
@@ -91,7 +73,7 @@ func Open(opt Options) (_ *Engine, err error) {
 		queue: &queue{limit: opt.QueueBytes, wake: make(chan struct{}, 1), closed: ErrNotReady},
 		clock: clock.New(opt.Now, opt.Uptime, opt.MaxClockJump),
 		disk:  newDiskGuard(&opt),
-		dead:  &foldLetters{},
+		dead:  &foldDeadLetters{},
 		ready: make(chan struct{}),
 		ended: make(chan struct{}),
 	}
@@ -111,44 +93,11 @@ func Open(opt Options) (_ *Engine, err error) {
 	return e, nil
 }
 
-// openFolder takes the lock before it changes anything in the folder.
-func (e *Engine) openFolder() (err error) {
-	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, checkpoint.SiteDataDir); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	if err := e.checkFormats(); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	if e.lock, err = e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile)); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = e.lock.Close() // the folder is as it was
-		}
-	}()
-	if err := DataFormat.Mark(e.opt.FS, e.opt.Dir); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
-	}
-	e.disk.start()
-	if e.log, err = e.openLog(); err != nil {
-		return err
-	}
-	for _, repair := range e.log.Repairs() {
-		e.opt.Logger.Warn("damage to the log repaired", "what", repair)
-	}
-	for _, loss := range e.log.Losses() {
-		e.opt.Logger.Error("records of the log are lost",
-			"first", loss.FirstSeq, "last", loss.LastSeq, "moved_to", loss.Quarantine)
-	}
-	return nil
-}
-
-// Log is the open log.
+// Log returns the open log, for readers such as sinks.
 func (e *Engine) Log() *wal.Log { return e.log }
 
-// Close closes the log and unlocks the data folder, after Run has returned or instead of Run.
-// While Run has not returned it does nothing: the lock must outlast the last write.
+// Close closes the log and unlocks the data folder, after Run has returned or instead of Run. While Run has not returned it
+// does nothing: the lock must outlast the last write.
 func (e *Engine) Close() error {
 	if e.running.Load() {
 		select {
@@ -166,12 +115,11 @@ func (e *Engine) Close() error {
 
 func (e *Engine) setPhase(s Status) { e.phase.Store(&s) }
 
-// Ready is closed when recovery is over and events are first let in.
+// Ready is closed when recovery is over and the first events are accepted.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Do calls f between two records, in the goroutine that alone uses the State.
-// It returns ErrNotReady until recovery is over, and f is then not called. If
-// ctx ends first, f may still be called later.
+// Do calls f between two records, in the goroutine that owns the State. During recovery it returns ErrNotReady and does not
+// call f. Once Do has returned, f has run or never will.
 func (e *Engine) Do(ctx context.Context, f func()) error {
 	select {
 	case <-e.ready:
@@ -181,14 +129,12 @@ func (e *Engine) Do(ctx context.Context, f func()) error {
 	return e.read.do(ctx, f)
 }
 
-// Run recovers, and serves until ctx is done; then it answers all who wait,
-// folds the log to its end and makes a last checkpoint. parts take part from the
-// start. An error means that what is in the folder cannot be used (such as a
-// *checkpoint.LossError), or that nothing more could be promised about what is written; the
-// process should then exit and start again. Run can be called once.
+// Run recovers, and serves until ctx is done. Then it answers all waiting requests, folds the log to its end and makes a
+// last checkpoint. An error means that the folder cannot be used (such as a *checkpoint.LossError), or that nothing more
+// can be promised about what is written. The process should then exit and start again. Run can be called once.
 func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	if !e.running.CompareAndSwap(false, true) {
-		return errors.New("ingest: Run called twice")
+		return errors.New("engine: Run called twice")
 	}
 	defer close(e.ended)
 	defer func() {
@@ -219,48 +165,15 @@ func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	return e.serve(ctx, e.log, ids, saver)
 }
 
-// openLog opens the log. Damage to records that nobody needs any more is gone around.
-func (e *Engine) openLog() (*wal.Log, error) {
-	o := wal.Options{
-		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
-		RuleType: record.TypeConfig, Metrics: e.opt.Metrics.log,
-	}
-	log, err := wal.Open(o)
-	var corrupt *wal.CorruptError
-	if !errors.As(err, &corrupt) {
-		return log, err
-	}
-	covered, cerr := e.checkpoints().Covered()
-	if cerr != nil {
-		return nil, fmt.Errorf("read checkpoint: %w", cerr)
-	}
-	needed, cerr := dispatch.OldestCursor(e.opt.FS, filepath.Join(e.opt.Dir, SinkDir))
-	if cerr != nil && !e.opt.AcceptLoss {
-		return nil, fmt.Errorf("%w; what sinks have yet to get is not known: %w", err, cerr)
-	}
-	last := corrupt.Last()
-	if last > covered && !e.opt.AcceptLoss {
-		return nil, fmt.Errorf("data folder %s: %w; of those, the checkpoint holds the records up to %d; restore the folder from a copy, or start with the accept-loss override to go on without the others", e.opt.Dir, err, covered)
-	}
-	if last >= needed && !e.opt.AcceptLoss {
-		return nil, fmt.Errorf("data folder %s: %w; the checkpoint holds them, but a sink has yet to get them, from record %d on; restore the folder from a copy, or start with the accept-loss override to go on without", e.opt.Dir, err, needed)
-	}
-	if last <= covered {
-		e.opt.Logger.Error("the log is damaged; the checkpoint holds all that is lost", "checkpoint", covered, "err", err)
-	}
-	o.AcceptLoss, o.Covered = true, covered
-	return wal.Open(o)
-}
-
+// closing closes c when its caller returns, and reports the failure unless the caller has an error of its own.
 func closing(err *error, c interface{ Close() error }, what string) {
 	if cerr := c.Close(); cerr != nil && *err == nil {
 		*err = fmt.Errorf("close %s: %w", what, cerr)
 	}
 }
 
-// serve runs the goroutines of the engine and takes them down in order: the
-// committer first, so that the reader sees the last record, then the reader,
-// so that the last checkpoint holds all, then the rest.
+// serve runs the goroutines of the engine and stops them in order: the committer first, so that the reader sees the last
+// record, then the reader, so that the last checkpoint holds everything, then the rest.
 func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, saver *saver) error {
 	c := &committer{e: e, log: log, ids: ids, clock: e.clock, captures: make(chan chan *dedup.Capture)}
 	saver.committer = c
@@ -276,7 +189,7 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, save
 	}
 	var committing, reading, rest sync.WaitGroup
 	saver.committerEnded = make(chan struct{})
-	// What every start begins with is written and counted before anything else.
+	// The start and configuration records are written and counted before any event is accepted.
 	if err := c.start(); err != nil {
 		return err
 	}
@@ -291,7 +204,7 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, save
 		defer close(saver.committerEnded)
 		err := c.run(stopCommitter)
 		if err != nil {
-			e.poison(err) // before the saver asks for the ids that it left
+			e.poison(err) // before committerEnded: the saver must not save ids of records that are not durable
 		}
 		return err
 	})
@@ -333,6 +246,7 @@ func (e *Engine) poison(err error) {
 	e.queue.close(ErrPoisoned)
 }
 
+// failure is the text of the error that poisoned the engine.
 func (e *Engine) failure() string {
 	e.failMu.Lock()
 	defer e.failMu.Unlock()
@@ -350,10 +264,11 @@ func (e *Engine) wake(seq uint64) {
 	e.read.wakeUp()
 }
 
-// markInterval is how much of the log's end can get lost without being missed.
+// markInterval is the age up to which the loss of records at the log's end goes unnoticed at the next start.
 const markInterval = time.Second
 
-// markEnd keeps the marker of the log's durable end up to date on the disk.
+// markEnd syncs the marker of the log's durable end. A start compares the two, so that a log whose end was lost is not
+// taken for a complete one.
 func (e *Engine) markEnd(log *wal.Log, stop <-chan struct{}) {
 	tick := time.NewTicker(markInterval)
 	defer tick.Stop()
@@ -375,6 +290,7 @@ func (e *Engine) markEnd(log *wal.Log, stop <-chan struct{}) {
 	}
 }
 
+// publishIDs copies the figures of the table, which only its owner may read, for Health.
 func (e *Engine) publishIDs(ids *dedup.Table, now int64) {
 	stats := ids.Stats(now)
 	e.idStats.Store(&stats)

@@ -329,7 +329,7 @@ func TestCommitAssigned(t *testing.T) {
 	again.shutdown()
 }
 
-// A repeat of what another request is just about to store waits for its sync.
+// A duplicate of what another request is just about to store waits for its sync.
 func TestRepeatsInFlight(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
 	var wg sync.WaitGroup
@@ -412,10 +412,10 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, r.SetConfig(context.Background(), []byte("two")))
 	require.NoError(t, r.Do(context.Background(), func() { require.Equal(t, "two", r.state.config) }))
 	require.ErrorContains(t, r.SetConfig(context.Background(), []byte("panic")), "config is poison")
-	letters := r.letters(t)
-	require.Len(t, letters, 1)
-	require.Equal(t, "panic", string(letters[0].Raw))
-	require.Equal(t, -1, letters[0].Index)
+	deadLetters := r.deadLetters(t)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, "panic", string(deadLetters[0].Raw))
+	require.Equal(t, -1, deadLetters[0].Index)
 	r.shutdown()
 	require.ErrorIs(t, r.SetConfig(context.Background(), []byte("three")), ErrStopping)
 	require.ErrorIs(t, r.Do(context.Background(), func() {}), ErrStopping)
@@ -426,6 +426,15 @@ func TestConfig(t *testing.T) {
 	again.shutdown()
 }
 
+// retryAfter is how long a sender should wait after err, if err passes.
+func retryAfter(err error) (time.Duration, bool) {
+	var unavailable *UnavailableError
+	if !errors.As(err, &unavailable) {
+		return 0, false
+	}
+	return unavailable.RetryAfter, true
+}
+
 func TestNotReadyBeforeRun(t *testing.T) {
 	opt := testOptions(fsystest.New())
 	opt.State = newTally()
@@ -433,7 +442,7 @@ func TestNotReadyBeforeRun(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Commit(context.Background(), testBatch("a"))
 	require.ErrorIs(t, err, ErrNotReady)
-	after, ok := RetryAfter(fmt.Errorf("commit: %w", err))
+	after, ok := retryAfter(fmt.Errorf("commit: %w", err))
 	require.True(t, ok)
 	require.Positive(t, after)
 	require.ErrorIs(t, e.Do(context.Background(), func() {}), ErrNotReady)
@@ -442,17 +451,17 @@ func TestNotReadyBeforeRun(t *testing.T) {
 	require.ErrorIs(t, err, fsys.ErrLocked)
 	require.NoError(t, e.Close())
 	e, err = Open(opt)
-	require.NoError(t, err, "an engine that is closed instead of run lets go of its folder")
+	require.NoError(t, err, "an engine that is closed instead of run releases its folder")
 	require.NoError(t, e.Close())
 }
 
 func TestOptions(t *testing.T) {
 	_, err := Open(Options{State: newTally()})
-	require.ErrorContains(t, err, "no data folder")
+	require.ErrorContains(t, err, "Options.Dir is required")
 	_, err = Open(Options{Dir: "x"})
-	require.ErrorContains(t, err, "no state")
+	require.ErrorContains(t, err, "Options.State is required")
 	_, err = Open(Options{Dir: "x", State: newTally(), Heartbeat: -1})
-	require.ErrorContains(t, err, "Heartbeat is negative")
+	require.ErrorContains(t, err, "Heartbeat must not be negative")
 }
 
 func TestSecondEngineIsRefused(t *testing.T) {
@@ -532,7 +541,7 @@ func TestOverload(t *testing.T) {
 	for refused < 7 {
 		err := <-errs
 		require.ErrorIs(t, err, ErrOverloaded)
-		after, _ := RetryAfter(err)
+		after, _ := retryAfter(err)
 		require.Equal(t, time.Second, after)
 		refused++
 	}
@@ -593,7 +602,7 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, StatusReady, h.Status)
 	require.EqualValues(t, 1, h.Progress)
 	require.Equal(t, 50, h.IDs.Count)
-	require.Positive(t, h.IDs.Horizon)
+	require.Positive(t, h.IDs.Window)
 	require.EqualValues(t, 2, h.Log.Durable)
 	require.EqualValues(t, 2, h.Log.Folded)
 	require.Zero(t, h.Log.Lag)

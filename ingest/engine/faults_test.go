@@ -144,7 +144,7 @@ func TestDiskFullDuringCheckpoint(t *testing.T) {
 			require.Zero(t, again.Health().Recovered)
 			require.Len(t, again.counts(), 101)
 			require.Equal(t, 101, again.commit(append(numbered("x", 0, 50), append(numbered("y", 0, 50), "z")...)...).Duplicates)
-			require.Len(t, again.letters(t), 2)
+			require.Len(t, again.deadLetters(t), 2)
 			again.shutdown()
 		})
 	}
@@ -409,7 +409,7 @@ func TestPassingFaultsOfCheckpoints(t *testing.T) {
 				r.shutdown()
 				again := start(t, opt)
 				require.EqualValues(t, 1, again.counts()["a"])
-				require.Len(t, again.letters(t), 1)
+				require.Len(t, again.deadLetters(t), 1)
 				again.shutdown()
 			})
 		}

@@ -8,17 +8,15 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 )
 
-// ErrConfigChanged means that what was to be forgotten was chosen under another
-// configuration. Choose again.
+// ErrConfigChanged means that the counts to be forgotten were chosen under another configuration. Choose again.
 var ErrConfigChanged = errors.New("the spec changed meanwhile; try again")
 
-// Position is the number of the last record that the State took. Within Do it is
-// the one that f sees the effect of.
+// Position is the number of the last record that the State applied. Within Do, f sees the effect of exactly that record.
 func (e *Engine) Position() uint64 { return e.folded.Load() }
 
-// Forget writes a record that drops counts and returns when the State took it.
-// basis is the Position at which they were chosen: if a configuration came after it,
-// what was not in use may be in use by now, and the error is ErrConfigChanged.
+// Forget writes a record that drops counts, and returns when the State has applied it. basis is the Position at which the
+// counts were chosen. If a configuration followed it, unused counts may be in use by now, and the error is
+// ErrConfigChanged.
 func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) error {
 	r := e.queue.request(record.TypeForget)
 	r.payload, r.basis = f.Append(nil), basis
@@ -30,8 +28,8 @@ func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) erro
 	return e.read.wait(ctx, result.Seq)
 }
 
-// rekey gives the events of services that were forgotten the keys of their epoch. It
-// may see a request more than once. Where nothing was ever forgotten it costs nothing.
+// rekey gives events of forgotten services the keys of their epoch. It computes them from the event, so that it may see a
+// request more than once. If nothing was ever forgotten it costs nothing.
 func (c *committer) rekey() {
 	if !c.ids.AnyForgotten() {
 		return
@@ -52,7 +50,7 @@ func (c *committer) rekey() {
 		case record.TypeReplay:
 			for i := range r.replay {
 				x := &r.replay[i]
-				if id, service, ok := event.Identity(x.Event); ok && x.Key == event.Key(service, id) { // else it is the letter's
+				if id, service, ok := event.Identity(x.Event); ok && x.Key == event.Key(service, id) { // else it is the dead letter's own key
 					x.Key = c.ids.Key(service, x.Key)
 				}
 			}
@@ -60,20 +58,19 @@ func (c *committer) rekey() {
 	}
 }
 
-// forgetLast moves a request to forget to the end of its group: those before it have
-// the keys of the epochs before it.
+// forgetLast moves a forget request to the end of its group, since the other requests have the keys of the epochs before
+// it.
 func (c *committer) forgetLast() {
 	for i, r := range c.group {
 		if r.kind == record.TypeForget {
 			copy(c.group[i:], c.group[i+1:])
 			c.group[len(c.group)-1] = r
-			return // the queue gives one at a time
+			return // a group has one at most
 		}
 	}
 }
 
-// admitForget turns a request to forget into a record, unless a configuration came
-// after its basis.
+// admitForget turns a forget request into a record, unless a configuration followed its basis.
 func (c *committer) admitForget(r *request, at int64) {
 	stale := r.basis < c.configured
 	for _, other := range c.group {
@@ -86,7 +83,8 @@ func (c *committer) admitForget(r *request, at int64) {
 	c.add(r, at, r.kind, r.payload)
 }
 
-// noteWritten takes up what records that are now durable mean for those to come.
+// noteWritten applies what a durable record means for later ones. It runs after the sync: a configuration or a new epoch
+// that a failed write rolled back must have no effect.
 func (c *committer) noteWritten(r *request) {
 	switch {
 	case r.wrote == 0:
@@ -94,8 +92,8 @@ func (c *committer) noteWritten(r *request) {
 		c.configured = r.result.Seq
 	case r.kind == record.TypeForget:
 		f, err := record.ParseForget(r.payload)
-		if err != nil { // it was made here
-			c.e.opt.Logger.Error("ids of forgotten services stay known", "err", err)
+		if err != nil { // cannot happen: this engine made the record
+			c.e.opt.Logger.Error("ids of forgotten services stay in the deduplication table", "err", err)
 			return
 		}
 		c.ids.Forget(f.Services)

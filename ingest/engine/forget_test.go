@@ -137,10 +137,10 @@ func TestForgetNeedsTheConfigOfItsBasis(t *testing.T) {
 // the epoch of its service.
 func TestReplayAfterForget(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
-	letter := func(id string) dlq.Entry {
-		return dlq.Entry{ID: "letter-" + id, Origin: dlq.Admission, Event: []byte(`{"id":"` + id + `","time":"2026-11-20T09:00:00Z","service":"shop","type":"order"}`)}
+	entry := func(id string) dlq.Entry {
+		return dlq.Entry{ID: "dead-" + id, Origin: dlq.Admission, Event: []byte(`{"id":"` + id + `","time":"2026-11-20T09:00:00Z","service":"shop","type":"order"}`)}
 	}
-	replay := func(id string) { require.NoError(t, r.ReplayTarget(context.Background(), []dlq.Entry{letter(id)})[0]) }
+	replay := func(id string) { require.NoError(t, r.ReplayTarget(context.Background(), []dlq.Entry{entry(id)})[0]) }
 	replay("a")
 	require.Equal(t, 1, r.commit("a").Duplicates)
 	r.forget("shop")

@@ -19,79 +19,77 @@ const (
 	StatusPoisoned   Status = "poisoned" // a write failed for good; Run returns an error
 )
 
-// Health is what the engine knows of itself at one moment. Bytes are bytes,
-// sequence numbers are those of the log.
+// Health is the condition of the engine at one moment. Positions are record numbers of the log.
 type Health struct {
-	Status   Status  `json:"status"`
-	Reason   string  `json:"reason,omitempty"` // for people, if Status is not ready
-	Progress float64 `json:"progress"`         // of recovery, 0 to 1
+	Status   Status
+	Reason   string  // a sentence, if Status is not ready
+	Progress float64 // of recovery, 0 to 1
 
-	Watermark time.Time `json:"watermark"`  // receive time of the last durable record
-	Recovered uint64    `json:"recovered"`  // records folded again at the start
-	StartedAt uint64    `json:"started_at"` // log position of the checkpoint it started from
+	Watermark time.Time // receive time of the last durable record
+	Recovered uint64    // records folded again at the start
+	StartedAt uint64    // log position of the checkpoint it started from
 
-	Queue       QueueHealth      `json:"queue"`
-	Log         LogHealth        `json:"log"`
-	Checkpoint  CheckpointHealth `json:"checkpoint"`
-	IDs         IDHealth         `json:"ids"`
-	Disk        DiskHealth       `json:"disk"`
-	DeadLetters uint64           `json:"dead_letters"` // events ever refused by the fold
+	Queue       QueueHealth
+	Log         LogHealth
+	Checkpoint  CheckpointHealth
+	IDs         IDHealth
+	Disk        DiskHealth
+	DeadLetters uint64 // events ever refused by the fold
 
-	Troubles []Trouble `json:"troubles,omitempty"` // what does not work now
+	Troubles []Trouble // parts that fail and are retried
 }
 
 // QueueHealth is about the requests that wait for the log.
 type QueueHealth struct {
-	Requests int   `json:"requests"`
-	Bytes    int64 `json:"bytes"`
-	Limit    int64 `json:"limit"`
+	Requests int
+	Bytes    int64
+	Limit    int64
 }
 
 // LogHealth is about the write-ahead log.
 type LogHealth struct {
-	Bytes    int64  `json:"bytes"`
-	Segments int    `json:"segments"`
-	Durable  uint64 `json:"durable"` // last record on disk
-	Folded   uint64 `json:"folded"`  // last record counted
-	Lag      uint64 `json:"lag"`     // records between the two
+	Bytes    int64
+	Segments int
+	Durable  uint64 // last record on disk
+	Folded   uint64 // last record counted
+	Lag      uint64 // records between the two
 
-	LastAppend time.Duration `json:"last_append_ns"` // write and sync of the last group
+	LastAppend time.Duration // write and sync of the last group
 }
 
 // CheckpointHealth is about the newest checkpoint.
 type CheckpointHealth struct {
-	Position uint64        `json:"position"` // last record in it
-	At       time.Time     `json:"at"`       // zero before the first
-	Age      time.Duration `json:"age_ns"`
-	Took     time.Duration `json:"took_ns"`
-	Written  int64         `json:"written_bytes"` // by this checkpoint alone
-	State    int64         `json:"state_bytes"`   // all that it refers to
-	Failures uint64        `json:"failures"`      // since the start
-	// Fallbacks counts broken checkpoints that were passed over at the start.
-	Fallbacks int `json:"fallbacks"`
+	Position uint64    // last record in it
+	At       time.Time // zero before the first
+	Age      time.Duration
+	Took     time.Duration
+	Written  int64  // by this checkpoint alone
+	State    int64  // everything that it refers to
+	Failures uint64 // since the start
+	// Fallbacks counts the newer checkpoints that the start could not use.
+	Fallbacks int
 }
 
-// IDHealth is about the known ids.
+// IDHealth is about the deduplication table.
 type IDHealth struct {
-	Count int   `json:"count"`
-	Bytes int64 `json:"bytes"`
-	Limit int64 `json:"limit"`
-	// Since is the receive time from which every id is known; zero if none is.
-	Since time.Time `json:"since"`
-	// Horizon is how long an id stays known at the present rate. A repeat after
-	// that is counted again.
-	Horizon time.Duration `json:"horizon_ns"`
+	Count int
+	Bytes int64
+	Limit int64
+	// Since is the receive time from which on every id is recognised. It is zero while the table is empty.
+	Since time.Time
+	// Window is the dedup window: how long an id is recognised at the present rate. A duplicate after that is counted
+	// again.
+	Window time.Duration
 }
 
 // DiskHealth is about the disk that holds the data folder.
 type DiskHealth struct {
-	Free     uint64 `json:"free"`
-	LowWater int64  `json:"low_water"` // negative: not guarded
-	Reserved bool   `json:"reserved"`  // the reserve file is in place
+	Free     uint64
+	LowWater int64 // negative: not guarded
+	Reserved bool  // the reserve file is in place
 }
 
-// Health returns the present health. It waits for nothing and may be called
-// often.
+// Health returns the current health. It takes no lock that is held during I/O, so it may be called often, at any time.
 func (e *Engine) Health() Health {
 	now := e.opt.Now()
 	h := Health{
@@ -119,14 +117,14 @@ func (e *Engine) Health() Health {
 		h.Checkpoint.Age = max(0, now.Sub(h.Checkpoint.At))
 	}
 	ids := *e.idStats.Load()
-	h.IDs = IDHealth{Count: ids.Count, Bytes: ids.Bytes, Limit: e.opt.IDs.Bytes, Horizon: ids.Horizon}
+	h.IDs = IDHealth{Count: ids.Count, Bytes: ids.Bytes, Limit: e.opt.IDs.Bytes, Window: ids.Window}
 	if ids.Start > 0 {
 		h.IDs.Since = time.Unix(0, ids.Start).UTC()
 	}
 	return h
 }
 
-// status derives what the engine is doing from its parts, the gravest first.
+// status derives what the engine is doing from its parts, the most serious first.
 func (e *Engine) status() (Status, string) {
 	phase := *e.phase.Load()
 	switch {
@@ -139,9 +137,9 @@ func (e *Engine) status() (Status, string) {
 	case phase == StatusStopping, phase == StatusStopped:
 		return phase, "the engine is shut down"
 	case e.disk.low.Load():
-		return StatusDiskLow, "the disk is full or below its low-water mark: events are refused, everything else goes on"
+		return StatusDiskLow, "the disk is full or below its low-water mark: events are refused, everything else continues"
 	case e.clock.Jumped():
-		return StatusClockJump, "the clock jumped ahead of the log: events are refused until it is back, or until a restart confirms it"
+		return StatusClockJump, "the clock jumped ahead of the log: events are refused until the clock is corrected or a restart confirms it"
 	}
 	return StatusReady, ""
 }

@@ -14,46 +14,46 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// Limits decide about many events at once: a *ratelimit.Limiter.
-type Limits interface {
+// Limiter decides about many events at once. It is a *ratelimit.Limiter.
+type Limiter interface {
 	Decide(ctx context.Context, now time.Time, batches []*ratelimit.Tickets) error
 }
 
-// DecideTimeout bounds how long a group waits for a decision. Limits that are
-// shared with others have a shorter bound of their own.
+// DecideTimeout bounds how long a group waits for a decision. Rate limits that are shared through Redis have a shorter
+// bound of their own.
 const DecideTimeout = 2 * time.Second
 
-// droppedStep is how finely the time of dropped events is told, in nanoseconds.
+// droppedStep is the resolution of the time of dropped events in their record, in nanoseconds.
 const droppedStep = int64(10 * time.Second)
 
-// reasonLimited is why events were dropped, in their record.
+// reasonLimited is the reason in the record of dropped events.
 const reasonLimited = "rate_limited"
 
-// deferredEvents are what the limits keep back from a group's records: events to be merged,
-// ids of those that another one stands for, and counts of the dropped.
+// deferredEvents are the events of a group that are not stored one by one: events to be merged, ids of events that
+// another one stands for, and counts of dropped events. Only the committer uses them, and empties them for each group.
 type deferredEvents struct {
 	tickets []*ratelimit.Tickets
-	view    event.View // at hand
+	view    event.View // of the current event
 	key     []byte     // scratch
 
 	keys   []xxh3.Uint128
 	known  map[xxh3.Uint128]struct{} // keys
 	merged map[string]*merging
-	order  []*merging // in which they came
+	order  []*merging // in order of arrival, so that the record is deterministic
 	drops  map[string]uint64
-	names  []string // keys of drops, in the order in which they came
+	names  []string // keys of drops, in order of arrival
 }
 
-// merging is events that become one; first is the first of them as it came. The id that
-// they get follows from that one's, so that a sink knows a repeat.
+// merging is a set of events that become one. Its id follows from the id of the first, so that a sink recognises a
+// duplicate.
 type merging struct {
 	event.Merger
-	first []byte
-	by    *request // that the first one is of
+	first []byte   // the first event, unchanged
+	by    *request // of the first event
 	id    string
 }
 
-// has reports whether the event of that id was merged or left out within the group.
+// has reports whether an event with that id was merged or left out within the group.
 func (h *deferredEvents) has(key xxh3.Uint128) bool {
 	_, ok := h.known[key]
 	return ok
@@ -81,14 +81,14 @@ func (h *deferredEvents) reset() {
 	clear(h.drops)
 }
 
-// decide has the limits judge all events of the group that are no repeats, with
-// one call. Where they can't, everything passes. It reports whether any was judged.
+// decide asks the Limiter about all events of the group that are not duplicates, with one call. If the Limiter fails,
+// everything passes: a broken rate limit must not lose events. It reports whether any event was decided about.
 func (c *committer) decide(at int64) bool {
-	if c.e.opt.Limits == nil {
+	if c.e.opt.Limiter == nil {
 		return false
 	}
 	for _, r := range c.group {
-		if r.kind != record.TypeEvents || r.tickets == nil || r.held {
+		if r.kind != record.TypeEvents || r.tickets == nil || r.deferred {
 			continue
 		}
 		list := r.tickets.List
@@ -109,8 +109,8 @@ func (c *committer) decide(at int64) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), DecideTimeout)
 	defer cancel()
-	if err := c.e.opt.Limits.Decide(ctx, time.Unix(0, at), c.deferred.tickets); err != nil {
-		c.e.opt.Logger.Error("limits could not decide, everything passes", "err", err)
+	if err := c.e.opt.Limiter.Decide(ctx, time.Unix(0, at), c.deferred.tickets); err != nil {
+		c.e.opt.Logger.Error("rate limiter failed, admitting all events", "err", err)
 		for _, t := range c.deferred.tickets {
 			for i := range t.List {
 				t.List[i].Verdict = ratelimit.Verdict{}
@@ -120,13 +120,13 @@ func (c *committer) decide(at int64) bool {
 	return true
 }
 
-// over reports whether the limits decided anything else than to let the event pass.
+// over reports whether the Limiter decided anything but to let the event pass.
 func (c *committer) over(r *request, i int) bool {
-	return r.tickets != nil && c.e.opt.Limits != nil && r.tickets.List[i].Verdict.Action != ratelimit.Pass
+	return r.tickets != nil && c.e.opt.Limiter != nil && r.tickets.List[i].Verdict.Action != ratelimit.Pass
 }
 
-// limit does what was decided about an event: stays is false if it is not stored
-// by itself; a weight that is not 0 belongs to it.
+// limit applies the decision about an event. stays is false if the event is not stored by itself. A weight other than 0
+// is the number of events that it stands for.
 func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 	if !c.over(r, i) {
 		return 0, true
@@ -138,7 +138,7 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 		return 0, false
 	}
 	if _, err := c.deferred.view.Parse(r.batch.Event(i)); err != nil {
-		c.e.opt.Logger.Error("event over its limit is unreadable, and passes", "err", err)
+		c.e.opt.Logger.Error("event over its rate limit is unreadable, admitting it", "err", err)
 		return 0, true
 	}
 	if v.Action != ratelimit.Aggregate && c.e.opt.Critical != nil && c.e.opt.Critical(&c.deferred.view) {
@@ -155,7 +155,7 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 		c.deferred.add(item)
 		r.result.Sampled++
 	case ratelimit.Aggregate:
-		// Of a backfill the earliest event says from when on the service was observed.
+		// The earliest event of a backfill says from when on the service was observed, so none is merged.
 		if c.e.opt.MergeBy == nil || r.batch.Backfill || !c.merge(r, i) {
 			return 0, true
 		}
@@ -168,13 +168,13 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 	return 0, false
 }
 
-// merge adds the event at hand to others like it.
+// merge adds the current event to others like it.
 func (c *committer) merge(r *request, i int) bool {
 	h, item := &c.deferred, &r.batch.Events[i]
 	by, step := c.e.opt.MergeBy(h.view.Service)
 	h.key = event.MergeKey(h.key[:0], &h.view, by, step)
 	m := h.merged[string(h.key)]
-	if m == nil || !m.Add(&h.view) { // a merger that is full stays in order
+	if m == nil || !m.Add(&h.view) { // a full merger stays in order
 		key := item.Key
 		if !item.HasKey {
 			key = event.Key(h.view.Service, h.view.ID)
@@ -195,7 +195,7 @@ func (c *committer) merge(r *request, i int) bool {
 	return true
 }
 
-// drop counts the event at hand as lost.
+// drop counts the current event as dropped.
 func (c *committer) drop(item *event.Item) {
 	h := &c.deferred
 	h.key = append(append(h.key[:0], h.view.Service...), 0)
@@ -214,14 +214,15 @@ func (c *committer) drop(item *event.Item) {
 	h.names = append(h.names, name)
 }
 
-// addDeferred turns what was held back into records of the group.
+// addDeferred turns the deferred events into records of the group. The write that stores the accepted events stores these
+// too, so that a crash never keeps one without the other.
 func (c *committer) addDeferred(at int64) {
 	h := &c.deferred
 	if len(h.keys)+len(h.order) > 0 {
 		count, body, keys := 0, []byte(nil), h.keys
 		for i, m := range h.order {
 			if m.Events() == 1 {
-				m.by.result.Merged-- // nothing came that is like it
+				m.by.result.Merged-- // no event like it arrived
 				body = append(body, m.first...)
 			} else {
 				body = m.Append(body, m.id)
@@ -249,7 +250,7 @@ func (c *committer) addDeferred(at int64) {
 
 // addKeyed adds a record with keys.
 func (c *committer) addKeyed(at int64, count int, body []byte, keys []xxh3.Uint128) {
-	c.begin(at) // for each record, as a replay of the log does
+	c.begin(at) // for each record, as reading the log again does
 	for _, key := range keys {
 		c.ids.Add(key)
 	}
@@ -257,7 +258,7 @@ func (c *committer) addKeyed(at int64, count int, body []byte, keys []xxh3.Uint1
 	c.pending = append(c.pending, wal.Pending{Time: at, Type: record.TypeEvents, Payload: payload})
 }
 
-// splitDrop takes a name apart that drop made.
+// splitDrop splits a name that drop made.
 func splitDrop(name string) (d record.Dropped) {
 	texts, tail := []byte(name[:len(name)-8]), name[len(name)-8:]
 	for i, c := range texts {

@@ -91,7 +91,7 @@ func ticketsOf(t testing.TB, l *ratelimit.Limiter, b *event.Batch) *ratelimit.Ti
 }
 
 // 1000 events against a limit of 100. Whatever the strategy, what is counted, sampled
-// and dropped is all there is, a repeat of the lot changes nothing, and a replay of the
+// and dropped is all there is, sending the lot again changes nothing, and a replay of the
 // log gives the same.
 func TestStrategiesLoseNothingSilently(t *testing.T) {
 	const events, limit = 1000, 100
@@ -109,7 +109,7 @@ func TestStrategiesLoseNothingSilently(t *testing.T) {
 			l := limiter(t, limit, strategy, 0.1)
 			opt := testOptions(disk)
 			state := newSums()
-			opt.State, opt.Limits, opt.SegmentBytes = state, l, 1<<20
+			opt.State, opt.Limiter, opt.SegmentBytes = state, l, 1<<20
 			opt.MergeBy = func([]byte) ([]string, time.Duration) { return []string{"region"}, time.Minute }
 			r := start(t, opt)
 			admit := func(b *event.Batch) (sum Result) {
@@ -182,7 +182,7 @@ func TestCriticalEventsAreKept(t *testing.T) {
 	l := limiter(t, 10, ratelimit.OnExceededSample, 0.1)
 	opt := testOptions(fsystest.New())
 	state := newSums()
-	opt.State, opt.Limits, opt.SegmentBytes = state, l, 1<<20
+	opt.State, opt.Limiter, opt.SegmentBytes = state, l, 1<<20
 	opt.Critical = func(v *event.View) bool { region, _ := v.Attr("region"); return string(region) == "1" }
 	r := start(t, opt)
 	b := timed(0, 1000)
@@ -200,7 +200,7 @@ func TestAdmitSomePlacesOnly(t *testing.T) {
 	l := limiter(t, 5, ratelimit.OnExceededThrottle, 1)
 	opt := testOptions(fsystest.New())
 	state := newSums()
-	opt.State, opt.Limits = state, l
+	opt.State, opt.Limiter = state, l
 	r := start(t, opt)
 	b := timed(0, 10)
 	tickets := ticketsOf(t, l, b)
@@ -232,7 +232,7 @@ func (failing) Decide(context.Context, time.Time, []*ratelimit.Tickets) error {
 func TestLimitsThatFailLetPass(t *testing.T) {
 	l := limiter(t, 1, ratelimit.OnExceededDrop, 1)
 	opt := testOptions(fsystest.New())
-	opt.State, opt.Limits = newSums(), failing{}
+	opt.State, opt.Limiter = newSums(), failing{}
 	r := start(t, opt)
 	b := timed(0, 10)
 	result, err := r.Admit(context.Background(), b, ticketsOf(t, l, b), nil)
@@ -247,7 +247,7 @@ func TestHeldBackOnce(t *testing.T) {
 	l := limiter(t, 100, ratelimit.OnExceededAggregate, 1)
 	opt := testOptions(fsystest.New())
 	state := newSums()
-	opt.State, opt.Limits, opt.SegmentBytes = state, l, 1<<20
+	opt.State, opt.Limiter, opt.SegmentBytes = state, l, 1<<20
 	opt.MergeBy = func([]byte) ([]string, time.Duration) { return nil, time.Minute }
 	r := start(t, opt)
 	b := timed(0, 200)
@@ -275,7 +275,7 @@ func TestRepeatsOverTheLimitCountOnce(t *testing.T) {
 			l := limiter(t, 2, strategy, 1)
 			opt := testOptions(fsystest.New())
 			state := newSums()
-			opt.State, opt.Limits, opt.SegmentBytes = state, l, 1<<20
+			opt.State, opt.Limiter, opt.SegmentBytes = state, l, 1<<20
 			opt.MergeBy = func([]byte) ([]string, time.Duration) { return nil, time.Minute }
 			r := start(t, opt)
 			b := timed(0, 2)

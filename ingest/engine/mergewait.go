@@ -7,24 +7,22 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// answerReserve is what is left of a request's deadline for the answer, and for the sync
-// when the request waits to be merged.
+// answerReserve is the part of a deadline that a waiting request leaves for the sync and the answer.
 const answerReserve = 10 * time.Millisecond
 
-// mergeWait holds requests with events to be merged, so that those of many senders meet in
-// one group. They are decided and charged, but nothing of them is in the log, and their
-// senders may still leave. Only the committer uses it.
+// mergeWait holds requests with events to be merged, so that those of many senders meet in one group. The Limiter has
+// decided about them and charged them, but nothing of them is in the log, and their senders may still leave. Only the
+// committer uses it.
 type mergeWait struct {
 	requests []*request
 	bytes    int64
-	until    time.Time   // when they are written at the latest
-	timer    *time.Timer // fires then; nil before the first one waited
+	until    time.Time   // the latest time at which they are written
+	timer    *time.Timer // fires then; nil until the first request waits
 }
 
-// hold moves the requests of the group that are to wait out of it, and returns how many
-// bytes those have. A request waits as a whole. One whose deadline is near, a backfill, and
-// whatever is more than a group takes do not wait.
-func (c *committer) hold(now time.Time) (bytes int64) {
+// deferMerges moves the requests of the group that wait to be merged out of it, and returns their bytes. A request waits
+// as a whole. Requests with a close deadline, backfills, and whatever exceeds the size of a group do not wait.
+func (c *committer) deferMerges(now time.Time) (bytes int64) {
 	window := c.e.mergeWindow()
 	if window <= 0 || c.stopping || c.e.opt.MergeBy == nil {
 		return 0
@@ -32,8 +30,8 @@ func (c *committer) hold(now time.Time) (bytes int64) {
 	w := &c.waits
 	stay := c.group[:0]
 	for _, r := range c.group {
-		if r.held || r.kind != record.TypeEvents || r.batch.Backfill || !r.merges() ||
-			len(w.requests) >= c.e.opt.GroupRequests || w.bytes+r.bytes > c.e.holdBytes() {
+		if r.deferred || r.kind != record.TypeEvents || r.batch.Backfill || !r.merges() ||
+			len(w.requests) >= c.e.opt.GroupRequests || w.bytes+r.bytes > c.e.mergeBytes() {
 			stay = append(stay, r)
 			continue
 		}
@@ -45,10 +43,10 @@ func (c *committer) hold(now time.Time) (bytes int64) {
 			stay = append(stay, r)
 			continue
 		}
-		r.held = true
+		r.deferred = true
 		r.state.Store(requestWaiting)
 		if r.leaving.Load() && r.state.CompareAndSwap(requestWaiting, requestTaken) {
-			r.err = errSenderLeft // it could not leave while its request was decided
+			r.err = errSenderLeft // the sender could not withdraw the request while it was decided about
 			r.answer()
 			continue
 		}
@@ -62,11 +60,11 @@ func (c *committer) hold(now time.Time) (bytes int64) {
 	}
 	clear(c.group[len(stay):])
 	c.group = stay
-	c.e.queue.holds(len(w.requests))
+	c.e.queue.setDeferred(len(w.requests))
 	return bytes
 }
 
-// merges reports whether the limits want any event of the request merged.
+// merges reports whether the Limiter wants any event of the request merged.
 func (r *request) merges() bool {
 	if r.tickets == nil {
 		return false
@@ -79,6 +77,7 @@ func (r *request) merges() bool {
 	return false
 }
 
+// set makes the timer fire after d. It may be running: the channel of a reset timer holds no stale value.
 func (w *mergeWait) set(d time.Duration) {
 	if w.timer == nil {
 		w.timer = time.NewTimer(d)
@@ -87,7 +86,7 @@ func (w *mergeWait) set(d time.Duration) {
 	w.timer.Reset(d)
 }
 
-// due is when to look again; nil if nothing waits.
+// due fires when requests must be written. It is nil while none wait.
 func (w *mergeWait) due() <-chan time.Time {
 	if len(w.requests) == 0 {
 		return nil
@@ -95,25 +94,24 @@ func (w *mergeWait) due() <-chan time.Time {
 	return w.timer.C
 }
 
-// release appends what waited to a group, if its time has come, there is as much as a group
-// holds, or all must go.
+// release appends the waiting requests to a group when their time has come, when they fill a group, or if all is set.
 func (c *committer) release(group []*request, all bool) []*request {
 	w := &c.waits
 	n := len(w.requests)
-	if n == 0 || !all && n < c.e.opt.GroupRequests && w.bytes < c.e.holdBytes()/2 && time.Now().Before(w.until) {
+	if n == 0 || !all && n < c.e.opt.GroupRequests && w.bytes < c.e.mergeBytes()/2 && time.Now().Before(w.until) {
 		return group
 	}
 	group = append(group, w.requests...)
 	clear(w.requests)
 	w.requests, w.bytes = w.requests[:0], 0
 	w.timer.Stop()
-	c.e.queue.holds(0)
+	c.e.queue.setDeferred(0)
 	return group
 }
 
-// holdBytes bounds the bytes of requests that wait to be merged: a group's worth, and never
-// so much of the queue that others find it full.
-func (e *Engine) holdBytes() int64 { return min(int64(e.opt.GroupBytes), e.opt.QueueBytes/4) }
+// mergeBytes bounds the bytes of requests that wait to be merged: at most a group, and a quarter of the queue, so that
+// other requests still find space.
+func (e *Engine) mergeBytes() int64 { return min(int64(e.opt.GroupBytes), e.opt.QueueBytes/4) }
 
 // mergeWindow is how long requests may wait to be merged.
 func (e *Engine) mergeWindow() time.Duration {

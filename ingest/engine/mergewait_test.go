@@ -24,7 +24,7 @@ func waitingEngine(t *testing.T, disk fsys.FS, limit int64, change func(*Options
 	l := limiter(t, limit, ratelimit.OnExceededAggregate, 1)
 	opt := testOptions(disk)
 	state := newSums()
-	opt.State, opt.Limits, opt.SegmentBytes = state, l, 1<<20
+	opt.State, opt.Limiter, opt.SegmentBytes = state, l, 1<<20
 	opt.MergeBy, opt.MergeWindow = mergeAll, window(time.Minute)
 	if change != nil {
 		change(&opt)
@@ -73,7 +73,7 @@ func TestWaitingToBeMerged(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
 
-	// A repeat that comes meanwhile and is over the limit waits, too; who needs the answer
+	// A duplicate that comes meanwhile and is over the limit waits, too; who needs the answer
 	// soon has all of them written in time.
 	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -123,7 +123,7 @@ func TestWaitingToBeMergedIsBounded(t *testing.T) {
 				if err == nil {
 					stored.Add(1)
 				}
-				if _, refused := RetryAfter(err); !refused {
+				if _, refused := retryAfter(err); !refused {
 					return
 				}
 				most.Store(max(most.Load(), int64(r.waiting())))
@@ -132,7 +132,7 @@ func TestWaitingToBeMergedIsBounded(t *testing.T) {
 		})
 	}
 	require.Eventually(t, func() bool { return stored.Load() > senders*3/4 }, 10*time.Second, time.Millisecond)
-	require.LessOrEqual(t, int64(r.waiting())*size, r.holdBytes())
+	require.LessOrEqual(t, int64(r.waiting())*size, r.mergeBytes())
 	_, err := r.Commit(context.Background(), testBatch("other"))
 	require.NoError(t, err, "the queue has room for others")
 	cancel()
@@ -171,6 +171,6 @@ func TestLeavingWhileWaitingToBeMerged(t *testing.T) {
 	require.EqualValues(t, answered.Load(), state.events, "a request that left is not stored")
 	require.Less(t, answered.Load(), sent.Load())
 	_, bytes := r.queue.size()
-	require.Zero(t, bytes, "all memory is given back")
+	require.Zero(t, bytes, "all memory is released")
 	r.kill()
 }

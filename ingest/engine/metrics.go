@@ -70,7 +70,7 @@ func (m *Metrics) gauges(e *Engine) {
 		metric.CheckpointStateBytes: func(h Health) float64 { return float64(h.Checkpoint.State) },
 		metric.DedupeIDs:            func(h Health) float64 { return float64(h.IDs.Count) },
 		metric.DedupeBytes:          func(h Health) float64 { return float64(h.IDs.Bytes) },
-		metric.DedupeWindowSeconds:  func(h Health) float64 { return h.IDs.Horizon.Seconds() },
+		metric.DedupeWindowSeconds:  func(h Health) float64 { return h.IDs.Window.Seconds() },
 		metric.IngestWatermarkSeconds: func(h Health) float64 {
 			if h.Watermark.IsZero() {
 				return 0

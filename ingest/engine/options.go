@@ -15,30 +15,28 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// Options configure an Engine. A zero field takes the default given with it.
+// Options configure an Engine. A zero field takes the default in its comment.
 type Options struct {
 	FS    fsys.FS // the operating system's
-	Dir   string  // the data folder, made if missing; required
+	Dir   string  // the data folder, created if missing; required
 	State State   // required, and empty
 
-	// Config is written to the log at every start, before the first Commit is
-	// let in; nil writes none.
+	// Config is written to the log at every start, before the first event is accepted. nil writes none.
 	Config []byte
 
 	Metrics *Metrics         // one of its own
 	Logger  *slog.Logger     // slog.Default
 	Now     func() time.Time // time.Now
-	// Uptime is a clock that nobody sets and that goes on while the machine
-	// sleeps. It tells a sleep from a clock that was set ahead.
+	// Uptime is a clock that cannot be set and that runs while the machine sleeps. It distinguishes sleep from a clock
+	// that was set ahead.
 	Uptime func() time.Duration
 
-	// AcceptLoss goes on where a damaged or incomplete data folder would refuse
-	// the start. What is damaged is moved aside, never deleted. What it held and
-	// what followed it is lost.
+	// AcceptLoss starts with a damaged or incomplete data folder, which is refused otherwise. Damaged files are moved
+	// aside, never deleted. What they held is lost.
 	AcceptLoss bool
 
 	SegmentBytes  int64 // of the log; 64 MiB
-	QueueBytes    int64 // of requests that wait for the log; 64 MiB
+	QueueBytes    int64 // of requests in the queue; 64 MiB
 	GroupBytes    int   // written with one sync; 8 MB
 	GroupRequests int   // answered with one sync; 4096
 
@@ -51,51 +49,49 @@ type Options struct {
 
 	DeadLetterSegmentBytes int64 // of the files that the engine opens itself; 10 MB
 
-	// Limits decide which events are too many; nil: none. See Admit.
-	Limits Limits
-	// Critical says whether an event over its limit is too good to be dropped or
-	// sampled: it is then left to the caller of Admit. nil: none is.
+	// Limiter decides which events exceed their rate limit. nil admits all. See Admit.
+	Limiter Limiter
+	// Critical reports whether an event over its rate limit must not be dropped or sampled. The caller of Admit gets it
+	// back in Result.Critical. nil: none is critical.
 	Critical func(v *event.View) bool
-	// MergeBy names the attributes, rising, and the step of time by which events of a
-	// service must agree to be merged into one where the limits say so; nil: such events
-	// pass unmerged.
+	// MergeBy names the attributes, ascending, and the step of time by which events of a service must agree to be merged
+	// into one when the Limiter says so. nil: such events pass unmerged.
 	MergeBy func(service []byte) (attrs []string, step time.Duration)
-	// MergeWindow is how long a request with an event to be merged may wait for others
-	// like it, at most until 10 ms before its deadline; asked once per group. nil, or 0:
-	// events are merged with those of the same group only.
+	// MergeWindow is how long a request with an event to be merged may wait for others like it, at most until 10 ms
+	// before its deadline. The committer asks once per group. nil or 0: events are merged only with those of the same
+	// group.
 	MergeWindow func() time.Duration
 
-	// CrashPoint, if set, is called at every CrashPoint. Tests stop there.
+	// CrashPoint, if set, is called at every CrashPoint. Crash tests stop there.
 	CrashPoint func(CrashPoint)
 }
 
 // Parts are what others add to an engine once its log is open.
 type Parts struct {
 	DeadLetters DeadLetters // nil: files in the data folder
-	// Retain is the oldest record of the log that somebody else still needs; ok is
-	// false if nobody needs any. nil: nobody does.
+	// Retain is the oldest record of the log that a sink still needs. ok is false if none is needed. nil: none is.
 	Retain func() (seq uint64, ok bool)
-	// Instance begins the IDs of the fold's dead letters, where several engines share
-	// one store: else their places in two logs could be taken for one.
+	// Instance begins the IDs of the fold's dead letters when several engines share one storage. Without it, places in
+	// two logs could give the same ID.
 	Instance string
 }
 
 // IDOptions bound the deduplication table.
 type IDOptions = dedup.Options
 
-// CheckpointOptions say how often a checkpoint is made: when either is reached.
+// CheckpointOptions say how often a checkpoint is made: whichever is reached first.
 type CheckpointOptions struct {
 	Interval time.Duration `yaml:"interval" above:"0"`      // 30s
 	LogBytes int64         `yaml:"log" above:"0" is:"size"` // folded since the last one; 64 MiB
 }
 
-// DiskOptions say when the disk counts as full.
+// DiskOptions say when the disk counts as full, so that checkpoints still fit when events no longer do.
 type DiskOptions struct {
 	// LowWater is the number of free bytes below which nothing is accepted.
-	// 0 is 256 MiB; a negative number switches the guard and the reserve off.
+	// 0 is 256 MiB. A negative number disables the guard and the reserve.
 	LowWater int64 `yaml:"low_water" is:"size"`
-	// ReserveBytes is the size of a file that is given up when the disk is
-	// full, so that a checkpoint can still be written. 0 is 16 MiB.
+	// ReserveBytes is the size of a file that is deleted when the disk is full, so that a checkpoint can still be
+	// written. 0 is 16 MiB.
 	ReserveBytes int64
 }
 
@@ -135,10 +131,10 @@ func (o *Options) applyDefaults() {
 
 func (o *Options) validate() error {
 	if o.Dir == "" {
-		return errors.New("ingest: no data folder given")
+		return errors.New("engine: Options.Dir is required")
 	}
 	if o.State == nil {
-		return errors.New("ingest: no state given")
+		return errors.New("engine: Options.State is required")
 	}
 	for name, value := range map[string]int64{
 		"SegmentBytes": o.SegmentBytes, "QueueBytes": o.QueueBytes, "GroupBytes": int64(o.GroupBytes),
@@ -148,7 +144,7 @@ func (o *Options) validate() error {
 		"MaxClockJump": int64(o.MaxClockJump), "DeadLetterSegmentBytes": o.DeadLetterSegmentBytes,
 	} {
 		if value < 0 {
-			return fmt.Errorf("ingest: %s is negative", name)
+			return fmt.Errorf("engine: Options.%s must not be negative", name)
 		}
 	}
 	return nil

@@ -10,42 +10,41 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// request is something that waits to be written to the log. Its sender fills it in and
-// pushes it. From then on state says whose it is: the sender may take it back only while it
-// waits, the committer may read it only once it has taken it. Whoever owns it at the end
+// request is something to be written to the log. Its sender fills it in and pushes it. From then on state says who owns
+// it: the sender may withdraw it only while it waits, and the committer may read it only after taking it. The last owner
 // returns it to the pool.
 type request struct {
-	kind    byte         // of record
-	batch   *event.Batch // RecordEvents
-	tickets *ratelimit.Tickets
-	todo    []int32  // places in batch.Events; nil is all
-	replay  []Replay // RecordReplay
-	sunk    bool     // of a replay: the sinks had them
-	payload []byte   // any other
-	basis   uint64   // RecordForget: see Engine.Forget
-	bytes   int64    // counted against the queue's limit
+	kind      byte         // of record
+	batch     *event.Batch // RecordEvents
+	tickets   *ratelimit.Tickets
+	todo      []int32  // places in batch.Events; nil is all
+	replay    []Replay // RecordReplay
+	delivered bool     // of a replay: the sinks have the events
+	payload   []byte   // any other
+	basis     uint64   // RecordForget: see Engine.Forget
+	bytes     int64    // counted against the queue's limit
 
 	deadline time.Time // of its sender; zero: none
 	timer    *time.Timer
-	held     bool // it was decided, and waited to be merged: see mergeWait
+	deferred bool // the Limiter has decided, and the request waits to be merged: see mergeWait
 
 	state   atomic.Uint32
-	leaving atomic.Bool   // its sender does not wait any more, and could not say so
+	leaving atomic.Bool   // its sender has left and could not withdraw it
 	done    chan struct{} // one signal, after result and err are set
 
 	result Result
 	err    error
-	wrote  int // records in the group at hand
+	wrote  int // number of its last record in the current group; 0 if it has none
 }
 
-// The states of a request. Who moves it away from waiting owns it.
+// The states of a request. Whoever moves it away from waiting owns it.
 const (
 	requestWaiting uint32 = iota
 	requestTaken          // by the committer, which will answer
-	requestLeft           // by its sender, who does not wait any more
+	requestLeft           // by its sender, who no longer waits
 )
 
-// request returns an empty request, perhaps one that was released.
+// request returns an empty request, new or from the pool.
 func (q *queue) request(kind byte) *request {
 	r, ok := q.pool.Get().(*request)
 	if !ok {
@@ -57,14 +56,15 @@ func (q *queue) request(kind byte) *request {
 	return r
 }
 
+// release returns a request to the pool. Nothing may refer to it any more.
 func (q *queue) release(r *request) {
-	r.batch, r.tickets, r.todo, r.replay, r.sunk = nil, nil, nil, nil, false
+	r.batch, r.tickets, r.todo, r.replay, r.delivered = nil, nil, nil, nil, false
 	r.payload, r.result, r.err = nil, Result{}, nil
-	r.deadline, r.held = time.Time{}, false
+	r.deadline, r.deferred = time.Time{}, false
 	q.pool.Put(r)
 }
 
-// expires fires after d.
+// expires returns a channel that fires after d. The timer is reused with the request.
 func (r *request) expires(d time.Duration) <-chan time.Time {
 	if r.timer == nil {
 		r.timer = time.NewTimer(d)
@@ -74,34 +74,35 @@ func (r *request) expires(d time.Duration) <-chan time.Time {
 	return r.timer.C
 }
 
+// answer wakes the sender. Result and err must be set, and the committer must not touch the request afterwards.
 func (r *request) answer() { r.done <- struct{}{} }
 
 // requestOverhead is what a waiting request costs besides its events, in bytes.
 const requestOverhead = 512
 
-// queue holds the requests that wait, in order, up to a number of bytes. mu is held for a
+// queue holds the waiting requests, in order, up to a number of bytes. Senders push, the committer takes. mu is held for a
 // few instructions only, never during a sync.
 type queue struct {
 	limit int64
-	wake  chan struct{} // one signal that there is something
+	wake  chan struct{} // one signal that there is a request
 	pool  sync.Pool     // of requests
 
-	mu      sync.Mutex
-	waiting []*request
-	bytes   int64 // of those waiting and of the group at hand
-	group   int   // requests in the group at hand
-	held    int   // requests that wait to be merged
-	closed  *UnavailableError
+	mu       sync.Mutex
+	waiting  []*request
+	bytes    int64             // of those waiting, of the current group, and of those that wait to be merged
+	group    int               // requests in the current group
+	deferred int               // requests that wait to be merged
+	closed   *UnavailableError // why requests are refused; nil while they are accepted
 }
 
-// push lets r wait, or says why it can't.
+// push adds r, or returns why it cannot be accepted.
 func (q *queue) push(r *request) *UnavailableError {
 	q.mu.Lock()
 	if q.closed != nil {
 		defer q.mu.Unlock()
 		return q.closed
 	}
-	// One request is always let in, however large.
+	// An empty queue accepts any request, however large.
 	if q.bytes > 0 && q.bytes+r.bytes > q.limit {
 		q.mu.Unlock()
 		return ErrOverloaded
@@ -120,8 +121,7 @@ func (q *queue) signal() {
 	}
 }
 
-// take moves the next group into buf: at least one request if any waits, then
-// as many as fit.
+// take moves the next group into buf: at least one request if any waits, then as many as fit.
 func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,7 +131,7 @@ func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request
 			break
 		}
 		if buf = append(buf, r); r.kind == record.TypeForget {
-			break // what comes after it has other keys
+			break // a record of forgotten services changes the keys of what follows
 		}
 	}
 	rest := copy(q.waiting, q.waiting[len(buf):])
@@ -141,23 +141,22 @@ func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request
 	return buf
 }
 
-// give says that a group of that many bytes is answered.
-func (q *queue) give(bytes int64) {
+// free releases the bytes of an answered group.
+func (q *queue) free(bytes int64) {
 	q.mu.Lock()
 	q.bytes -= bytes
 	q.group = 0
 	q.mu.Unlock()
 }
 
-// holds says how many requests wait to be merged.
-func (q *queue) holds(n int) {
+// setDeferred says how many requests wait to be merged.
+func (q *queue) setDeferred(n int) {
 	q.mu.Lock()
-	q.held = n
+	q.deferred = n
 	q.mu.Unlock()
 }
 
-// close refuses whatever comes from now on; what waits stays. The first reason
-// counts, unless the later one is graver.
+// close refuses requests from now on. Those that wait stay. The first reason counts, except that ErrPoisoned replaces any.
 func (q *queue) close(why *UnavailableError) {
 	q.mu.Lock()
 	if q.closed == nil || why == ErrPoisoned {
@@ -176,5 +175,5 @@ func (q *queue) open() {
 func (q *queue) size() (requests int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting) + q.group + q.held, q.bytes
+	return len(q.waiting) + q.group + q.deferred, q.bytes
 }

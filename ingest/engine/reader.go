@@ -13,26 +13,28 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// reader applies durable records to the State, in order, and captures the State
-// for checkpoints. Only its goroutine uses the State, and only it touches the fields below
-// that are not channels. During recovery that is the goroutine of replayState.
+// reader applies durable records to the State, in order, and captures the State for checkpoints. Only its goroutine uses
+// the State, and only it touches the fields below that are not channels. During recovery that is the goroutine of
+// replayState.
 type reader struct {
 	e     *Engine
 	state State
 	log   *wal.Reader
 	more  chan struct{} // one signal that the log grew
-	inbox chan func()
+	inbox chan func()   // calls of do, made between two records
 
-	at     int64 // receive time of the last applied record, Unix ns
-	refuse Refuse
-	rec    wal.Record // at hand
+	at     int64      // receive time of the last applied record, Unix ns
+	refuse Refuse     // refuseEvent, bound once
+	rec    wal.Record // the current one; its payload is valid until the next
 
-	waits    []foldWait                 // for a record to be applied
-	refused  map[uint64]string          // records, by number
-	replayed map[uint64][]replayRefusal // of replay records
+	// Answers for goroutines that wait for a record. Refusals are remembered until they are asked for, at most
+	// maxRefusals, since the record of a caller that left is never asked for.
+	waits    []foldWait
+	refused  map[uint64]string          // records that were refused as a whole, by number
+	replayed map[uint64][]replayRefusal // refused events of replay records, by number
 
-	// One checkpoint is under way at a time: from the send on saves to the receipt from
-	// saved the saver reads buf, and the reader must not encode into it.
+	// At most one checkpoint is under way. From the send on saves to the receipt from saved the saver reads buf, and the
+	// reader must not encode into it.
 	saves      chan *checkpoint.State // to the saver
 	saved      chan saveResult
 	saverEnded chan struct{} // closed when the saver failed for good
@@ -44,13 +46,14 @@ type reader struct {
 	buf        []byte            // encoded parts of the last capture
 }
 
+// foldWait is a goroutine that waits until the record seq is applied.
 type foldWait struct {
 	seq  uint64
 	done chan error
 }
 
-// keepRefused is how many refused records are remembered for SetConfig.
-const keepRefused = 64
+// maxRefusals bounds the refusals that are remembered.
+const maxRefusals = 64
 
 func newReader(e *Engine) *reader {
 	r := &reader{
@@ -62,7 +65,8 @@ func newReader(e *Engine) *reader {
 	return r
 }
 
-// refuseEvent keeps an event that the fold refused.
+// refuseEvent makes a dead letter of an event that the fold refused, or of a record (index -1). The dead letter of a
+// replayed event exists already: it only gets another attempt.
 func (r *reader) refuseEvent(index int, event []byte, reason string) {
 	r.e.opt.Metrics.deadLetters.Inc()
 	if r.rec.Type == record.TypeReplay && index >= 0 {
@@ -75,13 +79,13 @@ func (r *reader) refuseEvent(index int, event []byte, reason string) {
 	r.e.dead.refuse(deadletter.Refused(r.rec.Seq, index, r.rec.Time, event, reason))
 }
 
-// replayRefusal is one event of a replay that the fold refused again.
+// replayRefusal is an event of a replay that the fold refused again.
 type replayRefusal struct {
 	index  int
 	reason string
 }
 
-// open starts after the record seq.
+// open begins after the record seq.
 func (r *reader) open(log *wal.Log, seq uint64, at int64) (err error) {
 	r.log, err = log.NewReader(seq + 1)
 	r.e.folded.Store(seq)
@@ -89,7 +93,7 @@ func (r *reader) open(log *wal.Log, seq uint64, at int64) (err error) {
 	return err
 }
 
-// Close lets go of the log.
+// Close closes the reader of the log.
 func (r *reader) Close() error {
 	if r.log == nil {
 		return nil
@@ -97,7 +101,7 @@ func (r *reader) Close() error {
 	return r.log.Close()
 }
 
-// do has f called between two records, by the reader's goroutine. Once do has returned, f has run or never will: what
+// do has the reader's goroutine call f between two records. Once do has returned, f has run or never will: what
 // f writes may be read, whatever do returned.
 func (r *reader) do(ctx context.Context, f func()) error {
 	done := make(chan error, 1)
@@ -129,8 +133,7 @@ func (r *reader) do(ctx context.Context, f func()) error {
 	return <-done // it runs right now
 }
 
-// wait returns when the record seq was applied, with the reason if it was
-// refused.
+// wait returns when the record seq is applied, with the reason if it was refused.
 func (r *reader) wait(ctx context.Context, seq uint64) error {
 	done := make(chan error, 1)
 	err := r.do(ctx, func() {
@@ -150,6 +153,7 @@ func (r *reader) wait(ctx context.Context, seq uint64) error {
 	}
 }
 
+// answerWaits answers the goroutines whose record is applied.
 func (r *reader) answerWaits() {
 	rest := r.waits[:0]
 	for _, w := range r.waits {
@@ -167,8 +171,7 @@ func (r *reader) answerWaits() {
 	r.waits = rest
 }
 
-// run applies records until stop is closed and the log's end is reached, and
-// makes the last checkpoint.
+// run applies records until stop is closed and the log's end is reached. Then it makes the last checkpoint.
 func (r *reader) run(stop <-chan struct{}) error {
 	tick := time.NewTicker(r.e.opt.Checkpoint.Interval)
 	defer tick.Stop()
@@ -190,10 +193,10 @@ func (r *reader) run(stop <-chan struct{}) error {
 	}
 }
 
-// tryAgain is the wait for a file descriptor, of which others may let go.
+// tryAgain is the wait for a file descriptor, which others may release.
 const tryAgain = time.Second
 
-// wakeUp makes run look for more records.
+// wakeUp makes run check for more records.
 func (r *reader) wakeUp() {
 	select {
 	case r.more <- struct{}{}:
@@ -201,7 +204,8 @@ func (r *reader) wakeUp() {
 	}
 }
 
-// drain applies records until the durable end, and does in between what is due.
+// drain applies records until the durable end. Between records it makes the calls of do and starts checkpoints, so that a
+// long backlog delays neither.
 func (r *reader) drain(tick <-chan time.Time) error {
 	for {
 		ok, err := r.next()
@@ -228,7 +232,7 @@ func (r *reader) drain(tick <-chan time.Time) error {
 	}
 }
 
-// guarded calls f, which must not take the fold down.
+// guarded calls f. A panic of a caller's function must not stop the fold.
 func guarded(f func()) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -244,7 +248,7 @@ func (r *reader) next() (bool, error) {
 	ok, err := r.log.Next(&r.rec)
 	if err != nil {
 		if errors.Is(err, wal.ErrPoisoned) {
-			return false, nil // the committer says so
+			return false, nil // the committer reports it
 		}
 		return false, fmt.Errorf("read the log: %w", err)
 	}
@@ -253,12 +257,12 @@ func (r *reader) next() (bool, error) {
 	}
 	r.e.troubles[troubleFold].works()
 	r.e.opt.CrashPoint(CrashBeforeApply)
-	if len(r.replayed) > keepRefused {
+	if len(r.replayed) > maxRefusals {
 		clear(r.replayed)
 	}
 	if err := r.apply(); err != nil {
 		r.refuse(-1, r.rec.Payload, err.Error())
-		if len(r.refused) >= keepRefused {
+		if len(r.refused) >= maxRefusals {
 			clear(r.refused)
 		}
 		r.refused[r.rec.Seq] = err.Error()
@@ -282,8 +286,7 @@ func (r *reader) apply() (err error) {
 	return r.state.Apply(r.rec, r.refuse)
 }
 
-// checkpoint captures the State and hands it to the saver, unless that is still
-// busy or there is nothing new.
+// checkpoint captures the State and passes it to the saver, unless the saver is busy or nothing is new.
 func (r *reader) checkpoint() {
 	seq := r.e.folded.Load()
 	if r.saving || seq == r.lastSeq {
@@ -299,7 +302,8 @@ func (r *reader) checkpoint() {
 	r.saves <- c
 }
 
-// capture encodes the parts that changed since they were last saved.
+// capture encodes the parts that changed since they were last saved. The State cannot be encoded in the saver's goroutine:
+// it changes with the next record.
 func (r *reader) capture(seq uint64) (c *checkpoint.State, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -326,7 +330,7 @@ func (r *reader) capture(seq uint64) (c *checkpoint.State, err error) {
 	}
 	r.buf, r.captured = buf, captured
 	from := 0
-	for i, end := range ends { // only now has buf stopped moving
+	for i, end := range ends { // slices are taken last, since buf moves while it grows
 		if c.Parts[i].Changed {
 			c.Parts[i].Data = buf[from:end:end]
 			from = end
@@ -335,7 +339,8 @@ func (r *reader) capture(seq uint64) (c *checkpoint.State, err error) {
 	return c, nil
 }
 
-// finishSave takes up what became of the capture.
+// finishSave applies the outcome of a save. Versions count as saved only now: after a failure the next capture must contain
+// the same changes.
 func (r *reader) finishSave(result saveResult) {
 	r.saving = false
 	switch {
@@ -345,11 +350,11 @@ func (r *reader) finishSave(result saveResult) {
 		clear(r.versions)
 		fallthrough
 	default:
-		r.lastSeq = 0 // try again, even if no record comes
+		r.lastSeq = 0 // try again, even without a new record
 	}
 }
 
-// finish reaches the end of the log and saves it.
+// finish applies the rest of the log and makes the last checkpoint.
 func (r *reader) finish() error {
 	if err := r.drain(nil); err != nil || r.e.poisoned() {
 		return err
@@ -370,6 +375,6 @@ func (r *reader) awaitSave() {
 	select {
 	case result := <-r.saved:
 		r.finishSave(result)
-	case <-r.saverEnded: // it failed for good
+	case <-r.saverEnded: // it failed permanently
 	}
 }

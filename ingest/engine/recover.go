@@ -124,7 +124,7 @@ func (s *saver) afterDamage(from *checkpoint.Start) error {
 // each other.
 func (e *Engine) replay(ctx context.Context, log *wal.Log, from *checkpoint.Start) error {
 	end := log.NextSeq() - 1
-	first := log.FirstSeq() - 1 // later than the checkpoint only after an accepted loss
+	first := log.FirstSeq() - 1 // beyond the checkpoint only after an accepted loss
 	seq, idSeq := max(from.Seq, first), max(from.IDSeq, first)
 	e.replayTodo.Store(end - min(end, seq) + end - min(end, idSeq))
 	if err := e.read.open(log, seq, from.At); err != nil {
@@ -136,6 +136,8 @@ func (e *Engine) replay(ctx context.Context, log *wal.Log, from *checkpoint.Star
 	return group.Wait()
 }
 
+// replayState applies the rest of the log to the State. Dead letters are flushed before they take too much memory: a later
+// crash may refuse the same events again, and the store skips those.
 func (e *Engine) replayState(ctx context.Context) error {
 	for ctx.Err() == nil {
 		ok, err := e.read.next()
@@ -159,6 +161,7 @@ func (e *Engine) replayState(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// readIDs adds the ids of the rest of the log to the table.
 func (e *Engine) readIDs(ctx context.Context, log *wal.Log, seq uint64, ids *dedup.Table) (err error) {
 	reader, err := log.NewReader(seq + 1)
 	if err != nil {
@@ -179,28 +182,28 @@ func (e *Engine) readIDs(ctx context.Context, log *wal.Log, seq uint64, ids *ded
 			return nil
 		}
 		if err := replayIDs(ids, &rec, &view); err != nil {
-			// The fold refuses it as well, and keeps it as a dead letter.
-			e.opt.Logger.Error("ids of a record are not known", "record", rec.Seq, "err", err)
+			// The fold refuses it, too, and makes it a dead letter.
+			e.opt.Logger.Error("ids of a record are not in the deduplication table", "record", rec.Seq, "err", err)
 		}
 		e.replayDone.Add(1)
 	}
 	return ctx.Err()
 }
 
-// waitForFiles reports whether a file descriptor was lacking, after a wait for one.
+// waitForFiles reports whether err is a lack of file descriptors, after a wait. It passes, so the caller tries again.
 func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 	if !errors.Is(err, wal.ErrNoFiles) {
 		return false
 	}
 	e.troubles[troubleFold].failed(err)
 	select {
-	case <-ctx.Done(): // the caller looks at it
+	case <-ctx.Done(): // the caller checks it
 	case <-time.After(tryAgain):
 	}
 	return true
 }
 
-// replayIDs makes the ids of a record known again.
+// replayIDs adds the ids of a record to the table, exactly as the committer did when it wrote the record.
 func replayIDs(ids *dedup.Table, rec *wal.Record, view *event.View) error {
 	if rec.Type == record.TypeForget {
 		f, err := record.ParseForget(rec.Payload)

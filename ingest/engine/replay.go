@@ -12,12 +12,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
-// Replay is one dead letter that comes back to be counted.
+// Replay is the event of a dead letter that is to be counted.
 type Replay struct {
-	// Key is that by which it counts once: see ReplayKey.
-	Key    xxh3.Uint128
-	Letter string // ID of the dead letter
-	Event  []byte // in its binary form
+	// Key is the key by which it counts once: see deadletter.ReplayKey.
+	Key   xxh3.Uint128
+	ID    string // of the dead letter
+	Event []byte // in its binary form
 }
 
 // RefusedError is the fold's reason for refusing a replayed event.
@@ -26,13 +26,12 @@ type RefusedError struct{ Reason string }
 // Error returns the reason.
 func (e *RefusedError) Error() string { return "refused again: " + e.Reason }
 
-// maxReplay is how many events one record of a replay holds.
+// maxReplay is the maximum number of events in a replay record.
 const maxReplay = 1000
 
-// Replay counts events that come back from the dead letters, each once, and returns
-// an error for each that was not: nil where it counts now or did before. With sunk, the
-// sinks have had the events and do not get them again. At most 1000 at a time.
-func (e *Engine) Replay(ctx context.Context, events []Replay, sunk bool) []error {
+// Replay counts the events of dead letters, each once, and returns an error for each. nil means that the event counts now or
+// did before. With delivered, the sinks have the events and do not get them again. It takes at most 1000 at a time.
+func (e *Engine) Replay(ctx context.Context, events []Replay, delivered bool) []error {
 	errs := make([]error, len(events))
 	all := func(err error) []error {
 		for i := range errs {
@@ -47,7 +46,7 @@ func (e *Engine) Replay(ctx context.Context, events []Replay, sunk bool) []error
 		return all(fmt.Errorf("replay of %d events: at most %d at a time", len(events), maxReplay))
 	}
 	r := e.queue.request(record.TypeReplay)
-	r.replay, r.sunk, r.bytes = events, sunk, requestOverhead
+	r.replay, r.delivered, r.bytes = events, delivered, requestOverhead
 	for i := range events {
 		r.bytes += int64(len(events[i].Event))
 	}
@@ -62,13 +61,13 @@ func (e *Engine) Replay(ctx context.Context, events []Replay, sunk bool) []error
 	if err != nil {
 		return all(err)
 	}
-	// Before anybody is told: the next replay needs another key.
+	// Durable before the answer: the key of the next replay depends on it.
 	if len(refused) > 0 {
 		if err := e.dead.flush(); err != nil {
 			return all(err)
 		}
 	}
-	// The record holds what was new, in order.
+	// The record holds the new events, in order. Refusals name places in the record.
 	known := map[int]bool{}
 	for _, i := range result.DupIndexes {
 		known[i] = true
@@ -85,10 +84,10 @@ func (e *Engine) Replay(ctx context.Context, events []Replay, sunk bool) []error
 	return errs
 }
 
-// takeReplayed waits until the record is folded and returns what was refused of it.
+// takeReplayed waits until the record is folded and returns its refused events.
 func (r *reader) takeReplayed(ctx context.Context, seq uint64) (refused []replayRefusal, err error) {
-	// A record that is refused as a whole has its own letter: its events count nowhere,
-	// but their letters are still there.
+	// A record that is refused as a whole becomes a dead letter of its own. Its events count nowhere, but their dead
+	// letters are still stored.
 	if err := r.wait(ctx, seq); err != nil {
 		return nil, err
 	}
@@ -99,10 +98,10 @@ func (r *reader) takeReplayed(ctx context.Context, seq uint64) (refused []replay
 	return refused, err
 }
 
-// admitReplay turns what is new of a replay into a record.
+// admitReplay turns the events of a replay that do not count yet into a record.
 func (c *committer) admitReplay(r *request, at int64) {
 	var keys []xxh3.Uint128
-	var body, letters []byte
+	var body, entryIDs []byte
 	count := 0
 	for i := range r.replay {
 		e := &r.replay[i]
@@ -118,8 +117,8 @@ func (c *committer) admitReplay(r *request, at int64) {
 			continue
 		}
 		keys = append(keys, e.Key)
-		letters = binary.AppendUvarint(letters, uint64(len(e.Letter)))
-		letters = append(letters, e.Letter...)
+		entryIDs = binary.AppendUvarint(entryIDs, uint64(len(e.ID)))
+		entryIDs = append(entryIDs, e.ID...)
 		body = append(body, e.Event...)
 		count++
 	}
@@ -127,17 +126,16 @@ func (c *committer) admitReplay(r *request, at int64) {
 		return
 	}
 	flags := byte(record.FlagReplayed)
-	if r.sunk {
+	if r.delivered {
 		flags |= record.FlagDelivered
 	}
 	payload := record.AppendKeyedHead(nil, count, flags, keys)
-	payload = append(append(payload, letters...), body...)
+	payload = append(append(payload, entryIDs...), body...)
 	r.result.Accepted = count
 	c.add(r, at, record.TypeReplay, payload)
 }
 
-// ReplayTarget gives dead letters of the fold, or of admission, back to the engine.
-// It is a dlq.Target.
+// ReplayTarget replays dead letters of the fold or of admission into the engine. It is a dlq.Target.
 func (e *Engine) ReplayTarget(ctx context.Context, entries []dlq.Entry) []error {
 	errs := make([]error, len(entries))
 	for from := 0; from < len(entries); from += maxReplay {
@@ -148,11 +146,12 @@ func (e *Engine) ReplayTarget(ctx context.Context, entries []dlq.Entry) []error 
 }
 
 func (e *Engine) replayPart(ctx context.Context, entries []dlq.Entry, errs []error) {
-	for _, sunk := range []bool{false, true} {
+	// Only those of the fold went to the sinks before.
+	for _, delivered := range []bool{false, true} {
 		var replays []Replay
 		var places []int
 		for i := range entries {
-			if entry := &entries[i]; (entry.Origin == dlq.Fold) == sunk {
+			if entry := &entries[i]; (entry.Origin == dlq.Fold) == delivered {
 				if bin, view, err := deadletter.Event(entry); err != nil {
 					errs[i] = err
 				} else {
@@ -161,7 +160,7 @@ func (e *Engine) replayPart(ctx context.Context, entries []dlq.Entry, errs []err
 				}
 			}
 		}
-		for i, err := range e.Replay(ctx, replays, sunk) {
+		for i, err := range e.Replay(ctx, replays, delivered) {
 			errs[places[i]] = err
 		}
 	}

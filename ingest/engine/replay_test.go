@@ -45,36 +45,36 @@ func TestReplayOfTheFold(t *testing.T) {
 	e := launch(t, opt)
 	<-e.Ready()
 	e.commit("a", "refuse-1", "refuse-2")
-	letters := e.letters(t)
-	require.Len(t, letters, 2)
+	deadLetters := e.deadLetters(t)
+	require.Len(t, deadLetters, 2)
 
-	// Still refused: the letters stay, with an attempt more.
-	for _, err := range e.ReplayTarget(context.Background(), letters) {
+	// Still refused: the dead letters stay, with an attempt more.
+	for _, err := range e.ReplayTarget(context.Background(), deadLetters) {
 		var refused *RefusedError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, "told to refuse", refused.Reason)
 	}
-	letters = e.letters(t)
-	require.Len(t, letters, 2)
-	require.Equal(t, deadletter.ClassRefused, letters[0].Class)
-	require.Equal(t, 1, letters[0].Attempts)
-	require.Contains(t, string(letters[0].Event), "refuse-1")
+	deadLetters = e.deadLetters(t)
+	require.Len(t, deadLetters, 2)
+	require.Equal(t, deadletter.ClassRefused, deadLetters[0].Class)
+	require.Equal(t, 1, deadLetters[0].Attempts)
+	require.Contains(t, string(deadLetters[0].Event), "refuse-1")
 
 	// Now the fold takes them. Twice is once.
 	require.NoError(t, e.Do(context.Background(), func() { state.takes = e.durable.Load() + 1 }))
 	for range 2 {
-		for _, err := range e.ReplayTarget(context.Background(), letters) {
+		for _, err := range e.ReplayTarget(context.Background(), deadLetters) {
 			require.NoError(t, err)
 		}
 	}
 	requireOnce(t, e.stateCounts(t, state.tally), []string{"a", "refuse-1", "refuse-2"})
 
-	// A crash before the letters were removed: a replay of them changes nothing.
+	// A crash before the dead letters were removed: a replay of them changes nothing.
 	again := &lenient{tally: newTally(), takes: state.takes}
 	opt.State, opt.FS = again, disk.CrashClone(0, 1)
 	r := launch(t, opt)
 	<-r.Ready()
-	for _, err := range r.ReplayTarget(context.Background(), letters) {
+	for _, err := range r.ReplayTarget(context.Background(), deadLetters) {
 		require.NoError(t, err)
 	}
 	requireOnce(t, r.stateCounts(t, again.tally), []string{"a", "refuse-1", "refuse-2"})

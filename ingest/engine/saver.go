@@ -12,25 +12,26 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// flushInterval is how long a dead letter may wait in memory.
+// flushInterval is how long a dead letter may stay in memory.
 const flushInterval = time.Second
 
-// saver writes checkpoints and dead letters in a goroutine of its own, so that neither
-// the reader nor the committer waits for these syncs. The order within a checkpoint is what
-// makes it safe: dead letters, parts, ids, manifest, and only then the log is truncated.
+// saver writes checkpoints and dead letters in a goroutine of its own, so that neither the reader nor the committer waits
+// for these syncs. The order within a checkpoint makes it safe against a crash: dead letters, parts, ids, manifest, and
+// only then the log is truncated. What a step needs later is durable before the step that gives up its source.
 type saver struct {
 	e     *Engine
 	log   *wal.Log
 	files *checkpoint.Store
 
+	// The saver asks the committer for new ids while that runs. After committerEnded is closed, it reads the table
+	// itself.
 	committer      *committer
 	committerEnded chan struct{}
 }
 
 type saveResult struct{ err error }
 
-// run saves what the reader captures until stop is closed. The error is one
-// after which nothing can be promised.
+// run saves what the reader captures until stop is closed. After an error nothing more can be promised.
 func (s *saver) run(stop <-chan struct{}) error {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
@@ -52,14 +53,14 @@ func (s *saver) run(stop <-chan struct{}) error {
 	}
 }
 
-// flush makes the dead letters durable. A full disk is waited out.
+// flush makes the dead letters durable. On a full disk they stay in memory, and the next tick tries again.
 func (s *saver) flush() error {
 	if s.e.dead.waiting() == 0 {
 		return nil
 	}
 	err := s.e.dead.flush()
 	if err == nil {
-		s.e.troubles[troubleLetters].works()
+		s.e.troubles[troubleDeadLetters].works()
 	}
 	if err == nil || isFatalSave(err) {
 		return err
@@ -67,7 +68,7 @@ func (s *saver) flush() error {
 	if isNoSpace(err) {
 		s.e.disk.full()
 	}
-	s.e.troubles[troubleLetters].failed(err)
+	s.e.troubles[troubleDeadLetters].failed(err)
 	return nil
 }
 
@@ -75,13 +76,13 @@ func isNoSpace(err error) bool {
 	return fsys.Classify(err) == fsys.NoSpace || errors.Is(err, dlq.ErrNoSpace) || errors.Is(err, wal.ErrNoSpace)
 }
 
-// isFatalSave tells a failed sync from everything after which the next checkpoint may
-// succeed, such as a full disk, too many open files, or a file that cannot be opened now.
+// isFatalSave reports whether a sync failed. After anything else, such as a full disk, too many open files, or a file
+// that cannot be opened now, the next checkpoint may succeed.
 func isFatalSave(err error) bool {
-	return fsys.Classify(err) == fsys.SyncFailed || errors.Is(err, wal.ErrPoisoned) || isFatalLetter(err)
+	return fsys.Classify(err) == fsys.SyncFailed || errors.Is(err, wal.ErrPoisoned) || errors.Is(err, dlq.ErrPoisoned)
 }
 
-// save makes one checkpoint and lets go of the log that no checkpoint needs.
+// save makes one checkpoint and truncates the log before it.
 func (s *saver) save(state *checkpoint.State) error {
 	began := time.Now()
 	written, err := s.write(state)
@@ -98,7 +99,7 @@ func (s *saver) save(state *checkpoint.State) error {
 		h.Written, h.State = written, s.files.Bytes()
 	})
 	s.e.troubles[troubleCheckpoint].works()
-	s.e.troubles[troubleLetters].works() // they were flushed first
+	s.e.troubles[troubleDeadLetters].works() // write has flushed them
 	s.e.opt.Metrics.checkpoints.Inc()
 	s.e.opt.Metrics.checkpointBytes.AddInt64(written)
 	s.e.opt.Metrics.checkpointSeconds.Add(took.Seconds())
@@ -120,13 +121,13 @@ func (s *saver) write(state *checkpoint.State) (written int64, err error) {
 	}
 	s.e.opt.CrashPoint(CrashBeforeTruncate)
 	if err := s.log.Truncate(s.floor()); err != nil {
-		return written, fmt.Errorf("let go of old log: %w", err)
+		return written, fmt.Errorf("truncate the log: %w", err)
 	}
 	s.e.opt.CrashPoint(CrashAfterTruncate)
 	return written, nil
 }
 
-// floor is the number below which nobody needs the log any more.
+// floor is the first record of the log that a checkpoint or a sink may still need.
 func (s *saver) floor() uint64 {
 	floor := s.files.Floor()
 	if s.e.retain != nil {
@@ -137,7 +138,7 @@ func (s *saver) floor() uint64 {
 	return floor
 }
 
-// captureIDs asks the committer, or takes what it left behind.
+// captureIDs asks the committer, or reads the table after the committer has ended.
 func (s *saver) captureIDs() (*dedup.Capture, error) {
 	reply := make(chan *dedup.Capture, 1)
 	select {
@@ -151,13 +152,14 @@ func (s *saver) captureIDs() (*dedup.Capture, error) {
 	return s.committer.capture(), nil
 }
 
-// checkpointFailed counts a failure; the earlier checkpoints are as they were.
+// checkpointFailed notes a failure. The earlier checkpoints are untouched, and the next interval tries again.
 func (e *Engine) checkpointFailed(err error) {
 	e.opt.Metrics.checkpointFailures.Inc()
 	e.updateCheckpoint(func(h *CheckpointHealth) { h.Failures++ })
 	e.troubles[troubleCheckpoint].failed(err)
 }
 
+// updateCheckpoint changes the figures of the health. The reader counts failures, the saver does the rest.
 func (e *Engine) updateCheckpoint(change func(*CheckpointHealth)) {
 	for {
 		old := e.checkpointHealth.Load()

@@ -10,19 +10,19 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// AddFile takes an open file of a snapshot, by its name in the data folder, with the bytes that
-// count. It closes the file.
+// AddFile takes an open file of a snapshot, with its name in the data folder and the number of bytes that count. It closes
+// the file.
 type AddFile func(name string, size int64, file fsys.File)
 
-// snapshotTries is how often a checkpoint is looked for while newer ones replace it.
+// snapshotTries is how often opening a checkpoint is tried while newer ones replace it.
 const snapshotTries = 10
 
-// Snapshot opens the files of the data folder as a start would need them, and gives them to add.
-// Counting goes on meanwhile. All that was acknowledged before the call is in them.
+// Snapshot opens the files of the data folder that a start needs and passes them to add. Counting continues meanwhile.
+// Everything that was acknowledged before the call is in them.
 //
-// The order makes them consistent. The checkpoint comes first, then what others add, then the log:
-// the log holds every record that the checkpoint, a cursor or a removed dead letter refers to, and
-// the dead letters hold all that the checkpoint has left behind.
+// The order makes them consistent: the checkpoint first, then what others adds, then the log. So the log holds every record
+// that the checkpoint, a cursor or a removed dead letter refers to, and the dead letters hold everything that the
+// checkpoint has left behind.
 func (e *Engine) Snapshot(others func() error, add AddFile) error {
 	select {
 	case <-e.ready:
@@ -37,8 +37,8 @@ func (e *Engine) Snapshot(others func() error, add AddFile) error {
 	}, func(name string, size int64, file fsys.File) { add(filepath.Join(logDir, name), size, file) })
 }
 
-// snapshotCheckpoint adds the newest checkpoint, if there is one. A newer one may be written
-// meanwhile, and the files of this one be deleted: then it begins again.
+// snapshotCheckpoint adds the newest checkpoint, if there is one. If newer ones replace it meanwhile, its files may be
+// deleted before they are open, and it begins again.
 func (e *Engine) snapshotCheckpoint(add AddFile) (err error) {
 	for range snapshotTries {
 		var files []func()

@@ -10,34 +10,30 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// State is what the log is folded into. All its methods are called by one
-// goroutine at a time; what a State holds must follow from the calls alone,
-// never from a clock or from chance.
+// State is what the log is folded into. All its methods except Loss are called by one goroutine at a time. What a State
+// holds must follow from the calls alone, never from a clock or from chance: a restart reads the log again and must get
+// the same.
 type State interface {
-	// Apply takes the next record of the log. The record's payload is valid only
-	// during the call. Events that cannot be counted are handed to refuse, which
-	// copies them, and do not stop the record. After an error, or a panic, the
-	// record itself becomes a dead letter too; see EachEvent for how to keep a
-	// panic to the event that caused it.
+	// Apply takes the next record of the log. The record's payload is valid only during the call. Events that cannot
+	// be counted are passed to refuse, which copies them, and do not stop the record. After an error or a panic the
+	// record itself becomes a dead letter, too. EachEvent confines a panic to the event that caused it.
 	Apply(rec wal.Record, refuse Refuse) error
 
-	// Parts lists the state in pieces that are saved apart. A piece whose
-	// version did not change since an earlier call must encode to the same bytes.
+	// Parts lists the pieces of the state that are saved separately. A piece whose version did not change since an
+	// earlier call must encode to the same bytes.
 	Parts() []Part
 
-	// Restore gives back one saved part, in any order, before the first Apply;
-	// FinishRestore says that all were given. The data must not be kept. It is nil for a
-	// part that cannot be read and that the State goes on without.
+	// Restore loads one saved part, in any order, before the first Apply. FinishRestore follows the last one. The data
+	// is valid only during the call. It is nil for a part that is lost, and the State continues without it.
 	Restore(name string, data []byte) error
 	FinishRestore() error
 
-	// Loss says, for people, what it would cost to go on without a saved part; ok is false
-	// if the others are worth nothing without it. It touches nothing.
+	// Loss says for the operator what it would cost to continue without a saved part. ok is false if the others are
+	// useless without it. It must not touch the state: any goroutine may call it.
 	Loss(name string) (what string, ok bool)
 }
 
-// Refuse takes the event at index of its record, in its binary form, and the
-// reason why it cannot be counted.
+// Refuse takes the event at index of its record, in its binary form, and the reason why it cannot be counted.
 type Refuse func(index int, event []byte, reason string)
 
 // Part is one piece of a State.
@@ -45,12 +41,11 @@ type Part struct {
 	Name    string // unique, at most 64 KiB
 	Version uint64
 	Encode  func(dst []byte) []byte // appends the piece
-	Vital   bool                    // the others are worth nothing without it: each checkpoint has its own copy
+	Vital   bool                    // the others are useless without it: every checkpoint writes it again, so no two share a copy
 }
 
-// EachEvent calls f with every event of an events record. What f returns an
-// error for, or panics at, is refused, and the next event is tried. The error
-// is about the record itself: one that cannot be parsed.
+// EachEvent calls f with every event of an events record. An event for which f returns an error or panics is refused, and
+// the next one follows. An error of EachEvent means that the record itself is invalid.
 func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refuse Refuse) error {
 	events, err := record.ParseEvents(payload)
 	if err != nil {
@@ -69,8 +64,8 @@ func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refus
 	return nil
 }
 
-// eachUntilPanic goes on from the event at index. If f panics, that event is
-// refused and the position after it returned.
+// eachUntilPanic continues from the event at index from. If f panics, it refuses that event and returns the position
+// after it.
 func eachUntilPanic(view *event.View, events record.Events, from int, rest []byte, f func(bool, *event.View) error, refuse Refuse) (index int, body []byte, err error) {
 	index, body = from, rest
 	var current []byte
@@ -95,8 +90,8 @@ func eachUntilPanic(view *event.View, events record.Events, from int, rest []byt
 	return index, body, nil
 }
 
-// panicReason names the panic and the function it came from, without addresses,
-// so that a replay gives the same text.
+// panicReason names the panic and the function it came from, without addresses: reading the record again must give the
+// same text, and with it the same dead letter.
 func panicReason(reason any) string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

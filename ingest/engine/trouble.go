@@ -8,28 +8,29 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// Trouble is a part of the engine that does not work now and is tried again by itself.
+// Trouble is a part of the engine that fails and is retried automatically.
 type Trouble struct {
-	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint or dead_letters
-	Reason string    `json:"reason"` // for people, without the text of the error
-	Since  time.Time `json:"since"`
+	Part   string // log, log_marker, fold, checkpoint or dead_letters
+	Reason string // a sentence, without the text of the error
+	Since  time.Time
 }
 
-// trouble tells when a part stops to work and when it works again, once each.
+// trouble logs once when a part begins to fail and once when it works again. Each part is used by the goroutine that
+// owns it, and read by Health.
 type trouble struct {
 	part string
 	now  func() time.Time
 	log  *slog.Logger
-	at   atomic.Pointer[Trouble]
+	at   atomic.Pointer[Trouble] // nil while the part works
 }
 
 // The parts of the engine that may be in trouble, in the order in which they are shown.
 const (
 	troubleLog    = iota
-	troubleMarker // of the log's end: a loss there would not be noticed at the next start
+	troubleMarker // the marker of the log's end: without it the next start would not notice a loss there
 	troubleFold
 	troubleCheckpoint
-	troubleLetters
+	troubleDeadLetters
 	troubleParts
 )
 
@@ -45,7 +46,7 @@ func (t *trouble) failed(err error) {
 		found.Since = before.Since
 	}
 	t.at.Store(found)
-	t.log.Error("part of the engine does not work, it is tried again", "part", t.part, "err", err)
+	t.log.Error("part of the engine fails, retrying", "part", t.part, "err", err)
 }
 
 // works is called on the hot path: while there is no trouble it is one load.
@@ -61,14 +62,14 @@ func (t *trouble) works() {
 func reasonOf(err error) string {
 	switch fsys.Classify(err) {
 	case fsys.NoFiles:
-		return "no file descriptor is left; raise the limit of open files or lower web.max_connections"
+		return "no file descriptors left (raise the limit of open files or lower web.max_connections)"
 	case fsys.NoSpace:
 		return "the disk is full"
 	}
-	return "the disk refuses to read or write; the log of the engine says more"
+	return "the disk refuses to read or write (the engine's log has the error)"
 }
 
-// troubles lists what is in trouble now.
+// listTroubles lists the parts that fail now.
 func (e *Engine) listTroubles() (out []Trouble) {
 	for i := range e.troubles {
 		if t := e.troubles[i].at.Load(); t != nil {

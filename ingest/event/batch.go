@@ -17,9 +17,9 @@ const (
 	CloudEventBatch               // CloudEvents 1.0, batch mode: an array
 )
 
-// Limits bound what an event and a batch may be. A zero field takes the
+// SizeLimits bound what an event and a batch may be. A zero field takes the
 // default, which is given with it.
-type Limits struct {
+type SizeLimits struct {
 	MaxEventBytes  int           // of one event's JSON; 65536
 	MaxBatchEvents int           // 10000
 	MaxAttributes  int           // per event; 64
@@ -33,7 +33,7 @@ type Limits struct {
 	MaxBackfill     time.Duration // behind the clock in a backfill; 9600h (400 days)
 }
 
-func (l Limits) withDefaults() Limits {
+func (l SizeLimits) withDefaults() SizeLimits {
 	setDefault(&l.MaxEventBytes, 64<<10)
 	setDefault(&l.MaxBatchEvents, 10_000)
 	setDefault(&l.MaxAttributes, 64)
@@ -77,10 +77,10 @@ type Suggester interface {
 
 // DecodeOptions say how a body is judged.
 type DecodeOptions struct {
-	Now      time.Time // the present: default time of events, and what lateness is measured from
-	Backfill bool      // MaxBackfill takes the place of AllowedLateness
-	Catalog  Catalog   // nil takes every service and type
-	Limits   Limits
+	Now        time.Time // the present: default time of events, and what lateness is measured from
+	Backfill   bool      // MaxBackfill takes the place of AllowedLateness
+	Catalog    Catalog   // nil takes every service and type
+	SizeLimits SizeLimits
 
 	// AllowWeight lets events have a weight, as replayed dead letters do. Senders
 	// must not give one: without it "weight" is an unknown field.
@@ -100,7 +100,7 @@ type Batch struct {
 	Rejected        int // those with an error, listed or not
 	Events          []Item
 	Buf             []byte      // the binary events, one after the other
-	Errors          []ItemError // the first Limits.MaxErrors
+	Errors          []ItemError // the first SizeLimits.MaxErrors
 	ErrorsTruncated bool        // there were more
 	Backfill        bool
 	Deadline        time.Time // after which no sender waits for it any more; zero: none

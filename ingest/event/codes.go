@@ -11,8 +11,8 @@ const (
 	CodeInvalidJSON       Code = "invalid_json"        // not RFC 8259 JSON (NaN, trailing comma, control character, ...)
 	CodeInvalidUTF8       Code = "invalid_utf8"        // broken UTF-8, or half of a surrogate pair
 	CodeDuplicateKey      Code = "duplicate_key"       // a key or attribute given twice
-	CodeTooDeep           Code = "too_deep"            // nested beyond Limits.MaxDepth
-	CodeEventTooLarge     Code = "event_too_large"     // longer than Limits.MaxEventBytes
+	CodeTooDeep           Code = "too_deep"            // nested beyond SizeLimits.MaxDepth
+	CodeEventTooLarge     Code = "event_too_large"     // longer than SizeLimits.MaxEventBytes
 	CodeNotAnObject       Code = "not_an_object"       // an event must be a JSON object
 	CodeMissingField      Code = "missing_field"       // service or type, or what CloudEvents requires
 	CodeUnknownField      Code = "unknown_field"       // no such field; attributes go under "attributes"
@@ -23,13 +23,13 @@ const (
 	CodeBadOutcome        Code = "bad_outcome"         // neither success nor failure
 	CodeBadSeverity       Code = "bad_severity"        // not a short name
 	CodeBadTime           Code = "bad_time"            // neither RFC 3339 nor Unix time
-	CodeTimeInFuture      Code = "time_in_future"      // more than Limits.MaxFuture ahead of the clock
-	CodeTimeTooOld        Code = "time_too_old"        // beyond Limits.AllowedLateness or MaxBackfill
+	CodeTimeInFuture      Code = "time_in_future"      // more than SizeLimits.MaxFuture ahead of the clock
+	CodeTimeTooOld        Code = "time_too_old"        // beyond SizeLimits.AllowedLateness or MaxBackfill
 	CodeBadDuration       Code = "bad_duration"        // negative, too long, or given twice over
 	CodeBadCount          Code = "bad_count"           // not an integer from 1 to 4294967295
 	CodeBadDurations      Code = "bad_durations"       // not pairs of milliseconds and count that add up
 	CodeBadAttribute      Code = "bad_attribute"       // bad name, nested or too long value
-	CodeTooManyAttributes Code = "too_many_attributes" // more than Limits.MaxAttributes
+	CodeTooManyAttributes Code = "too_many_attributes" // more than SizeLimits.MaxAttributes
 	CodeReservedLabel     Code = "reserved_label"      // an attribute name that the engine needs for itself
 	CodeUnknownService    Code = "unknown_service"     // not in the spec
 	CodeUnknownType       Code = "unknown_type"        // not in the spec's service
@@ -41,7 +41,7 @@ const (
 // or CodeTooDeep.
 const (
 	CodeEmptyBody     Code = "empty_body"      // nothing in it
-	CodeBatchTooLarge Code = "batch_too_large" // more than Limits.MaxBatchEvents
+	CodeBatchTooLarge Code = "batch_too_large" // more than SizeLimits.MaxBatchEvents
 )
 
 // BodyError means that a body cannot be read as a whole; no event of it is taken.

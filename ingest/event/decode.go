@@ -17,12 +17,12 @@ import (
 type Decoder struct {
 	scanner
 	f      fields
-	limits Limits
+	limits SizeLimits
 	opt    DecodeOptions
 	batch  *Batch
 
 	fieldShape, attrShape shape
-	shapedFor             int  // Limits.MaxNameBytes when the shapes were learned
+	shapedFor             int  // SizeLimits.MaxNameBytes when the shapes were learned
 	nullAttr              bool // an attribute of the event is null
 	vouched               vouched
 
@@ -39,7 +39,7 @@ func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch
 	b.Reset()
 	b.Backfill = opt.Backfill
 	d.opt, d.batch = opt, b
-	d.limits = opt.Limits.withDefaults()
+	d.limits = opt.SizeLimits.withDefaults()
 	d.bounds()
 	lateness := d.limits.AllowedLateness
 	if opt.Backfill {
@@ -406,7 +406,7 @@ func (d *Decoder) DecodeEvent(data []byte, e *Event) error {
 }
 
 func (d *Decoder) decodeEvent(data []byte, weighted bool, e *Event) error {
-	d.limits = Limits{}.withDefaults()
+	d.limits = SizeLimits{}.withDefaults()
 	d.bounds()
 	d.timeless, d.weighted = true, weighted
 	d.vouched.forget()

@@ -285,9 +285,9 @@ func TestDurations(t *testing.T) {
 }
 
 func TestLateness(t *testing.T) {
-	limits := Limits{AllowedLateness: time.Hour, MaxFuture: time.Minute, MaxBackfill: 48 * time.Hour}
+	limits := SizeLimits{AllowedLateness: time.Hour, MaxFuture: time.Minute, MaxBackfill: 48 * time.Hour}
 	at := func(d time.Duration, backfill bool) Code {
-		b := decode(t, JSON, with(fmt.Sprintf(`"time":%q`, now.Add(d).Format(time.RFC3339Nano))), DecodeOptions{Limits: limits, Backfill: backfill})
+		b := decode(t, JSON, with(fmt.Sprintf(`"time":%q`, now.Add(d).Format(time.RFC3339Nano))), DecodeOptions{SizeLimits: limits, Backfill: backfill})
 		require.Equal(t, backfill, b.Backfill)
 		if len(b.Errors) == 0 {
 			return ""
@@ -307,7 +307,7 @@ func TestDepth(t *testing.T) {
 	deep := func(n int) string {
 		return strings.Repeat("[", n) + strings.Repeat("]", n)
 	}
-	b := decode(t, NDJSON, `{"attributes":{"a":1}}`, DecodeOptions{Limits: Limits{MaxDepth: 1}})
+	b := decode(t, NDJSON, `{"attributes":{"a":1}}`, DecodeOptions{SizeLimits: SizeLimits{MaxDepth: 1}})
 	require.Equal(t, CodeTooDeep, b.Errors[0].Code)
 	b = decode(t, JSON, `[`+with(`"x":`+deep(900))+`,`+with(`"id":"good"`)+`]`, DecodeOptions{})
 	require.Len(t, b.Events, 1)
@@ -393,7 +393,7 @@ func TestBodyErrors(t *testing.T) {
 func TestBatchLimits(t *testing.T) {
 	var d Decoder
 	var b Batch
-	opt := DecodeOptions{Now: now, Limits: Limits{MaxBatchEvents: 3, MaxErrors: 2}}
+	opt := DecodeOptions{Now: now, SizeLimits: SizeLimits{MaxBatchEvents: 3, MaxErrors: 2}}
 	lines := strings.Repeat("{}\n", 3)
 	require.NoError(t, d.Decode(NDJSON, []byte(lines+"\n"), opt, &b))
 	require.Equal(t, 3, b.Rejected)
@@ -407,7 +407,7 @@ func TestBatchLimits(t *testing.T) {
 	require.ErrorAs(t, d.Decode(JSON, []byte("[{},{},{},{}]"), opt, &b), &e)
 	require.Equal(t, CodeBatchTooLarge, e.Code)
 
-	opt.Limits.MaxErrors = 3
+	opt.SizeLimits.MaxErrors = 3
 	require.NoError(t, d.Decode(NDJSON, []byte(lines), opt, &b))
 	require.False(t, b.ErrorsTruncated)
 }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// hardDepth bounds nesting whatever Limits says: beyond it a body is given up.
+// hardDepth bounds nesting whatever SizeLimits says: beyond it a body is given up.
 const hardDepth = 1000
 
 // scanner walks JSON text once, front to back, and accepts RFC 8259 and nothing

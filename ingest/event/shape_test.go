@@ -17,7 +17,7 @@ func TestShapesChangeNothing(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		opt := DecodeOptions{Now: now, Catalog: catalog, AllowService: allow, Limits: Limits{MaxNameBytes: 8 + int(seed%2)*8}}
+		opt := DecodeOptions{Now: now, Catalog: catalog, AllowService: allow, SizeLimits: SizeLimits{MaxNameBytes: 8 + int(seed%2)*8}}
 		var used Decoder
 		var shared Batch
 		for range 30 {

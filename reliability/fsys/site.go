@@ -38,8 +38,8 @@ const (
 	SiteWALQuarantineDir Site = "wal.quarantine.dir"
 	// SiteWALQuarantineLog: the log's folder, before and after segments were moved aside.
 	SiteWALQuarantineLog Site = "wal.quarantine.log"
-	// SiteWALKeep: the folder of archived segments and its parents, before the log lets go of them.
-	SiteWALKeep Site = "wal.keep"
-	// SiteWALKeepFile: an archived segment where it is copied, not linked.
-	SiteWALKeepFile Site = "wal.keep.file"
+	// SiteWALArchive: the folder of archived segments and its parents, before the log deletes them.
+	SiteWALArchive Site = "wal.archive"
+	// SiteWALArchiveFile: an archived segment where it is copied, not linked.
+	SiteWALArchiveFile Site = "wal.archive.file"
 )

@@ -59,7 +59,7 @@ func (l *Log) Archive(from, to uint64, dir string) error {
 	}
 	// First the folder, then its files, then the folder again: once the second sync returns, a power loss cannot take
 	// any of them. A crash before leaves links that the next call with the same range finds and accepts.
-	if err := fsys.MkdirAllSynced(l.o.FS, dir, fsys.SiteWALKeep); err != nil {
+	if err := fsys.MkdirAllSynced(l.o.FS, dir, fsys.SiteWALArchive); err != nil {
 		return err
 	}
 	for _, s := range keep {
@@ -67,7 +67,7 @@ func (l *Log) Archive(from, to uint64, dir string) error {
 			return fmt.Errorf("archive segment %s: %w", s.path, passing(err))
 		}
 	}
-	if err := fsys.SyncDir(l.o.FS, dir, fsys.SiteWALKeep); err != nil {
+	if err := fsys.SyncDir(l.o.FS, dir, fsys.SiteWALArchive); err != nil {
 		return fmt.Errorf("sync folder %s: %w", dir, err)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (l *Log) link(s *segment, name string) error {
 	// short copy, which the next call writes again from its beginning.
 	err = copyBytes(to, from, s.end.Load())
 	if err == nil {
-		err = fsys.SyncFile(to, fsys.SiteWALKeepFile)
+		err = fsys.SyncFile(to, fsys.SiteWALArchiveFile)
 	}
 	return errors.Join(err, to.Close())
 }

@@ -148,7 +148,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		Checkpoint:   c.Checkpoint,
 		Disk:         c.Disk,
 		CrashPoint:   opt.Crash,
-		Limits:       rates.limiter,
+		Limiter:      rates.limiter,
 		Critical:     rates.critical,
 		MergeBy:      s.specs.mergeBy,
 		MergeWindow:  rates.mergeWindow,

@@ -115,7 +115,7 @@ func (b *backups) snapshotDelivery(ctx context.Context, set *backup.Set) error {
 			return files.Snapshot(ctx, set.Below(engine.DeadLetterDir))
 		}
 		return nil
-	}, set.Below(engine.KeptDir))
+	}, set.Below(engine.LogRangeDir))
 }
 
 // addFile adds a file that is only ever replaced as a whole. A missing one is left out.

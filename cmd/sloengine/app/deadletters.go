@@ -36,7 +36,7 @@ func openDeadLetters(
 	g.addCloser("dead letters", storage)
 	logDamage(storage, log)
 	store = logrange.New(logrange.Options{
-		FS: fsys.OS(), Dir: filepath.Join(dir, engine.KeptDir), Log: source, Store: storage,
+		FS: fsys.OS(), Dir: filepath.Join(dir, engine.LogRangeDir), Log: source, Store: storage,
 		Owned: instance + "-" + string(dlq.Sink), MaxBytes: c.DeadLetters.MaxBytes,
 	})
 	logSweep(store.Recover(context.Background()), log)

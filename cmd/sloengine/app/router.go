@@ -26,7 +26,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Committer: a.engine,
 		Auth:      a.auth,
 		Catalog:   func() event.Catalog { return a.specs.current.Load().catalog },
-		Limits: event.Limits{
+		SizeLimits: event.SizeLimits{
 			MaxEventBytes:   int(c.Ingest.MaxEvent),
 			MaxBatchEvents:  c.Ingest.MaxBatch,
 			MaxFuture:       c.Ingest.MaxFuture,

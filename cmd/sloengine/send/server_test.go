@@ -36,7 +36,7 @@ type server struct {
 	requests int
 	headers  http.Header
 	query    string
-	limits   event.Limits
+	limits   event.SizeLimits
 	// before may answer a request in place of the server, by returning true.
 	before func(n int, w http.ResponseWriter, body []byte) bool
 	// after is called when the events are counted but not yet answered.
@@ -68,7 +68,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var d event.Decoder
 	var b event.Batch
-	opt := event.DecodeOptions{Now: testNow, Backfill: r.URL.Query().Get("backfill") == "true", Limits: s.limits}
+	opt := event.DecodeOptions{Now: testNow, Backfill: r.URL.Query().Get("backfill") == "true", SizeLimits: s.limits}
 	if err := d.Decode(event.NDJSON, body, opt, &b); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -14,7 +14,7 @@ func Sites(prefix string) []fsys.Site {
 		fsys.SiteAtomicFile, fsys.SiteAtomicDir,
 		fsys.SiteWALAppend, fsys.SiteWALSegment, fsys.SiteWALRoll, fsys.SiteWALMkdir, fsys.SiteWALOpen, fsys.SiteWALRecover,
 		fsys.SiteWALTruncate, fsys.SiteWALMark, fsys.SiteWALMarkDir, fsys.SiteWALHead, fsys.SiteWALSalvage,
-		fsys.SiteWALQuarantineDir, fsys.SiteWALQuarantineLog, fsys.SiteWALKeep, fsys.SiteWALKeepFile,
+		fsys.SiteWALQuarantineDir, fsys.SiteWALQuarantineLog, fsys.SiteWALArchive, fsys.SiteWALArchiveFile,
 	}
 	return slices.DeleteFunc(all, func(s fsys.Site) bool { return !strings.HasPrefix(string(s), prefix) })
 }

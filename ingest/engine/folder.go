@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// DataFormat is the format of the data folder as a whole. Raise its number together with that of any file in the folder,
+// so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no number.
+var DataFormat = fsys.Format{Kind: "data directory", Number: 1}
+
+// The names in the data folder. The engine leaves everything else in it alone.
+const (
+	// LockFile is held while an engine uses the folder.
+	LockFile = "LOCK"
+	// InstanceFile holds a random name that distinguishes engines that share a storage.
+	InstanceFile = "INSTANCE"
+	// DeadLetterDir holds the dead letters if they are stored in files.
+	DeadLetterDir = "dead-letters"
+	// LogRangeDir holds archived ranges of the log that a dead letter stands for, one folder for each.
+	LogRangeDir = "kept"
+	// SinkDir holds the position of each sink in the log.
+	SinkDir = "sinks"
+
+	reserveName = "RESERVE"
+	logDir      = "wal"
+)
+
+// Contents lists the names in a data folder that belong to an engine.
+func Contents() []string {
+	return []string{fsys.FormatFile, LockFile, InstanceFile, reserveName, logDir, checkpoint.Dir, DeadLetterDir, LogRangeDir, SinkDir}
+}
+
+// openFolder locks the folder and opens the log. A folder of a newer version is refused first, and nothing is changed in
+// the folder before the lock is held.
+func (e *Engine) openFolder() (err error) {
+	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, checkpoint.SiteDataDir); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	if err := e.checkFormats(); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	if e.lock, err = e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile)); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = e.lock.Close() // the engine does not exist, so nothing else closes it
+		}
+	}()
+	if err := DataFormat.Mark(e.opt.FS, e.opt.Dir); err != nil {
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	e.disk.start()
+	if e.log, err = e.openLog(); err != nil {
+		return err
+	}
+	for _, repair := range e.log.Repairs() {
+		e.opt.Logger.Warn("repaired the log", "what", repair)
+	}
+	for _, loss := range e.log.Losses() {
+		e.opt.Logger.Error("records of the log are lost",
+			"first", loss.FirstSeq, "last", loss.LastSeq, "moved_to", loss.Quarantine)
+	}
+	return nil
+}
+
+// checkFormats refuses a folder of a newer version and changes nothing. The log checks its own segments before it changes
+// any.
+func (e *Engine) checkFormats() error {
+	if err := DataFormat.Check(e.opt.FS, e.opt.Dir); err != nil {
+		return err
+	}
+	return e.checkpoints().CheckFormat()
+}
+
+// openLog opens the log. Damage to records that a checkpoint holds and that every sink has costs nothing: the log is then
+// opened without them. Any other damage is refused, unless the loss is accepted.
+func (e *Engine) openLog() (*wal.Log, error) {
+	o := wal.Options{
+		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
+		RuleType: record.TypeConfig, Metrics: e.opt.Metrics.log,
+	}
+	log, err := wal.Open(o)
+	var corrupt *wal.CorruptError
+	if !errors.As(err, &corrupt) {
+		return log, err
+	}
+	covered, cerr := e.checkpoints().Covered()
+	if cerr != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", cerr)
+	}
+	needed, cerr := dispatch.OldestCursor(e.opt.FS, filepath.Join(e.opt.Dir, SinkDir))
+	if cerr != nil && !e.opt.AcceptLoss {
+		return nil, fmt.Errorf("%w; the positions of the sinks are unknown: %w", err, cerr)
+	}
+	last := corrupt.Last()
+	if last > covered && !e.opt.AcceptLoss {
+		return nil, fmt.Errorf("data folder %s: %w; of those, the checkpoint holds the records up to %d; restore the folder from a backup, or start with the accept-loss override to continue without the others", e.opt.Dir, err, covered)
+	}
+	if last >= needed && !e.opt.AcceptLoss {
+		return nil, fmt.Errorf("data folder %s: %w; the checkpoint holds them, but a sink still needs them from record %d on; restore the folder from a backup, or start with the accept-loss override to continue without them", e.opt.Dir, err, needed)
+	}
+	if last <= covered {
+		e.opt.Logger.Error("log is damaged, the checkpoint holds all that is lost", "checkpoint", covered, "err", err)
+	}
+	o.AcceptLoss, o.Covered = true, covered
+	return wal.Open(o)
+}
