@@ -89,10 +89,7 @@ type Merger struct {
 	added  []attr
 }
 
-// NewMerger makes a merger that keeps the attributes, which must rise.
-func NewMerger(attrs []string) *Merger { return &Merger{attrs: attrs} }
-
-// Reset forgets what was merged and keeps the memory, for attributes that rise.
+// Reset forgets what was merged and keeps the memory. The attributes to retain must be ascending.
 func (m *Merger) Reset(attrs []string) {
 	*m = Merger{
 		attrs: attrs, pairs: m.pairs[:0], chosen: m.chosen[:0], texts: m.texts[:0], number: m.number, added: m.added,

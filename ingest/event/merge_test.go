@@ -21,7 +21,7 @@ func view(t require.TestingT, e *Event) *View {
 }
 
 func merged(t require.TestingT, attrs []string, id string, events ...*Event) *Event {
-	m := NewMerger(attrs)
+	m := newMerger(attrs)
 	for _, e := range events {
 		require.True(t, m.Add(view(t, e)))
 	}
@@ -73,7 +73,7 @@ func TestMerge(t *testing.T) {
 	keep := []string{"aggregated", "duration_sum_ms"}
 	require.Equal(t, []Attr{{"aggregated", "no"}, {"duration_max_ms", "5"}, {"duration_min_ms", "5"}}, merged(t, keep, "", marked).Attributes)
 	require.Equal(t, []Attr{{"duration_max_ms", "5"}, {"duration_min_ms", "5"}}, merged(t, keep, "", base(0, 5, 1)).Attributes)
-	require.Empty(t, NewMerger(nil).Append(nil, "x"))
+	require.Empty(t, newMerger(nil).Append(nil, "x"))
 }
 
 func TestMergedSums(t *testing.T) {
@@ -114,7 +114,7 @@ func TestMergerRefusesWhatDoesNotFit(t *testing.T) {
 	timed := func(ns int) *Event {
 		return &Event{Service: "s", Type: "t", Time: now, Duration: time.Duration(ns), HasDuration: true}
 	}
-	m := NewMerger(nil)
+	m := newMerger(nil)
 	require.True(t, m.Add(view(t, plain(math.MaxUint32-5))))
 	before := string(m.Append(nil, ""))
 	require.False(t, m.Add(view(t, plain(6))))
@@ -256,7 +256,7 @@ func TestMergeAllocatesNothing(t *testing.T) {
 	e := sample()
 	e.Set("long", strings.Repeat("x", 100))
 	v, attrs := view(t, e), []string{"channel", "long", "product"}
-	m := NewMerger(attrs)
+	m := newMerger(attrs)
 	var key []byte
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		m.Reset(attrs)
@@ -271,7 +271,7 @@ func TestMergeAllocatesNothing(t *testing.T) {
 
 func BenchmarkMerge(b *testing.B) {
 	v, attrs := view(b, sample()), []string{"channel", "product"}
-	m := NewMerger(attrs)
+	m := newMerger(attrs)
 	var key []byte
 	b.ReportAllocs()
 	for b.Loop() {
@@ -290,7 +290,7 @@ func TestMergeFields(t *testing.T) {
 		e.Attributes = []Attr{{"amount", amount}, {"path", path}, {"secret", "s"}, {"zone", "z"}}
 		return e
 	}
-	m := NewMerger([]string{"zone"})
+	m := newMerger([]string{"zone"})
 	m.Fields([]string{"amount", "path", "absent", "zone"})
 	for _, e := range []*Event{at("12.5", "/a", 2), at("-3", "/b", 1), at("n/a", "/a", 1), at("1e3", "/c\"", 1), at("0x10", "", 1)} {
 		require.True(t, m.Add(view(t, e)))
@@ -327,4 +327,10 @@ func TestMergeFields(t *testing.T) {
 	m.Reset(nil)
 	require.True(t, m.Add(view(t, at("1", "/a", 1))))
 	require.Equal(t, map[string]string{"aggregated": "true"}, attrs(), "asked for each time")
+}
+
+func newMerger(attrs []string) *Merger {
+	m := &Merger{}
+	m.Reset(attrs)
+	return m
 }

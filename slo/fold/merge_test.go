@@ -32,7 +32,8 @@ func merge(t require.TestingT, cfg *Config, events []*event.Event) []*event.Even
 		key := string(event.MergeKey(nil, &v, attrs, step))
 		m := byKey[key]
 		if m == nil {
-			m = event.NewMerger(attrs)
+			m = &event.Merger{}
+			m.Reset(attrs)
 			byKey[key] = m
 		}
 		if !m.Add(&v) {
