@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"sla/report":                   {"slo", "slo/fold", "sla", "sla/history"},
 	"rules":                        {"slo", "sla", "slo/yamlgen", "rules/series"},
 	"rules/explain":                {"slo", "rules", "rules/series"},
-	"rules/diff":                   {"slo", "sla", "rules", "rules/explain", "rules/series"},
+	"rules/diff":                   {"slo", "sla", "rules", "rules/explain"},
 	"rules/rulestest":              {"rules"},
 	"alerts":                       {"slo", "sla", "slo/yamlgen", "rules", "rules/series"},
 	"alerts/state":                 {"slo", "sla", "alerts", "rules", "rules/series"},

@@ -181,7 +181,7 @@ func (a *columns) take(w uint32) uint32 {
 	return lo
 }
 
-// give takes back what take handed out. The caller has emptied the columns in every block.
+// give frees the columns of a range that take handed out. The caller has emptied the columns in every block.
 func (a *columns) give(lo, w uint32) {
 	i, _ := slices.BinarySearchFunc(a.free, lo, func(r colRange, lo uint32) int { return int(r.lo) - int(lo) })
 	a.free = slices.Insert(a.free, i, colRange{lo, lo + w})
