@@ -246,7 +246,7 @@ func TestEverySyncIsNeeded(t *testing.T) {
 	for _, site := range sites {
 		t.Run(string(site), func(t *testing.T) {
 			t.Parallel()
-			for seed, began := int64(0), time.Now(); time.Since(began) < 30*time.Second; seed++ {
+			for seed := range int64(200) { // of which the first few do, as a rule
 				disk := fsystest.New()
 				disk.IgnoreSync(site)
 				if site == checkpoint.SiteDataDir { // the dead letters sync the same folder for their own sake
