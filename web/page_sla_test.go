@@ -63,7 +63,7 @@ func TestSLAsSortAndFilter(t *testing.T) {
 	b.rep = richAgreements(t)
 	all := agreementRows(t, b, "/slas")
 	require.Len(t, all, 5)
-	require.True(t, strings.HasPrefix(all[0], "critical breached insurance-unpaid / unpaid product SOMLT"), all[0])
+	require.True(t, strings.HasPrefix(all[0], "breached score below 90 insurance-unpaid / unpaid product SOMLT"), all[0])
 	require.True(t, strings.HasPrefix(all[1], "breached insurance-unpaid / gold"), "breached though the score is high")
 	require.True(t, strings.HasPrefix(all[4], "informs only insurance-unpaid / silver product (all others)"), all[4])
 	require.Contains(t, all[0], "availability 16.75/40 −23.25")
@@ -72,7 +72,7 @@ func TestSLAsSortAndFilter(t *testing.T) {
 	require.Contains(t, strings.Join(all, "\n"), "80 to 100", "what is missing could make it")
 
 	for query, want := range map[string]int{
-		"service=insurance-unpaid": 5, "service=none": 0, "state=critical": 1, "state=breached": 1, "state=met": 2, "state=informs_only": 1, "state=no_data": 0, "state=nonsense": 5,
+		"service=insurance-unpaid": 5, "service=none": 0, "state=critical": 2, "state=warning": 2, "state=breached": 2, "state=met": 2, "state=informs_only": 1, "state=no_data": 0, "state=nonsense": 5,
 		"q=GOLD": 1, "q=trvl": 1, "q=throughput": 5, "group.product=SOMLT": 1, "group.nope=x": 0, "q=zzz": 0, "start=99": 5, "start=-3": 5,
 	} {
 		require.Len(t, agreementRows(t, b, "/slas?"+query), want, query)
@@ -84,6 +84,15 @@ func TestSLAsSortAndFilter(t *testing.T) {
 	}
 	require.Equal(t, all[0], agreementRows(t, b, "/slas?sort=score")[0])
 	require.Equal(t, all[0], agreementRows(t, b, "/slas?sort=lost")[0])
+}
+
+// TestLowScoreIsNoState: an agreement whose components all meet their objectives is met, also below an alert threshold.
+func TestLowScoreIsNoState(t *testing.T) {
+	b := newSLABench(t)
+	r := &b.rep.SLAs[0]
+	r.Score, r.Level, r.Breached = 94, sla.LevelWarning, false
+	rows := agreementRows(t, b, "/slas?state=met&sort=score")
+	require.True(t, strings.HasPrefix(rows[0], "met score below 95 insurance-unpaid / unpaid"), rows[0])
 }
 
 func TestSLAsPages(t *testing.T) {
@@ -126,7 +135,7 @@ func TestSLADetail(t *testing.T) {
 		require.Contains(t, body, want)
 	}
 	gold := b.get("/sla?group.product=MEDCARE&service=insurance-unpaid&sla=gold").Body.String()
-	require.Contains(t, gold, "Breached although the score is above its thresholds")
+	require.Contains(t, gold, "Breached although the score is above its alert thresholds")
 	other := b.get(b.web.ui.SLAHref(&b.rep.SLAs[4])).Body.String()
 	require.Contains(t, other, "informs, never alerts, and is never breached")
 	require.NotContains(t, other, "the agreement is breached")

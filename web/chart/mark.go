@@ -31,25 +31,22 @@ func StateMark(s slo.State) Mark {
 	return None("no data")
 }
 
-// AgreementMark shows the state of an agreement.
+// AgreementMark shows the state of an agreement. A score below an alert threshold is no state: it is the severity of an
+// alert, and a score can be low while every component meets its objective.
 func AgreementMark(r *sla.SLAReport) Mark {
 	switch {
 	case !r.HasData || r.Level == sla.LevelNoData:
 		return None("no data")
 	case r.Informative:
 		return None("informs only")
-	case r.Level == sla.LevelCritical:
-		return Bad("critical")
-	case r.Level == sla.LevelWarning:
-		return Risk("warning")
 	case r.Breached:
-		return Risk("breached")
+		return Bad("breached")
 	}
 	return OK("met")
 }
 
-// AgreementMarks are what slaMark can say, worst first.
-var AgreementMarks = []Mark{Bad("critical"), Risk("warning"), Risk("breached"), None("no data"), OK("met"), None("informs only")}
+// AgreementMarks are the results of AgreementMark, worst first.
+var AgreementMarks = []Mark{Bad("breached"), None("no data"), OK("met"), None("informs only")}
 
 // AlertMark shows the state of an alert.
 func AlertMark(a *state.Alert) Mark {

@@ -100,7 +100,7 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 				top += c.Lost
 			}
 		}
-		row.Cells = append(row.Cells, Cell{AgreementMark(&d.Report).Word, low})
+		row.Cells = append(row.Cells, Cell{AgreementMark(&d.Report).Word, d.Report.Breached})
 		tab.Rows = append(tab.Rows, row)
 	}
 	reverse(tab.Rows)
@@ -148,7 +148,7 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 		f.Caption += " No component lost a point."
 	}
 
-	summary = fmt.Sprintf("%s kept the thresholds, %s did not", format.Plural(met, "day"), format.Plural(under, "day"))
+	summary = fmt.Sprintf("%s at or above the alert thresholds, %s below", format.Plural(met, "day"), format.Plural(under, "day"))
 	if a.Warning == 0 && a.Critical == 0 {
 		summary = format.Plural(met, "day") + " scored"
 	}

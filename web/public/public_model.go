@@ -165,8 +165,7 @@ func (pub *Handler) publicAgreements(rep *sla.Report) (out []agreementOf) {
 			continue
 		}
 		m := chart.AgreementMark(r)
-		word := map[string]string{"ok": "met", "risk": "breached", "bad": "breached"}[m.Shape]
-		a := publicAgreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: cmp.Or(word, string(UnknownNow)), Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
+		a := publicAgreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: m.Word, Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
 		if r.HasData {
 			a.Score = &r.Score
 		}

@@ -321,10 +321,6 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 			continue
 		}
 		card := reportCard{slaCard: ui.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
-		card.Levels = ""
-		if x.Level == sla.LevelWarning || x.Level == sla.LevelCritical {
-			card.Levels = string(x.Level)
-		}
 		s.Cards = append(s.Cards, card)
 	}
 	for _, i := range worstRows(r.SLOs) {

@@ -22,7 +22,6 @@ const shownCards = 6
 type slaCard struct {
 	ID          string // of the row in the page, the same in every report
 	Mark        chart.Mark
-	Breached    bool // though the mark says something else
 	Informative bool
 	Service     string
 	Name        string
@@ -31,7 +30,8 @@ type slaCard struct {
 	Group       []format.Label
 	Window      string
 	Method      string
-	Levels      string // the thresholds of the score
+	Levels      string // the alert thresholds of the score
+	Below       string // "score below 90" if the score is below an alert threshold
 	Score       string
 	Range       string // what it could be, if something is missing
 	Summary     string
@@ -90,7 +90,7 @@ func slaQuery(r *sla.SLAReport) url.Values {
 	return q
 }
 
-// levelsText says below which scores an agreement warns.
+// levelsText says below which scores an agreement alerts.
 func levelsText(a *sla.Agreement) string {
 	var out []string
 	for _, l := range []struct {
@@ -101,7 +101,19 @@ func levelsText(a *sla.Agreement) string {
 			out = append(out, l.name+" below "+strconv.FormatFloat(l.at, 'g', 6, 64))
 		}
 	}
-	return strings.Join(out, ", ")
+	if len(out) == 0 {
+		return ""
+	}
+	return "alerts: " + strings.Join(out, ", ")
+}
+
+// belowText says which alert threshold the score is below; "" if none.
+func belowText(r *sla.SLAReport) string {
+	at := map[sla.Level]float64{sla.LevelWarning: r.SLA.Warning, sla.LevelCritical: r.SLA.Critical}[r.Level]
+	if at == 0 {
+		return ""
+	}
+	return "score below " + strconv.FormatFloat(at, 'g', 6, 64)
 }
 
 func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
@@ -109,9 +121,8 @@ func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	card := slaCard{
 		ID: "s" + respond.Hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: chart.AgreementMark(r), Informative: r.Informative,
 		Service: format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName), Title: format.Safe(a.Description, format.MaxTitle), Href: ui.SLAHref(r),
-		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Score: format.NoValue,
+		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Below: belowText(r), Score: format.NoValue,
 	}
-	card.Breached = r.Breached && card.Mark.Word != "breached"
 	if r.HasData {
 		card.Score = format.Score(r.Score)
 	}

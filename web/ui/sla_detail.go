@@ -104,10 +104,7 @@ func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
 	if card.Range != "" {
 		score.Note = "of 100; " + card.Range + " with what is missing"
 	}
-	level := slaCell{Name: "Level", Mark: &card.Mark, Note: card.Levels}
-	if card.Levels == "" {
-		level.Note = "no thresholds are set"
-	}
+	state := slaCell{Name: "State", Mark: &card.Mark, Note: cmp.Or(card.Levels, "no alert thresholds")}
 	worst := slaCell{Name: "Worst component", Value: "none", Note: "nothing was lost"}
 	if card.Worst != nil {
 		worst.Value, worst.Note = card.Worst.Name, card.Worst.Lost+" points lost of "+card.Worst.Of
@@ -138,7 +135,7 @@ func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
 	for i := range r.Components {
 		low = min(low, r.Components[i].Coverage)
 	}
-	return []slaCell{score, level, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
+	return []slaCell{score, state, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
 }
 
 // scoreRule says how an agreement's score is made.
@@ -166,7 +163,7 @@ func slaNotes(r *sla.SLAReport) []string {
 	case r.Informative:
 		out = append(out, "This group collects all groups beyond max_groups. Nobody promised it anything: it informs, never alerts, and is never breached.")
 	case r.Breached && r.Level == sla.LevelOK:
-		out = append(out, "Breached although the score is above its thresholds: a weighted mean hides that some component missed its own objective.")
+		out = append(out, "Breached although the score is above its alert thresholds: a weighted mean hides that some component missed its own objective.")
 	case r.Breached:
 		out = append(out, "Breached: some component missed its own objective.")
 	}

@@ -54,7 +54,11 @@ type slaFilter struct {
 }
 
 func newSLAFilter(q url.Values) slaFilter {
-	f := slaFilter{q.Get("service"), q.Get("state"), strings.ToLower(strings.TrimSpace(q.Get("q"))), site.Prefixed(q, site.GroupParam)}
+	state := q.Get("state")
+	if state == "critical" || state == "warning" {
+		state = "breached" // what links of earlier versions ask for
+	}
+	f := slaFilter{q.Get("service"), state, strings.ToLower(strings.TrimSpace(q.Get("q"))), site.Prefixed(q, site.GroupParam)}
 	if !slices.ContainsFunc(chart.AgreementMarks, func(m chart.Mark) bool { return stateParam(m) == f.state }) {
 		f.state = ""
 	}
@@ -213,7 +217,7 @@ func slaChoices(rep *sla.Report, f slaFilter) []site.Choice {
 	return []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.service)}, by}
 }
 
-// summariseSLAs says how things are: one sentence, and how many are in each state.
+// summariseSLAs fills the headline and one tile per state with its count.
 func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFilter) {
 	state := f.state
 	f.state = ""
@@ -235,21 +239,12 @@ func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f s
 		}
 		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), ui.Href("/slas", to), on, n[m] == 0})
 	}
-	var said []string
-	for _, m := range chart.AgreementMarks[:3] {
-		if n[m] == 0 {
-			continue
-		}
-		if p.Verdict.Shape == "" {
-			p.Verdict = m
-		}
-		said = append(said, format.Count(n[m])+" "+m.Word)
-	}
+	breached := chart.Bad("breached")
 	switch {
 	case len(all) == 0:
 		p.Verdict, p.Headline = chart.None(""), "Nothing to show"
-	case len(said) > 0:
-		p.Headline = "Agreements: " + strings.Join(said, ", ")
+	case n[breached] > 0:
+		p.Verdict, p.Headline = breached, "Agreements: "+format.Count(n[breached])+" breached"
 	case n[chart.OK("met")] == 0:
 		p.Verdict, p.Headline = chart.None(""), "No data yet"
 	default:
