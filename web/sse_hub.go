@@ -38,12 +38,6 @@ func (h *hub) start() {
 	h.running = true
 }
 
-func (h *hub) on() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.running
-}
-
 // stop ends every stream and refuses new ones.
 func (h *hub) stop() {
 	h.mu.Lock()

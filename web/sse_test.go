@@ -23,6 +23,12 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
+func (h *hub) on() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running
+}
+
 func TestHubFansOut(t *testing.T) {
 	h := newHub(3)
 	_, err := h.join()

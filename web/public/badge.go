@@ -73,24 +73,8 @@ func (pub *Handler) badge(c *gin.Context) {
 
 // badgeRows are the groups that a badge is about: the one that the query names, or all.
 func (pub *Handler) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLOReport {
-	rows := site.RowsOf(rep, id)
 	want := site.Prefixed(c.Request.URL.Query(), site.GroupParam)
-	if len(rows) == 0 || len(want) == 0 {
-		return rows
-	}
-	for name := range want {
-		if !slices.Contains(rows[0].SLO.GroupBy, name) {
-			return nil
-		}
-	}
-	return slices.DeleteFunc(rows, func(r *sla.SLOReport) bool {
-		for i, name := range r.SLO.GroupBy {
-			if value, ok := want[name]; ok && (i >= len(r.Group) || r.Group[i] != value) {
-				return true
-			}
-		}
-		return false
-	})
+	return slices.DeleteFunc(site.RowsOf(rep, id), func(r *sla.SLOReport) bool { return !site.GroupHas(r.SLO.GroupBy, r.Group, want) })
 }
 
 // badgeIsPublic reports whether anybody may see the badge. A value of a group is a

@@ -74,13 +74,18 @@ func (f Filter) match(r *sla.SLOReport) bool {
 			return false
 		}
 	}
-	for k, v := range f.Group {
-		i := slices.Index(r.SLO.GroupBy, k)
-		if i < 0 || i >= len(r.Group) || r.Group[i] != v {
+	return GroupHas(r.SLO.GroupBy, r.Group, f.Group) && (f.Search == "" || f.found(r))
+}
+
+// GroupHas reports whether a group has all the labels that are wanted.
+func GroupHas(names []string, g slo.Group, want map[string]string) bool {
+	for k, v := range want {
+		i := slices.Index(names, k)
+		if i < 0 || i >= len(g) || g[i] != v {
 			return false
 		}
 	}
-	return f.Search == "" || f.found(r)
+	return true
 }
 
 func (f Filter) found(r *sla.SLOReport) bool {

@@ -9,61 +9,44 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// FindGroup finds one SLO's report by path and group.<label> parameters. Labels
-// that are not given match "". A missing or wrong one is told from a missing SLO.
-func FindGroup(rep *sla.Report, id slo.ID, q url.Values) (r *sla.SLOReport, sloExists bool) {
+// find finds the row of one group. of returns the labels and the group of a row, and whether the row belongs to what is
+// asked for. Labels that want lacks match "". A missing or wrong group is told from a thing that does not exist.
+func find[T any](rows []T, want map[string]string, of func(*T) (names []string, g slo.Group, ok bool)) (r *T, exists bool) {
+	for i := range rows {
+		names, g, ok := of(&rows[i])
+		if !ok {
+			continue
+		}
+		exists = true
+		match := len(g) == len(names) && GroupHas(names, g, want)
+		for j, name := range names {
+			match = match && g[j] == want[name]
+		}
+		if match {
+			return &rows[i], true
+		}
+	}
+	return nil, exists
+}
+
+// FindGroup finds the report of one group of an SLO by the parameters group.<label>.
+func FindGroup(rep *sla.Report, id slo.ID, q url.Values) (r *sla.SLOReport, exists bool) {
 	if rep == nil {
 		return nil, false
 	}
-	want := Prefixed(q, GroupParam)
-	for i := range rep.SLOs {
-		r := &rep.SLOs[i]
-		if r.SLO.ID != id {
-			continue
-		}
-		sloExists = true
-		if len(r.Group) != len(r.SLO.GroupBy) {
-			continue
-		}
-		match := true
-		for j, name := range r.SLO.GroupBy {
-			match = match && r.Group[j] == want[name]
-		}
-		for name := range want {
-			match = match && slices.Contains(r.SLO.GroupBy, name)
-		}
-		if match {
-			return r, true
-		}
-	}
-	return nil, sloExists
+	return find(rep.SLOs, Prefixed(q, GroupParam), func(r *sla.SLOReport) ([]string, slo.Group, bool) {
+		return r.SLO.GroupBy, r.Group, r.SLO.ID == id
+	})
 }
 
-// FindSLA finds one agreement's report by the parameters service, sla and
-// group.<label>. Labels that are not given match "".
+// FindSLA finds the report of one group of an agreement by the parameters service, sla and group.<label>.
 func FindSLA(rep *sla.Report, q url.Values) (r *sla.SLAReport, exists bool) {
 	if rep == nil {
 		return nil, false
 	}
-	want := Prefixed(q, GroupParam)
-	for i := range rep.SLAs {
-		r := &rep.SLAs[i]
-		if r.SLA.Service != q.Get("service") || r.SLA.Name != q.Get("sla") {
-			continue
-		}
-		exists = true
-		match := len(r.Group) == len(r.SLA.GroupBy)
-		for j, name := range r.SLA.GroupBy {
-			match = match && r.Group[j] == want[name]
-		}
-		for name := range want {
-			match = match && slices.Contains(r.SLA.GroupBy, name)
-		}
-		if match {
-			return r, true
-		}
-	}
-	return nil, exists
+	return find(rep.SLAs, Prefixed(q, GroupParam), func(r *sla.SLAReport) ([]string, slo.Group, bool) {
+		return r.SLA.GroupBy, r.Group, r.SLA.Service == q.Get("service") && r.SLA.Name == q.Get("sla")
+	})
 }
 
 func FindSLO(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {

@@ -8,11 +8,6 @@ import (
 	"github.com/sloengine/sloengine/web/respond"
 )
 
-// Refuse answers a request with a problem.
-func (site *Site) Refuse(c *gin.Context, status int, detail string) {
-	respond.Problem(c, status, detail, nil)
-}
-
 // NotFound answers what no route serves: a problem below /api, else a small page.
 func (site *Site) NotFound(c *gin.Context) {
 	if respond.WantsProblem(c) {

@@ -142,18 +142,11 @@ func (c alertCounts) text(r *sla.SLOReport) (text, class string) {
 	return format.NoValue, "dim"
 }
 
-// orderByAlerts puts the reports with most firing alerts first, then those with
-// most pending ones.
-func orderByAlerts(rs []*sla.SLOReport, c alertCounts, reverse bool) {
-	slices.SortStableFunc(rs, func(a, b *sla.SLOReport) int {
-		fa, pa := c.of(a)
-		fb, pb := c.of(b)
-		d := 1000*(fb-fa) + pb - pa
-		if reverse {
-			return -d
-		}
-		return d
-	})
+// compare puts the reports with most firing alerts first, then those with most pending ones.
+func (c alertCounts) compare(a, b *sla.SLOReport) int {
+	fa, pa := c.of(a)
+	fb, pb := c.of(b)
+	return 1000*(fb-fa) + pb - pa
 }
 
 // holdBack says on the page of an SLO which of its alerts are held back, and why:

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // Rows of the tables that say what burned the budget.
@@ -57,11 +58,7 @@ type attribute struct {
 
 // Blamed lists the groups to ask for: those that lost most over the window.
 func Blamed(rep *sla.Report, id slo.ID) (out []*sla.SLOReport, total int) {
-	for i := range rep.SLOs {
-		if rep.SLOs[i].SLO.ID == id {
-			out = append(out, &rep.SLOs[i])
-		}
-	}
+	out = site.RowsOf(rep, id)
 	total = len(out)
 	slices.SortStableFunc(out, func(a, b *sla.SLOReport) int { return cmp.Compare(b.Raw.Counts.Bad, a.Raw.Counts.Bad) })
 	return out[:min(len(out), blameAsked)], total

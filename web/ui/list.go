@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,13 +24,7 @@ import (
 
 // listPage is the data of the page "/".
 type listPage struct {
-	site.Layout
-	Loaded     bool // there is a report
-	Filtered   bool
-	Verdict    chart.Mark // the worst that there is
-	Headline   string     // the same as a sentence
-	Scope      string     // how much the list is about
-	Tiles      []tile
+	listHead
 	HasAlerts  bool       // the engine evaluates alerts
 	Alerts     []alertRow // the worst
 	Others     []alertRow // shown on request
@@ -38,17 +33,7 @@ type listPage struct {
 	Cards      []scoreCard
 	MoreSLAs   int
 	AllSLAs    string
-	Columns    []column
 	Rows       []row
-	Total      string // rows on all pages
-	Shown      string // such as "1 to 100 of 1,200"
-	Prev       string
-	Next       string
-	Search     string
-	Selects    []site.Choice
-	Hidden     [][2]string // parameters that the filter form keeps
-	Clear      string
-	Thresholds []slaThresholdRow
 	First      *firstEvent
 	NoSLOs     bool
 	Source     string
@@ -67,7 +52,7 @@ const firstAlerts = 5
 // filter, and the other way round.
 var (
 	viewParams   = []string{"sort", "dir", "refresh"}
-	filterParams = []string{"service", "state", "q", "slo", labelChoice}
+	filterParams = []string{"service", "state", "q", "slo", labelChoice, site.LabelParam, site.GroupParam}
 	listParams   = slices.Concat(viewParams, filterParams)
 )
 
@@ -91,7 +76,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{Layout: ui.Layout(c, v, "Service levels", "list"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle), Source: format.Safe(string(f.SLO), format.MaxTitle)}
+	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list"), Source: format.Safe(string(f.SLO), format.MaxTitle)}
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
@@ -113,7 +98,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	p.First = ui.firstEvent(c.Request, v.Rep)
 	p.Selects = ui.choices(v.Rep, q, f)
 	ui.summarise(v.Rep, p, q, f)
-	p.Thresholds = newThresholdRows(v.Rep, v.Now)
+	p.Thresholds = newThresholdRows(v.Rep, v.Now, "")
 
 	cards := worstFirst(v.Rep, f.Service)
 	if n := len(cards); n > shownCards {
@@ -124,44 +109,15 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 		p.Cards = append(p.Cards, scoreCard{ui.newCard(v.Rep, r), ui.Href("/slas", url.Values{"service": {r.SLA.Service}})})
 	}
 
-	key, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
-	if sorts[key] == nil && key != byAlerts {
-		key = byWorst
-	}
-	p.Columns = ui.columns(q, key, reverse)
-	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo"})...))
-
+	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo", site.LabelParam, site.GroupParam})...))
 	active := countAlerts(ui.Opt.Alerts)
+	by := maps.Clone(sorts)
+	by[byAlerts] = sorting[sla.SLOReport]{by: active.compare}
 	rows := f.Pick(v.Rep)
-	if key == byAlerts {
-		orderByAlerts(rows, active, reverse)
-	} else {
-		order(rows, key, reverse)
-	}
-	total := len(rows)
-	start, _ := strconv.Atoi(q.Get("start"))
-	start = max(0, start)
-	if start >= total {
-		start = 0
-	}
-	rows = rows[start:min(start+ui.Opt.PageSize, total)]
-	p.Total = format.Plural(total, "service level")
-	if total > 0 {
-		p.Shown = format.Count(start+1) + " to " + format.Count(start+len(rows)) + " of " + format.Count(total)
-	}
-	turn := func(to int) string {
-		q := keep(q, listParams...)
-		if to > 0 {
-			q.Set("start", strconv.Itoa(to))
-		}
-		return ui.Href("/", q)
-	}
-	if start > 0 {
-		p.Prev = turn(max(0, start-ui.Opt.PageSize))
-	}
-	if start+len(rows) < total {
-		p.Next = turn(start + len(rows))
-	}
+	p.Total = format.Plural(len(rows), "service level")
+	l := listAddress{"/", q, listParams}
+	p.Columns = arrange(ui, l, rows, by, ui.columns())
+	rows = turnPage(ui, &p.listHead, l, rows, ui.Opt.PageSize)
 
 	// The page may be for more readers than the one who asked first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), sparkBudget)
@@ -186,15 +142,6 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	return ctx.Err() == nil
 }
 
-// tile counts the SLOs in one state and links to them.
-type tile struct {
-	Mark  chart.Mark
-	Count string
-	Href  string
-	On    bool
-	None  bool // nothing is in this state
-}
-
 // summarise says how things are: one sentence, and how many are in each state.
 func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, f site.Filter) {
 	f.State = ""
@@ -206,12 +153,7 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, f site.
 		services[r.SLO.ID.Service()], ids[r.SLO.ID] = true, true
 	}
 	for _, s := range site.States {
-		to := keep(q, listParams...)
-		on := q.Get("state") == string(s)
-		if to.Del("state"); !on {
-			to.Set("state", string(s)) // the second click takes the filter off again
-		}
-		p.Tiles = append(p.Tiles, tile{chart.StateMark(s), format.Count(n[s]), ui.Href("/", to), on, n[s] == 0})
+		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/", q, listParams}, chart.StateMark(s), string(s), n[s]))
 	}
 	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
 	case len(all) == 0:
@@ -231,21 +173,6 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, f site.
 		}
 	}
 	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(len(ids), "objective"), format.Plural(len(all), "group"), format.Plural(len(services), "service"))
-}
-
-// keep copies the named parameters and, where the filter is kept, those that
-// filter by labels.
-func keep(q url.Values, names ...string) url.Values {
-	byLabel := slices.Contains(names, "slo") // the filters are kept
-	out := url.Values{}
-	for k, v := range q {
-		switch {
-		case len(v) == 0:
-		case slices.Contains(names, k) && v[0] != "", byLabel && (strings.HasPrefix(k, site.LabelParam) || strings.HasPrefix(k, site.GroupParam)):
-			out.Set(k, v[0])
-		}
-	}
-	return out
 }
 
 func ingestFigures(i status.IngestStatus) []site.Figure {

@@ -2,8 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"maps"
-	"net/url"
 	"slices"
 	"time"
 
@@ -26,7 +24,7 @@ const (
 	byBurn     sortKey = "burn"
 	byTraffic  sortKey = "traffic"
 	byCoverage sortKey = "coverage"
-	byAlerts   sortKey = "alerts" // see orderByAlerts
+	byAlerts   sortKey = "alerts" // see alertCounts.compare
 )
 
 func severity(r *sla.SLOReport) int {
@@ -37,54 +35,48 @@ func severity(r *sla.SLOReport) int {
 	return i
 }
 
-// noDataLast orders reports without data behind all others, whatever the direction.
-func noDataLast(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
+// sorting is the order of a list by one column.
+type sorting[T any] struct {
+	by  func(a, b *T) int // nil: as the report has them
+	has func(r *T) bool   // rows without data are last, whatever the direction; nil: all rows have data
+}
+
+// order sorts rows; equal ones keep the order of the report.
+func (s sorting[T]) order(rows []*T, reverse bool) {
+	if s.by == nil {
+		if reverse {
+			slices.Reverse(rows)
+		}
+		return
 	}
-	return 1
-}
-
-var sorts = map[sortKey]func(a, b *sla.SLOReport) int{
-	byWorst: func(a, b *sla.SLOReport) int {
-		return cmp.Or(severity(a)-severity(b), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
-	},
-	byName:     func(a, b *sla.SLOReport) int { return 0 },
-	byTarget:   func(a, b *sla.SLOReport) int { return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio()) },
-	byNow:      func(a, b *sla.SLOReport) int { return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI) },
-	bySLI:      func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) },
-	byBudget:   func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) },
-	byBurn:     func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) },
-	byTraffic:  func(a, b *sla.SLOReport) int { return cmp.Compare(b.Rate, a.Rate) },
-	byCoverage: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Coverage, b.Coverage) },
-}
-
-// order sorts reports by a column; equal ones keep the order of ID and group.
-func order(rs []*sla.SLOReport, key sortKey, reverse bool) {
-	by := sorts[key]
-	slices.SortStableFunc(rs, func(a, b *sla.SLOReport) int {
-		last := 0
-		switch key {
-		case bySLI, byBudget, byBurn:
-			last = noDataLast(a.Budget.HasData, b.Budget.HasData)
-		case byNow:
-			last = noDataLast(lastHour(a).HasData, lastHour(b).HasData)
-		}
-		if last != 0 {
-			return last
-		}
-		c := by(a, b)
-		if key == byName {
-			c = site.CompareReports(a, b)
+	slices.SortStableFunc(rows, func(a, b *T) int {
+		if s.has != nil && s.has(a) != s.has(b) {
+			if s.has(a) {
+				return -1
+			}
+			return 1
 		}
 		if reverse {
-			return -c
+			return -s.by(a, b)
 		}
-		return c
+		return s.by(a, b)
 	})
+}
+
+func hasBudget(r *sla.SLOReport) bool { return r.Budget.HasData }
+
+var sorts = map[sortKey]sorting[sla.SLOReport]{
+	byWorst: {by: func(a, b *sla.SLOReport) int {
+		return cmp.Or(severity(a)-severity(b), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
+	}},
+	byName:     {},
+	byTarget:   {by: func(a, b *sla.SLOReport) int { return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio()) }},
+	byNow:      {func(a, b *sla.SLOReport) int { return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI) }, func(r *sla.SLOReport) bool { return lastHour(r).HasData }},
+	bySLI:      {func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) }, hasBudget},
+	byBudget:   {func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) }, hasBudget},
+	byBurn:     {func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) }, hasBudget},
+	byTraffic:  {by: func(a, b *sla.SLOReport) int { return cmp.Compare(b.Rate, a.Rate) }},
+	byCoverage: {by: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Coverage, b.Coverage) }},
 }
 
 // lastHour is the budget over the last hour alone: its SLI is the indicator now.
@@ -120,31 +112,7 @@ type column struct {
 	key sortKey // "" if it can't be sorted
 }
 
-// sortable gives the columns the addresses that sort the list at path by them, and
-// keep the rest of its query; the column it is sorted by turns the order round.
-func (ui *Handler) sortable(columns []column, path string, kept url.Values, key sortKey, reverse bool) []column {
-	for i := range columns {
-		c := &columns[i]
-		if c.key == "" {
-			continue
-		}
-		to := maps.Clone(kept)
-		to.Del("dir")
-		to.Set("sort", string(c.key))
-		if c.key == key {
-			c.Sort = "ascending"
-			if reverse {
-				c.Sort = "descending"
-			} else {
-				to.Set("dir", "desc")
-			}
-		}
-		c.Href = ui.Href(path, to)
-	}
-	return columns
-}
-
-func (ui *Handler) columns(q url.Values, key sortKey, reverse bool) []column {
+func (ui *Handler) columns() []column {
 	columns := []column{
 		{Name: "State", key: byWorst},
 		{Name: "Service level", key: byName},
@@ -160,5 +128,5 @@ func (ui *Handler) columns(q url.Values, key sortKey, reverse bool) []column {
 	if ui.Opt.Alerts != nil {
 		columns = append(columns, column{Name: "Alerts", Class: "num", key: byAlerts})
 	}
-	return ui.sortable(columns, "/", keep(q, listParams...), key, reverse)
+	return columns
 }

@@ -74,10 +74,12 @@ func worstFirst(rep *sla.Report, service string) []*sla.SLAReport {
 			out = append(out, &rep.SLAs[i])
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *sla.SLAReport) int {
-		return cmp.Or(slaSeverity(a)-slaSeverity(b), cmp.Compare(a.Score, b.Score))
-	})
+	slices.SortStableFunc(out, compareWorst)
 	return out
+}
+
+func compareWorst(a, b *sla.SLAReport) int {
+	return cmp.Or(slaSeverity(a)-slaSeverity(b), cmp.Compare(a.Score, b.Score))
 }
 
 // SLAHref links to the detail page of an agreement's group.

@@ -23,7 +23,7 @@ type slaPage struct {
 	Card        slaCard
 	Description string
 	Cells       []slaCell
-	Groups      []slaLink
+	Groups      []groupLink
 	MoreGroups  int
 	Siblings    string
 	Notes       []string
@@ -33,7 +33,7 @@ type slaPage struct {
 	Rule        string // how the score is made
 	Missing     []string
 	History     slaHistory
-	Thresholds  []slaThresholdRow
+	Thresholds  []thresholdRow
 	Reports     []site.Link
 	API         string
 }
@@ -43,13 +43,6 @@ type slaCell struct {
 	Name, Value, Note string
 	Mark              *chart.Mark
 	Bad, Partial      bool
-}
-
-type slaLink struct {
-	Href   string
-	Labels []format.Label
-	Mark   chart.Mark
-	Score  string
 }
 
 func (ui *Handler) slaPage(c *gin.Context) {
@@ -74,7 +67,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 	a := r.SLA
 	p := slaPage{
 		Layout: ui.Layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: ui.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
-		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: thresholdRowsOf(v.Rep, v.Now, a.Service), Reports: ui.reportLinks(v, a.Service),
+		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: newThresholdRows(v.Rep, v.Now, a.Service), Reports: ui.reportLinks(v, a.Service),
 		API: ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
 	p.Cells = slaCells(r, &p.Card)
@@ -204,14 +197,11 @@ func (ui *Handler) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) 
 			others = append(others, x)
 		}
 	}
-	for i, x := range others {
-		if i == shownGroups {
-			p.MoreGroups = len(others) - i
-			break
-		}
-		g := slaLink{Href: ui.SLAHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x), Score: format.NoValue}
+	p.MoreGroups = max(0, len(others)-shownGroups)
+	for _, x := range others[:len(others)-p.MoreGroups] {
+		g := groupLink{Href: ui.SLAHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x), Value: format.NoValue}
 		if x.HasData {
-			g.Score = format.Score(x.Score)
+			g.Value = format.Score(x.Score)
 		}
 		p.Groups = append(p.Groups, g)
 	}

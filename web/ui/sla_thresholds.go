@@ -9,8 +9,8 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// slaThresholdRow is one event threshold with its violations.
-type slaThresholdRow struct {
+// thresholdRow is one event threshold with its violations.
+type thresholdRow struct {
 	Service, Name, Match string
 	Warning, Critical    string
 	Day, Month           [2]site.Figure // warning, critical
@@ -19,18 +19,14 @@ type slaThresholdRow struct {
 	LastAgo              string
 }
 
-func newThresholdRows(rep *sla.Report, now time.Time) []slaThresholdRow {
-	return thresholdRowsOf(rep, now, "")
-}
-
-// thresholdRowsOf are the event thresholds of a service; of all if it is "".
-func thresholdRowsOf(rep *sla.Report, now time.Time, service string) []slaThresholdRow {
-	var out []slaThresholdRow
+// newThresholdRows are the event thresholds of a service; of all if it is "".
+func newThresholdRows(rep *sla.Report, now time.Time, service string) []thresholdRow {
+	var out []thresholdRow
 	for _, l := range rep.Thresholds {
 		if service != "" && l.Threshold.Service != service {
 			continue
 		}
-		r := slaThresholdRow{
+		r := thresholdRow{
 			Service: format.Safe(l.Threshold.Service, format.MaxName), Name: format.Safe(l.Threshold.Name, format.MaxName), Match: format.Safe(l.Threshold.Match.String(), format.MaxTitle),
 			Within: format.Compact(l.Month.Within), Last: format.NewStamp(l.LastEvent, now), LastAgo: format.Ago(l.LastEvent, now),
 		}

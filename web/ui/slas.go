@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -19,33 +18,17 @@ import (
 
 // slasPage is the data of the page "/slas".
 type slasPage struct {
-	site.Layout
-	Loaded     bool
-	Any        bool // the spec has agreements
-	Filtered   bool
-	Verdict    chart.Mark
-	Headline   string
-	Scope      string
-	Tiles      []tile
-	Columns    []column
-	Cards      []slaCard
-	Total      string
-	Shown      string
-	Prev       string
-	Next       string
-	Search     string
-	Selects    []site.Choice
-	Hidden     [][2]string
-	Clear      string
-	Thresholds []slaThresholdRow
-	Reports    []site.Link
+	listHead
+	Any     bool // the spec has agreements
+	Cards   []slaCard
+	Reports []site.Link
 }
 
 // CardsPerPage is how many agreements a page lists.
 const CardsPerPage = 60
 
 // slaParams are the parameters of the list's address.
-var slaParams = []string{"sort", "dir", "refresh", "service", "state", "q"}
+var slaParams = []string{"sort", "dir", "refresh", "service", "state", "q", site.GroupParam}
 
 // slaFilter picks agreements. Empty fields pick all.
 type slaFilter struct {
@@ -72,11 +55,8 @@ func (f slaFilter) match(r *sla.SLAReport) bool {
 	if f.service != "" && r.SLA.Service != f.service || f.state != "" && stateParam(chart.AgreementMark(r)) != f.state {
 		return false
 	}
-	for k, v := range f.group {
-		i := slices.Index(r.SLA.GroupBy, k)
-		if i < 0 || i >= len(r.Group) || r.Group[i] != v {
-			return false
-		}
+	if !site.GroupHas(r.SLA.GroupBy, r.Group, f.group) {
+		return false
 	}
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), f.search) }
 	return f.search == "" || has(r.SLA.Service+"/"+r.SLA.Name) || has(r.SLA.Description) || slices.ContainsFunc(r.Group, has) ||
@@ -99,13 +79,13 @@ const (
 	byLost  sortKey = "lost" // what the worst component lost
 )
 
-var slaSorts = map[sortKey]func(a, b *sla.SLAReport) int{
-	byWorst: func(a, b *sla.SLAReport) int {
-		return cmp.Or(slaSeverity(a)-slaSeverity(b), cmp.Compare(a.Score, b.Score))
-	},
-	byName:  func(a, b *sla.SLAReport) int { return 0 }, // as the report has them
-	byScore: func(a, b *sla.SLAReport) int { return cmp.Compare(a.Score, b.Score) },
-	byLost:  func(a, b *sla.SLAReport) int { return cmp.Compare(worstLoss(b), worstLoss(a)) },
+func hasScore(r *sla.SLAReport) bool { return r.HasData }
+
+var slaSorts = map[sortKey]sorting[sla.SLAReport]{
+	byWorst: {by: compareWorst},
+	byName:  {},
+	byScore: {func(a, b *sla.SLAReport) int { return cmp.Compare(a.Score, b.Score) }, hasScore},
+	byLost:  {func(a, b *sla.SLAReport) int { return cmp.Compare(worstLoss(b), worstLoss(a)) }, hasScore},
 }
 
 func worstLoss(r *sla.SLAReport) float64 {
@@ -113,27 +93,6 @@ func worstLoss(r *sla.SLAReport) float64 {
 		return c.Lost
 	}
 	return 0
-}
-
-// orderSLAs sorts by a column; those without data are last by score whatever the
-// direction, and equal ones keep the report's order.
-func orderSLAs(rs []*sla.SLAReport, key sortKey, reverse bool) {
-	if key == byName && reverse {
-		slices.Reverse(rs)
-		return
-	}
-	by := slaSorts[key]
-	slices.SortStableFunc(rs, func(a, b *sla.SLAReport) int {
-		if key != byWorst && key != byName {
-			if last := noDataLast(a.HasData, b.HasData); last != 0 {
-				return last
-			}
-		}
-		if reverse {
-			return -by(a, b)
-		}
-		return by(a, b)
-	})
 }
 
 func (ui *Handler) slasPage(c *gin.Context) {
@@ -144,7 +103,7 @@ func (ui *Handler) slasPage(c *gin.Context) {
 		return
 	}
 	q := c.Request.URL.Query()
-	p := slasPage{Layout: ui.Layout(c, v, "Agreements", "slas"), Loaded: v.Rep != nil, Search: format.Safe(q.Get("q"), format.MaxTitle)}
+	p := slasPage{listHead: ui.newListHead(c, v, "Agreements", "slas")}
 	if v.Rep != nil {
 		ui.fillSLAs(&p, v, q)
 	}
@@ -157,52 +116,18 @@ func (ui *Handler) fillSLAs(p *slasPage, v site.View, q url.Values) {
 	p.Filtered = f.service != "" || f.state != "" || f.search != "" || len(f.group) > 0
 	p.Clear = ui.Href("/slas", keep(q, viewParams...))
 	p.Hidden = site.Hidden(keep(q, viewParams...))
-	p.Thresholds = thresholdRowsOf(v.Rep, v.Now, f.service)
+	p.Thresholds = newThresholdRows(v.Rep, v.Now, f.service)
 	p.Reports = ui.reportLinks(v, f.service)
 	p.Selects = slaChoices(v.Rep, f)
 	ui.summariseSLAs(p, v.Rep, q, f)
 
-	sort, reverse := sortKey(q.Get("sort")), q.Get("dir") == "desc"
-	if slaSorts[sort] == nil {
-		sort = byWorst
-	}
-	p.Columns = ui.slaColumns(q, sort, reverse)
 	all := f.pick(v.Rep)
-	orderSLAs(all, sort, reverse)
 	p.Total = format.Plural(len(all), "group")
-	start, _ := strconv.Atoi(q.Get("start"))
-	if start < 0 || start >= len(all) {
-		start = 0
-	}
-	end := min(start+CardsPerPage, len(all))
-	for _, r := range all[start:end] {
+	l := listAddress{"/slas", q, slaParams}
+	p.Columns = arrange(ui, l, all, slaSorts, slaColumns())
+	for _, r := range turnPage(ui, &p.listHead, l, all, CardsPerPage) {
 		p.Cards = append(p.Cards, ui.newCard(v.Rep, r))
 	}
-	if len(all) > 0 {
-		p.Shown = format.Count(start+1) + " to " + format.Count(end) + " of " + format.Count(len(all))
-	}
-	turn := func(to int) string {
-		q := ui.keepSLA(q)
-		if to > 0 {
-			q.Set("start", strconv.Itoa(to))
-		}
-		return ui.Href("/slas", q)
-	}
-	if start > 0 {
-		p.Prev = turn(max(0, start-CardsPerPage))
-	}
-	if end < len(all) {
-		p.Next = turn(end)
-	}
-}
-
-// keepSLA copies the parameters of the list that say what is shown and how.
-func (ui *Handler) keepSLA(q url.Values) url.Values {
-	out := keep(q, slaParams...)
-	for k, v := range site.Prefixed(q, site.GroupParam) {
-		out.Set(site.GroupParam+k, v)
-	}
-	return out
 }
 
 func slaChoices(rep *sla.Report, f slaFilter) []site.Choice {
@@ -219,7 +144,6 @@ func slaChoices(rep *sla.Report, f slaFilter) []site.Choice {
 
 // summariseSLAs fills the headline and one tile per state with its count.
 func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFilter) {
-	state := f.state
 	f.state = ""
 	n := map[chart.Mark]int{}
 	names := map[*sla.Agreement]bool{}
@@ -232,12 +156,7 @@ func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f s
 		if m.Word == "informs only" && n[m] == 0 {
 			continue // most specs have none
 		}
-		to := ui.keepSLA(q)
-		on := state == stateParam(m)
-		if to.Del("state"); !on {
-			to.Set("state", stateParam(m)) // the second click takes the filter off again
-		}
-		p.Tiles = append(p.Tiles, tile{m, format.Count(n[m]), ui.Href("/slas", to), on, n[m] == 0})
+		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/slas", q, slaParams}, m, stateParam(m), n[m]))
 	}
 	breached := chart.Bad("breached")
 	switch {
@@ -256,12 +175,12 @@ func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f s
 	p.Scope = format.Plural(len(names), "agreement") + ", " + format.Plural(len(all), "group")
 }
 
-func (ui *Handler) slaColumns(q url.Values, key sortKey, reverse bool) []column {
-	return ui.sortable([]column{
+func slaColumns() []column {
+	return []column{
 		{Name: "State", key: byWorst},
 		{Name: "Agreement", key: byName},
 		{Name: "Score", Class: "num", key: byScore},
 		{Name: "Points earned and lost", Class: "pts"},
 		{Name: "Worst component", key: byLost},
-	}, "/slas", ui.keepSLA(q), key, reverse)
+	}
 }

@@ -61,7 +61,7 @@ type groupLink struct {
 	Href   string
 	Labels []format.Label
 	Mark   chart.Mark
-	Left   string
+	Value  string // what is left of the budget, or the score
 }
 
 // countRow is one way of counting: corrected, or raw.
@@ -141,21 +141,13 @@ func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 		return
 	}
 	p.Siblings = ui.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
-	var all []*sla.SLOReport
-	for i := range rep.SLOs {
-		if x := &rep.SLOs[i]; x.SLO.ID == r.SLO.ID && x != r {
-			all = append(all, x)
-		}
-	}
-	order(all, byWorst, false)
-	for i, x := range all {
-		if i == shownGroups {
-			p.MoreGroups = len(all) - i
-			break
-		}
-		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Left: format.NoValue}
+	others := slices.DeleteFunc(site.RowsOf(rep, r.SLO.ID), func(x *sla.SLOReport) bool { return x == r })
+	sorts[byWorst].order(others, false)
+	p.MoreGroups = max(0, len(others)-shownGroups)
+	for _, x := range others[:len(others)-p.MoreGroups] {
+		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Value: format.NoValue}
 		if x.Budget.HasData {
-			g.Left = format.Percent(x.Budget.Remaining, 1)
+			g.Value = format.Percent(x.Budget.Remaining, 1)
 		}
 		p.Groups = append(p.Groups, g)
 	}

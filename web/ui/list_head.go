@@ -1,0 +1,136 @@
+package ui
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// listHead is what the lists of service levels and of agreements show around their rows.
+type listHead struct {
+	site.Layout
+	Loaded     bool // there is a report
+	Filtered   bool
+	Verdict    chart.Mark // the worst that there is
+	Headline   string     // the same as a sentence
+	Scope      string     // how much the list is about
+	Tiles      []tile
+	Columns    []column
+	Total      string // rows on all pages
+	Shown      string // such as "1 to 100 of 1,200"
+	Prev       string
+	Next       string
+	Search     string
+	Selects    []site.Choice
+	Hidden     [][2]string // parameters that the filter form keeps
+	Clear      string
+	Thresholds []thresholdRow
+}
+
+func (ui *Handler) newListHead(c *gin.Context, v site.View, title, nav string) listHead {
+	return listHead{Layout: ui.Layout(c, v, title, nav), Loaded: v.Rep != nil, Search: format.Safe(c.Query("q"), format.MaxTitle)}
+}
+
+// listAddress is the address of a list.
+type listAddress struct {
+	path   string
+	query  url.Values
+	params []string // the parameters that links to other views of the list keep
+}
+
+// kept are the parameters of the address that a link keeps.
+func (l listAddress) kept() url.Values { return keep(l.query, l.params...) }
+
+// keep copies the named parameters. A name that ends in a dot stands for all that begin with it.
+func keep(q url.Values, names ...string) url.Values {
+	out := url.Values{}
+	for k, v := range q {
+		named := func(name string) bool {
+			return k == name && v[0] != "" || strings.HasSuffix(name, ".") && strings.HasPrefix(k, name)
+		}
+		if len(v) > 0 && slices.ContainsFunc(names, named) {
+			out.Set(k, v[0])
+		}
+	}
+	return out
+}
+
+// tile counts the rows in one state and links to them.
+type tile struct {
+	Mark  chart.Mark
+	Count string
+	Href  string
+	On    bool
+	None  bool // nothing is in this state
+}
+
+func (ui *Handler) newTile(l listAddress, m chart.Mark, state string, n int) tile {
+	to := l.kept()
+	on := to.Get("state") == state
+	if to.Del("state"); !on {
+		to.Set("state", state) // the second click takes the filter off again
+	}
+	return tile{m, format.Count(n), ui.Href(l.path, to), on, n == 0}
+}
+
+// arrange sorts rows by the column that the address names, or the worst first, and returns the columns with the
+// addresses that sort by them. The column that the list is sorted by turns the order round.
+func arrange[T any](ui *Handler, l listAddress, rows []*T, sorts map[sortKey]sorting[T], columns []column) []column {
+	key, reverse := sortKey(l.query.Get("sort")), l.query.Get("dir") == "desc"
+	if _, ok := sorts[key]; !ok {
+		key = byWorst
+	}
+	sorts[key].order(rows, reverse)
+	for i := range columns {
+		c := &columns[i]
+		if c.key == "" {
+			continue
+		}
+		to := l.kept()
+		to.Del("dir")
+		to.Set("sort", string(c.key))
+		if c.key == key {
+			c.Sort = "ascending"
+			if reverse {
+				c.Sort = "descending"
+			} else {
+				to.Set("dir", "desc")
+			}
+		}
+		c.Href = ui.Href(l.path, to)
+	}
+	return columns
+}
+
+// turnPage returns the rows of the page that begins where the address says, and links to the pages around it.
+func turnPage[T any](ui *Handler, p *listHead, l listAddress, rows []*T, size int) []*T {
+	start, _ := strconv.Atoi(l.query.Get("start"))
+	if start < 0 || start >= len(rows) {
+		start = 0
+	}
+	end := min(start+size, len(rows))
+	if len(rows) > 0 {
+		p.Shown = format.Count(start+1) + " to " + format.Count(end) + " of " + format.Count(len(rows))
+	}
+	turn := func(to int) string {
+		q := l.kept()
+		if to > 0 {
+			q.Set("start", strconv.Itoa(to))
+		}
+		return ui.Href(l.path, q)
+	}
+	if start > 0 {
+		p.Prev = turn(max(0, start-size))
+	}
+	if end < len(rows) {
+		p.Next = turn(end)
+	}
+	return rows[start:end]
+}
