@@ -35,17 +35,17 @@ func newDemo(s streams) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve an insurance process: thirty days of history, two incidents, live traffic",
-		Long: `demo is serve on a temporary folder with a spec of its own and made-up traffic,
-which goes the same way as anybody's: over HTTP, into the log, into the counts.
+		Short: "Serve a demo: an insurance process with 30 days of history, two incidents and live traffic",
+		Long: `demo runs serve on a temporary folder with a built-in spec and generated traffic. The
+traffic takes the usual way: over HTTP, into the log, into the counts.
 
-The folder outlives the process, so that you can kill it (kill -9, too), start it
-again and find every number as it was. --fresh starts over.`,
+The folder remains when the process ends. You can kill the process, even with kill -9,
+start it again and find every number unchanged. --fresh starts over.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			length, err := slo.ParseDuration(history)
 			if err != nil {
-				return usageError{fmt.Errorf("--history: %w", err)}
+				return usageError{fmt.Errorf("invalid --history: %w", err)}
 			}
 			if fresh {
 				if err := startOver(dataDir); err != nil {
@@ -53,7 +53,7 @@ again and find every number as it was. --fresh starts over.`,
 				}
 			}
 			if err := os.MkdirAll(dataDir, 0o755); err != nil {
-				return fmt.Errorf("make the demo's folder: %w", err)
+				return fmt.Errorf("create demo folder: %w", err)
 			}
 			d := demoRun{out: s.err, dir: dataDir, length: length}
 			return serve(c.Context(), s, p, app.Options{
@@ -68,18 +68,18 @@ again and find every number as it was. --fresh starts over.`,
 		},
 	}
 	p.register(c)
-	c.Flags().StringVar(&dataDir, "data-dir", dataDir, "folder for everything that is written")
-	c.Flags().BoolVar(&fresh, "fresh", false, "forget what an earlier demo left in the folder")
-	c.Flags().StringVar(&history, "history", history, "how much past to make up")
+	c.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory")
+	c.Flags().BoolVar(&fresh, "fresh", false, "delete the data of an earlier demo in the folder")
+	c.Flags().StringVar(&history, "history", history, "length of the generated history")
 	return c
 }
 
-// demoSettings gives the demo a sink, unless its settings have one: without any nothing
-// is delivered, and the engine's objective about that has no data. It is small.
+// demoSettings gives the demo a small sink, unless its settings have one. Without a sink nothing is delivered, and
+// the engine's own objective for delivery has no data.
 func demoSettings(dataDir string) func(*config.Config) error {
 	return func(c *config.Config) error {
 		if c.Auth.TokensFile != "" || c.Web.ConfigFile != "" {
-			return usageError{errors.New("demo sends its traffic without tokens and TLS; leave auth.tokens_file and web.config_file out of its settings")}
+			return usageError{errors.New("demo sends its traffic without tokens and TLS (remove auth.tokens_file and web.config_file from the settings)")}
 		}
 		if len(c.Sinks) > 0 {
 			return nil
@@ -96,8 +96,7 @@ func demoSettings(dataDir string) func(*config.Config) error {
 // demoArchive is the folder of the demo's own sink.
 const demoArchive = "archive"
 
-// shownInDemo chooses what the demo's public page shows, whatever the labels of its
-// spec say.
+// shownInDemo selects what the demo's public page shows, regardless of the labels in its spec.
 func shownInDemo(id slo.ID, _ map[string]string) bool {
 	switch id.Name() {
 	case "availability", "latency", "error-rate":
@@ -106,8 +105,8 @@ func shownInDemo(id slo.ID, _ map[string]string) bool {
 	return false
 }
 
-// startOver removes what a demo left in a folder: only its own, and only while no
-// engine uses it. A folder of anything else is refused.
+// startOver removes the files of an earlier demo from a folder, and only while no engine uses it. It refuses a
+// folder that a demo did not make.
 func startOver(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -117,11 +116,11 @@ func startOver(dir string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, demoStateFile)); err != nil {
-		return fmt.Errorf("%s is not empty and was not made by a demo; remove it yourself or choose another --data-dir", dir)
+		return fmt.Errorf("%s is not empty and was not created by a demo (remove it yourself, or set another --data-dir)", dir)
 	}
 	lock, err := fsys.OS().Lock(filepath.Join(dir, engine.LockFile))
 	if err != nil {
-		return fmt.Errorf("a demo still runs on %s: %w", dir, err)
+		return fmt.Errorf("a demo is still running on %s: %w", dir, err)
 	}
 	defer lock.Close()
 	for _, name := range append(engine.Contents(), demoStateFile, app.AlertsFile, demoArchive) {
@@ -132,18 +131,17 @@ func startOver(dir string) error {
 	return nil
 }
 
-// demoRun fills the past and then keeps the present going.
+// demoRun sends the history and then live traffic.
 type demoRun struct {
 	out    io.Writer
 	dir    string
 	length time.Duration
 }
 
-// demoState is kept beside the data, so that a demo that is started again goes
-// on with the same story instead of telling it twice.
+// demoState is stored beside the data, so that a restarted demo continues the same story instead of repeating it.
 type demoState struct {
-	Story time.Time `json:"story"` // what the incidents are placed by
-	Until time.Time `json:"until"` // traffic was made up to here
+	Story time.Time `json:"story"` // the time that the incidents are relative to
+	Until time.Time `json:"until"` // traffic was generated up to here
 }
 
 const demoStateFile = "demo.json"
@@ -159,13 +157,12 @@ func (d demoRun) load(now time.Time) (st demoState, err error) {
 		err = json.Unmarshal(data, &st)
 	}
 	if err != nil {
-		return st, fmt.Errorf("read %s (sloengine demo --fresh starts over): %w", d.stateFile(), err)
+		return st, fmt.Errorf("read %s: %w ('sloengine demo --fresh' starts over)", d.stateFile(), err)
 	}
 	return st, nil
 }
 
-// save is not synced: a power cut can lose a few seconds of story, whose time is
-// then filled with other events.
+// save does not sync: a power cut can lose a few seconds of the story, which are then filled with other events.
 func (d demoRun) save(st demoState) error {
 	data, err := json.Marshal(st)
 	if err != nil {
@@ -191,20 +188,20 @@ func (d demoRun) run(ctx context.Context, base *url.URL) error {
 	}
 	fmt.Fprintf(d.out, "\n  sloengine demo: %s/?refresh=10\n\n", base)
 	if events > 0 {
-		fmt.Fprintf(d.out, "  %d events of history sent in %.1fs; live traffic goes on until you press Ctrl-C.\n", events, time.Since(begin).Seconds())
+		fmt.Fprintf(d.out, "  %d events of history sent in %.1fs; live traffic continues until you press Ctrl-C.\n", events, time.Since(begin).Seconds())
 	} else {
-		fmt.Fprintf(d.out, "  The numbers of the last run are back; live traffic goes on until you press Ctrl-C.\n")
+		fmt.Fprintf(d.out, "  The numbers of the last run are restored; live traffic continues until you press Ctrl-C.\n")
 	}
 	fmt.Fprintf(d.out, "  The data is in %s\n\n", d.dir)
 	return d.live(ctx, model, base, &st)
 }
 
-// fill makes up the past since st.Until, in whole minutes.
+// fill sends the history since st.Until, in whole minutes.
 func (d demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st *demoState, now time.Time) (events int, err error) {
 	to := now.Truncate(time.Minute)
 	from := st.Until
 	if rounded := from.Truncate(time.Minute); rounded.Before(from) {
-		from = rounded.Add(time.Minute) // the live part of that minute is there already
+		from = rounded.Add(time.Minute) // the live part of that minute was already sent
 	}
 	send, err := demoSender(base, "backfill=true")
 	if err != nil {
@@ -234,7 +231,7 @@ func (d demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st 
 		err = flush()
 	}
 	if err != nil {
-		return events, fmt.Errorf("send the demo's history: %w", err)
+		return events, fmt.Errorf("send demo history: %w", err)
 	}
 	if to.After(st.Until) {
 		st.Until = to
@@ -257,8 +254,7 @@ func (d demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st 
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			// At most a minute at once: after a long sleep of the machine the rest is
-			// left out rather than sent in one gulp.
+			// At most a minute at once: after the machine has slept, the rest is skipped.
 			from := st.Until
 			if now.Sub(from) > time.Minute {
 				from = now.Add(-time.Minute)
@@ -269,18 +265,18 @@ func (d demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st 
 				buf = append(e.AppendJSON(buf), '\n')
 			}
 			if err := send(ctx, buf, len(events)); err != nil {
-				fmt.Fprintf(d.out, "demo traffic: %v\n", err)
+				fmt.Fprintf(d.out, "sending demo traffic failed: %v\n", err)
 				continue // the next tick makes up the longer time since
 			}
 			st.Until = now
 			if err := d.save(*st); err != nil {
-				return fmt.Errorf("save the demo's state: %w", err)
+				return fmt.Errorf("save demo state: %w", err)
 			}
 		}
 	}
 }
 
-// demoSender makes a function that posts n events and insists on an acknowledgement.
+// demoSender returns a function that posts n events and fails unless they are acknowledged.
 func demoSender(base *url.URL, query string) (send func(ctx context.Context, lines []byte, n int) error, err error) {
 	u := base.JoinPath(eventpost.EventsPath)
 	u.RawQuery = query
@@ -296,7 +292,7 @@ func demoSender(base *url.URL, query string) (send func(ctx context.Context, lin
 		defer cancel()
 		answer, err := poster.Post(ctx, lines, n)
 		if err == nil && answer.Rejected == n && len(answer.Errors) > 0 {
-			err = fmt.Errorf("the engine rejected all %d events, the first because %q", n, answer.Errors[0].Detail)
+			err = fmt.Errorf("engine rejected all %d events; reason for the first: %q", n, answer.Errors[0].Detail)
 		}
 		return err
 	}, nil

@@ -22,14 +22,14 @@ func newInit(s streams) *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !nameRE.MatchString(service) {
-				return usageError{fmt.Errorf("--service %q: a name has only lower-case letters, digits, dot, dash and underscore", service)}
+				return usageError{fmt.Errorf("invalid --service %q (want only lower-case letters, digits, '.', '-' and '_')", service)}
 			}
 			text := spec.Starter(service)
 			if out == "-" {
 				_, err := s.out.Write(text)
 				return err
 			}
-			// An existing spec is somebody's work: never overwrite it.
+			// Never overwrite an existing spec: it may be handwritten.
 			f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 			if err != nil {
 				return fmt.Errorf("write starter spec: %w", err)
@@ -45,7 +45,7 @@ func newInit(s streams) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&service, "service", service, "name of the service that the spec is for")
+	c.Flags().StringVar(&service, "service", service, "name of the service in the spec")
 	c.Flags().StringVar(&out, "out", out, "file to create, or - for standard output")
 	return c
 }

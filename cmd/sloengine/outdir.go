@@ -23,20 +23,19 @@ type outFile struct {
 	data []byte
 }
 
-// outManifest remembers what was generated into a folder, so that --prune takes
-// away only what sloengine wrote and nobody changed.
+// outManifest lists what was generated into a folder, so that --prune removes only files that sloengine wrote and
+// that were not changed since.
 const outManifest = ".sloengine-generated.json"
 
-// outDir writes generated files below a folder, each whole or not at all, one at a
-// time, and as they come: nothing is kept but their sums.
+// outDir writes generated files below a folder, each atomically and as it comes. It holds only their checksums.
 type outDir struct {
 	dir       string
 	log       io.Writer
-	old, next map[string]string // path: sum of the content
+	old, next map[string]string // path: checksum of the content
 	written   int
 }
 
-// openOut begins a generation into a folder.
+// openOut begins to generate into a folder.
 func openOut(dir string, log io.Writer) (*outDir, error) {
 	old, err := readManifest(dir)
 	if err != nil {
@@ -45,31 +44,41 @@ func openOut(dir string, log io.Writer) (*outDir, error) {
 	return &outDir{dir: dir, log: log, old: old, next: map[string]string{}}, nil
 }
 
-// add writes one file, unless it is as it should be already.
+// add writes one file, unless it already has this content.
 func (o *outDir) add(f outFile) error {
 	name := filepath.Join(o.dir, filepath.FromSlash(f.path))
 	if _, twice := o.next[f.path]; twice {
-		return fmt.Errorf("write %s: two services make this file, whose names differ only in '.', '_' and '-'; rename one of them", name)
+		return fmt.Errorf("write %s: two services generate this file because their names differ only in '.', '_' and '-' (rename one of them)", name)
 	}
 	sum := sha256.Sum256(f.data)
 	o.next[f.path] = hex.EncodeToString(sum[:])
-	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, f.data) {
-		return nil
+	changed, err := writeChanged(name, f.data)
+	if changed {
+		o.written++
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("make output folder: %w", err)
-	}
-	err := fsys.WriteAtomic(fsys.OS(), name, func(w io.Writer) error { _, err := w.Write(f.data); return err })
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	o.written++
-	return nil
+	return err
 }
 
-// close ends the generation. Files that an earlier run wrote and this one did
-// not are stale: they are removed with prune and named otherwise. scope limits
-// what counts as stale to the folders of this run.
+// writeChanged writes a file and its folder, unless the file already has this content.
+func writeChanged(name string, data []byte) (changed bool, err error) {
+	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, data) {
+		return false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return false, fmt.Errorf("create output folder: %w", err)
+	}
+	if err := writeAtomic(name, data); err != nil {
+		return false, fmt.Errorf("write %s: %w", name, err)
+	}
+	return true, nil
+}
+
+func writeAtomic(name string, data []byte) error {
+	return fsys.WriteAtomic(fsys.OS(), name, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
+// close ends the run. Files that an earlier run wrote and this one did not are stale. With prune, close removes
+// them, otherwise it reports them. scope limits what counts as stale to the folders of this run.
 func (o *outDir) close(scope []string, prune bool) error {
 	made := len(o.next)
 	removed, err := pruneStale(o.dir, o.old, o.next, scope, prune, o.log)
@@ -83,8 +92,8 @@ func (o *outDir) close(scope []string, prune bool) error {
 	return nil
 }
 
-// pruneStale removes, or names, what is in the old manifest and not in the next.
-// What stays is carried over into the next.
+// pruneStale removes or reports the files that are in the old manifest and not in the next. It copies the entries
+// of files that stay into the next.
 func pruneStale(dir string, old, next map[string]string, scope []string, prune bool, log io.Writer) (removed int, err error) {
 	var stale []string
 	for path := range old {
@@ -104,7 +113,7 @@ func pruneStale(dir string, old, next map[string]string, scope []string, prune b
 			continue
 		}
 		if err != nil {
-			return removed, fmt.Errorf("look at stale file: %w", err)
+			return removed, fmt.Errorf("read stale file: %w", err)
 		}
 		sum := sha256.Sum256(data)
 		switch {
@@ -112,7 +121,7 @@ func pruneStale(dir string, old, next map[string]string, scope []string, prune b
 			fmt.Fprintf(log, "stale: %s is no longer generated; --prune removes it\n", name)
 			next[path] = old[path]
 		case hex.EncodeToString(sum[:]) != old[path]:
-			fmt.Fprintf(log, "kept: %s is no longer generated, but somebody changed it\n", name)
+			fmt.Fprintf(log, "not removed: %s is no longer generated, but it was changed since\n", name)
 		default:
 			if err := os.Remove(name); err != nil {
 				return removed, fmt.Errorf("prune: %w", err)
@@ -153,20 +162,10 @@ func readManifest(dir string) (map[string]string, error) {
 }
 
 func writeManifest(dir string, m map[string]string) error {
-	data, err := json.MarshalIndent(m, "", "  ") // maps are written in the order of their keys
+	data, err := json.MarshalIndent(m, "", "  ") // a map is encoded in the order of its keys
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make output folder: %w", err)
-	}
-	name := filepath.Join(dir, outManifest)
-	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, append(data, '\n')) {
-		return nil
-	}
-	err = fsys.WriteAtomic(fsys.OS(), name, func(w io.Writer) error { _, err := w.Write(append(data, '\n')); return err })
-	if err != nil {
-		return fmt.Errorf("write list of generated files: %w", err)
-	}
-	return nil
+	_, err = writeChanged(filepath.Join(dir, outManifest), append(data, '\n'))
+	return err
 }

@@ -32,7 +32,7 @@ func TestWriteOut(t *testing.T) {
 	// What somebody changed is kept.
 	write(false, a, b)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules/b.yaml"), []byte("mine"), 0o644))
-	require.Contains(t, write(true, a), "somebody changed it")
+	require.Contains(t, write(true, a), "was changed since")
 	require.True(t, exists("rules/b.yaml"))
 
 	// What another command generated into the same folder is not stale here.
@@ -68,5 +68,5 @@ func writeAll(dir string, files []outFile, scope []string, prune bool, log *byte
 func TestWriteOutTwice(t *testing.T) {
 	var log bytes.Buffer
 	file := outFile{"k8s/slo-a-b-alerts.yaml", []byte("a.b")}
-	require.ErrorContains(t, writeAll(t.TempDir(), []outFile{file, file}, nil, false, &log), "two services make this file")
+	require.ErrorContains(t, writeAll(t.TempDir(), []outFile{file, file}, nil, false, &log), "two services generate this file")
 }
