@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,50 +20,39 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer: a page of the largest dead letters, 1 MiB each, and more.
+	// dlqPage is how many dead letters one request asks for.
+	dlqPage = 200
+	// maxAnswer bounds a response: a page of the largest dead letters, 1 MiB each, and more.
 	maxAnswer = (dlqPage + 56) << 20
-	// readTimeout bounds one reading request. What acts takes as long as it takes: a
-	// replay goes at the engine's own rate, until it is through or the caller gives up.
+	// readTimeout bounds a request that only reads. A request that acts has no bound: a replay runs at the
+	// engine's own rate until it is done or the caller gives up.
 	readTimeout = 2 * time.Minute
 )
 
-// apiFlags say which running engine a command asks.
-type apiFlags struct{ address, tokenFile string }
+// apiClient asks the API of the engine that the flags name. They are read with each request.
+type apiClient struct{ address, tokenFile string }
 
-func (a *apiFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&a.address, "url", "http://127.0.0.1:8080", "address of the engine")
-	f.StringVar(&a.tokenFile, "token-file", "", "file with a bearer token (or SLOENGINE_TOKEN)")
+func (c *apiClient) add(f *pflag.FlagSet) {
+	f.StringVar(&c.address, "url", "http://127.0.0.1:8080", "URL of the engine")
+	f.StringVar(&c.tokenFile, "token-file", "", "file with the bearer token (default: $SLOENGINE_TOKEN)")
 }
 
-// client makes the client that the flags ask for.
-func (a *apiFlags) client() (*apiClient, error) {
-	base, err := url.Parse(a.address)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, usageError{fmt.Errorf("--url %q: want an address such as http://127.0.0.1:8080", a.address)}
-	}
-	token, err := readToken(a.tokenFile)
-	if err != nil {
-		return nil, err
-	}
-	return &apiClient{base, token}, nil
+// engineCommand is what the commands share that ask a running engine.
+type engineCommand struct {
+	printer
+	engine apiClient
 }
 
-// readToken takes the token from the file, else from the environment.
-func readToken(file string) (string, error) {
-	if file == "" {
+// token is the content of the token file, else the value of the environment variable.
+func (c *apiClient) token() (string, error) {
+	if c.tokenFile == "" {
 		return os.Getenv("SLOENGINE_TOKEN"), nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(c.tokenFile)
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
-}
-
-// apiClient asks the API of a running engine.
-type apiClient struct {
-	base  *url.URL
-	token string
 }
 
 // read asks for one answer in JSON.
@@ -87,7 +77,7 @@ func (c *apiClient) text(ctx context.Context, path string, params url.Values) (t
 func (c *apiClient) act(ctx context.Context, path string, body, into any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("encode the request: %w", err)
+		return fmt.Errorf("encode request: %w", err)
 	}
 	return c.call(ctx, http.MethodPost, path, nil, data, maxAnswer, decodeInto(into))
 }
@@ -103,7 +93,15 @@ func decodeInto(v any) func(io.Reader) error {
 
 // call makes one request; a problem becomes an error with its detail.
 func (c *apiClient) call(ctx context.Context, method, path string, params url.Values, body []byte, most int64, take func(io.Reader) error) error {
-	u := c.base.JoinPath(path)
+	base, err := url.Parse(c.address)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return usageError{fmt.Errorf("invalid --url %q (want an address such as http://127.0.0.1:8080)", c.address)}
+	}
+	token, err := c.token()
+	if err != nil {
+		return err
+	}
+	u := base.JoinPath(path)
 	u.RawQuery = params.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
@@ -112,25 +110,52 @@ func (c *apiClient) call(ctx context.Context, method, path string, params url.Va
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the engine: %w", err)
+		return fmt.Errorf("engine not reachable: %w", err)
 	}
 	defer res.Body.Close()
 	answer := http.MaxBytesReader(nil, res.Body, most)
 	if res.StatusCode != http.StatusOK {
 		var problem struct{ Title, Detail string }
 		_ = json.NewDecoder(answer).Decode(&problem) // what is not a problem document has no detail
-		return fmt.Errorf("the engine at %s answers %s: %s", c.base.Redacted(), printable(res.Status), printable(cmp.Or(problem.Detail, problem.Title, "no details given")))
+		return fmt.Errorf("engine at %s responded with %s: %s", base.Redacted(), printable(res.Status), printable(cmp.Or(problem.Detail, problem.Title, "no details given")))
 	}
 	if err := take(answer); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return fmt.Errorf("the answer of %s is larger than %d MiB: ask for a part of it", u.Path, maxAnswer>>20)
+			return fmt.Errorf("response of %s exceeds %d MiB (request a smaller part of it)", u.Path, maxAnswer>>20)
 		}
-		return fmt.Errorf("read the answer of %s: %w", u.Path, err)
+		return fmt.Errorf("read response of %s: %w", u.Path, err)
 	}
 	return nil
+}
+
+// page is one page of a list of the API.
+type page[T any] struct {
+	Report struct{ Version uint64 }
+	Items  []T    `json:"items"`
+	Next   string `json:"next_cursor"`
+}
+
+// list hands up to limit items of a list to take, perPage at a time, and returns the cursor behind them. It is
+// empty at the end of the list.
+func list[T any](ctx context.Context, c *apiClient, path string, params url.Values, limit, perPage int, take func(page[T]) error) (next string, err error) {
+	for {
+		params.Set("limit", strconv.Itoa(min(limit, perPage)))
+		var p page[T]
+		if err := c.read(ctx, path, params, &p); err != nil {
+			return "", err
+		}
+		if err := take(p); err != nil {
+			return "", err
+		}
+		limit -= len(p.Items)
+		if p.Next == "" || limit <= 0 {
+			return p.Next, nil
+		}
+		params.Set("cursor", p.Next)
+	}
 }

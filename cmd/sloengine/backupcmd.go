@@ -16,49 +16,45 @@ import (
 
 func newBackup(s streams) *cobra.Command {
 	var (
-		api apiFlags
-		out string
+		engine apiClient
+		out    string
 	)
 	c := &cobra.Command{
 		Use:   "backup --out DIR|-",
-		Short: "Copy the data folder of a running engine, consistently",
-		Long: `backup asks a running engine for a copy of its data folder: log, checkpoint, dead
-letters, log ranges, cursors of sinks and alert states. The engine goes on serving. All
-events that it acknowledged before the backup began are in it.
+		Short: "Copy the data directory of a running engine, consistently",
+		Long: `backup requests a copy of the data directory from a running engine: log, checkpoint, dead
+letters, log ranges, sink cursors and alert states. The engine keeps serving. The backup
+contains all events that the engine acknowledged before the backup began.
 
-DIR must be empty or not exist. With - the backup goes to standard output as a tar
-stream. Its last file, BACKUP.json, lists all others with their SHA-256 checksums. A
-backup that breaks off lacks this file, and restore refuses it.
+DIR must be empty or must not exist. With -, backup writes a tar stream to standard
+output. The last file, BACKUP.json, lists all other files with their SHA-256 checksums.
+An interrupted backup lacks this file, and restore refuses it.
 
-Dead letters in Redis or in memory, and what file sinks wrote, are not in a backup. It
-needs a token with the permission operate, where tokens are used.`,
+A backup does not contain dead letters in Redis or in memory, nor the output of file
+sinks. If the engine requires tokens, the command needs the permission operate.`,
 		Example: `  sloengine backup --out /backup/2026-11-22
   sloengine backup --out - | zstd > backup.tar.zst`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if out == "" {
-				return usageError{errors.New("where to? give --out DIR, or --out - for a tar stream")}
-			}
-			cl, err := api.client()
-			if err != nil {
-				return err
+				return usageError{errors.New("no destination given: set --out DIR, or --out - for a tar stream")}
 			}
 			began := time.Now()
-			m, err := cl.backup(c.Context(), out, s.out)
+			m, err := engine.backup(c.Context(), out, s.out)
 			if err != nil {
 				return fmt.Errorf("backup: %w", err)
 			}
-			_, err = fmt.Fprintf(s.err, "backed up %s, %d bytes, in %.1fs; it holds everything acknowledged before %s\n",
+			_, err = fmt.Fprintf(s.err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
 				plural(len(m.Files), "file"), m.Bytes(), time.Since(began).Seconds(), m.Begun.Format(time.RFC3339))
 			return err
 		},
 	}
-	api.add(c.Flags())
+	engine.add(c.Flags())
 	c.Flags().StringVar(&out, "out", "", "folder to write to, or - for a tar stream on standard output")
 	return c
 }
 
-// backup takes the stream of a running engine and checks it.
+// backup reads the stream of a running engine and verifies it.
 func (c *apiClient) backup(ctx context.Context, out string, stdout io.Writer) (m *backup.Manifest, err error) {
 	err = c.stream(ctx, app.BackupPath, func(r io.Reader) error {
 		if out == "-" {
@@ -75,24 +71,24 @@ func newRestore(s streams) *cobra.Command {
 	var from, dataDir string
 	c := &cobra.Command{
 		Use:   "restore --from DIR|FILE --data-dir DIR",
-		Short: "Write a backup to an empty data folder",
-		Long: `restore reads a backup, which is a folder or a tar file, and checks all checksums. Then
-it writes the data folder, which must be empty or not exist. An engine that is started
-on it counts exactly what was acknowledged before the backup began, and maybe some of
-what came during it. Events that are sent again count once.
+		Short: "Write a backup to an empty data directory",
+		Long: `restore reads a backup (a folder or a tar file) and verifies all checksums. Then it
+writes the data directory, which must be empty or must not exist. An engine started on it
+has counted everything acknowledged before the backup began, and possibly some events
+that arrived during the backup. Events that you send again are counted once.
 
-Sinks get again what was delivered to them after the backup began.`,
+The engine delivers events to a sink again that were delivered after the backup began.`,
 		Example: `  sloengine restore --from /backup/2026-11-22 --data-dir data
   zstd -d backup.tar.zst && sloengine restore --from backup.tar --data-dir data`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case from == "-":
-				return usageError{errors.New("restore reads a backup twice, so it cannot come from standard input: write it to a file first")}
+				return usageError{errors.New("restore reads the backup twice and cannot read standard input: write the backup to a file first")}
 			case from == "":
-				return usageError{errors.New("restore what? give --from DIR or --from FILE, a backup")}
+				return usageError{errors.New("no backup given: set --from DIR or --from FILE")}
 			case dataDir == "":
-				return usageError{errors.New("where to? give --data-dir DIR, an empty folder")}
+				return usageError{errors.New("no data directory given: set --data-dir DIR (empty or missing)")}
 			}
 			began := time.Now()
 			m, err := backup.Restore(from, dataDir, engine.DataFormat)
@@ -104,7 +100,7 @@ Sinks get again what was delivered to them after the backup began.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "backup: a folder, or a tar file")
-	c.Flags().StringVar(&dataDir, "data-dir", "", "folder to write to; empty or missing")
+	c.Flags().StringVar(&from, "from", "", "backup to read: folder or tar file")
+	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory to write; must be empty or missing")
 	return c
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -17,29 +16,24 @@ import (
 )
 
 func newCheck(s streams) *cobra.Command {
-	var files []string
-	output, retention, settings := "table", "0", ""
+	var files specFiles
+	p := &printer{streams: s}
+	retention, settings := "0", ""
 	perDay := 0.0
-	failOn := spec.Error
+	var failOn string
 	c := &cobra.Command{
 		Use:   "check -f FILE|DIR|-",
-		Short: "Read specs and report everything that is wrong with them, with its place",
-		Long: `check reads specs and reports every error and warning with its place. What is only
-worth knowing, such as alerts that are left out because the window is too short, goes
-to the error stream. It exits with 3 if there are errors, with --fail-on warning also
+		Short: "Check specs and report all problems with file, line and column",
+		Long: `check reads specs and reports every error and warning with file, line and column. It
+prints information, such as alerts that are omitted because the window is too short, to
+standard error. check exits with 3 if there are errors and, with --fail-on warning, also
 if there are warnings.`,
 		Example: `  sloengine check -f specs/
   sloengine check -f - < spec.yaml`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if len(files) == 0 {
-				return usageError{fmt.Errorf("which spec? give -f FILE, -f DIR or -f - for standard input")}
-			}
-			if failOn != spec.Error && failOn != spec.Warning {
-				return usageError{fmt.Errorf("--fail-on %s: want error or warning", failOn)}
-			}
-			if output != "table" && output != "json" {
-				return usageError{fmt.Errorf("-o %s: want table or json", output)}
+			if err := files.check(); err != nil {
+				return err
 			}
 			sp, problems, err := spec.LoadPaths(files, s.in)
 			if err != nil {
@@ -49,31 +43,30 @@ if there are warnings.`,
 				if _, err := evaluator.Compile(app.Inputs(sp)); err != nil {
 					return fmt.Errorf("compile spec: %w", err)
 				}
-				kept, err := slo.ParseDuration(retention)
+				samples, err := slo.ParseDuration(retention)
 				if err != nil {
-					return usageError{fmt.Errorf("--retention: %w", err)}
+					return usageError{fmt.Errorf("invalid --retention: %w", err)}
 				}
-				problems = append(problems, lint(s, sp, kept, perDay)...)
+				problems = append(problems, lint(s, sp, samples, perDay)...)
 			}
 			found, err := config.Findings(settings)
 			if err != nil {
 				return err
 			}
 			problems = append(problems, found...)
-			return reportProblems(s, sp, problems, output, failOn)
+			return reportProblems(p, sp, problems, spec.Severity(failOn))
 		},
 	}
-	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
-	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
-	c.Flags().StringVarP(&settings, "config", "c", "", "process settings to check as well")
-	c.Flags().StringVar((*string)(&failOn), "fail-on", string(failOn), "exit with 3 for error, or for warning too")
-	c.Flags().StringVar(&retention, "retention", retention, "how long Prometheus keeps samples; 0 if unknown")
-	c.Flags().Float64Var(&perDay, "events-per-day", 0, "traffic of an SLO; 0 if unknown")
+	files.add(c.Flags())
+	p.addOutput(c.Flags(), "table", "json")
+	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")
+	addChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
+	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
+	c.Flags().Float64Var(&perDay, "events-per-day", 0, "events per day of an SLO; 0 if unknown")
 	return c
 }
 
-// lint finds alerts that cannot work. What is only worth knowing goes to the
-// error stream and is no finding.
+// lint finds alerts that cannot work. It prints findings of severity info to standard error and does not return them.
 func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spec.Problems {
 	in := rulesSpec(sp)
 	o := alerts.LintOptions{Retention: retention}
@@ -100,37 +93,30 @@ func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spe
 	return out
 }
 
-// reportProblems prints findings on out and turns those of failOn and worse into the
-// exit code.
-func reportProblems(s streams, sp *spec.Spec, problems spec.Problems, output string, failOn spec.Severity) error {
-	if output == "json" {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		list := problems
-		if list == nil {
-			list = spec.Problems{}
-		}
-		if err := enc.Encode(map[string]any{"problems": list}); err != nil {
-			return err
-		}
-	} else {
-		printProblems(s.out, problems)
+// reportProblems prints the problems and turns those of failOn and worse into the exit code.
+func reportProblems(p *printer, sp *spec.Spec, problems spec.Problems, failOn spec.Severity) error {
+	err := p.print(map[string]any{"problems": append(spec.Problems{}, problems...)}, func() error {
+		printProblems(p.out, problems)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	errs, warnings := 0, 0
-	for _, p := range problems {
-		if p.Severity == spec.Error {
+	for _, x := range problems {
+		if x.Severity == spec.Error {
 			errs++
 		} else {
 			warnings++
 		}
 	}
 	if len(problems) > 0 {
-		fmt.Fprintf(s.err, "%s, %s\n", plural(errs, "error"), plural(warnings, "warning"))
+		fmt.Fprintf(p.err, "%s, %s\n", plural(errs, "error"), plural(warnings, "warning"))
 	}
 	if errs > 0 || warnings > 0 && failOn == spec.Warning {
 		return errFindings
 	}
-	fmt.Fprintf(s.err, "ok: %s, %s, %s\n", plural(len(sp.SLOs), "SLO"), plural(len(sp.Thresholds), "event threshold"), plural(len(sp.Agreements), "SLA"))
+	fmt.Fprintf(p.err, "ok: %s, %s, %s\n", plural(len(sp.SLOs), "SLO"), plural(len(sp.Thresholds), "event threshold"), plural(len(sp.Agreements), "SLA"))
 	return nil
 }
 
@@ -138,11 +124,4 @@ func printProblems(w io.Writer, problems spec.Problems) {
 	for _, p := range problems {
 		fmt.Fprintln(w, p.String())
 	}
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }

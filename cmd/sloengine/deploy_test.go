@@ -129,7 +129,7 @@ func testRouter(t *testing.T) http.Handler {
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan *url.URL, 1), make(chan error, 1)
 	opt := app.Options{
-		LoadSpec: fromPaths([]string{"../../testdata/specs/insurance.yaml"}, nil), DataDir: t.TempDir(),
+		LoadSpec: specFiles{"../../testdata/specs/insurance.yaml"}.loader(nil), DataDir: t.TempDir(),
 		LoadConfig: func() (config.Config, error) { return config.Default(), nil }, Log: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
 		OnReady: func(_ context.Context, base *url.URL) error { ready <- base; return nil },
 	}

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
@@ -12,10 +12,9 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// diffRunning says what a spec would do to the counts of a running engine. It reports
-// whether it would do anything.
-func diffRunning(ctx context.Context, s streams, api *apiFlags, files []string, output string) (differs bool, err error) {
-	next, err := readSpec(s, files)
+// diffRunning shows what a spec would do to the counts of a running engine, and reports whether it would change any.
+func diffRunning(ctx context.Context, o *engineCommand, files specFiles) (differs bool, err error) {
+	next, err := files.read(o.streams)
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
@@ -23,14 +22,10 @@ func diffRunning(ctx context.Context, s streams, api *apiFlags, files []string, 
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
-	cl, err := api.client()
-	if err != nil {
-		return false, err
-	}
 	var answer struct {
 		Items []status.Generation `json:"items"`
 	}
-	if err := cl.read(ctx, "/api/v1/generations", nil, &answer); err != nil {
+	if err := o.engine.read(ctx, "/api/v1/generations", nil, &answer); err != nil {
 		return false, err
 	}
 	held := make([]fold.Generation, len(answer.Items))
@@ -46,30 +41,24 @@ func diffRunning(ctx context.Context, s streams, api *apiFlags, files []string, 
 	}
 	c := app.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))
 	differs = len(c.Started)+len(c.Resumed)+len(c.Parked) > 0
-	if output == "json" {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		return differs, enc.Encode(c)
-	}
-	printChange(s, c)
-	return differs, nil
+	return differs, o.print(c, func() error { printChange(o.out, c); return nil })
 }
 
-func printChange(s streams, c *status.SpecChange) {
+func printChange(w io.Writer, c *status.SpecChange) {
 	if len(c.Started)+len(c.Resumed)+len(c.Parked) == 0 {
-		fmt.Fprintln(s.out, "Every SLO goes on with its counts.")
+		fmt.Fprintln(w, "Every SLO keeps its counts.")
 	}
 	for _, id := range c.Started {
-		fmt.Fprintf(s.out, "%s  starts from zero\n", printable(id))
+		fmt.Fprintf(w, "%s  starts from zero\n", printable(id))
 	}
 	for _, id := range c.Resumed {
-		fmt.Fprintf(s.out, "%s  resumes the counts that are parked\n", printable(id))
+		fmt.Fprintf(w, "%s  resumes its parked counts\n", printable(id))
 	}
 	for _, p := range c.Parked {
-		what := "has another definition: the counts of the one before are"
+		what := "has a new definition: the counts of the old one are"
 		if p.Removed {
 			what = "is removed: its counts are"
 		}
-		fmt.Fprintf(s.out, "%s  %s retained until %s\n", printable(p.ID), what, p.Until.UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, "%s  %s retained until %s\n", printable(p.ID), what, p.Until.UTC().Format(time.RFC3339))
 	}
 }

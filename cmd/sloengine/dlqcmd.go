@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,13 +21,13 @@ func newDLQ(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dlq",
 		Short: "List, replay and discard the dead letters of a running engine",
-		Long: `Dead letters are events that could not be admitted, counted or delivered, with
-the reason. A replay returns them to where they came from (admission, fold or
-sink), oldest first and no faster than the engine is told to; they count once.
-What fails again stays.
+		Long: `Dead letters are events that could not be admitted, counted or delivered, stored with
+the reason. A replay returns them to where they came from (admission, fold or sink),
+oldest first and at the replay rate of the engine. Each event is counted once. Events
+that fail again stay in the queue.
 
-list, show and stats need a token that may read, the others one that may operate
-(where tokens are on).`,
+If the engine requires tokens, list, show and stats need the permission read, and the
+other commands need the permission operate.`,
 		Example: `  sloengine dlq stats
   sloengine dlq list --origin sink --from 2h
   sloengine dlq show sink-warehouse-900-0
@@ -38,19 +38,12 @@ list, show and stats need a token that may read, the others one that may operate
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	o := &dlqCommon{streams: s, output: "table"}
+	o := &engineCommand{printer: printer{streams: s}}
 	f := c.PersistentFlags()
-	o.api.add(f)
-	f.StringVarP(&o.output, "output", "o", o.output, "table, json or yaml")
+	o.engine.add(f)
+	o.addOutput(f, "table", "json", "yaml")
 	c.AddCommand(newDLQList(o), newDLQShow(o), newDLQStats(o), newDLQReplay(o), newDLQDiscard(o), newDLQPurge(o))
 	return c
-}
-
-// dlqCommon are the flags that all commands about dead letters have.
-type dlqCommon struct {
-	streams
-	api    apiFlags
-	output string
 }
 
 // dlqFilter are the flags that choose dead letters.
@@ -62,23 +55,23 @@ type dlqFilter struct {
 func newDLQFilter(f *pflag.FlagSet) *dlqFilter {
 	d := &dlqFilter{values: map[string]*string{}, now: time.Now}
 	for _, flag := range []struct{ name, usage string }{
-		{"origin", "only those of this origin: admission, fold or sink"},
-		{"sink", "only those of this sink"},
+		{"origin", "only dead letters of this origin: admission, fold or sink"},
+		{"sink", "only dead letters of this sink"},
 		{"service", "only events of this service"},
 		{"type", "only events of this type"},
 		{"severity", "only events of this severity"},
-		{"reason", "only those of this reason"},
-		{"class", "only those whose last error is of this class, such as timeout"},
-		{"from", "only those saved at this time or later: RFC 3339, or how long ago, such as 2h"},
-		{"to", "only those saved before this time: RFC 3339, or how long ago, such as 7d"},
+		{"reason", "only dead letters with this reason"},
+		{"class", "only dead letters whose last error has this class, such as timeout"},
+		{"from", "only dead letters saved at or after this time: RFC 3339, or an age such as 2h"},
+		{"to", "only dead letters saved before this time: RFC 3339, or an age such as 7d"},
 	} {
 		d.values[flag.name] = f.String(flag.name, "", flag.usage)
 	}
 	return d
 }
 
-// query is what the flags say, by the names of the API. An empty value is refused: it
-// is rather a variable that a script did not set than the wish for everything.
+// query is what the flags say, by the names of the API. It refuses an empty value, because that is more likely an
+// unset variable in a script than a request for everything.
 func (d *dlqFilter) query(f *pflag.FlagSet) (map[string]string, error) {
 	q := map[string]string{}
 	var err error
@@ -88,18 +81,18 @@ func (d *dlqFilter) query(f *pflag.FlagSet) (map[string]string, error) {
 		case !ok || err != nil:
 			return
 		case *value == "":
-			err = usageError{fmt.Errorf("--%s: empty; leave it out to match all", flag.Name)}
+			err = usageError{fmt.Errorf("--%s is empty (omit it to match all)", flag.Name)}
 			return
 		case flag.Name == "from" || flag.Name == "to":
 			at, e := timeFlag(*value, d.now())
 			if e != nil {
-				err = usageError{fmt.Errorf("--%s: %w", flag.Name, e)}
+				err = usageError{fmt.Errorf("invalid --%s %w", flag.Name, e)}
 				return
 			}
 			q[flag.Name] = at.UTC().Format(time.RFC3339Nano)
 			return
 		case flag.Name == "origin" && !slices.Contains([]string{"admission", "fold", "sink"}, *value):
-			err = usageError{fmt.Errorf("--origin %s: want admission, fold or sink", *value)}
+			err = usageError{fmt.Errorf("invalid --origin %q (want admission, fold or sink)", *value)}
 		}
 		q[flag.Name] = *value
 	})
@@ -113,16 +106,16 @@ func timeFlag(s string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return at, fmt.Errorf("%q: want a time such as 2026-11-20T09:00:00Z, or how long ago, such as 2h or 7d", s)
+		return at, fmt.Errorf("%q (want a time such as 2026-11-20T09:00:00Z, or an age such as 2h or 7d)", s)
 	}
 	return at, nil
 }
 
-func newDLQList(o *dlqCommon) *cobra.Command {
+func newDLQList(o *engineCommand) *cobra.Command {
 	var (
 		filter *dlqFilter
 		limit  = 100
-		order  = "newest"
+		order  string
 		cursor string
 		all    bool
 	)
@@ -139,15 +132,9 @@ func newDLQList(o *dlqCommon) *cobra.Command {
 			case err != nil:
 				return err
 			case limit < 1:
-				return usageError{fmt.Errorf("--limit %d: want at least 1", limit)}
+				return usageError{fmt.Errorf("invalid --limit %d (want at least 1)", limit)}
 			case all && c.Flags().Changed("limit"):
-				return usageError{errors.New("--all has no --limit")}
-			case order != "newest" && order != "oldest":
-				return usageError{fmt.Errorf("--order %s: want newest or oldest", order)}
-			}
-			cl, err := o.client()
-			if err != nil {
-				return err
+				return usageError{errors.New("--all and --limit exclude each other")}
 			}
 			params := url.Values{"order": {order}}
 			for name, value := range q {
@@ -157,10 +144,10 @@ func newDLQList(o *dlqCommon) *cobra.Command {
 				params.Set("cursor", cursor)
 			}
 			if all {
-				limit = int(^uint(0) >> 1)
+				limit = math.MaxInt
 			}
 			out := newDLQPrinter(o)
-			next, err := cl.deadLetters(c.Context(), params, limit, out.entries)
+			next, err := list(c.Context(), &o.engine, "/api/v1/dlq", params, limit, dlqPage, out.entries)
 			if err != nil {
 				return soFar(errors.Join(err, out.end()), out.n, "listed")
 			}
@@ -168,47 +155,38 @@ func newDLQList(o *dlqCommon) *cobra.Command {
 				return err
 			}
 			if next != "" {
-				fmt.Fprintf(o.err, "more follow: --all, or --cursor %s\n", printable(next))
+				fmt.Fprintf(o.err, "there are more: list them with --all, or continue with --cursor %s\n", printable(next))
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
 	filter = newDLQFilter(f)
-	f.IntVar(&limit, "limit", limit, "how many to list at most")
-	f.BoolVar(&all, "all", false, "list all that match")
-	f.StringVar(&order, "order", order, "newest or oldest first")
-	f.StringVar(&cursor, "cursor", "", "go on where an earlier list of the same filters and order ended")
+	f.IntVar(&limit, "limit", limit, "maximum number of dead letters to list")
+	f.BoolVar(&all, "all", false, "list all matching dead letters")
+	addChoice(f, &order, "order", "", "which to list first", "newest", "oldest")
+	f.StringVar(&cursor, "cursor", "", "continue where an earlier list with the same filters and order ended")
 	return c
 }
 
-func newDLQShow(o *dlqCommon) *cobra.Command {
+func newDLQShow(o *engineCommand) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show one dead letter with its event",
 		Example: `  sloengine dlq show sink-warehouse-900-0`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("'%s' takes one id; see '%s --help'", c.CommandPath(), c.CommandPath())}
-			}
-			return nil
-		},
+		Args:    oneArg("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkDLQID(args[0]); err != nil {
 				return err
 			}
-			cl, err := o.client()
-			if err != nil {
-				return err
-			}
 			var raw json.RawMessage
-			if err := cl.read(c.Context(), "/api/v1/dlq/"+args[0], nil, &raw); err != nil {
+			if err := o.engine.read(c.Context(), "/api/v1/dlq/"+args[0], nil, &raw); err != nil {
 				return err
 			}
 			return o.print(raw, func() error {
 				var e dlq.Entry
 				if err := json.Unmarshal(raw, &e); err != nil {
-					return fmt.Errorf("read the dead letter: %w", err)
+					return fmt.Errorf("decode dead letter: %w", err)
 				}
 				return printEntry(o.out, &e)
 			})
@@ -216,36 +194,24 @@ func newDLQShow(o *dlqCommon) *cobra.Command {
 	}
 }
 
-func newDLQStats(o *dlqCommon) *cobra.Command {
+func newDLQStats(o *engineCommand) *cobra.Command {
 	return &cobra.Command{
 		Use:     "stats",
 		Short:   "Count dead letters by origin, reason and sink",
 		Example: `  sloengine dlq stats -o json`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := o.client()
-			if err != nil {
-				return err
-			}
 			var raw json.RawMessage
-			if err := cl.read(c.Context(), "/api/v1/dlq/stats", nil, &raw); err != nil {
+			if err := o.engine.read(c.Context(), "/api/v1/dlq/stats", nil, &raw); err != nil {
 				return err
 			}
 			return o.print(raw, func() error {
 				var s dlq.Stats
 				if err := json.Unmarshal(raw, &s); err != nil {
-					return fmt.Errorf("read the counts: %w", err)
+					return fmt.Errorf("decode counts: %w", err)
 				}
 				return printDLQStats(o.out, s)
 			})
 		},
 	}
-}
-
-// client makes the client that the flags ask for.
-func (o *dlqCommon) client() (*apiClient, error) {
-	if !slices.Contains([]string{"table", "json", "yaml"}, o.output) {
-		return nil, usageError{fmt.Errorf("-o %s: want table, json or yaml", strings.TrimSpace(o.output))}
-	}
-	return o.api.client()
 }

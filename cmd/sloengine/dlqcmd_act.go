@@ -15,7 +15,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// dlqChoice are ids, filters or --all: which dead letters a command is about.
+// dlqChoice selects the dead letters of a command: by ids, by filters, or all of them.
 type dlqChoice struct {
 	filter *dlqFilter
 	all    bool
@@ -25,11 +25,11 @@ type dlqChoice struct {
 func (d *dlqChoice) flags(f *pflag.FlagSet, do string) {
 	d.filter = newDLQFilter(f)
 	f.BoolVar(&d.all, "all", false, do+" every dead letter")
-	f.BoolVar(&d.dryRun, "dry-run", false, "only say what would be done")
+	f.BoolVar(&d.dryRun, "dry-run", false, "report what would be done, and change nothing")
 }
 
-// bodies are the requests to send, one after the other. Exactly one way of choosing is
-// taken, and none never means all.
+// bodies are the requests to send, one after the other. The user has to select in exactly one way, and no
+// selection never means all.
 func (d *dlqChoice) bodies(c *cobra.Command, ids []string) ([]any, error) {
 	q, err := d.filter.query(c.Flags())
 	if err != nil {
@@ -75,47 +75,53 @@ var dlqID = regexp.MustCompile(`^[A-Za-z0-9._:~-]{1,200}$`)
 
 func checkDLQID(id string) error {
 	if !dlqID.MatchString(id) || id == "." || id == ".." {
-		return usageError{fmt.Errorf("%q is no id of a dead letter; 'sloengine dlq list' shows them", id)}
+		return usageError{fmt.Errorf("invalid dead-letter id %q ('sloengine dlq list' shows the ids)", id)}
 	}
 	return nil
 }
 
-// idsPerRequest keeps a body of the longest ids within the 64 KiB that the API takes.
+// idsPerRequest keeps a body of the longest ids within the API's maximum of 64 KiB.
 const idsPerRequest = 300
 
-func newDLQReplay(o *dlqCommon) *cobra.Command {
+// each sends the requests of a choice to path, one after the other, and hands each response to add. done counts
+// what earlier requests did.
+func each[T any](c *cobra.Command, o *engineCommand, choice *dlqChoice, ids []string, path, did string, done *int, add func(*T)) error {
+	bodies, err := choice.bodies(c, ids)
+	if err != nil {
+		return err
+	}
+	for _, body := range bodies {
+		var r T
+		if err := o.engine.act(c.Context(), path, body, &r); err != nil {
+			return soFar(err, *done, did)
+		}
+		add(&r)
+	}
+	return nil
+}
+
+func newDLQReplay(o *engineCommand) *cobra.Command {
 	var choice dlqChoice
 	c := &cobra.Command{
 		Use:   "replay [ID ...]",
-		Short: "Give dead letters back to where they came from",
-		Long: `replay gives dead letters back to their origin, oldest first, and waits until the
-engine is through, at its own rate. Interrupting it stops the replay; what was
-replayed until then is gone from the dead letters.
+		Short: "Replay dead letters to where they came from",
+		Long: `replay returns dead letters to their origin, oldest first and at the engine's own
+rate, and waits until the engine is done. Interrupting the command stops the replay.
+Dead letters that were replayed by then are removed from the queue.
 
-Exit codes: 0 all were replayed, 1 failure, 2 wrong usage, 3 some were not (they
-failed again, were held back after too many failures, have no target, or there is
-no such id). They stay, except for ids that are not there.`,
+Exit codes: 0 all were replayed, 1 failure, 2 wrong usage, 3 some were not replayed:
+they failed again, were held back after too many failures, have no target, or the id
+does not exist. Dead letters that were not replayed stay in the queue.`,
 		Example: `  sloengine dlq replay sink-warehouse-900-0
   sloengine dlq replay --sink warehouse --dry-run
   sloengine dlq replay --all`,
 		RunE: func(c *cobra.Command, ids []string) error {
-			bodies, err := choice.bodies(c, ids)
-			if err != nil {
-				return err
-			}
-			cl, err := o.client()
-			if err != nil {
-				return err
-			}
 			sum := dlq.ReplayResult{DryRun: choice.dryRun}
-			for _, body := range bodies {
-				var r dlq.ReplayResult
-				if err := cl.act(c.Context(), "/api/v1/dlq/replay", body, &r); err != nil {
-					return soFar(err, sum.Replayed, "replayed")
-				}
-				addReplay(&sum, &r)
+			err := each(c, o, &choice, ids, "/api/v1/dlq/replay", "replayed", &sum.Replayed, func(r *dlq.ReplayResult) { addReplay(&sum, r) })
+			if err != nil {
+				return err
 			}
-			if err := o.printValue(sum, func() error { return printReplay(o.out, sum) }); err != nil {
+			if err := o.print(sum, func() error { return printReplay(o.out, sum) }); err != nil {
 				return err
 			}
 			for _, e := range sum.Errors {
@@ -143,43 +149,35 @@ func addReplay(sum, r *dlq.ReplayResult) {
 	sum.Errors = sum.Errors[:min(len(sum.Errors), 10)]
 }
 
-// soFar adds to an error what was done before it.
+// soFar adds to an error what succeeded before it.
 func soFar(err error, n int, what string) error {
 	if n == 0 {
 		return err
 	}
-	return fmt.Errorf("%w (%d were %s before)", err, n, what)
+	return fmt.Errorf("%w (%d %s before the error)", err, n, what)
 }
 
-func newDLQDiscard(o *dlqCommon) *cobra.Command {
+func newDLQDiscard(o *engineCommand) *cobra.Command {
 	var choice dlqChoice
 	c := &cobra.Command{
 		Use:   "discard [ID ...]",
-		Short: "Remove dead letters for good; their events are lost",
+		Short: "Delete dead letters permanently; their events are lost",
 		Example: `  sloengine dlq discard fold-812-3
   sloengine dlq discard --reason rate_limited --to 7d --dry-run
   sloengine dlq discard --all`,
 		RunE: func(c *cobra.Command, ids []string) error {
-			bodies, err := choice.bodies(c, ids)
+			sum := discardResult{DryRun: choice.dryRun}
+			err := each(c, o, &choice, ids, "/api/v1/dlq/discard", "discarded", &sum.Discarded, func(r *discardResult) {
+				sum.Discarded += r.Discarded
+				sum.NotFound += r.NotFound
+			})
 			if err != nil {
 				return err
 			}
-			cl, err := o.client()
-			if err != nil {
-				return err
-			}
-			var sum discardResult
-			for _, body := range bodies {
-				var r discardResult
-				if err := cl.act(c.Context(), "/api/v1/dlq/discard", body, &r); err != nil {
-					return soFar(err, sum.Discarded, "discarded")
-				}
-				sum.DryRun, sum.Discarded, sum.NotFound = r.DryRun, sum.Discarded+r.Discarded, sum.NotFound+r.NotFound
-			}
-			return o.printValue(sum, func() error {
+			return o.print(sum, func() error {
 				text := done(sum.DryRun, "discarded", "discard", sum.Discarded)
 				if sum.NotFound > 0 {
-					text += ", " + strconv.Itoa(sum.NotFound) + " are not there"
+					text += ", " + strconv.Itoa(sum.NotFound) + " not found"
 				}
 				_, err := fmt.Fprintln(o.out, text)
 				return err
@@ -196,60 +194,56 @@ type discardResult struct {
 	NotFound  int  `json:"not_found"`
 }
 
-func newDLQPurge(o *dlqCommon) *cobra.Command {
+func newDLQPurge(o *engineCommand) *cobra.Command {
 	var (
 		before, olderThan string
 		dryRun            bool
 	)
 	c := &cobra.Command{
 		Use:   "purge",
-		Short: "Remove dead letters older than a time for good",
+		Short: "Delete dead letters older than a time permanently; their events are lost",
 		Example: `  sloengine dlq purge --older-than 30d --dry-run
   sloengine dlq purge --before 2026-11-01T00:00:00Z`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("before") == c.Flags().Changed("older-than") {
-				return usageError{errors.New("want either --older-than or --before")}
+				return usageError{errors.New("set either --older-than or --before")}
 			}
 			body := map[string]any{"dry_run": dryRun}
 			if c.Flags().Changed("before") {
 				at, err := time.Parse(time.RFC3339, before)
 				if err != nil {
-					return usageError{fmt.Errorf("--before %q: want a time such as 2026-11-20T09:00:00Z", before)}
+					return usageError{fmt.Errorf("invalid --before %q (want a time such as 2026-11-20T09:00:00Z)", before)}
 				}
 				body["before"] = at.UTC().Format(time.RFC3339Nano)
 			} else {
 				if age, err := slo.ParseDuration(olderThan); err != nil || age <= 0 {
-					return usageError{fmt.Errorf("--older-than %q: want a duration such as 7d or 12h", olderThan)}
+					return usageError{fmt.Errorf("invalid --older-than %q (want a duration such as 7d or 12h)", olderThan)}
 				}
 				body["older_than"] = olderThan
-			}
-			cl, err := o.client()
-			if err != nil {
-				return err
 			}
 			var r struct {
 				DryRun bool   `json:"dry_run"`
 				Before string `json:"before"`
 				Purged int    `json:"purged"`
 			}
-			if err := cl.act(c.Context(), "/api/v1/dlq/purge", body, &r); err != nil {
+			if err := o.engine.act(c.Context(), "/api/v1/dlq/purge", body, &r); err != nil {
 				return err
 			}
-			return o.printValue(r, func() error {
+			return o.print(r, func() error {
 				_, err := fmt.Fprintf(o.out, "%s, saved before %s\n", done(r.DryRun, "purged", "purge", r.Purged), printable(r.Before))
 				return err
 			})
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&before, "before", "", "what was saved before this time, in RFC 3339")
-	f.StringVar(&olderThan, "older-than", "", "what was saved longer ago than this, such as 7d")
-	f.BoolVar(&dryRun, "dry-run", false, "only say what would be done")
+	f.StringVar(&before, "before", "", "delete dead letters saved before this time (RFC 3339)")
+	f.StringVar(&olderThan, "older-than", "", "delete dead letters saved longer ago than this, such as 7d")
+	f.BoolVar(&dryRun, "dry-run", false, "report what would be done, and change nothing")
 	return c
 }
 
-// done says what was done to n dead letters, or would be.
+// done describes what was done to n dead letters, or in a dry run would be.
 func done(dryRun bool, did, would string, n int) string {
 	if dryRun {
 		return fmt.Sprintf("dry run: would %s %d", would, n)

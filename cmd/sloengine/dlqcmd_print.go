@@ -8,56 +8,27 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
-// print writes a JSON document as the flags ask, or calls table.
-func (o *dlqCommon) print(raw json.RawMessage, table func() error) error {
-	switch o.output {
-	case "json":
-		var buf bytes.Buffer
-		if err := json.Indent(&buf, raw, "", "  "); err != nil {
-			return fmt.Errorf("read the answer: %w", err)
-		}
-		_, err := fmt.Fprintln(o.out, plainJSON(buf.String()))
-		return err
-	case "yaml":
-		return writeYAML(o.out, raw)
-	}
-	return table()
-}
-
-func (o *dlqCommon) printValue(v any, table func() error) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	return o.print(raw, table)
-}
-
 // dlqPrinter writes a list of dead letters page by page, so that a long one needs no
 // memory: a table, one JSON array, or one YAML list.
 type dlqPrinter struct {
-	*dlqCommon
+	*engineCommand
 	n int
 }
 
-func newDLQPrinter(o *dlqCommon) *dlqPrinter { return &dlqPrinter{dlqCommon: o} }
+func newDLQPrinter(o *engineCommand) *dlqPrinter { return &dlqPrinter{engineCommand: o} }
 
-func (p *dlqPrinter) entries(items []json.RawMessage) error {
-	if p.output == "table" {
-		return p.table(items)
+func (p *dlqPrinter) entries(answer page[json.RawMessage]) error {
+	if p.format == "table" {
+		return p.table(answer.Items)
 	}
-	for _, raw := range items {
+	for _, raw := range answer.Items {
 		p.n++
-		if p.output == "yaml" {
+		if p.format == "yaml" {
 			if err := writeYAML(p.out, []byte("["+string(raw)+"]")); err != nil {
 				return err
 			}
@@ -69,7 +40,7 @@ func (p *dlqPrinter) entries(items []json.RawMessage) error {
 		}
 		var buf bytes.Buffer
 		if err := json.Indent(&buf, raw, "  ", "  "); err != nil {
-			return fmt.Errorf("read a dead letter: %w", err)
+			return fmt.Errorf("decode dead letter: %w", err)
 		}
 		if _, err := fmt.Fprint(p.out, start, plainJSON(buf.String())); err != nil {
 			return err
@@ -83,7 +54,7 @@ func (p *dlqPrinter) close() (err error) {
 	switch {
 	case p.n > 0:
 		return p.end()
-	case p.output == "table":
+	case p.format == "table":
 		_, err = fmt.Fprintln(p.err, "no dead letters match")
 	default:
 		_, err = fmt.Fprintln(p.out, "[]")
@@ -93,7 +64,7 @@ func (p *dlqPrinter) close() (err error) {
 
 // end finishes the document as far as it got.
 func (p *dlqPrinter) end() (err error) {
-	if p.output == "json" && p.n > 0 {
+	if p.format == "json" && p.n > 0 {
 		_, err = fmt.Fprint(p.out, "\n]\n")
 	}
 	return err
@@ -103,14 +74,14 @@ func (p *dlqPrinter) table(items []json.RawMessage) error {
 	if len(items) == 0 {
 		return nil
 	}
-	tw := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	tw := newTable(p.out)
 	if p.n == 0 {
 		fmt.Fprintln(tw, "ID\tSAVED\tORIGIN\tSINK\tREASON\tCLASS\tTRIES\tSERVICE\tTYPE\tSEVERITY")
 	}
 	for _, raw := range items {
 		var e dlq.Entry
 		if err := json.Unmarshal(raw, &e); err != nil {
-			return fmt.Errorf("read a dead letter: %w", err)
+			return fmt.Errorf("decode dead letter: %w", err)
 		}
 		p.n++
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", cell(e.ID), timeCell(e.Saved), cell(string(e.Origin)), cell(e.Sink),
@@ -120,7 +91,7 @@ func (p *dlqPrinter) table(items []json.RawMessage) error {
 }
 
 func printEntry(w io.Writer, e *dlq.Entry) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := newTable(w)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(tw, "%s\t%s\n", name, printable(value))
@@ -156,14 +127,14 @@ func printEntry(w io.Writer, e *dlq.Entry) error {
 	}
 	var buf bytes.Buffer
 	if err := json.Indent(&buf, e.Event, "", "  "); err != nil {
-		return fmt.Errorf("read the event: %w", err)
+		return fmt.Errorf("decode event: %w", err)
 	}
 	_, err := fmt.Fprintf(w, "event\n%s\n", plainJSON(buf.String()))
 	return err
 }
 
 func printDLQStats(w io.Writer, s dlq.Stats) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := newTable(w)
 	fmt.Fprintf(tw, "storage\t%s\ndead letters\t%d\nbytes\t%d\n", printable(s.Backend), s.Count, s.Bytes)
 	if s.DiskBytes > 0 {
 		fmt.Fprintf(tw, "bytes on disk\t%d\n", s.DiskBytes)
@@ -202,133 +173,23 @@ func printDLQStats(w io.Writer, s dlq.Stats) error {
 
 func printReplay(w io.Writer, r dlq.ReplayResult) error {
 	if r.DryRun {
-		fmt.Fprintln(w, "dry run: nothing was done")
+		fmt.Fprintln(w, "dry run: nothing was changed")
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := newTable(w)
 	replayed := "replayed"
 	if r.DryRun {
-		replayed = "would be tried"
+		replayed = "would be replayed"
 	}
 	fmt.Fprintf(tw, "%s\t%d\n", replayed, r.Replayed)
 	for _, x := range []struct {
 		name string
 		n    int
 	}{
-		{"failed again", r.Failed}, {"held back", r.HeldBack}, {"too old", r.TooOld}, {"without a target", r.NoTarget}, {"not there", r.NotFound},
+		{"failed again", r.Failed}, {"held back", r.HeldBack}, {"too old", r.TooOld}, {"no target", r.NoTarget}, {"not found", r.NotFound},
 	} {
 		if x.n > 0 {
 			fmt.Fprintf(tw, "%s\t%d\n", x.name, x.n)
 		}
 	}
 	return tw.Flush()
-}
-
-func timeCell(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05Z")
-}
-
-// maxCell is how many characters of a text a table shows.
-const maxCell = 60
-
-// cell is a text in a table: hostile ones cannot move the cursor or the columns.
-func cell(s string) string {
-	s = printable(s)
-	if r := []rune(s); len(r) > maxCell {
-		s = string(r[:maxCell-1]) + "…"
-	}
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// printable escapes what is no visible character.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-		}
-	}
-	return b.String()
-}
-
-// plainJSON escapes, in a JSON document, what is no visible character; the document
-// stays the same.
-func plainJSON(s string) string {
-	if strings.IndexFunc(s, hidden) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case !hidden(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			r -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
-
-func hidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
-
-// writeYAML writes a JSON document as YAML, its fields in the same order.
-func writeYAML(w io.Writer, raw []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	node, err := yamlNode(dec)
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	enc := yaml.NewEncoder(w)
-	enc.SetIndent(2)
-	if err := enc.Encode(node); err != nil {
-		return fmt.Errorf("write YAML: %w", err)
-	}
-	return enc.Close()
-}
-
-func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
-	token, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := token.(type) {
-	case json.Delim:
-		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		if t == '{' {
-			n.Kind, n.Tag = yaml.MappingNode, "!!map"
-		}
-		for dec.More() {
-			// of a mapping, key and value come one after the other
-			child, err := yamlNode(dec)
-			if err != nil {
-				return nil, err
-			}
-			n.Content = append(n.Content, child)
-		}
-		_, err := dec.Token()
-		return n, err
-	case json.Number:
-		n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: t.String()}
-		if strings.ContainsAny(n.Value, ".eE") {
-			n.Tag = "!!float"
-		}
-		return n, nil
-	}
-	n := &yaml.Node{}
-	if err := n.Encode(token); err != nil {
-		return nil, err
-	}
-	return n, nil
 }

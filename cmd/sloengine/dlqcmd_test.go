@@ -132,7 +132,7 @@ func TestDLQList(t *testing.T) {
 fold-9-1       2026-11-20 12:00:00Z  fold    -     odd\tone\x1b[31m  -          0      -        -      -
 sink-w-0449-0  2026-11-20 11:59:00Z  sink    w     rejected          permanent  4      shop     order  -
 `, out)
-	require.Contains(t, note, "more follow: --all, or --cursor ")
+	require.Contains(t, note, "there are more: list them with --all, or continue with --cursor ")
 	cursor := strings.TrimSpace(note[strings.Index(note, "--cursor ")+9:])
 	out, _ = s.dlq(t, exitOK, "list", "--limit", "1", "--cursor", cursor, "-o", "json")
 	var list []dlq.Entry
@@ -225,7 +225,7 @@ event
 func TestDLQReplay(t *testing.T) {
 	s := newDLQServer(t, append(ofSink(700), dlq.Entry{ID: "fold-1-1", Origin: dlq.Fold, Reason: "odd", Saved: dlqNoon, Seq: 1, Index: 1})...)
 	out, _ := s.dlq(t, exitOK, "replay", "--sink", "w", "--dry-run")
-	require.Equal(t, "dry run: nothing was done\nwould be tried  700\n", out)
+	require.Equal(t, "dry run: nothing was changed\nwould be replayed  700\n", out)
 	require.Empty(t, s.taken)
 
 	// Many ids go out in several requests, in the order given, each once.
@@ -255,7 +255,7 @@ func TestDLQReplay(t *testing.T) {
 	out, _ = s.dlq(t, exitFindings, "replay", "--all", "-o", "json")
 	require.JSONEq(t, `{"dry_run":false,"matched":6,"replayed":5,"failed":0,"too_old":0,"no_target":1,"not_found":0,"held_back":0}`, out)
 	out, stderr = s.dlq(t, exitFindings, "replay", "sink-w-0001-0")
-	require.Contains(t, out, "not there  1")
+	require.Contains(t, out, "not found  1")
 	require.Contains(t, stderr, "no such dead letter")
 	require.Len(t, s.taken, 700)
 }
@@ -267,8 +267,8 @@ func TestDLQDiscardAndPurge(t *testing.T) {
 		want string
 		left int64
 	}{
-		{[]string{"discard", "sink-w-0001-0", "none", "--dry-run"}, "dry run: would discard 1, 1 are not there\n", 100},
-		{[]string{"discard", "sink-w-0001-0", "none"}, "discarded 1, 1 are not there\n", 99},
+		{[]string{"discard", "sink-w-0001-0", "none", "--dry-run"}, "dry run: would discard 1, 1 not found\n", 100},
+		{[]string{"discard", "sink-w-0001-0", "none"}, "discarded 1, 1 not found\n", 99},
 		{[]string{"discard", "--reason", "rejected", "--to", "2026-11-20T10:30:00Z", "--dry-run"}, "dry run: would discard 9\n", 99},
 		{[]string{"discard", "--reason", "rejected", "--to", "2026-11-20T10:30:00Z", "-o", "json"}, "{\n  \"dry_run\": false,\n  \"discarded\": 9,\n  \"not_found\": 0\n}\n", 90},
 		{[]string{"purge", "--older-than", "1h", "--dry-run"}, "dry run: would purge 30, saved before 2026-11-20T11:00:00Z\n", 90},
@@ -288,13 +288,13 @@ func TestDLQUsage(t *testing.T) {
 	s := newDLQServer(t, ofSink(3)...)
 	s.before = func(r *http.Request) { t.Errorf("%s %s was asked", r.Method, r.URL) }
 	for _, tc := range []struct{ args, want string }{
-		{"nosuch", `"nosuch" is not something 'sloengine dlq' takes`}, {"list x", `"x" is not something`}, {"list --limit 0", "--limit 0"}, {"list --all --limit 5", "--all has no --limit"}, {"list --order up", "--order up"},
-		{"list --from yesterday", "--from:"}, {"list --from 0", "--from:"}, {"list --origin sinks", "--origin sinks"}, {"list --sink=", "--sink: empty"}, {"list -o xml", "-o xml"}, {"list --nosuch", "unknown flag"},
-		{"show", "takes one id"}, {"show a b", "takes one id"}, {"show a/b", "is no id"}, {"show ..", "is no id"}, {"stats x", "is not something"},
+		{"nosuch", `unknown argument "nosuch" for 'sloengine dlq'`}, {"list x", `unknown argument "x"`}, {"list --limit 0", "--limit 0"}, {"list --all --limit 5", "--all and --limit exclude each other"}, {"list --order up", `invalid argument "up" for "--order"`},
+		{"list --from yesterday", `invalid --from "yesterday"`}, {"list --from 0", `invalid --from "0"`}, {"list --origin sinks", `invalid --origin "sinks"`}, {"list --sink=", "--sink is empty"}, {"list -o xml", `invalid argument "xml" for "-o, --output" flag: want table, json or yaml`}, {"list --nosuch", "unknown flag"},
+		{"show", "takes exactly one ID"}, {"show a b", "takes exactly one ID"}, {"show a/b", "invalid dead-letter id"}, {"show ..", "invalid dead-letter id"}, {"stats x", "unknown argument"},
 		{"replay", "either ids, or filters such as --sink, or --all"}, {"discard", "either ids, or filters"}, {"replay --dry-run", "either ids"}, {"replay --all a", "either ids"}, {"replay --all --sink w", "either ids"},
-		{"discard a --sink w", "either ids"}, {"discard --sink=", "--sink: empty"}, {"discard --to never", "--to:"}, {"replay a/../b", "is no id"},
-		{"purge", "either --older-than or --before"}, {"purge --older-than 7d --before 2026-11-20T11:00:00Z", "either --older-than or --before"}, {"purge --older-than week", "--older-than"}, {"purge --older-than 0s", "--older-than"}, {"purge --before noon", "--before"},
-		{"purge x --older-than 7d", "is not something"},
+		{"discard a --sink w", "either ids"}, {"discard --sink=", "--sink is empty"}, {"discard --to never", `invalid --to "never"`}, {"replay a/../b", "invalid dead-letter id"},
+		{"purge", "set either --older-than or --before"}, {"purge --older-than 7d --before 2026-11-20T11:00:00Z", "set either --older-than or --before"}, {"purge --older-than week", "--older-than"}, {"purge --older-than 0s", "--older-than"}, {"purge --before noon", "--before"},
+		{"purge x --older-than 7d", "unknown argument"},
 	} {
 		out, stderr := s.dlq(t, exitUsage, strings.Fields(tc.args)...)
 		require.Contains(t, stderr, tc.want, tc.args)
@@ -328,7 +328,7 @@ func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	_, stderr := s.dlq(t, exitFailure, "replay", "--all", "--token-file", token)
-	require.Contains(t, stderr, `answers 403 Forbidden: the token may not \x1b[31moperate`)
+	require.Contains(t, stderr, `responded with 403 Forbidden: the token may not \x1b[31moperate`)
 	require.Equal(t, "Bearer secret", asked.Header.Get("Authorization"))
 	require.Equal(t, "application/json", asked.Header.Get("Content-Type"))
 	require.Equal(t, "/prefix/api/v1/dlq/replay", asked.URL.Path)
@@ -343,8 +343,8 @@ func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	require.Contains(t, stderr, "502 Bad Gateway: no details given")
 	status, answer = 200, "<h1>Welcome</h1>"
 	_, stderr = s.dlq(t, exitFailure, "list")
-	require.Contains(t, stderr, "read the answer of /prefix/api/v1/dlq")
+	require.Contains(t, stderr, "read response of /prefix/api/v1/dlq")
 	server.Close()
 	_, stderr = s.dlq(t, exitFailure, "stats")
-	require.Contains(t, stderr, "ask the engine:")
+	require.Contains(t, stderr, "engine not reachable:")
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,23 +15,21 @@ import (
 )
 
 func newExplain(s streams) *cobra.Command {
-	var files []string
+	var files specFiles
 	var perSecond float64
 	series := 100
 	scrape := 15 * time.Second
 	c := &cobra.Command{
 		Use:   "explain [SERVICE/SLO ...] -f FILE|DIR|-",
-		Short: "Say what an objective means: minutes, requests, detection times, cost of its rules",
+		Short: "Explain an objective: downtime, failed requests, detection times, and the cost of its rules",
 		Example: `  sloengine explain -f specs/ shop/checkout --events-per-second 12
   sloengine explain -f specs/`,
 		RunE: func(_ *cobra.Command, ids []string) error {
-			if len(files) == 0 {
-				return usageError{errors.New("which spec? give -f FILE, -f DIR or -f - for standard input")}
-			}
-			in, err := specFiles(s, files)
+			sp, err := files.read(s)
 			if err != nil {
 				return err
 			}
+			in := rulesSpec(sp)
 			now := time.Now().UTC()
 			o := rules.Options{Scrape: scrape, From: time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)}
 			o.Until = o.From.AddDate(0, 6, 0)
@@ -64,15 +62,15 @@ func newExplain(s streams) *cobra.Command {
 				shown++
 			}
 			if shown < len(want) || shown == 0 {
-				return fmt.Errorf("the spec has no such SLO; it has %s", idList(in))
+				return fmt.Errorf("SLO not found in the spec (it has %s)", idList(in))
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
-	f.Float64Var(&perSecond, "events-per-second", 0, "today's traffic; 0 if unknown")
-	f.IntVar(&series, "series", series, "how many series the counters of an SLO have")
+	files.add(f)
+	f.Float64Var(&perSecond, "events-per-second", 0, "current traffic; 0 if unknown")
+	f.IntVar(&series, "series", series, "number of series of the counters of an SLO")
 	f.DurationVar(&scrape, "scrape-interval", scrape, "how often Prometheus scrapes the counters")
 	return c
 }
@@ -95,30 +93,26 @@ func idList(in rules.Spec) string {
 }
 
 func newDiff(s streams) *cobra.Command {
-	output := "table"
 	var running bool
-	var api apiFlags
+	o := &engineCommand{printer: printer{streams: s}}
 	c := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say what another version of a spec changes, and what that means",
+		Short: "Show what a new version of a spec changes, and the consequences",
 		Long: `diff compares two specs, files or folders, and their alerts: what was added or
 removed, which objective, window or threshold changed, and how much earlier or later
 an alert then fires. It exits with 3 if anything differs.
 
-With --running it takes one spec and asks a running engine what it would do to the
-counts: which SLOs start from zero, which resume counts that are parked, and which
-are removed, and until when their counts are retained.`,
+With --running, diff takes one spec and shows what it would do to the counts of a
+running engine: which SLOs start from zero, which resume parked counts, which are
+removed, and until when the engine retains their counts.`,
 		Example: `  sloengine diff specs/ specs.new/
   sloengine diff --running specs.new/`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if output != "table" && output != "json" {
-				return usageError{fmt.Errorf("-o %s: want table or json", output)}
-			}
 			if running {
 				if len(args) == 0 {
-					return usageError{errors.New("diff --running takes a spec: files, folders or - for standard input")}
+					return usageError{errors.New("diff --running takes a spec: files, folders, or - for standard input")}
 				}
-				differs, err := diffRunning(c.Context(), s, &api, args, output)
+				differs, err := diffRunning(c.Context(), o, args)
 				if err == nil && differs {
 					err = errFindings
 				}
@@ -127,24 +121,21 @@ are removed, and until when their counts are retained.`,
 			if len(args) != 2 {
 				return usageError{errors.New("diff takes two specs: the old one and the new one")}
 			}
-			was, err := specFiles(s, args[:1])
+			was, err := specFiles(args[:1]).read(s)
 			if err != nil {
 				return fmt.Errorf("old spec: %w", err)
 			}
-			now, err := specFiles(s, args[1:])
+			now, err := specFiles(args[1:]).read(s)
 			if err != nil {
 				return fmt.Errorf("new spec: %w", err)
 			}
-			changes := diff.Specs(was, now)
-			switch output {
-			case "json":
-				enc := json.NewEncoder(s.out)
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(append([]diff.Change{}, changes...)); err != nil {
-					return err
-				}
-			default:
-				fmt.Fprint(s.out, diff.Text(changes))
+			changes := append([]diff.Change{}, diff.Specs(rulesSpec(was), rulesSpec(now))...)
+			err = o.print(changes, func() error {
+				_, err := io.WriteString(s.out, diff.Text(changes))
+				return err
+			})
+			if err != nil {
+				return err
 			}
 			if len(changes) > 0 {
 				return errFindings
@@ -152,8 +143,8 @@ are removed, and until when their counts are retained.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	o.addOutput(c.Flags(), "table", "json")
 	c.Flags().BoolVar(&running, "running", false, "compare one spec with what a running engine counts")
-	api.add(c.Flags())
+	o.engine.add(c.Flags())
 	return c
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,48 +9,35 @@ import (
 )
 
 func newForget(s streams) *cobra.Command {
-	var (
-		api     apiFlags
-		restart bool
-		output  = "table"
-	)
+	var restart bool
+	o := &engineCommand{printer: printer{streams: s}}
 	c := &cobra.Command{
 		Use:   "forget SERVICE",
-		Short: "Forget everything that was counted for a service, so that it can be sent again",
-		Long: `forget drops the parked counts of a service, which are those of SLOs that the spec
-does not have any more, and its ids. Events that are sent again then count again.
+		Short: "Forget all counts and ids of a service, so that its events can be sent again",
+		Long: `forget deletes the parked counts of a service (those of SLOs that are no longer in
+the spec) and its event ids. Events that you send again afterwards are counted again.
 
-A service of the running spec is refused: remove it and reload first, or give
---restart, and its SLOs start again from zero. What was forgotten cannot be had back
-but by sending it again. Senders that repeat an event on their own repeat it into the
-new counts.`,
+The engine refuses to forget a service of the running spec. Remove the service and
+reload first, or set --restart, which restarts its SLOs from zero. You can restore
+forgotten counts only by sending the events again. If a sender retries an old event on
+its own, the event is added to the new counts.`,
 		Example: `  sloengine forget shopp
   sloengine forget shop --restart && sloengine send --backfill --service shop january.log`,
+		Args: oneArg("SERVICE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return usageError{errors.New("forget takes the name of one service")}
-			}
-			if output != "table" && output != "json" {
-				return usageError{fmt.Errorf("-o %s: want table or json", output)}
-			}
-			cl, err := api.client()
-			if err != nil {
-				return err
-			}
 			var done status.Forgotten
-			if err := cl.act(c.Context(), "/api/v1/forget", status.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
+			if err := o.engine.act(c.Context(), "/api/v1/forget", status.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
 				return err
 			}
-			if output == "json" {
-				return json.NewEncoder(s.out).Encode(done)
-			}
-			_, err = fmt.Fprintf(s.out, "forgot %s: %s dropped, %s restarted from zero\n", printable(done.Service),
-				plural(done.Parked, "parked generation"), plural(done.Restarted, "generation"))
-			return err
+			return o.print(done, func() error {
+				_, err := fmt.Fprintf(s.out, "forgot %s: %s dropped, %s restarted from zero\n", printable(done.Service),
+					plural(done.Parked, "parked generation"), plural(done.Restarted, "generation"))
+				return err
+			})
 		},
 	}
-	api.add(c.Flags())
-	c.Flags().BoolVar(&restart, "restart", false, "also if the running spec has the service: its SLOs start again from zero")
-	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	o.engine.add(c.Flags())
+	o.addOutput(c.Flags(), "table", "json")
+	c.Flags().BoolVar(&restart, "restart", false, "forget a service of the running spec, too: its SLOs restart from zero")
 	return c
 }

@@ -110,7 +110,7 @@ func readFrozen(t testing.TB, dir string, at time.Time) *frozenFacts {
 func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Time) {
 	t.Helper()
 	f.Counts, f.Violations, f.Parked = map[string]frozenCounts{}, map[string]uint64{}, map[string]int{}
-	sp, err := readSpec(streams{err: t.Output()}, []string{specFile})
+	sp, err := specFiles{specFile}.read(streams{err: t.Output()})
 	require.NoError(t, err)
 	inputs := app.Inputs(sp)
 	cfg, err := evaluator.Compile(inputs)

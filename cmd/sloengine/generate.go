@@ -20,12 +20,12 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// ruleHeader stands above every generated rule file.
+// ruleHeader is the first comment of every generated rule file.
 const ruleHeader = "Made by sloengine from the spec; changes are lost when it is made again."
 
-// generateFlags are shared by all that generate.
+// generateFlags are the flags of all subcommands of generate.
 type generateFlags struct {
-	files     []string
+	files     specFiles
 	out       string
 	prune     bool
 	names     string
@@ -47,43 +47,44 @@ func newGenerate(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Write Prometheus rules, rule tests, Alertmanager routing and Grafana dashboards",
-		Long: `generate turns specs into what a Prometheus shop needs. The specs may be of this
-format, Sloth's or OpenSLO's. The same spec gives the same bytes.
+		Long: `generate writes Prometheus, Alertmanager and Grafana configuration for specs in the
+sloengine, Sloth or OpenSLO format. Its output is deterministic: the same specs and flags
+give the same bytes.
 
-Calendar windows and planned maintenance become tables of times, from --from until
---until; an alert asks for new ones in time. The default is the first of this
-month and six months from it.`,
+Calendar windows and planned maintenance become time tables that cover --from to --until,
+by default six months from the first day of this month. An alert fires before they end,
+in time to generate new ones.`,
 		Example: `  sloengine generate all -f specs/ --out out/
   sloengine generate rules -f specs/ --out out/ --names sloth
   sloengine generate rules -f spec.yaml --out -`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usageError{errors.New("generate what? rules, tests, alertmanager, dashboards, k8s or all")}
+			return usageError{errors.New("nothing selected: generate takes rules, tests, alertmanager, dashboards, k8s or all")}
 		},
 	}
 	p := c.PersistentFlags()
-	p.StringArrayVarP(&f.files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
-	p.StringVar(&f.out, "out", "out", "folder to write to; - prints instead")
-	p.BoolVar(&f.prune, "prune", false, "remove files that an earlier run made and this one did not")
-	p.StringVar(&f.names, "names", "own", "names of series and labels: own or sloth")
-	p.StringVar(&f.format, "format", "prometheus", "rules as rule files (prometheus) or PrometheusRule manifests (operator)")
+	f.files.add(p)
+	p.StringVar(&f.out, "out", "out", "folder to write to, or - for standard output")
+	p.BoolVar(&f.prune, "prune", false, "remove files that an earlier run generated and this run did not")
+	addChoice(p, &f.names, "names", "", "naming scheme of series and labels", "own", "sloth")
+	addChoice(p, &f.format, "format", "", "rule files (prometheus) or PrometheusRule manifests (operator)", "prometheus", "operator")
 	p.StringVar(&f.scrape, "scrape-interval", "15s", "how often Prometheus scrapes the counters")
-	p.StringVar(&f.from, "from", "", "start of the tables of times, RFC 3339 (default: the first of this month)")
-	p.StringVar(&f.until, "until", "", "end of the tables of times, RFC 3339 (default: six months from --from)")
-	p.StringVar(&f.page, "page-url", "", "address of the status page; without it nothing links there")
-	p.StringVar(&f.dashboard, "dashboard-url", "", "address of Grafana; without it no alert links there")
-	p.StringVar(&f.runbooks, "runbook-url", "", "address of the runbooks, for links")
-	p.StringVarP(&f.config, "config", "c", "", "process settings, for the thresholds of the alerts on the engine")
-	p.StringVar(&f.receivers, "receivers", "", "file with Alertmanager's receivers")
+	p.StringVar(&f.from, "from", "", "start of the time tables, RFC 3339 (default: first day of this month)")
+	p.StringVar(&f.until, "until", "", "end of the time tables, RFC 3339 (default: six months after --from)")
+	p.StringVar(&f.page, "page-url", "", "URL of the status page, for links (default: no links)")
+	p.StringVar(&f.dashboard, "dashboard-url", "", "URL of Grafana, for links in alerts (default: no links)")
+	p.StringVar(&f.runbooks, "runbook-url", "", "URL of the runbooks, for links")
+	p.StringVarP(&f.config, "config", "c", "", "engine settings (engine.yaml), for the thresholds of alerts about the engine")
+	p.StringVar(&f.receivers, "receivers", "", "file with the Alertmanager receivers")
 	p.StringVar(&f.namespace, "namespace", "", "namespace of Kubernetes manifests")
 	p.StringArrayVar(&f.labels, "manifest-label", nil, "label of Kubernetes manifests, name=value (repeatable)")
 	for _, kind := range []struct{ name, short string }{
-		{"rules", "Recording and alert rules, a file of each per service"},
+		{"rules", "Recording rules and alert rules, one file of each per service"},
 		{"tests", "Unit tests of the rules, for promtool test rules"},
-		{"alertmanager", "Routes, receivers, inhibition and mute times"},
+		{"alertmanager", "Alertmanager routes, receivers, inhibition rules and mute times"},
 		{"dashboards", "Grafana dashboards and their provisioning file"},
 		{"k8s", "PrometheusRule and ConfigMap manifests"},
-		{"all", "Everything"},
+		{"all", "All of the above"},
 	} {
 		c.AddCommand(&cobra.Command{
 			Use: kind.name, Short: kind.short, Args: noArgs,
@@ -93,7 +94,7 @@ month and six months from it.`,
 	return c
 }
 
-// generator is a generation with its flags understood.
+// generator is one run of generate, with its flags parsed.
 type generator struct {
 	in         rules.Spec
 	services   []string
@@ -159,10 +160,7 @@ func (f *generateFlags) output(s streams) (emit, func(scope []string) error, err
 }
 
 func (f *generateFlags) generator(s streams) (*generator, error) {
-	if len(f.files) == 0 {
-		return nil, usageError{errors.New("which spec? give -f FILE, -f DIR or -f - for standard input")}
-	}
-	sp, err := readSpec(s, f.files)
+	sp, err := f.files.read(s)
 	if err != nil {
 		return nil, fmt.Errorf("%w; nothing was written", err)
 	}
@@ -172,13 +170,10 @@ func (f *generateFlags) generator(s streams) (*generator, error) {
 		namespace: f.namespace,
 		labels:    map[string]string{},
 	}
-	if f.format != "operator" && f.format != "prometheus" {
-		return nil, usageError{fmt.Errorf("--format %s: want prometheus or operator", f.format)}
-	}
 	for _, l := range f.labels {
 		name, value, ok := strings.Cut(l, "=")
 		if !ok {
-			return nil, usageError{fmt.Errorf("--manifest-label %s: want name=value", l)}
+			return nil, usageError{fmt.Errorf("invalid --manifest-label %q (want name=value)", l)}
 		}
 		g.labels[name] = value
 	}
@@ -202,28 +197,23 @@ func (f *generateFlags) generator(s streams) (*generator, error) {
 
 func (f *generateFlags) options(g *generator) (err error) {
 	o := rules.Options{PageURL: f.page, DashboardURL: f.dashboard, RunbookURL: f.runbooks}
-	switch f.names {
-	case "own":
-		o.Names = rules.Own
-	case "sloth":
+	if f.names == "sloth" {
 		o.Names = rules.Sloth
-	default:
-		return usageError{fmt.Errorf("--names %s: want own or sloth", f.names)}
 	}
 	if o.Scrape, err = slo.ParseDuration(f.scrape); err != nil {
-		return usageError{fmt.Errorf("--scrape-interval: %w", err)}
+		return usageError{fmt.Errorf("invalid --scrape-interval: %w", err)}
 	}
 	now := time.Now().UTC()
 	o.From = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	if f.from != "" {
 		if o.From, err = time.Parse(time.RFC3339, f.from); err != nil {
-			return usageError{fmt.Errorf("--from %s: want RFC 3339, such as 2026-11-01T00:00:00Z", f.from)}
+			return usageError{fmt.Errorf("invalid --from %q (want RFC 3339, such as 2026-11-01T00:00:00Z)", f.from)}
 		}
 	}
 	o.Until = o.From.AddDate(0, 6, 0)
 	if f.until != "" {
 		if o.Until, err = time.Parse(time.RFC3339, f.until); err != nil {
-			return usageError{fmt.Errorf("--until %s: want RFC 3339, such as 2027-05-01T00:00:00Z", f.until)}
+			return usageError{fmt.Errorf("invalid --until %q (want RFC 3339, such as 2027-05-01T00:00:00Z)", f.until)}
 		}
 	}
 	g.rules = o
@@ -272,8 +262,7 @@ type ruleSet struct {
 	groups []rules.Group
 }
 
-// ruleSets makes the rules of every service, one at a time, and those about the
-// engine.
+// ruleSets makes the rules of every service, one at a time, and those about the engine.
 func (g *generator) ruleSets(take func(ruleSet) error) error {
 	for _, service := range g.services {
 		part := g.of(service)
@@ -299,11 +288,11 @@ func (g *generator) ruleSets(take func(ruleSet) error) error {
 	}
 	engine, err := alerts.Rules(rules.Spec{}, g.alerts)
 	if err != nil {
-		return fmt.Errorf("the engine's own alerts: %w", err)
+		return fmt.Errorf("alerts about the engine: %w", err)
 	}
 	name := "sloengine"
 	for slices.Contains(g.services, name) {
-		name += "-engine" // else the file of that service would be written over
+		name += "-engine" // otherwise it would overwrite the file of that service
 	}
 	return take(ruleSet{name + ".alerts", engine})
 }
@@ -340,8 +329,8 @@ func (g *generator) alertmanager(out emit) error {
 	g.findings = append(g.findings, findings...)
 	if g.receivers.Default == "nobody" {
 		g.findings = append(g.findings, alerts.Finding{
-			Severity: alerts.FindingWarning, Message: "no receivers are given: Alertmanager will tell nobody",
-			Hint: "write them down and give --receivers FILE",
+			Severity: alerts.FindingWarning, Message: "no receivers are configured, so Alertmanager notifies nobody",
+			Hint: "set --receivers FILE",
 		})
 	}
 	return out(outFile{"alertmanager.yaml", data})
@@ -360,7 +349,7 @@ func (g *generator) dashboards(out emit) error {
 	return out(outFile{"dashboards/" + dashboards.ProviderFile, []byte(dashboards.Provider)})
 }
 
-// manifests are the same for Kubernetes.
+// manifests writes rules and dashboards as Kubernetes manifests.
 func (g *generator) manifests(out emit) error {
 	if err := g.prometheusRules("k8s", out); err != nil {
 		return err
@@ -381,7 +370,7 @@ func (g *generator) manifests(out emit) error {
 	return nil
 }
 
-// prometheusRules wraps each rule file into a manifest of the operator.
+// prometheusRules writes each rule file as a PrometheusRule manifest.
 func (g *generator) prometheusRules(dir string, out emit) error {
 	return g.ruleSets(func(set ruleSet) error {
 		name := "slo-" + strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(set.name), "-")

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,57 +20,51 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// newLimits is the command limits: what the rate limits are, and how far they are used up.
+// newLimits is the command limits: which rate limits apply, and how much of them is used.
 func newLimits(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limits",
-		Short: "Show how far a rate limit is used up, and explain which apply to an event",
+		Short: "Show the usage of a rate limit, and explain which rate limits apply to an event",
 		Args:  noArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	o := &dlqCommon{streams: s, output: "table"}
-	c.PersistentFlags().StringVarP(&o.output, "output", "o", o.output, "table, json or yaml")
+	o := &engineCommand{printer: printer{streams: s}}
+	o.addOutput(c.PersistentFlags(), "table", "json", "yaml")
 	c.AddCommand(newLimitsShow(o), newLimitsExplain(o))
 	return c
 }
 
-func newLimitsShow(o *dlqCommon) *cobra.Command {
+func newLimitsShow(o *engineCommand) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show CONTEXT[=VALUE]",
-		Short: "Show a context of a running engine: its limit, who exceeds it, and how much one value has left",
-		Long: `CONTEXT is the name of a rule in limits.contexts. With =VALUE the counter of that
-value is shown as well, such as that of one user. Nothing is charged. It needs a
-token that may read (where tokens are on).`,
+		Short: "Show a context of a running engine: its rate limit, who exceeds it, and the remaining quota of a value",
+		Long: `CONTEXT is the name of a rule in limits.contexts. With =VALUE, show also prints the
+counter of that value, for example of one user. The command does not consume any of
+the quota. If the engine requires tokens, it needs the permission read.`,
 		Example: `  sloengine limits show user
   sloengine limits show user=42 -o json`,
+		Args: oneArg("CONTEXT or CONTEXT=VALUE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("give one CONTEXT or CONTEXT=VALUE; see '%s --help'", c.CommandPath())}
-			}
-			client, err := o.api.client()
-			if err != nil {
-				return err
-			}
 			name, value, valued := strings.Cut(args[0], "=")
 			params := url.Values{}
 			if valued {
 				params.Set("value", value)
 			}
 			var got app.ContextStatus
-			if err := client.read(c.Context(), app.RateLimitPath+url.PathEscape(name), params, &got); err != nil {
+			if err := o.engine.read(c.Context(), app.RateLimitPath+url.PathEscape(name), params, &got); err != nil {
 				return err
 			}
-			return o.printValue(got, func() error { return contextTable(o.out, &got) })
+			return o.print(got, func() error { return contextTable(o.out, &got) })
 		},
 	}
-	o.api.add(c.Flags())
+	o.engine.add(c.Flags())
 	return c
 }
 
 func contextTable(out io.Writer, s *app.ContextStatus) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := newTable(out)
 	fmt.Fprintf(w, "context\t%s\n", printable(s.Context))
-	fmt.Fprintf(w, "limit\t%g events/s for each value, the busiest is at %.4g\n", s.PerSecond, s.Current)
+	fmt.Fprintf(w, "limit\t%g events/s for each value, the busiest value is at %.4g\n", s.PerSecond, s.Current)
 	fmt.Fprintf(w, "exceeded\t%d events since the start\n", s.Hits)
 	if c := s.Counter; c != nil {
 		fmt.Fprintf(w, "value\t%s\n", printable(c.Value))
@@ -91,25 +84,26 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
-// explainFlags say who would send the event.
+// explainFlags describe the sender of the event.
 type explainFlags struct {
 	config, token, ip string
 	headers           []string
 }
 
-func newLimitsExplain(o *dlqCommon) *cobra.Command {
+func newLimitsExplain(o *engineCommand) *cobra.Command {
 	var f explainFlags
 	c := &cobra.Command{
 		Use:   "explain EVENT -c engine.yaml",
-		Short: "Explain which rate limits apply to an event, where their values come from, and whether it bypasses them",
+		Short: "Explain which rate limits apply to an event, where their values come from, and whether the event bypasses them",
 		Long: `EVENT is a file with one event in JSON, - for standard input, or the JSON itself.
-Only the settings are read: no engine is asked. Say who would send it by --token,
---client-ip and --header.`,
+The command reads only the settings and needs no running engine. Describe the sender
+with --token, --client-ip and --header.`,
 		Example: `  sloengine limits explain -c engine.yaml '{"service":"shop","type":"api.slow"}'
   sloengine limits explain -c engine.yaml event.json --token shop --header 'X-User-Id: 42'`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 || f.config == "" {
-				return usageError{fmt.Errorf("give one EVENT, and the settings by -c FILE; see '%s --help'", c.CommandPath())}
+		Args: oneArg("EVENT"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if f.config == "" {
+				return usageError{errors.New("no settings given: set -c FILE")}
 			}
 			caller, err := f.caller()
 			if err != nil {
@@ -120,7 +114,7 @@ Only the settings are read: no engine is asked. Say who would send it by --token
 				return err
 			}
 			if settings.Limits == nil {
-				return fmt.Errorf("%s has no limits section: no event is limited", f.config)
+				return fmt.Errorf("%s has no limits section, so no event is rate limited", f.config)
 			}
 			subject, err := readSubject(o.in, args[0])
 			if err != nil {
@@ -138,16 +132,16 @@ Only the settings are read: no engine is asked. Say who would send it by --token
 				e.Exempt = "bypass_if"
 			}
 			if failed != nil {
-				fmt.Fprintf(o.err, "sloengine: %v; the expression is left out for this event\n", failed)
+				fmt.Fprintf(o.err, "sloengine: %v (the expression is ignored for this event)\n", failed)
 			}
-			return o.printValue(e, func() error { return explainTable(o.out, e) })
+			return o.print(e, func() error { return explainTable(o.out, e) })
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.config, "config", "c", "", "process settings")
+	fl.StringVarP(&f.config, "config", "c", "", "engine settings (engine.yaml)")
 	fl.StringVar(&f.token, "token", "", "name of the sender's token")
-	fl.StringVar(&f.ip, "client-ip", "127.0.0.1", "address of the sender")
-	fl.StringArrayVar(&f.headers, "header", nil, "header of the request, as 'NAME: VALUE'")
+	fl.StringVar(&f.ip, "client-ip", "127.0.0.1", "IP address of the sender")
+	fl.StringArrayVar(&f.headers, "header", nil, "request header, as 'NAME: VALUE' (repeatable)")
 	return c
 }
 
@@ -156,7 +150,7 @@ func (f *explainFlags) caller() (*ratelimit.Caller, error) {
 	for _, text := range f.headers {
 		name, value, ok := strings.Cut(text, ":")
 		if !ok {
-			return nil, usageError{fmt.Errorf("--header %q: want 'NAME: VALUE'", text)}
+			return nil, usageError{fmt.Errorf("invalid --header %q (want 'NAME: VALUE')", text)}
 		}
 		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
@@ -175,11 +169,11 @@ func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
 		data, err = os.ReadFile(arg)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the event: %w", err)
+		return nil, fmt.Errorf("read event: %w", err)
 	}
 	var d event.Decoder
 	var b event.Batch
-	// Its time plays no part in its limits.
+	// Rate limits do not depend on the time of the event.
 	o := event.DecodeOptions{Now: time.Now(), Backfill: true, AssignID: func(int) string { return "assigned" }}
 	if err := d.Decode(event.JSON, data, o, &b); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -188,7 +182,7 @@ func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
 	case len(b.Errors) > 0:
 		return nil, fmt.Errorf("%s: %s: %s", name, b.Errors[0].Code, b.Errors[0].Detail)
 	case len(b.Events) != 1:
-		return nil, fmt.Errorf("%s: %d events, want one", name, len(b.Events))
+		return nil, fmt.Errorf("%s: want exactly one event, got %d", name, len(b.Events))
 	}
 	v := new(event.View)
 	if _, err := v.Parse(b.Event(0)); err != nil {
@@ -199,9 +193,9 @@ func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
 
 func explainTable(out io.Writer, e *ratelimit.Explanation) error {
 	if e.Exempt != "" {
-		fmt.Fprintf(out, "not limited: %s\nwithout that:\n", printable(e.Exempt))
+		fmt.Fprintf(out, "not limited: %s\nrules that would apply otherwise:\n", printable(e.Exempt))
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := newTable(out)
 	fmt.Fprintln(w, "RULE\tSETTING\tVALUE\tFROM")
 	for _, r := range e.Rules {
 		rule := r.Layer + " " + r.Rule

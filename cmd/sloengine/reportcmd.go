@@ -6,34 +6,29 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// newReport is the command report: what happened in a week or month, from a running
-// engine.
+// newReport is the command report: what happened in a week or month, from a running engine.
 func newReport(s streams) *cobra.Command {
 	var (
-		api                   apiFlags
 		period, service, zone string
 		days                  bool
-		output                = "table"
 	)
+	o := &engineCommand{printer: printer{streams: s}}
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Print a week's or month's report of a running engine",
-		Long: `The report says for a closed or running week or month which objectives were
-met and what agreements scored, with planned maintenance taken out and raw.
-It comes from what the engine still keeps; lines of which a part is gone say since
-when they count.
+		Short: "Print the report of a running engine for a week or month",
+		Long: `report shows which objectives were met in a week or month and what the agreements
+scored, both without planned maintenance and raw. The period may still be running. The
+report covers the data that the engine retains. If a part of it has expired, the line
+shows the time since which it counts.
 
-A week is an ISO week, from Monday. Days and edges are those of the time zone that
-an agreement or service level names with its calendar window, else UTC; --zone
-takes another one for all.`,
+A week is an ISO week and starts on Monday. Days and periods begin in the time zone of
+the calendar window of the SLO or agreement, or in UTC if it has none. --zone sets
+another time zone for all of them.`,
 		Example: `  sloengine report --period 2026-W47
   sloengine report --period 2026-11 --service shop --zone Europe/Moscow
   sloengine report --period 2026-11 -o csv > november.csv`,
@@ -41,15 +36,9 @@ takes another one for all.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case period == "":
-				return usageError{errors.New("--period is missing: want an ISO week such as 2026-W47, or a month such as 2026-11")}
-			case !slices.Contains([]string{"table", "json", "csv"}, output):
-				return usageError{fmt.Errorf("-o %s: want table, json or csv", output)}
-			case days && output != "json":
-				return usageError{errors.New("--days goes with -o json only")}
-			}
-			cl, err := api.client()
-			if err != nil {
-				return err
+				return usageError{errors.New("--period is missing (want an ISO week such as 2026-W47, or a month such as 2026-11)")}
+			case days && o.format != "json":
+				return usageError{errors.New("--days requires -o json")}
 			}
 			q := url.Values{"period": {period}}
 			for name, value := range map[string]string{"service": service, "zone": zone} {
@@ -60,31 +49,31 @@ takes another one for all.`,
 			if days {
 				q.Set("days", "true")
 			}
-			if output == "csv" {
+			if o.format == "csv" {
 				q.Set("format", "csv")
 			}
-			body, err := cl.text(c.Context(), "/api/v1/report", q)
+			body, err := o.engine.text(c.Context(), "/api/v1/report", q)
 			if err != nil {
 				return err
 			}
-			if output != "table" {
+			if o.format != "table" {
 				_, err := s.out.Write(body)
 				return err
 			}
 			var r periodReport
 			if err := json.Unmarshal(body, &r); err != nil {
-				return fmt.Errorf("read the report: %w", err)
+				return fmt.Errorf("decode report: %w", err)
 			}
 			return r.print(s.out)
 		},
 	}
 	f := c.Flags()
-	api.add(f)
-	f.StringVar(&period, "period", "", "an ISO week such as 2026-W47, or a month such as 2026-11")
+	o.engine.add(f)
+	f.StringVar(&period, "period", "", "ISO week such as 2026-W47, or month such as 2026-11")
 	f.StringVar(&service, "service", "", "only this service")
 	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
-	f.BoolVar(&days, "days", false, "with the numbers of each day (json)")
-	f.StringVarP(&output, "output", "o", output, "table, json or csv")
+	f.BoolVar(&days, "days", false, "include the numbers of each day (requires -o json)")
+	o.addOutput(f, "table", "json", "csv")
 	return c
 }
 
@@ -154,8 +143,6 @@ func (c *reportCovered) since() string {
 	return percent(c.Coverage, 1) + " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
 }
 
-func words(s string) string { return strings.ReplaceAll(printable(s), "_", " ") }
-
 func (r *periodReport) print(out io.Writer) error {
 	switch {
 	case !r.Begun:
@@ -170,7 +157,7 @@ func (r *periodReport) print(out io.Writer) error {
 		state = ", not over yet"
 	}
 	fmt.Fprintf(out, "%s%s\n", printable(r.Period), state)
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	tw := newTable(out)
 	if len(r.SLAs) > 0 {
 		fmt.Fprintln(tw, "\nVERDICT\tAGREEMENT\tGROUP\tSCORE\tLEVEL\tWORST COMPONENT\tCOVERAGE")
 		for i := range r.SLAs {

@@ -132,7 +132,7 @@ func TestReportCommandRefuses(t *testing.T) {
 	_, err = runReport("--url", base, "--period", "2026-11", "--zone", "Nowhere")
 	require.ErrorContains(t, err, "IANA")
 	_, err = runReport("--url", "http://127.0.0.1:1", "--period", "2026-11")
-	require.ErrorContains(t, err, "ask the engine")
+	require.ErrorContains(t, err, "engine not reachable")
 	_, err = runReport("--url", base, "--period", "2026-11", "--token-file", filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -17,17 +17,16 @@ const (
 	exitFindings = 3
 )
 
-// streams are where a command reads and writes: data on out, all else on err.
+// streams are where a command reads and writes: data goes to out, everything else to err.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// usageError is a wrong flag or argument; its text says what is right.
+// usageError is a wrong flag or argument. Its text says what the command accepts.
 type usageError struct{ error }
 
-// errFindings says that a command worked and found something to complain about,
-// which it has already printed.
+// errFindings is the result of a command that succeeded and found problems, which it has already printed.
 var errFindings = errors.New("findings")
 
 // run is the whole program: main without the process around it.
@@ -53,17 +52,18 @@ func run(ctx context.Context, args []string, in io.Reader, out, stderr io.Writer
 func newRoot(s streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sloengine",
-		Short: "SLOs and SLAs from events: counted once, in the minute they happened",
-		Long: `sloengine takes events over HTTP, counts each exactly once, and turns them into
-indicators, error budgets, burn rates, SLA scores, metrics and a status page.
+		Short: "Calculate SLOs and SLAs from events",
+		Long: `sloengine receives events over HTTP, counts each exactly once by its id (within the
+dedup window) and in the minute it happened, and calculates indicators, error budgets,
+burn rates, SLA scores, metrics and a status page.
 
-  sloengine demo                              see it work, with made-up traffic
-  sloengine init > spec.yaml                  start a spec of your own
-  sloengine check -f spec.yaml                find what is wrong with it
+  sloengine demo                              try it with generated traffic
+  sloengine init > spec.yaml                  write a starter spec
+  sloengine check -f spec.yaml                check the spec
   sloengine serve -f spec.yaml --data-dir data
-  sloengine send --service shop access.log    events from a log file
+  sloengine send --service shop access.log    send events from a log file
 
-Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 findings.`,
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
@@ -83,6 +83,16 @@ Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 findings.`,
 	return root
 }
 
+// oneArg refuses anything but one argument that is not empty.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usageError{fmt.Errorf("'%s' takes exactly one %s; see '%s --help'", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
 // noArgs refuses positional arguments with the usage exit code.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
@@ -92,7 +102,7 @@ func noArgs(c *cobra.Command, args []string) error {
 				hint = fmt.Sprintf(", did you mean %q?", near[0])
 			}
 		}
-		return usageError{fmt.Errorf("%q is not something '%s' takes%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())}
+		return usageError{fmt.Errorf("unknown argument %q for '%s'%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())}
 	}
 	return nil
 }

@@ -24,65 +24,65 @@ type processFlags struct {
 
 func (p *processFlags) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&p.configFile, "config", "c", "", "process settings, engine.yaml (default: built in)")
-	f.StringVar(&p.listen, "web.listen-address", "127.0.0.1:8080", "address to listen on; anything but loopback should have TLS and tokens")
-	f.StringVar(&p.logLevel, "log.level", "info", "debug, info, warn or error")
-	f.StringVar(&p.logFormat, "log.format", "text", "text or json")
+	f.StringVarP(&p.configFile, "config", "c", "", "engine settings, engine.yaml (default: built-in settings)")
+	f.StringVar(&p.listen, "web.listen-address", "127.0.0.1:8080", "address to listen on; beyond loopback, configure TLS and tokens")
+	addChoice(f, &p.logFormat, "log.format", "", "log format", "text", "json")
+	f.StringVar(&p.logLevel, "log.level", "info", "lowest level to log: debug, info, warn or error")
 }
 
 func (p *processFlags) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(p.logLevel)); err != nil {
-		return nil, usageError{fmt.Errorf("--log.level %s: want debug, info, warn or error", p.logLevel)}
+		return nil, usageError{fmt.Errorf("invalid --log.level %q (want debug, info, warn or error)", p.logLevel)}
 	}
 	opt := &slog.HandlerOptions{Level: level}
-	switch p.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, opt)), nil
-	case "json":
+	if p.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opt)), nil
 	}
-	return nil, usageError{fmt.Errorf("--log.format %s: want text or json", p.logFormat)}
+	return slog.New(slog.NewTextHandler(w, opt)), nil
 }
 
 func newServe(s streams) *cobra.Command {
 	var (
 		p          processFlags
-		files      []string
+		files      specFiles
 		dataDir    string
 		acceptLoss bool
 	)
 	c := &cobra.Command{
 		Use:   "serve -f FILE|DIR --data-dir DIR",
-		Short: "Take events, count them, and serve page, API and metrics",
-		Long: `serve takes events on POST /api/v1/events and answers once they are on disk. The
-status page is at /, metrics at /metrics, the API's description at /openapi.json.
-It reloads spec, tokens, limits, redaction and sinks on SIGHUP and on POST /-/reload; what
-is wrong with them changes nothing and is shown.`,
+		Short: "Receive events, count them, and serve the status page, API and metrics",
+		Long: `serve receives events on POST /api/v1/events and acknowledges them once they are on
+disk. The status page is at /, the metrics are at /metrics, and the OpenAPI description
+is at /openapi.json.
+
+serve reloads spec, tokens, rate limits, redaction and sinks on SIGHUP and on
+POST /-/reload. If any of them is invalid, the reload fails, the old configuration stays
+in force, and the page and the log show the error.`,
 		Example: `  sloengine serve -f specs/ --data-dir data
   sloengine serve -f specs/ --data-dir data -c engine.yaml --web.listen-address :8443`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			switch {
-			case len(files) == 0:
-				return usageError{errors.New("which spec? give -f FILE or -f DIR; 'sloengine init' writes a first one")}
-			case dataDir == "":
-				return usageError{errors.New("where to? give --data-dir DIR, a folder for the log and the counts")}
+			if err := files.check(); err != nil {
+				return err
+			}
+			if dataDir == "" {
+				return usageError{errors.New("no data directory given: set --data-dir DIR for the log and the counts")}
 			}
 			return serve(c.Context(), s, p, app.Options{
-				LoadSpec: fromPaths(files, s.in), DataDir: dataDir, AcceptLoss: acceptLoss,
+				LoadSpec: files.loader(s.in), DataDir: dataDir, AcceptLoss: acceptLoss,
 			}, nil)
 		},
 	}
 	p.register(c)
-	c.Flags().StringArrayVarP(&files, "file", "f", nil, "spec file, folder of *.yaml, or - (repeatable)")
-	c.Flags().StringVar(&dataDir, "data-dir", "", "folder for everything that is written")
-	c.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start although the data folder is damaged; what is damaged is moved aside, its events are lost")
+	files.add(c.Flags())
+	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory")
+	c.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start even if the data directory is damaged; damaged parts are moved aside and their events are lost")
 	return c
 }
 
-// serve finishes the options, runs the app, and prints a spec's problems as
-// check would. adjust, if not nil, changes the settings after they were read.
+// serve completes the options, runs the app, and prints the problems of a spec as check does. adjust, if not nil,
+// changes the settings after they were read.
 func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adjust func(*config.Config) error) error {
 	var err error
 	if opt.Log, err = p.logger(s.err); err != nil {

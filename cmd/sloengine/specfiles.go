@@ -1,41 +1,40 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-// specLoader reads the spec files, again for each reload.
-type specLoader func() (*spec.Spec, spec.Problems, error)
+// specFiles is the flag -f: the files and folders that make up a spec.
+type specFiles []string
 
-// fromPaths loads files and folders. Standard input, "-", is read once.
-func fromPaths(paths []string, stdin io.Reader) specLoader {
-	for _, p := range paths {
-		if p == "-" {
-			data, err := io.ReadAll(stdin)
-			return func() (*spec.Spec, spec.Problems, error) {
-				if err != nil {
-					return nil, nil, fmt.Errorf("read spec from standard input: %w", err)
-				}
-				if len(paths) > 1 {
-					return nil, nil, usageError{errors.New("-f - cannot be joined with other files")}
-				}
-				sp, problems := spec.Load([]spec.File{{Name: "<stdin>", Data: data}})
-				return sp, problems, nil
-			}
-		}
-	}
-	return func() (*spec.Spec, spec.Problems, error) { return spec.LoadPaths(paths, nil) }
+func (p *specFiles) add(f *pflag.FlagSet) {
+	f.StringArrayVarP((*[]string)(p), "file", "f", nil, "spec file, folder of *.yaml files, or - for standard input (repeatable)")
 }
 
-// readSpec reads specs for commands that only look at them, and prints what is wrong with them.
-func readSpec(s streams, files []string) (*spec.Spec, error) {
-	sp, problems, err := spec.LoadPaths(files, s.in)
+// check refuses a command without a spec.
+func (p specFiles) check() error {
+	if len(p) == 0 {
+		return usageError{errors.New("no spec given: set -f FILE, -f DIR, or -f - for standard input ('sloengine init' writes a starter spec)")}
+	}
+	return nil
+}
+
+// read reads the spec and prints its problems if it has errors.
+func (p specFiles) read(s streams) (*spec.Spec, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	sp, problems, err := spec.LoadPaths(p, s.in)
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +45,19 @@ func readSpec(s streams, files []string) (*spec.Spec, error) {
 	return sp, nil
 }
 
-// specFiles is readSpec for commands that need rules only.
-func specFiles(s streams, files []string) (rules.Spec, error) {
-	sp, err := readSpec(s, files)
-	if err != nil {
-		return rules.Spec{}, err
+// loader reads the spec anew for each reload, but standard input only once.
+func (p specFiles) loader(stdin io.Reader) func() (*spec.Spec, spec.Problems, error) {
+	var data []byte
+	var err error
+	if slices.Contains(p, "-") {
+		data, err = io.ReadAll(stdin)
 	}
-	return rulesSpec(sp), nil
+	return func() (*spec.Spec, spec.Problems, error) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("read spec from standard input: %w", err)
+		}
+		return spec.LoadPaths(p, bytes.NewReader(data))
+	}
 }
 
 // rulesSpec is the part of a spec that rules and alerts are made of.

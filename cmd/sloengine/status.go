@@ -3,41 +3,39 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"gopkg.in/yaml.v3"
 )
 
 // statusRow is what status needs of one SLO of the read API.
 type statusRow struct {
-	ID      string            `json:"id" yaml:"id"`
-	Group   map[string]string `json:"group" yaml:"group,omitempty"`
-	Percent string            `json:"objective_percent" yaml:"objective_percent"`
-	Window  string            `json:"window" yaml:"window"`
-	State   string            `json:"state" yaml:"state"`
+	ID      string            `json:"id"`
+	Group   map[string]string `json:"group"`
+	Percent string            `json:"objective_percent"`
+	Window  string            `json:"window"`
+	State   string            `json:"state"`
 	Budget  struct {
-		SLI       *float64 `json:"sli" yaml:"sli"`
-		Remaining *float64 `json:"remaining" yaml:"remaining"`
-	} `json:"budget" yaml:"budget"`
+		SLI       *float64 `json:"sli"`
+		Remaining *float64 `json:"remaining"`
+	} `json:"budget"`
 	Burns []struct {
-		Window string   `json:"window" yaml:"window"`
-		Rate   *float64 `json:"rate" yaml:"rate"`
-	} `json:"burn_rates" yaml:"burn_rates"`
-	Rate     *float64 `json:"events_per_second" yaml:"events_per_second"`
-	Coverage *float64 `json:"coverage" yaml:"coverage"`
+		Window string   `json:"window"`
+		Rate   *float64 `json:"rate"`
+	} `json:"burn_rates"`
+	Rate     *float64 `json:"events_per_second"`
+	Coverage *float64 `json:"coverage"`
 
-	History []historyPoint `json:"history" yaml:"-"` // the last day by the hour
+	History []historyPoint `json:"history"` // the last day by the hour
 }
 
 type historyPoint struct {
@@ -45,81 +43,57 @@ type historyPoint struct {
 }
 
 func newStatus(s streams) *cobra.Command {
-	var (
-		api     apiFlags
-		service string
-		output  = "table"
-	)
+	var service string
+	o := &engineCommand{printer: printer{streams: s}}
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Print the budgets of a running engine, worst first",
+		Short: "Print the error budgets of a running engine, worst first",
 		Example: `  sloengine status
   sloengine status --service shop -o json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" && output != "yaml" {
-				return usageError{fmt.Errorf("-o %s: want table, json or yaml", output)}
+			q := url.Values{}
+			if service != "" {
+				q.Set("service", service)
 			}
-			cl, err := api.client()
-			if err != nil {
-				return err
-			}
-			rows, err := statusRows(c.Context(), cl, service)
+			rows, err := statusRows(c.Context(), &o.engine, q)
 			if err != nil {
 				return err
 			}
 			if len(rows) == 0 && service != "" {
-				return fmt.Errorf("the engine knows no SLO of service %q", service)
+				return fmt.Errorf("service %q has no SLO in the running spec", service)
 			}
-			switch output {
-			case "json":
-				enc := json.NewEncoder(s.out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(rows)
-			case "yaml":
-				return yaml.NewEncoder(s.out).Encode(rows)
-			}
-			if err := printStatus(s.out, rows); err != nil {
-				return err
-			}
-			active, err := activeAlerts(c.Context(), cl, service)
-			if err != nil {
-				return err
-			}
-			return printAlerts(s.out, active)
+			return o.print(rows, func() error {
+				if err := printStatus(s.out, rows); err != nil {
+					return err
+				}
+				active, err := activeAlerts(c.Context(), &o.engine, q)
+				if err != nil {
+					return err
+				}
+				return printAlerts(s.out, active)
+			})
 		},
 	}
 	f := c.Flags()
-	api.add(f)
+	o.engine.add(f)
+	o.addOutput(f, "table", "json", "yaml")
 	f.StringVar(&service, "service", "", "only this service")
-	f.StringVarP(&output, "output", "o", output, "table, json or yaml")
 	return c
 }
 
 // statusRows reads all pages of SLOs, worst first, and the last day of the worst.
-func statusRows(ctx context.Context, c *apiClient, service string) ([]*statusRow, error) {
+func statusRows(ctx context.Context, c *apiClient, q url.Values) ([]*statusRow, error) {
 	var all []*statusRow
-	q := url.Values{"limit": {"500"}}
-	if service != "" {
-		q.Set("service", service)
-	}
-	for {
-		var page struct {
-			Report struct{ Version uint64 }
-			Items  []*statusRow
-			Next   string `json:"next_cursor"`
+	_, err := list(ctx, c, "/api/v1/slos", maps.Clone(q), math.MaxInt, 500, func(p page[*statusRow]) error {
+		if p.Report.Version == 0 {
+			return errors.New("the engine is still starting and has no report yet; try again in a few seconds")
 		}
-		if err := c.read(ctx, "/api/v1/slos", q, &page); err != nil {
-			return nil, err
-		}
-		if page.Report.Version == 0 {
-			return nil, errors.New("the engine has no report yet: it is still starting; try again in a few seconds")
-		}
-		all = append(all, page.Items...)
-		if page.Next == "" {
-			break
-		}
-		q.Set("cursor", page.Next)
+		all = append(all, p.Items...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	sortWorstFirst(all)
 	// Histories cost a call each: beyond a screenful they are left out.
@@ -149,17 +123,16 @@ type statusAlert struct {
 	SLO                   *string `json:"slo_id"`
 	Agreement             *string
 	Group                 map[string]string
-	ActiveSince           *time.Time `json:"active_since"`
+	ActiveSince           time.Time `json:"active_since"`
 }
 
 // activeAlerts reads those that fire or are about to, in the order of the page.
-func activeAlerts(ctx context.Context, c *apiClient, service string) ([]statusAlert, error) {
+func activeAlerts(ctx context.Context, c *apiClient, q url.Values) ([]statusAlert, error) {
 	var active []statusAlert
 	for _, state := range []string{"firing", "pending"} {
-		q := url.Values{"state": {state}, "limit": {"100"}}
-		if service != "" {
-			q.Set("service", service)
-		}
+		q := maps.Clone(q)
+		q.Set("state", state)
+		q.Set("limit", "100")
 		var page struct{ Items []statusAlert }
 		if err := c.read(ctx, "/api/v1/alerts", q, &page); err != nil {
 			return nil, err
@@ -174,7 +147,7 @@ func printAlerts(w io.Writer, active []statusAlert) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := newTable(w)
 	fmt.Fprintln(tw, "ALERT\tSTATE\tSEVERITY\tABOUT\tGROUP\tSINCE")
 	for _, a := range active {
 		about := a.Service
@@ -184,11 +157,7 @@ func printAlerts(w io.Writer, active []statusAlert) error {
 		case a.Agreement != nil:
 			about += "/" + *a.Agreement
 		}
-		since := "-"
-		if a.ActiveSince != nil {
-			since = a.ActiveSince.UTC().Format("2006-01-02 15:04:05Z")
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Severity, about, groupText(a.Group), since)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Severity, about, groupText(a.Group), timeCell(a.ActiveSince))
 	}
 	return tw.Flush()
 }
@@ -207,7 +176,7 @@ func sortWorstFirst(rows []*statusRow) {
 }
 
 func printStatus(w io.Writer, rows []*statusRow) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := newTable(w)
 	fmt.Fprintln(tw, "STATE\tSLO\tGROUP\tOBJECTIVE\tNOW\tBUDGET LEFT\tBURN 1H\tPER S\tLAST 24H")
 	for _, r := range rows {
 		burn := (*float64)(nil)
@@ -221,36 +190,6 @@ func printStatus(w io.Writer, rows []*statusRow) error {
 			percent(r.Budget.SLI, 3), percent(r.Budget.Remaining, 1), decimal(burn, 2), decimal(r.Rate, 1), sparkline(r.History))
 	}
 	return tw.Flush()
-}
-
-// groupText prints group values so that hostile ones cannot move the cursor.
-func groupText(g map[string]string) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(g)) {
-		v := g[k]
-		if v == "" {
-			v = "(none)"
-		}
-		if quoted := fmt.Sprintf("%q", v); quoted != `"`+v+`"` {
-			v = quoted
-		}
-		parts = append(parts, v)
-	}
-	return strings.Join(parts, ", ")
-}
-
-func percent(x *float64, digits int) string {
-	if x == nil {
-		return "no data"
-	}
-	return fmt.Sprintf("%.*f%%", digits, *x*100)
-}
-
-func decimal(x *float64, digits int) string {
-	if x == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.*f", digits, *x)
 }
 
 // sparkline draws the error ratio of each hour against the worst one; an hour

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -15,24 +14,20 @@ const version = "0.1.0"
 var commit = "unknown"
 
 func newVersion(s streams) *cobra.Command {
-	output := "table"
+	p := &printer{streams: s}
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, the commit and what it was built with",
+		Short: "Print the version, the commit, the Go version and the platform",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": version, "commit": revision(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-			switch output {
-			case "json":
-				return json.NewEncoder(s.out).Encode(v)
-			case "table":
+			return p.print(v, func() error {
 				_, err := fmt.Fprintf(s.out, "sloengine %s (%s, %s, %s)\n", version, v["commit"], v["go"], v["platform"])
 				return err
-			}
-			return usageError{fmt.Errorf("-o %s: want table or json", output)}
+			})
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	p.addOutput(c.Flags(), "table", "json")
 	return c
 }
 
