@@ -13,7 +13,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -111,7 +110,7 @@ func readForm(c *gin.Context, now time.Time) (action string, r dlqRequest, err e
 // Exactly one of them says which; a field that is unknown, empty or there twice must
 // not widen that.
 func ReadAction(form url.Values, now time.Time) (action string, r dlqRequest, err error) {
-	filtered, whens := false, 0
+	filtered := false
 	for name, values := range form {
 		if name == "id" {
 			r.ByIDs = true
@@ -130,16 +129,8 @@ func ReadAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 			if r.All = value == "true"; !r.All {
 				err = errors.New("want true")
 			}
-		case name == "before":
-			whens++
-			r.before, err = site.ParseTime(value)
-		case name == "older_than":
-			whens++
-			age, e := slo.ParseDuration(value)
-			if e != nil || age <= 0 {
-				err = fmt.Errorf("%q: want a duration such as 7d or 12h", format.Safe(value, format.MaxName))
-			}
-			r.before = now.Add(-age).UTC()
+		case name == "before" || name == "older_than":
+			err = r.setBefore(name, value, now)
 		case !slices.Contains(dlqFilters, name):
 			err = errors.New("there is no such field")
 		case value == "":
@@ -152,18 +143,14 @@ func ReadAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 			return "", r, fmt.Errorf("field %s: %w", format.Safe(name, format.MaxName), err)
 		}
 	}
-	n := whens
-	for _, given := range []bool{r.ByIDs, filtered, r.All} {
-		if given {
-			n++
-		}
-	}
+	timed := !r.before.IsZero()
+	n := count(r.ByIDs, filtered, r.All, timed)
 	switch {
 	case action != actReplay && action != actDiscard && action != ActPurge:
 		err = errors.New("want one action: replay, discard or purge")
 	case n == 0:
 		err = errors.New("no dead letter was chosen")
-	case n > 1 || (action == ActPurge) != (whens == 1):
+	case n > 1 || (action == ActPurge) != timed:
 		err = errors.New("want either ids or filters, and for a purge a time")
 	case r.before.After(now):
 		err = errors.New("field before: lies in the future")

@@ -112,6 +112,44 @@ const (
 	maxDLQIDs = 1000
 )
 
+// setBefore sets the time of a purge by the field before or older_than.
+func (r *dlqRequest) setBefore(name, value string, now time.Time) (err error) {
+	if !r.before.IsZero() {
+		return errors.New("want either before or older_than")
+	}
+	if name == "before" {
+		r.before, err = site.ParseTime(value)
+		return err
+	}
+	age, err := slo.ParseDuration(value)
+	if err != nil || age <= 0 {
+		return fmt.Errorf("%q: want a duration such as 7d or 12h", format.Safe(value, format.MaxName))
+	}
+	r.before = now.Add(-age).UTC()
+	return nil
+}
+
+// text reads a field of a body that holds a string.
+func text(want string, set func(value string) error) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		var value string
+		if err := site.ReadValue(raw, &value, want); err != nil {
+			return err
+		}
+		return set(value)
+	}
+}
+
+// count returns how many of the conditions hold.
+func count(given ...bool) (n int) {
+	for _, ok := range given {
+		if ok {
+			n++
+		}
+	}
+	return n
+}
+
 // parseDLQRequest reads the body of a replay or discard.
 func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 	var filtered bool
@@ -128,16 +166,12 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 			filtered = true
 			fields := map[string]func(json.RawMessage) error{}
 			for _, name := range dlqFilters {
-				fields[name] = func(raw json.RawMessage) error {
-					var value string
-					if err := site.ReadValue(raw, &value, "a text"); err != nil {
-						return err
-					}
+				fields[name] = text("a text", func(value string) error {
 					if value == "" {
 						return errors.New("empty; leave it out to match all")
 					}
 					return setDLQFilter(&r.Query, name, value)
-				}
+				})
 			}
 			if err := site.ReadObject(raw, fields); err != nil {
 				return err
@@ -150,14 +184,8 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 	if err != nil {
 		return r, err
 	}
-	n := 0
-	for _, given := range []bool{r.ByIDs, filtered, r.All} {
-		if given {
-			n++
-		}
-	}
 	switch {
-	case n != 1:
+	case count(r.ByIDs, filtered, r.All) != 1:
 		err = errors.New(`want exactly one of ids, query and "all": true`)
 	case filtered && r.Query == dlq.Query{}:
 		err = errors.New(`query: has no filter; say "all": true instead to mean every dead letter`)
@@ -168,33 +196,9 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 // parsePurge reads the body of a purge.
 func parsePurge(body []byte, now time.Time) (r dlqRequest, err error) {
 	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"before": func(raw json.RawMessage) error {
-			var s string
-			if err := site.ReadValue(raw, &s, "a time"); err != nil {
-				return err
-			}
-			if !r.before.IsZero() {
-				return errors.New("want either before or older_than")
-			}
-			r.before, err = site.ParseTime(s)
-			return err
-		},
-		"older_than": func(raw json.RawMessage) error {
-			var s string
-			if err := site.ReadValue(raw, &s, "a duration such as 7d"); err != nil {
-				return err
-			}
-			if !r.before.IsZero() {
-				return errors.New("want either before or older_than")
-			}
-			age, err := slo.ParseDuration(s)
-			if err != nil || age <= 0 {
-				return fmt.Errorf("%q: want a duration such as 7d or 12h", format.Safe(s, format.MaxName))
-			}
-			r.before = now.Add(-age).UTC()
-			return nil
-		},
-		"dry_run": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.dryRun, "true or false") },
+		"before":     text("a time", func(s string) error { return r.setBefore("before", s, now) }),
+		"older_than": text("a duration such as 7d", func(s string) error { return r.setBefore("older_than", s, now) }),
+		"dry_run":    func(raw json.RawMessage) error { return site.ReadValue(raw, &r.dryRun, "true or false") },
 	})
 	switch {
 	case err != nil:

@@ -173,7 +173,7 @@ type deadLetterList struct {
 	site.Layout
 	Done     string // what the last form did
 	Total    string
-	Filters  []deadLetterFilter
+	Filters  []site.Choice
 	Type     string // what the field of the type holds
 	Filtered bool
 	Rows     []deadRow
@@ -185,17 +185,6 @@ type deadLetterList struct {
 	Fields   [][2]string // that choose all that match
 	Ages     []string    // of a purge
 	Clear    string
-}
-
-// deadLetterFilter is a field with choices.
-type deadLetterFilter struct {
-	Name, Label, Any string
-	Options          []deadLetterOption
-}
-
-type deadLetterOption struct {
-	Value string
-	On    bool
 }
 
 func (dead *Handler) deadLetterListPage(c *gin.Context) {
@@ -246,7 +235,7 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 		return
 	}
 	p.Total = format.Count(stats.Count)
-	p.Filters = []deadLetterFilter{
+	p.Filters = []site.Choice{
 		deadLetterChoice("origin", "Origin", "Every origin", stats.ByOrigin, asked), deadLetterChoice("sink", "Sink", "Every sink", stats.BySink, asked),
 		deadLetterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
 	}
@@ -298,15 +287,15 @@ func (dead *Handler) someDeadLetters(ctx context.Context, q dlq.Query) (dlq.Page
 	}
 }
 
-func deadLetterChoice(name, label, none string, counts map[string]int64, asked url.Values) deadLetterFilter {
-	f := deadLetterFilter{Name: name, Label: label, Any: none}
+func deadLetterChoice(name, label, none string, counts map[string]int64, asked url.Values) site.Choice {
+	f := site.Choice{Name: name, Label: label, Any: none}
 	values := slices.Sorted(maps.Keys(counts))
 	if on := asked.Get(name); on != "" && !slices.Contains(values, on) {
 		values = append(values, on)
 	}
 	for _, v := range values {
 		if plainFilter(name, v) {
-			f.Options = append(f.Options, deadLetterOption{v, v == asked.Get(name)})
+			f.Options = append(f.Options, site.Option{Value: v, On: v == asked.Get(name)})
 		}
 	}
 	return f
