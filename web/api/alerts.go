@@ -75,29 +75,17 @@ func (api *Handler) apiAlerts(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
-	limit, ok := api.limit(c, defaultPage, site.MaxPageSize)
+	limit, ok := pageLimit(c)
 	if !ok {
 		return
 	}
-	page := all
-	if s := q.Get("cursor"); s != "" {
-		var after site.AlertKey
-		if err := readCursor(s, &after); err != nil {
-			respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
-			return
-		}
-		i := slices.IndexFunc(all, func(a *state.Alert) bool { return after.Compare(site.NewAlertKey(a)) < 0 })
-		if i < 0 {
-			i = len(all)
-		}
-		page = all[i:]
+	page, next, err := cutPage(all, q.Get("cursor"), limit, site.NewAlertKey, site.AlertKey.Before)
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
 	}
-	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []AlertJSON{}}
-	for i, a := range page {
-		if i == limit {
-			out.Next = newCursor(site.NewAlertKey(page[i-1]))
-			break
-		}
+	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []AlertJSON{}, Next: next}
+	for _, a := range page {
 		out.Items = append(out.Items, newAlert(a))
 	}
 	held := api.Held(f)

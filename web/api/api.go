@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -82,44 +81,32 @@ func (api *Handler) apiSLOs(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
-	limit, ok := api.limit(c, defaultPage, site.MaxPageSize)
+	limit, ok := pageLimit(c)
 	if !ok {
 		return
 	}
 	all := f.Pick(v.Rep)
-	page := all
-	if s := q.Get("cursor"); s != "" {
-		var after cursor
-		if err := readCursor(s, &after); err != nil {
-			respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
-			return
-		}
-		i := slices.IndexFunc(all, func(r *sla.SLOReport) bool { return after.before(r) })
-		if i < 0 {
-			i = len(all)
-		}
-		page = all[i:]
+	page, next, err := cutPage(all, q.Get("cursor"), limit, newCursor, cursor.before)
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
 	}
-	out := SLOList{Report: newReportJSON(v), Total: len(all), Items: []sloJSON{}}
-	for i, r := range page {
-		if i == limit {
-			out.Next = newCursor(cursor{page[i-1].SLO.ID, page[i-1].Group})
-			break
-		}
+	out := SLOList{Report: newReportJSON(v), Total: len(all), Items: []sloJSON{}, Next: next}
+	for _, r := range page {
 		out.Items = append(out.Items, api.newSLO(r))
 	}
 	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
-// limit reads the parameter limit; ok is false after a problem was sent.
-func (api *Handler) limit(c *gin.Context, def, most int) (n int, ok bool) {
+// pageLimit reads the parameter limit; ok is false after a problem was sent.
+func pageLimit(c *gin.Context) (n int, ok bool) {
 	s := c.Query("limit")
 	if s == "" {
-		return def, true
+		return defaultPage, true
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > most {
-		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("limit: want a number from 1 to %d", most), nil)
+	if err != nil || n < 1 || n > site.MaxPageSize {
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("limit: want a number from 1 to %d", site.MaxPageSize), nil)
 		return 0, false
 	}
 	return n, true
@@ -132,28 +119,33 @@ type cursor struct {
 	Group slo.Group `json:"group"`
 }
 
-// newCursor encodes the place of the last item of a page.
-func newCursor(last any) string {
-	raw, err := json.Marshal(last)
-	if err != nil {
-		return "" // numbers and strings always encode
+func newCursor(r *sla.SLOReport) cursor { return cursor{r.SLO.ID, r.Group} }
+
+// cutPage returns up to limit items behind a cursor, from the first one if it is "", and the cursor of the next page, ""
+// after the last one. key is the place of an item, and before reports whether a place lies before an item.
+func cutPage[T, K any](all []T, cursor string, limit int, key func(T) K, before func(K, T) bool) (page []T, next string, err error) {
+	page = all
+	if cursor != "" {
+		var after K
+		raw, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err == nil {
+			err = json.Unmarshal(raw, &after)
+		}
+		if err != nil {
+			return nil, "", errors.New("invalid cursor (want next_cursor of an earlier answer)")
+		}
+		for len(page) > 0 && !before(after, page[0]) {
+			page = page[1:]
+		}
 	}
-	return base64.RawURLEncoding.EncodeToString(raw)
+	if len(page) <= limit {
+		return page, "", nil
+	}
+	raw, err := json.Marshal(key(page[limit-1]))
+	return page[:limit], base64.RawURLEncoding.EncodeToString(raw), err
 }
 
-// readCursor decodes what newCursor has encoded.
-func readCursor(s string, into any) error {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err == nil {
-		err = json.Unmarshal(raw, into)
-	}
-	if err != nil {
-		return errors.New("invalid cursor (want next_cursor of an earlier answer)")
-	}
-	return nil
-}
-
-func (c *cursor) before(r *sla.SLOReport) bool {
+func (c cursor) before(r *sla.SLOReport) bool {
 	return site.CompareReports(&sla.SLOReport{SLO: &slo.SLO{ID: c.ID}, Group: c.Group}, r) < 0
 }
 

@@ -251,13 +251,24 @@ type ViolationsJSON struct {
 	Critical uint64 `json:"critical"`
 }
 
+// thresholdDefinition is what a spec says of an event threshold.
+type thresholdDefinition struct {
+	Service  string   `json:"service"`
+	Name     string   `json:"name"`
+	Match    string   `json:"match"`
+	Warning  *float64 `json:"warning_seconds"`
+	Critical *float64 `json:"critical_seconds"`
+	Each     string   `json:"each,omitempty"`
+}
+
+func newThresholdDefinition(t *slo.Threshold) thresholdDefinition {
+	return thresholdDefinition{
+		t.Service, t.Name, t.Match.String(), number(t.Warning.Seconds(), t.Warning > 0), number(t.Critical.Seconds(), t.Critical > 0), t.Each,
+	}
+}
+
 type thresholdJSON struct {
-	Service   string         `json:"service"`
-	Name      string         `json:"name"`
-	Match     string         `json:"match"`
-	Warning   *float64       `json:"warning_seconds"`
-	Critical  *float64       `json:"critical_seconds"`
-	Each      string         `json:"each,omitempty"`
+	thresholdDefinition
 	Total     ViolationsJSON `json:"total"`
 	Day       ViolationsJSON `json:"last_24h"`
 	Month     ViolationsJSON `json:"last_30d"`
@@ -265,11 +276,7 @@ type thresholdJSON struct {
 }
 
 func newThreshold(l sla.ThresholdReport) thresholdJSON {
-	return thresholdJSON{
-		Service: l.Threshold.Service, Name: l.Threshold.Name, Match: l.Threshold.Match.String(),
-		Warning: number(l.Threshold.Warning.Seconds(), l.Threshold.Warning > 0), Critical: number(l.Threshold.Critical.Seconds(), l.Threshold.Critical > 0),
-		Each: l.Threshold.Each, Total: ViolationsJSON(l.Total), Day: ViolationsJSON(l.Day), Month: ViolationsJSON(l.Month), LastEvent: timeOrNil(l.LastEvent),
-	}
+	return thresholdJSON{newThresholdDefinition(l.Threshold), ViolationsJSON(l.Total), ViolationsJSON(l.Day), ViolationsJSON(l.Month), timeOrNil(l.LastEvent)}
 }
 
 type thresholdList struct {

@@ -72,12 +72,7 @@ type ReportSLAJSON struct {
 }
 
 type reportThresholdJSON struct {
-	Service  string   `json:"service"`
-	Name     string   `json:"name"`
-	Match    string   `json:"match"`
-	Warning  *float64 `json:"warning_seconds"`
-	Critical *float64 `json:"critical_seconds"`
-	Each     string   `json:"each,omitempty"`
+	thresholdDefinition
 	coveredJSON
 	Violations ViolationsJSON `json:"violations"`
 }
@@ -136,8 +131,7 @@ func newReportSLA(r *report.SLA, days bool) ReportSLAJSON {
 }
 
 func newReportThreshold(r *report.Threshold) reportThresholdJSON {
-	l := newThreshold(*r.Now)
-	return reportThresholdJSON{l.Service, l.Name, l.Match, l.Warning, l.Critical, l.Each, newCovered(&r.Covered), ViolationsJSON(r.Violations)}
+	return reportThresholdJSON{newThresholdDefinition(r.Now.Threshold), newCovered(&r.Covered), ViolationsJSON(r.Violations)}
 }
 
 func newPeriodReport(p *report.Report, v site.View, days bool) PeriodReportJSON {

@@ -36,7 +36,10 @@ func NewAlertKey(a *state.Alert) AlertKey {
 	return k
 }
 
-func (k AlertKey) Compare(o AlertKey) int {
+// Before reports whether a key lies before an alert.
+func (k AlertKey) Before(a *state.Alert) bool { return k.compare(NewAlertKey(a)) < 0 }
+
+func (k AlertKey) compare(o AlertKey) int {
 	return cmp.Or(cmp.Compare(k.Rank, o.Rank), cmp.Compare(k.At, o.At), strings.Compare(k.Fingerprint, o.Fingerprint))
 }
 
@@ -78,7 +81,7 @@ func (site *Site) Alerts(f AlertFilter) (list []*state.Alert, digest string) {
 		}
 		picked = append(picked, entry{NewAlertKey(a), a})
 	}
-	slices.SortFunc(picked, func(a, b entry) int { return a.key.Compare(b.key) })
+	slices.SortFunc(picked, func(a, b entry) int { return a.key.compare(b.key) })
 	h := fnv.New64a()
 	var buf []byte
 	for _, e := range picked {
