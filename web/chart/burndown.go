@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -50,7 +51,7 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 			bad = 0
 		}
 	}
-	reverse(f.Table.Rows)
+	slices.Reverse(f.Table.Rows)
 	d.Series = []Series{series}
 	p.Lines = []stroke{{"ideal", ideal.String()}, {"c1", line.String()}}
 	p.Fills = []stroke{{"under", line.String() + "V" + Coord(zero) + "H0z"}}

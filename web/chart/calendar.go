@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -99,7 +100,7 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		m.Weeks[len(m.Weeks)-1][col] = cell
 		c.Table.Rows = append(c.Table.Rows, row)
 	}
-	reverse(c.Table.Rows)
+	slices.Reverse(c.Table.Rows)
 	c.Summary = fmt.Sprintf("%s met the objective, %s missed it", format.Plural(met, "day"), format.Plural(missed, "day"))
 	if empty > 0 {
 		c.Summary += fmt.Sprintf(", %s had no data", format.Plural(empty, "day"))

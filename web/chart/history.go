@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
@@ -137,9 +138,10 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 		Table: table{Caption: "Good and bad in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Good", "Bad", "Total", "Indicator", "Burn"}},
 	}
 
+	counted := CountedName(r)
 	ev := Scale{Max: float64(peak) * 1.05, Height: PlotHeight}
 	sh := Scale{Max: top, Height: lowH * 1.5}
-	events := newPlot("events", "Good and bad "+CountedName(r)+" over time", ev.Height, t)
+	events := newPlot("events", "Good and bad "+counted+" over time", ev.Height, t)
 	ratio := newPlot("share", "Share that was bad over time", sh.Height, t)
 	de := NewData(true, "count", g)
 	dr := NewData(true, "percent", g)
@@ -175,7 +177,7 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 		row.Cells = append(row.Cells, Cell{Text: format.Percent(b.SLI, format.Decimals(s.Objective))}, Cell{Text: format.BurnRate(b.Consumed), Hot: b.Consumed > 1})
 		f.Table.Rows = append(f.Table.Rows, row)
 	}
-	reverse(f.Table.Rows)
+	slices.Reverse(f.Table.Rows)
 	events.Fills = []stroke{{"good", good.String()}, {"bad", bad.String()}}
 	ratio.Fills = []stroke{{"some", shareOK.String()}, {"bad", shareBad.String()}}
 	budget := s.Objective.Budget()
@@ -187,7 +189,7 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	h.draw(&ratio, t, sh.Height)
 	events.Data, ratio.Data = de.json(), dr.json()
 	f.Plots = []plot{events, ratio}
-	f.Caption = fmt.Sprintf("%s in steps of %s, raw; the share that was bad below.", capital(CountedName(r)), slo.FormatDuration(g.Step))
+	f.Caption = fmt.Sprintf("%s in steps of %s, raw; the share that was bad below.", strings.ToUpper(counted[:1])+counted[1:], slo.FormatDuration(g.Step))
 	if worst > 0 {
 		f.Caption += fmt.Sprintf(" Worst: %s bad at %s.", format.Percent(worst, 2), format.Minute(worstAt, now))
 	} else {
@@ -226,19 +228,6 @@ func (t *table) thin() {
 	}
 	t.Rows = out
 	t.Caption += fmt.Sprintf(", one row in %d", every)
-}
-
-func reverse(rows []Row) {
-	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
-		rows[i], rows[j] = rows[j], rows[i]
-	}
-}
-
-func capital(s string) string {
-	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
-		return string(s[0]-'a'+'A') + s[1:]
-	}
-	return s
 }
 
 // maxBurnPoints bounds how many steps before the range are read for the windows
@@ -337,7 +326,7 @@ func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 		f.Table.Head = append(f.Table.Head, "Over "+name)
 	}
 	f.Table.thin()
-	reverse(f.Table.Rows)
+	slices.Reverse(f.Table.Rows)
 	var marks []float64
 	for _, v := range []float64{0, 1, 3, 6, 14.4, 50, 150, 500, 1500} {
 		if v <= top {

@@ -101,7 +101,7 @@ func NewLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSo
 		}
 	}
 	f.Table.thin()
-	reverse(f.Table.Rows)
+	slices.Reverse(f.Table.Rows)
 	f.Caption = latencyCaption(edges, g.Step)
 	return f
 }

@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,9 +21,7 @@ var lostColours = []string{"c1", "c2", "c3", "c4", "c5"}
 func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f Figure, summary string) {
 	a := r.SLA
 	t := timeline{slo.Span{From: days[0].From, To: days[len(days)-1].To}}
-	data := func() *Data {
-		return &Data{Unit: "count", From: t.From.Unix(), To: t.To.Unix(), Steps: true, First: t.From.Unix(), Every: 24 * 3600, Series: []Series{}}
-	}
+	grid := history.Grid{Span: t.Span, Step: 24 * time.Hour}
 	score := Scale{min: scoreFloor(a, days), Max: 100, Height: PlotHeight}
 	var peak float64
 	for i := range days {
@@ -76,10 +75,9 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 			between.Box(x, score.Y(d.Report.High), max(x2-x, 1), score.Y(d.Report.Low))
 		}
 		low := d.Report.Level != sla.LevelOK
-		switch {
-		case low:
+		if low {
 			under++
-		default:
+		} else {
 			met++
 		}
 		if worst < 0 || s < days[worst].Report.Score {
@@ -103,7 +101,7 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 		row.Cells = append(row.Cells, Cell{AgreementMark(&d.Report).Word, d.Report.Breached})
 		tab.Rows = append(tab.Rows, row)
 	}
-	reverse(tab.Rows)
+	slices.Reverse(tab.Rows)
 
 	ps.Fills, ps.Lines = []stroke{{"range", between.String()}}, []stroke{{"c1", line.String()}}
 	f.Keys = []key{{"c1", "score of the day"}}
@@ -121,7 +119,7 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 	}
 	step := (100 - score.min) / 4
 	ps.Y = score.yTicks([]float64{score.min, score.min + step, score.min + 2*step, score.min + 3*step, 100}, func(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) })
-	ds, dl := data(), data()
+	ds, dl := NewData(true, "count", &grid), NewData(true, "count", &grid)
 	ds.Series, dl.Series = []Series{vScore}, vLost
 	ps.Data, pl.Data = ds.json(), dl.json()
 	f.Plots = []plot{ps}

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
 
 type Figure struct {
 	Name, Value, Title, Note string
-	Bad                      bool
+	Mark                     *chart.Mark // instead of a value
+	Bad, Partial             bool
 }
 
 type Fact struct {

@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"fmt"
+	"hash"
 	"hash/fnv"
 	"html/template"
 	"net/http"
@@ -67,9 +68,8 @@ func (site *Site) View() View {
 	return v
 }
 
-// Tag is the entity tag of an answer that depends on the view and the request
-// only. Reports of different processes differ by their time.
-func (v View) Tag(parts ...string) string {
+// hash begins a hash with the report of the view and, if it is stale, its age.
+func (v View) hash() hash.Hash64 {
 	h := fnv.New64a()
 	if v.Rep != nil {
 		fmt.Fprintf(h, "%d/%d/", v.Rep.Version, v.Rep.Time.UnixNano())
@@ -77,6 +77,13 @@ func (v View) Tag(parts ...string) string {
 	if v.Stale {
 		fmt.Fprintf(h, "%d/", v.Now.Unix()/60) // the page says how old the report is
 	}
+	return h
+}
+
+// Tag is the entity tag of an answer that depends on the view and the request
+// only. Reports of different processes differ by their time.
+func (v View) Tag(parts ...string) string {
+	h := v.hash()
 	fmt.Fprintf(h, "%x/%t/%q", v.Eng.Digest(), v.Stale, parts)
 	return `W/"` + strconv.FormatUint(h.Sum64(), 36) + `"`
 }
@@ -131,13 +138,7 @@ func RefreshHeader(c *gin.Context) int {
 // of the engine's state or of the report. Figures of ingest move with every
 // event and do not count.
 func (v View) Key() string {
-	h := fnv.New64a()
-	if v.Rep != nil {
-		fmt.Fprintf(h, "%d/%d/", v.Rep.Version, v.Rep.Time.UnixNano())
-	}
-	if v.Stale {
-		fmt.Fprintf(h, "%d/", v.Now.Unix()/60) // the page says how old the report is
-	}
+	h := v.hash()
 	fmt.Fprintf(h, "%s/%s/%d/%t/%d", v.Eng.State, v.Eng.Reason, int(v.Eng.Progress*100), v.Stale, v.Eng.Spec.Failed.UnixNano())
 	return strconv.FormatUint(h.Sum64(), 36)
 }

@@ -36,7 +36,7 @@ type reportPage struct {
 	Units    []site.Link
 	CSV      string
 	JSON     string
-	Figures  []slaCell
+	Figures  []site.Figure
 	Services []reportService
 	Notes    []string
 	Empty    string
@@ -256,7 +256,7 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	p.Notes = reportNotes(kept, partial, corrected)
 }
 
-func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]int) []slaCell {
+func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]int) []site.Figure {
 	low, events := 1.0, uint64(0)
 	for i := range r.SLOs {
 		low = min(low, r.SLOs[i].Coverage)
@@ -269,7 +269,7 @@ func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]in
 		warn, crit = warn+r.Thresholds[i].Violations.Warning, crit+r.Thresholds[i].Violations.Critical
 	}
 	judged := counts[report.Met] + counts[report.Breached]
-	out := []slaCell{
+	out := []site.Figure{
 		{Name: "Objectives met", Value: fmt.Sprintf("%s of %s", format.Count(counts[report.Met]), format.Count(judged)), Note: format.Plural(counts[report.NoData], "group") + " without data"},
 		{Name: "Objectives breached", Value: format.Count(counts[report.Breached]), Note: "service levels and groups", Bad: counts[report.Breached] > 0},
 		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", format.Count(agreed[0]), format.Count(agreed[0]+agreed[1])), Note: "every component met its objective", Bad: agreed[1] > 0},

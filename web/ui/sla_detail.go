@@ -22,7 +22,7 @@ type slaPage struct {
 	site.Layout
 	Card        slaCard
 	Description string
-	Cells       []slaCell
+	Cells       []site.Figure
 	Groups      []groupLink
 	MoreGroups  int
 	Siblings    string
@@ -36,13 +36,6 @@ type slaPage struct {
 	Thresholds  []thresholdRow
 	Reports     []site.Link
 	API         string
-}
-
-// slaCell is one of the figures at the top.
-type slaCell struct {
-	Name, Value, Note string
-	Mark              *chart.Mark
-	Bad, Partial      bool
 }
 
 func (ui *Handler) slaPage(c *gin.Context) {
@@ -91,14 +84,14 @@ func (ui *Handler) slaPage(c *gin.Context) {
 	ui.Page(c, http.StatusOK, "sla", p)
 }
 
-func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
+func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 	a := r.SLA
-	score := slaCell{Name: "Score", Value: card.Score, Note: "of 100, over " + card.Window, Bad: card.Mark.Shape == "bad"}
+	score := site.Figure{Name: "Score", Value: card.Score, Note: "of 100, over " + card.Window, Bad: card.Mark.Shape == "bad"}
 	if card.Range != "" {
 		score.Note = "of 100; " + card.Range + " with what is missing"
 	}
-	state := slaCell{Name: "State", Mark: &card.Mark, Note: cmp.Or(card.Levels, "no alert thresholds")}
-	worst := slaCell{Name: "Worst component", Value: "none", Note: "nothing was lost"}
+	state := site.Figure{Name: "State", Mark: &card.Mark, Note: cmp.Or(card.Levels, "no alert thresholds")}
+	worst := site.Figure{Name: "Worst component", Value: "none", Note: "nothing was lost"}
 	if card.Worst != nil {
 		worst.Value, worst.Note = card.Worst.Name, card.Worst.Lost+" points lost of "+card.Worst.Of
 	}
@@ -111,7 +104,7 @@ func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
 			}
 		}
 	}
-	objectives := slaCell{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "every one kept"}
+	objectives := site.Figure{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "every one kept"}
 	switch {
 	case known == 0:
 		objectives.Value, objectives.Note = format.NoValue, "no component has data"
@@ -120,7 +113,7 @@ func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
 	case r.Breached:
 		objectives.Note, objectives.Bad = "the agreement is breached", true
 	}
-	data := slaCell{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)), Note: "nothing is missing", Partial: r.Missing > 0}
+	data := site.Figure{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)), Note: "nothing is missing", Partial: r.Missing > 0}
 	if r.Missing > 0 {
 		data.Note = "what has none is " + noDataText(a.NoData)
 	}
@@ -128,7 +121,7 @@ func slaCells(r *sla.SLAReport, card *slaCard) []slaCell {
 	for i := range r.Components {
 		low = min(low, r.Components[i].Coverage)
 	}
-	return []slaCell{score, state, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
+	return []site.Figure{score, state, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
 }
 
 // scoreRule says how an agreement's score is made.
