@@ -130,18 +130,18 @@ func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
 	if !ok {
 		a.metrics.authFailures[authMissing].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
-			detail: "send a token: Authorization: Bearer TOKEN", challenge: challenges("", p)}
+			detail: "missing token (send it as Authorization: Bearer TOKEN)", challenge: challenges("", p)}
 	}
 	token := tokens.find(secret)
 	if token == nil && len(secret) < minTokenBytes {
 		a.metrics.authFailures[authUnknown].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
-			detail: fmt.Sprintf("the token is shorter than %d bytes, and such tokens are not accepted", minTokenBytes), challenge: challenges("invalid_token", p)}
+			detail: fmt.Sprintf("the token is shorter than %d bytes, the minimum length", minTokenBytes), challenge: challenges("invalid_token", p)}
 	}
 	if token == nil {
 		a.metrics.authFailures[authUnknown].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
-			detail: "the token is not known here", challenge: challenges("invalid_token", p)}
+			detail: "the token is not in the tokens file", challenge: challenges("invalid_token", p)}
 	}
 	if !token.May(p) {
 		return nil, a.forbid(token, p)
@@ -187,7 +187,7 @@ func bearer(req *http.Request) (secret string, ok bool) {
 
 // logFailure says who was turned away, never with what.
 func (a *Auth) logFailure(req *http.Request, id string, r *refusal) {
-	a.log.warn("request not allowed", "request_id", id, "status", r.status, "reason", r.detail,
+	a.log.warn("request denied", "request_id", id, "status", r.status, "reason", r.detail,
 		"remote", req.RemoteAddr, "path", req.URL.Path)
 }
 

@@ -18,10 +18,10 @@ func (a *Auth) CheckHost(c *gin.Context) {
 	}
 	a.metrics.authFailures[authHost].Inc()
 	r := &refusal{status: http.StatusForbidden, code: problemForeignHost, closeConn: true,
-		detail: "the Host header does not name this engine; use localhost, or add the name to web.allowed_hosts in engine.yaml"}
+		detail: "the Host header names an unknown host (use localhost, or add the name to web.allowed_hosts in engine.yaml)"}
 	id := requestID(c.Request.Header)
 	c.Writer.Header().Set(headerRequestID, id)
-	a.log.warn("request not allowed", "request_id", id, "status", r.status, "reason", "unknown host name",
+	a.log.warn("request denied", "request_id", id, "status", r.status, "reason", "unknown host name",
 		"host", c.Request.Host, "remote", c.Request.RemoteAddr, "path", c.Request.URL.Path)
 	r.abort(c, id)
 }

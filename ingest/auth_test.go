@@ -81,24 +81,24 @@ func TestTokensFileMistakes(t *testing.T) {
 		yaml string
 		want []string
 	}{
-		{"empty", "", []string{"tokens.yaml:1:1: no tokens"}},
-		{"empty list", "[]", []string{"tokens.yaml:1:1: no tokens"}},
+		{"empty", "", []string{"tokens.yaml:1:1: the tokens file is empty"}},
+		{"empty list", "[]", []string{"tokens.yaml:1:1: the list has no tokens"}},
 		{"not a list", "tokens: []", []string{"tokens.yaml:1:1: tokens file: want a list"}},
 		{"not yaml", "- {", []string{"tokens.yaml:1:1: not valid YAML"}},
 		{"two documents", "- {name: a, sha256: " + good + ", allow: [read]}\n---\n[]", []string{"tokens.yaml:3:1: the file has a second YAML document"}},
 		{"item", "- shop", []string{"tokens.yaml:1:3: token: want a mapping"}},
 		{"all at once", "- nam: x\n  sha256: 12\n  services: [a*, '']\n  allow: [sent]\n- {name: a, allow: [send], token: hunter2}", []string{
 			`1:3: token: unknown key "nam" (did you mean "name"?)`, `2:11: sha256 must be`, `3:14: patterns`, `3:18: a service must not be empty`, `4:11: unknown permission`,
-			`5:28: token: unknown key "token" (do not write the token in clear`, `5:3: sha256 or token_file is missing`, `5:3: services is missing`}},
+			`5:28: token: unknown key "token" (do not store the token in plain text`, `5:3: sha256 or token_file is missing`, `5:3: services is missing`}},
 		{"both", "- {name: a, sha256: " + good + ", token_file: ok, allow: [read]}", []string{"not both"}},
-		{"twice", "- {name: a, name: b, sha256: " + good + ", allow: [read, read]}", []string{`duplicate key "name"`, `"read" is given twice`}},
-		{"same name", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: a, token_file: ok, allow: [read]}", []string{`2:10: the name "a" is also used on line 1`}},
-		{"same token", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: b, sha256: " + good + ", allow: [read]}", []string{`2:3: the same token is given on line 1`}},
+		{"twice", "- {name: a, name: b, sha256: " + good + ", allow: [read, read]}", []string{`duplicate key "name"`, `duplicate permission "read"`}},
+		{"same name", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: a, token_file: ok, allow: [read]}", []string{`2:10: duplicate name "a", first used on line 1`}},
+		{"same token", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: b, sha256: " + good + ", allow: [read]}", []string{`2:3: duplicate token, first defined on line 1`}},
 		{"empty token", "- {name: a, sha256: " + sum("") + ", allow: [read]}", []string{"of an empty token"}},
-		{"token of one character", "- {name: a, sha256: " + sum("x") + ", allow: [read]}", []string{"1:21: sha256 is that of a token of 1 characters"}},
-		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}", []string{"of 2 characters (take a random one of at least 16)"}},
+		{"token of one character", "- {name: a, sha256: " + sum("x") + ", allow: [read]}", []string{"1:21: sha256 is the hash of a token of only 1 characters"}},
+		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}", []string{"of only 2 characters (use a random token of at least 16 bytes)"}},
 		{"short token", "- {name: a, token_file: short, allow: [read]}", []string{"shorter than 16 bytes"}},
-		{"token with spaces", "- {name: a, token_file: spaced, allow: [read]}", []string{"cannot be sent in a header"}},
+		{"token with spaces", "- {name: a, token_file: spaced, allow: [read]}", []string{"invalid in an HTTP header"}},
 		{"no such file", "- {name: a, token_file: missing, allow: [read]}", []string{"1:25: read token file"}},
 		{"star and names", "- {name: a, sha256: " + good + ", allow: [send], services: ['*', b]}", []string{"already means every service"}},
 		{"number as name", "- {name: 1, sha256: " + good + ", allow: [read]}", []string{"name: want text"}},
@@ -204,7 +204,7 @@ func TestRequire(t *testing.T) {
 	require.Equal(t, []string{`Bearer realm="sloengine"`, `Basic realm="sloengine"`}, get("/read", func(*http.Request) {}).Header().Values("WWW-Authenticate"))
 	require.NotContains(t, logged.String(), readSecret)
 	require.NotContains(t, logged.String(), "nobody-knows-this-one")
-	require.Contains(t, logged.String(), "request not allowed")
+	require.Contains(t, logged.String(), "request denied")
 	require.Equal(t, 1, strings.Count(logged.String(), "\n"), "one line per second at most")
 
 	auth.SetTokens(nil)

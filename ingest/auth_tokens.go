@@ -107,13 +107,13 @@ func LoadTokens(path string) (*Tokens, error) {
 func ParseTokens(file string, data []byte, read func(name string) ([]byte, error)) (*Tokens, error) {
 	r := yamldoc.Reader{Options: yamldoc.Options{
 		Secret:    true, // a token in the wrong place must not get into a log
-		Misplaced: map[string]string{"token.token": "do not write the token in clear: give its sha256, or a token_file"},
+		Misplaced: map[string]string{"token.token": "do not store the token in plain text: use sha256 or token_file"},
 	}}
 	p := tokenParser{read: read, names: map[string]int{}, hashes: map[[sha256.Size]byte]int{}}
 	if list := r.Document(file, data); list != nil {
 		p.document(list)
 	} else if r.Errors() == 0 {
-		r.Errorf(yamldoc.Position{File: file}, "write a list of tokens", "no tokens")
+		r.Errorf(yamldoc.Position{File: file}, "write the file as a list of tokens", "the tokens file is empty")
 	}
 	if err := r.Problems().Err(); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (p *tokenParser) document(list *yamldoc.Value) {
 	list.What = "tokens file"
 	items, ok := list.List()
 	if ok && len(items) == 0 {
-		list.Errorf("leave tokens_file out to allow everything", "no tokens: nobody could do anything")
+		list.Errorf("to allow every request, remove tokens_file", "the list has no tokens, so every request would be refused")
 	}
 	for _, v := range items {
 		v.What = "token"
@@ -149,7 +149,7 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 		return nil
 	}
 	t := &Token{}
-	if n := o.Need("name", "name the token; logs show the name"); n != nil {
+	if n := o.Need("name", "add a name, which logs show"); n != nil {
 		p.name(t, n)
 	}
 	if h := o.Get("sha256"); h != nil {
@@ -161,7 +161,7 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 	if s := o.Get("services"); s != nil {
 		t.readServices(s)
 	}
-	if a := o.Need("allow", "list what the token may do: send, backfill, read, operate"); a != nil {
+	if a := o.Need("allow", "list its permissions: send, backfill, read, operate"); a != nil {
 		t.readPermissions(a)
 	}
 	switch hash, file := o.Has("sha256"), o.Has("token_file"); {
@@ -171,12 +171,12 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 		o.KeyErrorf("token_file", "", "give either sha256 or token_file, not both")
 	case t.hash != [sha256.Size]byte{}:
 		if line, twice := p.hashes[t.hash]; twice {
-			v.Errorf("", "the same token is given on line %d", line)
+			v.Errorf("", "duplicate token, first defined on line %d", line)
 		}
 		p.hashes[t.hash] = v.At().Line
 	}
 	if t.allow&(PermitSend|PermitBackfill) != 0 && !o.Has("services") {
-		v.Errorf(`list those that the token may send for, or ["*"]`, "services is missing")
+		v.Errorf(`list the services that the token may send events for, or use ["*"]`, "services is missing")
 	}
 	return t
 }
@@ -191,7 +191,7 @@ func (p *tokenParser) name(t *Token, v *yamldoc.Value) {
 		return
 	}
 	if line, twice := p.names[name]; twice {
-		v.Errorf("", "the name %q is also used on line %d", name, line)
+		v.Errorf("", "duplicate name %q, first used on line %d", name, line)
 		return
 	}
 	p.names[name] = v.At().Line
@@ -207,11 +207,11 @@ func (t *Token) readHash(v *yamldoc.Value) {
 	}
 	copy(t.hash[:], raw)
 	if t.hash == sha256.Sum256(nil) || t.hash == sha256.Sum256([]byte("\n")) {
-		v.Errorf("", "sha256 is that of an empty token")
+		v.Errorf("", "sha256 is the hash of an empty token")
 		return
 	}
 	if size := guessed(t.hash); size > 0 {
-		v.Errorf(fmt.Sprintf("take a random one of at least %d", minTokenBytes), "sha256 is that of a token of %d characters", size)
+		v.Errorf(fmt.Sprintf("use a random token of at least %d bytes", minTokenBytes), "sha256 is the hash of a token of only %d characters", size)
 	}
 }
 
@@ -248,7 +248,7 @@ func (p *tokenParser) tokenFile(t *Token, v *yamldoc.Value) {
 		return
 	}
 	if bytes.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		v.Errorf("", "the token in %s has characters that cannot be sent in a header", name)
+		v.Errorf("", "the token in %s has characters that are invalid in an HTTP header", name)
 		return
 	}
 	t.hash = sha256.Sum256(secret)
@@ -305,7 +305,7 @@ items:
 		for _, known := range permissionNames {
 			if i.IsScalar() && i.Raw() == known.name {
 				if t.allow&known.p != 0 {
-					i.Errorf("", "%q is given twice", known.name)
+					i.Errorf("", "duplicate permission %q", known.name)
 				}
 				t.allow |= known.p
 				continue items

@@ -10,7 +10,7 @@ import (
 // Errors of reading a body.
 var (
 	errBodyTooLarge = errors.New("body too large")
-	errNoMemory     = errors.New("too many bytes in flight")
+	errNoMemory     = errors.New("no memory left for request bodies")
 )
 
 // budget bounds the bytes that all requests in flight hold together. It never

@@ -44,7 +44,7 @@ func TestStalledDiskIsA504(t *testing.T) {
 	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)
 	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
 	require.Less(t, time.Since(began), 5*time.Second)
-	require.Contains(t, w.Body.String(), "the deadline of 150ms for requests without X-Request-Deadline passed before the events were stored")
+	require.Contains(t, w.Body.String(), "the default deadline of 150ms (no X-Request-Deadline header) passed before the events were stored")
 	require.Equal(t, 1, rig.metric(t, `sloengine_deadline_expired_total{where="ingest"}`))
 	w = rig.post("", body, headers{deadline.Header: deadline.Format(time.Now().Add(60 * time.Millisecond))})
 	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)

@@ -108,25 +108,25 @@ func (o *HandlerOptions) applyDefaults() {
 
 func (o *HandlerOptions) validate() error {
 	if o.Committer == nil {
-		return errors.New("ingest handler: no committer")
+		return errors.New("ingest handler: Committer is required")
 	}
 	if o.Limiter != nil && o.SaveCritical == nil {
-		return errors.New("ingest handler: a limiter needs SaveCritical, which keeps critical events")
+		return errors.New("ingest handler: Limiter requires SaveCritical")
 	}
 	if o.MaxBodyBytes < 0 || o.MaxBodyBytes > largestBuffer {
-		return fmt.Errorf("ingest handler: body limit %d is outside 1..%d bytes", o.MaxBodyBytes, largestBuffer)
+		return fmt.Errorf("ingest handler: invalid MaxBodyBytes %d (want 1 to %d)", o.MaxBodyBytes, largestBuffer)
 	}
 	if o.MaxWireBytes < 0 || o.MaxWireBytes > o.MaxBodyBytes {
-		return fmt.Errorf("ingest handler: wire limit %d is outside 1..%d bytes", o.MaxWireBytes, o.MaxBodyBytes)
+		return fmt.Errorf("ingest handler: invalid MaxWireBytes %d (want 1 to %d)", o.MaxWireBytes, o.MaxBodyBytes)
 	}
 	// A buffer and the larger one that takes its place exist side by side for a
 	// moment, and of a compressed body both forms.
 	if least := int64(smallestBuffer<<sizeFor(int(o.MaxBodyBytes))) * 3 / 2; o.MaxInFlightBytes < least {
-		return fmt.Errorf("ingest handler: %d bytes in flight are not enough for one body of %d bytes, which needs %d",
+		return fmt.Errorf("ingest handler: MaxInFlightBytes %d is too small: one body of %d bytes needs %d",
 			o.MaxInFlightBytes, o.MaxBodyBytes, least)
 	}
 	if o.BodyTimeout < 0 || o.LeftTimeout < 0 || o.Decoders < 0 {
-		return errors.New("ingest handler: time-outs and decoders must not be negative")
+		return errors.New("ingest handler: BodyTimeout, LeftTimeout and Decoders must not be negative")
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (h *Handler) serveRecovered(c *gin.Context, s *requestState) (status int) {
 		h.o.Logger.Error("panic in the event handler", "request_id", s.id, "panic", p, "stack", stack())
 		status = http.StatusInternalServerError
 		if !c.Writer.Written() {
-			r := &refusal{status: status, code: problemInternal, detail: "the request could not be handled; it may or may not have been stored", closeConn: true}
+			r := &refusal{status: status, code: problemInternal, detail: "the server failed while processing the request, and may have stored the events (it is safe to resend them with the same ids)", closeConn: true}
 			r.abort(c, s.id)
 		}
 	}()

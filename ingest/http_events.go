@@ -38,7 +38,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if !s.deadline.IsZero() {
 		s.deadline, s.ownTime = s.deadline.Add(-h.o.Reserve), true
 	}
-	if r = s.checkDeadline("before the request came in"); r != nil {
+	if r = s.checkDeadline("before the request arrived"); r != nil {
 		return r
 	}
 	format, r := parseMediaType(req.Header)
@@ -48,7 +48,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	enc, ok := parseEncoding(req.Header.Get("Content-Encoding"))
 	if !ok {
 		return &refusal{status: http.StatusUnsupportedMediaType, code: problemEncoding, accept: supportedEncodings,
-			closeConn: true, detail: "use one Content-Encoding of " + supportedEncodings}
+			closeConn: true, detail: "unsupported Content-Encoding (want one of " + supportedEncodings + ")"}
 	}
 	if r = h.readBody(c, s, enc); r != nil {
 		return r
@@ -59,7 +59,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = h.decode(req, s, enc, format); r != nil {
 		return r
 	}
-	if r = s.checkDeadline("before the events could be stored; nothing was"); r != nil {
+	if r = s.checkDeadline("before any event was stored"); r != nil {
 		return r
 	}
 	h.ticket(req, s)
@@ -83,7 +83,7 @@ func (s *requestState) whose() string {
 	if s.ownTime {
 		return "X-Request-Deadline"
 	}
-	return fmt.Sprintf("the deadline of %s for requests without X-Request-Deadline", s.h.o.Deadline)
+	return fmt.Sprintf("the default deadline of %s (no X-Request-Deadline header)", s.h.o.Deadline)
 }
 
 // readBody reads the body as it was sent. A slow client costs the bytes it
@@ -95,7 +95,7 @@ func (h *Handler) readBody(c *gin.Context, s *requestState, enc encoding) *refus
 		limit = h.o.MaxBodyBytes
 	}
 	if req.ContentLength > limit {
-		return tooLarge(fmt.Sprintf("the body has %d bytes, the limit is %d", req.ContentLength, limit))
+		return tooLarge(fmt.Sprintf("the body of %d bytes exceeds the limit of %d bytes", req.ContentLength, limit))
 	}
 	s.control = *http.NewResponseController(c.Writer)
 	h.drain.enter(&s.control, time.Now().Add(h.o.BodyTimeout))
@@ -112,22 +112,22 @@ func (h *Handler) readRefusal(req *http.Request, err error, limit int64) *refusa
 	var coding *encodingError
 	switch {
 	case errors.Is(err, errBodyTooLarge):
-		return tooLarge(fmt.Sprintf("the body has more than %d bytes; send fewer events at a time", limit))
+		return tooLarge(fmt.Sprintf("the body exceeds %d bytes (send fewer events per request)", limit))
 	case errors.Is(err, errNoMemory):
 		return &refusal{status: http.StatusServiceUnavailable, code: problemOverloaded, closeConn: true,
-			detail: "too many bytes are in flight", retryAfter: time.Second}
+			detail: "the server has no memory left for request bodies (resend the request after Retry-After)", retryAfter: time.Second}
 	case errors.As(err, &coding):
 		return &refusal{status: http.StatusBadRequest, code: problemBadBody,
 			detail: fmt.Sprintf("the body is not valid %v", coding)}
 	case errors.Is(err, os.ErrDeadlineExceeded) && h.drain.draining():
 		return &refusal{status: http.StatusServiceUnavailable, code: engine.ErrStopping.Code, closeConn: true,
-			detail: "the engine is shutting down and the body did not come in time; nothing was stored", retryAfter: engine.ErrStopping.RetryAfter}
+			detail: "the engine is shutting down and the body did not arrive in time, so nothing was stored", retryAfter: engine.ErrStopping.RetryAfter}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{status: http.StatusRequestTimeout, code: problemTooSlow, closeConn: true,
-			detail: fmt.Sprintf("the body took longer than %s", h.o.BodyTimeout)}
+			detail: fmt.Sprintf("the body did not arrive within %s", h.o.BodyTimeout)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &refusal{status: http.StatusBadRequest, code: problemBadBody, closeConn: true,
-			detail: "the connection was closed before the body was complete; nothing was stored"}
+			detail: "the connection was closed before the body was complete, so nothing was stored"}
 	case req.Context().Err() != nil:
 		return clientGone()
 	default:
@@ -203,8 +203,8 @@ func (h *Handler) redact(s *requestState) *refusal {
 		h.o.Redact.ItemError(&s.batch.Errors[i])
 	}
 	if err := h.o.Redact.Apply(s.batch); err != nil {
-		h.o.Logger.Error("redact events", "request_id", s.id, "err", err)
-		return &refusal{status: http.StatusInternalServerError, code: problemInternal, detail: "the events could not be redacted; nothing was stored"}
+		h.o.Logger.Error("failed to redact events", "request_id", s.id, "err", err)
+		return &refusal{status: http.StatusInternalServerError, code: problemInternal, detail: "the engine failed to redact the events, so nothing was stored"}
 	}
 	return nil
 }
@@ -255,11 +255,11 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	if wait > 0 && a.Limited == b.Received && result.Dropped == 0 && !s.dryRun {
 		*a = Answer{}
 		return &refusal{status: http.StatusTooManyRequests, code: problemRateLimited, retryAfter: wait,
-			detail: "all events are over their limit; send them again after Retry-After"}
+			detail: "all events exceed their rate limits (resend them after Retry-After)"}
 	}
 	if b.Rejected > 0 && b.Rejected == b.Received {
 		return &refusal{status: http.StatusUnprocessableEntity, code: problemAllRejected,
-			detail: fmt.Sprintf("%d of %d events were rejected; see errors", b.Rejected, b.Received)}
+			detail: fmt.Sprintf("%d of %d events were rejected (see errors)", b.Rejected, b.Received)}
 	}
 	return nil
 }
@@ -275,11 +275,11 @@ func (h *Handler) commitRefusal(s *requestState, err error) *refusal {
 	case errors.Is(err, context.DeadlineExceeded):
 		h.o.Metrics.expired.Expired()
 		return &refusal{status: http.StatusGatewayTimeout, code: problemDeadlinePassed,
-			detail: s.whose() + " passed before the events were stored; a resend with the same ids is safe"}
+			detail: s.whose() + " passed before the events were stored (it is safe to resend them with the same ids)"}
 	default:
-		h.o.Logger.Error("commit events", "err", err)
+		h.o.Logger.Error("failed to store events", "err", err)
 		return &refusal{status: http.StatusInternalServerError, code: problemInternal,
-			detail: "the events could not be stored; a resend with the same ids is safe"}
+			detail: "the engine failed to store the events (it is safe to resend them with the same ids)"}
 	}
 }
 

@@ -188,13 +188,13 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 	view := &s.limits.view
 	for i, place := range places {
 		if _, err := view.Parse(b.Event(int(place))); err != nil {
-			h.o.Logger.Error("event over its limit is unreadable", "err", err)
+			h.o.Logger.Error("failed to parse rate-limited event", "err", err)
 			return 0
 		}
 		e := &entries[i]
 		*e = dlq.Entry{
 			Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now,
-			Error: "over the limit " + t.List[place].RuleName(),
+			Error: "exceeds rate limit " + t.List[place].RuleName(),
 		}
 		deadletter.Describe(e, view)
 	}
@@ -204,7 +204,7 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 		defer cancel()
 	}
 	if err := h.o.SaveCritical(ctx, entries); err != nil {
-		h.log.warn("critical events over their limit could not be kept; their sender is asked to send them again", "err", err, "events", len(entries))
+		h.log.warn("failed to save critical events as dead letters, throttling their sender", "err", err, "events", len(entries))
 		return 0
 	}
 	for i := range entries {
@@ -231,7 +231,7 @@ func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Ti
 		item := &b.Events[place]
 		h.listError(a, event.ItemError{
 			Index: item.Index, Line: item.Line, ID: h.idOf(s, b, int(place)), Code: CodeRateLimited, Retryable: true,
-			Detail: fmt.Sprintf("over the limit %s; send it again later", t.List[place].RuleName()),
+			Detail: fmt.Sprintf("exceeds rate limit %s (resend it after Retry-After)", t.List[place].RuleName()),
 		})
 	}
 	if result.Dropped == 0 {
@@ -246,7 +246,7 @@ func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Ti
 			}
 			h.listError(a, event.ItemError{
 				Index: item.Index, Line: item.Line, ID: h.idOf(s, b, i), Code: CodeRateLimitDropped,
-				Detail: fmt.Sprintf("over the limit %s, whose policy is to drop; it is not counted", k.RuleName()),
+				Detail: fmt.Sprintf("exceeds rate limit %s, whose strategy is drop, so it is not counted", k.RuleName()),
 			})
 		}
 	}

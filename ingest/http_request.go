@@ -31,7 +31,7 @@ const supportedMedia = "application/json, application/x-ndjson, application/clou
 func parseMediaType(h http.Header) (event.Format, *refusal) {
 	value := h.Get("Content-Type")
 	if value == "" {
-		return 0, unsupportedMedia("the request has no content type")
+		return 0, unsupportedMedia("missing Content-Type")
 	}
 	if m, ok := mediaTypes[value]; ok {
 		return m, nil
@@ -39,13 +39,13 @@ func parseMediaType(h http.Header) (event.Format, *refusal) {
 	name, params, _ := strings.Cut(value, ";")
 	m, ok := mediaTypes[strings.ToLower(strings.TrimSpace(name))]
 	if !ok {
-		return 0, unsupportedMedia(fmt.Sprintf("content type %.100q is not supported", value))
+		return 0, unsupportedMedia(fmt.Sprintf("unsupported Content-Type %.100q", value))
 	}
 	for param := range strings.SplitSeq(params, ";") {
 		key, charset, _ := strings.Cut(param, "=")
 		charset = strings.Trim(strings.TrimSpace(charset), `"`)
 		if strings.EqualFold(strings.TrimSpace(key), "charset") && !strings.EqualFold(charset, "utf-8") {
-			return 0, unsupportedMedia(fmt.Sprintf("charset %.40q is not supported, only utf-8", charset))
+			return 0, unsupportedMedia(fmt.Sprintf("the charset must be utf-8, not %.40q", charset))
 		}
 	}
 	return m, nil
@@ -53,7 +53,7 @@ func parseMediaType(h http.Header) (event.Format, *refusal) {
 
 func unsupportedMedia(reason string) *refusal {
 	return &refusal{status: http.StatusUnsupportedMediaType, code: problemMediaType, closeConn: true,
-		detail: reason + "; use one of " + supportedMedia}
+		detail: reason + " (want one of " + supportedMedia + ")"}
 }
 
 // crossOrigin finds requests that a page of another site made a browser send.
@@ -65,7 +65,7 @@ func checkOrigin(req *http.Request) *refusal {
 		return nil
 	}
 	return &refusal{status: http.StatusForbidden, code: problemCrossSite, closeConn: true,
-		detail: "a page of another site sent this request; send events from a server, or through a proxy that shares its host name with the page"}
+		detail: "a web page of another site sent this request (send events from a server, or through a proxy under the page's own host name)"}
 }
 
 // parseQuery reads dry_run and backfill. A misspelt value must not silently
@@ -83,7 +83,7 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 		if flags[name] == nil {
 			// A misspelt dry_run must not store what was only to be tried.
 			return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
-				detail: fmt.Sprintf("there is no query parameter %s; there are dry_run and backfill", strconv.Quote(name[:min(len(name), 64)]))}
+				detail: fmt.Sprintf("unknown query parameter %s (want dry_run or backfill)", strconv.Quote(name[:min(len(name), 64)]))}
 		}
 	}
 	for name, flag := range flags {
@@ -97,7 +97,7 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 		case len(values) == 1 && values[0] == "false":
 		default:
 			return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
-				detail: name + " must be given once, as true or false"}
+				detail: name + " must appear once, as true or false"}
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func parseDeadline(h http.Header) (time.Time, *refusal) {
 		return t, nil
 	}
 	return time.Time{}, &refusal{status: http.StatusBadRequest, code: problemBadDeadline, closeConn: true,
-		detail: "X-Request-Deadline must be a point in time: RFC 3339 or Unix seconds"}
+		detail: "X-Request-Deadline must be an RFC 3339 time or Unix seconds"}
 }
 
 // Ids of requests and events that came without one: random per process, then

@@ -192,7 +192,7 @@ func TestTheAnswerHasOneShape(t *testing.T) {
 	require.Equal(t, 422, w.Code)
 	p := decodeAnswer(t, w)
 	require.Equal(t, "all_rejected", p.Code)
-	want := `{"type":"urn:sloengine:problem:all_rejected","title":"Every event was rejected","status":422,"detail":"1 of 1 events were rejected; see errors","instance":"req-1","code":"all_rejected",` +
+	want := `{"type":"urn:sloengine:problem:all_rejected","title":"Every event was rejected","status":422,"detail":"1 of 1 events were rejected (see errors)","instance":"req-1","code":"all_rejected",` +
 		`"received":1,"accepted":0,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":1,"errors":[{"index":0,"line":1,"id":"x","code":"time_too_old","detail":`
 	require.Equal(t, want, w.Body.String()[:min(len(want), w.Body.Len())])
 	require.Equal(t, event.CodeTimeTooOld, p.Errors[0].Code)

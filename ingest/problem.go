@@ -66,31 +66,31 @@ const (
 var problemTitles = map[string]string{
 	problemEmptyBody:    "The body is empty",
 	problemBadBody:      "The body cannot be read",
-	problemBadDeadline:  "X-Request-Deadline cannot be read",
-	problemBadQuery:     "A query parameter cannot be read",
-	problemUnauthorized: "No valid token",
+	problemBadDeadline:  "Invalid X-Request-Deadline",
+	problemBadQuery:     "Invalid query parameter",
+	problemUnauthorized: "Missing or invalid token",
 	problemForbidden:    "The token does not allow this",
 	problemCrossSite:    "The request comes from another site",
-	problemForeignHost:  "The request is for another host",
-	problemTooSlow:      "The body came too slowly",
+	problemForeignHost:  "The host name is not allowed",
+	problemTooSlow:      "The body arrived too slowly",
 	problemTooLarge:     "The body is too large",
 	problemMediaType:    "The content type is not supported",
 	problemEncoding:     "The content encoding is not supported",
 	problemAllRejected:  "Every event was rejected",
 	problemGone:         "The client closed the request",
 	problemInternal:     "Internal error",
-	problemOverloaded:   "Too much is in flight",
+	problemOverloaded:   "The server is overloaded",
 
 	// Those of UnavailableError.
 	"disk_full":    "The disk is full",
 	"write_failed": "The log could not be written",
 	"not_ready":    "The engine is recovering",
-	"poisoned":     "The log can no longer be written",
-	"clock_jump":   "The clock of the engine jumped",
+	"poisoned":     "The log is no longer writable",
+	"clock_jump":   "The engine's clock jumped",
 	"stopping":     "The engine is shutting down",
 
 	problemDeadlinePassed: "The deadline has passed",
-	problemRateLimited:    "Too many events",
+	problemRateLimited:    "Rate limit exceeded",
 	"batch_too_large":     "The batch has too many events",
 }
 
@@ -100,7 +100,7 @@ const statusClientGone = 499
 
 func clientGone() *refusal {
 	return &refusal{status: statusClientGone, code: problemGone, closeConn: true,
-		detail: "the connection was closed before the events were stored; a resend with the same ids is safe"}
+		detail: "the connection was closed before the events were stored (it is safe to resend them with the same ids)"}
 }
 
 // refusal is a request refused as a whole.
