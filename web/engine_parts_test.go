@@ -26,7 +26,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		{Name: "far", LagBytes: 600 << 20, MaxLagBytes: 1 << 30},
 		{Name: "old", OldestAgeSeconds: 301, MaxLagBytes: 1 << 30, LagBytes: 1},
 		{Name: "asked", HeldSeconds: 30, LastError: "secret"},
-		{Name: "wrong", LastError: "secret", Breaker: status.BreakerOpen, Troubles: []status.SinkTrouble{{What: "delivery", Since: noon.Add(-time.Hour), Cause: "answered with 401 Unauthorized: secret", Brief: "401 Unauthorized", Failures: 12, Blocked: true}}},
+		{Name: "wrong", LastError: "secret", Breaker: status.BreakerOpen, Troubles: []status.SinkTrouble{{What: "delivery", Since: noon.Add(-time.Hour), Cause: "the receiver returned 401 Unauthorized: secret", Brief: "401 Unauthorized", Failures: 12, Blocked: true}}},
 		{Name: "fine", LagBytes: 1 << 40, OldestAgeSeconds: 299, Breaker: status.BreakerClosed},
 		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: status.BreakerOpen},
 	}
@@ -60,7 +60,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	k.answer(b, http.MethodGet, "/api/v1/engine", 200)
 	require.Contains(t, page, "sink far: it is behind by 600.0 MiB")
 	require.Contains(t, page, ": 401 Unauthorized; its events wait")
-	require.Contains(t, page, "12 failures: answered with 401 Unauthorized: secret", "the page is for those who may read it")
+	require.Contains(t, page, "12 failures: the receiver returned 401 Unauthorized: secret", "the page is for those who may read it")
 	require.Contains(t, page, "blocked")
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
 	b.eng.State = status.Recovering

@@ -73,10 +73,10 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 		dead   bool
 		cause  string
 	}{
-		"401":      {401, false, "answered with 401 Unauthorized"},
-		"404":      {404, false, "answered with 404 Not Found"},
-		"redirect": {302, false, "answered with 302 Found: redirects are not followed"},
-		"413":      {413, true, "answered with 413 Request Entity Too Large"},
+		"401":      {401, false, "the receiver returned 401 Unauthorized"},
+		"404":      {404, false, "the receiver returned 404 Not Found"},
+		"redirect": {302, false, "the receiver returned 302 Found: redirects are not followed"},
+		"413":      {413, true, "the receiver returned 413 Request Entity Too Large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,7 +29,7 @@ const (
 // Errors of View.Parse; test with errors.Is.
 var (
 	// ErrShort means that the bytes end before the event does.
-	ErrShort = errors.New("event is cut short")
+	ErrShort = errors.New("event is truncated")
 	// ErrNewer means that the event has fields this version does not know.
 	ErrNewer = errors.New("event was written by a newer version")
 	// ErrMalformed means that the bytes are not an event.
@@ -78,7 +78,7 @@ func (e *Event) head() head[string] {
 func (v *View) ParseAll(b []byte) error {
 	n, err := v.Parse(b)
 	if err == nil && n != len(b) {
-		err = fmt.Errorf("%d bytes left over", len(b)-n)
+		err = fmt.Errorf("%d trailing bytes", len(b)-n)
 	}
 	return err
 }

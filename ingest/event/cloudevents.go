@@ -86,7 +86,7 @@ func (d *Decoder) ceField(e *envelope, key []byte, depth int) bool {
 		return d.skip(depth)
 	}
 	if e.seen&bit != 0 {
-		d.fail(CodeDuplicateKey, "Field %s is given twice; keep one.", quote(key))
+		d.fail(CodeDuplicateKey, "Duplicate field %s. Remove one.", quote(key))
 	}
 	e.seen |= bit
 	c := d.peek()
@@ -164,7 +164,7 @@ func (d *Decoder) fillFrom(e *envelope) {
 	if f.given&fieldService == 0 {
 		source := bytes.TrimPrefix(e.source, []byte("/"))
 		if len(source) > d.limits.MaxNameBytes || !isName(source) {
-			d.fail(CodeMissingField, `Source %s is no service name; give "service" in data.`, quote(e.source))
+			d.fail(CodeMissingField, `Source %s is not a valid service name. Set "service" in data.`, quote(e.source))
 			return
 		}
 		f.service = source

@@ -59,9 +59,9 @@ func TestCloudEventErrors(t *testing.T) {
 		{"duplicate data", `{` + ok + `,"data":{},"data":{}}`, CodeDuplicateKey, ""},
 		{"wrong type", `{"specversion":1.0,"id":"e1","source":"s","type":"t"}`, CodeWrongType, ""},
 		{"bad time", `{` + ok + `,"time":"now"}`, CodeBadTime, "RFC 3339"},
-		{"source is no name", `{"specversion":"1.0","id":"e1","source":"https://x/y","type":"t"}`, CodeMissingField, `give "service" in data`},
+		{"source is no name", `{"specversion":"1.0","id":"e1","source":"https://x/y","type":"t"}`, CodeMissingField, `Set "service" in data`},
 		{"type is no name", `{"specversion":"1.0","id":"e1","source":"s","type":"a/b"}`, CodeBadType, ""},
-		{"unknown field in data", `{` + ok + `,"data":{"durationms":1}}`, CodeUnknownField, "did you mean"},
+		{"unknown field in data", `{` + ok + `,"data":{"durationms":1}}`, CodeUnknownField, "Did you mean"},
 		{"bad data", `{` + ok + `,"data":{"id":""}}`, CodeBadID, ""},
 		{"no object", `7`, CodeNotAnObject, ""},
 	} {

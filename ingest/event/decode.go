@@ -119,18 +119,18 @@ func (d *Decoder) lines(body []byte) *BodyError {
 	return nil
 }
 
-const emptyBody = "the body is empty; send an event"
+const emptyBody = "the body is empty (send at least one event)"
 
 // line reads the event of one line, at whose first character the scanner stands.
 func (d *Decoder) line(line int) {
 	switch {
 	case len(d.b) > d.limits.MaxEventBytes:
 		d.tooLong(len(d.b))
-	case !d.value(d.event, "Each line must be one event object; an array is sent as application/json."):
+	case !d.value(d.event, "Each line must be one event object. Send an array as application/json."):
 		d.syntaxProblem()
 	default:
 		if d.space(); d.i < len(d.b) {
-			d.syntax(d.i, "the line must end after the event")
+			d.syntax(d.i, "expected the end of the line after the event")
 			d.syntaxProblem()
 		}
 	}
@@ -191,7 +191,7 @@ func (d *Decoder) document(body []byte, event func(depth int) bool, object, arra
 		return bodyError(body, 0, CodeNotAnObject, "the body must be "+expected(object, array))
 	}
 	if d.space(); d.i < len(body) {
-		d.syntax(d.i, "the body must end here; several events go into an array or into application/x-ndjson")
+		d.syntax(d.i, "expected the end of the body after the event (send several events as an array or as application/x-ndjson)")
 		return d.bodyError()
 	}
 	return nil
@@ -202,9 +202,9 @@ func expected(object, array bool) string {
 	case object && array:
 		return "an event object or an array of them"
 	case object:
-		return "one CloudEvents object; an array is sent as application/cloudevents-batch+json"
+		return "one CloudEvents object (send an array as application/cloudevents-batch+json)"
 	}
-	return "an array of CloudEvents; a single one is sent as application/cloudevents+json"
+	return "an array of CloudEvents (send a single one as application/cloudevents+json)"
 }
 
 // value reads an event if one is next. depth of its members counts from 1 in
@@ -237,12 +237,12 @@ func (d *Decoder) bodyError() *BodyError {
 
 func (d *Decoder) tooMany(body []byte, offset int) *BodyError {
 	return bodyError(body, offset, CodeBatchTooLarge,
-		fmt.Sprintf("a batch may have %d events; send several smaller ones", d.limits.MaxBatchEvents))
+		fmt.Sprintf("a batch can have at most %d events (send several smaller batches)", d.limits.MaxBatchEvents))
 }
 
 func (d *Decoder) tooLong(n int) {
 	d.problem = CodeEventTooLarge
-	d.detail = fmt.Sprintf("The event has %d bytes but may have %d; shorten it.", n, d.limits.MaxEventBytes)
+	d.detail = fmt.Sprintf("The event has %d bytes, but the maximum is %d. Shorten it.", n, d.limits.MaxEventBytes)
 }
 
 // finish judges the event that was read as a whole and adds it to the batch, as
@@ -328,13 +328,13 @@ func (d *Decoder) check() {
 	case !f.hasTime:
 		f.time, f.hasTime = d.now, true
 	case f.time > d.newest:
-		d.fail(CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s; set the sender's clock right.",
+		d.fail(CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s. Correct the sender's clock.",
 			d.shownTime(), d.limits.MaxFuture, showTime(d.now))
 	case f.time < d.oldest:
 		if d.opt.Backfill {
-			d.fail(CodeTimeTooOld, "Time %s is more than %v back, the most that a backfill takes.", d.shownTime(), d.limits.MaxBackfill)
+			d.fail(CodeTimeTooOld, "Time %s is more than %v ago, the maximum age in a backfill.", d.shownTime(), d.limits.MaxBackfill)
 		} else {
-			d.fail(CodeTimeTooOld, "Time %s is more than %v back; send old events with ?backfill=true.", d.shownTime(), d.limits.AllowedLateness)
+			d.fail(CodeTimeTooOld, "Time %s is more than %v ago. Send old events with ?backfill=true.", d.shownTime(), d.limits.AllowedLateness)
 		}
 	}
 	if d.problem != "" || f.sameService && f.sameType {
@@ -361,7 +361,7 @@ func (d *Decoder) checkDurations() {
 	case f.duration >= 0:
 		d.fail(CodeBadDurations, `Give either one duration or "durations", not both.`)
 	case sum != uint64(f.count):
-		d.fail(CodeBadDurations, "The counts of the durations add up to %d but count is %d; make them equal.", sum, f.count)
+		d.fail(CodeBadDurations, "The counts of the durations add up to %d, but count is %d. Make them equal.", sum, f.count)
 	}
 }
 
@@ -374,17 +374,17 @@ func (d *Decoder) checkCatalog() {
 	if known == UnknownType {
 		code, what, text = CodeUnknownType, "type", d.f.typ
 	}
-	hint := "add it to the spec"
+	hint := "Add it to the spec"
 	if s, ok := d.opt.Catalog.(Suggester); ok && !d.quiet {
 		if near := s.Suggest(d.f.service, d.f.typ); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
+			hint = fmt.Sprintf("Did you mean %q?", near)
 		}
 	}
 	end := "."
 	if hint[len(hint)-1] == '?' {
 		end = ""
 	}
-	d.fail(code, "The spec has no %s %s; %s%s", what, quote(text), hint, end)
+	d.fail(code, "The spec has no %s %s. %s%s", what, quote(text), hint, end)
 }
 
 // shownTime is the time of the event as errors say it. One that int64 cannot hold is shown as
@@ -419,12 +419,12 @@ func (d *Decoder) decodeEvent(data []byte, weighted bool, e *Event) error {
 		d.syntaxProblem()
 	default:
 		if d.space(); d.i < len(data) {
-			d.syntax(d.i, "the text must end after the event")
+			d.syntax(d.i, "expected the end of the text after the event")
 			d.syntaxProblem()
 		}
 		d.check()
 		if f := &d.f; f.hasTime && (f.time == math.MaxInt64 || f.time == math.MinInt64) {
-			d.fail(CodeBadTime, "The time must lie between the years 1678 and 2261.")
+			d.fail(CodeBadTime, "The time must be between the years 1678 and 2261.")
 		}
 	}
 	d.b = nil

@@ -31,16 +31,16 @@ func (s *scanner) fail(code Code, format string, args ...any) {
 // syntaxReason describes the syntax error, without its place.
 func (s *scanner) syntaxReason() string {
 	if s.syntaxAt >= len(s.b) {
-		return s.syntaxWhy + ", found the end"
+		return s.syntaxWhy + ", found end of input"
 	}
 	rest := s.b[s.syntaxAt:]
 	switch {
 	case bytes.HasPrefix(rest, []byte("\xef\xbb\xbf")):
-		return s.syntaxWhy + ", found a byte order mark; leave it out"
+		return s.syntaxWhy + ", found a byte order mark (remove it)"
 	case hasFold(rest, "nan") || hasFold(rest, "inf") || hasFold(rest, "-inf"):
-		return s.syntaxWhy + "; JSON has no NaN or infinity, leave the field out"
+		return s.syntaxWhy + " (JSON has no NaN or infinity, so leave the field out)"
 	case rest[0] == '\'':
-		return s.syntaxWhy + "; JSON takes double quotes only"
+		return s.syntaxWhy + " (JSON strings use double quotes)"
 	}
 	return s.syntaxWhy + ", found " + quote(firstWord(rest))
 }

@@ -143,7 +143,7 @@ func (d *Decoder) field(f field, key []byte, depth int) bool {
 // be read: false after null.
 func (d *Decoder) begin(bit field, key []byte) (more, ok bool) {
 	if d.f.seen&bit != 0 {
-		d.fail(CodeDuplicateKey, "Field %s is given twice; keep one.", quote(key))
+		d.fail(CodeDuplicateKey, "Duplicate field %s. Remove one.", quote(key))
 	}
 	d.f.seen |= bit
 	if d.peek() == 'n' {
@@ -174,7 +174,7 @@ func (d *Decoder) num(bit field, key []byte, depth int) (text []byte, ok bool) {
 		return nil, ok
 	}
 	if c := d.peek(); c == '"' || c == '{' || c == '[' || c == 't' || c == 'f' {
-		d.fail(CodeWrongType, "Field %s must be a number, without quotes.", quote(key))
+		d.fail(CodeWrongType, "Field %s must be a number without quotes.", quote(key))
 		return nil, d.skip(depth)
 	}
 	return d.number()
@@ -182,7 +182,7 @@ func (d *Decoder) num(bit field, key []byte, depth int) (text []byte, ok bool) {
 
 func (d *Decoder) setID(text []byte) {
 	if len(text) == 0 || len(text) > maxIDBytes || hasControl(text) {
-		d.fail(CodeBadID, "The id %s must be 1 to 256 bytes without control characters; leave it out to have one assigned.", quote(text))
+		d.fail(CodeBadID, "The id %s must be 1 to 256 bytes without control characters. Leave it out to have one assigned.", quote(text))
 		return
 	}
 	d.f.id = text
@@ -241,7 +241,7 @@ func (d *Decoder) time(key []byte, depth int) bool {
 			return false
 		}
 		if d.f.time, d.f.hasTime = parseUnix(text); !d.f.hasTime {
-			d.fail(CodeBadTime, "Time %s is too large; send Unix seconds or milliseconds.", text[:min(len(text), quoteBytes)])
+			d.fail(CodeBadTime, "Time %s is too large. Send Unix seconds or milliseconds.", text[:min(len(text), quoteBytes)])
 		}
 		d.noteFar(text)
 		return true
@@ -266,7 +266,7 @@ func (d *Decoder) span(bit field, key []byte, scale, depth int) bool {
 	}
 	if d.f.duration, ok = parseSpan(text, scale); !ok {
 		d.f.duration = NoDuration
-		d.fail(CodeBadDuration, "Field %s is %s but must lie between 0 and 366 days.", quote(key), text[:min(len(text), quoteBytes)])
+		d.fail(CodeBadDuration, "Field %s is %s but must be between 0 and 366 days.", quote(key), text[:min(len(text), quoteBytes)])
 	}
 	return true
 }
@@ -333,7 +333,7 @@ func (d *Decoder) attribute(name []byte, valid bool, depth int) bool {
 		value, null = d.b[from:d.i:d.i], c == 'n'
 		d.nullAttr = d.nullAttr || null
 	case '{', '[':
-		d.fail(CodeBadAttribute, "Attribute %s must be a string, number or boolean; flatten it.", quote(name))
+		d.fail(CodeBadAttribute, "Attribute %s must be a string, number or boolean. Flatten it.", quote(name))
 		return d.skip(depth)
 	default:
 		value, ok = d.number()
@@ -346,12 +346,12 @@ func (d *Decoder) attribute(name []byte, valid bool, depth int) bool {
 	case !isAttrName(name) || len(name) > d.limits.MaxNameBytes:
 		d.fail(CodeBadAttribute, "Attribute name %s must be 1 to %d letters, digits, dots, dashes or underscores and begin with a letter or underscore.", quote(name), d.limits.MaxNameBytes)
 	case isReserved(name):
-		d.fail(CodeReservedLabel, "Attribute %s has a name that is reserved; rename it.", quote(name))
+		d.fail(CodeReservedLabel, "Attribute name %s is reserved. Rename the attribute.", quote(name))
 	case len(value) > d.limits.MaxValueBytes:
-		d.fail(CodeBadAttribute, "Attribute %s has %d bytes but may have %d; shorten it.", quote(name), len(value), d.limits.MaxValueBytes)
+		d.fail(CodeBadAttribute, "Attribute %s has %d bytes, but the maximum is %d. Shorten it.", quote(name), len(value), d.limits.MaxValueBytes)
 	}
 	if len(d.f.attrs) >= d.limits.MaxAttributes {
-		d.fail(CodeTooManyAttributes, "An event may have %d attributes; send fewer.", d.limits.MaxAttributes)
+		d.fail(CodeTooManyAttributes, "An event can have at most %d attributes. Send fewer.", d.limits.MaxAttributes)
 		return true
 	}
 	d.f.attrs = append(d.f.attrs, attr{name, value, null})
@@ -374,7 +374,7 @@ func (d *Decoder) sortAttributes() {
 	n := 0
 	for i := range attrs {
 		if i > 0 && string(attrs[i].name) == string(attrs[i-1].name) {
-			d.fail(CodeDuplicateKey, "Attribute %s is given twice; keep one.", quote(attrs[i].name))
+			d.fail(CodeDuplicateKey, "Duplicate attribute %s. Remove one.", quote(attrs[i].name))
 		}
 		if attrs[i].null {
 			continue
@@ -434,7 +434,7 @@ func (d *Decoder) pair(depth int) bool {
 		if n == 1 {
 			ns, ok := parseSpan(text, 6)
 			if !ok {
-				d.fail(CodeBadDurations, "Duration %s must lie between 0 and 366 days, in milliseconds.", text[:min(len(text), quoteBytes)])
+				d.fail(CodeBadDurations, "Duration %s must be between 0 and 366 days, in milliseconds.", text[:min(len(text), quoteBytes)])
 			}
 			p.Duration = time.Duration(ns)
 		} else if p.Count, ok = parseCount(text); !ok {
@@ -448,7 +448,7 @@ func (d *Decoder) pair(depth int) bool {
 	case n != 2:
 		d.fail(CodeBadDurations, "Durations must be [milliseconds, count] pairs.")
 	case len(d.f.durations) >= maxPairs:
-		d.fail(CodeBadDurations, "An event may have %d durations; merge some.", maxPairs)
+		d.fail(CodeBadDurations, "An event can have at most %d durations. Merge some.", maxPairs)
 	default:
 		d.f.durations = append(d.f.durations, p)
 	}

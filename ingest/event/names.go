@@ -78,10 +78,10 @@ func (d *Decoder) unknownField(key []byte) {
 		}
 	}
 	if near == "" {
-		d.fail(CodeUnknownField, "There is no field %s; put it into attributes.", quote(key))
+		d.fail(CodeUnknownField, "Unknown field %s. Put it into attributes.", quote(key))
 		return
 	}
-	d.fail(CodeUnknownField, "There is no field %s; did you mean %q?", quote(key), near)
+	d.fail(CodeUnknownField, "Unknown field %s. Did you mean %q?", quote(key), near)
 }
 
 func outcomeHint(text []byte) string {

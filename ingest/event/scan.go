@@ -84,7 +84,7 @@ func (s *scanner) str() (text []byte, ok bool) {
 			return s.longStr(start, i)
 		}
 	}
-	return nil, s.syntax(len(b), "the string has no closing quote")
+	return nil, s.syntax(len(b), "expected a closing quote")
 }
 
 // special marks, by its high bit, the first of eight bytes that is a quote, a
@@ -103,14 +103,14 @@ func (s *scanner) longStr(start, i int) (text []byte, ok bool) {
 	escaped, wide := false, false
 	for {
 		if i >= len(b) {
-			return nil, s.syntax(len(b), "the string has no closing quote")
+			return nil, s.syntax(len(b), "expected a closing quote")
 		}
 		switch c := b[i]; {
 		case c == '"':
 			s.i = i + 1
 			text = b[start:i:i]
 			if wide && !utf8.Valid(text) {
-				s.fail(CodeInvalidUTF8, "The text %s is not UTF-8; encode it as UTF-8.", quote(text))
+				s.fail(CodeInvalidUTF8, "Text %s is not UTF-8. Encode it as UTF-8.", quote(text))
 			}
 			if escaped {
 				text = s.unescape(text)
@@ -120,7 +120,7 @@ func (s *scanner) longStr(start, i int) (text []byte, ok bool) {
 			escaped = true
 			n := escapeLength(b[i:])
 			if n == 0 {
-				return nil, s.syntax(i, `no such escape; use \" \\ \/ \b \f \n \r \t or \u and four hex digits`)
+				return nil, s.syntax(i, `expected one of the escapes \" \\ \/ \b \f \n \r \t or \u and four hex digits`)
 			}
 			i += n
 		case c < ' ':
@@ -198,7 +198,7 @@ func (s *scanner) unescape(text []byte) []byte {
 					low, _ = hex4(text[i+2:])
 				}
 				if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-					s.fail(CodeInvalidUTF8, "The text %s has half of a surrogate pair; write both halves.", quote(text))
+					s.fail(CodeInvalidUTF8, "Text %s has an unpaired surrogate. Send both halves of the pair.", quote(text))
 				} else {
 					i += 6
 				}
@@ -226,12 +226,12 @@ func (s *scanner) number() (text []byte, ok bool) {
 	case i < len(b) && isDigit(b[i]):
 		i = digits(b, i)
 	default:
-		return nil, s.syntax(start, "a value must stand here")
+		return nil, s.syntax(start, "expected a value")
 	}
 	if i < len(b) && b[i] == '.' {
 		from := i + 1
 		if i = digits(b, from); i == from {
-			return nil, s.syntax(i, "a digit must follow the decimal point")
+			return nil, s.syntax(i, "expected a digit after the decimal point")
 		}
 	}
 	if i < len(b) && b[i]|0x20 == 'e' {
@@ -241,7 +241,7 @@ func (s *scanner) number() (text []byte, ok bool) {
 		}
 		from := i
 		if i = digits(b, from); i == from {
-			return nil, s.syntax(i, "a digit must follow the exponent sign")
+			return nil, s.syntax(i, "expected a digit after the exponent sign")
 		}
 	}
 	s.i = i
@@ -263,7 +263,7 @@ func (s *scanner) literal(word string) bool {
 		s.i = end
 		return true
 	}
-	return s.syntax(s.i, "a value must stand here")
+	return s.syntax(s.i, "expected a value")
 }
 
 // skip reads over any value. depth is that of the value, 1 for an outermost one.
@@ -315,7 +315,7 @@ func (s *scanner) object(depth int, field func(key []byte) bool) bool {
 			s.i++
 			return true
 		default:
-			return s.syntax(s.i, "a comma or a closing brace must stand here")
+			return s.syntax(s.i, "expected a comma or a closing brace")
 		}
 	}
 }
@@ -323,14 +323,14 @@ func (s *scanner) object(depth int, field func(key []byte) bool) bool {
 // key reads the key of a member that is next, and its colon.
 func (s *scanner) key() (key []byte, ok bool) {
 	if s.peek() != '"' {
-		return nil, s.syntax(s.i, "a key in double quotes must stand here")
+		return nil, s.syntax(s.i, "expected a key in double quotes")
 	}
 	if key, ok = s.str(); !ok {
 		return nil, false
 	}
 	s.space()
 	if s.peek() != ':' {
-		return nil, s.syntax(s.i, "a colon must follow the key")
+		return nil, s.syntax(s.i, "expected a colon after the key")
 	}
 	s.i++
 	return key, true
@@ -358,7 +358,7 @@ func (s *scanner) array(depth int, element func() bool) bool {
 			s.i++
 			return true
 		default:
-			return s.syntax(s.i, "a comma or a closing bracket must stand here")
+			return s.syntax(s.i, "expected a comma or a closing bracket")
 		}
 	}
 }
@@ -366,10 +366,10 @@ func (s *scanner) array(depth int, element func() bool) bool {
 // enter steps over an opening brace or bracket and the space behind it.
 func (s *scanner) enter(depth int) bool {
 	if depth > s.maxDepth {
-		s.fail(CodeTooDeep, "The event is nested deeper than %d levels; flatten it.", s.maxDepth)
+		s.fail(CodeTooDeep, "The event is nested more than %d levels deep. Flatten it.", s.maxDepth)
 	}
 	if depth > hardDepth {
-		s.syntax(s.i, "nesting is too deep; flatten it")
+		s.syntax(s.i, "nesting is too deep (flatten it)")
 		s.syntaxBad = CodeTooDeep
 		return false
 	}

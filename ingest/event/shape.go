@@ -139,7 +139,7 @@ func (d *Decoder) members(depth int, s *shape, classify func(name []byte) shapeK
 			s.end(!foreseen)
 			return foreseen, true
 		default:
-			return false, d.syntax(d.i, "a comma or a closing brace must stand here")
+			return false, d.syntax(d.i, "expected a comma or a closing brace")
 		}
 	}
 }

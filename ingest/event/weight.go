@@ -14,7 +14,7 @@ import (
 // then returned as it was.
 func AppendWeighted(dst, bin []byte, weight uint32) ([]byte, error) {
 	if weight == 0 {
-		return dst, fmt.Errorf("weight an event: a weight must be 1 or more")
+		return dst, fmt.Errorf("multiply weight: the factor must be at least 1")
 	}
 	if len(bin) < lengthBytes {
 		return dst, ErrShort
@@ -53,7 +53,7 @@ func AppendWeighted(dst, bin []byte, weight uint32) ([]byte, error) {
 		return dst, fmt.Errorf("%w: fields do not fit its %d bytes", ErrMalformed, len(body))
 	}
 	if product > math.MaxUint32 {
-		return dst, fmt.Errorf("weight an event: a weight of %d is beyond %d; sample less", product, uint32(math.MaxUint32))
+		return dst, fmt.Errorf("multiply weight: %d exceeds the maximum of %d (sample a larger share)", product, uint32(math.MaxUint32))
 	}
 	if product > 1 {
 		flags |= flagWeight

@@ -29,7 +29,7 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 	var r request
 	host, rest, found := bytes.Cut(line, []byte{' '})
 	if !found || len(host) == 0 {
-		return "no host at the beginning; is this an access log?"
+		return "no host at the start of the line (is this an access log?)"
 	}
 	r.client = notDash(host)
 
@@ -53,19 +53,19 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 
 	text, rest, closed := quoted(rest)
 	if !closed {
-		return "no request in double quotes behind the time"
+		return "no request in double quotes after the time"
 	}
 	r.method, r.target = splitRequest(text)
 	word, rest := nextWord(rest)
 	if len(word) == 0 {
-		return "the line ends behind the request, no status follows"
+		return "the line ends after the request, without a status"
 	}
 	if r.status = parseStatus(word); r.status == 0 {
 		return fmt.Sprintf("the status %s is not a number from 100 to 999", show(word))
 	}
 	word, rest = nextWord(rest)
 	if len(word) == 0 {
-		return "the line ends behind the status, no size follows"
+		return "the line ends after the status, without a size"
 	}
 	if r.bytes = notDash(word); !allDigits(r.bytes) || len(word) > 19 {
 		return fmt.Sprintf("the size %s is neither a number nor a dash", show(word))
@@ -73,12 +73,12 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 	if p.format == Combined {
 		rest = bytes.TrimLeft(rest, " ")
 		if r.referer, rest, closed = quoted(rest); !closed {
-			return "no referer in double quotes behind the size; is this the common format?"
+			return "no referer in double quotes after the size (is this the common format?)"
 		}
 		// A user agent may have lost its closing quote; then it goes to the end.
 		rest = bytes.TrimLeft(rest, " ")
 		if len(rest) == 0 || rest[0] != '"' {
-			return "no user agent in double quotes behind the referer"
+			return "no user agent in double quotes after the referer"
 		}
 		r.userAgent, _, _ = quoted(rest)
 		r.referer, r.userAgent = notDash(r.referer), notDash(r.userAgent)

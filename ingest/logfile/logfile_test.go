@@ -96,9 +96,9 @@ func TestSampleLog(t *testing.T) {
 		`line 36: no time such as [20/Nov/2026:09:00:00 +0000]`,
 		`line 37: no time such as [20/Nov/2026:09:00:00 +0000]`,
 		`line 38: the status "abc" is not a number from 100 to 999`,
-		`line 39: the line ends behind the status, no size follows`,
-		`line 40: no referer in double quotes behind the size; is this the common format?`,
-		`line 41: no request in double quotes behind the time`,
+		`line 39: the line ends after the status, without a size`,
+		`line 40: no referer in double quotes after the size (is this the common format?)`,
+		`line 41: no request in double quotes after the time`,
 		`line 42: the size "-5" is neither a number nor a dash`,
 	}, reasons)
 }
@@ -110,10 +110,10 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{"squid", Options{Service: "s"}, `unknown log format "squid": use one of common, combined, nginx-json, ndjson, json`},
-		{Common, Options{}, "needs the name of a service"},
-		{Common, Options{Service: "a b"}, `service "a b" is no name`},
-		{Common, Options{Service: "s", Type: "a b"}, `type "a b" is no name`},
-		{Common, Options{Service: "s", FailFrom: 1}, "between 100 and 1000"},
+		{Common, Options{}, "requires a service name"},
+		{Common, Options{Service: "a b"}, `invalid service "a b"`},
+		{Common, Options{Service: "s", Type: "a b"}, `invalid type "a b"`},
+		{Common, Options{Service: "s", FailFrom: 1}, "want 100 to 1000"},
 		{NDJSON, Options{MaxLineBytes: -1}, "must not be negative"},
 	} {
 		_, err := New(c.format, c.opt)
@@ -179,11 +179,11 @@ func TestBrokenLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                   "the line is empty",
 		"  \t":                               "the line is empty",
-		"x":                                  "no host at the beginning",
-		" - - -":                             "no host at the beginning",
+		"x":                                  "no host at the start of the line",
+		" - - -":                             "no host at the start of the line",
 		`h - - [20/Nov/2026:09:00:00 +0000]`: "no request",
-		`h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1"`:             "ends behind the request",
-		`h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200`:         "ends behind the status",
+		`h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1"`:             "ends after the request",
+		`h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200`:         "ends after the status",
 		`h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 000 -`:       `status "000"`,
 		`h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 1e2 -`:       `status "1e2"`,
 		`h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200 x`:       `size "x"`,
@@ -199,7 +199,7 @@ func TestBrokenLines(t *testing.T) {
 		`h - - [20/Nov/2026:09:00:00]` + tail:                             "no time",
 		`h - - [2/Nov/2026:09:00:00 +0000]` + tail:                        "no time",
 		`h - - [20/Nov/0026:09:00:00 +0000]` + tail:                       "no time",
-		`h "[20/Nov/2026:09:00:00 +0000` + strings.Repeat("x", 70_000):    "may have 65536",
+		`h "[20/Nov/2026:09:00:00 +0000` + strings.Repeat("x", 70_000):    "maximum is 65536",
 		`h - - [20/Nov/2026:09:00:00 +0000] "` + strings.Repeat("[", 100): "no request",
 	} {
 		p := parser(t, Combined, Options{})
@@ -334,7 +334,7 @@ func TestReaderLongLines(t *testing.T) {
 	require.Equal(t, int64(len(good)), in.Offset())
 	var lineErr *LineError
 	require.ErrorAs(t, in.Next(&e), &lineErr)
-	require.Equal(t, LineError{Line: 2, Offset: int64(len(good)), Reason: "the line has 1000001 bytes or more but may have 65536"}, *lineErr)
+	require.Equal(t, LineError{Line: 2, Offset: int64(len(good)), Reason: "the line has at least 1000001 bytes, but the maximum is 65536"}, *lineErr)
 	require.Less(t, cap(in.buf), 200_000)
 	require.NoError(t, in.Next(&e))
 	require.Equal(t, int64(2*len(good)+len(long)), in.Offset())

@@ -110,19 +110,19 @@ func New(format Format, opt Options) (*Parser, error) {
 		opt.MaxLineBytes = 64 << 10
 	}
 	if opt.Service == "" && !holdsEvents(format) {
-		return nil, fmt.Errorf("a log in %s format needs the name of a service", format)
+		return nil, fmt.Errorf("a log in %s format requires a service name", format)
 	}
 	if opt.Service != "" && !event.ValidName(opt.Service) {
-		return nil, fmt.Errorf("service %q is no name: use letters, digits, dots, dashes and underscores", opt.Service)
+		return nil, fmt.Errorf("invalid service %q (use letters, digits, dots, dashes and underscores)", opt.Service)
 	}
 	if opt.Type != "" && !event.ValidName(opt.Type) {
-		return nil, fmt.Errorf("type %q is no name: use letters, digits, dots, dashes and underscores", opt.Type)
+		return nil, fmt.Errorf("invalid type %q (use letters, digits, dots, dashes and underscores)", opt.Type)
 	}
 	if opt.FailFrom < 100 || opt.FailFrom > 1000 {
-		return nil, fmt.Errorf("statuses fail from %d: must lie between 100 and 1000", opt.FailFrom)
+		return nil, fmt.Errorf("invalid lowest failing status %d (want 100 to 1000)", opt.FailFrom)
 	}
 	if opt.MaxLineBytes < 0 {
-		return nil, errors.New("the longest line must not be negative")
+		return nil, errors.New("the maximum line length must not be negative")
 	}
 	opt.Fields.setDefaults()
 	return &Parser{format: format, opt: opt, ids: newIDs(opt.Source, generationSize)}, nil
@@ -177,5 +177,5 @@ func (p *Parser) parse(line []byte, dst *event.Event) (reason string) {
 }
 
 func tooLong(n, limit int) string {
-	return fmt.Sprintf("the line has %d bytes or more but may have %d", n, limit)
+	return fmt.Sprintf("the line has at least %d bytes, but the maximum is %d", n, limit)
 }

@@ -36,7 +36,7 @@ func syntax(c event.Code) bool {
 
 func withoutFound(text string) string {
 	before, after, ok := strings.Cut(text, found)
-	if !ok || after == "the end" || after == "the end." || strings.HasPrefix(after, "a byte order mark") {
+	if !ok || after == "end of input" || after == "end of input." || strings.HasPrefix(after, "a byte order mark") {
 		return text
 	}
 	if strings.HasSuffix(after, ".") {

@@ -72,9 +72,9 @@ func TestErrorTexts(t *testing.T) {
 		code         event.Code
 		detail, want string
 	}{
-		{event.CodeInvalidJSON, `Column 9: a comma or a closing brace must stand here, found "jane@x".`, "Column 9: a comma or a closing brace must stand here."},
-		{event.CodeInvalidJSON, `a value must stand here, found "jane, found "`, "a value must stand here"},
-		{event.CodeInvalidJSON, "Column 9: a value must stand here, found the end.", "Column 9: a value must stand here, found the end."},
+		{event.CodeInvalidJSON, `Column 9: expected a comma or a closing brace, found "jane@x".`, "Column 9: expected a comma or a closing brace."},
+		{event.CodeInvalidJSON, `expected a value, found "jane, found "`, "expected a value"},
+		{event.CodeInvalidJSON, "Column 9: expected a value, found end of input.", "Column 9: expected a value, found end of input."},
 		{event.CodeUnknownType, `The spec has no type "x, found y".`, `The spec has no type "x, found y".`},
 	} {
 		e, b := event.ItemError{Code: c.code, Detail: c.detail}, event.BodyError{Code: c.code, Reason: c.detail}

@@ -213,7 +213,7 @@ func TestBroken(t *testing.T) {
 	b.Buf = append(b.Buf, 0)
 	b.Events[1].End++
 	want, events := string(b.Buf), append([]event.Item(nil), b.Events...)
-	require.ErrorContains(t, r.Apply(b), "redact event 1: 1 bytes left over")
+	require.ErrorContains(t, r.Apply(b), "redact event 1: 1 trailing bytes")
 	require.Equal(t, want, string(b.Buf), "the batch is as it was")
 	require.Equal(t, events, b.Events)
 	dst, err := r.Append([]byte("x"), []byte{1, 0, 0, 0, 0})
@@ -232,21 +232,21 @@ func TestWrongRules(t *testing.T) {
 		rule Rule
 		want []string
 	}{
-		"empty":            {Rule{}, []string{`attributes: name at least one, or "*" for all`, `action: "" is none of remove, mask, hash and truncate_ip`}},
-		"identity":         {Rule{Attributes: []string{"a", "id"}, Action: Mask}, []string{`attributes[1]: "id" is part of the event's identity and stays; let the sender leave personal data out of it`}},
-		"reserved":         {Rule{Attributes: []string{"severity"}, Action: Mask}, []string{`attributes[0]: "severity" cannot be the name of an attribute`}},
-		"no attribute":     {Rule{Attributes: []string{"a b", "c*["}, Action: Mask}, []string{`attributes[0]: "a b" cannot be the name of an attribute`, `attributes[1]: "c*[" cannot be the name of an attribute`}},
-		"no type":          {Rule{Attributes: []string{"a"}, Types: []string{"pay/*", ""}, Action: Mask}, []string{`types[0]: "pay/*" cannot be the type of an event`, `types[1]: "" cannot be the type of an event`}},
+		"empty":            {Rule{}, []string{`attributes: name at least one, or "*" for all`, `action: unknown action "" (want remove, mask, hash or truncate_ip)`}},
+		"identity":         {Rule{Attributes: []string{"a", "id"}, Action: Mask}, []string{`attributes[1]: "id" identifies the event and cannot be redacted (keep personal data out of it at the sender)`}},
+		"reserved":         {Rule{Attributes: []string{"severity"}, Action: Mask}, []string{`attributes[0]: "severity" is not a valid attribute name`}},
+		"no attribute":     {Rule{Attributes: []string{"a b", "c*["}, Action: Mask}, []string{`attributes[0]: "a b" is not a valid attribute name`, `attributes[1]: "c*[" is not a valid attribute name`}},
+		"no type":          {Rule{Attributes: []string{"a"}, Types: []string{"pay/*", ""}, Action: Mask}, []string{`types[0]: "pay/*" is not a valid event type`, `types[1]: "" is not a valid event type`}},
 		"pattern":          {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "("}, []string{"pattern: error parsing regexp: missing closing ): `(`"}},
 		"endless pattern":  {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: strings.Repeat("x", 1025)}, []string{"pattern: longer than 1024 bytes"}},
-		"empty match":      {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "x*"}, []string{"pattern: it matches the empty text, so it would match everywhere"}},
-		"no group":         {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$2 ${n} $$3 $1"}, []string{`replace: the pattern has no group "2"; write $$ for a dollar sign`}},
-		"huge group":       {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$99999999999999999999"}, []string{`replace: the pattern has no group "99999999999999999999"; write $$ for a dollar sign`}},
+		"empty match":      {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "x*"}, []string{"pattern: it matches the empty string, so it would match everywhere"}},
+		"no group":         {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$2 ${n} $$3 $1"}, []string{`replace: the pattern has no group "2" (write $$ for a literal dollar sign)`}},
+		"huge group":       {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$99999999999999999999"}, []string{`replace: the pattern has no group "99999999999999999999" (write $$ for a literal dollar sign)`}},
 		"replace too long": {Rule{Attributes: []string{"a"}, Action: Mask, Replace: strings.Repeat("x", 257)}, []string{"replace: longer than 256 bytes"}},
 		"replace no text":  {Rule{Attributes: []string{"a"}, Action: Mask, Replace: "\xff"}, []string{"replace: not valid UTF-8"}},
-		"idle replace":     {Rule{Attributes: []string{"a"}, Action: Remove, Replace: "x"}, []string{"replace: only the actions mask and truncate_ip have it"}},
-		"short key":        {Rule{Attributes: []string{"a"}, Action: Hash, Key: []byte("short")}, []string{"key: the key of a hash has 5 bytes, at least 16 are needed"}},
-		"idle key":         {Rule{Attributes: []string{"a"}, Action: Mask, Key: key}, []string{"key: only the action hash has a key"}},
+		"idle replace":     {Rule{Attributes: []string{"a"}, Action: Remove, Replace: "x"}, []string{"replace: only valid for the actions mask and truncate_ip"}},
+		"short key":        {Rule{Attributes: []string{"a"}, Action: Hash, Key: []byte("short")}, []string{"key: the hash key has 5 bytes, but needs at least 16"}},
+		"idle key":         {Rule{Attributes: []string{"a"}, Action: Mask, Key: key}, []string{"key: a key is only valid for the action hash"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -264,7 +264,7 @@ func TestWrongRules(t *testing.T) {
 		})
 	}
 	_, err := New(make([]Rule, 257), nil)
-	require.ErrorContains(t, err, "redact: 257 rules, at most 256 are allowed")
+	require.ErrorContains(t, err, "redact: 257 rules exceed the maximum of 256")
 }
 
 func TestGlob(t *testing.T) {

@@ -32,7 +32,7 @@ func New(rules []Rule, m *Metrics) (*Redactor, error) {
 	r.plans.bySet = map[string]*plan{}
 	var errs []error
 	if len(rules) > maxRules {
-		errs = append(errs, fmt.Errorf("redact: %d rules, at most %d are allowed", len(rules), maxRules))
+		errs = append(errs, fmt.Errorf("redact: %d rules exceed the maximum of %d", len(rules), maxRules))
 	}
 	for i := range rules {
 		c, bad := rules[i].compile()
@@ -140,7 +140,7 @@ func (r *Redactor) append(w *work, dst, raw []byte) (out []byte, hit bool, err e
 	}
 	from, ok := attributes(raw, &v)
 	if !ok {
-		return dst, false, fmt.Errorf("%w: its attributes are not where they belong", event.ErrMalformed)
+		return dst, false, fmt.Errorf("%w: its attributes are misplaced", event.ErrMalformed)
 	}
 	start := len(dst)
 	number := uvarintLen(uint64(v.AttrCount()))

@@ -118,11 +118,11 @@ func (r *Rule) compile() (*compiled, []error) {
 	}
 	for i, name := range r.Types {
 		if !isGlob(name) && !event.ValidName(name) || isGlob(name) && !validGlob(name) {
-			bad("types", i, "%q cannot be the type of an event", name)
+			bad("types", i, "%q is not a valid event type", name)
 		}
 	}
 	if c.kind < 0 {
-		bad("action", -1, "%q is none of remove, mask, hash and truncate_ip", string(r.Action))
+		bad("action", -1, "unknown action %q (want remove, mask, hash or truncate_ip)", string(r.Action))
 	}
 	if err := c.compilePattern(r.Pattern); err != nil {
 		bad("pattern", -1, "%w", err)
@@ -132,9 +132,9 @@ func (r *Rule) compile() (*compiled, []error) {
 	}
 	switch {
 	case r.Action == Hash && len(r.Key) < MinKeyBytes:
-		bad("key", -1, "the key of a hash has %d bytes, at least %d are needed", len(r.Key), MinKeyBytes)
+		bad("key", -1, "the hash key has %d bytes, but needs at least %d", len(r.Key), MinKeyBytes)
 	case r.Action != Hash && len(r.Key) > 0:
-		bad("key", -1, "only the action hash has a key")
+		bad("key", -1, "a key is only valid for the action hash")
 	}
 	return c, errs
 }
@@ -142,9 +142,9 @@ func (r *Rule) compile() (*compiled, []error) {
 func checkAttribute(name string) error {
 	switch {
 	case name == "id" || name == "service":
-		return fmt.Errorf("%q is part of the event's identity and stays; let the sender leave personal data out of it", name)
+		return fmt.Errorf("%q identifies the event and cannot be redacted (keep personal data out of it at the sender)", name)
 	case isGlob(name) && !validGlob(name), !isGlob(name) && !event.ValidAttributeName(name):
-		return fmt.Errorf("%q cannot be the name of an attribute", name)
+		return fmt.Errorf("%q is not a valid attribute name", name)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (c *compiled) compilePattern(text string) error {
 		return err
 	}
 	if re.MatchString("") {
-		return errors.New("it matches the empty text, so it would match everywhere")
+		return errors.New("it matches the empty string, so it would match everywhere")
 	}
 	c.pattern = re
 	return nil
@@ -174,7 +174,7 @@ func (c *compiled) checkReplace(text string) error {
 	}
 	switch {
 	case c.action != Mask && c.action != TruncateIP:
-		return errors.New("only the actions mask and truncate_ip have it")
+		return errors.New("only valid for the actions mask and truncate_ip")
 	case len(text) > maxReplaceBytes:
 		return fmt.Errorf("longer than %d bytes", maxReplaceBytes)
 	case !utf8.ValidString(text):
@@ -186,7 +186,7 @@ func (c *compiled) checkReplace(text string) error {
 	c.expand = strings.Contains(text, "$")
 	for _, name := range references(text) {
 		if !hasGroup(c.pattern, name) {
-			return fmt.Errorf("the pattern has no group %q; write $$ for a dollar sign", name)
+			return fmt.Errorf("the pattern has no group %q (write $$ for a literal dollar sign)", name)
 		}
 	}
 	return nil

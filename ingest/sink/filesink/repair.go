@@ -99,7 +99,7 @@ func check(f fsys.File) (good, whole int64, err error) {
 	return good, whole, err
 }
 
-var errDamaged = errors.New("a damaged line before a whole one")
+var errDamaged = errors.New("damaged line before an intact one")
 
 func valid(line []byte) bool {
 	return bytes.HasSuffix(line, []byte{'\n'}) && json.Valid(line) && line[0] == '{'

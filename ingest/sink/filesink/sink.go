@@ -219,7 +219,7 @@ func (s *Sink) look() error {
 	}
 	same, err := fs.Same(s.path(), s.file)
 	if err != nil {
-		return fmt.Errorf("look for the file: %w", err)
+		return fmt.Errorf("check that the file exists: %w", err)
 	}
 	if same {
 		return nil

@@ -86,7 +86,7 @@ func (a *answer) single(n int, rest error) dispatch.Result {
 		}
 	}
 	if a.body.Truncated {
-		rest = errors.New("the answer does not tell which of the other events were refused")
+		rest = errors.New("the response does not name all refused events")
 	}
 	if rest != nil {
 		for i := range n {
@@ -99,10 +99,10 @@ func (a *answer) single(n int, rest error) dispatch.Result {
 }
 
 func (a *answer) err() error {
-	text := fmt.Sprintf("answered with %d %s", a.status, http.StatusText(a.status))
+	text := fmt.Sprintf("the receiver returned %d %s", a.status, http.StatusText(a.status))
 	switch {
 	case a.status/100 == 3:
-		text += ": redirects are not followed; set url to where it leads" + a.location
+		text += ": redirects are not followed (set url to the redirect target" + a.location + ")"
 	case a.body != nil && a.body.Detail != "":
 		text += ": " + clip(a.body.Detail)
 	}

@@ -87,13 +87,13 @@ func (o *Options) validate() error {
 		errs = append(errs, fmt.Errorf("invalid max connections %d (1 to 1000)", o.MaxConns))
 	}
 	if !httpguts.ValidHeaderFieldValue(o.UserAgent) {
-		errs = append(errs, errors.New("invalid user agent: not a header value"))
+		errs = append(errs, errors.New("invalid user agent: not a valid header value"))
 	}
 	seen := map[string]bool{}
 	for name, value := range o.Headers {
 		errs = append(errs, checkHeader(seen, name))
 		if !httpguts.ValidHeaderFieldValue(value) {
-			errs = append(errs, fmt.Errorf("header %q: the value has characters that a header can't have", name))
+			errs = append(errs, fmt.Errorf("header %q: the value has characters that are invalid in a header", name))
 		}
 	}
 	for name, file := range o.HeaderFiles {
@@ -116,7 +116,7 @@ func checkURL(what, raw string) error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("%s must begin with http:// or https:// and have a host", what)
 	case u.User != nil:
-		return fmt.Errorf("%s holds a user: put credentials into header_files", what)
+		return fmt.Errorf("%s contains a user name (put credentials into header_files)", what)
 	case u.Fragment != "":
 		return fmt.Errorf("%s has a fragment, which is never sent", what)
 	}

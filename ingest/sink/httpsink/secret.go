@@ -38,7 +38,7 @@ func Verify(secret, body []byte, header string, now time.Time, maxAge time.Durat
 	seconds, err := strconv.ParseInt(t, 10, 64)
 	given, herr := hex.DecodeString(sum)
 	if !ok || !found || err != nil || herr != nil {
-		return errors.New("the signature cannot be read")
+		return errors.New("malformed signature")
 	}
 	if !hmac.Equal(given, digest(secret, t, body)) {
 		return errors.New("the signature does not match")
@@ -58,7 +58,7 @@ func checkKey(raw []byte) error {
 
 func checkHeaderValue(raw []byte) error {
 	if len(raw) == 0 || !httpguts.ValidHeaderFieldValue(string(raw)) {
-		return errors.New("the content is not a header value")
+		return errors.New("the content is not a valid header value")
 	}
 	return nil
 }

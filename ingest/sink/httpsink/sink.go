@@ -308,7 +308,7 @@ func (s *Sink) Check(ctx context.Context) error {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the health check was answered with %d", resp.StatusCode)
+		return fmt.Errorf("the health check returned status %d", resp.StatusCode)
 	}
 	return nil
 }

@@ -319,22 +319,22 @@ func TestCheck(t *testing.T) {
 func TestOptions(t *testing.T) {
 	good := "http://example.com/in"
 	for want, o := range map[string]Options{
-		"must begin with":     {URL: "ftp://example.com"},
-		"and have a host":     {URL: "http:///x"},
-		"holds a user":        {URL: "http://a:b@example.com"},
-		"fragment":            {URL: good + "#x"},
-		"health url":          {URL: good, HealthURL: "x"},
-		"want POST":           {URL: good, Method: "GET"},
-		"want json":           {URL: good, Format: "xml"},
-		"(1 to 1000)":         {URL: good, MaxConns: -1},
-		"set by the sink":     {URL: good, Headers: map[string]string{"content-type": "x"}},
-		"invalid header name": {URL: good, Headers: map[string]string{"a b": "x"}},
-		"characters":          {URL: good, Headers: map[string]string{"X-A": "x\ny"}},
-		"duplicate header":    {URL: good, Headers: map[string]string{"X-A": "x"}, HeaderFiles: map[string]string{"x-a": "f"}},
-		"no file given":       {URL: good, HeaderFiles: map[string]string{"x-a": ""}},
-		"no such file":        {URL: good, SecretFile: "/nonexistent/secret"},
-		"too short":           {URL: good, SecretFile: file(t, "short")},
-		"not a header value":  {URL: good, HeaderFiles: map[string]string{"X-A": file(t, "a\nb")}},
+		"must begin with":          {URL: "ftp://example.com"},
+		"and have a host":          {URL: "http:///x"},
+		"contains a user name":     {URL: "http://a:b@example.com"},
+		"fragment":                 {URL: good + "#x"},
+		"health url":               {URL: good, HealthURL: "x"},
+		"want POST":                {URL: good, Method: "GET"},
+		"want json":                {URL: good, Format: "xml"},
+		"(1 to 1000)":              {URL: good, MaxConns: -1},
+		"set by the sink":          {URL: good, Headers: map[string]string{"content-type": "x"}},
+		"invalid header name":      {URL: good, Headers: map[string]string{"a b": "x"}},
+		"characters":               {URL: good, Headers: map[string]string{"X-A": "x\ny"}},
+		"duplicate header":         {URL: good, Headers: map[string]string{"X-A": "x"}, HeaderFiles: map[string]string{"x-a": "f"}},
+		"no file given":            {URL: good, HeaderFiles: map[string]string{"x-a": ""}},
+		"no such file":             {URL: good, SecretFile: "/nonexistent/secret"},
+		"too short":                {URL: good, SecretFile: file(t, "short")},
+		"not a valid header value": {URL: good, HeaderFiles: map[string]string{"X-A": file(t, "a\nb")}},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, want)
@@ -374,7 +374,7 @@ func TestARedirectIsNamed(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 	})
 	r := newSink(t, Options{URL: url, Answered: func(code int) { codes = append(codes, code) }}).Send(t.Context(), items(2))
-	require.EqualError(t, r.Err, "answered with 302 Found: redirects are not followed; set url to where it leads, on https://login.example.org")
+	require.EqualError(t, r.Err, "the receiver returned 302 Found: redirects are not followed (set url to the redirect target, on https://login.example.org)")
 	var brief interface{ Brief() string }
 	require.ErrorAs(t, r.Err, &brief)
 	require.Equal(t, "302 Found", brief.Brief())
