@@ -111,7 +111,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-t.C:
-		return fmt.Errorf("close client: the spool's disk does not respond: %w", context.Cause(ctx))
+		return fmt.Errorf("close client: the spool's disk is not responding: %w", context.Cause(ctx))
 	}
 }
 

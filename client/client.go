@@ -86,7 +86,7 @@ func (c *Client) start() {
 		c.spool = newSpool(&c.o)
 		c.m.spoolLimit.Add(c.o.Spool.MaxBytes)
 		if err := c.spool.open(); err != nil {
-			c.o.Logger.Error("spool cannot be opened, events that the server does not accept are lost", "err", err)
+			c.o.Logger.Error("failed to open spool, events that the server does not accept will be lost", "err", err)
 		}
 		ctx, c.stopSpool = context.WithCancel(context.Background())
 		c.spoolDone.Go(func() { c.spool.run(ctx) })
@@ -240,7 +240,7 @@ func (c *Client) encode(dst []byte, e *Event) []byte {
 }
 
 func tooLarge(n int) event.ItemError {
-	return event.ItemError{Code: event.CodeEventTooLarge, Detail: fmt.Sprintf("%d bytes of JSON, at most %d are sent", n, maxEventBytes)}
+	return event.ItemError{Code: event.CodeEventTooLarge, Detail: fmt.Sprintf("%d bytes of JSON exceed the maximum of %d", n, maxEventBytes)}
 }
 
 // try sends b to the server in the time that there is. rest is what is not decided.

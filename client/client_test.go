@@ -429,11 +429,11 @@ func TestOptions(t *testing.T) {
 		change func(*Options)
 	}{
 		{"URL must begin with http", func(o *Options) { o.URL = "slo.example.com" }},
-		{"URL holds a user", func(o *Options) { o.URL = "https://me:secret@slo.example.com" }},
+		{"URL contains a user name", func(o *Options) { o.URL = "https://me:secret@slo.example.com" }},
 		{"must not have a query", func(o *Options) { o.URL = "https://slo.example.com?dry_run=true" }},
 		{"either Token or TokenFile", func(o *Options) { o.Token, o.TokenFile = "a", "b" }},
 		{"is empty", func(o *Options) { o.TokenFile = empty }},
-		{"cannot be sent in a header", func(o *Options) { o.Token = "a b" }},
+		{"invalid in an HTTP header", func(o *Options) { o.Token = "a b" }},
 		{"invalid service", func(o *Options) { o.Service = "a b" }},
 		{"invalid BatchEvents 10001", func(o *Options) { o.BatchEvents = 10001 }},
 		{"want gzip, zstd or none", func(o *Options) { o.Compression = "br" }},

@@ -157,7 +157,7 @@ func (o *Options) validate() error {
 		bad("invalid service %q (use letters, digits, dots, dashes and underscores)", o.Service)
 	}
 	if o.HTTPClient != nil && o.TLS != nil {
-		bad("TLS has no effect on an HTTPClient of your own; set it there")
+		bad("TLS has no effect if HTTPClient is set (configure TLS on the HTTPClient)")
 	}
 	within("BatchEvents", o.BatchEvents, 1, maxBatchEvents)
 	within("BatchBytes", o.BatchBytes, 1, maxBatchBytes)
@@ -187,7 +187,7 @@ func (o *Options) target() (string, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return "", errors.New("URL must begin with http:// or https:// and have a host")
 	case u.User != nil:
-		return "", errors.New("URL holds a user; put the token into Token or TokenFile")
+		return "", errors.New("URL contains a user name (put the token into Token or TokenFile)")
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", errors.New("URL must not have a query or a fragment")
 	}

@@ -45,11 +45,11 @@ type Answer struct {
 // acknowledgement.
 func (a *Answer) check(n int) error {
 	if a.Received != n || a.Sum() != n {
-		return fmt.Errorf("%d events sent, %d received, %d decided", n, a.Received, a.Sum())
+		return fmt.Errorf("sent %d events, but the response accounts for %d received and %d decided", n, a.Received, a.Sum())
 	}
 	for i := range a.Errors {
 		if at := a.Errors[i].Index; at < 0 || at >= n {
-			return fmt.Errorf("%d events sent, an error names event %d", n, at)
+			return fmt.Errorf("sent %d events, but an error refers to event %d", n, at)
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ type StatusError struct {
 
 // Error says what the server answered.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the server answered %d %s: %s", e.Status, http.StatusText(e.Status), e.Detail)
+	return fmt.Sprintf("the server returned %d %s: %s", e.Status, http.StatusText(e.Status), e.Detail)
 }
 
 // RetryClass is that of the status. A success that is not an answer of sloengine comes from something in between, which
@@ -109,7 +109,7 @@ func judge(resp *http.Response, data []byte, n int) (*Answer, error) {
 	}
 	switch {
 	case resp.StatusCode/100 == 3:
-		detail = fmt.Sprintf("it redirects to %.200q; set URL to the address that answers", resp.Header.Get("Location"))
+		detail = fmt.Sprintf("redirected to %.200q (set URL to the redirect target)", resp.Header.Get("Location"))
 	case detail == "":
 		detail = "is this a sloengine server? " + excerpt(data)
 	}

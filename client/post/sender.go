@@ -16,7 +16,7 @@ import (
 const partEvents = 100
 
 // ErrSomeLater is the reason why events are left that the server wants again later.
-var ErrSomeLater = retry.WithClass(errors.New("the server wants some events again later"), retry.ClassOverload)
+var ErrSomeLater = retry.WithClass(errors.New("the server asked to resend some events later"), retry.ClassOverload)
 
 // Settlement is the outcome of a delivery, as far as it is decided.
 type Settlement[T any] struct {
@@ -138,7 +138,7 @@ func (d *Sender[T]) resolve(ctx context.Context, b *Batch[T], a *Answer, s *Sett
 		if b.Len() > 1 {
 			return d.resolveRest(ctx, b, a, named, again, s)
 		}
-		s.Refuse(b, 0, event.ItemError{Code: "rejected", Detail: "the server gives no reason"})
+		s.Refuse(b, 0, event.ItemError{Code: "rejected", Detail: "the server gave no reason"})
 		return nil, nil
 	}
 	s.Accepted += a.Accepted

@@ -47,7 +47,7 @@ func checkTokenFile(raw []byte) error {
 func checkToken(raw []byte) error {
 	for _, c := range raw {
 		if c <= ' ' || c >= 0x7f {
-			return errors.New("the token has characters that cannot be sent in a header")
+			return errors.New("the token has characters that are invalid in an HTTP header")
 		}
 	}
 	return nil

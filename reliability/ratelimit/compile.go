@@ -102,7 +102,7 @@ func (k *compiler) compile() *Policy {
 	k.values("default", &c.Default)
 	k.collectPresets()
 	if len(c.Types) > MaxRules {
-		k.fail("types", "%d rules, at most %d", len(c.Types), MaxRules)
+		k.fail("types", "%d rules exceed the maximum of %d", len(c.Types), MaxRules)
 		return nil
 	}
 	k.audit(p)
@@ -256,27 +256,27 @@ func (k *compiler) typeLevels(t *TypeRule) []level {
 // values checks those that are set.
 func (k *compiler) values(path string, v *Values) {
 	if v.Limit != nil && (*v.Limit < 1 || *v.Limit > MaxLimit) {
-		k.fail(path+".limit", "%d is not between 1 and %d events", *v.Limit, int64(MaxLimit))
+		k.fail(path+".limit", "%d is out of range (want 1 to %d events)", *v.Limit, int64(MaxLimit))
 	}
 	if v.Window != nil && (*v.Window <= 0 || *v.Window > MaxWindow) {
-		k.fail(path+".window", "%s is not above 0 and at most %s", *v.Window, MaxWindow)
+		k.fail(path+".window", "%s is out of range (want more than 0, at most %s)", *v.Window, MaxWindow)
 	}
 	if v.Algorithm != nil && int(*v.Algorithm) >= len(algorithmNames) {
 		k.fail(path+".algorithm", "unknown algorithm %d (want one of %s)", *v.Algorithm, strings.Join(algorithmNames, ", "))
 	}
 	if v.Burst != nil && (*v.Burst < 1 || *v.Burst > MaxLimit) {
-		k.fail(path+".burst", "%d is not between 1 and %d events", *v.Burst, int64(MaxLimit))
+		k.fail(path+".burst", "%d is out of range (want 1 to %d events)", *v.Burst, int64(MaxLimit))
 	}
 	if v.OnExceeded != nil && int(*v.OnExceeded) >= len(strategyNames) {
 		k.fail(path+".on_exceeded", "unknown strategy %d (want one of %s)", *v.OnExceeded, strings.Join(strategyNames, ", "))
 	}
 	if v.SampleRate != nil && !(*v.SampleRate > 0 && *v.SampleRate <= 1) {
-		k.fail(path+".sample_rate", "%v is not above 0 and at most 1", *v.SampleRate)
+		k.fail(path+".sample_rate", "%v is out of range (want more than 0, at most 1)", *v.SampleRate)
 	} else if v.SampleRate != nil && *v.SampleRate < 1e-6 {
 		k.fail(path+".sample_rate", "%v is below one in a million (use drop)", *v.SampleRate)
 	}
 	if n := len(v.AggregateFields); n > MaxFields {
-		k.fail(path+".aggregate_fields", "%d fields, at most %d", n, MaxFields)
+		k.fail(path+".aggregate_fields", "%d fields exceed the maximum of %d", n, MaxFields)
 	}
 	for i, name := range v.AggregateFields {
 		k.name(at(path+".aggregate_fields", i), "the name of the attribute", name)
@@ -289,7 +289,7 @@ func (k *compiler) values(path string, v *Values) {
 		value *time.Duration
 	}{{"throttle", v.ThrottleDelay}, {"throttle_max", v.ThrottleMaxWait}} {
 		if d.value != nil && (*d.value <= 0 || *d.value > MaxThrottle) {
-			k.fail(path+"."+d.name, "%s is not above 0 and at most %s", *d.value, MaxThrottle)
+			k.fail(path+"."+d.name, "%s is out of range (want more than 0, at most %s)", *d.value, MaxThrottle)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...level) 
 		r.settings[len(settings)].From = "limit"
 	}
 	if len(own) > 0 && own[0].Burst != nil && r.limit.Algorithm != TokenBucket {
-		k.fail(path+".burst", "only a token_bucket has a burst, not a %s", r.limit.Algorithm)
+		k.fail(path+".burst", "only valid for token_bucket, not for %s", r.limit.Algorithm)
 	}
 	r.plan = k.planOf(&r, levels)
 	if layer == Context {

@@ -8,7 +8,7 @@ import (
 
 func (k *compiler) contexts(p *Policy) {
 	if n := len(k.c.Contexts); n > MaxContexts {
-		k.fail(at("contexts", MaxContexts), "%d context rules, at most %d", n, MaxContexts)
+		k.fail(at("contexts", MaxContexts), "%d context rules exceed the maximum of %d", n, MaxContexts)
 		return
 	}
 	names := map[string]bool{}
@@ -25,7 +25,7 @@ func (k *compiler) contexts(p *Policy) {
 			k.fail(path+".from", "missing source for the value of %q", c.Name)
 		}
 		if len(c.From) > MaxSources {
-			k.fail(path+".from", "%d sources, at most %d", len(c.From), MaxSources)
+			k.fail(path+".from", "%d sources exceed the maximum of %d", len(c.From), MaxSources)
 		}
 		for j, s := range c.From {
 			k.source(fmt.Sprintf("%s.from[%d]", path, j), s, c.From[:j])
@@ -50,7 +50,7 @@ func (k *compiler) source(path string, s Source, before []Source) {
 			k.fail(path, "client_ip and token take no name, got %q", s.Name)
 		}
 		if s.Kind == FromToken && !k.c.Authentication {
-			k.fail(path, "token needs authentication")
+			k.fail(path, "token requires authentication")
 		}
 	default:
 		k.fail(path, "unknown source kind %d", s.Kind)
@@ -62,13 +62,13 @@ func (k *compiler) source(path string, s Source, before []Source) {
 
 func (k *compiler) bypass(p *Policy) {
 	if n := len(k.c.Bypass); n > MaxBypass {
-		k.fail(at("bypass", MaxBypass), "%d bypass rules, at most %d", n, MaxBypass)
+		k.fail(at("bypass", MaxBypass), "%d bypass rules exceed the maximum of %d", n, MaxBypass)
 		return
 	}
 	for i, b := range k.c.Bypass {
 		path := at("bypass", i)
 		if !k.c.Authentication {
-			k.fail(path, "a bypass rule needs authentication, or anyone could claim to be exempt")
+			k.fail(path, "a bypass rule requires authentication (otherwise any sender could claim to be exempt)")
 		}
 		if len(b.Types)+len(b.Severities)+len(b.Attributes)+len(b.Tokens) == 0 && b.Check == nil {
 			k.fail(path, "a bypass rule needs at least one condition")

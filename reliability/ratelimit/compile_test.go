@@ -128,7 +128,7 @@ func TestConfigErrors(t *testing.T) {
 		config Config
 		want   []string // "path: part of the message"
 	}{
-		"zero limit":         {typ(Values{Limit: new(int64(0))}), []string{"types[1].limit: 0 is not"}},
+		"zero limit":         {typ(Values{Limit: new(int64(0))}), []string{"types[1].limit: 0 is out of range"}},
 		"negative limit":     {Config{Global: &Values{Limit: new(int64(-1))}}, []string{"global.limit: -1"}},
 		"huge limit":         {Config{Default: Values{Limit: new(int64(MaxLimit + 1))}}, []string{"default.limit: 4000000001"}},
 		"no window":          {typ(Values{Window: new(time.Duration(0))}), []string{"types[1].window: 0s"}},
@@ -136,7 +136,7 @@ func TestConfigErrors(t *testing.T) {
 		"algorithm":          {typ(Values{Algorithm: new(Algorithm(9))}), []string{"types[1].algorithm: unknown"}},
 		"strategy":           {typ(Values{OnExceeded: new(Strategy(9))}), []string{"types[1].on_exceeded: unknown"}},
 		"burst":              {typ(Values{Algorithm: new(TokenBucket), Burst: new(int64(0))}), []string{"types[1].burst: 0"}},
-		"burst of a window":  {typ(Values{Burst: new(int64(5))}), []string{"types[1].burst: only a token_bucket"}},
+		"burst of a window":  {typ(Values{Burst: new(int64(5))}), []string{"types[1].burst: only valid for token_bucket"}},
 		"rate 0":             {typ(Values{SampleRate: new(0.0)}), []string{"types[1].sample_rate: 0"}},
 		"rate over 1":        {typ(Values{SampleRate: new(1.1)}), []string{"types[1].sample_rate: 1.1"}},
 		"rate NaN":           {typ(Values{SampleRate: new(math.NaN())}), []string{"types[1].sample_rate: NaN"}},
@@ -164,10 +164,10 @@ func TestConfigErrors(t *testing.T) {
 		"context values":    {Config{Contexts: []ContextRule{user(Values{Limit: new(int64(0))})}}, []string{"contexts[0].limit"}},
 		"context twice":     {Config{Contexts: []ContextRule{user(Values{}), user(Values{})}}, []string{"contexts[1].name"}},
 		"context nowhere":   {Config{Contexts: []ContextRule{{Name: "a"}}}, []string{"contexts[0].from: missing source"}},
-		"context sources":   {Config{Contexts: []ContextRule{{Name: "a", From: []Source{{Kind: FromHeader}, {Kind: FromClientIP, Name: "x"}, {Kind: 9}, {Kind: FromToken}}}}}, []string{"contexts[0].from[0]", "contexts[0].from[1]", "contexts[0].from[2]", "contexts[0].from[3]: token needs authentication"}},
+		"context sources":   {Config{Contexts: []ContextRule{{Name: "a", From: []Source{{Kind: FromHeader}, {Kind: FromClientIP, Name: "x"}, {Kind: 9}, {Kind: FromToken}}}}}, []string{"contexts[0].from[0]", "contexts[0].from[1]", "contexts[0].from[2]", "contexts[0].from[3]: token requires authentication"}},
 		"source twice":      {Config{Contexts: []ContextRule{{Name: "a", From: []Source{{Kind: FromClientIP}, {Kind: FromClientIP}}}}}, []string{"contexts[0].from[1]"}},
 		"contexts":          {Config{Contexts: make([]ContextRule, 7)}, []string{"contexts[6]: 7"}},
-		"bypass for all":    {Config{Bypass: []BypassRule{{Types: []string{"a"}}}}, []string{"bypass[0]: a bypass rule needs authentication"}},
+		"bypass for all":    {Config{Bypass: []BypassRule{{Types: []string{"a"}}}}, []string{"bypass[0]: a bypass rule requires authentication"}},
 		"bypass empty":      {Config{Authentication: true, Bypass: []BypassRule{{}}}, []string{"bypass[0]: a bypass rule needs at least one"}},
 		"bypass details":    {Config{Authentication: true, Bypass: []BypassRule{{Types: []string{""}, Severities: []string{""}, Tokens: []string{""}, Attributes: map[string][]string{"a": nil}}}}, []string{"bypass[0].types[0]", "bypass[0].severities[0]", "bypass[0].tokens[0]", "bypass[0].attributes.a"}},
 		"many bypass rules": {Config{Authentication: true, Bypass: make([]BypassRule, 65)}, []string{"bypass[64]"}},

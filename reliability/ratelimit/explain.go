@@ -98,7 +98,7 @@ type Counter struct {
 }
 
 // ErrNoContext means that there is no context rule of that name.
-var ErrNoContext = errors.New("no such context")
+var ErrNoContext = errors.New("unknown context")
 
 // Counter looks at the counter of a context's value, and charges nothing. It asks the
 // store.
@@ -122,7 +122,7 @@ func (l *Limiter) Counter(ctx context.Context, now time.Time, name, value string
 	}
 	q, ok := t.Quota(now)
 	if !ok {
-		return nil, errors.New("rate limits: the counters are not reachable")
+		return nil, errors.New("rate limits: the counters are unreachable")
 	}
 	if t.List[0].Over == 0 && q.Limit > q.Remaining { // the event that was tried is not there
 		q.Remaining++

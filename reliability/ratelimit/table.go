@@ -32,10 +32,10 @@ func (o *TableOptions) applyDefaults() {
 func (o *TableOptions) validate() error {
 	var errs []error
 	if o.MaxCounters < 16 || o.MaxCounters > 100_000_000 {
-		errs = append(errs, fmt.Errorf("rate limits: %d counters are outside 16 to 100,000,000", o.MaxCounters))
+		errs = append(errs, fmt.Errorf("rate limits: invalid number of counters %d (want 16 to 100,000,000)", o.MaxCounters))
 	}
 	if !(o.Scale > 0 && o.Scale <= 1) {
-		errs = append(errs, fmt.Errorf("rate limits: scale %v is not above 0 and at most 1", o.Scale))
+		errs = append(errs, fmt.Errorf("rate limits: invalid scale %v (want more than 0, at most 1)", o.Scale))
 	}
 	return errors.Join(errs...)
 }

@@ -98,14 +98,14 @@ var prefixPattern = regexp.MustCompile(`^[!-~]{1,100}$`)
 func checkPrefix(p string) (string, error) {
 	p = cmp.Or(p, defaultPrefix)
 	if !prefixPattern.MatchString(p) {
-		return "", fmt.Errorf("key prefix %q: 1 to 100 printable ASCII characters without spaces", p)
+		return "", fmt.Errorf("invalid key prefix %q (want 1 to 100 printable ASCII characters without spaces)", p)
 	}
 	open := strings.IndexByte(p, '{')
 	if open >= 0 && strings.IndexByte(p[open+1:], '}') > 0 {
 		return p, nil
 	}
 	if strings.ContainsAny(p, "{}") {
-		return "", fmt.Errorf("key prefix %q: braces must not be empty, as in {sloengine}", p)
+		return "", fmt.Errorf("invalid key prefix %q: empty braces (want a hash tag such as {sloengine})", p)
 	}
 	return "{" + p + "}", nil
 }

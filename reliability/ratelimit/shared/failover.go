@@ -66,7 +66,7 @@ func (f *Failover) Take(ctx context.Context, now time.Time, batches []*ratelimit
 	// The events are there and must be judged, even if the caller has given up meanwhile.
 	if err := f.o.Local.Take(context.WithoutCancel(ctx), now, batches); err != nil {
 		l.m.lost.Inc()
-		f.o.Logger.Error("local rate limits failed, all events pass", "error", err)
+		f.o.Logger.Error("local rate limits failed, admitting all events", "error", err)
 		pass(batches)
 	}
 	return nil

@@ -105,7 +105,7 @@ func (g *group) open() *chunk {
 // counter of the ticket under another limit, as after a reload.
 func (g *group) add(charges []ratelimit.Charge) error {
 	if len(charges) > 16 {
-		return fmt.Errorf("%d limits for one event, at most 16", len(charges))
+		return fmt.Errorf("%d rate limits for one event exceed the maximum of 16", len(charges))
 	}
 	var c *chunk
 	if g.n > 0 {

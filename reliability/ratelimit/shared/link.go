@@ -188,7 +188,7 @@ func (l *Link) failed(err error) {
 	l.mu.Unlock()
 }
 
-var errHeld = errors.New("not used for now: redis answers probes, but calls fail shortly after")
+var errHeld = errors.New("suspended: redis answers probes, but calls fail soon afterwards")
 
 // health is a probe of the open breaker.
 func (l *Link) health(ctx context.Context) error {

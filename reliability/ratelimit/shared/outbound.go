@@ -68,13 +68,13 @@ func NewOutbound(o OutboundOptions) (*Outbound, error) {
 		bad("invalid name (1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.')")
 	}
 	if o.N < 1 || o.N > 1_000_000 {
-		bad("limit %d is outside 1 to 1,000,000", o.N)
+		bad("invalid limit %d (want 1 to 1,000,000)", o.N)
 	}
 	if o.Window < 100*time.Millisecond || o.Window > time.Hour {
-		bad("window %s is outside 100ms to 1h", o.Window)
+		bad("invalid window %s (want 100ms to 1h)", o.Window)
 	}
 	if o.MaxWait > time.Minute {
-		bad("maximum wait %s is above 1m", o.MaxWait)
+		bad("invalid maximum wait %s (want at most 1m)", o.MaxWait)
 	}
 	if o.Guard > o.Window {
 		bad("guard %s is longer than the window", o.Guard)

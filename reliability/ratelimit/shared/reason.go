@@ -33,7 +33,7 @@ func (r reason) String() string { return reasonNames[r] }
 
 var (
 	errAnswer  = errors.New("unexpected answer")
-	errCrowded = fmt.Errorf("%d calls to Redis are already hanging", hanging)
+	errCrowded = fmt.Errorf("%d calls to redis are already blocked", hanging)
 )
 
 // redisCodes are looked for anywhere in an error of Redis: before version 7 it wraps the
