@@ -14,7 +14,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file assesses damage: it reads what a checkpoint names, notes what cannot be used and what that costs, and
+// chooses the checkpoint that loses the least. It changes nothing on the disk. load.go decides with it whether a
+// start is refused.
+
 // findings is what a check found damaged: of the parts of a checkpoint, or of its ids.
+//
+// It is filled by one goroutine. lost is 0 for damage that costs nothing: the checkpoint is then as good as a
+// whole one, but the files are still moved aside.
 type findings struct {
 	what  []string // places and their cost, for the operator
 	files []string // the damaged ones
@@ -24,6 +31,7 @@ type findings struct {
 	worthless bool            // what is left is useless without what is lost
 }
 
+// add notes damage at a place in a file.
 func (f *findings) add(file, format string, args ...any) {
 	if !slices.Contains(f.files, file) {
 		f.files = append(f.files, file)
@@ -33,11 +41,16 @@ func (f *findings) add(file, format string, args ...any) {
 
 // isPassing reports whether an error says nothing about the file: another version of the program, or the same one with
 // a file descriptor, could read it.
+//
+// Such an error must end the start. Treating it as damage would move a good file aside.
 func isPassing(err error) bool {
 	return errors.Is(err, fsys.ErrNewer) || fsys.Classify(err) == fsys.NoFiles
 }
 
 // checkParts reads all parts of a checkpoint and verifies them. The error is a passing one.
+//
+// The bytes are read and dropped. Reading them is the price for choosing before anything is restored: a State
+// cannot be emptied again.
 func (s *Store) checkParts(m *manifest) (*findings, error) {
 	found := &findings{parts: map[string]bool{}}
 	var buf []byte
@@ -67,6 +80,10 @@ func (s *Store) checkParts(m *manifest) (*findings, error) {
 }
 
 // checkIDs reads all ids of a checkpoint and passes the readable ones to add, with the index of their generation.
+//
+// Ids that cannot be read do not make a checkpoint worthless: a resend of those events counts again, and nothing
+// else happens. A manifest with another number of generations than one or two cannot have been written by this
+// package.
 func (s *Store) checkIDs(m *manifest, add func(generation int, key xxh3.Uint128)) (*findings, error) {
 	found := &findings{}
 	if len(m.generations) < 1 || len(m.generations) > 2 {
@@ -114,9 +131,14 @@ type choice struct {
 }
 
 // whole reports whether nothing is lost by beginning there.
+//
+// The log alone is whole if it begins with record 1 and gave nothing up.
 func (c *choice) whole() bool { return c.found.lost == 0 && c.missing == 0 && !c.found.worthless }
 
 // better prefers the choice with fewer missing records, then the one that lost less.
+//
+// A missing record is a count that is lost for good. A lost part or id is confined to a time, so it comes second.
+// A checkpoint that is worthless is never better than none.
 func (c *choice) better(than *choice) bool {
 	switch {
 	case c.found.worthless || than == nil:
@@ -129,6 +151,9 @@ func (c *choice) better(than *choice) bool {
 
 // choose tries the checkpoints, the newest first, and then the log alone. It returns the first that is whole, or else
 // the best.
+//
+// The newest whole one is preferred only because it leaves the least of the log to be read: every whole choice
+// gives the same counts. The log alone has no findings, so best is never nil at the end.
 func choose(manifests []*manifest, missing func(*manifest) uint64, check func(*manifest) (*findings, error)) (*choice, error) {
 	var best *choice
 	var passed []string
@@ -153,6 +178,8 @@ func choose(manifests []*manifest, missing func(*manifest) uint64, check func(*m
 }
 
 // missingAfter is the number of records after seq that the log lacks.
+//
+// They are those in front of the oldest record in the log, and those that the log gave up under an accepted loss.
 func missingAfter(log *wal.Log, seq uint64) (n uint64) {
 	if first := log.FirstSeq(); first > seq+1 {
 		n = first - 1 - seq
@@ -177,6 +204,8 @@ func lastLost(loss *wal.Loss) uint64 {
 
 // givenUp reports whether the log gave records up when it was opened. A checkpoint must then cover the place, so that
 // the next start does not judge it again.
+//
+// A loss has its cause only at the start that gave the records up.
 func givenUp(log *wal.Log) bool {
 	return slices.ContainsFunc(log.Losses(), func(loss wal.Loss) bool { return loss.Cause != nil })
 }
@@ -186,6 +215,9 @@ func formatTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC
 
 // Covered is the last record that the newest undamaged checkpoint holds, in its state and in its ids; 0 if there is
 // none. Damage to the log up to that record costs nothing, as long as no sink needs it.
+//
+// It reads all parts and ids of the newest checkpoint, so it is called only when the log is damaged. The lower of
+// the two positions counts: a record is covered when both the state and the ids hold it.
 func (s *Store) Covered() (uint64, error) {
 	numbers, err := s.manifests()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,8 +12,15 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file stores the ids of the deduplication table: one append-only file per generation, in blocks with
+// checksums of their own. Appending keeps the cost of a checkpoint in proportion to the new ids, where a table of
+// up to 512 MiB would be written each time.
+
 // idFile is the file of one generation of ids. It only grows, and counts only up to the length in a manifest, so an
 // append that a crash cut off does no harm.
+//
+// length, crc and keys describe the same prefix of the file and change together, after its sync. A failed append
+// changes none of them, and the next one writes over what it has left.
 type idFile struct {
 	file    fsys.File // nil until something is written
 	length  int64     // written and synced
@@ -24,6 +31,9 @@ type idFile struct {
 
 // takeIDs takes over what was captured. The table does not hand the keys out again, so this comes before anything that
 // can fail.
+//
+// An id that was handed out and is not waiting here would be in no checkpoint. It would be recognised until the
+// next restart only, and a resend after that would count twice.
 func (s *Store) takeIDs(ids *dedup.Capture) {
 	for _, g := range ids.Generations {
 		f := s.files[g.Number]
@@ -36,6 +46,9 @@ func (s *Store) takeIDs(ids *dedup.Capture) {
 }
 
 // writeIDs appends what was captured, now or for an earlier checkpoint that failed, to the files of the generations.
+//
+// The count is compared with that of the table, since a difference would be found only at the next start, as
+// damage.
 func (s *Store) writeIDs(m *manifest, ids *dedup.Capture) (written int64, err error) {
 	for _, g := range ids.Generations {
 		f := s.files[g.Number]
@@ -52,6 +65,8 @@ func (s *Store) writeIDs(m *manifest, ids *dedup.Capture) (written int64, err er
 	return written, nil
 }
 
+// appendIDs writes what waits in one write and one sync. A new generation gets its file with the first checkpoint
+// that names it, also without ids. The keys are counted before, and stored after the sync.
 func (s *Store) appendIDs(number uint64, f *idFile) (written int64, err error) {
 	if f.length > 0 && len(f.waiting) == 0 {
 		return 0, nil
@@ -89,6 +104,9 @@ func (s *Store) appendIDs(number uint64, f *idFile) (written int64, err error) {
 
 // openIDs opens the file of a generation, or creates it. Bytes beyond the length, from a checkpoint that did not finish,
 // are overwritten.
+//
+// A new file needs the sync of the folder: without it, a power loss could take the file that a durable manifest
+// names.
 func (s *Store) openIDs(number uint64, f *idFile) (err error) {
 	path := s.path(idsName(number))
 	if f.length > 0 {
@@ -106,6 +124,8 @@ func (s *Store) openIDs(number uint64, f *idFile) (err error) {
 }
 
 // forgetIDs closes the file of a generation that no checkpoint needs.
+//
+// The file itself is deleted by clean.
 func (s *Store) forgetIDs(number uint64) error {
 	f := s.files[number]
 	delete(s.files, number)
@@ -116,6 +136,8 @@ func (s *Store) forgetIDs(number uint64) error {
 }
 
 // Close closes the files of ids.
+//
+// It syncs nothing: what a manifest names is durable already.
 func (s *Store) Close() error {
 	var errs []error
 	for number := range s.files {
@@ -125,6 +147,8 @@ func (s *Store) Close() error {
 }
 
 // appendIDBlock appends the number of keys, their checksum, and the keys.
+//
+// Blocks have at most idBlockKeys keys, 64 KiB, so that damage to a byte costs one block and not the generation.
 func appendIDBlock(b []byte, keys []xxh3.Uint128) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint64(b, 0)
@@ -159,6 +183,8 @@ func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) 
 	} else if err != nil {
 		bad = append(bad, err.Error())
 	}
+	// The checksum over the whole file finds what those of the blocks cannot: a block that is missing, or one of
+	// another file.
 	crc := crc32.Update(0, crcTable, buf[:fileHead])
 	from := int64(-1) // start of the current damage, or -1
 	for at := int64(fileHead); at < saved.length; {

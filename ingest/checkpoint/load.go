@@ -15,8 +15,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file chooses where a start begins and restores from there. The state and the ids are chosen independently,
+// by the same rule (choose, in assess.go), and judge then says what the choice would lose. Nothing on the disk
+// changes before judge has agreed to the start.
+
 // LossError means that the data folder lacks or contradicts what it once held, and that starting anyway would lose
 // counts. The start is refused until the folder is restored, or Options.AcceptLoss accepts the loss.
+//
+// Reason lists every loss, joined by semicolons, with files, places, numbers of records and times.
 type LossError struct {
 	Dir    string
 	Reason string
@@ -29,6 +35,9 @@ func (e *LossError) Error() string {
 }
 
 // Start is where recovery begins: the state and the ids each at a record of the log, and what of them is lost.
+//
+// Seq and IDSeq are independent: recovery applies the records after Seq to the state and those after IDSeq to the
+// ids. Both are 0 if the log alone is read. IDs is ready to use and belongs to the caller from then on.
 type Start struct {
 	Seq   uint64 // the state holds the log up to this record
 	At    int64  // receive time of that record, Unix ns
@@ -51,6 +60,11 @@ type Start struct {
 // Load finds where to begin, for the state and the ids each on its own: with the newest checkpoint that lost nothing,
 // with an older one, or with the log alone. If something is lost wherever it begins, it refuses to start, unless
 // Options.AcceptLoss is set. It changes nothing in the folder before that decision.
+//
+// Load must be called before Write, and once. It leaves s in one of two conditions. After an undamaged start,
+// newest and before are what it found, and the next checkpoint builds on them. After damage both are nil: the
+// next checkpoint is complete, and only when it is durable are the old files moved aside. A crash before that
+// finds the folder as it was and chooses the same again.
 func (s *Store) Load(log *wal.Log) (*Start, error) {
 	if err := fsys.MkdirAllSynced(s.opt.FS, s.dir, SiteDataDir); err != nil {
 		return nil, err
@@ -113,6 +127,7 @@ func (s *Store) Load(log *wal.Log) (*Start, error) {
 	if state.m == nil || state.m != known.m {
 		first = len(found)
 	}
+	// A fallback is a manifest that is newer than the one in use, whether it could not be read or was not chosen.
 	start.Fallbacks = len(unreadable) + first
 	aside := make([]string, 0, len(numbers))
 	for _, m := range unreadable {
@@ -126,6 +141,8 @@ func (s *Store) Load(log *wal.Log) (*Start, error) {
 		for _, m := range found {
 			s.aside = append(s.aside, manifestName(m.number))
 		}
+		// Ids that were appended to the old files are not in a new file yet: Renew has the table hand out all of
+		// them again.
 		if start.Damaged {
 			ids.Renew()
 		}
@@ -134,6 +151,8 @@ func (s *Store) Load(log *wal.Log) (*Start, error) {
 		}
 		return start, nil
 	}
+	// From here on nothing that is in use is damaged. Newer manifests that were not chosen are moved aside at
+	// once, or the next checkpoint would delete them.
 	for _, m := range found[:first] {
 		aside = append(aside, manifestName(m.number))
 	}
@@ -144,6 +163,8 @@ func (s *Store) Load(log *wal.Log) (*Start, error) {
 	if first+1 < len(found) {
 		s.before = found[first+1]
 	}
+	// The id files go on behind the length in the manifest. What an unfinished checkpoint appended behind it is
+	// overwritten.
 	for _, g := range s.newest.generations {
 		s.files[g.number] = &idFile{length: g.length, crc: g.crc, keys: g.keys}
 	}
@@ -158,6 +179,8 @@ type unreadableManifest struct {
 
 // readManifests reads the manifests in that order. One of a newer version, or one that could not be opened for want of
 // a file descriptor, says nothing about damage: that is an error.
+//
+// A manifest that is merely damaged costs nothing while another one is whole, so it is only listed.
 func (s *Store) readManifests(numbers []uint64) (found []*manifest, unreadable []unreadableManifest, err error) {
 	for _, number := range numbers {
 		m, err := s.readManifest(number)
@@ -175,6 +198,10 @@ func (s *Store) readManifests(numbers []uint64) (found []*manifest, unreadable [
 }
 
 // judge lists what would be lost. It refuses a start that loses anything, unless that was accepted.
+//
+// For the state and for the ids it looks for the same four things: records in front of the log that neither
+// holds, a checkpoint beyond the end of the log, records that the log itself gave up, and damaged parts or ids. A
+// reason that applies to both is listed once.
 func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool, unreadable []unreadableManifest) (lossy bool, err error) {
 	first, end := log.FirstSeq(), log.NextSeq()-1
 	var reasons []string
@@ -189,6 +216,7 @@ func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool, unre
 			seq = at.m.idPosition()
 		}
 		switch {
+		// The first case needs no reason: the log goes on where the checkpoint ends, or the two overlap.
 		case seq+1 >= first:
 		case !anyManifest:
 			add("there is no checkpoint, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
@@ -230,6 +258,9 @@ func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool, unre
 
 // Restore passes every part of the state at start to f, pack by pack. The data is nil for a part that is lost and
 // valid during the call only.
+//
+// The parts are read a second time, after Load has verified them: holding all of them in memory would cost twice
+// the state. An error is one of the disk or of f, and the caller must then not use the state.
 func (s *Store) Restore(start *Start, f func(name string, data []byte) error) error {
 	if start.m == nil {
 		return nil
@@ -250,6 +281,9 @@ func (s *Store) Restore(start *Start, f func(name string, data []byte) error) er
 }
 
 // logDamage logs what is damaged of a checkpoint, whether or not it costs anything.
+//
+// It logs at once, before the decision, so that the log names every damaged file even if an older checkpoint is
+// whole.
 func (s *Store) logDamage(m *manifest, f *findings) {
 	if f == nil {
 		return
@@ -276,6 +310,9 @@ func (m *manifest) idPosition() uint64 {
 }
 
 // readTable builds the deduplication table from the ids of a checkpoint, as far as they are readable.
+//
+// The number of keys of a manifest sizes the table, bounded by the length of the file, so that a damaged manifest
+// cannot make it allocate more. A table that is worthless is replaced by an empty one.
 func (s *Store) readTable(m *manifest) (*dedup.Table, *findings, error) {
 	r := dedup.NewRestore(s.opt.IDs, m.nextGeneration, m.epochs)
 	for _, saved := range m.generations {
@@ -290,6 +327,8 @@ func (s *Store) readTable(m *manifest) (*dedup.Table, *findings, error) {
 
 // manifests returns the numbers of all manifests, the newest first. It notes the highest number in any file name, also
 // of files that were moved aside.
+//
+// Names are listed in ascending order by the file system interface, so reversing them gives the newest first.
 func (s *Store) manifests() (numbers []uint64, err error) {
 	names, err := s.opt.FS.List(s.dir)
 	if err != nil {
@@ -307,6 +346,8 @@ func (s *Store) manifests() (numbers []uint64, err error) {
 	return numbers, nil
 }
 
+// readManifest reads and verifies one manifest. One whose number is not that of its name was copied there, and is
+// damage.
 func (s *Store) readManifest(number uint64) (*manifest, error) {
 	file, err := s.opt.FS.Open(s.path(manifestName(number)))
 	if err != nil {
@@ -328,6 +369,8 @@ func (s *Store) readManifest(number uint64) (*manifest, error) {
 
 // eachPart calls f with every part of m, pack by pack, and bad with a pack whose header is invalid. If a pack cannot be
 // opened, f gets its parts with the reason.
+//
+// Pack by pack means that each file is opened once. An error that f or bad returns ends the walk.
 func (s *Store) eachPart(m *manifest, f func(p *savedPart, pack fsys.File, err error) error, bad func(pack string, err error) error) error {
 	byPack := map[uint64][]*savedPart{}
 	for i := range m.parts {
@@ -341,6 +384,7 @@ func (s *Store) eachPart(m *manifest, f func(p *savedPart, pack fsys.File, err e
 	return nil
 }
 
+// eachOf is eachPart for the parts in one pack.
 func (s *Store) eachOf(number uint64, parts []*savedPart, f func(*savedPart, fsys.File, error) error, bad func(string, error) error) (err error) {
 	name := packName(number)
 	pack, err := s.opt.FS.Open(s.path(name))
@@ -366,6 +410,9 @@ func (s *Store) eachOf(number uint64, parts []*savedPart, f func(*savedPart, fsy
 }
 
 // moveAside renames files that must not be used again. They are never deleted: an operator may want to look at them.
+//
+// A file that is gone was moved by an earlier attempt. The sync makes the renames durable before anything is
+// built on them.
 func (s *Store) moveAside(names []string) error {
 	for _, name := range names {
 		path := s.path(name)
@@ -382,6 +429,7 @@ func (s *Store) moveAside(names []string) error {
 	return nil
 }
 
+// readAll reads a file as a whole. It is for manifests, which are small.
 func readAll(file fsys.File) ([]byte, error) {
 	size, err := file.Size()
 	if err != nil {

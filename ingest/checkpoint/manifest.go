@@ -12,8 +12,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file holds the manifest: what it names, and its bytes. Packs and id files share the small header that is
+// defined here, too.
+
 // manifest lists what a checkpoint consists of. FORMAT.md describes its bytes. It does not change once it is written or
 // read.
+//
+// A checkpoint is whole if its manifest is whole and every part and id that it names has the checksum that it
+// names. Files that no manifest names mean nothing. Times are Unix nanoseconds, lengths and offsets bytes.
 type manifest struct {
 	number uint64 // of the checkpoint; each has the next one
 
@@ -37,6 +43,8 @@ type manifest struct {
 
 // savedGeneration is a generation of ids. Its file may be longer than length: what follows was left by a checkpoint that
 // did not finish.
+//
+// start is 0 before the first id. crc is over length bytes, the header of the file included.
 type savedGeneration struct {
 	number uint64
 	start  int64 // receive time of its first id, Unix ns
@@ -46,12 +54,17 @@ type savedGeneration struct {
 }
 
 // savedPack is a file of parts. It may hold parts that no checkpoint refers to any more.
+//
+// size includes the header of the file. It says how much of the pack is unused, see Store.retired.
 type savedPack struct {
 	number uint64 // of the checkpoint that wrote it
 	size   int64
 }
 
 // savedPart says where a part of the state lies. It may be in the pack of an earlier checkpoint.
+//
+// offset and length are bytes in the pack, and crc is over those bytes. So a part can be verified without the
+// rest of its pack.
 type savedPart struct {
 	name   string
 	pack   uint64
@@ -60,6 +73,8 @@ type savedPart struct {
 	crc    uint32
 }
 
+// The formats. Numbers rise and are never used again. fileHead is magic, version and checksum, 8 + 4 + 4 bytes.
+// idBlockHead is count and checksum, 4 + 4 bytes.
 const (
 	manifestMagic   = "SLOECKPT"
 	manifestVersion = 3 // version 1 also has the ends of dead-letter files, version 2 has no epochs
@@ -73,6 +88,7 @@ const (
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
+// crcOf is CRC-32C, as in the log.
 func crcOf(b []byte) uint32 { return crc32.Checksum(b, crcTable) }
 
 // appendHead appends the header of a pack or id file.
@@ -83,6 +99,8 @@ func appendHead(dst []byte, magic string) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crcOf(dst[from:]))
 }
 
+// checkHead verifies a header. The version counts only if the checksum holds: a damaged version must not pass for
+// a newer one.
 func checkHead(b []byte, magic string) error {
 	if len(b) < fileHead || string(b[:8]) != magic {
 		return errors.New("invalid magic number")
@@ -96,6 +114,8 @@ func checkHead(b []byte, magic string) error {
 	return nil
 }
 
+// encode gives the bytes of the manifest in the newest version. Equal manifests have equal bytes: maps are
+// written in sorted order.
 func (m *manifest) encode() []byte {
 	b := append([]byte{}, manifestMagic...)
 	b = binary.LittleEndian.AppendUint32(b, manifestVersion)
@@ -128,6 +148,9 @@ func (m *manifest) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crcOf(b))
 }
 
+// decodeManifest reads every version up to the present one. The checksum is verified before the version is looked
+// at, so an error that wraps fsys.ErrNewer is certain, and everything else is damage. The counts are bounded by
+// the bytes that are left.
 func decodeManifest(b []byte) (*manifest, error) {
 	const head, tail = len(manifestMagic) + 4, 4
 	if len(b) < head+tail || string(b[:len(manifestMagic)]) != manifestMagic {

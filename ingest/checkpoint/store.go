@@ -14,14 +14,23 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file writes checkpoints and deletes old ones. Each step of Write is durable before the next, and the
+// manifest makes the checkpoint: until it is renamed into place, a start sees the two checkpoints before. Reading
+// them is in load.go.
+
 // Dir is the folder of the checkpoints in the data folder.
 const Dir = "checkpoints"
 
 const (
+	// brokenSuffix is appended to the names of files that must not be used again. The names are then not those of
+	// checkpoints any more, so neither Load nor clean touches the files.
 	brokenSuffix = ".broken"
 
 	// maxPacks is how many packs may stay in use. Beyond that, the parts of those with the least in them move to the
 	// new pack.
+	//
+	// Without a bound, parts that never change would keep one pack of each checkpoint alive, and a start would
+	// open hundreds of files. A higher bound copies less and opens more.
 	maxPacks = 32
 )
 
@@ -33,6 +42,9 @@ const (
 )
 
 // Options configure a Store. All are required.
+//
+// FS, DataDir and IDs must be those that the folder was written with: ids are stored as hashes, and the table is
+// rebuilt with the same bounds.
 type Options struct {
 	FS      fsys.FS
 	DataDir string // Dir is below it
@@ -48,10 +60,20 @@ type Options struct {
 
 // Store reads and writes the checkpoints of a data folder. It has no lock: recovery uses it first, and the goroutine
 // that writes checkpoints from then on. Other goroutines may read checkpoints with a Store of their own.
+//
+// Invariants between two calls of Write:
+//
+//   - newest and before name only files that are on the disk, synced, and never changed again. Id files grow, but only behind the
+//     length that a manifest names.
+//   - newest has a higher number than before. After a start around damage both are nil, so that nothing of the old files is
+//     used again.
+//   - After Load, last is at least as high as the number of any manifest or pack, also of those that were moved aside.
+//   - files has the generations of newest and before that were opened or written, and those of a Write that failed.
 type Store struct {
 	opt Options
 	dir string
 
+	// Set by Load, and then by Write after each manifest.
 	// The two checkpoints that are kept. Their files must stay until a newer manifest is durable.
 	newest, before *manifest          // nil while there are fewer
 	last           uint64             // highest number in any file name, so that no name is used twice
@@ -63,11 +85,16 @@ type Store struct {
 }
 
 // New returns a Store. It does not touch the folder.
+//
+// A Store that only reads, such as one for a backup, needs no Close.
 func New(opt Options) *Store {
 	return &Store{opt: opt, dir: filepath.Join(opt.DataDir, Dir), files: map[uint64]*idFile{}}
 }
 
 // State is what the log was folded into, at one position of the log.
+//
+// Its parts are captured between two records, so they belong together. Seq is the number of the record before
+// that moment, 0 for an empty state.
 type State struct {
 	Seq   uint64 // the last record in it
 	At    int64  // receive time of that record, Unix ns
@@ -77,17 +104,23 @@ type State struct {
 
 // Part is one part of a State. A part that has not changed since the last checkpoint has no data: the bytes of that
 // checkpoint are used again.
+//
+// Data must not change until Write has returned. Names are unique within a State, which the caller ensures.
 type Part struct {
 	Name    string
 	Changed bool
 	Data    []byte
 }
 
+// The names of the files. 16 digits keep them sorted by number, which manifests relies on.
 func manifestName(number uint64) string { return fmt.Sprintf("manifest-%016d", number) }
 func packName(number uint64) string     { return fmt.Sprintf("pack-%016d", number) }
 func idsName(number uint64) string      { return fmt.Sprintf("ids-%016d", number) }
 
 // numberOf reads the number from a name that the function name made.
+//
+// Comparing with the name that the number makes refuses other spellings, such as missing zeros: a file with such
+// a name is not ours and must not be deleted.
 func numberOf(base string, name func(uint64) string) (number uint64, ok bool) {
 	_, digits, found := strings.Cut(base, "-")
 	if !found {
@@ -104,8 +137,21 @@ func (s *Store) path(base string) string { return filepath.Join(s.dir, base) }
 // Write makes a checkpoint and returns how many bytes it wrote. A failed write leaves the earlier checkpoints as they
 // are. Each step is durable before the next: the manifest comes last, so a crash in between leaves files that no
 // manifest names and that the next checkpoint deletes.
+//
+// What another order would do:
+//
+//   - ids after the manifest: a crash in between leaves a manifest that names more ids than the file has. Those ids would be lost, and
+//     a resend of their events would count twice.
+//   - the manifest before the pack: a crash leaves a checkpoint without its parts.
+//   - clean before the manifest: a crash leaves the older checkpoint with files missing.
+//
+// An error before the manifest leaves newest and before as they were. An error after it (moving aside, cleaning)
+// comes with a checkpoint that is valid: the next Write cleans again. The captured ids are never lost by an
+// error, see takeIDs.
 func (s *Store) Write(state *State, ids *dedup.Capture) (written int64, err error) {
 	s.takeIDs(ids)
+	// s.last moves with success only, so a Write that failed has its number used again. No manifest names the
+	// files that it left, and WriteAtomic replaces them.
 	m := &manifest{
 		number: s.last + 1, seq: state.Seq, at: state.At, dead: state.Dead,
 		idSeq: ids.Seq, idAt: ids.At, nextGeneration: ids.Next, epochs: ids.Epochs,
@@ -126,6 +172,7 @@ func (s *Store) Write(state *State, ids *dedup.Capture) (written int64, err erro
 		return written, err
 	}
 	s.opt.Step(StepManifest)
+	// The manifest is durable, so from here on the checkpoint exists, whatever the rest of the call returns.
 	s.last, s.before, s.newest = m.number, s.newest, m
 	if err := s.moveAside(s.aside); err != nil {
 		return written + m.size, err
@@ -134,6 +181,8 @@ func (s *Store) Write(state *State, ids *dedup.Capture) (written int64, err erro
 	return written + m.size, s.clean()
 }
 
+// writeManifest writes the manifest to a temporary file, syncs it, renames it and syncs the folder. The rename is
+// the moment at which the checkpoint begins to exist.
 func (s *Store) writeManifest(m *manifest) error {
 	data := m.encode()
 	m.size = int64(len(data))
@@ -148,6 +197,9 @@ func (s *Store) writeManifest(m *manifest) error {
 }
 
 // writePack writes the changed parts into one new pack, together with what is left in packs that are mostly unused.
+//
+// It fills in the parts and packs of m. A checkpoint in which nothing changed has no pack of its own: all its
+// parts lie in earlier ones, and written is 0. ErrStale comes before anything is written.
 func (s *Store) writePack(m *manifest, state *State) (written int64, err error) {
 	saved := map[string]savedPart{}
 	if s.newest != nil {
@@ -214,10 +266,16 @@ func (s *Store) writePack(m *manifest, state *State) (written int64, err error) 
 }
 
 // ErrStale means that the saved bytes of an unchanged part cannot be read. The next State must have all its parts.
+//
+// It is not fatal: the checkpoints on the disk stay as they are. The reader of the log answers it by encoding
+// every part.
 var ErrStale = errors.New("saved part is unreadable")
 
 // retired chooses the packs whose remaining parts move to the new one: those of which less than half is in use, and
 // beyond maxPacks those with the fewest bytes in use.
+//
+// Half is a balance: a pack that stays is at most half waste, and one that goes frees more bytes than are copied
+// from it.
 func (s *Store) retired(state *State, saved map[string]savedPart) map[uint64]bool {
 	if s.newest == nil {
 		return nil
@@ -245,6 +303,7 @@ func (s *Store) retired(state *State, saved map[string]savedPart) map[uint64]boo
 	return retired
 }
 
+// readPart reads one part that moves to a new pack. It verifies the checksum, so damage is never copied.
 func (s *Store) readPart(p savedPart) ([]byte, error) {
 	file, err := s.opt.FS.Open(s.path(packName(p.pack)))
 	if err != nil {
@@ -255,6 +314,9 @@ func (s *Store) readPart(p savedPart) ([]byte, error) {
 }
 
 // readSaved reads a part and verifies its checksum. It uses buf if that is large enough.
+//
+// The place is checked against the size first, so that a damaged manifest cannot make it allocate more than the
+// file holds.
 func readSaved(pack fsys.File, p savedPart, buf []byte) ([]byte, error) {
 	size, err := pack.Size()
 	if err != nil {
@@ -275,6 +337,10 @@ func readSaved(pack fsys.File, p savedPart, buf []byte) ([]byte, error) {
 
 // clean deletes the files that neither of the two newest checkpoints refers to. It runs only after their manifests are
 // durable. What a crash leaves behind is deleted by the next checkpoint.
+//
+// An error leaves files behind and nothing else: a later call deletes them. The deletions are not synced. A power
+// loss may bring files back that no manifest needs, and an old manifest among them is older than the two that
+// count.
 func (s *Store) clean() error {
 	keep := map[string]bool{}
 	for _, m := range []*manifest{s.newest, s.before} {
@@ -312,6 +378,8 @@ func (s *Store) clean() error {
 }
 
 // isOurs reports whether a file may be deleted. Files that were moved aside, or that an operator put there, may not.
+//
+// Temporary files are ours, too: a crash leaves them behind.
 func isOurs(name string) bool {
 	name = strings.TrimSuffix(name, fsys.TempSuffix)
 	_, isCheckpoint := checkpointNumber(name)
@@ -331,6 +399,10 @@ func checkpointNumber(name string) (uint64, bool) {
 
 // Floor is the first record of the log that recovery may need: the one after the older of the two checkpoints. With
 // fewer than two it is 0, and all of the log is needed.
+//
+// It goes back to the older checkpoint, and in each to the lower of the two positions, so that a start can fall
+// back to it for the state as well as for the ids. Only what is durable counts: Write has returned, or Load has
+// read it.
 func (s *Store) Floor() uint64 {
 	if s.newest == nil || s.before == nil {
 		return 0
@@ -339,6 +411,8 @@ func (s *Store) Floor() uint64 {
 }
 
 // Bytes is the size of all files, or parts of files, that the newest checkpoint refers to; 0 if there is none.
+//
+// Only the goroutine that owns the Store may call it.
 func (s *Store) Bytes() int64 {
 	if s.newest == nil {
 		return 0
@@ -347,6 +421,9 @@ func (s *Store) Bytes() int64 {
 }
 
 // CheckFormat refuses checkpoints of a newer version and changes nothing. Any other damage is judged by Load.
+//
+// It runs before the folder is locked, so an engine may be writing meanwhile. It only reads manifests, which
+// appear whole.
 func (s *Store) CheckFormat() error {
 	numbers, err := s.manifests()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file is the writer: one batch becomes one write and one sync. It holds the order that durability rests on
+// (write, sync, publish, mark) and what is left behind when one of these steps fails.
+
 // keepBuffer is the largest batch buffer that is kept for the next batch, in bytes.
 const keepBuffer = 32 << 20
 
@@ -19,6 +22,9 @@ const keepBuffer = 32 << 20
 //
 // An error that wraps ErrNoSpace or ErrNoFiles, and any other failed write, leaves the log
 // as it was before the call. A failed sync poisons the log.
+//
+// Within this process a batch is written as a whole or not at all. After a crash, the records at its beginning
+// may be left without the others, so what only makes sense together belongs into one record.
 func (l *Log) Append(recs []Pending) error {
 	if len(recs) == 0 {
 		return l.alive()
@@ -67,6 +73,9 @@ func (l *Log) Append(recs []Pending) error {
 //
 // After an error l.file may be nil: then the log has no active segment, and the next batch tries to create one again
 // under the same name.
+//
+// A batch larger than SegmentBytes goes into a segment of its own, which is made as large as the batch. An empty
+// segment takes any batch, so a segment that was made for a batch whose write failed is used by the next one.
 func (l *Log) segmentFor(size int64) (*segment, error) {
 	if l.file != nil {
 		end := l.active.end.Load()
@@ -113,6 +122,8 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 		}
 		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint32(i), seg.named(rule))
 	}
+	// The whole batch is encoded before the first byte is written. One write means that a short write is one torn
+	// place at the end.
 	buf := l.buf
 	if cap(l.buf) > keepBuffer { // one huge batch must not hold its memory for the life of the log
 		l.buf = nil
@@ -130,6 +141,7 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 	l.o.Metrics.syncSeconds.UpdateDuration(began)
 
 	// end before durable: a reader that sees a record as durable reads up to end, and must find it there.
+	// From here on nothing can fail, so the numbers are final.
 	end := at + int64(len(buf))
 	seg.end.Store(end)
 	l.nextSeq += uint64(len(recs))
@@ -150,6 +162,11 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 // back the reserve, which is asked for again at once; on a full disk the segment stays
 // short and grows as it is written. A segment that cannot be cut takes no more batches:
 // the name of the next one says where it ends.
+//
+// appendMu is held. The order of the two steps matters: without the truncation, a shorter batch could end inside
+// the leftovers of this one, whose frames have the right salt and plausible numbers. seg.end and the numbers
+// never moved, so readers are not affected. A crash before the next sync may bring the leftovers back, and Open
+// then treats them as a torn batch.
 func (l *Log) cutBack(seg *segment, at int64, cause error) error {
 	if err := l.file.Truncate(at); err != nil {
 		return errors.Join(fmt.Errorf("cut back segment %s after a failed write (%w): %w", seg.path, cause, err), l.closeFile())

@@ -10,8 +10,15 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file puts ranges of the log aside and reads them again: the dead letter of a range that a sink skipped, or
+// of a record too large to copy, refers to one. An archive is a folder of segments, hard-linked where possible,
+// and needs no open log.
+
 // SizeFrom is about how many bytes the records from a number to the end take. It does
 // not grow with the number.
+//
+// It counts frames, without the heads of segments and preallocated space. It is used to say how far a sink is
+// behind. Callers search for a number by it, so it must never grow with from.
 func (l *Log) SizeFrom(from uint64) (bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,6 +45,10 @@ func (l *Log) SizeFrom(from uint64) (bytes int64) {
 // hard-linked, so they cost nothing until the log lets go of them; where the file system
 // has no links they are copied. Records outside the range may come along: OpenArchive leaves
 // them out. Archiving the same range again is no error.
+//
+// The caller refers to the folder only after Archive has returned nil. A crash before that leaves a folder that
+// nothing refers to, and one after that leaves an archive that is complete. An error wraps ErrTruncated if a
+// record of the range is gone or not durable yet. Any error leaves at most files that a second call finds.
 func (l *Log) Archive(from, to uint64, dir string) error {
 	// Held until the links are durable, so that no segment goes away meanwhile.
 	l.truncateMu.Lock()
@@ -108,6 +119,9 @@ func (l *Log) link(s *segment, name string) error {
 
 // ArchiveReader reads a range of records that Archive put aside. It is for one goroutine. It needs
 // no open log: an archive outlives the log that it was made from.
+//
+// Its payloads are valid until the next call of Next, as those of a Reader. The first bad frame inside the range
+// ends it: an archive has no second copy.
 type ArchiveReader struct {
 	fs    fsys.FS
 	files []*segment // not yet entered, ascending; their heads are not read yet
@@ -123,6 +137,8 @@ type ArchiveReader struct {
 }
 
 // OpenArchive reads the records from..to of a folder that Archive made.
+//
+// It looks at names only. Heads and frames are checked as they are read.
 func OpenArchive(f fsys.FS, dir string, from, to uint64) (*ArchiveReader, error) {
 	files, err := listSegments(f, dir)
 	if err != nil {
@@ -180,6 +196,8 @@ func (k *ArchiveReader) Next(rec *Record) (ok bool, err error) {
 
 // follows reports whether the next segment begins with the next record, or says that the
 // records up to its own were given up.
+//
+// A head that cannot be read does not follow: the caller then reports the damage at the place where it stands.
 func (k *ArchiveReader) follows() (bool, error) {
 	if len(k.files) == 0 {
 		return false, nil
@@ -228,6 +246,9 @@ func (k *ArchiveReader) Close() error {
 }
 
 // RemoveArchive deletes a folder that Archive made. One that is gone is no error.
+//
+// It does not sync: after a power loss the folder may be there again. The segments go first, since only an empty
+// folder can be removed.
 func RemoveArchive(f fsys.FS, dir string) error {
 	segments, err := listSegments(f, dir)
 	if errors.Is(err, fs.ErrNotExist) {

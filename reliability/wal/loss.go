@@ -8,6 +8,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file carries out an accepted loss: it rewrites the log so that what was given up is named by a segment's
+// head and what is left has no gaps. It runs inside Open only, and only under Options.AcceptLoss. Nothing is
+// deleted.
+
 // Loss is a range of records that was given up under Options.AcceptLoss.
 type Loss struct {
 	FirstSeq uint64
@@ -19,6 +23,9 @@ type Loss struct {
 }
 
 // Losses are the accepted losses that lie between the records still kept, oldest first.
+//
+// A loss disappears from the list when Truncate has passed it. The damaged segments stay in their quarantine
+// folder.
 func (l *Log) Losses() []Loss {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,10 +42,14 @@ func (l *Log) Losses() []Loss {
 	return out
 }
 
+// lossBefore describes the loss that the head of a segment names. LastSeq follows from the segment's own first
+// number.
 func (l *Log) lossBefore(s *segment) Loss {
 	return Loss{FirstSeq: s.lostFrom, LastSeq: s.first - 1, Quarantine: l.quarantine(s.lostFrom)}
 }
 
+// quarantine is the folder for what was damaged around the first lost record. Its name follows from that number
+// alone, so that an attempt after a crash uses the same folder.
 func (l *Log) quarantine(lostFrom uint64) string {
 	return filepath.Join(l.o.Dir, fmt.Sprintf("quarantine-%020d", lostFrom))
 }
@@ -72,6 +83,10 @@ func (l *Log) salvage(v *survey) error {
 
 // beginAbove makes an empty segment above every number that the lost end of the log can
 // have held.
+//
+// The records that were lost may have been acknowledged, and dead letters or cursors may name them. A number that
+// is used twice would make those point at other records, so numbering goes on above the highest that fits into
+// the lost bytes.
 func (l *Log) beginAbove(v *survey, g *gap) error {
 	var before *segment
 	if n := len(v.segments); n > 0 {
@@ -103,6 +118,11 @@ func (l *Log) writeHead(s *segment) error {
 }
 
 // copyPiece makes a segment of the records behind a gap.
+//
+// The steps are ordered so that the records count exactly once at any moment: they are written to a temporary
+// name and synced, then renamed, then the folder is synced. Before the rename the old segment holds them. After
+// it the head of the new one ends the old one in front of the gap. The copy is checked frame by frame again, so a
+// second damage stops the override.
 func (l *Log) copyPiece(g *gap) error {
 	p := g.next
 	s, err := newSegment(&l.o, p.first, g.Seq, p.seg)
@@ -174,6 +194,8 @@ func (l *Log) moveAside(segments []superseded) error {
 	return nil
 }
 
+// quarantineSegment moves one segment. A crash between any two of its steps leaves the segment in one of the two
+// folders or in both, and the next start moves it again.
 func (l *Log) quarantineSegment(path string, lostFrom uint64) error {
 	dir := l.quarantine(lostFrom)
 	if err := l.o.FS.MkdirAll(dir); err != nil {
@@ -193,6 +215,7 @@ func (l *Log) quarantineSegment(path string, lostFrom uint64) error {
 	return fsys.SyncDir(l.o.FS, l.o.Dir, fsys.SiteWALQuarantineLog)
 }
 
+// copyBytes copies the first size bytes. It does not sync.
 func copyBytes(to, from fsys.File, size int64) error {
 	buf := make([]byte, min(size, windowBytes))
 	for at := int64(0); at < size; at += int64(len(buf)) {

@@ -23,6 +23,8 @@ const (
 
 // mark names the last durable record, so that a log that ends before it is noticed, and
 // the segment that was written to then, with its salt.
+//
+// Numbers and salt are those of one moment. The salt makes it possible to restore the head of the active segment.
 type mark struct {
 	seq     uint64
 	segment uint64
@@ -55,6 +57,7 @@ type marker struct {
 	closed bool
 }
 
+// appendTo encodes a slot. See FORMAT.md.
 func (m *mark) appendTo(b []byte) []byte {
 	b = append(b, markMagic...)
 	b = binary.LittleEndian.AppendUint32(b, markVersion)
@@ -69,6 +72,11 @@ func (l *Log) markPath() string { return filepath.Join(l.o.Dir, markName) }
 
 // readMark finds the mark. Without one, or with one that is damaged, the end of the log
 // cannot be checked; the records can.
+//
+// The slot with the higher number counts. A slot of zeros was never written. A damaged slot beside a good one
+// means that the last write of the marker was torn or that the disk changed it, and the two cannot be told apart:
+// it is reported, and the good slot is used. turn is set to the slot that counts, so that the next write goes to
+// the other one.
 func (l *Log) readMark() error {
 	f, err := l.o.FS.Open(l.markPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,6 +113,9 @@ func (l *Log) readMark() error {
 }
 
 // openMark opens the file of the marker, or makes it.
+//
+// syncMu is held. The marker is opened late, by the first sync, so that a log can be read even where the marker
+// cannot be made.
 func (l *Log) openMark() error {
 	f, err := l.o.FS.OpenReadWrite(l.markPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,6 +135,8 @@ func (l *Log) openMark() error {
 }
 
 // slot is the place of the next mark.
+//
+// Each call claims another slot than the one before it, so a write that a crash tears leaves the mark before it.
 func (k *marker) slot() int64 { return int64(k.turn.Add(1)%markSlots) * markBytes }
 
 // present is the mark as it should be now.
@@ -138,6 +151,9 @@ func (l *Log) present() mark {
 }
 
 // markBatch writes the mark after a batch became durable, without a sync.
+//
+// appendMu is held. An error does not fail the batch, which is durable already: it is counted, and the next
+// SyncMark writes the marker again even if nothing was appended since.
 func (l *Log) markBatch(seg *segment) {
 	// Skipping a mark costs nothing: the next batch or SyncMark names a later record.
 	f := l.mark.file.Load()
@@ -150,6 +166,7 @@ func (l *Log) markBatch(seg *segment) {
 	}
 }
 
+// markFailed counts a failed write and leaves the error for the next SyncMark.
 func (l *Log) markFailed(err error) {
 	l.o.Metrics.markErrors.Inc()
 	l.mark.err.Store(&err)
@@ -165,6 +182,8 @@ func (l *Log) SyncMark() error {
 	return l.syncMark(false)
 }
 
+// syncMark writes and syncs the mark. force writes it even if it has not changed: a new segment and a start use
+// that.
 func (l *Log) syncMark(force bool) error {
 	k := &l.mark
 	k.syncMu.Lock()

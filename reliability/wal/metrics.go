@@ -7,6 +7,8 @@ import (
 )
 
 // Metrics are the log's own counters.
+//
+// The counters are updated with atomics, by whoever does the work. The gauges are set by measure.
 type Metrics struct {
 	records, bytes, batches *metrics.Counter
 	writeErrors             *metrics.Counter
@@ -41,6 +43,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 }
 
 // measure publishes the size of the log after it changed.
+//
+// It takes mu for a moment. Callers hold appendMu, truncateMu, or nothing yet, but not mu.
 func (l *Log) measure() {
 	bytes, segments := l.Size()
 	l.o.Metrics.size.Set(float64(bytes))

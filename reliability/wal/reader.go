@@ -14,6 +14,9 @@ import (
 // A reader takes Log.mu only to find a segment and, at the durable end, to ask whether the log can still grow. It learns
 // from two atomic numbers how far it may read: Log.durable says which records exist, segment.end where their bytes end.
 // Its file is its own, so a segment that Truncate deletes stays readable until the reader leaves it.
+//
+// Between two calls of Next, scan stands at the frame of the record next in seg, or at the end of seg. next is
+// above want only behind a loss that was accepted: the difference is what Record.Lost tells.
 type Reader struct {
 	l *Log // fixed
 
@@ -28,6 +31,9 @@ type Reader struct {
 // fromSeq is 0. If fromSeq lies in a range that was given up under Options.AcceptLoss,
 // the first record after it comes first. The error wraps ErrTruncated or ErrAhead if
 // there can be no such record.
+//
+// A number equal to NextSeq is allowed: the reader then waits for a record that does not exist yet. The reader
+// must be closed.
 func (l *Log) NewReader(fromSeq uint64) (*Reader, error) {
 	r := &Reader{l: l}
 	if err := r.seek(fromSeq); err != nil {
@@ -106,6 +112,9 @@ func (r *Reader) enter(s *segment) error {
 // of the last record waits for more. After a failed sync, what is durable can still be
 // read, and the end is an error that wraps ErrPoisoned. A *CorruptError means that the
 // disk changed what was written; the reader cannot go on.
+//
+// An error leaves the reader in front of the record that it could not read, so after ErrNoFiles the caller can
+// wait and call again. Next never blocks on the writer: the durable end is an answer and not a wait.
 func (r *Reader) Next(rec *Record) (ok bool, err error) {
 	// durable before end: the writer stores them the other way round, so every record below durable is inside end.
 	if r.next > r.l.durable.Load() {

@@ -12,6 +12,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file is the start: it surveys the log, decides what a crash left behind, and makes what remains durable.
+// Everything in it runs in the goroutine of Open, before anybody else has the Log. FORMAT.md lists what can be
+// found and what is done about it.
+
 // Open reads the whole log, checks every record, and takes a torn tail off the last
 // segment. It returns a *CorruptError if synced data cannot be read (see
 // Options.AcceptLoss), a *VersionError if a newer program wrote the log, and otherwise
@@ -87,6 +91,8 @@ func (l *Log) open() error {
 
 // listSegments returns the segments of a log or an archive by their names, ascending. Other names are ignored: an archive,
 // a quarantine and the marker live beside the segments.
+//
+// Only first and path are set. The caller reads the heads.
 func listSegments(f fsys.FS, dir string) ([]*segment, error) {
 	names, err := f.List(dir)
 	if err != nil {
@@ -120,10 +126,14 @@ func (l *Log) take(v *survey) error {
 		}
 		l.repairs = append(l.repairs, fmt.Sprintf("segment %s: %v (head rewritten, no record lost)", s.path, s.repaired))
 	}
+	// A segment that was moved aside before a crash is not surveyed again. One that was not moved yet is
+	// superseded again, by the same head, so this step can be repeated.
 	if err := l.moveAside(v.superseded); err != nil {
 		return err
 	}
 	l.nextSeq, l.rule = max(v.next, 1), max(v.rule, 1)
+	// Nothing in front of the last segment needs a sync: a segment is only begun after the one before it was
+	// synced to its end.
 	durable := v.seq
 	if n := len(v.segments); n > 0 {
 		if durable == 0 {
@@ -165,6 +175,10 @@ func (l *Log) isUninitialized(s *segment) (bool, error) {
 
 // takeLast cuts what a crash left at the end of the last segment, and makes what is in
 // front of it durable.
+//
+// The four steps are ordered. First the tail is cut, or what is behind the last record would be synced with it.
+// Then the batch is written again, because pages whose sync failed may be marked clean. Then one sync covers
+// both. Only when take has stored the durable number after that can a reader be given a record.
 func (l *Log) takeLast(v *survey, s *segment) error {
 	f, err := l.o.FS.OpenReadWrite(s.path)
 	if err != nil {
@@ -222,6 +236,8 @@ func (l *Log) Repairs() []string { return l.repairs }
 
 // usedBytes is the offset behind the last byte of a file that is not zero. It reads backwards from the end, since the zeros
 // of a preallocated segment are usually most of it.
+//
+// A payload may end with zeros, so the last record may reach beyond it.
 func usedBytes(f fsys.File, size int64) (int64, error) {
 	buf := make([]byte, min(size, windowBytes))
 	for end := size; end > 0; {
@@ -260,6 +276,7 @@ func rewrite(f fsys.File, from, to int64) error {
 	return nil
 }
 
+// withFile opens a segment for reading, for the duration of one call.
 func (l *Log) withFile(s *segment, use func(fsys.File) error) error {
 	f, err := l.o.FS.Open(s.path)
 	if err != nil {

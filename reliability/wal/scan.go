@@ -9,10 +9,17 @@ import (
 )
 
 // windowBytes is how much a scanner reads at once.
+//
+// It is large enough for sequential reads at the speed of the disk and small beside the caches: every reader and
+// every sink has a window of its own.
 const windowBytes = 512 << 10
 
 // scanner walks the frames of one segment through a window that is reused. It belongs to the reader or survey that it is
 // part of. Payloads that it returns point into the window, so they are valid until the next frame is read.
+//
+// It knows nothing of the log: neither where the durable end is nor which segment follows. Its owner passes both
+// as the limit and the number that must come next. After a bad frame it has not moved, so its owner decides
+// whether that is the end or damage.
 type scanner struct {
 	f    fsys.File
 	salt uint32
@@ -28,6 +35,10 @@ func (s *scanner) open(f fsys.File, salt uint32, off int64) {
 
 // peek returns the next n bytes without moving, nil if they reach beyond limit or the
 // end of the file.
+//
+// The bytes are valid until the next call. nil without an error means that there are not as many bytes. The limit
+// is the owner's: for a reader the durable end of the segment, beyond which the writer may be writing at this
+// moment.
 func (s *scanner) peek(n int, limit int64) ([]byte, error) {
 	if s.w-s.r >= n {
 		return s.buf[s.r : s.r+n], nil
@@ -67,6 +78,10 @@ func (s *scanner) peek(n int, limit int64) ([]byte, error) {
 
 // next reads the frame at off and moves behind it. What lies at limit and beyond does
 // not exist. If the frame is bad, reason says why and nothing moves; err is of the disk.
+//
+// The checks run in the order in which their data can be trusted: the head with its length, then the number, then
+// the payload. So no length is used before it is proven, and a frame of another record is not taken for the one
+// that is missing. A wrong number is a bad frame like any other.
 func (s *scanner) next(limit int64, seq uint64, f *frame) (payload []byte, reason string, err error) {
 	head, err := s.peek(frameHead, limit)
 	if err != nil {

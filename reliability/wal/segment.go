@@ -37,6 +37,9 @@ type segment struct {
 }
 
 // start is the number at which the segment before this one ends.
+//
+// Without a loss it is the number of the segment's first record. Both of a segment's neighbours rely on it: the
+// survey expects the segment in front to reach exactly up to it, and Truncate compares it with the bound.
 func (s *segment) start() uint64 {
 	if s.lostFrom != 0 {
 		return s.lostFrom
@@ -45,6 +48,9 @@ func (s *segment) start() uint64 {
 }
 
 // named is the rule as it stands in the frames of the segment.
+//
+// A segment keeps the version that it was created with, so a log that is continued by a newer program may append
+// to one of version 1, whose frames have zeros in that place.
 func (s *segment) named(rule uint16) uint16 {
 	if s.version < 2 {
 		return 0
@@ -52,8 +58,11 @@ func (s *segment) named(rule uint16) uint16 {
 	return rule
 }
 
+// segmentName has 20 digits, which hold every 64-bit number, so that names sort like numbers.
 func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
 
+// parseSegmentName is the inverse. A name in any other form is not a segment: markers, temporary copies of a
+// salvage and folders lie beside them.
 func parseSegmentName(name string) (first uint64, ok bool) {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
 	if !ok || len(digits) != 20 {
@@ -64,6 +73,9 @@ func parseSegmentName(name string) (first uint64, ok bool) {
 }
 
 // head encodes the head of a segment. See FORMAT.md.
+//
+// The head is written once, before the first record, and again only by a recovery. Its checksum starts from 0 and
+// not from the salt, because the salt is in it.
 func (s *segment) head() []byte {
 	b := make([]byte, 0, segmentHead)
 	b = append(b, segmentMagic...)
@@ -80,6 +92,9 @@ var errBadHead = errors.New("segment head")
 
 // readHead reads first, lostFrom and salt. The error wraps errBadHead, is a
 // *VersionError, or is of the disk.
+//
+// The caller sets first from the name. A version that is not known is reported before first and lostFrom are
+// looked at: a newer format may use these bytes for something else, and must not be called damaged.
 func (s *segment) readHead(f fsys.File) error {
 	var b [segmentHead]byte
 	if n, err := f.ReadAt(b[:], 0); n < segmentHead {
@@ -108,6 +123,9 @@ func (s *segment) readHead(f fsys.File) error {
 // createSegment makes a segment durable before a record goes in. On failure the file is
 // removed and the caller must create a segment of the same name before it writes any
 // record, since the removal itself may not survive.
+//
+// The segment that is returned is not in Log.segments yet. Its file is open for writing and belongs to the
+// caller. After a failed sync the log must be poisoned, since it is not known whether the file exists.
 func createSegment(o *Options, first, lostFrom uint64, before *segment, batchBytes int64) (*segment, fsys.File, error) {
 	s, err := newSegment(o, first, lostFrom, before)
 	if err != nil {
@@ -136,6 +154,10 @@ func createSegment(o *Options, first, lostFrom uint64, before *segment, batchByt
 }
 
 // newSegment describes a segment that is to be made; before may be nil.
+//
+// The salt is random so that frames of a deleted segment, which the file system may hand out again as unwritten
+// blocks, and bytes that a sender has chosen, never pass for frames of this one. The salt of the segment before
+// is stored so that the head of that one can be restored.
 func newSegment(o *Options, first, lostFrom uint64, before *segment) (*segment, error) {
 	s := &segment{first: first, lostFrom: lostFrom, version: formatVersion, path: filepath.Join(o.Dir, segmentName(first))}
 	var salt [4]byte
@@ -163,6 +185,8 @@ func (s *segment) fill(f fsys.File) error {
 }
 
 // passing adds ErrNoSpace or ErrNoFiles to an error that says no more than that.
+//
+// Both are conditions that end by themselves, so callers try again. Any other error is returned as it is.
 func passing(err error) error {
 	switch fsys.Classify(err) {
 	case fsys.NoSpace:

@@ -47,6 +47,10 @@ type superseded struct {
 }
 
 // gap is a run of records that cannot be used.
+//
+// Its CorruptError is what an operator reads, and is complete once the walk has passed the gap. above differs
+// from LastSeq at the end of a log, where nobody knows how many records there were: LastSeq is what is known to
+// be missing, above what is possible.
 type gap struct {
 	*CorruptError
 	next  *piece // the records behind it; nil if there are none
@@ -54,12 +58,17 @@ type gap struct {
 }
 
 // piece is a run of usable records of one segment: [first, next), at [from, to).
+//
+// Pieces exist so that an accepted loss can copy what lies behind a gap without reading the segment from its
+// beginning again.
 type piece struct {
 	seg         *segment
 	first, next uint64
 	from, to    int64
 }
 
+// survey walks the whole log and returns what it found. An error is one of the disk or a *VersionError. Damage is
+// no error here: it is listed in gaps.
 func (l *Log) survey() (*survey, error) {
 	v := &survey{l: l, mark: l.mark.found}
 	segments, err := listSegments(l.o.FS, l.o.Dir)
@@ -106,6 +115,9 @@ func (l *Log) survey() (*survey, error) {
 }
 
 // heads reads the heads of all segments and drops those that hold nothing of the log.
+//
+// A segment that it drops is either superseded, because a later head says that its records were given up, or
+// uninitialized. The former can only be told from the heads behind it, so the walk goes backwards.
 func (v *survey) heads(segments []*segment) ([]*segment, error) {
 	for _, s := range segments {
 		err := v.l.withFile(s, func(f fsys.File) (err error) {
@@ -227,6 +239,11 @@ func lastPossible(first uint64, bytes int64) uint64 {
 }
 
 // scan reads a segment up to the record before stop, or all of the last one.
+//
+// Between two segments the name of the next one is the authority on where this one ends. In the last segment the
+// marker is: a bad frame in front of what it names is damage, and one behind it is damage only if a later batch
+// was begun. A batch is begun only after the one before it was synced, so a frame of a later batch proves that
+// the bad bytes had been durable.
 func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 	v.sc.open(f, s.salt, segmentHead)
 	v.batchAt = segmentHead
@@ -313,6 +330,8 @@ func (v *survey) proven(g *gap, f *frame) bool {
 }
 
 // missing says that the records from the next one up to last are not there.
+//
+// An open gap grows: what follows a gap without one usable record in between belongs to the same loss.
 func (v *survey) missing(last uint64, segment string, offset int64, reason string) {
 	if g := v.open; g != nil {
 		g.LastSeq = last
@@ -327,6 +346,8 @@ func (v *survey) missing(last uint64, segment string, offset int64, reason strin
 }
 
 // corrupt is the error for all gaps.
+//
+// The first gap is the error itself, and the others follow in More, in the order of the log.
 func (v *survey) corrupt() *CorruptError {
 	c := *v.gaps[0].CorruptError
 	for _, g := range v.gaps[1:] {

@@ -12,6 +12,10 @@ import (
 // segment. What is gone stays gone over a power loss. Readers that are inside a deleted
 // segment finish it. A failed sync poisons the log; after another error, the segments
 // that are left are tried again by the next call.
+//
+// The owner passes the lowest record that a checkpoint or a sink still needs. That bound must be durable before
+// the call: a segment that is gone cannot be read again by a start that goes back to an older cursor. A whole
+// segment goes or none of it, so up to SegmentBytes of records below the bound stay.
 func (l *Log) Truncate(belowSeq uint64) error {
 	l.truncateMu.Lock()
 	defer l.truncateMu.Unlock()

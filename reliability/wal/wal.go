@@ -13,6 +13,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file holds what the package promises to others: errors, options, the types of records, and Log with its
+// locks. Append, recovery, truncation and readers are methods of Log in files of their own. Whoever changes one
+// of them should read the comment of Log first, which says what each lock guards.
+
 const (
 	// DefaultSegmentBytes is the size of a segment file unless told otherwise.
 	DefaultSegmentBytes = 64 << 20
@@ -73,6 +77,8 @@ func (e *CorruptError) Error() string {
 }
 
 // Last is the last record that cannot be read, in all places. Those of Unproven can be.
+//
+// The owner compares it with what a checkpoint holds: damage that ends at or before the checkpoint costs nothing.
 func (e *CorruptError) Last() uint64 {
 	last := e.LastSeq
 	for _, m := range e.More {
@@ -122,6 +128,9 @@ func (e *VersionError) Error() string {
 func (e *VersionError) Unwrap() error { return fsys.ErrNewer }
 
 // Options of a Log.
+//
+// They are copied by Open. The file system is an interface so that tests can fail single operations and drop
+// unsynced data. In production it is the operating system's.
 type Options struct {
 	FS  fsys.FS
 	Dir string // made if missing
@@ -153,6 +162,8 @@ func (o *Options) applyDefaults() {
 	}
 }
 
+// validate refuses what no default can repair. MinSegmentBytes has no deeper meaning than to leave room for a
+// head and a few records: tests use small segments to see many of them.
 func (o *Options) validate() error {
 	switch {
 	case o.FS == nil:
@@ -166,6 +177,9 @@ func (o *Options) validate() error {
 }
 
 // Pending is a record to append.
+//
+// The caller owns it before and after Append. Append reads the payload and writes Seq, and keeps no reference to
+// either.
 type Pending struct {
 	Time    int64 // receive time, unix nanoseconds
 	Type    byte
@@ -174,6 +188,8 @@ type Pending struct {
 }
 
 // Record is a record read back.
+//
+// It is the caller's. Next overwrites it, so a caller that keeps a record copies it together with its payload.
 type Record struct {
 	Seq     uint64 // from 1; consecutive, but for accepted losses
 	Time    int64  // receive time, unix nanoseconds
@@ -189,6 +205,19 @@ type Record struct {
 // Three locks, taken in the order truncateMu or appendMu, then mu. appendMu and truncateMu
 // are held while files are written and synced; mu never is, so that readers and Health do
 // not wait for the disk.
+//
+// What is always true between two calls of Append:
+//
+//   - Every record up to durable is synced, with the directory entry of its segment. durable is next-1, except after a start
+//     that gave up the end of the log: it is then the last usable record, until the first batch is written.
+//   - The segments are ascending, and none is missing between them: a segment's start is the number behind the last record
+//     of the one before it.
+//   - Only the last segment is written to. A segment that another one follows never changes, apart from its head during a
+//     recovery, so it can be read, linked and copied without a lock.
+//   - The marker names durable or an earlier record, never a later one.
+//
+// After a failed sync err is set for good. What is on the disk behind durable is then unknown, and only Open can
+// find out.
 type Log struct {
 	o Options // never changed after Open
 
@@ -223,6 +252,8 @@ type Log struct {
 }
 
 // NextSeq is the number that the next record will get.
+//
+// While a batch is being written it is still the number of the batch's first record.
 func (l *Log) NextSeq() uint64 { return l.next.Load() }
 
 // DurableSeq is the number of the last record that survives a power loss; one less than
@@ -240,6 +271,8 @@ func (l *Log) FirstSeq() uint64 {
 }
 
 // Size is the disk space of all segments, in bytes, preallocated space included.
+//
+// It counts the size of the files and not the bytes in use, since that is what the disk has to hold.
 func (l *Log) Size() (bytes int64, segments int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,6 +284,9 @@ func (l *Log) Size() (bytes int64, segments int) {
 
 // Wait returns nil as soon as a record after the given number is durable. Otherwise it
 // returns the error of ctx, ErrClosed, or an error that wraps ErrPoisoned.
+//
+// Records that are durable are reported even after the log has failed: a reader that is behind can still get at
+// them.
 func (l *Log) Wait(ctx context.Context, afterSeq uint64) error {
 	for {
 		l.mu.Lock()
@@ -278,6 +314,9 @@ func (l *Log) Wait(ctx context.Context, afterSeq uint64) error {
 
 // Close lets go of the files. What Append acknowledged is durable already. Waiters get
 // ErrClosed. Readers keep their own files and must be closed too.
+//
+// The marker is written and synced a last time, so a log that loses records after a clean stop is noticed at the
+// next start. Close may be called twice, and after a failed sync.
 func (l *Log) Close() error {
 	// appendMu lets a batch that is being written finish. err is set before the files are closed, so that whoever comes
 	// next is refused and does not meet a closed file.
