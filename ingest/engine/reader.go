@@ -13,9 +13,16 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file is the reader: it applies durable records to the State in the order of the log, answers whoever waits
+// for a record, and captures the State for the saver. It never writes to the disk itself.
+
 // reader applies durable records to the State, in order, and captures the State for checkpoints. Only its goroutine uses
 // the State, and only it touches the fields below that are not channels. During recovery that is the goroutine of
 // replayState.
+//
+// Between two records the State holds the log up to folded, and that is when functions of do run and captures are
+// made. During recovery no other goroutine of the engine exists but the one that reads the ids, which does not
+// touch these fields.
 type reader struct {
 	e     *Engine
 	state State
@@ -53,8 +60,14 @@ type foldWait struct {
 }
 
 // maxRefusals bounds the refusals that are remembered.
+//
+// A caller that waits asks within a few records. Beyond the bound all are forgotten: such a caller is told that
+// its record was applied.
 const maxRefusals = 64
 
+// newReader makes the reader of an engine. open gives it a place in the log. The channels saves and saved have room
+// for the one capture that may be under way, so that neither side waits for the other. drain also needs the room of
+// saved: it looks at its length, which is always 0 without.
 func newReader(e *Engine) *reader {
 	r := &reader{
 		e: e, state: e.opt.State, more: make(chan struct{}, 1), inbox: make(chan func(), 16),
@@ -67,6 +80,9 @@ func newReader(e *Engine) *reader {
 
 // refuseEvent makes a dead letter of an event that the fold refused, or of a record (index -1). The dead letter of a
 // replayed event exists already: it only gets another attempt.
+//
+// Apply calls it, so it runs in the goroutine that owns the State. It only appends to memory: the dead letter is
+// durable with the next flush, and before the next checkpoint.
 func (r *reader) refuseEvent(index int, event []byte, reason string) {
 	r.e.opt.Metrics.deadLetters.Inc()
 	if r.rec.Type == record.TypeReplay && index >= 0 {
@@ -86,6 +102,8 @@ type replayRefusal struct {
 }
 
 // open begins after the record seq.
+//
+// lastSeq is set as if a checkpoint had just been made there, so that an idle engine makes none.
 func (r *reader) open(log *wal.Log, seq uint64, at int64) (err error) {
 	r.log, err = log.NewReader(seq + 1)
 	r.e.folded.Store(seq)
@@ -103,6 +121,9 @@ func (r *reader) Close() error {
 
 // do has the reader's goroutine call f between two records. Once do has returned, f has run or never will: what
 // f writes may be read, whatever do returned.
+//
+// taken makes the promise exact: whoever swaps it first decides whether f runs. A caller that loses the swap
+// waits for f, which is running, so f may write to variables of its caller without a lock.
 func (r *reader) do(ctx context.Context, f func()) error {
 	done := make(chan error, 1)
 	var taken atomic.Bool // by the reader, which calls f, or by the caller, which gives up
@@ -134,6 +155,9 @@ func (r *reader) do(ctx context.Context, f func()) error {
 }
 
 // wait returns when the record seq is applied, with the reason if it was refused.
+//
+// Registering goes through do, since waits belongs to the reader's goroutine. A record that is applied already is
+// answered at once.
 func (r *reader) wait(ctx context.Context, seq uint64) error {
 	done := make(chan error, 1)
 	err := r.do(ctx, func() {
@@ -154,6 +178,8 @@ func (r *reader) wait(ctx context.Context, seq uint64) error {
 }
 
 // answerWaits answers the goroutines whose record is applied.
+//
+// done has room for the answer, so a caller that has left does not block the reader.
 func (r *reader) answerWaits() {
 	rest := r.waits[:0]
 	for _, w := range r.waits {
@@ -172,6 +198,9 @@ func (r *reader) answerWaits() {
 }
 
 // run applies records until stop is closed and the log's end is reached. Then it makes the last checkpoint.
+//
+// drain comes before each wait: the signal in more may stand for any number of records, and one that arrives
+// while drain runs is kept in the channel.
 func (r *reader) run(stop <-chan struct{}) error {
 	tick := time.NewTicker(r.e.opt.Checkpoint.Interval)
 	defer tick.Stop()
@@ -194,6 +223,8 @@ func (r *reader) run(stop <-chan struct{}) error {
 }
 
 // tryAgain is the wait for a file descriptor, which others may release.
+//
+// A shorter wait would only fail more often: descriptors are freed by connections that end.
 const tryAgain = time.Second
 
 // wakeUp makes run check for more records.
@@ -206,6 +237,9 @@ func (r *reader) wakeUp() {
 
 // drain applies records until the durable end. Between records it makes the calls of do and starts checkpoints, so that a
 // long backlog delays neither.
+//
+// tick is nil where no checkpoint must be started by time: before the saver runs, and at the end. An error is
+// fatal.
 func (r *reader) drain(tick <-chan time.Time) error {
 	for {
 		ok, err := r.next()
@@ -244,6 +278,10 @@ func guarded(f func()) (err error) {
 }
 
 // next applies one record, if there is one.
+//
+// The order of the steps after Apply: at and since belong to the record before folded is stored, since a capture
+// takes all three. folded is stored before waits are answered. A crash anywhere in between applies the record
+// again, to a State that was restored from a checkpoint before it.
 func (r *reader) next() (bool, error) {
 	ok, err := r.log.Next(&r.rec)
 	if err != nil {
@@ -277,6 +315,7 @@ func (r *reader) next() (bool, error) {
 	return true, nil
 }
 
+// apply confines a panic of the State to the record. EachEvent has confined those of single events before.
 func (r *reader) apply() (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -287,6 +326,9 @@ func (r *reader) apply() (err error) {
 }
 
 // checkpoint captures the State and passes it to the saver, unless the saver is busy or nothing is new.
+//
+// Skipping costs nothing: the next tick, or the next LogBytes, tries again. lastSeq and since are set here and
+// not when the save succeeds, so that records that arrive meanwhile count for the next one.
 func (r *reader) checkpoint() {
 	seq := r.e.folded.Load()
 	if r.saving || seq == r.lastSeq {
@@ -304,6 +346,10 @@ func (r *reader) checkpoint() {
 
 // capture encodes the parts that changed since they were last saved. The State cannot be encoded in the saver's goroutine:
 // it changes with the next record.
+//
+// All changed parts share one buffer, which is used again for the next capture: that begins only after the saver
+// has answered. A part counts as changed unless it was saved with the version that it has now. Vital parts always
+// do.
 func (r *reader) capture(seq uint64) (c *checkpoint.State, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -341,6 +387,8 @@ func (r *reader) capture(seq uint64) (c *checkpoint.State, err error) {
 
 // finishSave applies the outcome of a save. Versions count as saved only now: after a failure the next capture must contain
 // the same changes.
+//
+// ErrStale means that bytes of an earlier checkpoint are gone, so everything must be encoded again.
 func (r *reader) finishSave(result saveResult) {
 	r.saving = false
 	switch {
@@ -355,6 +403,9 @@ func (r *reader) finishSave(result saveResult) {
 }
 
 // finish applies the rest of the log and makes the last checkpoint.
+//
+// The committer has ended, so the end of the log is final. A poisoned engine makes no checkpoint: the restart
+// reads the log.
 func (r *reader) finish() error {
 	if err := r.drain(nil); err != nil || r.e.poisoned() {
 		return err
@@ -368,6 +419,7 @@ func (r *reader) finish() error {
 	return nil
 }
 
+// awaitSave waits for the save that is under way, if one is. A saver that has ended answers no more.
 func (r *reader) awaitSave() {
 	if !r.saving {
 		return
