@@ -11,7 +11,13 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
+// This file is the senders' side of the committer: a call queues a request, waits for the answer, and gives up in
+// a way that leaves each request with exactly one owner.
+
 // Result counts the outcomes of a batch's events.
+//
+// Accepted includes Merged. Duplicates, Sampled, Dropped, Throttled and Critical are apart from it and from each
+// other.
 type Result struct {
 	Accepted   int
 	Duplicates int
@@ -35,6 +41,8 @@ type Result struct {
 // An error means that no promise is made about any event of b. It is an *UnavailableError that says when to try again, the
 // error of ctx, or context.DeadlineExceeded after b.Deadline. b must not change until Commit returns, and is not used after
 // that.
+//
+// Any number of goroutines may call it. Calls that wait at the same time share one sync.
 func (e *Engine) Commit(ctx context.Context, b *event.Batch) (Result, error) {
 	return e.Admit(ctx, b, nil, nil)
 }
@@ -52,6 +60,7 @@ func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.T
 }
 
 // record writes a record of another type.
+// It is not refused for a nearly full disk: these records are small, and without them nothing could be changed.
 func (e *Engine) record(ctx context.Context, kind byte, payload []byte) (Result, error) {
 	r := e.queue.request(kind)
 	r.payload = payload
@@ -64,6 +73,10 @@ var errSenderLeft = errors.New("the sender left")
 
 // wait queues a request and returns its result. The request goes back to the pool exactly once: here if the sender gets an
 // answer, and by the committer if the sender left before.
+//
+// A sender that gives up has two cases. While the request is in the queue or waits to be merged, it is withdrawn,
+// and nothing of it is stored. Once the committer has taken it, the sender waits for the answer after all: it is
+// one sync away, and returning earlier would let the caller reuse a batch that is being written.
 func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 	var expired <-chan time.Time // nil: only the context ends the wait
 	if r.batch != nil && !r.batch.Deadline.IsZero() {
@@ -111,6 +124,10 @@ func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 
 // SetConfig writes a configuration record and returns when the State has applied it, or with the reason why it did not. It
 // waits until the engine is ready.
+//
+// The configuration takes effect at its record, so a replay counts the events in front of it by the old one and
+// those behind it by the new one. An error of the State leaves the record in the log, where every replay refuses
+// it again.
 func (e *Engine) SetConfig(ctx context.Context, config []byte) error {
 	select {
 	case <-e.ready:

@@ -15,15 +15,25 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file is the committer: it decides about each request, writes a group with one sync, and answers. The order
+// in commit is what the promise of the engine rests on: look up and add ids, append, and answer only then.
+
 // maxRecordBytes is the payload after which the events of a request continue in another record of the same group.
+//
+// Half leaves room for the head of the record, for the weights that are added to events, and for one large event.
 const maxRecordBytes = wal.MaxPayload / 2
 
 // maxArena is the largest payload buffer that the next group reuses.
+//
+// It is four groups of the default size: a burst of large requests must not hold its memory for ever.
 const maxArena = 32 << 20
 
 // committer writes the requests in the queue to the log, in groups: one write and one sync serve all requests that arrived
 // during the previous sync. Only its goroutine appends to the log and uses the deduplication table, so no lock is needed
 // between the look-up of an id and the record that adds it.
+//
+// Between two groups the table holds the ids of durable records and no others, and no request that was taken from
+// the queue is unanswered, except those in waits.
 type committer struct {
 	e     *Engine
 	log   *wal.Log
@@ -51,12 +61,18 @@ type committer struct {
 }
 
 // eventRun is a range of new events in a batch's buffer. With a weight it is a single event that sampling kept.
+//
+// from and to are offsets in batch.Buf. Neighbouring events without a weight are joined into one run, so that a
+// batch without duplicates is copied in one piece.
 type eventRun struct {
 	from, to int
 	weight   uint32
 }
 
 // run writes groups until stop is closed, and then the requests that still wait.
+//
+// It returns the error that made the log unusable, or nil after a stop. The heartbeat goes by wrote: while
+// records are written, none is needed, since any record shows that the engine is up.
 func (c *committer) run(stop <-chan struct{}) error {
 	beat := time.NewTimer(c.e.opt.Heartbeat)
 	defer beat.Stop()
@@ -119,6 +135,10 @@ func (c *committer) finish() error {
 }
 
 // abandon answers all waiting requests after the log failed. The queue is closed first, so that none is added behind it.
+//
+// It also answers the requests that wait to be merged. Senders get ErrPoisoned, which promises nothing about
+// their events: a group whose sync failed may be in the log after the restart, and a resend with the same ids is
+// then a duplicate.
 func (c *committer) abandon() {
 	c.e.queue.close(ErrPoisoned)
 	for {
@@ -135,11 +155,17 @@ func (c *committer) abandon() {
 }
 
 // capture returns the new ids of the table, and the position of the log to which they belong.
+//
+// It must be called between two groups: within one, the table has ids whose records are not durable, and a
+// checkpoint with them would make a resend a duplicate of nothing.
 func (c *committer) capture() *dedup.Capture {
 	return c.ids.Capture(c.log.DurableSeq(), c.e.watermark.Load())
 }
 
 // dropCanceled removes requests from the group whose senders have left, and returns the bytes of all.
+//
+// The compare-and-swap decides between the sender, who withdraws, and the committer, who takes. Exactly one of
+// them wins and owns the request from then on, so none is answered twice or returned to the pool twice.
 func (c *committer) dropCanceled() (bytes int64) {
 	live := c.group[:0]
 	for _, r := range c.group {
@@ -157,6 +183,15 @@ func (c *committer) dropCanceled() (bytes int64) {
 // commit decides about one group, writes its new events, and answers. Ids are added while the group is decided about, so
 // that a duplicate within it is found, and are rolled back if the write fails. No request is answered before the sync, not
 // even one of duplicates only: a duplicate promises that its original is durable. After an error the log cannot be used.
+//
+// What another order would cost:
+//
+//   - an answer before the sync: a power loss takes events whose senders were told that they are stored.
+//   - ids added after the sync: two equal events in one group would both be written.
+//   - a deduplication table that keeps the ids of a failed write: the resend would be reported as a duplicate and lost.
+//
+// The bytes of a group are returned to the queue when all of its requests are answered, so that QueueBytes also
+// bounds what is being written. Requests that wait to be merged stay charged.
 func (c *committer) commit() error {
 	bytes := c.dropCanceled()
 	c.rekey()
@@ -175,6 +210,7 @@ func (c *committer) commit() error {
 			c.admitReplay(r, at)
 		case r.kind == record.TypeReplay:
 			r.err = closed
+		// A forget frees space in the end and is small, so a nearly full disk does not refuse it either.
 		case r.kind == record.TypeForget && (closed == nil || closed == ErrDiskFull):
 			c.admitForget(r, at)
 		case r.kind != record.TypeEvents:
@@ -216,6 +252,9 @@ func (c *committer) commit() error {
 }
 
 // admission returns the receive time for the group, and the reason if events cannot be accepted now. The error is fatal.
+//
+// All records of a group have the same time, which is never before that of the last record. Until the start
+// records are written, no event is accepted: a record in front of them would look like one of the process before.
 func (c *committer) admission() (at int64, closed *UnavailableError, err error) {
 	at, ok := c.clock.Next()
 	if !ok {
@@ -231,6 +270,10 @@ func (c *committer) admission() (at int64, closed *UnavailableError, err error) 
 }
 
 // prepare reserves memory for the payloads of the whole group, so that they do not move while pending refers to them.
+//
+// It is an upper bound: the events themselves, a record head for each half of maxRecordBytes, and a weight for
+// each event that the Limiter may sample. The slices in pending stay valid until the next call of prepare, that
+// is until after Append.
 func (c *committer) prepare() {
 	need := 0
 	for _, r := range c.group {
@@ -251,12 +294,17 @@ func (c *committer) prepare() {
 }
 
 // add adds a record to the group.
+//
+// It notes the place of the request's last record, from 1, from which finishGroup takes the number.
 func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
 	c.pending = append(c.pending, wal.Pending{Time: at, Type: kind, Payload: payload})
 	r.wrote = len(c.pending)
 }
 
 // admit looks up the ids of a batch, applies the decisions of the Limiter, and turns the new events into records.
+//
+// Each event ends in exactly one place: a duplicate, throttled, critical, sampled, merged, dropped, or in a
+// record. The counts in the result add up to the number of events that were looked at.
 func (c *committer) admit(r *request, at int64) {
 	b := r.batch
 	count, size := 0, 0
@@ -304,6 +352,8 @@ func (c *committer) admit(r *request, at int64) {
 }
 
 // touch loads the slots for the ids of the next TouchAhead events, so that their cache misses overlap.
+//
+// In a large table each look-up is a cache miss. touch changes nothing that can be seen.
 func (c *committer) touch(r *request, from int) {
 	var keys [dedup.TouchAhead]xxh3.Uint128
 	n := 0
@@ -334,6 +384,9 @@ func (r *request) place(k int) int {
 }
 
 // begin must precede the first id of every record: see dedup.Table.Begin.
+//
+// Recovery calls Begin once per record, too. Only if both do it at the same places do the generations turn over
+// alike, and an id is known after a restart exactly if it was known before.
 func (c *committer) begin(at int64) {
 	if c.ids.Begin(at) {
 		c.e.opt.Metrics.generations.Inc()
@@ -341,6 +394,8 @@ func (c *committer) begin(at int64) {
 }
 
 // events adds the record of the collected runs.
+//
+// The payload is a slice of the arena. runs is empty afterwards.
 func (c *committer) events(r *request, at int64, count int) {
 	from := len(c.arena)
 	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill)
@@ -362,6 +417,7 @@ func (c *committer) events(r *request, at int64, count int) {
 	c.add(r, at, record.TypeEvents, c.arena[from:])
 }
 
+// duplicate notes a duplicate by its index in the sender's request, which the answer names.
 func (r *request) duplicate(index int) {
 	r.result.Duplicates++
 	r.result.DupIndexes = append(r.result.DupIndexes, index)
@@ -369,6 +425,9 @@ func (r *request) duplicate(index int) {
 
 // answerKnown answers a batch when nothing can be stored. If all its events are duplicates, it needs no write and is
 // answered as usual.
+//
+// The table must hold ids of durable records only, so after a failed write it comes after the rollback. The
+// result that admit may have filled in is dropped, since nothing of it is stored.
 func (c *committer) answerKnown(r *request, why *UnavailableError) {
 	r.result, r.err = Result{}, nil
 	for k := range r.places() {
@@ -384,6 +443,10 @@ func (c *committer) answerKnown(r *request, why *UnavailableError) {
 
 // append writes the group's records and syncs. Everything after Append relies on the records being durable: ids stay in the
 // table, and the reader may apply the records.
+//
+// The steps after the sync are ordered: the clock and the table accept what was written before the reader is
+// woken, and capture sees a watermark that belongs to the durable end. After an error none of them has changed,
+// and the caller rolls back the table.
 func (c *committer) append(at int64) error {
 	if len(c.pending) == 0 {
 		return nil
@@ -415,6 +478,9 @@ func isFatalAppend(err error) bool {
 }
 
 // finishGroup fills in what follows from the append.
+//
+// Numbers of records are known only now. Counters move here and not in admit, so a group that was rolled back
+// leaves no trace in them.
 func (c *committer) finishGroup() {
 	accepted, duplicates := 0, 0
 	for _, r := range c.group {
@@ -430,6 +496,9 @@ func (c *committer) finishGroup() {
 }
 
 // rollback undoes the changes of a group that could not be written, and answers its requests.
+//
+// The log is as it was before the group. Requests that were answered while the group was decided about (an error
+// is set) keep their answer. Everybody else is told to try again, except senders of duplicates only.
 func (c *committer) rollback(err error) {
 	why := c.troubled(err)
 	c.ids.Rollback()

@@ -9,6 +9,9 @@ import (
 )
 
 // heartbeat writes a heartbeat if nothing else was written for long enough.
+//
+// Heartbeats are what tells an idle engine from one that was down: the fold takes the time between two records as
+// observed only if it is short.
 func (c *committer) heartbeat() error {
 	if time.Since(c.wrote) < c.e.opt.Heartbeat {
 		return nil
@@ -18,6 +21,8 @@ func (c *committer) heartbeat() error {
 
 // beat writes a heartbeat. With a full disk or a wrong clock it writes none, which is not an error: coverage then shows the
 // gap.
+//
+// An error is fatal, as from control.
 func (c *committer) beat(kind record.Beat) error {
 	at, ok := c.clock.Next()
 	if !ok {
@@ -49,6 +54,8 @@ func (c *committer) open(at int64) (err error) {
 	if c.e.opt.Config != nil {
 		records = append(records, wal.Pending{Time: at, Type: record.TypeConfig, Payload: c.e.opt.Config})
 	}
+	// The configuration is the last of the start records, so its number is that of the last one. Without a
+	// configuration it is that of the heartbeat, which is as good a bound for Forget.
 	c.opened, err = c.control(at, records...)
 	if c.opened {
 		c.configured = c.pending[len(records)-1].Seq
@@ -57,6 +64,9 @@ func (c *committer) open(at int64) (err error) {
 }
 
 // control writes records without a sender. The error is fatal.
+//
+// It uses pending, so it must not be called while a group is being decided about. admission calls it before that,
+// through open.
 func (c *committer) control(at int64, records ...wal.Pending) (written bool, err error) {
 	c.pending = append(c.pending[:0], records...)
 	err = c.append(at)
@@ -68,6 +78,8 @@ func (c *committer) control(at int64, records ...wal.Pending) (written bool, err
 }
 
 // troubled notes that the log could not be written, and returns the answer for senders.
+//
+// A full disk is reported to the guard at once, which then refuses events without waiting for its next check.
 func (c *committer) troubled(err error) *UnavailableError {
 	c.e.troubles[troubleLog].failed(err)
 	switch {

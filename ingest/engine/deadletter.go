@@ -12,7 +12,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file is the way of a refused event from the fold to the dead-letter queue. The fold only appends to
+// memory. The saver, or recovery, writes, and always before the checkpoint that would forget the refusal.
+
 // DeadLetters stores what the fold refuses. It is a dlq.Store.
+//
+// Both methods may be called again with the same arguments after an error or a crash.
 type DeadLetters interface {
 	// Save returns nil when the entries are durable. Entries that it holds, or held recently, are skipped.
 	Save(ctx context.Context, entries []dlq.Entry) error
@@ -75,6 +80,7 @@ func (d *foldDeadLetters) resume(total uint64) {
 	d.total = total
 }
 
+// count is the number of events ever refused, over all restarts. It is part of each checkpoint.
 func (d *foldDeadLetters) count() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,6 +95,9 @@ func (d *foldDeadLetters) waiting() int {
 }
 
 // flush makes everything that was refused so far durable. After an error the entries stay for the next flush.
+//
+// Entries go from pending to saving and leave that only after Save has returned nil. So an error at any place
+// writes some entries again later, which the store recognises by their IDs, and never skips one.
 func (d *foldDeadLetters) flush() error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()
@@ -122,6 +131,9 @@ const entryOverhead = 256
 func (d *foldDeadLetters) size(e *dlq.Entry) int { return len(e.Event) + len(e.Raw) + entryOverhead }
 
 // save writes entries and failed replays. A log range is archived before the entry that refers to it is stored.
+//
+// In the other order a crash could leave an entry whose log range is gone. IDs follow from the place in the log,
+// so an entry that is refused again after a crash gets the same one. flushing is held.
 func (d *foldDeadLetters) save(entries []dlq.Entry, failed []dlq.Failure) error {
 	ctx := context.Background()
 	for i := range entries {
@@ -155,6 +167,8 @@ func (d *foldDeadLetters) Close() error {
 }
 
 // openDeadLetters uses the store of the caller, or opens one in files.
+//
+// It runs in Run before any other goroutine. Only a store that the engine opened is closed by it.
 func (e *Engine) openDeadLetters(log *wal.Log, store DeadLetters) error {
 	e.dead.log, e.dead.archives = log, filepath.Join(e.opt.Dir, LogRangeDir)
 	if store != nil {

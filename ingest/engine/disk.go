@@ -9,10 +9,16 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// The guard keeps a full disk from stopping anything but the intake of events: below the low-water mark they are
+// refused, and a reserve is freed when the disk is full after all, so that a checkpoint fits and log can be
+// deleted.
 const diskInterval = time.Second
 
 // diskGuard watches the free space. Below the low-water mark no events are accepted. When the disk is full, a reserve
 // file is deleted, so that what was accepted can be checkpointed. It is created again when there is space.
+//
+// Sizes are bytes. low is what the committer asks before each group: it is a hint that comes up to a second late,
+// and the write that finds no space is the authority.
 type diskGuard struct {
 	fs       fsys.FS
 	dir      string
@@ -37,6 +43,7 @@ func newDiskGuard(opt *Options) *diskGuard {
 	}
 }
 
+// name is the path of the reserve file. Its content means nothing.
 func (d *diskGuard) name() string { return filepath.Join(d.dir, reserveName) }
 
 // start checks once, before anything is written. A reserve that an earlier process left may be incomplete, so it is
@@ -78,6 +85,8 @@ func (d *diskGuard) full() {
 	}
 }
 
+// checkSpace sets low and keeps the reserve. Only the goroutine of run calls it, and start before that goroutine
+// exists.
 func (d *diskGuard) checkSpace() {
 	if d.hit.Swap(false) {
 		d.release()
@@ -108,6 +117,8 @@ func (d *diskGuard) checkSpace() {
 }
 
 // makeReserve creates the reserve. It needs no sync: after a crash it is created again.
+//
+// Without a reserve the engine goes on. The next check tries again, and the first failure in a row is logged.
 func (d *diskGuard) makeReserve() {
 	file, err := d.fs.Create(d.name())
 	if err == nil {
@@ -126,6 +137,7 @@ func (d *diskGuard) makeReserve() {
 	d.reserved.Store(err == nil)
 }
 
+// release deletes the reserve. Called again, it only logs.
 func (d *diskGuard) release() {
 	d.log.Error("disk full, refusing events", "reserve_released", d.reserved.Load())
 	if d.reserved.Swap(false) {

@@ -14,12 +14,20 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file holds the Engine, its life (Open, Run, Close), and how its goroutines are started and stopped. Each
+// goroutine has a file of its own: committer.go, reader.go, saver.go and disk.go. README.md draws how they are
+// connected.
+
 // Engine makes events durable, counts each id once and folds the log into a State. Any goroutine may call its methods, also
 // before and after Run.
 //
 // While it runs it has five goroutines: the committer (owns the deduplication table and is the only one to append to the
 // log), the reader (owns the State), the saver (owns the checkpoint files), the disk guard, and the one that syncs the
 // log's marker. They share the fields below and communicate through channels.
+//
+// Once the engine is ready, positions in the log are ordered: checkpoint <= folded <= durable. The committer may
+// run ahead of the reader by as much of the log as the disk holds, and the ids of the deduplication table belong
+// to durable, not to folded.
 type Engine struct {
 	opt Options // never changed after Open
 
@@ -38,6 +46,8 @@ type Engine struct {
 	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
 
 	// The life of the engine. phase is what the health derives from, together with the disk and the clock.
+	// phase moves forward only: starting, recovering, ready, stopping, stopped. Poisoned replaces any of them and
+	// stays.
 	running atomic.Bool   // Run was called
 	ready   chan struct{} // closed when the first events are accepted
 	ended   chan struct{} // closed when Run returns
@@ -63,6 +73,9 @@ type Engine struct {
 
 // Open locks the data folder and opens its log, which is checked as a whole. It reads nothing else and starts nothing: Run
 // does. An error is, among others, a *wal.CorruptError or fsys.ErrLocked. The caller must close the Engine.
+//
+// After an error nothing is locked or open. The gauges are registered last, so that a scrape never meets a
+// half-built engine.
 func Open(opt Options) (_ *Engine, err error) {
 	opt.applyDefaults()
 	if err := opt.validate(); err != nil {
@@ -94,10 +107,15 @@ func Open(opt Options) (_ *Engine, err error) {
 }
 
 // Log returns the open log, for readers such as sinks.
+//
+// Only the committer may append to it, and only the saver may truncate it.
 func (e *Engine) Log() *wal.Log { return e.log }
 
 // Close closes the log and unlocks the data folder, after Run has returned or instead of Run. While Run has not returned it
 // does nothing: the lock must outlast the last write.
+//
+// The log is closed before the lock is released, or a second engine could open a log that this one still writes
+// to.
 func (e *Engine) Close() error {
 	if e.running.Load() {
 		select {
@@ -113,6 +131,7 @@ func (e *Engine) Close() error {
 	return fmt.Errorf("close data folder: %w", err)
 }
 
+// setPhase is called by the goroutine of Run, and by any goroutine that poisons the engine.
 func (e *Engine) setPhase(s Status) { e.phase.Store(&s) }
 
 // Ready is closed when recovery is over and the first events are accepted.
@@ -120,6 +139,9 @@ func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // Do calls f between two records, in the goroutine that owns the State. During recovery it returns ErrNotReady and does not
 // call f. Once Do has returned, f has run or never will.
+//
+// f must be short: while it runs, no record is applied. A panic in f is returned as an error. ErrStopping means
+// that f did not run.
 func (e *Engine) Do(ctx context.Context, f func()) error {
 	select {
 	case <-e.ready:
@@ -132,6 +154,9 @@ func (e *Engine) Do(ctx context.Context, f func()) error {
 // Run recovers, and serves until ctx is done. Then it answers all waiting requests, folds the log to its end and makes a
 // last checkpoint. An error means that the folder cannot be used (such as a *checkpoint.LossError), or that nothing more
 // can be promised about what is written. The process should then exit and start again. Run can be called once.
+//
+// The deferred functions run in the reverse order: files are closed, then the outcome is published, and ended is
+// closed last, so whoever waits for ended finds everything closed and may call Close.
 func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	if !e.running.CompareAndSwap(false, true) {
 		return errors.New("engine: Run called twice")
@@ -149,6 +174,7 @@ func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 		return err
 	}
 	defer closing(&err, e.dead, "dead letters")
+	// No goroutine has been started yet, so these fields need no lock.
 	e.retain, e.dead.instance = parts.Retain, parts.Instance
 	e.setPhase(StatusRecovering)
 	saver, ids, err := e.recover(ctx, e.log)
@@ -174,6 +200,11 @@ func closing(err *error, c interface{ Close() error }, what string) {
 
 // serve runs the goroutines of the engine and stops them in order: the committer first, so that the reader sees the last
 // record, then the reader, so that the last checkpoint holds everything, then the rest.
+//
+// The order of the end matters. If the reader stopped first, the last records would be applied only by the next
+// start, and their senders that wait for the fold would get no answer. If the saver stopped before the reader,
+// the last checkpoint would not be written. Whichever goroutine fails, the others are stopped in the same order,
+// and the first error is returned.
 func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, saver *saver) error {
 	c := &committer{e: e, log: log, ids: ids, clock: e.clock, captures: make(chan chan *dedup.Capture)}
 	saver.committer = c
@@ -209,6 +240,8 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, save
 		return err
 	})
 
+	// Senders were refused with ErrNotReady until here. The queue is open before ready is closed, so whoever
+	// waits for ready can commit at once.
 	e.queue.open()
 	e.setPhase(StatusReady)
 	close(e.ready)
@@ -236,6 +269,8 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, save
 }
 
 // poison makes the engine refuse everything from now on, because of err.
+//
+// Any goroutine may call it. Requests that are in the queue already are answered by the committer, see abandon.
 func (e *Engine) poison(err error) {
 	e.failMu.Lock()
 	if e.failed == nil {
@@ -259,6 +294,9 @@ func (e *Engine) failure() string {
 func (e *Engine) poisoned() bool { return *e.phase.Load() == StatusPoisoned }
 
 // wake tells the reader that the log is durable up to seq.
+//
+// The committer calls it after the sync. durable is stored before the signal, so that a reader that wakes sees
+// the lag in Health.
 func (e *Engine) wake(seq uint64) {
 	e.durable.Store(seq)
 	e.read.wakeUp()
@@ -269,6 +307,7 @@ const markInterval = time.Second
 
 // markEnd syncs the marker of the log's durable end. A start compares the two, so that a log whose end was lost is not
 // taken for a complete one.
+// An error is no reason to stop: the log is complete, and only a check at the next start is weaker.
 func (e *Engine) markEnd(log *wal.Log, stop <-chan struct{}) {
 	tick := time.NewTicker(markInterval)
 	defer tick.Stop()
@@ -291,6 +330,8 @@ func (e *Engine) markEnd(log *wal.Log, stop <-chan struct{}) {
 }
 
 // publishIDs copies the figures of the table, which only its owner may read, for Health.
+//
+// The committer calls it once per group, and recovery once.
 func (e *Engine) publishIDs(ids *dedup.Table, now int64) {
 	stats := ids.Stats(now)
 	e.idStats.Store(&stats)

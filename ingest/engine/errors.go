@@ -5,6 +5,8 @@ import (
 )
 
 // UnavailableError means that a request is valid and cannot be accepted now. Nothing of it was stored.
+//
+// The values below are compared by identity and are keys of a metric, so they are never copied.
 type UnavailableError struct {
 	Code       string        // for programs, such as "disk_full"
 	Detail     string        // a sentence

@@ -12,6 +12,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file opens the data folder: its names, its format number, its lock, and the log in it. The order is the
+// safety: versions are checked before the lock is taken, and no file of the folder is changed before it is held.
+
 // DataFormat is the format of the data folder as a whole. Raise its number together with that of any file in the folder,
 // so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no number.
 var DataFormat = fsys.Format{Kind: "data directory", Number: 1}
@@ -40,6 +43,9 @@ func Contents() []string {
 
 // openFolder locks the folder and opens the log. A folder of a newer version is refused first, and nothing is changed in
 // the folder before the lock is held.
+//
+// An error leaves no lock and no open file. The disk is checked before the log is opened, since opening a log may
+// write.
 func (e *Engine) openFolder() (err error) {
 	if err := fsys.MkdirAllSynced(e.opt.FS, e.opt.Dir, checkpoint.SiteDataDir); err != nil {
 		return fmt.Errorf("open data folder: %w", err)
@@ -74,6 +80,8 @@ func (e *Engine) openFolder() (err error) {
 
 // checkFormats refuses a folder of a newer version and changes nothing. The log checks its own segments before it changes
 // any.
+//
+// It runs without the lock, beside an engine that may be running. It only reads.
 func (e *Engine) checkFormats() error {
 	if err := DataFormat.Check(e.opt.FS, e.opt.Dir); err != nil {
 		return err
@@ -83,6 +91,10 @@ func (e *Engine) checkFormats() error {
 
 // openLog opens the log. Damage to records that a checkpoint holds and that every sink has costs nothing: the log is then
 // opened without them. Any other damage is refused, unless the loss is accepted.
+//
+// Damage is accepted without asking the operator only if two conditions hold: the checkpoint has counted the
+// damaged records, and no sink has yet to read them. Everything else needs AcceptLoss, and the error names what
+// would be lost.
 func (e *Engine) openLog() (*wal.Log, error) {
 	o := wal.Options{
 		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,

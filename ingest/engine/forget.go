@@ -8,15 +8,23 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 )
 
+// This file forgets services: what was counted for them, and their ids. The State drops the counts where it
+// reaches the record. The committer is ahead of it and turns over the keys of the service with the first record
+// behind it, so both happen at the same place of the log, also when the log is read again.
+
 // ErrConfigChanged means that the counts to be forgotten were chosen under another configuration. Choose again.
 var ErrConfigChanged = errors.New("the spec changed meanwhile; try again")
 
 // Position is the number of the last record that the State applied. Within Do, f sees the effect of exactly that record.
+//
+// Outside of Do it is only a lower bound by the time that the caller looks at it.
 func (e *Engine) Position() uint64 { return e.folded.Load() }
 
 // Forget writes a record that drops counts, and returns when the State has applied it. basis is the Position at which the
 // counts were chosen. If a configuration followed it, unused counts may be in use by now, and the error is
 // ErrConfigChanged.
+//
+// An error of the wait for the fold says nothing about the record, which is durable by then.
 func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) error {
 	r := e.queue.request(record.TypeForget)
 	r.payload, r.basis = f.Append(nil), basis
@@ -30,6 +38,9 @@ func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) erro
 
 // rekey gives events of forgotten services the keys of their epoch. It computes them from the event, so that it may see a
 // request more than once. If nothing was ever forgotten it costs nothing.
+//
+// The keys were computed by the decoder, which does not know the epochs. They are computed again here, where
+// every earlier forget is known.
 func (c *committer) rekey() {
 	if !c.ids.AnyForgotten() {
 		return
@@ -71,6 +82,8 @@ func (c *committer) forgetLast() {
 }
 
 // admitForget turns a forget request into a record, unless a configuration followed its basis.
+//
+// A configuration in the same group is written in front of it, since forgetLast has moved it to the end.
 func (c *committer) admitForget(r *request, at int64) {
 	stale := r.basis < c.configured
 	for _, other := range c.group {

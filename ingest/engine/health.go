@@ -4,6 +4,9 @@ import (
 	"time"
 )
 
+// This file is what others see of the engine. Every figure is an atomic or is guarded by a lock that is held for
+// a few instructions, so Health stays quick while the disk hangs. Figures of one Health may be a moment apart.
+
 // Status is what the engine as a whole is doing.
 type Status string
 
@@ -145,6 +148,9 @@ func (e *Engine) status() (Status, string) {
 }
 
 // progress is the share of the log that recovery has read.
+//
+// Both replays count, the one for the State and the one for the ids, so it is a share of records to be read and
+// not of time.
 func (e *Engine) progress() float64 {
 	switch *e.phase.Load() {
 	case StatusStarting:

@@ -14,6 +14,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file applies the decisions of the rate limits within a group. The decision is made once, before the write,
+// and its outcome is what is written: a weight, a merged event, ids without events, a count of drops. So reading
+// the log again needs no limiter.
+
 // Limiter decides about many events at once. It is a *ratelimit.Limiter.
 type Limiter interface {
 	Decide(ctx context.Context, now time.Time, batches []*ratelimit.Tickets) error
@@ -21,9 +25,15 @@ type Limiter interface {
 
 // DecideTimeout bounds how long a group waits for a decision. Rate limits that are shared through Redis have a shorter
 // bound of their own.
+//
+// It bounds what an unavailable limiter can add to the latency of every request in the group. Then all events
+// pass.
 const DecideTimeout = 2 * time.Second
 
 // droppedStep is the resolution of the time of dropped events in their record, in nanoseconds.
+//
+// It is the width of the finest buckets of package fold, so a finer time would make no difference, and the drops
+// of many events share one entry.
 const droppedStep = int64(10 * time.Second)
 
 // reasonLimited is the reason in the record of dropped events.
@@ -31,6 +41,9 @@ const reasonLimited = "rate_limited"
 
 // deferredEvents are the events of a group that are not stored one by one: events to be merged, ids of events that
 // another one stands for, and counts of dropped events. Only the committer uses them, and empties them for each group.
+//
+// known and keys hold ids that the table gets only with addDeferred: within the group they must be duplicates
+// already, but a record with their keys has to be begun first.
 type deferredEvents struct {
 	tickets []*ratelimit.Tickets
 	view    event.View // of the current event
@@ -54,11 +67,14 @@ type merging struct {
 }
 
 // has reports whether an event with that id was merged or left out within the group.
+//
+// The committer asks it beside the table.
 func (h *deferredEvents) has(key xxh3.Uint128) bool {
 	_, ok := h.known[key]
 	return ok
 }
 
+// add notes the id of an event that is not stored by itself. An event without an id is never a duplicate.
 func (h *deferredEvents) add(item *event.Item) {
 	if !item.HasKey {
 		return
@@ -70,6 +86,8 @@ func (h *deferredEvents) add(item *event.Item) {
 	h.keys = append(h.keys, item.Key)
 }
 
+// reset empties it for the next group. Maps that grew large are dropped: clearing one costs its size, also when
+// it is nearly empty.
 func (h *deferredEvents) reset() {
 	if len(h.known) > 1<<14 || len(h.merged) > 1<<12 || len(h.drops) > 1<<12 {
 		*h = deferredEvents{}
@@ -83,6 +101,9 @@ func (h *deferredEvents) reset() {
 
 // decide asks the Limiter about all events of the group that are not duplicates, with one call. If the Limiter fails,
 // everything passes: a broken rate limit must not lose events. It reports whether any event was decided about.
+//
+// Requests that have waited to be merged were decided about before, and are not charged again. The time of the
+// decision is the receive time of the group, so that tests and the limiter agree on it.
 func (c *committer) decide(at int64) bool {
 	if c.e.opt.Limiter == nil {
 		return false
@@ -127,6 +148,9 @@ func (c *committer) over(r *request, i int) bool {
 
 // limit applies the decision about an event. stays is false if the event is not stored by itself. A weight other than 0
 // is the number of events that it stands for.
+//
+// Critical is asked about every event over its limit that is neither throttled nor merged: a throttled event
+// comes again, and merging loses nothing.
 func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 	if !c.over(r, i) {
 		return 0, true
@@ -169,6 +193,8 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 }
 
 // merge adds the current event to others like it.
+//
+// It reports false if the event cannot be merged at all. It is then stored by itself.
 func (c *committer) merge(r *request, i int) bool {
 	h, item := &c.deferred, &r.batch.Events[i]
 	by, step := c.e.opt.MergeBy(h.view.Service)
@@ -196,6 +222,8 @@ func (c *committer) merge(r *request, i int) bool {
 }
 
 // drop counts the current event as dropped.
+//
+// The name in the map is service and type, each ended by a zero byte, and the time in droppedStep as 8 bytes.
 func (c *committer) drop(item *event.Item) {
 	h := &c.deferred
 	h.key = append(append(h.key[:0], h.view.Service...), 0)
@@ -216,6 +244,10 @@ func (c *committer) drop(item *event.Item) {
 
 // addDeferred turns the deferred events into records of the group. The write that stores the accepted events stores these
 // too, so that a crash never keeps one without the other.
+//
+// The ids of everything that was merged or sampled out are in the first of these records: the keys of a record
+// say which ids became known with it, whatever events it holds. Merged events are split over records only if they
+// exceed half of maxRecordBytes.
 func (c *committer) addDeferred(at int64) {
 	h := &c.deferred
 	if len(h.keys)+len(h.order) > 0 {
@@ -249,6 +281,8 @@ func (c *committer) addDeferred(at int64) {
 }
 
 // addKeyed adds a record with keys.
+//
+// Its records belong to no single request, so no result names them.
 func (c *committer) addKeyed(at int64, count int, body []byte, keys []xxh3.Uint128) {
 	c.begin(at) // for each record, as reading the log again does
 	for _, key := range keys {

@@ -7,12 +7,22 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
+// This file lets requests wait for each other. An event that is merged with a hundred others costs one record
+// instead of a hundred, but only if they meet in one group, so a request with events to be merged may wait for
+// MergeWindow before it is written.
+
 // answerReserve is the part of a deadline that a waiting request leaves for the sync and the answer.
+//
+// A sync on a good disk takes about a millisecond. A request that waits any longer could be durable and still
+// miss its deadline.
 const answerReserve = 10 * time.Millisecond
 
 // mergeWait holds requests with events to be merged, so that those of many senders meet in one group. The Limiter has
 // decided about them and charged them, but nothing of them is in the log, and their senders may still leave. Only the
 // committer uses it.
+//
+// Its requests are in the state waiting, and their bytes stay charged to the queue. A crash loses nothing that
+// was promised: none of them was answered.
 type mergeWait struct {
 	requests []*request
 	bytes    int64
@@ -22,6 +32,9 @@ type mergeWait struct {
 
 // deferMerges moves the requests of the group that wait to be merged out of it, and returns their bytes. A request waits
 // as a whole. Requests with a close deadline, backfills, and whatever exceeds the size of a group do not wait.
+//
+// The state is set back to waiting before leaving is checked, in the opposite order of the sender's two steps. So
+// either the sender withdraws the request or the committer notices that it wants to leave.
 func (c *committer) deferMerges(now time.Time) (bytes int64) {
 	window := c.e.mergeWindow()
 	if window <= 0 || c.stopping || c.e.opt.MergeBy == nil {
@@ -95,6 +108,8 @@ func (w *mergeWait) due() <-chan time.Time {
 }
 
 // release appends the waiting requests to a group when their time has come, when they fill a group, or if all is set.
+//
+// They also go at half of mergeBytes, before new requests find no room to wait.
 func (c *committer) release(group []*request, all bool) []*request {
 	w := &c.waits
 	n := len(w.requests)
@@ -114,6 +129,8 @@ func (c *committer) release(group []*request, all bool) []*request {
 func (e *Engine) mergeBytes() int64 { return min(int64(e.opt.GroupBytes), e.opt.QueueBytes/4) }
 
 // mergeWindow is how long requests may wait to be merged.
+//
+// It is asked for each group, so a changed configuration applies at once.
 func (e *Engine) mergeWindow() time.Duration {
 	if e.opt.MergeWindow == nil {
 		return 0

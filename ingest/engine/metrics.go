@@ -9,6 +9,8 @@ import (
 
 // Metrics are the counters of the Engine. They are made once and cost one
 // atomic addition each.
+//
+// Each counter is moved by the goroutine that does the work. The gauges are computed from Health at each scrape.
 type Metrics struct {
 	set *metrics.Set
 

@@ -15,7 +15,13 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file holds what a caller can set, with defaults and bounds. Options are fixed once Open has returned.
+// Parts come later, with Run, because sinks and dead letters need the open log.
+
 // Options configure an Engine. A zero field takes the default in its comment.
+//
+// Sizes are in bytes. The functions (Now, Critical, MergeBy, MergeWindow) are called by the committer, and Now
+// also by others, so they must be quick and safe for concurrent use.
 type Options struct {
 	FS    fsys.FS // the operating system's
 	Dir   string  // the data folder, created if missing; required
@@ -129,6 +135,8 @@ func (o *Options) applyDefaults() {
 	o.DeadLetterSegmentBytes = cmp.Or(o.DeadLetterSegmentBytes, 10e6)
 }
 
+// validate refuses what no default can repair. A zero was replaced by its default before, so only negative values
+// are left to refuse.
 func (o *Options) validate() error {
 	if o.Dir == "" {
 		return errors.New("engine: Options.Dir is required")

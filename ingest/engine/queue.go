@@ -13,6 +13,10 @@ import (
 // request is something to be written to the log. Its sender fills it in and pushes it. From then on state says who owns
 // it: the sender may withdraw it only while it waits, and the committer may read it only after taking it. The last owner
 // returns it to the pool.
+//
+// The sender fills in the first group of fields before push. deferred and wrote belong to the committer. result
+// and err are written by the committer before it answers, and read by the sender after that: the channel done
+// orders the two.
 type request struct {
 	kind      byte         // of record
 	batch     *event.Batch // RecordEvents
@@ -45,6 +49,9 @@ const (
 )
 
 // request returns an empty request, new or from the pool.
+//
+// The timer is kept over uses. The channel is empty, because each answer was received before the request was
+// returned.
 func (q *queue) request(kind byte) *request {
 	r, ok := q.pool.Get().(*request)
 	if !ok {
@@ -57,6 +64,8 @@ func (q *queue) request(kind byte) *request {
 }
 
 // release returns a request to the pool. Nothing may refer to it any more.
+//
+// It clears what refers to memory of the sender, so that the pool does not keep batches alive.
 func (q *queue) release(r *request) {
 	r.batch, r.tickets, r.todo, r.replay, r.delivered = nil, nil, nil, nil, false
 	r.payload, r.result, r.err = nil, Result{}, nil
@@ -65,6 +74,8 @@ func (q *queue) release(r *request) {
 }
 
 // expires returns a channel that fires after d. The timer is reused with the request.
+//
+// The caller stops the timer before the request goes to the pool.
 func (r *request) expires(d time.Duration) <-chan time.Time {
 	if r.timer == nil {
 		r.timer = time.NewTimer(d)
@@ -78,10 +89,15 @@ func (r *request) expires(d time.Duration) <-chan time.Time {
 func (r *request) answer() { r.done <- struct{}{} }
 
 // requestOverhead is what a waiting request costs besides its events, in bytes.
+//
+// Without it, QueueBytes would hardly bound the memory of a flood of tiny requests.
 const requestOverhead = 512
 
 // queue holds the waiting requests, in order, up to a number of bytes. Senders push, the committer takes. mu is held for a
 // few instructions only, never during a sync.
+//
+// bytes falls when requests are answered and not when they are taken, so the bound covers everything that was
+// accepted and is not durable yet.
 type queue struct {
 	limit int64
 	wake  chan struct{} // one signal that there is a request
@@ -96,6 +112,9 @@ type queue struct {
 }
 
 // push adds r, or returns why it cannot be accepted.
+//
+// The signal comes after the lock is released. wake has room for one: the committer takes until the queue is
+// empty, so one is enough.
 func (q *queue) push(r *request) *UnavailableError {
 	q.mu.Lock()
 	if q.closed != nil {
@@ -114,6 +133,7 @@ func (q *queue) push(r *request) *UnavailableError {
 	return nil
 }
 
+// signal wakes the committer, unless a signal is waiting for it already.
 func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -122,6 +142,9 @@ func (q *queue) signal() {
 }
 
 // take moves the next group into buf: at least one request if any waits, then as many as fit.
+//
+// The first request goes whatever its size, or a large one would wait for ever. The bytes stay charged until
+// free.
 func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -157,6 +180,8 @@ func (q *queue) setDeferred(n int) {
 }
 
 // close refuses requests from now on. Those that wait stay. The first reason counts, except that ErrPoisoned replaces any.
+//
+// The signal makes the committer look at the queue once more, so that it answers what is there.
 func (q *queue) close(why *UnavailableError) {
 	q.mu.Lock()
 	if q.closed == nil || why == ErrPoisoned {
@@ -166,12 +191,14 @@ func (q *queue) close(why *UnavailableError) {
 	q.signal()
 }
 
+// open accepts requests from now on. Only serve calls it, once.
 func (q *queue) open() {
 	q.mu.Lock()
 	q.closed = nil
 	q.mu.Unlock()
 }
 
+// size is what is not answered yet, for Health.
 func (q *queue) size() (requests int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,8 +16,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file is the recovery: it loads the checkpoint that package checkpoint has chosen, and reads the rest of
+// the log twice, for the State and for the ids. Nothing is written to the log before it has ended. It runs in the
+// goroutine of Run.
+
 // recover brings the State and the deduplication table to the end of the log: the newest valid checkpoint, then the rest
 // of the log. It runs before any other goroutine of the engine. A returned saver has open files, also with an error.
+//
+// The clock continues from the last record, so receive times never go back, even if the system's clock did.
 func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Table, error) {
 	s := &saver{e: e, log: log, files: e.checkpoints()}
 	from, err := s.files.Load(log)
@@ -60,6 +66,8 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Tabl
 }
 
 // checkpoints returns a store of the folder's checkpoints. Each user of one has its own, since a store has no lock.
+//
+// It is cheap: a store reads nothing until it is used.
 func (e *Engine) checkpoints() *checkpoint.Store {
 	return checkpoint.New(checkpoint.Options{
 		FS: e.opt.FS, DataDir: e.opt.Dir, Logger: e.opt.Logger, IDs: e.opt.IDs, Loss: e.opt.State.Loss,
@@ -68,6 +76,9 @@ func (e *Engine) checkpoints() *checkpoint.Store {
 }
 
 // restore gives the State what the checkpoint holds.
+//
+// Parts() is asked after FinishRestore and before the first record, so that the versions are those of the bytes
+// on the disk. A part that is not in saved is written by the next checkpoint.
 func (e *Engine) restore(files *checkpoint.Store, from *checkpoint.Start) error {
 	saved := map[string]bool{}
 	err := files.Restore(from, func(name string, data []byte) error {
@@ -95,6 +106,9 @@ func (e *Engine) restore(files *checkpoint.Store, from *checkpoint.Start) error 
 // afterDamage ends a recovery that worked around damage with a checkpoint that refers to no older file. The damaged files
 // are moved aside by it. If nothing was lost, a later checkpoint can do that, too. If something was, the loss must be
 // durable before anything new is counted: a second start would otherwise judge the same damage differently.
+//
+// Dead letters come first, as in every checkpoint. The State and the ids are both at end, so the checkpoint has
+// one position.
 func (s *saver) afterDamage(from *checkpoint.Start) error {
 	// Records that the log lost at its end are covered as well.
 	end := max(s.log.NextSeq()-1, s.e.folded.Load())
@@ -122,6 +136,9 @@ func (s *saver) afterDamage(from *checkpoint.Start) error {
 
 // replay reads the log twice, side by side: for the State and for the ids. They begin at different places and do not need
 // each other.
+//
+// An error of one stops the other. The order of the two does not matter: the State never asks for an id, and the
+// table never for a count.
 func (e *Engine) replay(ctx context.Context, log *wal.Log, from *checkpoint.Start) error {
 	end := log.NextSeq() - 1
 	first := log.FirstSeq() - 1 // beyond the checkpoint only after an accepted loss
@@ -138,6 +155,10 @@ func (e *Engine) replay(ctx context.Context, log *wal.Log, from *checkpoint.Star
 
 // replayState applies the rest of the log to the State. Dead letters are flushed before they take too much memory: a later
 // crash may refuse the same events again, and the store skips those.
+//
+// It is the only goroutine that uses the State and e.read during recovery. An error of the disk while dead
+// letters are written is logged and tried again with the next flush. They stay in memory meanwhile, so nothing is
+// lost.
 func (e *Engine) replayState(ctx context.Context) error {
 	for ctx.Err() == nil {
 		ok, err := e.read.next()
@@ -162,6 +183,8 @@ func (e *Engine) replayState(ctx context.Context) error {
 }
 
 // readIDs adds the ids of the rest of the log to the table.
+//
+// While it runs, nobody else uses the table.
 func (e *Engine) readIDs(ctx context.Context, log *wal.Log, seq uint64, ids *dedup.Table) (err error) {
 	reader, err := log.NewReader(seq + 1)
 	if err != nil {
@@ -204,6 +227,10 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 }
 
 // replayIDs adds the ids of a record to the table, exactly as the committer did when it wrote the record.
+//
+// Begin, Add and Mark must come in the same order as in admit and append, or generations would turn over at other
+// records and the table would know other ids than before the restart. Ids that the server has assigned are not
+// stored, as there.
 func replayIDs(ids *dedup.Table, rec *wal.Record, view *event.View) error {
 	if rec.Type == record.TypeForget {
 		f, err := record.ParseForget(rec.Payload)

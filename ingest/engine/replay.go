@@ -12,7 +12,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
+// This file counts dead letters again. A replay is a record of its own type: its events carry their own keys and
+// the IDs of their dead letters, so that a second attempt, or a crash in between, counts each of them once.
+
 // Replay is the event of a dead letter that is to be counted.
+//
+// The engine may replace Key while Engine.Replay runs, see rekey.
 type Replay struct {
 	// Key is the key by which it counts once: see deadletter.ReplayKey.
 	Key   xxh3.Uint128
@@ -27,10 +32,16 @@ type RefusedError struct{ Reason string }
 func (e *RefusedError) Error() string { return "refused again: " + e.Reason }
 
 // maxReplay is the maximum number of events in a replay record.
+//
+// It bounds the record, together with the size of its events.
 const maxReplay = 1000
 
 // Replay counts the events of dead letters, each once, and returns an error for each. nil means that the event counts now or
 // did before. With delivered, the sinks have the events and do not get them again. It takes at most 1000 at a time.
+//
+// It returns when the record is folded, not only durable, since only the fold knows whether an event counts.
+// After an error of ctx the events may count all the same: the caller keeps the dead letters, and its next
+// attempt finds that they are duplicates.
 func (e *Engine) Replay(ctx context.Context, events []Replay, delivered bool) []error {
 	errs := make([]error, len(events))
 	all := func(err error) []error {
@@ -85,6 +96,8 @@ func (e *Engine) Replay(ctx context.Context, events []Replay, delivered bool) []
 }
 
 // takeReplayed waits until the record is folded and returns its refused events.
+//
+// The refusals are deleted, so they can be taken once.
 func (r *reader) takeReplayed(ctx context.Context, seq uint64) (refused []replayRefusal, err error) {
 	// A record that is refused as a whole becomes a dead letter of its own. Its events count nowhere, but their dead
 	// letters are still stored.
@@ -99,6 +112,9 @@ func (r *reader) takeReplayed(ctx context.Context, seq uint64) (refused []replay
 }
 
 // admitReplay turns the events of a replay that do not count yet into a record.
+//
+// Rate limits do not apply: somebody asked for these events. The payload does not come from the arena, since it
+// is built from several parts.
 func (c *committer) admitReplay(r *request, at int64) {
 	var keys []xxh3.Uint128
 	var body, entryIDs []byte
@@ -136,6 +152,8 @@ func (c *committer) admitReplay(r *request, at int64) {
 }
 
 // ReplayTarget replays dead letters of the fold or of admission into the engine. It is a dlq.Target.
+//
+// A nil error lets the queue remove the dead letter. The event is durable and counted by then.
 func (e *Engine) ReplayTarget(ctx context.Context, entries []dlq.Entry) []error {
 	errs := make([]error, len(entries))
 	for from := 0; from < len(entries); from += maxReplay {
@@ -145,6 +163,8 @@ func (e *Engine) ReplayTarget(ctx context.Context, entries []dlq.Entry) []error 
 	return errs
 }
 
+// replayPart replays at most maxReplay entries in up to two records: whether the sinks have the events is said
+// once per record.
 func (e *Engine) replayPart(ctx context.Context, entries []dlq.Entry, errs []error) {
 	// Only those of the fold went to the sinks before.
 	for _, delivered := range []bool{false, true} {

@@ -12,12 +12,18 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file is the saver: it writes checkpoints and dead letters, and deletes log segments that are no longer
+// needed.
+
 // flushInterval is how long a dead letter may stay in memory.
 const flushInterval = time.Second
 
 // saver writes checkpoints and dead letters in a goroutine of its own, so that neither the reader nor the committer waits
 // for these syncs. The order within a checkpoint makes it safe against a crash: dead letters, parts, ids, manifest, and
 // only then the log is truncated. What a step needs later is durable before the step that gives up its source.
+//
+// During recovery there is no committer yet, and the goroutine of Run uses files. From serve on only the saver's
+// goroutine does.
 type saver struct {
 	e     *Engine
 	log   *wal.Log
@@ -29,9 +35,12 @@ type saver struct {
 	committerEnded chan struct{}
 }
 
+// saveResult is the answer to a capture. The reader gets one for each, unless the saver has failed for good.
 type saveResult struct{ err error }
 
 // run saves what the reader captures until stop is closed. After an error nothing more can be promised.
+//
+// The answer is sent before an error is returned. saved has room for it, so the saver never waits for the reader.
 func (s *saver) run(stop <-chan struct{}) error {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
@@ -54,6 +63,8 @@ func (s *saver) run(stop <-chan struct{}) error {
 }
 
 // flush makes the dead letters durable. On a full disk they stay in memory, and the next tick tries again.
+//
+// An error that it returns is fatal.
 func (s *saver) flush() error {
 	if s.e.dead.waiting() == 0 {
 		return nil
@@ -72,6 +83,7 @@ func (s *saver) flush() error {
 	return nil
 }
 
+// isNoSpace reports whether the disk is full, whoever says it.
 func isNoSpace(err error) bool {
 	return fsys.Classify(err) == fsys.NoSpace || errors.Is(err, dlq.ErrNoSpace) || errors.Is(err, wal.ErrNoSpace)
 }
@@ -83,6 +95,8 @@ func isFatalSave(err error) bool {
 }
 
 // save makes one checkpoint and truncates the log before it.
+//
+// An error is counted and shown in Health. The caller decides whether it is fatal.
 func (s *saver) save(state *checkpoint.State) error {
 	began := time.Now()
 	written, err := s.write(state)
@@ -107,6 +121,13 @@ func (s *saver) save(state *checkpoint.State) error {
 	return nil
 }
 
+// write carries out the steps in the one order that loses nothing:
+//
+//   - Dead letters first: the checkpoint no longer has the records that were refused, so a crash after it would forget them.
+//   - Ids are captured after the state, so they are never behind it. Both positions are in the manifest.
+//   - The log is truncated last, below what both checkpoints and every sink still need.
+//
+// An error leaves what was written before it, which is harmless: the next checkpoint writes or replaces it.
 func (s *saver) write(state *checkpoint.State) (written int64, err error) {
 	if err := s.e.dead.flush(); err != nil {
 		return 0, err
@@ -128,6 +149,9 @@ func (s *saver) write(state *checkpoint.State) (written int64, err error) {
 }
 
 // floor is the first record of the log that a checkpoint or a sink may still need.
+//
+// It goes by what is durable: the positions in the manifests, and the cursors of the sinks on the disk. Record
+// numbers only rise, so a bound that is out of date is too low, which only keeps more.
 func (s *saver) floor() uint64 {
 	floor := s.files.Floor()
 	if s.e.retain != nil {
@@ -139,6 +163,9 @@ func (s *saver) floor() uint64 {
 }
 
 // captureIDs asks the committer, or reads the table after the committer has ended.
+//
+// A committer that failed may have ids of records in the table that are not durable. They must not be saved:
+// after the restart a resend would be a duplicate of an event that does not exist.
 func (s *saver) captureIDs() (*dedup.Capture, error) {
 	reply := make(chan *dedup.Capture, 1)
 	select {
@@ -160,6 +187,8 @@ func (e *Engine) checkpointFailed(err error) {
 }
 
 // updateCheckpoint changes the figures of the health. The reader counts failures, the saver does the rest.
+//
+// change may be called more than once and must not have other effects.
 func (e *Engine) updateCheckpoint(change func(*CheckpointHealth)) {
 	for {
 		old := e.checkpointHealth.Load()

@@ -15,6 +15,8 @@ import (
 type AddFile func(name string, size int64, file fsys.File)
 
 // snapshotTries is how often opening a checkpoint is tried while newer ones replace it.
+//
+// Opening the files takes milliseconds, and checkpoints are rarer than that, so even one repetition is rare.
 const snapshotTries = 10
 
 // Snapshot opens the files of the data folder that a start needs and passes them to add. Counting continues meanwhile.
@@ -23,6 +25,8 @@ const snapshotTries = 10
 // The order makes them consistent: the checkpoint first, then what others adds, then the log. So the log holds every record
 // that the checkpoint, a cursor or a removed dead letter refers to, and the dead letters hold everything that the
 // checkpoint has left behind.
+//
+// An error leaves the files that were added in the hands of the receiver, which closes them.
 func (e *Engine) Snapshot(others func() error, add AddFile) error {
 	select {
 	case <-e.ready:
@@ -39,6 +43,8 @@ func (e *Engine) Snapshot(others func() error, add AddFile) error {
 
 // snapshotCheckpoint adds the newest checkpoint, if there is one. If newer ones replace it meanwhile, its files may be
 // deleted before they are open, and it begins again.
+//
+// Files are passed on only when all of them are open: a checkpoint of which some files are missing is useless.
 func (e *Engine) snapshotCheckpoint(add AddFile) (err error) {
 	for range snapshotTries {
 		var files []func()

@@ -10,9 +10,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file is what the engine asks of its caller's State, and the helper that passes the events of a record to
+// it one by one.
+
 // State is what the log is folded into. All its methods except Loss are called by one goroutine at a time. What a State
 // holds must follow from the calls alone, never from a clock or from chance: a restart reads the log again and must get
 // the same.
+//
+// The engine calls Restore and FinishRestore first, then Apply and Parts, all from Run.
 type State interface {
 	// Apply takes the next record of the log. The record's payload is valid only during the call. Events that cannot
 	// be counted are passed to refuse, which copies them, and do not stop the record. After an error or a panic the
@@ -34,9 +39,15 @@ type State interface {
 }
 
 // Refuse takes the event at index of its record, in its binary form, and the reason why it cannot be counted.
+//
+// Index -1 is the record as a whole. The reason must follow from the log alone, so that reading the record again
+// gives the same dead letter.
 type Refuse func(index int, event []byte, reason string)
 
 // Part is one piece of a State.
+//
+// Encode is called before the next Apply, in the same goroutine. Version is compared with that of the last
+// checkpoint and need not rise.
 type Part struct {
 	Name    string // unique, at most 64 KiB
 	Version uint64
@@ -46,6 +57,9 @@ type Part struct {
 
 // EachEvent calls f with every event of an events record. An event for which f returns an error or panics is refused, and
 // the next one follows. An error of EachEvent means that the record itself is invalid.
+//
+// Events in front of the place where a record is invalid have been passed to f by then. The view is valid only
+// during the call.
 func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refuse Refuse) error {
 	events, err := record.ParseEvents(payload)
 	if err != nil {
@@ -66,6 +80,9 @@ func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refus
 
 // eachUntilPanic continues from the event at index from. If f panics, it refuses that event and returns the position
 // after it.
+//
+// Recovering is per call and not per event, because a deferred function for each event would cost more than most
+// events do.
 func eachUntilPanic(view *event.View, events record.Events, from int, rest []byte, f func(bool, *event.View) error, refuse Refuse) (index int, body []byte, err error) {
 	index, body = from, rest
 	var current []byte

@@ -17,6 +17,8 @@ type Trouble struct {
 
 // trouble logs once when a part begins to fail and once when it works again. Each part is used by the goroutine that
 // owns it, and read by Health.
+//
+// at is replaced as a whole, so Health sees a consistent Trouble without a lock.
 type trouble struct {
 	part string
 	now  func() time.Time
@@ -36,6 +38,7 @@ const (
 
 var troubleNames = [troubleParts]string{"log", "log_marker", "fold", "checkpoint", "dead_letters"}
 
+// failed notes a failure. The same reason again is not logged, another one is, and Since stays that of the first.
 func (t *trouble) failed(err error) {
 	before := t.at.Load()
 	found := &Trouble{Part: t.part, Reason: reasonOf(err), Since: t.now()}
@@ -59,6 +62,7 @@ func (t *trouble) works() {
 	}
 }
 
+// reasonOf leaves out the text of the error, which may name paths: pages show the reason.
 func reasonOf(err error) string {
 	switch fsys.Classify(err) {
 	case fsys.NoFiles:
