@@ -13,10 +13,16 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file adds, replaces and removes sinks while others deliver, and holds the two contexts of a shutdown
+// together. What happens inside a sink's lane is in lane.go and the files that it names.
+
 // ErrNoSink is wrapped by errors about a sink name that no lane has.
 var ErrNoSink = errors.New("no such sink")
 
 // Dispatcher owns the lanes of all sinks. All methods may be called concurrently.
+//
+// A lane in the map retains the log from its saved cursor on, whether it runs or not. That is why a lane that was
+// stopped stays in the map until its cursor is removed or another lane has taken it over.
 type Dispatcher struct {
 	o       Options
 	cursors cursors
@@ -37,6 +43,8 @@ type Dispatcher struct {
 }
 
 // New validates the options and creates the cursors' folder. It starts no goroutine.
+//
+// The error is one of the options or of the disk, and leaves at most an empty folder.
 func New(o Options) (*Dispatcher, error) {
 	o.applyDefaults()
 	if err := o.validate(); err != nil {
@@ -54,17 +62,19 @@ func New(o Options) (*Dispatcher, error) {
 func (d *Dispatcher) Add(o SinkOptions) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	return d.add(o)
+	return d.add(o, nil)
 }
 
-func (d *Dispatcher) add(o SinkOptions) error {
+// add makes a lane and puts it into the place of old, a lane of the same name that was stopped; nil if there is none.
+// After an error old stays where it is. changing is held.
+func (d *Dispatcher) add(o SinkOptions, old *lane) error {
 	l, err := newLane(d, o)
 	if err != nil {
 		return err
 	}
 	// Checked under mu, then used without it: changing is held, so no other call can take the name meanwhile.
 	d.mu.Lock()
-	_, taken := d.lanes[o.Name]
+	taken := d.lanes[o.Name] != old
 	ended := d.ended
 	d.mu.Unlock()
 	switch {
@@ -102,6 +112,10 @@ func (d *Dispatcher) start(l *lane) {
 // Remove drains a sink and removes its cursor, so that it no longer retains the log. A sink of the same name that is
 // added later starts afresh. If ctx ends before the sink has drained, it stays registered and retains the log, but gets
 // nothing until it is removed or replaced.
+//
+// The order is stop, cursor, map. If the cursor were removed first, the lane could save it again, and a later
+// sink of the same name would begin in the middle of the log. If the map came first, a failure would leave a
+// cursor that only the next Run could remove.
 func (d *Dispatcher) Remove(ctx context.Context, name string) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -123,6 +137,9 @@ func (d *Dispatcher) Remove(ctx context.Context, name string) error {
 
 // Replace drains a sink and continues at the same place of the log with other options, or another Sink. An unknown
 // name is added. After an error the old lane stays registered, stopped, so that the log is retained for it.
+//
+// The old lane stays in the map until the new one takes its place, in one step: without a lane, Lowest would not
+// count the sink for a moment, and the log could be truncated above its cursor.
 func (d *Dispatcher) Replace(ctx context.Context, o SinkOptions) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -131,26 +148,21 @@ func (d *Dispatcher) Replace(ctx context.Context, o SinkOptions) error {
 	}
 	err := d.stop(ctx, o.Name)
 	if errors.Is(err, ErrNoSink) {
-		return d.add(o)
+		return d.add(o, nil)
 	}
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	old := d.lanes[o.Name]
-	delete(d.lanes, o.Name)
 	d.mu.Unlock()
-	if err := d.add(o); err != nil {
-		d.mu.Lock()
-		d.lanes[o.Name] = old // stopped, but it retains the log
-		d.mu.Unlock()
-		return err
-	}
-	return nil
+	return d.add(o, old)
 }
 
 // stop cancels a sink's lane and waits until it has drained. d.changing is held, so that no other goroutine stops it or puts
 // another lane in its place.
+//
+// An error of ctx leaves the lane canceled: it still drains, and a later call waits for it again.
 func (d *Dispatcher) stop(ctx context.Context, name string) error {
 	d.mu.Lock()
 	l := d.lanes[name]
@@ -180,6 +192,9 @@ func (d *Dispatcher) stop(ctx context.Context, name string) error {
 //
 // Cursors on disk that belong to no sink are removed at the start. Add the sinks that are to continue where they were
 // before you call Run.
+//
+// It returns when every lane has ended and its sink is closed. After that no goroutine of the package is left,
+// except those of calls whose sink ignores its context.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.changing.Lock()
 	err := d.begin(ctx)
@@ -208,6 +223,7 @@ func (d *Dispatcher) Close() {
 	}
 }
 
+// begin starts the lanes that were added before Run. changing is held.
 func (d *Dispatcher) begin(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -235,6 +251,7 @@ func (d *Dispatcher) Lowest() (seq uint64, ok bool) {
 	return d.lowest()
 }
 
+// lowest is Lowest with mu held.
 func (d *Dispatcher) lowest() (seq uint64, ok bool) {
 	for _, l := range d.lanes {
 		if s := l.saved().Seq; !ok || s < seq {
@@ -255,6 +272,10 @@ func (d *Dispatcher) measure() {
 // Deliver sends items to one sink once, past its lane: a replay of dead letters. It goes through the sink's rate limit,
 // breaker, bulkhead and timeout, and is not retried. The caller stays responsible for the items that failed. The others
 // are durable at the sink when Deliver returns. Items that are too old are sent too: somebody asked for them.
+//
+// The lane may deliver at the same time, so the sink gets up to its concurrency in calls from both. It works
+// before Run, too. An error of the flush leaves the items at the sink or not: the caller keeps them and sends
+// them again.
 func (d *Dispatcher) Deliver(ctx context.Context, sink string, items []Item) Result {
 	d.mu.Lock()
 	l := d.lanes[sink]
@@ -296,6 +317,8 @@ func (d *Dispatcher) Status() []Status {
 	return all
 }
 
+// closeSink closes a sink that can be closed. The lane's goroutine calls it at its end, or stop and Close for a
+// lane that never ran.
 func (l *lane) closeSink() {
 	if c, ok := l.o.Sink.(io.Closer); ok {
 		if err := c.Close(); err != nil {
