@@ -13,6 +13,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
+// This file stores cursors: how far each sink has got, in one small file per sink. They are what a restart goes
+// by, and what keeps the log from being truncated, so one is never ahead of what its sink has made durable.
+
 // The syncs of this package, besides those of fsys.WriteAtomic.
 const (
 	// SiteDir is the sync of the parents of the cursors' folder.
@@ -23,11 +26,15 @@ const (
 )
 
 // Cursor is the next item that a sink is to get: an item of a record, counted from 0.
+//
+// Everything before it is final for the sink: delivered and flushed, dropped by policy, or a dead letter. Index
+// is 0 except inside a record that fills several batches.
 type Cursor struct {
 	Seq   uint64
 	Index int
 }
 
+// before orders cursors by record and then by item.
 func (c Cursor) before(d Cursor) bool {
 	return c.Seq < d.Seq || c.Seq == d.Seq && c.Index < d.Index
 }
@@ -48,9 +55,13 @@ type cursors struct {
 	dir string
 }
 
+// path is safe for any name that SinkOptions allows: it has no separator and does not begin with a dot.
 func (c cursors) path(sink string) string { return filepath.Join(c.dir, sink+cursorSuffix) }
 
 // save replaces a sink's cursor and syncs it. After an error the old cursor is still valid.
+//
+// After a *fsys.SyncError it is not known which of the two a power loss leaves. Both are valid: neither is ahead
+// of the sink.
 func (c cursors) save(sink string, at Cursor) error {
 	// A text file with a checksum, replaced as a whole: a crash leaves the old cursor or the new one, and an operator can
 	// read both.
@@ -95,6 +106,8 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 
 // OldestCursor is the oldest record that the cursors in a folder point at, math.MaxUint64 if there is none. It serves
 // those who look at a data folder while no engine runs on it.
+//
+// A damaged cursor is an error, since the sink may need any record.
 func OldestCursor(f fsys.FS, dir string) (uint64, error) {
 	names, err := f.List(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -117,6 +130,8 @@ func OldestCursor(f fsys.FS, dir string) (uint64, error) {
 	return oldest, nil
 }
 
+// remove deletes a sink's cursor durably. One that is gone already is no error, but the folder is synced all the
+// same: the call that removed it may have crashed before its sync.
 func (c cursors) remove(sink string) error {
 	err := fsys.ChangeDir(c.fs, c.dir, SiteRemove, func() error {
 		if err := c.fs.Remove(c.path(sink)); !errors.Is(err, fs.ErrNotExist) {

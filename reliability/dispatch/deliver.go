@@ -8,6 +8,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
+// This file is the life of a batch: rounds of attempts with backoff between them, until each item is delivered,
+// dropped or a dead letter. What has to be awaited before a call, and the call itself, are in gate.go.
+
 // delivery finishes one batch: every item is delivered, dropped by policy, or safe among the dead letters. It belongs to
 // one worker, so its fields need no lock. What workers share is in the lane: the policies, and the counters under lane.mu.
 //
@@ -26,6 +29,7 @@ type pending struct {
 	errs  []error // nil in the first round
 }
 
+// add appends an item with its last error. items and errs stay of equal length from the first error on.
 func (p *pending) add(it Item, err error) {
 	p.items = append(p.items, it)
 	p.errs = append(p.errs, err)
@@ -41,6 +45,8 @@ func (p *pending) cause() string {
 
 // takeBlocked takes out the items whose last error is of the class blocked. They are retried without a limit: wrong
 // credentials or a missing folder say nothing about the items, and an operator has to act first.
+//
+// In the first round nothing has an error, and nothing is blocked.
 func (p *pending) takeBlocked() (blocked pending) {
 	var rest pending
 	for i, it := range p.items {
@@ -55,6 +61,8 @@ func (p *pending) takeBlocked() (blocked pending) {
 }
 
 // cut takes the first n out.
+//
+// The capacity is cut, too, so that appending to the first part does not overwrite the rest.
 func (p *pending) cut(n int) pending {
 	head := pending{items: p.items[:n:n]}
 	p.items = p.items[n:]
@@ -66,6 +74,9 @@ func (p *pending) cut(n int) pending {
 
 // deliver delivers a batch. It returns false if waits or calls ended first: then the cursor must not move over the batch,
 // and the next session sends it again.
+//
+// MaxElapsed is counted from the first attempt of the batch, waits for the breaker included. Round 0 is the first
+// attempt, so round n is the n-th retry.
 func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 	d := &delivery{l: l, waits: waits, calls: calls}
 	// Records that could not be split need no call, so they are stored before anything waits for the sink.
@@ -110,6 +121,8 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 
 // pay waits until the retry budget permits a retry. The budget is of the lane: while a sink fails, retries of all batches
 // together stay a share of its traffic.
+//
+// It is paid once per round of a batch and not per item.
 func (d *delivery) pay() bool {
 	for first := true; ; first = false {
 		ok, wait := d.l.budget.Spend()
@@ -130,6 +143,9 @@ func (d *delivery) pay() bool {
 
 // step sends the first part of todo, as much as may go at once. Items that fail and may be retried go to next. It returns
 // false if waits ended.
+//
+// An item leaves todo exactly once: into next, into the dead letters, as delivered, or as dropped. A call that
+// was refused on this side puts its items back to the front, with their errors.
 func (d *delivery) step(todo, next *pending, round int) bool {
 	l := d.l
 	n, how, ok := d.admit(todo, round)
@@ -185,6 +201,9 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 const refusedHerePause = 20 * time.Millisecond
 
 // sortOutcome counts what was delivered, moves items that may be retried to next, and makes dead letters of the rest.
+//
+// It returns false if waits ended before the refused items were safe: the batch is then unfinished, although some
+// of its items were counted as delivered. They are sent and counted again.
 func (d *delivery) sortOutcome(part pending, result Result, next *pending, attempts int) bool {
 	l := d.l
 	failed := 0
@@ -230,6 +249,8 @@ func (d *delivery) sortOutcome(part pending, result Result, next *pending, attem
 }
 
 // deadLetter makes dead letters of items, with what is known about their failures.
+//
+// An item that never failed has no class and no error, except that one that expired is a timeout.
 func (d *delivery) deadLetter(p pending, reason string, attempts int) bool {
 	if len(p.items) == 0 {
 		return true
@@ -253,6 +274,9 @@ func (d *delivery) deadLetter(p pending, reason string, attempts int) bool {
 
 // store hands dead letters to Options.DeadLetter, again and again until they are safe. It returns false if waits ended.
 // The lane stops meanwhile: moving on would lose them.
+//
+// The pause doubles from 0.1 to 5 s. All entries of a list have the same reason. After a crash the caller may get
+// the list again, because the cursor is saved later.
 func (d *delivery) store(list []DeadLetter) bool {
 	l := d.l
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
@@ -288,6 +312,9 @@ func (d *delivery) store(list []DeadLetter) bool {
 }
 
 // breakerChanged is called by the breaker after a transition, without its lock.
+//
+// The stages begin when the breaker opens, before any call of the recovery, so that not even the first probe
+// comes with the whole backlog behind it.
 func (l *lane) breakerChanged(from, to breaker.State, reason string) {
 	// lastError, not the breaker's reason alone: that says how many calls failed, and not why.
 	l.mu.Lock()

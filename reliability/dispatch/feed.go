@@ -10,8 +10,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file turns the log into batches: it reads records, splits them into items, and cuts batches by number,
+// size and age. It also says for each batch where the cursor may go when the batch is done.
+
 // feed reads records and forms batches. It belongs to the session's goroutine and never blocks: at the durable end it
 // says so, and a waiter waits.
+//
+// pos is behind everything that is in a batch, the one that is filling included, and items holds what lies behind
+// pos of the record read last. So a batch that take hands over always ends at pos.
 type feed struct {
 	l *lane
 	r *wal.Reader
@@ -32,6 +38,10 @@ type feed struct {
 }
 
 // fill adds items until the batch is full or the durable end is reached.
+//
+// The limits are checked before an item is added, so only an item that is larger than BatchBytes by itself
+// exceeds them, in a batch of its own. An error is one of the log. What is in the batch by then is sent again by
+// the next session.
 func (f *feed) fill() error {
 	for !f.full {
 		if len(f.items) == 0 {
@@ -100,6 +110,8 @@ func (f *feed) read() (ok bool, err error) {
 }
 
 // split calls Options.Split, which is foreign code: a panic is an error about this record.
+//
+// Items that it yielded before an error or a panic are not sent: the record becomes one dead letter as a whole.
 func (f *feed) split() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -115,6 +127,8 @@ func (f *feed) split() (err error) {
 }
 
 // due reports whether the batch should go now. If not, wait is how long it may wait for more items, 0 if there is none.
+//
+// A record that could not be split does not wait, since nothing may be added behind it in the same batch.
 func (f *feed) due(now time.Time) (ok bool, wait time.Duration) {
 	if len(f.batch) == 0 {
 		return len(f.unreadable) > 0, 0
@@ -134,6 +148,8 @@ func (f *feed) take() *batch {
 }
 
 // batch is a log range in delivery, up to end.
+//
+// Its end is where the cursor goes when it is done and all batches in front of it are.
 type batch struct {
 	// Written by the feed, read by the worker.
 	items      []Item
@@ -151,6 +167,8 @@ type waiter struct {
 	busy bool
 }
 
+// run answers each question once, and ends with ctx. The channels have room for one, so neither side blocks on
+// the other.
 func (w *waiter) run(ctx context.Context, s Source) {
 	for {
 		select {

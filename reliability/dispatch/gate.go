@@ -12,7 +12,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
+// This file is what stands between a batch and the sink: the checks that a batch waits for (admit), the call with
+// breaker permit, bulkhead place, timeout and panic guard (call, send), and the stages of a recovery.
+
 // recheckExpiry is the longest that a waiting batch sleeps before it checks again whether its items have expired.
+//
+// Without it an item could expire in the middle of a long pause and become a dead letter much later.
 const recheckExpiry = time.Second
 
 // admit waits until some of the items may be sent and returns how many. If how is not Delay, it says what to do with all
@@ -75,6 +80,9 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 
 // turns takes permits for up to all of the items: of the retry rate limit, from the second round on, and of the recovery
 // stages. limited says that the former has none left.
+//
+// n may be less than the number of items: the rest waits for the next permits. First attempts are not charged to
+// the retry rate limit.
 func (l *lane) turns(items []Item, round int) (n int, wait time.Duration, limited bool) {
 	l.gate.Lock()
 	defer l.gate.Unlock()
@@ -96,6 +104,8 @@ func (l *lane) turns(items []Item, round int) (n int, wait time.Duration, limite
 }
 
 // outbound waits for the sink's own rate limit, for one unit or with LimitItems one per item.
+//
+// Units stay taken if the call is then refused on this side, so the sink gets less than the limit and never more.
 func (l *lane) outbound(ctx context.Context, items int) error {
 	if l.o.RateLimit == nil {
 		return nil
@@ -111,6 +121,9 @@ func (l *lane) outbound(ctx context.Context, items int) error {
 }
 
 // expire makes dead letters of the items that are older than TTL. It returns false if waits ended.
+//
+// The age of an item counts from Item.Time, when the engine received it. An item that expires during its last
+// call counts by the outcome of that call.
 func (d *delivery) expire(todo *pending, round int) bool {
 	ttl := d.l.o.TTL
 	if ttl == 0 {
@@ -150,16 +163,23 @@ func (l *lane) pauseLeft() time.Duration {
 }
 
 // refusedHere reports whether a call was refused by a policy on this side, before it was made: no attempt took place.
+//
+// The items of such a call go back without an attempt being counted, and their class says nothing about the sink.
 func refusedHere(err error) bool {
 	var open *breaker.OpenError
 	var full *bulkhead.FullError
 	return errors.As(err, &open) || errors.As(err, &full) || errors.Is(err, errRefusedHere)
 }
 
+// errRefusedHere marks a call that ended before the sink was reached, for another reason than breaker or
+// bulkhead.
 var errRefusedHere = errors.New("stopped before the call")
 
 // call makes one call through breaker, bulkhead and timeout. waits ends the wait for a place in the bulkhead, calls ends
 // the call itself. past ends it too, unless zero: then the oldest item has expired.
+//
+// Permits are taken from the outside in, breaker before bulkhead: a batch that waits for a place in the bulkhead
+// while the breaker is open would hold up those behind it for nothing. No lock is held during the call.
 func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) Result {
 	permit, err := l.breaker.Acquire()
 	if err != nil {
@@ -202,6 +222,8 @@ func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) 
 }
 
 // ttlReserve is subtracted from the time to live, for the way to the sink.
+//
+// A call that begins with less than that left is not made.
 const ttlReserve = 20 * time.Millisecond
 
 // past is when the first of the items expires; zero without a TTL.
@@ -218,6 +240,9 @@ func (l *lane) past(items []Item) (at time.Time) {
 }
 
 // judge reports the outcome of a call to the breaker, the metrics and the status.
+//
+// Items that the sink refuses one by one are a success for the breaker: the sink is up and answers. Each permit
+// is returned once.
 func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, items int) {
 	if r.Err == nil {
 		if len(r.Failed) >= items { // the sink answers, but refuses every item
@@ -247,6 +272,8 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 }
 
 // pause keeps the whole lane away from the sink.
+//
+// A later answer can make the pause longer and never shorter. MaxRetryAfter bounds what a sink can ask for.
 func (l *lane) pause(d time.Duration) {
 	until := time.Now().Add(min(d, l.policy.MaxRetryAfter()))
 	l.mu.Lock()
@@ -257,6 +284,8 @@ func (l *lane) pause(d time.Duration) {
 }
 
 // grace is how long a call may continue after its context ended before it is abandoned.
+//
+// It is for the way back: a sink that notices the end of its context needs a moment to return.
 const grace = time.Second
 
 // send calls the sink in a goroutine and waits for it, at most grace beyond the end of ctx. A sink that ignores its
@@ -285,6 +314,8 @@ func (l *lane) send(ctx context.Context, items []Item) Result {
 }
 
 // guarded turns a panic of the sink into an error: it is foreign code in the lane.
+//
+// Its class is unknown, so the items are retried: a panic may depend on a passing state.
 func (l *lane) guarded(ctx context.Context, items []Item) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -296,6 +327,9 @@ func (l *lane) guarded(ctx context.Context, items []Item) (r Result) {
 
 // stages bound what a sink gets while it recovers from an outage: from the opening of its breaker until the backlog is
 // gone. Without them the whole backlog would hit a sink that has just come back, and break it again.
+//
+// limit is set from the opening of the breaker to the end of the recovery, and Items per Interval is what it
+// begins with. It grows by Growth for each Interval without a failure and falls back to Items with each failure.
 type stages struct {
 	o Staged // fixed
 
@@ -320,6 +354,7 @@ func (s *stages) breaker(closed bool) {
 	}
 }
 
+// fresh makes the limit of a new recovery.
 func (s *stages) fresh() *retry.Limit {
 	l, err := retry.NewLimit(retry.LimitOptions{PerInterval: s.o.Items, Interval: s.o.Interval})
 	if err != nil {

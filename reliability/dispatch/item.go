@@ -8,7 +8,13 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file holds what the package asks of others: the items that a record is split into, the sink that takes
+// them, and what a dead letter says. None of it has state.
+
 // Item is one unit of delivery: a part of a record.
+//
+// ID, Service, Type and Severity are for sinks and dead letters. The package itself looks at Time, Seq, Index and
+// the length of Payload only.
 type Item struct {
 	ID                      string
 	Service, Type, Severity string
@@ -23,6 +29,8 @@ type Item struct {
 // returns. A sink must be idempotent, because items can be sent again.
 //
 // A Sink may also be a [Flusher], a [Checker] and an io.Closer, which is closed when its lane ends.
+//
+// The batch belongs to the caller: a sink may keep payloads, but must not change the slice or its items.
 type Sink interface {
 	Send(ctx context.Context, batch []Item) Result
 }
@@ -67,6 +75,9 @@ const (
 )
 
 // DeadLetter is an item that was not delivered.
+//
+// Sink, Item.Seq and Item.Index together are unique, and the same after a crash. A store recognises an entry that
+// it gets again by them.
 type DeadLetter struct {
 	Item        Item
 	Sink        string

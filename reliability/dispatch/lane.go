@@ -15,8 +15,15 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
+// This file is the lane of one sink: its policies, its cursor on the disk, and the order of flush and save that
+// the promise "at least once" rests on. Reading and cutting batches is in feed.go, the loop around them in
+// session.go, a batch's life in deliver.go.
+
 // lane delivers the log to one sink. Its goroutine (run) opens one session after the other. Batches of the session are
 // delivered by goroutines of their own, at most Bulkhead.Concurrency at a time, and Deliver may call the sink beside them.
+//
+// Positions are ordered: durable <= next <= what the feed has read. The first difference is sent again after a
+// crash, the second is in flight. Only a jump moves durable ahead of next, and ends the session at once.
 type lane struct {
 	// Fixed by newLane and never written again.
 	d   *Dispatcher
@@ -60,6 +67,8 @@ type lane struct {
 }
 
 // newLane validates the options and builds the policies. It starts nothing and touches no disk.
+//
+// All errors of the policies are reported together.
 func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	o.applyDefaults()
 	if err := o.validate(); err != nil {
@@ -126,6 +135,8 @@ func orDefault[T any](o *T) (v T) {
 
 // locate reads the cursor, or creates one. It must be durable before the sink counts as added: otherwise a crash would
 // forget which records the sink was promised.
+//
+// No other goroutine knows the lane yet, so the fields are set without mu.
 func (l *lane) locate() error {
 	at, ok, err := l.d.cursors.load(l.o.Name)
 	if err != nil {
@@ -144,6 +155,7 @@ func (l *lane) locate() error {
 	return nil
 }
 
+// saved is the cursor on the disk.
 func (l *lane) saved() Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,6 +163,9 @@ func (l *lane) saved() Cursor {
 }
 
 // run opens one session after the other, each starting at the cursor on disk, until ctx ends. It closes the sink.
+//
+// An error of a session is never the end of the lane: the log stays where it is, so trying again after
+// SaveInterval loses nothing.
 func (l *lane) run(ctx context.Context) {
 	defer l.closeSink() // last: after the session's calls and the health checks
 	if o, ok := l.o.Sink.(*opening); ok {
@@ -186,6 +201,8 @@ var errAgain = errors.New("restart at the cursor on disk")
 
 // open opens the log at the cursor. Records that are no longer in the log cannot be delivered: they are counted and
 // logged, and the lane continues with the oldest record. Waiting for them would stop the sink for ever.
+//
+// The cursor that it returns is where the session begins. The one on the disk is corrected by the next save.
 func (l *lane) open() (*wal.Reader, Cursor, error) {
 	at := l.saved()
 	r, err := l.d.o.Source.NewReader(at.Seq)
@@ -208,6 +225,8 @@ func (l *lane) open() (*wal.Reader, Cursor, error) {
 
 // save flushes the sink and then saves the cursor, in this order: a cursor on disk must never be ahead of what the sink
 // has made durable. since is failedFlushes at the start of the session.
+//
+// next is copied before the flush: items that are finished while it runs may not be part of it.
 func (l *lane) save(ctx context.Context, since uint64) error {
 	l.mu.Lock()
 	at, durable := l.next, l.durable
@@ -231,6 +250,9 @@ func (l *lane) failedFlushes() uint64 {
 
 // flush makes durable what the sink was sent. It fails, too, if another flush failed since the counter was since: that
 // one was told of the loss, and this caller's items may be among it.
+//
+// A sink that is no Flusher is durable when Send has returned, as far as anybody can know. The error is always a
+// *flushError.
 func (l *lane) flush(ctx context.Context, since uint64) error {
 	f, ok := l.o.Sink.(Flusher)
 	if !ok {

@@ -9,8 +9,13 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
+// This file is the outbound rate limit of a sink, for one process. It holds for any span of its window, and not
+// only on average.
+
 // LocalLimit is a Limiter of this process. No span of its window sees more than the burst. A call gets all of its units
 // at once, so that several that wait do not end up going together.
+//
+// grants holds at most burst entries, since each has at least one unit and their sum is bounded by burst.
 type LocalLimit struct {
 	most    int
 	window  time.Duration
@@ -23,6 +28,7 @@ type LocalLimit struct {
 	used   int     // their sum
 }
 
+// grant is one Wait that succeeded: when, and for how many units.
 type grant struct {
 	at time.Time
 	n  int

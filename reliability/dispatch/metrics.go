@@ -13,6 +13,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
+// This file holds the metrics of sinks. The series of a sink exist from its first use to its removal, so that a
+// sink that was removed leaves no series behind.
+
 // Metrics are the counters of all sinks, by name, and those of their breakers and
 // bulkheads.
 type Metrics struct {
@@ -25,6 +28,8 @@ type Metrics struct {
 	lanes     *metric.PerName[*series]
 }
 
+// series are the metrics of one sink. Items, records, calls and batches are different units: the name of each
+// metric says which it counts.
 type series struct {
 	delivered, skipped, missed     *metrics.Counter
 	dropped                        *metrics.Counter
@@ -104,6 +109,8 @@ func (m *Metrics) define(g *metric.Group, sink string) *series {
 }
 
 // Answered counts an answer of a sink by its status code.
+//
+// Sinks call it themselves, since only they see the code.
 func (m *Metrics) Answered(sink string, code int) {
 	if s, ok := m.lanes.Lookup(sink); ok { // else it was removed while the call was under way
 		s.answers.count(code)
@@ -112,6 +119,8 @@ func (m *Metrics) Answered(sink string, code int) {
 
 // maxCodes is how many codes of one sink are told apart. A receiver chooses what it
 // answers, and each code is a series.
+//
+// It leaves room for every code that HTTP services commonly use.
 const maxCodes = 24
 
 // answers are those of one sink by status code; 0 stands for all that are not told apart.
@@ -121,6 +130,7 @@ type answers struct {
 	by   map[int]*metrics.Counter
 }
 
+// count counts an answer. A code beyond maxCodes, or one that is no HTTP status, counts as "other".
 func (a *answers) count(code int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,6 +147,7 @@ func (a *answers) count(code int) {
 	a.by[code].Inc()
 }
 
+// list is a copy for the status.
 func (a *answers) list() map[int]uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

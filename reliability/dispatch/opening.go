@@ -12,6 +12,9 @@ import (
 
 // opening is a sink that is opened when it is first needed, again and again until that works. A sink that cannot be
 // opened fails with the class blocked: its events wait, and nothing else does.
+//
+// The lane asks it once at its start, so that a sink that cannot be opened shows in the status before there is an
+// event for it. The slow part happens under mu, so status and metrics must not ask it.
 type opening struct {
 	open func() (Sink, error)
 
@@ -20,6 +23,8 @@ type opening struct {
 	closed bool
 }
 
+// ready returns the sink, opening it if it is not open. The error has the class blocked: the items are retried
+// until the sink can be opened.
 func (o *opening) ready() (Sink, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

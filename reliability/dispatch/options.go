@@ -18,7 +18,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
+// This file holds what a caller can set for the dispatcher and for each sink, with defaults and bounds. Options
+// are copied when a sink is added, and a change needs Replace.
+
 // Options of a Dispatcher.
+//
+// The functions are called by many lanes at the same time and must be safe for that.
 type Options struct {
 	FS     fsys.FS
 	Dir    string // of the cursors; created if missing
@@ -49,6 +54,7 @@ func (o *Options) applyDefaults() {
 	}
 }
 
+// validate refuses what no default can repair.
 func (o *Options) validate() error {
 	switch {
 	case o.FS == nil || o.Dir == "":
@@ -83,6 +89,8 @@ type Staged struct {
 }
 
 // SinkOptions of one sink. Zero fields get the defaults of their packages.
+//
+// A default is stated with its field. Items and calls are different units: a batch of many items is one call.
 type SinkOptions struct {
 	Name string // [a-z0-9._-]+, at most 64 bytes: file name and label
 	Sink Sink
@@ -129,6 +137,7 @@ func (l *lane) retries(err error) bool {
 	return on.Classes[class] || errors.As(err, &answer) && slices.Contains(on.Codes, answer.StatusCode())
 }
 
+// namePattern keeps names usable as file names on any file system. A leading dot would hide the cursor.
 var namePattern = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
 
 func (o *SinkOptions) applyDefaults() {
@@ -143,6 +152,7 @@ func (o *SinkOptions) applyDefaults() {
 	o.BatchWait = max(o.BatchWait, 0)
 }
 
+// validate reports everything that is wrong, and wraps Open into a Sink.
 func (o *SinkOptions) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) {

@@ -8,11 +8,17 @@ import (
 	"time"
 )
 
+// This file is the loop of a lane: one goroutine that hands batches to workers, receives them when they are done,
+// moves the cursor, and saves it. Workers never touch the session: they report through results.
+
 // session reads the log from the cursor on disk and delivers it in batches, until ctx ends or an error makes the lane
 // start over at the cursor on disk. It owns the cursor in memory (lane.next).
 //
 // Everything but the channels and contexts belongs to the goroutine of loop, which is the lane's. A batch belongs to its
 // worker from fly until the worker sends it to results.
+//
+// Between two turns of the loop, everything before lane.next is final, every batch in flying lies behind it, in
+// order and without a gap, and the batch that is filling lies behind those.
 type session struct {
 	l       *lane
 	feed    feed
@@ -28,6 +34,9 @@ type session struct {
 }
 
 // session runs one. The error is why it ended early; nil if ctx ended.
+//
+// An early end cuts off calls in flight, because a session that has lost its place in the log must not leave
+// workers behind that could finish items of the next one.
 func (l *lane) session(ctx context.Context) (err error) {
 	r, at, err := l.open()
 	if err != nil {
@@ -58,6 +67,8 @@ func (l *lane) session(ctx context.Context) (err error) {
 
 // loop is the only place that blocks on the session's behalf: for a batch that is done, for the log to grow, for a batch
 // to be due, for the time to save.
+//
+// A nil error means that ctx has ended. feedAll comes before every wait, so no batch that could go is left lying.
 func (s *session) loop(ctx context.Context) error {
 	tick := time.NewTicker(s.l.d.o.SaveInterval)
 	defer tick.Stop()
@@ -94,6 +105,9 @@ func (s *session) loop(ctx context.Context) error {
 
 // feedAll starts batches while fewer than Concurrency are in flight. wait is when the next one is due, 0 if nothing
 // waits for company.
+//
+// Beside the batches in flight there is the one that is filling, and no other. That is what bounds the memory of
+// a sink.
 func (s *session) feedAll() (wait time.Duration, err error) {
 	for s.waits.Err() == nil {
 		if err := s.feed.fill(); err != nil {
@@ -154,6 +168,7 @@ func (s *session) advance(to Cursor) {
 	}
 }
 
+// count publishes the number of batches in flight.
 func (s *session) count() {
 	s.l.mu.Lock()
 	s.l.inFlight = len(s.flying)
@@ -161,6 +176,8 @@ func (s *session) count() {
 }
 
 // tick saves the cursor and enforces the lag bound.
+//
+// It runs every SaveInterval, which is therefore about how much a crash sends again.
 func (s *session) tick(ctx context.Context) error {
 	l := s.l
 	if err := l.save(ctx, s.since); err != nil {
@@ -172,6 +189,9 @@ func (s *session) tick(ctx context.Context) error {
 
 // jump skips a log range if the sink is further behind than MaxLagBytes. First the caller makes the range safe, then the
 // workers stop, then the cursor moves: a crash at any point repeats the jump, and never loses the range.
+//
+// What another order would do: a cursor that is saved before OnLag has returned loses the range in a crash. A
+// cursor that moves while workers run lets their items end twice, as dead letters and in the range.
 func (s *session) jump(ctx context.Context) error {
 	l, src := s.l, s.l.d.o.Source
 	l.mu.Lock()
@@ -210,6 +230,9 @@ func (s *session) jump(ctx context.Context) error {
 
 // end waits for the workers and saves the cursor. With drain, calls in flight have DrainTimeout to finish. Without save,
 // an error has put in doubt what the sink has, so the cursor stays where it is.
+//
+// It returns when no worker is left. Batches that are unfinished by then are simply forgotten: they lie behind
+// the cursor.
 func (s *session) end(drain, save bool) {
 	// First the waits: a worker that is between two calls returns at once, with its batch unfinished.
 	s.cancelWaits()

@@ -7,6 +7,8 @@ import (
 )
 
 // Source is the log that is dispatched: a *wal.Log.
+//
+// All methods are called by many lanes at the same time.
 type Source interface {
 	// NewReader reads from a record on. The error wraps wal.ErrTruncated or wal.ErrAhead if there is no such record.
 	NewReader(from uint64) (*wal.Reader, error)

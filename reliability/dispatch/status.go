@@ -9,6 +9,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
+// This file is what others see of a lane: the status for the page and the API, and the gauges. Counters since the
+// start of a process are in metrics.go, and what fails is in trouble.go.
+
 // Status is the present state of one sink.
 type Status struct {
 	Name       string
@@ -57,6 +60,7 @@ var OverheadBounds = [...]time.Duration{
 // that a policy asked for before the call.
 type Overhead [len(OverheadBounds) + 1]uint64
 
+// overhead counts a call in the bucket of the time that the policies around it added.
 func (l *lane) overhead(d time.Duration) {
 	l.m.overhead.Update(d.Seconds())
 	i := 0
@@ -66,6 +70,7 @@ func (l *lane) overhead(d time.Duration) {
 	l.count(func(t *tally) { t.overhead[i]++ })
 }
 
+// count changes the tally under mu. change must be short and must not take other locks.
 func (l *lane) count(change func(*tally)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,6 +83,7 @@ func (l *lane) failed(err error) {
 	l.count(func(t *tally) { t.lastError, t.lastErrorAt = err.Error(), now })
 }
 
+// status may be called by any goroutine, at any time of the lane's life.
 func (l *lane) status() Status {
 	// One consistent copy of what mu guards. Policies and the log have locks of their own, which are not taken with mu held,
 	// so their numbers may be a moment newer.

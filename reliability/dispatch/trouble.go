@@ -8,6 +8,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
+// This file says what fails in a lane, for the status, and keeps the log quiet while it does: each kind of
+// trouble is logged when it begins, when its cause changes and when it ends, and at most once a minute.
+
 // The kinds of trouble of a lane.
 const (
 	TroubleDelivery    = "delivery"     // calls to the sink fail, or it refuses every item
@@ -19,6 +22,9 @@ const (
 )
 
 // Trouble is what fails in a lane, from the first failure until it works again.
+//
+// Failures counts from Since on. Cause may hold anything that the sink has answered, so it is shown to operators
+// only.
 type Trouble struct {
 	Kind  string
 	Since time.Time
@@ -39,6 +45,8 @@ type trouble struct {
 
 // logAgainAfter is the shortest time between two log lines about the same kind of trouble: a sink that fails and recovers
 // in quick succession must not fill the log.
+//
+// The status always shows the present cause, so nothing is hidden by that.
 const logAgainAfter = time.Minute
 
 // fails records that something failed. The first failure is logged immediately, the same cause again after a minute.
@@ -111,6 +119,7 @@ func (l *lane) troublesNow() (all []Trouble) {
 	return all
 }
 
+// troubleKinds is the order in which the status lists them, the most telling first.
 var troubleKinds = []string{TroubleDelivery, TroubleFlush, TroubleRead, TroubleDeadLetters, TroubleCursor, TroubleLag}
 
 // briefCause names a cause in words of this program and the operating system only: an answer of a sink may hold secrets.
