@@ -26,7 +26,6 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
-	"github.com/sloengine/sloengine/web/ui"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -170,12 +169,6 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestFirstEventIsSafeToPaste(t *testing.T) {
-	s := &slo.SLO{ID: "pay/ok", GroupBy: []string{"it's"}, Expect: []slo.Group{{"a'b"}}, Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: slo.Selector{
-		matcher(t, "type", slo.OpRegexp, "card|cash"), matcher(t, "service", slo.OpEqual, "other"), matcher(t, "channel", slo.OpEqual, "web"), matcher(t, "x", slo.OpRegexp, "a.*"),
-	}}}
-	require.JSONEq(t, `{"service":"pay","type":"card","outcome":"success","duration_ms":120,"attributes":{"it's":"a'b","channel":"web"}}`, ui.ExampleEvent(s))
-	require.Equal(t, `'a'\''b'`, ui.Quote("a'b"))
-
 	b := newBench(t, func(o *site.Options) { o.TokenNeeded = true })
 	empty(b)
 	require.Contains(t, b.get("/").Body.String(), "Authorization: Bearer $TOKEN")

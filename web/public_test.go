@@ -236,49 +236,6 @@ func TestPublicIsCacheableAndOpen(t *testing.T) {
 	}
 }
 
-func TestPublicState(t *testing.T) {
-	s := &slo.SLO{ID: "a/b", Objective: objective(t, "99.9"), Window: slo.Window{Rolling: 30 * 24 * time.Hour}}
-	burns := func(short, hour slo.Counts, day slo.Counts) (out []slo.Burn) {
-		for _, w := range slo.BurnWindows {
-			c := day
-			switch {
-			case w <= 30*time.Minute:
-				c = short
-			case w <= 2*time.Hour:
-				c = hour
-			}
-			out = append(out, slo.NewBurn(w, slo.NewBudget(s.Objective, c)))
-		}
-		return out
-	}
-	row := func(b []slo.Burn, g ...string) *sla.SLOReport {
-		return &sla.SLOReport{SLO: s, Group: g, Burns: b, Period: slo.Span{From: noon.Add(-30 * 24 * time.Hour), To: noon}}
-	}
-	c := func(good, bad uint64) slo.Counts { return slo.Counts{Good: good, Bad: bad} }
-	for name, x := range map[string]struct {
-		rows []*sla.SLOReport
-		want public.PublicState
-	}{
-		"fine":             {[]*sla.SLOReport{row(burns(c(100, 0), c(1000, 0), c(9000, 0)))}, public.Operational},
-		"half of it fails": {[]*sla.SLOReport{row(burns(c(50, 50), c(950, 50), c(9000, 50)))}, public.Outage},
-		"one failure":      {[]*sla.SLOReport{row(burns(c(0, 1), c(900, 1), c(9000, 1)))}, public.Operational},
-		"burns fast":       {[]*sla.SLOReport{row(burns(c(97, 3), c(970, 30), c(9000, 30)))}, public.DegradedNow},
-		"nothing of late":  {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(9000, 0)))}, public.Operational},
-		"nothing in a day": {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(0, 0)))}, public.UnknownNow},
-		"one group of two": {[]*sla.SLOReport{row(burns(c(10000, 0), c(100000, 0), c(900000, 0)), "x"), row(burns(c(0, 5), c(20, 5), c(90, 5)), "y")}, public.DegradedNow},
-		"the others of a mix": {[]*sla.SLOReport{row(burns(c(100000, 0), c(1000000, 0), c(9000000, 0)), "x"), func() *sla.SLOReport {
-			r := row(burns(c(0, 5), c(20, 5), c(90, 5)), slo.OtherGroup)
-			r.Informative = true
-			return r
-		}()}, public.Operational},
-	} {
-		got := public.Combine(x.rows)
-		require.Equal(t, x.want, got.State(), name)
-	}
-	require.Equal(t, public.Outage, public.Operational.Worse(public.Outage))
-	require.Equal(t, public.Operational, public.UnknownNow.Worse(public.Operational))
-}
-
 func TestPublicMaintenance(t *testing.T) {
 	b := newBench(t)
 	publish(b.rep, justPublic, "mdm/availability", "insurance-unpaid/latency")

@@ -17,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// BadgeText is what a badge says.
-type BadgeText struct {
+// badgeText is what a badge says.
+type badgeText struct {
 	Left, Right string
 	Label       string // for those who cannot see it
 	Fill        string
@@ -26,8 +26,8 @@ type BadgeText struct {
 
 // The colours of a badge carry white text at 4.5:1 or more.
 const (
-	BadgeOK   = "#1b7a4c"
-	BadgeRisk = "#8f5b00"
+	badgeOK   = "#1b7a4c"
+	badgeRisk = "#8f5b00"
 	badgeBad  = "#b3261e"
 	badgeNone = "#5c6970"
 	badgeLeft = "#3d474c"
@@ -48,14 +48,14 @@ func (pub *Handler) badge(c *gin.Context) {
 	v := pub.View()
 	if v.Rep == nil {
 		pub.publicNotYet(c)
-		pub.sendBadge(c, http.StatusServiceUnavailable, BadgeText{"status", "starting", "The status is not known yet", badgeNone})
+		pub.sendBadge(c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not known yet", badgeNone})
 		return
 	}
 	rows := pub.badgeRows(c, v.Rep, slo.NewID(c.Param("service"), name))
 	private := len(rows) > 0 && !pub.badgeIsPublic(c, rows[0].SLO)
 	if len(rows) == 0 || private && !pub.Opt.May(c, site.Read) {
 		c.Header("Cache-Control", "no-store")
-		pub.sendBadge(c, http.StatusNotFound, BadgeText{"status", "unknown", "There is no such public service level", badgeNone})
+		pub.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "There is no such public service level", badgeNone})
 		return
 	}
 	c.Header("Cache-Control", PublicAge)
@@ -68,7 +68,7 @@ func (pub *Handler) badge(c *gin.Context) {
 		pub.sendBadge(c, http.StatusOK, newBadge(rows, v.Stale))
 		return
 	}
-	pub.sendBadge(c, http.StatusOK, pub.published.badgeOf(v.Key(), rows[0].SLO.ID, func() BadgeText { return newBadge(rows, v.Stale) }))
+	pub.sendBadge(c, http.StatusOK, pub.published.badgeOf(v.Key(), rows[0].SLO.ID, func() badgeText { return newBadge(rows, v.Stale) }))
 }
 
 // badgeRows are the groups that a badge is about: the one that the query names, or all.
@@ -83,11 +83,11 @@ func (pub *Handler) badgeIsPublic(c *gin.Context, s *slo.SLO) bool {
 	return pub.isPublic(s) && (publicGroups(s) || len(site.Prefixed(c.Request.URL.Query(), site.GroupParam)) == 0)
 }
 
-func newBadge(rows []*sla.SLOReport, stale bool) BadgeText {
-	x := Combine(rows)
-	state := x.State()
-	b := BadgeText{Left: format.Safe(x.slo.ID.Name(), shownBadge), Right: string(state)}
-	b.Fill = map[PublicState]string{Operational: BadgeOK, DegradedNow: BadgeRisk, Outage: badgeBad, UnknownNow: badgeNone}[state]
+func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
+	x := combine(rows)
+	state := x.state()
+	b := badgeText{Left: format.Safe(x.slo.ID.Name(), shownBadge), Right: string(state)}
+	b.Fill = map[PublicState]string{Operational: badgeOK, DegradedNow: badgeRisk, Outage: badgeBad, UnknownNow: badgeNone}[state]
 	if len(rows) == 1 && len(rows[0].Group) > 0 {
 		var values []string
 		for _, v := range rows[0].Group {
@@ -109,7 +109,7 @@ func newBadge(rows []*sla.SLOReport, stale bool) BadgeText {
 	return b
 }
 
-func (pub *Handler) sendBadge(c *gin.Context, status int, b BadgeText) {
+func (pub *Handler) sendBadge(c *gin.Context, status int, b badgeText) {
 	body := b.SVG()
 	if status == http.StatusOK {
 		tag := `"` + respond.Hash(string(body)) + `"`
@@ -126,8 +126,8 @@ func (pub *Handler) sendBadge(c *gin.Context, status int, b BadgeText) {
 
 // SVG draws the badge in the flat style that readers know. The lengths of the texts
 // are given, so that it fits whatever font the reader has.
-func (b BadgeText) SVG() []byte {
-	left, right := TextWidth(b.Left), TextWidth(b.Right)
+func (b badgeText) SVG() []byte {
+	left, right := textWidth(b.Left), textWidth(b.Right)
 	const margin, height = 6.0, 20
 	lw, rw := left+2*margin, right+2*margin
 	var s strings.Builder
@@ -157,9 +157,9 @@ func xmlText(s string) string {
 	}, s))
 }
 
-// Verdana are the widths of the printable ASCII characters from space on in Verdana of
+// verdana are the widths of the printable ASCII characters from space on in Verdana of
 // 11 pixels, in tenths of a pixel.
-var Verdana = [...]uint8{
+var verdana = [...]uint8{
 	39, 43, 50, 90, 70, 118, 80, 30, 50, 50, 70, 90, 40, 50, 40, 50, // space to /
 	70, 70, 70, 70, 70, 70, 70, 70, 70, 70, 50, 50, 90, 90, 90, 60, // 0 to ?
 	110, 75, 75, 77, 85, 70, 63, 85, 83, 46, 50, 76, 61, 93, 82, 87, // @ to O
@@ -168,13 +168,13 @@ var Verdana = [...]uint8{
 	69, 69, 47, 57, 43, 70, 65, 90, 65, 65, 58, 70, 50, 70, 90, // p to ~
 }
 
-// TextWidth is about the width of a text in pixels.
-func TextWidth(s string) float64 {
+// textWidth is about the width of a text in pixels.
+func textWidth(s string) float64 {
 	n := 0
 	for _, r := range s {
 		switch {
-		case r >= ' ' && int(r-' ') < len(Verdana):
-			n += int(Verdana[r-' '])
+		case r >= ' ' && int(r-' ') < len(verdana):
+			n += int(verdana[r-' '])
 		case r < 0x1100:
 			n += 75
 		default: // wide scripts and signs

@@ -38,8 +38,8 @@ func (s PublicState) mark() chart.Mark {
 	return chart.Mark{Shape: cmp.Or(shape, "none"), Word: string(s)}
 }
 
-// Worse is the worse of two states. No data is told only where there is nothing else.
-func (s PublicState) Worse(t PublicState) PublicState {
+// worse is the worse of two states. No data is told only where there is nothing else.
+func (s PublicState) worse(t PublicState) PublicState {
 	rank := map[PublicState]int{Operational: 1, DegradedNow: 2, Outage: 3}
 	if rank[t] > rank[s] {
 		return t
@@ -65,8 +65,8 @@ type combined struct {
 	coverage float64 // the least of its groups
 }
 
-// Combine adds groups of one SLO up, each by its number of events.
-func Combine(rows []*sla.SLOReport) combined {
+// combine adds groups of one SLO up, each by its number of events.
+func combine(rows []*sla.SLOReport) combined {
 	x := combined{slo: rows[0].SLO, rows: rows, budget: rows[0].Budget, burns: rows[0].Burns, coverage: rows[0].Coverage}
 	if len(rows) == 1 {
 		return x
@@ -122,10 +122,10 @@ func (x *combined) burn(d time.Duration) slo.Burn {
 	return slo.Burn{}
 }
 
-// State is how the SLO does now, whatever is left of its budget: an outage if at least
+// state is how the SLO does now, whatever is left of its budget: an outage if at least
 // half of what came recently was bad, degraded if it burns fast enough for an alert, or
 // a group of it does.
-func (x *combined) State() PublicState {
+func (x *combined) state() PublicState {
 	var latest slo.Burn
 	for _, d := range slo.BurnWindows {
 		if latest = x.burn(d); latest.HasData || d >= quietest {
@@ -146,8 +146,8 @@ func (x *combined) State() PublicState {
 	if len(x.rows) > 1 {
 		for _, r := range x.rows {
 			if !r.Informative {
-				one := Combine([]*sla.SLOReport{r})
-				if s := one.State(); s == DegradedNow || s == Outage {
+				one := combine([]*sla.SLOReport{r})
+				if s := one.state(); s == DegradedNow || s == Outage {
 					return DegradedNow
 				}
 			}

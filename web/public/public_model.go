@@ -107,10 +107,10 @@ func (pub *Handler) newPublicStatus(v site.View) (*PublicStatus, [][]*sla.SLORep
 	}
 	lists := pub.publicRows(rep)
 	for i, rows := range lists {
-		x := Combine(rows)
+		x := combine(rows)
 		s := service(x.slo.ID.Service())
 		l := publicLevel{
-			Name: jsonText(x.slo.ID.Name()), Description: jsonText(x.slo.Description), State: x.State(), Objective: x.slo.Objective.Ratio(), Window: x.slo.Window.String(), objective: x.slo.Objective, window: x.slo.Window, list: i,
+			Name: jsonText(x.slo.ID.Name()), Description: jsonText(x.slo.Description), State: x.state(), Objective: x.slo.Objective.Ratio(), Window: x.slo.Window.String(), objective: x.slo.Objective, window: x.slo.Window, list: i,
 		}
 		if x.budget.HasData {
 			l.Availability = &x.budget.SLI
@@ -119,8 +119,8 @@ func (pub *Handler) newPublicStatus(v site.View) (*PublicStatus, [][]*sla.SLORep
 			l.names, l.values = x.slo.GroupBy, rows[0].Group
 			l.Group = groupMap(l.names, l.values)
 		}
-		s.State = s.State.Worse(l.State)
-		p.State = p.State.Worse(l.State)
+		s.State = s.State.worse(l.State)
+		p.State = p.State.worse(l.State)
 		s.Levels = append(s.Levels, l)
 	}
 	for _, a := range pub.publicAgreements(rep) {

@@ -51,15 +51,15 @@ type publicCache struct {
 	days   [][]publicDay
 
 	badgeKey string // of the view that the badges are of
-	badges   map[slo.ID]BadgeText
+	badges   map[slo.ID]badgeText
 }
 
 // badgeOf keeps the badges of whole SLOs, which may have many groups to add up.
-func (p *publicCache) badgeOf(key string, id slo.ID, make func() BadgeText) BadgeText {
+func (p *publicCache) badgeOf(key string, id slo.ID, make func() badgeText) badgeText {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.badgeKey != key || p.badges == nil {
-		p.badgeKey, p.badges = key, map[slo.ID]BadgeText{}
+		p.badgeKey, p.badges = key, map[slo.ID]badgeText{}
 	}
 	b, ok := p.badges[id]
 	if !ok {

@@ -32,16 +32,16 @@ func (ui *Handler) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
 			break
 		}
 	}
-	cmd := "curl " + Quote(ui.ExternalURL(r)+"/api/v1/events") + " \\\n  -H 'Content-Type: application/json'"
+	cmd := "curl " + quote(ui.ExternalURL(r)+"/api/v1/events") + " \\\n  -H 'Content-Type: application/json'"
 	if ui.Opt.TokenNeeded {
 		cmd += " \\\n  -H \"Authorization: Bearer $TOKEN\""
 	}
-	return &firstEvent{cmd + " \\\n  -d " + Quote(ExampleEvent(of)), format.Safe(string(of.ID), format.MaxTitle)}
+	return &firstEvent{cmd + " \\\n  -d " + quote(exampleEvent(of)), format.Safe(string(of.ID), format.MaxTitle)}
 }
 
-// ExampleEvent is an event that the SLO counts, as far as its matchers name what
+// exampleEvent is an event that the SLO counts, as far as its matchers name what
 // they want.
-func ExampleEvent(s *slo.SLO) string {
+func exampleEvent(s *slo.SLO) string {
 	e := struct {
 		Service    string            `json:"service"`
 		Type       string            `json:"type"`
@@ -85,5 +85,5 @@ func ExampleEvent(s *slo.SLO) string {
 	return strings.TrimSpace(buf.String())
 }
 
-// Quote makes one word of s for a POSIX shell.
-func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// quote makes one word of s for a POSIX shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

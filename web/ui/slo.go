@@ -122,7 +122,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		})
 	}
 	ui.fillGroups(&p, v.Rep, r)
-	rng := NewRange(q, v.Rep.Time, r.Slice)
+	rng := newRange(q, v.Rep.Time, r.Slice)
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
 		p.Alerts, p.Timeline = ui.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)

@@ -22,42 +22,42 @@ const historyBudget = 3 * time.Second
 type sloHistory struct {
 	now   time.Time
 	zone  *time.Location
-	Tiers []alerts.Tier // of the burn-rate chart
+	tiers []alerts.Tier // of the burn-rate chart
 
-	main, period, days, Burn history.Grid
+	main, period, days, burn history.Grid
 	blamed                   []*sla.SLOReport
 	groups                   int // of the SLO
 	blame                    history.Grid
 	bands                    []string
 
-	Answers []fold.ReadResult
+	answers []fold.ReadResult
 }
 
 // The order of the queries.
 const (
 	askMain = iota
-	AskBurn
+	askBurn
 	askPeriod
 	askDays
 	askBlame
 	askLatency // and more: counters of durations
 )
 
-func NewSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
+func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
 	s := r.SLO
 	out := func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, r.Slice) }
 	h := &sloHistory{now: rep.Time.UTC(), zone: history.Zone(s.Window)}
 	h.main = history.NewGrid(rng.Span, rng.Step, nil)
-	h.Tiers = chart.BurnWindows(tiers, rng.Span, rng.Step)
-	if len(h.Tiers) > 0 {
+	h.tiers = chart.BurnWindows(tiers, rng.Span, rng.Step)
+	if len(h.tiers) > 0 {
 		before := time.Duration(0)
-		for _, t := range h.Tiers {
+		for _, t := range h.tiers {
 			before = max(before, t.Long)
 		}
 		// Its steps end where the range ends, so that the last values are the present ones.
 		n := (rng.Duration()+before+rng.Step-1)/rng.Step + 1
 		sp := slo.Span{From: rng.To.Add(-n * rng.Step), To: rng.To}
-		h.Burn = history.NewGrid(sp, rng.Step, out(sp))
+		h.burn = history.NewGrid(sp, rng.Step, out(sp))
 	}
 	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
 	h.period = history.NewGrid(period, history.StepFor(period, h.now, r.Slice), out(period))
@@ -74,14 +74,14 @@ func NewSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 	return h
 }
 
-func (h *sloHistory) Queries(r *sla.SLOReport) []fold.ReadRequest {
+func (h *sloHistory) queries(r *sla.SLOReport) []fold.ReadRequest {
 	id, one := string(r.SLO.ID), []slo.Group{r.Group}
 	var all []slo.Group
 	for _, x := range h.blamed {
 		all = append(all, x.Group)
 	}
 	qs := []fold.ReadRequest{
-		h.main.Query(id, one), h.Burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one), h.blame.Query(id, all),
+		h.main.Query(id, one), h.burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one), h.blame.Query(id, all),
 	}
 	for _, b := range h.bands {
 		qs = append(qs, h.main.Query(b, one))
@@ -89,9 +89,9 @@ func (h *sloHistory) Queries(r *sla.SLOReport) []fold.ReadRequest {
 	return qs
 }
 
-// Points reads the answer of one group to one query.
-func (h *sloHistory) Points(g *history.Grid, ask, group int) []history.Point {
-	a := &h.Answers[ask]
+// points reads the answer of one group to one query.
+func (h *sloHistory) points(g *history.Grid, ask, group int) []history.Point {
+	a := &h.answers[ask]
 	var bins [][]uint64
 	if group < len(a.Groups) {
 		bins = a.Groups[group]
@@ -108,10 +108,10 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 		}
 	}
 	if r.Slice == 0 {
-		add(&h.Answers[askMain])
+		add(&h.answers[askMain])
 	}
-	for i := askLatency; i < len(h.Answers); i++ {
-		add(&h.Answers[i])
+	for i := askLatency; i < len(h.answers); i++ {
+		add(&h.answers[i])
 	}
 	return out
 }
@@ -125,35 +125,35 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		p.HistNote = "This engine keeps no history."
 		return
 	}
-	h := NewSLOHistory(v.Rep, r, rng, tiers)
+	h := newSLOHistory(v.Rep, r, rng, tiers)
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
-	queries := h.Queries(r)
+	queries := h.queries(r)
 	answers, err := ui.Opt.Counts.Ask(ctx, queries)
 	if err != nil {
 		ui.Opt.LogError("read history of "+string(r.SLO.ID), err)
 		p.HistNote = historyFailed
 		return
 	}
-	h.Answers = answers
-	main := &h.Answers[askMain]
+	h.answers = answers
+	main := &h.answers[askMain]
 	if !main.Known || len(main.Groups) == 0 || main.Groups[0] == nil {
 		p.HistNote = "There is no history of this group yet: no valid event of it has come. Send one, and the charts begin with it."
 		return
 	}
 	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main)
 	if len(h.period.Steps) > 0 {
-		p.BurnDown = chart.NewBurnDown(r, &h.period, h.Points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main), v.Now)
+		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main), v.Now)
 	}
 	if len(p.BurnDown.Plots) == 0 {
 		p.BurnDown.Note = "Nothing was counted in the window, so there is no budget to spend."
 	}
-	p.Events = chart.NewEvents(r, &h.main, h.Points(&h.main, askMain, 0), behind, v.Now)
+	p.Events = chart.NewEvents(r, &h.main, h.points(&h.main, askMain, 0), behind, v.Now)
 	if len(p.Events.Plots) == 0 {
 		p.Events.Note = emptyRange(main, rng.Span)
 	}
-	if len(h.Tiers) > 0 {
-		p.Burn = chart.NewBurnChart(r.SLO, rng.Span, &h.Burn, h.Points(&h.Burn, AskBurn, 0), h.Tiers, behind, v.Now)
+	if len(h.tiers) > 0 {
+		p.Burn = chart.NewBurnChart(r.SLO, rng.Span, &h.burn, h.points(&h.burn, askBurn, 0), h.tiers, behind, v.Now)
 		if len(p.Burn.Plots) == 0 {
 			p.Burn.Note = emptyRange(main, rng.Span)
 		}
@@ -170,7 +170,7 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		}
 		p.Latency = &f
 	}
-	p.Calendar = chart.NewCalendar(r, &h.days, h.Points(&h.days, askDays, 0), h.zone)
+	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
 	p.Blame = ui.newBlame(r, h, rng, v)
 }
 
@@ -191,7 +191,7 @@ func (ui *Handler) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v sit
 		var ps []history.Point
 		for i := range h.blamed {
 			pt := history.Point{}
-			if got := h.Points(&h.blame, askBlame, i); len(got) == 1 {
+			if got := h.points(&h.blame, askBlame, i); len(got) == 1 {
 				pt = got[0]
 			}
 			ps = append(ps, pt)

@@ -37,9 +37,9 @@ type sloRange struct {
 	Problem string // what was asked for cannot be shown
 }
 
-// NewRange reads from and to, or range. What cannot be read gives the default
+// newRange reads from and to, or range. What cannot be read gives the default
 // range and says so.
-func NewRange(q url.Values, now time.Time, slice time.Duration) sloRange {
+func newRange(q url.Values, now time.Time, slice time.Duration) sloRange {
 	now = now.UTC()
 	r, err := ownRange(q, now)
 	if err != nil {
