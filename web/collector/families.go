@@ -115,7 +115,7 @@ func byName(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) }
 func (x *families) sample(labels, more []*dto.LabelPair, value float64) {
 	if len(more) > 0 {
 		at, _ := slices.BinarySearchFunc(labels, more[0], byName)
-		labels = slices.Insert(slices.Clip(labels), at, more[0]) // the pairs of a group are shared
+		labels = slices.Concat(labels[:at], more, labels[at:]) // the pairs of a group are shared
 	}
 	m := &dto.Metric{Label: labels}
 	if x.typ == metric.Counter {
@@ -136,6 +136,9 @@ func (x *families) histogram(labels []*dto.LabelPair, buckets []bucket, count ui
 
 func (x *families) add(m *dto.Metric) {
 	f := x.list[len(x.list)-1]
+	if len(f.Metric) == cap(f.Metric) {
+		f.Metric = slices.Grow(f.Metric, max(16, len(f.Metric))) // append would copy long lists more often
+	}
 	f.Metric = append(f.Metric, m)
 }
 
