@@ -87,7 +87,7 @@ func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityTicket, ImpactMedium, promise(s)
 	left := g.q.remaining(s)
 	cond := g.guardedSLO(s, NameBudgetExhausted)
-	cond.missing = "2" // nothing can be left but less than all
+	cond.missing = missingBudget
 	// Consumed x observed >= 1.
 	cond.start = []string{left + " <= on () group_left () 1 - 1 / " + g.q.periodObserved(s)}
 	cond.goesOn = []string{left + " <= 0"}

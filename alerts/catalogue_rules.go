@@ -282,7 +282,7 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 	}
 	groups := g.q.agreementGroups(a)
 	cond := guarded{
-		groups: groups, identity: []string{series.LabelService}, recovery: g.recentlyObserved(a), missing: "-1",
+		groups: groups, identity: []string{series.LabelService}, recovery: g.recentlyObserved(a), missing: missingScore,
 		mine:   []string{"alertname=" + quote(name), series.LabelService + "=" + quote(a.Service), LabelAgreement + "=" + quote(a.Name)},
 		start:  []string{g.q.score(a), g.q.observedScore(a) + " < " + number(bound)},
 		goesOn: []string{g.q.score(a) + " < " + number(bound)},

@@ -22,7 +22,28 @@ type guarded struct {
 	goesOn   []string // conditions to go on
 	also     []string // conditions of both
 	recovery string   // share of the window, in [0,1], that must be observed for it to be over
-	missing  string   // its value while it is not
+	missing  float64  // its value while it is not, which its texts tell by
+}
+
+// Values of an alert that is kept because too little was observed. No alert of the kind fires with such a value.
+const (
+	missingRatio  = 0  // of bad events
+	missingBudget = 2  // what is left of the budget: never more than all
+	missingScore  = -1 // of an agreement
+)
+
+// KeptValue is the value for the texts of a firing alert that is kept because too little was observed to tell whether it
+// is over. last is the value that it had before.
+func (l *Live) KeptValue(last float64) float64 {
+	switch l.Kind {
+	case LiveSilent:
+		return last // its rule knows no such state
+	case LiveExhausted:
+		return missingBudget
+	case LiveScore:
+		return missingScore
+	}
+	return missingRatio
 }
 
 func (q guarded) expr() string {
@@ -33,7 +54,7 @@ func (q guarded) expr() string {
 	if len(q.also) > 0 {
 		out = all(append([]string{"(\n" + out + "\n)"}, q.also...)...)
 	}
-	return out + "\nor " + on + "\n" + q.missing + " * max by (" + strings.Join(append(slices.Clone(q.identity), q.groups...), ", ") + ") (" + fires + ")" +
+	return out + "\nor " + on + "\n" + number(q.missing) + " * max by (" + strings.Join(append(slices.Clone(q.identity), q.groups...), ", ") + ") (" + fires + ")" +
 		"\nand on () " + q.recovery + " < " + number(MinObserved)
 }
 
@@ -47,7 +68,7 @@ func (q *guarded) above(ratio, threshold, observed string) {
 // guardedSLO begins an alert on an SLO.
 func (g *generator) guardedSLO(s *slo.SLO, name string, mine ...string) guarded {
 	q := guarded{
-		groups: g.q.groups(s), identity: g.identity(s), recovery: g.q.observed(s, shortWindow), missing: "0",
+		groups: g.q.groups(s), identity: g.identity(s), recovery: g.q.observed(s, shortWindow), missing: missingRatio,
 		mine: append([]string{"alertname=" + quote(name), series.LabelSLOID + "=" + quote(string(s.ID))}, mine...),
 	}
 	return q

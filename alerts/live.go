@@ -30,6 +30,7 @@ type Live struct {
 	Kind               LiveKind
 	Alert              string
 	Labels             map[string]string // those of the rule; the labels of the group come on top
+	Texts              *Texts            // annotations of the rule
 	For, KeepFiringFor time.Duration
 
 	SLO       *slo.SLO       // nil for LiveScore and LiveSilent
@@ -59,6 +60,7 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 		for k, v := range l.Labels {
 			l.Labels[k] = strings.ReplaceAll(v, `{{ "{{" }}`, "{{")
 		}
+		l.Texts = newTexts(r.Annotations)
 		out = append(out, l)
 	}
 	services := map[string]bool{}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -52,6 +53,26 @@ type Alert struct {
 	FiredAt     time.Time // zero while pending
 	ResolvedAt  time.Time // zero until resolved
 	Removed     bool      // resolved because the spec or the group is gone
+	Kept        bool      // firing on because too little is observed to tell whether it is over
+
+	live *alerts.Live // nil for a resolved alert of an earlier process whose definition is gone
+}
+
+// Annotations are the texts of the generated rule with the labels and the value filled in, sorted by name. There are
+// none if the definition of the alert is not known any more.
+func (a *Alert) Annotations() []alerts.Annotation {
+	if a.live == nil {
+		return nil
+	}
+	labels := make(map[string]string, len(a.Labels))
+	for _, l := range a.Labels {
+		labels[l.Name] = l.Value
+	}
+	value := a.Value
+	if a.Kept {
+		value = a.live.KeptValue(value)
+	}
+	return a.live.Texts.Render(labels, value)
 }
 
 // Label finds the value of a label; "" if it is missing.

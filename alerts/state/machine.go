@@ -61,6 +61,13 @@ func New(opt Options) (*Machine, error) {
 	return m, nil
 }
 
+// SetLinks changes what annotations link to, from the next step on. o is as in Options.
+func (m *Machine) SetLinks(o alerts.Options) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opt.Alerts, m.plan = o, nil
+}
+
 // View returns the alerts as of the last step.
 func (m *Machine) View() *View { return m.current.Load() }
 
@@ -78,7 +85,8 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	if st.gap && !m.last.IsZero() {
 		m.opt.Metrics.gaps.Inc()
 	}
-	if !m.plan.fits(r) {
+	fresh := !m.plan.fits(r)
+	if fresh {
 		m.plan = newPlan(r, m.opt)
 	}
 	m.quiet.observe(&st)
@@ -87,6 +95,9 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	st.slas()
 	st.services()
 	st.dropKept()
+	if fresh {
+		m.resolved = m.plan.define(m.resolved)
+	}
 	m.last = r.Time
 	m.prune(r.Time)
 	m.publish(st.held)

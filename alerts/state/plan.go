@@ -1,6 +1,10 @@
 package state
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
@@ -94,6 +98,39 @@ func newPlan(r *sla.Report, o Options) *plan {
 		p.add(l)
 	}
 	return p
+}
+
+// define gives resolved alerts of an earlier process the definitions that they had, as far as the spec still has them.
+// Readers of a view share the old list, so it makes another.
+func (p *plan) define(resolved []Alert) []Alert {
+	if !slices.ContainsFunc(resolved, func(a Alert) bool { return a.live == nil }) {
+		return resolved
+	}
+	known := map[string]*alerts.Live{}
+	for _, conditions := range p.all() {
+		for k := range conditions {
+			c := &conditions[k]
+			known[definitionKey(c.Alert, c.Labels[alerts.LabelTier], c.Labels[series.LabelSLOID], c.agreement, c.service)] = &c.Live
+		}
+	}
+	resolved = slices.Clone(resolved)
+	for i := range resolved {
+		if a := &resolved[i]; a.live == nil {
+			a.live = known[definitionKey(a.Name, a.Label(alerts.LabelTier), a.Label(series.LabelSLOID), a.Agreement, a.Service)]
+		}
+	}
+	return resolved
+}
+
+func definitionKey(parts ...string) string { return strings.Join(parts, "\xff") }
+
+// all lists the conditions of every row.
+func (p *plan) all() [][]condition {
+	var out [][]condition
+	for _, s := range p.slos {
+		out = append(out, s.group, s.whole)
+	}
+	return slices.AppendSeq(slices.AppendSeq(out, maps.Values(p.slas)), maps.Values(p.services))
 }
 
 func (p *plan) add(l alerts.Live) {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,11 @@ func TestRestart(t *testing.T) {
 			snap := m.Snapshot()
 			again := newMachine(t)
 			require.NoError(t, again.Restore(snap))
-			require.Equal(t, m.View().Active, again.View().Active, "shown before the first report, too")
+			want := slices.Clone(m.View().Active)
+			for i := range want {
+				want[i].live = nil // until the spec is known
+			}
+			require.Equal(t, want, again.View().Active, "shown before the first report, too")
 			require.JSONEq(t, string(snap), string(again.Snapshot()))
 
 			r := rep(at.Add(c.again), c.lasts)

@@ -193,7 +193,7 @@ func (c *condition) newAlert(row *row) Alert {
 	labels := newLabels(c.Alert, c.Labels, c.names, row.group)
 	a := Alert{
 		Fingerprint: fingerprint(labels), Labels: labels, Name: c.Alert, Severity: c.severity, Urgent: c.urgent,
-		Service: c.service, Agreement: c.agreement, GroupBy: c.groupBy, Group: row.group,
+		Service: c.service, Agreement: c.agreement, GroupBy: c.groupBy, Group: row.group, live: &c.Live,
 	}
 	if c.SLO != nil {
 		a.SLO = c.SLO.ID
@@ -240,7 +240,7 @@ func (st *step) advance(row *row, k int, f finding, firstBad time.Time) {
 	}
 	switch v {
 	case yes:
-		a.Value, a.falseSince = value, time.Time{}
+		a.Value, a.falseSince, a.Kept = value, time.Time{}, false
 		if a.State == Pending {
 			if st.gap {
 				a.ActiveSince = st.now
@@ -253,6 +253,7 @@ func (st *step) advance(row *row, k int, f finding, firstBad time.Time) {
 			st.end(a)
 			return
 		}
+		a.Kept = false
 		if a.falseSince.IsZero() || a.falseSince.After(st.now) {
 			a.falseSince = st.now
 		}
@@ -263,6 +264,7 @@ func (st *step) advance(row *row, k int, f finding, firstBad time.Time) {
 	case unknown:
 		// Firing goes on, and pending waits: neither was proven wrong, and nothing
 		// new starts on half the facts.
+		a.Kept = a.State == Firing
 	}
 }
 

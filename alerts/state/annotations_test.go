@@ -1,0 +1,81 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+)
+
+func annotation(a Alert, name string) string {
+	for _, x := range a.Annotations() {
+		if x.Name == name {
+			return x.Value
+		}
+	}
+	return ""
+}
+
+func links(page string) alerts.Options {
+	return alerts.Options{Options: rules.Options{PageURL: page}}
+}
+
+// TestAnnotations follows the texts of one alert: while it fires, while it is only kept, over a restart, after a change of
+// the links, and when it has resolved.
+func TestAnnotations(t *testing.T) {
+	s := newSLO(t, "shop/availability", "99.9", "product")
+	s.Alerting.Ticket.Disabled, s.Alerting.NoData.Disabled = true, true
+	s.Alerting.Tiers = slo.Tiers[:1]
+	at := start.Add(40 * day)
+	traffic := stream{rate: 100, from: start, incidents: []incident{{at, at.Add(time.Hour), 0.5}}}
+	missing := false
+	m := newMachine(t, func(o *Options) { o.Alerts = links("http://a.example") })
+	step := func(after time.Duration) {
+		r := traffic.report(s, slo.Group{"MED & co"}, at.Add(after))
+		if missing {
+			observe(&r, time.Hour, 0.5)
+		}
+		m.Step(&sla.Report{Time: at.Add(after), SLOs: []sla.SLOReport{r}})
+	}
+	step(0)
+	step(5 * time.Minute)
+	require.Len(t, m.View().Active, 1)
+	a := m.View().Active[0]
+	require.Equal(t, "shop/availability (product=MED & co) burns its error budget fast", annotation(a, "summary"))
+	require.Contains(t, annotation(a, "description"), "4.167% of the events of the last 1h were bad.")
+	require.Equal(t, "http://a.example/slo?id=shop%2Favailability&group.product=MED+%26+co", annotation(a, "page"))
+
+	missing = true
+	step(70 * time.Minute)
+	require.True(t, m.View().Active[0].Kept)
+	require.Contains(t, annotation(m.View().Active[0], "description"), "missing data does not resolve it")
+	missing = false
+	step(71 * time.Minute)
+	require.Len(t, m.View().Resolved, 1)
+	require.False(t, m.View().Resolved[0].Kept)
+	require.NotContains(t, annotation(m.View().Resolved[0], "description"), "missing data")
+
+	saved := m.Snapshot()
+	m = newMachine(t)
+	require.NoError(t, m.Restore(saved))
+	before := m.View()
+	require.Empty(t, before.Resolved[0].Annotations(), "the spec is not known yet")
+	step(72 * time.Minute)
+	require.Contains(t, annotation(m.View().Resolved[0], "summary"), "burns its error budget fast")
+	require.Empty(t, before.Resolved[0].Annotations(), "a view does not change")
+
+	traffic.incidents = append(traffic.incidents, incident{at.Add(80 * time.Minute), at.Add(time.Hour * 3), 1})
+	step(100 * time.Minute)
+	require.Len(t, m.View().Active, 1)
+	require.Empty(t, annotation(m.View().Active[0], "page"), "without an address there is no link")
+	m.SetLinks(links("http://b.example"))
+	step(101 * time.Minute)
+	require.Len(t, m.View().Active, 1)
+	require.Contains(t, annotation(m.View().Active[0], "page"), "http://b.example/slo?id=")
+	require.Equal(t, at.Add(100*time.Minute), m.View().Active[0].FiredAt, "it goes on")
+}
