@@ -198,6 +198,10 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			over(perInstance("sink", "increase("+metric.SinkRateLimited.Name+"[5m])"), 0), 5 * time.Minute,
 			"Sink {{ $labels.sink }} of engine " + at + " is held back by its rate limit",
 			"{{ $value | humanize }} times within 5m no turn of the sink's rate_limit came in time. The sink gets less than comes in, and its lag grows."},
+		{NameNotificationsFailing, SeverityCritical, ImpactHigh,
+			"max by (job, instance, alertmanager) (" + metric.NotifyFailing.Name + ") == 1", 5 * time.Minute,
+			"Alertmanager {{ $labels.alertmanager }} gets no alerts from engine " + at,
+			"The engine has not delivered its alerts to this Alertmanager for 5m (value {{ $value }}). They end there by themselves. The engine's page names the cause."},
 	}
 }
 
@@ -237,11 +241,13 @@ const (
 	NameSinkLagging        = "SinkLagging"
 	NameSinkFailing        = "SinkFailing"
 	NameSinkRateLimited    = "SinkRateLimited"
+
+	NameNotificationsFailing = "NotificationsFailing"
 )
 
 // engineGroup makes the rules on the engine itself.
 func (g *generator) engineGroup() rules.Group {
-	out := rules.Group{Name: "sloengine-alerts-engine"}
+	out := rules.Group{Name: "sloengine-alerts-engine", Rules: []rules.Rule{g.watchdog()}}
 	for _, a := range engineAlerts(g.o.Engine.WithDefaults()) {
 		out.Rules = append(out.Rules, rules.Rule{
 			Alert: a.name, Expr: a.expr, For: a.wait,
@@ -252,6 +258,25 @@ func (g *generator) engineGroup() rules.Group {
 		})
 	}
 	return out
+}
+
+// watchdog always fires. Its label sla keeps it apart from the alerts of this name that other rule files have.
+func (g *generator) watchdog() rules.Rule {
+	return rules.Rule{
+		Alert: NameWatchdog, Expr: "vector(1)",
+		Labels: map[string]string{labelSeverity: SeverityNone, LabelSLA: "engine"},
+		Annotations: g.annotations(NameWatchdog, note{
+			summary:     "Alerts get through",
+			description: "This alert always fires. Send it to a dead man's switch, which tells you when it stops coming.",
+			dashboard:   DashboardReliability, page: "/engine",
+		}),
+	}
+}
+
+// Watchdog is the rule that always fires, as an engine sends it without Prometheus.
+func Watchdog(o Options) Live {
+	r := newGenerator(rules.Spec{}, o).watchdog()
+	return Live{Alert: r.Alert, Labels: r.Labels, Texts: newTexts(r.Annotations)}
 }
 
 func bytes(n uint64) string {

@@ -12,6 +12,7 @@ const (
 const (
 	NameSenderSilent = "SenderSilent"
 	NameTablesRunOut = "CalendarTablesRunOut"
+	NameWatchdog     = "Watchdog"
 )
 
 // Names of the alerts of the catalogue.

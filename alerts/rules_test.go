@@ -128,7 +128,7 @@ func TestEveryAlertTellsWhatToDo(t *testing.T) {
 				}
 				require.NotEmpty(t, r.Labels["severity"], r.Alert)
 				require.NotEmpty(t, r.Labels[LabelSLA], r.Alert)
-				if r.Labels["severity"] != SeverityInfo {
+				if s := r.Labels["severity"]; s != SeverityInfo && s != SeverityNone {
 					require.Contains(t, []string{ImpactHigh, ImpactMedium, ImpactLow}, r.Labels[LabelImpact], r.Alert)
 				}
 				if id, ok := r.Labels[series.LabelSLOID]; ok {

@@ -18,6 +18,7 @@ const (
 	SeverityCritical = "critical"
 	SeverityWarning  = "warning"
 	SeverityInfo     = "info"
+	SeverityNone     = "none" // of NameWatchdog
 )
 
 // Tier is a burn-rate tier made concrete for one SLO.

@@ -12,6 +12,7 @@ func (g *generator) reliabilityBoard() *board {
 		noDead    = "no dead letters are kept"
 		noLimit   = "no rate limits are set"
 		noSink    = "no sinks are set up"
+		noNotify  = "no Alertmanager is configured"
 		noRetry   = "no retries"
 		noClient  = "no client is scraped"
 	)
@@ -86,7 +87,7 @@ func (g *generator) reliabilityBoard() *board {
 		queries: []query{{gauge(metric.RateLimitFallback.Name), "{{instance}}"}},
 	}))
 
-	b.row("Sinks and clients")
+	b.row("Sinks, clients and notifications")
 	b.add(8, 8, lines(view{
 		title: "Age of what sinks lack", about: "Age of the oldest event that a sink has not got.",
 		unit: unitSeconds, none: noSink, steps: above(good, from(300, bad)),
@@ -101,6 +102,11 @@ func (g *generator) reliabilityBoard() *board {
 		},
 		overrides: []override{dashed(1, bad)},
 	}, lineStyle{}))
+	b.add(8, 8, lines(view{
+		title: "Alerts that wait for Alertmanager", about: "Alerts whose present state an Alertmanager does not know yet. More than none for longer than a few seconds means that the engine cannot deliver them.",
+		unit: unitShort, none: noNotify, steps: above(good, from(1, bad)),
+		queries: []query{{gauge(metric.NotifyPending.Name), "{{alertmanager}}, {{instance}}"}},
+	}, lineStyle{thresholds: true}))
 	// Clients run in other jobs than the engines that were picked.
 	b.add(12, 8, lines(view{
 		title: "Events that clients lost", about: "Events per second that an application's client could not hand over and that the application was not told of, by reason.",

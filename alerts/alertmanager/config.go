@@ -34,6 +34,12 @@ var standard = map[Class]struct{ wait, interval, repeat time.Duration }{
 	Recovery: {30 * time.Second, 5 * time.Minute, 24 * time.Hour},
 }
 
+// Timing of the alert that always fires. It is repeated every time that its group is due.
+const (
+	watchdogInterval = time.Minute
+	watchdogRepeat   = 50 * time.Second
+)
+
 // Timing of what no class takes.
 const (
 	rootWait     = 10 * time.Second
@@ -62,7 +68,10 @@ func Config(in rules.Spec, o Options) ([]byte, []alerts.Finding, error) {
 	}
 	m := newMessages(g.class[Critical], g.class[Recovery])
 	for _, r := range o.Receivers.Receivers {
-		doc.Receivers = append(doc.Receivers, newReceiver(r, m, !o.Receivers.onlyGoodNews(r.Name)))
+		doc.Receivers = append(doc.Receivers, newReceiver(r, m, !o.Receivers.onlyGoodNews(r.Name) && r.Name != o.Receivers.Watchdog))
+	}
+	if o.Receivers.Watchdog == "" {
+		doc.Receivers = append(doc.Receivers, receiver{Name: doc.Route.Routes[0].Receiver})
 	}
 	return yamlgen.Document(o.Header, doc), g.mutes.findings, nil
 }
@@ -123,8 +132,23 @@ func (g *generator) root() *route {
 		Receiver: g.opt.Receivers.Default, GroupBy: groupBy,
 		GroupWait: seconds(rootWait), GroupInterval: seconds(rootInterval), RepeatInterval: seconds(rootRepeat),
 	}
+	r.Routes = append(r.Routes, g.watchdogRoute())
 	for _, c := range Classes {
 		r.Routes = append(r.Routes, g.classRoute(c))
+	}
+	return r
+}
+
+// watchdogRoute keeps the alert that always fires from everybody but its own receiver.
+func (g *generator) watchdogRoute() route {
+	r := route{
+		Receiver: g.opt.Receivers.Watchdog, Matchers: []string{equal(labelAlertName, alerts.NameWatchdog)},
+		GroupWait: seconds(0), GroupInterval: seconds(watchdogInterval), RepeatInterval: seconds(watchdogRepeat),
+	}
+	for name := "watchdog"; r.Receiver == ""; name += "-nobody" {
+		if !slices.ContainsFunc(g.opt.Receivers.Receivers, func(r Receiver) bool { return r.Name == name }) {
+			r.Receiver = name
+		}
 	}
 	return r
 }

@@ -139,7 +139,7 @@ func TestRoutes(t *testing.T) {
 		{"alertname=ErrorBudgetBurnTicket severity=ticket service=mdm slo_id=mdm/availability", "sla-warnings"},
 		{"alertname=IngestDiskLow severity=critical sla=engine instance=a:8080", "sla-critical"},
 		{"alertname=EvaluatorLate severity=warning sla=engine instance=a:8080", "sla-warnings"},
-		{"alertname=Watchdog severity=none", "sla-warnings"},
+		{"alertname=Watchdog severity=none sla=engine", "watchdog"},
 		{"alertname=SomethingElse", "sla-warnings"},
 		{"alertname=X severity=pager", "sla-warnings"}, // a part of a name is not the name
 	} {
@@ -183,10 +183,10 @@ func TestMutedRoutes(t *testing.T) {
 	} {
 		require.Equal(t, c.want, routeOf(doc.Route, c.labels).Mute, "%v", c.labels)
 	}
-	critical := doc.Route.Routes[0]
+	critical := doc.Route.Routes[1]
 	require.Equal(t, "0s", critical.GroupWait, "at once")
 	require.Equal(t, "15m", critical.RepeatInterval)
-	require.Equal(t, "2m", doc.Route.Routes[1].GroupWait, "delayed")
+	require.Equal(t, "2m", doc.Route.Routes[2].GroupWait, "delayed")
 	require.Contains(t, doc.Route.GroupBy, "product", "products are told apart")
 	require.NotEmpty(t, doc.Route.Receiver)
 }

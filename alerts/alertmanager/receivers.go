@@ -32,6 +32,9 @@ type Receivers struct {
 	Routes map[Class]string `yaml:"routes"`
 	// Services have receivers of their own; a missing class takes that of Routes.
 	Services map[string]map[Class]string `yaml:"services"`
+	// Watchdog names the receiver of the alert that always fires, such as a dead man's switch. It should be told about
+	// nothing else. Without it nobody is told about that alert.
+	Watchdog string `yaml:"watchdog"`
 	// Timing replaces parts of the standard escalation.
 	Timing map[Class]Timing `yaml:"timing"`
 }

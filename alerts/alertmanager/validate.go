@@ -44,6 +44,9 @@ func (r *Receivers) Validate() error {
 	} else {
 		v.known("default", r.Default)
 	}
+	if r.Watchdog != "" {
+		v.known("watchdog", r.Watchdog)
+	}
 	v.routes("routes", r.Routes)
 	for _, s := range slices.Sorted(maps.Keys(r.Services)) {
 		v.routes("services."+s, r.Services[s])

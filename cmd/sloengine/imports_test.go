@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"rules/rulestest":              {"rules"},
 	"alerts":                       {"slo", "sla", "slo/yamlgen", "rules", "rules/series"},
 	"alerts/state":                 {"slo", "sla", "alerts", "rules", "rules/series"},
+	"alerts/notify":                {"alerts", "alerts/state", "reliability/*"},
 	"alerts/alertmanager":          {"slo", "sla", "alerts", "rules", "rules/series", "slo/yamldoc", "slo/yamlgen"},
 	"dashboards":                   {"slo", "slo/yamlgen", "rules", "rules/series"},
 	metricPackage:                  {},
@@ -87,7 +88,7 @@ var mayImport = map[string][]string{
 	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/history", "sla/report", "rules", "alerts", "alerts/state", "web/*"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},
-	"cmd/sloengine/config":         {"slo", "slo/yamldoc", "alerts", "ingest/*", "reliability/*"},
+	"cmd/sloengine/config":         {"slo", "slo/yamldoc", "alerts", "alerts/notify", "ingest/*", "reliability/*"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/send":           {"client/post", "ingest/event", "ingest/logfile", "reliability/retry"},
 }
@@ -105,6 +106,7 @@ var testsMayImport = map[string][]string{
 	"rules/explain":        {"rules/rulestest", "slo/spec"},
 	"rules/diff":           {"slo/spec"},
 	"alerts":               {"slo/spec"},
+	"alerts/notify":        {"rules", "sla", "slo"},
 	"web":                  {"all"},
 	"dashboards":           {"all"},
 }

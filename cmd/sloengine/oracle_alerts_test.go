@@ -32,8 +32,9 @@ func alertKey(get func(name string) string) string {
 
 // firings are the times in which an alert fired.
 type firings struct {
-	spans []piece
-	open  bool
+	spans  []piece
+	open   bool
+	labels string // all of them, as it fired last
 }
 
 func (f *firings) set(firing bool, at time.Duration) {
@@ -76,7 +77,13 @@ func (h alertHistory) note(changes []state.Transition, at time.Duration) {
 		key := alertKey(c.Alert.Label)
 		switch {
 		case c.To == state.Firing:
-			h.of(key).set(true, at)
+			var b labels.ScratchBuilder
+			for _, l := range c.Alert.Labels {
+				b.Add(l.Name, l.Value)
+			}
+			f := h.of(key)
+			f.set(true, at)
+			f.labels = b.Labels().String()
 		case c.From == state.Firing:
 			h.of(key).set(false, at)
 		}
@@ -88,6 +95,7 @@ func (h alertHistory) see(all []labels.Labels, at time.Duration) {
 	now := map[string]bool{}
 	for _, l := range all {
 		now[alertKey(l.Get)] = true
+		h.of(alertKey(l.Get)).labels = l.String()
 	}
 	for key, f := range h {
 		if !now[key] {
@@ -272,6 +280,9 @@ func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreem
 	for _, key := range keys {
 		a, e, p := all[key], engine.of(key), rules.of(key)
 		transitions += e.transitions()
+		if e.labels != "" && p.labels != "" && e.labels != p.labels {
+			bad = append(bad, disagreement{key: key, why: "its labels are " + e.labels + " in the engine and " + p.labels + " in the rules"})
+		}
 		grace := w.grace(a)
 		for now := time.Duration(0); now < oracleLength; now += oracleStep {
 			if e.at(now) == p.at(now) {

@@ -115,7 +115,7 @@ func Parts() []*Part {
 		trafficPart, alertPart,
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart,
 		rateLimitPart, outboundPart, redisPart, redactPart,
-		sinkPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
+		sinkPart, notifyPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}
 }

@@ -1,0 +1,101 @@
+package notify
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
+)
+
+// Bounds of one request.
+const (
+	maxAlerts = 500
+	maxBytes  = 1 << 20 // a single alert may be longer
+)
+
+// message is one alert as a peer is told about it.
+type message struct {
+	labels      []state.Label
+	annotations []alerts.Annotation
+	starts      time.Time
+	ends        time.Time
+}
+
+// newMessage says of an alert that it fires until ends, or that it has resolved.
+func newMessage(a *state.Alert, ends time.Time) message {
+	m := message{labels: a.Labels, annotations: a.Annotations(), starts: a.FiredAt, ends: ends}
+	if a.State == state.Resolved {
+		m.ends = a.ResolvedAt
+	}
+	if m.ends.Before(m.starts) { // the clock was set back in between
+		m.starts = m.ends
+	}
+	return m
+}
+
+// appendTo appends the message as Alertmanager's API reads it. external are labels to add, by name.
+func (m *message) appendTo(b []byte, external []state.Label) []byte {
+	b = append(b, `{"labels":{`...)
+	for i, l := range m.labels {
+		b = appendField(b, i > 0, l.Name, l.Value)
+	}
+	for _, l := range external {
+		if _, taken := slices.BinarySearchFunc(m.labels, l.Name, func(l state.Label, name string) int { return strings.Compare(l.Name, name) }); !taken {
+			b = appendField(b, true, l.Name, l.Value) // every alert has a name
+		}
+	}
+	b = append(b, `},"annotations":{`...)
+	page := ""
+	for i, a := range m.annotations {
+		b = appendField(b, i > 0, a.Name, a.Value)
+		if a.Name == "page" {
+			page = a.Value
+		}
+	}
+	b = append(b, `},"startsAt":"`...)
+	b = m.starts.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `","endsAt":"`...)
+	b = m.ends.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if page != "" {
+		b = appendField(b, true, "generatorURL", page)
+	}
+	return append(b, '}')
+}
+
+func appendField(b []byte, comma bool, name, value string) []byte {
+	if comma {
+		b = append(b, ',')
+	}
+	b = appendString(b, name)
+	b = append(b, ':')
+	return appendString(b, value)
+}
+
+// appendString appends a JSON string. Values of groups come from events, so they may hold anything.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				b = append(append(b, s[from:i]...), `\ufffd`...)
+				from = i + 1
+			}
+			i += size
+			continue
+		}
+		if c < ' ' || c == '"' || c == '\\' {
+			b = append(append(b, s[from:i]...), '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+			from = i + 1
+		}
+		i++
+	}
+	return append(append(b, s[from:]...), '"')
+}

@@ -1,0 +1,149 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/prometheus/common/config"
+
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Bounds of an answer. Only the beginning of an error is of use, and what follows in the body is not read.
+const (
+	maxAnswer = 64 << 10 // read, so that the connection can be used again
+	maxDetail = 200      // shown
+)
+
+// client posts to one Alertmanager.
+type client struct {
+	http    *http.Client
+	url     string
+	timeout time.Duration
+}
+
+func newClient(p Peer, timeout time.Duration) (*client, error) {
+	c, err := config.NewClientFromConfig(p.HTTP, "alertmanager", config.WithUserAgent("sloengine"))
+	if err != nil {
+		return nil, fmt.Errorf("alertmanager %s: %w", p.Name, err)
+	}
+	return &client{http: c, url: strings.TrimRight(p.URL, "/") + alertsPath, timeout: timeout}, nil
+}
+
+// post sends a JSON array of alerts. Its error has a retry.Class.
+func (c *client) post(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return retry.WithClass(err, retry.ClassBlocked)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return requestError(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if resp.StatusCode/100 == 2 {
+		return nil // Alertmanager has the alerts, even if the end of its answer was lost
+	}
+	if err != nil {
+		answer = nil
+	}
+	return statusError(resp, answer)
+}
+
+// requestError is about a request without an answer. Secrets that cannot be read need somebody to fix them.
+func requestError(err error) error {
+	var of *url.Error
+	if !errors.As(err, &of) {
+		return err
+	}
+	class := retry.ClassOf(err)
+	if strings.Contains(of.Err.Error(), "unable to read") { // common/config has no type for it
+		class = retry.ClassBlocked
+	}
+	return retry.WithClass(of.Err, class) // the address is known
+}
+
+// answerError is an answer other than success.
+type answerError struct {
+	status int
+	class  retry.Class
+	detail string // what the peer wrote, or where it redirects to
+}
+
+func (e *answerError) Error() string           { return e.Brief() + e.detail }
+func (e *answerError) RetryClass() retry.Class { return e.class }
+
+// Brief leaves out what the peer wrote.
+func (e *answerError) Brief() string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", e.status, http.StatusText(e.status)))
+}
+
+func statusError(resp *http.Response, answer []byte) error {
+	e := &answerError{status: resp.StatusCode, class: retry.ClassOfStatus(resp.StatusCode)}
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
+		e.class = retry.ClassBlocked // address or credentials are wrong, whatever the alerts
+	}
+	if resp.StatusCode/100 == 3 {
+		e.class, e.detail = retry.ClassBlocked, ": redirects are not followed, set url to the new address"
+		if to, err := url.Parse(resp.Header.Get("Location")); err == nil && to.Host != "" {
+			e.detail += ", on " + clean(to.Scheme+"://"+to.Host)
+		}
+	} else if text := clean(string(answer)); text != "" {
+		e.detail = ": " + text
+	}
+	if after, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()); ok && e.class.Retryable() {
+		return retry.WithClass(retry.After(e, after), e.class)
+	}
+	return e
+}
+
+// clean makes foreign text short and harmless.
+func clean(s string) string {
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s[:min(len(s), 4*maxDetail)], "")))
+	if r := []rune(s); len(r) > maxDetail {
+		s = string(r[:maxDetail]) + "..."
+	}
+	return s
+}
+
+// tooMuch reports whether an error is about the alerts of a request, so that fewer of them may be accepted.
+func tooMuch(err error) bool {
+	var e *answerError
+	return errors.As(err, &e) && e.class == retry.ClassPermanent
+}
+
+// brief is an error without foreign text.
+func brief(err error) string {
+	var e *answerError
+	if errors.As(err, &e) {
+		return e.Brief()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	switch retry.ClassOf(err) {
+	case retry.ClassBlocked:
+		return "its credentials cannot be read"
+	case retry.ClassTimeout:
+		return "no answer in time"
+	}
+	return "no connection"
+}
