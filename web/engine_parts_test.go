@@ -30,8 +30,12 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		{Name: "fine", LagBytes: 1 << 40, OldestAgeSeconds: 299, Breaker: status.BreakerClosed},
 		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: status.BreakerOpen},
 	}
+	s.Alertmanagers = append(s.Alertmanagers, status.AlertmanagerStatus{
+		Name: "am-2", FailingSince: noon.Add(-time.Hour), Failures: 3, Pending: 7, Cause: "503 Service Unavailable: secret", Brief: "503 Service Unavailable", Breaker: status.BreakerOpen,
+	})
 	body := k.answer(b, http.MethodGet, "/-/ready", 200)
 	require.NotContains(t, string(body), "secret", "anybody may ask")
+	require.Contains(t, string(body), `503 Service Unavailable; 7 alerts wait`)
 	var h health
 	require.NoError(t, json.Unmarshal(body, &h))
 	require.Equal(t, status.Ready, h.Status)
@@ -40,9 +44,9 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		require.NotEmpty(t, d.Reason)
 		got = append(got, strings.TrimSpace(d.Part+" "+d.Name))
 	}
-	require.Equal(t, []string{"slo shop/checkout", "redis", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked", "sink wrong"}, got[:9])
-	require.True(t, strings.HasPrefix(got[9], `sink \u{202e}<b>xxx`), got[9])
-	require.Less(t, len(got[9]), 100)
+	require.Equal(t, []string{"slo shop/checkout", "redis", "alertmanager am-2", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked", "sink wrong"}, got[:10])
+	require.True(t, strings.HasPrefix(got[10], `sink \u{202e}<b>xxx`), got[10])
+	require.Less(t, len(got[10]), 100)
 
 	s.Troubles = []status.TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
 	s.Connections.RefusedAt = b.now.Add(-59 * time.Second)
@@ -60,6 +64,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	k.answer(b, http.MethodGet, "/api/v1/engine", 200)
 	require.Contains(t, page, "sink far: it is behind by 600.0 MiB")
 	require.Contains(t, page, ": 401 Unauthorized; its events wait")
+	require.Contains(t, page, "3 failures: 503 Service Unavailable: secret")
 	require.Contains(t, page, "12 failures: the receiver returned 401 Unauthorized: secret", "the page is for those who may read it")
 	require.Contains(t, page, "blocked")
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
@@ -72,18 +77,18 @@ func TestEngineListsItsParts(t *testing.T) {
 	k := newContract(t, b)
 	var got map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/engine", 200), &got))
-	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "dead_letters"} {
+	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "alertmanagers", "dead_letters"} {
 		require.Contains(t, got, name)
 	}
 	page := b.get("/engine").Body.String()
-	for _, want := range []string{"1,204/s of 1,000/s", "9,310", "acme", "0.21 ms", "2 of 10 active", `<span class="hidden">Sink </span><bdi>warehouse`, "503 Service Unavailable", "at most 1.0 GiB", "records 950 to 990 of the log"} {
+	for _, want := range []string{"1,204/s of 1,000/s", "9,310", "acme", "0.21 ms", "2 of 10 active", `<span class="hidden">Sink </span><bdi>warehouse`, "503 Service Unavailable", "at most 1.0 GiB", `<span class="hidden">Alertmanager </span><bdi>am-1:9093`, "1,204 alerts", "took 4.20 ms", "records 950 to 990 of the log"} {
 		require.Contains(t, page, want)
 	}
 
-	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil
+	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil
 	got = nil
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/engine", 200), &got))
-	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "dead_letters"} {
+	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "alertmanagers", "dead_letters"} {
 		require.NotContains(t, got, name)
 	}
 }
@@ -92,6 +97,7 @@ func TestPartsChangeTheTag(t *testing.T) {
 	for name, change := range map[string]func(*status.Engine){
 		"limit": func(e *status.Engine) { e.Limits[1].Hits++ }, "offender": func(e *status.Engine) { e.Offenders[0].Value = "other" }, "redis": func(e *status.Engine) { e.Redis.Connected = false },
 		"breaker": func(e *status.Engine) { e.Breakers[0].State = status.BreakerOpen }, "bulkhead": func(e *status.Engine) { e.Bulkheads[0].Rejected++ }, "sink": func(e *status.Engine) { e.Sinks[0].DeadLetters["expired"]++ },
+		"alertmanager": func(e *status.Engine) { e.Alertmanagers[0].Pending++ },
 		"dead letters": func(e *status.Engine) { e.DeadLetters.Count++ }, "reasons": func(e *status.Engine) { e.DeadLetters.ByReason["expired"]++ }, "none": func(e *status.Engine) { e.Redis = nil },
 	} {
 		b := newBench(t)

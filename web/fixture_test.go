@@ -209,6 +209,9 @@ func readyStatus() status.Engine {
 			},
 			{Name: "archive", Kind: "file", Delivered: 1_801_010, LastDelivery: noon.Add(-time.Second)},
 		},
+		Alertmanagers: []status.AlertmanagerStatus{{
+			Name: "am-1:9093", URL: "http://am-1:9093", Sent: 1_204, LastSuccess: noon.Add(-30 * time.Second), LastSuccessSeconds: 0.0042, Breaker: status.BreakerClosed,
+		}},
 		DeadLetters: &status.DeadLetterStatus{Storage: "memory", Count: 3, Bytes: 900, Oldest: noon.Add(-3 * time.Hour), ByOrigin: map[string]int64{"fold": 1, "sink": 2}, ByReason: map[string]int64{"expired": 2, "attribute too long": 1}, BySink: map[string]int64{"warehouse": 2}},
 	}
 }

@@ -46,7 +46,7 @@ func TestEnginePagesGolden(t *testing.T) {
 
 // bare takes everything off the engine that it can do without.
 func bare(b *bench) {
-	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil
+	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil
 	b.web.Opt.DLQ = newLetters(b.t)
 }
 
@@ -55,7 +55,7 @@ func TestEngineSaysWhatToDo(t *testing.T) {
 	bare(b)
 	page := b.get("/engine").Body.String()
 	check(t, page)
-	for _, want := range []string{"sinks: [{name: archive", "limits: {global:", "Everything that was taken was counted and delivered", "takes two looks"} {
+	for _, want := range []string{"sinks: [{name: archive", "notifications: {alertmanagers: [{url:", "limits: {global:", "Everything that was taken was counted and delivered", "takes two looks"} {
 		require.Contains(t, page, want)
 	}
 	for _, no := range []string{"Breakers", "Bulkheads", "Redis"} {

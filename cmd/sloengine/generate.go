@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,7 @@ in time to generate new ones.`,
 	p.StringVar(&f.page, "page-url", "", "URL of the status page, for links (default: no links)")
 	p.StringVar(&f.dashboard, "dashboard-url", "", "URL of Grafana, for links in alerts (default: no links)")
 	p.StringVar(&f.runbooks, "runbook-url", "", "URL of the runbooks, for links")
-	p.StringVarP(&f.config, "config", "c", "", "engine settings (engine.yaml), for the thresholds of alerts about the engine")
+	p.StringVarP(&f.config, "config", "c", "", "engine settings (engine.yaml), for URLs that are not given and the thresholds of alerts about the engine")
 	p.StringVar(&f.receivers, "receivers", "", "file with the Alertmanager receivers")
 	p.StringVar(&f.namespace, "namespace", "", "namespace of Kubernetes manifests")
 	p.StringArrayVar(&f.labels, "manifest-label", nil, "label of Kubernetes manifests, name=value (repeatable)")
@@ -196,7 +197,7 @@ func (f *generateFlags) generator(s streams) (*generator, error) {
 }
 
 func (f *generateFlags) options(g *generator) (err error) {
-	o := rules.Options{PageURL: f.page, DashboardURL: f.dashboard, RunbookURL: f.runbooks}
+	var o rules.Options
 	if f.names == "sloth" {
 		o.Names = rules.Sloth
 	}
@@ -216,11 +217,13 @@ func (f *generateFlags) options(g *generator) (err error) {
 			return usageError{fmt.Errorf("invalid --until %q (want RFC 3339, such as 2027-05-01T00:00:00Z)", f.until)}
 		}
 	}
-	g.rules = o
 	settings, err := config.Load(f.config)
 	if err != nil {
 		return err
 	}
+	links := settings.AlertOptions() // those of the live alerts
+	o.PageURL, o.DashboardURL, o.RunbookURL = cmp.Or(f.page, links.PageURL), cmp.Or(f.dashboard, links.DashboardURL), cmp.Or(f.runbooks, links.RunbookURL)
+	g.rules = o
 	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts}
 	g.receivers = &alertmanager.Receivers{Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
 	if f.receivers != "" {

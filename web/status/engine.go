@@ -50,13 +50,15 @@ type Engine struct {
 
 	// The parts of the reliability layer; what is not in use is left out. Fractional
 	// numbers must be finite.
-	Limits      []LimitStatus     `json:"limits,omitempty"`
-	Offenders   []OffenderStatus  `json:"offenders,omitempty"` // the worst, most hits first
-	Redis       *RedisStatus      `json:"redis,omitempty"`
-	Breakers    []BreakerStatus   `json:"breakers,omitempty"`
-	Bulkheads   []BulkheadStatus  `json:"bulkheads,omitempty"`
-	Sinks       []SinkStatus      `json:"sinks,omitempty"`
-	DeadLetters *DeadLetterStatus `json:"dead_letters,omitempty"`
+	Limits    []LimitStatus    `json:"limits,omitempty"`
+	Offenders []OffenderStatus `json:"offenders,omitempty"` // the worst, most hits first
+	Redis     *RedisStatus     `json:"redis,omitempty"`
+	Breakers  []BreakerStatus  `json:"breakers,omitempty"`
+	Bulkheads []BulkheadStatus `json:"bulkheads,omitempty"`
+	Sinks     []SinkStatus     `json:"sinks,omitempty"`
+
+	Alertmanagers []AlertmanagerStatus `json:"alertmanagers,omitempty"` // that this engine sends its alerts to
+	DeadLetters   *DeadLetterStatus    `json:"dead_letters,omitempty"`
 }
 
 // TroubleStatus is a part of the engine that does not work now.

@@ -94,6 +94,21 @@ type SinkTrouble struct {
 	Blocked  bool      `json:"blocked"` // nothing gets through until somebody changes something; events wait
 }
 
+// AlertmanagerStatus is the delivery of alerts to one Alertmanager. Counts are since the start.
+type AlertmanagerStatus struct {
+	Name               string    `json:"name"`
+	URL                string    `json:"url"`
+	Sent               uint64    `json:"sent"`    // alerts that it accepted, repetitions included
+	Pending            int       `json:"pending"` // alerts whose present state it does not know
+	LastSuccess        time.Time `json:"last_success,omitzero"`
+	LastSuccessSeconds float64   `json:"last_success_seconds"` // how long that request took
+	FailingSince       time.Time `json:"failing_since,omitzero"`
+	Failures           uint64    `json:"failures"`        // since then
+	Cause              string    `json:"cause,omitempty"` // the last error
+	Brief              string    `json:"brief,omitempty"` // the same, without what others wrote
+	Breaker            string    `json:"breaker"`         // closed, half_open or open
+}
+
 // DeadLetterStatus is what the dead letters hold.
 type DeadLetterStatus struct {
 	Storage  string           `json:"storage"` // file, redis or memory
@@ -113,7 +128,7 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, connections, slo, redis, breaker or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, connections, slo, redis, breaker, alertmanager or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -147,6 +162,11 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	}
 	if e.Redis != nil && !e.Redis.Connected {
 		add("redis", "", "not reachable; rate limits are this instance's own, as limits.shared.fallback says")
+	}
+	for i := range e.Alertmanagers {
+		if a := &e.Alertmanagers[i]; !a.FailingSince.IsZero() {
+			add("alertmanager", a.Name, fmt.Sprintf("it has accepted no alerts since %s: %s; %s wait", a.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(a.Brief, format.MaxName), format.Plural(a.Pending, "alert")))
+		}
 	}
 	told := map[string]bool{}
 	for _, b := range e.Breakers {

@@ -22,6 +22,8 @@ type partsView struct {
 	Breakers  []breakerRow
 	Bulkheads []bulkheadRow
 	Sinks     []sinkView
+
+	Alertmanagers []sinkView
 }
 
 type rateLimitRow struct {
@@ -97,7 +99,37 @@ func newPartsView(e *status.Engine, now time.Time) partsView {
 	for i := range e.Sinks {
 		p.Sinks = append(p.Sinks, newSinkView(&e.Sinks[i], now))
 	}
+	for i := range e.Alertmanagers {
+		p.Alertmanagers = append(p.Alertmanagers, newAlertmanagerView(&e.Alertmanagers[i], now))
+	}
 	return p
+}
+
+func newAlertmanagerView(a *status.AlertmanagerStatus, now time.Time) sinkView {
+	v := sinkView{Name: format.Safe(a.Name, format.MaxName), Kind: "alertmanager", Mark: chart.OK("delivering")}
+	switch {
+	case a.Breaker == status.BreakerOpen:
+		v.Mark = chart.Bad("breaker open")
+	case !a.FailingSince.IsZero():
+		v.Mark = chart.Bad("failing")
+	case a.LastSuccess.IsZero():
+		v.Mark = chart.None("nothing yet")
+	}
+	v.Facts = []site.Fact{
+		{Name: "Address", Value: format.Safe(a.URL, format.MaxTitle)},
+		{Name: "Sent", Value: format.Plural(a.Sent, "alert"), Note: format.Plural(a.Pending, "alert") + " not delivered yet"},
+		{Name: "Last delivery", Value: format.Ago(a.LastSuccess, now), At: format.NewStamp(a.LastSuccess, now)},
+	}
+	if !a.LastSuccess.IsZero() {
+		v.Facts[2].Note = "took " + format.Milliseconds(a.LastSuccessSeconds)
+	}
+	if !a.FailingSince.IsZero() {
+		v.Facts = append(v.Facts, site.Fact{
+			Name: "Failing", Value: "for " + format.Duration(max(0, now.Sub(a.FailingSince))), At: format.NewStamp(a.FailingSince, now),
+			Note: format.Plural(a.Failures, "failure") + ": " + format.Safe(a.Cause, format.MaxTitle),
+		})
+	}
+	return v
 }
 
 // redactedPrefix begins what stands for a value that is redacted.

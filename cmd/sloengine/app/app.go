@@ -126,7 +126,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 			return nil, err
 		}
 	}
-	alerts, err := newLiveAlerts(opt.DataDir, set, c.Evaluator.Interval, opt.Log)
+	alerts, err := newLiveAlerts(opt.DataDir, c, set, sinkMetrics.Breakers(), opt.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -205,13 +205,13 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		},
 		reloader: newReloader(reloadOptions{
 			start: c, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: sinks, redaction: redaction, changes: changes, log: opt.Log,
+			rates: rates, sinks: sinks, alerts: alerts, redaction: redaction, changes: changes, log: opt.Log,
 		}, set),
 	}
 	a.status = &engineStatus{
 		dir: opt.DataDir, started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
-		sinks: sinks, deadLetters: deadLetters,
+		sinks: sinks, alerts: alerts, deadLetters: deadLetters,
 	}
 	return a, a.buildRouter(c, set)
 }

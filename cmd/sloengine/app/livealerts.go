@@ -13,10 +13,11 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
 )
 
@@ -29,28 +30,54 @@ const alertsKept = 30 * 24 * time.Hour
 // alertsSaved is how often the states are saved when nothing changes.
 const alertsSaved = time.Minute
 
-// liveAlerts steps the alert states with every report and keeps them on disk.
+// liveAlerts steps the alert states with every report, keeps them on disk, and then has them delivered.
 type liveAlerts struct {
-	machine *state.Machine
-	file    string
-	log     *slog.Logger
+	machine  *state.Machine
+	notifier *notify.Notifier
+	file     string
+	log      *slog.Logger
 
 	restored bool
 	saved    time.Time
 }
 
-func newLiveAlerts(dir string, set *metrics.Set, evalInterval time.Duration, log *slog.Logger) (*liveAlerts, error) {
+func newLiveAlerts(dir string, c *config.Config, set *metrics.Set, breakers *breaker.Metrics, log *slog.Logger) (*liveAlerts, error) {
 	m, err := state.New(state.Options{
-		Alerts:       alerts.Options{Options: rules.Options{}},
-		Grace:        max(2*time.Minute, 4*evalInterval),
+		Alerts:       c.AlertOptions(),
+		Grace:        max(2*time.Minute, 4*c.Evaluator.Interval),
 		KeepResolved: alertsKept,
 		Metrics:      state.NewMetrics(set),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make alert states: %w", err)
 	}
-	l := &liveAlerts{machine: m, file: filepath.Join(dir, AlertsFile), log: log}
+	n, err := notify.New(notify.Options{Settings: sending(c), Metrics: notify.NewMetrics(set), Breakers: breakers, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	l := &liveAlerts{machine: m, notifier: n, file: filepath.Join(dir, AlertsFile), log: log}
 	return l, l.checkVersion()
+}
+
+// sending is who this engine sends its alerts to.
+func sending(c *config.Config) notify.Settings {
+	s := c.NotifySettings()
+	if !c.Notifications.Send {
+		s.Peers = nil
+	}
+	return s
+}
+
+// prepare makes what other settings say about notifications, as far as it can fail, and returns what puts it in force.
+func (l *liveAlerts) prepare(next *config.Config) (apply func(), err error) {
+	change, err := l.notifier.Prepare(sending(next))
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		l.machine.SetLinks(next.AlertOptions())
+		change()
+	}, nil
 }
 
 // checkVersion refuses states of a newer version. Any other damage costs the states alone, see restore.
@@ -77,6 +104,7 @@ func (l *liveAlerts) step(r *sla.Report) {
 	if len(changes) > 0 || r.Time.Sub(l.saved) >= alertsSaved {
 		l.save(r.Time)
 	}
+	l.notifier.Update(l.machine.View()) // what is sent is on disk
 }
 
 // restore reads what an earlier process knew. Without it alerts start from the

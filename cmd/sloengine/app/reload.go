@@ -26,7 +26,7 @@ import (
 
 // reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
 // those of the sinks, each of which has its own.
-var reloadedSections = []string{"redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
+var reloadedSections = []string{"notifications", "redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
 type reloadOptions struct {
 	start      *config.Config // in force where a reload does not reach
@@ -37,6 +37,7 @@ type reloadOptions struct {
 	engine     *engine.Engine
 	rates      *rateLimits
 	sinks      *sinks
+	alerts     *liveAlerts
 	redaction  *redaction
 	changes    *specChanges
 	log        *slog.Logger
@@ -109,7 +110,10 @@ func (r *reloader) read() (next readFiles, err error) {
 	if err != nil {
 		return next, err
 	}
+	linked := settings
+	linked.Web = r.o.start.Web // in force until a restart
 	prepare := []func() (func(), error){
+		func() (func(), error) { return r.o.alerts.prepare(&linked) },
 		func() (func(), error) { return r.o.redaction.prepare(&settings) },
 		func() (func(), error) { return r.o.rates.prepare(&settings) },
 		func() (func(), error) { return r.o.sinks.prepare(settings.Sinks) },

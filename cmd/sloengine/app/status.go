@@ -31,6 +31,7 @@ type engineStatus struct {
 	redaction   *redaction
 	link        *shared.Link // nil without Redis
 	sinks       *sinks
+	alerts      *liveAlerts
 	deadLetters *deadLetters
 }
 
@@ -110,6 +111,13 @@ func (e *engineStatus) delivery(s *status.Engine) {
 		s.Redis = &status.RedisStatus{
 			Connected: l.Connected, Since: l.Since, LastError: l.LastError, RoundTripSeconds: l.RoundTrip.Seconds(), Fallbacks: l.Fallbacks,
 		}
+	}
+	for _, p := range e.alerts.notifier.Status() {
+		a := status.AlertmanagerStatus{
+			Name: p.Name, URL: p.URL, Sent: p.Sent, Pending: p.Pending, LastSuccess: p.LastSuccess, LastSuccessSeconds: p.Took.Seconds(),
+			FailingSince: p.FailingSince, Failures: p.Failures, Cause: p.Cause, Brief: p.Brief, Breaker: p.Breaker.State.String(),
+		}
+		s.Alertmanagers = append(s.Alertmanagers, a)
 	}
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {

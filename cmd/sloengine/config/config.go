@@ -65,13 +65,14 @@ type Config struct {
 		Timeout time.Duration `yaml:"timeout" above:"0"` // from the signal to the end of the process
 	} `yaml:"shutdown"`
 
-	Alerts      alerts.EngineThresholds `yaml:"alerts"`
-	Redis       *redisConfig            `yaml:"redis"`
-	Limits      *RateLimits             `yaml:"limits"`
-	Redact      []redactRule            `yaml:"redact"`
-	DeadLetters deadLettersConfig       `yaml:"dead_letters"`
-	policies                            // of all sinks
-	Sinks       []Sink                  `yaml:"sinks"` // after the policies, which they take over
+	Alerts        alerts.EngineThresholds `yaml:"alerts"`
+	Notifications notificationsConfig     `yaml:"notifications"`
+	Redis         *redisConfig            `yaml:"redis"`
+	Limits        *RateLimits             `yaml:"limits"`
+	Redact        []redactRule            `yaml:"redact"`
+	DeadLetters   deadLettersConfig       `yaml:"dead_letters"`
+	policies                              // of all sinks
+	Sinks         []Sink                  `yaml:"sinks"` // after the policies, which they take over
 }
 
 // Default is what an empty engine.yaml means.
@@ -96,6 +97,7 @@ func Default() Config {
 	c.Evaluator.Interval = 10 * time.Second
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = alerts.EngineThresholds{}.WithDefaults()
+	c.Notifications = defaultNotifications()
 	c.Shutdown.Timeout = time.Minute
 	c.DeadLetters = defaultDeadLetters()
 	c.policies = defaultPolicies()
@@ -170,6 +172,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 			f.Errorf(item("web.allowed_hosts", i), "such as slo.example.org, without scheme and port", "%q is not a host name", name)
 		}
 	}
+	c.Notifications.check(f)
 	c.Redis.check(f)
 	c.checkLimits(f)
 	c.checkRedact(f)

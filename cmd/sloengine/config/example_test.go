@@ -43,7 +43,8 @@ func secretsIn(t testing.TB, dir string) {
 	cert, key := settingsCert(t)
 	for name, data := range map[string][]byte{
 		"redis.password": []byte("hush\n"), "redact.key": []byte(strings.Repeat("k", 32)), "webhook.auth": []byte("Bearer 1234567890abcdef\n"),
-		"webhook.key": []byte(strings.Repeat("s", 32)), "redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
+		"webhook.key": []byte(strings.Repeat("s", 32)), "alertmanager.password": []byte("hush\n"), "alertmanager.token": []byte("1234\n"), "alertmanager-ca.pem": cert,
+		"redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
@@ -74,6 +75,8 @@ func TestExampleIsTheDefault(t *testing.T) {
 func TestExampleUncommented(t *testing.T) {
 	dir := t.TempDir()
 	secretsIn(t, dir)
+	t.Setenv("ALERTMANAGER_PASSWORD", "hush")
+	t.Setenv("ALERTMANAGER_TOKEN", "1234")
 	data, err := os.ReadFile(exampleFile)
 	require.NoError(t, err)
 	text := uncommented(string(data))
@@ -83,7 +86,7 @@ func TestExampleUncommented(t *testing.T) {
 	// What is not said stays as it is.
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
 	plain := Default()
-	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sinks = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sinks
+	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sinks, plain.Notifications = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sinks, c.Notifications
 	require.Equal(t, plain, c)
 
 	// The values shown are those of a section that says as little as it can.

@@ -44,6 +44,15 @@ var keyEffects = map[string]string{
 		alerts.disk_free alerts.dead_letters alerts.dead_letters_growth alerts.retries alerts.limit_hits alerts.limit_drops
 		alerts.type_hits alerts.context_hits alerts.critical_limited alerts.client_failures alerts.rejected_share alerts.sink_lag
 		alerts.fold_lag`,
+	"cmd/sloengine TestNotifications": `
+		notifications.send notifications.alertmanagers.url notifications.alertmanagers.name notifications.external_labels notifications.resend
+		notifications.dashboard_url notifications.runbook_url`,
+	"alerts/notify TestBadPeers": `notifications.timeout`,
+	"cmd/sloengine/config TestNotifySettings": `
+		notifications.alertmanagers.basic_auth.username notifications.alertmanagers.basic_auth.password_file notifications.alertmanagers.basic_auth.password_env
+		notifications.alertmanagers.bearer_token_file notifications.alertmanagers.bearer_token_env
+		notifications.alertmanagers.tls.ca_file notifications.alertmanagers.tls.cert_file notifications.alertmanagers.tls.key_file
+		notifications.alertmanagers.tls.server_name notifications.alertmanagers.tls.insecure_skip_verify`,
 	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
 	"cmd/sloengine TestRedisSentinel":            `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
 	"cmd/sloengine TestRedisCluster":             `redis.cluster limits.respect_dlq_filter limits.shared.redis`,

@@ -35,6 +35,19 @@ var wrongSettings = []struct {
 	{"ids forgotten too soon", "ingest: {allowed_lateness: 8d}", []string{`1:1: known_ids.max_age: must be at least ingest.allowed_lateness, or a late repeat is counted twice (raise it, or lower allowed_lateness)`}},
 	{"environment", "environment: Production!", []string{`1:14: environment: "Production!" is not the name of an environment (lower-case letters, digits, - and _)`}},
 
+	{"alertmanager without url", "notifications: {alertmanagers: [{name: a}]}", []string{`1:33: notifications.alertmanagers[0].url: missing`}},
+	{"alertmanager url", "notifications: {alertmanagers: [{url: 'am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must begin with http:// or https:// and have a host (as in http://alertmanager.example:9093)`}},
+	{"password in the url", "notifications: {alertmanagers: [{url: 'http://u:hush@am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must not hold a user, set basic_auth (as in http://alertmanager.example:9093)`}},
+	{"alertmanager twice", "notifications: {alertmanagers: [{url: 'http://am:9093'}, {url: 'http://am:9093/x'}]}", []string{`1:58: notifications.alertmanagers[1].name: alertmanagers[0] is am:9093, too (give each a name)`}},
+	{"no password", "notifications: {alertmanagers: [{url: 'http://a', basic_auth: {username: u}}]}", []string{`1:63: notifications.alertmanagers[0].basic_auth.password_file: missing (or set password_env)`}},
+	{"unset variable", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_env: SLOENGINE_NO_SUCH}]}", []string{`1:69: notifications.alertmanagers[0].bearer_token_env: the environment variable SLOENGINE_NO_SUCH is empty (set it for the engine)`}},
+	{"two secrets", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_file: empty, bearer_token_env: X}]}", []string{`1:95: notifications.alertmanagers[0].bearer_token_env: the secret is named as a file, too (leave one of them out)`}},
+	{"token of nobody", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_file: nowhere}]}", []string{`1:70: notifications.alertmanagers[0].bearer_token_file: open DIR/nowhere: no such file or directory`}},
+	{"external label", "notifications: {external_labels: {alertname: x, a-b: y}}", []string{`1:46: notifications.external_labels.alertname: "alertname" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`, `1:54: notifications.external_labels.a-b: "a-b" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`}},
+	{"resend", "notifications: {resend: 100ms}", []string{`1:25: notifications.resend: must be at least 1s, got "100ms"`}},
+	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}", []string{`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
+	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must begin with http:// or https:// and have a host (as in https://example.org/events)`}},
+
 	{"redis without address", "redis: {db: 1}", []string{`1:8: redis.address: missing`}},
 	{"redis addresses without a kind", "redis: {addresses: ['a:1']}", []string{`1:20: redis.addresses: addresses belong to cluster or sentinel_master, and those to addresses (set address for a single server)`}},
 	{"sentinel without addresses", "redis: {address: 'a:1', sentinel_master: m}", []string{`1:8: redis.addresses: addresses belong to cluster or sentinel_master, and those to addresses (set address for a single server)`}},
@@ -153,7 +166,7 @@ var wrongSettings = []struct {
 		`2:41: sinks[0].file.fsync: "always" is not known (want cursor, batch or never)`,
 		`3:8: redis.address: missing`,
 		`3:13: redis.db: must be at least 0, got "-1"`,
-		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, shutdown, alerts, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
+		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, shutdown, alerts, notifications, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
 	}},
 }
 

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+)
+
+// testAlertName is the alert of notify test. No rule has it.
+const testAlertName = "SloengineTest"
+
+// newNotify is the command notify: what concerns the delivery of alerts.
+func newNotify(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "notify",
+		Short: "Send a test alert to the Alertmanagers of engine.yaml",
+		Args:  noArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newNotifyTest(s))
+	return c
+}
+
+// notifyResult is what became of the test alert at one Alertmanager.
+type notifyResult struct {
+	Name    string  `json:"name" yaml:"name"`
+	URL     string  `json:"url" yaml:"url"`
+	OK      bool    `json:"ok" yaml:"ok"`
+	Seconds float64 `json:"seconds" yaml:"seconds"`
+	Error   string  `json:"error,omitempty" yaml:"error,omitempty"`
+}
+
+func newNotifyTest(s streams) *cobra.Command {
+	o := &printer{streams: s}
+	var file, severity string
+	var lasts time.Duration
+	c := &cobra.Command{
+		Use:   "test -c engine.yaml",
+		Short: "Send a test alert to every configured Alertmanager and print what it answered",
+		Long: `test sends the alert ` + testAlertName + ` once to every Alertmanager under notifications in
+engine.yaml, with its credentials and the external labels. The settings are read
+from the file, and no engine is asked. The alert resolves by itself.
+
+The exit code is 0 if every Alertmanager accepted the alert. Whether somebody is
+notified depends on the routes of Alertmanager: set --severity to the severity of
+the alerts whose route you want to try.`,
+		Example: `  sloengine notify test -c engine.yaml
+  sloengine notify test -c engine.yaml --severity page`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" {
+				return usageError{fmt.Errorf("missing -c FILE, the engine settings; see '%s --help'", c.CommandPath())}
+			}
+			if lasts <= 0 {
+				return usageError{errors.New("invalid --for (want a duration above 0)")}
+			}
+			settings, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			n := settings.NotifySettings()
+			if len(n.Peers) == 0 {
+				return fmt.Errorf("%s names no Alertmanager: add notifications: {alertmanagers: [{url: \"http://127.0.0.1:9093\"}]}", file)
+			}
+			host, err := os.Hostname()
+			if err != nil {
+				host = "unknown"
+			}
+			now := time.Now()
+			got, err := notify.SendOnce(c.Context(), n,
+				map[string]string{"alertname": testAlertName, "severity": severity, alerts.LabelSLA: "engine", "host": host},
+				map[string]string{
+					"summary":     "Test alert of sloengine on " + host,
+					"description": "Sent by sloengine notify test. Nothing is wrong. It resolves at " + now.Add(lasts).UTC().Format(time.RFC3339) + ".",
+				}, now, now.Add(lasts))
+			if err != nil {
+				return err
+			}
+			return printNotified(o, got)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&file, "config", "c", "", "engine settings (engine.yaml), with notifications")
+	o.addOutput(f, "table", "json", "yaml")
+	f.StringVar(&severity, "severity", alerts.SeverityInfo, "label severity of the alert")
+	f.DurationVar(&lasts, "for", 5*time.Minute, "time until the alert resolves")
+	return c
+}
+
+// printNotified prints the results. It fails unless every Alertmanager accepted the alert.
+func printNotified(o *printer, got []notify.Result) error {
+	rows, failed := make([]notifyResult, len(got)), 0
+	for i, r := range got {
+		rows[i] = notifyResult{Name: r.Name, URL: r.URL, OK: r.Err == nil, Seconds: r.Took.Seconds()}
+		if r.Err != nil {
+			rows[i].Error = r.Err.Error()
+			failed++
+		}
+	}
+	err := o.print(rows, func() error {
+		w := newTable(o.out)
+		fmt.Fprintln(w, "ALERTMANAGER\tURL\tTOOK\tRESULT")
+		for _, r := range rows {
+			result := "accepted"
+			if !r.OK {
+				result = "failed: " + printable(r.Error)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Name, r.URL, seconds(r.Seconds), result)
+		}
+		return w.Flush()
+	})
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%d of %d Alertmanagers did not accept the alert", failed, len(got))
+	}
+	return err
+}
