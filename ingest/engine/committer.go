@@ -82,6 +82,7 @@ func (c *committer) run(stop <-chan struct{}) error {
 		case <-c.waits.due():
 		case <-beat.C:
 			if err := c.heartbeat(); err != nil {
+				c.abandon() // requests that arrived during the sync
 				return err
 			}
 			beat.Reset(max(time.Millisecond, c.e.opt.Heartbeat-time.Since(c.wrote)))

@@ -132,7 +132,17 @@ func (e *Engine) Close() error {
 }
 
 // setPhase is called by the goroutine of Run, and by any goroutine that poisons the engine.
-func (e *Engine) setPhase(s Status) { e.phase.Store(&s) }
+//
+// It does not replace StatusPoisoned. A stop that comes at the same time as a failed sync would otherwise hide the
+// failure from the saver, which then saves the ids of events that are not in the log.
+func (e *Engine) setPhase(s Status) {
+	for {
+		old := e.phase.Load()
+		if old != nil && *old == StatusPoisoned || e.phase.CompareAndSwap(old, &s) {
+			return
+		}
+	}
+}
 
 // Ready is closed when recovery is over and the first events are accepted.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
