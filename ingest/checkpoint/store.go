@@ -63,8 +63,8 @@ type Options struct {
 //
 // Invariants between two calls of Write:
 //
-//   - newest and before name only files that are on the disk, synced, and never changed again. Id files grow, but only behind the
-//     length that a manifest names.
+//   - newest and before name only files that are on the disk, synced, and never changed again. Id files grow, but only
+//     behind the length that a manifest names.
 //   - newest has a higher number than before. After a start around damage both are nil, so that nothing of the old files is
 //     used again.
 //   - After Load, last is at least as high as the number of any manifest or pack, also of those that were moved aside.
@@ -140,8 +140,8 @@ func (s *Store) path(base string) string { return filepath.Join(s.dir, base) }
 //
 // What another order would do:
 //
-//   - ids after the manifest: a crash in between leaves a manifest that names more ids than the file has. Those ids would be lost, and
-//     a resend of their events would count twice.
+//   - ids after the manifest: a crash in between leaves a manifest that names more ids than the file has. Those ids
+//     would be lost, and a resend of their events would count twice.
 //   - the manifest before the pack: a crash leaves a checkpoint without its parts.
 //   - clean before the manifest: a crash leaves the older checkpoint with files missing.
 //

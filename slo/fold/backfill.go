@@ -7,6 +7,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file holds eras: since when an indicator counts, and which time before that was observed all the same.
+// Coverage is made of it, so an era never claims time in which events may have been missed.
+
 // Backfilled spans that are no further apart than backfillGap are one: between
 // two requests of a backfill there is hardly ever an event at the very border.
 // An era keeps maxBackfills of them; beyond that the closest are joined.
@@ -18,6 +21,9 @@ const (
 // era is the time from which on some indicators of one service were counted, and
 // what was backfilled of the time before. Indicators that began together share
 // one, so that they observed the same. Times are Unix nanoseconds.
+//
+// The pointer is shared by indicators. An era is changed in place by backfills, which concern all who share it,
+// and replaced where one indicator's view changes.
 type era struct {
 	since int64    // record time
 	spans []upSpan // rising, further apart than backfillGap, none after since
@@ -30,6 +36,9 @@ type era struct {
 
 // add notes that [from, to] was backfilled. It returns the borders between which
 // time is newly observed; they are empty if none is.
+//
+// The borders may contain time that was observed before, in the middle. Callers use them to drop cached sums,
+// where too much costs only work.
 func (e *era) add(from, to int64) (lo, hi int64) {
 	if to = min(to, e.since); e.since-to <= backfillGap {
 		to = e.since // what comes after was counted as it happened
@@ -72,6 +81,8 @@ func (e *era) add(from, to int64) (lo, hi int64) {
 
 // joinClosest makes one of the two spans with the least time between them, the
 // earliest such, and returns the borders of that time.
+//
+// It claims a gap that was not backfilled. Ten thousand spans make that gap the shortest of very many.
 func (e *era) joinClosest() (lo, hi int64) {
 	best := 0
 	for i := range len(e.spans) - 1 {
@@ -89,6 +100,8 @@ func (e *era) joinClosest() (lo, hi int64) {
 func (e *era) gap(i int) int64 { return e.spans[i+1].from - e.spans[i].to }
 
 // forget drops what ended before t.
+//
+// A span that reaches over t stays whole.
 func (e *era) forget(t int64) {
 	if n := before(e.spans, t); n > 0 {
 		e.spans = slices.Delete(e.spans, 0, n)
@@ -99,6 +112,8 @@ func (e *era) forget(t int64) {
 
 // from is the era without what lies before t: itself if that is nothing. What it
 // cuts off of the up-time and of backfills is still told to Read.
+//
+// e itself is not changed, since others may share it.
 func (e *era) from(t int64, up []upSpan) *era {
 	if t <= e.since && (len(e.spans) == 0 || e.spans[0].from >= t) {
 		return e
@@ -151,6 +166,8 @@ func eras(inds []*indicator) []*era {
 }
 
 // backfilling is what one record has backfilled of a service.
+//
+// It is part of the state, like everything that follows from the log.
 type backfilling struct {
 	record   uint64 // number of the record, from 1 on; 0 for none
 	from, to int64  // earliest and latest event time, Unix nanoseconds
@@ -158,6 +175,9 @@ type backfilling struct {
 
 // noteBackfill remembers that the record at hand backfilled an event of the
 // service: what lies between the record's earliest and latest was observed.
+//
+// Events of one record need not be in order. Each one widens the span, and runs of slices in the newly observed
+// time are judged again.
 func (f *Fold) noteBackfill(s *service, t int64) {
 	b, record := &s.backfill, f.stats.records+1
 	switch {

@@ -5,8 +5,13 @@ import (
 	"unsafe"
 )
 
+// This file holds blocks, the flat arrays that counts are kept in, and columns, which hands out places in them. A
+// block knows nothing of time, and columns know nothing of groups.
+
 // cell is what a block keeps of a count. What does not fit goes to the block's
 // carry, so that a busy column does not widen the quiet ones beside it.
+//
+// Leaves have 16 bits, which few columns exceed in ten seconds. Hours have 32.
 type cell interface{ uint16 | uint32 }
 
 // block holds the counts of all columns for one bucket of time. Columns beyond
@@ -15,6 +20,9 @@ type cell interface{ uint16 | uint32 }
 //
 // Only the goroutine of the fold touches blocks, also while a snapshot is encoded: Part.Encode is called before the fold
 // changes again. The zero value is empty and ready.
+//
+// A count is its cell plus its carry. A carry is a multiple of the cell's range, 1<<16 or 1<<32, and never 0.
+// Counts are not bounded below 64 bits: maxCount bounds what one event adds.
 type block[C cell] struct {
 	cells []C               // by column; nil if the block is empty
 	carry map[uint32]uint64 // column: what its cell is short of, in multiples of the cell's range
@@ -22,6 +30,8 @@ type block[C cell] struct {
 }
 
 // bump adds n to each of the columns, which must lie inside cells.
+//
+// touch comes before it, with a top above the highest of the columns.
 func (b *block[C]) bump(cols []uint32, n uint64) {
 	cells := b.cells
 	for _, c := range cols {
@@ -45,6 +55,8 @@ func (b *block[C]) bump1(c uint32, n uint64) {
 }
 
 // overflow adds to a column what its cell cannot hold. excess is a multiple of the cell's range.
+//
+// The map is made with the first overflow, since most blocks never have one.
 func (b *block[C]) overflow(c uint32, excess uint64) {
 	if b.carry == nil {
 		b.carry = make(map[uint32]uint64)
@@ -71,6 +83,8 @@ func (b *block[C]) at(c uint32) uint64 {
 }
 
 // addTo adds the counts of all columns that acc has.
+//
+// acc must reach to every column with a carry. It does, since it is as wide as the columns in use.
 func (b *block[C]) addTo(acc []uint64) {
 	cells := b.cells[:min(len(b.cells), len(acc))]
 	sums := acc[:len(cells)]
@@ -83,6 +97,8 @@ func (b *block[C]) addTo(acc []uint64) {
 }
 
 // used is the number of columns up to the last that is not zero.
+//
+// It is what encoding, absorbing and erasing go by, so zeros at the end never show in a snapshot.
 func (b *block[C]) used() int {
 	n := len(b.cells)
 	for n > 0 && b.cells[n-1] == 0 && b.carry[uint32(n-1)] == 0 {
@@ -93,6 +109,8 @@ func (b *block[C]) used() int {
 
 // erase sets w columns from c on to zero and lets go of a block that is left
 // empty. It reports whether anything changed.
+//
+// Letting go of an empty block keeps the rule that a block with cells has a count in it.
 func (b *block[C]) erase(c uint32, w int) bool {
 	changed := false
 	for i := c; i < c+uint32(w) && int(i) < len(b.cells); i++ {
@@ -109,6 +127,8 @@ func (b *block[C]) erase(c uint32, w int) bool {
 }
 
 // absorb adds the counts of other blocks, and grows no more than needed.
+//
+// The parts are not changed. Their order does not matter, since counts are added.
 func (b *block[C]) absorb(parts []block[C]) {
 	size := 0
 	for i := range parts {
@@ -132,6 +152,8 @@ func (b *block[C]) absorb(parts []block[C]) {
 }
 
 // carried lists the columns with a carry, rising.
+//
+// The order of a map is random, and snapshots must be equal for equal states.
 func (b *block[C]) carried() []uint32 {
 	if len(b.carry) == 0 {
 		return nil
@@ -153,6 +175,8 @@ func (b *block[C]) bytes() int64 {
 // columns hands out ranges of columns, the lowest that fit first. What is free
 // depends only on what is in use, never on the order in which it was freed,
 // so that a restored fold hands out the same columns as one that never stopped.
+//
+// Nothing of it is stored: useColumns makes it again from the columns that the groups say they have.
 type columns struct {
 	n    uint32     // columns up to the last in use
 	free []colRange // below n, rising, no two touching
@@ -201,6 +225,8 @@ func (a *columns) give(lo, w uint32) {
 
 // use marks the ranges, which must not overlap, as the only ones in use. It
 // reports false if they do overlap.
+//
+// Overlapping ranges can only come from a damaged snapshot: two groups would share their counts.
 func (a *columns) use(ranges []colRange) bool {
 	slices.SortFunc(ranges, func(x, y colRange) int { return int(x.lo) - int(y.lo) })
 	*a = columns{}

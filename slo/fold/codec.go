@@ -6,7 +6,14 @@ import (
 	"fmt"
 )
 
+// This file holds the primitives of snapshots: numbers, strings, spans and blocks. Every append has a read beside
+// it. Reading does not panic, whatever the bytes are, and lengths are bounded before anything is allocated.
+// FORMAT.md has the layout of the parts.
+
 // errSnapshot is wrapped by the errors of reading a snapshot.
+//
+// The owner of the parts has verified checksums before, so it means another version of the program or a fault in
+// it.
 var errSnapshot = errors.New("snapshot does not fit")
 
 // appendString encodes a string: its length as uvarint, then its bytes.
@@ -55,6 +62,8 @@ func appendBool(b []byte, v bool) []byte {
 
 // reader takes values off the front of b. The first that does not fit sets bad,
 // and every later one is zero.
+//
+// After bad all values are zero and b is empty, so loops over lengths end.
 type reader struct {
 	b   []byte
 	bad bool
@@ -88,6 +97,8 @@ func (r *reader) varint() int64 {
 }
 
 // length reads the number of things that follow, each at least a byte long.
+//
+// The bound keeps a damaged length from allocating memory.
 func (r *reader) length() int {
 	n := r.uvarint()
 	if n > uint64(len(r.b)) {
@@ -161,10 +172,14 @@ func (r *reader) done() error {
 }
 
 // maxColumns bounds what a damaged snapshot can make a restore allocate.
+//
+// It is far above what the groups of a real spec need.
 const maxColumns = 1 << 24
 
 // appendBlock encodes counts one after the other. A zero is followed by how many
 // more zeros there are.
+//
+// Cell and carry are written as one number, so equal counts have equal bytes whatever the width of the cell.
 func appendBlock[C cell](b []byte, x *block[C]) []byte {
 	used := x.used()
 	b = binary.AppendUvarint(b, uint64(used))

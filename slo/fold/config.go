@@ -11,9 +11,14 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file holds the configuration as it is written into the log, and its compilation into indicators. Whatever
+// can be wrong with a configuration is found here, before anything changes.
+
 // Config says what is counted. It is written into the log as JSON at start and
 // at every change, so that a replay counts with the config of its time; its
 // JSON form is therefore a file format and only ever grows.
+//
+// Fields are never renamed and never change their meaning: a log from years ago must be read alike.
 type Config struct {
 	Version    int         `json:"version"` // ConfigVersion
 	Indicators []Indicator `json:"indicators"`
@@ -49,6 +54,10 @@ const (
 // MergeBy says by what events of the service must be told apart, so that those
 // that are merged count what they counted one by one: the attributes, rising, and
 // the step of time, for event.MergeKey.
+//
+// Events that agree in these attributes and in this step of time fall into the same buckets, slices and groups,
+// so one event with their number counts the same. An unknown service gives no attributes and the width of the
+// finest bucket.
 func (c *Config) MergeBy(service string) (attrs []string, step time.Duration) {
 	step = time.Duration(fineWidth) * time.Second
 	spec := &Service{}
@@ -87,6 +96,9 @@ func attributes(spec *Service, inds []*Indicator) []string {
 }
 
 // Indicator is one thing that is counted, per group.
+//
+// A change of Service, Kind, Valid, Bad (of Events), Edges, GroupBy or Slice begins a new generation. ID,
+// MaxGroups, Expect and Retention may change without one.
 type Indicator struct {
 	// ID is unique: "service/slo" for an SLO, "service/slo#bands:sla" for the
 	// extra thresholds of an SLA's component, "service/limit:name" for a limit.
@@ -115,6 +127,8 @@ const DefaultMaxGroups = 1000
 
 // Slice says how closed slices of time are judged. Slices are Per long and
 // aligned to the Unix epoch.
+//
+// Per is 1 s to 7 days. Target is a share in [0,1].
 type Slice struct {
 	Per time.Duration `json:"per"`
 
@@ -156,6 +170,8 @@ const (
 )
 
 // compiled is a config that was found to be good, before it takes effect.
+//
+// It shares nothing with the Config that it was made from.
 type compiled struct {
 	cfg  *Config      // deep copy
 	text []byte       // its JSON
@@ -164,6 +180,8 @@ type compiled struct {
 
 // compile checks everything that can be wrong with a config. The error lists all
 // that is.
+//
+// Going through JSON makes the copy deep, and makes sure that what takes effect is what the log has.
 func compile(cfg *Config) (*compiled, error) {
 	text, err := json.Marshal(cfg)
 	if err != nil {
@@ -228,6 +246,8 @@ func rising(ds []time.Duration) bool {
 
 // compileIndicator checks one indicator and prepares what matching needs. It has no groups and no store yet: those depend on
 // the generation that it goes on with.
+//
+// It stops at the first problem of the indicator. compile goes on with the next one.
 func compileIndicator(spec *Indicator) (*indicator, error) {
 	ind := &indicator{spec: spec, width: 2, groups: map[string]*group{}}
 	var err error
@@ -288,6 +308,8 @@ func compileIndicator(spec *Indicator) (*indicator, error) {
 
 // generationKey is equal for indicators that count the same things. Bad matters
 // only where it is read, so that it may be left or dropped for latencies.
+//
+// It is not stored: a start computes it again from the configuration, and from that of each parked generation.
 func generationKey(spec *Indicator) (string, error) {
 	what := struct {
 		Service    string
@@ -308,6 +330,8 @@ func generationKey(spec *Indicator) (string, error) {
 }
 
 // keepOf is how far back the buckets of an indicator reach.
+//
+// It is in whole days and at least minKeep.
 func keepOf(spec *Indicator) time.Duration {
 	return max(minKeep, (spec.Retention+keepUnit-1)/keepUnit*keepUnit)
 }

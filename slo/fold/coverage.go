@@ -8,6 +8,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file holds the up-time of the engine as the records tell it. A clock is never asked: two records within
+// maxSilence, with no start in between, prove that the engine was up from one to the other.
+
 // Mark says what a record tells about the engine's up-time.
 type Mark uint8
 
@@ -20,9 +23,13 @@ const (
 
 // maxSilence is the longest time between two records in which the engine is
 // taken to have been up; when idle it writes one at least every 10 seconds.
+//
+// So two heartbeats in a row may be missing, as on an overloaded machine.
 const maxSilence = 30 * time.Second
 
 // uptime is when the engine was up, as the records tell. Times are Unix nanoseconds.
+//
+// The last span grows with each record while open. Spans never shrink, except that forget drops old ones.
 type uptime struct {
 	spans []upSpan // rising, no two touching
 	open  bool     // the last span goes on with the next record
@@ -33,6 +40,8 @@ type uptime struct {
 type upSpan struct{ from, to int64 }
 
 // note extends the up-time by a record.
+//
+// at never goes back, since the fold passes its own record time.
 func (u *uptime) note(at int64, mark Mark) {
 	n := len(u.spans)
 	goesOn := n > 0 && u.open && mark != Start && at-u.spans[n-1].to <= int64(maxSilence)
@@ -48,6 +57,8 @@ func (u *uptime) note(at int64, mark Mark) {
 }
 
 // forget drops what ended before t.
+//
+// A span that reaches over t stays whole.
 func (u *uptime) forget(t int64) { u.spans = slices.Delete(u.spans, 0, before(u.spans, t)) }
 
 // before is how many of the rising spans ended before t.

@@ -6,6 +6,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file counts events that rate limits dropped. They have no attributes any more, so they lower the coverage
+// of every indicator that may have counted them, and never move a count.
+
 const (
 	// maxReasons is how many reasons of dropped events are told apart; the rest
 	// become slo.OtherGroup.
@@ -22,6 +25,8 @@ const (
 // that takes the type with some attributes: their coverage is lower for it, see
 // Loss. An unknown service or type, and a time that Apply would refuse, only
 // raise Stats.Dropped.
+//
+// service and typ are not kept.
 func (f *Fold) Dropped(recvNs int64, service, typ []byte, timeNs int64, n uint64, reason string) {
 	f.clock++
 	if recvNs > f.rec {
@@ -44,6 +49,9 @@ func (f *Fold) Dropped(recvNs int64, service, typ []byte, timeNs int64, n uint64
 }
 
 // takes lists the indicators that may count events of a type.
+//
+// The answer follows from the configuration alone, so it is remembered until that changes: setServices makes new
+// services.
 func (s *service) takes(typ []byte) []*indicator {
 	if inds, ok := s.drops[string(typ)]; ok {
 		return inds
@@ -63,6 +71,8 @@ func (s *service) takes(typ []byte) []*indicator {
 }
 
 // mayTake reports whether some event of the type is valid for the indicator.
+//
+// Matchers of attributes are taken as matching, since some event may have had them.
 func (ind *indicator) mayTake(typ string) bool {
 	for _, m := range ind.valid {
 		if m.Name == labelType && !m.Matches(typ) || m.Name == labelService && !m.Matches(ind.spec.Service) {
@@ -73,6 +83,9 @@ func (ind *indicator) mayTake(typ string) bool {
 }
 
 // drop counts dropped events of the time t, unless that is too old.
+//
+// The column is taken with the first drop of the indicator. The group dropped is in no list of groups, so it is
+// never evicted, shown or alerted on.
 func (f *Fold) drop(ind *indicator, t int64, n uint64) {
 	if s := ind.slices; s != nil {
 		b := s.slice(t / s.per)
@@ -97,6 +110,8 @@ func (f *Fold) drop(ind *indicator, t int64, n uint64) {
 }
 
 // all are the indicator's groups, and what stands for its dropped events.
+//
+// The capacity is cut, so that append copies and does not write into sorted's memory.
 func (ind *indicator) all() []*group {
 	if ind.dropped == nil {
 		return ind.sorted
@@ -114,6 +129,8 @@ func (ind *indicator) widthOf(g *group) int {
 
 // loss works out what was dropped in each span, from the sums of the indicator's
 // whole store over them.
+//
+// Offered is dropped plus the valid events of all groups, other included.
 func (ind *indicator) loss(sums [][]uint64) *Loss {
 	if ind.dropped == nil {
 		return nil

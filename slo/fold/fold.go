@@ -8,6 +8,10 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
+// This file holds the Fold and the way of an event through it: find its service and its plan, then add it to
+// totals, buckets and slices. Time moves here, too: moveTo lets buckets age and slices close, and nothing else
+// does.
+
 // ErrRefused is wrapped by the error of an event that cannot be counted; the
 // rest of the error says why.
 var ErrRefused = errors.New("event refused")
@@ -38,6 +42,16 @@ func (o *Options) setDefaults() error {
 // never changes afterwards, so other goroutines may have it.
 //
 // Record times never go back: an earlier one than the last is taken as the last.
+//
+// Between two calls it is always true that
+//
+//   - every event that was applied is in the totals or pending in exactly one plan, and in the buckets already,
+//   - an hour block is the sum of the leaves below it, so that either gives the same sums,
+//   - a group's columns belong to it alone, and free columns are zero in every block,
+//   - what a call changed has the clock of that call as its version, so that Parts can tell what is new.
+//
+// A call that refuses an event changes nothing but clock, record time with what follows from it, and the counter
+// of refusals.
 type Fold struct {
 	// The position in the log. These fields change with every call.
 
@@ -110,6 +124,9 @@ func New(o Options) (*Fold, error) {
 // Advance takes note of a record: its receive time in Unix nanoseconds, and
 // whether the engine started or stopped with it. Call it once per record, before
 // the record's events are applied. Buckets age and slices close by it.
+//
+// The order matters: buckets age and silent groups are evicted before an event of the record is applied, wherever
+// a restart begins.
 func (f *Fold) Advance(recvNs int64, mark Mark) {
 	f.clock++
 	f.stats.records++
@@ -142,6 +159,9 @@ const punctual = int64(time.Minute)
 // Apply counts one event of a record that was received at recvNs (Unix
 // nanoseconds), its count times its weight. The event's bytes are not kept. The
 // error, if any, wraps ErrRefused, and the event then counts nowhere.
+//
+// Whether an event is refused depends on the configuration and the record time only, so a replay refuses the same
+// ones. An event that is too old for every bucket is not refused: it counts in totals, and Stats.TooOld says so.
 func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 	f.clock++
 	if recvNs > f.rec {
@@ -154,6 +174,8 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 		}
 		f.lastSvc = svc
 	}
+	// From here on everything is decided before anything is counted, so a refused event leaves no trace in the
+	// counts.
 	t := v.Time
 	if !f.plausible(t) {
 		return f.refuse(fmt.Sprintf("time %s is before 1970 or more than a day ahead of its record", time.Unix(0, t).UTC().Format(time.RFC3339Nano)))
@@ -175,6 +197,7 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 	if old {
 		f.stats.backfilled++
 	}
+	// Only a figure: the event still counts in totals, and by the hour if that is kept.
 	if t/int64(time.Second) < f.oldest {
 		f.stats.tooOld++
 	}
@@ -247,6 +270,7 @@ func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, old bool, v *event.
 	}
 	s := e.store
 	var hour *block[uint32]
+	// The leaf and the hour get the same addition. A sum over a whole hour may then be taken from one block.
 	leaf := s.leaf(sec)
 	if leaf != nil {
 		hour = s.hour(sec)
@@ -271,6 +295,8 @@ func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, old bool, v *event.
 }
 
 // observe counts n durations; leaf and hour are nil if they are too old for them.
+//
+// Totals of latencies are moved here and do not wait in the plan: the bin differs from event to event.
 func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n uint64, old bool) {
 	for i := range e.timed {
 		x := &e.timed[i]
@@ -291,6 +317,9 @@ func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n
 
 // countSlice adds an event to its slice. Nothing is judged here: a slice is judged when it closes, and again whenever a sum is
 // asked for, from the counts of that moment.
+//
+// An event before g.from makes the group exist from its slice on. Runs that were summed without the group are
+// then stale.
 func (f *Fold) countSlice(x *slicePlan, t int64, n uint64, v *event.View, measured, aggregated bool) {
 	if x.edges != nil && !measured {
 		return
@@ -319,6 +348,8 @@ func (f *Fold) countSlice(x *slicePlan, t int64, n uint64, v *event.View, measur
 }
 
 // moveTo moves the record time forward, with all that follows from it.
+//
+// A record time that goes back is taken as the last one, so time in the fold never does.
 func (f *Fold) moveTo(recvNs int64, mark Mark) {
 	f.rec = max(f.rec, recvNs)
 	f.up.note(f.rec, mark)
@@ -331,6 +362,9 @@ func (f *Fold) moveTo(recvNs int64, mark Mark) {
 }
 
 // age moves buckets into wider ones and drops those that are no longer kept.
+//
+// It runs about every ten minutes of record time, the length of the finest segment. Eviction comes last, when the
+// buckets say who is silent.
 func (f *Fold) age() {
 	for _, s := range f.stores {
 		s.advance(f.rec/int64(time.Second), f.clock)
@@ -344,10 +378,14 @@ func (f *Fold) age() {
 }
 
 // setAges computes what age leaves behind from the record time alone.
+//
+// It needs no memory of earlier calls, so a restored fold ages at the same records as one that never stopped.
 func (f *Fold) setAges() {
 	// The bounds of all stores move at a minute past a multiple of the finest segment.
 	bound := floor(f.rec/int64(time.Second)-fineAge, fineSeg)
 	f.nextAge = (bound + fineSeg + fineAge) * int64(time.Second)
+	// An hour of slack, so that a window that is as long as the retention still sees what was observed at its
+	// left edge.
 	f.kept = f.nextAge - f.longest() - int64(time.Hour)
 	// The past begins with a whole part, and takes in slices that begin up to two
 	// of their lengths before what is kept of them.
@@ -385,6 +423,8 @@ func (f *Fold) closeDueSlices() {
 }
 
 // nextClosing is the record time at which the next slice closes.
+//
+// It is never if no indicator counts slices.
 func (f *Fold) nextClosing() int64 {
 	at := int64(never)
 	for _, s := range f.slices {

@@ -13,6 +13,10 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file changes what is counted. A generation is a set of counts with one definition. With a new
+// configuration, each indicator either goes on with a generation or begins one, and generations without an
+// indicator are parked.
+
 // SetConfig makes cfg what is counted from the record time at (Unix nanoseconds)
 // on. Indicators that count what they counted before go on with their counts, also
 // after a time in which they were not in the config; others begin a new generation,
@@ -89,6 +93,8 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 
 // begin makes an indicator begin a generation now. Those of a service that begin
 // together share their era: began has it, by service.
+//
+// The number is above that of every earlier generation of the ID, which retired remembers.
 func (f *Fold) begin(ind *indicator, began map[string]*era) {
 	if began[ind.spec.Service] == nil {
 		began[ind.spec.Service] = &era{since: f.rec}
@@ -102,6 +108,8 @@ func (f *Fold) begin(ind *indicator, began map[string]*era) {
 func (f *Fold) LastChange() Change { return f.change }
 
 // attach gives an indicator the store for its retention or slices, making it if needed.
+//
+// Indicators with the same retention share a store, so that one block holds the counts of all of them.
 func (f *Fold) attach(ind *indicator) {
 	keep := keepOf(ind.spec)
 	if ind.spec.Slice != nil {
@@ -134,6 +142,8 @@ func (f *Fold) sliceStore(per, keep int64) *sliceStore {
 }
 
 // release frees everything that an indicator has in its store.
+//
+// Its groups must not be used any more: their columns go to others.
 func (f *Fold) release(ind *indicator) {
 	if moves := ind.moves(nowhere); ind.slices != nil {
 		ind.slices.moveAll(moves, nil, f.clock)
@@ -162,6 +172,9 @@ type moveKey struct {
 
 // inherit moves all that was counted for o to ind, which counts the same. moved
 // are the eras that were cut, so that indicators go on sharing them.
+//
+// o must not be used afterwards. If both have the same store, no count is moved. A longer retention does not
+// bring back what the shorter one has dropped, so the generation then begins later.
 func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 	f.attach(ind)
 	ind.gen, ind.era, ind.unmeasured, ind.full = o.gen, o.era, o.unmeasured, o.full
@@ -208,6 +221,8 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 
 // expect makes the groups that exist without an event. An indicator that is not
 // grouped has one group, and that always exists.
+//
+// An expected group exists always, so slices without events are judged for it from the beginning.
 func (f *Fold) expect(ind *indicator) {
 	want := ind.spec.Expect
 	if len(ind.spec.GroupBy) == 0 {
@@ -290,6 +305,9 @@ type candidate struct {
 // under its ID; in use under an ID that is gone, and before under this one, so that a
 // rename can be undone; parked under the ID that it was; parked, and before under
 // this ID. Of parked ones the last is the newest.
+//
+// The passes run in this order for all indicators, so a weaker claim never takes a generation from a stronger
+// one. No generation goes to two indicators.
 func match(inds []*indicator, key func(*indicator) string, held []candidate) []int {
 	from := make([]int, len(inds))
 	ids, taken := map[string]bool{}, make([]bool, len(held))
@@ -339,6 +357,8 @@ type Change struct {
 }
 
 // Compare says what a config would do to generations, as Generations lists them.
+//
+// It changes nothing and needs no Fold, so a change can be previewed by any process that has the list.
 func Compare(held []Generation, cfg *Config) (Change, error) {
 	if cfg == nil {
 		return Change{}, errors.New("no config")
@@ -354,6 +374,7 @@ func Compare(held []Generation, cfg *Config) (Change, error) {
 	return changeOf(c.inds, match(c.inds, func(ind *indicator) string { return definition(ind.key) }, all), held), nil
 }
 
+// changeOf describes the outcome of match. held is in the order of match: in use first, then parked.
 func changeOf(inds []*indicator, from []int, held []Generation) Change {
 	var c Change
 	used := make([]bool, len(held))
@@ -379,6 +400,8 @@ func changeOf(inds []*indicator, from []int, held []Generation) Change {
 }
 
 // definition is a short form of a generation's key.
+//
+// It is a hash, so equal definitions have equal forms, and the form says nothing else.
 func definition(key string) string {
 	sum := xxh3.HashString128(key).Bytes()
 	return hex.EncodeToString(sum[:])

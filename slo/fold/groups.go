@@ -8,8 +8,14 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file holds indicators and their groups, the bound on their number, and the eviction of groups that fell
+// silent.
+
 // indicator is an Indicator and what was counted for it. The first fields are compiled from the config and never change.
 // The rest moves on to the next indicator with the same definition when the config changes.
+//
+// groups and sorted hold the same groups. gen, era, former, unmeasured, full and dropped belong to the generation
+// and go with it.
 type indicator struct {
 	spec       *Indicator   // part of Fold.cfg
 	valid, bad slo.Selector // bad matters among valid events only, and not for latencies
@@ -35,6 +41,9 @@ type indicator struct {
 }
 
 // group is one group of an indicator. Plans point at groups, so one that goes away takes the plans with it.
+//
+// Its counts are in the columns [col, col+width) of the indicator's store. total and old are sums since the
+// generation began and do not age.
 type group struct {
 	ind    *indicator
 	values slo.Group // never changed
@@ -60,6 +69,8 @@ const (
 
 // group finds or makes the group of the values. Past MaxGroups, and for values
 // that pretend to be the other group, that is the other group.
+//
+// full is set when a value is refused for want of room, and tells evictSilent where room is needed.
 func (f *Fold) group(ind *indicator, values slo.Group) *group {
 	if g := ind.groups[values.Key()]; g != nil {
 		return g
@@ -80,6 +91,8 @@ func (f *Fold) group(ind *indicator, values slo.Group) *group {
 }
 
 // newGroup adds a group that does not exist yet and gives it columns.
+//
+// Columns that were freed are zero, so the group begins without counts.
 func (f *Fold) newGroup(ind *indicator, values slo.Group, from int64) *group {
 	g := &group{ind: ind, values: slices.Clone(values), from: from, total: make([]uint64, ind.bins)}
 	if ind.slices != nil {
@@ -119,6 +132,8 @@ func (g *group) backfilled() []uint64 {
 
 // binOf is the index of the first edge that d does not exceed, len(edges) if it
 // exceeds all.
+//
+// There are few edges, so it does not search by halves.
 func binOf(edges []int64, d int64) int {
 	i := 0
 	for i < len(edges) && d > edges[i] {
@@ -161,6 +176,8 @@ func (f *Fold) evictSilent() {
 }
 
 // evict evicts the silent groups of one indicator and reports whether anything changed.
+//
+// The caller clears the plans afterwards: some may point at groups that are gone.
 func (f *Fold) evict(ind *indicator) bool {
 	before, full := len(ind.sorted), ind.full
 	expected := map[string]bool{}
@@ -185,6 +202,8 @@ func (f *Fold) evict(ind *indicator) bool {
 }
 
 // silent reports whether the buckets hold no valid event of a group.
+//
+// It goes by the latest event ever, so a group with anything in a bucket is never silent.
 func (f *Fold) silent(g *group) bool {
 	if s := g.ind.slices; s != nil {
 		return g.last < s.first*s.per
@@ -193,6 +212,8 @@ func (f *Fold) silent(g *group) bool {
 }
 
 // named is how many groups have a name of their own, those that are expected among them.
+//
+// The other group is the last in sorted, so one look is enough.
 func (ind *indicator) named() int {
 	n := len(ind.sorted)
 	if n > 0 && ind.sorted[n-1].values.IsOther() {

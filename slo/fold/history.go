@@ -8,7 +8,12 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file answers questions about any time in the past: leaves and hours for what windows can ask, and hours
+// beyond.
+
 // MaxRead is the most counts that one ReadRequest gives: groups times spans.
+//
+// It bounds how long a request holds up the goroutine of the fold: no record is applied meanwhile.
 const MaxRead = 200_000
 
 // ReadRequest asks for the counts of some groups of one indicator over spans of
@@ -45,6 +50,8 @@ type ReadResult struct {
 
 // Read answers requests at one position of the log. It changes nothing that can
 // be seen, and costs the number of groups times that of the buckets in the spans.
+//
+// The results are in the order of the requests. A request that is not Known does not fail the others.
 func (f *Fold) Read(requests []ReadRequest) []ReadResult {
 	out := make([]ReadResult, len(requests))
 	for i, r := range requests {

@@ -1,5 +1,8 @@
 package fold
 
+// This file moves counts between stores, when the retention of an indicator changes or a generation is parked or
+// resumed. What a store holds for others is not touched.
+
 // columnMove takes w columns from one store to another.
 type columnMove struct{ from, to, w uint32 }
 
@@ -8,6 +11,8 @@ type columnMove struct{ from, to, w uint32 }
 
 // take empties the columns of a block and gives what they had to put. It reports
 // whether there was anything, and lets go of a block that is left empty.
+//
+// put must not touch the block.
 func (b *block[C]) take(moves []columnMove, put func(col uint32, n uint64)) bool {
 	taken := false
 	for _, m := range moves {
@@ -51,6 +56,9 @@ func top(moves []columnMove) uint32 {
 // moveAll moves columns to a store of another retention, as far back as that keeps
 // them, and returns them. What it has no leaves for is kept by the hour. Without
 // dst they are emptied only.
+//
+// Hours of the old store are dropped and not moved: the new store adds up its own from the leaves. The columns
+// are freed at the end, when they are empty everywhere.
 func (s *store) moveAll(moves []columnMove, dst *store, clock uint64) {
 	to := top(moves)
 	for i := range s.levels {
@@ -157,6 +165,8 @@ func (s *sliceStore) moveAll(moves []columnMove, dst *sliceStore, clock uint64) 
 }
 
 // moves gives all columns of an indicator new places, from take, and says which move.
+//
+// It changes the groups at once, so the counts must be moved before anything else happens.
 func (ind *indicator) moves(take func(w uint32) uint32) (moves []columnMove) {
 	move := func(col, w uint32) uint32 {
 		to := take(w)

@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// This file parks generations that no indicator counts for, so that a configuration that comes back finds its
+// counts, and drops them when their time or the byte budget is over. What to drop is proposed by Evictions and
+// done by Forget, which a record calls: so a replay drops the same at the same place.
+
 // parked is a generation that is not in use, because the config has no indicator
 // with its definition any more. It counts nothing. Its counts are those of a fold
 // of its own, which holds nothing else and stands still, in encoded form: that
@@ -43,6 +47,8 @@ func (p *parked) until(dedup time.Duration) int64 { return p.at + int64(max(p.re
 
 // alone makes a fold that holds an indicator and nothing else, at the present
 // record time. It has no counts yet.
+//
+// It has a service of that name and no other part of the configuration.
 func (f *Fold) alone(spec *Indicator) (*Fold, error) {
 	sub, err := New(Options{})
 	if err != nil {
@@ -59,6 +65,8 @@ func (f *Fold) alone(spec *Indicator) (*Fold, error) {
 
 // park moves all that was counted for o out of the fold's stores. Totals are not
 // kept: exported counters begin at zero whenever an indicator begins to count.
+//
+// An error comes before the first change. Afterwards o has no columns.
 func (f *Fold) park(o *indicator) error {
 	sub, err := f.alone(o.spec)
 	if err != nil {
@@ -100,6 +108,8 @@ func (p *parked) describe(ind *indicator) {
 }
 
 // thaw gives the fold of a parked generation, as it was.
+//
+// p is not changed, so an error leaves it parked.
 func (p *parked) thaw() (*Fold, error) {
 	sub, err := New(Options{})
 	if err != nil {
@@ -127,6 +137,8 @@ func (p *parked) thaw() (*Fold, error) {
 // resume brings the fold of a parked generation to the present and returns its
 // indicator. The time in which it was parked is unobserved: what was observed
 // before becomes spans before the moment at which it begins to count again.
+//
+// Generations that observed the same share an era again, by their encoded spans.
 func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator {
 	sub.moveTo(f.rec, Start)
 	ind := sub.inds[0]
@@ -190,6 +202,8 @@ func (f *Fold) Forget(numbers []uint64, services []string) {
 // whose time is over, and the oldest of the others while all of them have more
 // bytes than the budget; and the services of which nothing is counted any more, so
 // that nothing needs their ids. A service of the config is never among them.
+//
+// It changes nothing. The oldest go first, since parked is in the order of numbers.
 func (f *Fold) Evictions(budget int64, dedup time.Duration) (numbers []uint64, services []string) {
 	var bytes int64
 	for _, p := range f.parked {

@@ -7,13 +7,21 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file keeps counts by the hour after the retention. They are for Read only, so they cost no window any
+// time.
+
 // historyKeep is how far back Read reaches at least.
+//
+// Reports can look back that far, however short the windows are.
 const historyKeep = 90 * 24 * time.Hour
 
 // past keeps, by the hour, what is no longer kept in finer pieces and what comes
 // too late for those. It is beside the counts of windows, never part of them:
 // Read adds the two. Places are Unix seconds for events, and numbers
 // of slices for slices.
+//
+// blocks begin with the first place of a part, so a part of a snapshot is dropped as a whole and never rewritten
+// for that.
 type past struct {
 	width  int64 // of a block: an hour, or a run of slices
 	part   int64 // of a part of a snapshot, about a day; a multiple of width
@@ -29,6 +37,8 @@ func newPast(width, day int64) past { return past{width: width, part: ceil(day, 
 func (p *past) start() int64 { return p.first * p.width }
 
 // advance drops the parts that end before the place oldest.
+//
+// Whole parts go, so up to a part more than asked is kept.
 func (p *past) advance(oldest int64) {
 	first := floor(max(0, oldest), p.part) / p.width
 	if first > p.first {
@@ -38,6 +48,8 @@ func (p *past) advance(oldest int64) {
 }
 
 // at is the block of a place, nil if it is too old.
+//
+// The list grows up to the place.
 func (p *past) at(place int64) *block[uint32] {
 	i := place/p.width - p.first
 	if i < 0 {
@@ -80,6 +92,9 @@ func (p *past) erase(col uint32, w int, clock uint64) {
 // sums adds up ranges of columns, which each sum holds side by side, over spans
 // of places. A block belongs to the span that holds its start. It is nil if
 // nothing is kept of any span.
+//
+// Spans may reach into what the leaves hold. Nothing is in both: a count comes here only when its leaves go, or
+// when there are none.
 func (p *past) sums(spans []edges, cols []colRange) [][]uint64 {
 	end := p.first + int64(len(p.blocks))
 	numbers := make([]edges, len(spans))

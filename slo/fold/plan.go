@@ -10,11 +10,17 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file holds plans, the reason that an event costs a hash and a few additions however many indicators its
+// service has. Matching selectors and finding groups is done once per combination of labels, in makePlan.
+
 // plan says what events with the same labels add to. Labels that no indicator
 // and no counter of the service looks at make no difference.
 //
 // A plan points into groups, stores and columns of the present configuration. Whatever frees or moves those (SetConfig,
 // an eviction) clears the cache, so no plan is ever stale.
+//
+// The first fields are fixed when the plan is made. The pending ones change with every event of the plan, until
+// flush adds them to the groups. Buckets are never pending.
 type plan struct {
 	svc    *service
 	key    string // projected labels, see service.project
@@ -40,6 +46,8 @@ type plan struct {
 }
 
 // eventPlan is what an event adds to in one store.
+//
+// fixed and timed are disjoint: an indicator of events has fixed columns, a latency timed ones.
 type eventPlan struct {
 	store *store
 	top   uint32   // one above the highest column
@@ -54,6 +62,8 @@ type fixedPlan struct {
 }
 
 // latencyPlan picks one of a group's bins by duration.
+//
+// base is 0 for slices, where only the group is needed.
 type latencyPlan struct {
 	g     *group
 	base  uint32  // first column of the group
@@ -73,6 +83,9 @@ type slicePlan struct {
 //
 // It is a table of its own and not a map because the key is projected into scratch memory: a map would need an
 // allocation or a conversion for each service and event, and this look-up is the hottest of the fold.
+//
+// Whether it is full decides about speed only: a plan that is made again finds the same groups and adds to the
+// same columns.
 type planCache struct {
 	maxPlans, maxBytes int // Options; never 0
 
@@ -94,6 +107,9 @@ type planSlot struct {
 const minPlanSlots = 256
 
 // find is the plan of the projected labels, nil if there is none. It allocates nothing.
+//
+// It ends, because at least half of the slots are empty. Comparing the whole key makes a collision of hashes
+// harmless.
 func (c *planCache) find(svc *service, key []byte, hash uint64) *plan {
 	mask := uint64(len(c.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
@@ -108,6 +124,8 @@ func (c *planCache) find(svc *service, key []byte, hash uint64) *plan {
 }
 
 // put adds a plan that find did not give, and doubles a table that is half full.
+//
+// At most half full keeps probes short. clear goes back to minPlanSlots.
 func (c *planCache) put(p *plan) {
 	if 2*(c.n+1) > len(c.slots) {
 		old := c.slots
@@ -142,6 +160,8 @@ func (c *planCache) clear() {
 }
 
 // flush adds to the totals what the plans hold for them.
+//
+// Whoever looks at totals calls it first: Sums, Parts, an eviction, and whatever replaces groups.
 func (c *planCache) flush() {
 	for _, p := range c.pending {
 		p.flush()
@@ -151,6 +171,8 @@ func (c *planCache) flush() {
 }
 
 // flush adds what is pending to the groups and the traffic that the plan names.
+//
+// unmeasured gets the events that matched a latency and had no duration.
 func (p *plan) flush() {
 	for _, x := range p.fixed {
 		if x.bin >= 0 {
@@ -199,6 +221,9 @@ func (f *Fold) plan(svc *service, v *event.View) *plan {
 
 // makePlan matches an event with every indicator of its service and makes the groups and counters that it is the first
 // to need. Its key is f.key.
+//
+// A plan with a reason adds to nothing. It is cached like the others, so that a flood of refused events costs no
+// matching.
 func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 	p := &plan{svc: svc, key: string(f.key)}
 	if typ := string(v.Type); !svc.knows(typ) {
@@ -232,6 +257,8 @@ func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 }
 
 // add makes the plan move a group's counts.
+//
+// Columns are the group's first column plus the bin. A latency's bin is known only with the duration.
 func (p *plan) add(g *group, bad bool) {
 	ind := g.ind
 	bin := uint32(0)

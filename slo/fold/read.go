@@ -8,8 +8,14 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file makes Sums. Every store is summed once over all spans, for all columns, and each group gets its slice
+// of the result.
+
 // Sums computes the asked window sums and copies out all counters. Its cost
 // follows the number of columns times that of the blocks that make up the spans.
+//
+// It changes caches (days, runs) and flushes totals, and nothing that a snapshot or another Sums would show
+// differently.
 func (f *Fold) Sums(r Request) *Sums {
 	f.plans.flush()
 	out := &Sums{

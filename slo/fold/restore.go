@@ -11,10 +11,16 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file reads snapshots back, and goes on without parts that were lost. Every value is checked before it is
+// used: an error leaves a fold that must be thrown away, and never one that counts wrongly.
+
 // sortedKeys is the order in which snapshots hold maps: equal state must give equal bytes.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // readState is the inverse of appendState, for indicators fresh from the config.
+//
+// The order is that of appendState. Fields that came with a later format are read only if the format has them,
+// and have their zero value else.
 func (f *Fold) readState(x *restoring) error {
 	if x.state == nil {
 		return fmt.Errorf("%w: part %q is missing", errSnapshot, partState)
@@ -146,6 +152,8 @@ func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
 }
 
 // useColumns tells the stores which columns the groups have.
+//
+// It is also a check: columns that overlap, or that do not fit the store, are damage.
 func (f *Fold) useColumns() error {
 	used := map[*columns][]colRange{}
 	for _, ind := range f.inds {
@@ -201,6 +209,8 @@ func (f *Fold) readCounters(r *reader) {
 }
 
 // partSpan is the time that a part of a snapshot holds, for the indicators of one store.
+//
+// keep is in seconds for events and in nanoseconds for slices, as in the names of the parts.
 type partSpan struct {
 	name     string
 	slices   bool
@@ -259,6 +269,9 @@ func PartLoss(name string) (what string, ok bool) {
 
 // RestoreLost says, instead of RestorePart, that a part cannot be read. The time that it
 // held counts as not observed for the indicators of its store; totals are not touched.
+//
+// A part without which nothing works is refused. The counts of a lost part are zero, and its time is unobserved,
+// so that windows show less coverage and not a better value.
 func (f *Fold) RestoreLost(name string) error {
 	if f.clock != 0 {
 		return fmt.Errorf("restore without part %s: the fold is not new", name)
@@ -308,6 +321,8 @@ func (f *Fold) unobserve(lost []partSpan) {
 
 // without is the era that did not observe [from, to): what it observed up to its end is
 // told span by span.
+//
+// The result begins to count at to. What was observed before from becomes spans, as if it had been backfilled.
 func (e *era) without(from, to int64, up []upSpan) *era {
 	if from >= to {
 		return e

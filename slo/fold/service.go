@@ -8,6 +8,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file holds services: which labels of their events matter, and how these are projected into the key of a
+// plan.
+
 // The labels that are fields of every event rather than attributes.
 const (
 	labelService  = "service"
@@ -22,6 +25,9 @@ func isField(label string) bool {
 }
 
 // service is a Service and what is looked at in its events.
+//
+// It is made again with each configuration. traffic and series are carried over while they are split in the same
+// way.
 type service struct {
 	spec    *Service
 	inds    []*indicator // by ID
@@ -61,6 +67,9 @@ func (s *service) knows(typ string) bool {
 
 // project appends the values of all labels that matter, in a fixed order. Events
 // with the same bytes are treated alike. A missing attribute is an empty one.
+//
+// It is the first thing that happens to every event, so it allocates nothing. Unused attributes are not in the
+// key.
 func (s *service) project(key []byte, v *event.View) []byte {
 	key = append(key, byte(v.Outcome))
 	key = appendText(key, v.Type)
@@ -104,6 +113,8 @@ func appendText(b, text []byte) []byte {
 }
 
 // labels gives the event's value of each label that matters, "" if it has none.
+//
+// It allocates, and is only for making a plan.
 func (s *service) labels(v *event.View) func(name string) string {
 	values := map[string]string{
 		labelService: s.spec.Name, labelType: string(v.Type), labelOutcome: v.Outcome.String(), labelSeverity: string(v.Severity),

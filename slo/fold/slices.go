@@ -7,13 +7,21 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file counts slices of time for indicators such as "99 % of minutes are good". Raw counts are kept per
+// slice and judged when they are read, so that a late event can still turn a judgement.
+
 // judgeDelay is how long after its end, in record time, a slice is closed.
+//
+// It is above punctual, so an event that is not late is in its slice before that is judged into the totals.
 const judgeDelay = int64(2 * time.Minute)
 
 // sliceStore keeps raw good and bad counts per slice, for the sliced indicators
 // of one slice length and retention. What slices are judged to be is made from
 // the counts when asked for, so late events change past judgements. Slices are
 // numbered from the Unix epoch; times are Unix nanoseconds.
+//
+// Invariants: first <= next, slices before next are closed, and runs[i] is about the slices from first + i*runLen
+// on.
 type sliceStore struct {
 	per, keep int64 // slice length and retention
 	runLen    int64 // slices of a run, whose judgements are added up and kept
@@ -68,6 +76,8 @@ func (s *sliceStore) oldestAt(rec int64) int64 {
 func (s *sliceStore) openAt(rec int64) int64 { return max(0, (rec-judgeDelay)/s.per) }
 
 // slice is the block of a slice, nil if it is too old.
+//
+// The list grows up to the slice, also into the future by what Apply admits, which is a day.
 func (s *sliceStore) slice(number int64) *block[uint16] {
 	i := number - s.first
 	if i < 0 {
@@ -80,6 +90,9 @@ func (s *sliceStore) slice(number int64) *block[uint16] {
 }
 
 // stale forgets the sums of the runs that hold the slices [from, to).
+//
+// It is for changes that no block's version shows: a group that exists from earlier on, or time that was observed
+// after all.
 func (s *sliceStore) stale(from, to int64) {
 	for i := max(0, from-s.first) / s.runLen; i < int64(len(s.runs)) && s.first+i*s.runLen < to; i++ {
 		s.runs[i].asOf = 0
@@ -88,6 +101,9 @@ func (s *sliceStore) stale(from, to int64) {
 
 // close judges the slices that have closed by the record time, once, into the
 // groups' totals.
+//
+// Totals are judged once and never corrected: they must not fall. Sums over windows are judged again each time.
+// Blocks that are too old go into the past before they are dropped.
 func (f *Fold) closeSlices(s *sliceStore, rec int64) {
 	s.past.advance(s.pastAt(rec))
 	if first := s.oldestAt(rec); first > s.first {
@@ -98,6 +114,7 @@ func (f *Fold) closeSlices(s *sliceStore, rec int64) {
 		s.runs = dropFront(s.runs, n/s.runLen)
 		s.first = first
 	}
+	// next moves slice by slice, so each is judged into the totals exactly once.
 	open := s.openAt(rec)
 	if open <= s.next {
 		return
@@ -120,6 +137,9 @@ func (f *Fold) closeSlices(s *sliceStore, rec int64) {
 
 // judges reports whether a closed slice counts for the indicator: it lies inside
 // the open hours and its events were seen.
+//
+// A slice that was observed in part is not judged: an empty one would look bad, and one with half of its events
+// could look either way.
 func (f *Fold) judges(s *sliceStore, ind *indicator, number int64) bool {
 	from := number * s.per
 	return f.observed(ind, from, from+s.per) && s.inside(ind, number, 1)
@@ -131,6 +151,8 @@ func (s *sliceStore) inside(ind *indicator, number, n int64) bool {
 }
 
 // judge adds the judgement of a group's slice to acc, sliceSums long.
+//
+// A slice of a throughput is bad without events. Any other slice without events is left out.
 func (s *sliceStore) judge(ind *indicator, g *group, number int64, acc []uint64) {
 	var good, bad uint64
 	if i := number - s.first; i < int64(len(s.blocks)) && s.blocks[i].cells != nil {
@@ -165,6 +187,8 @@ func (s *sliceStore) judge(ind *indicator, g *group, number int64, acc []uint64)
 }
 
 // billionths is good/valid in billionths, to the nearest.
+//
+// The product needs 128 bits. Integers make the sum of ratios independent of the order in which slices are added.
 func billionths(good, valid uint64) uint64 {
 	hi, lo := bits.Mul64(good, 1e9)
 	lo, carry := bits.Add64(lo, valid/2, 0)
@@ -197,6 +221,8 @@ func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, t
 func runAt(_ int, g *group) int { return int(g.col) / sliceColumns * sliceSums }
 
 // run gives the sums of the run of slices that begins at a number.
+//
+// The run must be closed as a whole. A late event, a backfill or a new group makes its sums stale.
 func (f *Fold) run(s *sliceStore, number int64) []uint64 {
 	if sums := s.cached(number); sums != nil {
 		return sums
@@ -273,6 +299,8 @@ func (f *Fold) addIndicator(s *sliceStore, ind *indicator, groups []*group, acc 
 
 // snap moves an edge up to the next slice that begins at or after it. A slice
 // belongs to the span that holds its start.
+//
+// An edge behind the last closed slice moves back to its end: open slices are in no sum.
 func (s *sliceStore) snap(t time.Time) int64 {
 	return min(max(ceil(nanos(t), s.per)/s.per, s.first), s.next)
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// This file encodes the fold into parts and puts it together again. Parts are cut by time, so that a checkpoint
+// writes what changed and leaves the rest.
+
 // Part is a named piece of a fold's state. FORMAT.md describes the bytes.
 type Part struct {
 	Name string // letters, digits and dashes
@@ -40,6 +43,9 @@ const (
 
 // Parts gives the state in pieces. The counts of buckets are split by time, so
 // that only those of recent or changed times have a new version.
+//
+// It changes nothing but flushes pending totals and normalises sums. Empty blocks are in no part. The order of
+// the parts follows from the state.
 func (f *Fold) Parts() []Part {
 	f.plans.flush()
 	for _, s := range f.series {
@@ -82,6 +88,8 @@ func slicesPart(keep, per, first int64) string {
 }
 
 // appendSegments adds a part for each run of n blocks that has counts.
+//
+// The version of a part is the highest of its blocks, since any change raises one of them to the present clock.
 func appendSegments[C cell](parts []Part, blocks []block[C], n int, name func(at int) string) []Part {
 	for at := 0; at < len(blocks); at += n {
 		seg := blocks[at:min(at+n, len(blocks))]
@@ -127,6 +135,9 @@ func (f *Fold) appendConfig(b []byte) []byte {
 
 // appendState encodes everything but the config and the buckets. Stores follow
 // from the indicators and the record time.
+//
+// It grows with the number of groups and not with time, and every checkpoint has it. Plans were flushed by Parts,
+// so totals are complete.
 func (f *Fold) appendState(b []byte) []byte {
 	b = append(b, stateFormat)
 	b = binary.AppendUvarint(b, f.clock)
@@ -235,6 +246,8 @@ func (ind *indicator) appendTo(b []byte) []byte {
 }
 
 // restoring is what RestorePart has read and FinishRestore has yet to put together.
+//
+// It copies what it keeps, because the bytes of a part belong to the caller.
 type restoring struct {
 	config, state []byte
 	format        byte // of the state
@@ -254,6 +267,8 @@ type segment struct {
 
 // RestorePart restores one part that Parts gave, in any order, into a new
 // Fold. data is not kept.
+//
+// The bytes are decoded as far as that works without the config. FinishRestore does the rest.
 func (f *Fold) RestorePart(name string, data []byte) error {
 	if f.clock != 0 {
 		return fmt.Errorf("restore part %s: the fold is not new", name)
@@ -322,6 +337,8 @@ func readSegment[C cell](r *reader) map[int]block[C] {
 
 // FinishRestore puts the restored parts together. On an error the fold must not
 // be used. Without any part it leaves a new fold as it is.
+//
+// The lost parts take effect last, when it is known which indicators used their stores.
 func (f *Fold) FinishRestore() error {
 	x := f.restored
 	f.restored = nil
@@ -397,6 +414,8 @@ func (f *Fold) place(seg segment) error {
 }
 
 // place puts blocks of one width from a second on. Blocks where none can be, or with columns that no group has, are damage.
+//
+// The levels are where the record time of the state puts them, and so are the blocks of a snapshot of that time.
 func (s *store) place(seg segment, width, start int64) error {
 	for at, b := range seg.blocks {
 		sec := start + int64(at)*width

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// This file adds up spans of time. Edges are moved onto bucket boundaries first, so that a span is a whole number
+// of blocks, and the largest blocks that fit are added: days, then hours, then leaves.
+
 // edges is a span whose edges have been moved onto bucket boundaries: seconds
 // for stores of events, slice numbers for stores of slices.
 type edges struct{ from, to int64 }
@@ -14,6 +17,8 @@ type edges struct{ from, to int64 }
 // is 10s for the last hour, 1m for three days and 5m beyond. Edges that lie
 // beyond what is kept move to its end. Spans that meet at an edge therefore
 // share no event and miss none.
+//
+// Moving up, and never to the nearest, is what makes spans that meet share an edge after the move, too.
 func (s *store) snap(t time.Time) int64 {
 	sec := seconds(t)
 	end := s.end()
@@ -30,6 +35,9 @@ func (s *store) snap(t time.Time) int64 {
 
 // addAll adds what happened in [from, to), snapped seconds, for all columns of
 // acc, from as few blocks as possible.
+//
+// p is always a boundary of the level that it lies in, since edges were snapped and every wider block begins at a
+// boundary of the narrower ones.
 func (s *store) addAll(acc []uint64, from, to int64, clock uint64) {
 	for p := from; p < to; {
 		switch {
@@ -106,6 +114,8 @@ func (s *store) leafAt(sec int64) (*block[uint16], int64) {
 }
 
 // day is the sum of the hours of a day that is kept as a whole.
+//
+// The result is a cache of the store and must not be changed.
 func (s *store) day(number int64, clock uint64) []uint64 {
 	i := number - s.dayFirst
 	for i >= int64(len(s.days)) {
@@ -143,6 +153,8 @@ func resized(s []uint64, n int) []uint64 {
 // sumSpans gives the sums of width columns over each span. Spans with the same
 // right edge, as rolling windows are, are summed from the shortest on, so that
 // the time they share is added once.
+//
+// Each result has memory of its own.
 func sumSpans(spans []edges, width int, add func(acc []uint64, from, to int64)) [][]uint64 {
 	order := make([]int, len(spans))
 	for i := range order {

@@ -2,10 +2,17 @@ package fold
 
 import "time"
 
+// This file holds the buckets of events. A store has three levels of leaves, from fine and recent to coarse and
+// old, and hours and days that are sums of them. Leaves move from level to level as they age, and into the past
+// when the retention ends.
+
 // The three widths of bucket, in seconds. An event is kept in exactly one of
 // them, by the age of its bucket against the record time. Ages move in whole
 // segments, which are also the pieces that a snapshot is made of.
 const (
+	// Each width divides the next one, and each segment is a multiple of the next coarser width: so whole wide
+	// buckets are made of whole narrow ones when a segment ages, and an edge that is on a wide boundary is on a
+	// narrow one, too.
 	fine, middle, coarse                      = 0, 1, 2
 	fineWidth, middleWidth, coarseWidth int64 = 10, 60, 300
 	fineSeg, middleSeg, coarseSeg       int64 = 600, 3600, 4 * 3600
@@ -23,6 +30,9 @@ var (
 )
 
 // level is a run of buckets of one width, without gaps. Blocks that nothing was counted in have no cells and cost 40 bytes.
+//
+// The blocks in front of the last level's start are gone. Together the levels cover, without gap or overlap, the
+// time from the start of the coarsest to the end of the finest.
 type level struct {
 	start  int64 // second at which blocks[0] begins; a multiple of the segment
 	first  int64 // number of blocks[0]: start / width
@@ -34,6 +44,9 @@ type level struct {
 //
 // It holds no pointer to indicators or groups: those own ranges of columns and name them. So a block is one flat array of
 // counters, and the sum over a window is an addition of arrays, whichever groups there are.
+//
+// hours begin where the coarsest level begins, and days with the day of that hour. A block grows to the columns
+// in use when it is touched, so blocks of quiet times stay small.
 type store struct {
 	keep   int64    // retention
 	cols   columns  // which columns are in use, the same for all blocks
@@ -50,6 +63,9 @@ type store struct {
 }
 
 // daySum is the sum of the hours of a day.
+//
+// It is stale if one of its 24 hours has a version above asOf. Once a day is over, only late events change its
+// hours, so days are rarely made again.
 type daySum struct {
 	sums []uint64 // by column; nil until it is asked for
 	asOf uint64   // clock; an hour changed after it makes the sum stale
@@ -79,6 +95,9 @@ func (s *store) pastAt(rec int64) int64 {
 
 // bounds are the seconds at which the levels begin at a record time in seconds.
 // All of them move at a minute past a multiple of the finest segment.
+//
+// The coarsest bound is retention plus a minute back, down to a multiple of four hours, so up to four hours more
+// than the retention are kept.
 func (s *store) bounds(rec int64) [3]int64 {
 	return [3]int64{
 		max(0, floor(rec-fineAge, fineSeg)),
@@ -110,6 +129,9 @@ func (s *store) end() int64 {
 
 // leaf is the block that an event of the second sec belongs to, nil if it is too
 // old. sec must not be more than maxAhead after the record time.
+//
+// Only the finest level grows, at its end. The others have all their blocks, since each covers a time that is
+// over.
 func (s *store) leaf(sec int64) *block[uint16] {
 	if l := &s.levels[fine]; sec >= l.start {
 		i := sec/fineWidth - l.first
@@ -128,6 +150,8 @@ func (s *store) leaf(sec int64) *block[uint16] {
 }
 
 // hour is the hour block of a second that has a leaf.
+//
+// The caller has found a leaf, so the second is not before hourFirst.
 func (s *store) hour(sec int64) *block[uint32] {
 	i := sec/hourWidth - s.hourFirst
 	for i >= int64(len(s.hours)) {
@@ -139,6 +163,9 @@ func (s *store) hour(sec int64) *block[uint32] {
 // advance moves the levels' bounds to the record time in seconds: what has aged
 // is added up into wider buckets, of what is beyond the retention only the hours
 // are kept.
+//
+// The levels go from fine to coarse, so that a long silence moves a bucket through several levels in one call.
+// Hours are not touched by that: their leaves change their width and not their sum.
 func (s *store) advance(rec int64, clock uint64) {
 	b := s.bounds(rec)
 	s.past.advance(s.pastAt(rec))
@@ -157,6 +184,10 @@ func (s *store) advance(rec int64, clock uint64) {
 }
 
 // age moves what a level has before the bound into the next coarser one.
+//
+// bound is a multiple of the finer level's segment, and segments are multiples of the wider width, so no wide
+// bucket is made of half its leaves. Empty leaves make an empty bucket without a version, which no snapshot has
+// to write.
 func (s *store) age(i int, bound int64, clock uint64) {
 	from, to := &s.levels[i], &s.levels[i+1]
 	if bound <= from.start {
@@ -176,6 +207,8 @@ func (s *store) age(i int, bound int64, clock uint64) {
 }
 
 // dropBefore forgets the blocks before a second, a multiple of width.
+//
+// start, first and blocks change together.
 func (l *level) dropBefore(bound, width int64) {
 	l.blocks = dropFront(l.blocks, (bound-l.start)/width)
 	l.start, l.first = bound, bound/width
@@ -190,6 +223,9 @@ func dropFront[T any](s []T, n int64) []T {
 }
 
 // free empties the columns everywhere and frees them.
+//
+// It visits every block, some ten thousand, so it is for evictions and changes of configuration. The columns must
+// be zero before others get them.
 func (s *store) free(col uint32, w int, clock uint64) {
 	for i := range s.levels {
 		blocks := s.levels[i].blocks
@@ -209,6 +245,8 @@ func (s *store) free(col uint32, w int, clock uint64) {
 }
 
 // add adds n to one column at a second that has a leaf. It is for what is counted beside plans: squares and drops.
+//
+// The caller has checked that there is a leaf.
 func (s *store) add(sec int64, col uint32, n uint64, clock uint64) {
 	leaf, hour := s.leaf(sec), s.hour(sec)
 	leaf.touch(col+1, s.cols.room(), clock)
@@ -218,6 +256,8 @@ func (s *store) add(sec int64, col uint32, n uint64, clock uint64) {
 }
 
 // touch makes a block ready for a change of columns below top.
+//
+// room is above top, so that a few more columns do not copy the block again.
 func (b *block[C]) touch(top uint32, room int, clock uint64) {
 	if len(b.cells) < int(top) {
 		b.grow(room)
@@ -226,6 +266,9 @@ func (b *block[C]) touch(top uint32, room int, clock uint64) {
 }
 
 // addUpHours makes the hours again from the blocks, after a restore.
+//
+// Hours and days are not in snapshots. The version of an hour becomes that of one of its leaves. It is only
+// compared with days that are made afterwards.
 func (s *store) addUpHours() {
 	s.hours, s.days = nil, nil
 	for i := range s.levels {
@@ -263,6 +306,8 @@ func (s *store) bytes() int64 {
 }
 
 // blockBytes counts 40 bytes for each block itself, used or not.
+//
+// 40 bytes are the slice header, the map and the version.
 func blockBytes[C cell](blocks []block[C]) int64 {
 	n := int64(cap(blocks)) * 40
 	for i := range blocks {

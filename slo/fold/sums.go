@@ -7,6 +7,9 @@ import (
 )
 
 // Request asks for window sums.
+//
+// The spans of one request share work if they have the same right edge. It is read by the goroutine of the fold
+// and must not change meanwhile.
 type Request struct {
 	Now time.Time
 	// Spans are asked of every group. Edges are moved up to the next bucket
@@ -39,6 +42,9 @@ type Sums struct {
 }
 
 // Group is one indicator's group.
+//
+// Total and Old are cumulative, Spans are windows. The two are counted apart, and events that are too old for any
+// bucket are in the former only.
 type Group struct {
 	Indicator *Indicator // of the current config; must not be changed
 	Values    slo.Group

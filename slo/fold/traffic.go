@@ -11,6 +11,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// This file counts what is independent of indicators: the traffic and the durations of each service, as exported
+// counters.
+
 // The most traffic and duration series that a service may have. Labels beyond
 // that become slo.OtherGroup, so that hostile values cost bounded memory.
 const (
@@ -19,6 +22,8 @@ const (
 )
 
 // traffic counts a service's events of one type, outcome, severity and so on.
+//
+// count never falls while the service exists with the same dimensions. Pending events are added by plan.flush.
 type traffic struct {
 	service, typ, outcome, severity string
 	dims                            []string
@@ -75,6 +80,9 @@ func (f *Fold) addTraffic(svc *service, t *traffic) {
 }
 
 // durationSeries is the duration histogram of a service's events of one type.
+//
+// The sum of the durations is sec seconds and ns nanoseconds, because nanoseconds alone would overflow 64 bits
+// after 584 years of summed durations, which a busy service reaches soon.
 type durationSeries struct {
 	service, typ string
 	edges        []int64  // nanoseconds

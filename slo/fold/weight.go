@@ -4,6 +4,8 @@ import "math/bits"
 
 // maxCount is the most that one event counts, however large its count and
 // weight. It leaves room for tens of thousands of such events in 64 bits.
+//
+// A hostile count then cannot overflow a counter within any time that matters.
 const maxCount = 1 << 48
 
 // weighed is n events of a weight, maxCount at most.
@@ -17,6 +19,10 @@ func weighed(n, weight uint64) uint64 {
 
 // countWeight remembers what a weighted event adds to the sum of the squared
 // weights of each group that it counts for, beyond what it counts.
+//
+// The effective number of events is (sum of weights)^2 / (sum of squared weights), see slo.Effective. An event of
+// weight w and count n adds n*w to the first sum and n*w*w to the second. The count holds n*w already, so
+// n*w*(w-1) is what is missing.
 func (f *Fold) countWeight(p *plan, sec int64, excess uint64, measured bool) {
 	for i := range p.fixed {
 		f.addSquares(p.fixed[i].g, sec, excess)
