@@ -64,14 +64,14 @@ func (g *generator) choose(a *sla.Agreement) []chosen {
 		} else {
 			c.slos = g.fitting(a, e.Name)
 			if len(c.slos) == 0 && needsSLOs(e.Name) {
-				g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s: the agreement has nothing that it fits; it is left out", e.Name), "name SLOs for it, or remove it: it is for "+e.Fits)
+				g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s is left out: it applies to nothing in the agreement", e.Name), "name SLOs for it, or remove it: it applies to "+e.Fits)
 			}
 		}
 		out = append(out, c)
 	}
 	for _, p := range picks {
 		if !slices.ContainsFunc(Catalogue(), func(e Entry) bool { return e.Name == p.Name }) {
-			g.find(agreementID(a), FindingError, fmt.Sprintf("the catalogue has no alert %q", p.Name), "want one of "+entryNames())
+			g.find(agreementID(a), FindingError, fmt.Sprintf("unknown catalogue alert %q", p.Name), "want one of "+entryNames())
 		}
 	}
 	return out
@@ -98,9 +98,9 @@ func (g *generator) named(a *sla.Agreement, entry string, ids []slo.ID) []*slo.S
 		s := g.byID[id]
 		switch {
 		case s == nil:
-			g.find(agreementID(a), FindingError, fmt.Sprintf("alert %s names %s, which is no SLO", entry, id), "name one of the service's SLOs")
+			g.find(agreementID(a), FindingError, fmt.Sprintf("alert %s: unknown SLO %s", entry, id), "name one of the service's SLOs")
 		case !fitsKind(entry, s):
-			g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s does not fit %s, which is %s; it is left out", entry, id, s.Indicator.Kind), "name an SLO of the right kind")
+			g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s does not apply to %s, which is %s, and is left out", entry, id, s.Indicator.Kind), "name an SLO of the right kind")
 		default:
 			out = append(out, s)
 		}

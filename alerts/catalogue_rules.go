@@ -121,7 +121,7 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 	case sla.CatalogueErrorRateCritical:
 		bound := criticalTimes * budget
 		if bound >= 1 {
-			g.find(s.ID, FindingWarning, fmt.Sprintf("alert %s can never fire: five times the budget is %s; it is left out", entry, percent(bound)), "raise the objective")
+			g.find(s.ID, FindingWarning, fmt.Sprintf("alert %s is left out because it can never fire: five times the budget is %s", entry, percent(bound)), "raise the objective")
 			return rules.Rule{}, false
 		}
 		p = slaAlert{NameErrorRateCritical, "error_rate", SeverityCritical, ImpactHigh,

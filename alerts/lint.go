@@ -38,7 +38,7 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 			g.find(agreementID(a), FindingError, err.Error(), "")
 		}
 		if a.AlertWindow == 0 && (a.Warning > 0 || a.Critical > 0) && a.Window.Nominal() > 24*time.Hour {
-			g.find(agreementID(a), FindingInfo, fmt.Sprintf("the score over %s moves by hundredths within minutes, so its alerts come days late", a.Window), "add `alert_window: 1h`")
+			g.find(agreementID(a), FindingInfo, fmt.Sprintf("the score over %s changes by hundredths within minutes, so its alerts fire days late", a.Window), "add `alert_window: 1h`")
 		}
 	}
 	return g.findings
@@ -57,20 +57,20 @@ func (l *linter) duplicates() {
 	ids, series := map[slo.ID]bool{}, map[string]slo.ID{}
 	for _, s := range l.g.in.SLOs {
 		if ids[s.ID] {
-			l.find(s.ID, FindingError, "rename one of them", "the id is used twice")
+			l.find(s.ID, FindingError, "rename one of them", "duplicate id")
 			continue
 		}
 		ids[s.ID] = true
 		name := l.g.o.Identity(s)[0].Value
 		if other, taken := series[name]; taken {
-			l.find(s.ID, FindingError, "rename one of them, or use own names", "its series would have the same name (%s) as those of %s", name, other)
+			l.find(s.ID, FindingError, "rename one of them, or set series names of your own", "its series have the same name (%s) as those of %s", name, other)
 		}
 		series[name] = s.ID
 	}
 	agreements := map[slo.ID]bool{}
 	for _, a := range l.g.in.Agreements {
 		if id := agreementID(a); agreements[id] {
-			l.find(id, FindingError, "rename one of them", "two agreements have this name")
+			l.find(id, FindingError, "rename one of them", "duplicate agreement name")
 		} else {
 			agreements[id] = true
 		}
@@ -79,17 +79,17 @@ func (l *linter) duplicates() {
 
 func (l *linter) slo(s *slo.SLO) {
 	if s.Objective.IsZero() || s.Objective.Budget() <= 0 {
-		l.find(s.ID, FindingError, "take 99.9", "an objective of 100 %% leaves no budget: every alert would fire at the first bad event, and for ever")
+		l.find(s.ID, FindingError, "use an objective such as 99.9", "an objective of 100 %% leaves no budget: the first bad event would make every alert fire forever")
 		return
 	}
 	tiers, left := Tiers(s)
 	l.g.findings = append(l.g.findings, left...)
 	if len(tiers) == 0 && !(s.Alerting.Page.Disabled && s.Alerting.Ticket.Disabled) {
-		l.find(s.ID, FindingError, "raise the objective, or take a longer window", "no burn-rate alert is left")
+		l.find(s.ID, FindingError, "raise the objective, or use a longer window", "no burn-rate alert remains")
 	}
 	if keep := s.Window.Longest(); l.o.Retention > 0 && l.o.Retention < keep {
 		l.find(s.ID, FindingError, "keep samples for "+slo.FormatDuration(keep)+" at least, or shorten the window",
-			"Prometheus keeps samples for %s, less than the window (%s): the budget would be judged by a part of it", slo.FormatDuration(l.o.Retention), s.Window)
+			"Prometheus keeps samples for %s, less than the window (%s), so the budget would cover only part of it", slo.FormatDuration(l.o.Retention), s.Window)
 	}
 	for _, t := range tiers {
 		l.tier(s, t)
@@ -99,12 +99,12 @@ func (l *linter) slo(s *slo.SLO) {
 func (l *linter) tier(s *slo.SLO, t Tier) {
 	long, short := slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
 	if scrape := l.g.o.Scrape; t.Short < 4*scrape {
-		l.find(s.ID, FindingWarning, "scrape more often, or take a longer short window",
-			"alert %s: its short window of %s holds less than four scrapes (every %s), so one that is missed silences it", t.Name, short, slo.FormatDuration(scrape))
+		l.find(s.ID, FindingWarning, "scrape more often, or use a longer short window",
+			"alert %s: its short window of %s contains fewer than four scrapes (every %s), so one missed scrape silences it", t.Name, short, slo.FormatDuration(scrape))
 	}
 	if slice := sliceLength(s); slice > t.Short {
-		l.find(s.ID, FindingWarning, "take shorter slices, or disable the alert",
-			"alert %s: slices of %s are longer than its short window of %s, which rarely sees one", t.Name, slo.FormatDuration(slice), short)
+		l.find(s.ID, FindingWarning, "use shorter slices, or disable the alert",
+			"alert %s: slices of %s are longer than its short window of %s, which rarely contains one", t.Name, slo.FormatDuration(slice), short)
 		return
 	}
 	if l.o.EventsPerDay == nil || rules.Slices(s) {
@@ -116,17 +116,17 @@ func (l *linter) tier(s *slo.SLO, t Tier) {
 	}
 	in := func(w time.Duration) float64 { return perDay * float64(w) / float64(24*time.Hour) }
 	if n := in(t.Long); float64(s.Alerting.MinEvents) > n {
-		l.find(s.ID, FindingWarning, "lower min_events, or take a longer window",
-			"alert %s hardly ever fires: it wants %d events, and %s sees about %s", t.Name, s.Alerting.MinEvents, long, number(math.Round(n)))
+		l.find(s.ID, FindingWarning, "lower min_events, or use a longer window",
+			"alert %s can hardly ever fire: it needs %d events, but %s contains about %s", t.Name, s.Alerting.MinEvents, long, number(math.Round(n)))
 		return
 	}
 	if n := in(t.Short); n < 10 {
-		l.find(s.ID, FindingWarning, "measure more events, such as artificial ones, or take a longer short window",
-			"alert %s: traffic is too low, its short window of %s sees about %s events", t.Name, short, number(math.Round(10*n)/10))
+		l.find(s.ID, FindingWarning, "add events, such as synthetic ones, or use a longer short window",
+			"alert %s: traffic is too low, its short window of %s contains about %s events", t.Name, short, number(math.Round(10*n)/10))
 	}
 	if k := badNeeded(t, in(t.Long), s.Alerting.MinEvents); k == 1 {
-		l.find(s.ID, FindingWarning, "set min_events, lower the objective, or join services",
-			"alert %s: a single bad event among the about %s of %s fires it", t.Name, number(math.Max(1, math.Round(in(t.Long)))), long)
+		l.find(s.ID, FindingWarning, "set min_events, lower the objective, or combine services",
+			"alert %s: one bad event among about %s in %s makes it fire", t.Name, number(math.Max(1, math.Round(in(t.Long)))), long)
 	}
 }
 

@@ -29,37 +29,37 @@ func TestLint(t *testing.T) {
 		{"nothing to find", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 31 * day, EventsPerDay: perDay(1e7)}, nil},
 		{"the synthetic spec", synthetic(t), LintOptions{}, nil},
 		{"no objective", one(&slo.SLO{ID: "shop/up"}), LintOptions{}, []string{
-			"error: an objective of 100 % leaves no budget: every alert would fire at the first bad event, and for ever"}},
+			"error: an objective of 100 % leaves no budget: the first bad event would make every alert fire forever"}},
 		{"can never fire", one(pages("90")), LintOptions{}, []string{
-			"info: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 144 % of all events to be bad"}},
+			"info: the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 144 % of all events are bad"}},
 		{"none is left", one(pages("80")), LintOptions{}, []string{
-			"info: the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 288 % of all events to be bad",
-			"info: the page alert over 6h can never fire and is left out: a burn rate of 6 needs 120 % of all events to be bad",
-			"error: no burn-rate alert is left"}},
+			"info: the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 288 % of all events are bad",
+			"info: the page alert over 6h is left out because it can never fire: a burn rate of 6 means that 120 % of all events are bad",
+			"error: no burn-rate alert remains"}},
 		{"retention", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 15 * day}, []string{
-			"error: Prometheus keeps samples for 15d, less than the window (30d): the budget would be judged by a part of it"}},
+			"error: Prometheus keeps samples for 15d, less than the window (30d), so the budget would cover only part of it"}},
 		{"slow scrapes", one(pages("99.9")), LintOptions{Options: Options{Options: rules.Options{Scrape: 2 * time.Minute}}}, []string{
-			"warning: alert page-1h: its short window of 5m holds less than four scrapes (every 2m), so one that is missed silences it"}},
+			"warning: alert page-1h: its short window of 5m contains fewer than four scrapes (every 2m), so one missed scrape silences it"}},
 		{"low traffic", one(pages("99.9")), LintOptions{EventsPerDay: perDay(240)}, []string{
-			"warning: alert page-1h: traffic is too low, its short window of 5m sees about 0.8 events",
-			"warning: alert page-1h: a single bad event among the about 10 of 1h fires it",
-			"warning: alert page-6h: traffic is too low, its short window of 30m sees about 5 events"}},
+			"warning: alert page-1h: traffic is too low, its short window of 5m contains about 0.8 events",
+			"warning: alert page-1h: one bad event among about 10 in 1h makes it fire",
+			"warning: alert page-6h: traffic is too low, its short window of 30m contains about 5 events"}},
 		{"min_events out of reach", one(func() *slo.SLO { s := pages("99.9"); s.Alerting.MinEvents = 20; return s }()), LintOptions{EventsPerDay: perDay(240)}, []string{
-			"warning: alert page-1h hardly ever fires: it wants 20 events, and 1h sees about 10",
-			"warning: alert page-6h: traffic is too low, its short window of 30m sees about 5 events"}},
+			"warning: alert page-1h can hardly ever fire: it needs 20 events, but 1h contains about 10",
+			"warning: alert page-6h: traffic is too low, its short window of 30m contains about 5 events"}},
 		{"slices too long", one(func() *slo.SLO {
 			s := pages("99.9")
 			s.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Minute}
 			return s
-		}()), LintOptions{}, []string{"warning: alert page-1h: slices of 10m are longer than its short window of 5m, which rarely sees one"}},
+		}()), LintOptions{}, []string{"warning: alert page-1h: slices of 10m are longer than its short window of 5m, which rarely contains one"}},
 		{"twice", rules.Spec{
 			SLOs:       []*slo.SLO{simple(t, "shop/up", "99.9"), simple(t, "shop/up", "99.9")},
 			Agreements: []*sla.Agreement{{Service: "shop", Name: "x"}, {Service: "shop", Name: "x"}},
-		}, LintOptions{}, []string{"error: the id is used twice", "error: two agreements have this name"}},
+		}, LintOptions{}, []string{"error: duplicate id", "error: duplicate agreement name"}},
 		{"alike in Sloth's names", rules.Spec{SLOs: []*slo.SLO{simple(t, "a-b/c", "99.9"), simple(t, "a/b-c", "99.9")}},
-			LintOptions{Options: Options{Options: rules.Options{Names: rules.Sloth}}}, []string{"error: its series would have the same name (a-b-c) as those of a-b/c"}},
+			LintOptions{Options: Options{Options: rules.Options{Names: rules.Sloth}}}, []string{"error: its series have the same name (a-b-c) as those of a-b/c"}},
 		{"a score over a month", rules.Spec{Agreements: []*sla.Agreement{{Service: "shop", Name: "x", Window: slo.Window{Rolling: 30 * day}, Warning: 95}}}, LintOptions{},
-			[]string{"info: the score over 30d moves by hundredths within minutes, so its alerts come days late"}},
+			[]string{"info: the score over 30d changes by hundredths within minutes, so its alerts fire days late"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

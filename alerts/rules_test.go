@@ -232,10 +232,10 @@ func TestCatalogueFindings(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		"shop/gold: alert latency: the agreement has nothing that it fits; it is left out",
-		"shop/gold: alert error_rate names shop/nope, which is no SLO",
-		"shop/gold: alert throughput does not fit shop/latency, which is latency; it is left out",
-		`shop/gold: the catalogue has no alert "nonsense"`,
+		"shop/gold: alert latency is left out: it applies to nothing in the agreement",
+		"shop/gold: alert error_rate: unknown SLO shop/nope",
+		"shop/gold: alert throughput does not apply to shop/latency, which is latency, and is left out",
+		`shop/gold: unknown catalogue alert "nonsense"`,
 		"shop/latency: alert latency_critical is left out: no event threshold with a critical time covers these events",
 	}, got)
 }

@@ -28,18 +28,18 @@ func TestTiers(t *testing.T) {
 			[]tier{{"page-1h", "13.44", "0.01344"}, {"page-6h", "5.6", "0.0056"}, {"ticket-1d", "2.8", "0.0028"}, {"ticket-3d", "0.933333333333", "0.000933333333333"}}, nil},
 		{"93 could need 1.008", "93", slo.Window{Rolling: 30 * 24 * time.Hour}, nil,
 			[]tier{{"page-6h", "6", "0.42"}, {"ticket-1d", "3", "0.21"}, {"ticket-3d", "1", "0.07"}},
-			[]string{"the page alert over 1h can never fire and is left out: a burn rate of 14.4 needs 100.8 % of all events to be bad"}},
+			[]string{"the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 100.8 % of all events are bad"}},
 		{"a day is too short for a day", "99.9", slo.Window{Calendar: slo.Day, Location: time.UTC}, nil,
 			[]tier{{"page-1h", "0.48", "0.00048"}, {"page-6h", "0.2", "0.0002"}},
-			[]string{"the ticket alert over 1d is left out: the window of the SLO (day UTC) is not longer", "the ticket alert over 3d is left out: the window of the SLO (day UTC) is not longer"}},
+			[]string{"the ticket alert over 1d is left out: the window of the SLO (day UTC) must be longer", "the ticket alert over 3d is left out: the window of the SLO (day UTC) must be longer"}},
 		{"own", "99.5", slo.Window{Rolling: 7 * 24 * time.Hour}, []slo.Tier{
 			{Page: true, Long: 30 * time.Minute, Short: 5 * time.Minute, Share: 0.1},
 			{Page: true, Long: 30 * time.Minute, Short: 10 * time.Minute, Share: 0.05},
 			{Page: true, Long: 30 * time.Minute, Short: 10 * time.Minute, Share: 0.01},
 			{Long: time.Hour, Short: time.Hour, Share: 0.01},
 		}, []tier{{"page-30m", "33.6", "0.168"}, {"page-30m-10m", "16.8", "0.084"}}, []string{
-			"two page alerts have the same windows 30m and 10m; the second is left out",
-			"the ticket alert over 1h has a short window that is not shorter (1h); it is left out",
+			"two page alerts have the same windows 30m and 10m, so the second is left out",
+			"the ticket alert over 1h is left out: its short window (1h) is not shorter",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func muting(c slo.Correction, from, until time.Time) (out []interval, note strin
 func (r *rule) early(c slo.Correction) string {
 	for t := time.Date(c.Start.Year(), 1, 1, 12, 0, 0, 0, time.UTC); t.YearDay() < c.Start.YearDay(); t = t.AddDate(0, 0, 1) {
 		if r.onDay(t) {
-			return fmt.Sprintf("it begins on %s, but notifications are muted from the start of that year on, as Alertmanager can only tell years", c.Start.Format(time.DateOnly))
+			return fmt.Sprintf("it begins on %s, but notifications are muted from the start of that year on, because Alertmanager cannot express more than years", c.Start.Format(time.DateOnly))
 		}
 	}
 	return ""
@@ -245,7 +245,7 @@ func (m *mutes) add(subject slo.ID, c slo.Correction, taken map[string]bool, fro
 	if len(list) == 0 {
 		if note != "" {
 			m.findings = append(m.findings, alerts.Finding{SLO: subject, Severity: alerts.FindingWarning,
-				Message: fmt.Sprintf("correction %q does not mute its alerts: Alertmanager's time intervals can't say %s: %s", c.Name, c.RRule, note),
+				Message: fmt.Sprintf("correction %q does not mute its alerts: Alertmanager's time intervals cannot express %s: %s", c.Name, c.RRule, note),
 				Hint:    "silence the alerts by hand, or let it recur daily, weekly or on days of the month"})
 		}
 		return ""

@@ -28,19 +28,19 @@ func (r *Receivers) Validate() error {
 		case x.Name == "":
 			v.bad(at, "it has no name")
 		case v.names[x.Name]:
-			v.bad(at+".name", "receiver %s is there twice", x.Name)
+			v.bad(at+".name", "duplicate receiver %s", x.Name)
 		}
 		v.names[x.Name] = true
 		v.receiver(at, x)
 		if len(x.Email) > 0 && r.SMTP == nil {
-			v.bad(at+".email", "e-mail needs smtp, the server that sends it")
+			v.bad(at+".email", "email receivers require smtp")
 		}
 	}
 	if len(r.Receivers) == 0 {
 		v.bad("receivers", "there must be at least one")
 	}
 	if r.Default == "" {
-		v.bad("default", "name the receiver of what no route takes")
+		v.bad("default", "name the receiver for alerts that match no route")
 	} else {
 		v.known("default", r.Default)
 	}
@@ -75,7 +75,7 @@ func (v *validation) bad(path, format string, args ...any) {
 
 func (v *validation) known(path, name string) {
 	if !v.names[name] {
-		v.bad(path, "there is no receiver %q", name)
+		v.bad(path, "unknown receiver %q", name)
 	}
 }
 
@@ -101,7 +101,7 @@ func (v *validation) smtp(s *SMTP) {
 	}
 	v.address("smtp.from", s.From)
 	if (s.Username == "") != (s.PasswordFile == "") {
-		v.bad("smtp", "username and password_file go together")
+		v.bad("smtp", "username and password_file must be set together")
 	}
 }
 
@@ -113,7 +113,7 @@ func (v *validation) address(path, s string) {
 
 func (v *validation) receiver(at string, x *Receiver) {
 	if channels := len(x.Slack) + len(x.PagerDuty) + len(x.Webhook) + len(x.Email); channels == 0 && !x.Discard {
-		v.bad(at, "it has no channel: give it slack, pagerduty, webhook or email")
+		v.bad(at, "it has no channel: add slack, pagerduty, webhook or email")
 	}
 	for i, s := range x.Slack {
 		at := fmt.Sprintf("%s.slack[%d]", at, i)
@@ -148,15 +148,15 @@ func (v *validation) webhook(at string, w Webhook) {
 	u, err := url.Parse(w.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		v.bad(at+".url", "want an address such as https://hooks.example.org/sla")
+		v.bad(at+".url", "want a URL such as https://hooks.example.org/sla")
 	case u.User != nil:
-		v.bad(at+".url", "it holds a password; take username and password_file")
+		v.bad(at+".url", "it contains a password (use username and password_file)")
 	}
 	if w.CredentialsFile != "" && w.PasswordFile != "" {
 		v.bad(at, "want one of credentials_file and password_file")
 	}
 	if (w.Username == "") != (w.PasswordFile == "") {
-		v.bad(at, "username and password_file go together")
+		v.bad(at, "username and password_file must be set together")
 	}
 }
 

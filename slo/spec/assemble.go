@@ -99,11 +99,11 @@ func (a *assembly) join(d *draft) {
 	case s.Description == "":
 		s.Description, s.describedAt = d.description, d.descriptionAt
 	case s.Description != d.description:
-		a.Errorf(d.descriptionAt, "say it once", "the description of service %s is another one elsewhere (%s:%d)", s.Name, s.describedAt.File, s.describedAt.Line)
+		a.Errorf(d.descriptionAt, "describe it once", "the description of service %s differs from that at %s:%d", s.Name, s.describedAt.File, s.describedAt.Line)
 	}
 	for _, k := range slices.Sorted(maps.Keys(d.labels)) {
 		if old, ok := s.Labels[k]; ok && old != d.labels[k] {
-			a.Errorf(d.labelAt[k], "say it once, or the same everywhere", "label %s of service %s is %q elsewhere (%s:%d)", k, s.Name, yamldoc.Clip(old), s.labelAt[k].File, s.labelAt[k].Line)
+			a.Errorf(d.labelAt[k], "set it once, or to the same value everywhere", "label %s of service %s is set to %q elsewhere (%s:%d)", k, s.Name, yamldoc.Clip(old), s.labelAt[k].File, s.labelAt[k].Line)
 			continue
 		}
 		if s.Labels == nil {
@@ -181,7 +181,7 @@ func (a *assembly) once(seen map[string]Position, at Position, what, service, na
 }
 
 func (a *assembly) twice(at Position, what, service, name string, first Position) {
-	a.Errorf(at, "rename or remove one", "%s %q of service %s is already given at %s:%d", what, name, service, first.File, first.Line)
+	a.Errorf(at, "rename or remove one", "duplicate %s %q of service %s, first defined at %s:%d", what, name, service, first.File, first.Line)
 }
 
 // was checks renames: the old name must be gone, and go to one SLO only.
@@ -217,7 +217,7 @@ func (a *assembly) corrections(s *assembled) {
 			}
 			for _, n := range c.slos {
 				if s.slos[n.name] == nil {
-					a.Errorf(n.at, unknownSLO(n.name, names), "correction %s: there is no slo %q", yamldoc.Printable(c.Name), n.name)
+					a.Errorf(n.at, unknownSLO(n.name, names), "correction %s: unknown slo %q", yamldoc.Printable(c.Name), n.name)
 					continue
 				}
 				if slices.Contains(its, n.name) {
@@ -272,7 +272,7 @@ func (a *assembly) agreements(s *assembled) {
 				sd := s.slos[c.slo.name]
 				if sd == nil {
 					whole = false
-					a.Errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: there is no slo %q", g.Name, c.Name, c.slo.name)
+					a.Errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: unknown slo %q", g.Name, c.Name, c.slo.name)
 					continue
 				}
 				if other := users[c.slo.name]; other != "" {
@@ -294,7 +294,7 @@ func (a *assembly) agreements(s *assembled) {
 				a.Warnf(g.weightsAt, "they are scaled to 100", "sla %s: the weights add up to %s", g.Name, weightText(sum))
 			}
 			if whole && g.Method == sla.Bands && !banded {
-				a.Warnf(g.at, "add bands to a latency component, or take `score: ratio`", "sla %s: no component has bands", g.Name)
+				a.Warnf(g.at, "add bands to a latency component, or use `score: ratio`", "sla %s: no component has bands", g.Name)
 			}
 		}
 	}
@@ -306,7 +306,7 @@ func (a *assembly) catalogue(s *assembled, g *slaDraft, names []string) {
 		entry := sla.CatalogueAlert{Name: c.name}
 		for _, n := range c.slos {
 			if s.slos[n.name] == nil {
-				a.Errorf(n.at, unknownSLO(n.name, names), "sla %s: catalogue %s: there is no slo %q", g.Name, c.name, n.name)
+				a.Errorf(n.at, unknownSLO(n.name, names), "sla %s: catalogue %s: unknown slo %q", g.Name, c.name, n.name)
 				continue
 			}
 			id := slo.NewID(s.Name, n.name)
@@ -326,10 +326,10 @@ func (a *assembly) oneSource(g *slaDraft, onSeries, onEvents []*componentDraft) 
 	switch {
 	case len(onSeries) == 0:
 	case len(onEvents) == 0:
-		a.Warnf(g.at, "the generated rules have it", "sla %s: all its SLOs are on Prometheus series, which the engine does not see, so it has no live score", g.Name)
+		a.Warnf(g.at, "the generated rules calculate it", "sla %s: all its SLOs are on Prometheus series, which the engine does not see, so it has no live score", g.Name)
 	default:
 		for _, c := range onSeries {
-			a.Errorf(c.slo.at, "take an SLO that is measured by events, or only such as are on Prometheus series", "sla %s: slo %q is on Prometheus series, which the engine does not see, and others are not", g.Name, c.slo.name)
+			a.Errorf(c.slo.at, "use only SLOs on events, or only SLOs on Prometheus series", "sla %s: slo %q is on Prometheus series, which the engine does not see, and others are not", g.Name, c.slo.name)
 		}
 	}
 }
@@ -345,7 +345,7 @@ func (a *assembly) component(g *slaDraft, c *componentDraft, sd *sloDraft) {
 	}
 	for _, l := range g.groups {
 		if !slices.Contains(sd.GroupBy, l.name) {
-			a.Errorf(c.slo.at, "add "+l.name+" to the group_by of the slo, or take it out of the sla", "sla %s is grouped by %s, but slo %q is not", g.Name, l.name, c.slo.name)
+			a.Errorf(c.slo.at, "add "+l.name+" to the group_by of the slo, or remove it from the sla", "sla %s is grouped by %s, but slo %q is not", g.Name, l.name, c.slo.name)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func (a *assembly) types(s *assembled) {
 		case sel == nil || sel.types == nil:
 			open = true
 		case len(sel.types) == 0:
-			a.Errorf(sel.at.At(), "an event has one type", "%s: the matchers for type exclude each other", sel.at.What)
+			a.Errorf(sel.at.At(), "an event has exactly one type", "%s: the matchers on type contradict each other", sel.at.What)
 		}
 		if sel == nil {
 			return
@@ -378,7 +378,7 @@ func (a *assembly) types(s *assembled) {
 			if hint == "" {
 				hint = "add it to types"
 			}
-			a.Errorf(sel.at.At(), hint, "%s: type %q is not among the types of the service", sel.at.What, yamldoc.Clip(sel.types[0]))
+			a.Errorf(sel.at.At(), hint, "%s: the service has no type %q", sel.at.What, yamldoc.Clip(sel.types[0]))
 		}
 	}
 	for _, d := range s.drafts {

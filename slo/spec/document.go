@@ -23,7 +23,7 @@ func (l *loader) finish() []*draft {
 	l.applySlothWindows()
 	l.drafts = append(l.drafts, l.open.drafts(l)...)
 	if len(l.drafts) == 0 && l.first != nil && l.Errors() == 0 {
-		l.first.Errorf("add the SLOs that use it", "there is no SLO to read")
+		l.first.Errorf("add the SLOs that use it", "the spec has no SLO")
 	}
 	return l.drafts
 }
@@ -46,7 +46,7 @@ func (l *loader) document(v *yamldoc.Value) {
 				l.document(i)
 				continue
 			}
-			i.Errorf("take it out", "the list holds documents, but this is %s", i.Shape())
+			i.Errorf("remove it", "the list must contain documents, got %s", i.Shape())
 		}
 		return
 	}
@@ -61,7 +61,7 @@ func (l *loader) document(v *yamldoc.Value) {
 			l.addSloth(slothDocument(v))
 			return
 		case ok && s != Version:
-			version.Errorf("want "+Version+", or "+SlothVersion+" for a spec of Sloth", "version %q is not known", yamldoc.Clip(s))
+			version.Errorf("want "+Version+", or "+SlothVersion+" for a spec of Sloth", "unknown version %q", yamldoc.Clip(s))
 		}
 		l.add(documentV1(v))
 		return
@@ -71,7 +71,7 @@ func (l *loader) document(v *yamldoc.Value) {
 		return
 	}
 	if v.Peek("groups") != nil {
-		v.Errorf("want `version: "+Version+"`", "this is a Prometheus rule file, not a spec of this program")
+		v.Errorf("want `version: "+Version+"`", "this is a Prometheus rule file, not a sloengine spec")
 		return
 	}
 	l.add(documentV1(v))
@@ -101,9 +101,9 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 	case version == SlothAPIVersion:
 		kindError(v, kind, "PrometheusServiceLevel", "AlertWindows")
 	case strings.HasPrefix(version, "openslo"):
-		api.Errorf("want "+OpenSLOVersion, "version %q of OpenSLO is not read", yamldoc.Clip(version))
+		api.Errorf("want "+OpenSLOVersion, "unsupported OpenSLO version %q", yamldoc.Clip(version))
 	default:
-		v.Errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion, "this is a document with apiVersion %s, not a spec of this program", yamldoc.Printable(yamldoc.Clip(version)))
+		v.Errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion, "this is a document with apiVersion %s, not a sloengine spec", yamldoc.Printable(yamldoc.Clip(version)))
 	}
 }
 
@@ -114,7 +114,7 @@ func kindError(v *yamldoc.Value, kind string, known ...string) {
 		hint = "want " + suggest.OneOf(known)
 	}
 	if k := v.Peek("kind"); k != nil {
-		k.Errorf(hint, "kind %q is not known", yamldoc.Clip(kind))
+		k.Errorf(hint, "unknown kind %q", yamldoc.Clip(kind))
 		return
 	}
 	v.Errorf(hint, "the document has no kind")
@@ -131,7 +131,7 @@ func (l *loader) items(v *yamldoc.Value) {
 		for _, i := range items {
 			i.What = "spec"
 			if i.IsMapping() && i.Peek("items") != nil {
-				i.Errorf("take it apart", "a list within a list is not read")
+				i.Errorf("flatten it", "nested lists of documents are not supported")
 				continue
 			}
 			l.document(i)

@@ -16,7 +16,7 @@ func (a *assembly) feasible(s *sloDraft) {
 	}
 	a.slices(s)
 	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 { // zero: it was not understood
-		a.Warnf(s.objectiveAt, "an objective says how much is good, not how much may fail", "slo %s: with %s most may fail", s.ID.Name(), s.Objective)
+		a.Warnf(s.objectiveAt, "the objective is the good share, not the allowed failure share", "slo %s: an objective of %s lets most events fail", s.ID.Name(), s.Objective)
 	}
 }
 
@@ -29,12 +29,12 @@ func (a *assembly) slices(s *sloDraft) {
 		return
 	}
 	if period := s.Window.Nominal(); slice > period/2 {
-		a.Errorf(s.at, "take shorter slices or a longer window", "slo %s: slices of %s do not fit into the window (%s)", s.ID.Name(), slo.FormatDuration(slice), s.Window)
+		a.Errorf(s.at, "use shorter slices or a longer window", "slo %s: slices of %s are longer than half the window (%s)", s.ID.Name(), slo.FormatDuration(slice), s.Window)
 		return
 	}
 	for _, t := range tiers(s.Alerting) {
 		if t.Page && !s.Alerting.Page.Disabled && slice > t.Short {
-			a.Warnf(s.at, "take shorter slices, or `alerting: {page: {disabled: true}}`", "slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely see one", s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
+			a.Warnf(s.at, "use shorter slices, or `alerting: {page: {disabled: true}}`", "slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely contain one", s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
 			return
 		}
 	}
@@ -71,8 +71,8 @@ func (a *assembly) covering(s *assembled, c *correctionDraft, about []string) {
 	if n := len(covered) - 1; n > 0 {
 		more = fmt.Sprintf(" (and of %d more)", n)
 	}
-	a.Warnf(c.at, "shorten it or its recurrence, or set `slos` to those that it is about",
-		"correction %s: from %s on the corrections take out the whole window (%s) of slo %q%s, which then has no data",
+	a.Warnf(c.at, "shorten it, make it recur less often, or list the affected SLOs in `slos`",
+		"correction %s: starting at %s, corrections exclude the whole window (%s) of slo %q%s, which then has no data",
 		yamldoc.Printable(c.Name), c.Start.Format("2006-01-02T15:04Z07:00"), first.Window, first.ID.Name(), more)
 }
 

@@ -31,7 +31,7 @@ func Load(files []File) (*Spec, Problems) {
 		if len(files) > 0 {
 			name = files[0].Name
 		}
-		r.Errorf(Position{File: name}, "`sloengine init` writes one to start from", "there is no spec to read")
+		r.Errorf(Position{File: name}, "`sloengine init` writes one to start from", "no spec given")
 	}
 	s := assemble(r, drafts)
 	ps := r.Problems()
@@ -114,7 +114,7 @@ func expand(path string) ([]string, error) {
 		return nil, fmt.Errorf("read specs below %s: %w", path, err)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("read specs below %s: no *.yaml or *.yml file there", path)
+		return nil, fmt.Errorf("read specs below %s: no *.yaml or *.yml files found", path)
 	}
 	slices.SortFunc(out, cmp.Compare[string])
 	return out, nil
@@ -130,7 +130,7 @@ func open(name string, stdin io.Reader) (File, error) {
 		defer f.Close()
 		in, label = f, name
 	} else if stdin == nil {
-		return File{}, errors.New("read spec: there is no standard input")
+		return File{}, errors.New("read spec: no standard input")
 	}
 	// One byte more than allowed is enough to see that it is too large.
 	data, err := io.ReadAll(io.LimitReader(in, yamldoc.MaxFileBytes+1))

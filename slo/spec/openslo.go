@@ -60,7 +60,7 @@ func (s *openSLO) document(v *yamldoc.Value, kind string) {
 	}
 	key := [2]string{kind, d.name}
 	if first := s.byName[key]; first != nil {
-		d.at.Errorf("rename or remove one", "%s %q is already given at %s:%d", kind, yamldoc.Clip(d.name), first.at.At().File, first.at.At().Line)
+		d.at.Errorf("rename or remove one", "duplicate %s %q, first defined at %s:%d", kind, yamldoc.Clip(d.name), first.at.At().File, first.at.At().Line)
 		return
 	}
 	if s.byName == nil {
@@ -104,11 +104,11 @@ func (d *openObject) readMetadata(v *yamldoc.Value) {
 		if d.kind == openKindSLO || d.kind == openKindService {
 			d.labels, d.labelAt = readOpenLabels(l)
 		} else {
-			l.Warnf("put them on the SLO", "labels of %s are not kept", article(d.kind))
+			l.Warnf("put them on the SLO", "labels of %s are ignored", article(d.kind))
 		}
 	}
 	if a := o.Get("annotations"); a != nil && a.Len() > 0 {
-		a.Warnf("", "annotations of %s are not kept", article(d.kind))
+		a.Warnf("", "annotations of %s are ignored", article(d.kind))
 	}
 }
 
@@ -134,13 +134,13 @@ func readOpenLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
 			if name == "" || name[0] >= '0' && name[0] <= '9' {
 				name = "_" + name
 			}
-			v.WarnfAt(o.KeyAt(k), "", "labels: %q is called %q here: labels of Prometheus are of letters, digits and underscore", yamldoc.Clip(k), yamldoc.Clip(name))
+			v.WarnfAt(o.KeyAt(k), "", "labels: %q is renamed to %q: Prometheus label names consist of letters, digits and underscores", yamldoc.Clip(k), yamldoc.Clip(name))
 		}
 		if !checkLabel(v, name, o.KeyAt(k), reservedOwn) {
 			continue
 		}
 		if name == "service" || name == "objective" {
-			v.ErrorfAt(o.KeyAt(k), "take another name", "labels: %q is set by the engine", name)
+			v.ErrorfAt(o.KeyAt(k), "use another name", "labels: %q is set by the engine", name)
 			continue
 		}
 		t := o.Get(k)
@@ -148,7 +148,7 @@ func readOpenLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
 			continue
 		}
 		if _, twice := out[name]; twice {
-			v.ErrorfAt(o.KeyAt(k), "rename one", "labels: there are two labels called %q here", yamldoc.Clip(name))
+			v.ErrorfAt(o.KeyAt(k), "rename one", "labels: two labels are renamed to %q", yamldoc.Clip(name))
 			continue
 		}
 		if s, ok := readOpenLabelValue(t); ok {
@@ -172,7 +172,7 @@ func readOpenLabelValue(v *yamldoc.Value) (string, bool) {
 		parts = append(parts, s)
 	}
 	if len(parts) > 1 {
-		v.Warnf("", "labels: the values of %s become one: a label has a single value", v.What)
+		v.Warnf("", "labels: the values of %s are joined, because a label has a single value", v.What)
 	}
 	return strings.Join(parts, ","), true
 }
@@ -198,7 +198,7 @@ func (s *openSLO) find(kind string, ref *yamldoc.Value) *openObject {
 	if hint == "" {
 		hint = "add it, or load the file that has it too"
 	}
-	ref.Errorf(hint, "there is no %s %q", kind, yamldoc.Clip(name))
+	ref.Errorf(hint, "unknown %s %q", kind, yamldoc.Clip(name))
 	return nil
 }
 
@@ -206,7 +206,7 @@ func (s *openSLO) find(kind string, ref *yamldoc.Value) *openObject {
 // or kind, metadata and spec.
 func (s *openSLO) inlineOr(v *yamldoc.Value, kind, refKey string) *openObject {
 	if v.IsScalar() && !v.IsMapping() && !v.IsList() && !v.IsNull() {
-		v.Warnf("write {"+refKey+": "+yamldoc.Clip(v.Raw())+"}", "a plain name is no longer the spelling of a reference")
+		v.Warnf("write {"+refKey+": "+yamldoc.Clip(v.Raw())+"}", "a reference must be a mapping, not a plain name")
 		return s.find(kind, v)
 	}
 	o := v.Object(refKey, "apiVersion", "kind", "metadata", "spec")
@@ -215,7 +215,7 @@ func (s *openSLO) inlineOr(v *yamldoc.Value, kind, refKey string) *openObject {
 	}
 	if o.Has(refKey) {
 		if len(o.Keys) > 1 {
-			v.Errorf("keep one of them", "%s: a reference and its object cannot both be given", v.What)
+			v.Errorf("keep one of them", "%s: a reference and an inline object exclude each other", v.What)
 			return nil
 		}
 		if ref := o.Get(refKey); ref != nil {
@@ -255,7 +255,7 @@ func (s *openSLO) drafts(l *loader) []*draft {
 		case openKindSLO, openKindService:
 		default:
 			if !d.used && l.Errors() == 0 {
-				d.at.Warnf("", "nothing uses this %s", d.kind)
+				d.at.Warnf("", "unused %s", d.kind)
 			}
 		}
 	}

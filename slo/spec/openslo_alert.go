@@ -67,14 +67,14 @@ func (p *openSpec) readPolicy(a *openAlerts, d *openObject) {
 	if v := o.Get("alertWhenBreaching"); v != nil {
 		breaching = v.Bool()
 	} else if !o.Has("alertWhenBreaching") {
-		o.Warnf("add `alertWhenBreaching: true`", "%s: alertWhenBreaching is missing; true is taken", o.What)
+		o.Warnf("add `alertWhenBreaching: true`", "%s: alertWhenBreaching is missing, assuming true", o.What)
 	}
 	if v := o.Get("alertWhenNoData"); v != nil && v.Bool() {
 		a.noData = true
 		a.targets = append(a.targets, targets...)
 	}
 	if v := o.Get("alertWhenResolved"); v != nil && !v.Bool() {
-		v.Warnf("write `send_resolved: false` at its receiver", "alertWhenResolved: whether a resolved alert is sent is said at the receiver of Alertmanager")
+		v.Warnf("write `send_resolved: false` at its receiver", "alertWhenResolved: the Alertmanager receiver decides whether resolved alerts are sent")
 	}
 	v := o.Need("conditions", "add a condition")
 	if v == nil {
@@ -100,7 +100,7 @@ func (d *openObject) readTarget() {
 		return
 	}
 	if o := d.spec.Object("description", "target"); o != nil {
-		if t := o.Need("target", "say what it is, such as `target: slack`"); t != nil {
+		if t := o.Need("target", "name the target, such as `target: slack`"); t != nil {
 			t.Text()
 		}
 	}
@@ -122,7 +122,7 @@ func (d *openObject) readCondition() (openCondition, bool) {
 		c.severity = s
 		page, known := openSeverities[strings.ToLower(s)]
 		if !known {
-			v.Errorf("want page or critical for what needs a person now, ticket or warning for what can wait", "severity: %q is not known", yamldoc.Clip(s))
+			v.Errorf("want page or critical if somebody must act now, ticket or warning if it can wait", "unknown severity %q", yamldoc.Clip(s))
 		}
 		c.page, ok = page, known
 	}
@@ -136,29 +136,29 @@ func (d *openObject) readCondition() (openCondition, bool) {
 	}
 	if k := in.Get("kind"); k != nil {
 		if !strings.EqualFold(k.Raw(), "burnrate") {
-			k.Errorf("want burnrate", "condition: kind %q is not known", yamldoc.Clip(k.Raw()))
+			k.Errorf("want burnrate", "condition: unknown kind %q", yamldoc.Clip(k.Raw()))
 			ok = false
 		}
 	}
 	if x := in.Get("op"); x != nil {
 		word, good := x.Choice(comparisonWords...)
 		if good && (word == "lt" || word == "lte") {
-			x.Errorf("want gt or gte", "condition: an alert on a low burn rate cannot be made")
+			x.Errorf("want gt or gte", "condition: alerts on a low burn rate are not supported")
 			good = false
 		}
 		ok = ok && good
 	}
-	if t := in.Need("threshold", "say which burn rate is too much, such as `threshold: 14.4`"); t != nil {
+	if t := in.Need("threshold", "set the burn rate that must be exceeded, such as `threshold: 14.4`"); t != nil {
 		x, good := t.Number(0, 100_000)
 		if good && x == 0 {
-			t.Errorf("say which burn rate is too much, such as `threshold: 14.4`", "condition: with a threshold of 0 the alert never ends")
+			t.Errorf("set the burn rate that must be exceeded, such as `threshold: 14.4`", "condition: with a threshold of 0 the alert never resolves")
 			good = false
 		}
 		c.threshold, ok = x, ok && good
 	} else {
 		ok = false
 	}
-	if w := in.Need("lookbackWindow", "say how far it looks back, such as `lookbackWindow: 1h`"); w != nil {
+	if w := in.Need("lookbackWindow", "set the long window, such as `lookbackWindow: 1h`"); w != nil {
 		x, good := readShorthand(w, minShort, maxWindow)
 		c.lookback, ok = x, ok && good
 	} else {
@@ -201,12 +201,12 @@ func (a *openAlerts) of(s *sloDraft, o *yamldoc.Object) slo.Alerting {
 			set[n] = c
 			*to = slo.AlertSettings{For: c.after, Labels: labels}
 		case first.after != c.after:
-			c.at.Errorf("let all conditions of a severity have the same, or split the SLO", "condition: alertAfter is %s here and %s for another %s condition of the SLO", slo.FormatDuration(c.after), slo.FormatDuration(first.after), severityName(c.page))
+			c.at.Errorf("use the same for all conditions of a severity, or split the SLO", "condition: alertAfter is %s, but %s for another %s condition of the SLO", slo.FormatDuration(c.after), slo.FormatDuration(first.after), severityName(c.page))
 		case !maps.Equal(to.Labels, labels):
-			c.at.Errorf("let all conditions of a severity have the same, or split the SLO", "condition: severity and notification targets are others than for another %s condition of the SLO", severityName(c.page))
+			c.at.Errorf("use the same for all conditions of a severity, or split the SLO", "condition: severity and notification targets differ from another %s condition of the SLO", severityName(c.page))
 		}
 		if t.Share >= 10 {
-			c.at.Errorf("take a lower threshold or a shorter lookbackWindow", "condition: a burn rate of %g over %s is more than nine budgets", c.threshold, slo.FormatDuration(c.lookback))
+			c.at.Errorf("use a lower threshold or a shorter lookbackWindow", "condition: a burn rate of %g over %s uses more than nine budgets", c.threshold, slo.FormatDuration(c.lookback))
 			continue
 		}
 		out.Tiers = append(out.Tiers, t)

@@ -14,7 +14,7 @@ import (
 // findIndicator gives the SLI that is written in place or referred to.
 func (p *openSpec) findIndicator(o *yamldoc.Object) *openObject {
 	if o.Has("indicator") && o.Has("indicatorRef") {
-		o.KeyErrorf("indicatorRef", "keep one of them", "%s: indicator and indicatorRef cannot both be given", o.What)
+		o.KeyErrorf("indicatorRef", "keep one of them", "%s: indicator and indicatorRef exclude each other", o.What)
 		return nil
 	}
 	if ref := o.Get("indicatorRef"); ref != nil {
@@ -47,9 +47,9 @@ func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *yamldoc
 	ratio, threshold := o.Has("ratioMetric"), o.Has("thresholdMetric")
 	switch {
 	case ratio && threshold:
-		o.Errorf("keep one; write a second SLI for the other", "%s: only one of ratioMetric and thresholdMetric is possible", o.What)
+		o.Errorf("keep one; write a second SLI for the other", "%s: ratioMetric and thresholdMetric exclude each other", o.What)
 	case !ratio && !threshold && !o.Meant("ratioMetric") && !o.Meant("thresholdMetric"):
-		o.Errorf("say what is measured", "%s: ratioMetric or thresholdMetric is missing", o.What)
+		o.Errorf("set one of them", "%s: ratioMetric or thresholdMetric is missing", o.What)
 	case threshold:
 		if v := o.Get("thresholdMetric"); v != nil {
 			p.readThreshold(s, v, objective)
@@ -57,7 +57,7 @@ func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *yamldoc
 	case ratio:
 		for _, key := range []string{"op", "value"} {
 			if objective.Has(key) {
-				objective.KeyWarnf(key, "remove it", "objective: %s means nothing for a ratioMetric", key)
+				objective.KeyWarnf(key, "remove it", "objective: %s does not apply to a ratioMetric", key)
 			}
 		}
 		if v := o.Get("ratioMetric"); v != nil {
@@ -70,13 +70,13 @@ func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *yamldoc
 func (p *openSpec) readThreshold(s *sloDraft, v *yamldoc.Value, objective *yamldoc.Object) {
 	q, ok := p.metric(v)
 	op, x := slo.Comparison(""), 0.0
-	if w := objective.Need("op", "say when a value is good: lte, lt, gte or gt"); w != nil {
+	if w := objective.Need("op", "set the comparison that makes a value good: lte, lt, gte or gt"); w != nil {
 		word, good := w.Choice(comparisonWords...)
 		op, ok = comparisons[word], ok && good
 	} else {
 		ok = false
 	}
-	if w := objective.Need("value", "say what the metric is compared with"); w != nil {
+	if w := objective.Need("value", "set the value that the metric is compared with"); w != nil {
 		f, good := w.Float()
 		x, ok = f, ok && good
 	} else {
@@ -102,18 +102,18 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 		return
 	}
 	if o.Has("rawType") {
-		o.KeyErrorf("rawType", "remove it", "ratioMetric: rawType means nothing without raw")
+		o.KeyErrorf("rawType", "remove it", "ratioMetric: rawType requires raw")
 		return
 	}
 	if o.Has("good") && o.Has("bad") {
-		o.Errorf("keep one of them", "ratioMetric: good and bad cannot both be given")
+		o.Errorf("keep one of them", "ratioMetric: good and bad exclude each other")
 		return
 	}
 	key := "good"
 	if o.Has("bad") {
 		key = "bad"
 	}
-	part, total := o.Need(key, "add good or bad"), o.Need("total", "add the metric of all")
+	part, total := o.Need(key, "add good or bad"), o.Need("total", "add the metric of all events")
 	if part == nil || total == nil {
 		return
 	}
@@ -131,7 +131,7 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 func (p *openSpec) readRaw(s *sloDraft, o *yamldoc.Object) {
 	for _, key := range []string{"good", "bad", "total"} {
 		if o.Has(key) {
-			o.KeyErrorf(key, "keep raw, or good and total", "ratioMetric: %s does not go with raw", key)
+			o.KeyErrorf(key, "keep raw, or good and total", "ratioMetric: %s and raw exclude each other", key)
 			return
 		}
 	}
@@ -181,7 +181,7 @@ func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 	if o == nil {
 		return nil, false
 	}
-	src := o.Need("metricSource", "say where it comes from")
+	src := o.Need("metricSource", "set the source of the metric")
 	if src == nil {
 		return nil, false
 	}
@@ -199,7 +199,7 @@ func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 		return nil, false
 	}
 	if t := o.Get("queryType"); t != nil && !strings.EqualFold(t.Raw(), "promql") {
-		t.Errorf("want promql", "queryType: %q is not known", yamldoc.Clip(t.Raw()))
+		t.Errorf("want promql", "unknown queryType %q", yamldoc.Clip(t.Raw()))
 		return nil, false
 	}
 	q := o.Need("query", "add the query in PromQL")
@@ -225,7 +225,7 @@ func (p *openSpec) isPrometheus(o *yamldoc.Object) bool {
 	if ref := o.Get("metricSourceRef"); ref != nil {
 		switch d := p.byName[[2]string{openKindSource, ref.Raw()}]; {
 		case d == nil && kind != "":
-			ref.Warnf("", "there is no DataSource %q; the type is enough", yamldoc.Clip(ref.Raw()))
+			ref.Warnf("", "unknown DataSource %q, using the type alone", yamldoc.Clip(ref.Raw()))
 		case d == nil:
 			p.find(openKindSource, ref)
 			return false
@@ -239,7 +239,7 @@ func (p *openSpec) isPrometheus(o *yamldoc.Object) bool {
 				return false
 			}
 			if kind != "" && !strings.EqualFold(kind, of) {
-				at.Errorf("remove it", "type %q is not that of the DataSource, %q", yamldoc.Clip(kind), yamldoc.Clip(of))
+				at.Errorf("remove it", "type %q differs from the type of the DataSource, %q", yamldoc.Clip(kind), yamldoc.Clip(of))
 				return false
 			}
 			kind = of
@@ -257,7 +257,7 @@ func (p *openSpec) isPrometheus(o *yamldoc.Object) bool {
 	if hint == "" {
 		hint = "export it to Prometheus, or send events"
 	}
-	at.Errorf(hint, "metrics of %q cannot be read: only those of Prometheus", yamldoc.Clip(kind))
+	at.Errorf(hint, "unsupported metric source %q: only Prometheus is supported", yamldoc.Clip(kind))
 	return false
 }
 
@@ -269,9 +269,9 @@ func (d *openObject) readSource() (string, bool) {
 		return "", false
 	}
 	if o.Has("connectionDetails") {
-		o.KeyWarnf("connectionDetails", "", "connectionDetails are not used: the rules run where the series are")
+		o.KeyWarnf("connectionDetails", "", "connectionDetails are ignored: Prometheus evaluates the rules next to the series")
 	}
-	t := o.Need("type", "say what it is, such as `type: Prometheus`")
+	t := o.Need("type", "set the type, such as `type: Prometheus`")
 	if t == nil {
 		return "", false
 	}
@@ -299,7 +299,7 @@ func (p *openSpec) count(v *yamldoc.Value, counter *bool) (*promQuery, bool) {
 		}
 		grows := true
 		counter = &grows
-		q.at.Warnf("add `counter: true`", "%s: counter is missing; by its name it is one", v.What)
+		q.at.Warnf("add `counter: true`", "%s: counter is missing, assuming true by the name of the metric", v.What)
 	}
 	switch {
 	case ok && *counter:
@@ -307,7 +307,7 @@ func (p *openSpec) count(v *yamldoc.Value, counter *bool) (*promQuery, bool) {
 	case ok:
 		return q.rewritten(fmt.Sprintf("sum%s(sum_over_time(%s[%s]))", grouping(c.by), c.selector, slo.PromWindow))
 	case *counter:
-		q.at.Errorf("write {{.window}} where the range belongs", "%s: no rate can be taken of an expression", v.What)
+		q.at.Errorf("write {{.window}} in place of the range", "%s: the rate of an expression cannot be calculated", v.What)
 		return nil, false
 	}
 	return q.rewritten(fmt.Sprintf("sum_over_time((%s)[%s:1m])", q.text, slo.PromWindow))
@@ -340,7 +340,7 @@ func (q *promQuery) rewritten(text string) (*promQuery, bool) {
 	out := &promQuery{at: q.at, text: text, places: windowTemplate.FindAllStringIndex(text, -1)}
 	expr, err := promql.ParseExpr(strings.ReplaceAll(text, slo.PromWindow, windowText))
 	if err != nil {
-		q.at.Errorf("write {{.window}} where the range belongs", "%s: the query cannot be given a window: %s", q.at.What, yamldoc.Printable(err.Error()))
+		q.at.Errorf("write {{.window}} in place of the range", "%s: the window cannot be inserted into the query: %s", q.at.What, yamldoc.Printable(err.Error()))
 		return nil, false
 	}
 	out.expr = expr

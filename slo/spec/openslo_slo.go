@@ -39,7 +39,7 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 		p.draft.at = v.At()
 		p.draft.service, _ = readForeignName(v)
 		if hint := suggest.DidYouMean(v.Raw(), services); hint != "" && !slices.Contains(services, v.Raw()) {
-			v.Warnf(hint, "there is no Service %q", yamldoc.Clip(v.Raw()))
+			v.Warnf(hint, "unknown Service %q", yamldoc.Clip(v.Raw()))
 		}
 	}
 	text := ""
@@ -49,10 +49,10 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	p.window = readOpenWindow(o)
 	p.method = readOpenMethod(o)
 	var objectives []*yamldoc.Value
-	if v := o.Need("objectives", "say how much must be good, such as `objectives: [{targetPercent: 99.9}]`"); v != nil {
+	if v := o.Need("objectives", "add an objective, such as `objectives: [{targetPercent: 99.9}]`"); v != nil {
 		objectives, _ = v.List()
 		if v.IsList() && len(objectives) == 0 {
-			v.Errorf("say how much must be good, such as `objectives: [{targetPercent: 99.9}]`", "objectives is empty")
+			v.Errorf("add an objective, such as `objectives: [{targetPercent: 99.9}]`", "objectives is empty")
 		}
 	}
 	composite := false
@@ -61,10 +61,10 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	}
 	switch own := o.Has("indicator") || o.Has("indicatorRef"); {
 	case own && composite:
-		d.spec.Errorf("keep those of the objectives for a composite", "%s: either the SLO or its objectives have an indicator, not both", d.spec.What)
+		d.spec.Errorf("for a composite, keep those of the objectives", "%s: indicators of the SLO and of its objectives exclude each other", d.spec.What)
 		return p.draft
 	case !own && !composite && !o.Meant("indicator") && !o.Meant("indicatorRef"):
-		d.spec.Errorf("say what is measured", "%s: indicator or indicatorRef is missing", d.spec.What)
+		d.spec.Errorf("set one of them", "%s: indicator or indicatorRef is missing", d.spec.What)
 	case own:
 		p.indicator = p.findIndicator(o)
 	}
@@ -77,7 +77,7 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 		d.at.Warnf("add alertPolicies", "SLO %s has no alertPolicies, so there are no alerts", yamldoc.Printable(yamldoc.Clip(d.name)))
 	}
 	if composite && len(objectives) > 1 && o.Has("alertPolicies") && p.alerts.any() {
-		o.KeyErrorf("alertPolicies", "write the objectives as SLOs with policies of their own", "burn rates are of single SLOs, so a composite cannot have alertPolicies")
+		o.KeyErrorf("alertPolicies", "write the objectives as SLOs with policies of their own", "a composite cannot have alertPolicies, because burn rates belong to single SLOs")
 	}
 	p.readObjectives(objectives, composite, describe(d.display, text))
 	return p.draft
@@ -130,7 +130,7 @@ func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, t
 				w.Errorf("remove the objective if it should not count", "compositeWeight must be greater than 0")
 			}
 			if !composite {
-				w.Errorf("remove it", "compositeWeight means nothing where the objectives have no indicators of their own")
+				w.Errorf("remove it", "compositeWeight requires that the objectives have their own indicators")
 			}
 			weight = x
 		}
@@ -151,7 +151,7 @@ func (p *openSpec) readObjective(s *sloDraft, o *yamldoc.Object) {
 	s.objectiveAt = o.At()
 	switch ratio, percent := o.Has("target"), o.Has("targetPercent"); {
 	case ratio && percent:
-		o.Errorf("keep one of them", "objective: target and targetPercent cannot both be given")
+		o.Errorf("keep one of them", "objective: target and targetPercent exclude each other")
 	case percent:
 		if v := o.Get("targetPercent"); v != nil {
 			s.objectiveAt = v.At()
@@ -163,7 +163,7 @@ func (p *openSpec) readObjective(s *sloDraft, o *yamldoc.Object) {
 			s.Objective, _ = readRatio(v)
 		}
 	case !o.Meant("target") && !o.Meant("targetPercent"):
-		o.Errorf("say how much must be good, such as `targetPercent: 99.9`", "objective: target is missing")
+		o.Errorf("set the target, such as `targetPercent: 99.9`", "objective: target is missing")
 	}
 	s.Budgeting.Method = p.method
 	p.readSlices(s, o)
@@ -171,7 +171,7 @@ func (p *openSpec) readObjective(s *sloDraft, o *yamldoc.Object) {
 	if o.Has("indicator") || o.Has("indicatorRef") {
 		in = p.findIndicator(o)
 	} else if in == nil && p.doc.spec.Peek("indicator") == nil && p.doc.spec.Peek("indicatorRef") == nil {
-		o.Errorf("say what it measures", "objective: indicator is missing")
+		o.Errorf("add an indicator", "objective: indicator is missing")
 	}
 	if in != nil && in.spec != nil {
 		p.readIndicator(s, in, o)
@@ -184,12 +184,12 @@ func (p *openSpec) readSlices(s *sloDraft, o *yamldoc.Object) {
 	if p.method == slo.Occurrences {
 		for _, key := range []string{"timeSliceTarget", "timeSliceWindow"} {
 			if o.Has(key) {
-				o.KeyErrorf(key, "remove it, or take `budgetingMethod: Timeslices`", "objective: %s means nothing with Occurrences", key)
+				o.KeyErrorf(key, "remove it, or use `budgetingMethod: Timeslices`", "objective: %s does not apply to Occurrences", key)
 			}
 		}
 		return
 	}
-	if v := o.Need("timeSliceWindow", "say how long a slice is, such as `timeSliceWindow: 1m`"); v != nil {
+	if v := o.Need("timeSliceWindow", "set the length of a slice, such as `timeSliceWindow: 1m`"); v != nil {
 		var d time.Duration
 		ok := true
 		if n, err := strconv.Atoi(v.Raw()); err == nil && n > 0 && n <= int(maxSlice/time.Minute) {
@@ -198,17 +198,17 @@ func (p *openSpec) readSlices(s *sloDraft, o *yamldoc.Object) {
 			d, ok = readShorthand(v, minSlice, maxSlice)
 		}
 		if ok && time.Hour%d != 0 && d%time.Minute != 0 {
-			v.Errorf("take a part of an hour, or whole minutes", "timeSliceWindow: slices of %s do not tile an hour", slo.FormatDuration(d))
+			v.Errorf("use a divisor of an hour, or whole minutes", "timeSliceWindow: slices of %s do not tile an hour", slo.FormatDuration(d))
 		}
 		s.Budgeting.Slice = d
 	}
 	switch {
 	case p.method == slo.Timeslices:
-		if v := o.Need("timeSliceTarget", "say how much of a slice must be good, such as `timeSliceTarget: 0.95`"); v != nil {
+		if v := o.Need("timeSliceTarget", "set the good share that a slice needs, such as `timeSliceTarget: 0.95`"); v != nil {
 			s.Budgeting.Target, _ = readRatio(v)
 		}
 	case o.Has("timeSliceTarget"):
-		o.KeyErrorf("timeSliceTarget", "remove it, or take `budgetingMethod: Timeslices`", "objective: timeSliceTarget means nothing with RatioTimeslices")
+		o.KeyErrorf("timeSliceTarget", "remove it, or use `budgetingMethod: Timeslices`", "objective: timeSliceTarget does not apply to RatioTimeslices")
 	}
 }
 
@@ -233,13 +233,13 @@ func readRatio(v *yamldoc.Value) (slo.Objective, bool) {
 			}
 		}
 	}
-	hint := "write a share such as 0.999"
+	hint := "write a ratio such as 0.999"
 	if x, err := strconv.ParseFloat(s, 64); err == nil && x == 1 {
-		hint = "1 leaves no error budget; 0.9999 allows one failure in 10,000"
+		hint = "1 leaves no error budget, 0.9999 allows one failure in 10,000"
 	} else if _, err := slo.ParsePercent(s); err == nil && v.What == "target" {
 		hint = fmt.Sprintf("did you mean targetPercent: %s?", s)
 	}
-	v.Errorf(hint, "%s: %q is not a share between 0 and 1, both excluded", v.What, yamldoc.Clip(s))
+	v.Errorf(hint, "%s: want a ratio above 0 and below 1, got %q", v.What, yamldoc.Clip(s))
 	return slo.Objective{}, false
 }
 
@@ -247,7 +247,7 @@ var openMethods = map[string]slo.BudgetMethod{"Occurrences": slo.Occurrences, "T
 
 func readOpenMethod(o *yamldoc.Object) slo.BudgetMethod {
 	if !o.Has("budgetingMethod") && !o.Meant("budgetingMethod") {
-		o.Warnf("add `budgetingMethod: Occurrences`", "%s: budgetingMethod is missing; Occurrences is taken", o.What)
+		o.Warnf("add `budgetingMethod: Occurrences`", "%s: budgetingMethod is missing, assuming Occurrences", o.What)
 		return slo.Occurrences
 	}
 	v := o.Get("budgetingMethod")
@@ -257,7 +257,7 @@ func readOpenMethod(o *yamldoc.Object) slo.BudgetMethod {
 	for name, m := range openMethods {
 		if strings.EqualFold(v.Raw(), name) {
 			if v.Raw() != name {
-				v.Warnf("write "+name, "budgetingMethod: %q is not the spelling of OpenSLO", yamldoc.Clip(v.Raw()))
+				v.Warnf("write "+name, "budgetingMethod: OpenSLO does not spell it %q", yamldoc.Clip(v.Raw()))
 			}
 			return m
 		}

@@ -30,7 +30,7 @@ func TestOpenSLOOverSeveralFiles(t *testing.T) {
 
 	s, ps = Load([]File{{"1.yaml", []byte(head + "kind: DataSource\nmetadata: {name: p}\nspec: {type: prometheus}\n")}})
 	require.Nil(t, s)
-	require.Contains(t, ps.Errors().String(), "there is no SLO to read")
+	require.Contains(t, ps.Errors().String(), "the spec has no SLO")
 }
 
 func TestOpenSLOWindows(t *testing.T) {

@@ -31,7 +31,7 @@ func readShorthand(v *yamldoc.Value, lo, hi time.Duration) (time.Duration, bool)
 		v.Errorf("", "%s: want %s to %s, got %s", v.What, slo.FormatDuration(lo), slo.FormatDuration(hi), v.Raw())
 		return 0, false
 	}
-	v.Warnf("write "+slo.FormatDuration(d), "%s: %s is taken as %s", v.What, v.Raw(), slo.FormatDuration(d))
+	v.Warnf("write "+slo.FormatDuration(d), "%s: %s is converted to %s", v.What, v.Raw(), slo.FormatDuration(d))
 	return d, true
 }
 
@@ -39,7 +39,7 @@ func readShorthand(v *yamldoc.Value, lo, hi time.Duration) (time.Duration, bool)
 func readOpenWindow(o *yamldoc.Object) slo.Window {
 	usual := slo.Window{Rolling: defaultWindow}
 	if !o.Has("timeWindow") && !o.Meant("timeWindow") {
-		o.Warnf("add `timeWindow: [{duration: 30d, isRolling: true}]`", "%s: timeWindow is missing; 30d is taken", o.What)
+		o.Warnf("add `timeWindow: [{duration: 30d, isRolling: true}]`", "%s: timeWindow is missing, assuming 30d", o.What)
 		return usual
 	}
 	v := o.Get("timeWindow")
@@ -58,7 +58,7 @@ func readOpenWindow(o *yamldoc.Object) slo.Window {
 	if w == nil {
 		return usual
 	}
-	d := w.Need("duration", "say how long it is, such as `duration: 30d`")
+	d := w.Need("duration", "set its length, such as `duration: 30d`")
 	if d == nil {
 		return usual
 	}
@@ -70,7 +70,7 @@ func readOpenWindow(o *yamldoc.Object) slo.Window {
 			r.Errorf("remove calendar, or write `isRolling: false`", "timeWindow: a rolling window has no calendar")
 			return usual
 		case !rolling && !w.Has("calendar"):
-			r.Errorf("add `calendar: {startTime: ..., timeZone: ...}`", "timeWindow: a window that does not roll needs a calendar")
+			r.Errorf("add `calendar: {startTime: ..., timeZone: ...}`", "timeWindow: a window that is not rolling requires a calendar")
 			return usual
 		}
 	}
@@ -97,10 +97,10 @@ func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bo
 		return slo.Window{}, false
 	}
 	loc, ok := time.UTC, false
-	if z := o.Need("timeZone", "say whose midnight is meant, such as `timeZone: UTC`"); z != nil {
+	if z := o.Need("timeZone", "set the time zone in which days begin, such as `timeZone: UTC`"); z != nil {
 		loc, ok = z.Zone()
 	}
-	start := o.Need("startTime", "say when one begins, such as `startTime: 2026-01-01 00:00:00`")
+	start := o.Need("startTime", "set the start of a window, such as `startTime: 2026-01-01 00:00:00`")
 	if start == nil || !ok {
 		return slo.Window{}, false
 	}
@@ -116,7 +116,7 @@ func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bo
 		}
 	}
 	if err != nil {
-		start.Errorf("write it such as 2026-01-01 00:00:00", "startTime: %q is not a time", yamldoc.Clip(text))
+		start.Errorf("write it as in 2026-01-01 00:00:00", "startTime: %q is not a time", yamldoc.Clip(text))
 		return slo.Window{}, false
 	}
 	unit, ok := readCalendarUnit(duration)
@@ -124,19 +124,19 @@ func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bo
 		return slo.Window{}, false
 	}
 	if h, m, s := t.Clock(); h != 0 || m != 0 || s != 0 {
-		start.Errorf("let it begin at 00:00:00", "startTime: windows begin at midnight here")
+		start.Errorf("use a start at 00:00:00", "startTime: calendar windows must begin at midnight")
 		return slo.Window{}, false
 	}
 	fits, hint := true, ""
 	switch unit {
 	case slo.Week:
-		fits, hint = t.Weekday() == time.Monday, "let it begin on a Monday"
+		fits, hint = t.Weekday() == time.Monday, "use a start on a Monday"
 	case slo.Month:
-		fits, hint = t.Day() == 1, "let it begin on the first day of a month"
+		fits, hint = t.Day() == 1, "use a start on the first day of a month"
 	case slo.Quarter:
-		fits, hint = t.Day() == 1 && t.Month()%3 == 1, "let it begin on the first of January, April, July or October"
+		fits, hint = t.Day() == 1 && t.Month()%3 == 1, "use a start on January 1, April 1, July 1 or October 1"
 	case slo.Year:
-		fits, hint = t.YearDay() == 1, "let it begin on the first of January"
+		fits, hint = t.YearDay() == 1, "use a start on January 1"
 	}
 	if !fits {
 		start.Errorf(hint, "startTime: a %s of the calendar does not begin on %s", unit, t.Format(time.DateOnly))
@@ -160,7 +160,7 @@ func readCalendarUnit(v *yamldoc.Value) (slo.CalendarUnit, bool) {
 		case "1Y", "12M":
 			return slo.Year, true
 		}
-		v.Errorf("take 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "duration: a window of %s does not fit the calendar", yamldoc.Printable(yamldoc.Clip(s)))
+		v.Errorf("use 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "duration: %s is not a calendar window", yamldoc.Printable(yamldoc.Clip(s)))
 	}
 	return "", false
 }

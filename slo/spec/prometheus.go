@@ -26,7 +26,7 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 	if ok {
 		if c, ok := part.counterIn(withoutZero(part.expr)); ok {
 			if c.function != all.function {
-				part.at.Errorf("take rate() in both", "%s: %s() cannot be divided by %s()", part.at.What, c.function, all.function)
+				part.at.Errorf("use rate() in both", "%s: %s() cannot be divided by %s()", part.at.What, c.function, all.function)
 				return
 			}
 			if c.same(all) {
@@ -54,12 +54,12 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 	}
 	set, known := labelsOf(total.expr)
 	if own, ok := labelsOf(withoutZero(part.expr)); known && ok && !slices.Equal(sorted(own), sorted(set)) {
-		part.at.Errorf("sum both by the same labels", "%s: the samples have the labels %s, those of the total %s", part.at.What, labelList(own), labelList(set))
+		part.at.Errorf("sum both by the same labels", "%s: the samples have the labels %s, but the samples of the total have %s", part.at.What, labelList(own), labelList(set))
 		return
 	}
 	s.groupBy(total.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		total.at.Warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label", "%s: it may give several series; they are added up", total.at.What)
+		total.at.Warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label", "%s: the query may return several series, which are summed", total.at.What)
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *sloDraft) readRatioQuery(q *promQuery, ofGood bool) {
 	set, known := labelsOf(q.expr)
 	s.groupBy(q.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		q.at.Warnf("write avg(...) or max(...) around it", "%s: it may give several series, of which the rules can record only one", q.at.What)
+		q.at.Warnf("write avg(...) or max(...) around it", "%s: the query may return several series, but the rules can record only one", q.at.What)
 	}
 }
 
@@ -132,13 +132,13 @@ func (s *sloDraft) readThresholdQuery(q *promQuery, op slo.Comparison, x float64
 	in := &s.Indicator
 	in.Kind, in.PromQuery, in.PromOp, in.PromValue = slo.KindPrometheus, q.text, op, x
 	if q.windowed() {
-		q.at.Errorf("write a fixed range such as [5m]", "%s: samples of a value are compared one by one, there is no window to fill in", q.at.What)
+		q.at.Errorf("write a fixed range such as [5m]", "%s: the rules compare single samples, so the query takes no window", q.at.What)
 		return
 	}
 	set, known := labelsOf(q.expr)
 	s.groupBy(q.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		q.at.Warnf("write max(...), min(...) or sum(...) around it", "%s: it may give several series, of which the rules can compare only one", q.at.What)
+		q.at.Warnf("write max(...), min(...) or sum(...) around it", "%s: the query may return several series, but the rules can compare only one", q.at.What)
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *sloDraft) groupBy(v *yamldoc.Value, set []string, known bool) {
 			return
 		}
 		if l == "service" || slices.Contains(set[:i], l) {
-			v.Errorf("take another label", "%s: an SLO cannot be grouped by %q here", v.What, l)
+			v.Errorf("use another label", "%s: an SLO cannot be grouped by %q", v.What, l)
 			s.groupsKnown = false
 			return
 		}
@@ -174,7 +174,7 @@ func (s *sloDraft) groupBy(v *yamldoc.Value, set []string, known bool) {
 
 // warnFixed says that the range of a query is not what the rules take.
 func warnFixed(v *yamldoc.Value, d time.Duration) {
-	v.Warnf("write {{.window}} for the range", "%s: the rules take their own windows instead of %s", v.What, slo.FormatDuration(d))
+	v.Warnf("write {{.window}} for the range", "%s: the rules use their own windows instead of %s", v.What, slo.FormatDuration(d))
 }
 
 func labelList(set []string) string {

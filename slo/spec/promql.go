@@ -69,7 +69,7 @@ func readQuery(v *yamldoc.Value) (*promQuery, bool) {
 	expr, err := promql.ParseExpr(filled)
 	if err != nil {
 		if at := otherTemplate.FindStringIndex(filled); at != nil {
-			v.ErrorfAt(v.Inside(at[0]), "only the window is filled in; write out the rest", "%s: the template %s is not known", v.What, yamldoc.Printable(yamldoc.Clip(filled[at[0]:at[1]])))
+			v.ErrorfAt(v.Inside(at[0]), "only the window is substituted, write out the rest", "%s: unknown template %s", v.What, yamldoc.Printable(yamldoc.Clip(filled[at[0]:at[1]])))
 			return nil, false
 		}
 		parseErrors(v, err, "want PromQL with {{.window}} for the window, such as sum(rate(http_requests_total[{{.window}}]))")
@@ -77,11 +77,11 @@ func readQuery(v *yamldoc.Value) (*promQuery, bool) {
 	}
 	q.expr = expr
 	if t := expr.Type(); t != parser.ValueTypeVector {
-		hint := "want an expression that gives a vector, such as sum(rate(http_requests_total[{{.window}}]))"
+		hint := "want an expression that returns a vector, such as sum(rate(http_requests_total[{{.window}}]))"
 		if t == parser.ValueTypeMatrix {
-			hint = "put rate() or another function around it"
+			hint = "wrap it in rate() or another function"
 		}
-		v.Errorf(hint, "%s: the query gives a %s", v.What, t)
+		v.Errorf(hint, "%s: the query returns a %s", v.What, t)
 		return nil, false
 	}
 	return q, true
@@ -91,7 +91,7 @@ func readQuery(v *yamldoc.Value) (*promQuery, bool) {
 func readWindowedQuery(v *yamldoc.Value) (*promQuery, bool) {
 	q, ok := readQuery(v)
 	if ok && !q.windowed() {
-		v.Errorf("write {{.window}} or $window for the range, such as [{{.window}}]", "%s: without the window in the query every window would give the same", v.What)
+		v.Errorf("write {{.window}} or $window for the range, such as [{{.window}}]", "%s: the query contains no window, so all windows would return the same value", v.What)
 		return nil, false
 	}
 	return q, ok

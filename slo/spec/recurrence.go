@@ -35,7 +35,7 @@ func parseRRule(text string, start time.Time, duration time.Duration) (*recurren
 		return nil, errors.New("want a single line")
 	}
 	if strings.Contains(text, "DTSTART") {
-		return nil, errors.New("DTSTART is not wanted: `start` says when it begins")
+		return nil, errors.New("DTSTART is not allowed: set `start` instead")
 	}
 	opt, err := rrule.StrToROptionInLocation(text, start.Location())
 	if err != nil {
@@ -44,7 +44,7 @@ func parseRRule(text string, start time.Time, duration time.Duration) (*recurren
 	// Finer rules are spelt by BYHOUR, BYMINUTE; expanding a rule by the second
 	// that never matches would take for ever.
 	if opt.Freq > rrule.DAILY {
-		return nil, fmt.Errorf("FREQ=%s is too fine: take DAILY with BYHOUR", opt.Freq)
+		return nil, fmt.Errorf("FREQ=%s is too frequent: use DAILY with BYHOUR", opt.Freq)
 	}
 	if opt.Interval < 0 || opt.Interval > 1000 {
 		return nil, errors.New("INTERVAL must be from 1 to 1000")
@@ -65,7 +65,7 @@ func parseRRule(text string, start time.Time, duration time.Duration) (*recurren
 	if happens, err := everHappens(*opt); err != nil {
 		return nil, err
 	} else if !happens {
-		return nil, errors.New("it never happens")
+		return nil, errors.New("it never occurs")
 	}
 	next, err := iterate(*opt)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *recurrence) check() error {
 	for len(r.starts) < 2*maxOccurrences && r.more() {
 	}
 	if len(r.starts) == 0 {
-		return errors.New("it never happens")
+		return errors.New("it never occurs")
 	}
 	for i := maxOccurrences; i < len(r.starts); i++ {
 		if r.starts[i].Sub(r.starts[i-maxOccurrences]) < maxWindow {

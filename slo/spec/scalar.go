@@ -27,11 +27,11 @@ func readName(v *yamldoc.Value) (string, bool) {
 		return "", false
 	}
 	if !namePattern.MatchString(s) {
-		hint := "use a-z, 0-9, dot, dash and underscore"
+		hint := "use a-z, 0-9, dots, dashes and underscores"
 		if t := toName(s); t != "" {
 			hint = fmt.Sprintf("did you mean %q? %s", t, hint)
 		}
-		v.Errorf(hint, "%s: %q is not a name", v.What, yamldoc.Clip(s))
+		v.Errorf(hint, "%s: invalid name %q", v.What, yamldoc.Clip(s))
 		return "", false
 	}
 	return s, true
@@ -51,10 +51,10 @@ func readForeignName(v *yamldoc.Value) (string, bool) {
 	}
 	t := toName(s)
 	if t == "" || len(t) > maxName {
-		v.Errorf("use a-z, 0-9, dot, dash and underscore", "%s: %q is not a name", v.What, yamldoc.Clip(s))
+		v.Errorf("use a-z, 0-9, dots, dashes and underscores", "%s: invalid name %q", v.What, yamldoc.Clip(s))
 		return "", false
 	}
-	v.Warnf("", "%s: %q is called %q here: names are of a-z, 0-9, dot, dash and underscore", v.What, yamldoc.Clip(s), t)
+	v.Warnf("", "%s: %q is renamed to %q: names consist of a-z, 0-9, dots, dashes and underscores", v.What, yamldoc.Clip(s), t)
 	return t, true
 }
 
@@ -70,7 +70,7 @@ func readDuration(v *yamldoc.Value, lo, hi time.Duration) (time.Duration, bool) 
 	}
 	d, err := slo.ParseDuration(s)
 	if err != nil {
-		hint := "write it such as 250ms, 90s, 5m, 1h30m or 30d"
+		hint := "write it as in 250ms, 90s, 5m, 1h30m or 30d"
 		switch {
 		case allDigits(s):
 			if fit := withUnits(s, lo, hi); fit != "" {
@@ -141,24 +141,24 @@ func readObjective(v *yamldoc.Value) (slo.Objective, bool) {
 	}
 	o, err := slo.ParsePercent(s)
 	if err != nil {
-		v.Errorf(fixPercent(s), "%s: %q is not a percentage between 0 and 100, both excluded", v.What, yamldoc.Clip(s))
+		v.Errorf(fixPercent(s), "%s: want a percentage above 0 and below 100, got %q", v.What, yamldoc.Clip(s))
 		return slo.Objective{}, false
 	}
 	// Nobody promises that 1 % of anything works; it is a ratio.
 	if o.Ratio() <= 0.01 {
-		v.Errorf(fixPercent(s), "%s: %s is taken as percent, so nearly everything could fail", v.What, s)
+		v.Errorf(fixPercent(s), "%s: %s is a percentage, so nearly everything could fail", v.What, s)
 		return slo.Objective{}, false
 	}
 	return o, true
 }
 
 func fixPercent(s string) string {
-	hint := "write percent such as 99.9"
+	hint := "write a percentage such as 99.9"
 	if s == "100" {
-		return "100 leaves no error budget; 99.99 allows one failure in 10,000"
+		return "100 leaves no error budget, 99.99 allows one failure in 10,000"
 	}
 	if _, frac, _ := strings.Cut(s, "."); len(frac) > 12 && allDigits(frac) {
-		return "write at most 12 digits after the point"
+		return "write at most 12 decimal places"
 	}
 	t := strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(s), "%"), ",", ".")
 	if rest, ok := strings.CutPrefix(strings.TrimPrefix(t, "0"), "."); ok && allDigits(rest) && len(rest) <= 12 {

@@ -33,13 +33,13 @@ type selector struct {
 func reservedLabel(name string) string {
 	switch {
 	case name == "result" || name == "le" || name == "window":
-		return "reserved for the engine's own series"
+		return "reserved for the engine's series"
 	case strings.HasPrefix(name, "slo") || strings.HasPrefix(name, "sla"):
-		return "reserved: labels that start with slo or sla are the engine's own"
+		return "reserved: labels that start with slo or sla belong to the engine"
 	case name == "id" || name == "time":
 		return "reserved: it is a field of every event that is not matched"
 	case strings.HasPrefix(name, "__"):
-		return "reserved: labels that start with __ are Prometheus' own"
+		return "reserved: labels that start with __ belong to Prometheus"
 	}
 	return ""
 }
@@ -76,7 +76,7 @@ func readSelector(v *yamldoc.Value, service string) (selector, bool) {
 	out := selector{at: v}
 	for _, m := range matchers {
 		if m.Name == model.MetricNameLabel {
-			v.Errorf("write only the braces: {type=\"...\"}; events have no metric name", "%s: %s is a metric name", v.What, yamldoc.Printable(m.Value))
+			v.Errorf("events have no metric name, write only the braces: {type=\"...\"}", "%s: %s is a metric name", v.What, yamldoc.Printable(m.Value))
 			return selector{}, false
 		}
 		sm, err := slo.NewMatcher(m.Name, slo.MatchOp(m.Type.String()), m.Value)
@@ -125,7 +125,7 @@ func possible(v *yamldoc.Value, text string, m *labels.Matcher, service string) 
 		return false
 	}
 	if !attributePattern.MatchString(m.Name) {
-		v.ErrorfAt(at, "names are letters, digits, dot, dash and underscore, the first a letter or underscore", "%s: no event has the attribute %q", v.What, yamldoc.Clip(m.Name))
+		v.ErrorfAt(at, "use letters, digits, dots, dashes and underscores, beginning with a letter or underscore", "%s: no event has the attribute %q", v.What, yamldoc.Clip(m.Name))
 		return false
 	}
 	switch m.Name {
@@ -228,13 +228,13 @@ func readSeries(v *yamldoc.Value) (string, bool) {
 	switch {
 	case !ok:
 		if m, matrix := expr.(*parser.MatrixSelector); matrix {
-			v.ErrorfAt(v.Inside(int(m.PositionRange().Start)), "remove the range; the rules add their own", "%s: a range is not wanted here", v.What)
+			v.ErrorfAt(v.Inside(int(m.PositionRange().Start)), "remove the range, the rules add their own", "%s: a range is not allowed", v.What)
 			return "", false
 		}
-		v.ErrorfAt(v.Inside(int(expr.PositionRange().Start)), hint+"; the rules add rate() and sum()", "%s: this is an expression, not a selector", v.What)
+		v.ErrorfAt(v.Inside(int(expr.PositionRange().Start)), hint+", the rules add rate() and sum()", "%s: this is an expression, not a selector", v.What)
 		return "", false
 	case sel.OriginalOffset != 0 || sel.OriginalOffsetExpr != nil || sel.Timestamp != nil || sel.StartOrEnd != 0 || sel.Anchored || sel.Smoothed:
-		v.Errorf(hint, "%s: modifiers such as offset and @ are not wanted here", v.What)
+		v.Errorf(hint, "%s: modifiers such as offset and @ are not allowed", v.What)
 		return "", false
 	}
 	return strings.TrimSpace(text), true

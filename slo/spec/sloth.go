@@ -61,7 +61,7 @@ func slothResource(v *yamldoc.Value) *draft {
 	if o == nil {
 		return nil
 	}
-	in := o.Need("spec", "say the service and its SLOs")
+	in := o.Need("spec", "add the service and its SLOs")
 	if in == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func slothSpec(o *yamldoc.Object, is slothDialect) *draft {
 // noPlugins refuses plugins: they are programs that Sloth runs.
 func refusePlugins(o *yamldoc.Object, key string) {
 	if o.Has(key) {
-		o.KeyErrorf(key, "remove it, and write what it does into the spec", "%s: plugins are programs of Sloth and cannot be run here", o.What)
+		o.KeyErrorf(key, "remove it, and write its result into the spec", "%s: Sloth plugins are not supported", o.What)
 	}
 }
 
@@ -109,7 +109,7 @@ func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
 	if t := o.Get("description"); t != nil {
 		s.Description, _ = t.Text()
 	}
-	if b := o.Need("objective", "say how much must be good, in percent, such as `objective: 99.9`"); b != nil {
+	if b := o.Need("objective", "set the objective in percent, such as `objective: 99.9`"); b != nil {
 		s.objectiveAt = b.At()
 		s.Objective, _ = readObjective(b)
 	}
@@ -122,11 +122,11 @@ func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
 	}
 	refusePlugins(o, "plugins")
 	if o.Has("interval") {
-		o.KeyWarnf("interval", "remove it", "%s: the interval of rule groups is the generator's business, not the spec's", o.What)
+		o.KeyWarnf("interval", "remove it", "%s: the generator sets the interval of rule groups, not the spec", o.What)
 	}
 	s.Window = slo.Window{Rolling: defaultWindow}
 	s.Budgeting = slo.Budgeting{Method: slo.Occurrences}
-	if in := o.Need("sli", "say what is measured: events or raw"); in != nil {
+	if in := o.Need("sli", "add an SLI: events or raw"); in != nil {
 		s.readSlothSLI(in, is)
 	}
 	if a := o.Get("alerting"); a != nil {
@@ -151,14 +151,14 @@ func (s *sloDraft) readSlothSLI(v *yamldoc.Value, is slothDialect) {
 		return
 	}
 	if o.Has("plugin") {
-		o.KeyErrorf("plugin", "write the queries that it makes as `events`", "sli: plugins are programs of Sloth and cannot be run here")
+		o.KeyErrorf("plugin", "write the queries that it generates as `events`", "sli: Sloth plugins are not supported")
 		return
 	}
 	if len(o.Keys) == 0 {
 		v.Errorf("want events or raw", "sli is empty")
 	}
 	if o.Has("events") && o.Has("raw") {
-		v.Errorf("keep one; write a second SLO for the other", "sli: only one of events and raw is possible")
+		v.Errorf("keep one, and write a second SLO for the other", "sli: events and raw exclude each other")
 		return
 	}
 	if e := o.Get("events"); e != nil {
@@ -168,10 +168,10 @@ func (s *sloDraft) readSlothSLI(v *yamldoc.Value, is slothDialect) {
 		}
 		var bad, total *promQuery
 		ok1, ok2 := false, false
-		if q := in.Need(is.errorQuery, "add the query of the failed ones"); q != nil {
+		if q := in.Need(is.errorQuery, "add the query of the failed events"); q != nil {
 			bad, ok1 = readWindowedQuery(q)
 		}
-		if q := in.Need(is.totalQuery, "add the query of all"); q != nil {
+		if q := in.Need(is.totalQuery, "add the query of all events"); q != nil {
 			total, ok2 = readWindowedQuery(q)
 		}
 		if ok1 && ok2 {
@@ -184,7 +184,7 @@ func (s *sloDraft) readSlothSLI(v *yamldoc.Value, is slothDialect) {
 		if in == nil {
 			return
 		}
-		if q := in.Need(is.errorRatioQuery, "add the query of the ratio of failed ones"); q != nil {
+		if q := in.Need(is.errorRatioQuery, "add the query of the failure ratio"); q != nil {
 			if ratio, ok := readWindowedQuery(q); ok {
 				s.kindKnown = true
 				s.readRatioQuery(ratio, false)
@@ -232,7 +232,7 @@ func (s *sloDraft) readSlothAlerting(v *yamldoc.Value, is slothDialect) {
 		if l := own.Get("labels"); l != nil {
 			set := readAlertLabels(l)
 			if x, ok := set["disable"]; ok {
-				l.Warnf("write `disable: "+x+"` beside labels", "%s: disable is taken for a label", key)
+				l.Warnf("write `disable: "+x+"` beside labels", "%s: disable is read as a label", key)
 			}
 			to.Labels = merged(to.Labels, set)
 		}
@@ -248,7 +248,7 @@ func (s *sloDraft) readSlothAlerting(v *yamldoc.Value, is slothDialect) {
 func readAlertName(v *yamldoc.Value) (string, bool) {
 	s, ok := v.Text()
 	if ok && (s == "" || len(s) > maxName || strings.ContainsAny(s, "\n\t")) {
-		v.Errorf("write a name such as CheckoutErrors", "%s: %q is not the name of an alert", v.What, yamldoc.Clip(s))
+		v.Errorf("write a name such as CheckoutErrors", "%s: invalid alert name %q", v.What, yamldoc.Clip(s))
 		return "", false
 	}
 	return s, ok
@@ -269,7 +269,7 @@ func readAnnotations(v *yamldoc.Value) map[string]string {
 	out := map[string]string{}
 	for _, k := range o.Keys {
 		if !labelPattern.MatchString(k) || len(k) > maxName {
-			v.ErrorfAt(o.KeyAt(k), "use letters, digits and underscore, no digit first", "%s: %q is not the name of an annotation", v.What, yamldoc.Clip(k))
+			v.ErrorfAt(o.KeyAt(k), "use letters, digits and underscores, not beginning with a digit", "%s: invalid annotation name %q", v.What, yamldoc.Clip(k))
 			continue
 		}
 		if t := o.Get(k); t != nil {
@@ -294,7 +294,7 @@ func (l *loader) slothWindows(v *yamldoc.Value) {
 	if o == nil {
 		return
 	}
-	in := o.Need("spec", "say sloPeriod, page and ticket")
+	in := o.Need("spec", "add sloPeriod, page and ticket")
 	if in == nil {
 		return
 	}
@@ -303,7 +303,7 @@ func (l *loader) slothWindows(v *yamldoc.Value) {
 		return
 	}
 	w := &slothWindows{at: v}
-	if p := o.Need("sloPeriod", "say the period of the SLOs, such as `sloPeriod: 30d`"); p != nil {
+	if p := o.Need("sloPeriod", "set the period of the SLOs, such as `sloPeriod: 30d`"); p != nil {
 		w.period, _ = readDuration(p, minWindow, maxWindow)
 	}
 	for _, kind := range []string{"page", "ticket"} {
@@ -337,11 +337,11 @@ func (l *loader) applySlothWindows() {
 		return
 	}
 	for _, w := range l.windows[1:] {
-		w.at.Errorf("keep the one that is in use", "AlertWindows are already given at %s:%d", l.windows[0].at.At().File, l.windows[0].at.At().Line)
+		w.at.Errorf("keep the one in use", "duplicate AlertWindows, first defined at %s:%d", l.windows[0].at.At().File, l.windows[0].at.At().Line)
 	}
 	w := l.windows[0]
 	if len(l.sloth) == 0 {
-		w.at.Warnf("load it together with the SLOs", "AlertWindows are for SLOs of Sloth, and there is none")
+		w.at.Warnf("load it together with the SLOs", "AlertWindows apply to SLOs of Sloth, but none is loaded")
 	}
 	for _, d := range l.sloth {
 		for _, s := range d.slos {

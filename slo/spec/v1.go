@@ -35,7 +35,7 @@ func documentV1(v *yamldoc.Value) *draft {
 	}
 	d := &draft{at: v.At(), labelAt: map[string]Position{}}
 	o.Need("version", "add `version: "+Version+"` as the first line")
-	if s := o.Need("service", "name the service whose events are judged, such as `service: shop`"); s != nil {
+	if s := o.Need("service", "name the service whose events count, such as `service: shop`"); s != nil {
 		d.at = s.At()
 		d.service, _ = readName(s)
 	}
@@ -106,11 +106,11 @@ func readLabel(v *yamldoc.Value) (string, bool) {
 
 func checkLabel(v *yamldoc.Value, s string, at Position, reserved func(string) string) bool {
 	if !labelPattern.MatchString(s) || len(s) > maxName {
-		v.ErrorfAt(at, "use letters, digits and underscore, no digit first", "%s: %q is not a label name", v.What, yamldoc.Clip(s))
+		v.ErrorfAt(at, "use letters, digits and underscores, not beginning with a digit", "%s: invalid label name %q", v.What, yamldoc.Clip(s))
 		return false
 	}
 	if why := reserved(s); why != "" {
-		v.ErrorfAt(at, "take another name", "%s: %q is %s", v.What, s, why)
+		v.ErrorfAt(at, "use another name", "%s: %q is %s", v.What, s, why)
 		return false
 	}
 	return true
@@ -132,7 +132,7 @@ func readLabelMap(v *yamldoc.Value, taken ...string) (map[string]string, map[str
 			clash = clash || t == k
 		}
 		if clash {
-			v.ErrorfAt(o.KeyAt(k), "take another name", "%s: %q is set by the engine", v.What, k)
+			v.ErrorfAt(o.KeyAt(k), "use another name", "%s: %q is set by the engine", v.What, k)
 			continue
 		}
 		if t := o.Get(k); t != nil {
@@ -162,7 +162,7 @@ func readEventTypes(v *yamldoc.Value) (types []string, anyType bool) {
 		switch {
 		case !ok:
 		case !typePattern.MatchString(s) || len(s) > maxName:
-			i.Errorf("use letters, digits, dot, dash and underscore", "types: %q is not an event type", yamldoc.Clip(s))
+			i.Errorf("use letters, digits, dots, dashes and underscores", "types: invalid event type %q", yamldoc.Clip(s))
 		case seen[s]:
 			i.Errorf("remove it", "types: %q is listed twice", yamldoc.Clip(s))
 		default:

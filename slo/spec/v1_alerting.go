@@ -113,7 +113,7 @@ func readTier(o *yamldoc.Object, budget, long, short string) (slo.Tier, bool) {
 		key string
 		to  *time.Duration
 	}{{long, &t.Long}, {short, &t.Short}} {
-		v := o.Need(w.key, fmt.Sprintf("say how long it looks back, such as `%s: 1h`", w.key))
+		v := o.Need(w.key, fmt.Sprintf("set the length of the window, such as `%s: 1h`", w.key))
 		if v == nil {
 			ok = false
 			continue
@@ -125,7 +125,7 @@ func readTier(o *yamldoc.Object, budget, long, short string) (slo.Tier, bool) {
 		o.Errorf("", "%s: %s (%s) is longer than %s (%s)", o.What, short, slo.FormatDuration(t.Short), long, slo.FormatDuration(t.Long))
 		ok = false
 	}
-	b := o.Need(budget, "say how much of the budget may be spent in the long window, in percent, such as `"+budget+": 2`")
+	b := o.Need(budget, "set the budget that the long window may use, in percent, such as `"+budget+": 2`")
 	if b == nil {
 		return t, false
 	}

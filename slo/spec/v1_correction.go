@@ -20,14 +20,14 @@ func (d *draft) readCorrection(v *yamldoc.Value) {
 		c.at = n.At()
 		c.Name = filled(n)
 	}
-	if a := o.Need("author", "say who decided it"); a != nil {
+	if a := o.Need("author", "name who decided it"); a != nil {
 		c.Author = filled(a)
 	}
-	if a := o.Need("reason", "say why the time does not count"); a != nil {
+	if a := o.Need("reason", "add why the time does not count"); a != nil {
 		c.Reason = filled(a)
 	}
 	started := false
-	if s := o.Need("start", "say when it begins, such as `start: 2026-11-22T01:00:00Z`"); s != nil {
+	if s := o.Need("start", "set when it begins, such as `start: 2026-11-22T01:00:00Z`"); s != nil {
 		c.Start, started = s.Instant()
 	}
 	if z := o.Get("timezone"); z != nil {
@@ -38,7 +38,7 @@ func (d *draft) readCorrection(v *yamldoc.Value) {
 		}
 	}
 	lasts := false
-	if t := o.Need("duration", "say how long it lasts, such as `duration: 2h`"); t != nil {
+	if t := o.Need("duration", "set how long it lasts, such as `duration: 2h`"); t != nil {
 		c.Duration, lasts = readDuration(t, time.Second, maxCorrection)
 	}
 	if started && lasts {
@@ -71,7 +71,7 @@ func (c *correctionDraft) checkStep(v *yamldoc.Value) {
 		return
 	}
 	const layout = "2006-01-02T15:04Z07:00"
-	v.Warnf("begin and end it on a multiple of 5m", "%s: the engine takes out whole five minutes, so the time from %s to %s is taken out",
+	v.Warnf("let it begin and end at multiples of 5m", "%s: corrections exclude whole steps of 5m, so the time from %s to %s is excluded",
 		v.What, taken.From.Format(layout), taken.To.Format(layout))
 }
 
@@ -83,7 +83,7 @@ func (c *correctionDraft) readRRule(v *yamldoc.Value, text string) {
 	}
 	c.RRule, c.Between = text, r.between
 	if first := r.starts[0]; !first.Equal(c.Start) {
-		v.Warnf("let `start` be the first time it happens", "rrule: start does not fit the rule, so the first time is %s", first.Format(time.RFC3339))
+		v.Warnf("set `start` to the first occurrence", "rrule: start does not match the rule, so the first occurrence is %s", first.Format(time.RFC3339))
 	}
 }
 
@@ -108,7 +108,7 @@ func (d *draft) readThreshold(v *yamldoc.Value) {
 		l.at = n.At()
 		l.Name, _ = readThresholdName(n)
 	}
-	if m := o.Need("match", `say which events it is about, such as match: '{type="task"}'`); m != nil {
+	if m := o.Need("match", `select the events it applies to, such as match: '{type="task"}'`); m != nil {
 		if sel, ok := readSelector(m, d.service); ok {
 			l.match, l.Match = &sel, sel.Selector
 		}
@@ -119,7 +119,7 @@ func (d *draft) readThreshold(v *yamldoc.Value) {
 	if c := o.Get("critical"); c != nil {
 		l.Critical, _ = readDuration(c, time.Millisecond, maxWindow)
 		if l.Warning > 0 && l.Critical > 0 && l.Warning >= l.Critical {
-			c.Errorf("let critical be the longer one", "%s: critical (%s) must be longer than warning (%s)", v.What, slo.FormatDuration(l.Critical), slo.FormatDuration(l.Warning))
+			c.Errorf("set critical to the longer duration", "%s: critical (%s) must be longer than warning (%s)", v.What, slo.FormatDuration(l.Critical), slo.FormatDuration(l.Warning))
 		}
 	}
 	if e := o.Get("each"); e != nil {
@@ -127,9 +127,9 @@ func (d *draft) readThreshold(v *yamldoc.Value) {
 	}
 	switch timed := o.Has("warning") || o.Has("critical"); {
 	case o.Has("each") && timed:
-		o.KeyErrorf("each", "keep either each, or warning and critical", "%s: each makes every match a violation, so durations mean nothing", v.What)
+		o.KeyErrorf("each", "keep each, or warning and critical", "%s: with each, every match is a violation, so durations have no effect", v.What)
 	case !o.Has("each") && !timed && !o.Misspelt():
-		v.Errorf("add warning or critical with a duration, or `each: critical`", "%s: nothing says what breaks it", v.What)
+		v.Errorf("add warning or critical with a duration, or `each: critical`", "%s: neither each nor a duration is set", v.What)
 	}
 	l.ok = v.Errors() == before
 	d.thresholds = append(d.thresholds, l)
@@ -143,7 +143,7 @@ func readThresholdName(v *yamldoc.Value) (string, bool) {
 		return "", false
 	}
 	if len(s) > maxName || !namePattern.MatchString(lower(s)) {
-		v.Errorf("use letters, digits, dot, dash and underscore", "%s: %q is not a name", v.What, yamldoc.Clip(s))
+		v.Errorf("use letters, digits, dots, dashes and underscores", "%s: invalid name %q", v.What, yamldoc.Clip(s))
 		return "", false
 	}
 	return s, true

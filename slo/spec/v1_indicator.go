@@ -33,7 +33,7 @@ func (s *sloDraft) readIndicator(v *yamldoc.Value, service string) bool {
 		return false
 	case 1:
 	default:
-		v.Errorf("keep one; write a second SLO for the other", "indicator: only one of %s is possible, got %d", suggest.OneOf(indicatorKinds), len(kinds))
+		v.Errorf("keep one, and write a second SLO for the other", "indicator: want one of %s, got %d", suggest.OneOf(indicatorKinds), len(kinds))
 		return false
 	}
 	in := o.Get(kinds[0])
@@ -74,12 +74,12 @@ func (s *sloDraft) readEvents(v *yamldoc.Value, service string) {
 	bad, good := o.Has("bad"), o.Has("good")
 	switch {
 	case bad && good:
-		o.KeyErrorf("good", "keep bad", "events: bad and good cannot both be given")
+		o.KeyErrorf("good", "keep bad", "events: bad and good exclude each other")
 	case bad:
 		if b := o.Get("bad"); b != nil {
 			sel, ok := readSelector(b, service)
 			if ok && len(sel.Selector) == 0 {
-				b.Errorf(`say which events are bad, such as {outcome="failure"}`, "bad: every event would be bad")
+				b.Errorf(`select the bad events, such as {outcome="failure"}`, "bad: every event would be bad")
 			}
 			s.Indicator.Bad = sel.Selector
 		}
@@ -88,7 +88,7 @@ func (s *sloDraft) readEvents(v *yamldoc.Value, service string) {
 			s.Indicator.Bad = opposite(g, service)
 		}
 	case !o.Meant("bad") && !o.Meant("good"):
-		v.Errorf(`say which valid events are bad, such as bad: '{outcome="failure"}'`, "events: bad is missing")
+		v.Errorf(`select the bad events among the valid ones, such as bad: '{outcome="failure"}'`, "events: bad is missing")
 	}
 }
 
@@ -100,7 +100,7 @@ func opposite(v *yamldoc.Value, service string) slo.Selector {
 		return nil
 	}
 	if len(sel.Selector) != 1 {
-		v.Errorf("write bad instead, which takes any number", "good: want exactly one matcher, got %d", len(sel.Selector))
+		v.Errorf("use bad instead, which accepts any number", "good: want exactly one matcher, got %d", len(sel.Selector))
 		return nil
 	}
 	m := sel.Selector[0]
@@ -121,7 +121,7 @@ func (s *sloDraft) readLatency(v *yamldoc.Value, service string) {
 		return
 	}
 	s.readValid(o, service)
-	if t := o.Need("threshold", "say within which time an event is good, such as `threshold: 500ms`"); t != nil {
+	if t := o.Need("threshold", "set the duration up to which an event is good, such as `threshold: 500ms`"); t != nil {
 		s.Indicator.Threshold, _ = readDuration(t, time.Millisecond, maxWindow)
 	}
 }
@@ -132,7 +132,7 @@ func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
 		return
 	}
 	s.readValid(o, service)
-	if n := o.Need("at_least", "say how many events there must be, such as `at_least: 100`"); n != nil {
+	if n := o.Need("at_least", "set the minimum number of events, such as `at_least: 100`"); n != nil {
 		x, _ := n.Whole(1, math.MaxUint32)
 		s.Indicator.AtLeast = uint64(x)
 	}
@@ -147,12 +147,12 @@ func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
 		}
 		sc, err := slo.ParseSchedule(text)
 		if err != nil {
-			d.Errorf(`write it such as "Mon-Fri 09:00-18:00 Europe/Moscow"`, "during: %v", err)
+			d.Errorf(`write it as in "Mon-Fri 09:00-18:00 Europe/Moscow"`, "during: %v", err)
 			return
 		}
 		s.Indicator.During = sc
 		if s.Indicator.Per >= time.Minute && !someSliceFits(sc, s.Indicator.Per) {
-			d.Errorf("take a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours", slo.FormatDuration(s.Indicator.Per))
+			d.Errorf("use a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours", slo.FormatDuration(s.Indicator.Per))
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (s *sloDraft) readPrometheus(v *yamldoc.Value) {
 				continue
 			}
 			if found != "" && form != i {
-				o.KeyErrorf(k, "want either "+promForms[form].hint+", or "+f.hint, "prometheus: %s does not go with %s", k, found)
+				o.KeyErrorf(k, "want either "+promForms[form].hint+", or "+f.hint, "prometheus: %s and %s exclude each other", k, found)
 				return
 			}
 			form, found = i, k
@@ -225,7 +225,7 @@ func (s *sloDraft) readPromCounters(o *yamldoc.Object) {
 	bad, good := o.Has("bad"), o.Has("good")
 	switch {
 	case bad && good:
-		o.KeyErrorf("good", "keep one of them", "prometheus: bad and good cannot both be given")
+		o.KeyErrorf("good", "keep one of them", "prometheus: bad and good exclude each other")
 	case bad:
 		if b := o.Get("bad"); b != nil {
 			s.Indicator.PromBad, _ = readSeries(b)
@@ -235,7 +235,7 @@ func (s *sloDraft) readPromCounters(o *yamldoc.Object) {
 			s.Indicator.PromGood, _ = readSeries(g)
 		}
 	case !o.Meant("bad") && !o.Meant("good"):
-		o.Errorf(fmt.Sprintf("add the selector of the failed ones, such as bad: '%s'", `http_requests_total{code=~"5.."}`), "prometheus: bad is missing")
+		o.Errorf(fmt.Sprintf("add the selector of failed requests, such as bad: '%s'", `http_requests_total{code=~"5.."}`), "prometheus: bad is missing")
 	}
 }
 
@@ -252,13 +252,13 @@ func (s *sloDraft) readPromQueries(o *yamldoc.Object) {
 	}
 	switch {
 	case o.Has("error_query") && o.Has("good_query"):
-		o.KeyErrorf("good_query", "keep one of them", "prometheus: error_query and good_query cannot both be given")
+		o.KeyErrorf("good_query", "keep one of them", "prometheus: error_query and good_query exclude each other")
 		return
 	case !o.Has("total_query"):
-		o.Errorf("add the query of all, such as total_query: sum(rate(http_requests_total[$window]))", "prometheus: total_query is missing")
+		o.Errorf("add the query of all requests, such as total_query: sum(rate(http_requests_total[$window]))", "prometheus: total_query is missing")
 		return
 	case !o.Has("error_query") && !o.Has("good_query"):
-		o.Errorf("add the query of the failed ones", "prometheus: error_query is missing")
+		o.Errorf("add the query of the failed events", "prometheus: error_query is missing")
 		return
 	}
 	if ok {
@@ -278,14 +278,14 @@ func (s *sloDraft) readPromThreshold(o *yamldoc.Object) {
 		q, ok = readQuery(v)
 	}
 	var op slo.Comparison
-	if v := o.Need("op", "say when a sample is good: lt, lte, gt or gte"); v != nil {
+	if v := o.Need("op", "set the comparison that makes a sample good: lt, lte, gt or gte"); v != nil {
 		word, good := v.Choice(comparisonWords...)
 		op, ok = comparisons[word], ok && good
 	} else {
 		ok = false
 	}
 	x := 0.0
-	if v := o.Need("value", "say what the samples are compared with"); v != nil {
+	if v := o.Need("value", "set the value that samples are compared with"); v != nil {
 		f, good := v.Float()
 		x, ok = f, ok && good
 	} else {

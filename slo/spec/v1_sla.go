@@ -72,7 +72,7 @@ func (a *slaDraft) readAlerts(o *yamldoc.Object) {
 			if c := al.Get("critical"); c != nil {
 				a.Critical, _ = c.Number(0, 100)
 				if a.Warning > 0 && a.Critical >= a.Warning {
-					c.Errorf("scores fall, so warning is the higher one", "alerts: critical (%v) must be below warning (%v)", a.Critical, a.Warning)
+					c.Errorf("scores fall, so warning must be the higher one", "alerts: critical (%v) must be below warning (%v)", a.Critical, a.Warning)
 				}
 			}
 			if c := al.Get("catalogue"); c != nil {
@@ -93,10 +93,10 @@ func (a *slaDraft) readAlerts(o *yamldoc.Object) {
 	}
 	a.AlertWindow = d
 	if a.Window.Rolling > 0 && d >= a.Window.Rolling || a.Window.Calendar != "" && d >= a.Window.Nominal() {
-		w.Errorf("take a shorter one such as 1h", "alert_window: want less than the window (%s), got %s", a.Window, slo.FormatDuration(d))
+		w.Errorf("use a shorter one such as 1h", "alert_window: want less than the window (%s), got %s", a.Window, slo.FormatDuration(d))
 	}
 	if !o.Has("alerts") {
-		w.Errorf("add `alerts: {warning: 95, critical: 90}` or remove it", "alert_window means nothing without alerts")
+		w.Errorf("add `alerts: {warning: 95, critical: 90}` or remove it", "alert_window requires alerts")
 	}
 }
 
@@ -120,7 +120,7 @@ func readCatalogue(v *yamldoc.Value) []catalogueDraft {
 			if l := o.Get("slos"); l != nil {
 				names, _ := l.List()
 				if l.IsList() && len(names) == 0 {
-					l.Errorf("name some, or remove the key for all that it fits", "slos is empty")
+					l.Errorf("name some, or remove the key for all SLOs of the right kind", "slos is empty")
 				}
 				for _, x := range names {
 					if s, ok := readName(x); ok {
@@ -134,7 +134,7 @@ func readCatalogue(v *yamldoc.Value) []catalogueDraft {
 			continue
 		}
 		if seen[name] {
-			n.Errorf("keep one; it can name several SLOs", "catalogue: %s is listed twice", name)
+			n.Errorf("keep one, which can name several SLOs", "catalogue: %s is listed twice", name)
 			continue
 		}
 		seen[name] = true
@@ -155,7 +155,7 @@ func (a *slaDraft) readComponents(v *yamldoc.Value, service string) {
 	a.weightsAt = v.At()
 	for _, k := range o.Keys {
 		if !namePattern.MatchString(k) || len(k) > maxName {
-			v.ErrorfAt(o.KeyAt(k), "use a-z, 0-9, dot, dash and underscore", "components: %q is not a name", yamldoc.Clip(k))
+			v.ErrorfAt(o.KeyAt(k), "use a-z, 0-9, dots, dashes and underscores", "components: invalid name %q", yamldoc.Clip(k))
 			continue
 		}
 		c := componentDraft{ok: true}
@@ -183,7 +183,7 @@ func (c *componentDraft) read(v *yamldoc.Value, keyAt Position, service string) 
 		c.ok = false
 	}
 	c.SLO = slo.NewID(service, c.slo.name)
-	if w := o.Need("weight", "say how much it counts, such as `weight: 40`"); w != nil {
+	if w := o.Need("weight", "set its weight, such as `weight: 40`"); w != nil {
 		x, ok := w.Number(0, 1e9)
 		if ok && x <= 0 {
 			w.Errorf("remove the component if it should not count", "%s: weight must be greater than 0", v.What)
@@ -216,7 +216,7 @@ func readBands(v *yamldoc.Value) []sla.Band {
 			case b.Threshold > 0 && b.Threshold <= prev.Threshold:
 				item.Errorf("order the steps from the shortest time to the longest", "bands: %s does not come after %s", slo.FormatDuration(b.Threshold), slo.FormatDuration(prev.Threshold))
 			case b.Score >= prev.Score:
-				item.Errorf("a slower step must score less", "bands: score %v is not below %v, that of the step before", b.Score, prev.Score)
+				item.Errorf("a slower step must score less", "bands: score %v is not below %v, the score of the step before", b.Score, prev.Score)
 			}
 		}
 		out = append(out, b)
@@ -268,7 +268,7 @@ func readBand(v *yamldoc.Value, last bool) (sla.Band, bool) {
 		v.Errorf("only the last step has no threshold", "bands: the step has no quantile such as p95")
 		ok = false
 	}
-	s := o.Need("score", "say what the step is worth, 0 to 100")
+	s := o.Need("score", "set the score of the step, 0 to 100")
 	if s == nil {
 		return b, false
 	}

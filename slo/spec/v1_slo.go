@@ -45,7 +45,7 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 			maps.Copy(s.Labels, own)
 		}
 	}
-	if b := o.Need("objective", "say how much must be good, in percent, such as `objective: 99.9`"); b != nil {
+	if b := o.Need("objective", "set the objective in percent, such as `objective: 99.9`"); b != nil {
 		s.objectiveAt = b.At()
 		s.Objective, _ = readObjective(b)
 	}
@@ -56,7 +56,7 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 		}
 	}
 	s.readGroups(o)
-	if i := o.Need("indicator", "say what is measured: events, latency, throughput or prometheus"); i != nil {
+	if i := o.Need("indicator", "add an indicator: events, latency, throughput or prometheus"); i != nil {
 		s.kindKnown = s.readIndicator(i, d.service)
 	}
 	s.Budgeting = slo.Budgeting{Method: slo.Occurrences}
@@ -87,7 +87,7 @@ func readWindow(v *yamldoc.Value) (slo.Window, bool) {
 	if c := o.Need("calendar", "want "+suggest.OneOf(calendarUnits)); c != nil {
 		unit, known = c.Choice(calendarUnits...)
 	}
-	if z := o.Need("timezone", "add `timezone: UTC`, or the zone whose midnight is meant"); z != nil {
+	if z := o.Need("timezone", "add `timezone: UTC`, or the time zone in which days begin"); z != nil {
 		loc, placed = z.Zone()
 	}
 	return slo.Window{Calendar: slo.CalendarUnit(unit), Location: loc}, known && placed
@@ -108,7 +108,7 @@ func (s *sloDraft) readGroups(o *yamldoc.Object) {
 	}
 	for _, key := range []string{"max_groups", "expect"} {
 		if !o.Has("group_by") && o.Has(key) {
-			o.KeyErrorf(key, "add group_by, or remove it", "%s: %s means nothing without group_by", o.What, key)
+			o.KeyErrorf(key, "add group_by, or remove it", "%s: %s requires group_by", o.What, key)
 			return
 		}
 	}
@@ -175,7 +175,7 @@ func readGroup(v *yamldoc.Value, by []string) (slo.Group, bool) {
 			return nil, false
 		}
 		if s == slo.OtherGroup {
-			x.Errorf("remove it", "expect: %s is the group of all others", s)
+			x.Errorf("remove it", "expect: %s is reserved for values beyond max_groups", s)
 			return nil, false
 		}
 		g[i] = s
@@ -189,9 +189,9 @@ func (s *sloDraft) readBudgeting(v *yamldoc.Value) {
 		switch {
 		case !ok || m == string(slo.Occurrences):
 		case m == string(slo.Timeslices):
-			v.Errorf("write {timeslices: {slice: 1m, target: 95}}", "budgeting: timeslices needs a slice and a target")
+			v.Errorf("write {timeslices: {slice: 1m, target: 95}}", "budgeting: timeslices requires a slice and a target")
 		case m == string(slo.RatioTimeslices):
-			v.Errorf("write {ratio_timeslices: {slice: 1m}}", "budgeting: ratio_timeslices needs a slice")
+			v.Errorf("write {ratio_timeslices: {slice: 1m}}", "budgeting: ratio_timeslices requires a slice")
 		default:
 			v.Choice(string(slo.Occurrences), string(slo.Timeslices), string(slo.RatioTimeslices))
 		}
@@ -199,14 +199,14 @@ func (s *sloDraft) readBudgeting(v *yamldoc.Value) {
 	}
 	o := v.Object(string(slo.Timeslices), string(slo.RatioTimeslices))
 	if o.Known() > 1 {
-		v.Errorf("keep one of them", "budgeting: there can be only one method")
+		v.Errorf("keep one of them", "budgeting: only one method is allowed")
 		return
 	}
 	if t := o.Get(string(slo.Timeslices)); t != nil {
 		s.Budgeting.Method = slo.Timeslices
 		if t := t.Object("slice", "target"); t != nil {
 			s.Budgeting.Slice = readSlice(t, "slice")
-			if x := t.Need("target", "say how much of a slice must be good, in percent, such as `target: 95`"); x != nil {
+			if x := t.Need("target", "set the good percentage that a slice needs, such as `target: 95`"); x != nil {
 				s.Budgeting.Target, _ = readObjective(x)
 			}
 		}
@@ -219,20 +219,20 @@ func (s *sloDraft) readBudgeting(v *yamldoc.Value) {
 		v.Errorf("want occurrences, timeslices or ratio_timeslices", "budgeting is empty")
 	}
 	if s.Indicator.Kind == slo.KindThroughput {
-		v.Errorf("remove it: `per` is the slice", "budgeting: throughput judges slices already")
+		v.Errorf("remove it: `per` is already the slice", "budgeting: throughput already counts slices")
 	}
 }
 
 // slice reads the length of a slice of time, which must tile the clock's hours
 // or be whole minutes.
 func readSlice(o *yamldoc.Object, key string) time.Duration {
-	v := o.Need(key, "say how long a slice is, such as `"+key+": 1m`")
+	v := o.Need(key, "set the length of a slice, such as `"+key+": 1m`")
 	if v == nil {
 		return 0
 	}
 	d, ok := readDuration(v, minSlice, maxSlice)
 	if ok && time.Hour%d != 0 && d%time.Minute != 0 {
-		v.Errorf("take a part of an hour such as 10s, 15s or 1m, or whole minutes", "%s: slices of %s do not tile an hour", key, slo.FormatDuration(d))
+		v.Errorf("use a divisor of an hour such as 10s, 15s or 1m, or whole minutes", "%s: slices of %s do not tile an hour", key, slo.FormatDuration(d))
 	}
 	return d
 }

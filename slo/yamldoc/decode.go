@@ -122,7 +122,7 @@ func (d *Decoder) decode(v *Value, into reflect.Value, tag reflect.StructTag) {
 		d.decodeStruct(v, into)
 	case reflect.Pointer:
 		if v.IsNull() {
-			v.failf("write {} for its defaults, or leave it out", "nothing is written here")
+			v.failf("write {} for the defaults, or leave it out", "the value is empty")
 			return
 		}
 		fresh := reflect.New(into.Type().Elem())

@@ -82,7 +82,7 @@ func wanted(into reflect.Value, tag reflect.StructTag) string {
 }
 
 // errWanted says that a value is not of the kind that is wanted.
-var errWanted = errors.New("not what is wanted")
+var errWanted = errors.New("invalid value")
 
 func (d *Decoder) parse(n *yaml.Node, into reflect.Value, tag reflect.StructTag) error {
 	text, number := n.Value, strings.ReplaceAll(n.Value, "_", "")

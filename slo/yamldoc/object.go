@@ -116,7 +116,7 @@ func (v *Value) ObjectOr(old map[string]string, known ...string) *Object {
 		if !ok || !slices.Contains(known, now) || o.find(now) != nil {
 			continue
 		}
-		o.KeyWarnf(k, fmt.Sprintf("write %q", now), "%s%q is not the spelling of this format", v.called(": "), k)
+		o.KeyWarnf(k, fmt.Sprintf("write %q", now), "%sunexpected spelling %q", v.called(": "), k)
 		o.Keys[i], o.fields[i].value.What = now, now
 		if o.index != nil {
 			delete(o.index, k)
@@ -190,7 +190,7 @@ func (v *Value) Open() *Object {
 			continue
 		}
 		if first := o.find(k.Value); first != nil {
-			v.ErrorfAt(v.file.at(k), fmt.Sprintf("it is first given in line %d; keep one", first.key.Line), "%sduplicate key %q", v.called(": "), Clip(k.Value))
+			v.ErrorfAt(v.file.at(k), fmt.Sprintf("first defined on line %d, keep one", first.key.Line), "%sduplicate key %q", v.called(": "), Clip(k.Value))
 			continue
 		}
 		o.set(k, n)

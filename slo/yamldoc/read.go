@@ -58,7 +58,7 @@ func (r *Reader) Document(name string, data []byte) *Value {
 	var first *Value
 	for v := range r.Documents(name, data) {
 		if first != nil {
-			v.Errorf("write everything into one document", "the file has a second YAML document")
+			v.Errorf("merge them into one document", "the file has a second YAML document")
 			return first
 		}
 		first = v
@@ -78,7 +78,7 @@ func (r *Reader) Documents(name string, data []byte) iter.Seq[*Value] {
 		f := &file{Reader: r, name: name, lines: splitLines(string(data))}
 		for i, line := range f.lines {
 			if !utf8.ValidString(line) {
-				r.Errorf(Position{File: name, Line: i + 1}, "save the file as UTF-8", "the line is not UTF-8 text")
+				r.Errorf(Position{File: name, Line: i + 1}, "save the file as UTF-8", "the line is not valid UTF-8")
 				return
 			}
 		}
@@ -176,10 +176,10 @@ func (f *file) bounded(doc *yaml.Node) bool {
 		switch {
 		case left < 0:
 			ok = false
-			f.Errorf(f.at(from), "write it out, or with fewer aliases", "the document has more than %d values once its aliases are expanded", maxNodes)
+			f.Errorf(f.at(from), "write it without aliases, or with fewer", "the document has more than %d values once its aliases are expanded", maxNodes)
 		case depth > maxDepth:
 			ok = false
-			f.Errorf(f.at(from), "take it apart; an alias must not contain itself", "values are nested more than %d deep", maxDepth)
+			f.Errorf(f.at(from), "flatten it, and check that no alias contains itself", "values are nested more than %d deep", maxDepth)
 		case n.Kind == yaml.AliasNode:
 			walk(n.Alias, n, depth+1)
 		default:

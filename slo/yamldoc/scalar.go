@@ -30,11 +30,11 @@ func (v *Value) TextUpTo(most int) (string, bool) {
 	case !v.IsScalar():
 		v.failf("", "want a single value, got %s", v.Shape())
 	case v.n.Style&yaml.TaggedStyle != 0:
-		v.failf("remove the tag", "YAML tags such as %s are not used here", Clip(v.n.Tag))
+		v.failf("remove the tag", "YAML tags such as %s are not supported", Clip(v.n.Tag))
 	case len(v.n.Value) > most:
 		v.Errorf("", "%sis longer than %d bytes", v.called(" "), most)
 	case strings.ContainsFunc(v.n.Value, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }):
-		v.Errorf("", "%sholds control characters", v.called(" "))
+		v.Errorf("", "%scontains control characters", v.called(" "))
 	default:
 		return v.n.Value, true
 	}
@@ -45,7 +45,7 @@ func (v *Value) TextUpTo(most int) (string, bool) {
 func (v *Value) String() (string, bool) {
 	s, ok := v.Text()
 	if ok && v.n.ShortTag() != "!!str" {
-		v.failf("put it in quotes if it is meant", "want text, got %s", v.Shape())
+		v.failf("quote it if you mean the text", "want text, got %s", v.Shape())
 		return "", false
 	}
 	return s, ok
@@ -67,7 +67,7 @@ func (v *Value) unknown(s string, words []string) {
 	if hint == "" {
 		hint = "want " + suggest.OneOf(words)
 	}
-	v.failf(hint, "%s is not known", v.Shape())
+	v.failf(hint, "unknown value %s", v.Shape())
 }
 
 // Bool is true or false; false if it is neither.
@@ -128,7 +128,7 @@ func (v *Value) Instant() (time.Time, bool) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		v.failf("write it such as 2026-11-22T01:00:00Z or 2026-11-22T04:00:00+03:00", "%s is not an RFC 3339 time", v.Shape())
+		v.failf("write it as in 2026-11-22T01:00:00Z or 2026-11-22T04:00:00+03:00", "invalid RFC 3339 time %s", v.Shape())
 		return time.Time{}, false
 	}
 	if t.Year() < 1970 || t.Year() > 2200 {
