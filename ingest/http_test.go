@@ -651,3 +651,10 @@ func TestTooLargeWithoutAnnouncement(t *testing.T) {
 	defer resp.Body.Close()
 	require.Equal(t, 413, resp.StatusCode)
 }
+
+// Every reason to refuse has a title of its own. Codes without one are those of bodies that cannot be parsed.
+func TestUnavailableHasATitle(t *testing.T) {
+	for _, why := range engine.Unavailable {
+		require.Contains(t, problemTitles, why.Code)
+	}
+}

@@ -82,12 +82,13 @@ var problemTitles = map[string]string{
 	problemOverloaded:   "The server is overloaded",
 
 	// Those of UnavailableError.
-	"disk_full":    "The disk is full",
-	"write_failed": "The log could not be written",
-	"not_ready":    "The engine is recovering",
-	"poisoned":     "The log is no longer writable",
-	"clock_jump":   "The engine's clock jumped",
-	"stopping":     "The engine is shutting down",
+	"disk_full":      "The disk is full",
+	"no_descriptors": "The server has no file descriptors left",
+	"write_failed":   "The log could not be written",
+	"not_ready":      "The engine is recovering",
+	"poisoned":       "The log is no longer writable",
+	"clock_jump":     "The engine's clock jumped",
+	"stopping":       "The engine is shutting down",
 
 	problemDeadlinePassed: "The deadline has passed",
 	problemRateLimited:    "Rate limit exceeded",

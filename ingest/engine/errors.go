@@ -36,3 +36,8 @@ var (
 	// ErrStopping: the engine is shutting down.
 	ErrStopping = &UnavailableError{"stopping", "the engine is shutting down", 2 * time.Second}
 )
+
+// Unavailable lists the reasons above.
+var Unavailable = []*UnavailableError{
+	ErrOverloaded, ErrDiskFull, ErrWriteFailed, ErrNoFiles, ErrNotReady, ErrPoisoned, ErrClockJump, ErrStopping,
+}

@@ -51,9 +51,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		checkpointBytes:     metric.CheckpointWrittenBytes.Counter(set),
 		checkpointSeconds:   set.NewFloatCounter(metric.CheckpointDurationSeconds.Series()),
 	}
-	for _, reason := range []*UnavailableError{
-		ErrOverloaded, ErrDiskFull, ErrWriteFailed, ErrNoFiles, ErrNotReady, ErrPoisoned, ErrClockJump, ErrStopping,
-	} {
+	for _, reason := range Unavailable {
 		m.unavailable[reason] = metric.IngestUnavailable.Counter(set, reason.Code)
 	}
 	return m
