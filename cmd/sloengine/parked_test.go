@@ -211,17 +211,17 @@ func TestSpecChangeIsNamed(t *testing.T) {
 			require.Eventually(t, func() bool { return strings.Contains(a.p.log.String(), w) }, 5*time.Second, 20*time.Millisecond, "%s in\n%s", w, a.p.log)
 		}
 	}
-	log(`msg="SLOs start from zero" slos=shopp/checkout`, `msg="SLOs were removed, their counts are parked" slos=shop/checkout retained_until=`+month)
+	log(`msg="SLOs start from zero" slos=shopp/checkout`, `msg="SLOs removed, their counts are parked" slos=shop/checkout retained_until=`+month)
 	require.Contains(t, diff(3, writeFile(t, a.dir, "back.yaml", fmt.Sprintf(parkedSpec, "shop", "failure"))), "shop/checkout  resumes the counts that are parked\n")
 	a.write("shop", "failure")
 	answer := a.reload()
 	require.Contains(t, answer, `"started":[],"resumed":["shop/checkout"],"parked":[{"id":"shopp/checkout","removed":true,"retained_until":"`+month)
-	log(`msg="SLOs resume the counts that were parked" slos=shop/checkout`)
+	log(`msg="SLOs resume their parked counts" slos=shop/checkout`)
 	require.NotContains(t, a.reload(), `"change"`, "the same spec once more changes nothing")
 
 	a.write("shop", "success")
 	require.Contains(t, a.reload(), `"started":["shop/checkout"],"resumed":[],"parked":[{"id":"shop/checkout","removed":false,`)
-	log(`msg="SLOs have another definition, the counts of the one before are parked" slos=shop/checkout`)
+	log(`msg="SLO definitions changed, old counts are parked" slos=shop/checkout`)
 	page := string(get(t, a.p.base+"/engine"))
 	require.Contains(t, page, "Parked counts")
 	require.Contains(t, page, "<bdi>shopp/checkout</bdi>")

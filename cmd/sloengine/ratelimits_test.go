@@ -64,7 +64,7 @@ func TestLimitsChangeByReload(t *testing.T) {
 	require.Equal(t, 25, orders(t, p, "", 50, "").Accepted, "another table begins with its own counters")
 	reload("")
 	require.Equal(t, 50, orders(t, p, "", 50, "").Accepted, "no limits any more")
-	require.NotContains(t, p.log.String(), "need a restart")
+	require.NotContains(t, p.log.String(), "take effect after a restart")
 	require.Zero(t, counter(t, p, "sloengine_ratelimit_contexts"), "nothing is left of them")
 
 	// What is shared needs a Redis from the start.

@@ -286,7 +286,7 @@ func TestReloadSettings(t *testing.T) {
 	second := send(200)
 	require.Equal(t, 7, second.Accepted, "twelve, of which five were used up")
 	require.Eventually(t, func() bool {
-		return strings.Contains(p.log.String(), "need a restart") && strings.Contains(p.log.String(), "sections=[log]")
+		return strings.Contains(p.log.String(), "take effect after a restart") && strings.Contains(p.log.String(), "sections=[log]")
 	},
 		5*time.Second, 20*time.Millisecond, p.log.String())
 	p.stop(t)
@@ -346,7 +346,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	require.Eventually(t, func() bool { return got.Load() == 10 }, 15*time.Second, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.log)
 	delivered("archive", 20)
 	require.Len(t, linesWith(p, `"sink changed"`), 1)
-	require.NotContains(t, p.log.String(), "need a restart")
+	require.NotContains(t, p.log.String(), "take effect after a restart")
 
 	// A file sink that changes takes its own folder over; another one is added and begins
 	// at the oldest event that the log has.
@@ -368,7 +368,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
 	require.Eventually(t, func() bool { return len(linesWith(p, `"sink changed"`)) == 3 }, 5*time.Second, 10*time.Millisecond, "%s", p.log)
-	require.Contains(t, reload(422, "  - {name: archive}\n"), "it does not say where events go")
+	require.Contains(t, reload(422, "  - {name: archive}\n"), "the sink has no destination")
 	sendOrders(t, p, "d", 5)
 	delivered("archive", 30)
 	p.stop(t)

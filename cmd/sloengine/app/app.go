@@ -132,7 +132,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	counted, err := fold.New(fold.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("make fold: %w", err)
+		return nil, fmt.Errorf("create fold: %w", err)
 	}
 
 	eng, err := engine.Open(engine.Options{
@@ -186,7 +186,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		Logger:   opt.Log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make evaluator: %w", err)
+		return nil, fmt.Errorf("create evaluator: %w", err)
 	}
 	if err := eval.SetSpec(s.first.inputs); err != nil {
 		return nil, fmt.Errorf("evaluate spec: %w", err)

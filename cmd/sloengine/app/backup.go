@@ -42,12 +42,12 @@ type backups struct {
 
 func (b *backups) serve(c *gin.Context) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		respond.Problem(c, http.StatusForbidden, "The request came from a page of another site ("+err.Error()+"); use sloengine backup.", nil)
+		respond.Problem(c, http.StatusForbidden, "The request came from a page on another site ("+err.Error()+"); use sloengine backup.", nil)
 		return
 	}
 	if !b.running.TryLock() {
 		c.Header("Retry-After", "60")
-		respond.Problem(c, http.StatusConflict, "Another backup is running; try again when it has ended.", nil)
+		respond.Problem(c, http.StatusConflict, "Another backup is running. Try again when it has finished.", nil)
 		return
 	}
 	defer b.running.Unlock()
@@ -57,11 +57,11 @@ func (b *backups) serve(c *gin.Context) {
 	switch err := b.snapshot(c.Request.Context(), set); {
 	case errors.Is(err, engine.ErrNotReady):
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; try again when it is ready.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still recovering. Try again when it is ready.", nil)
 		return
 	case err != nil:
 		b.log.Error("backup failed", "err", err)
-		respond.Problem(c, http.StatusInternalServerError, "The files of the backup could not be opened; the log of the engine says why.", nil)
+		respond.Problem(c, http.StatusInternalServerError, "The engine could not open the files of the backup. See the log of the engine for the cause.", nil)
 		return
 	}
 	c.Header("Content-Type", "application/x-tar")

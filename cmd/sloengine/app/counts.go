@@ -99,7 +99,7 @@ func (c *counts) logFullGroups(before, now *fold.Stats) {
 	}
 	for _, f := range is {
 		if lacks(was, f.SLO) {
-			c.log.Warn("SLO has reached max_groups, new values share __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
+			c.log.Warn("SLO reached max_groups, new values share the group __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
 		}
 	}
 	for _, f := range was {

@@ -31,7 +31,7 @@ func openDeadLetters(
 	}
 	storage, err := c.DeadLetterStore(dir, redis.dlq, m)
 	if err != nil {
-		return nil, "", fmt.Errorf("open dead deadLetters: %w", err)
+		return nil, "", fmt.Errorf("open dead letters: %w", err)
 	}
 	g.addCloser("dead letters", storage)
 	logDamage(storage, log)
@@ -45,7 +45,7 @@ func openDeadLetters(
 
 func logSweep(err error, log *slog.Logger) {
 	if err != nil {
-		log.Error("log ranges without a dead letter could not be removed", "err", err)
+		log.Error("removing unreferenced log ranges failed", "err", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func logDamage(store dlq.Store, log *slog.Logger) {
 			"saved_after", stats.Lost.From, "saved_before", stats.Lost.To)
 	}
 	if stats.TornBytes > 0 {
-		log.Warn("dead letters end in an unfinished write, which was never acknowledged; it is left as it is", "bytes", stats.TornBytes)
+		log.Warn("dead-letter file ends in an incomplete write that was never acknowledged, leaving it unchanged", "bytes", stats.TornBytes)
 	}
 }
 

@@ -72,7 +72,7 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("record type %d is of a newer version", rec.Type)
+	return fmt.Errorf("record type %d was written by a newer version", rec.Type)
 }
 
 // Parts are the fold's own.
@@ -85,7 +85,7 @@ func (s FoldState) Parts() []engine.Part {
 	return out
 }
 
-// Restore gives one part back, or goes on without it.
+// Restore gives one part back, or continues without it.
 func (s FoldState) Restore(name string, data []byte) error {
 	if data == nil {
 		return s.Fold.RestoreLost(name)

@@ -84,7 +84,7 @@ func opening() http.Handler {
 	health := func(code int) gin.HandlerFunc {
 		return func(c *gin.Context) {
 			c.Header("Cache-Control", "no-store")
-			respond.JSON(c, code, "application/json", gin.H{"status": status.Starting, "reason": "the data directory is being opened"})
+			respond.JSON(c, code, "application/json", gin.H{"status": status.Starting, "reason": "opening the data directory"})
 		}
 	}
 	gin.SetMode(gin.ReleaseMode)

@@ -26,7 +26,7 @@ func answered(log *slog.Logger) gin.HandlerFunc {
 			return
 		}
 		log.Error("handler sent no response", "method", c.Request.Method, "path", c.FullPath())
-		respond.Problem(c, http.StatusInternalServerError, "The request was not answered; what it asked for may or may not have been done.", nil)
+		respond.Problem(c, http.StatusInternalServerError, "The handler sent no response. The request may or may not have taken effect.", nil)
 	}
 }
 

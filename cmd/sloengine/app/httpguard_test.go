@@ -80,6 +80,6 @@ func TestSilenceIsNoSuccess(t *testing.T) {
 	for path, want := range map[string]int{"/silent": 500, "/aborted": 500, "/moved": 303} {
 		rec := request(a, http.MethodPost, path, "localhost", "")
 		require.Equal(t, want, rec.Code, path)
-		require.Equal(t, want == 500, strings.Contains(rec.Body.String(), "not answered"))
+		require.Equal(t, want == 500, strings.Contains(rec.Body.String(), "handler sent no response"))
 	}
 }

@@ -27,7 +27,7 @@ func instanceOf(f fsys.FS, dir string) (string, error) {
 			return "", fmt.Errorf("read %s: %w", name, err)
 		}
 		if !instanceName.Match(data) {
-			return "", fmt.Errorf("%s holds no name of an instance (12 hexadecimal digits); remove the file, and the dead letters of this engine that a crash left half saved may come twice", name)
+			return "", fmt.Errorf("%s contains no instance name of 12 hexadecimal digits (remove the file; dead letters of this engine that a crash interrupted may then be stored twice)", name)
 		}
 		return string(data), nil
 	}

@@ -90,7 +90,7 @@ func (g *runGroup) run(ctx context.Context, name string, run func(context.Contex
 		case <-done:
 			return err
 		case <-stop.Done():
-			return fmt.Errorf("stop %s: not done in time (raise shutdown.timeout); the next start goes on from what is on disk", name)
+			return fmt.Errorf("stop %s: timed out (raise shutdown.timeout; the next start continues from the state on disk)", name)
 		}
 	})
 }

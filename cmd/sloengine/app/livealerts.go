@@ -49,7 +49,7 @@ func newLiveAlerts(dir string, c *config.Config, set *metrics.Set, breakers *bre
 		Metrics:      state.NewMetrics(set),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make alert states: %w", err)
+		return nil, fmt.Errorf("create alert states: %w", err)
 	}
 	n, err := notify.New(notify.Options{Settings: sending(c), Metrics: notify.NewMetrics(set), Breakers: breakers, Logger: log})
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *liveAlerts) checkVersion() error {
 	if err != nil || json.Unmarshal(data, &head) != nil || head.Version <= state.SnapshotVersion {
 		return nil //nolint:nilerr // restore reports it
 	}
-	return fmt.Errorf("alert states %s have format %d, and this program reads formats up to %d: %w", l.file, head.Version, state.SnapshotVersion, fsys.ErrNewer)
+	return fmt.Errorf("alert states %s have format %d, but this version reads formats up to %d: %w", l.file, head.Version, state.SnapshotVersion, fsys.ErrNewer)
 }
 
 // step takes a report. It runs inside the evaluator's tick, and therefore only
@@ -117,14 +117,14 @@ func (l *liveAlerts) restore() bool {
 		return true
 	}
 	if fsys.Classify(err) == fsys.NoFiles {
-		l.log.Error("alert states not read yet, no alert is evaluated until they are", "file", l.file, "err", err)
+		l.log.Error("reading alert states failed, alerts are not evaluated until it succeeds", "file", l.file, "err", err)
 		return false
 	}
 	if err == nil {
 		err = l.machine.Restore(data)
 	}
 	if err != nil {
-		l.log.Error("alert states could not be read and start from scratch", "file", l.file, "kept", l.file+".broken", "err", err)
+		l.log.Error("alert states are unreadable, starting without them", "file", l.file, "kept", l.file+".broken", "err", err)
 		_ = os.Rename(l.file, l.file+".broken") // without it the next save takes its place
 	}
 	return true
@@ -134,7 +134,7 @@ func (l *liveAlerts) save(now time.Time) {
 	data := l.machine.Snapshot()
 	err := fsys.WriteAtomic(fsys.OS(), l.file, func(w io.Writer) error { _, err := w.Write(data); return err })
 	if err != nil {
-		l.log.Error("alert states could not be saved", "file", l.file, "err", err)
+		l.log.Error("saving alert states failed", "file", l.file, "err", err)
 		return
 	}
 	l.saved = now

@@ -22,7 +22,7 @@ const (
 )
 
 // ownTotals are what the engine counts about itself. What rate limits dropped is in
-// the log and goes on over restarts; the others begin with the process.
+// the log and continues over restarts. The others begin with the process.
 type ownTotals struct {
 	accepted, lost uint64 // at the door, and by sinks
 	overhead       dispatch.Overhead
@@ -116,10 +116,10 @@ func (o *ownEvents) send(ctx context.Context) error {
 			case err == nil:
 				pending = nil
 				if failing {
-					o.log.Info("events about the engine are stored again")
+					o.log.Info("storing events about the engine succeeds again")
 				}
 			case !failing:
-				o.log.Warn("events about the engine could not be stored, retrying", "err", err)
+				o.log.Warn("storing events about the engine failed, retrying", "err", err)
 			}
 			failing = err != nil
 		}

@@ -69,9 +69,9 @@ func (p *parking) evict(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			p.log.Error("parked generations could not be evicted, retrying", "err", err)
+			p.log.Error("evicting parked generations failed, retrying", "err", err)
 		case err == nil && failing:
-			p.log.Info("parked generations can be evicted again")
+			p.log.Info("evicting parked generations succeeds again")
 		}
 		failing = err != nil
 		select {
@@ -117,7 +117,7 @@ func (p *parking) evictOnce(ctx context.Context) error {
 		p.log.Warn("parked counts evicted", "reason", reason, "slos", nameList(generationIDs(of)))
 	}
 	if len(f.Services) > 0 {
-		p.log.Info("service has no counts any more, its ids were forgotten", "services", nameList(f.Services))
+		p.log.Info("service has no counts left, forgot its ids", "services", nameList(f.Services))
 	}
 	_, err = p.generations(ctx)
 	return err
@@ -186,7 +186,7 @@ func (p *parking) forget(ctx context.Context, r status.ForgetRequest) (done stat
 		}
 	}
 	p.evicted[evictedForget].Add(done.Parked)
-	p.log.Warn("counts and ids of the service were forgotten", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
+	p.log.Warn("forgot counts and ids of service", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
 	_, err = p.generations(ctx)
 	return done, err
 }

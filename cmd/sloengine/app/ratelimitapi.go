@@ -48,7 +48,7 @@ func (a *rateLimitAPI) serve(c *gin.Context) {
 		}
 	}
 	if !known {
-		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("no context %q among limits.contexts", name), nil)
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("No context %q in limits.contexts", name), nil)
 		return
 	}
 	for _, x := range a.rates.limiter.Offenders() {

@@ -53,7 +53,7 @@ func newRateLimits(c *config.Config, redis redisClients, filter *dlq.Filter, set
 }
 
 // prepare checks the limits of other settings and returns what puts them in force. The
-// counters go on, unless they are kept elsewhere or in another number from then on.
+// counters continue, unless they move elsewhere or their number changes.
 func (l *rateLimits) prepare(next *config.Config) (apply func(), err error) {
 	policy, err := next.RatePolicy(l.expressionFailed)
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *rateLimits) took(now *config.RateLimits) {
 func (l *rateLimits) store(c *config.Config) (ratelimit.Store, error) {
 	sharing := &c.Limits.Shared
 	if sharing.Redis && l.redis.link == nil {
-		return nil, errors.New("limits.shared.redis: the redis section came after the start; restart the engine")
+		return nil, errors.New("limits.shared.redis: the redis section was added after the start (restart the engine)")
 	}
 	table, err := ratelimit.NewTable(c.RateTable(sharing.Redis, l.metrics))
 	if err != nil || !sharing.Redis {
@@ -104,7 +104,7 @@ func (l *rateLimits) store(c *config.Config) (ratelimit.Store, error) {
 func (l *rateLimits) expressionFailed(setting string, err error) {
 	l.failed.Inc()
 	if l.told.CompareAndSwap(false, true) {
-		l.log.Warn("rate limit expression failed, the event is judged without it", "setting", setting, "err", err)
+		l.log.Warn("rate limit expression failed, ignoring it for this event", "setting", setting, "err", err)
 	}
 }
 

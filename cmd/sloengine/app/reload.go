@@ -90,7 +90,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	}
 	r.failed.Store(failed)
 	r.failures.Inc()
-	r.o.log.Error("reload failed, the old spec stays in force", "err", err, "problems", failed.problems)
+	r.o.log.Error("reload failed, keeping the old spec", "err", err, "problems", failed.problems)
 	return err
 }
 
@@ -139,14 +139,14 @@ func (r *reloader) read() (next readFiles, err error) {
 func (r *reloader) apply(ctx context.Context, next readFiles) error {
 	err := r.o.eval.Change(next.spec.inputs, func() error { return r.o.engine.SetConfig(ctx, next.spec.encoded) })
 	if err != nil {
-		return fmt.Errorf("put the new spec in force: %w", err)
+		return fmt.Errorf("apply new spec: %w", err)
 	}
 	r.o.specs.current.Store(next.spec)
 	for _, apply := range next.settings {
 		apply()
 	}
 	if len(next.needRestart) > 0 {
-		r.o.log.Warn("changed settings need a restart, the old ones stay in force until then", "sections", next.needRestart)
+		r.o.log.Warn("changed settings take effect after a restart", "sections", next.needRestart)
 	}
 	if err := r.o.changes.note(ctx); err != nil { // the spec is in force
 		r.o.log.Error("effects of the spec change are unknown", "err", err)

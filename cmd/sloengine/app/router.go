@@ -51,7 +51,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	if c.Web.ExternalURL != "" {
 		external, err = url.Parse(c.Web.ExternalURL)
 		if err != nil || external.Host == "" {
-			return fmt.Errorf("web.external_url %q: want an address such as https://slo.example.org/path", c.Web.ExternalURL)
+			return fmt.Errorf("invalid web.external_url %q (want an address such as https://slo.example.org/path)", c.Web.ExternalURL)
 		}
 	}
 	registry := prometheus.NewRegistry()
@@ -120,7 +120,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	return nil
 }
 
-// audit logs what somebody changed, or tried to.
+// audit logs a change through the API or a signal, and any attempt at one.
 func audit(log *slog.Logger, action, detail, token, remote string) {
 	log.Info("audit", "action", action, "detail", detail, "token", token, "remote", remote)
 }

@@ -24,7 +24,7 @@ func Run(ctx context.Context, opt Options) error {
 		case <-ctx.Done():
 			opt.Log.Info("stopping")
 		case name := <-g.ended:
-			opt.Log.Error("component ended, stopping the engine", "part", name)
+			opt.Log.Error("component ended, stopping the engine", "component", name)
 		}
 		a.stopping.Store(true) // readiness falls before anything is torn down
 	}

@@ -46,7 +46,7 @@ func (l *sinkDeadLetters) lagging(ctx context.Context, sink string, from, to uin
 	now := time.Now()
 	entry := dlq.Entry{
 		Origin: dlq.Sink, Sink: sink, Reason: reasonLagging, First: now, Last: now, Seq: from, SeqEnd: to, Index: -1,
-		Error: fmt.Sprintf("the sink was further behind than its max_lag_bytes: it did not get the events of the log's records %d to %d", from, to),
+		Error: fmt.Sprintf("the sink lagged by more than max_lag_bytes and did not receive the events of log records %d to %d", from, to),
 	}
 	entry.ID = deadletter.ID(l.instance, &entry)
 	err := l.store.Archive(ctx, entry)

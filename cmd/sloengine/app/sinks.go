@@ -102,7 +102,7 @@ func (s *sinks) prepare(next []config.Sink) (apply func(), err error) {
 			continue
 		}
 		if n.RateLimit != nil && n.RateLimit.Shared && s.link == nil {
-			return nil, fmt.Errorf("sink %s: rate_limit.shared needs redis, and a redis section takes effect with a restart", n.Name)
+			return nil, fmt.Errorf("sink %s: rate_limit.shared requires the redis section, which takes effect after a restart", n.Name)
 		}
 		if made[n.Name], err = n.Options(s.parts); err != nil {
 			return nil, err

@@ -27,11 +27,11 @@ func (s *specChanges) note(ctx context.Context) error {
 	p := s.parking
 	err := p.engine.Do(ctx, func() { change, at = p.fold.LastChange(), p.fold.Watermark() })
 	if err != nil {
-		return fmt.Errorf("ask what the spec changed: %w", err)
+		return fmt.Errorf("compare spec: %w", err)
 	}
 	all, err := p.generations(ctx)
 	if err != nil {
-		return fmt.Errorf("ask what the spec changed: %w", err)
+		return fmt.Errorf("compare spec: %w", err)
 	}
 	if len(change.Started)+len(change.Resumed)+len(change.Parked) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (s *specChanges) logChange(c *status.SpecChange) {
 		s.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
 	}
 	if len(c.Resumed) > 0 {
-		s.log.Info("SLOs resume the counts that were parked", "slos", nameList(c.Resumed))
+		s.log.Info("SLOs resume their parked counts", "slos", nameList(c.Resumed))
 	}
 	for _, removed := range []bool{true, false} {
 		var ids []string
@@ -65,9 +65,9 @@ func (s *specChanges) logChange(c *status.SpecChange) {
 				until = p.Until
 			}
 		}
-		msg := "SLOs have another definition, the counts of the one before are parked"
+		msg := "SLO definitions changed, old counts are parked"
 		if removed {
-			msg = "SLOs were removed, their counts are parked"
+			msg = "SLOs removed, their counts are parked"
 		}
 		if len(ids) > 0 {
 			s.log.Warn(msg, "slos", nameList(ids), "retained_until", until.Format(time.RFC3339))

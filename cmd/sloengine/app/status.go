@@ -47,7 +47,7 @@ func (e *engineStatus) get() status.Engine {
 		Disk:       status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
 	}
 	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow) {
-		s.State, s.Reason = status.Stopping, "the engine is shut down"
+		s.State, s.Reason = status.Stopping, "the engine is shutting down"
 	}
 	n := e.http.Totals()
 	s.Ingest = status.IngestStatus{

@@ -112,7 +112,7 @@ func Load(name string) (Config, error) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return Default(), fmt.Errorf("read process settings: %w", err)
+		return Default(), fmt.Errorf("read settings: %w", err)
 	}
 	return Read(name, data)
 }
@@ -127,7 +127,7 @@ func parseConfig(name string, data []byte) (Config, *yamldoc.Decoder, error) {
 	c := Default()
 	env := os.Getenv(EnvironmentVariable)
 	if env != "" && !validEnvironment(env) {
-		return c, nil, fmt.Errorf("%s=%q is not the name of an environment: lower-case letters, digits, - and _", EnvironmentVariable, env)
+		return c, nil, fmt.Errorf("%s=%q is not an environment name (want lower-case letters, digits, '-' and '_')", EnvironmentVariable, env)
 	}
 	c.Environment = environment(env)
 	var r yamldoc.Reader
@@ -165,11 +165,11 @@ func (c *Config) check(f *yamldoc.Decoder) {
 		f.Errorf("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
 	}
 	if c.Dedup.MaxAge < c.Ingest.AllowedLateness {
-		f.Errorf("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late repeat is counted twice")
+		f.Errorf("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late duplicate is counted twice")
 	}
 	for i, name := range c.Web.AllowedHosts {
 		if name == "" || strings.ContainsAny(name, "/:@*? \t") {
-			f.Errorf(item("web.allowed_hosts", i), "such as slo.example.org, without scheme and port", "%q is not a host name", name)
+			f.Errorf(item("web.allowed_hosts", i), "want a name such as slo.example.org, without scheme and port", "%q is not a host name", name)
 		}
 	}
 	c.Notifications.check(f)

@@ -48,11 +48,11 @@ func (c *Config) checkDeadLetters(f *yamldoc.Decoder) {
 		d.Retention = redisRetention
 	}
 	if d.Storage == "redis" && c.Redis == nil {
-		f.Errorf(path+".storage", "add redis, or choose file", "there is no redis section")
+		f.Errorf(path+".storage", "add redis, or choose file", "the redis section is missing")
 	}
 	for _, key := range []string{"dir", "max_bytes", "segment"} {
 		if at := child(path, key); d.Storage != "file" && f.Has(at) {
-			f.Errorf(at, "leave it out", "only the storage file has it, this one is %s", d.Storage)
+			f.Errorf(at, "remove it", "applies to storage: file, but storage is %s", d.Storage)
 		}
 	}
 	if d.Storage == "file" && d.MaxBytes < 2*d.Segment {
@@ -60,14 +60,14 @@ func (c *Config) checkDeadLetters(f *yamldoc.Decoder) {
 	}
 	zone := d.zone()
 	if zone == nil {
-		f.Errorf(path+".timezone", "as in Europe/Berlin", "%q is not a time zone", d.Timezone)
+		f.Errorf(path+".timezone", "want a name such as Europe/Berlin", "%q is not a time zone", d.Timezone)
 	}
 	if _, err := dlq.ParseSchedule(d.Clean, zone); err != nil {
-		f.Errorf(path+".clean", `as in "0 2 * * *"`, "%v", err)
+		f.Errorf(path+".clean", `want a cron expression such as "0 2 * * *"`, "%v", err)
 	}
 	if s := d.Replay.Cron; s != "" {
 		if _, err := dlq.ParseSchedule(s, zone); err != nil {
-			f.Errorf(path+".replay.schedule", `as in "*/10 * * * *"`, "%v", err)
+			f.Errorf(path+".replay.schedule", `want a cron expression such as "*/10 * * * *"`, "%v", err)
 		}
 	}
 	d.checkFilter(f, path+".filter")
@@ -77,7 +77,7 @@ func (d *deadLettersConfig) checkFilter(f *yamldoc.Decoder, path string) {
 	for key, patterns := range map[string][]string{"never_save": d.Filter.NeverSave, "always_save": d.Filter.AlwaysSave} {
 		for i, p := range patterns {
 			if _, err := dlq.NewFilter(dlq.FilterOptions{NeverSave: []string{p}}); err != nil {
-				f.Errorf(item(child(path, key), i), "a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
+				f.Errorf(item(child(path, key), i), "want a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
 			}
 		}
 	}

@@ -17,7 +17,7 @@ const anyEnvironment = "default"
 
 var environmentName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-const environmentHint = "lower-case letters, digits, - and _"
+const environmentHint = "want lower-case letters, digits, '-' and '_'"
 
 // environmentChooser picks the value for env where a value differs by environment: {production: 10s, default: 2s}. It
 // reports a mapping without one.
@@ -36,7 +36,7 @@ func environmentChooser(env string) func(*yamldoc.Value, reflect.Value, func(*ya
 			at.Path = child(v.Path, name)
 			at.What = at.Path
 			if !environmentName.MatchString(name) {
-				v.ErrorfAt(o.KeyAt(name), environmentHint, "%s: not the name of an environment", at.Path)
+				v.ErrorfAt(o.KeyAt(name), environmentHint, "%s: invalid environment name", at.Path)
 				continue
 			}
 			if valid(at) && (name == env || name == anyEnvironment && chosen == nil) {
@@ -82,7 +82,7 @@ func (e *environment) DecodeYAML(d *yamldoc.Decoder, v *yamldoc.Value, tag refle
 	switch {
 	case !d.DecodeTagged(v, &text, tag):
 	case text != "" && !validEnvironment(text):
-		d.Errorf(v.Path, environmentHint, "%q is not the name of an environment", text)
+		d.Errorf(v.Path, environmentHint, "invalid environment name %q", text)
 	default:
 		*e = environment(text)
 	}

@@ -20,7 +20,7 @@ func Findings(name string) (yamldoc.Problems, error) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read process settings: %w", err)
+		return nil, fmt.Errorf("read settings: %w", err)
 	}
 	c, f, err := parseConfig(name, data)
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Config) find(warn func(path, hint, format string, args ...any)) {
 	}
 }
 
-// worstCase is how long all attempts to deliver a batch may take, whatever the jitter draws;
-// 0 if there is no end to them but the ttl.
+// worstCase is how long all attempts to deliver a batch may take with the largest jitter. It is 0 if only the ttl
+// ends them.
 func (s *Sink) worstCase() time.Duration {
 	r := &s.Retry
 	timeout, most := s.Timeout, r.Cap

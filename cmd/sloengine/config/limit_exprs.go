@@ -75,7 +75,7 @@ func extractor(setting, text string, failed func(setting string, err error)) (fu
 	}, nil
 }
 
-// expressionProblem reports what is wrong with an expression.
+// expressionProblem reports an invalid expression.
 func expressionProblem(f *yamldoc.Decoder, path, text, sees string, err error) {
 	message, place := err.Error(), ""
 	var at *expression.Error
@@ -85,7 +85,7 @@ func expressionProblem(f *yamldoc.Decoder, path, text, sees string, err error) {
 			place = fmt.Sprintf(", at line %d, column %d of the expression", at.Line, at.Column)
 		}
 	}
-	f.Errorf(path, "it sees "+sees, "%s%s", message, place)
+	f.Errorf(path, "the expression can use "+sees, "%s%s", message, place)
 }
 
 // exprNames are the Go types behind the names in an expression.

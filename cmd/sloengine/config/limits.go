@@ -112,7 +112,7 @@ func (c *Config) checkLimits(f *yamldoc.Decoder) {
 	}
 	authenticated := c.Auth.TokensFile != ""
 	if l.Shared.Redis && c.Redis == nil {
-		f.Errorf("limits.shared.redis", "add redis, or leave shared out", "limits are shared through Redis, and there is no redis section")
+		f.Errorf("limits.shared.redis", "add redis, or remove shared", "rate limits are shared through Redis, but the redis section is missing")
 	}
 	l.checkDefaultOff(f)
 	const sees = "event and request"
@@ -154,16 +154,16 @@ func (l *RateLimits) checkDefaultOff(f *yamldoc.Decoder) {
 	if !l.Default.Off {
 		return
 	}
-	const hint = "add one, or leave default on"
+	const hint = "add a limit, or enable the default"
 	for i := range l.Types {
 		t := &l.Types[i]
 		if t.Limit == nil && t.Preset == "" && t.Extends == "" {
-			f.Errorf(item("limits.types", i), hint, "a limit is missing, and the default is off")
+			f.Errorf(item("limits.types", i), hint, "has no limit, and limits.default is off")
 		}
 	}
 	for i := range l.Contexts {
 		if l.Contexts[i].Limit == nil {
-			f.Errorf(item("limits.contexts", i), hint, "a limit is missing, and the default is off")
+			f.Errorf(item("limits.contexts", i), hint, "has no limit, and limits.default is off")
 		}
 	}
 }

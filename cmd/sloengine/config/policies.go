@@ -55,7 +55,7 @@ func retryOn(list []string) (*dispatch.RetryOn, error) {
 		}
 		code, err := strconv.Atoi(text)
 		if err != nil || code < 300 || code > 599 {
-			return nil, fmt.Errorf("%q is neither a class of errors nor a status code", text)
+			return nil, fmt.Errorf("%q is neither an error class nor a status code", text)
 		}
 		on.Codes = append(on.Codes, code)
 	}
@@ -85,7 +85,7 @@ func defaultPolicies() policies {
 // check tells what no single value shows. path is where the policies stand: "" or
 // that of a sink.
 func (p *policies) check(f *yamldoc.Decoder, path string) {
-	// A sink takes over what is wrong at the top level. It is told there, once.
+	// A sink inherits the problems of the top level, which are reported there, once.
 	own := func(keys ...string) bool {
 		for _, k := range keys {
 			k = child(path, k)
@@ -100,18 +100,18 @@ func (p *policies) check(f *yamldoc.Decoder, path string) {
 	}
 	r, b := &p.Retry, &p.Breaker.V
 	if own("retry.base", "retry.cap") && r.Cap < r.Base {
-		f.Errorf(child(path, "retry.cap"), "raise it, or lower base", "must be at least the base of %s", r.Base)
+		f.Errorf(child(path, "retry.cap"), "raise it, or lower base", "must be at least retry.base (%s)", r.Base)
 	}
 	for i, text := range r.RetryOn {
 		if _, err := retryOn([]string{text}); err != nil && own("retry.retry_on") {
-			f.Errorf(item(child(path, "retry.retry_on"), i), "one of "+strings.Join(append(defaultRetryOn, "permanent"), ", ")+", or a code such as 409", "%v", err)
+			f.Errorf(item(child(path, "retry.retry_on"), i), "want one of "+strings.Join(append(defaultRetryOn, "permanent"), ", ")+", or a code such as 409", "%v", err)
 		}
 	}
 	if own("breaker.consecutive", "breaker.rate") && b.Consecutive.Off && b.Rate.Off && !p.Breaker.Off {
-		f.Errorf(child(path, "breaker"), "write breaker: off, or leave one of them on", "both rules are off, so it would never open")
+		f.Errorf(child(path, "breaker"), "set breaker: off, or enable one of the rules", "both rules are off, so the breaker would never open")
 	}
 	if own("breaker.rate.probes", "breaker.rate.successes") && !b.Rate.Off && b.Rate.V.Successes > b.Rate.V.Probes {
-		f.Errorf(child(path, "breaker.rate.successes"), "lower it, or raise probes", "%d of %d probes cannot succeed", b.Rate.V.Successes, b.Rate.V.Probes)
+		f.Errorf(child(path, "breaker.rate.successes"), "lower it, or raise probes", "successes (%d) must not exceed probes (%d)", b.Rate.V.Successes, b.Rate.V.Probes)
 	}
 }
 

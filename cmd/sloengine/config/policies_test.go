@@ -52,7 +52,7 @@ sinks:
 	for text, want := range map[string]string{
 		"timeout: {production: 10s}":                       "retry",
 		"timeout: {default: 2s, production: soon}":         `timeout.production: "soon"`,
-		"timeout: {default: 2s, Production: 3s}":           "not the name of an environment",
+		"timeout: {default: 2s, Production: 3s}":           "invalid environment name",
 		"retry: {max_retries: {default: 1, other: -1}}":    "retry.max_retries.other",
 		"ingest: {max_batch: {default: 1, production: 2}}": "ingest.max_batch",
 	} {

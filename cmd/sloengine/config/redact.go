@@ -30,7 +30,7 @@ func (c *Config) checkRedact(f *yamldoc.Decoder) {
 			f.Errorf(path+".key_file", "", "%v", err)
 		}
 		if r.Action == redact.Hash && r.KeyFile == "" {
-			f.Errorf(path, "as in: openssl rand -hex 32 > redact.key", "the action hash needs a key_file")
+			f.Errorf(path, "create one with: openssl rand -hex 32 > redact.key", "action hash requires key_file")
 		}
 		for _, err := range rule.Check() {
 			var e *redact.FieldError

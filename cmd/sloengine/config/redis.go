@@ -52,11 +52,11 @@ func (r *redisConfig) check(f *yamldoc.Decoder) {
 	}
 	switch several := len(r.Addresses) > 0; {
 	case r.Cluster && r.SentinelMaster != "":
-		f.Errorf("redis.sentinel_master", "leave one of them out", "a cluster has no sentinels")
+		f.Errorf("redis.sentinel_master", "remove one of them", "cluster and sentinel_master exclude each other")
 	case several != (r.Cluster || r.SentinelMaster != ""):
-		f.Errorf("redis.addresses", "set address for a single server", "addresses belong to cluster or sentinel_master, and those to addresses")
+		f.Errorf("redis.addresses", "set address for a single server", "addresses requires cluster or sentinel_master, and each of these requires addresses")
 	case several && r.Address != "":
-		f.Errorf("redis.address", "leave one of them out", "address and addresses exclude each other")
+		f.Errorf("redis.address", "remove one of them", "address and addresses exclude each other")
 	case !several && r.Address == "" && !f.Has("redis.address"):
 		f.Errorf("redis.address", "", "missing")
 	case !several && !f.Broken("redis.address"):
@@ -66,7 +66,7 @@ func (r *redisConfig) check(f *yamldoc.Decoder) {
 		checkAddress(f, item("redis.addresses", i), a)
 	}
 	if r.Cluster && r.DB != 0 {
-		f.Errorf("redis.db", "leave it out", "a cluster has database 0 only")
+		f.Errorf("redis.db", "remove it", "a cluster has only database 0")
 	}
 	checkPassword(f, "redis.sentinel_", r.SentinelUsername, r.SentinelPasswordFile)
 	if !redisPrefix.MatchString(r.Prefix) {
@@ -81,7 +81,7 @@ func (r *redisConfig) check(f *yamldoc.Decoder) {
 func checkAddress(f *yamldoc.Decoder, path, address string) {
 	_, port, err := net.SplitHostPort(address)
 	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 {
-		f.Errorf(path, "as in 127.0.0.1:6379", "%q is not host:port", address)
+		f.Errorf(path, "want host:port, such as 127.0.0.1:6379", "invalid address %q", address)
 	}
 }
 
@@ -91,7 +91,7 @@ func checkPassword(f *yamldoc.Decoder, path, username, file string) {
 			f.Errorf(path+"password_file", "", "%v", err)
 		}
 	} else if username != "" {
-		f.Errorf(path+"username", "add password_file", "a user without a password")
+		f.Errorf(path+"username", "add password_file", "username requires a password")
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *Config) RedisKeys(kind string) string { return "{" + c.Redis.Prefix + "
 // tlsConfig says how to trust a server. The zero value is as the system does.
 type tlsConfig struct {
 	CAFile     string `yaml:"ca_file" is:"file"`
-	CertFile   string `yaml:"cert_file" is:"file"` // of ours
+	CertFile   string `yaml:"cert_file" is:"file"` // of the client
 	KeyFile    string `yaml:"key_file" is:"file"`
 	ServerName string `yaml:"server_name"`
 	Insecure   bool   `yaml:"insecure_skip_verify"`
@@ -153,11 +153,11 @@ type tlsConfig struct {
 
 func (t *tlsConfig) check(f *yamldoc.Decoder, path string) {
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		f.Errorf(path, "give both, or none", "cert_file and key_file belong together")
+		f.Errorf(path, "set both, or none", "cert_file and key_file must be set together")
 		return
 	}
 	if t.Insecure && t.CAFile != "" {
-		f.Errorf(path+".ca_file", "leave one of the two out", "insecure_skip_verify trusts everybody")
+		f.Errorf(path+".ca_file", "remove one of them", "ca_file has no effect with insecure_skip_verify")
 	}
 	if _, err := t.client(); err != nil {
 		f.Errorf(path, "", "%v", err)
@@ -177,7 +177,7 @@ func (t *tlsConfig) client() (*tls.Config, error) {
 		}
 		o.RootCAs = x509.NewCertPool()
 		if !o.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca_file: %s holds no certificate", t.CAFile)
+			return nil, fmt.Errorf("ca_file: %s contains no certificate", t.CAFile)
 		}
 	}
 	if t.CertFile != "" {
@@ -200,7 +200,7 @@ func readSecret(name string, atLeast int) ([]byte, error) {
 		return nil, errors.New(name + " is empty")
 	}
 	if len(data) < atLeast {
-		return nil, fmt.Errorf("%s holds %d bytes, at least %d are needed", name, len(data), atLeast)
+		return nil, fmt.Errorf("%s has %d bytes (want at least %d)", name, len(data), atLeast)
 	}
 	return data, nil
 }
@@ -216,7 +216,7 @@ func readSmall(name string) ([]byte, error) {
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxSmall+1))
 	if err == nil && len(data) > maxSmall {
-		err = fmt.Errorf("%s is longer than %d bytes", name, maxSmall)
+		err = fmt.Errorf("%s exceeds %d bytes", name, maxSmall)
 	}
 	return data, err
 }

@@ -91,28 +91,28 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 		switch first, twice := names[s.Name]; {
 		case f.Broken(path + ".name"):
 		case !sinkName.MatchString(s.Name):
-			f.Errorf(path+".name", "it names a file and a label", "%q is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.'", s.Name)
+			f.Errorf(path+".name", "want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label", "invalid sink name %q", s.Name)
 		case twice:
-			f.Errorf(path+".name", "its place in the log goes by the name", "sinks[%d] has this name, too", first)
+			f.Errorf(path+".name", "the name identifies its cursor in the log", "sinks[%d] already has this name", first)
 		default:
 			names[s.Name] = i
 		}
 		if s.File != nil && s.File.Dir != "" {
 			dir := filepath.Clean(s.File.Dir)
 			if first, twice := dirs[dir]; twice {
-				f.Errorf(path+".file.dir", "each sink needs a folder of its own", "sinks[%d] writes there, too", first)
+				f.Errorf(path+".file.dir", "set a separate directory for each sink", "sinks[%d] already writes to this directory", first)
 			}
 			dirs[dir] = i
 			if c.DeadLetters.Dir != "" && filepath.Clean(c.DeadLetters.Dir) == dir {
-				f.Errorf(path+".file.dir", "each needs a folder of its own", "the dead letters are there")
+				f.Errorf(path+".file.dir", "set a separate directory", "the dead letters use this directory")
 			}
 		}
 		if l := s.RateLimit; l != nil {
 			if l.Shared && c.Redis == nil {
-				f.Errorf(path+".rate_limit.shared", "add redis, or leave it out", "limits are shared through Redis, and there is no redis section")
+				f.Errorf(path+".rate_limit.shared", "add redis, or remove shared", "rate limits are shared through Redis, but the redis section is missing")
 			}
 			if !l.Shared && f.Has(path+".rate_limit.fallback") {
-				f.Errorf(path+".rate_limit.fallback", "write shared: true, or leave it out", "only a shared limit falls back")
+				f.Errorf(path+".rate_limit.fallback", "set shared: true, or remove it", "fallback requires a shared rate limit")
 			}
 		}
 	}
@@ -122,13 +122,13 @@ func (s *Sink) check(f *yamldoc.Decoder, path string) {
 	switch {
 	case f.Broken(path + ".http"), f.Broken(path + ".file"):
 	case s.HTTP == nil && s.File == nil:
-		f.Errorf(path, "add http or file", "it does not say where events go")
+		f.Errorf(path, "add http or file", "the sink has no destination")
 	case s.HTTP != nil && s.File != nil:
-		f.Errorf(path+".file", "make two sinks of it", "a sink is either http or file")
+		f.Errorf(path+".file", "define two sinks", "http and file exclude each other")
 	}
 	s.policies.check(f, path)
 	if s.TTL > 0 && s.TTL <= s.Batch.Wait {
-		f.Errorf(path+".ttl", "raise it, or lower batch.wait", "events would be too old once they have waited %s for their batch", s.Batch.Wait)
+		f.Errorf(path+".ttl", "raise it, or lower batch.wait", "events would expire while they wait %s for their batch", s.Batch.Wait)
 	}
 	if s.MaxLagBytes > 0 && s.MaxLagBytes < s.Batch.Bytes {
 		f.Errorf(path+".max_lag_bytes", "raise it, or lower batch.bytes", "must be at least one batch of %d bytes", s.Batch.Bytes)
@@ -138,7 +138,7 @@ func (s *Sink) check(f *yamldoc.Decoder, path string) {
 	}
 	if s.File != nil {
 		if f.Has(path+".file.dir") && s.File.Dir == "" {
-			f.Errorf(path+".file.dir", "", "must be the name of a folder")
+			f.Errorf(path+".file.dir", "", "must not be empty")
 		}
 		if age := s.File.MaxAge; age > 0 && age < time.Second {
 			f.Errorf(path+".file.max_age", "", "must be at least 1s, or 0 for none")
@@ -154,11 +154,11 @@ func (h *httpSinkConfig) check(f *yamldoc.Decoder, path string) {
 	checkURL(f, path+".health_url", h.HealthURL, false)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		if secretHeaders.MatchString(name) {
-			f.Errorf(path+".headers."+name, "write its value into a file, and the file's name under header_files", "a secret must not stand here")
+			f.Errorf(path+".headers."+name, "write the value to a file and set the file name under header_files", "a secret must not be set here")
 		}
 		for _, other := range slices.Sorted(maps.Keys(h.HeaderFiles)) {
 			if textproto.CanonicalMIMEHeaderKey(name) == textproto.CanonicalMIMEHeaderKey(other) {
-				f.Errorf(path+".header_files."+other, "keep one", "the header is among headers, too")
+				f.Errorf(path+".header_files."+other, "remove one of them", "the header is also set under headers")
 			}
 		}
 	}
@@ -185,11 +185,11 @@ func checkURL(f *yamldoc.Decoder, path, text string, required bool) {
 	case err != nil:
 		f.Errorf(path, "", "not a URL") // without the text, which may hold a secret
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		f.Errorf(path, "as in https://example.org/events", "must begin with http:// or https:// and have a host")
+		f.Errorf(path, "want a URL such as https://example.org/events", "must start with http:// or https:// and have a host")
 	case u.User != nil:
-		f.Errorf(path, "put credentials into header_files", "must not hold a user")
+		f.Errorf(path, "set credentials under header_files", "must not contain credentials")
 	case u.Fragment != "":
-		f.Errorf(path, "leave out what follows #", "a fragment is never sent")
+		f.Errorf(path, "remove the part from #", "must not have a fragment, which is never sent")
 	}
 }
 

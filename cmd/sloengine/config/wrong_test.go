@@ -32,8 +32,8 @@ var wrongSettings = []struct {
 	{"too small", "log: {segment: 1KiB}", []string{`1:16: log.segment: must be at least 1MiB, got "1KiB"`}},
 	{"too large", "ingest: {max_future: 2d}", []string{`1:22: ingest.max_future: must be at most 1d, got "2d"`}},
 	{"across keys", "ingest: {bodies_memory: 1MiB}", []string{`1:25: ingest.bodies_memory: must be at least ingest.max_body (raise it, or lower max_body)`}},
-	{"ids forgotten too soon", "ingest: {allowed_lateness: 8d}", []string{`1:1: known_ids.max_age: must be at least ingest.allowed_lateness, or a late repeat is counted twice (raise it, or lower allowed_lateness)`}},
-	{"environment", "environment: Production!", []string{`1:14: environment: "Production!" is not the name of an environment (lower-case letters, digits, - and _)`}},
+	{"ids forgotten too soon", "ingest: {allowed_lateness: 8d}", []string{`1:1: known_ids.max_age: must be at least ingest.allowed_lateness, or a late duplicate is counted twice (raise it, or lower allowed_lateness)`}},
+	{"environment", "environment: Production!", []string{`1:14: environment: invalid environment name "Production!" (want lower-case letters, digits, '-' and '_')`}},
 
 	{"alertmanager without url", "notifications: {alertmanagers: [{name: a}]}", []string{`1:33: notifications.alertmanagers[0].url: missing`}},
 	{"alertmanager url", "notifications: {alertmanagers: [{url: 'am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must begin with http:// or https:// and have a host (as in http://alertmanager.example:9093)`}},
@@ -46,20 +46,20 @@ var wrongSettings = []struct {
 	{"external label", "notifications: {external_labels: {alertname: x, a-b: y}}", []string{`1:46: notifications.external_labels.alertname: "alertname" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`, `1:54: notifications.external_labels.a-b: "a-b" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`}},
 	{"resend", "notifications: {resend: 100ms}", []string{`1:25: notifications.resend: must be at least 1s, got "100ms"`}},
 	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}", []string{`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
-	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must begin with http:// or https:// and have a host (as in https://example.org/events)`}},
+	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
 
 	{"redis without address", "redis: {db: 1}", []string{`1:8: redis.address: missing`}},
-	{"redis addresses without a kind", "redis: {addresses: ['a:1']}", []string{`1:20: redis.addresses: addresses belong to cluster or sentinel_master, and those to addresses (set address for a single server)`}},
-	{"sentinel without addresses", "redis: {address: 'a:1', sentinel_master: m}", []string{`1:8: redis.addresses: addresses belong to cluster or sentinel_master, and those to addresses (set address for a single server)`}},
+	{"redis addresses without a kind", "redis: {addresses: ['a:1']}", []string{`1:20: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set address for a single server)`}},
+	{"sentinel without addresses", "redis: {address: 'a:1', sentinel_master: m}", []string{`1:8: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set address for a single server)`}},
 	{"cluster and address", "redis: {address: 'a:1', cluster: true, db: 2, addresses: ['a:1', b]}", []string{
-		`1:18: redis.address: address and addresses exclude each other (leave one of them out)`, `1:44: redis.db: a cluster has database 0 only (leave it out)`, `1:66: redis.addresses[1]: "b" is not host:port (as in 127.0.0.1:6379)`}},
-	{"redis address", "redis: {address: localhost}", []string{`1:18: redis.address: "localhost" is not host:port (as in 127.0.0.1:6379)`}},
-	{"redis user", "redis: {address: 'a:1', username: u}", []string{`1:35: redis.username: a user without a password (add password_file)`}},
+		`1:18: redis.address: address and addresses exclude each other (remove one of them)`, `1:44: redis.db: a cluster has only database 0 (remove it)`, `1:66: redis.addresses[1]: invalid address "b" (want host:port, such as 127.0.0.1:6379)`}},
+	{"redis address", "redis: {address: localhost}", []string{`1:18: redis.address: invalid address "localhost" (want host:port, such as 127.0.0.1:6379)`}},
+	{"redis user", "redis: {address: 'a:1', username: u}", []string{`1:35: redis.username: username requires a password (add password_file)`}},
 	{"redis password file", "redis: {address: 'a:1', password_file: nowhere}", []string{`1:40: redis.password_file: open DIR/nowhere: no such file or directory`}},
 	{"password in the open", "redis: {address: 'a:1', password: x}", []string{`1:25: redis: unknown key "password" (did you mean "password_file"?)`}},
 	{"redis prefix", "redis: {address: 'a:1', prefix: '{x}'}", []string{`1:33: redis.prefix: must be 1 to 64 letters, digits, '_', '.', ':' and '-'`}},
-	{"half a certificate", "redis: {address: 'a:1', tls: {cert_file: x.pem}}", []string{`1:30: redis.tls: cert_file and key_file belong together (give both, or none)`}},
-	{"no certificate", "redis: {address: 'a:1', tls: {ca_file: empty}}", []string{`1:30: redis.tls: ca_file: DIR/empty holds no certificate`}},
+	{"half a certificate", "redis: {address: 'a:1', tls: {cert_file: x.pem}}", []string{`1:30: redis.tls: cert_file and key_file must be set together (set both, or none)`}},
+	{"no certificate", "redis: {address: 'a:1', tls: {ca_file: empty}}", []string{`1:30: redis.tls: ca_file: DIR/empty contains no certificate`}},
 
 	{"zero limit", "limits:\n  types:\n    - {match: a}\n    - {match: b}\n    - match: c\n      limit: 0", []string{`6:14: limits.types[2].limit: must be at least 1, got "0"`}},
 	{"fraction", "limits: {global: {limit: 1.5}}", []string{`1:26: limits.global.limit: want a whole number, got "1.5"`}},
@@ -85,17 +85,17 @@ var wrongSettings = []struct {
 		`1:62: limits.contexts[0].from[2]: invalid context source "header:" (want attribute:NAME, header:NAME, client_ip or token)`,
 	}},
 	{"no source", "limits: {contexts: [{name: u, from: []}]}", []string{`1:37: limits.contexts[0].from: missing source for the value of "u"`}},
-	{"shared without redis", "limits: {shared: {redis: true}}", []string{`1:26: limits.shared.redis: limits are shared through Redis, and there is no redis section (add redis, or leave shared out)`}},
+	{"shared without redis", "limits: {shared: {redis: true}}", []string{`1:26: limits.shared.redis: rate limits are shared through Redis, but the redis section is missing (add redis, or remove shared)`}},
 	{"fallback above all", "limits: {shared: {fallback: 2}}", []string{`1:29: limits.shared.fallback: must be at most 1, got "2"`}},
 	{"no default", "limits: {default: off, types: [{match: a, window: 1m}], contexts: [{name: u, from: [client_ip]}]}", []string{
-		`1:32: limits.types[0]: a limit is missing, and the default is off (add one, or leave default on)`,
-		`1:68: limits.contexts[0]: a limit is missing, and the default is off (add one, or leave default on)`,
+		`1:32: limits.types[0]: has no limit, and limits.default is off (add a limit, or enable the default)`,
+		`1:68: limits.contexts[0]: has no limit, and limits.default is off (add a limit, or enable the default)`,
 	}},
 	{"no such environment", "environment: staging\nlimits: {global: {limit: {production: 5}}}", []string{`2:26: limits.global.limit: no value for the environment "staging" (add it, or a default)`}},
 	{"no environment", "limits: {global: {limit: {production: 5}}}", []string{`1:26: limits.global.limit: the value differs by environment, and there is no default among them (set environment, or SLOENGINE_ENV)`}},
 	{"another environment's value", "environment: a\nlimits: {global: {limit: {a: 5, b: 0, B: 1}}}", []string{
 		`2:36: limits.global.limit.b: must be at least 1, got "0"`,
-		`2:39: limits.global.limit.B: not the name of an environment (lower-case letters, digits, - and _)`,
+		`2:39: limits.global.limit.B: invalid environment name (want lower-case letters, digits, '-' and '_')`,
 	}},
 
 	{"redact nothing", "redact: [{action: mask}]", []string{`1:10: redact[0].attributes: missing`}},
@@ -103,24 +103,24 @@ var wrongSettings = []struct {
 	{"redact how", "redact: [{attributes: [user], action: encrypt}]", []string{`1:39: redact[0].action: unknown value "encrypt" (want remove, mask, hash or truncate_ip)`}},
 	{"redact type", "redact: [{attributes: [user], types: ['a b'], action: mask}]", []string{`1:39: redact[0].types[0]: "a b" is not a valid event type`}},
 	{"redact pattern", "redact:\n  - attributes: [user]\n    action: mask\n    pattern: '('", []string{"4:14: redact[0].pattern: error parsing regexp: missing closing ): `(`"}},
-	{"redact without key", "redact: [{attributes: [user], action: hash}]", []string{`1:10: redact[0]: the action hash needs a key_file (as in: openssl rand -hex 32 > redact.key)`}},
-	{"redact with a short key", "redact: [{attributes: [user], action: hash, key_file: short}]", []string{`1:55: redact[0].key_file: DIR/short holds 3 bytes, at least 16 are needed`}},
+	{"redact without key", "redact: [{attributes: [user], action: hash}]", []string{`1:10: redact[0]: action hash requires key_file (create one with: openssl rand -hex 32 > redact.key)`}},
+	{"redact with a short key", "redact: [{attributes: [user], action: hash, key_file: short}]", []string{`1:55: redact[0].key_file: DIR/short has 3 bytes (want at least 16)`}},
 	{"idle key", "redact: [{attributes: [user], action: mask, key_file: long}]", []string{`1:55: redact[0].key_file: a key is only valid for the action hash`}},
 
-	{"dead letters in redis", "dead_letters: {storage: redis}", []string{`1:25: dead_letters.storage: there is no redis section (add redis, or choose file)`}},
-	{"files of memory", "dead_letters: {storage: memory, dir: x}", []string{`1:38: dead_letters.dir: only the storage file has it, this one is memory (leave it out)`}},
+	{"dead letters in redis", "dead_letters: {storage: redis}", []string{`1:25: dead_letters.storage: the redis section is missing (add redis, or choose file)`}},
+	{"files of memory", "dead_letters: {storage: memory, dir: x}", []string{`1:38: dead_letters.dir: applies to storage: file, but storage is memory (remove it)`}},
 	{"unknown storage", "dead_letters: {storage: s3}", []string{`1:25: dead_letters.storage: unknown value "s3" (want file, redis or memory)`}},
 	{"few segments", "dead_letters: {max_bytes: 16MB}", []string{`1:27: dead_letters.max_bytes: must be at least two segments of 10000000 bytes (raise it, or lower segment)`}},
 	{"cron", "dead_letters: {clean: sometimes, replay: {schedule: '0 0 30 2 *'}}", []string{
-		`1:23: dead_letters.clean: schedule "sometimes" is not a cron expression (as in "0 2 * * *")`,
-		`1:53: dead_letters.replay.schedule: schedule "0 0 30 2 *" never occurs (as in "*/10 * * * *")`,
+		`1:23: dead_letters.clean: schedule "sometimes" is not a cron expression (want a cron expression such as "0 2 * * *")`,
+		`1:53: dead_letters.replay.schedule: schedule "0 0 30 2 *" never occurs (want a cron expression such as "*/10 * * * *")`,
 	}},
-	{"time zone", "dead_letters: {timezone: Mars/Base}", []string{`1:26: dead_letters.timezone: "Mars/Base" is not a time zone (as in Europe/Berlin)`}},
+	{"time zone", "dead_letters: {timezone: Mars/Base}", []string{`1:26: dead_letters.timezone: "Mars/Base" is not a time zone (want a name such as Europe/Berlin)`}},
 	{"filter pattern", "dead_letters: {filter: {never_save: [ok, '/(/'], always_save: ['']}}", []string{
-		"1:42: dead_letters.filter.never_save[1]: pattern /(/: error parsing regexp: missing closing ): `(` (a name, a name with * and ?, or /an expression/)",
-		`1:64: dead_letters.filter.always_save[0]: empty pattern (a name, a name with * and ?, or /an expression/)`,
+		"1:42: dead_letters.filter.never_save[1]: pattern /(/: error parsing regexp: missing closing ): `(` (want a name, a name with * and ?, or /an expression/)",
+		`1:64: dead_letters.filter.always_save[0]: empty pattern (want a name, a name with * and ?, or /an expression/)`,
 	}},
-	{"expression", "dead_letters: {filter: {save_if: 'event.sverity == 1'}}", []string{`1:34: dead_letters.filter.save_if: event has no field sverity, at column 7 of the expression (it sees event and failure)`}},
+	{"expression", "dead_letters: {filter: {save_if: 'event.sverity == 1'}}", []string{`1:34: dead_letters.filter.save_if: event has no field sverity, at column 7 of the expression (the expression can use event and failure)`}},
 	{"replay rate", "dead_letters: {replay: {rate: 0, batch: 1001}}", []string{
 		`1:31: dead_letters.replay.rate: must be more than 0, got "0"`,
 		`1:41: dead_letters.replay.batch: must be at most 1000, got "1001"`,
@@ -129,38 +129,38 @@ var wrongSettings = []struct {
 	{"jitter", "retry: {jitter: random}", []string{`1:17: retry.jitter: unknown value "random" (want full, equal, decorrelated, plusminus or none)`}},
 	{"spread", "retry: {jitter: plusminus, spread: 1.5}", []string{`1:36: retry.spread: must be at most 1, got "1.5"`}},
 	{"retries", "retry: {max_retries: -1}", []string{`1:22: retry.max_retries: must be at least 0, got "-1"`}},
-	{"cap below base", "retry: {base: 10s}", []string{`1:8: retry.cap: must be at least the base of 10s (raise it, or lower base)`}},
+	{"cap below base", "retry: {base: 10s}", []string{`1:8: retry.cap: must be at least retry.base (10s) (raise it, or lower base)`}},
 	{"budget", "retry: {budget: {ratio: 0}}", []string{`1:25: retry.budget.ratio: must be more than 0, got "0"`}},
 	{"retry limit", "retry: {rate_limit: {limit: 0, on_exceeded: dlq}}", []string{
 		`1:29: retry.rate_limit.limit: must be at least 1, got "0"`,
 		`1:45: retry.rate_limit.on_exceeded: unknown value "dlq" (want delay, drop or dead_letter)`,
 	}},
-	{"breaker off", "breaker: {rate: off, consecutive: off}", []string{`1:10: breaker: both rules are off, so it would never open (write breaker: off, or leave one of them on)`}},
-	{"probes", "breaker: {rate: {probes: 2, successes: 3}}", []string{`1:40: breaker.rate.successes: 3 of 2 probes cannot succeed (lower it, or raise probes)`}},
+	{"breaker off", "breaker: {rate: off, consecutive: off}", []string{`1:10: breaker: both rules are off, so the breaker would never open (set breaker: off, or enable one of the rules)`}},
+	{"probes", "breaker: {rate: {probes: 2, successes: 3}}", []string{`1:40: breaker.rate.successes: successes (3) must not exceed probes (2) (lower it, or raise probes)`}},
 	{"percent", "breaker: {rate: {threshold: 50}}", []string{`1:29: breaker.rate.threshold: must be at most 1, got "50"`}},
 	{"bulkhead", "bulkhead: {concurrency: 0}", []string{`1:25: bulkhead.concurrency: must be at least 1, got "0"`}},
 
-	{"sink of no kind", "sinks: [{name: a}]", []string{`1:9: sinks[0]: it does not say where events go (add http or file)`}},
-	{"sink of two kinds", "sinks: [{name: a, http: {url: 'http://x'}, file: {dir: x}}]", []string{`1:50: sinks[0].file: a sink is either http or file (make two sinks of it)`}},
+	{"sink of no kind", "sinks: [{name: a}]", []string{`1:9: sinks[0]: the sink has no destination (add http or file)`}},
+	{"sink of two kinds", "sinks: [{name: a, http: {url: 'http://x'}, file: {dir: x}}]", []string{`1:50: sinks[0].file: http and file exclude each other (define two sinks)`}},
 	{"no name", "sinks: [{file: {dir: x}}]", []string{`1:9: sinks[0].name: missing`}},
-	{"name", "sinks: [{name: My Sink, file: {dir: x}}]", []string{`1:16: sinks[0].name: "My Sink" is not 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with no '.' (it names a file and a label)`}},
-	{"same name", "sinks: [{name: a, file: {dir: x}}, {name: a, file: {dir: y}}]", []string{`1:43: sinks[1].name: sinks[0] has this name, too (its place in the log goes by the name)`}},
-	{"same folder", "sinks: [{name: a, file: {dir: x}}, {name: b, file: {dir: ./y/../x}}]", []string{`1:58: sinks[1].file.dir: sinks[0] writes there, too (each sink needs a folder of its own)`}},
-	{"folder of dead letters", "dead_letters: {dir: x}\nsinks: [{name: a, file: {dir: x/}}]", []string{`2:31: sinks[0].file.dir: the dead letters are there (each needs a folder of its own)`}},
-	{"url", "sinks: [{name: a, http: {url: example.org}}]", []string{`1:31: sinks[0].http.url: must begin with http:// or https:// and have a host (as in https://example.org/events)`}},
-	{"password in the url", "sinks: [{name: a, http: {url: 'https://u:hush@x'}}]", []string{`1:31: sinks[0].http.url: must not hold a user (put credentials into header_files)`}},
+	{"name", "sinks: [{name: My Sink, file: {dir: x}}]", []string{`1:16: sinks[0].name: invalid sink name "My Sink" (want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label)`}},
+	{"same name", "sinks: [{name: a, file: {dir: x}}, {name: a, file: {dir: y}}]", []string{`1:43: sinks[1].name: sinks[0] already has this name (the name identifies its cursor in the log)`}},
+	{"same folder", "sinks: [{name: a, file: {dir: x}}, {name: b, file: {dir: ./y/../x}}]", []string{`1:58: sinks[1].file.dir: sinks[0] already writes to this directory (set a separate directory for each sink)`}},
+	{"folder of dead letters", "dead_letters: {dir: x}\nsinks: [{name: a, file: {dir: x/}}]", []string{`2:31: sinks[0].file.dir: the dead letters use this directory (set a separate directory)`}},
+	{"url", "sinks: [{name: a, http: {url: example.org}}]", []string{`1:31: sinks[0].http.url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
+	{"password in the url", "sinks: [{name: a, http: {url: 'https://u:hush@x'}}]", []string{`1:31: sinks[0].http.url: must not contain credentials (set credentials under header_files)`}},
 	{"method", "sinks: [{name: a, http: {url: 'http://x', method: post}}]", []string{`1:51: sinks[0].http.method: unknown value "post" (did you mean "POST"?)`}},
-	{"secret in a header", "sinks: [{name: a, http: {url: 'http://x', headers: {authorization: Bearer x}}}]", []string{`1:68: sinks[0].http.headers.authorization: a secret must not stand here (write its value into a file, and the file's name under header_files)`}},
+	{"secret in a header", "sinks: [{name: a, http: {url: 'http://x', headers: {authorization: Bearer x}}}]", []string{`1:68: sinks[0].http.headers.authorization: a secret must not be set here (write the value to a file and set the file name under header_files)`}},
 	{"own header", "sinks: [{name: a, http: {url: 'http://x', headers: {Content-Type: x}}}]", []string{`1:25: sinks[0].http: header "Content-Type" is set by the sink itself`}},
-	{"header twice", "sinks: [{name: a, http: {url: 'http://x', headers: {X-A: x}, header_files: {x-a: long}}}]", []string{`1:82: sinks[0].http.header_files.x-a: the header is among headers, too (keep one)`}},
+	{"header twice", "sinks: [{name: a, http: {url: 'http://x', headers: {X-A: x}, header_files: {x-a: long}}}]", []string{`1:82: sinks[0].http.header_files.x-a: the header is also set under headers (remove one of them)`}},
 	{"signing key", "sinks: [{name: a, http: {url: 'http://x', secret_file: short}}]", []string{`1:25: sinks[0].http: secret: DIR/short: key of 3 bytes is too short (at least 16)`}},
-	{"ttl", "sinks: [{name: a, file: {dir: x}, ttl: 1s, batch: {wait: 5s}}]", []string{`1:40: sinks[0].ttl: events would be too old once they have waited 5s for their batch (raise it, or lower batch.wait)`}},
+	{"ttl", "sinks: [{name: a, file: {dir: x}, ttl: 1s, batch: {wait: 5s}}]", []string{`1:40: sinks[0].ttl: events would expire while they wait 5s for their batch (raise it, or lower batch.wait)`}},
 	{"lag", "sinks: [{name: a, file: {dir: x}, max_lag_bytes: 1KiB}]", []string{`1:50: sinks[0].max_lag_bytes: must be at least one batch of 1048576 bytes (raise it, or lower batch.bytes)`}},
 	{"sink limit", "sinks: [{name: a, file: {dir: x}, rate_limit: {window: 1s}}]", []string{`1:47: sinks[0].rate_limit.limit: missing`}},
-	{"sink limit without redis", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, shared: true}}]", []string{`1:66: sinks[0].rate_limit.shared: limits are shared through Redis, and there is no redis section (add redis, or leave it out)`}},
-	{"idle fallback", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, fallback: 1}}]", []string{`1:68: sinks[0].rate_limit.fallback: only a shared limit falls back (write shared: true, or leave it out)`}},
-	{"a sink's own retry", "sinks: [{name: a, file: {dir: x}, retry: {cap: 50ms}}]", []string{`1:48: sinks[0].retry.cap: must be at least the base of 100ms (raise it, or lower base)`}},
-	{"told once", "retry: {base: 10s}\nsinks: [{name: a, file: {dir: x}}]", []string{`1:8: retry.cap: must be at least the base of 10s (raise it, or lower base)`}},
+	{"sink limit without redis", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, shared: true}}]", []string{`1:66: sinks[0].rate_limit.shared: rate limits are shared through Redis, but the redis section is missing (add redis, or remove shared)`}},
+	{"idle fallback", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, fallback: 1}}]", []string{`1:68: sinks[0].rate_limit.fallback: fallback requires a shared rate limit (set shared: true, or remove it)`}},
+	{"a sink's own retry", "sinks: [{name: a, file: {dir: x}, retry: {cap: 50ms}}]", []string{`1:48: sinks[0].retry.cap: must be at least retry.base (100ms) (raise it, or lower base)`}},
+	{"told once", "retry: {base: 10s}\nsinks: [{name: a, file: {dir: x}}]", []string{`1:8: retry.cap: must be at least retry.base (10s) (raise it, or lower base)`}},
 	{"all at once", "timeout: 0s\nsinks: [{name: a, file: {dir: x, fsync: always}}]\nredis: {db: -1}\n\"a\\nb\": 1", []string{
 		`1:10: timeout: must be at least 1ms, got "0s"`,
 		`2:41: sinks[0].file.fsync: unknown value "always" (want cursor, batch or never)`,
@@ -194,14 +194,14 @@ func TestWrongSettings(t *testing.T) {
 func TestWrongEnvironmentVariable(t *testing.T) {
 	t.Setenv(EnvironmentVariable, "default")
 	_, err := load(t, t.TempDir(), "")
-	require.EqualError(t, err, `SLOENGINE_ENV="default" is not the name of an environment: lower-case letters, digits, - and _`)
+	require.EqualError(t, err, `SLOENGINE_ENV="default" is not an environment name (want lower-case letters, digits, '-' and '_')`)
 	_, err = Load("")
 	require.Error(t, err)
 }
 
 func TestNoSettings(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "nowhere.yaml"))
-	require.ErrorContains(t, err, "read process settings: ")
+	require.ErrorContains(t, err, "read settings: ")
 	c, err := load(t, t.TempDir(), "# nothing\n")
 	require.NoError(t, err)
 	require.Equal(t, Default(), c)

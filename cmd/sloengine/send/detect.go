@@ -39,7 +39,7 @@ func detect(name string, in io.Reader) (logfile.Format, io.Reader, error) {
 			}
 		}
 		if last || bytes.Count(head[:whole], []byte{'\n'}) >= detectLines {
-			return "", nil, usage("%s: the format is not recognised; name it with format", name)
+			return "", nil, usage("%s: unknown input format (set --format)", name)
 		}
 	}
 }

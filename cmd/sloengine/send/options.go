@@ -27,7 +27,7 @@ type Options struct {
 	Paths    bool   // adds the attribute path
 	Extra    bool   // adds client, referer, user_agent and request_id
 
-	Follow   bool // go on reading as the files grow, through rotation and truncation
+	Follow   bool // keep reading as the files grow, through rotation and truncation
 	Backfill bool // take events of any age (?backfill=true)
 	Shift    bool // move all times by whole hours, so that the newest lies within the last hour
 
@@ -36,7 +36,7 @@ type Options struct {
 	BatchEvents int              // per request; 1000
 	BatchWait   time.Duration    // that an event waits for its batch to fill; 1s
 	Encoding    post.Compression // of requests; gzip
-	Concurrency int              // requests at a time; 2
+	Concurrency int              // concurrent requests; 2
 	Timeout     time.Duration    // of one request; 30s
 
 	MaxRetries int           // per batch; 0 is no limit
@@ -103,25 +103,25 @@ func (o *Options) check() error {
 	switch {
 	case o.BatchEvents < 0 || o.BatchWait < 0 || o.Concurrency < 0 || o.Timeout < 0 || o.MaxRetries < 0 ||
 		o.RetryFor < 0 || o.MaxErrors < 0 || o.Poll < 0 || o.Grace < 0:
-		return usage("counts and durations must not be negative")
+		return usage("numbers and durations must not be negative")
 	case o.BatchEvents > 10_000:
-		return usage("at most 10000 events per request, not %d", o.BatchEvents)
+		return usage("invalid --batch %d (want at most 10000 events per request)", o.BatchEvents)
 	case o.Concurrency > 64:
-		return usage("at most 64 requests at a time, not %d", o.Concurrency)
+		return usage("invalid --concurrency %d (want at most 64)", o.Concurrency)
 	case !o.Encoding.Valid():
-		return usage("encoding %q is not gzip, zstd or none", o.Encoding)
+		return usage("invalid --encoding %q (want gzip, zstd or none)", o.Encoding)
 	case o.Output != "table" && o.Output != "json":
-		return usage("output %q is not table or json", o.Output)
+		return usage("invalid --output %q (want table or json)", o.Output)
 	case o.Shift && o.Follow:
-		return usage("a log that still grows cannot be shifted: use either shift or follow")
+		return usage("--shift and --follow exclude each other, because a log that still grows cannot be shifted")
 	}
 	seen := map[string]bool{}
 	for _, file := range o.Files {
 		switch {
 		case seen[file]:
-			return usage("%s is given twice", file)
+			return usage("duplicate file %s", file)
 		case file == "-" && o.Shift:
-			return usage("shift reads its input twice, which standard input cannot do: write it to a file first")
+			return usage("--shift reads its input twice and cannot read standard input (write the input to a file first)")
 		}
 		seen[file] = true
 	}
@@ -132,7 +132,7 @@ func (o *Options) check() error {
 func (o *Options) target() (*url.URL, error) {
 	u, err := url.Parse(o.Server)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usage("server %q is not an http:// or https:// address", o.Server)
+		return nil, usage("invalid --url %q (want an http:// or https:// address)", o.Server)
 	}
 	u = u.JoinPath(post.EventsPath)
 	if o.Backfill {

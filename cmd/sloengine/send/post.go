@@ -44,7 +44,7 @@ func newDelivery(o *Options, res *result) (*delivery, error) {
 		return nil, err
 	}
 	if host := target.Hostname(); d.poster.HasToken() && target.Scheme == "http" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
-		o.Logger.Warn("the token is sent unencrypted; use https", "server", o.Server)
+		o.Logger.Warn("token is sent unencrypted, use https", "server", o.Server)
 	}
 	retries := o.MaxRetries
 	if retries == 0 {
@@ -73,7 +73,7 @@ func (d *delivery) onRetry(log *slog.Logger) func(int, time.Duration, error) {
 		d.retries.Add(1)
 		now := time.Now().UnixNano()
 		if due := next.Load(); now >= due && next.CompareAndSwap(due, now+int64(5*time.Second)) {
-			log.Warn("sending again", "attempt", n+2, "wait", wait.Round(time.Millisecond), "err", err)
+			log.Warn("retrying request", "attempt", n+2, "wait", wait.Round(time.Millisecond), "err", err)
 		}
 	}
 }

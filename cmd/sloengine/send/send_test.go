@@ -175,7 +175,7 @@ func TestRetriesUntilTheServerIsBack(t *testing.T) {
 			require.Equal(t, 35, res.Accepted)
 			require.Equal(t, 35, s.total())
 			require.Positive(t, res.Retries)
-			require.Contains(t, res.log, "sending again")
+			require.Contains(t, res.log, "retrying request")
 		})
 	}
 }

@@ -147,7 +147,7 @@ func (s *Summary) write(w io.Writer, form string) error {
 	}
 	row("read", s.Read, "")
 	row("accepted", s.Accepted, "")
-	row("duplicates", s.Duplicates, "the server knows them already")
+	row("duplicates", s.Duplicates, "already accepted earlier")
 	for _, extra := range []struct {
 		name string
 		n    int
@@ -158,7 +158,7 @@ func (s *Summary) write(w io.Writer, form string) error {
 	}
 	row("rejected", s.Rejected, "")
 	if s.Unsent > 0 {
-		row("unsent", s.Unsent, "send again: nothing is counted twice")
+		row("unsent", s.Unsent, "run the command again; no event is counted twice")
 	}
 	_ = table.Flush() // into memory
 	fmt.Fprintf(&out, "%d requests, %d retries, %s in %s", s.Requests, s.Retries, bytesText(s.WireBytes),
