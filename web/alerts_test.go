@@ -101,7 +101,7 @@ func TestAlertsOnPages(t *testing.T) {
 	shown, _, _ := strings.Cut(detail, `id="source"`) // below are the rules, which name all alerts
 	require.NotContains(t, shown, "ErrorBudgetExhausted", "another group's")
 	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(), "all groups")
-	require.Contains(t, b.get("/slo?id=mdm/availability").Body.String(), "none was of late")
+	require.Contains(t, b.get("/slo?id=mdm/availability").Body.String(), "or was recently resolved")
 
 	one := b.alerts[3]
 	b.alerts = nil

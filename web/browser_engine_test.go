@@ -95,12 +95,12 @@ func TestBrowserEngine(t *testing.T) {
 
 func TestBrowserReplaysADeadLetter(t *testing.T) {
 	b := startBrowser(t)
-	entries := manyLetters(60)
+	entries := manyDeadLetters(60)
 	entries[59].Error, entries[59].Class, entries[59].Attempts = "Post \"https://events.example.org/in\": 503 Service Unavailable", "transient", 4
 	event, err := json.Marshal(map[string]any{"id": "pol-42", "service": "insurance-unpaid", "type": "application", "attributes": map[string]any{"product": hostile[1], "note": hostile[6], "long": fmt.Sprint(hostile[10][:400])}})
 	require.NoError(t, err)
 	entries[59].Event = event
-	l := newLetters(t, entries...)
+	l := newDeadLetterStore(t, entries...)
 	x := newBench(t, func(o *site.Options) { o.DLQ = l })
 	base := x.serve(t)
 	for _, scripts := range []bool{true, false} {
@@ -110,14 +110,14 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 		b.requireFits(t, 1280)
 		if scripts {
 			b.axe(t)
-			b.picture(t, "engine-letters.png", true)
+			b.picture(t, "engine-dead-letters.png", true)
 			b.open(t, base+site.DeadLetterListPath, 1280, 900)
 		}
 		before := len(l.taken)
-		b.do(t, chromedp.Click(`.letters tbody tr:first-child th a`), chromedp.WaitReady(`.copy pre`))
+		b.do(t, chromedp.Click(`.dead-letters tbody tr:first-child th a`), chromedp.WaitReady(`.copy pre`))
 		if scripts {
 			b.axe(t)
-			b.picture(t, "engine-letter.png", true)
+			b.picture(t, "engine-dead-letter.png", true)
 			for _, scheme := range []string{"light", "dark"} {
 				b.prefers(t, scheme, true)
 				for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=" + entries[59].ID, site.DeadLetterConfirmPath + "?action=discard&sink=w"} {
@@ -126,7 +126,7 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 					b.axe(t)
 				}
 				b.open(t, base+site.DeadLetterListPath, 360, 900)
-				b.picture(t, "engine-letters-phone-"+scheme+".png", true)
+				b.picture(t, "engine-dead-letters-phone-"+scheme+".png", true)
 				b.open(t, base+site.DeadLetterConfirmPath+"?action=discard&sink=w", 1280, 700)
 				b.axe(t)
 				b.picture(t, "engine-confirm-"+scheme+".png", true)
@@ -134,7 +134,7 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 			b.prefers(t, "light", true)
 		}
 		b.open(t, base+site.DeadLetterListPath+"?sink=w", 1280, 900)
-		b.do(t, chromedp.Click(`.letters tbody tr:nth-child(2) input`), chromedp.Click(`.letters tbody tr:nth-child(3) input`), chromedp.Click(`.choose .do button[value=replay]`), chromedp.WaitReady(`form.do button.go`))
+		b.do(t, chromedp.Click(`.dead-letters tbody tr:nth-child(2) input`), chromedp.Click(`.dead-letters tbody tr:nth-child(3) input`), chromedp.Click(`.choose .do button[value=replay]`), chromedp.WaitReady(`form.do button.go`))
 		require.Len(t, l.taken, before, "asked first")
 		if scripts {
 			require.Equal(t, "Replay 2 dead letters?", eval[string](t, b, `document.querySelector('h1').textContent`))

@@ -121,7 +121,7 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 	b.open(t, l.base+"/", wide, 900)
 	b.eventually(t, isLive, "the stream is open")
 	worst := eval[string](t, b, rowIDs)
-	eval[bool](t, b, `window.here = true`) // a page that is loaded anew forgets it
+	eval[bool](t, b, `window.here = true`) // a reload forgets it
 	eval[bool](t, b, `scrollTo(0, 400), true`)
 
 	// A heading sorts in place, keeps the focus and says so to screen readers.
@@ -146,7 +146,7 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 	b.eventually(t, `document.querySelectorAll('.levels tbody tr').length === 1`, "one has no data")
 	address, shown := eval[string](t, b, `location.href`), eval[string](t, b, rowText)
 	require.Contains(t, shown, "no data|insurance-unpaid/throughput|TRVL10")
-	require.True(t, eval[bool](t, b, `window.here`), "the page was never loaded anew")
+	require.True(t, eval[bool](t, b, `window.here`), "the page was never reloaded")
 	b.open(t, address, wide, 900)
 	require.Equal(t, shown, eval[string](t, b, rowText))
 	require.Equal(t, "trvl no_data", eval[string](t, b, `document.querySelector('#q').value + ' ' + document.querySelector('#by-state').value`))
@@ -181,7 +181,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	require.Equal(t, l.web.View().Key(), eval[string](t, b, `document.querySelector('#live').dataset.key`))
 	require.Equal(t, "500 true", eval[string](t, b, `scrollY + ' ' + document.querySelector('#warnings').open`))
 	require.Equal(t, id, eval[string](t, b, `document.activeElement.closest('tr').id`))
-	require.Equal(t, "same", eval[string](t, b, `document.activeElement.closest('tr').node`), "the row is the same element: nothing was drawn anew")
+	require.Equal(t, "same", eval[string](t, b, `document.activeElement.closest('tr').node`), "the row is the same element: nothing was redrawn")
 	require.InDelta(t, top, eval[float64](t, b, `document.activeElement.getBoundingClientRect().top`), 1)
 	require.Less(t, eval[float64](t, b, `window.shifts`), 0.02, "nothing jumps")
 

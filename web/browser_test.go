@@ -85,7 +85,7 @@ func startBrowser(t *testing.T) *tab {
 	return b
 }
 
-// quiet is one call of the browser's protocol whose answer nobody needs.
+// quiet is a call of the browser's protocol whose answer is not needed.
 func quiet[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)

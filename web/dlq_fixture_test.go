@@ -21,16 +21,16 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// letters is a store with a replayer whose targets a test can make fail.
-type letters struct {
+// deadLetterStore is a store with a replayer whose targets a test can make fail.
+type deadLetterStore struct {
 	site.DLQ
 	store *dlq.Memory
 	taken []string                 // replayed ids, in order
 	fails func(e *dlq.Entry) error // nil takes everything
 }
 
-func newLetters(t testing.TB, entries ...dlq.Entry) *letters {
-	l := &letters{}
+func newDeadLetterStore(t testing.TB, entries ...dlq.Entry) *deadLetterStore {
+	l := &deadLetterStore{}
 	now := func() time.Time { return noon }
 	var err error
 	l.store, err = dlq.NewMemory(dlq.MemoryOptions{Now: now})
@@ -77,8 +77,8 @@ func (d storeDLQ) Purge(ctx context.Context, before time.Time, dryRun bool) (int
 }
 
 // someDeadLetters are three: of the fold, and of a sink with and without a readable event.
-func someDeadLetters(t testing.TB) *letters {
-	return newLetters(t,
+func someDeadLetters(t testing.TB) *deadLetterStore {
+	return newDeadLetterStore(t,
 		dlq.Entry{ID: "fold-812-3", Origin: dlq.Fold, Reason: "attribute too long", Saved: noon.Add(-3 * time.Hour), Seq: 812, Index: 3, Service: "mdm", Type: "call", Event: json.RawMessage(`{"service":"mdm","type":"call"}`)},
 		dlq.Entry{
 			ID: "sink-warehouse-900-0", Origin: dlq.Sink, Sink: "warehouse", Reason: "expired", Class: "timeout", Error: "no answer within 5s", Attempts: 4, First: noon.Add(-2 * time.Hour), Last: noon.Add(-time.Hour),
@@ -88,8 +88,8 @@ func someDeadLetters(t testing.TB) *letters {
 	)
 }
 
-// manyLetters are n entries of a sink, oldest first.
-func manyLetters(n int) (entries []dlq.Entry) {
+// manyDeadLetters are n entries of a sink, oldest first.
+func manyDeadLetters(n int) (entries []dlq.Entry) {
 	for i := range n {
 		entries = append(entries, dlq.Entry{
 			ID: fmt.Sprintf("sink-w-%04d-0", i), Origin: dlq.Sink, Sink: "w", Reason: "rejected", Service: fmt.Sprint("s", i%3), Type: "t",

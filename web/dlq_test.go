@@ -21,7 +21,7 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-func letterIDs(t *testing.T, body []byte) (out []string, next string) {
+func deadLetterIDs(t *testing.T, body []byte) (out []string, next string) {
 	var list deadletters.List
 	require.NoError(t, json.Unmarshal(body, &list))
 	for _, e := range list.Items {
@@ -40,7 +40,7 @@ func TestListDeadLetters(t *testing.T) {
 		"?reason=attribute+too+long": {fold}, "?class=timeout": {event}, "?sink=nowhere": nil, "?sink=&cursor=": {span, event, fold},
 		"?from=2026-11-20T10:00:00Z": {span, event}, "?to=2026-11-20T11:30:00Z&origin=sink": {event}, "?from=2026-11-20T13:00:00%2B03:00": {span, event},
 	} {
-		got, next := letterIDs(t, k.answer(b, http.MethodGet, "/api/v1/dlq"+query, 200))
+		got, next := deadLetterIDs(t, k.answer(b, http.MethodGet, "/api/v1/dlq"+query, 200))
 		require.Equal(t, want, got, query)
 		require.Empty(t, next, query)
 	}
@@ -60,14 +60,14 @@ func TestListDeadLetters(t *testing.T) {
 }
 
 func TestListDeadLettersPageByPage(t *testing.T) {
-	l := newLetters(t, manyLetters(25)...)
+	l := newDeadLetterStore(t, manyDeadLetters(25)...)
 	b := newBench(t, func(o *site.Options) { o.DLQ = l })
 	k := newContract(t, b)
 	for _, order := range []string{"oldest", "newest"} {
 		var seen []string
 		cursor, pages := "", 0
 		for {
-			got, next := letterIDs(t, k.answer(b, http.MethodGet, "/api/v1/dlq?limit=4&service=s1&order="+order+"&cursor="+url.QueryEscape(cursor), 200))
+			got, next := deadLetterIDs(t, k.answer(b, http.MethodGet, "/api/v1/dlq?limit=4&service=s1&order="+order+"&cursor="+url.QueryEscape(cursor), 200))
 			seen, pages = append(seen, got...), pages+1
 			if cursor = next; next == "" {
 				break
@@ -104,7 +104,7 @@ func TestShowDeadLetterAndStats(t *testing.T) {
 
 func TestReplayDeadLetters(t *testing.T) {
 	var audit []string
-	l := newLetters(t, manyLetters(30)...)
+	l := newDeadLetterStore(t, manyDeadLetters(30)...)
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
 		o.Audit = func(c *gin.Context, action, detail string) {
@@ -150,7 +150,7 @@ func TestReplayDeadLetters(t *testing.T) {
 
 func TestDiscardAndPurgeDeadLetters(t *testing.T) {
 	var audit []string
-	l := newLetters(t, manyLetters(30)...)
+	l := newDeadLetterStore(t, manyDeadLetters(30)...)
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ, o.Audit = l, func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
 	})
@@ -184,7 +184,7 @@ func TestDiscardAndPurgeDeadLetters(t *testing.T) {
 
 // Nothing but a body that says exactly what is meant may change anything.
 func TestBodiesThatAreRefused(t *testing.T) {
-	l := newLetters(t, manyLetters(3)...)
+	l := newDeadLetterStore(t, manyDeadLetters(3)...)
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ, o.Audit = l, func(_ *gin.Context, action, _ string) { t.Fatal(action) }
 	})
@@ -235,24 +235,24 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 		o.LogError = func(msg string, err error) { logged = append(logged, msg) }
 		o.Audit = func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
 	})
-	refused(t, b.send("/api/v1/dlq/replay", `{"all":true}`), 503, "could not be replayed now to the end (7 were, 2 failed)", "")
+	refused(t, b.send("/api/v1/dlq/replay", `{"all":true}`), 503, "could not be replayed completely (7 were replayed, 2 failed)", "")
 	refused(t, b.send("/api/v1/dlq/discard", `{"all":true}`), 503, "(3 were)", "")
 	refused(t, b.send("/api/v1/dlq/purge", `{"older_than":"1h"}`), 503, "(3 were)", "")
 	require.Equal(t, []string{"replay dead letters", "discard dead letters", "purge dead letters"}, logged)
 	require.Equal(t, `dlq.replay all replayed=7 failed=2 held_back=0 error="disk on \x1b[31mfire"`, audit[0])
 	require.NotContains(t, b.send("/api/v1/dlq/replay", `{"all":true}`).Body.String(), "fire", "what the store says is for the log")
 	require.Equal(t, http.StatusOK, b.get("/engine").Code)
-	require.Contains(t, b.get("/engine").Body.String(), "could not be read now")
+	require.Contains(t, b.get("/engine").Body.String(), "could not be read")
 
 	n := len(logged)
 	b.eng.State = status.Recovering // the store is not open yet: no fault
-	refused(t, b.get("/api/v1/dlq"), 503, "not recovered yet", "")
-	require.Contains(t, b.get("/engine").Body.String(), "when the engine has recovered")
+	refused(t, b.get("/api/v1/dlq"), 503, "still recovering", "")
+	require.Contains(t, b.get("/engine").Body.String(), "once the engine has recovered")
 	require.Len(t, logged, n)
 }
 
 func TestWhoMayChangeDeadLetters(t *testing.T) {
-	l := newLetters(t, manyLetters(3)...)
+	l := newDeadLetterStore(t, manyDeadLetters(3)...)
 	deny := map[site.Permission]bool{}
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
@@ -296,7 +296,7 @@ func TestWhoMayChangeDeadLetters(t *testing.T) {
 }
 
 func TestFormOfThePage(t *testing.T) {
-	l := newLetters(t, manyLetters(5)...)
+	l := newDeadLetterStore(t, manyDeadLetters(5)...)
 	b := newBench(t, func(o *site.Options) { o.DLQ, o.ExternalPath = l, "/slo-engine" })
 	form := func(body string, header ...string) *httptest.ResponseRecorder {
 		return b.send("/engine/dlq", body, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
@@ -331,10 +331,10 @@ func TestFormOfThePage(t *testing.T) {
 
 	page := b.get("/engine/dead-letters?did=replay&done=2&failed=1&gone=1&old=4&more=1").Body.String()
 	check(t, page)
-	require.Contains(t, page, "2 replayed. 1 failed again and stayed. 4 were too old to be replayed. 1 were gone already. There was no time for all of them")
+	require.Contains(t, page, "2 replayed. 1 failed again and remain. 4 were too old to be replayed. 1 no longer existed. Time ran out before all were done")
 	require.Contains(t, page, `action="/slo-engine/engine/dead-letters/confirm"`)
 	require.Contains(t, page, `value="sink-w-0004-0"`)
-	require.Contains(t, page, "2 in all")
+	require.Contains(t, page, "2 in total")
 	require.NotContains(t, b.get("/engine/dead-letters?did=%3Cb%3E&done=x").Body.String(), `role="status"`)
 
 	// All that match, and the old ones.

@@ -192,7 +192,7 @@ func readyStatus() status.Engine {
 		Ingest:     status.IngestStatus{Received: 1_803_422, Accepted: 1_801_010, Duplicates: 2_204, Rejected: 208, Late: 14_022, Refused: 3},
 		Log:        status.LogStatus{Bytes: 412 << 20, Segments: 7, Seq: 1_802_113},
 		Checkpoint: status.CheckpointStatus{Time: noon.Add(-41 * time.Second), Bytes: 38 << 20},
-		IDs:        status.IDStatus{Known: 1_801_010, Bytes: 57 << 20, HorizonSeconds: 9 * 24 * 3600},
+		IDs:        status.IDStatus{Known: 1_801_010, Bytes: 57 << 20, WindowSeconds: 9 * 24 * 3600},
 		Fold:       status.FoldStatus{Watermark: noon.Add(-time.Second), Groups: 42, Bytes: 6 << 20},
 		Disk:       status.DiskStatus{Dir: "/var/lib/sloengine", FreeBytes: 71 << 30, LowBytes: 1 << 30},
 		Spec:       status.SpecStatus{Loaded: noon.Add(-52 * time.Hour), Hash: "9f2c41d07a", SLOs: 5},

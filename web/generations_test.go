@@ -81,7 +81,7 @@ func TestForgetIsAudited(t *testing.T) {
 	require.Equal(t, []string{`forget service="sh\nop" restart=true parked=2 restarted=1`}, lines)
 }
 
-// TestEnginePageShowsParkedCounts with their end and their room, and hostile names harmless.
+// TestEnginePageShowsParkedCounts: with their end and their size, and with hostile names escaped.
 func TestEnginePageShowsParkedCounts(t *testing.T) {
 	parked := someGenerations()[1:]
 	b := newBench(t, func(o *site.Options) { o.Parked = func() []status.Generation { return parked } })

@@ -30,7 +30,7 @@ func TestAttributes(t *testing.T) {
 		{TrafficSeries: series("failure", "critical", "timeout", "TRVL10"), Count: 6}, {TrafficSeries: series("failure", "critical", "db", "TRVL10"), Count: 2}, {TrafficSeries: series("failure", "business", "too old", "TRVL10"), Count: 90},
 		{TrafficSeries: series("success", "", "", "TRVL10"), Count: 5000}, {TrafficSeries: series("failure", "critical", "timeout", "SOMLT"), Count: 50},
 	}
-	b := &ui.Blame{}
+	b := &ui.Attribution{}
 	b.Attribute(r, grown)
 	require.False(t, b.Whole)
 	require.Len(t, b.Attributes, 1, "product is the same for all, type and outcome were selected")
@@ -44,15 +44,15 @@ func TestAttributes(t *testing.T) {
 	for i := range grown {
 		grown[i].Names, grown[i].Values = []string{"error_type"}, grown[i].Values[:1]
 	}
-	b = &ui.Blame{}
+	b = &ui.Attribution{}
 	b.Attribute(r, grown)
 	require.True(t, b.Whole)
 	require.Equal(t, "56", b.Attributes[0].Values[0].Bad)
 	require.Equal(t, format.NoValue, b.Attributes[0].Values[0].Consumed)
 	require.Contains(t, b.Why, "not split by product")
 
-	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations", "insurance-unpaid/throughput": "did not come"} {
-		b = &ui.Blame{}
+	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations", "insurance-unpaid/throughput": "missing events have no attributes"} {
+		b = &ui.Attribution{}
 		b.Attribute(site.FindSLO(rep, id, slo.Group{"TRVL10"}), grown)
 		require.Contains(t, b.Why, want)
 		require.Empty(t, b.Attributes)
@@ -61,14 +61,14 @@ func TestAttributes(t *testing.T) {
 	other.Indicator.Valid = slo.Selector{matcher(t, "task", slo.OpEqual, "sign")}
 	require.Contains(t, ui.Unattributable(&other, []string{"error_type"}), "by task")
 	require.Empty(t, ui.Unattributable(&other, []string{"task"}))
-	b = &ui.Blame{}
+	b = &ui.Attribution{}
 	b.Attribute(r, grown[3:4])
 	require.Contains(t, b.Why, "No bad event")
 }
 
 func TestGroupShares(t *testing.T) {
 	b := newBench(t)
-	groups, total := ui.Blamed(b.rep, "insurance-unpaid/availability")
+	groups, total := ui.WorstGroups(b.rep, "insurance-unpaid/availability")
 	require.Equal(t, 3, total)
 	require.Equal(t, slo.Group{"MEDCARE"}, groups[0].Group, "most bad events over the window")
 	tallies := map[string]history.Tally{"MEDCARE": {Counts: slo.Counts{Good: 900, Bad: 10}}, "SOMLT": {Counts: slo.Counts{Good: 10, Bad: 30}}, "TRVL10": {}}

@@ -31,8 +31,8 @@ func TestEnginePagesGolden(t *testing.T) {
 		name, target string
 		prepare      func(*bench)
 	}{
-		{"engine-letters", site.DeadLetterListPath + "?sink=warehouse", func(*bench) {}},
-		{"engine-letter", site.DeadLetterPath + "?id=sink-warehouse-900-0", func(*bench) {}},
+		{"engine-dead-letters", site.DeadLetterListPath + "?sink=warehouse", func(*bench) {}},
+		{"engine-dead-letter", site.DeadLetterPath + "?id=sink-warehouse-900-0", func(*bench) {}},
 		{"engine-confirm", site.DeadLetterConfirmPath + "?action=discard&origin=sink", func(*bench) {}},
 		{"engine-bare", "/engine", bare},
 	} {
@@ -47,7 +47,7 @@ func TestEnginePagesGolden(t *testing.T) {
 // bare takes everything off the engine that it can do without.
 func bare(b *bench) {
 	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil
-	b.web.Opt.DLQ = newLetters(b.t)
+	b.web.Opt.DLQ = newDeadLetterStore(b.t)
 }
 
 func TestEngineSaysWhatToDo(t *testing.T) {
@@ -55,7 +55,7 @@ func TestEngineSaysWhatToDo(t *testing.T) {
 	bare(b)
 	page := b.get("/engine").Body.String()
 	check(t, page)
-	for _, want := range []string{"sinks: [{name: archive", "notifications: {alertmanagers: [{url:", "limits: {global:", "Everything that was taken was counted and delivered", "takes two looks"} {
+	for _, want := range []string{"sinks: [{name: archive", "notifications: {alertmanagers: [{url:", "limits: {global:", "Every accepted event was counted and delivered", "counters were read twice"} {
 		require.Contains(t, page, want)
 	}
 	for _, no := range []string{"Breakers", "Bulkheads", "Redis"} {
@@ -73,9 +73,9 @@ func TestEngineStates(t *testing.T) {
 		"poisoned":   {func(b *bench) { b.eng.State, b.eng.Reason = status.Poisoned, "fsync: I/O error" }, []string{"failed to make data durable", "fsync: I/O error"}},
 		"stale":      {func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale"}},
 		"disk low": {func(b *bench) { b.eng.State, b.eng.Disk.FreeBytes = status.DiskLow, 900<<20 }, []string{
-			"This is below the low-water mark of 1.0 GiB", `<rect class="bad" width="21.97"`, `<path class="low" d="M25 0v6"/>`}},
-		"disk getting low": {func(b *bench) { b.eng.Disk.FreeBytes, b.eng.Disk.TotalBytes = 3<<29, 10<<30 }, []string{`<rect class="risk" width="15"`, "1.5 GiB of 10.0 GiB", "move the data folder"}},
-		"not guarded":      {func(b *bench) { b.eng.Disk.LowBytes = 0 }, []string{"Low water is not guarded"}},
+			"Free space is below the low-water mark of 1.0 GiB", `<rect class="bad" width="21.97"`, `<path class="low" d="M25 0v6"/>`}},
+		"disk getting low": {func(b *bench) { b.eng.Disk.FreeBytes, b.eng.Disk.TotalBytes = 3<<29, 10<<30 }, []string{`<rect class="risk" width="15"`, "1.5 GiB of 10.0 GiB", "move the data directory"}},
+		"not guarded":      {func(b *bench) { b.eng.Disk.LowBytes = 0 }, []string{"No low-water mark is set"}},
 		"no disk":          {func(b *bench) { b.eng.Disk = status.DiskStatus{} }, []string{"0 B free"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,14 +103,14 @@ func TestEngineParts(t *testing.T) {
 	for _, want := range []string{
 		`</svg>open</span><span class="note under">tried again in 42s`, `title="11:59:07 UTC">1m 3s</time>`, "5 failures in a row", "</svg>half open<", "</svg>unknown<",
 		"4 of 4 active", `<rect class="bad" width="100" height="6"/>`, "17 of 20 waiting", `<rect class="risk" width="85" height="6"/>`,
-		"</svg>away<", "limits.shared.fallback", "dial tcp: refused", "Limited", "Sampled", "Dead-lettered", "Values are redacted",
+		"</svg>not reachable<", "limits.shared.fallback", "dial tcp: refused", "Limited", "Sampled", "Dead-lettered", "Values are redacted",
 		`<rect class="bad" width="100" height="6"/></svg><span class="note">1,204/s of 1,000/s`,
 	} {
 		require.Contains(t, page, want)
 	}
 	for want, s := range map[string]status.SinkStatus{
-		"breaker open": {Breaker: status.BreakerOpen, HeldSeconds: 1}, "lagging": {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "held": {HeldSeconds: 1}, "probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
-		"nothing yet": {}, "delivering": {Delivered: 1},
+		"breaker open": {Breaker: status.BreakerOpen, HeldSeconds: 1}, "lagging": {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "paused": {HeldSeconds: 1}, "probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
+		"no delivery yet": {}, "delivering": {Delivered: 1},
 	} {
 		require.Equal(t, want, ui.SinkMark(&s).Word)
 	}
@@ -159,7 +159,7 @@ func TestRates(t *testing.T) {
 		step(5*time.Second, 0)
 	}
 	require.LessOrEqual(t, len(b.web.ui.Rates.Samples), ui.RateKept)
-	require.Equal(t, "No event came in the last hour.", b.web.ui.RateChart(b.web.View()).Note)
+	require.Equal(t, "No event arrived in the last hour.", b.web.ui.RateChart(b.web.View()).Note)
 	at = at.Add(-2 * time.Hour) // the clock is set back
 	step(0, 5)
 	require.Len(t, b.web.ui.Rates.Samples, 1)
@@ -174,7 +174,7 @@ func TestRatesAreSampledByRun(t *testing.T) {
 	}, 5*time.Second, 10*time.Millisecond)
 }
 
-func letterRows(t *testing.T, body string) (ids []string) {
+func deadLetterRows(t *testing.T, body string) (ids []string) {
 	for n := range check(t, body).Descendants() {
 		if n.Data == "input" {
 			kind, value := "", ""
@@ -194,8 +194,8 @@ func letterRows(t *testing.T, body string) (ids []string) {
 	return ids
 }
 
-func TestLetterList(t *testing.T) {
-	l := newLetters(t, manyLetters(60)...)
+func TestDeadLetterList(t *testing.T) {
+	l := newDeadLetterStore(t, manyDeadLetters(60)...)
 	b := newBench(t, func(o *site.Options) { o.DLQ = l })
 	var seen []string
 	target := site.DeadLetterListPath + "?service=s1"
@@ -203,7 +203,7 @@ func TestLetterList(t *testing.T) {
 		rec := b.get(target)
 		require.Equal(t, http.StatusOK, rec.Code)
 		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
-		seen = append(seen, letterRows(t, rec.Body.String())...)
+		seen = append(seen, deadLetterRows(t, rec.Body.String())...)
 		require.NotContains(t, rec.Body.String(), "data-stream", "a list to choose from stands still")
 		next := regexp.MustCompile(`<a href="([^"]+)" rel="next">`).FindStringSubmatch(rec.Body.String())
 		if next == nil {
@@ -221,12 +221,12 @@ func TestLetterList(t *testing.T) {
 		require.Equal(t, code, rec.Code, query)
 		check(t, rec.Body.String())
 	}
-	require.Contains(t, b.get(site.DeadLetterListPath+"?sink=none").Body.String(), "No dead letter fits this filter")
+	require.Contains(t, b.get(site.DeadLetterListPath+"?sink=none").Body.String(), "No dead letter matches this filter")
 
 	b.web.Opt.DLQ = broken{errors.New("busy")}
-	require.Contains(t, b.get(site.DeadLetterListPath).Body.String(), "could not be read now")
+	require.Contains(t, b.get(site.DeadLetterListPath).Body.String(), "could not be read")
 	b.eng.State = status.Recovering
-	require.Contains(t, b.get(site.DeadLetterListPath).Body.String(), "when the engine has recovered")
+	require.Contains(t, b.get(site.DeadLetterListPath).Body.String(), "once the engine has recovered")
 	require.Equal(t, http.StatusServiceUnavailable, b.get(site.DeadLetterPath+"?id=a").Code)
 	b.web.Opt.DLQ = nil
 	for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=a", site.DeadLetterConfirmPath + "?action=replay&all=true"} {
@@ -249,19 +249,19 @@ func (s *sparse) List(context.Context, dlq.Query) (dlq.Page, error) {
 	return dlq.Page{Entries: []dlq.Entry{{ID: "found", Origin: dlq.Fold, Reason: "r"}}}, nil
 }
 
-func TestLetterListLooksFurther(t *testing.T) {
+func TestDeadLetterListLooksFurther(t *testing.T) {
 	b := newBench(t, func(o *site.Options) { o.DLQ = &sparse{pages: 7} })
-	require.Equal(t, []string{"found"}, letterRows(t, b.get(site.DeadLetterListPath).Body.String()))
+	require.Equal(t, []string{"found"}, deadLetterRows(t, b.get(site.DeadLetterListPath).Body.String()))
 }
 
-func TestLetterDetails(t *testing.T) {
+func TestDeadLetterDetails(t *testing.T) {
 	b := newBench(t)
 	page := b.get(site.DeadLetterPath + "?id=sink-warehouse-900-0").Body.String()
 	check(t, page)
-	for _, want := range []string{"no answer within 5s", "timeout", "counted, but a sink could not be given it", "&#34;product&#34;: &#34;&lt;b&gt;&#34;", "\n  &#34;type&#34;", "record 900", `href="/api/v1/dlq/sink-warehouse-900-0"`} {
+	for _, want := range []string{"no answer within 5s", "timeout", "counted, but not delivered to its sink", "&#34;product&#34;: &#34;&lt;b&gt;&#34;", "\n  &#34;type&#34;", "record 900", `href="/api/v1/dlq/sink-warehouse-900-0"`} {
 		require.Contains(t, page, want)
 	}
-	require.Contains(t, b.get(site.DeadLetterPath+"?id=sink-warehouse-950~990").Body.String(), "records of the log that are gone")
+	require.Contains(t, b.get(site.DeadLetterPath+"?id=sink-warehouse-950~990").Body.String(), "records that are no longer in the log")
 	for _, id := range []string{"none", "", "%3Cscript%3E", "a%00b", strings.Repeat("a", 300)} {
 		rec := b.get(site.DeadLetterPath + "?id=" + id)
 		require.Equal(t, http.StatusNotFound, rec.Code, id)
@@ -269,7 +269,7 @@ func TestLetterDetails(t *testing.T) {
 	}
 }
 
-func TestHostileLetters(t *testing.T) {
+func TestHostileDeadLetters(t *testing.T) {
 	for i, bad := range hostile {
 		event, err := json.Marshal(map[string]any{"service": bad, "attributes": map[string]string{bad: bad}})
 		require.NoError(t, err)
@@ -277,7 +277,7 @@ func TestHostileLetters(t *testing.T) {
 			{ID: "a-1", Origin: dlq.Sink, Sink: "s" + bad, Reason: "r" + bad, Error: bad, Class: bad, Service: bad, Type: bad, Severity: bad, Event: event, Saved: noon},
 			{ID: "a-2", Origin: dlq.Admission, Reason: "r" + bad, Raw: []byte(strings.Repeat(bad+"\n", 40)), Saved: noon},
 		}
-		b := newBench(t, func(o *site.Options) { o.DLQ = newLetters(t, entries...) })
+		b := newBench(t, func(o *site.Options) { o.DLQ = newDeadLetterStore(t, entries...) })
 		esc := url.QueryEscape("r" + bad)
 		for _, target := range []string{"/engine", site.DeadLetterListPath, site.DeadLetterPath + "?id=a-1", site.DeadLetterPath + "?id=a-2", site.DeadLetterListPath + "?reason=" + esc, site.DeadLetterListPath + "?type=" + url.QueryEscape(bad), site.DeadLetterConfirmPath + "?action=discard&reason=" + esc, site.DeadLetterConfirmPath + "?action=" + esc} {
 			rec := b.get(target)
@@ -311,15 +311,15 @@ func fields(t *testing.T, body string) url.Values {
 
 func TestConfirmIsADryRun(t *testing.T) {
 	var audit []string
-	l := newLetters(t, manyLetters(30)...)
+	l := newDeadLetterStore(t, manyDeadLetters(30)...)
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
 		o.Audit = func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
 	})
 	for query, want := range map[string][]string{
 		"action=replay&id=sink-w-0003-0&id=none":                             {"Replay 1 dead letter?", "sink-w-0003-0", ">Replay 1 dead letter</button>", "Gone"},
-		"action=replay&service=s1":                                           {"Replay 10 dead letters?", "later ones are left alone"},
-		"action=discard&all=true":                                            {"Discard 30 dead letters?", "every dead letter that is there now", "removed for good"},
+		"action=replay&service=s1":                                           {"Replay 10 dead letters?", "newer ones are not affected"},
+		"action=discard&all=true":                                            {"Discard 30 dead letters?", "all dead letters stored now", "cannot be restored"},
 		"action=purge&older_than=20m3s":                                      {"Purge 10 dead letters?", "20m 3s ago"},
 		"action=discard&sink=nowhere":                                        {"Discard 0 dead letters?", "nothing to discard any more"},
 		"action=replay&to=2026-11-20T11:31:00Z":                              {"Replay 1 dead letter?"},
@@ -357,7 +357,7 @@ func TestConfirmIsADryRun(t *testing.T) {
 
 	// What comes in after the look is not touched.
 	asked := fields(t, b.get(site.DeadLetterConfirmPath+"?action=discard&all=true").Body.String())
-	late := manyLetters(1)[0]
+	late := manyDeadLetters(1)[0]
 	late.ID, late.Saved = "late", b.now.Add(time.Second)
 	require.NoError(t, l.store.Save(context.Background(), []dlq.Entry{late}))
 	rec := b.send("/engine/dlq", asked.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin")
@@ -369,19 +369,19 @@ func TestConfirmIsADryRun(t *testing.T) {
 	b.web.Opt.DLQ = broken{errors.New("busy")}
 	require.Equal(t, http.StatusServiceUnavailable, b.get(site.DeadLetterConfirmPath+"?action=discard&all=true").Code)
 	b.web.Opt.DLQ = broken{context.DeadlineExceeded}
-	require.Contains(t, b.get(site.DeadLetterConfirmPath+"?action=discard&all=true").Body.String(), "more than could be counted")
+	require.Contains(t, b.get(site.DeadLetterConfirmPath+"?action=discard&all=true").Body.String(), "Counting took longer")
 }
 
-// slowLetters replays some, then runs out of time.
-type slowLetters struct{ broken }
+// slowDeadLetters replays some, then runs out of time.
+type slowDeadLetters struct{ broken }
 
-func (slowLetters) Replay(ctx context.Context, _ dlq.Query, _ bool) (dlq.ReplayResult, error) {
+func (slowDeadLetters) Replay(ctx context.Context, _ dlq.Query, _ bool) (dlq.ReplayResult, error) {
 	<-ctx.Done()
 	return dlq.ReplayResult{Replayed: 5}, fmt.Errorf("list: %w", ctx.Err())
 }
 
 func TestFormThatRunsOutOfTime(t *testing.T) {
-	b := newBench(t, func(o *site.Options) { o.DLQ = slowLetters{} })
+	b := newBench(t, func(o *site.Options) { o.DLQ = slowDeadLetters{} })
 	b.router = gin.New()
 	b.router.Use(func(c *gin.Context) {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), 10*time.Millisecond)
@@ -395,7 +395,7 @@ func TestFormThatRunsOutOfTime(t *testing.T) {
 }
 
 func TestWhoSeesButtons(t *testing.T) {
-	l := newLetters(t, manyLetters(3)...)
+	l := newDeadLetterStore(t, manyDeadLetters(3)...)
 	may := map[site.Permission]bool{site.Read: true}
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
@@ -413,10 +413,10 @@ func TestWhoSeesButtons(t *testing.T) {
 		require.Equal(t, http.StatusOK, b.get(path).Code)
 		require.NotContains(t, b.get(path).Body.String(), `name="action"`, path)
 	}
-	require.Empty(t, letterRows(t, b.get(site.DeadLetterListPath).Body.String()))
+	require.Empty(t, deadLetterRows(t, b.get(site.DeadLetterListPath).Body.String()))
 	require.Equal(t, http.StatusForbidden, b.get(confirm).Code)
 	may[site.Operate] = true
-	require.Len(t, letterRows(t, b.get(site.DeadLetterListPath).Body.String()), 3)
+	require.Len(t, deadLetterRows(t, b.get(site.DeadLetterListPath).Body.String()), 3)
 	require.Contains(t, b.get(site.DeadLetterPath+"?id=sink-w-0001-0").Body.String(), `name="action"`)
 	require.Equal(t, http.StatusOK, b.get(confirm).Code)
 	may[site.Read] = false

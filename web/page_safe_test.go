@@ -56,7 +56,7 @@ func check(t *testing.T, body string) *html.Node {
 }
 
 // wellFormed checks that every element is closed in order, which a browser's
-// own parser would mend silently.
+// own parser would fix silently.
 func wellFormed(t *testing.T, body string) {
 	t.Helper()
 	void := map[string]bool{"meta": true, "link": true, "img": true, "input": true, "br": true}

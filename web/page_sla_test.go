@@ -146,9 +146,9 @@ func TestSLADetail(t *testing.T) {
 	// Without its history the page says so, and goes on.
 	b.rep.Version++
 	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
-	require.Contains(t, b.get(trvlSLA).Body.String(), "could not be read now")
+	require.Contains(t, b.get(trvlSLA).Body.String(), "could not be read")
 	b.web.Opt.Counts = nil
-	require.Contains(t, b.get(trvlSLA).Body.String(), "keeps no history")
+	require.Contains(t, b.get(trvlSLA).Body.String(), "has no history")
 	b.rep = nil
 	require.Equal(t, http.StatusServiceUnavailable, b.get(trvlSLA).Code)
 }
@@ -156,7 +156,7 @@ func TestSLADetail(t *testing.T) {
 // TestSLAHistory: days have the scores of their own counts; those of which a component
 // is gone have none.
 func TestSLAHistory(t *testing.T) {
-	b, c := ledgerBench(t)
+	b, c := periodBench(t)
 	r := &b.rep.SLAs[0]
 	days, err := report.DayScores(t.Context(), b.web.Opt.Counts, b.rep, r, 14, time.UTC)
 	require.NoError(t, err)

@@ -94,11 +94,11 @@ func TestDetailSaysWhatIsMissing(t *testing.T) {
 			require.Contains(t, body, x, target)
 		}
 	}
-	has(medcare+"&from=2026-08-01&to=2026-08-02", "not kept any more. Choose a later range")
-	has(medcare+"&from=2026-11-14T12:30&to=2026-11-14T16:00", "The engine did not count in this time")
+	has(medcare+"&from=2026-08-01&to=2026-08-02", "no longer retained. Choose a later range")
+	has(medcare+"&from=2026-11-14T12:30&to=2026-11-14T16:00", "The engine did not count in this range")
 	has(medcare+"&from=never", "The range has a beginning that cannot be read", `role="alert"`)
-	has("/slo?id=insurance-unpaid/throughput&group.product=TRVL10", "no valid event of it has come. Send one")
-	has("/slo?id=mdm/availability", "This service level is not split. With group_by", "known from the start of the process on")
+	has("/slo?id=insurance-unpaid/throughput&group.product=TRVL10", "no valid event has arrived")
+	has("/slo?id=mdm/availability", "This service level has no groups. With group_by", "only known since the process started")
 	has(medcare+"&range=7d", "Alerts that are over are kept for 1d", "56 days are older than what the engine keeps", "Planned maintenance", "b-shade")
 	b.eng.State, b.eng.Progress = status.Recovering, 0.3
 	has(medcare, "the last report before it", "wrap stale")

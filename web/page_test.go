@@ -216,9 +216,9 @@ func TestHistoryMayFail(t *testing.T) {
 	})
 	require.Equal(t, http.StatusOK, b.get("/").Code)
 	require.Len(t, logged, 1, "one failure is told, not one per row")
-	require.Contains(t, b.get(medcare).Body.String(), "could not be read now")
+	require.Contains(t, b.get(medcare).Body.String(), "could not be read")
 	b.web.Opt.Counts = nil
-	require.Contains(t, b.get(medcare).Body.String(), "keeps no history")
+	require.Contains(t, b.get(medcare).Body.String(), "has no history")
 	require.Len(t, rows(t, b.get("/").Body.String()), 13)
 }
 
@@ -369,7 +369,7 @@ func many(t testing.TB, n int) *sla.Report {
 	return rep
 }
 
-// BenchmarkListPage is the first page of 1,000 groups: made anew for each report,
+// BenchmarkListPage is the first page of 1,000 groups: rebuilt for each report,
 // and for the next reader of the same report.
 func BenchmarkListPage(b *testing.B) {
 	for name, target := range map[string]string{"new": "/", "new-search": "/?q=product-000&sort=burn", "again": "/"} {

@@ -311,7 +311,7 @@ func wellFormedXML(t *testing.T, doc string) (elements []xml.StartElement) {
 	}
 }
 
-// BenchmarkPublic is the public view of 1,000 groups, made anew for each report, and sent
+// BenchmarkPublic is the public view of 1,000 groups, rebuilt for each report, and sent
 // again; a badge over all of them; and the engine page.
 func BenchmarkPublic(b *testing.B) {
 	for _, name := range []string{"new", "again", "badge", "engine"} {

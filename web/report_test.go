@@ -68,11 +68,11 @@ func (c *tableCounts) counts(_ context.Context, qs []fold.ReadRequest) ([]fold.R
 	return out, nil
 }
 
-// ledgerBench is a service of two groups whose numbers a person can check: week 46 of
+// periodBench is a service of two groups whose numbers a person can check: week 46 of
 // 2026 (9 to 15 November) has 168 hours of 1,000 events. Group a has 1 bad event an
 // hour and 100 in each of the two hours of planned maintenance on Thursday; b has 5
 // bad ones an hour. Half of the events take a minute at most, nine in ten ten minutes.
-func ledgerBench(t *testing.T) (*bench, *tableCounts) {
+func periodBench(t *testing.T) (*bench, *tableCounts) {
 	monday := time.Date(2026, 11, 9, 0, 0, 0, 0, time.UTC)
 	month := slo.Window{Rolling: 30 * 24 * time.Hour}
 	maintenance := monday.Add(3*24*time.Hour + 10*time.Hour)
@@ -149,7 +149,7 @@ func (b *bench) report(target string) api.PeriodReportJSON {
 
 // TestReportNumbers holds a report against numbers worked out by hand.
 func TestReportNumbers(t *testing.T) {
-	b, _ := ledgerBench(t)
+	b, _ := periodBench(t)
 	got := b.report("/api/v1/report?period=2026-W46&days=true")
 	require.Equal(t, []string{"2026-W46", "2026-W45", "2026-W47"}, []string{got.Period, got.Previous, got.Next})
 	require.False(t, got.Running)
@@ -218,7 +218,7 @@ func TestReportNumbers(t *testing.T) {
 // TestReportScoresAsTheEngine: over any days the score is that of sla.Score for the
 // same counts.
 func TestReportScoresAsTheEngine(t *testing.T) {
-	b, c := ledgerBench(t)
+	b, c := periodBench(t)
 	for _, a := range report.Agreements(b.rep) {
 		var l history.Batch
 		sp := slo.Span{From: c.from, To: c.from.Add(7 * 24 * time.Hour)}
@@ -257,7 +257,7 @@ func TestReportScoresAsTheEngine(t *testing.T) {
 
 // TestReportSaysWhatIsNotKept: what retention has taken is not guessed.
 func TestReportSaysWhatIsNotKept(t *testing.T) {
-	b, c := ledgerBench(t)
+	b, c := periodBench(t)
 	c.oldest = c.from.Add(36 * time.Hour) // Tuesday noon
 	c.observed = []slo.Span{{From: c.from, To: c.from.Add(5 * 24 * time.Hour)}}
 	got := b.report("/api/v1/report?period=2026-W46")
@@ -279,7 +279,7 @@ func TestReportSaysWhatIsNotKept(t *testing.T) {
 
 // TestReportTellsDroppedEvents: what limits dropped lowers the coverage.
 func TestReportTellsDroppedEvents(t *testing.T) {
-	b, _ := ledgerBench(t)
+	b, _ := periodBench(t)
 	b.web.Opt.Kept = func(_ context.Context, counters []string, sp slo.Span) ([]float64, error) {
 		require.True(t, slices.IsSorted(counters))
 		require.Equal(t, 7*24*time.Hour, sp.Duration())
@@ -304,7 +304,7 @@ func TestReportTellsDroppedEvents(t *testing.T) {
 }
 
 func TestReportZones(t *testing.T) {
-	b, _ := ledgerBench(t)
+	b, _ := periodBench(t)
 	got := b.report("/api/v1/report?period=2026-W46&zone=Europe/Moscow")
 	require.Equal(t, "Europe/Moscow", got.SLOs[0].Zone)
 	require.Equal(t, "2026-11-08T21:00:00Z", got.SLOs[0].From.Format(time.RFC3339))
@@ -326,7 +326,7 @@ func TestReportZones(t *testing.T) {
 }
 
 func TestReportAnswers(t *testing.T) {
-	b, c := ledgerBench(t)
+	b, c := periodBench(t)
 	k := newContract(t, b)
 	for target, status := range map[string]int{
 		"?period=2026-W46": 200, "?period=2026-W46&days=true&service=shop": 200, "?period=2026-11": 200, "?period=2030-01": 200, "?period=2026-W46&service=none": 200,
@@ -363,14 +363,14 @@ func TestReportAnswers(t *testing.T) {
 	require.Empty(t, page.Header().Get("ETag"))
 	b.web.Opt.Counts = nil
 	k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W44", 501)
-	require.Contains(t, b.get("/report").Body.String(), "keeps no history")
+	require.Contains(t, b.get("/report").Body.String(), "has no history")
 	b.rep = nil
 	k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W44", 503)
 	require.Equal(t, http.StatusServiceUnavailable, b.get("/report").Code)
 }
 
 func TestReportCSV(t *testing.T) {
-	b, _ := ledgerBench(t)
+	b, _ := periodBench(t)
 	rec := b.get("/api/v1/report?period=2026-W46&format=csv")
 	require.Equal(t, "text/csv; charset=utf-8; header=present", rec.Header().Get("Content-Type"))
 	require.Equal(t, `attachment; filename="sloengine-report-2026-W46.csv"`, rec.Header().Get("Content-Disposition"))
@@ -422,7 +422,7 @@ func readCSV(t *testing.T, raw []byte) []map[string]string {
 func TestReportHostileNames(t *testing.T) {
 	for i, bad := range append(slices.Clone(hostile), "=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1", "a,\"b\"\r\nc", "|calc") {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			b, c := ledgerBench(t)
+			b, c := periodBench(t)
 			group := slo.Group{bad}
 			for k := range b.rep.SLOs {
 				s := *b.rep.SLOs[k].SLO
@@ -467,7 +467,7 @@ func TestReportHostileNames(t *testing.T) {
 
 // A thousand groups over a month are read in bites.
 func TestReportReadsInBites(t *testing.T) {
-	b, c := ledgerBench(t)
+	b, c := periodBench(t)
 	r := b.rep.SLOs[0]
 	b.rep.SLOs, b.rep.SLAs = nil, nil
 	for i := range 1500 {
@@ -494,7 +494,7 @@ func TestReportReadsInBites(t *testing.T) {
 	require.Contains(t, rec.Body.String(), "1000 more lines are in the CSV")
 }
 
-// BenchmarkSLAPages is each page made anew for a report of 1,000 groups, but for the
+// BenchmarkSLAPages is each page rebuilt for a report of 1,000 groups, but for the
 // time that the engine takes to count.
 func BenchmarkSLAPages(b *testing.B) {
 	for name, target := range map[string]string{"list": "/slas", "detail": "/sla?group.product=p-0001&service=insurance-unpaid&sla=unpaid", "report": weekReport, "csv": "/api/v1/report?format=csv&period=2026-W46"} {

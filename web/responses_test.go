@@ -104,13 +104,13 @@ func TestRefusedResponses(t *testing.T) {
 	require.ErrorContains(t, err, "MaxResponseBytes")
 }
 
-// A page of dead letters ends early if the letters are large, and the next one goes on.
+// A page of dead letters ends early if its entries are large, and the next one goes on.
 func TestPagesOfLargeDeadLetters(t *testing.T) {
-	entries := manyLetters(300)
+	entries := manyDeadLetters(300)
 	for i := range entries {
 		entries[i].Event = json.RawMessage(`{"service":"s","filler":"` + strings.Repeat("x", 60<<10) + `"}`)
 	}
-	b := newBench(t, func(o *site.Options) { o.DLQ = newLetters(t, entries...) })
+	b := newBench(t, func(o *site.Options) { o.DLQ = newDeadLetterStore(t, entries...) })
 	seen := map[string]bool{}
 	cursor := ""
 	for pages := 1; ; pages++ {

@@ -39,11 +39,10 @@ func newStreamMetrics(set *metrics.Set, open func() float64) *streamMetrics {
 	}
 }
 
-// Run tells every open page of each new report and of each change of the
-// engine's state, until ctx ends; then it closes the event streams, so that a
-// server's Shutdown need not wait for them. It looks once a second and makes
-// nothing when nobody listens, but for a sample of what comes in every 5 seconds. Without it pages still refresh themselves, but
-// only by polling. The error is always nil.
+// Run tells every open page of each new report and each change of the engine's state, until ctx ends. It then closes the
+// event streams, so that a server's Shutdown does not wait for them. It checks once a second, and does nothing while no
+// page is open except sample the ingest counters every 5 seconds. Without Run, pages refresh by polling. The error is
+// always nil.
 func (w *Web) Run(ctx context.Context) error {
 	w.streams.start()
 	defer w.streams.stop()
@@ -62,8 +61,7 @@ func (w *Web) Run(ctx context.Context) error {
 	}
 }
 
-// message is the event that carries the view's version: never its content, which
-// every tab fetches by its own address if it shows anything of it.
+// message is the event that carries the view's version, never its content: every tab fetches the page that it shows.
 func message(v site.View) string {
 	var version uint64
 	if v.Rep != nil {

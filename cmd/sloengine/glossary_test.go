@@ -88,9 +88,9 @@ var glossary = []glossaryRule{
 
 // glossaryAllowed is the number of hits that an area (a top-level folder or file) may still have. It only ever shrinks.
 var glossaryAllowed = map[string]int{
-	"cmd":         5,
+	"cmd":         0,
 	"reliability": 0,
-	"web":         203,
+	"web":         0,
 }
 
 // TestGlossary refuses the words above in Go files, documents and templates.

@@ -45,7 +45,7 @@ func (p specFiles) read(s streams) (*spec.Spec, error) {
 	return sp, nil
 }
 
-// loader reads the spec anew for each reload, but standard input only once.
+// loader reads the spec again for each reload, but standard input only once.
 func (p specFiles) loader(stdin io.Reader) func() (*spec.Spec, spec.Problems, error) {
 	var data []byte
 	var err error

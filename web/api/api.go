@@ -183,7 +183,7 @@ func (api *Handler) apiHistory(c *gin.Context) {
 		return
 	}
 	if api.Opt.Counts == nil {
-		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine has no history.", nil)
 		return
 	}
 	from, to, step, err := historyRange(c.Request.URL.Query(), v.Rep.Time)

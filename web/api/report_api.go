@@ -181,7 +181,7 @@ func (api *Handler) apiReport(c *gin.Context) {
 	r, err := api.Reports.Make(c.Request.Context(), report.Source{Counts: api.Opt.Counts, Kept: api.Opt.Kept}, v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
-		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no history.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine has no history.", nil)
 	case err != nil:
 		api.Opt.LogError("make the report of "+ask.Period.String(), err)
 		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)

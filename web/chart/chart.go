@@ -11,7 +11,7 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// Size of a chart's plot: permille across, so that it stretches, and pixels down.
+// Size of a chart's plot: permille across, so that it scales to any width, and pixels down.
 const (
 	plotW      = 1000
 	PlotHeight = 150
@@ -64,7 +64,7 @@ type Data struct {
 	From   int64    `json:"from"` // Unix seconds, as all times
 	To     int64    `json:"to"`
 	Steps  bool     `json:"steps,omitempty"` // a number is of the step that begins at its time
-	Own    bool     `json:"own,omitempty"`   // its times are its own: the cursors of the others stay away
+	Own    bool     `json:"own,omitempty"`   // it has its own times, so the other charts do not show a cursor at them
 	First  int64    `json:"first"`           // time of the first number
 	Every  int64    `json:"every"`           // seconds to the next; the last may be nearer
 	Series []Series `json:"series"`

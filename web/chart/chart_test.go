@@ -22,9 +22,9 @@ func TestScale(t *testing.T) {
 	require.InDelta(t, 50, s.Y(0), 1e-9)
 	require.InDelta(t, 0, s.Y(7), 1e-9, "nothing is drawn outside")
 	require.InDelta(t, 100, s.Y(-7), 1e-9)
-	bent := Scale{Max: 100, Height: 100, Asinh: true}
-	require.Less(t, bent.Y(1), 90.0, "1 is well above the ground although 100 is in sight")
-	require.Greater(t, bent.Y(1), bent.Y(14.4))
+	asinh := Scale{Max: 100, Height: 100, Asinh: true}
+	require.Less(t, asinh.Y(1), 90.0, "1 is well above the ground although 100 is in sight")
+	require.Greater(t, asinh.Y(1), asinh.Y(14.4))
 	require.InDelta(t, 40, Scale{Height: 40}.Y(0), 1e-9, "a scale without extent")
 }
 

@@ -337,6 +337,6 @@ func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 	h.draw(&p, t, sc.Height)
 	p.Data = d.json()
 	f.Plots, f.Keys = []plot{p}, append(f.Keys, h.keys()...)
-	f.Caption = "Planned maintenance is taken out. 1× spends exactly the budget over the window; the scale is bent so that both 1× and a full outage are in sight."
+	f.Caption = "Planned maintenance is excluded. A burn rate of 1× spends exactly the budget over the window. The axis is non-linear (asinh), so that both 1× and a full outage are visible."
 	return f
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sloengine/sloengine/web/respond"
 )
 
-// dlqBody reads a body that changes dead letters, or sends a problem.
+// dlqBody reads the body of a request that changes dead letters, or sends a problem.
 func (dead *Handler) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
 	if !dead.hasDLQ(c) {
 		return r, false
@@ -32,7 +32,7 @@ func (dead *Handler) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, err
 // shownIDs is how many ids a line of the audit names.
 const shownIDs = 20
 
-// which is the choice of a request on one line, foreign text quoted.
+// which describes on one line what a request selects, with foreign text quoted.
 func (r *dlqRequest) which() string {
 	switch {
 	case r.ByIDs:
@@ -67,7 +67,7 @@ func (r *dlqRequest) which() string {
 	return "query " + strings.Join(parts, " ")
 }
 
-// audit tells of a change, or of one that failed; a dry run changes nothing.
+// audit records a change or a failed attempt. A dry run changes nothing and is not recorded.
 func (dead *Handler) audit(c *gin.Context, action string, r dlqRequest, detail string, err error) {
 	if r.dryRun {
 		return

@@ -42,33 +42,32 @@ type List struct {
 	Next  string      `json:"next_cursor,omitempty"` // absent on the last page
 }
 
-// hasDLQ sends a problem if there are no dead letters to ask about.
+// hasDLQ sends a problem if the engine stores no dead letters.
 func (dead *Handler) hasDLQ(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
 	if dead.Opt.DLQ == nil {
-		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no dead letters.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not store dead letters.", nil)
 		return false
 	}
 	return true
 }
 
-// dlqProblem sends the problem that an error of the store is. did tells what was done
-// nevertheless; it may be empty.
+// dlqProblem sends an error of the store as a problem. did says what was done before the error, and may be empty.
 func (dead *Handler) dlqProblem(c *gin.Context, doing, did string, err error) {
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 	case errors.Is(err, dlq.ErrNotFound):
-		respond.Problem(c, http.StatusNotFound, "There is no dead letter of this id; it may have been replayed, discarded or purged.", nil)
+		respond.Problem(c, http.StatusNotFound, "There is no dead letter with this id. It may have been replayed, discarded or purged.", nil)
 	case !dead.Opt.Engine().State.Recovered():
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "The engine has not recovered yet; the dead letters can be asked for then.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still recovering. Dead letters are available once it has recovered.", nil)
 	default:
 		if c.Request.Context().Err() == nil { // else the caller went away
 			dead.Opt.LogError(doing+" dead letters", err)
 		}
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s now%s; the log of the engine says why.", dlqPast[doing], did), nil)
+		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s%s. The engine's log has the cause.", dlqPast[doing], did), nil)
 	}
 }
 
@@ -94,15 +93,14 @@ func (dead *Handler) apiDeadLetters(c *gin.Context) {
 	respond.JSON(c, http.StatusOK, "application/json", List{append([]dlq.Entry{}, page.Entries...), page.Next})
 }
 
-// A page of dead letters ends when its events have so many bytes. So many letters are asked
-// for at a time.
+// A page of dead letters ends when its events reach deadLetterPageBytes. One call of the store reads deadLetterPortion
+// entries.
 const (
 	deadLetterPageBytes = 4 << 20
 	deadLetterPortion   = 50
 )
 
-// listDeadLetters reads a page in portions, since a thousand letters may be a thousand of
-// the largest events.
+// listDeadLetters reads a page in portions, since a thousand entries may hold a thousand of the largest events.
 func (dead *Handler) listDeadLetters(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
 	want := cmp.Or(q.Limit, dlq.DefaultLimit)
 	for bytes := 0; ; {
@@ -127,7 +125,7 @@ func (dead *Handler) apiDeadLetter(c *gin.Context) {
 		return
 	}
 	if id := c.Param("id"); !plainID(id) {
-		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("%q is no id of a dead letter.", format.Safe(id, format.MaxName)), nil)
+		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("%q is not the id of a dead letter.", format.Safe(id, format.MaxName)), nil)
 		return
 	}
 	e, err := dead.Opt.DLQ.Get(c.Request.Context(), c.Param("id"))
@@ -159,7 +157,7 @@ func (dead *Handler) apiReplay(c *gin.Context) {
 	if r, ok := dead.dlqBody(c, parseDLQRequest); ok {
 		result, err := dead.replay(c, r)
 		if err != nil {
-			dead.dlqProblem(c, "replay", fmt.Sprintf(" to the end (%d were, %d failed)", result.Replayed, result.Failed), err)
+			dead.dlqProblem(c, "replay", fmt.Sprintf(" completely (%d were replayed, %d failed)", result.Replayed, result.Failed), err)
 			return
 		}
 		respond.JSON(c, http.StatusOK, "application/json", result)
@@ -177,7 +175,7 @@ func (dead *Handler) apiDiscard(c *gin.Context) {
 	if r, ok := dead.dlqBody(c, parseDLQRequest); ok {
 		result, err := dead.discard(c, r)
 		if err != nil {
-			dead.dlqProblem(c, "discard", fmt.Sprintf(" to the end (%d were)", result.Discarded), err)
+			dead.dlqProblem(c, "discard", fmt.Sprintf(" completely (%d were)", result.Discarded), err)
 			return
 		}
 		respond.JSON(c, http.StatusOK, "application/json", result)
@@ -200,13 +198,13 @@ func (dead *Handler) apiPurge(c *gin.Context) {
 	before := r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00")
 	n, err := dead.purge(c, r)
 	if err != nil {
-		dead.dlqProblem(c, "purge", fmt.Sprintf(" to the end (%d were)", n), err)
+		dead.dlqProblem(c, "purge", fmt.Sprintf(" completely (%d were)", n), err)
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", purged{r.dryRun, before, n})
 }
 
-// replay does what a request asks for.
+// replay carries out a replay and records it in the audit log.
 func (dead *Handler) replay(c *gin.Context, r dlqRequest) (result dlq.ReplayResult, err error) {
 	if r.ByIDs {
 		result, err = dead.Opt.DLQ.ReplayIDs(c.Request.Context(), r.ids, r.dryRun)
@@ -217,7 +215,7 @@ func (dead *Handler) replay(c *gin.Context, r dlqRequest) (result dlq.ReplayResu
 	return result, err
 }
 
-// discard does what a request asks for.
+// discard carries out a discard and records it in the audit log.
 func (dead *Handler) discard(c *gin.Context, r dlqRequest) (result discarded, err error) {
 	result.DryRun = r.dryRun
 	ctx := c.Request.Context()

@@ -24,13 +24,12 @@ const (
 	ActPurge   = "purge"
 )
 
-// formTime is how long a form may take; what is left then is for the next try.
+// formTime bounds one form. What it leaves undone needs another try.
 const formTime = 25 * time.Second
 
-// formDeadLetters does what was asked for and confirmed, and leads back to the list. A
-// form can be sent by any site, so only a browser that says that its own page of this
-// engine sent it is believed: by Sec-Fetch-Site or, where plain HTTP keeps the browser
-// from sending that, by Origin.
+// formDeadLetters carries out a confirmed action and redirects to the list. Any site can make a browser send a form, so
+// the request must prove that it comes from a page of this engine: by Sec-Fetch-Site or, over plain HTTP where browsers
+// omit it, by Origin.
 func (dead *Handler) formDeadLetters(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	err := http.NewCrossOriginProtection().Check(c.Request)
@@ -39,7 +38,7 @@ func (dead *Handler) formDeadLetters(c *gin.Context) {
 		return
 	}
 	if dead.Opt.DLQ == nil {
-		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine does not store dead letters.")
 		return
 	}
 	action, r, err := readForm(c, dead.Opt.Now())
@@ -79,14 +78,14 @@ func (dead *Handler) formDeadLetters(c *gin.Context) {
 		did.Set("more", "1")
 	case err != nil:
 		dead.Opt.LogError(action+" dead letters", err)
-		dead.Message(c, http.StatusServiceUnavailable, "Not all was done", "The dead letters could not be changed now; the log of the engine says why. What is left is on the page of the dead letters.")
+		dead.Message(c, http.StatusServiceUnavailable, "Only partly done", "The dead letters could not be changed. The engine's log has the cause. The list shows the remaining ones.")
 		return
 	}
 	c.Header("Location", dead.Href(site.DeadLetterListPath, did))
 	c.Status(http.StatusSeeOther)
 }
 
-// purge does what a request asks for.
+// purge carries out a purge and records it in the audit log.
 func (dead *Handler) purge(c *gin.Context, r dlqRequest) (int, error) {
 	n, err := dead.Opt.DLQ.Purge(c.Request.Context(), r.before, r.dryRun)
 	dead.audit(c, "dlq.purge", r, fmt.Sprintf("before=%s purged=%d", r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00"), n), err)
@@ -96,7 +95,7 @@ func (dead *Handler) purge(c *gin.Context, r dlqRequest) (int, error) {
 // readForm reads the body of a form.
 func readForm(c *gin.Context, now time.Time) (action string, r dlqRequest, err error) {
 	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
-		return "", r, errors.New("it is of another kind")
+		return "", r, errors.New("it is not a URL-encoded form")
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, site.MaxBody)
 	if err := c.Request.ParseForm(); err != nil {

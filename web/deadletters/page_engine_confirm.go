@@ -16,7 +16,7 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// deadLetterConfirm is the page that says what would be done, and asks.
+// deadLetterConfirm is the page that shows what an action would do and asks for confirmation.
 type deadLetterConfirm struct {
 	site.Layout
 	Question string
@@ -36,13 +36,12 @@ type deadLetterConfirm struct {
 // confirmTime is how long a dry run may take.
 const confirmTime = 10 * time.Second
 
-// confirmPage makes a dry run of what is asked for and shows what came out, with a
-// button to do it. It changes nothing.
+// confirmPage shows the result of a dry run, with a button that carries it out. It changes nothing.
 func (dead *Handler) confirmPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	v := dead.View()
 	if dead.Opt.DLQ == nil {
-		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no dead letters.")
+		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine does not store dead letters.")
 		return
 	}
 	now := v.Now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -53,11 +52,11 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 		action, r, err = ReadAction(form, v.Now)
 	}
 	if err != nil {
-		dead.Message(c, http.StatusBadRequest, "Nothing was done", "What was asked for could not be read: "+err.Error()+".")
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", "The request could not be read: "+err.Error()+".")
 		return
 	}
 	if !r.ByIDs && action != ActPurge && (r.Query.To.IsZero() || r.Query.To.After(now)) {
-		// What comes after this look is not what the reader has agreed to.
+		// The reader does not agree to what arrives after this dry run.
 		r.All, r.Query.To = false, now
 	}
 	p := deadLetterConfirm{
@@ -76,13 +75,13 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 	n, err := dead.confirmDryRun(c, action, r, &p)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		p.Warning = "There are more than could be counted in " + format.Duration(confirmTime) + ", or another replay is under way. Narrow the filter, or use the command dlq."
+		p.Warning = "Counting took longer than " + format.Duration(confirmTime) + ", or another replay is running. Narrow the filter, or use the command sloengine dlq."
 	case err != nil && !v.Eng.State.Recovered():
-		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters can be read when the engine has recovered.")
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "Dead letters are available once the engine has recovered.")
 		return
 	case err != nil:
 		dead.Opt.LogError("dry run of "+action, err)
-		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted now; the log of the engine says why.")
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted. The engine's log has the cause.")
 		return
 	case n == 0:
 		p.Warning = "There is nothing to " + action + " any more."
@@ -90,11 +89,10 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 		p.Button = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] + format.Plural(n, "dead letter")
 	}
 	if p.Danger && n > 0 && err == nil {
-		p.Warning = "They are removed for good: nothing brings them back."
+		p.Warning = "This is permanent: removed dead letters cannot be restored."
 	}
 	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] + format.Plural(n, "dead letter") + "?"
-	// Without it browsers hide the origin of a form, by which a form of this page is
-	// told from one of another site where plain HTTP is used.
+	// Without this header browsers hide the origin of a form, which is what formDeadLetters checks over plain HTTP.
 	c.Header("Referrer-Policy", "same-origin")
 	dead.Page(c, http.StatusOK, "engine-confirm", p)
 }
@@ -108,9 +106,9 @@ func (dead *Handler) confirmDryRun(c *gin.Context, action string, r dlqRequest, 
 	case actReplay:
 		result, err := dead.replay(c, r)
 		add("Match", result.Matched, "", false)
-		add("Would be replayed", result.Replayed, "given back to where they came from", false)
+		add("Would be replayed", result.Replayed, "returned to where they failed", false)
 		add("Too old", result.TooOld, "stay", true)
-		add("No target", result.NoTarget, "stay: their sink is gone", true)
+		add("No target", result.NoTarget, "stay: their sink no longer exists", true)
 		add("Gone", result.NotFound, "replayed or removed meanwhile", true)
 		for _, s := range result.Errors {
 			p.Errors = append(p.Errors, format.Safe(s, format.MaxTitle))
@@ -129,8 +127,8 @@ func (dead *Handler) confirmDryRun(c *gin.Context, action string, r dlqRequest, 
 	return n, err
 }
 
-// confirmFields are those of the form that does it. A text that a form cannot carry
-// unchanged could make it choose others, so it is refused.
+// confirmFields are the fields of the form that carries the action out. Text that a form may change could select other
+// dead letters, so it is refused.
 func confirmFields(action string, r dlqRequest, form url.Values) ([][2]string, error) {
 	out := [][2]string{{"action", action}}
 	if action == ActPurge {
@@ -176,12 +174,12 @@ func confirmWhich(r dlqRequest, now time.Time) (facts []site.Fact, ids []string,
 		}
 	}
 	if len(facts) == 0 && q.From.IsZero() {
-		facts = append(facts, site.Fact{Name: "Which", Value: "every dead letter that is there now"})
+		facts = append(facts, site.Fact{Name: "Which", Value: "all dead letters stored now"})
 	}
 	if !q.From.IsZero() {
 		facts = append(facts, site.Fact{Name: "Saved from", Value: format.NewStamp(q.From, now).Text, At: format.NewStamp(q.From, now)})
 	}
-	return append(facts, site.Fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text, At: format.NewStamp(q.To, now), Note: "later ones are left alone"}), nil, 0
+	return append(facts, site.Fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text, At: format.NewStamp(q.To, now), Note: "newer ones are not affected"}), nil, 0
 }
 
 // backTo is the list that the reader came from.

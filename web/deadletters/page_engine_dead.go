@@ -90,7 +90,7 @@ func (dead *Handler) Summarise(c *gin.Context, v site.View) *Summary {
 	if l := stats.Lost; l != nil {
 		p.Damage = fmt.Sprintf("%s in the files cannot be read: %s, at most %s lost.", format.Plural(stats.Damaged, "place"), format.Bytes(l.Bytes), format.Plural(l.Entries, "dead letter"))
 		if !l.From.IsZero() && !l.To.IsZero() {
-			p.Damage += " What was there was saved between " + l.From.Format("2006-01-02 15:04:05Z") + " and " + l.To.Format("2006-01-02 15:04:05Z") + "."
+			p.Damage += " The unreadable part was written between " + l.From.Format("2006-01-02 15:04:05Z") + " and " + l.To.Format("2006-01-02 15:04:05Z") + "."
 		}
 	}
 	if stats.Count > 0 {
@@ -107,18 +107,18 @@ func (dead *Handler) Summarise(c *gin.Context, v site.View) *Summary {
 		p.Rows = append(p.Rows, dead.newDeadRow(&page.Entries[i], v.Now))
 	}
 	if len(p.Rows) == 0 {
-		p.Note = "None. Everything that was taken was counted and delivered."
+		p.Note = "None. Every accepted event was counted and delivered."
 	}
 	return p
 }
 
-// deadTrouble says why there are no dead letters to be seen.
+// deadTrouble explains why the dead letters cannot be shown.
 func (dead *Handler) deadTrouble(v site.View, err error) string {
 	if !v.Eng.State.Recovered() {
-		return "They can be read when the engine has recovered."
+		return "Dead letters are available once the engine has recovered."
 	}
 	dead.Opt.LogError("list dead letters", err)
-	return "The dead letters could not be read now; the log of the engine says why. Load the page again in a moment."
+	return "The dead letters could not be read. The engine's log has the cause. Reload the page in a moment."
 }
 
 func (dead *Handler) tallyTable(by string, counts map[string]int64, total int64) tallyTable {
@@ -141,8 +141,7 @@ func (dead *Handler) tallyTable(by string, counts map[string]int64, total int64)
 	return t
 }
 
-// plainFilter reports whether a filter on a value can be part of a page: as a text that
-// is shown as it is.
+// plainFilter reports whether a page can carry a filter on a value: only text that is shown unchanged.
 func plainFilter(name, value string) bool {
 	return value != "" && value != "(other)" && format.Safe(value, maxFilterText) == value && setDLQFilter(&dlq.Query{}, name, value) == nil
 }
@@ -191,7 +190,7 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	v := dead.View()
 	if dead.Opt.DLQ == nil {
-		dead.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+		dead.Message(c, http.StatusNotImplemented, "No dead letters", "This engine does not store dead letters.")
 		return
 	}
 	asked := c.Request.URL.Query()
@@ -203,20 +202,20 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 			continue
 		}
 		if err := setDLQFilter(&q, name, value); err != nil {
-			dead.Message(c, http.StatusBadRequest, "Not a filter", "The filter "+name+" cannot be read: "+err.Error()+".")
+			dead.Message(c, http.StatusBadRequest, "Invalid filter", "The filter "+name+" cannot be read: "+err.Error()+".")
 			return
 		}
 		base.Set(name, value)
 	}
 	if err := checkDLQRange(&q); err != nil {
-		dead.Message(c, http.StatusBadRequest, "Not a filter", "The range cannot be read: "+err.Error()+".")
+		dead.Message(c, http.StatusBadRequest, "Invalid filter", "The range cannot be read: "+err.Error()+".")
 		return
 	}
 	p := deadLetterList{
 		Layout: dead.Layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
 		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: dead.Href(site.DeadLetterListPath, nil),
 	}
-	// The list stands still while its reader chooses.
+	// The list does not refresh while its reader selects entries.
 	p.Refresh, p.Stream = nil, ""
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
 	defer cancel()
@@ -227,11 +226,11 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 	}
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
-		dead.Message(c, http.StatusBadRequest, "No such page", "This page of the list is not known. Begin again at the first one.")
+		dead.Message(c, http.StatusBadRequest, "No such page", "This page of the list does not exist. Start again at the first page.")
 		return
 	case err != nil:
 		p.Note = dead.deadTrouble(v, err)
-		dead.Page(c, http.StatusOK, "engine-letters", p)
+		dead.Page(c, http.StatusOK, "engine-dead-letters", p)
 		return
 	}
 	p.Total = format.Count(stats.Count)
@@ -264,16 +263,16 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 	switch {
 	case len(p.Rows) > 0:
 	case q.Cursor != "":
-		p.Note = "There is nothing more on this page."
+		p.Note = "This page has no more dead letters."
 	case p.Filtered:
-		p.Note = "No dead letter fits this filter."
+		p.Note = "No dead letter matches this filter."
 	default:
-		p.Note = "None. Everything that was taken was counted and delivered."
+		p.Note = "None. Every accepted event was counted and delivered."
 	}
-	dead.Page(c, http.StatusOK, "engine-letters", p)
+	dead.Page(c, http.StatusOK, "engine-dead-letters", p)
 }
 
-// someDeadLetters is the next page that has any entries: the store may give empty ones.
+// someDeadLetters returns the next page with entries, since the store may return empty ones before the end.
 func (dead *Handler) someDeadLetters(ctx context.Context, q dlq.Query) (dlq.Page, error) {
 	for {
 		page, err := dead.Opt.DLQ.List(ctx, q)
@@ -301,10 +300,10 @@ func deadLetterChoice(name, label, none string, counts map[string]int64, asked u
 	return f
 }
 
-// deadDone says what the form did that led here. Only numbers come from the address.
+// deadDone describes the result of the form that redirected here. Only numbers are taken from the address.
 func deadDone(q url.Values) string {
 	n := func(name string) uint64 {
-		x, _ := strconv.ParseUint(q.Get(name), 10, 32) // what is no number is not told
+		x, _ := strconv.ParseUint(q.Get(name), 10, 32) // anything but a number counts as 0
 		return x
 	}
 	past := map[string]string{actReplay: "replayed", actDiscard: "discarded", ActPurge: "purged"}[q.Get("did")]
@@ -313,16 +312,16 @@ func deadDone(q url.Values) string {
 	}
 	s := format.Count(n("done")) + " " + past + "."
 	if x := n("failed"); x > 0 {
-		s += " " + format.Count(x) + " failed again and stayed."
+		s += " " + format.Count(x) + " failed again and remain."
 	}
 	if x := n("old"); x > 0 {
 		s += " " + format.Count(x) + " were too old to be replayed."
 	}
 	if x := n("gone"); x > 0 {
-		s += " " + format.Count(x) + " were gone already."
+		s += " " + format.Count(x) + " no longer existed."
 	}
 	if n("more") > 0 {
-		s += " There was no time for all of them: do it again, or use the command dlq."
+		s += " Time ran out before all were done. Repeat the action, or use the command sloengine dlq."
 	}
 	return s
 }
@@ -350,11 +349,11 @@ func (dead *Handler) deadLetterPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	v := dead.View()
 	if dead.Opt.DLQ == nil {
-		dead.Message(c, http.StatusNotImplemented, "No dead letters", "This engine keeps no dead letters.")
+		dead.Message(c, http.StatusNotImplemented, "No dead letters", "This engine does not store dead letters.")
 		return
 	}
 	id := c.Query("id")
-	const gone = "There is no dead letter of this id; it may have been replayed, discarded or purged."
+	const gone = "There is no dead letter with this id. It may have been replayed, discarded or purged."
 	if !plainID(id) {
 		dead.Message(c, http.StatusNotFound, "Not there", gone)
 		return
@@ -376,7 +375,7 @@ func (dead *Handler) deadLetterPage(c *gin.Context) {
 	}
 	p.Refresh, p.Stream = nil, ""
 	p.Event, p.Kind, p.Cut = deadLetterText(&e)
-	dead.Page(c, http.StatusOK, "engine-letter", p)
+	dead.Page(c, http.StatusOK, "engine-dead-letter", p)
 }
 
 func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
@@ -391,7 +390,7 @@ func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 			out = append(out, site.Fact{Name: name, Value: format.Ago(t, now), At: format.NewStamp(t, now), Note: note})
 		}
 	}
-	origin := map[dlq.Origin]string{dlq.Admission: "refused before the log", dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but a sink could not be given it"}[e.Origin]
+	origin := map[dlq.Origin]string{dlq.Admission: "refused before it reached the log", dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but not delivered to its sink"}[e.Origin]
 	out = append(out, site.Fact{Name: "Origin", Value: format.Safe(string(e.Origin), format.MaxName), Note: origin})
 	text("Sink", e.Sink)
 	text("Error class", e.Class)
@@ -400,12 +399,12 @@ func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 	}
 	at("First failure", e.First, "")
 	at("Last failure", e.Last, "")
-	at("Saved", e.Saved, "its age goes by this")
+	at("Saved", e.Saved, "its age counts from here")
 	switch {
 	case e.SeqEnd > e.Seq:
-		out = append(out, site.Fact{Name: "Place in the log", Value: "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd)})
+		out = append(out, site.Fact{Name: "Log position", Value: "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd)})
 	case e.Seq > 0:
-		out = append(out, site.Fact{Name: "Place in the log", Value: "record " + format.Count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
+		out = append(out, site.Fact{Name: "Log position", Value: "record " + format.Count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
 	}
 	text("Service", e.Service)
 	text("Type", e.Type)
@@ -413,14 +412,14 @@ func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 	return out
 }
 
-// deadLetterText is the event of an entry, set out to be read.
+// deadLetterText is the event of an entry, indented.
 func deadLetterText(e *dlq.Entry) (text, kind, cut string) {
 	kind = "Event"
 	raw := []byte(e.Event)
 	var pretty bytes.Buffer
 	switch {
 	case len(raw) == 0 && len(e.Raw) > 0:
-		raw, kind = e.Raw, "What came, which is no readable event"
+		raw, kind = e.Raw, "Raw data, not a readable event"
 	case len(raw) == 0:
 		return "", "", ""
 	case json.Indent(&pretty, raw, "", "  ") == nil:
@@ -433,7 +432,7 @@ func deadLetterText(e *dlq.Entry) (text, kind, cut string) {
 		s := format.Safe(line, left)
 		b.WriteString(s + "\n")
 		if left -= len([]rune(s)) + 1; left <= 0 || strings.HasSuffix(s, "…") && !strings.HasSuffix(line, "…") {
-			cut = "Only the beginning is shown; all of it has " + format.Bytes(len(e.Event)+len(e.Raw)) + "."
+			cut = "Only the beginning of " + format.Bytes(len(e.Event)+len(e.Raw)) + " is shown."
 			break
 		}
 	}

@@ -24,7 +24,7 @@ const (
 	keptShare    = 4               // of the budget, for responses that are kept for the next reader
 	crowdedShare = 4               // of the budget, from which on readers get a response that is a little old
 	crowdedAge   = 5 * time.Second // how old
-	keptAge      = time.Minute     // after which nobody asks for a response again
+	keptAge      = time.Minute     // after which a response is not requested again
 	keptMost     = 256             // responses
 )
 

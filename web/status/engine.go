@@ -105,11 +105,11 @@ type CheckpointStatus struct {
 	Bytes int64     `json:"bytes"`
 }
 
-// IDStatus is the memory of known ids.
+// IDStatus is the deduplication table.
 type IDStatus struct {
-	Known          uint64  `json:"known"`
-	Bytes          int64   `json:"bytes"`
-	HorizonSeconds float64 `json:"horizon_seconds"` // for how long a repeat is recognised at the present rate; 0 = unknown
+	Known         uint64  `json:"known"`
+	Bytes         int64   `json:"bytes"`
+	WindowSeconds float64 `json:"horizon_seconds"` // the dedup window at the current event rate; 0 = unknown
 }
 
 // FoldStatus says how far counting is behind the log.
@@ -131,7 +131,7 @@ type FullStatus struct {
 	Other     uint64 `json:"other_events"` // valid events that the group __other__ counted
 }
 
-// DiskStatus is the file system of the data folder.
+// DiskStatus is the file system of the data directory.
 type DiskStatus struct {
 	Dir       string `json:"dir"`
 	FreeBytes uint64 `json:"free_bytes"`
@@ -165,17 +165,17 @@ func StateText(s State) string {
 	case Starting:
 		return "The engine is starting."
 	case Recovering:
-		return "The engine replays its log after a restart. Events are not taken yet and numbers are not complete."
+		return "The engine is replaying its log after a restart. It does not accept events yet, and the numbers are incomplete."
 	case Ready:
-		return "Events are taken and counted."
+		return "Events are accepted and counted."
 	case Stale:
-		return "Events are taken, but the numbers shown are old."
+		return "Events are accepted, but the numbers shown are old."
 	case DiskLow:
-		return "The disk is nearly full: new events are refused until there is room. What was acknowledged is safe."
+		return "The disk is nearly full: new events are refused until space is freed. Acknowledged events are safe."
 	case Poisoned:
-		return "The disk failed to make data durable. No events are taken until the engine is restarted on a sound disk."
+		return "The disk failed to make data durable. New events are refused until the engine is restarted on a working disk."
 	case Stopping:
-		return "The engine is stopping: it finishes what it has taken and takes nothing new."
+		return "The engine is stopping: it finishes accepted events and refuses new ones."
 	case Failed:
 		return "The engine has failed."
 	}

@@ -152,7 +152,7 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		add(t.Part, "", t.Reason)
 	}
 	if at := e.Connections.RefusedAt; !at.IsZero() && now.Sub(at) < refusedFor {
-		add("connections", "", "clients connect beyond the limit; connections without credentials are closed first")
+		add("connections", "", "more clients connect than web.max_connections allows; connections without credentials are closed first")
 	}
 	for _, f := range e.Fold.Full {
 		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", format.Plural(f.MaxGroups, "group"), slo.OtherGroup))
@@ -161,7 +161,7 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost", format.Plural(d.Damaged, "place"), format.Bytes(d.DamagedBytes), format.Plural(d.LostEntries, "dead letter")))
 	}
 	if e.Redis != nil && !e.Redis.Connected {
-		add("redis", "", "not reachable; rate limits are this instance's own, as limits.shared.fallback says")
+		add("redis", "", "not reachable, so rate limits are local, as limits.shared.fallback says")
 	}
 	for i := range e.Alertmanagers {
 		if a := &e.Alertmanagers[i]; !a.FailingSince.IsZero() {
@@ -186,9 +186,9 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2:
 			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters", format.Bytes(s.LagBytes), format.Bytes(s.MaxLagBytes)))
 		case age >= LagAge:
-			add("sink", s.Name, "the oldest event that it has not got is "+format.Duration(age)+" old")
+			add("sink", s.Name, "the oldest undelivered event is "+format.Duration(age)+" old")
 		case s.HeldSeconds > 0:
-			add("sink", s.Name, "it asked to be left alone for a while")
+			add("sink", s.Name, "the sink asked to pause")
 		case reason != "" && !told[s.Name] && len(s.Troubles) == 0:
 			add("sink", s.Name, reason)
 		}
@@ -200,11 +200,11 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 func troubleText(t SinkTrouble) string {
 	text := map[string]string{
 		"delivery":     "delivery fails",
-		"flush":        "what it took cannot be made durable",
+		"flush":        "delivered events cannot be made durable",
 		"log":          "the log cannot be read for it",
-		"dead_letters": "its dead letters cannot be saved, so it waits",
+		"dead_letters": "its dead letters cannot be saved, so delivery waits",
 		"cursor":       "its cursor cannot be saved; a restart would send events again",
-		"lag":          "it is too far behind, and what it should skip cannot be kept",
+		"lag":          "it is too far behind, and the skipped part of the log cannot be saved",
 	}[t.What]
 	if text == "" {
 		text = "it fails"
@@ -221,7 +221,7 @@ func breakerText(state string) string {
 	case "", BreakerClosed:
 		return ""
 	case BreakerHalfOpen:
-		return "its breaker lets only probes through"
+		return "its breaker is half open: only probes pass"
 	}
 	return "its breaker is open: nothing is sent for now"
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// Rows of the tables that say what burned the budget.
+// Bounds of the tables that attribute the used budget.
 const (
-	blameGroups = 10  // shown
-	blameAsked  = 100 // groups whose counts of the range are read: those that were worst over the window
-	blameValues = 5   // of one attribute
+	attributionShown  = 10  // shown
+	attributionAsked  = 100 // groups whose counts of the range are read: those that were worst over the window
+	attributionValues = 5   // of one attribute
 )
 
-// share is one attribute value, or group, and its part in what went wrong.
+// share is one attribute value or group, and its share of the bad events.
 type share struct {
 	Labels   []format.Label
 	Href     string
@@ -36,7 +36,8 @@ type share struct {
 	Mark     chart.Mark
 }
 
-type Blame struct {
+// Attribution says which groups and attributes used the budget of a range.
+type Attribution struct {
 	Range     string
 	Groups    []share // of the SLO, worst first
 	More      int     // groups that are left out
@@ -56,12 +57,12 @@ type attribute struct {
 	More   int
 }
 
-// Blamed lists the groups to ask for: those that lost most over the window.
-func Blamed(rep *sla.Report, id slo.ID) (out []*sla.SLOReport, total int) {
+// WorstGroups lists the groups of an SLO that lost most over the window, at most attributionAsked, and how many it has.
+func WorstGroups(rep *sla.Report, id slo.ID) (out []*sla.SLOReport, total int) {
 	out = site.RowsOf(rep, id)
 	total = len(out)
 	slices.SortStableFunc(out, func(a, b *sla.SLOReport) int { return cmp.Compare(b.Raw.Counts.Bad, a.Raw.Counts.Bad) })
-	return out[:min(len(out), blameAsked)], total
+	return out[:min(len(out), attributionAsked)], total
 }
 
 // GroupShares says what part each group has in the losses of a range. The share
@@ -88,7 +89,7 @@ func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of 
 		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
 		if all > 0 {
 			s.Part = format.Percent(l.cost/all, 1)
-			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of what was bad")
+			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of the bad events")
 		}
 		if l.r.Budget.HasData {
 			s.Left = format.Percent(l.r.Budget.Remaining, 1)
@@ -102,30 +103,30 @@ func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of 
 // knownLabels are the labels that traffic counters have besides dimensions.
 var knownLabels = []string{"service", "type", "outcome", "severity"}
 
-// Unattributable says why the traffic counters of a service cannot tell which of
-// their events an SLO counts as bad; "" if they can.
+// Unattributable explains why the traffic counters of a service do not show which of their events an SLO counts as bad.
+// It is "" if they do.
 func Unattributable(s *slo.SLO, dimensions []string) string {
 	switch s.Indicator.Kind {
 	case slo.KindEvents:
 	case slo.KindLatency:
-		return "Attributes are counted without durations, so slow events cannot be told from fast ones. Group the SLO by the attribute that you suspect to see its share."
+		return "Attributes are counted without durations, so slow and fast events cannot be distinguished. To see the share of an attribute, group the SLO by it."
 	case slo.KindThroughput:
-		return "What burns this budget is the lack of events, and events that did not come have no attributes."
+		return "Missing events use this budget, and missing events have no attributes."
 	default:
 		return "The events of this SLO are counted by Prometheus, not by this engine."
 	}
 	known := append(slices.Clone(knownLabels), dimensions...)
 	for _, m := range append(slices.Clone(s.Indicator.Valid), s.Indicator.Bad...) {
 		if !slices.Contains(known, m.Name) {
-			return fmt.Sprintf("The SLO selects events by %s, which the service's counters are not split by. Add it to the dimensions of the service in the spec.", format.Safe(m.Name, format.MaxName))
+			return fmt.Sprintf("The SLO selects events by %s, which is not a dimension of the service. Add it to the dimensions of the service in the spec.", format.Safe(m.Name, format.MaxName))
 		}
 	}
 	return ""
 }
 
-// Attributes says which attribute values the bad events had that came between two
-// times. The counters know the time of receipt, not that of the events.
-func (b *Blame) Attribute(r *sla.SLOReport, grown []history.Growth) {
+// Attribute fills in the attribute values of the bad events that arrived between two times. The counters know the time
+// of receipt, not that of the events.
+func (b *Attribution) Attribute(r *sla.SLOReport, grown []history.Growth) {
 	s := r.SLO
 	var dimensions []string
 	for _, g := range grown {
@@ -147,7 +148,7 @@ func (b *Blame) Attribute(r *sla.SLOReport, grown []history.Growth) {
 	b.Whole = len(apart) > 0 || r.Group.IsOther()
 	switch {
 	case r.Group.IsOther():
-		b.Why = "This group collects many, so these are the bad events of all groups."
+		b.Why = "This group combines several values, so these are the bad events of all groups."
 	case b.Whole:
 		b.Why = "The counters are not split by " + strings.Join(apart, ", ") + ", so these are the bad events of all groups. Add it to the dimensions of the service to see one group."
 	}
@@ -171,7 +172,7 @@ func (b *Blame) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		}
 	}
 	if all == 0 {
-		b.Why = strings.TrimSpace("No bad event was received in this time. " + b.Why)
+		b.Why = strings.TrimSpace("No bad event was received in this range. " + b.Why)
 		return
 	}
 	for _, n := range slices.Sorted(maps.Keys(bad)) {
@@ -179,11 +180,11 @@ func (b *Blame) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		if len(values) == 1 && slices.Contains(knownLabels, n) {
 			continue // it was selected, or says nothing
 		}
-		a := attribute{Name: format.Safe(n, format.MaxName), More: max(0, len(values)-blameValues)}
-		for _, v := range values[:min(len(values), blameValues)] {
+		a := attribute{Name: format.Safe(n, format.MaxName), More: max(0, len(values)-attributionValues)}
+		for _, v := range values[:min(len(values), attributionValues)] {
 			k := bad[n][v]
 			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Part: format.Percent(float64(k)/float64(all), 1), Consumed: format.NoValue}
-			x.Gauge = chart.NewGauge(float64(k)/float64(all), "bad", x.Part+" of what was bad")
+			x.Gauge = chart.NewGauge(float64(k)/float64(all), "bad", x.Part+" of the bad events")
 			if !b.Whole && r.Budget.HasData && r.Slice == 0 {
 				x.Consumed = format.Percent(chart.Spent(r, float64(k)), 1)
 			}
@@ -192,7 +193,7 @@ func (b *Blame) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		b.Attributes = append(b.Attributes, a)
 	}
 	if len(b.Attributes) == 0 {
-		b.Why = strings.TrimSpace("All bad events were of the same kind, and the service's counters are split by nothing more. Name attributes in dimensions of the spec to see which of them go wrong. " + b.Why)
+		b.Why = strings.TrimSpace("All bad events were of the same kind, and the service has no further dimensions. To see which attributes are affected, add them to dimensions in the spec. " + b.Why)
 	}
 }
 
@@ -206,18 +207,18 @@ func inGroup(g *history.Growth, r *sla.SLOReport) bool {
 }
 
 // fillAttributes fills in what the traffic log knows of a range.
-func (ui *Handler) fillAttributes(b *Blame, r *sla.SLOReport, rng slo.Span, now time.Time) {
+func (ui *Handler) fillAttributes(b *Attribution, r *sla.SLOReport, rng slo.Span, now time.Time) {
 	if why := Unattributable(r.SLO, nil); why != "" && r.SLO.Indicator.Kind != slo.KindEvents {
 		b.Why = why
 		return
 	}
 	if ui.Opt.Traffic == nil {
-		b.Why = "This engine does not keep the traffic by attribute."
+		b.Why = "This engine does not count traffic by attribute."
 		return
 	}
 	grown, from, to := ui.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
 	if from.IsZero() {
-		b.Why = "The traffic by attribute is known from the start of the process on, and not for this time yet. Choose a range that reaches up to now, or wait a minute."
+		b.Why = "Traffic by attribute is only known since the process started, and not yet for this range. Choose a range that ends now, or wait a minute."
 		return
 	}
 	b.Since, b.Until = format.NewStamp(from, now), format.NewStamp(to, now)

@@ -54,9 +54,9 @@ func (ui *Handler) enginePage(c *gin.Context) {
 			{Name: "SLO groups", Value: format.Count(len(v.Rep.SLOs))},
 		}
 	}
-	horizon := "unknown"
-	if e.IDs.HorizonSeconds > 0 {
-		horizon = format.Duration(format.Seconds(e.IDs.HorizonSeconds))
+	window := "unknown"
+	if e.IDs.WindowSeconds > 0 {
+		window = format.Duration(format.Seconds(e.IDs.WindowSeconds))
 	}
 	p.Sections = []section{
 		{"Counting", append(report,
@@ -69,11 +69,11 @@ func (ui *Handler) enginePage(c *gin.Context) {
 			{Name: "Last durable record", Value: format.Count(e.Log.Seq)},
 			{Name: "Waiting for the disk", Value: format.Plural(e.Ingest.Queue, "request")},
 			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.Now), At: format.NewStamp(e.Checkpoint.Time, v.Now), Note: format.Bytes(e.Checkpoint.Bytes)},
-			{Name: "Data folder", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
+			{Name: "Data directory", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
 		}},
-		{"Known ids", []site.Fact{
+		{"Deduplication table", []site.Fact{
 			{Name: "Ids", Value: format.Count(e.IDs.Known), Note: format.Bytes(e.IDs.Bytes) + " of memory"},
-			{Name: "Horizon", Value: horizon, Note: "a repeat is recognised for this long at the present rate"},
+			{Name: "Dedup window", Value: window, Note: "how far back a duplicate is recognised at the current event rate"},
 		}},
 		{"Spec and process", []site.Fact{
 			{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
@@ -94,8 +94,7 @@ func (ui *Handler) enginePage(c *gin.Context) {
 	ui.Page(c, http.StatusOK, "engine", p)
 }
 
-// intake are the figures of what became of events since the start. Those of the rate
-// limits stay away where there are none.
+// intake counts the outcomes of events since the start. Outcomes of rate limits are left out if there are none.
 func intake(e *status.Engine) []site.Figure {
 	i := &e.Ingest
 	out := ingestFigures(*i)
@@ -106,9 +105,9 @@ func intake(e *status.Engine) []site.Figure {
 		return site.Figure{Name: name, Value: format.Compact(n), Title: format.Count(n), Note: note, Bad: false}
 	}
 	return append(out,
-		f("Limited", i.Limited, "over a limit: dropped or put off"),
-		f("Sampled", i.Sampled, "over a limit: others stand for them"),
-		f("Dead-lettered", i.DeadLettered, "over a limit, too important to lose"))
+		f("Limited", i.Limited, "over a rate limit: dropped or throttled"),
+		f("Sampled", i.Sampled, "over a rate limit: represented by reweighted events"),
+		f("Dead-lettered", i.DeadLettered, "over a rate limit, saved as dead letters"))
 }
 
 // diskBar shows the free space of the disk and the mark below which no events are
@@ -131,15 +130,15 @@ func newDiskBar(d status.DiskStatus) diskBar {
 		b.Gauge = chart.NewGauge(float64(d.FreeBytes)/full, "ok", "")
 	}
 	if d.LowBytes == 0 {
-		b.Text = "Low water is not guarded: a full disk is noticed when it is full."
+		b.Text = "No low-water mark is set: a full disk is only noticed when a write fails."
 	} else {
 		b.Low = chart.Coord(100 * min(1, float64(d.LowBytes)/full))
-		b.Text = "Below " + format.Bytes(d.LowBytes) + ", the mark, no more events are taken."
+		b.Text = "New events are refused below the low-water mark of " + format.Bytes(d.LowBytes) + "."
 		switch {
 		case d.FreeBytes < d.LowBytes:
-			b.Gauge.Class, b.Text = "bad", "This is below the low-water mark of "+format.Bytes(d.LowBytes)+": no events are taken until there is room."
+			b.Gauge.Class, b.Text = "bad", "Free space is below the low-water mark of "+format.Bytes(d.LowBytes)+": new events are refused until space is freed."
 		case d.FreeBytes < 2*d.LowBytes:
-			b.Gauge.Class, b.Text = "risk", "Below "+format.Bytes(d.LowBytes)+", the mark, no more events are taken. Make room, or move the data folder to a larger disk."
+			b.Gauge.Class, b.Text = "risk", "New events are refused below the low-water mark of "+format.Bytes(d.LowBytes)+". Free space, or move the data directory to a larger disk."
 		}
 	}
 	b.Gauge.Label = b.Free + " free. " + b.Text

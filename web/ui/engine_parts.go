@@ -149,8 +149,8 @@ func newRedisView(r *status.RedisStatus, now time.Time) *redisView {
 	if r == nil {
 		return nil
 	}
-	v := &redisView{Mark: chart.Bad("away")}
-	connection := site.Fact{Name: "Away", Value: "since the start"}
+	v := &redisView{Mark: chart.Bad("not reachable")}
+	connection := site.Fact{Name: "Not reachable", Value: "since the start"}
 	if r.Connected {
 		v.Mark, connection.Name = chart.OK("connected"), "Connected"
 	}
@@ -158,12 +158,12 @@ func newRedisView(r *status.RedisStatus, now time.Time) *redisView {
 		connection.Value, connection.At = "for "+format.Duration(now.Sub(r.Since)), format.NewStamp(r.Since, now)
 	}
 	if !r.Connected {
-		connection.Note = "not reachable: rate limits are this instance's own, as limits.shared.fallback says"
+		connection.Note = "rate limits are local, as limits.shared.fallback says"
 	}
 	v.Facts = []site.Fact{
 		connection,
 		{Name: "Round trip", Value: format.Milliseconds(r.RoundTripSeconds)},
-		{Name: "Decided without it", Value: format.Count(r.Fallbacks)},
+		{Name: "Decisions without Redis", Value: format.Count(r.Fallbacks)},
 	}
 	if r.LastError != "" {
 		v.Facts = append(v.Facts, site.Fact{Name: "Last error", Value: format.Safe(r.LastError, format.MaxTitle)})
@@ -184,13 +184,13 @@ func SinkMark(s *status.SinkStatus) chart.Mark {
 	case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2, age >= status.LagAge:
 		return chart.Risk("lagging")
 	case s.HeldSeconds > 0:
-		return chart.Risk("held")
+		return chart.Risk("paused")
 	case s.Breaker == status.BreakerHalfOpen:
 		return chart.Risk("probing")
 	case s.Recovering:
 		return chart.Wait("recovering")
 	case s.Delivered == 0 && s.LastDelivery.IsZero():
-		return chart.None("nothing yet")
+		return chart.None("no delivery yet")
 	}
 	return chart.OK("delivering")
 }
@@ -231,10 +231,10 @@ func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 		v.Facts = append(v.Facts, site.Fact{Name: "Breaker", Value: breakerMark(s.Breaker).Word})
 	}
 	if s.Recovering {
-		v.Facts = append(v.Facts, site.Fact{Name: "Recovering", Value: "the backlog goes out in stages"})
+		v.Facts = append(v.Facts, site.Fact{Name: "Recovering", Value: "the backlog is sent in stages"})
 	}
 	if s.HeldSeconds > 0 {
-		v.Facts = append(v.Facts, site.Fact{Name: "Held", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)), Note: "as the sink asked"})
+		v.Facts = append(v.Facts, site.Fact{Name: "Paused", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)), Note: "as requested by the sink"})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.DeadLetters)) {
 		v.Facts = append(v.Facts, site.Fact{Name: "Dead letters", Value: format.Count(s.DeadLetters[reason]), Note: format.Safe(reason, format.MaxName)})
@@ -250,9 +250,9 @@ func inFlight(n int) string {
 		return ""
 	}
 	if n == 1 {
-		return "1 batch on the way"
+		return "1 batch in flight"
 	}
-	return format.Count(n) + " batches on the way"
+	return format.Count(n) + " batches in flight"
 }
 
 func breakerMark(state string) chart.Mark {

@@ -159,7 +159,7 @@ func (ui *Handler) RateChart(v site.View) rateChart {
 	last := samples[len(samples)-1]
 	c := rateChart{Now: format.NoValue, Peak: format.NoValue, Mean: format.NoValue}
 	if len(samples) < 2 {
-		c.Note = "The rate is known a few seconds after the start: it takes two looks at the counts."
+		c.Note = "The rate is available a few seconds after the start, once the counters were read twice."
 		return c
 	}
 	for i := len(samples) - 2; i >= 0 && last.At.Sub(samples[i].At) <= rateLatest+rateGap; i-- {
@@ -213,12 +213,12 @@ func (ui *Handler) RateChart(v site.View) rateChart {
 	c.Taken, c.Not, c.Gap = taken.String(), not.String(), gap.String()
 	c.Label = fmt.Sprintf("Events per second over the last hour: %s on average, %s at most", c.Mean, c.Peak)
 	if all.total() == 0 {
-		c.Note = "No event came in the last hour."
+		c.Note = "No event arrived in the last hour."
 		if v.Eng.Ingest.Received == 0 {
-			c.Note = "No event has come since the start. Send one to /api/v1/events: the page of the service levels shows the command."
+			c.Note = "No event has arrived since the start. Send one to /api/v1/events. The service levels page shows the command."
 		}
 		if all.seen == 0 {
-			c.Note = "What came in is not known yet: this page looks at the counts every " + strconv.Itoa(int(RateEvery.Seconds())) + " seconds."
+			c.Note = "The rate is not known yet. The counters are read every " + strconv.Itoa(int(RateEvery.Seconds())) + " seconds."
 		}
 	}
 	rows := cut(rateRow)

@@ -181,9 +181,9 @@ func ingestFigures(i status.IngestStatus) []site.Figure {
 	}
 	return []site.Figure{
 		f("Accepted", i.Accepted, "durable and counted", false),
-		f("Duplicate", i.Duplicates, "known ids, counted once", false),
-		f("Late", i.Late, "put into their own minute", false),
-		f("Rejected", i.Rejected, "not valid, not taken", true),
-		f("Refused", i.Refused, "taken but not countable: dead letters", true),
+		f("Duplicate", i.Duplicates, "id already accepted, not counted again", false),
+		f("Late", i.Late, "counted in the minute they happened", false),
+		f("Rejected", i.Rejected, "invalid, not accepted", true),
+		f("Refused", i.Refused, "accepted but not countable: dead letters", true),
 	}
 }

@@ -152,7 +152,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	r, err := ui.Reports.Make(c.Request.Context(), report.Source{Counts: ui.Opt.Counts, Kept: ui.Opt.Kept}, v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
-		p.Empty = "This engine keeps no history, so there is nothing to report from."
+		p.Empty = "This engine has no history to report from."
 	case err != nil:
 		ui.Opt.LogError("make the report of "+ask.Period.String(), err)
 		c.Writer.Header().Del("ETag")
@@ -395,7 +395,7 @@ func (ui *Handler) newReportRow(x *report.SLO) reportRow {
 		if err == nil {
 			out.Worst = at.Format("Mon 2 Jan")
 		}
-		out.WorstNote = format.Percent(d.Share, 0) + " of what was bad"
+		out.WorstNote = format.Percent(d.Share, 0) + " of the bad events"
 		if b := d.Net.Budget(s); b.HasData {
 			out.WorstNote = format.Percent(b.SLI, decimals) + ", " + out.WorstNote
 		}

@@ -50,7 +50,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 		c.Redirect(http.StatusFound, ui.Href("/slas", url.Values{"service": {q.Get("service")}}))
 		return
 	case r == nil:
-		ui.Message(c, http.StatusNotFound, "No such agreement", "The spec in force has no agreement of this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such agreement", "The current spec has no agreement with this name. It may have been renamed or removed.")
 		return
 	}
 	if respond.NotModified(c, v.Tag("sla", c.Request.URL.RawQuery)) {

@@ -48,7 +48,7 @@ func (ui *Handler) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport
 		h.Days = append(h.Days, site.Link{Text: strconv.Itoa(d) + " days", Href: ui.Href("/sla", to), On: d == n})
 	}
 	if ui.Opt.Counts == nil {
-		h.Note = "This engine keeps no history."
+		h.Note = "This engine has no history."
 		return h
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)

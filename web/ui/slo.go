@@ -31,14 +31,14 @@ type sloPage struct {
 	MoreGroups  int
 	Siblings    string // link to all groups of the SLO; "" if it has only one
 
-	Range    rangeNav
-	BurnDown chart.Figure
-	Events   chart.Figure
-	Burn     chart.Figure
-	Latency  *chart.Figure // nil unless the indicator is a latency
-	Calendar *chart.Calendar
-	Blame    *Blame
-	HistNote string // why there are no charts
+	Range       rangeNav
+	BurnDown    chart.Figure
+	Events      chart.Figure
+	Burn        chart.Figure
+	Latency     *chart.Figure // nil unless the indicator is a latency
+	Calendar    *chart.Calendar
+	Attribution *Attribution
+	HistNote    string // why there are no charts
 
 	Burns       []burnRow
 	Tiers       []tierRow
@@ -90,7 +90,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		c.Redirect(http.StatusFound, ui.Href("/", url.Values{"slo": {string(id)}}))
 		return
 	case r == nil:
-		ui.Message(c, http.StatusNotFound, "No such service level", "The spec in force has no service level of this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such service level", "The current spec has no service level with this name. It may have been renamed or removed.")
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})

@@ -18,7 +18,7 @@ type burnRow struct {
 	Fast, Over                       bool
 }
 
-// burnBar is a burn rate on the bent scale that all of a table share, with the
+// burnBar is a burn rate on the asinh axis that all rows of a table share, with the
 // thresholds of its window.
 type burnBar struct {
 	Width string // 0 to 100

@@ -25,9 +25,9 @@ type sloHistory struct {
 	tiers []alerts.Tier // of the burn-rate chart
 
 	main, period, days, burn history.Grid
-	blamed                   []*sla.SLOReport
+	worst                    []*sla.SLOReport
 	groups                   int // of the SLO
-	blame                    history.Grid
+	attribution              history.Grid
 	bands                    []string
 
 	answers []fold.ReadResult
@@ -39,7 +39,7 @@ const (
 	askBurn
 	askPeriod
 	askDays
-	askBlame
+	askAttribution
 	askLatency // and more: counters of durations
 )
 
@@ -62,9 +62,9 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
 	h.period = history.NewGrid(period, history.StepFor(period, h.now, r.Slice), out(period))
 	h.days = history.DayGrid(h.now, h.zone, chart.CalendarDays, out)
-	h.blamed, h.groups = Blamed(rep, s.ID)
-	h.blame = history.Grid{Span: rng.Span, Steps: []slo.Span{rng.Span}}
-	h.blame.Exclude(out(rng.Span))
+	h.worst, h.groups = WorstGroups(rep, s.ID)
+	h.attribution = history.Grid{Span: rng.Span, Steps: []slo.Span{rng.Span}}
+	h.attribution.Exclude(out(rng.Span))
 	if s.Indicator.Kind == slo.KindLatency {
 		if r.Slice > 0 {
 			h.bands = append(h.bands, sla.EventsID(s.ID))
@@ -77,11 +77,11 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 func (h *sloHistory) queries(r *sla.SLOReport) []fold.ReadRequest {
 	id, one := string(r.SLO.ID), []slo.Group{r.Group}
 	var all []slo.Group
-	for _, x := range h.blamed {
+	for _, x := range h.worst {
 		all = append(all, x.Group)
 	}
 	qs := []fold.ReadRequest{
-		h.main.Query(id, one), h.burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one), h.blame.Query(id, all),
+		h.main.Query(id, one), h.burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one), h.attribution.Query(id, all),
 	}
 	for _, b := range h.bands {
 		qs = append(qs, h.main.Query(b, one))
@@ -116,13 +116,13 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 	return out
 }
 
-// historyFailed is what a page says that lacks its charts.
-const historyFailed = "The history could not be read now. The numbers of this page are those of the last report; load it again in a moment."
+// historyFailed is shown in place of the charts.
+const historyFailed = "The history could not be read. The numbers on this page come from the last report. Reload the page in a moment."
 
 // fillHistory reads the history of a group and draws everything that is made of it.
 func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
 	if ui.Opt.Counts == nil {
-		p.HistNote = "This engine keeps no history."
+		p.HistNote = "This engine has no history."
 		return
 	}
 	h := newSLOHistory(v.Rep, r, rng, tiers)
@@ -138,7 +138,7 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 	h.answers = answers
 	main := &h.answers[askMain]
 	if !main.Known || len(main.Groups) == 0 || main.Groups[0] == nil {
-		p.HistNote = "There is no history of this group yet: no valid event of it has come. Send one, and the charts begin with it."
+		p.HistNote = "This group has no history yet because no valid event has arrived. The charts begin with its first event."
 		return
 	}
 	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main)
@@ -158,7 +158,7 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 			p.Burn.Note = emptyRange(main, rng.Span)
 		}
 	} else {
-		p.Burn.Note = "No window that alerts watch is made of whole steps of this range. Choose another one."
+		p.Burn.Note = "No alert window is a multiple of the step of this range. Choose another range."
 		if len(tiers) == 0 {
 			p.Burn.Note = "No burn-rate alert watches this service level."
 		}
@@ -171,40 +171,40 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		p.Latency = &f
 	}
 	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
-	p.Blame = ui.newBlame(r, h, rng, v)
+	p.Attribution = ui.newAttribution(r, h, rng, v)
 }
 
-// emptyRange says why nothing is to be seen of a range, and what to do.
+// emptyRange explains why a range has no data, and what to do.
 func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	switch {
 	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
-		return "What happened in this time is not kept any more. Choose a later range."
+		return "Counts of this range are no longer retained. Choose a later range."
 	case history.Observed(a.Observed).Share(sp) < 0.01:
-		return "The engine did not count in this time: it was not running, or the service level was not in its spec. Choose another range, or send the events of that time as a backfill."
+		return "The engine did not count in this range: it was not running, or the service level was not in its spec. Choose another range, or backfill the events."
 	}
-	return "Nothing was counted in this time. Choose a longer range, or check that the service sends events."
+	return "Nothing was counted in this range. Choose a longer range, or check that the service sends events."
 }
 
-func (ui *Handler) newBlame(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.View) *Blame {
-	b := &Blame{}
+func (ui *Handler) newAttribution(r *sla.SLOReport, h *sloHistory, rng sloRange, v site.View) *Attribution {
+	b := &Attribution{}
 	if len(r.SLO.GroupBy) > 0 {
 		var ps []history.Point
-		for i := range h.blamed {
+		for i := range h.worst {
 			pt := history.Point{}
-			if got := h.points(&h.blame, askBlame, i); len(got) == 1 {
+			if got := h.points(&h.attribution, askAttribution, i); len(got) == 1 {
 				pt = got[0]
 			}
 			ps = append(ps, pt)
 		}
-		all := ui.GroupShares(r, h.blamed, ps)
+		all := ui.GroupShares(r, h.worst, ps)
 		for i, s := range all {
-			if i < blameGroups || s.Here {
+			if i < attributionShown || s.Here {
 				b.Groups = append(b.Groups, s)
 			}
 		}
-		b.More, b.Partly = h.groups-len(b.Groups), h.groups > len(h.blamed)
+		b.More, b.Partly = h.groups-len(b.Groups), h.groups > len(h.worst)
 	} else {
-		b.GroupNote = "This service level is not split. With group_by in the spec each value of an attribute gets a budget of its own, and its part is shown here."
+		b.GroupNote = "This service level has no groups. With group_by in the spec, each value of an attribute has its own budget, and its share is shown here."
 	}
 	ui.fillAttributes(b, r, rng.Span, v.Now)
 	return b

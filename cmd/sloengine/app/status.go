@@ -42,7 +42,7 @@ func (e *engineStatus) get() status.Engine {
 		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: e.started,
 		Log:        status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable},
 		Checkpoint: status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
-		IDs:        status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, HorizonSeconds: h.IDs.Window.Seconds()},
+		IDs:        status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()},
 		Fold:       status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
 		Disk:       status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
 	}
