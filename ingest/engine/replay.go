@@ -163,25 +163,37 @@ func (e *Engine) ReplayTarget(ctx context.Context, entries []dlq.Entry) []error 
 	return errs
 }
 
-// replayPart replays at most maxReplay entries in up to two records: whether the sinks have the events is said
-// once per record.
+// replayPart replays at most maxReplay entries. A record says once whether the sinks have its events, and holds no more
+// than maxRecordBytes of them: the log refuses a larger one, and with it the requests that are written together.
 func (e *Engine) replayPart(ctx context.Context, entries []dlq.Entry, errs []error) {
 	// Only those of the fold went to the sinks before.
 	for _, delivered := range []bool{false, true} {
 		var replays []Replay
 		var places []int
-		for i := range entries {
-			if entry := &entries[i]; (entry.Origin == dlq.Fold) == delivered {
-				if bin, view, err := deadletter.Event(entry); err != nil {
-					errs[i] = err
-				} else {
-					replays = append(replays, Replay{deadletter.ReplayKey(entry, &view), entry.ID, bin})
-					places = append(places, i)
-				}
+		size := 0
+		flush := func() {
+			for i, err := range e.Replay(ctx, replays, delivered) {
+				errs[places[i]] = err
 			}
+			replays, places, size = nil, nil, 0
 		}
-		for i, err := range e.Replay(ctx, replays, delivered) {
-			errs[places[i]] = err
+		for i := range entries {
+			entry := &entries[i]
+			if (entry.Origin == dlq.Fold) != delivered {
+				continue
+			}
+			bin, view, err := deadletter.Event(entry)
+			if err != nil {
+				errs[i] = err
+				continue
+			}
+			if len(replays) > 0 && size+len(bin) > maxRecordBytes {
+				flush()
+			}
+			size += len(bin)
+			replays = append(replays, Replay{deadletter.ReplayKey(entry, &view), entry.ID, bin})
+			places = append(places, i)
 		}
+		flush()
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -118,6 +119,28 @@ func TestReplayOfAdmission(t *testing.T) {
 	require.ErrorContains(t, errs[2], "read the event of the dead letter")
 	r.shutdown()
 	require.ErrorIs(t, r.ReplayTarget(context.Background(), entries)[0], ErrStopping)
+}
+
+// Large events take several records: the log refuses one that is larger than wal.MaxPayload.
+func TestReplayOfLargeEvents(t *testing.T) {
+	opt := testOptions(fsystest.New())
+	opt.QueueBytes = 64 << 20
+	r := start(t, opt)
+	var entries []dlq.Entry
+	var attributes []string
+	for i := range 32 {
+		attributes = append(attributes, fmt.Sprintf(`"a%d":%q`, i, strings.Repeat("a", 1000)))
+	}
+	text := strings.Join(attributes, ",")
+	for i := range 2 * wal.MaxPayload / len(text) {
+		body := fmt.Sprintf(`{"id":"large-%d","service":"shop","type":"order","attributes":{%s}}`, i, text)
+		entries = append(entries, dlq.Entry{ID: fmt.Sprint("admission-", i), Origin: dlq.Admission, Event: []byte(body)})
+	}
+	for _, err := range r.ReplayTarget(context.Background(), entries) {
+		require.NoError(t, err)
+	}
+	require.Len(t, r.counts(), len(entries))
+	r.shutdown()
 }
 
 // The sinks get an event of admission when it comes back, and one of the fold never

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
@@ -104,17 +105,21 @@ func (l *Log) link(s *segment, name string) error {
 		return err
 	}
 	defer from.Close()
-	to, err := l.o.FS.Create(name)
+	// A copy takes its name once it is whole and durable: a name that exists is taken for a complete segment. A crash
+	// or a full disk leaves a short file under the other name, which the next call writes again from its beginning.
+	to, err := l.o.FS.Create(name + fsys.TempSuffix)
 	if err != nil {
 		return err
 	}
-	// Up to the durable end only: what lies behind it may be torn, or be cut back while it is read. A crash leaves a
-	// short copy, which the next call writes again from its beginning.
+	// Up to the durable end only: what lies behind it may be torn, or be cut back while it is read.
 	err = copyBytes(to, from, s.end.Load())
 	if err == nil {
 		err = fsys.SyncFile(to, fsys.SiteWALArchiveFile)
 	}
-	return errors.Join(err, to.Close())
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	return l.o.FS.Rename(name+fsys.TempSuffix, name)
 }
 
 // ArchiveReader reads a range of records that Archive put aside. It is for one goroutine. It needs
@@ -250,15 +255,18 @@ func (k *ArchiveReader) Close() error {
 // It does not sync: after a power loss the folder may be there again. The segments go first, since only an empty
 // folder can be removed.
 func RemoveArchive(f fsys.FS, dir string) error {
-	segments, err := listSegments(f, dir)
+	names, err := f.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("list folder %s: %w", dir, err)
 	}
-	for _, s := range segments {
-		if err := f.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range names { // those of copies that were not finished, too
+		if _, ok := parseSegmentName(strings.TrimSuffix(name, fsys.TempSuffix)); !ok {
+			continue
+		}
+		if err := f.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove archived records: %w", err)
 		}
 	}

@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"testing"
 
@@ -77,6 +79,55 @@ func TestArchive(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+}
+
+// linkless is a folder on a file system that has no hard links, as seen by a system that knows them. It may become full.
+type linkless struct {
+	fsys.FS
+	free int // bytes that copies may still take
+}
+
+func (f *linkless) Link(_, name string) error {
+	if file, err := f.Open(name); err == nil {
+		return errors.Join(fs.ErrExist, file.Close())
+	}
+	return fs.ErrPermission
+}
+
+func (f *linkless) Create(name string) (fsys.File, error) {
+	file, err := f.FS.Create(name)
+	return filling{file, f}, err
+}
+
+type filling struct {
+	fsys.File
+	on *linkless
+}
+
+func (f filling) WriteAt(b []byte, at int64) (int, error) {
+	if f.on.free -= len(b); f.on.free < 0 {
+		n, _ := f.File.WriteAt(b[:max(0, f.on.free+len(b))], at)
+		return n, fs.ErrPermission
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// A copy that was not finished is not taken for a segment, and goes with its archive.
+func TestArchiveIsCopiedAgain(t *testing.T) {
+	mem := fsystest.New()
+	require.NoError(t, fillLog(t, mem, "/data/wal", 300).Close())
+	disk := &linkless{FS: mem, free: 10_000}
+	l, err := Open(Options{FS: disk, Dir: "/data/wal", SegmentBytes: 4096})
+	require.NoError(t, err)
+	defer l.Close()
+	disk.free = 10_000
+	require.Error(t, l.Archive(50, 120, "/data/kept/a"))
+	require.Error(t, l.Archive(50, 120, "/data/kept/b"))
+	require.NoError(t, RemoveArchive(disk, "/data/kept/b"))
+
+	disk.free = 1 << 30
+	require.NoError(t, l.Archive(50, 120, "/data/kept/a"))
+	require.Len(t, readArchive(t, disk, "/data/kept/a", 50, 120), 71)
 }
 
 // The newest segment may be kept too: what is appended to it later is not in the range.
