@@ -95,7 +95,7 @@ func TestBrowserSLAsWork(t *testing.T) {
 		b.eventually(t, `document.querySelector('.agreements th[aria-sort=descending]')?.textContent === 'Score'`, "the other way round")
 		require.NotEqual(t, first, eval[string](t, b, names))
 		eval[bool](t, b, `[...document.querySelectorAll('.tile')].find(a => a.textContent.includes('breached')).click(), true`)
-		b.eventually(t, `document.querySelectorAll('.agreements tbody tr').length === 1 && location.search.includes('state=breached')`, "filtered")
+		b.eventually(t, `document.querySelectorAll('.agreements tbody tr').length === 2 && location.search.includes('state=breached')`, "filtered")
 		eval[bool](t, b, `document.querySelector('.agreements tbody th a').click(), true`)
 		b.eventually(t, `location.pathname === '/sla' && document.querySelector('h1').textContent.includes('gold')`, "the row leads to its page")
 	}

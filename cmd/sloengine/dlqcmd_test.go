@@ -206,7 +206,7 @@ event
 	}
 
 	_, stderr := s.dlq(t, exitFailure, "show", "none")
-	require.Contains(t, stderr, "404 Not Found: There is no dead letter of this id")
+	require.Contains(t, stderr, "404 Not Found: There is no dead letter with this id")
 
 	out, _ = s.dlq(t, exitOK, "stats")
 	require.Contains(t, out, "storage              memory\ndead letters         4\n")

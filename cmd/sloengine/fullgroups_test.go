@@ -88,7 +88,7 @@ func TestFullGroups(t *testing.T) {
 	send("", event("new", "new", now, 100_000))
 	become(map[string]float64{"a": 1, "b": 1, "vip": 0, "__other__": 100_000})
 	full(true)
-	require.Contains(t, p.log.String(), `level=WARN msg="SLO has reached max_groups`)
+	require.Contains(t, p.log.String(), `level=WARN msg="SLO reached max_groups`)
 	require.Contains(t, p.log.String(), "slo=shop/tenants max_groups=3")
 
 	// A start ages the buckets: the silent groups go, the expected one stays.

@@ -425,7 +425,7 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, "Bearer from-a-file", s.headers.Get("Authorization"))
 
 	o.TokenFile = write(t, "token", "two words")
-	require.ErrorContains(t, run(t, o).err, "cannot be sent")
+	require.ErrorContains(t, run(t, o).err, "invalid in an HTTP header")
 	o.TokenFile = filepath.Join(t.TempDir(), "missing")
 	require.ErrorIs(t, run(t, o).err, os.ErrNotExist)
 }
