@@ -66,6 +66,7 @@ slas:
 `
 
 const fullSettings = `evaluator: {interval: 200ms}
+notifications: {alertmanagers: [{url: "http://127.0.0.1:1"}]}
 auth: {tokens_file: tokens.yaml}
 ingest: {allowed_lateness: 1d}
 limits:

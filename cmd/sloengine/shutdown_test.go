@@ -163,7 +163,7 @@ func TestShutdownTimeout(t *testing.T) {
 	t.Logf("stopped after %s", took)
 	require.Less(t, took, 4500*time.Millisecond, "a sink may take 5s to stop")
 	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
-	require.Contains(t, p.log.String(), "stop sinks: not done in time")
+	require.Contains(t, p.log.String(), "stop sinks: timed out")
 	again, ok := serveIn(t, dir, spec, crashSettings)
 	require.True(t, ok)
 	again.waitReady(t)
