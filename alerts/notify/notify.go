@@ -37,7 +37,7 @@ type news struct {
 // New checks the settings and reads certificates. It connects to nothing.
 func New(o Options) (*Notifier, error) {
 	o.applyDefaults()
-	n := &Notifier{opt: o, started: time.Now(), changed: make(chan struct{})}
+	n := &Notifier{opt: o, started: o.Now(), changed: make(chan struct{})}
 	apply, err := n.Prepare(o.Settings)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func New(o Options) (*Notifier, error) {
 
 // Update tells all peers of the alerts as of a tick. It never waits.
 func (n *Notifier) Update(v *state.View) {
-	n.news.Store(&news{v, time.Now()})
+	n.news.Store(&news{v, n.opt.Now()})
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.peers {
@@ -126,7 +126,7 @@ func (n *Notifier) newPeer(settings Peer, c *client, s *Settings) (*peer, error)
 	}
 	return &peer{
 		settings: settings, client: c, external: sortedLabels(s.ExternalLabels), resend: s.Resend, watchdog: newWatchdog(s.Watchdog, n.started),
-		news: n.news.Load, wake: make(chan struct{}, 1), breaker: b, policy: policy, metrics: n.opt.Metrics.Of(settings.Name), log: n.opt.Logger,
+		news: n.news.Load, wake: make(chan struct{}, 1), breaker: b, policy: policy, metrics: n.opt.Metrics.Of(settings.Name), log: n.opt.Logger, now: n.opt.Now,
 		known: map[string]*entry{},
 	}, nil
 }

@@ -96,6 +96,7 @@ type Options struct {
 	Metrics  *Metrics         // default: unregistered
 	Breakers *breaker.Metrics // default: unregistered
 	Logger   *slog.Logger     // default: none
+	Now      func() time.Time // default: time.Now
 }
 
 func (o *Options) applyDefaults() {
@@ -107,5 +108,8 @@ func (o *Options) applyDefaults() {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 }

@@ -43,6 +43,7 @@ type peer struct {
 	policy   *retry.Policy
 	metrics  *series
 	log      *slog.Logger
+	now      func() time.Time
 
 	known map[string]*entry // by fingerprint
 	round uint64
@@ -116,10 +117,10 @@ func (p *peer) deliver(ctx context.Context) error {
 	if n == nil {
 		return nil
 	}
-	due := p.due(n, time.Now())
+	due := p.due(n, p.now())
 	budget := maxRefused
 	for len(due) > 0 {
-		batch := p.encode(due, n, time.Now())
+		batch := p.encode(due, n, p.now())
 		if err := p.send(ctx, due[:batch], n, &budget); err != nil {
 			return err
 		}
@@ -232,7 +233,7 @@ func (p *peer) send(ctx context.Context, batch []outgoing, n *news, budget *int)
 	}
 	for _, half := range [][]outgoing{batch[:len(batch)/2], batch[len(batch)/2:]} {
 		for len(half) > 0 {
-			count := p.encode(half, n, time.Now())
+			count := p.encode(half, n, p.now())
 			if err := p.send(ctx, half[:count], n, budget); err != nil {
 				return err
 			}
@@ -250,11 +251,11 @@ func (p *peer) call(ctx context.Context) error {
 	}
 	limited, cancel := permit.Context(ctx)
 	defer cancel()
-	began := time.Now()
+	began := p.now()
 	err = p.client.post(limited, p.body)
 	permit.Done(breaker.Judge(err))
 	if err == nil {
-		p.succeeded(time.Since(began))
+		p.succeeded(p.now().Sub(began))
 	} else if class := retry.ClassOf(err); ctx.Err() == nil && p.metrics.failures[class] != nil {
 		p.metrics.failures[class].Inc()
 	}
@@ -263,7 +264,7 @@ func (p *peer) call(ctx context.Context) error {
 
 // delivered notes what the peer knows now.
 func (p *peer) delivered(batch []outgoing) {
-	now := time.Now()
+	now := p.now()
 	waited := 0
 	for _, o := range batch {
 		if o.entry.waits {

@@ -42,7 +42,7 @@ func (p *peer) pending(n int) {
 
 // succeeded ends a failure.
 func (p *peer) succeeded(took time.Duration) {
-	now := time.Now()
+	now := p.now()
 	p.mu.Lock()
 	s := &p.status
 	since, failures := s.FailingSince, s.Failures
@@ -66,7 +66,7 @@ func (p *peer) failed(ctx context.Context, err error) {
 	s := &p.status
 	first := s.FailingSince.IsZero()
 	if first {
-		s.FailingSince = time.Now()
+		s.FailingSince = p.now()
 	}
 	s.Failures++
 	s.Cause, s.Brief = err.Error(), brief(err)
