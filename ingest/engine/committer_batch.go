@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/zeebo/xxh3"
+)
+
+// This file turns one batch into records: ids are looked up, the Limiter decides, and the new events are copied. It runs
+// within committer.commit, on the committer's goroutine.
+
+// eventRun is a range of new events in a batch's buffer. With a weight it is a single event that sampling kept.
+//
+// from and to are offsets in batch.Buf. Neighbouring events without a weight are joined into one run, so that a
+// batch without duplicates is copied in one piece.
+type eventRun struct {
+	from, to int
+	weight   uint32
+}
+
+// admit looks up the ids of a batch, applies the decisions of the Limiter, and turns the new events into records.
+//
+// Each event ends in exactly one place: a duplicate, throttled, critical, sampled, merged, dropped, or in a
+// record. The counts in the result add up to the number of events that were looked at.
+func (c *committer) admit(r *request, at int64) {
+	b := r.batch
+	count, size := 0, 0
+	begun := false // a record; its begin may start a generation of ids
+	c.runs = c.runs[:0]
+	for k := range r.places() {
+		if k%dedup.TouchAhead == 0 {
+			c.touch(r, k)
+		}
+		i := r.place(k)
+		item := &b.Events[i]
+		if size > 0 && size+item.End-item.Start > maxRecordBytes {
+			c.events(r, at, count)
+			count, size, begun = 0, 0, false
+		}
+		// Within a record, Add finds duplicates without a second look-up. Events over their rate limit are not added
+		// there, so they are looked up.
+		if item.HasKey && (c.deferred.has(item.Key) || (!begun || c.over(r, i)) && c.ids.Has(item.Key)) {
+			r.duplicate(item.Index)
+			continue
+		}
+		weight, stays := c.limit(r, i)
+		if !stays {
+			continue
+		}
+		if !begun {
+			c.begin(at)
+			begun = true
+		}
+		if item.HasKey && !c.ids.Add(item.Key) {
+			r.duplicate(item.Index)
+			continue
+		}
+		count++
+		size += item.End - item.Start
+		if n := len(c.runs); n > 0 && c.runs[n-1].to == item.Start && weight == 0 && c.runs[n-1].weight == 0 {
+			c.runs[n-1].to = item.End
+		} else {
+			c.runs = append(c.runs, eventRun{item.Start, item.End, weight})
+		}
+	}
+	if count > 0 {
+		c.events(r, at, count)
+	}
+}
+
+// touch loads the slots for the ids of the next TouchAhead events, so that their cache misses overlap.
+//
+// In a large table each look-up is a cache miss. touch changes nothing that can be seen.
+func (c *committer) touch(r *request, from int) {
+	var keys [dedup.TouchAhead]xxh3.Uint128
+	n := 0
+	for k := from; k < min(from+dedup.TouchAhead, r.places()); k++ {
+		if item := &r.batch.Events[r.place(k)]; item.HasKey {
+			keys[n] = item.Key
+			n++
+		}
+	}
+	if n > 1 {
+		c.ids.Touch(keys[:n])
+	}
+}
+
+// places is the number of events of the batch to look at, and place is the index of the k-th of them.
+func (r *request) places() int {
+	if r.todo != nil {
+		return len(r.todo)
+	}
+	return len(r.batch.Events)
+}
+
+func (r *request) place(k int) int {
+	if r.todo != nil {
+		return int(r.todo[k])
+	}
+	return k
+}
+
+// begin must precede the first id of every record: see dedup.Table.Begin.
+//
+// Recovery calls Begin once per record, too. Only if both do it at the same places do the generations turn over
+// alike, and an id is known after a restart exactly if it was known before.
+func (c *committer) begin(at int64) {
+	if c.ids.Begin(at) {
+		c.e.opt.Metrics.generations.Inc()
+	}
+}
+
+// events adds the record of the collected runs.
+//
+// The payload is a slice of the arena. runs is empty afterwards.
+func (c *committer) events(r *request, at int64, count int) {
+	from := len(c.arena)
+	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill)
+	for _, run := range c.runs {
+		one := r.batch.Buf[run.from:run.to]
+		if run.weight == 0 {
+			c.arena = append(c.arena, one...)
+			continue
+		}
+		weighted, err := event.AppendWeighted(c.arena, one, run.weight)
+		if err != nil { // cannot happen with a validated event, which then counts once
+			c.e.opt.Logger.Error("event stored without its weight", "err", err)
+			weighted = append(c.arena, one...)
+		}
+		c.arena = weighted
+	}
+	c.runs = c.runs[:0]
+	r.result.Accepted += count
+	c.add(r, at, record.TypeEvents, c.arena[from:])
+}
+
+// duplicate notes a duplicate by its index in the sender's request, which the answer names.
+func (r *request) duplicate(index int) {
+	r.result.Duplicates++
+	r.result.DupIndexes = append(r.result.DupIndexes, index)
+}
+
+// answerKnown answers a batch when nothing can be stored. If all its events are duplicates, it needs no write and is
+// answered as usual.
+//
+// The table must hold ids of durable records only, so after a failed write it comes after the rollback. The
+// result that admit may have filled in is dropped, since nothing of it is stored.
+func (c *committer) answerKnown(r *request, why *UnavailableError) {
+	r.result, r.err = Result{}, nil
+	for k := range r.places() {
+		item := &r.batch.Events[r.place(k)]
+		if !item.HasKey || !c.ids.Has(item.Key) {
+			r.result, r.err = Result{}, why
+			c.e.opt.Metrics.unavailable[why].Inc()
+			return
+		}
+		r.duplicate(item.Index)
+	}
+}
