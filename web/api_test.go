@@ -92,7 +92,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 		one + "/history?group.product=MEDCARE&from=1763596800&step=3600": 400, one + "/history?group.product=MEDCARE&step=1s": 400, one + "/history?group.product=MEDCARE&to=x": 400,
 		one + "/history?group.product=MEDCARE&from=x": 400, one + "/history?group.product=MEDCARE&step=x": 400, one + "/history?group.product=MEDCARE&to=2020-01-01T00:00:00Z&from=2021-01-01T00:00:00Z": 400,
 		one + "/history": 404,
-		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/thresholds": 200, "/api/v1/thresholds?service=none": 200, "/api/v1/limits": 200, "/api/v1/report?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200, "/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
+		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/thresholds": 200, "/api/v1/thresholds?service=none": 200, "/api/v1/limits": 200, "/api/v1/report?period=2026-W46": 200, daysPath + "?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200, "/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
 		"/-/healthy": 200, "/-/ready": 200,
 	} {
 		k.answer(b, http.MethodGet, target, status)

@@ -62,15 +62,9 @@ func (c *apiClient) read(ctx context.Context, path string, params url.Values, in
 	return c.call(ctx, http.MethodGet, path, params, nil, maxAnswer, decodeInto(into))
 }
 
-// text asks for one answer as it is.
-func (c *apiClient) text(ctx context.Context, path string, params url.Values) (text []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	err = c.call(ctx, http.MethodGet, path, params, nil, maxAnswer, func(r io.Reader) (err error) {
-		text, err = io.ReadAll(r)
-		return err
-	})
-	return text, err
+// download asks for one answer of any size.
+func (c *apiClient) download(ctx context.Context, path string, params url.Values, take func(io.Reader) error) error {
+	return c.call(ctx, http.MethodGet, path, params, nil, math.MaxInt64, take)
 }
 
 // act sends a body that changes something.

@@ -9,13 +9,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/sla/report"
 )
 
 // newReport is the command report: what happened in a week or month, from a running engine.
 func newReport(s streams) *cobra.Command {
 	var (
-		period, service, zone string
-		days                  bool
+		period, service, agreement, zone, out string
+		days                                  bool
 	)
 	o := &engineCommand{printer: printer{streams: s}}
 	c := &cobra.Command{
@@ -28,53 +31,69 @@ shows the time since which it counts.
 
 A week is an ISO week and starts on Monday. Days and periods begin in the time zone of
 the calendar window of the SLO or agreement, or in UTC if it has none. --zone sets
-another time zone for all of them.`,
-		Example: `  sloengine report --period 2026-W47
-  sloengine report --period 2026-11 --service shop --zone Europe/Moscow
-  sloengine report --period 2026-11 -o csv > november.csv`,
+another time zone for all of them.
+
+With --days, -o csv writes one line for each day of each group of an SLO or agreement,
+for spreadsheets and BI tools. docs/reports.md lists the columns.`,
+		Example: `  sloengine report
+  sloengine report --period 2026-W47
+  sloengine report --period 2026-11 --agreement shop/gold --zone Europe/Moscow
+  sloengine report --period last-week --days -o csv --out days.csv`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			switch {
-			case period == "":
-				return usageError{errors.New("--period is missing (want an ISO week such as 2026-W47, or a month such as 2026-11)")}
-			case days && o.format != "json":
-				return usageError{errors.New("--days requires -o json")}
+			if days && o.format == "table" {
+				return usageError{errors.New("--days requires -o json or -o csv")}
 			}
-			q := url.Values{"period": {period}}
-			for name, value := range map[string]string{"service": service, "zone": zone} {
+			path, q := "/api/v1/report", url.Values{"period": {period}}
+			for name, value := range map[string]string{"service": service, "agreement": agreement, "zone": zone} {
 				if value != "" {
 					q.Set(name, value)
 				}
 			}
-			if days {
+			switch {
+			case days && o.format == "csv":
+				path += "/days.csv"
+			case days:
 				q.Set("days", "true")
-			}
-			if o.format == "csv" {
+			case o.format == "csv":
 				q.Set("format", "csv")
 			}
-			body, err := o.engine.text(c.Context(), "/api/v1/report", q)
-			if err != nil {
-				return err
-			}
-			if o.format != "table" {
-				_, err := s.out.Write(body)
-				return err
-			}
-			var r periodReport
-			if err := json.Unmarshal(body, &r); err != nil {
-				return fmt.Errorf("decode report: %w", err)
-			}
-			return r.print(s.out)
+			return toFile(out, s.out, func(w io.Writer) error {
+				return o.engine.download(c.Context(), path, q, func(r io.Reader) error {
+					if o.format != "table" {
+						_, err := io.Copy(w, r)
+						return err
+					}
+					var p periodReport
+					if err := json.NewDecoder(r).Decode(&p); err != nil {
+						return fmt.Errorf("decode report: %w", err)
+					}
+					return p.print(w)
+				})
+			})
 		},
 	}
 	f := c.Flags()
 	o.engine.add(f)
-	f.StringVar(&period, "period", "", "ISO week such as 2026-W47, or month such as 2026-11")
+	f.StringVar(&period, "period", "last-month", "ISO week such as 2026-W47, month such as 2026-11, or "+alternatives(report.RelativePeriods))
 	f.StringVar(&service, "service", "", "only this service")
+	f.StringVar(&agreement, "agreement", "", "only this agreement (service/name) and the SLOs that it is made of")
 	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
-	f.BoolVar(&days, "days", false, "include the numbers of each day (requires -o json)")
+	f.BoolVar(&days, "days", false, "include the numbers of each day (requires -o json or -o csv)")
+	f.StringVar(&out, "out", "", "file to write (default: standard output)")
 	o.addOutput(f, "table", "json", "csv")
 	return c
+}
+
+// toFile has a file written atomically, or writes to stdout if it has no name.
+func toFile(name string, stdout io.Writer, write func(io.Writer) error) error {
+	if name == "" || name == "-" {
+		return write(stdout)
+	}
+	if err := fsys.WriteAtomic(fsys.OS(), name, write); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
 }
 
 // periodReport is what the table needs of the API's report.
@@ -118,7 +137,6 @@ type reportSLA struct {
 	Service, SLA string
 	Group        map[string]string
 	Verdict      string
-	Level        string
 	Score        *float64
 	Low, High    *float64
 	Missing      int
@@ -159,7 +177,7 @@ func (r *periodReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s%s\n", printable(r.Period), state)
 	tw := newTable(out)
 	if len(r.SLAs) > 0 {
-		fmt.Fprintln(tw, "\nVERDICT\tAGREEMENT\tGROUP\tSCORE\tLEVEL\tWORST COMPONENT\tCOVERAGE")
+		fmt.Fprintln(tw, "\nVERDICT\tAGREEMENT\tGROUP\tSCORE\tWORST COMPONENT\tCOVERAGE")
 		for i := range r.SLAs {
 			x := &r.SLAs[i]
 			score, worst := decimal(x.Score, 2), "-"
@@ -171,7 +189,7 @@ func (r *periodReport) print(out io.Writer) error {
 					worst = printable(c.Name) + " cost " + decimal(c.Lost, 2)
 				}
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words(x.Verdict), printable(x.Service+"/"+x.SLA), groupText(x.Group), score, words(x.Level), worst, x.since())
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", words(x.Verdict), printable(x.Service+"/"+x.SLA), groupText(x.Group), score, worst, x.since())
 		}
 	}
 	if len(r.SLOs) > 0 {

@@ -81,7 +81,7 @@ func TestReportCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "2026-W46\n")
 	require.Regexp(t, `breached +shop/availability +a +95% +90\.000% +90\.000% +200\.0% +63 +7 +70 +2026-11-09 \(14%\) +100\.0%`, out)
-	require.Regexp(t, `breached +shop/gold +a +50\.00 +ok +availability cost 50\.00 +100\.0%`, out)
+	require.Regexp(t, `breached +shop/gold +a +50\.00 +availability cost 50\.00 +100\.0%`, out)
 	require.Regexp(t, `shop/slow +63 +7 +0 +100\.0%`, out)
 	require.Contains(t, out, "0 of 2 objectives met, 2 breached, 0 without data")
 	require.NotContains(t, out, "\x1b", "a hostile group cannot move the cursor")
@@ -106,6 +106,26 @@ func TestReportCommand(t *testing.T) {
 	require.Equal(t, "Asia/Tokyo", got.SLOs[0].Zone)
 	require.Len(t, got.SLOs[0].Days, 20)
 
+	out, err = runReport("--url", base, "--period", "2026-W46", "-o", "csv", "--days", "--agreement", "shop/gold")
+	require.NoError(t, err)
+	lines, err = csv.NewReader(bytes.NewReader([]byte(out))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, lines, 1+7*2+7*2)
+
+	out, err = runReport("--url", base)
+	require.NoError(t, err)
+	require.Contains(t, out, "2026-10\n", "the default is last month")
+	out, err = runReport("--url", base, "--period", "last-week")
+	require.NoError(t, err)
+	require.Contains(t, out, "2026-W46\n")
+	file := filepath.Join(t.TempDir(), "report.json")
+	out, err = runReport("--url", base, "-o", "json", "--out", file)
+	require.NoError(t, err)
+	require.Empty(t, out)
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.True(t, json.Valid(written))
+
 	out, err = runReport("--url", base, "--period", "2030-01")
 	require.NoError(t, err)
 	require.Equal(t, "2030-01 has not begun yet.\n", out)
@@ -120,14 +140,21 @@ func TestReportCommand(t *testing.T) {
 func TestReportCommandRefuses(t *testing.T) {
 	base := reportServer(t)
 	for name, args := range map[string][]string{
-		"no period": {"--url", base}, "bad address": {"--url", "nope", "--period", "2026-11"}, "bad output": {"--url", base, "--period", "2026-11", "-o", "yaml"},
-		"days without json": {"--url", base, "--period", "2026-11", "--days"}, "arguments": {"--url", base, "--period", "2026-11", "now"},
+		"bad address": {"--url", "nope", "--period", "2026-11"}, "bad output": {"--url", base, "--period", "2026-11", "-o", "yaml"},
+		"days in a table": {"--url", base, "--period", "2026-11", "--days"}, "arguments": {"--url", base, "--period", "2026-11", "now"},
 	} {
 		_, err := runReport(args...)
 		var usage usageError
 		require.ErrorAs(t, err, &usage, name)
 	}
-	_, err := runReport("--url", base, "--period", "2026-W60")
+	file := filepath.Join(t.TempDir(), "old")
+	require.NoError(t, os.WriteFile(file, []byte("old"), 0o600))
+	_, err := runReport("--url", base, "--agreement", "gold", "--out", file)
+	require.ErrorContains(t, err, "such as shop/gold")
+	kept, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(kept), "a report that fails leaves the file as it was")
+	_, err = runReport("--url", base, "--period", "2026-W60")
 	require.ErrorContains(t, err, "2026 has no such week")
 	_, err = runReport("--url", base, "--period", "2026-11", "--zone", "Nowhere")
 	require.ErrorContains(t, err, "IANA")

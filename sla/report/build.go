@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (c *Maker) Make(ctx context.Context, from Source, rep *sla.Report, ask Quer
 	if ask.Zone != nil {
 		zone = ask.Zone.String()
 	}
-	key := fmt.Sprintf("%d/%d/%s/%q/%s", rep.Version, rep.Time.UnixNano(), ask.Period, ask.Service, zone)
+	key := fmt.Sprintf("%d/%d/%s/%q/%q/%s", rep.Version, rep.Time.UnixNano(), ask.Period, ask.Service, ask.Agreement, zone)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.m[key]; r != nil {
@@ -80,10 +81,15 @@ type reporter struct {
 	l     history.Batch
 }
 
-func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Report, error) {
+func newReporter(rep *sla.Report, ask Query) *reporter {
 	b := &reporter{Query: ask, rep: rep, zones: map[slo.ID]*time.Location{}, parts: map[string]Covered{}, days: map[string][]slo.Span{}}
-	out := &Report{Query: ask, now: rep.Time}
 	b.findZones()
+	return b
+}
+
+func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Report, error) {
+	b := newReporter(rep, ask)
+	out := &Report{Query: ask, now: rep.Time}
 
 	type sloPart struct {
 		counts, events *history.Series
@@ -93,7 +99,7 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 	for i := 0; i < len(rep.SLOs); {
 		rows := Rows(rep, rep.SLOs[i].SLO.ID)
 		i += max(1, len(rows))
-		if len(rows) == 0 || !b.wants(rows[0].SLO.ID.Service()) {
+		if len(rows) == 0 || !b.wantsSLO(rows[0].SLO.ID) {
 			continue
 		}
 		s, slice := rows[0].SLO, rows[0].Slice
@@ -113,7 +119,7 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 	}
 	var books []*PeriodScores
 	for _, a := range Agreements(rep) {
-		if b.wants(a.Service) {
+		if b.wantsAgreement(a) {
 			zone := b.zoneOfSLA(a)
 			books = append(books, NewPeriodScores(rep, a, b.steps(zone), zone.String(), nil, &b.l))
 		}
@@ -167,7 +173,27 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 	return out, nil
 }
 
-func (b *reporter) wants(service string) bool { return b.Service == "" || b.Service == service }
+// wants reports whether the query is about a service.
+func (q *Query) wants(service string) bool {
+	return (q.Service == "" || q.Service == service) && (q.Agreement == "" || q.Agreement.Service() == service)
+}
+
+func (q *Query) wantsAgreement(a *sla.Agreement) bool {
+	return q.wants(a.Service) && (q.Agreement == "" || q.Agreement == slo.NewID(a.Service, a.Name))
+}
+
+// wantsSLO reports whether the query is about an SLO. That of an agreement may be of another service.
+func (b *reporter) wantsSLO(id slo.ID) bool {
+	if b.Agreement == "" {
+		return b.wants(id.Service())
+	}
+	for _, a := range Agreements(b.rep) {
+		if b.wantsAgreement(a) && slices.ContainsFunc(a.Components, func(c sla.Component) bool { return c.SLO == id }) {
+			return true
+		}
+	}
+	return false
+}
 
 // Agreements are those of a report, each once, in its order.
 func Agreements(rep *sla.Report) []*sla.Agreement {

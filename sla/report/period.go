@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -25,7 +27,7 @@ var periodForm = regexp.MustCompile(`^(\d{4})-(W\d{2}|\d{2})$`)
 func ParsePeriod(s string) (Period, error) {
 	m := periodForm.FindStringSubmatch(s)
 	if m == nil {
-		return Period{}, fmt.Errorf("period %.80q: want an ISO week such as 2026-W47, or a month such as 2026-11", s)
+		return Period{}, fmt.Errorf("period %.80q: want an ISO week such as 2026-W47, a month such as 2026-11, or %s", s, strings.Join(RelativePeriods, ", "))
 	}
 	year, _ := strconv.Atoi(m[1]) // the form has digits only
 	p := Period{Unit: slo.Month, year: year}
@@ -40,6 +42,26 @@ func ParsePeriod(s string) (Period, error) {
 		return p, fmt.Errorf("period %s: want a month from 01 to 12", s)
 	case p.Unit == slo.Week && (p.n < 1 || y != year || w != p.n):
 		return p, fmt.Errorf("period %s: %d has no such week", s, year)
+	}
+	return p, nil
+}
+
+// RelativePeriods are the names that ResolvePeriod knows besides the forms of ParsePeriod.
+var RelativePeriods = []string{"last-week", "this-week", "last-month", "this-month"}
+
+// ResolvePeriod reads a period as ParsePeriod does, or one by its name, such as last-month, as of the date in a zone. A
+// nil zone is UTC.
+func ResolvePeriod(s string, now time.Time, zone *time.Location) (Period, error) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	when, unit, _ := strings.Cut(s, "-")
+	if !slices.Contains(RelativePeriods, s) {
+		return ParsePeriod(s)
+	}
+	p := PeriodOf(slo.CalendarUnit(unit), now.In(zone))
+	if when == "last" {
+		p = p.Shift(-1)
 	}
 	return p, nil
 }
@@ -120,9 +142,10 @@ const (
 
 // Query is what a report is asked for.
 type Query struct {
-	Period  Period
-	Service string         // "" for all
-	Zone    *time.Location // nil: that of each agreement and service level
+	Period    Period
+	Service   string         // "" for all
+	Agreement slo.ID         // service/name of an agreement: it, the SLOs it is made of, and the thresholds of its service; "" for all
+	Zone      *time.Location // nil: that of each agreement and service level
 }
 
 // Report is what happened in a period, by what the engine still keeps of it.

@@ -49,6 +49,28 @@ func TestPeriods(t *testing.T) {
 	require.Equal(t, "29 December 2025 to 4 January 2026", Period{slo.Week, 2026, 1}.Dates())
 }
 
+func TestRelativePeriods(t *testing.T) {
+	moscow, err := time.LoadLocation("Europe/Moscow")
+	require.NoError(t, err)
+	now := time.Date(2026, 11, 30, 22, 0, 0, 0, time.UTC) // Monday; 1 December in Moscow
+	for in, want := range map[string][2]string{
+		"last-month": {"2026-10", "2026-11"}, "this-month": {"2026-11", "2026-12"}, "last-week": {"2026-W48", "2026-W48"}, "this-week": {"2026-W49", "2026-W49"}, "2026-W02": {"2026-W02", "2026-W02"},
+	} {
+		for i, zone := range []*time.Location{nil, moscow} {
+			p, err := ResolvePeriod(in, now, zone)
+			require.NoError(t, err, in)
+			require.Equal(t, want[i], p.String(), in)
+		}
+	}
+	newYear, err := ResolvePeriod("last-month", time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC), nil)
+	require.NoError(t, err)
+	require.Equal(t, "2026-12", newYear.String())
+	for _, bad := range []string{"", "next-month", "last-day", "last", "LAST-MONTH"} {
+		_, err := ResolvePeriod(bad, now, nil)
+		require.ErrorContains(t, err, "last-month", bad)
+	}
+}
+
 func TestMakerKeepsFewReports(t *testing.T) {
 	var m Maker
 	from := Source{Counts: func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, nil }}

@@ -33,12 +33,15 @@ type scoredComponent struct {
 	groups map[string][]int // groups of the SLO by the agreement's group that they are part of
 }
 
-// NewPeriodScores plans the scores of an agreement over steps, for one of its groups
+// NewPeriodScores plans the scores of an agreement over steps, for some of its groups
 // or, if only is nil, for all. What it needs is added to the batch.
-func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only *sla.SLAReport, l *history.Batch) *PeriodScores {
+func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only []*sla.SLAReport, l *history.Batch) *PeriodScores {
 	b := &PeriodScores{agreement: a, scorer: sla.NewScorer(a), steps: steps, now: map[string]*sla.SLAReport{}}
+	for _, r := range only {
+		b.now[r.Group.Key()] = r
+	}
 	for i := range rep.SLAs {
-		if r := &rep.SLAs[i]; r.SLA == a && (only == nil || r == only) {
+		if r := &rep.SLAs[i]; only == nil && r.SLA == a {
 			b.now[r.Group.Key()] = r
 		}
 	}
@@ -187,7 +190,7 @@ func (d *DayScore) Has() bool {
 func DayScores(ctx context.Context, counts history.CountsFunc, rep *sla.Report, r *sla.SLAReport, n int, zone *time.Location) ([]DayScore, error) {
 	steps := history.DayGrid(rep.Time.UTC(), zone, n, func(slo.Span) []slo.Span { return nil }).Steps
 	var l history.Batch
-	book := NewPeriodScores(rep, r.SLA, steps, "days", r, &l)
+	book := NewPeriodScores(rep, r.SLA, steps, "days", []*sla.SLAReport{r}, &l)
 	if err := l.Run(ctx, counts); err != nil {
 		return nil, err
 	}

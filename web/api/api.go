@@ -25,12 +25,13 @@ import (
 type Handler struct {
 	*site.Site
 	openapi     []byte
-	openapiBare []byte // without the version
+	openapiBare []byte        // without the version
+	dayReaders  chan struct{} // holds one for each table of days that is being sent
 }
 
 // New prepares the OpenAPI document.
 func New(s *site.Site) (*Handler, error) {
-	api := &Handler{Site: s}
+	api := &Handler{Site: s, dayReaders: make(chan struct{}, maxDayReaders)}
 	var err error
 	if api.openapi, err = openAPI(s.Opt, s.Opt.Version.Version); err != nil {
 		return nil, fmt.Errorf("prepare openapi.json: %w", err)
@@ -53,6 +54,7 @@ func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handl
 	get("/api/v1/engine", read, api.apiEngine)
 	get("/api/v1/generations", read, api.apiGenerations)
 	get("/api/v1/report", read, api.apiReport)
+	r.Match([]string{http.MethodGet, http.MethodHead}, "/api/v1/report/days.csv", site.Secure, read, api.apiReportDays) // of any size, so it is not held in memory
 	get("/openapi.json", api.apiDocument)
 	r.POST("/api/v1/forget", site.Secure, operate, api.apiForget)
 }

@@ -158,7 +158,7 @@ func newPeriodReport(p *report.Report, v site.View, days bool) PeriodReportJSON 
 func (api *Handler) apiReport(c *gin.Context) {
 	q := c.Request.URL.Query()
 	kind := q.Get("format")
-	ask, err := site.ReportQuery(q)
+	ask, err := site.ReportQuery(q, api.Opt.Now())
 	if err == nil && kind != "" && kind != "json" && kind != "csv" {
 		err = fmt.Errorf("format %q: want json or csv", format.Safe(kind, format.MaxName))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
 
@@ -22,19 +23,20 @@ func ParseTime(s string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// ReportQuery reads period, service and zone.
-func ReportQuery(q url.Values) (report.Query, error) {
-	ask := report.Query{Service: q.Get("service")}
+// ReportQuery reads period, service, agreement and zone. A period such as last-month is that of the date in the zone.
+func ReportQuery(q url.Values, now time.Time) (report.Query, error) {
+	ask := report.Query{Service: q.Get("service"), Agreement: slo.ID(q.Get("agreement"))}
 	var err error
-	if ask.Period, err = report.ParsePeriod(q.Get("period")); err != nil {
-		return ask, err
-	}
 	if name := q.Get("zone"); name != "" {
 		if ask.Zone, err = loadZone(name); err != nil {
 			return ask, err
 		}
 	}
-	return ask, nil
+	if ask.Agreement != "" && (ask.Agreement.Service() == "" || ask.Agreement.Name() == "") {
+		return ask, fmt.Errorf("agreement %q: want the service and the name, such as shop/gold", format.Safe(string(ask.Agreement), format.MaxName))
+	}
+	ask.Period, err = report.ResolvePeriod(q.Get("period"), now, ask.Zone)
+	return ask, err
 }
 
 // loadZone finds a time zone by its name in the IANA database.

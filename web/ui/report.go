@@ -134,7 +134,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	if asked == "" { // the last week is the newest that is over
 		q.Set("period", report.PeriodOf(slo.Week, v.Rep.Time.UTC()).Shift(-1).String())
 	}
-	ask, err := site.ReportQuery(q)
+	ask, err := site.ReportQuery(q, v.Now)
 	if err == nil && respond.NotModified(c, v.Tag("report", c.Request.URL.RawQuery)) {
 		return
 	}

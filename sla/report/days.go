@@ -1,0 +1,184 @@
+package report
+
+import (
+	"context"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// DayRow is one day of one group, of an SLO or of an agreement.
+type DayRow struct {
+	Zone     *time.Location
+	Span     slo.Span // of the day, up to now
+	Running  bool     // the day is not over
+	Kept     bool     // the counts reach back to its start
+	Coverage float64  // of Span, in [0,1], as in Covered
+
+	SLO       *sla.SLOReport // nil of an agreement
+	Net, Raw  history.Tally  // of an SLO; net: without planned maintenance
+	Agreement *sla.SLAReport // of that day; nil of an SLO
+}
+
+// EachDay calls yield for each day of a period and each group: first of the SLOs, then of the agreements, in the order of
+// the report, the days of a group ascending. It reads a few hundred groups at a time and keeps nothing, so its memory does
+// not grow with their number. The row is only valid during the call. An error of yield ends it.
+func EachDay(ctx context.Context, from Source, rep *sla.Report, ask Query, yield func(*DayRow) error) error {
+	if from.Counts == nil {
+		return ErrNoHistory
+	}
+	b := newReporter(rep, ask)
+	d := &dayReader{reporter: b, from: from, undropped: map[slo.Span]map[string]float64{}, yield: yield}
+	for i := 0; i < len(rep.SLOs); {
+		rows := Rows(rep, rep.SLOs[i].SLO.ID)
+		i += max(1, len(rows))
+		if len(rows) == 0 || !b.wantsSLO(rows[0].SLO.ID) {
+			continue
+		}
+		if err := d.slo(ctx, rows); err != nil {
+			return err
+		}
+	}
+	for _, a := range Agreements(rep) {
+		if !b.wantsAgreement(a) {
+			continue
+		}
+		if err := d.agreement(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dayReader reads the days of one query.
+type dayReader struct {
+	*reporter
+	from      Source
+	undropped map[slo.Span]map[string]float64 // by day and counter
+	yield     func(*DayRow) error
+}
+
+// bite is how many groups are read at a time.
+func bite(steps int) int { return max(1, MaxBite/max(1, steps)) }
+
+// MaxBite is how many days of groups EachDay holds at a time.
+const MaxBite = history.MaxAsk / 4
+
+func (d *dayReader) slo(ctx context.Context, rows []*sla.SLOReport) error {
+	s, slice := rows[0].SLO, rows[0].Slice
+	zone := d.zoneOf(s)
+	steps := d.steps(zone)
+	grid := history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
+	for len(rows) > 0 && len(steps) > 0 {
+		now := rows[:min(len(rows), bite(len(steps)))]
+		rows = rows[len(now):]
+		groups := make([]slo.Group, len(now))
+		for i, r := range now {
+			groups[i] = r.Group
+		}
+		var l history.Batch
+		e := l.Add(string(s.ID), "days", grid, groups)
+		if err := l.Run(ctx, d.from.Counts); err != nil {
+			return err
+		}
+		for i, r := range now {
+			raw, net := e.Bins(i)
+			for k := range steps {
+				row, err := d.day(ctx, zone, steps[k])
+				if err != nil {
+					return err
+				}
+				row.SLO, row.Kept = r, !steps[k].From.Before(e.KeptFrom())
+				if row.Coverage, err = d.coverage(ctx, e, k); err != nil {
+					return err
+				}
+				if k < len(raw) {
+					row.Raw, row.Net = history.NewTally(&e.Answer, raw[k]), history.NewTally(&e.Answer, net[k])
+				}
+				if err := d.yield(row); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (d *dayReader) agreement(ctx context.Context, a *sla.Agreement) error {
+	zone := d.zoneOfSLA(a)
+	steps := d.steps(zone)
+	var rows []*sla.SLAReport
+	for i := range d.rep.SLAs {
+		if r := &d.rep.SLAs[i]; r.SLA == a {
+			rows = append(rows, r)
+		}
+	}
+	for len(rows) > 0 && len(steps) > 0 {
+		now := rows[:min(len(rows), max(1, bite(len(steps))/max(1, len(a.Components))))]
+		rows = rows[len(now):]
+		var l history.Batch
+		book := NewPeriodScores(d.rep, a, steps, "days", now, &l)
+		if err := l.Run(ctx, d.from.Counts); err != nil {
+			return err
+		}
+		first, _ := book.whole()
+		for _, r := range now {
+			for k := range steps {
+				row, err := d.day(ctx, zone, steps[k])
+				if err != nil {
+					return err
+				}
+				score := book.Score(r.Group, k, k+1)
+				row.Agreement, row.Kept, row.Coverage = &score, k >= first, 1
+				for _, c := range book.components {
+					if c.counts == nil {
+						continue
+					}
+					seen, err := d.coverage(ctx, c.counts, k)
+					if err != nil {
+						return err
+					}
+					row.Coverage = min(row.Coverage, seen)
+				}
+				if err := d.yield(row); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (d *dayReader) day(ctx context.Context, zone *time.Location, sp slo.Span) (*DayRow, error) {
+	whole := slo.Window{Calendar: slo.Day, Location: zone}
+	return &DayRow{Zone: zone, Span: sp, Running: sp.To.Before(whole.End(sp.From))}, ctx.Err()
+}
+
+// coverage is the share of a step that was observed, times the share of the counter's events that no limit dropped.
+func (d *dayReader) coverage(ctx context.Context, e *history.Series, step int) (float64, error) {
+	seen := e.Share(step, step+1)
+	if d.from.Kept == nil {
+		return seen, nil
+	}
+	sp := slo.Span{From: e.Grid.Steps[step].From.UTC(), To: e.Grid.Steps[step].To.UTC()}
+	byCounter := d.undropped[sp]
+	if byCounter == nil {
+		byCounter = map[string]float64{}
+		d.undropped[sp] = byCounter
+	}
+	share, known := byCounter[e.Counter]
+	if !known {
+		shares, err := d.from.Kept(ctx, []string{e.Counter}, sp)
+		if err != nil {
+			return 0, err
+		}
+		share = 1
+		if len(shares) == 1 {
+			share = shares[0]
+		}
+		byCounter[e.Counter] = share
+	}
+	return seen * share, nil
+}
