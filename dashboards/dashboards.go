@@ -58,7 +58,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		parsed, err := url.Parse(*u.value)
 		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-			errs = append(errs, fmt.Errorf("%s address %q: want one such as https://slo.example.org", u.name, *u.value))
+			errs = append(errs, fmt.Errorf("invalid %s address %q (want an address such as https://slo.example.org)", u.name, *u.value))
 		}
 		*u.value = strings.TrimRight(*u.value, "/")
 	}

@@ -10,7 +10,7 @@ import (
 
 // detailBoard shows one SLO with all its groups.
 func (g *generator) detailBoard() *board {
-	b := g.board(UIDSLO, "SLO detail", "One SLO with its groups: objective, budget, how fast it is spent over each window, its events, and its alerts.")
+	b := g.board(UIDSLO, "SLO detail", "One SLO with its groups: objective, error budget, burn rates, events and alerts.")
 	vars := []variable{sourceVariable(), one("slo_id", "SLO", "The SLO, as service/slo.", g.id, series.Objective)}
 	if g.id != series.LabelSLOID {
 		// The engine's own series have our labels, whatever the rules' are called.
@@ -49,15 +49,15 @@ func (g *generator) detailBoard() *board {
 		unit: "percentunit", decimals: 3, none: notRules, steps: plain(), queries: []query{{whole.of(series.Objective), "Objective"}},
 	}))
 	b.add(4, 5, stat(view{
-		title: "Window", about: "Length of the SLO's own window. A calendar window is as long as the present unit, such as this month.",
+		title: "Window", about: "Length of the SLO's window. A calendar window is as long as the current period, such as this month.",
 		unit: "d", none: notRules, steps: plain(), queries: []query{{whole.of(series.TimePeriod), "Window"}},
 	}))
 	b.add(8, 5, stat(view{
-		title: "Budget left", about: "Share of the error budget that is left in the SLO's own window, by group. Below 0 it is overspent.",
+		title: "Budget left", about: "Share of the error budget that is left in the SLO's window, by group. Below 0 the budget is overspent.",
 		unit: unitRatio, decimals: 1, none: noEvents, steps: budgetSteps(), queries: []query{{g.remaining(s), legend("")}},
 	}))
 	b.add(8, 5, stat(view{
-		title: "Indicator", about: "Share of good events over the SLO's own window, by group, with planned maintenance taken out.",
+		title: "Indicator", about: "Share of good events over the SLO's window, by group, with planned maintenance excluded.",
 		unit: unitRatio, decimals: 3, none: noEvents, steps: plain(),
 		queries: []query{{"1 - (1 - " + g.remaining(s) + ")" + over, legend("")}},
 	}))
@@ -72,11 +72,11 @@ func (g *generator) detailBoard() *board {
 		burns = append(burns, query{g.errorRatio(s, w) + per, legend(slo.FormatDuration(w))})
 	}
 	b.add(12, 9, lines(view{
-		title: "Burn rates", about: "How fast the budget is spent over each window: 1 spends it in exactly the SLO's own window. Pages and tickets fire where both windows of a tier burn fast.",
+		title: "Burn rates", about: "Burn rate over each window. A burn rate of 1 spends the budget in exactly the SLO's window. Pages and tickets fire if both windows of a tier exceed its factor.",
 		unit: unitBurn, none: noEvents, steps: burnSteps(), min: number(0), queries: burns,
 	}, lineStyle{thresholds: true}))
 	b.add(12, 9, lines(view{
-		title: "Error ratio", about: "Share of bad events over five minutes, an hour and a day; dashes are what the objective allows.",
+		title: "Error ratio", about: "Share of bad events over five minutes, an hour and a day. Dashed lines are the allowed share.",
 		unit: unitRatio, none: noEvents, steps: plain(), min: number(0),
 		queries: []query{
 			{g.errorRatio(s, slo.BurnWindows[0]), legend("5m")}, {g.errorRatio(s, hour), legend("1h")}, {g.errorRatio(s, day), legend("1d")},
@@ -85,15 +85,15 @@ func (g *generator) detailBoard() *board {
 		overrides: []override{dashed(3, bad)},
 	}, lineStyle{}))
 	b.add(12, 9, timeline(view{
-		title: "Alerts", about: "Alerts of this SLO, while they fire.",
-		unit: unitNone, none: "no alert fires", steps: above(good, from(1, bad)),
+		title: "Alerts", about: "Firing alerts of this SLO.",
+		unit: unitNone, none: "no firing alerts", steps: above(good, from(1, bad)),
 		maps:    []mapping{{Type: "value", Options: map[string]mappedValue{"1": {Text: "firing", Color: bad}}}},
 		queries: []query{{`max without (instance, job) (` + s.and(`alertstate="firing"`).of("ALERTS") + `)`, "{{alertname}} {{tier}} " + braces(g.labels)}},
 	}))
 
 	b.row("Events")
 	b.add(12, 8, lines(view{
-		title: "Valid and bad", about: "Events per second over the last five minutes; slices of time for an SLO that judges those.",
+		title: "Valid and bad", about: "Events per second over the last five minutes. Slices per second if the SLO counts slices.",
 		unit: unitRate, none: notRules, steps: plain(), min: number(0),
 		queries: []query{{s.of(series.ValidEvents), legend("valid")}, {s.of(series.BadEvents), legend("bad")}},
 	}, lineStyle{}))
@@ -104,19 +104,19 @@ func (g *generator) detailBoard() *board {
 	}))
 
 	if g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus }) {
-		b.row("What the engine says")
+		b.row("Engine")
 		b.add(8, 8, lines(view{
-			title: "Coverage", about: "Share of the SLO's own window in which events were observed. Dropped events lower it.",
+			title: "Coverage", about: "Share of the SLO's window that was observed. Dropped events lower it.",
 			unit: unitRatio, none: notCounted, steps: above(bad, from(0.5, warning), from(0.9, good)), min: number(0), max: number(1),
 			queries: []query{{engine.of(series.Coverage.Name), legend("{{instance}}")}},
 		}, lineStyle{thresholds: true}))
 		b.add(8, 8, lines(view{
-			title: "Budget by engine", about: "What is left of the budget by each engine's own count, in the time of the events: late events are where they belong. With several engines each sees its part.",
+			title: "Budget by engine", about: "Error budget left according to each engine, which counts late events in the minute they happened. With several engines, each sees its own part of the events.",
 			unit: unitRatio, none: notCounted, steps: budgetSteps(), max: number(1),
 			queries: []query{{engine.of(series.BudgetRemaining.Name), legend("{{instance}}")}},
 		}, lineStyle{}))
 		b.add(8, 8, lines(view{
-			title: "Arrivals", about: "Events per second as they arrive at the engines, by result.",
+			title: "Arrivals", about: "Events per second at the time of arrival, by result.",
 			unit: unitRate, none: notCounted, steps: plain(), min: number(0),
 			queries: []query{{"sum by (" + strings.Join(append(slices.Clone(g.labels), series.LabelResult), ", ") + ") (rate(" + engine.of(series.Events.Name) + interval + "))", legend("{{result}}")}},
 		}, lineStyle{stacked: true}))

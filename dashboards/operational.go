@@ -31,7 +31,7 @@ func (g *generator) processVariable() variable {
 // operationalBoard is for who is on duty: what burns, and which of time, errors
 // and volume it is.
 func (g *generator) operationalBoard() *board {
-	b := g.board(UIDOperational, "SLA operational", "For who is on duty: what burns now, and whether it is time, errors or volume.")
+	b := g.board(UIDOperational, "SLA operational", "For the engineer on call: what burns now, and whether the cause is latency, errors or volume.")
 	s, a := g.picked(g.labels), g.pickedAgreements()
 	b.Templating.List = append(g.slaVariables(),
 		hidden(varLatency, g.ids(isLatency)), hidden(varErrors, g.ids(isErrors)), hidden(varThroughput, g.ids(isThroughput)))
@@ -40,34 +40,34 @@ func (g *generator) operationalBoard() *board {
 	b.row("Health")
 	if g.agreements {
 		b.add(8, 7, stat(view{
-			title: "Composite score", about: "Score of each agreement over its own window, 0 to 100.",
+			title: "Composite score", about: "Score of each agreement over its window, 0 to 100.",
 			unit: unitScore, decimals: 2, none: noScore, steps: g.scoreSteps(),
 			queries: []query{{g.long(a, series.RecordedCompositeScore), g.slaLegend()}},
 		}))
 	}
 	b.add(8, 7, bars(view{
-		title: "Fastest burns of the last hour", about: "The ten SLOs and groups that spend their error budget fastest. At 1 it lasts exactly its window; from 14.4 on a budget of 30 days is gone in two.",
+		title: "Fastest burns of the last hour", about: "The ten SLOs and groups with the highest burn rates. At 1 the budget lasts exactly one window. At 14.4 a budget of 30 days is spent in two days.",
 		unit: unitBurn, decimals: 2, none: noEvents, steps: burnSteps(), min: number(0),
 		queries: []query{{"topk(10, " + g.burn(s, hour) + ")", g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}))
 	b.add(8, 7, timeline(view{
-		title: "Firing alerts", about: "Alerts of these services, while they fire.",
-		unit: unitNone, none: "no alert fires", steps: above(good, from(1, bad)),
+		title: "Firing alerts", about: "Firing alerts of the selected services.",
+		unit: unitNone, none: "no firing alerts", steps: above(good, from(1, bad)),
 		maps:    []mapping{{Type: "value", Options: map[string]mappedValue{"1": {Text: "firing", Color: bad}}}},
 		queries: []query{{`max by (alertname, ` + g.name + `) (ALERTS{alertstate="firing",` + g.service + `=~"$service"})`, "{{alertname}} {{" + g.name + "}}"}},
 	}))
 	b.add(24, 8, lines(view{
-		title: "Burn rates", about: "How fast each error budget is spent, over the last hour. At 1 it lasts exactly its window.",
+		title: "Burn rates", about: "Burn rate of each error budget over the last hour. At 1 the budget lasts exactly one window.",
 		unit: unitBurn, none: noEvents, steps: burnSteps(), min: number(0),
 		queries: []query{{g.burn(s, hour), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}, lineStyle{thresholds: true}))
 
 	if g.any(isLatency) || g.timed() {
-		b.row("Time")
+		b.row("Latency")
 	}
 	if g.any(isLatency) {
 		v := view{
-			title: "Fast enough", about: "Share of the events of the last hour that were within their SLO's threshold; dashes are the objectives.",
+			title: "Events within threshold", about: "Share of events over the last hour that were within the threshold of their SLO. Dashed lines are the objectives.",
 			unit: unitRatio, none: noEvents, steps: plain(), max: number(1),
 			queries: []query{
 				{"1 - " + g.errorRatio(g.only(s, varLatency), hour), g.legend()},
@@ -79,7 +79,7 @@ func (g *generator) operationalBoard() *board {
 	}
 	if g.timed() {
 		b.add(12, 8, lines(view{
-			title: "Time taken", about: "95th percentile of the durations of each type of event. It is interpolated between the thresholds in use and shows the trend; whether an objective is met is counted exactly, beside.",
+			title: "Duration", about: "95th percentile of durations by event type, interpolated between the thresholds in the specs. It shows the trend. The exact share of events within the threshold is in the panel beside it.",
 			unit: unitSeconds, none: "no data: no events with a duration", steps: plain(),
 			queries: []query{{"histogram_quantile(0.95, sum by (service, type, le) (rate(" + traffic.of(series.EventDuration.Name+"_bucket") + interval + ")))", "{{service}} {{type}}"}},
 		}, lineStyle{log: true}))
@@ -88,25 +88,25 @@ func (g *generator) operationalBoard() *board {
 	if g.any(isErrors) {
 		b.row("Errors")
 		b.add(12, 8, lines(view{
-			title: "Error ratio", about: "Share of bad among the valid events of the last hour, for SLOs that count failures.",
+			title: "Error ratio", about: "Share of bad events over the last hour, for SLOs that count failures.",
 			unit: unitRatio, none: noEvents, steps: plain(), min: number(0),
 			queries: []query{{g.errorRatio(g.only(s, varErrors), hour), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 		}, lineStyle{}))
 		b.add(12, 8, bars(view{
-			title: "Error ratio against the budget", about: "Share of the last hour's events that were bad, as a multiple of the share that may be: beyond 1 the objective is missed at this pace.",
+			title: "Error ratio against the budget", about: "Share of bad events over the last hour, as a multiple of the allowed share. Above 1, the objective is missed if this continues.",
 			unit: unitBurn, decimals: 2, none: noEvents, steps: burnSteps(), min: number(0),
 			queries: []query{{"topk(15, " + g.burn(g.only(s, varErrors), hour) + ")", g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 		}))
 	}
 	if g.counted() {
 		b.add(12, 8, lines(view{
-			title: "Failures by severity", about: "Failed events per second, by type and severity. Business failures are lawful refusals and nobody's outage.",
+			title: "Failures by severity", about: "Failed events per second, by type and severity. Business failures are legitimate refusals, not outages.",
 			unit: unitRate, none: notEngine, steps: plain(),
 			queries: []query{{g.traffic("service, type, severity", `outcome="failure"`), "{{service}} {{type}} {{severity}}"}},
 		}, lineStyle{stacked: true}))
 		for _, d := range g.o.Dimensions {
 			b.add(12, 8, lines(view{
-				title: "Failures by " + d, about: "Failed events per second, by " + d + ": what is behind the errors above.",
+				title: "Failures by " + d, about: "Failed events per second, by " + d + ", which breaks down the errors above.",
 				unit: unitRate, none: "no failures", steps: plain(),
 				queries: []query{{g.traffic("service, "+d, `outcome="failure"`) + " > 0", "{{service}} {{" + d + "}}"}},
 			}, lineStyle{stacked: true}))
@@ -116,20 +116,20 @@ func (g *generator) operationalBoard() *board {
 	b.row("Volume")
 	if g.counted() {
 		b.add(12, 8, lines(view{
-			title: "Events", about: "Events per second by type, as they arrive.",
+			title: "Events", about: "Events per second by type, at the time of arrival.",
 			unit: unitRate, none: notEngine, steps: plain(),
 			queries: []query{{g.traffic("service, type"), "{{service}} {{type}}"}},
 		}, lineStyle{}))
 	}
 	b.add(12, 8, lines(view{
-		title: "Valid events by SLO", about: "Events per second that count for each SLO, over the last five minutes; slices of time for SLOs that judge those.",
+		title: "Valid events by SLO", about: "Valid events per second for each SLO, over the last five minutes. Slices per second for SLOs that count slices.",
 		unit: unitRate, none: notRules, steps: plain(),
 		queries: []query{{s.of(series.ValidEvents), g.legend()}},
 	}, lineStyle{}))
 	if g.any(isThroughput) {
 		b.add(12, 8, lines(view{
-			title: "Intervals with enough volume", about: "Share of the last day's intervals, in their hours, in which the agreed number of events came. Only intervals that are over are judged.",
-			unit: unitRatio, none: "no data: no such interval is over", steps: plain(), max: number(1),
+			title: "Slices with enough volume", about: "Share of slices over the last day, within open hours, that had the agreed number of events. Only completed slices are judged.",
+			unit: unitRatio, none: "no data: no slice has been judged", steps: plain(), max: number(1),
 			queries: []query{
 				{"1 - " + g.errorRatio(g.only(s, varThroughput), day), g.legend()},
 				{g.only(selection{g.service + `=~"$service"`}, varThroughput).of(series.Objective), "objective of {{" + g.name + "}}"},
@@ -172,9 +172,9 @@ func (g *generator) capacity() []*panel {
 			rate = "sum by (" + strings.Join(labels, ", ") + ") (" + rate + ")"
 		}
 		rate += " * " + slo.FormatRatio(s.Indicator.Per.Seconds())
-		about := "Events per " + per + " against the number that was agreed (dashes)"
+		about := "Events per " + per + ", compared with the agreed number (dashed line)"
 		if h := s.Indicator.During.String(); h != "" {
-			about += ", which holds " + h
+			about += ", which applies " + h
 		}
 		legend := braces(labels)
 		if len(labels) == 0 {
@@ -182,7 +182,7 @@ func (g *generator) capacity() []*panel {
 		}
 		target := float64(s.Indicator.AtLeast)
 		out = append(out, lines(view{
-			title: "Volume of " + string(s.ID), about: about + ". The highest of the time range stands in the legend.",
+			title: "Volume of " + string(s.ID), about: about + ". The legend shows the maximum over the time range.",
 			unit: unitShort, none: noEvents, steps: above(bad, from(target, good)), min: number(0),
 			queries:   []query{{rate, legend}, {"vector(" + slo.FormatRatio(target) + ")", "agreed"}},
 			overrides: []override{dashed(1, bad)},

@@ -16,7 +16,7 @@ const (
 // Words that stand where there is no value.
 const (
 	noEvents     = "no data: no valid events in the window"
-	noScore      = "no data: no component has any"
+	noScore      = "no data: no component has data"
 	notRules     = "no data: are the recording rules loaded?"
 	noViolations = "no event threshold was exceeded"
 	notEngine    = "no data: the engine is not scraped"
@@ -30,14 +30,14 @@ func burnSteps() []step { return above(good, from(1, warning), from(6, bad)) }
 
 // overviewBoard answers whether what was agreed is kept, and where not.
 func (g *generator) overviewBoard() *board {
-	b := g.board(UIDOverview, "SLA overview", "Whether what was agreed is kept: composite scores, the components that cost most, error budgets, and violations of event thresholds.")
+	b := g.board(UIDOverview, "SLA overview", "Whether agreements are met: composite scores, the components that lost the most points, error budgets, and violations of event thresholds.")
 	b.Templating.List = g.slaVariables()
 	s, a := g.picked(g.labels), g.pickedAgreements()
 
 	b.row("Now")
 	if g.agreements {
 		b.add(12, 6, stat(view{
-			title: "Composite score", about: "Score of each agreement over its own window, 0 to 100. Red below its critical threshold, orange below its warning. A score can look fine while one component is broken: see the components below.",
+			title: "Composite score", about: "Score of each agreement over its window, 0 to 100. Red below its critical threshold, orange below its warning threshold. A score can look good while a component misses its objective: see the components below.",
 			unit: unitScore, decimals: 2, none: noScore, steps: g.scoreSteps(),
 			queries: []query{{g.long(a, series.RecordedCompositeScore), g.slaLegend()}},
 		}))
@@ -45,21 +45,21 @@ func (g *generator) overviewBoard() *board {
 	count := func(title, about, expr string, steps []step) *panel {
 		return stat(view{title: title, about: about, unit: unitShort, none: notRules, steps: steps, queries: []query{{expr, title}}})
 	}
-	b.add(3, 6, count("Budgets used up", "SLOs and groups without any error budget left in their own window.",
+	b.add(3, 6, count("Budgets exhausted", "SLOs and groups with no error budget left in their window.",
 		"count("+g.remaining(s)+" <= 0) or vector(0)", above(good, from(1, bad))))
 	b.add(3, 6, count("Budgets at risk", "SLOs and groups with less than a fifth of their error budget left.",
 		"count("+g.remaining(s)+" < "+slo.FormatRatio(slo.AtRiskRemaining)+" > 0) or vector(0)", above(good, from(1, warning))))
-	b.add(3, 6, count("Without data", "SLOs none of whose groups has a valid event in its own window. No data is never good.",
+	b.add(3, 6, count("Without data", "SLOs without a valid event in the window of any group. No data never counts as good.",
 		"count("+selection{g.service + `=~"$service"`}.of(series.Objective)+" unless on ("+g.id+") "+g.remaining(selection{g.service + `=~"$service"`})+") or vector(0)",
 		above(good, from(1, warning))))
-	b.add(3, 6, count("Firing alerts", "Alerts of these services that fire now.",
+	b.add(3, 6, count("Firing alerts", "Firing alerts of the selected services.",
 		`count(ALERTS{alertstate="firing",`+g.service+`=~"$service"}) or vector(0)`, above(good, from(1, bad))))
 
 	if g.agreements {
 		b.row("Agreements")
 		scores := []query{{g.long(a, series.RecordedCompositeScore), g.slaLegend()}}
 		b.add(12, 8, lines(view{
-			title: "Scores over time", about: "Score of each agreement over its own window. Dashes mark where alerts begin.",
+			title: "Scores over time", about: "Score of each agreement over its window. Dashed lines are the alert thresholds.",
 			unit: unitScore, none: noScore, steps: g.scoreSteps(), max: number(100), queries: scores,
 		}, lineStyle{thresholds: true}))
 		var recent []query
@@ -70,12 +70,12 @@ func (g *generator) overviewBoard() *board {
 			recent = scores
 		}
 		b.add(12, 8, lines(view{
-			title: "Recent scores", about: "The same over the short window that alerts go by, where an agreement has one: a score over a month hardly moves within minutes.",
+			title: "Recent scores", about: "Scores over the alert window of each agreement that has one. A score over a month hardly changes within minutes.",
 			unit: unitScore, none: noScore, steps: g.scoreSteps(), max: number(100), queries: recent,
 		}, lineStyle{thresholds: true}))
 
 		agreements := view{
-			title: "Agreements", about: "Score of each agreement, and what it would be if the components without data were worst or best. The three differ only while something is missing.",
+			title: "Agreements", about: "Score of each agreement, and its lowest and highest possible value if components have no data. The three are equal if all components have data.",
 			unit: unitScore, none: noScore, steps: plain(),
 			queries: []query{
 				{"1 * " + g.long(a, series.RecordedCompositeScore), g.slaLegend()},
@@ -86,8 +86,8 @@ func (g *generator) overviewBoard() *board {
 		columns := append([]column{{field: series.LabelService, name: "Service"}, {field: series.LabelSLA, name: "Agreement"}}, labelColumns(g.slaLabels)...)
 		columns = append(columns,
 			column{field: value(agreements, 0), name: "Score", unit: unitScore, steps: g.scoreSteps()},
-			column{field: value(agreements, 1), name: "At worst", unit: unitScore, steps: plain()},
-			column{field: value(agreements, 2), name: "At best", unit: unitScore, steps: plain()},
+			column{field: value(agreements, 1), name: "Lowest", unit: unitScore, steps: plain()},
+			column{field: value(agreements, 2), name: "Highest", unit: unitScore, steps: plain()},
 		)
 		b.add(12, 9, table(agreements, "Score", columns...))
 
@@ -95,7 +95,7 @@ func (g *generator) overviewBoard() *board {
 		weight := " * on (" + series.LabelService + ", " + series.LabelSLA + ", " + series.LabelComponent + ") group_left () " +
 			selection{series.LabelService + `=~"$service"`}.of(series.ComponentWeight)
 		components := view{
-			title: "Components that cost most", about: "Points that each component takes off the score, and how much of its own it attains: below 100 % its objective is broken, whatever the score.",
+			title: "Components that lost the most points", about: "Points that each component lost, and its attainment. Below 100 % its objective is missed, whatever the score.",
 			unit: unitScore, none: noScore, steps: plain(),
 			queries: []query{
 				{"100 * (1 - " + points + ")" + weight, g.slaLegend(series.LabelComponent)},
@@ -111,9 +111,9 @@ func (g *generator) overviewBoard() *board {
 	}
 
 	b.row("Objectives")
-	b.add(24, 11, g.budgetTable(s, g.labels, "Error budgets", "Every SLO and group, the emptiest budget first. The indicator is the share of good events over the SLO's own window; a burn rate of 1 spends the budget in exactly that window."))
+	b.add(24, 11, g.budgetTable(s, g.labels, "Error budgets", "Every SLO and group, lowest remaining budget first. The indicator is the share of good events over the SLO's window. A burn rate of 1 spends the budget in exactly one window."))
 	b.add(24, 8, lines(view{
-		title: "Error budgets over time", about: "Share of the error budget that is left in each SLO's own window. Below 0 it is overspent.",
+		title: "Error budgets over time", about: "Share of the error budget that is left in each SLO's window. Below 0 the budget is overspent.",
 		unit: unitRatio, none: noEvents, steps: budgetSteps(), max: number(1), queries: []query{{g.remaining(s), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}, lineStyle{thresholds: true}))
 
@@ -183,7 +183,7 @@ func violations() string {
 // thresholdBars ranks the event thresholds by how often they are exceeded.
 func (g *generator) thresholdBars() *panel {
 	return bars(view{
-		title: "Violations per hour", about: "Events that exceeded an event threshold, per hour, on average over the time range: with the last 24 hours picked, times 24 gives their number.",
+		title: "Violations per hour", about: "Violations of event thresholds per hour, averaged over the time range. For the last 24 hours, multiply by 24 to get their number.",
 		unit: unitShort, decimals: 2, none: noViolations, steps: above(good, from(1e-9, warning), from(60, bad)), min: number(0),
 		queries: []query{{violations() + " * 3600", "{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}"}},
 	}).averaged()
@@ -192,7 +192,7 @@ func (g *generator) thresholdBars() *panel {
 // thresholdLines shows when event thresholds are exceeded.
 func (g *generator) thresholdLines() *panel {
 	return lines(view{
-		title: "Violations over time", about: "Events per second that exceeded an event threshold, by threshold and severity.",
+		title: "Violations over time", about: "Violations per second, by event threshold and severity.",
 		unit: unitRate, none: noViolations, steps: above(good, from(0.001, bad)),
 		queries: []query{{violations() + " > 0", "{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}"}},
 	}, lineStyle{stacked: true})

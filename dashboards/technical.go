@@ -10,7 +10,7 @@ import (
 // technicalBoard is for who looks for the cause: durations by type of event, and
 // the parts that a process is made of, such as stages, tasks and integrations.
 func (g *generator) technicalBoard() *board {
-	b := g.board(UIDTechnical, "SLA technical", "For who looks for the cause: how long events take by type, and how the parts of a process do, such as its stages, tasks and integrations.")
+	b := g.board(UIDTechnical, "SLA technical", "For root-cause analysis: durations by event type, and the parts of a process, such as its stages, tasks and integrations.")
 	inner := not(g.forBusiness)
 	labels := g.innerLabels()
 	s := g.picked(labels)
@@ -24,21 +24,21 @@ func (g *generator) technicalBoard() *board {
 		const unmeasured = "no data: no events with a duration"
 		picked := selection{`service=~"$service"`, `type=~"$type"`}
 		bucket := "sum by (service, type, le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))"
-		b.row("Time taken")
+		b.row("Durations")
 		for _, q := range []struct{ share, name string }{{"0.5", "Median"}, {"0.95", "95th percentile"}, {"0.99", "99th percentile"}} {
 			b.add(8, 8, lines(view{
-				title: q.name, about: q.name + " of durations by type of event. It is interpolated between the thresholds that the specs use: good for trends, not for judging an objective.",
+				title: q.name, about: q.name + " of durations by event type, interpolated between the thresholds in the specs. Use it for trends, not to judge an objective.",
 				unit: unitSeconds, none: unmeasured, steps: plain(),
 				queries: []query{{"histogram_quantile(" + q.share + ", " + bucket + ")", "{{service}} {{type}}"}},
 			}, lineStyle{log: true}))
 		}
 		b.add(12, 9, heat(view{
-			title: "How durations spread", about: "Events per second by duration. The cells end at the thresholds that the specs use.",
+			title: "Distribution of durations", about: "Events per second by duration. The cells are bounded by the thresholds in the specs.",
 			unit: unitRate, none: unmeasured, steps: plain(),
 			queries: []query{{"sum by (le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))", "{{le}}"}},
 		}))
 		b.add(12, 9, lines(view{
-			title: "Mean duration", about: "Mean duration by type of event: one slow event in a thousand shows here before it shows in a percentile.",
+			title: "Mean duration", about: "Mean duration by event type. A very slow event in a thousand is visible here before it affects a percentile.",
 			unit: unitSeconds, none: unmeasured, steps: plain(),
 			queries: []query{{
 				"sum by (service, type) (rate(" + picked.of(series.EventDuration.Name+"_sum") + interval + ")) / (sum by (service, type) (rate(" +
@@ -51,23 +51,23 @@ func (g *generator) technicalBoard() *board {
 		of := s.and(l + `!=""`)
 		legend := braces([]string{g.name, l})
 		b.row("By " + l)
-		b.add(12, 10, g.budgetTable(of, g.besides(l), "Each "+l, "SLOs by "+l+", the emptiest budget first. The indicator is over each SLO's own window."))
+		b.add(12, 10, g.budgetTable(of, g.besides(l), "Each "+l, "SLOs by "+l+", lowest remaining budget first. The indicator is over the window of each SLO."))
 		b.add(12, 10, lines(view{
-			title: "Error ratio by " + l, about: "Share of bad among the valid events of the last hour, by " + l + ".",
+			title: "Error ratio by " + l, about: "Share of bad events over the last hour, by " + l + ".",
 			unit: unitRatio, none: noEvents, steps: plain(), min: number(0),
 			queries: []query{{g.errorRatio(of, hour), legend}}, links: g.detailLinks("__field.labels." + g.id),
 		}, lineStyle{}))
 		b.add(24, 7, lines(view{
-			title: "Volume by " + l, about: "Valid events per second over the last five minutes, by " + l + "; slices of time for SLOs that judge those.",
+			title: "Volume by " + l, about: "Valid events per second over the last five minutes, by " + l + ". Slices per second for SLOs that count slices.",
 			unit: unitRate, none: notRules, steps: plain(),
 			queries: []query{{of.of(series.ValidEvents), legend}},
 		}, lineStyle{}))
 	}
 
 	if g.any(both(isLatency, inner)) {
-		b.row("Limits of time")
+		b.row("Latency")
 		b.add(12, 8, lines(view{
-			title: "Fast enough", about: "Share of the events of the last hour within their SLO's threshold; each integration or task has its own. Dashes are the objectives.",
+			title: "Events within threshold", about: "Share of events over the last hour within the threshold of their SLO. Each integration or task has its own threshold. Dashed lines are the objectives.",
 			unit: unitRatio, none: noEvents, steps: plain(), max: number(1),
 			queries: []query{
 				{"1 - " + g.errorRatio(g.only(s, varLatency), hour), g.legend()},
@@ -76,7 +76,7 @@ func (g *generator) technicalBoard() *board {
 			overrides: []override{dashed(1, bad)}, links: g.detailLinks("__field.labels." + g.id),
 		}, lineStyle{}))
 		b.add(12, 8, bars(view{
-			title: "Time budget left", about: "Share of each budget of slow events that is left in its own window.",
+			title: "Latency budget left", about: "Share of the error budget of each latency SLO that is left in its window.",
 			unit: unitRatio, decimals: 1, none: noEvents, steps: budgetSteps(), max: number(1),
 			queries: []query{{g.remaining(g.only(s, varLatency)), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 		}))
@@ -88,7 +88,7 @@ func (g *generator) technicalBoard() *board {
 	}
 	if g.any(both(isErrors, inner)) && len(labels) == 0 {
 		b.row("Errors")
-		b.add(24, 9, g.budgetTable(g.only(s, varErrors), g.labels, "Other SLOs", "SLOs that no agreement counts, the emptiest budget first."))
+		b.add(24, 9, g.budgetTable(g.only(s, varErrors), g.labels, "Other SLOs", "SLOs that are in no agreement, lowest remaining budget first."))
 	}
 	return b
 }

@@ -72,7 +72,7 @@ func (g *generator) sloVariables(labels []string) []variable {
 		several("service", "Service", "Services of the spec.", g.service, series.Objective),
 	}
 	for _, l := range labels {
-		out = append(out, several(variableName(l), l, "Values of the group label "+l+". While some are picked, SLOs that are not grouped by it are hidden.",
+		out = append(out, several(variableName(l), l, "Values of the group label "+l+". While values are selected, SLOs that are not grouped by this label are hidden.",
 			l, series.ValidEvents+`{`+g.service+`=~"$service"}`))
 	}
 	return out
@@ -133,7 +133,7 @@ func (g *generator) alertsAnnotation(uid string) annotation {
 // is how Grafana names the value's SLO.
 func (g *generator) detailLinks(field string) []link {
 	out := []link{{
-		Title: "Details of the SLO", TargetBlank: false,
+		Title: "SLO detail", TargetBlank: false,
 		URL: "/d/" + UIDSLO + "?var-datasource=${datasource}&var-slo_id=${" + field + "}&${__url_time_range}",
 	}}
 	if g.id == series.LabelSLOID && g.o.PageURL != "" {
