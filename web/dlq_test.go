@@ -190,16 +190,16 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	})
 	long := `{"ids":["` + strings.Repeat(`a","`, 1000) + `a"]}`
 	both := []struct{ body, place string }{
-		{``, "body: byte 1:"}, {`null`, "want a JSON object"}, {`[]`, "want a JSON object"}, {`{`, "byte"}, {`{"dry_run":true`, "byte 16:"}, {`{"dry_run":true}}`, "nothing after"}, {`{"dry_run":true} {}`, "nothing after"},
-		{`{"dry_run":tru}`, "byte"}, {`{dry_run:true}`, "byte"}, {"{\"dry_run\":true,\"\x00\":1}", "byte"}, {`{"ALL":true}`, "ALL: there is no such field"}, {`{"<b>":true}`, "<b>: there is no such field"},
+		{``, "body: byte 1:"}, {`null`, "want a JSON object"}, {`[]`, "want a JSON object"}, {`{`, "byte"}, {`{"dry_run":true`, "byte 16:"}, {`{"dry_run":true}}`, "unexpected data after"}, {`{"dry_run":true} {}`, "unexpected data after"},
+		{`{"dry_run":tru}`, "byte"}, {`{dry_run:true}`, "byte"}, {"{\"dry_run\":true,\"\x00\":1}", "byte"}, {`{"ALL":true}`, "ALL: unknown field"}, {`{"<b>":true}`, "<b>: unknown field"},
 	}
 	for _, tc := range append([]struct{ body, place string }{
 		{`{}`, "exactly one"}, {`{"all":false}`, "exactly one"}, {`{"dry_run":true}`, "exactly one"}, {`{"all":true,"ids":["a"]}`, "exactly one"}, {`{"all":true,"query":{"sink":"a"}}`, "exactly one"},
-		{`{"all":"yes"}`, "all: want true or false"}, {`{"all":null}`, "all: want true or false"}, {`{"all":true,"dry_run":1}`, "dry_run: want true or false"}, {`{"all":true,"dryrun":true}`, "dryrun: there is no such field"},
-		{`{"all":true,"dry_run":true,"dry_run":false}`, "dry_run: given twice"},
-		{`{"query":{}}`, `query: has no filter`}, {`{"query":{"servce":"a"}}`, "query: servce: there is no such field"}, {`{"query":{"sink":""}}`, "query: sink: empty"}, {`{"query":{"sink":7}}`, "query: sink: want a text"},
-		{`{"query":{"sink":null}}`, "query: sink: want a text"}, {`{"query":{"origin":"x"}}`, "query: origin:"}, {`{"query":{"sink":"a","sink":"b"}}`, "query: sink: given twice"}, {`{"query":[]}`, "query: want a JSON object"},
-		{`{"query":{"limit":"1"}}`, "query: limit: there is no such field"}, {`{"query":{"from":"x"}}`, "query: from:"}, {`{"query":{"from":"2026-11-20T10:00:00Z","to":"2026-11-20T09:00:00Z"}}`, "query: from: must be before to"},
+		{`{"all":"yes"}`, "all: want true or false"}, {`{"all":null}`, "all: want true or false"}, {`{"all":true,"dry_run":1}`, "dry_run: want true or false"}, {`{"all":true,"dryrun":true}`, "dryrun: unknown field"},
+		{`{"all":true,"dry_run":true,"dry_run":false}`, "dry_run: duplicate field"},
+		{`{"query":{}}`, `query: has no filter`}, {`{"query":{"servce":"a"}}`, "query: servce: unknown field"}, {`{"query":{"sink":""}}`, "query: sink: empty"}, {`{"query":{"sink":7}}`, "query: sink: want a text"},
+		{`{"query":{"sink":null}}`, "query: sink: want a text"}, {`{"query":{"origin":"x"}}`, "query: origin:"}, {`{"query":{"sink":"a","sink":"b"}}`, "query: sink: duplicate field"}, {`{"query":[]}`, "query: want a JSON object"},
+		{`{"query":{"limit":"1"}}`, "query: limit: unknown field"}, {`{"query":{"from":"x"}}`, "query: from:"}, {`{"query":{"from":"2026-11-20T10:00:00Z","to":"2026-11-20T09:00:00Z"}}`, "query: from: must be before to"},
 		{`{"ids":[]}`, "ids: 0 of them"}, {`{"ids":"a"}`, "ids: want a list"}, {`{"ids":[1]}`, "ids: want a list"}, {`{"ids":null}`, "ids: want a list"}, {`{"ids":["a",""]}`, "ids: number 2"}, {`{"ids":["a/../b"]}`, "ids: number 1"},
 		{`{"ids":["` + strings.Repeat("a", 201) + `"]}`, "ids: number 1"}, {long, "ids: 1001 of them"},
 	}, both...) {
@@ -210,7 +210,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	for _, tc := range append([]struct{ body, place string }{
 		{`{}`, "want before"}, {`{"dry_run":true}`, "want before"}, {`{"before":"x"}`, "before: want RFC 3339"}, {`{"before":"2027-01-01T00:00:00Z"}`, "before: lies in the future"}, {`{"before":7}`, "before: want a time"},
 		{`{"older_than":"7 days"}`, "older_than:"}, {`{"older_than":"0s"}`, "older_than:"}, {`{"older_than":"-1h"}`, "older_than:"}, {`{"older_than":"7d","before":"2026-11-20T10:00:00Z"}`, "either before or older_than"},
-		{`{"before":"2026-11-20T10:00:00Z","older_than":"7d"}`, "either before or older_than"}, {`{"all":true}`, "all: there is no such field"},
+		{`{"before":"2026-11-20T10:00:00Z","older_than":"7d"}`, "either before or older_than"}, {`{"all":true}`, "all: unknown field"},
 	}, both...) {
 		refused(t, b.send("/api/v1/dlq/purge", tc.body), http.StatusBadRequest, tc.place, tc.body)
 	}

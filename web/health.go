@@ -78,7 +78,7 @@ const reloadTimeout = time.Minute
 func (w *Web) reload(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		respond.Problem(c, http.StatusForbidden, "Requests from pages of another site are refused.", nil)
 		return
 	}
 	if w.Opt.Reload == nil {

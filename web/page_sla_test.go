@@ -65,14 +65,14 @@ func TestSLAsSortAndFilter(t *testing.T) {
 	require.Len(t, all, 5)
 	require.True(t, strings.HasPrefix(all[0], "breached score below 90 insurance-unpaid / unpaid product SOMLT"), all[0])
 	require.True(t, strings.HasPrefix(all[1], "breached insurance-unpaid / gold"), "breached though the score is high")
-	require.True(t, strings.HasPrefix(all[4], "informs only insurance-unpaid / silver product (all others)"), all[4])
+	require.True(t, strings.HasPrefix(all[4], "not judged insurance-unpaid / silver product (all others)"), all[4])
 	require.Contains(t, all[0], "availability 16.75/40 −23.25")
 	require.Contains(t, all[0], "availability cost 23.25 of 40 points")
 	require.Contains(t, strings.Join(all, "\n"), "throughput no data, weight 20")
-	require.Contains(t, strings.Join(all, "\n"), "80 to 100", "what is missing could make it")
+	require.Contains(t, strings.Join(all, "\n"), "80 to 100", "the scores that the missing components could give")
 
 	for query, want := range map[string]int{
-		"service=insurance-unpaid": 5, "service=none": 0, "state=critical": 2, "state=warning": 2, "state=breached": 2, "state=met": 2, "state=informs_only": 1, "state=no_data": 0, "state=nonsense": 5,
+		"service=insurance-unpaid": 5, "service=none": 0, "state=critical": 2, "state=warning": 2, "state=breached": 2, "state=met": 2, "state=not_judged": 1, "state=no_data": 0, "state=nonsense": 5,
 		"q=GOLD": 1, "q=trvl": 1, "q=throughput": 5, "group.product=SOMLT": 1, "group.nope=x": 0, "q=zzz": 0, "start=99": 5, "start=-3": 5,
 	} {
 		require.Len(t, agreementRows(t, b, "/slas?"+query), want, query)
@@ -131,13 +131,13 @@ func TestSLADetail(t *testing.T) {
 		require.Equal(t, code, b.get(target).Code, target)
 	}
 	body := b.get(trvlSLA).Body.String()
-	for _, want := range []string{"What was missing", "throughput, 20% of the weight: no data, left out of the score", "score were 80; if it had been perfect, 100", "3 of 4"} {
+	for _, want := range []string{"Missing data", "throughput, 20% of the weight: no data, left out of the score", "would be 80 if the missing components had failed completely, and 100 if", "3 of 4"} {
 		require.Contains(t, body, want)
 	}
 	gold := b.get("/sla?group.product=MEDCARE&service=insurance-unpaid&sla=gold").Body.String()
 	require.Contains(t, gold, "Breached although the score is above its alert thresholds")
 	other := b.get(b.web.ui.SLAHref(&b.rep.SLAs[4])).Body.String()
-	require.Contains(t, other, "informs, never alerts, and is never breached")
+	require.Contains(t, other, "it never alerts and is never breached")
 	require.NotContains(t, other, "the agreement is breached")
 
 	rec := b.get(trvlSLA)
@@ -174,7 +174,7 @@ func TestSLAHistory(t *testing.T) {
 	require.False(t, days[5].Has(), "a part of 12 November is gone")
 	require.True(t, days[6].Has())
 	body := b.get(b.web.ui.SLAHref(r) + "&days=14").Body.String()
-	require.Contains(t, body, "not kept")
+	require.Contains(t, body, "no longer retained")
 	require.Contains(t, body, "6 days at the start are left out")
 	require.Contains(t, b.get(b.web.ui.SLAHref(&b.rep.SLAs[2])).Body.String(), "outside is measured by Prometheus and is not in these scores")
 }

@@ -35,7 +35,7 @@ func TestTimeline(t *testing.T) {
 	over := got.Lanes[1]
 	require.Empty(t, over.Now)
 	require.Equal(t, chart.Coord(15.0/24*1000), over.Spans[0].X)
-	require.Contains(t, got.Note, "kept for 12h")
+	require.Contains(t, got.Note, "retained for 12h")
 	require.Empty(t, chart.NewAlertTimeline(r, list, between(-48*time.Hour, -24*time.Hour), noon, 0).Lanes)
 }
 

@@ -96,12 +96,12 @@ func TestDetailSaysWhatIsMissing(t *testing.T) {
 	}
 	has(medcare+"&from=2026-08-01&to=2026-08-02", "no longer retained. Choose a later range")
 	has(medcare+"&from=2026-11-14T12:30&to=2026-11-14T16:00", "The engine did not count in this range")
-	has(medcare+"&from=never", "The range has a beginning that cannot be read", `role="alert"`)
+	has(medcare+"&from=never", "The range has an invalid start", `role="alert"`)
 	has("/slo?id=insurance-unpaid/throughput&group.product=TRVL10", "no valid event has arrived")
 	has("/slo?id=mdm/availability", "This service level has no groups. With group_by", "only known since the process started")
-	has(medcare+"&range=7d", "Alerts that are over are kept for 1d", "56 days are older than what the engine keeps", "Planned maintenance", "b-shade")
+	has(medcare+"&range=7d", "Resolved alerts are retained for 1d", "Counts of the earliest 56 days are no longer retained", "Planned maintenance", "b-shade")
 	b.eng.State, b.eng.Progress = status.Recovering, 0.3
-	has(medcare, "the last report before it", "wrap stale")
+	has(medcare, "the last report before the restart", "wrap stale")
 	b.eng.State, b.now = status.Ready, noon.Add(10*time.Minute)
 	has(medcare, "These numbers are stale")
 }
@@ -134,7 +134,7 @@ func TestRulesToCopyAreTheGeneratedOnes(t *testing.T) {
 	}
 	long := ui.ShowLines([]byte(strings.Repeat("a: b\n", ui.ShownBlock)))
 	require.Less(t, len(long), ui.ShownBlock+200)
-	require.Contains(t, long, "sloengine generate writes all of it")
+	require.Contains(t, long, "sloengine generate writes the complete file")
 }
 
 func TestBurningGoesByTheSLOsOwnTiers(t *testing.T) {

@@ -134,8 +134,8 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 		without []string
 	}{
 		{"recovering without a report", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, status.Recovering, 0.42 }, []string{"42% of the log replayed"}, []string{"<table"}},
-		{"recovering with the last report", func(b *bench) { b.eng.State = status.Recovering }, []string{"the last report before it", "main id=\"main\" class=\"wrap stale\""}, nil},
-		{"before the first tick", func(b *bench) { b.rep = nil }, []string{"first report is on its way"}, []string{"<table"}},
+		{"recovering with the last report", func(b *bench) { b.eng.State = status.Recovering }, []string{"the last report before the restart", "main id=\"main\" class=\"wrap stale\""}, nil},
+		{"before the first tick", func(b *bench) { b.rep = nil }, []string{"Waiting for the first report"}, []string{"<table"}},
 		{"old report", func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale", "10m ago", "</svg>stale<", "wrap stale"}, nil},
 		{"disk low", func(b *bench) { b.eng.State, b.eng.Reason = status.DiskLow, "900 MiB free" }, []string{"disk is nearly full", "900 MiB free"}, nil},
 		{"poisoned", func(b *bench) { b.eng.State = status.Poisoned }, []string{"failed to make data durable"}, nil},
@@ -145,7 +145,7 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 			for i := range 25 {
 				b.eng.Spec.Problems = append(b.eng.Spec.Problems, spec.Problem{Position: spec.Position{File: "a.yaml", Line: i + 1, Column: 3}, Message: "unknown key", Suggestion: "did you mean objective?"})
 			}
-		}, []string{"last reload of the spec failed", "a.yaml:20:3: unknown key (did you mean objective?)", "and 5 more"}, []string{"a.yaml:21"}},
+		}, []string{"last reload failed", "a.yaml:20:3: unknown key (did you mean objective?)", "and 5 more"}, []string{"a.yaml:21"}},
 		{"no slos", func(b *bench) { b.rep = &sla.Report{Time: noon} }, []string{"no service levels"}, []string{"<table"}},
 		{"empty", empty, []string{"Nothing has been counted yet", `curl &#39;http://127.0.0.1:8080/api/v1/events&#39;`, `&#34;service&#34;:&#34;insurance-unpaid&#34;,&#34;type&#34;:&#34;application&#34;`, "no data"}, nil},
 		{"raw beside corrected", func(*bench) {}, []string{"raw 99.908%", "raw 8.2%"}, []string{"Nothing has been counted"}},
@@ -197,7 +197,7 @@ func TestDetail(t *testing.T) {
 		}
 	}
 	body := b.get(medcare).Body.String()
-	for _, want := range []string{"14.4×", "1,281,204", "Raw, with everything", "db upgrade", "planned maintenance", "specs/insurance.yaml:12", "The same as a table"} {
+	for _, want := range []string{"14.4×", "1,281,204", "Raw, including planned maintenance", "db upgrade", "planned maintenance", "specs/insurance.yaml:12", "Show as a table"} {
 		require.Contains(t, body, want)
 	}
 	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(), "No data is not the same as good")

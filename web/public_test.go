@@ -73,7 +73,7 @@ func TestPublicTellsOnlyWhatWasChosen(t *testing.T) {
 	p := publicDoc(t, b)
 	require.Empty(t, p.Services)
 	require.Empty(t, p.Maintenance)
-	require.Contains(t, b.get("/public").Body.String(), "Nothing is published here")
+	require.Contains(t, b.get("/public").Body.String(), "Nothing is published")
 
 	publish(b.rep, justPublic, "insurance-unpaid/availability")
 	b.rep.Version++
@@ -133,7 +133,7 @@ func TestPublicGroupsAndAgreements(t *testing.T) {
 	require.Equal(t, map[string]string{"product": "MEDCARE"}, s.Levels[3-1].Group)
 	require.Len(t, s.Agreements, 1)
 	require.Equal(t, lowest, *s.Agreements[0].Score)
-	require.Contains(t, b.get("/public").Body.String(), "the lowest of its parts")
+	require.Contains(t, b.get("/public").Body.String(), "lowest of its groups")
 
 	publish(b.rep, withGroups, "insurance-unpaid/availability", "insurance-unpaid/latency", "insurance-unpaid/throughput")
 	b.rep.Version++
@@ -225,7 +225,7 @@ func TestPublicIsCacheableAndOpen(t *testing.T) {
 	require.Equal(t, "same-origin", b.get("/public").Header().Get("Cross-Origin-Resource-Policy"))
 
 	b.now = noon.Add(10 * time.Minute)
-	require.Contains(t, b.get("/public").Body.String(), "These figures are of")
+	require.Contains(t, b.get("/public").Body.String(), "These figures are from")
 	require.True(t, publicDoc(t, b).Stale)
 	b.rep = nil
 	for _, path := range []string{"/public", "/public.json", "/badge/mdm/availability.svg"} {

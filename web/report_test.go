@@ -268,7 +268,7 @@ func TestReportSaysWhatIsNotKept(t *testing.T) {
 	require.Equal(t, "2026-11-11", got.SLAs[0].KeptFrom.Format(time.DateOnly), "agreements leave out the whole day")
 	body := b.get("/report?period=2026-W46").Body.String()
 	require.Contains(t, body, "since 10 Nov 12:00")
-	require.Contains(t, body, "do not reach back to the start of the period")
+	require.Contains(t, body, "do not go back to the start of the period")
 
 	gone := b.report("/api/v1/report?period=2026-10")
 	require.Equal(t, report.NoData, gone.SLOs[0].Verdict)
@@ -336,7 +336,7 @@ func TestReportAnswers(t *testing.T) {
 	}
 	require.False(t, b.report("/api/v1/report?period=2030-01").Begun)
 	require.Contains(t, b.get("/report?period=2030-01").Body.String(), "has not begun yet")
-	require.Contains(t, b.get("/report?service=none").Body.String(), "nothing of this service")
+	require.Contains(t, b.get("/report?service=none").Body.String(), "no service levels or agreements of this service")
 	for _, target := range []string{"/report?period=2026-W54", "/report?zone=nope"} {
 		rec := b.get(target)
 		require.Equal(t, http.StatusBadRequest, rec.Code, target)
@@ -491,7 +491,7 @@ func TestReportReadsInBites(t *testing.T) {
 		require.EqualValues(t, 166*i, x.Budget.Counts.Good, "each group has its own numbers")
 	}
 	rec := b.get("/report?period=2026-W46")
-	require.Contains(t, rec.Body.String(), "1000 more lines are in the CSV")
+	require.Contains(t, rec.Body.String(), "The CSV has 1000 more rows")
 }
 
 // BenchmarkSLAPages is each page rebuilt for a report of 1,000 groups, but for the

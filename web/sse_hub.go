@@ -10,8 +10,8 @@ const (
 )
 
 var (
-	errStreamsFull = errors.New("too many pages are open; this one refreshes by polling")
-	errStreamsOff  = errors.New("no live updates now; this page refreshes by polling")
+	errStreamsFull = errors.New("too many pages are open, so this one refreshes by polling")
+	errStreamsOff  = errors.New("live updates are not available, so this page refreshes by polling")
 )
 
 // hub fans messages out to every open stream. It never waits for one of them.

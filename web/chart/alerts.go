@@ -99,7 +99,7 @@ func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now ti
 		}
 	}
 	if kept > 0 && sp.From.Before(now.Add(-kept)) {
-		out.Note = "Alerts that are over are kept for " + slo.FormatDuration(kept) + "; what was before is not shown."
+		out.Note = "Resolved alerts are retained for " + slo.FormatDuration(kept) + ". Earlier ones are not shown."
 	}
 	return out
 }

@@ -61,12 +61,12 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 	p.Data = d.json()
 	f.Plots = []plot{p}
 	f.Keys = append([]key{{"c1", "budget left"}, {"ideal", "even spending"}}, h.keys()...)
-	f.Caption = fmt.Sprintf("%s of the budget is left of the window %s.", format.Percent(r.Budget.Remaining, 1), format.Span(r.Period))
+	f.Caption = fmt.Sprintf("%s of the budget is left in the window %s.", format.Percent(r.Budget.Remaining, 1), format.Span(r.Period))
 	if s.Window.Calendar != "" {
-		f.Caption += fmt.Sprintf(" The window lasts until %s; the budget is that of the traffic so far.", format.Minute(s.Window.End(r.Period.To), now))
+		f.Caption += fmt.Sprintf(" The window ends at %s. Its budget grows with traffic: this is the budget of the traffic so far.", format.Minute(s.Window.End(r.Period.To), now))
 	}
 	if at := worstStep(s, points); at >= 0 {
-		f.Caption += fmt.Sprintf(" Most was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(Spent(r, points[at].Net.Loss(s)), 1))
+		f.Caption += fmt.Sprintf(" The largest share was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(Spent(r, points[at].Net.Loss(s)), 1))
 	}
 	return f
 }

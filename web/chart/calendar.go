@@ -85,7 +85,7 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 			}
 		default:
 			cell.Class = "none"
-			if word == "not kept" {
+			if word == "no longer retained" {
 				cell.Class = "unkept"
 				gone++
 			} else {
@@ -94,7 +94,7 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 			cell.Title = name + ": " + word
 		}
 		if p.Net != p.Raw {
-			cell.Title += "; without planned maintenance"
+			cell.Title += ", planned maintenance excluded"
 		}
 		row.Cells[4] = Cell{word, b.HasData && b.Consumed > 1}
 		m.Weeks[len(m.Weeks)-1][col] = cell
@@ -106,10 +106,10 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		c.Summary += fmt.Sprintf(", %s had no data", format.Plural(empty, "day"))
 	}
 	c.Summary += "."
-	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times as bad as allowed"}, {"none", "no data"}}
+	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times the allowed errors"}, {"none", "no data"}}
 	if gone > 0 {
-		c.Keys = append(c.Keys, key{"unkept", "not kept"})
-		c.Summary += fmt.Sprintf(" %s are older than what the engine keeps of this service level, which is what its window needs: a longer window keeps more.", format.Plural(gone, "day"))
+		c.Keys = append(c.Keys, key{"unkept", "no longer retained"})
+		c.Summary += fmt.Sprintf(" Counts of the earliest %s are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", format.Plural(gone, "day"))
 		if gone == 1 {
 			c.Summary = c.Summary[:len(c.Summary)-1] + "."
 		}

@@ -100,7 +100,7 @@ func TestBurnDownEndsAtTheReport(t *testing.T) {
 	// A calendar window says until when it lasts.
 	s.Window = slo.Window{Calendar: slo.Month, Location: time.UTC}
 	r.Budget = slo.NewBudget(s.Objective, total)
-	require.Contains(t, NewBurnDown(r, &g, ps, Shades{}, noon).Caption, "lasts until 2026-12-01 00:00 UTC")
+	require.Contains(t, NewBurnDown(r, &g, ps, Shades{}, noon).Caption, "ends at 2026-12-01 00:00 UTC")
 }
 
 func TestBurnLine(t *testing.T) {
@@ -174,7 +174,7 @@ func TestCalendar(t *testing.T) {
 	require.Equal(t, []string{"bad", "risk", "ok"}, []string{last[1].Class, last[2].Class, last[3].Class})
 	require.Equal(t, "98.0", last[2].Value)
 	require.Empty(t, last[5].Day, "tomorrow is not shown")
-	require.Equal(t, "2 days met the objective, 2 days missed it, 76 days had no data. 10 days are older than what the engine keeps of this service level, which is what its window needs: a longer window keeps more.", c.Summary)
+	require.Equal(t, "2 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 10 days are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", c.Summary)
 	require.Len(t, c.Table.Rows, 90)
 	require.Equal(t, "Fri 20 Nov 2026", c.Table.Rows[0].Text)
 	require.Equal(t, "missed by far", c.Table.Rows[3].Cells[4].Text)
@@ -230,7 +230,7 @@ func TestQuantileTexts(t *testing.T) {
 }
 
 func TestAbsence(t *testing.T) {
-	for want, p := range map[string]history.Point{"not kept": {Seen: 1}, "no data": {Kept: true, Seen: 1}, "not observed": {Kept: true, Seen: 0.2}} {
+	for want, p := range map[string]history.Point{"no longer retained": {Seen: 1}, "no data": {Kept: true, Seen: 1}, "not observed": {Kept: true, Seen: 0.2}} {
 		require.Equal(t, want, absence(p))
 	}
 }

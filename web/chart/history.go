@@ -80,7 +80,7 @@ func (h Shades) draw(p *plot, t timeline, height float64) {
 			p.Bands = append(p.Bands, b)
 		}
 	}
-	add(h.unkept, "unkept", "not kept any more")
+	add(h.unkept, "unkept", "no longer retained")
 	for _, sp := range h.unseen {
 		add(sp, "unseen", "not observed")
 	}
@@ -98,7 +98,7 @@ func (h Shades) keys() []key {
 		out = append(out, key{"unseen", "not observed"})
 	}
 	if h.unkept.Duration() > 0 {
-		out = append(out, key{"unkept", "not kept"})
+		out = append(out, key{"unkept", "no longer retained"})
 	}
 	return out
 }
@@ -142,7 +142,7 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	ev := Scale{Max: float64(peak) * 1.05, Height: PlotHeight}
 	sh := Scale{Max: top, Height: lowH * 1.5}
 	events := newPlot("events", "Good and bad "+counted+" over time", ev.Height, t)
-	ratio := newPlot("share", "Share that was bad over time", sh.Height, t)
+	ratio := newPlot("share", "Bad share over time", sh.Height, t)
 	de := NewData(true, "count", g)
 	dr := NewData(true, "percent", g)
 	good, bad, shareOK, shareBad := Pen{}, Pen{}, Pen{}, Pen{}
@@ -189,7 +189,7 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	h.draw(&ratio, t, sh.Height)
 	events.Data, ratio.Data = de.json(), dr.json()
 	f.Plots = []plot{events, ratio}
-	f.Caption = fmt.Sprintf("%s in steps of %s, raw; the share that was bad below.", strings.ToUpper(counted[:1])+counted[1:], slo.FormatDuration(g.Step))
+	f.Caption = fmt.Sprintf("%s in steps of %s, planned maintenance included. Below: the bad share.", strings.ToUpper(counted[:1])+counted[1:], slo.FormatDuration(g.Step))
 	if worst > 0 {
 		f.Caption += fmt.Sprintf(" Worst: %s bad at %s.", format.Percent(worst, 2), format.Minute(worstAt, now))
 	} else {
@@ -202,7 +202,7 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 func absence(p history.Point) string {
 	switch {
 	case !p.Kept:
-		return "not kept"
+		return "no longer retained"
 	case p.Seen < 0.5:
 		return "not observed"
 	}

@@ -113,9 +113,9 @@ func latencyCaption(edges []time.Duration, step time.Duration) string {
 	}
 	c := "Durations are counted between thresholds (" + strings.Join(names, ", ") + "), so a quantile is known to lie between two of them. "
 	if len(edges) == 1 {
-		c = "Durations are counted on either side of one threshold only (" + names[0] + "): a quantile is known to be below it or above it. "
+		c = "Durations are counted against a single threshold (" + names[0] + "), so a quantile is known to lie below or above it. "
 	}
-	return c + fmt.Sprintf("Between them it is interpolated, as histogram_quantile does; beyond the last it is drawn on it. Steps of %s. Below: the share of events in each range of durations.", slo.FormatDuration(step))
+	return c + fmt.Sprintf("Between two thresholds it is interpolated, as in histogram_quantile. Beyond the last threshold it is drawn at that threshold. Steps of %s. Below: the share of events in each range of durations.", slo.FormatDuration(step))
 }
 
 // rowBounds are those of the bin k of a heatmap; 0 is no bound.

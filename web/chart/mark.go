@@ -38,7 +38,7 @@ func AgreementMark(r *sla.SLAReport) Mark {
 	case !r.HasData || r.Level == sla.LevelNoData:
 		return None("no data")
 	case r.Informative:
-		return None("informs only")
+		return None("not judged")
 	case r.Breached:
 		return Bad("breached")
 	}
@@ -46,7 +46,7 @@ func AgreementMark(r *sla.SLAReport) Mark {
 }
 
 // AgreementMarks are the results of AgreementMark, worst first.
-var AgreementMarks = []Mark{Bad("breached"), None("no data"), OK("met"), None("informs only")}
+var AgreementMarks = []Mark{Bad("breached"), None("no data"), OK("met"), None("not judged")}
 
 // AlertMark shows the state of an alert.
 func AlertMark(a *state.Alert) Mark {

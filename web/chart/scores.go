@@ -115,7 +115,7 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 		}
 	}
 	if s := between.String(); s != "" {
-		f.Keys = append(f.Keys, key{"range", "what is missing could make it"})
+		f.Keys = append(f.Keys, key{"range", "possible with the missing components"})
 	}
 	step := (100 - score.min) / 4
 	ps.Y = score.yTicks([]float64{score.min, score.min + step, score.min + 2*step, score.min + 3*step, 100}, func(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) })
@@ -123,12 +123,12 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 	ds.Series, dl.Series = []Series{vScore}, vLost
 	ps.Data, pl.Data = ds.json(), dl.json()
 	f.Plots = []plot{ps}
-	f.Caption = fmt.Sprintf("Each day alone, in %s, planned maintenance taken out.", zone)
+	f.Caption = fmt.Sprintf("Each day by itself, in %s, planned maintenance excluded.", zone)
 	if worst >= 0 {
 		d := &days[worst]
 		f.Caption += fmt.Sprintf(" Lowest: %s on %s", format.Score(d.Report.Score), d.From.In(zone).Format("Mon 2 Jan"))
 		if c := WorstComponent(&d.Report); c != nil {
-			f.Caption += fmt.Sprintf(", of which %s cost %s points", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
+			f.Caption += fmt.Sprintf(", where %s lost %s points", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
 		}
 		f.Caption += "."
 	}
@@ -141,14 +141,14 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 	if peak > 0 {
 		f.Plots = append(f.Plots, pl)
 		f.Keys = append(f.Keys, lostKeys(r)...)
-		f.Caption += " Below: points lost by each component, its weight times what it fell short."
+		f.Caption += " Below: points that each component lost, which is its weight times its shortfall."
 	} else {
 		f.Caption += " No component lost a point."
 	}
 
 	summary = fmt.Sprintf("%s at or above the alert thresholds, %s below", format.Plural(met, "day"), format.Plural(under, "day"))
 	if a.Warning == 0 && a.Critical == 0 {
-		summary = format.Plural(met, "day") + " scored"
+		summary = format.Plural(met, "day") + " with a score"
 	}
 	if none > 0 {
 		summary += fmt.Sprintf(", %s had no score", format.Plural(none, "day"))

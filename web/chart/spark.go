@@ -67,12 +67,12 @@ func NewSpark(points []history.Point, o slo.Objective) *Spark {
 	case !worst.HasData:
 		s.Label = "no data in 24 hours"
 	case worst.Consumed == 0:
-		s.Label = "nothing burned in 24 hours"
+		s.Label = "no budget was spent in 24 hours"
 	default:
 		s.Label = fmt.Sprintf("worst of 24 hours: %s at %s UTC", format.BurnRate(worst.Consumed), at.UTC().Format("15:04"))
 	}
 	if empty > 0 && worst.HasData {
-		s.Label += fmt.Sprintf("; %d without data", empty)
+		s.Label += fmt.Sprintf(", %d hours without data", empty)
 	}
 	return s
 }

@@ -113,7 +113,7 @@ func Handler(o Options) http.Handler {
 			_ = z.Close() // the scraper went away: nobody is left to tell
 		}
 	})
-	return http.TimeoutHandler(serve, o.Timeout, "the metrics took too long")
+	return http.TimeoutHandler(serve, o.Timeout, "gathering the metrics took too long")
 }
 
 // expose writes the series of a report, if there is one, then the other families.

@@ -48,14 +48,14 @@ func (pub *Handler) badge(c *gin.Context) {
 	v := pub.View()
 	if v.Rep == nil {
 		pub.publicNotYet(c)
-		pub.sendBadge(c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not known yet", badgeNone})
+		pub.sendBadge(c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not available yet", badgeNone})
 		return
 	}
 	rows := pub.badgeRows(c, v.Rep, slo.NewID(c.Param("service"), name))
 	private := len(rows) > 0 && !pub.badgeIsPublic(c, rows[0].SLO)
 	if len(rows) == 0 || private && !pub.Opt.May(c, site.Read) {
 		c.Header("Cache-Control", "no-store")
-		pub.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "There is no such public service level", badgeNone})
+		pub.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "No such public service level", badgeNone})
 		return
 	}
 	c.Header("Cache-Control", PublicAge)
@@ -104,7 +104,7 @@ func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
 	b.Label = fmt.Sprintf("%s / %s: %s, %s, %s", format.Safe(x.slo.ID.Service(), shownBadge), b.Left, strings.TrimSuffix(b.Right, " "+string(state)), state, format.Window(x.slo.Window))
 	if stale {
 		b.Right, b.Fill = "stale", badgeNone
-		b.Label += "; the figures are old"
+		b.Label += " (out of date)"
 	}
 	return b
 }

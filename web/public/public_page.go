@@ -164,7 +164,7 @@ func (pub *Handler) publicPage(c *gin.Context) {
 	v := pub.View()
 	if v.Rep == nil {
 		pub.publicNotYet(c)
-		pub.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: pub.Opt.ExternalPath, Head: "The status is not known yet", Text: "The figures are being put together. Load the page again in a moment.", Mark: chart.Wait("")})
+		pub.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: pub.Opt.ExternalPath, Head: "The status is not available yet", Text: "The page is being prepared. Reload it in a moment.", Mark: chart.Wait("")})
 		return
 	}
 	page, _, err := pub.public(c, v)
@@ -180,13 +180,13 @@ func (pub *Handler) publicJSON(c *gin.Context) {
 	v := pub.View()
 	if v.Rep == nil {
 		pub.publicNotYet(c)
-		respond.Problem(c, http.StatusServiceUnavailable, "The figures are being put together.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The status is being prepared. Try again in a moment.", nil)
 		return
 	}
 	_, doc, err := pub.public(c, v)
 	if err != nil {
 		pub.Opt.LogError("make public.json", err)
-		respond.Problem(c, http.StatusInternalServerError, "The document could not be made; the log of the engine says why.", nil)
+		respond.Problem(c, http.StatusInternalServerError, "The document could not be made. See the log of the engine for the cause.", nil)
 		return
 	}
 	doc.send(c, "application/json")

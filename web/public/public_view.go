@@ -67,7 +67,7 @@ func (pub *Handler) newPublicView(s *PublicStatus, v site.View) publicView {
 	p := publicView{Base: pub.Opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.Now)}
 	switch {
 	case len(s.Services) == 0:
-		p.Mark, p.Head, p.Text = chart.None(""), "Nothing is published here", "No service level has been chosen to be shown to the public."
+		p.Mark, p.Head, p.Text = chart.None(""), "Nothing is published", "No service level is marked as public in the spec."
 	case s.State == Operational:
 		p.Head = "All systems are operational"
 	case s.State == DegradedNow:
@@ -78,7 +78,7 @@ func (pub *Handler) newPublicView(s *PublicStatus, v site.View) publicView {
 		p.Head = "There is no data"
 	}
 	if s.Stale {
-		p.Stale = "These figures are of " + format.NewStamp(s.Time, v.Now).Text + ". Newer ones are on their way."
+		p.Stale = "These figures are from " + format.NewStamp(s.Time, v.Now).Text + " and are out of date."
 	}
 	for i := range s.Services {
 		x := &s.Services[i]
@@ -92,7 +92,7 @@ func (pub *Handler) newPublicView(s *PublicStatus, v site.View) publicView {
 				r.Score = format.Score(*a.Score)
 			}
 			if a.Lowest {
-				r.Note += ", the lowest of its parts"
+				r.Note += ", lowest of its groups"
 			}
 			sec.Agreements = append(sec.Agreements, r)
 		}
@@ -152,7 +152,7 @@ func newPublicRow(l *publicLevel) publicRow {
 	case known == 0:
 		r.Summary = "no data in " + format.Plural(len(l.Days), "day")
 	case missed == 0:
-		r.Summary = fmt.Sprintf("the objective was met on each of %s", format.Plural(known, "day"))
+		r.Summary = fmt.Sprintf("objective met on all %s", format.Plural(known, "day"))
 	default:
 		r.Summary = fmt.Sprintf("below the objective on %s of %d", format.Plural(missed, "day"), known)
 	}

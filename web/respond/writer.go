@@ -188,10 +188,10 @@ func (r *Cache) refuse(c *gin.Context) {
 	if WantsProblem(c) {
 		h.Set("Content-Type", "application/problem+json")
 		c.Writer.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = c.Writer.WriteString(`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are on their way to readers. Try again later."}` + "\n")
+		_, _ = c.Writer.WriteString(`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are in flight. Try again later."}` + "\n")
 		return
 	}
-	c.Data(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte("Too many responses are on their way to readers. Load the page again later.\n"))
+	c.Data(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte("Too many responses are in flight. Reload the page later.\n"))
 }
 
 // send writes a response piece by piece, each within its time.

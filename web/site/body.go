@@ -26,25 +26,25 @@ const MaxBody = 64 << 10
 // request comes from must name this origin.
 func (site *Site) JSONBody(c *gin.Context) (body []byte, ok bool) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		respond.Problem(c, http.StatusForbidden, "A page of another site asked for this.", nil)
+		respond.Problem(c, http.StatusForbidden, "Requests from pages of another site are refused.", nil)
 		return nil, false
 	}
 	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/json" {
-		respond.Problem(c, http.StatusUnsupportedMediaType, "Send application/json.", nil)
+		respond.Problem(c, http.StatusUnsupportedMediaType, "The content type must be application/json.", nil)
 		return nil, false
 	}
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
-		respond.Problem(c, http.StatusUnsupportedMediaType, "Send the body as it is, without Content-Encoding.", nil)
+		respond.Problem(c, http.StatusUnsupportedMediaType, "Content-Encoding is not supported here. Send the body uncompressed.", nil)
 		return nil, false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body may have %d bytes; send less at a time.", MaxBody), nil)
+		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is larger than %d bytes. Send less at a time.", MaxBody), nil)
 		return nil, false
 	case err != nil:
-		respond.Problem(c, http.StatusBadRequest, "The body could not be read to its end.", nil)
+		respond.Problem(c, http.StatusBadRequest, "The body could not be read completely.", nil)
 		return nil, false
 	}
 	return body, true
@@ -77,10 +77,10 @@ func ReadObject(raw []byte, fields map[string]func(json.RawMessage) error) error
 		name, _ := key.(string) // the decoder refuses all but texts here
 		read, at := fields[name], format.Safe(name, format.MaxName)
 		if read == nil {
-			return fmt.Errorf("%s: there is no such field; want %s", at, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			return fmt.Errorf("%s: unknown field (want %s)", at, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if seen[name] {
-			return fmt.Errorf("%s: given twice", at)
+			return fmt.Errorf("%s: duplicate field", at)
 		}
 		seen[name] = true
 		var value json.RawMessage
@@ -95,7 +95,7 @@ func ReadObject(raw []byte, fields map[string]func(json.RawMessage) error) error
 		return wrong(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("byte %d: want nothing after the object", dec.InputOffset()+1)
+		return fmt.Errorf("byte %d: unexpected data after the object", dec.InputOffset()+1)
 	}
 	return nil
 }

@@ -11,18 +11,18 @@ import (
 // NotFound answers what no route serves: a problem below /api, else a small page.
 func (site *Site) NotFound(c *gin.Context) {
 	if respond.WantsProblem(c) {
-		respond.Problem(c, http.StatusNotFound, "There is nothing at this address. /openapi.json lists what there is.", nil)
+		respond.Problem(c, http.StatusNotFound, "No such path. See /openapi.json for all paths.", nil)
 		return
 	}
-	site.Message(c, http.StatusNotFound, "Nothing here", "There is no page at this address.")
+	site.Message(c, http.StatusNotFound, "Page not found", "There is no page at this address.")
 }
 
 // MethodNotAllowed answers a known address asked with an unknown method. The
 // router has set the header Allow.
 func (site *Site) MethodNotAllowed(c *gin.Context) {
 	if respond.WantsProblem(c) {
-		respond.Problem(c, http.StatusMethodNotAllowed, "This address does not take "+c.Request.Method+"; the header Allow says what it takes.", nil)
+		respond.Problem(c, http.StatusMethodNotAllowed, "This path does not support "+c.Request.Method+". The header Allow lists the methods that it supports.", nil)
 		return
 	}
-	site.Message(c, http.StatusMethodNotAllowed, "Not possible", "This page can only be read.")
+	site.Message(c, http.StatusMethodNotAllowed, "Method not allowed", "This page is read-only.")
 }

@@ -144,7 +144,7 @@ func banners(v View) []banner {
 	case status.Recovering:
 		b := banner{Class: "info", Title: "Recovering: " + format.Percent(v.Eng.Progress, 0) + " of the log replayed", Text: status.StateText(status.Recovering)}
 		if v.Rep != nil {
-			b.Text += " What is shown below is the last report before it."
+			b.Text += " Below is the last report before the restart."
 		}
 		out = append(out, b)
 	case status.Starting, status.Stopping:
@@ -153,13 +153,13 @@ func banners(v View) []banner {
 		out = append(out, banner{Class: "bad", Title: status.StateText(v.Eng.State), Text: reason})
 	}
 	if v.Stale && v.Eng.State.Recovered() {
-		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are of " + format.NewStamp(v.Rep.Time, v.Now).Text + ", " + format.Duration(v.Now.Sub(v.Rep.Time)) + " ago."})
+		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are from " + format.NewStamp(v.Rep.Time, v.Now).Text + ", " + format.Duration(v.Now.Sub(v.Rep.Time)) + " ago."})
 	}
 	if v.Rep == nil && v.Eng.State.Recovered() {
-		out = append(out, banner{Class: "info", Title: "The first report is on its way", Text: "The engine counts already; budgets appear with its next tick, a few seconds from now."})
+		out = append(out, banner{Class: "info", Title: "Waiting for the first report", Text: "The engine is already counting. Budgets appear with the first report, in a few seconds."})
 	}
 	if s := v.Eng.Spec; !s.Failed.IsZero() {
-		b := banner{Class: "bad", Title: "The last reload of the spec failed; the spec before it is still in force", Text: "Tried at " + format.NewStamp(s.Failed, v.Now).Text + "."}
+		b := banner{Class: "bad", Title: "The last reload failed, and the previous spec is still in use", Text: "Attempted at " + format.NewStamp(s.Failed, v.Now).Text + "."}
 		for i, p := range s.Problems {
 			if i == shownProblems {
 				b.More = len(s.Problems) - i

@@ -47,5 +47,5 @@ func loadZone(name string) (*time.Location, error) {
 			return loc, nil
 		}
 	}
-	return nil, fmt.Errorf("zone %q: want a name of the IANA database, such as Europe/Moscow", format.Safe(name, format.MaxName))
+	return nil, fmt.Errorf("invalid zone %q (want a name of the IANA time zone database, such as Europe/Moscow)", format.Safe(name, format.MaxName))
 }

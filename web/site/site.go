@@ -115,7 +115,7 @@ func (site *Site) NoPage(c *gin.Context, name string, err error) {
 	site.Opt.LogError("render page "+name, err)
 	c.Writer.Header().Del("ETag")
 	c.Header("Cache-Control", "no-store")
-	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The engine itself goes on; its log says more.\n"))
+	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be rendered. The engine keeps running. See its log for the cause.\n"))
 }
 
 // Refresh intervals in seconds that a reader may ask for with ?refresh=.

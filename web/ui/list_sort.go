@@ -30,7 +30,7 @@ const (
 func severity(r *sla.SLOReport) int {
 	i := slices.Index(site.States, r.State)
 	if r.Informative {
-		i += len(site.States) // informs only: after everything that counts
+		i += len(site.States) // never alerts: after everything that does
 	}
 	return i
 }

@@ -157,11 +157,11 @@ func (ui *Handler) reportPage(c *gin.Context) {
 		ui.Opt.LogError("make the report of "+ask.Period.String(), err)
 		c.Writer.Header().Del("ETag")
 		c.Header("Cache-Control", "no-store")
-		p.Empty, status = "The report could not be made now. Load the page again in a moment.", http.StatusServiceUnavailable
+		p.Empty, status = "The report could not be made. Reload the page in a moment.", http.StatusServiceUnavailable
 	case !r.Begun:
 		p.Empty = "This period has not begun yet."
 	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
-		p.Empty = "The spec has nothing of this service to report on."
+		p.Empty = "The spec has no service levels or agreements of this service."
 	default:
 		ui.fillReport(&p, v, r)
 	}
@@ -243,13 +243,13 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	}
 	for z := range zones {
 		if p.Zones != "" {
-			p.Zones = "in the zone of each line"
+			p.Zones = "each row in its own time zone"
 			break
 		}
 		p.Zones = z
 	}
 	if r.Running {
-		p.Running = "The period is not over: these are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
+		p.Running = "The period has not ended. These are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
 	}
 	p.Figures = reportFigures(r, counts, agreed)
 	p.Services = ui.reportServices(v, r)
@@ -274,23 +274,23 @@ func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]in
 		{Name: "Objectives breached", Value: format.Count(counts[report.Breached]), Note: "service levels and groups", Bad: counts[report.Breached] > 0},
 		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", format.Count(agreed[0]), format.Count(agreed[0]+agreed[1])), Note: "every component met its objective", Bad: agreed[1] > 0},
 		{Name: "Violations", Value: format.Count(warn + crit), Note: format.Count(crit) + " critical, " + format.Count(warn) + " warnings"},
-		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, of the least observed", Partial: low < partialCoverage},
+		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, lowest of all service levels", Partial: low < partialCoverage},
 	}
 	return out
 }
 
 func reportNotes(kept, partial, corrected bool) []string {
-	out := []string{"An objective is met if the errors of this period alone stayed within what it allows. Budget spent is the share of the period's own error budget; it may differ from that of the objective's window."}
+	out := []string{"An objective is met if the errors within this period are at most what the objective allows. Budget spent is the share of the period's own error budget. It may differ from the budget of the objective's window."}
 	if corrected {
-		out = append(out, "Planned maintenance is taken out, rounded outward to five minutes; the raw numbers with everything in them stand beside.")
+		out = append(out, "Planned maintenance, rounded outward to five minutes, is excluded. The raw numbers beside include it.")
 	}
 	if kept {
-		out = append(out, "Some counts do not reach back to the start of the period: such lines say since when. What happened before is not in their numbers, and an agreement leaves out whole days then.")
+		out = append(out, "Some counts do not go back to the start of the period. Such rows show when their counts begin and do not include what happened before. Agreements then leave out whole days.")
 	}
 	if partial {
-		out = append(out, "Coverage below 100%: in the rest of the time the engine was not running, did not count by the present definition, or limits dropped events.")
+		out = append(out, "Coverage below 100%: for the rest of the time the engine was not running or counted by another definition, or rate limits dropped events.")
 	}
-	return append(out, "Late events are put into the minute in which they happened, so a report that is made again later may count more.")
+	return append(out, "Late events count in the minute they happened, so the same report may show more events later.")
 }
 
 // sinceText says since when a line counts, if not from the start.
@@ -411,7 +411,7 @@ func verdictMark(v report.Verdict) chart.Mark {
 	case report.Breached:
 		return chart.Bad("breached")
 	case report.Informative:
-		return chart.None("informs only")
+		return chart.None("not judged")
 	}
 	return chart.None("no data")
 }

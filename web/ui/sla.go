@@ -136,12 +136,12 @@ func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	case r.Missing == len(r.Components):
 		card.Summary, card.NoData = "No component has data.", true
 	case worst != nil:
-		card.Summary = fmt.Sprintf("%s cost most: %s points.", format.Safe(worst.Name, format.MaxName), format.PointsLost(worst.Lost))
+		card.Summary = fmt.Sprintf("%s lost the most: %s points.", format.Safe(worst.Name, format.MaxName), format.PointsLost(worst.Lost))
 	default:
-		card.Summary = "Nothing lost."
+		card.Summary = "No points lost."
 	}
 	if r.Missing > 0 && r.Missing < len(r.Components) {
-		card.Summary += fmt.Sprintf(" %d without data, %s.", r.Missing, noDataText(a.NoData))
+		card.Summary += fmt.Sprintf(" %d without data, which %s.", r.Missing, noDataText(a.NoData))
 	}
 	card.Segments = chart.PointsBar(r)
 	for i := range r.Components {
@@ -155,7 +155,7 @@ func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 }
 
 func noDataText(n sla.NoData) string {
-	return map[sla.NoData]string{sla.NoDataExclude: "left out", sla.NoDataGood: "taken as good", sla.NoDataBad: "taken as bad"}[n]
+	return map[sla.NoData]string{sla.NoDataExclude: "is left out", sla.NoDataGood: "counts as good", sla.NoDataBad: "counts as bad"}[n]
 }
 
 func (ui *Handler) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentReport, worst bool) componentRow {

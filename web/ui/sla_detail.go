@@ -70,9 +70,9 @@ func (ui *Handler) slaPage(c *gin.Context) {
 	}
 	p.Lost = format.PointsLost(lost)
 	if x := r.Alert; x != nil {
-		p.Alert = "Alerts go by a shorter window of " + slo.FormatDuration(a.AlertWindow) + ", over which there is no data."
+		p.Alert = "Alerts use a shorter window of " + slo.FormatDuration(a.AlertWindow) + ", which has no data."
 		if x.HasData {
-			p.Alert = fmt.Sprintf("Alerts go by a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), format.Score(x.Score))
+			p.Alert = fmt.Sprintf("Alerts use a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), format.Score(x.Score))
 		}
 	}
 	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
@@ -88,10 +88,10 @@ func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 	a := r.SLA
 	score := site.Figure{Name: "Score", Value: card.Score, Note: "of 100, over " + card.Window, Bad: card.Mark.Shape == "bad"}
 	if card.Range != "" {
-		score.Note = "of 100; " + card.Range + " with what is missing"
+		score.Note = "of 100, possibly " + card.Range + " with the missing data"
 	}
 	state := site.Figure{Name: "State", Mark: &card.Mark, Note: cmp.Or(card.Levels, "no alert thresholds")}
-	worst := site.Figure{Name: "Worst component", Value: "none", Note: "nothing was lost"}
+	worst := site.Figure{Name: "Worst component", Value: "none", Note: "no points were lost"}
 	if card.Worst != nil {
 		worst.Value, worst.Note = card.Worst.Name, card.Worst.Lost+" points lost of "+card.Worst.Of
 	}
@@ -104,40 +104,40 @@ func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 			}
 		}
 	}
-	objectives := site.Figure{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "every one kept"}
+	objectives := site.Figure{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "no component missed its objective"}
 	switch {
 	case known == 0:
 		objectives.Value, objectives.Note = format.NoValue, "no component has data"
 	case r.Informative:
-		objectives.Note = "this group was promised nothing"
+		objectives.Note = "no agreement covers this group"
 	case r.Breached:
 		objectives.Note, objectives.Bad = "the agreement is breached", true
 	}
-	data := site.Figure{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)), Note: "nothing is missing", Partial: r.Missing > 0}
+	data := site.Figure{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)), Note: "every component has data", Partial: r.Missing > 0}
 	if r.Missing > 0 {
-		data.Note = "what has none is " + noDataText(a.NoData)
+		data.Note = "missing data " + noDataText(a.NoData)
 	}
 	low := 1.0
 	for i := range r.Components {
 		low = min(low, r.Components[i].Coverage)
 	}
-	return []site.Figure{score, state, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, of the least observed", Partial: low < partialCoverage}}
+	return []site.Figure{score, state, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, lowest of all components", Partial: low < partialCoverage}}
 }
 
 // scoreRule says how an agreement's score is made.
 func scoreRule(a *sla.Agreement) string {
 	rule := map[sla.Method]string{
-		sla.Attainment: "A component earns all of its weight as long as its objective is met; beyond that its share is what the objective allows to fail over what failed.",
-		sla.Ratio:      "A component earns its weight times its indicator; a throughput earns by the volume that it reached.",
-		sla.Bands:      "A component with bands earns what the first band that holds is worth; the others earn their weight times their indicator.",
+		sla.Attainment: "A component earns its full weight while its objective is met. Otherwise it earns its weight times the allowed errors divided by the actual errors.",
+		sla.Ratio:      "A component earns its weight times its indicator. A throughput component earns its weight times the share of its target volume.",
+		sla.Bands:      "A component with bands earns its weight times the score of the first band it satisfies. Other components earn their weight times their indicator.",
 	}[a.Method]
 	switch a.NoData {
 	case sla.NoDataGood:
-		rule += " One without data earns all of it."
+		rule += " A component without data earns its full weight."
 	case sla.NoDataBad:
-		rule += " One without data earns nothing."
+		rule += " A component without data earns nothing."
 	default:
-		rule += " One without data is left out, and the others share its weight."
+		rule += " A component without data is left out, and the others share its weight."
 	}
 	return rule
 }
@@ -147,15 +147,15 @@ func slaNotes(r *sla.SLAReport) []string {
 	var out []string
 	switch {
 	case r.Informative:
-		out = append(out, "This group collects all groups beyond max_groups. Nobody promised it anything: it informs, never alerts, and is never breached.")
+		out = append(out, "All values beyond max_groups share this group. No agreement covers it: it is shown, but it never alerts and is never breached.")
 	case r.Breached && r.Level == sla.LevelOK:
-		out = append(out, "Breached although the score is above its alert thresholds: a weighted mean hides that some component missed its own objective.")
+		out = append(out, "Breached although the score is above its alert thresholds: a component missed its own objective, which a weighted mean can hide.")
 	case r.Breached:
-		out = append(out, "Breached: some component missed its own objective.")
+		out = append(out, "Breached: at least one component missed its own objective.")
 	}
 	for i := range r.Components {
 		if r.Components[i].Coverage < 0.9995 && r.Components[i].HasData {
-			out = append(out, "Coverage is below 100%: in the rest of the window the engine was not running, did not count by the present definition, or limits dropped events. What happened then is not in the score.")
+			out = append(out, "Coverage is below 100%: for the rest of the window the engine was not running or counted by another definition, or rate limits dropped events. The score does not include what was not observed.")
 			break
 		}
 	}
@@ -173,7 +173,7 @@ func missingTexts(r *sla.SLAReport) []string {
 		out = append(out, fmt.Sprintf("%s, %s of the weight: %s.", format.Safe(c.Name, format.MaxName), format.WrittenPercent(c.Weight), cmp.Or(format.Safe(strings.TrimSuffix(c.Note, "."), format.MaxTitle), "no data")))
 	}
 	if len(out) > 0 && r.HasData && r.Missing < len(r.Components) {
-		out = append(out, fmt.Sprintf("If all of that had been as bad as can be, the score were %s; if it had been perfect, %s.", format.Score(r.Low), format.Score(r.High)))
+		out = append(out, fmt.Sprintf("The score would be %s if the missing components had failed completely, and %s if they were perfect.", format.Score(r.Low), format.Score(r.High)))
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func (ui *Handler) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport
 		return h
 	}
 	if !slices.ContainsFunc(days, func(d report.DayScore) bool { return d.Has() }) {
-		h.Note = "No day of this time has a score yet: none of the components counted anything that is still kept."
+		h.Note = "No day in this range has a score: no component has counts that are still retained."
 		return h
 	}
 	h.Score, h.Summary = chart.NewScores(r, days, zone)
@@ -78,7 +78,7 @@ func scoreHints(a *sla.Agreement, days []report.DayScore) []string {
 		}
 	}
 	if gone > 0 {
-		out = append(out, format.Plural(gone, "day")+" at the start are left out: the counts of some component do not reach back that far, and a score without it would be another one.")
+		out = append(out, format.Plural(gone, "day")+" at the start are left out: the counts of at least one component do not go back that far, and a score without that component would not be comparable.")
 	}
 	if len(days) == 0 {
 		return out

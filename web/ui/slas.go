@@ -153,7 +153,7 @@ func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f s
 		names[r.SLA] = true
 	}
 	for _, m := range chart.AgreementMarks {
-		if m.Word == "informs only" && n[m] == 0 {
+		if m.Word == "not judged" && n[m] == 0 {
 			continue // most specs have none
 		}
 		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/slas", q, slaParams}, m, stateParam(m), n[m]))

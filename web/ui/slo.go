@@ -180,7 +180,7 @@ func countRows(r *sla.SLOReport) []countRow {
 		return out
 	}
 	if r.Corrected > 0 {
-		return []countRow{one("Without planned maintenance (counts)", r.Budget), one("Raw, with everything", r.Raw)}
+		return []countRow{one("Without planned maintenance (counts)", r.Budget), one("Raw, including planned maintenance", r.Raw)}
 	}
 	return []countRow{one("Period", r.Budget)}
 }
@@ -195,7 +195,7 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 	}
 	switch ind.Kind {
 	case slo.KindEvents:
-		fs = append(fs, site.Fact{Name: "Bad among them", Value: format.Safe(ind.Bad.String(), format.MaxText), Code: true})
+		fs = append(fs, site.Fact{Name: "Bad events", Value: format.Safe(ind.Bad.String(), format.MaxText), Code: true})
 	case slo.KindLatency:
 		fs = append(fs, site.Fact{Name: "Bad if slower than", Value: slo.FormatDuration(ind.Threshold)})
 	case slo.KindThroughput:
@@ -203,7 +203,7 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 		if !ind.During.Always() {
 			open = ind.During.String()
 		}
-		fs = append(fs, site.Fact{Name: "A slice is good with", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
+		fs = append(fs, site.Fact{Name: "Good slice", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
 	case slo.KindPrometheus:
 		fs = append(fs, site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}, site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
 	}
@@ -211,14 +211,14 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 	if r.Slice > 0 {
 		budgeting.Note = "slices of " + slo.FormatDuration(r.Slice)
 		if !s.Budgeting.Target.IsZero() && s.Budgeting.Method == slo.Timeslices {
-			budgeting.Note += ", each good from " + s.Budgeting.Target.String()
+			budgeting.Note += ", each good at " + s.Budgeting.Target.String() + " or more"
 		}
 		fs = append(fs, site.Fact{Name: "Events in the period", Value: format.Count(r.Events.Valid())})
 	}
 	fs = append(fs, budgeting)
 	if ui.Opt.Source != nil {
 		if src, ok := ui.Opt.Source(s.ID); ok {
-			fs = append(fs, site.Fact{Name: "Written in", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
+			fs = append(fs, site.Fact{Name: "Source", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
 		}
 	}
 	return fs
@@ -228,19 +228,19 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 func notes(r *sla.SLOReport) []string {
 	var out []string
 	if !r.Budget.HasData {
-		out = append(out, "No valid event lies in the period, so there is neither an indicator nor a budget. No data is not the same as good.")
+		out = append(out, "The period has no valid event, so there is neither an indicator nor a budget. No data is not the same as good.")
 	}
 	if r.Coverage < 0.9995 {
-		out = append(out, fmt.Sprintf("Coverage is %s: in that share of the period the engine was up and counted by the present definition. What happened in the rest is not in these numbers.", format.Percent(r.Coverage, 1)))
+		out = append(out, fmt.Sprintf("Coverage is %s: for that share of the period the engine was running with the current definition. The numbers do not include the rest.", format.Percent(r.Coverage, 1)))
 	}
 	if r.Corrected > 0 {
-		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. The raw numbers with everything in them are shown beside.", format.Duration(r.Corrected)))
+		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. The raw numbers beside include it.", format.Duration(r.Corrected)))
 	}
 	if r.Unmeasured > 0 {
-		out = append(out, fmt.Sprintf("%s matching events had no duration and could not be judged.", format.Count(r.Unmeasured)))
+		out = append(out, fmt.Sprintf("%s matching events had no duration and were not counted.", format.Count(r.Unmeasured)))
 	}
 	if r.Informative {
-		out = append(out, "This group collects all groups beyond max_groups. It informs and never alerts.")
+		out = append(out, "All values beyond max_groups share this group. It is shown but never alerts.")
 	}
 	return out
 }

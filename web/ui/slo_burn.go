@@ -85,7 +85,7 @@ func BurnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 			row.Rate, row.Fast = format.BurnRate(b.Rate), b.Rate > 1
 			row.Bar.Width, row.Bar.Class, row.Bar.Label = x(b.Rate), chart.BurnClass(b.Rate), format.BurnRate(b.Rate)
 			if len(limits) > 0 {
-				row.Bar.Label += "; " + strings.Join(limits, ", ")
+				row.Bar.Label += ", " + strings.Join(limits, ", ")
 			}
 		}
 		for _, raw := range r.RawBurns {
@@ -111,7 +111,7 @@ func TierRows(r *sla.SLOReport, tiers []alerts.Tier) []tierRow {
 		short, ok2 := burnOver(r, t.Short)
 		x := tierRow{
 			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short), Share: format.Percent(t.Share, 0),
-			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "quiet",
+			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "not burning",
 		}
 		if t.For > 0 {
 			x.For = slo.FormatDuration(t.For)

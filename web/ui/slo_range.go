@@ -43,7 +43,7 @@ func newRange(q url.Values, now time.Time, slice time.Duration) sloRange {
 	now = now.UTC()
 	r, err := ownRange(q, now)
 	if err != nil {
-		r.Problem = "The range " + err.Error() + "; the last day is shown instead."
+		r.Problem = "The range " + err.Error() + ". The last day is shown instead."
 	}
 	if r.Duration() == 0 {
 		at := slices.IndexFunc(ranges, func(x struct {
@@ -79,7 +79,7 @@ func ownRange(q url.Values, now time.Time) (r sloRange, err error) {
 	r.To = now
 	if to != "" {
 		if r.To, err = pageTime(to); err != nil {
-			return sloRange{}, fmt.Errorf("has an end that cannot be read (%w)", err)
+			return sloRange{}, fmt.Errorf("has an invalid end (%w)", err)
 		}
 	}
 	if r.To.After(now) {
@@ -88,12 +88,12 @@ func ownRange(q url.Values, now time.Time) (r sloRange, err error) {
 	r.From = r.To.Add(-24 * time.Hour)
 	if from != "" {
 		if r.From, err = pageTime(from); err != nil {
-			return sloRange{}, fmt.Errorf("has a beginning that cannot be read (%w)", err)
+			return sloRange{}, fmt.Errorf("has an invalid start (%w)", err)
 		}
 	}
 	switch d := r.To.Sub(r.From); {
 	case d <= 0:
-		err = errors.New("begins after its end, or in the future")
+		err = errors.New("starts after its end or in the future")
 	case d < shortestRange:
 		// A narrow selection is widened around its middle.
 		r.From = r.From.Add(-(shortestRange - d) / 2)

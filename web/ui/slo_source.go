@@ -70,7 +70,7 @@ func NewSource(s *slo.SLO, pageURL string, day time.Time) *sloSource {
 		}
 	}
 	if err != nil {
-		out.Problem = format.Safe(fmt.Sprintf("The rules could not be written: %v.", err), format.MaxText)
+		out.Problem = format.Safe(fmt.Sprintf("The rules could not be generated: %v.", err), format.MaxText)
 	}
 	return out
 }
@@ -91,8 +91,8 @@ func PromQueries(r *sla.SLOReport) []promQuery {
 	}
 	o = o.Where(where...)
 	out := []promQuery{
-		{"Budget left over the window, 1 is all of it", o.PeriodRemaining(s)},
-		{"Share that was bad over the window", o.PeriodErrorRatio(s)},
+		{"Budget left over the window, where 1 is the whole budget", o.PeriodRemaining(s)},
+		{"Bad share over the window", o.PeriodErrorRatio(s)},
 		{"Burn rate over 1h", o.BurnRate(s, time.Hour)},
 		{"Burn rate over 6h", o.BurnRate(s, 6*time.Hour)},
 		{"Bad per second", o.BadRate(s)},
@@ -117,7 +117,7 @@ func ShowLines(text []byte) string {
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
 		line = format.Safe(line, shownLine)
 		if b.Len()+len(line) > ShownBlock {
-			b.WriteString("# The rest is left out here: sloengine generate writes all of it.\n")
+			b.WriteString("# Truncated. sloengine generate writes the complete file.\n")
 			break
 		}
 		b.WriteString(line)
