@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"rules/rulestest":              {"rules"},
 	"alerts":                       {"slo", "sla", "slo/yamlgen", "rules", "rules/series"},
 	"alerts/state":                 {"slo", "sla", "alerts", "rules", "rules/series"},
+	"alerts/incident":              {},
 	"alerts/notify":                {"alerts", "alerts/state", "reliability/*"},
 	"alerts/alertmanager":          {"slo", "sla", "alerts", "rules", "rules/series", "slo/yamldoc", "slo/yamlgen"},
 	"dashboards":                   {"slo", "slo/yamlgen", "rules", "rules/series"},

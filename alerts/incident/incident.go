@@ -1,0 +1,262 @@
+package incident
+
+import (
+	"slices"
+	"time"
+)
+
+// Severity says how urgent an incident is.
+type Severity string
+
+// The severities.
+const (
+	Critical Severity = "critical" // a page fired
+	Warning  Severity = "warning"  // only tickets and warnings of the catalogue fired
+)
+
+// State is where an incident is in its life.
+type State string
+
+// The states.
+const (
+	Open         State = "open"
+	Acknowledged State = "acknowledged"
+	Resolved     State = "resolved"
+)
+
+// Bounds of the book. What an operation would take beyond them is refused, or counted where alerts are concerned.
+const (
+	Retention    = 400 * 24 * time.Hour // after the resolution
+	MaxIncidents = 5000                 // beyond it the one that was resolved first is removed
+	MaxOpen      = 500                  // not resolved; an alert beyond it opens none
+	MaxAlerts    = 1000                 // of one incident; further ones are only counted
+	MaxNotes     = 200                  // of one incident, and as many updates
+	MaxText      = 16 << 10             // bytes of a note or an update
+	MaxTitle     = 200                  // bytes
+	MaxName      = 100                  // bytes of a person, a team or a service
+	MaxURL       = 2000                 // bytes
+	MaxBytes     = 16 << 20             // of all incidents, approximately; beyond it the one that was resolved first is removed
+)
+
+// JoinWithin is how long after the last alert of an incident another alert of the same service joins it.
+const JoinWithin = 10 * time.Minute
+
+// EngineService is the service of incidents of the engine itself.
+const EngineService = "sloengine"
+
+// Incident is one incident. It is immutable once it is published. Times are UTC.
+type Incident struct {
+	ID       string   `json:"id"`            // such as INC-2026-11-0007: the month in which it was opened, and a number
+	Key      string   `json:"key,omitempty"` // of the request that opened it by hand
+	Service  string   `json:"service"`       // EngineService for the engine itself; "" if opened by hand without one
+	Severity Severity `json:"severity"`
+	Title    string   `json:"title"`
+	State    State    `json:"state"`
+
+	// Onset is when the trouble began, as far as the counts tell. It is never after Detected.
+	Onset time.Time `json:"onset"`
+	// OnsetBy is OnsetByCounts, OnsetByAlert or OnsetByHand.
+	OnsetBy string `json:"onset_by"`
+	// Detected is when the first alert fired, or when a person opened the incident.
+	Detected time.Time `json:"detected"`
+	// Automated means that an alert opened it.
+	Automated bool      `json:"automated"`
+	OpenedBy  string    `json:"opened_by,omitempty"` // a person
+	Opened    time.Time `json:"opened"`              // when the operation was stored
+	Team      string    `json:"team,omitempty"`      // that the service level belongs to: the label team
+
+	Ack      *Ack        `json:"ack,omitempty"`
+	Resolved *Resolution `json:"resolved,omitempty"`
+
+	Spent     []Spent  `json:"spent,omitempty"` // of each SLO's error budget, from the onset to the resolution
+	SpentDone bool     `json:"spent_done,omitempty"`
+	Alerts    []Alert  `json:"alerts,omitempty"` // in the order in which they fired
+	More      int      `json:"more_alerts,omitempty"`
+	Notes     []Note   `json:"notes,omitempty"`   // for the team
+	Updates   []Update `json:"updates,omitempty"` // for those concerned
+
+	Public     bool   `json:"public"` // shown on the public page, with its public updates
+	PostMortem string `json:"post_mortem,omitempty"`
+}
+
+// How the onset was found.
+const (
+	OnsetByCounts = "counts" // see Onset
+	OnsetByAlert  = "alert"  // the alert's own estimate
+	OnsetByHand   = "hand"
+)
+
+// Ack is the acknowledgement.
+type Ack struct {
+	Time time.Time `json:"time"`
+	By   string    `json:"by"`
+	Team string    `json:"team,omitempty"`
+	How  string    `json:"how"` // ByLink, ByAPI or ByPage
+}
+
+// Ways to acknowledge.
+const (
+	ByLink = "link"
+	ByAPI  = "api"
+	ByPage = "page"
+)
+
+// Resolution is the end of an incident.
+type Resolution struct {
+	Time      time.Time `json:"time"`
+	By        string    `json:"by,omitempty"` // "" if automated
+	Automated bool      `json:"automated"`    // its alerts were resolved
+}
+
+// Spent is what an incident cost of one SLO's error budget in one group.
+type Spent struct {
+	SLO   string   `json:"slo"`
+	Group []string `json:"group,omitempty"`
+	Valid uint64   `json:"valid"`
+	Bad   uint64   `json:"bad"`
+	// Budget is the share of the error budget of the SLO's window that was spent. 1 is all of it.
+	Budget float64 `json:"budget"`
+}
+
+// Alert is one alert of an incident.
+type Alert struct {
+	Fingerprint string            `json:"fingerprint"`
+	Name        string            `json:"name"`
+	Service     string            `json:"service,omitempty"`
+	SLO         string            `json:"slo,omitempty"`
+	Agreement   string            `json:"agreement,omitempty"`
+	Group       []string          `json:"group,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Severity    Severity          `json:"severity"`
+	Fired       time.Time         `json:"fired"`
+	Resolved    time.Time         `json:"resolved,omitzero"`
+}
+
+// Note is a remark in Markdown.
+type Note struct {
+	Time time.Time `json:"time"`
+	By   string    `json:"by,omitempty"`
+	Text string    `json:"text"`
+}
+
+// Update tells those concerned how things are, in Markdown.
+type Update struct {
+	Time   time.Time `json:"time"`
+	By     string    `json:"by,omitempty"`
+	Text   string    `json:"text"`
+	Public bool      `json:"public"`
+}
+
+// Detection is the time from the onset to the detection.
+func (i *Incident) Detection() time.Duration { return max(0, i.Detected.Sub(i.Onset)) }
+
+// Response is the time from the detection to the acknowledgement. ok is false if nobody has acknowledged the incident.
+func (i *Incident) Response() (d time.Duration, ok bool) {
+	if i.Ack == nil {
+		return 0, false
+	}
+	return max(0, i.Ack.Time.Sub(i.Detected)), true
+}
+
+// ResponseTeam is the team that the response counts for: the one that acknowledged, or else the one of the service level.
+func (i *Incident) ResponseTeam() string {
+	if i.Ack != nil && i.Ack.Team != "" {
+		return i.Ack.Team
+	}
+	return i.Team
+}
+
+// IsResolved reports whether the incident is over.
+func (i *Incident) IsResolved() bool { return i.State == Resolved }
+
+// End is when the incident was resolved, or now.
+func (i *Incident) End(now time.Time) time.Time {
+	if i.Resolved != nil {
+		return i.Resolved.Time
+	}
+	return now
+}
+
+// Engine reports whether the incident is of the engine itself.
+func (i *Incident) Engine() bool { return i.Service == EngineService }
+
+// Affected is an SLO or an agreement in one group that an alert of the incident was about.
+type Affected struct {
+	SLO       string   `json:"slo,omitempty"`
+	Agreement string   `json:"agreement,omitempty"`
+	Group     []string `json:"group,omitempty"`
+}
+
+// Affected lists what the alerts of the incident were about, each once, in the order in which they fired.
+func (i *Incident) Affected() []Affected {
+	var out []Affected
+	for k := range i.Alerts {
+		a := &i.Alerts[k]
+		x := Affected{SLO: a.SLO, Agreement: a.Agreement, Group: a.Group}
+		if x.SLO != "" {
+			x.Agreement = ""
+		}
+		if x.SLO == "" && x.Agreement == "" {
+			continue
+		}
+		if !slices.ContainsFunc(out, func(y Affected) bool {
+			return x.SLO == y.SLO && x.Agreement == y.Agreement && slices.Equal(x.Group, y.Group)
+		}) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// alert finds an alert by its fingerprint, the last one that fired; nil if it is not one of the incident's.
+func (i *Incident) alert(fingerprint string) *Alert {
+	for k := len(i.Alerts) - 1; k >= 0; k-- {
+		if i.Alerts[k].Fingerprint == fingerprint {
+			return &i.Alerts[k]
+		}
+	}
+	return nil
+}
+
+// lastFired is when the last alert fired, or the incident was detected.
+func (i *Incident) lastFired() time.Time {
+	last := i.Detected
+	for k := range i.Alerts {
+		if i.Alerts[k].Fired.After(last) {
+			last = i.Alerts[k].Fired
+		}
+	}
+	return last
+}
+
+// firing reports whether an alert as urgent as the incident fires.
+func (i *Incident) firing() bool {
+	for k := range i.Alerts {
+		if a := &i.Alerts[k]; a.Resolved.IsZero() && (a.Severity == Critical || i.Severity == Warning) {
+			return true
+		}
+	}
+	return false
+}
+
+// bytes is about how much memory the incident takes, from the lengths of its texts.
+func (i *Incident) bytes() int {
+	n := 600 + len(i.Title) + len(i.PostMortem) + 100*len(i.Spent)
+	for k := range i.Alerts {
+		a := &i.Alerts[k]
+		n += 300
+		for name, value := range a.Labels {
+			n += 32 + len(name) + len(value)
+		}
+		for _, value := range a.Group {
+			n += 16 + len(value)
+		}
+	}
+	for k := range i.Notes {
+		n += 100 + len(i.Notes[k].Text)
+	}
+	for k := range i.Updates {
+		n += 100 + len(i.Updates[k].Text)
+	}
+	return n
+}

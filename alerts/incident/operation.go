@@ -1,0 +1,233 @@
+package incident
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Kind says what an operation does. The values are part of the format of the log.
+type Kind string
+
+// The kinds of operation.
+const (
+	Fire       Kind = "fire"        // an alert fires: it joins an incident or opens one
+	Clear      Kind = "clear"       // an alert is over
+	OpenByHand Kind = "open"        // a person opens an incident
+	AckIt      Kind = "ack"         // a person acknowledges it
+	AddNote    Kind = "note"        // a remark for the team
+	AddUpdate  Kind = "update"      // news for those concerned
+	ResolveIt  Kind = "resolve"     // a person says that it is over
+	Publish    Kind = "publish"     // whether the public page shows it
+	LinkPost   Kind = "post_mortem" // where its post-mortem is
+	Measured   Kind = "spent"       // what it cost of the error budgets
+	Erase      Kind = "erase"       // removes personal data
+)
+
+// Operation is one change of the book. Which fields count depends on Kind.
+type Operation struct {
+	Kind Kind   `json:"do"`
+	ID   string `json:"id,omitempty"` // of the incident; Fire, OpenByHand and an Erase by person have none
+
+	Alert   *Alert    `json:"alert,omitempty"` // Fire; of Clear only the fingerprint and Resolved count
+	Title   string    `json:"title,omitempty"` // Fire, OpenByHand
+	Team    string    `json:"team,omitempty"`  // Fire, OpenByHand, AckIt
+	Onset   time.Time `json:"onset,omitzero"`  // Fire, OpenByHand
+	OnsetBy string    `json:"onset_by,omitempty"`
+
+	Key      string   `json:"key,omitempty"`      // OpenByHand: makes it idempotent
+	Service  string   `json:"service,omitempty"`  // OpenByHand
+	Severity Severity `json:"severity,omitempty"` // OpenByHand
+
+	By     string  `json:"by,omitempty"`   // who it is; Erase: whose data, of all incidents if ID is ""
+	How    string  `json:"how,omitempty"`  // AckIt
+	Text   string  `json:"text,omitempty"` // AddNote, AddUpdate; LinkPost: the URL
+	Public bool    `json:"public,omitempty"`
+	Spent  []Spent `json:"spent,omitempty"`
+}
+
+// Batch is the payload of one record of the log. All of it is applied at once.
+type Batch struct {
+	Operations []Operation `json:"operations"`
+	// Cursor is the time of the alerts that the batch was derived from; zero if it was made by a person. Every alert that
+	// fired up to it has been applied.
+	Cursor time.Time `json:"cursor,omitzero"`
+}
+
+// Encode makes the payload of a record.
+func (b *Batch) Encode() ([]byte, error) {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode incident record: %w", err)
+	}
+	return data, nil
+}
+
+// ParseBatch reads the payload of a record.
+func ParseBatch(payload []byte) (b Batch, err error) {
+	if err := json.Unmarshal(payload, &b); err != nil {
+		return b, fmt.Errorf("invalid incident record: %w", err)
+	}
+	return b, nil
+}
+
+// Errors of operations.
+var (
+	ErrNotFound = errors.New("there is no incident with this id; it may have been removed after its retention")
+	ErrState    = errors.New("the incident does not allow this")
+	ErrFull     = errors.New("the incident is full")
+	ErrInvalid  = errors.New("invalid operation")
+)
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// Validate checks the fields of an operation. An error wraps ErrInvalid and says what is wrong.
+func (o *Operation) Validate() error {
+	text := func(name, value string, most int, needed bool) error {
+		switch {
+		case needed && strings.TrimSpace(value) == "":
+			return invalid("%s is missing", name)
+		case len(value) > most:
+			return invalid("%s has %d bytes (want at most %d)", name, len(value), most)
+		case !utf8.ValidString(value):
+			return invalid("%s is not valid UTF-8", name)
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' }):
+			return invalid("%s contains a control character", name)
+		case most < MaxText && strings.ContainsAny(value, "\n\r\t"):
+			return invalid("%s has more than one line", name)
+		}
+		return nil
+	}
+	errs := []error{text("team", o.Team, MaxName, false)}
+	switch o.Kind {
+	case Fire, Clear:
+		if o.Alert == nil || o.Alert.Fingerprint == "" {
+			errs = append(errs, invalid("alert is missing"))
+		}
+		return errors.Join(errs...) // by the engine itself, see Reconcile
+	case OpenByHand:
+		errs = append(errs, text("title", o.Title, MaxTitle, true), text("service", o.Service, MaxName, false),
+			text("by", o.By, MaxName, true), text("key", o.Key, MaxName, true))
+		if o.Severity != Critical && o.Severity != Warning {
+			errs = append(errs, invalid("severity %q (want %s or %s)", o.Severity, Critical, Warning))
+		}
+	case AckIt:
+		errs = append(errs, text("by", o.By, MaxName, true))
+		if !slices.Contains([]string{ByLink, ByAPI, ByPage}, o.How) {
+			errs = append(errs, invalid("how %q (want %s, %s or %s)", o.How, ByLink, ByAPI, ByPage))
+		}
+	case AddNote, AddUpdate:
+		errs = append(errs, text("by", o.By, MaxName, true), text("text", o.Text, MaxText, true))
+	case ResolveIt:
+		errs = append(errs, text("by", o.By, MaxName, true))
+	case LinkPost:
+		errs = append(errs, text("url", o.Text, MaxURL, false))
+		if u, err := url.Parse(o.Text); o.Text != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
+			errs = append(errs, invalid("url %q (want an address such as https://wiki.example.org/post-mortem)", o.Text))
+		}
+	case Erase:
+		errs = append(errs, text("by", o.By, MaxName, o.ID == ""))
+	case Publish, Measured:
+	default:
+		errs = append(errs, invalid("%q is unknown", o.Kind))
+	}
+	if o.ID == "" && !slices.Contains([]Kind{OpenByHand, Erase}, o.Kind) {
+		errs = append(errs, invalid("id is missing"))
+	}
+	return errors.Join(errs...)
+}
+
+// Allowed reports why an operation would be refused by an incident as it is; nil if it would not. Opening, firing and
+// clearing are allowed always.
+func (o *Operation) Allowed(i *Incident) error {
+	switch {
+	case o.Kind == AckIt && i.State == Resolved:
+		return fmt.Errorf("%w: %s is resolved", ErrState, i.ID)
+	case o.Kind == AckIt && i.Ack != nil:
+		return fmt.Errorf("%w: %s was acknowledged by %s", ErrState, i.ID, i.Ack.By)
+	case o.Kind == ResolveIt && i.State == Resolved:
+		return fmt.Errorf("%w: %s is resolved", ErrState, i.ID)
+	case o.Kind == AddNote && len(i.Notes) >= MaxNotes, o.Kind == AddUpdate && len(i.Updates) >= MaxNotes:
+		return fmt.Errorf("%w: %s has %d entries", ErrFull, i.ID, MaxNotes)
+	}
+	return nil
+}
+
+// Removed is what stands in the place of personal data that was erased.
+const Removed = "(removed)"
+
+// change applies an operation on one incident, which the caller owns. Slices are never changed in place: published
+// incidents share them.
+func (o *Operation) change(i *Incident, at time.Time) {
+	if o.Allowed(i) != nil {
+		return
+	}
+	switch o.Kind {
+	case AckIt:
+		i.Ack = &Ack{Time: at, By: o.By, Team: o.Team, How: o.How}
+		i.State = Acknowledged
+	case AddNote:
+		i.Notes = append(slices.Clip(i.Notes), Note{at, o.By, o.Text})
+	case AddUpdate:
+		i.Updates = append(slices.Clip(i.Updates), Update{at, o.By, o.Text, o.Public})
+	case ResolveIt:
+		i.State, i.Resolved = Resolved, &Resolution{Time: at, By: o.By}
+	case Publish:
+		i.Public = o.Public
+	case LinkPost:
+		i.PostMortem = o.Text
+	case Measured:
+		i.Spent, i.SpentDone = o.Spent, i.State == Resolved
+	case Erase:
+		i.erase(o.By)
+	}
+}
+
+// mentions reports whether a person's name stands anywhere in the incident.
+func (i *Incident) mentions(person string) bool {
+	return i.OpenedBy == person || strings.Contains(i.Title, person) || i.Ack != nil && i.Ack.By == person ||
+		i.Resolved != nil && i.Resolved.By == person ||
+		slices.ContainsFunc(i.Notes, func(n Note) bool { return n.By == person || strings.Contains(n.Text, person) }) ||
+		slices.ContainsFunc(i.Updates, func(u Update) bool { return u.By == person || strings.Contains(u.Text, person) })
+}
+
+// erase removes a person from an incident: the name wherever it stands, what the person wrote, and texts of others that
+// mention the name. "" stands for everybody.
+func (i *Incident) erase(person string) {
+	is := func(name string) bool { return name != "" && (person == "" || name == person) }
+	if is(i.OpenedBy) {
+		i.OpenedBy = Removed
+	}
+	if person != "" && strings.Contains(i.Title, person) {
+		i.Title = Removed
+	}
+	if i.Ack != nil && is(i.Ack.By) {
+		ack := *i.Ack
+		ack.By = Removed
+		i.Ack = &ack
+	}
+	if i.Resolved != nil && is(i.Resolved.By) {
+		end := *i.Resolved
+		end.By = Removed
+		i.Resolved = &end
+	}
+	gone := func(by, text *string) {
+		if is(*by) || person != "" && strings.Contains(*text, person) {
+			*by, *text = Removed, Removed
+		}
+	}
+	i.Notes, i.Updates = slices.Clone(i.Notes), slices.Clone(i.Updates)
+	for k := range i.Notes {
+		gone(&i.Notes[k].By, &i.Notes[k].Text)
+	}
+	for k := range i.Updates {
+		gone(&i.Updates[k].By, &i.Updates[k].Text)
+	}
+}
