@@ -73,7 +73,7 @@ func TestNewerFormats(t *testing.T) {
 	p.stop(t)
 
 	for pattern, raise := range map[string]raised{
-		fsys.FormatFile:           replaced("format 1", "format 2"),
+		fsys.FormatFile:           replaced("format 2", "format 3"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
 		"wal/*.wal":               raisedAt(8, 36),
 		"wal/durable":             raisedAt(8, 36),

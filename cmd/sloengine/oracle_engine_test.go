@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -59,7 +60,7 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	t.Helper()
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	e := &oracleEngine{t: t, state: app.FoldState{Fold: f}}
+	e := &oracleEngine{t: t, state: app.FoldState{Fold: f, Incidents: incident.NewBook()}}
 	e.eval, err = evaluator.New(evaluator.Options{
 		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
 	})

@@ -136,7 +136,21 @@ func (e *Engine) SetConfig(ctx context.Context, config []byte) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the engine: %w", context.Cause(ctx))
 	}
-	result, err := e.record(ctx, record.TypeConfig, config)
+	return e.apply(ctx, record.TypeConfig, config)
+}
+
+// WriteIncident writes an incident record and returns when the State has applied it, or with the reason why it did not. The
+// payload means something to the State only. It must not be called before the engine is ready.
+func (e *Engine) WriteIncident(ctx context.Context, payload []byte) error {
+	if len(payload) > maxRecordBytes {
+		return fmt.Errorf("incident record of %d bytes: at most %d", len(payload), maxRecordBytes)
+	}
+	return e.apply(ctx, record.TypeIncident, payload)
+}
+
+// apply writes a record and waits until the State has applied it.
+func (e *Engine) apply(ctx context.Context, kind byte, payload []byte) error {
+	result, err := e.record(ctx, kind, payload)
 	if err != nil {
 		return err
 	}

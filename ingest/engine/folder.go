@@ -16,8 +16,9 @@ import (
 // safety: versions are checked before the lock is taken, and no file of the folder is changed before it is held.
 
 // DataFormat is the format of the data folder as a whole. Raise its number together with that of any file in the folder,
-// so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no number.
-var DataFormat = fsys.Format{Kind: "data directory", Number: 1}
+// so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no number. Format 2
+// has records and parts of incidents.
+var DataFormat = fsys.Format{Kind: "data directory", Number: 2}
 
 // The names in the data folder. The engine leaves everything else in it alone.
 const (

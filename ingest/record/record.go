@@ -21,6 +21,8 @@ const (
 	TypeDropped byte = 5
 	// TypeForget says which counts are dropped: ParseForget.
 	TypeForget byte = 6
+	// TypeIncident holds operations on incidents. Its bytes mean something to the State only.
+	TypeIncident byte = 7
 )
 
 // Beat is the payload of a heartbeat record.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -78,6 +79,7 @@ type app struct {
 	counts      *counts
 	eval        *evaluator.Evaluator
 	alerts      *liveAlerts
+	incidents   *incidents
 	traffic     *history.TrafficLog
 	changes     *specChanges
 	parking     *parking
@@ -135,9 +137,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, fmt.Errorf("create fold: %w", err)
 	}
 
+	book := incident.NewBook()
 	eng, err := engine.Open(engine.Options{
 		Dir:          opt.DataDir,
-		State:        FoldState{Fold: counted},
+		State:        FoldState{Fold: counted, Incidents: book},
 		Config:       s.first.encoded,
 		Metrics:      engine.NewMetrics(set),
 		Logger:       opt.Log,
@@ -175,10 +178,12 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 
 	counts := newCounts(counted, eng, set, opt.Log)
 	traffic := history.NewTrafficLog()
+	var kept *incidents // made below; no report comes before all parts run
 	eval, err := evaluator.New(evaluator.Options{
 		Source: counts.sums,
 		OnReport: func(r *sla.Report) {
 			alerts.step(r)
+			kept.observe()
 			traffic.Observe(r)
 		},
 		Interval: c.Evaluator.Interval,
@@ -191,11 +196,12 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err := eval.SetSpec(s.first.inputs); err != nil {
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
+	kept = newIncidents(book, eng, alerts.machine.View, &incidentCosts{counts: counts.read, report: eval.Latest}, opt.Log)
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	parking := newParking(c, counts, set)
 	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}
 	a := &app{
-		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, traffic: traffic, changes: changes, parking: parking,
+		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, traffic: traffic, changes: changes, parking: parking,
 		redaction: redaction, rates: rates, sinks: sinks, deadLetters: deadLetters, link: redis.link, http: httpMetrics, auth: auth,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, auth: auth, log: opt.Log},

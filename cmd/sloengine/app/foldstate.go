@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -12,9 +14,10 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// FoldState is the fold as the log's reader sees it: records in, parts out.
+// FoldState is the fold and the book of incidents as the log's reader sees them: records in, parts out.
 type FoldState struct {
-	Fold *fold.Fold
+	Fold      *fold.Fold
+	Incidents *incident.Book
 }
 
 // Apply folds one record. Events of a record are refused one by one.
@@ -22,6 +25,8 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	if rec.Lost > 0 {
 		s.Fold.Gap()
 	}
+	at := time.Unix(0, rec.Time)
+	s.Incidents.Advance(at)
 	switch rec.Type {
 	case record.TypeEvents:
 		s.Fold.Advance(rec.Time, fold.Tick)
@@ -42,6 +47,9 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		return record.ParseDropped(rec.Payload, func(d *record.Dropped) {
 			s.Fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
 		})
+	case record.TypeIncident:
+		s.Fold.Advance(rec.Time, fold.Tick)
+		return s.Incidents.Apply(at, rec.Payload)
 	case record.TypeForget:
 		f, err := record.ParseForget(rec.Payload)
 		if err != nil {
@@ -75,29 +83,45 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	return fmt.Errorf("record type %d was written by a newer version", rec.Type)
 }
 
-// Parts are the fold's own.
+// Parts are those of the fold and of the incidents.
 func (s FoldState) Parts() []engine.Part {
-	parts := s.Fold.Parts()
-	out := make([]engine.Part, len(parts))
-	for i, p := range parts {
-		out[i] = engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode, Vital: p.Vital}
+	parts, incidents := s.Fold.Parts(), s.Incidents.Parts()
+	out := make([]engine.Part, 0, len(parts)+len(incidents))
+	for _, p := range parts {
+		out = append(out, engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode, Vital: p.Vital})
+	}
+	for _, p := range incidents {
+		out = append(out, engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode})
 	}
 	return out
 }
 
 // Restore gives one part back, or continues without it.
 func (s FoldState) Restore(name string, data []byte) error {
-	if data == nil {
+	switch {
+	case incident.IsPart(name):
+		if data == nil {
+			return nil // the others are whole without it
+		}
+		return s.Incidents.RestorePart(name, data)
+	case data == nil:
 		return s.Fold.RestoreLost(name)
 	}
 	return s.Fold.RestorePart(name, data)
 }
 
 // Loss says what a part is worth.
-func (s FoldState) Loss(name string) (string, bool) { return fold.PartLoss(name) }
+func (s FoldState) Loss(name string) (string, bool) {
+	if incident.IsPart(name) {
+		return incident.PartLoss(name), true
+	}
+	return fold.PartLoss(name)
+}
 
 // FinishRestore says that all parts were given.
-func (s FoldState) FinishRestore() error { return s.Fold.FinishRestore() }
+func (s FoldState) FinishRestore() error {
+	return errors.Join(s.Fold.FinishRestore(), s.Incidents.FinishRestore())
+}
 
 // EncodeConfig is the payload of a config record.
 func EncodeConfig(cfg *fold.Config) ([]byte, error) {

@@ -77,6 +77,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "dead letters", a.deadLetters.run(ready))
 	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))
 	g.start(ctx, "notifications", after(ready, a.alerts.notifier.Run))
+	g.start(ctx, "incidents", after(ready, a.incidents.run))
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
 	g.start(ctx, "parked generations", after(ready, a.parking.evict))

@@ -1,0 +1,268 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/engine"
+)
+
+// incidents keeps the book of incidents in step with the live alerts, and writes what people do to it.
+type incidents struct {
+	book   *incident.Book // changed by the engine's reader only; its view is read here
+	engine *engine.Engine
+	alerts func() *state.View
+	costs  *incidentCosts
+	log    *slog.Logger
+
+	stepped chan struct{} // one signal that the alerts advanced
+	mu      sync.Mutex    // held while a batch is made and written, so that what was checked still holds
+	failing bool          // used by the goroutine of run only
+}
+
+func newIncidents(book *incident.Book, eng *engine.Engine, view func() *state.View, costs *incidentCosts, log *slog.Logger) *incidents {
+	return &incidents{book: book, engine: eng, alerts: view, costs: costs, log: log, stepped: make(chan struct{}, 1)}
+}
+
+// observe says that the alerts advanced. It never waits, since it runs in the evaluator's tick.
+func (n *incidents) observe() {
+	select {
+	case n.stepped <- struct{}{}:
+	default:
+	}
+}
+
+// run reconciles after every tick until ctx ends. What could not be written is derived again at the next tick.
+func (n *incidents) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.stepped:
+		}
+		err := n.reconcile(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !n.failing:
+			n.log.Error("incidents not written, retrying with every evaluation", "err", err)
+		case err == nil && n.failing:
+			n.log.Info("incidents are written again")
+		}
+		n.failing = err != nil
+	}
+}
+
+// maxOperations bounds a record. A batch of more is written in several, of which only the last moves the cursor.
+const maxOperations = 500
+
+func (n *incidents) reconcile(ctx context.Context) error {
+	view := n.alerts()
+	if view.Time.IsZero() {
+		return nil
+	}
+	now := liveIncidentAlerts(view)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	batch, ok := n.book.View().Reconcile(now, func(f *incident.Firing) { n.describe(ctx, view, f) })
+	if ok {
+		if err := n.write(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return n.measure(ctx, view.Time)
+}
+
+// write writes a batch and returns when the book has it.
+func (n *incidents) write(ctx context.Context, batch incident.Batch) error {
+	before := n.book.View()
+	for len(batch.Operations) > maxOperations {
+		part := incident.Batch{Operations: batch.Operations[:maxOperations]}
+		if err := n.writeOne(ctx, &part); err != nil {
+			return err
+		}
+		batch.Operations = batch.Operations[maxOperations:]
+	}
+	if err := n.writeOne(ctx, &batch); err != nil {
+		return err
+	}
+	n.logChanges(before, n.book.View())
+	return nil
+}
+
+func (n *incidents) writeOne(ctx context.Context, batch *incident.Batch) error {
+	payload, err := batch.Encode()
+	if err != nil {
+		return err
+	}
+	return n.engine.WriteIncident(ctx, payload)
+}
+
+// logChanges logs which incidents opened and ended.
+func (n *incidents) logChanges(before, after *incident.View) {
+	for inc := range after.All() {
+		old := before.Get(inc.ID)
+		switch {
+		case old == inc:
+		case old == nil:
+			n.log.Warn("incident opened", "incident", inc.ID, "severity", inc.Severity, "service", inc.Service, "title", inc.Title, "onset", inc.Onset, "detection", inc.Detection())
+		case old.State != inc.State:
+			n.log.Info("incident", "incident", inc.ID, "from", old.State, "to", inc.State, "service", inc.Service)
+		}
+	}
+	if refused := after.Refused(); refused > before.Refused() {
+		n.log.Error("alerts opened no incidents because too many are open (resolve some)", "alerts", refused-before.Refused(), "open", incident.MaxOpen)
+	}
+}
+
+// liveIncidentAlerts lists the alerts that incidents are about.
+func liveIncidentAlerts(view *state.View) *incident.Alerts {
+	now := &incident.Alerts{Time: view.Time}
+	for i := range view.Active {
+		if a := &view.Active[i]; a.State == state.Firing && concernsIncidents(a) {
+			now.Firing = append(now.Firing, incidentAlert(a))
+		}
+	}
+	for i := range view.Resolved {
+		if a := &view.Resolved[i]; concernsIncidents(a) {
+			now.Resolved = append(now.Resolved, incidentAlert(a))
+		}
+	}
+	return now
+}
+
+// concernsIncidents leaves out notices and the alert that always fires.
+func concernsIncidents(a *state.Alert) bool {
+	return a.Severity != alerts.SeverityInfo && a.Severity != alerts.SeverityNone
+}
+
+func incidentAlert(a *state.Alert) incident.Firing {
+	f := incident.Firing{
+		Alert: incident.Alert{
+			Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service, SLO: string(a.SLO), Agreement: a.Agreement, Group: a.Group,
+			Severity: incident.Warning, Fired: a.FiredAt, Resolved: a.ResolvedAt,
+		},
+		Onset: a.FirstBad,
+	}
+	if a.Urgent {
+		f.Severity = incident.Critical
+	}
+	if f.Service == "" {
+		f.Service = incident.EngineService
+	}
+	return f
+}
+
+// describe fills in what only a new alert needs: texts, labels, the team, and the onset by the counts.
+func (n *incidents) describe(ctx context.Context, view *state.View, f *incident.Firing) {
+	a := findAlert(view, f.Fingerprint, f.Fired)
+	if a == nil {
+		return
+	}
+	f.Labels = make(map[string]string, len(a.Labels))
+	for _, l := range a.Labels {
+		f.Labels[l.Name] = l.Value
+	}
+	f.Team, f.Title = a.Owner("team"), a.Name
+	for _, note := range a.Annotations() {
+		if note.Name == "summary" {
+			f.Title = note.Value
+		}
+	}
+	if at, ok := n.costs.onset(ctx, a); ok {
+		f.Onset, f.ByCounts = at, true
+	}
+}
+
+func findAlert(view *state.View, fingerprint string, fired time.Time) *state.Alert {
+	for _, list := range [][]state.Alert{view.Active, view.Resolved} {
+		for i := range list {
+			if a := &list[i]; a.Fingerprint == fingerprint && a.FiredAt.Equal(fired) {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// View is the book as it is.
+func (n *incidents) View() *incident.View { return n.book.View() }
+
+// Do applies what a person asks for, and returns the incident as it is then; nil if it was about all incidents.
+func (n *incidents) Do(ctx context.Context, o incident.Operation) (*incident.Incident, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	view := n.book.View()
+	switch {
+	case o.Kind == incident.OpenByHand:
+		if inc := view.ByKey(o.Key); inc != nil {
+			return inc, nil
+		}
+		if len(view.Open()) >= incident.MaxOpen {
+			return nil, fmt.Errorf("%w: %d incidents are open", incident.ErrFull, incident.MaxOpen)
+		}
+	case o.ID != "":
+		inc := view.Get(o.ID)
+		if inc == nil {
+			return nil, incident.ErrNotFound
+		}
+		if err := o.Allowed(inc); err != nil {
+			return inc, err
+		}
+	}
+	if err := n.write(ctx, incident.Batch{Operations: []incident.Operation{o}}); err != nil {
+		return nil, err
+	}
+	if o.Kind == incident.OpenByHand {
+		if inc := n.book.View().ByKey(o.Key); inc != nil {
+			return inc, nil
+		}
+		return nil, errors.New("the incident was not opened")
+	}
+	return n.book.View().Get(o.ID), nil
+}
+
+// measure writes what the incidents that were resolved cost of the error budgets.
+func (n *incidents) measure(ctx context.Context, now time.Time) error {
+	var batch incident.Batch
+	var open []*incident.Incident
+	for inc := range n.book.View().All() {
+		switch {
+		case !inc.IsResolved():
+			open = append(open, inc)
+		case inc.SpentDone || now.Sub(inc.Resolved.Time) < settle:
+		default:
+			spent, err := n.costs.of(ctx, inc, now)
+			if err != nil {
+				return err
+			}
+			batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.Measured, ID: inc.ID, Spent: spent})
+		}
+	}
+	if err := n.costs.refresh(ctx, open, now); err != nil {
+		return err
+	}
+	if len(batch.Operations) == 0 {
+		return nil
+	}
+	return n.write(ctx, batch)
+}
+
+// Spent is what an incident cost so far of the error budgets.
+func (n *incidents) Spent(inc *incident.Incident) []incident.Spent {
+	if inc.SpentDone {
+		return inc.Spent
+	}
+	return slices.Clone(n.costs.latest(inc.ID))
+}
