@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/deadletters"
+	"github.com/sloengine/sloengine/web/incidents"
 	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
@@ -24,6 +25,7 @@ type Web struct {
 	api         *api.Handler
 	public      *public.Handler
 	dead        *deadletters.Handler
+	incidents   *incidents.Handler
 	metrics     http.Handler
 	responses   *respond.Cache
 	streams     *hub
@@ -42,7 +44,7 @@ func New(opt site.Options) (*Web, error) {
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
 	w.Opt.Sets = append(slices.Clone(opt.Sets), own)
 	w.responses = respond.NewCache(opt.MaxResponseBytes, opt.Now, own)
-	w.dead, w.public = deadletters.New(w.Site), public.New(w.Site)
+	w.dead, w.incidents, w.public = deadletters.New(w.Site), incidents.New(w.Site), public.New(w.Site)
 	if w.api, err = api.New(w.Site); err != nil {
 		return nil, err
 	}
@@ -73,6 +75,7 @@ func (w *Web) Register(r gin.IRouter) {
 	w.ui.Register(get, read)
 	w.api.Register(r, get, read, operate)
 	w.dead.Register(r, get, read, operate)
+	w.incidents.Register(r, get, read, operate)
 	w.public.Register(get)
 	get("/static/:name", w.Static)
 	direct("/events/stream", read, w.stream)                // has bounds of its own

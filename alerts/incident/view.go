@@ -1,7 +1,10 @@
 package incident
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -106,3 +109,27 @@ func (v *View) Of(fingerprint string) *Incident {
 
 // Refused is how many alerts opened no incident since the start, because MaxOpen were open.
 func (v *View) Refused() uint64 { return v.refused }
+
+// IsID reports whether a text looks like the id of an incident.
+func IsID(id string) bool {
+	month, n := splitID(id)
+	return len(month) == len("2006-01") && n > 0
+}
+
+// CompareIDs orders ids by when their incidents were opened.
+func CompareIDs(a, b string) int {
+	x, m := splitID(a)
+	y, n := splitID(b)
+	return cmp.Or(strings.Compare(x, y), cmp.Compare(m, n))
+}
+
+func splitID(id string) (month string, n int) {
+	rest, ok := strings.CutPrefix(id, "INC-")
+	if i := strings.LastIndexByte(rest, '-'); ok && i > 0 {
+		n, err := strconv.Atoi(rest[i+1:])
+		if err == nil {
+			return rest[:i], n
+		}
+	}
+	return "", 0
+}

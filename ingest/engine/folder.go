@@ -26,6 +26,8 @@ const (
 	LockFile = "LOCK"
 	// InstanceFile holds a random name that distinguishes engines that share a storage.
 	InstanceFile = "INSTANCE"
+	// LinkKeyFile holds the key that signs links to acknowledge incidents. Backups leave it out.
+	LinkKeyFile = "LINK_KEY"
 	// DeadLetterDir holds the dead letters if they are stored in files.
 	DeadLetterDir = "dead-letters"
 	// LogRangeDir holds archived ranges of the log that a dead letter stands for, one folder for each.
@@ -39,7 +41,7 @@ const (
 
 // Contents lists the names in a data folder that belong to an engine.
 func Contents() []string {
-	return []string{fsys.FormatFile, LockFile, InstanceFile, reserveName, logDir, checkpoint.Dir, DeadLetterDir, LogRangeDir, SinkDir}
+	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, logDir, checkpoint.Dir, DeadLetterDir, LogRangeDir, SinkDir}
 }
 
 // openFolder locks the folder and opens the log. A folder of a newer version is refused first, and nothing is changed in

@@ -26,15 +26,7 @@ var CSVColumns = []string{
 // csvLine is one line by the names of its columns.
 type csvLine map[string]string
 
-// csvText makes text harmless: a cell that a spreadsheet would take for a formula
-// begins with an apostrophe, broken UTF-8 and NUL are replaced.
-func csvText(s string) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if trimmed := strings.TrimLeft(s, " \u00a0"); trimmed != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠|%", []rune(trimmed)[0]) {
-		return "'" + s
-	}
-	return s
-}
+func csvText(s string) string { return format.CSV(s) }
 
 func csvNumber(x float64, ok bool) string {
 	if !ok || !format.Finite(x) {

@@ -55,6 +55,8 @@ type Options struct {
 	Kept       report.KeptFunc     // nil: reports take it that limits dropped nothing
 	AlertsKept time.Duration       // how long resolved alerts stay in Alerts; 0 = unknown
 
+	Incidents Incidents // nil: there are none, their API answers 501
+
 	DLQ    DLQ                              // nil: there are no dead letters, their API answers 501
 	Source func(id slo.ID) (Source, bool)   // nil: unknown
 	Reload func(ctx context.Context) error  // nil: POST /-/reload answers 501

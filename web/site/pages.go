@@ -72,7 +72,7 @@ func engineMark(s status.State) chart.Mark {
 }
 
 func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
-	l := site.bareLayout(c, title)
+	l := site.BareLayout(c, title)
 	l.Nav, l.State, l.Health, l.Stale = nav, v.Eng.State, engineMark(v.Eng.State), v.Stale
 	l.Version, l.Started, l.Banners = format.Safe(site.Opt.Version.Version, format.MaxName), format.NewStamp(v.Eng.Started, v.Now), banners(v)
 	l.Stream, l.Key = site.Opt.ExternalPath+"/events/stream", v.Key()
@@ -98,8 +98,8 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 	return l
 }
 
-// bareLayout is a layout that says nothing about the engine, for who may not read.
-func (site *Site) bareLayout(c *gin.Context, title string) Layout {
+// BareLayout is a layout that says nothing about the engine, for who may not read.
+func (site *Site) BareLayout(c *gin.Context, title string) Layout {
 	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c)}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
@@ -189,7 +189,7 @@ type messagePage struct {
 // it says more only to who may read.
 func (site *Site) Message(c *gin.Context, status int, title, text string) {
 	c.Header("Cache-Control", "no-store")
-	p := messagePage{Layout: site.bareLayout(c, title), Text: text}
+	p := messagePage{Layout: site.BareLayout(c, title), Text: text}
 	if site.Opt.May(c, Read) {
 		p.Layout = site.Layout(c, site.View(), title, "")
 		p.Refresh, p.Stream = nil, ""

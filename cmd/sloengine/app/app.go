@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 	_ "time/tzdata" // zones of windows and schedules, also where the system has none
@@ -22,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/sla"
@@ -196,7 +198,14 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err := eval.SetSpec(s.first.inputs); err != nil {
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
-	kept = newIncidents(book, eng, alerts.machine.View, &incidentCosts{counts: counts.read, report: eval.Latest}, opt.Log)
+	links, err := newAckLinks(fsys.OS(), opt.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	kept = &incidents{
+		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.read, report: eval.Latest},
+		links: links, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log, stepped: make(chan struct{}, 1),
+	}
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	parking := newParking(c, counts, set)
 	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}

@@ -21,6 +21,8 @@ type incidents struct {
 	engine *engine.Engine
 	alerts func() *state.View
 	costs  *incidentCosts
+	links  *ackLinks
+	base   string // web.external_url, with no slash at its end; "" if it is not known
 	log    *slog.Logger
 
 	stepped chan struct{} // one signal that the alerts advanced
@@ -28,8 +30,36 @@ type incidents struct {
 	failing bool          // used by the goroutine of run only
 }
 
-func newIncidents(book *incident.Book, eng *engine.Engine, view func() *state.View, costs *incidentCosts, log *slog.Logger) *incidents {
-	return &incidents{book: book, engine: eng, alerts: view, costs: costs, log: log, stepped: make(chan struct{}, 1)}
+// VerifyAck checks what a signed link says.
+func (n *incidents) VerifyAck(id, until, signature string) error {
+	return n.links.verify(id, until, signature)
+}
+
+// Linked is what a notification says about the incident of an alert.
+type Linked struct {
+	ID           string
+	URL          string // of the incident; "" without web.external_url
+	AckURL       string // acknowledges it; "" without web.external_url
+	Acknowledged bool   // or resolved by a person
+}
+
+// Of is the incident that an alert opened or joined. ok is false if there is none (yet).
+func (n *incidents) Of(fingerprint string) (l Linked, ok bool) {
+	inc := n.book.View().Of(fingerprint)
+	if inc == nil {
+		return l, false
+	}
+	l = Linked{ID: inc.ID, Acknowledged: inc.Ack != nil || inc.IsResolved() && !inc.Resolved.Automated}
+	if n.base != "" {
+		l.URL = n.base + "/incident?id=" + inc.ID
+		l.AckURL = n.base + n.links.path(inc.ID, n.links.now().Add(ackLinkLife))
+	}
+	return l, true
+}
+
+// Between lists the incidents that were going on at some time from from to to, in the order of their onset.
+func (n *incidents) Between(from, to time.Time) []*incident.Incident {
+	return n.book.View().Between(from, to)
 }
 
 // observe says that the alerts advanced. It never waits, since it runs in the evaluator's tick.

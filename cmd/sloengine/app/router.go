@@ -66,6 +66,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Traffic:    a.traffic,
 		AlertsKept: alertsKept,
 		DLQ:        a.deadLetters,
+		Incidents:  a.incidents,
 		Public:     a.opt.Public,
 		May: func(c *gin.Context, p site.Permission) bool {
 			return a.auth.Allows(c.Request, permit(p))

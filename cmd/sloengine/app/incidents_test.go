@@ -1,0 +1,172 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// incidentJSON is what these tests read of an answer.
+type incidentJSON struct {
+	ID, State, Title, Severity string
+	Ack                        *incident.Ack
+	DetectionSeconds           float64  `json:"detection_seconds"`
+	ResponseSeconds            *float64 `json:"response_seconds"`
+	Notes                      []incident.Note
+	Updates                    []incident.Update
+	Public                     bool
+	PostMortem                 string `json:"post_mortem"`
+	OpenedBy                   string `json:"opened_by"`
+}
+
+func askIncident(t *testing.T, a *app, want int, method, path, body string) (inc incidentJSON) {
+	t.Helper()
+	rec := request(a, method, path, "localhost", body, "Content-Type", "application/json")
+	require.Equal(t, want, rec.Code, "%s %s: %s", method, path, rec.Body)
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &inc), rec.Body.String())
+	return inc
+}
+
+func TestIncidentsOverTheAPI(t *testing.T) {
+	dir := t.TempDir()
+	a, g := built(t, dir, "web: {external_url: 'https://slo.example/x/'}\n", "127.0.0.1:0")
+	serving(t, a, g)
+	const all = "/api/v1/incidents"
+	opened := askIncident(t, a, http.StatusCreated, "POST", all, `{"title":"=Checkout fails","service":"shop","by":"Ann","key":"k1","team":"ops","onset":"2026-11-01T10:00:00Z"}`)
+	require.Equal(t, "open", opened.State)
+	require.Equal(t, "critical", opened.Severity)
+	require.Positive(t, opened.DetectionSeconds)
+	require.Equal(t, opened.ID, askIncident(t, a, http.StatusCreated, "POST", all, `{"title":"again","by":"Ann","key":"k1"}`).ID, "the key makes it idempotent")
+
+	one := all + "/" + opened.ID
+	require.Equal(t, "acknowledged", askIncident(t, a, http.StatusOK, "POST", one+"/ack", `{"by":"Bob","team":"ops"}`).State)
+	require.NotNil(t, askIncident(t, a, http.StatusOK, "GET", one, "").ResponseSeconds)
+	askIncident(t, a, http.StatusConflict, "POST", one+"/ack", `{"by":"Eve"}`)
+	askIncident(t, a, http.StatusOK, "POST", one+"/note", `{"by":"Bob","text":"**db-7** is down, Ann knows"}`)
+	askIncident(t, a, http.StatusOK, "POST", one+"/update", `{"by":"Bob","text":"We are on it","public":true}`)
+	askIncident(t, a, http.StatusOK, "POST", one+"/publish", `{"public":true}`)
+	askIncident(t, a, http.StatusOK, "POST", one+"/post-mortem", `{"url":"https://wiki.example.org/7"}`)
+	askIncident(t, a, http.StatusOK, "POST", one+"/resolve", `{"by":"Bob"}`)
+	got := askIncident(t, a, http.StatusOK, "GET", one, "")
+	require.Equal(t, "resolved", got.State)
+	require.True(t, got.Public && got.Updates[0].Public)
+	require.Equal(t, "https://wiki.example.org/7", got.PostMortem)
+
+	for path, body := range map[string]string{
+		one + "/ack":         `{}`,
+		one + "/note":        `{"by":"Bob","text":"x","colour":"red"}`,
+		one + "/post-mortem": `{"url":"javascript:alert(1)"}`,
+		all:                  `{"title":"t","by":"a","severity":"high"}`,
+		all + "/erase":       `{}`,
+	} {
+		askIncident(t, a, http.StatusBadRequest, "POST", path, body)
+	}
+	askIncident(t, a, http.StatusNotFound, "POST", one+"/explode", `{"by":"a"}`)
+	askIncident(t, a, http.StatusNotFound, "GET", all+"/INC-2026-11-9999", "")
+	askIncident(t, a, http.StatusNotFound, "POST", all+"/nothing/ack", `{"by":"a"}`)
+
+	second := askIncident(t, a, http.StatusCreated, "POST", all, `{"title":"second","by":"Ann","severity":"warning"}`)
+	var list struct {
+		Items []incidentJSON
+		Next  string `json:"next_cursor"`
+	}
+	for query, want := range map[string][]string{
+		"": {second.ID, opened.ID}, "?severity=warning": {second.ID}, "?state=resolved": {opened.ID}, "?state=unresolved": {second.ID}, "?service=shop": {opened.ID},
+		"?limit=1": {second.ID}, "?limit=1&cursor=" + second.ID: {opened.ID}, "?to=2026-10-01T00:00:00Z": {}, "?from=2026-10-01T00:00:00Z&state=resolved": {opened.ID},
+	} {
+		rec := request(a, "GET", all+query, "localhost", "")
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &list))
+		ids := []string{}
+		for _, x := range list.Items {
+			ids = append(ids, x.ID)
+		}
+		require.Equal(t, want, ids, query)
+	}
+	for _, query := range []string{"?state=odd", "?severity=odd", "?from=odd", "?limit=0", "?cursor=odd"} {
+		require.Equal(t, http.StatusBadRequest, request(a, "GET", all+query, "localhost", "").Code, query)
+	}
+	csv := request(a, "GET", all+".csv", "localhost", "").Body.String()
+	require.Contains(t, csv, opened.ID+",shop,critical,resolved,'=Checkout fails,false,2026-11-01T10:00:00Z,hand,")
+	require.Equal(t, 3, strings.Count(csv, "\r\n"))
+
+	// Ann is gone from everything, also after a restart.
+	require.Equal(t, http.StatusOK, request(a, "POST", all+"/erase", "localhost", `{"person":"Ann"}`, "Content-Type", "application/json").Code)
+	got = askIncident(t, a, http.StatusOK, "GET", one, "")
+	require.Equal(t, incident.Removed, got.OpenedBy)
+	require.Equal(t, incident.Removed, got.Notes[0].Text)
+	require.NoError(t, g.stop(t.Context()))
+	a, g = built(t, dir, "", "127.0.0.1:0")
+	serving(t, a, g)
+	body := request(a, "GET", one, "localhost", "").Body.String()
+	require.NotContains(t, body, "Ann")
+	require.Contains(t, body, `"state":"resolved"`)
+}
+
+func TestLinksAcknowledge(t *testing.T) {
+	dir := t.TempDir()
+	a, g := built(t, dir, "web: {external_url: 'https://slo.example/'}\n", "127.0.0.1:0")
+	serving(t, a, g)
+	info, err := os.Stat(filepath.Join(dir, "data", engine.LinkKeyFile))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	inc := askIncident(t, a, http.StatusCreated, "POST", "/api/v1/incidents", `{"title":"<b>down</b>","by":"Ann"}`)
+	path := a.incidents.links.path(inc.ID, time.Now().Add(time.Hour))
+	address, err := url.Parse(path)
+	require.NoError(t, err)
+	// Programs that fetch links acknowledge nothing.
+	page := request(a, "GET", path, "slo.example", "")
+	require.Equal(t, http.StatusOK, page.Code, page.Body)
+	require.Contains(t, page.Body.String(), "&lt;b&gt;down")
+	require.Equal(t, "same-origin", page.Header().Get("Referrer-Policy"))
+	request(a, "HEAD", path, "slo.example", "")
+	require.Equal(t, "open", askIncident(t, a, http.StatusOK, "GET", "/api/v1/incidents/"+inc.ID, "").State)
+
+	post := func(id string, form url.Values, headers ...string) int {
+		headers = append([]string{"Content-Type", "application/x-www-form-urlencoded"}, headers...)
+		return request(a, "POST", "/acknowledge/"+id, "slo.example", form.Encode(), headers...).Code
+	}
+	form := address.Query()
+	form.Set("by", "Bob <b>")
+	form.Set("team", "ops")
+	own := []string{"Origin", "http://slo.example"}
+	require.Equal(t, http.StatusForbidden, post(inc.ID, form), "no browser sends a form without its origin")
+	require.Equal(t, http.StatusForbidden, post("INC-2026-11-0009", form, own...), "of another incident")
+	for name, value := range map[string]string{"until": "9999999999", "signature": "00"} {
+		forged := address.Query()
+		forged.Set(name, value)
+		require.Equal(t, http.StatusForbidden, post(inc.ID, forged, own...), name)
+		require.Equal(t, http.StatusForbidden, request(a, "GET", "/acknowledge/"+inc.ID+"?"+forged.Encode(), "slo.example", "").Code)
+	}
+	nameless := address.Query()
+	require.Equal(t, http.StatusBadRequest, post(inc.ID, nameless, own...))
+	require.Equal(t, http.StatusOK, post(inc.ID, form, own...))
+	got := askIncident(t, a, http.StatusOK, "GET", "/api/v1/incidents/"+inc.ID, "")
+	require.Equal(t, "Bob <b>", got.Ack.By)
+	require.Equal(t, incident.ByLink, got.Ack.How)
+	require.Contains(t, request(a, "GET", path, "slo.example", "").Body.String(), "acknowledged by Bob &lt;b&gt;")
+
+	a.incidents.links.now = func() time.Time { return time.Now().Add(time.Hour) }
+	require.Contains(t, request(a, "GET", path, "slo.example", "").Body.String(), "expired")
+
+	// The same key after a restart, and none but a whole one.
+	require.NoError(t, g.stop(t.Context()))
+	links, err := newAckLinks(fsys.OS(), filepath.Join(dir, "data"))
+	require.NoError(t, err)
+	require.NoError(t, links.verify(inc.ID, address.Query().Get("until"), address.Query().Get("signature")))
+	writeFile(t, filepath.Join(dir, "data"), engine.LinkKeyFile, "short")
+	_, err = newAckLinks(fsys.OS(), filepath.Join(dir, "data"))
+	require.ErrorContains(t, err, "64 hexadecimal digits")
+}
