@@ -105,6 +105,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	require.Contains(t, string(k.answer(b, http.MethodPost, "/-/reload", 422)), `"line":7`)
 
 	k.generations(b)
+	k.incidents(b)
 
 	// Without a report, without data, and with numbers that are none.
 	full := b.rep

@@ -236,7 +236,7 @@ func TestOnset(t *testing.T) {
 	}
 	add(100, 20) // the burn begins
 	add(0, 0)
-	add(100, 1) // a moment of quiet does not make it younger
+	add(100, 1) // a moment of quiet does not move it
 	add(100, 40)
 	at, ok := Onset(buckets, 0.0144*5)
 	require.True(t, ok)

@@ -76,6 +76,7 @@ type erased struct {
 
 // do reads the body of an operation, carries it out, and answers with the incident.
 func (h *Handler) do(c *gin.Context, o *incident.Operation, status int) {
+	c.Header("Cache-Control", "no-store")
 	body, ok := h.JSONBody(c)
 	if !ok || !h.has(c) {
 		return

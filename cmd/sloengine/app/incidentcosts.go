@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// settle is how long events of a resolved incident may still arrive before its cost is written.
-	settle = 2 * time.Minute
+	// costAfter is how long events of a resolved incident may still arrive before its cost is written.
+	costAfter = 2 * time.Minute
 	// costEvery is how often the costs of open incidents are computed.
 	costEvery = time.Minute
 	// maxCosts bounds the SLOs and groups of one incident whose cost is computed.

@@ -271,7 +271,7 @@ func (n *incidents) measure(ctx context.Context, now time.Time) error {
 		switch {
 		case !inc.IsResolved():
 			open = append(open, inc)
-		case inc.SpentDone || now.Sub(inc.Resolved.Time) < settle:
+		case inc.SpentDone || now.Sub(inc.Resolved.Time) < costAfter:
 		default:
 			spent, err := n.costs.of(ctx, inc, now)
 			if err != nil {
