@@ -246,3 +246,20 @@ func (dead *Handler) countIDs(ctx context.Context, ids []string) (n int, err err
 	}
 	return n, nil
 }
+
+// dlqBody reads the body of a request that changes dead letters, or sends a problem.
+func (dead *Handler) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
+	if !dead.hasDLQ(c) {
+		return r, false
+	}
+	body, ok := dead.JSONBody(c)
+	if !ok {
+		return r, false
+	}
+	var err error
+	if r, err = parse(body); err != nil {
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return r, false
+	}
+	return r, true
+}

@@ -2,32 +2,12 @@ package deadletters
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
-
-	"github.com/sloengine/sloengine/web/respond"
 )
-
-// dlqBody reads the body of a request that changes dead letters, or sends a problem.
-func (dead *Handler) dlqBody(c *gin.Context, parse func([]byte) (dlqRequest, error)) (r dlqRequest, ok bool) {
-	if !dead.hasDLQ(c) {
-		return r, false
-	}
-	body, ok := dead.JSONBody(c)
-	if !ok {
-		return r, false
-	}
-	var err error
-	if r, err = parse(body); err != nil {
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
-		return r, false
-	}
-	return r, true
-}
 
 // shownIDs is how many ids a line of the audit names.
 const shownIDs = 20

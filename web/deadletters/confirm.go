@@ -64,7 +64,7 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
 	if p.Fields, err = confirmFields(action, r, form); err != nil {
-		dead.Message(c, http.StatusBadRequest, "Nothing was done", err.Error())
+		dead.Message(c, http.StatusBadRequest, "Nothing was done", "The action cannot be confirmed on a page: "+err.Error()+".")
 		return
 	}
 	p.Which, p.IDs, p.MoreIDs = confirmWhich(r, v.Now)
@@ -149,7 +149,7 @@ func confirmFields(action string, r dlqRequest, form url.Values) ([][2]string, e
 			continue
 		}
 		if format.Safe(value, maxFilterText) != value {
-			return nil, fmt.Errorf("The filter %s has characters that a form may change. Use the API or the command dlq for it.", name) //nolint:staticcheck // a sentence for a page
+			return nil, fmt.Errorf("the filter %s has characters that a form may change (use the API, or sloengine dlq)", name)
 		}
 		out = append(out, [2]string{name, value})
 	}
