@@ -14,7 +14,7 @@ const (
 
 // Finding is something about a spec's alerts that its author should know.
 type Finding struct {
-	SLO      slo.ID // or "service/agreement"; "" if it is about no single one
+	SLO      slo.ID // or "service/agreement"; "" if it is about the whole spec
 	Severity FindingSeverity
 	Message  string
 	Hint     string // what to do about it

@@ -32,8 +32,7 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 		l.slo(s)
 	}
 	for _, a := range in.Agreements {
-		// Making the rules finds what has to be left out; findings are all that
-		// interests here.
+		// Generating the rules finds what has to be left out. Only the findings are needed here.
 		if _, err := g.agreementGroup(a); err != nil {
 			g.find(agreementID(a), FindingError, err.Error(), "")
 		}
@@ -88,8 +87,8 @@ func (l *linter) slo(s *slo.SLO) {
 		l.find(s.ID, FindingError, "raise the objective, or use a longer window", "no burn-rate alert remains")
 	}
 	if keep := s.Window.Longest(); l.o.Retention > 0 && l.o.Retention < keep {
-		l.find(s.ID, FindingError, "keep samples for "+slo.FormatDuration(keep)+" at least, or shorten the window",
-			"Prometheus keeps samples for %s, less than the window (%s), so the budget would cover only part of it", slo.FormatDuration(l.o.Retention), s.Window)
+		l.find(s.ID, FindingError, "retain samples for at least "+slo.FormatDuration(keep)+", or shorten the window",
+			"Prometheus retains samples for %s, less than the window (%s), so the budget would cover only part of it", slo.FormatDuration(l.o.Retention), s.Window)
 	}
 	for _, t := range tiers {
 		l.tier(s, t)
@@ -121,7 +120,7 @@ func (l *linter) tier(s *slo.SLO, t Tier) {
 		return
 	}
 	if n := in(t.Short); n < 10 {
-		l.find(s.ID, FindingWarning, "add events, such as synthetic ones, or use a longer short window",
+		l.find(s.ID, FindingWarning, "send synthetic events, or use a longer short window",
 			"alert %s: traffic is too low, its short window of %s contains about %s events", t.Name, short, number(math.Round(10*n)/10))
 	}
 	if k := badNeeded(t, in(t.Long), s.Alerting.MinEvents); k == 1 {
@@ -143,7 +142,7 @@ func badNeeded(t Tier, n float64, least uint64) int {
 			return k
 		}
 		if k > 1 {
-			break // all that anybody asks is whether one is enough
+			break // callers ask only whether one is enough
 		}
 	}
 	return 2

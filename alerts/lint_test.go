@@ -37,7 +37,7 @@ func TestLint(t *testing.T) {
 			"info: the page alert over 6h is left out because it can never fire: a burn rate of 6 means that 120 % of all events are bad",
 			"error: no burn-rate alert remains"}},
 		{"retention", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 15 * day}, []string{
-			"error: Prometheus keeps samples for 15d, less than the window (30d), so the budget would cover only part of it"}},
+			"error: Prometheus retains samples for 15d, less than the window (30d), so the budget would cover only part of it"}},
 		{"slow scrapes", one(pages("99.9")), LintOptions{Options: Options{Options: rules.Options{Scrape: 2 * time.Minute}}}, []string{
 			"warning: alert page-1h: its short window of 5m contains fewer than four scrapes (every 2m), so one missed scrape silences it"}},
 		{"low traffic", one(pages("99.9")), LintOptions{EventsPerDay: perDay(240)}, []string{

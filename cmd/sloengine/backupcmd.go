@@ -77,7 +77,7 @@ writes the data directory, which must be empty or must not exist. An engine star
 has counted everything acknowledged before the backup began, and possibly some events
 that arrived during the backup. Events that you send again are counted once.
 
-The engine delivers events to a sink again that were delivered after the backup began.`,
+Events that a sink received after the backup began are delivered to it again.`,
 		Example: `  sloengine restore --from /backup/2026-11-22 --data-dir data
   zstd -d backup.tar.zst && sloengine restore --from backup.tar --data-dir data`,
 		Args: noArgs,

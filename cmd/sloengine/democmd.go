@@ -37,7 +37,7 @@ func newDemo(s streams) *cobra.Command {
 		Use:   "demo",
 		Short: "Serve a demo: an insurance process with 30 days of history, two incidents and live traffic",
 		Long: `demo runs serve on a temporary folder with a built-in spec and generated traffic. The
-traffic takes the usual way: over HTTP, into the log, into the counts.
+events take the usual path: over HTTP into the log, and from there into the counts.
 
 The folder remains when the process ends. You can kill the process, even with kill -9,
 start it again and find every number unchanged. --fresh starts over.`,

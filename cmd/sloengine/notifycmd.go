@@ -43,10 +43,10 @@ func newNotifyTest(s streams) *cobra.Command {
 	var lasts time.Duration
 	c := &cobra.Command{
 		Use:   "test -c engine.yaml",
-		Short: "Send a test alert to every configured Alertmanager and print what it answered",
+		Short: "Send a test alert to every configured Alertmanager and print the responses",
 		Long: `test sends the alert ` + testAlertName + ` once to every Alertmanager under notifications in
-engine.yaml, with its credentials and the external labels. The settings are read
-from the file, and no engine is asked. The alert resolves by itself.
+engine.yaml, with its credentials and the external labels. The command reads the
+settings from the file and needs no running engine. The alert resolves after --for.
 
 The exit code is 0 if every Alertmanager accepted the alert. Whether somebody is
 notified depends on the routes of Alertmanager: set --severity to the severity of
