@@ -43,6 +43,7 @@ func assemble(r *yamldoc.Reader, drafts []*draft) *Spec {
 		a.names(s)
 		a.was(s)
 		a.corrections(s)
+		a.baselines(s)
 		a.agreements(s)
 		a.types(s)
 		for _, d := range s.drafts {

@@ -31,6 +31,7 @@ type draft struct {
 	corrections []*correctionDraft
 	thresholds  []*thresholdDraft
 	slas        []*slaDraft
+	baselines   []*baselineDraft
 }
 
 // named is text with its place.

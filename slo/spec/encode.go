@@ -76,7 +76,12 @@ func (e *encoder) sections() []*yamlgen.Node {
 			out = append(out, part.Node())
 		}
 	}
-	var list, slas []*yamlgen.Node
+	var list, slas, baselines []*yamlgen.Node
+	for _, b := range e.spec.Baselines {
+		if b.Service == s.Name {
+			baselines = append(baselines, baseline(b))
+		}
+	}
 	for _, o := range slos {
 		list = append(list, e.slo(o))
 	}
@@ -89,6 +94,7 @@ func (e *encoder) sections() []*yamlgen.Node {
 	section("corrections", corrections(slos))
 	section("thresholds", thresholds)
 	section("slas", slas)
+	section("baselines", baselines)
 	return out
 }
 

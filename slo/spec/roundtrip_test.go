@@ -65,11 +65,13 @@ func drawSpec(t *rapid.T) *Spec {
 		s.SLOs = append(s.SLOs, d.slos...)
 		s.Thresholds = append(s.Thresholds, d.thresholds...)
 		s.Agreements = append(s.Agreements, d.slas...)
+		s.Baselines = append(s.Baselines, d.baselines...)
 	}
 	// What the generator builds need not be in the order that reading gives.
 	out, ps := Load([]File{{Name: "drawn.yaml", Data: Encode(s)}})
 	require.Empty(t, ps.Errors().String(), "%s", Encode(s))
 	require.Len(t, out.SLOs, len(s.SLOs))
+	require.ElementsMatch(t, s.Baselines, out.Baselines)
 	for _, o := range s.SLOs {
 		for _, p := range out.SLOs {
 			if o.ID == p.ID {
@@ -95,6 +97,7 @@ type drawn struct {
 	slos       []*slo.SLO
 	thresholds []*slo.Threshold
 	slas       []*sla.Agreement
+	baselines  []*slo.Baseline
 }
 
 func drawService(t *rapid.T, name string) drawn {
@@ -119,6 +122,17 @@ func drawService(t *rapid.T, name string) drawn {
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "limits") {
 		d.thresholds = append(d.thresholds, &slo.Threshold{Service: name, Name: n, Match: drawSelector(t), Warning: time.Duration(rapid.IntRange(1, 1e9).Draw(t, "warning")) * time.Millisecond})
+	}
+	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "baselines") {
+		b := &slo.Baseline{Service: name, Name: n, Goal: rapid.SampledFrom([]float64{slo.DefaultGoal, 0.25}).Draw(t, "goal")}
+		b.Detection = slo.Before{From: time.Minute, To: time.Duration(rapid.IntRange(60, 1e5).Draw(t, "to")) * time.Second}
+		if rapid.Bool().Draw(t, "response") {
+			b.Response = slo.Before{From: time.Hour, To: 2 * time.Hour, Target: 30 * time.Minute}
+		}
+		if rapid.Bool().Draw(t, "narrow") {
+			b.SLOs = []string{d.slos[0].ID.Name()}
+		}
+		d.baselines = append(d.baselines, b)
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "slas") {
 		a := &sla.Agreement{

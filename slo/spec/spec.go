@@ -31,6 +31,7 @@ type Spec struct {
 	SLOs       []*slo.SLO       // by ID
 	Thresholds []*slo.Threshold // by service, in the order of the files within one
 	Agreements []*sla.Agreement // by service, then name
+	Baselines  []*slo.Baseline  // by service, in the order of the files within one
 	Services   []Service        // by name
 	Warnings   []string         // the warnings among the problems, as text
 	Sources    []Source         // where each SLO, event threshold and agreement is written

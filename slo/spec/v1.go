@@ -29,7 +29,7 @@ const oldThresholds = "limits"
 
 // documentV1 reads the own format.
 func documentV1(v *yamldoc.Value) *draft {
-	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "thresholds", "slas", oldThresholds)
+	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "thresholds", "slas", "baselines", oldThresholds)
 	if o == nil {
 		return nil
 	}
@@ -63,6 +63,7 @@ func documentV1(v *yamldoc.Value) *draft {
 	}
 	eachItem(o.Get(thresholds), func(i *yamldoc.Value) { d.readThreshold(i) })
 	eachItem(o.Get("slas"), func(i *yamldoc.Value) { d.readSLA(i) })
+	eachItem(o.Get("baselines"), func(i *yamldoc.Value) { d.readBaseline(i) })
 	if !o.Has("slos") && !o.Has(thresholds) && !o.Has("slas") && !o.Has("corrections") && v.Errors() == 0 {
 		v.Warnf("add `slos:`; `sloengine init` writes an example", "service %s has no SLOs", d.service)
 	}
