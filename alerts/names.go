@@ -39,6 +39,15 @@ const (
 	NameCompositeRecovered    = "CompositeSLARecovered"
 )
 
+// Proactive reports whether an alert of the catalogue warns before an agreement is violated.
+func Proactive(name string) bool {
+	switch name {
+	case NameLatencyNear, NameErrorRateTrend, NameSlowIntegration, NameThroughputDecline:
+		return true
+	}
+	return false
+}
+
 // Labels that alerts carry besides those of the series.
 const (
 	LabelTier      = "tier"      // such as page-1h

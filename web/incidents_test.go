@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -56,6 +57,10 @@ func (m *memoryBook) apply(b incident.Batch) {
 
 func (m *memoryBook) Spent(inc *incident.Incident) []incident.Spent { return inc.Spent }
 
+func (m *memoryBook) Measure(from, to time.Time) incident.Measures {
+	return m.View().Measure(from, to, []*slo.Baseline{{Service: "insurance-unpaid", Name: "performance", Goal: 0.5, Detection: slo.Before{From: time.Hour, To: 2 * time.Hour, Target: 5 * time.Minute}}})
+}
+
 func (m *memoryBook) VerifyAck(_, _, signature string) error {
 	if signature != "good" {
 		return errors.New("this link is not valid")
@@ -84,10 +89,11 @@ func (k *contract) incidents(b *bench) {
 	k.sent(b, all, `{"title":"t","by":"Ann"}`, 501)
 	book := newMemoryBook()
 	b.web.Opt.Incidents = book
-	for target, status := range map[string]int{all: 200, all + "?state=unresolved&severity=critical": 200, all + "?state=odd": 400, all + "?limit=0": 400, all + ".csv": 200, all + ".csv?from=x": 400, one: 200, all + "/x": 404} {
+	for target, status := range map[string]int{all: 200, all + "?state=unresolved&severity=critical": 200, all + "?state=odd": 400, all + "?limit=0": 400, all + ".csv": 200, all + ".csv?from=x": 400, all + "/measures": 200, all + "/measures?from=2026-11-01T00:00:00Z&to=2026-12-01T00:00:00Z": 200, all + "/measures?to=x": 400, one: 200, all + "/x": 404} {
 		k.answer(b, http.MethodGet, target, status)
 	}
 	require.Contains(k.t, string(k.answer(b, http.MethodGet, one, 200)), `"detection_seconds":240`)
+	require.Contains(k.t, string(k.answer(b, http.MethodGet, all+"/measures?to=2026-12-01T00:00:00Z", 200)), `"verdict":"met"`)
 	k.sent(b, all, `{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20T10:00:00Z","public":true,"key":"k"}`, 201)
 	for path, body := range map[string]string{
 		"/ack": `{"by":"Bob","team":"ops"}`, "/note": `{"by":"Bob","text":"*x*"}`, "/update": `{"by":"Bob","text":"*x*","public":true}`, "/publish": `{"public":true}`,

@@ -7,6 +7,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/deadletters"
@@ -53,9 +54,17 @@ func New(opt site.Options) (*Web, error) {
 	}
 	w.metrics = collector.Handler(collector.Options{
 		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
-		Timeout: opt.ScrapeTimeout, LogError: opt.LogError,
+		Timeout: opt.ScrapeTimeout, LogError: opt.LogError, Incidents: incidentView(opt.Incidents), Now: opt.Now,
 	})
 	return w, nil
+}
+
+// incidentView is nil if the engine keeps no incidents.
+func incidentView(all site.Incidents) func() *incident.View {
+	if all == nil {
+		return nil
+	}
+	return all.View
 }
 
 // Register mounts everything on r. On a *gin.Engine it also takes over unknown

@@ -128,6 +128,7 @@ type Alert struct {
 	Group       []string          `json:"group,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Severity    Severity          `json:"severity"`
+	Proactive   bool              `json:"proactive,omitempty"` // it warns before an agreement is violated
 	Fired       time.Time         `json:"fired"`
 	Resolved    time.Time         `json:"resolved,omitzero"`
 }

@@ -53,7 +53,7 @@ func TestMetricDefinitions(t *testing.T) {
 		for _, d := range p.Families {
 			require.False(t, seen[d.Name], "%s is defined twice", d.Name)
 			seen[d.Name] = true
-			require.Regexp(t, `^(slo|sla|sloengine)_[a-z0-9]+(_[a-z0-9]+)*$`, d.Name)
+			require.Regexp(t, `^(slo|sla|sloengine|incident|automated)_[a-z0-9]+(_[a-z0-9]+)*$`, d.Name)
 			require.Equal(t, d.Type == metric.Counter, strings.HasSuffix(d.Name, "_total"), d.Name)
 			if d.Type == metric.Histogram {
 				require.True(t, strings.HasSuffix(d.Name, "_seconds"), d.Name)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -266,6 +267,12 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 		fmt.Fprintf(&past, `{"id":"past-%d","service":"shop","type":"order","time":%d,"outcome":"failure","severity":"past","attributes":{"country":"fi"}}`+"\n", at.Unix(), at.Unix())
 	}
 	e.post(t, "/api/v1/events?backfill=true", past.String(), 202)
+	// Somebody answers an incident.
+	status, answer := e.call(t, http.MethodPost, "/api/v1/incidents", "application/json", `{"title":"by hand","by":"Ann"}`)
+	require.Equal(t, http.StatusCreated, status, string(answer))
+	var opened struct{ ID string }
+	require.NoError(t, json.Unmarshal(answer, &opened))
+	e.post(t, "/api/v1/incidents/"+opened.ID+"/ack", `{"by":"Ann","team":"ops"}`, 200)
 
 	skip := map[string]string{"The Go client": "its metrics are those of applications"}
 	if !e.redis {

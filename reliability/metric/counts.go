@@ -23,6 +23,23 @@ var (
 		[]float64{15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400})
 )
 
+var incidentPart = NewPart("Incidents",
+	"How quickly incidents are detected and answered, computed from the incidents that are retained. Absent from /metrics while the engine recovers.")
+
+var (
+	IncidentDetection = incidentPart.Histogram("incident_detection_time_seconds", "Time from the onset of an incident to its detection, by the severity of the incident.",
+		incidentBuckets, OneOf("severity", "critical warning"))
+	IncidentResponse = incidentPart.Histogram("incident_response_time_seconds", "Time from the detection of an incident to its acknowledgement, by the team that acknowledged it.",
+		incidentBuckets, Named("team", "team, empty if none is known, `__other__` beyond 50 teams"), Absent("until an incident is acknowledged"))
+	AutomatedDetection = incidentPart.Gauge("automated_detection_ratio", "0 to 1", "Share of the incidents detected in the period that an alert opened.",
+		OneOf("period", "24h 7d 30d"), Absent("without incidents in the period"))
+	OpenIncidents    = incidentPart.Gauge("sloengine_open_incidents", "incidents", "Incidents that are not resolved.", OneOf("severity", "critical warning"), OneOf("state", "open acknowledged"))
+	IncidentFailures = incidentPart.Counter("sloengine_incident_failures_total", unitTimes, "Failed attempts to derive incidents from the alerts and to store them. The next evaluation tries again.")
+)
+
+// incidentBuckets hold the targets and baselines that are common: minutes for the detection, half hours for the response.
+var incidentBuckets = []float64{60, 120, 300, 600, 900, 1800, 2700, 3600, 5400, 7200, 14400}
+
 var foldPart = NewPart("Counting (fold)",
 	"The component that turns stored events into the counts of SLOs.")
 

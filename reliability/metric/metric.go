@@ -1,4 +1,4 @@
-// Package metric defines the engine's own metric families: every name that begins with sloengine_, with its type,
+// Package metric defines the engine's own metric families: every name that begins with sloengine_, and those of incidents, with its type,
 // unit, help and labels. Code that counts makes its series here, alerts and dashboards refer to the variables, and
 // docs/metrics.md and the HELP lines of /metrics are generated from them.
 //
@@ -112,7 +112,7 @@ func (p *Part) Histogram(name, help string, buckets []float64, options ...Option
 // Parts lists every part, in the order of the documentation.
 func Parts() []*Part {
 	return []*Part{
-		trafficPart, alertPart,
+		trafficPart, alertPart, incidentPart,
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart,
 		rateLimitPart, outboundPart, redisPart, redactPart,
 		sinkPart, notifyPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,

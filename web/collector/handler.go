@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
@@ -32,12 +33,14 @@ const maxScrapes = 4
 
 // Options are what a handler serves. Report, Engine and LogError are required.
 type Options struct {
-	Report    func() *sla.Report  // the latest report; nil until the first one
-	Recovered func() bool         // the counts are complete: before, a counter would look as if it had been reset
-	Alerts    func() *state.View  // nil: the engine evaluates no alerts
-	Sets      []*metrics.Set      // the engine's own metrics
-	Registry  prometheus.Gatherer // more families; nil: none
-	Timeout   time.Duration       // of an answer
+	Report    func() *sla.Report    // the latest report; nil until the first one
+	Recovered func() bool           // the counts are complete: before, a counter would look as if it had been reset
+	Alerts    func() *state.View    // nil: the engine evaluates no alerts
+	Incidents func() *incident.View // nil: the engine keeps none
+	Now       func() time.Time      // required with Incidents
+	Sets      []*metrics.Set        // the engine's own metrics
+	Registry  prometheus.Gatherer   // more families; nil: none
+	Timeout   time.Duration         // of an answer
 	LogError  func(msg string, err error)
 }
 
@@ -57,6 +60,14 @@ func Handler(o Options) http.Handler {
 				return nil, nil
 			}
 			return gatherAlerts(o.Alerts().Active), nil
+		}))
+	}
+	if o.Incidents != nil {
+		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			if !o.Recovered() {
+				return nil, nil
+			}
+			return gatherIncidents(o.Incidents(), o.Now()), nil
 		}))
 	}
 	for _, s := range o.Sets {

@@ -28,6 +28,7 @@ func New(s *site.Site) *Handler { return &Handler{s} }
 func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
 	get("/api/v1/incidents", read, h.list)
 	get("/api/v1/incidents.csv", read, h.csv)
+	get("/api/v1/incidents/measures", read, h.measures)
 	get("/api/v1/incidents/:id", read, h.one)
 	r.POST("/api/v1/incidents", site.Secure, operate, h.open)
 	r.POST("/api/v1/incidents/:id/:operation", site.Secure, operate, h.operate)
@@ -181,6 +182,28 @@ func (h *Handler) list(c *gin.Context) {
 		out.Items = append(out.Items, x)
 	}
 	respond.JSON(c, http.StatusOK, "application/json", out)
+}
+
+// measuredDays is the time that measures are about unless a request says otherwise.
+const measuredDays = 30
+
+// measures says how quickly incidents were detected and answered, against the baselines of the spec.
+func (h *Handler) measures(c *gin.Context) {
+	if !h.has(c) {
+		return
+	}
+	f, err := ParseFilter(c.Request.URL.Query())
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+		return
+	}
+	if f.To.IsZero() {
+		f.To = h.Opt.Now().UTC()
+	}
+	if f.From.IsZero() {
+		f.From = f.To.AddDate(0, 0, -measuredDays)
+	}
+	respond.JSON(c, http.StatusOK, "application/json", h.Opt.Incidents.Measure(f.From, f.To))
 }
 
 func (h *Handler) one(c *gin.Context) {

@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
 )
@@ -17,6 +18,8 @@ type Incidents interface {
 	Do(ctx context.Context, o incident.Operation) (*incident.Incident, error)
 	// Spent is what an incident cost so far of the error budgets.
 	Spent(inc *incident.Incident) []incident.Spent
+	// Measure measures the incidents detected from from to to against the baselines of the spec.
+	Measure(from, to time.Time) incident.Measures
 	// VerifyAck checks the query of an address at AcknowledgePath, which permits to acknowledge the incident.
 	VerifyAck(id, until, signature string) error
 }

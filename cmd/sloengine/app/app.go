@@ -204,7 +204,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	kept = &incidents{
 		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.read, report: eval.Latest},
-		links: links, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log, stepped: make(chan struct{}, 1),
+		links: links, baselines: func() []*slo.Baseline { return s.specs.current.Load().spec.Baselines }, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log, failures: metric.IncidentFailures.Counter(set), stepped: make(chan struct{}, 1),
 	}
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	parking := newParking(c, counts, set)

@@ -9,10 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // incidents keeps the book of incidents in step with the live alerts, and writes what people do to it.
@@ -22,12 +25,15 @@ type incidents struct {
 	alerts func() *state.View
 	costs  *incidentCosts
 	links  *ackLinks
-	base   string // web.external_url, with no slash at its end; "" if it is not known
-	log    *slog.Logger
 
-	stepped chan struct{} // one signal that the alerts advanced
-	mu      sync.Mutex    // held while a batch is made and written, so that what was checked still holds
-	failing bool          // used by the goroutine of run only
+	baselines func() []*slo.Baseline // of the spec that runs
+	base      string                 // web.external_url, with no slash at its end; "" if it is not known
+	log       *slog.Logger
+
+	failures *metrics.Counter
+	stepped  chan struct{} // one signal that the alerts advanced
+	mu       sync.Mutex    // held while a batch is made and written, so that what was checked still holds
+	failing  bool          // used by the goroutine of run only
 }
 
 // VerifyAck checks what a signed link says.
@@ -57,6 +63,11 @@ func (n *incidents) Of(fingerprint string) (l Linked, ok bool) {
 	return l, true
 }
 
+// Measure measures the incidents detected from from to to against the baselines of the spec that runs now.
+func (n *incidents) Measure(from, to time.Time) incident.Measures {
+	return n.book.View().Measure(from, to, n.baselines())
+}
+
 // Between lists the incidents that were going on at some time from from to to, in the order of their onset.
 func (n *incidents) Between(from, to time.Time) []*incident.Incident {
 	return n.book.View().Between(from, to)
@@ -79,6 +90,9 @@ func (n *incidents) run(ctx context.Context) error {
 		case <-n.stepped:
 		}
 		err := n.reconcile(ctx)
+		if err != nil && ctx.Err() == nil {
+			n.failures.Inc()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -178,7 +192,7 @@ func incidentAlert(a *state.Alert) incident.Firing {
 	f := incident.Firing{
 		Alert: incident.Alert{
 			Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service, SLO: string(a.SLO), Agreement: a.Agreement, Group: a.Group,
-			Severity: incident.Warning, Fired: a.FiredAt, Resolved: a.ResolvedAt,
+			Severity: incident.Warning, Proactive: alerts.Proactive(a.Name), Fired: a.FiredAt, Resolved: a.ResolvedAt,
 		},
 		Onset: a.FirstBad,
 	}
