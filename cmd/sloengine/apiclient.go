@@ -113,7 +113,7 @@ func (c *apiClient) call(ctx context.Context, method, path string, params url.Va
 	}
 	defer res.Body.Close()
 	answer := http.MaxBytesReader(nil, res.Body, most)
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
 		var problem struct{ Title, Detail string }
 		_ = json.NewDecoder(answer).Decode(&problem) // what is not a problem document has no detail
 		return fmt.Errorf("engine at %s responded with %s: %s", base.Redacted(), printable(res.Status), printable(cmp.Or(problem.Detail, problem.Title, "no details given")))

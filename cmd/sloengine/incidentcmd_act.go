@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/web/incidents"
+)
+
+// actOnIncident sends an operation and prints the state of the incident.
+func actOnIncident(c *cobra.Command, p *printer, engine *apiClient, path string, body map[string]any) error {
+	var x incidents.Item
+	if err := engine.act(c.Context(), path, body, &x); err != nil {
+		return err
+	}
+	return p.print(x, func() error {
+		_, err := fmt.Fprintf(p.out, "%s  %s  %s\n", printable(x.ID), x.State, printable(x.Title))
+		return err
+	})
+}
+
+// addBy adds the flag that says who acts.
+func addBy(c *cobra.Command, by *string) {
+	c.Flags().StringVar(by, "by", os.Getenv("USER"), "your name")
+}
+
+func newIncidentOpen(s streams, engine *apiClient) *cobra.Command {
+	var service, severity, team, by, onset, key string
+	var public bool
+	p := &printer{streams: s}
+	c := &cobra.Command{
+		Use:   "open TITLE",
+		Short: "Open an incident by hand",
+		Example: `  sloengine incident open "Checkout is slow" --service shop --onset 20m --by Ann
+  sloengine incident open "Planned test" --severity warning --key test-2026-11`,
+		Args: oneArg("TITLE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			body := map[string]any{"title": args[0], "service": service, "severity": severity, "team": team, "by": by, "public": public}
+			if onset != "" {
+				at, err := timeFlag(onset, time.Now())
+				if err != nil {
+					return usageError{fmt.Errorf("invalid --onset %w", err)}
+				}
+				body["onset"] = at
+			}
+			if key != "" {
+				body["key"] = key
+			}
+			return actOnIncident(c, p, engine, incidentsPath, body)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&service, "service", "", "service that has the trouble")
+	addChoice(f, &severity, "severity", "", "severity", "critical", "warning")
+	f.StringVar(&team, "team", "", "team that the incident belongs to")
+	f.StringVar(&onset, "onset", "", "when the trouble began: a time in RFC 3339, or an age such as 20m (default: now)")
+	f.StringVar(&key, "key", "", "opens no second incident with the same key")
+	f.BoolVar(&public, "public", false, "show the incident on the public page")
+	addBy(c, &by)
+	p.addOutput(f, "table", "json", "yaml")
+	return c
+}
+
+// newIncidentActs makes the commands that change one incident.
+func newIncidentActs(s streams, engine *apiClient) []*cobra.Command {
+	var out []*cobra.Command
+	command := func(use, short, operation string, args int, body func(args []string) map[string]any) *cobra.Command {
+		p := &printer{streams: s}
+		c := &cobra.Command{
+			Use: use, Short: short,
+			Args: func(c *cobra.Command, given []string) error {
+				if len(given) != args {
+					return usageError{fmt.Errorf("'%s' takes %s; see '%s --help'", c.CommandPath(), use[len(c.Name())+1:], c.CommandPath())}
+				}
+				return nil
+			},
+			RunE: func(c *cobra.Command, args []string) error {
+				return actOnIncident(c, p, engine, incidentsPath+"/"+url.PathEscape(args[0])+"/"+operation, body(args))
+			},
+		}
+		p.addOutput(c.Flags(), "table", "json", "yaml")
+		out = append(out, c)
+		return c
+	}
+	var ackBy, ackTeam, noteBy, updateBy, resolveBy string
+	var public, hide bool
+	ack := command("ack ID", "Acknowledge an incident", "ack", 1, func([]string) map[string]any { return map[string]any{"by": ackBy, "team": ackTeam} })
+	addBy(ack, &ackBy)
+	ack.Flags().StringVar(&ackTeam, "team", "", "your team")
+	addBy(command("note ID TEXT", "Add a note in Markdown for the team", "note", 2, func(args []string) map[string]any {
+		return map[string]any{"by": noteBy, "text": args[1]}
+	}), &noteBy)
+	update := command("update ID TEXT", "Add an update in Markdown for those concerned", "update", 2, func(args []string) map[string]any {
+		return map[string]any{"by": updateBy, "text": args[1], "public": public}
+	})
+	addBy(update, &updateBy)
+	update.Flags().BoolVar(&public, "public", false, "show the update on the public page, if the incident is public")
+	addBy(command("resolve ID", "Resolve an incident by hand", "resolve", 1, func([]string) map[string]any { return map[string]any{"by": resolveBy} }), &resolveBy)
+	publish := command("publish ID", "Show an incident on the public page", "publish", 1, func([]string) map[string]any { return map[string]any{"public": !hide} })
+	publish.Flags().BoolVar(&hide, "hide", false, "hide it again")
+	command("post-mortem ID URL", "Link the post-mortem; an empty URL removes the link", "post-mortem", 2, func(args []string) map[string]any { return map[string]any{"url": args[1]} })
+	return out
+}
+
+func newIncidentErase(s streams, engine *apiClient) *cobra.Command {
+	var person string
+	c := &cobra.Command{
+		Use:   "erase [ID]",
+		Short: "Remove personal data from one incident or from all",
+		Long: `erase replaces names of people, and what they wrote, by "(removed)". With --person it is
+the data of one person, and texts of others that mention the name. Without an ID it is
+the data of that person in all incidents. This cannot be undone. The log holds the
+original records until checkpoints have replaced them, and backups hold what they held.`,
+		Example: `  sloengine incident erase --person "Ann Example"
+  sloengine incident erase INC-2026-11-0007`,
+		RunE: func(c *cobra.Command, args []string) error {
+			body := map[string]any{}
+			if person != "" {
+				body["person"] = person
+			}
+			path, what := incidentsPath+"/erase", "all incidents"
+			switch {
+			case len(args) > 1:
+				return usageError{fmt.Errorf("'%s' takes at most one ID; see '%s --help'", c.CommandPath(), c.CommandPath())}
+			case len(args) == 1:
+				path, what = incidentsPath+"/"+url.PathEscape(args[0])+"/erase", printable(args[0])
+			case person == "":
+				return usageError{fmt.Errorf("set --person or an ID; see '%s --help'", c.CommandPath())}
+			}
+			var done any
+			if err := engine.act(c.Context(), path, body, &done); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(s.out, "personal data removed from %s\n", what)
+			return err
+		},
+	}
+	c.Flags().StringVar(&person, "person", "", "only the data of this person, exactly as the name was given")
+	return c
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/web/incidents"
+)
+
+const incidentSpec = `version: sloengine/v1
+service: shop
+labels: {team: checkout}
+slos:
+  - name: orders
+    objective: 99.9
+    window: 30d
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+    alerting: {ticket: {disabled: true}, no_data: {disabled: true}}
+baselines:
+  - {name: performance, slos: [orders], detection: {from: 60m, to: 90m, target: 5m}}
+`
+
+// sendOutage sends an hour of good orders, and then failures for a time until now.
+func sendOutage(t *testing.T, p *process, outage time.Duration) (onset time.Time) {
+	t.Helper()
+	now := time.Now()
+	onset = now.Add(-outage)
+	var body strings.Builder
+	for at, i := now.Add(-time.Hour), 0; at.Before(now); at, i = at.Add(2*time.Second), i+1 {
+		outcome := "success"
+		if at.After(onset) {
+			outcome = "failure"
+		}
+		fmt.Fprintf(&body, `{"id":"o%d","service":"shop","type":"order","outcome":"%s","time":%d}`+"\n", i, outcome, at.UnixMilli())
+	}
+	status, answer := post(t, p.base+"/api/v1/events?backfill=true", "", body.String())
+	require.Equal(t, http.StatusAccepted, status, answer)
+	return onset
+}
+
+func listIncidents(t *testing.T, p *process) (list incidents.List) {
+	t.Helper()
+	callAPI(t, http.MethodGet, p.base+"/api/v1/incidents?severity=critical", "", &list)
+	return list
+}
+
+// TestIncidentsOutliveKills kills the engine around the moment in which a page fires. However the kill falls, there is one
+// incident after the restart, the same that was there before if there was one, with its onset and what people did to it.
+func TestIncidentsOutliveKills(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(11, 2))
+	before := 0
+	for cycle, checkpoints := range []string{"1h", "1h", "60ms", "1h", "60ms", "1h"} {
+		dir := t.TempDir()
+		spec := writeFile(t, dir, "spec.yaml", incidentSpec)
+		settings := fmt.Sprintf("checkpoint: {interval: %s, log: 64KiB}\nevaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n", checkpoints)
+		p, ok := serveIn(t, dir, spec, settings)
+		require.True(t, ok && p.waitReady(t), p.log)
+		onset := sendOutage(t, p, 5*time.Minute)
+		var known []incidents.Item
+		if cycle%2 == 0 { // the incident is there for sure, and somebody acknowledged it
+			require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 20*time.Second, 10*time.Millisecond, p.log)
+			var x incidents.Item
+			callAPI(t, http.MethodPost, p.base+"/api/v1/incidents/"+listIncidents(t, p).Items[0].ID+"/ack", `{"by":"Ann","team":"ops"}`, &x)
+			known = listIncidents(t, p).Items
+			before++
+		} else { // around the tick in which the page fires
+			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+		}
+		p.kill()
+
+		p, ok = serveIn(t, dir, spec, settings)
+		require.True(t, ok && p.waitReady(t), p.log)
+		require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 20*time.Second, 10*time.Millisecond, p.log)
+		ticks := scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue()
+		require.Eventually(t, func() bool {
+			return scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue() > ticks+3
+		}, 20*time.Second, 50*time.Millisecond, p.log)
+		items := listIncidents(t, p).Items
+		require.Len(t, items, 1, p.log)
+		x := items[0]
+		require.WithinDuration(t, onset, x.Onset, 12*time.Second, "the counts have steps of 10 seconds")
+		require.Equal(t, "counts", x.OnsetBy)
+		require.True(t, x.Automated)
+		require.Equal(t, "checkout", x.Team)
+		require.Equal(t, "shop/orders", x.Affected[0].SLO)
+		if known != nil {
+			require.Equal(t, known[0].ID, x.ID)
+			require.Equal(t, known[0].Ack, x.Ack)
+			require.Equal(t, known[0].Detected, x.Detected)
+			require.Equal(t, known[0].Onset, x.Onset)
+		}
+		p.kill()
+	}
+	require.Equal(t, 3, before)
+}
+
+func TestIncidentCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", incidentSpec), "evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n")
+	require.True(t, ok && p.waitReady(t), p.log)
+	do := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"incident", "--url", p.base}, args...), nil, &out, &errs)
+		require.Equal(t, want, code, "%v: %s%s", args, out.String(), errs.String())
+		return out.String() + errs.String()
+	}
+	sendOutage(t, p, 4*time.Minute)
+	require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 20*time.Second, 20*time.Millisecond, p.log)
+	id := listIncidents(t, p).Items[0].ID
+	require.Contains(t, do(exitOK, "list"), id+"  critical  open   shop")
+	require.Contains(t, do(exitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")
+	require.Contains(t, do(exitFailure, "ack", id, "--by", "Bob"), "was acknowledged by Ann")
+	do(exitOK, "note", id, "db-7 was **restarted**", "--by", "Bob")
+	do(exitOK, "update", id, "We are on it", "--by", "Bob", "--public")
+	do(exitOK, "publish", id)
+	do(exitOK, "post-mortem", id, "https://wiki.example.org/1")
+	do(exitOK, "resolve", id, "--by", "Bob")
+	shown := do(exitOK, "show", id)
+	for _, want := range []string{"onset, by counts", "detected by an alert after 4m", "acknowledged by Ann ops after", "note by Bob: db-7 was **restarted**", "resolved by Bob", "https://wiki.example.org/1"} {
+		require.Contains(t, shown, want)
+	}
+	other := do(exitOK, "open", "Slow", "--by", "Ann", "--service", "shop", "--severity", "warning", "--onset", "20m")
+	require.Contains(t, other, "INC-")
+	require.Contains(t, do(exitOK, "list", "--severity", "warning"), "20m")
+
+	measured := do(exitOK, "measure")
+	require.Regexp(t, `performance +detection +1h to 1h30m +5m +1 +4m.* 1 +met \(-9[34] %, goal -50 %\)`, measured)
+	require.Contains(t, measured, "2 incidents")
+
+	require.Equal(t, 3, strings.Count(do(exitOK, "export", "-o", "csv"), "\r\n"))
+	lines := strings.Split(strings.TrimSpace(do(exitOK, "export")), "\n")
+	require.Len(t, lines, 2)
+	var whole incidents.Item
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &whole))
+	require.Len(t, whole.Notes, 1)
+	require.NotEmpty(t, whole.Alerts)
+
+	require.Contains(t, do(exitOK, "erase", "--person", "Bob"), "removed from all incidents")
+	require.NotContains(t, do(exitOK, "show", id), "Bob")
+	require.Contains(t, do(exitOK, "erase", id), "removed from "+id)
+	require.NotContains(t, do(exitOK, "show", id), "Ann")
+	do(exitUsage, "erase")
+	do(exitUsage, "ack")
+	do(exitUsage, "list", "--from", "yesterday")
+	require.Contains(t, do(exitFailure, "show", "INC-2026-01-0001"), "no incident with this id")
+}
