@@ -279,6 +279,20 @@ func Watchdog(o Options) Live {
 	return Live{Alert: r.Alert, Labels: r.Labels, Texts: newTexts(r.Annotations)}
 }
 
+// EngineAlerts lists the alerts on the engine that it can evaluate from its own metrics, in the order of the rules. The
+// alerts on the client library read the metrics of other processes, so only Prometheus can evaluate them.
+func EngineAlerts(o Options) []Live {
+	var out []Live
+	for _, r := range newGenerator(rules.Spec{}, o).engineGroup().Rules {
+		switch r.Alert {
+		case NameWatchdog, NameClientFailing, NameClientSpool, NameClientBlocked:
+		default:
+			out = append(out, Live{Kind: LiveEngine, Expr: r.Expr}.of(r))
+		}
+	}
+	return out
+}
+
 func bytes(n uint64) string {
 	for _, u := range []struct {
 		shift uint

@@ -22,6 +22,7 @@ const (
 	LiveLimit     LiveKind = "limit"     // critical breaches of Limit, as a share of the SLO's events over Window, are above Above
 	LiveScore     LiveKind = "score"     // the agreement's score, over its alert window, is below Below
 	LiveSilent    LiveKind = "silent"    // a type of the service's events stopped coming
+	LiveEngine    LiveKind = "engine"    // Expr has a value, over the engine's own metrics
 )
 
 // Live is an alert as data, for who evaluates alerts without Prometheus. Name,
@@ -33,7 +34,7 @@ type Live struct {
 	Texts              *Texts            // annotations of the rule
 	For, KeepFiringFor time.Duration
 
-	SLO       *slo.SLO       // nil for LiveScore and LiveSilent
+	SLO       *slo.SLO       // nil for LiveScore, LiveSilent and LiveEngine
 	Agreement *sla.Agreement // that chose the alert; nil for an SLO's own
 	Service   string         // of LiveSilent
 
@@ -43,6 +44,7 @@ type Live struct {
 	UpTo      float64        // LiveRatio; 0 = no upper bound
 	Below     float64        // LiveScore
 	Limit     *slo.Threshold // LiveLimit
+	Expr      string         // LiveEngine: the rule's expression, in PromQL
 	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
 }
 
@@ -54,15 +56,7 @@ type Live struct {
 func LiveAlerts(in rules.Spec, o Options) []Live {
 	g := newGenerator(in, o)
 	var out []Live
-	add := func(l Live, r rules.Rule) {
-		l.Alert, l.For, l.KeepFiringFor = r.Alert, r.For, r.KeepFiringFor
-		l.Labels = maps.Clone(r.Labels)
-		for k, v := range l.Labels {
-			l.Labels[k] = strings.ReplaceAll(v, `{{ "{{" }}`, "{{")
-		}
-		l.Texts = newTexts(r.Annotations)
-		out = append(out, l)
-	}
+	add := func(l Live, r rules.Rule) { out = append(out, l.of(r)) }
 	services := map[string]bool{}
 	for _, s := range in.SLOs {
 		if s.Indicator.Kind == slo.KindPrometheus {
@@ -95,6 +89,17 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 		}
 	}
 	return out
+}
+
+// of takes over what a live alert has from its generated rule.
+func (l Live) of(r rules.Rule) Live {
+	l.Alert, l.For, l.KeepFiringFor = r.Alert, r.For, r.KeepFiringFor
+	l.Labels = maps.Clone(r.Labels)
+	for k, v := range l.Labels {
+		l.Labels[k] = strings.ReplaceAll(v, `{{ "{{" }}`, "{{")
+	}
+	l.Texts = newTexts(r.Annotations)
+	return l
 }
 
 func (g *generator) liveEntry(a *sla.Agreement, c chosen, add func(Live, rules.Rule)) {

@@ -28,10 +28,10 @@ type Notifier struct {
 	changed  chan struct{} // closed when peers change
 }
 
-// news is a view of the alerts and when it came.
+// news is a view of the alerts.
 type news struct {
 	view *state.View
-	at   time.Time
+	at   time.Time // of the last tick; zero before the first
 }
 
 // New checks the settings and reads certificates. It connects to nothing.
@@ -47,8 +47,20 @@ func New(o Options) (*Notifier, error) {
 }
 
 // Update tells all peers of the alerts as of a tick. It never waits.
-func (n *Notifier) Update(v *state.View) {
-	n.news.Store(&news{v, n.opt.Now()})
+func (n *Notifier) Update(v *state.View) { n.tell(&news{v, n.opt.Now()}) }
+
+// Refresh is Update between two ticks, or while there are none: the watchdog still goes by the last Update. Neither may
+// be called while the other runs.
+func (n *Notifier) Refresh(v *state.View) {
+	next := &news{view: v}
+	if last := n.news.Load(); last != nil {
+		next.at = last.at
+	}
+	n.tell(next)
+}
+
+func (n *Notifier) tell(next *news) {
+	n.news.Store(next)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.peers {

@@ -88,7 +88,7 @@ func TestRepeats(t *testing.T) {
 			if a.Labels["alertname"] == "Watchdog" {
 				watchdogs++
 				require.Equal(t, map[string]string{"alertname": "Watchdog", "severity": "none", "sla": "engine"}, a.Labels)
-				require.Equal(t, "Alerts get through", a.Annotations["summary"])
+				require.Equal(t, "Alerting works", a.Annotations["summary"])
 			}
 		}
 	}

@@ -40,6 +40,7 @@ type Alert struct {
 	Service     string
 	SLO         slo.ID    // "" if it is about no single one
 	Agreement   string    // name of the agreement that chose it; "" if none
+	Engine      bool      // it is about the engine itself
 	GroupBy     []string  // what the group is by, as the spec says it; empty if the alert has no group
 	Group       slo.Group // values of the group, in that order
 

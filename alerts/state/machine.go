@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,19 +11,20 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// Machine holds the states of all alerts. Step, Snapshot and Restore may be called
-// from any goroutine, one at a time; Alerts never waits.
+// Machine holds the states of all alerts. All methods may be called from any goroutine. View never waits.
 type Machine struct {
 	opt Options
 
 	mu       sync.Mutex
 	plan     *plan
 	last     time.Time // of the last report; zero before the first
+	engineAt time.Time // of the last engine report
 	rows     [scopes]rows
 	quiet    quiet
 	breaches breaches
 	kept     map[keptKey]*alert // from a snapshot, until their rows turn up
 	resolved []Alert            // oldest first
+	held     []Held             // as of the last report
 	active   int                // pending and firing
 
 	current atomic.Pointer[View]
@@ -31,9 +33,17 @@ type Machine struct {
 // View is a state of affairs that does not change any more.
 type View struct {
 	Time     time.Time // of the report; zero before the first
-	Active   []Alert   // pending and firing, in the order of the report
+	Active   []Alert   // pending and firing, in the order of the report, then those on the engine
 	Resolved []Alert   // oldest first
 	Held     []Held    // what would start if more were known, in the order of the report
+}
+
+// OnEngine are the alerts of a view that are about the engine itself.
+func (v *View) OnEngine() *View {
+	other := func(a Alert) bool { return !a.Engine }
+	return &View{
+		Time: v.Time, Active: slices.DeleteFunc(slices.Clone(v.Active), other), Resolved: slices.DeleteFunc(slices.Clone(v.Resolved), other),
+	}
 }
 
 // Held is an alert in one group that does not start although what was observed is
@@ -100,7 +110,8 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	}
 	m.last = r.Time
 	m.prune(r.Time)
-	m.publish(st.held)
+	m.held = st.held
+	m.publish()
 	return st.out
 }
 
@@ -114,11 +125,11 @@ func (m *Machine) prune(now time.Time) {
 }
 
 // publish makes the view that readers see.
-func (m *Machine) publish(held []Held) {
-	v := &View{Time: m.last, Held: held, Resolved: m.resolved[:len(m.resolved):len(m.resolved)]}
+func (m *Machine) publish() {
+	v := &View{Time: m.last, Held: m.held, Resolved: m.resolved[:len(m.resolved):len(m.resolved)]}
 	var firing int
-	if m.active > 0 {
-		v.Active = make([]Alert, 0, m.active)
+	if n := m.active + len(m.kept); n > 0 {
+		v.Active = make([]Alert, 0, n)
 		for s := range m.rows {
 			for _, row := range m.rows[s].list {
 				for _, a := range row.active {
@@ -129,6 +140,12 @@ func (m *Machine) publish(held []Held) {
 						}
 					}
 				}
+			}
+		}
+		for _, a := range m.kept { // of a snapshot, as long as there was no report
+			v.Active = append(v.Active, a.Alert)
+			if a.State == Firing {
+				firing++
 			}
 		}
 	}
@@ -153,6 +170,7 @@ const (
 	scopeWhole                // an SLO in all its groups
 	scopeSLA                  // one group of an agreement
 	scopeService              // one type of a service's events
+	scopeEngine               // the engine itself: one result of a rule
 	scopes
 )
 

@@ -37,6 +37,8 @@ type condition struct {
 	groupBy     []string // what the group is by
 	names       []string // label names of the group
 	long, short int      // where the windows are among the burns, most likely
+
+	rule *alerts.Live // of an alert on the engine: tells whether the rules have changed
 }
 
 // fits reports whether the plan was made from the spec of a report.

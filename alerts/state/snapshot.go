@@ -15,7 +15,7 @@ import (
 )
 
 // SnapshotVersion grows with every change that an older reader would get wrong.
-const SnapshotVersion = 1
+const SnapshotVersion = 2 // 2: alerts on the engine
 
 // ErrSnapshot is wrapped by Restore for data that is no snapshot, or one of
 // another version.
@@ -23,7 +23,8 @@ var ErrSnapshot = errors.New("not a snapshot of alert states")
 
 type snapshotJSON struct {
 	Version  int          `json:"version"`
-	Time     time.Time    `json:"time"` // of the last report
+	Time     time.Time    `json:"time"`                 // of the last report
+	EngineAt time.Time    `json:"engine_time,omitzero"` // of the last engine report
 	Active   []activeJSON `json:"active"`
 	Resolved []alertJSON  `json:"resolved"`
 	Senders  []senderJSON `json:"senders"`
@@ -45,6 +46,7 @@ type alertJSON struct {
 	GroupBy     []string  `json:"group_by,omitempty"`
 	Group       []string  `json:"group,omitempty"`
 	Urgent      bool      `json:"urgent,omitempty"`
+	Engine      bool      `json:"engine,omitempty"`
 	State       State     `json:"state"`
 	Value       float64   `json:"value"`
 	ActiveSince time.Time `json:"active_since"`
@@ -63,7 +65,7 @@ type senderJSON struct {
 	Slots   []uint32  `json:"slots"` // those that were watched and the newest, oldest first
 }
 
-var scopeNames = [scopes]string{scopeSLO: "slo", scopeWhole: "slo_whole", scopeSLA: "sla", scopeService: "service"}
+var scopeNames = [scopes]string{scopeSLO: "slo", scopeWhole: "slo_whole", scopeSLA: "sla", scopeService: "service", scopeEngine: "engine"}
 
 // keptKey finds the place of an alert from a snapshot.
 type keptKey struct {
@@ -74,7 +76,7 @@ type keptKey struct {
 
 func newAlertJSON(a *Alert) alertJSON {
 	j := alertJSON{
-		Labels: a.Labels, SLO: a.SLO, Agreement: a.Agreement, Service: a.Service, GroupBy: a.GroupBy, Group: a.Group, Urgent: a.Urgent, State: a.State, Value: a.Value,
+		Labels: a.Labels, SLO: a.SLO, Agreement: a.Agreement, Service: a.Service, GroupBy: a.GroupBy, Group: a.Group, Urgent: a.Urgent, Engine: a.Engine, State: a.State, Value: a.Value,
 		ActiveSince: a.ActiveSince, FirstBad: a.FirstBad, FiredAt: a.FiredAt, ResolvedAt: a.ResolvedAt, Removed: a.Removed,
 	}
 	if math.IsNaN(j.Value) || math.IsInf(j.Value, 0) {
@@ -87,7 +89,7 @@ func newAlertJSON(a *Alert) alertJSON {
 func (m *Machine) Snapshot() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, Active: []activeJSON{}, Resolved: []alertJSON{}, Senders: []senderJSON{}}
+	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, EngineAt: m.engineAt, Active: []activeJSON{}, Resolved: []alertJSON{}, Senders: []senderJSON{}}
 	for sc := range m.rows {
 		for _, row := range m.rows[sc].list {
 			for k, a := range row.active {
@@ -130,7 +132,7 @@ func (m *Machine) Snapshot() []byte {
 func (m *Machine) Restore(data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.last.IsZero() {
+	if !m.last.IsZero() || !m.engineAt.IsZero() {
 		return errors.New("restore alert states: the machine has run already")
 	}
 	var s snapshotJSON
@@ -139,16 +141,16 @@ func (m *Machine) Restore(data []byte) error {
 	if err := dec.Decode(&s); err != nil {
 		// The version decides what to say about fields that are not known.
 		var v struct{ Version int }
-		if json.Unmarshal(data, &v) == nil && v.Version != SnapshotVersion {
-			return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, v.Version, SnapshotVersion)
+		if json.Unmarshal(data, &v) == nil && v.Version > SnapshotVersion {
+			return fmt.Errorf("%w: version %d, want at most %d", ErrSnapshot, v.Version, SnapshotVersion)
 		}
 		return fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: more after its end", ErrSnapshot)
 	}
-	if s.Version != SnapshotVersion {
-		return fmt.Errorf("%w: version %d, want %d", ErrSnapshot, s.Version, SnapshotVersion)
+	if s.Version < 1 || s.Version > SnapshotVersion {
+		return fmt.Errorf("%w: version %d, want at most %d", ErrSnapshot, s.Version, SnapshotVersion)
 	}
 	kept := map[keptKey]*alert{}
 	for i := range s.Active {
@@ -187,7 +189,7 @@ func (m *Machine) Restore(data []byte) error {
 		q.index[senderKey{j.Service, j.Type}] = x
 	}
 	q.sort()
-	m.last, m.kept, m.resolved, m.quiet = s.Time, kept, resolved, q
+	m.last, m.engineAt, m.kept, m.resolved, m.quiet = s.Time, s.EngineAt, kept, resolved, q
 	v := &View{Time: m.last, Resolved: resolved}
 	for _, j := range s.Active {
 		a, _ := j.alertJSON.alert()
@@ -216,7 +218,7 @@ func (j *activeJSON) alert() (keptKey, *alert, error) {
 
 func (j *alertJSON) alert() (Alert, error) {
 	a := Alert{
-		Labels: j.Labels, SLO: j.SLO, Agreement: j.Agreement, Service: j.Service, GroupBy: j.GroupBy, Group: j.Group, Urgent: j.Urgent, State: j.State, Value: j.Value,
+		Labels: j.Labels, SLO: j.SLO, Agreement: j.Agreement, Service: j.Service, GroupBy: j.GroupBy, Group: j.Group, Urgent: j.Urgent, Engine: j.Engine, State: j.State, Value: j.Value,
 		ActiveSince: j.ActiveSince, FirstBad: j.FirstBad, FiredAt: j.FiredAt, ResolvedAt: j.ResolvedAt, Removed: j.Removed,
 	}
 	if !slices.IsSortedFunc(a.Labels, func(x, y Label) int { return strings.Compare(x.Name, y.Name) }) {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
@@ -193,7 +194,7 @@ func (c *condition) newAlert(row *row) Alert {
 	labels := newLabels(c.Alert, c.Labels, c.names, row.group)
 	a := Alert{
 		Fingerprint: fingerprint(labels), Labels: labels, Name: c.Alert, Severity: c.severity, Urgent: c.urgent,
-		Service: c.service, Agreement: c.agreement, GroupBy: c.groupBy, Group: row.group, live: &c.Live,
+		Service: c.service, Agreement: c.agreement, Engine: c.Kind == alerts.LiveEngine, GroupBy: c.groupBy, Group: row.group, live: &c.Live,
 	}
 	if c.SLO != nil {
 		a.SLO = c.SLO.ID
@@ -219,6 +220,9 @@ func (st *step) remove(a *alert) {
 // dropKept ends what a snapshot had and the report has no more.
 func (st *step) dropKept() {
 	for key, a := range st.kept {
+		if key.scope == scopeEngine {
+			continue // a report says nothing about the engine
+		}
 		st.active++
 		st.remove(a)
 		delete(st.kept, key)
@@ -303,7 +307,14 @@ func (st *step) end(a *alert) {
 		return
 	}
 	a.State, a.ResolvedAt = Resolved, st.now
-	st.resolved = append(st.resolved, a.Alert)
+	n := len(st.resolved)
+	for n > 0 && st.resolved[n-1].ResolvedAt.After(st.now) { // reports and engine reports come with times of their own
+		n--
+	}
+	if n < len(st.resolved) {
+		st.resolved = slices.Clone(st.resolved) // readers of a view share the old list
+	}
+	st.resolved = slices.Insert(st.resolved, n, a.Alert)
 	st.tell(a, from)
 }
 

@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"alerts":                       {"slo", "sla", "slo/yamlgen", "rules", "rules/series"},
 	"alerts/state":                 {"slo", "sla", "alerts", "rules", "rules/series"},
 	"alerts/incident":              {"slo"},
+	"alerts/own":                   {"alerts", "alerts/state"},
 	"alerts/notify":                {"alerts", "alerts/state", "reliability/*"},
 	"alerts/alertmanager":          {"slo", "sla", "alerts", "rules", "rules/series", "slo/yamldoc", "slo/yamlgen"},
 	"dashboards":                   {"slo", "slo/yamlgen", "rules", "rules/series"},
@@ -109,6 +110,7 @@ var testsMayImport = map[string][]string{
 	"rules/diff":           {"slo/spec"},
 	"alerts":               {"slo/spec"},
 	"alerts/notify":        {"rules", "sla", "slo"},
+	"alerts/own":           {"rules", "rules/rulestest"},
 	"web":                  {"all"},
 	"dashboards":           {"all"},
 }

@@ -79,7 +79,7 @@ func TestNewerFormats(t *testing.T) {
 		"wal/durable":             raisedAt(8, 36),
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
-		"alerts.json":             replaced(`"version":1`, `"version":2`),
+		"alerts.json":             replaced(`"version":2`, `"version":3`),
 	} {
 		files, err := filepath.Glob(filepath.Join(data, pattern))
 		require.NoError(t, err)

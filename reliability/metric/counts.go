@@ -19,6 +19,9 @@ var (
 	Alerts                = alertPart.Gauge("sloengine_alerts", "alerts", "Alerts by state. Resolved alerts are counted as long as they are shown.", OneOf("state", "pending firing resolved"))
 	AlertTransitions      = alertPart.Counter("sloengine_alert_transitions_total", unitTimes, "State changes of alerts, by the new state.", OneOf("to", "inactive pending firing resolved"))
 	AlertGaps             = alertPart.Counter("sloengine_alert_gaps_total", "reports", "Reports that came too late for pending alerts to continue. Their waiting time started again.")
+	EngineAlertSeries     = alertPart.Gauge("sloengine_engine_alert_series", "series", "Series of the engine's own metrics that are in memory for the alerts on the engine.")
+	EngineAlertSkipped    = alertPart.Gauge("sloengine_engine_alert_skipped_series", "series", "Series that the alerts on the engine do not see, because the maximum of series in memory is reached.")
+	EngineAlertFailures   = alertPart.Counter("sloengine_engine_alert_failures_total", unitTimes, "Evaluations of an alert on the engine that failed. The alert keeps its state meanwhile.")
 	AlertDetectionSeconds = alertPart.Histogram("sloengine_alert_detection_seconds", "Time from the first bad event to the alert that fired for it.",
 		[]float64{15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400})
 )

@@ -59,6 +59,9 @@ func gatherAlerts(active []state.Alert) []*dto.MetricFamily {
 		values := []string{a.Name, a.Service, a.Severity}
 		var extra []string
 		for _, l := range a.Labels {
+			if a.Engine && (l.Name == "job" || l.Name == "instance") {
+				continue // the scrape adds them
+			}
 			if !slices.Contains(series.AlertState.LabelNames(), l.Name) {
 				extra, values = append(extra, l.Name), append(values, l.Value)
 			}

@@ -59,6 +59,8 @@ func (ui *Handler) newAlertRow(a *state.Alert, now time.Time) alertRow {
 	case a.Agreement != "":
 		r.About = format.Safe(a.Agreement, format.MaxName)
 		r.Href = ui.Href("/slas", url.Values{"service": {a.Service}})
+	case a.Engine:
+		r.Service, r.Href = "engine", ui.Href("/engine", nil)
 	case a.Service != "":
 		r.Href = ui.Href("/", url.Values{"service": {a.Service}})
 	}

@@ -130,7 +130,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 			return nil, err
 		}
 	}
-	alerts, err := newLiveAlerts(opt.DataDir, c, set, sinkMetrics.Breakers(), opt.Log)
+	alerts, err := newLiveAlerts(opt.DataDir, f.base.Host, c, set, sinkMetrics.Breakers(), opt.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,7 +60,7 @@ func built(t *testing.T, dir, settings, listen string) (*app, *runGroup) {
 	conns, err := connlimit.New(connlimit.Options{Max: 100, Metrics: set})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.stop(context.Background())) })
-	a, err := open(opt, s, &front{conns: conns}, set, g)
+	a, err := open(opt, s, &front{conns: conns, base: &url.URL{Scheme: "http", Host: listen}}, set, g)
 	require.NoError(t, err)
 	return a, g
 }

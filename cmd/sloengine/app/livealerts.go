@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,11 +10,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/alerts/own"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/reliability/breaker"
@@ -30,18 +34,34 @@ const alertsKept = 30 * 24 * time.Hour
 // alertsSaved is how often the states are saved when nothing changes.
 const alertsSaved = time.Minute
 
-// liveAlerts steps the alert states with every report, keeps them on disk, and then has them delivered.
+// slowSave is how long the alerts on the engine wait for their states to be saved. On a disk that hangs they are
+// delivered without, because they are what tells of it.
+const slowSave = 5 * time.Second
+
+// liveAlerts steps the alert states with every report, keeps them on disk, and then has them delivered. The alerts on
+// the engine have a loop of their own, which goes on when the evaluator is stuck.
 type liveAlerts struct {
 	machine  *state.Machine
 	notifier *notify.Notifier
+	watcher  *own.Watcher // of the alerts on the engine; used by one goroutine, under watching
+	address  string       // default of their label instance
 	file     string
 	log      *slog.Logger
 
-	restored bool
-	saved    time.Time
+	watching sync.Mutex
+
+	restoring sync.Mutex // guards restored
+	restored  bool
+
+	saving  chan struct{} // holds one while the file is written, who put it in owns saved
+	saved   time.Time
+	hanging bool // the last save of the engine's loop, which owns it, took too long
+
+	telling   sync.Mutex // held while the notifier is told; guards evaluated
+	evaluated bool       // there was a report, so all alerts have their definitions
 }
 
-func newLiveAlerts(dir string, c *config.Config, set *metrics.Set, breakers *breaker.Metrics, log *slog.Logger) (*liveAlerts, error) {
+func newLiveAlerts(dir, address string, c *config.Config, set *metrics.Set, breakers *breaker.Metrics, log *slog.Logger) (*liveAlerts, error) {
 	m, err := state.New(state.Options{
 		Alerts:       c.AlertOptions(),
 		Grace:        max(2*time.Minute, 4*c.Evaluator.Interval),
@@ -55,8 +75,23 @@ func newLiveAlerts(dir string, c *config.Config, set *metrics.Set, breakers *bre
 	if err != nil {
 		return nil, err
 	}
-	l := &liveAlerts{machine: m, notifier: n, file: filepath.Join(dir, AlertsFile), log: log}
+	l := &liveAlerts{machine: m, notifier: n, address: address, file: filepath.Join(dir, AlertsFile), log: log, saving: make(chan struct{}, 1)}
+	l.watcher, err = own.New(own.Options{
+		Settings: l.aboutEngine(c), Gather: set.WritePrometheus, Metrics: own.NewMetrics(set), Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	return l, l.checkVersion()
+}
+
+// aboutEngine are the alerts on the engine, with the labels that a scrape gives them.
+func (l *liveAlerts) aboutEngine(c *config.Config) own.Settings {
+	s := own.Settings{Rules: alerts.EngineAlerts(c.AlertOptions()), Job: c.Notifications.Job, Instance: c.Notifications.Instance}
+	if s.Instance == "" {
+		s.Instance = l.address
+	}
+	return s
 }
 
 // sending is who this engine sends its alerts to.
@@ -74,8 +109,15 @@ func (l *liveAlerts) prepare(next *config.Config) (apply func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	rewatch, err := l.watcher.Prepare(l.aboutEngine(next))
+	if err != nil {
+		return nil, err
+	}
 	return func() {
 		l.machine.SetLinks(next.AlertOptions())
+		l.watching.Lock()
+		defer l.watching.Unlock()
+		rewatch()
 		change()
 	}, nil
 }
@@ -90,21 +132,75 @@ func (l *liveAlerts) checkVersion() error {
 	return fmt.Errorf("alert states %s have format %d, but this version reads formats up to %d: %w", l.file, head.Version, state.SnapshotVersion, fsys.ErrNewer)
 }
 
-// step takes a report. It runs inside the evaluator's tick, and therefore only
-// once the data folder is ours.
+// step takes a report. It runs inside the evaluator's tick.
 func (l *liveAlerts) step(r *sla.Report) {
-	if !l.restored && !l.restore() {
+	if !l.ready() {
 		return
 	}
-	l.restored = true
 	changes := l.machine.Step(r)
+	l.logChanges(changes)
+	l.save(len(changes) > 0, r.Time)
+	l.tell(true) // what is sent is on disk
+}
+
+// watch evaluates the alerts on the engine until ctx ends. It begins before the engine is ready, which may take long.
+func (l *liveAlerts) watch(ctx context.Context) error {
+	tick := time.NewTicker(own.Interval)
+	defer tick.Stop()
+	for {
+		l.stepEngine(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *liveAlerts) stepEngine(ctx context.Context, now time.Time) {
+	if !l.ready() {
+		return
+	}
+	l.watching.Lock()
+	r := l.watcher.Report(ctx, now)
+	l.watching.Unlock()
+	if ctx.Err() != nil {
+		return // its queries were cut off
+	}
+	changes := l.machine.StepEngine(r)
+	l.logChanges(changes)
+	l.trySave(len(changes) > 0, now)
+	l.tell(false)
+}
+
+func (l *liveAlerts) logChanges(changes []state.Transition) {
 	for _, c := range changes {
 		l.log.Info("alert", "name", c.Alert.Name, "from", c.From, "to", c.To, "slo", c.Alert.SLO, "group", c.Alert.Group, "value", c.Alert.Value)
 	}
-	if len(changes) > 0 || r.Time.Sub(l.saved) >= alertsSaved {
-		l.save(r.Time)
+}
+
+// tell passes the alerts on to the notifier. Before the first report, only those on the engine have texts.
+func (l *liveAlerts) tell(evaluated bool) {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	l.evaluated = l.evaluated || evaluated
+	v := l.machine.View()
+	switch {
+	case evaluated:
+		l.notifier.Update(v)
+	case l.evaluated:
+		l.notifier.Refresh(v)
+	default:
+		l.notifier.Refresh(v.OnEngine())
 	}
-	l.notifier.Update(l.machine.View()) // what is sent is on disk
+}
+
+// ready restores the states of an earlier process at the first call.
+func (l *liveAlerts) ready() bool {
+	l.restoring.Lock()
+	defer l.restoring.Unlock()
+	l.restored = l.restored || l.restore()
+	return l.restored
 }
 
 // restore reads what an earlier process knew. Without it alerts start from the
@@ -130,7 +226,42 @@ func (l *liveAlerts) restore() bool {
 	return true
 }
 
-func (l *liveAlerts) save(now time.Time) {
+// save writes the states if they changed, or now and then.
+func (l *liveAlerts) save(changed bool, now time.Time) {
+	l.saving <- struct{}{}
+	defer func() { <-l.saving }()
+	l.write(changed, now)
+}
+
+// trySave is save that gives up after slowSave. The file is then written as soon as the disk answers.
+func (l *liveAlerts) trySave(changed bool, now time.Time) {
+	limited, cancel := context.WithTimeout(context.Background(), slowSave)
+	defer cancel()
+	saved := make(chan struct{})
+	select {
+	case l.saving <- struct{}{}:
+		go func() {
+			defer close(saved)
+			defer func() { <-l.saving }()
+			l.write(changed, now)
+		}()
+	case <-limited.Done():
+	}
+	select {
+	case <-saved:
+		l.hanging = false
+	case <-limited.Done():
+		if !l.hanging {
+			l.log.Warn("saving alert states takes long, alerts on the engine are delivered before they are saved", "file", l.file)
+		}
+		l.hanging = true
+	}
+}
+
+func (l *liveAlerts) write(changed bool, now time.Time) {
+	if !changed && now.Sub(l.saved).Abs() < alertsSaved {
+		return
+	}
 	data := l.machine.Snapshot()
 	err := fsys.WriteAtomic(fsys.OS(), l.file, func(w io.Writer) error { _, err := w.Write(data); return err })
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 
 // reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
 // those of the sinks, each of which has its own.
-var reloadedSections = []string{"notifications", "redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
+var reloadedSections = []string{"alerts", "notifications", "redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
 type reloadOptions struct {
 	start      *config.Config // in force where a reload does not reach

@@ -76,7 +76,8 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "measurements", a.measure)
 	g.start(ctx, "dead letters", a.deadLetters.run(ready))
 	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))
-	g.start(ctx, "notifications", after(ready, a.alerts.notifier.Run))
+	g.start(ctx, "notifications", a.alerts.notifier.Run) // a recovery that takes long is something to tell of
+	g.start(ctx, "alerts on the engine", a.alerts.watch)
 	g.start(ctx, "incidents", after(ready, a.incidents.run))
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))

@@ -47,7 +47,8 @@ var keyEffects = map[string]string{
 	"cmd/sloengine TestNotifications": `
 		notifications.send notifications.alertmanagers.url notifications.alertmanagers.name notifications.external_labels notifications.resend
 		notifications.dashboard_url notifications.runbook_url`,
-	"alerts/notify TestBadPeers": `notifications.timeout`,
+	"alerts/notify TestBadPeers":              `notifications.timeout`,
+	"cmd/sloengine/app TestAlertsOnTheEngine": `notifications.job notifications.instance`,
 	"cmd/sloengine/config TestNotifySettings": `
 		notifications.alertmanagers.basic_auth.username notifications.alertmanagers.basic_auth.password_file notifications.alertmanagers.basic_auth.password_env
 		notifications.alertmanagers.bearer_token_file notifications.alertmanagers.bearer_token_env

@@ -24,6 +24,8 @@ type notificationsConfig struct {
 	Timeout        time.Duration        `yaml:"timeout" min:"10ms" max:"1m"` // of a request
 	DashboardURL   string               `yaml:"dashboard_url"`               // of Grafana; "": no links
 	RunbookURL     string               `yaml:"runbook_url"`                 // "": the project's own
+	Job            string               `yaml:"job"`                         // label of alerts on the engine, as in prometheus.yml
+	Instance       string               `yaml:"instance"`                    // the same; "": the listen address
 }
 
 // alertmanagerConfig is one Alertmanager.
@@ -43,7 +45,7 @@ type basicAuthConfig struct {
 }
 
 func defaultNotifications() notificationsConfig {
-	return notificationsConfig{Send: true, Resend: time.Minute, Timeout: 10 * time.Second}
+	return notificationsConfig{Send: true, Resend: time.Minute, Timeout: 10 * time.Second, Job: "sloengine"}
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
@@ -57,6 +59,9 @@ func (n *notificationsConfig) check(f *yamldoc.Decoder) {
 		if !labelName.MatchString(name) || name == "alertname" || strings.HasPrefix(name, "__") {
 			f.Errorf(section+".external_labels."+name, "letters, digits and underscore, as in prometheus.yml", "%q is not a name for an external label", name)
 		}
+	}
+	if n.Job == "" {
+		f.Errorf(section+".job", "the job_name of the scrape in prometheus.yml", "must not be empty")
 	}
 	checkURL(f, section+".dashboard_url", n.DashboardURL, false)
 	checkURL(f, section+".runbook_url", n.RunbookURL, false)

@@ -44,6 +44,7 @@ var wrongSettings = []struct {
 	{"two secrets", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_file: empty, bearer_token_env: X}]}", []string{`1:95: notifications.alertmanagers[0].bearer_token_env: the secret is named as a file, too (leave one of them out)`}},
 	{"token of nobody", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_file: nowhere}]}", []string{`1:70: notifications.alertmanagers[0].bearer_token_file: open DIR/nowhere: no such file or directory`}},
 	{"external label", "notifications: {external_labels: {alertname: x, a-b: y}}", []string{`1:46: notifications.external_labels.alertname: "alertname" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`, `1:54: notifications.external_labels.a-b: "a-b" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`}},
+	{"job", "notifications: {job: ''}", []string{`1:22: notifications.job: must not be empty (the job_name of the scrape in prometheus.yml)`}},
 	{"resend", "notifications: {resend: 100ms}", []string{`1:25: notifications.resend: must be at least 1s, got "100ms"`}},
 	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}", []string{`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
 	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
