@@ -239,8 +239,8 @@ mean is 94 % shorter than the shorter end of the baseline.`,
 }
 
 func printMeasures(out io.Writer, m *incident.Measures) error {
-	fmt.Fprintf(out, "%s from %s to %s, %s detected automatically\n", plural(m.Incidents, "incident"), timeCell(m.From), timeCell(m.To), percent(m.AutomatedRatio, 0))
-	fmt.Fprintf(out, "%s, %s announced by a warning\n\n", plural(m.Warned.Violations, "violation"), percent(m.Warned.Ratio, 0))
+	fmt.Fprintf(out, "%s from %s to %s, %d opened by an alert\n", plural(m.Incidents, "incident"), timeCell(m.From), timeCell(m.To), m.Automated)
+	fmt.Fprintf(out, "%s, %d announced by a warning\n\n", plural(m.Warned.Violations, "violation"), m.Warned.Warned)
 	tw := newTable(out)
 	fmt.Fprintln(tw, "SERVICE\tBASELINE\tOF\tBEFORE\tTARGET\tINCIDENTS\tMEAN\tMAX\tWITHIN TARGET\tVERDICT")
 	for _, x := range m.Comparisons {

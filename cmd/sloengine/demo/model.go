@@ -88,8 +88,9 @@ type Model struct {
 	Incidents []Incident
 }
 
-// New places the two incidents before now: an outage of mdm nine days ago that
-// lasted 25 minutes, and three hours of a slow digital-sign two days ago.
+// New places two incidents before now: an outage of mdm nine days ago that lasted 25 minutes, and three hours of a slow
+// digital-sign two days ago. A third one happens while the demo runs, so that it can be seen how it is detected: mdm fails
+// from two to eight minutes after now.
 func New(now time.Time, seed uint64) *Model {
 	zone, err := time.LoadLocation("Europe/Moscow")
 	if err != nil {
@@ -99,6 +100,7 @@ func New(now time.Time, seed uint64) *Model {
 	slow := weekdayAt(now.AddDate(0, 0, -2), 14, 0, zone)
 	return &Model{seed: seed, zone: zone, Incidents: []Incident{
 		{Name: "mdm does not answer", From: outage, To: outage.Add(25 * time.Minute), integration: "mdm", failure: 0.9, slower: 1.5},
+		{Name: "mdm fails again", From: now.Add(2 * time.Minute), To: now.Add(8 * time.Minute), integration: "mdm", failure: 0.9, slower: 1.5},
 		{Name: "digital-sign is slow", From: slow, To: slow.Add(3 * time.Hour), integration: "digital-sign", failure: 0.02, slower: 6},
 	}}
 }
