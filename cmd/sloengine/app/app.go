@@ -180,12 +180,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 
 	counts := newCounts(counted, eng, set, opt.Log)
 	traffic := history.NewTrafficLog()
-	var kept *incidents // made below; no report comes before all parts run
 	eval, err := evaluator.New(evaluator.Options{
 		Source: counts.sums,
 		OnReport: func(r *sla.Report) {
 			alerts.step(r)
-			kept.observe()
 			traffic.Observe(r)
 		},
 		Interval: c.Evaluator.Interval,
@@ -202,10 +200,13 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
-	kept = &incidents{
+	kept := &incidents{
 		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.read, report: eval.Latest},
-		links: links, baselines: func() []*slo.Baseline { return s.specs.current.Load().spec.Baselines }, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log, failures: metric.IncidentFailures.Counter(set), stepped: make(chan struct{}, 1),
+		links: links, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log,
+		baselines: func() []*slo.Baseline { return s.specs.current.Load().spec.Baselines },
+		failures:  metric.IncidentFailures.Counter(set), stepped: make(chan struct{}, 1),
 	}
+	alerts.stepped = kept.observe
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	parking := newParking(c, counts, set)
 	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}

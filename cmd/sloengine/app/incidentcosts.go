@@ -86,9 +86,12 @@ func onsetSteps(sp slo.Span, slice time.Duration) (out []slo.Span) {
 		}
 		return d
 	}
-	at := sp.From.Truncate(step(sp.From))
+	floor := func(at time.Time, d time.Duration) time.Time { // slices are aligned to the Unix epoch
+		return at.Add(-time.Duration(at.UnixNano() % int64(d)))
+	}
+	at := floor(sp.From, step(sp.From))
 	for at.Before(sp.To) {
-		next := at.Add(step(at)).Truncate(step(at))
+		next := floor(at.Add(step(at)), step(at))
 		if !next.After(at) {
 			next = at.Add(step(at))
 		}

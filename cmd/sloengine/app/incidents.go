@@ -172,6 +172,9 @@ func liveIncidentAlerts(view *state.View) *incident.Alerts {
 	now := &incident.Alerts{Time: view.Time}
 	for i := range view.Active {
 		if a := &view.Active[i]; a.State == state.Firing && concernsIncidents(a) {
+			if a.FiredAt.After(now.Time) { // alerts on the engine step by themselves
+				now.Time = a.FiredAt
+			}
 			now.Firing = append(now.Firing, incidentAlert(a))
 		}
 	}
@@ -199,7 +202,7 @@ func incidentAlert(a *state.Alert) incident.Firing {
 	if a.Urgent {
 		f.Severity = incident.Critical
 	}
-	if f.Service == "" {
+	if a.Engine {
 		f.Service = incident.EngineService
 	}
 	return f

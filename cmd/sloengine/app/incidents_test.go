@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // incidentJSON is what these tests read of an answer.
@@ -169,4 +171,46 @@ func TestLinksAcknowledge(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "data"), engine.LinkKeyFile, "short")
 	_, err = newAckLinks(fsys.OS(), filepath.Join(dir, "data"))
 	require.ErrorContains(t, err, "64 hexadecimal digits")
+}
+
+// What incidents are about: pages and tickets of services, alerts on the engine, and no notices.
+func TestAlertsThatConcernIncidents(t *testing.T) {
+	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	firing := func(name, severity string, urgent, own bool, fired time.Time) state.Alert {
+		return state.Alert{Fingerprint: name, Name: name, Severity: severity, Urgent: urgent, Engine: own, State: state.Firing, FiredAt: fired, FirstBad: fired}
+	}
+	shop := firing("page", "critical", true, false, at)
+	shop.Service = "shop"
+	now := liveIncidentAlerts(&state.View{Time: at, Active: []state.Alert{
+		shop, firing("DiskLow", "critical", true, true, at.Add(time.Second)), firing("LatencySLAWarning", "warning", false, false, at),
+		firing("Watchdog", "none", false, true, at), firing("LatencySLARecovered", "info", false, false, at), {Name: "waits", State: state.Pending},
+	}})
+	require.Equal(t, at.Add(time.Second), now.Time)
+	require.Len(t, now.Firing, 3)
+	require.Equal(t, "shop", now.Firing[0].Service)
+	require.Equal(t, incident.Critical, now.Firing[0].Severity)
+	require.Equal(t, incident.EngineService, now.Firing[1].Service)
+	require.Equal(t, incident.Warning, now.Firing[2].Severity)
+	require.True(t, now.Firing[2].Proactive)
+}
+
+// The steps from which the onset is read cover the time without a hole and become finer towards its end.
+func TestOnsetSteps(t *testing.T) {
+	end := time.Date(2026, 11, 22, 10, 0, 7, 0, time.UTC)
+	for _, slice := range []time.Duration{0, time.Minute, 7 * time.Minute} {
+		steps := onsetSteps(slo.Span{From: end.Add(-6 * 24 * time.Hour), To: end}, slice)
+		require.LessOrEqual(t, len(steps), 6000)
+		for i, sp := range steps {
+			require.True(t, sp.To.After(sp.From))
+			if i > 0 {
+				require.Equal(t, steps[i-1].To, sp.From)
+			}
+			if slice > 0 {
+				require.Zero(t, sp.From.UnixNano()%int64(slice))
+			}
+		}
+		require.False(t, steps[0].From.After(end.Add(-6*24*time.Hour)))
+		require.False(t, steps[len(steps)-1].To.Before(end))
+		require.Equal(t, max(10*time.Second, slice), steps[len(steps)-1].Duration())
+	}
 }

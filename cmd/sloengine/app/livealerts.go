@@ -59,6 +59,10 @@ type liveAlerts struct {
 
 	telling   sync.Mutex // held while the notifier is told; guards evaluated
 	evaluated bool       // there was a report, so all alerts have their definitions
+
+	// stepped is told of every step once there was a report: before it, alerts of the earlier process are not known to be
+	// over. What it sees is on disk. Set before anything runs; nil: nobody is told.
+	stepped func()
 }
 
 func newLiveAlerts(dir, address string, c *config.Config, set *metrics.Set, breakers *breaker.Metrics, log *slog.Logger) (*liveAlerts, error) {
@@ -192,6 +196,9 @@ func (l *liveAlerts) tell(evaluated bool) {
 		l.notifier.Refresh(v)
 	default:
 		l.notifier.Refresh(v.OnEngine())
+	}
+	if l.evaluated && l.stepped != nil {
+		l.stepped()
 	}
 }
 
