@@ -59,7 +59,7 @@ func IsPart(name string) bool { return strings.HasPrefix(name, partPrefix) }
 // PartLoss says for the operator what a part holds.
 func PartLoss(name string) string {
 	if name == cursorPart {
-		return "which alerts have opened incidents; an alert that fires may open another one"
+		return "up to when alerts have been compared with incidents; one that fired and ended since then opens none"
 	}
 	return "the incidents of " + strings.TrimPrefix(name, partPrefix)
 }
