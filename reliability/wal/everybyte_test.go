@@ -21,9 +21,12 @@ type sample struct {
 	mark     []byte // the marker
 }
 
-func newSample(t *testing.T, batches ...[]int) sample {
+func newSample(t *testing.T, batches ...[]int) sample { return newSampleIn(t, 4096, batches...) }
+
+// newSampleIn is newSample with segments of a size.
+func newSampleIn(t *testing.T, segment int64, batches ...[]int) sample {
 	m := fsystest.New()
-	l := mustOpen(t, m, 4096)
+	l := mustOpen(t, m, segment)
 	var s sample
 	for _, sizes := range batches {
 		recs := batch(uint64(len(s.recs)+1), sizes...)
@@ -169,7 +172,7 @@ func TestFlipEveryByte(t *testing.T) {
 }
 
 func TestCutAndFlipEveryByteOfASegmentBeforeTheLast(t *testing.T) {
-	s := newSample(t, []int{1500, 30}, []int{2000}, []int{1000, 10}, []int{40, 50})
+	s := newSampleIn(t, 1024, []int{350, 30}, []int{400}, []int{300, 10}, []int{40, 50})
 	require.Len(t, s.order, 2)
 	data, records := s.segments[1], s.last(1)
 	end := s.end(records - 1)
