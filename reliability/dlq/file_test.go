@@ -167,15 +167,16 @@ func TestFull(t *testing.T) {
 // Cut and flipped at every byte: at most the entry that was hit is lost, it is told, and
 // nothing is invented.
 func TestEveryByte(t *testing.T) {
+	const entries = 4
 	ctx := context.Background()
 	m, now := fsystest.New(), testDay
 	f := openTest(t, m, &now)
-	for i := range 12 {
+	for i := range entries {
 		require.NoError(t, f.Save(ctx, testEntries(i, i+1)))
 	}
 	want := listAll(t, f)
-	require.NoError(t, f.Save(ctx, testEntries(12, 40))) // more segments
-	_, err := f.Discard(ctx, idsOf(listAll(t, f)[12:]))
+	require.NoError(t, f.Save(ctx, testEntries(entries, entries+28))) // more segments
+	_, err := f.Discard(ctx, idsOf(listAll(t, f)[entries:]))
 	require.NoError(t, err)
 	require.NoError(t, f.Compact(ctx))
 	require.NoError(t, f.Close())
@@ -197,10 +198,10 @@ func TestEveryByte(t *testing.T) {
 			m := m.CrashClone(100, 0)
 			f := openTest(t, m, &now)
 			got := listAll(t, f)
-			require.GreaterOrEqual(t, len(got), 11, "byte %d", at)
+			require.GreaterOrEqual(t, len(got), entries-1, "byte %d", at)
 			mark := at >= len(data)-syncedLine // says only that all before it is durable
 			if mark {
-				require.Len(t, got, 12)
+				require.Len(t, got, entries)
 			}
 			for _, e := range got {
 				require.Equal(t, byID[e.ID], e)
@@ -210,7 +211,7 @@ func TestEveryByte(t *testing.T) {
 			stats, err := f.Stats(ctx)
 			require.NoError(t, err)
 			if !mark {
-				require.GreaterOrEqual(t, stats.Lost.Entries, int64(12-len(got)), "byte %d", at)
+				require.GreaterOrEqual(t, stats.Lost.Entries, int64(entries-len(got)), "byte %d", at)
 				require.LessOrEqual(t, stats.Lost.Entries, int64(1), "byte %d", at)
 				require.Positive(t, stats.Lost.Bytes)
 			}
