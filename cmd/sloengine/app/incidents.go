@@ -97,9 +97,9 @@ func (n *incidents) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !n.failing:
-			n.log.Error("incidents not written, retrying with every evaluation", "err", err)
+			n.log.Error("incidents are not up to date, retrying with every evaluation", "err", err)
 		case err == nil && n.failing:
-			n.log.Info("incidents are written again")
+			n.log.Info("incidents are up to date again")
 		}
 		n.failing = err != nil
 	}
