@@ -21,35 +21,44 @@ const (
 // label, so the join is on nothing; and both sides are rates over the same five
 // minutes, so that each falls silent once its failures stop.
 func (g *generator) cascading(a *sla.Agreement, slos []*slo.SLO) []rules.Rule {
-	var causes, effects []*slo.SLO
+	causes, effects := cascade(slos)
+	if len(slos) > 0 && (len(causes) == 0 || len(effects) == 0) {
+		g.find(agreementID(a), FindingWarning, "alert "+sla.CatalogueCascading+" is left out: it needs an SLO on the events of integrations and one of stages", "name one of each")
+		return nil
+	}
+	var out []rules.Rule
+	for _, cause := range causes {
+		for _, effect := range effects {
+			out = append(out, g.cascadeRule(a, cause, effect))
+		}
+	}
+	return out
+}
+
+// cascade tells the SLOs on integrations from those on what they may take down. Those that count slices count no failures.
+func cascade(slos []*slo.SLO) (causes, effects []*slo.SLO) {
 	for _, s := range slos {
 		switch {
-		case s.Budgeting.Method != slo.Occurrences && s.Budgeting.Method != "": // counts slices, not failures
+		case s.Budgeting.Method != slo.Occurrences && s.Budgeting.Method != "":
 		case about(s, "integration"):
 			causes = append(causes, s)
 		default:
 			effects = append(effects, s)
 		}
 	}
-	if len(slos) > 0 && (len(causes) == 0 || len(effects) == 0) {
-		g.find(agreementID(a), FindingWarning, "alert "+sla.CatalogueCascading+" is left out: it needs an SLO on the events of integrations and one of stages", "name one of each")
-		return nil
-	}
+	return causes, effects
+}
+
+func (g *generator) cascadeRule(a *sla.Agreement, cause, effect *slo.SLO) rules.Rule {
 	failing := func(s *slo.SLO, least int) string {
 		return fmt.Sprintf("%s * 300 > %d and %s %s > %s", g.q.bad(s), least, g.q.on(s), g.q.ratio(s, shortWindow), number(s.Objective.Budget()))
 	}
-	var out []rules.Rule
-	for _, cause := range causes {
-		for _, effect := range effects {
-			r := g.slaAlertRule(a, cause, slaAlert{NameCascading, "cascading_failure", SeverityCritical, ImpactHigh,
-				"(" + failing(cause, cascadeCause) + ")\nand on ()\n(" + failing(effect, cascadeEffect) + ")", time.Minute,
-				"A failure spreads: " + g.subject(cause) + " and " + string(effect.ID),
-				fmt.Sprintf("{{ $value | humanize }} calls failed within 5m, more than %d, and %s fails at the same time with more than %d.", cascadeCause, effect.ID, cascadeEffect)})
-			r.Labels["effect"] = string(effect.ID)
-			out = append(out, r)
-		}
-	}
-	return out
+	r := g.slaAlertRule(a, cause, slaAlert{NameCascading, "cascading_failure", SeverityCritical, ImpactHigh,
+		"(" + failing(cause, cascadeCause) + ")\nand on ()\n(" + failing(effect, cascadeEffect) + ")", time.Minute,
+		"A failure spreads: " + g.subject(cause) + " and " + string(effect.ID),
+		fmt.Sprintf("{{ $value | humanize }} calls failed within 5m, more than %d, and %s fails at the same time with more than %d.", cascadeCause, effect.ID, cascadeEffect)})
+	r.Labels[LabelEffect] = string(effect.ID)
+	return r
 }
 
 // recovery makes a notice for every kind of violation that the agreement alerts
@@ -64,20 +73,8 @@ func (g *generator) recovery(a *sla.Agreement, all []chosen) []rules.Rule {
 			}
 		}
 	}
-	if bound := max(a.Warning, a.Critical); bound > 0 {
-		groups := g.q.agreementGroups(a)
-		on := onLabels(groups)
-		fired := firing(`alertname=~"`+NameCompositeWarning+"|"+NameCompositeCritical+`"`, "agreement="+quote(a.Name), "service="+quote(a.Service))
-		out = append(out, rules.Rule{
-			Alert: NameCompositeRecovered, For: 5 * time.Minute,
-			Expr: g.q.score(a) + " >= " + number(bound) +
-				"\nand " + on + " max_over_time(" + fired + g.recent() + ")" +
-				"\nunless " + on + " " + fired,
-			Labels: g.agreementLabels(a, "composite_recovery", SeverityInfo, ""),
-			Annotations: g.annotations(NameCompositeRecovered, g.agreementNote(a,
-				fmt.Sprintf("Score of %s/%s%s is back above %s", a.Service, a.Name, groupText(groups), number(bound)),
-				fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100 again.`, slo.FormatDuration(alertWindow(a))))),
-		})
+	if max(a.Warning, a.Critical) > 0 {
+		out = append(out, g.compositeRecovered(a))
 	}
 	if len(out) == 0 {
 		g.find(agreementID(a), FindingWarning, "alert "+sla.CatalogueRecovery+" is left out: the agreement chose no violation to recover from", "choose latency, error_rate, availability, throughput or thresholds of the score")
@@ -85,16 +82,29 @@ func (g *generator) recovery(a *sla.Agreement, all []chosen) []rules.Rule {
 	return out
 }
 
+func (g *generator) compositeRecovered(a *sla.Agreement) rules.Rule {
+	bound := max(a.Warning, a.Critical)
+	groups := g.q.agreementGroups(a)
+	on := onLabels(groups)
+	fired := firing(`alertname=~"`+NameCompositeWarning+"|"+NameCompositeCritical+`"`, "agreement="+quote(a.Name), "service="+quote(a.Service))
+	return rules.Rule{
+		Alert: NameCompositeRecovered, For: 5 * time.Minute,
+		Expr: g.q.score(a) + " >= " + number(bound) +
+			"\nand " + on + " max_over_time(" + fired + g.recent() + ")" +
+			"\nunless " + on + " " + fired,
+		Labels: g.agreementLabels(a, "composite_recovery", SeverityInfo, ""),
+		Annotations: g.annotations(NameCompositeRecovered, g.agreementNote(a,
+			fmt.Sprintf("Score of %s/%s%s is back above %s", a.Service, a.Name, groupText(groups), number(bound)),
+			fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100 again.`, slo.FormatDuration(alertWindow(a))))),
+	}
+}
+
 func (g *generator) recovered(a *sla.Agreement, entry string, s *slo.SLO) rules.Rule {
 	k := kinds[entry]
-	w, bound, wait := shortWindow, s.Objective.Budget(), 5*time.Minute
-	switch entry {
-	case sla.CatalogueLatency:
+	w, bound := recovering(entry, s)
+	wait := 5 * time.Minute
+	if entry == sla.CatalogueLatency {
 		wait = 2 * time.Minute
-	case sla.CatalogueAvailability:
-		w = hour
-	case sla.CatalogueThroughput:
-		w, bound = sliceWindow(s), 0.5
 	}
 	on := g.q.on(s)
 	fired := firing("alertname="+quote(k.violation), "agreement="+quote(a.Name), "slo_id="+quote(string(s.ID)))
@@ -104,6 +114,17 @@ func (g *generator) recovered(a *sla.Agreement, entry string, s *slo.SLO) rules.
 			"\nunless " + on + " " + fired, wait,
 		"As agreed again: " + g.subject(s),
 		"{{ $value | humanizePercentage }} is bad over the last " + slo.FormatDuration(w) + ", which is within the agreed " + percent(bound) + "; " + k.violation + " is over."})
+}
+
+// recovering is the window, and the error ratio that it must not exceed, by which a violation counts as over.
+func recovering(entry string, s *slo.SLO) (w time.Duration, bound float64) {
+	switch entry {
+	case sla.CatalogueAvailability:
+		return hour, s.Objective.Budget()
+	case sla.CatalogueThroughput:
+		return sliceWindow(s), 0.5
+	}
+	return shortWindow, s.Objective.Budget()
 }
 
 func (g *generator) recent() string { return "[" + slo.FormatDuration(g.o.Recent) + "]" }

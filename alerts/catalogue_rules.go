@@ -129,7 +129,7 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 			"Far more errors than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, more than five times the agreed " + agreed + "."}
 	case sla.CatalogueErrorTrend:
-		now, before := q.ratioInline(s, 10*time.Minute, 0), q.ratioInline(s, 10*time.Minute, 10*time.Minute)
+		now, before := q.ratioTen(s, 0), q.ratioTen(s, 10*time.Minute)
 		p = slaAlert{NameErrorRateTrend, "error_rate_trend", SeverityWarning, ImpactLow,
 			strings.Join(append([]string{ratio + " > " + number(trendShare*budget), now + " > " + number(trendGrowth) + " * " + before}, g.busy(s, shortWindow)...), "\nand "+q.on(s)+" "), 2 * time.Minute,
 			"Errors are on the rise: " + what,
@@ -249,7 +249,7 @@ func (g *generator) decline(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
 	per := slo.FormatDuration(ind.Per)
 	events := "(" + traffic + ") * " + number(ind.Per.Seconds())
 	expr := events + fmt.Sprintf(" >= %d < %s", ind.AtLeast, number(declineRoom*float64(ind.AtLeast))) +
-		"\nand " + g.q.on(s) + " " + g.q.valid(s) + " > 0" // slices are judged: these are open hours
+		"\nand " + g.q.on(s) + " " + g.q.events(s, sliceWindow(s)) + " > 0" // slices are judged: these are open hours
 	return g.slaAlertRule(a, s, slaAlert{NameThroughputDecline, "throughput_decline", SeverityWarning, ImpactLow, expr, 10 * time.Minute,
 		"Throughput falls towards its target: " + g.subject(s),
 		fmt.Sprintf("{{ $value | humanize }} events per %s over the last 5m; the target is %d.", per, ind.AtLeast)}), true

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,11 @@ const (
 	LiveLimit     LiveKind = "limit"     // critical breaches of Limit, as a share of the SLO's events over Window, are above Above
 	LiveScore     LiveKind = "score"     // the agreement's score, over its alert window, is below Below
 	LiveSilent    LiveKind = "silent"    // a type of the service's events stopped coming
+	LiveTrend     LiveKind = "trend"     // the error ratio over Window is above Above, and ten minutes are worse than the ten before
+	LiveDecline   LiveKind = "decline"   // the events of a slice, at the present rate, are in [AtLeast, Below) while slices are judged
+	LiveCascade   LiveKind = "cascade"   // more than Failures events fail, over the budget, and more than EffectFailures of the SLO Effect
+	LiveRecovered LiveKind = "recovered" // the alert named After is over since less than Recent, and the error ratio over Window is at most Above
+	LiveRestored  LiveKind = "restored"  // the alerts on the agreement's score are over since less than Recent, and the score is at least Below
 	LiveEngine    LiveKind = "engine"    // Expr has a value, over the engine's own metrics
 )
 
@@ -34,25 +40,26 @@ type Live struct {
 	Texts              *Texts            // annotations of the rule
 	For, KeepFiringFor time.Duration
 
-	SLO       *slo.SLO       // nil for LiveScore, LiveSilent and LiveEngine
+	SLO       *slo.SLO       // nil for LiveScore, LiveRestored, LiveSilent and LiveEngine
 	Agreement *sla.Agreement // that chose the alert; nil for an SLO's own
 	Service   string         // of LiveSilent
 
 	Tier      Tier           // LiveBurn
 	Window    time.Duration  // over which is counted
-	Above     float64        // LiveRatio, LiveLimit
+	Above     float64        // LiveRatio, LiveLimit, LiveTrend, LiveRecovered
 	UpTo      float64        // LiveRatio; 0 = no upper bound
-	Below     float64        // LiveScore
+	Below     float64        // LiveScore, LiveDecline, LiveRestored
+	Effect    *slo.SLO       // LiveCascade
+	After     string         // LiveRecovered
+	Recent    time.Duration  // LiveRecovered, LiveRestored
 	Limit     *slo.Threshold // LiveLimit
 	Expr      string         // LiveEngine: the rule's expression, in PromQL
 	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
 }
 
-// LiveAlerts lists the alerts of a spec that an engine can evaluate from its own
-// reports, in the order of the rules. SLOs on Prometheus series have none. Of the
-// catalogue those are left out that compare with the past or with each other
-// (error_trend, throughput_decline, cascading), and the recovery
-// notices, which a state machine tells by itself.
+// LiveAlerts lists the alerts of a spec that an engine evaluates from its own
+// reports, in the order of the rules: all of them, except those on SLOs on
+// Prometheus series, and on the tables of the rules themselves.
 func LiveAlerts(in rules.Spec, o Options) []Live {
 	g := newGenerator(in, o)
 	var out []Live
@@ -78,8 +85,9 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 		}
 	}
 	for _, a := range in.Agreements {
-		for _, c := range g.choose(a) {
-			g.liveEntry(a, c, add)
+		all := g.choose(a)
+		for _, c := range all {
+			g.liveEntry(a, c, all, add)
 		}
 	}
 	for _, s := range in.SLOs {
@@ -89,6 +97,27 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 		}
 	}
 	return out
+}
+
+func onPrometheus(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindPrometheus }
+
+// liveRecovery adds the notices of recovery.
+func (g *generator) liveRecovery(a *sla.Agreement, all []chosen, add func(Live, rules.Rule)) {
+	for _, c := range all {
+		k, ok := kinds[c.entry]
+		if !ok {
+			continue
+		}
+		for _, s := range c.slos {
+			if !onPrometheus(s) {
+				w, bound := recovering(c.entry, s)
+				add(Live{Kind: LiveRecovered, SLO: s, Agreement: a, Window: w, Above: bound, After: k.violation, Recent: g.o.Recent}, g.recovered(a, c.entry, s))
+			}
+		}
+	}
+	if bound := max(a.Warning, a.Critical); bound > 0 {
+		add(Live{Kind: LiveRestored, Agreement: a, Below: bound, Recent: g.o.Recent}, g.compositeRecovered(a))
+	}
 }
 
 // of takes over what a live alert has from its generated rule.
@@ -102,7 +131,7 @@ func (l Live) of(r rules.Rule) Live {
 	return l
 }
 
-func (g *generator) liveEntry(a *sla.Agreement, c chosen, add func(Live, rules.Rule)) {
+func (g *generator) liveEntry(a *sla.Agreement, c chosen, all []chosen, add func(Live, rules.Rule)) {
 	switch c.entry {
 	case sla.CatalogueComposite:
 		for _, r := range g.composite(a, NameCompositeWarning, a.Warning) {
@@ -112,9 +141,20 @@ func (g *generator) liveEntry(a *sla.Agreement, c chosen, add func(Live, rules.R
 			add(Live{Kind: LiveScore, Agreement: a, Below: a.Critical}, r)
 		}
 		return
+	case sla.CatalogueCascading:
+		causes, effects := cascade(slices.DeleteFunc(slices.Clone(c.slos), onPrometheus))
+		for _, cause := range causes {
+			for _, effect := range effects {
+				add(Live{Kind: LiveCascade, SLO: cause, Agreement: a, Effect: effect, Window: shortWindow}, g.cascadeRule(a, cause, effect))
+			}
+		}
+		return
+	case sla.CatalogueRecovery:
+		g.liveRecovery(a, all, add)
+		return
 	}
 	for _, s := range c.slos {
-		if s.Indicator.Kind == slo.KindPrometheus {
+		if onPrometheus(s) {
 			continue
 		}
 		l := Live{Kind: LiveRatio, SLO: s, Agreement: a, Window: shortWindow, MinEvents: s.Alerting.MinEvents}
@@ -128,6 +168,10 @@ func (g *generator) liveEntry(a *sla.Agreement, c chosen, add func(Live, rules.R
 			l.Above = exact(nearShare * budget)
 		case sla.CatalogueErrorRateCritical:
 			l.Above = exact(criticalTimes * budget)
+		case sla.CatalogueErrorTrend:
+			l.Kind, l.Above = LiveTrend, exact(trendShare*budget)
+		case sla.CatalogueThroughputDecline:
+			l.Kind, l.Below, l.Window, l.MinEvents = LiveDecline, exact(declineRoom*float64(s.Indicator.AtLeast)), sliceWindow(s), 0
 		case sla.CatalogueAvailability:
 			l.Above, l.Window = budget, hour
 		case sla.CatalogueThroughput:

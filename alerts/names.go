@@ -56,6 +56,7 @@ const (
 	LabelSLA       = "sla"       // what kind of promise, such as processing_time
 	LabelImpact    = "impact"    // ImpactHigh, ImpactMedium or ImpactLow
 	LabelAgreement = "agreement" // name of the agreement that chose the alert
+	LabelEffect    = "effect"    // of NameCascading: the SLO that fails as well
 )
 
 // Values of LabelImpact.

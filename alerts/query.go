@@ -62,16 +62,15 @@ func (q query) anyEvents(s *slo.SLO, w time.Duration) string { return q.o.Events
 // total is the rate of valid events of all groups.
 func (q query) total(s *slo.SLO) string { return "sum(" + q.o.ValidRate(s) + ")" }
 
-// ratioInline is the error ratio of a window that ended a while ago, from the
-// recorded rates. It is for windows that have no recorded ratio.
-func (q query) ratioInline(s *slo.SLO, w, ago time.Duration) string {
-	over := func(sel string) string {
-		at := "[" + slo.FormatDuration(w) + "]"
+// ratioTen is the error ratio of ten minutes that ended a while ago: of two recorded rates, which meet end to end.
+func (q query) ratioTen(s *slo.SLO, ago time.Duration) string {
+	at := func(sel string, ago time.Duration) string {
 		if ago > 0 {
-			at += " offset " + slo.FormatDuration(ago)
+			sel += " offset " + slo.FormatDuration(ago)
 		}
-		return "sum_over_time(" + sel + at + ")"
+		return sel
 	}
+	over := func(sel string) string { return "(" + at(sel, ago) + " + " + at(sel, ago+shortWindow) + ")" }
 	return "(" + over(q.bad(s)) + " / " + over(q.valid(s)) + ")"
 }
 

@@ -34,6 +34,7 @@ type SLOReport struct {
 	Burns     []slo.Burn // slo.BurnWindows in order, then the period; corrected
 	RawBurns  []slo.Burn
 	TierBurns []slo.Burn    // over the windows of the SLO's own tiers that Burns lacks, shortest first; corrected
+	Trend     []slo.Burn    // over the last ten minutes and the ten before, corrected; nil unless an agreement of the service alerts on their difference
 	Period    slo.Span      // the window, from its start to the tick
 	Corrected time.Duration // time that corrections took out of Period: rounded outward, as slo.TakenOut says, and to whole slices where these are judged
 

@@ -70,7 +70,7 @@ type finding struct {
 }
 
 // group evaluates a condition on one group of an SLO.
-func (st *step) group(c *condition, r *sla.SLOReport, firing bool) (f finding) {
+func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f finding) {
 	var holds bool
 	recovery := burn(r, c.short, c.Recovery())
 	switch c.Kind {
@@ -89,6 +89,10 @@ func (st *step) group(c *condition, r *sla.SLOReport, firing bool) (f finding) {
 		if !holds && !firing {
 			f.held = c.HeldSpent(r.Budget, r.Period.Duration(), known, events)
 		}
+	case alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
+		holds, f.value = st.catalogue(c, r, row)
+		f.verdict = verdictOf(holds, false, 1) // their rules end with the data, too
+		return f
 	case alerts.LiveRatio:
 		e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window))
 		holds, f.value = c.InRange(e, firing), e.Ratio
@@ -164,9 +168,13 @@ func (st *step) all(c *condition, w *whole, firing bool) (f finding) {
 }
 
 // score evaluates a condition on one group of an agreement.
-func (st *step) score(c *condition, r *sla.SLAReport, firing bool) (f finding) {
+func (st *step) score(c *condition, r *sla.SLAReport, row *row, firing bool) (f finding) {
 	if r.Alert != nil {
 		r = r.Alert
+	}
+	if c.Kind == alerts.LiveRestored {
+		holds := c.Restored(r) && st.isOver(c, row, alerts.NameCompositeWarning, alerts.NameCompositeCritical)
+		return finding{verdict: verdictOf(holds, false, 1), value: r.Score}
 	}
 	holds := c.Low(r, firing)
 	if !holds && !firing {

@@ -101,6 +101,8 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	}
 	m.quiet.observe(&st)
 	m.breaches.observe(&st)
+	st.effects()
+	st.over()
 	st.slos()
 	st.slas()
 	st.services()

@@ -307,6 +307,8 @@ func TestCatalogue(t *testing.T) {
 		"LatencySLAViolation": 6*time.Minute + 20*time.Second,
 		// 8 % instead of 5 %.
 		"LatencySLACriticalViolation": 4*time.Minute + 10*time.Second,
+		// Two minutes after 5 % are left at 11m, and five after the hour.
+		"LatencySLARecovered": 13 * time.Minute, "ErrorRateSLARecovered": 0, "AvailabilitySLARecovered": 74*time.Minute + 10*time.Second,
 	}, onlyKnown(fired))
 	require.Empty(t, m.View().Active)
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/rules"
@@ -18,6 +19,8 @@ type plan struct {
 	slas     map[*sla.Agreement][]condition
 	services map[string][]condition
 	limits   map[*slo.Threshold]bool // that some alert is about
+	effects  map[*slo.SLO]bool       // that some failure may cascade to
+	recent   time.Duration           // how far notices of recovery look back; 0 without any
 	known    int                     // limits of the spec
 }
 
@@ -78,7 +81,7 @@ func (p *plan) fits(r *sla.Report) bool {
 func newPlan(r *sla.Report, o Options) *plan {
 	p := &plan{
 		slos: map[*slo.SLO]*sloPlan{}, slas: map[*sla.Agreement][]condition{}, services: map[string][]condition{},
-		limits: map[*slo.Threshold]bool{}, known: len(r.Thresholds),
+		limits: map[*slo.Threshold]bool{}, effects: map[*slo.SLO]bool{}, known: len(r.Thresholds),
 	}
 	var in rules.Spec
 	for i := range r.SLOs {
@@ -112,13 +115,13 @@ func (p *plan) define(resolved []Alert) []Alert {
 	for _, conditions := range p.all() {
 		for k := range conditions {
 			c := &conditions[k]
-			known[definitionKey(c.Alert, c.Labels[alerts.LabelTier], c.Labels[series.LabelSLOID], c.agreement, c.service)] = &c.Live
+			known[definitionKey(c.Alert, c.Labels[alerts.LabelTier], c.Labels[series.LabelSLOID], c.Labels[alerts.LabelEffect], c.agreement, c.service)] = &c.Live
 		}
 	}
 	resolved = slices.Clone(resolved)
 	for i := range resolved {
 		if a := &resolved[i]; a.live == nil {
-			a.live = known[definitionKey(a.Name, a.Label(alerts.LabelTier), a.Label(series.LabelSLOID), a.Agreement, a.Service)]
+			a.live = known[definitionKey(a.Name, a.Label(alerts.LabelTier), a.Label(series.LabelSLOID), a.Label(alerts.LabelEffect), a.Agreement, a.Service)]
 		}
 	}
 	return resolved
@@ -143,8 +146,13 @@ func (p *plan) add(l alerts.Live) {
 		c.agreement = l.Agreement.Name
 		c.key += "/" + l.Agreement.Name
 	}
+	p.recent = max(p.recent, l.Recent)
+	if l.Effect != nil {
+		c.key += "/" + string(l.Effect.ID)
+		p.effects[l.Effect] = true
+	}
 	switch l.Kind {
-	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio:
+	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
 		c.service = l.SLO.ID.Service()
 		c.groupBy, c.names = l.SLO.GroupBy, series.SLIRatio.ExtraLabels(l.SLO.GroupBy...)
 		s := p.slos[l.SLO]
@@ -156,7 +164,7 @@ func (p *plan) add(l alerts.Live) {
 		if l.Limit != nil {
 			p.limits[l.Limit] = true
 		}
-	case alerts.LiveScore:
+	case alerts.LiveScore, alerts.LiveRestored:
 		c.service = l.Agreement.Service
 		c.groupBy, c.names = l.Agreement.GroupBy, series.CompositeScore.ExtraLabels(l.Agreement.GroupBy...)
 		p.slas[l.Agreement] = append(p.slas[l.Agreement], c)

@@ -17,8 +17,10 @@ type step struct {
 	gap bool // the last report is too old for a condition to have held since
 	out []Transition
 
-	held   []Held
-	recent map[slo.ID]float64 // share of the last 5m, in [0,1], that was observed of an SLO
+	held    []Held
+	failing map[*slo.SLO]bool  // effects of a cascade that fail in some group
+	ended   map[overKey]bool   // alerts of agreements that are over since a short time
+	recent  map[slo.ID]float64 // share of the last 5m, in [0,1], that was observed of an SLO
 }
 
 func (st *step) slos() {
@@ -41,7 +43,7 @@ func (st *step) slos() {
 			st.begin(row, r)
 			for k := range p.group {
 				c := &p.group[k]
-				f := st.group(c, r, row.firing(k))
+				f := st.group(c, r, row, row.firing(k))
 				if f.verdict != no || row.active != nil {
 					st.advance(row, k, f, st.firstBad(row, k))
 				}
@@ -96,7 +98,7 @@ func (st *step) slas() {
 		}
 		row := st.row(scopeSLA, rs, string(slo.NewID(r.SLA.Service, r.SLA.Name)), r.Group, conditions)
 		for k := range conditions {
-			f := st.score(&conditions[k], r, row.firing(k))
+			f := st.score(&conditions[k], r, row, row.firing(k))
 			if f.verdict != no || row.active != nil {
 				st.advance(row, k, f, time.Time{})
 			}

@@ -26,6 +26,7 @@ func TestWhatAlertsNeed(t *testing.T) {
 	a := &sla.Agreement{
 		Service: "shop", Name: "gold", Method: sla.Ratio, Window: slo.Window{Rolling: 30 * day}, AlertWindow: time.Hour, GroupBy: []string{"product"},
 		NoData: sla.NoDataExclude, Warning: 95, Critical: 90, Components: []sla.Component{{Name: "availability", SLO: s.ID, Weight: 1}},
+		Catalogue: []sla.CatalogueAlert{{Name: sla.CatalogueErrorTrend}},
 	}
 	in := Inputs{SLOs: []*slo.SLO{s}, Agreements: []*sla.Agreement{a}}
 	p, err := newPlan(in)
@@ -48,6 +49,9 @@ func TestWhatAlertsNeed(t *testing.T) {
 	require.NoError(t, err)
 
 	seen := r.SLOs[0]
+	require.Len(t, seen.Trend, 2)
+	require.Equal(t, slo.Counts{Good: 20, Bad: 5}, seen.Trend[0].Counts, "half of the ten minutes are corrected")
+	require.Equal(t, slo.Counts{Good: 40, Bad: 10}, seen.Trend[1].Counts)
 	require.Equal(t, slo.Group{"A"}, seen.Group)
 	coverage := map[time.Duration]float64{5 * time.Minute: 1, 30 * time.Minute: 0.5, time.Hour: 0.75, 2 * time.Hour: 0.875, 6 * time.Hour: 1.75 / 6}
 	for _, burns := range [][]slo.Burn{seen.Burns, seen.RawBurns, r.SLOs[1].Burns} {

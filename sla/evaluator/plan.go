@@ -39,6 +39,7 @@ type sloPlan struct {
 	indicator  *fold.Indicator // as compiled
 	eventsID   string          // counter of plain events; "" if the SLO counts events itself
 	period     int
+	trend      []int       // of ten and of twenty minutes; nil unless a trend is alerted on
 	tiers      []int       // windows of the SLO's own tiers that are not among the burn windows
 	correction *correction // nil without corrections
 	expect     map[string]slo.Group
@@ -116,7 +117,7 @@ func (b *planner) build(in Inputs, cfg *fold.Config) {
 		b.dimensions[s.Name] = s.Dimensions
 	}
 	for _, s := range in.SLOs {
-		b.addSLO(s)
+		b.addSLO(s, trending(in.Agreements, s))
 	}
 	for _, l := range in.Thresholds {
 		levels, _ := thresholdLevels(l) // an error would have stopped Compile
@@ -151,7 +152,7 @@ func (b *planner) window(w slo.Window) int {
 	return i
 }
 
-func (b *planner) addSLO(s *slo.SLO) {
+func (b *planner) addSLO(s *slo.SLO, trend bool) {
 	b.names[s.ID] = s
 	if s.Indicator.Kind == slo.KindPrometheus {
 		return
@@ -159,6 +160,9 @@ func (b *planner) addSLO(s *slo.SLO) {
 	p := &sloPlan{slo: s, indicator: b.indicators[string(s.ID)], period: b.window(s.Window)}
 	if p.indicator.Slice != nil {
 		p.eventsID = sla.EventsID(s.ID)
+	}
+	if trend {
+		p.trend = []int{b.window(slo.Window{Rolling: trendWindow}), b.window(slo.Window{Rolling: 2 * trendWindow})}
 	}
 	for _, w := range tierWindows(s) {
 		p.tiers = append(p.tiers, b.window(slo.Window{Rolling: w}))
@@ -171,6 +175,16 @@ func (b *planner) addSLO(s *slo.SLO) {
 	}
 	b.slos[s.ID] = p
 	b.plan.slos = append(b.plan.slos, p)
+}
+
+// trendWindow is the length of the two periods that a trend is told by.
+const trendWindow = 10 * time.Minute
+
+// trending reports whether an agreement of the SLO's service may alert on the trend of its errors.
+func trending(agreements []*sla.Agreement, s *slo.SLO) bool {
+	return s.Indicator.Kind == slo.KindEvents && slices.ContainsFunc(agreements, func(a *sla.Agreement) bool {
+		return a.Service == s.ID.Service() && slices.ContainsFunc(a.Catalogue, func(c sla.CatalogueAlert) bool { return c.Name == sla.CatalogueErrorTrend })
+	})
 }
 
 // tierWindows are the windows of an SLO's own tiers that are no burn windows,
@@ -264,7 +278,7 @@ func (b *planner) addCorrections() {
 		if len(p.slo.Corrections) == 0 {
 			continue
 		}
-		windows := append(slices.Concat(b.burns, p.tiers), p.period)
+		windows := append(slices.Concat(b.burns, p.tiers, p.trend), p.period)
 		for _, u := range p.usages {
 			windows = append(windows, u.window)
 			if u.bands != nil {

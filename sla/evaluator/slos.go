@@ -181,6 +181,11 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 		b.Observed, b.Coverage = known.observed, known.coverage
 		r.TierBurns = append(r.TierBurns, b)
 	}
+	if p.trend != nil {
+		now := t.corrected(p.correction, g, p.trend[0])
+		before := t.corrected(p.correction, g, p.trend[1]).minus(now)
+		r.Trend = []slo.Burn{slo.NewBurn(trendWindow, budget(p.slo, now)), slo.NewBurn(trendWindow, budget(p.slo, before))}
+	}
 	// A tier's factor comes from the whole period, of which a calendar window may
 	// have seen little yet.
 	whole := p.slo.Window.Rolling
