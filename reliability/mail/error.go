@@ -1,0 +1,114 @@
+package mail
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"strings"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// maxDetail is how much of an error is shown.
+const maxDetail = 200
+
+// Error says why a message was not sent. It never holds the password.
+type Error struct {
+	Code      int  // of the server's answer; 0: it gave none
+	Recipient bool // the server refused this recipient, and may take others
+	brief     string
+	blocked   bool
+	err       error // nil if brief says everything
+}
+
+func (e *Error) Error() string {
+	if e.err == nil {
+		return e.brief
+	}
+	return e.brief + ": " + e.err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.err }
+
+// Brief is the error without what the server wrote.
+func (e *Error) Brief() string { return e.brief }
+
+// RetryClass tells what may pass from what needs somebody.
+func (e *Error) RetryClass() retry.Class {
+	switch {
+	case e.blocked:
+		return retry.ClassBlocked
+	case e.Code >= 500:
+		return retry.ClassPermanent
+	case e.Code >= 400:
+		return retry.ClassTransient
+	case e.err != nil && errors.Is(e.err, context.DeadlineExceeded):
+		return retry.ClassTimeout
+	}
+	return retry.ClassTransient
+}
+
+// failed makes an Error of what the library returns.
+func (s *Server) failed(ctx context.Context, err error) error {
+	e := &Error{}
+	var answer *textproto.Error
+	var send *gomail.SendError
+	if errors.As(err, &answer) {
+		e.Code = answer.Code
+	}
+	if errors.As(err, &send) {
+		e.Code, e.Recipient = send.ErrorCode(), send.Reason == gomail.ErrSMTPRcptTo
+	}
+	var unknown x509.UnknownAuthorityError
+	var certificate *tls.CertificateVerificationError
+	text := err.Error()
+	switch {
+	case ctx.Err() != nil:
+		e.brief, e.err = "no answer in time", ctx.Err()
+		return e
+	case errors.Is(err, errTooMuch):
+		e.brief = "the server sends too much"
+		return e
+	case strings.Contains(text, "SMTP AUTH"):
+		// Servers may repeat what they were sent, so nothing of the answer is taken over.
+		e.brief, e.blocked = "the server refuses user name or password", true
+		if e.Code == 0 || e.Code/100 == 4 {
+			e.brief, e.blocked = "authentication failed", e.Code == 0
+		}
+		return e
+	case errors.As(err, &unknown) || errors.As(err, &certificate):
+		e.brief, e.blocked = "the certificate of the server is not trusted", true
+	case strings.Contains(text, "does not support STARTTLS"):
+		e.brief, e.blocked = "the server does not offer STARTTLS", true
+		return e
+	case e.Recipient:
+		e.brief = fmt.Sprintf("the server refuses the recipient (%d)", e.Code)
+	case e.Code > 0:
+		e.brief = fmt.Sprintf("the server refuses the message (%d)", e.Code)
+	case send != nil:
+		e.brief = "the connection broke"
+	default:
+		e.brief = "no connection"
+	}
+	e.err = errors.New(s.clean(text))
+	return e
+}
+
+// clean bounds a text, takes out what a terminal would obey, and the password, should a server repeat it.
+func (s *Server) clean(text string) string {
+	if s.Username != "" && s.Password != nil {
+		if password, err := s.Password(); err == nil && password != "" {
+			text = strings.ReplaceAll(text, password, "***")
+		}
+	}
+	r := []rune(oneLine(text))
+	if len(r) > maxDetail {
+		return string(r[:maxDetail]) + "..."
+	}
+	return string(r)
+}
