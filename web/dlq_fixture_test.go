@@ -197,6 +197,7 @@ func hostileEngine(b *bench, bad string) {
 	s.Bulkheads = []status.BulkheadStatus{{Name: bad}}
 	s.Sinks = []status.SinkStatus{{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
 	s.Alertmanagers = []status.AlertmanagerStatus{{Name: bad, URL: bad, FailingSince: noon, Cause: bad, Brief: bad, Breaker: bad}}
+	s.Reports = []status.ReportStatus{{Name: bad, Every: bad, Targets: []status.ReportTarget{{Kind: bad, Name: bad, Period: bad, Outcome: bad, FailingSince: noon, Cause: bad, Brief: bad}}}}
 	s.DeadLetters = &status.DeadLetterStatus{Storage: bad, ByReason: map[string]int64{bad: 1}}
 }
 

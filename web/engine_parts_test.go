@@ -33,7 +33,12 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	s.Alertmanagers = append(s.Alertmanagers, status.AlertmanagerStatus{
 		Name: "am-2", FailingSince: noon.Add(-time.Hour), Failures: 3, Pending: 7, Cause: "503 Service Unavailable: secret", Brief: "503 Service Unavailable", Breaker: status.BreakerOpen,
 	})
+	s.Reports = append(s.Reports, status.ReportStatus{Name: "weekly", Every: "week", Targets: []status.ReportTarget{
+		{Kind: "email", Name: "secret@example.org", Period: "2026-W46", Outcome: "sending", FailingSince: noon.Add(-time.Hour), Failures: 5, Cause: "no connection: secret", Brief: "no connection"},
+		{Kind: "webhook", Name: "secret.example.org", Period: "2026-W46", Outcome: "failed", FailingSince: noon.Add(-2 * time.Hour), Failures: 9, Brief: "503 Service Unavailable"},
+	}})
 	body := k.answer(b, http.MethodGet, "/-/ready", 200)
+	require.Contains(t, string(body), `{"part":"report","name":"weekly","reason":"it has not reached 2 targets since 2026-11-20 10:00:07Z: 503 Service Unavailable"}`)
 	require.NotContains(t, string(body), "secret", "anybody may ask")
 	require.Contains(t, string(body), `503 Service Unavailable; 7 alerts wait`)
 	var h health
@@ -44,9 +49,9 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		require.NotEmpty(t, d.Reason)
 		got = append(got, strings.TrimSpace(d.Part+" "+d.Name))
 	}
-	require.Equal(t, []string{"slo shop/checkout", "redis", "alertmanager am-2", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked", "sink wrong"}, got[:10])
-	require.True(t, strings.HasPrefix(got[10], `sink \u{202e}<b>xxx`), got[10])
-	require.Less(t, len(got[10]), 100)
+	require.Equal(t, []string{"slo shop/checkout", "redis", "alertmanager am-2", "report weekly", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked", "sink wrong"}, got[:11])
+	require.True(t, strings.HasPrefix(got[11], `sink \u{202e}<b>xxx`), got[11])
+	require.Less(t, len(got[11]), 100)
 
 	s.Troubles = []status.TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
 	s.Connections.RefusedAt = b.now.Add(-59 * time.Second)
@@ -66,7 +71,11 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.Contains(t, page, ": 401 Unauthorized; its events wait")
 	require.Contains(t, page, "3 failures: 503 Service Unavailable: secret")
 	require.Contains(t, page, "12 failures: the receiver returned 401 Unauthorized: secret", "the page is for those who may read it")
+	require.Contains(t, page, "2026-W46 not delivered yet, 5 failures: no connection: secret")
+	require.Contains(t, page, "2026-W46 given up")
 	require.Contains(t, page, "blocked")
+	s.ReportsUnsaved = true
+	require.Contains(t, string(k.answer(b, http.MethodGet, "/-/ready", 200)), "it cannot be saved which reports were sent")
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/healthy", 200)), "degraded")
 	b.eng.State = status.Recovering
 	require.Contains(t, string(k.answer(b, http.MethodGet, "/-/ready", 503)), `"degraded"`)
@@ -77,7 +86,7 @@ func TestEngineListsItsParts(t *testing.T) {
 	k := newContract(t, b)
 	var got map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/engine", 200), &got))
-	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "alertmanagers", "dead_letters"} {
+	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "alertmanagers", "reports", "dead_letters"} {
 		require.Contains(t, got, name)
 	}
 	page := b.get("/engine").Body.String()
@@ -85,10 +94,10 @@ func TestEngineListsItsParts(t *testing.T) {
 		require.Contains(t, page, want)
 	}
 
-	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil
+	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.Reports, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	got = nil
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/engine", 200), &got))
-	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "alertmanagers", "dead_letters"} {
+	for _, name := range []string{"limits", "offenders", "redis", "breakers", "bulkheads", "sinks", "alertmanagers", "reports", "dead_letters"} {
 		require.NotContains(t, got, name)
 	}
 }
@@ -97,7 +106,7 @@ func TestPartsChangeTheTag(t *testing.T) {
 	for name, change := range map[string]func(*status.Engine){
 		"limit": func(e *status.Engine) { e.Limits[1].Hits++ }, "offender": func(e *status.Engine) { e.Offenders[0].Value = "other" }, "redis": func(e *status.Engine) { e.Redis.Connected = false },
 		"breaker": func(e *status.Engine) { e.Breakers[0].State = status.BreakerOpen }, "bulkhead": func(e *status.Engine) { e.Bulkheads[0].Rejected++ }, "sink": func(e *status.Engine) { e.Sinks[0].DeadLetters["expired"]++ },
-		"alertmanager": func(e *status.Engine) { e.Alertmanagers[0].Pending++ },
+		"alertmanager": func(e *status.Engine) { e.Alertmanagers[0].Pending++ }, "report": func(e *status.Engine) { e.Reports[0].Targets[1].Failures++ },
 		"dead letters": func(e *status.Engine) { e.DeadLetters.Count++ }, "reasons": func(e *status.Engine) { e.DeadLetters.ByReason["expired"]++ }, "none": func(e *status.Engine) { e.Redis = nil },
 	} {
 		b := newBench(t)

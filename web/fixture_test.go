@@ -212,6 +212,11 @@ func readyStatus() status.Engine {
 		Alertmanagers: []status.AlertmanagerStatus{{
 			Name: "am-1:9093", URL: "http://am-1:9093", Sent: 1_204, LastSuccess: noon.Add(-30 * time.Second), LastSuccessSeconds: 0.0042, Breaker: status.BreakerClosed,
 		}},
+		Reports: []status.ReportStatus{{
+			Name: "monthly", Every: "month", Next: noon.Add(10 * 24 * time.Hour), Targets: []status.ReportTarget{
+				{Kind: "folder", Name: "/srv/reports", Period: "2026-10", Outcome: "sent", At: noon.Add(-19 * 24 * time.Hour)}, {Kind: "email", Name: "ops@example.org"},
+			},
+		}},
 		DeadLetters: &status.DeadLetterStatus{Storage: "memory", Count: 3, Bytes: 900, Oldest: noon.Add(-3 * time.Hour), ByOrigin: map[string]int64{"fold": 1, "sink": 2}, ByReason: map[string]int64{"expired": 2, "attribute too long": 1}, BySink: map[string]int64{"warehouse": 2}},
 	}
 }

@@ -46,7 +46,7 @@ func TestEnginePagesGolden(t *testing.T) {
 
 // bare takes everything off the engine that it can do without.
 func bare(b *bench) {
-	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil
+	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.Reports, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	b.web.Opt.DLQ = newDeadLetterStore(b.t)
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/deadletters"
@@ -65,6 +67,11 @@ func incidentView(all site.Incidents) func() *incident.View {
 		return nil
 	}
 	return all.View
+}
+
+// WriteReport makes a report and writes it in all forms, for a scheduled report of that title.
+func (w *Web) WriteReport(ctx context.Context, title string, ask report.Query) (*api.WrittenReport, error) {
+	return w.api.WriteReport(ctx, title, ask)
 }
 
 // Register mounts everything on r. On a *gin.Engine it also takes over unknown

@@ -68,6 +68,7 @@ slas:
 
 const fullSettings = `evaluator: {interval: 200ms}
 notifications: {alertmanagers: [{url: "http://127.0.0.1:1"}]}
+reports: [{name: weekly, every: week, to: {folder: reports}}]
 auth: {tokens_file: tokens.yaml}
 ingest: {allowed_lateness: 1d}
 limits:

@@ -72,6 +72,8 @@ func TestNewerFormats(t *testing.T) {
 	require.True(t, p.waitReady(t), p.log.String())
 	p.stop(t)
 
+	writeFile(t, data, "reports.json", `{"version": 1, "targets": {}}`) // there is one once engine.yaml has reports
+
 	for pattern, raise := range map[string]raised{
 		fsys.FormatFile:           replaced("format 2", "format 3"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
@@ -80,6 +82,7 @@ func TestNewerFormats(t *testing.T) {
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
 		"alerts.json":             replaced(`"version":2`, `"version":3`),
+		"reports.json":            replaced(`"version": 1`, `"version": 2`),
 	} {
 		files, err := filepath.Glob(filepath.Join(data, pattern))
 		require.NoError(t, err)

@@ -33,7 +33,8 @@ A week is an ISO week and starts on Monday. Days and periods begin in the time z
 the calendar window of the SLO or agreement, or in UTC if it has none. --zone sets
 another time zone for all of them.
 
-With --days, -o csv writes one line for each day of each group of an SLO or agreement,
+-o html and -o text print the report as it is mailed, beside the period before. With
+--days, -o csv writes one line for each day of each group of an SLO or agreement,
 for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 		Example: `  sloengine report
   sloengine report --period 2026-W47
@@ -41,7 +42,7 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
   sloengine report --period last-week --days -o csv --out days.csv`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if days && o.format == "table" {
+			if days && o.format != "json" && o.format != "csv" {
 				return usageError{errors.New("--days requires -o json or -o csv")}
 			}
 			path, q := "/api/v1/report", url.Values{"period": {period}}
@@ -55,8 +56,8 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 				path += "/days.csv"
 			case days:
 				q.Set("days", "true")
-			case o.format == "csv":
-				q.Set("format", "csv")
+			case o.format == "csv" || o.format == "html" || o.format == "text":
+				q.Set("format", o.format)
 			}
 			return toFile(out, s.out, func(w io.Writer) error {
 				return o.engine.download(c.Context(), path, q, func(r io.Reader) error {
@@ -81,7 +82,7 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
 	f.BoolVar(&days, "days", false, "include the numbers of each day (requires -o json or -o csv)")
 	f.StringVar(&out, "out", "", "file to write (default: standard output)")
-	o.addOutput(f, "table", "json", "csv")
+	o.addOutput(f, "table", "json", "csv", "html", "text")
 	return c
 }
 

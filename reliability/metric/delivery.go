@@ -107,6 +107,23 @@ var (
 	NotifyLastSuccessTook = notifyPart.Gauge("sloengine_notify_last_success_seconds", unitSeconds, "Duration of the last request that succeeded.", notifyPeer, noPeers)
 )
 
+var reportsPart = NewPart("Scheduled reports",
+	"Delivery of each report that engine.yaml schedules.")
+
+var (
+	reportName = Named("report", "`name` of the report")
+	noReports  = Absent("without `reports` in engine.yaml")
+)
+
+var (
+	ReportsSent        = reportsPart.Counter("sloengine_reports_sent_total", "reports", "Reports delivered, one for each mail address, webhook and folder.", reportName, OneOf("kind", "email webhook folder"), noReports)
+	ReportsFailures    = reportsPart.Counter("sloengine_reports_failures_total", "attempts", "Attempts that failed. The engine retries for a day.", reportName, noReports)
+	ReportsAbandoned   = reportsPart.Counter("sloengine_reports_abandoned_total", "reports", "Reports that were not delivered: every attempt of a day failed (failed), or the engine was down for more than a week after the report was due (late).", reportName, OneOf("reason", "failed late"), noReports)
+	ReportsFailing     = reportsPart.Gauge("sloengine_reports_failing", "targets", "Mail addresses, webhooks and folders to which the report could not be delivered.", reportName, noReports)
+	ReportsPending     = reportsPart.Gauge("sloengine_reports_pending", "targets", "Mail addresses, webhooks and folders to which the report is due and not delivered yet.", reportName, noReports)
+	ReportsLastSuccess = reportsPart.Gauge("sloengine_reports_last_success_timestamp_seconds", unitSeconds, "Unix time of the last delivery since the start of the engine, 0 before the first.", reportName, noReports)
+)
+
 var retryPart = NewPart("Retries",
 	"Attempts after a first one.")
 

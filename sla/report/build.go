@@ -217,6 +217,25 @@ func (b *reporter) findZones() {
 	}
 }
 
+// CalendarZone is the zone of the calendar windows of the agreements that a query is about, if they share one, or else UTC.
+func CalendarZone(rep *sla.Report, ask Query) *time.Location {
+	var zone *time.Location
+	if rep == nil {
+		return time.UTC
+	}
+	for _, a := range Agreements(rep) {
+		if !ask.wantsAgreement(a) || a.Window.Calendar == "" {
+			continue
+		}
+		z := history.Zone(a.Window)
+		if zone != nil && zone.String() != z.String() {
+			return time.UTC
+		}
+		zone = z
+	}
+	return cmp.Or(zone, time.UTC)
+}
+
 // zoneOf is the zone of an SLO's days: what was asked for, that of its own calendar
 // window, that of an agreement it is part of, or UTC.
 func (b *reporter) zoneOf(s *slo.SLO) *time.Location {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -159,8 +160,8 @@ func (api *Handler) apiReport(c *gin.Context) {
 	q := c.Request.URL.Query()
 	kind := q.Get("format")
 	ask, err := site.ReportQuery(q, api.Opt.Now())
-	if err == nil && kind != "" && kind != "json" && kind != "csv" {
-		err = fmt.Errorf("format %q: want json or csv", format.Safe(kind, format.MaxName))
+	if err == nil && !slices.Contains([]string{"", "json", "csv", "html", "text"}, kind) {
+		err = fmt.Errorf("format %q: want json, csv, html or text", format.Safe(kind, format.MaxName))
 	}
 	if err == nil && q.Get("days") != "" && q.Get("days") != "true" && q.Get("days") != "false" {
 		err = fmt.Errorf("days: want true or false")
@@ -178,7 +179,7 @@ func (api *Handler) apiReport(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 		return
 	}
-	r, err := api.Reports.Make(c.Request.Context(), report.Source{Counts: api.Opt.Counts, Kept: api.Opt.Kept}, v.Rep, ask)
+	r, err := api.Reports.Make(c.Request.Context(), api.reportSource(), v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
 		respond.Problem(c, http.StatusNotImplemented, "This engine has no history.", nil)
@@ -194,6 +195,20 @@ func (api *Handler) apiReport(c *gin.Context) {
 		}
 		c.Header("Content-Disposition", `attachment; filename="sloengine-report-`+ask.Period.String()+`.csv"`)
 		respond.Send(c, http.StatusOK, "text/csv; charset=utf-8; header=present", body)
+	case kind == "html" || kind == "text":
+		out, err := api.writeReport(c.Request.Context(), "", r, v)
+		if err != nil {
+			api.Opt.LogError("write the report of "+ask.Period.String(), err)
+			respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)
+			return
+		}
+		if kind == "text" {
+			respond.Send(c, http.StatusOK, "text/plain; charset=utf-8", []byte(out.Text))
+			return
+		}
+		c.Header("Content-Disposition", `inline; filename="sloengine-report-`+ask.Period.String()+`.html"`)
+		c.Header("Content-Security-Policy", reportPolicy)
+		respond.Send(c, http.StatusOK, "text/html; charset=utf-8", []byte(out.HTML))
 	default:
 		respond.JSON(c, http.StatusOK, "application/json", newPeriodReport(r, v, q.Get("days") == "true"))
 	}

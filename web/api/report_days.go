@@ -116,7 +116,7 @@ func (api *Handler) apiReportDays(c *gin.Context) {
 	cells := make([]string, 0, len(DayColumns))
 	err = w.Write(DayColumns)
 	if err == nil {
-		err = report.EachDay(c.Request.Context(), report.Source{Counts: api.Opt.Counts, Kept: api.Opt.Kept}, v.Rep, ask, func(r *report.DayRow) error {
+		err = report.EachDay(c.Request.Context(), api.reportSource(), v.Rep, ask, func(r *report.DayRow) error {
 			cells = dayLine(cells, r)
 			return w.Write(cells)
 		})

@@ -59,6 +59,9 @@ type Engine struct {
 
 	Alertmanagers []AlertmanagerStatus `json:"alertmanagers,omitempty"` // that this engine sends its alerts to
 	DeadLetters   *DeadLetterStatus    `json:"dead_letters,omitempty"`
+
+	Reports        []ReportStatus `json:"reports,omitempty"`         // that come by themselves
+	ReportsUnsaved bool           `json:"reports_unsaved,omitempty"` // it could not be saved which were sent
 }
 
 // TroubleStatus is a part of the engine that does not work now.

@@ -128,7 +128,7 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, connections, slo, redis, breaker, alertmanager or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, connections, slo, redis, breaker, alertmanager, report or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -167,6 +167,12 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		if a := &e.Alertmanagers[i]; !a.FailingSince.IsZero() {
 			add("alertmanager", a.Name, fmt.Sprintf("it has accepted no alerts since %s: %s; %s wait", a.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(a.Brief, format.MaxName), format.Plural(a.Pending, "alert")))
 		}
+	}
+	for i := range e.Reports {
+		e.Reports[i].degraded(add)
+	}
+	if e.ReportsUnsaved {
+		add("report", "", "it cannot be saved which reports were sent; after a restart some are sent again, and new ones wait")
 	}
 	told := map[string]bool{}
 	for _, b := range e.Breakers {

@@ -24,6 +24,7 @@ type partsView struct {
 	Sinks     []sinkView
 
 	Alertmanagers []sinkView
+	Reports       []sinkView
 }
 
 type rateLimitRow struct {
@@ -102,7 +103,49 @@ func newPartsView(e *status.Engine, now time.Time) partsView {
 	for i := range e.Alertmanagers {
 		p.Alertmanagers = append(p.Alertmanagers, newAlertmanagerView(&e.Alertmanagers[i], now))
 	}
+	for i := range e.Reports {
+		p.Reports = append(p.Reports, newReportView(&e.Reports[i], now))
+	}
 	return p
+}
+
+func newReportView(r *status.ReportStatus, now time.Time) sinkView {
+	v := sinkView{Name: format.Safe(r.Name, format.MaxName), Kind: "every " + format.Safe(r.Every, format.MaxName), Mark: chart.None("nothing yet")}
+	if !r.Next.IsZero() {
+		v.Facts = append(v.Facts, site.Fact{Name: "Next", Value: r.Next.UTC().Format("Mon 2 Jan 2006 15:04 UTC"), At: format.NewStamp(r.Next, now)})
+	}
+	failing := false
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		f := site.Fact{Name: format.Safe(t.Kind, format.MaxName), Value: format.Safe(t.Name, format.MaxTitle), Note: "nothing yet"}
+		if t.Outcome != "" {
+			f.Note = format.Safe(t.Period, format.MaxName) + " " + outcomeText(t.Outcome)
+			f.At = format.NewStamp(t.At, now)
+			if !failing {
+				v.Mark = chart.OK("delivering")
+			}
+		}
+		if !t.FailingSince.IsZero() {
+			failing = true
+			v.Mark = chart.Bad("failing")
+			f.Note += ", " + format.Plural(t.Failures, "failure") + ": " + format.Safe(t.Cause, format.MaxTitle)
+		}
+		v.Facts = append(v.Facts, f)
+	}
+	return v
+}
+
+// outcomeText says what became of a report.
+func outcomeText(outcome string) string {
+	switch outcome {
+	case "sent":
+		return "sent"
+	case "sending":
+		return "not delivered yet"
+	case "late":
+		return "not sent, the engine was down for too long"
+	}
+	return "given up"
 }
 
 func newAlertmanagerView(a *status.AlertmanagerStatus, now time.Time) sinkView {

@@ -103,22 +103,26 @@ func (ui *Handler) reportLinks(v site.View, service string) []site.Link {
 		{"last week", report.PeriodOf(slo.Week, now).Shift(-1)}, {"this week", report.PeriodOf(slo.Week, now)},
 		{"last month", report.PeriodOf(slo.Month, now).Shift(-1)}, {"this month", report.PeriodOf(slo.Month, now)},
 	} {
-		out = append(out, site.Link{Text: l.text, Href: ui.reportHref(l.p, service, "")})
+		out = append(out, site.Link{Text: l.text, Href: ui.reportHref(report.Query{Service: service}, l.p)})
 	}
 	return out
 }
 
-func (ui *Handler) reportHref(p report.Period, service, zone string) string {
-	return ui.Href("/report", reportQuery(p, service, zone))
+func (ui *Handler) reportHref(ask report.Query, p report.Period) string {
+	ask.Period = p
+	return ui.Href("/report", reportQuery(ask))
 }
 
-func reportQuery(p report.Period, service, zone string) url.Values {
-	q := url.Values{"period": {p.String()}}
-	if service != "" {
-		q.Set("service", service)
+func reportQuery(ask report.Query) url.Values {
+	q := url.Values{"period": {ask.Period.String()}}
+	if ask.Service != "" {
+		q.Set("service", ask.Service)
 	}
-	if zone != "" {
-		q.Set("zone", zone)
+	if ask.Agreement != "" {
+		q.Set("agreement", string(ask.Agreement))
+	}
+	if ask.Zone != nil {
+		q.Set("zone", ask.Zone.String())
 	}
 	return q
 }
@@ -148,6 +152,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 		ui.Page(c, status, "report", p)
 		return
 	}
+	p.Asked = ask.Period.String()
 	ui.fillReportHead(&p, v, ask)
 	r, err := ui.Reports.Make(c.Request.Context(), report.Source{Counts: ui.Opt.Counts, Kept: ui.Opt.Kept}, v.Rep, ask)
 	switch {
@@ -180,17 +185,13 @@ func servicesOf(rep *sla.Report) map[string]bool {
 }
 
 func (ui *Handler) fillReportHead(p *reportPage, v site.View, ask report.Query) {
-	zone := ""
-	if ask.Zone != nil {
-		zone = ask.Zone.String()
-	}
 	p.Heading, p.Dates = ask.Period.Title(), ask.Period.Dates()
 	p.Title = "Report " + ask.Period.String()
 	prev, next := ask.Period.Shift(-1), ask.Period.Shift(1)
-	p.Prev = site.Link{Text: prev.String(), Href: ui.reportHref(prev, ask.Service, zone)}
+	p.Prev = site.Link{Text: prev.String(), Href: ui.reportHref(ask, prev)}
 	p.Next = site.Link{Text: next.String()}
 	if next.In(time.UTC).From.Before(v.Rep.Time.Add(14 * time.Hour)) { // it may have begun further east
-		p.Next.Href = ui.reportHref(next, ask.Service, zone)
+		p.Next.Href = ui.reportHref(ask, next)
 	}
 	noon := ask.Period.Noon()
 	for _, u := range []struct {
@@ -201,9 +202,9 @@ func (ui *Handler) fillReportHead(p *reportPage, v site.View, ask report.Query) 
 		if u.unit != ask.Period.Unit {
 			to = report.PeriodOf(u.unit, noon)
 		}
-		p.Units = append(p.Units, site.Link{Text: u.text, Href: ui.reportHref(to, ask.Service, zone), On: u.unit == ask.Period.Unit})
+		p.Units = append(p.Units, site.Link{Text: u.text, Href: ui.reportHref(ask, to), On: u.unit == ask.Period.Unit})
 	}
-	q := reportQuery(ask.Period, ask.Service, zone)
+	q := reportQuery(ask)
 	p.JSON = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
 	q.Set("format", "csv")
 	p.CSV = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()

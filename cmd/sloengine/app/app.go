@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -82,6 +84,7 @@ type app struct {
 	eval        *evaluator.Evaluator
 	alerts      *liveAlerts
 	incidents   *incidents
+	reports     *scheduledReports
 	traffic     *history.TrafficLog
 	changes     *specChanges
 	parking     *parking
@@ -132,6 +135,9 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	alerts, err := newLiveAlerts(opt.DataDir, f.base.Host, c, set, sinkMetrics.Breakers(), opt.Log)
 	if err != nil {
+		return nil, err
+	}
+	if err := delivery.CheckVersion(filepath.Join(opt.DataDir, ReportsFile)); err != nil {
 		return nil, err
 	}
 	counted, err := fold.New(fold.Options{})
@@ -207,11 +213,15 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		failures:  metric.IncidentFailures.Counter(set), stepped: make(chan struct{}, 1),
 	}
 	alerts.stepped = kept.observe
+	reports, err := newScheduledReports(opt.DataDir, instance, c, eval.Latest, set, opt.Log)
+	if err != nil {
+		return nil, err
+	}
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	parking := newParking(c, counts, set)
 	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}
 	a := &app{
-		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, traffic: traffic, changes: changes, parking: parking,
+		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, traffic: traffic, changes: changes, parking: parking,
 		redaction: redaction, rates: rates, sinks: sinks, deadLetters: deadLetters, link: redis.link, http: httpMetrics, auth: auth,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, auth: auth, log: opt.Log},
@@ -221,13 +231,13 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		},
 		reloader: newReloader(reloadOptions{
 			start: c, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: sinks, alerts: alerts, redaction: redaction, changes: changes, log: opt.Log,
+			rates: rates, sinks: sinks, alerts: alerts, reports: reports, redaction: redaction, changes: changes, log: opt.Log,
 		}, set),
 	}
 	a.status = &engineStatus{
 		dir: opt.DataDir, started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
-		sinks: sinks, alerts: alerts, deadLetters: deadLetters,
+		sinks: sinks, alerts: alerts, reports: reports, deadLetters: deadLetters,
 	}
 	return a, a.buildRouter(c, set)
 }

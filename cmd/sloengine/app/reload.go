@@ -26,7 +26,7 @@ import (
 
 // reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
 // those of the sinks, each of which has its own.
-var reloadedSections = []string{"alerts", "notifications", "redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
+var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
 type reloadOptions struct {
 	start      *config.Config // in force where a reload does not reach
@@ -38,6 +38,7 @@ type reloadOptions struct {
 	rates      *rateLimits
 	sinks      *sinks
 	alerts     *liveAlerts
+	reports    *scheduledReports
 	redaction  *redaction
 	changes    *specChanges
 	log        *slog.Logger
@@ -114,6 +115,7 @@ func (r *reloader) read() (next readFiles, err error) {
 	linked.Web = r.o.start.Web // in force until a restart
 	prepare := []func() (func(), error){
 		func() (func(), error) { return r.o.alerts.prepare(&linked) },
+		func() (func(), error) { return r.o.reports.prepare(&settings) },
 		func() (func(), error) { return r.o.redaction.prepare(&settings) },
 		func() (func(), error) { return r.o.rates.prepare(&settings) },
 		func() (func(), error) { return r.o.sinks.prepare(settings.Sinks) },

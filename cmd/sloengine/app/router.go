@@ -95,6 +95,8 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		return err
 	}
 
+	a.reports.write = a.web.WriteReport
+
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false

@@ -32,6 +32,7 @@ type engineStatus struct {
 	link        *shared.Link // nil without Redis
 	sinks       *sinks
 	alerts      *liveAlerts
+	reports     *scheduledReports
 	deadLetters *deadLetters
 }
 
@@ -119,6 +120,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 		}
 		s.Alertmanagers = append(s.Alertmanagers, a)
 	}
+	e.reports.status(s)
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {
 		kind, most := "", int64(0)

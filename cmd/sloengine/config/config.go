@@ -67,6 +67,8 @@ type Config struct {
 
 	Alerts        alerts.EngineThresholds `yaml:"alerts"`
 	Notifications notificationsConfig     `yaml:"notifications"`
+	SMTP          *smtpConfig             `yaml:"smtp"`
+	Reports       []reportConfig          `yaml:"reports"`
 	Redis         *redisConfig            `yaml:"redis"`
 	Limits        *RateLimits             `yaml:"limits"`
 	Redact        []redactRule            `yaml:"redact"`
@@ -173,6 +175,8 @@ func (c *Config) check(f *yamldoc.Decoder) {
 		}
 	}
 	c.Notifications.check(f)
+	c.SMTP.check(f)
+	c.checkReports(f)
 	c.Redis.check(f)
 	c.checkLimits(f)
 	c.checkRedact(f)

@@ -45,6 +45,7 @@ func secretsIn(t testing.TB, dir string) {
 		"redis.password": []byte("hush\n"), "redact.key": []byte(strings.Repeat("k", 32)), "webhook.auth": []byte("Bearer 1234567890abcdef\n"),
 		"webhook.key": []byte(strings.Repeat("s", 32)), "alertmanager.password": []byte("hush\n"), "alertmanager.token": []byte("1234\n"), "alertmanager-ca.pem": cert,
 		"redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
+		"smtp.password": []byte("hush\n"), "mail-ca.pem": cert, "reports.token": []byte("1234\n"),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
@@ -77,6 +78,7 @@ func TestExampleUncommented(t *testing.T) {
 	secretsIn(t, dir)
 	t.Setenv("ALERTMANAGER_PASSWORD", "hush")
 	t.Setenv("ALERTMANAGER_TOKEN", "1234")
+	t.Setenv("BI_TOKEN", "1234")
 	data, err := os.ReadFile(exampleFile)
 	require.NoError(t, err)
 	text := uncommented(string(data))
@@ -86,7 +88,7 @@ func TestExampleUncommented(t *testing.T) {
 	// What is not said stays as it is.
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
 	plain := Default()
-	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sinks, plain.Notifications = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sinks, c.Notifications
+	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sinks, c.Notifications, c.SMTP, c.Reports
 	require.Equal(t, plain, c)
 
 	// The values shown are those of a section that says as little as it can.

@@ -54,6 +54,13 @@ var keyEffects = map[string]string{
 		notifications.alertmanagers.bearer_token_file notifications.alertmanagers.bearer_token_env
 		notifications.alertmanagers.tls.ca_file notifications.alertmanagers.tls.cert_file notifications.alertmanagers.tls.key_file
 		notifications.alertmanagers.tls.server_name notifications.alertmanagers.tls.insecure_skip_verify`,
+	"cmd/sloengine TestScheduledReports": `
+		smtp.smarthost smtp.from smtp.username smtp.password_file smtp.tls smtp.hello smtp.tls_config.ca_file
+		reports.name reports.every reports.day reports.at reports.timezone reports.agreement reports.service reports.formats
+		reports.to.email reports.to.webhooks.url reports.to.webhooks.token_env reports.to.folder`,
+	"cmd/sloengine/config TestReportSettings": `
+		smtp.password_env smtp.tls_config.cert_file smtp.tls_config.key_file smtp.tls_config.server_name
+		smtp.tls_config.insecure_skip_verify reports.to.webhooks.token_file`,
 	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
 	"cmd/sloengine TestRedisSentinel":            `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
 	"cmd/sloengine TestRedisCluster":             `redis.cluster limits.respect_dlq_filter limits.shared.redis`,

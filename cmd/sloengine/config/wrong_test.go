@@ -116,6 +116,20 @@ var wrongSettings = []struct {
 		`1:23: dead_letters.clean: schedule "sometimes" is not a cron expression (want a cron expression such as "0 2 * * *")`,
 		`1:53: dead_letters.replay.schedule: schedule "0 0 30 2 *" never occurs (want a cron expression such as "*/10 * * * *")`,
 	}},
+	{"smtp", "smtp: {smarthost: mail, from: nobody, hello: 'a b'}", []string{`1:19: smtp.smarthost: must be a host and a port (as in mail.example.org:587)`,
+		`1:31: smtp.from: is not a mail address (as in SLO reports <slo@example.org>)`, `1:46: smtp.hello: "a b" is not a host name (as in engine.example.org)`}},
+	{"smtp password in the clear", "smtp: {smarthost: 'm:25', from: a@b.c, username: u, tls: none}", []string{`1:7: smtp.password_file: missing (or set password_env)`, `1:58: smtp.tls: the password would cross the network unencrypted (choose starttls or tls, or remove username)`}},
+	{"smtp password of nobody", "smtp: {smarthost: 'm:25', from: a@b.c, password_env: PATH}", []string{`1:7: smtp.username: missing (set it, or remove the password)`}},
+	{"report to nobody", "reports: [{name: a, every: week, to: {}}]", []string{`1:38: reports[0].to: the report goes nowhere (add email, webhooks or folder)`}},
+	{"report without mail server", "reports: [{name: a, every: week, to: {email: [a@b.c]}}]", []string{`1:46: reports[0].to.email: the smtp section is missing (add smtp: {smarthost: mail.example.org:587, from: slo@example.org})`}},
+	{"report values", "reports:\n  - {name: A b, every: week, day: '1', at: 25h, timezone: Local, service: x, agreement: gold, formats: [pdf, csv, csv], to: {folder: x}}", []string{
+		`2:12: reports[0].name: invalid report name "A b" (want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label)`,
+		`2:35: reports[0].day: "1" is not a day of the week (want monday to sunday)`, `2:44: reports[0].at: "25h" is not a time of day (want a time such as 08:00)`, `2:59: reports[0].timezone: "Local" is not a time zone (want a name such as Europe/Berlin)`,
+		`2:75: reports[0].service: service and agreement exclude each other (remove it)`, `2:89: reports[0].agreement: "gold" is not an agreement (want the service and the name, such as shop/gold)`,
+		`2:105: reports[0].formats[0]: "pdf" is not a format (want html, csv or json)`, `2:115: reports[0].formats[2]: csv is listed twice (remove it)`}},
+	{"report day", "reports: [{name: a, every: month, day: '31', to: {folder: x}}, {name: a, every: month, to: {webhooks: [{url: 'ftp://u:secret@x'}, {url: 'http://u:secret@x'}, {url: 'http://x'}, {url: 'http://x'}]}}]", []string{
+		`1:40: reports[0].day: "31" is not a day of every month (want 1 to 28, which every month has)`, `1:71: reports[1].name: reports[0] already has this name (the name tells which reports were sent)`,
+		`1:110: reports[1].to.webhooks[0].url: must begin with http:// or https:// and have a host (as in https://example.org/reports)`, `1:137: reports[1].to.webhooks[1].url: must not hold a user, set token_file (as in https://example.org/reports)`, `1:184: reports[1].to.webhooks[3].url: the URL is listed twice (remove it)`}},
 	{"time zone", "dead_letters: {timezone: Mars/Base}", []string{`1:26: dead_letters.timezone: "Mars/Base" is not a time zone (want a name such as Europe/Berlin)`}},
 	{"filter pattern", "dead_letters: {filter: {never_save: [ok, '/(/'], always_save: ['']}}", []string{
 		"1:42: dead_letters.filter.never_save[1]: pattern /(/: error parsing regexp: missing closing ): `(` (want a name, a name with * and ?, or /an expression/)",
@@ -167,7 +181,7 @@ var wrongSettings = []struct {
 		`2:41: sinks[0].file.fsync: unknown value "always" (want cursor, batch or never)`,
 		`3:8: redis.address: missing`,
 		`3:13: redis.db: must be at least 0, got "-1"`,
-		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, shutdown, alerts, notifications, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
+		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, shutdown, alerts, notifications, smtp, reports, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
 	}},
 }
 

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/reportmail"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// reportPolicy lets the report of a mail have its inline styles, and nothing else.
+const reportPolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+// ErrNoReport means that the engine has not evaluated anything yet.
+var ErrNoReport = errors.New("there is no report yet")
+
+// WrittenReport is a report in all forms.
+type WrittenReport struct {
+	reportmail.Output
+	CSV, JSON []byte
+	Running   bool // the period is not over in the zones of all lines
+}
+
+// WriteReport makes a report and writes it in all forms, as the API would answer. The title is that of a scheduled
+// report.
+func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Query) (*WrittenReport, error) {
+	v := api.View()
+	if v.Rep == nil {
+		return nil, ErrNoReport
+	}
+	r, err := api.Reports.Make(ctx, api.reportSource(), v.Rep, ask)
+	if err != nil {
+		return nil, err
+	}
+	out := &WrittenReport{Running: r.Running}
+	if out.Output, err = api.writeReport(ctx, title, r, v); err != nil {
+		return nil, err
+	}
+	if out.CSV, err = reportCSV(r); err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(newPeriodReport(r, v, false)); err != nil {
+		return nil, fmt.Errorf("encode report: %w", err)
+	}
+	out.JSON = buf.Bytes()
+	return out, nil
+}
+
+func (api *Handler) reportSource() report.Source {
+	return report.Source{Counts: api.Opt.Counts, Kept: api.Opt.Kept}
+}
+
+// writeReport writes a report for people, beside the one of the period before.
+func (api *Handler) writeReport(ctx context.Context, title string, r *report.Report, v site.View) (reportmail.Output, error) {
+	ask := r.Query
+	ask.Period = ask.Period.Shift(-1)
+	before, err := api.Reports.Make(ctx, api.reportSource(), v.Rep, ask)
+	if err != nil {
+		return reportmail.Output{}, err
+	}
+	in := reportmail.Input{Title: title, Report: r, Before: before}
+	if api.Opt.ExternalURL != "" {
+		q := url.Values{"period": {r.Period.String()}}
+		if r.Service != "" {
+			q.Set("service", r.Service)
+		}
+		if r.Agreement != "" {
+			q.Set("agreement", string(r.Agreement))
+		}
+		if r.Zone != nil {
+			q.Set("zone", r.Zone.String())
+		}
+		in.Page = strings.TrimRight(api.Opt.ExternalURL, "/") + "/report?" + q.Encode()
+	}
+	return reportmail.Write(in)
+}

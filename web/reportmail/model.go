@@ -1,0 +1,392 @@
+package reportmail
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+const (
+	// maxRows is how many lines a table has at most. The rest is in the CSV.
+	maxRows = 100
+	// whole is the coverage from which on a line counts as observed.
+	whole = 0.9995
+)
+
+// model is a report in words.
+type model struct {
+	Subject, Title, Heading, Dates, Zone, Scope string
+	Running                                     string // "" or how far the period is
+	Empty                                       string // "" or why there are no numbers
+	Page                                        string
+	Figures                                     []figure
+	Agreements                                  []agreementRow
+	MoreAgreements                              int
+	SLOs                                        []sloRow
+	MoreSLOs                                    int
+	Thresholds                                  []thresholdRow
+	Compared                                    string // the period before; "": none
+	Notes                                       []string
+}
+
+type figure struct {
+	Name, Value, Before string
+	Bad                 bool
+}
+
+// mark is a state in words with the colour of its cell. The word is always there.
+type mark struct{ Text, Color string }
+
+const (
+	green = "#17633a"
+	red   = "#a3221b"
+	grey  = "#555b66"
+)
+
+type agreementRow struct {
+	State               mark
+	Name, Group         string
+	Score, Before, Diff string
+	Worst               string
+	Coverage            string
+}
+
+type sloRow struct {
+	State                        mark
+	Name, Group, Objective       string
+	Indicator, IndicatorBefore   string
+	Spent, SpentBefore           string
+	Bad, Events, Worst, Coverage string
+}
+
+type thresholdRow struct {
+	Name, Within, Warnings, Critical, Before, Coverage string
+}
+
+func newModel(in *Input) *model {
+	r := in.Report
+	m := &model{
+		Title: format.Safe(in.Title, format.MaxName), Heading: "SLO report: " + r.Period.Title(), Dates: r.Period.Dates(), Page: in.Page,
+		Scope: scope(r), Zone: zones(r),
+	}
+	switch {
+	case !r.Begun:
+		m.Empty = "The period has not begun."
+	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
+		m.Empty = "There is nothing to report on: the spec has no SLO, agreement or event threshold for it."
+	}
+	before := index(in.Before)
+	if in.Before != nil && m.Empty == "" {
+		m.Compared = in.Before.Period.Title()
+	}
+	m.Subject = subject(m, r)
+	if m.Empty != "" {
+		return m
+	}
+	if r.Running {
+		m.Running = "The period is not over. These are the numbers so far."
+	}
+	m.Figures = figures(r, in.Before)
+	for _, i := range worstFirst(len(r.SLAs), func(i int) report.Verdict { return r.SLAs[i].Verdict }) {
+		if len(m.Agreements) == maxRows {
+			m.MoreAgreements = len(r.SLAs) - maxRows
+			break
+		}
+		m.Agreements = append(m.Agreements, newAgreement(&r.SLAs[i], before))
+	}
+	for _, i := range worstFirst(len(r.SLOs), func(i int) report.Verdict { return r.SLOs[i].Verdict }) {
+		if len(m.SLOs) == maxRows {
+			m.MoreSLOs = len(r.SLOs) - maxRows
+			break
+		}
+		m.SLOs = append(m.SLOs, newSLO(&r.SLOs[i], before))
+	}
+	for i := range r.Thresholds {
+		m.Thresholds = append(m.Thresholds, newThreshold(&r.Thresholds[i], before))
+	}
+	m.Notes = notes(r)
+	return m
+}
+
+func subject(m *model, r *report.Report) string {
+	met, judged := tally(r)
+	what := "no data"
+	switch {
+	case m.Empty != "":
+		what = "nothing to report on"
+	case judged[0] > 0:
+		what = fmt.Sprintf("%d of %d agreements met", met[0], judged[0])
+	case judged[1] > 0:
+		what = fmt.Sprintf("%d of %d objectives met", met[1], judged[1])
+	}
+	about := r.Period.Title()
+	if name := cmp.Or(m.Title, m.Scope); name != "" {
+		about = name + ", " + about
+	}
+	return "SLO report " + about + ": " + what
+}
+
+// tally counts agreements and objectives: those that were met, and those that had data.
+func tally(r *report.Report) (met, judged [2]int) {
+	count := func(k int, v report.Verdict) {
+		switch v {
+		case report.Met:
+			met[k]++
+			judged[k]++
+		case report.Breached:
+			judged[k]++
+		}
+	}
+	for i := range r.SLAs {
+		count(0, r.SLAs[i].Verdict)
+	}
+	for i := range r.SLOs {
+		count(1, r.SLOs[i].Verdict)
+	}
+	return met, judged
+}
+
+func scope(r *report.Report) string {
+	if r.Agreement != "" {
+		return format.Safe(string(r.Agreement), format.MaxTitle)
+	}
+	return format.Safe(r.Service, format.MaxName)
+}
+
+// zones names the zone of all lines, if it is one.
+func zones(r *report.Report) string {
+	seen := map[string]bool{}
+	covered := func(c *report.Covered) { seen[c.Zone.String()] = true }
+	for i := range r.SLOs {
+		covered(&r.SLOs[i].Covered)
+	}
+	for i := range r.SLAs {
+		covered(&r.SLAs[i].Covered)
+	}
+	if len(seen) != 1 {
+		return "time zones of the agreements"
+	}
+	for z := range seen {
+		return z
+	}
+	return ""
+}
+
+// lines are those of another period, by what they are about.
+type lines struct {
+	slos       map[string]*report.SLO
+	slas       map[string]*report.SLA
+	thresholds map[string]*report.Threshold
+}
+
+func index(r *report.Report) lines {
+	l := lines{map[string]*report.SLO{}, map[string]*report.SLA{}, map[string]*report.Threshold{}}
+	if r == nil {
+		return l
+	}
+	for i := range r.SLOs {
+		l.slos[sloKey(&r.SLOs[i])] = &r.SLOs[i]
+	}
+	for i := range r.SLAs {
+		l.slas[slaKey(&r.SLAs[i])] = &r.SLAs[i]
+	}
+	for i := range r.Thresholds {
+		l.thresholds[thresholdKey(&r.Thresholds[i])] = &r.Thresholds[i]
+	}
+	return l
+}
+
+func sloKey(r *report.SLO) string { return string(r.Now.SLO.ID) + "\x00" + r.Now.Group.Key() }
+func slaKey(r *report.SLA) string {
+	return r.SLA.Service + "/" + r.SLA.Name + "\x00" + r.Group.Key()
+}
+func thresholdKey(r *report.Threshold) string {
+	return r.Now.Threshold.Service + "/" + r.Now.Threshold.Name
+}
+
+// comparable reports whether a line of the period before has all of its numbers.
+func comparable(c *report.Covered) bool { return c.KeptFrom.IsZero() && c.Coverage >= whole }
+
+func newAgreement(r *report.SLA, before lines) agreementRow {
+	out := agreementRow{
+		State: verdict(r.Verdict), Name: format.Safe(r.SLA.Service+"/"+r.SLA.Name, format.MaxTitle), Group: group(r.SLA.GroupBy, r.Group),
+		Score: format.NoValue, Before: format.NoValue, Diff: format.NoValue, Worst: format.NoValue, Coverage: coverage(&r.Covered),
+	}
+	has := r.Verdict != report.NoData
+	if has {
+		out.Score = format.Score(r.Score)
+		if r.Missing > 0 {
+			out.Score += fmt.Sprintf(" (%s to %s)", format.Score(r.Low), format.Score(r.High))
+		}
+	}
+	if has && r.Worst >= 0 {
+		c := r.Components[r.Worst]
+		out.Worst = fmt.Sprintf("%s cost %s", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
+	}
+	if b := before.slas[slaKey(r)]; b != nil && b.Verdict != report.NoData {
+		out.Before = format.Score(b.Score)
+		switch {
+		case !comparable(&b.Covered):
+			out.Before += " (partial)"
+		case has:
+			out.Diff = strings.TrimPrefix(fmt.Sprintf("%+.2f", r.Score-b.Score), "+0.00")
+			out.Diff = cmp.Or(out.Diff, "0")
+		}
+	}
+	return out
+}
+
+func newSLO(r *report.SLO, before lines) sloRow {
+	s := r.Now.SLO
+	digits := format.Decimals(s.Objective)
+	out := sloRow{
+		State: verdict(r.Verdict), Name: format.Safe(string(s.ID), format.MaxTitle), Group: group(s.GroupBy, r.Now.Group), Objective: s.Objective.String(),
+		Indicator: format.NoValue, IndicatorBefore: format.NoValue, Spent: format.NoValue, SpentBefore: format.NoValue,
+		Bad: format.Count(r.Net.Counts.Bad), Events: format.Count(r.Events), Worst: format.NoValue, Coverage: coverage(&r.Covered),
+	}
+	if r.Net.HasData {
+		out.Indicator, out.Spent = format.Percent(r.Net.SLI, digits), format.Percent(r.Net.Consumed, 1)
+	}
+	if r.Worst >= 0 {
+		d := &r.Days[r.Worst]
+		out.Worst = d.Date
+		if at, err := time.Parse(time.DateOnly, d.Date); err == nil {
+			out.Worst = at.Format("Mon 2 Jan")
+		}
+		out.Worst += " (" + format.Percent(d.Share, 0) + ")"
+	}
+	if b := before.slos[sloKey(r)]; b != nil && b.Net.HasData {
+		out.IndicatorBefore, out.SpentBefore = format.Percent(b.Net.SLI, digits), format.Percent(b.Net.Consumed, 1)
+		if !comparable(&b.Covered) {
+			out.SpentBefore += " (partial)"
+		}
+	}
+	return out
+}
+
+func newThreshold(r *report.Threshold, before lines) thresholdRow {
+	out := thresholdRow{
+		Name:   format.Safe(r.Now.Threshold.Service+"/"+r.Now.Threshold.Name, format.MaxTitle),
+		Within: format.Count(r.Violations.Within), Warnings: format.Count(r.Violations.Warning), Critical: format.Count(r.Violations.Critical),
+		Before: format.NoValue, Coverage: coverage(&r.Covered),
+	}
+	if b := before.thresholds[thresholdKey(r)]; b != nil && b.Coverage > 0 {
+		out.Before = format.Count(b.Violations.Warning) + " and " + format.Count(b.Violations.Critical)
+		if !comparable(&b.Covered) {
+			out.Before += " (partial)"
+		}
+	}
+	return out
+}
+
+func figures(r, before *report.Report) []figure {
+	met, judged := tally(r)
+	of := func(n [2]int, all [2]int, k int) string { return fmt.Sprintf("%d of %d", n[k], all[k]) }
+	warn, crit := violations(r)
+	out := []figure{
+		{Name: "Agreements met", Value: of(met, judged, 0), Bad: met[0] < judged[0]},
+		{Name: "Objectives met", Value: of(met, judged, 1), Bad: met[1] < judged[1]},
+		{Name: "Critical violations", Value: format.Count(crit), Bad: crit > 0},
+		{Name: "Warnings", Value: format.Count(warn)},
+	}
+	low := 1.0
+	each(r, func(c *report.Covered) { low = min(low, c.Coverage) })
+	out = append(out, figure{Name: "Coverage of the least observed line", Value: format.Percent(low, 1), Bad: low < whole})
+	if before == nil {
+		return out
+	}
+	met, judged = tally(before)
+	warn, crit = violations(before)
+	low = 1.0
+	each(before, func(c *report.Covered) { low = min(low, c.Coverage) })
+	for i, v := range []string{of(met, judged, 0), of(met, judged, 1), format.Count(crit), format.Count(warn), format.Percent(low, 1)} {
+		out[i].Before = v
+	}
+	return out
+}
+
+func each(r *report.Report, f func(*report.Covered)) {
+	for i := range r.SLOs {
+		f(&r.SLOs[i].Covered)
+	}
+	for i := range r.SLAs {
+		f(&r.SLAs[i].Covered)
+	}
+	for i := range r.Thresholds {
+		f(&r.Thresholds[i].Covered)
+	}
+}
+
+func violations(r *report.Report) (warn, crit uint64) {
+	for i := range r.Thresholds {
+		warn, crit = warn+r.Thresholds[i].Violations.Warning, crit+r.Thresholds[i].Violations.Critical
+	}
+	return warn, crit
+}
+
+func verdict(v report.Verdict) mark {
+	switch v {
+	case report.Met:
+		return mark{"met", green}
+	case report.Breached:
+		return mark{"breached", red}
+	case report.Informative:
+		return mark{"informs only", grey}
+	}
+	return mark{"no data", grey}
+}
+
+func group(names []string, g slo.Group) string {
+	var parts []string
+	for _, l := range format.Labels(names, g) {
+		parts = append(parts, l.Name+"="+l.Value)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func coverage(c *report.Covered) string {
+	out := format.Percent(c.Coverage, 1)
+	if !c.KeptFrom.IsZero() {
+		out += " since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
+	}
+	return out
+}
+
+// worstFirst orders lines: breached, without data, met, and those that inform only.
+func worstFirst(n int, v func(i int) report.Verdict) []int {
+	rank := map[report.Verdict]int{report.Breached: 0, report.NoData: 1, report.Met: 2, report.Informative: 3}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return rank[v(a)] - rank[v(b)] })
+	return order
+}
+
+func notes(r *report.Report) []string {
+	out := []string{"An objective is met if the errors of this period alone stayed within what it allows. Budget spent is the share of the period's own error budget."}
+	corrected, kept, partial := false, false, false
+	for i := range r.SLOs {
+		corrected = corrected || r.SLOs[i].Corrected > 0
+	}
+	each(r, func(c *report.Covered) {
+		kept = kept || !c.KeptFrom.IsZero()
+		partial = partial || c.Coverage < whole
+	})
+	if corrected {
+		out = append(out, "Planned maintenance is taken out, rounded outward to five minutes.")
+	}
+	if kept {
+		out = append(out, "Some counts do not reach back to the start of the period. Such lines say since when they count.")
+	}
+	if partial {
+		out = append(out, "Coverage below 100% means that the engine was not running, did not count by the present definition, or that rate limits dropped events. What happened then is not in the numbers.")
+	}
+	return append(out, "Late events are counted in the minute in which they happened, so a report that is made again later may count more.")
+}

@@ -1,0 +1,64 @@
+package reportmail
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	htmltemplate "html/template"
+	"strings"
+	"text/tabwriter"
+	texttemplate "text/template"
+
+	"github.com/sloengine/sloengine/sla/report"
+)
+
+// Input is what a report is written from.
+type Input struct {
+	Title  string         // name of a scheduled report; "": none
+	Report *report.Report // of the period
+	Before *report.Report // of the one before it; nil: there is nothing to compare with
+	Page   string         // address of the report's page; "": no link
+}
+
+// Output is a report in both forms.
+type Output struct{ Subject, Text, HTML string }
+
+//go:embed mail.html.tmpl
+var htmlSource string
+
+//go:embed mail.txt.tmpl
+var textSource string
+
+var (
+	htmlForm = htmltemplate.Must(htmltemplate.New("mail").Parse(htmlSource))
+	textForm = texttemplate.Must(texttemplate.New("mail").Parse(textSource))
+)
+
+// Write writes both forms.
+func Write(in Input) (Output, error) {
+	m := newModel(&in)
+	var html, text, table bytes.Buffer
+	if err := htmlForm.Execute(&html, m); err != nil {
+		return Output{}, fmt.Errorf("write report as HTML: %w", err)
+	}
+	if err := textForm.Execute(&table, m); err != nil {
+		return Output{}, fmt.Errorf("write report as text: %w", err)
+	}
+	tw := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0) // tabs are between the cells of tables only
+	if _, err := tw.Write(table.Bytes()); err != nil {
+		return Output{}, fmt.Errorf("write report as text: %w", err)
+	}
+	if err := tw.Flush(); err != nil {
+		return Output{}, fmt.Errorf("write report as text: %w", err)
+	}
+	return Output{Subject: m.Subject, HTML: html.String(), Text: trimLines(text.String())}, nil
+}
+
+// trimLines takes out the padding of last cells.
+func trimLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
