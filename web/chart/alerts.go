@@ -18,6 +18,8 @@ type AlertTimeline struct {
 	To    int64
 	Keys  []key
 	Note  string
+
+	Caption string // what a bar stands for
 }
 
 // lane is one alert's past: rectangles in permille across and a height of 16.
@@ -38,7 +40,7 @@ const (
 // NewAlertTimeline draws the alerts of a list that touch a range. The list is sorted, the worst first.
 func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Time, kept time.Duration) *AlertTimeline {
 	t := timeline{sp}
-	out := &AlertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix()}
+	out := &AlertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix(), Caption: "Each bar begins when the condition first held (pending) and ends when the alert resolved."}
 	index := map[string]int{}
 	seen := map[string]bool{}
 	for _, a := range list {

@@ -46,6 +46,8 @@ type Shades struct {
 	out    []slo.Span // planned maintenance
 	unseen []slo.Span // the engine did not count
 	unkept slo.Span   // older than what is kept
+
+	incident slo.Span // that the chart is about; zero if it is about none
 }
 
 func NewShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult) Shades {
@@ -73,6 +75,12 @@ func NewShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult)
 	return h
 }
 
+// Around adds the time of an incident.
+func (h Shades) Around(incident slo.Span) Shades {
+	h.incident = incident
+	return h
+}
+
 // draw adds the shades to a plot.
 func (h Shades) draw(p *plot, t timeline, height float64) {
 	add := func(sp slo.Span, class, title string) {
@@ -80,6 +88,7 @@ func (h Shades) draw(p *plot, t timeline, height float64) {
 			p.Bands = append(p.Bands, b)
 		}
 	}
+	add(h.incident, "incident", "incident")
 	add(h.unkept, "unkept", "no longer retained")
 	for _, sp := range h.unseen {
 		add(sp, "unseen", "not observed")
@@ -91,6 +100,9 @@ func (h Shades) draw(p *plot, t timeline, height float64) {
 
 func (h Shades) keys() []key {
 	var out []key
+	if h.incident.Duration() > 0 {
+		out = append(out, key{"incident", "incident"})
+	}
 	if len(h.out) > 0 {
 		out = append(out, key{"shade", "planned maintenance"})
 	}

@@ -92,8 +92,7 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 		p.Warning = "This is permanent: removed dead letters cannot be restored."
 	}
 	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] + format.Plural(n, "dead letter") + "?"
-	// Without this header browsers hide the origin of a form, which is what formDeadLetters checks over plain HTTP.
-	c.Header("Referrer-Policy", "same-origin")
+	site.FormPage(c)
 	dead.Page(c, http.StatusOK, "engine-confirm", p)
 }
 

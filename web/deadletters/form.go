@@ -27,13 +27,10 @@ const (
 // formTime bounds one form. What it leaves undone needs another try.
 const formTime = 25 * time.Second
 
-// formDeadLetters carries out a confirmed action and redirects to the list. Any site can make a browser send a form, so
-// the request must prove that it comes from a page of this engine: by Sec-Fetch-Site or, over plain HTTP where browsers
-// omit it, by Origin.
+// formDeadLetters carries out a confirmed action and redirects to the list.
 func (dead *Handler) formDeadLetters(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	err := http.NewCrossOriginProtection().Check(c.Request)
-	if site := c.GetHeader("Sec-Fetch-Site"); err != nil || site != "same-origin" && (site != "" || c.GetHeader("Origin") == "") {
+	if !site.OwnForm(c) {
 		dead.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
 		return
 	}

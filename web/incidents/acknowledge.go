@@ -72,8 +72,7 @@ func (h *Handler) acknowledgePage(c *gin.Context) {
 		Until: q.Get("until"), Signature: q.Get("signature"),
 	}
 	p.Themes = nil // their links would carry the signature
-	// Without this header browsers hide the origin of a form, which acknowledge checks over plain HTTP.
-	c.Header("Referrer-Policy", "same-origin")
+	site.FormPage(c)
 	h.Page(c, http.StatusOK, "acknowledge", p)
 }
 
@@ -83,8 +82,7 @@ const (
 )
 
 func (h *Handler) acknowledge(c *gin.Context) {
-	err := http.NewCrossOriginProtection().Check(c.Request)
-	if from := c.GetHeader("Sec-Fetch-Site"); err != nil || from != "same-origin" && (from != "" || c.GetHeader("Origin") == "") {
+	if !site.OwnForm(c) {
 		h.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Follow the link in the notification again.")
 		return
 	}

@@ -18,13 +18,13 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// Handler serves the API of incidents.
+// Handler serves the API and the pages of incidents.
 type Handler struct{ *site.Site }
 
-// New makes the API of a site.
+// New makes the API and the pages of a site.
 func New(s *site.Site) *Handler { return &Handler{s} }
 
-// Register mounts the API and the page that acknowledges.
+// Register mounts the API and the pages.
 func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
 	get("/api/v1/incidents", read, h.list)
 	get("/api/v1/incidents.csv", read, h.csv)
@@ -33,6 +33,10 @@ func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handler
 	r.POST("/api/v1/incidents", site.Secure, operate, h.open)
 	r.POST("/api/v1/incidents/:id/:operation", site.Secure, operate, h.operate)
 	r.POST("/api/v1/incidents/erase", site.Secure, operate, h.erase)
+	get(site.IncidentListPath, read, h.listPage)
+	get(site.IncidentPath, read, h.detailPage)
+	get(newPath, operate, h.newPage)
+	r.POST(formPath, site.Secure, operate, h.form)
 	get(site.AcknowledgePath+":id", h.acknowledgePage)
 	r.POST(site.AcknowledgePath+":id", site.Secure, h.acknowledge)
 }

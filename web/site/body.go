@@ -17,6 +17,19 @@ import (
 	"github.com/sloengine/sloengine/web/respond"
 )
 
+// OwnForm reports whether a form was sent from a page of this engine. Any site can make a browser send a form, so the request
+// must prove it: by Sec-Fetch-Site or, over plain HTTP where browsers omit it, by Origin. The page needs the header of
+// [FormPage] for that.
+func OwnForm(c *gin.Context) bool {
+	err := http.NewCrossOriginProtection().Check(c.Request)
+	from := c.GetHeader("Sec-Fetch-Site")
+	return err == nil && (from == "same-origin" || from == "" && c.GetHeader("Origin") != "")
+}
+
+// FormPage lets the browser name the origin of a page when it sends the page's forms. Without this header browsers hide it,
+// and over plain HTTP there is nothing else that OwnForm could check.
+func FormPage(c *gin.Context) { c.Header("Referrer-Policy", "same-origin") }
+
 // MaxBody is the most bytes of a body that changes something.
 const MaxBody = 64 << 10
 

@@ -5,6 +5,14 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+// The pages about incidents.
+const (
+	IncidentListPath = "/incidents"
+	IncidentPath     = "/incident" // of one, by the parameter id; notifications link to it
 )
 
 // AcknowledgePath begins the address of the page that acknowledges an incident. The id of the incident follows.
@@ -22,4 +30,32 @@ type Incidents interface {
 	Measure(from, to time.Time) incident.Measures
 	// VerifyAck checks the query of an address at AcknowledgePath, which permits to acknowledge the incident.
 	VerifyAck(id, until, signature string) error
+}
+
+// OpenIncidents says in a sentence which incidents of severity critical are not resolved, and how many of severity warning
+// are beside them.
+func OpenIncidents(view *incident.View) (m chart.Mark, text string, warnings int) {
+	open, waiting := 0, 0
+	for _, inc := range view.Open() {
+		switch {
+		case inc.Severity != incident.Critical:
+			warnings++
+		case inc.Ack == nil:
+			waiting++
+			fallthrough
+		default:
+			open++
+		}
+	}
+	text = "1 incident is open"
+	if open != 1 {
+		text = format.Count(open) + " incidents are open"
+	}
+	switch {
+	case open == 0:
+		return chart.OK(""), "No incident is open", warnings
+	case waiting == 0:
+		return chart.Wait(""), text + ", all acknowledged", warnings
+	}
+	return chart.Bad(""), text + ", " + format.Count(waiting) + " not acknowledged", warnings
 }

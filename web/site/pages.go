@@ -21,22 +21,23 @@ import (
 
 // Layout is what every page shows around its content.
 type Layout struct {
-	Title    string
-	Nav      string // which page of the navigation this is
-	Base     string // prefix of every link
-	State    status.State
-	Health   chart.Mark
-	Report   format.Stamp
-	Stale    bool
-	Banners  []banner
-	Refresh  []Link
-	Themes   []Link
-	Theme    string // what the reader chose, "" follows the system
-	Stream   string // address of the event stream; "" if the page does not refresh itself
-	Key      string // of the view, as the event stream has it
-	Version  string
-	Started  format.Stamp
-	Warnings []string
+	Title     string
+	Nav       string // which page of the navigation this is
+	Base      string // prefix of every link
+	Incidents bool   // the engine keeps incidents
+	State     status.State
+	Health    chart.Mark
+	Report    format.Stamp
+	Stale     bool
+	Banners   []banner
+	Refresh   []Link
+	Themes    []Link
+	Theme     string // what the reader chose, "" follows the system
+	Stream    string // address of the event stream; "" if the page does not refresh itself
+	Key       string // of the view, as the event stream has it
+	Version   string
+	Started   format.Stamp
+	Warnings  []string
 }
 
 type banner struct {
@@ -100,7 +101,7 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 
 // BareLayout is a layout that says nothing about the engine, for who may not read.
 func (site *Site) BareLayout(c *gin.Context, title string) Layout {
-	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c)}
+	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(respond.ThemeParam, t)
@@ -111,7 +112,7 @@ func (site *Site) BareLayout(c *gin.Context, title string) Layout {
 
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
-var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true}
+var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)

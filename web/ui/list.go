@@ -37,6 +37,7 @@ type listPage struct {
 	First      *firstEvent
 	NoSLOs     bool
 	Source     string
+	Open       string // how many incidents are open; "" if none is
 }
 
 // scoreCard is an agreement in short, as a link to all that is known of it.
@@ -71,12 +72,13 @@ func (ui *Handler) listPage(c *gin.Context) {
 		f.State = ""
 	}
 	alerts, digest := ui.Alerts(site.AlertFilter{Active: true, Service: f.Service})
-	key := strings.Join([]string{v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, respond.Theme(c)}, "\x00")
+	incidents := ui.openIncidents()
+	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, respond.Theme(c)}, "\x00")
 	site.RefreshHeader(c)
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list"), Source: format.Safe(string(f.SLO), format.MaxTitle)}
+	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list"), Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents}
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
@@ -89,6 +91,18 @@ func (ui *Handler) listPage(c *gin.Context) {
 		}
 	}
 	ui.Page(c, http.StatusOK, "list", p)
+}
+
+// openIncidents says which incidents are open; "" if none of severity critical is.
+func (ui *Handler) openIncidents() string {
+	if ui.Opt.Incidents == nil || !ui.Opt.Engine().State.Recovered() {
+		return ""
+	}
+	mark, text, _ := site.OpenIncidents(ui.Opt.Incidents.View())
+	if mark.Shape == "ok" {
+		return ""
+	}
+	return text
 }
 
 // fillList fills in what a report says. It reports whether everything could be

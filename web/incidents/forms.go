@@ -1,0 +1,208 @@
+package incidents
+
+import (
+	"crypto/rand"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// Where forms are sent to, and the page with the form that opens an incident.
+const (
+	formPath = site.IncidentPath + "/do"
+	newPath  = site.IncidentListPath + "/new"
+)
+
+// Values of the field do.
+const (
+	doOpen    = "open"
+	doAck     = "ack"
+	doWrite   = "write"
+	doResolve = "resolve"
+	doPublish = "publish"
+	doHide    = "hide"
+	doLink    = "post-mortem"
+)
+
+// Values of the field kind of a text.
+const (
+	kindNote   = "note"
+	kindUpdate = "update"
+	kindPublic = "public"
+)
+
+// forms are what a reader who may change an incident can do.
+type forms struct {
+	ID, Action string
+	Team       string // who is likely to acknowledge
+	MayAck     bool
+	MayResolve bool
+	MayWrite   bool
+	Public     bool
+	PostMortem string
+}
+
+func (h *Handler) newForms(inc *incident.Incident) *forms {
+	may := func(k incident.Kind) bool {
+		o := incident.Operation{Kind: k, ID: inc.ID}
+		return o.Allowed(inc) == nil
+	}
+	return &forms{
+		ID: inc.ID, Action: h.Opt.ExternalPath + formPath, Team: format.Safe(inc.Team, format.MaxName), MayAck: may(incident.AckIt), MayResolve: may(incident.ResolveIt),
+		MayWrite: may(incident.AddNote) || may(incident.AddUpdate), Public: inc.Public, PostMortem: inc.PostMortem,
+	}
+}
+
+// doneTexts say what the form did that redirected to the page.
+var doneTexts = map[string]string{
+	doOpen: "The incident was opened.", doAck: "The incident was acknowledged.", doWrite: "The text was added.", doResolve: "The incident was resolved.",
+	doPublish: "The public page shows this incident now.", doHide: "The public page does not show this incident any more.", doLink: "The link to the post-mortem was stored.",
+}
+
+// newIncidentPage asks what a new incident is about.
+type newIncidentPage struct {
+	site.Layout
+	Action, Key, List string
+	Services          []site.Option
+	Now               string
+}
+
+func (h *Handler) newPage(c *gin.Context) {
+	if !h.ready(c) {
+		return
+	}
+	v := h.View()
+	services := map[string]bool{}
+	if v.Rep != nil {
+		for i := range v.Rep.SLOs {
+			services[v.Rep.SLOs[i].SLO.ID.Service()] = true
+		}
+	}
+	p := newIncidentPage{
+		Layout: h.Layout(c, v, "Open an incident", "incidents"), Action: h.Opt.ExternalPath + formPath, Key: rand.Text(), List: h.Href(site.IncidentListPath, nil),
+		Services: site.SelectOptions(services, ""), Now: v.Now.UTC().Format(inputTime),
+	}
+	p.Refresh, p.Themes, p.Stream = nil, nil, ""
+	site.FormPage(c)
+	h.Page(c, http.StatusOK, "incident-new", p)
+}
+
+// inputTime is how a date field of a form writes a time, in UTC.
+const inputTime = "2006-01-02T15:04"
+
+// form carries out what a form of the pages asks for, and redirects to the incident.
+func (h *Handler) form(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if !site.OwnForm(c) {
+		h.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the incident and try again there.")
+		return
+	}
+	if !h.ready(c) {
+		return
+	}
+	form, err := readForm(c)
+	if err != nil {
+		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
+		return
+	}
+	o, err := formOperation(form)
+	if err != nil {
+		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+format.Safe(err.Error(), format.MaxText)+". Go back and correct it.")
+		return
+	}
+	inc, err := h.Apply(c, &o)
+	switch {
+	case err == nil && inc != nil:
+		c.Header("Location", h.Href(site.IncidentPath, url.Values{"id": {inc.ID}, "did": {form.Get("do")}}))
+		c.Status(http.StatusSeeOther)
+	case errors.Is(err, incident.ErrInvalid):
+		h.Message(c, http.StatusBadRequest, "Nothing was done", format.Safe(sentence(err), format.MaxText)+" Go back and correct it.")
+	case errors.Is(err, incident.ErrNotFound):
+		h.Message(c, http.StatusNotFound, "Nothing was done", gone)
+	case errors.Is(err, incident.ErrState), errors.Is(err, incident.ErrFull):
+		h.Message(c, http.StatusConflict, "Nothing was done", format.Safe(sentence(err), format.MaxText))
+	default:
+		if c.Request.Context().Err() == nil { // else the reader went away
+			h.Opt.LogError("write incident", err)
+		}
+		h.Message(c, http.StatusServiceUnavailable, "Not done", "It is not known whether the incident was changed. Look at it again. The engine's log has the cause.")
+	}
+}
+
+// sentence makes a sentence of an error.
+func sentence(err error) string {
+	s := strings.ReplaceAll(err.Error(), "\n", ", ")
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+// maxTextForm bounds the body of a form: a text whose characters are all escaped, and little else.
+const maxTextForm = 3*incident.MaxText + 4<<10
+
+func readForm(c *gin.Context) (url.Values, error) {
+	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
+		return nil, errors.New("it is not a URL-encoded form")
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxTextForm)
+	if err := c.Request.ParseForm(); err != nil {
+		return nil, errors.New("it is too large or damaged")
+	}
+	for name, values := range c.Request.PostForm {
+		if len(values) > 1 {
+			return nil, errors.New(format.Safe(name, format.MaxName) + " is given twice")
+		}
+	}
+	return c.Request.PostForm, nil
+}
+
+// formOperation is what a form asks for. Browsers end lines with CR LF and send empty fields.
+func formOperation(form url.Values) (o incident.Operation, err error) {
+	field := func(name string) string { return strings.TrimSpace(strings.ReplaceAll(form.Get(name), "\r\n", "\n")) }
+	o = incident.Operation{ID: field("id"), By: field("by")}
+	do := field("do")
+	if do != doOpen && o.ID == "" {
+		return o, errors.New("id is missing")
+	}
+	switch do {
+	case doOpen:
+		o = incident.Operation{
+			Kind: incident.OpenByHand, By: o.By, Key: field("key"), Title: field("title"), Service: field("service"), Team: field("team"),
+			Severity: incident.Severity(field("severity")), Public: field("public") == "true",
+		}
+		if s := field("onset"); s != "" {
+			if o.Onset, err = time.Parse(inputTime, s); err != nil {
+				return o, errors.New("onset: want a time such as 2026-11-22T10:00, in UTC")
+			}
+		}
+	case doAck:
+		o.Kind, o.Team, o.How = incident.AckIt, field("team"), incident.ByPage
+	case doWrite:
+		o.Kind, o.Text = incident.AddUpdate, field("text")
+		switch field("kind") {
+		case kindNote:
+			o.Kind = incident.AddNote
+		case kindUpdate:
+		case kindPublic:
+			o.Public = true
+		default:
+			return o, errors.New("choose whether the text is a note or an update")
+		}
+	case doResolve:
+		o.Kind = incident.ResolveIt
+	case doPublish, doHide:
+		o.Kind, o.Public = incident.Publish, do == doPublish
+	case doLink:
+		o.Kind, o.Text = incident.LinkPost, field("url")
+	default:
+		return o, errors.New("it does not say what to do")
+	}
+	return o, nil
+}

@@ -1,0 +1,268 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// withIncidents is a bench with a book of incidents.
+func withIncidents(t *testing.T, change ...func(*site.Options)) (*bench, *memoryBook) {
+	book := newMemoryBook()
+	return newBench(t, append(change, func(o *site.Options) { o.Incidents = book })...), book
+}
+
+// someIncidents adds a resolved incident, an acknowledged one and a warning.
+func someIncidents(book *memoryBook) {
+	fire := func(name, service, slo string, severity incident.Severity, fired time.Time, group ...string) incident.Operation {
+		return incident.Operation{Kind: incident.Fire, Title: name + " of " + slo, Onset: fired.Add(-3 * time.Minute), OnsetBy: incident.OnsetByAlert, Alert: &incident.Alert{
+			Fingerprint: name + service, Name: name, Service: service, SLO: slo, Group: group, Severity: severity, Fired: fired, Labels: map[string]string{"severity": "page"},
+		}}
+	}
+	book.now = noon.Add(-50 * time.Hour)
+	book.apply(incident.Batch{Operations: []incident.Operation{fire("ErrorBudgetBurnPage", "mdm", "mdm/availability", incident.Critical, book.now)}})
+	book.now = noon.Add(-49 * time.Hour)
+	book.apply(incident.Batch{Operations: []incident.Operation{
+		{Kind: incident.Clear, Alert: &incident.Alert{Fingerprint: "ErrorBudgetBurnPagemdm", Resolved: book.now}},
+		{Kind: incident.Measured, ID: "INC-2026-11-0002", Spent: []incident.Spent{{SLO: "mdm/availability", Valid: 9_000, Bad: 812, Budget: 1.204}}},
+	}})
+	book.now = noon
+	book.apply(incident.Batch{Operations: []incident.Operation{
+		fire("ErrorBudgetBurnTicket", "insurance-paid", "insurance-paid/latency", incident.Warning, noon.Add(-time.Minute)),
+		{Kind: incident.OpenByHand, Title: "Customers call about payments", Service: "payments", Severity: incident.Critical, By: "Ann", Key: "k", Onset: noon.Add(-40 * time.Minute), Team: "ops"},
+		{Kind: incident.AckIt, ID: "INC-2026-11-0004", By: "Bob", Team: "ops", How: incident.ByPage},
+	}})
+}
+
+const firstIncident = "/incident?id=INC-2026-11-0001"
+
+func TestIncidentList(t *testing.T) {
+	b, book := withIncidents(t)
+	someIncidents(book)
+	rec := b.get("/incidents")
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+	page := text(check(t, rec.Body.String()))
+	require.Contains(t, page, "2 incidents are open, 1 not acknowledged")
+	require.Contains(t, page, "Open warnings: 1.")
+	order := []string{"Orders fail", "Customers call about payments", "ErrorBudgetBurnPage of mdm/availability", "ErrorBudgetBurnTicket"}
+	at := -1
+	for _, name := range order {
+		next := strings.Index(page, name)
+		require.Greater(t, next, at, "open first, then acknowledged, then resolved, and warnings apart: %s", name)
+		at = next
+	}
+	require.Contains(t, page, "120.4%")
+	for query, want := range map[string][]string{
+		"?state=resolved": {"INC-2026-11-0002"}, "?service=payments": {"INC-2026-11-0004"}, "?state=unresolved&severity=critical": {"INC-2026-11-0004", "INC-2026-11-0001"},
+		"?severity=warning": {"INC-2026-11-0003"}, "?service=nothing": {},
+	} {
+		body := b.get("/incidents" + query).Body.String()
+		for n := 1; n <= 4; n++ {
+			id := fmt.Sprintf("INC-2026-11-%04d", n)
+			require.Equal(t, contains(want, id), strings.Contains(body, id), "%s %s", query, id)
+		}
+	}
+	for _, query := range []string{"?state=odd", "?severity=odd", "?from=odd"} {
+		require.Equal(t, http.StatusBadRequest, b.get("/incidents"+query).Code, query)
+	}
+	// The start page and the navigation lead to it.
+	require.Contains(t, text(check(t, b.get("/").Body.String())), "2 incidents are open, 1 not acknowledged")
+	b.eng.State = status.Recovering
+	require.Equal(t, http.StatusServiceUnavailable, b.get("/incidents").Code)
+	require.NotContains(t, b.get("/").Body.String(), "incidents are open")
+	b.web.Opt.Incidents = nil
+	require.Equal(t, http.StatusNotImplemented, b.get("/incidents").Code)
+	require.Equal(t, http.StatusNotImplemented, b.get(firstIncident).Code)
+}
+
+func contains(list []string, s string) bool { return strings.Contains(strings.Join(list, " "), s) }
+
+func TestIncidentListTurnsPages(t *testing.T) {
+	b, book := withIncidents(t)
+	var batch incident.Batch
+	for n := range 119 {
+		batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.OpenByHand, Title: "t", Severity: incident.Critical, By: "Ann", Key: fmt.Sprint(n)})
+		batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.OpenByHand, Title: "t", Severity: incident.Warning, By: "Ann", Key: fmt.Sprint("w", n)})
+	}
+	book.apply(batch)
+	seen := map[string]bool{}
+	next, pages := "/incidents?severity=critical", 0
+	for ; next != ""; pages++ {
+		doc := check(t, b.get(next).Body.String())
+		next = ""
+		for n := range doc.Descendants() {
+			for _, a := range n.Attr {
+				if id, ok := strings.CutPrefix(a.Val, "/incident?id="); ok && a.Key == "href" {
+					require.False(t, seen[id], "%s is listed twice", id)
+					seen[id] = true
+				}
+				if a.Key == "rel" && a.Val == "next" {
+					next = n.Attr[0].Val
+				}
+			}
+		}
+	}
+	require.Equal(t, 3, pages)
+	require.Len(t, seen, 120)
+	require.Equal(t, 60, strings.Count(b.get("/incidents").Body.String(), "/incident?id="), "a page of incidents and ten warnings")
+	require.Contains(t, b.get("/incidents").Body.String(), "All 119")
+}
+
+func TestIncidentPage(t *testing.T) {
+	b, book := withIncidents(t)
+	someIncidents(book)
+	rec := b.get(firstIncident)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "else browsers hide the origin of its forms")
+	page := text(check(t, rec.Body.String()))
+	for _, want := range []string{"Orders fail", "not acknowledged", "Detected: ErrorBudgetBurnPage fired", "where the counts turned bad", "Good and bad of insurance-unpaid / availability", "MEDCARE", "Each bar begins when the alert fired", "Acknowledge"} {
+		require.Contains(t, page, want)
+	}
+	require.Contains(t, rec.Body.String(), `class="b-incident"`)
+
+	for _, o := range []incident.Operation{
+		{Kind: incident.AddNote, By: "Bob", Text: "**db-7** is down, see [wiki](https://wiki.example.org)"}, {Kind: incident.AddUpdate, By: "Bob", Text: "We know.", Public: true},
+		{Kind: incident.AckIt, By: "Bob", Team: "ops", How: incident.ByLink}, {Kind: incident.LinkPost, Text: "https://wiki.example.org/pm"}, {Kind: incident.ResolveIt, By: "Cleo"},
+	} {
+		o.ID = "INC-2026-11-0001"
+		_, err := book.Do(t.Context(), o)
+		require.NoError(t, err)
+	}
+	body := b.get(firstIncident).Body.String()
+	wellFormed(t, strings.ReplaceAll(body, "<br />", ""))
+	for _, want := range []string{"<strong>db-7</strong>", `href="https://wiki.example.org" rel="noopener noreferrer nofollow"`, "by the link in a notification", "(ops)", `href="https://wiki.example.org/pm"`, "Resolved</b> by <bdi>Cleo"} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, `value="ack"`, "it is resolved")
+	require.NotContains(t, body, `value="resolve"`)
+	for _, id := range []string{"", "x", "INC-2026-11-9999", "%3Cscript%3E"} {
+		require.Equal(t, http.StatusNotFound, b.get("/incident?id="+id).Code, id)
+	}
+	// An incident of what the spec does not have any more.
+	require.Equal(t, http.StatusOK, b.get("/incident?id=INC-2026-11-0003").Code)
+	b.rep = nil
+	require.Equal(t, http.StatusOK, b.get(firstIncident).Code)
+
+	// Without the permission there is nothing to press.
+	reader, _ := withIncidents(t, func(o *site.Options) {
+		o.May = func(_ *gin.Context, p site.Permission) bool { return p == site.Read }
+	})
+	require.NotContains(t, reader.get(firstIncident).Body.String(), `method="post"`)
+	require.NotContains(t, reader.get("/incidents").Body.String(), "/incidents/new")
+}
+
+func TestHostileIncidents(t *testing.T) {
+	for i, bad := range hostile {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			b, book := withIncidents(t)
+			clean := strings.Map(func(r rune) rune { // what people write is checked before it is stored
+				if r < ' ' {
+					return -1
+				}
+				return r
+			}, strings.ToValidUTF8(bad, "?"))
+			clean = strings.ToValidUTF8(clean[:min(len(clean), 90)], "")
+			book.apply(incident.Batch{Operations: []incident.Operation{
+				{Kind: incident.Fire, Title: bad, Team: bad, Onset: noon, Alert: &incident.Alert{
+					Fingerprint: "f" + bad, Name: bad, Service: bad, SLO: bad + "/" + bad, Agreement: bad, Group: []string{bad}, Labels: map[string]string{"severity": bad}, Severity: incident.Critical, Fired: noon,
+				}},
+				{Kind: incident.AckIt, ID: "INC-2026-11-0002", By: "x" + clean, Team: clean, How: incident.ByAPI},
+				{Kind: incident.AddNote, ID: "INC-2026-11-0002", By: "x" + clean, Text: "x" + clean},
+				{Kind: incident.Measured, ID: "INC-2026-11-0002", Spent: []incident.Spent{{SLO: bad + "/" + bad, Group: []string{bad}}}},
+			}})
+			esc := url.QueryEscape(bad)
+			for _, target := range []string{"/incidents", "/incident?id=INC-2026-11-0002", "/incident?id=INC-2026-11-0002&did=" + esc, "/incidents?service=" + esc + "&state=" + esc, "/incidents?service=" + esc, "/incidents/new"} {
+				rec := b.get(target)
+				require.Less(t, rec.Code, 500, target)
+				wellFormed(t, rec.Body.String())
+				for _, forbidden := range []string{"<img src=x", "<script>alert", "\u202e", "\u2066", "\u200f", "\x00", "\x1b", `href="javascript`} {
+					require.NotContains(t, rec.Body.String(), forbidden, target)
+				}
+				require.Less(t, rec.Body.Len(), 250_000, target)
+			}
+		})
+	}
+}
+
+// ownForm is what a browser sends with a form of the engine's pages.
+var ownForm = []string{"Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin"}
+
+func (b *bench) form(values url.Values, header ...string) *httptest.ResponseRecorder {
+	return b.send("/incident/do", values.Encode(), append(append([]string{}, ownForm...), header...)...)
+}
+
+func TestIncidentForms(t *testing.T) {
+	var audits []string
+	b, book := withIncidents(t, func(o *site.Options) {
+		o.Audit = func(_ *gin.Context, action, detail string) { audits = append(audits, action+" "+detail) }
+	})
+	const id = "INC-2026-11-0001"
+	get := func() *incident.Incident { return book.View().Get(id) }
+	done := func(values url.Values) {
+		t.Helper()
+		rec := b.form(values)
+		require.Equal(t, http.StatusSeeOther, rec.Code, rec.Body)
+		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+		to := rec.Header().Get("Location")
+		require.True(t, strings.HasPrefix(to, "/incident?"), to)
+		require.Contains(t, b.get(to).Body.String(), `class="done"`)
+	}
+	done(url.Values{"do": {"ack"}, "id": {id}, "by": {" Bob "}, "team": {"ops"}})
+	require.Equal(t, incident.Ack{Time: noon, By: "Bob", Team: "ops", How: incident.ByPage}, *get().Ack)
+	done(url.Values{"do": {"write"}, "kind": {"note"}, "id": {id}, "by": {"Bob"}, "text": {"a\r\n\r\nb"}})
+	require.Equal(t, "a\n\nb", get().Notes[0].Text)
+	done(url.Values{"do": {"write"}, "kind": {"update"}, "id": {id}, "by": {"Bob"}, "text": {"inside"}})
+	done(url.Values{"do": {"write"}, "kind": {"public"}, "id": {id}, "by": {"Bob"}, "text": {"outside"}})
+	require.False(t, get().Updates[0].Public)
+	require.True(t, get().Updates[1].Public)
+	require.False(t, get().Public, "a public update alone publishes nothing")
+	done(url.Values{"do": {"publish"}, "id": {id}})
+	require.True(t, get().Public)
+	done(url.Values{"do": {"hide"}, "id": {id}})
+	require.False(t, get().Public)
+	done(url.Values{"do": {"post-mortem"}, "id": {id}, "url": {"https://wiki.example.org/7"}})
+	require.Equal(t, "https://wiki.example.org/7", get().PostMortem)
+	done(url.Values{"do": {"resolve"}, "id": {id}, "by": {"Bob"}})
+	require.True(t, get().IsResolved())
+	done(url.Values{"do": {"open"}, "key": {"k1"}, "title": {"By phone"}, "service": {"shop"}, "severity": {"critical"}, "by": {"Ann"}, "onset": {"2026-11-20T11:00"}, "public": {"true"}})
+	opened := book.View().ByKey("k1")
+	require.Equal(t, time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC), opened.Onset)
+	require.True(t, opened.Public)
+	require.Len(t, audits, 9)
+	require.Equal(t, `incident.ack incident="INC-2026-11-0001" by="Bob" team="ops" how=page`, audits[0])
+
+	for name, values := range map[string]url.Values{
+		"no name": {"do": {"resolve"}, "id": {opened.ID}}, "no text": {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}}, "which kind": {"do": {"write"}, "id": {opened.ID}, "by": {"a"}, "text": {"x"}},
+		"what": {"id": {opened.ID}}, "odd": {"do": {"explode"}, "id": {opened.ID}}, "no id": {"do": {"publish"}}, "script": {"do": {"post-mortem"}, "id": {opened.ID}, "url": {"javascript:alert(1)"}},
+		"when": {"do": {"open"}, "title": {"t"}, "by": {"a"}, "severity": {"critical"}, "key": {"k"}, "onset": {"now"}}, "twice": {"do": {"publish", "hide"}, "id": {opened.ID}},
+		"large": {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 60<<10)}},
+	} {
+		rec := b.form(values)
+		require.Equal(t, http.StatusBadRequest, rec.Code, name)
+		check(t, rec.Body.String())
+	}
+	require.Equal(t, http.StatusConflict, b.form(url.Values{"do": {"ack"}, "id": {id}, "by": {"Eve"}}).Code)
+	require.Equal(t, http.StatusNotFound, b.form(url.Values{"do": {"publish"}, "id": {"INC-2026-11-0099"}}).Code)
+	ack := url.Values{"do": {"ack"}, "id": {opened.ID}, "by": {"Eve"}}
+	require.Equal(t, http.StatusBadRequest, b.form(ack, "Content-Type", "text/plain").Code)
+	require.Equal(t, http.StatusForbidden, b.form(ack, "Sec-Fetch-Site", "cross-site").Code)
+	require.Equal(t, http.StatusForbidden, b.form(ack, "Sec-Fetch-Site", "").Code, "neither Sec-Fetch-Site nor Origin")
+	require.Equal(t, http.StatusForbidden, b.form(ack, "Sec-Fetch-Site", "", "Origin", "null").Code)
+	book.failure = errors.New("busy")
+	require.Equal(t, http.StatusServiceUnavailable, b.form(ack).Code)
+	require.Nil(t, book.View().Get(opened.ID).Ack)
+	require.NotEqual(t, http.StatusOK, b.get("/incident/do?do=ack&id="+opened.ID+"&by=Eve").Code, "a link does nothing")
+}
