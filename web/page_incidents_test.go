@@ -88,6 +88,25 @@ func TestIncidentList(t *testing.T) {
 	require.Equal(t, http.StatusNotImplemented, b.get(firstIncident).Code)
 }
 
+func TestIncidentTrend(t *testing.T) {
+	b, book := withIncidents(t)
+	someIncidents(book)
+	page := b.get("/incidents").Body.String()
+	check(t, page)
+	// Three incidents, one of them by hand, detected after 3, 4 and 40 minutes, and one acknowledged at once.
+	for name, want := range map[string]string{
+		"Incidents": "3", "Opened by an alert": "66%", "Median detection": "4m", "Longest detection": "40m", "Median response": "0s", "Longest response": "0s",
+	} {
+		require.Contains(t, page, `<th scope="row">November 2026</th>`)
+		require.Contains(t, page, `data-name="`+name+`">`+want+`<`)
+	}
+	for _, want := range []string{"insurance-unpaid", "detection", "met"} {
+		require.Contains(t, page[strings.Index(page, `id="baselines"`):], want)
+	}
+	b.web.Opt.Incidents = &memoryBook{Book: incident.NewBook(), now: noon}
+	require.NotContains(t, b.get("/incidents").Body.String(), "By month")
+}
+
 func contains(list []string, s string) bool { return strings.Contains(strings.Join(list, " "), s) }
 
 func TestIncidentListTurnsPages(t *testing.T) {

@@ -29,6 +29,7 @@ type listPage struct {
 	Clear    string
 	CSV      string
 	API      string
+	Trend    *trend
 	New      string // opens an incident by hand; "" if the reader may not
 }
 
@@ -118,6 +119,7 @@ func (h *Handler) listPage(c *gin.Context) {
 			p.Tables = append(p.Tables, h.newTable(by[s], s, severity == "" && s == incident.Warning, p.Filtered, kept, v))
 		}
 	}
+	p.Trend = h.newTrend(view, v.Now)
 	h.Page(c, http.StatusOK, "incidents", p)
 }
 
