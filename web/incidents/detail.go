@@ -252,9 +252,9 @@ func facts(inc *incident.Incident, v site.View) []site.Fact {
 	text("Opened by", inc.OpenedBy, "")
 	public := "no"
 	if inc.Public {
-		public = "yes, with its public updates"
+		public = "yes"
 	}
-	text("On the public page", public, "")
+	text("Public", public, "")
 	return out
 }
 

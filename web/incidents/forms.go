@@ -65,7 +65,7 @@ func (h *Handler) newForms(inc *incident.Incident) *forms {
 // doneTexts say what the form did that redirected to the page.
 var doneTexts = map[string]string{
 	doOpen: "The incident was opened.", doAck: "The incident was acknowledged.", doWrite: "The text was added.", doResolve: "The incident was resolved.",
-	doPublish: "The public page shows this incident now.", doHide: "The public page does not show this incident any more.", doLink: "The link to the post-mortem was stored.",
+	doPublish: "The incident is public now.", doHide: "The incident is not public any more.", doLink: "The link to the post-mortem was stored.",
 }
 
 // newIncidentPage asks what a new incident is about.
