@@ -427,7 +427,7 @@ func TestEngineAlerts(t *testing.T) {
 		NameClientBlocked:        {{`sloengine_client_failures_total{context="job",reason="breaker_open",instance="a"}`, grow(6)}},
 		NameSinkFailing:          {{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
 		NameSinkRateLimited:      {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
-		NameNotificationsFailing: {{`sloengine_notify_failing{alertmanager="am:9093",instance="a"}`, constant(1)}},
+		NameNotificationsFailing: {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
 		NameSinkLagging:          {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
 		NameSinkOverflowing:      {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
 	} {

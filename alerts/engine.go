@@ -199,9 +199,9 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"Sink {{ $labels.sink }} of engine " + at + " is throttled by its rate limit",
 			"{{ $value | humanize }} calls to the sink were postponed over the last 5m because its rate_limit had no capacity in time. The sink receives less than arrives, and its lag grows."},
 		{NameNotificationsFailing, SeverityCritical, ImpactHigh,
-			"max by (job, instance, alertmanager) (" + metric.NotifyFailing.Name + ") == 1", 5 * time.Minute,
-			"Engine " + at + " cannot deliver alerts to Alertmanager {{ $labels.alertmanager }}",
-			"No alerts have been delivered to this Alertmanager for 5m (failing: {{ $value }}). Alerts that were delivered before expire there. The page /engine shows the cause."},
+			"max by (job, instance, target) (" + metric.NotifyFailing.Name + ") == 1", 5 * time.Minute,
+			"Engine " + at + " cannot deliver alerts to {{ $labels.target }}",
+			"Alerts have not been delivered to this Alertmanager or receiver for 5m (failing: {{ $value }}). At an Alertmanager, alerts that were delivered before expire. The page /engine shows the cause."},
 	}
 }
 

@@ -138,7 +138,7 @@ func (n *Notifier) newPeer(settings Peer, c *client, s *Settings) (*peer, error)
 	}
 	return &peer{
 		settings: settings, client: c, external: sortedLabels(s.ExternalLabels), resend: s.Resend, watchdog: newWatchdog(s.Watchdog, n.started),
-		news: n.news.Load, wake: make(chan struct{}, 1), breaker: b, policy: policy, metrics: n.opt.Metrics.Of(settings.Name), log: n.opt.Logger, now: n.opt.Now,
+		news: n.news.Load, wake: make(chan struct{}, 1), breaker: b, policy: policy, health: n.opt.Metrics.Health("alertmanager", settings.Name, settings.URL, n.opt.Logger, n.opt.Now), log: n.opt.Logger, now: n.opt.Now,
 		known: map[string]*entry{},
 	}, nil
 }

@@ -179,11 +179,11 @@ func TestBadPeers(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), `alertmanager=denying`), "one line for a failure, however often it is tried")
 	var b bytes.Buffer
 	set.WritePrometheus(&b)
-	require.Contains(t, b.String(), `sloengine_notify_dropped_total{alertmanager="refusing",reason="refused"} 1`)
-	require.Contains(t, b.String(), `sloengine_notify_failing{alertmanager="denying"} 1`)
-	require.Contains(t, b.String(), `sloengine_notify_failing{alertmanager="am0"} 0`)
-	require.Regexp(t, `sloengine_notify_failures_total{alertmanager="denying",reason="blocked"} [1-9]`, b.String())
-	require.Regexp(t, `sloengine_notify_failures_total{alertmanager="hanging",reason="timeout"} [1-9]`, b.String())
+	require.Contains(t, b.String(), `sloengine_notify_dropped_total{target="refusing",reason="refused"} 1`)
+	require.Contains(t, b.String(), `sloengine_notify_failing{target="denying"} 1`)
+	require.Contains(t, b.String(), `sloengine_notify_failing{target="am0"} 0`)
+	require.Regexp(t, `sloengine_notify_failures_total{target="denying",reason="blocked"} [1-9]`, b.String())
+	require.Regexp(t, `sloengine_notify_failures_total{target="hanging",reason="timeout"} [1-9]`, b.String())
 }
 
 func wait(r *http.Request, until chan struct{}) {
@@ -308,7 +308,7 @@ func TestReload(t *testing.T) {
 	eventually(t, "a is gone", func() bool {
 		var out bytes.Buffer
 		set.WritePrometheus(&out)
-		return !strings.Contains(out.String(), `alertmanager="am0"`) && !strings.Contains(out.String(), "alertmanager am0") && strings.Contains(out.String(), `alertmanager="am1"`)
+		return !strings.Contains(out.String(), `target="am0"`) && !strings.Contains(out.String(), "alertmanager am0") && strings.Contains(out.String(), `target="am1"`)
 	})
 	labelled := settingsFor(a.URL, b.URL)
 	labelled.ExternalLabels = map[string]string{"dc": "1"}

@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/state"
@@ -41,16 +40,13 @@ type peer struct {
 	wake     chan struct{} // holds one
 	breaker  *breaker.Breaker
 	policy   *retry.Policy
-	metrics  *series
+	health   *Health
 	log      *slog.Logger
 	now      func() time.Time
 
 	known map[string]*entry // by fingerprint
 	round uint64
 	body  []byte
-
-	mu     sync.Mutex // guards status
-	status Status
 }
 
 // entry is what a peer knows of one alert.
@@ -179,12 +175,12 @@ func (p *peer) due(n *news, now time.Time) []outgoing {
 	for fingerprint, e := range p.known {
 		if e.round != p.round {
 			if e.waits {
-				p.metrics.expired.Inc()
+				p.health.Expired(1)
 			}
 			delete(p.known, fingerprint)
 		}
 	}
-	p.pending(pending)
+	p.health.Pending(pending)
 	return due
 }
 
@@ -219,11 +215,11 @@ func (p *peer) send(ctx context.Context, batch []outgoing, n *news, budget *int)
 	err := p.call(ctx)
 	if err == nil {
 		p.delivered(batch)
-		p.metrics.sent.Add(len(batch))
+		p.health.Sent(len(batch))
 		return nil
 	}
 	if !tooMuch(err) || *budget <= 0 {
-		p.failed(ctx, err)
+		p.health.Failed(ctx, err, brief(err))
 		return err
 	}
 	*budget--
@@ -254,11 +250,7 @@ func (p *peer) call(ctx context.Context) error {
 	began := p.now()
 	err = p.client.post(limited, p.body)
 	permit.Done(breaker.Judge(err))
-	if err == nil {
-		p.succeeded(p.now().Sub(began))
-	} else if class := retry.ClassOf(err); ctx.Err() == nil && p.metrics.failures[class] != nil {
-		p.metrics.failures[class].Inc()
-	}
+	p.health.Called(ctx, p.now().Sub(began), err)
 	return err
 }
 
@@ -275,16 +267,13 @@ func (p *peer) delivered(batch []outgoing) {
 			o.entry.starts, o.entry.resolved = o.alert.FiredAt, o.alert.State == state.Resolved
 		}
 	}
-	p.mu.Lock()
-	left := p.status.Pending - waited
-	p.mu.Unlock()
-	p.pending(left)
+	p.health.Pending(p.health.Read().Pending - waited)
 }
 
 // refused gives up on one alert until it is due again.
 func (p *peer) refused(o outgoing, err error) {
 	if o.entry.waits {
-		p.metrics.refused.Inc()
+		p.health.Refused(1)
 		name := "Watchdog"
 		if o.alert != nil {
 			name = o.alert.Name
@@ -293,4 +282,11 @@ func (p *peer) refused(o outgoing, err error) {
 	}
 	p.delivered([]outgoing{o})
 	o.entry.refused = true
+}
+
+// read is the present status.
+func (p *peer) read() Status {
+	s := p.health.Read()
+	s.Breaker = p.breaker.Status()
+	return s
 }

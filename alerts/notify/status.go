@@ -2,77 +2,114 @@ package notify
 
 import (
 	"context"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Status is how the delivery to one peer goes.
+// Status is how the delivery to one target goes.
 type Status struct {
 	Name, URL string
 
-	Pending     int // alerts whose present state the peer does not know
+	Pending     int // alerts whose present state an Alertmanager does not know, or groups of alerts that wait for a receiver
 	Sent        uint64
 	LastSuccess time.Time     // zero: none yet
 	Took        time.Duration // of that request
 
 	FailingSince time.Time // zero: it works
 	Failures     uint64    // since then
-	Cause, Brief string    // the last error; Brief is without what the peer wrote
+	Cause, Brief string    // the last error; Brief is without what others wrote
 
 	Breaker breaker.Status
 }
 
-// read is the present status.
-func (p *peer) read() Status {
-	p.mu.Lock()
-	s := p.status
-	p.mu.Unlock()
-	s.Name, s.URL, s.Sent, s.Breaker = p.settings.Name, p.settings.URL, p.metrics.sent.Get(), p.breaker.Status()
+// Health is how the delivery to one target goes: its status, its metrics, and one line in the log at the first failure
+// and one at the recovery. It is safe for concurrent use.
+type Health struct {
+	kind, name, url string // kind: alertmanager or receiver, for the log
+	metrics         *series
+	log             *slog.Logger
+	now             func() time.Time
+
+	mu     sync.Mutex // guards status
+	status Status
+}
+
+// Health returns that of a target, which has not been called yet. url is shown: it must not hold a secret.
+func (m *Metrics) Health(kind, name, url string, log *slog.Logger, now func() time.Time) *Health {
+	return &Health{kind: kind, name: name, url: url, metrics: m.Of(name), log: log, now: now}
+}
+
+// Read is the present status, without the breaker.
+func (h *Health) Read() Status {
+	h.mu.Lock()
+	s := h.status
+	h.mu.Unlock()
+	s.Name, s.URL, s.Sent = h.name, h.url, h.metrics.sent.Get()
 	return s
 }
 
-func (p *peer) pending(n int) {
-	p.mu.Lock()
-	p.status.Pending = n
-	p.mu.Unlock()
-	p.metrics.pending.Set(float64(n))
+// Pending notes how much the target does not know yet.
+func (h *Health) Pending(n int) {
+	h.mu.Lock()
+	h.status.Pending = n
+	h.mu.Unlock()
+	h.metrics.pending.Set(float64(n))
 }
 
-// succeeded ends a failure.
-func (p *peer) succeeded(took time.Duration) {
-	now := p.now()
-	p.mu.Lock()
-	s := &p.status
+// Sent counts alerts that the target accepted.
+func (h *Health) Sent(alerts int) { h.metrics.sent.Add(alerts) }
+
+// Refused counts alerts that the target did not accept and is not offered again until something changes.
+func (h *Health) Refused(alerts int) { h.metrics.refused.Add(alerts) }
+
+// Expired counts alerts that are too old to be of interest.
+func (h *Health) Expired(alerts int) { h.metrics.expired.Add(alerts) }
+
+// Called counts a call that ended, and ends a failure if it succeeded.
+func (h *Health) Called(ctx context.Context, took time.Duration, err error) {
+	if err == nil {
+		h.succeeded(took)
+	} else if class := retry.ClassOf(err); ctx.Err() == nil && h.metrics.failures[class] != nil {
+		h.metrics.failures[class].Inc()
+	}
+}
+
+func (h *Health) succeeded(took time.Duration) {
+	now := h.now()
+	h.mu.Lock()
+	s := &h.status
 	since, failures := s.FailingSince, s.Failures
 	s.LastSuccess, s.Took = now, took
 	s.FailingSince, s.Failures, s.Cause, s.Brief = time.Time{}, 0, "", ""
-	p.mu.Unlock()
-	p.metrics.failing.Set(0)
-	p.metrics.lastSuccess.Set(float64(now.UnixMilli()) / 1000)
-	p.metrics.lastSuccessTook.Set(took.Seconds())
+	h.mu.Unlock()
+	h.metrics.failing.Set(0)
+	h.metrics.lastSuccess.Set(float64(now.UnixMilli()) / 1000)
+	h.metrics.lastSuccessTook.Set(took.Seconds())
 	if !since.IsZero() {
-		p.log.Info("alertmanager accepts alerts again", "alertmanager", p.settings.Name, "failed_for", now.Sub(since).Round(time.Millisecond), "failures", failures)
+		h.log.Info(h.kind+" accepts alerts again", h.kind, h.name, "failed_for", now.Sub(since).Round(time.Millisecond), "failures", failures)
 	}
 }
 
-// failed begins a failure, or goes on with one.
-func (p *peer) failed(ctx context.Context, err error) {
+// Failed begins a failure, or goes on with one. brief is the error without what others wrote.
+func (h *Health) Failed(ctx context.Context, err error, brief string) {
 	if ctx.Err() != nil || retry.ClassOf(err) == retry.ClassBreakerOpen {
 		return // the engine stops, or the breaker has opened for the last cause
 	}
-	p.mu.Lock()
-	s := &p.status
+	h.mu.Lock()
+	s := &h.status
 	first := s.FailingSince.IsZero()
 	if first {
-		s.FailingSince = p.now()
+		s.FailingSince = h.now()
 	}
 	s.Failures++
-	s.Cause, s.Brief = err.Error(), brief(err)
-	p.mu.Unlock()
-	p.metrics.failing.Set(1)
+	s.Cause, s.Brief = err.Error(), brief
+	h.mu.Unlock()
+	h.metrics.failing.Set(1)
 	if first {
-		p.log.Error("alertmanager does not accept alerts, retrying", "alertmanager", p.settings.Name, "err", err)
+		h.log.Error(h.kind+" does not accept alerts, retrying", h.kind, h.name, "err", err)
 	}
 }

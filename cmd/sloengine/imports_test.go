@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"alerts/incident":              {"slo"},
 	"alerts/own":                   {"alerts", "alerts/state"},
 	"alerts/notify":                {"alerts", "alerts/state", "reliability/*"},
+	"alerts/receivers":             {"alerts", "alerts/*", "slo/yamldoc", "reliability/*"},
 	"alerts/alertmanager":          {"slo", "sla", "alerts", "rules", "rules/series", "slo/yamldoc", "slo/yamlgen"},
 	"dashboards":                   {"slo", "slo/yamlgen", "rules", "rules/series"},
 	metricPackage:                  {},
@@ -96,7 +97,7 @@ var mayImport = map[string][]string{
 	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/history", "sla/report", "rules", "alerts", "alerts/state", "web/*"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},
-	"cmd/sloengine/config":         {"slo", "slo/yamldoc", "alerts", "alerts/notify", "ingest/*", "reliability/*", "sla/delivery"},
+	"cmd/sloengine/config":         {"slo", "slo/yamldoc", "rules", "alerts", "alerts/*", "ingest/*", "reliability/*", "sla/delivery"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/send":           {"client/post", "ingest/event", "ingest/logfile", "reliability/retry"},
 }

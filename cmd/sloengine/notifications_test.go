@@ -171,7 +171,7 @@ func TestNotifyTest(t *testing.T) {
 
 	code, out, stderr := notify(fmt.Sprintf("notifications: {alertmanagers: [{url: %q, name: good}, {url: %q, name: bad}]}", good.URL, bad.URL), "-o", "json")
 	require.Equal(t, exitFailure, code)
-	require.Contains(t, stderr, "1 of 2 Alertmanagers did not accept the alert")
+	require.Contains(t, stderr, "1 of 2 targets did not accept the alert")
 	var rows []notifyResult
 	require.NoError(t, json.Unmarshal([]byte(out), &rows))
 	require.True(t, rows[0].OK)

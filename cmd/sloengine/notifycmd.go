@@ -10,7 +10,9 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/rules"
 )
 
 // testAlertName is the alert of notify test. No rule has it.
@@ -20,7 +22,7 @@ const testAlertName = "SloengineTest"
 func newNotify(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "notify",
-		Short: "Send a test alert to the Alertmanagers of engine.yaml",
+		Short: "Send a test alert to the Alertmanagers or a receiver of engine.yaml",
 		Args:  noArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -31,7 +33,7 @@ func newNotify(s streams) *cobra.Command {
 // notifyResult is what became of the test alert at one Alertmanager.
 type notifyResult struct {
 	Name    string  `json:"name" yaml:"name"`
-	URL     string  `json:"url" yaml:"url"`
+	URL     string  `json:"url,omitempty" yaml:"url,omitempty"` // not of a receiver: it may be a secret
 	OK      bool    `json:"ok" yaml:"ok"`
 	Seconds float64 `json:"seconds" yaml:"seconds"`
 	Error   string  `json:"error,omitempty" yaml:"error,omitempty"`
@@ -39,7 +41,7 @@ type notifyResult struct {
 
 func newNotifyTest(s streams) *cobra.Command {
 	o := &printer{streams: s}
-	var file, severity string
+	var file, severity, receiver string
 	var lasts time.Duration
 	c := &cobra.Command{
 		Use:   "test -c engine.yaml",
@@ -48,11 +50,15 @@ func newNotifyTest(s streams) *cobra.Command {
 engine.yaml, with its credentials and the external labels. The command reads the
 settings from the file and needs no running engine. The alert resolves after --for.
 
-The exit code is 0 if every Alertmanager accepted the alert. Whether somebody is
+With --receiver, the alert goes through every integration of that receiver of the
+engine's own instead, once and without grouping.
+
+The exit code is 0 if all of them accepted the alert. Whether somebody is
 notified depends on the routes of Alertmanager: set --severity to the severity of
 the alerts whose route you want to try.`,
 		Example: `  sloengine notify test -c engine.yaml
-  sloengine notify test -c engine.yaml --severity page`,
+  sloengine notify test -c engine.yaml --severity page
+  sloengine notify test -c engine.yaml --receiver oncall`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
@@ -66,7 +72,7 @@ the alerts whose route you want to try.`,
 				return err
 			}
 			n := settings.NotifySettings()
-			if len(n.Peers) == 0 {
+			if receiver == "" && len(n.Peers) == 0 {
 				return fmt.Errorf("%s names no Alertmanager: add notifications: {alertmanagers: [{url: \"http://127.0.0.1:9093\"}]}", file)
 			}
 			host, err := os.Hostname()
@@ -74,12 +80,18 @@ the alerts whose route you want to try.`,
 				host = "unknown"
 			}
 			now := time.Now()
-			got, err := notify.SendOnce(c.Context(), n,
-				map[string]string{"alertname": testAlertName, "severity": severity, alerts.LabelSLA: "engine", "host": host},
-				map[string]string{
-					"summary":     "Test alert of sloengine on " + host,
-					"description": "Sent by sloengine notify test. Nothing is wrong. It resolves at " + now.Add(lasts).UTC().Format(time.RFC3339) + ".",
-				}, now, now.Add(lasts))
+			labels := map[string]string{"alertname": testAlertName, "severity": severity, alerts.LabelSLA: "engine", "host": host}
+			texts := map[string]string{"summary": "Test alert of sloengine on " + host, "description": "Sent by sloengine notify test. Nothing is wrong."}
+			var got []notify.Result
+			if receiver != "" {
+				var s receivers.Settings
+				if s, err = settings.ReceiverSettings(rules.Spec{}, now, now.Add(time.Hour)); err == nil {
+					got, err = receivers.SendTest(c.Context(), s, receiver, labels, texts, now)
+				}
+			} else {
+				texts["description"] += " It resolves at " + now.Add(lasts).UTC().Format(time.RFC3339) + "."
+				got, err = notify.SendOnce(c.Context(), n, labels, texts, now, now.Add(lasts))
+			}
 			if err != nil {
 				return err
 			}
@@ -89,8 +101,9 @@ the alerts whose route you want to try.`,
 	f := c.Flags()
 	f.StringVarP(&file, "config", "c", "", "engine settings (engine.yaml), with notifications")
 	o.addOutput(f, "table", "json", "yaml")
+	f.StringVar(&receiver, "receiver", "", "send through this receiver of notifications.receivers")
 	f.StringVar(&severity, "severity", alerts.SeverityInfo, "label severity of the alert")
-	f.DurationVar(&lasts, "for", 5*time.Minute, "time until the alert resolves")
+	f.DurationVar(&lasts, "for", 5*time.Minute, "time until the alert resolves at an Alertmanager")
 	return c
 }
 
@@ -106,7 +119,7 @@ func printNotified(o *printer, got []notify.Result) error {
 	}
 	err := o.print(rows, func() error {
 		w := newTable(o.out)
-		fmt.Fprintln(w, "ALERTMANAGER\tURL\tTOOK\tRESULT")
+		fmt.Fprintln(w, "TARGET\tURL\tTOOK\tRESULT")
 		for _, r := range rows {
 			result := "accepted"
 			if !r.OK {
@@ -117,7 +130,7 @@ func printNotified(o *printer, got []notify.Result) error {
 		return w.Flush()
 	})
 	if err == nil && failed > 0 {
-		err = fmt.Errorf("%d of %d Alertmanagers did not accept the alert", failed, len(got))
+		err = fmt.Errorf("%d of %d targets did not accept the alert", failed, len(got))
 	}
 	return err
 }

@@ -90,21 +90,21 @@ var (
 )
 
 var notifyPart = NewPart("Notifications",
-	"Delivery of the live alerts to each Alertmanager.")
+	"Delivery of the live alerts to each Alertmanager, and to each integration of each receiver.")
 
 var (
-	notifyPeer = Named("alertmanager", "`name` of the Alertmanager, by default the host of its `url`")
-	noPeers    = Absent("without `notifications.alertmanagers` in engine.yaml, or with `send: false`")
+	notifyTarget = Named("target", "`name` of the Alertmanager, by default the host of its `url`, or an integration of a receiver such as `oncall/webhook[0]`")
+	noTargets    = Absent("without `notifications.alertmanagers` and `notifications.receivers` in engine.yaml, or with `send: false`")
 )
 
 var (
-	NotifySent            = notifyPart.Counter("sloengine_notify_sent_total", "alerts", "Alerts that the Alertmanager accepted, repetitions included.", notifyPeer, noPeers)
-	NotifyFailures        = notifyPart.Counter("sloengine_notify_failures_total", "requests", "Requests that failed, by class of error. The engine retries.", notifyPeer, OneOf("reason", "unknown transient permanent overload timeout blocked"), noPeers)
-	NotifyDropped         = notifyPart.Counter("sloengine_notify_dropped_total", "alerts", "Alerts that the engine gave up on: the Alertmanager refused them as invalid (refused), or it was not reachable for a day after they resolved (expired).", notifyPeer, OneOf("reason", "refused expired"), noPeers)
-	NotifyFailing         = notifyPart.Gauge("sloengine_notify_failing", unitYesNo, "1 from the first failure until the next success.", notifyPeer, noPeers)
-	NotifyPending         = notifyPart.Gauge("sloengine_notify_pending", "alerts", "Alerts that fire or have resolved and that the Alertmanager does not know yet.", notifyPeer, noPeers)
-	NotifyLastSuccess     = notifyPart.Gauge("sloengine_notify_last_success_timestamp_seconds", unitSeconds, "Unix time of the last request that succeeded, 0 before the first.", notifyPeer, noPeers)
-	NotifyLastSuccessTook = notifyPart.Gauge("sloengine_notify_last_success_seconds", unitSeconds, "Duration of the last request that succeeded.", notifyPeer, noPeers)
+	NotifySent            = notifyPart.Counter("sloengine_notify_sent_total", "alerts", "Alerts that the target accepted, repetitions included.", notifyTarget, noTargets)
+	NotifyFailures        = notifyPart.Counter("sloengine_notify_failures_total", "requests", "Requests that failed, by class of error. The engine retries, for receivers not after `permanent` and `blocked` until the next group interval.", notifyTarget, OneOf("reason", "unknown transient permanent overload timeout blocked"), noTargets)
+	NotifyDropped         = notifyPart.Counter("sloengine_notify_dropped_total", "alerts", "Alerts that the engine gave up on: the target refused them (refused), or it was not reachable for a day after they resolved (expired).", notifyTarget, OneOf("reason", "refused expired"), noTargets)
+	NotifyFailing         = notifyPart.Gauge("sloengine_notify_failing", unitYesNo, "1 from the first failure until the next success.", notifyTarget, noTargets)
+	NotifyPending         = notifyPart.Gauge("sloengine_notify_pending", "alerts", "Alerts that fire or have resolved and that the Alertmanager does not know yet, or groups of alerts that wait for the receiver.", notifyTarget, noTargets)
+	NotifyLastSuccess     = notifyPart.Gauge("sloengine_notify_last_success_timestamp_seconds", unitSeconds, "Unix time of the last request that succeeded, 0 before the first.", notifyTarget, noTargets)
+	NotifyLastSuccessTook = notifyPart.Gauge("sloengine_notify_last_success_seconds", unitSeconds, "Duration of the last request that succeeded.", notifyTarget, noTargets)
 )
 
 var reportsPart = NewPart("Scheduled reports",

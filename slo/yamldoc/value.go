@@ -79,6 +79,9 @@ func (v *Value) IsScalar() bool { return v.n.Kind == yaml.ScalarNode }
 // Raw is the text of a single value, unchecked; "" for others.
 func (v *Value) Raw() string { return v.n.Value }
 
+// Tag is the type of a single value in YAML, such as !!str or !!int.
+func (v *Value) Tag() string { return v.n.ShortTag() }
+
 // Len is the number of items of a list or of keys of a mapping.
 func (v *Value) Len() int {
 	if v.IsMapping() {

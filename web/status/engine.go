@@ -58,6 +58,7 @@ type Engine struct {
 	Sinks     []SinkStatus     `json:"sinks,omitempty"`
 
 	Alertmanagers []AlertmanagerStatus `json:"alertmanagers,omitempty"` // that this engine sends its alerts to
+	Receivers     []AlertmanagerStatus `json:"receivers,omitempty"`     // that this engine notifies itself
 	DeadLetters   *DeadLetterStatus    `json:"dead_letters,omitempty"`
 
 	Reports        []ReportStatus `json:"reports,omitempty"`         // that come by themselves

@@ -94,12 +94,12 @@ type SinkTrouble struct {
 	Blocked  bool      `json:"blocked"` // nothing gets through until somebody changes something; events wait
 }
 
-// AlertmanagerStatus is the delivery of alerts to one Alertmanager. Counts are since the start.
+// AlertmanagerStatus is the delivery of alerts to one Alertmanager, or to one integration of a receiver. Counts are since the start.
 type AlertmanagerStatus struct {
 	Name               string    `json:"name"`
-	URL                string    `json:"url"`
-	Sent               uint64    `json:"sent"`    // alerts that it accepted, repetitions included
-	Pending            int       `json:"pending"` // alerts whose present state it does not know
+	URL                string    `json:"url,omitempty"` // none for a receiver, whose address may be a secret
+	Sent               uint64    `json:"sent"`          // alerts that it accepted, repetitions included
+	Pending            int       `json:"pending"`       // alerts whose present state it does not know
 	LastSuccess        time.Time `json:"last_success,omitzero"`
 	LastSuccessSeconds float64   `json:"last_success_seconds"` // how long that request took
 	FailingSince       time.Time `json:"failing_since,omitzero"`
@@ -173,6 +173,11 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	}
 	if e.ReportsUnsaved {
 		add("report", "", "it cannot be saved which reports were sent; after a restart some are sent again, and new ones wait")
+	}
+	for i := range e.Receivers {
+		if r := &e.Receivers[i]; !r.FailingSince.IsZero() {
+			add("receiver", r.Name, fmt.Sprintf("it has accepted no notifications since %s: %s; %s wait", r.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(r.Brief, format.MaxName), format.Plural(r.Pending, "notification")))
+		}
 	}
 	told := map[string]bool{}
 	for _, b := range e.Breakers {

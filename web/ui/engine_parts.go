@@ -23,8 +23,8 @@ type partsView struct {
 	Bulkheads []bulkheadRow
 	Sinks     []sinkView
 
-	Alertmanagers []sinkView
-	Reports       []sinkView
+	Notified []sinkView // Alertmanagers and receivers
+	Reports  []sinkView
 }
 
 type rateLimitRow struct {
@@ -101,7 +101,10 @@ func newPartsView(e *status.Engine, now time.Time) partsView {
 		p.Sinks = append(p.Sinks, newSinkView(&e.Sinks[i], now))
 	}
 	for i := range e.Alertmanagers {
-		p.Alertmanagers = append(p.Alertmanagers, newAlertmanagerView(&e.Alertmanagers[i], now))
+		p.Notified = append(p.Notified, newNotifiedView("alertmanager", &e.Alertmanagers[i], now))
+	}
+	for i := range e.Receivers {
+		p.Notified = append(p.Notified, newNotifiedView("receiver", &e.Receivers[i], now))
 	}
 	for i := range e.Reports {
 		p.Reports = append(p.Reports, newReportView(&e.Reports[i], now))
@@ -148,8 +151,8 @@ func outcomeText(outcome string) string {
 	return "given up"
 }
 
-func newAlertmanagerView(a *status.AlertmanagerStatus, now time.Time) sinkView {
-	v := sinkView{Name: format.Safe(a.Name, format.MaxName), Kind: "alertmanager", Mark: chart.OK("delivering")}
+func newNotifiedView(kind string, a *status.AlertmanagerStatus, now time.Time) sinkView {
+	v := sinkView{Name: format.Safe(a.Name, format.MaxName), Kind: kind, Mark: chart.OK("delivering")}
 	switch {
 	case a.Breaker == status.BreakerOpen:
 		v.Mark = chart.Bad("breaker open")
@@ -165,6 +168,10 @@ func newAlertmanagerView(a *status.AlertmanagerStatus, now time.Time) sinkView {
 	}
 	if !a.LastSuccess.IsZero() {
 		v.Facts[2].Note = "took " + format.Milliseconds(a.LastSuccessSeconds)
+	}
+	if kind == "receiver" {
+		v.Facts = v.Facts[1:] // the address may be a secret
+		v.Facts[0].Note = format.Plural(a.Pending, "notification") + " not delivered yet"
 	}
 	if !a.FailingSince.IsZero() {
 		v.Facts = append(v.Facts, site.Fact{

@@ -19,6 +19,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -133,7 +134,12 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 			return nil, err
 		}
 	}
-	alerts, err := newLiveAlerts(opt.DataDir, f.base.Host, c, set, sinkMetrics.Breakers(), opt.Log)
+	var kept *incidents // made below; no report comes before all parts run
+	incidentOf := func(fingerprint string) (receivers.Incident, bool) {
+		l, ok := kept.Of(fingerprint)
+		return receivers.Incident(l), ok
+	}
+	alerts, err := newLiveAlerts(opt.DataDir, f.base.Host, c, s.first.spec, incidentOf, set, sinkMetrics.Breakers(), opt.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -206,11 +212,11 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
-	kept := &incidents{
+	kept = &incidents{
 		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.read, report: eval.Latest},
 		links: links, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log,
 		baselines: func() []*slo.Baseline { return s.specs.current.Load().spec.Baselines },
-		failures:  metric.IncidentFailures.Counter(set), stepped: make(chan struct{}, 1),
+		failures:  metric.IncidentFailures.Counter(set), told: alerts.notify, stepped: make(chan struct{}, 1),
 	}
 	alerts.stepped = kept.observe
 	reports, err := newScheduledReports(opt.DataDir, instance, c, eval.Latest, set, opt.Log)

@@ -31,6 +31,7 @@ type incidents struct {
 	log       *slog.Logger
 
 	failures *metrics.Counter
+	told     func()        // the incidents are as of the last step, or could not be written
 	stepped  chan struct{} // one signal that the alerts advanced
 	mu       sync.Mutex    // held while a batch is made and written, so that what was checked still holds
 	failing  bool          // used by the goroutine of run only
@@ -93,6 +94,7 @@ func (n *incidents) run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			n.failures.Inc()
 		}
+		n.told()
 		switch {
 		case ctx.Err() != nil:
 			return nil

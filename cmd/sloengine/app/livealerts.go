@@ -18,15 +18,28 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/own"
+	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // AlertsFile keeps the alert states over restarts.
 const AlertsFile = "alerts.json"
+
+// NotificationsFile keeps what receivers were told, and the silences.
+const NotificationsFile = "notifications.json"
+
+// maintenanceAhead is how far ahead maintenance mutes alerts that cannot be expressed as a recurrence of Alertmanager's.
+const maintenanceAhead = 366 * 24 * time.Hour
+
+// incidentWait is how long the receivers wait for the incidents of new alerts, so that messages link to them. Mostly the
+// incidents are written within milliseconds, and the receivers hear of the alerts then.
+const incidentWait = 2 * time.Second
 
 // alertsKept is how long resolved alerts are remembered, for the timelines.
 const alertsKept = 30 * 24 * time.Hour
@@ -41,12 +54,13 @@ const slowSave = 5 * time.Second
 // liveAlerts steps the alert states with every report, keeps them on disk, and then has them delivered. The alerts on
 // the engine have a loop of their own, which goes on when the evaluator is stuck.
 type liveAlerts struct {
-	machine  *state.Machine
-	notifier *notify.Notifier
-	watcher  *own.Watcher // of the alerts on the engine; used by one goroutine, under watching
-	address  string       // default of their label instance
-	file     string
-	log      *slog.Logger
+	machine   *state.Machine
+	notifier  *notify.Notifier
+	receivers *receivers.Dispatcher
+	watcher   *own.Watcher // of the alerts on the engine; used by one goroutine, under watching
+	address   string       // default of their label instance
+	file      string
+	log       *slog.Logger
 
 	watching sync.Mutex
 
@@ -65,7 +79,7 @@ type liveAlerts struct {
 	stepped func()
 }
 
-func newLiveAlerts(dir, address string, c *config.Config, set *metrics.Set, breakers *breaker.Metrics, log *slog.Logger) (*liveAlerts, error) {
+func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, incidentOf func(string) (receivers.Incident, bool), set *metrics.Set, breakers *breaker.Metrics, log *slog.Logger) (*liveAlerts, error) {
 	m, err := state.New(state.Options{
 		Alerts:       c.AlertOptions(),
 		Grace:        max(2*time.Minute, 4*c.Evaluator.Interval),
@@ -75,11 +89,24 @@ func newLiveAlerts(dir, address string, c *config.Config, set *metrics.Set, brea
 	if err != nil {
 		return nil, fmt.Errorf("create alert states: %w", err)
 	}
-	n, err := notify.New(notify.Options{Settings: sending(c), Metrics: notify.NewMetrics(set), Breakers: breakers, Logger: log})
+	metrics := notify.NewMetrics(set)
+	n, err := notify.New(notify.Options{Settings: sending(c), Metrics: metrics, Breakers: breakers, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	l := &liveAlerts{machine: m, notifier: n, address: address, file: filepath.Join(dir, AlertsFile), log: log, saving: make(chan struct{}, 1)}
+	notified, err := notifying(c, in)
+	if err != nil {
+		return nil, err
+	}
+	d, err := receivers.New(receivers.Options{
+		Settings: notified, File: filepath.Join(dir, NotificationsFile), Incident: incidentOf, Metrics: metrics, Breakers: breakers, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &liveAlerts{
+		machine: m, notifier: n, receivers: d, address: address, file: filepath.Join(dir, AlertsFile), log: log, saving: make(chan struct{}, 1),
+	}
 	l.watcher, err = own.New(own.Options{
 		Settings: l.aboutEngine(c), Gather: set.WritePrometheus, Metrics: own.NewMetrics(set), Logger: log,
 	})
@@ -107,13 +134,31 @@ func sending(c *config.Config) notify.Settings {
 	return s
 }
 
-// prepare makes what other settings say about notifications, as far as it can fail, and returns what puts it in force.
-func (l *liveAlerts) prepare(next *config.Config) (apply func(), err error) {
+// notifying is who this engine notifies without an Alertmanager.
+func notifying(c *config.Config, in *spec.Spec) (receivers.Settings, error) {
+	if !c.Notifications.Send {
+		return receivers.Settings{}, nil
+	}
+	now := time.Now()
+	return c.ReceiverSettings(rules.Spec{SLOs: in.SLOs, Thresholds: in.Thresholds, Agreements: in.Agreements}, now, now.Add(maintenanceAhead))
+}
+
+// prepare makes what another spec and other settings say about notifications, as far as it can fail, and returns what
+// puts it in force.
+func (l *liveAlerts) prepare(next *config.Config, in *spec.Spec) (apply func(), err error) {
 	change, err := l.notifier.Prepare(sending(next))
 	if err != nil {
 		return nil, err
 	}
 	rewatch, err := l.watcher.Prepare(l.aboutEngine(next))
+	if err != nil {
+		return nil, err
+	}
+	notified, err := notifying(next, in)
+	if err != nil {
+		return nil, err
+	}
+	route, err := l.receivers.Prepare(notified)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +168,7 @@ func (l *liveAlerts) prepare(next *config.Config) (apply func(), err error) {
 		defer l.watching.Unlock()
 		rewatch()
 		change()
+		route()
 	}, nil
 }
 
@@ -197,10 +243,17 @@ func (l *liveAlerts) tell(evaluated bool) {
 	default:
 		l.notifier.Refresh(v.OnEngine())
 	}
-	if l.evaluated && l.stepped != nil {
+	if !l.evaluated {
+		return
+	}
+	if l.stepped != nil {
 		l.stepped()
 	}
+	time.AfterFunc(incidentWait, l.notify)
 }
+
+// notify passes the alerts on to the receivers.
+func (l *liveAlerts) notify() { l.receivers.Update(l.machine.View()) }
 
 // ready restores the states of an earlier process at the first call.
 func (l *liveAlerts) ready() bool {

@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // engineWorld is the alerts of an engine whose evaluator never ticks, with figures that a test sets.
@@ -41,7 +42,7 @@ func newEngineWorld(t *testing.T, dir, settings string, now time.Time) *engineWo
 	require.NoError(t, err)
 	w := &engineWorld{t: t, set: metrics.NewSet(), now: now}
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	w.liveAlerts, err = newLiveAlerts(dir, "127.0.0.1:8080", &c, w.set, breaker.NewMetrics(metrics.NewSet()), log)
+	w.liveAlerts, err = newLiveAlerts(dir, "127.0.0.1:8080", &c, &spec.Spec{}, nil, w.set, breaker.NewMetrics(metrics.NewSet()), log)
 	require.NoError(t, err)
 	return w
 }
@@ -159,7 +160,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	// Other labels and thresholds by a reload.
 	c, err := config.Load(writeFile(t, dir, "engine.yaml", "alerts: {disk_free: 2GiB}"))
 	require.NoError(t, err)
-	apply, err := w.prepare(&c)
+	apply, err := w.prepare(&c, &spec.Spec{})
 	require.NoError(t, err)
 	apply()
 	metric.IngestDiskFreeBytes.Gauge(w.set).Set(1.5 * (1 << 30))

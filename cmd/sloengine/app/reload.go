@@ -114,7 +114,7 @@ func (r *reloader) read() (next readFiles, err error) {
 	linked := settings
 	linked.Web = r.o.start.Web // in force until a restart
 	prepare := []func() (func(), error){
-		func() (func(), error) { return r.o.alerts.prepare(&linked) },
+		func() (func(), error) { return r.o.alerts.prepare(&linked, next.spec.spec) },
 		func() (func(), error) { return r.o.reports.prepare(&settings) },
 		func() (func(), error) { return r.o.redaction.prepare(&settings) },
 		func() (func(), error) { return r.o.rates.prepare(&settings) },

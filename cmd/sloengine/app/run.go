@@ -80,6 +80,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "alerts on the engine", a.alerts.watch)
 	g.start(ctx, "incidents", after(ready, a.incidents.run))
 	g.start(ctx, "reports", after(ready, a.reports.sender.Run))
+	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
 	g.start(ctx, "parked generations", after(ready, a.parking.evict))

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/breaker"
@@ -113,13 +114,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 			Connected: l.Connected, Since: l.Since, LastError: l.LastError, RoundTripSeconds: l.RoundTrip.Seconds(), Fallbacks: l.Fallbacks,
 		}
 	}
-	for _, p := range e.alerts.notifier.Status() {
-		a := status.AlertmanagerStatus{
-			Name: p.Name, URL: p.URL, Sent: p.Sent, Pending: p.Pending, LastSuccess: p.LastSuccess, LastSuccessSeconds: p.Took.Seconds(),
-			FailingSince: p.FailingSince, Failures: p.Failures, Cause: p.Cause, Brief: p.Brief, Breaker: p.Breaker.State.String(),
-		}
-		s.Alertmanagers = append(s.Alertmanagers, a)
-	}
+	s.Alertmanagers, s.Receivers = notified(e.alerts.notifier.Status()), notified(e.alerts.receivers.Status())
 	e.reports.status(s)
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {
@@ -173,4 +168,15 @@ func (e *engineStatus) delivery(s *status.Engine) {
 			s.DeadLetters.LostEntries, s.DeadLetters.DamagedBytes = st.Lost.Entries, st.Lost.Bytes
 		}
 	}
+}
+
+// notified is how the delivery of alerts goes.
+func notified(all []notify.Status) (out []status.AlertmanagerStatus) {
+	for _, p := range all {
+		out = append(out, status.AlertmanagerStatus{
+			Name: p.Name, URL: p.URL, Sent: p.Sent, Pending: p.Pending, LastSuccess: p.LastSuccess, LastSuccessSeconds: p.Took.Seconds(),
+			FailingSince: p.FailingSince, Failures: p.Failures, Cause: p.Cause, Brief: p.Brief, Breaker: p.Breaker.State.String(),
+		})
+	}
+	return out
 }

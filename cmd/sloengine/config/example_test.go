@@ -44,6 +44,7 @@ func secretsIn(t testing.TB, dir string) {
 	for name, data := range map[string][]byte{
 		"redis.password": []byte("hush\n"), "redact.key": []byte(strings.Repeat("k", 32)), "webhook.auth": []byte("Bearer 1234567890abcdef\n"),
 		"webhook.key": []byte(strings.Repeat("s", 32)), "alertmanager.password": []byte("hush\n"), "alertmanager.token": []byte("1234\n"), "alertmanager-ca.pem": cert,
+		"slack.url": []byte("https://hooks.example.org/hush\n"), "pagerduty.key": []byte("hush\n"), "messages.tmpl": []byte(`{{ define "slack.default.footer" }}sloengine{{ end }}`),
 		"redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
 		"smtp.password": []byte("hush\n"), "mail-ca.pem": cert, "reports.token": []byte("1234\n"),
 	} {

@@ -49,6 +49,10 @@ var keyEffects = map[string]string{
 		notifications.dashboard_url notifications.runbook_url`,
 	"alerts/notify TestBadPeers":              `notifications.timeout`,
 	"cmd/sloengine/app TestAlertsOnTheEngine": `notifications.job notifications.instance`,
+	"cmd/sloengine TestReceivers": `
+		notifications.receivers notifications.global notifications.templates notifications.default notifications.routes notifications.services
+		notifications.watchdog notifications.timing.group_wait notifications.timing.group_interval notifications.timing.repeat_interval
+		notifications.escalation.after notifications.escalation.receiver`,
 	"cmd/sloengine/config TestNotifySettings": `
 		notifications.alertmanagers.basic_auth.username notifications.alertmanagers.basic_auth.password_file notifications.alertmanagers.basic_auth.password_env
 		notifications.alertmanagers.bearer_token_file notifications.alertmanagers.bearer_token_env

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,7 +13,10 @@ import (
 	httpconfig "github.com/prometheus/common/config"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/alerts/receivers"
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -26,6 +31,26 @@ type notificationsConfig struct {
 	RunbookURL     string               `yaml:"runbook_url"`                 // "": the project's own
 	Job            string               `yaml:"job"`                         // label of alerts on the engine, as in prometheus.yml
 	Instance       string               `yaml:"instance"`                    // the same; "": the listen address
+
+	// Without an Alertmanager. The first three are in its own format.
+	Receivers  amSection                                  `yaml:"receivers"`
+	Global     amSection                                  `yaml:"global"`
+	Templates  []string                                   `yaml:"templates" is:"file"`
+	Default    string                                     `yaml:"default"` // receiver of what no route takes
+	Routes     map[alertmanager.Class]string              `yaml:"routes"`
+	Services   map[string]map[alertmanager.Class]string   `yaml:"services"`
+	Watchdog   string                                     `yaml:"watchdog"` // receiver of the alert that always fires
+	Timing     map[alertmanager.Class]alertmanager.Timing `yaml:"timing"`
+	Escalation map[alertmanager.Class][]receivers.Step    `yaml:"escalation"`
+}
+
+// amSection is a section in Alertmanager's format, which its library reads: the path, and for the receivers, once they
+// are checked, all of it as one configuration.
+type amSection string
+
+// DecodeYAML implements yamldoc.Unmarshaler.
+func (s *amSection) DecodeYAML(_ *yamldoc.Decoder, v *yamldoc.Value, _ reflect.StructTag) {
+	*s = amSection(v.Path)
 }
 
 // alertmanagerConfig is one Alertmanager.
@@ -65,6 +90,7 @@ func (n *notificationsConfig) check(f *yamldoc.Decoder) {
 	}
 	checkURL(f, section+".dashboard_url", n.DashboardURL, false)
 	checkURL(f, section+".runbook_url", n.RunbookURL, false)
+	n.checkReceivers(f)
 	names := map[string]int{}
 	for i := range n.Alertmanagers {
 		a, path := &n.Alertmanagers[i], item(section+".alertmanagers", i)
@@ -76,6 +102,87 @@ func (n *notificationsConfig) check(f *yamldoc.Decoder) {
 			names[name] = i
 		}
 	}
+}
+
+// checkReceivers checks what is sent without an Alertmanager, and makes it one configuration in its format.
+func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder) {
+	const section = "notifications"
+	at := func(s amSection) *yamldoc.Value {
+		if s == "" {
+			return nil
+		}
+		return f.At(string(s))
+	}
+	parts := receivers.Parts{Receivers: at(n.Receivers), Global: at(n.Global), Dir: f.Dir}
+	if parts.Receivers == nil {
+		for _, x := range []struct {
+			key string
+			set bool
+		}{
+			{"global", n.Global != ""}, {"templates", len(n.Templates) > 0}, {"default", n.Default != ""}, {"routes", len(n.Routes) > 0},
+			{"services", len(n.Services) > 0}, {"watchdog", n.Watchdog != ""}, {"timing", len(n.Timing) > 0}, {"escalation", len(n.Escalation) > 0},
+		} {
+			if x.set {
+				f.Errorf(section+"."+x.key, "add them, or remove the key", "there are no receivers")
+			}
+		}
+		return
+	}
+	if n.Receivers = amSection(parts.Text()); n.Receivers == "" {
+		return // reported
+	}
+	if err := receivers.CheckTemplates(n.Templates); err != nil {
+		f.Errorf(section+".templates", "", "%v", err)
+	}
+	known := n.routing()
+	var all interface{ Unwrap() []error }
+	if err := known.Validate(); errors.As(err, &all) {
+		for _, err := range all.Unwrap() {
+			var field *alertmanager.FieldError
+			if errors.As(err, &field) {
+				f.Errorf(section+"."+field.Path, "", "%s", field.Message)
+			}
+		}
+	}
+	for class, steps := range n.Escalation {
+		if !slices.Contains(alertmanager.Classes, class) {
+			f.Errorf(section+".escalation."+string(class), "want critical, warning or recovery", "unknown class %q", class)
+		}
+		for i, s := range steps {
+			path := item(section+".escalation."+string(class), i)
+			if !slices.ContainsFunc(known.Receivers, func(r alertmanager.Receiver) bool { return r.Name == s.Receiver }) {
+				f.Errorf(path+".receiver", "", "unknown receiver %q", s.Receiver)
+			}
+			if i > 0 && s.After <= steps[i-1].After {
+				f.Errorf(path+".after", "", "must be later than the step before it")
+			}
+		}
+	}
+}
+
+// routing says which receiver is told, in the terms of generated configurations.
+func (n *notificationsConfig) routing() alertmanager.Receivers {
+	r := alertmanager.Receivers{Default: n.Default, Routes: n.Routes, Services: n.Services, Watchdog: n.Watchdog, Timing: n.Timing}
+	for _, name := range receivers.Names(string(n.Receivers)) {
+		r.Receivers = append(r.Receivers, alertmanager.Receiver{Name: name, Discard: true})
+	}
+	return r
+}
+
+// ReceiverSettings are who is told without an Alertmanager, whether the engine sends alerts or not. in is the spec,
+// whose maintenance until the given time mutes alerts.
+func (c *Config) ReceiverSettings(in rules.Spec, from, until time.Time) (receivers.Settings, error) {
+	n := &c.Notifications
+	s := receivers.Settings{
+		Text: string(n.Receivers), Templates: n.Templates, Escalation: n.Escalation, ExternalLabels: n.ExternalLabels, Timeout: n.Timeout,
+		Watchdog: alerts.Watchdog(c.AlertOptions()), ExternalURL: c.Web.ExternalURL,
+	}
+	if s.Text == "" {
+		return s, nil
+	}
+	var err error
+	s.Routing, err = alertmanager.NewRouting(in, alertmanager.Options{Receivers: n.routing(), From: from, Until: until})
+	return s, err
 }
 
 func (a *alertmanagerConfig) check(f *yamldoc.Decoder, path string) {

@@ -1,0 +1,187 @@
+package receivers
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prometheus/alertmanager/config"
+)
+
+// TestHostile sends to receivers that fail in every way, beside a good one that is not delayed.
+func TestHostile(t *testing.T) {
+	elsewhere := newHook(t, nil)
+	for name, x := range map[string]struct {
+		answer func(w http.ResponseWriter, r *http.Request)
+		brief  string
+		gives  bool // up until the group is flushed again
+	}{
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "no answer in time", false},
+		"lies": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"ok":false,"error":"invalid_auth hush"}`)
+		}, "error in an answer of 200", true},
+		"redirects": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/x?token=hush", 302) }, "302 Found", true},
+		"refuses":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 400) }, "400 Bad Request", true},
+		"forbids":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 403) }, "403 Forbidden", true},
+		"fails":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 503) }, "503 Service Unavailable", false},
+		"closes":    {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, "no connection", false},
+		"never ends": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			for r.Context().Err() == nil {
+				if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<16)); err != nil {
+					return
+				}
+			}
+		}, "500 Internal Server Error", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			good, bad := newHook(t, nil), newHook(t, x.answer)
+			var log syncBuffer
+			sections := fmt.Sprintf("receivers: [{name: r0, webhook_configs: [{url: %q}, {url: %q}]}]", bad.URL+"/?token=hush", good.URL)
+			d, _ := run(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Settings: Settings{
+				Text: mustText(t, sections), Timeout: 100 * time.Millisecond, Routing: routing(`
+route: {receiver: r0, group_by: [service], group_wait: 0s, group_interval: 10m, repeat_interval: 1h}
+receivers: [{name: r0}]
+`)}})
+			var a alarms
+			d.Update(a.fire("A", "service=shop").now())
+			eventually(t, "the good one is told", func() bool { return len(good.all()) == 1 })
+			eventually(t, "it fails", func() bool { return !status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
+			s := status(t, d, "r0/webhook[0]")
+			require.Equal(t, x.brief, s.Brief)
+			if x.gives {
+				eventually(t, "nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
+				require.Len(t, bad.all(), 1, "no retry before the next interval")
+			} else {
+				bad.set(nil)
+				eventually(t, "it is told in the end", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
+				require.True(t, status(t, d, "r0/webhook[0]").FailingSince.IsZero())
+			}
+			require.Len(t, good.all(), 1)
+			require.Equal(t, 1, strings.Count(log.String(), "does not accept alerts"))
+			require.NotContains(t, log.String(), "token=")
+			require.NotContains(t, s.Cause, "token=")
+		})
+	}
+	require.Empty(t, elsewhere.all())
+}
+
+// TestRetryAfter waits as long as a receiver asks for.
+func TestRetryAfter(t *testing.T) {
+	var calls atomic.Int32
+	h := newHook(t, func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 1 {
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
+	var a alarms
+	d.Update(a.fire("A", "service=shop").now())
+	eventually(t, "told", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
+	got := h.all()
+	require.Len(t, got, 2)
+	require.GreaterOrEqual(t, got[1].at.Sub(got[0].at), 1900*time.Millisecond)
+}
+
+// TestSlack finds the errors that Slack hides in answers of 200, and shows the default texts.
+func TestSlack(t *testing.T) {
+	var body atomic.Value
+	lie := atomic.Bool{}
+	lie.Store(true)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var b bytes.Buffer
+		_, _ = b.ReadFrom(r.Body)
+		body.Store(b.String())
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"ok":%v,"error":"channel_not_found"}`, !lie.Load())
+		if !lie.Load() {
+			return
+		}
+	}))
+	defer srv.Close()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "slack.url"), []byte(srv.URL+"/services/hush\n"), 0o600))
+	sections, err := text(dir, `receivers: [{name: r0, slack_configs: [{api_url_file: slack.url, channel: "#sla"}]}]`)
+	require.NoError(t, err)
+	d, _ := run(t, Options{Settings: Settings{Text: sections, Routing: routing(quick)}})
+	var a alarms
+	d.Update(a.fire("A", "service=shop").now())
+	eventually(t, "it lies", func() bool { return status(t, d, "r0/slack[0]").Brief == "error in an answer of 200" })
+	require.Contains(t, status(t, d, "r0/slack[0]").Cause, "channel_not_found")
+	require.Contains(t, body.Load(), `"title":"A"`)
+	require.Contains(t, body.Load(), `"username":"sloengine"`)
+}
+
+// TestEveryKind makes one of each kind, and watches its answers.
+func TestEveryKind(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s"), []byte("https://x.example/hush"), 0o600))
+	sections, err := text(dir, everyKind)
+	require.NoError(t, err)
+	c, err := config.Load(sections)
+	require.NoError(t, err)
+	targets, err := newTargets(c, nil)
+	require.NoError(t, err)
+	require.Len(t, targets["all"], 17)
+	for _, x := range targets["all"] {
+		if x.kind == "email" {
+			continue
+		}
+		require.NotNil(t, x.client, x.name)
+		require.IsType(t, &watcher{}, x.client.Transport, x.name)
+		require.ErrorContains(t, x.client.CheckRedirect(nil, nil), "use last response", x.name)
+	}
+}
+
+const everyKind = `
+global: {smtp_smarthost: "mail:25", smtp_from: a@b.example}
+receivers:
+  - name: all
+    webhook_configs: [{url: "https://x.example"}]
+    email_configs: [{to: a@b.example}]
+    slack_configs: [{api_url_file: s, channel: c}]
+    pagerduty_configs: [{routing_key_file: s}]
+    opsgenie_configs: [{api_key_file: s}]
+    telegram_configs: [{bot_token_file: s, chat_id: 1}]
+    msteams_configs: [{webhook_url_file: s}]
+    msteamsv2_configs: [{webhook_url_file: s}]
+    discord_configs: [{webhook_url_file: s}]
+    mattermost_configs: [{webhook_url_file: s}]
+    rocketchat_configs: [{token_file: s, token_id_file: s, channel: c}]
+    webex_configs: [{room_id: a, http_config: {authorization: {credentials_file: s}}}]
+    pushover_configs: [{user_key_file: s, token_file: s}]
+    victorops_configs: [{api_key_file: s, routing_key: team}]
+    incidentio_configs: [{url_file: s, alert_source_token_file: s}]
+    jira_configs: [{api_url: "https://j.example", project: P, issue_type: T}]
+    wechat_configs: [{api_secret_file: s, corp_id: c}]
+`
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

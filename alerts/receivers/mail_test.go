@@ -1,0 +1,141 @@
+package receivers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/mail"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"github.com/stretchr/testify/require"
+)
+
+// mailbox is a mail server.
+type mailbox struct {
+	addr string
+
+	mu      sync.Mutex
+	mail    []string
+	refused int // messages yet to be refused
+}
+
+func newMailbox(t *testing.T) *mailbox {
+	t.Helper()
+	m := &mailbox{}
+	s := smtp.NewServer(m)
+	s.Domain = "mail.example"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	m.addr = l.Addr().String()
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+	})
+	return m
+}
+
+// NewSession implements smtp.Backend.
+func (m *mailbox) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{m}, nil }
+
+type session struct{ *mailbox }
+
+func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
+func (s *session) Rcpt(string, *smtp.RcptOptions) error { return nil }
+func (s *session) Reset()                               {}
+func (s *session) Logout() error                        { return nil }
+
+func (s *session) Data(r io.Reader) error {
+	data, err := io.ReadAll(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused > 0 {
+		s.refused--
+		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try again"}
+	}
+	s.mail = append(s.mail, string(data))
+	return err
+}
+
+func (m *mailbox) all() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.mail...)
+}
+
+// TestMail sends the default message to a mail server, which refuses it at first.
+func TestMail(t *testing.T) {
+	m := newMailbox(t)
+	m.refused = 1
+	d, _ := run(t, Options{
+		Settings: Settings{
+			Text: mustText(t, fmt.Sprintf(`
+global: {smtp_smarthost: %q, smtp_from: slo@example.org, smtp_require_tls: false}
+receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: true}]}]
+`, m.addr)), Routing: routing(quick), ExternalURL: "https://slo.example.org",
+		},
+		Incident: func(string) (Incident, bool) {
+			return Incident{ID: "1", URL: "https://slo.example.org/incidents/1", AckURL: "https://slo.example.org/ack?sig=x"}, true
+		},
+	})
+	var a alarms
+	d.Update(a.fire("<b>Burn</b>", "service=shop", "severity=page").now())
+	eventually(t, "it is delivered", func() bool { return len(m.all()) == 1 })
+	got, err := mail.ReadMessage(strings.NewReader(m.all()[0]))
+	require.NoError(t, err)
+	require.Equal(t, "team@example.org", got.Header.Get("To"))
+	subject, err := new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject"))
+	require.NoError(t, err)
+	require.Equal(t, "<b>Burn</b>", subject)
+	body := strings.ReplaceAll(m.all()[0], "=\r\n", "")
+	require.Contains(t, body, "&lt;b&gt;Burn&lt;/b&gt;")
+	require.Contains(t, body, "https://slo.example.org/ack?sig=3Dx")
+	require.Contains(t, body, "https://slo.example.org/incidents/1")
+	d.Update(a.end("<b>Burn</b>").now())
+	eventually(t, "it is over", func() bool { return len(m.all()) == 2 })
+	require.NotContains(t, strings.ReplaceAll(m.all()[1], "=\r\n", ""), "ack?sig")
+}
+
+// TestMuteMailServer does not wait for a mail server that says nothing.
+func TestMuteMailServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var conns []net.Conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			conns = append(conns, c)
+		}
+	}()
+	good := newHook(t, nil)
+	d, stop := run(t, Options{Settings: Settings{
+		Text: mustText(t, fmt.Sprintf(`
+global: {smtp_smarthost: %q, smtp_from: slo@example.org, smtp_require_tls: false}
+receivers: [{name: r0, email_configs: [{to: "team@example.org"}], webhook_configs: [{url: %q}]}]
+`, l.Addr(), good.URL)), Routing: routing(quick), Timeout: 50 * time.Millisecond,
+	}})
+	var a alarms
+	d.Update(a.fire("Burn", "service=shop").now())
+	eventually(t, "it fails", func() bool { return status(t, d, "r0/email[0]").Brief == "no answer in time" })
+	eventually(t, "the other one is told", func() bool { return len(good.all()) == 1 })
+	stop()
+	require.NoError(t, l.Close())
+	<-done
+	for _, c := range conns {
+		require.NoError(t, c.Close())
+	}
+	lane := d.lanes["r0/email[0]"]
+	eventually(t, "the calls end with their connections", func() bool { return len(lane.hung) == 0 })
+}

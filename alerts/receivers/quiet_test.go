@@ -1,0 +1,156 @@
+package receivers
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts/alertmanager"
+)
+
+const inhibiting = quick + `
+inhibit_rules:
+  - source_matchers: ['severity=~"critical|page"', 'slo_id!=""']
+    target_matchers: ['severity=~"ticket|warning"', 'slo_id!=""']
+    equal: [slo_id, product]
+`
+
+// TestInhibition hides the ticket of an SLO while its page fires.
+func TestInhibition(t *testing.T) {
+	h := newHook(t, nil)
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(inhibiting)}})
+	var a alarms
+	d.Update(a.fire("Page", "service=shop", "severity=page", "slo_id=shop/a", "product=x").
+		fire("Hidden", "service=shop", "severity=ticket", "slo_id=shop/a", "product=x").
+		fire("Other", "service=shop", "severity=ticket", "slo_id=shop/a", "product=y").now())
+	eventually(t, "two are told", func() bool { return len(h.all()) == 2 })
+	require.ElementsMatch(t, []string{"Page=firing", "Other=firing"}, h.told())
+	d.Update(a.end("Page").now())
+	eventually(t, "then the ticket", func() bool { return len(h.all()) == 4 })
+	require.ElementsMatch(t, []string{"Page=resolved", "Hidden=firing Other=firing"}, h.told()[2:])
+}
+
+// TestMaintenance tells nobody while a time interval mutes a route.
+func TestMaintenance(t *testing.T) {
+	h := newHook(t, nil)
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick + `
+time_intervals: [{name: always, time_intervals: [{years: ['2000:2999']}]}]
+`)}})
+	d.mu.Lock()
+	d.plan.root.RouteOpts.MuteTimeIntervals = []string{"always"} // the root of a configuration cannot have any
+	d.mu.Unlock()
+	var a alarms
+	d.Update(a.fire("A", "service=shop").now())
+	time.Sleep(200 * time.Millisecond) // four intervals
+	require.Empty(t, h.all())
+}
+
+// TestEscalation goes on to the next receiver, as long as nobody acknowledges.
+func TestEscalation(t *testing.T) {
+	first, second, third := newHook(t, nil), newHook(t, nil), newHook(t, nil)
+	var acknowledged atomic.Bool
+	d, _ := run(t, Options{
+		Settings: Settings{Text: hooks(t, first, second, third), Routing: routing(quick), Escalation: map[alertmanager.Class][]Step{
+			alertmanager.Critical: {{After: 100 * time.Millisecond, Receiver: "r1"}, {After: 500 * time.Millisecond, Receiver: "r2"}},
+		}},
+		Incident: func(string) (Incident, bool) { return Incident{ID: "1", Acknowledged: acknowledged.Load()}, true },
+	})
+	var a alarms
+	a.fire("A", "service=shop", "severity=page").fire("B", "service=shop", "severity=ticket")
+	tick := func(until func() bool) {
+		eventually(t, "it goes on", func() bool { d.Update(a.now()); return until() })
+	}
+	tick(func() bool { return len(first.all()) == 2 })
+	tick(func() bool { return len(second.all()) == 1 })
+	require.Equal(t, []string{"A=firing"}, second.told())
+	require.GreaterOrEqual(t, second.all()[0].at.Sub(a.view.Active[0].FiredAt), 100*time.Millisecond)
+	acknowledged.Store(true)
+	over := time.Now().Add(700 * time.Millisecond)
+	tick(func() bool { return time.Now().After(over) })
+	require.Empty(t, third.all(), "somebody has it")
+	a.end("A")
+	tick(func() bool { return len(second.all()) == 2 && len(first.all()) == 3 })
+	require.Equal(t, "A=resolved", second.told()[1])
+	require.Empty(t, third.all())
+}
+
+// TestEscalationSurvives escalates what began before a restart, once.
+func TestEscalationSurvives(t *testing.T) {
+	first, second := newHook(t, nil), newHook(t, nil)
+	o := Options{File: t.TempDir() + "/notifications.json", Settings: Settings{
+		Text: hooks(t, first, second), Routing: routing(quick),
+		Escalation: map[alertmanager.Class][]Step{alertmanager.Critical: {{After: 50 * time.Millisecond, Receiver: "r1"}}},
+	}}
+	var a alarms
+	a.fire("A", "service=shop", "severity=page")
+	for range 2 {
+		d, stop := run(t, o)
+		eventually(t, "escalated", func() bool {
+			d.Update(a.now())
+			return len(second.all()) == 1 && status(t, d, "r1/webhook[0]").Pending == 0 && len(first.all()) == 1
+		})
+		time.Sleep(150 * time.Millisecond) // three intervals
+		d.Update(a.now())
+		stop()
+	}
+	require.Len(t, first.all(), 1)
+	require.Len(t, second.all(), 1)
+}
+
+// TestSilences keeps quiet what a silence matches, for as long as it holds, also over a restart.
+func TestSilences(t *testing.T) {
+	h := newHook(t, nil)
+	o := Options{File: t.TempDir() + "/notifications.json", Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}}
+	d, stop := run(t, o)
+	s, err := d.AddSilence(Silence{Matchers: ` {service="shop",severity=~"page|critical"} `, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
+	require.NoError(t, err)
+	require.Equal(t, `{service="shop",severity=~"page|critical"}`, s.Matchers)
+	var a alarms
+	d.Update(a.fire("A", "service=shop", "severity=page").fire("B", "service=pay", "severity=page").now())
+	eventually(t, "the other one", func() bool { return len(h.all()) == 1 })
+	require.Equal(t, []string{"B=firing"}, h.told())
+	stop()
+	d, _ = run(t, o)
+	d.Update(a.now())
+	require.Len(t, d.Silences(), 1)
+	time.Sleep(150 * time.Millisecond) // three intervals
+	require.Len(t, h.all(), 1)
+	expired, err := d.ExpireSilence(s.ID)
+	require.NoError(t, err)
+	require.False(t, expired.Active(time.Now()))
+	eventually(t, "then it is told", func() bool { return len(h.all()) == 2 })
+	_, err = d.ExpireSilence("x")
+	require.ErrorIs(t, err, ErrNoSilence)
+}
+
+func TestBadSilences(t *testing.T) {
+	d, _ := run(t, Options{})
+	soon := time.Now().Add(time.Hour)
+	for want, s := range map[string]Silence{
+		"matchers: bad matcher":                          {Matchers: "service", Ends: soon, Author: "a", Comment: "c"},
+		"matchers would match every alert":               {Matchers: `service=~".*"`, Ends: soon, Author: "a", Comment: "c"},
+		"matchers would match every":                     {Matchers: "", Ends: soon, Author: "a", Comment: "c"},
+		"it must end after it starts":                    {Matchers: `a="b"`, Author: "a", Comment: "c"},
+		"it has ended already":                           {Matchers: `a="b"`, Starts: soon.Add(-3 * time.Hour), Ends: soon.Add(-2 * time.Hour), Author: "a", Comment: "c"},
+		"it lasts longer than 366 days":                  {Matchers: `a="b"`, Ends: soon.AddDate(2, 0, 0), Author: "a", Comment: "c"},
+		"author is missing":                              {Matchers: `a="b"`, Ends: soon, Comment: "c"},
+		"comment holds control characters":               {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "\x1b[2J"},
+		"comment is longer than 1000 bytes":              {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: string(make([]byte, 1001))},
+		"matchers: error parsing regexp: missing argume": {Matchers: `a=~"*"`, Ends: soon, Author: "a", Comment: "c"},
+	} {
+		_, err := d.AddSilence(s)
+		require.ErrorIs(t, err, ErrSilence, want)
+		require.ErrorContains(t, err, want)
+	}
+	for range MaxSilences {
+		d.silences.list = append(d.silences.list, &Silence{Ends: soon})
+	}
+	_, err := d.AddSilence(Silence{Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "c"})
+	require.ErrorIs(t, err, ErrTooManySilences)
+	d.silences.list[5].Ends = time.Now().Add(-time.Second) // gives way
+	_, err = d.AddSilence(Silence{Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "c"})
+	require.NoError(t, err)
+	require.Len(t, d.Silences(), MaxSilences)
+}

@@ -1,0 +1,63 @@
+package receivers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	amnotify "github.com/prometheus/alertmanager/notify"
+	"github.com/prometheus/alertmanager/types"
+	"github.com/prometheus/common/model"
+
+	"github.com/sloengine/sloengine/alerts/notify"
+)
+
+// SendTest sends one alert through all integrations of a receiver, side by side and without retries. The error is about
+// the settings.
+func SendTest(ctx context.Context, s Settings, receiver string, labels, annotations map[string]string, starts time.Time) ([]notify.Result, error) {
+	p, err := newPlan(s)
+	if err != nil {
+		return nil, fmt.Errorf("notifications: %w", err)
+	}
+	targets, ok := p.targets[receiver]
+	if !ok {
+		names := strings.Join(slices.Sorted(maps.Keys(p.targets)), ", ")
+		return nil, fmt.Errorf("%w %q (want one of: %s)", ErrUnknownReceiver, receiver, names)
+	}
+	a := &types.Alert{UpdatedAt: starts}
+	a.Labels, a.Annotations, a.StartsAt = labelSet(labels, s.ExternalLabels), labelSet(annotations, nil), starts
+	m := &message{
+		key: "{}/test:" + a.Labels.String(), receiver: receiver, labels: model.LabelSet{"alertname": a.Labels["alertname"]},
+		repeat: time.Hour, alerts: []*types.Alert{a}, reason: amnotify.ReasonFirstNotification,
+	}
+	out := make([]notify.Result, len(targets))
+	var all sync.WaitGroup
+	for i, t := range targets {
+		all.Go(func() {
+			began := time.Now()
+			l := &lane{target: t, timeout: p.settings.Timeout, hung: make(chan struct{}, 1), now: time.Now}
+			out[i] = notify.Result{Name: t.name, Err: l.send(ctx, m)}
+			out[i].Took = time.Since(began)
+			if t.client != nil {
+				t.client.CloseIdleConnections()
+			}
+		})
+	}
+	all.Wait()
+	return out, nil
+}
+
+// labelSet joins labels, of which the first win.
+func labelSet(own, external map[string]string) model.LabelSet {
+	out := model.LabelSet{}
+	for _, m := range []map[string]string{external, own} {
+		for name, value := range m {
+			out[model.LabelName(name)] = model.LabelValue(value)
+		}
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package receivers
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/prometheus/alertmanager/config"
+	amconfig "github.com/prometheus/alertmanager/config/common"
+	"github.com/prometheus/alertmanager/dispatch"
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"github.com/prometheus/alertmanager/timeinterval"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/alertmanager"
+	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/reliability/breaker"
+)
+
+// Settings may change while notifications are sent.
+type Settings struct {
+	// Text is the sections of engine.yaml in Alertmanager's format, see Parts; "" is no receivers.
+	Text string
+	// Templates are files with templates of messages, or patterns of their names.
+	Templates []string
+	// Routing says which receiver is told, when, and what keeps an alert quiet.
+	Routing alertmanager.Routing
+	// Escalation says who else is told of an unacknowledged alert, in the order of After.
+	Escalation map[alertmanager.Class][]Step
+
+	ExternalLabels map[string]string // added to every alert that lacks them
+	Timeout        time.Duration     // of one message. Default 10s.
+	Watchdog       alerts.Live       // always fires while the engine evaluates alerts; without a name: none
+	ExternalURL    string            // of the status page, for links without anything better
+}
+
+// Step is one step of an escalation.
+type Step struct {
+	After    time.Duration `yaml:"after" min:"1s" is:"required"` // since the alert began to fire
+	Receiver string        `yaml:"receiver" is:"required"`
+}
+
+// Incident is what is known of the incident that an alert belongs to.
+type Incident struct {
+	ID           string
+	URL, AckURL  string // links; "" is none
+	Acknowledged bool
+}
+
+// Options of a Dispatcher. File is required.
+type Options struct {
+	Settings Settings
+	File     string // what was sent, and the silences
+	// Incident finds the incident of an alert by its fingerprint. It may be nil: then nothing is ever acknowledged.
+	Incident func(fingerprint string) (Incident, bool)
+
+	Metrics  *notify.Metrics  // default: unregistered
+	Breakers *breaker.Metrics // default: unregistered
+	Logger   *slog.Logger     // default: none
+	Now      func() time.Time // default: time.Now
+}
+
+func (o *Options) applyDefaults() {
+	if o.Metrics == nil {
+		o.Metrics = notify.NewMetrics(metrics.NewSet())
+	}
+	if o.Breakers == nil {
+		o.Breakers = breaker.NewMetrics(metrics.NewSet())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Incident == nil {
+		o.Incident = func(string) (Incident, bool) { return Incident{}, false }
+	}
+}
+
+// plan is what settings come to. It does not change.
+type plan struct {
+	settings Settings
+	root     *dispatch.Route // nil without receivers
+	rules    []inhibitRule
+	mutes    *timeinterval.Intervener
+	targets  map[string][]*target // by receiver
+}
+
+// inhibitRule keeps targets quiet while a source fires that is equal in some labels.
+type inhibitRule struct {
+	source, target labels.Matchers
+	equal          []string
+}
+
+// newPlan makes everything that can fail.
+func newPlan(s Settings) (*plan, error) {
+	if s.Timeout == 0 {
+		s.Timeout = 10 * time.Second
+	}
+	p := &plan{settings: s}
+	if s.Text == "" {
+		return p, nil
+	}
+	own, err := config.Load(s.Text)
+	if err != nil {
+		return nil, fmt.Errorf("receivers: %w", err)
+	}
+	routing, err := config.Load(string(s.Routing.Document))
+	if err != nil {
+		return nil, fmt.Errorf("routes: %w", err)
+	}
+	t, err := newTemplates(s.Templates, s.Routing.Title, s.ExternalURL)
+	if err != nil {
+		return nil, err
+	}
+	if p.targets, err = newTargets(own, t); err != nil {
+		return nil, err
+	}
+	for class, steps := range s.Escalation {
+		for _, step := range steps {
+			if p.targets[step.Receiver] == nil {
+				return nil, fmt.Errorf("escalation of %s: unknown receiver %q", class, step.Receiver)
+			}
+		}
+	}
+	p.root = dispatch.NewRoute(routing.Route, nil)
+	for _, r := range routing.InhibitRules {
+		p.rules = append(p.rules, newInhibitRule(r))
+	}
+	intervals := map[string][]timeinterval.TimeInterval{}
+	for _, i := range routing.TimeIntervals {
+		intervals[i.Name] = i.TimeIntervals
+	}
+	p.mutes = timeinterval.NewIntervener(intervals)
+	return p, nil
+}
+
+// newInhibitRule reads a rule in the form that package alertmanager writes.
+func newInhibitRule(r amconfig.InhibitRule) inhibitRule {
+	out := inhibitRule{source: labels.Matchers(r.SourceMatchers), target: labels.Matchers(r.TargetMatchers)}
+	out.equal = append(out.equal, r.Equal...)
+	return out
+}
+
+// all lists the targets by name.
+func (p *plan) all() []*target {
+	var out []*target
+	for _, receiver := range slices.Sorted(maps.Keys(p.targets)) {
+		out = append(out, p.targets[receiver]...)
+	}
+	return out
+}
+
+// ErrUnknownReceiver is the error of SendTest for a receiver that is not configured.
+var ErrUnknownReceiver = errors.New("unknown receiver")

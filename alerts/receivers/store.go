@@ -1,0 +1,135 @@
+package receivers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+)
+
+// FileVersion grows with every change that an older reader would get wrong.
+const FileVersion = 1
+
+// fileJSON is what outlives a restart.
+type fileJSON struct {
+	Version  int         `json:"version"`
+	Groups   []groupJSON `json:"groups"`
+	Silences []Silence   `json:"silences"`
+}
+
+type groupJSON struct {
+	Key     string               `json:"key"`
+	Due     time.Time            `json:"due"`
+	Flushed bool                 `json:"flushed"`
+	Members map[string]time.Time `json:"members"` // when each began to fire, by fingerprint
+	Sent    map[string]*sent     `json:"sent"`
+}
+
+// store is the file of a Dispatcher. Whoever waits for a write that is under way shares the next one.
+type store struct {
+	file string
+	log  *slog.Logger
+
+	mu      sync.Mutex // held while the file is written; guards the fields below
+	saved   uint64
+	failing bool
+}
+
+// save writes what has changed. If that fails, notifications are sent nevertheless: a repeated one after a crash is
+// better than none.
+func (d *Dispatcher) save() {
+	d.mu.Lock()
+	want := d.version
+	d.mu.Unlock()
+	_ = d.store.save(want, d.snapshot) // logged
+}
+
+func (s *store) save(want uint64, snapshot func() (uint64, []byte)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.saved >= want {
+		return nil
+	}
+	version, data := snapshot()
+	err := fsys.WriteAtomic(fsys.OS(), s.file, func(w io.Writer) error { _, err := w.Write(data); return err })
+	switch {
+	case err != nil && !s.failing:
+		s.log.Error("saving notifications failed, a restart may repeat some", "file", s.file, "err", err)
+	case err == nil && s.failing:
+		s.log.Info("notifications are saved again", "file", s.file)
+	}
+	s.failing = err != nil
+	if err == nil {
+		s.saved = version
+	}
+	return err
+}
+
+// snapshot encodes the groups and the silences.
+func (d *Dispatcher) snapshot() (version uint64, data []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := fileJSON{Version: FileVersion, Groups: []groupJSON{}, Silences: d.silences.all()}
+	for _, g := range d.groups {
+		f.Groups = append(f.Groups, groupJSON{Key: g.key, Due: g.due, Flushed: g.flushed, Members: g.members, Sent: g.sent})
+	}
+	slices.SortFunc(f.Groups, func(a, b groupJSON) int { return strings.Compare(a.Key, b.Key) })
+	data, err := json.Marshal(f)
+	if err != nil {
+		return 0, nil // texts and times can always be encoded
+	}
+	return d.version, append(data, '\n')
+}
+
+// load reads what an earlier process knew. A broken file is moved aside and logged.
+func (d *Dispatcher) load() error {
+	data, err := os.ReadFile(d.opt.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read notifications: %w", err)
+	}
+	var head struct{ Version int }
+	if json.Unmarshal(data, &head) == nil && head.Version > FileVersion {
+		return fmt.Errorf("notifications %s have format %d, but this version reads formats up to %d: %w", d.opt.File, head.Version, FileVersion, fsys.ErrNewer)
+	}
+	var f fileJSON
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err = dec.Decode(&f); err == nil && f.Version != FileVersion {
+		err = fmt.Errorf("version %d, want %d", f.Version, FileVersion)
+	}
+	if err == nil {
+		err = d.silences.restore(f.Silences)
+	}
+	if err != nil {
+		d.opt.Logger.Error("notifications are unreadable, starting without them", "file", d.opt.File, "kept", d.opt.File+".broken", "err", err)
+		_ = os.Rename(d.opt.File, d.opt.File+".broken") // without it the next save takes its place
+		return nil
+	}
+	for _, j := range f.Groups {
+		g := newGroup(j.Key, j.Due)
+		g.flushed = j.Flushed
+		for id, at := range j.Members {
+			g.members[id] = at
+		}
+		for name, s := range j.Sent {
+			if s != nil && slices.IsSorted(s.Firing) && slices.IsSorted(s.Resolved) {
+				g.sent[name] = s
+			}
+		}
+		d.groups[j.Key] = g
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package receivers
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/prometheus/alertmanager/template"
+)
+
+// templates take the place of Alertmanager's own of the same names, which list every label. A receiver or a file under
+// templates may replace them in turn. The subject comes with the routing, which knows what is critical.
+const templates = `
+{{ define "__alertmanager" }}sloengine{{ end }}
+{{ define "__alertmanagerURL" }}{{ with .CommonAnnotations.incident }}{{ . }}{{ else }}{{ with .CommonAnnotations.page }}{{ . }}{{ else }}{{ $.ExternalURL }}{{ end }}{{ end }}{{ end }}
+
+{{ define "__sloengine_alert" }}{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .Annotations.summary .Labels.alertname }}
+{{ with .Annotations.description }}{{ . }}
+{{ end }}{{ with .Labels.impact }}Impact: {{ . }}
+{{ end }}{{ with .Annotations.incident }}Incident: {{ . }}
+{{ end }}{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}Acknowledge: {{ . }}
+{{ end }}{{ end }}{{ with .Annotations.runbook_url }}Runbook: {{ . }}
+{{ end }}{{ with .Annotations.page }}Status page: {{ . }}
+{{ end }}{{ with .Annotations.dashboard }}Dashboard: {{ . }}
+{{ end }}{{ end }}
+
+{{ define "__text_alert_list" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__sloengine_alert" . }}
+{{ else if eq $i 20 }}and more, {{ len $ }} alerts in all
+{{ end }}{{ end }}{{ end }}
+{{ define "__text_alert_list_markdown" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__sloengine_alert" . }}
+
+{{ else if eq $i 20 }}and more, {{ len $ }} alerts in all
+{{ end }}{{ end }}{{ end }}
+
+{{ define "slack.default.text" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "rocketchat.default.text" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "mattermost.default.text" }}{{ template "__text_alert_list_markdown" .Alerts }}{{ end }}
+{{ define "webex.default.message" }}{{ template "__subject" . }}
+{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "pushover.default.message" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "opsgenie.default.description" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "victorops.default.state_message" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "telegram.default.message" }}{{ template "__subject" . }}
+
+{{ template "__text_alert_list" .Alerts }}{{ end }}
+
+{{ define "email.default.html" }}<!DOCTYPE html>
+<html><head><meta charset="utf-8"><title>{{ template "__subject" . }}</title></head>
+<body style="font-family: sans-serif; max-width: 44em">
+<h2>{{ template "__subject" . }}</h2>
+{{ range .Alerts }}<h3>{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .Annotations.summary .Labels.alertname }}</h3>
+{{ with .Annotations.description }}<p>{{ . }}</p>{{ end }}
+{{ with .Labels.impact }}<p>Impact: {{ . }}</p>{{ end }}
+<p>{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}<a href="{{ . }}"><b>Acknowledge</b></a> · {{ end }}{{ end }}
+{{- with .Annotations.incident }}<a href="{{ . }}">Incident</a> · {{ end }}
+{{- with .Annotations.runbook_url }}<a href="{{ . }}">Runbook</a> · {{ end }}
+{{- with .Annotations.page }}<a href="{{ . }}">Status page</a> · {{ end }}
+{{- with .Annotations.dashboard }}<a href="{{ . }}">Dashboard</a> · {{ end }}
+since {{ .StartsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ if eq .Status "resolved" }} until {{ .EndsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ end }}</p>
+<p style="color: #666; font-size: 85%">{{ range .Labels.SortedPairs }}{{ .Name }}={{ .Value }} {{ end }}</p>
+{{ end }}</body></html>{{ end }}
+`
+
+// CheckTemplates reads the files of templates. A name without a pattern must be that of a file.
+func CheckTemplates(patterns []string) error {
+	for _, p := range patterns {
+		if strings.ContainsAny(p, "*?[") {
+			continue
+		}
+		if _, err := os.Stat(p); err != nil {
+			return err
+		}
+	}
+	_, err := newTemplates(patterns, "", "")
+	return err
+}
+
+// newTemplates reads the files of the patterns over the default templates. subject is the template of a message's
+// title, "" for one without urgency.
+func newTemplates(patterns []string, subject, external string) (*template.Template, error) {
+	t, err := template.FromGlobs(nil)
+	if err != nil {
+		return nil, fmt.Errorf("default templates: %w", err)
+	}
+	if subject == "" {
+		subject = `{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .CommonAnnotations.summary .CommonLabels.alertname }}`
+	}
+	if err := t.Parse(strings.NewReader(templates + `{{ define "__subject" }}` + subject + `{{ end }}`)); err != nil {
+		return nil, fmt.Errorf("default templates: %w", err)
+	}
+	for _, p := range patterns {
+		if err := t.FromGlob(p); err != nil {
+			return nil, fmt.Errorf("templates %s: %w", p, err)
+		}
+	}
+	if t.ExternalURL, err = url.Parse(external); err != nil {
+		return nil, fmt.Errorf("external URL: %w", err)
+	}
+	return t, nil
+}

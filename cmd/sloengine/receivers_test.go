@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
+)
+
+// webhook takes notifications as Alertmanager's receivers send them.
+type webhook struct {
+	*httptest.Server
+
+	mu   sync.Mutex
+	got  []notification
+	then func() // nil: nothing
+}
+
+type notification struct {
+	Receiver, Status string
+	Alerts           []struct {
+		Status              string
+		Labels, Annotations map[string]string
+	}
+}
+
+func newWebhook(t *testing.T) *webhook {
+	h := &webhook{}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var got notification
+		body, _ := io.ReadAll(r.Body)
+		if json.Unmarshal(body, &got) != nil {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.got = append(h.got, got)
+		if h.then != nil {
+			h.then()
+		}
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// of lists the states of an alert in the order in which they came.
+func (h *webhook) of(name string) (states []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range h.got {
+		for _, a := range n.Alerts {
+			if a.Labels["alertname"] == name {
+				states = append(states, a.Status)
+			}
+		}
+	}
+	return states
+}
+
+func (h *webhook) wait(t *testing.T, name string, states ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return slices.Equal(states, h.of(name)) }, 20*time.Second, 10*time.Millisecond, "%s: %v", name, states)
+}
+
+// burningSpec has budgets so small that a new engine has proof within seconds.
+func burningSpec(t *testing.T, dir string, services ...string) string {
+	var b strings.Builder
+	for i, s := range services {
+		if i > 0 {
+			b.WriteString("---\n")
+		}
+		fmt.Fprintf(&b, `version: sloengine/v1
+service: %s
+slos:
+  - name: checkout
+    objective: 99.999
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+    alerting: {ticket: {disabled: true}, no_data: {disabled: true}, tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
+`, s)
+	}
+	return writeFile(t, dir, "spec.yaml", b.String())
+}
+
+func burn(t *testing.T, p *process, service string) {
+	for i := range 10 {
+		status, answer := post(t, p.base+"/api/v1/events", "", fmt.Sprintf(`{"id":"%d","service":%q,"type":"order","outcome":"failure"}`, i, service))
+		require.Equal(t, 202, status, answer)
+	}
+}
+
+// TestReceivers notifies without an Alertmanager: by class and service, with escalation, templates, kills and reloads.
+func TestReceivers(t *testing.T) {
+	oncall, pay, lead, ping := newWebhook(t), newWebhook(t), newWebhook(t), newWebhook(t)
+	chat := make(chan string, 100)
+	slack := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		chat <- string(body)
+		fmt.Fprint(w, "ok")
+	}))
+	defer slack.Close()
+	dir := t.TempDir()
+	spec := burningSpec(t, dir, "shop", "pay")
+	t.Setenv("SLACK_HUSH", slack.URL+"/services/hush")
+	writeFile(t, dir, "footer.tmpl", `{{ define "slack.default.footer" }}from {{ .CommonLabels.cluster }}{{ end }}`)
+	writeFile(t, dir, "hook.url", pay.URL+"/?token=hush")
+	settings := fmt.Sprintf(`evaluator: {interval: 100ms}
+web: {external_url: "https://slo.example.org"}
+notifications:
+  external_labels: {cluster: eu-1}
+  receivers:
+    - name: oncall
+      webhook_configs: [{url: %q}]
+      slack_configs: [{channel: "#sla"}]
+    - {name: pay, webhook_configs: [{url_file: hook.url}]}
+    - {name: lead, webhook_configs: [{url: %q}]}
+    - {name: ping, webhook_configs: [{url: %q}]}
+    - {name: nobody}
+  global: {slack_api_url_env: SLACK_HUSH}
+  templates: [footer.tmpl]
+  default: nobody
+  routes: {critical: oncall}
+  services: {pay: {critical: pay}}
+  watchdog: ping
+  timing: {critical: {group_wait: 100ms, group_interval: 300ms, repeat_interval: 1h}}
+  escalation: {critical: [{after: 2s, receiver: lead}]}
+`, oncall.URL, lead.URL, ping.URL)
+	serve := func() *process {
+		p, ok := serveIn(t, dir, spec, settings)
+		require.True(t, ok, p.log.String())
+		p.waitReady(t)
+		return p
+	}
+	p := serve()
+	burn(t, p, "shop")
+	oncall.wait(t, "ErrorBudgetBurnPage", "firing")
+	require.Contains(t, <-chat, `"title":"CRITICAL: shop/checkout burns its error budget fast"`)
+	require.Eventually(t, func() bool { return len(ping.of("Watchdog")) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Empty(t, pay.of("ErrorBudgetBurnPage"))
+	burn(t, p, "pay")
+	pay.wait(t, "ErrorBudgetBurnPage", "firing")
+	a := pay.got[0].Alerts[0]
+	require.Equal(t, "eu-1", a.Labels["cluster"])
+	require.Equal(t, "https://slo.example.org/slo?id=pay%2Fcheckout", a.Annotations["page"])
+	require.Contains(t, a.Annotations["incident"], "https://slo.example.org/incident?id=")
+	require.Contains(t, a.Annotations["acknowledge"], "signature=")
+	lead.wait(t, "ErrorBudgetBurnPage", "firing", "firing") // both are unacknowledged
+	require.Contains(t, string(get(t, p.base+"/metrics")), `sloengine_notify_sent_total{target="pay/webhook[0]"} 1`)
+
+	// Neither a kill nor a reload repeats anything.
+	p.kill()
+	p = serve()
+	status, answer := post(t, p.base+"/-/reload", "", "")
+	require.Equal(t, 200, status, answer)
+	time.Sleep(time.Second) // three group intervals
+	require.Equal(t, []string{"firing"}, oncall.of("ErrorBudgetBurnPage"))
+	require.Equal(t, []string{"firing"}, pay.of("ErrorBudgetBurnPage"))
+	require.Len(t, lead.of("ErrorBudgetBurnPage"), 2)
+
+	// A receiver that is down is seen everywhere, and secrets are seen nowhere.
+	pay.Close()
+	data, err := os.ReadFile(spec)
+	require.NoError(t, err)
+	writeFile(t, dir, "spec.yaml", strings.Replace(string(data), "service: pay", "service: paid", 1)) // its alert is over
+	status, answer = post(t, p.base+"/-/reload", "", "")
+	require.Equal(t, 200, status, answer)
+	require.Eventually(t, func() bool {
+		return strings.Contains(string(get(t, p.base+"/metrics")), `sloengine_notify_failing{target="pay/webhook[0]"} 1`)
+	}, 10*time.Second, 20*time.Millisecond)
+	ready := string(get(t, p.base+"/-/ready"))
+	require.Contains(t, ready, `"part":"receiver","name":"pay/webhook[0]"`)
+	page := string(get(t, p.base+"/engine"))
+	require.Contains(t, page, "pay/webhook[0]")
+	for _, text := range []string{ready, page, string(get(t, p.base+"/api/v1/engine")), p.log.String()} {
+		require.NotContains(t, text, "hush")
+	}
+	status, answer = post(t, p.base+"/api/v1/backup", "", "")
+	require.Equal(t, 200, status)
+	require.Contains(t, answer, app.NotificationsFile)
+	p.stop(t)
+}
+
+// TestReceiverKills kills the engine again and again while it notifies: no alert is lost, and each kill repeats one
+// notification at most.
+func TestReceiverKills(t *testing.T) {
+	const kills = 3
+	h := newWebhook(t)
+	dir := t.TempDir()
+	var services []string
+	for i := range 12 {
+		services = append(services, fmt.Sprintf("shop%d", i))
+	}
+	spec := burningSpec(t, dir, services...)
+	settings := fmt.Sprintf(`evaluator: {interval: 100ms}
+notifications:
+  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
+  default: oncall
+  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1h}}
+`, h.URL)
+	killed, killing := 0, make(chan struct{}, 100)
+	h.then = func() { // the engine has not heard yet that this one arrived
+		if killed < kills && len(h.got)%3 == 0 {
+			killed++
+			killing <- struct{}{}
+			time.Sleep(300 * time.Millisecond)
+		}
+	}
+	p, ok := serveIn(t, dir, spec, settings)
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	for _, s := range services {
+		burn(t, p, s)
+	}
+	for range kills {
+		<-killing
+		p.kill()
+		p, ok = serveIn(t, dir, spec, settings)
+		require.True(t, ok, p.log.String())
+		p.waitReady(t)
+	}
+	told := func() map[string]int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		out := map[string]int{}
+		for _, n := range h.got {
+			for _, a := range n.Alerts {
+				out[a.Labels["service"]]++
+			}
+		}
+		return out
+	}
+	require.Eventually(t, func() bool { return len(told()) == len(services) }, 20*time.Second, 20*time.Millisecond)
+	time.Sleep(500 * time.Millisecond)
+	extra := 0
+	for _, n := range told() {
+		extra += n - 1
+	}
+	t.Logf("%d extra notifications after %d kills", extra, kills)
+	require.LessOrEqual(t, extra, kills)
+	p.stop(t)
+}
+
+// TestNotifyTestReceiver sends the test alert through a receiver.
+func TestNotifyTestReceiver(t *testing.T) {
+	h := newWebhook(t)
+	dir := t.TempDir()
+	file := writeFile(t, dir, "engine.yaml", fmt.Sprintf(`notifications:
+  send: false
+  receivers: [{name: oncall, webhook_configs: [{url: %q}, {url: "http://127.0.0.1:1/hush"}]}]
+  default: oncall
+`, h.URL))
+	notify := func(more ...string) (code int, out, stderr string) {
+		var o, e bytes.Buffer
+		code = run(t.Context(), append([]string{"notify", "test", "-c", file}, more...), strings.NewReader(""), &o, &e)
+		return code, o.String(), e.String()
+	}
+	code, out, stderr := notify("--receiver", "oncall")
+	require.Equal(t, exitFailure, code)
+	require.Regexp(t, `oncall/webhook\[0\] .* accepted`, out)
+	require.Regexp(t, `oncall/webhook\[1\] .* failed: no connection`, out)
+	require.NotContains(t, out+stderr, "hush")
+	require.Equal(t, []string{"firing"}, h.of("SloengineTest"))
+	code, _, stderr = notify("--receiver", "nobody")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, `unknown receiver "nobody" (want one of: oncall)`)
+}
