@@ -277,3 +277,47 @@ func TestNotifyTestReceiver(t *testing.T) {
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, stderr, `unknown receiver "nobody" (want one of: oncall)`)
 }
+
+// TestSilenceCommand silences over the API, with a token that may.
+func TestSilenceCommand(t *testing.T) {
+	h := newWebhook(t)
+	dir := t.TempDir()
+	spec := burningSpec(t, dir, "shop", "pay")
+	p, ok := serveIn(t, dir, spec, fmt.Sprintf(`evaluator: {interval: 100ms}
+notifications:
+  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
+  default: oncall
+  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1h}}
+`, h.URL))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	silence := func(args ...string) (code int, out, stderr string) {
+		var o, e bytes.Buffer
+		code = run(t.Context(), append(append([]string{"silence"}, args...), "--url", p.base), strings.NewReader(""), &o, &e)
+		return code, strings.TrimSpace(o.String()), e.String()
+	}
+	code, id, stderr := silence("add", `service="shop"`, `severity=~"page|critical"`, "--author", "ann", "--comment", "known")
+	require.Equal(t, exitOK, code, stderr)
+	burn(t, p, "shop")
+	burn(t, p, "pay")
+	h.wait(t, "ErrorBudgetBurnPage", "firing")
+	require.Equal(t, "pay", h.got[0].Alerts[0].Labels["service"])
+	_, out, _ := silence("list")
+	require.Regexp(t, id+` +active +service="shop",severity=~"page\|critical" .* ann +known`, out)
+	require.Regexp(t, `action=silence.add .*known`, p.log.String())
+	code, _, stderr = silence("expire", id)
+	require.Equal(t, exitOK, code, stderr)
+	h.wait(t, "ErrorBudgetBurnPage", "firing", "firing")
+	_, out, _ = silence("list")
+	require.NotContains(t, out, id)
+	_, out, _ = silence("list", "--all")
+	require.Regexp(t, id+" +expired", out)
+
+	code, _, stderr = silence("add", `service`, "--comment", "c", "--author", "a")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "matchers: bad matcher format")
+	code, _, stderr = silence("expire", "nosuch")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "There is no silence with this id")
+	p.stop(t)
+}

@@ -106,6 +106,12 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	a.web.Register(r)
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), a.backups.serve)
+	(&silenceAPI{
+		receivers: a.alerts.receivers, body: a.web.JSONBody, auth: a.auth,
+		audit: func(c *gin.Context, action, detail string) {
+			audit(a.opt.Log, action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
+		},
+	}).register(r, allow(site.Read), allow(site.Operate))
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
 	if c.Web.Pprof {
 		operate := allow(site.Operate)

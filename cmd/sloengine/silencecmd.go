@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// newSilence is the command silence: which alerts the engine's own receivers do not hear of.
+func newSilence(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "silence",
+		Short: "List, add and expire silences of the engine's own receivers",
+		Long: `A silence keeps the receivers of the engine from hearing of the alerts that it matches,
+until it ends. The alerts stay visible on the page and in the API. With Alertmanagers,
+silence alerts there.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	o := &engineCommand{printer: printer{streams: s}}
+	o.addOutput(c.PersistentFlags(), "table", "json", "yaml")
+	c.AddCommand(newSilenceAdd(o), newSilenceList(o), newSilenceExpire(o))
+	return c
+}
+
+func newSilenceAdd(o *engineCommand) *cobra.Command {
+	var lasts, author, comment string
+	c := &cobra.Command{
+		Use:   "add MATCHER...",
+		Short: "Silence the alerts that match all matchers",
+		Long: `Matchers have Alertmanager's syntax: name="value", name!="value", name=~"RE", name!~"RE".
+If the engine requires tokens, it needs the permission operate.`,
+		Example: `  sloengine silence add 'service="shop"' 'severity=~"page|critical"' --for 2h --comment 'known, SHOP-12'`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			d, err := slo.ParseDuration(lasts)
+			if err != nil || d <= 0 {
+				return usageError{errors.New("invalid --for (want a duration above 0, such as 2h)")}
+			}
+			if author == "" {
+				author = os.Getenv("USER")
+			}
+			body := map[string]any{"matchers": strings.Join(args, ","), "ends_at": time.Now().Add(d).UTC(), "comment": comment}
+			if author != "" {
+				body["author"] = author
+			}
+			var got app.SilenceStatus
+			if err := o.engine.act(c.Context(), app.SilencePath, body, &got); err != nil {
+				return err
+			}
+			return o.print(got, func() error {
+				_, err := fmt.Fprintln(o.out, got.ID)
+				return err
+			})
+		},
+	}
+	o.engine.add(c.Flags())
+	c.Flags().StringVar(&lasts, "for", "1h", "time until the silence ends")
+	c.Flags().StringVar(&author, "author", "", "who silences (default: $USER)")
+	c.Flags().StringVar(&comment, "comment", "", "why, required")
+	return c
+}
+
+func newSilenceList(o *engineCommand) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the silences",
+		Example: "  sloengine silence list --all",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var got app.SilenceList
+			if err := o.engine.read(c.Context(), app.SilencePath, nil, &got); err != nil {
+				return err
+			}
+			shown := app.SilenceList{Items: []app.SilenceStatus{}}
+			for _, s := range got.Items {
+				if all || s.State != "expired" {
+					shown.Items = append(shown.Items, s)
+				}
+			}
+			return o.print(shown, func() error {
+				w := newTable(o.out)
+				fmt.Fprintln(w, "ID\tSTATE\tMATCHERS\tENDS\tAUTHOR\tCOMMENT")
+				for _, s := range shown.Items {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(s.ID), s.State, printable(s.Matchers), s.Ends.UTC().Format(time.RFC3339), printable(s.Author), printable(s.Comment))
+				}
+				return w.Flush()
+			})
+		},
+	}
+	o.engine.add(c.Flags())
+	c.Flags().BoolVar(&all, "all", false, "list the silences of the last five days that have ended, too")
+	return c
+}
+
+func newSilenceExpire(o *engineCommand) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "expire ID...",
+		Short:   "End silences now",
+		Long:    "If the engine requires tokens, it needs the permission operate.",
+		Example: "  sloengine silence expire 4hq2xk7m5vzt3c6r",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, id := range args {
+				var got app.SilenceStatus
+				if err := o.engine.act(c.Context(), app.SilencePath+"/"+url.PathEscape(id)+"/expire", struct{}{}, &got); err != nil {
+					return fmt.Errorf("%s: %w", printable(id), err)
+				}
+			}
+			return nil
+		},
+	}
+	o.engine.add(c.Flags())
+	return c
+}
