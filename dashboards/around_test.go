@@ -46,7 +46,7 @@ var around = map[string]func(s float64) float64{
 	`sloengine_sink_lag_bytes{sink="archive"}`:                              constant(2000),
 	`sloengine_sink_lag_bytes{sink="webhook"}`:                              growing(5000),
 	`sloengine_sink_max_lag_bytes{sink="webhook"}`:                          constant(64 << 20),
-	`sloengine_notify_pending{target="am:9093"}`:                      constant(0),
+	`sloengine_notify_pending{target="am:9093"}`:                            constant(0),
 	`sloengine_client_failures_total{context="async",reason="queue_full"}`:  growing(0.01),
 	`sloengine_client_failures_total{context="send",reason="breaker_open"}`: growing(0.1),
 	`sloengine_client_spool_bytes`:                                          growing(100),
