@@ -414,12 +414,18 @@ func (d *Dispatcher) prune(g *group) {
 	}
 	for _, id := range g.list() {
 		it := d.items[id]
+		var untold []*target
+		for _, t := range open {
+			if !g.sent[t.name].resolvedOf(id) { // the group has more to tell, but perhaps not of this alert
+				untold = append(untold, t)
+			}
+		}
 		switch {
 		case it == nil:
-		case it.firing(), len(open) > 0 && now.Sub(it.alert.ResolvedAt) < keepResolved:
+		case it.firing(), len(untold) > 0 && now.Sub(it.alert.ResolvedAt) < keepResolved:
 			continue
 		}
-		for _, t := range open {
+		for _, t := range untold {
 			d.lanes[t.name].health.Expired(1)
 		}
 		g.leave(id)

@@ -71,6 +71,15 @@ func subset(a, b []string) bool {
 	return true
 }
 
+// resolvedOf reports whether a target was told that an alert has resolved.
+func (s *sent) resolvedOf(fingerprint string) bool {
+	if s == nil {
+		return false
+	}
+	_, ok := slices.BinarySearch(s.Resolved, fingerprint)
+	return ok
+}
+
 // leave takes an alert out of the group that has resolved, or went elsewhere. If it fires again, it is new.
 func (g *group) leave(fingerprint string) {
 	delete(g.members, fingerprint)
