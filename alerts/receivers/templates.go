@@ -15,7 +15,7 @@ const templates = `
 {{ define "__alertmanager" }}sloengine{{ end }}
 {{ define "__alertmanagerURL" }}{{ with .CommonAnnotations.incident }}{{ . }}{{ else }}{{ with .CommonAnnotations.page }}{{ . }}{{ else }}{{ $.ExternalURL }}{{ end }}{{ end }}{{ end }}
 
-{{ define "__sloengine_alert" }}{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .Annotations.summary .Labels.alertname }}
+{{ define "__alert_line" }}{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .Annotations.summary .Labels.alertname }}
 {{ with .Annotations.description }}{{ . }}
 {{ end }}{{ with .Labels.impact }}Impact: {{ . }}
 {{ end }}{{ with .Annotations.incident }}Incident: {{ . }}
@@ -25,10 +25,10 @@ const templates = `
 {{ end }}{{ with .Annotations.dashboard }}Dashboard: {{ . }}
 {{ end }}{{ end }}
 
-{{ define "__text_alert_list" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__sloengine_alert" . }}
+{{ define "__text_alert_list" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__alert_line" . }}
 {{ else if eq $i 20 }}and more, {{ len $ }} alerts in all
 {{ end }}{{ end }}{{ end }}
-{{ define "__text_alert_list_markdown" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__sloengine_alert" . }}
+{{ define "__text_alert_list_markdown" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__alert_line" . }}
 
 {{ else if eq $i 20 }}and more, {{ len $ }} alerts in all
 {{ end }}{{ end }}{{ end }}
