@@ -100,7 +100,7 @@ func TestKeptValuesAreThoseOfTheRules(t *testing.T) {
 				}
 				require.Contains(t, description, "missing data does not resolve it", l.Alert)
 			} else {
-				require.Contains(t, []LiveKind{LiveSilent, LiveNoData}, l.Kind, l.Alert)
+				require.Contains(t, []LiveKind{LiveSilent, LiveNoData, LiveTrend, LiveDecline, LiveCascade, LiveRecovered, LiveRestored}, l.Kind, l.Alert)
 			}
 		}
 		require.True(t, seen[LiveBurn] && seen[LiveScore] && seen[LiveExhausted] && seen[LiveRatio])
