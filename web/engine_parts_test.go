@@ -31,7 +31,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: status.BreakerOpen},
 	}
 	s.Alertmanagers = append(s.Alertmanagers, status.AlertmanagerStatus{
-		Name: "am-2", FailingSince: noon.Add(-time.Hour), Failures: 3, Pending: 7, Cause: "503 Service Unavailable: secret", Brief: "503 Service Unavailable", Breaker: status.BreakerOpen,
+		Name: "am-2", URL: "http://am-2:9093", FailingSince: noon.Add(-time.Hour), Failures: 3, Pending: 7, Cause: "503 Service Unavailable: secret", Brief: "503 Service Unavailable", Breaker: status.BreakerOpen,
 	})
 	s.Reports = append(s.Reports, status.ReportStatus{Name: "weekly", Every: "week", Targets: []status.ReportTarget{
 		{Kind: "email", Name: "secret@example.org", Period: "2026-W46", Outcome: "sending", FailingSince: noon.Add(-time.Hour), Failures: 5, Cause: "no connection: secret", Brief: "no connection"},
