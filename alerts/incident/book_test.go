@@ -175,9 +175,8 @@ func TestRetentionAndBounds(t *testing.T) {
 	require.EqualValues(t, 3, b.View().Refused())
 
 	b = NewBook()
-	at := start
 	for i := range MaxAlerts + 2 {
-		at = start.Add(time.Duration(i) * time.Second)
+		at := start.Add(time.Duration(i) * time.Second)
 		apply(t, b, at, page(fmt.Sprint("p", i), "shop/a", at))
 	}
 	inc := b.View().Get("INC-2026-11-0001")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
@@ -102,7 +103,7 @@ func (h *history) newSeries(text string) (*memory, error) {
 	}
 	s := &memory{labels: b.Labels()}
 	h.series[text] = s
-	name := own.Get(labels.MetricName)
+	name := own.Get(model.MetricNameLabel)
 	h.byName[name] = append(h.byName[name], s)
 	return s, nil
 }
@@ -113,7 +114,7 @@ func (h *history) prune(now int64) {
 		if last := s.samples[len(s.samples)-1]; s.seen != now && !value.IsStaleNaN(last.v) {
 			s.samples = append(s.samples, sample{now, math.Float64frombits(value.StaleNaN)})
 		}
-		name := s.labels.Get(labels.MetricName)
+		name := s.labels.Get(model.MetricNameLabel)
 		oldest, n := now-h.families[name].Milliseconds(), 0
 		for n < len(s.samples) && s.samples[n].t < oldest {
 			n++
@@ -139,7 +140,7 @@ type querier struct {
 // Select finds the series that match. The expressions name the family of every selector.
 func (q *querier) Select(_ context.Context, sorted bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	var out []storage.Series
-	at := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Type == labels.MatchEqual })
+	at := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual })
 	if at < 0 {
 		return storage.ErrSeriesSet(fmt.Errorf("selector without a name: %s", matchers))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -193,7 +194,7 @@ func (w *Watcher) query(ctx context.Context, expr string, now time.Time) ([]stat
 			s.Value = 0 // a number for JSON
 		}
 		v.Metric.Range(func(l labels.Label) {
-			if l.Name != labels.MetricName {
+			if l.Name != model.MetricNameLabel {
 				s.Labels = append(s.Labels, state.Label{Name: l.Name, Value: l.Value})
 			}
 		})

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"time"
 
+	amalert "github.com/prometheus/alertmanager/alert"
 	"github.com/prometheus/alertmanager/dispatch"
-	"github.com/prometheus/alertmanager/types"
 	"github.com/prometheus/common/model"
 
 	"github.com/sloengine/sloengine/alerts"
@@ -78,8 +78,8 @@ func groupLabels(r *dispatch.Route, all model.LabelSet) model.LabelSet {
 func (it *item) firing() bool { return it.alert.State == state.Firing }
 
 // message is the alert as Alertmanager's library takes it.
-func (it *item) message(incident Incident, linked bool) *types.Alert {
-	out := &types.Alert{UpdatedAt: time.Now()}
+func (it *item) message(incident Incident, linked bool) *amalert.Alert {
+	out := &amalert.Alert{UpdatedAt: time.Now()}
 	out.Labels, out.StartsAt = maps.Clone(it.labels), it.alert.FiredAt
 	if !it.firing() {
 		out.EndsAt = it.alert.ResolvedAt

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	amalert "github.com/prometheus/alertmanager/alert"
 	"github.com/prometheus/alertmanager/nflog"
 	amnotify "github.com/prometheus/alertmanager/notify"
-	"github.com/prometheus/alertmanager/types"
 	"github.com/prometheus/common/model"
 
 	"github.com/sloengine/sloengine/alerts/notify"
@@ -83,7 +83,7 @@ type message struct {
 	receiver string
 	labels   model.LabelSet
 	repeat   time.Duration
-	alerts   []*types.Alert
+	alerts   []*amalert.Alert
 	reason   amnotify.NotifyReason
 	sent     *sent // to be noted when it is delivered
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	amalert "github.com/prometheus/alertmanager/alert"
 	amnotify "github.com/prometheus/alertmanager/notify"
-	"github.com/prometheus/alertmanager/types"
 	"github.com/prometheus/common/model"
 
 	"github.com/sloengine/sloengine/alerts/notify"
@@ -28,11 +28,11 @@ func SendTest(ctx context.Context, s Settings, receiver string, labels, annotati
 		names := strings.Join(slices.Sorted(maps.Keys(p.targets)), ", ")
 		return nil, fmt.Errorf("%w %q (want one of: %s)", ErrUnknownReceiver, receiver, names)
 	}
-	a := &types.Alert{UpdatedAt: starts}
+	a := &amalert.Alert{UpdatedAt: starts}
 	a.Labels, a.Annotations, a.StartsAt = labelSet(labels, s.ExternalLabels), labelSet(annotations, nil), starts
 	m := &message{
 		key: "{}/test:" + a.Labels.String(), receiver: receiver, labels: model.LabelSet{"alertname": a.Labels["alertname"]},
-		repeat: time.Hour, alerts: []*types.Alert{a}, reason: amnotify.ReasonFirstNotification,
+		repeat: time.Hour, alerts: []*amalert.Alert{a}, reason: amnotify.ReasonFirstNotification,
 	}
 	out := make([]notify.Result, len(targets))
 	var all sync.WaitGroup

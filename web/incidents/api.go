@@ -57,7 +57,7 @@ func NewItem(inc *incident.Incident, spent []incident.Spent, now time.Time) Item
 		Incident: *inc, DetectionSeconds: inc.Detection().Seconds(), DurationSeconds: max(0, inc.End(now).Sub(inc.Onset).Seconds()),
 		AlertCount: len(inc.Alerts) + inc.More, Affected: append([]incident.Affected{}, inc.Affected()...),
 	}
-	x.Incident.Spent = spent
+	x.Spent = spent
 	if d, ok := inc.Response(); ok {
 		s := d.Seconds()
 		x.ResponseSeconds = &s

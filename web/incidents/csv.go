@@ -58,10 +58,10 @@ func (h *Handler) csvLine(inc *incident.Incident) []string {
 		resolved = stamp(inc.Resolved.Time)
 	}
 	most := 0.0
-	for _, s := range x.Incident.Spent {
+	for _, s := range x.Spent {
 		most = max(most, s.Budget)
 	}
-	if len(x.Incident.Spent) > 0 {
+	if len(x.Spent) > 0 {
 		spent = seconds(most)
 	}
 	return []string{

@@ -93,7 +93,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	running.Go(func() { _ = w.notifier.Run(ctx) })
 	metric.WALPoisoned.Gauge(w.set).Set(1)
 	metric.IngestReady.Gauge(w.set).Set(0)
-	ticks := metric.EvaluateTicks.Counter(w.set)
+	metric.EvaluateTicks.Counter(w.set)
 
 	w.pass(own.Interval)
 	require.Equal(t, map[string]state.State{
@@ -126,7 +126,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	w = newEngineWorld(t, dir, settings, w.now.Add(20*time.Second))
 	metric.WALPoisoned.Gauge(w.set).Set(0)
 	metric.IngestReady.Gauge(w.set).Set(1)
-	ticks = metric.EvaluateTicks.Counter(w.set)
+	ticks := metric.EvaluateTicks.Counter(w.set)
 	for range 20 {
 		ticks.Inc()
 		w.pass(own.Interval)
