@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
@@ -26,8 +28,9 @@ type alertmanager struct {
 	addr string
 	cmd  *exec.Cmd
 
-	mu   sync.Mutex
-	told []told // in order
+	mu       sync.Mutex
+	requests int    // of this process to the webhook
+	told     []told // in order
 }
 
 // told is one alert of a notification.
@@ -55,6 +58,7 @@ func newAlertmanager(t *testing.T, groupBy string) *alertmanager {
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		a.requests++
 		for _, x := range got.Alerts {
 			a.told = append(a.told, told{x.Labels["product"], x.Status})
 		}
@@ -83,6 +87,9 @@ func (a *alertmanager) start() {
 	a.cmd = exec.Command("prometheus-alertmanager", "--config.file="+filepath.Join(a.dir, "alertmanager.yml"), "--storage.path="+filepath.Join(a.dir, "data"),
 		"--web.listen-address="+a.addr, "--cluster.listen-address=")
 	a.cmd.Stdout, a.cmd.Stderr = out, out
+	a.mu.Lock()
+	a.requests = 0
+	a.mu.Unlock()
 	require.NoError(a.t, a.cmd.Start())
 	eventually(a.t, "Alertmanager is ready", func() bool {
 		resp, err := http.Get(a.url() + "/-/ready")
@@ -94,14 +101,36 @@ func (a *alertmanager) start() {
 	})
 }
 
-// stop ends it in an orderly way, since it saves what it has told only then and every 15 minutes.
+// stop ends it in an orderly way, since it saves what it has told only then and every 15 minutes. It forgets a
+// notification whose answer it has not read by then, so stop waits for that.
 func (a *alertmanager) stop() {
-	http.DefaultClient.CloseIdleConnections()
 	if a.cmd != nil {
+		eventually(a.t, "Alertmanager has read the answers", a.idle)
+		http.DefaultClient.CloseIdleConnections()
 		_ = a.cmd.Process.Signal(syscall.SIGTERM)
 		_ = a.cmd.Wait()
 		a.cmd = nil
 	}
+}
+
+// idle reports whether it has counted every request that the webhook got.
+func (a *alertmanager) idle() bool {
+	resp, err := http.Get(a.url() + "/metrics")
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := p.TextToMetricFamilies(resp.Body)
+	require.NoError(a.t, err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, m := range families["alertmanager_notification_requests_total"].GetMetric() {
+		if m.GetLabel()[0].GetValue() == "webhook" {
+			return int(m.GetCounter().GetValue()) >= a.requests
+		}
+	}
+	return a.requests == 0
 }
 
 // active asks which alerts Alertmanager has, by product.
