@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/textproto"
 	"strings"
+	"time"
 
 	gomail "github.com/wneessen/go-mail"
 
@@ -68,8 +69,8 @@ func (s *Server) failed(ctx context.Context, err error) error {
 	var certificate *tls.CertificateVerificationError
 	text := err.Error()
 	switch {
-	case ctx.Err() != nil:
-		e.brief, e.err = "no answer in time", ctx.Err()
+	case ended(ctx) != nil:
+		e.brief, e.err = "no answer in time", ended(ctx)
 		return e
 	case errors.Is(err, errTooMuch):
 		e.brief = "the server sends too much"
@@ -97,6 +98,14 @@ func (s *Server) failed(ctx context.Context, err error) error {
 	}
 	e.err = errors.New(s.clean(text))
 	return e
+}
+
+// ended is ctx.Err, but does not miss a deadline that the connection noticed before the context did.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // clean bounds a text, takes out what a terminal would obey, and the password, should a server repeat it.
