@@ -91,7 +91,7 @@ func (n *Notifier) Prepare(s Settings) (apply func(), err error) {
 	for i, settings := range s.Peers {
 		if p := old[settings.Name]; p != nil && reflect.DeepEqual(p.settings, settings) {
 			peers[i] = p
-		} else if clients[i], err = newClient(settings, s.Timeout); err != nil {
+		} else if clients[i], err = newClient(settings, s.Timeout, n.opt.Now); err != nil {
 			return nil, fmt.Errorf("notifications: %w", err)
 		}
 	}
@@ -247,7 +247,9 @@ type Result struct {
 }
 
 // SendOnce sends one alert to all peers, side by side and without retries. The error is about the settings.
-func SendOnce(ctx context.Context, s Settings, labels, annotations map[string]string, starts, ends time.Time) ([]Result, error) {
+func SendOnce(ctx context.Context, o Options, labels, annotations map[string]string, starts, ends time.Time) ([]Result, error) {
+	o.applyDefaults()
+	s := o.Settings
 	s.Peers = slices.Clone(s.Peers)
 	s.applyDefaults()
 	if err := s.validate(); err != nil {
@@ -262,13 +264,13 @@ func SendOnce(ctx context.Context, s Settings, labels, annotations map[string]st
 	var all sync.WaitGroup
 	for i, p := range s.Peers {
 		all.Go(func() {
-			began := time.Now()
-			c, err := newClient(p, s.Timeout)
+			began := o.Now()
+			c, err := newClient(p, s.Timeout, o.Now)
 			if err == nil {
 				err = c.post(ctx, body)
 				c.http.CloseIdleConnections()
 			}
-			out[i] = Result{p.Name, p.URL, time.Since(began), err}
+			out[i] = Result{p.Name, p.URL, o.Now().Sub(began), err}
 		})
 	}
 	all.Wait()

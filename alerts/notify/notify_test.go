@@ -373,7 +373,7 @@ func TestSendOnce(t *testing.T) {
 	s := settingsFor(good.URL, bad.URL)
 	s.ExternalLabels = map[string]string{"cluster": "eu"}
 	now := time.Now()
-	got, err := SendOnce(t.Context(), s, map[string]string{"alertname": "Test"}, map[string]string{"summary": "hello"}, now, now.Add(time.Minute))
+	got, err := SendOnce(t.Context(), Options{Settings: s}, map[string]string{"alertname": "Test"}, map[string]string{"summary": "hello"}, now, now.Add(time.Minute))
 	require.NoError(t, err)
 	require.NoError(t, got[0].Err)
 	require.EqualError(t, got[1].Err, "404 Not Found")

@@ -28,14 +28,15 @@ type client struct {
 	http    *http.Client
 	url     string
 	timeout time.Duration
+	now     func() time.Time
 }
 
-func newClient(p Peer, timeout time.Duration) (*client, error) {
+func newClient(p Peer, timeout time.Duration, now func() time.Time) (*client, error) {
 	c, err := config.NewClientFromConfig(p.HTTP, "alertmanager", config.WithUserAgent("sloengine"))
 	if err != nil {
 		return nil, fmt.Errorf("alertmanager %s: %w", p.Name, err)
 	}
-	return &client{http: c, url: strings.TrimRight(p.URL, "/") + alertsPath, timeout: timeout}, nil
+	return &client{http: c, url: strings.TrimRight(p.URL, "/") + alertsPath, timeout: timeout, now: now}, nil
 }
 
 // post sends a JSON array of alerts. Its error has a retry.Class.
@@ -59,7 +60,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	if err != nil {
 		answer = nil
 	}
-	return statusError(resp, answer)
+	return statusError(resp, answer, c.now())
 }
 
 // requestError is about a request without an answer. Secrets that cannot be read need somebody to fix them.
@@ -90,7 +91,7 @@ func (e *answerError) Brief() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", e.status, http.StatusText(e.status)))
 }
 
-func statusError(resp *http.Response, answer []byte) error {
+func statusError(resp *http.Response, answer []byte, now time.Time) error {
 	e := &answerError{status: resp.StatusCode, class: retry.ClassOfStatus(resp.StatusCode)}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
@@ -104,7 +105,7 @@ func statusError(resp *http.Response, answer []byte) error {
 	} else if text := clean(string(answer)); text != "" {
 		e.detail = ": " + text
 	}
-	if after, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()); ok && e.class.Retryable() {
+	if after, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), now); ok && e.class.Retryable() {
 		return retry.WithClass(retry.After(e, after), e.class)
 	}
 	return e

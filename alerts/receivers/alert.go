@@ -78,8 +78,8 @@ func groupLabels(r *dispatch.Route, all model.LabelSet) model.LabelSet {
 func (it *item) firing() bool { return it.alert.State == state.Firing }
 
 // message is the alert as Alertmanager's library takes it.
-func (it *item) message(incident Incident, linked bool) *amalert.Alert {
-	out := &amalert.Alert{UpdatedAt: time.Now()}
+func (it *item) message(incident Incident, linked bool, now time.Time) *amalert.Alert {
+	out := &amalert.Alert{UpdatedAt: now}
 	out.Labels, out.StartsAt = maps.Clone(it.labels), it.alert.FiredAt
 	if !it.firing() {
 		out.EndsAt = it.alert.ResolvedAt

@@ -93,7 +93,7 @@ func (l *lane) next() *message {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	for len(l.queue) > 0 {
-		key, now := l.queue[0], l.d.opt.Now()
+		key, now := l.queue[0], l.now()
 		g := l.d.groups[key]
 		if g == nil || l.d.read == nil {
 			l.drop(key)
@@ -116,7 +116,8 @@ func (l *lane) next() *message {
 		}
 		for _, it := range t.items {
 			if it.firing() || l.target.resolved {
-				m.alerts = append(m.alerts, it.message(l.d.opt.Incident(it.alert.Fingerprint)))
+				incident, linked := l.d.opt.Incident(it.alert.Fingerprint)
+				m.alerts = append(m.alerts, it.message(incident, linked, now))
 			}
 		}
 		return m
@@ -168,7 +169,7 @@ func (l *lane) run(ctx context.Context) {
 			continue
 		}
 		err := l.call(ctx, m)
-		now, class := l.d.opt.Now(), retry.ClassOf(err)
+		now, class := l.now(), retry.ClassOf(err)
 		switch {
 		case err != nil && class == retry.ClassBreakerOpen:
 			continue
@@ -218,10 +219,10 @@ func (l *lane) call(ctx context.Context, m *message) error {
 	}
 	limited, cancel := permit.Context(context.WithoutCancel(ctx))
 	defer cancel()
-	began := time.Now()
+	began := l.now()
 	err = l.send(limited, m)
 	permit.Done(breaker.Judge(err))
-	l.health.Called(context.WithoutCancel(ctx), time.Since(began), err)
+	l.health.Called(context.WithoutCancel(ctx), l.now().Sub(began), err)
 	return err
 }
 

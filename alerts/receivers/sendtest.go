@@ -16,10 +16,11 @@ import (
 	"github.com/sloengine/sloengine/alerts/notify"
 )
 
-// SendTest sends one alert through all integrations of a receiver, side by side and without retries. The error is about
-// the settings.
-func SendTest(ctx context.Context, s Settings, receiver string, labels, annotations map[string]string, starts time.Time) ([]notify.Result, error) {
-	p, err := newPlan(s)
+// SendTest sends one alert through all integrations of a receiver, side by side and without retries. Nothing is saved,
+// so o.File may be empty. The error is about the settings.
+func SendTest(ctx context.Context, o Options, receiver string, labels, annotations map[string]string, starts time.Time) ([]notify.Result, error) {
+	o.applyDefaults()
+	p, err := newPlan(o.Settings)
 	if err != nil {
 		return nil, fmt.Errorf("notifications: %w", err)
 	}
@@ -29,7 +30,7 @@ func SendTest(ctx context.Context, s Settings, receiver string, labels, annotati
 		return nil, fmt.Errorf("%w %q (want one of: %s)", ErrUnknownReceiver, receiver, names)
 	}
 	a := &amalert.Alert{UpdatedAt: starts}
-	a.Labels, a.Annotations, a.StartsAt = labelSet(labels, s.ExternalLabels), labelSet(annotations, nil), starts
+	a.Labels, a.Annotations, a.StartsAt = labelSet(labels, o.Settings.ExternalLabels), labelSet(annotations, nil), starts
 	m := &message{
 		key: "{}/test:" + a.Labels.String(), receiver: receiver, labels: model.LabelSet{"alertname": a.Labels["alertname"]},
 		repeat: time.Hour, alerts: []*amalert.Alert{a}, reason: amnotify.ReasonFirstNotification,
@@ -38,10 +39,10 @@ func SendTest(ctx context.Context, s Settings, receiver string, labels, annotati
 	var all sync.WaitGroup
 	for i, t := range targets {
 		all.Go(func() {
-			began := time.Now()
-			l := &lane{target: t, timeout: p.settings.Timeout, hung: make(chan struct{}, 1), now: time.Now}
+			began := o.Now()
+			l := &lane{target: t, timeout: p.settings.Timeout, hung: make(chan struct{}, 1), now: o.Now}
 			out[i] = notify.Result{Name: t.name, Err: l.send(ctx, m)}
-			out[i].Took = time.Since(began)
+			out[i].Took = o.Now().Sub(began)
 			if t.client != nil {
 				t.client.CloseIdleConnections()
 			}

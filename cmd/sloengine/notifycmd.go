@@ -86,11 +86,11 @@ the alerts whose route you want to try.`,
 			if receiver != "" {
 				var s receivers.Settings
 				if s, err = settings.ReceiverSettings(rules.Spec{}, now, now.Add(time.Hour)); err == nil {
-					got, err = receivers.SendTest(c.Context(), s, receiver, labels, texts, now)
+					got, err = receivers.SendTest(c.Context(), receivers.Options{Settings: s}, receiver, labels, texts, now)
 				}
 			} else {
 				texts["description"] += " It resolves at " + now.Add(lasts).UTC().Format(time.RFC3339) + "."
-				got, err = notify.SendOnce(c.Context(), n, labels, texts, now, now.Add(lasts))
+				got, err = notify.SendOnce(c.Context(), notify.Options{Settings: n}, labels, texts, now, now.Add(lasts))
 			}
 			if err != nil {
 				return err

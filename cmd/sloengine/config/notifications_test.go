@@ -40,7 +40,7 @@ func TestNotifySettings(t *testing.T) {
 		require.Equal(t, "Watchdog", s.Watchdog.Alert)
 		require.NotContains(t, fmt.Sprintf("%+v", c.Notifications), "hush")
 		s.Peers[0].HTTP.TLSConfig.InsecureSkipVerify = true
-		results, err := notify.SendOnce(t.Context(), s, map[string]string{"alertname": "X"}, nil, time.Now(), time.Now())
+		results, err := notify.SendOnce(t.Context(), notify.Options{Settings: s}, map[string]string{"alertname": "X"}, nil, time.Now(), time.Now())
 		require.NoError(t, err)
 		require.NoError(t, results[0].Err)
 		require.Equal(t, want, got.Header.Get("Authorization"), settings)
