@@ -93,16 +93,15 @@ func (d *Dispatcher) snapshot() (version uint64, data []byte) {
 
 // load reads what an earlier process knew. A broken file is moved aside and logged.
 func (d *Dispatcher) load() error {
+	if err := fsys.CheckVersion("notifications", d.opt.File, FileVersion); err != nil {
+		return err
+	}
 	data, err := os.ReadFile(d.opt.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read notifications: %w", err)
-	}
-	var head struct{ Version int }
-	if json.Unmarshal(data, &head) == nil && head.Version > FileVersion {
-		return fmt.Errorf("notifications %s have format %d, but this version reads formats up to %d: %w", d.opt.File, head.Version, FileVersion, fsys.ErrNewer)
 	}
 	var f fileJSON
 	dec := json.NewDecoder(bytes.NewReader(data))

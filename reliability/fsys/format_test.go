@@ -30,3 +30,21 @@ func TestFormat(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, FormatFile), nil, 0o600))
 	require.ErrorContains(t, two.Check(system, dir), "does not hold the format")
 }
+
+func TestCheckVersion(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "states.json")
+	require.NoError(t, CheckVersion("states", name, 2), "there is no file")
+	require.NoError(t, CheckVersion("states", filepath.Dir(name), 2), "cannot be read")
+	for text, want := range map[string]string{
+		`{"version":1}`: "", `{"version":2,"more":[]}`: "", `{"version":"3"}`: "", `{"version":3`: "", `[3]`: "", ``: "",
+		`{"version":3,"more":[]}`: "states: " + name + " has format 3, and this program reads formats up to 2: " + Newer,
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		if err := CheckVersion("states", name, 2); want == "" {
+			require.NoError(t, err, text)
+		} else {
+			require.ErrorIs(t, err, ErrNewer)
+			require.EqualError(t, err, want)
+		}
+	}
+}

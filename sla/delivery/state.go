@@ -46,12 +46,7 @@ type stateFile struct {
 
 // CheckVersion refuses a file of a newer version. Any other damage costs the knowledge alone, see read.
 func CheckVersion(name string) error {
-	data, err := os.ReadFile(name)
-	var head struct{ Version int }
-	if err != nil || json.Unmarshal(data, &head) != nil || head.Version <= StateVersion {
-		return nil //nolint:nilerr // read reports it
-	}
-	return fmt.Errorf("state of reports %s has format %d, but this version reads formats up to %d: %w", name, head.Version, StateVersion, fsys.ErrNewer)
+	return fsys.CheckVersion("state of reports", name, StateVersion)
 }
 
 // readState returns no targets if there is no file.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -113,7 +112,7 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 	if err != nil {
 		return nil, err
 	}
-	return l, l.checkVersion()
+	return l, fsys.CheckVersion("alert states", l.file, state.SnapshotVersion) // any other damage costs the states alone, see restore
 }
 
 // aboutEngine are the alerts on the engine, with the labels that a scrape gives them.
@@ -170,16 +169,6 @@ func (l *liveAlerts) prepare(next *config.Config, in *spec.Spec) (apply func(), 
 		change()
 		route()
 	}, nil
-}
-
-// checkVersion refuses states of a newer version. Any other damage costs the states alone, see restore.
-func (l *liveAlerts) checkVersion() error {
-	data, err := os.ReadFile(l.file)
-	var head struct{ Version int }
-	if err != nil || json.Unmarshal(data, &head) != nil || head.Version <= state.SnapshotVersion {
-		return nil //nolint:nilerr // restore reports it
-	}
-	return fmt.Errorf("alert states %s have format %d, but this version reads formats up to %d: %w", l.file, head.Version, state.SnapshotVersion, fsys.ErrNewer)
 }
 
 // step takes a report. It runs inside the evaluator's tick.
