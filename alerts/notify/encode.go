@@ -36,14 +36,20 @@ func newMessage(a *state.Alert, ends time.Time) message {
 	return m
 }
 
-// appendTo appends the message as Alertmanager's API reads it. external are labels to add, by name.
+// appendTo appends the message as Alertmanager's API reads it. external are labels to add, by name. An empty label is
+// none, as in Prometheus.
 func (m *message) appendTo(b []byte, external []state.Label) []byte {
 	b = append(b, `{"labels":{`...)
-	for i, l := range m.labels {
-		b = appendField(b, i > 0, l.Name, l.Value)
+	comma := false
+	for _, l := range m.labels {
+		if l.Value != "" {
+			b = appendField(b, comma, l.Name, l.Value)
+			comma = true
+		}
 	}
 	for _, l := range external {
-		if _, taken := slices.BinarySearchFunc(m.labels, l.Name, func(l state.Label, name string) int { return strings.Compare(l.Name, name) }); !taken {
+		i, found := slices.BinarySearchFunc(m.labels, l.Name, func(l state.Label, name string) int { return strings.Compare(l.Name, name) })
+		if !found || m.labels[i].Value == "" {
 			b = appendField(b, true, l.Name, l.Value) // every alert has a name
 		}
 	}

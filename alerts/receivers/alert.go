@@ -43,7 +43,9 @@ func (p *plan) newItem(a *state.Alert) *item {
 		}
 	}
 	for _, l := range a.Labels {
-		it.labels[model.LabelName(l.Name)] = model.LabelValue(l.Value)
+		if l.Value != "" { // an empty label is none
+			it.labels[model.LabelName(l.Name)] = model.LabelValue(l.Value)
+		}
 	}
 	r := p.root.Match(it.labels)[0] // the root matches everything
 	it.by = groupLabels(r, it.labels)
