@@ -1,147 +1,34 @@
 package notify
 
 import (
-	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/notify/notifytest"
 )
 
-// alertmanager is the real one, with a webhook that counts what people would be told.
-type alertmanager struct {
-	t    *testing.T
-	dir  string
-	addr string
-	cmd  *exec.Cmd
-
-	mu       sync.Mutex
-	requests int    // of this process to the webhook
-	told     []told // in order
-}
+// alertmanager is the real one.
+type alertmanager struct{ *notifytest.Alertmanager }
 
 // told is one alert of a notification.
 type told struct{ product, status string }
 
-// newAlertmanager starts one that groups by a label, or tells of each alert alone ("...").
+// newAlertmanager starts one that groups by a label, or tells of each alert alone ("..."). It tells of a group at once
+// and never repeats it.
 func newAlertmanager(t *testing.T, groupBy string) *alertmanager {
 	t.Helper()
-	if os.Getenv("SLOENGINE_QUICK") != "" {
-		t.Skip("make quick runs no Alertmanager")
-	}
-	if _, err := exec.LookPath("prometheus-alertmanager"); err != nil {
-		t.Skip("Alertmanager is not installed: apt-get install prometheus-alertmanager")
-	}
-	a := &alertmanager{t: t, dir: t.TempDir()}
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var got struct {
-			Alerts []struct {
-				Status string            `json:"status"`
-				Labels map[string]string `json:"labels"`
-			} `json:"alerts"`
-		}
-		if json.NewDecoder(r.Body).Decode(&got) != nil {
-			return
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.requests++
-		for _, x := range got.Alerts {
-			a.told = append(a.told, told{x.Labels["product"], x.Status})
-		}
-	}))
-	t.Cleanup(func() { hook.CloseClientConnections(); hook.Close() })
-	// A group is told about at once and never repeated.
-	config := fmt.Sprintf("route: {receiver: hook, group_by: ['%s'], group_wait: 0s, group_interval: 1s, repeat_interval: 24h}\n"+
-		"receivers: [{name: hook, webhook_configs: [{url: '%s', send_resolved: true}]}]\n", groupBy, hook.URL)
-	require.NoError(t, os.WriteFile(filepath.Join(a.dir, "alertmanager.yml"), []byte(config), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	a.addr = l.Addr().String()
-	require.NoError(t, l.Close())
-	t.Cleanup(a.stop)
-	a.start()
-	return a
-}
-
-func (a *alertmanager) url() string { return "http://" + a.addr }
-
-func (a *alertmanager) start() {
-	a.t.Helper()
-	out, err := os.OpenFile(filepath.Join(a.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(a.t, err)
-	defer out.Close()
-	a.cmd = exec.Command("prometheus-alertmanager", "--config.file="+filepath.Join(a.dir, "alertmanager.yml"), "--storage.path="+filepath.Join(a.dir, "data"),
-		"--web.listen-address="+a.addr, "--cluster.listen-address=")
-	a.cmd.Stdout, a.cmd.Stderr = out, out
-	a.mu.Lock()
-	a.requests = 0
-	a.mu.Unlock()
-	require.NoError(a.t, a.cmd.Start())
-	eventually(a.t, "Alertmanager is ready", func() bool {
-		resp, err := http.Get(a.url() + "/-/ready")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == 200
-	})
-}
-
-// stop ends it in an orderly way, since it saves what it has told only then and every 15 minutes. It forgets a
-// notification whose answer it has not read by then, so stop waits for that.
-func (a *alertmanager) stop() {
-	if a.cmd != nil {
-		eventually(a.t, "Alertmanager has read the answers", a.idle)
-		http.DefaultClient.CloseIdleConnections()
-		_ = a.cmd.Process.Signal(syscall.SIGTERM)
-		_ = a.cmd.Wait()
-		a.cmd = nil
-	}
-}
-
-// idle reports whether it has counted every request that the webhook got.
-func (a *alertmanager) idle() bool {
-	resp, err := http.Get(a.url() + "/metrics")
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	p := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := p.TextToMetricFamilies(resp.Body)
-	require.NoError(a.t, err)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, m := range families["alertmanager_notification_requests_total"].GetMetric() {
-		if m.GetLabel()[0].GetValue() == "webhook" {
-			return int(m.GetCounter().GetValue()) >= a.requests
-		}
-	}
-	return a.requests == 0
+	return &alertmanager{notifytest.Start(t, fmt.Sprintf("route: {receiver: hook, group_by: ['%s'], group_wait: 0s, group_interval: 1s, repeat_interval: 24h}\n"+
+		"receivers: [{name: hook, webhook_configs: [{url: '%s', send_resolved: true}]}]\n", groupBy, notifytest.Hook))}
 }
 
 // active asks which alerts Alertmanager has, by product.
-func (a *alertmanager) active() map[string]posted {
-	resp, err := http.Get(a.url() + "/api/v2/alerts")
-	require.NoError(a.t, err)
-	defer resp.Body.Close()
-	var got []posted
-	require.NoError(a.t, json.NewDecoder(resp.Body).Decode(&got))
-	out := map[string]posted{}
-	for _, x := range got {
+func (a *alertmanager) active() map[string]notifytest.Alert {
+	out := map[string]notifytest.Alert{}
+	for _, x := range a.Active() {
 		out[x.Labels["product"]] = x
 	}
 	return out
@@ -149,18 +36,18 @@ func (a *alertmanager) active() map[string]posted {
 
 // notifications is what people were told, and how often.
 func (a *alertmanager) notifications() map[told]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	out := map[told]int{}
-	for _, x := range a.told {
-		out[x]++
+	for _, n := range a.Notifications() {
+		for _, x := range n.Alerts {
+			out[told{x.Labels["product"], x.Status}]++
+		}
 	}
 	return out
 }
 
 func TestAlertmanager(t *testing.T) {
 	am := newAlertmanager(t, "...")
-	s := settingsFor(am.url())
+	s := settingsFor(am.URL)
 	s.Watchdog = alerts.Watchdog(options())
 	n, _ := run(t, Options{Settings: s})
 	w := newWorld(t, "МЕД \"1\"\n", "AUTO")
@@ -186,7 +73,7 @@ func TestAlertmanager(t *testing.T) {
 // TestAlertmanagerOutage kills the engine while Alertmanager is down.
 func TestAlertmanagerOutage(t *testing.T) {
 	am := newAlertmanager(t, "...")
-	n, stop := run(t, Options{Settings: settingsFor(am.url())})
+	n, stop := run(t, Options{Settings: settingsFor(am.URL)})
 	w := newWorld(t, "A", "B", "C", "D")
 	w.bad["A"], w.bad["B"] = true, true
 	n.Update(w.tick())
@@ -194,7 +81,7 @@ func TestAlertmanagerOutage(t *testing.T) {
 		told := am.notifications()
 		return len(told) == 2
 	})
-	am.stop()
+	am.Stop()
 	w.bad["A"], w.bad["C"], w.bad["D"] = false, true, true
 	n.Update(w.tick())
 	eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
@@ -202,17 +89,17 @@ func TestAlertmanagerOutage(t *testing.T) {
 	n.Update(w.tick())
 	stop() // kill -9
 	w.restart()
-	n, stop = run(t, Options{Settings: settingsFor(am.url())})
+	n, stop = run(t, Options{Settings: settingsFor(am.URL)})
 	n.Update(w.tick())
 	eventually(t, "it fails again", func() bool { return !n.Status()[0].FailingSince.IsZero() })
-	am.start()
+	am.Start()
 	eventually(t, "each state is delivered", func() bool {
 		got := am.notifications()
 		return n.Status()[0].Pending == 0 && got[told{"A", "resolved"}] > 0 && got[told{"C", "firing"}] > 0
 	})
 	stop() // and once more, with Alertmanager up
 	w.restart()
-	n, _ = run(t, Options{Settings: settingsFor(am.url())})
+	n, _ = run(t, Options{Settings: settingsFor(am.URL)})
 	n.Update(w.tick())
 	eventually(t, "all is sent again", func() bool { return n.Status()[0].Sent == 4 })
 	w.bad["B"], w.bad["C"] = false, false
@@ -230,7 +117,7 @@ func TestAlertmanagerOutage(t *testing.T) {
 
 func TestAlertmanagerTenThousand(t *testing.T) {
 	am := newAlertmanager(t, "alertname")
-	n, _ := run(t, Options{Settings: settingsFor(am.url())})
+	n, _ := run(t, Options{Settings: settingsFor(am.URL)})
 	w := newWorld(t, products(10_000)...)
 	for _, g := range w.groups {
 		w.bad[g] = true
