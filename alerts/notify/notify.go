@@ -184,7 +184,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 			if running[p] != nil {
 				continue
 			}
-			running[p] = start(ctx, p.run)
+			running[p] = Start(ctx, p.run)
 		}
 		select {
 		case <-changed:
@@ -194,7 +194,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 }
 
-func start(ctx context.Context, run func(ctx context.Context)) (stop func()) {
+// Start runs the loop that delivers to one target. stop ends it and waits for it.
+func Start(ctx context.Context, run func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -196,7 +196,7 @@ func run(t testing.TB, o Options) (n *Notifier, stop func()) {
 	t.Helper()
 	n, err := New(o)
 	require.NoError(t, err)
-	stop = sync.OnceFunc(start(t.Context(), func(ctx context.Context) { _ = n.Run(ctx) }))
+	stop = sync.OnceFunc(Start(t.Context(), func(ctx context.Context) { _ = n.Run(ctx) }))
 	t.Cleanup(stop)
 	return n, stop
 }

@@ -69,7 +69,7 @@ func newPair(t *testing.T) *pair {
 	var err error
 	p.n, err = notify.New(notify.Options{Settings: notify.Settings{Peers: []notify.Peer{{URL: p.am.URL}}}})
 	require.NoError(t, err)
-	t.Cleanup(sync.OnceFunc(start(t.Context(), func(ctx context.Context) { _ = p.n.Run(ctx) })))
+	t.Cleanup(sync.OnceFunc(notify.Start(t.Context(), func(ctx context.Context) { _ = p.n.Run(ctx) })))
 	p.fire("Beat")
 	return p
 }

@@ -141,7 +141,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 				}
 			}
 			for _, l := range lanes {
-				running[l] = start(ctx, l.run)
+				running[l] = notify.Start(ctx, l.run)
 			}
 		}
 		timer.Reset(d.step())
@@ -151,19 +151,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-func start(ctx context.Context, run func(ctx context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(ctx)
-	}()
-	return func() {
-		cancel()
-		<-done
 	}
 }
 

@@ -204,7 +204,7 @@ func run(t testing.TB, o Options) (d *Dispatcher, stop func()) {
 	}
 	d, err := New(o)
 	require.NoError(t, err)
-	stop = sync.OnceFunc(start(t.Context(), func(ctx context.Context) { _ = d.Run(ctx) }))
+	stop = sync.OnceFunc(notify.Start(t.Context(), func(ctx context.Context) { _ = d.Run(ctx) }))
 	t.Cleanup(stop)
 	return d, stop
 }
