@@ -10,17 +10,11 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/prometheus/common/config"
 
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
-)
-
-// Bounds of an answer. Only the beginning of an error is of use, and what follows in the body is not read.
-const (
-	maxAnswer = 64 << 10 // read, so that the connection can be used again
-	maxDetail = 200      // shown
 )
 
 // client posts to one Alertmanager.
@@ -53,7 +47,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 		return requestError(err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, remote.MaxAnswer))
 	if resp.StatusCode/100 == 2 {
 		return nil // Alertmanager has the alerts, even if the end of its answer was lost
 	}
@@ -76,64 +70,35 @@ func requestError(err error) error {
 	return retry.WithClass(of.Err, class) // the address is known
 }
 
-// answerError is an answer other than success.
-type answerError struct {
-	status int
-	class  retry.Class
-	detail string // what the peer wrote, or where it redirects to
-}
-
-func (e *answerError) Error() string           { return e.Brief() + e.detail }
-func (e *answerError) RetryClass() retry.Class { return e.class }
-
-// Brief leaves out what the peer wrote.
-func (e *answerError) Brief() string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", e.status, http.StatusText(e.status)))
-}
-
 func statusError(resp *http.Response, answer []byte, now time.Time) error {
-	e := &answerError{status: resp.StatusCode, class: retry.ClassOfStatus(resp.StatusCode)}
+	e := &remote.StatusError{Status: resp.StatusCode, Class: retry.ClassOfStatus(resp.StatusCode)}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
-		e.class = retry.ClassBlocked // address or credentials are wrong, whatever the alerts
+		e.Class = retry.ClassBlocked // address or credentials are wrong, whatever the alerts
 	}
 	if resp.StatusCode/100 == 3 {
-		e.class, e.detail = retry.ClassBlocked, ": redirects are not followed, set url to the new address"
+		e.Class, e.Detail = retry.ClassBlocked, "redirects are not followed, set url to the new address"
 		if to, err := url.Parse(resp.Header.Get("Location")); err == nil && to.Host != "" {
-			e.detail += ", on " + clean(to.Scheme+"://"+to.Host)
+			e.Detail += ", on " + remote.Text(to.Scheme+"://"+to.Host)
 		}
-	} else if text := clean(string(answer)); text != "" {
-		e.detail = ": " + text
+	} else {
+		e.Detail = remote.Text(string(answer))
 	}
-	if after, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), now); ok && e.class.Retryable() {
-		return retry.WithClass(retry.After(e, after), e.class)
+	if after, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), now); ok && e.Class.Retryable() {
+		return retry.WithClass(retry.After(e, after), e.Class)
 	}
 	return e
 }
 
-// clean makes foreign text short and harmless.
-func clean(s string) string {
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s[:min(len(s), 4*maxDetail)], "")))
-	if r := []rune(s); len(r) > maxDetail {
-		s = string(r[:maxDetail]) + "..."
-	}
-	return s
-}
-
 // tooMuch reports whether an error is about the alerts of a request, so that fewer of them may be accepted.
 func tooMuch(err error) bool {
-	var e *answerError
-	return errors.As(err, &e) && e.class == retry.ClassPermanent
+	var e *remote.StatusError
+	return errors.As(err, &e) && e.Class == retry.ClassPermanent
 }
 
 // brief is an error without foreign text.
 func brief(err error) string {
-	var e *answerError
+	var e *remote.StatusError
 	if errors.As(err, &e) {
 		return e.Brief()
 	}

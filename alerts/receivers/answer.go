@@ -11,18 +11,15 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/prometheus/alertmanager/notify"
 
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Bounds of an answer. What follows is not read.
-const (
-	maxAnswer = 64 << 10
-	maxDetail = 200 // characters shown
-)
+// maxError is how many bytes of an error are looked at.
+const maxError = 1600
 
 // answer is what the last request of a call was answered, which Alertmanager's library does not tell in full.
 type answer struct {
@@ -48,7 +45,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, err
 	}
-	head, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	head, err := io.ReadAll(io.LimitReader(resp.Body, remote.MaxAnswer))
 	if cerr := resp.Body.Close(); err == nil {
 		err = cerr
 	}
@@ -108,13 +105,13 @@ func newFailure(err error, recoverable bool, a *answer, now time.Time) error {
 	case limited:
 		f.class, f.brief = retry.ClassOverload, "the receiver limits the rate"
 	case a.status/100 == 3:
-		f.class, f.brief, f.detail = retry.ClassBlocked, fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)), ": redirects are not followed, set the new address"
+		f.class, f.brief, f.detail = retry.ClassBlocked, remote.Status(a.status), ": redirects are not followed, set the new address"
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status == http.StatusNotFound || a.status == http.StatusMethodNotAllowed:
-		f.class, f.brief = retry.ClassBlocked, fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))
+		f.class, f.brief = retry.ClassBlocked, remote.Status(a.status)
 	case a.lie != "":
 		f.brief = fmt.Sprintf("error in an answer of %d", a.status)
 	case a.status >= 400:
-		f.brief = strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)))
+		f.brief = remote.Status(a.status)
 		if recoverable || retry.ClassOfStatus(a.status).Retryable() {
 			f.class = retry.ClassOfStatus(a.status)
 		}
@@ -142,17 +139,7 @@ func brief(err error) string {
 
 var address = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*://)(?:[^\s/@"']*@)?([^\s/?#"']*)[^\s"']*`)
 
-// clean makes foreign text short and harmless. Of addresses only the host stays, since the rest is often a secret.
+// clean is remote.Text. Of addresses only the host stays, since the rest is often a secret.
 func clean(s string) string {
-	s = address.ReplaceAllString(strings.ToValidUTF8(s[:min(len(s), 8*maxDetail)], ""), "$1$2")
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s))
-	if r := []rune(s); len(r) > maxDetail {
-		s = string(r[:maxDetail]) + "..."
-	}
-	return s
+	return remote.Text(address.ReplaceAllString(strings.ToValidUTF8(s[:min(len(s), maxError)], ""), "$1$2"))
 }

@@ -12,11 +12,9 @@ import (
 
 	gomail "github.com/wneessen/go-mail"
 
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
-
-// maxDetail is how much of an error is shown.
-const maxDetail = 200
 
 // Error says why a message was not sent. It never holds the password.
 type Error struct {
@@ -108,16 +106,12 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// clean bounds a text, takes out what a terminal would obey, and the password, should a server repeat it.
+// clean is remote.Text without the password, should a server repeat it.
 func (s *Server) clean(text string) string {
 	if s.Username != "" && s.Password != nil {
 		if password, err := s.Password(); err == nil && password != "" {
 			text = strings.ReplaceAll(text, password, "***")
 		}
 	}
-	r := []rune(oneLine(text))
-	if len(r) > maxDetail {
-		return string(r[:maxDetail]) + "..."
-	}
-	return string(r)
+	return remote.Text(text)
 }

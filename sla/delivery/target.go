@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/mail"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/sla/report"
 )
@@ -30,12 +30,8 @@ const (
 	ToMail    Kind = "email"
 )
 
-const (
-	// maxAttachment is how large a file in a mail may be. Mail servers refuse larger ones.
-	maxAttachment = 10 << 20
-	maxAnswer     = 64 << 10 // read of a webhook, so that the connection can be used again
-	maxDetail     = 200      // shown of it
-)
+// maxAttachment is how large a file in a mail may be. Mail servers refuse larger ones.
+const maxAttachment = 10 << 20
 
 // target is one address that one report goes to. The goroutine that sends owns it, but for failing, which Status reads.
 type target struct {
@@ -204,46 +200,15 @@ func (t *target) post(ctx context.Context, instance string, p report.Period, c *
 		return err
 	}
 	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status decides
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, remote.MaxAnswer)) // the status decides
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
-	return &answerError{status: resp.StatusCode, detail: clean(string(answer))}
-}
-
-// answerError is an answer of a webhook that is no success.
-type answerError struct {
-	status int
-	detail string // what it wrote
-}
-
-func (e *answerError) Brief() string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", e.status, http.StatusText(e.status)))
-}
-
-func (e *answerError) Error() string {
-	if e.status/100 == 3 {
-		return e.Brief() + ": redirects are not followed, set url to the new address"
+	e := &remote.StatusError{Status: resp.StatusCode, Class: retry.ClassOfStatus(resp.StatusCode), Detail: remote.Text(string(answer))}
+	if resp.StatusCode/100 == 3 {
+		e.Detail = "redirects are not followed, set url to the new address"
 	}
-	if e.detail == "" {
-		return e.Brief()
-	}
-	return e.Brief() + ": " + e.detail
-}
-
-func (e *answerError) RetryClass() retry.Class { return retry.ClassOfStatus(e.status) }
-
-func clean(s string) string {
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s[:min(len(s), 4*maxDetail)], "")))
-	if r := []rune(s); len(r) > maxDetail {
-		s = string(r[:maxDetail]) + "..."
-	}
-	return s
+	return e
 }
 
 // brief is an error without what others wrote.
