@@ -109,18 +109,14 @@ func (d *Dispatcher) Prepare(s Settings) (apply func(), err error) {
 
 // Run notifies until ctx ends. A message that is being sent then is finished.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	running := map[*lane]func(){}
-	stop := func(keep func(*lane) bool) {
-		var all sync.WaitGroup
-		for l, stop := range running {
-			if !keep(l) {
-				all.Go(stop)
-				delete(running, l)
-			}
+	running := map[string]runningLane{} // the last of each target
+	var all sync.WaitGroup
+	defer func() { // ctx has ended
+		for _, r := range running {
+			r.stop()
 		}
 		all.Wait()
-	}
-	defer stop(func(*lane) bool { return false })
+	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -129,19 +125,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.changed = false
 		d.mu.Unlock()
 		if changed {
-			gone := map[string]bool{}
-			for l := range running {
-				gone[l.target.name] = lanes[l.target.name] == nil
-			}
-			stop(func(l *lane) bool { return lanes[l.target.name] == l })
-			for name, gone := range gone {
-				if gone {
-					d.opt.Metrics.Forget(name)
-					d.opt.Breakers.Forget(breakerName(name))
+			for name, r := range running {
+				if lanes[name] == nil {
+					all.Go(func() { d.forget(name, r.stop) })
 				}
 			}
-			for _, l := range lanes {
-				running[l] = notify.Start(ctx, l.run)
+			for name, l := range lanes {
+				if r := running[name]; r.lane != l {
+					running[name] = l.follow(ctx, r.stop)
+				}
 			}
 		}
 		timer.Reset(d.step())
@@ -151,6 +143,34 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// runningLane is a lane whose goroutine has begun. stop may be called more than once.
+type runningLane struct {
+	lane *lane
+	stop func()
+}
+
+// follow runs a lane once its predecessor at the same target has ended, if there is one. That may be sending a message
+// that hangs, and only then it is known whether the target was told.
+func (l *lane) follow(ctx context.Context, stopBefore func()) runningLane {
+	return runningLane{l, notify.Start(ctx, func(ctx context.Context) {
+		if stopBefore != nil {
+			stopBefore()
+		}
+		l.run(ctx)
+	})}
+}
+
+// forget stops the lane of a target that has left the settings, and drops its series unless it came back meanwhile.
+func (d *Dispatcher) forget(name string, stop func()) {
+	stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lanes[name] == nil {
+		d.opt.Metrics.Forget(name)
+		d.opt.Breakers.Forget(breakerName(name))
 	}
 }
 
@@ -180,7 +200,7 @@ func (d *Dispatcher) step() time.Duration {
 	}
 	slices.SortFunc(due, func(a, b *group) int { return cmp.Compare(a.key, b.key) })
 	d.mu.Unlock()
-	if len(due) > 0 {
+	if len(due) > 0 || !d.UnsavedSince().IsZero() {
 		d.save() // before anything is sent
 	}
 	d.mu.Lock()
@@ -200,6 +220,14 @@ func (d *Dispatcher) flush(g *group) {
 		d.lanes[t.name].add(g)
 	}
 	d.prune(g)
+}
+
+// UnsavedSince is when the file began to lag behind, because it could not be written; zero if it does not.
+func (d *Dispatcher) UnsavedSince() time.Time {
+	if at := d.store.failing.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // Status tells of each integration, by name.

@@ -162,6 +162,7 @@ func (d *Dispatcher) AddSilence(s Silence) (Silence, error) {
 	if err != nil {
 		d.mu.Lock()
 		d.silences.list = slices.DeleteFunc(d.silences.list, func(x *Silence) bool { return x == &s })
+		d.version++ // another save may have written it meanwhile
 		d.mu.Unlock()
 		return s, fmt.Errorf("save silence: %w", err)
 	}
@@ -192,6 +193,7 @@ func (d *Dispatcher) ExpireSilence(id string) (Silence, error) {
 		d.mu.Lock()
 		if i := slices.Index(d.silences.list, &s); i >= 0 {
 			d.silences.list[i] = before
+			d.version++ // another save may have written it meanwhile
 		}
 		d.mu.Unlock()
 		return s, fmt.Errorf("save silence: %w", err)
@@ -204,5 +206,5 @@ func (d *Dispatcher) saveNow() error {
 	d.version++
 	want := d.version
 	d.mu.Unlock()
-	return d.store.save(want, d.snapshot)
+	return d.store.save(want, d.opt.Now(), d.snapshot)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -40,9 +41,9 @@ type store struct {
 	file string
 	log  *slog.Logger
 
-	mu      sync.Mutex // held while the file is written; guards the fields below
+	failing atomic.Pointer[time.Time] // since when; nil: it does not
+	mu      sync.Mutex                // held while the file is written; guards the fields below
 	saved   uint64
-	failing bool
 }
 
 // save writes what has changed. If that fails, notifications are sent nevertheless: a repeated one after a crash is
@@ -51,10 +52,10 @@ func (d *Dispatcher) save() {
 	d.mu.Lock()
 	want := d.version
 	d.mu.Unlock()
-	_ = d.store.save(want, d.snapshot) // logged
+	_ = d.store.save(want, d.opt.Now(), d.snapshot) // logged
 }
 
-func (s *store) save(want uint64, snapshot func() (uint64, []byte)) error {
+func (s *store) save(want uint64, now time.Time, snapshot func() (uint64, []byte)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.saved >= want {
@@ -63,12 +64,11 @@ func (s *store) save(want uint64, snapshot func() (uint64, []byte)) error {
 	version, data := snapshot()
 	err := fsys.WriteAtomic(fsys.OS(), s.file, func(w io.Writer) error { _, err := w.Write(data); return err })
 	switch {
-	case err != nil && !s.failing:
+	case err != nil && s.failing.CompareAndSwap(nil, &now):
 		s.log.Error("saving notifications failed, a restart may repeat some", "file", s.file, "err", err)
-	case err == nil && s.failing:
+	case err == nil && s.failing.Swap(nil) != nil:
 		s.log.Info("notifications are saved again", "file", s.file)
 	}
-	s.failing = err != nil
 	if err == nil {
 		s.saved = version
 	}

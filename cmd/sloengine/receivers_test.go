@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -319,5 +320,34 @@ notifications:
 	code, _, stderr = silence("expire", "nosuch")
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, stderr, "There is no silence with this id")
+	p.stop(t)
+}
+
+// TestUnsavedNotifications tells people although notifications.json cannot be written, and says so.
+func TestUnsavedNotifications(t *testing.T) {
+	h := newWebhook(t)
+	dir := t.TempDir()
+	spec := burningSpec(t, dir, "shop")
+	p, ok := serveIn(t, dir, spec, fmt.Sprintf(`evaluator: {interval: 100ms}
+notifications:
+  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
+  default: oncall
+  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1h}}
+`, h.URL))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	inTheWay := filepath.Join(dir, "data", app.NotificationsFile)
+	_ = os.Remove(inTheWay) // there is none before the first notification
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	burn(t, p, "shop")
+	h.wait(t, "ErrorBudgetBurnPage", "firing")
+	ready := func() string { return string(get(t, p.base+"/-/ready")) }
+	require.Eventually(t, func() bool { return strings.Contains(ready(), `"part":"notifications"`) }, 10*time.Second, 20*time.Millisecond)
+	require.Contains(t, string(get(t, p.base+"/engine")), "it cannot be saved who was notified")
+	require.NoError(t, os.Remove(inTheWay))
+	require.Eventually(t, func() bool { return !strings.Contains(ready(), `"part":"notifications"`) }, 10*time.Second, 20*time.Millisecond)
+	require.Equal(t, 1, strings.Count(p.log.String(), "saving notifications failed"))
+	require.Equal(t, 1, strings.Count(p.log.String(), "notifications are saved again"))
+	require.Equal(t, []string{"firing"}, h.of("ErrorBudgetBurnPage"))
 	p.stop(t)
 }

@@ -67,7 +67,7 @@ type Engine struct {
 
 // TroubleStatus is a part of the engine that does not work now.
 type TroubleStatus struct {
-	Part   string    `json:"part"`   // log, fold, checkpoint or dead_letters
+	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint, dead_letters or notifications
 	Reason string    `json:"reason"` // for people
 	Since  time.Time `json:"since"`
 }

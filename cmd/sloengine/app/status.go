@@ -76,6 +76,11 @@ func (e *engineStatus) get() status.Engine {
 	for _, t := range h.Troubles {
 		s.Troubles = append(s.Troubles, status.TroubleStatus(t))
 	}
+	if at := e.alerts.receivers.UnsavedSince(); !at.IsZero() {
+		s.Troubles = append(s.Troubles, status.TroubleStatus{
+			Part: "notifications", Reason: "it cannot be saved who was notified; after a restart some notifications are repeated", Since: at,
+		})
+	}
 	conns := e.conns.Status()
 	s.Connections = status.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
 	e.delivery(&s)
