@@ -106,6 +106,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 
 	k.generations(b)
 	k.incidents(b)
+	k.public(b)
 
 	// Without a report, without data, and with numbers that are none.
 	full := b.rep

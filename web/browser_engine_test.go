@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/sloengine/sloengine/web/ui"
@@ -154,15 +156,23 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 
 func TestBrowserPublic(t *testing.T) {
 	b := startBrowser(t)
-	x := newBench(t)
-	published(x)
+	x, book := withPublicIncidents(t)
 	for _, r := range site.RowsOf(x.rep, "mdm/availability") {
 		r.SLO.Description = "Calls to the master data of customers."
 	}
+	wide := strings.Repeat("unbroken", 40)
+	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "- one\n- `two`\n\n```\n" + wide + "\n```\n\n" + wide, Public: true})
 	base := x.serve(t)
+	b.scripts(t, false)
+	b.open(t, base+"/public", 390, 900)
+	b.do(t, chromedp.Click(`#recent details summary`))
+	b.eventually(t, `document.querySelector('#recent details .prose').checkVisibility()`, "what happened is there without scripts")
+	b.requireFits(t, 390)
+	b.picture(t, "public-open-390.png", true)
+	b.scripts(t, true)
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme, true)
-		for _, width := range []int64{1100, 360} {
+		for _, width := range []int64{1280, 390} {
 			b.open(t, base+"/public", width, 900)
 			b.requireFits(t, width)
 			b.axe(t)
@@ -170,7 +180,7 @@ func TestBrowserPublic(t *testing.T) {
 		}
 	}
 	require.Zero(t, eval[int](t, b, `document.scripts.length`))
-	require.Zero(t, eval[int](t, b, `document.links.length`), "no way to the inside")
+	require.Equal(t, base+"/public/incidents.atom", eval[string](t, b, `[...document.links].map(a => a.href).join()`), "no way to the inside")
 	b.requireClean(t, base)
 
 	x.rep = newBench(t).rep

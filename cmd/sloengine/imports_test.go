@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"web/incidents":                {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "alerts/state", "web/*"},
 	"web/markdown":                 {"web/format"},
 	"web/deadletters":              {"slo", "reliability/dlq", "web/*"},
-	"web/public":                   {"slo", "slo/fold", "sla", "sla/history", "web/*"},
+	"web/public":                   {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "web/*"},
 	"web/site":                     {"slo", "slo/spec", "sla", "sla/history", "sla/report", "alerts/state", "alerts/incident", "reliability/dlq", "web/*"},
 	"web/status":                   {"slo", "slo/spec", "web/format"},
 	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/history", "sla/report", "rules", "alerts", "alerts/state", "web/*"},

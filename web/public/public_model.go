@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -22,6 +23,10 @@ type PublicStatus struct {
 	Stale       bool                `json:"stale"` // the figures are old
 	Services    []publicService     `json:"services"`
 	Maintenance []PublicMaintenance `json:"maintenance"` // ongoing, planned and recent, latest first
+	// Incidents are those that are not resolved, and then recent ones; null while they are not known.
+	Incidents []Incident `json:"incidents"`
+	// MoreIncidents is how many that are not resolved are left out.
+	MoreIncidents int `json:"more_incidents,omitempty"`
 }
 
 type publicService struct {
@@ -29,6 +34,8 @@ type publicService struct {
 	State      PublicState       `json:"state"`
 	Levels     []publicLevel     `json:"levels"`
 	Agreements []publicAgreement `json:"agreements,omitempty"`
+
+	name string // as the spec has it
 }
 
 // publicLevel is an SLO, over all its groups or of one.
@@ -92,7 +99,7 @@ const (
 )
 
 // newPublicStatus tells what is public of a report. The days are added by addDays.
-func (pub *Handler) newPublicStatus(v site.View) (*PublicStatus, [][]*sla.SLOReport) {
+func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*PublicStatus, [][]*sla.SLOReport) {
 	rep := v.Rep
 	p := &PublicStatus{Time: rep.Time.UTC().Truncate(time.Second), State: UnknownNow, Stale: v.Stale, Services: []publicService{}, Maintenance: []PublicMaintenance{}}
 	at := map[string]int{}
@@ -101,7 +108,7 @@ func (pub *Handler) newPublicStatus(v site.View) (*PublicStatus, [][]*sla.SLORep
 		if !ok {
 			i = len(p.Services)
 			at[name] = i
-			p.Services = append(p.Services, publicService{Service: jsonText(name), State: UnknownNow, Levels: []publicLevel{}})
+			p.Services = append(p.Services, publicService{Service: jsonText(name), State: UnknownNow, Levels: []publicLevel{}, name: name})
 		}
 		return &p.Services[i]
 	}
@@ -129,6 +136,7 @@ func (pub *Handler) newPublicStatus(v site.View) (*PublicStatus, [][]*sla.SLORep
 	}
 	slices.SortStableFunc(p.Services, func(a, b publicService) int { return cmp.Compare(a.Service, b.Service) })
 	p.Maintenance = append(p.Maintenance, maintenances(lists, rep.Time.UTC())...)
+	p.Incidents, p.MoreIncidents = incidents(book, v.Now, p.Services)
 	return p, lists
 }
 

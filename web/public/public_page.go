@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/respond"
@@ -31,8 +33,10 @@ func New(s *site.Site) *Handler { return &Handler{Site: s} }
 
 // Register mounts the public view and the badges.
 func (pub *Handler) Register(get func(path string, h ...gin.HandlerFunc)) {
-	get("/public", pub.publicPage)
-	get("/public.json", pub.publicJSON)
+	get(pagePath, pub.publicPage)
+	get(jsonPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.json }))
+	get(summaryPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.summary }))
+	get(feedPath, pub.document(feedType, func(b *publicBodies) *publicBody { return &b.feed }))
 	get("/badge/:service/:slo", pub.badge)
 }
 
@@ -40,12 +44,14 @@ func (pub *Handler) Register(get func(path string, h ...gin.HandlerFunc)) {
 const PublicAge = "public, max-age=30"
 
 // publicCache keeps the public view as it is sent. Whoever asks, and however often, it
-// is made once for each report, and the days once a minute.
+// is made once for each report and change of an incident, and the days once a minute.
 type publicCache struct {
-	mu     sync.Mutex
-	key    string
-	page   publicBody
-	json   publicBody
+	mu   sync.Mutex
+	key  string
+	book *incident.View // that the bodies are of; every change of an incident makes a new one
+	publicBodies
+	rendered map[string]template.HTML // of the updates that the bodies show, by their Markdown
+
 	daysAt time.Time // of the report that they are of
 	daysOf string    // which SLOs and groups they are of
 	days   [][]publicDay
@@ -68,6 +74,9 @@ func (p *publicCache) badgeOf(key string, id slo.ID, make func() badgeText) badg
 	}
 	return b
 }
+
+// publicBodies is the view in every form.
+type publicBodies struct{ page, json, summary, feed publicBody }
 
 // publicBody is an answer as it is sent.
 type publicBody struct {
@@ -111,15 +120,15 @@ func (b *publicBody) send(c *gin.Context, typ string) {
 }
 
 // public returns the bodies of the present view, made again if need be.
-func (pub *Handler) public(c *gin.Context, v site.View) (page, doc publicBody, err error) {
+func (pub *Handler) public(c *gin.Context, v site.View) (publicBodies, error) {
 	p := &pub.published
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := v.Key()
-	if p.key == key {
-		return p.page, p.json, nil
+	key, book := v.Key(), pub.book(v)
+	if p.key == key && p.book == book {
+		return p.publicBodies, nil
 	}
-	status, lists := pub.newPublicStatus(v)
+	status, lists := pub.newPublicStatus(v, book)
 	var ids strings.Builder
 	for _, rows := range lists {
 		fmt.Fprintf(&ids, "%q/%q/%d/%d/%s;", rows[0].SLO.ID, rows[0].Group, len(rows), rows[0].Generation, rows[0].SLO.Objective.Percent())
@@ -136,22 +145,44 @@ func (pub *Handler) public(c *gin.Context, v site.View) (page, doc publicBody, e
 		p.days, p.daysOf, p.daysAt = days, of, v.Rep.Time
 	}
 	status.addDays(p.days)
-	body, err := json.Marshal(status)
-	if err != nil {
-		return page, doc, fmt.Errorf("encode the public view: %w", err)
-	}
-	doc = newPublicBody(append(body, '\n'))
-	html, err := pub.Render("public", pub.newPublicView(status, v))
-	if err != nil {
-		return page, doc, fmt.Errorf("render the public view: %w", err)
-	}
-	page = newPublicBody(html)
-	if complete {
-		p.key, p.page, p.json = key, page, doc
-	} else {
+	p.render(status.Incidents)
+	bodies, err := pub.newBodies(status, v)
+	switch {
+	case err != nil:
+		return bodies, err
+	case complete:
+		p.key, p.book, p.publicBodies = key, book, bodies
+	default:
 		p.days = nil
 	}
-	return page, doc, nil
+	return bodies, nil
+}
+
+// newBodies makes every form of the view.
+func (pub *Handler) newBodies(status *PublicStatus, v site.View) (b publicBodies, err error) {
+	doc := func(name string, of any) (publicBody, error) {
+		body, err := json.Marshal(of)
+		if err != nil {
+			return publicBody{}, fmt.Errorf("encode %s of the public view: %w", name, err)
+		}
+		return newPublicBody(append(body, '\n')), nil
+	}
+	if b.json, err = doc("the status", status); err != nil {
+		return b, err
+	}
+	if b.summary, err = doc("the summary", pub.newSummary(status)); err != nil {
+		return b, err
+	}
+	feed, err := pub.newFeed(status)
+	if err != nil {
+		return b, err
+	}
+	html, err := pub.Render("public", pub.newPublicView(status, v))
+	if err != nil {
+		return b, fmt.Errorf("render the public view: %w", err)
+	}
+	b.feed, b.page = newPublicBody(feed), newPublicBody(html)
+	return b, nil
 }
 
 // publicNotYet says when to ask again before the first report.
@@ -164,32 +195,35 @@ func (pub *Handler) publicPage(c *gin.Context) {
 	v := pub.View()
 	if v.Rep == nil {
 		pub.publicNotYet(c)
-		pub.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: pub.Opt.ExternalPath, Head: "The status is not available yet", Text: "The page is being prepared. Reload it in a moment.", Mark: chart.Wait("")})
+		pub.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Head: "The status is not available yet", Text: "The page is being prepared. Reload it in a moment.", Mark: chart.Wait("")})
 		return
 	}
-	page, _, err := pub.public(c, v)
+	b, err := pub.public(c, v)
 	if err != nil {
 		pub.NoPage(c, "public", err)
 		return
 	}
-	page.send(c, "text/html; charset=utf-8")
+	b.page.send(c, "text/html; charset=utf-8")
 }
 
-func (pub *Handler) publicJSON(c *gin.Context) {
-	openToAll(c)
-	v := pub.View()
-	if v.Rep == nil {
-		pub.publicNotYet(c)
-		respond.Problem(c, http.StatusServiceUnavailable, "The status is being prepared. Try again in a moment.", nil)
-		return
+// document serves one of the forms that programs read.
+func (pub *Handler) document(typ string, form func(b *publicBodies) *publicBody) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		openToAll(c)
+		v := pub.View()
+		if v.Rep == nil {
+			pub.publicNotYet(c)
+			respond.Problem(c, http.StatusServiceUnavailable, "The status is being prepared. Try again in a moment.", nil)
+			return
+		}
+		b, err := pub.public(c, v)
+		if err != nil {
+			pub.Opt.LogError("make "+c.FullPath(), err)
+			respond.Problem(c, http.StatusInternalServerError, "The document could not be made. See the log of the engine for the cause.", nil)
+			return
+		}
+		form(&b).send(c, typ)
 	}
-	_, doc, err := pub.public(c, v)
-	if err != nil {
-		pub.Opt.LogError("make public.json", err)
-		respond.Problem(c, http.StatusInternalServerError, "The document could not be made. See the log of the engine for the cause.", nil)
-		return
-	}
-	doc.send(c, "application/json")
 }
 
 // openToAll lets pages of other sites show an answer that anybody may have.

@@ -14,13 +14,17 @@ import (
 // publicView is the public page, ready to be shown.
 type publicView struct {
 	Base        string
+	Feed        string // path of the feed
 	Mark        chart.Mark
 	Head, Text  string
 	Report      format.Stamp
 	Stale       string
 	Services    []publicSection
 	Maintenance []maintenanceRow
-	Zone        string
+
+	Current, Recent []incidentRow
+	MoreIncidents   int    // of the current ones, left out
+	Quiet           string // instead of recent incidents; "" if incidents are not known
 }
 
 type publicSection struct {
@@ -64,18 +68,20 @@ const (
 )
 
 func (pub *Handler) newPublicView(s *PublicStatus, v site.View) publicView {
-	p := publicView{Base: pub.Opt.ExternalPath, Mark: s.State.mark(), Report: format.NewStamp(s.Time, v.Now)}
-	switch {
-	case len(s.Services) == 0:
-		p.Mark, p.Head, p.Text = chart.None(""), "Nothing is published", "No service level is marked as public in the spec."
-	case s.State == Operational:
-		p.Head = "All systems are operational"
-	case s.State == DegradedNow:
-		p.Head = "Some systems are degraded"
-	case s.State == Outage:
-		p.Head = "There is an outage"
-	default:
-		p.Head = "There is no data"
+	p := publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Report: format.NewStamp(s.Time, v.Now), MoreIncidents: s.MoreIncidents}
+	p.Mark, p.Head, p.Text = s.headline()
+	for i := range s.Incidents {
+		if row := newIncidentRow(&s.Incidents[i], v.Now); row.To.ISO == "" {
+			p.Current = append(p.Current, row)
+		} else {
+			p.Recent = append(p.Recent, row)
+		}
+	}
+	if s.Incidents != nil {
+		p.Quiet = fmt.Sprintf("No incident was resolved in the last %d days.", int(incidentsBefore.Hours()/24))
+		if len(p.Current) == 0 {
+			p.Quiet = fmt.Sprintf("No incidents in the last %d days.", int(incidentsBefore.Hours()/24))
+		}
 	}
 	if s.Stale {
 		p.Stale = "These figures are from " + format.NewStamp(s.Time, v.Now).Text + " and are out of date."

@@ -1,0 +1,114 @@
+package public
+
+import (
+	"html/template"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+)
+
+// incidentRow is a public incident, ready to be shown.
+type incidentRow struct {
+	ID       string // of the element that links lead to
+	Name     string
+	Service  string // "" if Name says it, or if there is none
+	Mark     chart.Mark
+	From, To format.Stamp // To is empty if it goes on
+	Lasted   string
+	Updates  []updateRow
+	More     int
+}
+
+type updateRow struct {
+	Mark chart.Mark
+	At   format.Stamp
+	Text template.HTML // "" if only the state changed
+}
+
+// name is what the incident is called. An alert's title stays inside.
+func (x *Incident) name() string {
+	switch {
+	case x.Title != "":
+		return format.Safe(x.Title, format.MaxTitle)
+	case x.Service != "":
+		return "Incident affecting " + format.Safe(x.Service, format.MaxName)
+	}
+	return "Incident"
+}
+
+// sentence tells a change of state.
+func (u *Update) sentence() string { return "The incident is " + string(u.State) + "." }
+
+func (x *Incident) mark(s incident.State) chart.Mark {
+	switch {
+	case s == incident.Resolved:
+		return chart.OK(string(s))
+	case s == incident.Acknowledged:
+		return chart.Wait(string(s))
+	case x.Impact == impactMajor:
+		return chart.Bad(string(s))
+	}
+	return chart.Risk(string(s))
+}
+
+func newIncidentRow(x *Incident, now time.Time) incidentRow {
+	r := incidentRow{
+		ID: anchor(x), Name: x.name(), Mark: x.mark(x.State), From: format.NewStamp(x.Started, now), More: x.More,
+	}
+	end := now
+	if x.Resolved != nil {
+		end = *x.Resolved
+		r.To = format.NewStamp(end, now)
+	}
+	r.Lasted = format.Duration(end.Sub(x.Started))
+	if x.Title != "" {
+		r.Service = format.Safe(x.Service, format.MaxName)
+	}
+	for k := range x.Updates {
+		u := &x.Updates[k]
+		r.Updates = append(r.Updates, updateRow{Mark: x.mark(u.State), At: format.NewStamp(u.Time, now), Text: u.html})
+	}
+	return r
+}
+
+// anchor is the name of an incident on the page.
+func anchor(x *Incident) string { return "incident-" + x.ID }
+
+// headline says in a few words how things are: what is measured, and whether an incident goes on.
+func (s *PublicStatus) headline() (m chart.Mark, head, text string) {
+	m = s.State.mark()
+	open := s.MoreIncidents
+	for i := range s.Incidents {
+		if s.Incidents[i].State != incident.Resolved {
+			open++
+		}
+	}
+	switch {
+	case len(s.Services) == 0:
+		m, head, text = chart.None(""), "Nothing is published", "No service level is marked as public in the spec."
+	case s.State == Operational:
+		head = "All systems are operational"
+	case s.State == DegradedNow:
+		head = "Some systems are degraded"
+	case s.State == Outage:
+		head = "There is an outage"
+	default:
+		head = "There is no data"
+	}
+	if open == 0 {
+		return m, head, text
+	}
+	incidents := "1 incident is open"
+	if open > 1 {
+		incidents = format.Count(open) + " incidents are open"
+	}
+	if s.State == DegradedNow || s.State == Outage {
+		return m, head, incidents + "."
+	}
+	if len(s.Services) > 0 {
+		text = head + "."
+	}
+	return chart.Risk(""), incidents, text
+}

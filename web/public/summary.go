@@ -1,0 +1,187 @@
+package public
+
+import (
+	"cmp"
+	"net/url"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts/incident"
+)
+
+// The document that Statuspage serves as /api/v2/summary.json, as far as programs that read it look at it. What
+// Statuspage always has and the engine does not know is null.
+type (
+	summary struct {
+		Page        summaryPage          `json:"page"`
+		Status      summaryStatus        `json:"status"`
+		Components  []summaryComponent   `json:"components"`
+		Incidents   []summaryIncident    `json:"incidents"` // that are not resolved
+		Maintenance []summaryMaintenance `json:"scheduled_maintenances"`
+	}
+	summaryPage struct {
+		ID      string    `json:"id"`
+		Name    string    `json:"name"`
+		URL     string    `json:"url"`
+		Zone    string    `json:"time_zone"`
+		Updated time.Time `json:"updated_at"`
+	}
+	summaryStatus struct {
+		Indicator   string `json:"indicator"`
+		Description string `json:"description"`
+	}
+	summaryComponent struct {
+		ID          string      `json:"id"`
+		Name        string      `json:"name"`
+		Status      string      `json:"status"`
+		State       PublicState `json:"state"` // in this engine's words, which tell no data apart
+		Created     *time.Time  `json:"created_at"`
+		Updated     time.Time   `json:"updated_at"`
+		Position    int         `json:"position"`
+		Description *string     `json:"description"`
+		Showcase    bool        `json:"showcase"`
+		StartDate   *string     `json:"start_date"`
+		GroupID     *string     `json:"group_id"`
+		PageID      string      `json:"page_id"`
+		Group       bool        `json:"group"`
+		IfDegraded  bool        `json:"only_show_if_degraded"`
+	}
+	summaryIncident struct {
+		ID         string             `json:"id"`
+		Name       string             `json:"name"`
+		Status     string             `json:"status"`
+		Impact     string             `json:"impact"`
+		Created    time.Time          `json:"created_at"`
+		Updated    time.Time          `json:"updated_at"`
+		Started    time.Time          `json:"started_at"`
+		Monitoring *time.Time         `json:"monitoring_at"`
+		Resolved   *time.Time         `json:"resolved_at"`
+		Link       string             `json:"shortlink"`
+		PageID     string             `json:"page_id"`
+		Updates    []summaryUpdate    `json:"incident_updates"` // latest first, never empty
+		Components []summaryComponent `json:"components"`
+	}
+	summaryUpdate struct {
+		ID         string    `json:"id"`
+		IncidentID string    `json:"incident_id"`
+		Status     string    `json:"status"`
+		Body       string    `json:"body"` // Markdown
+		Created    time.Time `json:"created_at"`
+		Updated    time.Time `json:"updated_at"`
+		Display    time.Time `json:"display_at"`
+		Affected   []any     `json:"affected_components"`
+	}
+	summaryMaintenance struct {
+		summaryIncident
+		From  time.Time `json:"scheduled_for"`
+		Until time.Time `json:"scheduled_until"`
+	}
+)
+
+// pageID is what the document calls the page.
+const pageID = "public"
+
+// componentStatus are the states of services in Statuspage's words. It has none for no data, which is never told as good.
+var componentStatus = map[PublicState]string{
+	Operational: "operational", DegradedNow: "degraded_performance", Outage: "major_outage", UnknownNow: "degraded_performance",
+}
+
+// incidentStatus are the states of incidents in Statuspage's words. Its "identified" would say more than that somebody
+// acknowledged the incident.
+var incidentStatus = map[incident.State]string{
+	incident.Open: "investigating", incident.Acknowledged: "investigating", incident.Resolved: "resolved",
+}
+
+// indicators are the states of the page in Statuspage's words, in ascending order.
+var indicators = []string{"none", "minor", "major", "critical"}
+
+// newSummary tells the same as the page in Statuspage's form.
+func (pub *Handler) newSummary(s *PublicStatus) *summary {
+	out := &summary{
+		Page:       summaryPage{ID: pageID, Name: pub.pageName(), URL: pub.address(pagePath), Zone: "Etc/UTC", Updated: s.Time},
+		Components: []summaryComponent{}, Incidents: []summaryIncident{}, Maintenance: []summaryMaintenance{},
+	}
+	of := map[string][]summaryComponent{}
+	for i := range s.Services {
+		x := &s.Services[i]
+		c := summaryComponent{ID: x.Service, Name: x.Service, Status: componentStatus[x.State], State: x.State, Updated: s.Time, Position: i + 1, PageID: pageID}
+		out.Components = append(out.Components, c)
+		of[x.Service] = []summaryComponent{c}
+	}
+	affected := func(service string) []summaryComponent { return append([]summaryComponent{}, of[service]...) }
+	for i := range s.Incidents {
+		x := &s.Incidents[i]
+		if x.State == incident.Resolved {
+			continue
+		}
+		y := summaryIncident{
+			ID: x.ID, Name: x.name(), Status: incidentStatus[x.State], Impact: x.Impact, Created: x.Updates[len(x.Updates)-1].Time, Updated: x.Updated, Started: x.Started,
+			Link: pub.address(pagePath) + "#" + anchor(x), PageID: pageID, Components: affected(x.Service),
+		}
+		for k := range x.Updates {
+			u := &x.Updates[k]
+			y.Updates = append(y.Updates, summaryUpdate{
+				ID: u.ID, IncidentID: x.ID, Status: incidentStatus[u.State], Body: cmp.Or(u.Text, u.sentence()), Created: u.Time, Updated: u.Time, Display: u.Time,
+			})
+		}
+		out.Incidents = append(out.Incidents, y)
+	}
+	for i := range s.Maintenance {
+		if m := &s.Maintenance[i]; m.When != "over" {
+			out.Maintenance = append(out.Maintenance, pub.newSummaryMaintenance(m, affected(m.Service)))
+		}
+	}
+	_, out.Status.Description, _ = s.headline()
+	out.Status.Indicator = s.indicator()
+	if s.Stale {
+		out.Status.Description += " (out of date)"
+	}
+	return out
+}
+
+func (pub *Handler) newSummaryMaintenance(m *PublicMaintenance, of []summaryComponent) summaryMaintenance {
+	status := "scheduled"
+	if m.When == "ongoing" {
+		status = "in_progress"
+	}
+	return summaryMaintenance{summaryIncident{
+		ID: maintenanceID(m), Name: "Planned maintenance of " + m.Service, Status: status, Impact: "maintenance", Created: m.Start, Updated: m.Start, Started: m.Start,
+		Link: pub.address(pagePath), PageID: pageID, Updates: []summaryUpdate{}, Components: of,
+	}, m.Start, m.End}
+}
+
+// indicator is how bad things are: the worst of what is measured and of the incidents that go on. What is not known is
+// minor.
+func (s *PublicStatus) indicator() string {
+	out, rank := len(s.Services) > 0, 0
+	for i := range s.Services {
+		out = out && s.Services[i].State == Outage
+	}
+	switch s.State {
+	case Outage:
+		if rank = 2; out {
+			rank = 3
+		}
+	case DegradedNow, UnknownNow:
+		rank = 1
+	}
+	if s.Stale {
+		rank = max(rank, 1)
+	}
+	for i := range s.Incidents {
+		if x := &s.Incidents[i]; x.State != incident.Resolved {
+			rank = max(rank, 1)
+			if x.Impact == impactMajor {
+				rank = max(rank, 2)
+			}
+		}
+	}
+	return indicators[rank]
+}
+
+// pageName is what readers of many pages call this one.
+func (pub *Handler) pageName() string {
+	if u, err := url.Parse(pub.Opt.ExternalURL); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "Status"
+}
