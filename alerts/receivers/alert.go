@@ -36,17 +36,7 @@ type role struct {
 
 // newItem finds the place of an alert.
 func (p *plan) newItem(a *state.Alert) *item {
-	it := &item{alert: *a, labels: make(model.LabelSet, len(a.Labels)+len(p.settings.ExternalLabels))}
-	for name, value := range p.settings.ExternalLabels {
-		if value != "" {
-			it.labels[model.LabelName(name)] = model.LabelValue(value)
-		}
-	}
-	for _, l := range a.Labels {
-		if l.Value != "" { // an empty label is none
-			it.labels[model.LabelName(l.Name)] = model.LabelValue(l.Value)
-		}
-	}
+	it := &item{alert: *a, labels: p.labels(a)}
 	r := p.root.Match(it.labels)[0] // the root matches everything
 	it.by = groupLabels(r, it.labels)
 	it.group = r.Key() + ":" + it.by.String()
@@ -64,6 +54,22 @@ func (p *plan) newItem(a *state.Alert) *item {
 		it.roles = append(it.roles, x)
 	}
 	return it
+}
+
+// labels are those of an alert, with the external ones.
+func (p *plan) labels(a *state.Alert) model.LabelSet {
+	out := make(model.LabelSet, len(a.Labels)+len(p.settings.ExternalLabels))
+	for name, value := range p.settings.ExternalLabels {
+		if value != "" {
+			out[model.LabelName(name)] = model.LabelValue(value)
+		}
+	}
+	for _, l := range a.Labels {
+		if l.Value != "" { // an empty label is none
+			out[model.LabelName(l.Name)] = model.LabelValue(l.Value)
+		}
+	}
+	return out
 }
 
 func groupLabels(r *dispatch.Route, all model.LabelSet) model.LabelSet {

@@ -15,7 +15,7 @@ type sourceCount struct{ all, both int }
 
 // quiet reports whether nobody is told of an alert now.
 func (d *Dispatcher) quiet(it *item, now time.Time) bool {
-	return d.inhibited(it) || d.silences.match(it.labels, now) != nil
+	return d.inhibited(it) || d.silences.match(it.labels, now)
 }
 
 // inhibited reports whether another alert says more than this one.

@@ -1,6 +1,7 @@
 package receivers
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/alertmanager"
+	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/alerts/state"
 )
 
 const inhibiting = quick + `
@@ -104,7 +107,7 @@ func TestSilences(t *testing.T) {
 	h := newHook(t, nil)
 	o := Options{File: t.TempDir() + "/notifications.json", Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}}
 	d, stop := run(t, o)
-	s, err := d.AddSilence(Silence{Matchers: ` {service="shop",severity=~"page|critical"} `, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
+	s, err := d.AddSilence(silence.Silence{Matchers: ` {service="shop",severity=~"page|critical"} `, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
 	require.NoError(t, err)
 	require.Equal(t, `{service="shop",severity=~"page|critical"}`, s.Matchers)
 	var a alarms
@@ -117,18 +120,46 @@ func TestSilences(t *testing.T) {
 	require.Len(t, d.Silences(), 1)
 	time.Sleep(150 * time.Millisecond) // three intervals
 	require.Len(t, h.all(), 1)
+	of := func(name string) *state.Alert {
+		active := a.now().Active
+		return &active[slices.IndexFunc(active, func(a state.Alert) bool { return a.Name == name })]
+	}
+	require.True(t, d.HasReceivers())
+	require.Equal(t, []string{s.ID}, d.Silencing()(of("A")))
+	require.Empty(t, d.Silencing()(of("B")))
 	expired, err := d.ExpireSilence(s.ID)
 	require.NoError(t, err)
-	require.False(t, expired.Active(time.Now()))
+	require.Equal(t, silence.Expired, expired.State(time.Now()))
+	require.Nil(t, d.Silencing())
 	eventually(t, "then it is told", func() bool { return len(h.all()) == 2 })
 	_, err = d.ExpireSilence("x")
-	require.ErrorIs(t, err, ErrNoSilence)
+	require.ErrorIs(t, err, silence.ErrNotFound)
+}
+
+// TestSilenceOfLabels silences an alert by its own labels, whatever is in them.
+func TestSilenceOfLabels(t *testing.T) {
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, newHook(t, nil)), Routing: routing(quick)}})
+	for _, value := range []string{"", "shop", `a"b,c="d"`, `\`, `\n`, "a\nb", "{}", "=~!", " x ", "\u202e", "'", `\"`} {
+		a := state.Alert{State: state.Firing, Labels: []state.Label{{Name: "alertname", Value: "A"}, {Name: "service", Value: value}}}
+		s, err := d.AddSilence(silence.Silence{
+			Matchers: silence.Equal("alertname", "A") + "," + silence.Equal("service", value), Ends: time.Now().Add(time.Hour), Author: "a", Comment: "c",
+		})
+		require.NoError(t, err, "%q", value)
+		require.Equal(t, []string{s.ID}, d.Silencing()(&a), "%q", value)
+		a.State = state.Pending
+		require.Empty(t, d.Silencing()(&a), "only what fires")
+	}
+	none, _ := run(t, Options{})
+	_, err := none.AddSilence(silence.Silence{Matchers: `a="b"`, Ends: time.Now().Add(time.Hour), Author: "a", Comment: "c"})
+	require.NoError(t, err)
+	require.False(t, none.HasReceivers())
+	require.Nil(t, none.Silencing(), "nobody is told of anything")
 }
 
 func TestBadSilences(t *testing.T) {
 	d, _ := run(t, Options{})
 	soon := time.Now().Add(time.Hour)
-	for want, s := range map[string]Silence{
+	for want, s := range map[string]silence.Silence{
 		"matchers: bad matcher":                          {Matchers: "service", Ends: soon, Author: "a", Comment: "c"},
 		"matchers would match every alert":               {Matchers: `service=~".*"`, Ends: soon, Author: "a", Comment: "c"},
 		"matchers would match every":                     {Matchers: "", Ends: soon, Author: "a", Comment: "c"},
@@ -141,16 +172,16 @@ func TestBadSilences(t *testing.T) {
 		"matchers: error parsing regexp: missing argume": {Matchers: `a=~"*"`, Ends: soon, Author: "a", Comment: "c"},
 	} {
 		_, err := d.AddSilence(s)
-		require.ErrorIs(t, err, ErrSilence, want)
+		require.ErrorIs(t, err, silence.ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}
-	for range MaxSilences {
-		d.silences.list = append(d.silences.list, &Silence{Ends: soon})
+	for range silence.Max {
+		d.silences.list = append(d.silences.list, &heldSilence{Silence: silence.Silence{Ends: soon}})
 	}
-	_, err := d.AddSilence(Silence{Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "c"})
-	require.ErrorIs(t, err, ErrTooManySilences)
+	_, err := d.AddSilence(silence.Silence{Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "c"})
+	require.ErrorIs(t, err, silence.ErrTooMany)
 	d.silences.list[5].Ends = time.Now().Add(-time.Second) // gives way
-	_, err = d.AddSilence(Silence{Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "c"})
+	_, err = d.AddSilence(silence.Silence{Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "c"})
 	require.NoError(t, err)
-	require.Len(t, d.Silences(), MaxSilences)
+	require.Len(t, d.Silences(), silence.Max)
 }

@@ -2,7 +2,6 @@ package receivers
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,74 +11,56 @@ import (
 
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"github.com/prometheus/common/model"
+
+	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/alerts/state"
 )
 
 // Bounds of silences.
 const (
-	MaxSilences   = 1000
-	maxMatchers   = 20
-	maxMatchBytes = 4 << 10
-	maxAuthor     = 200
-	maxComment    = 1000
-	maxSilence    = 366 * 24 * time.Hour
+	maxMatchers = 20
+	maxSilence  = 366 * 24 * time.Hour
 	// keepExpired is how long an expired silence is listed.
 	keepExpired = 5 * 24 * time.Hour
 )
 
-// Errors of silences. ErrSilence is wrapped by those that say what is wrong with one.
-var (
-	ErrSilence         = errors.New("invalid silence")
-	ErrNoSilence       = errors.New("there is no such silence")
-	ErrTooManySilences = fmt.Errorf("there are %d silences: expire some", MaxSilences)
-)
-
-// Silence keeps the receivers from hearing of the alerts that it matches.
-type Silence struct {
-	ID       string    `json:"id"`
-	Matchers string    `json:"matchers"` // as in Alertmanager: service="shop",severity=~"page|critical"
-	Starts   time.Time `json:"starts_at"`
-	Ends     time.Time `json:"ends_at"`
-	Author   string    `json:"author"`
-	Comment  string    `json:"comment"`
-	Created  time.Time `json:"created_at"`
-
+// heldSilence is a silence whose matchers were read. It does not change.
+type heldSilence struct {
+	silence.Silence
 	parsed labels.Matchers
 }
 
-// Active reports whether the silence holds at a time.
-func (s *Silence) Active(now time.Time) bool { return !now.Before(s.Starts) && now.Before(s.Ends) }
-
 // check reads the matchers and says what is wrong.
-func (s *Silence) check() error {
+func (s *heldSilence) check() error {
 	text := strings.TrimSpace(s.Matchers)
-	if len(text) > maxMatchBytes {
-		return fmt.Errorf("%w: matchers are longer than %d bytes", ErrSilence, maxMatchBytes)
+	if len(text) > silence.MaxMatchers {
+		return fmt.Errorf("%w: matchers are longer than %d bytes", silence.ErrInvalid, silence.MaxMatchers)
 	}
 	parsed, err := labels.ParseMatchers(text)
 	if err != nil {
-		return fmt.Errorf("%w: matchers: %s (want service=\"shop\",severity=~\"page|critical\")", ErrSilence, clean(err.Error()))
+		return fmt.Errorf("%w: matchers: %s (want service=\"shop\",severity=~\"page|critical\")", silence.ErrInvalid, clean(err.Error()))
 	}
 	switch {
 	case len(parsed) == 0 || !slices.ContainsFunc(parsed, func(m *labels.Matcher) bool { return !m.Matches("") }):
-		return fmt.Errorf("%w: matchers would match every alert (name a label that must be there)", ErrSilence)
+		return fmt.Errorf("%w: matchers would match every alert (name a label that must be there)", silence.ErrInvalid)
 	case len(parsed) > maxMatchers:
-		return fmt.Errorf("%w: more than %d matchers", ErrSilence, maxMatchers)
+		return fmt.Errorf("%w: more than %d matchers", silence.ErrInvalid, maxMatchers)
 	case s.Starts.IsZero() || !s.Starts.Before(s.Ends):
-		return fmt.Errorf("%w: it must end after it starts", ErrSilence)
+		return fmt.Errorf("%w: it must end after it starts", silence.ErrInvalid)
 	case s.Ends.Sub(s.Starts) > maxSilence:
-		return fmt.Errorf("%w: it lasts longer than %d days", ErrSilence, maxSilence/(24*time.Hour))
+		return fmt.Errorf("%w: it lasts longer than %d days", silence.ErrInvalid, maxSilence/(24*time.Hour))
 	}
 	for _, t := range []struct {
 		name, text string
 		most       int
-	}{{"author", s.Author, maxAuthor}, {"comment", s.Comment, maxComment}} {
+	}{{"author", s.Author, silence.MaxAuthor}, {"comment", s.Comment, silence.MaxComment}} {
 		switch {
 		case strings.TrimSpace(t.text) == "":
-			return fmt.Errorf("%w: %s is missing", ErrSilence, t.name)
+			return fmt.Errorf("%w: %s is missing", silence.ErrInvalid, t.name)
 		case len(t.text) > t.most:
-			return fmt.Errorf("%w: %s is longer than %d bytes", ErrSilence, t.name, t.most)
+			return fmt.Errorf("%w: %s is longer than %d bytes", silence.ErrInvalid, t.name, t.most)
 		case !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }):
-			return fmt.Errorf("%w: %s holds control characters", ErrSilence, t.name)
+			return fmt.Errorf("%w: %s holds control characters", silence.ErrInvalid, t.name)
 		}
 	}
 	s.Matchers, s.parsed = text, labels.Matchers(parsed)
@@ -87,42 +68,49 @@ func (s *Silence) check() error {
 }
 
 // silences are all that hold, will hold, or have ended lately. The Dispatcher's mutex guards them.
-type silences struct{ list []*Silence }
+type silences struct{ list []*heldSilence }
 
-// match finds a silence that keeps an alert quiet; nil if there is none.
-func (s *silences) match(all model.LabelSet, now time.Time) *Silence {
+// active lists those that hold.
+func (s *silences) active(now time.Time) []*heldSilence {
+	var out []*heldSilence
 	for _, x := range s.list {
-		if x.Active(now) && x.parsed.Matches(all) {
-			return x
+		if x.State(now) == silence.Active {
+			out = append(out, x)
 		}
-	}
-	return nil
-}
-
-// all copies them, the newest first.
-func (s *silences) all() []Silence {
-	out := make([]Silence, len(s.list))
-	for i, x := range s.list {
-		out[len(out)-1-i] = *x
 	}
 	return out
 }
 
-func (s *silences) restore(all []Silence) error {
+// match reports whether a silence keeps an alert quiet.
+func (s *silences) match(all model.LabelSet, now time.Time) bool {
+	return slices.ContainsFunc(s.list, func(x *heldSilence) bool { return x.State(now) == silence.Active && x.parsed.Matches(all) })
+}
+
+// all copies them, the newest first.
+func (s *silences) all() []silence.Silence {
+	out := make([]silence.Silence, len(s.list))
+	for i, x := range s.list {
+		out[len(out)-1-i] = x.Silence
+	}
+	return out
+}
+
+func (s *silences) restore(all []silence.Silence) error {
 	for _, x := range slices.Backward(all) {
-		if err := x.check(); err != nil {
+		held := &heldSilence{Silence: x}
+		if err := held.check(); err != nil {
 			return err
 		}
-		s.list = append(s.list, &x)
+		s.list = append(s.list, held)
 	}
 	return nil
 }
 
 // forget drops silences that ended long ago, and, if there is no room for another, the ended ones that are oldest.
 func (s *silences) forget(now time.Time) {
-	s.list = slices.DeleteFunc(s.list, func(x *Silence) bool { return now.Sub(x.Ends) >= keepExpired })
-	for len(s.list) >= MaxSilences {
-		i := slices.IndexFunc(s.list, func(x *Silence) bool { return !now.Before(x.Ends) })
+	s.list = slices.DeleteFunc(s.list, func(x *heldSilence) bool { return now.Sub(x.Ends) >= keepExpired })
+	for len(s.list) >= silence.Max {
+		i := slices.IndexFunc(s.list, func(x *heldSilence) bool { return !now.Before(x.Ends) })
 		if i < 0 {
 			return
 		}
@@ -131,59 +119,90 @@ func (s *silences) forget(now time.Time) {
 }
 
 // Silences lists all that hold, will hold, or ended within five days, the newest first.
-func (d *Dispatcher) Silences() []Silence {
+func (d *Dispatcher) Silences() []silence.Silence {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.silences.all()
 }
 
-// AddSilence begins one. Its id and time are set, and it is on disk when it holds. An error wraps ErrSilence or
-// ErrTooManySilences, or is about the disk.
-func (d *Dispatcher) AddSilence(s Silence) (Silence, error) {
+// HasReceivers reports whether there is somebody whom a silence could keep from hearing of alerts.
+func (d *Dispatcher) HasReceivers() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.plan.root != nil
+}
+
+// Silencing returns a function that lists the silences, by id, that keep a firing alert quiet now. It is nil if there are
+// none, or no receivers.
+func (d *Dispatcher) Silencing() func(a *state.Alert) []string {
+	d.mu.Lock()
+	active, p := d.silences.active(d.opt.Now()), d.plan
+	d.mu.Unlock()
+	if p.root == nil || len(active) == 0 {
+		return nil
+	}
+	return func(a *state.Alert) (ids []string) {
+		if a.State != state.Firing {
+			return nil
+		}
+		all := p.labels(a)
+		for _, x := range active {
+			if x.parsed.Matches(all) {
+				ids = append(ids, x.ID)
+			}
+		}
+		return ids
+	}
+}
+
+// AddSilence begins one. Its id and time are set, and it is on disk when it holds. An error wraps silence.ErrInvalid or
+// silence.ErrTooMany, or is about the disk.
+func (d *Dispatcher) AddSilence(s silence.Silence) (silence.Silence, error) {
 	now := d.opt.Now()
 	s.ID, s.Created = strings.ToLower(rand.Text()[:16]), now.UTC()
 	if s.Starts.IsZero() {
 		s.Starts = s.Created
 	}
-	if err := s.check(); err != nil {
+	held := &heldSilence{Silence: s}
+	if err := held.check(); err != nil {
 		return s, err
 	}
 	if !now.Before(s.Ends) {
-		return s, fmt.Errorf("%w: it has ended already", ErrSilence)
+		return s, fmt.Errorf("%w: it has ended already", silence.ErrInvalid)
 	}
 	d.mu.Lock()
 	d.silences.forget(now)
-	if len(d.silences.list) >= MaxSilences {
+	if len(d.silences.list) >= silence.Max {
 		d.mu.Unlock()
-		return s, ErrTooManySilences
+		return s, silence.ErrTooMany
 	}
-	d.silences.list = append(d.silences.list, &s)
+	d.silences.list = append(d.silences.list, held)
 	err := d.saveNow()
 	if err != nil {
 		d.mu.Lock()
-		d.silences.list = slices.DeleteFunc(d.silences.list, func(x *Silence) bool { return x == &s })
+		d.silences.list = slices.DeleteFunc(d.silences.list, func(x *heldSilence) bool { return x == held })
 		d.version++ // another save may have written it meanwhile
 		d.mu.Unlock()
 		return s, fmt.Errorf("save silence: %w", err)
 	}
-	return s, nil
+	return held.Silence, nil
 }
 
 // ExpireSilence ends one now. One that has ended stays as it is.
-func (d *Dispatcher) ExpireSilence(id string) (Silence, error) {
+func (d *Dispatcher) ExpireSilence(id string) (silence.Silence, error) {
 	now := d.opt.Now().UTC()
 	d.mu.Lock()
-	i := slices.IndexFunc(d.silences.list, func(x *Silence) bool { return x.ID == id })
+	i := slices.IndexFunc(d.silences.list, func(x *heldSilence) bool { return x.ID == id })
 	if i < 0 {
 		d.mu.Unlock()
-		return Silence{}, ErrNoSilence
-	}
-	s := *d.silences.list[i]
-	if !now.Before(s.Ends) {
-		d.mu.Unlock()
-		return s, nil
+		return silence.Silence{}, silence.ErrNotFound
 	}
 	before := d.silences.list[i]
+	if before.State(now) == silence.Expired {
+		d.mu.Unlock()
+		return before.Silence, nil
+	}
+	s := *before
 	s.Ends = now
 	if s.Starts.After(now) {
 		s.Starts = now.Add(-time.Nanosecond)
@@ -196,9 +215,9 @@ func (d *Dispatcher) ExpireSilence(id string) (Silence, error) {
 			d.version++ // another save may have written it meanwhile
 		}
 		d.mu.Unlock()
-		return s, fmt.Errorf("save silence: %w", err)
+		return s.Silence, fmt.Errorf("save silence: %w", err)
 	}
-	return s, nil
+	return s.Silence, nil
 }
 
 // saveNow unlocks the mutex, which is held, and waits until what it guards is on disk.

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -23,9 +24,9 @@ const FileVersion = 1
 
 // fileJSON is what outlives a restart.
 type fileJSON struct {
-	Version  int         `json:"version"`
-	Groups   []groupJSON `json:"groups"`
-	Silences []Silence   `json:"silences"`
+	Version  int               `json:"version"`
+	Groups   []groupJSON       `json:"groups"`
+	Silences []silence.Silence `json:"silences"`
 }
 
 type groupJSON struct {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts/silence"
 )
 
 // TestReloadWhileHanging changes the settings while one receiver hangs: the others are told in time, and it is told
@@ -80,7 +82,7 @@ func TestSilencesDuringReloads(t *testing.T) {
 	var a alarms
 	var ids []string
 	for i := range n {
-		s, err := d.AddSilence(Silence{Matchers: fmt.Sprintf(`service="s%d"`, i), Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
+		s, err := d.AddSilence(silence.Silence{Matchers: fmt.Sprintf(`service="s%d"`, i), Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
 		require.NoError(t, err)
 		ids = append(ids, s.ID)
 		d.Update(a.fire("Quiet", fmt.Sprintf("service=s%d", i)).fire("Loud", fmt.Sprintf("service=loud%d", i)).now())
@@ -124,7 +126,7 @@ func TestUnwritable(t *testing.T) {
 	d.Update(a.fire("A", "service=shop").fire("B", "service=pay").now())
 	eventually(t, "both are told", func() bool { return len(h.all()) == 2 && status(t, d, "r0/webhook[0]").Pending == 0 })
 	require.False(t, d.UnsavedSince().IsZero())
-	_, err := d.AddSilence(Silence{Matchers: `service="shop"`, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
+	_, err := d.AddSilence(silence.Silence{Matchers: `service="shop"`, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
 	require.ErrorContains(t, err, "save silence")
 	require.Empty(t, d.Silences())
 	d.Update(a.fire("C", "service=web").now())

@@ -10,8 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/silences"
 )
 
 // newSilence is the command silence: which alerts the engine's own receivers do not hear of.
@@ -52,8 +53,8 @@ If the engine requires tokens, it needs the permission operate.`,
 			if author != "" {
 				body["author"] = author
 			}
-			var got app.SilenceStatus
-			if err := o.engine.act(c.Context(), app.SilencePath, body, &got); err != nil {
+			var got silences.Status
+			if err := o.engine.act(c.Context(), silences.Path, body, &got); err != nil {
 				return err
 			}
 			return o.print(got, func() error {
@@ -77,13 +78,13 @@ func newSilenceList(o *engineCommand) *cobra.Command {
 		Example: "  sloengine silence list --all",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var got app.SilenceList
-			if err := o.engine.read(c.Context(), app.SilencePath, nil, &got); err != nil {
+			var got silences.List
+			if err := o.engine.read(c.Context(), silences.Path, nil, &got); err != nil {
 				return err
 			}
-			shown := app.SilenceList{Items: []app.SilenceStatus{}}
+			shown := silences.List{Items: []silences.Status{}}
 			for _, s := range got.Items {
-				if all || s.State != "expired" {
+				if all || s.State != silence.Expired {
 					shown.Items = append(shown.Items, s)
 				}
 			}
@@ -111,8 +112,8 @@ func newSilenceExpire(o *engineCommand) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, id := range args {
-				var got app.SilenceStatus
-				if err := o.engine.act(c.Context(), app.SilencePath+"/"+url.PathEscape(id)+"/expire", struct{}{}, &got); err != nil {
+				var got silences.Status
+				if err := o.engine.act(c.Context(), silences.Path+"/"+url.PathEscape(id)+"/expire", struct{}{}, &got); err != nil {
 					return fmt.Errorf("%s: %w", printable(id), err)
 				}
 			}

@@ -32,14 +32,15 @@ type AlertJSON struct {
 	ResolvedAt  *time.Time        `json:"resolved_at"`
 	Detection   *float64          `json:"detection_seconds"` // from the first bad event to firing
 	Removed     bool              `json:"removed"`
+	SilencedBy  []string          `json:"silenced_by"` // ids of silences
 }
 
-func newAlert(a *state.Alert) AlertJSON {
+func newAlert(a *state.Alert, silences []string) AlertJSON {
 	out := AlertJSON{
 		Fingerprint: a.Fingerprint, Name: a.Name, State: a.State, Severity: a.Severity, Urgent: a.Urgent, Service: a.Service,
 		Group: groupJSON(a.GroupBy, a.Group), Labels: map[string]string{}, Value: number(a.Value, true), Removed: a.Removed,
 		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt), ResolvedAt: timeOrNil(a.ResolvedAt),
-		Detection: number(a.Detection().Seconds(), !a.FiredAt.IsZero()),
+		Detection: number(a.Detection().Seconds(), !a.FiredAt.IsZero()), SilencedBy: append([]string{}, silences...),
 	}
 	if a.SLO != "" {
 		out.SLO = &a.SLO
@@ -85,8 +86,9 @@ func (api *Handler) apiAlerts(c *gin.Context) {
 		return
 	}
 	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []AlertJSON{}, Next: next}
+	silences := api.Silencing()
 	for _, a := range page {
-		out.Items = append(out.Items, newAlert(a))
+		out.Items = append(out.Items, newAlert(a, silences(a)))
 	}
 	held := api.Held(f)
 	out.Held, out.HeldTotal = []HeldJSON{}, len(held)

@@ -3,7 +3,6 @@ package incidents
 import (
 	"crypto/rand"
 	"errors"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -109,7 +108,7 @@ func (h *Handler) form(c *gin.Context) {
 	if !h.ready(c) {
 		return
 	}
-	form, err := readForm(c)
+	form, err := site.ReadForm(c, maxTextForm)
 	if err != nil {
 		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
 		return
@@ -146,22 +145,6 @@ func sentence(err error) string {
 
 // maxTextForm bounds the body of a form: a text whose characters are all escaped, and little else.
 const maxTextForm = 3*incident.MaxText + 4<<10
-
-func readForm(c *gin.Context) (url.Values, error) {
-	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
-		return nil, errors.New("it is not a URL-encoded form")
-	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxTextForm)
-	if err := c.Request.ParseForm(); err != nil {
-		return nil, errors.New("it is too large or damaged")
-	}
-	for name, values := range c.Request.PostForm {
-		if len(values) > 1 {
-			return nil, errors.New(format.Safe(name, format.MaxName) + " is given twice")
-		}
-	}
-	return c.Request.PostForm, nil
-}
 
 // formOperation is what a form asks for. Browsers end lines with CR LF and send empty fields.
 func formOperation(form url.Values) (o incident.Operation, err error) {

@@ -64,7 +64,7 @@ type AlertFilter struct {
 	SLO               slo.ID
 }
 
-// Alerts lists the alerts that a filter picks, worst first, and a digest of them.
+// Alerts lists the alerts that a filter picks, worst first, and a digest of them and of the silences that hold.
 func (site *Site) Alerts(f AlertFilter) (list []*state.Alert, digest string) {
 	if site.Opt.Alerts == nil {
 		return nil, ""
@@ -83,6 +83,7 @@ func (site *Site) Alerts(f AlertFilter) (list []*state.Alert, digest string) {
 	}
 	slices.SortFunc(picked, func(a, b entry) int { return a.key.compare(b.key) })
 	h := fnv.New64a()
+	h.Write([]byte(site.silenceDigest()))
 	var buf []byte
 	for _, e := range picked {
 		list = append(list, e.alert)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -29,6 +30,23 @@ func OwnForm(c *gin.Context) bool {
 // FormPage lets the browser name the origin of a page when it sends the page's forms. Without this header browsers hide it,
 // and over plain HTTP there is nothing else that OwnForm could check.
 func FormPage(c *gin.Context) { c.Header("Referrer-Policy", "same-origin") }
+
+// ReadForm reads a URL-encoded form of at most that many bytes, in which nothing is given twice.
+func ReadForm(c *gin.Context, most int64) (url.Values, error) {
+	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
+		return nil, errors.New("it is not a URL-encoded form")
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, most)
+	if err := c.Request.ParseForm(); err != nil {
+		return nil, errors.New("it is too large or damaged")
+	}
+	for name, values := range c.Request.PostForm {
+		if len(values) > 1 {
+			return nil, errors.New(format.Safe(name, format.MaxName) + " is given twice")
+		}
+	}
+	return c.Request.PostForm, nil
+}
 
 // MaxBody is the most bytes of a body that changes something.
 const MaxBody = 64 << 10

@@ -56,6 +56,7 @@ type Options struct {
 	AlertsKept time.Duration       // how long resolved alerts stay in Alerts; 0 = unknown
 
 	Incidents Incidents // nil: there are none, their API answers 501
+	Silences  Silences  // nil: there are none, their API answers 501
 
 	DLQ    DLQ                              // nil: there are no dead letters, their API answers 501
 	Source func(id slo.ID) (Source, bool)   // nil: unknown
@@ -70,6 +71,9 @@ type Options struct {
 	// only buttons that work, and badges of what is not public. Nil shows every button
 	// and, unless Allow is nil too, no such badge. What is done is held to Allow alone.
 	May func(c *gin.Context, p Permission) bool
+
+	// Caller is the name of the token of a request; "" if it carries none. Nil: nobody has one.
+	Caller func(c *gin.Context) string
 
 	// Public and PublicSLA choose what /public, /public.json and /badge show to anybody:
 	// they never ask Allow. Nil chooses by labels, see [PublicLabel].
@@ -151,6 +155,9 @@ func (o *Options) applyDefaults() error {
 	}
 	if o.Allow == nil {
 		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }
+	}
+	if o.Caller == nil {
+		o.Caller = func(*gin.Context) string { return "" }
 	}
 	if o.LogError == nil {
 		o.LogError = func(string, error) {}

@@ -25,6 +25,7 @@ type Layout struct {
 	Nav       string // which page of the navigation this is
 	Base      string // prefix of every link
 	Incidents bool   // the engine keeps incidents
+	Silences  bool   // and silences
 	State     status.State
 	Health    chart.Mark
 	Report    format.Stamp
@@ -101,7 +102,7 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 
 // BareLayout is a layout that says nothing about the engine, for who may not read.
 func (site *Site) BareLayout(c *gin.Context, title string) Layout {
-	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil}
+	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(respond.ThemeParam, t)
@@ -112,7 +113,7 @@ func (site *Site) BareLayout(c *gin.Context, title string) Layout {
 
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
-var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true}
+var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true, SilenceListPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
@@ -34,12 +36,39 @@ type alertRow struct {
 	Detection string // from the first bad event to firing
 	Resolved  format.Stamp
 	Removed   bool
+	Silenced  bool   // receivers do not hear of it
+	Silences  string // address of the silences
+	Silence   string // address of the form that silences it; "" if it is, or if the reader may not
 }
 
-func (ui *Handler) newAlertRow(a *state.Alert, now time.Time) alertRow {
+// alertRows makes rows of one answer.
+type alertRows struct {
+	ui         *Handler
+	now        time.Time
+	silences   func(*state.Alert) []string
+	maySilence bool
+}
+
+func (ui *Handler) newAlertRows(c *gin.Context, now time.Time) alertRows {
+	return alertRows{ui, now, ui.Silencing(), ui.maySilence(c)}
+}
+
+// maySilence reports whether the reader may silence alerts, and that would have an effect.
+func (ui *Handler) maySilence(c *gin.Context) bool {
+	return ui.Opt.Silences != nil && ui.Opt.Silences.HasReceivers() && ui.Opt.May(c, site.Operate)
+}
+
+func (rows *alertRows) row(a *state.Alert) alertRow {
+	ui, now := rows.ui, rows.now
 	r := alertRow{
 		Mark: chart.AlertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
 		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now), Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
+	}
+	if ids := rows.silences(a); len(ids) > 0 {
+		r.Silenced, r.Silences = true, ui.Href(site.SilenceListPath, nil)+"#"+url.PathEscape(ids[0])
+	}
+	if rows.maySilence && a.State == state.Firing && !r.Silenced {
+		r.Silence = ui.SilenceHref(a)
 	}
 	end := now
 	if !a.ResolvedAt.IsZero() {
@@ -68,25 +97,25 @@ func (ui *Handler) newAlertRow(a *state.Alert, now time.Time) alertRow {
 }
 
 // fillAlerts lists what is firing or pending, worst first.
-func (ui *Handler) fillAlerts(v site.View, p *listPage, all []*state.Alert) {
+func (ui *Handler) fillAlerts(rows alertRows, v site.View, p *listPage, all []*state.Alert) {
 	p.HasAlerts = ui.Opt.Alerts != nil && len(v.Rep.SLOs) > 0
 	for _, a := range all {
 		if len(p.Alerts) == ShownAlerts {
 			p.MoreAlerts++
 			continue
 		}
-		p.Alerts = append(p.Alerts, ui.newAlertRow(a, v.Now))
+		p.Alerts = append(p.Alerts, rows.row(a))
 	}
 	p.AllAlerts = ui.Opt.ExternalPath + "/api/v1/alerts"
 }
 
 // sloAlerts lists the alerts of one SLO in one group, and those on all its groups:
 // the present ones, then what is over, newest first.
-func (ui *Handler) sloAlerts(v site.View, r *sla.SLOReport, all []*state.Alert) []alertRow {
+func sloAlerts(rows alertRows, r *sla.SLOReport, all []*state.Alert) []alertRow {
 	var out []alertRow
 	for _, a := range all {
 		if len(out) < ShownAlerts && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
-			out = append(out, ui.newAlertRow(a, v.Now))
+			out = append(out, rows.row(a))
 		}
 	}
 	return out

@@ -73,7 +73,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 	}
 	alerts, digest := ui.Alerts(site.AlertFilter{Active: true, Service: f.Service})
 	incidents := ui.openIncidents()
-	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, respond.Theme(c)}, "\x00")
+	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, strconv.FormatBool(ui.maySilence(c)), respond.Theme(c)}, "\x00")
 	site.RefreshHeader(c)
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
@@ -82,7 +82,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
-		ui.fillAlerts(v, &p, alerts)
+		ui.fillAlerts(ui.newAlertRows(c, v.Now), v, &p, alerts)
 		if len(p.Alerts) > firstAlerts+1 {
 			p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -94,7 +95,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
-	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest)) {
+	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)))) {
 		site.RefreshHeader(c)
 		return
 	}
@@ -125,7 +126,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	rng := newRange(q, v.Rep.Time, r.Slice)
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
-		p.Alerts, p.Timeline = ui.sloAlerts(v, r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
+		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
 	}
 	p.HistoryAPI = ui.historyHref(r, rng)
 	ui.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)

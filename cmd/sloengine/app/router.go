@@ -67,10 +67,12 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		AlertsKept: alertsKept,
 		DLQ:        a.deadLetters,
 		Incidents:  a.incidents,
+		Silences:   a.alerts.receivers,
 		Public:     a.opt.Public,
 		May: func(c *gin.Context, p site.Permission) bool {
 			return a.auth.Allows(c.Request, permit(p))
 		},
+		Caller: func(c *gin.Context) string { return a.auth.Caller(c.Request) },
 		Audit: func(c *gin.Context, action, detail string) {
 			audit(a.opt.Log, action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
 		},
@@ -106,12 +108,6 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	a.web.Register(r)
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), a.backups.serve)
-	(&silenceAPI{
-		receivers: a.alerts.receivers, body: a.web.JSONBody, auth: a.auth,
-		audit: func(c *gin.Context, action, detail string) {
-			audit(a.opt.Log, action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
-		},
-	}).register(r, allow(site.Read), allow(site.Operate))
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
 	if c.Web.Pprof {
 		operate := allow(site.Operate)
