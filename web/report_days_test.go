@@ -29,6 +29,7 @@ const daysPath = "/api/v1/report/days.csv"
 // a test that changes what is there breaks them.
 func TestDayTableGolden(t *testing.T) {
 	b, _ := periodBench(t)
+	b.web.Opt.Incidents = periodIncidents()
 	rec := b.get(daysPath + "?period=2026-W46&agreement=shop/gold")
 	require.Equal(t, http.StatusOK, rec.Code, rec.Body.String())
 	require.Equal(t, "text/csv; charset=utf-8; header=present", rec.Header().Get("Content-Type"))
@@ -168,6 +169,7 @@ func TestDayTableRefuses(t *testing.T) {
 // TestDayTableStreams: 5,000 groups over a month are 155,000 lines, of which only a part is held at any time.
 func TestDayTableStreams(t *testing.T) {
 	b, c := periodBench(t)
+	b.web.Opt.Incidents = periodIncidents()
 	r := b.rep.SLOs[0]
 	b.rep = &sla.Report{Version: 1, Time: b.rep.Time}
 	for i := range 5000 {

@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -37,13 +39,14 @@ func writeReport(t *testing.T, b *bench, period string, change func(*report.Quer
 func TestReportMailGolden(t *testing.T) {
 	b, _ := periodBench(t)
 	b.web.Opt.ExternalURL = "https://slo.example.org/x/"
+	b.web.Opt.Incidents = periodIncidents()
 	golden(t, b, "/api/v1/report?period=2026-W46&format=html", "report_mail.html")
 	golden(t, b, "/api/v1/report?period=2026-W46&format=text", "report_mail.txt")
 	subject, text, page := writeReport(t, b, "2026-W46", nil)
 	require.Equal(t, "SLO report ops, Week 46 of 2026: 0 of 4 agreements met", subject)
 	require.Contains(t, text, "https://slo.example.org/x/report?period=2026-W46")
 	for _, form := range []string{text, page} {
-		for _, want := range []string{"ops", "Week 45 of 2026", "breached", "shop/gold", "product=b", "availability cost", "Mon 9 Nov", "250.0%"} {
+		for _, want := range []string{"ops", "Week 45 of 2026", "breached", "shop/gold", "product=b", "availability cost", "Mon 9 Nov", "250.0%", "INC-2026-11-0002", "Orders fail", "12m"} {
 			require.Contains(t, form, want)
 		}
 	}
@@ -52,6 +55,112 @@ func TestReportMailGolden(t *testing.T) {
 	subject, _, page = writeReport(t, b, "2026-W46", func(q *report.Query) { q.Agreement = "shop/gold" })
 	require.Contains(t, subject, "of 2 agreements")
 	require.NotContains(t, page, "stepped")
+}
+
+// periodIncidents is a book with incidents of the weeks 45 and 46 that a person can check by hand.
+func periodIncidents() *memoryBook {
+	m := &memoryBook{Book: incident.NewBook()}
+	monday := time.Date(2026, 11, 9, 0, 0, 0, 0, time.UTC)
+	open := func(at time.Time, detection time.Duration, title, slo string, severity incident.Severity, group ...string) {
+		m.now = at.Add(detection)
+		m.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: title, Onset: at, OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{
+			Fingerprint: title, Name: "ErrorBudgetBurnPage", Service: "shop", SLO: slo, Group: group, Labels: map[string]string{"alertname": "ErrorBudgetBurnPage"}, Severity: severity, Fired: m.now,
+		}}}})
+	}
+	then := func(after time.Duration, o incident.Operation) {
+		m.now = m.now.Add(after)
+		m.apply(incident.Batch{Operations: []incident.Operation{o}})
+	}
+	open(monday.AddDate(0, 0, -4), time.Hour, "Before", "shop/availability", incident.Critical, "a")
+	then(30*time.Minute, incident.Operation{Kind: incident.AckIt, ID: "INC-2026-11-0001", By: "Ann", How: incident.ByAPI})
+	then(time.Minute, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0001", By: "Ann"})
+	open(monday.Add(-3*time.Minute), 4*time.Minute, "Orders fail", "shop/availability", incident.Critical, "b")
+	then(12*time.Minute, incident.Operation{Kind: incident.AckIt, ID: "INC-2026-11-0002", By: "Ann", How: incident.ByAPI})
+	then(time.Hour, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0002", By: "Ann"})
+	m.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Measured, ID: "INC-2026-11-0002", Spent: []incident.Spent{{SLO: "shop/availability", Group: []string{"b"}, Valid: 900, Bad: 90, Budget: 0.31}}}}})
+	open(monday.Add(50*time.Hour), 2*time.Minute, "Slow", "shop/latency", incident.Warning)
+	open(monday.Add(80*time.Hour), 6*time.Minute, "Slow again", "shop/latency", incident.Critical)
+	return m
+}
+
+// TestReportIncidents: the forms of a report have the same incidents, and a query picks those of its services and SLOs.
+func TestReportIncidents(t *testing.T) {
+	b, _ := periodBench(t)
+	k := newContract(t, b)
+	b.web.Opt.Incidents = periodIncidents()
+	type figures struct {
+		Critical, Warnings, Automated int
+		Detection                     *float64 `json:"median_detection_seconds"`
+		Response                      *float64 `json:"median_response_seconds"`
+		Previous                      *figures
+		Items                         []struct{ ID string }
+	}
+	ask := func(query string) *figures {
+		var got struct{ Incidents *figures }
+		require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/report?"+query, 200), &got))
+		return got.Incidents
+	}
+	ids := func(f *figures) (out []string) {
+		for _, x := range f.Items {
+			out = append(out, strings.TrimPrefix(x.ID, "INC-2026-11-000"))
+		}
+		return out
+	}
+	week := ask("period=2026-W46")
+	require.Equal(t, []string{"2", "4", "3"}, ids(week), "critical ones first; the onset of the first was a minute of the week before")
+	require.Equal(t, []int{2, 1, 2}, []int{week.Critical, week.Warnings, week.Automated})
+	require.Equal(t, []float64{360, 720}, []float64{*week.Detection, *week.Response})
+	require.Equal(t, []float64{1, 3600, 1800}, []float64{float64(week.Previous.Critical), *week.Previous.Detection, *week.Previous.Response})
+	require.Equal(t, []string{"2", "4", "3"}, ids(ask("period=2026-W46&service=shop")))
+	require.Equal(t, []string{"2", "4", "3"}, ids(ask("period=2026-W46&agreement=shop/gold")))
+	require.Equal(t, []string{"4", "3"}, ids(ask("period=2026-W46&agreement=shop/stepped")), "availability is no part of it")
+	require.Empty(t, ids(ask("period=2026-W46&service=other")))
+	require.Equal(t, []string{"4", "3"}, ids(ask("period=2026-W46&zone=America/New_York")), "there it was detected on Sunday")
+
+	_, text, page := writeReport(t, b, "2026-W46", nil)
+	for _, want := range []string{`Incidents +2 +1`, `Median detection +6m +1h`, `Median response +12m +30m`, `critical +INC-2026-11-0002 +Orders fail +shop +Sun 8 Nov 23:57 UTC +4m +12m +1h 16m +31.0%`, `warning +INC-2026-11-0003 .*open`} {
+		require.Regexp(t, want, text)
+	}
+	checkMail(t, page)
+	shown := b.get("/report?period=2026-W46").Body.String()
+	check(t, shown)
+	require.Contains(t, shown, `href="/incident?id=INC-2026-11-0002"`)
+	require.Contains(t, shown, "1h in the period before")
+	var lines []string
+	for _, l := range readCSV(t, b.get("/api/v1/report?period=2026-W46&format=csv").Body.Bytes()) {
+		if l["kind"] == "incident" {
+			lines = append(lines, strings.Join([]string{l["name"], l["severity"], l["note"], l["onset"], l["detection_seconds"], l["response_seconds"], l["budget_spent"]}, " "))
+		}
+	}
+	require.Equal(t, []string{
+		"INC-2026-11-0002 critical Orders fail 2026-11-08T23:57:00Z 240 720 0.31", "INC-2026-11-0004 critical Slow again 2026-11-12T08:00:00Z 360  ", "INC-2026-11-0003 warning Slow 2026-11-11T02:00:00Z 120  ",
+	}, lines)
+
+	// What is not known is not nothing.
+	require.Nil(t, ask("period=2025-W01"), "older than the book")
+	require.NotContains(t, string(b.get("/api/v1/report?period=2025-W01&format=text").Body.Bytes()), "Incidents")
+	b.web.Opt.Incidents = nil
+	require.Nil(t, ask("period=2026-W47"))
+}
+
+// TestDayTableCountsIncidents counts them where their onset lies.
+func TestDayTableCountsIncidents(t *testing.T) {
+	b, _ := periodBench(t)
+	require.Empty(t, readDays(t, b.get(daysPath+"?period=2026-W46").Body.Bytes())[0]["incidents"], "not known")
+	b.web.Opt.Incidents = periodIncidents()
+	got := map[string]string{}
+	for _, period := range []string{"2026-W45", "2026-W46"} {
+		for _, l := range readDays(t, b.get(daysPath+"?period="+period).Body.Bytes()) {
+			require.Regexp(t, `^[01]$`, l["incidents"])
+			if l["incidents"] != "0" {
+				got[l["name"]+" "+l["group"]] += l["day"][8:] + " "
+			}
+		}
+	}
+	require.Equal(t, map[string]string{
+		"availability product=a": "05 ", "availability product=b": "08 ", "latency product=a": "11 12 ", "latency product=b": "11 12 ", // those of latency are about all groups
+		"gold product=a": "05 11 12 ", "gold product=b": "08 11 12 ", "stepped product=a": "11 12 ", "stepped product=b": "11 12 ",
+	}, got)
 }
 
 // TestReportMailIsTruthful: no data is no number, what is not observed is said, and what cannot be compared is not.

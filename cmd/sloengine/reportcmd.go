@@ -105,6 +105,21 @@ type periodReport struct {
 	SLOs       []reportSLO `json:"slos"`
 	SLAs       []reportSLA `json:"slas"`
 	Thresholds []reportThreshold
+	Incidents  *struct {
+		Critical, Warnings int
+		Detection          *float64 `json:"median_detection_seconds"`
+		Response           *float64 `json:"median_response_seconds"`
+		Items              []reportIncident
+	}
+}
+
+type reportIncident struct {
+	ID, Title, Service, Severity string
+	Onset                        time.Time
+	Detection                    *float64 `json:"detection_seconds"`
+	Response                     *float64 `json:"response_seconds"`
+	Duration                     *float64 `json:"duration_seconds"`
+	Spent                        *float64 `json:"budget_spent"`
 }
 
 type reportCovered struct {
@@ -162,6 +177,14 @@ func (c *reportCovered) since() string {
 	return percent(c.Coverage, 1) + " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
 }
 
+// took prints a duration in seconds.
+func took(s *float64) string {
+	if s == nil {
+		return "-"
+	}
+	return secondsText(*s)
+}
+
 func (r *periodReport) print(out io.Writer) error {
 	switch {
 	case !r.Begun:
@@ -212,8 +235,19 @@ func (r *periodReport) print(out io.Writer) error {
 			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, x.since())
 		}
 	}
+	if r.Incidents != nil && len(r.Incidents.Items) > 0 {
+		fmt.Fprintln(tw, "\nSEVERITY\tINCIDENT\tTITLE\tSERVICE\tONSET\tDETECTION\tRESPONSE\tDURATION\tBUDGET SPENT")
+		for _, x := range r.Incidents.Items {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(x.Severity), printable(x.ID), printable(x.Title), printable(x.Service), x.Onset.UTC().Format(time.RFC3339),
+				took(x.Detection), took(x.Response), took(x.Duration), percent(x.Spent, 1))
+		}
+	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	if r.Incidents != nil {
+		fmt.Fprintf(out, "\n%d incidents and %d of severity warning, median detection %s, median response %s\n",
+			r.Incidents.Critical, r.Incidents.Warnings, took(r.Incidents.Detection), took(r.Incidents.Response))
 	}
 	counts := map[string]int{}
 	for i := range r.SLOs {

@@ -24,6 +24,8 @@ var ErrNoHistory = errors.New("this engine keeps no history, so there is nothing
 type Source struct {
 	Counts history.CountsFunc // nil: there is no history
 	Kept   KeptFunc           // nil: limits dropped nothing
+
+	Incidents IncidentsFunc // nil: incidents are not known
 }
 
 // Maker makes reports and keeps the last few, so that page, CSV and JSON of one period show the same numbers and
@@ -163,6 +165,7 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 			}
 		}
 	}
+	out.Incidents = b.incidents(from.Incidents)
 	if len(b.parts) == 0 {
 		b.part(cmp.Or(b.Zone, time.UTC))
 	}

@@ -20,6 +20,8 @@ type DayRow struct {
 	SLO       *sla.SLOReport // nil of an agreement
 	Net, Raw  history.Tally  // of an SLO; net: without planned maintenance
 	Agreement *sla.SLAReport // of that day; nil of an SLO
+
+	Incidents int // that began on this day; -1: not known. Those of an agreement are its own and those of its SLOs
 }
 
 // EachDay calls yield for each day of a period and each group: first of the SLOs, then of the agreements, in the order of
@@ -30,7 +32,7 @@ func EachDay(ctx context.Context, from Source, rep *sla.Report, ask Query, yield
 		return ErrNoHistory
 	}
 	b := newReporter(rep, ask)
-	d := &dayReader{reporter: b, from: from, undropped: map[slo.Span]map[string]float64{}, yield: yield}
+	d := &dayReader{reporter: b, from: from, onsets: b.newOnsets(from.Incidents), undropped: map[slo.Span]map[string]float64{}, yield: yield}
 	for i := 0; i < len(rep.SLOs); {
 		rows := Rows(rep, rep.SLOs[i].SLO.ID)
 		i += max(1, len(rows))
@@ -56,6 +58,7 @@ func EachDay(ctx context.Context, from Source, rep *sla.Report, ask Query, yield
 type dayReader struct {
 	*reporter
 	from      Source
+	onsets    onsets
 	undropped map[slo.Span]map[string]float64 // by day and counter
 	yield     func(*DayRow) error
 }
@@ -85,11 +88,13 @@ func (d *dayReader) slo(ctx context.Context, rows []*sla.SLOReport) error {
 		}
 		for i, r := range now {
 			raw, net := e.Bins(i)
+			began := d.onsets.group(s.ID, r.Group)
 			for k := range steps {
 				row, err := d.day(ctx, zone, steps[k])
 				if err != nil {
 					return err
 				}
+				row.Incidents = d.onsets.within(began, steps[k])
 				row.SLO, row.Kept = r, !steps[k].From.Before(e.KeptFrom())
 				if row.Coverage, err = d.coverage(ctx, e, k); err != nil {
 					return err
@@ -125,11 +130,13 @@ func (d *dayReader) agreement(ctx context.Context, a *sla.Agreement) error {
 		}
 		first, _ := book.whole()
 		for _, r := range now {
+			began := d.onsets.agreement(a, r.Group)
 			for k := range steps {
 				row, err := d.day(ctx, zone, steps[k])
 				if err != nil {
 					return err
 				}
+				row.Incidents = d.onsets.within(began, steps[k])
 				score := book.Score(r.Group, k, k+1)
 				row.Agreement, row.Kept, row.Coverage = &score, k >= first, 1
 				for _, c := range book.components {

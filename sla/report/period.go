@@ -157,6 +157,7 @@ type Report struct {
 	SLOs       []SLO
 	SLAs       []SLA
 	Thresholds []Threshold
+	Incidents  *Incidents // nil: not known
 }
 
 // Covered is the part of a period that a line of a report is about.

@@ -91,7 +91,68 @@ type PeriodReportJSON struct {
 	SLOs       []ReportSLOJSON       `json:"slos"`
 	SLAs       []ReportSLAJSON       `json:"slas"`
 	Thresholds []reportThresholdJSON `json:"thresholds"`
-	Limits     []reportThresholdJSON `json:"limits"` // the same, for clients that know the old name
+	Limits     []reportThresholdJSON `json:"limits"`    // the same, for clients that know the old name
+	Incidents  *reportIncidentsJSON  `json:"incidents"` // null: not known
+}
+
+// incidentFiguresJSON sums up the incidents that were detected in a period. Medians are over those of severity critical.
+type incidentFiguresJSON struct {
+	Critical  int      `json:"critical"`
+	Warnings  int      `json:"warnings"`
+	Automated int      `json:"automated"` // of critical
+	Detection *float64 `json:"median_detection_seconds"`
+	Response  *float64 `json:"median_response_seconds"`
+}
+
+type reportIncidentsJSON struct {
+	incidentFiguresJSON
+	Before *incidentFiguresJSON `json:"previous"` // of the period before; null: not known
+	Items  []reportIncidentJSON `json:"items"`
+}
+
+type reportIncidentJSON struct {
+	ID        string     `json:"id"`
+	Title     string     `json:"title"`
+	Service   string     `json:"service"`
+	Severity  string     `json:"severity"`
+	Onset     *time.Time `json:"onset"`
+	Detected  *time.Time `json:"detected"`
+	Resolved  *time.Time `json:"resolved"` // null: it goes on
+	Automated bool       `json:"automated"`
+	Detection float64    `json:"detection_seconds"`
+	Response  *float64   `json:"response_seconds"` // null: not acknowledged
+	Duration  float64    `json:"duration_seconds"`
+	Spent     *float64   `json:"budget_spent"` // the most of one error budget; null: not known
+}
+
+func newIncidentFigures(f *report.IncidentFigures) incidentFiguresJSON {
+	seconds := func(d *time.Duration) *float64 {
+		if d == nil {
+			return nil
+		}
+		return number(d.Seconds(), true)
+	}
+	return incidentFiguresJSON{f.Critical, f.Warnings, f.Automated, seconds(f.Detection), seconds(f.Response)}
+}
+
+func newReportIncidents(p *report.Report) *reportIncidentsJSON {
+	if p.Incidents == nil {
+		return nil
+	}
+	out := &reportIncidentsJSON{incidentFiguresJSON: newIncidentFigures(&p.Incidents.IncidentFigures), Items: []reportIncidentJSON{}}
+	if b := p.Incidents.Before; b != nil {
+		before := newIncidentFigures(b)
+		out.Before = &before
+	}
+	for i := range p.Incidents.List {
+		x := &p.Incidents.List[i]
+		response, answered := x.Response()
+		out.Items = append(out.Items, reportIncidentJSON{
+			ID: x.ID, Title: x.Title, Service: x.Service, Severity: x.Severity(), Onset: timeOrNil(x.Onset), Detected: timeOrNil(x.Detected), Resolved: timeOrNil(x.Resolved),
+			Automated: x.Automated, Detection: x.Detection().Seconds(), Response: number(response.Seconds(), answered), Duration: x.Duration(p.Now()).Seconds(), Spent: number(x.Spent, x.Spent >= 0),
+		})
+	}
+	return out
 }
 
 func newReportDay(s *slo.SLO, d *report.Day) reportDayJSON {
@@ -152,7 +213,7 @@ func newPeriodReport(p *report.Report, v site.View, days bool) PeriodReportJSON 
 	for i := range p.Thresholds {
 		out.Thresholds = append(out.Thresholds, newReportThreshold(&p.Thresholds[i]))
 	}
-	out.Limits = out.Thresholds
+	out.Limits, out.Incidents = out.Thresholds, newReportIncidents(p)
 	return out
 }
 
@@ -179,7 +240,7 @@ func (api *Handler) apiReport(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 		return
 	}
-	r, err := api.Reports.Make(c.Request.Context(), api.reportSource(), v.Rep, ask)
+	r, err := api.Reports.Make(c.Request.Context(), api.ReportSource(), v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
 		respond.Problem(c, http.StatusNotImplemented, "This engine has no history.", nil)

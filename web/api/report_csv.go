@@ -14,13 +14,14 @@ import (
 )
 
 // CSVColumns are the columns of a report as CSV. Each line is of one kind: slo,
-// sla, component (of the sla above it) or limit; what a kind has not is empty.
+// sla, component (of the sla above it), limit or incident; what a kind has not is empty.
 // Ratios are 0 to 1, scores and points 0 to 100, times RFC 3339 in UTC.
 var CSVColumns = []string{
 	"kind", "period", "service", "name", "component", "group", "informative", "zone", "from", "to", "running", "kept_from", "coverage",
 	"verdict", "objective", "counted", "events", "good", "bad", "raw_good", "raw_bad", "indicator", "raw_indicator", "budget_spent", "raw_budget_spent", "maintenance_seconds",
 	"worst_day", "worst_day_indicator", "worst_day_share",
 	"score", "score_low", "score_high", "level", "weight", "attainment", "points", "points_lost", "kept_limit", "warnings", "criticals", "note",
+	"severity", "onset", "detected", "resolved", "detection_seconds", "response_seconds", "duration_seconds",
 }
 
 // csvLine is one line by the names of its columns.
@@ -119,9 +120,24 @@ func reportCSV(p *report.Report) ([]byte, error) {
 		l["note"] = csvText(r.Now.Threshold.Match.String())
 		put(l)
 	}
+	if p.Incidents != nil {
+		for i := range p.Incidents.List {
+			put(csvIncident(p, &p.Incidents.List[i]))
+		}
+	}
 	w.Flush()
 	if err == nil {
 		err = w.Error()
 	}
 	return buf.Bytes(), err
+}
+
+// csvIncident is the line of an incident: its name is the id, and its note the title.
+func csvIncident(p *report.Report, x *report.Incident) csvLine {
+	response, answered := x.Response()
+	return csvLine{
+		"kind": "incident", "period": p.Period.String(), "service": csvText(x.Service), "name": csvText(x.ID), "running": strconv.FormatBool(x.Resolved.IsZero()),
+		"budget_spent": csvNumber(x.Spent, x.Spent >= 0), "note": csvText(x.Title), "severity": x.Severity(), "onset": csvTime(x.Onset), "detected": csvTime(x.Detected), "resolved": csvTime(x.Resolved),
+		"detection_seconds": csvNumber(x.Detection().Seconds(), true), "response_seconds": csvNumber(response.Seconds(), answered), "duration_seconds": csvNumber(x.Duration(p.Now()).Seconds(), true),
+	}
 }

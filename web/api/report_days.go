@@ -21,7 +21,7 @@ import (
 // stable: columns are only ever added, at the end. docs/reports.md says what each means.
 var DayColumns = []string{
 	"day", "zone", "kind", "service", "name", "group", "informative", "from", "to", "complete", "coverage",
-	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high", "worst_component",
+	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high", "worst_component", "incidents",
 }
 
 const (
@@ -60,8 +60,12 @@ func dayLine(cells []string, r *report.DayRow) []string {
 			worst = csvText(x.Components[x.Worst].Name)
 		}
 	}
+	incidents := ""
+	if r.Incidents >= 0 {
+		incidents = strconv.Itoa(r.Incidents)
+	}
 	return append(cells, csvTime(r.Span.From), csvTime(r.Span.To), strconv.FormatBool(!r.Running && r.Kept), dayNumber(r.Coverage, true),
-		good, bad, rawGood, rawBad, objective, indicator, burn, score, low, high, worst)
+		good, bad, rawGood, rawBad, objective, indicator, burn, score, low, high, worst, incidents)
 }
 
 // paced gives each write its own time, however long the lines take to be made.
@@ -116,7 +120,7 @@ func (api *Handler) apiReportDays(c *gin.Context) {
 	cells := make([]string, 0, len(DayColumns))
 	err = w.Write(DayColumns)
 	if err == nil {
-		err = report.EachDay(c.Request.Context(), api.reportSource(), v.Rep, ask, func(r *report.DayRow) error {
+		err = report.EachDay(c.Request.Context(), api.ReportSource(), v.Rep, ask, func(r *report.DayRow) error {
 			cells = dayLine(cells, r)
 			return w.Write(cells)
 		})

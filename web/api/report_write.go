@@ -34,7 +34,7 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 	if v.Rep == nil {
 		return nil, ErrNoReport
 	}
-	r, err := api.Reports.Make(ctx, api.reportSource(), v.Rep, ask)
+	r, err := api.Reports.Make(ctx, api.ReportSource(), v.Rep, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -53,15 +53,11 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 	return out, nil
 }
 
-func (api *Handler) reportSource() report.Source {
-	return report.Source{Counts: api.Opt.Counts, Kept: api.Opt.Kept}
-}
-
 // writeReport writes a report for people, beside the one of the period before.
 func (api *Handler) writeReport(ctx context.Context, title string, r *report.Report, v site.View) (reportmail.Output, error) {
 	ask := r.Query
 	ask.Period = ask.Period.Shift(-1)
-	before, err := api.Reports.Make(ctx, api.reportSource(), v.Rep, ask)
+	before, err := api.Reports.Make(ctx, api.ReportSource(), v.Rep, ask)
 	if err != nil {
 		return reportmail.Output{}, err
 	}

@@ -31,6 +31,8 @@ type model struct {
 	SLOs                                        []sloRow
 	MoreSLOs                                    int
 	Thresholds                                  []thresholdRow
+	Incidents                                   []incidentRow
+	MoreIncidents                               int
 	Compared                                    string // the period before; "": none
 	Notes                                       []string
 }
@@ -111,6 +113,7 @@ func newModel(in *Input) *model {
 		m.Thresholds = append(m.Thresholds, newThreshold(&r.Thresholds[i], before))
 	}
 	m.Notes = notes(r)
+	m.fillIncidents(r)
 	return m
 }
 

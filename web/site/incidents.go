@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -30,6 +32,52 @@ type Incidents interface {
 	Measure(from, to time.Time) incident.Measures
 	// VerifyAck checks the query of an address at AcknowledgePath, which permits to acknowledge the incident.
 	VerifyAck(id, until, signature string) error
+}
+
+// ReportSource is where the numbers of reports come from.
+func (site *Site) ReportSource() report.Source {
+	from := report.Source{Counts: site.Opt.Counts, Kept: site.Opt.Kept}
+	if site.Opt.Incidents != nil {
+		from.Incidents = site.reportIncidents
+	}
+	return from
+}
+
+// reportIncidents lists the incidents of a time for a report.
+func (site *Site) reportIncidents(from, to time.Time) (out []report.Incident, known bool) {
+	if !site.Opt.Engine().State.Recovered() || from.Before(site.Opt.Now().Add(-incident.Retention)) {
+		return nil, false
+	}
+	in := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
+	for inc := range site.Opt.Incidents.View().All() {
+		if in(inc.Onset) || in(inc.Detected) {
+			out = append(out, newReportIncident(inc, site.Opt.Incidents.Spent(inc)))
+		}
+	}
+	return out, true
+}
+
+func newReportIncident(inc *incident.Incident, spent []incident.Spent) report.Incident {
+	x := report.Incident{
+		ID: inc.ID, Title: inc.Title, Service: inc.Service, Critical: inc.Severity == incident.Critical, Onset: inc.Onset, Detected: inc.Detected, Automated: inc.Automated, Spent: -1,
+	}
+	if inc.Ack != nil {
+		x.Acknowledged = inc.Ack.Time
+	}
+	if inc.Resolved != nil {
+		x.Resolved = inc.Resolved.Time
+	}
+	for i := range spent {
+		x.Spent = max(x.Spent, spent[i].Budget)
+	}
+	for _, a := range inc.Affected() {
+		y := report.Affected{SLO: slo.ID(a.SLO), Group: a.Group}
+		if a.SLO == "" {
+			y.Agreement = slo.NewID(inc.Service, a.Agreement)
+		}
+		x.Affected = append(x.Affected, y)
+	}
+	return x
 }
 
 // OpenIncidents says in a sentence which incidents of severity critical are not resolved, and how many of severity warning

@@ -38,9 +38,13 @@ type reportPage struct {
 	JSON     string
 	Figures  []site.Figure
 	Services []reportService
-	Notes    []string
-	Empty    string
-	Made     format.Stamp
+
+	Incidents     []reportIncident
+	MoreIncidents int
+
+	Notes []string
+	Empty string
+	Made  format.Stamp
 }
 
 type reportService struct {
@@ -154,7 +158,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	}
 	p.Asked = ask.Period.String()
 	ui.fillReportHead(&p, v, ask)
-	r, err := ui.Reports.Make(c.Request.Context(), report.Source{Counts: ui.Opt.Counts, Kept: ui.Opt.Kept}, v.Rep, ask)
+	r, err := ui.Reports.Make(c.Request.Context(), ui.ReportSource(), v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
 		p.Empty = "This engine has no history to report from."
@@ -254,6 +258,7 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	}
 	p.Figures = reportFigures(r, counts, agreed)
 	p.Services = ui.reportServices(v, r)
+	ui.fillReportIncidents(p, r)
 	p.Notes = reportNotes(kept, partial, corrected)
 }
 
