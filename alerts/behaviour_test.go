@@ -428,6 +428,7 @@ func TestEngineAlerts(t *testing.T) {
 		NameSinkFailing:          {{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
 		NameSinkRateLimited:      {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
 		NameNotificationsFailing: {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
+		NameReportsFailing:       {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)}, {`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},
 		NameSinkLagging:          {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
 		NameSinkOverflowing:      {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
 	} {
@@ -451,7 +452,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 31, "every alert on the engine is tried above")
+	require.Len(t, known, 32, "every alert on the engine is tried above")
 }
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {

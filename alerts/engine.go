@@ -202,6 +202,10 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"max by (job, instance, target) (" + metric.NotifyFailing.Name + ") == 1", 5 * time.Minute,
 			"Engine " + at + " cannot deliver alerts to {{ $labels.target }}",
 			"Alerts have not been delivered to this Alertmanager or receiver for 5m (failing: {{ $value }}). At an Alertmanager, alerts that were delivered before expire. The page /engine shows the cause."},
+		{NameReportsFailing, SeverityWarning, ImpactMedium,
+			"max by (job, instance, report) (" + metric.ReportsFailing.Name + ") > 0 and max by (job, instance, report) (" + metric.ReportsPending.Name + ") > 0", 15 * time.Minute,
+			"Engine " + at + " cannot send the report {{ $labels.report }}",
+			"The report has not been delivered to {{ $value }} of its mail addresses, webhooks and folders for 15m. The engine retries for 24 hours and then gives the report up. The page /engine shows the cause."},
 	}
 }
 
@@ -243,6 +247,7 @@ const (
 	NameSinkRateLimited    = "SinkRateLimited"
 
 	NameNotificationsFailing = "NotificationsFailing"
+	NameReportsFailing       = "ReportsFailing"
 )
 
 // engineGroup makes the rules on the engine itself.

@@ -58,6 +58,7 @@ func walks() []*walk {
 		g(metric.SinkLagSeconds, `sink="a"`, 0, 400), g(metric.SinkLagBytes, `sink="a"`, 0, 900), g(metric.SinkMaxLagBytes, `sink="a"`, 1000),
 		g(metric.SinkFailing, `sink="a",reason="timeout"`, 0, 1), g(metric.SinkFailing, `sink="a",reason="refused"`, 0, 1),
 		g(metric.SinkRateLimited, `sink="a"`, 0, 0.1), g(metric.NotifyFailing, `target="am:9093",reason="timeout"`, 0, 1),
+		g(metric.ReportsFailing, `report="weekly"`, 0, 2), g(metric.ReportsPending, `report="weekly"`, 2, 2, 0),
 	}
 }
 
