@@ -22,6 +22,8 @@ type health struct {
 	Status   status.State          `json:"status"`
 	Reason   string                `json:"reason,omitempty"`
 	Degraded []status.DegradedPart `json:"degraded,omitempty"`
+
+	NotificationsOff bool `json:"notifications_off,omitempty"`
 }
 
 // healthy says that the process answers. A restart would not help a full disk or
@@ -64,7 +66,7 @@ func (w *Web) ready(c *gin.Context) {
 	if code != http.StatusOK && e.Reason == "" {
 		e.Reason = status.StateText(e.State)
 	}
-	w.health(c, code, health{e.State, e.Reason, e.Degraded(v.Now)})
+	w.health(c, code, health{e.State, e.Reason, e.Degraded(v.Now), e.NotificationsOff})
 }
 
 func (w *Web) health(c *gin.Context, code int, h health) {

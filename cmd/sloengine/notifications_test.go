@@ -132,6 +132,10 @@ notifications:
 	writeFile(t, dir, "engine.yaml", settings("send: false"))
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
+	require.Contains(t, string(get(t, p.base+"/-/ready")), `"notifications_off":true`)
+	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"notifications_off":true`)
+	require.Contains(t, string(get(t, p.base+"/engine")), "Off. This engine sends its alerts nowhere")
+	require.Contains(t, p.log.String(), "notifications are off")
 	_, before := first.get("ErrorBudgetBurnPage")
 	time.Sleep(1500 * time.Millisecond)
 	_, after := first.get("ErrorBudgetBurnPage")
@@ -143,6 +147,7 @@ notifications:
 	second.wait(t, "ErrorBudgetBurnPage", func(a pagedAlert, _ int) bool {
 		return a.Labels["cluster"] == "eu-2" && strings.HasPrefix(a.Annotations["runbook_url"], "https://books.example.org")
 	})
+	require.NotContains(t, string(get(t, p.base+"/-/ready")), "notifications_off")
 	writeFile(t, dir, "engine.yaml", "notifications: {alertmanagers: [{url: nowhere}]}")
 	status, answer = post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 422, status, answer)

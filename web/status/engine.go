@@ -57,9 +57,10 @@ type Engine struct {
 	Bulkheads []BulkheadStatus `json:"bulkheads,omitempty"`
 	Sinks     []SinkStatus     `json:"sinks,omitempty"`
 
-	Alertmanagers []AlertmanagerStatus `json:"alertmanagers,omitempty"` // that this engine sends its alerts to
-	Receivers     []AlertmanagerStatus `json:"receivers,omitempty"`     // that this engine notifies itself
-	DeadLetters   *DeadLetterStatus    `json:"dead_letters,omitempty"`
+	Alertmanagers    []AlertmanagerStatus `json:"alertmanagers,omitempty"`     // that this engine sends its alerts to
+	Receivers        []AlertmanagerStatus `json:"receivers,omitempty"`         // that this engine notifies itself
+	NotificationsOff bool                 `json:"notifications_off,omitempty"` // notifications.send is false
+	DeadLetters      *DeadLetterStatus    `json:"dead_letters,omitempty"`
 
 	Reports        []ReportStatus `json:"reports,omitempty"`         // that come by themselves
 	ReportsUnsaved bool           `json:"reports_unsaved,omitempty"` // it could not be saved which were sent

@@ -24,6 +24,7 @@ type partsView struct {
 	Sinks     []sinkView
 
 	Notified []sinkView // Alertmanagers and receivers
+	Off      bool       // notifications.send is false
 	Reports  []sinkView
 }
 
@@ -100,6 +101,7 @@ func newPartsView(e *status.Engine, now time.Time) partsView {
 	for i := range e.Sinks {
 		p.Sinks = append(p.Sinks, newSinkView(&e.Sinks[i], now))
 	}
+	p.Off = e.NotificationsOff
 	for i := range e.Alertmanagers {
 		p.Notified = append(p.Notified, newNotifiedView("alertmanager", &e.Alertmanagers[i], now))
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -61,6 +62,7 @@ type liveAlerts struct {
 	file      string
 	log       *slog.Logger
 
+	off      atomic.Bool // notifications.send is false
 	watching sync.Mutex
 
 	restoring sync.Mutex // guards restored
@@ -112,6 +114,7 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 	if err != nil {
 		return nil, err
 	}
+	l.sends(c)
 	return l, fsys.CheckVersion("alert states", l.file, state.SnapshotVersion) // any other damage costs the states alone, see restore
 }
 
@@ -168,7 +171,19 @@ func (l *liveAlerts) prepare(next *config.Config, in *spec.Spec) (apply func(), 
 		rewatch()
 		change()
 		route()
+		l.sends(next)
 	}, nil
+}
+
+// sends notes whether this engine notifies, and logs a change.
+func (l *liveAlerts) sends(c *config.Config) {
+	off := !c.Notifications.Send
+	switch was := l.off.Swap(off); {
+	case off && !was:
+		l.log.Info("notifications are off: notifications.send is false")
+	case was && !off:
+		l.log.Info("notifications are on")
+	}
 }
 
 // step takes a report. It runs inside the evaluator's tick.

@@ -120,6 +120,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 		}
 	}
 	s.Alertmanagers, s.Receivers = notified(e.alerts.notifier.Status()), notified(e.alerts.receivers.Status())
+	s.NotificationsOff = e.alerts.off.Load()
 	e.reports.status(s)
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {
