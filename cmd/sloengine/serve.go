@@ -48,6 +48,7 @@ func newServe(s streams) *cobra.Command {
 		files      specFiles
 		dataDir    string
 		acceptLoss bool
+		standby    bool
 	)
 	c := &cobra.Command{
 		Use:   "serve -f FILE|DIR --data-dir DIR",
@@ -70,7 +71,7 @@ in force, and the page and the log show the error.`,
 				return usageError{errors.New("no data directory given: set --data-dir DIR for the log and the counts")}
 			}
 			return serve(c.Context(), s, p, app.Options{
-				LoadSpec: files.loader(s.in), DataDir: dataDir, AcceptLoss: acceptLoss,
+				LoadSpec: files.loader(s.in), DataDir: dataDir, AcceptLoss: acceptLoss, Standby: standby,
 			}, nil)
 		},
 	}
@@ -78,6 +79,7 @@ in force, and the page and the log show the error.`,
 	files.add(c.Flags())
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory")
 	c.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start even if the data directory is damaged; damaged parts are moved aside and their events are lost")
+	c.Flags().BoolVar(&standby, "standby", false, "wait while another engine uses the data directory, and take over when it ends")
 	return c
 }
 

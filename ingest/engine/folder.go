@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
@@ -56,8 +57,11 @@ func (e *Engine) openFolder() (err error) {
 	if err := e.checkFormats(); err != nil {
 		return fmt.Errorf("open data folder: %w", err)
 	}
-	if e.lock, err = e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile)); err != nil {
-		return fmt.Errorf("open data folder: %w", err)
+	e.lock = io.NopCloser(nil)
+	if !e.opt.Locked {
+		if e.lock, err = e.opt.FS.Lock(filepath.Join(e.opt.Dir, LockFile)); err != nil {
+			return fmt.Errorf("open data folder: %w", err)
+		}
 	}
 	defer func() {
 		if err != nil {

@@ -40,6 +40,8 @@ type Options struct {
 	// AcceptLoss starts with a damaged or incomplete data folder, which is refused otherwise. Damaged files are moved
 	// aside, never deleted. What they held is lost.
 	AcceptLoss bool
+	// Locked says that the caller holds the lock of the folder, and releases it after Close.
+	Locked bool
 
 	SegmentBytes  int64 // of the log; 64 MiB
 	QueueBytes    int64 // of requests in the queue; 64 MiB

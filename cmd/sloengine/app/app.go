@@ -48,6 +48,7 @@ type Options struct {
 	DataDir    string
 	Listen     string
 	AcceptLoss bool
+	Standby    bool                    // wait while another engine uses the data directory
 	Crash      func(engine.CrashPoint) // of tests; nil otherwise
 	Log        *slog.Logger
 
@@ -159,6 +160,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		Metrics:      engine.NewMetrics(set),
 		Logger:       opt.Log,
 		AcceptLoss:   opt.AcceptLoss,
+		Locked:       opt.Standby,
 		SegmentBytes: c.Log.Segment,
 		QueueBytes:   c.Ingest.Queue,
 		IDs:          c.Dedup,

@@ -78,13 +78,16 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*f.handler.Load()).ServeHTTP(w, r)
 }
 
-// opening answers while the storage is being opened. A restart would not help, so the process is
+// opening answers while the storage is being opened.
+func opening() http.Handler { return notReady("opening the data directory", "The engine is starting.") }
+
+// notReady answers before there is an engine. A restart would not help, so the process is
 // healthy; it is not ready.
-func opening() http.Handler {
+func notReady(reason, title string) http.Handler {
 	health := func(code int) gin.HandlerFunc {
 		return func(c *gin.Context) {
 			c.Header("Cache-Control", "no-store")
-			respond.JSON(c, code, "application/json", gin.H{"status": status.Starting, "reason": "opening the data directory"})
+			respond.JSON(c, code, "application/json", gin.H{"status": status.Starting, "reason": reason})
 		}
 	}
 	gin.SetMode(gin.ReleaseMode)
@@ -93,7 +96,7 @@ func opening() http.Handler {
 	r.GET("/-/ready", health(http.StatusServiceUnavailable))
 	r.NoRoute(func(c *gin.Context) {
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "The engine is starting.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, title, nil)
 	})
 	return r
 }

@@ -19,7 +19,9 @@ func Run(ctx context.Context, opt Options) error {
 	}
 	g := newRunGroup()
 	a, err := launch(ctx, opt, s, g)
-	if err == nil {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil // it was told to stop while it stood by
+	} else if err == nil {
 		select {
 		case <-ctx.Done():
 			opt.Log.Info("stopping")
@@ -44,6 +46,18 @@ func launch(ctx context.Context, opt Options, s settings, g *runGroup) (*app, er
 		return nil, err
 	}
 	g.start(ctx, "http", f.serve)
+	if opt.Standby {
+		f.handle(notReady("standing by while another engine uses the data directory", "The engine is a standby."))
+		lock, err := standBy(ctx, opt.DataDir, opt.Log)
+		if err != nil {
+			return nil, err
+		}
+		g.addCloser("lock of the data directory", lock)
+		f.handle(opening())
+		if s, err = readSettings(&opt); err != nil { // they may have changed meanwhile
+			return nil, err
+		}
+	}
 	a, err := open(opt, s, f, set, g)
 	if err != nil {
 		return nil, err
