@@ -51,19 +51,11 @@ func (c *Config) checkReports(f *yamldoc.Decoder) {
 	if len(c.Reports) > maxReports {
 		f.Errorf(section, "one report may go to many addresses", "%d reports (at most %d)", len(c.Reports), maxReports)
 	}
-	names := map[string]int{}
+	names := fileNames{}
 	for i := range c.Reports {
 		r, path := &c.Reports[i], item(section, i)
 		r.check(f, path)
-		switch first, twice := names[r.Name]; {
-		case f.Broken(path + ".name"):
-		case !sinkName.MatchString(r.Name):
-			f.Errorf(path+".name", "want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label", "invalid report name %q", r.Name)
-		case twice:
-			f.Errorf(path+".name", "the name tells which reports were sent", "reports[%d] already has this name", first)
-		default:
-			names[r.Name] = i
-		}
+		names.check(f, path, r.Name, "report", "the name tells which reports were sent")
 		if len(r.To.Email) > 0 && c.SMTP == nil {
 			f.Errorf(path+".to.email", "add smtp: {smarthost: mail.example.org:587, from: slo@example.org}", "the smtp section is missing")
 		}

@@ -81,22 +81,12 @@ func (s *Sink) Kind() string {
 	return "file"
 }
 
-var sinkName = regexp.MustCompile(`^[a-z0-9_-][a-z0-9._-]{0,63}$`)
-
 func (c *Config) checkSinks(f *yamldoc.Decoder) {
-	names, dirs := map[string]int{}, map[string]int{}
+	names, dirs := fileNames{}, map[string]int{}
 	for i := range c.Sinks {
 		s, path := &c.Sinks[i], item("sinks", i)
 		s.check(f, path)
-		switch first, twice := names[s.Name]; {
-		case f.Broken(path + ".name"):
-		case !sinkName.MatchString(s.Name):
-			f.Errorf(path+".name", "want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label", "invalid sink name %q", s.Name)
-		case twice:
-			f.Errorf(path+".name", "the name identifies its cursor in the log", "sinks[%d] already has this name", first)
-		default:
-			names[s.Name] = i
-		}
+		names.check(f, path, s.Name, "sink", "the name identifies its cursor in the log")
 		if s.File != nil && s.File.Dir != "" {
 			dir := filepath.Clean(s.File.Dir)
 			if first, twice := dirs[dir]; twice {
