@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/api"
 )
 
 func writeReport(t *testing.T, b *bench, period string, change func(*report.Query)) (subject, text, page string) {
@@ -31,7 +32,7 @@ func writeReport(t *testing.T, b *bench, period string, change func(*report.Quer
 	w, err := b.web.WriteReport(t.Context(), "ops", ask)
 	require.NoError(t, err)
 	require.True(t, json.Valid(w.JSON))
-	require.NotEmpty(t, readCSV(t, w.CSV))
+	require.NotEmpty(t, readCSV(t, w.CSV, api.CSVColumns))
 	return w.Subject, w.Text, w.HTML
 }
 
@@ -127,7 +128,7 @@ func TestReportIncidents(t *testing.T) {
 	require.Contains(t, shown, `href="/incident?id=INC-2026-11-0002"`)
 	require.Contains(t, shown, "1h in the period before")
 	var lines []string
-	for _, l := range readCSV(t, b.get("/api/v1/report?period=2026-W46&format=csv").Body.Bytes()) {
+	for _, l := range readCSV(t, b.get("/api/v1/report?period=2026-W46&format=csv").Body.Bytes(), api.CSVColumns) {
 		if l["kind"] == "incident" {
 			lines = append(lines, strings.Join([]string{l["name"], l["severity"], l["note"], l["onset"], l["detection_seconds"], l["response_seconds"], l["budget_spent"]}, " "))
 		}
@@ -146,11 +147,11 @@ func TestReportIncidents(t *testing.T) {
 // TestDayTableCountsIncidents counts them where their onset lies.
 func TestDayTableCountsIncidents(t *testing.T) {
 	b, _ := periodBench(t)
-	require.Empty(t, readDays(t, b.get(daysPath+"?period=2026-W46").Body.Bytes())[0]["incidents"], "not known")
+	require.Empty(t, readCSV(t, b.get(daysPath+"?period=2026-W46").Body.Bytes(), api.DayColumns)[0]["incidents"], "not known")
 	b.web.Opt.Incidents = periodIncidents()
 	got := map[string]string{}
 	for _, period := range []string{"2026-W45", "2026-W46"} {
-		for _, l := range readDays(t, b.get(daysPath+"?period="+period).Body.Bytes()) {
+		for _, l := range readCSV(t, b.get(daysPath+"?period="+period).Body.Bytes(), api.DayColumns) {
 			require.Regexp(t, `^[01]$`, l["incidents"])
 			if l["incidents"] != "0" {
 				got[l["name"]+" "+l["group"]] += l["day"][8:] + " "
