@@ -47,7 +47,7 @@ func TestListDeadLetters(t *testing.T) {
 	for query, place := range map[string]string{
 		"?servce=mdm": "parameter servce:", "?origin=sinks": "parameter origin:", "?sink=a&sink=b": "parameter sink:", "?limit=0": "parameter limit:", "?limit=1001": "parameter limit:",
 		"?limit=ten": "parameter limit:", "?order=up": "parameter order:", "?from=yesterday": "parameter from:", "?to=x": "parameter to:", "?cursor=%21": "cursor:", "?order=oldest&cursor=bjE": "cursor:",
-		"?from=2026-11-20T10:00:00Z&to=2026-11-20T10:00:00Z": "from:", "?sink=%zz": "query cannot be read", "?a;b": "query cannot be read", "?Sink=a": "parameter Sink:",
+		"?from=2026-11-20T10:00:00Z&to=2026-11-20T10:00:00Z": "from:", "?sink=%zz": "invalid query string", "?a;b": "invalid query string", "?Sink=a": "parameter Sink:",
 		"?sink=" + strings.Repeat("x", 1025): "parameter sink:", "?%3Cscript%3E=1": "parameter <script>:",
 	} {
 		var p respond.ProblemDocument
@@ -197,18 +197,18 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{`{}`, "exactly one"}, {`{"all":false}`, "exactly one"}, {`{"dry_run":true}`, "exactly one"}, {`{"all":true,"ids":["a"]}`, "exactly one"}, {`{"all":true,"query":{"sink":"a"}}`, "exactly one"},
 		{`{"all":"yes"}`, "all: want true or false"}, {`{"all":null}`, "all: want true or false"}, {`{"all":true,"dry_run":1}`, "dry_run: want true or false"}, {`{"all":true,"dryrun":true}`, "dryrun: unknown field"},
 		{`{"all":true,"dry_run":true,"dry_run":false}`, "dry_run: duplicate field"},
-		{`{"query":{}}`, `query: has no filter`}, {`{"query":{"servce":"a"}}`, "query: servce: unknown field"}, {`{"query":{"sink":""}}`, "query: sink: empty"}, {`{"query":{"sink":7}}`, "query: sink: want a text"},
-		{`{"query":{"sink":null}}`, "query: sink: want a text"}, {`{"query":{"origin":"x"}}`, "query: origin:"}, {`{"query":{"sink":"a","sink":"b"}}`, "query: sink: duplicate field"}, {`{"query":[]}`, "query: want a JSON object"},
+		{`{"query":{}}`, `query: needs at least one filter`}, {`{"query":{"servce":"a"}}`, "query: servce: unknown field"}, {`{"query":{"sink":""}}`, "query: sink: must not be empty"}, {`{"query":{"sink":7}}`, "query: sink: want a string"},
+		{`{"query":{"sink":null}}`, "query: sink: want a string"}, {`{"query":{"origin":"x"}}`, "query: origin:"}, {`{"query":{"sink":"a","sink":"b"}}`, "query: sink: duplicate field"}, {`{"query":[]}`, "query: want a JSON object"},
 		{`{"query":{"limit":"1"}}`, "query: limit: unknown field"}, {`{"query":{"from":"x"}}`, "query: from:"}, {`{"query":{"from":"2026-11-20T10:00:00Z","to":"2026-11-20T09:00:00Z"}}`, "query: from: must be before to"},
-		{`{"ids":[]}`, "ids: 0 of them"}, {`{"ids":"a"}`, "ids: want a list"}, {`{"ids":[1]}`, "ids: want a list"}, {`{"ids":null}`, "ids: want a list"}, {`{"ids":["a",""]}`, "ids: number 2"}, {`{"ids":["a/../b"]}`, "ids: number 1"},
-		{`{"ids":["` + strings.Repeat("a", 201) + `"]}`, "ids: number 1"}, {long, "ids: 1001 of them"},
+		{`{"ids":[]}`, "ids: got 0 ids"}, {`{"ids":"a"}`, "ids: want a list"}, {`{"ids":[1]}`, "ids: want a list"}, {`{"ids":null}`, "ids: want a list"}, {`{"ids":["a",""]}`, `ids: invalid id "" at position 2`}, {`{"ids":["a/../b"]}`, `ids: invalid id "a/../b" at position 1`},
+		{`{"ids":["` + strings.Repeat("a", 201) + `"]}`, "at position 1"}, {long, "ids: got 1001 ids"},
 	}, both...) {
 		for _, path := range []string{"/api/v1/dlq/replay", "/api/v1/dlq/discard"} {
 			refused(t, b.send(path, tc.body), http.StatusBadRequest, tc.place, tc.body)
 		}
 	}
 	for _, tc := range append([]struct{ body, place string }{
-		{`{}`, "want before"}, {`{"dry_run":true}`, "want before"}, {`{"before":"x"}`, "before: want RFC 3339"}, {`{"before":"2027-01-01T00:00:00Z"}`, "before: lies in the future"}, {`{"before":7}`, "before: want a time"},
+		{`{}`, "want before"}, {`{"dry_run":true}`, "want before"}, {`{"before":"x"}`, "before: want RFC 3339"}, {`{"before":"2027-01-01T00:00:00Z"}`, "before: must not be in the future"}, {`{"before":7}`, "before: want a time"},
 		{`{"older_than":"7 days"}`, "older_than:"}, {`{"older_than":"0s"}`, "older_than:"}, {`{"older_than":"-1h"}`, "older_than:"}, {`{"older_than":"7d","before":"2026-11-20T10:00:00Z"}`, "either before or older_than"},
 		{`{"before":"2026-11-20T10:00:00Z","older_than":"7d"}`, "either before or older_than"}, {`{"all":true}`, "all: unknown field"},
 	}, both...) {
@@ -236,8 +236,8 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 		o.Audit = func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
 	})
 	refused(t, b.send("/api/v1/dlq/replay", `{"all":true}`), 503, "could not be replayed completely (7 were replayed, 2 failed)", "")
-	refused(t, b.send("/api/v1/dlq/discard", `{"all":true}`), 503, "(3 were)", "")
-	refused(t, b.send("/api/v1/dlq/purge", `{"older_than":"1h"}`), 503, "(3 were)", "")
+	refused(t, b.send("/api/v1/dlq/discard", `{"all":true}`), 503, "(3 were discarded)", "")
+	refused(t, b.send("/api/v1/dlq/purge", `{"older_than":"1h"}`), 503, "(3 were purged)", "")
 	require.Equal(t, []string{"replay dead letters", "discard dead letters", "purge dead letters"}, logged)
 	require.Equal(t, `dlq.replay all replayed=7 failed=2 held_back=0 error="disk on \x1b[31mfire"`, audit[0])
 	require.NotContains(t, b.send("/api/v1/dlq/replay", `{"all":true}`).Body.String(), "fire", "what the store says is for the log")

@@ -281,7 +281,7 @@ func TestDLQDiscardAndPurge(t *testing.T) {
 		require.Equal(t, step.left, s.left(t), "%v", step.args)
 	}
 	_, stderr := s.dlq(t, exitFailure, "purge", "--before", "2027-11-20T14:00:00Z")
-	require.Contains(t, stderr, "400 Bad Request: body: before: lies in the future")
+	require.Contains(t, stderr, "400 Bad Request: body: before: must not be in the future")
 }
 
 func TestDLQUsage(t *testing.T) {

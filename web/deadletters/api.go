@@ -85,7 +85,7 @@ func (dead *Handler) apiDeadLetters(c *gin.Context) {
 	page, err := dead.listDeadLetters(c.Request.Context(), q)
 	if err != nil {
 		if errors.Is(err, dlq.ErrInvalid) {
-			err = fmt.Errorf("cursor: want next_cursor of an earlier answer to the same query: %w", err)
+			err = fmt.Errorf("cursor: want next_cursor of an earlier response to the same query: %w", err)
 		}
 		dead.dlqProblem(c, "read", "", err)
 		return
@@ -175,7 +175,7 @@ func (dead *Handler) apiDiscard(c *gin.Context) {
 	if r, ok := dead.dlqBody(c, parseDLQRequest); ok {
 		result, err := dead.discard(c, r)
 		if err != nil {
-			dead.dlqProblem(c, "discard", fmt.Sprintf(" completely (%d were)", result.Discarded), err)
+			dead.dlqProblem(c, "discard", fmt.Sprintf(" completely (%d were discarded)", result.Discarded), err)
 			return
 		}
 		respond.JSON(c, http.StatusOK, "application/json", result)
@@ -198,7 +198,7 @@ func (dead *Handler) apiPurge(c *gin.Context) {
 	before := r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00")
 	n, err := dead.purge(c, r)
 	if err != nil {
-		dead.dlqProblem(c, "purge", fmt.Sprintf(" completely (%d were)", n), err)
+		dead.dlqProblem(c, "purge", fmt.Sprintf(" completely (%d were purged)", n), err)
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", purged{r.dryRun, before, n})

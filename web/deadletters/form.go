@@ -118,7 +118,7 @@ func ReadAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 		value := values[0]
 		switch {
 		case len(values) > 1:
-			err = errors.New("given twice")
+			err = errors.New("duplicate field")
 		case name == "action":
 			action = value
 		case name == "all":
@@ -128,9 +128,9 @@ func ReadAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 		case name == "before" || name == "older_than":
 			err = r.setBefore(name, value, now)
 		case !slices.Contains(dlqFilters, name):
-			err = errors.New("there is no such field")
+			err = errors.New("unknown field")
 		case value == "":
-			err = errors.New("empty")
+			err = errors.New("must not be empty")
 		default:
 			filtered = true
 			err = setDLQFilter(&r.Query, name, value)
@@ -145,11 +145,11 @@ func ReadAction(form url.Values, now time.Time) (action string, r dlqRequest, er
 	case action != actReplay && action != actDiscard && action != ActPurge:
 		err = errors.New("want one action: replay, discard or purge")
 	case n == 0:
-		err = errors.New("no dead letter was chosen")
+		err = errors.New("no dead letter is selected")
 	case n > 1 || (action == ActPurge) != timed:
 		err = errors.New("want either ids or filters, and for a purge a time")
 	case r.before.After(now):
-		err = errors.New("field before: lies in the future")
+		err = errors.New("field before: must not be in the future")
 	default:
 		err = checkDLQRange(&r.Query)
 	}

@@ -26,13 +26,13 @@ const maxFilterText = 1024
 // setDLQFilter sets one filter of a query by its name, which is one of dlqFilters.
 func setDLQFilter(q *dlq.Query, name, value string) (err error) {
 	if len(value) > maxFilterText {
-		return fmt.Errorf("longer than %d bytes", maxFilterText)
+		return fmt.Errorf("must not be longer than %d bytes", maxFilterText)
 	}
 	switch name {
 	case "origin":
 		q.Origin = dlq.Origin(value)
 		if q.Origin != dlq.Admission && q.Origin != dlq.Fold && q.Origin != dlq.Sink {
-			return fmt.Errorf("%q: want admission, fold or sink", format.Safe(value, format.MaxName))
+			return fmt.Errorf("invalid origin %q (want admission, fold or sink)", format.Safe(value, format.MaxName))
 		}
 	case "sink":
 		q.Sink = value
@@ -67,17 +67,17 @@ func parseDLQQuery(raw string) (dlq.Query, error) {
 	q := dlq.Query{Newest: true}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, fmt.Errorf("the query cannot be read: %w", err)
+		return q, fmt.Errorf("invalid query string: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {
-			return q, fmt.Errorf("parameter %s: given %d times, want it once", format.Safe(name, format.MaxName), len(values[name]))
+			return q, fmt.Errorf("parameter %s: given %d times (want it once)", format.Safe(name, format.MaxName), len(values[name]))
 		}
 		value := values[name][0]
 		switch {
 		case name == "order":
 			if value != "newest" && value != "oldest" && value != "" {
-				return q, fmt.Errorf("parameter order: %q: want newest or oldest", format.Safe(value, format.MaxName))
+				return q, fmt.Errorf("parameter order: invalid order %q (want newest or oldest)", format.Safe(value, format.MaxName))
 			}
 			q.Newest = value != "oldest"
 		case name == "limit":
@@ -87,7 +87,7 @@ func parseDLQQuery(raw string) (dlq.Query, error) {
 		case name == "cursor":
 			q.Cursor = value
 		case !slices.Contains(dlqFilters, name):
-			return q, fmt.Errorf("parameter %s: there is no such one; want %s, order, limit or cursor", format.Safe(name, format.MaxName), strings.Join(dlqFilters, ", "))
+			return q, fmt.Errorf("parameter %s: unknown parameter (want %s, order, limit or cursor)", format.Safe(name, format.MaxName), strings.Join(dlqFilters, ", "))
 		case value != "":
 			if err := setDLQFilter(&q, name, value); err != nil {
 				return q, fmt.Errorf("parameter %s: %w", name, err)
@@ -108,9 +108,7 @@ type dlqRequest struct {
 	dryRun bool
 }
 
-const (
-	maxDLQIDs = 1000
-)
+const maxDLQIDs = 1000
 
 // setBefore sets the time of a purge by the field before or older_than.
 func (r *dlqRequest) setBefore(name, value string, now time.Time) (err error) {
@@ -123,7 +121,7 @@ func (r *dlqRequest) setBefore(name, value string, now time.Time) (err error) {
 	}
 	age, err := slo.ParseDuration(value)
 	if err != nil || age <= 0 {
-		return fmt.Errorf("%q: want a duration such as 7d or 12h", format.Safe(value, format.MaxName))
+		return fmt.Errorf("invalid duration %q (want a positive one, such as 7d or 12h)", format.Safe(value, format.MaxName))
 	}
 	r.before = now.Add(-age).UTC()
 	return nil
@@ -166,9 +164,9 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 			filtered = true
 			fields := map[string]func(json.RawMessage) error{}
 			for _, name := range dlqFilters {
-				fields[name] = text("a text", func(value string) error {
+				fields[name] = text("a string", func(value string) error {
 					if value == "" {
-						return errors.New("empty; leave it out to match all")
+						return errors.New("must not be empty (omit it to match all)")
 					}
 					return setDLQFilter(&r.Query, name, value)
 				})
@@ -188,7 +186,7 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 	case count(r.ByIDs, filtered, r.All) != 1:
 		err = errors.New(`want exactly one of ids, query and "all": true`)
 	case filtered && r.Query == dlq.Query{}:
-		err = errors.New(`query: has no filter; say "all": true instead to mean every dead letter`)
+		err = errors.New(`query: needs at least one filter (for every dead letter, send "all": true)`)
 	}
 	return r, err
 }
@@ -205,7 +203,7 @@ func parsePurge(body []byte, now time.Time) (r dlqRequest, err error) {
 	case r.before.IsZero():
 		err = errors.New("want before (a time) or older_than (a duration such as 7d)")
 	case r.before.After(now):
-		err = errors.New(`before: lies in the future; to remove every dead letter, discard with "all": true`)
+		err = errors.New(`before: must not be in the future (to remove every dead letter, discard with "all": true)`)
 	}
 	return r, err
 }
@@ -213,13 +211,13 @@ func parsePurge(body []byte, now time.Time) (r dlqRequest, err error) {
 // checkIDs refuses what cannot be an ID and leaves out repeats.
 func checkIDs(ids []string) ([]string, error) {
 	if len(ids) == 0 || len(ids) > maxDLQIDs {
-		return nil, fmt.Errorf("%d of them; want 1 to %d", len(ids), maxDLQIDs)
+		return nil, fmt.Errorf("got %d ids (want 1 to %d)", len(ids), maxDLQIDs)
 	}
 	seen := make(map[string]bool, len(ids))
 	out := make([]string, 0, len(ids))
 	for i, id := range ids {
 		if !plainID(id) {
-			return nil, fmt.Errorf(`number %d: %q is no id; they are 1 to 200 letters, digits and "._:~-"`, i+1, format.Safe(id, format.MaxName))
+			return nil, fmt.Errorf(`invalid id %q at position %d (want 1 to 200 letters, digits and "._:~-")`, format.Safe(id, format.MaxName), i+1)
 		}
 		if !seen[id] {
 			seen[id], out = true, append(out, id)

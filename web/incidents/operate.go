@@ -26,7 +26,7 @@ var kinds = map[string]incident.Kind{
 // fields reads the fields of an operation from a body.
 func fields(o *incident.Operation) map[string]func(json.RawMessage) error {
 	text := func(into *string) func(json.RawMessage) error {
-		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a text") }
+		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
 	}
 	public := func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Public, "true or false") }
 	by := text(&o.By)

@@ -129,7 +129,7 @@ func (h *Handler) add(c *gin.Context) {
 	}
 	s := silence.Silence{Author: h.Opt.Caller(c)}
 	text := func(into *string) func(json.RawMessage) error {
-		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a text") }
+		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
 	}
 	at := func(into *time.Time) func(json.RawMessage) error {
 		return func(raw json.RawMessage) error {
