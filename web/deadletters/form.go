@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -91,14 +90,11 @@ func (dead *Handler) purge(c *gin.Context, r dlqRequest) (int, error) {
 
 // readForm reads the body of a form.
 func readForm(c *gin.Context, now time.Time) (action string, r dlqRequest, err error) {
-	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
-		return "", r, errors.New("it is not a URL-encoded form")
+	form, err := site.ReadForm(c, site.MaxBody, "id")
+	if err != nil {
+		return "", r, err
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, site.MaxBody)
-	if err := c.Request.ParseForm(); err != nil {
-		return "", r, errors.New("it is too large or damaged")
-	}
-	return ReadAction(c.Request.PostForm, now)
+	return ReadAction(form, now)
 }
 
 // ReadAction reads what shall be done to which dead letters. The fields are those of the

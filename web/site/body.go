@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -31,8 +32,9 @@ func OwnForm(c *gin.Context) bool {
 // and over plain HTTP there is nothing else that OwnForm could check.
 func FormPage(c *gin.Context) { c.Header("Referrer-Policy", "same-origin") }
 
-// ReadForm reads a URL-encoded form of at most that many bytes, in which nothing is given twice.
-func ReadForm(c *gin.Context, most int64) (url.Values, error) {
+// ReadForm reads a URL-encoded form of at most that many bytes, in which nothing is given twice but the repeated fields. Its
+// error completes the sentence that the form could not be read.
+func ReadForm(c *gin.Context, most int64, repeated ...string) (url.Values, error) {
 	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
 		return nil, errors.New("it is not a URL-encoded form")
 	}
@@ -41,7 +43,7 @@ func ReadForm(c *gin.Context, most int64) (url.Values, error) {
 		return nil, errors.New("it is too large or damaged")
 	}
 	for name, values := range c.Request.PostForm {
-		if len(values) > 1 {
+		if len(values) > 1 && !slices.Contains(repeated, name) {
 			return nil, errors.New(format.Safe(name, format.MaxName) + " is given twice")
 		}
 	}
