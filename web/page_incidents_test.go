@@ -268,11 +268,15 @@ func TestIncidentForms(t *testing.T) {
 		"what": {"id": {opened.ID}}, "odd": {"do": {"explode"}, "id": {opened.ID}}, "no id": {"do": {"publish"}}, "script": {"do": {"post-mortem"}, "id": {opened.ID}, "url": {"javascript:alert(1)"}},
 		"when": {"do": {"open"}, "title": {"t"}, "by": {"a"}, "severity": {"critical"}, "key": {"k"}, "onset": {"now"}}, "twice": {"do": {"publish", "hide"}, "id": {opened.ID}},
 		"large": {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 60<<10)}},
+		"huge":  {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 300<<10)}},
 	} {
 		rec := b.form(values)
 		require.Equal(t, http.StatusBadRequest, rec.Code, name)
 		check(t, rec.Body.String())
 	}
+	longest := strings.Repeat("🚨", incident.MaxText)
+	done(url.Values{"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"Ann"}, "text": {longest}})
+	require.Equal(t, longest, book.View().Get(opened.ID).Notes[0].Text)
 	require.Equal(t, http.StatusConflict, b.form(url.Values{"do": {"ack"}, "id": {id}, "by": {"Eve"}}).Code)
 	require.Equal(t, http.StatusNotFound, b.form(url.Values{"do": {"publish"}, "id": {"INC-2026-11-0099"}}).Code)
 	ack := url.Values{"do": {"ack"}, "id": {opened.ID}, "by": {"Eve"}}

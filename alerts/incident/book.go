@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 // Book holds all incidents. One goroutine applies batches. Any goroutine may ask for the view, which never changes.
@@ -350,10 +351,10 @@ func (b *Book) expire(inc *Incident) {
 	}
 }
 
-// cut shortens a text to a number of bytes, at a character.
+// cut shortens a text to a number of characters.
 func cut(s string, most int) string {
-	if len(s) <= most {
+	if utf8.RuneCountInString(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most-3], "") + "..."
+	return string([]rune(s)[:most-3]) + "..."
 }

@@ -211,6 +211,8 @@ func TestValidate(t *testing.T) {
 		{Operation{Kind: AckIt, ID: "x", By: "a\nb", How: ByAPI}, "more than one line"},
 		{Operation{Kind: AckIt, ID: "x", By: "a", How: "phone"}, `how "phone"`},
 		{Operation{Kind: AddNote, ID: "x", By: "a", Text: strings.Repeat("x", MaxText+1)}, "want at most 16384"},
+		{Operation{Kind: AddNote, ID: "x", By: "a", Text: strings.Repeat("я", MaxText+1)}, "text has 16385 characters (want at most 16384)"},
+		{Operation{Kind: AckIt, ID: "x", By: strings.Repeat("я", MaxName+1), How: ByAPI}, "by has 101 characters (want at most 100)"},
 		{Operation{Kind: AddNote, ID: "x", By: "a", Text: "a\x00"}, "control character"},
 		{Operation{Kind: AddNote, ID: "x", By: "a", Text: "\xff"}, "UTF-8"},
 		{Operation{Kind: AddNote, By: "a", Text: "x"}, "id is missing"},
@@ -223,6 +225,9 @@ func TestValidate(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, tt.want)
 	}
+	require.NoError(t, (&Operation{Kind: AddNote, ID: "x", By: strings.Repeat("🚨", MaxName), Text: strings.Repeat("🚨", MaxText)}).Validate())
+	require.Equal(t, strings.Repeat("я", MaxTitle), cut(strings.Repeat("я", MaxTitle), MaxTitle))
+	require.Equal(t, strings.Repeat("я", MaxTitle-3)+"...", cut(strings.Repeat("я", MaxTitle+1), MaxTitle))
 }
 
 func TestOnset(t *testing.T) {

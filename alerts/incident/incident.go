@@ -31,10 +31,10 @@ const (
 	MaxOpen      = 500                  // not resolved; an alert beyond it opens none
 	MaxAlerts    = 1000                 // of one incident; further ones are only counted
 	MaxNotes     = 200                  // of one incident, and as many updates
-	MaxText      = 16 << 10             // bytes of a note or an update
-	MaxTitle     = 200                  // bytes
-	MaxName      = 100                  // bytes of a person, a team or a service
-	MaxURL       = 2000                 // bytes
+	MaxText      = 16 << 10             // characters of a note or an update
+	MaxTitle     = 200                  // characters
+	MaxName      = 100                  // characters of a person, a team or a service
+	MaxURL       = 2000                 // characters
 	MaxBytes     = 16 << 20             // of all incidents, approximately; beyond it the one that was resolved first is removed
 )
 

@@ -94,8 +94,8 @@ func (o *Operation) Validate() error {
 		switch {
 		case needed && strings.TrimSpace(value) == "":
 			return invalid("%s is missing", name)
-		case len(value) > most:
-			return invalid("%s has %d bytes (want at most %d)", name, len(value), most)
+		case utf8.RuneCountInString(value) > most:
+			return invalid("%s has %d characters (want at most %d)", name, utf8.RuneCountInString(value), most)
 		case !utf8.ValidString(value):
 			return invalid("%s is not valid UTF-8", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' }):

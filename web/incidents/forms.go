@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -143,8 +144,8 @@ func sentence(err error) string {
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
-// maxTextForm bounds the body of a form: a text whose characters are all escaped, and little else.
-const maxTextForm = 3*incident.MaxText + 4<<10
+// maxTextForm bounds the body of a form: a text of four bytes for each character, all of them escaped, and little else.
+const maxTextForm = 3*utf8.UTFMax*incident.MaxText + 4<<10
 
 // formOperation is what a form asks for. Browsers end lines with CR LF and send empty fields.
 func formOperation(form url.Values) (o incident.Operation, err error) {
