@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -15,21 +18,40 @@ import (
 //go:embed openapi.json
 var openAPISource []byte
 
+// openAPIParts are the top-level keys of the document, without the white space between values.
+var openAPIParts = sync.OnceValues(func() (parts map[string]json.RawMessage, err error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, openAPISource); err != nil {
+		return nil, err
+	}
+	return parts, json.Unmarshal(compact.Bytes(), &parts)
+})
+
 // openAPI is the OpenAPI document with the server of this engine, and its version unless that
 // is "".
 func openAPI(opt site.Options, version string) ([]byte, error) {
-	var doc map[string]any
-	if err := json.Unmarshal(openAPISource, &doc); err != nil {
+	parts, err := openAPIParts()
+	if err != nil {
 		return nil, fmt.Errorf("read openapi.json: %w", err)
 	}
-	if info, ok := doc["info"].(map[string]any); ok && version != "" {
+	doc := maps.Clone(parts)
+	if version != "" {
+		var info map[string]any
+		if err := json.Unmarshal(doc["info"], &info); err != nil {
+			return nil, fmt.Errorf("read openapi.json: info: %w", err)
+		}
 		info["version"] = version
+		if doc["info"], err = json.Marshal(info); err != nil {
+			return nil, err
+		}
 	}
 	server := opt.ExternalPath
 	if server == "" {
 		server = "/"
 	}
-	doc["servers"] = []any{map[string]any{"url": server}}
+	if doc["servers"], err = json.Marshal([]map[string]string{{"url": server}}); err != nil {
+		return nil, err
+	}
 	return json.Marshal(doc)
 }
 

@@ -11,6 +11,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzip"
@@ -43,8 +44,8 @@ var bundles = []struct {
 	{"icon.svg", []string{"icon.svg"}, ""},
 }
 
-// loadAssets joins, shrinks and compresses the embedded assets, by their plain name.
-func loadAssets() (map[string]asset, error) {
+// loadAssets joins, shrinks and compresses the embedded assets, by their plain name. All sites share the result.
+var loadAssets = sync.OnceValues(func() (map[string]asset, error) {
 	out := map[string]asset{}
 	for _, b := range bundles {
 		var body bytes.Buffer
@@ -84,7 +85,7 @@ func loadAssets() (map[string]asset, error) {
 		out[b.name] = a
 	}
 	return out, nil
-}
+})
 
 func newAsset(name string, body []byte) (asset, error) {
 	ext := path.Ext(name)
@@ -157,8 +158,12 @@ func (site *Site) Static(c *gin.Context) {
 }
 
 // parsePages parses one template set per page: the layout, the shared parts,
-// and the page's own content.
-func parsePages(assets map[string]asset) (map[string]*template.Template, error) {
+// and the page's own content. All sites share the result.
+var parsePages = sync.OnceValues(func() (map[string]*template.Template, error) {
+	assets, err := loadAssets()
+	if err != nil {
+		return nil, err
+	}
 	funcs := template.FuncMap{
 		"asset": func(name string) (string, error) {
 			a, ok := assets[name]
@@ -191,4 +196,4 @@ func parsePages(assets map[string]asset) (map[string]*template.Template, error) 
 		}
 	}
 	return out, nil
-}
+})

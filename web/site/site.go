@@ -29,7 +29,7 @@ type Site struct {
 	Reports report.Maker
 }
 
-// New checks the options, parses the templates and prepares the static files.
+// New checks the options and takes the templates and static files, which the first call prepares.
 func New(opt Options) (*Site, error) {
 	if err := opt.applyDefaults(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func New(opt Options) (*Site, error) {
 	for _, a := range site.Assets {
 		site.named[a.Name] = a
 	}
-	if site.pages, err = parsePages(site.Assets); err != nil {
+	if site.pages, err = parsePages(); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
 	return site, nil
