@@ -51,16 +51,20 @@ func testOptions(t testing.TB, dir, settings, listen string) Options {
 }
 
 // built is an app that does not run and has no server.
-func built(t *testing.T, dir, settings, listen string) (*app, *runGroup) {
+func built(t testing.TB, dir, settings, listen string) (*app, *runGroup) {
 	t.Helper()
-	opt := testOptions(t, dir, settings, listen)
+	return builtFrom(t, testOptions(t, dir, settings, listen))
+}
+
+func builtFrom(t testing.TB, opt Options) (*app, *runGroup) {
+	t.Helper()
 	s, err := readSettings(&opt)
 	require.NoError(t, err)
 	g, set := newRunGroup(), metrics.NewSet()
 	conns, err := connlimit.New(connlimit.Options{Max: 100, Metrics: set})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.stop(context.Background())) })
-	a, err := open(opt, s, &front{conns: conns, base: &url.URL{Scheme: "http", Host: listen}}, set, g)
+	a, err := open(opt, s, &front{conns: conns, base: &url.URL{Scheme: "http", Host: opt.Listen}}, set, g)
 	require.NoError(t, err)
 	return a, g
 }
@@ -73,7 +77,7 @@ func guarded(t *testing.T, settings, listen string) *app {
 }
 
 // serving runs an app until stop is called, and waits until it takes events.
-func serving(t *testing.T, a *app, g *runGroup) (stop func()) {
+func serving(t testing.TB, a *app, g *runGroup) (stop func()) {
 	t.Helper()
 	a.start(t.Context(), g)
 	select {
