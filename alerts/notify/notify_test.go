@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 func TestFiresAndResolves(t *testing.T) {
@@ -140,7 +140,7 @@ func TestBadPeers(t *testing.T) {
 		s.Peers = append(s.Peers, Peer{Name: name, URL: newFake(t, answer).URL})
 	}
 	s.Timeout = time.Second
-	var out lockedBuffer
+	var out logtest.Buffer
 	set := metrics.NewSet()
 	n, _ := run(t, Options{Settings: s, Metrics: NewMetrics(set), Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	w := newWorld(t, "MED", "AUTO")
@@ -219,7 +219,7 @@ func TestRefusedAlertIsFound(t *testing.T) {
 func TestOutage(t *testing.T) {
 	f := newFake(t, nil)
 	down := func(w http.ResponseWriter, _ *http.Request, _ []posted) { w.WriteHeader(503) }
-	var out lockedBuffer
+	var out logtest.Buffer
 	o := Options{Settings: settingsFor(f.URL), Logger: slog.New(slog.NewTextHandler(&out, nil))}
 	n, stop := run(t, o)
 	w := newWorld(t, "A", "B", "C", "D")
@@ -329,7 +329,7 @@ func TestSecretsStayInside(t *testing.T) {
 	s.Peers[0].HTTP.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: file}
 	s.Peers[1].HTTP.BasicAuth = &config.BasicAuth{Username: "am", Password: "two-secret"}
 	s.Peers[2].HTTP.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: file + ".missing"}
-	var out lockedBuffer
+	var out logtest.Buffer
 	n, _ := run(t, Options{Settings: s, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	w := newWorld(t, "MED")
 	w.bad["MED"] = true
@@ -422,22 +422,4 @@ func TestBatches(t *testing.T) {
 		}
 		require.LessOrEqual(t, size, maxBytes, "request %d", i)
 	}
-}
-
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

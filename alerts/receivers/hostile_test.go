@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/logtest"
 
 	"github.com/prometheus/alertmanager/config"
 )
@@ -47,7 +48,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			good, bad := newHook(t, nil), newHook(t, x.answer)
-			var log syncBuffer
+			var log logtest.Buffer
 			sections := fmt.Sprintf("receivers: [{name: r0, webhook_configs: [{url: %q}, {url: %q}]}]", bad.URL+"/?token=hush", good.URL)
 			d, _ := run(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Settings: Settings{
 				Text: mustText(t, sections), Timeout: 100 * time.Millisecond, Routing: routing(`
@@ -167,21 +168,3 @@ receivers:
     jira_configs: [{api_url: "https://j.example", project: P, issue_type: T}]
     wechat_configs: [{api_secret_file: s, corp_id: c}]
 `
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}

@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 	"reliability/remote":           {"reliability/retry"},
 	"reliability/mail":             {"reliability/remote", "reliability/retry"},
 	"reliability/mail/mailtest":    {},
+	"reliability/logtest":          {},
 	"reliability/bulkhead":         {"reliability/retry"},
 	"reliability/deadline":         {"reliability/retry"},
 	"reliability/dispatch":         {"reliability/*"},
@@ -114,7 +115,8 @@ var testsMayImport = map[string][]string{
 	"reliability/wal":      {"reliability/fsys/fsystest"},
 	"reliability/dlq":      {"reliability/fsys/fsystest", "reliability/dlq/dlqtest"},
 	"ingest":               {"ingest/record"},
-	"sla/evaluator":        {"ingest/event"},
+	"sla/evaluator":        {"ingest/event", "reliability/logtest"},
+	"cmd/sloengine/send":   {"reliability/logtest"},
 	"reliability/mail":     {"reliability/mail/mailtest"},
 	"rules":                {"rules/rulestest", "slo/spec"},
 	"rules/explain":        {"rules/rulestest", "slo/spec"},
@@ -124,6 +126,8 @@ var testsMayImport = map[string][]string{
 	"alerts/own":           {"rules", "rules/rulestest"},
 	"web":                  {"all"},
 	"dashboards":           {"all"},
+
+	"reliability/ratelimit/shared": {"reliability/logtest"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the

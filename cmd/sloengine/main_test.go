@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,13 +10,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 // asProgram, set in the environment, makes the test binary be sloengine itself,
@@ -41,25 +41,8 @@ func mainCode() int {
 type process struct {
 	cmd  *exec.Cmd
 	base string // address, once it listens
-	log  *syncBuffer
+	log  *logtest.Buffer
 	done chan struct{} // closed when it has ended
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 var listening = regexp.MustCompile(`msg=listening .*url=(\S+)`)
@@ -80,7 +63,7 @@ func startCommand(t testing.TB, cmd *exec.Cmd, env ...string) (p *process, ok bo
 	if os.Getenv("SLOENGINE_QUICK") != "" {
 		t.Skip("make quick runs no server")
 	}
-	p = &process{cmd: cmd, log: &syncBuffer{}, done: make(chan struct{})}
+	p = &process{cmd: cmd, log: &logtest.Buffer{}, done: make(chan struct{})}
 	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.cmd.StderrPipe()

@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 // raised returns a file with a format number that is one higher, with the checksum that fits.
@@ -146,7 +147,7 @@ func TestNewerSpool(t *testing.T) {
 	unpackFolder(t, filepath.Join(frozenDir, versions[len(versions)-1], "spool.tar.gz"), dir)
 	writeFile(t, dir, fsys.FormatFile, "sloengine client spool format 2\n")
 	before := filesBelow(t, dir)
-	var log syncBuffer
+	var log logtest.Buffer
 	c, err := client.New(client.Options{
 		URL: "http://127.0.0.1:1", Logger: slog.New(slog.NewTextHandler(&log, nil)), Spool: client.SpoolOptions{Dir: dir},
 	})

@@ -17,25 +17,15 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // logged keeps what is logged, by line.
-type logged struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
+type logged struct{ logtest.Buffer }
 
 func (l *logged) with(text string) (lines []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range strings.Split(l.out.String(), "\n") {
+	for _, line := range strings.Split(l.String(), "\n") {
 		if strings.Contains(line, text) {
 			lines = append(lines, line)
 		}

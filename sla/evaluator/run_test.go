@@ -1,7 +1,6 @@
 package evaluator
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -28,7 +28,7 @@ func nothing(_ context.Context, req fold.Request) (*fold.Sums, error) {
 type rig struct {
 	*Evaluator
 	set    *metrics.Set
-	log    *journal
+	log    *logtest.Buffer
 	source atomic.Value // of source
 	skew   atomic.Int64 // nanoseconds
 
@@ -42,28 +42,10 @@ func (r *rig) reports() []*sla.Report {
 	return slices.Clone(r.made)
 }
 
-// journal is a buffer for several goroutines.
-type journal struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.String()
-}
-
 type source = func(context.Context, fold.Request) (*fold.Sums, error)
 
 func newRig(t *testing.T) *rig {
-	r := &rig{set: metrics.NewSet(), log: &journal{}}
+	r := &rig{set: metrics.NewSet(), log: &logtest.Buffer{}}
 	r.source.Store(nothing)
 	e, err := New(Options{
 		Source: func(ctx context.Context, req fold.Request) (*fold.Sums, error) {

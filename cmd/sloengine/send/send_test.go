@@ -20,6 +20,7 @@ import (
 
 	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 func TestSendingTwiceCountsOnce(t *testing.T) {
@@ -462,7 +463,7 @@ func TestInterruptBringsHomeWhatWasRead(t *testing.T) {
 	in, out := io.Pipe()
 	o := s.options()
 	o.Stdin, o.BatchWait = in, time.Hour
-	var printed syncBuffer
+	var printed logtest.Buffer
 	o.Stdout = &printed
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

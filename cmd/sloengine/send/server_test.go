@@ -1,7 +1,6 @@
 package send
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 var testNow = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -148,23 +148,6 @@ type sent struct {
 	log    string
 }
 
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // options are those of a test: small batches, fast polling.
 func (s *server) options(files ...string) Options {
 	return Options{Server: s.URL, Files: files, Output: "json", Now: func() time.Time { return testNow },
@@ -173,7 +156,7 @@ func (s *server) options(files ...string) Options {
 
 func run(t *testing.T, o Options) sent {
 	t.Helper()
-	var out, log syncBuffer
+	var out, log logtest.Buffer
 	o.Stdout = &out
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	res := sent{err: Run(t.Context(), o)}

@@ -16,26 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
-
-// log collects lines; the link logs from several goroutines.
-type log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // instance is one engine's side: a link that runs, a failover, and a local table a third
 // as large.
@@ -43,11 +26,11 @@ type instance struct {
 	*Link
 	*Failover
 	set *metrics.Set
-	log *log
+	log *logtest.Buffer
 }
 
 func (s *server) instance(timeout time.Duration) *instance {
-	in := &instance{set: metrics.NewSet(), log: &log{}}
+	in := &instance{set: metrics.NewSet(), log: &logtest.Buffer{}}
 	logger := slog.New(slog.NewTextHandler(in.log, nil))
 	client := s.client(func(o *redis.UniversalOptions) { Tune(o, timeout) })
 	var err error
