@@ -178,8 +178,7 @@ func (d *Dispatcher) forget(name string, stop func()) {
 func (d *Dispatcher) step() time.Duration {
 	now := d.opt.Now()
 	d.mu.Lock()
-	if d.plan.root == nil {
-		clear(d.groups)
+	if d.plan.root == nil { // what was sent stays known, receivers may come back
 		d.mu.Unlock()
 		return time.Minute
 	}

@@ -207,6 +207,14 @@ func TestReload(t *testing.T) {
 	d.Update(a.fire("B", "service=shop", "severity=page").now())
 	time.Sleep(100 * time.Millisecond)
 	require.Len(t, h.all(), 1)
+
+	// When they come back, they are told what has changed meanwhile.
+	apply, err = d.Prepare(Settings{Text: hooks(t, h), Routing: routing(quick)})
+	require.NoError(t, err)
+	d.Update(a.end("A").fire("C", "service=pay", "severity=page").now())
+	apply()
+	eventually(t, "the news", func() bool { return len(h.all()) == 3 })
+	require.ElementsMatch(t, []string{"A=resolved B=firing", "C=firing"}, h.told()[1:])
 }
 
 // TestFile opens what is there, and refuses what a newer version wrote.
