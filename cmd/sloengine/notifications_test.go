@@ -135,7 +135,7 @@ notifications:
 	require.Contains(t, string(get(t, p.base+"/-/ready")), `"notifications_off":true`)
 	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"notifications_off":true`)
 	require.Contains(t, string(get(t, p.base+"/engine")), "Off. This engine sends its alerts nowhere")
-	require.Contains(t, p.log.String(), "notifications are off")
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "notifications are off") }, 10*time.Second, 20*time.Millisecond)
 	_, before := first.get("ErrorBudgetBurnPage")
 	time.Sleep(1500 * time.Millisecond)
 	_, after := first.get("ErrorBudgetBurnPage")
