@@ -175,6 +175,11 @@ func TestIncidentPage(t *testing.T) {
 	b.rep = nil
 	require.Equal(t, http.StatusOK, b.get(firstIncident).Code)
 
+	// The forms propose the name of the token.
+	named, _ := withIncidents(t, func(o *site.Options) { o.Caller = func(*gin.Context) string { return `ops"<b>` } })
+	require.Equal(t, 3, strings.Count(named.get(firstIncident).Body.String(), `autocomplete="name" value="ops&#34;&lt;b&gt;"`), "to acknowledge, write and resolve")
+	require.Contains(t, named.get("/incidents/new").Body.String(), `autocomplete="name" value="ops&#34;&lt;b&gt;"`)
+
 	// Without the permission there is nothing to press.
 	reader, _ := withIncidents(t, func(o *site.Options) {
 		o.May = func(_ *gin.Context, p site.Permission) bool { return p == site.Read }

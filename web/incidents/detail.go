@@ -88,7 +88,7 @@ func (h *Handler) detailPage(c *gin.Context) {
 		API: h.Opt.ExternalPath + "/api/v1/incidents/" + url.PathEscape(inc.ID), Figures: figures(inc, spent, v),
 	}
 	if h.Opt.May(c, site.Operate) {
-		p.Forms = h.newForms(inc)
+		p.Forms = h.newForms(c, inc)
 		p.Refresh, p.Stream = nil, "" // the page does not refresh itself under who is writing
 		site.FormPage(c)
 	}

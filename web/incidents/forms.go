@@ -44,6 +44,7 @@ const (
 type forms struct {
 	ID, Action string
 	Team       string // who is likely to acknowledge
+	By         string // the name of the reader's token
 	MayAck     bool
 	MayResolve bool
 	MayWrite   bool
@@ -51,13 +52,13 @@ type forms struct {
 	PostMortem string
 }
 
-func (h *Handler) newForms(inc *incident.Incident) *forms {
+func (h *Handler) newForms(c *gin.Context, inc *incident.Incident) *forms {
 	may := func(k incident.Kind) bool {
 		o := incident.Operation{Kind: k, ID: inc.ID}
 		return o.Allowed(inc) == nil
 	}
 	return &forms{
-		ID: inc.ID, Action: h.Opt.ExternalPath + formPath, Team: format.Safe(inc.Team, format.MaxName), MayAck: may(incident.AckIt), MayResolve: may(incident.ResolveIt),
+		By: format.Safe(h.Opt.Caller(c), format.MaxName), ID: inc.ID, Action: h.Opt.ExternalPath + formPath, Team: format.Safe(inc.Team, format.MaxName), MayAck: may(incident.AckIt), MayResolve: may(incident.ResolveIt),
 		MayWrite: may(incident.AddNote) || may(incident.AddUpdate), Public: inc.Public, PostMortem: inc.PostMortem,
 	}
 }
@@ -72,6 +73,7 @@ var doneTexts = map[string]string{
 type newIncidentPage struct {
 	site.Layout
 	Action, Key, List string
+	By                string // the name of the reader's token
 	Services          []site.Option
 	Now               string
 }
@@ -88,7 +90,7 @@ func (h *Handler) newPage(c *gin.Context) {
 		}
 	}
 	p := newIncidentPage{
-		Layout: h.Layout(c, v, "Open an incident", "incidents"), Action: h.Opt.ExternalPath + formPath, Key: rand.Text(), List: h.Href(site.IncidentListPath, nil),
+		Layout: h.Layout(c, v, "Open an incident", "incidents"), Action: h.Opt.ExternalPath + formPath, Key: rand.Text(), By: format.Safe(h.Opt.Caller(c), format.MaxName), List: h.Href(site.IncidentListPath, nil),
 		Services: site.SelectOptions(services, ""), Now: v.Now.UTC().Format(inputTime),
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
