@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,95 @@ import (
 type Parts struct {
 	Receivers, Global *yamldoc.Value
 	Dir               string // that file names in the sections are relative to
+
+	// Mail is the mail server of email_configs, unless they or the section global name one; nil: there is none.
+	Mail *MailServer
+}
+
+// MailServer is a mail server, as it is written in email_configs.
+type MailServer struct {
+	Smarthost, From, Hello                string // hello "": the default
+	Username, PasswordFile                string // "": none
+	Password                              string // of an environment variable; "": none
+	RequireTLS, ImplicitTLS               bool
+	CAFile, CertFile, KeyFile, ServerName string
+	Insecure                              bool
+}
+
+// fields are the fields of an item of email_configs, in the order in which they are written. Those of the credentials and
+// of TLS are taken together or not at all.
+func (m *MailServer) fields() [][2]string {
+	text := func(key, value string) [2]string {
+		if value == "" {
+			return [2]string{}
+		}
+		return [2]string{key, quoted(value)}
+	}
+	out := [][2]string{
+		text("smarthost", m.Smarthost), text("from", m.From), text("hello", m.Hello),
+		text("auth_username", m.Username), text("auth_password_file", m.PasswordFile), text("auth_password", m.Password),
+		{"require_tls", strconv.FormatBool(m.RequireTLS)}, {"force_implicit_tls", strconv.FormatBool(m.ImplicitTLS)},
+	}
+	var tls []string
+	for _, f := range [][2]string{text("ca_file", m.CAFile), text("cert_file", m.CertFile), text("key_file", m.KeyFile), text("server_name", m.ServerName)} {
+		if f[0] != "" {
+			tls = append(tls, f[0]+": "+f[1])
+		}
+	}
+	if m.Insecure {
+		tls = append(tls, "insecure_skip_verify: true")
+	}
+	if tls != nil {
+		out = append(out, [2]string{"tls_config", "{" + strings.Join(tls, ", ") + "}"})
+	}
+	return slices.DeleteFunc(out, func(f [2]string) bool { return f[0] == "" })
+}
+
+// newLines begins a text of the sections. A section global that names a mail server has one of its own: the credentials of
+// another are never sent to it.
+func (p *Parts) newLines(global *yamldoc.Value) *lines {
+	l := &lines{dir: p.Dir}
+	if m := p.Mail; m != nil && (global == nil || global.Peek("smtp_smarthost") == nil) {
+		l.mail = m
+		if m.Password != "" {
+			l.secrets = append(l.secrets, m.Password)
+		}
+		for _, key := range globalKeys(global) {
+			l.global = append(l.global, strings.TrimPrefix(key, "smtp_"))
+		}
+	}
+	return l
+}
+
+// globalKeys are those of the section that are about mail.
+func globalKeys(global *yamldoc.Value) (keys []string) {
+	if global == nil || !global.IsMapping() {
+		return nil
+	}
+	if o := global.Open(); o != nil {
+		for _, key := range o.Keys {
+			if strings.HasPrefix(key, "smtp_") {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// defaults writes the fields of the mail server that an item of email_configs lacks. own are the keys that it has.
+func (l *lines) defaults(own []string) {
+	if l.mail == nil || slices.Contains(own, "smarthost") {
+		return
+	}
+	set := append(slices.Clone(own), l.global...)
+	auth := func(key string) bool { return strings.HasPrefix(key, "auth_") }
+	tls := func(key string) bool { return strings.Contains(key, "tls") }
+	for _, f := range l.mail.fields() {
+		if slices.Contains(set, f[0]) || auth(f[0]) && slices.ContainsFunc(set, auth) || tls(f[0]) && slices.ContainsFunc(set, tls) {
+			continue
+		}
+		l.raw(", " + f[0] + ": " + f[1])
+	}
 }
 
 // Text is the sections as one configuration of Alertmanager, with the secrets of environment variables in it. It is
@@ -53,7 +143,7 @@ func (p *Parts) Text() string {
 		p.Receivers.Errorf("add one, or leave out the section", "%s: there are no receivers", p.Receivers.Path)
 		return ""
 	}
-	all := &lines{dir: p.Dir}
+	all := p.newLines(global)
 	all.document(global, names[0], func() { all.value(p.Receivers, place{}) })
 	text := all.String() + "}\n"
 	c, err := config.Load(text)
@@ -117,7 +207,7 @@ func (p *Parts) checkReceiver(r *yamldoc.Value, name string, global *yamldoc.Val
 			items, _ = v.List()
 		}
 		for _, item := range items {
-			l, at, before := &lines{dir: p.Dir}, o.KeyAt(key), v.Errors()
+			l, at, before := p.newLines(global), o.KeyAt(key), v.Errors()
 			l.document(global, name, func() {
 				l.raw(`[{"name": ` + quoted(name) + `,`)
 				l.line(quoted(key)+":", v, at)
@@ -172,6 +262,8 @@ func (p place) secret() bool {
 // leads back to where it is written.
 type lines struct {
 	dir     string
+	mail    *MailServer // of email_configs that have none
+	global  []string    // fields of email_configs that the section global sets
 	b       strings.Builder
 	at      []source // by line, from 0
 	secrets []string // values of environment variables
@@ -223,6 +315,9 @@ func (l *lines) value(v *yamldoc.Value, in place) {
 					l.raw(",")
 				}
 				l.field(o, key, in)
+			}
+			if in.section == "email_configs" && (in.key == "" || in.key == in.section) && len(o.Keys) > 0 {
+				l.defaults(o.Keys)
 			}
 		}
 		l.raw("}")

@@ -174,7 +174,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 			f.Errorf(item("web.allowed_hosts", i), "want a name such as slo.example.org, without scheme and port", "%q is not a host name", name)
 		}
 	}
-	c.Notifications.check(f)
+	c.Notifications.check(f, c.SMTP)
 	c.SMTP.check(f)
 	c.checkReports(f)
 	c.Redis.check(f)

@@ -75,7 +75,7 @@ func defaultNotifications() notificationsConfig {
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-func (n *notificationsConfig) check(f *yamldoc.Decoder) {
+func (n *notificationsConfig) check(f *yamldoc.Decoder, server *smtpConfig) {
 	const section = "notifications"
 	if n.Timeout >= 4*n.Resend {
 		f.Errorf(section+".timeout", "lower it, or raise resend", "must be less than four times resend, after which an alert ends that is not sent again")
@@ -90,7 +90,7 @@ func (n *notificationsConfig) check(f *yamldoc.Decoder) {
 	}
 	checkURL(f, section+".dashboard_url", n.DashboardURL, false)
 	checkURL(f, section+".runbook_url", n.RunbookURL, false)
-	n.checkReceivers(f)
+	n.checkReceivers(f, server)
 	names := map[string]int{}
 	for i := range n.Alertmanagers {
 		a, path := &n.Alertmanagers[i], item(section+".alertmanagers", i)
@@ -105,7 +105,7 @@ func (n *notificationsConfig) check(f *yamldoc.Decoder) {
 }
 
 // checkReceivers checks what is sent without an Alertmanager, and makes it one configuration in its format.
-func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder) {
+func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder, server *smtpConfig) {
 	const section = "notifications"
 	at := func(s amSection) *yamldoc.Value {
 		if s == "" {
@@ -113,7 +113,7 @@ func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder) {
 		}
 		return f.At(string(s))
 	}
-	parts := receivers.Parts{Receivers: at(n.Receivers), Global: at(n.Global), Dir: f.Dir}
+	parts := receivers.Parts{Receivers: at(n.Receivers), Global: at(n.Global), Dir: f.Dir, Mail: server.receivers()}
 	if parts.Receivers == nil {
 		for _, x := range []struct {
 			key string

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/reliability/mail"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -66,6 +67,22 @@ func (c *Config) MailServer() (*mail.Server, error) {
 		Smarthost: s.Smarthost, From: s.From, Username: s.Username, Password: secretSource(s.PasswordFile, s.PasswordEnv),
 		TLS: s.TLS, TLSConfig: t, Hello: s.Hello,
 	}, nil
+}
+
+// receivers is the mail server as the receivers of notifications take it; nil if there is none.
+func (s *smtpConfig) receivers() *receivers.MailServer {
+	if s == nil {
+		return nil
+	}
+	out := &receivers.MailServer{
+		Smarthost: s.Smarthost, From: s.From, Hello: s.Hello, Username: s.Username, PasswordFile: s.PasswordFile,
+		RequireTLS: s.TLS != mail.NoTLS, ImplicitTLS: s.TLS == mail.ImplicitTLS,
+		CAFile: s.TLSConfig.CAFile, CertFile: s.TLSConfig.CertFile, KeyFile: s.TLSConfig.KeyFile, ServerName: s.TLSConfig.ServerName, Insecure: s.TLSConfig.Insecure,
+	}
+	if s.PasswordEnv != "" {
+		out.Password = os.Getenv(s.PasswordEnv)
+	}
+	return out
 }
 
 // secretSource reads a secret from a file or the environment each time; nil if neither is named.
