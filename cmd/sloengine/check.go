@@ -49,7 +49,7 @@ if there are warnings.`,
 				}
 				problems = append(problems, lint(s, sp, samples, perDay)...)
 			}
-			found, err := config.Findings(settings)
+			found, err := config.Findings(settings, app.Known(sp))
 			if err != nil {
 				return err
 			}

@@ -97,7 +97,7 @@ func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adju
 		}
 		return c, err
 	}
-	findings, err := config.Findings(p.configFile)
+	findings, err := config.Findings(p.configFile, nil)
 	if err != nil {
 		return err
 	}

@@ -221,6 +221,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		failures:  metric.IncidentFailures.Counter(set), told: alerts.notify, stepped: make(chan struct{}, 1),
 	}
 	alerts.stepped = kept.observe
+	noteUnknown(c, s.specs.current.Load().spec, opt.Log)
 	reports, err := newScheduledReports(opt.DataDir, instance, c, eval.Latest, set, opt.Log)
 	if err != nil {
 		return nil, err

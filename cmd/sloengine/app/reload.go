@@ -99,6 +99,7 @@ func (r *reloader) reload(ctx context.Context) error {
 type readFiles struct {
 	spec        *loadedSpec
 	settings    []func() // cannot fail
+	config      *config.Config
 	needRestart []string // sections of engine.yaml that changed and stay as they are
 }
 
@@ -130,6 +131,7 @@ func (r *reloader) read() (next readFiles, err error) {
 		}
 		next.settings = append(next.settings, apply)
 	}
+	next.config = &settings
 	next.needRestart = slices.DeleteFunc(r.o.start.Changed(&settings), func(section string) bool {
 		return slices.Contains(reloadedSections, section)
 	})
@@ -147,6 +149,7 @@ func (r *reloader) apply(ctx context.Context, next readFiles) error {
 	for _, apply := range next.settings {
 		apply()
 	}
+	noteUnknown(next.config, next.spec.spec, r.o.log)
 	if len(next.needRestart) > 0 {
 		r.o.log.Warn("changed settings take effect after a restart", "sections", next.needRestart)
 	}

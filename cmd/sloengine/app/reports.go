@@ -13,6 +13,8 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -68,6 +70,32 @@ func (s *scheduledReports) prepare(c *config.Config) (apply func(), err error) {
 		return nil, fmt.Errorf("smtp: %w", err)
 	}
 	return s.sender.Prepare(settings)
+}
+
+// Known is what a spec has, for the settings that name it; nil if it could not be read.
+func Known(sp *spec.Spec) *config.Known {
+	if sp == nil {
+		return nil
+	}
+	k := &config.Known{}
+	for _, s := range sp.Services {
+		k.Services = append(k.Services, s.Name)
+	}
+	for _, a := range sp.Agreements {
+		k.Services, k.Agreements = append(k.Services, a.Service), append(k.Agreements, string(slo.NewID(a.Service, a.Name)))
+	}
+	return k
+}
+
+// noteUnknown logs which reports name what no spec has.
+func noteUnknown(c *config.Config, sp *spec.Spec, log *slog.Logger) {
+	var names []string
+	for _, u := range c.UnknownInReports(*Known(sp)) {
+		names = append(names, u.Report+": "+u.Key+" "+u.Name)
+	}
+	if len(names) > 0 {
+		log.Warn("reports name what no spec has, so they will be empty", "reports", names)
+	}
 }
 
 // status adds the reports to the condition of the engine.

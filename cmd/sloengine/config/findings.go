@@ -3,18 +3,27 @@ package config
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // sinkReserve is what a call to a sink leaves of an event's ttl.
 const sinkReserve = 20 * time.Millisecond
 
+// Known is what the spec has, for settings that name it.
+type Known struct {
+	Services   []string
+	Agreements []string // service/name
+}
+
 // Findings are what is allowed and cannot work as it was probably meant: warnings
-// of check and of every start.
-func Findings(name string) (yamldoc.Problems, error) {
+// of check and of every start. Without known, names are not held against a spec.
+func Findings(name string, known *Known) (yamldoc.Problems, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -30,12 +39,22 @@ func Findings(name string) (yamldoc.Problems, error) {
 		return nil, nil
 	}
 	var out yamldoc.Problems
-	c.find(func(path, hint, format string, args ...any) {
+	warn := func(path, hint, format string, args ...any) {
 		out = append(out, yamldoc.Problem{
 			Position: f.At(path).At(), Severity: yamldoc.SeverityWarning,
 			Message: path + ": " + fmt.Sprintf(format, args...), Suggestion: hint,
 		})
-	})
+	}
+	c.find(warn)
+	if known != nil {
+		for _, u := range c.UnknownInReports(*known) {
+			hint := "remove the report, or add it to the spec"
+			if u.Closest != "" {
+				hint = "did you mean " + strconv.Quote(u.Closest) + "?"
+			}
+			warn(item("reports", u.index)+"."+u.Key, hint, "no spec has the %s %q, so the report will be empty", u.Key, u.Name)
+		}
+	}
 	return out, nil
 }
 
@@ -57,6 +76,31 @@ func (c *Config) find(warn func(path, hint, format string, args ...any)) {
 			break
 		}
 	}
+}
+
+// UnknownInReport is a service or an agreement that a report names and no spec has.
+type UnknownInReport struct {
+	index   int
+	Report  string
+	Key     string // service or agreement
+	Name    string
+	Closest string // what was probably meant; "" if nothing is close
+}
+
+// UnknownInReports lists what reports name and no spec has.
+func (c *Config) UnknownInReports(known Known) (out []UnknownInReport) {
+	for i := range c.Reports {
+		r := &c.Reports[i]
+		for _, x := range []struct {
+			key, name string
+			known     []string
+		}{{"service", r.Service, known.Services}, {"agreement", string(r.Agreement), known.Agreements}} {
+			if x.name != "" && !slices.Contains(x.known, x.name) {
+				out = append(out, UnknownInReport{i, r.Name, x.key, x.name, suggest.Closest(x.name, x.known)})
+			}
+		}
+	}
+	return out
 }
 
 // worstCase is how long all attempts to deliver a batch may take with the largest jitter. It is 0 if only the ttl
