@@ -41,7 +41,7 @@ slas:
 func TestAnswersMatchOpenAPI(t *testing.T) {
 	dir := t.TempDir()
 	spec := writeFile(t, dir, "spec.yaml", apiSpec)
-	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\n")
+	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: [{name: weekly, every: week, to: {folder: out}}]\n")
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
 
@@ -84,6 +84,10 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"silence of no type", "POST", "/api/v1/silences", "text/plain", `{}`, 415},
 		{"silences", "GET", "/api/v1/silences", "", "", 200},
 		{"no such silence", "POST", "/api/v1/silences/nosuch/expire", asJSON, `{}`, 404},
+		{"report by hand", "POST", "/api/v1/reports/weekly/send", asJSON, `{"period":"this-week"}`, 200},
+		{"report of no period", "POST", "/api/v1/reports/weekly/send", asJSON, `{"period":"odd"}`, 400},
+		{"report of no type", "POST", "/api/v1/reports/weekly/send", "text/plain", `{}`, 415},
+		{"no such report", "POST", "/api/v1/reports/nosuch/send", asJSON, `{}`, 404},
 		{"engine", "GET", "/api/v1/engine", "", "", 200},
 		{"dead letters", "GET", "/api/v1/dlq", "", "", 200},
 		{"healthy", "GET", "/-/healthy", "", "", 200},

@@ -83,6 +83,7 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 	f.BoolVar(&days, "days", false, "include the numbers of each day (requires -o json or -o csv)")
 	f.StringVar(&out, "out", "", "file to write (default: standard output)")
 	o.addOutput(f, "table", "json", "csv", "html", "text")
+	c.AddCommand(newReportSend(s))
 	return c
 }
 

@@ -77,6 +77,7 @@ reports:
       email: [ops@example.org]
       webhooks: [{url: %q, token_env: SLOENGINE_TEST_HOOK}]
       folder: reports
+  - {name: misspelt, every: month, service: shopp, to: {folder: reports}}
   - name: all-shop
     every: month
     day: "28"
@@ -97,6 +98,11 @@ reports:
 		status, answer := post(t, p.base+"/api/v1/events?backfill=true", "", fmt.Sprintf(`{"id":"%d","time":%d,"service":"shop","type":"order","outcome":%q}`, i, at.Unix(), map[bool]string{true: "failure", false: "success"}[i == 0]))
 		require.Equal(t, 202, status, answer)
 	}
+	logged := func(want string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return strings.Contains(p.log.String(), want) }, 10*time.Second, 20*time.Millisecond, "the log lacks %s", want)
+	}
+	logged(`"reports name what no spec has, so they will be empty" reports="[misspelt: service shopp]"`)
 	require.Eventually(t, func() bool { _, err := os.Stat(state); return err == nil }, 10*time.Second, 20*time.Millisecond, p.log)
 	require.Empty(t, server.Received(), "what was due before the report was in the settings is not sent")
 	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"name":"ops@example.org"`)
@@ -169,6 +175,31 @@ reports:
 	require.NoError(t, err)
 	require.Len(t, files, 3)
 
+	// Sent by hand, it goes to the same places, and the scheduled one is what it was.
+	before, err := os.ReadFile(state)
+	require.NoError(t, err)
+	sent, err := runReport("send", "weekly", "--url", p.base)
+	require.NoError(t, err)
+	for _, want := range []string{`folder \S+reports +` + week + ` +\S+ +sent`, `webhook 127.0.0.1:\d+ +` + week + ` +\S+ +sent`, `email ops@example.org +` + week + ` +\S+ +sent`} {
+		require.Regexp(t, want, sent)
+	}
+	require.EqualValues(t, 2, posted.Load())
+	mails = server.Received()
+	require.Len(t, mails, 3)
+	require.NotEqual(t, mails[1].Mail(t).Header.Get("Message-Id"), mails[2].Mail(t).Header.Get("Message-Id"), "who asks for it again wants it again")
+	after, err := os.ReadFile(state)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+	logged(`action=report.send detail="report=\"weekly\" period=` + week + ` targets=3 failed=0"`)
+	server.Set(mailtest.RefuseAll)
+	sent, err = runReport("send", "weekly", "--url", p.base, "--period", "this-week")
+	require.ErrorContains(t, err, "1 of 3 targets did not accept the report")
+	require.Regexp(t, `email ops@example.org .* failed: `, sent)
+	server.Set(mailtest.None)
+	require.Zero(t, counter(t, p, `sloengine_reports_failing{report="weekly"}`), "the scheduled one does not fail")
+	_, err = runReport("send", "nosuch", "--url", p.base)
+	require.ErrorContains(t, err, "There is no report with this name")
+
 	// By hand, the same.
 	byHand, err := runReport("--url", p.base, "--period", week, "--agreement", "shop/gold", "--zone", "Europe/Berlin", "-o", "html")
 	require.NoError(t, err)
@@ -188,8 +219,8 @@ reports:
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
 	require.Eventually(t, func() bool { return counter(t, p, "sloengine_evaluate_ticks_total") > 5 }, 10*time.Second, 20*time.Millisecond)
-	require.Len(t, server.Received(), 2)
-	require.EqualValues(t, 1, posted.Load())
+	require.Len(t, server.Received(), 3)
+	require.EqualValues(t, 3, posted.Load())
 
 	// A reload takes over other reports, and refuses wrong ones.
 	writeFile(t, dir, "engine.yaml", strings.Replace(settings, "name: weekly", "name: other", 1))

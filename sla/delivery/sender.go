@@ -68,6 +68,7 @@ type Sender struct {
 	opt    Options
 	policy *retry.Policy
 	wake   chan struct{} // holds one
+	byHand sync.Mutex    // held while a report is sent by hand
 
 	mu       sync.Mutex // guards the fields below. It is not held while a report is made or sent
 	settings Settings

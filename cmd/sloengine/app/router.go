@@ -108,6 +108,12 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	a.web.Register(r)
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), a.backups.serve)
+	r.POST(ReportPath+":name/send", site.Secure, allow(site.Operate), (&reportAPI{
+		send: a.reports.sender.SendNow, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
+		audit: func(c *gin.Context, action, detail string) {
+			audit(a.opt.Log, action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
+		},
+	}).serve)
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
 	if c.Web.Pprof {
 		operate := allow(site.Operate)

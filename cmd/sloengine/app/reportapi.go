@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla/delivery"
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// ReportPath is where scheduled reports are, by name. Below it, /send sends one by hand.
+const ReportPath = "/api/v1/reports/"
+
+// SentReport is what became of a report that was sent by hand.
+type SentReport struct {
+	Name    string       `json:"name"`
+	Period  string       `json:"period"`
+	Targets []SentTarget `json:"targets"`
+}
+
+// SentTarget is one mail address, webhook or folder.
+type SentTarget struct {
+	Kind    string  `json:"kind"`
+	Name    string  `json:"name"`
+	OK      bool    `json:"ok"`
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// reportAPI sends scheduled reports by hand.
+type reportAPI struct {
+	send  func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error)
+	body  func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
+	audit func(c *gin.Context, action, detail string)
+	fail  func(msg string, err error)
+}
+
+func (a *reportAPI) serve(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	body, ok := a.body(c)
+	if !ok {
+		return
+	}
+	period, name := "", c.Param("name")
+	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
+		"period": func(raw json.RawMessage) error { return site.ReadValue(raw, &period, "a text") },
+	})
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return
+	}
+	p, results, err := a.send(c.Request.Context(), name, period)
+	detail := fmt.Sprintf("report=%q period=%q", name, period)
+	if err != nil {
+		a.audit(c, "report.send", detail+fmt.Sprintf(" error=%q", err))
+		a.problem(c, err)
+		return
+	}
+	out := SentReport{Name: name, Period: p.String(), Targets: []SentTarget{}}
+	failed := 0
+	for _, r := range results {
+		x := SentTarget{Kind: string(r.Kind), Name: r.Name, OK: r.Err == nil, Seconds: r.Took.Seconds()}
+		if r.Err != nil {
+			x.Error = r.Err.Error()
+			failed++
+		}
+		out.Targets = append(out.Targets, x)
+	}
+	a.audit(c, "report.send", fmt.Sprintf("report=%q period=%s targets=%d failed=%d", name, p, len(results), failed))
+	c.JSON(http.StatusOK, out)
+}
+
+func (a *reportAPI) problem(c *gin.Context, err error) {
+	switch {
+	case errors.Is(err, delivery.ErrUnknown):
+		respond.Problem(c, http.StatusNotFound, "There is no report with this name under reports in engine.yaml.", nil)
+	case errors.Is(err, delivery.ErrPeriod):
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+	case errors.Is(err, delivery.ErrBusy), errors.Is(err, delivery.ErrNoData):
+		c.Header("Retry-After", "5")
+		respond.Problem(c, http.StatusServiceUnavailable, "Not now: "+err.Error()+". Try again in a few seconds.", nil)
+	default:
+		if c.Request.Context().Err() == nil { // else the caller went away
+			a.fail("send a report by hand", err)
+		}
+		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now. The engine's log has the cause.", nil)
+	}
+}
