@@ -95,7 +95,7 @@ func TestIncidentTrend(t *testing.T) {
 	check(t, page)
 	// Three incidents, one of them by hand, detected after 3, 4 and 40 minutes, and one acknowledged at once.
 	for name, want := range map[string]string{
-		"Incidents": "3", "Opened by an alert": "66%", "Median detection": "4m", "Longest detection": "40m", "Median response": "0s", "Longest response": "0s",
+		"Incidents": "3", "Opened by an alert": "66%", "Median detection": "4m", "p90 detection": "40m", "Longest detection": "40m", "Median response": "0s", "p90 response": "0s", "Longest response": "0s",
 	} {
 		require.Contains(t, page, `<th scope="row">November 2026</th>`)
 		require.Contains(t, page, `data-name="`+name+`">`+want+`<`)

@@ -37,9 +37,9 @@ func TestMeasure(t *testing.T) {
 	require.Equal(t, 4, m.Incidents)
 	require.Equal(t, 3, m.Automated)
 	require.InDelta(t, 0.75, *m.AutomatedRatio, 1e-9)
-	require.Equal(t, Figure{3, (3 + 45 + 10) * 60. / 3, 600, 2700}, m.Detection["critical"])
+	require.Equal(t, Figure{Count: 3, Mean: (3 + 45 + 10) * 60. / 3, Median: 600, P90: 2700, Max: 2700}, m.Detection["critical"])
 	require.Equal(t, 1, m.Detection["warning"].Count)
-	require.Equal(t, map[string]Figure{"ops": {1, 240, 240, 240}}, m.Response)
+	require.Equal(t, map[string]Figure{"ops": {1, 240, 240, 240, 240}}, m.Response)
 	verdicts := map[string]string{}
 	for _, c := range m.Comparisons {
 		verdicts[c.Service+" "+c.Baseline+" "+c.Of] = c.Verdict
@@ -60,4 +60,17 @@ func TestMeasure(t *testing.T) {
 	require.Nil(t, empty.AutomatedRatio)
 	require.Nil(t, empty.Warned.Ratio)
 	require.Zero(t, empty.Incidents)
+}
+
+func TestFigure(t *testing.T) {
+	require.Equal(t, Figure{}, NewFigure(nil))
+	var all []time.Duration
+	for n, want := range []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 18, 19} { // the 90th percentile of 1 to n+1
+		all = append(all, time.Duration(n+1)*time.Second)
+		f := NewFigure(all)
+		require.Equal(t, want, f.P90, "of %d", n+1)
+		require.Equal(t, float64((n+1)/2+1), f.Median, "of %d", n+1)
+		require.Equal(t, float64(n+1), f.Max)
+	}
+	require.Equal(t, NewFigure(all), NewFigure(append(all[10:], all[:10]...)), "in any order")
 }

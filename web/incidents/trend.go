@@ -20,9 +20,11 @@ type trend struct {
 type monthRow struct {
 	Name                 string
 	Incidents, Automated string
-	Detection, Longest   string
-	Response, Slowest    string
+	Detection, Response  times
 }
+
+// times summarise how long something took.
+type times struct{ Median, P90, Longest string }
 
 // verdictRow holds a baseline of the spec against what was measured.
 type verdictRow struct {
@@ -77,8 +79,7 @@ func (h *Handler) newTrend(view *incident.View, now time.Time) *trend {
 			continue
 		}
 		r := monthRow{Name: at.Format("January 2006"), Incidents: format.Count(m.all), Automated: format.Percent(float64(m.automated)/float64(m.all), 0)}
-		r.Detection, r.Longest = medianAndMax(m.detection)
-		r.Response, r.Slowest = medianAndMax(m.response)
+		r.Detection, r.Response = newTimes(m.detection), newTimes(m.response)
 		t.Months = append(t.Months, r)
 	}
 	for _, c := range h.Opt.Incidents.Measure(now.AddDate(0, 0, -trendDays), now).Comparisons {
@@ -89,12 +90,13 @@ func (h *Handler) newTrend(view *incident.View, now time.Time) *trend {
 	return t
 }
 
-func medianAndMax(all []time.Duration) (median, most string) {
+func newTimes(all []time.Duration) times {
 	f := incident.NewFigure(all)
 	if f.Count == 0 {
-		return format.NoValue, format.NoValue
+		return times{format.NoValue, format.NoValue, format.NoValue}
 	}
-	return format.Duration(format.Seconds(f.Median)), format.Duration(format.Seconds(f.Max))
+	text := func(s float64) string { return format.Duration(format.Seconds(s)) }
+	return times{text(f.Median), text(f.P90), text(f.Max)}
 }
 
 func newVerdict(c *incident.Comparison) verdictRow {
