@@ -134,7 +134,10 @@ func TestPublicFeed(t *testing.T) {
 
 // statuspage is summary.json as programs read it that know Statuspage.
 type statuspage struct {
-	Page   struct{ ID, Name, URL string }
+	Page struct {
+		ID, Name, URL string
+		Updated       time.Time `json:"updated_at"`
+	}
 	Status struct{ Indicator, Description string }
 
 	Components []struct{ ID, Name, Status, State string }
@@ -149,6 +152,7 @@ type statuspage struct {
 	}
 	Maintenance []struct {
 		Name, Status string
+		Created      time.Time `json:"created_at"`
 		From         time.Time `json:"scheduled_for"`
 		Until        time.Time `json:"scheduled_until"`
 	} `json:"scheduled_maintenances"`
@@ -180,6 +184,18 @@ func TestPublicSummary(t *testing.T) {
 	require.Equal(t, "The incident is open.", x.IncidentUpdates[3].Body)
 	require.True(t, x.IncidentUpdates[0].DisplayAt.After(x.IncidentUpdates[3].DisplayAt))
 	require.Empty(t, s.Incidents[0].Components)
+
+	for _, r := range site.RowsOf(b.rep, "mdm/availability") {
+		r.SLO.Corrections = []slo.Correction{{Name: "secret", Start: noon.Add(time.Hour), Duration: time.Hour}, {Name: "secret", Start: noon.Add(-time.Hour), Duration: 2 * time.Hour}}
+	}
+	b.rep.Version++
+	s = summaryOf(t, b)
+	require.Len(t, s.Maintenance, 2)
+	require.Equal(t, "in_progress scheduled", s.Maintenance[0].Status+" "+s.Maintenance[1].Status)
+	require.Equal(t, noon.Add(time.Hour).Truncate(time.Second), s.Maintenance[1].From)
+	require.Equal(t, noon.Add(2*time.Hour).Truncate(time.Second), s.Maintenance[1].Until)
+	require.False(t, s.Maintenance[1].Created.After(s.Page.Updated), "planned ones are known already")
+	require.NotContains(t, b.get("/public/summary.json").Body.String(), "secret")
 
 	// The words for each state.
 	for state, want := range map[public.PublicState]string{

@@ -127,7 +127,7 @@ func (pub *Handler) newSummary(s *PublicStatus) *summary {
 	}
 	for i := range s.Maintenance {
 		if m := &s.Maintenance[i]; m.When != "over" {
-			out.Maintenance = append(out.Maintenance, pub.newSummaryMaintenance(m, affected(m.Service)))
+			out.Maintenance = append(out.Maintenance, pub.newSummaryMaintenance(m, s.Time, affected(m.Service)))
 		}
 	}
 	_, out.Status.Description, _ = s.headline()
@@ -138,13 +138,13 @@ func (pub *Handler) newSummary(s *PublicStatus) *summary {
 	return out
 }
 
-func (pub *Handler) newSummaryMaintenance(m *PublicMaintenance, of []summaryComponent) summaryMaintenance {
-	status := "scheduled"
+func (pub *Handler) newSummaryMaintenance(m *PublicMaintenance, now time.Time, of []summaryComponent) summaryMaintenance {
+	status, known := "scheduled", now // when it was planned is not known
 	if m.When == "ongoing" {
-		status = "in_progress"
+		status, known = "in_progress", m.Start
 	}
 	return summaryMaintenance{summaryIncident{
-		ID: maintenanceID(m), Name: "Planned maintenance of " + m.Service, Status: status, Impact: "maintenance", Created: m.Start, Updated: m.Start, Started: m.Start,
+		ID: maintenanceID(m), Name: "Planned maintenance of " + m.Service, Status: status, Impact: "maintenance", Created: known, Updated: known, Started: m.Start,
 		Link: pub.address(pagePath), PageID: pageID, Updates: []summaryUpdate{}, Components: of,
 	}, m.Start, m.End}
 }
