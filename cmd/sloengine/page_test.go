@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,16 +31,22 @@ import (
 // against each other.
 const quietSettings = "evaluator: {interval: 1h}\n"
 
-// demoHistory fills a folder with the demo's thirty days and leaves an engine on
-// it that reports once.
+// demoHistory fills a folder with the demo's thirty days and an incident, and leaves an engine on it that reports once.
 func demoHistory(t *testing.T) *process {
 	t.Helper()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
+	require.NoError(t, os.Mkdir(data, 0o755))
+	// The demo's story began a while ago, so that its third incident goes on already.
+	now := time.Now()
+	story, err := json.Marshal(map[string]time.Time{"story": now.Add(-4*time.Minute - 30*time.Second), "until": now.Add(-30 * 24 * time.Hour)})
+	require.NoError(t, err)
+	writeFile(t, data, "demo.json", string(story))
 	p, ok := start(t, nil, "demo", "--data-dir", data, "--web.listen-address", "127.0.0.1:0")
 	require.True(t, ok, p.log.String())
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "events of history sent") },
 		patience*time.Minute, 50*time.Millisecond, "the page is not filled within a minute:\n%s", p.log)
+	workOnIncidents(t, p)
 	p.stop(t)
 	// The demo's own spec, of which the public page shows all.
 	spec, err := os.ReadFile("../../testdata/specs/insurance.yaml")
@@ -50,6 +58,28 @@ func demoHistory(t *testing.T) *process {
 	p.waitReady(t)
 	require.Eventually(t, func() bool { return apiSLOs(t, p).Report.Version > 0 }, 20*time.Second, 50*time.Millisecond)
 	return p
+}
+
+// workOnIncidents waits for the incident that the demo's outage opens, does with it what a team does, and opens another by
+// hand.
+func workOnIncidents(t *testing.T, p *process) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) > 0 }, patience*2*time.Minute, 200*time.Millisecond, "no page fired:\n%s", p.log)
+	do := func(args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		require.Equal(t, exitOK, run(t.Context(), append([]string{"incident", "--url", p.base}, args...), nil, &out, &errs), "%v: %s", args, &errs)
+		return out.String()
+	}
+	id := listIncidents(t, p).Items[0].ID
+	do("ack", id, "--by", "Ann", "--team", "unpaid")
+	do("note", id, "`mdm-7` refuses connections, see [the runbook](https://wiki.example.org/mdm). **Bob** fails over to `mdm-8`.", "--by", "Ann")
+	do("publish", id)
+	do("update", id, "Some applications **fail** because a partner does not answer. We are failing over.", "--by", "Ann", "--public")
+	other := regexp.MustCompile(`INC-[0-9-]+`).FindString(do("open", "Documents arrive late", "--by", "Bob", "--team", "unpaid", "--service", "insurance-unpaid", "--severity", "warning", "--onset", "50m"))
+	do("publish", other)
+	do("update", other, "Every document was delivered.", "--by", "Bob", "--public")
+	do("resolve", other, "--by", "Bob")
 }
 
 type apiList struct {
@@ -198,7 +228,15 @@ func TestPage(t *testing.T) {
 	latency := p.base + "/slo?" + url.Values{"id": {"insurance-unpaid/latency"}, "group.product": {"MEDCARE"}, "range": {"7d"}}.Encode()
 	sla := p.base + "/sla?" + url.Values{"service": {"insurance-unpaid"}, "sla": {"unpaid"}, "group.product": {"MEDCARE"}}.Encode()
 	month := p.base + "/report?period=" + time.Now().UTC().AddDate(0, 0, -15).Format("2006-01")
+	incident := ""
+	for _, x := range listIncidents(t, p).Items {
+		if x.Automated {
+			incident = p.base + "/incident?id=" + x.ID
+		}
+	}
+	require.NotEmpty(t, incident)
 	views := map[string]string{
+		"incidents": p.base + "/incidents", "incident": incident,
 		"list": p.base + "/", "detail": detail, "latency": latency, "slas": p.base + "/slas", "sla": sla, "report": month,
 		"engine": p.base + "/engine", "public": p.base + "/public",
 	}
@@ -209,6 +247,7 @@ func TestPage(t *testing.T) {
 	b.screenshot(t, latency, "latency-dark.png", 1280, "dark")
 	b.screenshot(t, p.base+"/", "list-phone.png", 360, "light")
 	b.screenshot(t, detail, "detail-phone.png", 360, "light")
+	b.screenshot(t, incident, "incident-phone.png", 360, "light")
 
 	// At phone width nothing is wider than the screen.
 	for name, address := range views {
