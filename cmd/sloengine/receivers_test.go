@@ -205,12 +205,7 @@ func TestReceiverKills(t *testing.T) {
 		services = append(services, fmt.Sprintf("shop%d", i))
 	}
 	spec := burningSpec(t, dir, services...)
-	settings := fmt.Sprintf(`evaluator: {interval: 100ms}
-notifications:
-  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
-  default: oncall
-  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1h}}
-`, h.URL)
+	settings := onCall(h)
 	killed, killing := 0, make(chan struct{}, 100)
 	h.then = func() { // the engine has not heard yet that this one arrived
 		if killed < kills && len(h.got)%3 == 0 {
@@ -279,17 +274,22 @@ func TestNotifyTestReceiver(t *testing.T) {
 	require.Contains(t, stderr, `unknown receiver "nobody" (want one of: oncall)`)
 }
 
+// onCall are settings of an engine that evaluates often and notifies a webhook at once.
+func onCall(h *webhook) string {
+	return fmt.Sprintf(`evaluator: {interval: 100ms}
+notifications:
+  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
+  default: oncall
+  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1h}}
+`, h.URL)
+}
+
 // TestSilenceCommand silences over the API, with a token that may.
 func TestSilenceCommand(t *testing.T) {
 	h := newWebhook(t)
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop", "pay")
-	p, ok := serveIn(t, dir, spec, fmt.Sprintf(`evaluator: {interval: 100ms}
-notifications:
-  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
-  default: oncall
-  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1h}}
-`, h.URL))
+	p, ok := serveIn(t, dir, spec, onCall(h))
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
 	silence := func(args ...string) (code int, out, stderr string) {
@@ -328,12 +328,7 @@ func TestUnsavedNotifications(t *testing.T) {
 	h := newWebhook(t)
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop")
-	p, ok := serveIn(t, dir, spec, fmt.Sprintf(`evaluator: {interval: 100ms}
-notifications:
-  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
-  default: oncall
-  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1h}}
-`, h.URL))
+	p, ok := serveIn(t, dir, spec, onCall(h))
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
 	inTheWay := filepath.Join(dir, "data", app.NotificationsFile)
