@@ -2,6 +2,7 @@ package receivers
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -168,13 +169,17 @@ func TestBadSilences(t *testing.T) {
 		"it lasts longer than 366 days":                  {Matchers: `a="b"`, Ends: soon.AddDate(2, 0, 0), Author: "a", Comment: "c"},
 		"author is missing":                              {Matchers: `a="b"`, Ends: soon, Comment: "c"},
 		"comment holds control characters":               {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "\x1b[2J"},
-		"comment is longer than 1000 bytes":              {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: string(make([]byte, 1001))},
+		"author is longer than 200 characters":           {Matchers: `a="b"`, Ends: soon, Author: strings.Repeat("я", 201), Comment: "c"},
+		"matchers are longer than 4096 characters":       {Matchers: `a="` + strings.Repeat("я", 4096) + `"`, Ends: soon, Author: "a", Comment: "c"},
+		"comment is longer than 1000 characters":         {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: string(make([]byte, 1001))},
 		"matchers: error parsing regexp: missing argume": {Matchers: `a=~"*"`, Ends: soon, Author: "a", Comment: "c"},
 	} {
 		_, err := d.AddSilence(s)
 		require.ErrorIs(t, err, silence.ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}
+	longest := silence.Silence{Matchers: `a="b"`, Starts: time.Now(), Ends: soon, Author: strings.Repeat("я", 200), Comment: strings.Repeat("🚨", 1000)}
+	require.NoError(t, (&heldSilence{Silence: longest}).check(), "characters count, not bytes")
 	for range silence.Max {
 		d.silences.list = append(d.silences.list, &heldSilence{Silence: silence.Silence{Ends: soon}})
 	}

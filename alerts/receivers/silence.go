@@ -33,8 +33,8 @@ type heldSilence struct {
 // check reads the matchers and says what is wrong.
 func (s *heldSilence) check() error {
 	text := strings.TrimSpace(s.Matchers)
-	if len(text) > silence.MaxMatchers {
-		return fmt.Errorf("%w: matchers are longer than %d bytes", silence.ErrInvalid, silence.MaxMatchers)
+	if utf8.RuneCountInString(text) > silence.MaxMatchers {
+		return fmt.Errorf("%w: matchers are longer than %d characters", silence.ErrInvalid, silence.MaxMatchers)
 	}
 	parsed, err := labels.ParseMatchers(text)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *heldSilence) check() error {
 		switch {
 		case strings.TrimSpace(t.text) == "":
 			return fmt.Errorf("%w: %s is missing", silence.ErrInvalid, t.name)
-		case len(t.text) > t.most:
-			return fmt.Errorf("%w: %s is longer than %d bytes", silence.ErrInvalid, t.name, t.most)
+		case utf8.RuneCountInString(t.text) > t.most:
+			return fmt.Errorf("%w: %s is longer than %d characters", silence.ErrInvalid, t.name, t.most)
 		case !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }):
 			return fmt.Errorf("%w: %s holds control characters", silence.ErrInvalid, t.name)
 		}

@@ -15,7 +15,7 @@ import (
 // Max is how many silences there are at most, with those that have expired but are still listed.
 const Max = 1000
 
-// Bounds of the texts of a silence, in bytes.
+// Bounds of the texts of a silence, in characters.
 const (
 	MaxMatchers = 4 << 10
 	MaxAuthor   = 200

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -35,8 +36,8 @@ const usual = "2h"
 // inputTime is how a date field of a form writes a time, in UTC.
 const inputTime = "2006-01-02T15:04"
 
-// maxForm bounds a form whose characters are all escaped.
-const maxForm = 3*(silence.MaxMatchers+silence.MaxComment+silence.MaxAuthor) + 4<<10
+// maxForm bounds a form with four bytes for each character, all of them escaped.
+const maxForm = 3*utf8.UTFMax*(silence.MaxMatchers+silence.MaxComment+silence.MaxAuthor) + 4<<10
 
 // newPage is the form that adds a silence.
 type newPage struct {
