@@ -161,7 +161,11 @@ notifications:
 	lead.wait(t, "ErrorBudgetBurnPage", "firing", "firing") // both are unacknowledged
 	require.Contains(t, string(get(t, p.base+"/metrics")), `sloengine_notify_sent_total{target="pay/webhook[0]"} 1`)
 
-	// Neither a kill nor a reload repeats anything.
+	// Neither a kill nor a reload repeats anything, once it is on disk who was told.
+	require.Eventually(t, func() bool {
+		saved, err := os.ReadFile(filepath.Join(dir, "data", app.NotificationsFile))
+		return err == nil && strings.Count(string(saved), `"lead/webhook[0]"`) == 2
+	}, 10*time.Second, 20*time.Millisecond)
 	p.kill()
 	p = serve()
 	status, answer := post(t, p.base+"/-/reload", "", "")
