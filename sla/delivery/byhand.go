@@ -56,7 +56,7 @@ func (s *Sender) SendNow(ctx context.Context, name, period string) (p report.Per
 	var down error // of the mail server
 	for i := range targets {
 		t := &targets[i]
-		began, err := time.Now(), down
+		began, err := s.opt.Now(), down
 		if err == nil || t.kind != ToMail {
 			if err = ctx.Err(); err == nil {
 				err = t.send(context.WithoutCancel(ctx), s.opt.Files, s.opt.Instance, p, s.opt.Now(), content)
@@ -66,7 +66,7 @@ func (s *Sender) SendNow(ctx context.Context, name, period string) (p report.Per
 		if errors.As(err, &of) && !of.Recipient {
 			down = err // the others wait for the same server
 		}
-		out = append(out, Result{t.kind, t.name, time.Since(began), err})
+		out = append(out, Result{t.kind, t.name, s.opt.Now().Sub(began), err})
 		s.opt.Logger.Info("report sent by hand", "report", name, "period", p, "kind", t.kind, "to", t.name, "err", err)
 	}
 	return p, out, nil
