@@ -17,7 +17,7 @@ import (
 
 // alertLabels tell an alert from all others.
 var alertLabels = []string{
-	"alertname", series.LabelSLOID, series.LabelService, alerts.LabelAgreement, alerts.LabelTier, series.LabelType, "product", "zone",
+	"alertname", series.LabelSLOID, series.LabelService, alerts.LabelAgreement, alerts.LabelTier, series.LabelType, "product", "zone", alerts.LabelEffect,
 }
 
 func alertKey(get func(name string) string) string {
@@ -120,11 +120,11 @@ func liveKeys(w *oracleWorld) map[string]*oracleAlert {
 	for _, l := range alerts.LiveAlerts(rulesOf(w.spec), w.options) {
 		groups, names := []slo.Group{nil}, []string(nil)
 		switch l.Kind {
-		case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio:
+		case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
 			if len(l.SLO.GroupBy) > 0 {
 				groups, names = l.SLO.Expect, l.SLO.GroupBy
 			}
-		case alerts.LiveScore:
+		case alerts.LiveScore, alerts.LiveRestored:
 			if len(l.Agreement.GroupBy) > 0 {
 				groups, names = w.slo(l.Agreement.Components[0].SLO).Expect, l.Agreement.GroupBy
 			}
@@ -162,7 +162,7 @@ func (w *oracleWorld) grace(a *oracleAlert) time.Duration {
 		d += w.options.LongEval
 	}
 	if a.SLO != nil {
-		if per := a.SLO.Budgeting.Slice; per > 0 {
+		if per := max(a.SLO.Budgeting.Slice, a.SLO.Indicator.Per); per > 0 {
 			d += per + 2*time.Minute
 		}
 	}
@@ -221,6 +221,22 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 			may1, must1 = may1 && low*least <= a.UpTo, must1 && high*seen <= a.UpTo
 		}
 		return missing || may1 && may2, must1 && must2, true
+	case alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade:
+		may, must = w.compared(a, s, now, above)
+		return may, must, true
+	case alerts.LiveRecovered:
+		b := w.band(s, a.group, now, a.Window)
+		low, high, ok := b.ratios()
+		may, must = w.ended(a, now)
+		return may && low <= a.Above, must && ok && high <= a.Above, true
+	case alerts.LiveRestored:
+		window := a.Agreement.AlertWindow
+		if window == 0 {
+			window = a.Agreement.Window.Rolling
+		}
+		low, high, ok := w.score(a.Agreement, a.group, now, window, 1)
+		may, must = w.ended(a, now)
+		return may && (!ok || high >= a.Below), must && ok && low >= a.Below, true
 	case alerts.LiveScore:
 		window := a.Agreement.Window.Rolling
 		if a.Agreement.AlertWindow > 0 {
@@ -232,6 +248,69 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 		return missing || !ok || low < a.Below, ok && high < a.Below, true
 	}
 	return false, false, false
+}
+
+// besideGap reports whether less than half an hour before now no engine was up. Rates are then extrapolated.
+func (w *oracleWorld) besideGap(now time.Duration) bool {
+	return now < 30*time.Minute || slices.ContainsFunc(w.gaps, func(g piece) bool { return g.from <= now && now < g.to+30*time.Minute })
+}
+
+// compared is condition for the alerts that compare a group with its past, with a target, or with another SLO.
+func (w *oracleWorld) compared(a *oracleAlert, s *slo.SLO, now time.Duration, above func(time.Duration, float64, bool) (bool, bool, band, float64, float64)) (may, must bool) {
+	const window = 5 * time.Minute
+	if w.besideGap(now) {
+		return true, false
+	}
+	switch a.Kind {
+	case alerts.LiveTrend:
+		const ten = 10 * time.Minute
+		may1, must1, b, _, _ := above(window, a.Above, false)
+		edge := w.edge(s, now, ten)
+		nowLow, nowHigh, ok1 := w.truth.band(s, a.group, w.pieces(s, now, ten), now, edge).ratios()
+		thenLow, thenHigh, ok2 := w.truth.band(s, a.group, w.pieces(s, now-ten, ten), now, edge).ratios()
+		n := float64(a.MinEvents)
+		return may1 && b.valid+b.edgeGood+b.edgeBad >= n && nowHigh > 1.2*thenLow, must1 && ok1 && ok2 && b.valid >= n && nowLow > 1.2*thenHigh
+	case alerts.LiveDecline:
+		all := w.slo("feed/polls") // counts the events
+		b := w.band(all, a.group, now, window)
+		per := s.Indicator.Per.Seconds() / window.Seconds()
+		low, high := b.valid*per, (b.valid+b.edgeGood+b.edgeBad)*per
+		least := float64(s.Indicator.AtLeast)
+		return high >= least && low < a.Below, low >= least && high < a.Below
+	}
+	may, must = true, true
+	for s, most := range map[*slo.SLO]float64{s: 10, w.slo(a.Effect.ID): 5} {
+		b := w.band(s, nil, now, window)
+		low, high, ok := b.ratios()
+		may = may && high > s.Objective.Budget() && b.bad+b.edgeBad > most
+		must = must && ok && low > s.Objective.Budget() && b.bad > most
+	}
+	return may, must
+}
+
+// ended is what the alerts that a notice of recovery follows say: it may come if one of them is over on some side, and
+// must if it is over on both, and has been for longer than the two sides may differ.
+func (w *oracleWorld) ended(a *oracleAlert, now time.Duration) (may, must bool) {
+	names := []string{a.After}
+	if a.Kind == alerts.LiveRestored {
+		names = []string{alerts.NameCompositeWarning, alerts.NameCompositeCritical}
+	}
+	grace := w.grace(a)
+	over, firing := [2]bool{}, [2]bool{}
+	for i, h := range []alertHistory{w.engine, w.rules} {
+		for _, name := range names {
+			f := h[strings.Replace(a.key, "alertname="+a.Alert, "alertname="+name, 1)]
+			if f == nil {
+				continue
+			}
+			for _, p := range f.spans {
+				over[i] = over[i] || p.to <= now-grace && now < p.to+a.Recent-grace
+				may = may || p.to <= now+grace && now < p.to+a.Recent+grace
+				firing[i] = firing[i] || p.from <= now && now < p.to
+			}
+		}
+	}
+	return may && !(firing[0] && firing[1]), over[0] && over[1] && !firing[0] && !firing[1]
 }
 
 // score is the least and the greatest score of an agreement if its errors are
@@ -276,6 +355,7 @@ type disagreement struct {
 // others, of alerts by short windows of events and of the rest.
 func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreement, transitions, near int, worst [2]time.Duration) {
 	all := liveKeys(w)
+	w.engine, w.rules = engine, rules
 	keys := slices.Sorted(maps.Keys(all))
 	for _, key := range keys {
 		a, e, p := all[key], engine.of(key), rules.of(key)

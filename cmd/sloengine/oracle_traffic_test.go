@@ -68,7 +68,7 @@ slas:
       availability: {weight: 60}
       latency: {weight: 40}
     no_data: exclude
-    alerts: {warning: 90, critical: 60, catalogue: [composite, latency, availability, limit_80]}
+    alerts: {warning: 90, critical: 60, catalogue: [composite, latency, availability, limit_80, error_trend, recovery]}
     alert_window: 1h
 `, "till": `
 version: sloengine/v1
@@ -84,12 +84,17 @@ slos:
         - {severity: page, long: 1h, short: 5m, budget: 15}
         - {severity: page, long: 3h, short: 15m, budget: 20}
         - {severity: ticket, long: 12h, short: 1h, budget: 40}
+  - name: calls
+    objective: 99
+    window: 6h
+    indicator: {events: {valid: '{type="integration"}', bad: '{outcome="failure"}'}}
+    alerting: {no_data: {disabled: true}, page: {disabled: true}, ticket: {disabled: true}}
 slas:
   - name: silver
     window: 6h
     score: ratio
     components: {checkout: {weight: 1}}
-    alerts: {warning: 97, catalogue: [error_rate, error_rate_critical]}
+    alerts: {warning: 97, catalogue: [error_rate, error_rate_critical, recovery, {name: cascading, slos: [calls, checkout]}]}
 `, "feed": `
 version: sloengine/v1
 service: feed
@@ -102,6 +107,26 @@ slos:
     budgeting: {timeslices: {slice: 1m, target: 90}}
     indicator: {events: {valid: '{type="poll"}', bad: '{outcome="failure"}'}}
     alerting: {no_data: {disabled: true}, tiers: [{severity: page, long: 1h, short: 30m, budget: 50}]}
+  - name: polls
+    objective: 90
+    window: 6h
+    group_by: [zone]
+    expect: [x, y]
+    indicator: {events: {valid: '{type="poll"}', bad: '{outcome="failure"}'}}
+    alerting: {no_data: {disabled: true}, page: {disabled: true}, ticket: {disabled: true}}
+  - name: volume
+    objective: 50
+    window: 6h
+    group_by: [zone]
+    expect: [x, y]
+    indicator: {throughput: {valid: '{type="poll"}', at_least: 30, per: 1m}}
+    alerting: {no_data: {disabled: true}, page: {disabled: true}, ticket: {disabled: true}}
+slas:
+  - name: bronze
+    group_by: [zone]
+    window: 6h
+    components: {polls: {weight: 1}}
+    alerts: {catalogue: [{name: throughput_decline, slos: [volume]}]}
 `, "batch": `
 version: sloengine/v1
 service: batch
@@ -273,7 +298,7 @@ func oracleTraffic(rng *rand.Rand, services []string, down span) []*oracleEvent 
 	outages = append(outages, span{correctionFrom + 10*time.Minute, correctionFrom + correctionFor - 15*time.Minute, 0.8})
 	for _, g := range []struct{ service, typ, attr, value string }{
 		{"shop", "order", "product", "a"}, {"shop", "order", "product", "b"}, {"shop", "order", "product", "c"},
-		{"till", "sale", "", ""}, {"feed", "poll", "zone", "x"}, {"feed", "poll", "zone", "y"},
+		{"till", "sale", "", ""}, {"till", "integration", "", ""}, {"feed", "poll", "zone", "x"}, {"feed", "poll", "zone", "y"},
 	} {
 		if !slices.Contains(services, g.service) {
 			continue
