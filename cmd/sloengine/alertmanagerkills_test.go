@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/notify/notifytest"
 )
+
+var outage = flag.Duration("outage", 0, "how long Alertmanager stays down in TestAlertmanagerKills, beyond what the test needs")
 
 // TestAlertmanagerKills kills the engine again and again while alerts begin and end, also while a real Alertmanager is
 // down: people are told of each state, and of at most one more for each kill.
@@ -74,9 +77,11 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	burn(t, p, "s2")
 	left("s1", "s2", "s3", "s4", "s5")
 	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 20*time.Second, 20*time.Millisecond)
+	time.Sleep(*outage / 2)
 	kill()
 	burn(t, p, "s3")
 	kill()
+	time.Sleep(*outage / 2)
 	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 20*time.Second, 20*time.Millisecond)
 	am.Start()
 	wait("s0 resolved", "s2 firing", "s3 firing")
