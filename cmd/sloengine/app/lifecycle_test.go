@@ -73,3 +73,19 @@ func TestStopStackRunsEveryStepOnceInReverse(t *testing.T) {
 	require.NoError(t, td.stop(t.Context()))
 	require.Len(t, order, 3)
 }
+
+// TestReloadedSectionsAreDocumented compares what a reload applies with the sentence about it.
+func TestReloadedSectionsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operations.md")
+	require.NoError(t, err)
+	_, after, ok := strings.Cut(string(text), "A reload (`SIGHUP` or `POST /-/reload`) applies specs, tokens, ")
+	require.True(t, ok)
+	list, _, _ := strings.Cut(after, ". Every other section")
+	var named []string
+	for i, part := range strings.Split(list, "`") {
+		if i%2 == 1 {
+			named = append(named, part)
+		}
+	}
+	require.ElementsMatch(t, reloadedSections, named)
+}
