@@ -1,8 +1,8 @@
 // Small comforts on every page: times in the reader's zone, and a filter that
 // answers while it is typed.
 (() => {
-  const clock = new Intl.DateTimeFormat([], {timeStyle: 'medium'}), day = new Intl.DateTimeFormat([], {dateStyle: 'medium'});
-  const both = new Intl.DateTimeFormat([], {dateStyle: 'medium', timeStyle: 'medium'}), full = new Intl.DateTimeFormat([], {dateStyle: 'full', timeStyle: 'long'});
+  const clock = new Intl.DateTimeFormat([], {timeStyle: 'medium', hourCycle: 'h23'}), day = new Intl.DateTimeFormat([], {dateStyle: 'medium'});
+  const both = new Intl.DateTimeFormat([], {dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23'}), full = new Intl.DateTimeFormat([], {dateStyle: 'full', timeStyle: 'long', hourCycle: 'h23'});
   const zone = clock.resolvedOptions().timeZone;
 
   function local(root) {
