@@ -34,6 +34,7 @@ const (
 	MaxText      = 16 << 10             // characters of a note or an update
 	MaxTitle     = 200                  // characters
 	MaxName      = 100                  // characters of a person, a team or a service
+	MaxOpenTexts = 4 << 20              // bytes of notes and updates of all incidents that are not resolved, which are never removed
 	MaxURL       = 2000                 // characters
 	MaxBytes     = 16 << 20             // of all incidents, approximately; beyond it the one that was resolved first is removed
 )
@@ -253,6 +254,12 @@ func (i *Incident) bytes() int {
 			n += 16 + len(value)
 		}
 	}
+	return n + i.texts()
+}
+
+// texts is about how many bytes the notes and updates take.
+func (i *Incident) texts() int {
+	n := 0
 	for k := range i.Notes {
 		n += 100 + len(i.Notes[k].Text)
 	}

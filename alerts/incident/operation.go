@@ -80,7 +80,7 @@ func ParseBatch(payload []byte) (b Batch, err error) {
 var (
 	ErrNotFound = errors.New("there is no incident with this id; it may have been removed after its retention")
 	ErrState    = errors.New("the incident does not allow this")
-	ErrFull     = errors.New("the incident is full")
+	ErrFull     = errors.New("no more room")
 	ErrInvalid  = errors.New("invalid operation")
 )
 

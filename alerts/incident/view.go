@@ -2,6 +2,7 @@ package incident
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,6 +89,18 @@ func (v *View) Open() (out []*Incident) {
 		}
 	}
 	return out
+}
+
+// Room reports whether a note or an update may be added; its error is ErrFull.
+func (v *View) Room() error {
+	n := 0
+	for _, inc := range v.Open() {
+		n += inc.texts()
+	}
+	if n >= MaxOpenTexts {
+		return fmt.Errorf("%w: notes and updates of the incidents that are not resolved take %d MiB (resolve some)", ErrFull, n>>20)
+	}
+	return nil
 }
 
 // Between lists the incidents that were going on at any time from from to to, in the order of their onset.

@@ -269,6 +269,11 @@ func (n *incidents) Do(ctx context.Context, o incident.Operation) (*incident.Inc
 		if err := o.Allowed(inc); err != nil {
 			return inc, err
 		}
+		if o.Kind == incident.AddNote || o.Kind == incident.AddUpdate {
+			if err := view.Room(); err != nil {
+				return inc, err
+			}
+		}
 	}
 	if err := n.write(ctx, incident.Batch{Operations: []incident.Operation{o}}); err != nil {
 		return nil, err

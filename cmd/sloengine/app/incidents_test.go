@@ -214,3 +214,39 @@ func TestOnsetSteps(t *testing.T) {
 		require.Equal(t, max(10*time.Second, slice), steps[len(steps)-1].Duration())
 	}
 }
+
+// TestOpenIncidentsAreBounded: incidents that are not resolved are never removed, so their notes have a bound.
+func TestOpenIncidentsAreBounded(t *testing.T) {
+	a, g := built(t, t.TempDir(), "", "127.0.0.1:0")
+	serving(t, a, g)
+	do := func(o incident.Operation) (*incident.Incident, error) {
+		o.By = "Ann"
+		return a.incidents.Do(t.Context(), o)
+	}
+	text, written := strings.Repeat("я", incident.MaxText), 0
+	var first *incident.Incident
+	for written < 2*incident.MaxOpenTexts {
+		inc, err := do(incident.Operation{Kind: incident.OpenByHand, Title: "down", Severity: incident.Critical, Key: strings.Repeat("k", 1+written>>20)})
+		require.NoError(t, err)
+		if first == nil {
+			first = inc
+		}
+		for range 50 {
+			if _, err = do(incident.Operation{Kind: incident.AddNote, ID: inc.ID, Text: text}); err != nil {
+				break
+			}
+			written += len(text)
+		}
+		if err != nil {
+			require.ErrorIs(t, err, incident.ErrFull)
+			break
+		}
+	}
+	require.InDelta(t, incident.MaxOpenTexts, written, float64(2*len(text)))
+	_, err := do(incident.Operation{Kind: incident.AddUpdate, ID: first.ID, Text: "more"})
+	require.ErrorIs(t, err, incident.ErrFull)
+	_, err = do(incident.Operation{Kind: incident.ResolveIt, ID: first.ID})
+	require.NoError(t, err)
+	_, err = do(incident.Operation{Kind: incident.AddUpdate, ID: first.ID, Text: "more"})
+	require.NoError(t, err, "what is resolved is removed one day")
+}
