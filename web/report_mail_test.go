@@ -139,7 +139,7 @@ func TestReportIncidents(t *testing.T) {
 
 	// What is not known is not nothing.
 	require.Nil(t, ask("period=2025-W01"), "older than the book")
-	require.NotContains(t, string(b.get("/api/v1/report?period=2025-W01&format=text").Body.Bytes()), "Incidents")
+	require.NotContains(t, b.get("/api/v1/report?period=2025-W01&format=text").Body.String(), "Incidents")
 	b.web.Opt.Incidents = nil
 	require.Nil(t, ask("period=2026-W47"))
 }

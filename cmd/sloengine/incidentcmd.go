@@ -202,7 +202,7 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 	if x.More > 0 {
 		fmt.Fprintf(tw, "\tand %s more\n", plural(x.More, "alert"))
 	}
-	for _, spent := range x.Incident.Spent {
+	for _, spent := range x.Spent {
 		fmt.Fprintf(tw, "budget\t%s %s: %d of %d bad, %.2f %% of the error budget\n", cell(spent.SLO), cell(fmt.Sprint(spent.Group)), spent.Bad, spent.Valid, 100*spent.Budget)
 	}
 	if x.PostMortem != "" {
