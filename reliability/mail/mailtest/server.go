@@ -107,6 +107,7 @@ func Start(t testing.TB, o Options) *Server {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	t.Cleanup(func() {
+		_ = l.Close() // a server that does not serve yet would serve on after Close
 		_ = srv.Close()
 		s.mu.Lock()
 		for c := range s.conns {
