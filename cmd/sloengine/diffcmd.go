@@ -2,15 +2,76 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/rules/diff"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/status"
 )
+
+func newDiff(s streams) *cobra.Command {
+	var running bool
+	o := &engineCommand{printer: printer{streams: s}}
+	c := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Show what a new version of a spec changes, and the consequences",
+		Long: `diff compares two specs, files or folders, and their alerts: what was added or
+removed, which objective, window or threshold changed, and how much earlier or later
+an alert then fires. It exits with 3 if anything differs.
+
+With --running, diff takes one spec and shows what it would do to the counts of a
+running engine: which SLOs start from zero, which resume parked counts, which are
+removed, and until when the engine retains their counts.`,
+		Example: `  sloengine diff specs/ specs.new/
+  sloengine diff --running specs.new/`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if running {
+				if len(args) == 0 {
+					return usageError{errors.New("diff --running takes a spec: files, folders, or - for standard input")}
+				}
+				differs, err := diffRunning(c.Context(), o, args)
+				if err == nil && differs {
+					err = errFindings
+				}
+				return err
+			}
+			if len(args) != 2 {
+				return usageError{errors.New("diff takes two specs: the old one and the new one")}
+			}
+			was, err := specFiles(args[:1]).read(s)
+			if err != nil {
+				return fmt.Errorf("old spec: %w", err)
+			}
+			now, err := specFiles(args[1:]).read(s)
+			if err != nil {
+				return fmt.Errorf("new spec: %w", err)
+			}
+			changes := append([]diff.Change{}, diff.Specs(rulesSpec(was), rulesSpec(now))...)
+			err = o.print(changes, func() error {
+				_, err := io.WriteString(s.out, diff.Text(changes))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if len(changes) > 0 {
+				return errFindings
+			}
+			return nil
+		},
+	}
+	o.addOutput(c.Flags(), "table", "json")
+	c.Flags().BoolVar(&running, "running", false, "compare one spec with what a running engine counts")
+	o.engine.add(c.Flags())
+	return c
+}
 
 // diffRunning shows what a spec would do to the counts of a running engine, and reports whether it would change any.
 func diffRunning(ctx context.Context, o *engineCommand, files specFiles) (differs bool, err error) {
