@@ -175,7 +175,7 @@ func (e *Evaluator) evaluate(ctx context.Context, now time.Time) (*sla.Report, e
 func (e *Evaluator) Run(ctx context.Context) error {
 	ticker := time.NewTicker(e.opt.Interval)
 	defer ticker.Stop()
-	began := time.Now()
+	began := time.Now() // monotonic, which Now is checked against; Now would hide its own jumps
 	var r runner
 	for {
 		begin := time.Now()
