@@ -89,6 +89,8 @@ type DecodeOptions struct {
 	// AssignID makes an id for the event at that index, which has none. With nil
 	// such an event keeps an empty id.
 	AssignID func(index int) string
+	// AppendID appends one instead, without the memory of a string. Item.Assigned stays empty.
+	AppendID func(dst []byte, index int) []byte
 
 	// AllowService says whether the sender may send for the service; nil allows all.
 	AllowService func(service []byte) bool
@@ -127,6 +129,9 @@ type ItemError struct {
 	Code      Code   `json:"code"`
 	Detail    string `json:"detail"`
 	Retryable bool   `json:"retryable"`
+
+	From int `json:"-"` // where the event stands in its body
+	To   int `json:"-"`
 }
 
 // Reset empties b and keeps its memory for reuse.

@@ -27,54 +27,46 @@ type Decoder struct {
 	vouched               vouched
 
 	identity            []byte // what is hashed into a key
-	now, newest, oldest int64  // Unix nanoseconds
-	timeless            bool   // any time is good, and none too
-	weighted            bool   // a weight is good
+	id                  []byte // that AppendID made
+	extra               []Extra
+	now, newest, oldest int64 // Unix nanoseconds
+	missing             int64 // the time of an event without one
+	base                int   // events of the batch before this body
+	origin, from        int   // of the text in the body, and of the event in the text
+	timeless            bool  // any time is good, and none too
+	weighted            bool  // a weight is good
 }
 
 // Decode reads body into b, which it resets first. What is wrong with single
 // events lands in b.Errors. The error, if any, is a *BodyError: the body cannot
 // be read as a whole, and b is empty. b does not refer to body.
 func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch) error {
-	b.Reset()
-	b.Backfill = opt.Backfill
-	d.opt, d.batch = opt, b
-	d.limits = opt.SizeLimits.withDefaults()
-	d.bounds()
-	lateness := d.limits.AllowedLateness
-	if opt.Backfill {
-		lateness = d.limits.MaxBackfill
-	}
-	d.timeless, d.weighted = false, opt.AllowWeight
-	d.now = opt.Now.UnixNano()
-	d.newest = opt.Now.Add(d.limits.MaxFuture).UnixNano()
-	d.oldest = opt.Now.Add(-lateness).UnixNano()
-	d.vouched.forget()
-	b.Buf = slices.Grow(b.Buf, len(body)/2) // about as long as its binary form
-	b.MinTime, b.MaxTime = math.MaxInt64, math.MinInt64
-
-	var err *BodyError
-	switch format {
-	case NDJSON:
-		err = d.lines(body)
-	case JSON:
-		err = d.document(body, d.event, true, true)
-	case CloudEvent:
-		err = d.document(body, d.cloudEvent, true, false)
-	case CloudEventBatch:
-		err = d.document(body, d.cloudEvent, false, true)
-	default:
-		err = &BodyError{Code: CodeInvalidJSON, Reason: fmt.Sprintf("unknown format %d", format), Line: 1, Column: 1}
-	}
-	d.b, d.batch, d.opt = nil, nil, DecodeOptions{} // do not keep the caller's things alive
+	d.Begin(opt, b)
+	err := d.read(format, body)
+	d.End()
 	if err != nil {
 		b.Reset()
 		return err
 	}
-	if len(b.Events) == 0 {
-		b.MinTime, b.MaxTime = 0, 0
-	}
 	return nil
+}
+
+// read reads one body into the batch.
+func (d *Decoder) read(format Format, body []byte) *BodyError {
+	b := d.batch
+	d.base, d.origin = b.Received, 0
+	b.Buf = slices.Grow(b.Buf, len(body)/2) // about as long as its binary form
+	switch format {
+	case NDJSON:
+		return d.lines(body)
+	case JSON:
+		return d.document(body, d.event, true, true)
+	case CloudEvent:
+		return d.document(body, d.cloudEvent, true, false)
+	case CloudEventBatch:
+		return d.document(body, d.cloudEvent, false, true)
+	}
+	return &BodyError{Code: CodeInvalidJSON, Reason: fmt.Sprintf("unknown format %d", format), Line: 1, Column: 1}
 }
 
 // bounds takes the limits over.
@@ -103,17 +95,18 @@ func (d *Decoder) lines(body []byte) *BodyError {
 		text := body[from:to]
 		start := from
 		from = next
+		d.origin = start
 		d.start(text)
 		d.space()
 		if d.i == len(text) {
 			continue
 		}
-		if d.batch.Received == d.limits.MaxBatchEvents {
+		if d.batch.Received-d.base == d.limits.MaxBatchEvents {
 			return d.tooMany(body, start)
 		}
 		d.line(line)
 	}
-	if d.batch.Received == 0 {
+	if d.batch.Received == d.base {
 		return bodyError(body, len(body), CodeEmptyBody, emptyBody)
 	}
 	return nil
@@ -164,7 +157,7 @@ func (d *Decoder) document(body []byte, event func(depth int) bool, object, arra
 		d.finish(0)
 	case c == '[' && array:
 		ok := d.array(1, func() bool {
-			if d.batch.Received == d.limits.MaxBatchEvents {
+			if d.batch.Received-d.base == d.limits.MaxBatchEvents {
 				tooMany = d.tooMany(body, d.i)
 				return false
 			}
@@ -228,6 +221,7 @@ func (d *Decoder) next() {
 	d.f.reset()
 	d.scratch = d.scratch[:0]
 	d.problem, d.detail = "", ""
+	d.from = d.i
 	d.quiet = d.batch != nil && len(d.batch.Errors) >= d.limits.MaxErrors
 }
 
@@ -251,6 +245,9 @@ func (d *Decoder) finish(line int) {
 	b := d.batch
 	index := b.Received
 	b.Received++
+	if len(d.extra) > 0 {
+		d.addExtra()
+	}
 	d.check()
 	if d.problem != "" {
 		b.Rejected++
@@ -258,7 +255,10 @@ func (d *Decoder) finish(line int) {
 			b.ErrorsTruncated = true
 			return
 		}
-		e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail}
+		e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail, From: d.origin + d.from, To: d.origin + d.i}
+		if line > 0 {
+			e.To = d.origin + len(d.b) // the scanner may stand anywhere
+		}
 		if utf8.Valid(d.f.id) {
 			e.ID = string(d.f.id)
 		}
@@ -277,6 +277,9 @@ func (d *Decoder) finish(line int) {
 	} else if d.opt.AssignID != nil {
 		item.Assigned = d.opt.AssignID(index)
 		f.id, f.assigned = append(d.scratch, item.Assigned...), true
+	} else if d.opt.AppendID != nil {
+		d.id = d.opt.AppendID(d.id[:0], index)
+		f.id, f.assigned = d.id, true
 	}
 	b.Buf = f.appendBinary(b.Buf)
 	item.End = len(b.Buf)
@@ -324,9 +327,10 @@ func (d *Decoder) check() {
 	if d.problem != "" || d.timeless {
 		return
 	}
+	if !f.hasTime {
+		f.time, f.hasTime = d.missing, true
+	}
 	switch {
-	case !f.hasTime:
-		f.time, f.hasTime = d.now, true
 	case f.time > d.newest:
 		d.fail(CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s. Correct the sender's clock.",
 			d.shownTime(), d.limits.MaxFuture, showTime(d.now))
