@@ -77,7 +77,7 @@ func TestNewerFormats(t *testing.T) {
 	writeFile(t, data, "reports.json", `{"version": 1, "targets": {}}`) // there is one once engine.yaml has reports
 
 	for pattern, raise := range map[string]raised{
-		fsys.FormatFile:           replaced("format 2", "format 3"),
+		fsys.FormatFile:           replaced("format 3", "format 4"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
 		"wal/*.wal":               raisedAt(8, 36),
 		"wal/durable":             raisedAt(8, 36),

@@ -17,17 +17,20 @@ const keepBuffer = 32 << 20
 
 // Append writes recs as one batch and returns when they are durable: one write, one sync.
 // It fills in their numbers, which are consecutive. On any error no number is assigned
-// and no reader sees any of them, but after a crash some may be in the log: whoever
+// and no reader sees any of them, but after a crash all may be in the log: whoever
 // sends them again needs to recognise them.
 //
 // An error that wraps ErrNoSpace or ErrNoFiles, and any other failed write, leaves the log
 // as it was before the call. A failed sync poisons the log.
 //
-// Within this process a batch is written as a whole or not at all. After a crash, the records at its beginning
-// may be left without the others, so what only makes sense together belongs into one record.
+// A batch is written as a whole or not at all, also after a crash. Only an operator who accepts the loss of damaged
+// records can separate the records of a batch.
 func (l *Log) Append(recs []Pending) error {
 	if len(recs) == 0 {
 		return l.alive()
+	}
+	if len(recs) > maxBatch {
+		return fmt.Errorf("%w: %d records in one batch, at most %d", ErrTooLarge, len(recs), maxBatch)
 	}
 	size := int64(0)
 	for i := range recs {
@@ -79,7 +82,9 @@ func (l *Log) Append(recs []Pending) error {
 func (l *Log) segmentFor(size int64) (*segment, error) {
 	if l.file != nil {
 		end := l.active.end.Load()
-		if end == segmentHead || end+size <= l.o.SegmentBytes {
+		// A segment of an older version takes no more batches, since its frames cannot name the size of a batch. An empty one
+		// is used up: a new segment would have its name.
+		if end == segmentHead || end+size <= l.o.SegmentBytes && l.active.version == formatVersion {
 			return l.active, nil
 		}
 		// From here on nothing may go into the old segment: a half-created new one may
@@ -120,7 +125,7 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 		if recs[i].Type == l.o.RuleType {
 			rule = rule%math.MaxUint16 + 1
 		}
-		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint32(i), seg.named(rule))
+		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint16(i), seg.counted(len(recs)), seg.named(rule))
 	}
 	// The whole batch is encoded before the first byte is written. One write means that a short write is one torn
 	// place at the end.

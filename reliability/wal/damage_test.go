@@ -257,12 +257,13 @@ func older(data []byte, records int) {
 	binary.LittleEndian.PutUint32(data[36:], checksum(0, data[:36]))
 	for i := range records {
 		h := data[segmentHead+i*(frameHead+40):][:frameHead]
+		clear(h[14:16])
 		clear(h[22:24])
 		binary.LittleEndian.PutUint32(h, checksum(salt, h[4:]))
 	}
 }
 
-// A log of version 1 is read and gone on with; its segment stays of that version.
+// A log of version 1 is read, and continues in a segment of the present version.
 func TestVersion1(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 4096)
@@ -273,13 +274,13 @@ func TestVersion1(t *testing.T) {
 	older(data, 3)
 	m = diskWith(t, map[uint64][]byte{1: data})
 	l = mustOpen(t, m, 4096)
-	more := append(rules(1), batch(5, 3900)...)
+	more := append(rules(1), batch(5, 3990)...)
 	require.NoError(t, l.Append(more[:1]))
 	require.NoError(t, l.Append(more[1:]))
 	require.NoError(t, l.Close())
 	require.EqualValues(t, 1, readFile(t, m, segmentPath(1))[8])
-	require.Zero(t, readFile(t, m, segmentPath(1))[segmentHead+3*(frameHead+40)+22])
-	require.EqualValues(t, 2, readFile(t, m, segmentPath(5))[8])
+	require.EqualValues(t, formatVersion, readFile(t, m, segmentPath(4))[8])
+	require.EqualValues(t, formatVersion, readFile(t, m, segmentPath(5))[8])
 	got, err := readAll(mustOpen(t, m, 4096), 1)
 	require.NoError(t, err)
 	requireRecords(t, append(recs, more...), 1, got)
@@ -308,4 +309,32 @@ func TestKeepAcrossALoss(t *testing.T) {
 	ok, err := k.Next(&rec)
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// A batch whose end is missing is dropped as a whole behind a gap, too, once the loss of the gap is accepted.
+func TestPartialBatchBehindAGap(t *testing.T) {
+	s := newSample(t, []int{100}, []int{110}, []int{120}, []int{130, 140, 150})
+	data := slices.Clone(s.segments[1])
+	data[s.places[1].Offset] ^= 1
+	clear(data[s.places[5].Offset:])
+	for _, gapAt := range []int{1, 2} { // behind it: another batch and the partial one, or that one alone
+		data := slices.Clone(data)
+		data[s.places[gapAt].Offset] ^= 1
+		m := s.with(t, 1, data)
+		for _, accept := range []bool{true, false} {
+			l, err := Open(Options{FS: m, Dir: testDir, SegmentBytes: 4096, AcceptLoss: accept})
+			require.NoError(t, err)
+			require.EqualValues(t, 4, l.NextSeq())
+			require.NoError(t, l.Close())
+		}
+	}
+}
+
+// A batch is limited to what a frame can say of it.
+func TestBatchOfTooManyRecords(t *testing.T) {
+	l := mustOpen(t, fsystest.New(), 64<<20)
+	defer l.Close()
+	require.ErrorIs(t, l.Append(make([]Pending, maxBatch+1)), ErrTooLarge)
+	require.NoError(t, l.Append(make([]Pending, maxBatch)))
+	require.EqualValues(t, maxBatch, l.DurableSeq())
 }

@@ -64,11 +64,14 @@ func appendThrough(m *fsystest.Mem, fault error) (hit bool, err error) {
 				return hit, fmt.Errorf("poisoned log is read: %w", err)
 			}
 			_ = l.Close()
-			// The batch whose sync failed may be there or not.
+			// The batch whose sync failed may be there or not, as a whole.
 			if l, err = open(); err != nil {
 				return hit, err
 			}
 			if n := int(l.DurableSeq()) - len(acked); n > 0 {
+				if n != len(recs) {
+					return hit, fmt.Errorf("%d of %d records of a batch are left", n, len(recs))
+				}
 				acked = append(acked, recs[:n]...)
 			}
 		default:

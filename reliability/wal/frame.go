@@ -14,7 +14,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type frame struct {
 	payloadCRC uint32
 	length     uint32
-	delta      uint32 // number of records before it in its batch
+	delta      uint16 // number of records before it in its batch
+	count      uint16 // number of records of its batch; 0 = not named
 	seq        uint64
 	rule       uint16 // number of the last record of Options.RuleType, itself included; 0 = not named
 	time       int64
@@ -31,16 +32,20 @@ func checksum(salt uint32, b []byte) uint32 { return crc32.Update(salt, castagno
 // maxSeq is the highest number of a record: the two bytes above it hold the rule.
 const maxSeq = 1<<48 - 1
 
+// maxBatch is the most records of one batch: a frame has two bytes for their number.
+const maxBatch = 1<<16 - 1
+
 // appendFrame encodes a record. The head has a checksum of its own, so that a damaged length is noticed before anybody
 // reads that many bytes, and so that a start can look for frames at any offset without reading payloads.
-func appendFrame(dst []byte, salt uint32, p *Pending, delta uint32, rule uint16) []byte {
+func appendFrame(dst []byte, salt uint32, p *Pending, delta, count, rule uint16) []byte {
 	at := len(dst)
 	var head [frameHead]byte
 	dst = append(dst, head[:]...)
 	h := dst[at : at+frameHead]
 	binary.LittleEndian.PutUint32(h[4:], checksum(salt, p.Payload))
 	binary.LittleEndian.PutUint32(h[8:], uint32(len(p.Payload)))
-	binary.LittleEndian.PutUint32(h[12:], delta)
+	binary.LittleEndian.PutUint16(h[12:], delta)
+	binary.LittleEndian.PutUint16(h[14:], count)
 	binary.LittleEndian.PutUint64(h[16:], p.Seq|uint64(rule)<<48)
 	binary.LittleEndian.PutUint64(h[24:], uint64(p.Time))
 	h[32] = p.Type
@@ -57,7 +62,8 @@ func parseHead(b []byte, salt uint32, f *frame) (reason string) {
 	}
 	f.payloadCRC = binary.LittleEndian.Uint32(b[4:])
 	f.length = binary.LittleEndian.Uint32(b[8:])
-	f.delta = binary.LittleEndian.Uint32(b[12:])
+	f.delta = binary.LittleEndian.Uint16(b[12:])
+	f.count = binary.LittleEndian.Uint16(b[14:])
 	f.seq = binary.LittleEndian.Uint64(b[16:]) & maxSeq
 	f.rule = binary.LittleEndian.Uint16(b[22:])
 	f.time = int64(binary.LittleEndian.Uint64(b[24:]))

@@ -37,7 +37,7 @@ func FuzzRecover(f *testing.F) {
 			recs := batch(first, sizes...)
 			for i := range recs {
 				recs[i].Seq = first + uint64(i)
-				data = appendFrame(data, s.salt, &recs[i], uint32(i), 0)
+				data = appendFrame(data, s.salt, &recs[i], uint16(i), uint16(len(recs)), 0)
 			}
 			first += uint64(len(sizes))
 		}

@@ -149,7 +149,7 @@ func (l *Log) copyPiece(g *gap) error {
 				}
 				// Only the salt changes: number, batch and rule stay, so that later records still find their rule.
 				rec := Pending{Time: f.time, Type: f.typ, Payload: payload, Seq: seq}
-				buf = appendFrame(buf[:0], s.salt, &rec, f.delta, f.rule)
+				buf = appendFrame(buf[:0], s.salt, &rec, f.delta, f.count, f.rule)
 				if _, err := to.WriteAt(buf, at); err != nil {
 					return err
 				}

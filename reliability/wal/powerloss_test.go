@@ -36,6 +36,9 @@ func (h *history) check(disk *fsystest.Mem) error {
 	if err != nil {
 		return err
 	}
+	if n := l.DurableSeq(); n > uint64(len(h.acked)) && n != uint64(len(h.acked)+len(h.inFlight)) {
+		return fmt.Errorf("log ends with record %d, in the middle of the batch of records %d to %d", n, len(h.acked)+1, len(h.acked)+len(h.inFlight))
+	}
 	first := l.FirstSeq()
 	if first < h.floor {
 		return fmt.Errorf("record %d is back, but everything below %d was truncated", first, h.floor)

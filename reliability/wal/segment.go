@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	formatVersion = 2  // 1 named no rules, and not the salt of the segment before
+	// formatVersion 1 named no rules and not the salt of the segment before. 2 did not name the number of records of a batch.
+	formatVersion = 3
 	segmentHead   = 40 // bytes before the first frame
 	segmentMagic  = "sloe-wal"
 	segmentSuffix = ".wal"
@@ -49,13 +50,21 @@ func (s *segment) start() uint64 {
 
 // named is the rule as it stands in the frames of the segment.
 //
-// A segment keeps the version that it was created with, so a log that is continued by a newer program may append
-// to one of version 1, whose frames have zeros in that place.
+// A segment keeps the version that it was created with. A log that is continued by a newer program may append to an empty
+// one of version 1, whose frames have zeros in that place.
 func (s *segment) named(rule uint16) uint16 {
 	if s.version < 2 {
 		return 0
 	}
 	return rule
+}
+
+// counted is the number of records of a batch as it stands in the frames of the segment. Before version 3 it was not named.
+func (s *segment) counted(n int) uint16 {
+	if s.version < 3 {
+		return 0
+	}
+	return uint16(n)
 }
 
 // segmentName has 20 digits, which hold every 64-bit number, so that names sort like numbers.

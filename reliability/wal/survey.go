@@ -36,8 +36,21 @@ type survey struct {
 	cur  *piece // grows with every record; nil at the beginning of a segment and behind a gap
 	open *gap   // no usable record has come behind it yet
 
-	end, batchAt int64 // in the last segment: behind the last record, and where its batch begins
+	end, batchAt int64    // in the last segment: behind the last record, and where its batch begins
+	last         frame    // head of the last usable record
+	before       standing // where the walk stood in front of the batch of the last record
 	used         int64 // what is not zero ends here
+}
+
+// standing is a place in the walk to which it can return: the end of a batch with no gap behind it.
+type standing struct {
+	ok   bool
+	next uint64
+	rule uint16
+	time int64
+	seq  uint64
+	cur  *piece
+	at   int64 // in the segment, behind the last record
 }
 
 // superseded is a segment that holds only records that were given up.
@@ -286,6 +299,9 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 		v.sc.open(f, s.salt, at+int64(i))
 	}
 	v.end = v.sc.off
+	if stop == 0 && reason == "" {
+		v.dropPartialBatch()
+	}
 	s.end.Store(v.end)
 	// Another segment follows: its name says how far this one must reach. Of the last segment only the bytes behind the
 	// bad frame tell how many records can have been there.
@@ -299,8 +315,28 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 	return nil
 }
 
+// dropPartialBatch returns to the end of the batch before the last one if the last one is not whole. Nobody was told that its
+// records are stored, and they only make sense together. What the marker names was synced, so it stays.
+//
+// A batch that follows a gap stays for now: the survey after the loss was accepted finds it without one.
+func (v *survey) dropPartialBatch() {
+	b := &v.before
+	if v.last.count == 0 || v.last.delta+1 >= v.last.count || !b.ok || b.next <= v.mark.seq || v.last.batch() != b.next {
+		return
+	}
+	v.next, v.rule, v.time, v.seq, v.cur = b.next, b.rule, b.time, b.seq, b.cur
+	if v.cur != nil {
+		v.cur.next, v.cur.to = b.next, b.at
+	}
+	v.end, v.batchAt = b.at, b.at // the batch in front of it was synced before this one was begun
+}
+
 // record takes note of a whole record at an offset of a segment.
 func (v *survey) record(s *segment, f *frame, at int64) {
+	if f.delta == 0 {
+		v.before = standing{v.open == nil, f.seq, v.rule, v.time, v.seq, v.cur, at}
+	}
+	v.last = *f
 	v.next = f.seq + 1
 	// Readable is not enough behind a gap: if a rule was lost in it, the record would be read by the wrong one.
 	g := v.open
