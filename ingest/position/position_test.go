@@ -1,0 +1,138 @@
+package position
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestAppendAndParse(t *testing.T) {
+	in := []Progress{
+		{Stream: Stream{"orders", [16]byte{1, 2, 15: 9}, 11}, Epoch: 7, Ranges: []Range{{0, 10}, {12, 1 << 40}},
+			Partial: []Partial{{10, []int32{0, 2}}, {11, []int32{5}}}},
+		{Stream: Stream{Name: "payments"}},
+	}
+	b := Append([]byte("x"), "kafka", in)
+	source, out, err := Parse(b[1:])
+	require.NoError(t, err)
+	require.Equal(t, "kafka", source)
+	require.Equal(t, in, out)
+	for cut := range len(b) - 1 {
+		_, _, err := Parse(b[1 : 1+cut])
+		require.Error(t, err, "cut at %d", cut)
+	}
+	_, _, err = Parse(append(b[1:], 0))
+	require.Error(t, err)
+}
+
+// A Book knows exactly the messages that it was told of, in any order, and keeps them over a checkpoint.
+func TestBookIsASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type event struct{ offset, index int64 }
+		b := NewBook()
+		stream := Stream{Name: "orders", Partition: 3}
+		whole, parts := map[int64]bool{}, map[event]bool{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			p := Progress{Stream: stream}
+			if rapid.Bool().Draw(t, "partial") {
+				m := Partial{Offset: rapid.Int64Range(0, 60).Draw(t, "offset"), Done: []int32{rapid.Int32Range(0, 3).Draw(t, "index")}}
+				p.Partial = append(p.Partial, m)
+				parts[event{m.Offset, int64(m.Done[0])}] = true
+			} else {
+				from := rapid.Int64Range(0, 60).Draw(t, "from")
+				r := Range{from, from + rapid.Int64Range(0, 9).Draw(t, "length")}
+				p.Ranges = append(p.Ranges, r)
+				for i := r.From; i < r.To; i++ {
+					whole[i] = true
+				}
+			}
+			require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{p})))
+			if rapid.Bool().Draw(t, "checkpoint") {
+				saved := b.Encode(nil)
+				b = NewBook()
+				require.NoError(t, b.Restore(saved))
+				require.Equal(t, saved, b.Encode(nil))
+			}
+		}
+		got := b.Of("kafka")
+		require.Len(t, got, 1)
+		partial := map[event]bool{}
+		for _, m := range got[0].Partial {
+			for _, i := range m.Done {
+				partial[event{m.Offset, int64(i)}] = true
+			}
+		}
+		last := int64(-1)
+		for i := int64(-2); i < 80; i++ {
+			require.Equal(t, whole[i], got[0].Has(i), "message %d of %v", i, got[0].Ranges)
+			for k := range int64(4) {
+				require.Equal(t, parts[event{i, k}] && !whole[i], partial[event{i, k}], "event %d of message %d", k, i)
+			}
+			if whole[i] {
+				last = i
+			}
+		}
+		next, ok := got[0].Next()
+		require.Equal(t, last >= 0, ok)
+		if ok {
+			require.Equal(t, last+1, next)
+		}
+		for i := 1; i < len(got[0].Ranges); i++ {
+			require.Less(t, got[0].Ranges[i-1].To, got[0].Ranges[i].From, "neighbours are joined")
+		}
+	})
+}
+
+// A topic that was created again takes the place of the old one.
+func TestRecreatedTopic(t *testing.T) {
+	b := NewBook()
+	old, renewed := Stream{"orders", [16]byte{1}, 0}, Stream{"orders", [16]byte{2}, 0}
+	other := Stream{"orders", [16]byte{1}, 1}
+	for _, s := range []Stream{old, other, renewed} {
+		require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{{Stream: s, Ranges: []Range{{0, 5}}}})))
+	}
+	got := b.Of("kafka")
+	require.Len(t, got, 2)
+	require.Equal(t, renewed, got[0].Stream)
+	require.Equal(t, other, got[1].Stream, "each partition is renewed with its first message")
+}
+
+func TestBookIsBounded(t *testing.T) {
+	b := NewBook()
+	for i := range int64(MaxRanges + 10) {
+		require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{{Ranges: []Range{{i * 10, i*10 + 5}}}})))
+	}
+	got := b.Of("kafka")[0]
+	require.Len(t, got.Ranges, MaxRanges)
+	require.True(t, got.Has(7), "what lies between the oldest ranges is not read again")
+	require.False(t, got.Has(MaxRanges*10+7))
+
+	streams := make([]Progress, MaxStreams)
+	for i := range streams {
+		streams[i].Stream = Stream{Name: fmt.Sprint(i)}
+	}
+	require.NoError(t, b.Apply(Append(nil, "other", streams)))
+	require.NoError(t, b.Apply(Append(nil, "other", []Progress{{Stream: Stream{Name: "0"}}})))
+	require.NoError(t, b.Apply(Append(nil, "other", []Progress{{Stream: Stream{Name: "new"}}})))
+	names := map[string]bool{}
+	for _, p := range b.Of("other") {
+		names[p.Stream.Name] = true
+	}
+	require.Len(t, names, MaxStreams)
+	require.True(t, names["0"] && names["new"])
+	require.False(t, names["1"], "the one that did not move for longest")
+	require.Equal(t, []string{"kafka", "other"}, b.Sources())
+}
+
+func TestRestoreRefusesDamage(t *testing.T) {
+	b := NewBook()
+	require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{{Stream: Stream{Name: "orders"}, Ranges: []Range{{3, 5}}}})))
+	saved := b.Encode(nil)
+	for cut := range saved {
+		require.Error(t, NewBook().Restore(saved[:cut]))
+	}
+	saved[0]++
+	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 2")
+}
