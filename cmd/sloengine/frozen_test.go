@@ -26,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -121,7 +122,7 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	counts, err := fold.New(fold.Options{})
 	require.NoError(t, err)
 	running, err := engine.Open(engine.Options{
-		Dir: data, State: app.FoldState{Fold: counts, Incidents: incident.NewBook()}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
+		Dir: data, State: app.FoldState{Fold: counts, Incidents: incident.NewBook(), Positions: position.NewBook()}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/rules"
@@ -60,7 +61,7 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	t.Helper()
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	e := &oracleEngine{t: t, state: app.FoldState{Fold: f, Incidents: incident.NewBook()}}
+	e := &oracleEngine{t: t, state: app.FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook()}}
 	e.eval, err = evaluator.New(evaluator.Options{
 		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
 	})

@@ -59,6 +59,37 @@ func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.T
 	return e.wait(ctx, r)
 }
 
+// Position is how far a source got with the messages that the events of a batch came from.
+type Position interface {
+	// AppendPosition appends the form that package position reads, without the events at the given indexes of Batch.Events,
+	// which are ascending: those are not in the log. It appends nothing if nothing is left. The committer calls it before
+	// AdmitAt returns.
+	AppendPosition(dst []byte, undecided []int32) []byte
+}
+
+// AdmitAt is Admit for a batch of a source. The position becomes durable together with the events, or not at all, also if
+// none of the events is new or the batch is empty. Events that are Throttled or Critical in the Result are not in the
+// position: the source admits them again, or makes dead letters of them and then writes a position that has them.
+func (e *Engine) AdmitAt(ctx context.Context, b *event.Batch, tickets *ratelimit.Tickets, todo []int32, at Position) (Result, error) {
+	r := e.queue.request(record.TypeEvents)
+	r.batch, r.tickets, r.todo, r.position = b, tickets, todo, at
+	r.bytes = int64(len(b.Buf)) + requestOverhead
+	return e.wait(ctx, r)
+}
+
+// Lose writes a position whose messages are gone, such as those that a broker deleted before they were read, together with
+// what is to be counted as dropped for them. So coverage falls once, whatever is killed.
+func (e *Engine) Lose(ctx context.Context, at Position, lost []record.Dropped) error {
+	r := e.queue.request(record.TypeEvents)
+	r.batch, r.position = &event.Batch{}, at
+	for i := range lost {
+		r.payload = lost[i].Append(r.payload)
+	}
+	r.bytes = int64(len(r.payload)) + requestOverhead
+	_, err := e.wait(ctx, r)
+	return err
+}
+
 // record writes a record of another type.
 // It is not refused for a nearly full disk: these records are small, and without them nothing could be changed.
 func (e *Engine) record(ctx context.Context, kind byte, payload []byte) (Result, error) {

@@ -51,6 +51,7 @@ type committer struct {
 	pending  []wal.Pending
 	arena    []byte // payloads; pending refers to it, so it must not grow after prepare
 	runs     []eventRun
+	position []byte // encoded, of the batch that is admitted
 	deferred deferredEvents
 
 	waits    mergeWait // requests whose events are to be merged with those of others

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -25,6 +27,7 @@ type eventRun struct {
 // record. The counts in the result add up to the number of events that were looked at.
 func (c *committer) admit(r *request, at int64) {
 	b := r.batch
+	c.position = c.position[:0]
 	count, size := 0, 0
 	begun := false // a record; its begin may start a generation of ids
 	c.runs = c.runs[:0]
@@ -64,9 +67,28 @@ func (c *committer) admit(r *request, at int64) {
 			c.runs = append(c.runs, eventRun{item.Start, item.End, weight})
 		}
 	}
-	if count > 0 {
+	if r.position != nil {
+		c.position = r.position.AppendPosition(c.position, r.result.undecided())
+	}
+	if count == 0 && len(c.position) > 0 && !begun {
+		c.begin(at)
+	}
+	if count > 0 || len(c.position) > 0 {
 		c.events(r, at, count)
 	}
+	if len(r.payload) > 0 {
+		c.add(r, at, record.TypeDropped, r.payload)
+	}
+}
+
+// undecided are the indexes of the events about which nothing is written, ascending.
+func (r *Result) undecided() []int32 {
+	if len(r.Critical) == 0 {
+		return r.Throttled
+	}
+	both := slices.Concat(r.Throttled, r.Critical)
+	slices.Sort(both)
+	return both
 }
 
 // touch loads the slots for the ids of the next TouchAhead events, so that their cache misses overlap.
@@ -113,10 +135,11 @@ func (c *committer) begin(at int64) {
 
 // events adds the record of the collected runs.
 //
-// The payload is a slice of the arena. runs is empty afterwards.
+// The payload is a slice of the arena. runs is empty afterwards. A batch that needs several records has its position in
+// the last one.
 func (c *committer) events(r *request, at int64, count int) {
 	from := len(c.arena)
-	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill)
+	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill, c.position)
 	for _, run := range c.runs {
 		one := r.batch.Buf[run.from:run.to]
 		if run.weight == 0 {
@@ -142,12 +165,17 @@ func (r *request) duplicate(index int) {
 }
 
 // answerKnown answers a batch when nothing can be stored. If all its events are duplicates, it needs no write and is
-// answered as usual.
+// answered as usual, unless it has a position.
 //
 // The table must hold ids of durable records only, so after a failed write it comes after the rollback. The
 // result that admit may have filled in is dropped, since nothing of it is stored.
 func (c *committer) answerKnown(r *request, why *UnavailableError) {
 	r.result, r.err = Result{}, nil
+	if r.position != nil {
+		r.err = why
+		c.e.opt.Metrics.unavailable[why].Inc()
+		return
+	}
 	for k := range r.places() {
 		item := &r.batch.Events[r.place(k)]
 		if !item.HasKey || !c.ids.Has(item.Key) {

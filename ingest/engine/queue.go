@@ -22,9 +22,10 @@ type request struct {
 	batch     *event.Batch // RecordEvents
 	tickets   *ratelimit.Tickets
 	todo      []int32  // places in batch.Events; nil is all
+	position  Position // of a source; nil: none
 	replay    []Replay // RecordReplay
 	delivered bool     // of a replay: the sinks have the events
-	payload   []byte   // any other
+	payload   []byte   // any other; of a batch: a record of dropped events that belongs to it
 	basis     uint64   // RecordForget: see Engine.Forget
 	bytes     int64    // counted against the queue's limit
 
@@ -67,7 +68,7 @@ func (q *queue) request(kind byte) *request {
 //
 // It clears what refers to memory of the sender, so that the pool does not keep batches alive.
 func (q *queue) release(r *request) {
-	r.batch, r.tickets, r.todo, r.replay, r.delivered = nil, nil, nil, nil, false
+	r.batch, r.tickets, r.todo, r.position, r.replay, r.delivered = nil, nil, nil, nil, nil, false
 	r.payload, r.result, r.err = nil, Result{}, nil
 	r.deadline, r.deferred = time.Time{}, false
 	q.pool.Put(r)

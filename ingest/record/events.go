@@ -15,6 +15,7 @@ const (
 	flagKeys      // keys follow the flags
 	FlagDelivered // the sinks have these events
 	FlagReplayed  // the IDs of dead letters follow, one for each event
+	flagPosition  // the position of a source follows
 	flagEnd
 )
 
@@ -32,7 +33,9 @@ type Events struct {
 	Keys []byte
 	// DeadLetters are, in a replay record, the IDs of the dead letters that its events were.
 	DeadLetters []string
-	Body        []byte // Count events in their binary form, one after the other
+	// Position says how far the source of the events got: position.Parse. nil if they have none.
+	Position []byte
+	Body     []byte // Count events in their binary form, one after the other
 }
 
 // EachKey calls f with every key.
@@ -63,22 +66,35 @@ func ParseEvents(payload []byte) (Events, error) {
 			e.DeadLetters = append(e.DeadLetters, r.Text())
 		}
 	}
+	if has(flagPosition) {
+		e.Position = r.Bytes()
+	}
 	if r.Bad() {
-		return Events{}, fmt.Errorf("invalid events record: keys or dead-letter IDs do not fit into %d bytes", len(payload))
+		return Events{}, fmt.Errorf("invalid events record: keys, dead-letter IDs or position do not fit into %d bytes", len(payload))
 	}
 	e.Body = r.Rest
 	return e, nil
 }
 
-// MaxHead is the most that appendEventsHead appends.
-const MaxHead = binary.MaxVarintLen64 + 1
+// MaxHead is the most that AppendHead appends, apart from the position.
+const MaxHead = 2*binary.MaxVarintLen64 + 1
 
-func AppendHead(dst []byte, count int, backfill bool) []byte {
-	dst = binary.AppendUvarint(dst, uint64(count))
+// AppendHead begins a record of count events. An empty position is none.
+func AppendHead(dst []byte, count int, backfill bool, position []byte) []byte {
+	flags := byte(0)
 	if backfill {
-		return append(dst, flagBackfill)
+		flags |= flagBackfill
 	}
-	return append(dst, 0)
+	if len(position) > 0 {
+		flags |= flagPosition
+	}
+	dst = binary.AppendUvarint(dst, uint64(count))
+	dst = append(dst, flags)
+	if len(position) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(position)))
+		dst = append(dst, position...)
+	}
+	return dst
 }
 
 // AppendKeyedHead begins a record with keys.

@@ -41,7 +41,8 @@ func TestItems(t *testing.T) {
 		payload []byte
 		want    []string
 	}{
-		{TypeEvents, append(AppendHead(nil, 2, false), body...), []string{"a", "b"}},
+		{TypeEvents, append(AppendHead(nil, 2, false, nil), body...), []string{"a", "b"}},
+		{TypeEvents, append(AppendHead(nil, 2, true, []byte("position")), body...), []string{"a", "b"}},
 		{TypeReplay, keyed(FlagReplayed, "d1", "d2"), []string{"a", "b"}},
 		{TypeReplay, keyed(FlagReplayed|FlagDelivered, "d1", "d2"), nil},
 		{TypeHeartbeat, []byte{0}, nil},
@@ -51,9 +52,23 @@ func TestItems(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tt.want, ids)
 	}
-	_, err := split(TypeEvents, append(AppendHead(nil, 2, false), body[:len(body)-1]...))
+	_, err := split(TypeEvents, append(AppendHead(nil, 2, false, nil), body[:len(body)-1]...))
 	require.ErrorContains(t, err, "event of record 7")
 	require.True(t, errors.Is(err, event.ErrShort), err)
+}
+
+// A record may hold a position, with or without events.
+func TestPositionOfARecord(t *testing.T) {
+	for _, body := range []string{"", "events"} {
+		payload := append(AppendHead(nil, len(body), true, []byte("offsets")), body...)
+		e, err := ParseEvents(payload)
+		require.NoError(t, err)
+		require.Equal(t, Events{Count: len(body), Backfill: true, Position: []byte("offsets"), Body: []byte(body)}, e)
+		for n := range payload[:len(payload)-len(body)] {
+			_, err := ParseEvents(payload[:n])
+			require.Error(t, err)
+		}
+	}
 }
 
 func TestRecordsRoundTrip(t *testing.T) {

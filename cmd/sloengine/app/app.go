@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -155,7 +156,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	book := incident.NewBook()
 	eng, err := engine.Open(engine.Options{
 		Dir:          opt.DataDir,
-		State:        FoldState{Fold: counted, Incidents: book},
+		State:        FoldState{Fold: counted, Incidents: book, Positions: position.NewBook()},
 		Config:       s.first.encoded,
 		Metrics:      engine.NewMetrics(set),
 		Logger:       opt.Log,

@@ -9,16 +9,22 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// FoldState is the fold and the book of incidents as the log's reader sees them: records in, parts out.
+// FoldState is the fold, the book of incidents and the positions of sources as the log's reader sees them: records in, parts
+// out.
 type FoldState struct {
 	Fold      *fold.Fold
 	Incidents *incident.Book
+	Positions *position.Book
 }
+
+// positionsPart is the part of a checkpoint that holds the positions of sources.
+const positionsPart = "positions"
 
 // Apply folds one record. Events of a record are refused one by one.
 func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
@@ -30,6 +36,9 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	switch rec.Type {
 	case record.TypeEvents:
 		s.Fold.Advance(rec.Time, fold.Tick)
+		if err := s.applyPosition(rec.Payload); err != nil {
+			return err
+		}
 		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
 			mode := fold.Live
 			if backfill {
@@ -83,7 +92,16 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	return fmt.Errorf("record type %d was written by a newer version", rec.Type)
 }
 
-// Parts are those of the fold and of the incidents.
+// applyPosition comes before the events: whatever becomes of them, their messages are in the log.
+func (s FoldState) applyPosition(payload []byte) error {
+	events, err := record.ParseEvents(payload)
+	if err != nil || events.Position == nil {
+		return err
+	}
+	return s.Positions.Apply(events.Position)
+}
+
+// Parts are those of the fold, of the incidents and of the positions.
 func (s FoldState) Parts() []engine.Part {
 	parts, incidents := s.Fold.Parts(), s.Incidents.Parts()
 	out := make([]engine.Part, 0, len(parts)+len(incidents))
@@ -92,6 +110,9 @@ func (s FoldState) Parts() []engine.Part {
 	}
 	for _, p := range incidents {
 		out = append(out, engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode})
+	}
+	if len(s.Positions.Sources()) > 0 {
+		out = append(out, engine.Part{Name: positionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
 	}
 	return out
 }
@@ -104,6 +125,8 @@ func (s FoldState) Restore(name string, data []byte) error {
 			return nil // the others are whole without it
 		}
 		return s.Incidents.RestorePart(name, data)
+	case name == positionsPart:
+		return s.Positions.Restore(data)
 	case data == nil:
 		return s.Fold.RestoreLost(name)
 	}
@@ -114,6 +137,9 @@ func (s FoldState) Restore(name string, data []byte) error {
 func (s FoldState) Loss(name string) (string, bool) {
 	if incident.IsPart(name) {
 		return incident.PartLoss(name), true
+	}
+	if name == positionsPart {
+		return "", false // without it sources would count again what is counted
 	}
 	return fold.PartLoss(name)
 }
