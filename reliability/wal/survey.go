@@ -39,7 +39,7 @@ type survey struct {
 	end, batchAt int64    // in the last segment: behind the last record, and where its batch begins
 	last         frame    // head of the last usable record
 	before       standing // where the walk stood in front of the batch of the last record
-	used         int64 // what is not zero ends here
+	used         int64    // what is not zero ends here
 }
 
 // standing is a place in the walk to which it can return: the end of a batch with no gap behind it.
