@@ -1,6 +1,7 @@
 package position
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -135,4 +136,38 @@ func TestRestoreRefusesDamage(t *testing.T) {
 	}
 	saved[0]++
 	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 2")
+}
+
+func TestDocument(t *testing.T) {
+	b := NewBook()
+	orders := Stream{"orders", [16]byte{1, 15: 255}, 2}
+	require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{
+		{Stream: orders, Epoch: 4, Ranges: []Range{{0, 10}, {12, 20}}, Partial: []Partial{{30, []int32{0, 2}}}},
+		{Stream: Stream{Name: "orders", Partition: 1}, Ranges: []Range{{5, 6}}},
+	})))
+	require.NoError(t, b.Apply(Append(nil, "other", []Progress{{Stream: Stream{Name: "x"}, Ranges: []Range{{1, 2}}}})))
+	var all, one bytes.Buffer
+	require.NoError(t, b.WriteDocument(&all, ""))
+	require.NoError(t, b.WriteDocument(&one, "kafka"))
+	require.Contains(t, all.String(), `"topic_id": "010000000000000000000000000000ff"`)
+	again := NewBook()
+	require.NoError(t, again.ReadDocument(one.Bytes()))
+	require.Equal(t, []string{"kafka"}, again.Sources())
+	require.NoError(t, again.ReadDocument(all.Bytes()), "what it has already changes nothing")
+	require.Equal(t, b.Of("kafka"), again.Of("kafka"))
+	require.Equal(t, b.Of("other"), again.Of("other"))
+
+	for text, want := range map[string]string{
+		`{`:                           "invalid positions",
+		`{"version":2}`:               "positions have format 2",
+		`{"version":1,"positions":1}`: "invalid positions",
+		`{"version":1,"more":1}`:      `unknown field "more"`,
+		`{"version":1,"positions":[{"source":"k","topic":"","partition":0,"counted":[]}]}`:                                       "required",
+		`{"version":1,"positions":[{"source":"k","topic":"t","topic_id":"0g","partition":0,"counted":[]}]}`:                      "32 hexadecimal digits",
+		`{"version":1,"positions":[{"source":"k","topic":"t","partition":0,"counted":[[5,5]]}]}`:                                 "range [5, 5] is empty",
+		`{"version":1,"positions":[{"source":"k","topic":"t","partition":0,"counted":[],"partial":[{"offset":1,"events":[]}]}]}`: "partial message 1",
+		`{"version":1,"positions":[{"source":"kafka","topic":"orders","partition":2,"counted":[[0,1]]}]}`:                        "created again",
+	} {
+		require.ErrorContains(t, again.ReadDocument([]byte(text)), want, text)
+	}
 }

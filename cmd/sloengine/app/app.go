@@ -94,6 +94,7 @@ type app struct {
 	own         *ownEvents
 	redaction   *redaction
 	rates       *rateLimits
+	positions   *positions
 	sinks       *sinks
 	deadLetters *deadLetters
 	link        *shared.Link // nil without Redis
@@ -153,10 +154,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, fmt.Errorf("create fold: %w", err)
 	}
 
-	book := incident.NewBook()
+	book, sourcePositions := incident.NewBook(), position.NewBook()
 	eng, err := engine.Open(engine.Options{
 		Dir:          opt.DataDir,
-		State:        FoldState{Fold: counted, Incidents: book, Positions: position.NewBook()},
+		State:        FoldState{Fold: counted, Incidents: book, Positions: sourcePositions},
 		Config:       s.first.encoded,
 		Metrics:      engine.NewMetrics(set),
 		Logger:       opt.Log,
@@ -177,6 +178,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	g.addCloser("data directory", eng)
+	positions, err := newPositions(eng, sourcePositions, opt.DataDir, opt.Log)
+	if err != nil {
+		return nil, err
+	}
 	store, instance, err := openDeadLetters(c, opt.DataDir, eng.Log(), redis, deadMetrics, opt.Log, g)
 	if err != nil {
 		return nil, err
@@ -232,7 +237,8 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, traffic: traffic, changes: changes, parking: parking,
-		redaction: redaction, rates: rates, sinks: sinks, deadLetters: deadLetters, link: redis.link, http: httpMetrics, auth: auth,
+		redaction: redaction, rates: rates, positions: positions, sinks: sinks, deadLetters: deadLetters, link: redis.link,
+		http: httpMetrics, auth: auth,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, auth: auth, log: opt.Log},
 		own: &ownEvents{

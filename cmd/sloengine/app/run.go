@@ -87,6 +87,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	if a.link != nil {
 		g.start(ctx, "redis", after(ready, a.link.Run))
 	}
+	g.start(ctx, "positions", after(ready, a.positions.run))
 	g.start(ctx, "measurements", a.measure)
 	g.start(ctx, "dead letters", a.deadLetters.run(ready))
 	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPositions moves positions from one data directory to another. They are the same as long as they wait for the next
+// start, after a kill, when only the log has them, and in a checkpoint.
+func TestPositions(t *testing.T) {
+	const positions = `{
+  "version": 1,
+  "positions": [
+    {"source": "orders", "topic": "orders", "topic_id": "000102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 812], [900, 1000]]},
+    {"source": "orders", "topic": "orders", "partition": 1, "leader_epoch": 3, "counted": [[7, 9]], "partial": [{"offset": 9, "events": [0, 2]}]},
+    {"source": "payments", "topic": "paid", "partition": 0, "counted": [[0, 1]]}
+  ]
+}`
+	dir := t.TempDir()
+	specFile := writeFile(t, dir, "spec.yaml", crashSpec)
+	file := writeFile(t, dir, "positions.json", positions)
+	data := filepath.Join(dir, "data")
+	export := func(from string, more ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"positions", "export", "--data-dir", from}, more...), nil, &out, &errs)
+		require.Equal(t, exitOK, code, errs.String())
+		return out.String()
+	}
+	code, stderr := runCommand(t, "positions", "import", "--data-dir", data, file, file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, stderr, "wrote positions of 3 streams")
+
+	p, ok := serveIn(t, dir, specFile, "")
+	require.True(t, ok, p.log.String())
+	require.True(t, p.waitReady(t), p.log.String())
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "took over positions") }, 20*time.Second, 10*time.Millisecond)
+	require.NoFileExists(t, filepath.Join(data, "positions-import.json"))
+	for _, args := range [][]string{{"export", "--data-dir", data}, {"import", "--data-dir", data, file}} {
+		code, stderr = runCommand(t, append([]string{"positions"}, args...)...)
+		require.Equal(t, exitFailure, code)
+		require.Contains(t, stderr, "the engine must be stopped")
+		require.Contains(t, stderr, "locked by another process")
+	}
+	p.kill()
+	inLog := export(data)
+	require.JSONEq(t, positions, inLog)
+	require.Equal(t, inLog, export(data), "an export changes nothing")
+
+	p, ok = serveIn(t, dir, specFile, "")
+	require.True(t, ok, p.log.String())
+	require.True(t, p.waitReady(t), p.log.String())
+	p.stop(t) // with a checkpoint
+	require.Equal(t, inLog, export(data))
+	require.NotContains(t, export(data, "--source", "payments"), "orders")
+
+	other := filepath.Join(dir, "other")
+	code, stderr = runCommand(t, "positions", "import", "--data-dir", other, writeFile(t, dir, "exported.json", inLog))
+	require.Equal(t, exitOK, code, stderr)
+	for _, test := range []struct{ file, want string }{
+		{`{"version": 2}`, "positions have format 2"},
+		{`{"version": 1, "positions": [{"source": "orders", "topic": "orders", "topic_id": "ff0102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 1]]}]}`,
+			"the topic was created again"},
+	} {
+		code, stderr = runCommand(t, "positions", "import", "--data-dir", other, file, writeFile(t, dir, "wrong.json", test.file))
+		require.Equal(t, exitFailure, code)
+		require.Contains(t, stderr, "wrong.json: ")
+		require.Contains(t, stderr, test.want)
+	}
+	// A file that was changed by hand stops the start before anything is read.
+	writeFile(t, other, "positions-import.json", `{"version": 1, "positions": [{}]}`)
+	code, stderr = runCommand(t, "serve", "-f", specFile, "--data-dir", other, "--web.listen-address", "127.0.0.1:0")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "source, topic and partition are required")
+	code, stderr = runCommand(t, "positions", "export", "--data-dir", filepath.Join(dir, "nothing"))
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "holds no data of an engine")
+}
