@@ -61,6 +61,21 @@ type Entry struct {
 	Event json.RawMessage `json:"event,omitempty"`
 	// Raw is what failed where it is no readable JSON.
 	Raw []byte `json:"raw,omitempty"`
+	// From is where it was in a source. Nil: it did not come from one.
+	From *Place `json:"from,omitempty"`
+}
+
+// Place is where something was in a source: a message of a topic or a queue, or a part of one.
+type Place struct {
+	Source    string `json:"source"` // its name in the settings
+	Topic     string `json:"topic"`  // or queue
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Item      int    `json:"item"`  // the event in the message, from 0; -1 is the message itself
+	Bytes     int    `json:"bytes"` // of the message or of its part; more than len(Raw) if that was cut off
+	// Time is the time of the message, and Headers are those that its content depends on.
+	Time    time.Time         `json:"time,omitzero"`
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // MaxEntryBytes is the most that the JSON form of an entry may take.

@@ -85,6 +85,17 @@ func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 	origin := map[dlq.Origin]string{dlq.Admission: "refused before it reached the log", dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but not delivered to its sink"}[e.Origin]
 	out = append(out, site.Fact{Name: "Origin", Value: format.Safe(string(e.Origin), format.MaxName), Note: origin})
 	text("Sink", e.Sink)
+	if p := e.From; p != nil {
+		text("Source", p.Source)
+		text("Topic or queue", p.Topic)
+		where := "partition " + strconv.Itoa(int(p.Partition)) + ", offset " + strconv.FormatInt(p.Offset, 10)
+		note := format.Bytes(int64(p.Bytes))
+		if p.Item >= 0 {
+			note = "event " + strconv.Itoa(p.Item) + " of the message, " + note
+		}
+		out = append(out, site.Fact{Name: "Message", Value: where, Note: note})
+		at("Message time", p.Time, "")
+	}
 	text("Error class", e.Class)
 	if e.Attempts > 0 {
 		out = append(out, site.Fact{Name: "Attempts", Value: strconv.Itoa(e.Attempts)})
