@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 	"ingest/dedup":                 {},
 	"ingest/logfile":               {"ingest/event"},
 	"ingest/redact":                {"ingest/event"},
+	"ingest/source":                {"ingest/deadletter", "ingest/engine", "ingest/event", "reliability/*"},
 	"client":                       {"client/post", "ingest/event", "reliability/*"},
 	"client/post":                  {"ingest/event", "reliability/*"},
 	"web":                          {"alerts/incident", "sla/report", "slo/spec", "web/*"},

@@ -139,3 +139,6 @@ func appendJSONText[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, s[plain:]...)
 	return append(dst, '"')
 }
+
+// AppendJSONText appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func AppendJSONText(dst, text []byte) []byte { return appendJSONText(dst, text) }

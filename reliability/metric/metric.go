@@ -245,6 +245,12 @@ func (g *Group) Counter(f *Family, values ...string) *metrics.Counter {
 	return f.Counter(g.Set, values...)
 }
 
+// FloatCounter makes a counter of the group that takes fractions.
+func (g *Group) FloatCounter(f *Family, values ...string) *metrics.FloatCounter {
+	g.add(f, values)
+	return g.Set.GetOrCreateFloatCounter(f.Series(values...))
+}
+
 // Gauge makes a gauge of the group.
 func (g *Group) Gauge(f *Family, values ...string) *metrics.Gauge {
 	g.add(f, values)

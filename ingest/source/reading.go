@@ -1,0 +1,223 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// Format is how the values of messages are read.
+type Format string
+
+// The formats.
+const (
+	FormatAuto             Format = "auto" // by the headers of the message, then by its content
+	FormatJSON             Format = "json"
+	FormatNDJSON           Format = "ndjson"
+	FormatCloudEvents      Format = "cloudevents"
+	FormatCloudEventsBatch Format = "cloudevents_batch"
+)
+
+// reading says how values are read. It does not change.
+type reading struct {
+	format  Format
+	mapping *Mapping
+	headers []headerAttribute
+}
+
+type headerAttribute struct{ attribute, header string }
+
+// Validate reports what is wrong with the settings.
+func (s *Settings) Validate() error {
+	_, err := newReading(s)
+	return err
+}
+
+func newReading(s *Settings) (r reading, err error) {
+	r.format = s.Format
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		h := s.Headers[name]
+		if !event.ValidAttribute(name) {
+			errs = append(errs, &SettingError{"headers." + name, fmt.Sprintf("%q cannot be the name of an attribute", name)})
+		}
+		if h == "" || len(h) > 200 {
+			errs = append(errs, &SettingError{"headers." + name, "the name of a header has 1 to 200 bytes"})
+		}
+		r.headers = append(r.headers, headerAttribute{name, h})
+	}
+	if len(r.headers) > maxHeaders {
+		errs = append(errs, &SettingError{"headers", fmt.Sprintf("at most %d headers can become attributes", maxHeaders)})
+	}
+	if s.Map != nil {
+		if s.Format != FormatAuto && s.Format != FormatJSON && s.Format != FormatNDJSON {
+			errs = append(errs, &SettingError{"map", "a mapping reads JSON (set format to json or ndjson, or remove it)"})
+		}
+		if r.mapping, err = newMapping(s.Map); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+// SettingError says which setting of a source is invalid.
+type SettingError struct {
+	Key  string // below the source
+	Text string
+}
+
+func (e *SettingError) Error() string { return e.Key + ": " + e.Text }
+
+// maxHeaders is how many headers can become attributes.
+const maxHeaders = 32
+
+// reader is the working memory of decoding.
+type reader struct {
+	text    []byte // an envelope or mapped events
+	mapping mapper
+	elems   [][2]int // of the mapped events, in text
+	raw     [][]byte // what they were made of
+}
+
+// decode reads a message into the batch. The error is about the message as a whole.
+func (b *Batch) decode(m *Message, at time.Time) error {
+	r := &b.in.reading
+	extra := b.headerAttributes(m)
+	b.reader.raw = b.reader.raw[:0]
+	if r.mapping != nil {
+		return b.decodeMapped(m, at, extra)
+	}
+	switch r.format {
+	case FormatJSON:
+		return b.decoder.Append(event.JSON, m.Value, at, extra)
+	case FormatNDJSON:
+		return b.decoder.Append(event.NDJSON, m.Value, at, extra)
+	case FormatCloudEventsBatch:
+		return b.decoder.Append(b.cloudBatch(), m.Value, at, extra)
+	case FormatCloudEvents:
+		if _, ok := cloudHeader(m.Headers, "specversion"); ok {
+			return b.decodeBinary(m, at, extra)
+		}
+		return b.decoder.Append(event.CloudEvent, m.Value, at, extra)
+	}
+	if m.Headers != nil || m.ContentType != "" {
+		if _, ok := cloudHeader(m.Headers, "specversion"); ok {
+			return b.decodeBinary(m, at, extra)
+		}
+		if format, ok := formatOf(contentType(m)); ok {
+			if format == event.CloudEventBatch {
+				format = b.cloudBatch()
+			}
+			return b.decoder.Append(format, m.Value, at, extra)
+		}
+	}
+	return b.decodeGuessed(m, at, extra)
+}
+
+// cloudBatch is the format of a batch of CloudEvents, or of the one in it that is replayed.
+func (b *Batch) cloudBatch() event.Format {
+	if b.single {
+		return event.CloudEvent
+	}
+	return event.CloudEventBatch
+}
+
+// decodeGuessed reads JSON, and what it looks like if it is not.
+func (b *Batch) decodeGuessed(m *Message, at time.Time, extra []event.Extra) error {
+	v := bytes.TrimSpace(m.Value)
+	// A CloudEvent has a field that no event has. Looking for it in all of the value costs less than a wrong guess.
+	if bytes.Contains(v, []byte(`"specversion"`)) {
+		if len(v) > 0 && v[0] == '[' {
+			return b.decoder.Append(event.CloudEventBatch, m.Value, at, extra)
+		}
+		return b.decoder.Append(event.CloudEvent, m.Value, at, extra)
+	}
+	err := b.decoder.Append(event.JSON, m.Value, at, extra)
+	if err != nil && bytes.IndexByte(v, '\n') > 0 && v[0] == '{' {
+		line, _, _ := bytes.Cut(v, []byte("\n"))
+		if line = bytes.TrimSpace(line); line[len(line)-1] == '}' {
+			return b.decoder.Append(event.NDJSON, m.Value, at, extra)
+		}
+	}
+	return err
+}
+
+// contentType is the media type of a message, "" if it has none.
+func contentType(m *Message) string {
+	if m.ContentType != "" {
+		return m.ContentType
+	}
+	value, _ := header(m.Headers, "content-type")
+	return string(value)
+}
+
+// formatOf is the format of a media type; false: to be guessed.
+func formatOf(mediaType string) (event.Format, bool) {
+	mediaType, _, _ = strings.Cut(mediaType, ";")
+	switch strings.ToLower(strings.TrimSpace(mediaType)) {
+	case "application/cloudevents+json":
+		return event.CloudEvent, true
+	case "application/cloudevents-batch+json":
+		return event.CloudEventBatch, true
+	case "application/x-ndjson", "application/jsonl", "application/jsonlines":
+		return event.NDJSON, true
+	}
+	return event.JSON, false
+}
+
+// headerAttributes are the headers that become attributes.
+func (b *Batch) headerAttributes(m *Message) []event.Extra {
+	b.extra = b.extra[:0]
+	if m.Headers == nil {
+		return nil
+	}
+	for _, h := range b.in.reading.headers {
+		if value, ok := header(m.Headers, h.header); ok {
+			b.extra = append(b.extra, event.Extra{Name: h.attribute, Value: value})
+		}
+	}
+	return b.extra
+}
+
+// The prefixes of the headers of CloudEvents in binary mode: of Kafka, and of AMQP.
+var cloudPrefixes = []string{"ce_", "cloudEvents:", "cloudEvents_"}
+
+func cloudHeader(h Headers, attribute string) ([]byte, bool) {
+	if h == nil {
+		return nil, false
+	}
+	for _, prefix := range cloudPrefixes {
+		if value, ok := header(h, prefix+attribute); ok {
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+// decodeBinary reads a CloudEvent in binary mode: its attributes are headers, and the value is its data.
+func (b *Batch) decodeBinary(m *Message, at time.Time, extra []event.Extra) error {
+	text := append(b.reader.text[:0], '{')
+	for _, name := range []string{"specversion", "id", "source", "type", "time"} {
+		if value, ok := cloudHeader(m.Headers, name); ok {
+			text = append(append(append(text, '"'), name...), `":`...)
+			text = append(event.AppendJSONText(text, value), ',')
+		}
+	}
+	if media := contentType(m); media != "" {
+		text = append(text, `"datacontenttype":`...)
+		text = append(event.AppendJSONText(text, []byte(media)), ',')
+	}
+	text = append(append(append(text, `"data":`...), m.Value...), '}')
+	b.reader.text = text
+	if cap(text) > keptBytes {
+		b.reader.text = nil
+	}
+	b.reader.raw = append(b.reader.raw, m.Value) // what a dead letter holds
+	return b.decoder.Append(event.CloudEvent, text, at, extra)
+}

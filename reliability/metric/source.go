@@ -1,0 +1,24 @@
+package metric
+
+// noSources is when families of the sources are missing.
+const noSources = "without `sources` in engine.yaml"
+
+var sourcePart = NewPart("Sources",
+	"Events that the engine takes from message brokers.")
+
+var (
+	sourceName    = Named("source", "the `name` of the source")
+	sourceTrouble = OneOf("kind", "engine rate_limit dead_letters connection credentials tls topic position commit")
+)
+
+var (
+	SourceMessages      = sourcePart.Counter("sloengine_source_messages_total", "messages", "Messages that were read from the broker.", sourceName, Absent(noSources))
+	SourceBytes         = sourcePart.Counter("sloengine_source_bytes_total", unitBytes, "Bytes of the values of these messages.", sourceName, Absent(noSources))
+	SourceEmptyMessages = sourcePart.Counter("sloengine_source_empty_messages_total", "messages", "Messages without a value, such as tombstones, which hold no event.", sourceName, Absent(noSources))
+	SourceEvents        = sourcePart.Counter("sloengine_source_events_total", unitEvents, "Events in the messages by what became of them. Rejected messages and events are dead letters. Expired ones are older than the longest window.", sourceName, OneOf("result", "accepted duplicate rejected expired sampled dropped"), Absent(noSources))
+	SourceDeadLetters   = sourcePart.Counter("sloengine_source_dead_letters_total", "dead letters", "Dead letters of messages and events that could not be taken.", sourceName, OneOf("reason", "unreadable rejected oversized rate_limited"), Absent(noSources))
+	SourceDiscarded     = sourcePart.Counter("sloengine_source_discarded_total", "dead letters", "Messages and events that could not be taken and that the dead-letter filter does not save.", sourceName, Absent(noSources))
+	SourceTrouble       = sourcePart.Gauge("sloengine_source_trouble", unitYesNo, "1 while the source has a trouble of this kind. With `engine`, `rate_limit` and `dead_letters` it is paused, and messages wait in the broker.", sourceName, sourceTrouble, Absent(noSources))
+	SourceFailures      = sourcePart.Counter("sloengine_source_failures_total", unitTimes, "Failures of the source by kind of trouble.", sourceName, sourceTrouble, Absent(noSources))
+	SourcePausedSeconds = sourcePart.Counter("sloengine_source_paused_seconds_total", unitSeconds, "Time that batches of messages waited before the engine took them. Batches that wait at the same time add up.", sourceName, OneOf("kind", "engine rate_limit dead_letters"), Absent(noSources))
+)
