@@ -335,3 +335,45 @@ func requireEachOnce(t *testing.T, disk *fsystest.Mem, messages int64) {
 	require.Empty(t, seen)
 	x.r.shutdown()
 }
+
+// A source reads again what an accepted loss took: the positions of lost records are lost with their events.
+func TestPositionsOfLostRecords(t *testing.T) {
+	disk := fsystest.New()
+	x := &topic{t: t, state: newFollowed()}
+	opt := testOptions(disk) // no checkpoint
+	opt.State = x.state
+	x.r = start(t, opt)
+	var third uint64
+	for i := range int64(5) {
+		require.NoError(t, x.read(context.Background(), i*10, i*10+10))
+		if i == 2 {
+			third = x.r.durable.Load()
+		}
+	}
+	require.NoError(t, x.r.read.wait(context.Background(), x.r.durable.Load()))
+	reader, err := x.r.Log().NewReader(third)
+	require.NoError(t, err)
+	var rec wal.Record
+	_, err = reader.Next(&rec)
+	require.NoError(t, err)
+	name := fmt.Sprintf("/data/wal/%020d.wal", rec.Segment)
+	at := rec.Offset + 60 // within the payload
+	require.NoError(t, reader.Close())
+	disk = disk.CrashClone(100, 1) // killed before a checkpoint
+	x.r.kill()
+	data, err := disk.ReadFile(name)
+	require.NoError(t, err)
+	data[at] ^= 1
+	require.NoError(t, disk.WriteFile(name, data))
+	x = &topic{t: t, state: newFollowed()}
+	opt.FS, opt.State = disk, x.state
+	require.Error(t, <-launch(t, opt).end)
+	opt.State, opt.AcceptLoss = newFollowed(), true
+	x.state = opt.State.(*followed)
+	x.r = start(t, opt)
+	x.progress = x.state.book.Of("kafka")[0]
+	require.Equal(t, []position.Range{{From: 0, To: 20}, {From: 30, To: 50}}, x.progress.Ranges)
+	require.NoError(t, x.read(context.Background(), 0, 50))
+	x.r.shutdown()
+	requireEachOnce(t, disk, 50)
+}
