@@ -92,6 +92,10 @@ type DecodeOptions struct {
 	// AppendID appends one instead, without the memory of a string. Item.Assigned stays empty.
 	AppendID func(dst []byte, index int) []byte
 
+	// DefaultID appends the id that its transport gave to an event without one, by which it counts once like a sender's own.
+	// What it appends is used if it is a valid id. Otherwise the event gets one as if there were no DefaultID.
+	DefaultID func(dst []byte, index int) []byte
+
 	// AllowService says whether the sender may send for the service; nil allows all.
 	AllowService func(service []byte) bool
 }

@@ -27,7 +27,7 @@ type Decoder struct {
 	vouched               vouched
 
 	identity            []byte // what is hashed into a key
-	id                  []byte // that AppendID made
+	id                  []byte // that AppendID or DefaultID made
 	extra               []Extra
 	now, newest, oldest int64 // Unix nanoseconds
 	missing             int64 // the time of an event without one
@@ -267,6 +267,11 @@ func (d *Decoder) finish(line int) {
 	}
 	f := &d.f
 	item := Item{Start: len(b.Buf), Index: index, Line: line, Time: f.time}
+	if f.id == nil && d.opt.DefaultID != nil {
+		if d.id = d.opt.DefaultID(d.id[:0], index); validID(d.id) && utf8.Valid(d.id) {
+			f.id = d.id
+		}
+	}
 	if f.id != nil {
 		item.HasKey = true
 		if f.source != nil {

@@ -181,12 +181,14 @@ func (d *Decoder) num(bit field, key []byte, depth int) (text []byte, ok bool) {
 }
 
 func (d *Decoder) setID(text []byte) {
-	if len(text) == 0 || len(text) > maxIDBytes || hasControl(text) {
+	if !validID(text) {
 		d.fail(CodeBadID, "The id %s must be 1 to 256 bytes without control characters. Leave it out to have one assigned.", quote(text))
 		return
 	}
 	d.f.id = text
 }
+
+func validID(text []byte) bool { return len(text) > 0 && len(text) <= maxIDBytes && !hasControl(text) }
 
 // hasControl reports whether text has a control character, U+0080 to U+009F
 // included.
