@@ -39,6 +39,8 @@ type Batch struct {
 	tickets ratelimit.Tickets
 	view    event.View
 	drop    []bool // events that were decided before
+
+	duplicates map[int]bool // events that the engine knew, by their index
 }
 
 // message is what is remembered of a message once it is decoded.
@@ -52,6 +54,8 @@ type message struct {
 	topic  string
 	gen    string
 	done   []int32 // decided before
+
+	refused bool // it is a dead letter as a whole
 }
 
 // Batch returns an empty batch.
@@ -66,7 +70,7 @@ func (in *Intake) Batch(backfill bool) *Batch {
 		limits.MaxBackfill = in.o.MaxBackfill()
 	}
 	limits.MaxErrors = 1 << 30 // each becomes a dead letter
-	opt := event.DecodeOptions{Now: b.now, Backfill: backfill, SizeLimits: limits, AppendID: b.appendID}
+	opt := event.DecodeOptions{Now: b.now, Backfill: backfill, SizeLimits: limits, AppendID: b.appendID, DefaultID: b.defaultID}
 	if in.o.Catalog != nil {
 		opt.Catalog = in.o.Catalog()
 	}
@@ -87,6 +91,7 @@ func (b *Batch) Release() {
 		return
 	}
 	clear(b.messages)
+	clear(b.duplicates)
 	clear(b.dead)
 	b.messages, b.dead, b.bytes, b.drop = b.messages[:0], b.dead[:0], 0, b.drop[:0]
 	b.tickets.Reset()
@@ -114,19 +119,8 @@ func (b *Batch) Full() bool {
 
 // Add decodes a message. What is wrong with it becomes a dead letter when the batch is submitted.
 func (b *Batch) Add(m *Message) {
-	first := b.events.Received
-	b.bytes += len(m.Value)
-	b.current, b.place = m, b.place[:0]
-	b.in.counts.messages.Inc()
-	b.in.counts.bytes.Add(len(m.Value))
-	at := m.Time
-	if at.IsZero() {
-		at = b.now
-	}
+	at, first := b.begin(m)
 	listed := len(b.events.Errors)
-	b.messages = append(b.messages, message{
-		offset: m.Offset, time: at.UnixNano(), first: first, stream: int32(m.Stream), part: m.Partition, topic: m.Topic, gen: m.Generation, done: m.Done,
-	})
 	var err error
 	switch {
 	case len(m.Value) == 0:
@@ -149,6 +143,35 @@ func (b *Batch) Add(m *Message) {
 		b.skip(first, m.Done)
 	}
 	b.current = nil
+}
+
+// begin takes a message up.
+func (b *Batch) begin(m *Message) (at time.Time, first int) {
+	first = b.events.Received
+	b.bytes += len(m.Value)
+	b.current, b.place = m, b.place[:0]
+	b.in.counts.messages.Inc()
+	b.in.counts.bytes.Add(len(m.Value))
+	at = m.Time
+	if at.IsZero() {
+		at = b.now
+	}
+	b.messages = append(b.messages, message{
+		offset: m.Offset, time: at.UnixNano(), first: first, stream: int32(m.Stream), part: m.Partition, topic: m.Topic, gen: m.Generation, done: m.Done,
+	})
+	return at, first
+}
+
+// defaultID is the id of an event without one by that of its message.
+func (b *Batch) defaultID(dst []byte, index int) []byte {
+	if b.current.MessageID == "" {
+		return dst
+	}
+	dst = append(dst, b.current.MessageID...)
+	if n := index - b.messages[len(b.messages)-1].first; n > 0 {
+		dst = strconv.AppendInt(append(dst, '/'), int64(n), 10)
+	}
+	return dst
 }
 
 // skip marks the events of the last message that were decided before.

@@ -75,6 +75,7 @@ func (b *Batch) fail(reason string, code event.Code, text string, item int, raw 
 }
 
 func (b *Batch) oversized() {
+	b.messages[len(b.messages)-1].refused = true
 	v := b.current.Value
 	b.fail(ReasonOversized, "", fmt.Sprintf("the message of %d bytes exceeds max_message, which is %d bytes", len(v), b.in.o.Settings.MaxMessage),
 		-1, v[:min(len(v), maxOversized)], len(v))
@@ -82,6 +83,7 @@ func (b *Batch) oversized() {
 
 // unreadable keeps a message that cannot be read as a whole.
 func (b *Batch) unreadable(err error) {
+	b.messages[len(b.messages)-1].refused = true
 	v := b.current.Value
 	var code event.Code
 	text := err.Error()

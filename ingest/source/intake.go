@@ -145,6 +145,8 @@ type Message struct {
 	// ContentType is that of the message where it is not a header.
 	ContentType string
 	Time        time.Time // of events without one; zero: now
+	// MessageID is the id that its sender gave to the message. An event without an id gets it and counts once by it. "": none.
+	MessageID string
 
 	// Where it is. Topic is a topic or a queue, and Generation tells it from another one of the same name.
 	Topic      string

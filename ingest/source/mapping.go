@@ -203,11 +203,16 @@ func firstLine(err error) string {
 
 // mapOne appends the event that the mapping makes of a value, as JSON.
 func (b *Batch) mapOne(text []byte, v *fastjson.Value) []byte {
-	m, r := b.in.reading.mapping, &b.reader
+	r := &b.reader
 	if len(r.raw) > 0 {
 		text = append(text, ',')
 	}
 	r.raw = append(r.raw, v.MarshalTo(nil))
+	return b.in.reading.mapping.appendEvent(text, v)
+}
+
+// appendEvent appends the event that the mapping makes of a value, as a JSON object.
+func (m *Mapping) appendEvent(text []byte, v *fastjson.Value) []byte {
 	text = append(text, '{')
 	n := 0
 	comma := func(name string) {

@@ -37,6 +37,7 @@ func (in *Intake) Submit(ctx context.Context, b *Batch, at engine.Position) erro
 			return err
 		}
 		in.account(&result, tickets, todo)
+		b.known(result.DupIndexes)
 		if len(result.Critical) > 0 {
 			b.critical(result.Critical)
 			if err := in.saveDead(ctx, b); err != nil {
@@ -65,6 +66,16 @@ func (in *Intake) Submit(ctx context.Context, b *Batch, at engine.Position) erro
 		default:
 			return nil
 		}
+	}
+}
+
+// known remembers which events were duplicates.
+func (b *Batch) known(indexes []int) {
+	if b.duplicates == nil && len(indexes) > 0 {
+		b.duplicates = map[int]bool{}
+	}
+	for _, i := range indexes {
+		b.duplicates[i] = true
 	}
 }
 
