@@ -57,3 +57,43 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 		p.stop(t)
 	}
 }
+
+// The breaker of a shared sink opens in both engines, although only one of them calls the receiver, and both deliver again
+// once it works.
+func TestSharedSink(t *testing.T) {
+	t.Parallel()
+	redis := dlqtest.Redis(t).Options().Addr
+	sink := newReceiver(t)
+	sink.mode.Store(refuses)
+	var engines []*process
+	for range 2 {
+		dir := t.TempDir()
+		p, ok := serveIn(t, dir, writeFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`redis: {address: %q}
+sinks:
+  - name: hook
+    http: {url: "http://%s/in", health_url: "http://%s/health"}
+    batch: {wait: 10ms}
+    retry: {max_retries: unlimited, base: 10ms, cap: 100ms, budget: {min_per_second: 100}}
+    breaker: {consecutive: {failures: 3, open: 1m}, health_interval: 200ms}
+    shared: true
+`, redis, sink.address, sink.address))
+		require.True(t, ok, p.log.String())
+		p.waitReady(t)
+		engines = append(engines, p)
+	}
+	state := func(p *process) float64 { return sum(scrape(t, p)["sloengine_breaker_state"], "breaker", "hook") }
+	require.Zero(t, state(engines[1]))
+	sendAt(t, engines[0], "shop", 100, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprint("a", i), "payment.paid" })
+	for _, p := range engines {
+		require.Eventually(t, func() bool { return state(p) == 2 }, 20*time.Second, 50*time.Millisecond, p.log)
+	}
+	require.Contains(t, engines[1].log.String(), "another engine: 3 failures in a row")
+	sink.mode.Store(takes)
+	sum := sendAt(t, engines[1], "shop", 100, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprint("b", i), "payment.paid" })
+	require.Equal(t, 10, sum.Accepted)
+	require.Eventually(t, func() bool { return sink.has() == 20 }, 30*time.Second, 50*time.Millisecond, engines[1].log)
+	for _, p := range engines {
+		require.Eventually(t, func() bool { return state(p) == 0 }, 20*time.Second, 50*time.Millisecond)
+		p.stop(t)
+	}
+}

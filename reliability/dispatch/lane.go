@@ -34,7 +34,7 @@ type lane struct {
 	// Policies, each safe for concurrent use. They outlive sessions: a log that had to be opened again must not reset
 	// the breaker or give the sink a fresh retry budget.
 	policy   *retry.Policy
-	budget   *retry.Budget
+	budget   Budget
 	limit    *retry.Limit
 	breaker  *breaker.Breaker
 	bulkhead *bulkhead.Bulkhead
@@ -79,16 +79,21 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	if o.MaxLagBytes > 0 && d.o.OnLag == nil {
 		return nil, fmt.Errorf("sink %q: max_lag_bytes needs OnLag, which retains the skipped log range", o.Name)
 	}
-	var err, failed error
+	var failed error
 	take := func(e error) {
 		if e != nil {
 			failed = errors.Join(failed, fmt.Errorf("sink %q: %w", o.Name, e))
 		}
 	}
-	l.policy, err = retry.New(o.Retry)
+	policy, err := retry.New(o.Retry)
 	take(err)
-	l.budget, err = retry.NewBudget(orDefault(o.Budget))
+	l.policy = policy
+	budget, err := retry.NewBudget(orDefault(o.Budget))
 	take(err)
+	l.budget = budget
+	if o.Sharing != nil && err == nil {
+		l.budget = o.Sharing.Budget(budget)
+	}
 	l.limit, err = retry.NewLimit(orDefault(o.RetryLimit))
 	take(err)
 	b := o.Breaker
@@ -103,6 +108,9 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 	told := b.OnChange
 	b.OnChange = func(from, to breaker.State, reason string) {
 		l.breakerChanged(from, to, reason)
+		if o.Sharing != nil {
+			o.Sharing.Changed(from, to, reason)
+		}
 		if told != nil {
 			told(from, to, reason)
 		}
@@ -172,6 +180,9 @@ func (l *lane) run(ctx context.Context) {
 		if _, err := o.ready(); err != nil {
 			l.fails(TroubleDelivery, err) // reported before there is anything to deliver
 		}
+	}
+	if l.o.Sharing != nil {
+		defer l.o.Sharing.Join(l.breaker)()
 	}
 	var health sync.WaitGroup
 	health.Go(func() { _ = l.breaker.Run(ctx) })

@@ -119,6 +119,8 @@ type SinkOptions struct {
 	// RateLimit, if not nil, is asked before every call: for 1 unit, or with LimitItems for one per item.
 	RateLimit  Limiter
 	LimitItems bool
+	// Sharing, if not nil, makes Breaker and Budget those of several engines.
+	Sharing Sharing
 }
 
 // RetryOn selects the failures that are retried. Items that fail in any other way become dead letters immediately.

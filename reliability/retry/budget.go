@@ -60,6 +60,9 @@ func NewBudget(o BudgetOptions) (*Budget, error) {
 	return &Budget{o: o, tokens: o.Burst, last: time.Now()}, nil
 }
 
+// Options returns the options with the defaults filled in.
+func (b *Budget) Options() BudgetOptions { return b.o }
+
 // Earn counts a first attempt.
 func (b *Budget) Earn() {
 	b.mu.Lock()

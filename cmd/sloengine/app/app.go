@@ -187,7 +187,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	sinks, err := openSinks(sinkOptions{
-		config: c, dir: opt.DataDir, source: eng.Log(), link: redis.link, metrics: sinkMetrics, log: opt.Log,
+		config: c, dir: opt.DataDir, source: eng.Log(), link: redis.link, instance: instance, metrics: sinkMetrics, log: opt.Log,
 		deadLetters: &sinkDeadLetters{store: store, instance: instance, filter: filter, metrics: deadMetrics, log: opt.Log},
 	}, g)
 	if err != nil {

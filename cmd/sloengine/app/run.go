@@ -86,6 +86,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.startLast(ctx, "engine", func(ctx context.Context) error { return a.engine.Run(ctx, a.parts) })
 	if a.link != nil {
 		g.start(ctx, "redis", after(ready, a.link.Run))
+		g.start(ctx, "shared breakers", after(ready, a.sinks.shared.Run))
 	}
 	g.start(ctx, "positions", after(ready, a.positions.run))
 	g.start(ctx, "measurements", a.measure)

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -29,7 +30,8 @@ const sinkStop = 30 * time.Second
 type sinks struct {
 	dispatcher  *dispatch.Dispatcher
 	deadLetters *sinkDeadLetters
-	link        *shared.Link // nil without Redis
+	link        *shared.Link         // nil without Redis
+	shared      *shared.Destinations // nil without Redis
 	parts       config.SinkParts
 	replayRate  float64 // events a second
 	log         *slog.Logger
@@ -43,6 +45,7 @@ type sinkOptions struct {
 	dir         string // the data directory
 	source      *wal.Log
 	link        *shared.Link
+	instance    string
 	deadLetters *sinkDeadLetters
 	metrics     *dispatch.Metrics
 	log         *slog.Logger
@@ -65,6 +68,12 @@ func openSinks(o sinkOptions, g *runGroup) (*sinks, error) {
 				Link: o.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
 			})
 		}},
+	}
+	if o.link != nil {
+		s.shared = shared.NewDestinations(o.link, o.instance)
+		s.parts.Sharing = func(name string, budget retry.BudgetOptions) (dispatch.Sharing, error) {
+			return s.shared.Of(name, budget)
+		}
 	}
 	s.list.Store(&o.config.Sinks)
 	for i := range o.config.Sinks {
@@ -101,8 +110,8 @@ func (s *sinks) prepare(next []config.Sink) (apply func(), err error) {
 		if was := sinkNamed(old, n.Name); was != nil && reflect.DeepEqual(*was, *n) {
 			continue
 		}
-		if n.RateLimit != nil && n.RateLimit.Shared && s.link == nil {
-			return nil, fmt.Errorf("sink %s: rate_limit.shared requires the redis section, which takes effect after a restart", n.Name)
+		if (n.Shared || n.RateLimit != nil && n.RateLimit.Shared) && s.link == nil {
+			return nil, fmt.Errorf("sink %s: shared requires the redis section, which takes effect after a restart", n.Name)
 		}
 		if made[n.Name], err = n.Options(s.parts); err != nil {
 			return nil, err

@@ -66,6 +66,7 @@ var keyEffects = map[string]string{
 		smtp.password_env smtp.tls_config.cert_file smtp.tls_config.key_file smtp.tls_config.server_name
 		smtp.tls_config.insecure_skip_verify reports.to.webhooks.token_file`,
 	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
+	"cmd/sloengine TestSharedSink":               `sinks.shared`,
 	"cmd/sloengine TestRedisSentinel":            `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
 	"cmd/sloengine TestRedisCluster":             `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
 	"cmd/sloengine/config TestRedisOptions": `

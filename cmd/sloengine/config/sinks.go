@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/sink/httpsink"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -34,6 +35,7 @@ type Sink struct {
 	TTL         time.Duration    `yaml:"ttl"`                     // 0: events never get too old
 	MaxLagBytes int64            `yaml:"max_lag_bytes" is:"size"` // 0: as far as the log goes
 	RateLimit   *sinkLimitConfig `yaml:"rate_limit"`
+	Shared      bool             `yaml:"shared"` // breaker and retry budget are those of all engines with a sink of this name
 }
 
 func (s *Sink) prefill(c *Config) {
@@ -96,6 +98,9 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 			if c.DeadLetters.Dir != "" && filepath.Clean(c.DeadLetters.Dir) == dir {
 				f.Errorf(path+".file.dir", "set a separate directory", "the dead letters use this directory")
 			}
+		}
+		if s.Shared && c.Redis == nil {
+			f.Errorf(path+".shared", "add redis, or remove shared", "breaker and retry budget are shared through Redis, but the redis section is missing")
 		}
 		if l := s.RateLimit; l != nil {
 			if l.Shared && c.Redis == nil {
@@ -207,6 +212,8 @@ type SinkParts struct {
 	// Shared makes a limit that all instances have in common. Only needed for sinks with
 	// such a limit, which there are only with a redis section.
 	Shared func(SharedSinkLimit) (dispatch.Limiter, error)
+	// Sharing makes a breaker and a retry budget that all instances have in common. Only needed for sinks that share theirs.
+	Sharing func(name string, budget retry.BudgetOptions) (dispatch.Sharing, error)
 	// Answered, if not nil, counts the answers of HTTP sinks by status code.
 	Answered func(sink string, code int)
 }
@@ -236,6 +243,11 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	s.fill(&o)
 	if o.RateLimit, err = s.RateLimit.limiter(s.Name, parts); err != nil {
 		return o, fmt.Errorf("sink %s: rate_limit: %w", s.Name, err)
+	}
+	if s.Shared {
+		if o.Sharing, err = parts.Sharing(s.Name, s.Retry.Budget); err != nil {
+			return o, fmt.Errorf("sink %s: shared: %w", s.Name, err)
+		}
 	}
 	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
 	if s.HTTP == nil {

@@ -172,6 +172,7 @@ var wrongSettings = []struct {
 	{"ttl", "sinks: [{name: a, file: {dir: x}, ttl: 1s, batch: {wait: 5s}}]", []string{`1:40: sinks[0].ttl: events would expire while they wait 5s for their batch (raise it, or lower batch.wait)`}},
 	{"lag", "sinks: [{name: a, file: {dir: x}, max_lag_bytes: 1KiB}]", []string{`1:50: sinks[0].max_lag_bytes: must be at least one batch of 1048576 bytes (raise it, or lower batch.bytes)`}},
 	{"sink limit", "sinks: [{name: a, file: {dir: x}, rate_limit: {window: 1s}}]", []string{`1:47: sinks[0].rate_limit.limit: missing`}},
+	{"shared sink without redis", "sinks: [{name: a, file: {dir: x}, shared: true}]", []string{`1:43: sinks[0].shared: breaker and retry budget are shared through Redis, but the redis section is missing (add redis, or remove shared)`}},
 	{"sink limit without redis", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, shared: true}}]", []string{`1:66: sinks[0].rate_limit.shared: rate limits are shared through Redis, but the redis section is missing (add redis, or remove shared)`}},
 	{"idle fallback", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, fallback: 1}}]", []string{`1:68: sinks[0].rate_limit.fallback: fallback requires a shared rate limit (set shared: true, or remove it)`}},
 	{"a sink's own retry", "sinks: [{name: a, file: {dir: x}, retry: {cap: 50ms}}]", []string{`1:48: sinks[0].retry.cap: must be at least retry.base (100ms) (raise it, or lower base)`}},
