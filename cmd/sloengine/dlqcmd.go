@@ -23,8 +23,8 @@ func newDLQ(s streams) *cobra.Command {
 		Short: "List, replay and discard the dead letters of a running engine",
 		Long: `Dead letters are events that could not be admitted, counted or delivered, stored with
 the reason. A replay returns them to where they came from (admission, fold or sink),
-oldest first and at the replay rate of the engine. Each event is counted once. Events
-that fail again stay in the queue.
+critical ones first, then oldest first, at the replay rate of the engine. Each event is
+counted once. Events that fail again stay in the queue.
 
 If the engine requires tokens, list, show and stats need the permission read, and the
 other commands need the permission operate.`,

@@ -105,9 +105,9 @@ func newDLQReplay(o *engineCommand) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay [ID ...]",
 		Short: "Replay dead letters to where they came from",
-		Long: `replay returns dead letters to their origin, oldest first and at the engine's own
-rate, and waits until the engine is done. Interrupting the command stops the replay.
-Dead letters that were replayed by then are removed from the queue.
+		Long: `replay returns dead letters to their origin at the engine's own rate, critical ones
+first, then oldest first, and waits until the engine is done. Interrupting the command
+stops the replay. Dead letters that were replayed by then are removed from the queue.
 
 Exit codes: 0 all were replayed, 1 failure, 2 wrong usage, 3 some were not replayed:
 they failed again, were held back after too many failures, have no target, or the id

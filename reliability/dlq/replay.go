@@ -128,7 +128,7 @@ func (r *Replayer) Run(ctx context.Context) error {
 	})
 }
 
-// Replay replays all that matches a query, oldest first. After some failures
+// Replay replays all that matches a query: the critical ones first, and oldest first among them and the others. After some failures
 // in a row the rest of that origin and sink waits for the next replay. What fails or comes in meanwhile
 // is left for the next one too. An error is one of the store, or of ctx.
 func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result ReplayResult, err error) {
@@ -138,14 +138,32 @@ func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result Rep
 	}
 	defer run.end(&err)
 	q.Newest, q.Cursor, q.Limit = false, "", r.o.Batch
-	err = Each(ctx, r.o.Store, q, func(entries []Entry) error {
+	all := func(*Entry) bool { return true }
+	if q.Severity != "" {
+		err = run.pass(ctx, q, all)
+		return run.result, err
+	}
+	first := q
+	first.Severity = severityCritical
+	if err = run.pass(ctx, first, all); err == nil {
+		err = run.pass(ctx, q, func(e *Entry) bool { return e.Severity != severityCritical })
+	}
+	return run.result, err
+}
+
+// severityCritical is the severity of entries that a replay takes first.
+const severityCritical = "critical"
+
+// pass replays what matches a query and is wanted.
+func (run *replayRun) pass(ctx context.Context, q Query, wanted func(*Entry) bool) error {
+	return Each(ctx, run.o.Store, q, func(entries []Entry) error {
 		// What is newer than the replay came in during it, or failed in it.
 		entries = slices.DeleteFunc(entries, func(e Entry) bool {
-			return e.Saved.After(run.began) || run.failed[e.ID]
+			return e.Saved.After(run.began) || run.failed[e.ID] || !wanted(&e)
 		})
-		if r.o.MaxAge > 0 {
+		if run.o.MaxAge > 0 {
 			entries = slices.DeleteFunc(entries, func(e Entry) bool {
-				old := e.Saved.Before(run.began.Add(-r.o.MaxAge))
+				old := e.Saved.Before(run.began.Add(-run.o.MaxAge))
 				if old {
 					run.count(&run.result.TooOld, "too_old", 1)
 				}
@@ -154,7 +172,6 @@ func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result Rep
 		}
 		return run.entries(ctx, entries)
 	})
-	return run.result, err
 }
 
 // ReplayIDs replays single entries, in the given order.

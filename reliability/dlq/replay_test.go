@@ -87,6 +87,38 @@ func TestReplayOldestFirstAndNotTooFast(t *testing.T) {
 	})
 }
 
+// Critical entries are replayed before all others, the oldest first, and each once.
+func TestReplayTakesCriticalFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entries := testEntries(0, 250)
+		var want, others []string
+		for i := range entries {
+			entries[i].Severity = "error"
+			if i%100 == 99 {
+				entries[i].Severity = "critical"
+			}
+		}
+		s := memoryWith(t, entries)
+		for _, e := range listAll(t, s) {
+			if e.Severity == "critical" {
+				want = append(want, e.ID)
+			} else {
+				others = append(others, e.ID)
+			}
+		}
+		require.Len(t, want, 2)
+		k := &taker{}
+		r, err := NewReplayer(ReplayOptions{Store: s, Targets: map[Origin]Target{Fold: k.take}, Rate: 1000})
+		require.NoError(t, err)
+		for _, dryRun := range []bool{true, false} {
+			result, err := r.Replay(context.Background(), Query{}, dryRun)
+			require.NoError(t, err)
+			require.Equal(t, ReplayResult{DryRun: dryRun, Matched: 250, Replayed: 250}, result)
+		}
+		require.Equal(t, append(want, others...), k.ids)
+	})
+}
+
 func TestReplayOfWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
