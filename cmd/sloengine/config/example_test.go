@@ -97,7 +97,7 @@ func TestExampleUncommented(t *testing.T) {
 auth: {tokens_file: tokens.yaml}
 redis: {address: "127.0.0.1:6379"}
 limits: {}
-sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, rate_limit: {limit: 6, shared: true}}]
+sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, shared: true, rate_limit: {limit: 6, shared: true}}]
 `)
 	require.NoError(t, err)
 	redis := *c.Redis
