@@ -20,7 +20,7 @@ build: ## build bin/sloengine, a static binary
 run: build ## start the demo: thirty days of history, live traffic, status page
 	./bin/sloengine demo
 
-deps: ## install what the tests need and is missing (Chromium, promtool, amtool, Redis from Debian)
+deps: ## install what the tests need and is missing (Chromium, promtool, amtool, Redis, RabbitMQ from Debian, Kafka by Maven)
 	@scripts/test-deps
 
 quick: ## vet, and the tests without servers, browsers and other programs

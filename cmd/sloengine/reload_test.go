@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -222,9 +223,9 @@ func TestTokens(t *testing.T) {
 // web config file.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
-	cert, key := selfSigned(t)
-	writeFile(t, dir, "cert.pem", cert)
-	writeFile(t, dir, "key.pem", key)
+	cert, key := nettest.SelfSigned(t)
+	writeFile(t, dir, "cert.pem", string(cert))
+	writeFile(t, dir, "key.pem", string(key))
 	writeFile(t, dir, "web.yaml", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
 	spec := writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	p, ok := serveIn(t, dir, spec, "web: {config_file: web.yaml}\n")

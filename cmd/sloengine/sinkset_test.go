@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
+	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
 // TestSinkSetChecker kills the engine, its sink and its Redis again and again, under load
@@ -36,7 +36,7 @@ func TestSinkSetChecker(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	o := &oracle{rnd: rand.New(rand.NewPCG(seed, 1)), acked: map[string]bool{}}
 	hook := newReceiver(t)
-	proxy := newFaultProxy(t, dlqtest.Redis(t).Options().Addr)
+	proxy := nettest.NewProxy(t, dlqtest.Redis(t).Options().Addr)
 	dir := t.TempDir()
 	specFile := writeFile(t, dir, "spec.yaml", crashSpec)
 	settings := crashSettings + fmt.Sprintf(`redis: {address: %q, timeout: 50ms}
@@ -51,7 +51,7 @@ breaker: {consecutive: {open: 300ms}, health_interval: 100ms}
 sinks:
   - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {wait: 10ms, items: 100}, ttl: 2s}
   - {name: archive, file: {dir: archive, max_bytes: 64KiB}}
-`, proxy.address, hook.address, hook.address)
+`, proxy.Address, hook.address, hook.address)
 	// The faults go on by themselves.
 	faults, stopFaults := context.WithCancel(t.Context())
 	var faulty sync.WaitGroup
@@ -67,9 +67,9 @@ sinks:
 			case 2:
 				hook.mode.Store(refuses)
 			case 3:
-				proxy.cut()
+				proxy.Cut()
 			case 4:
-				proxy.stall()
+				proxy.Stall()
 			}
 			outages.Add(1)
 			time.Sleep(time.Duration(50+rnd.IntN(400)) * time.Millisecond)
@@ -77,7 +77,7 @@ sinks:
 				hook.up(t)
 			}
 			hook.mode.Store(takes)
-			proxy.heal()
+			proxy.Restore()
 			time.Sleep(time.Duration(100+rnd.IntN(300)) * time.Millisecond)
 		}
 	})
@@ -227,103 +227,4 @@ func archivedIDs(t *testing.T, dir string) (ids map[string]int, torn int) {
 		}
 	}
 	return ids, torn
-}
-
-// faultProxy stands between the engine and Redis: it can cut all connections, refuse new
-// ones, and hold back what flows.
-type faultProxy struct {
-	address, target string
-	mu              sync.Mutex
-	conns           map[net.Conn]bool
-	closed, stalled bool
-	flows           sync.Cond
-}
-
-func newFaultProxy(t testing.TB, target string) *faultProxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	x := &faultProxy{address: l.Addr().String(), target: target, conns: map[net.Conn]bool{}}
-	x.flows.L = &x.mu
-	t.Cleanup(func() { _ = l.Close(); x.cut(); x.heal() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go x.serve(c)
-		}
-	}()
-	return x
-}
-
-func (x *faultProxy) serve(c net.Conn) {
-	x.mu.Lock()
-	if x.closed {
-		x.mu.Unlock()
-		_ = c.Close()
-		return
-	}
-	x.mu.Unlock()
-	d, err := net.Dial("tcp", x.target)
-	if err != nil {
-		_ = c.Close()
-		return
-	}
-	x.mu.Lock()
-	x.conns[c], x.conns[d] = true, true
-	x.mu.Unlock()
-	pipe := func(to, from net.Conn) {
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := from.Read(buf)
-			x.mu.Lock()
-			for x.stalled {
-				x.flows.Wait()
-			}
-			x.mu.Unlock()
-			if n > 0 {
-				if _, werr := to.Write(buf[:n]); werr != nil {
-					break
-				}
-			}
-			if err != nil {
-				break
-			}
-		}
-		_ = to.Close()
-		_ = from.Close()
-		x.mu.Lock()
-		delete(x.conns, to)
-		delete(x.conns, from)
-		x.mu.Unlock()
-	}
-	go pipe(d, c)
-	pipe(c, d)
-}
-
-// cut closes everything and refuses what comes: Redis was killed.
-func (x *faultProxy) cut() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closed = true
-	for c := range x.conns {
-		_ = c.Close()
-	}
-}
-
-// stall lets nothing through: Redis was paused.
-func (x *faultProxy) stall() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.stalled = true
-}
-
-// heal ends all faults.
-func (x *faultProxy) heal() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closed, x.stalled = false, false
-	x.flows.Broadcast()
 }

@@ -4,9 +4,6 @@ package notifytest
 
 import (
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +18,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,24 +66,10 @@ func Start(t testing.TB, config string) *Alertmanager {
 	hook := httptest.NewServer(http.HandlerFunc(a.serve))
 	t.Cleanup(func() { hook.CloseClientConnections(); hook.Close() })
 	require.NoError(t, os.WriteFile(filepath.Join(a.dir, "alertmanager.yml"), []byte(strings.ReplaceAll(config, Hook, hook.URL)), 0o600))
-	a.URL = "http://" + freeAddress(t)
+	a.URL = "http://" + nettest.FreeAddress(t)
 	t.Cleanup(a.Stop)
 	a.Start()
 	return a
-}
-
-// freeAddress finds a port below those that the system gives to connections, so it stays free while Alertmanager is down.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			require.NoError(t, l.Close())
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // serve is the webhook.

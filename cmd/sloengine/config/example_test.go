@@ -1,12 +1,6 @@
 package config
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -40,7 +35,7 @@ func load(t testing.TB, dir, text string) (Config, error) {
 // secretsIn writes the files that the example names.
 func secretsIn(t testing.TB, dir string) {
 	t.Helper()
-	cert, key := settingsCert(t)
+	cert, key := nettest.SelfSigned(t)
 	for name, data := range map[string][]byte{
 		"redis.password": []byte("hush\n"), "redact.key": []byte(strings.Repeat("k", 32)), "webhook.auth": []byte("Bearer 1234567890abcdef\n"),
 		"webhook.key": []byte(strings.Repeat("s", 32)), "alertmanager.password": []byte("hush\n"), "alertmanager.token": []byte("1234\n"), "alertmanager-ca.pem": cert,
@@ -50,18 +45,6 @@ func secretsIn(t testing.TB, dir string) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
-}
-
-func settingsCert(t testing.TB) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &private.PublicKey, private)
-	require.NoError(t, err)
-	raw, err := x509.MarshalECPrivateKey(private)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
 }
 
 // The example in deploy/ shows every setting, with its default where it has one.

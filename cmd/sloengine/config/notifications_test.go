@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
 // TestNotifySettings sends one alert with every kind of credentials, over TLS.
@@ -21,7 +22,7 @@ func TestNotifySettings(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Clone(r.Context()) }))
 	defer server.Close()
 	dir := t.TempDir()
-	cert, key := settingsCert(t)
+	cert, key := nettest.SelfSigned(t)
 	for name, data := range map[string][]byte{"secret": []byte("hush\n"), "cert.pem": cert, "key.pem": key} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/mail"
 	"github.com/sloengine/sloengine/reliability/mail/mailtest"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -19,7 +20,7 @@ import (
 func TestReportSettings(t *testing.T) {
 	server := mailtest.Start(t, mailtest.Options{})
 	dir := t.TempDir()
-	cert, key := settingsCert(t)
+	cert, key := nettest.SelfSigned(t)
 	for name, data := range map[string][]byte{"token": []byte("hush\n"), "cert.pem": cert, "key.pem": key} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}

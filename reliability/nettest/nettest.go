@@ -1,0 +1,61 @@
+// Package nettest holds what tests with real servers need around them: free ports, certificates, and a TCP proxy that
+// breaks the network. It does not know which servers they are.
+package nettest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	mathrand "math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FreeAddress finds a port of 127.0.0.1 below those that the system gives to connections, so that it stays free while
+// the server is down.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+mathrand.IntN(12_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			require.NoError(t, l.Close())
+			return address
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// FreePort is the port of a FreeAddress.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(FreeAddress(t))
+	require.NoError(t, err)
+	return port
+}
+
+// SelfSigned makes a certificate for 127.0.0.1 and localhost, which is its own authority, and its key, both as PEM.
+func SelfSigned(t testing.TB) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "sloengine test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	require.NoError(t, err)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+}
