@@ -86,6 +86,7 @@ var mayImport = map[string][]string{
 	"ingest/logfile":               {"ingest/event"},
 	"ingest/redact":                {"ingest/event"},
 	"ingest/source":                {"ingest/deadletter", "ingest/engine", "ingest/event", "reliability/*"},
+	"ingest/source/rabbitmq":       {"ingest/engine", "ingest/event", "ingest/source", "reliability/*"},
 	"client":                       {"client/post", "ingest/event", "reliability/*"},
 	"client/post":                  {"ingest/event", "reliability/*"},
 	"web":                          {"alerts/incident", "sla/report", "slo/spec", "web/*"},
