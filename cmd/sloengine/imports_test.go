@@ -63,6 +63,8 @@ var mayImport = map[string][]string{
 	"reliability/mail/mailtest":    {},
 	"reliability/logtest":          {},
 	"reliability/nettest":          {},
+	"reliability/kafkaclient":      {"reliability/retry", "reliability/secretfile"},
+	"reliability/amqpclient":       {"reliability/retry", "reliability/secretfile"},
 	"reliability/bulkhead":         {"reliability/retry"},
 	"reliability/deadline":         {"reliability/retry"},
 	"reliability/dispatch":         {"reliability/*"},
@@ -136,6 +138,9 @@ var testsMayImport = map[string][]string{
 	"dashboards":           {"all"},
 
 	"reliability/ratelimit/shared": {"reliability/logtest"},
+
+	"reliability/kafkaclient": {"ingest/source/kafka/kafkatest"},
+	"reliability/amqpclient":  {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the

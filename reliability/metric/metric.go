@@ -115,7 +115,7 @@ func Parts() []*Part {
 		trafficPart, alertPart, incidentPart,
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart,
 		rateLimitPart, outboundPart, redisPart, redactPart,
-		sinkPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
+		sinkPart, kafkaPart, rabbitMQPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}
 }
