@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sloengine/sloengine/ingest/source"
 )
 
 // Defaults of settings.
@@ -55,11 +57,11 @@ type HandlerOptions struct {
 	QueueType string `yaml:"queue_type" one:"quorum classic"` // of all queues; default quorum
 	// Exchange is the dead-letter exchange.
 	Exchange     string `yaml:"exchange" is:"required"`
-	ExchangeType string `yaml:"exchange_type" one:"topic fanout"` // default topic
+	ExchangeType string `yaml:"exchange_type"` // topic (the default) or fanout
 	// Retention is the x-message-ttl of the dead-letter queue. Default 24h; 0 keeps messages without a limit.
 	Retention time.Duration `yaml:"retention"`
 	// WorkQueues dead-letter to Exchange.
-	WorkQueues []WorkQueue `yaml:"work_queues"`
+	WorkQueues []WorkQueue
 
 	// Severity of the failure events; "" is none. Default error.
 	Severity string `yaml:"severity"`
@@ -83,35 +85,40 @@ func (o *HandlerOptions) Validate() error {
 	switch o.ExchangeType {
 	case Topic, Fanout:
 	case "direct":
-		errs = append(errs, errors.New(`exchange_type: direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by "#" matches nothing`))
+		errs = append(errs, problem("exchange_type", `direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by "#" matches nothing`))
 	default:
-		errs = append(errs, fmt.Errorf("exchange_type: invalid type %q (want topic or fanout)", o.ExchangeType))
+		errs = append(errs, problem("exchange_type", "invalid type %q (want topic or fanout)", o.ExchangeType))
 	}
 	seen := map[string]bool{o.Queue: true}
 	for i, w := range o.WorkQueues {
 		at := fmt.Sprintf("work_queues[%d].", i)
 		errs = append(errs, checkName(at+"name", w.Name, true), checkTTL(at+"ttl", w.TTL))
 		if w.TypicalDuration < 0 {
-			errs = append(errs, fmt.Errorf("%stypical_duration: must not be negative", at))
+			errs = append(errs, problem(at+"typical_duration", "must not be negative"))
 		}
 		if w.DeliveryLimit > 0 && o.QueueType != Quorum {
-			errs = append(errs, fmt.Errorf("%sdelivery_limit: requires queue_type: quorum", at))
+			errs = append(errs, problem(at+"delivery_limit", "requires queue_type: quorum"))
 		}
 		if w.Name != "" && seen[w.Name] {
-			errs = append(errs, fmt.Errorf("%sname: %q is used twice", at, w.Name))
+			errs = append(errs, problem(at+"name", "%q is used twice", w.Name))
 		}
 		seen[w.Name] = true
 	}
 	for i, r := range o.Retry {
 		at := fmt.Sprintf("retry[%d].", i)
 		if r.MaxDeaths < 1 {
-			errs = append(errs, fmt.Errorf("%smax_deaths: must be at least 1", at))
+			errs = append(errs, problem(at+"max_deaths", "must be at least 1"))
 		}
 		if r.Reason != "" && !slices.Contains(reasons, r.Reason) {
-			errs = append(errs, fmt.Errorf("%sreason: invalid reason %q (want expired, rejected, maxlen or delivery_limit)", at, r.Reason))
+			errs = append(errs, problem(at+"reason", "invalid reason %q (want expired, rejected, maxlen or delivery_limit)", r.Reason))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// problem is what is wrong with a setting.
+func problem(key, format string, args ...any) error {
+	return &source.SettingError{Key: key, Text: fmt.Sprintf(format, args...)}
 }
 
 func or[T comparable](v, d T) T {
@@ -125,23 +132,23 @@ func or[T comparable](v, d T) T {
 func checkName(at, name string, required bool) error {
 	switch {
 	case name == "" && required:
-		return fmt.Errorf("%s: must not be empty", at)
+		return problem(at, "must not be empty")
 	case len(name) > maxNameBytes:
-		return fmt.Errorf("%s: %d bytes (at most %d)", at, len(name), maxNameBytes)
+		return problem(at, "%d bytes (at most %d)", len(name), maxNameBytes)
 	}
 	return nil
 }
 
 func checkPrefetch(n int) error {
 	if n < 1 || n > 65535 {
-		return fmt.Errorf("prefetch: invalid count %d (want 1 to 65535)", n)
+		return problem("prefetch", "invalid count %d (want 1 to 65535)", n)
 	}
 	return nil
 }
 
 func checkQueueType(t string) error {
 	if t != Quorum && t != Classic {
-		return fmt.Errorf("queue_type: invalid type %q (want quorum or classic)", t)
+		return problem("queue_type", "invalid type %q (want quorum or classic)", t)
 	}
 	return nil
 }
@@ -149,11 +156,11 @@ func checkQueueType(t string) error {
 func checkTTL(at string, d time.Duration) error {
 	switch {
 	case d < 0:
-		return fmt.Errorf("%s: must not be negative", at)
+		return problem(at, "must not be negative")
 	case d > maxTTL:
-		return fmt.Errorf("%s: %s is longer than RabbitMQ allows (%s)", at, d, maxTTL.Truncate(time.Hour))
+		return problem(at, "%s is longer than RabbitMQ allows (%s)", d, maxTTL.Truncate(time.Hour))
 	case d > 0 && d < time.Millisecond:
-		return fmt.Errorf("%s: must be at least 1ms", at)
+		return problem(at, "must be at least 1ms")
 	}
 	return nil
 }

@@ -2,86 +2,32 @@ package rabbitmq
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
-	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
-	"github.com/sloengine/sloengine/reliability/retry"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 )
 
-// How long to wait before another connection: at first, and at most. Each failure doubles it.
-const (
-	reconnectFirst = 500 * time.Millisecond
-	reconnectMost  = 30 * time.Second
-)
-
-// Run consumes until ctx ends, which is no error, or the engine stops. It connects again whenever that is needed.
-func (c *consumer) Run(ctx context.Context) error {
-	backoff, err := retry.New(retry.Options{Base: reconnectFirst, Cap: reconnectMost, MaxRetries: retry.Unlimited})
-	if err != nil {
-		return fmt.Errorf("rabbitmq source %s: %w", c.Name, err)
-	}
-	var wait time.Duration
-	for failures := 0; ctx.Err() == nil; failures++ {
-		conn, err := c.Dial(ctx)
-		if err == nil {
-			c.Intake.Works(source.TroubleConnection, "")
-			c.Intake.Works(source.TroubleCredentials, "")
-			c.Intake.Works(source.TroubleTLS, "")
-			started := c.Now()
-			err = c.serve(ctx, conn)
-			_ = conn.Close()
-			if c.Now().Sub(started) > reconnectMost {
-				failures = 0
-			}
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, engine.ErrStopping) || errors.Is(err, engine.ErrPoisoned) {
-			return nil // the engine says so itself
-		}
-		kind, brief := trouble(err)
-		c.Intake.Fails(kind, "", brief, errorText(err))
-		wait = backoff.Delay(failures+1, wait)
-		retry.Sleep(ctx, wait)
-	}
-	return nil
+// kinds are the troubles of a source by what an error of the client is about.
+var kinds = map[amqpclient.Kind]source.Kind{
+	amqpclient.KindConnection: source.TroubleConnection, amqpclient.KindCredentials: source.TroubleCredentials,
+	amqpclient.KindTLS: source.TroubleTLS, amqpclient.KindTopology: source.TroubleTopic, amqpclient.KindMessage: source.TroubleConnection,
 }
 
-// trouble says what an error of a connection is about.
-func trouble(err error) (kind source.Kind, brief string) {
-	var (
-		e        *amqp.Error
-		invalid  x509.CertificateInvalidError
-		unknown  x509.UnknownAuthorityError
-		hostname x509.HostnameError
-		alert    tls.AlertError
-		record   tls.RecordHeaderError
-		verify   *tls.CertificateVerificationError
-	)
+// Run consumes until ctx ends. It connects again whenever that is needed.
+func (c *consumer) Run(ctx context.Context) { c.Client.Run(ctx, c.serve, c.connection) }
+
+// connection notes how the connection is; nil is well. What the engine says when it stops is not about the connection.
+func (c *consumer) connection(err error) {
+	var e *amqpclient.Error
 	switch {
-	case errors.As(err, &verify), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &hostname):
-		return source.TroubleTLS, "the broker's certificate cannot be trusted"
-	case errors.As(err, &alert), errors.As(err, &record):
-		return source.TroubleTLS, "no TLS connection to the broker"
-	case errors.As(err, &e) && (e.Code == amqp.AccessRefused || errors.Is(err, amqp.ErrCredentials)):
-		return source.TroubleCredentials, "the broker refuses user name or password"
-	case errors.As(err, &e) && e.Code == amqp.NotAllowed:
-		return source.TroubleCredentials, "the virtual host does not exist, or the user may not use it"
+	case err == nil:
+		for _, kind := range kinds {
+			c.Intake.Works(kind, "")
+		}
+	case errors.Is(err, engine.ErrStopping), errors.Is(err, engine.ErrPoisoned):
+	case errors.As(err, &e) && e.Brief() != "":
+		c.Intake.Fails(kinds[e.Kind], "", e.Brief(), clip(err.Error()))
 	}
-	return source.TroubleConnection, "no connection to the broker"
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return errConnection.Error()
-	}
-	return clip(err.Error())
 }

@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -31,9 +32,8 @@ const (
 
 // Parts are what a source needs of the engine. All are required but Now and Logger.
 type Parts struct {
-	Name string
-	// Dial connects to the broker. Its errors must not hold the password.
-	Dial    func(ctx context.Context) (*amqp.Connection, error)
+	Name    string
+	Client  *amqpclient.Client // connects
 	Intake  *source.Intake
 	Metrics *Metrics
 	Logger  *slog.Logger     // slog.Default
