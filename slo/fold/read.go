@@ -36,7 +36,7 @@ func (f *Fold) Sums(r Request) *Sums {
 		}
 		out.Durations[i] = d
 	}
-	out.Groups = f.groupSums(r)
+	out.Groups, out.Eras = f.groupSums(r)
 	return out
 }
 
@@ -68,7 +68,7 @@ func (f *Fold) figures() Stats {
 
 // groupSums adds up every store over all spans at once, and hands each group its range of the sums. So the cost is that of
 // the blocks in the spans and not of the groups.
-func (f *Fold) groupSums(r Request) []Group {
+func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 	events := map[*store][][]uint64{}
 	for _, s := range f.stores {
 		events[s] = sumSpans(snapAll(r.Spans, s.snap), int(s.cols.n), func(acc []uint64, from, to int64) { s.addAll(acc, from, to, f.clock) })
@@ -87,6 +87,7 @@ func (f *Fold) groupSums(r Request) []Group {
 	out := make([]Group, 0, groups)
 	lists := make([][]uint64, 0, spans)
 	totals := make([]uint64, 0, bins)
+	eras := make([]Era, 0, len(f.inds))
 	for _, ind := range f.inds {
 		sums := sliced[ind.slices]
 		if ind.slices == nil {
@@ -95,6 +96,8 @@ func (f *Fold) groupSums(r Request) []Group {
 		extra := f.indicatorSums(ind, ind.sorted, r.Extra[ind.spec.ID])
 		squares := squaresAt(ind)
 		loss := ind.loss(sums)
+		era := Era{Indicator: ind.spec.ID, Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(f.kept), Loss: loss}
+		eras = append(eras, era)
 		for i, g := range ind.sorted {
 			at := int(g.col)
 			if ind.slices != nil {
@@ -120,13 +123,13 @@ func (f *Fold) groupSums(r Request) []Group {
 			}
 			out = append(out, Group{
 				Indicator: ind.spec, Values: slices.Clone(g.values),
-				Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(f.kept), LastEvent: unix(g.last),
+				Generation: era.Generation, Since: era.Since, Backfilled: era.Backfilled, LastEvent: unix(g.last),
 				Total: totals[total:len(totals):len(totals)], Old: slices.Clone(g.old), Spans: lists[list:len(lists):len(lists)],
 				Excess: excess, Loss: loss,
 			})
 		}
 	}
-	return out
+	return out, eras
 }
 
 // indicatorSums are the sums of some groups of one indicator over spans of its

@@ -38,7 +38,31 @@ type Sums struct {
 	// from Backfilled.
 	Up []slo.Span
 
+	Eras []Era // of all indicators, by ID, also of those without groups
+
 	Stats Stats
+}
+
+// Era is since when an indicator counts what it counts. Groups say the same of theirs.
+type Era struct {
+	Indicator  string // its ID
+	Generation uint32
+	Since      time.Time
+	Backfilled []slo.Span
+	Loss       *Loss
+}
+
+// Observed are the times within retention in which an indicator of the era was counted, or which were backfilled, of a
+// fold that was up at some times: oldest first, none touching.
+func (e *Era) Observed(up []slo.Span) []slo.Span {
+	all := make([]upSpan, 0, len(up)+len(e.Backfilled))
+	for _, s := range e.Backfilled {
+		all = append(all, upSpan{nanos(s.From), min(nanos(s.To), nanos(e.Since))})
+	}
+	for _, s := range up {
+		all = append(all, upSpan{max(nanos(s.From), nanos(e.Since)), nanos(s.To)})
+	}
+	return spanList(merged(all))
 }
 
 // Group is one indicator's group.
@@ -69,6 +93,13 @@ type Group struct {
 	// Loss is what limits dropped of the indicator; nil if nothing in the asked
 	// spans. The groups of an indicator share it.
 	Loss *Loss
+
+	// Observed is set in sums of several folds only: the share of each span of Request.Spans, in [0,1], that was
+	// observed. It replaces what Up, Since and Backfilled say. Groups that observed the same share it.
+	Observed []float64
+
+	// Understated says, of sums of several folds, that one of them counted events of this group in its other group.
+	Understated bool
 }
 
 // Loss is how many of the events offered to an indicator were dropped. Nobody
