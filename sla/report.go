@@ -38,7 +38,11 @@ type SLOReport struct {
 	Period    slo.Span      // the window, from its start to the tick
 	Corrected time.Duration // time that corrections took out of Period: rounded outward, as slo.TakenOut says, and to whole slices where these are judged
 
-	Coverage   float64       // of Period, in [0,1]: share of it that was observed
+	Coverage float64 // of Period, in [0,1]: share of it that was observed
+
+	// Understated says, of a report on several engines, that one of them counted events of this group in the "other" group.
+	Understated bool
+
 	Generation uint32        // of its counts
 	Since      time.Time     // start of the generation
 	LastEvent  time.Time     // latest valid event; zero if none

@@ -71,8 +71,29 @@ type cover struct {
 
 // cover is how much is known of one of the plan's windows for a group.
 func (t *tick) cover(g *fold.Group, window int) cover {
-	o := t.up.coverage(g, t.spans[window])
+	o := 0.0
+	if g.Observed != nil {
+		o = g.Observed[window]
+	} else {
+		o = t.up.coverage(g, t.spans[window])
+	}
 	return cover{o, o * g.Loss.Kept(window)}
+}
+
+// Coverage answers how much of spans one engine observed, for sums of several.
+type Coverage struct{ up uptime }
+
+// NewCoverage reads the times in which an engine was up, as of now.
+func NewCoverage(up []slo.Span, now time.Time) *Coverage { return &Coverage{newUptime(up, now)} }
+
+// Shares are the parts of spans, in [0,1], in which the indicator of an era was observed.
+func (c *Coverage) Shares(e *fold.Era, spans []slo.Span) []float64 {
+	g := fold.Group{Since: e.Since, Backfilled: e.Backfilled}
+	out := make([]float64, len(spans))
+	for i, s := range spans {
+		out[i] = c.up.coverage(&g, s)
+	}
+	return out
 }
 
 // coverage is the share of a span, in [0,1], in which a group was observed:
@@ -110,8 +131,11 @@ func (u *uptime) backfilled(g *fold.Group) *observed {
 // sameCoverage reports whether two groups were observed at the same times, and
 // lost the same. Those that share no list may be told apart though they were.
 func sameCoverage(a, b *fold.Group) bool {
-	if a.Loss != b.Loss || !a.Since.Equal(b.Since) || len(a.Backfilled) != len(b.Backfilled) {
+	if a.Loss != b.Loss || !a.Since.Equal(b.Since) || len(a.Backfilled) != len(b.Backfilled) || len(a.Observed) != len(b.Observed) {
 		return false
+	}
+	if len(a.Observed) > 0 {
+		return &a.Observed[0] == &b.Observed[0]
 	}
 	return len(a.Backfilled) == 0 || &a.Backfilled[0] == &b.Backfilled[0]
 }

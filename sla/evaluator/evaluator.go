@@ -119,6 +119,13 @@ func (e *Evaluator) Change(in Inputs, apply func() error) error {
 	return nil
 }
 
+// Request is what a tick at a time would ask the source for. It belongs to the caller.
+func (e *Evaluator) Request(now time.Time) fold.Request {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.plan.request(now)
+}
+
 // Latest is the newest report; nil before the first tick.
 func (e *Evaluator) Latest() *sla.Report { return e.latest.Load() }
 

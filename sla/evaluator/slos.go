@@ -138,7 +138,7 @@ func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.S
 	}
 	burns = append(burns, slo.Burn{Window: r.Period.Duration(), Period: true})
 	if len(siblings) > 0 {
-		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled, Loss: siblings[0].Loss}
+		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled, Loss: siblings[0].Loss, Observed: siblings[0].Observed}
 		r.Generation, r.Since = siblings[0].Generation, g.Since
 		whole := t.cover(&g, p.period)
 		r.Coverage = whole.coverage
@@ -157,7 +157,7 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	r := t.base(p, g.Values)
 	known := t.cover(g, p.period)
 	r.Coverage = known.coverage
-	r.Generation, r.Since, r.LastEvent = g.Generation, g.Since, g.LastEvent
+	r.Generation, r.Since, r.LastEvent, r.Understated = g.Generation, g.Since, g.LastEvent, g.Understated
 	total := load(g.Total)
 	r.Total = total.counts()
 	if g.Indicator.Slice != nil && len(g.Total) == fold.SliceBins {
@@ -234,7 +234,7 @@ func (t *tick) burnCoverage(g *fold.Group) []cover {
 	for _, w := range t.plan.burns {
 		t.covered = append(t.covered, t.cover(g, w))
 	}
-	t.coveredOf.Since, t.coveredOf.Backfilled, t.coveredOf.Loss = g.Since, g.Backfilled, g.Loss
+	t.coveredOf.Since, t.coveredOf.Backfilled, t.coveredOf.Loss, t.coveredOf.Observed = g.Since, g.Backfilled, g.Loss, g.Observed
 	return t.covered
 }
 

@@ -115,6 +115,9 @@ func (t *tick) index(req fold.Request) error {
 			if got := len(g.Excess); g.Excess != nil && got != want {
 				return fmt.Errorf("weights of %s: %d spans instead of %d", ind.ID, got, want)
 			}
+			if got := len(g.Observed); g.Observed != nil && got != len(req.Spans) {
+				return fmt.Errorf("observed shares of %s: %d spans instead of %d", ind.ID, got, len(req.Spans))
+			}
 			if l := g.Loss; l != nil && (len(l.Dropped) != len(req.Spans) || len(l.Offered) != len(req.Spans)) {
 				return fmt.Errorf("losses of %s: %d and %d spans instead of %d", ind.ID, len(l.Dropped), len(l.Offered), len(req.Spans))
 			}
