@@ -86,3 +86,39 @@ func TestWhatAlertsNeed(t *testing.T) {
 	require.Equal(t, slo.Group{"later"}, r.SLAs[1].Alert.Group)
 	require.Equal(t, sla.LevelNoData, r.SLAs[1].Alert.Level)
 }
+
+// TestBandsOfAnAlertWindow: an agreement and its alert window read one counter of bands, over windows of their own.
+// Planned maintenance must be taken out of both.
+func TestBandsOfAnAlertWindow(t *testing.T) {
+	s := &slo.SLO{
+		ID: "shop/latency", Objective: percent(t, "90"), Window: slo.Window{Rolling: 30 * day},
+		Indicator: slo.Indicator{Kind: slo.KindLatency, Valid: sel(t, "type", "order"), Threshold: time.Second},
+		Corrections: []slo.Correction{
+			{Name: "old", Start: noon.Add(-3 * day), Duration: time.Hour}, {Name: "new", Start: noon.Add(-90 * time.Minute), Duration: time.Hour},
+		},
+	}
+	a := &sla.Agreement{
+		Service: "shop", Name: "gold", Method: sla.Bands, Window: slo.Window{Rolling: 7 * day}, AlertWindow: time.Hour, NoData: sla.NoDataExclude, Warning: 95, Critical: 90,
+		Components: []sla.Component{{Name: "latency", SLO: s.ID, Weight: 1, Bands: []sla.Band{{Quantile: .9, Threshold: time.Second, Score: 100}, {Score: 10}}}},
+	}
+	p, err := newPlan(Inputs{SLOs: []*slo.SLO{s}, Agreements: []*sla.Agreement{a}})
+	require.NoError(t, err)
+	req := p.request(noon)
+	var groups []fold.Group
+	for _, ind := range []*fold.Indicator{p.slos[0].indicator, p.slos[0].usages[0].bands.indicator} {
+		g := fold.Group{Indicator: ind, Total: []uint64{1, 1}, Since: noon.Add(-30 * day)}
+		for _, span := range append(append([]slo.Span{}, req.Spans...), req.Extra[ind.ID]...) { // one a minute
+			g.Spans = append(g.Spans, []uint64{uint64(span.Duration() / time.Minute), 0})
+		}
+		groups = append(groups, g)
+	}
+	r, err := p.report(req, &fold.Sums{Groups: groups, Up: []slo.Span{{From: noon.Add(-30 * day), To: noon}}})
+	require.NoError(t, err)
+	require.Equal(t, "p90 within 1s", r.SLAs[0].Components[0].Note)
+	made := tick{plan: p, spans: req.Spans}
+	out := map[time.Duration]uint64{}
+	for _, u := range p.slos[0].usages {
+		out[p.windows[u.window].Rolling] = made.takenOut(u.bands.correction, &groups[1], u.window, 0)
+	}
+	require.Equal(t, map[time.Duration]uint64{7 * day: 120, time.Hour: 30}, out)
+}

@@ -279,10 +279,16 @@ func (b *planner) addCorrections() {
 			continue
 		}
 		windows := append(slices.Concat(b.burns, p.tiers, p.trend), p.period)
+		bands := map[*fold.Indicator][]int{} // of an agreement and its alert window, which share the counter
 		for _, u := range p.usages {
 			windows = append(windows, u.window)
 			if u.bands != nil {
-				u.bands.correction = get(p.slo, 0, []int{u.window})
+				bands[u.bands.indicator] = append(bands[u.bands.indicator], u.window)
+			}
+		}
+		for _, u := range p.usages {
+			if u.bands != nil {
+				u.bands.correction = get(p.slo, 0, slices.Clone(bands[u.bands.indicator]))
 			}
 		}
 		slice := time.Duration(0)
