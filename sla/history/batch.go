@@ -123,7 +123,7 @@ func (e *Series) Share(first, last int) float64 {
 	if seen.Duration() == 0 || sp.Duration() == 0 {
 		return 0
 	}
-	return min(1, Observed(e.Answer.Observed).Share(seen)*float64(seen.Duration())/float64(sp.Duration()))
+	return min(1, Seen(&e.Answer, seen)*float64(seen.Duration())/float64(sp.Duration()))
 }
 
 // KeptFrom is the start of what is kept of the grid; zero if all of it is.

@@ -57,15 +57,11 @@ type Point struct {
 // Points reads an answer to spans, one group's.
 func (g *Grid) Points(a *fold.ReadResult, bins [][]uint64) []Point {
 	out := make([]Point, len(g.Steps))
-	var seen Observed
-	if a != nil {
-		seen = a.Observed
-	}
 	for i, sp := range g.Steps {
 		p := Point{Span: sp}
 		if a != nil {
 			p.Kept = !sp.From.Before(a.Oldest) || len(bins) > i && NewTally(a, bins[i]).Valid() > 0
-			p.Seen = seen.Share(sp)
+			p.Seen = Seen(a, sp)
 		}
 		if i < len(bins) {
 			p.Raw = NewTally(a, bins[i])
@@ -103,6 +99,19 @@ func (o Observed) Share(sp slo.Span) float64 {
 		sum += o[lo].Intersect(sp).Duration()
 	}
 	return float64(sum) / float64(d)
+}
+
+// Seen is the part of a span, 0 to 1, that an answer observed: of several folds the mean, unless slices are judged by what
+// all of them counted.
+func Seen(a *fold.ReadResult, sp slo.Span) float64 {
+	if len(a.Parts) == 0 || a.Sliced {
+		return Observed(a.Observed).Share(sp)
+	}
+	sum := 0.0
+	for _, spans := range a.Parts {
+		sum += Observed(spans).Share(sp)
+	}
+	return sum / float64(len(a.Parts))
 }
 
 // Excluded is the time that corrections take out of a span, as the engine does it:

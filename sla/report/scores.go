@@ -200,7 +200,7 @@ func DayScores(ctx context.Context, counts history.CountsFunc, rep *sla.Report, 
 		out[i] = DayScore{Span: sp, Report: book.Score(r.Group, i, i+1), Kept: i >= first}
 		for _, c := range book.components {
 			if c.counts != nil {
-				out[i].Seen = max(out[i].Seen, history.Observed(c.counts.Answer.Observed).Share(sp))
+				out[i].Seen = max(out[i].Seen, history.Seen(&c.counts.Answer, sp))
 			}
 		}
 	}

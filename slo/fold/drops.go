@@ -138,28 +138,34 @@ func (ind *indicator) loss(sums [][]uint64) *Loss {
 	l := &Loss{Dropped: make([]uint64, len(sums)), Offered: make([]uint64, len(sums))}
 	lost := false
 	for i, s := range sums {
-		if ind.slices != nil {
-			l.Dropped[i] = s[runAt(0, ind.dropped)+sliceEvents]
-		} else {
-			l.Dropped[i] = s[ind.dropped.col]
-		}
-		if l.Dropped[i] == 0 {
-			continue
-		}
-		lost = true
-		l.Offered[i] = l.Dropped[i]
-		for _, g := range ind.sorted {
-			if ind.slices != nil {
-				l.Offered[i] += s[runAt(0, g)+sliceEvents]
-				continue
-			}
-			for _, n := range s[g.col : int(g.col)+ind.width] {
-				l.Offered[i] += n
-			}
+		if o := ind.offer(s); o.Dropped > 0 {
+			lost = true
+			l.Dropped[i], l.Offered[i] = o.Dropped, o.Offered
 		}
 	}
 	if !lost {
 		return nil
 	}
 	return l
+}
+
+// offer is what was offered and dropped, from the sums of the indicator's whole store over a span.
+func (ind *indicator) offer(s []uint64) (o Offer) {
+	valid := func(g *group) (n uint64) {
+		if ind.slices != nil {
+			return s[runAt(0, g)+sliceEvents]
+		}
+		for _, x := range s[g.col : int(g.col)+ind.widthOf(g)] {
+			n += x
+		}
+		return n
+	}
+	if ind.dropped != nil {
+		o.Dropped = valid(ind.dropped)
+	}
+	o.Offered = o.Dropped
+	for _, g := range ind.sorted {
+		o.Offered += valid(g)
+	}
+	return o
 }

@@ -45,6 +45,10 @@ type ReadResult struct {
 	// touching. The last one ends with the last record.
 	Observed []slo.Span
 
+	// Parts are set in counts of several folds only: the times that each of them observed, nil for one that did not answer.
+	// Observed are then the times that some fold observed, or all of them where slices are judged.
+	Parts [][]slo.Span
+
 	Groups [][][]uint64 // per asked group, span and bin; nil for a group that is unknown
 }
 
@@ -92,20 +96,47 @@ func (f *Fold) read(ind *indicator, r ReadRequest) ReadResult {
 	return out
 }
 
+// Offer is how many events limits dropped of those that were offered to an indicator in a span, dropped ones among them.
+// Of slices only the events of those that are closed and judged are offered.
+type Offer struct{ Dropped, Offered uint64 }
+
+// Kept is the share, in [0,1], that no limit dropped.
+func (o Offer) Kept() float64 {
+	if o.Dropped == 0 {
+		return 1
+	}
+	return 1 - float64(o.Dropped)/float64(o.Offered)
+}
+
+// Offers gives, for each of some indicators, what was offered and dropped in a span, whose edges are moved as for
+// Request.Spans. It is zero for an unknown indicator. It changes nothing that can be seen, and costs as much as a span of
+// Sums for each store that the indicators are in.
+func (f *Fold) Offers(ids []string, sp slo.Span) []Offer {
+	return f.offers(ids, sp, func(*indicator) bool { return true })
+}
+
 // Kept gives, for each of some indicators, the share in [0,1] of the events offered
 // to it in a span that no limit dropped: what Loss.Kept says for a span of Sums,
 // whose edges are moved alike. It is 1 for an unknown indicator. It changes nothing
 // that can be seen; indicators of which nothing was ever dropped cost nothing, the
 // others as much as a span of Sums for each store that they are in.
 func (f *Fold) Kept(ids []string, sp slo.Span) []float64 {
+	out := make([]float64, len(ids))
+	for i, o := range f.offers(ids, sp, func(ind *indicator) bool { return ind.dropped != nil }) {
+		out[i] = o.Kept()
+	}
+	return out
+}
+
+// offers is Offers of the indicators that some condition holds for, and zero for the others.
+func (f *Fold) offers(ids []string, sp slo.Span, counts func(*indicator) bool) []Offer {
 	events := map[*store][][]uint64{}
 	sliced := map[*sliceStore][][]uint64{}
 	spans := []slo.Span{sp}
-	out := make([]float64, len(ids))
+	out := make([]Offer, len(ids))
 	for i, id := range ids {
-		out[i] = 1
 		j, ok := slices.BinarySearchFunc(f.inds, id, func(ind *indicator, id string) int { return strings.Compare(ind.spec.ID, id) })
-		if !ok || f.inds[j].dropped == nil {
+		if !ok || !counts(f.inds[j]) {
 			continue
 		}
 		ind := f.inds[j]
@@ -113,14 +144,14 @@ func (f *Fold) Kept(ids []string, sp slo.Span) []float64 {
 			if sliced[s] == nil {
 				sliced[s] = sumSpans(snapAll(spans, s.snap), s.sumWidth(), func(acc []uint64, from, to int64) { f.addRuns(s, acc, from, to) })
 			}
-			out[i] = ind.loss(sliced[s]).Kept(0)
+			out[i] = ind.offer(sliced[s][0])
 			continue
 		}
 		s := ind.events
 		if events[s] == nil {
 			events[s] = sumSpans(snapAll(spans, s.snap), int(s.cols.n), func(acc []uint64, from, to int64) { s.addAll(acc, from, to, f.clock) })
 		}
-		out[i] = ind.loss(events[s]).Kept(0)
+		out[i] = ind.offer(events[s][0])
 	}
 	return out
 }

@@ -187,10 +187,26 @@ func (j *Joined) Observe(part int, observed map[string][]slo.Span) {
 	}
 }
 
+// Observed are the times that all folds observed of an indicator, oldest first, none touching.
+func (j *Joined) Observed(id string) []slo.Span {
+	return spanList(j.common(id))
+}
+
+func (j *Joined) common(id string) []upSpan {
+	if len(j.parts) == 0 {
+		return nil
+	}
+	all := slices.Clone(j.parts[0].observed[id])
+	for i := range j.parts[1:] {
+		all = intersect(all, j.parts[i+1].observed[id])
+	}
+	return all
+}
+
 // Groups are the groups of all sliced indicators, by indicator ID, then by values, the "other" group last. Of each
 // only Indicator, Values, Total, Spans and Loss are set. Total are the slices that are still kept and could be judged.
 func (j *Joined) Groups(r Request) ([]Group, error) {
-	if err := j.settle(); err != nil {
+	if err := j.flush(); err != nil {
 		return nil, err
 	}
 	n := len(r.Spans)
@@ -214,7 +230,7 @@ func (j *Joined) Groups(r Request) ([]Group, error) {
 // Read answers as Fold.Read does, for sliced indicators and as far back as their windows: what is older is kept as
 // judgements of each fold, which cannot be added.
 func (j *Joined) Read(requests []ReadRequest) ([]ReadResult, error) {
-	if err := j.settle(); err != nil {
+	if err := j.flush(); err != nil {
 		return nil, err
 	}
 	out := j.f.Read(requests)
@@ -224,8 +240,16 @@ func (j *Joined) Read(requests []ReadRequest) ([]ReadResult, error) {
 	return out, nil
 }
 
-// settle brings f up to date.
-func (j *Joined) settle() error {
+// Offers is Fold.Offers for sliced indicators.
+func (j *Joined) Offers(ids []string, sp slo.Span) ([]Offer, error) {
+	if err := j.flush(); err != nil {
+		return nil, err
+	}
+	return j.f.Offers(ids, sp), nil
+}
+
+// flush brings f up to date.
+func (j *Joined) flush() error {
 	if j.whole {
 		if err := j.begin(); err != nil {
 			return err
@@ -316,15 +340,7 @@ func (j *Joined) indicator(id string) *indicator {
 
 // observe makes the times that all parts observed those of an indicator of f.
 func (j *Joined) observe(ind *indicator) {
-	var all []upSpan
-	for i := range j.parts {
-		spans := j.parts[i].observed[ind.spec.ID]
-		if i == 0 {
-			all = slices.Clone(spans)
-			continue
-		}
-		all = intersect(all, spans)
-	}
+	all := j.common(ind.spec.ID)
 	old := ind.era.spans
 	ind.era = &era{since: math.MaxInt64, spans: all}
 	if lo, differ := firstDifference(old, all); differ {

@@ -133,3 +133,6 @@ func readRaw(data []byte, each func(at uint32, good, bad uint64)) bool {
 	}
 	return true
 }
+
+// ConfigVersion is RawSlices.Config of the configuration in force.
+func (f *Fold) ConfigVersion() uint64 { return f.cfgVersion }

@@ -179,7 +179,7 @@ func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	switch {
 	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
 		return "Counts of this range are no longer retained. Choose a later range."
-	case history.Observed(a.Observed).Share(sp) < 0.01:
+	case history.Seen(a, sp) < 0.01:
 		return "The engine did not count in this range: it was not running, or the service level was not in its spec. Choose another range, or backfill the events."
 	}
 	return "Nothing was counted in this range. Choose a longer range, or check that the service sends events."
