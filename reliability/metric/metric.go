@@ -113,7 +113,7 @@ func (p *Part) Histogram(name, help string, buckets []float64, options ...Option
 func Parts() []*Part {
 	return []*Part{
 		trafficPart, alertPart, incidentPart,
-		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart,
+		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, fleetPart,
 		rateLimitPart, outboundPart, redisPart, redactPart,
 		sinkPart, kafkaPart, rabbitMQPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,

@@ -1,0 +1,265 @@
+package fleet
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+// This file holds the answer of an engine to a request for its sums. Numbers are uvarints, times are Unix nanoseconds,
+// texts and lists begin with their length. FormatVersion changes with any change of it.
+
+// FormatVersion is the version of the answers, which they begin with.
+const FormatVersion = 1
+
+// ContentType is the media type of the answers.
+const ContentType = "application/vnd.sloengine.sums"
+
+// SpecHeader is the header of an answer that names the hash of the spec that the engine runs.
+const SpecHeader = "Sloengine-Spec"
+
+// ErrFormat is the error of an answer that is none, or one of another version.
+var ErrFormat = errors.New("not an answer of this version of sloengine")
+
+// Answer is what an engine counted, at one position of its log.
+type Answer struct {
+	Run     string // of the engine's process: RawSlices.Clock means nothing to another one
+	Request uint64 // RequestSum of what was asked
+	Sums    *fold.Sums
+	Raw     fold.RawSlices
+}
+
+// RequestSum tells requests apart: a spec that both sides read alike gives equal requests for one time.
+func RequestSum(r *fold.Request) uint64 {
+	h := fnv.New64a()
+	var b []byte
+	span := func(s slo.Span) {
+		b = binary.AppendVarint(binary.AppendVarint(b, s.From.UnixNano()), s.To.UnixNano())
+	}
+	for _, s := range r.Spans {
+		span(s)
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.Extra)) {
+		b = appendText(b, id)
+		for _, s := range r.Extra[id] {
+			span(s)
+		}
+	}
+	_, _ = h.Write(b)
+	return h.Sum64()
+}
+
+// Encode writes an answer. The window sums of sliced indicators are left out, since they are judgements of a part.
+func Encode(a *Answer) []byte {
+	b := make([]byte, 0, 64<<10)
+	b = append(b, FormatVersion)
+	b = appendText(b, a.Run)
+	b = binary.AppendUvarint(b, a.Request)
+	if a.Sums == nil { // more slices to an answer before
+		b = append(b, 0)
+		return appendRaw(b, &a.Raw)
+	}
+	b = append(b, 1)
+	s := a.Sums
+	b = appendTime(b, s.Watermark)
+	b = appendSpans(b, s.Up)
+	b = appendStats(b, &s.Stats)
+	b = binary.AppendUvarint(b, uint64(len(s.Eras)))
+	groups := s.Groups
+	for i := range s.Eras {
+		e := &s.Eras[i]
+		n := 0
+		for n < len(groups) && groups[n].Indicator.ID == e.Indicator {
+			n++
+		}
+		b = appendIndicator(b, e, groups[:n])
+		groups = groups[n:]
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Traffic)))
+	for i := range s.Traffic {
+		t := &s.Traffic[i]
+		b = appendText(appendText(appendText(appendText(b, t.Service), t.Type), t.Outcome), t.Severity)
+		b = appendTexts(b, t.Dimensions)
+		b = appendTime(binary.AppendUvarint(b, t.Count), t.LastEvent)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Durations)))
+	for i := range s.Durations {
+		d := &s.Durations[i]
+		b = appendText(appendText(b, d.Service), d.Type)
+		b = binary.AppendUvarint(b, uint64(len(d.Buckets)))
+		for _, edge := range d.Buckets {
+			b = binary.AppendUvarint(b, uint64(edge))
+		}
+		b = appendCounts(b, d.Counts)
+		b = binary.AppendUvarint(b, uint64(d.Sum))
+		b = appendFloat(b, d.SumSeconds)
+	}
+	return appendRaw(b, &a.Raw)
+}
+
+// appendIndicator writes what an indicator counted: its era, then its groups.
+func appendIndicator(b []byte, e *fold.Era, groups []fold.Group) []byte {
+	b = appendText(b, e.Indicator)
+	b = binary.AppendUvarint(b, uint64(e.Generation))
+	b = appendTime(b, e.Since)
+	b = appendSpans(b, e.Backfilled)
+	var dropped []uint64
+	if e.Loss != nil {
+		dropped = e.Loss.Dropped
+	}
+	b = appendCounts(b, dropped)
+	b = binary.AppendUvarint(b, uint64(len(groups)))
+	for i := range groups {
+		g := &groups[i]
+		b = appendTexts(b, g.Values)
+		b = appendTime(b, g.LastEvent)
+		if g.Indicator.Slice != nil {
+			continue
+		}
+		b = appendCounts(b, g.Total)
+		b = appendCounts(b, g.Old)
+		b = binary.AppendUvarint(b, uint64(len(g.Spans)))
+		for _, bins := range g.Spans {
+			for _, n := range bins {
+				b = binary.AppendUvarint(b, n)
+			}
+		}
+		b = appendCounts(b, g.Excess)
+	}
+	return b
+}
+
+func appendStats(b []byte, s *fold.Stats) []byte {
+	for _, n := range []uint64{s.Events, s.Late, s.TooOld, s.Refused, s.Backfilled} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for _, m := range []map[string]uint64{s.Unmeasured, s.Dropped} {
+		b = binary.AppendUvarint(b, uint64(len(m)))
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			b = binary.AppendUvarint(appendText(b, k), m[k])
+		}
+	}
+	return b
+}
+
+func appendRaw(b []byte, r *fold.RawSlices) []byte {
+	b = binary.AppendUvarint(b, r.Clock)
+	b = binary.AppendUvarint(b, r.Config)
+	b = binary.AppendUvarint(b, uint64(len(r.Stores)))
+	for i := range r.Stores {
+		s := &r.Stores[i]
+		for _, n := range []int64{int64(s.Per), int64(s.Keep), s.First, s.Next} {
+			b = binary.AppendVarint(b, n)
+		}
+		b = binary.AppendUvarint(b, uint64(len(s.Columns)))
+		for _, c := range s.Columns {
+			b = binary.AppendUvarint(b, uint64(c.At))
+			b = appendTexts(appendText(b, c.Indicator), c.Values)
+			b = binary.AppendVarint(b, c.From)
+			b = appendBool(b, c.Dropped)
+		}
+		b = binary.AppendUvarint(b, uint64(len(s.Blocks)))
+		for _, x := range s.Blocks {
+			b = binary.AppendVarint(b, x.Number)
+			b = appendText(b, string(x.Data))
+		}
+	}
+	b = appendBool(b, r.More)
+	b = binary.AppendUvarint(b, uint64(r.Next.Store))
+	return binary.AppendVarint(b, r.Next.Slice)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendTexts(b []byte, list []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = appendText(b, s)
+	}
+	return b
+}
+
+func appendCounts(b []byte, list []uint64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, n := range list {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func appendSpans(b []byte, spans []slo.Span) []byte {
+	b = binary.AppendUvarint(b, uint64(len(spans)))
+	for _, s := range spans {
+		b = appendTime(appendTime(b, s.From), s.To)
+	}
+	return b
+}
+
+// appendTime writes 0 for the zero time.
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, 0)
+	}
+	return binary.AppendVarint(b, t.UnixNano())
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// reader reads the fields. Every count of entries is bounded by the bytes that are left.
+type reader struct{ binread.Reader }
+
+func (r *reader) texts() []string {
+	out := make([]string, r.Count(1))
+	for i := range out {
+		out[i] = r.Text()
+	}
+	return out
+}
+
+func (r *reader) counts() []uint64 {
+	n := r.Count(1)
+	if n == 0 {
+		return nil
+	}
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = r.Uint()
+	}
+	return out
+}
+
+func (r *reader) time() time.Time {
+	ns := r.Varint()
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+func (r *reader) spans() []slo.Span {
+	n := r.Count(2)
+	if n == 0 {
+		return nil
+	}
+	out := make([]slo.Span, n)
+	for i := range out {
+		out[i] = slo.Span{From: r.time(), To: r.time()}
+	}
+	return out
+}
+
+func (r *reader) bool() bool { return r.Uint() == 1 }

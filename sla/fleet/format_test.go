@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+// busy is an engine with counts of all kinds, and a request for them.
+func busy(t *testing.T) (*world, *counter, fold.Request) {
+	w := newWorld(t, 8)
+	w.pass(3*time.Hour, 12)
+	w.drop(5)
+	return w, w.whole, w.whole.eval.Request(w.now)
+}
+
+func TestFormat(t *testing.T) {
+	w, c, req := busy(t)
+	sums := c.fold.Sums(req)
+	a := &Answer{Run: "run", Request: RequestSum(&req), Sums: sums, Raw: c.fold.Raw(fold.RawRequest{Bytes: 500})}
+	data := Encode(a)
+	got, err := Decode(data, w.cfg, &req)
+	require.NoError(t, err)
+	require.Equal(t, a.Run, got.Run)
+	require.Equal(t, a.Request, got.Request)
+	require.True(t, bytes.Equal(appendRaw(nil, &a.Raw), appendRaw(nil, &got.Raw)))
+	require.Equal(t, sums.Traffic, got.Sums.Traffic)
+	require.Equal(t, sums.Durations, got.Sums.Durations)
+	require.Equal(t, sums.Up, got.Sums.Up)
+	require.Equal(t, sums.Watermark, got.Sums.Watermark)
+	require.Equal(t, sums.Stats.Dropped, got.Sums.Stats.Dropped)
+	require.Len(t, got.Sums.Groups, len(sums.Groups))
+	weighed, lost := 0, 0
+	for i := range sums.Groups {
+		want, have := sums.Groups[i], got.Sums.Groups[i]
+		require.Equal(t, want.Values, have.Values)
+		require.Equal(t, want.LastEvent, have.LastEvent)
+		if want.Indicator.Slice != nil {
+			continue
+		}
+		require.Equal(t, want.Spans, have.Spans)
+		require.Equal(t, want.Excess, have.Excess)
+		require.Equal(t, want.Total, have.Total)
+		weighed += len(want.Excess)
+	}
+	for i := range sums.Eras {
+		require.Equal(t, sums.Eras[i].Since, got.Sums.Eras[i].Since)
+		if l := sums.Eras[i].Loss; l != nil {
+			lost++
+			require.Equal(t, l.Dropped, got.Sums.Eras[i].Loss.Dropped)
+		}
+	}
+	require.NotZero(t, weighed)
+	require.NotZero(t, lost)
+
+	// Cut at any byte it is an error. With a byte changed it is one, or other numbers, and never worse.
+	for n := range data {
+		_, err := Decode(data[:n], w.cfg, &req)
+		require.Error(t, err, "%d of %d bytes", n, len(data))
+	}
+	for i := range data {
+		for _, x := range []byte{0, 1, 0x7f, 0xff} {
+			bad := append([]byte{}, data...)
+			bad[i] = x
+			_, _ = Decode(bad, w.cfg, &req)
+		}
+	}
+	_, err = Decode(append(data, 0), w.cfg, &req)
+	require.ErrorIs(t, err, ErrFormat)
+	data[0]++
+	_, err = Decode(data, w.cfg, &req)
+	require.ErrorIs(t, err, ErrFormat)
+
+	other := *w.cfg
+	other.Indicators = other.Indicators[1:]
+	data[0]--
+	_, err = Decode(data, &other, &req)
+	require.ErrorContains(t, err, "indicators instead of")
+	other.Indicators = append([]fold.Indicator{w.cfg.Indicators[1], w.cfg.Indicators[0]}, w.cfg.Indicators[2:]...)
+	_, err = Decode(data, &other, &req)
+	require.ErrorContains(t, err, "in the place of")
+
+	require.Equal(t, RequestSum(&req), RequestSum(&req))
+	moved := req
+	moved.Spans = append([]slo.Span{{From: req.Spans[0].From.Add(1), To: req.Now}}, req.Spans[1:]...)
+	require.NotEqual(t, RequestSum(&req), RequestSum(&moved))
+	moved = req
+	moved.Extra = nil
+	require.NotEqual(t, RequestSum(&req), RequestSum(&moved))
+}
+
+func TestFormatOfCounts(t *testing.T) {
+	w, c, _ := busy(t)
+	q := CountsQuery{
+		Reads: []CountRead{
+			{ID: "shop/availability", Groups: []slo.Group{{"a"}, {"nobody"}}, Spans: [][2]int64{{began.UnixNano(), w.now.UnixNano()}}},
+			{ID: "shop/latency", Groups: []slo.Group{{"a", "web"}}, Spans: [][2]int64{{began.UnixNano(), w.now.UnixNano()}, {0, 0}}},
+			{ID: "shop/none"},
+		},
+		Losses: []string{"shop/availability"}, Span: [2]int64{began.UnixNano(), w.now.UnixNano()},
+	}
+	reads, err := q.Requests()
+	require.NoError(t, err)
+	want := &Counts{Reads: c.fold.Read(reads), Losses: c.fold.Offers(q.Losses, span(q.Span))}
+	require.NotZero(t, want.Losses[0].Dropped)
+	data := EncodeCounts(want)
+	got, err := DecodeCounts(data, &q)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	for n := range data {
+		_, err := DecodeCounts(data[:n], &q)
+		require.Error(t, err)
+		for _, x := range []byte{0, 1, 0xff} {
+			bad := append([]byte{}, data...)
+			bad[n] = x
+			_, _ = DecodeCounts(bad, &q)
+		}
+	}
+	q.Reads = q.Reads[1:]
+	_, err = DecodeCounts(data, &q)
+	require.ErrorIs(t, err, ErrFormat)
+
+	q.Reads[0].Groups = make([]slo.Group, 2*fold.MaxRead)
+	_, err = q.Requests()
+	require.ErrorContains(t, err, "counts are asked for")
+}
