@@ -57,7 +57,7 @@ func New(opt site.Options) (*Web, error) {
 		return nil, err
 	}
 	w.metrics = collector.Handler(collector.Options{
-		Report: opt.Report, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
+		Report: opt.Report, NoSeries: opt.NoSeries, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError, Incidents: incidentView(opt.Incidents), Now: opt.Now,
 	})
 	return w, nil

@@ -173,7 +173,7 @@ func (api *Handler) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := api.one(c, v); r != nil {
-		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r)})
+		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Engines: api.parts(r)})
 	}
 }
 

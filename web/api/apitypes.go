@@ -130,6 +130,9 @@ type sloJSON struct {
 	Rate       *float64   `json:"events_per_second"`
 	Slice      float64    `json:"slice_seconds"` // 0: events are judged
 	Unmeasured uint64     `json:"unmeasured"`
+
+	// Understated: in a view, some engine counted events of this group in its "other" group.
+	Understated bool `json:"understated,omitempty"`
 }
 
 func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
@@ -141,7 +144,7 @@ func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
 		State: r.State, Budget: newBudget(r.Budget), Raw: newBudget(r.Raw), Burns: newBurns(r.Burns), RawBurns: newBurns(r.RawBurns),
 		PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), Corrected: r.Corrected.Seconds(),
 		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since), LastEvent: timeOrNil(r.LastEvent),
-		Total: NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured,
+		Total: NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,
 	}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
@@ -162,8 +165,33 @@ type SLOList struct {
 }
 
 type SLOOne struct {
-	Report reportJSON `json:"report"`
-	SLO    sloJSON    `json:"slo"`
+	Report  reportJSON `json:"report"`
+	SLO     sloJSON    `json:"slo"`
+	Engines []partJSON `json:"engines,omitempty"` // of a view
+}
+
+// partJSON is what one engine of a view counted over the period, planned maintenance included.
+type partJSON struct {
+	Engine   string      `json:"engine"`
+	Stale    bool        `json:"stale"`       // not in the numbers: the counts are those of its last answer
+	Answered *time.Time  `json:"answered_at"` // when that came
+	Counts   *CountsJSON `json:"counts"`      // null if it does not have the group
+	Other    bool        `json:"in_other"`    // it may have counted the group's events in its "other" group
+}
+
+func (api *Handler) parts(r *sla.SLOReport) (out []partJSON) {
+	if api.Opt.Parts == nil {
+		return nil
+	}
+	for _, p := range api.Opt.Parts(r) {
+		x := partJSON{Engine: p.Engine, Stale: p.Stale, Answered: timeOrNil(p.Answered), Other: p.Other}
+		if p.Known {
+			counts := NewCounts(p.Counts)
+			x.Counts = &counts
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 type pointJSON struct {

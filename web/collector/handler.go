@@ -34,6 +34,7 @@ const maxScrapes = 4
 // Options are what a handler serves. Report, Engine and LogError are required.
 type Options struct {
 	Report    func() *sla.Report    // the latest report; nil until the first one
+	NoSeries  bool                  // leave out the families of the report
 	Recovered func() bool           // the counts are complete: before, a counter would look as if it had been reset
 	Alerts    func() *state.View    // nil: the engine evaluates no alerts
 	Incidents func() *incident.View // nil: the engine keeps none
@@ -48,7 +49,7 @@ type Options struct {
 // exposition format the scraper prefers.
 func Handler(o Options) http.Handler {
 	latest := func() *sla.Report {
-		if !o.Recovered() {
+		if o.NoSeries || !o.Recovered() {
 			return nil
 		}
 		return o.Report()

@@ -42,6 +42,16 @@ type Version struct {
 	Go       string `json:"go,omitempty"`
 }
 
+// EnginePart is what one engine of a view counted of a group.
+type EnginePart struct {
+	Engine   string
+	Stale    bool      // the counts are those of its last answer, and not in the report
+	Answered time.Time // when that came; zero if there was none
+	Known    bool      // it has the group
+	Counts   slo.Counts
+	Other    bool // it may have counted the group's events in its "other" group
+}
+
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
 	Report func() *sla.Report   // the latest report; nil until the first tick
@@ -91,6 +101,10 @@ type Options struct {
 	// ExternalURL is the address that examples show, such as
 	// "http://127.0.0.1:8080"; "" takes it from the request.
 	ExternalURL string
+
+	// Parts are what each engine of a view counted of an SLO's group over its period; nil without a view.
+	Parts    func(*sla.SLOReport) []EnginePart
+	NoSeries bool // /metrics has no slo_* and sla_* families; those of a view come from its engines
 
 	TokenNeeded bool // examples show a bearer token
 

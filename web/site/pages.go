@@ -26,6 +26,7 @@ type Layout struct {
 	Base      string // prefix of every link
 	Incidents bool   // the engine keeps incidents
 	Silences  bool   // and silences
+	Fleet     bool   // this is a view of several engines
 	State     status.State
 	Health    chart.Mark
 	Report    format.Stamp
@@ -102,7 +103,7 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 
 // BareLayout is a layout that says nothing about the engine, for who may not read.
 func (site *Site) BareLayout(c *gin.Context, title string) Layout {
-	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil}
+	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil, Fleet: site.Opt.Parts != nil}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(respond.ThemeParam, t)
@@ -157,6 +158,9 @@ func banners(v View) []banner {
 	if v.Stale && v.Eng.State.Recovered() {
 		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are from " + format.NewStamp(v.Rep.Time, v.Now).Text + ", " + format.Duration(v.Now.Sub(v.Rep.Time)) + " ago."})
 	}
+	if b, ok := fleetBanner(v); ok {
+		out = append(out, b)
+	}
 	if v.Rep == nil && v.Eng.State.Recovered() {
 		out = append(out, banner{Class: "info", Title: "Waiting for the first report", Text: "The engine is already counting. Budgets appear with the first report, in a few seconds."})
 	}
@@ -172,6 +176,22 @@ func banners(v View) []banner {
 		out = append(out, b)
 	}
 	return out
+}
+
+// fleetBanner names the engines of a view whose events are not in the numbers.
+func fleetBanner(v View) (banner, bool) {
+	b := banner{Class: "risk", Text: "Their events are not in the numbers below, and coverage is lower for it. What is shown of them elsewhere is their last answer."}
+	for i := range v.Eng.Fleet {
+		if f := &v.Eng.Fleet[i]; f.Out() && f.State != status.FleetWaiting {
+			b.Items = append(b.Items, format.Safe(f.Name, format.MaxTitle)+": "+f.Text(v.Now))
+		}
+	}
+	if n := len(b.Items); n > 1 {
+		b.Title = fmt.Sprintf("%d of %d engines are missing", n, len(v.Eng.Fleet))
+	} else if n == 1 {
+		b.Title, b.Text = fmt.Sprintf("1 of %d engines is missing", len(v.Eng.Fleet)), "Its events are not in the numbers below, and coverage is lower for it. What is shown of it elsewhere is its last answer."
+	}
+	return b, len(b.Items) > 0
 }
 
 func problemText(p spec.Problem) string {

@@ -140,6 +140,10 @@ func RefreshHeader(c *gin.Context) int {
 func (v View) Key() string {
 	h := v.hash()
 	fmt.Fprintf(h, "%s/%s/%d/%t/%d", v.Eng.State, v.Eng.Reason, int(v.Eng.Progress*100), v.Stale, v.Eng.Spec.Failed.UnixNano())
+	for i := range v.Eng.Fleet {
+		f := &v.Eng.Fleet[i]
+		fmt.Fprintf(h, "/%s/%s/%s", f.Name, f.State, f.Reason)
+	}
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 

@@ -62,6 +62,9 @@ type Engine struct {
 	NotificationsOff bool                 `json:"notifications_off,omitempty"` // notifications.send is false
 	DeadLetters      *DeadLetterStatus    `json:"dead_letters,omitempty"`
 
+	// Fleet are the engines that a view adds up; nil for an engine.
+	Fleet []FleetEngine `json:"fleet,omitempty"`
+
 	Reports        []ReportStatus `json:"reports,omitempty"`         // that come by themselves
 	ReportsUnsaved bool           `json:"reports_unsaved,omitempty"` // it could not be saved which were sent
 }

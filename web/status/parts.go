@@ -128,7 +128,7 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, connections, slo, redis, breaker, alertmanager, report or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, connections, engine, slo, redis, breaker, alertmanager, report or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -150,6 +150,16 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	}
 	for _, t := range e.Troubles {
 		add(t.Part, "", t.Reason)
+	}
+	for i := range e.Fleet {
+		f := &e.Fleet[i]
+		switch {
+		case f.State == FleetWaiting:
+		case f.Out():
+			add("engine", f.Name, "its events are not in the numbers: "+f.brief(now))
+		case f.Reason != "":
+			add("engine", f.Name, f.Reason)
+		}
 	}
 	if at := e.Connections.RefusedAt; !at.IsZero() && now.Sub(at) < refusedFor {
 		add("connections", "", "more clients connect than web.max_connections allows; connections without credentials are closed first")

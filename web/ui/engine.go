@@ -39,6 +39,10 @@ func (ui *Handler) enginePage(c *gin.Context) {
 	v := ui.View()
 	c.Header("Cache-Control", "no-store")
 	e := v.Eng
+	if e.Fleet != nil {
+		ui.fleetPage(c, v)
+		return
+	}
 	p := enginePage{
 		Layout: ui.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: ui.RateChart(v), Ingest: intake(&e),
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
@@ -46,20 +50,12 @@ func (ui *Handler) enginePage(c *gin.Context) {
 	if e.State == status.Recovering {
 		p.Progress = chart.NewGauge(e.Progress, "ok", format.Percent(e.Progress, 0)+" of the log replayed")
 	}
-	report := []site.Fact{{Name: "Report", Value: "none yet"}}
-	if v.Rep != nil {
-		report = []site.Fact{
-			{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.Rep.Version, format.Ago(v.Rep.Time, v.Now)), At: format.NewStamp(v.Rep.Time, v.Now)},
-			{Name: "Took", Value: v.Rep.Took.Round(10 * time.Microsecond).String()},
-			{Name: "SLO groups", Value: format.Count(len(v.Rep.SLOs))},
-		}
-	}
 	window := "unknown"
 	if e.IDs.WindowSeconds > 0 {
 		window = format.Duration(format.Seconds(e.IDs.WindowSeconds))
 	}
 	p.Sections = []section{
-		{"Counting", append(report,
+		{"Counting", append(reportFacts(v),
 			site.Fact{Name: "Watermark", Value: format.Ago(e.Fold.Watermark, v.Now), At: format.NewStamp(e.Fold.Watermark, v.Now), Note: "receive time of the last counted record"},
 			site.Fact{Name: "Behind the log", Value: format.Plural(e.Fold.Lag, "record")},
 			site.Fact{Name: "Counted groups", Value: format.Count(e.Fold.Groups), Note: format.Bytes(e.Fold.Bytes) + " of buckets"},
@@ -75,15 +71,8 @@ func (ui *Handler) enginePage(c *gin.Context) {
 			{Name: "Ids", Value: format.Count(e.IDs.Known), Note: format.Bytes(e.IDs.Bytes) + " of memory"},
 			{Name: "Dedup window", Value: window, Note: "how far back a duplicate is recognised at the current event rate"},
 		}},
-		{"Spec and process", []site.Fact{
-			{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
-			{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
-			{Name: "Started", Value: format.Ago(e.Started, v.Now), At: format.NewStamp(e.Started, v.Now)},
-			{Name: "Version", Value: format.Safe(ui.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(ui.Opt.Version.Revision, format.MaxName) + " " + format.Safe(ui.Opt.Version.Go, format.MaxName))},
-		}},
+		{"Spec and process", append(ui.processFacts(v), changeFacts(e.Spec.Change, v.Now)...)},
 	}
-	last := &p.Sections[len(p.Sections)-1]
-	last.Facts = append(last.Facts, changeFacts(e.Spec.Change, v.Now)...)
 	p.Parked = ui.parkedPart(v)
 	for _, d := range e.Degraded(v.Now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
@@ -92,6 +81,29 @@ func (ui *Handler) enginePage(c *gin.Context) {
 		p.Dead = ui.dead.Summarise(c, v)
 	}
 	ui.Page(c, http.StatusOK, "engine", p)
+}
+
+// reportFacts are those of the latest report.
+func reportFacts(v site.View) []site.Fact {
+	if v.Rep == nil {
+		return []site.Fact{{Name: "Report", Value: "none yet"}}
+	}
+	return []site.Fact{
+		{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.Rep.Version, format.Ago(v.Rep.Time, v.Now)), At: format.NewStamp(v.Rep.Time, v.Now)},
+		{Name: "Took", Value: v.Rep.Took.Round(10 * time.Microsecond).String()},
+		{Name: "SLO groups", Value: format.Count(len(v.Rep.SLOs))},
+	}
+}
+
+// processFacts are those of the spec in force and of the process.
+func (ui *Handler) processFacts(v site.View) []site.Fact {
+	e := &v.Eng
+	return []site.Fact{
+		{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
+		{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
+		{Name: "Started", Value: format.Ago(e.Started, v.Now), At: format.NewStamp(e.Started, v.Now)},
+		{Name: "Version", Value: format.Safe(ui.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(ui.Opt.Version.Revision, format.MaxName) + " " + format.Safe(ui.Opt.Version.Go, format.MaxName))},
+	}
 }
 
 // intake counts the outcomes of events since the start. Outcomes of rate limits are left out if there are none.

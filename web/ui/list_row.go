@@ -16,6 +16,7 @@ type row struct {
 	ID          string // of the row in the page, the same in every report
 	Mark        chart.Mark
 	Informative bool
+	Understated bool
 	Href        string
 	Service     string
 	Name        string
@@ -49,7 +50,7 @@ func (ui *Handler) NewRow(r *sla.SLOReport) row {
 	s := r.SLO
 	out := row{
 		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
-		Mark: chart.StateMark(r.State), Informative: r.Informative, Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Mark: chart.StateMark(r.State), Informative: r.Informative, Understated: r.Understated, Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
 		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
 		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),

@@ -49,6 +49,7 @@ type sloPage struct {
 	Timeline    *chart.AlertTimeline
 	Alerts      []alertRow
 	Counts      []countRow
+	Parts       []partRow // of the engines of a view
 	Corrected   string
 	Corrections []correctionRow
 	Facts       []site.Fact
@@ -106,6 +107,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
+	p.Parts = ui.partRows(r, v.Now)
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
 	}
@@ -242,6 +244,9 @@ func notes(r *sla.SLOReport) []string {
 	}
 	if r.Informative {
 		out = append(out, "All values beyond max_groups share this group. It is shown but never alerts.")
+	}
+	if r.Understated {
+		out = append(out, "The numbers may be too low: all groups of another engine are taken, and it counts events of this group in __other__. Raise max_groups, or send all events of a group to one engine.")
 	}
 	return out
 }

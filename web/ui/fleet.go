@@ -1,0 +1,105 @@
+package ui
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// fleetPage is the engine page of a view of several engines.
+type fleetPage struct {
+	site.Layout
+	Engines  []fleetRow
+	Sections []section
+}
+
+// fleetRow is one engine.
+type fleetRow struct {
+	Name     string
+	Mark     chart.Mark
+	Note     string // what is wrong, or not complete
+	Spec     string
+	Other    bool // another spec than that of the view
+	Answered format.Stamp
+	Age      string
+	Counted  format.Stamp // up to when
+	Behind   string
+	Took     string
+	Events   string
+	Stale    bool // the figures are those of its last answer
+}
+
+func (ui *Handler) fleetPage(c *gin.Context, v site.View) {
+	e := &v.Eng
+	p := fleetPage{Layout: ui.Layout(c, v, "Engines", "engine")}
+	for i := range e.Fleet {
+		p.Engines = append(p.Engines, newFleetRow(&e.Fleet[i], e.Spec.Hash, v.Now))
+	}
+	p.Sections = []section{{"Report", reportFacts(v)}, {"Spec and process", ui.processFacts(v)}}
+	ui.Page(c, http.StatusOK, "engines", p)
+}
+
+func newFleetRow(f *status.FleetEngine, spec string, now time.Time) fleetRow {
+	r := fleetRow{
+		Name: format.Safe(f.Name, format.MaxTitle), Mark: fleetMark(f), Note: f.Text(now), Spec: format.Safe(f.Spec, format.MaxName), Other: f.Spec != "" && f.Spec != spec,
+		Answered: format.NewStamp(f.Answered, now), Age: format.NoValue, Counted: format.NewStamp(f.Watermark, now), Behind: format.NoValue,
+		Took: format.NoValue, Events: format.NoValue, Stale: f.Out(),
+	}
+	if !f.Answered.IsZero() {
+		r.Age, r.Behind = format.Ago(f.Answered, now), format.Ago(f.Watermark, now)
+		r.Took, r.Events = format.Seconds(f.TookSeconds).Round(time.Millisecond).String(), format.Count(f.Events)
+	}
+	return r
+}
+
+func fleetMark(f *status.FleetEngine) chart.Mark {
+	switch {
+	case f.State == status.FleetWaiting:
+		return chart.Wait("waiting")
+	case f.State == status.FleetOtherSpec:
+		return chart.Bad("other spec")
+	case f.Out():
+		return chart.Bad("missing")
+	case f.Reason != "":
+		return chart.Risk("not complete")
+	}
+	return chart.OK("ok")
+}
+
+// partRow is what one engine counted of a group over the period.
+type partRow struct {
+	Engine, Good, Bad, Note string
+	Stale                   bool
+}
+
+// partRows are those of a service level; none unless this is a view.
+func (ui *Handler) partRows(r *sla.SLOReport, now time.Time) (out []partRow) {
+	if ui.Opt.Parts == nil {
+		return nil
+	}
+	for _, p := range ui.Opt.Parts(r) {
+		row := partRow{Engine: format.Safe(p.Engine, format.MaxTitle), Good: format.NoValue, Bad: format.NoValue, Stale: p.Stale}
+		if p.Known {
+			row.Good, row.Bad = format.Count(p.Counts.Good), format.Count(p.Counts.Bad)
+		}
+		switch {
+		case p.Stale && p.Answered.IsZero():
+			row.Note = "missing, and it has not answered yet"
+		case p.Stale:
+			row.Note = "stale: its last answer is " + format.Duration(now.Sub(p.Answered)) + " old, and not in the numbers"
+		case p.Other && !p.Known:
+			row.Note = "all its groups are taken, so its events of this group are in __other__"
+		case !p.Known:
+			row.Note = "no event of this group"
+		}
+		out = append(out, row)
+	}
+	return out
+}
