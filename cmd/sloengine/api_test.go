@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,13 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"report of no type", "POST", "/api/v1/reports/weekly/send", "text/plain", `{}`, 415},
 		{"no such report", "POST", "/api/v1/reports/nosuch/send", asJSON, `{}`, 404},
 		{"engine", "GET", "/api/v1/engine", "", "", 200},
+		{"sums of another spec", "GET", "/api/v1/sums?now=" + strconv.FormatInt(time.Now().UnixNano(), 10) + "&spec=another", "", "", 409},
+		{"sums without a time", "GET", "/api/v1/sums?spec=another", "", "", 400},
+		{"sums of long ago", "GET", "/api/v1/sums?now=1&spec=another", "", "", 400},
+		{"sums from nowhere", "GET", "/api/v1/sums?now=1&from=x", "", "", 400},
+		{"counts of another spec", "POST", "/api/v1/counts", asJSON, `{"spec":"another"}`, 409},
+		{"counts of no object", "POST", "/api/v1/counts", asJSON, `{"spec":"another"} {}`, 400},
+		{"counts of no type", "POST", "/api/v1/counts", "text/plain", `{}`, 415},
 		{"dead letters", "GET", "/api/v1/dlq", "", "", 200},
 		{"healthy", "GET", "/-/healthy", "", "", 200},
 		{"ready", "GET", "/-/ready", "", "", 200},

@@ -76,7 +76,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
 	})
 	root.AddCommand(
-		newServe(s), newDemo(s), newSend(s), newCheck(s), newStatus(s), newInit(s), newVersion(s),
+		newServe(s), newView(s), newDemo(s), newSend(s), newCheck(s), newStatus(s), newInit(s), newVersion(s),
 		newDLQ(s), newLimits(s), newReport(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), newForget(s),
 		newBackup(s), newRestore(s), newNotify(s), newSilence(s), newIncident(s), newPositions(s),
 	)

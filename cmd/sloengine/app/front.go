@@ -121,13 +121,13 @@ const (
 	drainBodyTime = time.Second
 )
 
-// drain takes no new connections and lets the requests finish that are there.
-func (f *front) drain(stop context.Context, events *ingest.Handler) error {
+// drain takes no new connections and lets the requests finish that are there. bodies cuts off what is still being sent.
+func (f *front) drain(stop context.Context, bodies func()) error {
 	stop, release := half(stop)
 	defer release()
 	stop, done := context.WithTimeout(stop, drainTime)
 	defer done()
-	events.Drain(drainBodyTime)
+	bodies()
 	if err := f.server.Shutdown(stop); err != nil {
 		f.log.Warn("requests were cut off at shutdown", "err", err)
 		_ = f.server.Close() // it says what Shutdown said

@@ -22,6 +22,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
@@ -159,24 +160,37 @@ func (r *reloader) apply(ctx context.Context, next readFiles) error {
 	return nil
 }
 
-// onSignal reloads at every SIGHUP until ctx ends.
-func (r *reloader) onSignal(ctx context.Context) error {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-hup:
-			var detail string
-			if err := r.reload(ctx); err != nil { // logged and published already
-				detail = "error=" + strconv.QuoteToASCII(err.Error())
-			} else {
-				now := r.o.specs.current.Load()
-				detail = fmt.Sprintf("hash=%s slos=%d", now.hash, len(now.spec.SLOs))
+// onHangup reloads at every SIGHUP until ctx ends. The reload has logged and published an error itself.
+func onHangup(reload func(context.Context) error, log *slog.Logger, specs *specs) func(context.Context) error {
+	return func(ctx context.Context) error {
+		hup := make(chan os.Signal, 1)
+		signal.Notify(hup, syscall.SIGHUP)
+		defer signal.Stop(hup)
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-hup:
+				var detail string
+				if err := reload(ctx); err != nil {
+					detail = "error=" + strconv.QuoteToASCII(err.Error())
+				} else {
+					now := specs.current.Load()
+					detail = fmt.Sprintf("hash=%s slos=%d", now.hash, len(now.spec.SLOs))
+				}
+				audit(log, "reload", detail, "", "signal")
 			}
-			audit(r.o.log, "reload", detail, "", "signal")
 		}
+	}
+}
+
+// status says that the last reload failed; a nil one did not.
+func (f *failedReload) status(s *status.SpecStatus) {
+	if f == nil {
+		return
+	}
+	s.Failed, s.Problems = f.at, f.problems
+	if len(f.problems) == 0 {
+		s.Problems = []spec.Problem{{Severity: spec.Error, Message: f.err.Error()}}
 	}
 }

@@ -47,12 +47,9 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	if err != nil {
 		return err
 	}
-	external := &url.URL{}
-	if c.Web.ExternalURL != "" {
-		external, err = url.Parse(c.Web.ExternalURL)
-		if err != nil || external.Host == "" {
-			return fmt.Errorf("invalid web.external_url %q (want an address such as https://slo.example.org/path)", c.Web.ExternalURL)
-		}
+	external, err := externalURL(c)
+	if err != nil {
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -115,6 +112,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		},
 	}).serve)
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
+	newSumsAPI(a, a.own.run).register(r, allow)
 	if c.Web.Pprof {
 		operate := allow(site.Operate)
 		for path, h := range map[string]http.HandlerFunc{
@@ -129,6 +127,18 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	}
 	a.router = r
 	return nil
+}
+
+// externalURL is the address by which users reach the pages; empty if that is not known.
+func externalURL(c *config.Config) (*url.URL, error) {
+	if c.Web.ExternalURL == "" {
+		return &url.URL{}, nil
+	}
+	external, err := url.Parse(c.Web.ExternalURL)
+	if err != nil || external.Host == "" {
+		return nil, fmt.Errorf("invalid web.external_url %q (want an address such as https://slo.example.org/path)", c.Web.ExternalURL)
+	}
+	return external, nil
 }
 
 // audit logs a change through the API or a signal, and any attempt at one.

@@ -65,9 +65,9 @@ func launch(ctx context.Context, opt Options, s settings, g *runGroup) (*app, er
 	f.warnIfOpen(a.auth)
 	a.start(ctx, g)
 	f.handle(a.router)
-	g.add("requests", func(stop context.Context) error { return f.drain(stop, a.events) })
+	g.add("requests", func(stop context.Context) error { return f.drain(stop, func() { a.events.Drain(drainBodyTime) }) })
 	g.start(ctx, "streams", a.web.Run) // open streams would hold the server up
-	g.start(ctx, "reload on signal", a.reloader.onSignal)
+	g.start(ctx, "reload on signal", onHangup(a.reloader.reload, a.opt.Log, a.specs))
 	if opt.OnReady != nil {
 		g.start(ctx, "demo", after(a.engine.Ready(), func(ctx context.Context) error {
 			if err := opt.OnReady(ctx, f.base); err != nil && ctx.Err() == nil {

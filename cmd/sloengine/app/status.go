@@ -11,7 +11,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
-	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -66,13 +65,7 @@ func (e *engineStatus) get() status.Engine {
 	now := e.specs.current.Load()
 	s.Spec = status.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
 	s.Spec.Change = e.changes.last.Load()
-	if f := e.reloader.failed.Load(); f != nil {
-		s.Spec.Failed = f.at
-		s.Spec.Problems = f.problems
-		if len(f.problems) == 0 {
-			s.Spec.Problems = []spec.Problem{{Severity: spec.Error, Message: f.err.Error()}}
-		}
-	}
+	e.reloader.failed.Load().status(&s.Spec)
 	for _, t := range h.Troubles {
 		s.Troubles = append(s.Troubles, status.TroubleStatus(t))
 	}

@@ -1,0 +1,232 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/sla/fleet"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// ViewOptions are what view turns its flags into.
+type ViewOptions struct {
+	LoadConfig func() (config.Config, error)                  // reads engine.yaml
+	LoadSpec   func() (*spec.Spec, spec.Problems, error)      // reads the spec files; again at a reload
+	Public     func(id slo.ID, labels map[string]string) bool // nil: as the labels say
+	Engines    []*url.URL
+	Token      func() (string, error) // of the requests to the engines
+	Timeout    time.Duration          // for an engine to answer for one report
+	Version    site.Version
+	Listen     string
+	Log        *slog.Logger
+}
+
+// view is one page for several engines. It keeps nothing on disk and notifies nobody.
+type view struct {
+	opt     ViewOptions
+	config  config.Config
+	specs   *specs
+	fleet   *fleet.Fleet
+	eval    *evaluator.Evaluator
+	traffic *history.TrafficLog
+	auth    *ingest.Auth
+	reloads sync.Mutex                   // one reload at a time
+	failed  atomic.Pointer[failedReload] // nil: the last reload worked
+	started time.Time
+	web     *web.Web
+}
+
+// RunView serves until ctx ends or something fails for good. It fails on a broken spec with a *SpecError.
+func RunView(ctx context.Context, opt ViewOptions) error {
+	v := &view{opt: opt, traffic: history.NewTrafficLog(), started: time.Now()}
+	var err error
+	if v.config, err = opt.LoadConfig(); err != nil {
+		return err
+	}
+	if v.specs, err = loadSpecs(opt.LoadSpec); err != nil {
+		return err
+	}
+	g := newRunGroup()
+	if err = v.launch(ctx, g); err == nil {
+		select {
+		case <-ctx.Done():
+			opt.Log.Info("stopping")
+		case name := <-g.ended:
+			opt.Log.Error("component ended, stopping", "component", name)
+		}
+	}
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), v.config.Shutdown.Timeout)
+	defer done()
+	err = errors.Join(err, g.stop(stop))
+	opt.Log.Info("stopped", "err", err)
+	return err
+}
+
+func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
+	set, c := metrics.NewSet(), &v.config
+	metric.BuildInfo.Read(set, func() float64 { return 1 }, v.opt.Version.Version, v.opt.Version.Revision, v.opt.Version.Go)
+	f, err := listen(&Options{Log: v.opt.Log, Listen: v.opt.Listen}, c, set)
+	if err != nil {
+		return err
+	}
+	g.start(ctx, "http", f.serve)
+	v.auth = ingest.NewAuth(ingest.AuthOptions{Metrics: ingest.NewHTTPMetrics(metrics.NewSet()), Logger: v.opt.Log, Host: hostCheck(c, v.opt.Listen)})
+	if tokens := c.Auth.TokensFile; tokens != "" {
+		if err := v.auth.ReloadTokens(tokens); err != nil {
+			return err
+		}
+	}
+	v.fleet, err = fleet.New(fleet.Options{Engines: v.opt.Engines, Token: v.opt.Token, Timeout: v.opt.Timeout, Logger: v.opt.Log, Metrics: set})
+	if err != nil {
+		return err
+	}
+	v.eval, err = evaluator.New(evaluator.Options{
+		Source: v.fleet.Sums, OnReport: func(r *sla.Report) { v.traffic.Observe(r) },
+		Interval: c.Evaluator.Interval, Metrics: evaluator.NewMetrics(set), Logger: v.opt.Log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := v.use(v.specs.current.Load()); err != nil {
+		return err
+	}
+	router, err := v.router(c, set)
+	if err != nil {
+		return err
+	}
+	f.warnIfOpen(v.auth)
+	f.handle(router)
+	g.add("requests", func(stop context.Context) error { return f.drain(stop, func() {}) })
+	g.start(ctx, "streams", v.web.Run)
+	g.start(ctx, "reload on signal", onHangup(v.reload, v.opt.Log, v.specs))
+	g.start(ctx, "evaluator", v.eval.Run)
+	return nil
+}
+
+// use puts a spec in force, between two reports.
+func (v *view) use(s *loadedSpec) error {
+	cfg, err := evaluator.Compile(s.inputs)
+	if err != nil {
+		return err
+	}
+	if err := v.eval.Change(s.inputs, func() error { return v.fleet.SetSpec(s.hash, cfg) }); err != nil {
+		return fmt.Errorf("evaluate spec: %w", err)
+	}
+	v.specs.current.Store(s)
+	return nil
+}
+
+// reload reads the spec and the tokens again. The old ones stay on an error.
+func (v *view) reload(context.Context) error {
+	v.reloads.Lock()
+	defer v.reloads.Unlock()
+	next, err := v.specs.read()
+	apply := func() {}
+	if tokens := v.config.Auth.TokensFile; err == nil && tokens != "" {
+		apply, err = v.auth.PrepareTokens(tokens)
+	}
+	if err == nil {
+		err = v.use(next)
+	}
+	if err != nil {
+		failed := &failedReload{at: time.Now(), err: err}
+		var se *SpecError
+		if errors.As(err, &se) {
+			failed.problems = se.Problems
+		}
+		v.failed.Store(failed)
+		v.opt.Log.Error("reload failed, keeping the old spec", "err", err, "problems", failed.problems)
+		return err
+	}
+	apply()
+	v.failed.Store(nil)
+	v.opt.Log.Info("reloaded", "hash", next.hash, "slos", len(next.spec.SLOs))
+	return nil
+}
+
+// status is the condition of the view and its engines.
+func (v *view) status() status.Engine {
+	s := status.Engine{State: status.Ready, Started: v.started}
+	rep := v.eval.Latest()
+	if rep == nil {
+		s.State, s.Reason = status.Starting, "no engine has answered yet"
+	} else {
+		s.Fold.Watermark = rep.Watermark
+	}
+	now := v.specs.current.Load()
+	s.Spec = status.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
+	v.failed.Load().status(&s.Spec)
+	for _, e := range v.fleet.Engines() {
+		s.Fleet = append(s.Fleet, status.FleetEngine{
+			Name: e.Name, State: string(e.State), Since: e.Since, Reason: e.Reason, Spec: e.Spec,
+			Answered: e.Answered, Watermark: e.Watermark, TookSeconds: e.Took.Seconds(), Bytes: e.Bytes, Events: e.Events,
+		})
+	}
+	return s
+}
+
+// parts are what each engine counted of an SLO's group.
+func (v *view) parts(r *sla.SLOReport) (out []site.EnginePart) {
+	for _, p := range v.fleet.Parts(string(r.SLO.ID), r.Group, r.Period.From) {
+		part := site.EnginePart{Engine: p.Engine, Stale: p.Stale, Answered: p.Answered, Known: p.Bins != nil, Other: p.Other}
+		if len(p.Bins) > 1 {
+			part.Counts = slo.Counts{Good: p.Bins[0], Bad: p.Bins[1]}
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) {
+	external, err := externalURL(c)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	v.web, err = web.New(site.Options{
+		Report: v.eval.Latest, Engine: v.status,
+		NoSeries: true, Parts: v.parts,
+		Counts: v.fleet.Read, Kept: v.fleet.Kept, Traffic: v.traffic,
+		Public: v.opt.Public,
+		May:    func(c *gin.Context, p site.Permission) bool { return v.auth.Allows(c.Request, permit(p)) },
+		Caller: func(c *gin.Context) string { return v.auth.Caller(c.Request) },
+		Audit: func(c *gin.Context, action, detail string) {
+			audit(v.opt.Log, action, detail, v.auth.Caller(c.Request), c.Request.RemoteAddr)
+		},
+		Source: v.specs.source, Reload: v.reload, Allow: allowing(v.auth), Now: time.Now, Version: v.opt.Version,
+		ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL, StaleAfter: max(time.Minute, 4*c.Evaluator.Interval),
+		Registry: registry, MaxResponseBytes: c.Web.ResponsesMemory, Sets: []*metrics.Set{set},
+		LogError: func(msg string, err error) { v.opt.Log.Error(msg, "err", err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := gin.New()
+	r.HandleMethodNotAllowed, r.RedirectTrailingSlash, r.ContextWithFallback = true, false, true
+	r.Use(answered(v.opt.Log), v.auth.CheckHost)
+	v.web.Register(r)
+	return r, nil
+}
