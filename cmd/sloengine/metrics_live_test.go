@@ -20,6 +20,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
@@ -92,6 +94,7 @@ dead_letters: {filter: {always_save: [payment, gone]}, replay: {rate: 5000}}
 timeout: 1s
 retry: {base: 5ms, max_retries: 1, budget: {ratio: 1, min_per_second: 1000, burst: 1000}}
 breaker: {consecutive: {failures: 2, open: 300ms}, health_interval: 100ms}
+sources: [{name: stream, kafka: {brokers: ["%s"], topics: [stream], refresh: 100ms, fetch: {max_wait: 50ms}}}]
 sinks:
   - {name: archive, file: {dir: archive}}
   - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {items: 10, wait: 10ms}, max_lag_bytes: 64MiB%s}
@@ -120,6 +123,9 @@ var countedFull = []struct {
 	{"sloengine_ingest_rejected_total", []string{"code", "unknown_type"}},
 	{"sloengine_dlq_saved_total", []string{"origin", "admission", "reason", "rate_limited"}},
 	{"sloengine_dlq_saved_total", []string{"origin", "sink", "reason", "permanent"}},
+	{"sloengine_source_events_total", []string{"source", "stream", "result", "accepted"}},
+	{"sloengine_source_dead_letters_total", []string{"source", "stream", "reason", "unreadable"}},
+	{"sloengine_kafka_source_commits_total", []string{"source", "stream", "result", "ok"}},
 	{"sloengine_dlq_replayed_total", []string{"result", "ok"}},
 	{"sloengine_dlq_removed_total", []string{"why", "replayed"}},
 	{"sloengine_sink_delivered_items_total", []string{"sink", "archive"}},
@@ -141,6 +147,8 @@ type fullEngine struct {
 	dir   string
 	hook  *receiver
 	redis bool
+
+	brokers []string
 }
 
 const fullToken = "token-of-the-metrics-test"
@@ -148,6 +156,10 @@ const fullToken = "token-of-the-metrics-test"
 func startFull(t *testing.T) *fullEngine {
 	t.Helper()
 	e := &fullEngine{dir: t.TempDir(), hook: newReceiver(t)}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "stream"))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	e.brokers = cluster.ListenAddrs()
 	shared, limit := "", ""
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		e.redis = true
@@ -156,7 +168,7 @@ func startFull(t *testing.T) *fullEngine {
 	}
 	writeFile(t, e.dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, services: [\"*\"], allow: [send, backfill, read, operate]}\n", sha256.Sum256([]byte(fullToken))))
 	specFile := writeFile(t, e.dir, "spec.yaml", fmt.Sprintf(fullSpec, ", gone"))
-	p, ok := serveIn(t, e.dir, specFile, fmt.Sprintf(fullSettings, shared, e.hook.address, e.hook.address, limit))
+	p, ok := serveIn(t, e.dir, specFile, fmt.Sprintf(fullSettings, shared, e.brokers[0], e.hook.address, e.hook.address, limit))
 	require.True(t, ok, p.log.String())
 	e.process = p
 	p.waitReady(t)
@@ -242,6 +254,14 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	e.events(t, 20, "gone", "", 202)
 	require.Eventually(t, func() bool { return sum(e.scrape(t)["sloengine_dlq_saved_total"], "reason", "permanent") > 0 }, 20*time.Second, 50*time.Millisecond, e.log)
 	e.hook.mode.Store(takes)
+
+	producer, err := kgo.NewClient(kgo.SeedBrokers(e.brokers...), kgo.DefaultProduceTopic("stream"))
+	require.NoError(t, err)
+	require.NoError(t, producer.ProduceSync(t.Context(), kgo.StringRecord(`{"service":"shop","type":"order"}`), kgo.StringRecord("garbage")).FirstErr())
+	producer.Close()
+	require.Eventually(t, func() bool {
+		return sum(e.scrape(t)["sloengine_kafka_source_commits_total"], "result", "ok") > 0
+	}, 20*time.Second, 50*time.Millisecond, e.log)
 
 	// Every limit is exceeded, and some things pass them all.
 	e.events(t, 20, "drop.me", "", 202)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -73,6 +74,11 @@ type Options struct {
 	// Wanted says whether a failure should become a dead letter; nil: always.
 	Wanted func(e *dlq.Entry) bool
 	Redact Redactor // nil: nothing is taken out
+	// Lose writes a position whose messages are gone, and what coverage lacks for them: Engine.Lose. Only for sources that
+	// call Intake.Lose.
+	Lose func(ctx context.Context, at engine.Position, lost []record.Dropped) error
+	// Kinds lists the services and types that events may have, for messages that were lost unread; nil: none.
+	Kinds func() []ServiceType
 
 	Metrics *Metrics
 	Logger  *slog.Logger     // slog.Default
@@ -117,6 +123,7 @@ type Intake struct {
 	reading reading
 	counts  *counts
 	state   state
+	seen    seen
 	batches sync.Pool
 }
 
@@ -134,6 +141,12 @@ func New(o Options) (*Intake, error) {
 	}
 	return in, nil
 }
+
+// ServiceType is what kind of event may come.
+type ServiceType struct{ Service, Type string }
+
+// Now is the time.
+func (in *Intake) Now() time.Time { return in.o.Now() }
 
 // Name is the name of the source.
 func (in *Intake) Name() string { return in.o.Name }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -30,6 +31,7 @@ type fakeEngine struct {
 	backfill  []bool
 	positions []string
 	calls     int
+	lost      []record.Dropped
 }
 
 func (f *fakeEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
@@ -80,6 +82,14 @@ func (f *fakeEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tic
 	return result, nil
 }
 
+func (f *fakeEngine) Lose(_ context.Context, at engine.Position, lost []record.Dropped) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.positions = append(f.positions, string(at.AppendPosition(nil, nil)))
+	f.lost = append(f.lost, lost...)
+	return nil
+}
+
 // fixture is an intake with what it needs.
 type fixture struct {
 	*Intake
@@ -93,7 +103,7 @@ func newFixture(t *testing.T, change func(o *Options)) *fixture {
 	t.Helper()
 	f := &fixture{engine: &fakeEngine{}, dead: map[string]dlq.Entry{}}
 	o := Options{
-		Name: "orders", Settings: Defaults(), Engine: f.engine, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
+		Name: "orders", Settings: Defaults(), Engine: f.engine, Lose: f.engine.Lose, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Save: func(_ context.Context, entries []dlq.Entry) error {
 			if len(f.refuse) > 0 {
 				err := f.refuse[0]

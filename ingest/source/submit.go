@@ -38,6 +38,7 @@ func (in *Intake) Submit(ctx context.Context, b *Batch, at engine.Position) erro
 		}
 		in.account(&result, tickets, todo)
 		b.known(result.DupIndexes)
+		in.seen.note(b)
 		if len(result.Critical) > 0 {
 			b.critical(result.Critical)
 			if err := in.saveDead(ctx, b); err != nil {

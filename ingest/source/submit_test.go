@@ -284,3 +284,24 @@ func TestReplay(t *testing.T) {
 	require.ErrorIs(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, From: &dlq.Place{Source: "orders"}}})[0], deadletter.ErrNoEvent)
 	require.ErrorContains(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, Raw: []byte("x"), From: &dlq.Place{Source: "orders", Bytes: 9}}})[0], "only the first 1 of 9 bytes")
 }
+
+// Messages that are gone are missing of each kind that came from the topic, or of each that may come.
+func TestLose(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Kinds = func() []ServiceType { return []ServiceType{{"shop", "order"}, {"shop", "refund"}} }
+	})
+	lost := func() (out []string) {
+		for _, d := range f.engine.lost {
+			out = append(out, fmt.Sprintf("%s/%s %s %d", d.Service, d.Type, d.Reason, d.N))
+		}
+		f.engine.lost = nil
+		return out
+	}
+	b := f.Batch(false)
+	defer b.Release()
+	require.NoError(t, f.Lose(t.Context(), offsets{b}, "orders", 7))
+	require.Equal(t, []string{"shop/order lost_in_broker 7", "shop/refund lost_in_broker 7"}, lost())
+	f.take(t, Message{Value: []byte(valueOf("a")), Topic: "orders"})
+	require.NoError(t, f.Lose(t.Context(), offsets{b}, "orders", 3))
+	require.Equal(t, []string{"shop/order lost_in_broker 3"}, lost())
+}

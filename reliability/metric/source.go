@@ -22,3 +22,15 @@ var (
 	SourceFailures      = sourcePart.Counter("sloengine_source_failures_total", unitTimes, "Failures of the source by kind of trouble.", sourceName, sourceTrouble, Absent(noSources))
 	SourcePausedSeconds = sourcePart.Counter("sloengine_source_paused_seconds_total", unitSeconds, "Time that batches of messages waited before the engine took them. Batches that wait at the same time add up.", sourceName, OneOf("kind", "engine rate_limit dead_letters"), Absent(noSources))
 )
+
+var kafkaSourcePart = NewPart("Kafka sources",
+	"Sources that read topics of Kafka.")
+
+const noKafkaSource = "without a Kafka source"
+
+var (
+	KafkaSourceLag        = kafkaSourcePart.Gauge("sloengine_kafka_source_lag_messages", "messages", "Messages in the partition that this engine owns and has not stored yet. Beyond 500 partitions of a source, the others add up to one series with the topic and partition `other`.", sourceName, Named("topic", "the topic"), Named("partition", "number of the partition"), Absent(noKafkaSource))
+	KafkaSourceLost       = kafkaSourcePart.Counter("sloengine_kafka_source_lost_messages_total", "messages", "Messages that retention deleted before they were read. They lower coverage.", sourceName, Absent(noKafkaSource))
+	KafkaSourceCommits    = kafkaSourcePart.Counter("sloengine_kafka_source_commits_total", "commits", "Commits to the broker. With static ownership they serve the monitoring of lag only.", sourceName, OneOf("result", "ok failed"), Absent(noKafkaSource))
+	KafkaSourceRebalances = kafkaSourcePart.Counter("sloengine_kafka_source_rebalances_total", unitTimes, "Times that the consumer group assigned or revoked partitions.", sourceName, Absent(noKafkaSource))
+)

@@ -56,6 +56,7 @@ type Engine struct {
 	Breakers  []BreakerStatus  `json:"breakers,omitempty"`
 	Bulkheads []BulkheadStatus `json:"bulkheads,omitempty"`
 	Sinks     []SinkStatus     `json:"sinks,omitempty"`
+	Sources   []SourceStatus   `json:"sources,omitempty"`
 
 	Alertmanagers    []AlertmanagerStatus `json:"alertmanagers,omitempty"`     // that this engine sends its alerts to
 	Receivers        []AlertmanagerStatus `json:"receivers,omitempty"`         // that this engine notifies itself

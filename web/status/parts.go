@@ -128,7 +128,7 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, connections, engine, slo, redis, breaker, alertmanager, report or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, connections, engine, slo, redis, breaker, alertmanager, report, source or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -188,6 +188,9 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		if r := &e.Receivers[i]; !r.FailingSince.IsZero() {
 			add("receiver", r.Name, fmt.Sprintf("it has accepted no notifications since %s: %s; %s wait", r.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(r.Brief, format.MaxName), format.Plural(r.Pending, "notification")))
 		}
+	}
+	for i := range e.Sources {
+		e.Sources[i].degraded(add)
 	}
 	told := map[string]bool{}
 	for _, b := range e.Breakers {

@@ -22,6 +22,7 @@ type partsView struct {
 	Breakers  []breakerRow
 	Bulkheads []bulkheadRow
 	Sinks     []sinkView
+	Sources   []sinkView
 
 	Notified []sinkView // Alertmanagers and receivers
 	Off      bool       // notifications.send is false
@@ -100,6 +101,9 @@ func newPartsView(e *status.Engine, now time.Time) partsView {
 	}
 	for i := range e.Sinks {
 		p.Sinks = append(p.Sinks, newSinkView(&e.Sinks[i], now))
+	}
+	for i := range e.Sources {
+		p.Sources = append(p.Sources, newSourceView(&e.Sources[i], now))
 	}
 	p.Off = e.NotificationsOff
 	for i := range e.Alertmanagers {

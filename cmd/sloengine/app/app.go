@@ -23,10 +23,13 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/sla"
@@ -96,6 +99,7 @@ type app struct {
 	rates       *rateLimits
 	positions   *positions
 	sinks       *sinks
+	sources     *sources
 	deadLetters *deadLetters
 	link        *shared.Link // nil without Redis
 	http        *ingest.HTTPMetrics
@@ -193,10 +197,18 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
-	deadLetters, err := newDeadLetters(c, store, redis, eng.ReplayTarget, sinks.replay, deadMetrics, opt.Log)
+	var sources *sources // made below; no replay comes before all parts run
+	replayer := &source.Replayer{
+		Engine: eng, Catalog: func() event.Catalog { return s.specs.current.Load().catalog },
+		Of: func(name string) *source.Intake { return sources.of(name) },
+	}
+	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, sinks.replay, deadMetrics, opt.Log)
 	if err != nil {
 		return nil, err
 	}
+	sources = newSources(sourceOptions{
+		config: c, engine: eng, positions: positions, rates: rates, redaction: redaction, specs: s.specs, dead: deadLetters, filter: filter, set: set, clients: kafkaclient.NewMetrics(set), log: opt.Log,
+	})
 
 	counts := newCounts(counted, eng, set, opt.Log)
 	traffic := history.NewTrafficLog()
@@ -237,7 +249,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, traffic: traffic, changes: changes, parking: parking,
-		redaction: redaction, rates: rates, positions: positions, sinks: sinks, deadLetters: deadLetters, link: redis.link,
+		redaction: redaction, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,
 		http: httpMetrics, auth: auth,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, auth: auth, log: opt.Log},
@@ -247,13 +259,13 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		},
 		reloader: newReloader(reloadOptions{
 			start: c, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: sinks, alerts: alerts, reports: reports, redaction: redaction, changes: changes, log: opt.Log,
+			rates: rates, sinks: sinks, sources: sources, alerts: alerts, reports: reports, redaction: redaction, changes: changes, log: opt.Log,
 		}, set),
 	}
 	a.status = &engineStatus{
 		dir: opt.DataDir, started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
-		sinks: sinks, alerts: alerts, reports: reports, deadLetters: deadLetters,
+		sinks: sinks, sources: sources, alerts: alerts, reports: reports, deadLetters: deadLetters,
 	}
 	return a, a.buildRouter(c, set)
 }

@@ -51,6 +51,9 @@ func (r *redaction) ItemError(e *event.ItemError) { r.rules.Load().ItemError(e) 
 // BodyError is part of ingest.Redactor.
 func (r *redaction) BodyError(e *event.BodyError) { r.rules.Load().BodyError(e) }
 
+// Active is part of source.Redactor.
+func (r *redaction) Active() bool { return r.any.Load() }
+
 // shown is the value of a rate-limit context as it may be shown. Rate limits see events before
 // they are redacted, so where there are rules, the page gets a name that only this process knows.
 func (r *redaction) shown(value string) string {

@@ -27,7 +27,7 @@ import (
 
 // reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
 // those of the sinks, each of which has its own.
-var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "limits", "sinks", "retry", "breaker", "bulkhead", "timeout"}
+var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "limits", "sources", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
 type reloadOptions struct {
 	start      *config.Config // in force where a reload does not reach
@@ -38,6 +38,7 @@ type reloadOptions struct {
 	engine     *engine.Engine
 	rates      *rateLimits
 	sinks      *sinks
+	sources    *sources
 	alerts     *liveAlerts
 	reports    *scheduledReports
 	redaction  *redaction
@@ -121,6 +122,7 @@ func (r *reloader) read() (next readFiles, err error) {
 		func() (func(), error) { return r.o.redaction.prepare(&settings) },
 		func() (func(), error) { return r.o.rates.prepare(&settings) },
 		func() (func(), error) { return r.o.sinks.prepare(settings.Sinks) },
+		func() (func(), error) { return r.o.sources.prepare(settings.Sources) },
 	}
 	if tokens := r.o.start.Auth.TokensFile; tokens != "" {
 		prepare = append(prepare, func() (func(), error) { return r.o.auth.PrepareTokens(tokens) })

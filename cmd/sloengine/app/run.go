@@ -100,6 +100,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
 	g.start(ctx, "parked generations", after(ready, a.parking.evict))
+	g.start(ctx, "sources", after(ready, a.sources.run)) // like requests, no more come once the engine stops
 }
 
 // evaluate ticks. Half-counted numbers are wrong numbers, so recovery must be over.

@@ -31,6 +31,7 @@ type engineStatus struct {
 	redaction   *redaction
 	link        *shared.Link // nil without Redis
 	sinks       *sinks
+	sources     *sources
 	alerts      *liveAlerts
 	reports     *scheduledReports
 	deadLetters *deadLetters
@@ -115,6 +116,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	s.Alertmanagers, s.Receivers = notified(e.alerts.notifier.Status()), notified(e.alerts.receivers.Status())
 	s.NotificationsOff = e.alerts.off.Load()
 	e.reports.status(s)
+	s.Sources = e.sources.status()
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {
 		kind, most := "", int64(0)

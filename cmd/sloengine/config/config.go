@@ -72,6 +72,7 @@ type Config struct {
 	Redis         *redisConfig            `yaml:"redis"`
 	Limits        *RateLimits             `yaml:"limits"`
 	Redact        []redactRule            `yaml:"redact"`
+	Sources       []Source                `yaml:"sources"`
 	DeadLetters   deadLettersConfig       `yaml:"dead_letters"`
 	policies                              // of all sinks
 	Sinks         []Sink                  `yaml:"sinks"` // after the policies, which they take over
@@ -180,6 +181,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	c.Redis.check(f)
 	c.checkLimits(f)
 	c.checkRedact(f)
+	c.checkSources(f)
 	c.checkDeadLetters(f)
 	c.policies.check(f, "")
 	c.checkSinks(f)

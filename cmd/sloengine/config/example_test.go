@@ -72,7 +72,7 @@ func TestExampleUncommented(t *testing.T) {
 	// What is not said stays as it is.
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
 	plain := Default()
-	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sinks, c.Notifications, c.SMTP, c.Reports
+	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sources, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports
 	require.Equal(t, plain, c)
 
 	// The values shown are those of a section that says as little as it can.
@@ -80,12 +80,17 @@ func TestExampleUncommented(t *testing.T) {
 auth: {tokens_file: tokens.yaml}
 redis: {address: "127.0.0.1:6379"}
 limits: {}
+sources: [{name: orders, kafka: {brokers: ["kafka-1:9092", "kafka-2:9092"], topics: [order-events]}}]
 sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, shared: true, rate_limit: {limit: 6, shared: true}}]
 `)
 	require.NoError(t, err)
 	redis := *c.Redis
 	redis.PasswordFile, redis.TLS, redis.Addresses = "", nil, nil
 	require.Equal(t, *bare.Redis, redis)
+	orders := c.Sources[0]
+	k := *orders.Kafka
+	orders.Headers, k.TLS, k.Options, orders.Kafka = nil, nil, bare.Sources[0].Kafka.Options, &k
+	require.Equal(t, bare.Sources[0], orders)
 	require.Equal(t, bare.Sinks[0], c.Sinks[0])
 	webhook := c.Sinks[1]
 	h := *webhook.HTTP

@@ -49,6 +49,20 @@ var wrongSettings = []struct {
 	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}", []string{`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
 	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
 
+	{"source of nothing", "sources: [{name: a}]", []string{`1:11: sources[0]: the source reads from nowhere (add kafka)`}},
+	{"source twice", "sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}}, {name: a, kafka: {brokers: ['a:1'], topics: [t]}}]", []string{`1:69: sources[1].name: sources[0] already has this name (the name identifies its positions in the log)`}},
+	{"source settings", "sources: [{name: a, headers: {1x: y}, map: {service: s, type: .a..b}, kafka: {brokers: ['a'], topics: ['a b'], topics_regex: '(', start: now, ordinal: 3, engines: 2, heartbeat: 20s}}]", []string{
+		`1:35: sources[0].headers.1x: "1x" cannot be the name of an attribute`,
+		`1:63: sources[0].map.type: invalid path ".a..b": a key is empty`,
+		`1:78: sources[0].kafka: brokers: invalid address "a" (want host:port, such as kafka-1.example.org:9092)`,
+		`1:104: sources[0].kafka.topics[0]: "a b" is not the name of a topic (want 1 to 249 letters, digits, '.', '_' and '-')`,
+		`1:126: sources[0].kafka.topics_regex: topics and topics_regex exclude each other`,
+		`1:138: sources[0].kafka.start: "now" is not earliest, latest, longest_window or a time such as 2026-11-20T09:00:00Z`,
+		`1:152: sources[0].kafka.ordinal: 3 is not below engines, which is 2`,
+		`1:178: sources[0].kafka.heartbeat: at most a third of session_timeout, which is 30s`}},
+	{"source without topics", "sources: [{name: a, kafka: {brokers: ['a:1'], ownership: group, sasl: {username: u}}}]", []string{
+		`1:28: sources[0].kafka.group: ownership: group requires the name of the group`, `1:28: sources[0].kafka.topics: topics or topics_regex is required`,
+		`1:28: sources[0].kafka: sasl: username and password_file are required`}},
 	{"redis without address", "redis: {db: 1}", []string{`1:8: redis.address: missing`}},
 	{"redis addresses without a kind", "redis: {addresses: ['a:1']}", []string{`1:20: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set address for a single server)`}},
 	{"sentinel without addresses", "redis: {address: 'a:1', sentinel_master: m}", []string{`1:8: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set address for a single server)`}},
@@ -182,7 +196,7 @@ var wrongSettings = []struct {
 		`2:41: sinks[0].file.fsync: unknown value "always" (want cursor, batch or never)`,
 		`3:8: redis.address: missing`,
 		`3:13: redis.db: must be at least 0, got "-1"`,
-		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, shutdown, alerts, notifications, smtp, reports, redis, limits, redact, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
+		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, disk, auth, web, shutdown, alerts, notifications, smtp, reports, redis, limits, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
 	}},
 }
 

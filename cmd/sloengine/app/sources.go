@@ -1,0 +1,237 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/kafka"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// sources are the sources of the engine, which come, change and go by a reload.
+type sources struct {
+	o       sourceOptions
+	metrics *source.Metrics
+	kafka   *kafka.Metrics
+
+	mu      sync.Mutex // guards the rest
+	next    []config.Source
+	running map[string]*runningSource
+	ctx     context.Context // of all; nil before run, and after it
+	stopped bool
+}
+
+type sourceOptions struct {
+	config    *config.Config
+	engine    *engine.Engine
+	positions *positions
+	rates     *rateLimits
+	redaction *redaction
+	specs     *specs
+	dead      *deadLetters
+	filter    *dlq.Filter
+	set       *metrics.Set
+	clients   *kafkaclient.Metrics
+	log       *slog.Logger
+}
+
+// runningSource is a source and its goroutine.
+type runningSource struct {
+	config config.Source
+	intake *source.Intake
+	kafka  *kafka.Source // nil for other kinds
+	stop   context.CancelFunc
+	ended  chan struct{}
+}
+
+func newSources(o sourceOptions) *sources {
+	m := source.NewMetrics(o.set)
+	return &sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), next: o.config.Sources, running: map[string]*runningSource{}}
+}
+
+// run reads from all sources, once their positions are known.
+func (s *sources) run(ctx context.Context) error {
+	select {
+	case <-s.o.positions.ready:
+	case <-ctx.Done():
+		return nil
+	}
+	s.mu.Lock()
+	s.ctx = ctx
+	s.change(s.next)
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for _, r := range s.running {
+		<-r.ended
+	}
+	return nil
+}
+
+// prepare returns what puts other settings in force. Sources whose settings did not change go on.
+func (s *sources) prepare(next []config.Source) (apply func(), err error) {
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.next = next
+		if s.ctx != nil && !s.stopped {
+			s.change(next)
+		}
+	}, nil
+}
+
+// change stops and starts what differs. One that is changed goes on at its position.
+func (s *sources) change(next []config.Source) {
+	for name, r := range s.running {
+		i := slices.IndexFunc(next, func(n config.Source) bool { return n.Name == name })
+		if i >= 0 && reflect.DeepEqual(next[i], r.config) {
+			continue
+		}
+		r.stop()
+		<-r.ended
+		delete(s.running, name)
+		if i < 0 {
+			s.metrics.Forget(name)
+			s.o.clients.Forget("source:" + name)
+			s.o.log.Info("source removed", "source", name)
+		}
+	}
+	for _, n := range next {
+		if s.running[n.Name] != nil {
+			continue
+		}
+		if err := s.start(n); err != nil {
+			if s.ctx.Err() == nil {
+				s.o.log.Error("source not started; reload to retry", "source", n.Name, "err", err)
+			}
+			continue
+		}
+		s.o.log.Info("source started", "source", n.Name, "kind", n.Kind())
+	}
+}
+
+func (s *sources) start(c config.Source) error {
+	known, err := s.o.positions.of(s.ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	r := &runningSource{config: c, ended: make(chan struct{})}
+	if r.intake, err = source.New(s.intake(&c)); err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	client, err := c.Kafka.Client("source:" + c.Name)
+	if err != nil {
+		return err
+	}
+	client.Metrics = s.o.clients
+	r.kafka, err = kafka.New(kafka.Options{
+		Settings: c.Kafka.Settings, Hostname: host, Intake: r.intake, Client: client, Positions: known,
+		LongestWindow: s.longest, Metrics: s.kafka, Logger: s.o.log,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(s.ctx)
+	r.stop = stop
+	s.running[c.Name] = r
+	go func() {
+		defer close(r.ended)
+		if err := r.kafka.Run(ctx); err != nil {
+			s.o.log.Error("source ended", "source", c.Name, "err", err)
+		}
+	}()
+	return nil
+}
+
+// intake are the options of a source's intake.
+func (s *sources) intake(c *config.Source) source.Options {
+	ingest := &s.o.config.Ingest
+	return source.Options{
+		Name: c.Name, Settings: c.Settings, Engine: s.o.engine, Lose: s.o.engine.Lose, Catalog: s.catalog, MaxBackfill: s.longest,
+		SizeLimits: event.SizeLimits{
+			MaxEventBytes: int(ingest.MaxEvent), MaxBatchEvents: ingest.MaxBatch, MaxFuture: ingest.MaxFuture, AllowedLateness: ingest.AllowedLateness,
+		},
+		Limiter: s.o.rates.limiter, Save: s.o.dead.Save, Redact: s.o.redaction, Kinds: s.kinds, Metrics: s.metrics, Logger: s.o.log,
+		Wanted: func(e *dlq.Entry) bool {
+			// That an event over its limit is critical, the filter has said already.
+			return e.Reason == dlq.ReasonRateLimited || s.o.filter.ShouldSave(dlq.SubjectOf(e))
+		},
+	}
+}
+
+func (s *sources) catalog() event.Catalog { return s.o.specs.current.Load().catalog }
+
+func (s *sources) longest() time.Duration { return s.o.specs.current.Load().longest }
+
+// kinds are the services and types of the spec.
+func (s *sources) kinds() (out []source.ServiceType) {
+	for _, service := range s.o.specs.current.Load().spec.Services {
+		for _, typ := range service.Types {
+			out = append(out, source.ServiceType{Service: service.Name, Type: typ})
+		}
+		if len(service.Types) == 0 {
+			out = append(out, source.ServiceType{Service: service.Name})
+		}
+	}
+	return out
+}
+
+// of is the intake of a source.
+func (s *sources) of(name string) *source.Intake {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.running[name]; r != nil {
+		return r.intake
+	}
+	return nil
+}
+
+// status is how all sources are, by name.
+func (s *sources) status() []status.SourceStatus {
+	s.mu.Lock()
+	running := make([]*runningSource, 0, len(s.running))
+	for i := range s.next {
+		if r := s.running[s.next[i].Name]; r != nil {
+			running = append(running, r)
+		}
+	}
+	s.mu.Unlock()
+	var out []status.SourceStatus
+	for _, r := range running {
+		n := r.intake.Totals()
+		x := status.SourceStatus{
+			Name: r.config.Name, Kind: r.config.Kind(), Messages: n.Messages, Bytes: n.Bytes, Accepted: n.Accepted, Duplicates: n.Duplicates,
+			Rejected: n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch, Lag: r.kafka.Lag(),
+		}
+		for _, t := range r.kafka.Topics() {
+			x.Topics = append(x.Topics, status.SourceTopic(t))
+		}
+		for _, t := range r.intake.Troubles() {
+			x.Paused = x.Paused || t.Kind.Pauses()
+			x.Troubles = append(x.Troubles, status.SourceTrouble{
+				Kind: string(t.Kind), Name: t.Name, Brief: t.Brief, Cause: t.Reason, Since: t.Since, Failures: t.Count,
+			})
+		}
+		out = append(out, x)
+	}
+	return out
+}

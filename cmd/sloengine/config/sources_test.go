@@ -1,0 +1,67 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/kafka"
+)
+
+// What engine.yaml says about a source reaches it.
+func TestSourceConnection(t *testing.T) {
+	dir := t.TempDir()
+	secretsIn(t, dir)
+	c := mustLoad(t, dir, `
+sources:
+  - name: orders
+    format: json
+    headers: {tenant: X-Tenant}
+    backfill: never
+    max_message: 1MiB
+    map: {service: shop, type: .kind, failure_if: 'text(".x") == "1"', attributes: {a: .b}}
+    kafka:
+      brokers: ["kafka-1:9092", "kafka-2:9092"]
+      topics: [orders]
+      tls: {ca_file: redis-ca.pem, cert_file: client.pem, key_file: client-key.pem, server_name: kafka.internal}
+      sasl: {mechanism: PLAIN, username: u, password_file: redis.password}
+      version: "2.8"
+      client_id: slo
+      request_timeout: 1s
+      backoff: 2s
+      start: latest
+      engines: 3
+      ordinal: 2
+      fetch: {min_bytes: 1MiB, max_wait: 1s}
+  - {name: rest, kafka: {brokers: ["k:9092"], topics_regex: "^shop[.]", ownership: group, group: slo, tls: {}, sasl: {username: u, password_file: redis.password}}}
+`)
+	require.Len(t, c.Sources, 2)
+	one, two := c.Sources[0], c.Sources[1]
+	require.Equal(t, "kafka", one.Kind())
+	require.Equal(t, source.BackfillNever, one.Backfill)
+	require.EqualValues(t, 1<<20, one.MaxMessage)
+	require.Equal(t, "shop", one.Map.Service)
+	require.Equal(t, []any{"latest", 3, "2", time.Second}, []any{one.Kafka.Start, one.Kafka.Engines, one.Kafka.Ordinal, one.Kafka.Fetch.MaxWait})
+	require.Equal(t, source.Defaults(), two.Settings)
+	want := kafka.Defaults()
+	want.TopicsRegex, want.Ownership, want.Group = "^shop[.]", kafka.Group, "slo"
+	require.Equal(t, want, two.Kafka.Settings)
+
+	o, err := one.Kafka.Client("source:orders")
+	require.NoError(t, err)
+	require.Equal(t, []string{"kafka-1:9092", "kafka-2:9092"}, o.Brokers)
+	require.Equal(t, []string{"PLAIN", "u", filepath.Join(dir, "redis.password")}, []string{o.SASL.Mechanism, o.SASL.Username, o.SASL.PasswordFile})
+	require.Equal(t, "kafka.internal", o.TLS.ServerName)
+	require.Len(t, o.TLS.Certificates, 1)
+	require.Equal(t, []any{"2.8", "slo", time.Second, 2 * time.Second}, []any{o.Version, o.ClientID, o.RequestTimeout, o.Backoff})
+	o, err = two.Kafka.Client("source:rest")
+	require.NoError(t, err)
+	require.NotNil(t, o.TLS, "tls: {} is TLS")
+	require.NoError(t, os.Remove(filepath.Join(dir, "redis.password")))
+	_, err = two.Kafka.Client("source:rest")
+	require.ErrorContains(t, err, "password_file")
+}

@@ -1,0 +1,344 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+)
+
+func fake(t testing.TB, opts ...kfake.Opt) []string {
+	t.Helper()
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c.ListenAddrs()
+}
+
+// Messages count once over restarts, also without ids, and the broker knows how far the source is.
+func TestStatic(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 4)
+	p.put(t, "orders", 4, ids("a", 1000)...)
+	dir := t.TempDir()
+	e := startEngine(t, dir)
+	s := startSource(t, e, plain(brokers...), settings("orders"), nil)
+	requireOnce(t, e, 1000)
+	require.Equal(t, 1000, e.state.backs, "they were there before the source")
+	p.put(t, "orders", 4, ids("b", 500)...)
+	requireOnce(t, e, 1500)
+	require.Equal(t, 500, e.state.live)
+	eventually(t, "a commit", func() bool {
+		at, err := p.admin.FetchOffsets(t.Context(), "sloengine.orders")
+		o, ok := at.Lookup("orders", 3)
+		return err == nil && ok && o.At == 375
+	})
+	eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 && s.Topics()[0].Owned == 4 })
+	s.stop()
+	e.stop()
+
+	p.put(t, "orders", 4, ids("c", 500)...)
+	e = startEngine(t, dir)
+	startSource(t, e, plain(brokers...), settings("orders"), nil)
+	requireOnce(t, e, 2000)
+}
+
+// Two engines share a topic by their ordinals, and partitions that are added are read from their beginning.
+func TestOrdinalsAndNewPartitions(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 4)
+	p.put(t, "orders", 4, ids("old", 100)...)
+	dirs := []string{t.TempDir(), t.TempDir()}
+	var engines []*runningEngine
+	var sources []*runningSource
+	start := func() {
+		engines, sources = nil, nil
+		for i, host := range []string{"slo-0", "slo-1"} {
+			set := settings("orders")
+			set.Engines, set.Ordinal, set.Start = 2, Hostname, Latest
+			e := startEngine(t, dirs[i])
+			engines = append(engines, e)
+			sources = append(sources, startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) { k.Hostname = host }))
+		}
+	}
+	start()
+	for _, s := range sources {
+		eventually(t, "partitions", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 2 })
+	}
+	p.put(t, "orders", 4, ids("new", 100)...)
+	requireOnce(t, engines[0], 50)
+	requireOnce(t, engines[1], 50)
+	for _, s := range sources {
+		s.stop()
+	}
+	for _, e := range engines {
+		e.stop()
+	}
+	_, err := p.admin.UpdatePartitions(t.Context(), 6, "orders")
+	require.NoError(t, err)
+	var records []*kgo.Record
+	for i, id := range ids("more", 60) {
+		records = append(records, &kgo.Record{Topic: "orders", Partition: int32(i % 6), Value: []byte(valueOf(id))})
+	}
+	p = newProducer(t, brokers...) // the other knows four partitions
+	require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())
+	start()
+	requireOnce(t, engines[0], 80)
+	requireOnce(t, engines[1], 80)
+}
+
+// Where a source begins that was never there.
+func TestStart(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 1)
+	now := time.Now()
+	var records []*kgo.Record
+	for i := range 10 {
+		records = append(records, &kgo.Record{Topic: "orders", Timestamp: now.Add(time.Duration(i-10) * time.Hour), Value: []byte(valueOf(fmt.Sprintf("e-%d", i)))})
+	}
+	for _, r := range records { // one batch each, as offsets are found by batch
+		require.NoError(t, p.ProduceSync(t.Context(), r).FirstErr())
+	}
+	for start, want := range map[string]int{
+		Earliest: 10, LongestWindow: 5, now.Add(-150 * time.Minute).UTC().Format(time.RFC3339): 2, now.Add(time.Hour).UTC().Format(time.RFC3339): 0, Latest: 0,
+	} {
+		t.Run(start, func(t *testing.T) {
+			set := settings("orders")
+			set.Start = start
+			e := startEngine(t, t.TempDir())
+			s := startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) {
+				k.LongestWindow = func() time.Duration { return 5*time.Hour + time.Minute }
+			})
+			eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
+			requireOnce(t, e, want)
+		})
+	}
+}
+
+// A regular expression takes the topics that match, also those that come later.
+func TestRegex(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	e := startEngine(t, t.TempDir())
+	set := settings()
+	set.TopicsRegex = "^shop[.]"
+	s := startSource(t, e, plain(brokers...), set, nil)
+	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	require.Equal(t, "no topic matches topics_regex", s.intake.Troubles()[0].Brief)
+	for _, topic := range []string{"shop.a", "other", "shop.b"} {
+		p.create(t, topic, 1)
+		p.put(t, topic, 1, topic)
+	}
+	requireOnce(t, e, 2)
+	eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+}
+
+// A message that cannot be read stops nobody: it is a dead letter, and the position is behind it.
+func TestGarbage(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 1)
+	for _, value := range []string{valueOf("a"), "\x00garbage", "[" + valueOf("b") + `,{"service":"shop"}]`, "", strings.Repeat("x", 3000), valueOf("c")} {
+		require.NoError(t, p.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: []byte(value)}).FirstErr())
+	}
+	dir := t.TempDir()
+	e := startEngine(t, dir)
+	s := startSource(t, e, plain(brokers...), settings("orders"), func(o *source.Options, _ *Options) { o.Settings.MaxMessage = 2000 })
+	requireOnce(t, e, 3)
+	require.Equal(t, 3, s.dead.len())
+	for id, entry := range s.dead.all {
+		require.Equal(t, "orders", entry.From.Topic, id)
+	}
+	require.EqualValues(t, 1, s.intake.Totals().Messages-5)
+	s.stop()
+	e.stop()
+	e = startEngine(t, dir)
+	s = startSource(t, e, plain(brokers...), settings("orders"), nil)
+	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
+	require.Zero(t, s.dead.len())
+}
+
+// Messages that retention deleted before they were read are a gap with a size, and coverage falls.
+func TestRetentionRunsPastThePosition(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 1)
+	p.put(t, "orders", 1, ids("a", 10)...)
+	dir := t.TempDir()
+	e := startEngine(t, dir)
+	s := startSource(t, e, plain(brokers...), settings("orders"), nil)
+	requireOnce(t, e, 10)
+	s.stop()
+	e.stop()
+	p.put(t, "orders", 1, ids("b", 20)...)
+	cut := kadm.Offsets{}
+	cut.Add(kadm.Offset{Topic: "orders", At: 25})
+	_, err := p.admin.DeleteRecords(t.Context(), cut)
+	require.NoError(t, err)
+	e = startEngine(t, dir)
+	s = startSource(t, e, plain(brokers...), settings("orders"), func(o *source.Options, _ *Options) {
+		o.Kinds = func() []source.ServiceType { return []source.ServiceType{{Service: "shop", Type: "order"}} }
+	})
+	requireOnce(t, e, 15)
+	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	require.Equal(t, "15 messages were deleted by retention before they were read; coverage is lower for it", s.intake.Troubles()[0].Brief)
+	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
+	s.stop()
+	e.stop()
+
+	// Once more: what is lost is lost once.
+	e = startEngine(t, dir)
+	s = startSource(t, e, plain(brokers...), settings("orders"), nil)
+	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
+	require.Empty(t, s.intake.Troubles())
+	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
+}
+
+// A topic that is deleted, missing for a while, and created again is shown as that, and read from its beginning.
+func TestTopicComesAndGoes(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	e := startEngine(t, t.TempDir())
+	s := startSource(t, e, plain(brokers...), settings("orders"), nil)
+	trouble := func(brief string) {
+		t.Helper()
+		eventually(t, brief, func() bool {
+			for _, x := range s.intake.Troubles() {
+				if x.Brief == brief && x.Name == "orders" {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	trouble("the topic does not exist (create it)")
+	for round := range 3 {
+		p.create(t, "orders", 2)
+		p.put(t, "orders", 2, ids(fmt.Sprintf("r%d", round), 20)...)
+		requireOnce(t, e, 20*(round+1))
+		_, err := p.admin.DeleteTopic(t.Context(), "orders")
+		require.NoError(t, err)
+		trouble("the topic does not exist (create it)")
+		p.PurgeTopicsFromProducing("orders")
+	}
+	trouble("the topic was deleted and created again; the new one is read from its beginning")
+	require.Equal(t, 1, strings.Count(s.log.String(), "kind=position"))
+}
+
+// Without brokers the source waits, tells of it once, and goes on.
+func TestBrokerGone(t *testing.T) {
+	port := freePort(t)
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	e := startEngine(t, t.TempDir())
+	s := startSource(t, e, plain(address), settings("orders"), nil)
+	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	require.Equal(t, source.TroubleConnection, s.intake.Troubles()[0].Kind)
+	brokers := fake(t, kfake.Ports(port))
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 1)
+	p.put(t, "orders", 1, ids("a", 10)...)
+	requireOnce(t, e, 10)
+	eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source has trouble" source=orders kind=connection`))
+	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source works again" source=orders kind=connection`))
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func valueOf(id string) string {
+	return fmt.Sprintf(`{"id":%q,"service":"shop","type":"order"}`, id)
+}
+
+// A consumer group hands partitions over between engines without counting twice.
+func TestGroup(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 4)
+	p.put(t, "orders", 4, ids("a", 100)...)
+	set := settings("orders")
+	set.Ownership, set.Group = Group, "sloengine"
+	one := startEngine(t, t.TempDir())
+	first := startSource(t, one, plain(brokers...), set, nil)
+	requireOnce(t, one, 100)
+	two := startEngine(t, t.TempDir())
+	second := startSource(t, two, plain(brokers...), set, nil)
+	eventually(t, "both own partitions", func() bool {
+		return len(first.Topics()) == 1 && first.Topics()[0].Owned == 2 && len(second.Topics()) == 1 && second.Topics()[0].Owned == 2
+	})
+	p.put(t, "orders", 4, ids("b", 100)...)
+	requireOnce(t, one, 150)
+	requireOnce(t, two, 50)
+	first.stop()
+	p.put(t, "orders", 4, ids("c", 100)...)
+	requireOnce(t, two, 150)
+}
+
+// What is fetched and not stored yet has a bound, while the engine takes nothing.
+func TestMemoryIsBounded(t *testing.T) {
+	brokers := fake(t)
+	p := newProducer(t, brokers...)
+	p.create(t, "orders", 8)
+	value := []byte(fmt.Sprintf(`{"service":"shop","type":"order","attributes":{"x":%q}}`, strings.Repeat("x", 1000)))
+	for part := range int32(8) {
+		var records []*kgo.Record
+		for range 4000 {
+			records = append(records, &kgo.Record{Topic: "orders", Partition: part, Value: value})
+		}
+		require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())
+	}
+	set := settings("orders")
+	set.Buffer = 4 << 20
+	stuck := &stuckEngine{}
+	e := startEngine(t, t.TempDir())
+	s := startSource(t, e, plain(brokers...), set, func(o *source.Options, _ *Options) { o.Engine = stuck })
+	eventually(t, "batches that wait", func() bool { return stuck.calls.Load() >= maxInFlight })
+	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	before := uint64(0)
+	eventually(t, "no more messages", func() bool {
+		now := s.intake.Totals().Messages
+		same := now == before
+		before = now
+		time.Sleep(200 * time.Millisecond)
+		return same
+	})
+	require.Less(t, before, uint64(32_000), "all messages are in memory")
+	require.Equal(t, source.TroubleEngine, s.intake.Troubles()[0].Kind)
+	stuck.free.Store(true)
+	eventually(t, "all", func() bool { return s.intake.Totals().Messages == 32_000 })
+	eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+}
+
+// stuckEngine takes nothing until it is free, but for positions without events.
+type stuckEngine struct {
+	calls atomic.Int32
+	free  atomic.Bool
+}
+
+func (e *stuckEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32, _ engine.Position) (engine.Result, error) {
+	if len(b.Events) > 0 && !e.free.Load() {
+		e.calls.Add(1)
+		return engine.Result{}, engine.ErrOverloaded
+	}
+	return engine.Result{Accepted: len(b.Events)}, nil
+}

@@ -1,0 +1,116 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
+)
+
+// isStopping reports whether the engine takes no more for good.
+func isStopping(err error) bool {
+	return errors.Is(err, engine.ErrStopping) || errors.Is(err, engine.ErrPoisoned)
+}
+
+// classify says what kind of trouble an error is, and in the words of this program what is wrong.
+func classify(err error) (source.Kind, string) {
+	var known *kafkaclient.Error
+	if !errors.As(kafkaclient.Explain(err), &known) {
+		return source.TroubleConnection, "the brokers are not reachable"
+	}
+	switch known.Kind {
+	case kafkaclient.KindCredentials:
+		return source.TroubleCredentials, known.Brief()
+	case kafkaclient.KindTLS:
+		return source.TroubleTLS, known.Brief()
+	case kafkaclient.KindTopic:
+		return source.TroubleTopic, known.Brief()
+	}
+	var eof *kgo.ErrFirstReadEOF
+	if errors.As(err, &eof) {
+		return source.TroubleConnection, known.Brief() + " (does the port want other settings of tls or sasl?)"
+	}
+	return source.TroubleConnection, "the brokers are not reachable"
+}
+
+// failed notes an error about the connection as a whole. why is the failure of the last attempt to connect, nil if it
+// succeeded: requests only say that they timed out.
+func (s *Source) failed(err, why error) {
+	if why != nil && !errors.As(err, new(*kerr.Error)) {
+		err = why
+	}
+	kind, brief := classify(err)
+	for _, other := range connectionKinds {
+		if other != kind {
+			s.in.Works(other, "")
+		}
+	}
+	s.in.Fails(kind, "", brief, err.Error())
+}
+
+var connectionKinds = []source.Kind{source.TroubleConnection, source.TroubleCredentials, source.TroubleTLS}
+
+// works notes that the brokers answer.
+func (s *Source) works() {
+	for _, kind := range connectionKinds {
+		s.in.Works(kind, "")
+	}
+}
+
+// topicFailed notes what is wrong with one topic.
+func (s *Source) topicFailed(topic string, err error) {
+	kind, brief := classify(err)
+	if kind == source.TroubleConnection {
+		kind, brief = source.TroubleTopic, "the topic is not available"
+	}
+	s.in.Fails(kind, topic, brief, err.Error())
+}
+
+// fetchFailed notes why messages of a partition do not come.
+func (x *session) fetchFailed(topic string, f *kgo.FetchPartition) {
+	var lost *kgo.ErrDataLoss
+	switch {
+	case errors.As(f.Err, &lost):
+		x.truncated(topic, f.Partition, lost.ResetTo)
+	case topic == "":
+		if kind, _ := classify(f.Err); kind != source.TroubleConnection {
+			x.s.failed(f.Err, nil)
+		}
+	case kerr.IsRetriable(f.Err) && !errors.Is(f.Err, kerr.UnknownTopicOrPartition) && !errors.Is(f.Err, kerr.UnknownTopicID):
+		// A partition moves to another broker. The client follows it.
+	default:
+		x.s.topicFailed(topic, f.Err)
+		if soon := x.s.o.Now().Add(time.Second); x.refresh.After(soon) {
+			x.refresh = soon // a topic may be gone, or be another one
+		}
+		if p := x.parts[place{topic, f.Partition}]; p != nil && !kerr.IsRetriable(f.Err) {
+			p.failed = true // the client has given it up; the next refresh takes it up again
+			x.client.RemoveConsumePartitions(map[string][]int32{topic: {f.Partition}})
+		}
+	}
+}
+
+// truncated begins again behind what a broker has lost: what it had given out from there on is gone, and the numbers are
+// used again.
+func (x *session) truncated(topic string, partition int32, to int64) {
+	at := place{topic, partition}
+	p := x.parts[at]
+	if p == nil {
+		return
+	}
+	if p.next > to {
+		x.s.o.Logger.Warn("kafka lost messages that were counted already", "source", x.s.in.Name(), "topic", topic, "partition", partition, "from", to, "to", p.next)
+		x.s.in.Fails(source.TroublePosition, fmt.Sprintf("%s/%d", topic, partition), "the broker lost messages that were counted already", fmt.Sprintf("offsets %d to %d", to, p.next-1))
+		x.s.show.noted(at, x.s.o.Now())
+	}
+	x.wait.Wait() // what is being made durable is noted before it is forgotten
+	x.s.book.truncate(at, to)
+	p.next, p.claimed = min(p.next, to), min(p.claimed, to)
+	p.done = nil
+}

@@ -1,0 +1,62 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/web/format"
+)
+
+// SourceStatus is one source of events. Counts are since the start.
+type SourceStatus struct {
+	Name        string          `json:"name"`
+	Kind        string          `json:"kind"`   // kafka and so on
+	Paused      bool            `json:"paused"` // it takes no messages, which wait in the broker
+	Messages    uint64          `json:"messages"`
+	Bytes       uint64          `json:"bytes"`
+	Accepted    uint64          `json:"accepted"`   // events
+	Duplicates  uint64          `json:"duplicates"` // events
+	Rejected    uint64          `json:"rejected"`   // messages and events that could not be read or are invalid
+	Expired     uint64          `json:"expired"`    // events older than any window
+	DeadLetters uint64          `json:"dead_letters"`
+	Lag         int64           `json:"lag_messages"` // that this engine owns and has not stored
+	LastBatch   time.Time       `json:"last_batch,omitzero"`
+	Topics      []SourceTopic   `json:"topics,omitempty"`
+	Troubles    []SourceTrouble `json:"troubles,omitempty"`
+}
+
+// SourceTopic is how far a source is in one topic.
+type SourceTopic struct {
+	Name       string `json:"name"`
+	Partitions int    `json:"partitions"`
+	Owned      int    `json:"owned"` // by this engine
+	Lag        int64  `json:"lag_messages"`
+}
+
+// SourceTrouble is what fails in a source, until it works again.
+type SourceTrouble struct {
+	Kind     string    `json:"kind"`           // engine, rate_limit, dead_letters, connection, credentials, tls, topic, position or commit
+	Name     string    `json:"name,omitempty"` // of the topic or partition
+	Brief    string    `json:"brief"`          // what is wrong, without what others wrote
+	Cause    string    `json:"cause"`          // the last error
+	Since    time.Time `json:"since"`
+	Failures uint64    `json:"failures"`
+}
+
+// degraded says what does not work.
+func (s *SourceStatus) degraded(add func(part, name, reason string)) {
+	for i, t := range s.Troubles {
+		if i == maxShownTroubles {
+			add("source", s.Name, "and "+format.Plural(len(s.Troubles)-i, "more trouble"))
+			return
+		}
+		text := t.Brief
+		if t.Name != "" {
+			text = fmt.Sprintf("%s: %s", t.Name, text)
+		}
+		add("source", s.Name, format.Safe(text, format.MaxText)+", since "+t.Since.UTC().Format("2006-01-02 15:04:05Z"))
+	}
+}
+
+// maxShownTroubles is how many troubles of one source readiness lists.
+const maxShownTroubles = 5
