@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+)
+
+var kafkaCycles = flag.Int("kafka.cycles", 8, "faults of the set checker of the Kafka source")
+
+// TestKafkaSetChecker reads a topic while the engine is killed, the broker is killed, and the network is cut, at random
+// moments. Whatever is in the topic in the end is counted exactly once, by id and also without ids. The topic itself is the
+// oracle, and each message is a group, so one that is lost and another one that is counted twice do not make up for each
+// other.
+func TestKafkaSetChecker(t *testing.T) {
+	cluster := kafkatest.Start(t, kafkatest.Options{Proxied: true})
+	cluster.CreateTopic(t, "orders", 5, nil)
+	seed := uint64(time.Now().UnixNano())
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+
+	produced := produceUntil(t, cluster)
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", crashSpec)
+	settings := crashSettings + fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: [%q], topics: [orders], refresh: 200ms, backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
+`, cluster.ProxiedBrokers()[0])
+	args := serveArgs(t, dir, spec, settings)
+	run := func() *process {
+		p, ok := start(t, nil, args...)
+		require.True(t, ok, p.log.String())
+		return p
+	}
+	p := run()
+	faults := map[string]int{}
+	for range *kafkaCycles {
+		time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+		switch n := rnd.IntN(10); {
+		case n < 6:
+			faults["engine"]++
+			p.kill()
+			requireKilled(t, p)
+			p = run()
+		case n < 8:
+			faults["network"]++
+			cluster.Proxies[0].Cut()
+			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+			if n == 6 {
+				faults["engine"]++
+				p.kill()
+				p = run()
+			}
+			cluster.Proxies[0].Restore()
+		default:
+			faults["broker"]++
+			cluster.Kill(0)
+			if n == 8 {
+				faults["engine"]++
+				p.kill()
+				p = run()
+			}
+			cluster.Restart(t, 0)
+		}
+	}
+	produced.stop()
+	p.waitReady(t)
+
+	want := map[string]int{}
+	withoutID := 0
+	for _, r := range cluster.Records(t, "orders") {
+		var e struct {
+			ID         string
+			Attributes struct{ UID string }
+		}
+		require.NoError(t, json.Unmarshal(r.Value, &e))
+		want[e.Attributes.UID]++
+		if e.ID == "" {
+			withoutID++
+		}
+	}
+	// The producer is idempotent, so the topic has each message once.
+	require.GreaterOrEqual(t, len(want), produced.acked)
+	var counts map[string]float64
+	require.Eventually(t, func() bool {
+		counts = countsByID(t, p)
+		return len(counts) >= len(want)
+	}, 2*time.Minute, 250*time.Millisecond, p.log.String())
+	time.Sleep(time.Second) // what would be counted twice now
+	counts = countsByID(t, p)
+	lost, twice, invented := 0, 0, 0
+	for uid, n := range want {
+		switch got := counts[uid]; {
+		case got < float64(n):
+			lost++
+		case got > float64(n):
+			twice++
+		}
+	}
+	for uid := range counts {
+		if want[uid] == 0 {
+			invented++
+		}
+	}
+	t.Logf("faults %v; in the topic %d, without id %d; lost %d, twice %d, invented %d", faults, len(want), withoutID, lost, twice, invented)
+	require.Zero(t, lost+twice+invented)
+	require.Equal(t, 0, strings.Count(string(get(t, p.base+"/api/v1/dlq")), `"origin"`))
+	p.stop(t)
+}
+
+// producing writes to a topic until stop.
+type producing struct {
+	stop  func()
+	acked int // after stop
+}
+
+// produceUntil writes events, every other one without an id. It goes around the proxies.
+func produceUntil(t *testing.T, c *kafkatest.Cluster) *producing {
+	client := c.Client(t, kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }), kgo.MetadataMinAge(50*time.Millisecond))
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &producing{}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil && n < crashIDs; n += 10 {
+			var records []*kgo.Record
+			for i := range 10 {
+				id := fmt.Sprintf(`"id":"e-%d",`, n+i)
+				if i%2 == 0 {
+					id = ""
+				}
+				records = append(records, kgo.StringRecord(fmt.Sprintf(`{%s"service":"crash","type":"t","attributes":{"uid":"u-%d"}}`, id, n+i)))
+			}
+			if client.ProduceSync(context.Background(), records...).FirstErr() == nil { // through every restart
+				p.acked += len(records)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	p.stop = sync.OnceFunc(func() { cancel(); wg.Wait(); client.Close() })
+	t.Cleanup(p.stop)
+	return p
+}
