@@ -127,7 +127,7 @@ var testsMayImport = map[string][]string{
 	"reliability/wal":      {"reliability/fsys/fsystest"},
 	"reliability/dlq":      {"reliability/fsys/fsystest", "reliability/dlq/dlqtest"},
 	"ingest":               {"ingest/record"},
-	"ingest/source/kafka":  {"ingest/event", "ingest/record"},
+	"ingest/source/kafka":  {"ingest/event", "ingest/record", "ingest/source/kafka/kafkatest"},
 	"sla/evaluator":        {"ingest/event", "reliability/logtest"},
 	"sla/fleet":            {"ingest/event", "sla", "slo/spec"},
 	"cmd/sloengine/send":   {"reliability/logtest"},

@@ -16,16 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(m)) }
 
 // folded is a State that counts events by id, and holds positions and drops.
 type folded struct {

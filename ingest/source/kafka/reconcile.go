@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -26,6 +27,13 @@ func (x *session) reconcile(ctx context.Context) error {
 	x.refresh = s.o.Now().Add(s.set.Refresh)
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if x.client.Blocked(ask) != nil { // the client would try on, with the same password
+			cancel()
+		}
+	})
+	defer func() { cancel(); watch.Wait() }()
 	topics, err := x.topics(ask)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -75,7 +83,14 @@ func (x *session) reconcile(ctx context.Context) error {
 func (x *session) topics(ctx context.Context) (kadm.TopicDetails, error) {
 	set := &x.s.set
 	found, err := x.admin.ListTopics(ctx, set.Topics...)
-	if err != nil {
+	var forbidden *kadm.AuthError
+	if errors.As(err, &forbidden) && errors.Is(err, kerr.TopicAuthorizationFailed) {
+		for _, name := range set.Topics {
+			if _, ok := found[name]; !ok {
+				x.s.topicFailed(name, err)
+			}
+		}
+	} else if err != nil {
 		return nil, err
 	}
 	out := kadm.TopicDetails{}

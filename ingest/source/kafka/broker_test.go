@@ -1,0 +1,146 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+)
+
+func secret(t *testing.T, text string) string {
+	name := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
+}
+
+// With a real broker: what an operator reads for each mistake, and that the source reads on once it is fixed.
+func TestMistakes(t *testing.T) {
+	c := kafkatest.Shared(t)
+	c.CreateTopic(t, "mistakes", 2, nil)
+	c.Produce(t, &kgo.Record{Topic: "mistakes", Value: []byte(valueOf("m"))})
+	file := secret(t, "wrong")
+	user := func(name string) *kafkaclient.SASLOptions {
+		return &kafkaclient.SASLOptions{Username: name, PasswordFile: file}
+	}
+	for name, x := range map[string]struct {
+		client kafkaclient.Options
+		topic  string
+		kind   source.Kind
+		at     string
+		brief  string
+	}{
+		"wrong password": {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Alice)}, "mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
+		"no rights":      {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Mallory, PasswordFile: secret(t, kafkatest.MalloryPassword)}}, "mistakes", source.TroubleCredentials, "mistakes", "the user is not authorized for the topic (change its access control list)"},
+		"unknown CA":     {kafkaclient.Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, "mistakes", source.TroubleTLS, "", "the certificate of the broker is signed by an unknown authority (set tls.ca_file)"},
+		"no listener":    {kafkaclient.Options{Brokers: []string{"127.0.0.1:1"}}, "mistakes", source.TroubleConnection, "", "the brokers are not reachable"},
+		"no topic":       {kafkaclient.Options{Brokers: c.Brokers()}, "missing", source.TroubleTopic, "missing", "the topic does not exist (create it)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x.client.Backoff = 50 * time.Millisecond
+			e := startEngine(t, t.TempDir())
+			s := startSource(t, e, x.client, settings(x.topic), nil)
+			var got []source.Trouble
+			eventually(t, "trouble", func() bool { got = s.intake.Troubles(); return len(got) == 1 })
+			require.Equal(t, []any{x.kind, x.at, x.brief}, []any{got[0].Kind, got[0].Name, got[0].Brief}, got[0].Reason)
+			if name != "wrong password" {
+				return
+			}
+			require.NoError(t, os.WriteFile(file, []byte(kafkatest.AlicePassword), 0o600))
+			requireOnce(t, e, 1)
+			eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+		})
+	}
+}
+
+// Messages of aborted transactions do not count, and markers leave no gap in what is durable.
+func TestTransactions(t *testing.T) {
+	c := kafkatest.Shared(t)
+	c.CreateTopic(t, "transactions", 1, nil)
+	client := c.Client(t, kgo.DefaultProduceTopic("transactions"), kgo.TransactionalID("t"))
+	defer client.Close()
+	for round := range 6 {
+		require.NoError(t, client.BeginTransaction())
+		for i := range 10 {
+			require.NoError(t, client.ProduceSync(t.Context(), kgo.StringRecord(valueOf(fmt.Sprintf("r%d-%d", round, i)))).FirstErr())
+		}
+		require.NoError(t, client.EndTransaction(t.Context(), kgo.TransactionEndTry(round%2 == 0)))
+	}
+	dir := t.TempDir()
+	e := startEngine(t, dir)
+	s := startSource(t, e, plain(c.Brokers()...), settings("transactions"), nil)
+	requireOnce(t, e, 30)
+	s.stop()
+	e.stop()
+	e = startEngine(t, dir)
+	s = startSource(t, e, plain(c.Brokers()...), settings("transactions"), nil)
+	require.NoError(t, client.BeginTransaction())
+	require.NoError(t, client.ProduceSync(t.Context(), kgo.StringRecord(valueOf("last"))).FirstErr())
+	require.NoError(t, client.EndTransaction(t.Context(), kgo.TryCommit))
+	requireOnce(t, e, 31)
+	require.Len(t, e.state.book.Of("orders")[0].Ranges, 1)
+	require.Empty(t, s.intake.Troubles())
+}
+
+// dyingEngine is one that is killed between the log and the answer, once dead is set.
+type dyingEngine struct {
+	*runningEngine
+	dead *atomic.Bool
+}
+
+func (e *dyingEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+	result, err := e.runningEngine.AdmitAt(ctx, b, t, todo, at)
+	if e.dead.Load() {
+		<-ctx.Done()
+		return result, ctx.Err()
+	}
+	return result, err
+}
+
+// In a group, a crash between the log and the commit makes the next owner count at most one poll of each partition again.
+// This is that crash: the source ends as a killed engine does, right after its batch is durable.
+func TestGroupCountsAtMostOnePollTwice(t *testing.T) {
+	c := kafkatest.Shared(t)
+	c.CreateTopic(t, "grouped", 3, nil)
+	var records []*kgo.Record
+	for i := range 3000 {
+		records = append(records, &kgo.Record{Topic: "grouped", Key: fmt.Append(nil, i), Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"%d"}}`, i)})
+	}
+	set := settings("grouped")
+	set.Ownership, set.Group, set.SessionTimeout, set.Heartbeat = Group, "grouped", 6*time.Second, 500*time.Millisecond
+	one := startEngine(t, t.TempDir())
+	var dead atomic.Bool
+	first := startSource(t, one, plain(c.Brokers()...), set, func(o *source.Options, _ *Options) { o.Engine = &dyingEngine{one, &dead} })
+	c.Produce(t, records[:1500]...)
+	requireOnce(t, one, 1500)
+	eventually(t, "commits", func() bool { return first.Lag() == 0 })
+	dead.Store(true)
+	c.Produce(t, records[1500:1800]...)
+	eventually(t, "a batch without a commit", func() bool { return len(one.state.counted()) > 1500 })
+	counted := len(one.state.counted()) - 1500
+	first.stop()
+
+	two := startEngine(t, t.TempDir())
+	startSource(t, two, plain(c.Brokers()...), set, nil)
+	c.Produce(t, records[1800:]...)
+	want := 3000 - 1500 // what was not committed, and all that follows
+	requireOnce(t, two, want)
+	twice := len(one.state.counted()) + want - 3000
+	t.Logf("counted twice: %d of %d messages that were not committed", twice, 300)
+	require.Equal(t, len(one.state.counted())-1500, twice)
+	require.GreaterOrEqual(t, twice, counted)
+	require.LessOrEqual(t, twice, pollRecords)
+}
