@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,7 +17,10 @@ import (
 )
 
 func newCheck(s streams) *cobra.Command {
-	var files specFiles
+	var (
+		files   specFiles
+		engines engineFlags
+	)
 	p := &printer{streams: s}
 	retention, settings := "0", ""
 	perDay := 0.0
@@ -27,12 +31,17 @@ func newCheck(s streams) *cobra.Command {
 		Long: `check reads specs and reports every error and warning with file, line and column. It
 prints information, such as alerts that are omitted because the window is too short, to
 standard error. check exits with 3 if there are errors and, with --fail-on warning, also
-if there are warnings.`,
+if there are warnings.
+
+With --engines, check reports SLOs that judge slices of time (throughput, timeslices) as
+errors, because each engine sees only a part of the events of a slice. An SLO is accepted
+if --key shows that all events of a group reach the same engine.`,
 		Example: `  sloengine check -f specs/
+  sloengine check -f specs/ --engines 3 --key product
   sloengine check -f - < spec.yaml`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := files.check(); err != nil {
+			if err := errors.Join(files.check(), engines.check()); err != nil {
 				return err
 			}
 			sp, problems, err := spec.LoadPaths(files, s.in)
@@ -48,6 +57,7 @@ if there are warnings.`,
 					return usageError{fmt.Errorf("invalid --retention: %w", err)}
 				}
 				problems = append(problems, lint(s, sp, samples, perDay)...)
+				problems = append(problems, engines.problems(sp)...)
 			}
 			found, err := config.Findings(settings, app.Known(sp))
 			if err != nil {
@@ -58,6 +68,7 @@ if there are warnings.`,
 		},
 	}
 	files.add(c.Flags())
+	engines.add(c.Flags())
 	p.addOutput(c.Flags(), "table", "json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")
 	addChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
