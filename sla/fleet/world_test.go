@@ -137,6 +137,7 @@ func (c *counter) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	number := func(name string) uint64 { n, _ := strconv.ParseUint(q.Get(name), 10, 64); return n }
 	req := c.eval.Request(time.Unix(0, int64(number("now"))).UTC())
+	req.Unjudged = true
 	raw := fold.RawRequest{Since: number("since")}
 	if from := q.Get("from"); from != "" {
 		_, err := fmt.Sscanf(from, "%d,%d", &raw.From.Store, &raw.From.Slice)

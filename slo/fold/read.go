@@ -75,6 +75,9 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 	}
 	sliced := map[*sliceStore][][]uint64{}
 	for _, s := range f.slices {
+		if r.Unjudged {
+			break
+		}
 		sliced[s] = sumSpans(snapAll(r.Spans, s.snap), s.sumWidth(), func(acc []uint64, from, to int64) { f.addRuns(s, acc, from, to) })
 	}
 	// Few large pieces of memory for all groups, rather than a few per group.
@@ -93,7 +96,10 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 		if ind.slices == nil {
 			sums = events[ind.events]
 		}
-		extra := f.indicatorSums(ind, ind.sorted, r.Extra[ind.spec.ID])
+		var extra [][]uint64
+		if ind.slices == nil || !r.Unjudged {
+			extra = f.indicatorSums(ind, ind.sorted, r.Extra[ind.spec.ID])
+		}
 		squares := squaresAt(ind)
 		loss := ind.loss(sums)
 		era := Era{Indicator: ind.spec.ID, Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(f.kept), Loss: loss}

@@ -22,6 +22,9 @@ type Request struct {
 	// Extra are spans asked of the groups of one indicator only, by its ID: the
 	// times that corrections take out of its windows.
 	Extra map[string][]slo.Span
+
+	// Unjudged leaves out Spans and Loss of sliced indicators, for a reader who judges by the counts of several folds.
+	Unjudged bool
 }
 
 // Sums are the counts of every group over the asked spans, at one position of

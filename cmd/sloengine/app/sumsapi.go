@@ -90,6 +90,7 @@ func (a *sumsAPI) sums(c *gin.Context) {
 		return
 	}
 	req := a.request(q.now)
+	req.Unjudged = true
 	answer := fleet.Answer{Run: a.run, Request: fleet.RequestSum(&req)}
 	err = a.counts.engine.Do(c.Request.Context(), func() {
 		if !q.slicesOnly {
