@@ -76,6 +76,9 @@ var mayImport = map[string][]string{
 	"reliability/ratelimit":        {},
 	"reliability/ratelimit/shared": {"reliability/ratelimit", "reliability/breaker", "reliability/dispatch", "reliability/retry"},
 	"ingest/sink/httpsink":         {"ingest/event", "reliability/*"},
+	"ingest/sink/kafkasink":        {"ingest/event", "ingest/sink/placeholder", "reliability/*"},
+	"ingest/sink/rabbitmqsink":     {"ingest/event", "ingest/sink/placeholder", "reliability/*"},
+	"ingest/sink/placeholder":      {"reliability/dispatch"},
 	"ingest/sink/filesink":         {"ingest/event", "reliability/*"},
 	"ingest":                       {"ingest/deadletter", "ingest/event", "ingest/engine", "reliability/*", "slo/yamldoc"},
 	"ingest/engine":                {"ingest/checkpoint", "ingest/clock", "ingest/deadletter", "ingest/dedup", "ingest/event", "ingest/position", "ingest/record", "reliability/*"},
@@ -143,8 +146,10 @@ var testsMayImport = map[string][]string{
 
 	"reliability/ratelimit/shared": {"reliability/logtest"},
 
-	"reliability/kafkaclient": {"ingest/source/kafka/kafkatest"},
-	"reliability/amqpclient":  {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},
+	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest"},
+	"reliability/amqpclient":   {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},
+	"ingest/sink/kafkasink":    {"ingest/source/kafka/kafkatest"},
+	"ingest/sink/rabbitmqsink": {"ingest/source/rabbitmq/rabbitmqtest"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the

@@ -100,6 +100,7 @@ func (o *Options) settings() ([]kgo.Opt, error) {
 		// A topic that is created, or a leader that moves, is noticed this soon.
 		kgo.MetadataMinAge(min(o.Backoff, time.Second)), kgo.MetadataMaxAge(time.Minute),
 		kgo.DisableClientMetrics(),
+		kgo.AlwaysRetryEOF(), // a broker that is killed ends connections like one that wants TLS
 	}
 	if o.Version != "" {
 		if v := kversion.FromString(o.Version); v == nil {

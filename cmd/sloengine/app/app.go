@@ -26,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -190,8 +191,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
+	kafkaClients := kafkaclient.NewMetrics(set)
 	sinks, err := openSinks(sinkOptions{
 		config: c, dir: opt.DataDir, source: eng.Log(), link: redis.link, instance: instance, metrics: sinkMetrics, log: opt.Log,
+		kafka: kafkaClients, rabbitMQ: amqpclient.NewMetrics(set),
 		deadLetters: &sinkDeadLetters{store: store, instance: instance, filter: filter, metrics: deadMetrics, log: opt.Log},
 	}, g)
 	if err != nil {
@@ -207,7 +210,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	sources = newSources(sourceOptions{
-		config: c, engine: eng, positions: positions, rates: rates, redaction: redaction, specs: s.specs, dead: deadLetters, filter: filter, set: set, clients: kafkaclient.NewMetrics(set), log: opt.Log,
+		config: c, engine: eng, positions: positions, rates: rates, redaction: redaction, specs: s.specs, dead: deadLetters, filter: filter, set: set, clients: kafkaClients, log: opt.Log,
 	})
 
 	counts := newCounts(counted, eng, set, opt.Log)

@@ -16,8 +16,10 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -48,6 +50,8 @@ type sinkOptions struct {
 	instance    string
 	deadLetters *sinkDeadLetters
 	metrics     *dispatch.Metrics
+	kafka       *kafkaclient.Metrics
+	rabbitMQ    *amqpclient.Metrics
 	log         *slog.Logger
 }
 
@@ -63,7 +67,7 @@ func openSinks(o sinkOptions, g *runGroup) (*sinks, error) {
 	g.add("sink files", func(context.Context) error { d.Close(); return nil })
 	s := &sinks{
 		dispatcher: d, deadLetters: o.deadLetters, link: o.link, replayRate: o.config.DeadLetters.Replay.Rate, log: o.log,
-		parts: config.SinkParts{FS: fsys.OS(), Answered: o.metrics.Answered, Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
+		parts: config.SinkParts{FS: fsys.OS(), Answered: o.metrics.Answered, Kafka: o.kafka, RabbitMQ: o.rabbitMQ, Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
 			return shared.NewOutbound(shared.OutboundOptions{
 				Link: o.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
 			})
@@ -146,7 +150,10 @@ func (s *sinks) change(next []config.Sink, made map[string]dispatch.SinkOptions)
 		}
 		if !logged("removed", old[i].Name, err) {
 			running = append(running, old[i])
+			continue
 		}
+		s.parts.Kafka.Forget(config.ClientOfSink + old[i].Name)
+		s.parts.RabbitMQ.Forget(config.ClientOfSink + old[i].Name)
 	}
 	for i := range next {
 		n, was := &next[i], sinkNamed(old, next[i].Name)

@@ -42,6 +42,7 @@ func secretsIn(t testing.TB, dir string) {
 		"slack.url": []byte("https://hooks.example.org/hush\n"), "pagerduty.key": []byte("hush\n"), "messages.tmpl": []byte(`{{ define "slack.default.footer" }}sloengine{{ end }}`),
 		"redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
 		"smtp.password": []byte("hush\n"), "mail-ca.pem": cert, "reports.token": []byte("1234\n"),
+		"kafka.password": []byte("hush\n"), "kafka-ca.pem": cert, "rabbitmq.password": []byte("hush\n"), "rabbitmq-ca.pem": cert,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
@@ -81,7 +82,9 @@ auth: {tokens_file: tokens.yaml}
 redis: {address: "127.0.0.1:6379"}
 limits: {}
 sources: [{name: orders, kafka: {brokers: ["kafka-1:9092", "kafka-2:9092"], topics: [order-events]}}]
-sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, shared: true, rate_limit: {limit: 6, shared: true}}]
+sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, shared: true, rate_limit: {limit: 6, shared: true}},
+  {name: stream, kafka: {brokers: ["kafka-1.example.org:9093", "kafka-2.example.org:9093"], topic: sloengine-events, version: "3.7"}},
+  {name: bus, rabbitmq: {url: "amqps://rabbitmq.example.org/shop", username: sloengine, exchange: sloengine}}]
 `)
 	require.NoError(t, err)
 	redis := *c.Redis
@@ -97,6 +100,10 @@ sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook
 	h.Headers, h.HeaderFiles, h.SecretFile, h.HealthURL, h.TLS = nil, nil, "", "", tlsConfig{}
 	webhook.HTTP, webhook.policies = &h, defaultPolicies()
 	require.Equal(t, bare.Sinks[1], webhook)
+	stream, bus := *c.Sinks[2].Kafka, *c.Sinks[3].RabbitMQ
+	stream.SASL, stream.TLS, bus.PasswordFile, bus.TLS = nil, nil, "", nil
+	require.Equal(t, *bare.Sinks[2].Kafka, stream)
+	require.Equal(t, *bare.Sinks[3].RabbitMQ, bus)
 	limits := *c.Limits
 	limits.Global, limits.Default = bare.Limits.Global, bare.Limits.Default
 	limits.Presets, limits.Types, limits.Contexts, limits.Bypass, limits.Audit = nil, nil, nil, nil, nil

@@ -67,8 +67,18 @@ var keyEffects = map[string]string{
 		smtp.tls_config.insecure_skip_verify reports.to.webhooks.token_file`,
 	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
 	"cmd/sloengine TestSharedSink":               `sinks.shared`,
-	"cmd/sloengine TestRedisSentinel":            `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
-	"cmd/sloengine TestRedisCluster":             `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
+	"cmd/sloengine/config TestBrokerSinks": `
+		sinks.kafka.brokers sinks.kafka.client_id sinks.kafka.version sinks.kafka.sasl.mechanism sinks.kafka.sasl.username
+		sinks.kafka.sasl.password_file sinks.kafka.request_timeout sinks.kafka.backoff sinks.kafka.topic sinks.kafka.key
+		sinks.kafka.acks sinks.kafka.compression sinks.kafka.batch_bytes sinks.kafka.max_message_bytes sinks.kafka.linger
+		sinks.kafka.buffer_bytes sinks.kafka.delivery_timeout sinks.kafka.idempotent sinks.kafka.tls.ca_file
+		sinks.kafka.tls.cert_file sinks.kafka.tls.key_file sinks.kafka.tls.server_name sinks.kafka.tls.insecure_skip_verify
+		sinks.rabbitmq.url sinks.rabbitmq.username sinks.rabbitmq.password_file sinks.rabbitmq.heartbeat
+		sinks.rabbitmq.connect_timeout sinks.rabbitmq.client_name sinks.rabbitmq.exchange sinks.rabbitmq.routing_key
+		sinks.rabbitmq.mandatory sinks.rabbitmq.persistent sinks.rabbitmq.tls.ca_file sinks.rabbitmq.tls.cert_file
+		sinks.rabbitmq.tls.key_file sinks.rabbitmq.tls.server_name sinks.rabbitmq.tls.insecure_skip_verify`,
+	"cmd/sloengine TestRedisSentinel": `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
+	"cmd/sloengine TestRedisCluster":  `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
 	"cmd/sloengine/config TestRedisOptions": `
 		redis.pool_size redis.username redis.password_file redis.db redis.tls.ca_file redis.tls.cert_file redis.tls.key_file
 		redis.tls.server_name redis.tls.insecure_skip_verify redis.prefix redis.timeout`,

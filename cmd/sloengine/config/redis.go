@@ -125,11 +125,8 @@ func (c *Config) RedisOptions() (*redis.UniversalOptions, error) {
 	}
 	if r.TLS != nil {
 		var err error
-		if o.TLSConfig, err = r.TLS.client(); err != nil {
+		if o.TLSConfig, err = r.TLS.enabled(); err != nil {
 			return nil, fmt.Errorf("redis.tls: %w", err)
-		}
-		if o.TLSConfig == nil {
-			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 		if o.TLSConfig.ServerName == "" && r.Address != "" {
 			o.TLSConfig.ServerName, _, _ = net.SplitHostPort(r.Address)

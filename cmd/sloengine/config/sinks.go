@@ -14,18 +14,24 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/sink/filesink"
 	"github.com/sloengine/sloengine/ingest/sink/httpsink"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // Sink is one place that gets every event. It is of exactly one kind.
 type Sink struct {
-	Name  string          `yaml:"name" is:"required"`
-	HTTP  *httpSinkConfig `yaml:"http"`
-	File  *fileSinkConfig `yaml:"file"`
-	Start string          `yaml:"start" one:"oldest newest"` // without a cursor
+	Name string          `yaml:"name" is:"required"`
+	HTTP *httpSinkConfig `yaml:"http"`
+	File *fileSinkConfig `yaml:"file"`
+
+	Kafka    *kafkaSinkConfig    `yaml:"kafka"`
+	RabbitMQ *rabbitMQSinkConfig `yaml:"rabbitmq"`
+
+	Start string `yaml:"start" one:"oldest newest"` // without a cursor
 	Batch struct {
 		Items int           `yaml:"items" min:"1" max:"100000"`
 		Bytes int64         `yaml:"bytes" min:"1KiB" max:"1GiB" is:"size"`
@@ -77,10 +83,24 @@ func (l *sinkLimitConfig) prefill(*Config) {
 
 // Kind is what the sink writes to, for people.
 func (s *Sink) Kind() string {
-	if s.HTTP != nil {
-		return "http"
+	kinds := s.kinds()
+	if len(kinds) == 0 {
+		return "" // it was not checked
 	}
-	return "file"
+	return kinds[0]
+}
+
+// kinds are those that are set: one, if the settings are right.
+func (s *Sink) kinds() (list []string) {
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{{"http", s.HTTP != nil}, {"file", s.File != nil}, {"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQ != nil}} {
+		if k.set {
+			list = append(list, k.name)
+		}
+	}
+	return list
 }
 
 func (c *Config) checkSinks(f *yamldoc.Decoder) {
@@ -114,12 +134,12 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 }
 
 func (s *Sink) check(f *yamldoc.Decoder, path string) {
-	switch {
-	case f.Broken(path + ".http"), f.Broken(path + ".file"):
-	case s.HTTP == nil && s.File == nil:
-		f.Errorf(path, "add http or file", "the sink has no destination")
-	case s.HTTP != nil && s.File != nil:
-		f.Errorf(path+".file", "define two sinks", "http and file exclude each other")
+	switch kinds := s.kinds(); {
+	case slices.ContainsFunc([]string{".http", ".file", ".kafka", ".rabbitmq"}, func(k string) bool { return f.Broken(path + k) }):
+	case len(kinds) == 0:
+		f.Errorf(path, "add http, file, kafka or rabbitmq", "the sink has no destination")
+	case len(kinds) > 1:
+		f.Errorf(path+"."+kinds[1], "define two sinks", "%s and %s exclude each other", kinds[0], kinds[1])
 	}
 	s.policies.check(f, path)
 	if s.TTL > 0 && s.TTL <= s.Batch.Wait {
@@ -130,6 +150,15 @@ func (s *Sink) check(f *yamldoc.Decoder, path string) {
 	}
 	if s.HTTP != nil {
 		s.HTTP.check(f, path+".http")
+	}
+	if s.Kafka != nil {
+		s.Kafka.check(f, path+".kafka")
+		if f.Has(path + ".timeout") {
+			f.Errorf(path+".timeout", "set kafka.delivery_timeout", "the time-out of a call to Kafka is its delivery time-out")
+		}
+	}
+	if s.RabbitMQ != nil {
+		s.RabbitMQ.check(f, path+".rabbitmq")
 	}
 	if s.File != nil {
 		if f.Has(path+".file.dir") && s.File.Dir == "" {
@@ -216,6 +245,9 @@ type SinkParts struct {
 	Sharing func(name string, budget retry.BudgetOptions) (dispatch.Sharing, error)
 	// Answered, if not nil, counts the answers of HTTP sinks by status code.
 	Answered func(sink string, code int)
+	// Kafka and RabbitMQ, if not nil, get the metrics of connections.
+	Kafka    *kafkaclient.Metrics
+	RabbitMQ *amqpclient.Metrics
 }
 
 // SharedSinkLimit is an outbound limit for all instances together.
@@ -250,7 +282,7 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 		}
 	}
 	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
-	if s.HTTP == nil {
+	if s.File != nil {
 		files := s.File.Options
 		files.FS = parts.FS
 		o.Open = func() (dispatch.Sink, error) {
@@ -262,15 +294,23 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 		}
 		return o, nil
 	}
-	sink, err := s.HTTP.sink(func(code int) {
-		if parts.Answered != nil {
-			parts.Answered(s.Name, code)
-		}
-	})
+	switch {
+	case s.Kafka != nil:
+		o.Timeout = s.Kafka.DeliveryTimeout + kafkaGrace
+		o.Sink, err = s.Kafka.sink(ClientOfSink+s.Name, parts.Kafka)
+	case s.RabbitMQ != nil:
+		o.Sink, err = s.RabbitMQ.sink(ClientOfSink+s.Name, parts.RabbitMQ)
+	default:
+		o.Sink, err = s.HTTP.sink(func(code int) {
+			if parts.Answered != nil {
+				parts.Answered(s.Name, code)
+			}
+		})
+	}
 	if err != nil {
+		o.Sink = nil // not a nil pointer in an interface
 		return o, fmt.Errorf("sink %s: %w", s.Name, err)
 	}
-	o.Sink = sink
 	return o, nil
 }
 

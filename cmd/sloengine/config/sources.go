@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -89,15 +88,9 @@ func (k *kafkaSourceConfig) check(f *yamldoc.Decoder, path string) {
 func (k *kafkaSourceConfig) Client(name string) (kafkaclient.Options, error) {
 	o := k.Options
 	o.Name = name
-	if k.TLS != nil {
-		c, err := k.TLS.client()
-		if err != nil {
-			return o, fmt.Errorf("tls: %w", err)
-		}
-		if c == nil {
-			c = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
-		o.TLS = c
+	var err error
+	if o.TLS, err = k.TLS.enabled(); err != nil {
+		return o, fmt.Errorf("tls: %w", err)
 	}
 	return o, o.Validate()
 }

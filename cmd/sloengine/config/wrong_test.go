@@ -169,8 +169,11 @@ var wrongSettings = []struct {
 	{"percent", "breaker: {rate: {threshold: 50}}", []string{`1:29: breaker.rate.threshold: must be at most 1, got "50"`}},
 	{"bulkhead", "bulkhead: {concurrency: 0}", []string{`1:25: bulkhead.concurrency: must be at least 1, got "0"`}},
 
-	{"sink of no kind", "sinks: [{name: a}]", []string{`1:9: sinks[0]: the sink has no destination (add http or file)`}},
+	{"sink of no kind", "sinks: [{name: a}]", []string{`1:9: sinks[0]: the sink has no destination (add http, file, kafka or rabbitmq)`}},
 	{"sink of two kinds", "sinks: [{name: a, http: {url: 'http://x'}, file: {dir: x}}]", []string{`1:50: sinks[0].file: http and file exclude each other (define two sinks)`}},
+	{"kafka and a time-out", "sinks: [{name: a, timeout: 5s, kafka: {brokers: ['k:9092'], topic: t}}]", []string{`1:28: sinks[0].timeout: the time-out of a call to Kafka is its delivery time-out (set kafka.delivery_timeout)`}},
+	{"kafka without brokers", "sinks: [{name: a, kafka: {topic: t, acks: leader}}]", []string{`1:26: sinks[0].kafka: acks: leader requires idempotent: false`, `1:26: sinks[0].kafka: brokers: missing (give host:port of at least one broker)`}},
+	{"rabbitmq with credentials", "sinks: [{name: a, rabbitmq: {url: 'amqp://u:hush@r'}}]", []string{`1:29: sinks[0].rabbitmq: url: contains credentials (set username and password_file)`}},
 	{"no name", "sinks: [{file: {dir: x}}]", []string{`1:9: sinks[0].name: missing`}},
 	{"name", "sinks: [{name: My Sink, file: {dir: x}}]", []string{`1:16: sinks[0].name: invalid sink name "My Sink" (want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label)`}},
 	{"same name", "sinks: [{name: a, file: {dir: x}}, {name: a, file: {dir: y}}]", []string{`1:43: sinks[1].name: sinks[0] already has this name (the name identifies its cursor in the log)`}},

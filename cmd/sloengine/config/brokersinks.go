@@ -1,0 +1,113 @@
+package config
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/sink/kafkasink"
+	"github.com/sloengine/sloengine/ingest/sink/rabbitmqsink"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/slo/yamldoc"
+)
+
+// ClientOfSink is what the metrics of brokers put before the name of a sink.
+const ClientOfSink = "sink:"
+
+// kafkaGrace is added to the delivery time-out of the client, which is to end first: a call that is cut off may be sent
+// again while the client still holds its events.
+const kafkaGrace = 5 * time.Second
+
+type kafkaSinkConfig struct {
+	kafkasink.Options `yaml:",inline"`
+	TLS               *tlsConfig `yaml:"tls"` // {}: with the authorities of the system
+	Idempotent        bool       `yaml:"idempotent"`
+}
+
+func (k *kafkaSinkConfig) prefill(*Config) {
+	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout, kafkaclient.DefaultBackoff
+	k.Key, k.Acks, k.Compression, k.Idempotent = kafkasink.DefaultKey, kafkasink.DefaultAcks, kafkasink.DefaultCompression, true
+	k.BatchBytes, k.MaxMessageBytes, k.BufferBytes = kafkasink.DefaultBatchBytes, kafkasink.DefaultMaxMessageBytes, kafkasink.DefaultBufferBytes
+	k.Linger, k.DeliveryTimeout = kafkasink.DefaultLinger, kafkasink.DefaultDeliveryTimeout
+}
+
+func (k *kafkaSinkConfig) check(f *yamldoc.Decoder, path string) {
+	if k.TLS != nil {
+		k.TLS.check(f, path+".tls")
+	}
+	if f.Broken(path) || f.Broken(path+".tls") {
+		return
+	}
+	// The sink knows the rest, and reads the password.
+	s, err := k.sink("", nil)
+	for _, text := range lines(err, "kafka sink: ") {
+		f.Errorf(path, "", "%s", text)
+	}
+	if err == nil {
+		_ = s.Close()
+	}
+}
+
+func (k *kafkaSinkConfig) sink(name string, m *kafkaclient.Metrics) (*kafkasink.Sink, error) {
+	o := k.Options
+	o.Name, o.Metrics, o.NotIdempotent = name, m, !k.Idempotent
+	if o.Linger == 0 {
+		o.Linger = -1 // that is how the option says none
+	}
+	var err error
+	if o.TLS, err = k.TLS.enabled(); err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return kafkasink.New(o)
+}
+
+type rabbitMQSinkConfig struct {
+	rabbitmqsink.Options `yaml:",inline"`
+	TLS                  *tlsConfig `yaml:"tls"` // of a url that begins with amqps://
+	Mandatory            bool       `yaml:"mandatory"`
+	Persistent           bool       `yaml:"persistent"`
+}
+
+func (r *rabbitMQSinkConfig) prefill(*Config) {
+	r.Heartbeat, r.ConnectTimeout, r.ClientName = amqpclient.DefaultHeartbeat, amqpclient.DefaultConnectTimeout, amqpclient.DefaultClientName
+	r.RoutingKey, r.Mandatory, r.Persistent = rabbitmqsink.DefaultRoutingKey, true, true
+}
+
+func (r *rabbitMQSinkConfig) check(f *yamldoc.Decoder, path string) {
+	if r.TLS != nil {
+		r.TLS.check(f, path+".tls")
+	}
+	if f.Broken(path) || f.Broken(path+".tls") {
+		return
+	}
+	s, err := r.sink("", nil)
+	for _, text := range lines(err, "rabbitmq sink: ") {
+		f.Errorf(path, "", "%s", text)
+	}
+	if err == nil {
+		_ = s.Close()
+	}
+}
+
+func (r *rabbitMQSinkConfig) sink(name string, m *amqpclient.Metrics) (*rabbitmqsink.Sink, error) {
+	o := r.Options
+	o.Name, o.Metrics, o.NotMandatory, o.Transient = name, m, !r.Mandatory, !r.Persistent
+	var err error
+	if o.TLS, err = r.TLS.enabled(); err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return rabbitmqsink.New(o)
+}
+
+// enabled is the configuration of a section whose presence switches TLS on, nil without it.
+func (t *tlsConfig) enabled() (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	o, err := t.client()
+	if err == nil && o == nil {
+		o = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return o, err
+}

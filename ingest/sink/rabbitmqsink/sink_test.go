@@ -1,0 +1,204 @@
+package rabbitmqsink
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/nettest"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(rabbitmqtest.Main(m)) }
+
+func items(kind string, ids ...string) (batch []dispatch.Item) {
+	for _, id := range ids {
+		e := event.Event{ID: id, Service: "shop", Type: kind, Time: time.Unix(1_700_000_000, 0)}
+		batch = append(batch, dispatch.Item{ID: id, Service: "shop", Type: kind, Payload: event.AppendBinary(nil, &e)})
+	}
+	return batch
+}
+
+func secret(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
+}
+
+// options are those of a sink for Alice.
+func options(t *testing.T, address, exchange string) Options {
+	return Options{Exchange: exchange, Options: amqpclient.Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice, PasswordFile: secret(t, rabbitmqtest.AlicePassword)}}
+}
+
+func open(t *testing.T, o Options) *Sink {
+	t.Helper()
+	s, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// exchange declares a topic exchange with a queue for orders.
+func exchange(t *testing.T, n *rabbitmqtest.Node, arguments amqp.Table) (name, queue string) {
+	t.Helper()
+	name, queue = rabbitmqtest.Name("events"), rabbitmqtest.Name("orders")
+	ch := n.Channel(t, "/")
+	require.NoError(t, ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil))
+	_, err := ch.QueueDeclare(queue, true, false, false, false, arguments)
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind(queue, "*.order", name, false, nil))
+	return name, queue
+}
+
+func drain(t *testing.T, n *rabbitmqtest.Node, queue string) (list []amqp.Delivery) {
+	t.Helper()
+	ch := n.Channel(t, "/")
+	for {
+		d, ok, err := ch.Get(queue, true)
+		require.NoError(t, err)
+		if !ok {
+			return list
+		}
+		list = append(list, d)
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	for text, o := range map[string]Options{
+		"url: missing":               {},
+		"unknown placeholder {user}": {RoutingKey: "{user}", Options: amqpclient.Options{URL: "amqp://h"}},
+		"exchange: longer":           {Exchange: fmt.Sprintf("%0300d", 1), Options: amqpclient.Options{URL: "amqp://h"}},
+	} {
+		_, err := New(o)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestEventsBecomeMessages(t *testing.T) {
+	n := rabbitmqtest.Shared(t)
+	name, queue := exchange(t, n, nil)
+	s := open(t, options(t, n.Address, name))
+	require.NoError(t, s.Check(t.Context()))
+	var ids []string
+	for i := range 2*window + 10 {
+		ids = append(ids, fmt.Sprint("e", i))
+	}
+	r := s.Send(t.Context(), append(items("order", ids...), dispatch.Item{ID: "broken", Service: "shop", Type: "order", Payload: []byte("?")}))
+	require.NoError(t, r.Err)
+	require.Len(t, r.Failed, 1)
+	require.True(t, retry.IsPermanent(r.Failed[0].Err))
+	list := drain(t, n, queue)
+	require.Len(t, list, len(ids))
+	for i, d := range list {
+		var e struct{ ID, Service, Type string }
+		require.NoError(t, json.Unmarshal(d.Body, &e))
+		require.Equal(t, ids[i], e.ID)
+		require.Equal(t, ids[i], d.MessageId)
+		require.Equal(t, "shop.order", d.RoutingKey)
+		require.Equal(t, "application/json", d.ContentType)
+		require.EqualValues(t, amqp.Persistent, d.DeliveryMode)
+	}
+}
+
+func TestAnUnroutableMessageFailsAlone(t *testing.T) {
+	n := rabbitmqtest.Shared(t)
+	name, queue := exchange(t, n, nil)
+	o := options(t, n.Address, name)
+	batch := append(items("order", "1"), append(items("login", "2"), items("order", "3")...)...)
+	r := open(t, o).Send(t.Context(), batch)
+	require.NoError(t, r.Err)
+	require.Len(t, r.Failed, 1)
+	require.Equal(t, 1, r.Failed[0].Index)
+	require.Equal(t, retry.ClassTransient, retry.ClassOf(r.Failed[0].Err))
+	require.ErrorContains(t, r.Failed[0].Err, fmt.Sprintf(`exchange %q has no queue for the routing key "shop.login"`, name))
+	require.Len(t, drain(t, n, queue), 2)
+	o.NotMandatory = true
+	require.Empty(t, open(t, o).Send(t.Context(), batch).Failed)
+}
+
+func TestAFullQueueAsksForLess(t *testing.T) {
+	n := rabbitmqtest.Shared(t)
+	name, queue := exchange(t, n, amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"})
+	r := open(t, options(t, n.Address, name)).Send(t.Context(), items("order", "1", "2", "3", "4"))
+	require.NoError(t, r.Err)
+	require.NotEmpty(t, r.Failed)
+	for _, f := range r.Failed {
+		require.Equal(t, retry.ClassOverload, retry.ClassOf(f.Err), f.Err)
+	}
+	require.Len(t, drain(t, n, queue), 4-len(r.Failed))
+}
+
+func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
+	n := rabbitmqtest.Shared(t)
+	wrong := options(t, n.Address, "")
+	wrong.PasswordFile = secret(t, "no")
+	mallory := options(t, n.Address, "amq.topic")
+	mallory.Username, mallory.PasswordFile = rabbitmqtest.Mallory, secret(t, rabbitmqtest.MalloryPassword)
+	for text, o := range map[string]Options{
+		"user name or password": wrong, "not authorized": mallory, "does not exist": options(t, n.Address, rabbitmqtest.Name("missing")),
+	} {
+		s := open(t, o)
+		err := s.Send(t.Context(), items("order", "1", "2")).Err
+		require.ErrorContains(t, err, text)
+		require.Equal(t, retry.ClassBlocked, retry.ClassOf(err), err)
+		if text == "does not exist" { // a broker answers a wrong password after 3 s
+			require.ErrorContains(t, s.Check(t.Context()), text)
+		}
+	}
+}
+
+func TestANetworkThatComesBackGetsEverything(t *testing.T) {
+	n := rabbitmqtest.Shared(t)
+	proxy := nettest.NewProxy(t, n.Address)
+	name, queue := exchange(t, n, nil)
+	s := open(t, options(t, proxy.Address, name))
+	require.NoError(t, s.Send(t.Context(), items("order", "before")).Err)
+	proxy.Cut()
+	err := s.Send(t.Context(), items("order", "cut")).Err
+	require.Equal(t, retry.ClassTransient, retry.ClassOf(err), "%v", err)
+	proxy.Restore()
+	require.Eventually(t, func() bool { return s.Send(t.Context(), items("order", "after")).Err == nil }, 30*time.Second, 10*time.Millisecond)
+
+	proxy.Stall()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = s.Send(ctx, items("order", "stalled")).Err
+	require.Equal(t, retry.ClassTimeout, retry.ClassOf(err), "%v", err)
+	proxy.Restore()
+	require.NoError(t, s.Send(t.Context(), items("order", "last")).Err)
+	got := map[string]bool{}
+	for _, d := range drain(t, n, queue) {
+		got[d.MessageId] = true
+	}
+	for _, id := range []string{"before", "after", "last"} {
+		require.True(t, got[id], id)
+	}
+}
+
+func TestABrokerThatIsKilledKeepsWhatItConfirmed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a broker of its own")
+	}
+	n := rabbitmqtest.Start(t, rabbitmqtest.Options{})
+	name, queue := exchange(t, n, nil)
+	s := open(t, options(t, n.Address, name))
+	require.NoError(t, s.Send(t.Context(), items("order", "1", "2", "3")).Err)
+	n.Kill()
+	require.Error(t, s.Send(t.Context(), items("order", "4")).Err)
+	n.Restart(t)
+	require.Eventually(t, func() bool { return s.Send(t.Context(), items("order", "4")).Err == nil }, 30*time.Second, 20*time.Millisecond)
+	require.Len(t, drain(t, n, queue), 4)
+}
