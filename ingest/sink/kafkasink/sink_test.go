@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/event"
@@ -188,4 +189,26 @@ func TestABrokerThatComesBackGetsEverything(t *testing.T) {
 	for _, id := range []string{"before", "during", "cut off"} {
 		require.Equal(t, 1, got[id], id)
 	}
+}
+
+// TestASecondImplementation delivers to the mock cluster of librdkafka, which shares no code with Kafka and the client.
+func TestASecondImplementation(t *testing.T) {
+	o := Options{Topic: "events"}
+	o.Brokers, o.Version = kafkatest.Mock(t, 3), kafkatest.MockVersion
+	s := open(t, o)
+	r := s.Send(t.Context(), items(t, "1", "2", "3"))
+	require.NoError(t, r.Err)
+	require.Empty(t, r.Failed)
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.MaxVersions(kversion.FromString(o.Version)), kgo.ConsumeTopics("events"), kgo.FetchMaxWait(100*time.Millisecond))
+	require.NoError(t, err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var list []*kgo.Record
+	for len(list) < 3 {
+		fetches := client.PollFetches(ctx)
+		require.NoError(t, fetches.Err())
+		list = append(list, fetches.Records()...)
+	}
+	require.Equal(t, map[string]int{"1": 1, "2": 1, "3": 1}, ids(t, list))
 }

@@ -1,5 +1,5 @@
 // Package kafkatest runs real Kafka brokers for tests: Apache Kafka in KRaft mode, which tests can kill, restart, and
-// cut off. It does not know the engine.
+// cut off, and the mock cluster of librdkafka as an independent second implementation. It does not know the engine.
 //
 // A broker is ready after about two seconds and uses as many seconds of CPU, so tests that can do with topics of their
 // own share one: see [Shared].

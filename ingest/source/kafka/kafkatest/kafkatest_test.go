@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"go.uber.org/goleak"
@@ -96,4 +97,19 @@ func TestThreeNodesSurviveOne(t *testing.T) {
 	c.Restart(t, 0)
 	write(6)
 	require.Len(t, c.Records(t, "orders"), 18)
+}
+
+func TestMockClusterIsASecondBroker(t *testing.T) {
+	brokers := Mock(t, 3)
+	require.Len(t, brokers, 3)
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MaxVersions(kversion.FromString(MockVersion)),
+		kgo.DefaultProduceTopic("orders"), kgo.ConsumeTopics("orders"), kgo.FetchMaxWait(100*time.Millisecond))
+	require.NoError(t, err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, client.ProduceSync(ctx, kgo.StringRecord("one")).FirstErr())
+	fetches := client.PollFetches(ctx)
+	require.NoError(t, fetches.Err())
+	require.Equal(t, "one", string(fetches.Records()[0].Value))
 }
