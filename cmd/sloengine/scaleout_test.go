@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+)
+
+const scaleOutSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: orders
+    objective: 99
+    window: 7d
+    group_by: [batch]
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+`
+
+// scaleOut is a topic with 12 partitions, several engines that share them, and an oracle that knows how many events of each
+// batch the topic holds. The events have no ids, so only positions keep them from being counted twice.
+type scaleOut struct {
+	t        *testing.T
+	brokers  string
+	client   *kgo.Client
+	dir      string
+	engines  []*process
+	produced map[string]int
+}
+
+func newScaleOut(t *testing.T) *scaleOut {
+	cluster := kafkatest.Start(t, kafkatest.Options{})
+	s := &scaleOut{t: t, brokers: strings.Join(cluster.Brokers(), `", "`), client: cluster.Client(t), dir: t.TempDir(), produced: map[string]int{}}
+	_, err := kadm.NewClient(s.client).CreateTopic(t.Context(), 12, 1, nil, "orders")
+	require.NoError(t, err)
+	writeFile(t, s.dir, "spec.yaml", scaleOutSpec)
+	return s
+}
+
+// produce sends n events of a batch, to all partitions.
+func (s *scaleOut) produce(batch string, n int) {
+	s.t.Helper()
+	for i := range n {
+		outcome := "success"
+		if i%10 == 0 {
+			outcome = "failure"
+		}
+		value := fmt.Sprintf(`{"service":"shop","type":"order","outcome":%q,"attributes":{"batch":%q}}`, outcome, batch)
+		s.client.Produce(s.t.Context(), &kgo.Record{Topic: "orders", Key: []byte(strconv.Itoa(i)), Value: []byte(value)}, nil)
+	}
+	require.NoError(s.t, s.client.Flush(s.t.Context()))
+	s.produced[batch] += n
+}
+
+func (s *scaleOut) data(ordinal int) string { return filepath.Join(s.dir, fmt.Sprint(ordinal), "data") }
+
+// start starts an engine, in place of the one that was there before.
+func (s *scaleOut) start(ordinal, engines int) {
+	s.t.Helper()
+	dir := filepath.Join(s.dir, fmt.Sprint(ordinal))
+	require.NoError(s.t, os.MkdirAll(dir, 0o750))
+	p, ok := serveIn(s.t, dir, filepath.Join(s.dir, "spec.yaml"), fmt.Sprintf(`evaluator: {interval: 500ms}
+sources:
+  - name: orders
+    kafka: {brokers: ["%s"], topics: [orders], engines: %d, ordinal: %d, refresh: 1s}
+`, s.brokers, engines, ordinal))
+	require.True(s.t, ok, p.log.String())
+	require.True(s.t, p.waitReady(s.t), p.log.String())
+	for len(s.engines) <= ordinal {
+		s.engines = append(s.engines, nil)
+	}
+	s.engines[ordinal] = p
+}
+
+// counts are the events of each batch that all engines counted.
+func (s *scaleOut) counts() map[string]int {
+	s.t.Helper()
+	counts := map[string]int{}
+	for _, p := range s.engines {
+		families := scrape(s.t, p)
+		for _, name := range []string{"slo_events_total", "slo_backfilled_events_total"} {
+			for _, m := range families[name].GetMetric() {
+				for _, l := range m.GetLabel() {
+					if l.GetName() == "batch" {
+						counts[l.GetValue()] += int(m.GetCounter().GetValue())
+					}
+				}
+			}
+		}
+	}
+	return counts
+}
+
+// settles waits until every event is counted, and then a little longer: none may be counted twice.
+func (s *scaleOut) settles(when string) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return maps.Equal(s.counts(), s.produced) }, 60*time.Second, 200*time.Millisecond,
+		"%s: produced %v, counted %v", when, s.produced, s.counts())
+	s.produce("tail", 24)
+	require.Eventually(s.t, func() bool { return maps.Equal(s.counts(), s.produced) }, 60*time.Second, 200*time.Millisecond,
+		"%s: produced %v, counted %v", when, s.produced, s.counts())
+}
+
+// TestThreeEnginesOnOneTopic kills one of three engines while events arrive, gives another one an empty disk, and then
+// goes from three engines to four and back to two. Every event is counted once, by some engine.
+func TestThreeEnginesOnOneTopic(t *testing.T) {
+	s := newScaleOut(t)
+	s.produce("before", 600) // there before any engine: a backfill
+	for i := range 3 {
+		s.start(i, 3)
+	}
+	s.settles("three engines")
+	for _, p := range s.engines {
+		require.NotZero(t, len(scrape(t, p)["slo_events_total"].GetMetric()), "each engine has its part")
+	}
+
+	for round := range 5 {
+		s.produce(fmt.Sprint("kill", round), 300)
+		s.engines[1].kill()
+		s.produce(fmt.Sprint("kill", round), 300)
+		s.start(1, 3)
+	}
+	s.settles("an engine was killed")
+
+	s.engines[2].kill()
+	require.NoError(t, os.RemoveAll(s.data(2)))
+	s.produce("empty disk", 600)
+	s.start(2, 3)
+	s.settles("an engine got an empty disk")
+
+	s.resize(3, 4)
+	s.produce("four", 600)
+	s.settles("four engines")
+
+	s.resize(4, 2) // the engines 2 and 3 keep what they counted, and read nothing
+	s.produce("two", 600)
+	s.settles("two engines")
+	s.viewAgrees()
+	for _, p := range s.engines {
+		p.stop(t)
+	}
+}
+
+// viewAgrees compares what `sloengine view` shows for all engines, those included that read nothing any more.
+func (s *scaleOut) viewAgrees() {
+	s.t.Helper()
+	var urls []string
+	for _, p := range s.engines {
+		urls = append(urls, p.base)
+	}
+	view, ok := start(s.t, nil, "view", "-f", filepath.Join(s.dir, "spec.yaml"), "--engines", strings.Join(urls, ","), "--web.listen-address", "127.0.0.1:0")
+	require.True(s.t, ok, view.log.String())
+	require.True(s.t, view.waitReady(s.t), view.log.String())
+	require.Eventually(s.t, func() bool {
+		var list struct {
+			Items []struct {
+				Group  map[string]string
+				Budget struct{ Counts struct{ Valid int } }
+			}
+		}
+		require.NoError(s.t, json.Unmarshal(get(s.t, view.base+"/api/v1/slos"), &list))
+		shown := map[string]int{}
+		for _, one := range list.Items {
+			shown[one.Group["batch"]] = one.Budget.Counts.Valid
+		}
+		return maps.Equal(shown, s.produced)
+	}, 30*time.Second, 200*time.Millisecond)
+	view.stop(s.t)
+}
+
+// resize changes the number of engines that read, as docs/scaling.md says.
+func (s *scaleOut) resize(from, to int) {
+	s.t.Helper()
+	var files []string
+	for i := range s.engines {
+		s.engines[i].stop(s.t)
+		var out, errs bytes.Buffer
+		require.Zero(s.t, run(context.Background(), []string{"positions", "export", "--data-dir", s.data(i)}, nil, &out, &errs), errs.String())
+		files = append(files, writeFile(s.t, s.dir, fmt.Sprintf("positions-%d.json", i), out.String()))
+	}
+	for i := range max(from, to) {
+		code, stderr := runCommand(s.t, append([]string{"positions", "import", "--data-dir", s.data(i)}, files...)...)
+		require.Zero(s.t, code, stderr)
+		if i < to {
+			s.start(i, to)
+			continue
+		}
+		dir := filepath.Join(s.dir, fmt.Sprint(i))
+		p, ok := serveIn(s.t, dir, filepath.Join(s.dir, "spec.yaml"), "evaluator: {interval: 500ms}")
+		require.True(s.t, ok, p.log.String())
+		require.True(s.t, p.waitReady(s.t), p.log.String())
+		s.engines[i] = p
+	}
+}
