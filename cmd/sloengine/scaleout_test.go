@@ -105,8 +105,8 @@ func (s *scaleOut) counts() map[string]int {
 	return counts
 }
 
-// settles waits until every event is counted, and then a little longer: none may be counted twice.
-func (s *scaleOut) settles(when string) {
+// countsAll waits until every event is counted, and then a little longer: none may be counted twice.
+func (s *scaleOut) countsAll(when string) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return maps.Equal(s.counts(), s.produced) }, 60*time.Second, 200*time.Millisecond,
 		"%s: produced %v, counted %v", when, s.produced, s.counts())
@@ -123,9 +123,10 @@ func TestThreeEnginesOnOneTopic(t *testing.T) {
 	for i := range 3 {
 		s.start(i, 3)
 	}
-	s.settles("three engines")
+	s.countsAll("three engines")
 	for _, p := range s.engines {
 		require.NotZero(t, len(scrape(t, p)["slo_events_total"].GetMetric()), "each engine has its part")
+		require.Positive(t, sum(scrape(t, p)["sloengine_source_busy_seconds_total"]))
 	}
 
 	for round := range 5 {
@@ -134,21 +135,21 @@ func TestThreeEnginesOnOneTopic(t *testing.T) {
 		s.produce(fmt.Sprint("kill", round), 300)
 		s.start(1, 3)
 	}
-	s.settles("an engine was killed")
+	s.countsAll("an engine was killed")
 
 	s.engines[2].kill()
 	require.NoError(t, os.RemoveAll(s.data(2)))
 	s.produce("empty disk", 600)
 	s.start(2, 3)
-	s.settles("an engine got an empty disk")
+	s.countsAll("an engine got an empty disk")
 
 	s.resize(3, 4)
 	s.produce("four", 600)
-	s.settles("four engines")
+	s.countsAll("four engines")
 
 	s.resize(4, 2) // the engines 2 and 3 keep what they counted, and read nothing
 	s.produce("two", 600)
-	s.settles("two engines")
+	s.countsAll("two engines")
 	s.viewAgrees()
 	for _, p := range s.engines {
 		p.stop(t)

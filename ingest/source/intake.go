@@ -148,6 +148,9 @@ type ServiceType struct{ Service, Type string }
 // Now is the time.
 func (in *Intake) Now() time.Time { return in.o.Now() }
 
+// Busy counts the time since a package of a broker got messages, when it begins to wait for more.
+func (in *Intake) Busy(since time.Time) { in.counts.busy.Add(time.Since(since).Seconds()) }
+
 // Name is the name of the source.
 func (in *Intake) Name() string { return in.o.Name }
 

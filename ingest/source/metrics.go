@@ -19,6 +19,7 @@ type counts struct {
 	accepted, duplicate         *metrics.Counter
 	rejected, expired           *metrics.Counter
 	sampled, dropped, discarded *metrics.Counter
+	busy                        *metrics.FloatCounter
 	dead                        map[string]*metrics.Counter // by reason
 	paused                      map[Kind]*metrics.FloatCounter
 	trouble                     map[Kind]*metrics.Gauge
@@ -37,8 +38,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 			messages: g.Counter(metric.SourceMessages, name), bytes: g.Counter(metric.SourceBytes, name),
 			empty: g.Counter(metric.SourceEmptyMessages, name), accepted: result("accepted"), duplicate: result("duplicate"),
 			rejected: result("rejected"), expired: result("expired"), sampled: result("sampled"), dropped: result("dropped"),
-			discarded: g.Counter(metric.SourceDiscarded, name),
-			dead:      map[string]*metrics.Counter{}, paused: map[Kind]*metrics.FloatCounter{}, trouble: map[Kind]*metrics.Gauge{}, failures: map[Kind]*metrics.Counter{},
+			discarded: g.Counter(metric.SourceDiscarded, name), busy: g.FloatCounter(metric.SourceBusySeconds, name),
+			dead: map[string]*metrics.Counter{}, paused: map[Kind]*metrics.FloatCounter{}, trouble: map[Kind]*metrics.Gauge{}, failures: map[Kind]*metrics.Counter{},
 		}
 		for _, r := range deadReasons {
 			c.dead[r] = g.Counter(metric.SourceDeadLetters, name, r)

@@ -104,6 +104,9 @@ func (x *session) poll(ctx context.Context) error {
 	wait, cancel := context.WithDeadline(ctx, time.Now().Add(min(x.refresh.Sub(x.s.o.Now()), x.s.set.Refresh)))
 	defer cancel()
 	fetches := x.client.PollRecords(wait, pollRecords)
+	if !fetches.Empty() {
+		defer x.s.in.Busy(time.Now())
+	}
 	if x.s.set.Ownership == Group {
 		defer x.client.AllowRebalance()
 		x.moved()

@@ -190,6 +190,7 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 		case <-ctx.Done():
 			return nil
 		}
+		began := time.Now()
 	fill:
 		for len(list) < most {
 			select {
@@ -210,7 +211,9 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 				c.series.redelivered.Inc()
 			}
 		}
-		if err := c.take(ctx, s, list); err != nil {
+		err := c.take(ctx, s, list)
+		c.Intake.Busy(began)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
