@@ -429,6 +429,11 @@ func TestEngineAlerts(t *testing.T) {
 		NameSinkRateLimited:      {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
 		NameNotificationsFailing: {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
 		NameReportsFailing:       {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)}, {`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},
+		NameRabbitRate:           {{`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, grow(0.2)}},
+		NameRabbitDepth:          {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(101)}},
+		NameRabbitStopped:        {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(1)}, {`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, constant(7)}},
+		NameRabbitTopology:       {{`sloengine_rabbitmq_topology_problems{source="workers",instance="a"}`, constant(1)}},
+		NameRabbitShare:          {{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)}, {`sloengine_fold_events_total{instance="a"}`, grow(10)}},
 		NameSinkLagging:          {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
 		NameSinkOverflowing:      {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
 	} {
@@ -452,7 +457,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 32, "every alert on the engine is tried above")
+	require.Len(t, known, 37, "every alert on the engine is tried above")
 }
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {

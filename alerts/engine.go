@@ -26,6 +26,10 @@ type EngineThresholds struct {
 	SinkLag         time.Duration `yaml:"sink_lag" above:"0"`               // 5m: age of the oldest event that a sink lacks
 	FoldLagRecords  uint64        `yaml:"fold_lag" above:"0"`               // 100,000
 	CriticalLimited float64       `yaml:"critical_limited" min:"0"`         // 0 per second: one is too many
+
+	DeadLetteredRate  float64 `yaml:"dead_lettered_rate" above:"0"`          // 10 messages per minute from RabbitMQ's dead-letter queue
+	DeadLetteredShare float64 `yaml:"dead_lettered_share" above:"0" max:"1"` // 0.05 of all events that are counted
+	DeadLetterDepth   uint64  `yaml:"dead_letter_queue_depth" above:"0"`     // 100 messages in RabbitMQ's dead-letter queue
 }
 
 // WithDefaults fills in what is not set.
@@ -42,6 +46,9 @@ func (t EngineThresholds) WithDefaults() EngineThresholds {
 	set(&t.RejectedShare, 0.05)
 	set(&t.SinkLag, 5*time.Minute)
 	set(&t.FoldLagRecords, 100_000)
+	set(&t.DeadLetteredRate, 10)
+	set(&t.DeadLetteredShare, 0.05)
+	set(&t.DeadLetterDepth, 100)
 	return t
 }
 
@@ -198,6 +205,26 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			over(perInstance("sink", "increase("+metric.SinkRateLimited.Name+"[5m])"), 0), 5 * time.Minute,
 			"Sink {{ $labels.sink }} of engine " + at + " is throttled by its rate limit",
 			"{{ $value | humanize }} calls to the sink were postponed over the last 5m because its rate_limit had no capacity in time. The sink receives less than arrives, and its lag grows."},
+		{NameRabbitRate, SeverityWarning, ImpactMedium,
+			over(perInstance("source", "60 * "+rate(metric.RabbitDeadLetterHandled.Name)), t.DeadLetteredRate), time.Minute,
+			"Many messages are dead-lettered: {{ $labels.source }} of engine " + at,
+			"{{ $value | humanize }} messages per minute arrived in RabbitMQ's dead-letter queue over the last 5m (threshold " + number(t.DeadLetteredRate) + "). Workers are down or slow, or the TTL of their queues is too short."},
+		{NameRabbitDepth, SeverityCritical, ImpactHigh,
+			metric.RabbitDeadLetterDepth.Name + " > " + fmt.Sprint(t.DeadLetterDepth), 5 * time.Minute,
+			"Dead-letter queue of {{ $labels.source }} on engine " + at + " is growing",
+			"{{ $value | humanize }} messages wait in RabbitMQ's dead-letter queue (threshold " + fmt.Sprint(t.DeadLetterDepth) + "). The dead-letter handler is behind. Their failures are not counted yet, and messages older than the queue's retention are lost."},
+		{NameRabbitStopped, SeverityCritical, ImpactHigh,
+			metric.RabbitDeadLetterDepth.Name + " > 0 and increase(" + metric.RabbitDeadLetterHandled.Name + "[2m]) == 0", 5 * time.Minute,
+			"Dead-letter handler {{ $labels.source }} of engine " + at + " handles nothing",
+			"{{ $value | humanize }} messages have waited in RabbitMQ's dead-letter queue for 5m, and none was handled. Messages that reach the queue's retention are lost, and their failures are never counted."},
+		{NameRabbitTopology, SeverityCritical, ImpactHigh,
+			metric.RabbitTopologyProblems.Name + " > 0", 2 * time.Minute,
+			"Queues of {{ $labels.source }} on engine " + at + " differ from the settings",
+			"{{ $value }} queues, exchanges or arguments are missing in RabbitMQ or differ from the settings. Messages may be lost instead of reaching the dead-letter queue. The page /engine names each difference."},
+		{NameRabbitShare, SeverityWarning, ImpactHigh,
+			perInstance("", rate(metric.RabbitDeadLetters.Name+`{outcome="failure"}`)) + " / " + perInstance("", rate(metric.FoldEvents.Name)) + " > " + number(t.DeadLetteredShare), 5 * time.Minute,
+			"Too many executions are dead-lettered on engine " + at,
+			"{{ $value | humanizePercentage }} of the events of the last 5m are failures of messages that RabbitMQ dead-lettered (threshold " + percent(t.DeadLetteredShare) + "). Workers are systematically unavailable."},
 		{NameNotificationsFailing, SeverityCritical, ImpactHigh,
 			"max by (job, instance, target) (" + metric.NotifyFailing.Name + ") == 1", 5 * time.Minute,
 			"Engine " + at + " cannot deliver alerts to {{ $labels.target }}",
@@ -245,6 +272,12 @@ const (
 	NameSinkLagging        = "SinkLagging"
 	NameSinkFailing        = "SinkFailing"
 	NameSinkRateLimited    = "SinkRateLimited"
+
+	NameRabbitRate     = "RabbitMQDeadLetterRateHigh"
+	NameRabbitDepth    = "RabbitMQDeadLetterQueueDeep"
+	NameRabbitStopped  = "RabbitMQDeadLetterHandlerStopped"
+	NameRabbitTopology = "RabbitMQTopologyDiffers"
+	NameRabbitShare    = "RabbitMQDeadLetterShareHigh"
 
 	NameNotificationsFailing = "NotificationsFailing"
 	NameReportsFailing       = "ReportsFailing"

@@ -83,6 +83,7 @@ func TestAlertThresholdsAreSettings(t *testing.T) {
 		"disk_free: 7MiB": "< 7340032\n", "dead_letters: 77": "> 77\n", "dead_letters_growth: 78": "> 78", "retries: 79": "> 79\n",
 		"limit_hits: 71": "> 71\n", "limit_drops: 72": "> 72\n", "type_hits: 73": "> 73\n", "context_hits: 74": "> 74\n",
 		"critical_limited: 75": "> 75\n", "client_failures: 76": "> 76\n", "rejected_share: 0.77": "> 0.77\n", "sink_lag: 78s": "> 78", "fold_lag: 7100": "> 7100\n",
+		"dead_lettered_rate: 79.5": "> 79.5\n", "dead_lettered_share: 0.78": "> 0.78\n", "dead_letter_queue_depth: 7101": "> 7101\n",
 	} {
 		require.NotContains(t, before, want)
 		require.Contains(t, generate("alerts: {"+setting+"}"), want, setting)

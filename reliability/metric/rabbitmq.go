@@ -1,6 +1,6 @@
 package metric
 
-var rabbitPart = NewPart("RabbitMQ",
+var rabbitPart = NewPart("RabbitMQ queues",
 	"Queues that sources consume, and the dead-letter handler. Depths and differences are measured while the broker answers, and keep their last value meanwhile.")
 
 var (

@@ -77,7 +77,17 @@ func Known(sp *spec.Spec) *config.Known {
 	if sp == nil {
 		return nil
 	}
-	k := &config.Known{}
+	k := &config.Known{Typical: map[string]time.Duration{}}
+	for _, s := range sp.SLOs {
+		if s.Indicator.Kind != slo.KindLatency {
+			continue
+		}
+		for _, m := range s.Indicator.Valid {
+			if d, ok := k.Typical[m.Value]; m.Name == "type" && m.Op == slo.OpEqual && (!ok || s.Indicator.Threshold < d) {
+				k.Typical[m.Value] = s.Indicator.Threshold
+			}
+		}
+	}
 	for _, s := range sp.Services {
 		k.Services = append(k.Services, s.Name)
 	}

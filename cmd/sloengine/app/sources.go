@@ -26,6 +26,7 @@ type sources struct {
 	o       sourceOptions
 	metrics *source.Metrics
 	kafka   *kafka.Metrics
+	rabbit  *rabbitMetrics
 
 	mu      sync.Mutex // guards the rest
 	next    []config.Source
@@ -53,13 +54,14 @@ type runningSource struct {
 	config config.Source
 	intake *source.Intake
 	kafka  *kafka.Source // nil for other kinds
+	rabbit rabbitReader  // nil for other kinds
 	stop   context.CancelFunc
 	ended  chan struct{}
 }
 
 func newSources(o sourceOptions) *sources {
 	m := source.NewMetrics(o.set)
-	return &sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), next: o.config.Sources, running: map[string]*runningSource{}}
+	return &sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), rabbit: newRabbitMetrics(o.set), next: o.config.Sources, running: map[string]*runningSource{}}
 }
 
 // run reads from all sources, once their positions are known.
@@ -108,6 +110,7 @@ func (s *sources) change(next []config.Source) {
 		if i < 0 {
 			s.metrics.Forget(name)
 			s.o.clients.Forget("source:" + name)
+			s.rabbit.forget(name)
 			s.o.log.Info("source removed", "source", name)
 		}
 	}
@@ -126,27 +129,12 @@ func (s *sources) change(next []config.Source) {
 }
 
 func (s *sources) start(c config.Source) error {
-	known, err := s.o.positions.of(s.ctx, c.Name)
-	if err != nil {
-		return err
-	}
 	r := &runningSource{config: c, ended: make(chan struct{})}
-	if r.intake, err = source.New(s.intake(&c)); err != nil {
-		return err
+	make := s.makeKafka
+	if c.Kafka == nil {
+		make = s.makeRabbitMQ
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	client, err := c.Kafka.Client("source:" + c.Name)
-	if err != nil {
-		return err
-	}
-	client.Metrics = s.o.clients
-	r.kafka, err = kafka.New(kafka.Options{
-		Settings: c.Kafka.Settings, Hostname: host, Intake: r.intake, Client: client, Positions: known,
-		LongestWindow: s.longest, Metrics: s.kafka, Logger: s.o.log,
-	})
+	run, err := make(&c, r)
 	if err != nil {
 		return err
 	}
@@ -155,11 +143,38 @@ func (s *sources) start(c config.Source) error {
 	s.running[c.Name] = r
 	go func() {
 		defer close(r.ended)
-		if err := r.kafka.Run(ctx); err != nil {
+		if err := run(ctx); err != nil {
 			s.o.log.Error("source ended", "source", c.Name, "err", err)
 		}
 	}()
 	return nil
+}
+
+func (s *sources) makeKafka(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
+	known, err := s.o.positions.of(s.ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	if r.intake, err = source.New(s.intake(c)); err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Kafka.Client("source:" + c.Name)
+	if err != nil {
+		return nil, err
+	}
+	client.Metrics = s.o.clients
+	r.kafka, err = kafka.New(kafka.Options{
+		Settings: c.Kafka.Settings, Hostname: host, Intake: r.intake, Client: client, Positions: known,
+		LongestWindow: s.longest, Metrics: s.kafka, Logger: s.o.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.kafka.Run, nil
 }
 
 // intake are the options of a source's intake.
@@ -220,10 +235,16 @@ func (s *sources) status() []status.SourceStatus {
 		n := r.intake.Totals()
 		x := status.SourceStatus{
 			Name: r.config.Name, Kind: r.config.Kind(), Messages: n.Messages, Bytes: n.Bytes, Accepted: n.Accepted, Duplicates: n.Duplicates,
-			Rejected: n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch, Lag: r.kafka.Lag(),
+			Rejected: n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch,
 		}
-		for _, t := range r.kafka.Topics() {
-			x.Topics = append(x.Topics, status.SourceTopic(t))
+		if r.kafka != nil {
+			x.Lag = r.kafka.Lag()
+			for _, t := range r.kafka.Topics() {
+				x.Topics = append(x.Topics, status.SourceTopic(t))
+			}
+		} else if q := consumed(r.rabbit); q != nil {
+			x.Lag = int64(q.Messages)
+			x.Topics = []status.SourceTopic{{Name: q.Name, Partitions: 1, Owned: 1, Lag: x.Lag}}
 		}
 		for _, t := range r.intake.Troubles() {
 			x.Paused = x.Paused || t.Kind.Pauses()

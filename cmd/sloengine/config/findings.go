@@ -19,6 +19,8 @@ const sinkReserve = 20 * time.Millisecond
 type Known struct {
 	Services   []string
 	Agreements []string // service/name
+	// Typical is the shortest latency threshold of each event type that has one.
+	Typical map[string]time.Duration
 }
 
 // Findings are what is allowed and cannot work as it was probably meant: warnings
@@ -46,6 +48,9 @@ func Findings(name string, known *Known) (yamldoc.Problems, error) {
 		})
 	}
 	c.find(warn)
+	for i := range c.Sources {
+		c.Sources[i].adviseRabbitMQ(item("sources", i), known, warn)
+	}
 	if known != nil {
 		for _, u := range c.UnknownInReports(*known) {
 			hint := "remove the report, or add it to the spec"

@@ -43,7 +43,7 @@ var keyEffects = map[string]string{
 	"cmd/sloengine TestAlertThresholdsAreSettings": `
 		alerts.disk_free alerts.dead_letters alerts.dead_letters_growth alerts.retries alerts.limit_hits alerts.limit_drops
 		alerts.type_hits alerts.context_hits alerts.critical_limited alerts.client_failures alerts.rejected_share alerts.sink_lag
-		alerts.fold_lag`,
+		alerts.fold_lag alerts.dead_lettered_rate alerts.dead_lettered_share alerts.dead_letter_queue_depth`,
 	"cmd/sloengine TestNotifications": `
 		notifications.send notifications.alertmanagers.url notifications.alertmanagers.name notifications.external_labels notifications.resend
 		notifications.dashboard_url notifications.runbook_url`,
@@ -114,9 +114,15 @@ var keyEffects = map[string]string{
 	"cmd/sloengine/config TestSourceConnection": `
 		sources.name sources.kafka.tls.ca_file sources.kafka.tls.cert_file sources.kafka.tls.key_file sources.kafka.tls.server_name
 		sources.kafka.tls.insecure_skip_verify sources.kafka.client_id sources.kafka.version sources.kafka.request_timeout sources.kafka.backoff sources.kafka.sasl.mechanism sources.kafka.sasl.username sources.kafka.sasl.password_file`,
-	"reliability/dlq TestFull":   `dead_letters.max_bytes`,
-	"reliability/dlq TestFile":   `dead_letters.segment`,
-	"reliability/dlq TestFilter": `dead_letters.filter.never_save dead_letters.filter.always_save dead_letters.filter.save_if dead_letters.filter.default`,
+	"cmd/sloengine/config TestRabbitMQSettings": `
+		sources.rabbitmq.* sources.rabbitmq.tls.* sources.rabbitmq_dead_letters.tls.* sources.rabbitmq_dead_letters.work_queues.typical_duration`,
+	"cmd/sloengine/config TestAdviceOnRabbitMQ":       `sources.rabbitmq_dead_letters.work_queues.type`,
+	"ingest/source/rabbitmq TestTopologyIsDeclared":   `sources.rabbitmq_dead_letters.* sources.rabbitmq_dead_letters.work_queues.name sources.rabbitmq_dead_letters.work_queues.ttl`,
+	"ingest/source/rabbitmq TestArgumentsOfWorkQueue": `sources.rabbitmq_dead_letters.work_queues.delivery_limit`,
+	"ingest/source/rabbitmq TestRetryRules":           `sources.rabbitmq_dead_letters.retry.*`,
+	"reliability/dlq TestFull":                        `dead_letters.max_bytes`,
+	"reliability/dlq TestFile":                        `dead_letters.segment`,
+	"reliability/dlq TestFilter":                      `dead_letters.filter.never_save dead_letters.filter.always_save dead_letters.filter.save_if dead_letters.filter.default`,
 	"reliability/dlq TestReplayBySchedule": `
 		dead_letters.replay.schedule dead_letters.replay.batch dead_letters.replay.max_age dead_letters.replay.rate
 		dead_letters.replay.stop_after`,

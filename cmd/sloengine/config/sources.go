@@ -15,13 +15,36 @@ import (
 type Source struct {
 	Name            string             `yaml:"name" is:"required"`
 	Kafka           *kafkaSourceConfig `yaml:"kafka"`
+	RabbitMQQueue   *rabbitSource      `yaml:"rabbitmq"`
+	DeadLetterQueue *rabbitHandler     `yaml:"rabbitmq_dead_letters"`
 	source.Settings `yaml:",inline"`
 }
 
 func (s *Source) prefill(*Config) { s.Settings = source.Defaults() }
 
 // Kind is what the source reads, for people.
-func (s *Source) Kind() string { return "kafka" }
+func (s *Source) Kind() string {
+	switch {
+	case s.RabbitMQQueue != nil:
+		return "rabbitmq"
+	case s.DeadLetterQueue != nil:
+		return "rabbitmq_dead_letters"
+	}
+	return "kafka"
+}
+
+// kinds lists the kinds that are written.
+func (s *Source) kinds() (out []string) {
+	for _, k := range []struct {
+		name string
+		is   bool
+	}{{"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQQueue != nil}, {"rabbitmq_dead_letters", s.DeadLetterQueue != nil}} {
+		if k.is {
+			out = append(out, k.name)
+		}
+	}
+	return out
+}
 
 type kafkaSourceConfig struct {
 	kafkaclient.Options `yaml:",inline"`
@@ -36,12 +59,19 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 	for i := range c.Sources {
 		s, path := &c.Sources[i], item("sources", i)
 		names.check(f, path, s.Name, "source", "the name identifies its positions in the log")
-		switch {
-		case f.Broken(path + ".kafka"):
-		case s.Kafka == nil:
-			f.Errorf(path, "add kafka", "the source reads from nowhere")
-		default:
+		switch kinds := s.kinds(); {
+		case f.Broken(path + ".kafka"), f.Broken(path + ".rabbitmq"), f.Broken(path + ".rabbitmq_dead_letters"):
+		case len(kinds) == 0:
+			f.Errorf(path, "add kafka, rabbitmq or rabbitmq_dead_letters", "the source reads from nowhere")
+		case len(kinds) > 1:
+			f.Errorf(path+"."+kinds[1], "define two sources", "%s and %s exclude each other", kinds[0], kinds[1])
+		case s.Kafka != nil:
 			s.Kafka.check(f, path+".kafka")
+		case s.RabbitMQQueue != nil:
+			checkRabbitMQ(f, path+".rabbitmq", &s.RabbitMQQueue.rabbitBroker, s.RabbitMQQueue.Options.Validate())
+		default:
+			o := s.DeadLetterQueue.options()
+			checkRabbitMQ(f, path+".rabbitmq_dead_letters", &s.DeadLetterQueue.rabbitBroker, o.Validate())
 		}
 		settingProblems(f, path, s.Settings.Validate())
 	}

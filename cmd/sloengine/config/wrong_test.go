@@ -49,7 +49,15 @@ var wrongSettings = []struct {
 	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}", []string{`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
 	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
 
-	{"source of nothing", "sources: [{name: a}]", []string{`1:11: sources[0]: the source reads from nowhere (add kafka)`}},
+	{"source of nothing", "sources: [{name: a}]", []string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq or rabbitmq_dead_letters)`}},
+	{"source of two kinds", "sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}, rabbitmq: {url: 'amqp://a', queue: q}}]", []string{`1:71: sources[0].rabbitmq: kafka and rabbitmq exclude each other (define two sources)`}},
+	{"queue of nowhere", "sources: [{name: a, rabbitmq: {url: 'amqp://u:p@a', queue: q, prefetch: 0}}]", []string{`1:73: sources[0].rabbitmq.prefetch: must be at least 1, got "0"`}},
+	{"credentials of a queue", "sources: [{name: a, rabbitmq: {url: 'amqp://u:p@a', queue: q}}]", []string{`1:31: sources[0].rabbitmq: url: contains credentials (set username and password_file)`}},
+	{"direct exchange", "sources: [{name: a, rabbitmq_dead_letters: {url: 'amqp://a', queue: q, exchange: x, exchange_type: direct, retry: [{reason: expired}], work_queues: [{name: q}]}}]", []string{
+		`1:116: sources[0].rabbitmq_dead_letters.retry[0].max_deaths: missing`}},
+	{"direct exchange alone", "sources: [{name: a, rabbitmq_dead_letters: {url: 'amqp://a', queue: q, exchange: x, exchange_type: direct, work_queues: [{name: q}]}}]", []string{
+		"1:100: sources[0].rabbitmq_dead_letters.exchange_type: direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by \"#\" matches nothing",
+		`1:129: sources[0].rabbitmq_dead_letters.work_queues[0].name: "q" is used twice`}},
 	{"source twice", "sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}}, {name: a, kafka: {brokers: ['a:1'], topics: [t]}}]", []string{`1:69: sources[1].name: sources[0] already has this name (the name identifies its positions in the log)`}},
 	{"source settings", "sources: [{name: a, headers: {1x: y}, map: {service: s, type: .a..b}, kafka: {brokers: ['a'], topics: ['a b'], topics_regex: '(', start: now, ordinal: 3, engines: 2, heartbeat: 20s}}]", []string{
 		`1:35: sources[0].headers.1x: "1x" cannot be the name of an attribute`,

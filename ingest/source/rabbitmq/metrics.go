@@ -73,8 +73,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	}
 }
 
-// forget removes the series of a source.
-func (m *Metrics) forget(source string) {
+// Forget removes the series of a source that is gone.
+func (m *Metrics) Forget(source string) {
 	m.sources.Forget(source)
 	m.handlers.Forget(source)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -82,4 +83,17 @@ func TestInvalidOptions(t *testing.T) {
 		require.ErrorContains(t, o.Validate(), want)
 	}
 	require.ErrorContains(t, (&Options{}).Validate(), "queue: must not be empty")
+}
+
+// Arguments of a work queue are those of the settings.
+func TestArgumentsOfWorkQueue(t *testing.T) {
+	o := HandlerOptions{Queue: "dlq", Exchange: "dlx", Retention: time.Hour, WorkQueues: []WorkQueue{{Name: "work", TTL: time.Minute, DeliveryLimit: 3}}}
+	o.ApplyDefaults()
+	top := o.topology()
+	require.Equal(t, amqp.Table{argQueueType: Quorum, argTTL: int64(3_600_000)}, top.entities[1].args, "no dead-letter exchange, or messages would go round")
+	require.Equal(t, amqp.Table{
+		argQueueType: Quorum, argTTL: int64(60_000), argDeliveryMax: int64(3), argExchange: "dlx", argStrategy: "at-least-once", argOverflow: "reject-publish",
+	}, top.entities[2].args)
+	s := Options{Queue: "q", TTL: time.Minute, DeadLetterExchange: "dlx", QueueType: Classic}
+	require.Equal(t, amqp.Table{argTTL: int64(60_000), argExchange: "dlx"}, s.topology().entities[0].args)
 }

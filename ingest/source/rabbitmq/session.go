@@ -75,6 +75,14 @@ type session struct {
 // Inspection is what the last verification found; nil before the first.
 func (c *consumer) Inspection() *Inspection { return c.inspection.Load() }
 
+// Consumed is the queue that is consumed, by the last measurement; nil before the first.
+func (c *consumer) Consumed() *QueueState {
+	if i := c.Inspection(); i != nil {
+		return i.Queue(c.queue)
+	}
+	return nil
+}
+
 // serve consumes until ctx ends, which is no error, or the connection fails. While the queue is missing, or the user may
 // not read it, the connection stays and the state says so.
 func (c *consumer) serve(ctx context.Context, conn *amqp.Connection) error {
