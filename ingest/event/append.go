@@ -45,17 +45,35 @@ func (d *Decoder) Begin(opt DecodeOptions, b *Batch) {
 // The catalogue and the present are those of Begin, so a batch should not stay open for long.
 func (d *Decoder) Append(format Format, body []byte, at time.Time, extra []Extra) error {
 	b := d.batch
-	before, minTime, maxTime := *b, b.MinTime, b.MaxTime
+	before := b.Mark()
 	d.missing, d.extra = at.UnixNano(), extra
 	err := d.read(format, body)
 	d.b, d.extra = nil, nil
 	if err != nil {
-		b.Received, b.Rejected, b.ErrorsTruncated = before.Received, before.Rejected, before.ErrorsTruncated
-		b.MinTime, b.MaxTime = minTime, maxTime
-		b.Events, b.Buf, b.Errors = b.Events[:len(before.Events)], b.Buf[:len(before.Buf)], b.Errors[:len(before.Errors)]
+		b.Truncate(before)
 		return err
 	}
 	return nil
+}
+
+// Mark is how much a batch holds.
+type Mark struct {
+	received, rejected, events, bytes, errors int
+	truncated                                 bool
+	minTime, maxTime                          int64
+}
+
+// Mark notes how much a batch holds while bodies are appended to it.
+func (b *Batch) Mark() Mark {
+	return Mark{b.Received, b.Rejected, len(b.Events), len(b.Buf), len(b.Errors), b.ErrorsTruncated, b.MinTime, b.MaxTime}
+}
+
+// Truncate removes what was appended since Mark.
+func (b *Batch) Truncate(m Mark) {
+	b.Received, b.Rejected, b.ErrorsTruncated = m.received, m.rejected, m.truncated
+	b.MinTime, b.MaxTime = m.minTime, m.maxTime
+	clear(b.Errors[m.errors:])
+	b.Events, b.Buf, b.Errors = b.Events[:m.events], b.Buf[:m.bytes], b.Errors[:m.errors]
 }
 
 // End completes the batch, and lets go of what Begin was given.

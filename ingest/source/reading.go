@@ -130,15 +130,20 @@ func (b *Batch) cloudBatch() event.Format {
 
 // decodeGuessed reads JSON, and what it looks like if it is not.
 func (b *Batch) decodeGuessed(m *Message, at time.Time, extra []event.Extra) error {
+	before, rejected := b.events.Mark(), b.events.Rejected
+	err := b.decoder.Append(event.JSON, m.Value, at, extra)
+	if err == nil && b.events.Rejected == rejected {
+		return nil
+	}
+	// No event has the field that every CloudEvent has.
 	v := bytes.TrimSpace(m.Value)
-	// A CloudEvent has a field that no event has. Looking for it in all of the value costs less than a wrong guess.
 	if bytes.Contains(v, []byte(`"specversion"`)) {
-		if len(v) > 0 && v[0] == '[' {
+		b.events.Truncate(before)
+		if v[0] == '[' {
 			return b.decoder.Append(event.CloudEventBatch, m.Value, at, extra)
 		}
 		return b.decoder.Append(event.CloudEvent, m.Value, at, extra)
 	}
-	err := b.decoder.Append(event.JSON, m.Value, at, extra)
 	if err != nil && bytes.IndexByte(v, '\n') > 0 && v[0] == '{' {
 		line, _, _ := bytes.Cut(v, []byte("\n"))
 		if line = bytes.TrimSpace(line); line[len(line)-1] == '}' {

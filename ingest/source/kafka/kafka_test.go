@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -243,8 +245,11 @@ func TestTopicComesAndGoes(t *testing.T) {
 
 // Without brokers the source waits, tells of it once, and goes on.
 func TestBrokerGone(t *testing.T) {
-	port := freePort(t)
-	address := fmt.Sprintf("127.0.0.1:%d", port)
+	address := nettest.FreeAddress(t)
+	_, text, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	port, err := strconv.Atoi(text)
+	require.NoError(t, err)
 	e := startEngine(t, t.TempDir())
 	s := startSource(t, e, plain(address), settings("orders"), nil)
 	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
@@ -257,13 +262,6 @@ func TestBrokerGone(t *testing.T) {
 	eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source has trouble" source=orders kind=connection`))
 	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source works again" source=orders kind=connection`))
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func valueOf(id string) string {

@@ -68,7 +68,7 @@ func (s *Source) session(ctx context.Context) (err error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMinBytes(int32(s.set.Fetch.MinBytes)), kgo.FetchMaxWait(s.set.Fetch.MaxWait),
 		kgo.FetchMaxBytes(int32(max(fetch, minFetch))), kgo.FetchMaxPartitionBytes(int32(max(fetch/4, minFetch))), kgo.MaxConcurrentFetches(4),
-		kgo.KeepRetryableFetchErrors(), kgo.RetryTimeout(askTimeout),
+		kgo.KeepRetryableFetchErrors(), kgo.RetryTimeout(askTimeout), kgo.WithPools(&pool{}),
 	}
 	if s.set.Ownership == Group {
 		opts = append(opts, x.groupOptions()...)
@@ -142,7 +142,8 @@ func (x *session) poll(ctx context.Context) error {
 	default:
 	}
 	if x.s.set.Ownership == Group {
-		x.commit(ctx)
+		// Also if the source is being stopped: the next owner would count it all again.
+		x.commit(context.WithoutCancel(ctx))
 	}
 	return nil
 }
@@ -166,6 +167,7 @@ func (x *session) take(ctx context.Context, p *part, f *kgo.FetchPartition) erro
 		}
 		fresh, done := p.take(r.Offset)
 		if !fresh {
+			r.Recycle()
 			continue
 		}
 		m.Value, m.Time, m.Offset, m.Done = r.Value, r.Timestamp, r.Offset, done
@@ -193,6 +195,7 @@ func (x *session) take(ctx context.Context, p *part, f *kgo.FetchPartition) erro
 		m.Stream = index
 		x.claim.parts[index].epoch = max(x.claim.parts[index].epoch, r.LeaderEpoch)
 		x.batch.Add(m)
+		r.Recycle() // the batch has a copy
 	}
 	return nil
 }
