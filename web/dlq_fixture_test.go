@@ -196,6 +196,7 @@ func hostileEngine(b *bench, bad string) {
 	s.Breakers = []status.BreakerStatus{{Name: bad, State: bad, Reason: bad}}
 	s.Bulkheads = []status.BulkheadStatus{{Name: bad}}
 	s.Sinks = []status.SinkStatus{{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
+	s.Sources = []status.SourceStatus{{Name: bad, Kind: bad, Topics: []status.SourceTopic{{Name: bad}}, Troubles: []status.SourceTrouble{{Kind: bad, Name: bad, Brief: bad, Cause: bad, Since: noon}}}}
 	s.Alertmanagers = []status.AlertmanagerStatus{{Name: bad, URL: bad, FailingSince: noon, Cause: bad, Brief: bad, Breaker: bad}}
 	s.Reports = []status.ReportStatus{{Name: bad, Every: bad, Targets: []status.ReportTarget{{Kind: bad, Name: bad, Period: bad, Outcome: bad, FailingSince: noon, Cause: bad, Brief: bad}}}}
 	s.DeadLetters = &status.DeadLetterStatus{Storage: bad, ByReason: map[string]int64{bad: 1}}

@@ -1,0 +1,48 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/web/status"
+	"github.com/sloengine/sloengine/web/ui"
+)
+
+// What a source reads, and what fails in it, is on the page, in the API and in readiness, which tells no secrets.
+func TestSourcesAreShown(t *testing.T) {
+	b := newBench(t)
+	k := newContract(t, b)
+	b.eng.Sources = []status.SourceStatus{
+		{
+			Name: "orders", Kind: "kafka", Messages: 12_000, Bytes: 3 << 20, Accepted: 11_990, Rejected: 4, DeadLetters: 4, Lag: 1500, LastBatch: noon.Add(-time.Second),
+			Topics: []status.SourceTopic{{Name: "order-events", Partitions: 12, Owned: 4, Lag: 1500}},
+		},
+		{Name: "payments", Kind: "kafka", Troubles: []status.SourceTrouble{
+			{Kind: "credentials", Brief: "the brokers refuse the user name or password (check sasl)", Cause: "SASL_AUTHENTICATION_FAILED: secret", Since: noon.Add(-time.Minute), Failures: 7},
+		}},
+	}
+	for i := range 7 {
+		b.eng.Sources[1].Troubles = append(b.eng.Sources[1].Troubles, status.SourceTrouble{Kind: "topic", Name: fmt.Sprintf("t-%d", i), Brief: "the topic does not exist (create it)", Since: noon})
+	}
+	page := b.get("/engine").Body.String()
+	check(t, page)
+	for _, want := range []string{"12,000 messages, 3.0 MiB", "11,990 accepted", "4 of 12 partitions here, 1,500 messages behind", "credentials, for", "SASL_AUTHENTICATION_FAILED: secret"} {
+		require.Contains(t, page, want)
+	}
+	require.Contains(t, string(k.answer(b, http.MethodGet, "/api/v1/engine", 200)), `"lag_messages":1500`)
+	ready := string(k.answer(b, http.MethodGet, "/-/ready", 200))
+	require.Contains(t, ready, `{"part":"source","name":"payments","reason":"the brokers refuse the user name or password (check sasl), since `)
+	require.Contains(t, ready, "and 3 more troubles")
+	require.NotContains(t, ready, "secret", "anybody may ask")
+
+	for want, s := range map[string]status.SourceStatus{
+		"paused": {Paused: true, Troubles: []status.SourceTrouble{{Kind: "engine"}}}, "failing": {Troubles: []status.SourceTrouble{{Kind: "tls"}}},
+		"see below": {Troubles: []status.SourceTrouble{{Kind: "position"}}}, "no message yet": {}, "reading": {LastBatch: noon},
+	} {
+		require.Equal(t, want, ui.SourceMark(&s).Word)
+	}
+}
