@@ -166,10 +166,19 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 	if err := ch.Qos(c.prefetch, 0, false); err != nil {
 		return fmt.Errorf("set prefetch: %w", err)
 	}
-	deliveries, err := ch.Consume(c.queue, "", false, false, false, false, nil)
+	delivered, err := ch.Consume(c.queue, "", false, false, false, false, nil)
 	if err != nil {
 		return fmt.Errorf("consume queue %s: %w", c.queue, err)
 	}
+	// The library hands over one delivery at a time, so a batch would hold a single message. The broker delivers at most
+	// c.prefetch that are not acknowledged, so this goroutine never waits for the buffer, and ends with the channel.
+	deliveries := make(chan amqp.Delivery, c.prefetch)
+	go func() {
+		defer close(deliveries)
+		for d := range delivered {
+			deliveries <- d
+		}
+	}()
 	c.Intake.Works(source.TroubleTopic, c.queue)
 	c.Intake.Works(source.TroubleCredentials, c.queue)
 	ended := func() error {
