@@ -2,6 +2,7 @@ package dashboards_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,16 +65,22 @@ func aroundSet(t testing.TB, now func() time.Time) *metrics.Set {
 	t.Helper()
 	label := regexp.MustCompile(`[{,](\w+)=`)
 	set := metrics.NewSet()
-	for name, value := range around {
-		family, _, _ := strings.Cut(name, "{")
-		f := metric.Lookup(family)
-		require.NotNil(t, f, family)
-		var have []string
-		for _, m := range label.FindAllStringSubmatch(name, -1) {
-			have = append(have, m[1])
+	for _, all := range []map[string]func(float64) float64{around, brokered} {
+		for name, value := range all {
+			family, _, _ := strings.Cut(name, "{")
+			f := metric.Lookup(family)
+			require.NotNil(t, f, family)
+			var have []string
+			for _, m := range label.FindAllStringSubmatch(name, -1) {
+				have = append(have, m[1])
+			}
+			want := f.LabelNames()
+			if f.Type == metric.Histogram {
+				want = append(slices.Clone(want), "le")
+			}
+			require.Equal(t, want, have, name)
+			set.NewGauge(name, func() float64 { return value(now().Sub(worldBegin).Seconds()) })
 		}
-		require.Equal(t, f.LabelNames(), have, name)
-		set.NewGauge(name, func() float64 { return value(now().Sub(worldBegin).Seconds()) })
 	}
 	return set
 }

@@ -19,6 +19,7 @@ const (
 	UIDSLO         = "sloengine-slo"
 	UIDIngest      = "sloengine-ingest"
 	UIDReliability = "sloengine-reliability"
+	UIDBrokers     = "sloengine-brokers"
 )
 
 // tag is on every dashboard, for the list that each links to.
@@ -90,7 +91,7 @@ func All(in rules.Spec, o Options) ([]Dashboard, error) {
 	if len(in.SLOs) > 0 {
 		boards = append(boards, g.overviewBoard(), g.operationalBoard(), g.technicalBoard(), g.businessBoard(), g.detailBoard())
 	}
-	boards = append(boards, g.ingestBoard(), g.reliabilityBoard())
+	boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.brokersBoard())
 	var out []Dashboard
 	for _, b := range boards {
 		b.breakLine()

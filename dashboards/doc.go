@@ -4,7 +4,7 @@
 //
 // A dashboard holds one panel for a question, not one for an SLO: which SLOs,
 // agreements and groups it shows is picked by variables, so that a thousand SLOs
-// make the same seven dashboards as one. The spec decides which labels can be
+// make the same eight dashboards as one. The spec decides which labels can be
 // picked, which windows and thresholds are drawn, and which rows there are.
 //
 // Long windows come from recorded series only, so that opening a dashboard

@@ -32,6 +32,11 @@ func quantile(q, name string, matchers ...string) string {
 	return "histogram_quantile(" + q + ", " + sumRate("le", name+"_bucket", matchers...) + ")"
 }
 
+// quantileBy gives one line for each value of by that was observed.
+func quantileBy(q, by, name string, matchers ...string) string {
+	return "histogram_quantile(" + q + ", " + sumRate("le, "+by, name+"_bucket", matchers...) + ") >= 0"
+}
+
 // mean is the mean of a histogram's or summary's observations.
 func mean(name string) string {
 	return sumRate("instance", name+"_sum") + " / (" + sumRate("instance", name+"_count") + " > 0)"

@@ -12,6 +12,7 @@ const (
 	unitBytes    = "bytes"
 	unitByteRate = "binBps"
 	unitRate     = "ops" // events, requests or records per second
+	unitMinutely = "opm" // the same per minute
 	unitBurn     = "none"
 	unitMoney    = "none"
 )

@@ -34,9 +34,10 @@ type (
 		Time                             struct{ From, To string }
 		Templating                       struct{ List []grafanaVariable }
 		Annotations                      struct{ List []grafanaAnnotation }
-		Links                            []struct{ Title, Type, URL string }
+		Links                            []grafanaLink
 		Panels                           []grafanaPanel
 	}
+	grafanaLink     struct{ Title, Type, URL string }
 	grafanaVariable struct {
 		Name, Type, Definition, AllValue string
 		Hide                             int
@@ -89,7 +90,7 @@ func read(t testing.TB, d dashboards.Dashboard) grafana {
 	return g
 }
 
-func seven(t testing.TB) []dashboards.Dashboard {
+func every(t testing.TB) []dashboards.Dashboard {
 	return all(t, ruleSpec(insurance(t)), dashboards.Options{Dimensions: []string{"error_type"}})
 }
 
@@ -316,7 +317,7 @@ func windows(t *testing.T, where, expr string) {
 
 func TestLinkedFromAlerts(t *testing.T) {
 	var uids []string
-	for _, d := range seven(t) {
+	for _, d := range every(t) {
 		uids = append(uids, d.UID)
 	}
 	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability, alerts.DashboardIngest})
@@ -335,7 +336,7 @@ func TestSameBytes(t *testing.T) {
 
 func TestGolden(t *testing.T) {
 	dir := filepath.Join("testdata", "insurance")
-	for _, d := range seven(t) {
+	for _, d := range every(t) {
 		name := filepath.Join(dir, d.FileName)
 		if *update {
 			require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -368,5 +369,5 @@ func TestNothingButTheEngine(t *testing.T) {
 	for _, d := range all(t, rules.Spec{Agreements: []*sla.Agreement{}}, dashboards.Options{}) {
 		uids = append(uids, d.UID)
 	}
-	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability}, uids)
+	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDBrokers}, uids)
 }
