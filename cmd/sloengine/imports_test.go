@@ -113,9 +113,10 @@ var mayImport = map[string][]string{
 	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/history", "sla/report", "rules", "alerts", "alerts/state", "web/*"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},
-	"cmd/sloengine/config":         {"slo", "slo/suggest", "slo/yamldoc", "rules", "alerts", "alerts/*", "ingest/*", "reliability/*", "sla/delivery"},
+	"cmd/sloengine/config":         {"slo", "slo/suggest", "slo/yamldoc", "rules", "alerts", "alerts/*", "ingest/*", "reliability/*", "sla/delivery", "cmd/sloengine/topics"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/send":           {"client/post", "ingest/event", "ingest/logfile", "reliability/retry"},
+	"cmd/sloengine/topics":         {},
 
 	// Names too long for the block above, which would be aligned again.
 	"ingest/source/kafka/kafkatest":       {"reliability/nettest"},

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/topics"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // kafkaTimeout bounds all requests to one cluster.
@@ -93,7 +94,7 @@ func (o *kafkaTopics) run(ctx context.Context) (err error) {
 	if o.wanted.Partitions < 1 || o.wanted.Replicas < 1 || o.wanted.MinInSync < 1 || o.wanted.MinInSync > int(o.wanted.Replicas) {
 		return usageError{errors.New("--partitions, --replication-factor and --min-insync must be at least 1, and --min-insync at most --replication-factor")}
 	}
-	if o.wanted.Retention, err = parseDuration(o.retention); err != nil || o.wanted.Retention < time.Minute {
+	if o.wanted.Retention, err = slo.ParseDuration(o.retention); err != nil || o.wanted.Retention < time.Minute {
 		return usageError{fmt.Errorf("invalid --retention %q (want a duration of at least 1m, such as 7d)", o.retention)}
 	}
 	uses, err := o.uses()
@@ -169,7 +170,7 @@ func (o *kafkaTopics) longest() (longest time.Duration, err error) {
 	for i := range cfg.Indicators {
 		longest = max(longest, cfg.Indicators[i].Retention)
 	}
-	return longest, nil
+	return longest.Truncate(time.Hour), nil // counts are retained for some minutes longer than the window
 }
 
 // on creates or checks the topics of one cluster.

@@ -78,7 +78,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	root.AddCommand(
 		newServe(s), newView(s), newDemo(s), newSend(s), newCheck(s), newStatus(s), newInit(s), newVersion(s),
 		newDLQ(s), newLimits(s), newReport(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), newForget(s),
-		newBackup(s), newRestore(s), newNotify(s), newSilence(s), newIncident(s), newPositions(s), newRabbitMQ(s),
+		newBackup(s), newRestore(s), newNotify(s), newSilence(s), newIncident(s), newPositions(s), newRabbitMQ(s), newKafka(s),
 	)
 	return root
 }

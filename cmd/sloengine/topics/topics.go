@@ -67,7 +67,22 @@ func Create(ctx context.Context, admin *kadm.Client, topic string, w Wanted) (ex
 	case err != nil:
 		return false, fmt.Errorf("create topic %s: %w", topic, err)
 	}
-	return false, nil
+	return false, appears(ctx, admin, topic)
+}
+
+// appears waits until the brokers know a topic that their controller has created.
+func appears(ctx context.Context, admin *kadm.Client, topic string) error {
+	for {
+		d, err := admin.ListTopics(ctx, topic)
+		if err == nil && d.Has(topic) && d[topic].Err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("create topic %s: the brokers do not know it yet: %w", topic, errors.Join(err, context.Cause(ctx)))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // Finding is something about a topic that loses events or makes an engine wait.
