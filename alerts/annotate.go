@@ -15,6 +15,7 @@ const (
 	DashboardSLA         = "sloengine-overview"
 	DashboardReliability = "sloengine-reliability"
 	DashboardIngest      = "sloengine-ingest"
+	DashboardBrokers     = "sloengine-brokers"
 )
 
 // labelSeverity is a label of alerts; series.LabelSeverity is one of events.

@@ -283,6 +283,15 @@ const (
 	NameReportsFailing       = "ReportsFailing"
 )
 
+// dashboard is the UID of the dashboard that shows what the alert reads.
+func (a *engineAlert) dashboard() string {
+	switch a.name {
+	case NameRabbitRate, NameRabbitDepth, NameRabbitStopped, NameRabbitTopology, NameRabbitShare:
+		return DashboardBrokers
+	}
+	return DashboardReliability
+}
+
 // engineGroup makes the rules on the engine itself.
 func (g *generator) engineGroup() rules.Group {
 	out := rules.Group{Name: "sloengine-alerts-engine", Rules: []rules.Rule{g.watchdog()}}
@@ -291,7 +300,7 @@ func (g *generator) engineGroup() rules.Group {
 			Alert: a.name, Expr: a.expr, For: a.wait,
 			Labels: map[string]string{labelSeverity: a.severity, LabelSLA: "engine", LabelImpact: a.impact},
 			Annotations: g.annotations(a.name, note{
-				summary: a.summary, description: a.description, dashboard: DashboardReliability, page: "/engine",
+				summary: a.summary, description: a.description, dashboard: a.dashboard(), page: "/engine",
 			}),
 		})
 	}

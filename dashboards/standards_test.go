@@ -320,7 +320,7 @@ func TestLinkedFromAlerts(t *testing.T) {
 	for _, d := range every(t) {
 		uids = append(uids, d.UID)
 	}
-	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability, alerts.DashboardIngest})
+	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability, alerts.DashboardIngest, alerts.DashboardBrokers})
 }
 
 func TestSameBytes(t *testing.T) {
