@@ -429,6 +429,8 @@ func TestEngineAlerts(t *testing.T) {
 		NameSinkRateLimited:      {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
 		NameNotificationsFailing: {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
 		NameReportsFailing:       {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)}, {`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},
+		NameSourceFailing:        {{`sloengine_source_trouble{source="orders",kind="connection",instance="a"}`, constant(1)}},
+		NameSourceSaturated:      {{`sloengine_kafka_source_lag_messages{source="orders",topic="t",partition="3",instance="a"}`, constant(20000)}, {`sloengine_source_busy_seconds_total{source="orders",instance="a"}`, grow(0.9)}},
 		NameRabbitRate:           {{`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, grow(0.2)}},
 		NameRabbitDepth:          {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(101)}},
 		NameRabbitStopped:        {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(1)}, {`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, constant(7)}},
@@ -457,7 +459,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 37, "every alert on the engine is tried above")
+	require.Len(t, known, 39, "every alert on the engine is tried above")
 }
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {

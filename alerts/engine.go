@@ -205,6 +205,14 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			over(perInstance("sink", "increase("+metric.SinkRateLimited.Name+"[5m])"), 0), 5 * time.Minute,
 			"Sink {{ $labels.sink }} of engine " + at + " is throttled by its rate limit",
 			"{{ $value | humanize }} calls to the sink were postponed over the last 5m because its rate_limit had no capacity in time. The sink receives less than arrives, and its lag grows."},
+		{NameSourceFailing, SeverityCritical, ImpactHigh,
+			"max by (job, instance, source) (" + metric.SourceTrouble.Name + ") == 1", 5 * time.Minute,
+			"Source {{ $labels.source }} of engine " + at + " is failing",
+			"The source has not been able to read from its broker, or to store what it read, for 5m (failing: {{ $value }}). Messages wait in the broker until its retention deletes them. The page /engine shows the cause."},
+		{NameSourceSaturated, SeverityWarning, ImpactMedium,
+			"min_over_time(" + metric.KafkaSourceLag.Name + "[10m]) > 10000 and on (job, instance, source) " + perInstance("source", "rate("+metric.SourceBusySeconds.Name+"[10m])") + " > 0.8", 10 * time.Minute,
+			"Source {{ $labels.source }} of engine " + at + " cannot keep up (partition {{ $labels.partition }} of {{ $labels.topic }})",
+			"{{ $value | humanize }} messages of the partition are not counted yet, and the source has been busy for more than 80 % of the time. The pages and the alerts lag behind. Add an engine, or give this one more CPU."},
 		{NameRabbitRate, SeverityWarning, ImpactMedium,
 			over(perInstance("source", "60 * "+rate(metric.RabbitDeadLetterHandled.Name)), t.DeadLetteredRate), time.Minute,
 			"Many messages are dead-lettered: {{ $labels.source }} of engine " + at,
@@ -272,6 +280,9 @@ const (
 	NameSinkLagging        = "SinkLagging"
 	NameSinkFailing        = "SinkFailing"
 	NameSinkRateLimited    = "SinkRateLimited"
+
+	NameSourceFailing   = "SourceFailing"
+	NameSourceSaturated = "SourceSaturated"
 
 	NameRabbitRate     = "RabbitMQDeadLetterRateHigh"
 	NameRabbitDepth    = "RabbitMQDeadLetterQueueDeep"
