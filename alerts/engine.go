@@ -297,7 +297,7 @@ const (
 // dashboard is the UID of the dashboard that shows what the alert reads.
 func (a *engineAlert) dashboard() string {
 	switch a.name {
-	case NameRabbitRate, NameRabbitDepth, NameRabbitStopped, NameRabbitTopology, NameRabbitShare:
+	case NameSourceFailing, NameSourceSaturated, NameRabbitRate, NameRabbitDepth, NameRabbitStopped, NameRabbitTopology, NameRabbitShare:
 		return DashboardBrokers
 	}
 	return DashboardReliability

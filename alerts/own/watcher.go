@@ -145,12 +145,12 @@ func (w *Watcher) Report(ctx context.Context, now time.Time) *state.EngineReport
 			w.opt.Logger.Info("alerts on the engine see all of its metrics again")
 		}
 	}
-	r := &state.EngineReport{Time: now}
+	r := &state.EngineReport{Time: now, Since: w.since}
 	for _, x := range w.rules {
 		out := state.EngineRule{Rule: x.live, Known: now.Sub(w.since) >= x.back}
 		found, err := w.query(ctx, x.live.Expr, now)
 		if err != nil {
-			failure, out.Known = errors.Join(failure, fmt.Errorf("alert %s: %w", x.live.Alert, err)), false
+			failure, out.Known, out.Failed = errors.Join(failure, fmt.Errorf("alert %s: %w", x.live.Alert, err)), false, true
 			w.opt.Metrics.failures.Inc()
 		}
 		out.Found = found

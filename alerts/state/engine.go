@@ -11,17 +11,21 @@ import (
 
 // EngineReport is what the rules about the engine itself say at a time.
 type EngineReport struct {
-	Time  time.Time
+	Time time.Time
+	// Since is when the observation began that has no gap. An alert that began since then ends when it is not found, whatever
+	// is known of the time before: nothing of that time made it begin.
+	Since time.Time
 	Rules []EngineRule
 }
 
 // EngineRule is one rule and what its expression returned.
 type EngineRule struct {
 	Rule *alerts.Live // of kind LiveEngine
-	// Known is false if the expression failed, or if less was observed than it looks back. Then its firing alerts keep
-	// firing and its pending ones wait.
-	Known bool
-	Found []EngineSample
+	// Known is false if the expression failed, or if less was observed than it looks back. Then alerts from
+	// before EngineReport.Since keep their state.
+	Known  bool
+	Failed bool // the expression could not be evaluated: all alerts keep their state
+	Found  []EngineSample
 }
 
 // EngineSample is one element of the result.
@@ -90,7 +94,11 @@ func (st *step) engine(r *EngineReport) {
 		}
 		for _, row := range rs.list { // what the rule no longer returns
 			if before[rowKey(row.id, row.group)] == row && row.plan[0].Alert == rule.Rule.Alert {
-				take(rule, row.plan[0].names, row.group, rest)
+				f := rest
+				if a := row.active[0]; !rule.Failed && !r.Since.IsZero() && !a.ActiveSince.Before(r.Since) {
+					f.verdict = no
+				}
+				take(rule, row.plan[0].names, row.group, f)
 			}
 		}
 		for key, a := range st.kept {

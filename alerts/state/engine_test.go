@@ -32,11 +32,11 @@ func TestEngineAlerts(t *testing.T) {
 		return names(m.View().Active)
 	}
 	a, b := sample(2, "breaker", "a", "job", "j"), sample(2, "breaker", "b", "job", "j")
-	require.Equal(t, []string{"BreakerOpen pending", "BreakerOpen pending"}, step(EngineRule{open, true, []EngineSample{a, b}}, EngineRule{Rule: lag, Known: true}))
+	require.Equal(t, []string{"BreakerOpen pending", "BreakerOpen pending"}, step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a, b}}, EngineRule{Rule: lag, Known: true}))
 	for range 3 {
-		step(EngineRule{open, true, []EngineSample{a}}, EngineRule{Rule: lag, Known: true})
+		step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true})
 	}
-	require.Equal(t, []string{"BreakerOpen firing", "SinkLagging firing"}, step(EngineRule{open, true, []EngineSample{a}}, EngineRule{lag, true, []EngineSample{sample(9)}}))
+	require.Equal(t, []string{"BreakerOpen firing", "SinkLagging firing"}, step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}}))
 	x := m.View().Active[0]
 	require.True(t, x.Urgent)
 	require.True(t, x.Engine)
@@ -69,9 +69,9 @@ func TestEngineAlerts(t *testing.T) {
 	require.Len(t, view.Resolved, 1, "a view does not change")
 
 	// Rules that are gone end their alerts, and restored ones find their rules.
-	step(EngineRule{open, true, []EngineSample{a}}, EngineRule{lag, true, []EngineSample{sample(9)}})
+	step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}})
 	for range 4 {
-		step(EngineRule{open, true, []EngineSample{a}}, EngineRule{lag, true, []EngineSample{sample(9)}})
+		step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}})
 	}
 	again := newMachine(t)
 	require.NoError(t, again.Restore(m.Snapshot()))
@@ -92,5 +92,5 @@ func TestEngineAlerts(t *testing.T) {
 	require.Zero(t, m.active)
 
 	// A report of the past is ignored.
-	require.Nil(t, m.StepEngine(&EngineReport{Time: now.Add(-20 * time.Second), Rules: []EngineRule{{lag, true, []EngineSample{sample(9)}}}}))
+	require.Nil(t, m.StepEngine(&EngineReport{Time: now.Add(-20 * time.Second), Rules: []EngineRule{{Rule: lag, Known: true, Found: []EngineSample{sample(9)}}}}))
 }
