@@ -79,17 +79,20 @@ var (
 	EvaluateGroups = evaluatePart.Gauge("sloengine_evaluate_groups", "groups", "Groups of all SLOs in the last report.")
 )
 
+// noFleet is when families of a view are missing.
+const noFleet = "outside of `sloengine view`"
+
 var fleetPart = NewPart("View of several engines",
 	"The requests of `sloengine view` to its engines. Only that command has them, and it exports no `slo_*` and `sla_*` families: those come from the engines.")
 
 var fleetEngine = Named("engine", "the host, port and path of its address")
 
 var (
-	FleetEngineUp     = fleetPart.Gauge("sloengine_fleet_engine_up", unitYesNo, "1 if the counts of the engine are in the last report. 0 if it did not answer, or runs another spec.", fleetEngine)
-	FleetFailures     = fleetPart.Counter("sloengine_fleet_failures_total", unitTimes, "Reports without the counts of the engine.", fleetEngine, OneOf("reason", "missing other_spec"))
-	FleetFetchedBytes = fleetPart.Counter("sloengine_fleet_fetched_bytes_total", unitBytes, "Decompressed answers of the engine.", fleetEngine)
+	FleetEngineUp     = fleetPart.Gauge("sloengine_fleet_engine_up", unitYesNo, "1 if the counts of the engine are in the last report. 0 if it did not answer, or runs another spec.", fleetEngine, Absent(noFleet))
+	FleetFailures     = fleetPart.Counter("sloengine_fleet_failures_total", unitTimes, "Reports without the counts of the engine.", fleetEngine, OneOf("reason", "missing other_spec"), Absent(noFleet))
+	FleetFetchedBytes = fleetPart.Counter("sloengine_fleet_fetched_bytes_total", unitBytes, "Decompressed answers of the engine.", fleetEngine, Absent(noFleet))
 	FleetFetchSeconds = fleetPart.Histogram("sloengine_fleet_fetch_seconds", "Time in which the engine answered for one report.",
-		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, fleetEngine)
+		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, fleetEngine, Absent(noFleet))
 )
 
 var webPart = NewPart("Pages",
