@@ -21,6 +21,7 @@ import (
 // TestBrokerSinksSetChecker kills the engine, Kafka and RabbitMQ again and again under load, and cuts the network between
 // them. Then it looks at every id: what was acknowledged is in the topic and in the queue at least once.
 func TestBrokerSinksSetChecker(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts brokers and kills them")
 	}

@@ -16,6 +16,7 @@ import (
 
 // TestKafkaTopics creates the topics of a configuration in a cluster of one broker, and finds what is wrong about them.
 func TestKafkaTopics(t *testing.T) {
+	t.Parallel()
 	brokers := kafkatest.Start(t, kafkatest.Options{}).Brokers()[0]
 	dir := t.TempDir()
 	settings := writeFile(t, dir, "engine.yaml", fmt.Sprintf(`

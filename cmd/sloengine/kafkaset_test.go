@@ -24,6 +24,7 @@ var kafkaCycles = flag.Int("kafka.cycles", 8, "faults of the set checker of the 
 // oracle, and each message is a group, so one that is lost and another one that is counted twice do not make up for each
 // other.
 func TestKafkaSetChecker(t *testing.T) {
+	t.Parallel()
 	cluster := kafkatest.Start(t, kafkatest.Options{Proxied: true})
 	cluster.CreateTopic(t, "orders", 5, nil)
 	seed := uint64(time.Now().UnixNano())

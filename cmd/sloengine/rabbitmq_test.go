@@ -62,6 +62,7 @@ next:
 // TestRabbitMQWorkerStops is the way of an execution whose worker is down: its message expires, the handler makes a failure
 // of it, the budget burns and the alert fires. What comes again, from the worker or by a replay, does not count again.
 func TestRabbitMQWorkerStops(t *testing.T) {
+	t.Parallel()
 	node := rabbitmqtest.Start(t, rabbitmqtest.Options{})
 	dir := t.TempDir()
 	specFile := writeFile(t, dir, "spec.yaml", fmt.Sprintf(rabbitSpec, ""))
@@ -270,6 +271,7 @@ func (b *published) publish(ctx context.Context, conn *amqp.Connection, queue st
 // TestRabbitMQSetChecker kills the engine and the broker and cuts the network, under load. Each message that the broker
 // confirmed is counted: once by its id, and without an id at least once, twice only if the broker delivered it again.
 func TestRabbitMQSetChecker(t *testing.T) {
+	t.Parallel()
 	cycles := 9
 	if testing.Short() {
 		cycles = 3

@@ -118,6 +118,7 @@ func (s *scaleOut) countsAll(when string) {
 // TestThreeEnginesOnOneTopic kills one of three engines while events arrive, gives another one an empty disk, and then
 // goes from three engines to four and back to two. Every event is counted once, by some engine.
 func TestThreeEnginesOnOneTopic(t *testing.T) {
+	t.Parallel()
 	s := newScaleOut(t)
 	s.produce("before", 600) // there before any engine: a backfill
 	for i := range 3 {
