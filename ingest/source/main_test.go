@@ -34,6 +34,13 @@ type fakeEngine struct {
 	lost      []record.Dropped
 }
 
+// called is how often something was submitted.
+func (f *fakeEngine) called() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
 func (f *fakeEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -151,8 +151,7 @@ func parsePath(text string) (path []string, err error) {
 
 // mapper is the working memory of a mapping.
 type mapper struct {
-	parser  fastjson.Parser
-	scratch []byte
+	parser fastjson.Parser
 }
 
 // decodeMapped makes events of foreign JSON: one of an object, one of each element of an array, or of each line.

@@ -81,7 +81,6 @@ const maxHeaders = 32
 type reader struct {
 	text    []byte // an envelope or mapped events
 	mapping mapper
-	elems   [][2]int // of the mapped events, in text
 	raw     [][]byte // what they were made of
 }
 

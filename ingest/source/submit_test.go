@@ -121,7 +121,7 @@ func TestSubmitWaits(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, TroubleDeadLetters, f.Troubles()[0].Kind)
 		require.Contains(t, f.Troubles()[0].Brief, "dead_letters.max_bytes")
-		require.Zero(t, f.engine.calls)
+		require.Zero(t, f.engine.called())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Len(t, f.saved, 1)

@@ -71,7 +71,7 @@ type cover struct {
 
 // cover is how much is known of one of the plan's windows for a group.
 func (t *tick) cover(g *fold.Group, window int) cover {
-	o := 0.0
+	var o float64
 	if g.Observed != nil {
 		o = g.Observed[window]
 	} else {

@@ -132,7 +132,7 @@ func TestJoinedWaitsForAllFolds(t *testing.T) {
 	sa := catchUp(t, j, 0, a, 0, 1<<20)
 	good, bad := judged()
 	require.Zero(t, good+bad, "a threshold says nothing of a part")
-	sb := catchUp(t, j, 1, b, 0, 1<<20)
+	catchUp(t, j, 1, b, 0, 1<<20)
 	good, bad = judged()
 	require.Zero(t, good+bad, "the other was never seen to be up for longer than a moment")
 
@@ -142,7 +142,7 @@ func TestJoinedWaitsForAllFolds(t *testing.T) {
 		apply(t, c, t0.Add(30*time.Minute), times(shop(t0.Add(time.Duration(m)*time.Minute)), 4))
 	}
 	j.Reset(1)
-	sb = catchUp(t, j, 1, c, 0, 1<<20)
+	sb := catchUp(t, j, 1, c, 0, 1<<20)
 	good, bad = judged()
 	require.Equal(t, []uint64{28, 0}, []uint64{good, bad}, "each has 10 in all, and the last two minutes are not closed in one of them")
 	tick(c, t0.Add(30*time.Minute), now)

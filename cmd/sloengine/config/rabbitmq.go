@@ -42,7 +42,7 @@ type rabbitSource struct {
 
 func (r *rabbitSource) prefill(c *Config) {
 	r.rabbitBroker.prefill(c)
-	r.Options.ApplyDefaults()
+	r.ApplyDefaults()
 }
 
 // rabbitHandler is a dead-letter queue.
@@ -54,7 +54,7 @@ type rabbitHandler struct {
 
 func (r *rabbitHandler) prefill(c *Config) {
 	r.rabbitBroker.prefill(c)
-	r.HandlerOptions.ApplyDefaults()
+	r.ApplyDefaults()
 	r.Retention, r.Severity = rabbitmq.DefaultRetention, "error"
 }
 
@@ -138,7 +138,7 @@ func (s *Source) adviseRabbitMQ(path string, known *Known, warn func(path, hint,
 	switch {
 	case s.RabbitMQQueue != nil:
 		path += ".rabbitmq."
-		advice = s.RabbitMQQueue.Options.Advice(slo.FormatDuration)
+		advice = s.RabbitMQQueue.Advice(slo.FormatDuration)
 	case s.DeadLetterQueue != nil:
 		path += ".rabbitmq_dead_letters."
 		o := s.DeadLetterQueue.options()

@@ -68,12 +68,12 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 		case s.Kafka != nil:
 			s.Kafka.check(f, path+".kafka")
 		case s.RabbitMQQueue != nil:
-			checkRabbitMQ(f, path+".rabbitmq", &s.RabbitMQQueue.rabbitBroker, s.RabbitMQQueue.Options.Validate())
+			checkRabbitMQ(f, path+".rabbitmq", &s.RabbitMQQueue.rabbitBroker, s.RabbitMQQueue.Validate())
 		default:
 			o := s.DeadLetterQueue.options()
 			checkRabbitMQ(f, path+".rabbitmq_dead_letters", &s.DeadLetterQueue.rabbitBroker, o.Validate())
 		}
-		settingProblems(f, path, s.Settings.Validate())
+		settingProblems(f, path, s.Validate())
 	}
 }
 
