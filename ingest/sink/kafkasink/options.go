@@ -69,7 +69,7 @@ var codecs = map[string]kgo.CompressionCodec{
 
 // validate reports everything that is wrong, and reads the password.
 func (o *Options) validate() (key *placeholder.Text, err error) {
-	errs := []error{o.Options.Validate()}
+	errs := []error{o.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.Topic == "" {
 		bad("topic: missing")
