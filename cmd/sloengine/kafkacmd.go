@@ -237,7 +237,7 @@ func (o *kafkaTopics) table(r *kafkaTopicsResult) (err error) {
 	}
 	for _, t := range r.Topics {
 		if t.Exists {
-			retention := "for ever"
+			retention := "without limit"
 			if t.Retention >= 0 {
 				retention = t.Retention.String()
 			}

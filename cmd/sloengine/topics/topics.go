@@ -100,7 +100,7 @@ type Topic struct {
 	Partitions int           `json:"partitions"`
 	Replicas   int           `json:"replicas"`
 	MinInSync  int           `json:"min_insync_replicas"`
-	Retention  time.Duration `json:"-"` // negative: for ever
+	Retention  time.Duration `json:"-"` // negative: without limit
 	MaxMessage int64         `json:"max_message_bytes"`
 }
 
