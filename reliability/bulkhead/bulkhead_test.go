@@ -3,6 +3,7 @@ package bulkhead
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ func TestSoManyRunSoManyWaitTheRestIsRejected(t *testing.T) {
 		require.NoError(t, err)
 		release := make(chan struct{})
 		results := make(chan error, 10)
-		running := 0
+		var running atomic.Int64
 		for range 10 {
 			go func() {
 				if err := b.Acquire(t.Context()); err != nil {
@@ -28,14 +29,14 @@ func TestSoManyRunSoManyWaitTheRestIsRejected(t *testing.T) {
 					return
 				}
 				defer b.Release()
-				running++
+				running.Add(1)
 				<-release
 				results <- nil
 			}()
 			synctest.Wait()
 		}
 		require.Equal(t, Status{Active: 2, Queued: 3, Concurrency: 2, Queue: 3, Rejected: 5}, b.Status())
-		require.Equal(t, 2, running)
+		require.EqualValues(t, 2, running.Load())
 		for range 5 {
 			err := <-results
 			var full *FullError
@@ -46,6 +47,7 @@ func TestSoManyRunSoManyWaitTheRestIsRejected(t *testing.T) {
 		for range 5 {
 			require.NoError(t, <-results)
 		}
+		synctest.Wait() // a result is sent before its place is released
 		require.Equal(t, Status{Concurrency: 2, Queue: 3, Rejected: 5}, b.Status())
 		b.Measure()
 		require.Len(t, set.ListMetricNames(), 3)
