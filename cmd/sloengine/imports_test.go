@@ -147,7 +147,7 @@ var testsMayImport = map[string][]string{
 
 	"reliability/ratelimit/shared": {"reliability/logtest"},
 
-	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest"},
+	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest", "reliability/nettest"},
 	"reliability/amqpclient":   {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},
 	"ingest/sink/kafkasink":    {"ingest/source/kafka/kafkatest"},
 	"ingest/sink/rabbitmqsink": {"ingest/source/rabbitmq/rabbitmqtest"},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,13 +21,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(rabbitmqtest.Main(m)) }
 
-func secret(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-	return name
-}
-
 func TestWrongOptions(t *testing.T) {
 	for text, o := range map[string]Options{
 		"url: missing":                   {},
@@ -39,7 +30,7 @@ func TestWrongOptions(t *testing.T) {
 		"url: has a query":               {URL: "amqp://h?heartbeat=3"},
 		"tls: requires a url":            {URL: "amqp://h", TLS: &tls.Config{}},
 		"password_file: stat /nowhere":   {URL: "amqp://h", PasswordFile: "/nowhere"},
-		"password: the file is empty":    {URL: "amqp://h", PasswordFile: secret(t, " \n")},
+		"password: the file is empty":    {URL: "amqp://h", PasswordFile: nettest.PasswordFile(t, " \n")},
 		"heartbeat and connect_timeout ": {URL: "amqp://h", Heartbeat: -1},
 	} {
 		_, err := New(o)
@@ -59,7 +50,7 @@ func TestWrongOptions(t *testing.T) {
 // TestWhatAnOperatorReads makes each mistake with a real broker.
 func TestWhatAnOperatorReads(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
-	alice := Options{URL: "amqp://" + n.Address, Username: rabbitmqtest.Alice, PasswordFile: secret(t, rabbitmqtest.AlicePassword)}
+	alice := Options{URL: "amqp://" + n.Address, Username: rabbitmqtest.Alice, PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)}
 	with := func(change func(o *Options)) Options { o := alice; change(&o); return o }
 	queue := rabbitmqtest.Name("q")
 	for name, x := range map[string]struct {
@@ -72,10 +63,10 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		"plain":          {o: alice},
 		"virtual host":   {o: with(func(o *Options) { o.URL += "/other" })},
 		"TLS":            {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.TLSAddress, n.TLSConfig() })},
-		"wrong password": {o: with(func(o *Options) { o.PasswordFile = secret(t, "no") }), kind: KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"wrong password": {o: with(func(o *Options) { o.PasswordFile = nettest.PasswordFile(t, "no") }), kind: KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
 		"no host access": {o: with(func(o *Options) { o.URL += "/missing" }), kind: KindTopology, class: retry.ClassBlocked, text: "virtual host"},
 		"no rights": {o: with(func(o *Options) {
-			o.Username, o.PasswordFile = rabbitmqtest.Mallory, secret(t, rabbitmqtest.MalloryPassword)
+			o.Username, o.PasswordFile = rabbitmqtest.Mallory, nettest.PasswordFile(t, rabbitmqtest.MalloryPassword)
 		}), use: func(ch *amqp.Channel) error {
 			_, err := ch.QueueDeclare(queue, false, true, true, false, nil)
 			return err
@@ -132,7 +123,7 @@ func TestRunConnectsAgain(t *testing.T) {
 	proxy := nettest.NewProxy(t, n.Address)
 	set := metrics.NewSet()
 	client, err := New(Options{
-		URL: "amqp://" + proxy.Address, Username: rabbitmqtest.Alice, PasswordFile: secret(t, rabbitmqtest.AlicePassword),
+		URL: "amqp://" + proxy.Address, Username: rabbitmqtest.Alice, PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword),
 		Name: "source:r", Metrics: NewMetrics(set),
 	})
 	require.NoError(t, err)

@@ -3,8 +3,6 @@ package kafkaclient
 import (
 	"context"
 	"crypto/tls"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +13,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(m)) }
-
-func secret(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-	return name
-}
 
 func TestWrongOptions(t *testing.T) {
 	for text, o := range map[string]Options{
@@ -34,7 +26,7 @@ func TestWrongOptions(t *testing.T) {
 		`version: unknown Kafka version "latest"`:      {Brokers: []string{"k:9092"}, Version: "latest"},
 		"sasl: username and password_file are require": {Brokers: []string{"k:9092"}, SASL: &SASLOptions{Username: "u"}},
 		"sasl: password_file: stat /nowhere":           {Brokers: []string{"k:9092"}, SASL: &SASLOptions{Username: "u", PasswordFile: "/nowhere"}},
-		`sasl: unknown mechanism "GSSAPI"`:             {Brokers: []string{"k:9092"}, SASL: &SASLOptions{Username: "u", PasswordFile: secret(t, "x"), Mechanism: "GSSAPI"}},
+		`sasl: unknown mechanism "GSSAPI"`:             {Brokers: []string{"k:9092"}, SASL: &SASLOptions{Username: "u", PasswordFile: nettest.PasswordFile(t, "x"), Mechanism: "GSSAPI"}},
 	} {
 		require.ErrorContains(t, o.Validate(), text)
 	}
@@ -46,7 +38,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "words", 1, map[string]string{"max.message.bytes": "2000"})
 	sasl := func(mechanism, user, password string) *SASLOptions {
-		return &SASLOptions{Mechanism: mechanism, Username: user, PasswordFile: secret(t, password)}
+		return &SASLOptions{Mechanism: mechanism, Username: user, PasswordFile: nettest.PasswordFile(t, password)}
 	}
 	for name, x := range map[string]struct {
 		o     Options

@@ -1,5 +1,6 @@
-// Package nettest holds what tests with real servers need around them: free ports, certificates, and a TCP proxy that
-// breaks the network. It does not know which servers they are.
+// Package nettest holds what tests with real servers need around them: free ports, certificates, files with passwords, a
+// TCP proxy that breaks the network, and servers that the tests of a package share. It does not know which servers they
+// are.
 package nettest
 
 import (
@@ -13,6 +14,8 @@ import (
 	"math/big"
 	mathrand "math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -40,6 +43,14 @@ func FreePort(t testing.TB) string {
 	_, port, err := net.SplitHostPort(FreeAddress(t))
 	require.NoError(t, err)
 	return port
+}
+
+// PasswordFile makes a file that holds a password.
+func PasswordFile(t testing.TB, password string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(name, []byte(password), 0o600))
+	return name
 }
 
 // SelfSigned makes a certificate for 127.0.0.1 and localhost, which is its own authority, and its key, both as PEM.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -138,8 +137,7 @@ func TestOnlyTheLargeEventFails(t *testing.T) {
 func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "sink-blocked", 1, nil)
-	password := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(password, []byte("wrong"), 0o600))
+	password := nettest.PasswordFile(t, "wrong")
 	for text, o := range map[string]Options{
 		"the topic does not exist":       {Topic: "sink-missing", Options: kafkaclient.Options{Brokers: c.Brokers()}},
 		"refuse the user name":           {Topic: "sink-blocked", Options: kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: password}}},

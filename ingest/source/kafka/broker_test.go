@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,21 +17,16 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
-
-func secret(t *testing.T, text string) string {
-	name := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-	return name
-}
 
 // With a real broker: what an operator reads for each mistake, and that the source reads on once it is fixed.
 func TestMistakes(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "mistakes", 2, nil)
 	c.Produce(t, &kgo.Record{Topic: "mistakes", Value: []byte(valueOf("m"))})
-	file := secret(t, "wrong")
+	file := nettest.PasswordFile(t, "wrong")
 	user := func(name string) *kafkaclient.SASLOptions {
 		return &kafkaclient.SASLOptions{Username: name, PasswordFile: file}
 	}
@@ -44,7 +38,7 @@ func TestMistakes(t *testing.T) {
 		brief  string
 	}{
 		"wrong password": {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Alice)}, "mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
-		"no rights":      {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Mallory, PasswordFile: secret(t, kafkatest.MalloryPassword)}}, "mistakes", source.TroubleCredentials, "mistakes", "the user is not authorized for the topic (change its access control list)"},
+		"no rights":      {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Mallory, PasswordFile: nettest.PasswordFile(t, kafkatest.MalloryPassword)}}, "mistakes", source.TroubleCredentials, "mistakes", "the user is not authorized for the topic (change its access control list)"},
 		"unknown CA":     {kafkaclient.Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, "mistakes", source.TroubleTLS, "", "the certificate of the broker is signed by an unknown authority (set tls.ca_file)"},
 		"no listener":    {kafkaclient.Options{Brokers: []string{"127.0.0.1:1"}}, "mistakes", source.TroubleConnection, "", "the brokers are not reachable"},
 		"no topic":       {kafkaclient.Options{Brokers: c.Brokers()}, "missing", source.TroubleTopic, "missing", "the topic does not exist (create it)"},

@@ -2,8 +2,6 @@ package rabbitmq
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -33,9 +31,7 @@ func (r *rig) run(o Options, connect amqpclient.Options) *Source {
 
 // as are the options of a client for a user of the node.
 func as(t testing.TB, address, user, password string) amqpclient.Options {
-	file := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(file, []byte(password), 0o600))
-	return amqpclient.Options{URL: "amqp://" + address, Username: user, PasswordFile: file}
+	return amqpclient.Options{URL: "amqp://" + address, Username: user, PasswordFile: nettest.PasswordFile(t, password)}
 }
 
 func (r *rig) troubles() (kinds []source.Kind) {
