@@ -114,7 +114,7 @@ func (c *Client) Address() string { return c.address }
 // VHost is the virtual host.
 func (c *Client) VHost() string { return c.vhost }
 
-// Dial makes a connection, which the caller closes. The error is an *Error.
+// Dial makes a connection, which the caller closes. The error is a *remote.BrokerError.
 func (c *Client) Dial(ctx context.Context) (*amqp.Connection, error) {
 	conn, err := c.dial(ctx)
 	if s := c.series; s != nil {
@@ -192,8 +192,8 @@ const (
 )
 
 // Run connects and calls use with the connection, again and again until ctx ends. use returns when the connection has
-// ended or is of no more use, and Run closes it. report is told each failure to connect and each error of use, as an
-// *Error, and nil once a connection is made; after a failure Run waits, longer each time up to 30 s.
+// ended or is of no more use, and Run closes it. report is told each failure to connect and each error of use, as a
+// *remote.BrokerError, and nil once a connection is made; after a failure Run waits, longer each time up to 30 s.
 func (c *Client) Run(ctx context.Context, use func(ctx context.Context, conn *amqp.Connection) error, report func(error)) {
 	backoff := retry.Options{Base: minWait, Cap: maxWait}
 	policy, err := retry.New(backoff)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 	"github.com/sloengine/sloengine/reliability/nettest"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -56,40 +57,40 @@ func TestWhatAnOperatorReads(t *testing.T) {
 	for name, x := range map[string]struct {
 		o     Options
 		use   func(ch *amqp.Channel) error
-		kind  Kind
+		kind  remote.Kind
 		class retry.Class
 		text  string
 	}{
 		"plain":          {o: alice},
 		"virtual host":   {o: with(func(o *Options) { o.URL += "/other" })},
 		"TLS":            {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.TLSAddress, n.TLSConfig() })},
-		"wrong password": {o: with(func(o *Options) { o.PasswordFile = nettest.PasswordFile(t, "no") }), kind: KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"no host access": {o: with(func(o *Options) { o.URL += "/missing" }), kind: KindTopology, class: retry.ClassBlocked, text: "virtual host"},
+		"wrong password": {o: with(func(o *Options) { o.PasswordFile = nettest.PasswordFile(t, "no") }), kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"no host access": {o: with(func(o *Options) { o.URL += "/missing" }), kind: remote.KindTopology, class: retry.ClassBlocked, text: "virtual host"},
 		"no rights": {o: with(func(o *Options) {
 			o.Username, o.PasswordFile = rabbitmqtest.Mallory, nettest.PasswordFile(t, rabbitmqtest.MalloryPassword)
 		}), use: func(ch *amqp.Channel) error {
 			_, err := ch.QueueDeclare(queue, false, true, true, false, nil)
 			return err
 		},
-			kind: KindCredentials, class: retry.ClassBlocked, text: "not authorized"},
-		"foreign CA": {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.TLSAddress, &tls.Config{ServerName: "localhost"} }), kind: KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
+			kind: remote.KindCredentials, class: retry.ClassBlocked, text: "not authorized"},
+		"foreign CA": {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.TLSAddress, &tls.Config{ServerName: "localhost"} }), kind: remote.KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
 		"wrong name": {o: with(func(o *Options) {
 			o.URL, o.TLS = "amqps://"+n.TLSAddress, n.TLSConfig()
 			o.TLS.ServerName = "other.example.org"
-		}), kind: KindTLS, class: retry.ClassBlocked, text: "another host"},
-		"TLS where not": {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.Address, n.TLSConfig() }), kind: KindTLS, class: retry.ClassBlocked, text: "does not speak TLS"},
+		}), kind: remote.KindTLS, class: retry.ClassBlocked, text: "another host"},
+		"TLS where not": {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.Address, n.TLSConfig() }), kind: remote.KindTLS, class: retry.ClassBlocked, text: "does not speak TLS"},
 		"missing queue": {o: alice, use: func(ch *amqp.Channel) error {
 			_, err := ch.QueueDeclarePassive(rabbitmqtest.Name("missing"), true, false, false, false, nil)
 			return err
-		}, kind: KindTopology, class: retry.ClassBlocked, text: "does not exist"},
+		}, kind: remote.KindTopology, class: retry.ClassBlocked, text: "does not exist"},
 		"other arguments": {o: alice, use: func(ch *amqp.Channel) error {
 			_, err := ch.QueueDeclare(queue, false, true, false, false, nil)
 			return errors.Join(err, func() error {
 				_, err := ch.QueueDeclare(queue, false, true, false, false, amqp.Table{"x-message-ttl": 1000})
 				return err
 			}())
-		}, kind: KindTopology, class: retry.ClassBlocked, text: "other arguments"},
-		"no listener": {o: with(func(o *Options) { o.URL = "amqp://127.0.0.1:1" }), kind: KindConnection, class: retry.ClassTransient, text: "refused"},
+		}, kind: remote.KindTopology, class: retry.ClassBlocked, text: "other arguments"},
+		"no listener": {o: with(func(o *Options) { o.URL = "amqp://127.0.0.1:1" }), kind: remote.KindConnection, class: retry.ClassTransient, text: "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := New(x.o)
@@ -107,7 +108,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var e *Error
+			var e *remote.BrokerError
 			require.ErrorAs(t, err, &e)
 			require.ErrorContains(t, err, x.text)
 			require.Equal(t, x.kind, e.Kind, err)

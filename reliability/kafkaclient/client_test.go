@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/reliability/nettest"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -44,7 +45,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		o     Options
 		topic string
 		value string
-		kind  Kind
+		kind  remote.Kind
 		class retry.Class
 		text  string
 	}{
@@ -54,14 +55,14 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		"SCRAM 512":      {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Alice, kafkatest.AlicePassword)}},
 		"TLS":            {o: Options{Brokers: c.TLSBrokers(), TLS: c.TLSConfig()}},
 		"old":            {o: Options{Brokers: c.Brokers(), Version: "2.4"}},
-		"wrong password": {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("PLAIN", kafkatest.Alice, "no")}, kind: KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"wrong SCRAM":    {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Alice, "no")}, kind: KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"no rights":      {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Mallory, kafkatest.MalloryPassword)}, kind: KindCredentials, class: retry.ClassBlocked, text: "not authorized for the topic"},
-		"foreign CA":     {o: Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, kind: KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
-		"TLS where not":  {o: Options{Brokers: c.Brokers(), TLS: c.TLSConfig()}, kind: KindConnection, class: retry.ClassTransient, text: "is TLS misconfigured"},
-		"missing topic":  {o: Options{Brokers: c.Brokers()}, topic: "missing", kind: KindTopic, class: retry.ClassBlocked, text: "the topic does not exist"},
-		"large":          {o: Options{Brokers: c.Brokers()}, value: strings.Repeat("x", 4000), kind: KindRecord, class: retry.ClassPermanent, text: "larger than"},
-		"no listener":    {o: Options{Brokers: []string{"127.0.0.1:1"}}, kind: KindConnection, class: retry.ClassTransient, text: "refused"},
+		"wrong password": {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("PLAIN", kafkatest.Alice, "no")}, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"wrong SCRAM":    {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Alice, "no")}, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"no rights":      {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Mallory, kafkatest.MalloryPassword)}, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "not authorized for the topic"},
+		"foreign CA":     {o: Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, kind: remote.KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
+		"TLS where not":  {o: Options{Brokers: c.Brokers(), TLS: c.TLSConfig()}, kind: remote.KindConnection, class: retry.ClassTransient, text: "is TLS misconfigured"},
+		"missing topic":  {o: Options{Brokers: c.Brokers()}, topic: "missing", kind: remote.KindTopology, class: retry.ClassBlocked, text: "the topic does not exist"},
+		"large":          {o: Options{Brokers: c.Brokers()}, value: strings.Repeat("x", 4000), kind: remote.KindMessage, class: retry.ClassPermanent, text: "larger than"},
+		"no listener":    {o: Options{Brokers: []string{"127.0.0.1:1"}}, kind: remote.KindConnection, class: retry.ClassTransient, text: "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.o.Backoff = 50 * time.Millisecond
@@ -86,10 +87,10 @@ func TestWhatAnOperatorReads(t *testing.T) {
 				require.NoError(t, client.Failure())
 				return
 			}
-			if f := client.Failure(); x.kind == KindConnection && f != nil {
+			if f := client.Failure(); x.kind == remote.KindConnection && f != nil {
 				err = f
 			}
-			var e *Error
+			var e *remote.BrokerError
 			require.ErrorAs(t, err, &e)
 			require.ErrorContains(t, err, x.text)
 			require.Equal(t, x.kind, e.Kind)

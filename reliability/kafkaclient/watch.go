@@ -30,7 +30,7 @@ var (
 	_ kgo.HookProduceRecordUnbuffered = (*watch)(nil)
 )
 
-// Failure is why the last attempt to connect to a broker failed, as an *Error, or nil if it succeeded.
+// Failure is why the last attempt to connect to a broker failed, as a *remote.BrokerError, or nil if it succeeded.
 func (c *Client) Failure() error {
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()

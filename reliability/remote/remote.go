@@ -1,5 +1,5 @@
-// Package remote holds what other systems answer: an HTTP answer that is no success as an error, and foreign text made
-// fit for logs and pages. It does not know what was asked.
+// Package remote holds what other systems answer: an HTTP answer that is no success and a failure at a message broker as
+// errors, and foreign text made fit for logs and pages. It does not know what was asked.
 package remote
 
 import (

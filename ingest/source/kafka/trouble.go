@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/remote"
 )
 
 // isStopping reports whether the engine takes no more for good.
@@ -20,16 +21,16 @@ func isStopping(err error) bool {
 
 // classify says what kind of trouble an error is, and in the words of this program what is wrong.
 func classify(err error) (source.Kind, string) {
-	var known *kafkaclient.Error
+	var known *remote.BrokerError
 	if !errors.As(kafkaclient.Explain(err), &known) {
 		return source.TroubleConnection, "the brokers are not reachable"
 	}
 	switch known.Kind {
-	case kafkaclient.KindCredentials:
+	case remote.KindCredentials:
 		return source.TroubleCredentials, known.Brief()
-	case kafkaclient.KindTLS:
+	case remote.KindTLS:
 		return source.TroubleTLS, known.Brief()
-	case kafkaclient.KindTopic:
+	case remote.KindTopology:
 		return source.TroubleTopic, known.Brief()
 	}
 	var eof *kgo.ErrFirstReadEOF

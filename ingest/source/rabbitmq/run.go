@@ -6,13 +6,13 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
-	"github.com/sloengine/sloengine/reliability/amqpclient"
+	"github.com/sloengine/sloengine/reliability/remote"
 )
 
 // kinds are the troubles of a source by what an error of the client is about.
-var kinds = map[amqpclient.Kind]source.Kind{
-	amqpclient.KindConnection: source.TroubleConnection, amqpclient.KindCredentials: source.TroubleCredentials,
-	amqpclient.KindTLS: source.TroubleTLS, amqpclient.KindTopology: source.TroubleTopic, amqpclient.KindMessage: source.TroubleConnection,
+var kinds = map[remote.Kind]source.Kind{
+	remote.KindConnection: source.TroubleConnection, remote.KindCredentials: source.TroubleCredentials,
+	remote.KindTLS: source.TroubleTLS, remote.KindTopology: source.TroubleTopic, remote.KindMessage: source.TroubleConnection,
 }
 
 // Run consumes until ctx ends. It connects again whenever that is needed.
@@ -20,7 +20,7 @@ func (c *consumer) Run(ctx context.Context) { c.Client.Run(ctx, c.serve, c.conne
 
 // connection notes how the connection is; nil is well. What the engine says when it stops is not about the connection.
 func (c *consumer) connection(err error) {
-	var e *amqpclient.Error
+	var e *remote.BrokerError
 	switch {
 	case err == nil:
 		for _, kind := range kinds {
