@@ -63,14 +63,14 @@ func (k *kafkaSinkConfig) sink(name string, m *kafkaclient.Metrics) (*kafkasink.
 }
 
 type rabbitMQSinkConfig struct {
+	rabbitBroker         `yaml:",inline"`
 	rabbitmqsink.Options `yaml:",inline"`
-	TLS                  *tlsConfig `yaml:"tls"` // of a url that begins with amqps://
-	Mandatory            bool       `yaml:"mandatory"`
-	Persistent           bool       `yaml:"persistent"`
+	Mandatory            bool `yaml:"mandatory"`
+	Persistent           bool `yaml:"persistent"`
 }
 
-func (r *rabbitMQSinkConfig) prefill(*Config) {
-	r.Heartbeat, r.ConnectTimeout, r.ClientName = amqpclient.DefaultHeartbeat, amqpclient.DefaultConnectTimeout, amqpclient.DefaultClientName
+func (r *rabbitMQSinkConfig) prefill(c *Config) {
+	r.rabbitBroker.prefill(c)
 	r.RoutingKey, r.Mandatory, r.Persistent = rabbitmqsink.DefaultRoutingKey, true, true
 }
 
@@ -92,10 +92,10 @@ func (r *rabbitMQSinkConfig) check(f *yamldoc.Decoder, path string) {
 
 func (r *rabbitMQSinkConfig) sink(name string, m *amqpclient.Metrics) (*rabbitmqsink.Sink, error) {
 	o := r.Options
-	o.Name, o.Metrics, o.NotMandatory, o.Transient = name, m, !r.Mandatory, !r.Persistent
+	o.NotMandatory, o.Transient = !r.Mandatory, !r.Persistent
 	var err error
-	if o.TLS, err = r.TLS.enabled(); err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+	if o.Broker, err = r.rabbitBroker.options(name, m); err != nil {
+		return nil, err
 	}
 	return rabbitmqsink.New(o)
 }

@@ -73,12 +73,10 @@ sinks:
 		Linger: 5 * time.Millisecond, BufferBytes: 4 << 20, DeliveryTimeout: 9 * time.Second,
 	}, c.Sinks[0].Kafka.Options)
 	require.False(t, c.Sinks[0].Kafka.Idempotent)
-	require.Equal(t, rabbitmqsink.Options{
-		Options: amqpclient.Options{
-			URL: "amqps://r/v", Username: "ann", PasswordFile: password, Heartbeat: 3 * time.Second, ConnectTimeout: 4 * time.Second, ClientName: "me",
-		},
-		Exchange: "x", RoutingKey: "{service}",
-	}, c.Sinks[1].RabbitMQ.Options)
+	require.Equal(t, amqpclient.Options{
+		URL: "amqps://r/v", Username: "ann", PasswordFile: password, Heartbeat: 3 * time.Second, ConnectTimeout: 4 * time.Second, ClientName: "me",
+	}, c.Sinks[1].RabbitMQ.rabbitBroker.Options)
+	require.Equal(t, rabbitmqsink.Options{Exchange: "x", RoutingKey: "{service}"}, c.Sinks[1].RabbitMQ.Options)
 	require.False(t, c.Sinks[1].RabbitMQ.Mandatory)
 	require.False(t, c.Sinks[1].RabbitMQ.Persistent)
 	for _, section := range []*tlsConfig{c.Sinks[0].Kafka.TLS, c.Sinks[1].RabbitMQ.TLS} {

@@ -12,10 +12,10 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-// rabbitBroker is a connection to RabbitMQ.
+// rabbitBroker is a connection to RabbitMQ, of a source or a sink.
 type rabbitBroker struct {
 	amqpclient.Options `yaml:",inline"`
-	TLS                tlsConfig `yaml:"tls"`
+	TLS                *tlsConfig `yaml:"tls"` // of a url that begins with amqps://
 }
 
 func (b *rabbitBroker) prefill(*Config) {
@@ -23,13 +23,22 @@ func (b *rabbitBroker) prefill(*Config) {
 	b.ClientName = amqpclient.DefaultClientName
 }
 
-// client checks the settings by making what they are for.
-func (b *rabbitBroker) client(name string, m *amqpclient.Metrics) (*amqpclient.Client, error) {
+// options are those of a client with a name of its own in the metrics.
+func (b *rabbitBroker) options(name string, m *amqpclient.Metrics) (amqpclient.Options, error) {
 	o := b.Options
 	o.Name, o.Metrics = name, m
 	var err error
-	if o.TLS, err = b.TLS.client(); err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+	if o.TLS, err = b.TLS.enabled(); err != nil {
+		return o, fmt.Errorf("tls: %w", err)
+	}
+	return o, nil
+}
+
+// client checks the settings by making what they are for.
+func (b *rabbitBroker) client(name string, m *amqpclient.Metrics) (*amqpclient.Client, error) {
+	o, err := b.options(name, m)
+	if err != nil {
+		return nil, err
 	}
 	return amqpclient.New(o)
 }
@@ -121,7 +130,9 @@ func (s *Source) RabbitMQ(metrics *amqpclient.Metrics) (*RabbitMQ, error) {
 
 // checkRabbitMQ reports what is wrong with the settings of one of the two kinds.
 func checkRabbitMQ(f *yamldoc.Decoder, path string, b *rabbitBroker, err error) {
-	b.TLS.check(f, path+".tls")
+	if b.TLS != nil {
+		b.TLS.check(f, path+".tls")
+	}
 	if f.Broken(path) {
 		return
 	}

@@ -43,7 +43,7 @@ sources:
 	require.Equal(t, []string{"amqps://rabbit:5671", "shop"}, []string{one.Client.Address(), one.Client.VHost()})
 	b := c.Sources[0].RabbitMQQueue.rabbitBroker
 	require.Equal(t, []any{"u", 2 * time.Second, 3 * time.Second, "slo"}, []any{b.Username, b.Heartbeat, b.ConnectTimeout, b.ClientName})
-	conn, err := b.TLS.client()
+	conn, err := b.TLS.enabled()
 	require.NoError(t, err)
 	require.Equal(t, "rabbit.internal", conn.ServerName)
 	require.Len(t, conn.Certificates, 1)

@@ -18,7 +18,7 @@ import (
 
 // Options of a Sink. A zero field takes the default given with it.
 type Options struct {
-	amqpclient.Options `yaml:",inline"`
+	Broker amqpclient.Options
 	// Exchange is where messages go; "" is the default exchange, whose routing keys are names of queues.
 	Exchange string `yaml:"exchange"`
 	// RoutingKey has placeholders; "{service}.{type}".
@@ -44,6 +44,6 @@ func (o *Options) validate() (key *placeholder.Text, client *amqpclient.Client, 
 	if len(o.Exchange) > maxRoutingKey {
 		kerr = errors.Join(kerr, fmt.Errorf("exchange: longer than %d bytes", maxRoutingKey))
 	}
-	client, cerr := amqpclient.New(o.Options)
+	client, cerr := amqpclient.New(o.Broker)
 	return key, client, errors.Join(cerr, kerr)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -31,16 +29,9 @@ func items(kind string, ids ...string) (batch []dispatch.Item) {
 	return batch
 }
 
-func secret(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-	return name
-}
-
 // options are those of a sink for Alice.
 func options(t *testing.T, address, exchange string) Options {
-	return Options{Exchange: exchange, Options: amqpclient.Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice, PasswordFile: secret(t, rabbitmqtest.AlicePassword)}}
+	return Options{Exchange: exchange, Broker: amqpclient.Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice, PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)}}
 }
 
 func open(t *testing.T, o Options) *Sink {
@@ -79,8 +70,8 @@ func drain(t *testing.T, n *rabbitmqtest.Node, queue string) (list []amqp.Delive
 func TestWrongOptions(t *testing.T) {
 	for text, o := range map[string]Options{
 		"url: missing":               {},
-		"unknown placeholder {user}": {RoutingKey: "{user}", Options: amqpclient.Options{URL: "amqp://h"}},
-		"exchange: longer":           {Exchange: fmt.Sprintf("%0300d", 1), Options: amqpclient.Options{URL: "amqp://h"}},
+		"unknown placeholder {user}": {RoutingKey: "{user}", Broker: amqpclient.Options{URL: "amqp://h"}},
+		"exchange: longer":           {Exchange: fmt.Sprintf("%0300d", 1), Broker: amqpclient.Options{URL: "amqp://h"}},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, text)
@@ -144,9 +135,9 @@ func TestAFullQueueAsksForLess(t *testing.T) {
 func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
 	wrong := options(t, n.Address, "")
-	wrong.PasswordFile = secret(t, "no")
+	wrong.Broker.PasswordFile = nettest.PasswordFile(t, "no")
 	mallory := options(t, n.Address, "amq.topic")
-	mallory.Username, mallory.PasswordFile = rabbitmqtest.Mallory, secret(t, rabbitmqtest.MalloryPassword)
+	mallory.Broker.Username, mallory.Broker.PasswordFile = rabbitmqtest.Mallory, nettest.PasswordFile(t, rabbitmqtest.MalloryPassword)
 	for text, o := range map[string]Options{
 		"user name or password": wrong, "not authorized": mallory, "does not exist": options(t, n.Address, rabbitmqtest.Name("missing")),
 	} {
