@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 	"reliability/nettest":          {},
 	"reliability/kafkaclient":      {"reliability/remote", "reliability/retry", "reliability/secretfile"},
 	"reliability/amqpclient":       {"reliability/remote", "reliability/retry", "reliability/secretfile"},
+	"reliability/postgres":         {"reliability/remote", "reliability/retry", "reliability/secretfile"},
 	"reliability/bulkhead":         {"reliability/retry"},
 	"reliability/deadline":         {"reliability/retry"},
 	"reliability/dispatch":         {"reliability/*"},
@@ -121,6 +122,7 @@ var mayImport = map[string][]string{
 	// Names too long for the block above, which would be aligned again.
 	"ingest/source/kafka/kafkatest":       {"reliability/nettest"},
 	"ingest/source/rabbitmq/rabbitmqtest": {"reliability/nettest"},
+	"reliability/postgres/postgrestest":   {"reliability/nettest"},
 }
 
 // testsMayImport are the packages that tests may import in addition. Packages whose tests run the whole chain may
@@ -149,6 +151,7 @@ var testsMayImport = map[string][]string{
 
 	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest", "reliability/nettest"},
 	"reliability/amqpclient":   {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},
+	"reliability/postgres":     {"reliability/nettest", "reliability/postgres/postgrestest"},
 	"ingest/sink/kafkasink":    {"ingest/source/kafka/kafkatest"},
 	"ingest/sink/rabbitmqsink": {"ingest/source/rabbitmq/rabbitmqtest"},
 }

@@ -21,7 +21,7 @@ const (
 	KindMessage     Kind = "message"  // this one message is refused
 )
 
-// BrokerError is a failure of a client of a message broker, in words for an operator.
+// BrokerError is a failure of a client of a message broker or a database, in words for an operator.
 type BrokerError struct {
 	Broker string // what the client speaks to, such as "kafka"
 	Kind   Kind
