@@ -133,20 +133,25 @@ func kafkaSourceRow(b *board) {
 		unit: unitRate, none: noKafkaSource, steps: plain(),
 		queries: []query{{"sum by (source, topic) (deriv(" + gauge(metric.KafkaSourceLag.Name, pickedSource) + interval + "))", "{{source}}: {{topic}}"}},
 	}, lineStyle{}))
-	b.add(8, 7, lines(view{
+	b.add(6, 7, lines(view{
 		title: "Lag by partition", about: "The ten partitions with the highest lag. A single one that stands out is a key with too many messages, or a message that cannot pass.",
 		unit: unitShort, none: noKafkaSource, steps: plain(), min: number(0),
 		queries: []query{{"topk(10, " + gauge(metric.KafkaSourceLag.Name, pickedSource) + ")", "{{source}}: {{topic}}/{{partition}}, {{instance}}"}},
 	}, lineStyle{}))
-	b.add(8, 7, lines(view{
+	b.add(6, 7, lines(view{
 		title: "Commits", about: "Commits to the brokers per second, by result. With static ownership they serve the monitoring of lag only, and failures lose nothing.",
 		unit: unitRate, none: noKafkaSource, steps: plain(),
 		queries: []query{{sumRate("source, result", metric.KafkaSourceCommits.Name, pickedSource), "{{source}}: {{result}}"}},
 	}, lineStyle{}))
-	b.add(8, 7, lines(view{
+	b.add(6, 7, lines(view{
 		title: "Rebalances", about: "Times per second that the consumer group assigned or revoked partitions. Constant rebalances are engines that restart or miss heartbeats.",
 		unit: unitRate, none: noKafkaSource, steps: above(good, from(0.1, warning)),
 		queries: []query{{sumRate("source, instance", metric.KafkaSourceRebalances.Name, pickedSource), "{{source}}, {{instance}}"}},
+	}, lineStyle{}))
+	b.add(6, 7, lines(view{
+		title: "Ids seen again", about: "Times per second that an id came again, of one in 64 ids, and on which partition. Above 0 for other_partition, use the service and the id as the key of messages: two engines may count an event twice.",
+		unit: unitRate, none: noKafkaSource, steps: plain(), min: number(0),
+		queries: []query{{sumRate("source, result", metric.KafkaSourceSampledIDs.Name, pickedSource+`,result!="first"`), "{{source}}: {{result}}"}},
 	}, lineStyle{}))
 }
 

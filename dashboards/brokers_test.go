@@ -36,6 +36,8 @@ var brokered = map[string]func(s float64) float64{
 	`sloengine_kafka_source_commits_total{source="orders",result="ok"}`:                                                growing(0.2),
 	`sloengine_kafka_source_commits_total{source="orders",result="failed"}`:                                            constant(0),
 	`sloengine_kafka_source_rebalances_total{source="orders"}`:                                                         growing(0.001),
+	`sloengine_kafka_source_sampled_ids_total{source="orders",result="first"}`:                                         growing(1),
+	`sloengine_kafka_source_sampled_ids_total{source="orders",result="other_partition"}`:                               growing(0.1),
 	`sloengine_kafka_request_seconds_bucket{client="sink:s",request="produce",le="0.01"}`:                              growing(9),
 	`sloengine_kafka_request_seconds_bucket{client="sink:s",request="produce",le="+Inf"}`:                              growing(10),
 	`sloengine_kafka_request_seconds_bucket{client="sink:s",request="group",le="0.01"}`:                                constant(0),

@@ -216,6 +216,17 @@ func (b *Batch) of(i int32) (m *message, index int) {
 	return &b.messages[n], at - b.messages[n].first
 }
 
+// EachKey calls f with the Message.Stream and the key of events that came with an id. The key is a hash of service and id,
+// and f gets those without any bit of mask in the lower half.
+func (b *Batch) EachKey(mask uint64, f func(stream int, key xxh3.Uint128)) {
+	for i := range b.events.Events {
+		if e := &b.events.Events[i]; e.Key.Lo&mask == 0 && e.HasKey {
+			m, _ := b.of(int32(i))
+			f(int(m.stream), e.Key)
+		}
+	}
+}
+
 // Undecided calls f with each message that has events at the given indexes, ascending, and with those of its events that are
 // decided, by their index in the message.
 func (b *Batch) Undecided(undecided []int32, f func(stream int, offset int64, done []int32)) {

@@ -172,6 +172,7 @@ type Source struct {
 	in   *source.Intake
 	book book
 	show shown
+	ids  idSample
 }
 
 // New makes a Source. It connects to nothing.
@@ -190,6 +191,7 @@ func New(o Options) (*Source, error) {
 	s := &Source{o: o, set: set, in: o.Intake}
 	s.book.init(o.Positions)
 	s.show.init(o.Metrics, o.Intake)
+	s.ids.init(o.Metrics, o.Intake.Name())
 	return s, nil
 }
 

@@ -206,6 +206,7 @@ func (x *session) flush(ctx context.Context) {
 		return
 	}
 	b, c := x.batch, x.claim
+	x.s.ids.look(b, c)
 	x.batch, x.claim = nil, nil
 	for i := range c.parts {
 		p := c.parts[i].part
