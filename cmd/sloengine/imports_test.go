@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 	"reliability/mail/mailtest":    {},
 	"reliability/logtest":          {},
 	"reliability/nettest":          {},
+	"reliability/outbox":           {},
 	"reliability/kafkaclient":      {"reliability/remote", "reliability/retry", "reliability/secretfile"},
 	"reliability/amqpclient":       {"reliability/remote", "reliability/retry", "reliability/secretfile"},
 	"reliability/postgres":         {"reliability/remote", "reliability/retry", "reliability/secretfile"},
@@ -151,6 +152,7 @@ var testsMayImport = map[string][]string{
 
 	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest", "reliability/nettest"},
 	"reliability/amqpclient":   {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},
+	"reliability/outbox":       {"reliability/postgres/postgrestest"},
 	"reliability/postgres":     {"reliability/nettest", "reliability/postgres/postgrestest"},
 	"ingest/sink/kafkasink":    {"ingest/source/kafka/kafkatest"},
 	"ingest/sink/rabbitmqsink": {"ingest/source/rabbitmq/rabbitmqtest"},

@@ -1,0 +1,159 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Problem is something about a table that a user of it cannot work with.
+type Problem struct {
+	Column string // of the table; "" if it is about the table
+	Text   string // what is wrong
+	DDL    string // the statement that helps, "" if none does
+}
+
+// SchemaError says how a table differs from what its user needs.
+type SchemaError struct {
+	Table    string
+	Problems []Problem
+}
+
+// Error has one line for each problem.
+func (e *SchemaError) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "table %s: ", e.Table)
+		if p.Column != "" {
+			fmt.Fprintf(&b, "column %s: ", p.Column)
+		}
+		b.WriteString(p.Text)
+		if p.DDL != "" {
+			fmt.Fprintf(&b, ": %s;", p.DDL)
+		}
+	}
+	return b.String()
+}
+
+func missingColumn(table Name, f *field, column Column, ddl string) Problem {
+	p := Problem{Column: string(column), Text: "missing; add it", DDL: fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", table, column, ddl)}
+	switch {
+	case f.name == "bucket":
+		p.Text, p.DDL = `missing (set columns.bucket to "", and the bucket is calculated)`, ""
+	case f.data:
+		p.Text, p.DDL = fmt.Sprintf("missing (set columns.%s to the column that has it, or to \"\" if the table has none)", f.name), ""
+	}
+	return p
+}
+
+func wrongType(table Name, f *field, column Column, typ string) Problem {
+	want, _, _ := strings.Cut(f.ddl, " ")
+	p := Problem{Column: string(column), Text: fmt.Sprintf("has the type %s (want %s)", typ, strings.Join(f.types, ", "))}
+	if f.name != "bucket" && f.name != "xid" {
+		p.Text += "; change it"
+		p.DDL = fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s USING %s::%s", table, column, want, column, want)
+	}
+	return p
+}
+
+// Need is what somebody does with a table. Needs are added with |.
+type Need uint
+
+// The needs.
+const (
+	NeedPublish    Need = 1 << iota // write rows
+	NeedRelay                       // claim rows by leases of their buckets, and mark them
+	NeedOptimistic                  // claim rows one by one by their version
+	NeedClaim                       // read rows as the source "claim"
+	NeedXID                         // read rows as the source "xid"
+)
+
+// columns are those that the needs cannot do without, by their names in settings.
+func (n Need) columns() []string {
+	names := []string{"id", "created_at", "idempotency_key", "payload"}
+	add := func(need Need, more ...string) {
+		if n&need != 0 {
+			names = append(names, more...)
+		}
+	}
+	add(NeedPublish|NeedRelay|NeedOptimistic, "event_type", "key")
+	add(NeedRelay|NeedOptimistic, "status", "attempts", "next_attempt_at", "error", "completed_at")
+	add(NeedOptimistic, "version", "processing_instance", "locked_at")
+	add(NeedClaim, "counted_at")
+	add(NeedXID, "xid")
+	return names
+}
+
+// Schema is what Check found out about a table.
+type Schema struct {
+	Table       Name // with its schema
+	Partitioned bool
+	PayloadType string // such as json or bytea
+}
+
+// Check compares the table with what its user needs. Differences are a *SchemaError with all of them, and with the
+// statements that help.
+func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
+	c, err := readCatalog(ctx, db, t)
+	if err != nil {
+		return nil, err
+	}
+	e := &SchemaError{Table: c.name.Text()}
+	if !c.exists {
+		steps := DDL(t, Layout{Source: need.source()}, time.Time{})
+		e.Problems = append(e.Problems, Problem{Text: "does not exist; create it with sloengine outbox migrate, or", DDL: steps[0].SQL})
+		return nil, e
+	}
+	p := planner{t: t, c: c, l: Layout{Source: need.source()}, partitioned: c.partitioned}
+	required := need.columns()
+	for i := range fields {
+		f := &fields[i]
+		column := *f.of(&t.Columns)
+		typ, there := c.columns[string(column)]
+		needed := slices.Contains(required, f.name)
+		switch {
+		case column == "" && needed:
+			e.Problems = append(e.Problems, Problem{Text: fmt.Sprintf("columns.%s is missing in the settings (the table has to have this column)", f.name)})
+		case column == "" || !there && !needed && !p.wanted(f):
+		case !there:
+			e.Problems = append(e.Problems, missingColumn(c.name, f, column, p.definition(f, f.ddl)))
+		case !slices.Contains(f.types, typ):
+			e.Problems = append(e.Problems, wrongType(c.name, f, column, typ))
+		}
+	}
+	if need&(NeedRelay|NeedOptimistic|NeedPublish) != 0 && t.Columns.Topic == "" && t.Topic == "" {
+		e.Problems = append(e.Problems, Problem{Text: "has no column for the topic (set topic, or columns.topic)"})
+	}
+	for _, b := range []struct {
+		suffix string
+		needed bool
+	}{
+		{keysTable, need&NeedPublish != 0 && c.partitioned && t.Columns.IdempotencyKey != t.Columns.ID},
+		{bucketsTable, need&NeedRelay != 0},
+		{relaysTable, need&NeedRelay != 0},
+	} {
+		if b.needed && !c.besides[b.suffix] {
+			e.Problems = append(e.Problems, Problem{Text: fmt.Sprintf("the table %s beside it does not exist; create it with sloengine outbox migrate", c.name.With(b.suffix).Text())})
+		}
+	}
+	if len(e.Problems) > 0 {
+		return nil, e
+	}
+	return &Schema{Table: c.name, Partitioned: c.partitioned, PayloadType: c.columns[string(t.Columns.Payload)]}, nil
+}
+
+// source is the source among the needs.
+func (n Need) source() Source {
+	switch {
+	case n&NeedClaim != 0:
+		return SourceClaim
+	case n&NeedXID != 0:
+		return SourceXID
+	}
+	return SourceNone
+}

@@ -1,0 +1,98 @@
+package outbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Row is one row of an outbox table. Columns that the table does not have are empty.
+type Row struct {
+	ID             int64
+	CreatedAt      time.Time
+	IdempotencyKey string
+	AggregateType  string
+	AggregateID    string
+	EventType      string
+	Topic          string
+	Key            string
+	Payload        []byte // as written, except that a jsonb column normalizes it
+	Headers        []byte // JSON object, see ParseHeaders; nil without any
+	Status         string
+	Attempts       int
+	NextAttemptAt  *time.Time
+	Error          string
+	CompletedAt    *time.Time
+	Version        int // 0 in tables without one
+}
+
+// SelectList is the list of a SELECT whose rows ScanRow reads. alias is the table's in the FROM clause, or "".
+func (t *Table) SelectList(alias string) string {
+	q := func(c Column, typ, absent string) string {
+		if c == "" {
+			return absent
+		}
+		s := c.String()
+		if alias != "" {
+			s = alias + "." + s
+		}
+		if typ == "text" {
+			return "coalesce(" + s + "::text, '')"
+		}
+		if typ != "" {
+			s += "::" + typ
+		}
+		return s
+	}
+	c := &t.Columns
+	topic := q(c.Topic, "text", literal(t.Topic)+"::text")
+	return strings.Join([]string{
+		q(c.ID, "bigint", ""), q(c.CreatedAt, "timestamptz", ""), q(c.IdempotencyKey, "text", ""),
+		q(c.AggregateType, "text", "''::text"), q(c.AggregateID, "text", "''::text"), q(c.EventType, "text", "''::text"),
+		topic, q(c.Key, "text", "''::text"), q(c.Payload, "", ""), q(c.Headers, "", "NULL::jsonb"),
+		q(c.Status, "text", "''::text"), q(c.Attempts, "integer", "0"), q(c.NextAttemptAt, "timestamptz", "NULL::timestamptz"),
+		q(c.Error, "text", "''::text"), q(c.CompletedAt, "timestamptz", "NULL::timestamptz"), q(c.Version, "integer", "0"),
+	}, ", ")
+}
+
+// ScanRow reads a row of a SELECT with SelectList. It fits pgx.CollectRows.
+func ScanRow(rows pgx.CollectableRow) (r Row, err error) {
+	err = rows.Scan(r.Targets()...)
+	return r, err
+}
+
+// Targets are what to scan SelectList into, for statements that select more than that.
+func (r *Row) Targets() []any {
+	return []any{
+		&r.ID, &r.CreatedAt, &r.IdempotencyKey, &r.AggregateType, &r.AggregateID, &r.EventType, &r.Topic, &r.Key,
+		&r.Payload, &r.Headers, &r.Status, &r.Attempts, &r.NextAttemptAt, &r.Error, &r.CompletedAt, &r.Version,
+	}
+}
+
+// ParseHeaders reads the headers of a row: a JSON object. Values that are no texts are given as their JSON.
+func ParseHeaders(data []byte) (map[string]string, error) {
+	if len(data) == 0 || bytes.Equal(data, []byte("null")) {
+		return nil, nil
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("invalid headers (want a JSON object): %w", err)
+	}
+	out := make(map[string]string, len(raw))
+	for name, value := range raw {
+		var s string
+		if value[0] == '"' {
+			if err := json.Unmarshal(value, &s); err != nil {
+				return nil, fmt.Errorf("invalid header %q: %w", name, err)
+			}
+		} else if s = string(value); s == "null" {
+			continue
+		}
+		out[name] = s
+	}
+	return out, nil
+}
