@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/backup"
 )
@@ -199,7 +200,7 @@ func TestBackupIsAuthorised(t *testing.T) {
 			require.Zero(t, code, stderr)
 			continue
 		}
-		require.Equal(t, exitFailure, code)
+		require.Equal(t, cli.ExitFailure, code)
 		require.Contains(t, stderr, want)
 		require.NoDirExists(t, out)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -10,13 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/backup"
 )
 
-func newBackup(s streams) *cobra.Command {
+func newBackup(s cli.Streams) *cobra.Command {
 	var (
-		engine apiClient
+		engine remote.Client
 		out    string
 	)
 	c := &cobra.Command{
@@ -34,29 +35,29 @@ A backup does not contain dead letters in Redis or in memory, nor the output of 
 sinks. If the engine requires tokens, the command needs the permission operate.`,
 		Example: `  sloengine backup --out /backup/2026-11-22
   sloengine backup --out - | zstd > backup.tar.zst`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if out == "" {
-				return usageError{errors.New("no destination given: set --out DIR, or --out - for a tar stream")}
+				return cli.Usagef("no destination given: set --out DIR, or --out - for a tar stream")
 			}
 			began := time.Now()
-			m, err := engine.backup(c.Context(), out, s.out)
+			m, err := readBackup(c.Context(), &engine, out, s.Out)
 			if err != nil {
 				return fmt.Errorf("backup: %w", err)
 			}
-			_, err = fmt.Fprintf(s.err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
-				plural(len(m.Files), "file"), m.Bytes(), time.Since(began).Seconds(), m.Begun.Format(time.RFC3339))
+			_, err = fmt.Fprintf(s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
+				cli.Plural(len(m.Files), "file"), m.Bytes(), time.Since(began).Seconds(), m.Begun.Format(time.RFC3339))
 			return err
 		},
 	}
-	engine.add(c.Flags())
+	engine.AddFlags(c.Flags())
 	c.Flags().StringVar(&out, "out", "", "folder to write to, or - for a tar stream on standard output")
 	return c
 }
 
-// backup reads the stream of a running engine and verifies it.
-func (c *apiClient) backup(ctx context.Context, out string, stdout io.Writer) (m *backup.Manifest, err error) {
-	err = c.stream(ctx, app.BackupPath, func(r io.Reader) error {
+// readBackup reads the stream of a running engine and verifies it.
+func readBackup(ctx context.Context, c *remote.Client, out string, stdout io.Writer) (m *backup.Manifest, err error) {
+	err = c.Stream(ctx, app.BackupPath, func(r io.Reader) error {
 		if out == "-" {
 			m, err = backup.Check(r, stdout)
 		} else {
@@ -67,7 +68,7 @@ func (c *apiClient) backup(ctx context.Context, out string, stdout io.Writer) (m
 	return m, err
 }
 
-func newRestore(s streams) *cobra.Command {
+func newRestore(s cli.Streams) *cobra.Command {
 	var from, dataDir string
 	c := &cobra.Command{
 		Use:   "restore --from DIR|FILE --data-dir DIR",
@@ -80,23 +81,23 @@ that arrived during the backup. Events that you send again are counted once.
 Events that a sink received after the backup began are delivered to it again.`,
 		Example: `  sloengine restore --from /backup/2026-11-22 --data-dir data
   zstd -d backup.tar.zst && sloengine restore --from backup.tar --data-dir data`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case from == "-":
-				return usageError{errors.New("restore reads the backup twice and cannot read standard input: write the backup to a file first")}
+				return cli.Usagef("restore reads the backup twice and cannot read standard input: write the backup to a file first")
 			case from == "":
-				return usageError{errors.New("no backup given: set --from DIR or --from FILE")}
+				return cli.Usagef("no backup given: set --from DIR or --from FILE")
 			case dataDir == "":
-				return usageError{errors.New("no data directory given: set --data-dir DIR (empty or missing)")}
+				return cli.Usagef("no data directory given: set --data-dir DIR (empty or missing)")
 			}
 			began := time.Now()
 			m, err := backup.Restore(from, dataDir, engine.DataFormat)
 			if err != nil {
 				return fmt.Errorf("restore: %w", err)
 			}
-			_, err = fmt.Fprintf(s.err, "restored %s, %d bytes, in %.1fs, from the backup that began at %s\n",
-				plural(len(m.Files), "file"), m.Bytes(), time.Since(began).Seconds(), m.Begun.Format(time.RFC3339))
+			_, err = fmt.Fprintf(s.Err, "restored %s, %d bytes, in %.1fs, from the backup that began at %s\n",
+				cli.Plural(len(m.Files), "file"), m.Bytes(), time.Since(began).Seconds(), m.Begun.Format(time.RFC3339))
 			return err
 		},
 	}

@@ -3,25 +3,25 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-func newCheck(s streams) *cobra.Command {
+func newCheck(s cli.Streams) *cobra.Command {
 	var (
-		files   specFiles
+		files   cli.SpecFiles
 		engines engineFlags
 	)
-	p := &printer{streams: s}
+	p := &cli.Printer{Streams: s}
 	retention, settings := "0", ""
 	perDay := 0.0
 	var failOn string
@@ -39,12 +39,12 @@ if --key shows that all events of a group reach the same engine.`,
 		Example: `  sloengine check -f specs/
   sloengine check -f specs/ --engines 3 --key product
   sloengine check -f - < spec.yaml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := errors.Join(files.check(), engines.check()); err != nil {
+			if err := errors.Join(files.Check(), engines.check()); err != nil {
 				return err
 			}
-			sp, problems, err := spec.LoadPaths(files, s.in)
+			sp, problems, err := spec.LoadPaths(files, s.In)
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ if --key shows that all events of a group reach the same engine.`,
 				}
 				samples, err := slo.ParseDuration(retention)
 				if err != nil {
-					return usageError{fmt.Errorf("invalid --retention: %w", err)}
+					return cli.Usagef("invalid --retention: %w", err)
 				}
 				problems = append(problems, lint(s, sp, samples, perDay)...)
 				problems = append(problems, engines.problems(sp)...)
@@ -67,19 +67,19 @@ if --key shows that all events of a group reach the same engine.`,
 			return reportProblems(p, sp, problems, spec.Severity(failOn))
 		},
 	}
-	files.add(c.Flags())
+	files.Add(c.Flags())
 	engines.add(c.Flags())
-	p.addOutput(c.Flags(), "table", "json")
+	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")
-	addChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
+	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
 	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
 	c.Flags().Float64Var(&perDay, "events-per-day", 0, "events per day of an SLO; 0 if unknown")
 	return c
 }
 
 // lint finds alerts that cannot work. It prints findings of severity info to standard error and does not return them.
-func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spec.Problems {
-	in := rulesSpec(sp)
+func lint(s cli.Streams, sp *spec.Spec, retention time.Duration, perDay float64) spec.Problems {
+	in := cli.RulesSpec(sp)
 	o := alerts.LintOptions{Retention: retention}
 	if perDay > 0 {
 		o.EventsPerDay = func(slo.ID) (float64, bool) { return perDay, true }
@@ -94,7 +94,7 @@ func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spe
 		}
 		switch f.Severity {
 		case alerts.FindingInfo:
-			fmt.Fprintf(s.err, "%s:%d:%d: info: %s (%s)\n", p.File, p.Line, p.Column, p.Message, p.Suggestion)
+			fmt.Fprintf(s.Err, "%s:%d:%d: info: %s (%s)\n", p.File, p.Line, p.Column, p.Message, p.Suggestion)
 			continue
 		case alerts.FindingError:
 			p.Severity = spec.Error
@@ -105,9 +105,9 @@ func lint(s streams, sp *spec.Spec, retention time.Duration, perDay float64) spe
 }
 
 // reportProblems prints the problems and turns those of failOn and worse into the exit code.
-func reportProblems(p *printer, sp *spec.Spec, problems spec.Problems, failOn spec.Severity) error {
-	err := p.print(map[string]any{"problems": append(spec.Problems{}, problems...)}, func() error {
-		printProblems(p.out, problems)
+func reportProblems(p *cli.Printer, sp *spec.Spec, problems spec.Problems, failOn spec.Severity) error {
+	err := p.Print(map[string]any{"problems": append(spec.Problems{}, problems...)}, func() error {
+		cli.PrintProblems(p.Out, problems)
 		return nil
 	})
 	if err != nil {
@@ -122,17 +122,11 @@ func reportProblems(p *printer, sp *spec.Spec, problems spec.Problems, failOn sp
 		}
 	}
 	if len(problems) > 0 {
-		fmt.Fprintf(p.err, "%s, %s\n", plural(errs, "error"), plural(warnings, "warning"))
+		fmt.Fprintf(p.Err, "%s, %s\n", cli.Plural(errs, "error"), cli.Plural(warnings, "warning"))
 	}
 	if errs > 0 || warnings > 0 && failOn == spec.Warning {
-		return errFindings
+		return cli.ErrFindings
 	}
-	fmt.Fprintf(p.err, "ok: %s, %s, %s\n", plural(len(sp.SLOs), "SLO"), plural(len(sp.Thresholds), "event threshold"), plural(len(sp.Agreements), "SLA"))
+	fmt.Fprintf(p.Err, "ok: %s, %s, %s\n", cli.Plural(len(sp.SLOs), "SLO"), cli.Plural(len(sp.Thresholds), "event threshold"), cli.Plural(len(sp.Agreements), "SLA"))
 	return nil
-}
-
-func printProblems(w io.Writer, problems spec.Problems) {
-	for _, p := range problems {
-		fmt.Fprintln(w, p.String())
-	}
 }

@@ -3,11 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-func newConvert(s streams) *cobra.Command {
-	var files specFiles
+func newConvert(s cli.Streams) *cobra.Command {
+	var files cli.SpecFiles
 	out := "-"
 	c := &cobra.Command{
 		Use:   "convert -f FILE|DIR|-",
@@ -17,28 +18,28 @@ format. It reports anything that this format cannot express with file, line and 
 Nothing is dropped silently.`,
 		Example: `  sloengine convert -f sloth.yaml > specs/shop.yaml
   sloengine convert -f openslo/ --out specs/all.yaml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := files.check(); err != nil {
+			if err := files.Check(); err != nil {
 				return err
 			}
-			sp, problems, err := spec.LoadPaths(files, s.in)
+			sp, problems, err := spec.LoadPaths(files, s.In)
 			if err != nil {
 				return err
 			}
-			printProblems(s.err, problems)
+			cli.PrintProblems(s.Err, problems)
 			if problems.HasErrors() {
-				return errFindings
+				return cli.ErrFindings
 			}
 			text := spec.Encode(sp)
 			if out == "-" {
-				_, err := s.out.Write(text)
+				_, err := s.Out.Write(text)
 				return err
 			}
 			return writeAtomic(out, text)
 		},
 	}
-	files.add(c.Flags())
+	files.Add(c.Flags())
 	c.Flags().StringVar(&out, "out", out, "file to write, or - for standard output")
 	return c
 }

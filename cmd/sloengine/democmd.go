@@ -16,6 +16,7 @@ import (
 
 	eventpost "github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -26,7 +27,7 @@ import (
 	examples "github.com/sloengine/sloengine/testdata/specs"
 )
 
-func newDemo(s streams) *cobra.Command {
+func newDemo(s cli.Streams) *cobra.Command {
 	var (
 		p       processFlags
 		dataDir = filepath.Join(os.TempDir(), "sloengine-demo-"+strconv.Itoa(os.Getuid()))
@@ -41,11 +42,11 @@ events take the usual path: over HTTP into the log, and from there into the coun
 
 The folder remains when the process ends. You can kill the process, even with kill -9,
 start it again and find every number unchanged. --fresh starts over.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			length, err := slo.ParseDuration(history)
 			if err != nil {
-				return usageError{fmt.Errorf("invalid --history: %w", err)}
+				return cli.Usagef("invalid --history: %w", err)
 			}
 			if fresh {
 				if err := startOver(dataDir); err != nil {
@@ -55,7 +56,7 @@ start it again and find every number unchanged. --fresh starts over.`,
 			if err := os.MkdirAll(dataDir, 0o755); err != nil {
 				return fmt.Errorf("create demo folder: %w", err)
 			}
-			d := demoRun{out: s.err, dir: dataDir, length: length}
+			d := demoRun{out: s.Err, dir: dataDir, length: length}
 			return serve(c.Context(), s, p, app.Options{
 				LoadSpec: func() (*spec.Spec, spec.Problems, error) {
 					sp, problems := spec.Load([]spec.File{
@@ -79,7 +80,7 @@ start it again and find every number unchanged. --fresh starts over.`,
 func demoSettings(dataDir string) func(*config.Config) error {
 	return func(c *config.Config) error {
 		if c.Auth.TokensFile != "" || c.Web.ConfigFile != "" {
-			return usageError{errors.New("demo sends its traffic without tokens and TLS (remove auth.tokens_file and web.config_file from the settings)")}
+			return cli.Usagef("demo sends its traffic without tokens and TLS (remove auth.tokens_file and web.config_file from the settings)")
 		}
 		if len(c.Sinks) > 0 {
 			return nil

@@ -21,6 +21,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -115,7 +116,7 @@ func deployFile(t *testing.T, name string) string {
 func parseServe(t *testing.T, args []string) *cobra.Command {
 	t.Helper()
 	require.Equal(t, "serve", args[0])
-	c := newServe(streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+	c := newServe(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 	require.NoError(t, c.ParseFlags(args[1:]), args)
 	require.Empty(t, c.Flags().Args(), args)
 	require.Equal(t, "/var/lib/sloengine", c.Flag("data-dir").Value.String())
@@ -129,7 +130,7 @@ func testRouter(t *testing.T) http.Handler {
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan *url.URL, 1), make(chan error, 1)
 	opt := app.Options{
-		LoadSpec: specFiles{"../../testdata/specs/insurance.yaml"}.loader(nil), DataDir: t.TempDir(),
+		LoadSpec: cli.SpecFiles{"../../testdata/specs/insurance.yaml"}.Loader(nil), DataDir: t.TempDir(),
 		LoadConfig: func() (config.Config, error) { return config.Default(), nil }, Log: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
 		OnReady: func(_ context.Context, base *url.URL) error { ready <- base; return nil },
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -10,15 +9,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/rules/diff"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/status"
 )
 
-func newDiff(s streams) *cobra.Command {
+// diffFlags say how to print a difference, and which engine to ask.
+type diffFlags struct {
+	cli.Printer
+	engine remote.Client
+}
+
+func newDiff(s cli.Streams) *cobra.Command {
 	var running bool
-	o := &engineCommand{printer: printer{streams: s}}
+	o := &diffFlags{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Show what a new version of a spec changes, and the consequences",
@@ -34,48 +41,48 @@ removed, and until when the engine retains their counts.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if running {
 				if len(args) == 0 {
-					return usageError{errors.New("diff --running takes a spec: files, folders, or - for standard input")}
+					return cli.Usagef("diff --running takes a spec: files, folders, or - for standard input")
 				}
 				differs, err := diffRunning(c.Context(), o, args)
 				if err == nil && differs {
-					err = errFindings
+					err = cli.ErrFindings
 				}
 				return err
 			}
 			if len(args) != 2 {
-				return usageError{errors.New("diff takes two specs: the old one and the new one")}
+				return cli.Usagef("diff takes two specs: the old one and the new one")
 			}
-			was, err := specFiles(args[:1]).read(s)
+			was, err := cli.SpecFiles(args[:1]).Read(s)
 			if err != nil {
 				return fmt.Errorf("old spec: %w", err)
 			}
-			now, err := specFiles(args[1:]).read(s)
+			now, err := cli.SpecFiles(args[1:]).Read(s)
 			if err != nil {
 				return fmt.Errorf("new spec: %w", err)
 			}
-			changes := append([]diff.Change{}, diff.Specs(rulesSpec(was), rulesSpec(now))...)
-			err = o.print(changes, func() error {
-				_, err := io.WriteString(s.out, diff.Text(changes))
+			changes := append([]diff.Change{}, diff.Specs(cli.RulesSpec(was), cli.RulesSpec(now))...)
+			err = o.Print(changes, func() error {
+				_, err := io.WriteString(s.Out, diff.Text(changes))
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			if len(changes) > 0 {
-				return errFindings
+				return cli.ErrFindings
 			}
 			return nil
 		},
 	}
-	o.addOutput(c.Flags(), "table", "json")
+	o.AddOutput(c.Flags(), "table", "json")
 	c.Flags().BoolVar(&running, "running", false, "compare one spec with what a running engine counts")
-	o.engine.add(c.Flags())
+	o.engine.AddFlags(c.Flags())
 	return c
 }
 
 // diffRunning shows what a spec would do to the counts of a running engine, and reports whether it would change any.
-func diffRunning(ctx context.Context, o *engineCommand, files specFiles) (differs bool, err error) {
-	next, err := files.read(o.streams)
+func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differs bool, err error) {
+	next, err := files.Read(o.Streams)
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
@@ -86,7 +93,7 @@ func diffRunning(ctx context.Context, o *engineCommand, files specFiles) (differ
 	var answer struct {
 		Items []status.Generation `json:"items"`
 	}
-	if err := o.engine.read(ctx, "/api/v1/generations", nil, &answer); err != nil {
+	if err := o.engine.Read(ctx, "/api/v1/generations", nil, &answer); err != nil {
 		return false, err
 	}
 	held := make([]fold.Generation, len(answer.Items))
@@ -102,7 +109,7 @@ func diffRunning(ctx context.Context, o *engineCommand, files specFiles) (differ
 	}
 	c := app.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))
 	differs = len(c.Started)+len(c.Resumed)+len(c.Parked) > 0
-	return differs, o.print(c, func() error { printChange(o.out, c); return nil })
+	return differs, o.Print(c, func() error { printChange(o.Out, c); return nil })
 }
 
 func printChange(w io.Writer, c *status.SpecChange) {
@@ -110,16 +117,16 @@ func printChange(w io.Writer, c *status.SpecChange) {
 		fmt.Fprintln(w, "Every SLO keeps its counts.")
 	}
 	for _, id := range c.Started {
-		fmt.Fprintf(w, "%s  starts from zero\n", printable(id))
+		fmt.Fprintf(w, "%s  starts from zero\n", cli.Printable(id))
 	}
 	for _, id := range c.Resumed {
-		fmt.Fprintf(w, "%s  resumes its parked counts\n", printable(id))
+		fmt.Fprintf(w, "%s  resumes its parked counts\n", cli.Printable(id))
 	}
 	for _, p := range c.Parked {
 		what := "has a new definition: the counts of the old one are"
 		if p.Removed {
 			what = "is removed: its counts are"
 		}
-		fmt.Fprintf(w, "%s  %s retained until %s\n", printable(p.ID), what, p.Until.UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, "%s  %s retained until %s\n", cli.Printable(p.ID), what, p.Until.UTC().Format(time.RFC3339))
 	}
 }

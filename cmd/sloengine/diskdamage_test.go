@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -88,7 +89,7 @@ func (d *damagedFolder) launch(t *testing.T, more ...string) (refused string) {
 	case <-time.After(10 * time.Second):
 		t.Fatalf("neither ready nor ended:\n%s", d.p.log)
 	}
-	require.Equal(t, exitFailure, d.p.cmd.ProcessState.ExitCode(), d.p.log)
+	require.Equal(t, cli.ExitFailure, d.p.cmd.ProcessState.ExitCode(), d.p.log)
 	lines := strings.Split(strings.TrimSpace(d.p.log.String()), "\n")
 	return lines[len(lines)-1]
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 )
@@ -25,10 +26,10 @@ func (f *engineFlags) add(fs *pflag.FlagSet) {
 
 func (f *engineFlags) check() error {
 	if f.engines < 1 {
-		return usageError{errors.New("invalid --engines (want 1 or more)")}
+		return cli.Usagef("invalid --engines (want 1 or more)")
 	}
 	if len(f.key) > 0 && f.engines == 1 {
-		return usageError{errors.New("--key without --engines has no effect: set --engines to the number of engines")}
+		return cli.Usagef("--key without --engines has no effect: set --engines to the number of engines")
 	}
 	return nil
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
 )
 
-func newExplain(s streams) *cobra.Command {
-	var files specFiles
+func newExplain(s cli.Streams) *cobra.Command {
+	var files cli.SpecFiles
 	var perSecond float64
 	series := 100
 	scrape := 15 * time.Second
@@ -22,11 +23,11 @@ func newExplain(s streams) *cobra.Command {
 		Example: `  sloengine explain -f specs/ shop/checkout --events-per-second 12
   sloengine explain -f specs/`,
 		RunE: func(_ *cobra.Command, ids []string) error {
-			sp, err := files.read(s)
+			sp, err := files.Read(s)
 			if err != nil {
 				return err
 			}
-			in := rulesSpec(sp)
+			in := cli.RulesSpec(sp)
 			now := time.Now().UTC()
 			o := rules.Options{Scrape: scrape, From: time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)}
 			o.Until = o.From.AddDate(0, 6, 0)
@@ -53,9 +54,9 @@ func newExplain(s streams) *cobra.Command {
 					return fmt.Errorf("explain %s: %w", x.ID, err)
 				}
 				if shown > 0 {
-					fmt.Fprintln(s.out)
+					fmt.Fprintln(s.Out)
 				}
-				fmt.Fprint(s.out, e.String())
+				fmt.Fprint(s.Out, e.String())
 				shown++
 			}
 			if shown < len(want) || shown == 0 {
@@ -65,7 +66,7 @@ func newExplain(s streams) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	files.add(f)
+	files.Add(f)
 	f.Float64Var(&perSecond, "events-per-second", 0, "current traffic; 0 if unknown")
 	f.IntVar(&series, "series", series, "number of series of the counters of an SLO")
 	f.DurationVar(&scrape, "scrape-interval", scrape, "how often Prometheus scrapes the counters")

@@ -25,6 +25,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -112,7 +113,7 @@ func readFrozen(t testing.TB, dir string, at time.Time) *frozenFacts {
 func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Time) {
 	t.Helper()
 	f.Counts, f.Violations, f.Parked = map[string]frozenCounts{}, map[string]uint64{}, map[string]int{}
-	sp, err := specFiles{specFile}.read(streams{err: t.Output()})
+	sp, err := cli.SpecFiles{specFile}.Read(cli.Streams{Err: t.Output()})
 	require.NoError(t, err)
 	inputs := app.Inputs(sp)
 	cfg, err := evaluator.Compile(inputs)

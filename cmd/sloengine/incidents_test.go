@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/web/incidents"
 )
 
@@ -119,40 +120,40 @@ func TestIncidentCommands(t *testing.T) {
 	sendOutage(t, p, 4*time.Minute)
 	require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 20*time.Second, 20*time.Millisecond, p.log)
 	id := listIncidents(t, p).Items[0].ID
-	require.Contains(t, do(exitOK, "list"), id+"  critical  open   shop")
-	require.Contains(t, do(exitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")
-	require.Contains(t, do(exitFailure, "ack", id, "--by", "Bob"), "was acknowledged by Ann")
-	do(exitOK, "note", id, "db-7 was **restarted**", "--by", "Bob")
-	do(exitOK, "update", id, "We are on it", "--by", "Bob", "--public")
-	do(exitOK, "publish", id)
-	do(exitOK, "post-mortem", id, "https://wiki.example.org/1")
-	do(exitOK, "resolve", id, "--by", "Bob")
-	shown := do(exitOK, "show", id)
+	require.Contains(t, do(cli.ExitOK, "list"), id+"  critical  open   shop")
+	require.Contains(t, do(cli.ExitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")
+	require.Contains(t, do(cli.ExitFailure, "ack", id, "--by", "Bob"), "was acknowledged by Ann")
+	do(cli.ExitOK, "note", id, "db-7 was **restarted**", "--by", "Bob")
+	do(cli.ExitOK, "update", id, "We are on it", "--by", "Bob", "--public")
+	do(cli.ExitOK, "publish", id)
+	do(cli.ExitOK, "post-mortem", id, "https://wiki.example.org/1")
+	do(cli.ExitOK, "resolve", id, "--by", "Bob")
+	shown := do(cli.ExitOK, "show", id)
 	for _, want := range []string{"onset, by counts", "detected by an alert after 4m", "acknowledged by Ann ops after", "note by Bob: db-7 was **restarted**", "resolved by Bob", "https://wiki.example.org/1"} {
 		require.Contains(t, shown, want)
 	}
-	other := do(exitOK, "open", "Slow", "--by", "Ann", "--service", "shop", "--severity", "warning", "--onset", "20m")
+	other := do(cli.ExitOK, "open", "Slow", "--by", "Ann", "--service", "shop", "--severity", "warning", "--onset", "20m")
 	require.Contains(t, other, "INC-")
-	require.Contains(t, do(exitOK, "list", "--severity", "warning"), "20m")
+	require.Contains(t, do(cli.ExitOK, "list", "--severity", "warning"), "20m")
 
-	measured := do(exitOK, "measure")
+	measured := do(cli.ExitOK, "measure")
 	require.Regexp(t, `performance +detection +1h to 1h30m +5m +1 +4m.* 1 +met \(-9[34] %, goal -50 %\)`, measured)
 	require.Contains(t, measured, "2 incidents")
 
-	require.Equal(t, 3, strings.Count(do(exitOK, "export", "-o", "csv"), "\r\n"))
-	lines := strings.Split(strings.TrimSpace(do(exitOK, "export")), "\n")
+	require.Equal(t, 3, strings.Count(do(cli.ExitOK, "export", "-o", "csv"), "\r\n"))
+	lines := strings.Split(strings.TrimSpace(do(cli.ExitOK, "export")), "\n")
 	require.Len(t, lines, 2)
 	var whole incidents.Item
 	require.NoError(t, json.Unmarshal([]byte(lines[1]), &whole))
 	require.Len(t, whole.Notes, 1)
 	require.NotEmpty(t, whole.Alerts)
 
-	require.Contains(t, do(exitOK, "erase", "--person", "Bob"), "removed from all incidents")
-	require.NotContains(t, do(exitOK, "show", id), "Bob")
-	require.Contains(t, do(exitOK, "erase", id), "removed from "+id)
-	require.NotContains(t, do(exitOK, "show", id), "Ann")
-	do(exitUsage, "erase")
-	do(exitUsage, "ack")
-	do(exitUsage, "list", "--from", "yesterday")
-	require.Contains(t, do(exitFailure, "show", "INC-2026-01-0001"), "no incident with this id")
+	require.Contains(t, do(cli.ExitOK, "erase", "--person", "Bob"), "removed from all incidents")
+	require.NotContains(t, do(cli.ExitOK, "show", id), "Bob")
+	require.Contains(t, do(cli.ExitOK, "erase", id), "removed from "+id)
+	require.NotContains(t, do(cli.ExitOK, "show", id), "Ann")
+	do(cli.ExitUsage, "erase")
+	do(cli.ExitUsage, "ack")
+	do(cli.ExitUsage, "list", "--from", "yesterday")
+	require.Contains(t, do(cli.ExitFailure, "show", "INC-2026-01-0001"), "no incident with this id")
 }

@@ -7,26 +7,27 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
 var nameRE = regexp.MustCompile(`^[a-z0-9._-]+$`)
 
-func newInit(s streams) *cobra.Command {
+func newInit(s cli.Streams) *cobra.Command {
 	service, out := "my-service", "-"
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a commented starter spec",
 		Example: `  sloengine init --service shop > shop.yaml
   sloengine init --service shop --out specs/shop.yaml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !nameRE.MatchString(service) {
-				return usageError{fmt.Errorf("invalid --service %q (want only lower-case letters, digits, '.', '-' and '_')", service)}
+				return cli.Usagef("invalid --service %q (want only lower-case letters, digits, '.', '-' and '_')", service)
 			}
 			text := spec.Starter(service)
 			if out == "-" {
-				_, err := s.out.Write(text)
+				_, err := s.Out.Write(text)
 				return err
 			}
 			// Never overwrite an existing spec: it may be handwritten.
@@ -41,7 +42,7 @@ func newInit(s streams) *cobra.Command {
 			if err := f.Close(); err != nil {
 				return fmt.Errorf("write starter spec: %w", err)
 			}
-			fmt.Fprintf(s.err, "wrote %s; next: sloengine check -f %s\n", out, out)
+			fmt.Fprintf(s.Err, "wrote %s; next: sloengine check -f %s\n", out, out)
 			return nil
 		},
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/topics"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 )
@@ -32,10 +33,10 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 	checked := func(args ...string) (found []string) {
 		t.Helper()
 		code, out, errs := command(append([]string{"--check", "-o", "json"}, args...)...)
-		require.Contains(t, []int{exitOK, exitFindings}, code, errs)
+		require.Contains(t, []int{cli.ExitOK, cli.ExitFindings}, code, errs)
 		var r struct{ Findings []topics.Finding }
 		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
-		require.Equal(t, code == exitFindings, len(r.Findings) > 0)
+		require.Equal(t, code == cli.ExitFindings, len(r.Findings) > 0)
 		for _, f := range r.Findings {
 			require.NotEmpty(t, f.Fix)
 			found = append(found, f.Topic+", "+f.By+": "+f.Text)
@@ -47,13 +48,13 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 	}, checked("-c", settings))
 
 	code, _, errs := command("--create", "-c", settings)
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, errs, "the cluster has fewer than 3 brokers (set --replication-factor)")
 	code, out, errs := command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1", "--dead-letter-topic", "orders-dlq")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "created orders\ncreated payments\ncreated orders-dlq\ncreated archive\n", out)
 	code, out, errs = command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "all topics exist; nothing was changed\n", out)
 
 	inSync := "min.insync.replicas is 1: even with acks=all, a message that one broker confirmed is lost with that broker"
@@ -70,7 +71,7 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 		"archive, sink out: "+inSync, "archive, sink out: the producer waits for the leader only, so a message that it confirmed is lost with it"),
 		checked("-c", settings, "-f", spec))
 	code, out, _ = command("--check", "--brokers", brokers, "--dead-letter-topic", "orders-dlq")
-	require.Equal(t, exitFindings, code)
+	require.Equal(t, cli.ExitFindings, code)
 	require.Contains(t, out, "orders-dlq: 3 partitions, 1 replica, min.insync.replicas 1, retained 720h0m0s, messages up to 10485760 bytes\n")
 	require.Contains(t, out, "\n1 finding\n")
 
@@ -83,10 +84,10 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 		"invalid --retention":                       {"--create", "-c", settings, "--retention", "soon"},
 	} {
 		code, _, errs := command(args...)
-		require.Equal(t, exitUsage, code, want)
+		require.Equal(t, cli.ExitUsage, code, want)
 		require.Contains(t, errs, want)
 	}
 	code, _, errs = command("--check", "-c", writeFile(t, dir, "none.yaml", "{}"))
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, errs, filepath.Join(dir, "none.yaml")+" has no source and no sink of Kafka")
 }

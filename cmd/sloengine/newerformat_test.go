@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/client"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/logtest"
@@ -97,7 +98,7 @@ func TestNewerFormats(t *testing.T) {
 		before := filesBelow(t, data)
 		for _, more := range [][]string{nil, {"--accept-loss"}} {
 			code, stderr := runServe(t, dir, from, more...)
-			require.Equal(t, exitFailure, code, "%s: %s", pattern, stderr)
+			require.Equal(t, cli.ExitFailure, code, "%s: %s", pattern, stderr)
 			require.Contains(t, stderr, fsys.Newer, pattern)
 		}
 		if filepath.Dir(pattern) != "sinks" { // read when the log is open already
@@ -106,7 +107,7 @@ func TestNewerFormats(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, original, 0o640))
 	}
 	code, stderr := runCommand(t, "restore", "--from", data, "--data-dir", data)
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "is not empty")
 }
 

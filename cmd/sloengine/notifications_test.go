@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -167,7 +168,7 @@ func TestNotifyTest(t *testing.T) {
 		return code, o.String(), e.String()
 	}
 	code, out, _ := notify(fmt.Sprintf("notifications: {send: false, external_labels: {cluster: a}, alertmanagers: [{url: %q, name: good}]}", good.URL), "--severity", "page")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `good +`+good.URL+` +\S+ +accepted`, out)
 	a, _ := good.get("SloengineTest")
 	require.Equal(t, "page", a.Labels["severity"])
@@ -175,7 +176,7 @@ func TestNotifyTest(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(5*time.Minute), a.EndsAt, time.Minute)
 
 	code, out, stderr := notify(fmt.Sprintf("notifications: {alertmanagers: [{url: %q, name: good}, {url: %q, name: bad}]}", good.URL, bad.URL), "-o", "json")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "1 of 2 targets did not accept the alert")
 	var rows []notifyResult
 	require.NoError(t, json.Unmarshal([]byte(out), &rows))
@@ -183,6 +184,6 @@ func TestNotifyTest(t *testing.T) {
 	require.Equal(t, "503 Service Unavailable", rows[1].Error)
 
 	code, _, stderr = notify("{}")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "names no Alertmanager")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/receivers"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/rules"
 )
@@ -19,11 +19,11 @@ import (
 const testAlertName = "SloengineTest"
 
 // newNotify is the command notify: what concerns the delivery of alerts.
-func newNotify(s streams) *cobra.Command {
+func newNotify(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "notify",
 		Short: "Send a test alert to the Alertmanagers or a receiver of engine.yaml",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newNotifyTest(s))
@@ -39,8 +39,8 @@ type notifyResult struct {
 	Error   string  `json:"error,omitempty" yaml:"error,omitempty"`
 }
 
-func newNotifyTest(s streams) *cobra.Command {
-	o := &printer{streams: s}
+func newNotifyTest(s cli.Streams) *cobra.Command {
+	o := &cli.Printer{Streams: s}
 	var file, severity, receiver string
 	var lasts time.Duration
 	c := &cobra.Command{
@@ -59,13 +59,13 @@ the alerts whose route you want to try.`,
 		Example: `  sloengine notify test -c engine.yaml
   sloengine notify test -c engine.yaml --severity page
   sloengine notify test -c engine.yaml --receiver oncall`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
-				return usageError{fmt.Errorf("missing -c FILE, the engine settings; see '%s --help'", c.CommandPath())}
+				return cli.Usagef("missing -c FILE, the engine settings; see '%s --help'", c.CommandPath())
 			}
 			if lasts <= 0 {
-				return usageError{errors.New("invalid --for (want a duration above 0)")}
+				return cli.Usagef("invalid --for (want a duration above 0)")
 			}
 			settings, err := config.Load(file)
 			if err != nil {
@@ -100,7 +100,7 @@ the alerts whose route you want to try.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&file, "config", "c", "", "engine settings (engine.yaml), with notifications")
-	o.addOutput(f, "table", "json", "yaml")
+	o.AddOutput(f, "table", "json", "yaml")
 	f.StringVar(&receiver, "receiver", "", "send through this receiver of notifications.receivers")
 	f.StringVar(&severity, "severity", alerts.SeverityInfo, "label severity of the alert")
 	f.DurationVar(&lasts, "for", 5*time.Minute, "time until the alert resolves at an Alertmanager")
@@ -108,7 +108,7 @@ the alerts whose route you want to try.`,
 }
 
 // printNotified prints the results. It fails unless every Alertmanager accepted the alert.
-func printNotified(o *printer, got []notify.Result) error {
+func printNotified(o *cli.Printer, got []notify.Result) error {
 	rows, failed := make([]notifyResult, len(got)), 0
 	for i, r := range got {
 		rows[i] = notifyResult{Name: r.Name, URL: r.URL, OK: r.Err == nil, Seconds: r.Took.Seconds()}
@@ -117,15 +117,15 @@ func printNotified(o *printer, got []notify.Result) error {
 			failed++
 		}
 	}
-	err := o.print(rows, func() error {
-		w := newTable(o.out)
+	err := o.Print(rows, func() error {
+		w := cli.NewTable(o.Out)
 		fmt.Fprintln(w, "TARGET\tURL\tTOOK\tRESULT")
 		for _, r := range rows {
 			result := "accepted"
 			if !r.OK {
-				result = "failed: " + printable(r.Error)
+				result = "failed: " + cli.Printable(r.Error)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Name, r.URL, seconds(r.Seconds), result)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Name, r.URL, cli.Seconds(r.Seconds), result)
 		}
 		return w.Flush()
 	})

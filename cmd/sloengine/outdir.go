@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -88,7 +89,7 @@ func (o *outDir) close(scope []string, prune bool) error {
 	if err := writeManifest(o.dir, o.next); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.log, "%s: %s written, %d unchanged, %d removed\n", o.dir, plural(o.written, "file"), made-o.written, removed)
+	fmt.Fprintf(o.log, "%s: %s written, %d unchanged, %d removed\n", o.dir, cli.Plural(o.written, "file"), made-o.written, removed)
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,7 +69,7 @@ func workOnIncidents(t *testing.T, p *process) {
 	do := func(args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		require.Equal(t, exitOK, run(t.Context(), append([]string{"incident", "--url", p.base}, args...), nil, &out, &errs), "%v: %s", args, &errs)
+		require.Equal(t, cli.ExitOK, run(t.Context(), append([]string{"incident", "--url", p.base}, args...), nil, &out, &errs), "%v: %s", args, &errs)
 		return out.String()
 	}
 	id := listIncidents(t, p).Items[0].ID

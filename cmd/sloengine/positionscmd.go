@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/position"
 )
 
-func newPositions(s streams) *cobra.Command {
+func newPositions(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "positions",
 		Short: "Move the positions of sources between engines",
@@ -27,29 +27,29 @@ engines (sources.NAME.engines) and partitions move to other engines:
   4. Change engines and ordinal, and start all engines.
 
 Counts do not move. They stay in the old data directories and age out of the windows.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPositionsExport(s), newPositionsImport(s))
 	return c
 }
 
-func newPositionsExport(s streams) *cobra.Command {
+func newPositionsExport(s cli.Streams) *cobra.Command {
 	var dataDir, source string
 	c := &cobra.Command{
 		Use:     "export --data-dir DIR",
 		Short:   "Write the positions of a stopped engine as JSON to standard output",
 		Example: `  sloengine positions export --data-dir data-0 > positions-0.json`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dataDir == "" {
-				return usageError{errors.New("no data directory given: set --data-dir DIR")}
+				return cli.Usagef("no data directory given: set --data-dir DIR")
 			}
-			book, err := app.ReadPositions(c.Context(), dataDir, slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+			book, err := app.ReadPositions(c.Context(), dataDir, slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
 			if err != nil {
 				return fmt.Errorf("export positions (the engine must be stopped): %w", err)
 			}
-			return book.WriteDocument(s.out, source)
+			return book.WriteDocument(s.Out, source)
 		},
 	}
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a stopped engine")
@@ -57,7 +57,7 @@ func newPositionsExport(s streams) *cobra.Command {
 	return c
 }
 
-func newPositionsImport(s streams) *cobra.Command {
+func newPositionsImport(s cli.Streams) *cobra.Command {
 	var dataDir string
 	c := &cobra.Command{
 		Use:   "import --data-dir DIR FILE...",
@@ -70,9 +70,9 @@ effect. Importing the same file twice changes nothing.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case dataDir == "":
-				return usageError{errors.New("no data directory given: set --data-dir DIR")}
+				return cli.Usagef("no data directory given: set --data-dir DIR")
 			case len(args) == 0:
-				return usageError{errors.New("no files given: name the files that 'sloengine positions export' wrote, or - for standard input")}
+				return cli.Usagef("no files given: name the files that 'sloengine positions export' wrote, or - for standard input")
 			}
 			book := position.NewBook()
 			for _, name := range args {
@@ -81,7 +81,7 @@ effect. Importing the same file twice changes nothing.`,
 					err = book.ReadDocument(data)
 				}
 				if err != nil {
-					return fmt.Errorf("%s: %w", printable(name), err)
+					return fmt.Errorf("%s: %w", cli.Printable(name), err)
 				}
 			}
 			if err := app.WritePositions(dataDir, book); err != nil {
@@ -91,7 +91,7 @@ effect. Importing the same file twice changes nothing.`,
 			for _, source := range book.Sources() {
 				n += len(book.Of(source))
 			}
-			_, err := fmt.Fprintf(s.err, "wrote positions of %s; the engine takes them over at its next start\n", plural(n, "stream"))
+			_, err := fmt.Fprintf(s.Err, "wrote positions of %s; the engine takes them over at its next start\n", cli.Plural(n, "stream"))
 			return err
 		},
 	}
@@ -102,8 +102,8 @@ effect. Importing the same file twice changes nothing.`,
 // maxPositionsFile is the largest file that import reads: about a hundred bytes for each of 65,536 streams, and more.
 const maxPositionsFile = 64 << 20
 
-func readPositionsFile(s streams, name string) ([]byte, error) {
-	r := s.in
+func readPositionsFile(s cli.Streams, name string) ([]byte, error) {
+	r := s.In
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {

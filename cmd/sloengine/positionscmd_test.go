@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,11 +30,11 @@ func TestPositions(t *testing.T) {
 		t.Helper()
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append([]string{"positions", "export", "--data-dir", from}, more...), nil, &out, &errs)
-		require.Equal(t, exitOK, code, errs.String())
+		require.Equal(t, cli.ExitOK, code, errs.String())
 		return out.String()
 	}
 	code, stderr := runCommand(t, "positions", "import", "--data-dir", data, file, file)
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stderr, "wrote positions of 3 streams")
 
 	p, ok := serveIn(t, dir, specFile, "")
@@ -43,7 +44,7 @@ func TestPositions(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(data, "positions-import.json"))
 	for _, args := range [][]string{{"export", "--data-dir", data}, {"import", "--data-dir", data, file}} {
 		code, stderr = runCommand(t, append([]string{"positions"}, args...)...)
-		require.Equal(t, exitFailure, code)
+		require.Equal(t, cli.ExitFailure, code)
 		require.Contains(t, stderr, "the engine must be stopped")
 		require.Contains(t, stderr, "locked by another process")
 	}
@@ -61,23 +62,23 @@ func TestPositions(t *testing.T) {
 
 	other := filepath.Join(dir, "other")
 	code, stderr = runCommand(t, "positions", "import", "--data-dir", other, writeFile(t, dir, "exported.json", inLog))
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	for _, test := range []struct{ file, want string }{
 		{`{"version": 2}`, "positions have format 2"},
 		{`{"version": 1, "positions": [{"source": "orders", "topic": "orders", "topic_id": "ff0102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 1]]}]}`,
 			"the topic was created again"},
 	} {
 		code, stderr = runCommand(t, "positions", "import", "--data-dir", other, file, writeFile(t, dir, "wrong.json", test.file))
-		require.Equal(t, exitFailure, code)
+		require.Equal(t, cli.ExitFailure, code)
 		require.Contains(t, stderr, "wrong.json: ")
 		require.Contains(t, stderr, test.want)
 	}
 	// A file that was changed by hand stops the start before anything is read.
 	writeFile(t, other, "positions-import.json", `{"version": 1, "positions": [{}]}`)
 	code, stderr = runCommand(t, "serve", "-f", specFile, "--data-dir", other, "--web.listen-address", "127.0.0.1:0")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "source, topic and partition are required")
 	code, stderr = runCommand(t, "positions", "export", "--data-dir", filepath.Join(dir, "nothing"))
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "holds no data of an engine")
 }

@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 )
 
@@ -185,21 +186,21 @@ sources:
 		return out.String() + errs.String()
 	}
 	config := dir + "/engine.yaml"
-	shown := c(exitOK, "show", "-c", config)
+	shown := c(cli.ExitOK, "show", "-c", config)
 	require.Contains(t, shown, "message-ttl=86400000")
 	require.Contains(t, shown, "attune.dlx.queue")
-	require.Contains(t, c(exitUsage, "purge", "-c", config), "add --yes")
+	require.Contains(t, c(cli.ExitUsage, "purge", "-c", config), "add --yes")
 	p.stop(t)
 	publish("attune.dlx.queue", again)
-	require.Contains(t, c(exitOK, "peek", "-c", config), "expired")
-	require.Contains(t, c(exitOK, "peek", "-c", config, "-o", "json"), `"deaths"`)
-	purged := c(exitOK, "purge", "-c", config, "--yes")
+	require.Contains(t, c(cli.ExitOK, "peek", "-c", config), "expired")
+	require.Contains(t, c(cli.ExitOK, "peek", "-c", config, "-o", "json"), `"deaths"`)
+	purged := c(cli.ExitOK, "purge", "-c", config, "--yes")
 	require.Contains(t, purged, "purged 1 from queue attune.dlx.queue")
 	require.Contains(t, purged, "msg=audit action=rabbitmq.purge")
-	require.Contains(t, c(exitOK, "peek", "-c", config), "no messages")
-	require.Contains(t, c(exitFailure, "peek", "-c", config, "--queue", "nowhere"), "does not exist")
+	require.Contains(t, c(cli.ExitOK, "peek", "-c", config), "no messages")
+	require.Contains(t, c(cli.ExitFailure, "peek", "-c", config, "--queue", "nowhere"), "does not exist")
 	writeFile(t, dir, "engine.yaml", strings.Replace(settings, "ttl: 1s", "ttl: 7m", 1))
-	require.Contains(t, c(exitFindings, "show", "-c", config), "queue worker.1.executions has x-message-ttl 1000, but the settings want 420000")
+	require.Contains(t, c(cli.ExitFindings, "show", "-c", config), "queue worker.1.executions has x-message-ttl 1000, but the settings want 420000")
 }
 
 // published is what the broker confirmed, outside of the engine.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -123,13 +124,13 @@ func testAccessLog(t *testing.T, file string) {
 	p = serve()
 	p.waitReady(t)
 	_ = first.Wait() // 3 where the log has broken lines
-	require.Contains(t, []int{exitOK, exitFindings}, first.ProcessState.ExitCode(), firstOut.String())
+	require.Contains(t, []int{cli.ExitOK, cli.ExitFindings}, first.ProcessState.ExitCode(), firstOut.String())
 
 	again, err := send("1000").Output()
 	var exit *exec.ExitError
 	if err != nil {
 		require.ErrorAs(t, err, &exit)
-		require.Equal(t, exitFindings, exit.ExitCode())
+		require.Equal(t, cli.ExitFindings, exit.ExitCode())
 	}
 	var summary struct{ Read, Sent, Accepted, Duplicates int }
 	require.NoError(t, json.Unmarshal(again, &summary), string(again))

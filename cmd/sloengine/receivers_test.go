@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 )
 
 // webhook takes notifications as Alertmanager's receivers send them.
@@ -268,13 +269,13 @@ func TestNotifyTestReceiver(t *testing.T) {
 		return code, o.String(), e.String()
 	}
 	code, out, stderr := notify("--receiver", "oncall")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Regexp(t, `oncall/webhook\[0\] .* accepted`, out)
 	require.Regexp(t, `oncall/webhook\[1\] .* failed: no connection`, out)
 	require.NotContains(t, out+stderr, "hush")
 	require.Equal(t, []string{"firing"}, h.of("SloengineTest"))
 	code, _, stderr = notify("--receiver", "nobody")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, `unknown receiver "nobody" (want one of: oncall)`)
 }
 
@@ -302,7 +303,7 @@ func TestSilenceCommand(t *testing.T) {
 		return code, strings.TrimSpace(o.String()), e.String()
 	}
 	code, id, stderr := silence("add", `service="shop"`, `severity=~"page|critical"`, "--author", "ann", "--comment", "known")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	burn(t, p, "shop")
 	burn(t, p, "pay")
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
@@ -311,7 +312,7 @@ func TestSilenceCommand(t *testing.T) {
 	require.Regexp(t, id+` +active +service="shop",severity=~"page\|critical" .* ann +known`, out)
 	require.Regexp(t, `action=silence.add .*known`, p.log.String())
 	code, _, stderr = silence("expire", id)
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	h.wait(t, "ErrorBudgetBurnPage", "firing", "firing")
 	_, out, _ = silence("list")
 	require.NotContains(t, out, id)
@@ -319,10 +320,10 @@ func TestSilenceCommand(t *testing.T) {
 	require.Regexp(t, id+" +expired", out)
 
 	code, _, stderr = silence("add", `service`, "--comment", "c", "--author", "a")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "matchers: bad matcher format")
 	code, _, stderr = silence("expire", "nosuch")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "There is no silence with this id")
 	p.stop(t)
 }

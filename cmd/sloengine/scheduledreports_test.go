@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/mail/mailtest"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
@@ -178,7 +181,7 @@ reports:
 	// Sent by hand, it goes to the same places, and the scheduled one is what it was.
 	before, err := os.ReadFile(state)
 	require.NoError(t, err)
-	sent, err := runReport("send", "weekly", "--url", p.base)
+	sent, err := reportCommand("send", "weekly", "--url", p.base)
 	require.NoError(t, err)
 	for _, want := range []string{`folder \S+reports +` + week + ` +\S+ +sent`, `webhook 127.0.0.1:\d+ +` + week + ` +\S+ +sent`, `email ops@example.org +` + week + ` +\S+ +sent`} {
 		require.Regexp(t, want, sent)
@@ -192,16 +195,16 @@ reports:
 	require.Equal(t, string(before), string(after))
 	logged(`action=report.send detail="report=\"weekly\" period=` + week + ` targets=3 failed=0"`)
 	server.Set(mailtest.RefuseAll)
-	sent, err = runReport("send", "weekly", "--url", p.base, "--period", "this-week")
+	sent, err = reportCommand("send", "weekly", "--url", p.base, "--period", "this-week")
 	require.ErrorContains(t, err, "1 of 3 targets did not accept the report")
 	require.Regexp(t, `email ops@example.org .* failed: `, sent)
 	server.Set(mailtest.None)
 	require.Zero(t, counter(t, p, `sloengine_reports_failing{report="weekly"}`), "the scheduled one does not fail")
-	_, err = runReport("send", "nosuch", "--url", p.base)
+	_, err = reportCommand("send", "nosuch", "--url", p.base)
 	require.ErrorContains(t, err, "There is no report with this name")
 
 	// By hand, the same.
-	byHand, err := runReport("--url", p.base, "--period", week, "--agreement", "shop/gold", "--zone", "Europe/Berlin", "-o", "html")
+	byHand, err := reportCommand("--url", p.base, "--period", week, "--agreement", "shop/gold", "--zone", "Europe/Berlin", "-o", "html")
 	require.NoError(t, err)
 	written, err := os.ReadFile(filepath.Join(dir, "reports", "weekly-"+week+".html"))
 	require.NoError(t, err)
@@ -239,4 +242,13 @@ func berlin(t *testing.T) *time.Location {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	require.NoError(t, err)
 	return zone
+}
+
+// reportCommand runs sloengine report.
+func reportCommand(args ...string) (stdout string, err error) {
+	var out, stderr bytes.Buffer
+	if run(context.Background(), append([]string{"report"}, args...), nil, &out, &stderr) != cli.ExitOK {
+		err = errors.New(stderr.String())
+	}
+	return out.String(), err
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/send"
 	"github.com/sloengine/sloengine/slo"
 )
 
-func newSend(s streams) *cobra.Command {
-	o := send.Options{Stdin: s.in, Stdout: s.out, Stderr: s.err}
+func newSend(s cli.Streams) *cobra.Command {
+	o := send.Options{Stdin: s.In, Stdout: s.Out, Stderr: s.Err}
 	retryFor := "0"
 	c := &cobra.Command{
 		Use:   "send [FILE ...]",
@@ -29,19 +30,19 @@ counts nothing twice.`,
 		RunE: func(c *cobra.Command, files []string) error {
 			d, err := slo.ParseDuration(retryFor)
 			if err != nil {
-				return usageError{fmt.Errorf("invalid --retry-for: %w", err)}
+				return cli.Usagef("invalid --retry-for: %w", err)
 			}
 			o.Files, o.RetryFor = files, d
-			o.Logger = slog.New(slog.NewTextHandler(s.err, nil))
+			o.Logger = slog.New(slog.NewTextHandler(s.Err, nil))
 			err = send.Run(c.Context(), o)
 			var usage *send.UsageError
 			var rejected *send.RejectedError
 			switch {
 			case errors.As(err, &usage):
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			case errors.As(err, &rejected):
-				fmt.Fprintf(s.err, "sloengine: %v\n", err)
-				return errFindings
+				fmt.Fprintf(s.Err, "sloengine: %v\n", err)
+				return cli.ErrFindings
 			}
 			return err
 		},

@@ -9,7 +9,9 @@ import (
 	"runtime"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/spf13/cobra"
 )
@@ -26,14 +28,14 @@ func (p *processFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&p.configFile, "config", "c", "", "engine settings, engine.yaml (default: built-in settings)")
 	f.StringVar(&p.listen, "web.listen-address", "127.0.0.1:8080", "address to listen on; beyond loopback, configure TLS and tokens")
-	addChoice(f, &p.logFormat, "log.format", "", "log format", "text", "json")
+	cli.AddChoice(f, &p.logFormat, "log.format", "", "log format", "text", "json")
 	f.StringVar(&p.logLevel, "log.level", "info", "lowest level to log: debug, info, warn or error")
 }
 
 func (p *processFlags) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(p.logLevel)); err != nil {
-		return nil, usageError{fmt.Errorf("invalid --log.level %q (want debug, info, warn or error)", p.logLevel)}
+		return nil, cli.Usagef("invalid --log.level %q (want debug, info, warn or error)", p.logLevel)
 	}
 	opt := &slog.HandlerOptions{Level: level}
 	if p.logFormat == "json" {
@@ -42,10 +44,10 @@ func (p *processFlags) logger(w io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, opt)), nil
 }
 
-func newServe(s streams) *cobra.Command {
+func newServe(s cli.Streams) *cobra.Command {
 	var (
 		p          processFlags
-		files      specFiles
+		files      cli.SpecFiles
 		dataDir    string
 		acceptLoss bool
 		standby    bool
@@ -62,21 +64,21 @@ POST /-/reload. If any of them is invalid, the reload fails, the old configurati
 in force, and the page and the log show the error.`,
 		Example: `  sloengine serve -f specs/ --data-dir data
   sloengine serve -f specs/ --data-dir data -c engine.yaml --web.listen-address :8443`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := files.check(); err != nil {
+			if err := files.Check(); err != nil {
 				return err
 			}
 			if dataDir == "" {
-				return usageError{errors.New("no data directory given: set --data-dir DIR for the log and the counts")}
+				return cli.Usagef("no data directory given: set --data-dir DIR for the log and the counts")
 			}
 			return serve(c.Context(), s, p, app.Options{
-				LoadSpec: files.loader(s.in), DataDir: dataDir, AcceptLoss: acceptLoss, Standby: standby,
+				LoadSpec: files.Loader(s.In), DataDir: dataDir, AcceptLoss: acceptLoss, Standby: standby,
 			}, nil)
 		},
 	}
 	p.register(c)
-	files.add(c.Flags())
+	files.Add(c.Flags())
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory")
 	c.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start even if the data directory is damaged; damaged parts are moved aside and their events are lost")
 	c.Flags().BoolVar(&standby, "standby", false, "wait while another engine uses the data directory, and take over when it ends")
@@ -85,9 +87,9 @@ in force, and the page and the log show the error.`,
 
 // serve completes the options, runs the app, and prints the problems of a spec as check does. adjust, if not nil,
 // changes the settings after they were read.
-func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adjust func(*config.Config) error) error {
+func serve(ctx context.Context, s cli.Streams, p processFlags, opt app.Options, adjust func(*config.Config) error) error {
 	var err error
-	if opt.Log, err = p.logger(s.err); err != nil {
+	if opt.Log, err = p.logger(s.Err); err != nil {
 		return err
 	}
 	opt.LoadConfig = func() (config.Config, error) {
@@ -108,9 +110,9 @@ func serve(ctx context.Context, s streams, p processFlags, opt app.Options, adju
 	opt.Listen = p.listen
 	opt.Version = site.Version{Version: version, Revision: revision(), Go: runtime.Version()}
 	err = app.Run(ctx, opt)
-	var se *app.SpecError
+	var se *spec.InvalidError
 	if errors.As(err, &se) {
-		printProblems(s.err, se.Problems)
+		cli.PrintProblems(s.Err, se.Problems)
 		return fmt.Errorf("%w; nothing was started", err)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,7 +56,7 @@ func TestFindingsAreReported(t *testing.T) {
 	settings := writeFile(t, dir, "engine.yaml", "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
 	spec := writeFile(t, dir, "spec.yaml", limitSpec)
 	var out, errs bytes.Buffer
-	require.Equal(t, exitFindings, run(context.Background(), []string{"check", "--fail-on", "warning", "-f", spec, "-c", settings}, nil, &out, &errs), out.String())
+	require.Equal(t, cli.ExitFindings, run(context.Background(), []string{"check", "--fail-on", "warning", "-f", spec, "-c", settings}, nil, &out, &errs), out.String())
 	require.Contains(t, out.String()+errs.String(), "sinks[0].ttl")
 	p, ok := serveIn(t, dir, spec, "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
 	require.True(t, ok, p.log.String())
@@ -73,7 +74,7 @@ func TestAlertThresholdsAreSettings(t *testing.T) {
 		if settings != "" {
 			args = append(args, "-c", writeFile(t, dir, "engine.yaml", settings))
 		}
-		require.Equal(t, exitOK, run(context.Background(), args, nil, &out, &errs), errs.String())
+		require.Equal(t, cli.ExitOK, run(context.Background(), args, nil, &out, &errs), errs.String())
 		return out.String()
 	}
 	before := generate("")

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/spf13/cobra"
 )
 
@@ -13,21 +14,21 @@ const version = "0.1.0"
 
 var commit = "unknown"
 
-func newVersion(s streams) *cobra.Command {
-	p := &printer{streams: s}
+func newVersion(s cli.Streams) *cobra.Command {
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit, the Go version and the platform",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": version, "commit": revision(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return p.print(v, func() error {
-				_, err := fmt.Fprintf(s.out, "sloengine %s (%s, %s, %s)\n", version, v["commit"], v["go"], v["platform"])
+			return p.Print(v, func() error {
+				_, err := fmt.Fprintf(s.Out, "sloengine %s (%s, %s, %s)\n", version, v["commit"], v["go"], v["platform"])
 				return err
 			})
 		},
 	}
-	p.addOutput(c.Flags(), "table", "json")
+	p.AddOutput(c.Flags(), "table", "json")
 	return c
 }
 

@@ -12,18 +12,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/site"
 )
 
-func newView(s streams) *cobra.Command {
+func newView(s cli.Streams) *cobra.Command {
 	var (
 		p       processFlags
-		files   specFiles
+		files   cli.SpecFiles
 		engines []string
-		client  apiClient
+		client  remote.Client
 		timeout string
 	)
 	c := &cobra.Command{
@@ -41,9 +44,9 @@ Of the settings in --config, view uses web, auth, evaluator and shutdown. Its /m
 no slo_* and sla_* families. Prometheus takes those from the engines.`,
 		Example: `  sloengine view -f specs/ --engines http://a:8080,http://b:8080,http://c:8080
   sloengine view -f specs/ --engines https://a,https://b --token-file token --web.listen-address :8090`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := files.check(); err != nil {
+			if err := files.Check(); err != nil {
 				return err
 			}
 			urls, err := engineURLs(engines)
@@ -52,15 +55,15 @@ no slo_* and sla_* families. Prometheus takes those from the engines.`,
 			}
 			limit, err := slo.ParseDuration(timeout)
 			if err != nil || limit <= 0 || limit > time.Minute {
-				return usageError{fmt.Errorf("invalid --timeout %q (want a duration up to 1m, such as 5s)", timeout)}
+				return cli.Usagef("invalid --timeout %q (want a duration up to 1m, such as 5s)", timeout)
 			}
-			return serveView(c.Context(), s, p, app.ViewOptions{LoadSpec: files.loader(s.in), Engines: urls, Token: client.token, Timeout: limit})
+			return serveView(c.Context(), s, p, app.ViewOptions{LoadSpec: files.Loader(s.In), Engines: urls, Token: client.Token, Timeout: limit})
 		},
 	}
 	p.register(c)
-	files.add(c.Flags())
+	files.Add(c.Flags())
 	c.Flags().StringSliceVar(&engines, "engines", nil, "URLs of the engines, separated by commas")
-	c.Flags().StringVar(&client.tokenFile, "token-file", "", "file with the bearer token for the engines (default: $SLOENGINE_TOKEN)")
+	c.Flags().StringVar(&client.TokenFile, "token-file", "", "file with the bearer token for the engines (default: $SLOENGINE_TOKEN)")
 	c.Flags().StringVar(&timeout, "timeout", slo.FormatDuration(fleet.DefaultTimeout), "how long an engine may take to answer for one report")
 	return c
 }
@@ -68,41 +71,41 @@ no slo_* and sla_* families. Prometheus takes those from the engines.`,
 // engineURLs reads --engines.
 func engineURLs(texts []string) (out []*url.URL, err error) {
 	if len(texts) == 0 {
-		return nil, usageError{errors.New("no engines given: set --engines URL,URL")}
+		return nil, cli.Usagef("no engines given: set --engines URL,URL")
 	}
 	seen := map[string]bool{}
 	for _, text := range texts {
 		u, err := url.Parse(strings.TrimSpace(text))
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "":
-			return nil, usageError{fmt.Errorf("invalid URL %q in --engines (want an address such as http://127.0.0.1:8080)", printable(text))}
+			return nil, cli.Usagef("invalid URL %q in --engines (want an address such as http://127.0.0.1:8080)", cli.Printable(text))
 		case u.User != nil:
-			return nil, usageError{errors.New("invalid URL in --engines: credentials do not belong there (put a token into a file and set --token-file)")}
+			return nil, cli.Usagef("invalid URL in --engines: credentials do not belong there (put a token into a file and set --token-file)")
 		case seen[u.String()]:
-			return nil, usageError{fmt.Errorf("engine %s is given twice in --engines, so its events would count twice", u)}
+			return nil, cli.Usagef("engine %s is given twice in --engines, so its events would count twice", u)
 		}
 		seen[u.String()] = true
 		out = append(out, u)
 	}
 	if len(out) > fleet.MaxEngines {
-		return nil, usageError{fmt.Errorf("%d engines in --engines (at most %d)", len(out), fleet.MaxEngines)}
+		return nil, cli.Usagef("%d engines in --engines (at most %d)", len(out), fleet.MaxEngines)
 	}
 	return out, nil
 }
 
 // serveView completes the options, runs the view, and prints the problems of a spec as check does.
-func serveView(ctx context.Context, s streams, p processFlags, opt app.ViewOptions) error {
+func serveView(ctx context.Context, s cli.Streams, p processFlags, opt app.ViewOptions) error {
 	var err error
-	if opt.Log, err = p.logger(s.err); err != nil {
+	if opt.Log, err = p.logger(s.Err); err != nil {
 		return err
 	}
 	opt.LoadConfig = func() (config.Config, error) { return config.Load(p.configFile) }
 	opt.Listen = p.listen
 	opt.Version = site.Version{Version: version, Revision: revision(), Go: runtime.Version()}
 	err = app.RunView(ctx, opt)
-	var se *app.SpecError
+	var se *spec.InvalidError
 	if errors.As(err, &se) {
-		printProblems(s.err, se.Problems)
+		cli.PrintProblems(s.Err, se.Problems)
 		return fmt.Errorf("%w; nothing was started", err)
 	}
 	return err

@@ -105,7 +105,17 @@ notifications:
 	require.Equal(t, "link", item.Ack.How)
 
 	// The report.
-	var r periodReport
+	var r struct {
+		Incidents *struct {
+			Critical int
+			Items    []struct {
+				ID        string
+				Detection *float64 `json:"detection_seconds"`
+				Response  *float64 `json:"response_seconds"`
+				Duration  *float64 `json:"duration_seconds"`
+			}
+		}
+	}
 	require.NoError(t, json.Unmarshal(get(t, p.base+"/api/v1/report?period="+item.Detected.UTC().Format("2006-01")), &r))
 	require.NotNil(t, r.Incidents)
 	require.Equal(t, 1, r.Incidents.Critical)

@@ -139,3 +139,17 @@ func open(name string, stdin io.Reader) (File, error) {
 	}
 	return File{Name: label, Data: data}, nil
 }
+
+// InvalidError is a spec with errors. Its text says how many. The problems have their places.
+type InvalidError struct{ Problems Problems }
+
+func (e *InvalidError) Error() string {
+	n := len(e.Problems.Errors())
+	if n == 1 {
+		return "the spec has 1 error"
+	}
+	return fmt.Sprintf("the spec has %d errors", n)
+}
+
+// SpecProblems lists the problems for the answer to a reload.
+func (e *InvalidError) SpecProblems() []Problem { return e.Problems }

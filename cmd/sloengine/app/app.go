@@ -69,7 +69,7 @@ type settings struct {
 	first  *loadedSpec
 }
 
-// readSettings opens nothing. It fails on a broken spec with a *SpecError.
+// readSettings opens nothing. It fails on a broken spec with a *spec.InvalidError.
 func readSettings(opt *Options) (s settings, err error) {
 	if s.config, err = opt.LoadConfig(); err != nil {
 		return s, err

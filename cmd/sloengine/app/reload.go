@@ -87,7 +87,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		return nil
 	}
 	failed := &failedReload{at: time.Now(), err: err}
-	var se *SpecError
+	var se *spec.InvalidError
 	if errors.As(err, &se) {
 		failed.problems = se.Problems
 	}

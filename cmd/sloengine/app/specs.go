@@ -33,25 +33,6 @@ type specs struct {
 	current atomic.Pointer[loadedSpec]
 }
 
-// SpecError is a spec that cannot be used; the problems are for people.
-type SpecError struct{ Problems spec.Problems }
-
-func (e *SpecError) Error() string {
-	errs := 0
-	for _, p := range e.Problems {
-		if p.Severity == spec.Error {
-			errs++
-		}
-	}
-	if errs == 1 {
-		return "the spec has 1 error"
-	}
-	return fmt.Sprintf("the spec has %d errors", errs)
-}
-
-// SpecProblems lists the problems for the answer to a reload.
-func (e *SpecError) SpecProblems() []spec.Problem { return e.Problems }
-
 func loadSpecs(load func() (*spec.Spec, spec.Problems, error)) (*specs, error) {
 	s := &specs{load: load}
 	first, err := s.read()
@@ -69,7 +50,7 @@ func (s *specs) read() (*loadedSpec, error) {
 		return nil, err
 	}
 	if problems.Err() != nil {
-		return nil, &SpecError{problems}
+		return nil, &spec.InvalidError{Problems: problems}
 	}
 	in := Inputs(sp)
 	cfg, err := evaluator.Compile(in)

@@ -58,7 +58,7 @@ type view struct {
 	web     *web.Web
 }
 
-// RunView serves until ctx ends or something fails for good. It fails on a broken spec with a *SpecError.
+// RunView serves until ctx ends or something fails for good. It fails on a broken spec with a *spec.InvalidError.
 func RunView(ctx context.Context, opt ViewOptions) error {
 	v := &view{opt: opt, traffic: history.NewTrafficLog(), started: time.Now()}
 	var err error
@@ -152,7 +152,7 @@ func (v *view) reload(context.Context) error {
 	}
 	if err != nil {
 		failed := &failedReload{at: time.Now(), err: err}
-		var se *SpecError
+		var se *spec.InvalidError
 		if errors.As(err, &se) {
 			failed.problems = se.Problems
 		}

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
@@ -23,13 +24,13 @@ type dlqPrinter struct {
 func newDLQPrinter(o *engineCommand) *dlqPrinter { return &dlqPrinter{engineCommand: o} }
 
 func (p *dlqPrinter) entries(answer page[json.RawMessage]) error {
-	if p.format == "table" {
+	if p.Format == "table" {
 		return p.table(answer.Items)
 	}
 	for _, raw := range answer.Items {
 		p.n++
-		if p.format == "yaml" {
-			if err := writeYAML(p.out, []byte("["+string(raw)+"]")); err != nil {
+		if p.Format == "yaml" {
+			if err := cli.WriteYAML(p.Out, []byte("["+string(raw)+"]")); err != nil {
 				return err
 			}
 			continue
@@ -42,7 +43,7 @@ func (p *dlqPrinter) entries(answer page[json.RawMessage]) error {
 		if err := json.Indent(&buf, raw, "  ", "  "); err != nil {
 			return fmt.Errorf("decode dead letter: %w", err)
 		}
-		if _, err := fmt.Fprint(p.out, start, plainJSON(buf.String())); err != nil {
+		if _, err := fmt.Fprint(p.Out, start, cli.PlainJSON(buf.String())); err != nil {
 			return err
 		}
 	}
@@ -54,18 +55,18 @@ func (p *dlqPrinter) close() (err error) {
 	switch {
 	case p.n > 0:
 		return p.end()
-	case p.format == "table":
-		_, err = fmt.Fprintln(p.err, "no dead letters match")
+	case p.Format == "table":
+		_, err = fmt.Fprintln(p.Err, "no dead letters match")
 	default:
-		_, err = fmt.Fprintln(p.out, "[]")
+		_, err = fmt.Fprintln(p.Out, "[]")
 	}
 	return err
 }
 
 // end finishes the document as far as it got.
 func (p *dlqPrinter) end() (err error) {
-	if p.format == "json" && p.n > 0 {
-		_, err = fmt.Fprint(p.out, "\n]\n")
+	if p.Format == "json" && p.n > 0 {
+		_, err = fmt.Fprint(p.Out, "\n]\n")
 	}
 	return err
 }
@@ -74,7 +75,7 @@ func (p *dlqPrinter) table(items []json.RawMessage) error {
 	if len(items) == 0 {
 		return nil
 	}
-	tw := newTable(p.out)
+	tw := cli.NewTable(p.Out)
 	if p.n == 0 {
 		fmt.Fprintln(tw, "ID\tSAVED\tORIGIN\tSINK\tREASON\tCLASS\tTRIES\tSERVICE\tTYPE\tSEVERITY")
 	}
@@ -84,17 +85,17 @@ func (p *dlqPrinter) table(items []json.RawMessage) error {
 			return fmt.Errorf("decode dead letter: %w", err)
 		}
 		p.n++
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", cell(e.ID), timeCell(e.Saved), cell(string(e.Origin)), cell(e.Sink),
-			cell(e.Reason), cell(e.Class), e.Attempts, cell(e.Service), cell(e.Type), cell(e.Severity))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", cli.Cell(e.ID), cli.TimeCell(e.Saved), cli.Cell(string(e.Origin)), cli.Cell(e.Sink),
+			cli.Cell(e.Reason), cli.Cell(e.Class), e.Attempts, cli.Cell(e.Service), cli.Cell(e.Type), cli.Cell(e.Severity))
 	}
 	return tw.Flush()
 }
 
 func printEntry(w io.Writer, e *dlq.Entry) error {
-	tw := newTable(w)
+	tw := cli.NewTable(w)
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(tw, "%s\t%s\n", name, printable(value))
+			fmt.Fprintf(tw, "%s\t%s\n", name, cli.Printable(value))
 		}
 	}
 	line("id", e.ID)
@@ -109,7 +110,7 @@ func printEntry(w io.Writer, e *dlq.Entry) error {
 		time time.Time
 	}{{"first failure", e.First}, {"last failure", e.Last}, {"saved", e.Saved}} {
 		if !at.time.IsZero() {
-			line(at.name, timeCell(at.time))
+			line(at.name, cli.TimeCell(at.time))
 		}
 	}
 	switch {
@@ -129,13 +130,13 @@ func printEntry(w io.Writer, e *dlq.Entry) error {
 	if err := json.Indent(&buf, e.Event, "", "  "); err != nil {
 		return fmt.Errorf("decode event: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "event\n%s\n", plainJSON(buf.String()))
+	_, err := fmt.Fprintf(w, "event\n%s\n", cli.PlainJSON(buf.String()))
 	return err
 }
 
 func printDLQStats(w io.Writer, s dlq.Stats) error {
-	tw := newTable(w)
-	fmt.Fprintf(tw, "storage\t%s\ndead letters\t%d\nbytes\t%d\n", printable(s.Backend), s.Count, s.Bytes)
+	tw := cli.NewTable(w)
+	fmt.Fprintf(tw, "storage\t%s\ndead letters\t%d\nbytes\t%d\n", cli.Printable(s.Backend), s.Count, s.Bytes)
 	if s.DiskBytes > 0 {
 		fmt.Fprintf(tw, "bytes on disk\t%d\n", s.DiskBytes)
 	}
@@ -143,10 +144,10 @@ func printDLQStats(w io.Writer, s dlq.Stats) error {
 		fmt.Fprintf(tw, "bytes in redis\t%d\n", s.MemoryBytes)
 	}
 	if !s.Oldest.IsZero() {
-		fmt.Fprintf(tw, "oldest\t%s\n", timeCell(s.Oldest))
+		fmt.Fprintf(tw, "oldest\t%s\n", cli.TimeCell(s.Oldest))
 	}
 	if !s.Newest.IsZero() {
-		fmt.Fprintf(tw, "newest\t%s\n", timeCell(s.Newest))
+		fmt.Fprintf(tw, "newest\t%s\n", cli.TimeCell(s.Newest))
 	}
 	if s.Damaged > 0 {
 		fmt.Fprintf(tw, "damaged places\t%d\n", s.Damaged)
@@ -154,7 +155,7 @@ func printDLQStats(w io.Writer, s dlq.Stats) error {
 	if l := s.Lost; l != nil {
 		fmt.Fprintf(tw, "lost at most\t%d\nbytes damaged\t%d\n", l.Entries, l.Bytes)
 		if !l.From.IsZero() || !l.To.IsZero() {
-			fmt.Fprintf(tw, "saved between\t%s and %s\n", timeCell(l.From), timeCell(l.To))
+			fmt.Fprintf(tw, "saved between\t%s and %s\n", cli.TimeCell(l.From), cli.TimeCell(l.To))
 		}
 	}
 	if s.TornBytes > 0 {
@@ -165,7 +166,7 @@ func printDLQStats(w io.Writer, s dlq.Stats) error {
 		by   map[string]int64
 	}{{"origin", s.ByOrigin}, {"reason", s.ByReason}, {"sink", s.BySink}} {
 		for _, key := range slices.Sorted(maps.Keys(part.by)) {
-			fmt.Fprintf(tw, "%s %s\t%d\n", part.name, cell(key), part.by[key])
+			fmt.Fprintf(tw, "%s %s\t%d\n", part.name, cli.Cell(key), part.by[key])
 		}
 	}
 	return tw.Flush()
@@ -175,7 +176,7 @@ func printReplay(w io.Writer, r dlq.ReplayResult) error {
 	if r.DryRun {
 		fmt.Fprintln(w, "dry run: nothing was changed")
 	}
-	tw := newTable(w)
+	tw := cli.NewTable(w)
 	replayed := "replayed"
 	if r.DryRun {
 		replayed = "would be replayed"

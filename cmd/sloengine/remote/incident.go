@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/incidents"
 )
@@ -22,7 +23,7 @@ const incidentsPath = "/api/v1/incidents"
 const incidentPage = 200
 
 // newIncident is the command incident: what a running engine's API offers about incidents.
-func newIncident(s streams) *cobra.Command {
+func newIncident(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "incident",
 		Short: "List, acknowledge and describe the incidents of a running engine",
@@ -40,11 +41,11 @@ and the other commands need the permission operate.`,
   sloengine incident measure --from 30d
   sloengine incident export -o csv > incidents.csv
   sloengine incident erase --person "Ann Example"`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	var engine apiClient
-	engine.add(c.PersistentFlags())
+	var engine Client
+	engine.AddFlags(c.PersistentFlags())
 	c.AddCommand(
 		newIncidentList(s, &engine), newIncidentShow(s, &engine), newIncidentMeasure(s, &engine), newIncidentExport(s, &engine),
 		newIncidentOpen(s, &engine), newIncidentErase(s, &engine),
@@ -82,28 +83,28 @@ func (i *incidentFilter) params() (url.Values, error) {
 		}
 		at, err := timeFlag(value, time.Now())
 		if err != nil {
-			return nil, usageError{fmt.Errorf("invalid --%s %w", name, err)}
+			return nil, cli.Usagef("invalid --%s %w", name, err)
 		}
 		q.Set(name, at.UTC().Format(time.RFC3339))
 	}
 	return q, nil
 }
 
-func newIncidentList(s streams, engine *apiClient) *cobra.Command {
+func newIncidentList(s cli.Streams, engine *Client) *cobra.Command {
 	var filter incidentFilter
 	limit := 100
-	p := &printer{streams: s}
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List incidents, the one that was opened last first",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			q, err := filter.params()
 			if err != nil {
 				return err
 			}
 			if limit < 1 {
-				return usageError{fmt.Errorf("invalid --limit %d (want at least 1)", limit)}
+				return cli.Usagef("invalid --limit %d (want at least 1)", limit)
 			}
 			items := []incidents.Item{}
 			if _, err := list(c.Context(), engine, incidentsPath, q, limit, incidentPage, func(part page[incidents.Item]) error {
@@ -112,17 +113,17 @@ func newIncidentList(s streams, engine *apiClient) *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			return p.print(items, func() error { return printIncidents(s.out, items) })
+			return p.Print(items, func() error { return printIncidents(s.Out, items) })
 		},
 	}
 	filter.add(c.Flags())
-	p.addOutput(c.Flags(), "table", "json", "yaml")
+	p.AddOutput(c.Flags(), "table", "json", "yaml")
 	c.Flags().IntVar(&limit, "limit", limit, "maximum number of incidents")
 	return c
 }
 
 func printIncidents(out io.Writer, items []incidents.Item) error {
-	tw := newTable(out)
+	tw := cli.NewTable(out)
 	fmt.Fprintln(tw, "ID\tSEVERITY\tSTATE\tSERVICE\tONSET\tDETECTION\tRESPONSE\tDURATION\tTITLE")
 	for i := range items {
 		x := &items[i]
@@ -130,8 +131,8 @@ func printIncidents(out io.Writer, items []incidents.Item) error {
 		if x.ResponseSeconds != nil {
 			response = secondsText(*x.ResponseSeconds)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cell(x.ID), x.Severity, x.State, cell(x.Service), timeCell(x.Onset),
-			secondsText(x.DetectionSeconds), response, secondsText(x.DurationSeconds), cell(x.Title))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Cell(x.ID), x.Severity, x.State, cli.Cell(x.Service), cli.TimeCell(x.Onset),
+			secondsText(x.DetectionSeconds), response, secondsText(x.DurationSeconds), cli.Cell(x.Title))
 	}
 	return tw.Flush()
 }
@@ -141,107 +142,107 @@ func secondsText(s float64) string {
 	return slo.FormatDuration(time.Duration(s * float64(time.Second)).Round(time.Second))
 }
 
-func newIncidentShow(s streams, engine *apiClient) *cobra.Command {
-	p := &printer{streams: s}
+func newIncidentShow(s cli.Streams, engine *Client) *cobra.Command {
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one incident with its timeline",
-		Args:  oneArg("ID"),
+		Args:  cli.OneArg("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var x incidents.Item
-			if err := engine.read(c.Context(), incidentsPath+"/"+url.PathEscape(args[0]), nil, &x); err != nil {
+			if err := engine.Read(c.Context(), incidentsPath+"/"+url.PathEscape(args[0]), nil, &x); err != nil {
 				return err
 			}
-			return p.print(x, func() error { return printIncident(s.out, &x) })
+			return p.Print(x, func() error { return printIncident(s.Out, &x) })
 		},
 	}
-	p.addOutput(c.Flags(), "table", "json", "yaml")
+	p.AddOutput(c.Flags(), "table", "json", "yaml")
 	return c
 }
 
 // printIncident writes the facts, and then what happened in the order of time.
 func printIncident(out io.Writer, x *incidents.Item) error {
-	fmt.Fprintf(out, "%s  %s, %s, %s\n%s\n\n", printable(x.ID), x.Severity, x.State, printable(x.Service), printable(x.Title))
+	fmt.Fprintf(out, "%s  %s, %s, %s\n%s\n\n", cli.Printable(x.ID), x.Severity, x.State, cli.Printable(x.Service), cli.Printable(x.Title))
 	type event struct {
 		at   time.Time
 		text string
 	}
 	events := []event{{x.Onset, "onset, by " + x.OnsetBy}}
-	opened := "opened by " + printable(x.OpenedBy)
+	opened := "opened by " + cli.Printable(x.OpenedBy)
 	if x.Automated {
 		opened = "detected by an alert"
 	}
 	events = append(events, event{x.Detected, opened + " after " + secondsText(x.DetectionSeconds)})
 	for _, a := range x.Alerts {
-		events = append(events, event{a.Fired, "alert " + printable(a.Name) + " fires " + cell(a.SLO)})
+		events = append(events, event{a.Fired, "alert " + cli.Printable(a.Name) + " fires " + cli.Cell(a.SLO)})
 		if !a.Resolved.IsZero() {
-			events = append(events, event{a.Resolved, "alert " + printable(a.Name) + " is resolved " + cell(a.SLO)})
+			events = append(events, event{a.Resolved, "alert " + cli.Printable(a.Name) + " is resolved " + cli.Cell(a.SLO)})
 		}
 	}
 	if x.Ack != nil {
-		events = append(events, event{x.Ack.Time, "acknowledged by " + printable(x.Ack.By) + " " + printable(x.Ack.Team) + " after " + secondsText(*x.ResponseSeconds)})
+		events = append(events, event{x.Ack.Time, "acknowledged by " + cli.Printable(x.Ack.By) + " " + cli.Printable(x.Ack.Team) + " after " + secondsText(*x.ResponseSeconds)})
 	}
 	for _, n := range x.Notes {
-		events = append(events, event{n.Time, "note by " + printable(n.By) + ": " + printable(n.Text)})
+		events = append(events, event{n.Time, "note by " + cli.Printable(n.By) + ": " + cli.Printable(n.Text)})
 	}
 	for _, u := range x.Updates {
-		events = append(events, event{u.Time, "update by " + printable(u.By) + ": " + printable(u.Text)})
+		events = append(events, event{u.Time, "update by " + cli.Printable(u.By) + ": " + cli.Printable(u.Text)})
 	}
 	if x.Resolved != nil {
-		text := "resolved by " + printable(x.Resolved.By)
+		text := "resolved by " + cli.Printable(x.Resolved.By)
 		if x.Resolved.Automated {
 			text = "resolved with its alerts"
 		}
 		events = append(events, event{x.Resolved.Time, text})
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
-	tw := newTable(out)
+	tw := cli.NewTable(out)
 	for _, e := range events {
-		fmt.Fprintf(tw, "%s\t%s\n", timeCell(e.at), e.text)
+		fmt.Fprintf(tw, "%s\t%s\n", cli.TimeCell(e.at), e.text)
 	}
 	if x.More > 0 {
-		fmt.Fprintf(tw, "\tand %s more\n", plural(x.More, "alert"))
+		fmt.Fprintf(tw, "\tand %s more\n", cli.Plural(x.More, "alert"))
 	}
 	for _, spent := range x.Spent {
-		fmt.Fprintf(tw, "budget\t%s %s: %d of %d bad, %.2f %% of the error budget\n", cell(spent.SLO), cell(fmt.Sprint(spent.Group)), spent.Bad, spent.Valid, 100*spent.Budget)
+		fmt.Fprintf(tw, "budget\t%s %s: %d of %d bad, %.2f %% of the error budget\n", cli.Cell(spent.SLO), cli.Cell(fmt.Sprint(spent.Group)), spent.Bad, spent.Valid, 100*spent.Budget)
 	}
 	if x.PostMortem != "" {
-		fmt.Fprintf(tw, "post-mortem\t%s\n", cell(x.PostMortem))
+		fmt.Fprintf(tw, "post-mortem\t%s\n", cli.Cell(x.PostMortem))
 	}
 	return tw.Flush()
 }
 
-func newIncidentMeasure(s streams, engine *apiClient) *cobra.Command {
+func newIncidentMeasure(s cli.Streams, engine *Client) *cobra.Command {
 	var filter incidentFilter
-	p := &printer{streams: s}
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "measure",
 		Short: "Compare detection and response with the baselines of the spec",
 		Long: `measure compares the mean detection and response times of the incidents of a time, the
 last 30 days by default, with the baselines of the spec. A change of -94 % means that the
 mean is 94 % shorter than the shorter end of the baseline.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			q, err := filter.params()
 			if err != nil {
 				return err
 			}
 			var m incident.Measures
-			if err := engine.read(c.Context(), incidentsPath+"/measures", q, &m); err != nil {
+			if err := engine.Read(c.Context(), incidentsPath+"/measures", q, &m); err != nil {
 				return err
 			}
-			return p.print(m, func() error { return printMeasures(s.out, &m) })
+			return p.Print(m, func() error { return printMeasures(s.Out, &m) })
 		},
 	}
 	filter.addTimes(c.Flags())
-	p.addOutput(c.Flags(), "table", "json", "yaml")
+	p.AddOutput(c.Flags(), "table", "json", "yaml")
 	return c
 }
 
 func printMeasures(out io.Writer, m *incident.Measures) error {
-	fmt.Fprintf(out, "%s from %s to %s, %d opened by an alert\n", plural(m.Incidents, "incident"), timeCell(m.From), timeCell(m.To), m.Automated)
-	fmt.Fprintf(out, "%s, %d announced by a warning\n\n", plural(m.Warned.Violations, "violation"), m.Warned.Warned)
-	tw := newTable(out)
+	fmt.Fprintf(out, "%s from %s to %s, %d opened by an alert\n", cli.Plural(m.Incidents, "incident"), cli.TimeCell(m.From), cli.TimeCell(m.To), m.Automated)
+	fmt.Fprintf(out, "%s, %d announced by a warning\n\n", cli.Plural(m.Warned.Violations, "violation"), m.Warned.Warned)
+	tw := cli.NewTable(out)
 	fmt.Fprintln(tw, "SERVICE\tBASELINE\tOF\tBEFORE\tTARGET\tINCIDENTS\tMEAN\tMAX\tWITHIN TARGET\tVERDICT")
 	for _, x := range m.Comparisons {
 		mean, most, target := "-", "-", "-"
@@ -251,7 +252,7 @@ func printMeasures(out io.Writer, m *incident.Measures) error {
 		if x.Target > 0 {
 			target = secondsText(x.Target)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s to %s\t%s\t%d\t%s\t%s\t%d\t%s\n", cell(x.Service), cell(x.Baseline), x.Of, secondsText(x.From), secondsText(x.To), target,
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s to %s\t%s\t%d\t%s\t%s\t%d\t%s\n", cli.Cell(x.Service), cli.Cell(x.Baseline), x.Of, secondsText(x.From), secondsText(x.To), target,
 			x.Now.Count, mean, most, x.Within, verdictText(&x))
 	}
 	return tw.Flush()
@@ -265,7 +266,7 @@ func verdictText(c *incident.Comparison) string {
 	return fmt.Sprintf("%s (%+.0f %%, goal %+.0f %%)", c.Verdict, 100**c.Change, 100*c.Goal)
 }
 
-func newIncidentExport(s streams, engine *apiClient) *cobra.Command {
+func newIncidentExport(s cli.Streams, engine *Client) *cobra.Command {
 	var filter incidentFilter
 	var format string
 	c := &cobra.Command{
@@ -273,7 +274,7 @@ func newIncidentExport(s streams, engine *apiClient) *cobra.Command {
 		Short: "Write all incidents as JSON or CSV",
 		Long: `export writes incidents to standard output: as JSON, one complete incident per line with
 its alerts, notes and updates, or as CSV, one line per incident.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			q, err := filter.params()
 			if err != nil {
@@ -281,17 +282,17 @@ its alerts, notes and updates, or as CSV, one line per incident.`,
 			}
 			if format == "csv" {
 				return engine.download(c.Context(), incidentsPath+".csv", q, func(r io.Reader) error {
-					_, err := io.Copy(s.out, r)
+					_, err := io.Copy(s.Out, r)
 					return err
 				})
 			}
 			_, err = list(c.Context(), engine, incidentsPath, q, incident.MaxIncidents, incidentPage, func(part page[incidents.Item]) error {
 				for i := range part.Items {
 					var whole json.RawMessage
-					if err := engine.read(c.Context(), incidentsPath+"/"+url.PathEscape(part.Items[i].ID), nil, &whole); err != nil {
+					if err := engine.Read(c.Context(), incidentsPath+"/"+url.PathEscape(part.Items[i].ID), nil, &whole); err != nil {
 						return err
 					}
-					if _, err := fmt.Fprintln(s.out, plainJSON(string(whole))); err != nil {
+					if _, err := fmt.Fprintln(s.Out, cli.PlainJSON(string(whole))); err != nil {
 						return err
 					}
 				}
@@ -301,6 +302,6 @@ its alerts, notes and updates, or as CSV, one line per incident.`,
 		},
 	}
 	filter.add(c.Flags())
-	addChoice(c.Flags(), &format, "output", "o", "output format", "json", "csv")
+	cli.AddChoice(c.Flags(), &format, "output", "o", "output format", "json", "csv")
 	return c
 }

@@ -1,8 +1,7 @@
-package main
+package brokers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/topics"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
@@ -20,11 +20,11 @@ import (
 // kafkaTimeout bounds all requests to one cluster.
 const kafkaTimeout = 30 * time.Second
 
-func newKafka(s streams) *cobra.Command {
+func NewKafka(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kafka",
 		Short: "Create and check the Kafka topics of sources and sinks",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newKafkaTopics(s))
@@ -33,10 +33,10 @@ func newKafka(s streams) *cobra.Command {
 
 // kafkaTopics are the flags of kafka topics.
 type kafkaTopics struct {
-	printer
+	cli.Printer
 	create, check bool
 	config        string
-	specs         specFiles
+	specs         cli.SpecFiles
 	brokers       []string
 	topics        []string
 	deadLetters   string
@@ -44,8 +44,8 @@ type kafkaTopics struct {
 	retention     string
 }
 
-func newKafkaTopics(s streams) *cobra.Command {
-	o := &kafkaTopics{printer: printer{streams: s}, wanted: topics.Events}
+func newKafkaTopics(s cli.Streams) *cobra.Command {
+	o := &kafkaTopics{Printer: cli.Printer{Streams: s}, wanted: topics.Events}
 	c := &cobra.Command{
 		Use:   "topics --create|--check (-c engine.yaml | --brokers HOST:PORT --topic NAME)",
 		Short: "Create topics that are missing, or check those that are there",
@@ -61,7 +61,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 		Example: `  sloengine kafka topics --check -c engine.yaml -f specs/
   sloengine kafka topics --create -c engine.yaml --dead-letter-topic orders-dlq
   sloengine kafka topics --create --brokers kafka-1:9092 --topic orders`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	f := c.Flags()
@@ -76,26 +76,26 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	f.Int16Var(&o.wanted.Replicas, "replication-factor", topics.Events.Replicas, "replicas of topics that are created")
 	f.IntVar(&o.wanted.MinInSync, "min-insync", topics.Events.MinInSync, "min.insync.replicas of topics that are created")
 	f.StringVar(&o.retention, "retention", "7d", "retention of topics that are created")
-	o.addOutput(f, "table", "json")
+	o.AddOutput(f, "table", "json")
 	return c
 }
 
 func (o *kafkaTopics) run(ctx context.Context) (err error) {
 	switch {
 	case o.create == o.check:
-		return usageError{errors.New("set either --create or --check")}
+		return cli.Usagef("set either --create or --check")
 	case (o.config == "") == (len(o.brokers) == 0):
-		return usageError{errors.New("set either -c engine.yaml, or --brokers with --topic")}
+		return cli.Usagef("set either -c engine.yaml, or --brokers with --topic")
 	case len(o.brokers) > 0 && len(o.topics) == 0 && o.deadLetters == "":
-		return usageError{errors.New("--brokers requires --topic NAME")}
+		return cli.Usagef("--brokers requires --topic NAME")
 	case o.config != "" && len(o.topics) > 0:
-		return usageError{errors.New("--topic is for --brokers (with -c, the sources and sinks name their topics)")}
+		return cli.Usagef("--topic is for --brokers (with -c, the sources and sinks name their topics)")
 	}
 	if o.wanted.Partitions < 1 || o.wanted.Replicas < 1 || o.wanted.MinInSync < 1 || o.wanted.MinInSync > int(o.wanted.Replicas) {
-		return usageError{errors.New("--partitions, --replication-factor and --min-insync must be at least 1, and --min-insync at most --replication-factor")}
+		return cli.Usagef("--partitions, --replication-factor and --min-insync must be at least 1, and --min-insync at most --replication-factor")
 	}
 	if o.wanted.Retention, err = slo.ParseDuration(o.retention); err != nil || o.wanted.Retention < time.Minute {
-		return usageError{fmt.Errorf("invalid --retention %q (want a duration of at least 1m, such as 7d)", o.retention)}
+		return cli.Usagef("invalid --retention %q (want a duration of at least 1m, such as 7d)", o.retention)
 	}
 	uses, err := o.uses()
 	if err != nil {
@@ -111,11 +111,11 @@ func (o *kafkaTopics) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := o.print(result, func() error { return o.table(&result) }); err != nil {
+	if err := o.Print(result, func() error { return o.table(&result) }); err != nil {
 		return err
 	}
 	if len(result.Findings) > 0 {
-		return errFindings
+		return cli.ErrFindings
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (o *kafkaTopics) uses() ([]config.KafkaUse, error) {
 			return nil, err
 		}
 		if len(uses) == 0 {
-			return nil, fmt.Errorf("%s has no source and no sink of Kafka", printable(o.config))
+			return nil, fmt.Errorf("%s has no source and no sink of Kafka", cli.Printable(o.config))
 		}
 	} else {
 		u := config.KafkaUse{Client: kafkaclient.Options{Brokers: o.brokers}}
@@ -159,7 +159,7 @@ func (o *kafkaTopics) longest() (longest time.Duration, err error) {
 	if len(o.specs) == 0 {
 		return 0, nil
 	}
-	sp, err := o.specs.read(o.streams)
+	sp, err := o.specs.Read(o.Streams)
 	if err != nil {
 		return 0, err
 	}
@@ -223,12 +223,12 @@ func (o *kafkaTopics) explain(client *kafkaclient.Client, err error) error {
 func (o *kafkaTopics) table(r *kafkaTopicsResult) (err error) {
 	line := func(format string, args ...any) {
 		if err == nil {
-			_, err = fmt.Fprintf(o.out, format+"\n", args...)
+			_, err = fmt.Fprintf(o.Out, format+"\n", args...)
 		}
 	}
 	if o.create {
 		for _, t := range r.Created {
-			line("created %s", printable(t))
+			line("created %s", cli.Printable(t))
 		}
 		if len(r.Created) == 0 {
 			line("all topics exist; nothing was changed")
@@ -241,13 +241,13 @@ func (o *kafkaTopics) table(r *kafkaTopicsResult) (err error) {
 			if t.Retention >= 0 {
 				retention = t.Retention.String()
 			}
-			line("%s: %s, %s, min.insync.replicas %d, retained %s, messages up to %d bytes", printable(t.Name),
-				plural(t.Partitions, "partition"), plural(t.Replicas, "replica"), t.MinInSync, retention, t.MaxMessage)
+			line("%s: %s, %s, min.insync.replicas %d, retained %s, messages up to %d bytes", cli.Printable(t.Name),
+				cli.Plural(t.Partitions, "partition"), cli.Plural(t.Replicas, "replica"), t.MinInSync, retention, t.MaxMessage)
 		}
 	}
 	for _, f := range r.Findings {
-		line("%s (%s): %s (%s)", printable(f.Topic), printable(f.By), f.Text, f.Fix)
+		line("%s (%s): %s (%s)", cli.Printable(f.Topic), cli.Printable(f.By), f.Text, f.Fix)
 	}
-	line("%s", plural(len(r.Findings), "finding"))
+	line("%s", cli.Plural(len(r.Findings), "finding"))
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"bytes"
@@ -15,21 +15,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // newLimits is the command limits: which rate limits apply, and how much of them is used.
-func newLimits(s streams) *cobra.Command {
+func newLimits(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limits",
 		Short: "Show the usage of a rate limit, and explain which rate limits apply to an event",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	o := &engineCommand{printer: printer{streams: s}}
-	o.addOutput(c.PersistentFlags(), "table", "json", "yaml")
+	o := &engineCommand{Printer: cli.Printer{Streams: s}}
+	o.AddOutput(c.PersistentFlags(), "table", "json", "yaml")
 	c.AddCommand(newLimitsShow(o), newLimitsExplain(o))
 	return c
 }
@@ -43,7 +44,7 @@ counter of that value, for example of one user. The command does not consume any
 the quota. If the engine requires tokens, it needs the permission read.`,
 		Example: `  sloengine limits show user
   sloengine limits show user=42 -o json`,
-		Args: oneArg("CONTEXT or CONTEXT=VALUE"),
+		Args: cli.OneArg("CONTEXT or CONTEXT=VALUE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, value, valued := strings.Cut(args[0], "=")
 			params := url.Values{}
@@ -51,37 +52,33 @@ the quota. If the engine requires tokens, it needs the permission read.`,
 				params.Set("value", value)
 			}
 			var got app.ContextStatus
-			if err := o.engine.read(c.Context(), app.RateLimitPath+url.PathEscape(name), params, &got); err != nil {
+			if err := o.engine.Read(c.Context(), app.RateLimitPath+url.PathEscape(name), params, &got); err != nil {
 				return err
 			}
-			return o.print(got, func() error { return contextTable(o.out, &got) })
+			return o.Print(got, func() error { return contextTable(o.Out, &got) })
 		},
 	}
-	o.engine.add(c.Flags())
+	o.engine.AddFlags(c.Flags())
 	return c
 }
 
 func contextTable(out io.Writer, s *app.ContextStatus) error {
-	w := newTable(out)
-	fmt.Fprintf(w, "context\t%s\n", printable(s.Context))
+	w := cli.NewTable(out)
+	fmt.Fprintf(w, "context\t%s\n", cli.Printable(s.Context))
 	fmt.Fprintf(w, "limit\t%g events/s for each value, the busiest value is at %.4g\n", s.PerSecond, s.Current)
 	fmt.Fprintf(w, "exceeded\t%d events since the start\n", s.Hits)
 	if c := s.Counter; c != nil {
-		fmt.Fprintf(w, "value\t%s\n", printable(c.Value))
-		fmt.Fprintf(w, "remaining\t%d of %d events in %s\n", c.Remaining, c.Limit, seconds(c.WindowSeconds))
-		fmt.Fprintf(w, "reset\tin %s\n", seconds(c.ResetSeconds))
+		fmt.Fprintf(w, "value\t%s\n", cli.Printable(c.Value))
+		fmt.Fprintf(w, "remaining\t%d of %d events in %s\n", c.Remaining, c.Limit, cli.Seconds(c.WindowSeconds))
+		fmt.Fprintf(w, "reset\tin %s\n", cli.Seconds(c.ResetSeconds))
 	}
 	for i, x := range s.Offenders {
 		if i == 0 {
 			fmt.Fprintln(w, "\nOFFENDER\tEVENTS OVER THE LIMIT")
 		}
-		fmt.Fprintf(w, "%s\t%d\n", printable(x.Value), x.Hits)
+		fmt.Fprintf(w, "%s\t%d\n", cli.Printable(x.Value), x.Hits)
 	}
 	return w.Flush()
-}
-
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
 // explainFlags describe the sender of the event.
@@ -100,10 +97,10 @@ The command reads only the settings and needs no running engine. Describe the se
 with --token, --client-ip and --header.`,
 		Example: `  sloengine limits explain -c engine.yaml '{"service":"shop","type":"api.slow"}'
   sloengine limits explain -c engine.yaml event.json --token shop --header 'X-User-Id: 42'`,
-		Args: oneArg("EVENT"),
+		Args: cli.OneArg("EVENT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.config == "" {
-				return usageError{errors.New("no settings given: set -c FILE")}
+				return cli.Usagef("no settings given: set -c FILE")
 			}
 			caller, err := f.caller()
 			if err != nil {
@@ -116,7 +113,7 @@ with --token, --client-ip and --header.`,
 			if settings.Limits == nil {
 				return fmt.Errorf("%s has no limits section, so no event is rate limited", f.config)
 			}
-			subject, err := readSubject(o.in, args[0])
+			subject, err := readSubject(o.In, args[0])
 			if err != nil {
 				return err
 			}
@@ -132,9 +129,9 @@ with --token, --client-ip and --header.`,
 				e.Exempt = "bypass_if"
 			}
 			if failed != nil {
-				fmt.Fprintf(o.err, "sloengine: %v (the expression is ignored for this event)\n", failed)
+				fmt.Fprintf(o.Err, "sloengine: %v (the expression is ignored for this event)\n", failed)
 			}
-			return o.print(e, func() error { return explainTable(o.out, e) })
+			return o.Print(e, func() error { return explainTable(o.Out, e) })
 		},
 	}
 	fl := c.Flags()
@@ -150,7 +147,7 @@ func (f *explainFlags) caller() (*ratelimit.Caller, error) {
 	for _, text := range f.headers {
 		name, value, ok := strings.Cut(text, ":")
 		if !ok {
-			return nil, usageError{fmt.Errorf("invalid --header %q (want 'NAME: VALUE')", text)}
+			return nil, cli.Usagef("invalid --header %q (want 'NAME: VALUE')", text)
 		}
 		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
@@ -193,9 +190,9 @@ func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
 
 func explainTable(out io.Writer, e *ratelimit.Explanation) error {
 	if e.Exempt != "" {
-		fmt.Fprintf(out, "not limited: %s\nrules that would apply otherwise:\n", printable(e.Exempt))
+		fmt.Fprintf(out, "not limited: %s\nrules that would apply otherwise:\n", cli.Printable(e.Exempt))
 	}
-	w := newTable(out)
+	w := cli.NewTable(out)
 	fmt.Fprintln(w, "RULE\tSETTING\tVALUE\tFROM")
 	for _, r := range e.Rules {
 		rule := r.Layer + " " + r.Rule
@@ -209,7 +206,7 @@ func explainTable(out io.Writer, e *ratelimit.Explanation) error {
 			if i > 0 {
 				rule = ""
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", printable(rule), x.Name, printable(x.Value), printable(x.From))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cli.Printable(rule), x.Name, cli.Printable(x.Value), cli.Printable(x.From))
 		}
 	}
 	return w.Flush()

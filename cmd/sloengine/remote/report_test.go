@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -68,7 +69,7 @@ func reportServer(t *testing.T) string {
 // runReport runs the command alone, as the root would.
 func runReport(args ...string) (stdout string, err error) {
 	var out bytes.Buffer
-	c := newReport(streams{out: &out, err: &out})
+	c := newReport(cli.Streams{Out: &out, Err: &out})
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(args)
 	err = c.ExecuteContext(context.Background())
@@ -144,7 +145,7 @@ func TestReportCommandRefuses(t *testing.T) {
 		"days in a table": {"--url", base, "--period", "2026-11", "--days"}, "arguments": {"--url", base, "--period", "2026-11", "now"},
 	} {
 		_, err := runReport(args...)
-		var usage usageError
+		var usage cli.UsageError
 		require.ErrorAs(t, err, &usage, name)
 	}
 	file := filepath.Join(t.TempDir(), "old")

@@ -1,7 +1,6 @@
-package main
+package remote
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -42,7 +42,7 @@ func (d *dlqChoice) bodies(c *cobra.Command, ids []string) ([]any, error) {
 		}
 	}
 	if ways != 1 {
-		return nil, usageError{fmt.Errorf("'%s' takes either ids, or filters such as --sink, or --all; see '%s --help'", c.CommandPath(), c.CommandPath())}
+		return nil, cli.Usagef("'%s' takes either ids, or filters such as --sink, or --all; see '%s --help'", c.CommandPath(), c.CommandPath())
 	}
 	type body struct {
 		IDs    []string          `json:"ids,omitempty"`
@@ -75,7 +75,7 @@ var dlqID = regexp.MustCompile(`^[A-Za-z0-9._:~-]{1,200}$`)
 
 func checkDLQID(id string) error {
 	if !dlqID.MatchString(id) || id == "." || id == ".." {
-		return usageError{fmt.Errorf("invalid dead-letter id %q ('sloengine dlq list' shows the ids)", id)}
+		return cli.Usagef("invalid dead-letter id %q ('sloengine dlq list' shows the ids)", id)
 	}
 	return nil
 }
@@ -121,14 +121,14 @@ does not exist. Dead letters that were not replayed stay in the queue.`,
 			if err != nil {
 				return err
 			}
-			if err := o.print(sum, func() error { return printReplay(o.out, sum) }); err != nil {
+			if err := o.Print(sum, func() error { return printReplay(o.Out, sum) }); err != nil {
 				return err
 			}
 			for _, e := range sum.Errors {
-				fmt.Fprintf(o.err, "sloengine: %s\n", printable(e))
+				fmt.Fprintf(o.Err, "sloengine: %s\n", cli.Printable(e))
 			}
 			if sum.Failed+sum.HeldBack+sum.NoTarget+sum.NotFound > 0 {
-				return errFindings
+				return cli.ErrFindings
 			}
 			return nil
 		},
@@ -174,12 +174,12 @@ func newDLQDiscard(o *engineCommand) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.print(sum, func() error {
+			return o.Print(sum, func() error {
 				text := done(sum.DryRun, "discarded", "discard", sum.Discarded)
 				if sum.NotFound > 0 {
 					text += ", " + strconv.Itoa(sum.NotFound) + " not found"
 				}
-				_, err := fmt.Fprintln(o.out, text)
+				_, err := fmt.Fprintln(o.Out, text)
 				return err
 			})
 		},
@@ -204,21 +204,21 @@ func newDLQPurge(o *engineCommand) *cobra.Command {
 		Short: "Delete dead letters older than a time permanently; their events are lost",
 		Example: `  sloengine dlq purge --older-than 30d --dry-run
   sloengine dlq purge --before 2026-11-01T00:00:00Z`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("before") == c.Flags().Changed("older-than") {
-				return usageError{errors.New("set either --older-than or --before")}
+				return cli.Usagef("set either --older-than or --before")
 			}
 			body := map[string]any{"dry_run": dryRun}
 			if c.Flags().Changed("before") {
 				at, err := time.Parse(time.RFC3339, before)
 				if err != nil {
-					return usageError{fmt.Errorf("invalid --before %q (want a time such as 2026-11-20T09:00:00Z)", before)}
+					return cli.Usagef("invalid --before %q (want a time such as 2026-11-20T09:00:00Z)", before)
 				}
 				body["before"] = at.UTC().Format(time.RFC3339Nano)
 			} else {
 				if age, err := slo.ParseDuration(olderThan); err != nil || age <= 0 {
-					return usageError{fmt.Errorf("invalid --older-than %q (want a duration such as 7d or 12h)", olderThan)}
+					return cli.Usagef("invalid --older-than %q (want a duration such as 7d or 12h)", olderThan)
 				}
 				body["older_than"] = olderThan
 			}
@@ -230,8 +230,8 @@ func newDLQPurge(o *engineCommand) *cobra.Command {
 			if err := o.engine.act(c.Context(), "/api/v1/dlq/purge", body, &r); err != nil {
 				return err
 			}
-			return o.print(r, func() error {
-				_, err := fmt.Fprintf(o.out, "%s, saved before %s\n", done(r.DryRun, "purged", "purge", r.Purged), printable(r.Before))
+			return o.Print(r, func() error {
+				_, err := fmt.Fprintf(o.Out, "%s, saved before %s\n", done(r.DryRun, "purged", "purge", r.Purged), cli.Printable(r.Before))
 				return err
 			})
 		},

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/spf13/pflag"
 )
 
@@ -29,46 +30,46 @@ const (
 	readTimeout = 2 * time.Minute
 )
 
-// apiClient asks the API of the engine that the flags name. They are read with each request.
-type apiClient struct{ address, tokenFile string }
+// Client asks the API of the engine that the flags name. They are read with each request.
+type Client struct{ address, TokenFile string }
 
-func (c *apiClient) add(f *pflag.FlagSet) {
+func (c *Client) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.address, "url", "http://127.0.0.1:8080", "URL of the engine")
-	f.StringVar(&c.tokenFile, "token-file", "", "file with the bearer token (default: $SLOENGINE_TOKEN)")
+	f.StringVar(&c.TokenFile, "token-file", "", "file with the bearer token (default: $SLOENGINE_TOKEN)")
 }
 
 // engineCommand is what the commands share that ask a running engine.
 type engineCommand struct {
-	printer
-	engine apiClient
+	cli.Printer
+	engine Client
 }
 
-// token is the content of the token file, else the value of the environment variable.
-func (c *apiClient) token() (string, error) {
-	if c.tokenFile == "" {
+// Token is the content of the token file, else the value of the environment variable.
+func (c *Client) Token() (string, error) {
+	if c.TokenFile == "" {
 		return os.Getenv("SLOENGINE_TOKEN"), nil
 	}
-	data, err := os.ReadFile(c.tokenFile)
+	data, err := os.ReadFile(c.TokenFile)
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
 }
 
-// read asks for one answer in JSON.
-func (c *apiClient) read(ctx context.Context, path string, params url.Values, into any) error {
+// Read asks for one answer in JSON.
+func (c *Client) Read(ctx context.Context, path string, params url.Values, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return c.call(ctx, http.MethodGet, path, params, nil, maxAnswer, decodeInto(into))
 }
 
 // download asks for one answer of any size.
-func (c *apiClient) download(ctx context.Context, path string, params url.Values, take func(io.Reader) error) error {
+func (c *Client) download(ctx context.Context, path string, params url.Values, take func(io.Reader) error) error {
 	return c.call(ctx, http.MethodGet, path, params, nil, math.MaxInt64, take)
 }
 
 // act sends a body that changes something.
-func (c *apiClient) act(ctx context.Context, path string, body, into any) error {
+func (c *Client) act(ctx context.Context, path string, body, into any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode request: %w", err)
@@ -76,8 +77,8 @@ func (c *apiClient) act(ctx context.Context, path string, body, into any) error 
 	return c.call(ctx, http.MethodPost, path, nil, data, maxAnswer, decodeInto(into))
 }
 
-// stream asks for an answer of any size.
-func (c *apiClient) stream(ctx context.Context, path string, take func(io.Reader) error) error {
+// Stream asks for an answer of any size.
+func (c *Client) Stream(ctx context.Context, path string, take func(io.Reader) error) error {
 	return c.call(ctx, http.MethodPost, path, nil, []byte("{}"), math.MaxInt64, take)
 }
 
@@ -86,12 +87,12 @@ func decodeInto(v any) func(io.Reader) error {
 }
 
 // call makes one request; a problem becomes an error with its detail.
-func (c *apiClient) call(ctx context.Context, method, path string, params url.Values, body []byte, most int64, take func(io.Reader) error) error {
+func (c *Client) call(ctx context.Context, method, path string, params url.Values, body []byte, most int64, take func(io.Reader) error) error {
 	base, err := url.Parse(c.address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return usageError{fmt.Errorf("invalid --url %q (want an address such as http://127.0.0.1:8080)", c.address)}
+		return cli.Usagef("invalid --url %q (want an address such as http://127.0.0.1:8080)", c.address)
 	}
-	token, err := c.token()
+	token, err := c.Token()
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (c *apiClient) call(ctx context.Context, method, path string, params url.Va
 	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
 		var problem struct{ Title, Detail string }
 		_ = json.NewDecoder(answer).Decode(&problem) // what is not a problem document has no detail
-		return fmt.Errorf("engine at %s responded with %s: %s", base.Redacted(), printable(res.Status), printable(cmp.Or(problem.Detail, problem.Title, "no details given")))
+		return fmt.Errorf("engine at %s responded with %s: %s", base.Redacted(), cli.Printable(res.Status), cli.Printable(cmp.Or(problem.Detail, problem.Title, "no details given")))
 	}
 	if err := take(answer); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -136,11 +137,11 @@ type page[T any] struct {
 
 // list hands up to limit items of a list to take, perPage at a time, and returns the cursor behind them. It is
 // empty at the end of the list.
-func list[T any](ctx context.Context, c *apiClient, path string, params url.Values, limit, perPage int, take func(page[T]) error) (next string, err error) {
+func list[T any](ctx context.Context, c *Client, path string, params url.Values, limit, perPage int, take func(page[T]) error) (next string, err error) {
 	for {
 		params.Set("limit", strconv.Itoa(min(limit, perPage)))
 		var p page[T]
-		if err := c.read(ctx, path, params, &p); err != nil {
+		if err := c.Read(ctx, path, params, &p); err != nil {
 			return "", err
 		}
 		if err := take(p); err != nil {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -23,10 +23,10 @@ type choice struct {
 	words []string
 }
 
-// addChoice adds such a flag. The first word is the default.
-func addChoice(f *pflag.FlagSet, p *string, name, short, usage string, words ...string) {
+// AddChoice adds such a flag. The first word is the default.
+func AddChoice(f *pflag.FlagSet, p *string, name, short, usage string, words ...string) {
 	*p = words[0]
-	f.VarP(&choice{p, words}, name, short, usage+": "+alternatives(words))
+	f.VarP(&choice{p, words}, name, short, usage+": "+Alternatives(words))
 }
 
 func (c *choice) String() string { return *c.value }
@@ -34,30 +34,32 @@ func (c *choice) Type() string   { return "string" }
 
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.words, s) {
-		return usageError{fmt.Errorf("want %s", alternatives(c.words))}
+		return Usagef("want %s", Alternatives(c.words))
 	}
 	*c.value = s
 	return nil
 }
 
-func alternatives(words []string) string {
+// Alternatives lists words as a choice: a, b or c.
+func Alternatives(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// printer writes what a command found, in the format that -o names.
-type printer struct {
-	streams
-	format string
+// Printer writes what a command found, in the format that -o names.
+type Printer struct {
+	Streams
+	Format string
 }
 
-func (p *printer) addOutput(f *pflag.FlagSet, formats ...string) {
-	addChoice(f, &p.format, "output", "o", "output format", formats...)
+// AddOutput adds the flag -o. The first format is the default.
+func (p *Printer) AddOutput(f *pflag.FlagSet, formats ...string) {
+	AddChoice(f, &p.Format, "output", "o", "output format", formats...)
 }
 
-// print writes v as JSON or YAML, or calls table.
-func (p *printer) print(v any, table func() error) error {
-	if p.format == "table" {
+// Print writes v as JSON or YAML, or calls table.
+func (p *Printer) Print(v any, table func() error) error {
+	if p.Format == "table" {
 		return table()
 	}
 	var buf bytes.Buffer
@@ -67,16 +69,23 @@ func (p *printer) print(v any, table func() error) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}
-	if p.format == "yaml" {
-		return writeYAML(p.out, buf.Bytes())
+	if p.Format == "yaml" {
+		return WriteYAML(p.Out, buf.Bytes())
 	}
-	_, err := io.WriteString(p.out, plainJSON(buf.String()))
+	_, err := io.WriteString(p.Out, PlainJSON(buf.String()))
 	return err
 }
 
-func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+// NewTable aligns columns that are separated by tabs. Flush it at the end.
+func NewTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-func timeCell(t time.Time) string {
+// Seconds is a number of seconds of the API as a duration, to the millisecond.
+func Seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+// TimeCell is a time in a table, in UTC. A time that is not known is a dash.
+func TimeCell(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
@@ -86,9 +95,9 @@ func timeCell(t time.Time) string {
 // maxCell is how many characters of a text a table shows.
 const maxCell = 60
 
-// cell is a text in a table: hostile ones cannot move the cursor or the columns.
-func cell(s string) string {
-	s = printable(s)
+// Cell is a text in a table: hostile ones cannot move the cursor or the columns.
+func Cell(s string) string {
+	s = Printable(s)
 	if r := []rune(s); len(r) > maxCell {
 		s = string(r[:maxCell-1]) + "…"
 	}
@@ -98,8 +107,8 @@ func cell(s string) string {
 	return s
 }
 
-// groupText prints group values so that hostile ones cannot move the cursor.
-func groupText(g map[string]string) string {
+// GroupText prints group values so that hostile ones cannot move the cursor.
+func GroupText(g map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(g)) {
 		v := g[k]
@@ -114,32 +123,35 @@ func groupText(g map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-func percent(x *float64, digits int) string {
+// Percent prints a ratio with that many digits, and a missing one as no data.
+func Percent(x *float64, digits int) string {
 	if x == nil {
 		return "no data"
 	}
 	return fmt.Sprintf("%.*f%%", digits, *x*100)
 }
 
-func decimal(x *float64, digits int) string {
+// Decimal prints a number with that many digits, and a missing one as a dash.
+func Decimal(x *float64, digits int) string {
 	if x == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%.*f", digits, *x)
 }
 
-func plural(n int, word string) string {
+// Plural prints a number of things, whose word takes an s.
+func Plural(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
 	}
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// words prints a state of the API, such as no_data.
-func words(s string) string { return strings.ReplaceAll(printable(s), "_", " ") }
+// Words prints a state of the API, such as no_data.
+func Words(s string) string { return strings.ReplaceAll(Printable(s), "_", " ") }
 
-// printable escapes what is no visible character.
-func printable(s string) string {
+// Printable escapes what is no visible character.
+func Printable(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
 		if unicode.IsPrint(r) {
@@ -152,9 +164,9 @@ func printable(s string) string {
 	return b.String()
 }
 
-// plainJSON escapes, in a JSON document, what is no visible character; the document
+// PlainJSON escapes, in a JSON document, what is no visible character; the document
 // stays the same.
-func plainJSON(s string) string {
+func PlainJSON(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 {
 		return s
 	}
@@ -175,8 +187,8 @@ func plainJSON(s string) string {
 
 func hidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 
-// writeYAML writes a JSON document as YAML, its fields in the same order.
-func writeYAML(w io.Writer, raw []byte) error {
+// WriteYAML writes a JSON document as YAML, its fields in the same order.
+func WriteYAML(w io.Writer, raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	node, err := yamlNode(dec)

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"fmt"
@@ -8,17 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/web/incidents"
 )
 
 // actOnIncident sends an operation and prints the state of the incident.
-func actOnIncident(c *cobra.Command, p *printer, engine *apiClient, path string, body map[string]any) error {
+func actOnIncident(c *cobra.Command, p *cli.Printer, engine *Client, path string, body map[string]any) error {
 	var x incidents.Item
 	if err := engine.act(c.Context(), path, body, &x); err != nil {
 		return err
 	}
-	return p.print(x, func() error {
-		_, err := fmt.Fprintf(p.out, "%s  %s  %s\n", printable(x.ID), x.State, printable(x.Title))
+	return p.Print(x, func() error {
+		_, err := fmt.Fprintf(p.Out, "%s  %s  %s\n", cli.Printable(x.ID), x.State, cli.Printable(x.Title))
 		return err
 	})
 }
@@ -28,22 +29,22 @@ func addBy(c *cobra.Command, by *string) {
 	c.Flags().StringVar(by, "by", os.Getenv("USER"), "your name")
 }
 
-func newIncidentOpen(s streams, engine *apiClient) *cobra.Command {
+func newIncidentOpen(s cli.Streams, engine *Client) *cobra.Command {
 	var service, severity, team, by, onset, key string
 	var public bool
-	p := &printer{streams: s}
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "open TITLE",
 		Short: "Open an incident by hand",
 		Example: `  sloengine incident open "Checkout is slow" --service shop --onset 20m --by Ann
   sloengine incident open "Planned test" --severity warning --key test-2026-11`,
-		Args: oneArg("TITLE"),
+		Args: cli.OneArg("TITLE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			body := map[string]any{"title": args[0], "service": service, "severity": severity, "team": team, "by": by, "public": public}
 			if onset != "" {
 				at, err := timeFlag(onset, time.Now())
 				if err != nil {
-					return usageError{fmt.Errorf("invalid --onset %w", err)}
+					return cli.Usagef("invalid --onset %w", err)
 				}
 				body["onset"] = at
 			}
@@ -55,26 +56,26 @@ func newIncidentOpen(s streams, engine *apiClient) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&service, "service", "", "service that has the trouble")
-	addChoice(f, &severity, "severity", "", "severity", "critical", "warning")
+	cli.AddChoice(f, &severity, "severity", "", "severity", "critical", "warning")
 	f.StringVar(&team, "team", "", "team that the incident belongs to")
 	f.StringVar(&onset, "onset", "", "when the trouble began: a time in RFC 3339, or an age such as 20m (default: now)")
 	f.StringVar(&key, "key", "", "opens no second incident with the same key")
 	f.BoolVar(&public, "public", false, "show the incident on the public page")
 	addBy(c, &by)
-	p.addOutput(f, "table", "json", "yaml")
+	p.AddOutput(f, "table", "json", "yaml")
 	return c
 }
 
 // newIncidentActs makes the commands that change one incident.
-func newIncidentActs(s streams, engine *apiClient) []*cobra.Command {
+func newIncidentActs(s cli.Streams, engine *Client) []*cobra.Command {
 	var out []*cobra.Command
 	command := func(use, short, operation string, args int, body func(args []string) map[string]any) *cobra.Command {
-		p := &printer{streams: s}
+		p := &cli.Printer{Streams: s}
 		c := &cobra.Command{
 			Use: use, Short: short,
 			Args: func(c *cobra.Command, given []string) error {
 				if len(given) != args {
-					return usageError{fmt.Errorf("'%s' takes %s; see '%s --help'", c.CommandPath(), use[len(c.Name())+1:], c.CommandPath())}
+					return cli.Usagef("'%s' takes %s; see '%s --help'", c.CommandPath(), use[len(c.Name())+1:], c.CommandPath())
 				}
 				return nil
 			},
@@ -82,7 +83,7 @@ func newIncidentActs(s streams, engine *apiClient) []*cobra.Command {
 				return actOnIncident(c, p, engine, incidentsPath+"/"+url.PathEscape(args[0])+"/"+operation, body(args))
 			},
 		}
-		p.addOutput(c.Flags(), "table", "json", "yaml")
+		p.AddOutput(c.Flags(), "table", "json", "yaml")
 		out = append(out, c)
 		return c
 	}
@@ -106,7 +107,7 @@ func newIncidentActs(s streams, engine *apiClient) []*cobra.Command {
 	return out
 }
 
-func newIncidentErase(s streams, engine *apiClient) *cobra.Command {
+func newIncidentErase(s cli.Streams, engine *Client) *cobra.Command {
 	var person string
 	c := &cobra.Command{
 		Use:   "erase [ID]",
@@ -125,17 +126,17 @@ original records until checkpoints have replaced them, and backups hold what the
 			path, what := incidentsPath+"/erase", "all incidents"
 			switch {
 			case len(args) > 1:
-				return usageError{fmt.Errorf("'%s' takes at most one ID; see '%s --help'", c.CommandPath(), c.CommandPath())}
+				return cli.Usagef("'%s' takes at most one ID; see '%s --help'", c.CommandPath(), c.CommandPath())
 			case len(args) == 1:
-				path, what = incidentsPath+"/"+url.PathEscape(args[0])+"/erase", printable(args[0])
+				path, what = incidentsPath+"/"+url.PathEscape(args[0])+"/erase", cli.Printable(args[0])
 			case person == "":
-				return usageError{fmt.Errorf("set --person or an ID; see '%s --help'", c.CommandPath())}
+				return cli.Usagef("set --person or an ID; see '%s --help'", c.CommandPath())
 			}
 			var done any
 			if err := engine.act(c.Context(), path, body, &done); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(s.out, "personal data removed from %s\n", what)
+			_, err := fmt.Fprintf(s.Out, "personal data removed from %s\n", what)
 			return err
 		},
 	}

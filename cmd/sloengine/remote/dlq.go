@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"encoding/json"
@@ -12,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo"
 )
 
 // newDLQ is the command dlq: what a running engine's API offers about dead letters.
-func newDLQ(s streams) *cobra.Command {
+func newDLQ(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dlq",
 		Short: "List, replay and discard the dead letters of a running engine",
@@ -35,13 +36,13 @@ other commands need the permission operate.`,
   sloengine dlq replay sink-warehouse-900-0 sink-warehouse-901-3
   sloengine dlq discard --reason rate_limited --to 7d
   sloengine dlq purge --older-than 30d`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	o := &engineCommand{printer: printer{streams: s}}
+	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	f := c.PersistentFlags()
-	o.engine.add(f)
-	o.addOutput(f, "table", "json", "yaml")
+	o.engine.AddFlags(f)
+	o.AddOutput(f, "table", "json", "yaml")
 	c.AddCommand(newDLQList(o), newDLQShow(o), newDLQStats(o), newDLQReplay(o), newDLQDiscard(o), newDLQPurge(o))
 	return c
 }
@@ -81,18 +82,18 @@ func (d *dlqFilter) query(f *pflag.FlagSet) (map[string]string, error) {
 		case !ok || err != nil:
 			return
 		case *value == "":
-			err = usageError{fmt.Errorf("--%s is empty (omit it to match all)", flag.Name)}
+			err = cli.Usagef("--%s is empty (omit it to match all)", flag.Name)
 			return
 		case flag.Name == "from" || flag.Name == "to":
 			at, e := timeFlag(*value, d.now())
 			if e != nil {
-				err = usageError{fmt.Errorf("invalid --%s %w", flag.Name, e)}
+				err = cli.Usagef("invalid --%s %w", flag.Name, e)
 				return
 			}
 			q[flag.Name] = at.UTC().Format(time.RFC3339Nano)
 			return
 		case flag.Name == "origin" && !slices.Contains([]string{"admission", "fold", "sink"}, *value):
-			err = usageError{fmt.Errorf("invalid --origin %q (want admission, fold or sink)", *value)}
+			err = cli.Usagef("invalid --origin %q (want admission, fold or sink)", *value)
 		}
 		q[flag.Name] = *value
 	})
@@ -125,16 +126,16 @@ func newDLQList(o *engineCommand) *cobra.Command {
 		Example: `  sloengine dlq list
   sloengine dlq list --sink warehouse --from 2h --limit 20
   sloengine dlq list --all --order oldest -o json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			q, err := filter.query(c.Flags())
 			switch {
 			case err != nil:
 				return err
 			case limit < 1:
-				return usageError{fmt.Errorf("invalid --limit %d (want at least 1)", limit)}
+				return cli.Usagef("invalid --limit %d (want at least 1)", limit)
 			case all && c.Flags().Changed("limit"):
-				return usageError{errors.New("--all and --limit exclude each other")}
+				return cli.Usagef("--all and --limit exclude each other")
 			}
 			params := url.Values{"order": {order}}
 			for name, value := range q {
@@ -155,7 +156,7 @@ func newDLQList(o *engineCommand) *cobra.Command {
 				return err
 			}
 			if next != "" {
-				fmt.Fprintf(o.err, "there are more: list them with --all, or continue with --cursor %s\n", printable(next))
+				fmt.Fprintf(o.Err, "there are more: list them with --all, or continue with --cursor %s\n", cli.Printable(next))
 			}
 			return nil
 		},
@@ -164,7 +165,7 @@ func newDLQList(o *engineCommand) *cobra.Command {
 	filter = newDLQFilter(f)
 	f.IntVar(&limit, "limit", limit, "maximum number of dead letters to list")
 	f.BoolVar(&all, "all", false, "list all matching dead letters")
-	addChoice(f, &order, "order", "", "which to list first", "newest", "oldest")
+	cli.AddChoice(f, &order, "order", "", "which to list first", "newest", "oldest")
 	f.StringVar(&cursor, "cursor", "", "continue where an earlier list with the same filters and order ended")
 	return c
 }
@@ -174,21 +175,21 @@ func newDLQShow(o *engineCommand) *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show one dead letter with its event",
 		Example: `  sloengine dlq show sink-warehouse-900-0`,
-		Args:    oneArg("ID"),
+		Args:    cli.OneArg("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkDLQID(args[0]); err != nil {
 				return err
 			}
 			var raw json.RawMessage
-			if err := o.engine.read(c.Context(), "/api/v1/dlq/"+args[0], nil, &raw); err != nil {
+			if err := o.engine.Read(c.Context(), "/api/v1/dlq/"+args[0], nil, &raw); err != nil {
 				return err
 			}
-			return o.print(raw, func() error {
+			return o.Print(raw, func() error {
 				var e dlq.Entry
 				if err := json.Unmarshal(raw, &e); err != nil {
 					return fmt.Errorf("decode dead letter: %w", err)
 				}
-				return printEntry(o.out, &e)
+				return printEntry(o.Out, &e)
 			})
 		},
 	}
@@ -199,18 +200,18 @@ func newDLQStats(o *engineCommand) *cobra.Command {
 		Use:     "stats",
 		Short:   "Count dead letters by origin, reason and sink",
 		Example: `  sloengine dlq stats -o json`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var raw json.RawMessage
-			if err := o.engine.read(c.Context(), "/api/v1/dlq/stats", nil, &raw); err != nil {
+			if err := o.engine.Read(c.Context(), "/api/v1/dlq/stats", nil, &raw); err != nil {
 				return err
 			}
-			return o.print(raw, func() error {
+			return o.Print(raw, func() error {
 				var s dlq.Stats
 				if err := json.Unmarshal(raw, &s); err != nil {
 					return fmt.Errorf("decode counts: %w", err)
 				}
-				return printDLQStats(o.out, s)
+				return printDLQStats(o.Out, s)
 			})
 		},
 	}

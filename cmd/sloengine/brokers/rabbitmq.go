@@ -1,8 +1,7 @@
-package main
+package brokers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq"
 )
@@ -27,12 +27,12 @@ const maxPeek = 1000
 
 // rabbitCommand is what the commands below rabbitmq share.
 type rabbitCommand struct {
-	printer
+	cli.Printer
 	file, source, queue string
 }
 
-// newRabbitMQ is the command rabbitmq: the queues of the sources in engine.yaml.
-func newRabbitMQ(s streams) *cobra.Command {
+// NewRabbitMQ is the command rabbitmq: the queues of the sources in engine.yaml.
+func NewRabbitMQ(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rabbitmq",
 		Short: "Show, peek into and purge the RabbitMQ queues of engine.yaml",
@@ -41,14 +41,14 @@ engine.yaml. It connects to the broker with their settings and needs no running 
 		Example: `  sloengine rabbitmq show -c engine.yaml
   sloengine rabbitmq peek -c engine.yaml --source workers --limit 5
   sloengine rabbitmq purge -c engine.yaml --source workers --yes`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	o := &rabbitCommand{printer: printer{streams: s}}
+	o := &rabbitCommand{Printer: cli.Printer{Streams: s}}
 	f := c.PersistentFlags()
 	f.StringVarP(&o.file, "config", "c", "", "engine settings (engine.yaml), with sources")
 	f.StringVar(&o.source, "source", "", "only this source; required if there are several to choose from")
-	o.addOutput(f, "table", "json", "yaml")
+	o.AddOutput(f, "table", "json", "yaml")
 	c.AddCommand(newRabbitShow(o), newRabbitPeek(o), newRabbitPurge(o))
 	return c
 }
@@ -56,7 +56,7 @@ engine.yaml. It connects to the broker with their settings and needs no running 
 // sources are the sources of RabbitMQ that the flags choose.
 func (o *rabbitCommand) sources(c *cobra.Command) ([]*config.RabbitMQ, error) {
 	if o.file == "" {
-		return nil, usageError{fmt.Errorf("missing -c FILE, the engine settings; see '%s --help'", c.CommandPath())}
+		return nil, cli.Usagef("missing -c FILE, the engine settings; see '%s --help'", c.CommandPath())
 	}
 	settings, err := config.Load(o.file)
 	if err != nil {
@@ -80,7 +80,7 @@ func (o *rabbitCommand) sources(c *cobra.Command) ([]*config.RabbitMQ, error) {
 	case len(out) > 0:
 		return out, nil
 	case c.Flags().Changed("source"):
-		return nil, usageError{fmt.Errorf("%s has no source %q of RabbitMQ", o.file, o.source)}
+		return nil, cli.Usagef("%s has no source %q of RabbitMQ", o.file, o.source)
 	}
 	return nil, fmt.Errorf("%s has no source of RabbitMQ: add rabbitmq or rabbitmq_dead_letters under sources", o.file)
 }
@@ -92,10 +92,10 @@ func (o *rabbitCommand) one(c *cobra.Command) (s *config.RabbitMQ, queue string,
 		return nil, "", err
 	}
 	if len(list) > 1 {
-		return nil, "", usageError{fmt.Errorf("%s has %d sources of RabbitMQ; choose one with --source", o.file, len(list))}
+		return nil, "", cli.Usagef("%s has %d sources of RabbitMQ; choose one with --source", o.file, len(list))
 	}
 	if c.Flags().Changed("queue") && o.queue == "" {
-		return nil, "", usageError{errors.New("--queue is empty (omit it for the queue that the source consumes)")}
+		return nil, "", cli.Usagef("--queue is empty (omit it for the queue that the source consumes)")
 	}
 	if queue = o.queue; queue == "" {
 		queue = list[0].Queue()
@@ -134,7 +134,7 @@ queue only to a user who declares it again.
 Exit codes: 0 the broker is as the settings want, 1 failure, 2 wrong usage, 3 something
 is missing or differs.`,
 		Example: `  sloengine rabbitmq show -c engine.yaml -o json`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			list, err := o.sources(c)
 			if err != nil {
@@ -153,11 +153,11 @@ is missing or differs.`,
 				problems += len(row.Problems())
 				rows = append(rows, row)
 			}
-			if err := o.print(rows, func() error { return o.showTable(rows) }); err != nil {
+			if err := o.Print(rows, func() error { return o.showTable(rows) }); err != nil {
 				return err
 			}
 			if problems > 0 {
-				return errFindings
+				return cli.ErrFindings
 			}
 			return nil
 		},
@@ -165,19 +165,19 @@ is missing or differs.`,
 }
 
 func (o *rabbitCommand) showTable(rows []shownSource) error {
-	w := newTable(o.out)
+	w := cli.NewTable(o.Out)
 	fmt.Fprintln(w, "SOURCE\tQUEUE\tMESSAGES\tCONSUMERS\tARGUMENTS")
 	for _, s := range rows {
 		for _, q := range s.Queues {
 			if q.Missing {
-				fmt.Fprintf(w, "%s\t%s\t-\t-\tdoes not exist\n", printable(s.Source), cell(q.Name))
+				fmt.Fprintf(w, "%s\t%s\t-\t-\tdoes not exist\n", cli.Printable(s.Source), cli.Cell(q.Name))
 				continue
 			}
 			var args []string
 			for _, name := range slices.Sorted(maps.Keys(q.Arguments)) {
 				args = append(args, strings.TrimPrefix(name, "x-")+"="+q.Arguments[name])
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", printable(s.Source), cell(q.Name), q.Messages, q.Consumers, printable(strings.Join(args, " ")))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", cli.Printable(s.Source), cli.Cell(q.Name), q.Messages, q.Consumers, cli.Printable(strings.Join(args, " ")))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -185,7 +185,7 @@ func (o *rabbitCommand) showTable(rows []shownSource) error {
 	}
 	for _, s := range rows {
 		for _, f := range s.Findings {
-			if _, err := fmt.Fprintf(o.out, "%s: %s\n", printable(s.Source), printable(f.String())); err != nil {
+			if _, err := fmt.Fprintf(o.Out, "%s: %s\n", cli.Printable(s.Source), cli.Printable(f.String())); err != nil {
 				return err
 			}
 		}
@@ -204,10 +204,10 @@ broker marks them as redelivered, and a quorum queue counts one delivery. Messag
 consumer holds are not shown.`,
 		Example: `  sloengine rabbitmq peek -c engine.yaml --source workers
   sloengine rabbitmq peek -c engine.yaml --source workers --queue worker.1.executions --limit 50 -o json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 1 || limit > maxPeek {
-				return usageError{fmt.Errorf("invalid --limit %d (want 1 to %d)", limit, maxPeek)}
+				return cli.Usagef("invalid --limit %d (want 1 to %d)", limit, maxPeek)
 			}
 			s, queue, err := o.one(c)
 			if err != nil {
@@ -221,7 +221,7 @@ consumer holds are not shown.`,
 			if err != nil {
 				return err
 			}
-			return o.print(got, func() error { return o.peekTable(got) })
+			return o.Print(got, func() error { return o.peekTable(got) })
 		},
 	}
 	f := c.Flags()
@@ -232,18 +232,18 @@ consumer holds are not shown.`,
 
 func (o *rabbitCommand) peekTable(got []rabbitmq.Peeked) error {
 	if len(got) == 0 {
-		_, err := fmt.Fprintln(o.out, "no messages")
+		_, err := fmt.Fprintln(o.Out, "no messages")
 		return err
 	}
-	w := newTable(o.out)
+	w := cli.NewTable(o.Out)
 	fmt.Fprintln(w, "MESSAGE\tBYTES\tREDELIVERED\tDIED IN\tREASON\tDEATHS\tSINCE\tBODY")
 	for _, m := range got {
 		queue, reason, since := "-", "-", "-"
 		if len(m.Deaths) > 0 {
 			d := m.Deaths[0]
-			queue, reason, since = cell(d.Queue), cell(d.Reason), timeCell(d.Time)
+			queue, reason, since = cli.Cell(d.Queue), cli.Cell(d.Reason), cli.TimeCell(d.Time)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%t\t%s\t%s\t%d\t%s\t%s\n", cell(m.MessageID), m.Bytes, m.Redelivered, queue, reason, m.Deaths.Total(), since, cell(m.Body))
+		fmt.Fprintf(w, "%s\t%d\t%t\t%s\t%s\t%d\t%s\t%s\n", cli.Cell(m.MessageID), m.Bytes, m.Redelivered, queue, reason, m.Deaths.Total(), since, cli.Cell(m.Body))
 	}
 	return w.Flush()
 }
@@ -258,14 +258,14 @@ consumes. Messages that a consumer holds stay. The command writes an audit line 
 standard error with the operating-system user, the broker, the queue and the number of
 messages.`,
 		Example: `  sloengine rabbitmq purge -c engine.yaml --source workers --yes`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, queue, err := o.one(c)
 			if err != nil {
 				return err
 			}
 			if !yes {
-				return usageError{fmt.Errorf("purge deletes all messages of queue %s permanently; add --yes to confirm", printable(queue))}
+				return cli.Usagef("purge deletes all messages of queue %s permanently; add --yes to confirm", cli.Printable(queue))
 			}
 			n := 0
 			err = on(c.Context(), s, func(conn *amqp.Connection) (err error) {
@@ -276,7 +276,7 @@ messages.`,
 			if u, e := user.Current(); e == nil {
 				who = u.Username
 			}
-			audit := slog.New(slog.NewTextHandler(o.err, nil))
+			audit := slog.New(slog.NewTextHandler(o.Err, nil))
 			audit.Info("audit", "action", "rabbitmq.purge", "user", who, "broker", s.Client.Address(), "vhost", s.Client.VHost(), "queue", queue, "purged", n, "err", err)
 			if err != nil {
 				return err
@@ -285,8 +285,8 @@ messages.`,
 				Queue  string `json:"queue"`
 				Purged int    `json:"purged"`
 			}{queue, n}
-			return o.print(result, func() error {
-				_, err := fmt.Fprintln(o.out, "purged "+strconv.Itoa(n)+" from queue "+printable(queue))
+			return o.Print(result, func() error {
+				_, err := fmt.Fprintln(o.Out, "purged "+strconv.Itoa(n)+" from queue "+cli.Printable(queue))
 				return err
 			})
 		},

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"bytes"
@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web"
@@ -106,11 +108,18 @@ func ofSink(n int) (entries []dlq.Entry) {
 	return entries
 }
 
+// execute runs a command of this package as sloengine would.
+func execute(s cli.Streams, args ...string) (code int) {
+	root := &cobra.Command{Use: "sloengine"}
+	root.AddCommand(Commands(s)...)
+	return cli.Execute(context.Background(), root, s, args)
+}
+
 // dlq runs a command and returns what it says.
 func (s *dlqServer) dlq(t *testing.T, code int, args ...string) (out, stderr string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	got := run(context.Background(), append([]string{"dlq"}, append(args, "--url", s.url)...), strings.NewReader(""), &o, &e)
+	got := execute(cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e}, append([]string{"dlq"}, append(args, "--url", s.url)...)...)
 	require.Equal(t, code, got, "%v\n%s\n%s", args, o.String(), e.String())
 	return o.String(), e.String()
 }
@@ -127,21 +136,21 @@ func TestDLQList(t *testing.T) {
 	requests := 0
 	s.before = func(*http.Request) { requests++ }
 
-	out, note := s.dlq(t, exitOK, "list", "--limit", "2")
+	out, note := s.dlq(t, cli.ExitOK, "list", "--limit", "2")
 	require.Equal(t, `ID             SAVED                 ORIGIN  SINK  REASON            CLASS      TRIES  SERVICE  TYPE   SEVERITY
 fold-9-1       2026-11-20 12:00:00Z  fold    -     odd\tone\x1b[31m  -          0      -        -      -
 sink-w-0449-0  2026-11-20 11:59:00Z  sink    w     rejected          permanent  4      shop     order  -
 `, out)
 	require.Contains(t, note, "there are more: list them with --all, or continue with --cursor ")
 	cursor := strings.TrimSpace(note[strings.Index(note, "--cursor ")+9:])
-	out, _ = s.dlq(t, exitOK, "list", "--limit", "1", "--cursor", cursor, "-o", "json")
+	out, _ = s.dlq(t, cli.ExitOK, "list", "--limit", "1", "--cursor", cursor, "-o", "json")
 	var list []dlq.Entry
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	require.Len(t, list, 1)
 	require.Equal(t, "sink-w-0448-0", list[0].ID)
 
 	requests = 0
-	out, note = s.dlq(t, exitOK, "list", "--all", "--order", "oldest", "--sink", "w", "-o", "json")
+	out, note = s.dlq(t, cli.ExitOK, "list", "--all", "--order", "oldest", "--sink", "w", "-o", "json")
 	list = nil
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	require.Len(t, list, 450)
@@ -150,7 +159,7 @@ sink-w-0449-0  2026-11-20 11:59:00Z  sink    w     rejected          permanent  
 	require.Equal(t, 3, requests, "pages of 200")
 	require.Empty(t, note)
 
-	out, _ = s.dlq(t, exitOK, "list", "--limit", "250", "-o", "yaml")
+	out, _ = s.dlq(t, cli.ExitOK, "list", "--limit", "250", "-o", "yaml")
 	var same []map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(out), &same))
 	require.Len(t, same, 250)
@@ -158,10 +167,10 @@ sink-w-0449-0  2026-11-20 11:59:00Z  sink    w     rejected          permanent  
 	require.Equal(t, 449, same[1]["event"].(map[string]any)["n"])
 	require.NotContains(t, out, "\x1b")
 
-	out, _ = s.dlq(t, exitOK, "list", "--from", "2026-11-20T11:58:00Z", "--to", "2026-11-20T15:00:00+03:00")
+	out, _ = s.dlq(t, cli.ExitOK, "list", "--from", "2026-11-20T11:58:00Z", "--to", "2026-11-20T15:00:00+03:00")
 	require.Equal(t, 3, strings.Count(out, "\n"), out)
 	for _, empty := range []struct{ output, want string }{{"table", ""}, {"json", "[]\n"}, {"yaml", "[]\n"}} {
-		out, note = s.dlq(t, exitOK, "list", "--sink", "nowhere", "-o", empty.output)
+		out, note = s.dlq(t, cli.ExitOK, "list", "--sink", "nowhere", "-o", empty.output)
 		require.Equal(t, empty.want, out)
 		require.Equal(t, empty.output == "table", note == "no dead letters match\n", note)
 	}
@@ -173,7 +182,7 @@ func TestDLQShowAndStats(t *testing.T) {
 	}, dlq.Entry{
 		ID: "odd", Origin: dlq.Admission, Reason: "rate_limited", Error: "over\nthe limit", First: dlqNoon, Saved: dlqNoon, Event: json.RawMessage("{\"service\":\"\u202eevil\u009b31m\",\"n\":\"\U000e0001\"}"),
 	})...)
-	out, _ := s.dlq(t, exitOK, "show", "sink-w-0001-0")
+	out, _ := s.dlq(t, cli.ExitOK, "show", "sink-w-0001-0")
 	require.Equal(t, `id        sink-w-0001-0
 origin    sink
 sink      w
@@ -191,10 +200,10 @@ event
   "n": 1
 }
 `, out)
-	out, _ = s.dlq(t, exitOK, "show", "sink-w-7~9")
+	out, _ = s.dlq(t, cli.ExitOK, "show", "sink-w-7~9")
 	require.Contains(t, out, "records 7 to 9")
 	for _, output := range []string{"table", "json"} {
-		out, _ = s.dlq(t, exitOK, "show", "odd", "-o", output)
+		out, _ = s.dlq(t, cli.ExitOK, "show", "odd", "-o", output)
 		require.Contains(t, out, `over\nthe limit`)
 		require.Contains(t, out, `\u202eevil\u009b31m`)
 		require.NotContains(t, out, "\u202e")
@@ -205,13 +214,13 @@ event
 		}
 	}
 
-	_, stderr := s.dlq(t, exitFailure, "show", "none")
+	_, stderr := s.dlq(t, cli.ExitFailure, "show", "none")
 	require.Contains(t, stderr, "404 Not Found: There is no dead letter with this id")
 
-	out, _ = s.dlq(t, exitOK, "stats")
+	out, _ = s.dlq(t, cli.ExitOK, "stats")
 	require.Contains(t, out, "storage              memory\ndead letters         4\n")
 	require.Contains(t, out, "oldest               2026-11-20 11:58:00Z\nnewest               2026-11-20 12:00:00Z\norigin admission     1\norigin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
-	out, _ = s.dlq(t, exitOK, "stats", "-o", "yaml")
+	out, _ = s.dlq(t, cli.ExitOK, "stats", "-o", "yaml")
 	var stats struct {
 		Count    int
 		ByOrigin map[string]int `yaml:"by_origin"`
@@ -224,7 +233,7 @@ event
 
 func TestDLQReplay(t *testing.T) {
 	s := newDLQServer(t, append(ofSink(700), dlq.Entry{ID: "fold-1-1", Origin: dlq.Fold, Reason: "odd", Saved: dlqNoon, Seq: 1, Index: 1})...)
-	out, _ := s.dlq(t, exitOK, "replay", "--sink", "w", "--dry-run")
+	out, _ := s.dlq(t, cli.ExitOK, "replay", "--sink", "w", "--dry-run")
 	require.Equal(t, "dry run: nothing was changed\nwould be replayed  700\n", out)
 	require.Empty(t, s.taken)
 
@@ -235,7 +244,7 @@ func TestDLQReplay(t *testing.T) {
 	for i := 649; i >= 0; i-- {
 		args = append(args, fmt.Sprintf("sink-w-%04d-0", i))
 	}
-	out, _ = s.dlq(t, exitOK, append(args, args[1:10]...)...)
+	out, _ = s.dlq(t, cli.ExitOK, append(args, args[1:10]...)...)
 	require.Equal(t, "replayed  650\n", out)
 	require.Len(t, bodies, 3)
 	require.Equal(t, "sink-w-0649-0", s.taken[0])
@@ -247,14 +256,14 @@ func TestDLQReplay(t *testing.T) {
 		}
 		return nil
 	}
-	out, stderr := s.dlq(t, exitFindings, "replay", "--from", "2026-11-20T11:00:00Z", "--origin", "sink")
+	out, stderr := s.dlq(t, cli.ExitFindings, "replay", "--from", "2026-11-20T11:00:00Z", "--origin", "sink")
 	require.Equal(t, "replayed      45\nfailed again  5\n", out)
 	require.Contains(t, stderr, `sloengine: sink-w-0655-0: still\x1b[31m away`)
 	require.NotContains(t, stderr, "sloengine: findings")
 	s.fails = nil
-	out, _ = s.dlq(t, exitFindings, "replay", "--all", "-o", "json")
+	out, _ = s.dlq(t, cli.ExitFindings, "replay", "--all", "-o", "json")
 	require.JSONEq(t, `{"dry_run":false,"matched":6,"replayed":5,"failed":0,"too_old":0,"no_target":1,"not_found":0,"held_back":0}`, out)
-	out, stderr = s.dlq(t, exitFindings, "replay", "sink-w-0001-0")
+	out, stderr = s.dlq(t, cli.ExitFindings, "replay", "sink-w-0001-0")
 	require.Contains(t, out, "not found  1")
 	require.Contains(t, stderr, "no such dead letter")
 	require.Len(t, s.taken, 700)
@@ -275,12 +284,12 @@ func TestDLQDiscardAndPurge(t *testing.T) {
 		{[]string{"purge", "--before", "2026-11-20T14:00:00+03:00"}, "purged 30, saved before 2026-11-20T11:00:00Z\n", 60},
 		{[]string{"discard", "--all", "-o", "yaml"}, "dry_run: false\ndiscarded: 60\nnot_found: 0\n", 0},
 	} {
-		out, stderr := s.dlq(t, exitOK, step.args...)
+		out, stderr := s.dlq(t, cli.ExitOK, step.args...)
 		require.Equal(t, step.want, out, "%v", step.args)
 		require.Empty(t, stderr)
 		require.Equal(t, step.left, s.left(t), "%v", step.args)
 	}
-	_, stderr := s.dlq(t, exitFailure, "purge", "--before", "2027-11-20T14:00:00Z")
+	_, stderr := s.dlq(t, cli.ExitFailure, "purge", "--before", "2027-11-20T14:00:00Z")
 	require.Contains(t, stderr, "400 Bad Request: body: before: must not be in the future")
 }
 
@@ -296,18 +305,18 @@ func TestDLQUsage(t *testing.T) {
 		{"purge", "set either --older-than or --before"}, {"purge --older-than 7d --before 2026-11-20T11:00:00Z", "set either --older-than or --before"}, {"purge --older-than week", "--older-than"}, {"purge --older-than 0s", "--older-than"}, {"purge --before noon", "--before"},
 		{"purge x --older-than 7d", "unknown argument"},
 	} {
-		out, stderr := s.dlq(t, exitUsage, strings.Fields(tc.args)...)
+		out, stderr := s.dlq(t, cli.ExitUsage, strings.Fields(tc.args)...)
 		require.Contains(t, stderr, tc.want, tc.args)
 		require.Empty(t, out, tc.args)
 	}
 	require.Equal(t, int64(3), s.left(t))
 	var o, e bytes.Buffer
 	for _, address := range []string{"nonsense", "ftp://x", "http://"} {
-		require.Equal(t, exitUsage, run(context.Background(), []string{"dlq", "stats", "--url", address}, nil, &o, &e), address)
+		require.Equal(t, cli.ExitUsage, execute(cli.Streams{Out: &o, Err: &e}, "dlq", "stats", "--url", address), address)
 	}
 	for _, name := range []string{"", "list", "show", "stats", "replay", "discard", "purge"} {
 		o.Reset()
-		require.Equal(t, exitOK, run(context.Background(), append([]string{"dlq"}, strings.Fields(name+" --help")...), nil, &o, &e), name)
+		require.Equal(t, cli.ExitOK, execute(cli.Streams{Out: &o, Err: &e}, append([]string{"dlq"}, strings.Fields(name+" --help")...)...), name)
 		require.Contains(t, o.String(), "Examples:", name)
 		require.Contains(t, o.String(), "sloengine dlq "+name)
 	}
@@ -327,24 +336,24 @@ func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	s := &dlqServer{url: server.URL + "/prefix/"}
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
-	_, stderr := s.dlq(t, exitFailure, "replay", "--all", "--token-file", token)
+	_, stderr := s.dlq(t, cli.ExitFailure, "replay", "--all", "--token-file", token)
 	require.Contains(t, stderr, `responded with 403 Forbidden: the token may not \x1b[31moperate`)
 	require.Equal(t, "Bearer secret", asked.Header.Get("Authorization"))
 	require.Equal(t, "application/json", asked.Header.Get("Content-Type"))
 	require.Equal(t, "/prefix/api/v1/dlq/replay", asked.URL.Path)
 
 	for _, command := range []string{"list", "stats", "show x", "discard x", "purge --older-than 1d"} {
-		out, stderr := s.dlq(t, exitFailure, strings.Fields(command+" -o json")...)
+		out, stderr := s.dlq(t, cli.ExitFailure, strings.Fields(command+" -o json")...)
 		require.Contains(t, stderr, "403 Forbidden")
 		require.Empty(t, out, "nothing that could be taken for an answer")
 	}
 	status, typ, answer = 502, "text/html", "<h1>Bad gateway</h1>"
-	_, stderr = s.dlq(t, exitFailure, "stats")
+	_, stderr = s.dlq(t, cli.ExitFailure, "stats")
 	require.Contains(t, stderr, "502 Bad Gateway: no details given")
 	status, answer = 200, "<h1>Welcome</h1>"
-	_, stderr = s.dlq(t, exitFailure, "list")
+	_, stderr = s.dlq(t, cli.ExitFailure, "list")
 	require.Contains(t, stderr, "read response of /prefix/api/v1/dlq")
 	server.Close()
-	_, stderr = s.dlq(t, exitFailure, "stats")
+	_, stderr = s.dlq(t, cli.ExitFailure, "stats")
 	require.Contains(t, stderr, "engine not reachable:")
 }

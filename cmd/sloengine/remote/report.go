@@ -1,8 +1,7 @@
-package main
+package remote
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -11,17 +10,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/sla/report"
 )
 
 // newReport is the command report: what happened in a week or month, from a running engine.
-func newReport(s streams) *cobra.Command {
+func newReport(s cli.Streams) *cobra.Command {
 	var (
 		period, service, agreement, zone, out string
 		days                                  bool
 	)
-	o := &engineCommand{printer: printer{streams: s}}
+	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Print the report of a running engine for a week or month",
@@ -41,10 +41,10 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
   sloengine report --period 2026-W47
   sloengine report --period 2026-11 --agreement shop/gold --zone Europe/Moscow
   sloengine report --period last-week --days -o csv --out days.csv`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if days && o.format != "json" && o.format != "csv" {
-				return usageError{errors.New("--days requires -o json or -o csv")}
+			if days && o.Format != "json" && o.Format != "csv" {
+				return cli.Usagef("--days requires -o json or -o csv")
 			}
 			path, q := "/api/v1/report", url.Values{"period": {period}}
 			for name, value := range map[string]string{"service": service, "agreement": agreement, "zone": zone} {
@@ -53,16 +53,16 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 				}
 			}
 			switch {
-			case days && o.format == "csv":
+			case days && o.Format == "csv":
 				path += "/days.csv"
 			case days:
 				q.Set("days", "true")
-			case o.format == "csv" || o.format == "html" || o.format == "text":
-				q.Set("format", o.format)
+			case o.Format == "csv" || o.Format == "html" || o.Format == "text":
+				q.Set("format", o.Format)
 			}
-			return toFile(out, s.out, func(w io.Writer) error {
+			return toFile(out, s.Out, func(w io.Writer) error {
 				return o.engine.download(c.Context(), path, q, func(r io.Reader) error {
-					if o.format != "table" {
+					if o.Format != "table" {
 						_, err := io.Copy(w, r)
 						return err
 					}
@@ -76,14 +76,14 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 		},
 	}
 	f := c.Flags()
-	o.engine.add(f)
-	f.StringVar(&period, "period", "last-month", "ISO week such as 2026-W47, month such as 2026-11, or "+alternatives(report.RelativePeriods))
+	o.engine.AddFlags(f)
+	f.StringVar(&period, "period", "last-month", "ISO week such as 2026-W47, month such as 2026-11, or "+cli.Alternatives(report.RelativePeriods))
 	f.StringVar(&service, "service", "", "only this service")
 	f.StringVar(&agreement, "agreement", "", "only this agreement (service/name) and the SLOs that it is made of")
 	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
 	f.BoolVar(&days, "days", false, "include the numbers of each day (requires -o json or -o csv)")
 	f.StringVar(&out, "out", "", "file to write (default: standard output)")
-	o.addOutput(f, "table", "json", "csv", "html", "text")
+	o.AddOutput(f, "table", "json", "csv", "html", "text")
 	c.AddCommand(newReportSend(s))
 	return c
 }
@@ -174,9 +174,9 @@ type reportThreshold struct {
 
 func (c *reportCovered) since() string {
 	if c.KeptFrom == nil {
-		return percent(c.Coverage, 1)
+		return cli.Percent(c.Coverage, 1)
 	}
-	return percent(c.Coverage, 1) + " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
+	return cli.Percent(c.Coverage, 1) + " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
 }
 
 // took prints a duration in seconds.
@@ -190,7 +190,7 @@ func took(s *float64) string {
 func (r *periodReport) print(out io.Writer) error {
 	switch {
 	case !r.Begun:
-		_, err := fmt.Fprintf(out, "%s has not begun yet.\n", printable(r.Period))
+		_, err := fmt.Fprintf(out, "%s has not begun yet.\n", cli.Printable(r.Period))
 		return err
 	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
 		_, err := fmt.Fprintln(out, "There is nothing to report on: no SLO, agreement or event threshold.")
@@ -200,22 +200,22 @@ func (r *periodReport) print(out io.Writer) error {
 	if r.Running {
 		state = ", not over yet"
 	}
-	fmt.Fprintf(out, "%s%s\n", printable(r.Period), state)
-	tw := newTable(out)
+	fmt.Fprintf(out, "%s%s\n", cli.Printable(r.Period), state)
+	tw := cli.NewTable(out)
 	if len(r.SLAs) > 0 {
 		fmt.Fprintln(tw, "\nVERDICT\tAGREEMENT\tGROUP\tSCORE\tWORST COMPONENT\tCOVERAGE")
 		for i := range r.SLAs {
 			x := &r.SLAs[i]
-			score, worst := decimal(x.Score, 2), "-"
+			score, worst := cli.Decimal(x.Score, 2), "-"
 			if x.Missing > 0 {
-				score += " (" + decimal(x.Low, 2) + " to " + decimal(x.High, 2) + ")"
+				score += " (" + cli.Decimal(x.Low, 2) + " to " + cli.Decimal(x.High, 2) + ")"
 			}
 			for _, c := range x.Components {
 				if x.Worst != nil && c.Name == *x.Worst {
-					worst = printable(c.Name) + " cost " + decimal(c.Lost, 2)
+					worst = cli.Printable(c.Name) + " cost " + cli.Decimal(c.Lost, 2)
 				}
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", words(x.Verdict), printable(x.Service+"/"+x.SLA), groupText(x.Group), score, worst, x.since())
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(x.Service+"/"+x.SLA), cli.GroupText(x.Group), score, worst, x.since())
 		}
 	}
 	if len(r.SLOs) > 0 {
@@ -224,24 +224,24 @@ func (r *periodReport) print(out io.Writer) error {
 			x := &r.SLOs[i]
 			worst := "-"
 			if x.Worst != nil {
-				worst = printable(x.Worst.Date) + " (" + percent(x.Worst.Share, 0) + ")"
+				worst = cli.Printable(x.Worst.Date) + " (" + cli.Percent(x.Worst.Share, 0) + ")"
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s%%\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", words(x.Verdict), printable(x.ID), groupText(x.Group), printable(x.Percent),
-				percent(x.Budget.SLI, 3), percent(x.Raw.SLI, 3), percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, x.since())
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s%%\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(x.ID), cli.GroupText(x.Group), cli.Printable(x.Percent),
+				cli.Percent(x.Budget.SLI, 3), cli.Percent(x.Raw.SLI, 3), cli.Percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, x.since())
 		}
 	}
 	if len(r.Thresholds) > 0 {
 		fmt.Fprintln(tw, "\nEVENT THRESHOLD\tWITHIN\tWARNINGS\tCRITICAL\tCOVERAGE")
 		for i := range r.Thresholds {
 			x := &r.Thresholds[i]
-			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, x.since())
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", cli.Printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, x.since())
 		}
 	}
 	if r.Incidents != nil && len(r.Incidents.Items) > 0 {
 		fmt.Fprintln(tw, "\nSEVERITY\tINCIDENT\tTITLE\tSERVICE\tONSET\tDETECTION\tRESPONSE\tDURATION\tBUDGET SPENT")
 		for _, x := range r.Incidents.Items {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(x.Severity), printable(x.ID), printable(x.Title), printable(x.Service), x.Onset.UTC().Format(time.RFC3339),
-				took(x.Detection), took(x.Response), took(x.Duration), percent(x.Spent, 1))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Severity), cli.Printable(x.ID), cli.Printable(x.Title), cli.Printable(x.Service), x.Onset.UTC().Format(time.RFC3339),
+				took(x.Detection), took(x.Response), took(x.Duration), cli.Percent(x.Spent, 1))
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -261,9 +261,9 @@ func (r *periodReport) print(out io.Writer) error {
 }
 
 // newReportSend is the command report send: a scheduled report, now and by hand.
-func newReportSend(s streams) *cobra.Command {
+func newReportSend(s cli.Streams) *cobra.Command {
 	var period string
-	o := &engineCommand{printer: printer{streams: s}}
+	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "send NAME",
 		Short: "Have a running engine send a report of engine.yaml now",
@@ -275,7 +275,7 @@ The exit code is 0 if all of them accepted the report. If the engine requires to
 needs the permission operate.`,
 		Example: `  sloengine report send gold-monthly
   sloengine report send gold-monthly --period 2026-10`,
-		Args: oneArg("NAME"),
+		Args: cli.OneArg("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var got app.SentReport
 			body := map[string]string{}
@@ -289,9 +289,9 @@ needs the permission operate.`,
 		},
 	}
 	f := c.Flags()
-	o.engine.add(f)
-	f.StringVar(&period, "period", "", "ISO week such as 2026-W47, month such as 2026-11, or "+alternatives(report.RelativePeriods)+" (default: the last one of the report that is over)")
-	o.addOutput(f, "table", "json", "yaml")
+	o.engine.AddFlags(f)
+	f.StringVar(&period, "period", "", "ISO week such as 2026-W47, month such as 2026-11, or "+cli.Alternatives(report.RelativePeriods)+" (default: the last one of the report that is over)")
+	o.AddOutput(f, "table", "json", "yaml")
 	return c
 }
 
@@ -303,16 +303,16 @@ func (o *engineCommand) printSent(got *app.SentReport) error {
 			failed++
 		}
 	}
-	err := o.print(got, func() error {
-		w := newTable(o.out)
+	err := o.Print(got, func() error {
+		w := cli.NewTable(o.Out)
 		fmt.Fprintln(w, "TARGET\tPERIOD\tTOOK\tRESULT")
 		for _, t := range got.Targets {
 			result := "sent"
 			if !t.OK {
-				result = "failed: " + printable(t.Error)
+				result = "failed: " + cli.Printable(t.Error)
 			}
 			took := time.Duration(t.Seconds * float64(time.Second)).Round(time.Millisecond)
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", printable(t.Kind+" "+t.Name), printable(got.Period), took, result)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cli.Printable(t.Kind+" "+t.Name), cli.Printable(got.Period), took, result)
 		}
 		return w.Flush()
 	})

@@ -1,7 +1,6 @@
-package main
+package remote
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -11,23 +10,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/silences"
 )
 
 // newSilence is the command silence: which alerts the engine's own receivers do not hear of.
-func newSilence(s streams) *cobra.Command {
+func newSilence(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "silence",
 		Short: "List, add and expire silences of the engine's own receivers",
 		Long: `A silence keeps the receivers of the engine from hearing of the alerts that it matches,
 until it ends. The alerts stay visible on the page and in the API. With Alertmanagers,
 silence alerts there.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	o := &engineCommand{printer: printer{streams: s}}
-	o.addOutput(c.PersistentFlags(), "table", "json", "yaml")
+	o := &engineCommand{Printer: cli.Printer{Streams: s}}
+	o.AddOutput(c.PersistentFlags(), "table", "json", "yaml")
 	c.AddCommand(newSilenceAdd(o), newSilenceList(o), newSilenceExpire(o))
 	return c
 }
@@ -44,7 +44,7 @@ If the engine requires tokens, it needs the permission operate.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			d, err := slo.ParseDuration(lasts)
 			if err != nil || d <= 0 {
-				return usageError{errors.New("invalid --for (want a duration above 0, such as 2h)")}
+				return cli.Usagef("invalid --for (want a duration above 0, such as 2h)")
 			}
 			if author == "" {
 				author = os.Getenv("USER")
@@ -57,13 +57,13 @@ If the engine requires tokens, it needs the permission operate.`,
 			if err := o.engine.act(c.Context(), silences.Path, body, &got); err != nil {
 				return err
 			}
-			return o.print(got, func() error {
-				_, err := fmt.Fprintln(o.out, got.ID)
+			return o.Print(got, func() error {
+				_, err := fmt.Fprintln(o.Out, got.ID)
 				return err
 			})
 		},
 	}
-	o.engine.add(c.Flags())
+	o.engine.AddFlags(c.Flags())
 	c.Flags().StringVar(&lasts, "for", "1h", "time until the silence ends")
 	c.Flags().StringVar(&author, "author", "", "who silences (default: $USER)")
 	c.Flags().StringVar(&comment, "comment", "", "why, required")
@@ -76,10 +76,10 @@ func newSilenceList(o *engineCommand) *cobra.Command {
 		Use:     "list",
 		Short:   "List the silences",
 		Example: "  sloengine silence list --all",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var got silences.List
-			if err := o.engine.read(c.Context(), silences.Path, nil, &got); err != nil {
+			if err := o.engine.Read(c.Context(), silences.Path, nil, &got); err != nil {
 				return err
 			}
 			shown := silences.List{Items: []silences.Status{}}
@@ -88,17 +88,17 @@ func newSilenceList(o *engineCommand) *cobra.Command {
 					shown.Items = append(shown.Items, s)
 				}
 			}
-			return o.print(shown, func() error {
-				w := newTable(o.out)
+			return o.Print(shown, func() error {
+				w := cli.NewTable(o.Out)
 				fmt.Fprintln(w, "ID\tSTATE\tMATCHERS\tENDS\tAUTHOR\tCOMMENT")
 				for _, s := range shown.Items {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(s.ID), s.State, printable(s.Matchers), s.Ends.UTC().Format(time.RFC3339), printable(s.Author), printable(s.Comment))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(s.ID), s.State, cli.Printable(s.Matchers), s.Ends.UTC().Format(time.RFC3339), cli.Printable(s.Author), cli.Printable(s.Comment))
 				}
 				return w.Flush()
 			})
 		},
 	}
-	o.engine.add(c.Flags())
+	o.engine.AddFlags(c.Flags())
 	c.Flags().BoolVar(&all, "all", false, "list the silences of the last five days that have ended, too")
 	return c
 }
@@ -114,12 +114,12 @@ func newSilenceExpire(o *engineCommand) *cobra.Command {
 			for _, id := range args {
 				var got silences.Status
 				if err := o.engine.act(c.Context(), silences.Path+"/"+url.PathEscape(id)+"/expire", struct{}{}, &got); err != nil {
-					return fmt.Errorf("%s: %w", printable(id), err)
+					return fmt.Errorf("%s: %w", cli.Printable(id), err)
 				}
 			}
 			return nil
 		},
 	}
-	o.engine.add(c.Flags())
+	o.engine.AddFlags(c.Flags())
 	return c
 }

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
@@ -42,15 +43,15 @@ type historyPoint struct {
 	Ratio *float64 `json:"ratio"`
 }
 
-func newStatus(s streams) *cobra.Command {
+func newStatus(s cli.Streams) *cobra.Command {
 	var service string
-	o := &engineCommand{printer: printer{streams: s}}
+	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Print the error budgets of a running engine, worst first",
 		Example: `  sloengine status
   sloengine status --service shop -o json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			q := url.Values{}
 			if service != "" {
@@ -63,27 +64,27 @@ func newStatus(s streams) *cobra.Command {
 			if len(rows) == 0 && service != "" {
 				return fmt.Errorf("service %q has no SLO in the running spec", service)
 			}
-			return o.print(rows, func() error {
-				if err := printStatus(s.out, rows); err != nil {
+			return o.Print(rows, func() error {
+				if err := printStatus(s.Out, rows); err != nil {
 					return err
 				}
 				active, err := activeAlerts(c.Context(), &o.engine, q)
 				if err != nil {
 					return err
 				}
-				return printAlerts(s.out, active)
+				return printAlerts(s.Out, active)
 			})
 		},
 	}
 	f := c.Flags()
-	o.engine.add(f)
-	o.addOutput(f, "table", "json", "yaml")
+	o.engine.AddFlags(f)
+	o.AddOutput(f, "table", "json", "yaml")
 	f.StringVar(&service, "service", "", "only this service")
 	return c
 }
 
 // statusRows reads all pages of SLOs, worst first, and the last day of the worst.
-func statusRows(ctx context.Context, c *apiClient, q url.Values) ([]*statusRow, error) {
+func statusRows(ctx context.Context, c *Client, q url.Values) ([]*statusRow, error) {
 	var all []*statusRow
 	_, err := list(ctx, c, "/api/v1/slos", maps.Clone(q), math.MaxInt, 500, func(p page[*statusRow]) error {
 		if p.Report.Version == 0 {
@@ -106,7 +107,7 @@ func statusRows(ctx context.Context, c *apiClient, q url.Values) ([]*statusRow, 
 				q.Set("group."+label, value)
 			}
 			var h struct{ Points []historyPoint }
-			if err := c.read(ctx, "/api/v1/slos/"+r.ID+"/history", q, &h); err != nil {
+			if err := c.Read(ctx, "/api/v1/slos/"+r.ID+"/history", q, &h); err != nil {
 				return err
 			}
 			r.History = h.Points
@@ -127,14 +128,14 @@ type statusAlert struct {
 }
 
 // activeAlerts reads those that fire or are about to, in the order of the page.
-func activeAlerts(ctx context.Context, c *apiClient, q url.Values) ([]statusAlert, error) {
+func activeAlerts(ctx context.Context, c *Client, q url.Values) ([]statusAlert, error) {
 	var active []statusAlert
 	for _, state := range []string{"firing", "pending"} {
 		q := maps.Clone(q)
 		q.Set("state", state)
 		q.Set("limit", "100")
 		var page struct{ Items []statusAlert }
-		if err := c.read(ctx, "/api/v1/alerts", q, &page); err != nil {
+		if err := c.Read(ctx, "/api/v1/alerts", q, &page); err != nil {
 			return nil, err
 		}
 		active = append(active, page.Items...)
@@ -147,7 +148,7 @@ func printAlerts(w io.Writer, active []statusAlert) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	tw := newTable(w)
+	tw := cli.NewTable(w)
 	fmt.Fprintln(tw, "ALERT\tSTATE\tSEVERITY\tABOUT\tGROUP\tSINCE")
 	for _, a := range active {
 		about := a.Service
@@ -157,7 +158,7 @@ func printAlerts(w io.Writer, active []statusAlert) error {
 		case a.Agreement != nil:
 			about += "/" + *a.Agreement
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Severity, about, groupText(a.Group), timeCell(a.ActiveSince))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Severity, about, cli.GroupText(a.Group), cli.TimeCell(a.ActiveSince))
 	}
 	return tw.Flush()
 }
@@ -176,7 +177,7 @@ func sortWorstFirst(rows []*statusRow) {
 }
 
 func printStatus(w io.Writer, rows []*statusRow) error {
-	tw := newTable(w)
+	tw := cli.NewTable(w)
 	fmt.Fprintln(tw, "STATE\tSLO\tGROUP\tOBJECTIVE\tNOW\tBUDGET LEFT\tBURN 1H\tPER S\tLAST 24H")
 	for _, r := range rows {
 		burn := (*float64)(nil)
@@ -186,8 +187,8 @@ func printStatus(w io.Writer, rows []*statusRow) error {
 			}
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s%% / %s\t%s\t%s\t%s\t%s\t%s\n",
-			strings.ReplaceAll(r.State, "_", " "), r.ID, groupText(r.Group), r.Percent, r.Window,
-			percent(r.Budget.SLI, 3), percent(r.Budget.Remaining, 1), decimal(burn, 2), decimal(r.Rate, 1), sparkline(r.History))
+			strings.ReplaceAll(r.State, "_", " "), r.ID, cli.GroupText(r.Group), r.Percent, r.Window,
+			cli.Percent(r.Budget.SLI, 3), cli.Percent(r.Budget.Remaining, 1), cli.Decimal(burn, 2), cli.Decimal(r.Rate, 1), sparkline(r.History))
 	}
 	return tw.Flush()
 }

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+// SpecFiles is the flag -f: the files and folders that make up a spec.
+type SpecFiles []string
+
+// Add adds the flag.
+func (p *SpecFiles) Add(f *pflag.FlagSet) {
+	f.StringArrayVarP((*[]string)(p), "file", "f", nil, "spec file, folder of *.yaml files, or - for standard input (repeatable)")
+}
+
+// Check refuses a command without a spec.
+func (p SpecFiles) Check() error {
+	if len(p) == 0 {
+		return Usagef("no spec given: set -f FILE, -f DIR, or -f - for standard input ('sloengine init' writes a starter spec)")
+	}
+	return nil
+}
+
+// Read reads the spec and prints its problems if it has errors.
+func (p SpecFiles) Read(s Streams) (*spec.Spec, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	sp, problems, err := spec.LoadPaths(p, s.In)
+	if err != nil {
+		return nil, err
+	}
+	if problems.HasErrors() {
+		PrintProblems(s.Err, problems)
+		return nil, &spec.InvalidError{Problems: problems}
+	}
+	return sp, nil
+}
+
+// PrintProblems prints each problem in a line of its own.
+func PrintProblems(w io.Writer, problems spec.Problems) {
+	for _, p := range problems {
+		fmt.Fprintln(w, p.String())
+	}
+}
+
+// Loader reads the spec again for each reload, but standard input only once.
+func (p SpecFiles) Loader(stdin io.Reader) func() (*spec.Spec, spec.Problems, error) {
+	var data []byte
+	var err error
+	if slices.Contains(p, "-") {
+		data, err = io.ReadAll(stdin)
+	}
+	return func() (*spec.Spec, spec.Problems, error) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("read spec from standard input: %w", err)
+		}
+		return spec.LoadPaths(p, bytes.NewReader(data))
+	}
+}
+
+// RulesSpec is the part of a spec that rules and alerts are made of.
+func RulesSpec(sp *spec.Spec) rules.Spec {
+	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
+}

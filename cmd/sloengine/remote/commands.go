@@ -1,0 +1,17 @@
+// Package remote is the commands that ask a running engine through its API: status, reports, dead letters, rate limits,
+// incidents, silences and forgetting a service.
+//
+// It opens no data directory and reads no spec. It knows of the engine what the API says. Only limits explain reads
+// settings, and asks no engine.
+package remote
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+)
+
+// Commands are all commands of this package.
+func Commands(s cli.Streams) []*cobra.Command {
+	return []*cobra.Command{newStatus(s), newDLQ(s), newLimits(s), newReport(s), newForget(s), newSilence(s), newIncident(s)}
+}
