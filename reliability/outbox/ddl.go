@@ -32,6 +32,8 @@ type Step struct {
 	// Alone is set for statements that PostgreSQL does not run inside a transaction.
 	Alone bool
 	Note  string // what people should know about it
+
+	creates string // the partition that exists after this step, for people
 }
 
 // Layout is what Migrate brings about.
@@ -207,7 +209,7 @@ func (p *planner) keys() {
 	}
 	keys := p.c.name.With(keysTable)
 	p.add("CREATE TABLE %s (\n  idempotency_key text PRIMARY KEY,\n  created_at timestamptz NOT NULL DEFAULT now()\n)", keys)
-	p.add("CREATE INDEX %s ON %s (created_at)", Name{Base: keys.Base + "_created_at_idx"}, keys)
+	p.add("CREATE INDEX %s ON %s (created_at, idempotency_key)", Name{Base: keys.Base + "_created_at_idx"}, keys)
 	if p.c.exists && p.c.hasRows {
 		p.add("INSERT INTO %s (idempotency_key, created_at) SELECT %s, min(%s) FROM %s GROUP BY 1 ON CONFLICT DO NOTHING",
 			keys, textExpr(p.t.Columns.IdempotencyKey), p.t.Columns.CreatedAt, p.c.name)

@@ -98,6 +98,7 @@ func runSteps(ctx context.Context, tx pgx.Tx, steps []Step, timeout time.Duratio
 const (
 	lockNotAvailable = "55P03"
 	uniqueViolation  = "23505"
+	undefinedTable   = "42P01"
 )
 
 func stepError(s Step, err error) error {
@@ -114,9 +115,12 @@ func stepError(s Step, err error) error {
 	return fmt.Errorf("%s: %w%s", s.SQL, err, hint)
 }
 
+// migrationLock is what the advisory lock of a table's changes is on.
+func migrationLock(t *Table) string { return "sloengine outbox " + t.Name.Base }
+
 // lockTable takes the advisory lock of a table's migration.
 func lockTable(ctx context.Context, conn *pgx.Conn, t *Table) (unlock func() error, err error) {
-	key := "sloengine outbox " + t.Name.Base
+	key := migrationLock(t)
 	for {
 		var got bool
 		// A statement that waits inside the database would hold a snapshot, for which CREATE INDEX CONCURRENTLY waits.

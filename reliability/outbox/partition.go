@@ -35,6 +35,7 @@ func (p *planner) partitions(today time.Time) {
 func (p *planner) attach(name Name, values string) {
 	p.add("CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)", name, p.c.name)
 	p.add("ALTER TABLE %s ATTACH PARTITION %s %s", p.c.name, name, values)
+	p.steps[len(p.steps)-1].creates = name.Text()
 }
 
 func boundText(t time.Time) string { return t.Format("2006-01-02 15:04:05+00") }
