@@ -19,8 +19,8 @@ const (
 	MaxRanges = 1 << 10
 )
 
-// bookVersion is the format of a Book in a checkpoint.
-const bookVersion = 1
+// bookVersion is the format of a Book in a checkpoint. Format 1 has no generations.
+const bookVersion = 2
 
 // Book holds the progress of all streams of all sources, as the log says it. What it holds follows from the calls of Apply
 // alone. It is not safe for concurrent use: the goroutine that applies the records of the log owns it.
@@ -39,6 +39,10 @@ type place struct {
 type entry struct {
 	Progress
 	moved uint64
+}
+
+func (e *entry) begin(p *Progress) {
+	*e = entry{Progress: Progress{Stream: p.Stream, Generation: p.Generation, Epoch: NoEpoch}}
 }
 
 // NewBook returns an empty Book.
@@ -74,11 +78,14 @@ func (b *Book) apply(streams map[place]*entry, p *Progress) {
 		if len(streams) >= MaxStreams {
 			delete(streams, oldest(streams))
 		}
-		e = &entry{Progress: Progress{Stream: p.Stream}}
+		e = &entry{}
 		streams[at] = e
-	case e.Stream.ID != p.Stream.ID:
+		e.begin(p)
+	case e.Stream.ID != p.Stream.ID || e.Generation < p.Generation:
 		// A topic that was created again begins from 0. What the log has of the old one means nothing any more.
-		*e = entry{Progress: Progress{Stream: p.Stream}}
+		e.begin(p)
+	case e.Generation > p.Generation:
+		return // some of its offsets belong to other messages now, and nobody knows which
 	}
 	e.moved = b.moves
 	e.Epoch = max(e.Epoch, p.Epoch)
@@ -192,6 +199,7 @@ func (b *Book) Encode(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(streams)))
 		for _, e := range streams {
 			dst = binary.AppendUvarint(dst, e.moved)
+			dst = binary.AppendUvarint(dst, uint64(e.Generation))
 			dst = e.append(dst)
 		}
 	}
@@ -201,16 +209,22 @@ func (b *Book) Encode(dst []byte) []byte {
 // Restore replaces the Book by an encoded one.
 func (b *Book) Restore(data []byte) error {
 	r := binread.New(data)
-	if v := r.Take(1); len(v) == 1 && v[0] != bookVersion {
-		return fmt.Errorf("positions have format %d, and this program reads format %d", v[0], bookVersion)
+	version := r.Take(1)
+	if len(version) == 1 && version[0] != bookVersion && version[0] != 1 {
+		return fmt.Errorf("positions have format %d, and this program reads formats 1 and %d", version[0], bookVersion)
 	}
 	*b = Book{sources: map[string]map[place]*entry{}, version: b.version + 1, moves: r.Uint()}
 	for range r.Count(2) {
 		streams := map[place]*entry{}
 		b.sources[r.Text()] = streams
 		for range r.Count(minBytes + 1) {
-			moved := r.Uint()
-			e := &entry{moved: moved, Progress: read(&r)}
+			e := &entry{moved: r.Uint()}
+			generation := uint32(0)
+			if version[0] > 1 {
+				generation = uint32(r.Uint())
+			}
+			e.Progress = read(&r)
+			e.Generation = generation
 			streams[place{e.Stream.Name, e.Stream.Partition}] = e
 		}
 	}

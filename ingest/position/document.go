@@ -24,7 +24,8 @@ type documentLine struct {
 	Topic     string            `json:"topic"`
 	TopicID   string            `json:"topic_id,omitempty"` // 32 hexadecimal digits
 	Partition int32             `json:"partition"`
-	Epoch     int32             `json:"leader_epoch,omitempty"`
+	Losses    uint32            `json:"losses_in_broker,omitempty"`
+	Epoch     *int32            `json:"leader_epoch,omitempty"`
 	Counted   [][2]int64        `json:"counted"` // from the first offset up to the second, which is not included
 	Partial   []documentPartial `json:"partial,omitempty"`
 }
@@ -42,7 +43,10 @@ func (b *Book) WriteDocument(w io.Writer, source string) error {
 			continue
 		}
 		for _, p := range b.Of(name) {
-			line := documentLine{Source: name, Topic: p.Stream.Name, Partition: p.Stream.Partition, Epoch: p.Epoch, Counted: [][2]int64{}}
+			line := documentLine{Source: name, Topic: p.Stream.Name, Partition: p.Stream.Partition, Losses: p.Generation, Counted: [][2]int64{}}
+			if p.Epoch != NoEpoch {
+				line.Epoch = &p.Epoch
+			}
 			if p.Stream.ID != [16]byte{} {
 				line.TopicID = hex.EncodeToString(p.Stream.ID[:])
 			}
@@ -90,7 +94,10 @@ func (l *documentLine) progress() (p Progress, err error) {
 		return p, errors.New("source, topic and partition are required")
 	}
 	p.Stream = Stream{Name: l.Topic, Partition: l.Partition}
-	p.Epoch = l.Epoch
+	p.Generation, p.Epoch = l.Losses, NoEpoch
+	if l.Epoch != nil {
+		p.Epoch = *l.Epoch
+	}
 	if l.TopicID != "" {
 		id, err := hex.DecodeString(l.TopicID)
 		if err != nil || len(id) != len(p.Stream.ID) {

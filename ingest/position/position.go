@@ -31,23 +31,36 @@ type Partial struct {
 // Progress is what is in the log of one stream: every message in Ranges, and a part of the messages in Partial. Ranges
 // and Partial are ascending, and do not overlap.
 type Progress struct {
-	Stream  Stream
-	Epoch   int32 // of the stream's leader at the last message; 0: not known
-	Ranges  []Range
-	Partial []Partial
+	Stream Stream
+	// Generation is how often the stream lost messages at its end and gave their offsets to others. A progress of a later
+	// generation replaces that of an earlier one, so the first one of it lists all that is left.
+	Generation uint32
+	Epoch      int32 // of the stream's leader at the last message; NoEpoch: not known
+	Ranges     []Range
+	Partial    []Partial
 }
+
+// NoEpoch is the epoch of a leader that is not known.
+const NoEpoch = -1
 
 // Append appends the form that a record holds.
 func Append(dst []byte, source string, progress []Progress) []byte {
 	dst = appendText(dst, source)
 	dst = binary.AppendUvarint(dst, uint64(len(progress)))
+	generations := false
 	for i := range progress {
 		dst = progress[i].append(dst)
+		generations = generations || progress[i].Generation > 0
+	}
+	if generations {
+		for i := range progress {
+			dst = binary.AppendUvarint(dst, uint64(progress[i].Generation))
+		}
 	}
 	return dst
 }
 
-// append writes offsets as distances from the offset before, so that a range takes a few bytes.
+// append writes all but the generation, and offsets as distances from the offset before, so that a range takes a few bytes.
 func (p *Progress) append(dst []byte) []byte {
 	dst = appendText(dst, p.Stream.Name)
 	dst = append(dst, p.Stream.ID[:]...)
@@ -87,6 +100,11 @@ func Parse(b []byte) (source string, progress []Progress, err error) {
 	source = r.Text()
 	for range r.Count(minBytes) {
 		progress = append(progress, read(&r))
+	}
+	if len(r.Rest) > 0 {
+		for i := range progress {
+			progress[i].Generation = uint32(r.Uint())
+		}
 	}
 	if !r.Done() {
 		return "", nil, fmt.Errorf("invalid position of %d bytes", len(b))

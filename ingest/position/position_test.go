@@ -15,17 +15,24 @@ func TestAppendAndParse(t *testing.T) {
 			Partial: []Partial{{10, []int32{0, 2}}, {11, []int32{5}}}},
 		{Stream: Stream{Name: "payments"}},
 	}
-	b := Append([]byte("x"), "kafka", in)
-	source, out, err := Parse(b[1:])
-	require.NoError(t, err)
-	require.Equal(t, "kafka", source)
-	require.Equal(t, in, out)
-	for cut := range len(b) - 1 {
-		_, _, err := Parse(b[1 : 1+cut])
-		require.Error(t, err, "cut at %d", cut)
+	for _, generation := range []uint32{0, 300} {
+		in[1].Generation = generation
+		plain := len(Append(nil, "kafka", in[:1])) + len(Append(nil, "", in[1:2])) - 2
+		b := Append([]byte("x"), "kafka", in)
+		source, out, err := Parse(b[1:])
+		require.NoError(t, err)
+		require.Equal(t, "kafka", source)
+		require.Equal(t, in, out)
+		for cut := range len(b) - 1 {
+			if generation > 0 && cut == plain-2 {
+				continue // without the generations it is the form for streams that have none
+			}
+			_, _, err := Parse(b[1 : 1+cut])
+			require.Error(t, err, "cut at %d", cut)
+		}
+		_, _, err = Parse(append(b[1:], 0))
+		require.Error(t, err)
 	}
-	_, _, err = Parse(append(b[1:], 0))
-	require.Error(t, err)
 }
 
 // A Book knows exactly the messages that it was told of, in any order, and keeps them over a checkpoint.
@@ -100,6 +107,59 @@ func TestRecreatedTopic(t *testing.T) {
 	require.Equal(t, other, got[1].Stream, "each partition is renewed with its first message")
 }
 
+// A stream that lost its end begins a generation with what is left of it, and what comes of the one before changes nothing.
+func TestGenerations(t *testing.T) {
+	b := NewBook()
+	stream := Stream{Name: "orders", ID: [16]byte{1}}
+	apply := func(p Progress) {
+		p.Stream = stream
+		require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{p, {Stream: Stream{Name: "other"}, Ranges: []Range{{0, 5}}}})))
+		saved := b.Encode(nil)
+		b = NewBook()
+		require.NoError(t, b.Restore(saved))
+		require.Equal(t, saved, b.Encode(nil))
+	}
+	ranges := func() []Range { return b.Of("kafka")[0].Ranges }
+	apply(Progress{Epoch: 3, Ranges: []Range{{0, 100}}, Partial: []Partial{{110, []int32{1}}}})
+	apply(Progress{Generation: 1, Epoch: 2, Ranges: []Range{{0, 60}}})
+	require.Equal(t, Progress{Stream: stream, Generation: 1, Epoch: 2, Ranges: []Range{{0, 60}}}, b.Of("kafka")[0])
+	apply(Progress{Generation: 1, Epoch: 4, Ranges: []Range{{60, 80}}})
+	apply(Progress{Epoch: 3, Ranges: []Range{{100, 120}}})
+	require.Equal(t, []Range{{0, 80}}, ranges())
+
+	// The positions of two engines, of which one did not see the loss, in any order.
+	old := NewBook()
+	require.NoError(t, old.Apply(Append(nil, "kafka", []Progress{{Stream: stream, Ranges: []Range{{0, 100}}}})))
+	var older, newer bytes.Buffer
+	require.NoError(t, old.WriteDocument(&older, ""))
+	require.NoError(t, b.WriteDocument(&newer, ""))
+	require.Contains(t, newer.String(), `"losses_in_broker": 1`)
+	require.NotContains(t, older.String(), "losses_in_broker")
+	for _, order := range [][]*bytes.Buffer{{&older, &newer}, {&newer, &older}} {
+		merged := NewBook()
+		for _, d := range order {
+			require.NoError(t, merged.ReadDocument(d.Bytes()))
+		}
+		require.Equal(t, b.Of("kafka"), merged.Of("kafka"))
+	}
+
+	// A topic that was created again begins from generation 0.
+	stream.ID = [16]byte{2}
+	apply(Progress{Ranges: []Range{{0, 3}}})
+	require.Equal(t, []Range{{0, 3}}, ranges())
+	require.Zero(t, b.Of("kafka")[0].Generation)
+}
+
+// A checkpoint of format 1 has no generations.
+func TestRestoreFormat1(t *testing.T) {
+	p := Progress{Stream: Stream{Name: "orders", Partition: 2}, Epoch: 1, Ranges: []Range{{3, 5}}}
+	data := append([]byte{1, 7, 1}, appendText(nil, "kafka")...)
+	data = p.append(append(data, 1, 6)) // one stream, moved by the sixth position
+	b := NewBook()
+	require.NoError(t, b.Restore(data))
+	require.Equal(t, []Progress{p}, b.Of("kafka"))
+}
+
 func TestBookIsBounded(t *testing.T) {
 	b := NewBook()
 	for i := range int64(MaxRanges + 10) {
@@ -135,7 +195,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 		require.Error(t, NewBook().Restore(saved[:cut]))
 	}
 	saved[0]++
-	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 2")
+	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 3, and this program reads formats 1 and 2")
 }
 
 func TestDocument(t *testing.T) {

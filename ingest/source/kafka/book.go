@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/sloengine/sloengine/ingest/position"
@@ -19,6 +20,8 @@ type place struct {
 	topic     string
 	partition int32
 }
+
+func (p place) String() string { return p.topic + "/" + strconv.Itoa(int(p.partition)) }
 
 func (b *book) init(known []position.Progress) {
 	b.streams = map[place]*position.Progress{}
@@ -64,7 +67,7 @@ func (b *book) add(stream position.Stream, epoch int32, r position.Range) {
 	at := place{stream.Name, stream.Partition}
 	e := b.streams[at]
 	if e == nil || e.Stream.ID != stream.ID {
-		e = &position.Progress{Stream: stream}
+		e = &position.Progress{Stream: stream, Epoch: position.NoEpoch}
 		b.streams[at] = e
 	}
 	e.Epoch = max(e.Epoch, epoch)
@@ -72,24 +75,11 @@ func (b *book) add(stream position.Stream, epoch int32, r position.Range) {
 	e.Partial = slices.DeleteFunc(e.Partial, func(m position.Partial) bool { return m.Offset >= r.From && m.Offset < r.To })
 }
 
-// truncate forgets what lies from an offset on: the broker has lost it, and gives its numbers to others.
-func (b *book) truncate(at place, from int64) {
+// set replaces what is known of a partition.
+func (b *book) set(p position.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.streams[at]
-	if e == nil {
-		return
-	}
-	for i, r := range e.Ranges {
-		if r.To > from {
-			e.Ranges = e.Ranges[:i]
-			if r.From < from {
-				e.Ranges = append(e.Ranges, position.Range{From: r.From, To: from})
-			}
-			break
-		}
-	}
-	e.Partial = slices.DeleteFunc(e.Partial, func(m position.Partial) bool { return m.Offset >= from })
+	b.streams[place{p.Stream.Name, p.Stream.Partition}] = &p
 }
 
 // done is up to where every message of a partition is durable.
@@ -98,7 +88,7 @@ func (b *book) done(at place) (offset int64, epoch int32) {
 	defer b.mu.Unlock()
 	e := b.streams[at]
 	if e == nil {
-		return 0, -1
+		return 0, position.NoEpoch
 	}
 	return next(e.Ranges, 0), e.Epoch
 }

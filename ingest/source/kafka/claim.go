@@ -29,7 +29,7 @@ func (c *claim) of(p *part) int {
 			return i
 		}
 	}
-	c.parts = append(c.parts, claimed{part: p, from: p.claimed, to: p.claimed})
+	c.parts = append(c.parts, claimed{part: p, epoch: position.NoEpoch, from: p.claimed, to: p.claimed})
 	return len(c.parts) - 1
 }
 
@@ -38,7 +38,9 @@ func (c *claim) AppendPosition(dst []byte, undecided []int32) []byte {
 	progress := c.scratch[:0]
 	for i := range c.parts {
 		p := &c.parts[i]
-		progress = append(progress, position.Progress{Stream: p.part.stream, Epoch: p.epoch, Ranges: []position.Range{{From: p.from, To: p.to}}})
+		progress = append(progress, position.Progress{
+			Stream: p.part.stream, Generation: p.part.generation, Epoch: p.epoch, Ranges: []position.Range{{From: p.from, To: p.to}},
+		})
 	}
 	if len(undecided) > 0 {
 		c.batch.Undecided(undecided, func(stream int, offset int64, done []int32) {

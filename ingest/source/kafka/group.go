@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,29 +53,38 @@ func (x *session) adjust(ctx context.Context, commits map[string]map[int32]kgo.O
 		return nil, err
 	}
 	look := listed{starts, ends}
-	x.moving.Lock()
-	defer x.moving.Unlock()
+	var parts []*part
 	for topic, partitions := range commits {
-		for n, offset := range partitions {
+		for n := range partitions {
 			p := newPart(position.Stream{Name: topic, ID: topics[topic].ID, Partition: n})
 			start, end, ok := look.of(topic, n)
 			if !ok {
 				return nil, errors.New("the log of a partition is not available")
 			}
 			p.start, p.end = start, end
-			if committed := offset.EpochOffset().Offset; committed >= 0 {
-				// Another engine may have read on from here, so the commit counts, and what this one has is skipped.
-				if have, ok := x.s.book.known(place{topic, n}); ok && have.Stream.ID == p.stream.ID {
-					p.done, p.partial = have.Ranges, have.Partial
-				}
-				p.next = next(p.done, min(committed, max(end, start)))
-			} else if err := x.locate(ctx, p, false, false); err != nil {
-				return nil, err
-			}
-			p.claimed = p.next
-			x.arrived[place{topic, n}] = p
-			partitions[n] = kgo.NewOffset().At(p.next).WithEpoch(-1)
+			parts = append(parts, p)
 		}
+	}
+	if unknown, err := x.s.lostMeanwhile(ctx, x.admin, parts); err != nil || len(unknown) > 0 {
+		return nil, cmp.Or(err, errors.New("the epochs of a partition are not available"))
+	}
+	x.moving.Lock()
+	defer x.moving.Unlock()
+	for _, p := range parts {
+		at := place{p.stream.Name, p.stream.Partition}
+		offset := commits[at.topic][at.partition]
+		if committed := offset.EpochOffset().Offset; committed >= 0 {
+			// Another engine may have read on from here, so the commit counts, and what this one has is skipped.
+			if have, ok := x.s.book.known(at); ok && have.Stream.ID == p.stream.ID {
+				p.resume(have)
+			}
+			p.next = next(p.done, min(committed, max(p.end, p.start)))
+		} else if err := x.locate(ctx, p, false, false); err != nil {
+			return nil, err
+		}
+		p.claimed = p.next
+		x.arrived[at] = p
+		commits[at.topic][at.partition] = kgo.NewOffset().At(p.next).WithEpoch(-1)
 	}
 	return commits, nil
 }

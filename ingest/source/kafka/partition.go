@@ -3,6 +3,7 @@ package kafka
 import (
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/position"
@@ -11,7 +12,9 @@ import (
 // part is a partition that this engine reads. Its session's goroutine owns it.
 type part struct {
 	stream position.Stream
-	gen    string // the beginning of the topic's ID
+	gen    string // the beginning of the topic's ID, and the generation
+
+	generation uint32 // see position.Progress
 
 	done    []position.Range // durable when the session began: to be skipped
 	partial []position.Partial
@@ -26,10 +29,25 @@ type part struct {
 
 func newPart(stream position.Stream) *part {
 	p := &part{stream: stream}
-	if stream.ID != ([16]byte{}) {
-		p.gen = hex.EncodeToString(stream.ID[:8])
-	}
+	p.begin(0)
 	return p
+}
+
+// begin says which generation of the stream the messages are from. Two that had the same offset get different ids.
+func (p *part) begin(generation uint32) {
+	p.generation, p.gen = generation, ""
+	if p.stream.ID != ([16]byte{}) {
+		p.gen = hex.EncodeToString(p.stream.ID[:8])
+	}
+	if generation > 0 {
+		p.gen += "g" + strconv.FormatUint(uint64(generation), 10)
+	}
+}
+
+// resume continues behind what is durable.
+func (p *part) resume(have position.Progress) {
+	p.begin(have.Generation)
+	p.done, p.partial = have.Ranges, have.Partial
 }
 
 // take reports whether a message is new, and which of its events are not.

@@ -131,12 +131,10 @@ func (l listed) of(topic string, partition int32) (start, end int64, ok bool) {
 
 // assign takes up the partitions that this engine owns and does not read yet.
 func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look listed) error {
-	var fresh []*part
-	begin := &claim{source: x.s.in.Name()}
+	var found []*part
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
 		t := topics[name]
 		x.dropRecreated(name, t.ID)
-		known, recreated := x.s.book.topicKnown(name, t.ID)
 		for _, n := range t.Partitions.Numbers() {
 			if int(n)%x.s.set.Engines != x.s.set.ordinal {
 				continue
@@ -150,15 +148,37 @@ func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look lis
 			}
 			p := newPart(position.Stream{Name: name, ID: t.ID, Partition: n})
 			p.start, p.end = start, end
-			if err := x.locate(ctx, p, known, recreated); err != nil {
-				return err
-			}
-			if _, had := x.s.book.known(place{name, n}); !had || recreated && !known {
-				begin.parts = append(begin.parts, claimed{part: p, from: 0, to: p.claimed})
-			}
-			x.parts[place{name, n}] = p
-			fresh = append(fresh, p)
+			found = append(found, p)
 		}
+	}
+	if len(found) > 0 {
+		x.flush(ctx)
+		x.wait.Wait() // of a partition that is taken up again, what is being made durable comes first
+	}
+	unknown, err := x.s.lostMeanwhile(ctx, x.admin, found)
+	if err != nil {
+		return err
+	}
+	var fresh []*part
+	begin := &claim{source: x.s.in.Name()}
+	topic, known, recreated := "", false, false
+	for _, p := range found {
+		if slices.Contains(unknown, p) {
+			continue // with the next refresh
+		}
+		at := place{p.stream.Name, p.stream.Partition}
+		if at.topic != topic {
+			topic = at.topic
+			known, recreated = x.s.book.topicKnown(topic, p.stream.ID)
+		}
+		if err := x.locate(ctx, p, known, recreated); err != nil {
+			return err
+		}
+		if _, had := x.s.book.known(at); !had || recreated && !known {
+			begin.parts = append(begin.parts, claimed{part: p, epoch: position.NoEpoch, from: 0, to: p.claimed})
+		}
+		x.parts[at] = p
+		fresh = append(fresh, p)
 	}
 	if len(begin.parts) > 0 {
 		// Where a partition began is known from now on, also if no message ever comes.
@@ -173,8 +193,8 @@ func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look lis
 			offsets[p.stream.Name] = map[int32]kgo.Offset{}
 		}
 		_, epoch := x.s.book.done(place{p.stream.Name, p.stream.Partition})
-		if epoch <= 0 {
-			epoch = -1
+		if p.start >= p.next {
+			epoch = position.NoEpoch // it ended somewhere in front of here
 		}
 		offsets[p.stream.Name][p.stream.Partition] = kgo.NewOffset().At(p.next).WithEpoch(epoch)
 	}
@@ -210,7 +230,7 @@ func (x *session) locate(ctx context.Context, p *part, known, recreated bool) er
 	s := x.s
 	at := place{p.stream.Name, p.stream.Partition}
 	if have, ok := s.book.known(at); ok && have.Stream.ID == p.stream.ID {
-		p.done, p.partial = have.Ranges, have.Partial
+		p.resume(have)
 		p.next = next(have.Ranges, 0)
 		p.claimed = p.next
 		return nil
@@ -283,7 +303,7 @@ func (x *session) commit(ctx context.Context) {
 		if last, ok := x.commits[at]; ok && last == done || done == 0 {
 			continue
 		}
-		offsets.Add(kadm.Offset{Topic: at.topic, Partition: at.partition, At: done, LeaderEpoch: epochOrNone(epoch)})
+		offsets.Add(kadm.Offset{Topic: at.topic, Partition: at.partition, At: done, LeaderEpoch: epoch})
 	}
 	if len(offsets) == 0 {
 		return
@@ -299,13 +319,6 @@ func (x *session) commit(ctx context.Context) {
 		err = answers.Error()
 	}
 	x.committed(ctx, offsets, err)
-}
-
-func epochOrNone(epoch int32) int32 {
-	if epoch <= 0 {
-		return -1
-	}
-	return epoch
 }
 
 // committed notes how a commit went. One that failed is no reason to stop: the positions are in the log.

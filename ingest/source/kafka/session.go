@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ func (x *session) poll(ctx context.Context) error {
 		for i := range t.Partitions {
 			f := &t.Partitions[i]
 			if f.Err != nil && !errors.Is(f.Err, context.DeadlineExceeded) && !errors.Is(f.Err, context.Canceled) {
-				x.fetchFailed(t.Topic, f)
+				failed = cmp.Or(failed, x.fetchFailed(ctx, t.Topic, f))
 			}
 			if p := x.parts[place{t.Topic, f.Partition}]; p != nil && failed == nil {
 				failed = x.take(ctx, p, f)
@@ -245,7 +246,7 @@ func (x *session) gap(ctx context.Context, p *part, to int64) error {
 	x.wait.Wait()
 	lost := position.Range{From: p.next, To: to}
 	n := missing(p.done, lost)
-	c := &claim{source: x.s.in.Name(), parts: []claimed{{part: p, from: p.claimed, to: to}}}
+	c := &claim{source: x.s.in.Name(), parts: []claimed{{part: p, epoch: position.NoEpoch, from: p.claimed, to: to}}}
 	if n > 0 {
 		x.s.show.gap(p, n, lost)
 		if err := x.s.in.Lose(ctx, c, p.stream.Name, n); err != nil {

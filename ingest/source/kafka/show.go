@@ -140,16 +140,16 @@ func (s *shown) topics(x *session, found kadm.TopicDetails) {
 
 // gap shows that messages were deleted before they were read.
 func (s *shown) gap(p *part, n int64, lost position.Range) {
-	name := fmt.Sprintf("%s/%d", p.stream.Name, p.stream.Partition)
+	at := place{p.stream.Name, p.stream.Partition}
 	s.lost.Add(int(n))
-	s.in.Fails(source.TroublePosition, name, fmt.Sprintf("%d messages were deleted by retention before they were read; coverage is lower for it", n),
+	s.in.Fails(source.TroublePosition, at.String(), fmt.Sprintf("%d messages were deleted by retention before they were read; coverage is lower for it", n),
 		fmt.Sprintf("offsets %d to %d", lost.From, lost.To-1))
-	s.noted(place{p.stream.Name, p.stream.Partition}, s.in.Now())
+	s.noted(at, s.in.Now())
 }
 
 func (s *shown) noted(at place, now time.Time) {
 	s.mu.Lock()
-	s.notes[fmt.Sprintf("%s/%d", at.topic, at.partition)] = now
+	s.notes[at.String()] = now
 	s.mu.Unlock()
 }
 

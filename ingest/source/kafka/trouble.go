@@ -1,8 +1,8 @@
 package kafka
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -73,12 +73,12 @@ func (s *Source) topicFailed(topic string, err error) {
 	s.in.Fails(kind, topic, brief, err.Error())
 }
 
-// fetchFailed notes why messages of a partition do not come.
-func (x *session) fetchFailed(topic string, f *kgo.FetchPartition) {
+// fetchFailed notes why messages of a partition do not come. The error is that of an engine that takes no more.
+func (x *session) fetchFailed(ctx context.Context, topic string, f *kgo.FetchPartition) error {
 	var lost *kgo.ErrDataLoss
 	switch {
 	case errors.As(f.Err, &lost):
-		x.truncated(topic, f.Partition, lost.ResetTo)
+		return x.truncated(ctx, topic, f.Partition, lost)
 	case topic == "":
 		if kind, _ := classify(f.Err); kind != source.TroubleConnection {
 			x.s.failed(f.Err, nil)
@@ -95,23 +95,5 @@ func (x *session) fetchFailed(topic string, f *kgo.FetchPartition) {
 			x.client.RemoveConsumePartitions(map[string][]int32{topic: {f.Partition}})
 		}
 	}
-}
-
-// truncated begins again behind what a broker has lost: what it had given out from there on is gone, and the numbers are
-// used again.
-func (x *session) truncated(topic string, partition int32, to int64) {
-	at := place{topic, partition}
-	p := x.parts[at]
-	if p == nil {
-		return
-	}
-	if p.next > to {
-		x.s.o.Logger.Warn("kafka lost messages that were counted already", "source", x.s.in.Name(), "topic", topic, "partition", partition, "from", to, "to", p.next)
-		x.s.in.Fails(source.TroublePosition, fmt.Sprintf("%s/%d", topic, partition), "the broker lost messages that were counted already", fmt.Sprintf("offsets %d to %d", to, p.next-1))
-		x.s.show.noted(at, x.s.o.Now())
-	}
-	x.wait.Wait() // what is being made durable is noted before it is forgotten
-	x.s.book.truncate(at, to)
-	p.next, p.claimed = min(p.next, to), min(p.claimed, to)
-	p.done = nil
+	return nil
 }

@@ -1,0 +1,123 @@
+package kafka
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+)
+
+// An unclean leader election takes messages away that are counted, and gives their offsets to others. Every message that
+// was ever in the topic counts once, also without an id: with a source that runs meanwhile, with a restart before the log
+// is as long again, and with a source that was stopped until the log was longer than before.
+func TestUncleanElection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three brokers start and stop several times")
+	}
+	c := kafkatest.Start(t, kafkatest.Options{Brokers: 3})
+	create := kmsg.NewPtrCreateTopicsRequest()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "loss", -1, -1
+	replicas := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+	replicas.Replicas = []int32{1, 2} // the third node only keeps the controllers' quorum
+	topic.ReplicaAssignment = append(topic.ReplicaAssignment, replicas)
+	unclean := kmsg.NewCreateTopicsRequestTopicConfig()
+	unclean.Name, unclean.Value = "unclean.leader.election.enable", kmsg.StringPtr("true")
+	topic.Configs = append(topic.Configs, unclean)
+	create.Topics = append(create.Topics, topic)
+	admin := c.Client(t)
+	defer admin.Close()
+	answer, err := create.RequestWith(t.Context(), admin)
+	require.NoError(t, err)
+	require.Zero(t, answer.Topics[0].ErrorCode)
+
+	written := 0
+	put := func(n int) {
+		t.Helper()
+		var records []*kgo.Record
+		for range n {
+			records = append(records, &kgo.Record{Topic: "loss", Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"%d"}}`, written)})
+			written++
+		}
+		c.Produce(t, records...)
+	}
+	// alone waits until a node leads and has no follower in sync, so that others may read what it alone has.
+	alone := func(id int32) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("node %d alone", id), func() bool {
+			ask := kmsg.NewPtrMetadataRequest()
+			name := kmsg.NewMetadataRequestTopic()
+			name.Topic = kmsg.StringPtr("loss")
+			ask.Topics = append(ask.Topics, name)
+			m, err := ask.RequestWith(t.Context(), admin)
+			if err != nil || len(m.Topics) != 1 || len(m.Topics[0].Partitions) != 1 {
+				return false
+			}
+			p := m.Topics[0].Partitions[0]
+			return p.Leader == id && len(p.ISR) == 1
+		})
+	}
+	dir := t.TempDir()
+	var e *runningEngine
+	var s *runningSource
+	begin := func() { e = startEngine(t, dir); s = startSource(t, e, plain(c.Brokers()...), settings("loss"), nil) }
+	stop := func() { s.stop(); e.stop() }
+	begin()
+
+	put(60)
+	requireOnce(t, e, 60)
+	c.Kill(1)
+	alone(1)
+	put(40)
+	requireOnce(t, e, 100)
+	c.Kill(0)
+	c.Restart(t, 1)
+	alone(2)
+	put(20) // at the offsets 60 to 79
+	requireOnce(t, e, 120)
+	troubles := s.intake.Troubles()
+	require.Len(t, troubles, 1)
+	require.Equal(t, source.Trouble{
+		Kind: source.TroublePosition, Name: "loss/0", Reason: "offsets 60 to 99", Since: troubles[0].Since, Count: 1,
+		Brief: "the brokers lost messages that were counted already; they stay counted, and what follows in their place counts as well",
+	}, troubles[0])
+	progress := e.state.book.Of("orders")[0]
+	require.EqualValues(t, 1, progress.Generation)
+	next, _ := progress.Next()
+	require.EqualValues(t, 80, next)
+
+	stop()
+	put(40) // to 119
+	begin()
+	requireOnce(t, e, 160)
+	require.Empty(t, s.intake.Troubles())
+
+	// The other way round, while the source is stopped.
+	c.Restart(t, 0)
+	eventually(t, "both in sync", func() bool {
+		ask := kmsg.NewPtrMetadataRequest()
+		m, err := ask.RequestWith(t.Context(), admin)
+		return err == nil && len(m.Topics) > 0 && len(m.Topics[0].Partitions) == 1 && len(m.Topics[0].Partitions[0].ISR) == 2
+	})
+	c.Kill(0)
+	alone(2)
+	put(30) // 120 to 149
+	requireOnce(t, e, 190)
+	stop()
+	c.Kill(1)
+	c.Restart(t, 0)
+	alone(1)
+	put(50) // 120 to 169
+	began := time.Now()
+	begin()
+	requireOnce(t, e, 240)
+	t.Logf("counted after %s", time.Since(began))
+	eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
+	require.Equal(t, "offsets 120 to 149", s.intake.Troubles()[0].Reason)
+}
