@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/sla/evaluator"
@@ -49,7 +50,7 @@ if --key shows that all events of a group reach the same engine.`,
 				return err
 			}
 			if problems.Err() == nil {
-				if _, err := evaluator.Compile(app.Inputs(sp)); err != nil {
+				if _, err := evaluator.Compile(counting.Inputs(sp)); err != nil {
 					return fmt.Errorf("compile spec: %w", err)
 				}
 				samples, err := slo.ParseDuration(retention)

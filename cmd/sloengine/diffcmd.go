@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/rules/diff"
@@ -86,7 +86,7 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
-	cfg, err := evaluator.Compile(app.Inputs(next))
+	cfg, err := evaluator.Compile(counting.Inputs(next))
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
@@ -107,7 +107,7 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
-	c := app.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))
+	c := counting.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))
 	differs = len(c.Started)+len(c.Resumed)+len(c.Parked) > 0
 	return differs, o.Print(c, func() error { printChange(o.Out, c); return nil })
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
@@ -115,15 +116,15 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	f.Counts, f.Violations, f.Parked = map[string]frozenCounts{}, map[string]uint64{}, map[string]int{}
 	sp, err := cli.SpecFiles{specFile}.Read(cli.Streams{Err: t.Output()})
 	require.NoError(t, err)
-	inputs := app.Inputs(sp)
+	inputs := counting.Inputs(sp)
 	cfg, err := evaluator.Compile(inputs)
 	require.NoError(t, err)
-	encoded, err := app.EncodeConfig(cfg)
+	encoded, err := counting.EncodeConfig(cfg)
 	require.NoError(t, err)
 	counts, err := fold.New(fold.Options{})
 	require.NoError(t, err)
 	running, err := engine.Open(engine.Options{
-		Dir: data, State: app.FoldState{Fold: counts, Incidents: incident.NewBook(), Positions: position.NewBook()}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
+		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incident.NewBook(), Positions: position.NewBook()}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
 	})

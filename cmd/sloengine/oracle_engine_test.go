@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -52,7 +52,7 @@ func rulesOf(sp *spec.Spec) rules.Spec {
 // that Prometheus scrapes. Its time is what it is told.
 type oracleEngine struct {
 	t       testing.TB
-	state   app.FoldState
+	state   counting.FoldState
 	eval    *evaluator.Evaluator
 	payload []byte
 }
@@ -61,7 +61,7 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	t.Helper()
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	e := &oracleEngine{t: t, state: app.FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook()}}
+	e := &oracleEngine{t: t, state: counting.FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook()}}
 	e.eval, err = evaluator.New(evaluator.Options{
 		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
 	})
@@ -87,10 +87,10 @@ func (e *oracleEngine) restart(at time.Time) {
 // change puts a spec in force, as a reload does.
 func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 	e.t.Helper()
-	in := app.Inputs(sp)
+	in := counting.Inputs(sp)
 	cfg, err := evaluator.Compile(in)
 	require.NoError(e.t, err)
-	encoded, err := app.EncodeConfig(cfg)
+	encoded, err := counting.EncodeConfig(cfg)
 	require.NoError(e.t, err)
 	require.NoError(e.t, e.eval.Change(in, func() error {
 		e.apply(record.TypeConfig, at, encoded)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
@@ -78,7 +78,7 @@ func threeEngines(t *testing.T, seed uint64) {
 		require.NoError(t, err)
 		urls = append(urls, u)
 	}
-	in := app.Inputs(w.spec)
+	in := counting.Inputs(w.spec)
 	cfg, err := evaluator.Compile(in)
 	require.NoError(t, err)
 	all, err := fleet.New(fleet.Options{Engines: urls, Timeout: time.Minute})

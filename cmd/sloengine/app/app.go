@@ -20,6 +20,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/receivers"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -65,8 +66,8 @@ type Options struct {
 // settings are what engine.yaml and the spec files say at the start.
 type settings struct {
 	config config.Config
-	specs  *specs
-	first  *loadedSpec
+	specs  *counting.Specs
+	first  *counting.Spec
 }
 
 // readSettings opens nothing. It fails on a broken spec with a *spec.InvalidError.
@@ -74,27 +75,27 @@ func readSettings(opt *Options) (s settings, err error) {
 	if s.config, err = opt.LoadConfig(); err != nil {
 		return s, err
 	}
-	if s.specs, err = loadSpecs(opt.LoadSpec); err != nil {
+	if s.specs, err = counting.LoadSpecs(opt.LoadSpec); err != nil {
 		return s, err
 	}
-	s.first = s.specs.current.Load()
+	s.first = s.specs.InForce()
 	return s, nil
 }
 
 // app is the engine with everything around it, on open storage. Nothing runs before start.
 type app struct {
 	opt         Options
-	specs       *specs
+	specs       *counting.Specs
 	engine      *engine.Engine
 	parts       engine.Parts
-	counts      *counts
+	counts      *counting.Counts
 	eval        *evaluator.Evaluator
 	alerts      *liveAlerts
 	incidents   *incidents
 	reports     *scheduledReports
 	traffic     *history.TrafficLog
-	changes     *specChanges
-	parking     *parking
+	changes     *counting.Changes
+	parking     *counting.Parking
 	own         *ownEvents
 	redaction   *redaction
 	rates       *rateLimits
@@ -147,7 +148,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		l, ok := kept.Of(fingerprint)
 		return receivers.Incident(l), ok
 	}
-	alerts, err := newLiveAlerts(opt.DataDir, f.base.Host, c, s.first.spec, incidentOf, set, sinkMetrics.Breakers(), opt.Log)
+	alerts, err := newLiveAlerts(opt.DataDir, f.base.Host, c, s.first.Spec, incidentOf, set, sinkMetrics.Breakers(), opt.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +163,8 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	book, sourcePositions := incident.NewBook(), position.NewBook()
 	eng, err := engine.Open(engine.Options{
 		Dir:          opt.DataDir,
-		State:        FoldState{Fold: counted, Incidents: book, Positions: sourcePositions},
-		Config:       s.first.encoded,
+		State:        counting.FoldState{Fold: counted, Incidents: book, Positions: sourcePositions},
+		Config:       s.first.Encoded,
 		Metrics:      engine.NewMetrics(set),
 		Logger:       opt.Log,
 		AcceptLoss:   opt.AcceptLoss,
@@ -176,7 +177,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		CrashPoint:   opt.Crash,
 		Limiter:      rates.limiter,
 		Critical:     rates.critical,
-		MergeBy:      s.specs.mergeBy,
+		MergeBy:      s.specs.MergeBy,
 		MergeWindow:  rates.mergeWindow,
 	})
 	if err != nil {
@@ -202,7 +203,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	var sources *sources // made below; no replay comes before all parts run
 	replayer := &source.Replayer{
-		Engine: eng, Catalog: func() event.Catalog { return s.specs.current.Load().catalog },
+		Engine: eng, Catalog: func() event.Catalog { return s.specs.InForce().Catalog },
 		Of: func(name string) *source.Intake { return sources.of(name) },
 	}
 	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, sinks.replay, deadMetrics, opt.Log)
@@ -213,10 +214,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		config: c, engine: eng, positions: positions, rates: rates, redaction: redaction, specs: s.specs, dead: deadLetters, filter: filter, set: set, clients: kafkaClients, log: opt.Log,
 	})
 
-	counts := newCounts(counted, eng, set, opt.Log)
+	counts := counting.NewCounts(counted, eng, set, opt.Log)
 	traffic := history.NewTrafficLog()
 	eval, err := evaluator.New(evaluator.Options{
-		Source: counts.sums,
+		Source: counts.Sums,
 		OnReport: func(r *sla.Report) {
 			alerts.step(r)
 			traffic.Observe(r)
@@ -228,7 +229,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, fmt.Errorf("create evaluator: %w", err)
 	}
-	if err := eval.SetSpec(s.first.inputs); err != nil {
+	if err := eval.SetSpec(s.first.Inputs); err != nil {
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
 	links, err := newAckLinks(fsys.OS(), opt.DataDir)
@@ -236,20 +237,20 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	kept = &incidents{
-		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.read, report: eval.Latest},
+		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.Read, report: eval.Latest},
 		links: links, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log,
-		baselines: func() []*slo.Baseline { return s.specs.current.Load().spec.Baselines },
+		baselines: func() []*slo.Baseline { return s.specs.InForce().Spec.Baselines },
 		failures:  metric.IncidentFailures.Counter(set), told: alerts.notify, stepped: make(chan struct{}, 1),
 	}
 	alerts.stepped = kept.observe
-	noteUnknown(c, s.specs.current.Load().spec, opt.Log)
+	noteUnknown(c, s.specs.InForce().Spec, opt.Log)
 	reports, err := newScheduledReports(opt.DataDir, instance, c, eval.Latest, set, opt.Log)
 	if err != nil {
 		return nil, err
 	}
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
-	parking := newParking(c, counts, set)
-	changes := &specChanges{parking: parking, specs: s.specs, log: opt.Log}
+	parking := counting.NewParking(c, counts, set)
+	changes := counting.NewChanges(parking, s.specs, opt.Log)
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, traffic: traffic, changes: changes, parking: parking,
 		redaction: redaction, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,

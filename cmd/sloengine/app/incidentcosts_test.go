@@ -25,7 +25,7 @@ func TestCostsOfIncidents(t *testing.T) {
 	defer func() { cancel(); require.NoError(t, <-ended) }()
 	<-a.engine.Ready()
 
-	spec := a.specs.current.Load().spec.SLOs[0] // 90 % over 1h
+	spec := a.specs.InForce().Spec.SLOs[0] // 90 % over 1h
 	start := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	fired, end := start.Add(2*time.Minute), start.Add(10*time.Minute)
 	busy := errors.New("busy")

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -33,17 +34,17 @@ type ownTotals struct {
 type ownEvents struct {
 	log     *slog.Logger
 	engine  *engine.Engine
-	counts  *counts
+	counts  *counting.Counts
 	http    *ingest.HTTPMetrics
 	sinks   *dispatch.Dispatcher
-	specs   *specs
+	specs   *counting.Specs
 	started time.Time
 	run     string // begins the ids of this run of this engine
 }
 
 func (o *ownEvents) totals() (t ownTotals) {
 	t.accepted = o.http.Totals().Accepted
-	if st := o.counts.stats.Load(); st != nil {
+	if st := o.counts.Stats(); st != nil {
 		for _, n := range st.Dropped {
 			t.dropped += n
 		}
@@ -94,7 +95,7 @@ func (o *ownTotals) since(before *ownTotals, batch string, at time.Time) (out []
 // once; what the last seconds before a crash would have told is not told.
 func (o *ownEvents) send(ctx context.Context) error {
 	ready := time.Now()
-	if _, err := o.counts.sums(ctx, fold.Request{Now: ready}); err != nil { // what was dropped before
+	if _, err := o.counts.Sums(ctx, fold.Request{Now: ready}); err != nil { // what was dropped before
 		return nil //nolint:nilerr // only the end of the engine can
 	}
 	last := ownTotals{dropped: o.totals().dropped}
@@ -105,7 +106,7 @@ func (o *ownEvents) send(ctx context.Context) error {
 	defer tick.Stop()
 	failing := false
 	for batch := 1; ; batch++ {
-		if o.specs.current.Load().catalog.Lookup([]byte(ownService), nil) == event.UnknownService {
+		if o.specs.InForce().Catalog.Lookup([]byte(ownService), nil) == event.UnknownService {
 			pending, last = nil, o.totals()
 		}
 		if len(pending) > 0 {
@@ -145,7 +146,7 @@ func (o *ownEvents) commit(ctx context.Context, events []event.Event) error {
 	}
 	var d event.Decoder
 	var b event.Batch
-	if err := d.Decode(event.NDJSON, body, event.DecodeOptions{Now: time.Now(), Catalog: o.specs.current.Load().catalog}, &b); err != nil {
+	if err := d.Decode(event.NDJSON, body, event.DecodeOptions{Now: time.Now(), Catalog: o.specs.InForce().Catalog}, &b); err != nil {
 		return err
 	}
 	_, err := o.engine.Commit(ctx, &b)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
@@ -36,16 +37,16 @@ func ReadPositions(ctx context.Context, dir string, log *slog.Logger) (book *pos
 		return nil, err
 	}
 	book = position.NewBook()
-	state := FoldState{Fold: counted, Incidents: incident.NewBook(), Positions: book}
+	state := counting.FoldState{Fold: counted, Incidents: incident.NewBook(), Positions: book}
 	e, err := engine.Open(engine.Options{Dir: dir, State: state, Logger: log, Disk: engine.DiskOptions{LowWater: -1}})
 	if err != nil {
 		return nil, err
 	}
-	err = e.Inspect(ctx, positionsPart, book.Restore, func(rec wal.Record) error {
+	err = e.Inspect(ctx, counting.PositionsPart, book.Restore, func(rec wal.Record) error {
 		if rec.Type != record.TypeEvents {
 			return nil
 		}
-		return state.applyPosition(rec.Payload)
+		return state.ApplyPosition(rec.Payload)
 	})
 	if err = errors.Join(err, e.Close()); err != nil {
 		return nil, err

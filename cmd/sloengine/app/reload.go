@@ -16,6 +16,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -32,7 +33,7 @@ var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "r
 type reloadOptions struct {
 	start      *config.Config // in force where a reload does not reach
 	loadConfig func() (config.Config, error)
-	specs      *specs
+	specs      *counting.Specs
 	auth       *ingest.Auth
 	eval       *evaluator.Evaluator
 	engine     *engine.Engine
@@ -42,7 +43,7 @@ type reloadOptions struct {
 	alerts     *liveAlerts
 	reports    *scheduledReports
 	redaction  *redaction
-	changes    *specChanges
+	changes    *counting.Changes
 	log        *slog.Logger
 }
 
@@ -83,7 +84,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	}
 	if err == nil {
 		r.failed.Store(nil)
-		r.o.log.Info("reloaded", "hash", next.spec.hash, "slos", len(next.spec.spec.SLOs))
+		r.o.log.Info("reloaded", "hash", next.spec.Hash, "slos", len(next.spec.Spec.SLOs))
 		return nil
 	}
 	failed := &failedReload{at: time.Now(), err: err}
@@ -99,7 +100,7 @@ func (r *reloader) reload(ctx context.Context) error {
 
 // readFiles is what the files say now, ready to be put in force.
 type readFiles struct {
-	spec        *loadedSpec
+	spec        *counting.Spec
 	settings    []func() // cannot fail
 	config      *config.Config
 	needRestart []string // sections of engine.yaml that changed and stay as they are
@@ -107,7 +108,7 @@ type readFiles struct {
 
 // read changes nothing.
 func (r *reloader) read() (next readFiles, err error) {
-	if next.spec, err = r.o.specs.read(); err != nil {
+	if next.spec, err = r.o.specs.Read(); err != nil {
 		return next, err
 	}
 	settings, err := r.o.loadConfig()
@@ -117,7 +118,7 @@ func (r *reloader) read() (next readFiles, err error) {
 	linked := settings
 	linked.Web = r.o.start.Web // in force until a restart
 	prepare := []func() (func(), error){
-		func() (func(), error) { return r.o.alerts.prepare(&linked, next.spec.spec) },
+		func() (func(), error) { return r.o.alerts.prepare(&linked, next.spec.Spec) },
 		func() (func(), error) { return r.o.reports.prepare(&settings) },
 		func() (func(), error) { return r.o.redaction.prepare(&settings) },
 		func() (func(), error) { return r.o.rates.prepare(&settings) },
@@ -144,26 +145,26 @@ func (r *reloader) read() (next readFiles, err error) {
 // apply puts the spec in force by a record of the log, so that a replay changes it at the same
 // place. Then nothing can fail any more.
 func (r *reloader) apply(ctx context.Context, next readFiles) error {
-	err := r.o.eval.Change(next.spec.inputs, func() error { return r.o.engine.SetConfig(ctx, next.spec.encoded) })
+	err := r.o.eval.Change(next.spec.Inputs, func() error { return r.o.engine.SetConfig(ctx, next.spec.Encoded) })
 	if err != nil {
 		return fmt.Errorf("apply new spec: %w", err)
 	}
-	r.o.specs.current.Store(next.spec)
+	r.o.specs.Use(next.spec)
 	for _, apply := range next.settings {
 		apply()
 	}
-	noteUnknown(next.config, next.spec.spec, r.o.log)
+	noteUnknown(next.config, next.spec.Spec, r.o.log)
 	if len(next.needRestart) > 0 {
 		r.o.log.Warn("changed settings take effect after a restart", "sections", next.needRestart)
 	}
-	if err := r.o.changes.note(ctx); err != nil { // the spec is in force
+	if err := r.o.changes.Note(ctx); err != nil { // the spec is in force
 		r.o.log.Error("effects of the spec change are unknown", "err", err)
 	}
 	return nil
 }
 
 // onHangup reloads at every SIGHUP until ctx ends. The reload has logged and published an error itself.
-func onHangup(reload func(context.Context) error, log *slog.Logger, specs *specs) func(context.Context) error {
+func onHangup(reload func(context.Context) error, log *slog.Logger, specs *counting.Specs) func(context.Context) error {
 	return func(ctx context.Context) error {
 		hup := make(chan os.Signal, 1)
 		signal.Notify(hup, syscall.SIGHUP)
@@ -177,8 +178,8 @@ func onHangup(reload func(context.Context) error, log *slog.Logger, specs *specs
 				if err := reload(ctx); err != nil {
 					detail = "error=" + strconv.QuoteToASCII(err.Error())
 				} else {
-					now := specs.current.Load()
-					detail = fmt.Sprintf("hash=%s slos=%d", now.hash, len(now.spec.SLOs))
+					now := specs.InForce()
+					detail = fmt.Sprintf("hash=%s slos=%d", now.Hash, len(now.Spec.SLOs))
 				}
 				audit(log, "reload", detail, "", "signal")
 			}

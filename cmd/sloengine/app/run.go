@@ -99,13 +99,13 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
-	g.start(ctx, "parked generations", after(ready, a.parking.evict))
+	g.start(ctx, "parked generations", after(ready, a.parking.Evict))
 	g.start(ctx, "sources", after(ready, a.sources.run)) // like requests, no more come once the engine stops
 }
 
 // evaluate ticks. Half-counted numbers are wrong numbers, so recovery must be over.
 func (a *app) evaluate(ctx context.Context) error {
-	if err := a.changes.note(ctx); err != nil && ctx.Err() == nil {
+	if err := a.changes.Note(ctx); err != nil && ctx.Err() == nil {
 		a.opt.Log.Error("effects of the spec change are unknown", "err", err)
 	}
 	return a.eval.Run(ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -41,7 +42,7 @@ type sourceOptions struct {
 	positions *positions
 	rates     *rateLimits
 	redaction *redaction
-	specs     *specs
+	specs     *counting.Specs
 	dead      *deadLetters
 	filter    *dlq.Filter
 	set       *metrics.Set
@@ -193,13 +194,13 @@ func (s *sources) intake(c *config.Source) source.Options {
 	}
 }
 
-func (s *sources) catalog() event.Catalog { return s.o.specs.current.Load().catalog }
+func (s *sources) catalog() event.Catalog { return s.o.specs.InForce().Catalog }
 
-func (s *sources) longest() time.Duration { return s.o.specs.current.Load().longest }
+func (s *sources) longest() time.Duration { return s.o.specs.InForce().Longest }
 
 // kinds are the services and types of the spec.
 func (s *sources) kinds() (out []source.ServiceType) {
-	for _, service := range s.o.specs.current.Load().spec.Services {
+	for _, service := range s.o.specs.InForce().Spec.Services {
 		for _, typ := range service.Types {
 			out = append(out, source.ServiceType{Service: service.Name, Type: typ})
 		}

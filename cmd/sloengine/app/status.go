@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/breaker"
@@ -21,10 +22,10 @@ type engineStatus struct {
 	stopping    *atomic.Bool
 	engine      *engine.Engine
 	http        *ingest.HTTPMetrics
-	counts      *counts
-	parking     *parking
-	specs       *specs
-	changes     *specChanges
+	counts      *counting.Counts
+	parking     *counting.Parking
+	specs       *counting.Specs
+	changes     *counting.Changes
 	reloader    *reloader
 	conns       *connlimit.Limit
 	rates       *rateLimits
@@ -57,15 +58,15 @@ func (e *engineStatus) get() status.Engine {
 		Limited: n.Limited, Sampled: n.Sampled, DeadLettered: n.DeadLettered,
 		Refused: h.DeadLetters, Queue: h.Queue.Requests,
 	}
-	if st := e.counts.stats.Load(); st != nil {
+	if st := e.counts.Stats(); st != nil {
 		s.Ingest.Late = st.Late
 		s.Fold.Groups, s.Fold.Bytes = st.Groups, st.Bytes
-		s.Fold.Full = fullGroups(st)
+		s.Fold.Full = counting.FullGroups(st)
 	}
-	s.Parked = e.parking.status()
-	now := e.specs.current.Load()
-	s.Spec = status.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
-	s.Spec.Change = e.changes.last.Load()
+	s.Parked = e.parking.Status()
+	now := e.specs.InForce()
+	s.Spec = status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs)}
+	s.Spec.Change = e.changes.Last()
 	e.reloader.failed.Load().status(&s.Spec)
 	for _, t := range h.Troubles {
 		s.Troubles = append(s.Troubles, status.TroubleStatus(t))

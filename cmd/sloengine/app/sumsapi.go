@@ -14,6 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -32,8 +33,8 @@ const (
 // sumsAPI answers for this engine's part of the events.
 type sumsAPI struct {
 	run     string // of this process
-	counts  *counts
-	specs   *specs
+	counts  *counting.Counts
+	specs   *counting.Specs
 	request func(now time.Time) fold.Request // what a report as of now needs
 	now     func() time.Time
 	slots   chan struct{} // holds one for each request that is answered
@@ -41,16 +42,16 @@ type sumsAPI struct {
 
 // begin checks what both requests share: the spec, that the engine has all its counts, and that it is not too busy. If it
 // answered, it returns nil.
-func (a *sumsAPI) begin(c *gin.Context, hash string) *loadedSpec {
+func (a *sumsAPI) begin(c *gin.Context, hash string) *counting.Spec {
 	c.Header("Cache-Control", "no-store")
-	now := a.specs.current.Load()
-	c.Header(fleet.SpecHeader, now.hash)
-	if hash != now.hash {
-		respond.Problem(c, http.StatusConflict, fmt.Sprintf("This engine runs spec %s.", now.hash), nil)
+	now := a.specs.InForce()
+	c.Header(fleet.SpecHeader, now.Hash)
+	if hash != now.Hash {
+		respond.Problem(c, http.StatusConflict, fmt.Sprintf("This engine runs spec %s.", now.Hash), nil)
 		return nil
 	}
 	select {
-	case <-a.counts.engine.Ready():
+	case <-a.counts.Ready():
 	default:
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still reading its log, so its counts are not complete.", nil)
@@ -92,15 +93,15 @@ func (a *sumsAPI) sums(c *gin.Context) {
 	req := a.request(q.now)
 	req.Unjudged = true
 	answer := fleet.Answer{Run: a.run, Request: fleet.RequestSum(&req)}
-	err = a.counts.engine.Do(c.Request.Context(), func() {
+	err = a.counts.Do(c.Request.Context(), func(f *fold.Fold) {
 		if !q.slicesOnly {
-			answer.Sums = a.counts.fold.Sums(req)
+			answer.Sums = f.Sums(req)
 		}
-		if config := a.counts.fold.ConfigVersion(); config != q.config {
+		if config := f.ConfigVersion(); config != q.config {
 			q.raw = fold.RawRequest{}
 		}
 		q.raw.Bytes = maxRawBytes
-		answer.Raw = a.counts.fold.Raw(q.raw)
+		answer.Raw = f.Raw(q.raw)
 	})
 	if a.failed(c, before, err) {
 		return
@@ -109,8 +110,8 @@ func (a *sumsAPI) sums(c *gin.Context) {
 }
 
 // failed answers if the counts could not be read, or if the spec changed while they were. Then others may ask.
-func (a *sumsAPI) failed(c *gin.Context, before *loadedSpec, err error) bool {
-	if err == nil && a.specs.current.Load() != before {
+func (a *sumsAPI) failed(c *gin.Context, before *counting.Spec, err error) bool {
+	if err == nil && a.specs.InForce() != before {
 		err = errors.New("the spec changed meanwhile")
 	}
 	if err == nil {
@@ -206,13 +207,13 @@ func (a *sumsAPI) past(c *gin.Context) {
 	}
 	var out fleet.Counts
 	for i := range reads { // one by one, so that events are counted in between
-		err = errors.Join(err, a.counts.engine.Do(c.Request.Context(), func() {
-			out.Reads = append(out.Reads, a.counts.fold.Read(reads[i:i+1])...)
+		err = errors.Join(err, a.counts.Do(c.Request.Context(), func(f *fold.Fold) {
+			out.Reads = append(out.Reads, f.Read(reads[i:i+1])...)
 		}))
 	}
 	if len(q.Losses) > 0 {
 		span := slo.Span{From: time.Unix(0, q.Span[0]), To: time.Unix(0, q.Span[1])}
-		err = errors.Join(err, a.counts.engine.Do(c.Request.Context(), func() { out.Losses = a.counts.fold.Offers(q.Losses, span) }))
+		err = errors.Join(err, a.counts.Do(c.Request.Context(), func(f *fold.Fold) { out.Losses = f.Offers(q.Losses, span) }))
 	}
 	if a.failed(c, before, err) {
 		return

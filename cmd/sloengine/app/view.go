@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -47,7 +48,7 @@ type ViewOptions struct {
 type view struct {
 	opt     ViewOptions
 	config  config.Config
-	specs   *specs
+	specs   *counting.Specs
 	fleet   *fleet.Fleet
 	eval    *evaluator.Evaluator
 	traffic *history.TrafficLog
@@ -65,7 +66,7 @@ func RunView(ctx context.Context, opt ViewOptions) error {
 	if v.config, err = opt.LoadConfig(); err != nil {
 		return err
 	}
-	if v.specs, err = loadSpecs(opt.LoadSpec); err != nil {
+	if v.specs, err = counting.LoadSpecs(opt.LoadSpec); err != nil {
 		return err
 	}
 	g := newRunGroup()
@@ -109,7 +110,7 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := v.use(v.specs.current.Load()); err != nil {
+	if err := v.use(v.specs.InForce()); err != nil {
 		return err
 	}
 	router, err := v.router(c, set)
@@ -126,15 +127,15 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 }
 
 // use puts a spec in force, between two reports.
-func (v *view) use(s *loadedSpec) error {
-	cfg, err := evaluator.Compile(s.inputs)
+func (v *view) use(s *counting.Spec) error {
+	cfg, err := evaluator.Compile(s.Inputs)
 	if err != nil {
 		return err
 	}
-	if err := v.eval.Change(s.inputs, func() error { return v.fleet.SetSpec(s.hash, cfg) }); err != nil {
+	if err := v.eval.Change(s.Inputs, func() error { return v.fleet.SetSpec(s.Hash, cfg) }); err != nil {
 		return fmt.Errorf("evaluate spec: %w", err)
 	}
-	v.specs.current.Store(s)
+	v.specs.Use(s)
 	return nil
 }
 
@@ -142,7 +143,7 @@ func (v *view) use(s *loadedSpec) error {
 func (v *view) reload(context.Context) error {
 	v.reloads.Lock()
 	defer v.reloads.Unlock()
-	next, err := v.specs.read()
+	next, err := v.specs.Read()
 	apply := func() {}
 	if tokens := v.config.Auth.TokensFile; err == nil && tokens != "" {
 		apply, err = v.auth.PrepareTokens(tokens)
@@ -162,7 +163,7 @@ func (v *view) reload(context.Context) error {
 	}
 	apply()
 	v.failed.Store(nil)
-	v.opt.Log.Info("reloaded", "hash", next.hash, "slos", len(next.spec.SLOs))
+	v.opt.Log.Info("reloaded", "hash", next.Hash, "slos", len(next.Spec.SLOs))
 	return nil
 }
 
@@ -175,8 +176,8 @@ func (v *view) status() status.Engine {
 	} else {
 		s.Fold.Watermark = rep.Watermark
 	}
-	now := v.specs.current.Load()
-	s.Spec = status.SpecStatus{Loaded: now.loaded, Hash: now.hash, SLOs: len(now.spec.SLOs)}
+	now := v.specs.InForce()
+	s.Spec = status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs)}
 	v.failed.Load().status(&s.Spec)
 	for _, e := range v.fleet.Engines() {
 		s.Fleet = append(s.Fleet, status.FleetEngine{
@@ -216,7 +217,7 @@ func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) 
 		Audit: func(c *gin.Context, action, detail string) {
 			audit(v.opt.Log, action, detail, v.auth.Caller(c.Request), c.Request.RemoteAddr)
 		},
-		Source: v.specs.source, Reload: v.reload, Allow: allowing(v.auth), Now: time.Now, Version: v.opt.Version,
+		Source: v.specs.Source, Reload: v.reload, Allow: allowing(v.auth), Now: time.Now, Version: v.opt.Version,
 		ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL, StaleAfter: max(time.Minute, 4*c.Evaluator.Interval),
 		Registry: registry, MaxResponseBytes: c.Web.ResponsesMemory, Sets: []*metrics.Set{set},
 		LogError: func(msg string, err error) { v.opt.Log.Error(msg, "err", err) },

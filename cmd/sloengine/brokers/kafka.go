@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/topics"
@@ -163,7 +163,7 @@ func (o *kafkaTopics) longest() (longest time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	cfg, err := evaluator.Compile(app.Inputs(sp))
+	cfg, err := evaluator.Compile(counting.Inputs(sp))
 	if err != nil {
 		return 0, err
 	}

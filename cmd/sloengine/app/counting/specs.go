@@ -1,4 +1,4 @@
-package app
+package counting
 
 import (
 	"crypto/sha256"
@@ -15,36 +15,37 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// loadedSpec is one spec in force, with what was made of it.
-type loadedSpec struct {
-	spec    *spec.Spec
-	inputs  evaluator.Inputs
-	encoded []byte // the config record
-	catalog event.Catalog
-	longest time.Duration // the longest window: how far back a backfill reaches
+// Spec is one spec in force, with what was made of it.
+type Spec struct {
+	Spec    *spec.Spec
+	Inputs  evaluator.Inputs
+	Encoded []byte // the config record
+	Catalog event.Catalog
+	Longest time.Duration // the longest window: how far back a backfill reaches
 	merge   map[string]mergeBy
-	loaded  time.Time
-	hash    string
+	Loaded  time.Time
+	Hash    string // of all that the files say
 }
 
-// specs holds the spec in force.
-type specs struct {
+// Specs holds the spec in force.
+type Specs struct {
 	load    func() (*spec.Spec, spec.Problems, error)
-	current atomic.Pointer[loadedSpec]
+	current atomic.Pointer[Spec]
 }
 
-func loadSpecs(load func() (*spec.Spec, spec.Problems, error)) (*specs, error) {
-	s := &specs{load: load}
-	first, err := s.read()
+// LoadSpecs reads the first spec. It fails on a broken one with a *spec.InvalidError.
+func LoadSpecs(load func() (*spec.Spec, spec.Problems, error)) (*Specs, error) {
+	s := &Specs{load: load}
+	first, err := s.Read()
 	if err != nil {
 		return nil, err
 	}
-	s.current.Store(first)
+	s.Use(first)
 	return s, nil
 }
 
-// read loads and compiles the files and changes nothing.
-func (s *specs) read() (*loadedSpec, error) {
+// Read loads and compiles the files and changes nothing.
+func (s *Specs) Read() (*Spec, error) {
 	sp, problems, err := s.load()
 	if err != nil {
 		return nil, err
@@ -62,9 +63,9 @@ func (s *specs) read() (*loadedSpec, error) {
 		return nil, fmt.Errorf("encode config: %w", err)
 	}
 	sum := sha256.Sum256(spec.Encode(sp)) // of all that it says, and not only of what is counted
-	return &loadedSpec{
-		spec: sp, inputs: in, encoded: encoded, catalog: catalog(cfg.Services),
-		longest: longest(cfg.Indicators), merge: merging(cfg), loaded: time.Now(), hash: hex.EncodeToString(sum[:6]),
+	return &Spec{
+		Spec: sp, Inputs: in, Encoded: encoded, Catalog: catalog(cfg.Services),
+		Longest: longest(cfg.Indicators), merge: merging(cfg), Loaded: time.Now(), Hash: hex.EncodeToString(sum[:6]),
 	}, nil
 }
 
@@ -77,9 +78,15 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 	return in
 }
 
-// source is where in the files an SLO stands.
-func (s *specs) source(id slo.ID) (site.Source, bool) {
-	src, ok := s.current.Load().spec.Source(spec.KindSLO, id.Service(), id.Name())
+// InForce is the spec that everything uses now. Nobody changes it.
+func (s *Specs) InForce() *Spec { return s.current.Load() }
+
+// Use puts a spec in force.
+func (s *Specs) Use(next *Spec) { s.current.Store(next) }
+
+// Source is where in the files an SLO stands.
+func (s *Specs) Source(id slo.ID) (site.Source, bool) {
+	src, ok := s.InForce().Spec.Source(spec.KindSLO, id.Service(), id.Name())
 	return site.Source{File: src.File, Line: src.Line}, ok
 }
 
@@ -99,9 +106,9 @@ func merging(cfg *fold.Config) map[string]mergeBy {
 	return out
 }
 
-// mergeBy is asked for every event that is to be merged.
-func (s *specs) mergeBy(service []byte) ([]string, time.Duration) {
-	m := s.current.Load().merge[string(service)]
+// MergeBy is asked for every event that is to be merged.
+func (s *Specs) MergeBy(service []byte) ([]string, time.Duration) {
+	m := s.InForce().merge[string(service)]
 	return m.attrs, m.step
 }
 

@@ -1,4 +1,4 @@
-package app
+package counting
 
 import (
 	"context"
@@ -16,16 +16,17 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// counts asks the fold, which belongs to the engine's reader, for what it counted.
-type counts struct {
+// Counts asks the fold, which belongs to the engine's reader, for what it counted.
+type Counts struct {
 	fold   *fold.Fold // used within engine.Do only
 	engine *engine.Engine
 	log    *slog.Logger
 	stats  atomic.Pointer[fold.Stats] // as of the last tick; nil before the first
 }
 
-func newCounts(f *fold.Fold, e *engine.Engine, set *metrics.Set, log *slog.Logger) *counts {
-	c := &counts{fold: f, engine: e, log: log}
+// NewCounts defines the metrics of the fold in set.
+func NewCounts(f *fold.Fold, e *engine.Engine, set *metrics.Set, log *slog.Logger) *Counts {
+	c := &Counts{fold: f, engine: e, log: log}
 	// The fold has no goroutine of its own that could count.
 	stat := func(family *metric.Family, read func(*fold.Stats) float64, labels ...string) {
 		family.Read(set, func() float64 {
@@ -44,15 +45,26 @@ func newCounts(f *fold.Fold, e *engine.Engine, set *metrics.Set, log *slog.Logge
 	stat(metric.FoldPlanLookups, func(s *fold.Stats) float64 { return float64(s.PlanMisses) }, "miss")
 	stat(metric.FoldGroups, func(s *fold.Stats) float64 { return float64(s.Groups) })
 	stat(metric.FoldEvictedGroups, func(s *fold.Stats) float64 { return float64(s.Evicted) })
-	stat(metric.FoldFullSLOs, func(s *fold.Stats) float64 { return float64(len(fullGroups(s))) })
+	stat(metric.FoldFullSLOs, func(s *fold.Stats) float64 { return float64(len(FullGroups(s))) })
 	stat(metric.FoldBytes, func(s *fold.Stats) float64 { return float64(s.Bytes) })
 	stat(metric.FoldParkedGenerations, func(s *fold.Stats) float64 { return float64(s.Parked) })
 	stat(metric.FoldParkedBytes, func(s *fold.Stats) float64 { return float64(s.ParkedBytes) })
 	return c
 }
 
-// sums answers the evaluator.
-func (c *counts) sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
+// Ready is closed once the counts hold everything that is in the log.
+func (c *Counts) Ready() <-chan struct{} { return c.engine.Ready() }
+
+// Stats are those of the last tick; nil before the first.
+func (c *Counts) Stats() *fold.Stats { return c.stats.Load() }
+
+// Do calls f with the fold at one position of the log, on the goroutine that owns it.
+func (c *Counts) Do(ctx context.Context, f func(*fold.Fold)) error {
+	return c.engine.Do(ctx, func() { f(c.fold) })
+}
+
+// Sums answers the evaluator.
+func (c *Counts) Sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
 	var out *fold.Sums
 	if err := c.engine.Do(ctx, func() { out = c.fold.Sums(req) }); err != nil {
 		return nil, err
@@ -61,21 +73,21 @@ func (c *counts) sums(ctx context.Context, req fold.Request) (*fold.Sums, error)
 	return out, nil
 }
 
-// read answers queries at one position of the log.
-func (c *counts) read(ctx context.Context, queries []fold.ReadRequest) (out []fold.ReadResult, err error) {
+// Read answers queries at one position of the log.
+func (c *Counts) Read(ctx context.Context, queries []fold.ReadRequest) (out []fold.ReadResult, err error) {
 	err = c.engine.Do(ctx, func() { out = c.fold.Read(queries) })
 	return out, err
 }
 
-// undropped is the share of the events offered to each counter that no rate limit dropped.
-func (c *counts) undropped(ctx context.Context, ids []string, sp slo.Span) (out []float64, err error) {
+// Undropped is the share of the events offered to each counter that no rate limit dropped.
+func (c *Counts) Undropped(ctx context.Context, ids []string, sp slo.Span) (out []float64, err error) {
 	err = c.engine.Do(ctx, func() { out = c.fold.Kept(ids, sp) })
 	return out, err
 }
 
-// fullGroups lists the SLOs that cannot have another group. An SLO that is counted in
+// FullGroups lists the SLOs that cannot have another group. An SLO that is counted in
 // several ways, such as for the bands of an agreement, is listed once.
-func fullGroups(st *fold.Stats) (out []status.FullStatus) {
+func FullGroups(st *fold.Stats) (out []status.FullStatus) {
 	if st == nil {
 		return nil
 	}
@@ -92,8 +104,8 @@ func fullGroups(st *fold.Stats) (out []status.FullStatus) {
 }
 
 // logFullGroups logs which SLOs ran out of groups, and which can have more again.
-func (c *counts) logFullGroups(before, now *fold.Stats) {
-	was, is := fullGroups(before), fullGroups(now)
+func (c *Counts) logFullGroups(before, now *fold.Stats) {
+	was, is := FullGroups(before), FullGroups(now)
 	lacks := func(list []status.FullStatus, id string) bool {
 		return !slices.ContainsFunc(list, func(f status.FullStatus) bool { return f.SLO == id })
 	}

@@ -1,4 +1,4 @@
-package app
+package counting
 
 import (
 	"context"
@@ -12,16 +12,24 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// specChanges tells log, page and the answer to a reload what changes of the spec do to counts.
-type specChanges struct {
-	parking *parking
-	specs   *specs
+// Changes tells log, page and the answer to a reload what changes of the spec do to counts.
+type Changes struct {
+	parking *Parking
+	specs   *Specs
 	log     *slog.Logger
 	last    atomic.Pointer[status.SpecChange] // nil before the first
 }
 
-// note takes up the last change. It does nothing where the spec counts what it counted.
-func (s *specChanges) note(ctx context.Context) error {
+// NewChanges knows no change before the first Note.
+func NewChanges(p *Parking, s *Specs, log *slog.Logger) *Changes {
+	return &Changes{parking: p, specs: s, log: log}
+}
+
+// Last is the last change of the spec that changed counts; nil before the first.
+func (s *Changes) Last() *status.SpecChange { return s.last.Load() }
+
+// Note takes up the last change. It does nothing where the spec counts what it counted.
+func (s *Changes) Note(ctx context.Context) error {
 	var change fold.Change
 	var at time.Time
 	p := s.parking
@@ -29,7 +37,7 @@ func (s *specChanges) note(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("compare spec: %w", err)
 	}
-	all, err := p.generations(ctx)
+	all, err := p.look(ctx)
 	if err != nil {
 		return fmt.Errorf("compare spec: %w", err)
 	}
@@ -41,12 +49,12 @@ func (s *specChanges) note(ctx context.Context) error {
 	if len(c.Started) == 0 || len(change.Started) < len(all) {
 		s.logChange(c)
 	} else {
-		s.log.Info("new engine, every SLO starts from zero", "slos", len(s.specs.current.Load().spec.SLOs))
+		s.log.Info("new engine, every SLO starts from zero", "slos", len(s.specs.InForce().Spec.SLOs))
 	}
 	return nil
 }
 
-func (s *specChanges) logChange(c *status.SpecChange) {
+func (s *Changes) logChange(c *status.SpecChange) {
 	if len(c.Started) > 0 {
 		s.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
 	}

@@ -1,4 +1,4 @@
-package app
+package counting
 
 import (
 	"context"
@@ -22,10 +22,10 @@ import (
 // evictEvery is how often it is looked whether parked generations must go.
 const evictEvery = 10 * time.Second
 
-// parking is what the engine retains of SLOs that are not in its spec. The fold has the
+// Parking is what the engine retains of SLOs that are not in its spec. The fold has the
 // generations, and a record of the log drops them.
-type parking struct {
-	*counts
+type Parking struct {
+	*Counts
 	budget  int64                             // bytes
 	dedup   time.Duration                     // the dedup window
 	list    atomic.Pointer[[]fold.Generation] // as of the last look
@@ -39,8 +39,9 @@ const (
 	evictedForget  = "forgotten"
 )
 
-func newParking(c *config.Config, counts *counts, set *metrics.Set) *parking {
-	p := &parking{counts: counts, budget: c.Parked.Memory, dedup: c.Dedup.MaxAge, evicted: map[string]*metrics.Counter{}}
+// NewParking keeps parked generations within the budget and the times of the settings.
+func NewParking(c *config.Config, counts *Counts, set *metrics.Set) *Parking {
+	p := &Parking{Counts: counts, budget: c.Parked.Memory, dedup: c.Dedup.MaxAge, evicted: map[string]*metrics.Counter{}}
 	for _, reason := range []string{evictedExpired, evictedBudget, evictedForget} {
 		p.evicted[reason] = metric.FoldParkedEvicted.Counter(set, reason)
 	}
@@ -48,8 +49,8 @@ func newParking(c *config.Config, counts *counts, set *metrics.Set) *parking {
 	return p
 }
 
-// generations lists what is counted and what is parked.
-func (p *parking) generations(ctx context.Context) (all []fold.Generation, err error) {
+// look lists what is counted and what is parked.
+func (p *Parking) look(ctx context.Context) (all []fold.Generation, err error) {
 	err = p.engine.Do(ctx, func() { all = p.fold.Generations(p.dedup) })
 	if err == nil {
 		parked := slices.DeleteFunc(slices.Clone(all), func(g fold.Generation) bool { return g.Number == 0 })
@@ -58,8 +59,8 @@ func (p *parking) generations(ctx context.Context) (all []fold.Generation, err e
 	return all, err
 }
 
-// evict writes, until ctx ends, what of the parked generations must go.
-func (p *parking) evict(ctx context.Context) error {
+// Evict writes, until ctx ends, what of the parked generations must go.
+func (p *Parking) Evict(ctx context.Context) error {
 	tick := time.NewTicker(evictEvery)
 	defer tick.Stop()
 	failing := false
@@ -82,7 +83,7 @@ func (p *parking) evict(ctx context.Context) error {
 	}
 }
 
-func (p *parking) evictOnce(ctx context.Context) error {
+func (p *Parking) evictOnce(ctx context.Context) error {
 	var f record.Forget
 	var gone []fold.Generation
 	var now time.Time
@@ -119,7 +120,7 @@ func (p *parking) evictOnce(ctx context.Context) error {
 	if len(f.Services) > 0 {
 		p.log.Info("service has no counts left, forgot its ids", "services", nameList(f.Services))
 	}
-	_, err = p.generations(ctx)
+	_, err = p.look(ctx)
 	return err
 }
 
@@ -151,8 +152,8 @@ func nameList(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// forget drops what was counted for a service, and its ids, by a record of the log.
-func (p *parking) forget(ctx context.Context, r status.ForgetRequest) (done status.Forgotten, err error) {
+// Forget drops what was counted for a service, and its ids, by a record of the log.
+func (p *Parking) Forget(ctx context.Context, r status.ForgetRequest) (done status.Forgotten, err error) {
 	done.Service = r.Service
 	var held, inUse bool
 	var all []fold.Generation
@@ -187,21 +188,21 @@ func (p *parking) forget(ctx context.Context, r status.ForgetRequest) (done stat
 	}
 	p.evicted[evictedForget].Add(done.Parked)
 	p.log.Warn("forgot counts and ids of service", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
-	_, err = p.generations(ctx)
+	_, err = p.look(ctx)
 	return done, err
 }
 
-// webGenerations lists what is counted and what is parked.
-func (p *parking) webGenerations(ctx context.Context) ([]status.Generation, error) {
-	all, err := p.generations(ctx)
+// Generations lists what is counted and what is parked.
+func (p *Parking) Generations(ctx context.Context) ([]status.Generation, error) {
+	all, err := p.look(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return generationsJSON(all), nil
 }
 
-// webParked lists what was parked at the last look.
-func (p *parking) webParked() []status.Generation {
+// Parked lists what was parked at the last look.
+func (p *Parking) Parked() []status.Generation {
 	if list := p.list.Load(); list != nil {
 		return generationsJSON(*list)
 	}
@@ -219,8 +220,8 @@ func generationsJSON(list []fold.Generation) []status.Generation {
 	return out
 }
 
-// status is the memory that parked generations take.
-func (p *parking) status() status.ParkedStatus {
+// Status is the memory that parked generations take.
+func (p *Parking) Status() status.ParkedStatus {
 	s := status.ParkedStatus{LimitBytes: p.budget}
 	if list := p.list.Load(); list != nil {
 		s.Generations = len(*list)

@@ -1,4 +1,4 @@
-package app
+package counting
 
 import (
 	"encoding/json"
@@ -23,8 +23,8 @@ type FoldState struct {
 	Positions *position.Book
 }
 
-// positionsPart is the part of a checkpoint that holds the positions of sources.
-const positionsPart = "positions"
+// PositionsPart is the part of a checkpoint that holds the positions of sources.
+const PositionsPart = "positions"
 
 // Apply folds one record. Events of a record are refused one by one.
 func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
@@ -36,7 +36,7 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	switch rec.Type {
 	case record.TypeEvents:
 		s.Fold.Advance(rec.Time, fold.Tick)
-		if err := s.applyPosition(rec.Payload); err != nil {
+		if err := s.ApplyPosition(rec.Payload); err != nil {
 			return err
 		}
 		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
@@ -92,8 +92,8 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	return fmt.Errorf("record type %d was written by a newer version", rec.Type)
 }
 
-// applyPosition comes before the events: whatever becomes of them, their messages are in the log.
-func (s FoldState) applyPosition(payload []byte) error {
+// ApplyPosition comes before the events: whatever becomes of them, their messages are in the log.
+func (s FoldState) ApplyPosition(payload []byte) error {
 	events, err := record.ParseEvents(payload)
 	if err != nil || events.Position == nil {
 		return err
@@ -112,7 +112,7 @@ func (s FoldState) Parts() []engine.Part {
 		out = append(out, engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode})
 	}
 	if len(s.Positions.Sources()) > 0 {
-		out = append(out, engine.Part{Name: positionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
+		out = append(out, engine.Part{Name: PositionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
 	}
 	return out
 }
@@ -125,7 +125,7 @@ func (s FoldState) Restore(name string, data []byte) error {
 			return nil // the others are whole without it
 		}
 		return s.Incidents.RestorePart(name, data)
-	case name == positionsPart:
+	case name == PositionsPart:
 		return s.Positions.Restore(data)
 	case data == nil:
 		return s.Fold.RestoreLost(name)
@@ -138,7 +138,7 @@ func (s FoldState) Loss(name string) (string, bool) {
 	if incident.IsPart(name) {
 		return incident.PartLoss(name), true
 	}
-	if name == positionsPart {
+	if name == PositionsPart {
 		return "", false // without it sources would count again what is counted
 	}
 	return fold.PartLoss(name)
