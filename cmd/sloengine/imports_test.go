@@ -97,6 +97,7 @@ var mayImport = map[string][]string{
 	"ingest/source/kafka":          {"ingest/engine", "ingest/position", "ingest/source", "reliability/*"},
 	"ingest/source/rabbitmq":       {"ingest/engine", "ingest/event", "ingest/source", "ingest/source/rabbitmq/rabbitmqtest", "reliability/*"},
 	"client":                       {"client/post", "ingest/event", "reliability/*"},
+	"client/outbox":                {"reliability/outbox"},
 	"client/post":                  {"ingest/event", "reliability/*"},
 	"web":                          {"alerts/incident", "sla/report", "slo/spec", "web/*"},
 	"web/chart":                    {"slo", "slo/fold", "sla", "sla/history", "sla/report", "alerts", "alerts/state", "web/format"},
@@ -157,6 +158,7 @@ var testsMayImport = map[string][]string{
 
 	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest", "reliability/nettest"},
 	"reliability/amqpclient":   {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},
+	"client/outbox":            {"reliability/postgres/postgrestest"},
 	"reliability/outbox":       {"reliability/postgres/postgrestest"},
 	"reliability/postgres":     {"reliability/nettest", "reliability/postgres/postgrestest"},
 	"ingest/sink/kafkasink":    {"ingest/source/kafka/kafkatest"},
