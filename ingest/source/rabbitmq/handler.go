@@ -62,7 +62,7 @@ func NewHandler(o HandlerOptions, p HandlerParts) (*Handler, error) {
 		return nil, fmt.Errorf("rabbitmq dead-letter handler %s: %w", p.Name, err)
 	}
 	h := &Handler{
-		consumer: consumer{Parts: p.Parts, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name)},
+		consumer: consumer{Parts: p.Parts, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin},
 		o:        o, catalog: p.Catalog, failures: failures{mapper: mapper, severity: o.Severity}, figures: p.Metrics.handlers.Of(p.Name), pause: pauseFirst, busyWait: busyWait,
 	}
 	h.take, h.inspected = h.handle, h.measured

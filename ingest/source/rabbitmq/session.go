@@ -56,6 +56,8 @@ type consumer struct {
 	prefetch int
 	topology *topology
 	series   *sourceSeries
+	// answerWithin is how long the queue may take to answer before the state says that it does not.
+	answerWithin time.Duration
 	// take handles messages in their order and returns when they may be acknowledged. Without an error, it has
 	// acknowledged all of them.
 	take func(ctx context.Context, s *session, list []amqp.Delivery) error
@@ -109,6 +111,9 @@ func (c *consumer) serve(ctx context.Context, conn *amqp.Connection) error {
 	for epoch := 0; ; epoch++ {
 		started := c.Now()
 		err := c.consume(ctx, conn, fmt.Sprintf("%x.%d", started.UnixNano(), epoch))
+		if errors.Is(err, errUnanswered) {
+			return nil // on the next connection again
+		}
 		if cause := context.Cause(ctx); cause != nil {
 			if errors.Is(cause, context.Canceled) {
 				return nil
@@ -166,9 +171,9 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 	if err := ch.Qos(c.prefetch, 0, false); err != nil {
 		return fmt.Errorf("set prefetch: %w", err)
 	}
-	delivered, err := ch.Consume(c.queue, "", false, false, false, false, nil)
+	delivered, err := c.subscribe(ctx, conn, ch)
 	if err != nil {
-		return fmt.Errorf("consume queue %s: %w", c.queue, err)
+		return err
 	}
 	// The library hands over one delivery at a time, so a batch would hold a single message. The broker delivers at most
 	// c.prefetch that are not acknowledged, so this goroutine never waits for the buffer, and ends with the channel.

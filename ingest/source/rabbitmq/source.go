@@ -17,7 +17,7 @@ func NewSource(o Options, p Parts) (*Source, error) {
 		return nil, fmt.Errorf("rabbitmq source %s: %w", p.Name, err)
 	}
 	p.applyDefaults()
-	s := &Source{consumer{Parts: p, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name)}}
+	s := &Source{consumer{Parts: p, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin}}
 	s.take = s.submit
 	p.Metrics.expect(p.Name, s.topology)
 	return s, nil
