@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -22,12 +23,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
+var sinkCycles = flag.Int("sink.cycles", 16, "kills of the engine in the set checker of sinks, 5 with -short")
+
 // TestSinkSetChecker kills the engine, its sink and its Redis again and again, under load
 // over the limits, and then looks at every single id: what was acknowledged reached each
 // sink at least once, directly or through a replay of the dead letters, and counts exactly
 // once.
 func TestSinkSetChecker(t *testing.T) {
-	cycles := 16
+	cycles := *sinkCycles
 	if testing.Short() {
 		cycles = 5
 	}
@@ -177,8 +180,8 @@ sinks:
 	if unarchived > 0 {
 		t.Logf("%d events are not in the archive after %s; the engine said: %s\n%s", unarchived, archiving, sinks, p.log)
 	}
-	t.Logf("| kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in %.1f s, archive %d behind, there after %.1f s |",
-		kills, outages.Load(), len(o.acked), len(inDoubt), len(counts), hook.has(), len(archived), dead, lost, twice, invented, unarchived, recovered.Seconds(), behind, archiving.Seconds())
+	t.Logf("| seed %d | kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in %.1f s, archive %d behind, there after %.1f s |",
+		seed, kills, outages.Load(), len(o.acked), len(inDoubt), len(counts), hook.has(), len(archived), dead, lost, twice, invented, unarchived, recovered.Seconds(), behind, archiving.Seconds())
 }
 
 // loadPaced sends until the victim is gone, now and then faster than the limit. What

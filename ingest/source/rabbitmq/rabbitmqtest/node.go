@@ -6,6 +6,7 @@
 package rabbitmqtest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -205,6 +206,21 @@ func (n *Node) run(t testing.TB) {
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
+}
+
+// AwaitQuorumQueue waits until a quorum queue that was declared survives Kill. The node writes the name of a new one to
+// disk about a second after it has confirmed the declaration. If it is killed before, the queue is there again without
+// its messages, also those that were confirmed, and without a leader.
+func (n *Node) AwaitQuorumQueue(t testing.TB, vhost, queue string) {
+	t.Helper()
+	name := []byte(url.QueryEscape(vhost) + "_" + queue)
+	require.Eventually(t, func() bool {
+		files, err := filepath.Glob(filepath.Join(n.dir, "mnesia", "*", "quorum", "*", "names.dets"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		raw, err := os.ReadFile(files[0])
+		return err == nil && bytes.Contains(raw, name)
+	}, readyWithin, 10*time.Millisecond)
 }
 
 // Kill kills the node with SIGKILL.
