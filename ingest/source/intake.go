@@ -84,13 +84,13 @@ type Options struct {
 	Logger  *slog.Logger     // slog.Default
 	Now     func() time.Time // time.Now
 
-	// BatchEvents and BatchBytes are from when on a batch is full; 10000 and 4 MiB of messages.
+	// BatchEvents and BatchBytes are from when on a batch is full; 2000 and 4 MiB of messages.
 	BatchEvents int
 	BatchBytes  int
 }
 
 func (o *Options) applyDefaults() {
-	o.BatchEvents = cmp.Or(o.BatchEvents, 10_000)
+	o.BatchEvents = cmp.Or(o.BatchEvents, 2_000)
 	o.BatchBytes = cmp.Or(o.BatchBytes, 4<<20)
 	o.Settings.Format = cmp.Or(o.Settings.Format, FormatAuto)
 	o.Settings.Backfill = cmp.Or(o.Settings.Backfill, BackfillAuto)

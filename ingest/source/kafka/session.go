@@ -42,11 +42,11 @@ type session struct {
 	left    map[place]bool
 }
 
-// maxInFlight is how many batches of a source wait for the log at a time. While one waits, the next is decoded.
-const maxInFlight = 3
+// maxInFlight is how many batches of a source wait for the log at a time. While they wait, the next is decoded.
+const maxInFlight = 8
 
-// pollRecords is how many messages are taken from the client at a time.
-const pollRecords = 10_000
+// pollRecords is how many messages are taken from the client at a time. Their events fit the processor's cache.
+const pollRecords = 2_000
 
 // minFetch is the least that a fetch may bring at most.
 const minFetch = 1 << 20
