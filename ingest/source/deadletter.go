@@ -151,6 +151,17 @@ func (in *Intake) describe(e *dlq.Entry, raw []byte) {
 	e.Error, _, _ = strings.Cut(e.Error, " (the content is not kept")
 }
 
+// own are the fields of a message besides its headers that the content of an event depends on, and the names under which a
+// dead letter has them among its headers. No header of a broker begins with a colon.
+func (m *Message) own() [3]ownField {
+	return [...]ownField{{":id", &m.MessageID}, {":service", &m.Service}, {":type", &m.Type}}
+}
+
+type ownField struct {
+	name  string
+	value *string
+}
+
 // keptHeaders are the headers that the content of a message depends on.
 func (in *Intake) keptHeaders(m *Message) map[string]string {
 	var kept map[string]string
@@ -166,6 +177,11 @@ func (in *Intake) keptHeaders(m *Message) map[string]string {
 	}
 	if media := contentType(m); media != "" {
 		keep("content-type", media)
+	}
+	for _, f := range m.own() {
+		if *f.value != "" {
+			keep(f.name, *f.value)
+		}
 	}
 	if m.Headers == nil {
 		return kept

@@ -61,7 +61,9 @@ func Defaults() Settings {
 type Options struct {
 	Name     string // of the source
 	Settings Settings
-	Engine   Engine // required
+	// Typed says that messages come with a Service and a Type, as rows of a table do, so that the mapping need not find them.
+	Typed  bool
+	Engine Engine // required
 
 	Catalog     func() event.Catalog // nil, or a nil result, takes every service and type
 	SizeLimits  event.SizeLimits     // those of package event
@@ -114,7 +116,7 @@ func (o *Options) validate() error {
 	case o.Engine == nil || o.Save == nil:
 		return errors.New("source: Engine and Save are required")
 	}
-	return o.Settings.Validate()
+	return o.Settings.Validate(o.Typed)
 }
 
 // Intake takes the messages of one source. It is safe for concurrent use, a Batch is not.
@@ -136,7 +138,7 @@ func New(o Options) (*Intake, error) {
 	in := &Intake{o: o, counts: o.Metrics.of(o.Name)}
 	in.state.init(&in.o, in.counts)
 	var err error
-	if in.reading, err = newReading(&o.Settings); err != nil {
+	if in.reading, err = newReading(&o.Settings, o.Typed); err != nil {
 		return nil, err
 	}
 	return in, nil
@@ -163,6 +165,8 @@ type Message struct {
 	Time        time.Time // of events without one; zero: now
 	// MessageID is the id that its sender gave to the message. An event without an id gets it and counts once by it. "": none.
 	MessageID string
+	// Service and Type are those of events without one; "": none. Events in the formats NDJSON and CloudEvents have their own.
+	Service, Type string
 
 	// Where it is. Topic is a topic or a queue, and Generation tells it from another one of the same name.
 	Topic      string

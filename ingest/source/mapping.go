@@ -19,8 +19,8 @@ import (
 // MapSettings say how the fields of events are found in foreign JSON. A value that begins with a dot is a path
 // (.payload.items.0."a.b"), every other one is a constant. What a path does not find is left out of the event.
 type MapSettings struct {
-	Service    string            `yaml:"service" is:"required"`
-	Type       string            `yaml:"type" is:"required"`
+	Service    string            `yaml:"service"` // required, like Type, unless messages come with it
+	Type       string            `yaml:"type"`
 	ID         string            `yaml:"id"`
 	Time       string            `yaml:"time"`
 	Outcome    string            `yaml:"outcome"` // success or failure
@@ -56,7 +56,8 @@ type mapEnv struct {
 // mapSees is what failure_if can use, for errors.
 const mapSees = `text(".path"), which is "" where there is nothing, has(".path") and number(text(".path"), otherwise)`
 
-func newMapping(s *MapSettings) (*Mapping, error) {
+// newMapping checks the settings. typed says that messages come with a service and a type.
+func newMapping(s *MapSettings, typed bool) (*Mapping, error) {
 	m := &Mapping{}
 	var errs []error
 	add := func(to *[]mapField, key, name, value string, text, numeric bool) {
@@ -92,7 +93,7 @@ func newMapping(s *MapSettings) (*Mapping, error) {
 	} {
 		add(&m.fields, f.name, f.name, f.value, f.text, f.numeric)
 	}
-	if s.Service == "" || s.Type == "" {
+	if !typed && (s.Service == "" || s.Type == "") {
 		errs = append(errs, &SettingError{"map", "service and type are required"})
 	}
 	if s.Outcome != "" && s.FailureIf != "" {
@@ -168,7 +169,7 @@ func (b *Batch) decodeMapped(m *Message, at time.Time, extra []event.Extra) erro
 			if err != nil {
 				return &event.BodyError{Code: event.CodeInvalidJSON, Reason: firstLine(err), Line: number, Column: 1}
 			}
-			text = b.mapOne(text, v)
+			text = b.mapOne(text, v, m)
 		}
 	} else {
 		v, err := r.mapping.parser.ParseBytes(m.Value)
@@ -180,7 +181,7 @@ func (b *Batch) decodeMapped(m *Message, at time.Time, extra []event.Extra) erro
 			elements, _ = v.Array() // which it is
 		}
 		for _, e := range elements {
-			text = b.mapOne(text, e)
+			text = b.mapOne(text, e, m)
 		}
 	}
 	text = append(text, ']')
@@ -200,24 +201,27 @@ func firstLine(err error) string {
 	return text[:min(len(text), 200)]
 }
 
-// mapOne appends the event that the mapping makes of a value, as JSON.
-func (b *Batch) mapOne(text []byte, v *fastjson.Value) []byte {
+// mapOne appends the event that the mapping makes of a value of a message, as JSON.
+func (b *Batch) mapOne(text []byte, v *fastjson.Value, m *Message) []byte {
 	r := &b.reader
 	if len(r.raw) > 0 {
 		text = append(text, ',')
 	}
 	r.raw = append(r.raw, v.MarshalTo(nil))
-	return b.in.reading.mapping.appendEvent(text, v)
+	return b.in.reading.mapping.appendEvent(text, v, m)
 }
 
-// appendEvent appends the event that the mapping makes of a value, as a JSON object.
-func (m *Mapping) appendEvent(text []byte, v *fastjson.Value) []byte {
+// appendEvent appends the event that the mapping makes of a value, as a JSON object. of fills in what the mapping does not
+// find, and may be nil.
+func (m *Mapping) appendEvent(text []byte, v *fastjson.Value, of *Message) []byte {
 	text = append(text, '{')
 	n := 0
+	service, typ := false, false
 	comma := func(name string) {
 		if n++; n > 1 {
 			text = append(text, ',')
 		}
+		service, typ = service || name == "service", typ || name == "type"
 		text = append(event.AppendJSONText(text, []byte(name)), ':')
 	}
 	fields := func(list []mapField) {
@@ -235,6 +239,14 @@ func (m *Mapping) appendEvent(text []byte, v *fastjson.Value) []byte {
 		}
 	}
 	fields(m.fields)
+	if of != nil && of.Service != "" && !service {
+		comma("service")
+		text = event.AppendJSONText(text, []byte(of.Service))
+	}
+	if of != nil && of.Type != "" && !typ {
+		comma("type")
+		text = event.AppendJSONText(text, []byte(of.Type))
+	}
 	if m.failure != nil {
 		failed, err := m.failure.Run(mapEnv{
 			Text: func(path string) string { return textAt(v, path) },

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/valyala/fastjson"
+
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
@@ -33,13 +35,13 @@ type reading struct {
 
 type headerAttribute struct{ attribute, header string }
 
-// Validate reports what is wrong with the settings.
-func (s *Settings) Validate() error {
-	_, err := newReading(s)
+// Validate reports what is wrong with the settings, for an Intake with Options.Typed or without.
+func (s *Settings) Validate(typed bool) error {
+	_, err := newReading(s, typed)
 	return err
 }
 
-func newReading(s *Settings) (r reading, err error) {
+func newReading(s *Settings, typed bool) (r reading, err error) {
 	r.format = s.Format
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
@@ -59,7 +61,7 @@ func newReading(s *Settings) (r reading, err error) {
 		if s.Format != FormatAuto && s.Format != FormatJSON && s.Format != FormatNDJSON {
 			errs = append(errs, &SettingError{"map", "a mapping reads JSON (set format to json or ndjson, or remove it)"})
 		}
-		if r.mapping, err = newMapping(s.Map); err != nil {
+		if r.mapping, err = newMapping(s.Map, typed); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -94,7 +96,7 @@ func (b *Batch) decode(m *Message, at time.Time) error {
 	}
 	switch r.format {
 	case FormatJSON:
-		return b.decoder.Append(event.JSON, m.Value, at, extra)
+		return b.decoder.Append(event.JSON, b.filled(m), at, extra)
 	case FormatNDJSON:
 		return b.decoder.Append(event.NDJSON, m.Value, at, extra)
 	case FormatCloudEventsBatch:
@@ -119,6 +121,59 @@ func (b *Batch) decode(m *Message, at time.Time) error {
 	return b.decodeGuessed(m, at, extra)
 }
 
+// filled is the value of a message whose events get the service and the type of the message if they have none. It is the
+// value itself if it is not plain JSON.
+func (b *Batch) filled(m *Message) []byte {
+	if m.Service == "" && m.Type == "" || bytes.Contains(m.Value, []byte(`"specversion"`)) {
+		return m.Value
+	}
+	r := &b.reader
+	v, err := r.mapping.parser.ParseBytes(m.Value)
+	if err != nil {
+		return m.Value // the decoder says where
+	}
+	missing := [...]struct{ name, value string }{{"service", m.Service}, {"type", m.Type}}
+	if v.Type() != fastjson.TypeArray {
+		o, err := v.Object()
+		if err != nil {
+			return m.Value
+		}
+		text := append(r.text[:0], '{')
+		for _, f := range missing {
+			if f.value != "" && o.Get(f.name) == nil {
+				text = append(append(append(text, '"'), f.name...), `":`...)
+				text = append(event.AppendJSONText(text, []byte(f.value)), ',')
+			}
+		}
+		if r.text = text; len(text) == 1 {
+			return m.Value
+		}
+		if o.Len() == 0 {
+			text = text[:len(text)-1]
+		}
+		r.text = append(text, m.Value[bytes.IndexByte(m.Value, '{')+1:]...)
+		r.raw = append(r.raw, m.Value) // what a dead letter holds
+		return r.text
+	}
+	elements, _ := v.Array() // which it is
+	var arena fastjson.Arena
+	for _, e := range elements {
+		o, err := e.Object()
+		if err != nil {
+			r.raw = r.raw[:0]
+			return m.Value
+		}
+		r.raw = append(r.raw, e.MarshalTo(nil))
+		for _, f := range missing {
+			if f.value != "" && o.Get(f.name) == nil {
+				o.Set(f.name, arena.NewString(f.value))
+			}
+		}
+	}
+	r.text = v.MarshalTo(r.text[:0])
+	return r.text
+}
+
 // cloudBatch is the format of a batch of CloudEvents, or of the one in it that is replayed.
 func (b *Batch) cloudBatch() event.Format {
 	if b.single {
@@ -130,7 +185,7 @@ func (b *Batch) cloudBatch() event.Format {
 // decodeGuessed reads JSON, and what it looks like if it is not.
 func (b *Batch) decodeGuessed(m *Message, at time.Time, extra []event.Extra) error {
 	before, rejected := b.events.Mark(), b.events.Rejected
-	err := b.decoder.Append(event.JSON, m.Value, at, extra)
+	err := b.decoder.Append(event.JSON, b.filled(m), at, extra)
 	if err == nil && b.events.Rejected == rejected {
 		return nil
 	}

@@ -110,7 +110,7 @@ func TestBadSettings(t *testing.T) {
 	} {
 		s := Defaults()
 		change(&s)
-		require.ErrorContains(t, s.Validate(), want)
+		require.ErrorContains(t, s.Validate(false), want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -29,7 +30,7 @@ func (in *Intake) again(catalog event.Catalog) *Batch {
 	limits := in.o.SizeLimits
 	limits.MaxErrors, limits.MaxEventBytes = 1<<30, dlq.MaxEntryBytes
 	limits.MaxBackfill = ever
-	b.decoder.Begin(event.DecodeOptions{Now: b.now, Backfill: true, Catalog: catalog, SizeLimits: limits, AppendID: b.appendID}, &b.events)
+	b.decoder.Begin(event.DecodeOptions{Now: b.now, Backfill: true, Catalog: catalog, SizeLimits: limits, AppendID: b.appendID, DefaultID: b.defaultID}, &b.events)
 	return b
 }
 
@@ -38,7 +39,14 @@ func (b *Batch) addAgain(e *dlq.Entry) error {
 	p := e.From
 	m := Message{Value: e.Raw, Time: p.Time, Topic: p.Topic, Partition: p.Partition, Offset: p.Offset}
 	headers := placeHeaders{}
+next:
 	for name, value := range p.Headers {
+		for _, f := range m.own() {
+			if f.name == name {
+				*f.value = value
+				continue next
+			}
+		}
 		headers = append(headers, [2]string{name, value})
 	}
 	if len(headers) > 0 {
@@ -50,6 +58,9 @@ func (b *Batch) addAgain(e *dlq.Entry) error {
 	}
 	b.current, b.single = &m, p.Item >= 0
 	b.messages = append(b.messages, message{offset: p.Offset, first: 0, part: p.Partition, topic: p.Topic})
+	if p.Item > 0 && m.MessageID != "" {
+		m.MessageID += "/" + strconv.Itoa(p.Item)
+	}
 	if p.Item > 0 { // so that the id of an event without one is that of its place
 		b.place = append(appendPlace(b.place[:0], p.Topic, "", p.Partition, p.Offset), fmt.Sprintf("/%d", p.Item)...)
 	}

@@ -49,7 +49,7 @@ func NewMapper(s *MapSettings) (*Mapper, error) {
 		return m, nil
 	}
 	var err error
-	m.mapping, err = newMapping(s)
+	m.mapping, err = newMapping(s, false)
 	return m, err
 }
 
@@ -65,5 +65,5 @@ func (m *Mapper) Event(value []byte) ([]byte, error) {
 	if m.mapping == nil {
 		return v.MarshalTo(nil), nil
 	}
-	return m.mapping.appendEvent(nil, v), nil
+	return m.mapping.appendEvent(nil, v, nil), nil
 }

@@ -20,11 +20,12 @@ const (
 	TroubleTopic       Kind = "topic"        // a topic or queue is missing, or is not as it should be
 	TroublePosition    Kind = "position"     // messages were gone before they were read
 	TroubleCommit      Kind = "commit"       // the broker does not take the progress
+	TroubleHeldBack    Kind = "held_back"    // rows of a table wait for a transaction that is still open
 )
 
 // Kinds lists all kinds.
 var Kinds = []Kind{
-	TroubleEngine, TroubleRateLimit, TroubleDeadLetters, TroubleConnection, TroubleCredentials, TroubleTLS, TroubleTopic, TroublePosition, TroubleCommit,
+	TroubleEngine, TroubleRateLimit, TroubleDeadLetters, TroubleConnection, TroubleCredentials, TroubleTLS, TroubleTopic, TroublePosition, TroubleCommit, TroubleHeldBack,
 }
 
 // Pauses reports whether a source takes no messages while it has this trouble.

@@ -114,7 +114,7 @@ func Parts() []*Part {
 	return []*Part{
 		trafficPart, alertPart, incidentPart,
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, fleetPart,
-		rateLimitPart, outboundPart, redisPart, redactPart, sourcePart, kafkaSourcePart, rabbitPart,
+		rateLimitPart, outboundPart, redisPart, redactPart, sourcePart, kafkaSourcePart, outboxSourcePart, rabbitPart,
 		sinkPart, kafkaPart, rabbitMQPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}

@@ -8,7 +8,7 @@ var sourcePart = NewPart("Sources",
 
 var (
 	sourceName    = Named("source", "the `name` of the source")
-	sourceTrouble = OneOf("kind", "engine rate_limit dead_letters connection credentials tls topic position commit")
+	sourceTrouble = OneOf("kind", "engine rate_limit dead_letters connection credentials tls topic position commit held_back")
 )
 
 var (
@@ -35,4 +35,16 @@ var (
 	KafkaSourceCommits    = kafkaSourcePart.Counter("sloengine_kafka_source_commits_total", "commits", "Commits to the broker. With static ownership they serve the monitoring of lag only.", sourceName, OneOf("result", "ok failed"), Absent(noKafkaSource))
 	KafkaSourceSampledIDs = kafkaSourcePart.Counter("sloengine_kafka_source_sampled_ids_total", unitTimes, "Times that an id was seen, for one of 64 ids, and where the same id was seen before. `other_partition` says that the key of the messages does not fix the partition of an id, so two engines may count an event twice.", sourceName, OneOf("result", "first same_partition other_partition"), Absent(noKafkaSource))
 	KafkaSourceRebalances = kafkaSourcePart.Counter("sloengine_kafka_source_rebalances_total", unitTimes, "Times that the consumer group assigned or revoked partitions.", sourceName, Absent(noKafkaSource))
+)
+
+var outboxSourcePart = NewPart("Outbox sources",
+	"Sources that read an outbox table of PostgreSQL.")
+
+const noOutboxSource = "without an outbox source"
+
+var (
+	OutboxSourceBehind      = outboxSourcePart.Gauge("sloengine_outbox_source_behind_rows", "rows", "Rows of the table that this engine reads and has not stored yet, up to 100000. Rows that an open transaction holds back are included.", sourceName, Absent(noOutboxSource))
+	OutboxSourceOldest      = outboxSourcePart.Gauge("sloengine_outbox_source_oldest_seconds", unitSeconds, "Age of the first of these rows. 0 without any.", sourceName, Absent(noOutboxSource))
+	OutboxSourceHeld        = outboxSourcePart.Gauge("sloengine_outbox_source_held_back_rows", "rows", "Committed rows that the way `xid` does not read yet because a transaction that began before is still open, up to 100000. 0 in the way `claim`.", sourceName, Absent(noOutboxSource))
+	OutboxSourceHeldSeconds = outboxSourcePart.Gauge("sloengine_outbox_source_held_back_seconds", unitSeconds, "Age of the first of the rows that are held back. 0 without any.", sourceName, Absent(noOutboxSource))
 )

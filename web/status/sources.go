@@ -22,7 +22,18 @@ type SourceStatus struct {
 	Lag         int64           `json:"lag_messages"` // that this engine owns and has not stored
 	LastBatch   time.Time       `json:"last_batch,omitzero"`
 	Topics      []SourceTopic   `json:"topics,omitempty"`
+	Table       *SourceTable    `json:"table,omitempty"`
 	Troubles    []SourceTrouble `json:"troubles,omitempty"`
+}
+
+// SourceTable is how far a source is in an outbox table. Rows are counted up to 100000.
+type SourceTable struct {
+	Name          string  `json:"name"`
+	Way           string  `json:"way"`               // claim or xid
+	Behind        int64   `json:"behind_rows"`       // that this engine reads and has not stored
+	OldestSeconds float64 `json:"oldest_seconds"`    // age of the first of them
+	Held          int64   `json:"held_back_rows"`    // committed rows that wait for a transaction that is still open
+	HeldSeconds   float64 `json:"held_back_seconds"` // age of the first of them
 }
 
 // SourceTopic is how far a source is in one topic.
@@ -35,7 +46,7 @@ type SourceTopic struct {
 
 // SourceTrouble is what fails in a source, until it works again.
 type SourceTrouble struct {
-	Kind     string    `json:"kind"`           // engine, rate_limit, dead_letters, connection, credentials, tls, topic, position or commit
+	Kind     string    `json:"kind"`           // engine, rate_limit, dead_letters, connection, credentials, tls, topic, position, commit or held_back
 	Name     string    `json:"name,omitempty"` // of the topic or partition
 	Brief    string    `json:"brief"`          // what is wrong, without what others wrote
 	Cause    string    `json:"cause"`          // the last error

@@ -53,6 +53,13 @@ func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
 			Note: fmt.Sprintf("%d of %s here, %s behind", t.Owned, format.Plural(t.Partitions, "partition"), format.Plural(uint64(max(0, t.Lag)), "message")),
 		})
 	}
+	if t := s.Table; t != nil {
+		note := fmt.Sprintf("way %s, the oldest row behind is %s old", format.Safe(t.Way, format.MaxName), format.Duration(secondsOf(t.OldestSeconds)))
+		if t.Held > 0 {
+			note += fmt.Sprintf(", %s held back by an open transaction for %s", format.Plural(uint64(t.Held), "row"), format.Duration(secondsOf(t.HeldSeconds)))
+		}
+		v.Facts = append(v.Facts, site.Fact{Name: "Table", Value: format.Safe(t.Name, format.MaxTitle), Code: true, Note: note})
+	}
 	for _, t := range s.Troubles {
 		name := strings.ReplaceAll(format.Safe(t.Kind, format.MaxName), "_", " ")
 		if t.Name != "" {
@@ -65,6 +72,8 @@ func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
 	}
 	return v
 }
+
+func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // eventNotes are the outcomes besides accepted.
 func eventNotes(s *status.SourceStatus) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
+	"github.com/sloengine/sloengine/ingest/source/outbox"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/web/status"
@@ -28,6 +29,7 @@ type sources struct {
 	metrics *source.Metrics
 	kafka   *kafka.Metrics
 	rabbit  *rabbitMetrics
+	outbox  *outbox.Metrics
 
 	mu      sync.Mutex // guards the rest
 	next    []config.Source
@@ -54,15 +56,16 @@ type sourceOptions struct {
 type runningSource struct {
 	config config.Source
 	intake *source.Intake
-	kafka  *kafka.Source // nil for other kinds
-	rabbit rabbitReader  // nil for other kinds
+	kafka  *kafka.Source  // nil for other kinds
+	rabbit rabbitReader   // nil for other kinds
+	outbox *outbox.Source // nil for other kinds
 	stop   context.CancelFunc
 	ended  chan struct{}
 }
 
 func newSources(o sourceOptions) *sources {
 	m := source.NewMetrics(o.set)
-	return &sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), rabbit: newRabbitMetrics(o.set), next: o.config.Sources, running: map[string]*runningSource{}}
+	return &sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), rabbit: newRabbitMetrics(o.set), outbox: outbox.NewMetrics(m), next: o.config.Sources, running: map[string]*runningSource{}}
 }
 
 // run reads from all sources, once their positions are known.
@@ -132,7 +135,10 @@ func (s *sources) change(next []config.Source) {
 func (s *sources) start(c config.Source) error {
 	r := &runningSource{config: c, ended: make(chan struct{})}
 	make := s.makeKafka
-	if c.Kafka == nil {
+	switch {
+	case c.Outbox != nil:
+		make = s.makeOutbox
+	case c.Kafka == nil:
 		make = s.makeRabbitMQ
 	}
 	run, err := make(&c, r)
@@ -243,6 +249,9 @@ func (s *sources) status() []status.SourceStatus {
 			for _, t := range r.kafka.Topics() {
 				x.Topics = append(x.Topics, status.SourceTopic(t))
 			}
+		} else if r.outbox != nil {
+			x.Table = tableStatus(r.outbox.Status())
+			x.Lag = x.Table.Behind
 		} else if q := consumed(r.rabbit); q != nil {
 			x.Lag = int64(q.Messages)
 			x.Topics = []status.SourceTopic{{Name: q.Name, Partitions: 1, Owned: 1, Lag: x.Lag}}

@@ -42,7 +42,7 @@ func secretsIn(t testing.TB, dir string) {
 		"slack.url": []byte("https://hooks.example.org/hush\n"), "pagerduty.key": []byte("hush\n"), "messages.tmpl": []byte(`{{ define "slack.default.footer" }}sloengine{{ end }}`),
 		"redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
 		"smtp.password": []byte("hush\n"), "mail-ca.pem": cert, "reports.token": []byte("1234\n"),
-		"kafka.password": []byte("hush\n"), "kafka-ca.pem": cert, "rabbitmq.password": []byte("hush\n"), "rabbitmq-ca.pem": cert,
+		"kafka.password": []byte("hush\n"), "kafka-ca.pem": cert, "rabbitmq.password": []byte("hush\n"), "rabbitmq-ca.pem": cert, "outbox.dsn": []byte("postgres://u:hush@db/shop\n"),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}

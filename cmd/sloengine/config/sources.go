@@ -17,6 +17,7 @@ type Source struct {
 	Kafka           *kafkaSourceConfig `yaml:"kafka"`
 	RabbitMQQueue   *rabbitSource      `yaml:"rabbitmq"`
 	DeadLetterQueue *rabbitHandler     `yaml:"rabbitmq_dead_letters"`
+	Outbox          *OutboxSource      `yaml:"outbox"`
 	source.Settings `yaml:",inline"`
 }
 
@@ -29,6 +30,8 @@ func (s *Source) Kind() string {
 		return "rabbitmq"
 	case s.DeadLetterQueue != nil:
 		return "rabbitmq_dead_letters"
+	case s.Outbox != nil:
+		return "outbox"
 	}
 	return "kafka"
 }
@@ -38,7 +41,7 @@ func (s *Source) kinds() (out []string) {
 	for _, k := range []struct {
 		name string
 		is   bool
-	}{{"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQQueue != nil}, {"rabbitmq_dead_letters", s.DeadLetterQueue != nil}} {
+	}{{"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQQueue != nil}, {"rabbitmq_dead_letters", s.DeadLetterQueue != nil}, {"outbox", s.Outbox != nil}} {
 		if k.is {
 			out = append(out, k.name)
 		}
@@ -60,20 +63,22 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 		s, path := &c.Sources[i], item("sources", i)
 		names.check(f, path, s.Name, "source", "the name identifies its positions in the log")
 		switch kinds := s.kinds(); {
-		case f.Broken(path + ".kafka"), f.Broken(path + ".rabbitmq"), f.Broken(path + ".rabbitmq_dead_letters"):
+		case f.Broken(path + ".kafka"), f.Broken(path + ".rabbitmq"), f.Broken(path + ".rabbitmq_dead_letters"), f.Broken(path + ".outbox"):
 		case len(kinds) == 0:
-			f.Errorf(path, "add kafka, rabbitmq or rabbitmq_dead_letters", "the source reads from nowhere")
+			f.Errorf(path, "add kafka, rabbitmq, rabbitmq_dead_letters or outbox", "the source reads from nowhere")
 		case len(kinds) > 1:
 			f.Errorf(path+"."+kinds[1], "define two sources", "%s and %s exclude each other", kinds[0], kinds[1])
 		case s.Kafka != nil:
 			s.Kafka.check(f, path+".kafka")
 		case s.RabbitMQQueue != nil:
 			checkRabbitMQ(f, path+".rabbitmq", &s.RabbitMQQueue.rabbitBroker, s.RabbitMQQueue.Validate())
+		case s.Outbox != nil:
+			s.Outbox.check(f, path+".outbox")
 		default:
 			o := s.DeadLetterQueue.options()
 			checkRabbitMQ(f, path+".rabbitmq_dead_letters", &s.DeadLetterQueue.rabbitBroker, o.Validate())
 		}
-		settingProblems(f, path, s.Validate())
+		settingProblems(f, path, s.Validate(s.Outbox != nil))
 	}
 }
 

@@ -49,7 +49,7 @@ var wrongSettings = []struct {
 	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}", []string{`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
 	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
 
-	{"source of nothing", "sources: [{name: a}]", []string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq or rabbitmq_dead_letters)`}},
+	{"source of nothing", "sources: [{name: a}]", []string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq, rabbitmq_dead_letters or outbox)`}},
 	{"source of two kinds", "sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}, rabbitmq: {url: 'amqp://a', queue: q}}]", []string{`1:71: sources[0].rabbitmq: kafka and rabbitmq exclude each other (define two sources)`}},
 	{"queue of nowhere", "sources: [{name: a, rabbitmq: {url: 'amqp://u:p@a', queue: q, prefetch: 0}}]", []string{`1:73: sources[0].rabbitmq.prefetch: must be at least 1, got "0"`}},
 	{"credentials of a queue", "sources: [{name: a, rabbitmq: {url: 'amqp://u:p@a', queue: q}}]", []string{`1:31: sources[0].rabbitmq: url: contains credentials (set username and password_file)`}},
@@ -59,6 +59,13 @@ var wrongSettings = []struct {
 		"1:100: sources[0].rabbitmq_dead_letters.exchange_type: direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by \"#\" matches nothing",
 		`1:129: sources[0].rabbitmq_dead_letters.work_queues[0].name: "q" is used twice`}},
 	{"source twice", "sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}}, {name: a, kafka: {brokers: ['a:1'], topics: [t]}}]", []string{`1:69: sources[1].name: sources[0] already has this name (the name identifies its positions in the log)`}},
+	{"outbox settings", "sources: [{name: a, map: {type: .kind}, outbox: {dsn: 'postgres://u:hunter2@db/shop', way: claim, start: latest, columns: {colour: c}, engines: 2, ordinal: 2}}, {name: b, outbox: {way: id}}]", []string{
+		"1:49: sources[0].outbox: dsn: contains a password (set password_file, or move the DSN to a file and set dsn_file)",
+		"1:106: sources[0].outbox.start: latest requires way: xid (set counted_at of the rows that are not to be counted)",
+		`1:123: sources[0].outbox.columns: unknown column "colour" (want one of id, xid, created_at, idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, headers, bucket, status, attempts, next_attempt_at, error, completed_at, counted_at, version, processing_instance, locked_at)`,
+		"1:157: sources[0].outbox.ordinal: 2 is not below engines, which is 2",
+		`1:186: sources[1].outbox.way: unknown value "id" (did you mean "xid"?)`,
+	}},
 	{"source settings", "sources: [{name: a, headers: {1x: y}, map: {service: s, type: .a..b}, kafka: {brokers: ['a'], topics: ['a b'], topics_regex: '(', start: now, ordinal: 3, engines: 2, heartbeat: 20s}}]", []string{
 		`1:35: sources[0].headers.1x: "1x" cannot be the name of an attribute`,
 		`1:63: sources[0].map.type: invalid path ".a..b": a key is empty`,

@@ -326,3 +326,13 @@ func (s *Server) Log() string {
 	}
 	return string(raw[max(0, len(raw)-most):])
 }
+
+// Sessions are the last statements of the sessions in a database, one a line.
+func (s *Server) Sessions(t testing.TB, database string) (text string) {
+	t.Helper()
+	c, err := s.admin(context.Background(), "postgres")
+	require.NoError(t, err)
+	defer c.Close(context.Background())
+	require.NoError(t, c.QueryRow(context.Background(), "SELECT coalesce(string_agg(query, E'\n'), '') FROM pg_stat_activity WHERE datname = $1", database).Scan(&text))
+	return text
+}
