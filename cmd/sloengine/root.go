@@ -6,6 +6,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/brokers"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/outbox"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/spf13/cobra"
 )
@@ -37,7 +38,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	root.AddCommand(
 		newServe(s), newView(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s),
 		newGenerate(s), newConvert(s), newDiff(s), newExplain(s),
-		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s), brokers.NewKafka(s),
+		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s), brokers.NewKafka(s), outbox.New(s),
 	)
 	root.AddCommand(remote.Commands(s)...)
 	return root

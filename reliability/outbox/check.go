@@ -71,6 +71,7 @@ const (
 	NeedOptimistic                  // claim rows one by one by their version
 	NeedClaim                       // read rows as the source "claim"
 	NeedXID                         // read rows as the source "xid"
+	NeedManage                      // list, retry and replay rows
 )
 
 // columns are those that the needs cannot do without, by their names in settings.
@@ -82,7 +83,7 @@ func (n Need) columns() []string {
 		}
 	}
 	add(NeedPublish|NeedRelay|NeedOptimistic, "event_type", "key")
-	add(NeedRelay|NeedOptimistic, "status", "attempts", "next_attempt_at", "error", "completed_at")
+	add(NeedRelay|NeedOptimistic|NeedManage, "status", "attempts", "next_attempt_at", "error", "completed_at")
 	add(NeedOptimistic, "version", "processing_instance", "locked_at")
 	add(NeedClaim, "counted_at")
 	add(NeedXID, "xid")
