@@ -16,6 +16,7 @@ var outage = flag.Duration("outage", 0, "how long Alertmanager stays down in Tes
 // TestAlertmanagerKills kills the engine again and again while alerts begin and end, also while a real Alertmanager is
 // down: people are told of each state, and of at most one more for each kill.
 func TestAlertmanagerKills(t *testing.T) {
+	t.Parallel()
 	am := notifytest.Start(t, `route: {receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 500ms, repeat_interval: 24h}
 receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_resolved: true}]}]
 `)
@@ -84,13 +85,13 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	am.Stop()
 	burn(t, p, "s2")
 	left("s1", "s2", "s3", "s4", "s5")
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 60*time.Second, 20*time.Millisecond)
 	pause("s1", "s2")
 	kill()
 	burn(t, p, "s3")
 	kill()
 	pause("s1", "s2", "s3")
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 60*time.Second, 20*time.Millisecond)
 	am.Start()
 	wait("s0 resolved", "s2 firing", "s3 firing")
 
@@ -102,7 +103,7 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	kill() // everybody has heard of everything
 	left("s5")
 	wait("s2 resolved", "s3 resolved", "s4 resolved")
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_pending") == 0 }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_pending") == 0 }, 60*time.Second, 20*time.Millisecond)
 
 	extra, got := 0, told()
 	require.Len(t, got, 10, "five alerts began and ended: %v", got)

@@ -40,6 +40,7 @@ slas:
 // TestAnswersMatchOpenAPI asks a real engine and holds every answer against the
 // document that it serves.
 func TestAnswersMatchOpenAPI(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := writeFile(t, dir, "spec.yaml", apiSpec)
 	p, ok := serveIn(t, dir, spec, "evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: [{name: weekly, every: week, to: {folder: out}}]\n")

@@ -25,6 +25,7 @@ import (
 // them in their own time, and neither it nor the generated rules take them for a burn
 // of now, although both go on counting live traffic.
 func TestBackfillIsNoBurnOfNow(t *testing.T) {
+	t.Parallel()
 	const text = lateSpec + `limits:
   - {name: slow, match: '{type="order"}', critical: 1s}
 `
@@ -115,7 +116,7 @@ func TestBackfillOfTheProgram(t *testing.T) {
 
 	check := func(p *process) {
 		t.Helper()
-		require.Eventually(t, func() bool { return counter(t, p, "slo_backfilled_events_total") == 3001 }, 10*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return counter(t, p, "slo_backfilled_events_total") == 3001 }, 60*time.Second, 50*time.Millisecond)
 		for _, family := range []string{"slo_events_total", "sloengine_events_total", "sla_violations_total"} {
 			require.Equal(t, 1.0, counter(t, p, family), "%s is of live traffic only", family)
 		}

@@ -41,6 +41,7 @@ type taken struct {
 // was acknowledged before it began, once, and nothing that was never sent. Sent again, every id counts
 // exactly once.
 func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	o := &oracle{rnd: rand.New(rand.NewPCG(seed, 3)), acked: map[string]bool{}}

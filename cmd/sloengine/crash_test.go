@@ -130,6 +130,7 @@ func (o *oracle) load(p *process, client *http.Client) {
 // acknowledged is counted exactly once, what was not at most once, and nothing
 // is counted that was never sent.
 func TestCrashSetChecker(t *testing.T) {
+	t.Parallel()
 	cycles := 56
 	if testing.Short() {
 		cycles = 12

@@ -25,6 +25,7 @@ func buildWithCrashPoints(t testing.TB) string {
 // A binary that is built as it is released ignores the variable of the crash tests. Each
 // start passes this place, and the one with the tag dies there.
 func TestReleasedBinaryHasNoCrashPoints(t *testing.T) {
+	t.Parallel()
 	const kill = "SLOENGINE_CRASH=start.before:1"
 	dir := t.TempDir()
 	specFile := writeFile(t, dir, "spec.yaml", crashSpec)

@@ -25,7 +25,7 @@ func TestDamagedDeadLettersAreTold(t *testing.T) {
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
 	sendOrders(t, p, "e", 2000)
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_dlq_entries") == 2000 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_dlq_entries") == 2000 }, 60*time.Second, 50*time.Millisecond)
 	p.stop(t)
 
 	segments, err := filepath.Glob(filepath.Join(dir, "data", "*", "*", "*.ndjson"))

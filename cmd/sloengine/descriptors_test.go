@@ -153,7 +153,7 @@ func TestFewDescriptors(t *testing.T) {
 		require.Eventually(t, func() bool {
 			status, _ := postLarge(t, c, p, 100+round)
 			return status == http.StatusAccepted
-		}, 20*time.Second, 100*time.Millisecond, p.log)
+		}, 60*time.Second, 100*time.Millisecond, p.log)
 	}
 	require.NotContains(t, p.log.String(), "poisoned")
 	p.stop(t)

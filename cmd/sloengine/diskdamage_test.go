@@ -153,6 +153,7 @@ func (d *damagedFolder) content(t *testing.T) map[string]string {
 // gets over by itself; what costs something it refuses with the file, the place and the
 // numbers, changes nothing, and under the override keeps all that is whole.
 func TestDamageOnDisk(t *testing.T) {
+	t.Parallel()
 	whole := newDamagedFolder(t)
 	pack := whole.files(t, "checkpoints/pack-*")
 	ids := whole.files(t, "checkpoints/ids-*")

@@ -79,6 +79,7 @@ func (p *pairOfEngines) produce(ctx context.Context, acked *atomic.Int64) {
 // TestFailover kills the active one of two engines with SIGKILL, again and again: the standby takes the data directory
 // over, a producer with retries loses nothing, and nobody is notified twice.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	const rounds = 7
 	h := newWebhook(t)
 	dir := t.TempDir()
@@ -109,26 +110,26 @@ notifications:
 	var acked atomic.Int64
 	produced := make(chan struct{})
 	go func() { defer close(produced); p.produce(ctx, &acked) }()
-	require.Eventually(t, func() bool { return len(h.of("ErrorBudgetBurnPage")) > 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(h.of("ErrorBudgetBurnPage")) > 0 }, 60*time.Second, 10*time.Millisecond)
 
 	var ready, accepted []time.Duration
 	for round := range rounds {
 		active, standby := round%2, 1-round%2
 		waiting := p.engines[standby].Load()
-		require.Eventually(t, func() bool { return strings.Contains(waiting.log.String(), "standing by") }, 10*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Contains(waiting.log.String(), "standing by") }, 60*time.Second, 5*time.Millisecond)
 		res, err := client.Get(waiting.base + "/-/ready")
 		require.NoError(t, err)
 		res.Body.Close()
 		require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 		before := acked.Load() // the log has something to replay
-		require.Eventually(t, func() bool { return acked.Load() > before+1000 }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return acked.Load() > before+1000 }, 60*time.Second, 5*time.Millisecond)
 
 		killed := time.Now()
 		p.engines[active].Load().kill()
 		before = acked.Load()
-		require.Eventually(t, func() bool { return p.ready(client) == waiting }, 30*time.Second, 2*time.Millisecond)
+		require.Eventually(t, func() bool { return p.ready(client) == waiting }, 60*time.Second, 2*time.Millisecond)
 		ready = append(ready, time.Since(killed))
-		require.Eventually(t, func() bool { return acked.Load() > before+20 }, 30*time.Second, 2*time.Millisecond) // one may have been acknowledged just before
+		require.Eventually(t, func() bool { return acked.Load() > before+20 }, 60*time.Second, 2*time.Millisecond) // one may have been acknowledged just before
 		accepted = append(accepted, time.Since(killed))
 		p.start(active)
 	}
@@ -136,7 +137,7 @@ notifications:
 	<-produced
 	last := p.ready(client)
 	require.NotNil(t, last)
-	require.Eventually(t, func() bool { return counter(t, last, "slo_events_total") == float64(acked.Load()) }, 20*time.Second, 50*time.Millisecond,
+	require.Eventually(t, func() bool { return counter(t, last, "slo_events_total") == float64(acked.Load()) }, 60*time.Second, 50*time.Millisecond,
 		"%d were acknowledged", acked.Load())
 	told := h.of("ErrorBudgetBurnPage")
 	require.Equal(t, "firing", told[0])
@@ -155,7 +156,7 @@ notifications:
 	require.True(t, other.waitReady(t), other.log.String())
 	p.start(0)
 	idle := p.engines[0].Load()
-	require.Eventually(t, func() bool { return strings.Contains(idle.log.String(), "standing by") }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(idle.log.String(), "standing by") }, 60*time.Second, 5*time.Millisecond)
 	idle.stop(t)
 	other.stop(t)
 }

@@ -127,6 +127,7 @@ func newFrozenSink(t testing.TB, takes int32) *frozenSink {
 // TestFreeze makes a data folder, a client's spool and the facts about them with this build, and
 // holds them to the same checks as those of earlier versions. With -freeze it also keeps them.
 func TestFreeze(t *testing.T) {
+	t.Parallel()
 	latest := frozenVersions(t)
 	from := filepath.Join(frozenDir, latest[len(latest)-1])
 	dir := t.TempDir()
@@ -187,7 +188,7 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	}
 	deadLetters := func(p *process, n int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return deadLetterCount(t, p) >= n }, 20*time.Second, 20*time.Millisecond, "dead letters: %s", p.log)
+		require.Eventually(t, func() bool { return deadLetterCount(t, p) >= n }, 60*time.Second, 20*time.Millisecond, "dead letters: %s", p.log)
 	}
 	traffic := newFrozenTraffic(time.Now())
 	p := run("spec-before.yaml")
@@ -205,12 +206,12 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 		callAPI(t, http.MethodPost, p.base+"/api/v1/dlq/"+action, `{"ids":["`+deadLetterOf(t, p, "admission")+`"]}`, &done)
 	}
 	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/alerts")), `"firing"`) },
-		20*time.Second, 50*time.Millisecond, "an alert fires")
+		60*time.Second, 50*time.Millisecond, "an alert fires")
 	checkpoints := func() float64 { return counter(t, p, "sloengine_checkpoint_written_total") }
 	for _, line := range traffic.last { // two checkpoints, the second of which holds all but this line
 		before := checkpoints()
 		send(p, "", []string{line})
-		require.Eventually(t, func() bool { return checkpoints() > before }, 20*time.Second, 5*time.Millisecond, "a checkpoint")
+		require.Eventually(t, func() bool { return checkpoints() > before }, 60*time.Second, 5*time.Millisecond, "a checkpoint")
 	}
 	send(p, "", traffic.tail)
 	p.kill()
@@ -257,7 +258,7 @@ func freezeSpool(t *testing.T, dir string) {
 		require.NoError(t, c.Send(t.Context(), events...))
 	}
 	up.Store(true)
-	require.Eventually(t, func() bool { return taken.Load() > 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return taken.Load() > 1 }, 60*time.Second, 10*time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_ = c.Close(ctx) // it tells that the server is not there

@@ -262,6 +262,7 @@ func (f *frozenFacts) readRules(t testing.TB, specFile string) {
 // TestFrozen opens what earlier versions wrote. A failure means that an upgrade would lose or
 // change something: change the code, never the frozen files.
 func TestFrozen(t *testing.T) {
+	t.Parallel()
 	for _, version := range frozenVersions(t) {
 		t.Run(version, func(t *testing.T) {
 			dir := filepath.Join(frozenDir, version)
@@ -294,7 +295,7 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 	for _, e := range page.Items {
 		require.Contains(t, want.DeadLetters, e.ID)
 	}
-	require.Eventually(t, func() bool { return counter(t, p, "slo_events_total") > 0 }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "slo_events_total") > 0 }, 60*time.Second, 20*time.Millisecond)
 	firing := string(get(t, p.base+"/api/v1/alerts"))
 	for _, alert := range want.Firing {
 		name, _, _ := strings.Cut(alert, " ")
@@ -315,7 +316,7 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 		hook.mu.Lock()
 		defer hook.mu.Unlock()
 		return hook.got["e24"] == 2
-	}, 20*time.Second, 20*time.Millisecond, "both sinks get the last event: %s", p.log)
+	}, 60*time.Second, 20*time.Millisecond, "both sinks get the last event: %s", p.log)
 	hook.mu.Lock()
 	require.Zero(t, hook.got["b1"], "delivered before the kill")
 	hook.mu.Unlock()
@@ -358,6 +359,6 @@ func sendFrozenSpool(t *testing.T, from string) {
 		mu.Lock()
 		defer mu.Unlock()
 		return reflect.DeepEqual(want, got)
-	}, 20*time.Second, 10*time.Millisecond, "the spool holds %v", got)
+	}, 60*time.Second, 10*time.Millisecond, "the spool holds %v", got)
 	require.NoError(t, c.Close(t.Context()))
 }

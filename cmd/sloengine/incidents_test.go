@@ -69,7 +69,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		onset := sendOutage(t, p, 5*time.Minute)
 		var known []incidents.Item
 		if cycle%2 == 0 { // the incident is there for sure, and somebody acknowledged it
-			require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 20*time.Second, 10*time.Millisecond, p.log)
+			require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 60*time.Second, 10*time.Millisecond, p.log)
 			var x incidents.Item
 			callAPI(t, http.MethodPost, p.base+"/api/v1/incidents/"+listIncidents(t, p).Items[0].ID+"/ack", `{"by":"Ann","team":"ops"}`, &x)
 			known = listIncidents(t, p).Items
@@ -81,11 +81,11 @@ func TestIncidentsOutliveKills(t *testing.T) {
 
 		p, ok = serveIn(t, dir, spec, settings)
 		require.True(t, ok && p.waitReady(t), p.log)
-		require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 20*time.Second, 10*time.Millisecond, p.log)
+		require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 60*time.Second, 10*time.Millisecond, p.log)
 		ticks := scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue()
 		require.Eventually(t, func() bool {
 			return scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue() > ticks+3
-		}, 20*time.Second, 50*time.Millisecond, p.log)
+		}, 60*time.Second, 50*time.Millisecond, p.log)
 		items := listIncidents(t, p).Items
 		require.Len(t, items, 1, p.log)
 		x := items[0]
@@ -118,7 +118,7 @@ func TestIncidentCommands(t *testing.T) {
 		return out.String() + errs.String()
 	}
 	sendOutage(t, p, 4*time.Minute)
-	require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 20*time.Second, 20*time.Millisecond, p.log)
+	require.Eventually(t, func() bool { return len(listIncidents(t, p).Items) == 1 }, 60*time.Second, 20*time.Millisecond, p.log)
 	id := listIncidents(t, p).Items[0].ID
 	require.Contains(t, do(cli.ExitOK, "list"), id+"  critical  open   shop")
 	require.Contains(t, do(cli.ExitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")

@@ -88,9 +88,9 @@ func startCommand(t testing.TB, cmd *exec.Cmd, env ...string) (p *process, ok bo
 		return p, true
 	case <-p.done:
 		return p, false
-	case <-time.After(30 * time.Second):
+	case <-time.After(60 * time.Second):
 		p.kill()
-		t.Fatalf("did not listen within 30s:\n%s", p.log)
+		t.Fatalf("did not listen within 60s:\n%s", p.log)
 		return nil, false
 	}
 }

@@ -61,6 +61,7 @@ func raisedDeadLetters(t *testing.T, data []byte) []byte {
 // is refused with a message that says what to do, and nothing on the disk changes, also not with
 // --accept-loss.
 func TestNewerFormats(t *testing.T) {
+	t.Parallel()
 	versions := frozenVersions(t)
 	from := filepath.Join(frozenDir, versions[len(versions)-1])
 	dir := t.TempDir()
@@ -143,6 +144,7 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 
 // TestNewerSpool: a client does not open the spool of a newer one, says so, and changes nothing.
 func TestNewerSpool(t *testing.T) {
+	t.Parallel()
 	versions := frozenVersions(t)
 	dir := t.TempDir()
 	unpackFolder(t, filepath.Join(frozenDir, versions[len(versions)-1], "spool.tar.gz"), dir)

@@ -58,7 +58,7 @@ func (p *pager) get(name string) (a pagedAlert, times int) {
 
 func (p *pager) wait(t *testing.T, name string, is func(a pagedAlert, times int) bool) pagedAlert {
 	t.Helper()
-	require.Eventually(t, func() bool { return is(p.get(name)) }, 20*time.Second, 10*time.Millisecond, name)
+	require.Eventually(t, func() bool { return is(p.get(name)) }, 60*time.Second, 10*time.Millisecond, name)
 	a, _ := p.get(name)
 	return a
 }
@@ -114,7 +114,7 @@ notifications:
 	require.WithinDuration(t, time.Now().Add(4*time.Second), a.EndsAt, 4*time.Second)
 
 	// Everybody sees that the other one is down, and only those who may read see why.
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_notify_failing") == 1 }, 60*time.Second, 20*time.Millisecond)
 	require.Contains(t, string(get(t, p.base+"/-/ready")), `"part":"alertmanager","name":"second"`)
 	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"brief":"503 Service Unavailable"`)
 	page := string(get(t, p.base+"/engine"))
@@ -136,7 +136,7 @@ notifications:
 	require.Contains(t, string(get(t, p.base+"/-/ready")), `"notifications_off":true`)
 	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"notifications_off":true`)
 	require.Contains(t, string(get(t, p.base+"/engine")), "Off. This engine sends its alerts nowhere")
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "notifications are off") }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "notifications are off") }, 60*time.Second, 20*time.Millisecond)
 	_, before := first.get("ErrorBudgetBurnPage")
 	time.Sleep(1500 * time.Millisecond)
 	_, after := first.get("ErrorBudgetBurnPage")

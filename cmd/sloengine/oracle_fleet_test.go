@@ -47,11 +47,9 @@ func (e *oracleEngine) answering(mu *sync.Mutex) http.HandlerFunc {
 // engine says that gets all of it, and what the generated rules say that add up the counters of the three. SLOs that judge
 // slices are left out of the rules, as `generate --engines` does.
 func TestOneOracleOfThreeEngines(t *testing.T) {
+	t.Parallel()
 	for _, seed := range []uint64{4, 5} { // groups and agreements; slices
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			t.Parallel()
-			threeEngines(t, seed)
-		})
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { threeEngines(t, seed) })
 	}
 }
 

@@ -98,6 +98,7 @@ func (w *interrupted) run(t *testing.T) (engine, fromRules alertHistory, last *s
 // A new engine, and one that was interrupted, page for what an old one would, as
 // soon, and the rules do so with it.
 func TestFreshAndInterruptedEngines(t *testing.T) {
+	t.Parallel()
 	const (
 		m      = time.Minute
 		h      = time.Hour
@@ -133,7 +134,6 @@ func TestFreshAndInterruptedEngines(t *testing.T) {
 			fires: both(52*time.Second, 130*time.Second, 260*time.Second, 260*time.Second), until: h + 20*m},
 	} {
 		t.Run(w.name, func(t *testing.T) {
-			t.Parallel()
 			engine, fromRules, last := w.run(t)
 			first := w.failing[0].from
 			for _, tier := range []string{"page-1h", "page-6h", "ticket-1d", "ticket-3d"} {

@@ -31,6 +31,7 @@ slos:
 // they arrive. So rules show an outage an hour after it, and page for it. Windows
 // that hold both times agree, and so does the budget.
 func TestLateEventsPartTheEngineFromTheRules(t *testing.T) {
+	t.Parallel()
 	const (
 		perSecond    = 2
 		outage       = 2 * time.Hour // for five minutes, in which every event fails

@@ -55,7 +55,7 @@ sinks: [{name: out, file: {dir: out}}]
 		return p
 	}
 	p := serve()
-	require.Eventually(t, func() bool { return ownSLOs(t, p)["recovery"].Good == 1 }, 15*time.Second, 200*time.Millisecond)
+	require.Eventually(t, func() bool { return ownSLOs(t, p)["recovery"].Good == 1 }, 60*time.Second, 200*time.Millisecond)
 	var body strings.Builder
 	for i := range 50 {
 		fmt.Fprintf(&body, `{"id":"a%d","service":"shop","type":"order","attributes":{"user":"u%d"}}`+"\n", i, i%40)
@@ -71,7 +71,7 @@ sinks: [{name: out, file: {dir: out}}]
 	// Another start is another recovery, and no loss is told twice.
 	p.stop(t)
 	p = serve()
-	require.Eventually(t, func() bool { return ownSLOs(t, p)["recovery"].Good == 2 }, 15*time.Second, 200*time.Millisecond)
+	require.Eventually(t, func() bool { return ownSLOs(t, p)["recovery"].Good == 2 }, 60*time.Second, 200*time.Millisecond)
 	time.Sleep(11 * time.Second) // a batch of own events, and some
 	require.Equal(t, struct{ Good, Bad int }{40, 10}, ownSLOs(t, p)["event-loss"])
 	p.stop(t)
@@ -95,6 +95,7 @@ func TestDemoEvaluatesItself(t *testing.T) {
 
 // TestOwnSpecIsAccepted by check, and generate makes all of it.
 func TestOwnSpecIsAccepted(t *testing.T) {
+	t.Parallel()
 	file := "../../testdata/specs/sloengine.yaml"
 	var out, log bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"check", "-f", file}, strings.NewReader(""), &out, &log), "%s%s", &out, &log)

@@ -57,7 +57,7 @@ func demoHistory(t *testing.T) *process {
 	p, ok = serveIn(t, dir, writeFile(t, dir, "insurance.yaml", public), quietSettings)
 	require.True(t, ok, p.log.String())
 	p.waitReady(t)
-	require.Eventually(t, func() bool { return apiSLOs(t, p).Report.Version > 0 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return apiSLOs(t, p).Report.Version > 0 }, 60*time.Second, 50*time.Millisecond)
 	return p
 }
 

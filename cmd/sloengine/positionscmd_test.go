@@ -14,6 +14,7 @@ import (
 // TestPositions moves positions from one data directory to another. They are the same as long as they wait for the next
 // start, after a kill, when only the log has them, and in a checkpoint.
 func TestPositions(t *testing.T) {
+	t.Parallel()
 	const positions = `{
   "version": 1,
   "positions": [
@@ -40,7 +41,7 @@ func TestPositions(t *testing.T) {
 	p, ok := serveIn(t, dir, specFile, "")
 	require.True(t, ok, p.log.String())
 	require.True(t, p.waitReady(t), p.log.String())
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "took over positions") }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "took over positions") }, 60*time.Second, 10*time.Millisecond)
 	require.NoFileExists(t, filepath.Join(data, "positions-import.json"))
 	for _, args := range [][]string{{"export", "--data-dir", data}, {"import", "--data-dir", data, file}} {
 		code, stderr = runCommand(t, append([]string{"positions"}, args...)...)

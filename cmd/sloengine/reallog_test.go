@@ -78,6 +78,7 @@ func tallyOf(t *testing.T, file string) tally {
 // count of the file. The log of a real site is used where it lies beside the
 // project, the sample in the tree always.
 func TestAccessLog(t *testing.T) {
+	t.Parallel()
 	logs := map[string]string{"sample": "../../testdata/logs/sample-combined.log"}
 	if real := "../../../shared/data/apache_access.log"; fileExists(real) {
 		logs["real"] = real
@@ -150,7 +151,7 @@ func testAccessLog(t *testing.T, file string) {
 			}
 		}
 		return got.total == want.total
-	}, 10*time.Second, 50*time.Millisecond, "counted %d of %d", got.total, want.total)
+	}, 60*time.Second, 50*time.Millisecond, "counted %d of %d", got.total, want.total)
 	got.hours = hourly(t, p, "site/requests")
 	require.Equal(t, want, got)
 	t.Logf("%d requests, classes %v, %d hours: all as counted in the file, after a kill and a second send", got.total, got.classes, len(got.hours))

@@ -74,7 +74,7 @@ func (h *webhook) of(name string) (states []string) {
 
 func (h *webhook) wait(t *testing.T, name string, states ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return slices.Equal(states, h.of(name)) }, 20*time.Second, 10*time.Millisecond, "%s: %v", name, states)
+	require.Eventually(t, func() bool { return slices.Equal(states, h.of(name)) }, 60*time.Second, 10*time.Millisecond, "%s: %v", name, states)
 }
 
 // burningSpec has budgets so small that a new engine has proof within seconds.
@@ -150,7 +150,7 @@ notifications:
 	burn(t, p, "shop")
 	oncall.wait(t, "ErrorBudgetBurnPage", "firing")
 	require.Contains(t, <-chat, `"title":"CRITICAL: shop/checkout burns its error budget fast"`)
-	require.Eventually(t, func() bool { return len(ping.of("Watchdog")) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(ping.of("Watchdog")) == 1 }, 60*time.Second, 10*time.Millisecond)
 	require.Empty(t, pay.of("ErrorBudgetBurnPage"))
 	burn(t, p, "pay")
 	pay.wait(t, "ErrorBudgetBurnPage", "firing")
@@ -166,7 +166,7 @@ notifications:
 	require.Eventually(t, func() bool {
 		saved, err := os.ReadFile(filepath.Join(dir, "data", app.NotificationsFile))
 		return err == nil && strings.Count(string(saved), `"lead/webhook[0]"`) == 2
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 60*time.Second, 20*time.Millisecond)
 	p.kill()
 	p = serve()
 	status, answer := post(t, p.base+"/-/reload", "", "")
@@ -185,7 +185,7 @@ notifications:
 	require.Equal(t, 200, status, answer)
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(get(t, p.base+"/metrics")), `sloengine_notify_failing{target="pay/webhook[0]"} 1`)
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 60*time.Second, 20*time.Millisecond)
 	ready := string(get(t, p.base+"/-/ready"))
 	require.Contains(t, ready, `"part":"receiver","name":"pay/webhook[0]"`)
 	page := string(get(t, p.base+"/engine"))
@@ -202,6 +202,7 @@ notifications:
 // TestReceiverKills kills the engine again and again while it notifies: no alert is lost, and each kill repeats one
 // notification at most.
 func TestReceiverKills(t *testing.T) {
+	t.Parallel()
 	const kills = 3
 	h := newWebhook(t)
 	dir := t.TempDir()
@@ -243,7 +244,7 @@ func TestReceiverKills(t *testing.T) {
 		}
 		return out
 	}
-	require.Eventually(t, func() bool { return len(told()) == len(services) }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(told()) == len(services) }, 60*time.Second, 20*time.Millisecond)
 	time.Sleep(500 * time.Millisecond)
 	extra := 0
 	for _, n := range told() {
@@ -291,6 +292,7 @@ notifications:
 
 // TestSilenceCommand silences over the API, with a token that may.
 func TestSilenceCommand(t *testing.T) {
+	t.Parallel()
 	h := newWebhook(t)
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop", "pay")
@@ -344,11 +346,11 @@ func TestUnsavedNotifications(t *testing.T) {
 	burn(t, p, "shop")
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
 	ready := func() string { return string(get(t, p.base+"/-/ready")) }
-	require.Eventually(t, func() bool { return strings.Contains(ready(), `"part":"notifications"`) }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(ready(), `"part":"notifications"`) }, 60*time.Second, 20*time.Millisecond)
 	require.Contains(t, string(get(t, p.base+"/engine")), "it cannot be saved who was notified")
 	require.NoError(t, os.Remove(inTheWay))
-	require.Eventually(t, func() bool { return !strings.Contains(ready(), `"part":"notifications"`) }, 10*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "notifications are saved again") }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return !strings.Contains(ready(), `"part":"notifications"`) }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "notifications are saved again") }, 60*time.Second, 20*time.Millisecond)
 	require.Equal(t, 1, strings.Count(p.log.String(), "saving notifications failed"))
 	require.Equal(t, []string{"firing"}, h.of("ErrorBudgetBurnPage"))
 	p.stop(t)

@@ -113,13 +113,14 @@ func connected(t *testing.T, p *process, want bool) {
 			Redis struct{ Connected bool }
 		}
 		return json.Unmarshal(get(t, p.base+"/api/v1/engine"), &s) == nil && s.Redis.Connected == want
-	}, 30*time.Second, 50*time.Millisecond, "%v\n%s", want, p.log)
+	}, 60*time.Second, 50*time.Millisecond, "%v\n%s", want, p.log)
 }
 
 // Sentinels say who the master is: engines share limits and dead letters through it, and
 // through the one that takes over when it dies. Without it nothing is limited, as
 // fallback: off says.
 func TestRedisSentinel(t *testing.T) {
+	t.Parallel()
 	master, kill := program(t, "redis-server", redisArgs())
 	replica, _ := program(t, "redis-server", redisArgs("--replicaof", "127.0.0.1", fmt.Sprint(master)))
 	sentinel, _ := program(t, "redis-sentinel", func(port int) []string {
@@ -134,7 +135,7 @@ sentinel failover-timeout main 5000
 	require.Eventually(t, func() bool {
 		role, err := redisAt(t, replica).Info(context.Background(), "replication").Result()
 		return err == nil && strings.Contains(role, "master_link_status:up")
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 60*time.Second, 50*time.Millisecond)
 
 	engines := sharing(t, fmt.Sprintf("addresses: [\"127.0.0.1:%d\"], sentinel_master: main, sentinel_username: default, sentinel_password_file: sentinel.password, pool_size: 2", sentinel))
 	require.Equal(t, 20, orders(t, engines[0], "", 20, "").Accepted)
@@ -144,11 +145,11 @@ sentinel failover-timeout main 5000
 		require.Equal(t, 0, orders(t, p, "", 20, "").Accepted)
 	}
 	kill()
-	require.Eventually(t, func() bool { return orders(t, engines[0], "", 20, "").Accepted == 20 }, 10*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool { return orders(t, engines[0], "", 20, "").Accepted == 20 }, 60*time.Second, 20*time.Millisecond,
 		"without Redis and a fallback everything passes")
 	for _, p := range engines {
 		connected(t, p, true)
-		require.Eventually(t, func() bool { return orders(t, p, "", 20, "").Accepted == 0 }, 20*time.Second, 100*time.Millisecond,
+		require.Eventually(t, func() bool { return orders(t, p, "", 20, "").Accepted == 0 }, 60*time.Second, 100*time.Millisecond,
 			"the replica has taken over, and knows what was counted")
 	}
 	role, err := redisAt(t, replica).Info(context.Background(), "replication").Result()
@@ -180,7 +181,7 @@ func TestRedisCluster(t *testing.T) {
 			}
 		}
 		return true
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 60*time.Second, 50*time.Millisecond)
 
 	engines := sharing(t, fmt.Sprintf("addresses: [\"127.0.0.1:%d\"], cluster: true", ports[0]))
 	require.Equal(t, 20, orders(t, engines[0], "", 20, "").Accepted)
@@ -204,5 +205,5 @@ limits: {global: off, shared: {redis: true, fallback: off}, default: {limit: 30,
 	require.Eventually(t, func() bool {
 		var list struct{ Items []struct{ Service string } }
 		return json.Unmarshal(get(t, engines[0].base+"/api/v1/dlq"), &list) == nil && len(list.Items) == 2
-	}, 10*time.Second, 100*time.Millisecond, "%s", get(t, engines[0].base+"/api/v1/dlq"))
+	}, 60*time.Second, 100*time.Millisecond, "%s", get(t, engines[0].base+"/api/v1/dlq"))
 }

@@ -70,7 +70,7 @@ func TestReload(t *testing.T) {
 	require.Equal(t, 202, status, answer)
 	counts := func(want float64) {
 		t.Helper()
-		require.Eventually(t, func() bool { return counter(t, p, "slo_events_total") == want }, 5*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return counter(t, p, "slo_events_total") == want }, 60*time.Second, 20*time.Millisecond)
 	}
 	counts(1)
 
@@ -94,12 +94,12 @@ func TestReload(t *testing.T) {
 	first := hash()
 	writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "order"))
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
-	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/slos")), `"objective":0.99,`) }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/slos")), `"objective":0.99,`) }, 60*time.Second, 20*time.Millisecond)
 	require.Equal(t, 1.0, counter(t, p, "sloengine_reload_last_ok"))
 	counts(1)
 	second := hash()
 	require.NotEqual(t, first, second)
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "msg=reloaded hash="+second) }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "msg=reloaded hash="+second) }, 60*time.Second, 20*time.Millisecond)
 
 	// Another matcher: a new generation, from zero, and the old type is unknown now.
 	writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "purchase"))
@@ -163,7 +163,7 @@ func TestAudit(t *testing.T) {
 			}
 		}
 		return len(lines) >= 7
-	}, 10*time.Second, 10*time.Millisecond, "%v", p.log)
+	}, 60*time.Second, 10*time.Millisecond, "%v", p.log)
 	for i, want := range []string{
 		`action=reload detail="hash=`, `action=dlq.replay detail="all replayed=0`, `action=dlq.discard detail="ids=1 [a-b] discarded=0"`,
 		`action=dlq.purge detail="before=`, `action=forget detail="service=`, `action=reload detail="error=`, `action=reload detail="error=`,
@@ -239,7 +239,7 @@ func TestTLS(t *testing.T) {
 		}
 		res.Body.Close()
 		return res.StatusCode == http.StatusOK
-	}, 10*time.Second, 20*time.Millisecond, p.log.String())
+	}, 60*time.Second, 20*time.Millisecond, p.log.String())
 
 	// A web config that cannot work stops the start and says so.
 	require.NoError(t, os.WriteFile(dir+"/web.yaml", []byte("tls_server_config: {cert_file: nowhere.pem, key_file: key.pem}\n"), 0o644))
@@ -289,7 +289,7 @@ func TestReloadSettings(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.log.String(), "take effect after a restart") && strings.Contains(p.log.String(), "sections=[log]")
 	},
-		5*time.Second, 20*time.Millisecond, p.log.String())
+		60*time.Second, 20*time.Millisecond, p.log.String())
 	p.stop(t)
 	// What was stored before and after the rule.
 	log, err := os.ReadFile(walSegment(t, dir))
@@ -333,7 +333,7 @@ func TestSinksChangeByReload(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return strings.Contains(string(get(t, p.base+"/metrics")), fmt.Sprintf("sloengine_sink_delivered_items_total{sink=%q} %d\n", sink, n))
-		}, 15*time.Second, 50*time.Millisecond, "%s", p.log)
+		}, 60*time.Second, 50*time.Millisecond, "%s", p.log)
 	}
 	sendOrders(t, p, "a", 10)
 	delivered("hook", 10)
@@ -344,7 +344,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	first.mode.Store(refuses)
 	sendOrders(t, p, "b", 10)
 	reload(200, fmt.Sprintf("  - {name: hook, http: {url: %q}, batch: {items: 3}}\n", moved.URL)+archive)
-	require.Eventually(t, func() bool { return got.Load() == 10 }, 15*time.Second, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.log)
+	require.Eventually(t, func() bool { return got.Load() == 10 }, 60*time.Second, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.log)
 	delivered("archive", 20)
 	require.Len(t, linesWith(p, `"sink changed"`), 1)
 	require.NotContains(t, p.log.String(), "take effect after a restart")
@@ -368,7 +368,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	writeFile(t, dir, "engine.yaml", strings.Replace(settings("  - {name: archive, file: {dir: archive, fsync: batch}}\n"), "base: 10ms", "base: 20ms", 1))
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
-	require.Eventually(t, func() bool { return len(linesWith(p, `"sink changed"`)) == 3 }, 5*time.Second, 10*time.Millisecond, "%s", p.log)
+	require.Eventually(t, func() bool { return len(linesWith(p, `"sink changed"`)) == 3 }, 60*time.Second, 10*time.Millisecond, "%s", p.log)
 	require.Contains(t, reload(422, "  - {name: archive}\n"), "the sink has no destination")
 	sendOrders(t, p, "d", 5)
 	delivered("archive", 30)

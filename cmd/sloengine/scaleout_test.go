@@ -180,7 +180,7 @@ func (s *scaleOut) viewAgrees() {
 			shown[one.Group["batch"]] = one.Budget.Counts.Valid
 		}
 		return maps.Equal(shown, s.produced)
-	}, 30*time.Second, 200*time.Millisecond)
+	}, 60*time.Second, 200*time.Millisecond)
 	view.stop(s.t)
 }
 

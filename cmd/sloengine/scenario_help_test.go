@@ -59,7 +59,7 @@ func (r *receiver) up(t testing.TB) {
 		var err error
 		l, err = net.Listen("tcp", address)
 		return err == nil
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 60*time.Second, 10*time.Millisecond)
 	r.address = l.Addr().String()
 	server := &http.Server{Handler: r}
 	r.mu.Lock()

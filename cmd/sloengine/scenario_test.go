@@ -59,7 +59,7 @@ sinks:
 	require.Equal(t, 1500, sum.Accepted)
 	back := time.Now()
 	require.Eventually(t, func() bool { return sink.has() == 1500 }, 60*time.Second, 100*time.Millisecond, "%d arrived\n%s", sink.has(), p.log)
-	require.Eventually(t, func() bool { return counted(t, p, "payments") == 1500 }, 5*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return counted(t, p, "payments") == 1500 }, 60*time.Second, 100*time.Millisecond)
 	require.LessOrEqual(t, sink.peak(), bears)
 	require.Zero(t, deadLetterCount(t, p))
 	row(t, "sink down 10 s at 100/s", 1500, counted(t, p, "payments"), sink.has(), 0, 1500-sink.has(),
@@ -90,7 +90,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	again := sendAt(t, p, "shop", 500, time.Second, func(i int) (string, string) { return fmt.Sprint("p", in-1-i), "payment.paid" })
 	require.Equal(t, 500, again.Accepted+again.Duplicates+again.DeadLettered)
 	replayAll(t, p)
-	require.Eventually(t, func() bool { return counted(t, p, "payments") == in }, 5*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return counted(t, p, "payments") == in }, 60*time.Second, 100*time.Millisecond)
 	time.Sleep(500 * time.Millisecond)
 	row(t, "1500 payments/s against 1000/s", in, counted(t, p, "payments"), 0, sum.DeadLettered, in-counted(t, p, "payments"),
 		fmt.Sprintf("let in at once %d, replayed the rest", sum.Accepted))
@@ -121,7 +121,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	require.Equal(t, in, sum.Accepted+sum.DeadLettered+sum.Limited)
 	require.Greater(t, sum.Limited, in/2, "junk is dropped")
 	replayAll(t, p)
-	require.Eventually(t, func() bool { return counted(t, p, "payments") == payments }, 5*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return counted(t, p, "payments") == payments }, 60*time.Second, 100*time.Millisecond)
 	require.Equal(t, sum.Accepted+sum.DeadLettered, counted(t, p, "all"))
 	var list struct {
 		Items []struct {
@@ -139,7 +139,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 			coverage[s.SLO] = *s.Coverage
 		}
 		return coverage["all"] < coverage["payments"]
-	}, 5*time.Second, 100*time.Millisecond, "%v", coverage)
+	}, 60*time.Second, 100*time.Millisecond, "%v", coverage)
 	ratio := coverage["all"] / coverage["payments"]
 	require.InDelta(t, float64(in-sum.Limited)/in, ratio, 0.02, "coverage tells the share that was dropped")
 	row(t, "flood of 5000/s with 1000 payments/s", in, counted(t, p, "all"), 0, sum.DeadLettered, payments-counted(t, p, "payments"),
@@ -167,8 +167,8 @@ sinks:
 	const in = 2000
 	sum := sendAt(t, p, "shop", 1000, 2*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
 	require.Equal(t, in, sum.Accepted)
-	require.Eventually(t, func() bool { return well.has() == in }, 5*time.Second, 50*time.Millisecond, "one sink waits for another")
-	require.Eventually(t, func() bool { return deadLetterCount(t, p) == in }, 20*time.Second, 100*time.Millisecond, p.log.String())
+	require.Eventually(t, func() bool { return well.has() == in }, 60*time.Second, 50*time.Millisecond, "one sink waits for another")
+	require.Eventually(t, func() bool { return deadLetterCount(t, p) == in }, 60*time.Second, 100*time.Millisecond, p.log.String())
 	dead := deadLetterCount(t, p)
 	hung.mode.Store(takes)
 	require.Eventually(t, func() bool { replayAllOnce(t, p); return deadLetterCount(t, p) == 0 }, 40*time.Second, 500*time.Millisecond, p.log.String())
@@ -205,7 +205,7 @@ sinks:
 	const in = 60_000
 	sum := sendAt(t, p, "shop", 15_000, 4*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
 	require.Equal(t, in, sum.Accepted)
-	require.Eventually(t, func() bool { return deadLetterCount(t, p) > 0 }, 20*time.Second, 100*time.Millisecond, p.log.String())
+	require.Eventually(t, func() bool { return deadLetterCount(t, p) > 0 }, 60*time.Second, 100*time.Millisecond, p.log.String())
 	dead := deadLetterCount(t, p)
 	sink.up(t)
 	require.Eventually(t, func() bool { replayAllOnce(t, p); return deadLetterCount(t, p) == 0 && sink.has() == in }, 60*time.Second, 500*time.Millisecond,

@@ -103,10 +103,10 @@ reports:
 	}
 	logged := func(want string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Contains(p.log.String(), want) }, 10*time.Second, 20*time.Millisecond, "the log lacks %s", want)
+		require.Eventually(t, func() bool { return strings.Contains(p.log.String(), want) }, 60*time.Second, 20*time.Millisecond, "the log lacks %s", want)
 	}
 	logged(`"reports name what no spec has, so they will be empty" reports="[misspelt: service shopp]"`)
-	require.Eventually(t, func() bool { _, err := os.Stat(state); return err == nil }, 10*time.Second, 20*time.Millisecond, p.log)
+	require.Eventually(t, func() bool { _, err := os.Stat(state); return err == nil }, 60*time.Second, 20*time.Millisecond, p.log)
 	require.Empty(t, server.Received(), "what was due before the report was in the settings is not sent")
 	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"name":"ops@example.org"`)
 	page := string(get(t, p.base+"/engine"))
@@ -144,7 +144,7 @@ reports:
 	}
 	require.Len(t, server.Received(), 1)
 	p = serve()
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_reports_sent_total") > 0 }, 20*time.Second, 20*time.Millisecond, p.log)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_reports_sent_total") > 0 }, 60*time.Second, 20*time.Millisecond, p.log)
 	require.Contains(t, p.log.String(), "delivery of a report was interrupted")
 	mails := server.Received()
 	require.Len(t, mails, 2, "at most one more for a kill")
@@ -221,7 +221,7 @@ reports:
 	p = serve()
 	status, answer := post(t, p.base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_evaluate_ticks_total") > 5 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_evaluate_ticks_total") > 5 }, 60*time.Second, 20*time.Millisecond)
 	require.Len(t, server.Received(), 3)
 	require.EqualValues(t, 3, posted.Load())
 

@@ -12,6 +12,7 @@ import (
 // TestScripts runs the stories of testdata/script. Each has a free port in $PORT
 // and the example specs in $SPECS.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	specs, err := filepath.Abs("../../testdata")
 	if err != nil {
 		t.Fatal(err)

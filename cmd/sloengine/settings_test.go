@@ -45,7 +45,7 @@ web: {external_url: "https://slo.example.org/below", pprof: true, allowed_hosts:
 	require.Contains(t, send(long(1000)), `"event_too_large"`)
 	require.Contains(t, send(long(70_000)), `"body_too_large"`)
 	require.Contains(t, string(get(t, p.base+"/api/v1/engine")), `"horizon_seconds":3600`, "at least half of max_age")
-	require.Eventually(t, func() bool { return counter(t, p, "sloengine_checkpoint_written_total") > 0 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_checkpoint_written_total") > 0 }, 60*time.Second, 20*time.Millisecond)
 	require.Contains(t, string(get(t, p.base+"/debug/pprof/cmdline")), "serve")
 	require.Contains(t, string(get(t, p.base+"/engine")), "/below/")
 }

@@ -42,10 +42,10 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 	// Whatever was let in at once is refused by the sink; the rest comes back, counts, and is
 	// refused by the sink too: all are dead letters of the sink in the end, and each counts.
 	total := func() int { return counted(t, engines[0], "payments") + counted(t, engines[1], "payments") }
-	require.Eventually(t, func() bool { return total() == 2*each && deadLetterCount(t, engines[0]) == 2*each }, 30*time.Second, 200*time.Millisecond,
+	require.Eventually(t, func() bool { return total() == 2*each && deadLetterCount(t, engines[0]) == 2*each }, 60*time.Second, 200*time.Millisecond,
 		"%d counted, %d dead letters\n%s", total(), deadLetterCount(t, engines[0]), engines[0].log)
 	sink.mode.Store(takes)
-	require.Eventually(t, func() bool { return deadLetterCount(t, engines[1]) == 0 }, 30*time.Second, 200*time.Millisecond, engines[1].log.String())
+	require.Eventually(t, func() bool { return deadLetterCount(t, engines[1]) == 0 }, 60*time.Second, 200*time.Millisecond, engines[1].log.String())
 	require.Equal(t, 2*each, sink.has())
 	sink.mu.Lock()
 	for id, n := range sink.got {
@@ -85,15 +85,15 @@ sinks:
 	require.Zero(t, state(engines[1]))
 	sendAt(t, engines[0], "shop", 100, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprint("a", i), "payment.paid" })
 	for _, p := range engines {
-		require.Eventually(t, func() bool { return state(p) == 2 }, 20*time.Second, 50*time.Millisecond, p.log)
+		require.Eventually(t, func() bool { return state(p) == 2 }, 60*time.Second, 50*time.Millisecond, p.log)
 	}
 	require.Contains(t, engines[1].log.String(), "another engine: 3 failures in a row")
 	sink.mode.Store(takes)
 	sum := sendAt(t, engines[1], "shop", 100, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprint("b", i), "payment.paid" })
 	require.Equal(t, 10, sum.Accepted)
-	require.Eventually(t, func() bool { return sink.has() == 20 }, 30*time.Second, 50*time.Millisecond, engines[1].log)
+	require.Eventually(t, func() bool { return sink.has() == 20 }, 60*time.Second, 50*time.Millisecond, engines[1].log)
 	for _, p := range engines {
-		require.Eventually(t, func() bool { return state(p) == 0 }, 20*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return state(p) == 0 }, 60*time.Second, 50*time.Millisecond)
 		p.stop(t)
 	}
 }

@@ -39,7 +39,7 @@ func readAnswer(t *testing.T, conn net.Conn) (status int, body string) {
 // waitReading waits until the engine reads so many bodies.
 func waitReading(t *testing.T, p *process, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return seriesValue(t, p.base, "sloengine_ingest_in_flight_requests") == n }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return seriesValue(t, p.base, "sloengine_ingest_in_flight_requests") == n }, 60*time.Second, 10*time.Millisecond)
 }
 
 const oneEvent = `{"id":"%s","service":"crash","type":"t","attributes":{"uid":"%s"}}`
@@ -77,7 +77,7 @@ func postOne(t *testing.T, p *process, id string) {
 
 func waitCounted(t *testing.T, p *process, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return counted(t, p, "each") == want }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return counted(t, p, "each") == want }, 60*time.Second, 50*time.Millisecond)
 }
 
 // From the signal on nothing new is taken, also while a sink is slow to stop; a request that

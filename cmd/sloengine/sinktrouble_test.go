@@ -68,6 +68,7 @@ func linesWith(p *process, text string) (lines []string) {
 // limit, shows: one line when it begins and one when it ends, readiness, page, metrics.
 // Where no event is at fault, none becomes a dead letter.
 func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status int
 		dead   bool
@@ -101,7 +102,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 			p.waitReady(t)
 			require.Empty(t, degraded(t, p, "sink"))
 			sendOrders(t, p, "e", 1000)
-			require.Eventually(t, func() bool { return len(linesWith(p, "sink failing")) == 1 }, 10*time.Second, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return len(linesWith(p, "sink failing")) == 1 }, 60*time.Second, 50*time.Millisecond)
 			require.Contains(t, linesWith(p, "sink failing")[0], c.cause)
 			require.Contains(t, degraded(t, p, "sink"), "hook: delivery fails since ")
 			require.Contains(t, degraded(t, p, "sink"), fmt.Sprintf(": %d ", c.status))
@@ -109,7 +110,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 			require.Contains(t, string(get(t, p.base+"/engine")), strings.SplitN(c.cause, ":", 2)[0])
 			require.Positive(t, counter(t, p, "sloengine_sink_failing"))
 			if c.dead {
-				require.Eventually(t, func() bool { return counter(t, p, "sloengine_dlq_entries") == 1000 }, 30*time.Second, 50*time.Millisecond)
+				require.Eventually(t, func() bool { return counter(t, p, "sloengine_dlq_entries") == 1000 }, 60*time.Second, 50*time.Millisecond)
 				require.Contains(t, linesWith(p, "events became dead letters")[0], c.cause)
 			} else {
 				time.Sleep(3 * time.Second) // far beyond what the retries of a batch take
@@ -122,9 +123,9 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 			if c.dead {
 				want = 100
 			}
-			require.Eventually(t, func() bool { return got.Load() == want }, 30*time.Second, 50*time.Millisecond)
-			require.Eventually(t, func() bool { return len(linesWith(p, "sink recovered")) == 1 }, 5*time.Second, 50*time.Millisecond)
-			require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 5*time.Second, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return got.Load() == want }, 60*time.Second, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return len(linesWith(p, "sink recovered")) == 1 }, 60*time.Second, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
 			require.Len(t, linesWith(p, "sink failing"), 1)
 			metrics := string(get(t, p.base+"/metrics"))
 			require.Contains(t, metrics, fmt.Sprintf(`sloengine_sink_answers_total{sink="hook",code="%d"}`, c.status))
@@ -138,6 +139,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 // without traffic, and goes on by itself once the folder is there again. So it does when
 // the folder cannot be made at the start.
 func TestTheFolderOfAFileSinkGoes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := writeFile(t, dir, "spec.yaml", troubleSpec)
 	archive := filepath.Join(dir, "archive")
@@ -152,23 +154,23 @@ func TestTheFolderOfAFileSinkGoes(t *testing.T) {
 	p, ok := serveIn(t, dir, spec, troublePolicies+"sinks: [{name: archive, file: {dir: archive}}]\n")
 	require.True(t, ok, "a sink holds up no start: %s", p.log.String())
 	p.waitReady(t)
-	require.Eventually(t, func() bool { return strings.Contains(degraded(t, p, "sink"), "not a directory") }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(degraded(t, p, "sink"), "not a directory") }, 60*time.Second, 50*time.Millisecond)
 	require.Len(t, linesWith(p, "sink failing"), 1)
 	sendOrders(t, p, "a", 10)
 	require.NoError(t, os.Remove(archive))
-	require.Eventually(t, func() bool { return lines() == 10 }, 20*time.Second, 50*time.Millisecond)
-	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return lines() == 10 }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
 
 	time.Sleep(1500 * time.Millisecond) // the lines are durable and the cursor is saved: they are not sent again
 	require.NoError(t, os.RemoveAll(archive))
-	require.Eventually(t, func() bool { return strings.Contains(degraded(t, p, "sink"), "no such file or directory") }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(degraded(t, p, "sink"), "no such file or directory") }, 60*time.Second, 50*time.Millisecond)
 	sendOrders(t, p, "b", 10)
 	time.Sleep(2 * time.Second)
 	require.NoDirExists(t, archive)
 	require.Zero(t, counter(t, p, "sloengine_dlq_entries"))
 	require.NoError(t, os.Mkdir(archive, 0o700))
-	require.Eventually(t, func() bool { return lines() == 10 }, 20*time.Second, 50*time.Millisecond, "%s", p.log)
-	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return lines() == 10 }, 60*time.Second, 50*time.Millisecond, "%s", p.log)
+	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
 	require.NotEmpty(t, linesWith(p, "sink recovered"))
 	p.stop(t)
 }

@@ -87,7 +87,7 @@ notifications:
 	var item incidents.Item
 	callAPI(t, http.MethodPost, p.base+"/api/v1/incidents/"+id+"/publish", `{"public":true}`, &item)
 	callAPI(t, http.MethodPost, p.base+"/api/v1/incidents/"+id+"/update", `{"by":"Ann","text":"Orders fail. We are on it.","public":true}`, &item)
-	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/public")), "Orders fail. We are on it.") }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/public")), "Orders fail. We are on it.") }, 60*time.Second, 50*time.Millisecond)
 	require.NotContains(t, string(get(t, p.base+"/public")), "Ann")
 
 	// Good orders end the alert, and with it the incident.
@@ -98,7 +98,7 @@ notifications:
 	status, answer = post(t, p.base+"/api/v1/events", "", body.String())
 	require.Equal(t, http.StatusAccepted, status, answer)
 	h.wait(t, "ErrorBudgetBurnPage", "firing", "resolved")
-	require.Eventually(t, func() bool { return string(listIncidents(t, p).Items[0].State) == "resolved" }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return string(listIncidents(t, p).Items[0].State) == "resolved" }, 60*time.Second, 50*time.Millisecond)
 	callAPI(t, http.MethodGet, p.base+"/api/v1/incidents/"+id, "", &item)
 	require.True(t, item.Resolved.Automated)
 	require.Equal(t, "Ann", item.Ack.By)
