@@ -1,12 +1,15 @@
 package outbox
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 )
 
 // lifecycle has a row in each state: 1 PENDING, 2 waiting for its next attempt, 3 FAILED, 4 COMPLETED.
@@ -153,4 +156,40 @@ func TestStats(t *testing.T) {
 	s, err := ReadStats(t.Context(), conn, table)
 	require.NoError(t, err)
 	require.Equal(t, &Stats{Topics: []Topic{}, Relays: []Relay{}, Unleased: Buckets}, s)
+}
+
+// TestNothingHasToBePrepared: a pgbouncer with transaction pooling is between the commands and the database.
+func TestNothingHasToBePrepared(t *testing.T) {
+	server := postgrestest.Shared(t)
+	for _, mode := range []string{"exec", "simple_protocol"} {
+		db := server.Database(t)
+		conn, err := pgx.Connect(t.Context(), server.DSN(db)+"&default_query_exec_mode="+mode)
+		require.NoError(t, err)
+		defer func() { _ = conn.Close(context.Background()) }()
+		table := newTable(t, Options{})
+		migrate(t, conn, table, Layout{Partitioned: true, Today: date(1)})
+		seed(t, conn, "done", Completed, 1, false)
+		seed(t, conn, "failed", Failed, 2, false)
+		_, err = Check(t.Context(), conn, table, NeedRelay)
+		require.NoError(t, err)
+		rows, err := List(t.Context(), conn, table, Filter{Type: "OrderCreated", IDs: []int64{1, 2}, Statuses: []string{Failed}})
+		require.NoError(t, err)
+		require.Equal(t, []int64{2}, ids(rows))
+		rows, err = List(t.Context(), conn, table, Filter{OlderThan: 100 * 365 * day})
+		require.NoError(t, err)
+		require.Empty(t, rows)
+		n, err := Retry(t.Context(), conn, table, Filter{IDs: []int64{2}})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		n, err = Replay(t.Context(), conn, table, Span{From: date(1), To: date(2), Type: "OrderCreated"})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		s, err := ReadStats(t.Context(), conn, table)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, s.Pending)
+		exec(t, conn, "UPDATE outbox SET status = 'COMPLETED'")
+		m := maintain(t, conn, table, Retention{Now: date(20), Age: day})
+		require.Len(t, m.Dropped, 4)
+		require.EqualValues(t, 2, m.Keys)
+	}
 }
