@@ -37,3 +37,26 @@ func TestCheckpointsDuringABacklog(t *testing.T) {
 		r.shutdown()
 	})
 }
+
+// Who catches up sees every record that was durable before. Do alone would be served in the middle of a backlog.
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opt := testOptions(fsystest.New())
+		opt.CrashPoint = func(at CrashPoint) {
+			if at == CrashBeforeApply {
+				time.Sleep(time.Millisecond) // the reader is slower than the log
+			}
+		}
+		r := start(t, opt)
+		const backlog = 50
+		for i := range backlog {
+			r.commit(fmt.Sprint("event-", i))
+		}
+		durable := r.Health().Log.Durable
+		require.Less(t, r.Position(), durable)
+		require.NoError(t, r.CatchUp(context.Background()))
+		require.GreaterOrEqual(t, r.Position(), durable)
+		require.NoError(t, r.CatchUp(context.Background()), "at once")
+		r.shutdown()
+	})
+}

@@ -161,6 +161,15 @@ func (e *Engine) Do(ctx context.Context, f func()) error {
 	return e.read.do(ctx, f)
 }
 
+// CatchUp returns when the State has applied every record that was durable at the time of the call.
+func (e *Engine) CatchUp(ctx context.Context) error {
+	durable := e.durable.Load()
+	if err := e.read.wait(ctx, durable); err != nil && e.folded.Load() < durable {
+		return err
+	}
+	return nil // an error of that record itself is somebody else's
+}
+
 // Run recovers, and serves until ctx is done. Then it answers all waiting requests, folds the log to its end and makes a
 // last checkpoint. An error means that the folder cannot be used (such as a *checkpoint.LossError), or that nothing more
 // can be promised about what is written. The process should then exit and start again. Run can be called once.

@@ -130,8 +130,12 @@ func (p *positions) run(ctx context.Context) error {
 	return nil
 }
 
-// of returns the positions of a source, as the log has them.
+// of returns the positions of a source that is not running, as the log has them. What the source wrote last may be durable
+// and not in the book yet.
 func (p *positions) of(ctx context.Context, source string) (progress []position.Progress, err error) {
+	if err := p.engine.CatchUp(ctx); err != nil {
+		return nil, err
+	}
 	err = p.engine.Do(ctx, func() { progress = p.book.Of(source) })
 	return progress, err
 }

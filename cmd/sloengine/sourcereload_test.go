@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+)
+
+// Sources come, go and change by a reload, while messages arrive. One that did not change goes on, one that changed is
+// started again at its position, and so is one that was removed and comes back: each message counts once, also without an
+// id. The groups of the SLO are the messages.
+func TestSourcesChangeByReload(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Start(t, kafkatest.Options{})
+	topics := []string{"kept", "changed", "added"}
+	for _, topic := range topics {
+		cluster.CreateTopic(t, topic, 3, nil)
+	}
+	client := cluster.Client(t)
+	defer client.Close()
+	written := 0
+	put := func(topic string, n int) {
+		t.Helper()
+		for range n {
+			value := fmt.Sprintf(`{"service":"crash","type":"t","attributes":{"uid":"u-%d"}}`, written)
+			client.Produce(t.Context(), &kgo.Record{Topic: topic, Value: []byte(value)}, nil)
+			written++
+		}
+		require.NoError(t, client.Flush(t.Context()))
+	}
+	source := func(topic, more string) string {
+		return fmt.Sprintf("  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, max_wait: 20ms}}}\n",
+			topic, more, cluster.Brokers()[0], topic)
+	}
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", crashSpec)
+	p, ok := serveIn(t, dir, spec, crashSettings+"sources:\n"+source("kept", "")+source("changed", ""))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	reload := func(want int, sources ...string) string {
+		t.Helper()
+		writeFile(t, dir, "engine.yaml", crashSettings+"sources:\n"+strings.Join(sources, ""))
+		status, answer := post(t, p.base+"/-/reload", "", "")
+		require.Equal(t, want, status, answer)
+		return answer
+	}
+	counted := func() {
+		t.Helper()
+		var counts map[string]float64
+		require.Eventually(t, func() bool { counts = countsByID(t, p); return len(counts) == written }, time.Minute, 100*time.Millisecond, "%s", p.log)
+		for uid, n := range counts {
+			require.Equal(t, 1.0, n, uid)
+		}
+	}
+	started := func(name string) int { return len(linesWith(p, `"source started" source=`+name+" ")) }
+
+	put("kept", 100)
+	put("changed", 100)
+	counted()
+	const changes = 10
+	for i := range changes {
+		put("kept", 100)
+		put("changed", 200)
+		reload(200, source("kept", ""), source("changed", fmt.Sprintf("headers: {h: X-%d}, ", i)))
+	}
+	counted()
+	require.Equal(t, []int{1, 1 + changes}, []int{started("kept"), started("changed")})
+
+	// A mistake changes nothing.
+	require.Contains(t, reload(422, source("kept", ""), strings.Replace(source("changed", ""), "topics", "topcis", 1)), "topcis")
+	put("changed", 10)
+	counted()
+
+	put("added", 100)
+	put("changed", 200)
+	reload(200, source("kept", ""), source("added", ""))
+	require.Len(t, linesWith(p, `"source removed" source=changed`), 1)
+	require.NotContains(t, string(get(t, p.base+"/metrics")), `source="changed"`)
+	require.NotContains(t, string(get(t, p.base+"/api/v1/engine")), `"changed"`)
+	put("changed", 100)
+	reload(200, source("kept", ""), source("changed", ""), source("added", ""))
+	counted()
+	require.Equal(t, 1, started("kept"))
+	require.Contains(t, string(get(t, p.base+"/metrics")), `source="changed"`)
+
+	// The log says the same.
+	p.kill()
+	requireKilled(t, p)
+	p, ok = serveIn(t, dir, spec, crashSettings+"sources:\n"+source("kept", "")+source("changed", "")+source("added", ""))
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	put("changed", 10)
+	counted()
+	p.stop(t)
+}
