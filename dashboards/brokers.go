@@ -96,7 +96,7 @@ func sourceRows(b *board) {
 		unit: unitRatio, none: noSource, steps: saturationSteps(), min: number(0), queries: []query{saturation()},
 	}, lineStyle{thresholds: true}))
 	b.add(8, 8, lines(view{
-		title: "Pauses by kind", about: "Seconds per second that batches of messages waited because the engine was busy, a rate limit throttled, or dead letters could not be saved. Counted when a wait ends. Batches that wait at the same time add up.",
+		title: "Pauses by kind", about: "Seconds per second that batches of messages waited because the engine was busy, a rate limit throttled, or dead letters could not be saved. Batches that wait at the same time add up.",
 		unit: unitShort, none: noSource, steps: above(good, from(0.5, warning)),
 		queries: []query{{sumRate("source, kind", metric.SourcePausedSeconds.Name, pickedSource), "{{source}}: {{kind}}"}},
 	}, lineStyle{stacked: true}))

@@ -125,6 +125,7 @@ type Intake struct {
 	reading reading
 	counts  *counts
 	state   state
+	busy    meter
 	seen    seen
 	batches sync.Pool
 }
@@ -137,6 +138,7 @@ func New(o Options) (*Intake, error) {
 	}
 	in := &Intake{o: o, counts: o.Metrics.of(o.Name)}
 	in.state.init(&in.o, in.counts)
+	in.busy = meter{now: o.Now, seconds: in.counts.busy}
 	var err error
 	if in.reading, err = newReading(&o.Settings, o.Typed); err != nil {
 		return nil, err
@@ -150,8 +152,11 @@ type ServiceType struct{ Service, Type string }
 // Now is the time.
 func (in *Intake) Now() time.Time { return in.o.Now() }
 
-// Busy counts the time since a package of a broker got messages, when it begins to wait for more.
-func (in *Intake) Busy(since time.Time) { in.counts.busy.Add(time.Since(since).Seconds()) }
+// Busy counts the time from when a package of a broker got messages until it calls end, because it waits for more.
+func (in *Intake) Busy() (end func()) {
+	in.busy.begin()
+	return in.busy.end
+}
 
 // Name is the name of the source.
 func (in *Intake) Name() string { return in.o.Name }

@@ -52,9 +52,16 @@ type state struct {
 	troubles []Trouble
 	taken    time.Time // when the last batch was durable
 	waits    map[Kind]int
+
+	paused map[Kind]*meter
 }
 
-func (s *state) init(o *Options, c *counts) { s.o, s.counts, s.waits = o, c, map[Kind]int{} }
+func (s *state) init(o *Options, c *counts) {
+	s.o, s.counts, s.waits, s.paused = o, c, map[Kind]int{}, map[Kind]*meter{}
+	for kind, seconds := range c.paused {
+		s.paused[kind] = &meter{now: o.Now, seconds: seconds}
+	}
+}
 
 // Fails notes that something does not work. It is logged once, until it works again.
 func (in *Intake) Fails(kind Kind, name, brief, reason string) {
@@ -113,9 +120,9 @@ func (in *Intake) pause(kind Kind, brief, reason string) (resume func()) {
 	s.mu.Lock()
 	s.waits[kind]++
 	s.mu.Unlock()
-	from := s.o.Now()
+	s.paused[kind].begin()
 	return func() {
-		s.counts.paused[kind].Add(max(0, s.o.Now().Sub(from).Seconds()))
+		s.paused[kind].end()
 		s.mu.Lock()
 		s.waits[kind]--
 		last := s.waits[kind] == 0

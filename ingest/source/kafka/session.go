@@ -106,7 +106,7 @@ func (x *session) poll(ctx context.Context) error {
 	defer cancel()
 	fetches := x.client.PollRecords(wait, pollRecords)
 	if !fetches.Empty() {
-		defer x.s.in.Busy(time.Now())
+		defer x.s.in.Busy()()
 	}
 	if x.s.set.Ownership == Group {
 		defer x.client.AllowRebalance()

@@ -279,14 +279,19 @@ func (x *session) step(ctx context.Context) (more bool, err error) {
 			}
 		}
 	}()
-	var busy time.Time
+	var busy func() // set once there is a row
+	defer func() {
+		if busy != nil {
+			busy()
+		}
+	}()
 	c := &claimed{source: x.s.in.Name(), places: &x.s.places, owned: x.owned}
 	var ids []int64
 	limit, full := x.limit, false
 	var last row
 	read, err := x.each(ctx, limit, func(r *row) bool {
-		if busy.IsZero() {
-			busy = time.Now()
+		if busy == nil {
+			busy = x.s.in.Busy()
 		}
 		last.xid, last.id, last.xmin = r.xid, r.id, r.xmin
 		if x.s.set.Way == XID && !x.s.places.at[r.bucket&(outbox.Buckets-1)].before(r.xid, r.id) {
@@ -313,7 +318,6 @@ func (x *session) step(ctx context.Context) (more bool, err error) {
 	if err != nil || read == 0 {
 		return false, err
 	}
-	defer x.s.in.Busy(busy)
 	more = full || read == limit
 	if full {
 		x.limit = max(1, read)

@@ -212,7 +212,7 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 		case <-ctx.Done():
 			return nil
 		}
-		began := time.Now()
+		end := c.Intake.Busy()
 	fill:
 		for len(list) < most {
 			select {
@@ -226,6 +226,7 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 			}
 		}
 		if ch.IsClosed() { // the broker delivers all of them again
+			end()
 			return ended()
 		}
 		for i := range list {
@@ -234,7 +235,7 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 			}
 		}
 		err := c.take(ctx, s, list)
-		c.Intake.Busy(began)
+		end()
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
