@@ -434,6 +434,7 @@ func TestEngineAlerts(t *testing.T) {
 		NameRabbitRate:           {{`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, grow(0.2)}},
 		NameRabbitDepth:          {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(101)}},
 		NameRabbitStopped:        {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(1)}, {`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, constant(7)}},
+		NameRabbitOverdue:        {{`sloengine_rabbitmq_dead_letters_overdue_seconds{source="workers",queue="w",instance="a"}`, constant(120)}},
 		NameRabbitTopology:       {{`sloengine_rabbitmq_topology_problems{source="workers",instance="a"}`, constant(1)}},
 		NameRabbitShare:          {{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)}, {`sloengine_fold_events_total{instance="a"}`, grow(10)}},
 		NameSinkLagging:          {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
@@ -459,7 +460,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 39, "every alert on the engine is tried above")
+	require.Len(t, known, 40, "every alert on the engine is tried above")
 }
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {

@@ -225,6 +225,10 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			metric.RabbitDeadLetterDepth.Name + " > 0 and increase(" + metric.RabbitDeadLetterHandled.Name + "[2m]) == 0", 5 * time.Minute,
 			"Dead-letter handler {{ $labels.source }} of engine " + at + " handles nothing",
 			"{{ $value | humanize }} messages have waited in RabbitMQ's dead-letter queue for 5m, and none was handled. Messages that reach the queue's retention are lost, and their failures are never counted."},
+		{NameRabbitOverdue, SeverityCritical, ImpactHigh,
+			metric.RabbitDeadLettersOverdue.Name + " > 0", 5 * time.Minute,
+			"Messages of {{ $labels.queue }} do not reach the dead-letter handler {{ $labels.source }} of engine " + at,
+			"The queue has had messages and no consumer for longer than its TTL, and for {{ $value | humanizeDuration }} its messages should have arrived in RabbitMQ's dead-letter queue. None did. Executions fail, and their failures are not counted."},
 		{NameRabbitTopology, SeverityCritical, ImpactHigh,
 			metric.RabbitTopologyProblems.Name + " > 0", 2 * time.Minute,
 			"Queues of {{ $labels.source }} on engine " + at + " differ from the settings",
@@ -287,6 +291,7 @@ const (
 	NameRabbitRate     = "RabbitMQDeadLetterRateHigh"
 	NameRabbitDepth    = "RabbitMQDeadLetterQueueDeep"
 	NameRabbitStopped  = "RabbitMQDeadLetterHandlerStopped"
+	NameRabbitOverdue  = "RabbitMQDeadLettersOverdue"
 	NameRabbitTopology = "RabbitMQTopologyDiffers"
 	NameRabbitShare    = "RabbitMQDeadLetterShareHigh"
 
@@ -297,7 +302,7 @@ const (
 // dashboard is the UID of the dashboard that shows what the alert reads.
 func (a *engineAlert) dashboard() string {
 	switch a.name {
-	case NameSourceFailing, NameSourceSaturated, NameRabbitRate, NameRabbitDepth, NameRabbitStopped, NameRabbitTopology, NameRabbitShare:
+	case NameSourceFailing, NameSourceSaturated, NameRabbitRate, NameRabbitDepth, NameRabbitStopped, NameRabbitOverdue, NameRabbitTopology, NameRabbitShare:
 		return DashboardBrokers
 	}
 	return DashboardReliability

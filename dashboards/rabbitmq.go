@@ -87,7 +87,7 @@ func deadLetterHandlerRows(b *board) {
 		unit: unitRate, none: noDeadLettered, steps: plain(),
 		queries: []query{{outcomes("type", `outcome="failure"`), "{{type}}"}},
 	}, lineStyle{stacked: true}))
-	b.add(12, 7, lines(view{
+	b.add(8, 7, lines(view{
 		title: "Retried and requeued messages", about: "Messages per second that a retry rule returned to their queue, and messages that the handler returned to the dead-letter queue because the engine was busy.",
 		unit: unitRate, none: noHandler, steps: plain(),
 		queries: []query{
@@ -95,9 +95,14 @@ func deadLetterHandlerRows(b *board) {
 			{sumRate("source", metric.RabbitRequeued.Name, pickedSource), "{{source}}: requeued"},
 		},
 	}, lineStyle{}))
-	b.add(12, 7, lines(view{
+	b.add(8, 7, lines(view{
 		title: "Share of dead-lettered executions", about: "Failures of dead-lettered messages among all events that the engine counts. The mark is the default of the alert on the share, 5 %.",
 		unit: unitRatio, none: noDeadLettered, steps: above(good, from(0.05, warning)), min: number(0),
 		queries: []query{{outcomes("instance", `outcome="failure"`) + " / (" + sumRate("instance", metric.FoldEvents.Name) + " > 0)", "{{instance}}"}},
 	}, lineStyle{thresholds: true}))
+	b.add(8, 7, lines(view{
+		title: "Overdue dead letters", about: "Time since the dead-letter queue should have received a message of a work queue that has a TTL, messages and no consumer. 0 while nothing is overdue.",
+		unit: unitSeconds, none: noHandler, steps: above(good, from(1, bad)), min: number(0),
+		queries: []query{{"max by (source, queue) (" + gauge(metric.RabbitDeadLettersOverdue.Name, pickedSource) + ")", "{{source}}: {{queue}}"}},
+	}, lineStyle{}))
 }

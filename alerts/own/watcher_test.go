@@ -60,6 +60,7 @@ func walks() []*walk {
 		g(metric.SinkRateLimited, `sink="a"`, 0, 0.1), g(metric.NotifyFailing, `target="am:9093",reason="timeout"`, 0, 1),
 		g(metric.SourceTrouble, `source="o",kind="topic"`, 0, 1), g(metric.KafkaSourceLag, `source="o",topic="t",partition="1"`, 0, 50000, 60000, 50000), g(metric.SourceBusySeconds, `source="o"`, 0.1, 0.9, 0.95, 0.99),
 		g(metric.RabbitDeadLetterHandled, `source="w"`, 0, 0.5), g(metric.RabbitDeadLetterDepth, `source="w"`, 0, 5, 150), g(metric.RabbitTopologyProblems, `source="w"`, 0, 1),
+		g(metric.RabbitDeadLettersOverdue, `source="w",queue="q"`, 0, 30, 600),
 		g(metric.RabbitDeadLetters, `source="w",queue="q",type="t",reason="expired",outcome="failure"`, 0, 0.5), g(metric.FoldEvents, "", 5, 10),
 		g(metric.ReportsFailing, `report="weekly"`, 0, 2), g(metric.ReportsPending, `report="weekly"`, 2, 2, 0),
 	}

@@ -24,5 +24,7 @@ var (
 		OneOf("reason", "expired rejected maxlen delivery_limit other"), OneOf("outcome", "failure duplicate retried kept"), Absent("until the first message"))
 	RabbitDeadLetterAge = rabbitPart.Histogram("sloengine_rabbitmq_dead_letter_age_seconds", "Time from dead-lettering, which RabbitMQ states in whole seconds, until the message was handled.",
 		[]float64{.1, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 3600, 21600, 86400}, rabbitSource, Absent(noHandler))
+	RabbitDeadLettersOverdue = rabbitPart.Gauge("sloengine_rabbitmq_dead_letters_overdue_seconds", unitSeconds, "Time since the dead-letter queue should have received a message of the work queue, which has had messages and no consumer for longer than its TTL and a minute. 0 while nothing is overdue, or while it cannot be known.",
+		rabbitSource, Named("queue", "work queue with a TTL"), Absent("without `work_queues` with a `ttl` in engine.yaml"))
 	RabbitRequeued = rabbitPart.Counter("sloengine_rabbitmq_requeued_total", "messages", "Messages of the dead-letter queue that were returned to it because the engine was busy.", rabbitSource, Absent(noHandler))
 )

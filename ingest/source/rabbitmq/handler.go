@@ -43,6 +43,7 @@ type Handler struct {
 	catalog  func() event.Catalog
 	failures failures
 	figures  *handlerSeries
+	arrivals *arrivals
 	busyWait time.Duration
 	pause    time.Duration // after the next requeue
 
@@ -66,6 +67,7 @@ func NewHandler(o HandlerOptions, p HandlerParts) (*Handler, error) {
 		o:        o, catalog: p.Catalog, failures: failures{mapper: mapper, severity: o.Severity}, figures: p.Metrics.handlers.Of(p.Name), pause: pauseFirst, busyWait: busyWait,
 	}
 	h.take, h.inspected = h.handle, h.measured
+	h.arrivals = newArrivals(&h.o, &p.Parts)
 	p.Metrics.expect(p.Name, h.topology)
 	return h, nil
 }
@@ -77,6 +79,7 @@ func (h *Handler) measured(i *Inspection) {
 		h.depth.Store(int64(q.Messages))
 	}
 	h.showDepth()
+	h.arrivals.measured(i, h.waiting.Load() > 0, h.Now())
 }
 
 func (h *Handler) showDepth() { h.figures.depth.Set(float64(h.depth.Load() + h.waiting.Load())) }
@@ -306,6 +309,7 @@ func (h *Handler) account(all []handled) {
 		queue, reason, typ, known := other, other, other, false
 		if m.history != nil {
 			reason = m.history.last.Reason
+			h.arrivals.arrived(m.history.last.Queue)
 			if slices.ContainsFunc(h.o.WorkQueues, func(w WorkQueue) bool { return w.Name == m.history.last.Queue }) {
 				queue = m.history.last.Queue
 			}
