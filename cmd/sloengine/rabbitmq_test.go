@@ -275,7 +275,7 @@ func (b *published) publish(ctx context.Context, conn *amqp.Connection, queue st
 		if conn.IsClosed() {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // every message is a series, so more of them make scrapes slow
 	}
 }
 
