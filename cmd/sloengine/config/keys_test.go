@@ -250,7 +250,9 @@ func fieldsRead(t *testing.T) map[string]bool {
 	require.NoError(t, err)
 	parts, err := filepath.Glob("../app/*.go")
 	require.NoError(t, err)
-	for _, file := range slices.Concat(files, users, parts) {
+	below, err := filepath.Glob("../app/*/*.go")
+	require.NoError(t, err)
+	for _, file := range slices.Concat(files, users, parts, below) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
