@@ -121,10 +121,10 @@ func migrationLock(t *Table) string { return "sloengine outbox " + t.Name.Base }
 // lockTable takes the advisory lock of a table's migration.
 func lockTable(ctx context.Context, conn *pgx.Conn, t *Table) (unlock func() error, err error) {
 	key := migrationLock(t)
-	for {
+	for waited := false; ; waited = true {
 		var got bool
 		// A statement that waits inside the database would hold a snapshot, for which CREATE INDEX CONCURRENTLY waits.
-		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key).Scan(&got); err != nil {
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key).Scan(&got); err != nil && (!waited || ctx.Err() == nil) {
 			return nil, fmt.Errorf("lock the migration of table %s: %w", t.Name.Text(), err)
 		}
 		if got {

@@ -105,9 +105,16 @@ func TestAMigrationThatWaitsCanBeInterrupted(t *testing.T) {
 	table := newTable(t, Options{})
 	unlock, err := lockTable(t.Context(), more(), table)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	require.ErrorContains(t, Migrate(ctx, conn, table, Layout{}, func(Step) {}), "another migration of table outbox is running")
+	ended := make(chan error, 1)
+	go func() { ended <- Migrate(ctx, conn, table, Layout{}, func(Step) {}) }()
+	third := more()
+	require.Eventually(t, func() bool {
+		return value[bool](t, third, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND query LIKE '%pg_try_advisory_lock%' AND state = 'idle')", int32(conn.PgConn().PID()))
+	}, time.Minute, 5*time.Millisecond)
+	cancel()
+	require.ErrorContains(t, <-ended, "another migration of table outbox is running")
 	require.NoError(t, unlock())
 	require.ErrorContains(t, unlock(), "the lock of the migration was lost")
 }
