@@ -27,9 +27,9 @@ type kafkaSinkConfig struct {
 
 func (k *kafkaSinkConfig) prefill(*Config) {
 	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout, kafkaclient.DefaultBackoff
-	k.Key, k.Acks, k.Compression, k.Idempotent = kafkasink.DefaultKey, kafkasink.DefaultAcks, kafkasink.DefaultCompression, true
-	k.BatchBytes, k.MaxMessageBytes, k.BufferBytes = kafkasink.DefaultBatchBytes, kafkasink.DefaultMaxMessageBytes, kafkasink.DefaultBufferBytes
-	k.Linger, k.DeliveryTimeout = kafkasink.DefaultLinger, kafkasink.DefaultDeliveryTimeout
+	k.Key, k.Acks, k.Compression, k.Idempotent = kafkasink.DefaultKey, kafkaclient.DefaultAcks, kafkaclient.DefaultCompression, true
+	k.BatchBytes, k.MaxMessageBytes, k.BufferBytes = kafkaclient.DefaultBatchBytes, kafkaclient.DefaultMaxMessageBytes, kafkaclient.DefaultBufferBytes
+	k.Linger, k.DeliveryTimeout = kafkaclient.DefaultLinger, kafkaclient.DefaultDeliveryTimeout
 }
 
 func (k *kafkaSinkConfig) check(f *yamldoc.Decoder, path string) {

@@ -65,12 +65,15 @@ sinks:
 	require.NoError(t, err)
 	password := filepath.Join(dir, "password")
 	require.Equal(t, kafkasink.Options{
-		Options: kafkaclient.Options{
-			Brokers: []string{"k:9092"}, ClientID: "me", Version: "2.8", RequestTimeout: 3 * time.Second, Backoff: 2 * time.Second,
-			SASL: &kafkaclient.SASLOptions{Mechanism: "PLAIN", Username: "ann", PasswordFile: password},
+		ProducerOptions: kafkaclient.ProducerOptions{
+			Options: kafkaclient.Options{
+				Brokers: []string{"k:9092"}, ClientID: "me", Version: "2.8", RequestTimeout: 3 * time.Second, Backoff: 2 * time.Second,
+				SASL: &kafkaclient.SASLOptions{Mechanism: "PLAIN", Username: "ann", PasswordFile: password},
+			},
+			Acks: "leader", Compression: "zstd", BatchBytes: 32 << 10, MaxMessageBytes: 2 << 20,
+			Linger: 5 * time.Millisecond, BufferBytes: 4 << 20, DeliveryTimeout: 9 * time.Second,
 		},
-		Topic: "events", Key: "{type}", Acks: "leader", Compression: "zstd", BatchBytes: 32 << 10, MaxMessageBytes: 2 << 20,
-		Linger: 5 * time.Millisecond, BufferBytes: 4 << 20, DeliveryTimeout: 9 * time.Second,
+		Topic: "events", Key: "{type}",
 	}, c.Sinks[0].Kafka.Options)
 	require.False(t, c.Sinks[0].Kafka.Idempotent)
 	require.Equal(t, amqpclient.Options{
@@ -88,7 +91,7 @@ sinks:
 	}
 	require.True(t, c.Sinks[2].Kafka.TLS.Insecure)
 	require.True(t, c.Sinks[3].RabbitMQ.TLS.Insecure)
-	for i, timeout := range []time.Duration{9*time.Second + kafkaGrace, 5 * time.Second, kafkasink.DefaultDeliveryTimeout + kafkaGrace, 5 * time.Second} {
+	for i, timeout := range []time.Duration{9*time.Second + kafkaGrace, 5 * time.Second, kafkaclient.DefaultDeliveryTimeout + kafkaGrace, 5 * time.Second} {
 		o, err := c.Sinks[i].Options(SinkParts{})
 		require.NoError(t, err)
 		require.Equal(t, timeout, o.Timeout)

@@ -110,7 +110,8 @@ func TestOnlyTheLargeEventFails(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "sink-small", 1, map[string]string{"max.message.bytes": "3000"})
 	c.CreateTopic(t, "sink-wide", 1, map[string]string{"max.message.bytes": "300000"})
-	o := Options{Topic: "sink-small", Compression: "none"}
+	o := Options{Topic: "sink-small"}
+	o.Compression = "none"
 	o.Brokers = c.Brokers()
 	batch := append(items(t, "1", "2", "3"), large("big", 8000))
 	for i := range 30 {
@@ -138,13 +139,16 @@ func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "sink-blocked", 1, nil)
 	password := nettest.PasswordFile(t, "wrong")
-	for text, o := range map[string]Options{
-		"the topic does not exist":       {Topic: "sink-missing", Options: kafkaclient.Options{Brokers: c.Brokers()}},
-		"refuse the user name":           {Topic: "sink-blocked", Options: kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: password}}},
-		"signed by an unknown authority": {Topic: "sink-blocked", Options: kafkaclient.Options{Brokers: c.TLSBrokers(), TLS: c.TLSConfig().Clone()}},
+	for text, client := range map[string]kafkaclient.Options{
+		"the topic does not exist":       {Brokers: c.Brokers()},
+		"refuse the user name":           {Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: password}},
+		"signed by an unknown authority": {Brokers: c.TLSBrokers(), TLS: c.TLSConfig().Clone()},
 	} {
-		if o.TLS != nil {
+		o := Options{Topic: "sink-blocked"}
+		if o.Options = client; client.TLS != nil {
 			o.TLS.RootCAs = nil
+		} else if client.SASL == nil {
+			o.Topic = "sink-missing"
 		}
 		s := open(t, o)
 		for _, err := range []error{s.Send(t.Context(), items(t, "1", "2")).Err, s.Check(t.Context())} {
@@ -180,7 +184,7 @@ func TestABrokerThatComesBackGetsEverything(t *testing.T) {
 
 	c.Proxies[0].Cut()
 	go func() { sent <- s.Send(t.Context(), items(t, "cut off")) }()
-	require.Eventually(t, func() bool { return s.batched.Failure() != nil }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return s.producer.Failure() != nil }, time.Minute, 5*time.Millisecond)
 	c.Proxies[0].Restore()
 	require.NoError(t, (<-sent).Err)
 	got := ids(t, c.Records(t, "events"))

@@ -1,4 +1,4 @@
-package kafkasink
+package kafkaclient
 
 import (
 	"context"
