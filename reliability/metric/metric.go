@@ -115,7 +115,7 @@ func Parts() []*Part {
 		trafficPart, alertPart, incidentPart,
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, fleetPart,
 		rateLimitPart, outboundPart, redisPart, redactPart, sourcePart, kafkaSourcePart, outboxSourcePart, rabbitPart,
-		sinkPart, kafkaPart, rabbitMQPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
+		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}
 }

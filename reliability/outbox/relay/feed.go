@@ -1,0 +1,207 @@
+package relay
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/outbox"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// item is a row that was taken.
+type item struct {
+	outbox.Row
+	bucket     int16
+	generation int64
+	age        float64 // seconds by the database's clock, when it was taken
+	bytes      int     // of the payload, which is nil if that is too large
+}
+
+// batch is a set of rows that are published together. No other batch has rows of its buckets meanwhile.
+type batch struct {
+	items   []*item
+	buckets []int16
+	taken   time.Time // before the database was asked
+	full    bool      // there may be more rows in its buckets
+}
+
+// wakeUp makes the feed look for rows now.
+func (r *Relay) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Waits between two looks for rows.
+const (
+	shortestPoll = 20 * time.Millisecond // after rows were found
+	wakeSpacing  = 5 * time.Millisecond  // before a look that somebody asked for, so that one finds the rows of several
+)
+
+// feed takes rows and processes them, at most Workers batches at once, until ctx ends. Batches under way go on with
+// working, and feed returns when they are done.
+func (r *Relay) feed(ctx, working context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	slots := make(chan struct{}, r.o.Workers)
+	poll := r.o.Poll
+	backlog := false // the last look has not found all rows
+	for ctx.Err() == nil {
+		if ok, wait, changed := r.breaker.Ready(); !ok {
+			retry.SleepOr(ctx, wait, changed)
+			continue
+		}
+		free := 0
+		select {
+		case slots <- struct{}{}:
+			free = 1
+		case <-ctx.Done():
+			return
+		}
+		for free < r.o.Workers && len(slots) < cap(slots) { // nobody else sends
+			slots <- struct{}{}
+			free++
+		}
+		batches, more, err := r.take(ctx, free, backlog)
+		for _, b := range batches {
+			group.Go(func() {
+				defer func() { <-slots }()
+				r.process(working, b)
+			})
+		}
+		for range free - len(batches) {
+			<-slots
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			r.databaseFailed(ctx, "take rows", err)
+			retry.Sleep(ctx, time.Second)
+		case more || backlog: // a look at all buckets comes last
+			backlog = more
+			poll = shortestPoll
+		default:
+			if len(batches) > 0 {
+				poll = shortestPoll
+			}
+			r.rest(ctx, poll)
+			poll = min(2*poll, r.o.Poll)
+		}
+	}
+}
+
+// rest waits until the next look for rows.
+func (r *Relay) rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.wake:
+		retry.Sleep(ctx, min(d, wakeSpacing))
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// take takes rows for up to n batches. With a backlog, it looks at as many buckets only, in turns, since each is likely to
+// have enough rows for a batch. more: there are rows that were not taken.
+func (r *Relay) take(ctx context.Context, n int, backlog bool) (batches []*batch, more bool, err error) {
+	most := 0
+	if backlog {
+		most = n
+	}
+	buckets := r.leases.idle(most)
+	if len(buckets) == 0 {
+		return nil, false, nil
+	}
+	began := time.Now()
+	limit := n * r.o.Batch
+	items, cut, err := r.read(ctx, buckets, limit, r.o.Memory/int64(r.o.Workers)*int64(n))
+	if err != nil {
+		return nil, false, err
+	}
+	batches, more = pack(items, n, r.o.Batch)
+	more = more || cut || len(items) >= limit
+	for _, b := range batches {
+		b.taken = began
+		r.leases.occupy(b.buckets)
+	}
+	return batches, more, nil
+}
+
+// read asks the database for rows of buckets. They come bucket by bucket, each in order. cut: there were too many bytes.
+func (r *Relay) read(ctx context.Context, buckets []int16, limit int, memory int64) (items []*item, cut bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.SendTimeout)
+	defer cancel()
+	rows, err := r.o.Database.Query(ctx, r.sql.take, r.o.Name, r.o.SendTimeout.Seconds(), buckets, r.o.Batch, r.o.Publisher.MaxBytes(), limit)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if memory <= 0 {
+			cut = true // the rest is read by the driver and dropped
+			break
+		}
+		it := &item{}
+		if err := rows.Scan(append([]any{&it.bucket, &it.generation, &it.bytes, &it.age}, it.Targets()...)...); err != nil {
+			return nil, false, err
+		}
+		memory -= int64(len(it.Payload) + len(it.Headers) + 512)
+		items = append(items, it)
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return nil, false, err
+	}
+	return items, cut, nil
+}
+
+// pack makes up to n batches of up to size rows. Rows of a bucket stay together and in order; those that do not fit are left
+// for another time.
+func pack(items []*item, n, size int) (batches []*batch, more bool) {
+	slices.SortStableFunc(items, func(a, b *item) int {
+		if a.bucket != b.bucket {
+			return int(a.bucket) - int(b.bucket)
+		}
+		return compareIDs(a.ID, b.ID)
+	})
+	var b *batch
+	for len(items) > 0 {
+		rest := slices.IndexFunc(items, func(i *item) bool { return i.bucket != items[0].bucket })
+		if rest < 0 {
+			rest = len(items)
+		}
+		group := items[:rest]
+		items = items[rest:]
+		if b == nil || len(b.items)+len(group) > size && len(batches) < n {
+			if len(batches) == n {
+				return batches, true
+			}
+			b = &batch{}
+			batches = append(batches, b)
+		}
+		fits := min(len(group), size-len(b.items))
+		if fits == 0 {
+			return batches, true
+		}
+		b.items, b.buckets = append(b.items, group[:fits]...), append(b.buckets, group[0].bucket)
+		if fits < len(group) || len(group) == size {
+			b.full, more = true, true
+		}
+	}
+	return batches, more
+}
+
+func compareIDs(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

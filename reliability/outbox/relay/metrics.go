@@ -1,0 +1,91 @@
+package relay
+
+import (
+	"sync"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Metrics are those of a relay.
+type Metrics struct {
+	set                                  *metrics.Set
+	retries, lostLeases, lostVersions    *metrics.Counter
+	duplicates, stale, deleted           *metrics.Counter
+	pending, failedRows, oldest, buckets *metrics.Gauge
+	databaseReady, brokerReady           *metrics.Gauge
+	latency, batch                       *metrics.PrometheusHistogram
+
+	mu    sync.Mutex
+	pairs map[pair]*series
+}
+
+type pair struct{ topic, eventType string }
+
+// series are those of a topic and an event type.
+type series struct {
+	m                       *Metrics
+	pair                    pair
+	published, sent, failed *metrics.Counter
+}
+
+// maxPairs bounds the label values. Beyond, all share one pair.
+const maxPairs = 200
+
+// other is the name of what is beyond.
+const other = "other"
+
+// NewMetrics makes the series in set; nil: they are not exported.
+func NewMetrics(set *metrics.Set) *Metrics {
+	if set == nil {
+		set = metrics.NewSet()
+	}
+	return &Metrics{
+		set: set, pairs: map[pair]*series{},
+		retries: metric.OutboxRetries.Counter(set), duplicates: metric.OutboxDuplicates.Counter(set), stale: metric.OutboxStale.Counter(set),
+		lostLeases: metric.OutboxLostClaims.Counter(set, "lease"), lostVersions: metric.OutboxLostClaims.Counter(set, "optimistic"),
+		deleted: metric.OutboxDeletedRows.Counter(set),
+		pending: metric.OutboxPendingRows.Gauge(set), failedRows: metric.OutboxFailedRows.Gauge(set), oldest: metric.OutboxOldestPending.Gauge(set),
+		buckets: metric.OutboxBuckets.Gauge(set), databaseReady: metric.OutboxReady.Gauge(set, "database"), brokerReady: metric.OutboxReady.Gauge(set, "broker"),
+		latency: metric.OutboxLatency.Histogram(set), batch: metric.OutboxBatchSeconds.Histogram(set),
+	}
+}
+
+func (m *Metrics) ready(name string, ok bool) {
+	g := m.databaseReady
+	if name == "broker" {
+		g = m.brokerReady
+	}
+	v := 0.0
+	if ok {
+		v = 1
+	}
+	g.Set(v)
+}
+
+// of are the series of a topic and an event type.
+func (m *Metrics) of(topic, eventType string) *series {
+	p := pair{topic, eventType}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.pairs[p]
+	if s == nil && len(m.pairs) >= maxPairs {
+		p = pair{other, other}
+		s = m.pairs[p]
+	}
+	if s == nil {
+		s = &series{
+			m: m, pair: p, published: metric.OutboxPublished.Counter(m.set, p.topic, p.eventType),
+			sent: metric.OutboxSent.Counter(m.set, p.topic, p.eventType), failed: metric.OutboxFailed.Counter(m.set, p.topic, p.eventType),
+		}
+		m.pairs[p] = s
+	}
+	return s
+}
+
+// failures counts failed attempts of a class.
+func (s *series) failures(class retry.Class) *metrics.Counter {
+	return metric.OutboxSendFailures.Counter(s.m.set, s.pair.topic, s.pair.eventType, class.String())
+}

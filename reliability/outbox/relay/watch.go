@@ -1,0 +1,130 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/postgres"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// Intervals of what goes on beside the publishing.
+const (
+	checkAgain  = 2 * time.Second  // until the broker can be used
+	checkEvery  = 30 * time.Second // from then on, so that readiness is true of a relay without traffic
+	checkWithin = 15 * time.Second
+	countEvery  = 15 * time.Second
+	// countShare bounds the share of the time in which rows are counted.
+	countShare = 20
+)
+
+// checkBroker asks the broker whether it can be used, and keeps the readiness true.
+func (r *Relay) checkBroker(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	err := r.o.Publisher.Check(limited)
+	if ctx.Err() == nil {
+		r.broker.is(err)
+	}
+	return err
+}
+
+// watchBroker keeps the readiness true while nothing is published, until ctx ends.
+func (r *Relay) watchBroker(ctx context.Context) {
+	for wait := time.Duration(0); retry.Sleep(ctx, wait); {
+		if wait = checkEvery; r.checkBroker(ctx) != nil {
+			wait = checkAgain
+		}
+	}
+}
+
+// watchRows counts the rows that wait, until ctx ends.
+func (r *Relay) watchRows(ctx context.Context) {
+	for wait := time.Duration(0); retry.Sleep(ctx, wait); {
+		began := time.Now()
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
+		err := r.countRows(limited)
+		cancel()
+		if err != nil {
+			r.databaseFailed(ctx, "count rows", err)
+		}
+		wait = max(countEvery, countShare*time.Since(began))
+	}
+}
+
+func (r *Relay) countRows(ctx context.Context) error {
+	var pending, failed int64
+	var oldest float64
+	if err := r.o.Database.QueryRow(ctx, r.sql.pending).Scan(&pending, &oldest); err != nil {
+		return err
+	}
+	if err := r.o.Database.QueryRow(ctx, r.sql.failed).Scan(&failed); err != nil {
+		return err
+	}
+	r.m.pending.Set(float64(pending))
+	r.m.oldest.Set(max(oldest, 0))
+	r.m.failedRows.Set(float64(failed))
+	return nil
+}
+
+// maintain calls Maintain, until ctx ends.
+func (r *Relay) maintain(ctx context.Context) {
+	if r.o.Maintain == nil {
+		return
+	}
+	failing := false
+	for wait := time.Duration(0); retry.Sleep(ctx, wait); wait = r.o.MaintainEvery {
+		n, err := r.o.Maintain(ctx)
+		r.m.deleted.Add(int(n))
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
+			failing = true
+			r.o.Log.Error("old rows cannot be deleted", "err", postgres.Explain(err))
+		case err == nil && failing:
+			failing = false
+			r.o.Log.Info("old rows are deleted again")
+		}
+	}
+}
+
+// listen keeps a session that is told of new rows, until ctx ends. Without it, rows are found by polling.
+func (r *Relay) listen(ctx context.Context) {
+	if r.o.Listen == nil {
+		return
+	}
+	failing := false
+	for wait := time.Duration(0); retry.Sleep(ctx, wait); wait = time.Second {
+		err := r.o.Listen(ctx, func() {
+			if failing {
+				failing = false
+				r.o.Log.Info("listening for new rows again")
+			}
+			r.wakeUp()
+		})
+		if ctx.Err() == nil && !failing {
+			failing = true
+			r.o.Log.Warn("cannot listen for new rows, polling for them meanwhile", "poll", r.o.Poll.String(), "err", postgres.Explain(err))
+		}
+	}
+}
+
+// failureLines bounds the log lines about rows, a second.
+const failureLines = 10
+
+// logFailure writes a line about a row.
+func (r *Relay) logFailure(it *item, msg string, err error, more ...any) {
+	if !r.lines.Allow() {
+		r.dropped.Add(1)
+		return
+	}
+	if n := r.dropped.Swap(0); n > 0 {
+		more = append(more, "lines_left_out", n)
+	}
+	args := append([]any{"row", it.ID, "key", clip(it.Key), "topic", clip(it.Topic), "traceparent", traceParent(it), "err", clip(err.Error())}, more...)
+	r.o.Log.Warn(msg, args...)
+}
+
+func randomText() string { return strings.ToLower(rand.Text()[:8]) }
