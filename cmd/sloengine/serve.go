@@ -25,8 +25,13 @@ type processFlags struct {
 }
 
 func (p *processFlags) register(c *cobra.Command) {
+	c.Flags().StringVarP(&p.configFile, "config", "c", "", "engine settings, engine.yaml (default: built-in settings)")
+	p.registerServer(c)
+}
+
+// registerServer adds the flags of commands that have no engine.yaml.
+func (p *processFlags) registerServer(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&p.configFile, "config", "c", "", "engine settings, engine.yaml (default: built-in settings)")
 	f.StringVar(&p.listen, "web.listen-address", "127.0.0.1:8080", "address to listen on; beyond loopback, configure TLS and tokens")
 	cli.AddChoice(f, &p.logFormat, "log.format", "", "log format", "text", "json")
 	f.StringVar(&p.logLevel, "log.level", "info", "lowest level to log: debug, info, warn or error")

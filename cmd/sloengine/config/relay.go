@@ -1,0 +1,241 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/outbox"
+	"github.com/sloengine/sloengine/reliability/outbox/publish"
+	"github.com/sloengine/sloengine/reliability/outbox/relay"
+	"github.com/sloengine/sloengine/reliability/postgres"
+	"github.com/sloengine/sloengine/reliability/retry"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
+)
+
+// Relay is relay.yaml: the settings of a process that publishes the rows of an outbox table.
+type Relay struct {
+	Database postgres.Options `yaml:"database"`
+	Listen   *relayListen     `yaml:"listen"` // without it, the relay polls
+	Table    outbox.Options   `yaml:"table"`
+
+	Batch       int           `yaml:"batch" min:"1" max:"10000"` // rows that are published and written together
+	Workers     int           `yaml:"workers" min:"1" max:"100"` // batches at the same time
+	Memory      int64         `yaml:"memory" min:"1MiB" max:"16GiB" is:"size"`
+	Lease       time.Duration `yaml:"lease" min:"1s" max:"1h"`            // of buckets, without renewal
+	SendTimeout time.Duration `yaml:"send_timeout" min:"100ms" max:"30m"` // of a batch, with all retries of the client
+	Poll        time.Duration `yaml:"poll" min:"10ms" max:"1m"`           // longest wait between two looks for rows
+
+	Retry       relayRetry `yaml:"retry"`
+	MaxAttempts int        `yaml:"max_attempts" min:"1" max:"1000000"` // of a row, after which it is given up
+	OnFailed    string     `yaml:"on_failed" one:"continue block"`     // with later rows of the key of a row that was given up
+	DeadLetter  struct {
+		Topic string `yaml:"topic"`
+		Key   string `yaml:"key"`
+	} `yaml:"dead_letter"`
+	Breaker Disableable[breakerConfig] `yaml:"breaker"`
+
+	Kafka *relayKafka `yaml:"kafka"`
+
+	Web struct {
+		ConfigFile     string `yaml:"config_file" is:"file"` // TLS and basic auth
+		MaxConnections int    `yaml:"max_connections" above:"0"`
+	} `yaml:"web"`
+}
+
+// relayListen is a session of its own, which is told of new rows.
+type relayListen struct {
+	postgres.Options `yaml:",inline"`
+	Channel          string `yaml:"channel"` // of NOTIFY
+}
+
+func (l *relayListen) prefill(*Config) {
+	l.ConnectTimeout, l.ApplicationName, l.Channel = postgres.DefaultConnectTimeout, "sloengine relay", outbox.DefaultName
+}
+
+// relayRetry are the waits between attempts to publish a row.
+type relayRetry struct {
+	Base   time.Duration `yaml:"base" min:"1ms" max:"1d"`
+	Cap    time.Duration `yaml:"cap" min:"1ms" max:"1d"`
+	Jitter retry.Jitter  `yaml:"jitter" one:"full equal plusminus none"`
+}
+
+// relayKafka is a cluster that rows are published to. The producer is idempotent and waits for all replicas in sync.
+type relayKafka struct {
+	kafkaclient.Options `yaml:",inline"`
+	TLS                 *tlsConfig    `yaml:"tls"`
+	Compression         string        `yaml:"compression" one:"none gzip snappy lz4 zstd"`
+	MaxMessageBytes     int64         `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"`
+	Linger              time.Duration `yaml:"linger" max:"1s"`
+	DeliveryTimeout     time.Duration `yaml:"delivery_timeout" min:"1s" max:"30m"`
+}
+
+// Defaults of the Kafka publisher that differ from those of a sink.
+const (
+	relayDeliveryTimeout = 45 * time.Second
+	relayLinger          = 5 * time.Millisecond
+	relayConnections     = 8
+	// relayGrace is what the send time-out has to have beyond the delivery time-out of the client, which is to end first.
+	relayGrace = time.Second
+)
+
+// DefaultRelay is what a relay.yaml with nothing but a database and a broker means.
+func DefaultRelay() Relay {
+	var c Relay
+	c.Database.MaxConnections, c.Database.ConnectTimeout = relayConnections, postgres.DefaultConnectTimeout
+	c.Database.ApplicationName = "sloengine relay"
+	c.Batch, c.Workers, c.Memory = relay.DefaultBatch, relay.DefaultWorkers, relay.DefaultMemory
+	c.Lease, c.SendTimeout, c.Poll = relay.DefaultLease, relay.DefaultSendTimeout, relay.DefaultPoll
+	r := relay.DefaultRetry(retry.Options{})
+	c.Retry = relayRetry{r.Base, r.Cap, r.Jitter}
+	c.MaxAttempts, c.OnFailed = relay.DefaultMaxAttempts, relay.Continue
+	b := &c.Breaker.V
+	b.Consecutive.V = breaker.Consecutive{Failures: 3, Open: 10 * time.Second, Probes: 1}
+	b.Rate.V = breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 10 * time.Second, Probes: 2, Successes: 1}
+	b.ProbeTimeout, b.HealthInterval = 10*time.Second, 2*time.Second
+	c.Web.MaxConnections = 256
+	return c
+}
+
+func (k *relayKafka) prefill(*Config) {
+	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout, 250*time.Millisecond
+	k.Compression, k.MaxMessageBytes = kafkaclient.DefaultCompression, kafkaclient.DefaultMaxMessageBytes
+	k.Linger, k.DeliveryTimeout = relayLinger, relayDeliveryTimeout
+}
+
+// LoadRelay reads relay.yaml. The error names the place of everything that is wrong, and what is allowed there.
+func LoadRelay(name string) (Relay, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return DefaultRelay(), fmt.Errorf("read settings: %w", err)
+	}
+	return ReadRelay(name, data)
+}
+
+// ReadRelay reads the content of relay.yaml.
+func ReadRelay(name string, data []byte) (Relay, error) {
+	c := DefaultRelay()
+	var r yamldoc.Reader
+	root := r.Document(name, data)
+	if root == nil {
+		if err := r.Problems().Err(); err != nil {
+			return c, err
+		}
+		return c, fmt.Errorf("%s: empty (set database and kafka)", name)
+	}
+	f := &yamldoc.Decoder{
+		Dir: filepath.Dir(name), Duration: slo.ParseDuration,
+		Prefill: func(into any) {
+			if p, ok := into.(prefilled); ok {
+				p.prefill(nil)
+			}
+		},
+	}
+	f.Decode(root, &c)
+	c.check(f)
+	return c, r.Problems().Err()
+}
+
+func (c *Relay) check(f *yamldoc.Decoder) {
+	problems := func(path string, err error) {
+		if err != nil && !f.Broken(path) {
+			for _, text := range lines(err, "") {
+				f.Errorf(path, "", "%s", text)
+			}
+		}
+	}
+	problems("database", c.Database.Validate())
+	if c.Listen != nil {
+		problems("listen", c.Listen.Validate())
+		if c.Listen.TransactionPooling {
+			f.Errorf("listen.transaction_pooling", "connect to PostgreSQL itself, or remove listen", "a pooler does not pass on notifications")
+		}
+	}
+	_, err := outbox.New(c.Table)
+	problems("table", err)
+	if c.Retry.Cap < c.Retry.Base {
+		f.Errorf("retry.cap", "raise it, or lower base", "must be at least retry.base (%s)", c.Retry.Base)
+	}
+	if b := &c.Breaker.V; b.Consecutive.Off && b.Rate.Off && !c.Breaker.Off {
+		f.Errorf("breaker", "set breaker: off, or enable one of the rules", "both rules are off, so the breaker would never open")
+	}
+	if c.SendTimeout > c.Lease/2 {
+		f.Errorf("send_timeout", "lower it, or raise lease", "must be at most half of lease (%s), or rows could be sent under a lease that has ended", c.Lease)
+	}
+	if c.Kafka == nil {
+		f.Errorf("kafka", "say where the brokers are", "missing")
+		return
+	}
+	c.Kafka.check(f, "kafka")
+	if least := c.Kafka.DeliveryTimeout + relayGrace; c.SendTimeout < least && !f.Broken("send_timeout") {
+		f.Errorf("send_timeout", "raise it, or lower kafka.delivery_timeout", "must be at least %s: kafka.delivery_timeout and %s, or rows that the client still holds are sent again", least, relayGrace)
+	}
+}
+
+func (k *relayKafka) check(f *yamldoc.Decoder, path string) {
+	if k.TLS != nil {
+		k.TLS.check(f, path+".tls")
+	}
+	if f.Broken(path) {
+		return
+	}
+	o, err := k.options("", nil)
+	if err == nil {
+		err = o.Validate()
+	}
+	if err != nil {
+		for _, text := range lines(err, "") {
+			f.Errorf(path, "", "%s", text)
+		}
+	}
+}
+
+func (k *relayKafka) options(name string, m *kafkaclient.Metrics) (o kafkaclient.ProducerOptions, err error) {
+	o = kafkaclient.ProducerOptions{
+		Options: k.Options, Compression: k.Compression, BatchBytes: k.MaxMessageBytes, MaxMessageBytes: k.MaxMessageBytes,
+		Linger: k.Linger, DeliveryTimeout: k.DeliveryTimeout,
+	}
+	o.Name, o.Metrics = name, m
+	if o.Linger == 0 {
+		o.Linger = -1 // that is how the option says none
+	}
+	if o.TLS, err = k.TLS.enabled(); err != nil {
+		return o, fmt.Errorf("tls: %w", err)
+	}
+	return o, nil
+}
+
+// ClientOfRelay is what the metrics of brokers call the client of a relay.
+const ClientOfRelay = "relay"
+
+// Publisher makes the publisher, which the caller closes.
+func (c *Relay) Publisher(set *metrics.Set) (relay.Publisher, error) {
+	o, err := c.Kafka.options(ClientOfRelay, kafkaclient.NewMetrics(set))
+	if err != nil {
+		return nil, err
+	}
+	return publish.NewKafka(o)
+}
+
+// Options are those of the relay, without what a process opens.
+func (c *Relay) Options() (o relay.Options, err error) {
+	if o.Table, err = outbox.New(c.Table); err != nil {
+		return o, err
+	}
+	o.Batch, o.Workers, o.Memory = c.Batch, c.Workers, c.Memory
+	o.Lease, o.SendTimeout, o.Poll = c.Lease, c.SendTimeout, c.Poll
+	o.Retry = retry.Options{Base: c.Retry.Base, Cap: c.Retry.Cap, Jitter: c.Retry.Jitter}
+	o.MaxAttempts, o.OnFailed = c.MaxAttempts, c.OnFailed
+	o.DeadLetterTopic, o.DeadLetterKey = c.DeadLetter.Topic, c.DeadLetter.Key
+	b := c.Breaker.V
+	o.Breaker, o.Breaker.Off = b.Options, c.Breaker.Off
+	o.Breaker.Consecutive, o.Breaker.Consecutive.Off = b.Consecutive.V, b.Consecutive.Off
+	o.Breaker.Rate, o.Breaker.Rate.Off = b.Rate.V, b.Rate.Off
+	return o, nil
+}
