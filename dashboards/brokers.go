@@ -9,12 +9,13 @@ const pickedSource = `source=~"$source"`
 const (
 	noSource      = "no sources are configured"
 	noKafkaSource = "no Kafka source is configured"
+	noOutbox      = "no outbox source is configured"
 	noKafka       = "no sink or source uses Kafka"
 )
 
 // brokersBoard shows sources and the clients of message brokers.
 func (g *generator) brokersBoard() *board {
-	b := g.board(UIDBrokers, "Brokers", "Events from Kafka and RabbitMQ: how far sources are behind and why, the clients of the brokers, and RabbitMQ's dead-letter queues.")
+	b := g.board(UIDBrokers, "Brokers", "Events from Kafka, RabbitMQ and outbox tables: how far sources are behind and why, the clients of the brokers, and RabbitMQ's dead-letter queues.")
 	b.Links = append(b.Links, link{
 		Title: "Sinks", Type: "link", Icon: "external link", URL: "/d/" + UIDReliability, IncludeVars: true, KeepTime: true,
 		Tooltip: "Lag of sinks to brokers, on the dashboard Reliability",
@@ -24,6 +25,7 @@ func (g *generator) brokersBoard() *board {
 	sourceState(b)
 	sourceRows(b)
 	kafkaSourceRow(b)
+	outboxSourceRow(b)
 	kafkaClientRow(b)
 	rabbitMQRow(b)
 	deadLetterHandlerRows(b)
@@ -119,6 +121,28 @@ func sourceRows(b *board) {
 		unit: unitRate, none: "no source has failed", steps: above(good, from(0.001, bad)),
 		queries: []query{{sumRate("source, kind", metric.SourceFailures.Name, pickedSource) + " > 0", "{{source}}: {{kind}}"}},
 	}, lineStyle{stacked: true}))
+}
+
+func outboxSourceRow(b *board) {
+	b.row("Outbox sources")
+	b.add(8, 8, lines(view{
+		title: "Rows behind", about: "Rows of each outbox table that the engine has not stored yet, up to 100000. Includes rows that an open transaction holds back.",
+		unit: unitShort, none: noOutbox, steps: plain(), min: number(0),
+		queries: []query{{"sum by (source) (" + gauge(metric.OutboxSourceBehind.Name, pickedSource) + ")", "{{source}}"}},
+	}, lineStyle{}))
+	b.add(8, 8, lines(view{
+		title: "Age of the oldest row behind", about: "Age of the first row that is not stored. It grows while the source is down, paused, too slow, or held back.",
+		unit: unitSeconds, none: noOutbox, steps: plain(), min: number(0),
+		queries: []query{{"max by (source) (" + gauge(metric.OutboxSourceOldest.Name, pickedSource) + ")", "{{source}}"}},
+	}, lineStyle{}))
+	b.add(8, 8, lines(view{
+		title: "Rows held back", about: "Committed rows that the way xid does not read because a transaction that began before is still open, and the age of the oldest. Above 60 s the source reports the trouble held_back, which names the session.",
+		unit: unitShort, none: noOutbox, steps: plain(), min: number(0),
+		queries: []query{
+			{"sum by (source) (" + gauge(metric.OutboxSourceHeld.Name, pickedSource) + ")", "{{source}}: rows"},
+			{"max by (source) (" + gauge(metric.OutboxSourceHeldSeconds.Name, pickedSource) + ")", "{{source}}: seconds"},
+		},
+	}, lineStyle{}))
 }
 
 func kafkaSourceRow(b *board) {
