@@ -41,7 +41,7 @@ var headerColumns = [...]string{"aggregate_type", "aggregate_id", "topic", "key"
 
 // statements are those of one table. They hold names and numbers of the settings, and no values of rows.
 type statements struct {
-	read    string // way xid: $1 and $2 are the place; the last parameter is the number of rows
+	read    string // $1 is the id to begin after, or $1 and $2 are the place; the last parameter is the number of rows
 	mark    string // way claim: $1 are ids
 	measure string // way xid: $1 and $2 are the place
 	mine    string // condition for the rows of this engine; begins with AND, or is empty
@@ -96,7 +96,7 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 	age := "extract(epoch FROM clock_timestamp() - " + c.CreatedAt.String() + "::timestamptz)::float8"
 	if r.Way == Claim {
 		uncounted := c.CountedAt.String() + " IS NULL" + q.mine
-		q.read = fmt.Sprintf("SELECT '0'::text, %s, '0'::text FROM (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT $1) s ORDER BY s.id",
+		q.read = fmt.Sprintf("SELECT '0'::text, %s, '0'::text FROM (SELECT %s FROM %s WHERE %s AND %s > $1::bigint ORDER BY %[5]s LIMIT $2) s ORDER BY s.id",
 			outer, strings.Join(list, ", "), t, uncounted, c.ID)
 		q.mark = fmt.Sprintf("UPDATE %s SET %s = clock_timestamp() WHERE %s = ANY($1) AND %s IS NULL", t, c.CountedAt, c.ID, c.CountedAt)
 		q.measure = fmt.Sprintf(`SELECT (SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[2]s%[3]s) x),
@@ -125,7 +125,7 @@ var errAnother = errors.New("the table was dropped and created again")
 func (x *session) each(ctx context.Context, n int, f func(r *row) bool) (rows int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	args := []any{n}
+	args := []any{x.after, n}
 	if x.s.set.Way == XID {
 		from := x.s.places.first(x.owned)
 		args = []any{strconv.FormatUint(from.xid, 10), from.id, n}

@@ -131,13 +131,14 @@ type session struct {
 	generation string    // the beginning of the table's identity
 	refold     time.Time // rows before it were there before this source began; zero: none
 	limit      int       // rows of the next read
+	after      int64     // where the next read of the way claim begins
 	measured   time.Time
 	msg        source.Message
 	heads      headers
 }
 
 func (s *Source) session(ctx context.Context, pool *postgres.Pool) error {
-	x := &session{s: s, pool: pool, limit: min(firstRead, s.set.Batch)}
+	x := &session{s: s, pool: pool, limit: min(firstRead, s.set.Batch), after: noID}
 	for b := range outbox.Buckets {
 		if b%s.set.Engines == s.set.ordinal {
 			x.owned = append(x.owned, b)
@@ -287,7 +288,7 @@ func (x *session) step(ctx context.Context) (more bool, err error) {
 	}()
 	c := &claimed{source: x.s.in.Name(), places: &x.s.places, owned: x.owned}
 	var ids []int64
-	limit, full := x.limit, false
+	limit, full, began := x.limit, false, x.after
 	var last row
 	read, err := x.each(ctx, limit, func(r *row) bool {
 		if busy == nil {
@@ -315,10 +316,18 @@ func (x *session) step(ctx context.Context) (more bool, err error) {
 		full = batches[i].Full()
 		return !full
 	})
-	if err != nil || read == 0 {
+	if err != nil {
 		return false, err
 	}
-	more = full || read == limit
+	// Marked rows stay in the index until a vacuum, so a read goes on behind them. Rows that commit late are found once there
+	// are no more: then it begins again.
+	x.after = noID
+	if read == 0 {
+		return began != noID, nil
+	}
+	if more = full || read == limit; more {
+		x.after = last.id
+	}
 	if full {
 		x.limit = max(1, read)
 	} else {
