@@ -22,23 +22,6 @@ import (
 // -benchtime 500x.
 func BenchmarkIngestKafka(b *testing.B) {
 	events := b.N * 1000
-	cpuUntilCounted := func(p *process, load func()) (cpu, wall float64) {
-		before, begin := cpuSeconds(b, p.cmd.Process.Pid), time.Now()
-		load()
-		for counted := (benchCounts{}); ; time.Sleep(50 * time.Millisecond) {
-			require.NoError(b, json.Unmarshal(get(b, p.base+"/api/v1/engine"), &counted))
-			n := counted.Ingest.Accepted
-			for _, s := range counted.Sources {
-				n += s.Accepted
-			}
-			if n >= events && counted.Fold.Lag == 0 {
-				break
-			}
-			require.Less(b, time.Since(begin), 5*time.Minute, p.log.String())
-		}
-		return cpuSeconds(b, p.cmd.Process.Pid) - before, time.Since(begin).Seconds()
-	}
-
 	cluster := kafkatest.Start(b, kafkatest.Options{})
 	cluster.CreateTopic(b, "bench", 4, nil)
 	producer := cluster.Client(b, kgo.DefaultProduceTopic("bench"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(50_000))
@@ -59,23 +42,7 @@ func BenchmarkIngestKafka(b *testing.B) {
 	}
 	b.ResetTimer()
 	p := benchEngine(b, b.TempDir(), "")
-	httpCPU, httpWall := cpuUntilCounted(p, func() {
-		var seq atomic.Uint64
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				c := dialRaw(b, p.base, benchBody(1000))
-				defer c.conn.Close()
-				for k := seq.Add(1); k <= uint64(b.N); k = seq.Add(1) {
-					if status, err := c.post(k); err != nil || status != http.StatusAccepted {
-						b.Errorf("request %d: status %d, %v", k, status, err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
+	httpCPU, httpWall := cpuUntilCounted(b, p, events, func() { loadHTTP(b, p) })
 	p.kill()
 
 	// The engine starts without the source, so that its start is not in the figure.
@@ -87,12 +54,8 @@ func BenchmarkIngestKafka(b *testing.B) {
 			require.NoError(b, os.WriteFile(profile, get(b, p.base+"/debug/pprof/profile?seconds=5"), 0o600))
 		})
 	}
-	kafkaCPU, kafkaWall := cpuUntilCounted(p, func() {
-		writeFile(b, dir, "engine.yaml", fmt.Sprintf("disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench]}}]\n", pprof, cluster.Brokers()[0]))
-		res, err := http.Post(p.base+"/-/reload", "", nil)
-		require.NoError(b, err)
-		require.Equal(b, http.StatusOK, res.StatusCode, p.log.String())
-		res.Body.Close()
+	kafkaCPU, kafkaWall := cpuUntilCounted(b, p, events, func() {
+		reloadWith(b, p, dir, fmt.Sprintf("disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench]}}]\n", pprof, cluster.Brokers()[0]))
 	})
 	b.StopTimer()
 	profiled.Wait()
@@ -109,4 +72,50 @@ type benchCounts struct {
 	Ingest  struct{ Accepted int }
 	Fold    struct{ Lag int }
 	Sources []struct{ Accepted int }
+}
+
+// cpuUntilCounted is the CPU time and the time that an engine takes from the load until so many events are counted.
+func cpuUntilCounted(b *testing.B, p *process, events int, load func()) (cpu, wall float64) {
+	before, begin := cpuSeconds(b, p.cmd.Process.Pid), time.Now()
+	load()
+	for counted := (benchCounts{}); ; time.Sleep(50 * time.Millisecond) {
+		require.NoError(b, json.Unmarshal(get(b, p.base+"/api/v1/engine"), &counted))
+		n := counted.Ingest.Accepted
+		for _, s := range counted.Sources {
+			n += s.Accepted
+		}
+		if n >= events && counted.Fold.Lag == 0 {
+			break
+		}
+		require.Less(b, time.Since(begin), 5*time.Minute, p.log.String())
+	}
+	return cpuSeconds(b, p.cmd.Process.Pid) - before, time.Since(begin).Seconds()
+}
+
+// loadHTTP sends b.N bodies of 1000 events over four connections.
+func loadHTTP(b *testing.B, p *process) {
+	var seq atomic.Uint64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			c := dialRaw(b, p.base, benchBody(1000))
+			defer c.conn.Close()
+			for k := seq.Add(1); k <= uint64(b.N); k = seq.Add(1) {
+				if status, err := c.post(k); err != nil || status != http.StatusAccepted {
+					b.Errorf("request %d: status %d, %v", k, status, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// reloadWith puts other settings in force.
+func reloadWith(b *testing.B, p *process, dir, settings string) {
+	writeFile(b, dir, "engine.yaml", settings)
+	res, err := http.Post(p.base+"/-/reload", "", nil)
+	require.NoError(b, err)
+	require.Equal(b, http.StatusOK, res.StatusCode, p.log.String())
+	res.Body.Close()
 }
