@@ -16,6 +16,7 @@ const (
 	DashboardReliability = "sloengine-reliability"
 	DashboardIngest      = "sloengine-ingest"
 	DashboardBrokers     = "sloengine-brokers"
+	DashboardOutbox      = "sloengine-outbox"
 )
 
 // labelSeverity is a label of alerts; series.LabelSeverity is one of events.

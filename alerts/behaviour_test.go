@@ -439,6 +439,10 @@ func TestEngineAlerts(t *testing.T) {
 		NameRabbitShare:          {{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)}, {`sloengine_fold_events_total{instance="a"}`, grow(10)}},
 		NameSinkLagging:          {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
 		NameSinkOverflowing:      {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
+		NameOutboxNotReady:       {{`sloengine_outbox_ready{part="broker",job="a",instance="r"}`, constant(0)}, {`sloengine_outbox_ready{part="database",job="a",instance="r"}`, constant(1)}},
+		NameOutboxStuck:          {{`sloengine_outbox_pending_rows{job="a",instance="r"}`, constant(1001)}, {`sloengine_outbox_pending_rows{job="a",instance="s"}`, constant(7)}},
+		NameOutboxFailing:        {{`sloengine_outbox_failed_total{topic="orders",event_type="created",job="a",instance="r"}`, grow(0.06)}, {`sloengine_outbox_failed_total{topic="orders",event_type="paid",job="a",instance="s"}`, grow(0.05)}},
+		NameOutboxLagging:        {{`sloengine_outbox_latency_seconds_bucket{le="300",job="a",instance="r"}`, grow(9)}, {`sloengine_outbox_latency_seconds_bucket{le="600",job="a",instance="r"}`, grow(10)}, {`sloengine_outbox_latency_seconds_bucket{le="+Inf",job="a",instance="r"}`, grow(10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			groups, err := Rules(rules.Spec{}, Options{})
@@ -460,7 +464,18 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 40, "every alert on the engine is tried above")
+	require.Len(t, known, 44, "every alert on the engine is tried above")
+}
+
+// A relay that publishes nothing has no latency, and the age of what waits says it.
+func TestOutboxLaggingWithoutAnythingSent(t *testing.T) {
+	const m = time.Minute
+	groups, err := Rules(rules.Spec{}, Options{})
+	require.NoError(t, err)
+	l := newLab(t, only(t, groups, NameOutboxLagging)...)
+	l.load(`sloengine_outbox_oldest_pending_seconds{job="a",instance="r"}`, 0, 60*m, step, func(at time.Duration) (float64, bool) { return at.Seconds(), true })
+	require.Equal(t, map[string][]time.Duration{NameOutboxLagging: {10*m + step}}, l.run(0, 60*m, step, byName), "5m until it is too old, and 5m of waiting")
+	require.Contains(t, l.firing()[0].Annotations.Get("description"), "published 1h")
 }
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {
@@ -477,7 +492,7 @@ func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {
 			loaded[name] = true
 			f := constant(0)
 			switch metric.Lookup(name) {
-			case metric.IngestReady:
+			case metric.IngestReady, metric.OutboxReady:
 				f = constant(1)
 			case metric.IngestDiskFreeBytes:
 				f = constant(1e12)

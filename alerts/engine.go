@@ -30,6 +30,10 @@ type EngineThresholds struct {
 	DeadLetteredRate  float64 `yaml:"dead_lettered_rate" above:"0"`          // 10 messages per minute from RabbitMQ's dead-letter queue
 	DeadLetteredShare float64 `yaml:"dead_lettered_share" above:"0" max:"1"` // 0.05 of all events that are counted
 	DeadLetterDepth   uint64  `yaml:"dead_letter_queue_depth" above:"0"`     // 100 messages in RabbitMQ's dead-letter queue
+
+	OutboxPending  uint64        `yaml:"outbox_pending" above:"0"`  // 1000 rows that are not published
+	OutboxFailures float64       `yaml:"outbox_failures" above:"0"` // 0.1 rows per second that are given up
+	OutboxLatency  time.Duration `yaml:"outbox_latency" above:"0"`  // 5m: 95th percentile of the time until a row is published
 }
 
 // WithDefaults fills in what is not set.
@@ -49,6 +53,9 @@ func (t EngineThresholds) WithDefaults() EngineThresholds {
 	set(&t.DeadLetteredRate, 10)
 	set(&t.DeadLetteredShare, 0.05)
 	set(&t.DeadLetterDepth, 100)
+	set(&t.OutboxPending, 1000)
+	set(&t.OutboxFailures, 0.1)
+	set(&t.OutboxLatency, 5*time.Minute)
 	return t
 }
 
@@ -80,7 +87,7 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 	rate := func(metric string) string { return "rate(" + metric + "[5m])" }
 	over := func(expr string, limit float64) string { return expr + " > " + number(limit) }
 	const at = "{{ $labels.instance }}"
-	return []engineAlert{
+	return append([]engineAlert{
 		{NameIngestUnavailable, SeverityCritical, ImpactHigh,
 			over(perInstance("reason", rate(metric.IngestUnavailable.Name)), 0), 2 * time.Minute,
 			"Engine " + at + " refuses requests: {{ $labels.reason }}",
@@ -245,7 +252,7 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"max by (job, instance, report) (" + metric.ReportsFailing.Name + ") > 0 and max by (job, instance, report) (" + metric.ReportsPending.Name + ") > 0", 15 * time.Minute,
 			"Engine " + at + " cannot send the report {{ $labels.report }}",
 			"The report has not been delivered to {{ $value }} of its mail addresses, webhooks and folders for 15m. The engine retries for 24 hours and then gives the report up. The page /engine shows the cause."},
-	}
+	}, outboxAlerts(t)...)
 }
 
 func utilisation() string {
@@ -304,6 +311,8 @@ func (a *engineAlert) dashboard() string {
 	switch a.name {
 	case NameSourceFailing, NameSourceSaturated, NameRabbitRate, NameRabbitDepth, NameRabbitStopped, NameRabbitOverdue, NameRabbitTopology, NameRabbitShare:
 		return DashboardBrokers
+	case NameOutboxNotReady, NameOutboxStuck, NameOutboxFailing, NameOutboxLagging:
+		return DashboardOutbox
 	}
 	return DashboardReliability
 }
@@ -343,12 +352,12 @@ func Watchdog(o Options) Live {
 }
 
 // EngineAlerts lists the alerts on the engine that it can evaluate from its own metrics, in the order of the rules. The
-// alerts on the client library read the metrics of other processes, so only Prometheus can evaluate them.
+// alerts on the client library and on relays read the metrics of other processes, so only Prometheus can evaluate them.
 func EngineAlerts(o Options) []Live {
 	var out []Live
 	for _, r := range newGenerator(rules.Spec{}, o).engineGroup().Rules {
 		switch r.Alert {
-		case NameWatchdog, NameClientFailing, NameClientSpool, NameClientBlocked:
+		case NameWatchdog, NameClientFailing, NameClientSpool, NameClientBlocked, NameOutboxNotReady, NameOutboxStuck, NameOutboxFailing, NameOutboxLagging:
 		default:
 			out = append(out, Live{Kind: LiveEngine, Expr: r.Expr}.of(r))
 		}

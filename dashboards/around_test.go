@@ -65,7 +65,7 @@ func aroundSet(t testing.TB, now func() time.Time) *metrics.Set {
 	t.Helper()
 	label := regexp.MustCompile(`[{,](\w+)=`)
 	set := metrics.NewSet()
-	for _, all := range []map[string]func(float64) float64{around, brokered} {
+	for _, all := range []map[string]func(float64) float64{around, brokered, relayed} {
 		for name, value := range all {
 			family, _, _ := strings.Cut(name, "{")
 			f := metric.Lookup(family)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/dashboards"
-	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // brokered are the series of an engine that reads a topic with growing lag and two queues, whose workers stand still,
@@ -68,6 +67,7 @@ var brokered = map[string]func(s float64) float64{
 	`sloengine_rabbitmq_requeued_total{source="dead"}`:                                                                 constant(0),
 	`sloengine_rabbitmq_dead_letters_total{source="dead",queue="jobs",type="job",reason="expired",outcome="failure"}`:  growing(0.2),
 	`sloengine_rabbitmq_dead_letters_total{source="dead",queue="jobs",type="job",reason="rejected",outcome="retried"}`: growing(0.1),
+	`sloengine_rabbitmq_dead_letters_overdue_seconds{source="dead",queue="jobs"}`:                                      constant(7),
 	`sloengine_rabbitmq_dead_letter_age_seconds_bucket{source="dead",le="1"}`:                                          growing(0.2),
 	`sloengine_rabbitmq_dead_letter_age_seconds_bucket{source="dead",le="+Inf"}`:                                       growing(0.3),
 }
@@ -79,26 +79,10 @@ func TestBrokersIsWhole(t *testing.T) {
 	require.GreaterOrEqual(t, i, 0)
 	g := read(t, boards[i])
 	require.Contains(t, g.Links, grafanaLink{Title: "Sinks", Type: "link", URL: "/d/" + dashboards.UIDReliability})
-	read := map[string]bool{}
-	for _, p := range g.Panels {
-		for _, q := range p.Targets {
-			for _, n := range names(parse(t, q.Expr)) {
-				if f := metric.Lookup(n); f != nil {
-					read[f.Name] = true
-				}
-			}
-		}
-	}
-	n := 0
-	for _, p := range metric.Parts() {
-		for _, f := range p.Families {
-			for _, prefix := range []string{"sloengine_source_", "sloengine_kafka_", "sloengine_rabbitmq_"} {
-				if strings.HasPrefix(f.Name, prefix) {
-					require.True(t, read[f.Name], "no panel shows %s", f.Name)
-					n++
-				}
-			}
-		}
-	}
+	n := requireWhole(t, boards[i], func(family string) bool {
+		return slices.ContainsFunc([]string{"sloengine_source_", "sloengine_kafka_", "sloengine_rabbitmq_", "sloengine_outbox_source_"}, func(prefix string) bool {
+			return strings.HasPrefix(family, prefix)
+		})
+	})
 	require.Greater(t, n, 30)
 }

@@ -20,6 +20,7 @@ const (
 	UIDIngest      = "sloengine-ingest"
 	UIDReliability = "sloengine-reliability"
 	UIDBrokers     = "sloengine-brokers"
+	UIDOutbox      = "sloengine-outbox"
 )
 
 // tag is on every dashboard, for the list that each links to.
@@ -91,7 +92,7 @@ func All(in rules.Spec, o Options) ([]Dashboard, error) {
 	if len(in.SLOs) > 0 {
 		boards = append(boards, g.overviewBoard(), g.operationalBoard(), g.technicalBoard(), g.businessBoard(), g.detailBoard())
 	}
-	boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.brokersBoard())
+	boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.brokersBoard(), g.outboxBoard())
 	var out []Dashboard
 	for _, b := range boards {
 		b.breakLine()

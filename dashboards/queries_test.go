@@ -122,7 +122,7 @@ func TestQueriesReadWhatExists(t *testing.T) {
 						}
 						f := metric.Lookup(n)
 						require.NotNil(t, f, "%s: there is no %s", where, n)
-						require.True(t, !optional(f) || d.UID == dashboards.UIDReliability || d.UID == dashboards.UIDBrokers, "%s: only some engines have %s", where, n)
+						require.True(t, !optional(f) || d.UID == dashboards.UIDReliability || d.UID == dashboards.UIDBrokers || d.UID == dashboards.UIDOutbox, "%s: only some engines have %s", where, n)
 					}
 				}
 				for _, v := range g.Templating.List {

@@ -320,7 +320,7 @@ func TestLinkedFromAlerts(t *testing.T) {
 	for _, d := range every(t) {
 		uids = append(uids, d.UID)
 	}
-	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability, alerts.DashboardIngest, alerts.DashboardBrokers})
+	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability, alerts.DashboardIngest, alerts.DashboardBrokers, alerts.DashboardOutbox})
 }
 
 func TestSameBytes(t *testing.T) {
@@ -369,5 +369,5 @@ func TestNothingButTheEngine(t *testing.T) {
 	for _, d := range all(t, rules.Spec{Agreements: []*sla.Agreement{}}, dashboards.Options{}) {
 		uids = append(uids, d.UID)
 	}
-	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDBrokers}, uids)
+	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids)
 }

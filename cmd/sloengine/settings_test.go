@@ -85,6 +85,7 @@ func TestAlertThresholdsAreSettings(t *testing.T) {
 		"limit_hits: 71": "> 71\n", "limit_drops: 72": "> 72\n", "type_hits: 73": "> 73\n", "context_hits: 74": "> 74\n",
 		"critical_limited: 75": "> 75\n", "client_failures: 76": "> 76\n", "rejected_share: 0.77": "> 0.77\n", "sink_lag: 78s": "> 78", "fold_lag: 7100": "> 7100\n",
 		"dead_lettered_rate: 79.5": "> 79.5\n", "dead_lettered_share: 0.78": "> 0.78\n", "dead_letter_queue_depth: 7101": "> 7101\n",
+		"outbox_pending: 7102": "> 7102\n", "outbox_failures: 0.77": "> 0.77\n", "outbox_latency: 6m": "> 360\n",
 	} {
 		require.NotContains(t, before, want)
 		require.Contains(t, generate("alerts: {"+setting+"}"), want, setting)

@@ -43,7 +43,8 @@ var keyEffects = map[string]string{
 	"cmd/sloengine TestAlertThresholdsAreSettings": `
 		alerts.disk_free alerts.dead_letters alerts.dead_letters_growth alerts.retries alerts.limit_hits alerts.limit_drops
 		alerts.type_hits alerts.context_hits alerts.critical_limited alerts.client_failures alerts.rejected_share alerts.sink_lag
-		alerts.fold_lag alerts.dead_lettered_rate alerts.dead_lettered_share alerts.dead_letter_queue_depth`,
+		alerts.fold_lag alerts.dead_lettered_rate alerts.dead_lettered_share alerts.dead_letter_queue_depth
+		alerts.outbox_pending alerts.outbox_failures alerts.outbox_latency`,
 	"cmd/sloengine TestNotifications": `
 		notifications.send notifications.alertmanagers.url notifications.alertmanagers.name notifications.external_labels notifications.resend
 		notifications.dashboard_url notifications.runbook_url`,
