@@ -94,7 +94,7 @@ func (r *rabbitMQSinkConfig) sink(name string, m *amqpclient.Metrics) (*rabbitmq
 	o := r.Options
 	o.NotMandatory, o.Transient = !r.Mandatory, !r.Persistent
 	var err error
-	if o.Broker, err = r.rabbitBroker.options(name, m); err != nil {
+	if o.Broker, err = r.options(name, m); err != nil {
 		return nil, err
 	}
 	return rabbitmqsink.New(o)

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -257,10 +256,3 @@ func migrate(t testing.TB, c *pgx.Conn, o outbox.Options) *outbox.Table {
 // insert is the statement that writes the rows $1 to $2 with a prefix of their keys.
 const insert = `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
 	SELECT $1::text || '-' || n, 'Order', n::text, 'order', 'orders', n::text, '{"outcome":"success"}' FROM generate_series(1, $2::int) n`
-
-func ids(prefix string, n int) (out []string) {
-	for i := range n {
-		out = append(out, fmt.Sprintf("%s-%d", prefix, i+1))
-	}
-	return out
-}

@@ -54,10 +54,9 @@ func (r *Relay) feed(ctx, working context.Context) {
 			retry.SleepOr(ctx, wait, changed)
 			continue
 		}
-		free := 0
+		free := 1
 		select {
 		case slots <- struct{}{}:
-			free = 1
 		case <-ctx.Done():
 			return
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -212,12 +211,6 @@ func inOrder(t *testing.T, keys []string) {
 		require.Greater(t, n, last[id[:at]], "%s came too late", id)
 		last[id[:at]] = n
 	}
-}
-
-func distinct(list []string) int {
-	sorted := slices.Clone(list)
-	slices.Sort(sorted)
-	return len(slices.Compact(sorted))
 }
 
 var (

@@ -228,7 +228,7 @@ func (r *Relay) account(results []result, written map[int64]bool) {
 			}
 			continue
 		}
-		if res.item.Attempts == 0 {
+		if res.Attempts == 0 {
 			s.published.Inc()
 		} else {
 			r.m.retries.Inc()
