@@ -24,9 +24,9 @@ var (
 
 	OutboxPendingRows   = outboxPart.Gauge("sloengine_outbox_pending_rows", "rows", "Rows of the table that are not published yet.", Absent(noRelay))
 	OutboxFailedRows    = outboxPart.Gauge("sloengine_outbox_failed_rows", "rows", "Rows of the table that were given up.", Absent(noRelay))
-	OutboxOldestPending = outboxPart.Gauge("sloengine_outbox_oldest_pending_seconds", unitSeconds, "Age of the oldest row that is not published yet, 0 without any.", Absent(noRelay))
+	OutboxOldestPending = outboxPart.Gauge("sloengine_outbox_oldest_pending_seconds", unitSeconds, "Age of the oldest row that is not published yet, 0 without any. Rows that are published again have none.", Absent(noRelay))
 
-	OutboxLatency = outboxPart.Histogram("sloengine_outbox_latency_seconds", "Time from the creation of a row, as its transaction began, until the broker accepted it.",
+	OutboxLatency = outboxPart.Histogram("sloengine_outbox_latency_seconds", "Time from the creation of a row, as its transaction began, until the broker accepted it. Without rows that are published again.",
 		outboxSeconds, Absent(noRelay))
 	OutboxBatchSeconds = outboxPart.Histogram("sloengine_outbox_batch_seconds", "Time to publish a batch and to write its results.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, Absent(noRelay))
@@ -37,5 +37,5 @@ var (
 	OutboxStale      = outboxPart.Counter("sloengine_outbox_stale_leases_total", "leases", "Leases of other relays that had ended without being renewed, and were released by this one.", Absent(noRelay))
 
 	OutboxReady       = outboxPart.Gauge("sloengine_outbox_ready", unitYesNo, "1 while the part works, 0 while it fails. The log and `/-/ready` have the reason.", OneOf("part", "database broker"), Absent(noRelay))
-	OutboxDeletedRows = outboxPart.Counter("sloengine_outbox_deleted_rows_total", "rows", "Rows that were deleted after their retention, those of dropped partitions included.", Absent(noRelay))
+	OutboxDeletedRows = outboxPart.Counter("sloengine_outbox_deleted_rows_total", "rows", "Rows that this relay deleted after their retention, without those of dropped partitions.", Absent(noRelay))
 )

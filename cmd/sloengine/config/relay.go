@@ -39,7 +39,8 @@ type Relay struct {
 		Topic string `yaml:"topic"`
 		Key   string `yaml:"key"`
 	} `yaml:"dead_letter"`
-	Breaker Disableable[breakerConfig] `yaml:"breaker"`
+	Breaker   Disableable[breakerConfig]  `yaml:"breaker"`
+	Retention Disableable[relayRetention] `yaml:"retention"`
 
 	Kafka *relayKafka `yaml:"kafka"`
 
@@ -64,6 +65,13 @@ type relayRetry struct {
 	Base   time.Duration `yaml:"base" min:"1ms" max:"1d"`
 	Cap    time.Duration `yaml:"cap" min:"1ms" max:"1d"`
 	Jitter retry.Jitter  `yaml:"jitter" one:"full equal plusminus none"`
+}
+
+// relayRetention says which rows the relay deletes, and which partitions it makes.
+type relayRetention struct {
+	Age    time.Duration `yaml:"age" min:"1m"`
+	Ahead  int           `yaml:"ahead" min:"1" max:"366"`     // days after today that get a partition
+	Source string        `yaml:"source" one:"none claim xid"` // how an engine reads the table
 }
 
 // relayKafka is a cluster that rows are published to. The producer is idempotent and waits for all replicas in sync.
@@ -99,6 +107,7 @@ func DefaultRelay() Relay {
 	b.Consecutive.V = breaker.Consecutive{Failures: 3, Open: 10 * time.Second, Probes: 1}
 	b.Rate.V = breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 10 * time.Second, Probes: 2, Successes: 1}
 	b.ProbeTimeout, b.HealthInterval = 10*time.Second, 2*time.Second
+	c.Retention.V = relayRetention{Age: outbox.DefaultRetention, Ahead: outbox.DefaultAhead, Source: "none"}
 	c.Web.MaxConnections = 256
 	return c
 }
@@ -233,6 +242,13 @@ func (c *Relay) Options() (o relay.Options, err error) {
 	o.Retry = retry.Options{Base: c.Retry.Base, Cap: c.Retry.Cap, Jitter: c.Retry.Jitter}
 	o.MaxAttempts, o.OnFailed = c.MaxAttempts, c.OnFailed
 	o.DeadLetterTopic, o.DeadLetterKey = c.DeadLetter.Topic, c.DeadLetter.Key
+	if !c.Retention.Off {
+		v := c.Retention.V
+		o.Retention = &outbox.Retention{Age: v.Age, Ahead: v.Ahead}
+		if v.Source != "none" {
+			o.Retention.Source = outbox.Source(v.Source)
+		}
+	}
 	b := c.Breaker.V
 	o.Breaker, o.Breaker.Off = b.Options, c.Breaker.Off
 	o.Breaker.Consecutive, o.Breaker.Consecutive.Off = b.Consecutive.V, b.Consecutive.Off

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -30,6 +31,7 @@ func TestAShortRelayHasDefaults(t *testing.T) {
 	require.Equal(t, relay.DefaultMaxAttempts, o.MaxAttempts)
 	require.Equal(t, relay.Continue, o.OnFailed)
 	require.Empty(t, o.DeadLetterTopic)
+	require.Equal(t, &outbox.Retention{Age: 7 * 24 * time.Hour, Ahead: outbox.DefaultAhead}, o.Retention)
 	require.Nil(t, c.Listen)
 	p, err := c.Publisher(metrics.NewSet())
 	require.NoError(t, err)
@@ -55,6 +57,7 @@ on_failed: block
 dead_letter: {topic: dead, key: k}
 breaker: {consecutive: {failures: 9, open: 9s, probes: 2}, rate: off, probe_timeout: 3s, health_interval: 4s}
 kafka: {brokers: ["k:9092"], client_id: me, request_timeout: 2s, backoff: 70ms, compression: zstd, max_message_bytes: 2MiB, linger: 0s, delivery_timeout: 7s}
+retention: {age: 2d, ahead: 5, source: claim}
 web: {max_connections: 9}
 `))
 	require.NoError(t, err)
@@ -71,6 +74,7 @@ web: {max_connections: 9}
 		Batch: 7, Workers: 3, Memory: 2 << 20, Lease: 40 * time.Second, SendTimeout: 9 * time.Second, Poll: 300 * time.Millisecond,
 		Retry: retry.Options{Base: 3 * time.Second, Cap: 4 * time.Second, Jitter: retry.None}, MaxAttempts: 5, OnFailed: relay.Block,
 		DeadLetterTopic: "dead", DeadLetterKey: "k",
+		Retention: &outbox.Retention{Age: 48 * time.Hour, Ahead: 5, Source: outbox.SourceClaim},
 		Breaker: breaker.Options{
 			Consecutive:  breaker.Consecutive{Failures: 9, Open: 9 * time.Second, Probes: 2},
 			Rate:         breaker.Rate{Off: true, Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 10 * time.Second, Probes: 2, Successes: 1},

@@ -127,7 +127,9 @@ func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome) []res
 			continue
 		case o.Err == nil:
 			s.sent.Inc()
-			r.m.latency.Update(it.age + time.Since(b.taken).Seconds())
+			if it.CompletedAt == nil { // it is not published again
+				r.m.latency.Update(it.age + time.Since(b.taken).Seconds())
+			}
 			results = append(results, result{item: it, status: outbox.Completed, attempts: it.Attempts})
 			continue
 		}

@@ -68,9 +68,9 @@ type Options struct {
 
 	// Listen, if not nil, calls its argument whenever rows may have been added, until ctx ends or the session does.
 	Listen func(ctx context.Context, wake func()) error
-	// Maintain, if not nil, is called every MaintainEvery: it deletes old rows and returns how many.
-	Maintain      func(ctx context.Context) (deleted int64, err error)
-	MaintainEvery time.Duration // 1 m
+	// Retention says which rows are deleted, and which partitions are made and dropped, every MaintainEvery; nil: none.
+	Retention     *outbox.Retention
+	MaintainEvery time.Duration // 10 m
 
 	// StopTimeout bounds how long batches may go on once Run is told to stop; 8 s.
 	StopTimeout time.Duration
@@ -87,7 +87,7 @@ func (o *Options) applyDefaults() {
 	o.Poll, o.MaxAttempts = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
 	o.OnFailed, o.Memory = cmp.Or(o.OnFailed, Continue), cmp.Or(o.Memory, DefaultMemory)
 	o.Retry = DefaultRetry(o.Retry)
-	o.MaintainEvery, o.StopTimeout = cmp.Or(o.MaintainEvery, time.Minute), cmp.Or(o.StopTimeout, 8*time.Second)
+	o.MaintainEvery, o.StopTimeout = cmp.Or(o.MaintainEvery, 10*time.Minute), cmp.Or(o.StopTimeout, 8*time.Second)
 	if o.Name == "" {
 		host, _ := os.Hostname()
 		o.Name = cmp.Or(host, "relay") + "-" + randomText()

@@ -371,3 +371,25 @@ func TestEveryFamilyIsExported(t *testing.T) {
 		}
 	}
 }
+
+// Rows that are done are deleted after their retention. What is published again is neither late nor lost.
+func TestRetentionAndReplay(t *testing.T) {
+	f := newFixture(t, outbox.Options{}, outbox.Layout{})
+	f.write("old", 1, 30)
+	f.exec("UPDATE outbox SET status = 'COMPLETED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours'")
+	f.write("failed", 1, 1)
+	f.exec("UPDATE outbox SET status = 'FAILED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours', attempts = 9 WHERE key = 'failed'")
+	f.write("again", 1, 2)
+	f.exec("UPDATE outbox SET created_at = now() - interval '30 minutes', completed_at = now() - interval '29 minutes' WHERE key = 'again'")
+	r := f.relay(func(o *Options) { o.Retention = &outbox.Retention{Age: time.Hour} })
+	require.Eventually(t, func() bool { return r.metric("sloengine_outbox_deleted_rows_total") == 30 }, soon, 10*time.Millisecond)
+	f.completed(2)
+	require.Equal(t, 1, value[int](f, "SELECT count(*) FROM outbox WHERE status = 'FAILED'"))
+	require.ElementsMatch(t, []string{"again-1", "again-2"}, f.broker.keys("orders"))
+	require.Eventually(t, func() bool { return r.metric(`sloengine_outbox_sent_total{topic="orders",event_type="created"}`) == 2 }, soon, 10*time.Millisecond)
+	require.Zero(t, r.metric("sloengine_outbox_latency_seconds_count"))
+	f.write("new", 1, 1)
+	f.completed(3)
+	require.Eventually(t, func() bool { return r.metric("sloengine_outbox_latency_seconds_count") == 1 }, soon, 10*time.Millisecond)
+	require.Less(t, r.metric("sloengine_outbox_latency_seconds_sum"), 600.)
+}

@@ -78,7 +78,11 @@ func newStatements(t *outbox.Table, schema *outbox.Schema, block bool) (s statem
 		*q += fmt.Sprintf(" RETURNING o.%s::bigint", c.ID)
 	}
 
-	s.pending = fmt.Sprintf("SELECT count(*), coalesce(extract(epoch FROM %s - min(%s)), 0)::float8 FROM %s WHERE %s = 'PENDING'", now, c.CreatedAt, t.Name, c.Status)
+	first := "" // rows that are published again are not late
+	if c.CompletedAt != "" {
+		first = fmt.Sprintf(" FILTER (WHERE %s IS NULL)", c.CompletedAt)
+	}
+	s.pending = fmt.Sprintf("SELECT count(*), coalesce(extract(epoch FROM %s - min(%s)%s), 0)::float8 FROM %s WHERE %s = 'PENDING'", now, c.CreatedAt, first, t.Name, c.Status)
 	s.failed = fmt.Sprintf("SELECT count(*) FROM %s WHERE %[2]s <> 'COMPLETED' AND %[3]s > 0 AND %[2]s = 'FAILED'", t.Name, c.Status, c.Attempts)
 	return s
 }

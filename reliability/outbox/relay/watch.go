@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -69,15 +70,28 @@ func (r *Relay) countRows(ctx context.Context) error {
 	return nil
 }
 
-// maintain calls Maintain, until ctx ends.
+// maintain deletes rows after their retention and keeps partitions ahead, until ctx ends. All relays of a table do it: each
+// leaves to the others what they are at.
 func (r *Relay) maintain(ctx context.Context) {
-	if r.o.Maintain == nil {
+	if r.o.Retention == nil {
 		return
 	}
-	failing := false
+	failing, late, retained := false, false, 0
 	for wait := time.Duration(0); retry.Sleep(ctx, wait); wait = r.o.MaintainEvery {
-		n, err := r.o.Maintain(ctx)
-		r.m.deleted.Add(int(n))
+		did, err := outbox.Maintain(ctx, r.o.Database, r.o.Table, *r.o.Retention)
+		r.m.deleted.Add(int(did.Rows))
+		if len(did.Created)+len(did.Dropped) > 0 {
+			r.o.Log.Info("partitions changed", "created", did.Created, "dropped", did.Dropped)
+		}
+		if len(did.Retained) > retained {
+			r.o.Log.Warn("partitions past their retention have rows that have to stay: pending, failed or uncounted ones", "partitions", did.Retained)
+		}
+		if did.Default && !late {
+			r.o.Log.Warn("the default partition has rows, since there was no partition for their day")
+		}
+		if err == nil {
+			late, retained = did.Default, len(did.Retained)
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
