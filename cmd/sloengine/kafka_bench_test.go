@@ -22,19 +22,7 @@ import (
 // -benchtime 500x.
 func BenchmarkIngestKafka(b *testing.B) {
 	events := b.N * 1000
-	cluster := kafkatest.Start(b, kafkatest.Options{})
-	cluster.CreateTopic(b, "bench", 4, nil)
-	producer := cluster.Client(b, kgo.DefaultProduceTopic("bench"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(50_000))
-	body := benchBody(1000)
-	for n := range b.N {
-		number(body, uint64(n+1))
-		for line := range bytes.Lines(body) {
-			producer.Produce(b.Context(), &kgo.Record{Value: bytes.Clone(bytes.TrimSpace(line))}, nil)
-		}
-	}
-	require.NoError(b, producer.Flush(b.Context()))
-	producer.Close()
-
+	brokers := benchTopic(b, 4)
 	profile := os.Getenv("SLOENGINE_BENCH_PROFILE") // a file, for the CPU profile of the engine that reads Kafka
 	pprof := ""
 	if profile != "" {
@@ -42,10 +30,9 @@ func BenchmarkIngestKafka(b *testing.B) {
 	}
 	b.ResetTimer()
 	p := benchEngine(b, b.TempDir(), "")
-	httpCPU, httpWall := cpuUntilCounted(b, p, events, func() { loadHTTP(b, p) })
+	httpCPU, httpWall := cpuUntilCounted(b, []*process{p}, func() { loadHTTP(b, p) })
 	p.kill()
 
-	// The engine starts without the source, so that its start is not in the figure.
 	dir := b.TempDir()
 	p = benchEngine(b, dir, pprof)
 	var profiled sync.WaitGroup
@@ -54,9 +41,7 @@ func BenchmarkIngestKafka(b *testing.B) {
 			require.NoError(b, os.WriteFile(profile, get(b, p.base+"/debug/pprof/profile?seconds=5"), 0o600))
 		})
 	}
-	kafkaCPU, kafkaWall := cpuUntilCounted(b, p, events, func() {
-		reloadWith(b, p, dir, fmt.Sprintf("disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench]}}]\n", pprof, cluster.Brokers()[0]))
-	})
+	kafkaCPU, kafkaWall := cpuUntilCounted(b, []*process{p}, func() { takeTopic(b, p, dir, pprof, brokers, 1, 0) })
 	b.StopTimer()
 	profiled.Wait()
 	p.kill()
@@ -67,6 +52,58 @@ func BenchmarkIngestKafka(b *testing.B) {
 	b.ReportMetric(float64(events)/kafkaWall, "kafka-events/s")
 }
 
+// BenchmarkThreeEngines compares three engines that share a topic with 12 partitions with one that reads all of it: b.N
+// thousand events each way, on one machine, by the CPU time of all engines until all events are durable and counted. Run it
+// with -benchtime 1500x.
+func BenchmarkThreeEngines(b *testing.B) {
+	brokers := benchTopic(b, 12)
+	b.ResetTimer()
+	cpu := map[int]float64{}
+	for _, n := range []int{1, 3} {
+		dirs, engines := make([]string, n), make([]*process, n)
+		for i := range n {
+			dirs[i] = b.TempDir()
+			engines[i] = benchEngine(b, dirs[i], "")
+		}
+		cpu[n], _ = cpuUntilCounted(b, engines, func() {
+			for i, p := range engines {
+				takeTopic(b, p, dirs[i], "", brokers, n, i)
+			}
+		})
+		for _, p := range engines {
+			p.kill()
+		}
+	}
+	b.StopTimer()
+	b.ReportMetric(1e6*cpu[1]/(1000*float64(b.N)), "one-cpu-us/event")
+	b.ReportMetric(1e6*cpu[3]/(1000*float64(b.N)), "three-cpu-us/event")
+	b.ReportMetric(cpu[3]/cpu[1], "three/one")
+}
+
+// benchTopic fills the topic bench with b.N thousand messages of one event each.
+func benchTopic(b *testing.B, partitions int) (brokers []string) {
+	cluster := kafkatest.Start(b, kafkatest.Options{})
+	cluster.CreateTopic(b, "bench", partitions, nil)
+	producer := cluster.Client(b, kgo.DefaultProduceTopic("bench"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(50_000))
+	body := benchBody(1000)
+	for n := range b.N {
+		number(body, uint64(n+1))
+		for line := range bytes.Lines(body) {
+			producer.Produce(b.Context(), &kgo.Record{Value: bytes.Clone(bytes.TrimSpace(line))}, nil)
+		}
+	}
+	require.NoError(b, producer.Flush(b.Context()))
+	producer.Close()
+	return cluster.Brokers()
+}
+
+// takeTopic adds the topic to the settings of an engine, which runs without a source until then, so that its start is not
+// in the figures.
+func takeTopic(b *testing.B, p *process, dir, settings string, brokers []string, engines, ordinal int) {
+	reloadWith(b, p, dir, fmt.Sprintf("disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench], engines: %d, ordinal: %d}}]\n",
+		settings, brokers[0], engines, ordinal))
+}
+
 // benchCounts is what the engine's status says of events.
 type benchCounts struct {
 	Ingest  struct{ Accepted int }
@@ -74,22 +111,34 @@ type benchCounts struct {
 	Sources []struct{ Accepted int }
 }
 
-// cpuUntilCounted is the CPU time and the time that an engine takes from the load until so many events are counted.
-func cpuUntilCounted(b *testing.B, p *process, events int, load func()) (cpu, wall float64) {
-	before, begin := cpuSeconds(b, p.cmd.Process.Pid), time.Now()
+// cpuUntilCounted is the CPU time of engines from a load until all b.N thousand events are counted.
+func cpuUntilCounted(b *testing.B, engines []*process, load func()) (cpu, wall float64) {
+	for _, p := range engines {
+		cpu -= cpuSeconds(b, p.cmd.Process.Pid)
+	}
+	begin := time.Now()
 	load()
-	for counted := (benchCounts{}); ; time.Sleep(50 * time.Millisecond) {
-		require.NoError(b, json.Unmarshal(get(b, p.base+"/api/v1/engine"), &counted))
-		n := counted.Ingest.Accepted
-		for _, s := range counted.Sources {
-			n += s.Accepted
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		n, lag := 0, 0
+		for _, p := range engines {
+			var counted benchCounts
+			require.NoError(b, json.Unmarshal(get(b, p.base+"/api/v1/engine"), &counted))
+			n += counted.Ingest.Accepted
+			lag += counted.Fold.Lag
+			for _, s := range counted.Sources {
+				n += s.Accepted
+			}
 		}
-		if n >= events && counted.Fold.Lag == 0 {
+		if n >= b.N*1000 && lag == 0 {
 			break
 		}
-		require.Less(b, time.Since(begin), 5*time.Minute, p.log.String())
+		require.Less(b, time.Since(begin), 5*time.Minute, engines[0].log.String())
 	}
-	return cpuSeconds(b, p.cmd.Process.Pid) - before, time.Since(begin).Seconds()
+	wall = time.Since(begin).Seconds()
+	for _, p := range engines {
+		cpu += cpuSeconds(b, p.cmd.Process.Pid)
+	}
+	return cpu, wall
 }
 
 // loadHTTP sends b.N bodies of 1000 events over four connections.

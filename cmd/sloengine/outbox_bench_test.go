@@ -40,7 +40,7 @@ func BenchmarkIngestOutbox(b *testing.B) {
 	s.Exec(b, db, "VACUUM ANALYZE outbox")
 	b.ResetTimer()
 	p := benchEngine(b, b.TempDir(), "")
-	httpCPU, _ := cpuUntilCounted(b, p, events, func() { loadHTTP(b, p) })
+	httpCPU, _ := cpuUntilCounted(b, []*process{p}, func() { loadHTTP(b, p) })
 	p.kill()
 	b.ReportMetric(float64(events)/httpCPU, "http-events/cpu-s")
 	for _, way := range []string{"xid", "claim"} {
@@ -48,7 +48,7 @@ func BenchmarkIngestOutbox(b *testing.B) {
 		dir := b.TempDir()
 		p := benchEngine(b, dir, "")
 		dsn := writeFile(b, dir, "outbox.dsn", s.DSN(db))
-		cpu, wall := cpuUntilCounted(b, p, events, func() {
+		cpu, wall := cpuUntilCounted(b, []*process{p}, func() {
 			reloadWith(b, p, dir, fmt.Sprintf("disk: {low_water: 64MiB}\nsources: [{name: bench, backfill: never, outbox: {dsn_file: %q, way: %s}}]\n", dsn, way))
 		})
 		p.kill()
