@@ -161,7 +161,7 @@ func (s *Server) initialize(t testing.TB, o Options) {
 		"password_encryption = scram-sha-256", "wal_level = minimal", "max_wal_senders = 0",
 	}, o.Settings...)
 	if o.Unsafe {
-		settings = append(settings, "fsync = off", "full_page_writes = off", "synchronous_commit = off")
+		settings = append(settings, "fsync = off", "full_page_writes = off")
 	}
 	hba := []string{"local all all trust", "host all all 127.0.0.1/32 scram-sha-256"}
 	if o.TLS {
