@@ -121,7 +121,8 @@ func TestIdleConnectionsGoNext(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s.l.mu.Lock()
 		defer s.l.mu.Unlock()
-		return s.l.conns[0].idle.Load() || s.l.conns[1].idle.Load()
+		x, y := s.l.conns[0], s.l.conns[1]
+		return x.trusted.Load() && y.trusted.Load() && (x.idle.Load() || y.idle.Load())
 	}, 5*time.Second, time.Millisecond)
 	waiting := s.dial()
 	require.True(t, idle.closed())
