@@ -58,7 +58,8 @@ type Server struct {
 	programs string
 	dir      string // of the socket, the data and the log
 	as       *syscall.SysProcAttr
-	cmd      *exec.Cmd // nil while it is down
+	cmd      *exec.Cmd     // nil while it is down
+	ended    chan struct{} // closed once cmd has
 }
 
 // Start starts a server that ends with the test, and waits until it serves. The test is skipped where PostgreSQL is
@@ -190,13 +191,13 @@ func (s *Server) run(t testing.TB) {
 		if time.Now().After(deadline) {
 			t.Fatalf("PostgreSQL is not ready after %s: %v\n%s", readyWithin, err, s.Log())
 		}
-		var status syscall.WaitStatus
-		if pid, werr := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WNOHANG|syscall.WNOWAIT, nil); werr == nil && pid == s.cmd.Process.Pid {
-			_ = s.cmd.Wait()
+		select {
+		case <-s.ended:
 			s.cmd = nil
 			if !strings.Contains(s.Log(), "pre-existing shared memory block") {
 				t.Fatalf("PostgreSQL ended while it started\n%s", s.Log())
 			}
+		default:
 		}
 	}
 }
@@ -209,7 +210,12 @@ func (s *Server) begin(t testing.TB) {
 	cmd := exec.Command(filepath.Join(s.programs, "postgres"), "-D", filepath.Join(s.dir, "data"))
 	cmd.SysProcAttr, cmd.Dir, cmd.Stdout, cmd.Stderr = s.as, s.dir, out, out
 	require.NoError(t, cmd.Start())
-	s.cmd = cmd
+	ended := make(chan struct{})
+	s.cmd, s.ended = cmd, ended
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
 }
 
 // Kill kills the server and all its processes with SIGKILL.
@@ -226,7 +232,7 @@ func (s *Server) Kill() {
 		}
 	}
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	<-s.ended
 	s.cmd = nil
 }
 
@@ -236,7 +242,7 @@ func (s *Server) Stop() {
 		return
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGINT)
-	_ = s.cmd.Wait()
+	<-s.ended
 	s.cmd = nil
 }
 
