@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sloengine/sloengine/reliability/remote"
 )
 
 // Kind is a kind of trouble of a source.
@@ -26,6 +28,19 @@ const (
 // Kinds lists all kinds.
 var Kinds = []Kind{
 	TroubleEngine, TroubleRateLimit, TroubleDeadLetters, TroubleConnection, TroubleCredentials, TroubleTLS, TroubleTopic, TroublePosition, TroubleCommit, TroubleHeldBack,
+}
+
+// KindOf is the kind of trouble that a broker's or database's error is.
+func KindOf(err *remote.BrokerError) Kind {
+	switch err.Kind {
+	case remote.KindCredentials:
+		return TroubleCredentials
+	case remote.KindTLS:
+		return TroubleTLS
+	case remote.KindTopology:
+		return TroubleTopic
+	}
+	return TroubleConnection
 }
 
 // Pauses reports whether a source takes no messages while it has this trouble.

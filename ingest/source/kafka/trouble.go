@@ -25,13 +25,8 @@ func classify(err error) (source.Kind, string) {
 	if !errors.As(kafkaclient.Explain(err), &known) {
 		return source.TroubleConnection, "the brokers are not reachable"
 	}
-	switch known.Kind {
-	case remote.KindCredentials:
-		return source.TroubleCredentials, known.Brief()
-	case remote.KindTLS:
-		return source.TroubleTLS, known.Brief()
-	case remote.KindTopology:
-		return source.TroubleTopic, known.Brief()
+	if kind := source.KindOf(known); kind != source.TroubleConnection {
+		return kind, known.Brief()
 	}
 	var eof *kgo.ErrFirstReadEOF
 	if errors.As(err, &eof) {

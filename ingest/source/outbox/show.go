@@ -175,13 +175,8 @@ func classify(err error) (source.Kind, string) {
 	if !errors.As(postgres.Explain(err), &known) {
 		return source.TroubleConnection, "the database is not reachable"
 	}
-	switch known.Kind {
-	case remote.KindCredentials:
-		return source.TroubleCredentials, known.Brief()
-	case remote.KindTLS:
-		return source.TroubleTLS, known.Brief()
-	case remote.KindTopology:
-		return source.TroubleTopic, known.Brief()
+	if kind := source.KindOf(known); kind != source.TroubleConnection {
+		return kind, known.Brief()
 	}
 	if known.Text != "" {
 		return source.TroubleConnection, known.Text
