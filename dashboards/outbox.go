@@ -123,7 +123,7 @@ func outboxRelays(b *board) {
 		queries: []query{{gauge(metric.OutboxBuckets.Name), "{{instance}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(8, 8, lines(view{
-		title: "Duplicates and lost claims", about: "Rows per second that the broker accepted and that are published again, rows whose lease or version another relay had meanwhile, and leases that ended without being renewed. Duplicates count once by their idempotency key.",
+		title: "Duplicates and lost claims", about: "Rows per second that the broker accepted and that are published again, rows whose lease had ended, and leases that ended without being renewed. Duplicates count once by their idempotency key.",
 		unit: unitRate, none: noRelay, steps: above(good, from(0.001, warning)),
 		queries: []query{
 			{sumRate("job", metric.OutboxDuplicates.Name), "{{job}}: duplicates"},
