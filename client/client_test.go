@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -176,10 +177,7 @@ func TestFaultsStrict(t *testing.T) {
 }
 
 func TestServerAway(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	url := "http://" + l.Addr().String()
+	url := "http://" + nettest.FreeAddress(t)
 
 	t.Run("strict", func(t *testing.T) {
 		c := start(t, url, func(o *Options) { o.FailClosed = true })

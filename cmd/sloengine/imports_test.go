@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"reliability/dispatch":         {"reliability/*"},
 	"reliability/expression":       {},
 	"reliability/dlq":              {"reliability/fsys", "reliability/expression"},
-	"reliability/dlq/dlqtest":      {"reliability/dlq"},
+	"reliability/dlq/dlqtest":      {"reliability/dlq", "reliability/nettest"},
 	"reliability/logrange":         {"reliability/dlq", "reliability/fsys", "reliability/wal"},
 	"reliability/ratelimit":        {},
 	"reliability/ratelimit/shared": {"reliability/ratelimit", "reliability/breaker", "reliability/dispatch", "reliability/retry"},
@@ -149,7 +149,7 @@ var testsMayImport = map[string][]string{
 	"sla/fleet":            {"ingest/event", "sla", "slo/spec"},
 	"cmd/sloengine/send":   {"reliability/logtest"},
 	"cmd/sloengine/remote": {"sla", "slo/fold", "web"},
-	"reliability/mail":     {"reliability/mail/mailtest"},
+	"reliability/mail":     {"reliability/mail/mailtest", "reliability/nettest"},
 	"rules":                {"rules/rulestest", "slo/spec"},
 	"rules/explain":        {"rules/rulestest", "slo/spec"},
 	"rules/diff":           {"slo/spec"},
@@ -159,7 +159,7 @@ var testsMayImport = map[string][]string{
 	"web":                  {"all"},
 	"dashboards":           {"all"},
 
-	"reliability/ratelimit/shared": {"reliability/logtest"},
+	"reliability/ratelimit/shared": {"reliability/logtest", "reliability/nettest"},
 
 	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest", "reliability/nettest"},
 	"reliability/amqpclient":   {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},

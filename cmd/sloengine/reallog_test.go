@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,8 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
 const logSpec = `version: sloengine/v1
@@ -95,10 +96,7 @@ func testAccessLog(t *testing.T, file string) {
 	dir := t.TempDir()
 	spec := writeFile(t, dir, "spec.yaml", logSpec)
 	settings := writeFile(t, dir, "engine.yaml", "evaluator: {interval: 200ms}\ncheckpoint: {interval: 100ms}\n")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	l.Close()
+	address := nettest.FreeAddress(t)
 	serve := func() *process {
 		p, ok := start(t, nil, "serve", "-f", spec, "-c", settings, "--data-dir", dir+"/data", "--web.listen-address", address)
 		require.True(t, ok, p.log.String())

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
-	"net"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
 // TestScripts runs the stories of testdata/script. Each has a free port in $PORT
@@ -22,12 +22,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			env.Setenv("PORT", fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
+			env.Setenv("PORT", nettest.FreePort(t))
 			env.Setenv("TESTDATA", specs)
 			return nil
 		},

@@ -6,7 +6,6 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/mail"
 	"github.com/sloengine/sloengine/reliability/mail/mailtest"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -178,12 +178,8 @@ func TestSmarthosts(t *testing.T) {
 	for _, bad := range []string{"", "mail.example.org", ":25", "mail:smtp", "mail:0", "mail:70000", "smtp://mail:25", "user@mail:25"} {
 		require.Error(t, mail.CheckSmarthost(bad), bad)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	require.NoError(t, l.Close())
-	host := mail.Server{Smarthost: address, From: "a@b.c"}
-	err = host.Send(t.Context(), message())
+	host := mail.Server{Smarthost: nettest.FreeAddress(t), From: "a@b.c"}
+	err := host.Send(t.Context(), message())
 	var e *mail.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "no connection", e.Brief())

@@ -10,9 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,29 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// FreeAddress finds a port of 127.0.0.1 below those that the system gives to connections, so that it stays free while
-// the server is down.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20_000+mathrand.IntN(12_000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			require.NoError(t, l.Close())
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
-// FreePort is the port of a FreeAddress.
-func FreePort(t testing.TB) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(FreeAddress(t))
-	require.NoError(t, err)
-	return port
-}
 
 // PasswordFile makes a file that holds a password.
 func PasswordFile(t testing.TB, password string) string {

@@ -2,7 +2,6 @@ package shared
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -22,7 +22,7 @@ type server struct {
 	t    testing.TB
 	dir  string
 	args []string
-	port int
+	port string
 	cmd  *exec.Cmd
 }
 
@@ -37,38 +37,28 @@ func newServer(t testing.TB, args ...string) *server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed")
 	}
-	s := &server{t: t, dir: t.TempDir(), args: args}
+	s := &server{t: t, dir: t.TempDir(), args: args, port: nettest.FreePort(t)}
 	t.Cleanup(s.kill)
-	for range 5 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		s.port = listener.Addr().(*net.TCPAddr).Port
-		require.NoError(t, listener.Close())
-		if s.start() {
-			return s
-		}
-	}
-	require.Fail(t, "redis-server does not start")
-	return nil
+	s.start()
+	return s
 }
 
-func (s *server) addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+func (s *server) addr() string { return "127.0.0.1:" + s.port }
 
-// start starts it, again on its port, and reports whether it answers.
-func (s *server) start() bool {
+// start starts it, again on its port, and waits until it answers.
+func (s *server) start() {
+	s.t.Helper()
 	s.kill()
-	args := append([]string{"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir}, s.args...)
+	args := append([]string{"--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir}, s.args...)
 	s.cmd = exec.Command("redis-server", args...)
 	require.NoError(s.t, s.cmd.Start())
-	for range 200 {
-		if c, err := net.Dial("tcp", s.addr()); err == nil {
+	require.Eventually(s.t, func() bool {
+		c, err := net.Dial("tcp", s.addr())
+		if err == nil {
 			_ = c.Close()
-			return true
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	s.kill() // perhaps somebody else took the port
-	return false
+		return err == nil
+	}, 60*time.Second, 20*time.Millisecond, "redis-server does not start")
 }
 
 // kill ends it at once, stopped or not.
