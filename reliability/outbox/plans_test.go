@@ -34,25 +34,16 @@ func crowded(t testing.TB, l Layout) (*pgx.Conn, *Table) {
 	return conn, table
 }
 
-// claim selects what a worker publishes next of a bucket: rows that are due, without those of keys that wait.
-const claim = `SELECT %s FROM outbox o WHERE bucket = $1 AND status = 'PENDING' AND (next_attempt_at IS NULL OR next_attempt_at <= clock_timestamp())
-	AND NOT EXISTS (SELECT 1 FROM outbox b WHERE b.key = o.key AND b.id < o.id AND b.status <> 'COMPLETED' AND b.attempts > 0) ORDER BY id LIMIT 100`
-
 // TestOpenRowsAreFoundByTheirIndexes: however many rows are COMPLETED, no query that is run often reads them.
 func TestOpenRowsAreFoundByTheirIndexes(t *testing.T) {
 	for _, partitioned := range []bool{false, true} {
 		t.Run(fmt.Sprintf("partitioned %v", partitioned), func(t *testing.T) {
 			conn, table := crowded(t, Layout{Partitioned: partitioned, Source: SourceClaim})
-			claim := fmt.Sprintf(claim, table.SelectList("o"))
-			for name, x := range map[string]struct {
-				sql  string
-				args []any
-			}{
-				"claim":     {claim, []any{7}},
-				"uncounted": {"SELECT id FROM outbox WHERE counted_at IS NULL ORDER BY id LIMIT 100", nil},
-				"failed":    {"SELECT id FROM outbox WHERE status = 'FAILED' ORDER BY id LIMIT 100", nil},
+			for name, sql := range map[string]string{
+				"uncounted": "SELECT id FROM outbox WHERE counted_at IS NULL ORDER BY id LIMIT 100",
+				"failed":    "SELECT id FROM outbox WHERE status = 'FAILED' ORDER BY id LIMIT 100",
 			} {
-				rows, err := conn.Query(t.Context(), "EXPLAIN "+x.sql, append([]any{pgx.QueryExecModeSimpleProtocol}, x.args...)...)
+				rows, err := conn.Query(t.Context(), "EXPLAIN "+sql, pgx.QueryExecModeSimpleProtocol)
 				require.NoError(t, err)
 				lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 				require.NoError(t, err)
@@ -65,13 +56,6 @@ func TestOpenRowsAreFoundByTheirIndexes(t *testing.T) {
 				times = 1000
 			}
 			for name, f := range map[string]func() error{
-				"claim": func() error {
-					rows, err := conn.Query(t.Context(), claim, 7)
-					if err == nil {
-						_, err = pgx.CollectRows(rows, ScanRow)
-					}
-					return err
-				},
 				"list":    func() error { _, err := List(t.Context(), conn, table, Filter{}); return err },
 				"backlog": func() error { _, err := ReadBacklog(t.Context(), conn, table); return err },
 				"retry":   func() error { _, err := Retry(t.Context(), conn, table, Filter{Type: "none"}); return err },
@@ -84,9 +68,6 @@ func TestOpenRowsAreFoundByTheirIndexes(t *testing.T) {
 				}
 				slices.Sort(took)
 				t.Logf("%d completed rows, %s: median %s, p95 %s", *completedRows, name, took[times/2], took[times*95/100])
-				if name == "claim" && *completedRows >= manyRows {
-					require.Less(t, took[times*95/100], 5*time.Millisecond)
-				}
 			}
 		})
 	}
