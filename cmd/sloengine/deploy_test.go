@@ -89,10 +89,11 @@ type probe struct {
 	HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
 }
 
-func manifests(t *testing.T) map[string]manifest {
+// manifests reads those of a folder below deploy.
+func manifests(t *testing.T, dir string) map[string]manifest {
 	t.Helper()
 	out := map[string]manifest{}
-	files, err := filepath.Glob(filepath.Join(deployDir, "kubernetes", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(deployDir, dir, "*.yaml"))
 	require.NoError(t, err)
 	for _, f := range files {
 		data, err := os.ReadFile(f)
@@ -158,7 +159,7 @@ func fetch(h http.Handler, path string) *httptest.ResponseRecorder {
 }
 
 func TestKubernetesManifests(t *testing.T) {
-	all := manifests(t)
+	all := manifests(t, "kubernetes")
 	var k struct{ Resources []string }
 	require.NoError(t, yaml.Unmarshal([]byte(deployFile(t, "kubernetes/kustomization.yaml")), &k))
 	for name := range all {

@@ -44,7 +44,7 @@ type scaleBehavior struct {
 // StatefulSet, slowly, are in no kustomization, and read what exists.
 func TestScaledManifests(t *testing.T) {
 	const dir = "kubernetes/scaled/"
-	set := manifests(t)["statefulset.yaml"]
+	set := manifests(t, "kubernetes")["statefulset.yaml"]
 	kustomization := deployFile(t, dir+"kustomization.yaml")
 	settings := manifest{}
 	require.NoError(t, yaml.Unmarshal([]byte(deployFile(t, dir+"configmap-engine.yaml")), &settings))
