@@ -79,7 +79,7 @@ func TestFloodOfSingleEventsIsMerged(t *testing.T) {
 		if w := wrong.Load(); w != nil {
 			require.Fail(t, *w)
 		}
-		require.Eventually(t, func() bool { return r.Position() >= r.Health().Log.Durable }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Position() >= r.Health().Log.Durable }, 60*time.Second, time.Millisecond)
 		var stored int
 		var counted uint64
 		require.NoError(t, r.Do(context.Background(), func() { stored, counted = state.stored, state.events }))

@@ -19,7 +19,7 @@ func TestBrowserWorksOnAnIncident(t *testing.T) {
 		someIncidents(book)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = x.web.Run(ctx) }()
-		require.Eventually(t, func() bool { return x.web.streams.on() }, time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return x.web.streams.on() }, 60*time.Second, time.Millisecond)
 		base := x.serve(t)
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)
@@ -55,7 +55,7 @@ func TestBrowserWorksOnAnIncident(t *testing.T) {
 			b.open(t, base+firstIncident, 1280, 900)
 		}
 		b.do(t, chromedp.SendKeys(`.acts form:nth-child(2) input[name=by]`, "Cleo"), chromedp.Click(`button[value=resolve]`), chromedp.WaitReady(`.done`))
-		require.Eventually(t, func() bool { return book.View().Get("INC-2026-11-0001").State == incident.Resolved }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return book.View().Get("INC-2026-11-0001").State == incident.Resolved }, 60*time.Second, 10*time.Millisecond)
 		b.open(t, base+"/incidents/new", 1280, 900)
 		b.do(t, chromedp.SendKeys(`input[name=title]`, "Phones ring"), chromedp.SendKeys(`input[name=by]`, "Ann"), chromedp.Click(`button[value=open]`), chromedp.WaitReady(`.done`))
 		require.Equal(t, "Phones ring", book.View().Get("INC-2026-11-0005").Title)

@@ -21,7 +21,7 @@ func TestBrowserSilencesAnAlert(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = x.web.Run(ctx) }()
-		require.Eventually(t, func() bool { return x.web.streams.on() }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return x.web.streams.on() }, 60*time.Second, time.Millisecond)
 		base := x.serve(t)
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)

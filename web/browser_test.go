@@ -115,7 +115,7 @@ func (b *tab) eventually(t *testing.T, expression, why string) {
 	require.Eventually(t, func() bool {
 		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
 		return err == nil && v
-	}, 15*time.Second, 30*time.Millisecond, "%s: never true: %s", why, expression)
+	}, 60*time.Second, 30*time.Millisecond, "%s: never true: %s", why, expression)
 }
 
 // open shows an address in a window of a size.

@@ -171,7 +171,7 @@ func TestRatesAreSampledByRun(t *testing.T) {
 		l.web.ui.Rates.Mu.Lock()
 		defer l.web.ui.Rates.Mu.Unlock()
 		return len(l.web.ui.Rates.Samples) == 1
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 60*time.Second, 10*time.Millisecond)
 }
 
 func deadLetterRows(t *testing.T, body string) (ids []string) {

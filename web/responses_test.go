@@ -21,7 +21,7 @@ import (
 
 func eventually(t testing.TB, f func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, f, 10*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, f, 60*time.Second, 5*time.Millisecond, what)
 }
 
 // A report is encoded once, also while events change the figures of the engine.

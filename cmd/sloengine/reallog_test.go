@@ -118,7 +118,7 @@ func testAccessLog(t *testing.T, file string) {
 	first.Stdout = &firstOut
 	require.NoError(t, first.Start())
 	// Kill once a part of it is in.
-	require.Eventually(t, func() bool { return accepted(t, p) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return accepted(t, p) > 0 }, 60*time.Second, time.Millisecond)
 	p.kill()
 	p = serve()
 	p.waitReady(t)

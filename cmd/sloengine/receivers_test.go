@@ -342,7 +342,7 @@ func TestUnsavedNotifications(t *testing.T) {
 	require.Eventually(t, func() bool { // the engine may be writing it
 		_ = os.Remove(inTheWay)
 		return os.Mkdir(inTheWay, 0o700) == nil
-	}, 10*time.Second, time.Millisecond)
+	}, 60*time.Second, time.Millisecond)
 	burn(t, p, "shop")
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
 	ready := func() string { return string(get(t, p.base+"/-/ready")) }

@@ -96,7 +96,7 @@ func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 	conn := openRequest(t, p, len(body), body[:20])
 	waitReading(t, p, 1)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "msg=stopping") }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "msg=stopping") }, 60*time.Second, time.Millisecond)
 	_, err := io.WriteString(conn, body[20:])
 	require.NoError(t, err)
 	status, answer := readAnswer(t, conn)

@@ -112,7 +112,7 @@ func TestDeadLetterStoreIsAway(t *testing.T) {
 	r.commit("a", "refuse-1", "b")
 	requireOnce(t, r.counts(), []string{"a", "b"})
 	require.NoError(t, r.Do(context.Background(), r.read.checkpoint))
-	require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, 60*time.Second, time.Millisecond)
 	r.commit("c")
 	store.down.Store(false)
 	r.checkpointNow()

@@ -282,7 +282,7 @@ func (r *running) checkpointNow() {
 		// checkpoint before is done.
 		_ = r.Do(context.Background(), r.read.checkpoint)
 		return false
-	}, 5*time.Second, time.Millisecond)
+	}, 60*time.Second, time.Millisecond)
 }
 
 func numbered(prefix string, from, to int) (ids []string) {
@@ -388,7 +388,7 @@ func TestDoGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	returned, ran := make(chan error, 1), false
 	go func() { returned <- r.Do(ctx, func() { ran = true }) }()
-	require.Eventually(t, func() bool { return len(r.read.inbox) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.read.inbox) == 1 }, 60*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-returned, context.Canceled)
 	close(free)
@@ -501,7 +501,7 @@ func TestGracefulShutdown(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return r.Health().Log.Durable > 20 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Health().Log.Durable > 20 }, 60*time.Second, time.Millisecond)
 	state := r.shutdown()
 	wg.Wait()
 	requireOnce(t, state.all(), acknowledged)

@@ -88,7 +88,7 @@ func TestForgetHoldsItsPlace(t *testing.T) {
 	results := make(chan Result, 4)
 	queued := func(n int, f func()) {
 		go f()
-		require.Eventually(t, func() bool { requests, _ := r.queue.size(); return requests == n }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { requests, _ := r.queue.size(); return requests == n }, 60*time.Second, time.Millisecond)
 	}
 	commit := func(ids ...string) func() { return func() { results <- r.commit(ids...) } }
 	go commit("first")()

@@ -61,7 +61,7 @@ func (s *server) dial() *client {
 	c, err := net.Dial("tcp", s.addr)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = c.Close() })
-	require.Eventually(s.t, func() bool { return s.l.accepted.Get()+s.l.refused.Get() > before }, 5*time.Second, time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.l.accepted.Get()+s.l.refused.Get() > before }, 60*time.Second, time.Millisecond)
 	return &client{c, s.t, bufio.NewReader(c)}
 }
 
@@ -123,7 +123,7 @@ func TestIdleConnectionsGoNext(t *testing.T) {
 		defer s.l.mu.Unlock()
 		x, y := s.l.conns[0], s.l.conns[1]
 		return x.trusted.Load() && y.trusted.Load() && (x.idle.Load() || y.idle.Load())
-	}, 5*time.Second, time.Millisecond)
+	}, 60*time.Second, time.Millisecond)
 	waiting := s.dial()
 	require.True(t, idle.closed())
 	waiting.send("/wait", good)
@@ -136,7 +136,7 @@ func TestIdleConnectionsGoNext(t *testing.T) {
 			}
 		}
 		return true
-	}, 5*time.Second, time.Millisecond)
+	}, 60*time.Second, time.Millisecond)
 	require.True(t, s.dial().closed(), "all are at work")
 	require.EqualValues(t, 1, s.l.refused.Get())
 	_ = busy.Close()
@@ -150,7 +150,7 @@ func TestRoomComesBack(t *testing.T) {
 		c := s.dial()
 		require.True(t, c.ask(good))
 		_ = c.Close()
-		require.Eventually(t, func() bool { return s.l.Status().Open == 0 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return s.l.Status().Open == 0 }, 60*time.Second, time.Millisecond)
 	}
 	require.Zero(t, s.l.evicted.Get()+s.l.refused.Get())
 }

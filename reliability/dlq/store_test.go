@@ -82,7 +82,7 @@ func TestRedisExpires(t *testing.T) {
 	short, err := dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: "short:", TTL: time.Second})
 	require.NoError(t, err)
 	require.NoError(t, short.Save(ctx, []dlq.Entry{{Origin: dlq.Admission, Reason: "x"}}))
-	require.Eventually(t, func() bool { return len(client.Keys(ctx, "short:*").Val()) == 0 }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(client.Keys(ctx, "short:*").Val()) == 0 }, 60*time.Second, 50*time.Millisecond)
 }
 
 func TestRedisAway(t *testing.T) {

@@ -234,5 +234,5 @@ func TestNothingIsHeldAfterAPanic(t *testing.T) {
 
 func eventually(t testing.TB, f func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, f, 10*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, f, 60*time.Second, 5*time.Millisecond, what)
 }

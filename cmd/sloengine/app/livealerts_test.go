@@ -99,7 +99,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	require.Equal(t, map[string]state.State{
 		"WriteAheadLogPoisoned": state.Firing, "EngineNotReady": state.Pending, "ErrorBudgetBurnPage": state.Firing,
 	}, w.states(), "alerts of the file stay until a report says otherwise")
-	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return got["WriteAheadLogPoisoned"] != nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return got["WriteAheadLogPoisoned"] != nil }, 60*time.Second, 5*time.Millisecond)
 	require.Equal(t, map[string]string{
 		"alertname": "WriteAheadLogPoisoned", "severity": "critical", "impact": "high", "sla": "engine", "job": "slo", "instance": "eu:1",
 		"summary": "Engine eu:1 failed to write to its write-ahead log",
@@ -113,7 +113,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return got["EvaluatorStopped"] != nil && got["EngineNotReady"] != nil
-	}, 10*time.Second, 5*time.Millisecond)
+	}, 60*time.Second, 5*time.Millisecond)
 	stop()
 	running.Wait()
 	mu.Lock()

@@ -65,7 +65,7 @@ func TestTopologyIsDeclared(t *testing.T) {
 					i, err := o.topology().inspect(c, time.Now())
 					require.NoError(t, err)
 					return i.Queue(o.Queue).Messages == 1
-				}, 20*time.Second, 20*time.Millisecond)
+				}, 60*time.Second, 20*time.Millisecond)
 			})
 		}
 	}

@@ -47,7 +47,7 @@ func (d *delivering) call(t *testing.T, outcome breaker.Outcome) {
 
 func (d *delivering) becomes(t *testing.T, want breaker.State) {
 	t.Helper()
-	require.Eventually(t, func() bool { return d.breaker.State() == want }, 15*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return d.breaker.State() == want }, 60*time.Second, 10*time.Millisecond)
 }
 
 // The breaker that opens in one instance opens in the others, and the first success releases all of them.
@@ -94,9 +94,9 @@ func TestSharedBreakerWithoutRedis(t *testing.T) {
 	one.run(t)
 	two.run(t)
 	a, b := one.delivering(t, "one"), two.delivering(t, "two")
-	require.Eventually(t, func() bool { return one.connected() && two.connected() }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return one.connected() && two.connected() }, 60*time.Second, 10*time.Millisecond)
 	s.kill()
-	require.Eventually(t, func() bool { return !one.connected() && !two.connected() }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !one.connected() && !two.connected() }, 60*time.Second, 10*time.Millisecond)
 	for range 2 {
 		a.call(t, breaker.Failure)
 	}
@@ -138,7 +138,7 @@ func TestSharedBudget(t *testing.T) {
 	// Without Redis each has its own, and what it earned meanwhile is in the common one afterwards.
 	in := s.instance(time.Second)
 	in.run(t)
-	require.Eventually(t, in.connected, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
 	d, err := NewDestinations(in.Link, "alone").Of("partner", options)
 	require.NoError(t, err)
 	own, err := retry.NewBudget(options)
@@ -147,7 +147,7 @@ func TestSharedBudget(t *testing.T) {
 	ok, _ := budget.Spend()
 	require.False(t, ok, "the others used it up")
 	s.kill()
-	require.Eventually(t, func() bool { return !in.connected() }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !in.connected() }, 60*time.Second, 10*time.Millisecond)
 	alone := 0
 	for range 20 {
 		if ok, _ := budget.Spend(); ok {
@@ -174,7 +174,7 @@ func TestSharedBudgetWait(t *testing.T) {
 	require.False(t, ok)
 	require.Greater(t, wait, time.Duration(0))
 	require.LessOrEqual(t, wait, 500*time.Millisecond)
-	require.Eventually(t, func() bool { ok, _ := budget.Spend(); return ok }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { ok, _ := budget.Spend(); return ok }, 60*time.Second, 20*time.Millisecond)
 	_, err = NewDestinations(in.Link, "x").Of("a b", options)
 	require.ErrorContains(t, err, "invalid destination")
 	_, err = NewDestinations(in.Link, "x").Of("a", retry.BudgetOptions{Ratio: 3})

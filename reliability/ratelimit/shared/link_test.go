@@ -215,7 +215,7 @@ func TestRedisMissingFromTheStart(t *testing.T) {
 	require.False(t, in.connected())
 	in.run(t)
 	s.start()
-	require.Eventually(t, in.connected, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
 	require.Equal(t, 30, take(t, in, tickets(p, repeat(100, event{"x", ""})...)))
 }
 
@@ -224,11 +224,11 @@ func TestIdleLinkIsTrue(t *testing.T) {
 	s := newServer(t)
 	in := s.instance(time.Second)
 	in.run(t)
-	require.Eventually(t, in.connected, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
 	require.NoError(t, in.ping(context.Background()))
 	since := in.Status().Since
 	s.kill()
-	require.Eventually(t, func() bool { return !in.connected() }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !in.connected() }, 60*time.Second, 10*time.Millisecond)
 	require.True(t, in.Status().Since.After(since))
 	require.Error(t, in.ping(context.Background()))
 }

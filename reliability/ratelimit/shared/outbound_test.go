@@ -185,7 +185,7 @@ func TestOutboundWithoutRedis(t *testing.T) {
 	s := newServer(t)
 	in := s.instance(time.Second)
 	in.run(t)
-	require.Eventually(t, in.connected, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
 	out := in.outbound(t, OutboundOptions{N: 600, MaxWait: 200 * time.Millisecond})
 	wait := func() bool {
 		err := out.Wait(context.Background(), 1)
@@ -212,7 +212,7 @@ func TestOutboundWithoutRedis(t *testing.T) {
 	in.set.WritePrometheus(&b)
 	require.NotContains(t, b.String(), `outbound_fallback_total{name="partner"} 0`)
 	s.start()
-	require.Eventually(t, in.connected, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
 	for range 20 {
 		require.True(t, wait())
 	}
