@@ -75,29 +75,33 @@ func TestRepeats(t *testing.T) {
 	n, _ := run(t, Options{Settings: s})
 	w := newWorld(t, "MED")
 	w.bad["MED"] = true
-	for range 8 {
-		n.Update(w.tick())
-		time.Sleep(100 * time.Millisecond)
-	}
-	require.GreaterOrEqual(t, len(f.all()), 2)
-	require.Less(t, len(f.all()), 9)
-	watchdogs := 0
-	f.mu.Lock()
-	for _, r := range f.requests {
-		for _, a := range r {
-			if a.Labels["alertname"] == "Watchdog" {
-				watchdogs++
-				require.Equal(t, map[string]string{"alertname": "Watchdog", "severity": "none", "sla": "engine"}, a.Labels)
-				require.Equal(t, "Alerting works", a.Annotations["summary"])
+	watchdogs := func() (count int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, r := range f.requests {
+			for _, a := range r {
+				if a.Labels["alertname"] == "Watchdog" {
+					count++
+					require.Equal(t, map[string]string{"alertname": "Watchdog", "severity": "none", "sla": "engine"}, a.Labels)
+					require.Equal(t, "Alerting works", a.Annotations["summary"])
+				}
 			}
 		}
+		return count
+	}
+	eventually(t, "both are repeated", func() bool {
+		n.Update(w.tick())
+		return len(f.all()) >= 4 && watchdogs() >= 4
+	})
+	f.mu.Lock()
+	for i := 1; i < len(f.at); i++ {
+		require.GreaterOrEqual(t, f.at[i].Sub(f.at[i-1]), s.Resend, "nothing is repeated before it is time")
 	}
 	f.mu.Unlock()
-	require.GreaterOrEqual(t, watchdogs, 2)
 
 	time.Sleep(500 * time.Millisecond) // no ticks: the watchdog ends, and what fires goes on
 	before := f.count()
-	eventually(t, "alerts go on without ticks", func() bool { return f.count() > before })
+	eventually(t, "alerts go on without ticks", func() bool { return f.count() >= before+2 }) // one may have been on its way
 	f.mu.Lock()
 	last := f.requests[len(f.requests)-1]
 	f.mu.Unlock()
@@ -139,7 +143,7 @@ func TestBadPeers(t *testing.T) {
 	for name, answer := range peers {
 		s.Peers = append(s.Peers, Peer{Name: name, URL: newFake(t, answer).URL})
 	}
-	s.Timeout = time.Second
+	s.Timeout = 5 * time.Second
 	var out logtest.Buffer
 	set := metrics.NewSet()
 	n, _ := run(t, Options{Settings: s, Metrics: NewMetrics(set), Logger: slog.New(slog.NewTextHandler(&out, nil))})
@@ -148,12 +152,12 @@ func TestBadPeers(t *testing.T) {
 	began := time.Now()
 	n.Update(w.tick())
 	eventually(t, "the good peer has it", func() bool { return len(good.all()) == 1 })
-	require.Less(t, time.Since(began), time.Second, "the others cost it nothing")
+	require.Less(t, time.Since(began), s.Timeout, "the others cost it nothing")
 	status := map[string]Status{}
 	eventually(t, "all others fail", func() bool {
 		for _, p := range n.Status() {
 			status[p.Name] = p
-			if p.Name != "am0" && p.Name != "refusing" && p.FailingSince.IsZero() {
+			if p.Name == "am0" && p.Sent == 0 || p.Name != "am0" && p.Name != "refusing" && p.FailingSince.IsZero() {
 				return false
 			}
 		}
@@ -271,7 +275,7 @@ func TestTickNeverWaits(t *testing.T) {
 	for range 1000 {
 		n.Update(v)
 	}
-	require.Less(t, time.Since(began), time.Second)
+	require.Less(t, time.Since(began), 5*time.Second)
 	began = time.Now()
 	stop()
 	require.Less(t, time.Since(began), 5*time.Second, "requests in flight are cancelled")

@@ -120,6 +120,7 @@ type fake struct {
 
 	mu       sync.Mutex
 	requests [][]posted
+	at       []time.Time // of each
 	headers  []http.Header
 }
 
@@ -138,7 +139,7 @@ func newFake(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, g
 			return
 		}
 		f.mu.Lock()
-		f.requests, f.headers = append(f.requests, got), append(f.headers, r.Header.Clone())
+		f.requests, f.headers, f.at = append(f.requests, got), append(f.headers, r.Header.Clone()), append(f.at, time.Now())
 		f.mu.Unlock()
 		(*f.answer.Load())(w, r, got)
 	}))
@@ -204,5 +205,5 @@ func run(t testing.TB, o Options) (n *Notifier, stop func()) {
 // eventually waits for something that takes milliseconds on an idle machine.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, 30*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, holds, time.Minute, 5*time.Millisecond, what)
 }

@@ -73,6 +73,7 @@ receivers: [{name: r0}, {name: r1}]
 	for i := 1; i < len(got); i++ {
 		require.GreaterOrEqual(t, got[i].at.Sub(got[i-1].at), 180*time.Millisecond)
 	}
+	eventually(t, "the other is told", func() bool { return len(calm.all()) > 0 })
 	require.Len(t, calm.all(), 1)
 }
 

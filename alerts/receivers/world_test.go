@@ -211,7 +211,7 @@ func run(t testing.TB, o Options) (d *Dispatcher, stop func()) {
 
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, 30*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, holds, 2*time.Minute, 5*time.Millisecond, what)
 }
 
 func status(t testing.TB, d *Dispatcher, name string) notify.Status {

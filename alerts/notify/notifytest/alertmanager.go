@@ -171,5 +171,5 @@ func (a *Alertmanager) Active() []Alert {
 
 func (a *Alertmanager) eventually(what string, holds func() bool) {
 	a.t.Helper()
-	require.Eventually(a.t, holds, 30*time.Second, 5*time.Millisecond, what)
+	require.Eventually(a.t, holds, time.Minute, 5*time.Millisecond, what)
 }
