@@ -1,5 +1,6 @@
 // Package amqpclient connects to RabbitMQ, for sinks and sources alike: address, credentials and TLS, errors in plain
-// English with what may be done about them, a loop that connects again, and metrics.
+// English with what may be done about them, a loop that connects again, a publisher that waits for confirmations, and
+// metrics.
 //
 // It does not know what is published or consumed.
 package amqpclient
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -116,7 +118,13 @@ func (c *Client) VHost() string { return c.vhost }
 
 // Dial makes a connection, which the caller closes. The error is a *remote.BrokerError.
 func (c *Client) Dial(ctx context.Context) (*amqp.Connection, error) {
-	conn, err := c.dial(ctx)
+	conn, _, err := c.connect(ctx)
+	return conn, err
+}
+
+// connect is Dial. blocked says whether the broker takes no messages from the connection.
+func (c *Client) connect(ctx context.Context) (conn *amqp.Connection, blocked *atomic.Bool, err error) {
+	conn, err = c.dial(ctx)
 	if s := c.series; s != nil {
 		if err != nil {
 			s.connectsFailed.Inc()
@@ -126,10 +134,9 @@ func (c *Client) Dial(ctx context.Context) (*amqp.Connection, error) {
 		}
 	}
 	if err != nil {
-		return nil, Explain(err)
+		return nil, nil, Explain(err)
 	}
-	c.follow(conn)
-	return conn, nil
+	return conn, c.follow(conn), nil
 }
 
 func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
@@ -157,32 +164,30 @@ func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
 	})
 }
 
-// follow keeps the gauges of a connection until it ends. The library closes both channels then, and blocks
-// on an unread one.
-func (c *Client) follow(conn *amqp.Connection) {
+// follow keeps the gauges of a connection until it ends, and what it returns, which says whether the broker blocks it or
+// did in the end. The library closes both channels then, and blocks on an unread one.
+func (c *Client) follow(conn *amqp.Connection) *atomic.Bool {
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 1))
+	now := &atomic.Bool{}
 	go func() {
-		now := 0.0
 		for b := range blocked {
-			if c.series == nil {
-				continue
+			if now.Swap(b.Active) != b.Active && c.series != nil {
+				c.series.blocked.Add(map[bool]float64{true: 1, false: -1}[b.Active])
 			}
-			next := 0.0
-			if b.Active {
-				next = 1
-			}
-			c.series.blocked.Add(next - now)
-			now = next
 		}
 		for range closed {
 		}
-		if c.series != nil {
-			c.series.blocked.Add(-now)
-			c.series.connected.Add(-1)
-			c.series.disconnects.Inc()
+		if c.series == nil {
+			return
 		}
+		if now.Load() {
+			c.series.blocked.Add(-1)
+		}
+		c.series.connected.Add(-1)
+		c.series.disconnects.Inc()
 	}()
+	return now
 }
 
 // Waits between attempts to connect.

@@ -32,18 +32,15 @@ type Options struct {
 // DefaultRoutingKey is that of Options.
 const DefaultRoutingKey = "{service}.{type}"
 
-// maxRoutingKey is the limit of the protocol, in bytes.
-const maxRoutingKey = 255
-
-func (o *Options) validate() (key *placeholder.Text, client *amqpclient.Client, err error) {
+func (o *Options) validate() (key *placeholder.Text, p *amqpclient.Publisher, err error) {
 	o.RoutingKey = cmp.Or(o.RoutingKey, DefaultRoutingKey)
 	key, kerr := placeholder.Parse(o.RoutingKey)
 	if kerr != nil {
 		kerr = fmt.Errorf("routing_key: %w", kerr)
 	}
-	if len(o.Exchange) > maxRoutingKey {
-		kerr = errors.Join(kerr, fmt.Errorf("exchange: longer than %d bytes", maxRoutingKey))
+	if len(o.Exchange) > amqpclient.MaxName {
+		kerr = errors.Join(kerr, fmt.Errorf("exchange: longer than %d bytes", amqpclient.MaxName))
 	}
-	client, cerr := amqpclient.New(o.Broker)
-	return key, client, errors.Join(cerr, kerr)
+	p, perr := amqpclient.NewPublisher(amqpclient.PublisherOptions{Options: o.Broker})
+	return key, p, errors.Join(perr, kerr)
 }
