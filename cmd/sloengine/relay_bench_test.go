@@ -185,12 +185,18 @@ func BenchmarkRelayAge(b *testing.B) {
 		})
 	}
 	arrived := map[string]time.Time{}
+	again := 0
 	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Minute)
 	defer cancel()
 	for len(arrived) < b.N {
 		consumer.PollFetches(ctx).EachRecord(func(record *kgo.Record) {
 			for _, h := range record.Headers {
-				if h.Key == "idempotency-key" {
+				if h.Key != "idempotency-key" {
+					continue
+				}
+				if _, ok := arrived[string(h.Value)]; ok {
+					again++
+				} else {
 					arrived[string(h.Value)] = time.Now()
 				}
 			}
@@ -207,6 +213,7 @@ func BenchmarkRelayAge(b *testing.B) {
 	b.ReportMetric(float64(ages[b.N/2].Milliseconds()), "median-ms")
 	b.ReportMetric(float64(ages[b.N*95/100].Milliseconds()), "p95-ms")
 	b.ReportMetric(float64(ages[b.N*99/100].Milliseconds()), "p99-ms")
+	b.ReportMetric(float64(again), "duplicates")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 	b.ReportMetric(100*cpuSeconds(b, p.cmd.Process.Pid)/b.Elapsed().Seconds(), "cpu-percent")
 	p.kill()
