@@ -31,10 +31,14 @@ type catalog struct {
 	partitioned bool
 	hasRows     bool
 	columns     map[string]string // name to type, without length
+	checks      []check           // of single columns
 	indexes     []index           // of the table itself
 	partitions  []Partition
 	besides     map[string]bool // which of the tables beside it exist, by suffix
 }
+
+// check is a constraint of a column.
+type check struct{ name, column, definition string }
 
 // index is one index of a table.
 type index struct {
@@ -145,6 +149,18 @@ func (c *catalog) readColumns(ctx context.Context, tx pgx.Tx, oid uint32) error 
 	})
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", c.name.Text(), err)
+	}
+	rows, err = tx.Query(ctx, `SELECT x.conname, a.attname, pg_get_constraintdef(x.oid) FROM pg_constraint x JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[1]
+		WHERE x.conrelid = $1 AND x.contype = 'c' AND cardinality(x.conkey) = 1 ORDER BY x.conname`, oid)
+	if err != nil {
+		return fmt.Errorf("read the constraints of %s: %w", c.name.Text(), err)
+	}
+	c.checks, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (x check, err error) {
+		err = r.Scan(&x.name, &x.column, &x.definition)
+		return x, err
+	})
+	if err != nil {
+		return fmt.Errorf("read the constraints of %s: %w", c.name.Text(), err)
 	}
 	return nil
 }

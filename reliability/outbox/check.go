@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Problem is something about a table that a user of it cannot work with.
@@ -142,10 +144,40 @@ func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 			e.Problems = append(e.Problems, Problem{Text: fmt.Sprintf("the table %s beside it does not exist; create it with sloengine outbox migrate", c.name.With(b.suffix).Text())})
 		}
 	}
+	if need&NeedOptimistic != 0 {
+		e.Problems = append(e.Problems, c.refused(t.Columns.Status, Processing)...)
+	}
 	if len(e.Problems) > 0 {
 		return nil, e
 	}
 	return &Schema{Table: c.name, Partitioned: c.partitioned, PayloadType: c.columns[string(t.Columns.Payload)]}, nil
+}
+
+// Unmapped are the columns, as settings name them, that a need requires and the settings say the table does not have.
+func Unmapped(t *Table, need Need) (names []string) {
+	required := need.columns()
+	for i := range fields {
+		if f := &fields[i]; *f.of(&t.Columns) == "" && slices.Contains(required, f.name) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// refused are the constraints of a column that list statuses, but not this one.
+func (c *catalog) refused(column Column, status string) (problems []Problem) {
+	for _, x := range c.checks {
+		if x.column != string(column) || !strings.Contains(x.definition, literal(Pending)) || strings.Contains(x.definition, literal(status)) {
+			continue
+		}
+		name := pgx.Identifier{x.name}.Sanitize()
+		list := strings.Join([]string{literal(Pending), literal(Processing), literal(Completed), literal(Failed)}, ", ")
+		problems = append(problems, Problem{
+			Column: x.column, Text: fmt.Sprintf("the constraint %s does not allow %s; replace it", x.name, status),
+			DDL: fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s, ADD CONSTRAINT %s CHECK (%s IN (%s)) NOT VALID", c.name, name, name, column, list),
+		})
+	}
+	return problems
 }
 
 // source is the source among the needs.

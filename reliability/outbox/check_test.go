@@ -29,6 +29,15 @@ func TestWhatCheckSays(t *testing.T) {
 				"table public.outbox: the table public.outbox_relays beside it does not exist; create it with sloengine outbox migrate",
 			},
 		},
+		"no version": {
+			ddl: []string{"CREATE TABLE outbox_events (id bigint, created_at timestamp, event_id text, event_type text, aggregate_type text, aggregate_id text, payload jsonb, status varchar(20) CHECK (status IN ('PENDING', 'COMPLETED', 'FAILED')), retry_count int, next_retry_at timestamp, error_message text, processed_at timestamp, locked_at timestamp, CHECK (aggregate_type <> status))"},
+			o:   Options{Preset: "outbox_events", Topic: "t"}, need: NeedOptimistic,
+			lines: []string{
+				`table public.outbox_events: column version: missing; add it: ALTER TABLE "public"."outbox_events" ADD COLUMN "version" integer NOT NULL DEFAULT 0;`,
+				`table public.outbox_events: column processing_instance: missing; add it: ALTER TABLE "public"."outbox_events" ADD COLUMN "processing_instance" text;`,
+				`table public.outbox_events: column status: the constraint outbox_events_status_check does not allow PROCESSING; replace it: ALTER TABLE "public"."outbox_events" DROP CONSTRAINT "outbox_events_status_check", ADD CONSTRAINT "outbox_events_status_check" CHECK ("status" IN ('PENDING', 'PROCESSING', 'COMPLETED', 'FAILED')) NOT VALID;`,
+			},
+		},
 		"settings": {
 			ddl:   []string{"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, payload text)"},
 			o:     Options{Columns: map[string]string{"aggregate_type": "", "aggregate_id": "", "headers": "", "bucket": "", "xid": "", "counted_at": "", "topic": "", "key": "", "event_type": "", "status": "", "attempts": "", "next_attempt_at": "", "error": "", "completed_at": ""}},
@@ -65,6 +74,22 @@ func TestTheDDLOfCheckHelps(t *testing.T) {
 	}
 	_, err = Check(t.Context(), conn, table, NeedRelay)
 	require.NoError(t, err)
+
+	// The same table, to be claimed by versions.
+	table = newTable(t, Options{Columns: map[string]string{"version": "version", "processing_instance": "instance", "locked_at": "locked_at"}})
+	_, err = Check(t.Context(), conn, table, NeedOptimistic)
+	require.ErrorAs(t, err, &e)
+	require.Len(t, e.Problems, 4)
+	plan, err := Plan(t.Context(), conn, table, Layout{})
+	require.NoError(t, err)
+	for i, p := range e.Problems {
+		require.Equal(t, p.DDL, plan[i].SQL, "migrate does the same")
+		exec(t, conn, p.DDL)
+	}
+	_, err = Check(t.Context(), conn, table, NeedOptimistic|NeedRelay)
+	require.NoError(t, err)
+	seed(t, conn, "k", Pending, 1, false)
+	exec(t, conn, "UPDATE outbox SET status = 'PROCESSING'")
 }
 
 func TestOptions(t *testing.T) {

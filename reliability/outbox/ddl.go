@@ -199,6 +199,11 @@ func (p *planner) columns() error {
 	if len(problems) > 0 {
 		return &SchemaError{Table: p.c.name.Text(), Problems: problems}
 	}
+	if p.t.Columns.Version != "" {
+		for _, x := range p.c.refused(p.t.Columns.Status, Processing) {
+			p.add("%s", x.DDL)
+		}
+	}
 	return nil
 }
 

@@ -127,6 +127,12 @@ func TestWhoHasClaimedARowNoticesARetry(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 	require.Equal(t, 5, value[int](t, conn, "SELECT version FROM outbox_events WHERE status = 'PENDING'"))
+
+	exec(t, conn, "UPDATE outbox_events SET status = 'PROCESSING'")
+	st, err := ReadStats(t.Context(), conn, table)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, st.Pending, "it is not published yet")
+	require.EqualValues(t, 1, st.Topics[0].Pending)
 }
 
 func TestStats(t *testing.T) {

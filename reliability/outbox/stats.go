@@ -10,15 +10,15 @@ import (
 
 // Backlog is what has not been published.
 type Backlog struct {
-	Pending int64 `json:"pending"`
+	Pending int64 `json:"pending"` // with those that are claimed one by one and PROCESSING
 	Waiting int64 `json:"waiting"` // those of Pending that failed at least once
 	Failed  int64 `json:"failed"`
-	// Oldest is when the oldest PENDING row was created. Rows that a replay made PENDING do not count.
+	// Oldest is when the oldest of Pending was created. Rows that a replay made PENDING do not count.
 	Oldest *time.Time `json:"oldest_pending"`
 	Age    float64    `json:"oldest_pending_seconds"` // of Oldest, by the database's clock
 }
 
-// ReadBacklog counts the rows that are PENDING or FAILED. It reads no others.
+// ReadBacklog counts the rows that are not published, and those that are FAILED. It reads no others.
 func ReadBacklog(ctx context.Context, db DB, t *Table) (b Backlog, err error) {
 	c := &t.Columns
 	waiting, fresh := "0", "true"
@@ -29,8 +29,8 @@ func ReadBacklog(ctx context.Context, db DB, t *Table) (b Backlog, err error) {
 		fresh = c.CompletedAt.String() + " IS NULL"
 	}
 	sql := fmt.Sprintf(`SELECT p.*, coalesce(extract(epoch FROM clock_timestamp() - p.oldest), 0)::float8, (SELECT count(*) FROM %[1]s WHERE %[2]s = 'FAILED')
-		FROM (SELECT count(*), %[3]s, min(%[4]s) FILTER (WHERE %[5]s)::timestamptz AS oldest FROM %[1]s WHERE %[2]s = 'PENDING') p`,
-		t.Name, c.Status, waiting, c.CreatedAt, fresh)
+		FROM (SELECT count(*), %[3]s, min(%[4]s) FILTER (WHERE %[5]s)::timestamptz AS oldest FROM %[1]s WHERE %[6]s) p`,
+		t.Name, c.Status, waiting, c.CreatedAt, fresh, t.OpenExpr())
 	if err := db.QueryRow(ctx, sql).Scan(&b.Pending, &b.Waiting, &b.Oldest, &b.Age, &b.Failed); err != nil {
 		return b, fmt.Errorf("count the rows of %s: %w", t.Name.Text(), err)
 	}
@@ -129,7 +129,7 @@ func (s *Stats) readTopics(ctx context.Context, db DB, t *Table) error {
 		completed = c.CompletedAt.String() + "::timestamptz"
 	}
 	sql := fmt.Sprintf(`WITH r AS (
-			SELECT %[1]s AS topic, %[2]s AS type, 1 AS pending, 0 AS failed, NULL::float8 AS took FROM %[3]s WHERE %[4]s = 'PENDING'
+			SELECT %[1]s AS topic, %[2]s AS type, 1 AS pending, 0 AS failed, NULL::float8 AS took FROM %[3]s WHERE %[10]s
 			UNION ALL SELECT %[1]s, %[2]s, 0, 1, NULL FROM %[3]s WHERE %[4]s = 'FAILED'
 			UNION ALL SELECT topic, type, 0, 0, extract(epoch FROM completed - created)::float8
 				FROM (SELECT %[1]s AS topic, %[2]s AS type, %[4]s AS status, %[5]s::timestamptz AS created, %[6]s AS completed FROM %[3]s ORDER BY %[7]s DESC LIMIT %[8]d) newest
@@ -137,7 +137,7 @@ func (s *Stats) readTopics(ctx context.Context, db DB, t *Table) error {
 		SELECT grouping(topic) = 1, coalesce(topic, ''), coalesce(type, ''), coalesce(sum(pending), 0), coalesce(sum(failed), 0), count(took),
 			percentile_cont(0.5) WITHIN GROUP (ORDER BY took), percentile_cont(0.95) WITHIN GROUP (ORDER BY took)
 		FROM r GROUP BY GROUPING SETS ((), (topic, type)) ORDER BY 1 DESC, sum(pending) + sum(failed) DESC, count(took) DESC, 2, 3 LIMIT %[9]d`,
-		t.TopicExpr(), textExpr(c.EventType), t.Name, c.Status, c.CreatedAt, completed, c.ID, SampleRows, maxTopics+1)
+		t.TopicExpr(), textExpr(c.EventType), t.Name, c.Status, c.CreatedAt, completed, c.ID, SampleRows, maxTopics+1, t.OpenExpr())
 	rows, err := db.Query(ctx, sql)
 	if err != nil {
 		return err

@@ -142,6 +142,15 @@ func (t *Table) bucketOf() string {
 	return fmt.Sprintf("(hashtext(%s::text) & %d)::smallint", t.Columns.Key, Buckets-1)
 }
 
+// OpenExpr is the condition of rows that are not published yet in SQL.
+func (t *Table) OpenExpr() string {
+	s := t.Columns.Status.String() + " = 'PENDING'"
+	if t.Columns.Version != "" { // one condition for each, since each has its index
+		s = fmt.Sprintf("(%s OR %s = 'PROCESSING')", s, t.Columns.Status)
+	}
+	return s
+}
+
 // TopicExpr is the topic of a row in SQL.
 func (t *Table) TopicExpr() string {
 	if t.Columns.Topic != "" {
