@@ -26,6 +26,7 @@ var relayed = map[string]func(s float64) float64{
 	`sloengine_outbox_batch_seconds_bucket{le="0.1"}`:                                                   growing(2),
 	`sloengine_outbox_batch_seconds_bucket{le="+Inf"}`:                                                  growing(3),
 	`sloengine_outbox_lost_claims_total{way="lease"}`:                                                   growing(0.01),
+	`sloengine_outbox_lost_claims_total{way="optimistic"}`:                                              growing(0.01),
 	`sloengine_outbox_duplicates_total`:                                                                 growing(0.01),
 	`sloengine_outbox_buckets`:                                                                          constant(64),
 	`sloengine_outbox_stale_leases_total`:                                                               constant(1),

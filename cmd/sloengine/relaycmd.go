@@ -21,7 +21,8 @@ func newRelay(s cli.Streams) *cobra.Command {
 		Short: "Publish the rows of an outbox table to a broker",
 		Long: `relay publishes the rows of an outbox table in PostgreSQL to Kafka. Rows with the
 same key are published in order. Any number of relays share a table: each leases a fair
-part of the keys.
+part of the keys. With claim: optimistic, for tables with a version column, rows are
+claimed one by one, and published in no particular order.
 
 A row is published at least once. Its idempotency key is a header of the message, by which
 consumers recognise a row that comes twice. A row that cannot be published is tried again,
@@ -41,6 +42,9 @@ and given up after max_attempts with a message to dead_letter.topic.
 			}
 			if check {
 				fmt.Fprintf(s.Out, "%s is valid\n", file)
+				for _, note := range settings.Notes() {
+					fmt.Fprintf(s.Out, "note: %s\n", note)
+				}
 				return nil
 			}
 			log, err := p.logger(s.Err)

@@ -31,10 +31,10 @@ var (
 	OutboxBatchSeconds = outboxPart.Histogram("sloengine_outbox_batch_seconds", "Time to publish a batch and to write its results.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, Absent(noRelay))
 
-	OutboxLostClaims = outboxPart.Counter("sloengine_outbox_lost_claims_total", "rows", "Rows that another relay had meanwhile, because the lease had ended when the result was to be written.", OneOf("way", "lease"), Absent(noRelay))
+	OutboxLostClaims = outboxPart.Counter("sloengine_outbox_lost_claims_total", "rows", "Rows that another relay had meanwhile: `lease` as the lease had ended when the result was to be written, `optimistic` as the version had changed when the row was to be claimed or its result was to be written.", OneOf("way", "lease optimistic"), Absent(noRelay))
 	OutboxDuplicates = outboxPart.Counter("sloengine_outbox_duplicates_total", "rows", "Rows that the broker has accepted and whose result could not be written, so that they are published again.", Absent(noRelay))
 	OutboxBuckets    = outboxPart.Gauge("sloengine_outbox_buckets", "buckets", "Hash buckets that this relay has leased, of 64.", Absent(noRelay))
-	OutboxStale      = outboxPart.Counter("sloengine_outbox_stale_leases_total", "leases", "Leases of other relays that had ended without being renewed, and were released by this one.", Absent(noRelay))
+	OutboxStale      = outboxPart.Counter("sloengine_outbox_stale_leases_total", "leases", "Leases of other relays, or with `claim: optimistic` claims of rows, that had ended without being renewed and were released by this relay.", Absent(noRelay))
 
 	OutboxReady       = outboxPart.Gauge("sloengine_outbox_ready", unitYesNo, "1 while the part works, 0 while it fails. The log and `/-/ready` have the reason.", OneOf("part", "database broker"), Absent(noRelay))
 	OutboxDeletedRows = outboxPart.Counter("sloengine_outbox_deleted_rows_total", "rows", "Rows that this relay deleted after their retention, without those of dropped partitions.", Absent(noRelay))

@@ -90,7 +90,7 @@ func launchRelay(ctx context.Context, g *runGroup, opt RelayOptions) error {
 		return err
 	}
 	f.handle(relayRoutes(r, opt, set))
-	opt.Log.Info("relaying", "table", o.Table.Name.Text(), "database", pool.Address())
+	opt.Log.Info("relaying", "table", o.Table.Name.Text(), "claim", o.Claim, "database", pool.Address())
 	g.startLast(ctx, "relay", r.Run)
 	return nil
 }

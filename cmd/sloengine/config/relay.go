@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -25,8 +26,9 @@ type Relay struct {
 	Listen   *relayListen     `yaml:"listen"` // without it, the relay polls
 	Table    outbox.Options   `yaml:"table"`
 
-	Batch       int           `yaml:"batch" min:"1" max:"10000"` // rows that are published and written together
-	Workers     int           `yaml:"workers" min:"1" max:"100"` // batches at the same time
+	Claim       string        `yaml:"claim" one:"lease optimistic"` // how rows are claimed
+	Batch       int           `yaml:"batch" min:"1" max:"10000"`    // rows that are published and written together
+	Workers     int           `yaml:"workers" min:"1" max:"100"`    // batches at the same time
 	Memory      int64         `yaml:"memory" min:"1MiB" max:"16GiB" is:"size"`
 	Lease       time.Duration `yaml:"lease" min:"1s" max:"1h"`            // of buckets, without renewal
 	SendTimeout time.Duration `yaml:"send_timeout" min:"100ms" max:"30m"` // of a batch, with all retries of the client
@@ -98,6 +100,7 @@ func DefaultRelay() Relay {
 	var c Relay
 	c.Database.MaxConnections, c.Database.ConnectTimeout = relayConnections, postgres.DefaultConnectTimeout
 	c.Database.ApplicationName = "sloengine relay"
+	c.Claim = relay.Lease
 	c.Batch, c.Workers, c.Memory = relay.DefaultBatch, relay.DefaultWorkers, relay.DefaultMemory
 	c.Lease, c.SendTimeout, c.Poll = relay.DefaultLease, relay.DefaultSendTimeout, relay.DefaultPoll
 	r := relay.DefaultRetry(retry.Options{})
@@ -166,8 +169,13 @@ func (c *Relay) check(f *yamldoc.Decoder) {
 			f.Errorf("listen.transaction_pooling", "connect to PostgreSQL itself, or remove listen", "a pooler does not pass on notifications")
 		}
 	}
-	_, err := outbox.New(c.Table)
+	table, err := outbox.New(c.Table)
 	problems("table", err)
+	if err == nil && c.Claim == relay.Optimistic {
+		if lacks := outbox.Unmapped(table, outbox.NeedOptimistic); len(lacks) > 0 {
+			f.Errorf("claim", "set table.preset: outbox_events, or map them in table.columns, or remove claim", "optimistic needs columns that table does not name: %s", strings.Join(lacks, ", "))
+		}
+	}
 	if c.Retry.Cap < c.Retry.Base {
 		f.Errorf("retry.cap", "raise it, or lower base", "must be at least retry.base (%s)", c.Retry.Base)
 	}
@@ -220,6 +228,14 @@ func (k *relayKafka) options(name string, m *kafkaclient.Metrics) (o kafkaclient
 	return o, nil
 }
 
+// Notes are what the settings mean that may surprise.
+func (c *Relay) Notes() (notes []string) {
+	if c.Claim == relay.Optimistic {
+		notes = append(notes, "claim: optimistic publishes rows in no particular order")
+	}
+	return notes
+}
+
 // ClientOfRelay is what the metrics of brokers call the client of a relay.
 const ClientOfRelay = "relay"
 
@@ -237,7 +253,7 @@ func (c *Relay) Options() (o relay.Options, err error) {
 	if o.Table, err = outbox.New(c.Table); err != nil {
 		return o, err
 	}
-	o.Batch, o.Workers, o.Memory = c.Batch, c.Workers, c.Memory
+	o.Claim, o.Batch, o.Workers, o.Memory = c.Claim, c.Batch, c.Workers, c.Memory
 	o.Lease, o.SendTimeout, o.Poll = c.Lease, c.SendTimeout, c.Poll
 	o.Retry = retry.Options{Base: c.Retry.Base, Cap: c.Retry.Cap, Jitter: c.Retry.Jitter}
 	o.MaxAttempts, o.OnFailed = c.MaxAttempts, c.OnFailed

@@ -23,6 +23,8 @@ func TestAShortRelayHasDefaults(t *testing.T) {
 	o, err := c.Options()
 	require.NoError(t, err)
 	require.Equal(t, "outbox", o.Table.Name.Text())
+	require.Equal(t, relay.Lease, o.Claim)
+	require.Empty(t, c.Notes())
 	require.Equal(t, 100, o.Batch)
 	require.Equal(t, 10, o.Workers)
 	require.Equal(t, 5*time.Minute, o.Lease)
@@ -44,7 +46,8 @@ func TestEveryKeyOfARelayArrives(t *testing.T) {
 	c, err := ReadRelay("relay.yaml", []byte(`
 database: {dsn: "postgres://relay@db/shop", max_connections: 3, connect_timeout: 2s, application_name: me, transaction_pooling: true}
 listen: {dsn: "postgres://relay@direct/shop", channel: rows}
-table: {name: billing.events, columns: {key: k}, topic: t}
+table: {name: billing.events, columns: {key: k, version: v, processing_instance: i, locked_at: l}, topic: t}
+claim: optimistic
 batch: 7
 workers: 3
 memory: 2MiB
@@ -65,13 +68,14 @@ web: {max_connections: 9}
 	require.Equal(t, "postgres://relay@direct/shop", c.Listen.DSN)
 	require.Equal(t, "rows", c.Listen.Channel)
 	require.Equal(t, 9, c.Web.MaxConnections)
+	require.Contains(t, c.Notes()[0], "no particular order")
 	o, err := c.Options()
 	require.NoError(t, err)
 	require.Equal(t, "billing.events", o.Table.Name.Text())
 	require.EqualValues(t, "k", o.Table.Columns.Key)
 	o.Table = nil
 	require.Equal(t, relay.Options{
-		Batch: 7, Workers: 3, Memory: 2 << 20, Lease: 40 * time.Second, SendTimeout: 9 * time.Second, Poll: 300 * time.Millisecond,
+		Claim: relay.Optimistic, Batch: 7, Workers: 3, Memory: 2 << 20, Lease: 40 * time.Second, SendTimeout: 9 * time.Second, Poll: 300 * time.Millisecond,
 		Retry: retry.Options{Base: 3 * time.Second, Cap: 4 * time.Second, Jitter: retry.None}, MaxAttempts: 5, OnFailed: relay.Block,
 		DeadLetterTopic: "dead", DeadLetterKey: "k",
 		Retention: &outbox.Retention{Age: 48 * time.Hour, Ahead: 5, Source: outbox.SourceClaim},
@@ -96,6 +100,8 @@ func TestProblemsOfARelayHaveTheirPlace(t *testing.T) {
 		"database: {dsn: postgres://relay@db/shop}":                                               {"kafka: missing"},
 		shortRelay + "lease: 1m\nsend_timeout: 50s":                                               {"relay.yaml:4", "send_timeout: must be at most half of lease (1m0s)"},
 		shortRelay + "send_timeout: 10s":                                                          {"relay.yaml:3", "must be at least 46s"},
+		shortRelay + "claim: luck":                                                                {"relay.yaml:3", "claim", "optimistic"},
+		shortRelay + "claim: optimistic":                                                          {"relay.yaml:3", "claim: optimistic needs columns that table does not name: version, processing_instance, locked_at", "set table.preset: outbox_events"},
 		shortRelay + "on_failed: stop":                                                            {"relay.yaml:3", "on_failed"},
 		shortRelay + "worker: 3":                                                                  {"relay.yaml:3", `did you mean "workers"`},
 		shortRelay + "retry: {base: 2s, cap: 1s}":                                                 {"relay.yaml:3", "must be at least retry.base"},

@@ -14,15 +14,15 @@ import (
 type item struct {
 	outbox.Row
 	bucket     int16
-	generation int64
+	generation int64   // of the lease of the bucket, or the version of the row
 	age        float64 // seconds by the database's clock, when it was taken
 	bytes      int     // of the payload, which is nil if that is too large
 }
 
-// batch is a set of rows that are published together. No other batch has rows of its buckets meanwhile.
+// batch is a set of rows that are published together.
 type batch struct {
 	items   []*item
-	buckets []int16
+	buckets []int16   // of the rows, with leases: no other batch has rows of them meanwhile
 	taken   time.Time // before the database was asked
 	full    bool      // there may be more rows in its buckets
 }
@@ -64,7 +64,7 @@ func (r *Relay) feed(ctx, working context.Context) {
 			slots <- struct{}{}
 			free++
 		}
-		batches, more, err := r.take(ctx, free, backlog)
+		batches, more, err := r.claims.take(ctx, free, backlog)
 		for _, b := range batches {
 			group.Go(func() {
 				defer func() { <-slots }()
@@ -105,37 +105,14 @@ func (r *Relay) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take takes rows for up to n batches. With a backlog, it looks at as many buckets only, in turns, since each is likely to
-// have enough rows for a batch. more: there are rows that were not taken.
-func (r *Relay) take(ctx context.Context, n int, backlog bool) (batches []*batch, more bool, err error) {
-	most := 0
-	if backlog {
-		most = n
-	}
-	buckets := r.leases.idle(most)
-	if len(buckets) == 0 {
-		return nil, false, nil
-	}
-	began := time.Now()
-	limit := n * r.o.Batch
-	items, cut, err := r.read(ctx, buckets, limit, r.o.Memory/int64(r.o.Workers)*int64(n))
-	if err != nil {
-		return nil, false, err
-	}
-	batches, more = pack(items, n, r.o.Batch)
-	more = more || cut || len(items) >= limit
-	for _, b := range batches {
-		b.taken = began
-		r.leases.occupy(b.buckets)
-	}
-	return batches, more, nil
-}
+// memoryFor is how many bytes the rows of n batches may have.
+func (r *Relay) memoryFor(n int) int64 { return r.o.Memory / int64(r.o.Workers) * int64(n) }
 
-// read asks the database for rows of buckets. They come bucket by bucket, each in order. cut: there were too many bytes.
-func (r *Relay) read(ctx context.Context, buckets []int16, limit int, memory int64) (items []*item, cut bool, err error) {
+// read asks the database for rows. cut: there were more than memory bytes.
+func (r *Relay) read(ctx context.Context, memory int64, args ...any) (items []*item, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.SendTimeout)
 	defer cancel()
-	rows, err := r.o.Database.Query(ctx, r.sql.take, r.o.Name, r.o.SendTimeout.Seconds(), buckets, r.o.Batch, r.o.Publisher.MaxBytes(), limit)
+	rows, err := r.o.Database.Query(ctx, r.sql.take, args...)
 	if err != nil {
 		return nil, false, err
 	}

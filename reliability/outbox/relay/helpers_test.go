@@ -87,17 +87,36 @@ type fixture struct {
 	pool   *postgres.Pool
 	table  *outbox.Table
 	broker *fakeBroker
+	claim  string // of its relays
 }
 
-func newFixture(t *testing.T, o outbox.Options, l outbox.Layout) *fixture {
+// eachWay runs a test for both ways to claim rows.
+func eachWay(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Run(Lease, func(t *testing.T) { test(t, newFixture(t, outbox.Options{}, outbox.Layout{})) })
+	t.Run(Optimistic, func(t *testing.T) { test(t, newOptimistic(t)) })
+}
+
+// newOptimistic is a table whose rows are claimed by their version.
+func newOptimistic(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, outbox.Options{Columns: map[string]string{"version": "version", "processing_instance": "instance", "locked_at": "locked_at"}}, outbox.Layout{})
+	f.claim = Optimistic
+	return f
+}
+
+// newFixture migrates a database, after statements that others have executed.
+func newFixture(t *testing.T, o outbox.Options, l outbox.Layout, before ...string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, server: postgrestest.Shared(t), broker: &fakeBroker{max: 1 << 20}}
 	f.db = f.server.Database(t)
 	var err error
 	f.table, err = outbox.New(o)
 	require.NoError(t, err)
-	require.NoError(t, outbox.Migrate(t.Context(), f.server.Conn(t, f.db), f.table, l, func(outbox.Step) {}))
 	f.pool = f.open()
+	for _, sql := range before {
+		f.exec(sql)
+	}
+	require.NoError(t, outbox.Migrate(t.Context(), f.server.Conn(t, f.db), f.table, l, func(outbox.Step) {}))
 	return f
 }
 
@@ -131,7 +150,7 @@ func (f *fixture) write(key string, from, n int) {
 
 func (f *fixture) statuses() map[string]int {
 	f.t.Helper()
-	rows, err := f.pool.Query(context.Background(), "SELECT status, count(*)::int FROM outbox GROUP BY status")
+	rows, err := f.pool.Query(context.Background(), "SELECT status, count(*)::int FROM "+f.table.Name.String()+" GROUP BY status")
 	require.NoError(f.t, err)
 	defer rows.Close()
 	got := map[string]int{}
@@ -163,7 +182,7 @@ func (f *fixture) relay(change func(o *Options)) *running {
 	f.t.Helper()
 	r := &running{set: metrics.NewSet(), log: &logtest.Buffer{}}
 	o := Options{
-		Database: f.pool, Table: f.table, Publisher: f.broker, Metrics: NewMetrics(r.set), Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Claim: f.claim, Database: f.pool, Table: f.table, Publisher: f.broker, Metrics: NewMetrics(r.set), Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Lease: 3 * time.Second, SendTimeout: 1500 * time.Millisecond, Poll: 50 * time.Millisecond,
 		Retry: retry.Options{Base: 20 * time.Millisecond, Cap: 100 * time.Millisecond},
 	}

@@ -42,14 +42,16 @@ func newLeases(r *Relay) *leases {
 	return &leases{r: r, own: map[int16]*bucket{}, busy: map[int16]bool{}}
 }
 
+// refuse has nothing to write: rows stay as they are, and their buckets are leased on.
+func (l *leases) refuse([]*item, time.Duration) []result { return nil }
+
+func (l *leases) lost() { l.r.m.lostLeases.Inc() }
+
 func (l *leases) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.own)
 }
-
-// every is the interval of the rounds.
-func (l *leases) every() time.Duration { return min(l.r.o.Lease/6, 5*time.Second) }
 
 // run renews the leases and keeps this relay's share of the buckets, until ctx ends.
 func (l *leases) run(ctx context.Context) {
@@ -65,7 +67,7 @@ func (l *leases) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		wait = l.every()
+		wait = l.r.roundEvery()
 		if more { // another relay is about to release some
 			wait = min(wait, 500*time.Millisecond)
 		}
@@ -310,14 +312,41 @@ func (l *leases) occupy(buckets []int16) {
 	}
 }
 
-// vacate ends that. Rows of these buckets are not taken during pause.
-func (l *leases) vacate(buckets []int16, pause time.Duration) {
+// done ends that. Rows of the buckets are not taken during pause.
+func (l *leases) done(b *batch, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, n := range buckets {
+	for _, n := range b.buckets {
 		delete(l.busy, n)
 		if own := l.own[n]; own != nil && pause > 0 {
 			own.paused = time.Now().Add(pause)
 		}
 	}
+}
+
+// take takes rows for up to n batches. With a backlog, it looks at as many buckets only, in turns, since each is likely to
+// have enough rows for a batch. more: there are rows that were not taken.
+func (l *leases) take(ctx context.Context, n int, backlog bool) (batches []*batch, more bool, err error) {
+	most := 0
+	if backlog {
+		most = n
+	}
+	buckets := l.idle(most)
+	if len(buckets) == 0 {
+		return nil, false, nil
+	}
+	r := l.r
+	began := time.Now()
+	limit := n * r.o.Batch
+	items, cut, err := r.read(ctx, r.memoryFor(n), r.o.Name, r.o.SendTimeout.Seconds(), buckets, r.o.Batch, r.o.Publisher.MaxBytes(), limit)
+	if err != nil {
+		return nil, false, err
+	}
+	batches, more = pack(items, n, r.o.Batch)
+	more = more || cut || len(items) >= limit
+	for _, b := range batches {
+		b.taken = began
+		l.occupy(b.buckets)
+	}
+	return batches, more, nil
 }

@@ -12,7 +12,7 @@ import (
 // Metrics are those of a relay.
 type Metrics struct {
 	set                                  *metrics.Set
-	retries, lostLeases                  *metrics.Counter
+	retries, lostLeases, lostVersions    *metrics.Counter
 	duplicates, stale, deleted           *metrics.Counter
 	pending, failedRows, oldest, buckets *metrics.Gauge
 	databaseReady, brokerReady           *metrics.Gauge
@@ -45,9 +45,9 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{
 		set: set, pairs: map[pair]*series{},
 		retries: metric.OutboxRetries.Counter(set), duplicates: metric.OutboxDuplicates.Counter(set), stale: metric.OutboxStale.Counter(set),
-		lostLeases: metric.OutboxLostClaims.Counter(set, "lease"),
-		deleted:    metric.OutboxDeletedRows.Counter(set),
-		pending:    metric.OutboxPendingRows.Gauge(set), failedRows: metric.OutboxFailedRows.Gauge(set), oldest: metric.OutboxOldestPending.Gauge(set),
+		lostLeases: metric.OutboxLostClaims.Counter(set, Lease), lostVersions: metric.OutboxLostClaims.Counter(set, Optimistic),
+		deleted: metric.OutboxDeletedRows.Counter(set),
+		pending: metric.OutboxPendingRows.Gauge(set), failedRows: metric.OutboxFailedRows.Gauge(set), oldest: metric.OutboxOldestPending.Gauge(set),
 		buckets: metric.OutboxBuckets.Gauge(set), databaseReady: metric.OutboxReady.Gauge(set, "database"), brokerReady: metric.OutboxReady.Gauge(set, "broker"),
 		latency: metric.OutboxLatency.Histogram(set), batch: metric.OutboxBatchSeconds.Histogram(set),
 	}

@@ -35,7 +35,7 @@ func TestTakingReadsNoCompletedRows(t *testing.T) {
 			require.NoError(t, err)
 			schema, err := r.check(t.Context())
 			require.NoError(t, err)
-			r.sql = newStatements(f.table, schema, false)
+			r.sql = newStatements(f.table, schema, &r.o)
 			f.exec(r.sql.acquire, r.o.Name, r.o.Lease.Seconds(), outbox.Buckets)
 			var all []int16
 			for n := range int16(outbox.Buckets) {
@@ -64,7 +64,7 @@ func TestTakingReadsNoCompletedRows(t *testing.T) {
 				for n := range times {
 					from := n % (len(all) - x.buckets + 1)
 					began := time.Now()
-					items, _, err := r.read(t.Context(), all[from:from+x.buckets], x.limit, 64<<20)
+					items, _, err := r.read(t.Context(), 64<<20, r.o.Name, r.o.SendTimeout.Seconds(), all[from:from+x.buckets], r.o.Batch, f.broker.max, x.limit)
 					took = append(took, time.Since(began))
 					require.NoError(t, err)
 					require.NotEmpty(t, items)

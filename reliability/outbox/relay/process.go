@@ -13,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// awayPause is how long a bucket rests after the broker could not be reached for one of its rows.
+// awayPause is how long a bucket, or a row, rests after the broker could not be reached for one of its rows.
 const awayPause = time.Second
 
 // result is what is to be written about a row.
@@ -24,20 +24,24 @@ type result struct {
 	delay    time.Duration // until the next attempt
 	err      string
 	class    retry.Class
+	released bool // nothing has happened to the row
 }
 
 // process publishes a batch and writes the results.
 func (r *Relay) process(ctx context.Context, b *batch) {
 	pause := time.Duration(0)
 	defer func() {
-		r.leases.vacate(b.buckets, pause)
+		r.claims.done(b, pause)
 		if b.full && pause == 0 {
 			r.wakeUp()
 		}
 	}()
 	permit, err := r.breaker.Acquire()
-	if err != nil {
-		return // other batches have opened the breaker
+	if err != nil { // other batches have opened the breaker
+		if results := r.claims.refuse(b.items, 0); len(results) > 0 {
+			r.write(ctx, results)
+		}
+		return
 	}
 	sending, cancel := context.WithDeadline(ctx, b.taken.Add(r.o.SendTimeout))
 	defer cancel()
@@ -115,7 +119,7 @@ func (r *Relay) judge(permit breaker.Permit, outcomes []Outcome) (away bool) {
 	return away
 }
 
-// results decides what is written about each row. Rows whose outcome says nothing about them are left as they are.
+// results decides what is written about each row. To rows whose outcome says nothing about them, nothing happens.
 func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome) []result {
 	results := make([]result, 0, len(b.items))
 	var failed []int // of results: to be given up
@@ -124,6 +128,7 @@ func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome) []res
 		s := r.m.of(it.Topic, it.EventType)
 		switch {
 		case o.Skipped:
+			results = append(results, r.claims.refuse(b.items[i:i+1], 0)...)
 			continue
 		case o.Err == nil:
 			s.sent.Inc()
@@ -136,6 +141,7 @@ func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome) []res
 		class := retry.ClassOf(o.Err)
 		s.failures(class).Inc()
 		if o.Away {
+			results = append(results, r.claims.refuse(b.items[i:i+1], awayPause)...)
 			continue
 		}
 		res := result{item: it, status: outbox.Pending, attempts: it.Attempts + 1, err: clip(o.Err.Error()), class: class}
@@ -162,7 +168,7 @@ func (r *Relay) delay(attempt int, err error) time.Duration {
 // writeAgain is the wait between attempts to write results.
 const writeAgain = 200 * time.Millisecond
 
-// write stores results, each under the condition that the lease of its bucket still holds, and tries on while the database
+// write stores results, each under the condition that its row is still claimed, and tries on while the database
 // is not reachable: what was sent would be sent again.
 func (r *Relay) write(ctx context.Context, results []result) {
 	for {
@@ -226,8 +232,11 @@ func (r *Relay) account(results []result, written map[int64]bool) {
 				r.m.duplicates.Inc()
 			}
 			if written != nil {
-				r.m.lostLeases.Inc()
+				r.claims.lost()
 			}
+			continue
+		}
+		if res.released {
 			continue
 		}
 		if res.Attempts == 0 {

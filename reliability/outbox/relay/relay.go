@@ -44,9 +44,12 @@ type Options struct {
 	Table     *outbox.Table
 	Publisher Publisher
 
+	// Claim is how rows are claimed, Lease or Optimistic; Lease.
+	Claim string
+
 	Batch   int // rows that are published and written together; 100
 	Workers int // batches at the same time; 10
-	// Lease is how long a relay that does not renew it keeps its buckets; 5 m.
+	// Lease is how long a relay that does not renew it keeps its buckets, or a relay that has died its rows; 5 m.
 	Lease time.Duration
 	// SendTimeout bounds the publishing of a batch, from the taking of its rows. It is at most half of Lease, so that
 	// a batch is never taken under a lease that may end while it is sent; 1 m.
@@ -86,6 +89,7 @@ func (o *Options) applyDefaults() {
 	o.Lease, o.SendTimeout = cmp.Or(o.Lease, DefaultLease), cmp.Or(o.SendTimeout, DefaultSendTimeout)
 	o.Poll, o.MaxAttempts = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
 	o.OnFailed, o.Memory = cmp.Or(o.OnFailed, Continue), cmp.Or(o.Memory, DefaultMemory)
+	o.Claim = cmp.Or(o.Claim, Lease)
 	o.Retry = DefaultRetry(o.Retry)
 	o.MaintainEvery, o.StopTimeout = cmp.Or(o.MaintainEvery, 10*time.Minute), cmp.Or(o.StopTimeout, 8*time.Second)
 	if o.Name == "" {
@@ -123,6 +127,9 @@ func (o *Options) validate() error {
 	if o.OnFailed != Continue && o.OnFailed != Block {
 		bad("relay: unknown on_failed %q (want continue or block)", o.OnFailed)
 	}
+	if o.Claim != Lease && o.Claim != Optimistic {
+		bad("relay: unknown claim %q (want lease or optimistic)", o.Claim)
+	}
 	return errors.Join(errs...)
 }
 
@@ -136,7 +143,7 @@ type Relay struct {
 
 	database, broker part // states for readiness
 
-	leases *leases
+	claims claims
 	wake   chan struct{} // has room for one: look for rows now
 
 	lines   *rate.Limiter
@@ -168,12 +175,14 @@ func New(o Options) (*Relay, error) {
 	}
 	r.database = part{name: "database", r: r}
 	r.broker = part{name: "broker", r: r}
-	r.leases = newLeases(r)
+	if r.claims = newLeases(r); o.Claim == Optimistic {
+		r.claims = &optimistic{r: r}
+	}
 	r.wake, r.lines = make(chan struct{}, 1), rate.NewLimiter(failureLines, failureLines)
 	return r, nil
 }
 
-// Run publishes rows until ctx ends. Then it takes no more rows, lets batches finish, and releases its leases.
+// Run publishes rows until ctx ends. Then it takes no more rows, lets batches finish, and releases what it has claimed.
 func (r *Relay) Run(ctx context.Context) error {
 	working, cut := context.WithCancelCause(context.WithoutCancel(ctx)) // of batches, which may go on for a while
 	defer cut(nil)
@@ -183,7 +192,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	if !r.prepare(ctx) {
 		return nil
 	}
-	for _, run := range []func(context.Context){r.leases.run, r.watchRows, r.maintain, r.listen, func(ctx context.Context) { _ = r.breaker.Run(ctx) }} {
+	for _, run := range []func(context.Context){r.claims.run, r.watchRows, r.maintain, r.listen, func(ctx context.Context) { _ = r.breaker.Run(ctx) }} {
 		group.Go(func() { run(ctx) })
 	}
 	defer context.AfterFunc(ctx, func() {
@@ -191,7 +200,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	})()
 	r.feed(ctx, working)
 	group.Wait()
-	r.leases.release()
+	r.claims.release()
 	return nil
 }
 
@@ -203,7 +212,7 @@ func (r *Relay) prepare(ctx context.Context) bool {
 	for {
 		schema, err := r.check(ctx)
 		if err == nil {
-			r.sql = newStatements(r.o.Table, schema, r.o.OnFailed == Block)
+			r.sql = newStatements(r.o.Table, schema, &r.o)
 			return true
 		}
 		if ctx.Err() == nil {
@@ -219,7 +228,11 @@ func (r *Relay) prepare(ctx context.Context) bool {
 func (r *Relay) check(ctx context.Context) (*outbox.Schema, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	schema, err := outbox.Check(ctx, r.o.Database, r.o.Table, outbox.NeedRelay)
+	need := outbox.NeedRelay
+	if r.o.Claim == Optimistic {
+		need = outbox.NeedOptimistic
+	}
+	schema, err := outbox.Check(ctx, r.o.Database, r.o.Table, need)
 	var differs *outbox.SchemaError
 	if err != nil && !errors.As(err, &differs) {
 		return nil, fmt.Errorf("check the table: %w", postgres.Explain(err))
@@ -253,5 +266,5 @@ type Status struct {
 
 // Status tells the present state.
 func (r *Relay) Status() Status {
-	return Status{r.database.status(), r.broker.status(), r.leases.count()}
+	return Status{r.database.status(), r.broker.status(), r.claims.count()}
 }

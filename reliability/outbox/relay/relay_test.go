@@ -130,71 +130,77 @@ func TestARetryBlocksItsKeyAndNoOther(t *testing.T) {
 }
 
 func TestADeadLetterComesBeforeFailed(t *testing.T) {
-	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	var refused atomic.Int32
-	f.broker.max = 1000
-	f.broker.outcome = func(_ context.Context, m *Message) Outcome {
-		switch {
-		case m.Topic == "dead" && refused.Add(1) <= 3:
-			return Outcome{Err: errRow}
-		case m.Topic == "dead" && len(m.Payload) > 1000:
-			return Outcome{Err: retry.Permanent(errRow)}
-		case m.Topic == "orders" && m.Key != "good":
-			return Outcome{Err: retry.Permanent(errRow)}
+	eachWay(t, func(t *testing.T, f *fixture) {
+		var refused atomic.Int32
+		f.broker.max = 1000
+		f.broker.outcome = func(_ context.Context, m *Message) Outcome {
+			switch {
+			case m.Topic == "dead" && refused.Add(1) <= 3:
+				return Outcome{Err: errRow}
+			case m.Topic == "dead" && len(m.Payload) > 1000:
+				return Outcome{Err: retry.Permanent(errRow)}
+			case m.Topic == "orders" && m.Key != "good":
+				return Outcome{Err: retry.Permanent(errRow)}
+			}
+			return Outcome{}
 		}
-		return Outcome{}
-	}
-	f.write("bad", 1, 1)
-	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ('large', 'a', '1', 'created', 'orders', 'large', json_build_object('x', repeat('x', 5000)))`)
-	f.write("good", 1, 1)
-	r := f.relay(func(o *Options) { o.DeadLetterTopic, o.DeadLetterKey = "dead", "all" })
-	require.Eventually(t, func() bool { return f.statuses()[outbox.Failed] == 2 }, soon, 10*time.Millisecond, r.log)
-	require.Greater(t, refused.Load(), int32(3))
-	require.Contains(t, r.log.String(), "dead-letter message was not accepted")
-	require.ElementsMatch(t, []string{"bad-1", "large"}, f.broker.keys("dead"))
-	for _, m := range f.broker.sent {
-		if m.Topic != "dead" {
-			continue
+		f.write("bad", 1, 1)
+		f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ('large', 'a', '1', 'created', 'orders', 'large', json_build_object('x', repeat('x', 5000)))`)
+		f.write("good", 1, 1)
+		r := f.relay(func(o *Options) { o.DeadLetterTopic, o.DeadLetterKey = "dead", "all" })
+		require.Eventually(t, func() bool { return f.statuses()[outbox.Failed] == 2 }, soon, 10*time.Millisecond, r.log)
+		require.Greater(t, refused.Load(), int32(3))
+		require.Contains(t, r.log.String(), "dead-letter message was not accepted")
+		require.ElementsMatch(t, []string{"bad-1", "large"}, f.broker.keys("dead"))
+		for _, m := range f.broker.sent {
+			if m.Topic != "dead" {
+				continue
+			}
+			var d deadLetter
+			require.NoError(t, json.Unmarshal(m.Payload, &d))
+			require.Equal(t, "all", m.Key)
+			require.Equal(t, "orders", d.Row.Topic)
+			require.Equal(t, m.IdempotencyKey, d.Row.IdempotencyKey)
+			require.WithinDuration(t, time.Now(), d.FailedAt, soon)
+			require.Positive(t, d.Attempts)
+			require.Equal(t, "permanent", d.Class)
+			if m.IdempotencyKey == "large" {
+				require.True(t, d.Row.Omitted)
+				require.Greater(t, d.Row.PayloadBytes, 5000)
+				require.Contains(t, d.Error, "more than the broker takes")
+			} else {
+				require.JSONEq(t, `{"n":1}`, string(d.Row.Payload))
+				require.Equal(t, "the row is poison", d.Error)
+			}
 		}
-		var d deadLetter
-		require.NoError(t, json.Unmarshal(m.Payload, &d))
-		require.Equal(t, "all", m.Key)
-		require.Equal(t, "orders", d.Row.Topic)
-		require.Equal(t, m.IdempotencyKey, d.Row.IdempotencyKey)
-		require.WithinDuration(t, time.Now(), d.FailedAt, soon)
-		require.Positive(t, d.Attempts)
-		require.Equal(t, "permanent", d.Class)
-		if m.IdempotencyKey == "large" {
-			require.True(t, d.Row.Omitted)
-			require.Greater(t, d.Row.PayloadBytes, 5000)
-			require.Contains(t, d.Error, "more than the broker takes")
-		} else {
-			require.JSONEq(t, `{"n":1}`, string(d.Row.Payload))
-			require.Equal(t, "the row is poison", d.Error)
-		}
-	}
+	})
 }
 
 func TestABrokerThatIsAwayIsNoAttempt(t *testing.T) {
-	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	f.broker.outcome = func(context.Context, *Message) Outcome { return Outcome{Err: errBroker, Away: true} }
-	f.broker.down = errBroker
-	f.write("key", 1, 200)
-	r := f.relay(func(o *Options) {
-		o.MaxAttempts = 1
-		o.Breaker.Consecutive.Failures, o.Breaker.Consecutive.Open, o.Breaker.HealthInterval = 1, time.Hour, 20*time.Millisecond
+	eachWay(t, func(t *testing.T, f *fixture) {
+		f.broker.outcome = func(context.Context, *Message) Outcome { return Outcome{Err: errBroker, Away: true} }
+		f.broker.down = errBroker
+		f.write("key", 1, 200)
+		r := f.relay(func(o *Options) {
+			o.MaxAttempts = 1
+			o.Breaker.Consecutive.Failures, o.Breaker.Consecutive.Open, o.Breaker.HealthInterval = 1, time.Hour, 20*time.Millisecond
+		})
+		require.Eventually(t, func() bool { return strings.Contains(r.log.String(), "to=open") }, soon, 10*time.Millisecond)
+		require.False(t, r.Status().Broker.OK)
+		require.Equal(t, "connection refused", r.Status().Broker.Reason)
+		require.Eventually(t, func() bool {
+			return value[int](f, "SELECT count(*) FROM outbox WHERE status = 'PENDING' AND attempts = 0") == 200
+		}, soon, 10*time.Millisecond)
+		require.Zero(t, r.metric(`sloengine_outbox_ready{part="broker"}`))
+		f.broker.set(func(b *fakeBroker) { b.outcome, b.down = nil, nil })
+		f.completed(200)
+		require.True(t, r.Status().Broker.OK)
+		if f.claim != Optimistic {
+			inOrder(t, f.broker.keys("orders"))
+		}
+		require.Equal(t, 1, strings.Count(r.log.String(), "broker failing"), r.log)
+		require.Equal(t, 1, strings.Count(r.log.String(), "broker works again"), r.log)
 	})
-	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), "to=open") }, soon, 10*time.Millisecond)
-	require.False(t, r.Status().Broker.OK)
-	require.Equal(t, "connection refused", r.Status().Broker.Reason)
-	require.Equal(t, 200, value[int](f, "SELECT count(*) FROM outbox WHERE status = 'PENDING' AND attempts = 0"))
-	require.Zero(t, r.metric(`sloengine_outbox_ready{part="broker"}`))
-	f.broker.set(func(b *fakeBroker) { b.outcome, b.down = nil, nil })
-	f.completed(200)
-	require.True(t, r.Status().Broker.OK)
-	inOrder(t, f.broker.keys("orders"))
-	require.Equal(t, 1, strings.Count(r.log.String(), "broker failing"), r.log)
-	require.Equal(t, 1, strings.Count(r.log.String(), "broker works again"), r.log)
 }
 
 // TestALeaseThatEndsFencesTheRelay holds a relay up in the middle of a batch for longer than its lease, as SIGSTOP does.
@@ -277,50 +283,55 @@ func TestTheOwnClockDecidesNothing(t *testing.T) {
 }
 
 func TestAMissingTableOrColumnIsNamed(t *testing.T) {
-	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	f.exec("ALTER TABLE outbox DROP COLUMN next_attempt_at")
-	r := f.relay(nil)
-	require.Eventually(t, func() bool { return strings.Contains(r.Status().Database.Reason, "ADD COLUMN") }, soon, 10*time.Millisecond, "%v", r.Status())
-	require.Zero(t, r.metric(`sloengine_outbox_ready{part="database"}`))
-	f.exec("ALTER TABLE outbox ADD COLUMN next_attempt_at timestamptz")
-	f.write("key", 1, 1)
-	f.completed(1)
-	require.Eventually(t, func() bool { return r.Status().Database.OK }, soon, 10*time.Millisecond)
-	f.exec("ALTER TABLE outbox DROP COLUMN attempts")
-	require.Eventually(t, func() bool {
-		s := r.Status().Database.Reason
-		return strings.Contains(s, "attempts") && strings.Contains(s, "ADD COLUMN")
-	}, soon, 10*time.Millisecond, "%v", r.Status())
-	f.exec("ALTER TABLE outbox ADD COLUMN attempts int NOT NULL DEFAULT 0")
-	require.Eventually(t, func() bool { return r.Status().Database.OK }, soon, 10*time.Millisecond)
+	eachWay(t, func(t *testing.T, f *fixture) {
+		f.exec("ALTER TABLE outbox DROP COLUMN next_attempt_at")
+		r := f.relay(nil)
+		require.Eventually(t, func() bool { return strings.Contains(r.Status().Database.Reason, "ADD COLUMN") }, soon, 10*time.Millisecond, "%v", r.Status())
+		require.Zero(t, r.metric(`sloengine_outbox_ready{part="database"}`))
+		f.exec("ALTER TABLE outbox ADD COLUMN next_attempt_at timestamptz")
+		f.write("key", 1, 1)
+		f.completed(1)
+		require.Eventually(t, func() bool { return r.Status().Database.OK }, soon, 10*time.Millisecond)
+		f.exec("ALTER TABLE outbox DROP COLUMN attempts")
+		require.Eventually(t, func() bool {
+			s := r.Status().Database.Reason
+			return strings.Contains(s, "attempts") && strings.Contains(s, "ADD COLUMN")
+		}, soon, 10*time.Millisecond, "%v", r.Status())
+		f.exec("ALTER TABLE outbox ADD COLUMN attempts int NOT NULL DEFAULT 0")
+		require.Eventually(t, func() bool { return r.Status().Database.OK }, soon, 10*time.Millisecond)
+	})
 }
 
 func TestTheEndWaitsForBatches(t *testing.T) {
-	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	begun := make(chan struct{}, 100)
-	f.broker.outcome = func(ctx context.Context, m *Message) Outcome {
-		begun <- struct{}{}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-			if m.Key == "quick" {
-				return Outcome{}
+	eachWay(t, func(t *testing.T, f *fixture) {
+		begun := make(chan struct{}, 100)
+		f.broker.outcome = func(ctx context.Context, m *Message) Outcome {
+			begun <- struct{}{}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+				if m.Key == "quick" {
+					return Outcome{}
+				}
+				<-ctx.Done()
 			}
-			<-ctx.Done()
+			return Outcome{Err: ctx.Err(), Away: true}
 		}
-		return Outcome{Err: ctx.Err(), Away: true}
-	}
-	f.write("quick", 1, 1)
-	f.write("stuck", 1, 1)
-	r := f.relay(func(o *Options) {
-		o.StopTimeout = 500 * time.Millisecond
-		o.Lease, o.SendTimeout, o.Batch = time.Hour, time.Minute, 1
+		f.write("quick", 1, 1)
+		f.write("stuck", 1, 1)
+		r := f.relay(func(o *Options) {
+			o.StopTimeout = 500 * time.Millisecond
+			o.Lease, o.SendTimeout, o.Batch = time.Hour, time.Minute, 1
+		})
+		<-begun
+		<-begun
+		r.stop()
+		require.Equal(t, map[string]int{outbox.Completed: 1, outbox.Pending: 1}, f.statuses())
+		require.Zero(t, value[int](f, "SELECT count(*) FROM outbox_buckets WHERE worker IS NOT NULL"))
+		if f.claim == Optimistic {
+			require.Equal(t, "1 ", value[string](f, "SELECT attempts + 1 || ' ' || coalesce(instance || locked_at, '') FROM outbox WHERE status = 'PENDING'"), "the claim is released, and was no attempt")
+		}
 	})
-	<-begun
-	<-begun
-	r.stop()
-	require.Equal(t, map[string]int{outbox.Completed: 1, outbox.Pending: 1}, f.statuses())
-	require.Zero(t, value[int](f, "SELECT count(*) FROM outbox_buckets WHERE worker IS NOT NULL"))
 }
 
 func TestTheLabelsAreBounded(t *testing.T) {
@@ -344,52 +355,54 @@ func TestTheDefaultAttemptsAreWorthADay(t *testing.T) {
 }
 
 func TestEveryFamilyIsExported(t *testing.T) {
-	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	f.broker.outcome = func(_ context.Context, m *Message) Outcome {
-		if m.Key == "bad" {
-			return Outcome{Err: retry.Permanent(errRow)}
+	eachWay(t, func(t *testing.T, f *fixture) {
+		f.broker.outcome = func(_ context.Context, m *Message) Outcome {
+			if m.Key == "bad" {
+				return Outcome{Err: retry.Permanent(errRow)}
+			}
+			return Outcome{}
 		}
-		return Outcome{}
-	}
-	f.write("good", 1, 1)
-	f.write("bad", 1, 1)
-	r := f.relay(nil)
-	f.completed(1)
-	for _, p := range metric.Parts() {
-		if p.Title != "Outbox relay" {
-			continue
-		}
-		for _, d := range p.Families {
-			require.Eventually(t, func() bool {
-				for _, name := range r.set.ListMetricNames() {
-					if name == d.Name || strings.HasPrefix(name, d.Name+"{") {
-						return true
+		f.write("good", 1, 1)
+		f.write("bad", 1, 1)
+		r := f.relay(nil)
+		f.completed(1)
+		for _, p := range metric.Parts() {
+			if p.Title != "Outbox relay" {
+				continue
+			}
+			for _, d := range p.Families {
+				require.Eventually(t, func() bool {
+					for _, name := range r.set.ListMetricNames() {
+						if name == d.Name || strings.HasPrefix(name, d.Name+"{") {
+							return true
+						}
 					}
-				}
-				return false
-			}, soon, 10*time.Millisecond, d.Name)
+					return false
+				}, soon, 10*time.Millisecond, d.Name)
+			}
 		}
-	}
+	})
 }
 
 // Rows that are done are deleted after their retention. What is published again is neither late nor lost.
 func TestRetentionAndReplay(t *testing.T) {
-	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	f.write("old", 1, 30)
-	f.exec("UPDATE outbox SET status = 'COMPLETED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours'")
-	f.write("failed", 1, 1)
-	f.exec("UPDATE outbox SET status = 'FAILED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours', attempts = 9 WHERE key = 'failed'")
-	f.write("again", 1, 2)
-	f.exec("UPDATE outbox SET created_at = now() - interval '30 minutes', completed_at = now() - interval '29 minutes' WHERE key = 'again'")
-	r := f.relay(func(o *Options) { o.Retention = &outbox.Retention{Age: time.Hour} })
-	require.Eventually(t, func() bool { return r.metric("sloengine_outbox_deleted_rows_total") == 30 }, soon, 10*time.Millisecond)
-	f.completed(2)
-	require.Equal(t, 1, value[int](f, "SELECT count(*) FROM outbox WHERE status = 'FAILED'"))
-	require.ElementsMatch(t, []string{"again-1", "again-2"}, f.broker.keys("orders"))
-	require.Eventually(t, func() bool { return r.metric(`sloengine_outbox_sent_total{topic="orders",event_type="created"}`) == 2 }, soon, 10*time.Millisecond)
-	require.Zero(t, r.metric("sloengine_outbox_latency_seconds_count"))
-	f.write("new", 1, 1)
-	f.completed(3)
-	require.Eventually(t, func() bool { return r.metric("sloengine_outbox_latency_seconds_count") == 1 }, soon, 10*time.Millisecond)
-	require.Less(t, r.metric("sloengine_outbox_latency_seconds_sum"), 600.)
+	eachWay(t, func(t *testing.T, f *fixture) {
+		f.write("old", 1, 30)
+		f.exec("UPDATE outbox SET status = 'COMPLETED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours'")
+		f.write("failed", 1, 1)
+		f.exec("UPDATE outbox SET status = 'FAILED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours', attempts = 9 WHERE key = 'failed'")
+		f.write("again", 1, 2)
+		f.exec("UPDATE outbox SET created_at = now() - interval '30 minutes', completed_at = now() - interval '29 minutes' WHERE key = 'again'")
+		r := f.relay(func(o *Options) { o.Retention = &outbox.Retention{Age: time.Hour} })
+		require.Eventually(t, func() bool { return r.metric("sloengine_outbox_deleted_rows_total") == 30 }, soon, 10*time.Millisecond)
+		f.completed(2)
+		require.Equal(t, 1, value[int](f, "SELECT count(*) FROM outbox WHERE status = 'FAILED'"))
+		require.ElementsMatch(t, []string{"again-1", "again-2"}, f.broker.keys("orders"))
+		require.Eventually(t, func() bool { return r.metric(`sloengine_outbox_sent_total{topic="orders",event_type="created"}`) == 2 }, soon, 10*time.Millisecond)
+		require.Zero(t, r.metric("sloengine_outbox_latency_seconds_count"))
+		f.write("new", 1, 1)
+		f.completed(3)
+		require.Eventually(t, func() bool { return r.metric("sloengine_outbox_latency_seconds_count") == 1 }, soon, 10*time.Millisecond)
+		require.Less(t, r.metric("sloengine_outbox_latency_seconds_sum"), 600.)
+	})
 }
