@@ -22,6 +22,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -97,7 +98,8 @@ func TestRequest(t *testing.T) {
 					Headers:     map[string]string{"X-Tenant": "acme"},
 					HeaderFiles: map[string]string{"Authorization": file(t, " Bearer abc\n")},
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				until := time.Now().Add(time.Minute)
+				ctx, cancel := context.WithDeadline(t.Context(), until)
 				defer cancel()
 				require.Empty(t, s.Send(ctx, items(3)))
 				require.Len(t, got.events, 3)
@@ -107,7 +109,7 @@ func TestRequest(t *testing.T) {
 				require.Equal(t, "Bearer abc", got.header.Get("Authorization"))
 				at, err := deadline.Parse(got.header.Get(deadline.Header))
 				require.NoError(t, err)
-				require.WithinDuration(t, time.Now().Add(3*time.Second), at, time.Second)
+				require.WithinDuration(t, until, at, time.Second)
 
 				sig := got.header.Get(SignatureHeader)
 				require.NoError(t, Verify([]byte(key), got.raw, sig, time.Now(), time.Minute))
@@ -233,8 +235,6 @@ func TestUnreadableItemsDoNotHoldUpTheOthers(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	closed := httptest.NewServer(nil)
-	closed.Close()
 	for name, c := range map[string]struct {
 		url  string
 		want retry.Class
@@ -243,7 +243,7 @@ func TestFaults(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the client left
 			<-r.Context().Done()
 		}), retry.ClassTimeout},
-		"refuse": {closed.URL, retry.ClassTransient},
+		"refuse": {"http://" + nettest.FreeAddress(t), retry.ClassTransient},
 		"reset":  {resetting(t), retry.ClassTransient},
 		"half an answer": {serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -269,7 +269,11 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSink(t, Options{URL: c.url + "/secret-token"})
-			ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+			timeout := time.Minute
+			if c.want == retry.ClassTimeout {
+				timeout = 150 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			r := s.Send(ctx, items(2))
 			require.Error(t, r.Err)
@@ -311,9 +315,7 @@ func TestCheck(t *testing.T) {
 	status = http.StatusServiceUnavailable
 	require.NoError(t, weak.Check(t.Context()))
 	require.ErrorContains(t, strong.Check(t.Context()), "503")
-	closed := httptest.NewServer(nil)
-	closed.Close()
-	require.Error(t, newSink(t, Options{URL: closed.URL}).Check(t.Context()))
+	require.Error(t, newSink(t, Options{URL: "http://" + nettest.FreeAddress(t)}).Check(t.Context()))
 }
 
 func TestOptions(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"strings"
@@ -212,7 +211,12 @@ func startSource(t testing.TB, e *runningEngine, client kafkaclient.Options, set
 	t.Helper()
 	r := &runningSource{set: metrics.NewSet(), dead: &deadBox{}, log: &logged{}}
 	m := source.NewMetrics(r.set)
-	log := slog.New(slog.NewTextHandler(io.MultiWriter(r.log, io.Discard), nil))
+	log := slog.New(slog.NewTextHandler(r.log, nil))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%d ids were counted. The source logged:\n%s", len(e.state.counted()), r.log)
+		}
+	})
 	in := source.Options{Name: "orders", Settings: source.Defaults(), Engine: e, Lose: e.Lose, Save: r.dead.save, Metrics: m, Logger: log}
 	k := Options{Settings: set, Client: client, Metrics: NewMetrics(m), Logger: log}
 	require.NoError(t, e.Do(t.Context(), func() { k.Positions = e.state.book.Of("orders") }))
