@@ -73,7 +73,7 @@ func (c *client) send(path, header string) {
 // ask sends a request and reports whether there was an answer.
 func (c *client) ask(header string) bool {
 	c.send("/", header)
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	res, err := http.ReadResponse(c.r, nil)
 	if err != nil {
 		return false
@@ -83,7 +83,7 @@ func (c *client) ask(header string) bool {
 }
 
 func (c *client) closed() bool {
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	_, err := c.r.ReadByte()
 	timeout, ok := err.(net.Error)
 	return err != nil && (!ok || !timeout.Timeout())

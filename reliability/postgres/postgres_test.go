@@ -56,7 +56,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 	pooled := s.Bouncer(t)
 	alice := func(address, params string) Options {
 		return Options{
-			DSN: "postgres://alice@" + address + "/" + db + "?connect_timeout=5&" + params, PasswordFile: nettest.PasswordFile(t, postgrestest.AlicePassword),
+			DSN: "postgres://alice@" + address + "/" + db + "?connect_timeout=60&" + params, PasswordFile: nettest.PasswordFile(t, postgrestest.AlicePassword),
 		}
 	}
 	wrong := alice(s.Address, "")
@@ -156,11 +156,11 @@ func TestAPoolConnectsAgain(t *testing.T) {
 	s := postgrestest.Start(t, postgrestest.Options{Proxied: true, Unsafe: true})
 	db := s.Database(t)
 	password := nettest.PasswordFile(t, postgrestest.AlicePassword)
-	p, err := Open(Options{DSN: strings.Replace(s.ProxiedDSN(db), ":"+postgrestest.AlicePassword, "", 1), PasswordFile: password, ConnectTimeout: time.Second})
+	p, err := Open(Options{DSN: strings.Replace(s.ProxiedDSN(db), ":"+postgrestest.AlicePassword, "", 1), PasswordFile: password, ConnectTimeout: 30 * time.Second})
 	require.NoError(t, err)
 	defer p.Close()
 	ask := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := p.Exec(ctx, "SELECT 1")
 		return Explain(err)
@@ -178,5 +178,5 @@ func TestAPoolConnectsAgain(t *testing.T) {
 	s.Admin(t, "postgres", "ALTER ROLE alice PASSWORD 'new-secret'")
 	s.Proxy.Cut()
 	s.Proxy.Restore()
-	require.Eventually(t, func() bool { return ask() == nil }, 30*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return ask() == nil }, 60*time.Second, 100*time.Millisecond)
 }

@@ -142,17 +142,21 @@ func TestSixPerSecondForSixInstances(t *testing.T) {
 	work.Wait()
 	slices.SortFunc(calls, time.Time.Compare)
 	for i := 6; i < len(calls); i++ {
-		require.GreaterOrEqual(t, calls[i].Sub(calls[i-6]), time.Second-50*time.Millisecond, "7 calls in a second") // the machine may be busy after the turn
+		require.GreaterOrEqual(t, calls[i].Sub(calls[i-6]), time.Second-200*time.Millisecond, "7 calls in a second") // the machine may be busy after the turn
 	}
-	rate := float64(len(calls)) / time.Since(start).Seconds()
-	t.Logf("%d calls, %.2f/s", len(calls), rate)
-	require.Greater(t, rate, 4.5)
+	took := time.Since(start).Seconds()
+	t.Logf("%d calls, %.2f/s", len(calls), float64(len(calls))/took)
+	require.LessOrEqual(t, float64(len(calls)), 6*(took+1))
+	require.Greater(t, float64(len(calls))/took, 2.5, "a turn that a busy machine takes late is given up")
 }
 
 func TestOutboundRefusesAndGoesOn(t *testing.T) {
 	s := newServer(t)
-	in := s.instance(time.Second)
-	out := in.outbound(t, OutboundOptions{N: 2, MaxWait: 300 * time.Millisecond, Guard: -1})
+	in := s.instance(5 * time.Second)
+	out := in.outbound(t, OutboundOptions{N: 2, Window: time.Minute, MaxWait: 20 * time.Second, Guard: -1})
+	out.script = atTime(turnScriptText)
+	now := time.Now()
+	setTime(t, in.client, now)
 	ctx := context.Background()
 	require.NoError(t, out.Wait(ctx, 0))
 	require.NoError(t, out.Wait(ctx, 2))
@@ -160,16 +164,16 @@ func TestOutboundRefusesAndGoesOn(t *testing.T) {
 	err := out.Wait(ctx, 1)
 	var limited *dispatch.LimitedError
 	require.ErrorAs(t, err, &limited)
-	require.Equal(t, 300*time.Millisecond, limited.MaxWait)
+	require.Equal(t, 20*time.Second, limited.MaxWait)
 	require.Equal(t, retry.ClassOverload, retry.ClassOf(err))
-	require.Less(t, time.Since(start), 250*time.Millisecond, "there was nothing to wait for")
+	require.Less(t, time.Since(start), 10*time.Second, "there was nothing to wait for")
 	require.ErrorAs(t, out.Wait(ctx, 100), &limited)
-	time.Sleep(800 * time.Millisecond)
+	setTime(t, in.client, now.Add(61*time.Second))
 	require.NoError(t, out.Wait(ctx, 1), "refusals have used up turns")
 
 	cut, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
 	defer cancel()
-	slow := in.outbound(t, OutboundOptions{Name: "slow", N: 1})
+	slow := in.outbound(t, OutboundOptions{Name: "slow", N: 1, Window: 30 * time.Second, MaxWait: time.Minute})
 	require.NoError(t, slow.Wait(ctx, 1))
 	require.ErrorIs(t, slow.Wait(cut, 1), context.DeadlineExceeded)
 	require.ErrorIs(t, slow.Wait(cut, 1), context.DeadlineExceeded)
@@ -183,7 +187,7 @@ func TestOutboundRefusesAndGoesOn(t *testing.T) {
 // TestOutboundWithoutRedis: one a second for this instance, until Redis is back.
 func TestOutboundWithoutRedis(t *testing.T) {
 	s := newServer(t)
-	in := s.instance(time.Second)
+	in := s.instance(5 * time.Second)
 	in.run(t)
 	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
 	out := in.outbound(t, OutboundOptions{N: 600, MaxWait: 200 * time.Millisecond})
@@ -200,14 +204,13 @@ func TestOutboundWithoutRedis(t *testing.T) {
 	}
 	s.kill()
 	passed, start := 0, time.Now()
-	for time.Since(start) < 2*time.Second {
+	require.Eventually(t, func() bool {
 		if wait() {
 			passed++
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	require.GreaterOrEqual(t, passed, 2)
-	require.LessOrEqual(t, passed, 4)
+		return passed == 4
+	}, time.Minute, 10*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), 2*time.Second)
 	var b bytes.Buffer
 	in.set.WritePrometheus(&b)
 	require.NotContains(t, b.String(), `outbound_fallback_total{name="partner"} 0`)

@@ -192,11 +192,16 @@ func TestInstancesWithSkewedClocks(t *testing.T) {
 	by := map[string][]grant{}
 	var work sync.WaitGroup
 	end := time.Now().Add(2500 * time.Millisecond)
+	some := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(by["all"]) > 3*n || time.Since(end) > time.Minute
+	}
 	for i := range 3 {
 		st := s.store()
 		skew := time.Duration(i-1) * 3 * time.Hour
 		work.Go(func() {
-			for round := 0; time.Now().Before(end); round++ {
+			for round := 0; time.Now().Before(end) || !some(); round++ {
 				var events []event
 				for j := range 40 {
 					events = append(events, event{"x", fmt.Sprint((round + j/2) % 15)})
@@ -245,9 +250,9 @@ func TestKeysExpire(t *testing.T) {
 	st, err := NewStore(StoreOptions{Client: client, Prefix: "expire"})
 	require.NoError(t, err)
 	p := limits{
-		global: ratelimit.Limit{N: 5, Window: 300 * time.Millisecond},
-		user:   ratelimit.Limit{N: 100, Burst: 100, Window: time.Second, Algorithm: ratelimit.TokenBucket},
-		types:  map[string]ratelimit.Limit{"x": {N: 10, Window: 200 * time.Millisecond, Algorithm: ratelimit.FixedWindow}},
+		global: ratelimit.Limit{N: 5, Window: 2 * time.Second},
+		user:   ratelimit.Limit{N: 100, Burst: 100, Window: 3 * time.Second, Algorithm: ratelimit.TokenBucket},
+		types:  map[string]ratelimit.Limit{"x": {N: 10, Window: 2 * time.Second, Algorithm: ratelimit.FixedWindow}},
 	}.policy(t)
 	require.Equal(t, 2, take(t, st, tickets(p, event{"x", "a"}, event{"x", "b"})))
 	ctx := context.Background()
@@ -258,7 +263,7 @@ func TestKeysExpire(t *testing.T) {
 		require.Regexp(t, `^\{expire\}:l:[0-9a-f]{32}$`, k)
 		ttl := client.PTTL(ctx, k).Val()
 		require.Positive(t, ttl)
-		require.LessOrEqual(t, ttl, 2100*time.Millisecond)
+		require.LessOrEqual(t, ttl, 6100*time.Millisecond)
 		slots[client.ClusterKeySlot(ctx, k).Val()] = true
 	}
 	require.Len(t, slots, 1)
@@ -340,7 +345,7 @@ func TestErrorsOfRedis(t *testing.T) {
 // TestHardTimeout: with a client that waits for seconds, Take still ends in time.
 func TestHardTimeout(t *testing.T) {
 	s := newServer(t)
-	client := redis.NewClient(&redis.Options{Addr: s.addr(), DisableIdentity: true, ReadTimeout: 2 * time.Second, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: s.addr(), DisableIdentity: true, ReadTimeout: 30 * time.Second, MaxRetries: -1})
 	defer client.Close()
 	st, err := NewStore(StoreOptions{Client: client})
 	require.NoError(t, err)
@@ -354,7 +359,7 @@ func TestHardTimeout(t *testing.T) {
 		err := st.Take(ctx, start, []*ratelimit.Tickets{k})
 		cancel()
 		require.Error(t, err)
-		require.Less(t, time.Since(start), time.Second)
+		require.Less(t, time.Since(start), 10*time.Second)
 		want := reasonTimeout
 		if i >= hanging {
 			want = reasonCrowded

@@ -240,11 +240,19 @@ func (c *Cluster) CreateTopic(t testing.TB, name string, partitions int, setting
 // Produce writes records and waits until they are acknowledged.
 func (c *Cluster) Produce(t testing.TB, records ...*kgo.Record) {
 	t.Helper()
-	client := c.Client(t, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
-	require.NoError(t, client.ProduceSync(ctx, records...).FirstErr())
+	for {
+		client := c.Client(t, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+		_, _, err := client.ProducerID(ctx)
+		if err == nil || ctx.Err() != nil {
+			defer client.Close()
+			require.NoError(t, client.ProduceSync(ctx, records...).FirstErr())
+			return
+		}
+		client.Close() // the client gives up when a broker that starts or ends closes the connection
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // Records reads what a topic holds now, by partition and offset.
