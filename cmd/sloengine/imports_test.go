@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"slo/yamldoc":                  {"slo/suggest"},
 	"slo/yamlgen":                  {},
 	"slo/spec":                     {"slo", "sla", "slo/suggest", "slo/yamldoc", "slo/yamlgen"},
+	"slo/inflight":                 {},
 	"slo/fold":                     {"slo", "ingest/event"},
 	"sla":                          {"slo"},
 	"sla/evaluator":                {"slo", "slo/fold", "sla"},
