@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"sla":                          {"slo"},
 	"sla/evaluator":                {"slo", "slo/fold", "sla"},
 	"sla/fleet":                    {"slo", "slo/fold", "sla/evaluator", "ingest/binread", "reliability/remote"},
+	"sla/forecast":                 {"slo"},
 	"sla/history":                  {"slo", "slo/fold", "sla"},
 	"sla/report":                   {"slo", "slo/fold", "sla", "sla/history"},
 	"sla/delivery":                 {"slo", "sla/report", "reliability/*"},
