@@ -16,8 +16,11 @@ func (g *generator) businessBoard() *board {
 		}
 	}
 	s := g.picked(known)
-	b.Templating.List = append(g.sloVariables(known),
-		textVariable("cost", "Cost of a failure", "Cost of one failed event, in any currency. The cost panels multiply by it.", "1"),
+	b.Templating.List = g.sloVariables(known)
+	if !g.any(priced) {
+		b.Templating.List = append(b.Templating.List, textVariable("cost", "Cost of a failure", "Cost of one failed event, in any currency. The cost panels multiply by it.", "1"))
+	}
+	b.Templating.List = append(b.Templating.List,
 		hidden(varLatency, g.ids(both(isLatency, g.forBusiness))), hidden(varErrors, g.ids(both(isErrors, g.forBusiness))),
 		hidden(varEvents, g.ids(both(rules.CountsEvents, g.forBusiness))), g.processVariable())
 	process := g.processMatcher()
@@ -92,6 +95,10 @@ func (g *generator) businessBoard() *board {
 	}
 
 	b.row("Cost")
+	if g.any(priced) {
+		g.costPanels(b, s, known)
+		return b
+	}
 	if g.counted() {
 		b.add(6, 8, stat(view{
 			title: "Cost of failures per hour", about: "Failed processes per hour, averaged over the time range, times the cost of one failure.",

@@ -194,6 +194,7 @@ func recordedNames(windows ...string) []string {
 		series.BadEvents, series.ValidEvents, series.ValidEventsZero, series.BadEvents30m, series.ValidEvents30m, series.BadEvents1h, series.ValidEvents1h, series.BadEventsIncrease, series.ValidEventsIncrease,
 		series.Engines, series.Observed, series.ObservedIncrease, series.CurrentBurnRate, series.PeriodBurnRate, series.PeriodBudgetRemaining, series.SliceAchievedRate, series.SliceTargetRate,
 		series.Objective, series.ErrorBudget, series.TimePeriod, series.RecordedInfo, series.SlothInfo,
+		series.CostIncrease, series.CostBaseline, series.CostInvestment,
 		series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd, series.TablesEnd,
 		series.RecordedComponentScore, series.RecordedCompositeScore, series.RecordedCompositeLow, series.RecordedCompositeHigh, series.RecordedObservedScore, series.ComponentWeight, series.BandEventsRate,
 	}

@@ -187,6 +187,7 @@ func (r *sloRules) append(out []Group) []Group {
 		Rule{Record: series.BadEventsIncrease, Expr: r.series(series.BadEvents) + " * 300"},
 		Rule{Record: series.ObservedIncrease, Expr: r.series(series.ObservedRatio("5m")) + " * 300"},
 	)
+	long = append(long, r.cost()...)
 	for _, w := range windows {
 		r.watch(slo.Window{Rolling: w})
 	}
@@ -264,12 +265,13 @@ func (r *sloRules) meta() []Rule {
 	if p := r.period; p != nil {
 		days = "(sum(" + p.series(series.PeriodEnd) + ") - sum(" + p.series(series.PeriodStart) + ")) / 86400"
 	}
-	return []Rule{
+	out := []Rule{
 		{Record: series.Objective, Expr: constant(r.s.Objective.Ratio()), Labels: r.labels},
 		{Record: series.ErrorBudget, Expr: constant(r.s.Objective.Budget()), Labels: r.labels},
 		{Record: series.TimePeriod, Expr: days, Labels: r.labels},
 		{Record: r.g.infoName(), Expr: "vector(1)", Labels: r.infoLabels()},
 	}
+	return append(out, r.payments()...)
 }
 
 func (r *sloRules) infoLabels() map[string]string {

@@ -53,6 +53,7 @@ type SLO struct {
 
 	Corrections []Correction // those that name this SLO, or all SLOs
 	Alerting    Alerting
+	Cost        *Cost // of violations; nil if none is stated
 }
 
 // IndicatorKind says how events become good, bad or not counted.

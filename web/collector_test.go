@@ -73,6 +73,7 @@ func TestMetrics(t *testing.T) {
 	reg.MustRegister(collectors.NewGoCollector())
 	b := newBench(t, func(o *site.Options) { o.Sets, o.Registry = []*metrics.Set{set}, reg })
 	withParts(b.rep)
+	b.rep.SLOs[0].SLO.Cost = newCost(t, "12.50", "EUR")
 	rec := b.get("/metrics")
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Contains(t, rec.Header().Get("Content-Type"), "text/plain; version=0.0.4")
@@ -102,6 +103,7 @@ func TestMetrics(t *testing.T) {
 		{"slo_events_total", with("result", "bad"), float64(r.Total.Bad)},
 		{"slo_backfilled_events_total", with("result", "good"), 30_000},
 		{"slo_backfilled_events_total", with("result", "bad"), 12},
+		{"slo_cost_total", with("basis", "12.50 EUR per bad event"), 702 * 12.5},
 		{"slo_sli_ratio", slo1, r.Budget.SLI},
 		{"slo_error_budget_remaining_ratio", slo1, r.Budget.Remaining},
 		{"slo_burn_rate", with("window", "1h"), r.Burns[2].Rate},
@@ -148,6 +150,7 @@ func TestMetricsNegotiate(t *testing.T) {
 	metric.AlertGaps.Counter(set).Inc()
 	b := newBench(t, func(o *site.Options) { o.Sets = []*metrics.Set{set} })
 	withParts(b.rep)
+	b.rep.SLOs[0].SLO.Cost = newCost(t, "1", "EUR")
 	rec := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0", "Accept-Encoding", "gzip")
 	require.Contains(t, rec.Header().Get("Content-Type"), "application/openmetrics-text; version=1.0.0")
 	require.Equal(t, "gzip", rec.Header().Get("Content-Encoding"))
@@ -270,6 +273,7 @@ func flat(fs []*dto.MetricFamily) map[string]float64 {
 func TestFormatsAgree(t *testing.T) {
 	b := newBench(t)
 	rep := b.rep
+	rep.SLOs[0].SLO.Cost = newCost(t, "0.03", "EUR")
 	s := *rep.SLOs[0].SLO
 	s.ID, s.Window = "z/z", slo.Window{Calendar: slo.Month, Location: time.UTC}
 	for _, bad := range hostile {

@@ -35,6 +35,13 @@ func matcher(t testing.TB, name string, op slo.MatchOp, value string) slo.Matche
 	return m
 }
 
+// newCost is a price of bad events.
+func newCost(t testing.TB, price, currency string) *slo.Cost {
+	a, err := slo.ParseAmount(price)
+	require.NoError(t, err)
+	return &slo.Cost{Unit: slo.PerBad, Price: a, Currency: currency}
+}
+
 // newSLOReport makes a report whose numbers fit together: burn says how fast the
 // last hour burned compared with the period.
 func newSLOReport(s *slo.SLO, g slo.Group, good, bad uint64, burn float64) sla.SLOReport {

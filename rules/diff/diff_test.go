@@ -57,6 +57,9 @@ func TestSpecs(t *testing.T) {
 		{"threshold", replace("300ms", "500ms"), []string{
 			`~ slo shop/search indicator: latency {type="search"} within 300ms -> latency {type="search"} within 500ms; what is counted changes, so counts start from zero`,
 		}},
+		{"cost", shop + "    cost: {per_bad: 0.80, currency: EUR, baseline: {amount: 100, per: 1d}}\n", []string{
+			"+ slo shop/search cost: 0.80 EUR per bad event, before 100.00 EUR per 1d; on everything that is still counted; incidents that are over keep theirs",
+		}},
 		{"removed", shop[:strings.Index(shop, "  - name: search")], []string{"- slo shop/search; its alerts are gone too"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -85,6 +85,7 @@ func compareSLO(o, n *slo.SLO) []Change {
 	f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series start again")
 	f.add("corrections", corrections(o), corrections(n), "the past is counted again with them")
 	f.add("labels", labels(o.Labels), labels(n.Labels), "on the info series only; no history breaks")
+	f.add("cost", cost(o.Cost), cost(n.Cost), "on everything that is still counted; incidents that are over keep theirs")
 	f.tiers(o, n)
 	f.add("min_events", fmt.Sprint(o.Alerting.MinEvents), fmt.Sprint(n.Alerting.MinEvents), "")
 	for _, s := range []struct {
@@ -165,6 +166,20 @@ func budgeting(b slo.Budgeting) string {
 		return fmt.Sprintf("%s of %s", b.Method, slo.FormatDuration(b.Slice))
 	}
 	return string(slo.Occurrences)
+}
+
+func cost(c *slo.Cost) string {
+	if c == nil {
+		return ""
+	}
+	out := c.Basis()
+	if c.Baseline.Per > 0 {
+		out += ", before " + c.Baseline.Text(c.Currency)
+	}
+	if c.Investment.Per > 0 {
+		out += ", invested " + c.Investment.Text(c.Currency)
+	}
+	return out
 }
 
 func corrections(s *slo.SLO) string {

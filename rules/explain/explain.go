@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,9 @@ func (e *Explanation) String() string {
 			fmt.Fprintf(&b, "             %s of %s events at today's traffic\n", count(e.BudgetEvents), count(e.Events))
 		}
 	}
+	if c := s.Cost; c != nil {
+		fmt.Fprintf(&b, "  money      %s%s\n", c.Basis(), e.money())
+	}
 	for _, t := range e.Tiers {
 		kind := "ticket"
 		if t.Page {
@@ -110,6 +114,24 @@ func (e *Explanation) String() string {
 	}
 	fmt.Fprintf(&b, "  cost       %.0f samples read per second, %d rules, %d recorded series\n", e.Cost.SamplesPerSecond, e.Cost.Rules, e.Cost.Series)
 	return b.String()
+}
+
+// money says what the whole budget is worth, and what it is compared with.
+func (e *Explanation) money() string {
+	s, c := e.SLO, e.SLO.Cost
+	out := ""
+	if slice := s.JudgedSlice(); slice > 0 {
+		out += fmt.Sprintf(", the whole budget %s", slo.Money{Amount: s.UnitCost().Times(uint64(math.Round(float64(e.BudgetTime) / float64(slice)))), Currency: c.Currency})
+	} else if e.Events > 0 {
+		out += fmt.Sprintf(", the whole budget %s at today's traffic", slo.Money{Amount: s.UnitCost().Times(uint64(math.Round(e.BudgetEvents))), Currency: c.Currency})
+	}
+	if c.Baseline.Per > 0 {
+		out += ", before " + c.Baseline.Text(c.Currency)
+	}
+	if c.Investment.Per > 0 {
+		out += ", invested " + c.Investment.Text(c.Currency)
+	}
+	return out
 }
 
 // String is when an alert fires.

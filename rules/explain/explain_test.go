@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,4 +23,19 @@ func TestExplain(t *testing.T) {
   cost       401 samples read per second, 35 rules, 35 recorded series
 `, e.String())
 	require.Len(t, explain.Own(groups, in.SLOs[0]), len(groups))
+}
+
+// By hand: 259,200 of 259.2 million events may fail, at 12.50 each. A budget of 43m12s is 259 slices of 10 seconds, or
+// 43 minutes and a sixth, at 30 each.
+func TestExplainCost(t *testing.T) {
+	for spec, want := range map[string]string{
+		"    cost: {per_bad: 12.50, currency: EUR}\n":                                                                  "\n  money      12.50 EUR per bad event, the whole budget 3240000.00 EUR at today's traffic\n",
+		"    cost: {per_bad: 1, currency: JPY, baseline: {amount: 900, per: 30d}, investment: {amount: 5, per: 1d}}\n": "\n  money      1 JPY per bad event, the whole budget 259200 JPY at today's traffic, before 900 JPY per 30d, invested 5 JPY per 1d\n",
+		"    cost: {per_minute: 30, currency: EUR}\n    budgeting: {timeslices: {slice: 10s, target: 95}}\n":           "\n  money      30.00 EUR per minute of violation, the whole budget 1295.00 EUR\n",
+	} {
+		in, groups := generate(t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}", "events: {valid: '{}', bad: '{outcome=\"failure\"}'}", 1)+spec)
+		e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 100, explain.Load{})
+		require.NoError(t, err)
+		require.Contains(t, e.String(), want)
+	}
 }

@@ -6,6 +6,8 @@ const (
 	LabelTimezone    = "timezone"    // zone of a calendar window
 	LabelCorrections = "corrections" // a set of corrections, "service/N"; renumbered freely, never joined over time
 	LabelSpan        = "span"        // one occurrence of a correction
+	LabelCurrency    = "currency"    // such as EUR
+	LabelBasis       = "basis"       // of a cost, such as "12.50 EUR per bad event"
 	LabelLE          = "le"          // upper bound in seconds, +Inf for all
 
 	LabelSlothID      = "sloth_id" // "service-slo"
@@ -50,17 +52,23 @@ const (
 	PeriodBurnRate        = "slo:period_burn_rate:ratio"              // over the SLO's window
 	PeriodBudgetRemaining = "slo:period_error_budget_remaining:ratio" // 1 is untouched, below 0 is overspent
 
+	// Cost of the last five minutes, recorded every five minutes for SLOs with a cost: its sum over a longer window is the
+	// cost of it. Without planned maintenance.
+	CostIncrease = "slo:cost:increase5m"
+
 	SliceAchievedRate = "slo:slice_achieved_events:rate5m" // throughput: min(count, target) of closed slices
 	SliceTargetRate   = "slo:slice_target_events:rate5m"   // throughput: target of closed slices
 )
 
 // The names that the rules record once for every SLO, whatever its groups.
 const (
-	Objective    = "slo:objective:ratio"
-	ErrorBudget  = "slo:error_budget:ratio"
-	TimePeriod   = "slo:time_period:days"
-	RecordedInfo = "slo:info" // always 1; carries the labels of the team
-	SlothInfo    = "sloth_slo_info"
+	Objective      = "slo:objective:ratio"
+	ErrorBudget    = "slo:error_budget:ratio"
+	TimePeriod     = "slo:time_period:days"
+	CostBaseline   = "slo:cost_baseline:per_second"   // what violations cost before
+	CostInvestment = "slo:cost_investment:per_second" // what is spent on keeping the SLO
+	RecordedInfo   = "slo:info"                       // always 1; carries the labels of the team
+	SlothInfo      = "sloth_slo_info"
 )
 
 // The names of the literal tables, which the rules record once per service, as

@@ -78,6 +78,9 @@ var (
 	BackfilledEvents = Levels.Counter("slo_backfilled_events_total", unitEvents,
 		"Valid events of the SLO by result that were backfilled, or replayed more than a minute after their time, since its counts began. These are events even where slices are judged.",
 		ofSLO(result, bySpec, metric.Absent("until something is backfilled"))...)
+	Cost = Levels.Counter("slo_cost_total", "units of the currency",
+		"Cost of the bad events of the SLO, or of its bad slices of time, since its counts began: as slo_events_total counts them, times the price of the spec. It survives restarts as these counts do, and a new price is a new basis.",
+		ofSLO(metric.Named(LabelCurrency, "such as EUR"), metric.Named(LabelBasis, "such as 12.50 EUR per bad event"), bySpec, metric.Absent("without cost in the spec"))...)
 	SLIRatio = Levels.Gauge("slo_sli_ratio", ratio,
 		"Share of good events among valid events over the SLO's window, 0 to 1, without planned maintenance. Absent without data.", ofSLO(bySpec, noData)...)
 	BudgetRemaining = Levels.Gauge("slo_error_budget_remaining_ratio", "1 and less",

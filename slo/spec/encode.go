@@ -159,6 +159,9 @@ func (e *encoder) slo(o *slo.SLO) *yamlgen.Node {
 	if a := alerting(o.Alerting); a.Len() > 0 {
 		m.Set("alerting", a.Line())
 	}
+	if o.Cost != nil {
+		m.Set("cost", cost(o.Cost))
+	}
 	return m.Node()
 }
 

@@ -205,7 +205,28 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 		o.GroupBy = nil
 	}
 	o.Alerting = drawAlerting(t)
+	for _, unit := range []slo.CostUnit{slo.PerBad, slo.PerMinute} {
+		if o.HasCostUnit(unit) && rapid.Bool().Draw(t, "cost") {
+			o.Cost = drawCost(t, unit)
+		}
+	}
 	return o
+}
+
+func drawCost(t *rapid.T, unit slo.CostUnit) *slo.Cost {
+	draw := func() slo.Amount {
+		a, err := slo.ParseAmount(rapid.StringMatching(`[1-9][0-9]{0,11}(\.[0-9]{1,6})?`).Draw(t, "amount"))
+		require.NoError(t, err)
+		return a
+	}
+	c := &slo.Cost{Unit: unit, Price: draw(), Currency: rapid.SampledFrom([]string{"EUR", "JPY"}).Draw(t, "currency")}
+	if rapid.Bool().Draw(t, "baseline") {
+		c.Baseline = slo.Payment{Amount: draw(), Per: 30 * day}
+		if rapid.Bool().Draw(t, "investment") {
+			c.Investment = slo.Payment{Amount: draw(), Per: time.Hour}
+		}
+	}
+	return c
 }
 
 func drawPrometheus(t *rapid.T, in *slo.Indicator) {

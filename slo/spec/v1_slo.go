@@ -16,7 +16,7 @@ const maxMaxGroups = 100_000
 func (d *draft) readSLO(v *yamldoc.Value) {
 	call(v, "slo")
 	o := v.Object("name", "was", "description", "labels", "objective", "window", "budgeting",
-		"group_by", "max_groups", "expect", "indicator", "alerting")
+		"group_by", "max_groups", "expect", "indicator", "alerting", "cost")
 	if o == nil {
 		return
 	}
@@ -65,6 +65,9 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 	}
 	if a := o.Get("alerting"); a != nil {
 		s.Alerting = readAlerting(a)
+	}
+	if c := o.Get("cost"); c != nil {
+		s.readCost(c)
 	}
 	s.ok = v.Errors() == before
 	d.slos = append(d.slos, s)

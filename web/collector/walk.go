@@ -107,6 +107,12 @@ func (w *walker[L]) slos() {
 			w.add(labels, w.none, float64(r.Slices.Target))
 		}
 	})
+	each(series.Cost, func(r *sla.SLOReport, _ L) {
+		if c := r.SLO.Cost; c != nil {
+			values = append(append(values[:0], string(r.SLO.ID), r.SLO.ID.Service(), r.SLO.ID.Name(), c.Currency, c.Basis()), r.Group...)
+			w.add(w.labelsOf(series.Cost, r.SLO.GroupBy, values...), w.none, r.SLO.UnitCost().Times(r.Total.Bad).Float())
+		}
+	})
 	each(series.SLIRatio, func(r *sla.SLOReport, labels L) {
 		if r.Budget.HasData {
 			w.add(labels, w.none, r.Budget.SLI)
