@@ -275,14 +275,20 @@ func (n *Node) Channel(t testing.TB, vhost string) *amqp.Channel {
 	return ch
 }
 
-// Ctl runs rabbitmqctl, which takes a second or two, and returns what it prints.
+// Ctl runs rabbitmqctl, which takes a second or two, and returns what it prints. A node accepts connections before it
+// has started as a whole, and rabbitmqctl refuses until then.
 func (n *Node) Ctl(t testing.TB, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(scripts, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
-	cmd.Env, cmd.Dir = n.env, n.dir
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "rabbitmqctl %v: %s", args, out)
-	return string(out)
+	for deadline := time.Now().Add(readyWithin); ; {
+		cmd := exec.Command(filepath.Join(scripts, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
+		cmd.Env, cmd.Dir = n.env, n.dir
+		out, err := cmd.CombinedOutput()
+		if err != nil && bytes.Contains(out, []byte("requires the 'rabbit' app to be running")) && time.Now().Before(deadline) {
+			continue
+		}
+		require.NoError(t, err, "rabbitmqctl %v: %s", args, out)
+		return string(out)
+	}
 }
 
 // Log is the end of what the node wrote.
