@@ -9,7 +9,7 @@ BENCHTIME ?= 1s
 FUZZTIME  ?= 20s
 
 .DEFAULT_GOAL := help
-.PHONY: help build run quick test race lint golden freeze fuzz bench soak screenshots deps
+.PHONY: help build run stack quick test race lint golden freeze fuzz bench soak screenshots deps
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -19,6 +19,9 @@ build: ## build bin/sloengine, a static binary
 
 run: build ## start the demo: thirty days of history, live traffic, status page
 	./bin/sloengine demo
+
+stack: build ## start engine, Prometheus and Alertmanager (and Grafana with containers), break something, show the alert
+	@scripts/stack
 
 deps: ## install what the tests need and is missing (Chromium, promtool, amtool, Redis, RabbitMQ from Debian, Kafka by Maven)
 	@scripts/test-deps
