@@ -95,7 +95,7 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	t := w.t
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 	for _, s := range sp.Services {
-		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions})
+		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
 	}
 	cfg, err := evaluator.Compile(in)
 	require.NoError(t, err)

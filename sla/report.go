@@ -154,12 +154,14 @@ type TrafficReport struct {
 	LastEvent                        time.Time
 }
 
-// DurationReport is the cumulative duration histogram of one service and type,
-// without backfills and late replays.
+// DurationReport is the cumulative duration histogram of one service, type, outcome
+// and so on, without backfills and late replays.
 type DurationReport struct {
-	Service, Type string
-	Buckets       []time.Duration // upper bounds
-	Counts        []uint64        // per bucket, one more for +Inf, not cumulative over buckets
-	Sum           time.Duration   // stays at the longest Duration, 292 years
-	SumSeconds    float64         // the same without that bound
+	Service, Type, Outcome string
+	DimensionNames         []string
+	DimensionValues        []string
+	Buckets                []time.Duration // upper bounds
+	Counts                 []uint64        // per bucket, one more for +Inf, not cumulative over buckets
+	Sum                    time.Duration   // stays at the longest Duration, 292 years
+	SumSeconds             float64         // the same without that bound
 }

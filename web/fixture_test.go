@@ -167,7 +167,7 @@ func insurance(t testing.TB) *sla.Report {
 			sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: "failure", Severity: "critical", DimensionNames: []string{"product"}, DimensionValues: []string{product}, Count: 702, LastEvent: noon})
 	}
 	rep.Durations = []sla.DurationReport{{
-		Service: "insurance-unpaid", Type: "application", Buckets: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, Counts: []uint64{700, 200, 80, 20}, Sum: 123 * time.Hour, SumSeconds: (123 * time.Hour).Seconds(),
+		Service: "insurance-unpaid", Type: "application", Outcome: "success", DimensionNames: []string{"product"}, DimensionValues: []string{"MEDCARE"}, Buckets: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, Counts: []uint64{700, 200, 80, 20}, Sum: 123 * time.Hour, SumSeconds: (123 * time.Hour).Seconds(),
 	}}
 	return rep
 }

@@ -6,8 +6,8 @@ var trafficPart = NewPart("Events of whole services",
 var (
 	Events = trafficPart.Counter("sloengine_events_total", unitEvents, "Events counted, by service, type, outcome and severity. Without backfills and late replays.",
 		Named("service", "service"), Named("type", "type"), OneOf("outcome", "success failure"), Named("severity", "severity"), Extra("dimensions of the service"))
-	EventDurationSeconds = trafficPart.Histogram("sloengine_event_duration_seconds", "Durations of events, with buckets at the thresholds that the specs use. Without backfills and late replays.", nil,
-		Named("service", "service"), Named("type", "type"), Absent("until an event has a duration"))
+	EventDurationSeconds = trafficPart.Histogram("sloengine_event_duration_seconds", "Durations of events, with the buckets of the service and one at each threshold in use. Without backfills and late replays.", nil,
+		Named("service", "service"), Named("type", "type"), OneOf("outcome", "success failure"), Extra("dimensions of the service"), Absent("until an event has a duration"))
 )
 
 var alertPart = NewPart("Live alerts",

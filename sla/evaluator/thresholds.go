@@ -39,12 +39,10 @@ func (p *thresholdPlan) add(v *sla.Violations, bins []uint64) {
 func (t *tick) traffic() []sla.TrafficReport {
 	out := make([]sla.TrafficReport, len(t.sums.Traffic))
 	for i, x := range t.sums.Traffic {
-		// While a changed spec is on its way, one side may know more dimensions.
-		names := t.dimensions[x.Service]
-		n := min(len(names), len(x.Dimensions))
+		names, values := t.dimensionsOf(x.Service, x.Dimensions)
 		out[i] = sla.TrafficReport{
 			Service: x.Service, Type: x.Type, Outcome: x.Outcome, Severity: x.Severity,
-			DimensionNames: names[:n], DimensionValues: x.Dimensions[:n],
+			DimensionNames: names, DimensionValues: values,
 			Count: x.Count, LastEvent: x.LastEvent,
 		}
 	}
@@ -52,6 +50,14 @@ func (t *tick) traffic() []sla.TrafficReport {
 		slices.SortStableFunc(out, compareTraffic)
 	}
 	return out
+}
+
+// dimensionsOf are the names of a service's dimensions, and the values for them. While a changed spec is on its way,
+// one side may know more than the other.
+func (t *tick) dimensionsOf(service string, values []string) (names, known []string) {
+	names = t.dimensions[service]
+	n := min(len(names), len(values))
+	return names[:n], values[:n]
 }
 
 func compareTraffic(x, y sla.TrafficReport) int {
@@ -62,10 +68,15 @@ func compareTraffic(x, y sla.TrafficReport) int {
 func (t *tick) durations() []sla.DurationReport {
 	out := make([]sla.DurationReport, len(t.sums.Durations))
 	for i, d := range t.sums.Durations {
-		out[i] = sla.DurationReport{Service: d.Service, Type: d.Type, Buckets: d.Buckets, Counts: d.Counts, Sum: d.Sum, SumSeconds: d.SumSeconds}
+		names, values := t.dimensionsOf(d.Service, d.Dimensions)
+		out[i] = sla.DurationReport{
+			Service: d.Service, Type: d.Type, Outcome: d.Outcome, DimensionNames: names, DimensionValues: values,
+			Buckets: d.Buckets, Counts: d.Counts, Sum: d.Sum, SumSeconds: d.SumSeconds,
+		}
 	}
 	slices.SortFunc(out, func(x, y sla.DurationReport) int {
-		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Type, y.Type))
+		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Type, y.Type), cmp.Compare(x.Outcome, y.Outcome),
+			slices.Compare(x.DimensionValues, y.DimensionValues))
 	})
 	return out
 }

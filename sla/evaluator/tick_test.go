@@ -174,7 +174,7 @@ func TestTrafficAndDurationsArePassedOn(t *testing.T) {
 			{Service: "unpaid", Type: "application", Outcome: "failure", Dimensions: []string{"MDM_ERROR"}, Count: 1},
 			{Service: "idle", Type: "x", Outcome: "success", Dimensions: []string{"not known yet"}, Count: 3},
 		},
-		Durations: []fold.Durations{{Service: "unpaid", Type: "task", Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60}},
+		Durations: []fold.Durations{{Service: "unpaid", Type: "task", Outcome: "failure", Dimensions: []string{"MDM_ERROR"}, Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60}},
 	}
 	r := answer(t, process(t), sums, nil)
 	require.Equal(t, []sla.TrafficReport{
@@ -183,7 +183,8 @@ func TestTrafficAndDurationsArePassedOn(t *testing.T) {
 		{Service: "unpaid", Type: "task", Outcome: "success", DimensionNames: []string{"error_type"}, DimensionValues: []string{""}, Count: 2},
 	}, r.Traffic)
 	require.Equal(t, []sla.DurationReport{{
-		Service: "unpaid", Type: "task", Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60,
+		Service: "unpaid", Type: "task", Outcome: "failure", DimensionNames: []string{"error_type"}, DimensionValues: []string{"MDM_ERROR"},
+		Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60,
 	}}, r.Durations)
 }
 

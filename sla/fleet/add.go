@@ -298,7 +298,7 @@ func (a *adder) figures() {
 }
 
 func (a *adder) addDurations(index map[string]int, d *fold.Durations) {
-	key := d.Service + "\xff" + d.Type
+	key := strings.Join(append([]string{d.Service, d.Type, d.Outcome}, d.Dimensions...), "\xff")
 	at, ok := index[key]
 	if !ok {
 		index[key] = len(a.out.Durations)

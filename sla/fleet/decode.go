@@ -56,8 +56,8 @@ func (r *reader) sums(s *fold.Sums, cfg *fold.Config, req *fold.Request) error {
 		t.Count, t.LastEvent = r.Uint(), r.time()
 		s.Traffic = append(s.Traffic, t)
 	}
-	for range r.Count(6) {
-		d := fold.Durations{Service: r.Text(), Type: r.Text()}
+	for range r.Count(8) {
+		d := fold.Durations{Service: r.Text(), Type: r.Text(), Outcome: r.Text(), Dimensions: r.texts()}
 		for range r.Count(1) {
 			d.Buckets = append(d.Buckets, time.Duration(r.Uint()))
 		}

@@ -17,7 +17,7 @@ import (
 // texts and lists begin with their length. FormatVersion changes with any change of it.
 
 // FormatVersion is the version of the answers, which they begin with.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // ContentType is the media type of the answers.
 const ContentType = "application/vnd.sloengine.sums"
@@ -92,7 +92,8 @@ func Encode(a *Answer) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.Durations)))
 	for i := range s.Durations {
 		d := &s.Durations[i]
-		b = appendText(appendText(b, d.Service), d.Type)
+		b = appendText(appendText(appendText(b, d.Service), d.Type), d.Outcome)
+		b = appendTexts(b, d.Dimensions)
 		b = binary.AppendUvarint(b, uint64(len(d.Buckets)))
 		for _, edge := range d.Buckets {
 			b = binary.AppendUvarint(b, uint64(edge))

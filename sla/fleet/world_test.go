@@ -65,7 +65,7 @@ func worldInputs(t testing.TB) (evaluator.Inputs, *fold.Config) {
 	require.NoError(t, problems.Err())
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 	for _, s := range sp.Services {
-		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions})
+		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
 	}
 	cfg, err := evaluator.Compile(in)
 	require.NoError(t, err)

@@ -38,7 +38,9 @@ func twenty() *Config {
 	}
 	c := config(inds...)
 	c.Services[0].Dimensions = []string{"error_type"}
-	c.Services[0].Buckets = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 5 * time.Second}
+	for _, ms := range []int{5, 10, 25, 50, 100, 250, 300, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000} {
+		c.Services[0].Buckets = append(c.Services[0].Buckets, time.Duration(ms)*time.Millisecond)
+	}
 	return c
 }
 
@@ -283,4 +285,29 @@ func BenchmarkPark(b *testing.B) {
 	b.ReportMetric(float64(f.figures().ParkedBytes)/(1<<20), "parked-MiB")
 	b.ReportMetric(parked.Seconds()/float64(b.N), "s/park")
 	b.ReportMetric(resumed.Seconds()/float64(b.N), "s/resume")
+}
+
+// BenchmarkMemoryPerHistogram measures a histogram with the bounds that services have unless their spec says otherwise.
+func BenchmarkMemoryPerHistogram(b *testing.B) {
+	const bounds = 20 // 18 and two thresholds
+	cfg := config(availability())
+	cfg.Services[0].Dimensions = []string{"task"}
+	for i := range bounds {
+		cfg.Services[0].Buckets = append(cfg.Services[0].Buckets, time.Duration(i+1)*time.Second)
+	}
+	for b.Loop() {
+		f := newFold(b, cfg, t0)
+		get := make([]func(string) string, maxSeries)
+		for i := range get {
+			task := fmt.Sprint("task ", i)
+			get[i] = func(string) string { return task }
+		}
+		before := heap()
+		for _, g := range get {
+			f.seriesOf(f.services["shop"], g)
+		}
+		b.ReportMetric(float64(heap()-before)/maxSeries, "B/histogram")
+		runtime.KeepAlive(f)
+		runtime.KeepAlive(get)
+	}
 }

@@ -239,6 +239,9 @@ func (f *Fold) count(p *plan, t int64, old bool, v *event.View) {
 	if measured {
 		p.measured += n
 		p.lastMeasured = max(p.lastMeasured, t)
+		if p.series == nil && !old {
+			p.series = f.seriesOf(p.svc, p.svc.labels(v))
+		}
 		switch {
 		case old:
 		case aggregated:

@@ -224,6 +224,41 @@ func TestTraffic(t *testing.T) {
 	require.EqualValues(t, s.Stats.Events+2, total)
 }
 
+func TestDurationsByOutcomeAndDimension(t *testing.T) {
+	cfg := config(availability())
+	cfg.Services[0].Dimensions = []string{"task"}
+	cfg.Services[0].Buckets = []time.Duration{time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, time.Minute}
+	f := newFold(t, cfg, t0)
+	for _, d := range []time.Duration{0, time.Millisecond, time.Millisecond + 1, time.Second, time.Second + 1, 2 * time.Second, 5 * time.Second, 5*time.Second + 1, time.Minute, time.Minute + 1} {
+		apply(t, f, t0, took(shop(t0, "task", "sign"), d))
+	}
+	apply(t, f, t0, took(failed(shop(t0, "task", "sign")), time.Hour))
+	apply(t, f, t0, took(shop(t0, "task", "mail", "noise", "1"), time.Second))
+	apply(t, f, t0, shop(t0, "task", "instant"))
+	require.NoError(t, tryApply(f, t0, Backfill, took(shop(t0, "task", "past"), time.Second)))
+	check := func(ds []Durations) {
+		var got []string
+		for _, d := range ds {
+			got = append(got, fmt.Sprint(d.Type, " ", d.Outcome, " ", d.Dimensions, " ", d.Counts))
+		}
+		require.Equal(t, []string{
+			"order failure [sign] [0 0 0 0 0 1]",
+			"order success [mail] [0 1 0 0 0 0]",
+			"order success [sign] [2 2 2 1 2 1]", // an event of exactly a bound is within it
+		}, got, "without series of events that have no duration, or were backfilled")
+	}
+	check(f.Sums(Request{}).Durations)
+	parts, _ := encode(f)
+	check(restored(t, parts).Sums(Request{}).Durations)
+
+	cfg.Indicators[0].Retention = 2 * day
+	require.NoError(t, f.SetConfig(cfg, t0.UnixNano()))
+	check(f.Sums(Request{}).Durations)
+	cfg.Services[0].Dimensions = nil
+	require.NoError(t, f.SetConfig(cfg, t0.UnixNano()))
+	require.Empty(t, f.Sums(Request{}).Durations, "split in another way")
+}
+
 func TestFoldingAllocatesNothing(t *testing.T) {
 	f := newFold(t, twenty(), t0)
 	for name, at := range map[string]func(*rand.Rand) time.Time{"current": current, "spread": spread} {

@@ -277,12 +277,13 @@ func (f *Fold) setServices() {
 		svc := newService(spec, inds)
 		f.services[spec.Name] = svc
 		was := old[spec.Name]
-		if was != nil && slices.Equal(was.spec.Dimensions, spec.Dimensions) {
-			for _, t := range was.traffic {
-				f.addTraffic(svc, t)
-			}
+		if was == nil || !slices.Equal(was.spec.Dimensions, spec.Dimensions) {
+			continue
 		}
-		if was != nil && slices.Equal(was.buckets, svc.buckets) {
+		for _, t := range was.traffic {
+			f.addTraffic(svc, t)
+		}
+		if slices.Equal(was.buckets, svc.buckets) {
 			for _, d := range was.series {
 				d.edges = svc.buckets
 				f.addSeries(svc, d)

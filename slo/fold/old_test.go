@@ -71,19 +71,49 @@ func longest(g Group) []uint64 {
 	return out
 }
 
-// TestStateOfFormat4 reads what the version before wrote: its totals hold backfills
-// too, and go on as they are.
-func TestStateOfFormat4(t *testing.T) {
-	text, err := os.ReadFile("testdata/state4.json")
+// restoredFile restores what an earlier version wrote.
+func restoredFile(t *testing.T, name string, format byte) *Fold {
+	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	var parts map[string][]byte
 	require.NoError(t, json.Unmarshal(text, &parts))
-	require.Equal(t, byte(historyFormat), parts[partState][0])
+	require.Equal(t, format, parts[partState][0])
 	data := map[string]string{}
 	for name, part := range parts {
 		data[name] = string(part)
 	}
-	f := restored(t, data)
+	return restored(t, data)
+}
+
+// TestStateOfFormat6 reads histograms that are split by service and type only. They go on beside those that are split
+// further, until the config has other buckets.
+func TestStateOfFormat6(t *testing.T) {
+	f := restoredFile(t, "testdata/state6.json", parkedFormat)
+	old := Durations{
+		Service: "shop", Type: "order", Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 1},
+		Sum: 61 * time.Second, SumSeconds: 61,
+	}
+	require.Equal(t, []Durations{old}, f.Sums(Request{}).Durations)
+	apply(t, f, t0, took(shop(t0, "channel", "front"), time.Second))
+	split := Durations{
+		Service: "shop", Type: "order", Outcome: "success", Dimensions: []string{"front"}, Buckets: []time.Duration{time.Second},
+		Counts: []uint64{1, 0}, Sum: time.Second, SumSeconds: 1,
+	}
+	parts, _ := encode(f)
+	require.Equal(t, byte(stateFormat), parts[partState][0])
+	f = restored(t, parts)
+	require.Equal(t, []Durations{old, split}, f.Sums(Request{}).Durations)
+
+	cfg := config(availability())
+	cfg.Services[0].Dimensions, cfg.Services[0].Buckets = []string{"channel"}, []time.Duration{time.Millisecond, time.Second}
+	require.NoError(t, f.SetConfig(cfg, t0.UnixNano()))
+	require.Empty(t, f.Sums(Request{}).Durations)
+}
+
+// TestStateOfFormat4 reads what the version before wrote: its totals hold backfills
+// too, and go on as they are.
+func TestStateOfFormat4(t *testing.T) {
+	f := restoredFile(t, "testdata/state4.json", historyFormat)
 	a := groupOf(t, f.Sums(Request{}), "shop/availability", "A")
 	require.Equal(t, []uint64{3, 0}, a.Total)
 	require.Nil(t, a.Old)

@@ -30,7 +30,7 @@ type plan struct {
 	events  []eventPlan     // one per store of events, so that its leaf is looked up once per event
 	slices  []slicePlan     // one per group of an indicator of slices
 	traffic *traffic        // never nil in a plan without a reason
-	series  *durationSeries // of the service and type; moved only by events with a duration
+	series  *durationSeries // of the same labels but the severity; nil until live traffic of the plan has a duration
 
 	// What is pending for totals. Keeping it here until somebody looks makes the totals
 	// of twenty indicators cost one addition per event. flush zeroes these fields.
@@ -232,7 +232,6 @@ func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 	}
 	get := svc.labels(v)
 	p.traffic = f.trafficOf(svc, get)
-	p.series = f.seriesOf(svc, get(labelType))
 	for _, ind := range svc.inds {
 		if !ind.valid.Matches(get) {
 			continue

@@ -29,11 +29,11 @@ func (f *Fold) Sums(r Request) *Sums {
 		}
 	}
 	for i, s := range f.series {
-		d := Durations{Service: s.service, Type: s.typ, Counts: slices.Clone(s.counts)}
-		d.Sum, d.SumSeconds = s.sum()
-		for _, e := range s.edges {
-			d.Buckets = append(d.Buckets, time.Duration(e))
+		d := Durations{
+			Service: s.service, Type: s.typ, Outcome: s.outcome, Dimensions: slices.Clone(s.dims),
+			Buckets: f.services[s.service].spec.Buckets, Counts: slices.Clone(s.counts),
 		}
+		d.Sum, d.SumSeconds = s.sum()
 		out.Durations[i] = d
 	}
 	out.Groups, out.Eras = f.groupSums(r)

@@ -71,14 +71,14 @@ func (f *Fold) readState(x *restoring) error {
 			f.services[f.cfg.Services[i].Name].backfill = backfilling{r.uvarint(), r.varint(), r.varint()}
 		}
 	}
-	f.readCounters(&r)
+	f.readCounters(&r, x.format)
 	if x.format >= limitsFormat {
 		for range r.length() {
 			reason := r.string()
 			f.dropped[reason] = r.uvarint()
 		}
 	}
-	if x.format < stateFormat {
+	if x.format < parkedFormat {
 		for name := range f.services {
 			f.named[name] = struct{}{}
 		}
@@ -181,8 +181,9 @@ func (f *Fold) useColumns() error {
 	return nil
 }
 
-// readCounters reads traffic and duration series of services that the config has.
-func (f *Fold) readCounters(r *reader) {
+// readCounters reads traffic and duration series of services that the config has. Before format 7, histograms were by
+// service and type only: these go on without outcome and dimensions until the config changes their buckets.
+func (f *Fold) readCounters(r *reader, format byte) {
 	for range r.length() {
 		t := &traffic{service: r.string(), typ: r.string(), outcome: r.string(), severity: r.string()}
 		svc := f.services[t.service]
@@ -197,11 +198,22 @@ func (f *Fold) readCounters(r *reader) {
 		f.addTraffic(svc, t)
 	}
 	for range r.length() {
-		d := &durationSeries{service: r.string(), typ: r.string(), counts: r.counts(), sec: r.uvarint(), ns: r.uvarint()}
+		d := &durationSeries{service: r.string(), typ: r.string()}
+		if format > parkedFormat {
+			d.outcome, d.dims = r.string(), r.strings()
+		}
+		d.counts, d.sec, d.ns = r.counts(), r.uvarint(), r.uvarint()
 		svc := f.services[d.service]
 		if svc == nil || len(d.counts) != len(svc.buckets)+1 || d.ns >= uint64(time.Second) {
 			r.fail()
 			return
+		}
+		if format > parkedFormat && len(d.dims) != len(svc.spec.Dimensions) && (d.outcome != "" || len(d.dims) > 0) {
+			r.fail()
+			return
+		}
+		if format <= parkedFormat && !slices.ContainsFunc(d.counts, func(n uint64) bool { return n > 0 }) {
+			continue // of events without durations
 		}
 		d.edges = svc.buckets
 		f.addSeries(svc, d)

@@ -35,12 +35,21 @@ type service struct {
 	buckets []int64      // Service.Buckets in nanoseconds
 
 	traffic map[string]*traffic        // by traffic.key; the same as in Fold.traffic
-	series  map[string]*durationSeries // by type
+	series  map[string]*durationSeries // by durationSeries.key; the same as in Fold.series
 
 	eras     []*era      // of the indicators, each once
 	backfill backfilling // of the record at hand, or the last that backfilled the service
 
 	drops map[string][]*indicator // by type: whose events those of the type may be
+}
+
+// dimensions are the values of the service's dimensions.
+func (s *service) dimensions(get func(string) string) []string {
+	var out []string
+	for _, name := range s.spec.Dimensions {
+		out = append(out, get(name))
+	}
+	return out
 }
 
 // newService prepares a service for matching. Its counters are empty.

@@ -26,13 +26,14 @@ type Part struct {
 	Vital bool
 }
 
-// The first byte of every part. States of all five formats are read.
+// The first byte of every part. States of all six formats are read.
 const (
 	snapshotFormat = 2 // all parts but the state
 	limitsFormat   = 3 // the state from weights, drops and replays on
 	historyFormat  = 4 // the state from what History observed on
 	oldFormat      = 5 // the state from totals of what is no new traffic on
-	stateFormat    = 6 // the state from parked generations on
+	parkedFormat   = 6 // the state from parked generations on
+	stateFormat    = 7 // the state from histograms by outcome and dimension on
 )
 
 // Names of the parts that every snapshot has.
@@ -187,6 +188,8 @@ func (f *Fold) appendState(b []byte) []byte {
 	for _, s := range f.series {
 		b = appendString(b, s.service)
 		b = appendString(b, s.typ)
+		b = appendString(b, s.outcome)
+		b = appendStrings(b, s.dims)
 		b = appendCounts(b, s.counts)
 		b = binary.AppendUvarint(b, s.sec)
 		b = binary.AppendUvarint(b, s.ns)

@@ -156,7 +156,7 @@ func TestRestoreErrors(t *testing.T) {
 			bad[name] = data[:cut]
 			require.Error(t, restore(bad), "%s cut to %d of %d bytes", name, cut, len(data))
 		}
-		for _, with := range []string{data + "\x00", "\x01" + data[1:], "\x07" + data[1:]} {
+		for _, with := range []string{data + "\x00", "\x01" + data[1:], string(rune(stateFormat+1)) + data[1:]} {
 			bad := map[string]string{"state": good["state"], "config": good["config"]}
 			bad[name] = with
 			require.Error(t, restore(bad), name)

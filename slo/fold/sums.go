@@ -31,10 +31,10 @@ type Request struct {
 // the log. They share no memory with the fold that it changes.
 type Sums struct {
 	Now       time.Time
-	Watermark time.Time // receive time of the last folded record
-	Groups    []Group   // by indicator ID, then by group values, the "other" group last
-	Traffic   []Traffic // by service, type, outcome, severity, dimensions
-	Durations []Durations
+	Watermark time.Time   // receive time of the last folded record
+	Groups    []Group     // by indicator ID, then by group values, the "other" group last
+	Traffic   []Traffic   // by service, type, outcome, severity, dimensions
+	Durations []Durations // by service, type, outcome, dimensions
 
 	// Up are the times in which the engine was up, oldest first, none touching,
 	// within retention. A group's coverage is computed from them, from Since and
@@ -131,14 +131,15 @@ type Traffic struct {
 	LastEvent                        time.Time
 }
 
-// Durations is the cumulative duration histogram of one service and type, without
-// backfills and late replays.
+// Durations is the cumulative duration histogram of one service, type, outcome and
+// so on, without backfills and late replays.
 type Durations struct {
-	Service, Type string
-	Buckets       []time.Duration // upper bounds
-	Counts        []uint64        // per bucket, not cumulative over buckets; one more for +Inf
-	Sum           time.Duration   // of all durations times their counts; stays at the longest Duration, 292 years
-	SumSeconds    float64         // the same without that bound
+	Service, Type, Outcome string
+	Dimensions             []string        // values, in the order of Service.Dimensions
+	Buckets                []time.Duration // upper bounds; shared by all of a service, must not be changed
+	Counts                 []uint64        // per bucket, not cumulative over buckets; one more for +Inf
+	Sum                    time.Duration   // of all durations times their counts; stays at the longest Duration, 292 years
+	SumSeconds             float64         // the same without that bound
 }
 
 // Stats are the fold's own figures, cumulative since the log began unless noted.

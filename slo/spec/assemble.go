@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -24,10 +25,11 @@ type assembly struct {
 // assembled is one service over all its documents.
 type assembled struct {
 	Service
-	drafts  []*draft
-	slos    map[string]*sloDraft
-	labelAt map[string]Position
-	hasDims bool
+	drafts     []*draft
+	slos       map[string]*sloDraft
+	labelAt    map[string]Position
+	hasDims    bool
+	hasBuckets bool
 
 	describedAt Position
 }
@@ -53,6 +55,9 @@ func assemble(r *yamldoc.Reader, drafts []*draft) *Spec {
 		}
 		if !s.hasDims {
 			s.Dimensions = slices.Clone(DefaultDimensions)
+		}
+		if !s.hasBuckets {
+			s.Buckets = slices.Clone(DefaultBuckets)
 		}
 		a.spec.Services = append(a.spec.Services, s.Service)
 	}
@@ -119,6 +124,12 @@ func (a *assembly) join(d *draft) {
 				s.Dimensions = append(s.Dimensions, x)
 			}
 		}
+	}
+	if d.hasBuckets {
+		s.hasBuckets = true
+		s.Buckets = append(append([]time.Duration{}, s.Buckets...), d.buckets...) // not nil, which is not known
+		slices.Sort(s.Buckets)
+		s.Buckets = slices.Compact(s.Buckets)
 	}
 }
 

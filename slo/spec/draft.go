@@ -26,6 +26,8 @@ type draft struct {
 	anyType    bool     // said to be any
 	dimensions []string
 	hasDims    bool
+	buckets    []time.Duration
+	hasBuckets bool
 
 	slos        []*sloDraft
 	corrections []*correctionDraft

@@ -68,6 +68,13 @@ func (e *encoder) sections() []*yamlgen.Node {
 	if !slices.Equal(s.Dimensions, DefaultDimensions) {
 		texts(m, "dimensions", s.Dimensions)
 	}
+	if s.Buckets != nil && !slices.Equal(s.Buckets, DefaultBuckets) {
+		var bounds []string
+		for _, b := range s.Buckets {
+			bounds = append(bounds, slo.FormatDuration(b))
+		}
+		texts(m, "buckets", bounds)
+	}
 	out := []*yamlgen.Node{m.Node()}
 	section := func(key string, items []*yamlgen.Node) {
 		if len(items) > 0 {

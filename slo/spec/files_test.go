@@ -192,12 +192,12 @@ func TestLoadPaths(t *testing.T) {
 func TestServiceOverSeveralFiles(t *testing.T) {
 	const head = "version: sloengine/v1\nservice: shop\n"
 	s, ps := Load([]File{
-		{"1.yaml", []byte(head + "labels: {team: a}\ntypes: [order]\nslas: [{name: gold, components: {x: {slo: lat, weight: 100}}}]\n")},
-		{"2.yaml", []byte(head + "dimensions: [region]\ntypes: [refund]\nslos: [{name: lat, objective: 99, indicator: {latency: {valid: '{type=\"order\"}', threshold: 1s}}}]\n")},
+		{"1.yaml", []byte(head + "labels: {team: a}\ntypes: [order]\nbuckets: [1s, 5s]\nslas: [{name: gold, components: {x: {slo: lat, weight: 100}}}]\n")},
+		{"2.yaml", []byte(head + "dimensions: [region]\nbuckets: [10ms, 5s]\ntypes: [refund]\nslos: [{name: lat, objective: 99, indicator: {latency: {valid: '{type=\"order\"}', threshold: 1s}}}]\n")},
 		{"3.yaml", []byte(head + "corrections: [{name: c, start: 2026-01-01T00:00:00Z, duration: 1h, author: me, reason: r, slos: [lat]}]\n")},
 	})
 	require.Empty(t, ps.String())
-	require.Equal(t, []Service{{Name: "shop", Types: []string{"order", "refund"}, Dimensions: []string{"region"}, Labels: map[string]string{"team": "a"}}}, s.Services)
+	require.Equal(t, []Service{{Name: "shop", Types: []string{"order", "refund"}, Dimensions: []string{"region"}, Buckets: []time.Duration{10 * time.Millisecond, time.Second, 5 * time.Second}, Labels: map[string]string{"team": "a"}}}, s.Services)
 	require.Equal(t, map[string]string{"team": "a"}, s.SLOs[0].Labels)
 	require.Len(t, s.SLOs[0].Corrections, 1)
 	require.Equal(t, slo.ID("shop/lat"), s.Agreements[0].Components[0].SLO)

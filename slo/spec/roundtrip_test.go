@@ -102,6 +102,14 @@ type drawn struct {
 
 func drawService(t *rapid.T, name string) drawn {
 	d := drawn{service: Service{Name: name, Dimensions: DefaultDimensions}}
+	if rapid.Bool().Draw(t, "bounds") {
+		d.service.Buckets = []time.Duration{}
+		for i := range rapid.IntRange(0, 3).Draw(t, "bounds number") {
+			d.service.Buckets = append(d.service.Buckets, time.Duration(i+1)*7*time.Millisecond)
+		}
+	} else {
+		d.service.Buckets = DefaultBuckets
+	}
 	if rapid.Bool().Draw(t, "described") {
 		d.service.Description = words.Draw(t, "description")
 	}

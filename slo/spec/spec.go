@@ -3,6 +3,7 @@ package spec
 import (
 	"bytes"
 	_ "embed"
+	"time"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -19,6 +20,14 @@ const DefaultMaxGroups = 1000
 // DefaultDimensions are the attributes that a service's counters are split by
 // when it does not say dimensions.
 var DefaultDimensions = []string{"error_type"}
+
+// DefaultBuckets are the upper bounds of the duration histogram of a service that
+// does not say buckets.
+var DefaultBuckets = []time.Duration{
+	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
+	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
+	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+}
 
 // File is one file to read. Its name is only used in problems and sources.
 type File struct {
@@ -46,7 +55,11 @@ type Service struct {
 	Types []string
 	// Dimensions are the attributes that the service's counters are split by.
 	Dimensions []string
-	Labels     map[string]string
+
+	// Buckets are upper bounds of the service's duration histogram, ascending. The
+	// thresholds in use are added to them. Nil if not known.
+	Buckets []time.Duration
+	Labels  map[string]string
 }
 
 // Kind says what a Source is the source of.

@@ -2,7 +2,9 @@ package spec
 
 import (
 	"regexp"
+	"time"
 
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -29,7 +31,7 @@ const oldThresholds = "limits"
 
 // documentV1 reads the own format.
 func documentV1(v *yamldoc.Value) *draft {
-	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "slos", "corrections", "thresholds", "slas", "baselines", oldThresholds)
+	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "buckets", "slos", "corrections", "thresholds", "slas", "baselines", oldThresholds)
 	if o == nil {
 		return nil
 	}
@@ -51,6 +53,9 @@ func documentV1(v *yamldoc.Value) *draft {
 	}
 	if t := o.Get("dimensions"); t != nil {
 		d.dimensions, d.hasDims = readDimensions(t), true
+	}
+	if b := o.Get("buckets"); b != nil {
+		d.buckets, d.hasBuckets = readBuckets(b), true
 	}
 	eachItem(o.Get("slos"), func(i *yamldoc.Value) { d.readSLO(i) })
 	eachItem(o.Get("corrections"), func(i *yamldoc.Value) { d.readCorrection(i) })
@@ -183,6 +188,27 @@ func readDimensions(v *yamldoc.Value) []string {
 	out, _ := readLabelList(v, "service", "type", "outcome", "severity")
 	if len(out) > maxDimensions {
 		v.Errorf("every dimension multiplies the number of series", "dimensions: at most %d, got %d", maxDimensions, len(out))
+	}
+	return out
+}
+
+const maxBuckets = 50
+
+func readBuckets(v *yamldoc.Value) []time.Duration {
+	items, _ := v.List()
+	var out []time.Duration
+	for _, i := range items {
+		b, ok := readDuration(i, time.Millisecond, maxWindow)
+		switch {
+		case !ok:
+		case len(out) > 0 && b <= out[len(out)-1]:
+			i.Errorf("list the bounds in ascending order", "buckets: %s does not exceed the bound before it (%s)", slo.FormatDuration(b), slo.FormatDuration(out[len(out)-1]))
+		default:
+			out = append(out, b)
+		}
+	}
+	if len(items) > maxBuckets {
+		v.Errorf("every bound is a series of each histogram", "buckets: at most %d, got %d", maxBuckets, len(items))
 	}
 	return out
 }

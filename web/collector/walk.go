@@ -223,6 +223,6 @@ func (w *walker[L]) traffic() {
 				buckets = append(buckets, bucket{d.Buckets[i].Seconds(), total})
 			}
 		}
-		w.histogram(w.labelsOf(series.EventDuration, nil, d.Service, d.Type), buckets, total, d.SumSeconds)
+		w.histogram(w.labelsOf(series.EventDuration, d.DimensionNames, slices.Concat([]string{d.Service, d.Type, d.Outcome}, d.DimensionValues)...), buckets, total, d.SumSeconds)
 	}
 }

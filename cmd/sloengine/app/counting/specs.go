@@ -73,7 +73,7 @@ func (s *Specs) Read() (*Spec, error) {
 func Inputs(sp *spec.Spec) evaluator.Inputs {
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements, Warnings: sp.Warnings}
 	for _, s := range sp.Services {
-		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions})
+		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
 	}
 	return in
 }
