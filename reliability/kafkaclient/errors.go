@@ -2,6 +2,7 @@ package kafkaclient
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -54,6 +55,9 @@ func Explain(err error) error {
 	var first *kgo.ErrFirstReadEOF
 	if errors.As(err, &first) { // the text of the client names TLS and SASL as causes
 		return made(remote.KindConnection, retry.ClassTransient, "the broker closes the connection")
+	}
+	if strings.Contains(err.Error(), "tls alert record") { // the client has no error of its own for it
+		return made(remote.KindTLS, retry.ClassBlocked, "the port wants TLS (set tls)")
 	}
 	var answer *kerr.Error
 	if errors.As(err, &answer) {

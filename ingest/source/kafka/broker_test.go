@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -26,9 +28,8 @@ func TestMistakes(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "mistakes", 2, nil)
 	c.Produce(t, &kgo.Record{Topic: "mistakes", Value: []byte(valueOf("m"))})
-	file := nettest.PasswordFile(t, "wrong")
-	user := func(name string) *kafkaclient.SASLOptions {
-		return &kafkaclient.SASLOptions{Username: name, PasswordFile: file}
+	user := func(name, password string) *kafkaclient.SASLOptions {
+		return &kafkaclient.SASLOptions{Username: name, PasswordFile: nettest.PasswordFile(t, password)}
 	}
 	for name, x := range map[string]struct {
 		client kafkaclient.Options
@@ -37,26 +38,53 @@ func TestMistakes(t *testing.T) {
 		at     string
 		brief  string
 	}{
-		"wrong password": {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Alice)}, "mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
-		"no rights":      {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Mallory, PasswordFile: nettest.PasswordFile(t, kafkatest.MalloryPassword)}}, "mistakes", source.TroubleCredentials, "mistakes", "the user is not authorized for the topic (change its access control list)"},
-		"unknown CA":     {kafkaclient.Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, "mistakes", source.TroubleTLS, "", "the certificate of the broker is signed by an unknown authority (set tls.ca_file)"},
-		"no listener":    {kafkaclient.Options{Brokers: []string{"127.0.0.1:1"}}, "mistakes", source.TroubleConnection, "", "the brokers are not reachable"},
-		"no topic":       {kafkaclient.Options{Brokers: c.Brokers()}, "missing", source.TroubleTopic, "missing", "the topic does not exist (create it)"},
+		"wrong password":          {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Alice, "wrong")}, "mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
+		"wrong password over TLS": {kafkaclient.Options{Brokers: c.SASLTLSBrokers(), TLS: c.TLSConfig(), SASL: user(kafkatest.Alice, "wrong")}, "mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
+		"no rights":               {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Mallory, kafkatest.MalloryPassword)}, "mistakes", source.TroubleCredentials, "mistakes", "the user is not authorized for the topic (change its access control list)"},
+		"unknown CA":              {kafkaclient.Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, "mistakes", source.TroubleTLS, "", "the certificate of the broker is signed by an unknown authority (set tls.ca_file)"},
+		"no TLS":                  {kafkaclient.Options{Brokers: c.TLSBrokers()}, "mistakes", source.TroubleTLS, "", "the port wants TLS (set tls)"},
+		"no listener":             {kafkaclient.Options{Brokers: []string{"127.0.0.1:1"}}, "mistakes", source.TroubleConnection, "", "the brokers are not reachable"},
+		"no topic":                {kafkaclient.Options{Brokers: c.Brokers()}, "missing", source.TroubleTopic, "missing", "the topic does not exist (create it)"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // a new password is read after ten seconds
 			x.client.Backoff = 50 * time.Millisecond
 			e := startEngine(t, t.TempDir())
 			s := startSource(t, e, x.client, settings(x.topic), nil)
 			var got []source.Trouble
 			eventually(t, "trouble", func() bool { got = s.intake.Troubles(); return len(got) == 1 })
 			require.Equal(t, []any{x.kind, x.at, x.brief}, []any{got[0].Kind, got[0].Name, got[0].Brief}, got[0].Reason)
-			if name != "wrong password" {
+			if !strings.HasPrefix(name, "wrong password") {
 				return
 			}
-			require.NoError(t, os.WriteFile(file, []byte(kafkatest.AlicePassword), 0o600))
+			require.NoError(t, os.WriteFile(x.client.SASL.PasswordFile, []byte(kafkatest.AlicePassword), 0o600))
 			requireOnce(t, e, 1)
 			eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 		})
+	}
+}
+
+// A broker that shares no code with Apache Kafka, speaks an older protocol and has no IDs of topics: messages count once
+// over restarts.
+func TestASecondImplementation(t *testing.T) {
+	client := plain(kafkatest.Mock(t, 3)...)
+	client.Version = kafkatest.MockVersion
+	producer, err := kafkaclient.New(client, kgo.DefaultProduceTopic("mocked"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.DisableIdempotentWrite(), kgo.AllowAutoTopicCreation())
+	require.NoError(t, err)
+	defer producer.Close()
+	dir := t.TempDir()
+	for round := range 3 {
+		for _, id := range ids(fmt.Sprint("r", round), 100) {
+			producer.Produce(t.Context(), kgo.StringRecord(valueOf(id)), func(_ *kgo.Record, err error) { assert.NoError(t, err) })
+		}
+		require.NoError(t, producer.Flush(t.Context()))
+		e := startEngine(t, dir)
+		s := startSource(t, e, client, settings("mocked"), nil)
+		requireOnce(t, e, 100*(round+1))
+		eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 4 && s.Lag() == 0 })
+		require.Empty(t, s.intake.Troubles())
+		s.stop()
+		e.stop()
 	}
 }
 

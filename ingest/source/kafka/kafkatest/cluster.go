@@ -128,6 +128,9 @@ func (c *Cluster) SASLBrokers() []string { return c.addresses(sasl) }
 // TLSBrokers are those of the listeners with TLS.
 func (c *Cluster) TLSBrokers() []string { return c.addresses(secure) }
 
+// SASLTLSBrokers are those of the listeners with SASL over TLS, which a cluster with both options has.
+func (c *Cluster) SASLTLSBrokers() []string { return c.addresses(both) }
+
 // ProxiedBrokers are the addresses of Proxies. A client that starts there stays behind the proxies.
 func (c *Cluster) ProxiedBrokers() (list []string) {
 	for _, x := range c.Proxies {

@@ -30,6 +30,7 @@ const (
 	plaintext  = "PLAIN"
 	sasl       = "SASL"
 	secure     = "SECURE"
+	both       = "BOTH" // SASL over TLS
 	proxied    = "PROXIED"
 	controller = "CONTROLLER"
 )
@@ -68,7 +69,7 @@ func newNode(t testing.TB, home, dir string, id int, o Options) *node {
 	n := &node{id: id, home: home, dir: dir, address: map[string]string{}}
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
 	listeners := []string{plaintext, controller}
-	for name, wanted := range map[string]bool{sasl: o.SASL, secure: o.TLS, proxied: o.Proxied} {
+	for name, wanted := range map[string]bool{sasl: o.SASL, secure: o.TLS, both: o.SASL && o.TLS, proxied: o.Proxied} {
 		if wanted {
 			listeners = append(listeners, name)
 		}
@@ -91,6 +92,8 @@ func (n *node) configure(t testing.TB, c *Cluster) {
 			protocol = "SASL_PLAINTEXT"
 		case secure:
 			protocol = "SSL"
+		case both:
+			protocol = "SASL_SSL"
 		}
 		protocols = append(protocols, name+":"+protocol)
 		switch name {
@@ -125,22 +128,26 @@ func (n *node) configure(t testing.TB, c *Cluster) {
 			plainLogin += fmt.Sprintf(` user_%s="%s"`, user, password)
 		}
 		scram := "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+		for _, name := range []string{sasl, both} {
+			of := "listener.name." + strings.ToLower(name) + "."
+			p = merged(p, map[string]string{
+				of + "plain.sasl.jaas.config": plainLogin + ";", of + "scram-sha-256.sasl.jaas.config": scram, of + "scram-sha-512.sasl.jaas.config": scram,
+			})
+		}
 		p = merged(p, map[string]string{
-			"sasl.enabled.mechanisms":                           "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-			"listener.name.sasl.plain.sasl.jaas.config":         plainLogin + ";",
-			"listener.name.sasl.scram-sha-256.sasl.jaas.config": scram,
-			"listener.name.sasl.scram-sha-512.sasl.jaas.config": scram,
-			"authorizer.class.name":                             "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-			"super.users":                                       "User:ANONYMOUS;User:" + Alice,
+			"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+			"authorizer.class.name":   "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+			"super.users":             "User:ANONYMOUS;User:" + Alice,
 		})
 	}
 	if c.o.TLS {
-		p = merged(p, map[string]string{
-			"listener.name.secure.ssl.keystore.type": "PEM", "listener.name.secure.ssl.keystore.key": string(c.Key),
-			"listener.name.secure.ssl.keystore.certificate.chain": string(c.CA),
-			"listener.name.secure.ssl.truststore.type":            "PEM", "listener.name.secure.ssl.truststore.certificates": string(c.CA),
-			"listener.name.secure.ssl.client.auth": "requested",
-		})
+		for _, name := range []string{secure, both} {
+			of := "listener.name." + strings.ToLower(name) + ".ssl."
+			p = merged(p, map[string]string{
+				of + "keystore.type": "PEM", of + "keystore.key": string(c.Key), of + "keystore.certificate.chain": string(c.CA),
+				of + "truststore.type": "PEM", of + "truststore.certificates": string(c.CA), of + "client.auth": "requested",
+			})
+		}
 	}
 	p = merged(p, c.o.Properties)
 	var text strings.Builder
