@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -30,48 +31,62 @@ func fake(t testing.TB, opts ...kfake.Opt) []string {
 	return c.ListenAddrs()
 }
 
+// topics counts those of tests with Apache Kafka, which share a broker.
+var topics atomic.Int32
+
+// onBoth runs a test with the fake cluster of the client's author, which needs no Java, and with Apache Kafka, which is the
+// proof. The topic is one of its own and does not exist.
+func onBoth(t *testing.T, test func(t *testing.T, brokers []string, topic string)) {
+	t.Run("fake", func(t *testing.T) { test(t, fake(t), "orders") })
+	t.Run("apache", func(t *testing.T) {
+		test(t, kafkatest.Shared(t).Brokers(), fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "."), topics.Add(1)))
+	})
+}
+
 // Messages count once over restarts, also without ids, and the broker knows how far the source is.
-func TestStatic(t *testing.T) {
-	brokers := fake(t)
+func TestStatic(t *testing.T) { onBoth(t, testStatic) }
+
+func testStatic(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
-	p.create(t, "orders", 4)
-	p.put(t, "orders", 4, ids("a", 1000)...)
+	p.create(t, topic, 4)
+	p.put(t, topic, 4, ids("a", 1000)...)
 	dir := t.TempDir()
 	e := startEngine(t, dir)
-	s := startSource(t, e, plain(brokers...), settings("orders"), nil)
+	s := startSource(t, e, plain(brokers...), settings(topic), nil)
 	requireOnce(t, e, 1000)
 	require.Equal(t, 1000, e.state.backs, "they were there before the source")
-	p.put(t, "orders", 4, ids("b", 500)...)
+	p.put(t, topic, 4, ids("b", 500)...)
 	requireOnce(t, e, 1500)
 	require.Equal(t, 500, e.state.live)
 	eventually(t, "a commit", func() bool {
 		at, err := p.admin.FetchOffsets(t.Context(), "sloengine.orders")
-		o, ok := at.Lookup("orders", 3)
+		o, ok := at.Lookup(topic, 3)
 		return err == nil && ok && o.At == 375
 	})
 	eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 && s.Topics()[0].Owned == 4 })
 	s.stop()
 	e.stop()
 
-	p.put(t, "orders", 4, ids("c", 500)...)
+	p.put(t, topic, 4, ids("c", 500)...)
 	e = startEngine(t, dir)
-	startSource(t, e, plain(brokers...), settings("orders"), nil)
+	startSource(t, e, plain(brokers...), settings(topic), nil)
 	requireOnce(t, e, 2000)
 }
 
 // Two engines share a topic by their ordinals, and partitions that are added are read from their beginning.
-func TestOrdinalsAndNewPartitions(t *testing.T) {
-	brokers := fake(t)
+func TestOrdinalsAndNewPartitions(t *testing.T) { onBoth(t, testOrdinalsAndNewPartitions) }
+
+func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
-	p.create(t, "orders", 4)
-	p.put(t, "orders", 4, ids("old", 100)...)
+	p.create(t, topic, 4)
+	p.put(t, topic, 4, ids("old", 100)...)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	var engines []*runningEngine
 	var sources []*runningSource
 	start := func() {
 		engines, sources = nil, nil
 		for i, host := range []string{"slo-0", "slo-1"} {
-			set := settings("orders")
+			set := settings(topic)
 			set.Engines, set.Ordinal, set.Start = 2, Hostname, Latest
 			e := startEngine(t, dirs[i])
 			engines = append(engines, e)
@@ -82,7 +97,7 @@ func TestOrdinalsAndNewPartitions(t *testing.T) {
 	for _, s := range sources {
 		eventually(t, "partitions", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 2 })
 	}
-	p.put(t, "orders", 4, ids("new", 100)...)
+	p.put(t, topic, 4, ids("new", 100)...)
 	requireOnce(t, engines[0], 50)
 	requireOnce(t, engines[1], 50)
 	for _, s := range sources {
@@ -91,28 +106,32 @@ func TestOrdinalsAndNewPartitions(t *testing.T) {
 	for _, e := range engines {
 		e.stop()
 	}
-	_, err := p.admin.UpdatePartitions(t.Context(), 6, "orders")
-	require.NoError(t, err)
-	var records []*kgo.Record
-	for i, id := range ids("more", 60) {
-		records = append(records, &kgo.Record{Topic: "orders", Partition: int32(i % 6), Value: []byte(valueOf(id))})
+	more := func(partitions int, id string) {
+		t.Helper()
+		_, err := p.admin.UpdatePartitions(t.Context(), partitions, topic)
+		require.NoError(t, err)
+		p = newProducer(t, brokers...) // the other knows fewer partitions
+		p.put(t, topic, partitions, ids(id, 10*partitions)...)
 	}
-	p = newProducer(t, brokers...) // the other knows four partitions
-	require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())
+	more(6, "stopped")
 	start()
 	requireOnce(t, engines[0], 80)
 	requireOnce(t, engines[1], 80)
+	more(8, "running")
+	requireOnce(t, engines[0], 120)
+	requireOnce(t, engines[1], 120)
 }
 
 // Where a source begins that was never there.
-func TestStart(t *testing.T) {
-	brokers := fake(t)
+func TestStart(t *testing.T) { onBoth(t, testStart) }
+
+func testStart(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
-	p.create(t, "orders", 1)
+	p.create(t, topic, 1)
 	now := time.Now()
 	var records []*kgo.Record
 	for i := range 10 {
-		records = append(records, &kgo.Record{Topic: "orders", Timestamp: now.Add(time.Duration(i-10) * time.Hour), Value: []byte(valueOf(fmt.Sprintf("e-%d", i)))})
+		records = append(records, &kgo.Record{Topic: topic, Timestamp: now.Add(time.Duration(i-10) * time.Hour), Value: []byte(valueOf(fmt.Sprintf("e-%d", i)))})
 	}
 	for _, r := range records { // one batch each, as offsets are found by batch
 		require.NoError(t, p.ProduceSync(t.Context(), r).FirstErr())
@@ -121,7 +140,7 @@ func TestStart(t *testing.T) {
 		Earliest: 10, LongestWindow: 5, now.Add(-150 * time.Minute).UTC().Format(time.RFC3339): 2, now.Add(time.Hour).UTC().Format(time.RFC3339): 0, Latest: 0,
 	} {
 		t.Run(start, func(t *testing.T) {
-			set := settings("orders")
+			set := settings(topic)
 			set.Start = start
 			e := startEngine(t, t.TempDir())
 			s := startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) {
@@ -152,49 +171,51 @@ func TestRegex(t *testing.T) {
 }
 
 // A message that cannot be read stops nobody: it is a dead letter, and the position is behind it.
-func TestGarbage(t *testing.T) {
-	brokers := fake(t)
+func TestGarbage(t *testing.T) { onBoth(t, testGarbage) }
+
+func testGarbage(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
-	p.create(t, "orders", 1)
+	p.create(t, topic, 1)
 	for _, value := range []string{valueOf("a"), "\x00garbage", "[" + valueOf("b") + `,{"service":"shop"}]`, "", strings.Repeat("x", 3000), valueOf("c")} {
-		require.NoError(t, p.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: []byte(value)}).FirstErr())
+		require.NoError(t, p.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr())
 	}
 	dir := t.TempDir()
 	e := startEngine(t, dir)
-	s := startSource(t, e, plain(brokers...), settings("orders"), func(o *source.Options, _ *Options) { o.Settings.MaxMessage = 2000 })
+	s := startSource(t, e, plain(brokers...), settings(topic), func(o *source.Options, _ *Options) { o.Settings.MaxMessage = 2000 })
 	requireOnce(t, e, 3)
 	require.Equal(t, 3, s.dead.len())
 	for id, entry := range s.dead.all {
-		require.Equal(t, "orders", entry.From.Topic, id)
+		require.Equal(t, topic, entry.From.Topic, id)
 	}
 	require.EqualValues(t, 1, s.intake.Totals().Messages-5)
 	s.stop()
 	e.stop()
 	e = startEngine(t, dir)
-	s = startSource(t, e, plain(brokers...), settings("orders"), nil)
+	s = startSource(t, e, plain(brokers...), settings(topic), nil)
 	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
 	require.Zero(t, s.dead.len())
 }
 
 // Messages that retention deleted before they were read are a gap with a size, and coverage falls.
-func TestRetentionRunsPastThePosition(t *testing.T) {
-	brokers := fake(t)
+func TestRetentionRunsPastThePosition(t *testing.T) { onBoth(t, testRetention) }
+
+func testRetention(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
-	p.create(t, "orders", 1)
-	p.put(t, "orders", 1, ids("a", 10)...)
+	p.create(t, topic, 1)
+	p.put(t, topic, 1, ids("a", 10)...)
 	dir := t.TempDir()
 	e := startEngine(t, dir)
-	s := startSource(t, e, plain(brokers...), settings("orders"), nil)
+	s := startSource(t, e, plain(brokers...), settings(topic), nil)
 	requireOnce(t, e, 10)
 	s.stop()
 	e.stop()
-	p.put(t, "orders", 1, ids("b", 20)...)
+	p.put(t, topic, 1, ids("b", 20)...)
 	cut := kadm.Offsets{}
-	cut.Add(kadm.Offset{Topic: "orders", At: 25})
+	cut.Add(kadm.Offset{Topic: topic, At: 25})
 	_, err := p.admin.DeleteRecords(t.Context(), cut)
 	require.NoError(t, err)
 	e = startEngine(t, dir)
-	s = startSource(t, e, plain(brokers...), settings("orders"), func(o *source.Options, _ *Options) {
+	s = startSource(t, e, plain(brokers...), settings(topic), func(o *source.Options, _ *Options) {
 		o.Kinds = func() []source.ServiceType { return []source.ServiceType{{Service: "shop", Type: "order"}} }
 	})
 	requireOnce(t, e, 15)
@@ -206,23 +227,24 @@ func TestRetentionRunsPastThePosition(t *testing.T) {
 
 	// Once more: what is lost is lost once.
 	e = startEngine(t, dir)
-	s = startSource(t, e, plain(brokers...), settings("orders"), nil)
+	s = startSource(t, e, plain(brokers...), settings(topic), nil)
 	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
 	require.Empty(t, s.intake.Troubles())
 	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
 }
 
 // A topic that is deleted, missing for a while, and created again is shown as that, and read from its beginning.
-func TestTopicComesAndGoes(t *testing.T) {
-	brokers := fake(t)
+func TestTopicComesAndGoes(t *testing.T) { onBoth(t, testTopicComesAndGoes) }
+
+func testTopicComesAndGoes(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
 	e := startEngine(t, t.TempDir())
-	s := startSource(t, e, plain(brokers...), settings("orders"), nil)
+	s := startSource(t, e, plain(brokers...), settings(topic), nil)
 	trouble := func(brief string) {
 		t.Helper()
 		eventually(t, brief, func() bool {
 			for _, x := range s.intake.Troubles() {
-				if x.Brief == brief && x.Name == "orders" {
+				if x.Brief == brief && x.Name == topic {
 					return true
 				}
 			}
@@ -231,13 +253,13 @@ func TestTopicComesAndGoes(t *testing.T) {
 	}
 	trouble("the topic does not exist (create it)")
 	for round := range 3 {
-		p.create(t, "orders", 2)
-		p.put(t, "orders", 2, ids(fmt.Sprintf("r%d", round), 20)...)
+		p.create(t, topic, 2)
+		p.put(t, topic, 2, ids(fmt.Sprintf("r%d", round), 20)...)
 		requireOnce(t, e, 20*(round+1))
-		_, err := p.admin.DeleteTopic(t.Context(), "orders")
+		_, err := p.admin.DeleteTopic(t.Context(), topic)
 		require.NoError(t, err)
 		trouble("the topic does not exist (create it)")
-		p.PurgeTopicsFromProducing("orders")
+		p.PurgeTopicsFromProducing(topic)
 	}
 	trouble("the topic was deleted and created again; the new one is read from its beginning")
 	require.Equal(t, 1, strings.Count(s.log.String(), "kind=position"))
