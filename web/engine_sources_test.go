@@ -34,6 +34,13 @@ func TestSourcesAreShown(t *testing.T) {
 		require.Contains(t, page, want)
 	}
 	require.Contains(t, string(k.answer(b, http.MethodGet, "/api/v1/engine", 200)), `"lag_messages":1500`)
+	before := b.eng.Ingest
+	require.Equal(t, []uint64{before.Received + 11_994, before.Accepted + 11_990, before.Rejected + 4},
+		[]uint64{b.eng.Arrived().Received, b.eng.Arrived().Accepted, b.eng.Arrived().Rejected})
+	b.eng.Ingest = status.IngestStatus{}
+	require.Contains(t, b.get("/engine").Body.String(), `title="11,990"`)
+	require.NotContains(t, b.get("/engine").Body.String(), "No event has arrived")
+	b.eng.Ingest = before
 	ready := string(k.answer(b, http.MethodGet, "/-/ready", 200))
 	require.Contains(t, ready, `{"part":"source","name":"payments","reason":"the brokers refuse the user name or password (check sasl), since `)
 	require.Contains(t, ready, "and 3 more troubles")

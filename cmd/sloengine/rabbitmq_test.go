@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -82,7 +83,9 @@ func TestRabbitMQWorkerStops(t *testing.T) {
 	t.Parallel()
 	node := rabbitmqtest.Start(t, rabbitmqtest.Options{})
 	dir := t.TempDir()
-	specFile := writeFile(t, dir, "spec.yaml", fmt.Sprintf(rabbitSpec, ""))
+	own, err := os.ReadFile("../../testdata/specs/sloengine.yaml")
+	require.NoError(t, err)
+	specFile := writeFile(t, dir, "spec.yaml", fmt.Sprintf(rabbitSpec, "")+"---\n"+string(own))
 	settings := fmt.Sprintf(`evaluator: {interval: 200ms}
 sources:
   - name: workers
@@ -174,7 +177,7 @@ sources:
 	late.Headers = again.Headers
 	publish("attune.dlx.queue", late)
 	eventuallyTrue(t, p, "the unknown type is a dead letter", func() bool { return deadLetterCount(t, p) == 1 })
-	writeFile(t, dir, "spec.yaml", fmt.Sprintf(rabbitSpec, ", late"))
+	writeFile(t, dir, "spec.yaml", fmt.Sprintf(rabbitSpec, ", late")+"---\n"+string(own))
 	res, err := http.Post(p.base+"/-/reload", "", nil)
 	require.NoError(t, err)
 	res.Body.Close()
@@ -187,6 +190,10 @@ sources:
 	eventuallyTrue(t, p, "all are counted once", func() bool { return counted(t, p, "executions") == well+down+1 })
 	require.EqualValues(t, down+1, rabbitMetric(t, p, "slo_events_total", "slo", "executions", "result", "bad")+
 		rabbitMetric(t, p, "slo_backfilled_events_total", "slo", "executions", "result", "bad"))
+
+	eventuallyTrue(t, p, "the engine's own objectives count what came over HTTP and from the queue", func() bool {
+		return ownSLOs(t, p)["event-loss"].Good == well+down
+	})
 
 	// The commands see what the engine sees.
 	c := func(want int, args ...string) string {

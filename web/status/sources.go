@@ -26,6 +26,19 @@ type SourceStatus struct {
 	Troubles    []SourceTrouble `json:"troubles,omitempty"`
 }
 
+// Arrived is what came in over HTTP and by sources.
+func (e *Engine) Arrived() IngestStatus {
+	n := e.Ingest
+	for i := range e.Sources {
+		s := &e.Sources[i]
+		n.Received += s.Accepted + s.Duplicates + s.Rejected + s.Expired
+		n.Accepted += s.Accepted
+		n.Duplicates += s.Duplicates
+		n.Rejected += s.Rejected
+	}
+	return n
+}
+
 // SourceTable is how far a source is in an outbox table. Rows are counted up to 100000.
 type SourceTable struct {
 	Name          string  `json:"name"`

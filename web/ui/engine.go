@@ -108,8 +108,8 @@ func (ui *Handler) processFacts(v site.View) []site.Fact {
 
 // intake counts the outcomes of events since the start. Outcomes of rate limits are left out if there are none.
 func intake(e *status.Engine) []site.Figure {
-	i := &e.Ingest
-	out := ingestFigures(*i)
+	i := e.Arrived()
+	out := ingestFigures(i)
 	if len(e.Limits) == 0 && i.Limited+i.Sampled+i.DeadLettered == 0 {
 		return out
 	}

@@ -41,7 +41,8 @@ type rateRing struct {
 func (ui *Handler) SampleRates() {
 	now := ui.Opt.Now()
 	if ui.Rates.due(now) {
-		ui.Rates.Add(RateSample{now, ui.Opt.Engine().Ingest})
+		e := ui.Opt.Engine()
+		ui.Rates.Add(RateSample{now, e.Arrived()})
 	}
 }
 
@@ -155,7 +156,8 @@ const (
 )
 
 func (ui *Handler) RateChart(v site.View) rateChart {
-	samples := ui.Rates.until(RateSample{v.Now, v.Eng.Ingest})
+	arrived := v.Eng.Arrived()
+	samples := ui.Rates.until(RateSample{v.Now, arrived})
 	last := samples[len(samples)-1]
 	c := rateChart{Now: format.NoValue, Peak: format.NoValue, Mean: format.NoValue}
 	if len(samples) < 2 {
@@ -214,7 +216,7 @@ func (ui *Handler) RateChart(v site.View) rateChart {
 	c.Label = fmt.Sprintf("Events per second over the last hour: %s on average, %s at most", c.Mean, c.Peak)
 	if all.total() == 0 {
 		c.Note = "No event arrived in the last hour."
-		if v.Eng.Ingest.Received == 0 {
+		if arrived.Received == 0 {
 			c.Note = "No event has arrived since the start. Send one to /api/v1/events. The service levels page shows the command."
 		}
 		if all.seen == 0 {

@@ -258,7 +258,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, auth: auth, log: opt.Log},
 		own: &ownEvents{
-			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sinks: sinks.dispatcher, specs: s.specs,
+			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sources: sources, sinks: sinks.dispatcher, specs: s.specs,
 			started: started, run: fmt.Sprintf("%s-%d", instance, started.UnixNano()),
 		},
 		reloader: newReloader(reloadOptions{

@@ -25,7 +25,7 @@ const (
 // ownTotals are what the engine counts about itself. What rate limits dropped is in
 // the log and continues over restarts. The others begin with the process.
 type ownTotals struct {
-	accepted, lost uint64 // at the door, and by sinks
+	accepted, lost uint64 // over HTTP and by sources, and by sinks
 	overhead       dispatch.Overhead
 	dropped        uint64 // by rate limits
 }
@@ -36,6 +36,7 @@ type ownEvents struct {
 	engine  *engine.Engine
 	counts  *counting.Counts
 	http    *ingest.HTTPMetrics
+	sources *sources
 	sinks   *dispatch.Dispatcher
 	specs   *counting.Specs
 	started time.Time
@@ -43,7 +44,7 @@ type ownEvents struct {
 }
 
 func (o *ownEvents) totals() (t ownTotals) {
-	t.accepted = o.http.Totals().Accepted
+	t.accepted = o.http.Totals().Accepted + o.sources.accepted()
 	if st := o.counts.Stats(); st != nil {
 		for _, n := range st.Dropped {
 			t.dropped += n

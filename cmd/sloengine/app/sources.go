@@ -227,6 +227,16 @@ func (s *sources) of(name string) *source.Intake {
 	return nil
 }
 
+// accepted is how many events the running sources took.
+func (s *sources) accepted() (n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.running {
+		n += r.intake.Totals().Accepted
+	}
+	return n
+}
+
 // status is how all sources are, by name.
 func (s *sources) status() []status.SourceStatus {
 	s.mu.Lock()
