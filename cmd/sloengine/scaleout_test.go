@@ -105,6 +105,20 @@ func (s *scaleOut) counts() map[string]int {
 	return counts
 }
 
+// exported is a counter of an engine for a batch, good and bad events together.
+func (s *scaleOut) exported(ordinal int, name, batch string) int {
+	s.t.Helper()
+	return int(rabbitMetric(s.t, s.engines[ordinal], name, "batch", batch))
+}
+
+// coverageOf is the coverage of what an engine counted, that of its first group.
+func coverageOf(t testing.TB, p *process) float64 {
+	t.Helper()
+	var list struct{ Items []struct{ Coverage float64 } }
+	require.NoError(t, json.Unmarshal(get(t, p.base+"/api/v1/slos"), &list))
+	return list.Items[0].Coverage
+}
+
 // countsAll waits until every event is counted, and then a little longer: none may be counted twice.
 func (s *scaleOut) countsAll(when string) {
 	s.t.Helper()
@@ -143,6 +157,9 @@ func TestThreeEnginesOnOneTopic(t *testing.T) {
 	s.produce("empty disk", 600)
 	s.start(2, 3)
 	s.countsAll("an engine got an empty disk")
+	require.Zero(t, s.exported(2, "slo_events_total", "before")+s.exported(2, "slo_events_total", "kill0"), "or rules would see all of it within minutes")
+	require.Positive(t, s.exported(2, "slo_backfilled_events_total", "before"))
+	require.Less(t, coverageOf(t, s.engines[2]), coverageOf(t, s.engines[0]), "it does not know what went on while it was not there")
 
 	s.resize(3, 4)
 	s.produce("four", 600)
