@@ -1,6 +1,8 @@
 package sla
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -138,6 +140,32 @@ type ThresholdReport struct {
 	// Total since its generation began, without backfills and late replays, and over the last 24 hours and 30 days.
 	Total, Day, Month Violations
 	LastEvent         time.Time
+
+	// Groups are the same by the threshold's GroupBy, by values, the "other" group last; nil without. Their sums are
+	// those above.
+	Groups []ThresholdGroup
+}
+
+// ThresholdGroup is one group of an event threshold.
+type ThresholdGroup struct {
+	Group             slo.Group
+	Total, Day, Month Violations
+	LastEvent         time.Time
+}
+
+// Worst are the groups with most critical violations over the last 30 days, then
+// most warnings; at most n, and none without violations.
+func (r *ThresholdReport) Worst(n int) []ThresholdGroup {
+	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool { return g.Month.Critical+g.Month.Warning == 0 })
+	slices.SortStableFunc(out, func(x, y ThresholdGroup) int {
+		return cmp.Or(cmp.Compare(y.Month.Critical, x.Month.Critical), cmp.Compare(y.Month.Warning, x.Month.Warning))
+	})
+	return out[:min(n, len(out))]
+}
+
+// Add adds other violations.
+func (v *Violations) Add(o Violations) {
+	v.Within, v.Warning, v.Critical = v.Within+o.Within, v.Warning+o.Warning, v.Critical+o.Critical
 }
 
 // Violations by severity; Within are matching events that did not exceed the threshold.

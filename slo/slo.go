@@ -208,4 +208,9 @@ type Threshold struct {
 	// Each, if not empty, makes every matching event a violation of that
 	// severity ("warning" or "critical") whatever its duration.
 	Each string
+
+	// GroupBy are attributes whose values violations are counted by; beyond
+	// MaxGroups combinations, values share OtherGroup.
+	GroupBy   []string
+	MaxGroups int // 0 without GroupBy
 }

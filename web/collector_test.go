@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -137,6 +138,13 @@ func TestMetrics(t *testing.T) {
 	require.False(t, ok)
 	_, ok = value(fs["sla_violations_total"], map[string]string{"sla_type": "mdm", "severity": "critical"})
 	require.False(t, ok, "the limit has no critical level")
+
+	day, ok := value(fs["sla_violations_last_day"], map[string]string{"sla_type": "processing", "severity": "critical"})
+	require.True(t, ok)
+	require.EqualValues(t, 1204/30, day)
+	up, ok := value(fs["slo_up"], map[string]string{"slo": "availability", "product": "MEDCARE"})
+	require.True(t, ok)
+	require.Contains(t, []float64{0, 1}, up)
 
 	h := fs["sloengine_event_duration_seconds"].Metric[0].GetHistogram()
 	require.Equal(t, uint64(1000), h.GetSampleCount())
@@ -397,4 +405,52 @@ func withParts(rep *sla.Report) {
 	}
 	rep.SLOs[0].Backfilled = slo.Counts{Good: 30_000, Bad: 12}
 	rep.SLAs[0].Components[1].Bands = []sla.BandTotal{{Threshold: 5 * time.Minute, Count: 700}, {Threshold: 15 * time.Minute, Count: 900}, {Count: 1000}}
+}
+
+func TestThresholdGroups(t *testing.T) {
+	b := newBench(t)
+	r := &b.rep.Thresholds[2]
+	r.Threshold.GroupBy = []string{"product"}
+	r.Groups = []sla.ThresholdGroup{
+		{Group: slo.Group{"MEDCARE"}, Total: sla.Violations{Within: 5, Warning: 3, Critical: 1}, Day: sla.Violations{Warning: 1}, Month: sla.Violations{Within: 5, Warning: 3, Critical: 1}},
+		{Group: slo.Group{"<i>SOMLT"}, Total: sla.Violations{Warning: 4, Critical: 2}, Day: sla.Violations{Critical: 2}, Month: sla.Violations{Warning: 4, Critical: 2}},
+		{Group: slo.Group{"quiet"}, Total: sla.Violations{Within: 7}, Month: sla.Violations{Within: 7}},
+	}
+	fs := parse(t, b.get("/metrics").Body.String())
+	for _, want := range []struct {
+		family, product, severity string
+		n                         float64
+	}{
+		{"sla_violations_total", "MEDCARE", "warning", 3}, {"sla_violations_total", "<i>SOMLT", "critical", 2}, {"sla_violations_total", "quiet", "critical", 0},
+		{"sla_violations_last_day", "MEDCARE", "warning", 1}, {"sla_violations_last_day", "MEDCARE", "critical", 0}, {"sla_violations_last_day", "<i>SOMLT", "critical", 2},
+	} {
+		n, ok := value(fs[want.family], map[string]string{"sla_type": "processing", "product": want.product, "severity": want.severity})
+		require.True(t, ok, want)
+		require.Equal(t, want.n, n, want)
+	}
+	_, ok := value(fs["sla_violations_total"], map[string]string{"sla_type": "processing", "product": ""})
+	require.False(t, ok, "the sum would count every violation twice")
+
+	var list struct {
+		Items []struct {
+			Name    string
+			GroupBy []string `json:"group_by"`
+			Groups  []struct {
+				Group map[string]string
+				Day   map[string]int `json:"last_24h"`
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(b.get("/api/v1/thresholds").Body.Bytes(), &list))
+	require.Equal(t, []string{"product"}, list.Items[2].GroupBy)
+	require.Equal(t, "<i>SOMLT", list.Items[2].Groups[1].Group["product"])
+	require.Equal(t, 2, list.Items[2].Groups[1].Day["critical"])
+	require.Empty(t, list.Items[0].Groups)
+
+	page := b.get("/slas").Body.String()
+	require.NotContains(t, page, "<i>SOMLT")
+	worst, other := strings.Index(page, "product &lt;i&gt;SOMLT"), strings.Index(page, "product MEDCARE")
+	require.Positive(t, worst)
+	require.Greater(t, other, worst, "the group with most critical violations comes first")
+	require.NotContains(t, page, "product quiet")
 }

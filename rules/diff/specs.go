@@ -295,6 +295,7 @@ func thresholds(old, new []*slo.Threshold) []Change {
 		f.add("warning", window(o.Warning), window(n.Warning), "")
 		f.add("critical", window(o.Critical), window(n.Critical), "")
 		f.add("each", o.Each, n.Each, "")
+		f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "counts start from zero")
 		out = append(out, f.out...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(was)) {

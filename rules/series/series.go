@@ -115,9 +115,21 @@ var (
 		ofSLA(component, metric.Named(LabelLE, "seconds"), bySpec, metric.Absent("unless the score is of bands"))...)
 	Violations = Levels.Counter("sla_violations_total", unitEvents,
 		"Events that exceeded an event threshold, by its name and the severity of the violation. Without backfills and late replays.",
-		metric.Named(LabelSLAType, "name of the event threshold"), metric.OneOf(LabelSeverity, "warning critical"), metric.Named(LabelService, "service"),
-		metric.Absent("without event thresholds in the spec"))
+		ofThreshold()...)
+	ViolationsDay = Levels.Gauge("sla_violations_last_day", unitEvents,
+		"Events of the last 24 hours that exceeded an event threshold, by their own time, with backfills and late replays.",
+		ofThreshold()...)
+	Up = Levels.Gauge("slo_up", "0 or 1",
+		"1 if the share of good events of the last 5 minutes is at least the objective, 0 if it is below. Absent without valid events in them.",
+		ofSLO(bySpec, noData)...)
 )
+
+func ofThreshold() []metric.Option {
+	return []metric.Option{
+		metric.Named(LabelSLAType, "name of the event threshold"), metric.OneOf(LabelSeverity, "warning critical"), metric.Named(LabelService, "service"),
+		metric.Extra("group_by of the threshold"), metric.Absent("without event thresholds in the spec"),
+	}
+}
 
 // The series of whole services and of alerts, which package metric defines beside the engine's other families.
 var (

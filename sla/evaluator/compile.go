@@ -175,7 +175,7 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 func (c *compiler) threshold(l *slo.Threshold) {
 	ind := &fold.Indicator{
 		ID: sla.ThresholdID(l.Service, l.Name), Service: l.Service, Kind: fold.Latency,
-		Valid: matchers(l.Match), Retention: retention(thresholdMonth),
+		Valid: matchers(l.Match), Retention: retention(thresholdMonth), GroupBy: l.GroupBy, MaxGroups: l.MaxGroups,
 	}
 	levels, err := thresholdLevels(l)
 	if err != nil {

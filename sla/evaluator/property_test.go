@@ -332,10 +332,12 @@ func (c *checker) find(id slo.ID) *slo.SLO {
 func (c *checker) limits(t *testing.T) {
 	require.Len(t, c.r.Thresholds, len(c.w.Thresholds))
 	for _, r := range c.r.Thresholds {
+		var group slo.Group
 		count := func(from time.Time) (v sla.Violations) {
 			for _, e := range c.o.events {
 				l := r.Threshold
 				switch {
+				case group != nil && !slices.Equal(group, groupOf(&slo.SLO{GroupBy: l.GroupBy}, &e)):
 				case e.at.Before(from) || !e.matches(l.Match) || l.Each == "" && e.took < 0:
 				case l.Each == "critical" || l.Each == "" && e.took > l.Critical:
 					v.Critical += e.n
@@ -350,5 +352,16 @@ func (c *checker) limits(t *testing.T) {
 		require.Equal(t, count(time.Time{}), r.Total, r.Threshold.Name)
 		require.Equal(t, count(c.o.now.Add(-thresholdDay)), r.Day, r.Threshold.Name)
 		require.Equal(t, count(c.o.now.Add(-thresholdMonth)), r.Month, r.Threshold.Name)
+		var all sla.Violations
+		for _, g := range r.Groups {
+			group = g.Group
+			require.Equal(t, count(time.Time{}), g.Total, "%s %v", r.Threshold.Name, g.Group)
+			require.Equal(t, count(c.o.now.Add(-thresholdDay)), g.Day, "%s %v", r.Threshold.Name, g.Group)
+			require.Equal(t, count(c.o.now.Add(-thresholdMonth)), g.Month, "%s %v", r.Threshold.Name, g.Group)
+			all.Add(g.Total)
+		}
+		if len(r.Threshold.GroupBy) > 0 {
+			require.Equal(t, r.Total, all)
+		}
 	}
 }

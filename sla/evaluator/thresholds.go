@@ -12,11 +12,18 @@ func (t *tick) thresholdReport(p *thresholdPlan) sla.ThresholdReport {
 	groups := t.of(p.indicator)
 	for i := range groups {
 		g := &groups[i]
-		p.add(&r.Total, g.Total)
-		p.add(&r.Day, g.Spans[t.day])
-		p.add(&r.Month, g.Spans[t.month])
-		if g.LastEvent.After(r.LastEvent) {
-			r.LastEvent = g.LastEvent
+		x := sla.ThresholdGroup{Group: g.Values, LastEvent: g.LastEvent}
+		p.add(&x.Total, g.Total)
+		p.add(&x.Day, g.Spans[t.day])
+		p.add(&x.Month, g.Spans[t.month])
+		r.Total.Add(x.Total)
+		r.Day.Add(x.Day)
+		r.Month.Add(x.Month)
+		if x.LastEvent.After(r.LastEvent) {
+			r.LastEvent = x.LastEvent
+		}
+		if len(p.threshold.GroupBy) > 0 {
+			r.Groups = append(r.Groups, x)
 		}
 	}
 	return r

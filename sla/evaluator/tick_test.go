@@ -208,5 +208,6 @@ func TestLimitsByLevel(t *testing.T) {
 	for _, l := range r.Thresholds {
 		require.Equal(t, want[l.Threshold.Name], l.Day, l.Threshold.Name)
 		require.Equal(t, uint64(10), l.Total.Within, l.Threshold.Name)
+		require.Nil(t, l.Groups)
 	}
 }

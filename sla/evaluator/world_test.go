@@ -163,7 +163,7 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 			},
 		},
 		Thresholds: []*slo.Threshold{
-			{Service: "shop", Name: "slow", Match: orders, Warning: time.Second, Critical: 4 * time.Second},
+			{Service: "shop", Name: "slow", Match: orders, Warning: time.Second, Critical: 4 * time.Second, GroupBy: product},
 			{Service: "shop", Name: "failed", Match: failed, Each: "critical"},
 		},
 		Services: []fold.Service{{Name: "shop", Dimensions: []string{"stage"}}},

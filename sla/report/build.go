@@ -137,7 +137,14 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 		if g.Duration() > 0 {
 			g.Steps = []slo.Span{g.Span}
 		}
-		thresholds = append(thresholds, b.l.Add(sla.ThresholdID(l.Service, l.Name), zone.String(), g, []slo.Group{nil}))
+		groups := []slo.Group{nil}
+		if len(l.GroupBy) > 0 {
+			groups = groups[:0]
+			for _, x := range rep.Thresholds[i].Groups {
+				groups = append(groups, x.Group)
+			}
+		}
+		thresholds = append(thresholds, b.l.Add(sla.ThresholdID(l.Service, l.Name), zone.String(), g, groups))
 	}
 	if err := b.l.Run(ctx, from.Counts); err != nil {
 		return nil, err
@@ -405,9 +412,21 @@ func (b *reporter) threshold(r *sla.ThresholdReport, e *history.Series, kept kep
 	out := Threshold{Covered: b.part(b.zoneOfService(r.Threshold.Service)), Now: r}
 	out.KeptFrom = e.KeptFrom()
 	out.Coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
-	rows, _ := e.Bins(0)
-	for _, bins := range rows {
-		addViolations(&out.Violations, r.Threshold, e.Answer.Edges, bins)
+	count := func(group int) (v sla.Violations) {
+		rows, _ := e.Bins(group)
+		for _, bins := range rows {
+			addViolations(&v, r.Threshold, e.Answer.Edges, bins)
+		}
+		return v
+	}
+	if len(r.Threshold.GroupBy) == 0 {
+		out.Violations = count(0)
+		return out
+	}
+	for k := range r.Groups {
+		g := ThresholdGroup{r.Groups[k].Group, count(k)}
+		out.Violations.Add(g.Violations)
+		out.Groups = append(out.Groups, g)
 	}
 	return out
 }

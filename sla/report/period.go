@@ -201,4 +201,11 @@ type Threshold struct {
 	Covered
 	Now        *sla.ThresholdReport
 	Violations sla.Violations
+	Groups     []ThresholdGroup // that there are now, by the threshold's GroupBy; nil without
+}
+
+// ThresholdGroup is one group of an event threshold over a period.
+type ThresholdGroup struct {
+	Group      slo.Group
+	Violations sla.Violations
 }

@@ -144,10 +144,7 @@ func (e *encoder) slo(o *slo.SLO) *yamlgen.Node {
 		m.Set("budgeting", method.Line())
 	}
 	if len(o.GroupBy) > 0 {
-		yamlgen.Comment(texts(m, "group_by", o.GroupBy), e.once("one SLO for each value"))
-		if o.MaxGroups != DefaultMaxGroups {
-			m.Plain("max_groups", fmt.Sprint(o.MaxGroups))
-		}
+		yamlgen.Comment(groupBy(m, o.GroupBy, o.MaxGroups), e.once("one SLO for each value"))
 		var expect []*yamlgen.Node
 		for _, g := range o.Expect {
 			if len(g) == 1 {
@@ -311,7 +308,19 @@ func threshold(l *slo.Threshold) *yamlgen.Node {
 		m.Plain("critical", slo.FormatDuration(l.Critical))
 	}
 	m.Text("each", l.Each)
+	if len(l.GroupBy) > 0 {
+		groupBy(m, l.GroupBy, l.MaxGroups)
+	}
 	return m.Line()
+}
+
+// groupBy adds group_by, and max_groups if it is not the default.
+func groupBy(m *yamlgen.Map, by []string, most int) *yamlgen.Node {
+	n := texts(m, "group_by", by)
+	if most != DefaultMaxGroups {
+		m.Plain("max_groups", fmt.Sprint(most))
+	}
+	return n
 }
 
 func agreement(a *sla.Agreement) *yamlgen.Node {

@@ -129,7 +129,11 @@ func drawService(t *rapid.T, name string) drawn {
 		d.slos = append(d.slos, o)
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "limits") {
-		d.thresholds = append(d.thresholds, &slo.Threshold{Service: name, Name: n, Match: drawSelector(t), Warning: time.Duration(rapid.IntRange(1, 1e9).Draw(t, "warning")) * time.Millisecond})
+		l := &slo.Threshold{Service: name, Name: n, Match: drawSelector(t), Warning: time.Duration(rapid.IntRange(1, 1e9).Draw(t, "warning")) * time.Millisecond}
+		if rapid.Bool().Draw(t, "grouped") {
+			l.GroupBy, l.MaxGroups = []string{"mx", "nx"}, rapid.SampledFrom([]int{DefaultMaxGroups, 7}).Draw(t, "most")
+		}
+		d.thresholds = append(d.thresholds, l)
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "baselines") {
 		b := &slo.Baseline{Service: name, Name: n, Goal: rapid.SampledFrom([]float64{slo.DefaultGoal, 0.25}).Draw(t, "goal")}

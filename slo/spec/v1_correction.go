@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -98,7 +99,7 @@ func filled(v *yamldoc.Value) string {
 
 func (d *draft) readThreshold(v *yamldoc.Value) {
 	call(v, "threshold")
-	o := v.Object("name", "match", "warning", "critical", "each", "description")
+	o := v.Object("name", "match", "warning", "critical", "each", "group_by", "max_groups", "description")
 	if o == nil {
 		return
 	}
@@ -124,6 +125,10 @@ func (d *draft) readThreshold(v *yamldoc.Value) {
 	}
 	if e := o.Get("each"); e != nil {
 		l.Each, _ = e.Choice("warning", "critical")
+	}
+	l.GroupBy, l.MaxGroups, _ = readGrouping(o)
+	if i := slices.IndexFunc(l.GroupBy, func(s string) bool { return s == "sla_type" || s == "severity" }); i >= 0 {
+		o.Get("group_by").Errorf("remove it", "group_by: violations have a label %q of their own", l.GroupBy[i])
 	}
 	switch timed := o.Has("warning") || o.Has("critical"); {
 	case o.Has("each") && timed:

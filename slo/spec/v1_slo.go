@@ -99,33 +99,40 @@ func readWindow(v *yamldoc.Value) (slo.Window, bool) {
 var calendarUnits = []string{string(slo.Day), string(slo.Week), string(slo.Month), string(slo.Quarter), string(slo.Year)}
 
 func (s *sloDraft) readGroups(o *yamldoc.Object) {
-	s.groupsKnown = true
-	if g := o.Get("group_by"); g != nil {
-		s.GroupBy, s.groupsKnown = readLabelList(g, "service")
-		if len(s.GroupBy) == 0 && s.groupsKnown {
-			g.Errorf("remove the key", "group_by is empty")
-		}
-		s.MaxGroups = DefaultMaxGroups
-	} else if o.Has("group_by") {
-		s.groupsKnown = false
-	}
-	for _, key := range []string{"max_groups", "expect"} {
-		if !o.Has("group_by") && o.Has(key) {
-			o.KeyErrorf(key, "add group_by, or remove it", "%s: %s requires group_by", o.What, key)
-			return
-		}
-	}
-	if m := o.Get("max_groups"); m != nil {
-		if n, ok := m.Whole(1, maxMaxGroups); ok {
-			s.MaxGroups = int(n)
-		}
-	}
+	s.GroupBy, s.MaxGroups, s.groupsKnown = readGrouping(o, "expect")
 	if e := o.Get("expect"); e != nil && s.groupsKnown {
 		s.Expect = readGroups(e, s.GroupBy)
 		if len(s.Expect) > s.MaxGroups {
 			e.Errorf("raise max_groups", "expect names %d groups, more than max_groups (%d)", len(s.Expect), s.MaxGroups)
 		}
 	}
+}
+
+// readGrouping reads group_by and max_groups. Other keys that need group_by are refused without it. known is false if group_by
+// could not be read.
+func readGrouping(o *yamldoc.Object, need ...string) (by []string, most int, known bool) {
+	known = true
+	if g := o.Get("group_by"); g != nil {
+		by, known = readLabelList(g, "service")
+		if len(by) == 0 && known {
+			g.Errorf("remove the key", "group_by is empty")
+		}
+		most = DefaultMaxGroups
+	} else if o.Has("group_by") {
+		known = false
+	}
+	for _, key := range append([]string{"max_groups"}, need...) {
+		if !o.Has("group_by") && o.Has(key) {
+			o.KeyErrorf(key, "add group_by, or remove it", "%s: %s requires group_by", o.What, key)
+			return by, most, false
+		}
+	}
+	if m := o.Get("max_groups"); m != nil {
+		if n, ok := m.Whole(1, maxMaxGroups); ok {
+			most = int(n)
+		}
+	}
+	return by, most, known
 }
 
 // groups reads the groups that are expected: a list of values for one label, of

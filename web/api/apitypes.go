@@ -287,11 +287,12 @@ type thresholdDefinition struct {
 	Warning  *float64 `json:"warning_seconds"`
 	Critical *float64 `json:"critical_seconds"`
 	Each     string   `json:"each,omitempty"`
+	GroupBy  []string `json:"group_by,omitempty"`
 }
 
 func newThresholdDefinition(t *slo.Threshold) thresholdDefinition {
 	return thresholdDefinition{
-		t.Service, t.Name, t.Match.String(), number(t.Warning.Seconds(), t.Warning > 0), number(t.Critical.Seconds(), t.Critical > 0), t.Each,
+		t.Service, t.Name, t.Match.String(), number(t.Warning.Seconds(), t.Warning > 0), number(t.Critical.Seconds(), t.Critical > 0), t.Each, t.GroupBy,
 	}
 }
 
@@ -301,10 +302,29 @@ type thresholdJSON struct {
 	Day       ViolationsJSON `json:"last_24h"`
 	Month     ViolationsJSON `json:"last_30d"`
 	LastEvent *time.Time     `json:"last_event"`
+
+	Groups []thresholdGroupJSON `json:"groups,omitempty"` // with group_by
+}
+
+type thresholdGroupJSON struct {
+	Group     map[string]string `json:"group"`
+	Total     ViolationsJSON    `json:"total"`
+	Day       ViolationsJSON    `json:"last_24h"`
+	Month     ViolationsJSON    `json:"last_30d"`
+	LastEvent *time.Time        `json:"last_event"`
 }
 
 func newThreshold(l sla.ThresholdReport) thresholdJSON {
-	return thresholdJSON{newThresholdDefinition(l.Threshold), ViolationsJSON(l.Total), ViolationsJSON(l.Day), ViolationsJSON(l.Month), timeOrNil(l.LastEvent)}
+	out := thresholdJSON{
+		thresholdDefinition: newThresholdDefinition(l.Threshold), Total: ViolationsJSON(l.Total), Day: ViolationsJSON(l.Day), Month: ViolationsJSON(l.Month),
+		LastEvent: timeOrNil(l.LastEvent),
+	}
+	for _, g := range l.Groups {
+		out.Groups = append(out.Groups, thresholdGroupJSON{
+			groupJSON(l.Threshold.GroupBy, g.Group), ViolationsJSON(g.Total), ViolationsJSON(g.Day), ViolationsJSON(g.Month), timeOrNil(g.LastEvent),
+		})
+	}
+	return out
 }
 
 type thresholdList struct {

@@ -76,6 +76,13 @@ type reportThresholdJSON struct {
 	thresholdDefinition
 	coveredJSON
 	Violations ViolationsJSON `json:"violations"`
+
+	Groups []reportThresholdGroupJSON `json:"groups,omitempty"` // with group_by
+}
+
+type reportThresholdGroupJSON struct {
+	Group      map[string]string `json:"group"`
+	Violations ViolationsJSON    `json:"violations"`
 }
 
 type PeriodReportJSON struct {
@@ -193,7 +200,13 @@ func newReportSLA(r *report.SLA, days bool) ReportSLAJSON {
 }
 
 func newReportThreshold(r *report.Threshold) reportThresholdJSON {
-	return reportThresholdJSON{newThresholdDefinition(r.Now.Threshold), newCovered(&r.Covered), ViolationsJSON(r.Violations)}
+	out := reportThresholdJSON{
+		thresholdDefinition: newThresholdDefinition(r.Now.Threshold), coveredJSON: newCovered(&r.Covered), Violations: ViolationsJSON(r.Violations),
+	}
+	for _, g := range r.Groups {
+		out.Groups = append(out.Groups, reportThresholdGroupJSON{groupJSON(r.Now.Threshold.GroupBy, g.Group), ViolationsJSON(g.Violations)})
+	}
+	return out
 }
 
 func newPeriodReport(p *report.Report, v site.View, days bool) PeriodReportJSON {

@@ -119,6 +119,12 @@ func reportCSV(p *report.Report) ([]byte, error) {
 		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning), csvCount(r.Violations.Critical)
 		l["note"] = csvText(r.Now.Threshold.Match.String())
 		put(l)
+		for _, g := range r.Groups {
+			l := newCSVLine(&r.Covered, p, "limit_group", r.Now.Threshold.Service, r.Now.Threshold.Name)
+			l["group"] = csvGroup(r.Now.Threshold.GroupBy, g.Group)
+			l["kept_limit"], l["warnings"], l["criticals"] = csvCount(g.Violations.Within), csvCount(g.Violations.Warning), csvCount(g.Violations.Critical)
+			put(l)
+		}
 	}
 	if p.Incidents != nil {
 		for i := range p.Incidents.List {

@@ -118,6 +118,15 @@ func (w *walker[L]) slos() {
 			w.add(labels, w.none, r.Budget.SLI)
 		}
 	})
+	each(series.Up, func(r *sla.SLOReport, labels L) {
+		if len(r.Burns) > 0 && r.Burns[0].HasData {
+			up := 0.0
+			if r.Burns[0].Rate <= 1 {
+				up = 1
+			}
+			w.add(labels, w.none, up)
+		}
+	})
 	each(series.BudgetRemaining, func(r *sla.SLOReport, labels L) {
 		if r.Budget.HasData {
 			w.add(labels, w.none, r.Budget.Remaining)
@@ -195,16 +204,29 @@ func (w *walker[L]) slas() {
 			}
 		}
 	})
-	w.family(series.Violations)
-	for _, t := range w.rep.Thresholds {
-		// A severity that the threshold lacks has no series, rather than one that is always 0.
-		add := func(severity string, above bool, n uint64) {
-			if above || t.Threshold.Each == severity {
-				w.add(w.labelsOf(series.Violations, nil, t.Threshold.Name, severity, t.Threshold.Service), w.none, float64(n))
-			}
+	w.violations(series.Violations, func(g *sla.ThresholdGroup) sla.Violations { return g.Total })
+	w.violations(series.ViolationsDay, func(g *sla.ThresholdGroup) sla.Violations { return g.Day })
+}
+
+// violations are those of every event threshold and group.
+func (w *walker[L]) violations(f *metric.Family, of func(*sla.ThresholdGroup) sla.Violations) {
+	w.family(f)
+	for _, r := range w.rep.Thresholds {
+		t, groups := r.Threshold, r.Groups
+		if len(t.GroupBy) == 0 {
+			groups = []sla.ThresholdGroup{{Total: r.Total, Day: r.Day}}
 		}
-		add("warning", t.Threshold.Warning > 0, t.Total.Warning)
-		add("critical", t.Threshold.Critical > 0, t.Total.Critical)
+		for i := range groups {
+			g, n := &groups[i], of(&groups[i])
+			// A severity that the threshold lacks has no series, rather than one that is always 0.
+			add := func(severity string, above bool, n uint64) {
+				if above || t.Each == severity {
+					w.add(w.labelsOf(f, t.GroupBy, slices.Concat([]string{t.Name, severity, t.Service}, g.Group)...), w.none, float64(n))
+				}
+			}
+			add("warning", t.Warning > 0, n.Warning)
+			add("critical", t.Critical > 0, n.Critical)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -17,7 +19,12 @@ type thresholdRow struct {
 	Within               string
 	Last                 format.Stamp
 	LastAgo              string
+
+	Group string // of a row of one group, which follows that of its threshold
 }
+
+// mostThresholdGroups is how many groups of an event threshold the pages show: those with most violations. The API has all.
+const mostThresholdGroups = 10
 
 // newThresholdRows are the event thresholds of a service; of all if it is "".
 func newThresholdRows(rep *sla.Report, now time.Time, service string) []thresholdRow {
@@ -32,12 +39,33 @@ func newThresholdRows(rep *sla.Report, now time.Time, service string) []threshol
 		}
 		var warns, crits bool
 		r.Warning, r.Critical, warns, crits = thresholdTexts(l.Threshold)
-		for to, v := range map[*[2]site.Figure]sla.Violations{&r.Day: l.Day, &r.Month: l.Month} {
-			to[0], to[1] = violations(v.Warning, warns), violations(v.Critical, crits)
+		count := func(r *thresholdRow, day, month sla.Violations) {
+			for to, v := range map[*[2]site.Figure]sla.Violations{&r.Day: day, &r.Month: month} {
+				to[0], to[1] = violations(v.Warning, warns), violations(v.Critical, crits)
+			}
 		}
+		count(&r, l.Day, l.Month)
 		out = append(out, r)
+		for _, g := range l.Worst(mostThresholdGroups) {
+			of := r
+			of.Group = thresholdGroup(l.Threshold.GroupBy, g.Group)
+			of.Within, of.Last, of.LastAgo = format.Compact(g.Month.Within), format.NewStamp(g.LastEvent, now), format.Ago(g.LastEvent, now)
+			count(&of, g.Day, g.Month)
+			out = append(out, of)
+		}
 	}
 	return out
+}
+
+// thresholdGroup is a group as text, such as product MEDCARE.
+func thresholdGroup(by []string, g slo.Group) string {
+	var parts []string
+	for i, name := range by {
+		if i < len(g) {
+			parts = append(parts, format.Safe(name, format.MaxName)+" "+cmp.Or(format.Safe(g[i], format.MaxName), "(none)"))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // thresholdTexts are the durations of an event threshold, and which severities it has.

@@ -168,9 +168,15 @@ type reportSLA struct {
 
 type reportThreshold struct {
 	Service, Name string
-	Violations    struct{ Within, Warning, Critical uint64 }
+	Violations    reportViolations
+	Groups        []struct {
+		Group      map[string]string
+		Violations reportViolations
+	}
 	reportCovered
 }
+
+type reportViolations struct{ Within, Warning, Critical uint64 }
 
 func (c *reportCovered) since() string {
 	if c.KeptFrom == nil {
@@ -235,6 +241,9 @@ func (r *periodReport) print(out io.Writer) error {
 		for i := range r.Thresholds {
 			x := &r.Thresholds[i]
 			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", cli.Printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, x.since())
+			for _, g := range x.Groups {
+				fmt.Fprintf(tw, "  %s\t%d\t%d\t%d\t\n", cli.GroupText(g.Group), g.Violations.Within, g.Violations.Warning, g.Violations.Critical)
+			}
 		}
 	}
 	if r.Incidents != nil && len(r.Incidents.Items) > 0 {
