@@ -26,6 +26,14 @@ func (r *SLOReport) Counted(whole bool) Counted {
 	return Counted{SLO: r.SLO, Group: r.Group, Bad: r.Budget.Counts.Bad, Time: r.Period.Duration() - r.Corrected, Coverage: r.Coverage, Sampled: r.Sampled(), Whole: whole}
 }
 
+// Cost is what one group costs by itself; nil if its SLO has no cost.
+func (x Counted) Cost() *SLOCost {
+	if x.SLO.Cost == nil {
+		return nil
+	}
+	return &NewCosts([]Counted{x}).SLOs[0]
+}
+
 // Sampled reports whether some events of the period stand for others, which rate limits left out. It is false where slices
 // are judged.
 func (r *SLOReport) Sampled() bool {
@@ -35,6 +43,24 @@ func (r *SLOReport) Sampled() bool {
 		}
 	}
 	return false
+}
+
+// AgreementCosts are what violations of an agreement's components cost over its window. It is nil if none has a cost. find
+// gives what is known of an SLO, any of its groups; nil if nothing is.
+func AgreementCosts(r *SLAReport, find func(slo.ID) *SLOReport) *Costs {
+	var all []Counted
+	for i := range r.Components {
+		c := &r.Components[i]
+		of := find(c.SLO)
+		if of == nil {
+			continue
+		}
+		// Maintenance of the SLO's own window is at least that of a shorter one, so the saving is not overstated.
+		all = append(all, Counted{
+			SLO: of.SLO, Group: r.Group, Bad: c.Counts.Bad, Time: max(0, r.Period.Duration()-of.Corrected), Coverage: c.Coverage, Sampled: of.Sampled(), Whole: len(r.SLA.GroupBy) == 0,
+		})
+	}
+	return NewCosts(all)
 }
 
 // Costs are what violations cost over a time, with everything that the sums rest on.
@@ -79,7 +105,7 @@ type Comparison struct {
 
 // NewCosts adds up what was counted. It is nil if no SLO has a cost.
 func NewCosts(all []Counted) *Costs {
-	c := &Costs{Sums: []CostSum{}, SLOs: []SLOCost{}, Other: []slo.ID{}, Twice: [][2]slo.ID{}}
+	c := &Costs{}
 	var with []*slo.SLO
 	observed := map[slo.ID]time.Duration{}
 	for i := range all {
@@ -108,8 +134,6 @@ func NewCosts(all []Counted) *Costs {
 	if len(with) == 0 {
 		return nil
 	}
-	slices.Sort(c.Other)
-	c.Other = slices.Compact(c.Other)
 	for i := range c.SLOs {
 		y := &c.SLOs[i]
 		s := with[i]
@@ -121,7 +145,6 @@ func NewCosts(all []Counted) *Costs {
 		if saw := observed[s.ID]; saw >= 0 && s.Cost.Baseline.Per > 0 {
 			y.compare(y.Amount, s.Cost.Baseline.Over(saw), s.Cost.Investment.Over(saw))
 		}
-		c.Estimate = c.Estimate || y.IsEstimate()
 		for k := range i {
 			if other := with[k]; s.Cost.Currency == other.Cost.Currency && slo.MayShare(s, other) {
 				pair := [2]slo.ID{s.ID, other.ID}
@@ -130,16 +153,21 @@ func NewCosts(all []Counted) *Costs {
 			}
 		}
 	}
-	slices.SortFunc(c.Twice, func(a, b [2]slo.ID) int { return slices.Compare(a[:], b[:]) })
-	slices.SortFunc(c.SLOs, func(a, b SLOCost) int { return cmp.Compare(a.SLO, b.SLO) })
-	c.sum()
+	c.Sum()
 	return c
 }
 
-// sum adds up the SLOs, those of each currency by themselves.
-func (c *Costs) sum() {
+// Sum adds up the SLOs, those of each currency by themselves, and puts everything in order. Nil lists become empty ones.
+func (c *Costs) Sum() {
+	c.Sums, c.Other, c.Twice = []CostSum{}, append([]slo.ID{}, c.Other...), append([][2]slo.ID{}, c.Twice...)
+	slices.Sort(c.Other)
+	c.Other = slices.Compact(c.Other)
+	slices.SortFunc(c.Twice, func(a, b [2]slo.ID) int { return slices.Compare(a[:], b[:]) })
+	c.Twice = slices.Compact(c.Twice)
+	slices.SortFunc(c.SLOs, func(a, b SLOCost) int { return cmp.Compare(a.SLO, b.SLO) })
 	for i := range c.SLOs {
 		x := &c.SLOs[i]
+		c.Estimate = c.Estimate || x.IsEstimate()
 		at, ok := slices.BinarySearchFunc(c.Sums, x.Currency, func(s CostSum, currency string) int { return cmp.Compare(s.Currency, currency) })
 		if !ok {
 			c.Sums = slices.Insert(c.Sums, at, CostSum{Currency: x.Currency, Amount: slo.Money{Currency: x.Currency}})

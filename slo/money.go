@@ -87,6 +87,21 @@ func (a Amount) String() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
+// MarshalText is the amount as String prints it.
+func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (a *Amount) UnmarshalText(text []byte) error {
+	s := string(text)
+	whole, frac, _ := strings.Cut(strings.TrimPrefix(s, "-"), ".")
+	r, ok := new(big.Rat).SetString(s)
+	if !ok || len(whole) > 40 || !digits(whole) || !digits(frac) {
+		return fmt.Errorf("%q is no decimal amount", s)
+	}
+	a.r = r
+	return nil
+}
+
 // price prints an amount with its currency: with the decimals of the currency, or more where the amount has more.
 func (a Amount) price(currency string) string {
 	short, exact := a.In(currency), a.String()
@@ -116,5 +131,6 @@ type Money struct {
 // String is the amount with its currency, such as "1234.50 EUR".
 func (m Money) String() string { return m.In(m.Currency) + " " + m.Currency }
 
-// MarshalText is the amount as a decimal without its currency, so that no reader makes a float of it.
+// MarshalText is the amount as a decimal without its currency, so that no reader makes a float of it. Reading it back leaves
+// the currency as it is.
 func (m Money) MarshalText() ([]byte, error) { return []byte(m.In(m.Currency)), nil }

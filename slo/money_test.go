@@ -69,6 +69,19 @@ func TestMoneyIsPrintedByItsCurrency(t *testing.T) {
 	require.Equal(t, "12.50", string(text))
 }
 
+func TestAmountAsText(t *testing.T) {
+	for _, s := range []string{"0", "-3.5", "12.5", "0.000001", "230584300921369395"} {
+		var a slo.Amount
+		require.NoError(t, a.UnmarshalText([]byte(s)))
+		text, err := a.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, s, string(text))
+	}
+	for _, s := range []string{"", "-", "1e9", "1/3", "x", "1.5 EUR", "0x10"} {
+		require.Error(t, new(slo.Amount).UnmarshalText([]byte(s)), s)
+	}
+}
+
 func TestPaymentOverTime(t *testing.T) {
 	p := slo.Payment{Amount: amount(t, "100"), Per: 30 * 24 * time.Hour}
 	require.Equal(t, "33.33", p.Over(10*24*time.Hour).In("EUR"))

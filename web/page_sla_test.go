@@ -186,7 +186,7 @@ func TestSLANumbersAreTheAPIs(t *testing.T) {
 	for i := range b.rep.SLAs {
 		r := &b.rep.SLAs[i]
 		body := b.get(b.web.ui.SLAHref(r)).Body.String()
-		api := api.NewSLA(r)
+		api := api.NewSLA(r, nil)
 		require.Contains(t, body, `<span class="big"><bdi>`+format.Score(*api.Score)+`</bdi></span>`)
 		for _, c := range api.Components {
 			if c.HasData {

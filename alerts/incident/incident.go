@@ -3,6 +3,8 @@ package incident
 import (
 	"slices"
 	"time"
+
+	"github.com/sloengine/sloengine/slo"
 )
 
 // Severity says how urgent an incident is.
@@ -117,6 +119,19 @@ type Spent struct {
 	Bad   uint64   `json:"bad"`
 	// Budget is the share of the error budget of the SLO's window that was spent. 1 is all of it.
 	Budget float64 `json:"budget"`
+	Cost   *Cost   `json:"cost,omitempty"` // in money, if the spec stated one
+}
+
+// Cost is what the bad events or slices of an incident cost, by the price at that time.
+type Cost struct {
+	Amount   slo.Amount `json:"amount"`
+	Currency string     `json:"currency"`
+	Basis    string     `json:"basis"`             // such as 12.50 EUR per bad event
+	Minutes  float64    `json:"minutes,omitempty"` // of violation, if these have a price
+	Coverage float64    `json:"coverage"`          // share of the time of the incident that was observed, in [0,1]
+	Sampled  bool       `json:"sampled,omitempty"` // rate limits sampled events of the SLO's window
+	// Shared are the SLOs before it in the same list, with a cost in the same currency, that can count the same events or time.
+	Shared []string `json:"shared,omitempty"`
 }
 
 // Alert is one alert of an incident.

@@ -20,6 +20,7 @@ type Incident struct {
 	Automated          bool      // an alert opened it
 	Spent              float64   // the largest share of an error budget that it cost; below 0: not known
 	Affected           []Affected
+	Cost               []slo.Money // by currency; nil if no affected SLO has a cost
 }
 
 // Affected is an SLO or an agreement in one group that an incident was about. No group stands for all groups.

@@ -173,7 +173,7 @@ func (api *Handler) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := api.one(c, v); r != nil {
-		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Engines: api.parts(r)})
+		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)})
 	}
 }
 
@@ -252,7 +252,7 @@ func (api *Handler) apiSLAs(c *gin.Context) {
 	if v.Rep != nil {
 		for i := range v.Rep.SLAs {
 			if service == "" || v.Rep.SLAs[i].SLA.Service == service {
-				out.Items = append(out.Items, NewSLA(&v.Rep.SLAs[i]))
+				out.Items = append(out.Items, NewSLA(&v.Rep.SLAs[i], site.AgreementCosts(v.Rep, &v.Rep.SLAs[i])))
 			}
 		}
 	}

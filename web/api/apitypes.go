@@ -133,6 +133,9 @@ type sloJSON struct {
 
 	// Understated: in a view, some engine counted events of this group in its "other" group.
 	Understated bool `json:"understated,omitempty"`
+
+	// Cost of violations in the period, if the spec states one. Of one group of several it is compared with nothing.
+	Cost *sla.SLOCost `json:"cost,omitempty"`
 }
 
 func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
@@ -146,6 +149,7 @@ func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
 		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since), LastEvent: timeOrNil(r.LastEvent),
 		Total: NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,
 	}
+	out.Cost = r.Counted(len(s.GroupBy) == 0).Cost()
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
 	}
@@ -167,6 +171,7 @@ type SLOList struct {
 type SLOOne struct {
 	Report  reportJSON `json:"report"`
 	SLO     sloJSON    `json:"slo"`
+	Costs   *sla.Costs `json:"costs,omitempty"`   // of all groups of the SLO, if the spec states a cost
 	Engines []partJSON `json:"engines,omitempty"` // of a view
 }
 
@@ -245,15 +250,16 @@ type slaJSON struct {
 	Worst       *string           `json:"worst"` // name of the component that lost most
 	Missing     int               `json:"missing"`
 	Components  []componentJSON   `json:"components"`
+	Costs       *sla.Costs        `json:"costs,omitempty"` // of its components, if one has a cost
 }
 
-func NewSLA(r *sla.SLAReport) slaJSON {
+func NewSLA(r *sla.SLAReport, costs *sla.Costs) slaJSON {
 	a := r.SLA
 	out := slaJSON{
 		Service: a.Service, SLA: a.Name, Group: groupJSON(a.GroupBy, r.Group), Description: a.Description, Window: a.Window.String(),
 		Method: a.Method, NoData: a.NoData, PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), HasData: r.HasData,
 		Score: number(r.Score, r.HasData), Low: number(r.Low, true), High: number(r.High, true), Informative: r.Informative, Breached: r.Breached, Level: r.Level,
-		Missing: r.Missing, Components: []componentJSON{},
+		Missing: r.Missing, Components: []componentJSON{}, Costs: costs,
 	}
 	if c := chart.WorstComponent(r); c != nil {
 		out.Worst = &c.Name

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
@@ -54,6 +55,7 @@ type ReportSLOJSON struct {
 	Budget   budgetJSON      `json:"budget"`     // planned maintenance taken out: what counts
 	Raw      budgetJSON      `json:"raw_budget"` // everything
 	WorstDay *reportDayJSON  `json:"worst_day"`
+	Cost     *sla.SLOCost    `json:"cost,omitempty"` // if the spec states one
 	Days     []reportDayJSON `json:"days,omitempty"`
 }
 
@@ -98,8 +100,9 @@ type PeriodReportJSON struct {
 	SLOs       []ReportSLOJSON       `json:"slos"`
 	SLAs       []ReportSLAJSON       `json:"slas"`
 	Thresholds []reportThresholdJSON `json:"thresholds"`
-	Limits     []reportThresholdJSON `json:"limits"`    // the same, for clients that know the old name
-	Incidents  *reportIncidentsJSON  `json:"incidents"` // null: not known
+	Limits     []reportThresholdJSON `json:"limits"`          // the same, for clients that know the old name
+	Costs      *sla.Costs            `json:"costs,omitempty"` // of all its SLOs, if the spec states any
+	Incidents  *reportIncidentsJSON  `json:"incidents"`       // null: not known
 }
 
 // incidentFiguresJSON sums up the incidents that were detected in a period. Medians are over those of severity critical.
@@ -118,18 +121,32 @@ type reportIncidentsJSON struct {
 }
 
 type reportIncidentJSON struct {
-	ID        string     `json:"id"`
-	Title     string     `json:"title"`
-	Service   string     `json:"service"`
-	Severity  string     `json:"severity"`
-	Onset     *time.Time `json:"onset"`
-	Detected  *time.Time `json:"detected"`
-	Resolved  *time.Time `json:"resolved"` // null: it goes on
-	Automated bool       `json:"automated"`
-	Detection float64    `json:"detection_seconds"`
-	Response  *float64   `json:"response_seconds"` // null: not acknowledged
-	Duration  float64    `json:"duration_seconds"`
-	Spent     *float64   `json:"budget_spent"` // the most of one error budget; null: not known
+	ID        string      `json:"id"`
+	Title     string      `json:"title"`
+	Service   string      `json:"service"`
+	Severity  string      `json:"severity"`
+	Onset     *time.Time  `json:"onset"`
+	Detected  *time.Time  `json:"detected"`
+	Resolved  *time.Time  `json:"resolved"` // null: it goes on
+	Automated bool        `json:"automated"`
+	Detection float64     `json:"detection_seconds"`
+	Response  *float64    `json:"response_seconds"` // null: not acknowledged
+	Duration  float64     `json:"duration_seconds"`
+	Spent     *float64    `json:"budget_spent"`   // the most of one error budget; null: not known
+	Cost      []moneyJSON `json:"cost,omitempty"` // by currency; absent if no affected SLO has a cost
+}
+
+// moneyJSON is an amount as a decimal text, which no reader takes for a float.
+type moneyJSON struct {
+	Currency string    `json:"currency"`
+	Amount   slo.Money `json:"amount"`
+}
+
+func newMoney(all []slo.Money) (out []moneyJSON) {
+	for _, m := range all {
+		out = append(out, moneyJSON{m.Currency, m})
+	}
+	return out
 }
 
 func newIncidentFigures(f *report.IncidentFigures) incidentFiguresJSON {
@@ -156,7 +173,7 @@ func newReportIncidents(p *report.Report) *reportIncidentsJSON {
 		response, answered := x.Response()
 		out.Items = append(out.Items, reportIncidentJSON{
 			ID: x.ID, Title: x.Title, Service: x.Service, Severity: x.Severity(), Onset: timeOrNil(x.Onset), Detected: timeOrNil(x.Detected), Resolved: timeOrNil(x.Resolved),
-			Automated: x.Automated, Detection: x.Detection().Seconds(), Response: number(response.Seconds(), answered), Duration: x.Duration(p.Now()).Seconds(), Spent: number(x.Spent, x.Spent >= 0),
+			Automated: x.Automated, Detection: x.Detection().Seconds(), Response: number(response.Seconds(), answered), Duration: x.Duration(p.Now()).Seconds(), Spent: number(x.Spent, x.Spent >= 0), Cost: newMoney(x.Cost),
 		})
 	}
 	return out
@@ -172,7 +189,7 @@ func newReportSLO(r *report.SLO, days bool) ReportSLOJSON {
 	out := ReportSLOJSON{
 		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Now.Group), Informative: r.Now.Informative, Kind: s.Indicator.Kind,
 		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.Now.Slice.Seconds(), coveredJSON: newCovered(&r.Covered),
-		Events: r.Events, Verdict: r.Verdict, Budget: newBudget(r.Net), Raw: newBudget(r.Raw),
+		Events: r.Events, Verdict: r.Verdict, Budget: newBudget(r.Net), Raw: newBudget(r.Raw), Cost: r.Cost(),
 	}
 	corrected := r.Corrected.Seconds()
 	out.Corrected = &corrected
@@ -188,8 +205,8 @@ func newReportSLO(r *report.SLO, days bool) ReportSLOJSON {
 	return out
 }
 
-func newReportSLA(r *report.SLA, days bool) ReportSLAJSON {
-	out := ReportSLAJSON{slaJSON: NewSLA(&r.SLAReport), coveredJSON: newCovered(&r.Covered), Verdict: r.Verdict, Violations: ViolationsJSON(r.Violations)}
+func newReportSLA(p *report.Report, r *report.SLA, days bool) ReportSLAJSON {
+	out := ReportSLAJSON{slaJSON: NewSLA(&r.SLAReport, p.AgreementCosts(r)), coveredJSON: newCovered(&r.Covered), Verdict: r.Verdict, Violations: ViolationsJSON(r.Violations)}
 	if days {
 		for i := range r.Days {
 			d := &r.Days[i]
@@ -221,12 +238,12 @@ func newPeriodReport(p *report.Report, v site.View, days bool) PeriodReportJSON 
 		out.SLOs = append(out.SLOs, newReportSLO(&p.SLOs[i], days))
 	}
 	for i := range p.SLAs {
-		out.SLAs = append(out.SLAs, newReportSLA(&p.SLAs[i], days))
+		out.SLAs = append(out.SLAs, newReportSLA(p, &p.SLAs[i], days))
 	}
 	for i := range p.Thresholds {
 		out.Thresholds = append(out.Thresholds, newReportThreshold(&p.Thresholds[i]))
 	}
-	out.Limits, out.Incidents = out.Thresholds, newReportIncidents(p)
+	out.Limits, out.Incidents, out.Costs = out.Thresholds, newReportIncidents(p), p.Costs()
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
@@ -14,7 +15,7 @@ import (
 )
 
 // CSVColumns are the columns of a report as CSV. Each line is of one kind: slo,
-// sla, component (of the sla above it), limit or incident; what a kind has not is empty.
+// sla, component (of the sla above it), limit, incident or cost (one for each currency); what a kind has not is empty.
 // Ratios are 0 to 1, scores and points 0 to 100, times RFC 3339 in UTC.
 var CSVColumns = []string{
 	"kind", "period", "service", "name", "component", "group", "informative", "zone", "from", "to", "running", "kept_from", "coverage",
@@ -22,6 +23,7 @@ var CSVColumns = []string{
 	"worst_day", "worst_day_indicator", "worst_day_share",
 	"score", "score_low", "score_high", "level", "weight", "attainment", "points", "points_lost", "kept_limit", "warnings", "criticals", "note",
 	"severity", "onset", "detected", "resolved", "detection_seconds", "response_seconds", "duration_seconds",
+	"cost", "currency", "cost_basis", "cost_estimate", "cost_baseline", "saving", "investment",
 }
 
 // csvLine is one line by the names of its columns.
@@ -111,6 +113,10 @@ func reportCSV(p *report.Report) ([]byte, error) {
 			b := d.Net.Budget(s)
 			l["worst_day"], l["worst_day_indicator"], l["worst_day_share"] = d.Date, csvNumber(b.SLI, b.HasData), csvNumber(d.Share, true)
 		}
+		if c := r.Cost(); c != nil {
+			l["cost_basis"], l["cost_estimate"] = c.Basis, strconv.FormatBool(c.IsEstimate())
+			l.money(c.Amount, &c.Comparison)
+		}
 		put(l)
 	}
 	for i := range p.Thresholds {
@@ -131,6 +137,14 @@ func reportCSV(p *report.Report) ([]byte, error) {
 			put(csvIncident(p, &p.Incidents.List[i]))
 		}
 	}
+	if c := p.Costs(); c != nil {
+		for i := range c.Sums {
+			s := &c.Sums[i]
+			l := csvLine{"kind": "cost", "period": p.Period.String(), "service": csvText(p.Service), "running": strconv.FormatBool(p.Running), "cost_estimate": strconv.FormatBool(c.Estimate), "note": csvText(strings.Join(c.Notes(), " "))}
+			l.money(s.Amount, &s.Comparison)
+			put(l)
+		}
+	}
 	w.Flush()
 	if err == nil {
 		err = w.Error()
@@ -138,12 +152,26 @@ func reportCSV(p *report.Report) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
+// money fills in what something cost.
+func (l csvLine) money(m slo.Money, c *sla.Comparison) {
+	l["cost"], l["currency"] = m.In(m.Currency), m.Currency
+	for column, x := range map[string]*slo.Money{"cost_baseline": c.Baseline, "saving": c.Saving, "investment": c.Investment} {
+		if x != nil {
+			l[column] = x.In(x.Currency)
+		}
+	}
+}
+
 // csvIncident is the line of an incident: its name is the id, and its note the title.
 func csvIncident(p *report.Report, x *report.Incident) csvLine {
 	response, answered := x.Response()
-	return csvLine{
+	l := csvLine{
 		"kind": "incident", "period": p.Period.String(), "service": csvText(x.Service), "name": csvText(x.ID), "running": strconv.FormatBool(x.Resolved.IsZero()),
 		"budget_spent": csvNumber(x.Spent, x.Spent >= 0), "note": csvText(x.Title), "severity": x.Severity(), "onset": csvTime(x.Onset), "detected": csvTime(x.Detected), "resolved": csvTime(x.Resolved),
 		"detection_seconds": csvNumber(x.Detection().Seconds(), true), "response_seconds": csvNumber(response.Seconds(), answered), "duration_seconds": csvNumber(x.Duration(p.Now()).Seconds(), true),
 	}
+	if len(x.Cost) == 1 { // several currencies are in the JSON document
+		l.money(x.Cost[0], &sla.Comparison{})
+	}
+	return l
 }

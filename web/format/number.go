@@ -144,3 +144,21 @@ func PointsLost(x float64) string {
 func WrittenPercent(x float64) string {
 	return strconv.FormatFloat(x*100, 'g', 6, 64) + "%"
 }
+
+// Money prints an amount with thousands separators and its currency, such as 1,234.50 EUR.
+func Money(m slo.Money) string { return group(m.In(m.Currency)) + " " + m.Currency }
+
+// MoneyTexts prints sums in several currencies side by side; NoValue if there are none.
+func MoneyTexts(all []slo.Money) string {
+	out := ""
+	for i, m := range all {
+		if i > 0 {
+			out += ", "
+		}
+		out += Money(m)
+	}
+	if out == "" {
+		return NoValue
+	}
+	return out
+}

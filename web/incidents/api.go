@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
@@ -49,6 +50,7 @@ type Item struct {
 	DurationSeconds  float64             `json:"duration_seconds"`           // from the onset to the resolution, or until now
 	AlertCount       int                 `json:"alert_count"`
 	Affected         []incident.Affected `json:"affected"`
+	Costs            *sla.Costs          `json:"costs,omitempty"` // of all affected SLOs, if one had a cost
 }
 
 // NewItem computes what follows from an incident. spent is what it cost so far.
@@ -57,7 +59,7 @@ func NewItem(inc *incident.Incident, spent []incident.Spent, now time.Time) Item
 		Incident: *inc, DetectionSeconds: inc.Detection().Seconds(), DurationSeconds: max(0, inc.End(now).Sub(inc.Onset).Seconds()),
 		AlertCount: len(inc.Alerts) + inc.More, Affected: append([]incident.Affected{}, inc.Affected()...),
 	}
-	x.Spent = spent
+	x.Spent, x.Costs = spent, site.IncidentCosts(spent)
 	if d, ok := inc.Response(); ok {
 		s := d.Seconds()
 		x.ResponseSeconds = &s

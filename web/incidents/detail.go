@@ -36,6 +36,7 @@ type detailPage struct {
 	MoreAlerts int
 	Affected   []affected
 	MoreOf     int
+	Costs      *site.Costs // nil if no affected SLO had a cost
 	Facts      []site.Fact
 	List, API  string
 }
@@ -94,6 +95,7 @@ func (h *Handler) detailPage(c *gin.Context) {
 	}
 	p.Timeline, p.MoreTimes = newTimeline(inc, v.Now)
 	p.Affected, p.MoreOf = h.newAffected(inc, spent, v.Rep)
+	p.Costs = site.NewCosts(site.IncidentCosts(spent))
 	p.AlertRows, p.MoreAlerts = newAlertRows(inc, v)
 	p.Facts = facts(inc, v)
 	h.fillCharts(c, inc, v, &p)

@@ -13,6 +13,7 @@ type incidentRow struct {
 	Onset               string
 	Detection, Response string
 	Duration, Spent     string
+	Cost                string
 }
 
 // fillIncidents adds the incidents of the period, if they are known.
@@ -43,6 +44,7 @@ func (m *model) fillIncidents(r *report.Report) {
 			break
 		}
 		m.Incidents = append(m.Incidents, newIncident(&all.List[i], r.Now()))
+		m.IncidentCosts = m.IncidentCosts || len(all.List[i].Cost) > 0
 	}
 	if len(all.List) > 0 {
 		m.Notes = append(m.Notes, "Incidents are those that were detected in the period. Medians leave out those of severity warning. The budget that an incident spent is a share of the budget of the objective's window.")
@@ -61,6 +63,7 @@ func newIncident(x *report.Incident, now time.Time) incidentRow {
 		State: mark{x.Severity(), grey}, Title: format.Safe(x.Title, format.MaxTitle), ID: x.ID, Service: format.Safe(x.Service, format.MaxName),
 		Onset: x.Onset.UTC().Format("Mon 2 Jan 15:04 UTC"), Detection: format.Duration(x.Detection()), Response: format.NoValue, Duration: format.Duration(x.Duration(now)), Spent: format.NoValue,
 	}
+	out.Cost = format.MoneyTexts(x.Cost)
 	if x.Critical {
 		out.State.Color = red
 	}

@@ -33,6 +33,8 @@ type model struct {
 	Thresholds                                  []thresholdRow
 	Incidents                                   []incidentRow
 	MoreIncidents                               int
+	IncidentCosts                               bool
+	Costs                                       []costRow
 	Compared                                    string // the period before; "": none
 	Notes                                       []string
 }
@@ -113,6 +115,7 @@ func newModel(in *Input) *model {
 		m.Thresholds = append(m.Thresholds, newThreshold(&r.Thresholds[i], before))
 	}
 	m.Notes = notes(r)
+	m.fillCosts(r, in.Before)
 	m.fillIncidents(r)
 	return m
 }

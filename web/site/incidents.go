@@ -70,6 +70,11 @@ func newReportIncident(inc *incident.Incident, spent []incident.Spent) report.In
 	for i := range spent {
 		x.Spent = max(x.Spent, spent[i].Budget)
 	}
+	if c := IncidentCosts(spent); c != nil {
+		for i := range c.Sums {
+			x.Cost = append(x.Cost, c.Sums[i].Amount)
+		}
+	}
 	for _, a := range inc.Affected() {
 		y := report.Affected{SLO: slo.ID(a.SLO), Group: a.Group}
 		if a.SLO == "" {

@@ -38,6 +38,7 @@ type reportPage struct {
 	JSON     string
 	Figures  []site.Figure
 	Services []reportService
+	Costs    *site.Costs // nil if the spec states no cost
 
 	Incidents     []reportIncident
 	MoreIncidents int
@@ -257,7 +258,7 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 		p.Running = "The period has not ended. These are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
 	}
 	p.Figures = reportFigures(r, counts, agreed)
-	p.Services = ui.reportServices(v, r)
+	p.Services, p.Costs = ui.reportServices(v, r), site.NewCosts(r.Costs())
 	ui.fillReportIncidents(p, r)
 	p.Notes = reportNotes(kept, partial, corrected)
 }

@@ -18,6 +18,7 @@ type reportIncident struct {
 	Onset               format.Stamp
 	Detection, Response string
 	Duration, Spent     string
+	Cost                string // "" if no affected SLO has a cost
 }
 
 const shownReportIncidents = 100
@@ -51,6 +52,9 @@ func (ui *Handler) fillReportIncidents(p *reportPage, r *report.Report) {
 		}
 		if x.Spent >= 0 {
 			row.Spent = format.Percent(x.Spent, 1)
+		}
+		if len(x.Cost) > 0 {
+			row.Cost = format.MoneyTexts(x.Cost)
 		}
 		p.Incidents = append(p.Incidents, row)
 	}

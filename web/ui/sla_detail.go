@@ -34,6 +34,7 @@ type slaPage struct {
 	Missing     []string
 	History     slaHistory
 	Thresholds  []thresholdRow
+	Costs       *site.Costs // nil if no component has a cost
 	Reports     []site.Link
 	API         string
 }
@@ -75,6 +76,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 			p.Alert = fmt.Sprintf("Alerts use a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), format.Score(x.Score))
 		}
 	}
+	p.Costs = site.NewCosts(site.AgreementCosts(v.Rep, r))
 	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
 	ui.fillSLAGroups(&p, v.Rep, r)
 	p.History = ui.slaHistory(c.Request.Context(), v, r, q)

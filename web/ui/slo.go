@@ -51,6 +51,8 @@ type sloPage struct {
 	Counts      []countRow
 	Parts       []partRow // of the engines of a view
 	Corrected   string
+	Costs       *site.Costs // of all groups; nil if the spec states no cost
+	OwnCost     string      // of this group of several
 	Corrections []correctionRow
 	Facts       []site.Fact
 	Source      *sloSource
@@ -108,6 +110,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
 	p.Parts = ui.partRows(r, v.Now)
+	fillCosts(&p, v.Rep, r)
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
 	}
@@ -136,6 +139,13 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		respond.Partial(c)
 	}
 	ui.Page(c, http.StatusOK, "slo", p)
+}
+
+func fillCosts(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
+	p.Costs = site.NewCosts(site.SLOCosts(rep, r.SLO.ID))
+	if p.Costs != nil && len(r.SLO.GroupBy) > 0 {
+		p.OwnCost = format.Money(r.Counted(false).Cost().Amount)
+	}
 }
 
 // fillGroups links to the other groups of an SLO, worst first.

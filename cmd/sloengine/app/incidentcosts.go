@@ -142,8 +142,29 @@ func (c *incidentCosts) of(ctx context.Context, inc *incident.Incident, now time
 		if budget := reports[i].SLO.Objective.Budget() * float64(reports[i].Budget.Counts.Valid()); budget > 0 {
 			out[i].Budget = t.Loss(reports[i].SLO) / budget
 		}
+		out[i].Cost = costOf(reports[:i], reports[i], t.Bad, s.Share(0, 1))
 	}
 	return out, nil
+}
+
+// costOf is what bad events or slices cost by the present price; nil if the spec states none. before are the SLOs that the
+// incident has cost already.
+func costOf(before []*sla.SLOReport, r *sla.SLOReport, bad uint64, coverage float64) *incident.Cost {
+	s := r.SLO
+	if s.Cost == nil {
+		return nil
+	}
+	c := &incident.Cost{Amount: s.UnitCost().Times(bad), Currency: s.Cost.Currency, Basis: s.Cost.Basis(), Coverage: coverage, Sampled: r.Sampled()}
+	if s.Cost.Unit == slo.PerMinute {
+		c.Minutes = float64(bad) * s.JudgedSlice().Minutes()
+	}
+	for _, x := range before {
+		id := string(x.SLO.ID)
+		if x.SLO.ID != s.ID && x.SLO.Cost != nil && x.SLO.Cost.Currency == s.Cost.Currency && slo.MayShare(x.SLO, s) && !slices.Contains(c.Shared, id) {
+			c.Shared = append(c.Shared, id)
+		}
+	}
+	return c
 }
 
 // refresh computes the costs of open incidents, no more than once in costEvery.

@@ -111,3 +111,22 @@ func TestCostsOfIncidents(t *testing.T) {
 	require.Empty(t, n.Between(start.Add(-time.Hour), start))
 	require.Empty(t, n.Between(end.Add(2*time.Minute), end.Add(time.Hour)))
 }
+
+// By hand: 4 bad events at 12.50, and 3 bad slices of 10 seconds, which are half a minute, at 60 a minute.
+func TestMoneyOfIncidents(t *testing.T) {
+	cost := func(unit slo.CostUnit, price string) *slo.Cost {
+		a, err := slo.ParseAmount(price)
+		require.NoError(t, err)
+		return &slo.Cost{Unit: unit, Price: a, Currency: "EUR"}
+	}
+	events := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/a", Cost: cost(slo.PerBad, "12.50")}}
+	slices := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/b", Cost: cost(slo.PerMinute, "60"), Budgeting: slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Second}}}
+	free := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/c"}}
+	c := costOf([]*sla.SLOReport{free}, events, 4, 1)
+	require.Equal(t, "50.00", c.Amount.In("EUR"))
+	require.Equal(t, []any{"12.50 EUR per bad event", "EUR", 1., 0., []string(nil)}, []any{c.Basis, c.Currency, c.Coverage, c.Minutes, c.Shared})
+	c = costOf([]*sla.SLOReport{free, events, events, slices}, slices, 3, 0.5)
+	require.Equal(t, "30.00", c.Amount.In("EUR"))
+	require.Equal(t, []any{0.5, 0.5, []string{"shop/a"}}, []any{c.Minutes, c.Coverage, c.Shared})
+	require.Nil(t, costOf(nil, free, 9, 1))
+}

@@ -206,6 +206,14 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 	for _, spent := range x.Spent {
 		fmt.Fprintf(tw, "budget\t%s %s: %d of %d bad, %.2f %% of the error budget\n", cli.Cell(spent.SLO), cli.Cell(fmt.Sprint(spent.Group)), spent.Bad, spent.Valid, 100*spent.Budget)
 	}
+	if c := x.Costs; c != nil {
+		for i := range c.Sums {
+			fmt.Fprintf(tw, "cost\t%s\n", slo.Money{Amount: c.Sums[i].Amount.Amount, Currency: c.Sums[i].Currency})
+		}
+		for _, note := range c.Notes() {
+			fmt.Fprintf(tw, "\t%s\n", cli.Cell(note))
+		}
+	}
 	if x.PostMortem != "" {
 		fmt.Fprintf(tw, "post-mortem\t%s\n", cli.Cell(x.PostMortem))
 	}
