@@ -1,7 +1,10 @@
 package kafka
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 )
@@ -120,4 +124,46 @@ func TestUncleanElection(t *testing.T) {
 	t.Logf("counted after %s", time.Since(began))
 	eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
 	require.Equal(t, "offsets 120 to 149", s.intake.Troubles()[0].Reason)
+}
+
+// A log that is damaged in the middle is opened with the loss accepted: the source reads the messages of the lost records
+// again, and those alone, although their neighbours have no ids either.
+func TestAcceptedLossIsReadAgain(t *testing.T) {
+	c := kafkatest.Shared(t)
+	c.CreateTopic(t, "damaged", 1, nil)
+	dir, copied := t.TempDir(), t.TempDir()
+	e := startEngine(t, dir)
+	s := startSource(t, e, plain(c.Brokers()...), settings("damaged"), nil)
+	for round := range 5 {
+		var records []*kgo.Record
+		for i := range 20 {
+			records = append(records, &kgo.Record{Topic: "damaged", Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"round-%d-%d"}}`, round, i)})
+		}
+		c.Produce(t, records...)
+		requireOnce(t, e, 20*(round+1))
+	}
+	require.NoError(t, os.CopyFS(copied, os.DirFS(dir))) // as after a kill, without a checkpoint of the end
+	s.stop()
+	e.stop()
+	damaged := 0
+	segments, err := filepath.Glob(filepath.Join(copied, "wal", "*.wal"))
+	require.NoError(t, err)
+	for _, name := range segments {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		if at := bytes.Index(data, []byte("round-2-7")); at >= 0 {
+			data[at] ^= 1
+			require.NoError(t, os.WriteFile(name, data, 0o600))
+			damaged++
+		}
+	}
+	require.Equal(t, 1, damaged)
+
+	e = startEngine(t, copied, func(o *engine.Options) { o.AcceptLoss = true })
+	require.Less(t, len(e.state.counted()), 100, "nothing was lost")
+	s = startSource(t, e, plain(c.Brokers()...), settings("damaged"), nil)
+	requireOnce(t, e, 100)
+	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
+	require.Less(t, int(s.intake.Totals().Accepted), 100, "all was read again")
+	requireOnce(t, e, 100)
 }

@@ -117,14 +117,18 @@ type runningEngine struct {
 	stop  func()
 }
 
-func startEngine(t testing.TB, dir string) *runningEngine {
+func startEngine(t testing.TB, dir string, change ...func(*engine.Options)) *runningEngine {
 	t.Helper()
 	r := &runningEngine{state: &folded{ids: map[string]int{}, dropped: map[string]uint64{}, book: position.NewBook()}}
-	var err error
-	r.Engine, err = engine.Open(engine.Options{
+	o := engine.Options{
 		Dir: dir, State: r.state, Logger: slog.New(slog.DiscardHandler), SegmentBytes: 1 << 20,
 		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1}, Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	var err error
+	r.Engine, err = engine.Open(o)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan struct{})
