@@ -17,7 +17,10 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 )
 
-var kafkaCycles = flag.Int("kafka.cycles", 8, "faults of the set checker of the Kafka source")
+var (
+	kafkaCycles = flag.Int("kafka.cycles", 8, "faults of the set checker of the Kafka source")
+	kafkaNodes  = flag.Int("kafka.nodes", 1, "nodes of its cluster")
+)
 
 // TestKafkaSetChecker reads a topic while the engine is killed, the broker is killed, and the network is cut, at random
 // moments. Whatever is in the topic in the end is counted exactly once, by id and also without ids. The topic itself is the
@@ -25,7 +28,7 @@ var kafkaCycles = flag.Int("kafka.cycles", 8, "faults of the set checker of the 
 // other.
 func TestKafkaSetChecker(t *testing.T) {
 	t.Parallel()
-	cluster := kafkatest.Start(t, kafkatest.Options{Proxied: true})
+	cluster := kafkatest.Start(t, kafkatest.Options{Proxied: true, Brokers: *kafkaNodes})
 	cluster.CreateTopic(t, "orders", 5, nil)
 	seed := uint64(time.Now().UnixNano())
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -34,8 +37,8 @@ func TestKafkaSetChecker(t *testing.T) {
 	produced := produceUntil(t, cluster)
 	dir := t.TempDir()
 	spec := writeFile(t, dir, "spec.yaml", crashSpec)
-	settings := crashSettings + fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: [%q], topics: [orders], refresh: 200ms, backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
-`, cluster.ProxiedBrokers()[0])
+	settings := crashSettings + fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: ["%s"], topics: [orders], refresh: 200ms, backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
+`, strings.Join(cluster.ProxiedBrokers(), `", "`))
 	args := serveArgs(t, dir, spec, settings)
 	run := func() *process {
 		p, ok := start(t, nil, args...)
@@ -46,6 +49,7 @@ func TestKafkaSetChecker(t *testing.T) {
 	faults := map[string]int{}
 	for range *kafkaCycles {
 		time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+		node := rnd.IntN(*kafkaNodes) // with three, the others lead what it led
 		switch n := rnd.IntN(10); {
 		case n < 6:
 			faults["engine"]++
@@ -54,23 +58,23 @@ func TestKafkaSetChecker(t *testing.T) {
 			p = run()
 		case n < 8:
 			faults["network"]++
-			cluster.Proxies[0].Cut()
+			cluster.Proxies[node].Cut()
 			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
 			if n == 6 {
 				faults["engine"]++
 				p.kill()
 				p = run()
 			}
-			cluster.Proxies[0].Restore()
+			cluster.Proxies[node].Restore()
 		default:
 			faults["broker"]++
-			cluster.Kill(0)
+			cluster.Kill(node)
 			if n == 8 {
 				faults["engine"]++
 				p.kill()
 				p = run()
 			}
-			cluster.Restart(t, 0)
+			cluster.Restart(t, node)
 		}
 	}
 	produced.stop()
@@ -112,7 +116,7 @@ func TestKafkaSetChecker(t *testing.T) {
 			invented++
 		}
 	}
-	t.Logf("faults %v; in the topic %d, without id %d; lost %d, twice %d, invented %d", faults, len(want), withoutID, lost, twice, invented)
+	t.Logf("nodes %d, faults %v; in the topic %d, without id %d; lost %d, twice %d, invented %d", *kafkaNodes, faults, len(want), withoutID, lost, twice, invented)
 	require.Zero(t, lost+twice+invented)
 	require.Equal(t, 0, strings.Count(string(get(t, p.base+"/api/v1/dlq")), `"origin"`))
 	p.stop(t)
