@@ -1,16 +1,15 @@
 package httpsink
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -22,36 +21,16 @@ type answer struct {
 	status int
 	after  time.Duration // Retry-After, if wait
 	wait   bool
-	body   *verdict // nil: it has no such form
+	body   *remote.Verdict // nil: it has no such form
 	// location is where a redirect leads, for its error.
 	location string
-}
-
-// verdict is the form of the engine's own answers, as far as it matters here.
-type verdict struct {
-	Rejected  int       `json:"rejected"`
-	Errors    []problem `json:"errors"`
-	Truncated bool      `json:"errors_truncated"`
-	Detail    string    `json:"detail"`
-}
-
-type problem struct {
-	Index     *int   `json:"index"` // without it, it is about something else
-	Code      string `json:"code"`
-	Detail    string `json:"detail"`
-	Retryable bool   `json:"retryable"`
 }
 
 func (a *answer) ok() bool { return a.status/100 == 2 }
 
 func (a *answer) parse(contentType string, raw []byte) {
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") || len(raw) > maxAnswer {
-		return
-	}
-	var v verdict
-	if json.Unmarshal(raw, &v) == nil { // an answer of another form says nothing
-		a.body = &v
+	if len(raw) <= maxAnswer {
+		a.body = remote.ParseVerdict(contentType, raw)
 	}
 }
 
