@@ -94,3 +94,20 @@ func TestRelaySystemdUnit(t *testing.T) {
 		require.Contains(t, unit, "\n"+line+"\n")
 	}
 }
+
+// The settings for other destinations are valid with the secrets that they name.
+func TestRelayDestinations(t *testing.T) {
+	for _, to := range []string{"rabbitmq", "http"} {
+		text := deployFile(t, "relay-"+to+".yaml")
+		here := t.TempDir() // the secret as it is mounted
+		for _, m := range regexp.MustCompile(`--from-file=([a-z-]+)`).FindAllStringSubmatch(text, -1) {
+			writeFile(t, here, m[1], "postgres://relay@db.example.org:5432/shop")
+		}
+		relay, err := config.ReadRelay("relay.yaml", []byte(strings.ReplaceAll(text, "/etc/sloengine/database", here)))
+		require.NoError(t, err)
+		require.Equal(t, to, relay.Destination())
+		o, err := relay.Options()
+		require.NoError(t, err)
+		require.NotEmpty(t, o.DeadLetterTopic)
+	}
+}

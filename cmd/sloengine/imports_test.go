@@ -172,7 +172,7 @@ var testsMayImport = map[string][]string{
 	"ingest/sink/kafkasink":    {"ingest/source/kafka/kafkatest"},
 	"ingest/sink/rabbitmqsink": {"ingest/source/rabbitmq/rabbitmqtest"},
 
-	"reliability/outbox/publish": {"ingest/source/kafka/kafkatest"},
+	"reliability/outbox/publish": {"ingest/event", "ingest/source/kafka/kafkatest", "ingest/source/rabbitmq/rabbitmqtest"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the

@@ -19,14 +19,14 @@ func newRelay(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "relay -f relay.yaml",
 		Short: "Publish the rows of an outbox table to a broker",
-		Long: `relay publishes the rows of an outbox table in PostgreSQL to Kafka. Rows with the
-same key are published in order. Any number of relays share a table: each leases a fair
+		Long: `relay publishes the rows of an outbox table in PostgreSQL to Kafka, RabbitMQ or a web
+service. Rows with the same key are published in order. Any number of relays share a table: each leases a fair
 part of the keys. With claim: optimistic, for tables with a version column, rows are
 claimed one by one, and published in no particular order.
 
 A row is published at least once. Its idempotency key is a header of the message, by which
 consumers recognise a row that comes twice. A row that cannot be published is tried again,
-and given up after max_attempts with a message to dead_letter.topic.
+and given up after max_attempts with a message to the destination in dead_letter.
 
 /-/ready says whether the database and the broker can be used, and why not.`,
 		Example: `  sloengine relay -f relay.yaml

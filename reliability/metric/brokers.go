@@ -10,7 +10,7 @@ var kafkaPart = NewPart("Kafka clients",
 	"Connections and requests of sinks and sources of the kind `kafka`.")
 
 var (
-	kafkaClient  = Named("client", "`sink:` or `source:` and its name")
+	kafkaClient  = Named("client", "`sink:` or `source:` and its name, or `relay`")
 	kafkaRequest = OneOf("request", "produce fetch metadata group other")
 )
 
@@ -28,7 +28,7 @@ var (
 var rabbitMQPart = NewPart("RabbitMQ clients",
 	"Connections of sinks and sources of the kind `rabbitmq`.")
 
-var rabbitMQClient = Named("client", "`sink:` or `source:` and its name")
+var rabbitMQClient = Named("client", "`sink:` or `source:` and its name, or `relay`")
 
 var (
 	RabbitMQConnected   = rabbitMQPart.Gauge("sloengine_rabbitmq_connected", unitYesNo, "Connections of the client: 1, or 0 while it is not connected.", rabbitMQClient, Absent(noRabbitMQ))

@@ -80,7 +80,7 @@ func launchRelay(ctx context.Context, g *runGroup, opt RelayOptions) error {
 		return err
 	}
 	o.Database, o.Publisher, o.Log = pool, publisher, opt.Log
-	o.Metrics, o.Breaker.Metrics = relay.NewMetrics(set), breaker.NewMetrics(set)
+	o.Metrics, o.Breaker.Metrics = relay.NewMetrics(set, opt.Config.Destination()), breaker.NewMetrics(set)
 	if opt.Config.Listen != nil {
 		l := opt.Config.Listen
 		o.Listen = func(ctx context.Context, wake func()) error { return listenFor(ctx, l.Options, l.Channel, wake) }
@@ -90,7 +90,7 @@ func launchRelay(ctx context.Context, g *runGroup, opt RelayOptions) error {
 		return err
 	}
 	f.handle(relayRoutes(r, opt, set))
-	opt.Log.Info("relaying", "table", o.Table.Name.Text(), "claim", o.Claim, "database", pool.Address())
+	opt.Log.Info("relaying", "table", o.Table.Name.Text(), "claim", o.Claim, "database", pool.Address(), "destination", opt.Config.Destination())
 	g.startLast(ctx, "relay", r.Run)
 	return nil
 }

@@ -7,12 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
-
 	"github.com/sloengine/sloengine/reliability/breaker"
-	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/outbox"
-	"github.com/sloengine/sloengine/reliability/outbox/publish"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -20,7 +16,8 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-// Relay is relay.yaml: the settings of a process that publishes the rows of an outbox table.
+// Relay is relay.yaml: the settings of a process that publishes the rows of an outbox table. Where to is in
+// relaydestination.go.
 type Relay struct {
 	Database postgres.Options `yaml:"database"`
 	Listen   *relayListen     `yaml:"listen"` // without it, the relay polls
@@ -34,17 +31,16 @@ type Relay struct {
 	SendTimeout time.Duration `yaml:"send_timeout" min:"100ms" max:"30m"` // of a batch, with all retries of the client
 	Poll        time.Duration `yaml:"poll" min:"10ms" max:"1m"`           // longest wait between two looks for rows
 
-	Retry       relayRetry `yaml:"retry"`
-	MaxAttempts int        `yaml:"max_attempts" min:"1" max:"1000000"` // of a row, after which it is given up
-	OnFailed    string     `yaml:"on_failed" one:"continue block"`     // with later rows of the key of a row that was given up
-	DeadLetter  struct {
-		Topic string `yaml:"topic"`
-		Key   string `yaml:"key"`
-	} `yaml:"dead_letter"`
-	Breaker   Disableable[breakerConfig]  `yaml:"breaker"`
-	Retention Disableable[relayRetention] `yaml:"retention"`
+	Retry       relayRetry                  `yaml:"retry"`
+	MaxAttempts int                         `yaml:"max_attempts" min:"1" max:"1000000"` // of a row, after which it is given up
+	OnFailed    string                      `yaml:"on_failed" one:"continue block"`     // with later rows of the key of a row that was given up
+	DeadLetter  relayDeadLetter             `yaml:"dead_letter"`
+	Breaker     Disableable[breakerConfig]  `yaml:"breaker"`
+	Retention   Disableable[relayRetention] `yaml:"retention"`
 
-	Kafka *relayKafka `yaml:"kafka"`
+	Kafka    *relayKafka    `yaml:"kafka"` // exactly one of these
+	RabbitMQ *relayRabbitMQ `yaml:"rabbitmq"`
+	HTTP     *relayHTTP     `yaml:"http"`
 
 	Web struct {
 		ConfigFile     string `yaml:"config_file" is:"file"` // TLS and basic auth
@@ -76,24 +72,8 @@ type relayRetention struct {
 	Source string        `yaml:"source" one:"none claim xid"` // how an engine reads the table
 }
 
-// relayKafka is a cluster that rows are published to. The producer is idempotent and waits for all replicas in sync.
-type relayKafka struct {
-	kafkaclient.Options `yaml:",inline"`
-	TLS                 *tlsConfig    `yaml:"tls"`
-	Compression         string        `yaml:"compression" one:"none gzip snappy lz4 zstd"`
-	MaxMessageBytes     int64         `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"`
-	Linger              time.Duration `yaml:"linger" max:"1s"`
-	DeliveryTimeout     time.Duration `yaml:"delivery_timeout" min:"1s" max:"30m"`
-}
-
-// Defaults of the Kafka publisher that differ from those of a sink.
-const (
-	relayDeliveryTimeout = 45 * time.Second
-	relayLinger          = 5 * time.Millisecond
-	relayConnections     = 8
-	// relayGrace is what the send time-out has to have beyond the delivery time-out of the client, which is to end first.
-	relayGrace = time.Second
-)
+// relayConnections is the default of database.max_connections.
+const relayConnections = 8
 
 // DefaultRelay is what a relay.yaml with nothing but a database and a broker means.
 func DefaultRelay() Relay {
@@ -115,12 +95,6 @@ func DefaultRelay() Relay {
 	return c
 }
 
-func (k *relayKafka) prefill(*Config) {
-	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout, 250*time.Millisecond
-	k.Compression, k.MaxMessageBytes = kafkaclient.DefaultCompression, kafkaclient.DefaultMaxMessageBytes
-	k.Linger, k.DeliveryTimeout = relayLinger, relayDeliveryTimeout
-}
-
 // LoadRelay reads relay.yaml. The error names the place of everything that is wrong, and what is allowed there.
 func LoadRelay(name string) (Relay, error) {
 	data, err := os.ReadFile(name)
@@ -139,7 +113,7 @@ func ReadRelay(name string, data []byte) (Relay, error) {
 		if err := r.Problems().Err(); err != nil {
 			return c, err
 		}
-		return c, fmt.Errorf("%s: empty (set database and kafka)", name)
+		return c, fmt.Errorf("%s: empty (set database, and kafka, rabbitmq or http)", name)
 	}
 	f := &yamldoc.Decoder{
 		Dir: filepath.Dir(name), Duration: slo.ParseDuration,
@@ -185,47 +159,7 @@ func (c *Relay) check(f *yamldoc.Decoder) {
 	if c.SendTimeout > c.Lease/2 {
 		f.Errorf("send_timeout", "lower it, or raise lease", "must be at most half of lease (%s), or rows could be sent under a lease that has ended", c.Lease)
 	}
-	if c.Kafka == nil {
-		f.Errorf("kafka", "say where the brokers are", "missing")
-		return
-	}
-	c.Kafka.check(f, "kafka")
-	if least := c.Kafka.DeliveryTimeout + relayGrace; c.SendTimeout < least && !f.Broken("send_timeout") {
-		f.Errorf("send_timeout", "raise it, or lower kafka.delivery_timeout", "must be at least %s: kafka.delivery_timeout and %s, or rows that the client still holds are sent again", least, relayGrace)
-	}
-}
-
-func (k *relayKafka) check(f *yamldoc.Decoder, path string) {
-	if k.TLS != nil {
-		k.TLS.check(f, path+".tls")
-	}
-	if f.Broken(path) {
-		return
-	}
-	o, err := k.options("", nil)
-	if err == nil {
-		err = o.Validate()
-	}
-	if err != nil {
-		for _, text := range lines(err, "") {
-			f.Errorf(path, "", "%s", text)
-		}
-	}
-}
-
-func (k *relayKafka) options(name string, m *kafkaclient.Metrics) (o kafkaclient.ProducerOptions, err error) {
-	o = kafkaclient.ProducerOptions{
-		Options: k.Options, Compression: k.Compression, BatchBytes: k.MaxMessageBytes, MaxMessageBytes: k.MaxMessageBytes,
-		Linger: k.Linger, DeliveryTimeout: k.DeliveryTimeout,
-	}
-	o.Name, o.Metrics = name, m
-	if o.Linger == 0 {
-		o.Linger = -1 // that is how the option says none
-	}
-	if o.TLS, err = k.TLS.enabled(); err != nil {
-		return o, fmt.Errorf("tls: %w", err)
-	}
-	return o, nil
+	c.checkDestination(f)
 }
 
 // Notes are what the settings mean that may surprise.
@@ -234,18 +168,6 @@ func (c *Relay) Notes() (notes []string) {
 		notes = append(notes, "claim: optimistic publishes rows in no particular order")
 	}
 	return notes
-}
-
-// ClientOfRelay is what the metrics of brokers call the client of a relay.
-const ClientOfRelay = "relay"
-
-// Publisher makes the publisher, which the caller closes.
-func (c *Relay) Publisher(set *metrics.Set) (relay.Publisher, error) {
-	o, err := c.Kafka.options(ClientOfRelay, kafkaclient.NewMetrics(set))
-	if err != nil {
-		return nil, err
-	}
-	return publish.NewKafka(o)
 }
 
 // Options are those of the relay, without what a process opens.
@@ -257,7 +179,7 @@ func (c *Relay) Options() (o relay.Options, err error) {
 	o.Lease, o.SendTimeout, o.Poll = c.Lease, c.SendTimeout, c.Poll
 	o.Retry = retry.Options{Base: c.Retry.Base, Cap: c.Retry.Cap, Jitter: c.Retry.Jitter}
 	o.MaxAttempts, o.OnFailed = c.MaxAttempts, c.OnFailed
-	o.DeadLetterTopic, o.DeadLetterKey = c.DeadLetter.Topic, c.DeadLetter.Key
+	o.DeadLetterTopic, o.DeadLetterKey = c.deadLetterTopic(), c.DeadLetter.Key
 	if !c.Retention.Off {
 		v := c.Retention.V
 		o.Retention = &outbox.Retention{Age: v.Age, Ahead: v.Ahead}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/outbox"
+	"github.com/sloengine/sloengine/reliability/outbox/publish"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -39,6 +42,51 @@ func TestAShortRelayHasDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1<<20, p.MaxBytes())
 	require.NoError(t, p.Close())
+}
+
+const relayDatabase = "database: {dsn: postgres://relay@db/shop}\n"
+
+func TestRabbitMQAndHTTPOfARelay(t *testing.T) {
+	c, err := ReadRelay("relay.yaml", []byte(relayDatabase+`
+rabbitmq: {url: "amqp://mq/shop"}
+dead_letter: {routing_key: dead}
+`))
+	require.NoError(t, err)
+	require.Equal(t, "rabbitmq", c.Destination())
+	r := c.RabbitMQ
+	require.Equal(t, "amqp://mq/shop", r.URL)
+	require.Equal(t, relayRabbitMQ{
+		rabbitBroker: r.rabbitBroker, TopicIs: publish.TopicIsRoutingKey, Mandatory: true, Persistent: true, MaxMessageBytes: 1 << 20, ConfirmTimeout: 30 * time.Second,
+	}, *r)
+	o, err := c.Options()
+	require.NoError(t, err)
+	require.Equal(t, "dead", o.DeadLetterTopic)
+	p, err := c.Publisher(metrics.NewSet())
+	require.NoError(t, err)
+	require.Equal(t, 1<<20, p.MaxBytes())
+	require.NoError(t, p.Close())
+
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("t"), 0o600))
+	c, err = ReadRelay("relay.yaml", []byte(relayDatabase+`
+send_timeout: 10s
+http: {url: "https://h/in", body: cloudevents, source: shop, headers: {X-Tenant: a}, token_file: "`+token+`", health_url: "https://h/ok", tls: {server_name: x}, max_connections: 3, request_timeout: 4s, max_message_bytes: 2MiB}
+dead_letter: {url: "https://h/dead"}
+`))
+	require.NoError(t, err)
+	require.Equal(t, relayHTTP{
+		URL: "https://h/in", Body: publish.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"}, TokenFile: token, HealthURL: "https://h/ok",
+		TLS: &tlsConfig{ServerName: "x"}, MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20,
+	}, *c.HTTP)
+	o, err = c.Options()
+	require.NoError(t, err)
+	require.NotEmpty(t, o.DeadLetterTopic)
+	p, err = c.Publisher(nil)
+	require.NoError(t, err)
+	require.Equal(t, 2<<20, p.MaxBytes())
+	require.NoError(t, p.Close())
+	c.HTTP, c.DeadLetter.URL = &relayHTTP{}, ""
+	require.Empty(t, c.deadLetterTopic())
 }
 
 // TestEveryKeyOfARelayArrives sets each key to another value than its default.
@@ -97,7 +145,20 @@ func TestProblemsOfARelayHaveTheirPlace(t *testing.T) {
 	for text, wants := range map[string][]string{
 		"":                               {"empty"},
 		"kafka: {brokers: [\"k:9092\"]}": {"database: dsn: missing"},
-		"database: {dsn: postgres://relay@db/shop}":                                               {"kafka: missing"},
+		"database: {dsn: postgres://relay@db/shop}":                                               {"kafka: missing, and so are rabbitmq and http (set kafka, rabbitmq or http)"},
+		shortRelay + "rabbitmq: {url: amqp://mq}":                                                 {"relay.yaml:3:11: rabbitmq: only one of kafka, rabbitmq and http can be set"},
+		relayDatabase + "rabbitmq: {url: amqp://mq, exchnge: x}":                                  {"relay.yaml:2", `did you mean "exchange"`},
+		relayDatabase + "rabbitmq: {url: amqp://mq, topic_is: exchange, exchange: x}":             {"relay.yaml:2", "must not be set with topic_is: exchange"},
+		relayDatabase + "rabbitmq: {url: \"amqp://u:geheim@mq\"}":                                 {"relay.yaml:2", "contains credentials"},
+		relayDatabase + "rabbitmq: {url: amqp://mq}\ndead_letter: {topic: dead}":                  {"relay.yaml:3", "dead_letter.topic: is for kafka, and the rows go to rabbitmq (set routing_key"},
+		relayDatabase + "rabbitmq: {url: amqp://mq}\ndead_letter: {exchange: dead}":               {"relay.yaml:3", "needs a routing key"},
+		relayDatabase + "rabbitmq: {url: amqp://mq, confirm_timeout: 1m}":                         {"must be at least 1m1s: rabbitmq.confirm_timeout"},
+		relayDatabase + "http: {body: payload}":                                                   {"relay.yaml:2", "url"},
+		relayDatabase + "http: {url: \"http://h\", token_file: there-is-none}":                    {"relay.yaml:2", "token_file"},
+		relayDatabase + "http: {url: \"http://h\"}\ndead_letter: {url: \"ftp://h\"}":              {"dead letter url: must begin with http"},
+		relayDatabase + "http: {url: \"http://h\", request_timeout: 1m}":                          {"must be at least 1m1s: http.request_timeout"},
+		relayDatabase + "http: {url: \"http://h\", tls: {cert_file: c}}":                          {"relay.yaml:2", "cert_file and key_file must be set together"},
+		shortRelay + "dead_letter: {key: k}":                                                      {"relay.yaml:3", "has no effect without a topic"},
 		shortRelay + "lease: 1m\nsend_timeout: 50s":                                               {"relay.yaml:4", "send_timeout: must be at most half of lease (1m0s)"},
 		shortRelay + "send_timeout: 10s":                                                          {"relay.yaml:3", "must be at least 46s"},
 		shortRelay + "claim: luck":                                                                {"relay.yaml:3", "claim", "optimistic"},

@@ -147,7 +147,7 @@ func (r *Relay) deadMessage(res *result, withPayload bool) *Message {
 	if r.o.DeadLetterKey != "" {
 		row.Key = r.o.DeadLetterKey
 	}
-	m := &Message{Row: &row}
+	m := &Message{Row: &row, DeadLetter: true}
 	m.add(HeaderIdempotencyKey, it.IdempotencyKey)
 	m.add(HeaderEventType, it.EventType)
 	m.add(HeaderAggregateType, it.AggregateType)

@@ -182,7 +182,7 @@ func (f *fixture) relay(change func(o *Options)) *running {
 	f.t.Helper()
 	r := &running{set: metrics.NewSet(), log: &logtest.Buffer{}}
 	o := Options{
-		Claim: f.claim, Database: f.pool, Table: f.table, Publisher: f.broker, Metrics: NewMetrics(r.set), Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Claim: f.claim, Database: f.pool, Table: f.table, Publisher: f.broker, Metrics: NewMetrics(r.set, "kafka"), Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Lease: 3 * time.Second, SendTimeout: 1500 * time.Millisecond, Poll: 50 * time.Millisecond,
 		Retry: retry.Options{Base: 20 * time.Millisecond, Cap: 100 * time.Millisecond},
 	}

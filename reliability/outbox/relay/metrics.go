@@ -12,6 +12,7 @@ import (
 // Metrics are those of a relay.
 type Metrics struct {
 	set                                  *metrics.Set
+	destination                          string // of the rows
 	retries, lostLeases, lostVersions    *metrics.Counter
 	duplicates, stale, deleted           *metrics.Counter
 	pending, failedRows, oldest, buckets *metrics.Gauge
@@ -37,13 +38,14 @@ const maxPairs = 200
 // other is the name of what is beyond.
 const other = "other"
 
-// NewMetrics makes the series in set; nil: they are not exported.
-func NewMetrics(set *metrics.Set) *Metrics {
+// NewMetrics makes the series in set; nil: they are not exported. destination is what rows are published to: kafka, rabbitmq
+// or http.
+func NewMetrics(set *metrics.Set, destination string) *Metrics {
 	if set == nil {
 		set = metrics.NewSet()
 	}
 	return &Metrics{
-		set: set, pairs: map[pair]*series{},
+		set: set, destination: destination, pairs: map[pair]*series{},
 		retries: metric.OutboxRetries.Counter(set), duplicates: metric.OutboxDuplicates.Counter(set), stale: metric.OutboxStale.Counter(set),
 		lostLeases: metric.OutboxLostClaims.Counter(set, Lease), lostVersions: metric.OutboxLostClaims.Counter(set, Optimistic),
 		deleted: metric.OutboxDeletedRows.Counter(set),
@@ -77,8 +79,8 @@ func (m *Metrics) of(topic, eventType string) *series {
 	}
 	if s == nil {
 		s = &series{
-			m: m, pair: p, published: metric.OutboxPublished.Counter(m.set, p.topic, p.eventType),
-			sent: metric.OutboxSent.Counter(m.set, p.topic, p.eventType), failed: metric.OutboxFailed.Counter(m.set, p.topic, p.eventType),
+			m: m, pair: p, published: metric.OutboxPublished.Counter(m.set, m.destination, p.topic, p.eventType),
+			sent: metric.OutboxSent.Counter(m.set, m.destination, p.topic, p.eventType), failed: metric.OutboxFailed.Counter(m.set, m.destination, p.topic, p.eventType),
 		}
 		m.pairs[p] = s
 	}
@@ -87,5 +89,5 @@ func (m *Metrics) of(topic, eventType string) *series {
 
 // failures counts failed attempts of a class.
 func (s *series) failures(class retry.Class) *metrics.Counter {
-	return metric.OutboxSendFailures.Counter(s.m.set, s.pair.topic, s.pair.eventType, class.String())
+	return metric.OutboxSendFailures.Counter(s.m.set, s.m.destination, s.pair.topic, s.pair.eventType, class.String())
 }

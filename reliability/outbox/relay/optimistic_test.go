@@ -18,7 +18,7 @@ import (
 const (
 	lostVersions = `sloengine_outbox_lost_claims_total{way="optimistic"}`
 	claiming     = "FOR UPDATE OF o SKIP LOCKED"
-	pairOfOrders = `{topic="orders",event_type="created"}`
+	pairOfOrders = `{destination="kafka",topic="orders",event_type="created"}`
 )
 
 // TestAnEventsTableOfAnotherProgram has a table whose rows have a version, as a processor with JPA makes it.

@@ -13,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// awayPause is how long a bucket, or a row, rests after the broker could not be reached for one of its rows.
+// awayPause is how long a bucket, or a row, rests at least after the broker could not be reached for one of its rows.
 const awayPause = time.Second
 
 // result is what is to be written about a row.
@@ -48,11 +48,8 @@ func (r *Relay) process(ctx context.Context, b *batch) {
 	probing, done := permit.Context(sending)
 	outcomes := r.publish(probing, b.items)
 	done()
-	away := r.judge(permit, outcomes)
-	if away {
-		pause = awayPause
-	}
-	results := r.results(sending, b, outcomes)
+	pause = r.judge(permit, outcomes)
+	results := r.results(sending, b, outcomes, pause)
 	if len(results) > 0 {
 		r.write(ctx, results)
 	}
@@ -91,14 +88,17 @@ func (r *Relay) publish(ctx context.Context, items []*item) []Outcome {
 	return outcomes
 }
 
-// judge tells the breaker and the readiness what the outcomes say about the broker.
-func (r *Relay) judge(permit breaker.Permit, outcomes []Outcome) (away bool) {
+// judge tells the breaker and the readiness what the outcomes say about the broker. pause is how long rows rest that the
+// broker could not be reached for.
+func (r *Relay) judge(permit breaker.Permit, outcomes []Outcome) (pause time.Duration) {
 	reached := false
 	var failure error
 	for i := range outcomes {
 		switch o := &outcomes[i]; {
 		case o.Away:
-			away, failure = true, o.Err
+			failure = o.Err
+			after, _ := retry.AfterOf(o.Err)
+			pause = max(pause, awayPause, min(after, r.retry.MaxRetryAfter()))
 		case !o.Skipped:
 			reached = reached || o.Err == nil || !errors.Is(o.Err, errMessage)
 		}
@@ -116,11 +116,11 @@ func (r *Relay) judge(permit breaker.Permit, outcomes []Outcome) (away bool) {
 	} else if reached {
 		r.broker.is(nil)
 	}
-	return away
+	return pause
 }
 
 // results decides what is written about each row. To rows whose outcome says nothing about them, nothing happens.
-func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome) []result {
+func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome, pause time.Duration) []result {
 	results := make([]result, 0, len(b.items))
 	var failed []int // of results: to be given up
 	for i, it := range b.items {
@@ -141,7 +141,7 @@ func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome) []res
 		class := retry.ClassOf(o.Err)
 		s.failures(class).Inc()
 		if o.Away {
-			results = append(results, r.claims.refuse(b.items[i:i+1], awayPause)...)
+			results = append(results, r.claims.refuse(b.items[i:i+1], pause)...)
 			continue
 		}
 		res := result{item: it, status: outbox.Pending, attempts: it.Attempts + 1, err: clip(o.Err.Error()), class: class}

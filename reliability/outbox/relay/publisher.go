@@ -11,6 +11,8 @@ type Message struct {
 	*outbox.Row
 	// Headers are those of the row and those that the relay adds, by name.
 	Headers []Header
+	// DeadLetter says that the message is about a row that is given up. Its topic is the destination of dead letters.
+	DeadLetter bool
 }
 
 // Header is a header of a message.
@@ -40,13 +42,13 @@ type Outcome struct {
 	// Err is why the message was not accepted. Its retry.Class is permanent if another attempt would not help.
 	Err error
 	// Away says that the broker could not be reached or used, so that the error says nothing about the message: the
-	// attempt does not count, and the message may have been accepted all the same.
+	// attempt does not count, and the message may have been accepted all the same. A wait in Err (retry.After) is observed.
 	Away bool
 	// Skipped says that the message was not sent, because one before it with the same key failed.
 	Skipped bool
 }
 
-// Publisher publishes messages. Package publish has the one for Kafka.
+// Publisher publishes messages. Package publish has those for Kafka, RabbitMQ and HTTP.
 type Publisher interface {
 	// Publish sends messages, those with the same topic and key in the order given, and returns the outcome of each once
 	// the broker has decided about it or ctx has ended. It is called from many goroutines at once.

@@ -63,7 +63,7 @@ type Options struct {
 	// Memory bounds the rows that are taken and not published yet, in bytes; 64 MiB.
 	Memory int64
 
-	DeadLetterTopic string // of the messages about rows that are given up; "": there are none
+	DeadLetterTopic string // of the messages about rows that are given up, as the publisher understands it; "": there are none
 	DeadLetterKey   string // of these messages; "": the key of the row
 
 	// Breaker is that of the publisher. Its name, health check and OnChange are set by New.
@@ -158,7 +158,7 @@ func New(o Options) (*Relay, error) {
 	}
 	r := &Relay{o: o, m: o.Metrics}
 	if r.m == nil {
-		r.m = NewMetrics(nil)
+		r.m = NewMetrics(nil, "")
 	}
 	var err error
 	if r.retry, err = retry.New(o.Retry); err != nil {

@@ -1,0 +1,353 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/reliability/outbox/relay"
+	"github.com/sloengine/sloengine/reliability/remote"
+	"github.com/sloengine/sloengine/reliability/retry"
+	"github.com/sloengine/sloengine/reliability/secretfile"
+)
+
+// Bodies of requests.
+const (
+	BodyPayload     = "payload"     // one request for each row, with its payload as it is
+	BodyCloudEvents = "cloudevents" // one request for a batch of rows, CloudEvents 1.0 in batch mode
+)
+
+// HTTPOptions of HTTP.
+type HTTPOptions struct {
+	URL           string // http or https, without user and fragment
+	DeadLetterURL string // of dead-letter messages, each in a request of its own
+	HealthURL     string // asked with GET by Check; "": Check only connects to the host of URL
+	Body          string // BodyPayload or BodyCloudEvents
+	Source        string // of CloudEvents; "": the topic
+	Headers       map[string]string
+	// TokenFile holds a bearer token. A changed file counts at the latest 10 s later.
+	TokenFile       string
+	TLS             *tls.Config // nil: the system's roots
+	MaxConnections  int
+	RequestTimeout  time.Duration
+	MaxMessageBytes int
+	Metrics         *metrics.Set // nil: not exported
+}
+
+// HTTP posts rows to a web service. A row is accepted by an answer 2xx.
+type HTTP struct {
+	o       HTTPOptions
+	client  *http.Client
+	token   *secretfile.File // nil: none
+	address string           // host and port of URL
+	slots   chan struct{}    // has room for the requests at the same time
+	codes   map[int]*metrics.Counter
+
+	start    time.Time
+	answered atomic.Int64          // when the last answer came, since start
+	blocked  atomic.Pointer[error] // why the receiver refuses everything, as far as the last answer says
+}
+
+var _ relay.Publisher = (*HTTP)(nil)
+
+// NewHTTP checks the options and reads the token. It connects to nothing.
+func NewHTTP(o HTTPOptions) (*HTTP, error) {
+	h := &HTTP{o: o, start: time.Now(), slots: make(chan struct{}, max(o.MaxConnections, 1)), codes: map[int]*metrics.Counter{}}
+	var errs []error
+	check := func(name, raw string) {
+		u, err := url.Parse(raw)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: not a URL", name)) // its text may hold a token
+		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			errs = append(errs, fmt.Errorf("%s: must begin with http:// or https:// and have a host", name))
+		case u.User != nil:
+			errs = append(errs, fmt.Errorf("%s: contains credentials (set token_file)", name))
+		case u.Fragment != "":
+			errs = append(errs, fmt.Errorf("%s: has a fragment, which is never sent", name))
+		case name == "url":
+			h.address = net.JoinHostPort(u.Hostname(), cmpPort(u))
+		}
+	}
+	check("url", o.URL)
+	if o.DeadLetterURL != "" {
+		check("dead letter url", o.DeadLetterURL)
+	}
+	if o.HealthURL != "" {
+		check("health_url", o.HealthURL)
+	}
+	for name, value := range o.Headers {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || reserved[strings.ToLower(name)] {
+			errs = append(errs, fmt.Errorf("headers: %q is not valid, or set by the relay itself", name))
+		}
+	}
+	if o.TokenFile != "" {
+		var err error
+		if h.token, err = secretfile.Open(o.TokenFile, checkToken); err != nil {
+			errs = append(errs, fmt.Errorf("token_file: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if o.Metrics != nil {
+		for code, name := range map[int]string{0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"} {
+			h.codes[code] = metric.OutboxHTTPRequests.Counter(o.Metrics, name)
+		}
+	}
+	h.client = &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(), TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+			MaxConnsPerHost: cap(h.slots), MaxIdleConnsPerHost: cap(h.slots), IdleConnTimeout: 90 * time.Second,
+			DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		},
+		// A redirect would carry the token elsewhere or turn the POST into a GET.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return h, nil
+}
+
+func cmpPort(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+func checkToken(raw []byte) error {
+	if len(raw) == 0 || !httpguts.ValidHeaderFieldValue(string(raw)) {
+		return errors.New("the content is not a valid token")
+	}
+	return nil
+}
+
+// Publish posts messages. A message waits for the answer about those before it with the same key.
+func (h *HTTP) Publish(ctx context.Context, batch []*relay.Message) []relay.Outcome {
+	return inTurn(batch, func(part []*relay.Message) []relay.Outcome {
+		if h.o.Body == BodyCloudEvents && !part[0].DeadLetter {
+			return h.postBatch(ctx, part)
+		}
+		outcomes := make([]relay.Outcome, len(part))
+		var group sync.WaitGroup
+		for i, m := range part {
+			select {
+			case h.slots <- struct{}{}:
+			case <-ctx.Done():
+				outcomes[i] = relay.Outcome{Err: context.Cause(ctx), Away: true}
+				continue
+			}
+			group.Go(func() {
+				defer func() { <-h.slots }()
+				outcomes[i] = h.postRow(ctx, m)
+			})
+		}
+		group.Wait()
+		return outcomes
+	})
+}
+
+// reserved are headers that a row cannot set, since they are about the connection, the body or the sender.
+var reserved = map[string]bool{
+	"authorization": true, "connection": true, "content-length": true, "expect": true, "host": true, "keep-alive": true,
+	"proxy-authorization": true, "proxy-connection": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+	"user-agent": true,
+}
+
+// postRow posts the payload of a row with its headers.
+func (h *HTTP) postRow(ctx context.Context, m *relay.Message) relay.Outcome {
+	to := h.o.URL
+	headers := http.Header{}
+	headers.Set("Content-Type", contentType(m))
+	set := func(name, value string) error {
+		if reserved[strings.ToLower(name)] {
+			return nil
+		}
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || strings.TrimSpace(value) != value {
+			return retry.Permanent(fmt.Errorf("the header %q cannot be sent over HTTP", remote.Text(name)))
+		}
+		headers.Set(name, value)
+		return nil
+	}
+	var err error
+	if m.DeadLetter {
+		to = h.o.DeadLetterURL
+	} else {
+		err = set("Outbox-Topic", m.Topic)
+	}
+	if m.Key != "" {
+		err = errors.Join(err, set(HeaderKey, m.Key))
+	}
+	for _, x := range m.Headers {
+		err = errors.Join(err, set(x.Name, x.Value))
+	}
+	if err != nil {
+		return relay.Outcome{Err: err}
+	}
+	r := h.post(ctx, to, m.Payload, headers)
+	return relay.Outcome{Err: r.err, Away: r.away}
+}
+
+// reply is what became of a request.
+type reply struct {
+	err     error
+	away    bool            // the error is not about the content of the request
+	status  int             // 0: there was no answer
+	verdict *remote.Verdict // nil: none in this form
+}
+
+// post makes a request.
+func (h *HTTP) post(ctx context.Context, to string, body []byte, headers http.Header) reply {
+	ctx, cancel := context.WithTimeout(ctx, h.o.RequestTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return reply{err: retry.Permanent(err)}
+	}
+	req.Header = headers
+	h.own(req.Header)
+	began := time.Since(h.start)
+	resp, err := h.client.Do(req)
+	if err != nil {
+		h.count(0)
+		return h.noAnswer(err, began)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, remote.MaxAnswer))
+	if err != nil && resp.StatusCode/100 == 2 { // nobody knows what it says about the rows
+		h.count(0)
+		return h.noAnswer(err, began)
+	}
+	h.count(resp.StatusCode / 100)
+	h.answered.Store(int64(time.Since(h.start)))
+	r := judgeAnswer(resp, remote.ParseVerdict(resp.Header.Get("Content-Type"), raw))
+	if r.err != nil && retry.ClassOf(r.err) == retry.ClassBlocked {
+		if resp.StatusCode == http.StatusUnauthorized && h.token != nil {
+			h.token.Value(true)
+		}
+		h.blocked.Store(&r.err)
+	} else {
+		h.blocked.Store(nil)
+	}
+	return r
+}
+
+func (h *HTTP) own(to http.Header) {
+	for name, value := range h.o.Headers {
+		to.Set(name, value)
+	}
+	to.Set("User-Agent", "sloengine-relay")
+	if h.token != nil {
+		to.Set("Authorization", "Bearer "+string(h.token.Value(false)))
+	}
+}
+
+func (h *HTTP) count(code int) {
+	if c := h.codes[code]; c != nil {
+		c.Inc()
+	}
+}
+
+// noAnswer is a request without an answer. It is about its rows if the receiver has answered another one meanwhile: a row
+// whose handling hangs or crashes must not pass for a receiver that is not reachable, for ever.
+func (h *HTTP) noAnswer(err error, began time.Duration) reply {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // without the URL, which may hold a secret
+	}
+	class := retry.ClassOf(err)
+	text := "the receiver is not reachable"
+	if tlsText := remote.ExplainTLS(err); tlsText != "" {
+		text, class = strings.ReplaceAll(tlsText, "broker", "receiver"), retry.ClassBlocked
+	} else if class == retry.ClassTimeout {
+		text = "the receiver did not answer in time"
+	} else if class == retry.ClassUnknown && !errors.Is(err, context.Canceled) {
+		class = retry.ClassTransient // the connection broke
+	}
+	var dial *net.OpError
+	connected := !errors.As(err, &dial) || dial.Op != "dial"
+	return reply{err: &remote.BrokerError{Broker: "http", Kind: remote.KindConnection, Class: class, Text: text, Err: err},
+		away: !connected || class == retry.ClassBlocked || time.Duration(h.answered.Load()) <= began}
+}
+
+// judgeAnswer turns an answer into a reply. An answer about the address, the credentials or the load of the receiver is not
+// about the rows.
+func judgeAnswer(resp *http.Response, v *remote.Verdict) reply {
+	r := reply{status: resp.StatusCode, verdict: v}
+	if resp.StatusCode/100 == 2 {
+		return r
+	}
+	e := &remote.StatusError{Status: resp.StatusCode, Class: retry.ClassOfStatus(resp.StatusCode)}
+	if v != nil {
+		e.Detail = remote.Text(v.Detail)
+	}
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusGone:
+		e.Class, r.away = retry.ClassBlocked, true
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		r.away = true
+	case http.StatusConflict: // another request with the same idempotency key is not done
+		e.Class = retry.ClassTransient
+	}
+	if resp.StatusCode/100 == 3 {
+		e.Class, r.away, e.Detail = retry.ClassBlocked, true, "redirects are not followed (set url to the redirect target)"
+	}
+	r.err = e
+	if after, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()); ok && e.Class != retry.ClassPermanent {
+		r.err = retry.WithClass(retry.After(e, after), e.Class)
+	}
+	return r
+}
+
+// Check asks the receiver whether it answers, or connects to it. Credentials or an address that the last request was refused
+// for are a failure until another one is accepted.
+func (h *HTTP) Check(ctx context.Context) error {
+	if h.o.HealthURL == "" {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.address)
+		if err != nil {
+			return h.noAnswer(err, 0).err
+		}
+		_ = conn.Close()
+	} else {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.o.HealthURL, nil)
+		if err != nil {
+			return err
+		}
+		h.own(req.Header)
+		resp, err := h.client.Do(req)
+		if err != nil {
+			return h.noAnswer(err, 0).err
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, remote.MaxAnswer)
+		_ = resp.Body.Close()
+		if r := judgeAnswer(resp, nil); r.err != nil {
+			return r.err
+		}
+	}
+	if err := h.blocked.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// MaxBytes is that of the options.
+func (h *HTTP) MaxBytes() int { return h.o.MaxMessageBytes }
+
+// Close ends idle connections.
+func (h *HTTP) Close() error { h.client.CloseIdleConnections(); return nil }

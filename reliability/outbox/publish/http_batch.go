@@ -1,0 +1,142 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/outbox/relay"
+	"github.com/sloengine/sloengine/reliability/remote"
+	"github.com/sloengine/sloengine/reliability/retry"
+)
+
+// postBatch posts rows as CloudEvents in one request. A batch that the receiver refuses without saying which row is at fault
+// is halved until that row is alone.
+func (h *HTTP) postBatch(ctx context.Context, part []*relay.Message) []relay.Outcome {
+	body := []byte{'['}
+	for i, m := range part {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = appendCloudEvent(body, m, cmp.Or(h.o.Source, m.Topic))
+	}
+	body = append(body, ']')
+	outcomes := make([]relay.Outcome, len(part))
+	select {
+	case h.slots <- struct{}{}:
+	case <-ctx.Done():
+		fill(outcomes, relay.Outcome{Err: context.Cause(ctx), Away: true})
+		return outcomes
+	}
+	r := h.post(ctx, h.o.URL, body, http.Header{"Content-Type": {"application/cloudevents-batch+json"}})
+	<-h.slots
+	named := r.verdict != nil && len(r.verdict.Errors) > 0 && (r.err == nil || r.status == http.StatusUnprocessableEntity)
+	switch {
+	case named:
+		single(outcomes, r)
+	case r.err != nil && !r.away && retry.ClassOf(r.err) != retry.ClassOverload && len(part) > 1:
+		half := len(part) / 2
+		return append(h.postBatch(ctx, part[:half]), h.postBatch(ctx, part[half:])...)
+	default:
+		fill(outcomes, relay.Outcome{Err: r.err, Away: r.away})
+	}
+	return outcomes
+}
+
+func fill(outcomes []relay.Outcome, o relay.Outcome) {
+	for i := range outcomes {
+		outcomes[i] = o
+	}
+}
+
+var errUnnamed = errors.New("the answer does not name all rows that were refused")
+
+// single gives each row that an answer names its own error. Of an answer that names only some, the others are not known, and are
+// sent again.
+func single(outcomes []relay.Outcome, r reply) {
+	rest := r.err
+	if r.verdict.Truncated {
+		rest = errUnnamed
+	}
+	fill(outcomes, relay.Outcome{Err: rest})
+	for _, p := range r.verdict.Errors {
+		if p.Index == nil || *p.Index < 0 || *p.Index >= len(outcomes) || p.Code == "" {
+			continue
+		}
+		err := fmt.Errorf("refused: %s: %s", remote.Text(p.Code), remote.Text(p.Detail))
+		if p.Retryable {
+			err = retry.WithClass(err, retry.ClassOverload)
+		} else {
+			err = retry.Permanent(err)
+		}
+		outcomes[*p.Index].Err = err
+	}
+}
+
+// core are the attributes of CloudEvents that are set from columns.
+var core = map[string]bool{
+	"specversion": true, "id": true, "source": true, "type": true, "time": true, "subject": true, "datacontenttype": true,
+	"dataschema": true, "data": true, "partitionkey": true, "topic": true,
+}
+
+// appendCloudEvent appends a row as a CloudEvent. Headers are extension attributes, whose names can have small letters and digits
+// only.
+func appendCloudEvent(b []byte, m *relay.Message, source string) []byte {
+	text := func(name, value string) {
+		if value != "" {
+			b = append(append(append(b, ',', '"'), name...), '"', ':')
+			b = appendText(b, value)
+		}
+	}
+	b = append(b, `{"specversion":"1.0"`...)
+	text("id", m.IdempotencyKey)
+	text("source", source)
+	text("type", cmp.Or(m.EventType, m.Topic))
+	text("subject", m.AggregateID)
+	text("time", m.CreatedAt.UTC().Format(time.RFC3339Nano))
+	text("partitionkey", m.Key)
+	text("topic", m.Topic)
+	seen := map[string]bool{"idempotencykey": true, "eventtype": true, "aggregateid": true} // they are above
+	for _, h := range m.Headers {
+		name := extension(h.Name)
+		if core[name] {
+			name = "header" + name
+		}
+		if name != "" && !seen[name] {
+			seen[name] = true
+			text(name, h.Value)
+		}
+	}
+	if json.Valid(m.Payload) {
+		b = append(append(b, `,"datacontenttype":"application/json","data":`...), m.Payload...)
+	} else {
+		text("datacontenttype", contentType(m))
+		b = append(b, `,"data_base64":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, m.Payload), '"')
+	}
+	return append(b, '}')
+}
+
+func appendText(b []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil { // a text always has a JSON form
+		return append(b, `""`...)
+	}
+	return append(b, quoted...)
+}
+
+// extension is the name of a header as that of an extension attribute.
+func extension(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(name))
+}
