@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"syscall"
@@ -14,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 )
@@ -28,16 +32,22 @@ type relayBench struct {
 }
 
 func newRelayBench(b *testing.B) *relayBench {
-	r := &relayBench{b: b, db: postgrestest.Start(b, postgrestest.Options{}), cluster: kafkatest.Start(b, kafkatest.Options{})}
+	r := &relayBench{b: b, cluster: kafkatest.Start(b, kafkatest.Options{})}
 	r.cluster.CreateTopic(b, "orders", 4, nil)
+	r.openTable(fmt.Sprintf("kafka: {brokers: [%q]}\n", r.cluster.Brokers()[0]))
+	return r
+}
+
+// openTable makes the table, and the settings of a relay that publishes it.
+func (r *relayBench) openTable(destination string) {
+	b := r.b
+	r.db = postgrestest.Start(b, postgrestest.Options{})
 	r.name = r.db.Database(b)
 	table, err := outbox.New(outbox.Options{})
 	require.NoError(b, err)
 	require.NoError(b, outbox.Migrate(b.Context(), r.db.Conn(b, r.name), table, outbox.Layout{}, func(outbox.Step) {}))
 	dir := b.TempDir()
-	r.settings = writeFile(b, dir, "relay.yaml", fmt.Sprintf("database: {dsn_file: %q}\nkafka: {brokers: [%q]}\n",
-		writeFile(b, dir, "dsn", r.db.DSN(r.name)), r.cluster.Brokers()[0]))
-	return r
+	r.settings = writeFile(b, dir, "relay.yaml", fmt.Sprintf("database: {dsn_file: %q}\n%s", writeFile(b, dir, "dsn", r.db.DSN(r.name)), destination))
 }
 
 func (r *relayBench) start() *process {
@@ -91,6 +101,45 @@ func BenchmarkRelay(b *testing.B) {
 	b.ReportMetric(float64(rows)/bareWall, "bare-rows/s")
 	b.ReportMetric(float64(rows)/bareCPU, "bare-rows/cpu-s")
 	b.ReportMetric(bareCPU/cpu, "of-bare-per-cpu-s")
+}
+
+// BenchmarkRelayOthers publishes b.N thousand rows to RabbitMQ, and to a web service that reads and forgets them, one request for
+// each row or one for a batch. Run it with -benchtime 20x.
+func BenchmarkRelayOthers(b *testing.B) {
+	for _, to := range []struct {
+		name string
+		make func(b *testing.B) string
+	}{
+		{"rabbitmq", func(b *testing.B) string {
+			node := rabbitmqtest.Start(b, rabbitmqtest.Options{})
+			_, err := node.Channel(b, "/").QueueDeclare("orders", true, false, false, false, nil)
+			require.NoError(b, err)
+			return fmt.Sprintf("rabbitmq: {%s}\n", relayRabbitConnection(b, node.Address))
+		}},
+		{"http", func(b *testing.B) string { return fmt.Sprintf("http: {url: %q}\n", forgetful(b)) }},
+		{"cloudevents", func(b *testing.B) string { return fmt.Sprintf("http: {url: %q, body: cloudevents}\n", forgetful(b)) }},
+	} {
+		b.Run(to.name, func(b *testing.B) {
+			r := &relayBench{b: b}
+			r.openTable(to.make(b))
+			rows := b.N * 1000
+			r.fill(rows)
+			b.ResetTimer()
+			begin := time.Now()
+			p := r.start()
+			r.untilCompleted(p.log)
+			b.ReportMetric(float64(rows)/time.Since(begin).Seconds(), "rows/s")
+			b.ReportMetric(float64(rows)/cpuSeconds(b, p.cmd.Process.Pid), "rows/cpu-s")
+			p.kill()
+		})
+	}
+}
+
+// forgetful is the address of a web service that takes everything.
+func forgetful(b *testing.B) string {
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	b.Cleanup(s.Close)
+	return s.URL
 }
 
 // bareLoop is what is left of a relay without promises: ten workers that each select 100 rows for update, produce them, and
