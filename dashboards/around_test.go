@@ -1,6 +1,7 @@
 package dashboards_test
 
 import (
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func growing(perSecond float64) func(float64) float64 {
 }
 
 // aroundSet is what an engine of the world exports of all that.
-func aroundSet(t testing.TB, now func() time.Time) *metrics.Set {
+func aroundSet(t testing.TB, now func() time.Time, others ...*metrics.Set) *metrics.Set {
 	t.Helper()
 	label := regexp.MustCompile(`[{,](\w+)=`)
 	set := metrics.NewSet()
@@ -82,5 +83,54 @@ func aroundSet(t testing.TB, now func() time.Time) *metrics.Set {
 			set.NewGauge(name, func() float64 { return value(now().Sub(worldBegin).Seconds()) })
 		}
 	}
+	standIn(set, now, others)
 	return set
+}
+
+// standIn adds the families of the boards that the world's parts do not export, with every value of their closed labels.
+func standIn(set *metrics.Set, now func() time.Time, others []*metrics.Set) {
+	known := map[string]bool{metric.Events.Name: true, metric.EventDurationSeconds.Name: true}
+	for _, s := range append(others, set) {
+		for _, n := range s.ListMetricNames() {
+			family, _, _ := strings.Cut(n, "{")
+			known[strings.TrimSuffix(family, "_bucket")] = true
+		}
+	}
+	for _, p := range metric.Parts() {
+		for _, f := range p.Families {
+			// What begins so comes from the pages and the report.
+			if known[f.Name] || p.Title == "Process" || f.Extra != "" || strings.HasPrefix(f.Name, "slo_") || strings.HasPrefix(f.Name, "sla_") || strings.HasPrefix(f.Name, "sloengine_web_") {
+				continue
+			}
+			for _, values := range labelValuesOf(f) {
+				name := f.Series(values...)
+				switch f.Type {
+				case metric.Histogram:
+					h := set.GetOrCreatePrometheusHistogramExt(name, f.Buckets)
+					set.RegisterMetricsWriter(func(io.Writer) { h.Update(f.Buckets[0]) })
+				default:
+					set.GetOrCreateGauge(name, func() float64 { return 1 + now().Sub(worldBegin).Seconds() })
+				}
+			}
+		}
+	}
+}
+
+// labelValuesOf are values of the labels of a family: all of the closed ones, "x" for names.
+func labelValuesOf(f *metric.Family) [][]string {
+	out := [][]string{nil}
+	for _, l := range f.Labels {
+		values := l.Values
+		if len(values) == 0 {
+			values = []string{"x"}
+		}
+		var more [][]string
+		for _, have := range out {
+			for _, v := range values {
+				more = append(more, append(slices.Clone(have), v))
+			}
+		}
+		out = more
+	}
+	return out
 }

@@ -75,7 +75,7 @@ func (g *generator) businessBoard() *board {
 		b.row("Customer experience")
 		bucket := "sum by (service, type, le) (rate(" + selection{`service=~"$service"`, process}.of(series.EventDuration.Name+"_bucket") + interval + "))"
 		b.add(8, 8, lines(view{
-			title: "Waiting time", about: "Duration of a process: median and 95th percentile, interpolated between the thresholds in the specs.",
+			title: "Waiting time", about: "Duration of a process: median and 95th percentile, interpolated between the bounds of the buckets.",
 			unit: unitSeconds, none: unmeasured, steps: plain(), min: number(0),
 			queries: []query{
 				{"histogram_quantile(0.5, " + bucket + ")", "median of {{service}} {{type}}"},

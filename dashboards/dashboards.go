@@ -21,6 +21,9 @@ const (
 	UIDReliability = "sloengine-reliability"
 	UIDBrokers     = "sloengine-brokers"
 	UIDOutbox      = "sloengine-outbox"
+	UIDDelivery    = "sloengine-delivery"
+	UIDAdmission   = "sloengine-ratelimits"
+	UIDInternals   = "sloengine-internals"
 )
 
 // tag is on every dashboard, for the list that each links to.
@@ -92,7 +95,7 @@ func All(in rules.Spec, o Options) ([]Dashboard, error) {
 	if len(in.SLOs) > 0 {
 		boards = append(boards, g.overviewBoard(), g.operationalBoard(), g.technicalBoard(), g.businessBoard(), g.detailBoard())
 	}
-	boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.brokersBoard(), g.outboxBoard())
+	boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.deliveryBoard(), g.admissionBoard(), g.internalsBoard(), g.brokersBoard(), g.outboxBoard())
 	var out []Dashboard
 	for _, b := range boards {
 		b.breakLine()

@@ -79,7 +79,7 @@ func (g *generator) operationalBoard() *board {
 	}
 	if g.timed() {
 		b.add(12, 8, lines(view{
-			title: "Duration", about: "95th percentile of durations by event type, interpolated between the thresholds in the specs. It shows the trend. The exact share of events within the threshold is in the panel beside it.",
+			title: "Duration", about: "95th percentile of durations by event type, interpolated between the bounds of the buckets. It shows the trend. The exact share of events within the threshold is in the panel beside it.",
 			unit: unitSeconds, none: "no data: no events with a duration", steps: plain(),
 			queries: []query{{"histogram_quantile(0.95, sum by (service, type, le) (rate(" + traffic.of(series.EventDuration.Name+"_bucket") + interval + ")))", "{{service}} {{type}}"}},
 		}, lineStyle{log: true}))

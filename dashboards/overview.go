@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/rules"
@@ -117,10 +118,24 @@ func (g *generator) overviewBoard() *board {
 		unit: unitRatio, none: noEvents, steps: budgetSteps(), max: number(1), queries: []query{{g.remaining(s), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}, lineStyle{thresholds: true}))
 
+	if g.counted() {
+		b.add(24, 8, timeline(view{
+			title: "Up or down", about: "Whether the last 5 minutes of each SLO and group met the objective, as the engine sees it.",
+			unit: unitNone, none: notEngine, steps: above(bad, from(1, good)),
+			maps: []mapping{{Type: "value", Options: map[string]mappedValue{
+				"0": {Text: "down", Color: bad, Index: 0}, "1": {Text: "up", Color: good, Index: 1},
+			}}},
+			queries: []query{{selection{series.LabelService + `=~"$service"`}.of(series.Up.Name), braces(append([]string{series.LabelSLO}, g.labels...))}},
+		}))
+	}
+
 	if len(g.in.Thresholds) > 0 {
 		b.row("Event thresholds")
 		b.add(12, 8, g.thresholdBars())
 		b.add(12, 8, g.thresholdLines())
+		for _, p := range g.thresholdGroups() {
+			b.add(12, 8, p)
+		}
 	}
 	return b
 }
@@ -180,13 +195,38 @@ func violations() string {
 		selection{series.LabelService + `=~"$service"`}.of(series.Violations.Name) + interval + "))"
 }
 
-// thresholdBars ranks the event thresholds by how often they are exceeded.
+// thresholdBars counts the violations of each event threshold in the last 24 hours.
 func (g *generator) thresholdBars() *panel {
 	return bars(view{
-		title: "Violations per hour", about: "Violations of event thresholds per hour, averaged over the time range. For the last 24 hours, multiply by 24 to get their number.",
-		unit: unitShort, decimals: 2, none: noViolations, steps: above(good, from(1e-9, warning), from(60, bad)), min: number(0),
-		queries: []query{{violations() + " * 3600", "{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}"}},
-	}).averaged()
+		title: "Violations in the last 24 hours", about: "Number of events of the last 24 hours that exceeded an event threshold, by threshold and severity.",
+		unit: unitShort, none: noViolations, steps: above(good, from(1, warning), from(1000, bad)), min: number(0),
+		queries: []query{{
+			"sum by (" + series.LabelSLAType + ", " + series.LabelSeverity + ") (" + selection{series.LabelService + `=~"$service"`}.of(series.ViolationsDay.Name) + ")",
+			"{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}",
+		}},
+	})
+}
+
+// thresholdGroups counts them by the labels that thresholds are grouped by, a panel for each.
+func (g *generator) thresholdGroups() []*panel {
+	var labels []string
+	for _, t := range g.in.Thresholds {
+		labels = append(labels, series.ViolationsDay.ExtraLabels(t.GroupBy...)...)
+	}
+	slices.Sort(labels)
+	labels = slices.Compact(labels)
+	var out []*panel
+	for _, l := range labels[:min(len(labels), MaxLabels)] {
+		out = append(out, bars(view{
+			title: "Violations by " + l + " in the last 24 hours", about: "Number of events of the last 24 hours that exceeded an event threshold, by " + l + " and severity, for thresholds that are grouped by it.",
+			unit: unitShort, none: noViolations, steps: above(good, from(1, warning), from(1000, bad)), min: number(0),
+			queries: []query{{
+				"sum by (" + l + ", " + series.LabelSeverity + ") (" + selection{series.LabelService + `=~"$service"`, l + `!=""`}.of(series.ViolationsDay.Name) + ")",
+				"{{" + l + "}}, {{" + series.LabelSeverity + "}}",
+			}},
+		}))
+	}
+	return out
 }
 
 // thresholdLines shows when event thresholds are exceeded.

@@ -122,7 +122,7 @@ func TestQueriesReadWhatExists(t *testing.T) {
 						}
 						f := metric.Lookup(n)
 						require.NotNil(t, f, "%s: there is no %s", where, n)
-						require.True(t, !optional(f) || d.UID == dashboards.UIDReliability || d.UID == dashboards.UIDBrokers || d.UID == dashboards.UIDOutbox, "%s: only some engines have %s", where, n)
+						require.True(t, !optional(f) || slices.Contains([]string{dashboards.UIDReliability, dashboards.UIDBrokers, dashboards.UIDOutbox, dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals}, d.UID), "%s: only some engines have %s", where, n)
 					}
 				}
 				for _, v := range g.Templating.List {
@@ -154,7 +154,7 @@ func TestPanelsReturnData(t *testing.T) {
 				t.Skip("the second world takes as long as the first")
 			}
 			sp := insurance(t)
-			in, o := ruleSpec(sp), dashboards.Options{Options: rules.Options{Names: naming, Eval: 150 * time.Second}, Dimensions: []string{"error_type"}}
+			in, o := ruleSpec(sp), dashboards.Options{Options: rules.Options{Names: naming, Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
 			groups := recording(t, in, o.Options)
 			ao := alerts.Options{Options: o.Options}
 			ao.From, ao.Until = worldBegin.AddDate(0, -2, 0), worldEnd.AddDate(0, 6, 0)

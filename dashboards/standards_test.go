@@ -91,7 +91,7 @@ func read(t testing.TB, d dashboards.Dashboard) grafana {
 }
 
 func every(t testing.TB) []dashboards.Dashboard {
-	return all(t, ruleSpec(insurance(t)), dashboards.Options{Dimensions: []string{"error_type"}})
+	return all(t, ruleSpec(insurance(t)), dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}})
 }
 
 // inputs are the specs that every standard is held against.
@@ -125,7 +125,7 @@ func inputs(t testing.TB) map[string]struct {
 		in rules.Spec
 		o  dashboards.Options
 	}{
-		"insurance":       {in, dashboards.Options{Dimensions: []string{"error_type"}}},
+		"insurance":       {in, dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}},
 		"names of Sloth":  {in, dashboards.Options{Options: rules.Options{Names: rules.Sloth}}},
 		"Prometheus only": {bare, dashboards.Options{}},
 		"hostile labels":  {hostile, dashboards.Options{Dimensions: []string{"error type", "outcome", "\"}", "x", "five"}}},
@@ -325,7 +325,7 @@ func TestLinkedFromAlerts(t *testing.T) {
 
 func TestSameBytes(t *testing.T) {
 	in := ruleSpec(insurance(t))
-	o := dashboards.Options{Dimensions: []string{"error_type"}}
+	o := dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}
 	want := all(t, in, o)
 	in.SLOs = slices.Clone(in.SLOs)
 	slices.Reverse(in.SLOs)
@@ -369,5 +369,5 @@ func TestNothingButTheEngine(t *testing.T) {
 	for _, d := range all(t, rules.Spec{Agreements: []*sla.Agreement{}}, dashboards.Options{}) {
 		uids = append(uids, d.UID)
 	}
-	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids)
+	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids)
 }

@@ -27,13 +27,13 @@ func (g *generator) technicalBoard() *board {
 		b.row("Durations")
 		for _, q := range []struct{ share, name string }{{"0.5", "Median"}, {"0.95", "95th percentile"}, {"0.99", "99th percentile"}} {
 			b.add(8, 8, lines(view{
-				title: q.name, about: q.name + " of durations by event type, interpolated between the thresholds in the specs. Use it for trends, not to judge an objective.",
+				title: q.name, about: q.name + " of durations by event type, interpolated between the bounds of the buckets. Use it for trends, not to judge an objective.",
 				unit: unitSeconds, none: unmeasured, steps: plain(),
 				queries: []query{{"histogram_quantile(" + q.share + ", " + bucket + ")", "{{service}} {{type}}"}},
 			}, lineStyle{log: true}))
 		}
 		b.add(12, 9, heat(view{
-			title: "Distribution of durations", about: "Events per second by duration. The cells are bounded by the thresholds in the specs.",
+			title: "Distribution of durations", about: "Events per second by duration. The cells are the buckets of the service.",
 			unit: unitRate, none: unmeasured, steps: plain(),
 			queries: []query{{"sum by (le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))", "{{le}}"}},
 		}))
@@ -47,6 +47,11 @@ func (g *generator) technicalBoard() *board {
 		}, lineStyle{log: true}))
 	}
 
+	if g.counted() {
+		for _, d := range g.o.Dimensions {
+			g.dimensionRow(b, d)
+		}
+	}
 	for _, l := range labels {
 		of := s.and(l + `!=""`)
 		legend := braces([]string{g.name, l})

@@ -117,7 +117,7 @@ func (g *generator) board(uid, title, about string) *board {
 func (g *generator) alertsAnnotation(uid string) annotation {
 	matcher := g.service + `=~"$service"`
 	switch uid {
-	case UIDIngest, UIDReliability, UIDBrokers, UIDOutbox:
+	case UIDIngest, UIDReliability, UIDDelivery, UIDAdmission, UIDInternals, UIDBrokers, UIDOutbox:
 		matcher = picked
 	case UIDSLO:
 		matcher = g.id + `="$slo_id"`

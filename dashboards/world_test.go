@@ -117,7 +117,7 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	page, err := web.New(site.Options{
 		Report: func() *sla.Report { return eval.Latest() }, Engine: func() status.Engine { return status.Engine{State: status.Ready} },
 		Now: func() time.Time { return w.now }, Registry: registry,
-		Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now })),
+		Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now }, append(self.sets, evalSet)...)),
 	})
 	require.NoError(t, err)
 	router := gin.New()
