@@ -67,6 +67,8 @@ func unit(s *slo.SLO) string {
 		return "slices of time"
 	case !counted(s):
 		return "time"
+	case s.Indicator.Kind == slo.KindRatio:
+		return "events of the denominator"
 	}
 	return "events"
 }
@@ -78,6 +80,12 @@ func promise(s *slo.SLO) string {
 		return "processing_time"
 	case slo.KindThroughput:
 		return "throughput"
+	case slo.KindRatio:
+		return "conversion"
+	case slo.KindApdex:
+		return "apdex"
+	case slo.KindVolume:
+		return "volume"
 	}
 	return "error_rate"
 }
@@ -126,7 +134,7 @@ func (g *generator) noData(s *slo.SLO) rules.Rule {
 // quietTime is how long an SLO may count nothing: a day, and a long weekend for
 // one that is only judged in open hours.
 func quietTime(s *slo.SLO) time.Duration {
-	if s.Indicator.Kind == slo.KindThroughput && !s.Indicator.During.Always() {
+	if (s.Indicator.Kind == slo.KindThroughput || s.Indicator.Kind == slo.KindVolume) && !s.Indicator.During.Always() {
 		return 3 * 24 * time.Hour
 	}
 	return 24 * time.Hour

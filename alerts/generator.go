@@ -40,7 +40,7 @@ func (g *generator) find(id slo.ID, severity FindingSeverity, message, hint stri
 // the spec, and the same input gives the same output. What cannot fire is left
 // out; Lint says so.
 func Rules(in rules.Spec, o Options) ([]rules.Group, error) {
-	g := newGenerator(in, o)
+	g := newGenerator(in.Expressible(), o)
 	return g.groups()
 }
 

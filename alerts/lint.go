@@ -3,9 +3,11 @@ package alerts
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -32,6 +34,13 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 		l.slo(s)
 	}
 	for _, a := range in.Agreements {
+		if i := slices.IndexFunc(a.Components, func(c sla.Component) bool {
+			return g.byID[c.SLO] != nil && g.byID[c.SLO].Indicator.Kind == slo.KindVolume
+		}); i >= 0 {
+			g.find(agreementID(a), FindingInfo, fmt.Sprintf("no rules are generated for its score: component %s is a volume, which PromQL cannot compute", a.Components[i].Name),
+				"scrape sla_composite_score from the engine, which also alerts on it")
+			continue
+		}
 		// Generating the rules finds what has to be left out. Only the findings are needed here.
 		if _, err := g.agreementGroup(a); err != nil {
 			g.find(agreementID(a), FindingError, err.Error(), "")
@@ -79,6 +88,11 @@ func (l *linter) duplicates() {
 func (l *linter) slo(s *slo.SLO) {
 	if s.Objective.IsZero() || s.Objective.Budget() <= 0 {
 		l.find(s.ID, FindingError, "use an objective such as 99.9", "an objective of 100 %% leaves no budget: the first bad event would make every alert fire forever")
+		return
+	}
+	if s.Indicator.Kind == slo.KindVolume {
+		l.find(s.ID, FindingInfo, "scrape slo_sli_ratio, slo_error_budget_remaining_ratio and slo_volume_events from the engine, which also alerts when no budget is left",
+			"no rules, dashboards or burn-rate alerts are generated: PromQL has no %ss of a time zone", s.Indicator.Calendar)
 		return
 	}
 	tiers, left := Tiers(s)

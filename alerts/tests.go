@@ -68,7 +68,7 @@ func (p pace) mine(t Tier) bool { return t.Long > p.above && t.Long <= p.longest
 func Tests(in rules.Spec, o Options) ([]File, error) {
 	var services []string
 	of := map[string][]*slo.SLO{}
-	for _, s := range in.SLOs {
+	for _, s := range in.Expressible().SLOs {
 		service := s.ID.Service()
 		if of[service] == nil {
 			services = append(services, service)

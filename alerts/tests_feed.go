@@ -106,14 +106,25 @@ func engineFeed(s *slo.SLO) feed {
 		}
 		return metricText(name, all)
 	}
-	f := feed{[]counterFeed{
+	counters := []counterFeed{
 		{metric: metric(series.Events.Name, series.ResultGood), good: true},
 		{metric: metric(series.Events.Name, series.ResultBad), bad: true},
+	}
+	if s.Indicator.Kind == slo.KindRatio {
+		part := func(i int) string {
+			all := groupValues(s)
+			all[series.LabelSLOID], all[series.LabelService], all[series.LabelSLO] = string(s.ID), s.ID.Service(), s.ID.Name()
+			all[series.LabelPart] = s.Indicator.Kind.PartNames()[i]
+			return metricText(series.PartEvents.Name, all)
+		}
+		counters = []counterFeed{{metric: part(0), good: true}, {metric: part(1), good: true, bad: true}}
+	}
+	f := feed{append(counters, []counterFeed{
 		{metric: metricText(series.Info.Name, map[string]string{
 			series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(), series.LabelSLO: s.ID.Name(),
 			series.LabelObjective: s.Objective.Percent(), series.LabelWindow: s.Window.String(),
 		}), one: true},
-	}}
+	}...)}
 	if s.Budgeting.Method == slo.RatioTimeslices && s.Indicator.Kind != slo.KindThroughput {
 		f.series = append(f.series, counterFeed{metric: metric(series.SliceRatio.Name, ""), good: true})
 	}

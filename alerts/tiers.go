@@ -37,6 +37,9 @@ type Tier struct {
 // written, and findings about those that cannot: the error ratio never exceeds
 // 1, and a window longer than the period looks past it.
 func Tiers(s *slo.SLO) ([]Tier, []Finding) {
+	if s.Indicator.Kind == slo.KindVolume {
+		return nil, nil // its periods are longer than the windows of tiers
+	}
 	period := s.Window.Nominal()
 	all := s.Alerting.Tiers
 	if len(all) == 0 {
@@ -65,6 +68,8 @@ func Tiers(s *slo.SLO) ([]Tier, []Finding) {
 			left = append(left, Finding{SLO: s.ID, Severity: severity, Message: message, Hint: hint})
 		}
 		switch {
+		case s.Indicator.Kind == slo.KindRatio && r.Factor < 1:
+			finding(FindingInfo, fmt.Sprintf("the %s alert over %s is left out: its burn rate of %s is below 1, so it would fire while the ratio meets its objective", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor)), "use a window of 30d or more to get this alert")
 		case taken[r.Name]:
 			finding(FindingWarning, fmt.Sprintf("two %s alerts have the same windows %s and %s, so the second is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "remove one of them")
 		case t.Short >= t.Long:

@@ -90,7 +90,7 @@ func All(in rules.Spec, o Options) ([]Dashboard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make dashboards: %w", err)
 	}
-	g := newGenerator(in, o)
+	g := newGenerator(in.Expressible(), o)
 	var boards []*board
 	if len(in.SLOs) > 0 {
 		boards = append(boards, g.overviewBoard(), g.operationalBoard(), g.technicalBoard(), g.businessBoard(), g.detailBoard())

@@ -208,7 +208,7 @@ func (r *agreementRules) points(component int, w slo.Window) string {
 		sum := func(name string) string { return sumBy(r.by, r.over(s, s.series(name), w, s.corrected)) }
 		return "clamp_max(" + quotient(sum(series.SliceAchievedRate), sum(series.SliceTargetRate)) + ", 1)"
 	}
-	ratio := quotient(sumBy(r.by, s.over(badSeries, w)), sumBy(r.by, s.over(validSeries, w)))
+	ratio := s.share(quotient(sumBy(r.by, s.over(badSeries, w)), sumBy(r.by, s.over(validSeries, w))))
 	if r.a.Method == sla.Attainment {
 		return "clamp_max(" + num(s.s.Objective.Budget()) + " / (" + ratio + "), 1)"
 	}

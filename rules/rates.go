@@ -49,6 +49,14 @@ func (r *sloRules) rates() (valid, bad string) {
 		return valid, without(good + " / 300")
 	}
 	id := series.LabelSLOID + `="` + string(r.s.ID) + `"`
+	if in.Kind == slo.KindRatio {
+		part := func(i int) string {
+			return rate(series.PartEvents.Name + "{" + id + "," + series.LabelPart + `="` + in.Kind.PartNames()[i] + `"}`)
+		}
+		// What the numerator is short of the denominator. Below zero it makes up for what other minutes are short of, as the
+		// two counts of one window do, so it is bounded only where a window is judged.
+		return part(1), v + " - " + on(r.groups) + " (" + filled(part(0)) + ")"
+	}
 	valid = rate(series.Events.Name + "{" + id + "}")
 	if r.s.Budgeting.Method == slo.RatioTimeslices && in.Kind != slo.KindThroughput {
 		return valid, without(rate(series.SliceRatio.Name + "{" + id + "}"))

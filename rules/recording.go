@@ -21,6 +21,7 @@ const metaEval = time.Minute
 // different names. It fails on impossible options and on a spec that needs
 // tables when the options do not say from when until when.
 func Recording(in Spec, o Options) ([]Group, error) {
+	in = in.Expressible()
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -233,11 +234,19 @@ func (r *sloRules) append(out []Group) []Group {
 
 // ratio is the rule for the error ratio over one window.
 func (r *sloRules) ratio(name, window string, w slo.Window) Rule {
-	rule := Rule{Record: name, Expr: quotient(r.over(badSeries, w), r.over(validSeries, w))}
+	rule := Rule{Record: name, Expr: r.share(quotient(r.over(badSeries, w), r.over(validSeries, w)))}
 	if r.g.Names == Sloth {
 		rule.Labels = r.g.windowLabels(window)
 	}
 	return rule
+}
+
+// share bounds the error ratio of a ratio, whose numerator may be above its denominator.
+func (r *sloRules) share(ratio string) string {
+	if r.s.Indicator.Kind == slo.KindRatio {
+		return "clamp_min(" + ratio + ", 0)"
+	}
+	return ratio
 }
 
 // quotient divides, and gives nothing where there is nothing to divide by.

@@ -48,13 +48,42 @@ type SLOReport struct {
 	Generation uint32        // of its counts
 	Since      time.Time     // start of the generation
 	LastEvent  time.Time     // latest valid event; zero if none
-	Total      slo.Counts    // events (or closed slices) since the generation began, without Backfilled
+	Total      slo.Counts    // events (half events, closed slices) since the generation began, without Backfilled; of a volume all are good
 	Backfilled slo.Counts    // events since the generation began that were no new traffic: backfills and late replays
 	Events     slo.Counts    // over Period, raw, in events even where slices are judged; zero for throughput bad
 	Rate       float64       // valid events per second over the last 5 minutes
 	Slice      time.Duration // > 0 when slices are judged
 	Slices     SliceTotals   // of closed slices, since the generation began
 	Unmeasured uint64        // matching events without the duration they needed
+
+	// Parts are what the counts of a ratio or an apdex are made of, in the order of slo.IndicatorKind.PartNames. They are
+	// nil for all others.
+	Parts *PartCounts
+
+	// Volume is the present period of an SLO on a volume; nil for all others.
+	Volume *VolumeReport
+}
+
+// PartCounts are events by part. Backfills and late replays are in Backfilled alone.
+type PartCounts struct {
+	Period            []uint64 // over the period of the SLO, with corrections taken out
+	Total, Backfilled []uint64 // since the generation began
+}
+
+// VolumeReport is how far the present day, week or month has come. Outside the open hours of a volume it is the last one.
+type VolumeReport struct {
+	slo.Span        // of the whole period
+	Events   uint64 // valid ones in it so far
+	Target   uint64
+
+	// Expected is how many events reach the target if the rest of the period is as usual: the target times the share that
+	// usually came by now, which Usual periods tell. Without any the share is that of the time that is over.
+	Expected float64
+	Usual    int
+
+	// Missed is the last period that is over and was judged bad; zero if none in the window was.
+	Missed       slo.Span
+	MissedEvents uint64
 }
 
 // SliceTotals are what closed slices add up to, for counters.

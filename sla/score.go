@@ -17,6 +17,8 @@ type ComponentInput struct {
 	// that the component has no data.
 	Counts slo.Counts
 
+	Numerator, Denominator uint64 // KindRatio: what Counts come from
+
 	RatioSum         uint64 // RatioTimeslices: sum of the slices' ratios, in billionths
 	Achieved, Target uint64 // KindThroughput: sums of min(count, target) and of target
 
@@ -29,6 +31,18 @@ type ComponentInput struct {
 	Bands []BandTotal // passed on to the report
 
 	Observed, Coverage float64 // passed on to the report
+}
+
+// AddBins adds what was counted for one group of the SLO over some time: events by bin, or judged slices or periods.
+// Numerators and denominators add up before they are compared.
+func (in *ComponentInput) AddBins(bins []uint64) {
+	if in.Kind == slo.KindRatio && len(bins) > 1 {
+		in.Numerator += bins[0]
+		in.Denominator += bins[1]
+		in.Counts = slo.RatioCounts(in.Numerator, in.Denominator)
+		return
+	}
+	in.Counts = in.Counts.Add(in.Kind.Counts(bins))
 }
 
 // ErrorRatio is the share of bad events (or slices, or the mean of the slices'

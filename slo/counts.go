@@ -35,3 +35,57 @@ func (c Counts) Ratio() (ratio float64, ok bool) {
 	}
 	return float64(c.Good) / float64(v), true
 }
+
+// RatioCounts are the counts of an indicator of KindRatio over some time. What the numerator is short of the
+// denominator is bad, and what it is above counts for nothing, so the ratio is at most 1. Without a denominator nothing
+// is valid. The counts of two times do not add up to those of both: add numerators and denominators instead.
+func RatioCounts(numerator, denominator uint64) Counts {
+	good := min(numerator, denominator)
+	return Counts{Good: good, Bad: denominator - good}
+}
+
+// ApdexCounts are the counts of an indicator of KindApdex, in half events: a satisfied event is two good halves, a
+// tolerated one a good and a bad half, a frustrated one two bad halves. Their ratio is the Apdex score,
+// (satisfied + tolerated/2) / all (Apdex Technical Specification 1.1, section 3), and exact.
+func ApdexCounts(satisfied, tolerated, frustrated uint64) Counts {
+	return Counts{Good: 2*satisfied + tolerated, Bad: tolerated + 2*frustrated}
+}
+
+// Unit is how many counts one event makes: 2 for KindApdex, whose counts are in half events, else 1.
+func (k IndicatorKind) Unit() uint64 {
+	if k == KindApdex {
+		return 2
+	}
+	return 1
+}
+
+// Counts makes counts of the bins that are counted for an indicator: numerator and denominator of KindRatio, the
+// satisfied, tolerated and frustrated events of KindApdex, good and bad ones of all others. Missing bins are zero.
+func (k IndicatorKind) Counts(bins []uint64) Counts {
+	var b [3]uint64
+	copy(b[:], bins)
+	switch k {
+	case KindRatio:
+		return RatioCounts(b[0], b[1])
+	case KindApdex:
+		return ApdexCounts(b[0], b[1], b[2])
+	}
+	return Counts{Good: b[0], Bad: b[1]}
+}
+
+// PartNames name the bins that the counts of an indicator are made of, in their order; nil where those are the good and
+// the bad events themselves.
+func (k IndicatorKind) PartNames() []string {
+	switch k {
+	case KindRatio:
+		return ratioParts
+	case KindApdex:
+		return apdexParts
+	}
+	return nil
+}
+
+var (
+	ratioParts = []string{"numerator", "denominator"}
+	apdexParts = []string{"satisfied", "tolerated", "frustrated"}
+)

@@ -91,5 +91,21 @@ func (s Schedule) Covers(sp Span) bool {
 	return !sp.From.Before(begin) && !sp.To.After(end)
 }
 
+// On gives the open hours of the day that t is on; ok is false if the schedule is closed on that day or has no hours.
+func (s Schedule) On(t time.Time) (hours Span, ok bool) {
+	if s.Always() {
+		return Span{}, false
+	}
+	t = t.In(s.loc)
+	if !s.days[t.Weekday()] {
+		return Span{}, false
+	}
+	y, m, d := t.Date()
+	return Span{From: clockTime(y, m, d, s.from, s.loc), To: clockTime(y, m, d, s.to, s.loc)}, true
+}
+
+// Location is the zone of the hours; nil if the schedule is always open.
+func (s Schedule) Location() *time.Location { return s.loc }
+
 // String is the schedule as written; "" if it is always open.
 func (s Schedule) String() string { return s.text }

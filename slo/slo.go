@@ -64,6 +64,9 @@ const (
 	KindEvents     IndicatorKind = "events"     // bad if the Bad selector matches
 	KindLatency    IndicatorKind = "latency"    // bad if slower than Threshold
 	KindThroughput IndicatorKind = "throughput" // slices of time with too few events are bad
+	KindRatio      IndicatorKind = "ratio"      // one count of events over another, such as connected over applied
+	KindApdex      IndicatorKind = "apdex"      // half bad if slower than Satisfied, bad if slower than Tolerating
+	KindVolume     IndicatorKind = "volume"     // days, weeks or months with too few events are bad
 	KindPrometheus IndicatorKind = "prometheus" // existing series: rules only, never folded
 )
 
@@ -74,6 +77,19 @@ type Indicator struct {
 	Bad   Selector // KindEvents: which valid events are bad (bad = valid and bad)
 
 	Threshold time.Duration // KindLatency: an event is good if its duration is <= Threshold
+
+	// KindRatio: Valid selects the denominator, Numerator what is counted over it. An event may be in both, in one, or
+	// in neither. See RatioCounts.
+	Numerator Selector
+
+	// KindApdex: an event is satisfied if its duration is <= Satisfied, else tolerated if it is <= Tolerating, else
+	// frustrated. See ApdexCounts.
+	Satisfied, Tolerating time.Duration
+
+	// KindVolume: a period of Calendar, which is Day, Week or Month in the zone Location, is good if at least AtLeast
+	// valid events have their time in it. Only days on which During is open count.
+	Calendar CalendarUnit
+	Location *time.Location
 
 	// KindThroughput: a slice of length Per inside During is good if at least
 	// AtLeast valid events have their time in it.

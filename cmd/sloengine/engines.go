@@ -60,7 +60,7 @@ func (f *engineFlags) problems(sp *spec.Spec) (out spec.Problems) {
 // splits says why the events of a group of an SLO that judges slices may be on several engines; "" if they are not, or if
 // it judges events.
 func (f *engineFlags) splits(s *slo.SLO) string {
-	throughput := s.Indicator.Kind == slo.KindThroughput
+	throughput := s.Indicator.Kind == slo.KindThroughput || s.Indicator.Kind == slo.KindVolume
 	if s.Indicator.Kind == slo.KindPrometheus || !throughput && s.Budgeting.Method != slo.Timeslices && s.Budgeting.Method != slo.RatioTimeslices {
 		return ""
 	}

@@ -135,13 +135,8 @@ func (f *fields) tiers(o, n *slo.SLO) {
 }
 
 func indicator(in *slo.Indicator) string {
-	switch in.Kind {
-	case slo.KindEvents:
-		return "events " + in.Valid.String() + " bad " + in.Bad.String()
-	case slo.KindLatency:
-		return "latency " + in.Valid.String() + " within " + slo.FormatDuration(in.Threshold)
-	case slo.KindThroughput:
-		return strings.TrimSpace(fmt.Sprintf("throughput %s at least %d per %s %s", in.Valid, in.AtLeast, slo.FormatDuration(in.Per), in.During))
+	if text := in.Measure(); text != "" {
+		return text
 	}
 	parts := []string{"prometheus"}
 	for _, p := range [][2]string{

@@ -52,6 +52,9 @@ func Explain(s *slo.SLO, groups []rules.Group, eventsPerSecond float64, l Load) 
 // Tiers tells when the tiers of an SLO fire, pages first as they are written.
 // Those that are switched off, or look over more than the period, are left out.
 func Tiers(s *slo.SLO) []Tier {
+	if s.Indicator.Kind == slo.KindVolume {
+		return nil // nothing of it burns within the windows of tiers
+	}
 	period, budget := s.Window.Nominal(), s.Objective.Budget()
 	all := s.Alerting.Tiers
 	if len(all) == 0 {
@@ -67,6 +70,9 @@ func Tiers(s *slo.SLO) []Tier {
 			continue
 		}
 		r := Tier{Tier: t, Factor: t.Factor(period), For: set.For}
+		if s.Indicator.Kind == slo.KindRatio && r.Factor < 1 {
+			continue // a ratio mostly is near its objective, and would always burn so much
+		}
 		r.Threshold = r.Factor * budget
 		p := Policy{{Windows: []Window{{t.Long, r.Factor}, {t.Short, r.Factor}}, For: set.For}}
 		r.Outage = p.Detect(budget, Outage{ErrorRatio: 1})
@@ -90,6 +96,12 @@ func (e *Explanation) String() string {
 	var b strings.Builder
 	s := e.SLO
 	fmt.Fprintf(&b, "%s: %s over %s\n", s.ID, s.Objective, s.Window)
+	if more := e.measure(); more != "" {
+		b.WriteString(more)
+	}
+	if s.Indicator.Kind == slo.KindVolume {
+		return b.String()
+	}
 	if rules.Slices(s) {
 		fmt.Fprintf(&b, "  budget     %s of bad time in %s\n", Human(e.BudgetTime), slo.FormatDuration(e.Period))
 	} else {
@@ -114,6 +126,22 @@ func (e *Explanation) String() string {
 	}
 	fmt.Fprintf(&b, "  cost       %.0f samples read per second, %d rules, %d recorded series\n", e.Cost.SamplesPerSecond, e.Cost.Rules, e.Cost.Series)
 	return b.String()
+}
+
+// measure explains the indicators whose counts are no good and bad events.
+func (e *Explanation) measure() string {
+	s := e.SLO
+	lines := map[slo.IndicatorKind]string{
+		slo.KindRatio: "             bad is what the numerator is short of the denominator in a window\n" +
+			"             an event of the numerator mostly belongs to an older one of the denominator, so short windows mislead\n",
+		slo.KindApdex: "             an event that is only tolerated is half good and half bad\n",
+		slo.KindVolume: fmt.Sprintf("  budget     %s missed %ss in %s\n", slo.FormatRatio(round(s.Objective.Budget()*float64(e.Period)/float64(slo.Window{Calendar: s.Indicator.Calendar}.Nominal()))), s.Indicator.Calendar, slo.FormatDuration(e.Period)) +
+			"  alerts     ErrorBudgetExhausted and SLONoData, in the engine only: PromQL has no calendar of a time zone\n",
+	}
+	if lines[s.Indicator.Kind] == "" {
+		return ""
+	}
+	return "  measures   " + s.Indicator.Measure() + "\n" + lines[s.Indicator.Kind]
 }
 
 // money says what the whole budget is worth, and what it is compared with.

@@ -6,6 +6,7 @@ const (
 	LabelTimezone    = "timezone"    // zone of a calendar window
 	LabelCorrections = "corrections" // a set of corrections, "service/N"; renumbered freely, never joined over time
 	LabelSpan        = "span"        // one occurrence of a correction
+	LabelPart        = "part"        // of a ratio or an apdex, see slo.IndicatorKind.PartNames
 	LabelCurrency    = "currency"    // such as EUR
 	LabelBasis       = "basis"       // of a cost, such as "12.50 EUR per bad event"
 	LabelLE          = "le"          // upper bound in seconds, +Inf for all

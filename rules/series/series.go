@@ -48,6 +48,7 @@ const (
 var (
 	noData     = metric.Absent("without data")
 	throughput = metric.Absent("unless the indicator is of throughput")
+	volume     = metric.Absent("unless the indicator is a volume")
 	bySpec     = metric.Extra("group_by of the spec")
 	result     = metric.OneOf(LabelResult, "good bad")
 	component  = metric.Named(LabelComponent, "component")
@@ -71,8 +72,8 @@ var Levels = metric.NewPart("Service levels and agreements",
 // The series of SLOs, one per SLO and group.
 var (
 	Events = Levels.Counter("slo_events_total", "events or slices",
-		"Valid events of the SLO by result, or closed slices of time where slices are judged, since its counts began. Without backfills and late replays.",
-		ofSLO(result, bySpec)...)
+		"Valid events of the SLO by result, or closed slices of time where slices are judged, since its counts began. Without backfills and late replays. Half of a tolerated event of an apdex is good, and all events of a volume are.",
+		ofSLO(result, bySpec, metric.Absent("if the indicator is a ratio, which has slo_part_events_total"))...)
 	// BackfilledEvents is exported for groups that have some. No rule takes a rate of it: a backfill of thirty days
 	// arrives within seconds.
 	BackfilledEvents = Levels.Counter("slo_backfilled_events_total", unitEvents,
@@ -102,6 +103,21 @@ var (
 		"Events of closed slices, each slice up to its target, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
 	SliceTarget = Levels.Counter("slo_slice_target_events_total", unitEvents,
 		"Events that closed slices should have had, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
+)
+
+// The series of indicators that count by other arithmetic than good and bad events.
+var (
+	// PartEvents is what rules compute a ratio from: numerator and denominator only grow, what one is short of the other
+	// does not.
+	PartEvents = Levels.Counter("slo_part_events_total", unitEvents,
+		"Events that the counts of a ratio or an apdex are made of, since the SLO's counts began. Without backfills and late replays. An event may be in both parts of a ratio.",
+		ofSLO(metric.OneOf(LabelPart, "numerator denominator satisfied tolerated frustrated"), bySpec, metric.Absent("unless the indicator is a ratio or an apdex"))...)
+	VolumeEvents = Levels.Gauge("slo_volume_events", unitEvents,
+		"Valid events of the present day, week or month of a volume so far. Outside its open hours those of the last ones.", ofSLO(bySpec, volume)...)
+	VolumeTarget = Levels.Gauge("slo_volume_target_events", unitEvents,
+		"Events that a day, week or month of a volume needs to be good.", ofSLO(bySpec, volume)...)
+	VolumeExpected = Levels.Gauge("slo_volume_expected_events", unitEvents,
+		"Events that reach the target of a volume if the rest of its present day, week or month is as usual: the target times the share that came by this time in the last four, or times the share of the time that is over if there are none.", ofSLO(bySpec, volume)...)
 )
 
 // The series of agreements, one per agreement and group.

@@ -116,6 +116,9 @@ func (c *compiler) slo(s *slo.SLO) {
 		return
 	}
 	ind.Retention = retention(append(slices.Clone(slo.BurnWindows), s.Window.Longest())...)
+	if s.Indicator.Kind == slo.KindVolume { // a period that begins in the window, and those that tell its usual course
+		ind.Retention = max(ind.Retention, retention(volumeReach(s)))
+	}
 	if !c.add(ind) || ind.Slice == nil {
 		return
 	}
@@ -146,6 +149,17 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 			return nil, fmt.Errorf("SLO %s: a latency threshold must be above zero", s.ID)
 		}
 		ind.Kind, ind.Edges = fold.Latency, []time.Duration{s.Indicator.Threshold}
+	case slo.KindRatio:
+		ind.Kind, ind.Numerator = fold.Ratio, matchers(s.Indicator.Numerator)
+	case slo.KindApdex:
+		if s.Indicator.Satisfied <= 0 || s.Indicator.Tolerating <= s.Indicator.Satisfied {
+			return nil, fmt.Errorf("SLO %s: the thresholds of an apdex must be above zero and rise", s.ID)
+		}
+		ind.Kind, ind.Edges = fold.Latency, []time.Duration{s.Indicator.Satisfied, s.Indicator.Tolerating}
+	case slo.KindVolume:
+		if s.Indicator.AtLeast == 0 || s.Indicator.Calendar == "" || s.Indicator.Location == nil {
+			return nil, fmt.Errorf("SLO %s: a volume needs a number of events above zero and a calendar", s.ID)
+		}
 	case slo.KindThroughput:
 		if s.Indicator.Per <= 0 || s.Indicator.AtLeast == 0 {
 			return nil, fmt.Errorf("SLO %s: throughput needs a number of events and a time above zero", s.ID)
@@ -158,6 +172,11 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 	switch s.Budgeting.Method {
 	case slo.Occurrences, "":
 		return ind, nil
+	}
+	if k := s.Indicator.Kind; k == slo.KindRatio || k == slo.KindApdex || k == slo.KindVolume {
+		return nil, fmt.Errorf("SLO %s: an indicator of kind %s has no slices", s.ID, k)
+	}
+	switch s.Budgeting.Method {
 	case slo.Timeslices:
 		// The slice's own target is part of what is counted; the objective is not.
 		ind.Slice = &fold.Slice{Per: s.Budgeting.Slice, Target: s.Budgeting.Target.Ratio()}

@@ -41,9 +41,10 @@ type oracle struct {
 	events []happening
 	down   []slo.Span // when the engine was not up
 
-	members map[string][]happening // of's answers, by SLO and group
-	closed  map[slo.ID][]slo.Span  // every occurrence of the SLO's corrections, rounded outward
-	counted map[string]verdict     // count's answers
+	members map[string][]happening  // of's answers, by SLO and group
+	closed  map[slo.ID][]slo.Span   // every occurrence of the SLO's corrections, rounded outward
+	counted map[string]verdict      // count's answers
+	asked   map[slo.ID][]slo.Window // of agreements
 }
 
 // of lists the SLO's valid events in a group.
@@ -54,8 +55,9 @@ func (o *oracle) of(s *slo.SLO, g slo.Group) []happening {
 	}
 	var out []happening
 	for _, e := range o.events {
-		measured := s.Indicator.Kind != slo.KindLatency || e.took >= 0
-		if e.matches(s.Indicator.Valid) && measured && slices.Equal(groupOf(s, &e), g) {
+		measured := s.Indicator.Kind != slo.KindLatency && s.Indicator.Kind != slo.KindApdex || e.took >= 0
+		wanted := e.matches(s.Indicator.Valid) || s.Indicator.Kind == slo.KindRatio && e.matches(s.Indicator.Numerator)
+		if wanted && measured && slices.Equal(groupOf(s, &e), g) {
 			out = append(out, e)
 		}
 	}
@@ -84,6 +86,7 @@ func isBad(s *slo.SLO, e *happening) bool {
 // verdict is what an SLO counts over some time.
 type verdict struct {
 	counts           slo.Counts
+	above, below     uint64  // numerator and denominator
 	ratios           float64 // sum of the slices' ratios
 	achieved, target uint64
 }
@@ -106,12 +109,36 @@ func (o *oracle) recount(s *slo.SLO, g slo.Group, from time.Time, corrected bool
 	if s.Indicator.Kind == slo.KindThroughput {
 		per = s.Indicator.Per
 	}
+	if s.Indicator.Kind == slo.KindVolume {
+		return o.volumes(s, g, from, corrected)
+	}
 	if per == 0 {
 		var v verdict
 		for _, e := range mine {
 			out := e.at.Before(from) || !e.at.Before(o.now) || corrected && o.touched(s, slo.Span{From: e.at, To: e.at.Add(1)})
 			switch {
 			case out:
+			case s.Indicator.Kind == slo.KindRatio:
+				if e.matches(s.Indicator.Numerator) {
+					v.above += e.n
+				}
+				if e.matches(s.Indicator.Valid) {
+					v.below += e.n
+				}
+				v.counts = slo.Counts{Good: v.below} // 1 at most
+				if v.above < v.below {
+					v.counts = slo.Counts{Good: v.above, Bad: v.below - v.above}
+				}
+			case s.Indicator.Kind == slo.KindApdex:
+				switch {
+				case e.took <= s.Indicator.Satisfied:
+					v.counts.Good += 2 * e.n
+				case e.took <= s.Indicator.Tolerating:
+					v.counts.Good += e.n
+					v.counts.Bad += e.n
+				default:
+					v.counts.Bad += 2 * e.n
+				}
 			case isBad(s, &e):
 				v.counts.Bad += e.n
 			default:
@@ -265,4 +292,65 @@ func start(w slo.Window, now time.Time) time.Time {
 		}
 		t = t.AddDate(0, 0, -1)
 	}
+}
+
+// volumes judges day by day, or by the open hours of days, without slo.Indicator.Periods.
+func (o *oracle) volumes(s *slo.SLO, g slo.Group, from time.Time, corrected bool) (v verdict) {
+	mine := o.of(s, g)
+	begun := len(g) == 0
+	at := start(slo.Window{Calendar: s.Indicator.Calendar, Location: s.Indicator.Location}, o.began)
+	for ; ; at = at.AddDate(0, 0, 1) {
+		sp := slo.Span{From: at, To: at.AddDate(0, 0, 1)}
+		switch {
+		case s.Indicator.Calendar == slo.Week:
+			if at.Weekday() != time.Monday {
+				continue
+			}
+			sp.To = at.AddDate(0, 0, 7)
+		case !s.Indicator.During.Always(): // the hours of the world's only schedule
+			if at.Weekday() == time.Saturday || at.Weekday() == time.Sunday {
+				continue
+			}
+			sp = slo.Span{From: time.Date(at.Year(), at.Month(), at.Day(), 9, 0, 0, 0, at.Location()), To: time.Date(at.Year(), at.Month(), at.Day(), 18, 0, 0, 0, at.Location())}
+		}
+		if sp.To.Add(2 * time.Minute).After(o.now) {
+			return v
+		}
+		if sp.From.Before(o.reach(s, from)) {
+			continue
+		}
+		n := uint64(0)
+		for _, e := range mine {
+			if !e.at.Before(sp.From) && e.at.Before(sp.To) {
+				n += e.n
+			}
+		}
+		if begun = begun || n > 0; !begun || sp.From.Before(from) {
+			continue
+		}
+		seen := slo.Span{From: o.began, To: o.now}.Intersect(sp).Duration()
+		for _, d := range o.down {
+			seen -= d.Intersect(sp).Duration()
+		}
+		switch {
+		case n >= s.Indicator.AtLeast:
+			v.counts.Good++
+		case float64(seen) >= 0.99*float64(sp.Duration()) && !(corrected && o.touched(s, sp)):
+			v.counts.Bad++
+		}
+	}
+}
+
+// reach is the start of the longest window that is asked of a volume: a group begins with its first event in it.
+func (o *oracle) reach(s *slo.SLO, from time.Time) time.Time {
+	first := start(s.Window, o.now)
+	for _, w := range o.asked[s.ID] {
+		if t := start(w, o.now); t.Before(first) {
+			first = t
+		}
+	}
+	if from.Before(first) {
+		return from
+	}
+	return first
 }

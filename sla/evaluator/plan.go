@@ -44,6 +44,7 @@ type sloPlan struct {
 	correction *correction // nil without corrections
 	expect     map[string]slo.Group
 	usages     []usage
+	volume     *volumePlan // of an SLO on a volume; nil for all others
 }
 
 // usage is an SLO's place in an agreement.
@@ -161,6 +162,9 @@ func (b *planner) addSLO(s *slo.SLO, trend bool) {
 	if p.indicator.Slice != nil {
 		p.eventsID = sla.EventsID(s.ID)
 	}
+	if s.Indicator.Kind == slo.KindVolume {
+		p.volume = &volumePlan{slo: s}
+	}
 	if trend {
 		p.trend = []int{b.window(slo.Window{Rolling: trendWindow}), b.window(slo.Window{Rolling: 2 * trendWindow})}
 	}
@@ -275,6 +279,13 @@ func (b *planner) addCorrections() {
 		return c
 	}
 	for _, p := range b.plan.slos {
+		if p.volume != nil {
+			p.volume.windows = append(slices.Concat(b.burns, p.tiers), p.period)
+			for _, u := range p.usages {
+				p.volume.windows = append(p.volume.windows, u.window)
+			}
+			continue // it excuses whole periods
+		}
 		if len(p.slo.Corrections) == 0 {
 			continue
 		}

@@ -3,6 +3,7 @@ package evaluator
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -177,10 +178,19 @@ func (c *checker) slo(t *testing.T, r *sla.SLOReport) {
 		}
 	}
 	require.True(t, r.LastEvent.Equal(latest), name)
+	if s.Indicator.Kind == slo.KindRatio {
+		c.parts(t, r, c.o.count(s, r.Group, from, true), name)
+		valid, total, recent = r.Events.Valid(), r.Total.Valid(), uint64(math.Round(r.Rate*300)) // of the denominator
+	}
 	require.Equal(t, valid, r.Events.Valid(), name)
 	require.InDelta(t, float64(recent)/300, r.Rate, 1e-12, name)
 	require.InDelta(t, c.o.coverage(from), r.Coverage, 1e-9, name)
-	if r.Slice == 0 {
+	switch {
+	case s.Indicator.Kind == slo.KindApdex:
+		require.Equal(t, 2*total, r.Total.Valid(), name)
+	case s.Indicator.Kind == slo.KindVolume:
+		require.Equal(t, slo.Counts{Good: total}, r.Total, name)
+	case r.Slice == 0:
 		require.Equal(t, total, r.Total.Valid(), name)
 		require.Equal(t, r.Raw.Counts, r.Events, name)
 	}
@@ -189,9 +199,23 @@ func (c *checker) slo(t *testing.T, r *sla.SLOReport) {
 	} else {
 		require.NotEqual(t, slo.StateNoData, r.State, name)
 	}
-	if r.Slice == 0 {
+	if r.Slice == 0 && s.Indicator.Kind != slo.KindVolume {
 		require.Equal(t, c.o.corrected(s, r.Period), r.Corrected, name)
 	}
+}
+
+func (c *checker) parts(t *testing.T, r *sla.SLOReport, v verdict, name string) {
+	require.Equal(t, []uint64{v.above, v.below}, r.Parts.Period, name)
+	above, below := uint64(0), uint64(0)
+	for _, e := range c.o.of(r.SLO, r.Group) {
+		if e.matches(r.SLO.Indicator.Numerator) {
+			above += e.n
+		}
+		if e.matches(r.SLO.Indicator.Valid) {
+			below += e.n
+		}
+	}
+	require.Equal(t, []uint64{above, below}, r.Parts.Total, name)
 }
 
 func (c *checker) budget(t *testing.T, s *slo.SLO, b slo.Budget, v verdict, name string) {
@@ -306,6 +330,10 @@ func (c *checker) component(s *slo.SLO, comp sla.Component, g slo.Group, from ti
 	for _, values := range groups {
 		v := c.o.count(s, values, from, true)
 		sum.counts = sum.counts.Add(v.counts)
+		if sum.above, sum.below = sum.above+v.above, sum.below+v.below; s.Indicator.Kind == slo.KindRatio {
+			good := min(sum.above, sum.below) // the sums are compared, not the groups
+			sum.counts = slo.Counts{Good: good, Bad: sum.below - good}
+		}
 		sum.ratios += v.ratios
 		sum.achieved += v.achieved
 		sum.target += v.target

@@ -68,10 +68,10 @@ func (s *slaGroups) group(key []byte, u usage, values slo.Group) *sla.ComponentI
 	return &s.inputs[i*len(s.plan.slos)+u.component]
 }
 
-// addCounts adds the counts of one group of a component's SLO.
+// addCounts adds the counts, or judged periods, of one group of a component's SLO.
 func (t *tick) addCounts(u usage, g *fold.Group, b bins) {
 	in := t.slaSet[u.sla].group(t.project(u, g.Values), u, g.Values)
-	in.Counts = in.Counts.Add(b.counts())
+	in.AddBins(b[:])
 	if g.Indicator.Slice != nil {
 		in.Achieved += b[fold.SliceAchieved]
 		in.Target += b[fold.SliceTarget]

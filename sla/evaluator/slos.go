@@ -131,6 +131,11 @@ func (t *tick) base(p *sloPlan, values slo.Group) sla.SLOReport {
 // absent reports a group that the fold has not seen. It is observed as long as
 // its siblings are.
 func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.SLOReport {
+	if p.volume != nil && len(siblings) > 0 { // its empty periods are bad
+		g := siblings[0]
+		g.Values, g.LastEvent, g.Total, g.Old, g.Excess, g.Spans = values, time.Time{}, nil, nil, nil, make([][]uint64, len(g.Spans))
+		return t.sloReport(p, &g)
+	}
 	r := t.base(p, values)
 	burns := make([]slo.Burn, 0, len(t.plan.burns)+1)
 	for _, w := range slo.BurnWindows {
@@ -159,7 +164,11 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	r.Coverage = known.coverage
 	r.Generation, r.Since, r.LastEvent, r.Understated = g.Generation, g.Since, g.LastEvent, g.Understated
 	total := load(g.Total)
-	r.Total = total.counts()
+	r.Total = total.counts(p.slo.Indicator.Kind)
+	if p.volume != nil {
+		t.volumeReport(p, g, &r, known)
+		return r
+	}
 	if g.Indicator.Slice != nil && len(g.Total) == fold.SliceBins {
 		r.Slices = sla.SliceTotals{
 			Ratio: float64(g.Total[fold.SliceRatio]) / 1e9, Achieved: g.Total[fold.SliceAchieved], Target: g.Total[fold.SliceTarget],
@@ -176,7 +185,7 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 		r.Burns = t.burnRates(p, g, &r, r.Budget, known, c)
 	}
 	for _, w := range p.tiers {
-		b := t.burn(t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), g, w, p.correction)
+		b := t.burn(p.slo, t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), g, w, p.correction)
 		known := t.cover(g, w)
 		b.Observed, b.Coverage = known.observed, known.coverage
 		r.TierBurns = append(r.TierBurns, b)
@@ -193,6 +202,10 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 		whole = p.slo.Window.End(t.now).Sub(r.Period.From)
 	}
 	r.State = slo.Judge(whole, r.Budget, r.Burns)
+	if names := p.slo.Indicator.Kind.PartNames(); names != nil {
+		left := t.corrected(p.correction, g, p.period)
+		r.Parts = &sla.PartCounts{Period: slices.Clone(left[:len(names)]), Total: g.Total, Backfilled: g.Old}
+	}
 	for _, u := range p.usages {
 		t.addCounts(u, g, t.corrected(p.correction, g, u.window))
 	}
@@ -205,21 +218,24 @@ func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.
 	first := len(t.burns)
 	coverage := t.burnCoverage(g)
 	for i, w := range t.plan.burns {
-		b := t.burn(slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), g, w, c)
+		b := t.burn(p.slo, slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), g, w, c)
 		b.Observed, b.Coverage = coverage[i].observed, coverage[i].coverage
 		t.burns = append(t.burns, b)
 	}
-	last := t.burn(r.Period.Duration(), whole, g, p.period, c)
+	last := t.burn(p.slo, r.Period.Duration(), whole, g, p.period, c)
 	last.Period, last.Observed, last.Coverage = true, known.observed, known.coverage
 	t.burns = append(t.burns, last)
 	return t.burns[first:len(t.burns):len(t.burns)]
 }
 
 // burn is the burn rate of one of the plan's windows, of a nominal length.
-func (t *tick) burn(length time.Duration, b slo.Budget, g *fold.Group, window int, c *correction) slo.Burn {
+func (t *tick) burn(s *slo.SLO, length time.Duration, b slo.Budget, g *fold.Group, window int, c *correction) slo.Burn {
 	x := slo.NewBurn(length, b)
+	if unit := s.Indicator.Kind.Unit(); unit > 1 {
+		x.Effective /= float64(unit)
+	}
 	if g.Excess != nil {
-		x.Effective = slo.Effective(b.Counts.Valid(), t.excess(c, g, window))
+		x.Effective = slo.Effective(b.Counts.Valid()/s.Indicator.Kind.Unit(), t.excess(c, g, window))
 	}
 	return x
 }
@@ -240,7 +256,7 @@ func (t *tick) burnCoverage(g *fold.Group) []cover {
 
 // budget is the budget of an SLO from the bins of its indicator.
 func budget(s *slo.SLO, b bins) slo.Budget {
-	c := b.counts()
+	c := b.counts(s.Indicator.Kind)
 	if s.Indicator.Kind == slo.KindThroughput || s.Budgeting.Method != slo.RatioTimeslices {
 		return slo.NewBudget(s.Objective, c)
 	}
@@ -253,19 +269,26 @@ func budget(s *slo.SLO, b bins) slo.Budget {
 
 // events fills in what is counted in events whatever the budget counts.
 func (t *tick) events(r *sla.SLOReport, p *sloPlan, g *fold.Group) {
-	b := load(g.Spans[p.period])
-	r.Events = b.counts()
-	if p.slo.Indicator.Kind == slo.KindThroughput {
-		r.Events = slo.Counts{Good: r.Events.Valid()} // no event is bad for coming
-	}
+	k := p.slo.Indicator.Kind
+	r.Events = events(k, g.Spans[p.period])
 	if g.Old != nil {
-		old := load(g.Old)
-		r.Backfilled = old.counts()
-		if p.slo.Indicator.Kind == slo.KindThroughput {
-			r.Backfilled = slo.Counts{Good: r.Backfilled.Valid()}
+		r.Backfilled = events(k, g.Old)
+		if k == slo.KindRatio {
+			r.Backfilled = slo.Counts{Good: g.Old[fold.RatioNumerator] + g.Old[fold.RatioDenominator]}
 		}
 	}
-	last := load(g.Spans[t.rate])
-	lastCounts := last.counts()
-	r.Rate = float64(lastCounts.Valid()) / rateWindow.Seconds()
+	last := events(k, g.Spans[t.rate])
+	r.Rate = float64(last.Valid()) / rateWindow.Seconds()
+}
+
+// events are the good and bad events of bins.
+func events(k slo.IndicatorKind, counts []uint64) slo.Counts {
+	b := load(counts)
+	switch k {
+	case slo.KindThroughput, slo.KindVolume:
+		return slo.Counts{Good: b[0] + b[1]} // no event is bad for coming
+	case slo.KindApdex:
+		return slo.Counts{Good: b[0] + b[1], Bad: b[2]}
+	}
+	return b.counts(k)
 }

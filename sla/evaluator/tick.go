@@ -30,6 +30,10 @@ func (p *plan) request(now time.Time) fold.Request {
 		req.Extra[id] = c.extra
 	}
 	for _, s := range p.slos {
+		if s.volume != nil {
+			s.volume.ask(&req, now)
+			continue
+		}
 		ask(string(s.slo.ID), s.correction)
 		for _, u := range s.usages {
 			if u.bands != nil {
@@ -115,7 +119,7 @@ func (t *tick) index(req fold.Request) error {
 			if got := len(g.Excess); g.Excess != nil && got != want {
 				return fmt.Errorf("weights of %s: %d spans instead of %d", ind.ID, got, want)
 			}
-			if got := len(g.Observed); g.Observed != nil && got != len(req.Spans) {
+			if got := len(g.Observed); g.Observed != nil && got != want {
 				return fmt.Errorf("observed shares of %s: %d spans instead of %d", ind.ID, got, len(req.Spans))
 			}
 			if l := g.Loss; l != nil && (len(l.Dropped) != len(req.Spans) || len(l.Offered) != len(req.Spans)) {
@@ -161,7 +165,7 @@ func (b bins) minus(c bins) bins {
 	return b
 }
 
-func (b *bins) counts() slo.Counts { return slo.Counts{Good: b[0], Bad: b[1]} }
+func (b *bins) counts(k slo.IndicatorKind) slo.Counts { return k.Counts(b[:]) }
 
 // corrected is what the corrections leave of each window of a group. Call
 // prepare for the group first.

@@ -90,7 +90,12 @@ func (w *world) add(rng *rand.Rand, at time.Time, failing float64) {
 func (w *world) oracle(now time.Time) *oracle {
 	o := &oracle{
 		now: now, began: w.began, down: w.down,
-		members: map[string][]happening{}, closed: map[slo.ID][]slo.Span{}, counted: map[string]verdict{},
+		members: map[string][]happening{}, closed: map[slo.ID][]slo.Span{}, counted: map[string]verdict{}, asked: map[slo.ID][]slo.Window{},
+	}
+	for _, a := range w.Agreements {
+		for _, c := range a.Components {
+			o.asked[c.SLO] = append(o.asked[c.SLO], a.Window)
+		}
 	}
 	for _, e := range w.events {
 		if e.received.Before(now) {
@@ -161,6 +166,27 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 				Budgeting: slo.Budgeting{Method: slo.RatioTimeslices, Slice: time.Minute},
 				Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: orders, Bad: failed},
 			},
+			{
+				ID: "shop/conversion", Objective: percent(t, "35"), Window: rolling(14 * day), GroupBy: product, Corrections: oneOff,
+				Indicator: slo.Indicator{Kind: slo.KindRatio, Valid: orders, Numerator: sel(t, "type", "task")},
+			},
+			{
+				ID: "shop/apdex", Objective: percent(t, "80"), Window: slo.Window{Calendar: slo.Week, Location: zone("Europe/Berlin")}, GroupBy: fine,
+				Corrections: []slo.Correction{odd},
+				Indicator:   slo.Indicator{Kind: slo.KindApdex, Valid: orders, Satisfied: time.Second, Tolerating: 2500 * time.Millisecond},
+			},
+			{
+				ID: "shop/daily", Objective: percent(t, "60"), Window: rolling(28 * day), GroupBy: product, Corrections: []slo.Correction{odd},
+				Indicator: slo.Indicator{Kind: slo.KindVolume, Valid: orders, AtLeast: 12, Calendar: slo.Day, Location: zone("Europe/Berlin")},
+			},
+			{
+				ID: "shop/office", Objective: percent(t, "60"), Window: rolling(28 * day),
+				Indicator: slo.Indicator{Kind: slo.KindVolume, AtLeast: 12, Calendar: slo.Day, Location: zone("Europe/Berlin"), During: hours},
+			},
+			{
+				ID: "shop/weekly", Objective: percent(t, "50"), Window: slo.Window{Calendar: slo.Month, Location: zone("Europe/Moscow")}, GroupBy: product,
+				Indicator: slo.Indicator{Kind: slo.KindVolume, AtLeast: 100, Calendar: slo.Week, Location: zone("Europe/Berlin")},
+			},
 		},
 		Thresholds: []*slo.Threshold{
 			{Service: "shop", Name: "slow", Match: orders, Warning: time.Second, Critical: 4 * time.Second, GroupBy: product},
@@ -177,8 +203,11 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 		{Name: "latency", SLO: "shop/latency", Weight: 30, Bands: bands},
 		{Name: "throughput", SLO: "shop/throughput", Weight: 20},
 		{Name: "slices", SLO: "shop/slices", Weight: 10},
+		{Name: "conversion", SLO: "shop/conversion", Weight: 7},
+		{Name: "apdex", SLO: "shop/apdex", Weight: 8},
+		{Name: "daily", SLO: "shop/daily", Weight: 9},
 	}
-	whole := append(slices.Clone(components), sla.Component{Name: "means", SLO: "shop/means", Weight: 5}, sla.Component{Name: "all", SLO: "shop/everything", Weight: 15})
+	whole := append(slices.Clone(components), sla.Component{Name: "means", SLO: "shop/means", Weight: 5}, sla.Component{Name: "weekly", SLO: "shop/weekly", Weight: 3}, sla.Component{Name: "all", SLO: "shop/everything", Weight: 15})
 	for i, m := range []sla.Method{sla.Attainment, sla.Ratio, sla.Bands} {
 		policy := []sla.NoData{sla.NoDataExclude, sla.NoDataBad, sla.NoDataGood}[i]
 		in.Agreements = append(in.Agreements,

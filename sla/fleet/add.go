@@ -110,7 +110,7 @@ func (a *adder) events(k int, mine [][]fold.Group) {
 func (a *adder) slices(k int, mine [][]fold.Group, judged []fold.Group) {
 	ind := &a.cfg.Indicators[k]
 	all := evaluator.NewCoverage(a.joined.Observed(ind.ID), a.req.Now)
-	shares := all.Shares(&fold.Era{}, a.req.Spans)
+	shares := all.Shares(&fold.Era{}, a.asked(k))
 	for i := range judged {
 		g := judged[i]
 		g.Indicator, g.Observed, g.Backfilled, g.Since = ind, shares, nil, time.Time{}
@@ -180,13 +180,19 @@ func addCounts(sum, n []uint64) {
 	}
 }
 
+// asked are the spans that are asked of an indicator, its own among them.
+func (a *adder) asked(k int) []slo.Span {
+	return slices.Concat(a.req.Spans, a.req.Extra[a.cfg.Indicators[k].ID])
+}
+
 // shares are the parts of the asked spans that were observed of an indicator of events: the mean over all engines.
 func (a *adder) shares(k int) []float64 {
-	out := make([]float64, len(a.req.Spans))
+	asked := a.asked(k)
+	out := make([]float64, len(asked))
 	all := make([][]float64, 0, len(a.parts))
 	for i, p := range a.parts {
 		if p != nil {
-			all = append(all, a.cover[i].Shares(&p.Eras[k], a.req.Spans))
+			all = append(all, a.cover[i].Shares(&p.Eras[k], asked))
 		}
 	}
 	for s := range out {

@@ -54,24 +54,27 @@ type Point struct {
 	Kept bool    // the counts reach back that far
 }
 
-// Points reads an answer to spans, one group's.
-func (g *Grid) Points(a *fold.ReadResult, bins [][]uint64) []Point {
+// Points reads an answer to spans, of one group of an SLO.
+func (g *Grid) Points(s *slo.SLO, group slo.Group, a *fold.ReadResult, bins [][]uint64) []Point {
 	out := make([]Point, len(g.Steps))
+	var r Reader
+	if a != nil {
+		r = NewReader(s, group, a)
+	}
 	for i, sp := range g.Steps {
 		p := Point{Span: sp}
+		if i < len(bins) && a != nil {
+			p.Raw, p.Net = r.Tallies(sp, bins[i], bins[i])
+		}
 		if a != nil {
-			p.Kept = !sp.From.Before(a.Oldest) || len(bins) > i && NewTally(a, bins[i]).Valid() > 0
+			p.Kept = !sp.From.Before(a.Oldest) || p.Raw.Valid() > 0
 			p.Seen = Seen(a, sp)
 		}
-		if i < len(bins) {
-			p.Raw = NewTally(a, bins[i])
-		}
-		p.Net = p.Raw
 		out[i] = p
 	}
 	for k, i := range g.of {
-		if at := len(g.Steps) + k; at < len(bins) {
-			out[i].Net = out[i].Net.Minus(NewTally(a, bins[at]))
+		if at := len(g.Steps) + k; at < len(bins) && a != nil {
+			out[i].Net = out[i].Net.Minus(NewTally(s, a, bins[at]))
 		}
 	}
 	return out
@@ -115,9 +118,9 @@ func Seen(a *fold.ReadResult, sp slo.Span) float64 {
 }
 
 // Excluded is the time that corrections take out of a span, as the engine does it:
-// in whole slices where these are judged.
+// in whole slices where these are judged. Of a volume they take out no time: they excuse periods.
 func Excluded(s *slo.SLO, sp slo.Span, slice time.Duration) []slo.Span {
-	if len(s.Corrections) == 0 {
+	if len(s.Corrections) == 0 || s.Indicator.Kind == slo.KindVolume {
 		return nil
 	}
 	out := slo.TakenOut(s.Corrections, sp)
@@ -145,6 +148,14 @@ func Zone(w slo.Window) *time.Location {
 	return time.UTC
 }
 
+// ZoneOf is the zone in which the days of an SLO are cut.
+func ZoneOf(s *slo.SLO) *time.Location {
+	if s.Indicator.Kind == slo.KindVolume {
+		return s.Indicator.Location
+	}
+	return Zone(s.Window)
+}
+
 // Days cuts a span into the days of a zone, which may have 23 or 25 hours; the
 // first and the last may be parts.
 func Days(sp slo.Span, loc *time.Location) []slo.Span {
@@ -159,6 +170,17 @@ func Days(sp slo.Span, loc *time.Location) []slo.Span {
 		at = end
 	}
 	return out
+}
+
+// Periods are the days, weeks or months that a volume is judged over and that begin within a span, up to now.
+func Periods(s *slo.SLO, sp slo.Span, now time.Time) []slo.Span {
+	all := s.Indicator.Periods(sp)
+	for i := range all {
+		if all[i].To.After(now) {
+			return append(all[:i], all[i].Intersect(slo.Span{From: all[i].From, To: now}))
+		}
+	}
+	return all
 }
 
 // GridOf has the given steps, with what planned maintenance takes out of them.

@@ -50,7 +50,7 @@ func TestGridTakesOutMaintenance(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2}, g.of)
 
 	a := &fold.ReadResult{Oldest: at(20), Observed: []slo.Span{{From: at(30), To: at(50)}}}
-	ps := g.Points(a, [][]uint64{{0, 0}, {100, 7}, {50, 3}, {0, 0}, {40, 5}, {1, 1}})
+	ps := g.Points(&slo.SLO{Indicator: slo.Indicator{Kind: slo.KindEvents}}, nil, a, [][]uint64{{0, 0}, {100, 7}, {50, 3}, {0, 0}, {40, 5}, {1, 1}})
 	require.False(t, ps[0].Kept)
 	require.True(t, ps[1].Kept)
 	require.InDelta(t, 0.5, ps[1].Seen, 1e-9)
@@ -64,13 +64,13 @@ func TestGridTakesOutMaintenance(t *testing.T) {
 
 func TestTallyCountsAsTheEngineDoes(t *testing.T) {
 	s := &slo.SLO{Objective: objective(t, "90"), Budgeting: slo.Budgeting{Method: slo.RatioTimeslices}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
-	sliced := NewTally(&fold.ReadResult{Sliced: true}, []uint64{3, 1, 0, 0, 3_800_000_000})
+	sliced := NewTally(s, &fold.ReadResult{Sliced: true}, []uint64{3, 1, 0, 0, 3_800_000_000})
 	require.InDelta(t, 0.2, sliced.Loss(s), 1e-9, "the mean of the slices' ratios counts")
 	require.InDelta(t, 0.5, sliced.Budget(s).Consumed, 1e-9)
 	s.Budgeting.Method = slo.Timeslices
 	require.InDelta(t, 1.0, sliced.Loss(s), 1e-9)
 	require.InDelta(t, 2.5, sliced.Budget(s).Consumed, 1e-9)
-	require.Equal(t, Tally{}, NewTally(&fold.ReadResult{}, nil))
+	require.Equal(t, Tally{}, NewTally(s, &fold.ReadResult{}, nil))
 }
 
 func TestStepFor(t *testing.T) {

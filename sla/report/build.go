@@ -106,7 +106,7 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 		}
 		s, slice := rows[0].SLO, rows[0].Slice
 		zone := b.zoneOf(s)
-		steps := b.steps(zone)
+		steps := b.stepsOf(s)
 		p := sloPart{rows: rows}
 		groups := make([]slo.Group, len(rows))
 		for k, r := range rows {
@@ -252,6 +252,8 @@ func (b *reporter) zoneOf(s *slo.SLO) *time.Location {
 	switch {
 	case b.Zone != nil:
 		return b.Zone
+	case s.Indicator.Kind == slo.KindVolume:
+		return s.Indicator.Location
 	case s.Window.Calendar != "" && s.Window.Location != nil:
 		return s.Window.Location
 	case b.zones[s.ID] != nil:
@@ -307,6 +309,15 @@ func (b *reporter) steps(zone *time.Location) []slo.Span {
 	return days
 }
 
+// stepsOf are what the report of an SLO consists of: the days of its zone, or the periods that its volume is judged over.
+func (b *reporter) stepsOf(s *slo.SLO) []slo.Span {
+	zone := b.zoneOf(s)
+	if s.Indicator.Kind == slo.KindVolume {
+		return history.Periods(s, b.part(zone).Span, b.rep.Time.UTC())
+	}
+	return b.steps(zone)
+}
+
 // slo sums up one group of an SLO.
 func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept keptShares) SLO {
 	s := r.SLO
@@ -315,12 +326,13 @@ func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept
 	out.Coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
 	raw, net := e.Bins(at)
 	in := history.ComponentInput(s)
+	read := history.NewReader(s, r.Group, &e.Answer)
 	var sumRaw, sumNet history.Tally
 	for i, sp := range e.Grid.Steps {
 		d := Day{Date: sp.From.In(out.Zone).Format(time.DateOnly)}
 		if i < len(raw) {
-			d.Raw, d.Net = history.NewTally(&e.Answer, raw[i]), history.NewTally(&e.Answer, net[i])
-			history.AddBins(&in, e.Answer.Sliced, net[i])
+			d.Raw, d.Net = read.Tallies(sp, raw[i], net[i])
+			history.AddBins(&in, e.Answer.Sliced, net[i], d.Net)
 		}
 		sumRaw, sumNet = sumRaw.Plus(d.Raw), sumNet.Plus(d.Net)
 		out.Days = append(out.Days, d)
@@ -339,7 +351,10 @@ func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept
 		out.Corrected += sp.Duration()
 	}
 	out.Raw, out.Net = sumRaw.Budget(s), sumNet.Budget(s)
-	out.Events = sumRaw.Valid()
+	out.Events = sumRaw.Valid() / s.Indicator.Kind.Unit()
+	if s.Indicator.Kind == slo.KindVolume {
+		events = e
+	}
 	if events != nil {
 		all, _ := events.Bins(at)
 		out.Events = 0

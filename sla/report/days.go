@@ -72,7 +72,7 @@ const MaxBite = history.MaxAsk / 4
 func (d *dayReader) slo(ctx context.Context, rows []*sla.SLOReport) error {
 	s, slice := rows[0].SLO, rows[0].Slice
 	zone := d.zoneOf(s)
-	steps := d.steps(zone)
+	steps := d.stepsOf(s)
 	grid := history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
 	for len(rows) > 0 && len(steps) > 0 {
 		now := rows[:min(len(rows), bite(len(steps)))]
@@ -89,6 +89,7 @@ func (d *dayReader) slo(ctx context.Context, rows []*sla.SLOReport) error {
 		for i, r := range now {
 			raw, net := e.Bins(i)
 			began := d.onsets.group(s.ID, r.Group)
+			read := history.NewReader(s, r.Group, &e.Answer)
 			for k := range steps {
 				row, err := d.day(ctx, zone, steps[k])
 				if err != nil {
@@ -100,7 +101,7 @@ func (d *dayReader) slo(ctx context.Context, rows []*sla.SLOReport) error {
 					return err
 				}
 				if k < len(raw) {
-					row.Raw, row.Net = history.NewTally(&e.Answer, raw[k]), history.NewTally(&e.Answer, net[k])
+					row.Raw, row.Net = read.Tallies(steps[k], raw[k], net[k])
 				}
 				if err := d.yield(row); err != nil {
 					return err

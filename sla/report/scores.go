@@ -27,10 +27,11 @@ const NotCounted = "measured by Prometheus, not counted here"
 
 // scoredComponent is where the counts of one component come from.
 type scoredComponent struct {
-	slo    *slo.SLO // nil if its SLO is on Prometheus series: it is not counted here
-	counts *history.Series
-	bands  *history.Series  // nil without bands
-	groups map[string][]int // groups of the SLO by the agreement's group that they are part of
+	slo      *slo.SLO    // nil if its SLO is on Prometheus series: it is not counted here
+	groupsOf []slo.Group // of the SLO, in the order of counts
+	counts   *history.Series
+	bands    *history.Series  // nil without bands
+	groups   map[string][]int // groups of the SLO by the agreement's group that they are part of
 }
 
 // NewPeriodScores plans the scores of an agreement over steps, for some of its groups
@@ -59,6 +60,11 @@ func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name s
 			groups = append(groups, r.Group)
 		}
 		if x.slo != nil {
+			x.groupsOf = groups
+			steps := steps
+			if x.slo.Indicator.Kind == slo.KindVolume && len(steps) > 0 {
+				steps = history.Periods(x.slo, slo.Span{From: steps[0].From, To: steps[len(steps)-1].To}, rep.Time.UTC())
+			}
 			x.counts = l.Add(string(c.SLO), name, history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(x.slo, sp, slice) }), groups)
 			if a.Method == sla.Bands && len(c.Bands) > 0 {
 				x.bands = l.Add(sla.BandsID(c.SLO, a.Name), name, history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(x.slo, sp, 0) }), groups)
@@ -144,8 +150,12 @@ func (b *PeriodScores) input(i int, g slo.Group, first, last int) sla.ComponentI
 	in.Within = make([]uint64, len(bands))
 	for _, at := range c.groups[g.Key()] {
 		_, net := c.counts.Bins(at)
+		if c.slo.Indicator.Kind == slo.KindVolume {
+			b.addPeriods(&in, c, at, net, first, last)
+			continue
+		}
 		for k := first; k < last && k < len(net); k++ {
-			history.AddBins(&in, c.counts.Answer.Sliced, net[k])
+			history.AddBins(&in, c.counts.Answer.Sliced, net[k], history.Tally{})
 		}
 		if c.bands == nil {
 			continue
@@ -160,6 +170,20 @@ func (b *PeriodScores) input(i int, g slo.Group, first, last int) sla.ComponentI
 		in.Coverage = min(in.Coverage, c.bands.Share(first, last))
 	}
 	return in
+}
+
+// addPeriods adds the periods of a volume that begin in steps first to last-1. It has steps of its own.
+func (b *PeriodScores) addPeriods(in *sla.ComponentInput, c *scoredComponent, group int, net [][]uint64, first, last int) {
+	read := history.NewReader(c.slo, c.groupsOf[group], &c.counts.Answer)
+	for k, sp := range c.counts.Grid.Steps {
+		if k >= len(net) || last <= first {
+			return
+		}
+		_, t := read.Tallies(sp, net[k], net[k])
+		if !sp.From.Before(b.steps[first].From) && sp.From.Before(b.steps[last-1].To) {
+			history.AddBins(in, false, nil, t)
+		}
+	}
 }
 
 // addWithin counts the events within each band.

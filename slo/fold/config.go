@@ -39,6 +39,10 @@ const (
 	// before; the last bin is everything slower. Events without a duration are
 	// not valid and counted as unmeasured.
 	Latency Kind = "latency"
+	// Ratio: bin 0 counts the events that match Numerator, bin 1 those that match
+	// Valid, the denominator. An event may be in both, and one that is in neither is
+	// not counted.
+	Ratio Kind = "ratio"
 )
 
 // Bins of a sliced indicator's sums, instead of the kind's own.
@@ -86,7 +90,7 @@ func (c *Config) MergeBy(service string) (attrs []string, step time.Duration) {
 func attributes(spec *Service, inds []*Indicator) []string {
 	out := slices.Clone(spec.Dimensions)
 	for _, ind := range inds {
-		for _, m := range slices.Concat(ind.Valid, ind.Bad) {
+		for _, m := range slices.Concat(ind.Valid, ind.Bad, ind.Numerator) {
 			out = append(out, m.Name)
 		}
 		out = append(out, ind.GroupBy...)
@@ -97,7 +101,7 @@ func attributes(spec *Service, inds []*Indicator) []string {
 
 // Indicator is one thing that is counted, per group.
 //
-// A change of Service, Kind, Valid, Bad (of Events), Edges, GroupBy or Slice begins a new generation. ID,
+// A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy or Slice begins a new generation. ID,
 // MaxGroups, Expect and Retention may change without one.
 type Indicator struct {
 	// ID is unique: "service/slo" for an SLO, "service/slo#bands:sla" for the
@@ -109,6 +113,8 @@ type Indicator struct {
 
 	Valid []Matcher `json:"valid,omitempty"`
 	Bad   []Matcher `json:"bad,omitempty"`
+
+	Numerator []Matcher `json:"numerator,omitempty"` // Ratio; empty matches every event
 
 	Edges []time.Duration `json:"edges,omitempty"` // Latency: rising
 
@@ -270,6 +276,13 @@ func compileIndicator(spec *Indicator) (*indicator, error) {
 			ind.edges = append(ind.edges, int64(e))
 		}
 		ind.width = len(spec.Edges) + 1
+	case Ratio:
+		if len(spec.Edges) > 0 || len(spec.Bad) > 0 || spec.Slice != nil {
+			return nil, errors.New("a ratio has no bad events, edges or slices")
+		}
+		if ind.numerator, err = matchers(spec.Numerator); err != nil {
+			return nil, fmt.Errorf("numerator: %w", err)
+		}
 	default:
 		return nil, fmt.Errorf("unknown kind %q", spec.Kind)
 	}
@@ -318,7 +331,8 @@ func generationKey(spec *Indicator) (string, error) {
 		Edges      []time.Duration
 		GroupBy    []string
 		Slice      *Slice
-	}{spec.Service, spec.Kind, spec.Valid, spec.Bad, spec.Edges, spec.GroupBy, spec.Slice}
+		Numerator  []Matcher
+	}{spec.Service, spec.Kind, spec.Valid, spec.Bad, spec.Edges, spec.GroupBy, spec.Slice, spec.Numerator}
 	if spec.Kind == Latency {
 		what.Bad = nil
 	}

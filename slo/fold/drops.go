@@ -74,7 +74,12 @@ func (s *service) takes(typ []byte) []*indicator {
 //
 // Matchers of attributes are taken as matching, since some event may have had them.
 func (ind *indicator) mayTake(typ string) bool {
-	for _, m := range ind.valid {
+	return ind.maySelect(ind.valid, typ) || ind.spec.Kind == Ratio && ind.maySelect(ind.numerator, typ)
+}
+
+// maySelect is mayTake of one selector.
+func (ind *indicator) maySelect(sel slo.Selector, typ string) bool {
+	for _, m := range sel {
 		if m.Name == labelType && !m.Matches(typ) || m.Name == labelService && !m.Matches(ind.spec.Service) {
 			return false
 		}

@@ -19,6 +19,7 @@ import (
 type indicator struct {
 	spec       *Indicator   // part of Fold.cfg
 	valid, bad slo.Selector // bad matters among valid events only, and not for latencies
+	numerator  slo.Selector // of a ratio
 	edges      []int64      // nanoseconds
 	width      int          // columns of a group
 	bins       int          // of a group's Total

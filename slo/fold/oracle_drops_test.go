@@ -46,7 +46,7 @@ func (o *oracle) checkExtra(t require.TestingT, s *Sums, g *Group, req Request) 
 	for i, sp := range req.Spans {
 		dropped, offered := uint64(0), uint64(0)
 		for _, x := range o.drops {
-			if x.typ == "order" || len(g.Indicator.Valid) == 0 {
+			if x.typ == "order" || len(g.Indicator.Valid) == 0 || g.Indicator.Kind == Ratio { // which selects no type
 				dropped += o.countedDrop(g, s, sp, x)
 			}
 		}
@@ -71,7 +71,10 @@ func (o *oracle) excess(ind *Indicator, group slo.Group, sp slo.Span) uint64 {
 	for _, x := range o.events {
 		w := x.weight()
 		one := oracle{rec: o.rec, events: []folded{x}}
-		for _, n := range one.sum(ind, group, sp) {
+		for bin, n := range one.sum(ind, group, sp) {
+			if ind.Kind == Ratio && bin != RatioDenominator {
+				continue // a ratio rests on its denominator
+			}
 			sum += n * (w - 1)
 		}
 	}

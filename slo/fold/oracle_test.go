@@ -67,7 +67,7 @@ func oldest(rec time.Time, keep time.Duration) time.Time {
 
 func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
 	out := make([]uint64, len(ind.Edges)+1)
-	if ind.Kind == Events {
+	if ind.Kind == Events || ind.Kind == Ratio {
 		out = make([]uint64, 2)
 	}
 	keep := keepOf(ind)
@@ -80,7 +80,14 @@ func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
 			continue
 		}
 		n := uint64(max(1, x.e.Count)) * x.weight()
-		if ind.Kind == Events {
+		if ind.Kind == Ratio {
+			if x.e.Attr("channel") == "web" {
+				out[RatioNumerator] += n
+			}
+			if x.e.Outcome == event.Success {
+				out[RatioDenominator] += n
+			}
+		} else if ind.Kind == Events {
 			if x.e.Outcome == event.Failure {
 				out[1] += n
 			} else {
@@ -125,7 +132,9 @@ func mixed() *Config {
 		Slice: &Slice{Per: 7 * time.Minute, AtLeast: 3, During: "Mon-Fri 09:00-18:00 Europe/Moscow"}, Expect: [][]string{{"A"}}}
 	ts := Indicator{ID: "shop/slices", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: 4 * day,
 		Slice: &Slice{Per: time.Minute, Target: 0.5}}
-	return config(a, short, l, th, ts)
+	ra := Indicator{ID: "shop/ratio", Service: "shop", Kind: Ratio, GroupBy: []string{"product"}, Retention: 4 * day,
+		Numerator: []Matcher{eq("channel", "web")}, Valid: []Matcher{eq("outcome", "success")}}
+	return config(a, short, l, th, ts, ra)
 }
 
 func drawEvent(t *rapid.T, rec time.Time) *event.Event {

@@ -233,14 +233,20 @@ func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 	get := svc.labels(v)
 	p.traffic = f.trafficOf(svc, get)
 	for _, ind := range svc.inds {
-		if !ind.valid.Matches(get) {
+		valid := ind.valid.Matches(get)
+		ratio := ind.spec.Kind == Ratio
+		if !valid && (!ratio || !ind.numerator.Matches(get)) {
 			continue
 		}
 		values := make(slo.Group, len(ind.spec.GroupBy))
 		for i, name := range ind.spec.GroupBy {
 			values[i] = get(name)
 		}
-		p.add(f.group(ind, values), ind.bad.Matches(get))
+		if g := f.group(ind, values); ratio {
+			p.addRatio(g, ind.numerator.Matches(get), valid)
+		} else {
+			p.add(g, ind.bad.Matches(get))
+		}
 	}
 	for i := range p.events {
 		for j := range p.events[i].timed {
@@ -274,17 +280,40 @@ func (p *plan) add(g *group, bad bool) {
 		p.slices = append(p.slices, s)
 		return
 	}
-	i := slices.IndexFunc(p.events, func(e eventPlan) bool { return e.store == ind.events })
-	if i < 0 {
-		i = len(p.events)
-		p.events = append(p.events, eventPlan{store: ind.events})
-	}
-	e := &p.events[i]
-	e.top = max(e.top, g.col+uint32(ind.width))
+	e := p.in(g)
 	if ind.spec.Kind == Latency {
 		e.timed = append(e.timed, latencyPlan{g, g.col, ind.edges})
 		return
 	}
 	e.fixed = append(e.fixed, g.col+bin)
 	p.fixed = append(p.fixed, fixedPlan{g, int(bin)})
+}
+
+// in is what the plan adds to in the store of a group's events, with room for the group's columns.
+func (p *plan) in(g *group) *eventPlan {
+	i := slices.IndexFunc(p.events, func(e eventPlan) bool { return e.store == g.ind.events })
+	if i < 0 {
+		i = len(p.events)
+		p.events = append(p.events, eventPlan{store: g.ind.events})
+	}
+	e := &p.events[i]
+	e.top = max(e.top, g.col+uint32(g.ind.width))
+	return e
+}
+
+// Bins of a ratio.
+const (
+	RatioNumerator = iota
+	RatioDenominator
+)
+
+// addRatio makes the plan move the counts of a ratio that the event is in, at least one of the two.
+func (p *plan) addRatio(g *group, numerator, denominator bool) {
+	e := p.in(g)
+	for bin, counts := range [...]bool{RatioNumerator: numerator, RatioDenominator: denominator} {
+		if counts {
+			e.fixed = append(e.fixed, g.col+uint32(bin))
+			p.fixed = append(p.fixed, fixedPlan{g, bin})
+		}
+	}
 }

@@ -97,7 +97,7 @@ type Group struct {
 	// spans. The groups of an indicator share it.
 	Loss *Loss
 
-	// Observed is set in sums of several folds only: the share of each span of Request.Spans, in [0,1], that was
+	// Observed is set in sums of several folds only: the share of each span in Spans, in [0,1], that was
 	// observed. It replaces what Up, Since and Backfilled say. Groups that observed the same share it.
 	Observed []float64
 

@@ -25,7 +25,10 @@ func weighed(n, weight uint64) uint64 {
 // n*w*(w-1) is what is missing.
 func (f *Fold) countWeight(p *plan, sec int64, excess uint64, measured bool) {
 	for i := range p.fixed {
-		f.addSquares(p.fixed[i].g, sec, excess)
+		// How much a ratio rests on is told by its denominator.
+		if x := &p.fixed[i]; x.g.ind.spec.Kind != Ratio || x.bin == RatioDenominator {
+			f.addSquares(x.g, sec, excess)
+		}
 	}
 	if measured {
 		for _, x := range p.timed {

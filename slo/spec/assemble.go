@@ -397,6 +397,9 @@ func (a *assembly) types(s *assembled) {
 		for _, sd := range d.slos {
 			if sd.kindKnown && sd.Indicator.Kind != slo.KindPrometheus {
 				look(sd.valid)
+				if sd.Indicator.Kind == slo.KindRatio {
+					look(sd.numerator)
+				}
 			}
 		}
 		for _, l := range d.thresholds {

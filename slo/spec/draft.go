@@ -48,6 +48,7 @@ type sloDraft struct {
 	objectiveAt Position
 	was         *named
 	valid       *selector // nil if nothing says which events count
+	numerator   *selector // of a ratio, alike
 	groupsKnown bool      // group_by could be read
 	kindKnown   bool
 	ok          bool             // nothing is wrong with it by itself

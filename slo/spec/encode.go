@@ -181,10 +181,23 @@ func window(w slo.Window) *yamlgen.Node {
 
 func (e *encoder) indicator(i *slo.Indicator) *yamlgen.Node {
 	m := &yamlgen.Map{}
-	if len(i.Valid) > 0 {
+	if len(i.Valid) > 0 && i.Kind != slo.KindRatio {
 		m.Text("valid", i.Valid.String())
 	}
 	switch i.Kind {
+	case slo.KindRatio:
+		m.Text("numerator", i.Numerator.String())
+		m.Text("denominator", i.Valid.String())
+	case slo.KindApdex:
+		m.Plain("satisfied", slo.FormatDuration(i.Satisfied))
+		m.Plain("tolerating", slo.FormatDuration(i.Tolerating))
+	case slo.KindVolume:
+		m.Plain("at_least", fmt.Sprint(i.AtLeast))
+		m.Text("per", string(i.Calendar))
+		if i.During.Always() {
+			m.Text("timezone", i.Location.String())
+		}
+		m.Text("during", i.During.String())
 	case slo.KindEvents:
 		m.Text("bad", i.Bad.String())
 	case slo.KindLatency:

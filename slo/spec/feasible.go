@@ -15,7 +15,9 @@ func (a *assembly) feasible(s *sloDraft) {
 		return
 	}
 	a.slices(s)
-	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 { // zero: it was not understood
+	a.volumes(s)
+	// The ratio of two counts, such as a conversion, has any objective.
+	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 && s.Indicator.Kind != slo.KindRatio { // zero: it was not understood
 		a.Warnf(s.objectiveAt, "the objective is the good share, not the allowed failure share", "slo %s: an objective of %s lets most events fail", s.ID.Name(), s.Objective)
 	}
 }

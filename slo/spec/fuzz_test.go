@@ -129,10 +129,22 @@ func checkSLO(t testing.TB, o *slo.SLO) {
 		require.Positive(t, o.Indicator.AtLeast)
 		require.Positive(t, o.Indicator.Per)
 		require.Equal(t, slo.Occurrences, o.Budgeting.Method)
+	case slo.KindRatio:
+		require.NotEqual(t, o.Indicator.Numerator.String(), o.Indicator.Valid.String())
+	case slo.KindApdex:
+		require.Positive(t, o.Indicator.Satisfied)
+		require.Greater(t, o.Indicator.Tolerating, o.Indicator.Satisfied)
+	case slo.KindVolume:
+		require.Positive(t, o.Indicator.AtLeast)
+		require.NotNil(t, o.Indicator.Location)
+		require.Contains(t, volumeUnits, string(o.Indicator.Calendar))
 	case slo.KindPrometheus:
 		checkPrometheus(t, &o.Indicator)
 	default:
 		t.Fatalf("%s: kind %q", o.ID, o.Indicator.Kind)
+	}
+	if _, only := occurrencesOnly[o.Indicator.Kind]; only {
+		require.Equal(t, slo.Occurrences, o.Budgeting.Method)
 	}
 	if o.Budgeting.Method != slo.Occurrences {
 		require.Positive(t, o.Budgeting.Slice)

@@ -183,7 +183,7 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 	o.Objective, err = slo.ParsePercent(rapid.StringMatching(`[5-9][0-9](\.[0-9]{0,11}[1-9])?`).Draw(t, "objective"))
 	require.NoError(t, err)
 	in := &o.Indicator
-	in.Kind = rapid.SampledFrom([]slo.IndicatorKind{slo.KindEvents, slo.KindLatency, slo.KindThroughput, slo.KindPrometheus}).Draw(t, "kind")
+	in.Kind = rapid.SampledFrom([]slo.IndicatorKind{slo.KindEvents, slo.KindLatency, slo.KindThroughput, slo.KindRatio, slo.KindApdex, slo.KindVolume, slo.KindPrometheus}).Draw(t, "kind")
 	switch in.Kind {
 	case slo.KindEvents:
 		in.Valid, in.Bad = drawSelector(t), drawSelector(t)
@@ -195,10 +195,26 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 			in.During, err = slo.ParseSchedule("Mon-Fri 09:00-18:00 Europe/Moscow")
 			require.NoError(t, err)
 		}
+	case slo.KindRatio:
+		in.Valid, in.Numerator = drawSelector(t), append(drawSelector(t), slo.Matcher{Name: "type", Op: slo.OpEqual, Value: "connected"})
+	case slo.KindApdex:
+		in.Valid, in.Satisfied = drawSelector(t), time.Duration(rapid.IntRange(1, 1e9).Draw(t, "satisfied"))*time.Millisecond
+		in.Tolerating = in.Satisfied + time.Duration(rapid.IntRange(1, 1e9).Draw(t, "tolerating"))*time.Millisecond
+	case slo.KindVolume:
+		in.Valid, in.AtLeast = drawSelector(t), uint64(rapid.Uint32Range(1, 1<<31).Draw(t, "at least"))
+		in.Calendar, in.Location = slo.Day, time.UTC
+		if rapid.Bool().Draw(t, "hours") {
+			in.During, err = slo.ParseSchedule("Mon-Fri 09:00-18:00 Europe/Moscow")
+			require.NoError(t, err)
+			in.Location = in.During.Location()
+		} else {
+			in.Calendar = slo.CalendarUnit(rapid.SampledFrom(volumeUnits).Draw(t, "unit"))
+		}
+		o.Window = slo.Window{Calendar: slo.Quarter, Location: time.UTC}
 	case slo.KindPrometheus:
 		drawPrometheus(t, in)
 	}
-	if in.Kind != slo.KindThroughput && rapid.Bool().Draw(t, "sliced") {
+	if _, only := occurrencesOnly[in.Kind]; !only && rapid.Bool().Draw(t, "sliced") {
 		o.Budgeting = slo.Budgeting{Method: slo.RatioTimeslices, Slice: time.Minute}
 		if rapid.Bool().Draw(t, "judged") {
 			o.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: 30 * time.Second, Target: o.Objective}

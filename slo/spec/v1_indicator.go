@@ -10,7 +10,8 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-var indicatorKinds = []string{string(slo.KindEvents), string(slo.KindLatency), string(slo.KindThroughput), string(slo.KindPrometheus)}
+var indicatorKinds = []string{string(slo.KindEvents), string(slo.KindLatency), string(slo.KindThroughput),
+	string(slo.KindRatio), string(slo.KindApdex), string(slo.KindVolume), string(slo.KindPrometheus)}
 
 // readIndicator reads exactly one kind of indicator. It reports whether the
 // kind is known.
@@ -48,6 +49,12 @@ func (s *sloDraft) readIndicator(v *yamldoc.Value, service string) bool {
 		s.readLatency(in, service)
 	case slo.KindThroughput:
 		s.readThroughput(in, service)
+	case slo.KindRatio:
+		s.readRatio(in, service)
+	case slo.KindApdex:
+		s.readApdex(in, service)
+	case slo.KindVolume:
+		s.readVolume(in, service)
 	case slo.KindPrometheus:
 		s.readPrometheus(in)
 	}
@@ -132,22 +139,14 @@ func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
 		return
 	}
 	s.readValid(o, service)
-	if n := o.Need("at_least", "set the minimum number of events, such as `at_least: 100`"); n != nil {
-		x, _ := n.Whole(1, math.MaxUint32)
-		s.Indicator.AtLeast = uint64(x)
-	}
+	s.readAtLeast(o, 100)
 	s.Indicator.Per = time.Minute
 	if o.Has("per") {
 		s.Indicator.Per = readSlice(o, "per")
 	}
 	if d := o.Get("during"); d != nil {
-		text, ok := d.Text()
+		sc, ok := readSchedule(d)
 		if !ok {
-			return
-		}
-		sc, err := slo.ParseSchedule(text)
-		if err != nil {
-			d.Errorf(`write it as in "Mon-Fri 09:00-18:00 Europe/Moscow"`, "during: %v", err)
 			return
 		}
 		s.Indicator.During = sc
@@ -155,6 +154,28 @@ func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
 			d.Errorf("use a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours", slo.FormatDuration(s.Indicator.Per))
 		}
 	}
+}
+
+// readAtLeast reads a number of events, of which like is an example.
+func (s *sloDraft) readAtLeast(o *yamldoc.Object, like int) {
+	if n := o.Need("at_least", fmt.Sprintf("set the minimum number of events, such as `at_least: %d`", like)); n != nil {
+		x, _ := n.Whole(1, math.MaxUint32)
+		s.Indicator.AtLeast = uint64(x)
+	}
+}
+
+// readSchedule reads weekly open hours.
+func readSchedule(d *yamldoc.Value) (slo.Schedule, bool) {
+	text, ok := d.Text()
+	if !ok {
+		return slo.Schedule{}, false
+	}
+	sc, err := slo.ParseSchedule(text)
+	if err != nil {
+		d.Errorf(`write it as in "Mon-Fri 09:00-18:00 Europe/Moscow"`, "during: %v", err)
+		return slo.Schedule{}, false
+	}
+	return sc, true
 }
 
 // someSliceFits looks for one slice inside the open hours of an ordinary week.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -56,7 +57,7 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 		}
 	}
 	s.readGroups(o)
-	if i := o.Need("indicator", "add an indicator: events, latency, throughput or prometheus"); i != nil {
+	if i := o.Need("indicator", "add an indicator: "+suggest.OneOf(indicatorKinds)); i != nil {
 		s.kindKnown = s.readIndicator(i, d.service)
 	}
 	s.Budgeting = slo.Budgeting{Method: slo.Occurrences}
@@ -228,8 +229,8 @@ func (s *sloDraft) readBudgeting(v *yamldoc.Value) {
 	} else if len(o.Keys) == 0 {
 		v.Errorf("want occurrences, timeslices or ratio_timeslices", "budgeting is empty")
 	}
-	if s.Indicator.Kind == slo.KindThroughput {
-		v.Errorf("remove it: `per` is already the slice", "budgeting: throughput already counts slices")
+	if why, hint, found := strings.Cut(occurrencesOnly[s.Indicator.Kind], "|"); found {
+		v.Errorf(hint, "budgeting: %s", why)
 	}
 }
 

@@ -194,6 +194,9 @@ func (api *Handler) apiHistory(c *gin.Context) {
 		return
 	}
 	steps := history.NewGrid(slo.Span{From: from, To: to}, step, nil)
+	if r.SLO.Indicator.Kind == slo.KindVolume { // it has steps of its own
+		steps = history.GridOf(history.Periods(r.SLO, steps.Span, v.Rep.Time), func(slo.Span) []slo.Span { return nil })
+	}
 	answers, err := api.Opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
 	if err != nil {
 		api.Opt.LogError("read history of "+string(r.SLO.ID), err)
@@ -202,7 +205,7 @@ func (api *Handler) apiHistory(c *gin.Context) {
 	}
 	out := HistoryJSON{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []pointJSON{}}
 	if groups := answers[0].Groups; len(groups) == 1 && groups[0] != nil {
-		for _, p := range steps.Points(&answers[0], groups[0]) {
+		for _, p := range steps.Points(r.SLO, r.Group, &answers[0], groups[0]) {
 			out.Points = append(out.Points, pointJSON{p.From.UTC(), p.Raw.Good, p.Raw.Bad, ratioOf(p.Raw.Counts)})
 		}
 	}

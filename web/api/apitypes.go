@@ -131,6 +131,9 @@ type sloJSON struct {
 	Slice      float64    `json:"slice_seconds"` // 0: events are judged
 	Unmeasured uint64     `json:"unmeasured"`
 
+	Parts  map[string]uint64 `json:"parts,omitempty"`  // of a ratio or an apdex: events of the period that its counts are made of
+	Volume *volumeJSON       `json:"volume,omitempty"` // of a volume
+
 	// Understated: in a view, some engine counted events of this group in its "other" group.
 	Understated bool `json:"understated,omitempty"`
 
@@ -150,6 +153,15 @@ func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
 		Total: NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,
 	}
 	out.Cost = r.Counted(len(s.GroupBy) == 0).Cost()
+	if r.Parts != nil {
+		out.Parts = map[string]uint64{}
+		for i, name := range s.Indicator.Kind.PartNames() {
+			if i < len(r.Parts.Period) {
+				out.Parts[name] = r.Parts.Period[i]
+			}
+		}
+	}
+	out.Volume = newVolume(r.Volume)
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
 	}
@@ -159,6 +171,24 @@ func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
 		}
 	}
 	return out
+}
+
+// volumeJSON is how far the present day, week or month has come.
+type volumeJSON struct {
+	From     time.Time  `json:"from"`
+	To       time.Time  `json:"to"`
+	Events   uint64     `json:"events"`
+	Target   uint64     `json:"target"`
+	Expected float64    `json:"expected"` // by now, to reach the target if the rest is as usual
+	Usual    int        `json:"usual"`    // periods that tell what is usual; 0: the time that is over does
+	Missed   *time.Time `json:"last_missed"`
+}
+
+func newVolume(v *sla.VolumeReport) *volumeJSON {
+	if v == nil {
+		return nil
+	}
+	return &volumeJSON{v.From.UTC(), v.To.UTC(), v.Events, v.Target, v.Expected, v.Usual, timeOrNil(v.Missed.From)}
 }
 
 type SLOList struct {

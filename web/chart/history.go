@@ -120,6 +120,12 @@ func CountedName(r *sla.SLOReport) string {
 	if r.Slice > 0 {
 		return "slices of " + slo.FormatDuration(r.Slice)
 	}
+	switch r.SLO.Indicator.Kind {
+	case slo.KindApdex:
+		return "half events"
+	case slo.KindVolume:
+		return string(r.SLO.Indicator.Calendar) + "s"
+	}
 	return "events"
 }
 
@@ -134,7 +140,7 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	var worstAt time.Time
 	for _, p := range points {
 		peak = max(peak, p.Raw.Valid())
-		if 2*p.Duration() < g.Step {
+		if 2*p.Duration() < g.Step && s.Indicator.Kind != slo.KindVolume {
 			continue // a step that has hardly begun says little
 		}
 		if b := p.Raw.Budget(s); b.HasData && 1-b.SLI > worst {

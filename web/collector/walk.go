@@ -86,7 +86,17 @@ func (w *walker[L]) slos() {
 		w.add(labels, good, float64(c.Good))
 		w.add(labels, bad, float64(c.Bad))
 	}
-	each(series.Events, func(r *sla.SLOReport, labels L) { counts(labels, r.Total) })
+	each(series.Events, func(r *sla.SLOReport, labels L) {
+		switch unit := r.SLO.Indicator.Kind.Unit(); {
+		case r.SLO.Indicator.Kind == slo.KindRatio: // its bad events may become fewer
+		case unit > 1:
+			w.add(labels, good, float64(r.Total.Good)/float64(unit))
+			w.add(labels, bad, float64(r.Total.Bad)/float64(unit))
+		default:
+			counts(labels, r.Total)
+		}
+	})
+	w.parts(each)
 	each(series.BackfilledEvents, func(r *sla.SLOReport, labels L) {
 		if r.Backfilled.Valid() > 0 {
 			counts(labels, r.Backfilled)
@@ -149,6 +159,30 @@ func (w *walker[L]) slos() {
 		}
 	})
 	each(series.Coverage, func(r *sla.SLOReport, labels L) { w.add(labels, w.none, r.Coverage) })
+}
+
+// parts adds what ratios, apdexes and volumes have of their own.
+func (w *walker[L]) parts(each func(*metric.Family, func(*sla.SLOReport, L))) {
+	each(series.PartEvents, func(r *sla.SLOReport, labels L) {
+		if r.Parts == nil {
+			return
+		}
+		for i, name := range r.SLO.Indicator.Kind.PartNames() {
+			if i < len(r.Parts.Total) {
+				w.add(labels, w.labels([]string{series.LabelPart}, name), float64(r.Parts.Total[i]))
+			}
+		}
+	})
+	volume := func(f *metric.Family, value func(*sla.VolumeReport) float64) {
+		each(f, func(r *sla.SLOReport, labels L) {
+			if r.Volume != nil {
+				w.add(labels, w.none, value(r.Volume))
+			}
+		})
+	}
+	volume(series.VolumeEvents, func(v *sla.VolumeReport) float64 { return float64(v.Events) })
+	volume(series.VolumeTarget, func(v *sla.VolumeReport) float64 { return float64(v.Target) })
+	volume(series.VolumeExpected, func(v *sla.VolumeReport) float64 { return v.Expected })
 }
 
 func (w *walker[L]) info() {

@@ -81,7 +81,7 @@ func (h *Handler) events(ctx context.Context, r *sla.SLOReport, inc *incident.In
 		return nothing, nil
 	}
 	shades := chart.NewShades(r.SLO, sp, r.Slice, a).Around(slo.Span{From: inc.Onset, To: inc.End(v.Now)})
-	if f := chart.NewEvents(r, &g, g.Points(a, a.Groups[0]), shades, v.Now); len(f.Plots) > 0 {
+	if f := chart.NewEvents(r, &g, g.Points(r.SLO, r.Group, a, a.Groups[0]), shades, v.Now); len(f.Plots) > 0 {
 		return f, nil
 	}
 	return nothing, nil

@@ -258,7 +258,7 @@ func (pub *Handler) publicDays(ctx context.Context, rep *sla.Report, lists [][]*
 	queries := make([]fold.ReadRequest, len(lists))
 	for i, rows := range lists {
 		s, slice := rows[0].SLO, rows[0].Slice
-		grids[i] = history.DayGrid(rep.Time.UTC(), history.Zone(s.Window), chart.CalendarDays, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
+		grids[i] = history.DayGrid(rep.Time.UTC(), history.ZoneOf(s), chart.CalendarDays, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
 		queries[i] = fold.ReadRequest{ID: string(s.ID), Spans: grids[i].Spans()}
 		if len(rows) <= publicGroupsAsked {
 			for _, r := range rows {
@@ -274,7 +274,7 @@ func (pub *Handler) publicDays(ctx context.Context, rep *sla.Report, lists [][]*
 	}
 	for i, rows := range lists {
 		if a := &answers[i]; a.Known && len(rows) <= publicGroupsAsked {
-			out[i] = publicDaysOf(rows[0].SLO, a, &grids[i])
+			out[i] = publicDaysOf(rows[0].SLO, queries[i].Groups, a, &grids[i])
 		}
 	}
 	return out, nil
@@ -291,15 +291,15 @@ func (p *PublicStatus) addDays(days [][]publicDay) {
 	}
 }
 
-func publicDaysOf(s *slo.SLO, a *fold.ReadResult, g *history.Grid) []publicDay {
+func publicDaysOf(s *slo.SLO, groups []slo.Group, a *fold.ReadResult, g *history.Grid) []publicDay {
 	sums := make([]history.Tally, len(g.Steps))
-	for _, bins := range a.Groups {
-		for i, p := range g.Points(a, bins) {
+	for k, bins := range a.Groups {
+		for i, p := range g.Points(s, groups[k], a, bins) {
 			sums[i] = sums[i].Plus(p.Net)
 		}
 	}
 	out := make([]publicDay, len(g.Steps))
-	zone := history.Zone(s.Window)
+	zone := history.ZoneOf(s)
 	for i, sp := range g.Steps {
 		d := publicDay{Day: sp.From.In(zone).Format(time.DateOnly), class: "none"}
 		if b := sums[i].Budget(s); b.HasData {

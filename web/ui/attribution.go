@@ -110,7 +110,11 @@ func Unattributable(s *slo.SLO, dimensions []string) string {
 	case slo.KindEvents:
 	case slo.KindLatency:
 		return "Attributes are counted without durations, so slow and fast events cannot be distinguished. To see the share of an attribute, group the SLO by it."
-	case slo.KindThroughput:
+	case slo.KindRatio:
+		return "What the numerator is short of uses this budget, and missing events have no attributes. To see the share of an attribute, group the SLO by it."
+	case slo.KindApdex:
+		return "Attributes are counted without durations, so satisfied and frustrated events cannot be distinguished. To see the share of an attribute, group the SLO by it."
+	case slo.KindThroughput, slo.KindVolume:
 		return "Missing events use this budget, and missing events have no attributes."
 	default:
 		return "The events of this SLO are counted by Prometheus, not by this engine."

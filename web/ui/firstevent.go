@@ -27,7 +27,7 @@ func (ui *Handler) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
 	}
 	of := rep.SLOs[0].SLO
 	for i := range rep.SLOs {
-		if k := rep.SLOs[i].SLO.Indicator.Kind; k == slo.KindEvents || k == slo.KindLatency {
+		if k := rep.SLOs[i].SLO.Indicator.Kind; k == slo.KindEvents || k == slo.KindLatency || k == slo.KindApdex {
 			of = rep.SLOs[i].SLO
 			break
 		}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -217,9 +218,18 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 			open = ind.During.String()
 		}
 		fs = append(fs, site.Fact{Name: "Good slice", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
+	case slo.KindRatio:
+		fs[len(fs)-1] = site.Fact{Name: "Denominator", Value: format.Safe(ind.Valid.String(), format.MaxText), Code: true}
+		fs = append(fs, site.Fact{Name: "Numerator", Value: format.Safe(ind.Numerator.String(), format.MaxText), Code: true, Note: "bad is what it is short of the denominator"})
+	case slo.KindApdex:
+		fs = append(fs, site.Fact{Name: "Satisfied within", Value: slo.FormatDuration(ind.Satisfied)},
+			site.Fact{Name: "Tolerating up to", Value: slo.FormatDuration(ind.Tolerating), Note: "counts half, so counts are in half events"})
+	case slo.KindVolume:
+		fs = append(fs, site.Fact{Name: "Good " + string(ind.Calendar), Value: fmt.Sprintf("at least %s events", format.Count(ind.AtLeast)), Note: cmp.Or(ind.During.String(), ind.Location.String())})
 	case slo.KindPrometheus:
 		fs = append(fs, site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}, site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
 	}
+	fs = append(fs, counted(r, now)...)
 	budgeting := site.Fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}
 	if r.Slice > 0 {
 		budgeting.Note = "slices of " + slo.FormatDuration(r.Slice)

@@ -21,6 +21,7 @@ const historyBudget = 3 * time.Second
 // position of the log.
 type sloHistory struct {
 	now   time.Time
+	row   *sla.SLOReport // the group that the page is about
 	zone  *time.Location
 	tiers []alerts.Tier // of the burn-rate chart
 
@@ -46,7 +47,7 @@ const (
 func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
 	s := r.SLO
 	out := func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, r.Slice) }
-	h := &sloHistory{now: rep.Time.UTC(), zone: history.Zone(s.Window)}
+	h := &sloHistory{now: rep.Time.UTC(), row: r, zone: history.ZoneOf(s)}
 	h.main = history.NewGrid(rng.Span, rng.Step, nil)
 	h.tiers = chart.BurnWindows(tiers, rng.Span, rng.Step)
 	if len(h.tiers) > 0 {
@@ -62,6 +63,14 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
 	h.period = history.NewGrid(period, history.StepFor(period, h.now, r.Slice), out(period))
 	h.days = history.DayGrid(h.now, h.zone, chart.CalendarDays, out)
+	if s.Indicator.Kind == slo.KindVolume { // whatever is drawn of it is drawn by its own periods, and nothing burns faster
+		for _, g := range []*history.Grid{&h.main, &h.period, &h.days} {
+			span, unit := g.Span, slo.Window{Calendar: s.Indicator.Calendar, Location: s.Indicator.Location}
+			*g = history.GridOf(history.Periods(s, span, h.now), out)
+			g.Span, g.Step = span, unit.Nominal()
+		}
+		h.tiers = nil
+	}
 	h.worst, h.groups = WorstGroups(rep, s.ID)
 	h.attribution = history.Grid{Span: rng.Span, Steps: []slo.Span{rng.Span}}
 	h.attribution.Exclude(out(rng.Span))
@@ -96,7 +105,11 @@ func (h *sloHistory) points(g *history.Grid, ask, group int) []history.Point {
 	if group < len(a.Groups) {
 		bins = a.Groups[group]
 	}
-	return g.Points(a, bins)
+	r := h.row
+	if ask == askAttribution {
+		r = h.worst[group]
+	}
+	return g.Points(r.SLO, r.Group, a, bins)
 }
 
 // sources are the counters of durations over the range.

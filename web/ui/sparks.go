@@ -82,7 +82,7 @@ func (s *sparkCache) draw(ctx context.Context, ui *Handler, rep *sla.Report, row
 		e, r := asked[k], rows[i]
 		var points []history.Point
 		if bins := e.Answer.Groups[at[e]]; bins != nil {
-			points = hours.Points(&e.Answer, bins)
+			points = hours.Points(r.SLO, r.Group, &e.Answer, bins)
 		}
 		at[e]++
 		var err error

@@ -53,7 +53,7 @@ func (c *incidentCosts) onset(ctx context.Context, a *state.Alert) (at time.Time
 	_, net := series.Bins(0)
 	buckets := make([]incident.Bucket, 0, len(net))
 	for i, bins := range net {
-		t := history.NewTally(&series.Answer, bins)
+		t := history.NewTally(m.SLO, &series.Answer, bins)
 		buckets = append(buckets, incident.Bucket{From: grid.Steps[i].From, Valid: t.Valid(), Bad: t.Bad})
 	}
 	return incident.Onset(buckets, m.Ratio)
@@ -137,7 +137,7 @@ func (c *incidentCosts) of(ctx context.Context, inc *incident.Incident, now time
 		if len(net) == 0 {
 			continue
 		}
-		t := history.NewTally(&s.Answer, net[0])
+		t := history.NewTally(reports[i].SLO, &s.Answer, net[0])
 		out[i].Valid, out[i].Bad = t.Valid(), t.Bad
 		if budget := reports[i].SLO.Objective.Budget() * float64(reports[i].Budget.Counts.Valid()); budget > 0 {
 			out[i].Budget = t.Loss(reports[i].SLO) / budget

@@ -79,12 +79,15 @@ func Known(sp *spec.Spec) *config.Known {
 	}
 	k := &config.Known{Typical: map[string]time.Duration{}}
 	for _, s := range sp.SLOs {
-		if s.Indicator.Kind != slo.KindLatency {
+		typical := s.Indicator.Threshold
+		if s.Indicator.Kind == slo.KindApdex {
+			typical = s.Indicator.Tolerating
+		} else if s.Indicator.Kind != slo.KindLatency {
 			continue
 		}
 		for _, m := range s.Indicator.Valid {
-			if d, ok := k.Typical[m.Value]; m.Name == "type" && m.Op == slo.OpEqual && (!ok || s.Indicator.Threshold < d) {
-				k.Typical[m.Value] = s.Indicator.Threshold
+			if d, ok := k.Typical[m.Value]; m.Name == "type" && m.Op == slo.OpEqual && (!ok || typical < d) {
+				k.Typical[m.Value] = typical
 			}
 		}
 	}

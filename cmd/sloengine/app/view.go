@@ -193,7 +193,9 @@ func (v *view) parts(r *sla.SLOReport) (out []site.EnginePart) {
 	for _, p := range v.fleet.Parts(string(r.SLO.ID), r.Group, r.Period.From) {
 		part := site.EnginePart{Engine: p.Engine, Stale: p.Stale, Answered: p.Answered, Known: p.Bins != nil, Other: p.Other}
 		if len(p.Bins) > 1 {
-			part.Counts = slo.Counts{Good: p.Bins[0], Bad: p.Bins[1]}
+			if part.Counts = r.SLO.Indicator.Kind.Counts(p.Bins); r.SLO.Indicator.Kind == slo.KindVolume {
+				part.Counts = slo.Counts{Good: part.Counts.Valid()} // no event is bad for coming
+			}
 		}
 		out = append(out, part)
 	}
