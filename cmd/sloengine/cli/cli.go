@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes, the same for every command.
+// Exit codes, the same for every command but those whose help says otherwise.
 const (
 	ExitOK       = 0
 	ExitFailure  = 1
@@ -39,6 +39,21 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(for
 // ErrFindings is the result of a command that succeeded and found problems, which it has already printed.
 var ErrFindings = errors.New("findings")
 
+// Exit ends a command with an exit code of its own. Err is nil if everything has been printed already.
+type Exit struct {
+	Code int
+	Err  error
+}
+
+func (e Exit) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e Exit) Unwrap() error { return e.Err }
+
 // Execute runs the command that the arguments name, prints its error, and returns the exit code.
 func Execute(ctx context.Context, root *cobra.Command, s Streams, args []string) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -51,9 +66,15 @@ func Execute(ctx context.Context, root *cobra.Command, s Streams, args []string)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var usage UsageError
+	var exit Exit
 	switch {
 	case err == nil:
 		return ExitOK
+	case errors.As(err, &exit):
+		if exit.Err != nil {
+			fmt.Fprintf(s.Err, "sloengine: %v\n", err)
+		}
+		return exit.Code
 	case errors.Is(err, ErrFindings):
 		return ExitFindings
 	case errors.As(err, &usage):

@@ -1,4 +1,4 @@
-// Package remote is the commands that ask a running engine through its API: status, reports, dead letters, rate limits,
+// Package remote is the commands that ask a running engine through its API: status, the gate of deployments, reports, dead letters, rate limits,
 // incidents, silences and forgetting a service.
 //
 // It opens no data directory and reads no spec. It knows of the engine what the API says. Only limits explain reads
@@ -13,5 +13,5 @@ import (
 
 // Commands are all commands of this package.
 func Commands(s cli.Streams) []*cobra.Command {
-	return []*cobra.Command{newStatus(s), newDLQ(s), newLimits(s), newReport(s), newForget(s), newSilence(s), newIncident(s)}
+	return []*cobra.Command{newStatus(s), newGate(s), newDLQ(s), newLimits(s), newReport(s), newForget(s), newSilence(s), newIncident(s)}
 }
