@@ -78,3 +78,22 @@ func TestTakingReadsNoCompletedRows(t *testing.T) {
 		})
 	}
 }
+
+// A row may become due while a statement looks for rows: it must not stop blocking later rows of its key before it is taken
+// itself. A look at the rows in between takes long here.
+func TestARowThatBecomesDueIsNotOvertaken(t *testing.T) {
+	f := newFixture(t, outbox.Options{}, outbox.Layout{})
+	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
+		SELECT 'k' || n || '-1', 'a', '1', 'created', 'orders', 'k' || n, '{}' FROM generate_series(1, 2000) n`)
+	f.exec("DELETE FROM outbox WHERE bucket <> 5")
+	keys := value[int](f, "SELECT count(*)::int FROM outbox")
+	require.Greater(t, keys, 10)
+	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, attempts, next_attempt_at)
+		SELECT 'filler-' || n, 'a', '1', 'created', 'orders', (SELECT min(key) FROM outbox), '{}', 1, now() + interval '1 hour' FROM generate_series(1, 30000) n`)
+	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
+		SELECT key || '-2', 'a', '1', 'created', 'orders', key, '{}' FROM outbox WHERE idempotency_key LIKE 'k%' AND key <> (SELECT min(key) FROM outbox)`)
+	f.exec(`UPDATE outbox SET attempts = 1, next_attempt_at = clock_timestamp() + interval '2 seconds' + id * interval '1 millisecond' WHERE idempotency_key LIKE 'k%-1'`)
+	f.relay(func(o *Options) { o.Poll = 10 * time.Millisecond })
+	f.completed(2*keys - 1)
+	inOrder(t, f.broker.keys("orders"))
+}

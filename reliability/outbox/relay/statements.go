@@ -21,6 +21,10 @@ type statements struct {
 
 const now = "clock_timestamp()"
 
+// asked is the time of the whole statement. By a clock that goes on, a row that becomes due while rows are looked for would
+// stop blocking the later rows of its key without being taken itself.
+const asked = "statement_timestamp()"
+
 // in is the time that is the parameter's seconds from now.
 func in(arg string) string { return now + " + " + arg + "::float8 * interval '1 second'" }
 
@@ -60,7 +64,7 @@ func (s *statements) leases(t *outbox.Table, schema *outbox.Schema, block bool) 
 	s.sweep = "UPDATE " + buckets + " SET worker = NULL, lease_until = NULL WHERE lease_until <= " + now
 
 	// The rows of each free bucket, in order. The lease has to last until they are sent.
-	waits := fmt.Sprintf("w.%s = 'PENDING' AND w.%s > %s", c.Status, c.NextAttemptAt, now)
+	waits := fmt.Sprintf("w.%s = 'PENDING' AND w.%s > %s", c.Status, c.NextAttemptAt, asked)
 	if block {
 		waits = fmt.Sprintf("(w.%s = 'FAILED' OR %s)", c.Status, waits)
 	}
@@ -147,7 +151,7 @@ func selected(t *outbox.Table) string {
 
 // due is the condition of rows o whose next attempt is due.
 func due(c *outbox.Columns) string {
-	return fmt.Sprintf("o.%s = 'PENDING' AND (o.%[2]s IS NULL OR o.%[2]s <= %s)", c.Status, c.NextAttemptAt, now)
+	return fmt.Sprintf("o.%s = 'PENDING' AND (o.%[2]s IS NULL OR o.%[2]s <= %s)", c.Status, c.NextAttemptAt, asked)
 }
 
 // unblocked is the condition of rows o without an earlier row w of their key for which the condition blocks holds.
