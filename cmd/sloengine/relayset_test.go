@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -56,6 +57,7 @@ type relayTarget struct {
 	engine   *process
 	kill     func() // and start again
 	cut      func(d time.Duration)
+	pause    time.Duration    // between two rows of a key; 5 ms
 	received func() []sentRow // by a consumer that is not the engine
 }
 
@@ -127,6 +129,7 @@ func rabbitMQTarget(t *testing.T) *relayTarget {
 		settings: fmt.Sprintf("rabbitmq: {%s, exchange: events, confirm_timeout: 1s, connect_timeout: 2s, heartbeat: 1s}\n", relayRabbitConnection(t, node.Proxy.Address)),
 		engine:   engine,
 		kill:     func() { node.Kill(); node.Restart(t) },
+		pause:    25 * time.Millisecond, // each row waits for the confirmation of the row before it with its key
 		cut: func(d time.Duration) {
 			node.Proxy.Cut()
 			time.Sleep(d)
@@ -217,7 +220,7 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 		return p
 	}
 	relays := []*process{relay(), relay(), relay()}
-	written := writeOutbox(t, db.DSN(name))
+	written := writeOutbox(t, db.DSN(name), cmp.Or(to.pause, 5*time.Millisecond))
 
 	faults := map[string]int{}
 	for range *relayCycles {
@@ -266,7 +269,7 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 		return n
 	}
 	require.Equal(t, written.saved, count("true"), "commits survive a server that is killed")
-	require.Eventually(t, func() bool { return count("status = 'COMPLETED'") == written.saved }, 2*time.Minute, 100*time.Millisecond,
+	require.Eventually(t, func() bool { return count("status = 'COMPLETED'") == written.saved }, 5*time.Minute, 100*time.Millisecond,
 		"%s\n%s\n%s", relays[0].log, relays[1].log, relays[2].log)
 
 	sent, last := map[string]int{}, map[string]int{}
@@ -315,7 +318,7 @@ type outboxWriting struct {
 
 // writeOutbox saves events, those of a key one after the other. Whether a transaction was committed whose answer is lost does
 // not matter, since it is repeated with the same id.
-func writeOutbox(t *testing.T, dsn string) *outboxWriting {
+func writeOutbox(t *testing.T, dsn string, pause time.Duration) *outboxWriting {
 	t.Helper()
 	w, err := writer.New(writer.Options{})
 	require.NoError(t, err)
@@ -352,7 +355,7 @@ func writeOutbox(t *testing.T, dsn string) *outboxWriting {
 				mu.Lock()
 				out.saved++
 				mu.Unlock()
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(pause)
 			}
 			if conn != nil {
 				_ = conn.Close(context.Background())
