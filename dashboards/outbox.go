@@ -99,20 +99,25 @@ func outboxThroughput(b *board) {
 
 func outboxFailures(b *board) {
 	b.row("Failures")
-	b.add(8, 8, lines(view{
+	b.add(6, 8, lines(view{
 		title: "Failed attempts", about: "Attempts to publish a row that failed, per second, by topic and class of the error. Most are retried.",
 		unit: unitRate, none: noRowFails, steps: above(good, from(0.001, warning)),
 		queries: []query{{sumRate("topic, error_class", metric.OutboxSendFailures.Name), "{{topic}}: {{error_class}}"}},
 	}, lineStyle{stacked: true}))
-	b.add(8, 8, lines(view{
+	b.add(6, 8, lines(view{
 		title: "Rows given up", about: "Rows per second that were given up after all attempts, by topic and event type. The mark is the default of the alert OutboxFailing, 0.1 for a topic.",
 		unit: unitRate, none: noRowFails, steps: above(good, from(0.1, bad)),
 		queries: []query{{sumRate("topic, event_type", metric.OutboxFailed.Name), "{{topic}}: {{event_type}}"}},
 	}, lineStyle{stacked: true, thresholds: true}))
-	b.add(8, 8, lines(view{
+	b.add(6, 8, lines(view{
 		title: "Retries", about: "Attempts per second after the first one of a row.",
 		unit: unitRate, none: noRelay, steps: plain(), queries: []query{{sumRate("job", metric.OutboxRetries.Name), "{{job}}"}},
 	}, lineStyle{}))
+	b.add(6, 8, lines(view{
+		title: "Answers of a web service", about: "Requests per second by the first digit of the status, for relays that post rows over HTTP. Without an answer, it is none.",
+		unit: unitRate, none: "no relay posts rows over HTTP", steps: plain(),
+		queries: []query{{sumRate("job, code", metric.OutboxHTTPRequests.Name), "{{job}}: {{code}}"}},
+	}, lineStyle{stacked: true}))
 }
 
 func outboxRelays(b *board) {
