@@ -13,6 +13,11 @@ import (
 
 // offBoards are the families that no board shows, with the reason. A new family goes on a board, or in here.
 var offBoards = map[string]string{
+	"slo_part_events_total":                            "boards show the ratio that the rules record of the two counts",
+	"slo_volume_events":                                "the page shows it against its target",
+	"slo_volume_target_events":                         "the page shows it against its target",
+	"slo_volume_expected_events":                       "the page shows it against its target",
+	"sloengine_outbox_http_requests_total":             "the Outbox board shows what became of the rows that the requests carried",
 	"slo_backfilled_events_total":                      "it says what rates leave out, and the page shows it",
 	"slo_cost_total":                                   "boards show what the rules record of it",
 	"slo_sli_ratio":                                    "boards show what the rules record of it",
