@@ -395,8 +395,43 @@ func BenchmarkFamilies10kGroups(b *testing.B) {
 	}
 }
 
+// withCounted gives the report an apdex, a ratio and a volume.
+func withCounted(rep *sla.Report) {
+	add := func(name string, k slo.IndicatorKind, total slo.Counts, parts *sla.PartCounts, volume *sla.VolumeReport) {
+		s := *rep.SLOs[0].SLO
+		s.ID, s.GroupBy, s.Cost, s.Indicator = slo.NewID("zoo", name), nil, nil, slo.Indicator{Kind: k}
+		rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: &s, State: slo.StateNoData, Total: total, Parts: parts, Volume: volume})
+	}
+	add("apdex", slo.KindApdex, slo.ApdexCounts(60, 31, 10), &sla.PartCounts{Period: []uint64{6, 3, 1}, Total: []uint64{60, 31, 10}}, nil)
+	add("conversion", slo.KindRatio, slo.RatioCounts(30, 100), &sla.PartCounts{Period: []uint64{3, 10}, Total: []uint64{30, 100}}, nil)
+	add("daily", slo.KindVolume, slo.Counts{Good: 400}, nil, &sla.VolumeReport{Events: 40, Target: 100, Expected: 53.5})
+}
+
+// TestMetricsOfCountedIndicators is computed by hand: half of 31 tolerated events is good.
+func TestMetricsOfCountedIndicators(t *testing.T) {
+	b := newBench(t)
+	withCounted(b.rep)
+	fs := parse(t, b.get("/metrics").Body.String())
+	for _, c := range []struct {
+		family, slo, label, value string
+		want                      float64
+	}{
+		{"slo_events_total", "apdex", "result", "good", 75.5}, {"slo_events_total", "apdex", "result", "bad", 25.5},
+		{"slo_part_events_total", "apdex", "part", "tolerated", 31}, {"slo_part_events_total", "conversion", "part", "numerator", 30},
+		{"slo_part_events_total", "conversion", "part", "denominator", 100}, {"slo_events_total", "daily", "result", "good", 400},
+		{"slo_volume_events", "daily", "slo", "daily", 40}, {"slo_volume_target_events", "daily", "slo", "daily", 100}, {"slo_volume_expected_events", "daily", "slo", "daily", 53.5},
+	} {
+		got, ok := value(fs[c.family], map[string]string{"slo_id": "zoo/" + c.slo, "service": "zoo", "slo": c.slo, c.label: c.value})
+		require.True(t, ok, "%+v", c)
+		require.InDelta(t, c.want, got, 1e-9, "%+v", c)
+	}
+	_, ok := value(fs["slo_events_total"], map[string]string{"slo_id": "zoo/conversion", "service": "zoo", "slo": "conversion", "result": "bad"})
+	require.False(t, ok, "what is bad of a ratio may become less, so it is no counter")
+}
+
 // withParts gives the report what only mean ratios of slices and bands have.
 func withParts(rep *sla.Report) {
+	withCounted(rep)
 	for i := range rep.SLOs {
 		if r := &rep.SLOs[i]; r.SLO.ID == "mdm/availability" {
 			r.SLO.Budgeting = slo.Budgeting{Method: slo.RatioTimeslices, Slice: time.Minute}
