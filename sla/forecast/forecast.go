@@ -38,8 +38,12 @@ type Question struct {
 	// it. If Valid is 0 they are taken from the hours, which are exact to a part of an hour.
 	Valid, Bad float64
 
-	// Ahead is the share of each of the next hours, in [0,1], that planned maintenance leaves; 1 beyond its end.
+	// Ahead is the share of each of the next hours of the clock, in [0,1], that planned maintenance leaves; 1 beyond its end.
+	// The first is the hour that Now lies in.
 	Ahead []float64
+
+	// Soon is how far ahead Exhaustion.Soon looks, at most a week; 0 if nobody asks.
+	Soon time.Duration
 
 	// Seed tells groups apart. The random numbers follow from it and from the hour of Now, so two engines and a replay
 	// give the same forecast, and it does not flicker within the hour.
@@ -74,6 +78,7 @@ type Exhaustion struct {
 	Already     bool          // it is empty now
 	Within      time.Duration // how far ahead was looked: a week, or up to the end of a calendar window if that is later
 	Probability float64       // in [0,1], that it is empty within that time
+	Soon        float64       // the same within Question.Soon
 
 	// The time to exhaustion is between Low and High with forecast.Probability. Beyond stands for "not within Within".
 	Low, Median, High time.Duration
@@ -88,8 +93,9 @@ type Pace struct{ Low, High time.Duration }
 
 // Running is an incident that has not ended.
 type Running struct {
-	Since time.Time // start of the hour in which it began
-	Burn  float64   // its present burn rate
+	Since time.Time     // start of the hour in which it began
+	Burn  float64       // its present burn rate
+	Empty time.Duration // how far ahead the budget is empty if it goes on like that; Beyond if it never is
 }
 
 // Relief is budget that comes back because an incident leaves a rolling window.

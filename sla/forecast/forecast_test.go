@@ -122,6 +122,23 @@ func TestTheBudgetShownIsTheAnchor(t *testing.T) {
 	}
 }
 
+// TestSoon: the probability of a time that is a point's is that of the point, and it grows with the time.
+func TestSoon(t *testing.T) {
+	was := 0.0
+	for _, soon := range []time.Duration{0, 24 * time.Hour, 48 * time.Hour, 7 * day} {
+		p := load(steady(35*hoursPerDay, func(i int) float64 { return 9 + 6*float64(i/12%2) }))
+		f := p.At(Question{Now: at(35 * hoursPerDay), Window: slo.Window{Rolling: 28 * day}, Budget: 0.0125, Valid: 672_000, Bad: 8300, Soon: soon})
+		got := f.Exhaustion.Soon
+		if got < was || soon == 7*day && got == 0 {
+			t.Errorf("within %s: %v, and %v within less", soon, got, was)
+		}
+		if soon == 24*time.Hour && got != f.Points[1].Exhausted {
+			t.Errorf("within a day: %v and %v", got, f.Points[1].Exhausted)
+		}
+		was = got
+	}
+}
+
 func TestSameQuestionSameAnswer(t *testing.T) {
 	s := simulate(7)
 	var a, b Past
@@ -188,6 +205,10 @@ func TestRunningIncident(t *testing.T) {
 	}
 	if f.Pace.Low > 3*day || f.Pace.Low < day/2 { // 20 times too fast lasts 28/20 days less what is spent
 		t.Errorf("pace from %s", f.Pace.Low)
+	}
+
+	if f.Running.Empty < 24*time.Hour || f.Running.Empty > 34*time.Hour { // 28 days at a burn rate of 20 are 33.6 hours, less what is spent
+		t.Errorf("empty in %s if it goes on", f.Running.Empty)
 	}
 
 	for i := range hours[30*hoursPerDay-2:] { // it is over
@@ -275,7 +296,7 @@ func TestExhausted(t *testing.T) {
 		return 9
 	}))
 	f := p.At(Question{Now: at(35 * hoursPerDay), Window: slo.Window{Rolling: 7 * day}, Budget: 0.01})
-	if e := f.Exhaustion; !e.Already || e.Probability != 1 || e.Low != 0 || e.High != 0 {
+	if e := f.Exhaustion; !e.Already || e.Probability != 1 || e.Soon != 1 || e.Low != 0 || e.High != 0 {
 		t.Errorf("exhaustion %+v of a budget that is empty", e)
 	}
 	if f.Pace.Low != 0 {

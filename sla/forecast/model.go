@@ -47,7 +47,8 @@ func (p *Past) At(q Question) Forecast {
 	out.Pace = p.pace(&q, m)
 	out.Relief = p.relief(&q, m)
 	if m.now != nil {
-		out.Running = &Running{Since: p.when(float64(m.now.first)), Burn: m.now.ratio / q.Budget}
+		burn := m.now.ratio / q.Budget
+		out.Running = &Running{Since: p.when(float64(m.now.first)), Burn: burn, Empty: p.emptyAt(&q, m.x, burn)}
 	}
 	return out
 }
@@ -103,10 +104,10 @@ func (p *Past) collect(out *Forecast, q *Question, points []int, farthest int) {
 	e := &out.Exhaustion
 	e.Within = time.Duration(farthest) * time.Hour
 	e.Already = q.Bad > 0 && q.Bad >= q.Budget*q.Valid
-	e.Probability = s.emptyWithin(float64(farthest))
+	e.Probability, e.Soon = s.emptyWithin(float64(farthest)), s.emptyWithin(q.Soon.Hours())
 	e.Low, e.Median, e.High = hours(quantile(s.empty, low)), hours(quantile(s.empty, 0.5)), hours(quantile(s.empty, high))
 	if e.Already {
-		e.Probability, e.Low, e.Median, e.High = 1, 0, 0, 0
+		e.Probability, e.Soon, e.Low, e.Median, e.High = 1, 1, 0, 0, 0
 	}
 }
 
