@@ -20,6 +20,9 @@ func (g *generator) sloGroup(s *slo.SLO) rules.Group {
 	if !s.Alerting.Ticket.Disabled {
 		out.Rules = append(out.Rules, g.exhausted(s))
 	}
+	if alertsSoon(s) {
+		out.Rules = append(out.Rules, g.exhaustedSoon(s))
+	}
 	if !s.Alerting.NoData.Disabled {
 		out.Rules = append(out.Rules, g.noData(s))
 	}

@@ -36,7 +36,7 @@ const (
 // is over. last is the value that it had before.
 func (l *Live) KeptValue(last float64) float64 {
 	switch l.Kind {
-	case LiveSilent:
+	case LiveSilent, LiveSoon:
 		return last // its rule knows no such state
 	case LiveExhausted:
 		return missingBudget

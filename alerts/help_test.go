@@ -177,7 +177,7 @@ func promtoolFails(t *testing.T, args ...string) string {
 
 // Names lists every alert name that can be generated. Each has a runbook.
 func Names() []string {
-	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameNoData, NameSenderSilent, NameTablesRunOut, NameWatchdog}
+	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameExhaustedSoon, NameNoData, NameSenderSilent, NameTablesRunOut, NameWatchdog}
 	for _, e := range Catalogue() {
 		names = append(names, e.Alerts...)
 	}

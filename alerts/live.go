@@ -18,6 +18,7 @@ type LiveKind string
 const (
 	LiveBurn      LiveKind = "burn"      // both windows of Tier burn faster than its factor
 	LiveExhausted LiveKind = "exhausted" // no budget is left over the SLO's window
+	LiveSoon      LiveKind = "soon"      // the budget is empty within Window with a probability of at least Above, by the forecast
 	LiveNoData    LiveKind = "no_data"   // the SLO counted nothing over Window, in no group
 	LiveRatio     LiveKind = "ratio"     // the error ratio over Window is in (Above, UpTo]
 	LiveLimit     LiveKind = "limit"     // critical breaches of Limit, as a share of the SLO's events over Window, are above Above
@@ -79,6 +80,9 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 		}
 		if !s.Alerting.Ticket.Disabled {
 			add(exhausted, g.exhausted(s))
+		}
+		if alertsSoon(s) {
+			add(Live{Kind: LiveSoon, SLO: s, Window: s.Alerting.Soon.Within, Above: s.Alerting.Soon.Probability}, g.exhaustedSoon(s))
 		}
 		if !s.Alerting.NoData.Disabled {
 			add(Live{Kind: LiveNoData, SLO: s, Window: quietTime(s)}, g.noData(s))

@@ -22,6 +22,8 @@ type Report struct {
 	Traffic    []TrafficReport
 	Durations  []DurationReport
 	Warnings   []string // of the spec, such as weights that were normalised
+
+	Outlooks *Outlooks // nil if nothing is forecast
 }
 
 // SLOReport is one SLO in one group.
@@ -62,6 +64,8 @@ type SLOReport struct {
 
 	// Volume is the present period of an SLO on a volume; nil for all others.
 	Volume *VolumeReport
+
+	Outlook *Outlook // nil if there is none yet, or none of this group
 }
 
 // PartCounts are events by part. Backfills and late replays are in Backfilled alone.

@@ -1,6 +1,7 @@
 package slo
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -96,6 +97,8 @@ type Indicator struct {
 	AtLeast uint64
 	Per     time.Duration
 	During  Schedule
+	// Capacity is how much traffic the service can take; zero if the spec does not say.
+	Capacity Capacity
 
 	// KindPrometheus says what is counted in one of four forms, which PromForm
 	// tells apart. The fields of the other forms are empty.
@@ -129,6 +132,23 @@ type Indicator struct {
 	PromQuery string
 	PromOp    Comparison
 	PromValue float64
+}
+
+// Capacity is an amount of traffic: so many events per time.
+type Capacity struct {
+	Events uint64
+	Per    time.Duration
+}
+
+// IsZero reports whether no capacity is known.
+func (c Capacity) IsZero() bool { return c.Events == 0 }
+
+// PerSecond is the capacity in events per second.
+func (c Capacity) PerSecond() float64 { return float64(c.Events) / c.Per.Seconds() }
+
+// String is the capacity as in a spec, such as "120 per 1m".
+func (c Capacity) String() string {
+	return strconv.FormatUint(c.Events, 10) + " per " + FormatDuration(c.Per)
 }
 
 // PromWindow is the placeholder for the window in queries of an indicator; it
@@ -204,6 +224,14 @@ type Alerting struct {
 	Page      AlertSettings // burns that need a person now
 	Ticket    AlertSettings // burns that need a person this week
 	NoData    AlertSettings // nothing valid arrives any more
+	Soon      SoonAlert     // the budget will probably be empty soon
+}
+
+// SoonAlert is the alert on a forecast: the budget is empty within a time, with a probability.
+type SoonAlert struct {
+	Within      time.Duration // at most a week; 0: there is no such alert
+	Probability float64       // in (0,1)
+	AlertSettings
 }
 
 // AlertSettings are what a user may change of one kind of alert.

@@ -93,6 +93,15 @@ func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f 
 		holds, f.value = st.catalogue(c, r, row)
 		f.verdict = verdictOf(holds, false, 1) // their rules end with the data, too
 		return f
+	case alerts.LiveSoon:
+		if r.Outlook == nil {
+			f.verdict = unknown // the counts could not be read, or not yet
+			return f
+		}
+		e := &r.Outlook.Forecast.Exhaustion
+		holds, f.value = r.Outlook.Forecast.TooLittle == "" && !e.Already && e.Soon >= c.Above, e.Soon
+		f.verdict = verdictOf(holds, false, 1)
+		return f
 	case alerts.LiveRatio:
 		e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window))
 		holds, f.value = c.InRange(e, firing), e.Ratio

@@ -152,7 +152,7 @@ func (p *plan) add(l alerts.Live) {
 		p.effects[l.Effect] = true
 	}
 	switch l.Kind {
-	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
+	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveSoon, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
 		c.service = l.SLO.ID.Service()
 		c.groupBy, c.names = l.SLO.GroupBy, series.SLIRatio.ExtraLabels(l.SLO.GroupBy...)
 		s := p.slos[l.SLO]

@@ -78,6 +78,8 @@ func TestNewerFormats(t *testing.T) {
 
 	writeFile(t, data, "reports.json", `{"version": 1, "targets": {}}`) // there is one once engine.yaml has reports
 
+	writeFile(t, data, "forecasts.json", `{"version":1,"records":{}}`) // there is one once forecasts were made
+
 	for pattern, raise := range map[string]raised{
 		fsys.FormatFile:           replaced("format 3", "format 4"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
@@ -86,6 +88,7 @@ func TestNewerFormats(t *testing.T) {
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
 		"alerts.json":             replaced(`"version":2`, `"version":3`),
+		"forecasts.json":          replaced(`"version":1`, `"version":2`),
 		"reports.json":            replaced(`"version": 1`, `"version": 2`),
 		"notifications.json":      replaced(`"version":1`, `"version":2`),
 	} {

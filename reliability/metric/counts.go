@@ -82,6 +82,23 @@ var (
 // noFleet is when families of a view are missing.
 const noFleet = "outside of `sloengine view`"
 
+var forecastPart = NewPart("Forecasts",
+	"How well the forecasts of error budgets hold, and what they cost. The forecasts themselves are `slo_forecast_*`. The counters survive restarts and fall when an SLO with forecasts is removed from the spec.")
+
+// leadTime is what a forecast was made for.
+var leadTime = OneOf("ahead", "1h 1d 3d 7d window_end")
+
+var (
+	ForecastsMade    = forecastPart.Counter("sloengine_forecasts_made_total", "forecasts", "Forecasts that were noted, to be checked when their time comes. One of a group and lead time is open at a time.", leadTime)
+	ForecastsChecked = forecastPart.Counter("sloengine_forecasts_checked_total", "forecasts", "Forecasts whose time came and whose range was compared with the budget that truly remained.", leadTime)
+	ForecastsInside  = forecastPart.Counter("sloengine_forecasts_inside_total", "forecasts", "Checked forecasts whose 90 % range held the budget that truly remained.", leadTime)
+	ForecastsMissed  = forecastPart.Counter("sloengine_forecasts_missed_total", "forecasts", "Forecasts that could not be checked: the engine was down at their time, or the SLO had changed.", leadTime)
+	ForecastGroups   = forecastPart.Gauge("sloengine_forecast_groups", "groups", "Groups that are forecast. `forecast.groups` bounds them.")
+	ForecastSeconds  = forecastPart.Histogram("sloengine_forecast_seconds", "Time to read the counts and to compute the forecasts that are due after a report. No report waits for it.",
+		[]float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1, 5, 30})
+	ForecastFailures = forecastPart.Counter("sloengine_forecast_failures_total", unitTimes, "Failed attempts to read the counts for forecasts, and to save the score of the forecasts.", OneOf("of", "read save"))
+)
+
 var fleetPart = NewPart("View of several engines",
 	"The requests of `sloengine view` to its engines. Only that command has them, and it exports no `slo_*` and `sla_*` families: those come from the engines.")
 

@@ -113,7 +113,7 @@ func (p *Part) Histogram(name, help string, buckets []float64, options ...Option
 func Parts() []*Part {
 	return []*Part{
 		trafficPart, alertPart, incidentPart,
-		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, fleetPart,
+		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, forecastPart, fleetPart,
 		rateLimitPart, outboundPart, redisPart, redactPart, sourcePart, kafkaSourcePart, outboxSourcePart, rabbitPart,
 		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,

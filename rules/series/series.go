@@ -20,6 +20,9 @@ const (
 	LabelType      = "type"
 	LabelOutcome   = "outcome"
 	LabelSeverity  = "severity"
+	LabelAhead     = "ahead"     // how far ahead a forecast looks
+	LabelBound     = "bound"     // earliest or latest
+	LabelQuantile  = "quantile"  // of a forecast
 	LabelAlertName = "alertname" // as on ALERTS of Prometheus
 )
 
@@ -47,6 +50,8 @@ const (
 
 var (
 	noData     = metric.Absent("without data")
+	noCapacity = metric.Absent("unless the throughput has a `capacity`")
+	noForecast = metric.Absent("without a forecast of the group")
 	throughput = metric.Absent("unless the indicator is of throughput")
 	volume     = metric.Absent("unless the indicator is a volume")
 	bySpec     = metric.Extra("group_by of the spec")
@@ -90,7 +95,17 @@ var (
 		"Rate at which the error budget is spent over a window: 1 spends all of it in exactly one period. Absent without data.",
 		ofSLO(metric.OneOf(LabelWindow, "5m 30m 1h 2h 6h 1d 3d period"), bySpec, noData)...)
 	Coverage = Levels.Gauge("slo_coverage_ratio", ratio, "Share of the SLO's window, 0 to 1, in which events were observed.", ofSLO(bySpec)...)
-	Info     = Levels.Gauge("slo_info", "1", "Always 1. Carries the objective in percent, the window, and the SLO's own labels.",
+	// The forecasts are of the groups that the engine forecasts. What is Beyond has no sample.
+	ForecastRemaining = Levels.Gauge("slo_forecast_budget_remaining_ratio", "1 and less",
+		"Budget that will remain at a time ahead, as slo_error_budget_remaining_ratio says it. 90 % of the futures lie between the quantiles 0.05 and 0.95.",
+		ofSLO(metric.OneOf(LabelAhead, "1h 1d 3d 7d window_end"), metric.OneOf(LabelQuantile, "0.05 0.5 0.95"), bySpec, noForecast)...)
+	ForecastExhausted = Levels.Gauge("slo_forecast_exhausted_probability", ratio,
+		"Probability that the budget is empty at some time up to the lead time. 1 if it is empty now. An SLO with `exhausted_soon` also has the time of its alert as a lead time.",
+		ofSLO(metric.Named(LabelAhead, "1h, 1d, 3d, 7d, window_end, or the time of the alert"), bySpec, noForecast)...)
+	ForecastExhaustion = Levels.Gauge("slo_forecast_exhaustion_seconds", "seconds",
+		"Time until the budget is empty. 0 if it is empty now. A quantile that lies beyond the forecast, a week or the end of a calendar window, is absent.",
+		ofSLO(metric.OneOf(LabelQuantile, "0.05 0.5 0.95"), bySpec, noForecast)...)
+	Info = Levels.Gauge("slo_info", "1", "Always 1. Carries the objective in percent, the window, and the SLO's own labels.",
 		ofSLO(metric.Named(LabelObjective, "percent"), metric.Named(LabelWindow, "such as 30d"), metric.Extra("labels of the spec"))...)
 )
 
@@ -101,6 +116,15 @@ var (
 		ofSLO(bySpec, metric.Absent("unless the method is ratio_timeslices"))...)
 	SliceAchieved = Levels.Counter("slo_slice_achieved_events_total", unitEvents,
 		"Events of closed slices, each slice up to its target, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
+	CapacityUtilization = Levels.Gauge("slo_capacity_utilization_ratio", ratio,
+		"Valid events of the last five minutes as a share of the capacity in the spec. More than 1 is possible.", ofSLO(bySpec, noCapacity)...)
+	CapacityHeadroom = Levels.Gauge("slo_capacity_headroom_events_per_second", "events per second",
+		"Capacity in the spec less the valid events per second of the last five minutes. Negative beyond the capacity.", ofSLO(bySpec, noCapacity)...)
+	CapacityPeak = Levels.Gauge("slo_capacity_peak_utilization_ratio", ratio,
+		"Share of the capacity that the busiest hour of the week uses, by the last five weeks and their growth.", ofSLO(bySpec, noCapacity)...)
+	CapacityReached = Levels.Gauge("slo_capacity_reached_seconds", "seconds",
+		"Time until the busiest hour of the week is at the capacity, if traffic goes on to grow as in the last weeks. 0 if it is there. Absent if that is not within twelve weeks.",
+		ofSLO(metric.OneOf(LabelBound, "earliest latest"), bySpec, noCapacity)...)
 	SliceTarget = Levels.Counter("slo_slice_target_events_total", unitEvents,
 		"Events that closed slices should have had, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
 )

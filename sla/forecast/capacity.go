@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// CapacityHorizon is how far ahead a trend of traffic is followed. Five weeks tell nothing about the time after that.
-const CapacityHorizon = 12 * week
+// CapacityAhead is how far ahead a trend of traffic is followed. Five weeks tell nothing about the time after that.
+const CapacityAhead = 12 * week
 
 const (
 	// leastWeeks is how many whole weeks a trend needs.
@@ -22,10 +22,10 @@ type Reach string
 
 // The answers of a trend.
 const (
-	ReachedAlready Reach = "reached"            // the busiest hour of the week is there
-	ReachedWithin  Reach = "within"             // between Capacity.Low and Capacity.High
-	ReachedBeyond  Reach = "not within horizon" // it falls, or grows too slowly
-	ReachUnknown   Reach = "too little data"    // fewer than three whole weeks were observed
+	ReachedAlready Reach = "reached"                 // the busiest hour of the week is there
+	ReachedWithin  Reach = "within"                  // between Capacity.Low and Capacity.High
+	ReachedBeyond  Reach = "not within twelve weeks" // it falls, or grows too slowly
+	ReachUnknown   Reach = "too little data"         // fewer than three whole weeks were observed
 )
 
 // Capacity compares the hours of the week with a capacity. Rates are events per second and means of an hour, so a peak of some
@@ -76,7 +76,7 @@ func (p *Past) Capacity(now time.Time, limit float64) Capacity {
 		if g <= 0 {
 			return Beyond
 		}
-		if weeks := math.Log(limit/out.Rate) / g; weeks <= CapacityHorizon.Hours()/hoursPerWeek {
+		if weeks := math.Log(limit/out.Rate) / g; weeks <= CapacityAhead.Hours()/hoursPerWeek {
 			return hours(weeks * hoursPerWeek)
 		}
 		return Beyond

@@ -42,7 +42,7 @@ type Question struct {
 	// The first is the hour that Now lies in.
 	Ahead []float64
 
-	// Soon is how far ahead Exhaustion.Soon looks, at most a week; 0 if nobody asks.
+	// Soon is how far ahead Exhaustion.Soon looks, at most a week; 0 asks for nothing.
 	Soon time.Duration
 
 	// Seed tells groups apart. The random numbers follow from it and from the hour of Now, so two engines and a replay

@@ -205,6 +205,9 @@ func (e *encoder) indicator(i *slo.Indicator) *yamlgen.Node {
 	case slo.KindThroughput:
 		m.Plain("at_least", fmt.Sprint(i.AtLeast))
 		m.Plain("per", slo.FormatDuration(i.Per))
+		if !i.Capacity.IsZero() {
+			m.Text("capacity", i.Capacity.String())
+		}
 		m.Text("during", i.During.String())
 	case slo.KindPrometheus:
 		return e.prometheus(i)
@@ -260,8 +263,12 @@ func alerting(a slo.Alerting) *yamlgen.Map {
 	for _, x := range []struct {
 		key string
 		s   slo.AlertSettings
-	}{{"page", a.Page}, {"ticket", a.Ticket}, {"no_data", a.NoData}} {
+	}{{"page", a.Page}, {"ticket", a.Ticket}, {"no_data", a.NoData}, {"exhausted_soon", a.Soon.AlertSettings}} {
 		s := &yamlgen.Map{}
+		if x.key == "exhausted_soon" && a.Soon.Within > 0 {
+			s.Plain("within", slo.FormatDuration(a.Soon.Within))
+			s.Plain("probability", shareText(a.Soon.Probability))
+		}
 		if x.s.Disabled {
 			s.Plain("disabled", "true")
 		}

@@ -22,9 +22,12 @@ const (
 // alerting reads what the rule generators may be told.
 func readAlerting(v *yamldoc.Value) slo.Alerting {
 	var a slo.Alerting
-	o := v.Object("name", "tiers", "min_events", "page", "ticket", "no_data")
+	o := v.Object("name", "tiers", "min_events", "page", "ticket", "no_data", "exhausted_soon")
 	if o == nil {
 		return a
+	}
+	if x := o.Get("exhausted_soon"); x != nil {
+		a.Soon = readSoon(x)
 	}
 	if n := o.Get("name"); n != nil {
 		a.Name, _ = readAlertName(n)
@@ -48,12 +51,43 @@ func readAlerting(v *yamldoc.Value) slo.Alerting {
 	return a
 }
 
+// Defaults of the alert on a forecast.
+const (
+	defaultSoon            = 24 * time.Hour
+	defaultSoonProbability = 0.8
+	maxSoon                = 7 * 24 * time.Hour // that forecasts look ahead
+)
+
+// readSoon reads the alert on a budget that will be empty soon.
+func readSoon(v *yamldoc.Value) slo.SoonAlert {
+	a := slo.SoonAlert{Within: defaultSoon, Probability: defaultSoonProbability}
+	o := v.Object("within", "probability", "for", "labels", "annotations")
+	if o == nil {
+		return a
+	}
+	if w := o.Get("within"); w != nil {
+		a.Within, _ = readDuration(w, time.Hour, maxSoon)
+	}
+	if p := o.Get("probability"); p != nil {
+		if percent, ok := readObjective(p); ok {
+			a.Probability = percent.Ratio()
+		}
+	}
+	readSettings(o, &a.AlertSettings)
+	return a
+}
+
 func readAlertSettings(v *yamldoc.Value) slo.AlertSettings {
 	var s slo.AlertSettings
 	o := v.Object("disabled", "for", "labels", "annotations")
 	if o == nil {
 		return s
 	}
+	readSettings(o, &s)
+	return s
+}
+
+func readSettings(o *yamldoc.Object, s *slo.AlertSettings) {
 	if b := o.Get("disabled"); b != nil {
 		s.Disabled = b.Bool()
 	}
@@ -66,7 +100,6 @@ func readAlertSettings(v *yamldoc.Value) slo.AlertSettings {
 	if n := o.Get("annotations"); n != nil {
 		s.Annotations = readAnnotations(n)
 	}
-	return s
 }
 
 // tiers reads own burn-rate tiers, which replace the usual ones.

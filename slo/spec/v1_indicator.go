@@ -3,6 +3,8 @@ package spec
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -134,9 +136,12 @@ func (s *sloDraft) readLatency(v *yamldoc.Value, service string) {
 }
 
 func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
-	o := v.Object("valid", "at_least", "per", "during")
+	o := v.Object("valid", "at_least", "per", "during", "capacity")
 	if o == nil {
 		return
+	}
+	if c := o.Get("capacity"); c != nil {
+		s.Indicator.Capacity = readCapacity(c)
 	}
 	s.readValid(o, service)
 	s.readAtLeast(o, 100)
@@ -176,6 +181,39 @@ func readSchedule(d *yamldoc.Value) (slo.Schedule, bool) {
 		return slo.Schedule{}, false
 	}
 	return sc, true
+}
+
+var capacityText = regexp.MustCompile(`^(\d+) per (\S+)$`)
+
+// readCapacity reads "120 per 1m" or {events: 120, per: 1m}.
+func readCapacity(v *yamldoc.Value) (c slo.Capacity) {
+	if v.IsMapping() {
+		o := v.Object("events", "per")
+		if e := o.Need("events", "set how many events the service can take, such as `events: 120`"); e != nil {
+			n, _ := e.Whole(1, math.MaxUint32)
+			c.Events = uint64(max(0, n))
+		}
+		if p := o.Need("per", "set the time that these events may take, such as `per: 1m`"); p != nil {
+			c.Per, _ = readDuration(p, time.Second, day)
+		}
+	} else if text, ok := v.Text(); ok {
+		m := capacityText.FindStringSubmatch(text)
+		if m == nil {
+			v.Errorf("write it as in `capacity: 120 per 1m`", "capacity: %q is not a number of events per time", text)
+			return slo.Capacity{}
+		}
+		n, err := strconv.ParseUint(m[1], 10, 32)
+		d, derr := slo.ParseDuration(m[2])
+		if err != nil || n == 0 || derr != nil || d < time.Second || d > day {
+			v.Errorf("write it as in `capacity: 120 per 1m`, with 1 to 4294967295 events and a time from 1s to 1d", "capacity: invalid %q", text)
+			return slo.Capacity{}
+		}
+		c = slo.Capacity{Events: n, Per: d}
+	}
+	if c.Events == 0 || c.Per == 0 {
+		return slo.Capacity{}
+	}
+	return c
 }
 
 // someSliceFits looks for one slice inside the open hours of an ordinary week.

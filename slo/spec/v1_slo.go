@@ -66,6 +66,9 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 	}
 	if a := o.Get("alerting"); a != nil {
 		s.Alerting = readAlerting(a)
+		if s.Alerting.Soon.Within > 0 && s.Indicator.Kind == slo.KindPrometheus {
+			a.Errorf("remove exhausted_soon, and use the burn-rate alerts", "alerting: exhausted_soon needs a forecast, and the engine counts no events of a prometheus indicator")
+		}
 	}
 	if c := o.Get("cost"); c != nil {
 		s.readCost(c)

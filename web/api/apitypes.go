@@ -138,7 +138,9 @@ type sloJSON struct {
 	Understated bool `json:"understated,omitempty"`
 
 	// Cost of violations in the period, if the spec states one. Of one group of several it is compared with nothing.
-	Cost *sla.SLOCost `json:"cost,omitempty"`
+	Cost     *sla.SLOCost  `json:"cost,omitempty"`
+	Forecast *forecastJSON `json:"forecast"` // null if the group has none
+	Capacity *capacityJSON `json:"capacity"` // null without a capacity in the spec
 }
 
 func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
@@ -151,6 +153,7 @@ func (api *Handler) newSLO(r *sla.SLOReport) sloJSON {
 		PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), Corrected: r.Corrected.Seconds(),
 		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since), LastEvent: timeOrNil(r.LastEvent),
 		Total: NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,
+		Forecast: newForecast(r), Capacity: newCapacity(r),
 	}
 	out.Cost = r.Counted(len(s.GroupBy) == 0).Cost()
 	if r.Parts != nil {

@@ -158,6 +158,7 @@ func (w *walker[L]) slos() {
 			}
 		}
 	})
+	w.outlooks(each)
 	each(series.Coverage, func(r *sla.SLOReport, labels L) { w.add(labels, w.none, r.Coverage) })
 }
 

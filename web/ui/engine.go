@@ -73,6 +73,7 @@ func (ui *Handler) enginePage(c *gin.Context) {
 		}},
 		{"Spec and process", append(ui.processFacts(v), changeFacts(e.Spec.Change, v.Now)...)},
 	}
+	p.Sections = append(p.Sections, forecastSection(v)...)
 	p.Parked = ui.parkedPart(v)
 	for _, d := range e.Degraded(v.Now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)

@@ -43,6 +43,7 @@ func (ui *Handler) fleetPage(c *gin.Context, v site.View) {
 		p.Engines = append(p.Engines, newFleetRow(&e.Fleet[i], e.Spec.Hash, v.Now))
 	}
 	p.Sections = []section{{"Report", reportFacts(v)}, {"Spec and process", ui.processFacts(v)}}
+	p.Sections = append(p.Sections, forecastSection(v)...)
 	ui.Page(c, http.StatusOK, "engines", p)
 }
 

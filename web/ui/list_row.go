@@ -29,6 +29,7 @@ type row struct {
 	SLI, RawSLI string // over the period
 	Left        string
 	RawLeft     string
+	Empty       string // when the budget runs out, if that is within a week
 	Gauge       chart.Gauge
 	Burn        string
 	BurnWindow  string
@@ -65,6 +66,9 @@ func (ui *Handler) NewRow(r *sla.SLOReport) row {
 	}
 	if r.Budget.HasData {
 		out.SLI, out.Left = format.Percent(r.Budget.SLI, format.Decimals(s.Objective)), format.Percent(r.Budget.Remaining, 1)
+	}
+	if r.Outlook != nil && format.RunsOut(&r.Outlook.Forecast) {
+		out.Empty = format.Pace(&r.Outlook.Forecast)
 	}
 	if r.Corrected > 0 && r.Raw.HasData {
 		out.RawSLI, out.RawLeft = format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), format.Percent(r.Raw.Remaining, 1)

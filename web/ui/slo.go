@@ -42,6 +42,9 @@ type sloPage struct {
 	Attribution *Attribution
 	HistNote    string // why there are no charts
 
+	Forecast *forecastPart // nil if nothing is forecast
+	Capacity *capacityPart // nil without a capacity
+
 	Burns       []burnRow
 	Tiers       []tierRow
 	Unfit       []string // tiers that cannot fire
@@ -112,6 +115,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	}
 	p.Parts = ui.partRows(r, v.Now)
 	fillCosts(&p, v.Rep, r)
+	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, v.Now), capacityFacts(r)
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
 	}

@@ -38,6 +38,7 @@ import (
 	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/sla/outlook"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -93,6 +94,7 @@ type app struct {
 	alerts      *liveAlerts
 	incidents   *incidents
 	reports     *scheduledReports
+	outlooks    *outlook.Keeper // nil if nothing is forecast
 	traffic     *history.TrafficLog
 	changes     *counting.Changes
 	parking     *counting.Parking
@@ -216,12 +218,18 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 
 	counts := counting.NewCounts(counted, eng, set, opt.Log)
 	traffic := history.NewTrafficLog()
+	outlooks, complete, observe, err := newOutlooks(c, counts.Read, filepath.Join(opt.DataDir, ForecastsFile), set, opt.Log)
+	if err != nil {
+		return nil, err
+	}
 	eval, err := evaluator.New(evaluator.Options{
 		Source: counts.Sums,
 		OnReport: func(r *sla.Report) {
 			alerts.step(r)
 			traffic.Observe(r)
+			observe(r)
 		},
+		Complete: complete,
 		Interval: c.Evaluator.Interval,
 		Metrics:  evaluator.NewMetrics(set),
 		Logger:   opt.Log,
@@ -252,7 +260,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	parking := counting.NewParking(c, counts, set)
 	changes := counting.NewChanges(parking, s.specs, opt.Log)
 	a := &app{
-		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, traffic: traffic, changes: changes, parking: parking,
+		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, traffic: traffic, changes: changes, parking: parking,
 		redaction: redaction, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,
 		http: httpMetrics, auth: auth,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},

@@ -85,7 +85,7 @@ func (b *backups) snapshot(ctx context.Context, set *backup.Set) error {
 		if err := b.snapshotDelivery(ctx, set); err != nil {
 			return err
 		}
-		for _, name := range []string{fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile} {
+		for _, name := range []string{fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, ForecastsFile} {
 			if err := addFile(set.Below(""), b.dir, name); err != nil {
 				return err
 			}

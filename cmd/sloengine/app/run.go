@@ -97,6 +97,9 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "incidents", after(ready, a.incidents.run))
 	g.start(ctx, "reports", after(ready, a.reports.sender.Run))
 	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
+	if a.outlooks != nil {
+		g.start(ctx, "forecasts", after(ready, a.outlooks.Run))
+	}
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
 	g.start(ctx, "parked generations", after(ready, a.parking.Evict))

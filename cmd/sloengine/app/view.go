@@ -103,8 +103,16 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 	if err != nil {
 		return err
 	}
+	outlooks, complete, observe, err := newOutlooks(c, v.fleet.Read, "", set, v.opt.Log)
+	if err != nil {
+		return err
+	}
 	v.eval, err = evaluator.New(evaluator.Options{
-		Source: v.fleet.Sums, OnReport: func(r *sla.Report) { v.traffic.Observe(r) },
+		Source: v.fleet.Sums, Complete: complete,
+		OnReport: func(r *sla.Report) {
+			v.traffic.Observe(r)
+			observe(r)
+		},
 		Interval: c.Evaluator.Interval, Metrics: evaluator.NewMetrics(set), Logger: v.opt.Log,
 	})
 	if err != nil {
@@ -122,6 +130,9 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 	g.add("requests", func(stop context.Context) error { return f.drain(stop, func() {}) })
 	g.start(ctx, "streams", v.web.Run)
 	g.start(ctx, "reload on signal", onHangup(v.reload, v.opt.Log, v.specs))
+	if outlooks != nil {
+		g.start(ctx, "forecasts", outlooks.Run)
+	}
 	g.start(ctx, "evaluator", v.eval.Run)
 	return nil
 }

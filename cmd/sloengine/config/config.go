@@ -45,6 +45,9 @@ type Config struct {
 	Evaluator  struct {
 		Interval time.Duration `yaml:"interval" above:"0"`
 	} `yaml:"evaluator"`
+	Forecast struct {
+		Groups int `yaml:"groups" max:"100000"` // that are forecast; 0: none
+	} `yaml:"forecast"`
 	Disk engine.DiskOptions `yaml:"disk"`
 	Auth struct {
 		TokensFile string `yaml:"tokens_file" is:"file"`
@@ -98,6 +101,7 @@ func Default() Config {
 	c.Checkpoint.Interval = 30 * time.Second
 	c.Checkpoint.LogBytes = 256 << 20
 	c.Evaluator.Interval = 10 * time.Second
+	c.Forecast.Groups = 1000
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = alerts.EngineThresholds{}.WithDefaults()
 	c.Notifications = defaultNotifications()

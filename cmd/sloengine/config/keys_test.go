@@ -32,6 +32,7 @@ var keyEffects = map[string]string{
 	"ingest/dedup TestKeySetStaysInBudget":                   `known_ids.memory`,
 	"cmd/sloengine TestEvictedCountsAgain":                   `parked.memory`,
 	"ingest/engine TestLogIsTruncated":                       `log.segment checkpoint.log`,
+	"sla/outlook TestTheMostUrgentGroupsAreForecast":         `forecast.groups`,
 	"cmd/sloengine TestReload":                               `evaluator.interval`,
 	"ingest/engine TestLowWater":                             `disk.low_water`,
 	"cmd/sloengine TestTokens":                               `auth.tokens_file`,

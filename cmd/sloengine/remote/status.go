@@ -35,6 +35,12 @@ type statusRow struct {
 	} `json:"burn_rates"`
 	Rate     *float64 `json:"events_per_second"`
 	Coverage *float64 `json:"coverage"`
+	Forecast *struct {
+		Summary string `json:"summary"`
+		Pace    *struct {
+			Low *float64 `json:"low_seconds"` // null: never
+		} `json:"pace"`
+	} `json:"forecast"`
 
 	History []historyPoint `json:"history"` // the last day by the hour
 }
@@ -66,6 +72,9 @@ func newStatus(s cli.Streams) *cobra.Command {
 			}
 			return o.Print(rows, func() error {
 				if err := printStatus(s.Out, rows); err != nil {
+					return err
+				}
+				if err := printForecasts(s.Out, rows); err != nil {
 					return err
 				}
 				active, err := activeAlerts(c.Context(), &o.engine, q)
@@ -159,6 +168,23 @@ func printAlerts(w io.Writer, active []statusAlert) error {
 			about += "/" + *a.Agreement
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Severity, about, cli.GroupText(a.Group), cli.TimeCell(a.ActiveSince))
+	}
+	return tw.Flush()
+}
+
+// printForecasts lists the budgets that are not empty and will be within a week at their recent pace.
+func printForecasts(w io.Writer, rows []*statusRow) error {
+	const week = 7 * 24 * 3600
+	tw := cli.NewTable(w)
+	n := 0
+	for _, r := range rows {
+		if f := r.Forecast; f == nil || f.Pace == nil || f.Pace.Low == nil || *f.Pace.Low == 0 || *f.Pace.Low > week {
+			continue
+		}
+		if n++; n == 1 {
+			fmt.Fprintln(tw, "\nRUNS OUT\tGROUP\tFORECAST")
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", r.ID, cli.GroupText(r.Group), r.Forecast.Summary)
 	}
 	return tw.Flush()
 }

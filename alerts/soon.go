@@ -1,0 +1,52 @@
+package alerts
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+const (
+	// soonFor is how long a forecast must say so. It is made again every minute.
+	soonFor = 5 * time.Minute
+
+	// soonKeeps bridges the redrawing of a forecast at the full hour, and the time until the alert on an empty budget fires.
+	soonKeeps = 15 * time.Minute
+)
+
+// alertsSoon reports whether an SLO has the alert on its forecast. Without counts there is no forecast.
+func alertsSoon(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 && !onPrometheus(s) }
+
+// exhaustedSoon reads the forecast that the engine exports, because no query over recorded rates knows what leaves the window
+// and what usually comes. Of several engines, each of which forecasts from its own events, the highest probability counts.
+func (g *generator) exhaustedSoon(s *slo.SLO) rules.Rule {
+	soon := &s.Alerting.Soon
+	labels := g.sloLabels(s)
+	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityTicket, ImpactMedium, promise(s)
+	groups := g.q.groups(s)
+	sel := func(metric string, more ...string) string {
+		matchers := []string{series.LabelSLOID + "=" + quote(string(s.ID))}
+		if len(groups) > 0 {
+			matchers = append(matchers, groups[0]+"!="+quote(slo.OtherGroup))
+		}
+		return "max by (" + strings.Join(groups, ", ") + ") (" + metric + "{" + strings.Join(append(matchers, more...), ",") + "})"
+	}
+	within := slo.FormatDuration(soon.Within)
+	wait := soon.For
+	set(&wait, soonFor)
+	return rules.Rule{
+		Alert: NameExhaustedSoon,
+		Expr: sel(series.ForecastExhausted.Name, series.LabelAhead+"="+quote(within)) + " >= " + number(soon.Probability) +
+			"\nunless " + onLabels(groups) + " " + sel(series.ForecastExhaustion.Name, series.LabelQuantile+`="0.95"`) + " == 0", // it is empty now
+		For: wait, KeepFiringFor: soonKeeps, Labels: merge(labels, soon.Labels),
+		Annotations: merge(g.annotations(NameExhaustedSoon, g.sloNote(s,
+			g.subject(s)+" will probably have no error budget left within "+within,
+			fmt.Sprintf("The forecast says with a probability of {{ $value | humanizePercentage }} that the error budget over %s is empty within %s. The alert starts at %s.",
+				s.Window, within, percent(soon.Probability)))), maps.Clone(soon.Annotations)),
+	}
+}

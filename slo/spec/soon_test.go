@@ -1,0 +1,75 @@
+package spec
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+func loadText(t *testing.T, text string) (*Spec, Problems) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "spec.yaml")
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	s, ps, err := LoadPaths([]string{name}, nil)
+	if err != nil && s == nil {
+		return nil, ps
+	}
+	return s, ps
+}
+
+const throughputSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: orders
+    objective: 99
+    indicator: {throughput: {at_least: 10, capacity: CAPACITY}}
+    alerting: {exhausted_soon: SOON}
+`
+
+func TestCapacityAndSoon(t *testing.T) {
+	for _, c := range []struct {
+		capacity, soon string
+		want           slo.Capacity
+		within         time.Duration
+		probability    float64
+		problem        string
+	}{
+		{"120 per 1m", "{}", slo.Capacity{Events: 120, Per: time.Minute}, 24 * time.Hour, 0.8, ""},
+		{"{events: 5, per: 1s}", "{within: 3d, probability: 50}", slo.Capacity{Events: 5, Per: time.Second}, 72 * time.Hour, 0.5, ""},
+		{"many", "{}", slo.Capacity{}, 0, 0, "capacity: \"many\" is not a number of events per time"},
+		{"0 per 1m", "{}", slo.Capacity{}, 0, 0, "capacity: invalid"},
+		{"{events: 5}", "{}", slo.Capacity{}, 0, 0, "per"},
+		{"5 per 1m", "{within: 8d}", slo.Capacity{}, 0, 0, "within"},
+		{"5 per 1m", "{probability: 100}", slo.Capacity{}, 0, 0, "probability"},
+	} {
+		text := strings.NewReplacer("CAPACITY", c.capacity, "SOON", c.soon).Replace(throughputSpec)
+		s, ps := loadText(t, text)
+		if c.problem != "" {
+			require.Contains(t, ps.Errors().String(), c.problem, "%s %s", c.capacity, c.soon)
+			continue
+		}
+		require.Empty(t, ps.Errors().String())
+		require.Equal(t, c.want, s.SLOs[0].Indicator.Capacity)
+		require.Equal(t, c.within, s.SLOs[0].Alerting.Soon.Within)
+		require.Equal(t, c.probability, s.SLOs[0].Alerting.Soon.Probability)
+		requireRoundTrip(t, s)
+	}
+}
+
+func TestSoonNeedsCounts(t *testing.T) {
+	_, ps := loadText(t, `version: sloengine/v1
+service: shop
+slos:
+  - name: api
+    objective: 99
+    indicator: {prometheus: {bad: bad_total, total: all_total}}
+    alerting: {exhausted_soon: {}}
+`)
+	require.Contains(t, ps.Errors().String(), "exhausted_soon needs a forecast")
+}

@@ -1,0 +1,116 @@
+package format
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sloengine/sloengine/sla/forecast"
+)
+
+// RunsOut reports whether a budget that is not empty will be within a week at some recent pace.
+func RunsOut(f *forecast.Forecast) bool {
+	return f.TooLittle == "" && !f.Exhaustion.Already && f.Pace.Low <= 7*24*time.Hour
+}
+
+// Pace says when a budget is empty at the burn rates of the last hours, such as "empty in 6h to 9h at this pace".
+func Pace(f *forecast.Forecast) string {
+	p := f.Pace
+	low, high := ahead(p.Low), ahead(p.High)
+	switch {
+	case f.TooLittle != "":
+		return "no forecast: " + f.TooLittle
+	case f.Exhaustion.Already:
+		return "empty now"
+	case p.Low == forecast.Beyond:
+		return "not empty within the window at this pace"
+	case p.High == forecast.Beyond:
+		return "empty in " + low + " at the fastest recent pace, not at the slowest"
+	case low == high:
+		return "empty in " + low + " at this pace"
+	}
+	return "empty in " + low + " to " + high + " at this pace"
+}
+
+// ahead prints a time ahead by its two largest units, minutes only if it is less than a day.
+func ahead(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "a minute"
+	case d < 24*time.Hour:
+		return Duration(d.Round(time.Minute))
+	}
+	return Duration(d.Round(time.Hour))
+}
+
+// Ahead prints a time ahead, and what lies beyond the forecast.
+func Ahead(d time.Duration) string {
+	if d == forecast.Beyond {
+		return "beyond"
+	}
+	return ahead(d)
+}
+
+// Relief says how much budget comes back when, such as "the incident of Nov 13 leaves the window on Dec 13: +72 %".
+func Relief(r *forecast.Relief) string {
+	const day = "Jan 2"
+	out := "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window on " + r.Leaves.From.UTC().Format(day)
+	if to := r.Leaves.To.UTC().Format(day); to != r.Leaves.From.UTC().Format(day) {
+		out = "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window from " + r.Leaves.From.UTC().Format(day) + " to " + to
+	}
+	return out + fmt.Sprintf(": +%s %%", strconv.FormatFloat(math.Round(100*r.Share), 'f', 0, 64))
+}
+
+// RunningIncident says what an incident that runs now does to a budget that is not empty.
+func RunningIncident(f *forecast.Forecast, now time.Time) string {
+	r := f.Running
+	out := "an incident has been running since " + Minute(r.Since, now) + " at a burn rate of " + BurnRate(r.Burn)
+	switch {
+	case f.Exhaustion.Already:
+		return out
+	case r.Empty == forecast.Beyond:
+		return out + ". Even if it goes on like that, the budget lasts"
+	}
+	return out + ". If it goes on like that, the budget is empty in " + ahead(r.Empty)
+}
+
+// Odds prints a probability in percent. It is only 0 or 100 % if no path, or every one, says so.
+func Odds(p float64) string {
+	switch {
+	case p > 0 && p < 0.01:
+		return "<1%"
+	case p < 1 && p > 0.99:
+		return ">99%"
+	}
+	return strconv.FormatFloat(math.Round(100*p), 'f', 0, 64) + "%"
+}
+
+// Reach says when the busiest hour of the week will be at the capacity.
+func Reach(c *forecast.Capacity) string {
+	switch c.Reached {
+	case forecast.ReachedAlready:
+		return "reached"
+	case forecast.ReachedWithin:
+		low := weeks(c.Low)
+		if c.High == forecast.Beyond {
+			return "in " + low + " at the earliest"
+		}
+		if high := weeks(c.High); high != low {
+			return "in " + low + " to " + high
+		}
+		return "in " + low
+	}
+	return string(c.Reached)
+}
+
+// weeks prints a time ahead in days or weeks: a trend of weeks tells no hours.
+func weeks(d time.Duration) string {
+	if days := int(math.Round(d.Hours() / 24)); days < 14 {
+		return strconv.Itoa(max(1, days)) + "d"
+	}
+	return strconv.Itoa(int(math.Round(d.Hours()/24/7))) + " weeks"
+}
+
+// HourOfWeek names an hour of the week in a zone, such as "Wednesday 14:00".
+func HourOfWeek(t time.Time, loc *time.Location) string { return t.In(loc).Format("Monday 15:04 MST") }

@@ -1,0 +1,45 @@
+package format
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/sla/forecast"
+	"github.com/sloengine/sloengine/slo"
+)
+
+func TestForecastSentences(t *testing.T) {
+	pace := func(low, high time.Duration) string {
+		return Pace(&forecast.Forecast{Pace: forecast.Pace{Low: low, High: high}})
+	}
+	require.Equal(t, "empty in 6h to 9h at this pace", pace(6*time.Hour, 9*time.Hour+20*time.Second))
+	require.Equal(t, "empty in 2d 3h at this pace", pace(51*time.Hour, 51*time.Hour+time.Minute))
+	require.Equal(t, "empty in 6h at the fastest recent pace, not at the slowest", pace(6*time.Hour, forecast.Beyond))
+	require.Equal(t, "not empty within the window at this pace", pace(forecast.Beyond, forecast.Beyond))
+	require.Equal(t, "empty now", Pace(&forecast.Forecast{Exhaustion: forecast.Exhaustion{Already: true}}))
+	require.Equal(t, "no forecast: less than a week was observed", Pace(&forecast.Forecast{TooLittle: "less than a week was observed"}))
+
+	nov := time.Date(2026, 11, 13, 10, 0, 0, 0, time.UTC)
+	r := &forecast.Relief{
+		Incident: slo.Span{From: nov, To: nov.Add(3 * time.Hour)},
+		Leaves:   slo.Span{From: nov.Add(30 * 24 * time.Hour), To: nov.Add(30*24*time.Hour + 3*time.Hour)}, Share: 0.7213,
+	}
+	require.Equal(t, "the incident of Nov 13 leaves the window on Dec 13: +72 %", Relief(r))
+	r.Leaves.To = nov.Add(31 * 24 * time.Hour)
+	require.Equal(t, "the incident of Nov 13 leaves the window from Dec 13 to Dec 14: +72 %", Relief(r))
+
+	f := &forecast.Forecast{Running: &forecast.Running{Since: nov, Burn: 20, Empty: 33 * time.Hour}}
+	require.Equal(t, "an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it goes on like that, the budget is empty in 1d 9h", RunningIncident(f, nov.Add(time.Hour)))
+
+	require.Equal(t, "<1%", Odds(0.001))
+	require.Equal(t, ">99%", Odds(0.999))
+	require.Equal(t, "0%", Odds(0))
+	require.Equal(t, "37%", Odds(0.368))
+
+	week := 7 * 24 * time.Hour
+	require.Equal(t, "in 3 weeks to 5 weeks", Reach(&forecast.Capacity{Reached: forecast.ReachedWithin, Low: 3 * week, High: 5 * week}))
+	require.Equal(t, "in 5d at the earliest", Reach(&forecast.Capacity{Reached: forecast.ReachedWithin, Low: 120 * time.Hour, High: forecast.Beyond}))
+	require.Equal(t, "too little data", Reach(&forecast.Capacity{Reached: forecast.ReachUnknown}))
+}

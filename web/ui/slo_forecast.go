@@ -1,0 +1,164 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/forecast"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// forecastPart is the section of a forecast.
+type forecastPart struct {
+	None   string // why there is none
+	Head   string // the pace
+	Notes  []string
+	Rows   []forecastRow
+	Score  string
+	Stands format.Stamp // when it was made
+}
+
+// forecastRow is one time ahead. The bar shows the range between the least of all and the whole budget.
+type forecastRow struct {
+	Ahead, Low, Median, High, Exhausted string
+	Class                               string
+	Bar                                 forecastBar
+}
+
+type forecastBar struct{ X, Width, Middle, Zero, Class, Label string }
+
+// newForecastPart is nil if the engine forecasts nothing.
+func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *forecastPart {
+	switch {
+	case all == nil:
+		return nil
+	case r.Outlook == nil && all.Failed != "":
+		return &forecastPart{None: "The counts for forecasts could not be read: " + format.Safe(all.Failed, format.MaxText) + "."}
+	case r.Outlook == nil && all.Groups < all.Of:
+		return &forecastPart{None: fmt.Sprintf("This group is not forecast: %s of %s groups are, and those that burn fastest go first. Raise forecast.groups in engine.yaml to have more.", format.Count(all.Groups), format.Count(all.Of))}
+	case r.Outlook == nil:
+		return &forecastPart{None: "The engine is still reading the hours that the forecast is made of. After a start that takes some minutes."}
+	}
+	f := &r.Outlook.Forecast
+	if f.TooLittle != "" {
+		return &forecastPart{None: "There is no forecast: " + f.TooLittle + "."}
+	}
+	out := &forecastPart{Head: sentence(format.Pace(f)), Stands: format.NewStamp(f.Time, now), Score: scoreText(&r.Outlook.Record)}
+	if f.Running != nil {
+		out.Notes = append(out.Notes, sentence(format.RunningIncident(f, now)))
+	}
+	if f.Relief != nil {
+		out.Notes = append(out.Notes, sentence(format.Relief(f.Relief)))
+	}
+	if e := &f.Exhaustion; !e.Already && e.Probability > 0 {
+		text := fmt.Sprintf("The budget is empty within %s with a probability of %s", format.Ahead(e.Within), format.Odds(e.Probability))
+		if e.Low != forecast.Beyond {
+			text += fmt.Sprintf(", not before %s", format.Ahead(e.Low))
+		}
+		out.Notes = append(out.Notes, text+".")
+	}
+	least := 0.0
+	for i := range f.Points {
+		least = min(least, f.Points[i].Low)
+	}
+	least = max(least, -4) // further down only the number says it
+	x := func(v float64) float64 { return 100 * (max(v, least) - least) / (1 - least) }
+	for i := range f.Points {
+		p := &f.Points[i]
+		row := forecastRow{
+			Ahead: "in " + format.Ahead(p.Ahead), Low: format.Percent(p.Low, 0), Median: format.Percent(p.Median, 0), High: format.Percent(p.High, 0),
+			Exhausted: format.Odds(p.Exhausted), Class: "",
+		}
+		if p.WindowEnd {
+			row.Ahead = "end of the window, " + row.Ahead
+		}
+		if p.Exhausted >= 0.5 {
+			row.Class = "warn"
+		}
+		class := "good"
+		if p.Median <= 0 {
+			class = "bad"
+		}
+		row.Bar = forecastBar{
+			X: chart.Coord(x(p.Low)), Width: chart.Coord(max(1, x(p.High)-x(p.Low))), Middle: chart.Coord(x(p.Median)), Zero: chart.Coord(x(0)), Class: class,
+			Label: row.Low + " to " + row.High,
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// scoreText says how past forecasts did.
+func scoreText(r *forecast.Record) string {
+	var parts []string
+	var made uint64
+	for i, name := range forecast.LeadNames {
+		made += r[i].Made
+		if r[i].Checked > 0 {
+			parts = append(parts, fmt.Sprintf("%s of %s at %s", format.Count(r[i].Inside), format.Count(r[i].Checked), strings.ReplaceAll(name, "_", " ")))
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("None of %s forecasts of this service level has been checked yet.", format.Count(made))
+	}
+	return "Past ranges that held what truly remained, in all groups of this service level: " + strings.Join(parts, ", ") + "."
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
+
+// capacityFacts compare the traffic with the capacity of the spec.
+func capacityFacts(r *sla.SLOReport) *capacityPart {
+	c := r.SLO.Indicator.Capacity
+	if c.IsZero() {
+		return nil
+	}
+	limit := c.PerSecond()
+	out := &capacityPart{
+		Capacity: c.String(), Used: format.Percent(r.Rate/limit, 0), Headroom: format.Rate(max(0, limit-r.Rate)), Peak: format.NoValue, Reached: string(forecast.ReachUnknown),
+	}
+	if r.Rate > limit {
+		out.Class = "hot"
+	}
+	if r.Outlook == nil || r.Outlook.Capacity == nil {
+		return out
+	}
+	x := r.Outlook.Capacity
+	if out.Reached = format.Reach(x); x.HasPeak {
+		zone := history.Zone(r.SLO.Window)
+		out.Peak, out.PeakHour = format.Percent(x.Utilization(), 0), format.HourOfWeek(x.Peak, zone)
+	}
+	if x.Reached != forecast.ReachUnknown {
+		out.Growth = fmt.Sprintf("%+.1f%% a week", 100*x.Growth)
+	}
+	return out
+}
+
+type capacityPart struct{ Capacity, Used, Class, Headroom, Peak, PeakHour, Reached, Growth string }
+
+// forecastSection says how the forecasts of all service levels did.
+func forecastSection(v site.View) []section {
+	if v.Rep == nil || v.Rep.Outlooks == nil {
+		return nil
+	}
+	all := v.Rep.Outlooks
+	facts := []site.Fact{{Name: "Groups", Value: format.Count(all.Groups), Note: "of " + format.Count(all.Of)}}
+	for i, name := range forecast.LeadNames {
+		s := &all.Record[i]
+		f := site.Fact{Name: "Inside at " + strings.ReplaceAll(name, "_", " "), Value: format.NoValue, Note: format.Plural(s.Made, "forecast") + " made, none checked"}
+		if share, ok := s.Share(); ok {
+			f.Value = format.Percent(share, 0)
+			f.Note = fmt.Sprintf("%s of %s checked, %s made, %s missed", format.Count(s.Inside), format.Count(s.Checked), format.Count(s.Made), format.Count(s.Missed))
+		}
+		facts = append(facts, f)
+	}
+	if all.Failed != "" {
+		facts = append(facts, site.Fact{Name: "Counts not read since", Value: format.Ago(all.Since, v.Now), Note: format.Safe(all.Failed, format.MaxText)})
+	}
+	return []section{{"Forecasts", facts}}
+}
