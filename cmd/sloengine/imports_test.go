@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"slo/yamlgen":                  {},
 	"slo/spec":                     {"slo", "sla", "slo/suggest", "slo/yamldoc", "slo/yamlgen"},
 	"slo/inflight":                 {},
-	"slo/fold":                     {"slo", "ingest/event"},
+	"slo/fold":                     {"slo", "slo/inflight", "ingest/event"},
 	"sla":                          {"slo", "sla/forecast"},
 	"sla/evaluator":                {"slo", "slo/fold", "sla"},
 	"sla/fleet":                    {"slo", "slo/fold", "sla/evaluator", "ingest/binread", "reliability/remote"},

@@ -54,6 +54,24 @@ func (b *block[C]) bump1(c uint32, n uint64) {
 	}
 }
 
+// lower takes one off a column and lets go of a block that is left empty. It reports whether there was one.
+func (b *block[C]) lower(c uint32) bool {
+	if b.at(c) == 0 {
+		return false
+	}
+	if b.cells[c] == 0 {
+		b.carry[c] -= uint64(^C(0)) + 1
+		if b.carry[c] == 0 {
+			delete(b.carry, c)
+		}
+	}
+	b.cells[c]--
+	if b.used() == 0 {
+		b.cells, b.carry = nil, nil
+	}
+	return true
+}
+
 // overflow adds to a column what its cell cannot hold. excess is a multiple of the cell's range.
 //
 // The map is made with the first overflow, since most blocks never have one.

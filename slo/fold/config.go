@@ -43,6 +43,11 @@ const (
 	// Valid, the denominator. An event may be in both, and one that is in neither is
 	// not counted.
 	Ratio Kind = "ratio"
+	// Completion: bin 0 counts work that finished in time, in the minute of the
+	// finish. Bin 1 counts work that failed, in the minute of the failure, or did
+	// not finish, in the minute of the deadline. Valid and Bad are not used. The
+	// group is that of the start event.
+	Completion Kind = "completion"
 )
 
 // Bins of a sliced indicator's sums, instead of the kind's own.
@@ -83,7 +88,17 @@ func (c *Config) MergeBy(service string) (attrs []string, step time.Duration) {
 			}
 		}
 	}
-	return attributes(spec, inds), step
+	attrs = attributes(spec, inds)
+	for _, ind := range inds {
+		if w := ind.Work; w != nil {
+			attrs = append(attrs, w.Key)
+			if w.Stage != "" {
+				attrs = append(attrs, w.Stage)
+			}
+		}
+	}
+	slices.Sort(attrs)
+	return slices.Compact(attrs), step
 }
 
 // attributes are those that some indicator or dimension of a service looks at, rising.
@@ -94,6 +109,11 @@ func attributes(spec *Service, inds []*Indicator) []string {
 			out = append(out, m.Name)
 		}
 		out = append(out, ind.GroupBy...)
+		if w := ind.Work; w != nil {
+			for _, m := range slices.Concat(w.Started, w.Finished, w.Failed) {
+				out = append(out, m.Name)
+			}
+		}
 	}
 	slices.Sort(out)
 	return slices.DeleteFunc(slices.Compact(out), isField)
@@ -101,8 +121,8 @@ func attributes(spec *Service, inds []*Indicator) []string {
 
 // Indicator is one thing that is counted, per group.
 //
-// A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy or Slice begins a new generation. ID,
-// MaxGroups, Expect and Retention may change without one.
+// A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy, Slice or Work begins a new generation. ID,
+// MaxGroups, Expect and Retention may change without one, and so may Stage and MaxInFlight of Work.
 type Indicator struct {
 	// ID is unique: "service/slo" for an SLO, "service/slo#bands:sla" for the
 	// extra thresholds of an SLA's component, "service/limit:name" for a limit.
@@ -117,6 +137,8 @@ type Indicator struct {
 	Numerator []Matcher `json:"numerator,omitempty"` // Ratio; empty matches every event
 
 	Edges []time.Duration `json:"edges,omitempty"` // Latency: rising
+
+	Work *Work `json:"work,omitempty"` // Completion
 
 	GroupBy   []string   `json:"group_by,omitempty"`
 	MaxGroups int        `json:"max_groups,omitempty"` // 0 = DefaultMaxGroups
@@ -283,6 +305,10 @@ func compileIndicator(spec *Indicator) (*indicator, error) {
 		if ind.numerator, err = matchers(spec.Numerator); err != nil {
 			return nil, fmt.Errorf("numerator: %w", err)
 		}
+	case Completion:
+		if ind.flight, err = newFlight(spec); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, fmt.Errorf("unknown kind %q", spec.Kind)
 	}
@@ -298,6 +324,9 @@ func compileIndicator(spec *Indicator) (*indicator, error) {
 		}
 	}
 	ind.bins = ind.width
+	if (spec.Kind == Completion) != (spec.Work != nil) || spec.Work != nil && spec.Slice != nil {
+		return nil, errors.New("work is what an indicator of completion has, and it has no slices")
+	}
 	if sl := spec.Slice; sl != nil {
 		ind.bins = SliceBins
 		if sl.Per < time.Second || sl.Per > maxSlice {
@@ -332,7 +361,13 @@ func generationKey(spec *Indicator) (string, error) {
 		GroupBy    []string
 		Slice      *Slice
 		Numerator  []Matcher
-	}{spec.Service, spec.Kind, spec.Valid, spec.Bad, spec.Edges, spec.GroupBy, spec.Slice, spec.Numerator}
+		Work       *Work `json:",omitempty"`
+	}{spec.Service, spec.Kind, spec.Valid, spec.Bad, spec.Edges, spec.GroupBy, spec.Slice, spec.Numerator, spec.Work}
+	if w := what.Work; w != nil {
+		same := *w
+		same.Stage, same.MaxInFlight = "", 0
+		what.Work = &same
+	}
 	if spec.Kind == Latency {
 		what.Bad = nil
 	}

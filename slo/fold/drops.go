@@ -74,6 +74,9 @@ func (s *service) takes(typ []byte) []*indicator {
 //
 // Matchers of attributes are taken as matching, since some event may have had them.
 func (ind *indicator) mayTake(typ string) bool {
+	if fl := ind.flight; fl != nil {
+		return ind.maySelect(fl.started, typ) || ind.maySelect(fl.finished, typ) || len(fl.failed) > 0 && ind.maySelect(fl.failed, typ)
+	}
 	return ind.maySelect(ind.valid, typ) || ind.spec.Kind == Ratio && ind.maySelect(ind.numerator, typ)
 }
 

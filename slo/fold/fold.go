@@ -60,6 +60,7 @@ type Fold struct {
 	clock uint64
 	rec   int64 // record time, Unix nanoseconds; 0 before the first record
 	up    uptime
+	delay delay
 	stats counters
 
 	// The configuration and what was compiled from it. SetConfig and restore replace these fields as a whole.
@@ -76,6 +77,7 @@ type Fold struct {
 
 	parked     []*parked           // by number
 	lastParked uint64              // number of the last one ever
+	lastFlight uint64              // number of the last flight ever
 	named      map[string]struct{} // services of this config and earlier ones, unless forgotten
 	change     Change              // of the last config; not part of the state
 
@@ -89,6 +91,7 @@ type Fold struct {
 	known     int64         // time from which on it is remembered what was observed, for Read
 	nextAge   int64         // record time at which some bucket ages
 	nextClose int64         // record time at which some slice closes
+	nextDue   int64         // record time at which deadlines may pass; a minute's begin
 
 	// Counters beside the indicators. The maps in service find the same values by their labels. These lists have the
 	// order in which Sums and snapshots give them, so that nothing is sorted later.
@@ -202,6 +205,9 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 		f.stats.tooOld++
 	}
 	f.count(p, t, old, v)
+	if len(p.works) > 0 {
+		f.work(p, t, old, v)
+	}
 	return nil
 }
 
@@ -354,6 +360,9 @@ func (f *Fold) countSlice(x *slicePlan, t int64, n uint64, v *event.View, measur
 //
 // A record time that goes back is taken as the last one, so time in the fold never does.
 func (f *Fold) moveTo(recvNs int64, mark Mark) {
+	if mark == Start {
+		f.delay.restart(f.rec, recvNs)
+	}
 	f.rec = max(f.rec, recvNs)
 	f.up.note(f.rec, mark)
 	if f.rec >= f.nextAge {
@@ -361,6 +370,9 @@ func (f *Fold) moveTo(recvNs int64, mark Mark) {
 	}
 	if f.rec >= f.nextClose {
 		f.closeDueSlices()
+	}
+	if f.rec >= f.nextDue {
+		f.passDeadlines()
 	}
 }
 

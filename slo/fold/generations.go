@@ -101,6 +101,10 @@ func (f *Fold) begin(ind *indicator, began map[string]*era) {
 	}
 	ind.era = began[ind.spec.Service]
 	ind.gen = f.retired[ind.spec.ID] + 1
+	if ind.flight != nil {
+		ind.flight = ind.flight.empty()
+		f.register(ind)
+	}
 }
 
 // LastChange is what the last SetConfig did to the generations, since the process
@@ -158,6 +162,9 @@ func (f *Fold) releaseGroup(g *group) {
 		g.ind.slices.free(g.col, f.clock)
 		return
 	}
+	if g.ind.flight != nil {
+		g.ind.flight.groups[g.number] = nil
+	}
 	g.ind.events.free(g.col, g.ind.width, f.clock)
 	if g.squares > 0 {
 		g.ind.events.free(g.squares-1, 1, f.clock)
@@ -191,6 +198,10 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 	}
 	if ind.dropped = o.dropped; ind.dropped != nil {
 		ind.dropped.ind = ind
+	}
+	if o.flight != nil {
+		ind.flight.take(o.flight, ind.spec)
+		f.register(ind)
 	}
 	if ind.events == o.events && ind.slices == o.slices {
 		return
@@ -257,6 +268,7 @@ func (f *Fold) sweep() {
 	f.slices = slices.DeleteFunc(f.slices, func(s *sliceStore) bool { return !used[s] })
 	f.age()
 	f.closeDueSlices()
+	f.nextDue = f.nextDeadlines()
 }
 
 // setServices makes the services of the config. A service's own counters go on

@@ -32,6 +32,7 @@ type indicator struct {
 	unmeasured uint64   // events without a duration, which a latency cannot count
 	full       bool     // a value was refused a group since there was room: it shares other
 	dropped    *group   // where dropped events are counted; nil before the first
+	flight     *flight  // of Completion, whose table belongs to the generation; nil for others
 
 	groups map[string]*group // by slo.Group.Key
 	sorted []*group          // the same, by values, other last
@@ -56,6 +57,8 @@ type group struct {
 	// squares is one above the column of what weights add to the sum of squared
 	// weights, in the store of events; 0 while no weight above 1 was seen.
 	squares uint32
+
+	number uint32 // of Completion: how the flight names it
 
 	// from is the first moment at which the group counts as existing, for empty
 	// slices: the start of the slice of its earliest event, or always.
@@ -100,6 +103,9 @@ func (f *Fold) newGroup(ind *indicator, values slo.Group, from int64) *group {
 		g.col = ind.slices.cols.take(uint32(ind.width))
 	} else {
 		g.col = ind.events.cols.take(uint32(ind.width))
+	}
+	if ind.flight != nil {
+		ind.flight.join(g)
 	}
 	ind.insert(g)
 	return g
@@ -209,7 +215,7 @@ func (f *Fold) silent(g *group) bool {
 	if s := g.ind.slices; s != nil {
 		return g.last < s.first*s.per
 	}
-	return g.last/int64(time.Second) < g.ind.events.oldest()
+	return g.last/int64(time.Second) < g.ind.events.oldest() && (g.ind.flight == nil || !g.ind.flight.table.Has(g.number))
 }
 
 // named is how many groups have a name of their own, those that are expected among them.

@@ -80,6 +80,9 @@ func (f *Fold) park(o *indicator) error {
 	ind := sub.inds[0]
 	sub.inherit(ind, o, map[moveKey]*era{})
 	ind.unmeasured, ind.former = 0, nil
+	if ind.flight != nil {
+		ind.flight.land()
+	}
 	ind.era = &era{since: o.era.since, spans: slices.Clone(o.era.spans), older: slices.Clone(o.era.older)}
 	for _, g := range ind.sorted {
 		clear(g.total)

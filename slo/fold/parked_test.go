@@ -306,8 +306,9 @@ func TestOlderStateKnowsItsServices(t *testing.T) {
 	apply(t, f, t0, shop(t0))
 	data, _ := encode(f)
 	// Behind the format before come, all empty or zero but for one service: former
-	// IDs, number of the last parked one, parked ones, services.
-	tail := string(appendStrings([]byte{0, 0, 0}, []string{"shop"}))
+	// IDs, number of the last parked one, parked ones, services. And then, all zero,
+	// by how much deadlines are late and until when, and the number of the last flight.
+	tail := string(appendStrings([]byte{0, 0, 0}, []string{"shop"})) + "\x00\x00\x00"
 	state := data["state"]
 	require.Equal(t, tail, state[len(state)-len(tail):])
 	data["state"] = string([]byte{oldFormat}) + state[1:len(state)-len(tail)]

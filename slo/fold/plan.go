@@ -29,6 +29,7 @@ type plan struct {
 
 	events  []eventPlan     // one per store of events, so that its leaf is looked up once per event
 	slices  []slicePlan     // one per group of an indicator of slices
+	works   []workPlan      // one per indicator of completion that they start, move or end work of
 	traffic *traffic        // never nil in a plan without a reason
 	series  *durationSeries // of the same labels but the severity; nil until live traffic of the plan has a duration
 
@@ -194,7 +195,7 @@ func (p *plan) flush() {
 
 // size is about how much memory a plan takes.
 func (p *plan) size() int {
-	n := 256 + len(p.key) + 16*len(p.fixed) + 8*len(p.timed) + 64*len(p.slices)
+	n := 256 + len(p.key) + 16*len(p.fixed) + 8*len(p.timed) + 64*len(p.slices) + 24*len(p.works)
 	for i := range p.events {
 		n += 64 + 4*len(p.events[i].fixed) + 40*len(p.events[i].timed)
 	}
@@ -232,20 +233,29 @@ func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 	}
 	get := svc.labels(v)
 	p.traffic = f.trafficOf(svc, get)
-	for _, ind := range svc.inds {
-		valid := ind.valid.Matches(get)
-		ratio := ind.spec.Kind == Ratio
-		if !valid && (!ratio || !ind.numerator.Matches(get)) {
-			continue
-		}
+	groupOf := func(ind *indicator) *group {
 		values := make(slo.Group, len(ind.spec.GroupBy))
 		for i, name := range ind.spec.GroupBy {
 			values[i] = get(name)
 		}
-		if g := f.group(ind, values); ratio {
-			p.addRatio(g, ind.numerator.Matches(get), valid)
-		} else {
-			p.add(g, ind.bad.Matches(get))
+		return f.group(ind, values)
+	}
+	for _, ind := range svc.inds {
+		valid := ind.valid.Matches(get)
+		switch {
+		case ind.flight != nil:
+			if w, ok := ind.flight.plan(ind, get); ok {
+				if w.starts {
+					w.g = groupOf(ind)
+				}
+				p.works = append(p.works, w)
+			}
+		case ind.spec.Kind == Ratio:
+			if part := ind.numerator.Matches(get); part || valid {
+				p.addRatio(groupOf(ind), part, valid)
+			}
+		case valid:
+			p.add(groupOf(ind), ind.bad.Matches(get))
 		}
 	}
 	for i := range p.events {

@@ -37,6 +37,7 @@ func (f *Fold) Sums(r Request) *Sums {
 		out.Durations[i] = d
 	}
 	out.Groups, out.Eras = f.groupSums(r)
+	out.InFlight = f.inFlight()
 	return out
 }
 
@@ -62,6 +63,11 @@ func (f *Fold) figures() Stats {
 	}
 	for _, st := range f.slices {
 		s.Bytes += st.bytes()
+	}
+	for _, ind := range f.inds {
+		if ind.flight != nil {
+			s.Bytes += int64(ind.flight.table.Bytes())
+		}
 	}
 	return s
 }

@@ -84,26 +84,31 @@ func (f *Fold) readState(x *restoring) error {
 		}
 		return r.done()
 	}
-	return f.readParked(&r, x)
+	numbers := f.readParked(&r)
+	if x.format >= stateFormat {
+		if err := f.readFlights(&r, x); err != nil {
+			return err
+		}
+	}
+	if err := r.done(); err != nil {
+		return err
+	}
+	return f.restoreParked(numbers, x.parked, x.lostParked)
 }
 
-// readParked reads what is told of parked generations, and takes their parts.
-func (f *Fold) readParked(r *reader, x *restoring) error {
+// readParked reads what is told of parked generations. It gives their numbers.
+func (f *Fold) readParked(r *reader) (numbers []uint64) {
 	for _, ind := range f.inds {
 		ind.former = r.strings()
 	}
 	f.lastParked = r.uvarint()
-	var numbers []uint64
 	for range r.length() {
 		numbers = append(numbers, r.uvarint())
 	}
 	for _, s := range r.strings() {
 		f.named[s] = struct{}{}
 	}
-	if err := r.done(); err != nil {
-		return err
-	}
-	return f.restoreParked(numbers, x.parked, x.lostParked)
+	return numbers
 }
 
 // readIndicator is the inverse of indicator.appendTo. It attaches the indicator to its store, which is still empty.
@@ -267,6 +272,9 @@ func PartLoss(name string) (what string, ok bool) {
 	if n, _ := fmt.Sscanf(name, "parked-%d", &number); n == 1 {
 		return fmt.Sprintf("the counts of parked generation %d", number), true
 	}
+	if _, _, ok := flightPartOf(name); ok {
+		return "a part of the work in flight of an SLO, whose end then counts nowhere", true
+	}
 	s, ok := partSpanOf(name)
 	if !ok {
 		return "", false
@@ -298,6 +306,9 @@ func (f *Fold) RestoreLost(name string) error {
 		}
 		f.restored.lostParked[number] = true
 		return nil
+	}
+	if _, _, ok := flightPartOf(name); ok {
+		return nil // ends of this work are held and forgotten
 	}
 	s, ok := partSpanOf(name)
 	if !ok {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sloengine/sloengine/slo/inflight"
 )
 
 // This file encodes the fold into parts and puts it together again. Parts are cut by time, so that a checkpoint
@@ -33,7 +35,7 @@ const (
 	historyFormat  = 4 // the state from what History observed on
 	oldFormat      = 5 // the state from totals of what is no new traffic on
 	parkedFormat   = 6 // the state from parked generations on
-	stateFormat    = 7 // the state from histograms by outcome and dimension on
+	stateFormat    = 7 // the state from histograms by outcome and dimension, and work in flight, on
 )
 
 // Names of the parts that every snapshot has.
@@ -58,6 +60,11 @@ func (f *Fold) Parts() []Part {
 	}
 	for _, p := range f.parked {
 		parts = append(parts, Part{Name: parkedPart(p.number), Version: p.version, Encode: p.appendTo})
+	}
+	for _, ind := range f.inds {
+		if ind.flight != nil {
+			parts = ind.flight.appendParts(parts)
+		}
 	}
 	for _, s := range f.stores {
 		for i := range s.levels {
@@ -207,7 +214,8 @@ func (f *Fold) appendState(b []byte) []byte {
 	for _, p := range f.parked {
 		b = binary.AppendUvarint(b, p.number)
 	}
-	return appendStrings(b, sortedKeys(f.named))
+	b = appendStrings(b, sortedKeys(f.named))
+	return f.appendFlights(b)
 }
 
 // fields are the counters of a format of the state.
@@ -259,6 +267,7 @@ type restoring struct {
 	lost          []partSpan      // of parts that could not be read
 	lostParked    map[uint64]bool // likewise, parked generations
 	parked        map[uint64]*parked
+	tables        map[uint64]*inflight.Table // by number of the flight
 }
 
 // segment is a part with blocks, by place in the segment. One of the maps is set.
@@ -314,6 +323,9 @@ func (x *restoring) read(name string, data []byte) error {
 		}
 		x.parked[number] = p
 		return err
+	}
+	if number, part, ok := flightPartOf(name); ok {
+		return x.readFlight(number, part, &r)
 	}
 	seg := segment{name: name}
 	if strings.HasPrefix(name, "hours-") || strings.HasPrefix(name, "judged-") {
@@ -379,6 +391,7 @@ func (f *Fold) restore(x *restoring) error {
 	f.unobserve(x.lost)
 	f.setAges()
 	f.nextClose = f.nextClosing()
+	f.nextDue = f.nextDeadlines()
 	return nil
 }
 

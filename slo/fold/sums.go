@@ -43,6 +43,8 @@ type Sums struct {
 
 	Eras []Era // of all indicators, by ID, also of those without groups
 
+	InFlight []slo.InFlight // of all indicators of completion, by ID
+
 	Stats Stats
 }
 

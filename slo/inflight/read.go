@@ -93,6 +93,9 @@ func (t *Table) List(n int, want func(group uint32, stage uint16) bool) []Item {
 	older := func(a, b place) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.slot, b.slot)) }
 	var best []place // ordered
 	for number, p := range t.pages {
+		if p.known && (p.oldest == 0 || len(best) == n && (n == 0 || p.oldest >= best[n-1].start)) {
+			continue
+		}
 		for i := range p.entries {
 			e := &p.entries[i]
 			if !e.active() || len(best) == n && (n == 0 || e.start >= best[n-1].start) || want != nil && !want(e.group, e.stage) {

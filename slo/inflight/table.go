@@ -137,23 +137,24 @@ type StageCount struct {
 
 // New makes an empty Table.
 func New(o Options) (*Table, error) {
-	if o.Within <= 0 {
-		return nil, errors.New("in flight: work must be allowed to take some time")
-	}
-	t := &Table{within: int64(o.Within)}
-	if err := t.SetMax(o.Max); err != nil {
+	t := &Table{}
+	if err := t.Configure(o); err != nil {
 		return nil, err
 	}
 	t.index.reset(0)
 	return t, nil
 }
 
-// SetMax changes the most entries that there may be. Those that exist stay.
-func (t *Table) SetMax(n int) error {
-	if n <= 0 || n > MaxEntries {
-		return fmt.Errorf("in flight: at most %d entries is not between 1 and %d", n, MaxEntries)
+// Configure changes the options. Entries beyond a lower bound stay. Within may change only before the first call, or
+// between RestorePart and FinishRestore: what has passed follows from it.
+func (t *Table) Configure(o Options) error {
+	if o.Within <= 0 {
+		return errors.New("in flight: work must be allowed to take some time")
 	}
-	t.max = n
+	if o.Max <= 0 || o.Max > MaxEntries {
+		return fmt.Errorf("in flight: at most %d entries is not between 1 and %d", o.Max, MaxEntries)
+	}
+	t.within, t.max = int64(o.Within), o.Max
 	return nil
 }
 
@@ -294,4 +295,11 @@ func (t *Table) tally(e *entry, by int) {
 	} else {
 		s.Overdue += uint32(by)
 	}
+}
+
+// Empty is a new table with the same options.
+func (t *Table) Empty() *Table {
+	out := &Table{within: t.within, max: t.max}
+	out.index.reset(0)
+	return out
 }
