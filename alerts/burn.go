@@ -72,6 +72,8 @@ func unit(s *slo.SLO) string {
 		return "time"
 	case s.Indicator.Kind == slo.KindRatio:
 		return "events of the denominator"
+	case s.Indicator.Kind == slo.KindCompletion:
+		return "work"
 	}
 	return "events"
 }
@@ -79,7 +81,7 @@ func unit(s *slo.SLO) string {
 // promise is the value of the label sla for an SLO.
 func promise(s *slo.SLO) string {
 	switch s.Indicator.Kind {
-	case slo.KindLatency:
+	case slo.KindLatency, slo.KindCompletion:
 		return "processing_time"
 	case slo.KindThroughput:
 		return "throughput"

@@ -163,7 +163,7 @@ func about(s *slo.SLO, label string) bool {
 	if slices.Contains(s.GroupBy, label) {
 		return true
 	}
-	return slices.ContainsFunc(s.Indicator.Valid, func(m slo.Matcher) bool {
+	return slices.ContainsFunc(s.Indicator.Counted(), func(m slo.Matcher) bool {
 		return m.Name == label || m.Name == "type" && m.Op == slo.OpEqual && m.Value == label
 	})
 }

@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -56,7 +57,7 @@ func newGenerator(in rules.Spec, o Options) *generator {
 	g.labels, g.slaLabels = mostUsed(used), mostUsed(ofSLA)
 	types := map[string]bool{}
 	for _, s := range in.SLOs {
-		if t := equalTo(s.Indicator.Valid, series.LabelType); plainType.MatchString(t) && g.agreements && g.forBusiness(s) {
+		if t := equalTo(s.Indicator.Counted(), series.LabelType); plainType.MatchString(t) && g.agreements && g.forBusiness(s) {
 			types[t] = true
 		}
 	}
@@ -119,6 +120,9 @@ func agreed(in rules.Spec) map[string]bool {
 func eventsOf(s *slo.SLO) string {
 	if s.Indicator.Kind == slo.KindPrometheus {
 		return "{} " + string(s.ID)
+	}
+	if s.Indicator.Kind == slo.KindCompletion {
+		return fmt.Sprintf("%s completion %s %s", s.ID.Service(), s.Indicator.Completion.Started, s.Indicator.Completion.Finished)
 	}
 	return s.ID.Service() + " " + s.Indicator.Valid.String()
 }

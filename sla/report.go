@@ -21,9 +21,20 @@ type Report struct {
 	Thresholds []ThresholdReport
 	Traffic    []TrafficReport
 	Durations  []DurationReport
-	Warnings   []string // of the spec, such as weights that were normalised
+	InFlight   []slo.InFlight // of SLOs of completion, by ID
+	Warnings   []string       // of the spec, such as weights that were normalised
 
 	Outlooks *Outlooks // nil if nothing is forecast
+}
+
+// Work finds what is in flight of an SLO. It is nil if the SLO is not one of completion.
+func (r *Report) Work(id slo.ID) *slo.InFlight {
+	for i := range r.InFlight {
+		if r.InFlight[i].SLO == id {
+			return &r.InFlight[i]
+		}
+	}
+	return nil
 }
 
 // SLOReport is one SLO in one group.
@@ -56,7 +67,7 @@ type SLOReport struct {
 	Rate       float64       // valid events per second over the last 5 minutes
 	Slice      time.Duration // > 0 when slices are judged
 	Slices     SliceTotals   // of closed slices, since the generation began
-	Unmeasured uint64        // matching events without the duration they needed
+	Unmeasured uint64        // matching events without the duration, or the key of their work, that they needed
 
 	// Parts are what the counts of a ratio or an apdex are made of, in the order of slo.IndicatorKind.PartNames. They are
 	// nil for all others.

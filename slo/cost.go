@@ -67,7 +67,7 @@ func (s *SLO) HasCostUnit(u CostUnit) bool {
 		return !series && u == PerMinute && (s.Budgeting.Method != RatioTimeslices || s.Indicator.Kind == KindThroughput)
 	}
 	switch s.Indicator.Kind {
-	case KindEvents, KindLatency:
+	case KindEvents, KindLatency, KindCompletion:
 		return u == PerBad
 	}
 	return series && u == PerBad && s.Indicator.PromForm() == PromCounters

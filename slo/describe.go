@@ -21,6 +21,16 @@ func (i *Indicator) Measure() string {
 			return fmt.Sprintf("volume %s at least %d per %s of %s", i.Valid, i.AtLeast, i.Calendar, i.Location)
 		}
 		return fmt.Sprintf("volume %s at least %d per %s", i.Valid, i.AtLeast, i.Calendar) + spaced(i.During.String())
+	case KindCompletion:
+		c := &i.Completion
+		text := fmt.Sprintf("completion by %s from %s to %s within %s", c.Key, c.Started, c.Finished, FormatDuration(c.Within))
+		if len(c.Failed) > 0 {
+			text += " failed " + c.Failed.String()
+		}
+		if c.Stage != "" {
+			text += " stage " + c.Stage
+		}
+		return fmt.Sprintf("%s at most %d", text, c.MaxInFlight)
 	}
 	return ""
 }

@@ -68,6 +68,7 @@ const (
 	KindRatio      IndicatorKind = "ratio"      // one count of events over another, such as connected over applied
 	KindApdex      IndicatorKind = "apdex"      // half bad if slower than Satisfied, bad if slower than Tolerating
 	KindVolume     IndicatorKind = "volume"     // days, weeks or months with too few events are bad
+	KindCompletion IndicatorKind = "completion" // work that starts must finish in time
 	KindPrometheus IndicatorKind = "prometheus" // existing series: rules only, never folded
 )
 
@@ -99,6 +100,8 @@ type Indicator struct {
 	During  Schedule
 	// Capacity is how much traffic the service can take; zero if the spec does not say.
 	Capacity Capacity
+
+	Completion Completion // KindCompletion, which has no Valid
 
 	// KindPrometheus says what is counted in one of four forms, which PromForm
 	// tells apart. The fields of the other forms are empty.
@@ -151,6 +154,18 @@ func (c Capacity) String() string {
 	return strconv.FormatUint(c.Events, 10) + " per " + FormatDuration(c.Per)
 }
 
+// Completion says which events start work and which end it. Work is told apart by the attribute Key. It is good if it
+// finishes within Within of its start, in the minute of the finish, and else bad, in the minute of its deadline or of the
+// event that says that it failed.
+type Completion struct {
+	Started, Finished Selector
+	Failed            Selector // empty: only the deadline fails work
+	Key               string   // attribute
+	Stage             string   // attribute that says how far work is; "" if there is none
+	Within            time.Duration
+	MaxInFlight       int // work beyond it is not tracked
+}
+
 // PromWindow is the placeholder for the window in queries of an indicator; it
 // stands for a Prometheus duration such as 5m. See PromAt.
 const PromWindow = "$window"
@@ -186,6 +201,14 @@ func (i *Indicator) PromForm() PromForm {
 		return PromRatio
 	}
 	return PromThreshold
+}
+
+// Counted selects the events that begin what is counted: valid ones, or those that start work.
+func (i *Indicator) Counted() Selector {
+	if i.Kind == KindCompletion {
+		return i.Completion.Started
+	}
+	return i.Valid
 }
 
 // Comparison compares a sample with a value.

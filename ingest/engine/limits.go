@@ -165,6 +165,12 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 		c.e.opt.Logger.Error("event over its rate limit is unreadable, admitting it", "err", err)
 		return 0, true
 	}
+	switch v.Action {
+	case ratelimit.Keep, ratelimit.SampleOut, ratelimit.Aggregate:
+		if c.e.opt.Whole != nil && c.e.opt.Whole(&c.deferred.view) {
+			return 0, true
+		}
+	}
 	if v.Action != ratelimit.Aggregate && c.e.opt.Critical != nil && c.e.opt.Critical(&c.deferred.view) {
 		r.result.Critical = append(r.result.Critical, int32(i))
 		return 0, false

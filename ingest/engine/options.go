@@ -20,7 +20,7 @@ import (
 
 // Options configure an Engine. A zero field takes the default in its comment.
 //
-// Sizes are in bytes. The functions (Now, Critical, MergeBy, MergeWindow) are called by the committer, and Now
+// Sizes are in bytes. The functions (Now, Critical, Whole, MergeBy, MergeWindow) are called by the committer, and Now
 // also by others, so they must be quick and safe for concurrent use.
 type Options struct {
 	FS    fsys.FS // the operating system's
@@ -62,6 +62,9 @@ type Options struct {
 	// Critical reports whether an event over its rate limit must not be dropped or sampled. The caller of Admit gets it
 	// back in Result.Critical. nil: none is critical.
 	Critical func(v *event.View) bool
+	// Whole reports whether an event must be neither sampled nor merged: it passes unless the Limiter throttles or drops it.
+	// nil: none is.
+	Whole func(v *event.View) bool
 	// MergeBy names the attributes, ascending, and the step of time by which events of a service must agree to be merged
 	// into one when the Limiter says so. nil: such events pass unmerged.
 	MergeBy func(service []byte) (attrs []string, step time.Duration)

@@ -20,9 +20,10 @@ const (
 	LabelType      = "type"
 	LabelOutcome   = "outcome"
 	LabelSeverity  = "severity"
-	LabelAhead     = "ahead"     // how far ahead a forecast looks
-	LabelBound     = "bound"     // earliest or latest
-	LabelQuantile  = "quantile"  // of a forecast
+	LabelAhead     = "ahead"    // how far ahead a forecast looks
+	LabelBound     = "bound"    // earliest or latest
+	LabelQuantile  = "quantile" // of a forecast
+	LabelStage     = "stage"
 	LabelAlertName = "alertname" // as on ALERTS of Prometheus
 )
 
@@ -54,6 +55,8 @@ var (
 	noForecast = metric.Absent("without a forecast of the group")
 	throughput = metric.Absent("unless the indicator is of throughput")
 	volume     = metric.Absent("unless the indicator is a volume")
+	work       = metric.Absent("unless the indicator is of completion")
+	stage      = metric.Named(LabelStage, "value of the stage attribute")
 	bySpec     = metric.Extra("group_by of the spec")
 	result     = metric.OneOf(LabelResult, "good bad")
 	component  = metric.Named(LabelComponent, "component")
@@ -107,6 +110,19 @@ var (
 		ofSLO(metric.OneOf(LabelQuantile, "0.05 0.5 0.95"), bySpec, noForecast)...)
 	Info = Levels.Gauge("slo_info", "1", "Always 1. Carries the objective in percent, the window, and the SLO's own labels.",
 		ofSLO(metric.Named(LabelObjective, "percent"), metric.Named(LabelWindow, "such as 30d"), metric.Extra("labels of the spec"))...)
+)
+
+// The series of work in flight. Work that has no group of its own is in the "other" group, and a stage without work has no
+// series.
+var (
+	InFlight = Levels.Gauge("slo_in_flight", "work",
+		"Work that has started and not finished, by stage, including overdue work. The stage is empty for work without one.", ofSLO(stage, bySpec, work)...)
+	InFlightOverdue = Levels.Gauge("slo_in_flight_overdue", "work",
+		"Work that has not finished and whose deadline passed, by stage. It counts as bad.", ofSLO(stage, bySpec, work)...)
+	InFlightOldest = Levels.Gauge("slo_in_flight_oldest_age_seconds", "seconds",
+		"Time since the start of the oldest work that has not finished. 0 if nothing is in flight.", ofSLO(work)...)
+	InFlightUntracked = Levels.Counter("slo_in_flight_untracked_total", unitEvents,
+		"Start events that were not tracked, because max_in_flight was reached. They lower coverage.", ofSLO(work)...)
 )
 
 // The series that the engine exports for slices of time. Rules need them where the counts of good and bad are not enough.

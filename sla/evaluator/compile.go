@@ -166,6 +166,16 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 		}
 		ind.Slice = &fold.Slice{Per: s.Indicator.Per, AtLeast: s.Indicator.AtLeast, During: s.Indicator.During.String()}
 		return ind, nil
+	case slo.KindCompletion:
+		c := &s.Indicator.Completion
+		if c.Within <= 0 || c.Key == "" {
+			return nil, fmt.Errorf("SLO %s: completion needs a key and a time above zero", s.ID)
+		}
+		ind.Kind = fold.Completion
+		ind.Work = &fold.Work{
+			Started: matchers(c.Started), Finished: matchers(c.Finished), Failed: matchers(c.Failed),
+			Key: c.Key, Stage: c.Stage, Within: c.Within, MaxInFlight: c.MaxInFlight,
+		}
 	default:
 		return nil, fmt.Errorf("SLO %s: unknown kind of indicator %q", s.ID, s.Indicator.Kind)
 	}

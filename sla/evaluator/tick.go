@@ -97,6 +97,7 @@ func (p *plan) report(req fold.Request, sums *fold.Sums) (*sla.Report, error) {
 	}
 	r.Traffic = t.traffic()
 	r.Durations = t.durations()
+	r.InFlight = sums.InFlight
 	return r, nil
 }
 

@@ -62,6 +62,9 @@ func add(cfg *fold.Config, req *fold.Request, parts []*fold.Sums, joined *fold.J
 			sliced = sliced[n:]
 		}
 		understated(a.out.Groups[first:], all)
+		if ind.Kind == fold.Completion {
+			a.inFlight(ind)
+		}
 	}
 	return a.out, nil
 }

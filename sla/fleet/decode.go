@@ -67,7 +67,7 @@ func (r *reader) sums(s *fold.Sums, cfg *fold.Config, req *fold.Request) error {
 		}
 		s.Durations = append(s.Durations, d)
 	}
-	if r.Bad() {
+	if err := r.inFlight(s, cfg); err != nil || r.Bad() {
 		return ErrFormat
 	}
 	return nil

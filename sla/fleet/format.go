@@ -102,6 +102,7 @@ func Encode(a *Answer) []byte {
 		b = binary.AppendUvarint(b, uint64(d.Sum))
 		b = appendFloat(b, d.SumSeconds)
 	}
+	b = appendInFlight(b, s.InFlight)
 	return appendRaw(b, &a.Raw)
 }
 

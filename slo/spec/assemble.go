@@ -400,6 +400,9 @@ func (a *assembly) types(s *assembled) {
 				if sd.Indicator.Kind == slo.KindRatio {
 					look(sd.numerator)
 				}
+				for _, o := range sd.others {
+					look(o)
+				}
 			}
 		}
 		for _, l := range d.thresholds {

@@ -47,9 +47,11 @@ type sloDraft struct {
 	at          Position // of its name
 	objectiveAt Position
 	was         *named
-	valid       *selector // nil if nothing says which events count
-	numerator   *selector // of a ratio, alike
-	groupsKnown bool      // group_by could be read
+	valid       *selector   // nil if nothing says which events count
+	numerator   *selector   // of a ratio, alike
+	others      []*selector // of completion, beside valid, which is what starts work
+	withinAt    Position    // of completion
+	groupsKnown bool        // group_by could be read
 	kindKnown   bool
 	ok          bool             // nothing is wrong with it by itself
 	covered     []slo.Correction // that leave nothing of a window

@@ -209,6 +209,8 @@ func (e *encoder) indicator(i *slo.Indicator) *yamlgen.Node {
 			m.Text("capacity", i.Capacity.String())
 		}
 		m.Text("during", i.During.String())
+	case slo.KindCompletion:
+		return completion(&i.Completion)
 	case slo.KindPrometheus:
 		return e.prometheus(i)
 	}

@@ -15,6 +15,7 @@ func (a *assembly) feasible(s *sloDraft) {
 		return
 	}
 	a.slices(s)
+	a.completion(s)
 	a.volumes(s)
 	// The ratio of two counts, such as a conversion, has any objective.
 	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 && s.Indicator.Kind != slo.KindRatio { // zero: it was not understood

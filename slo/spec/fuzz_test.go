@@ -138,6 +138,13 @@ func checkSLO(t testing.TB, o *slo.SLO) {
 		require.Positive(t, o.Indicator.AtLeast)
 		require.NotNil(t, o.Indicator.Location)
 		require.Contains(t, volumeUnits, string(o.Indicator.Calendar))
+	case slo.KindCompletion:
+		require.NotEmpty(t, o.Indicator.Completion.Started)
+		require.NotEmpty(t, o.Indicator.Completion.Finished)
+		require.NotEmpty(t, o.Indicator.Completion.Key)
+		require.Positive(t, o.Indicator.Completion.Within)
+		require.Positive(t, o.Indicator.Completion.MaxInFlight)
+		require.Equal(t, slo.Occurrences, o.Budgeting.Method)
 	case slo.KindPrometheus:
 		checkPrometheus(t, &o.Indicator)
 	default:

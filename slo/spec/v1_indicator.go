@@ -13,7 +13,7 @@ import (
 )
 
 var indicatorKinds = []string{string(slo.KindEvents), string(slo.KindLatency), string(slo.KindThroughput),
-	string(slo.KindRatio), string(slo.KindApdex), string(slo.KindVolume), string(slo.KindPrometheus)}
+	string(slo.KindRatio), string(slo.KindApdex), string(slo.KindVolume), string(slo.KindCompletion), string(slo.KindPrometheus)}
 
 // readIndicator reads exactly one kind of indicator. It reports whether the
 // kind is known.
@@ -57,6 +57,8 @@ func (s *sloDraft) readIndicator(v *yamldoc.Value, service string) bool {
 		s.readApdex(in, service)
 	case slo.KindVolume:
 		s.readVolume(in, service)
+	case slo.KindCompletion:
+		s.readCompletion(in, service)
 	case slo.KindPrometheus:
 		s.readPrometheus(in)
 	}

@@ -235,6 +235,9 @@ func (s *sloDraft) readBudgeting(v *yamldoc.Value) {
 	if why, hint, found := strings.Cut(occurrencesOnly[s.Indicator.Kind], "|"); found {
 		v.Errorf(hint, "budgeting: %s", why)
 	}
+	if s.Indicator.Kind == slo.KindCompletion && s.Budgeting.Method != slo.Occurrences {
+		v.Errorf("remove it", "budgeting: completion counts work one by one, since a deadline passes when its slice is over")
+	}
 }
 
 // slice reads the length of a slice of time, which must tile the clock's hours

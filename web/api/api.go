@@ -173,7 +173,7 @@ func (api *Handler) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := api.one(c, v); r != nil {
-		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)})
+		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)})
 	}
 }
 

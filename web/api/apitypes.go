@@ -204,8 +204,9 @@ type SLOList struct {
 type SLOOne struct {
 	Report  reportJSON `json:"report"`
 	SLO     sloJSON    `json:"slo"`
-	Costs   *sla.Costs `json:"costs,omitempty"`   // of all groups of the SLO, if the spec states a cost
-	Engines []partJSON `json:"engines,omitempty"` // of a view
+	Work    *workJSON  `json:"in_flight,omitempty"` // of an SLO of completion, in the group
+	Costs   *sla.Costs `json:"costs,omitempty"`     // of all groups of the SLO, if the spec states a cost
+	Engines []partJSON `json:"engines,omitempty"`   // of a view
 }
 
 // partJSON is what one engine of a view counted over the period, planned maintenance included.

@@ -160,6 +160,39 @@ func (w *walker[L]) slos() {
 	})
 	w.outlooks(each)
 	each(series.Coverage, func(r *sla.SLOReport, labels L) { w.add(labels, w.none, r.Coverage) })
+	w.inFlight()
+}
+
+// inFlight adds the series of work.
+func (w *walker[L]) inFlight() {
+	stages := func(f *metric.Family, n func(s *slo.InFlightStage) uint64) {
+		w.family(f)
+		for i := range w.rep.InFlight {
+			x := &w.rep.InFlight[i]
+			for _, g := range x.Groups {
+				for j := range g.Stages {
+					values := append([]string{string(x.SLO), x.SLO.Service(), x.SLO.Name(), g.Stages[j].Stage}, g.Group...)
+					w.add(w.labelsOf(f, x.GroupBy, values...), w.none, float64(n(&g.Stages[j])))
+				}
+			}
+		}
+	}
+	stages(series.InFlight, func(s *slo.InFlightStage) uint64 { return s.Open + s.Overdue })
+	stages(series.InFlightOverdue, func(s *slo.InFlightStage) uint64 { return s.Overdue })
+	each := func(f *metric.Family, value func(x *slo.InFlight) float64) {
+		w.family(f)
+		for i := range w.rep.InFlight {
+			x := &w.rep.InFlight[i]
+			w.add(w.labelsOf(f, nil, string(x.SLO), x.SLO.Service(), x.SLO.Name()), w.none, value(x))
+		}
+	}
+	each(series.InFlightOldest, func(x *slo.InFlight) float64 {
+		if x.Oldest.IsZero() {
+			return 0
+		}
+		return max(0, w.rep.Time.Sub(x.Oldest).Seconds())
+	})
+	each(series.InFlightUntracked, func(x *slo.InFlight) float64 { return float64(x.Untracked) })
 }
 
 // parts adds what ratios, apdexes and volumes have of their own.

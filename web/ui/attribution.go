@@ -116,6 +116,8 @@ func Unattributable(s *slo.SLO, dimensions []string) string {
 		return "Attributes are counted without durations, so satisfied and frustrated events cannot be distinguished. To see the share of an attribute, group the SLO by it."
 	case slo.KindThroughput, slo.KindVolume:
 		return "Missing events use this budget, and missing events have no attributes."
+	case slo.KindCompletion:
+		return "Work that is not finished in time has no event of its own. To see the share of an attribute of the start event, group the SLO by it."
 	default:
 		return "The events of this SLO are counted by Prometheus, not by this engine."
 	}

@@ -70,13 +70,16 @@ func exampleEvent(s *slo.SLO) string {
 		}
 		set(name, value)
 	}
-	for _, m := range s.Indicator.Valid {
+	for _, m := range s.Indicator.Counted() {
 		switch first, _, _ := strings.Cut(m.Value, "|"); {
 		case m.Op == slo.OpEqual:
 			set(m.Name, m.Value)
 		case m.Op == slo.OpRegexp && regexp.QuoteMeta(first) == first && first != "":
 			set(m.Name, first) // the first of a list of plain alternatives
 		}
+	}
+	if s.Indicator.Kind == slo.KindCompletion {
+		set(s.Indicator.Completion.Key, "example")
 	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -40,6 +40,7 @@ type sloPage struct {
 	Latency     *chart.Figure // nil unless the indicator is a latency
 	Calendar    *chart.Calendar
 	Attribution *Attribution
+	Work        *work  // nil unless the indicator is of completion
 	HistNote    string // why there are no charts
 
 	Forecast *forecastPart // nil if nothing is forecast
@@ -113,6 +114,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
+	p.Work = newWork(v.Rep, r, v.Now)
 	p.Parts = ui.partRows(r, v.Now)
 	fillCosts(&p, v.Rep, r)
 	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, v.Now), capacityFacts(r)
@@ -209,9 +211,13 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 		{Name: "Period", Value: format.Span(r.Period)},
 		{Name: "Counts since", Value: format.NewStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
 		{Name: "Last valid event", Value: format.Ago(r.LastEvent, now), At: format.NewStamp(r.LastEvent, now)},
-		{Name: "Valid events", Value: format.Safe(ind.Valid.String(), format.MaxText), Code: true},
+	}
+	if ind.Kind != slo.KindCompletion {
+		fs = append(fs, site.Fact{Name: "Valid events", Value: format.Safe(ind.Valid.String(), format.MaxText), Code: true})
 	}
 	switch ind.Kind {
+	case slo.KindCompletion:
+		fs = append(fs, workFacts(&ind.Completion)...)
 	case slo.KindEvents:
 		fs = append(fs, site.Fact{Name: "Bad events", Value: format.Safe(ind.Bad.String(), format.MaxText), Code: true})
 	case slo.KindLatency:
@@ -264,7 +270,11 @@ func notes(r *sla.SLOReport) []string {
 		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. The raw numbers beside include it.", format.Duration(r.Corrected)))
 	}
 	if r.Unmeasured > 0 {
-		out = append(out, fmt.Sprintf("%s matching events had no duration and were not counted.", format.Count(r.Unmeasured)))
+		lacks := "duration"
+		if r.SLO.Indicator.Kind == slo.KindCompletion {
+			lacks = format.Safe(r.SLO.Indicator.Completion.Key, format.MaxName)
+		}
+		out = append(out, fmt.Sprintf("%s matching events had no %s and were not counted.", format.Count(r.Unmeasured), lacks))
 	}
 	if r.Informative {
 		out = append(out, "All values beyond max_groups share this group. It is shown but never alerts.")

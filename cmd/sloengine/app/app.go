@@ -179,6 +179,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		CrashPoint:   opt.Crash,
 		Limiter:      rates.limiter,
 		Critical:     rates.critical,
+		Whole:        s.specs.Whole,
 		MergeBy:      s.specs.MergeBy,
 		MergeWindow:  rates.mergeWindow,
 	})

@@ -23,6 +23,7 @@ type Spec struct {
 	Catalog event.Catalog
 	Longest time.Duration // the longest window: how far back a backfill reaches
 	merge   map[string]mergeBy
+	whole   fold.Whole
 	Loaded  time.Time
 	Hash    string // of all that the files say
 }
@@ -62,10 +63,14 @@ func (s *Specs) Read() (*Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode config: %w", err)
 	}
+	whole, err := cfg.Whole()
+	if err != nil {
+		return nil, fmt.Errorf("compile spec: %w", err)
+	}
 	sum := sha256.Sum256(spec.Encode(sp)) // of all that it says, and not only of what is counted
 	return &Spec{
 		Spec: sp, Inputs: in, Encoded: encoded, Catalog: catalog(cfg.Services),
-		Longest: longest(cfg.Indicators), merge: merging(cfg), Loaded: time.Now(), Hash: hex.EncodeToString(sum[:6]),
+		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, Loaded: time.Now(), Hash: hex.EncodeToString(sum[:6]),
 	}, nil
 }
 
@@ -111,6 +116,9 @@ func (s *Specs) MergeBy(service []byte) ([]string, time.Duration) {
 	m := s.InForce().merge[string(service)]
 	return m.attrs, m.step
 }
+
+// Whole reports whether an event over its rate limit must be neither sampled nor merged.
+func (s *Specs) Whole(v *event.View) bool { return s.InForce().whole.Has(v) }
 
 // catalog is what the decoder holds events against.
 func catalog(services []fold.Service) event.Catalog {
