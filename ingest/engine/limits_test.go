@@ -297,3 +297,40 @@ func TestRepeatsOverTheLimitCountOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestWholeEventsAreNeitherSampledNorMerged: those that nothing else can stand for pass as they are, or are throttled or
+// dropped where the limit says so.
+func TestWholeEventsAreNeitherSampledNorMerged(t *testing.T) {
+	const events, limit = 100, 10
+	for name, strategy := range map[string]ratelimit.Strategy{
+		"drop": ratelimit.OnExceededDrop, "sample": ratelimit.OnExceededSample,
+		"aggregate": ratelimit.OnExceededAggregate, "throttle": ratelimit.OnExceededThrottle,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := limiter(t, limit, strategy, 0.1)
+			opt := testOptions(fsystest.New())
+			state := newSums()
+			opt.State, opt.Limiter = state, l
+			opt.MergeBy = func([]byte) ([]string, time.Duration) { return nil, time.Minute }
+			opt.Whole = func(v *event.View) bool { return string(v.Type) == "order" }
+			r := start(t, opt)
+			all := timed(0, events)
+			result, err := r.Admit(context.Background(), all, ticketsOf(t, l, all), nil)
+			require.NoError(t, err)
+			waited := r.read.wait(context.Background(), r.durable.Load())
+			r.kill()
+			require.NoError(t, waited)
+			require.Zero(t, result.Sampled)
+			require.Zero(t, result.Merged)
+			switch strategy {
+			case ratelimit.OnExceededDrop:
+				require.Equal(t, events-limit, result.Dropped)
+			case ratelimit.OnExceededThrottle:
+				require.Len(t, result.Throttled, events-limit)
+			default:
+				require.Equal(t, events, result.Accepted)
+				require.EqualValues(t, events, state.events)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const completionSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: orders
+    objective: 99
+    window: 1d
+    group_by: [product]
+    indicator:
+      completion:
+        started: '{type="created"}'
+        finished: '{type="shipped"}'
+        failed: '{type="dead_letter"}'
+        key: order_id
+        stage: stage
+        within: 15m
+`
+
+// TestCompletionSurvivesKills kills the engine again and again while work starts and ends, and sends what was not
+// acknowledged once more. Each piece of work counts once, in its group, and what has not ended is in flight.
+func TestCompletionSurvivesKills(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(7, 7))
+	dir := t.TempDir()
+	specFile := writeFile(t, dir, "spec.yaml", completionSpec)
+	now := time.Now().Add(-time.Minute).UTC()
+	var events []string
+	add := func(typ, key string, at time.Time, more string) {
+		events = append(events, fmt.Sprintf(`{"id":"%s-%s","service":"shop","type":%q,"time":%q,"attributes":{"order_id":%q%s}}`, typ, key, typ, at.Format(time.RFC3339Nano), key, more))
+	}
+	good, bad, open := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	for i := range 600 {
+		key, product := fmt.Sprintf("order-%04d", i), string(rune('A'+i%3))
+		start := now.Add(-time.Duration(rnd.IntN(600)) * time.Second)
+		add("created", key, start, fmt.Sprintf(`,"product":%q,"stage":"INIT"`, product))
+		switch rnd.IntN(4) {
+		case 0:
+			open[product]++
+		case 1:
+			add("dead_letter", key, start.Add(10*time.Second), "")
+			bad[product]++
+		default:
+			add("shipped", key, start.Add(20*time.Second), "")
+			good[product]++
+		}
+	}
+	rnd.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] }) // ends come before starts, too
+
+	client := &http.Client{Timeout: 30 * time.Second}
+	send := func(p *process, batch []string) bool {
+		var body bytes.Buffer
+		for _, e := range batch {
+			fmt.Fprintln(&body, e)
+		}
+		res, err := client.Post(p.base+"/api/v1/events", "application/x-ndjson", &body)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		var answer struct{ Accepted, Duplicates int }
+		return res.StatusCode == http.StatusAccepted && json.NewDecoder(res.Body).Decode(&answer) == nil && answer.Accepted+answer.Duplicates == len(batch)
+	}
+	const rounds = 6
+	from := 0
+	for round := range rounds {
+		p, ok := serveIn(t, dir, specFile, crashSettings)
+		require.True(t, ok, p.log.String())
+		require.True(t, p.waitReady(t), p.log.String())
+		until := len(events) * (round + 1) / rounds
+		for from < until {
+			batch := events[from:min(from+1+rnd.IntN(60), until)]
+			if rnd.IntN(8) == 0 && round < rounds-1 {
+				go func() { time.Sleep(time.Duration(rnd.IntN(5)) * time.Millisecond); p.kill() }()
+				if send(p, batch) {
+					from += len(batch)
+				}
+				<-p.done
+				break // the rest comes after the restart
+			}
+			require.True(t, send(p, batch), p.log.String())
+			from += len(batch)
+		}
+		p.kill()
+		<-p.done
+	}
+	p, ok := serveIn(t, dir, specFile, crashSettings)
+	require.True(t, ok, p.log.String())
+	require.True(t, p.waitReady(t), p.log.String())
+	for from < len(events) {
+		batch := events[from:min(from+200, len(events))]
+		require.True(t, send(p, batch), p.log.String())
+		from += len(batch)
+	}
+	require.True(t, send(p, events), "all of it again changes nothing")
+
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		families := scrape(t, p)
+		counts := map[string]map[string]float64{"good": {}, "bad": {}, "INIT": {}}
+		for _, name := range []string{"slo_events_total", "slo_in_flight"} {
+			if families[name] == nil {
+				continue
+			}
+			for _, m := range families[name].Metric {
+				product, kind := "", ""
+				for _, l := range m.Label {
+					switch l.GetName() {
+					case "product":
+						product = l.GetValue()
+					case "result", "stage":
+						kind = l.GetValue()
+					}
+				}
+				if n := metricValue(m); n > 0 {
+					counts[kind][product] = n
+				}
+			}
+		}
+		require.Equal(c, map[string]map[string]float64{"good": good, "bad": bad, "INIT": open}, counts)
+	}, time.Minute, 200*time.Millisecond)
+
+	res, err := client.Get(p.base + "/api/v1/slos/shop/orders?group.product=A")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	var answer struct {
+		Work struct {
+			Stages []struct {
+				Stage string
+				Open  float64
+			}
+			Items []struct{ Key string }
+		} `json:"in_flight"`
+	}
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
+	require.Len(t, answer.Work.Stages, 1)
+	require.Equal(t, open["A"], answer.Work.Stages[0].Open)
+	require.NotEmpty(t, answer.Work.Items)
+	p.stop(t)
+}
