@@ -25,6 +25,7 @@ func (g *generator) detailBoard() *board {
 	if g.id != series.LabelSLOID {
 		engine = selection{series.LabelService + `="$service"`, series.LabelSLO + `="$slo"`}
 	}
+	ofSLO := slices.Clone(engine) // for series without group labels
 	for _, l := range g.labels {
 		vars = append(vars, several(variableName(l), l, "Values of the group label "+l+", if the SLO is grouped by it.", l, whole.of(series.ValidEvents)))
 		s = append(s, l+`=~"$`+variableName(l)+`"`)
@@ -102,6 +103,29 @@ func (g *generator) detailBoard() *board {
 		unit: unitShort, none: noEvents, steps: above(neutral), min: number(0),
 		queries: []query{{g.eventsOver(s, series.BadEventsIncrease, day), legend("")}},
 	}))
+
+	if g.any(func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindCompletion }) {
+		const noWork = "no data: the SLO is not one of completion, or nothing is in flight"
+		b.row("Work in flight")
+		b.add(8, 8, lines(view{
+			title: "In flight by stage", about: "Work that has started and not finished, by stage, including overdue work.",
+			unit: unitShort, none: noWork, steps: plain(), min: number(0),
+			queries: []query{{"sum by (" + series.LabelStage + ") (" + engine.of(series.InFlight.Name) + ")", "{{stage}}"}},
+		}, lineStyle{stacked: true}))
+		b.add(8, 8, lines(view{
+			title: "Overdue, and not tracked", about: "Work whose deadline passed, by stage, and starts of the last hour that were not tracked because max_in_flight was reached.",
+			unit: unitShort, none: noWork, steps: above(good, from(1, bad)), min: number(0),
+			queries: []query{
+				{"sum by (" + series.LabelStage + ") (" + engine.of(series.InFlightOverdue.Name) + ")", "overdue {{stage}}"},
+				{"sum (increase(" + ofSLO.of(series.InFlightUntracked.Name) + "[1h]))", "not tracked"},
+			},
+		}, lineStyle{}))
+		b.add(8, 8, lines(view{
+			title: "Oldest work in flight", about: "Time since the start of the oldest work that has not finished.",
+			unit: "s", none: noWork, steps: plain(), min: number(0),
+			queries: []query{{"max (" + ofSLO.of(series.InFlightOldest.Name) + ")", "oldest"}},
+		}, lineStyle{}))
+	}
 
 	if g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus }) {
 		b.row("Engine")

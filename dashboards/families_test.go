@@ -4,11 +4,14 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/dashboards"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // offBoards are the families that no board shows, with the reason. A new family goes on a board, or in here.
@@ -17,7 +20,6 @@ var offBoards = map[string]string{
 	"slo_volume_events":                                "the page shows it against its target",
 	"slo_volume_target_events":                         "the page shows it against its target",
 	"slo_volume_expected_events":                       "the page shows it against its target",
-	"sloengine_outbox_http_requests_total":             "the Outbox board shows what became of the rows that the requests carried",
 	"slo_backfilled_events_total":                      "it says what rates leave out, and the page shows it",
 	"slo_cost_total":                                   "boards show what the rules record of it",
 	"slo_sli_ratio":                                    "boards show what the rules record of it",
@@ -69,7 +71,11 @@ var offBoards = map[string]string{
 // boards as what the rules record.
 func TestEveryFamilyIsOnABoard(t *testing.T) {
 	shown := map[string]bool{}
-	for _, d := range every(t) {
+	in := ruleSpec(insurance(t))
+	work := *in.SLOs[0]
+	work.ID, work.Indicator = "shop/fulfilment", slo.Indicator{Kind: slo.KindCompletion, Completion: slo.Completion{Key: "order_id", Within: time.Minute}}
+	in.SLOs = append(in.SLOs, &work)
+	for _, d := range all(t, in, dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}) {
 		for _, p := range read(t, d).Panels {
 			for _, q := range p.Targets {
 				for _, n := range names(parse(t, q.Expr)) {

@@ -62,6 +62,6 @@ func perFamily(families []*metric.Family, expr func(f *metric.Family, by string)
 
 // plainName is what a family counts: its name without the part and the unit of a counter.
 func plainName(name string) string {
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "sloengine_"), "_total")
+	name = strings.TrimSuffix(strings.TrimPrefix(name, metric.Namespace), "_total")
 	return strings.ReplaceAll(name, "_", " ")
 }

@@ -17,6 +17,9 @@ import (
 // Type is the Prometheus type of a family.
 type Type string
 
+// Namespace begins the names of all metrics of the engine.
+const Namespace = "sloengine_"
+
 // The types in use.
 const (
 	Counter   Type = "counter"
