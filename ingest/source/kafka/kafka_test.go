@@ -110,6 +110,10 @@ func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) 
 		t.Helper()
 		_, err := p.admin.UpdatePartitions(t.Context(), partitions, topic)
 		require.NoError(t, err)
+		eventually(t, "the brokers know the partitions", func() bool {
+			found, err := p.admin.ListTopics(t.Context(), topic)
+			return err == nil && len(found[topic].Partitions) == partitions
+		})
 		p = newProducer(t, brokers...) // the other knows fewer partitions
 		p.put(t, topic, partitions, ids(id, 10*partitions)...)
 	}
