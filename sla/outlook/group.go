@@ -24,6 +24,10 @@ type group struct {
 	burning bool
 	budget  series  // what the budget is about
 	traffic *series // the events of a throughput with a capacity, in any state of its slices
+
+	// backfilled is what had been backfilled when the hours were read. Once there is more, hours of any age may have changed.
+	backfilled slo.Counts
+
 	asked   time.Time
 	outlook *sla.Outlook
 	open    [len(forecast.LeadNames)]open
@@ -134,6 +138,14 @@ func (k *Keeper) choose(r *sla.Report) {
 	k.restored = nil
 }
 
+// unread has all hours of a group read again.
+func (g *group) unread() {
+	g.budget.read = time.Time{}
+	if g.traffic != nil {
+		g.traffic.read = time.Time{}
+	}
+}
+
 // fits reports whether the hours of a group are still those of the SLO, which a reload may have changed.
 func (g *group) fits(r *sla.SLOReport) bool {
 	if g.slo == r.SLO {
@@ -199,6 +211,10 @@ func (k *Keeper) readHours(ctx context.Context, due []*group, now time.Time) ([]
 	}
 	for done < len(due) && counts < history.MaxAsk {
 		g := due[done]
+		if g.backfilled != g.report.Backfilled {
+			g.backfilled = g.report.Backfilled
+			g.unread()
+		}
 		add(g, &g.budget, back(g.slo))
 		if g.traffic != nil {
 			add(g, g.traffic, forecast.Lookback+time.Hour)

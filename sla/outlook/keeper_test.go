@@ -119,6 +119,28 @@ func TestLateEventsAreSeen(t *testing.T) {
 	})
 }
 
+// TestABackfillIsSeen backfills an incident of long ago, whose hours had been read.
+func TestABackfillIsSeen(t *testing.T) {
+	w := newWorld(t)
+	w.start(Options{})
+	w.step(0)
+	incident := begin.Add(40 * day)
+	w.bad = func(_ slo.ID, _ int, at time.Time) float64 {
+		if at.Equal(incident) {
+			return 900
+		}
+		return 4
+	}
+	w.backfilled.Bad += 896
+	w.until("the incident is known", func(r *sla.Report) bool {
+		o := r.SLOs[0].Outlook
+		return o != nil && o.Forecast.Relief != nil && o.Forecast.Relief.Incident.From.Equal(incident)
+	})
+	w.asked = 0
+	w.step(2 * time.Minute)
+	require.Less(t, w.asked, 100, "the hours are read again although nothing was backfilled")
+}
+
 // TestReload changes what does not matter to the hours, and then the objective.
 func TestReload(t *testing.T) {
 	w := newWorld(t)

@@ -21,17 +21,18 @@ const day = 24 * time.Hour
 
 // world is an engine whose counts are a function of time: a thousand events an hour, of which bad says how many are bad.
 type world struct {
-	t      testing.TB
-	now    time.Time
-	dir    string
-	slos   []*slo.SLO
-	groups int // of each SLO; 0: it has none
-	bad    func(id slo.ID, group int, at time.Time) float64
-	keeper *Keeper
-	fails  error
-	asked  int // counts
-	most   int // in one call
-	calls  int
+	backfilled slo.Counts
+	t          testing.TB
+	now        time.Time
+	dir        string
+	slos       []*slo.SLO
+	groups     int // of each SLO; 0: it has none
+	bad        func(id slo.ID, group int, at time.Time) float64
+	keeper     *Keeper
+	fails      error
+	asked      int // counts
+	most       int // in one call
+	calls      int
 }
 
 func newWorld(t testing.TB) *world {
@@ -104,7 +105,7 @@ func (w *world) report() *sla.Report {
 	r := &sla.Report{Time: w.now}
 	for _, s := range w.slos {
 		for i := range max(1, w.groups) {
-			x := sla.SLOReport{SLO: s, Generation: 1}
+			x := sla.SLOReport{SLO: s, Generation: 1, Backfilled: w.backfilled}
 			if w.groups > 0 {
 				x.Group = slo.Group{fmt.Sprintf("g%05d", i)}
 			}
