@@ -195,6 +195,9 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 			in.During, err = slo.ParseSchedule("Mon-Fri 09:00-18:00 Europe/Moscow")
 			require.NoError(t, err)
 		}
+		if rapid.Bool().Draw(t, "capacity") {
+			in.Capacity = slo.Capacity{Events: uint64(rapid.Uint32Range(1, 1<<32-1).Draw(t, "events")), Per: time.Duration(rapid.IntRange(1, 86400).Draw(t, "seconds")) * time.Second}
+		}
 	case slo.KindRatio:
 		in.Valid, in.Numerator = drawSelector(t), append(drawSelector(t), slo.Matcher{Name: "type", Op: slo.OpEqual, Value: "connected"})
 	case slo.KindApdex:
@@ -233,6 +236,9 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 		o.GroupBy = nil
 	}
 	o.Alerting = drawAlerting(t)
+	if in.Kind != slo.KindPrometheus && in.Kind != slo.KindVolume && rapid.Bool().Draw(t, "exhausted soon") {
+		o.Alerting.Soon = drawSoon(t)
+	}
 	for _, unit := range []slo.CostUnit{slo.PerBad, slo.PerMinute} {
 		if o.HasCostUnit(unit) && rapid.Bool().Draw(t, "cost") {
 			o.Cost = drawCost(t, unit)
@@ -293,6 +299,15 @@ func drawAlerting(t *rapid.T) slo.Alerting {
 		s.Labels, s.Annotations = drawTexts(t, "labels"), drawTexts(t, "annotations")
 	}
 	return a
+}
+
+func drawSoon(t *rapid.T) slo.SoonAlert {
+	probability, err := slo.ParsePercent(rapid.StringMatching(`[1-9][0-9](\.[0-9]{0,3}[1-9])?`).Draw(t, "probability"))
+	require.NoError(t, err)
+	return slo.SoonAlert{
+		Within: time.Duration(rapid.IntRange(1, 7*24).Draw(t, "within")) * time.Hour, Probability: probability.Ratio(),
+		AlertSettings: slo.AlertSettings{For: time.Duration(rapid.IntRange(0, 3600).Draw(t, "for")) * time.Second, Labels: drawTexts(t, "labels"), Annotations: drawTexts(t, "annotations")},
+	}
 }
 
 func drawWindow(t *rapid.T) slo.Window {

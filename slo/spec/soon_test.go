@@ -70,6 +70,11 @@ slos:
     objective: 99
     indicator: {prometheus: {bad: bad_total, total: all_total}}
     alerting: {exhausted_soon: {}}
+  - name: daily
+    objective: 90
+    indicator: {volume: {at_least: 10, per: week, timezone: UTC}}
+    alerting: {exhausted_soon: {}}
 `)
-	require.Contains(t, ps.Errors().String(), "exhausted_soon needs a forecast")
+	require.Contains(t, ps.Errors().String(), "exhausted_soon needs a forecast, and the engine counts no events")
+	require.Contains(t, ps.Errors().String(), "exhausted_soon needs a forecast, and a volume is judged when its week is over")
 }

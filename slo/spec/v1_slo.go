@@ -66,8 +66,13 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 	}
 	if a := o.Get("alerting"); a != nil {
 		s.Alerting = readAlerting(a)
-		if s.Alerting.Soon.Within > 0 && s.Indicator.Kind == slo.KindPrometheus {
-			a.Errorf("remove exhausted_soon, and use the burn-rate alerts", "alerting: exhausted_soon needs a forecast, and the engine counts no events of a prometheus indicator")
+		if s.Alerting.Soon.Within > 0 {
+			switch s.Indicator.Kind {
+			case slo.KindPrometheus:
+				a.Errorf("remove exhausted_soon, and use the burn-rate alerts", "alerting: exhausted_soon needs a forecast, and the engine counts no events of a prometheus indicator")
+			case slo.KindVolume:
+				a.Errorf("remove exhausted_soon", "alerting: exhausted_soon needs a forecast, and a volume is judged when its %s is over, not by the hour", s.Indicator.Calendar)
+			}
 		}
 	}
 	if c := o.Get("cost"); c != nil {
