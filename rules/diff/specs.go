@@ -85,13 +85,15 @@ func compareSLO(o, n *slo.SLO) []Change {
 	f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series start again")
 	f.add("corrections", corrections(o), corrections(n), "the past is counted again with them")
 	f.add("labels", labels(o.Labels), labels(n.Labels), "on the info series only; no history breaks")
+	f.add("capacity", capacity(&o.Indicator), capacity(&n.Indicator), "the counts stay; the engine compares the weeks that it knows with it")
 	f.add("cost", cost(o.Cost), cost(n.Cost), "on everything that is still counted; incidents that are over keep theirs")
 	f.tiers(o, n)
+	f.add("exhausted_soon", soon(o), soon(n), "")
 	f.add("min_events", fmt.Sprint(o.Alerting.MinEvents), fmt.Sprint(n.Alerting.MinEvents), "")
 	for _, s := range []struct {
 		name string
 		o, n slo.AlertSettings
-	}{{"page", o.Alerting.Page, n.Alerting.Page}, {"ticket", o.Alerting.Ticket, n.Alerting.Ticket}, {"no_data", o.Alerting.NoData, n.Alerting.NoData}} {
+	}{{"page", o.Alerting.Page, n.Alerting.Page}, {"ticket", o.Alerting.Ticket, n.Alerting.Ticket}, {"no_data", o.Alerting.NoData, n.Alerting.NoData}, {"exhausted_soon", o.Alerting.Soon.AlertSettings, n.Alerting.Soon.AlertSettings}} {
 		f.add(s.name+" disabled", fmt.Sprint(s.o.Disabled), fmt.Sprint(s.n.Disabled), "")
 		f.add(s.name+" labels", labels(s.o.Labels), labels(s.n.Labels), "routing may change")
 	}
@@ -161,6 +163,26 @@ func budgeting(b slo.Budgeting) string {
 		return fmt.Sprintf("%s of %s", b.Method, slo.FormatDuration(b.Slice))
 	}
 	return string(slo.Occurrences)
+}
+
+func capacity(in *slo.Indicator) string {
+	if in.Capacity.IsZero() {
+		return ""
+	}
+	return in.Capacity.String()
+}
+
+// soon is the alert on the forecast.
+func soon(s *slo.SLO) string {
+	a := &s.Alerting.Soon
+	if a.Within == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("within %s with %s %%", slo.FormatDuration(a.Within), slo.FormatRatio(round(100*a.Probability)))
+	if a.For > 0 {
+		text += " for " + slo.FormatDuration(a.For)
+	}
+	return text
 }
 
 func cost(c *slo.Cost) string {

@@ -99,6 +99,9 @@ func (e *Explanation) String() string {
 	if more := e.measure(); more != "" {
 		b.WriteString(more)
 	}
+	if c := s.Indicator.Capacity; !c.IsZero() {
+		fmt.Fprintf(&b, "  capacity   %s, which is %s events per second%s\n", c, slo.FormatRatio(round(c.PerSecond())), e.utilization())
+	}
 	if s.Indicator.Kind == slo.KindVolume {
 		return b.String()
 	}
@@ -121,7 +124,11 @@ func (e *Explanation) String() string {
 		fmt.Fprintf(&b, "  %-10s %s and %s above %s x (%s %% bad): full outage %s, ten budgets %s\n", kind,
 			slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), slo.FormatRatio(round(t.Factor)), slo.FormatRatio(round(100*t.Threshold)), t.Outage, t.Tenfold)
 	}
-	if len(e.Tiers) == 0 {
+	soon := s.Alerting.Soon
+	if soon.Within > 0 {
+		fmt.Fprintf(&b, "  ticket     forecast: the budget is empty within %s with a probability of at least %s %%\n", slo.FormatDuration(soon.Within), slo.FormatRatio(round(100*soon.Probability)))
+	}
+	if len(e.Tiers) == 0 && soon.Within == 0 {
 		b.WriteString("  alerts     none\n")
 	}
 	fmt.Fprintf(&b, "  cost       %.0f samples read per second, %d rules, %d recorded series\n", e.Cost.SamplesPerSecond, e.Cost.Rules, e.Cost.Series)
@@ -142,6 +149,15 @@ func (e *Explanation) measure() string {
 		return ""
 	}
 	return "  measures   " + s.Indicator.Measure() + "\n" + lines[s.Indicator.Kind]
+}
+
+// utilization compares today's traffic with the capacity.
+func (e *Explanation) utilization() string {
+	if e.Events == 0 {
+		return ""
+	}
+	share := e.Events / e.Period.Seconds() / e.SLO.Indicator.Capacity.PerSecond()
+	return fmt.Sprintf(", today's traffic takes %.3g %% of it", 100*share)
 }
 
 // money says what the whole budget is worth, and what it is compared with.

@@ -25,6 +25,19 @@ func TestExplain(t *testing.T) {
 	require.Len(t, explain.Own(groups, in.SLOs[0]), len(groups))
 }
 
+// By hand: 2 per second of 120 a minute are all of it, and 1.5 are 75 %.
+func TestExplainCapacityAndForecast(t *testing.T) {
+	in, groups := generate(t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
+		"throughput: {at_least: 5, capacity: 120 per 1m}}\n    alerting: {page: {disabled: true}, ticket: {disabled: true}, exhausted_soon: {within: 36h, probability: 75}", 1))
+	e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 1.5, explain.Load{})
+	require.NoError(t, err)
+	require.Contains(t, e.String(), `
+  capacity   120 per 1m, which is 2 events per second, today's traffic takes 75 % of it
+  budget     43m of bad time in 30d
+  ticket     forecast: the budget is empty within 1d12h with a probability of at least 75 %
+  cost `)
+}
+
 // By hand: 259,200 of 259.2 million events may fail, at 12.50 each. A budget of 43m12s is 259 slices of 10 seconds, or
 // 43 minutes and a sixth, at 30 each.
 func TestExplainCost(t *testing.T) {
