@@ -192,7 +192,9 @@ func TestMutedRoutes(t *testing.T) {
 }
 
 func TestInhibition(t *testing.T) {
-	out, _, err := Config(insurance(t), Options{Receivers: receivers(t)})
+	in := insurance(t)
+	in.SLOs[0].Alerting.Soon = slo.SoonAlert{Within: 24 * time.Hour, Probability: 0.8}
+	out, _, err := Config(in, Options{Receivers: receivers(t)})
 	require.NoError(t, err)
 	var doc document
 	require.NoError(t, yaml.Unmarshal(out, &doc))
@@ -207,11 +209,18 @@ func TestInhibition(t *testing.T) {
 	page := l("alertname", "ErrorBudgetBurnPage", "severity", "page", "service", svc, "slo_id", up, "product", "MED")
 	score := l("alertname", "CompositeSLACritical", "severity", "critical", "service", svc, "agreement", "unpaid", "sla", "composite", "product", "MED")
 	warn := l("alertname", "CompositeSLAWarning", "severity", "warning", "service", svc, "agreement", "unpaid", "sla", "composite", "product", "MED")
+	ticket := func(name, product string) map[string]string {
+		return l("alertname", name, "severity", "ticket", "service", svc, "slo_id", up, "product", product)
+	}
 	for _, c := range []struct {
 		name           string
 		source, target map[string]string
 		want           bool
 	}{
+		{"forecast by empty budget", ticket("ErrorBudgetExhausted", "MED"), ticket("ErrorBudgetExhaustedSoon", "MED"), true},
+		{"forecast by empty budget, another product", ticket("ErrorBudgetExhausted", "SOM"), ticket("ErrorBudgetExhaustedSoon", "MED"), false},
+		{"empty budget by forecast", ticket("ErrorBudgetExhaustedSoon", "MED"), ticket("ErrorBudgetExhausted", "MED"), false},
+		{"another ticket by empty budget", ticket("ErrorBudgetExhausted", "MED"), ticket("ErrorBudgetBurnTicket", "MED"), false},
 		{"ticket by page", page, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "MED"), true},
 		{"ticket by page with its own severity", l("alertname", "ErrorBudgetBurnPage", "severity", "P1", "service", svc, "slo_id", up, "product", "MED"), l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "MED"), true},
 		{"another product", page, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "SOM"), false},

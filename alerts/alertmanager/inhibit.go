@@ -32,7 +32,7 @@ func (g *generator) common(cs []sla.Component) []string {
 }
 
 // inhibit keeps quiet what somebody is already told about: the tickets of an SLO
-// that pages, the warning of a promise that is critical, and the components of an
+// that pages, the forecast of a budget that is empty by now, the warning of a promise that is critical, and the components of an
 // agreement whose score is told about. Alertmanager takes two missing labels for
 // equal, hence the matchers that a label is there.
 func (g *generator) inhibit() []inhibitRule {
@@ -48,6 +48,13 @@ func (g *generator) inhibit() []inhibitRule {
 			Target: []string{equal(series.LabelSeverity, alerts.SeverityWarning), present(alerts.LabelAgreement)},
 			Equal:  append([]string{series.LabelService, alerts.LabelAgreement, alerts.LabelSLA}, groups...),
 		},
+	}
+	if slices.ContainsFunc(g.in.SLOs, func(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 }) {
+		out = append(out, inhibitRule{ // what was forecast has come
+			Source: []string{equal(labelAlertName, alerts.NameBudgetExhausted), present(series.LabelSLOID)},
+			Target: []string{equal(labelAlertName, alerts.NameExhaustedSoon), present(series.LabelSLOID)},
+			Equal:  append([]string{series.LabelSLOID}, groups...),
+		})
 	}
 	told := slices.Concat(g.class[Critical], g.class[Warning])
 	slices.Sort(told)

@@ -38,6 +38,7 @@ route:
         - {matchers: ['severity=~"ticket|warning"'], receiver: unresolved, group_by: [product]}
 inhibit_rules:
   - {source_matchers: ['severity="page"'], target_matchers: ['severity=~"ticket|warning"'], equal: [slo_id, product]}
+  - {source_matchers: ['alertname="ErrorBudgetExhausted"', 'slo_id!=""'], target_matchers: ['alertname="ErrorBudgetExhaustedSoon"', 'slo_id!=""'], equal: [slo_id, product]}
   - {source_matchers: ['severity=~"page|ticket"', 'product="b"'], target_matchers: ['severity=~"ticket|warning"', 'product="b"'], equal: [service, region]}
 time_intervals:
   - {name: always, time_intervals: [{years: ['2000:2999']}]}
@@ -174,6 +175,14 @@ func TestAlertmanagerAgrees(t *testing.T) {
 	require.Len(t, p.step("tickets are source and target: they inhibit the warning, and not each other"), 2)
 	p.end("H").end("J")
 	require.Len(t, p.step("then the warning is told"), 3)
+
+	p.fire("ErrorBudgetExhausted", "service=web", "severity=ticket", "product=d", "slo_id=w").
+		fire("ErrorBudgetExhaustedSoon", "service=web", "severity=ticket", "product=d", "slo_id=w")
+	require.Len(t, p.step("a forecast is inhibited by the empty budget"), 1)
+	p.end("ErrorBudgetExhausted")
+	require.Len(t, p.step("the budget is not empty any more, and the forecast is told"), 2)
+	p.end("ErrorBudgetExhaustedSoon")
+	require.Len(t, p.step("the forecast is over"), 1)
 
 	// The difference that is intended: an alert that resolves while it is inhibited, and fires again, is new. Alertmanager
 	// remembers that its receiver knows it as firing, and notifies again after repeat_interval only.
