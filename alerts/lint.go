@@ -95,6 +95,10 @@ func (l *linter) slo(s *slo.SLO) {
 			"no rules, dashboards or burn-rate alerts are generated: PromQL has no %ss of a time zone", s.Indicator.Calendar)
 		return
 	}
+	if !s.Indicator.Capacity.IsZero() {
+		l.find(s.ID, FindingInfo, "scrape slo_capacity_reached_seconds and slo_capacity_peak_utilization_ratio from the engine",
+			"rules record how much of its capacity is used, but not when it will be reached: PromQL cannot follow the trend of the same hours of five weeks")
+	}
 	tiers, left := Tiers(s)
 	l.g.findings = append(l.g.findings, left...)
 	if len(tiers) == 0 && !(s.Alerting.Page.Disabled && s.Alerting.Ticket.Disabled) {

@@ -52,6 +52,12 @@ func TestLint(t *testing.T) {
 			s.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Minute}
 			return s
 		}()), LintOptions{}, []string{"warning: alert page-1h: slices of 10m are longer than its short window of 5m, which rarely contains one"}},
+		{"capacity", one(func() *slo.SLO {
+			s := simple(t, "shop/up", "99.9")
+			s.Indicator = slo.Indicator{Kind: slo.KindThroughput, AtLeast: 1, Per: time.Minute, Capacity: slo.Capacity{Events: 120, Per: time.Minute}}
+			return s
+		}()), LintOptions{}, []string{
+			"info: rules record how much of its capacity is used, but not when it will be reached: PromQL cannot follow the trend of the same hours of five weeks"}},
 		{"twice", rules.Spec{
 			SLOs:       []*slo.SLO{simple(t, "shop/up", "99.9"), simple(t, "shop/up", "99.9")},
 			Agreements: []*sla.Agreement{{Service: "shop", Name: "x"}, {Service: "shop", Name: "x"}},

@@ -174,6 +174,8 @@ func (r *sloRules) append(out []Group) []Group {
 	if r.volume {
 		short = append(short, r.volumes()...)
 	}
+	used, usedLong := r.utilization()
+	short = append(short, used...)
 	for _, w := range []time.Duration{30 * time.Minute, time.Hour} {
 		for _, f := range []family{validSeries, badSeries} {
 			short = append(short, Rule{Record: f.over(w), Expr: r.joined(f, w)})
@@ -188,7 +190,7 @@ func (r *sloRules) append(out []Group) []Group {
 		Rule{Record: series.BadEventsIncrease, Expr: r.series(series.BadEvents) + " * 300"},
 		Rule{Record: series.ObservedIncrease, Expr: r.series(series.ObservedRatio("5m")) + " * 300"},
 	)
-	long = append(long, r.cost()...)
+	long = append(append(long, r.cost()...), usedLong...)
 	for _, w := range windows {
 		r.watch(slo.Window{Rolling: w})
 	}
@@ -279,6 +281,9 @@ func (r *sloRules) meta() []Rule {
 		{Record: series.ErrorBudget, Expr: constant(r.s.Objective.Budget()), Labels: r.labels},
 		{Record: series.TimePeriod, Expr: days, Labels: r.labels},
 		{Record: r.g.infoName(), Expr: "vector(1)", Labels: r.infoLabels()},
+	}
+	if c := r.s.Indicator.Capacity; !c.IsZero() {
+		out = append(out, Rule{Record: series.Capacity, Expr: constant(c.PerSecond()), Labels: r.labels})
 	}
 	return append(out, r.payments()...)
 }

@@ -69,6 +69,10 @@ type SLOReport struct {
 	Slices     SliceTotals   // of closed slices, since the generation began
 	Unmeasured uint64        // matching events without the duration, or the key of their work, that they needed
 
+	// EventsTotal are the valid events since the generation began, without Backfilled, of a throughput with a capacity. They
+	// are 0 for all others.
+	EventsTotal uint64
+
 	// Parts are what the counts of a ratio or an apdex are made of, in the order of slo.IndicatorKind.PartNames. They are
 	// nil for all others.
 	Parts *PartCounts

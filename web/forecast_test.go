@@ -43,7 +43,7 @@ func withForecasts(b *bench) {
 		case r.SLO.ID == "mdm/availability":
 			r.Outlook = &sla.Outlook{Forecast: forecast.Forecast{Time: noon, TooLittle: "less than a week was observed"}}
 		case r.SLO.ID == "insurance-unpaid/throughput":
-			r.SLO.Indicator.Capacity = slo.Capacity{Events: 120, Per: time.Minute}
+			r.SLO.Indicator.Capacity, r.EventsTotal = slo.Capacity{Events: 120, Per: time.Minute}, 4500
 			r.Rate = 1.5
 			r.Outlook = &sla.Outlook{
 				Forecast: forecast.Forecast{Time: noon, TooLittle: "no bad event in five weeks"},
@@ -115,6 +115,7 @@ func TestForecastSeries(t *testing.T) {
 		`slo_forecast_budget_remaining_ratio` + of + `ahead="1d",quantile="0.05"} -0.4`,
 		`slo_forecast_exhausted_probability` + of + `ahead="window_end"} 0.7`,
 		`slo_forecast_exhaustion_seconds` + of + `quantile="0.5"} 180000`,
+		`slo_capacity_events_total{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 4500`,
 		`slo_capacity_utilization_ratio{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 0.75`,
 		`slo_capacity_headroom_events_per_second{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 0.5`,
 		`slo_capacity_reached_seconds{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE",bound="earliest"} 1209600`,

@@ -129,7 +129,7 @@ func (c *coster) series(v *parser.VectorSelector) float64 {
 // them where only one result is wanted.
 func (c *coster) count(name string, half bool) int {
 	switch name {
-	case series.Objective, series.ErrorBudget, series.CostBaseline, series.CostInvestment, series.TimePeriod, series.RecordedInfo, series.SlothInfo,
+	case series.Objective, series.ErrorBudget, series.Capacity, series.CostBaseline, series.CostInvestment, series.TimePeriod, series.RecordedInfo, series.SlothInfo,
 		series.Info.Name, series.Engines, series.Observed, series.ObservedIncrease, series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd, series.TablesEnd, series.ComponentWeight:
 		return 1
 	}

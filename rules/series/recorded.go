@@ -57,6 +57,11 @@ const (
 	// cost of it. Without planned maintenance.
 	CostIncrease = "slo:cost:increase5m"
 
+	// Traffic of a throughput as a share of its capacity, for SLOs with one.
+	CapacityUsed5m   = "slo:capacity_utilization:ratio5m"
+	CapacityUsed1h   = "slo:capacity_utilization:ratio1h"
+	CapacityUsedPeak = "slo:capacity_utilization:ratio1h_max7d" // of the busiest hour of the last seven days
+
 	SliceAchievedRate = "slo:slice_achieved_events:rate5m" // throughput: min(count, target) of closed slices
 	SliceTargetRate   = "slo:slice_target_events:rate5m"   // throughput: target of closed slices
 )
@@ -66,6 +71,7 @@ const (
 	Objective      = "slo:objective:ratio"
 	ErrorBudget    = "slo:error_budget:ratio"
 	TimePeriod     = "slo:time_period:days"
+	Capacity       = "slo:capacity:per_second"        // events per second that the service can take
 	CostBaseline   = "slo:cost_baseline:per_second"   // what violations cost before
 	CostInvestment = "slo:cost_investment:per_second" // what is spent on keeping the SLO
 	RecordedInfo   = "slo:info"                       // always 1; carries the labels of the team

@@ -132,6 +132,9 @@ var (
 		ofSLO(bySpec, metric.Absent("unless the method is ratio_timeslices"))...)
 	SliceAchieved = Levels.Counter("slo_slice_achieved_events_total", unitEvents,
 		"Events of closed slices, each slice up to its target, since the SLO's counts began.", ofSLO(bySpec, throughput)...)
+	// CapacityEvents is what rules compute a utilization from, of all engines together.
+	CapacityEvents = Levels.Counter("slo_capacity_events_total", unitEvents,
+		"Valid events of a throughput with a capacity, at any time of day, since its counts began. Without backfills and late replays.", ofSLO(bySpec, noCapacity)...)
 	CapacityUtilization = Levels.Gauge("slo_capacity_utilization_ratio", ratio,
 		"Valid events of the last five minutes as a share of the capacity in the spec. More than 1 is possible.", ofSLO(bySpec, noCapacity)...)
 	CapacityHeadroom = Levels.Gauge("slo_capacity_headroom_events_per_second", "events per second",

@@ -277,6 +277,9 @@ func (t *tick) events(r *sla.SLOReport, p *sloPlan, g *fold.Group) {
 			r.Backfilled = slo.Counts{Good: g.Old[fold.RatioNumerator] + g.Old[fold.RatioDenominator]}
 		}
 	}
+	if !p.slo.Indicator.Capacity.IsZero() {
+		r.EventsTotal = events(k, g.Total).Valid()
+	}
 	last := events(k, g.Spans[t.rate])
 	r.Rate = float64(last.Valid()) / rateWindow.Seconds()
 }

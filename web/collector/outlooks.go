@@ -71,6 +71,7 @@ func (w *walker[L]) outlooks(each func(*metric.Family, func(r *sla.SLOReport, la
 			}
 		})
 	}
+	capacities(series.CapacityEvents, func(r *sla.SLOReport, _ float64, labels L) { w.add(labels, w.none, float64(r.EventsTotal)) })
 	capacities(series.CapacityUtilization, func(r *sla.SLOReport, perSecond float64, labels L) { w.add(labels, w.none, r.Rate/perSecond) })
 	capacities(series.CapacityHeadroom, func(r *sla.SLOReport, perSecond float64, labels L) { w.add(labels, w.none, perSecond-r.Rate) })
 	capacities(series.CapacityPeak, func(r *sla.SLOReport, _ float64, labels L) {
