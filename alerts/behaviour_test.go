@@ -1,7 +1,9 @@
 package alerts
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -261,6 +263,53 @@ func TestLatencyCriticalCountsBreaches(t *testing.T) {
 	require.InDelta(t, (42*m + 30*time.Second).Seconds(), got[1].Seconds(), 60)
 }
 
+// A threshold that tells the groups of the SLO apart gives an alert to each of them.
+func TestLatencyCriticalNamesTheGroup(t *testing.T) {
+	const m = time.Minute
+	in := synthetic(t)
+	slow := in.SLOs[slices.IndexFunc(in.SLOs, func(s *slo.SLO) bool { return s.ID == "shop/latency" })]
+	slow.GroupBy, slow.MaxGroups = []string{"product"}, 10
+	in.Thresholds[0].GroupBy, in.Thresholds[0].MaxGroups = []string{"channel", "product"}, 10
+	build := func() []rules.Group {
+		groups, err := Rules(in, Options{Options: tables, NoEngine: true})
+		require.NoError(t, err)
+		return only(t, groups, NameLatencyCritical)
+	}
+	l := newLab(t, build()...)
+	l.loadObserved(sloSeries("shop/latency"), 0, 60*m, step, constant(1))
+	for _, product := range []string{"MED", "TRV", slo.OtherGroup} {
+		l.load("slo:valid_events:rate5m"+sloSeries("shop/latency", "product", product).String(), 0, 60*m, step, constant(10))
+		for _, channel := range []string{"front", "back"} {
+			l.load(fmt.Sprintf(`sla_violations_total{sla_type="request",severity="critical",service="shop",channel=%q,product=%q}`, channel, product), 0, 60*m, 15*time.Second, func(at time.Duration) (float64, bool) {
+				if product == "TRV" {
+					return 0, true
+				}
+				return max(0, min(at, 40*m)-20*m).Seconds() * 0.3, true // 6 % of both channels, 3 % of one
+			})
+		}
+	}
+	byProduct := func(x labels.Labels) string { return x.Get("alertname") + " " + x.Get("product") }
+	edges := l.run(10*m, 30*m, step, byProduct)
+	require.Len(t, edges, 1, "not TRV, and not the group of all others")
+	require.Len(t, edges[NameLatencyCritical+" MED"], 1)
+	require.Contains(t, l.firing()[0].Annotations.Get("summary"), "shop/latency (product=MED)")
+	l.run(30*m+step, 60*m, step, byProduct)
+	require.Empty(t, l.firing())
+
+	for what, change := range map[string]func(){
+		"a threshold without the attribute": func() { in.Thresholds[0].GroupBy = []string{"channel"} },
+		"a threshold with room for less":    func() { in.Thresholds[0].MaxGroups = 9 },
+		"an attribute with two names":       func() { slow.GroupBy, in.Thresholds[0].GroupBy = []string{"sla_type"}, []string{"sla_type"} },
+		"an SLO without groups":             func() { slow.GroupBy = nil },
+	} {
+		by, n, as := in.Thresholds[0].GroupBy, in.Thresholds[0].MaxGroups, slow.GroupBy
+		change()
+		require.Contains(t, build()[0].Rules[0].Annotations["summary"], "shop/latency", what)
+		require.NotContains(t, build()[0].Rules[0].Expr, "sum by (", what)
+		in.Thresholds[0].GroupBy, in.Thresholds[0].MaxGroups, slow.GroupBy = by, n, as
+	}
+}
+
 func TestThroughputDecline(t *testing.T) {
 	const m = time.Minute
 	l := catalogueLab(t, NameThroughputDecline)
@@ -465,6 +514,27 @@ func TestEngineAlerts(t *testing.T) {
 		known = append(known, a.name)
 	}
 	require.Len(t, known, 44, "every alert on the engine is tried above")
+}
+
+// A disk that fills is predicted from a trend, and the first samples of an engine are none.
+func TestDiskFillingNeedsHistory(t *testing.T) {
+	const m = time.Minute
+	groups, err := Rules(rules.Spec{}, Options{})
+	require.NoError(t, err)
+	l := newLab(t, only(t, groups, NameDiskFilling)...)
+	l.load(`sloengine_ingest_disk_free_bytes{instance="a"}`, 10*m, 80*m, step, func(at time.Duration) (float64, bool) { return 1e9 - 1e6*at.Seconds(), true })
+	active := func(at time.Duration) int {
+		l.run(at, at, step, byName)
+		n := 0
+		for _, r := range l.rules {
+			n += len(r.ActiveAlerts())
+		}
+		return n
+	}
+	require.Zero(t, active(12*m), "two minutes are no trend")
+	require.Zero(t, active(24*m))
+	require.Equal(t, 1, active(26*m))
+	require.Equal(t, map[string][]time.Duration{NameDiskFilling: {41 * m}}, l.run(27*m, 80*m, step, byName))
 }
 
 // A relay that publishes nothing has no latency, and the age of what waits says it.

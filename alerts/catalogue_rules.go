@@ -195,26 +195,52 @@ func (g *generator) ratioAlert(a *sla.Agreement, s *slo.SLO, name string, w time
 }
 
 // latencyCritical compares against the critical time of an event threshold on the
-// same events. The threshold counts each violation, so the share is exact.
+// same events. The threshold counts each violation, so the share is exact. It is an
+// alert in each group of the SLO if the threshold tells these groups apart.
 func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
 	l := g.criticalThreshold(s)
 	if l == nil {
 		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueLatencyCritical+" is left out: no event threshold with a critical time covers these events", fmt.Sprintf("add to thresholds: {name: %s, match: '%s', critical: %s}", s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
 		return rules.Rule{}, false
 	}
-	ratio := g.q.criticalBreaches(l) + " / " + g.q.total(s)
 	cond := g.guardedSLO(s, NameLatencyCritical, LabelAgreement+"="+quote(a.Name))
-	cond.groups, cond.identity = nil, nil
+	cond.identity = nil // sums have no labels but the groups
+	subject := g.subject(s)
+	if limitGroups(l, s) == nil {
+		cond.groups, subject = nil, string(s.ID)
+	}
+	total := g.q.total(s, cond.groups)
+	ratio := g.q.criticalBreaches(l, cond.groups) + " / " + total
 	cond.above(ratio, number(s.Objective.Budget()), g.q.observed(s, shortWindow))
 	if s.Alerting.MinEvents > 0 {
-		cond.also = []string{g.q.total(s) + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)}
+		cond.also = []string{total + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)}
 	}
 	r := g.slaAlertRule(a, s, slaAlert{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, cond.expr(), time.Minute,
-		"Far slower than agreed: " + string(s.ID),
+		"Far slower than agreed: " + subject,
 		untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), "{{ $value | humanizePercentage }} of the "+unit(s)+" of the last 5m took longer than "+slo.FormatDuration(l.Critical)+", the critical limit; "+percent(s.Objective.Budget())+" may take longer than "+slo.FormatDuration(s.Indicator.Threshold)+".")})
-	// The limit does not tell groups apart.
-	r.Annotations = g.annotations(NameLatencyCritical, g.wholeNote(s, r.Annotations["summary"], r.Annotations["description"]))
+	if cond.groups == nil {
+		r.Annotations = g.annotations(NameLatencyCritical, g.wholeNote(s, r.Annotations["summary"], r.Annotations["description"]))
+	}
 	return r, true
+}
+
+// limitGroups finds the attributes of an SLO's groups among those of an event threshold: their places in its GroupBy. It
+// is nil if the threshold lacks one, calls it by another label, or has room for fewer groups: then only all groups
+// together can be compared.
+func limitGroups(l *slo.Threshold, s *slo.SLO) []int {
+	if l.MaxGroups < s.MaxGroups {
+		return nil
+	}
+	labels := series.Violations.ExtraLabels(l.GroupBy...)
+	var out []int
+	for i, label := range rules.GroupLabels(s) {
+		at := slices.Index(l.GroupBy, s.GroupBy[i])
+		if at < 0 || labels[at] != label {
+			return nil
+		}
+		out = append(out, at)
+	}
+	return out
 }
 
 // criticalThreshold finds the narrowest limit with a critical time whose events

@@ -105,7 +105,7 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"Engine " + at + " is low on disk space",
 			"{{ $value | humanize1024 }}B of disk space are free (threshold " + bytes(t.DiskFreeBytes) + "). On a full disk, the engine refuses all events."},
 		{NameDiskFilling, SeverityWarning, ImpactMedium,
-			"predict_linear(" + metric.IngestDiskFreeBytes.Name + "[1h], 4 * 3600) < 0", 15 * time.Minute,
+			"predict_linear(" + metric.IngestDiskFreeBytes.Name + "[1h], 4 * 3600) < 0 and " + metric.IngestDiskFreeBytes.Name + " offset 15m", 15 * time.Minute,
 			"Disk of engine " + at + " will be full within 4h",
 			"At the rate of the last hour, the disk will be full within 4h (predicted free space: {{ $value | humanize1024 }}B). On a full disk, the engine refuses all events."},
 		{NameLogPoisoned, SeverityCritical, ImpactHigh,

@@ -54,6 +54,7 @@ type Live struct {
 	After     string         // LiveRecovered
 	Recent    time.Duration  // LiveRecovered, LiveRestored
 	Limit     *slo.Threshold // LiveLimit
+	LimitBy   []int          // LiveLimit: where Limit's GroupBy has the attributes of SLO's groups; nil = over all groups together
 	Expr      string         // LiveEngine: the rule's expression, in PromQL
 	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
 }
@@ -181,7 +182,9 @@ func (g *generator) liveEntry(a *sla.Agreement, c chosen, all []chosen, add func
 		case sla.CatalogueThroughput:
 			l.Above, l.Window, l.MinEvents = 0.5, sliceWindow(s), 0
 		case sla.CatalogueLatencyCritical:
-			l.Kind, l.Above, l.Limit = LiveLimit, budget, g.criticalThreshold(s)
+			if l.Kind, l.Above, l.Limit = LiveLimit, budget, g.criticalThreshold(s); l.Limit != nil {
+				l.LimitBy = limitGroups(l.Limit, s)
+			}
 		default:
 			continue
 		}

@@ -33,7 +33,7 @@ func outboxAlerts(t EngineThresholds) []engineAlert {
 		{NameOutboxFailing, SeverityWarning, ImpactHigh,
 			perJob("sum", ", topic", "rate("+metric.OutboxFailed.Name+"[5m])") + " > " + number(t.OutboxFailures), 2 * time.Minute,
 			"Outbox of " + job + " gives up rows for {{ $labels.topic }}",
-			"{{ $value | humanize }} rows per second are given up after all their attempts (threshold " + number(t.OutboxFailures) + "). They have the status FAILED, and a message about each is in the dead-letter topic."},
+			"{{ $value | humanize }} rows per second are given up after all their attempts (threshold " + number(t.OutboxFailures) + "). They have the status FAILED, and a message about each is in the Kafka topic, RabbitMQ queue or HTTP address of `dead_letter`, if the relay has one."},
 		{NameOutboxLagging, SeverityWarning, ImpactMedium,
 			"histogram_quantile(0.95, " + perJob("sum", ", le", "rate("+metric.OutboxLatency.Name+"_bucket[5m])") + ") > " + latency +
 				" or " + perJob("max", "", metric.OutboxOldestPending.Name) + " > " + latency, 5 * time.Minute,

@@ -59,8 +59,17 @@ func (q query) anyValid(s *slo.SLO) string { return q.o.ValidRate(s) }
 
 func (q query) anyEvents(s *slo.SLO, w time.Duration) string { return q.o.EventsOver(s, w) }
 
-// total is the rate of valid events of all groups.
-func (q query) total(s *slo.SLO) string { return "sum(" + q.o.ValidRate(s) + ")" }
+// total is the rate of valid events by labels of the groups; without labels, of all groups.
+func (q query) total(s *slo.SLO, by []string) string {
+	if len(by) == 0 {
+		return "sum(" + q.anyValid(s) + ")"
+	}
+	return sumBy(by, q.valid(s))
+}
+
+func sumBy(labels []string, expr string) string {
+	return "sum by (" + strings.Join(labels, ", ") + ") (" + expr + ")"
+}
 
 // ratioTen is the error ratio of ten minutes that ended a while ago: of two recorded rates, which meet end to end.
 func (q query) ratioTen(s *slo.SLO, ago time.Duration) string {
@@ -80,7 +89,7 @@ func (q query) validBy(from, as *slo.SLO) string {
 	if len(as.GroupBy) > 0 {
 		sel = q.valid(from)
 	}
-	return "sum by (" + strings.Join(q.groups(as), ", ") + ") (" + sel + ")"
+	return sumBy(q.groups(as), sel)
 }
 
 // serviceRate is the rate of the events that an SLO's selector matches, from the
@@ -111,10 +120,14 @@ func (q query) serviceEvents(service string, ago time.Duration) string {
 	return "sum by (service, type) (increase(" + series.EngineEvents.Name + "{" + series.LabelService + "=" + quote(service) + "}" + at + "))"
 }
 
-// criticalBreaches is the rate of the critical breaches of a limit.
-func (q query) criticalBreaches(l *slo.Threshold) string {
-	return "sum(rate(" + series.Violations.Name + "{" + series.LabelService + "=" + quote(l.Service) + "," +
-		series.LabelSLAType + "=" + quote(l.Name) + "," + series.LabelSeverity + `="critical"}[` + q.rateWindow() + "]))"
+// criticalBreaches is the rate of the critical breaches of a limit by labels of the groups; without labels, of all groups.
+func (q query) criticalBreaches(l *slo.Threshold, by []string) string {
+	rate := "rate(" + series.Violations.Name + "{" + series.LabelService + "=" + quote(l.Service) + "," +
+		series.LabelSLAType + "=" + quote(l.Name) + "," + series.LabelSeverity + `="critical"}[` + q.rateWindow() + "])"
+	if len(by) == 0 {
+		return "sum(" + rate + ")"
+	}
+	return sumBy(by, rate)
 }
 
 // rateWindow is what rules record rates over.

@@ -108,8 +108,31 @@ func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f 
 		if !holds && !firing {
 			f.held = c.HeldRatio(e)
 		}
+	case alerts.LiveLimit:
+		return st.limit(c, r.Group, alerts.NewEvidence(r.SLO, recovery), firing)
 	}
 	f.verdict = verdictOf(holds, firing, observed(recovery))
+	return f
+}
+
+// limit compares the critical breaches of an event threshold with the events of the last minutes, of one group or of all.
+// Of the events, their ratio is not used.
+func (st *step) limit(c *condition, g slo.Group, events alerts.Evidence, firing bool) (f finding) {
+	n, whole := st.breaches.recent(c.limit, g, st.now, c.Window)
+	e := events
+	e.Ratio = 0
+	if e.HasData = e.Events > 0; e.HasData {
+		e.Ratio = float64(n) / e.Events
+	}
+	holds := c.InRange(e, firing)
+	if !holds && !firing {
+		f.held = c.HeldRatio(e)
+	}
+	known := e.Observed
+	if !whole {
+		known = 0
+	}
+	f.verdict, f.value = verdictOf(holds, firing, known), e.Ratio
 	return f
 }
 
@@ -158,20 +181,7 @@ func (st *step) all(c *condition, w *whole, firing bool) (f finding) {
 			f.verdict = unknown
 		}
 	case alerts.LiveLimit:
-		n, whole := st.breaches.recent(c.Limit, st.now, c.Window)
-		e := alerts.Evidence{Observed: w.rate.observed, Events: float64(w.rate.valid), HasData: w.rate.valid > 0}
-		if e.HasData {
-			e.Ratio = float64(n) / e.Events
-		}
-		holds := c.InRange(e, firing)
-		if !holds && !firing {
-			f.held = c.HeldRatio(e)
-		}
-		known := e.Observed
-		if !whole {
-			known = 0
-		}
-		f.verdict, f.value = verdictOf(holds, firing, known), e.Ratio
+		return st.limit(c, nil, alerts.Evidence{Observed: w.rate.observed, Events: float64(w.rate.valid)}, firing)
 	}
 	return f
 }

@@ -313,6 +313,70 @@ func TestCatalogue(t *testing.T) {
 	require.Empty(t, m.View().Active)
 }
 
+// TestLimitByGroup: where the event threshold tells the groups of the SLO apart, the alert is in the group that suffers.
+func TestLimitByGroup(t *testing.T) {
+	at := start.Add(40 * day)
+	lat := newSLO(t, "shop/latency", "95", "product")
+	lat.Indicator, lat.MaxGroups = slo.Indicator{Kind: slo.KindLatency, Threshold: time.Minute}, 10
+	lat.Alerting.Page.Disabled, lat.Alerting.Ticket.Disabled = true, true
+	limit := &slo.Threshold{Service: "shop", Name: "processing", Critical: 2 * time.Minute, GroupBy: []string{"channel", "product"}, MaxGroups: 10}
+	a := &sla.Agreement{Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * day},
+		Components: []sla.Component{{Name: "latency", SLO: lat.ID, Weight: 1}}, Catalogue: []sla.CatalogueAlert{{Name: sla.CatalogueLatencyCritical}}}
+	good := stream{rate: 10, from: start}
+	m := newMachine(t)
+	critical := map[string]uint64{}
+	var got []string
+	step := func(now time.Time) {
+		r := &sla.Report{Time: now, SLAs: []sla.SLAReport{{SLA: a}}, Thresholds: []sla.ThresholdReport{{Threshold: limit}}}
+		l := &r.Thresholds[0]
+		for _, product := range []string{"MED", "TRV", "NEW", slo.OtherGroup} {
+			g := good.report(lat, slo.Group{product}, now)
+			g.Informative = product == slo.OtherGroup
+			r.SLOs = append(r.SLOs, g)
+			for _, channel := range []string{"back", "front"} {
+				n, ok := critical[channel+product]
+				if !ok {
+					continue
+				}
+				l.Groups = append(l.Groups, sla.ThresholdGroup{Group: slo.Group{channel, product}, Total: sla.Violations{Critical: n}})
+				l.Total.Critical += n
+			}
+		}
+		for _, tr := range m.Step(r) {
+			got = append(got, fmt.Sprint(tr.Alert.Group, " ", tr.Alert.Label("product"), " ", tr.To, " ", now.Sub(at)))
+		}
+	}
+	critical["frontMED"], critical["backMED"], critical["frontTRV"] = 1_000_000, 1_000_000, 1_000_000
+	for i := range 180 { // half an hour
+		now := at.Add(time.Duration(i) * 10 * time.Second)
+		if i > 60 && i <= 120 { // 100 events in ten seconds: 3 and 3 of MED, 3 of TRV
+			critical["frontMED"] += 3
+			critical["backMED"] += 3
+			critical["frontTRV"] += 3
+			critical["frontNEW"] += 6 // which no report had before
+		}
+		step(now)
+	}
+	// 6 % instead of 5 % fire after 250 s and the minute of waiting, and end when 5 % are left.
+	require.Equal(t, []string{
+		"[MED] MED pending 14m20s", "[NEW] NEW pending 14m20s", "[MED] MED firing 15m20s", "[NEW] NEW firing 15m20s",
+		"[MED] MED resolved 20m50s", "[NEW] NEW resolved 20m50s",
+	}, got)
+	require.Len(t, m.breaches, 1)
+
+	// A group that disappears is forgotten, and what begins again is no breach.
+	got = nil
+	delete(critical, "frontNEW")
+	critical["frontMED"], critical["backMED"] = 0, 500
+	for i := 180; i < 240; i++ {
+		step(at.Add(time.Duration(i) * 10 * time.Second))
+	}
+	require.Empty(t, got)
+	for _, c := range m.breaches {
+		require.Len(t, c.groups, 2)
+	}
+}
+
 // onlyKnown leaves out the alerts whose time depends on rounding.
 func onlyKnown(fired map[string]time.Duration) map[string]time.Duration {
 	out := map[string]time.Duration{}

@@ -18,10 +18,10 @@ type plan struct {
 	slos     map[*slo.SLO]*sloPlan
 	slas     map[*sla.Agreement][]condition
 	services map[string][]condition
-	limits   map[*slo.Threshold]bool // that some alert is about
-	effects  map[*slo.SLO]bool       // that some failure may cascade to
-	recent   time.Duration           // how far notices of recovery look back; 0 without any
-	known    int                     // limits of the spec
+	limits   map[*slo.Threshold][]limitBy // that some alert is about
+	effects  map[*slo.SLO]bool            // that some failure may cascade to
+	recent   time.Duration                // how far notices of recovery look back; 0 without any
+	known    int                          // limits of the spec
 }
 
 type sloPlan struct {
@@ -40,6 +40,7 @@ type condition struct {
 	groupBy     []string // what the group is by
 	names       []string // label names of the group
 	long, short int      // where the windows are among the burns, most likely
+	limit       limitBy  // of LiveLimit
 
 	rule *alerts.Live // of an alert on the engine: tells whether the rules have changed
 }
@@ -81,7 +82,7 @@ func (p *plan) fits(r *sla.Report) bool {
 func newPlan(r *sla.Report, o Options) *plan {
 	p := &plan{
 		slos: map[*slo.SLO]*sloPlan{}, slas: map[*sla.Agreement][]condition{}, services: map[string][]condition{},
-		limits: map[*slo.Threshold]bool{}, effects: map[*slo.SLO]bool{}, known: len(r.Thresholds),
+		limits: map[*slo.Threshold][]limitBy{}, effects: map[*slo.SLO]bool{}, known: len(r.Thresholds),
 	}
 	var in rules.Spec
 	for i := range r.SLOs {
@@ -151,19 +152,26 @@ func (p *plan) add(l alerts.Live) {
 		c.key += "/" + string(l.Effect.ID)
 		p.effects[l.Effect] = true
 	}
+	if l.Limit != nil {
+		c.limit = newLimitBy(l.Limit, l.LimitBy)
+		if by := p.limits[l.Limit]; !slices.ContainsFunc(by, func(o limitBy) bool { return o.key == c.limit.key }) {
+			p.limits[l.Limit] = append(by, c.limit)
+		}
+	}
 	switch l.Kind {
+	case alerts.LiveNoData, alerts.LiveLimit:
+		if l.LimitBy == nil {
+			c.service = l.SLO.ID.Service()
+			s := p.slos[l.SLO]
+			s.whole = append(s.whole, c)
+			return
+		}
+		fallthrough
 	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveSoon, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
 		c.service = l.SLO.ID.Service()
 		c.groupBy, c.names = l.SLO.GroupBy, series.SLIRatio.ExtraLabels(l.SLO.GroupBy...)
 		s := p.slos[l.SLO]
 		s.group = append(s.group, c)
-	case alerts.LiveNoData, alerts.LiveLimit:
-		c.service = l.SLO.ID.Service()
-		s := p.slos[l.SLO]
-		s.whole = append(s.whole, c)
-		if l.Limit != nil {
-			p.limits[l.Limit] = true
-		}
 	case alerts.LiveScore, alerts.LiveRestored:
 		c.service = l.Agreement.Service
 		c.groupBy, c.names = l.Agreement.GroupBy, series.CompositeScore.ExtraLabels(l.Agreement.GroupBy...)
