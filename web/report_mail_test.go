@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -56,6 +57,22 @@ func TestReportMailGolden(t *testing.T) {
 	subject, _, page = writeReport(t, b, "2026-W46", func(q *report.Query) { q.Agreement = "shop/gold" })
 	require.Contains(t, subject, "of 2 agreements")
 	require.NotContains(t, page, "stepped")
+}
+
+// TestReportMailThresholdGroups: a mail says whose events exceeded a threshold, as the page and the CSV do.
+func TestReportMailThresholdGroups(t *testing.T) {
+	b, c := periodBench(t)
+	l := &b.rep.Thresholds[0]
+	l.Threshold.GroupBy = []string{"product"}
+	for i, g := range []string{"a", "b", "quiet"} {
+		l.Groups = append(l.Groups, sla.ThresholdGroup{Group: slo.Group{g}})
+		c.hours["shop/limit:slow|"+g] = func(int) []uint64 { return []uint64{50, uint64(2-i) * 2, uint64(i % 2)} }
+	}
+	_, text, page := writeReport(t, b, "2026-W46", nil)
+	require.Regexp(t, `shop/slow +25,200 +1,008 +168 .*\n *shop/slow: product=b +8,400 +336 +168 .*\n *shop/slow: product=a +8,400 +672 +0 `, text, "168 hours, the worst first")
+	require.NotContains(t, text, "quiet")
+	require.Contains(t, page, "shop/slow: product=b")
+	checkMail(t, page)
 }
 
 // periodIncidents is a book with incidents of the weeks 45 and 46 that a person can check by hand.

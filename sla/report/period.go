@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -202,6 +203,16 @@ type Threshold struct {
 	Now        *sla.ThresholdReport
 	Violations sla.Violations
 	Groups     []ThresholdGroup // that there are now, by the threshold's GroupBy; nil without
+}
+
+// Worst are the groups with most critical violations in the period, then most warnings; at most n, and none without
+// violations.
+func (r *Threshold) Worst(n int) []ThresholdGroup {
+	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool { return g.Violations.Critical+g.Violations.Warning == 0 })
+	slices.SortStableFunc(out, func(x, y ThresholdGroup) int {
+		return cmp.Or(cmp.Compare(y.Violations.Critical, x.Violations.Critical), cmp.Compare(y.Violations.Warning, x.Violations.Warning))
+	})
+	return out[:min(n, len(out))]
 }
 
 // ThresholdGroup is one group of an event threshold over a period.

@@ -112,7 +112,7 @@ func newModel(in *Input) *model {
 		m.SLOs = append(m.SLOs, newSLO(&r.SLOs[i], before))
 	}
 	for i := range r.Thresholds {
-		m.Thresholds = append(m.Thresholds, newThreshold(&r.Thresholds[i], before))
+		m.Thresholds = append(m.Thresholds, newThresholds(&r.Thresholds[i], before)...)
 	}
 	m.Notes = notes(r)
 	m.fillCosts(r, in.Before)
@@ -276,17 +276,36 @@ func newSLO(r *report.SLO, before lines) sloRow {
 	return out
 }
 
-func newThreshold(r *report.Threshold, before lines) thresholdRow {
-	out := thresholdRow{
-		Name:   format.Safe(r.Now.Threshold.Service+"/"+r.Now.Threshold.Name, format.MaxTitle),
-		Within: format.Count(r.Violations.Within), Warnings: format.Count(r.Violations.Warning), Critical: format.Count(r.Violations.Critical),
-		Before: format.NoValue, Coverage: coverage(&r.Covered),
-	}
-	if b := before.thresholds[thresholdKey(r)]; b != nil && b.Coverage > 0 {
-		out.Before = format.Count(b.Violations.Warning) + " and " + format.Count(b.Violations.Critical)
-		if !comparable(&b.Covered) {
-			out.Before += " (partial)"
+// worstGroups is how many groups of an event threshold a mail has: those with most violations. The CSV has all.
+const worstGroups = 10
+
+// newThresholds are the lines of an event threshold: of all its events, and of its worst groups.
+func newThresholds(r *report.Threshold, before lines) []thresholdRow {
+	b := before.thresholds[thresholdKey(r)]
+	line := func(name string, now report.ThresholdGroup, then func() report.ThresholdGroup) thresholdRow {
+		out := thresholdRow{
+			Name:   name,
+			Within: format.Count(now.Violations.Within), Warnings: format.Count(now.Violations.Warning), Critical: format.Count(now.Violations.Critical),
+			Before: format.NoValue, Coverage: coverage(&r.Covered),
 		}
+		if b != nil && b.Coverage > 0 {
+			v := then().Violations
+			out.Before = format.Count(v.Warning) + " and " + format.Count(v.Critical)
+			if !comparable(&b.Covered) {
+				out.Before += " (partial)"
+			}
+		}
+		return out
+	}
+	name := format.Safe(r.Now.Threshold.Service+"/"+r.Now.Threshold.Name, format.MaxTitle)
+	out := []thresholdRow{line(name, report.ThresholdGroup{Violations: r.Violations}, func() report.ThresholdGroup { return report.ThresholdGroup{Violations: b.Violations} })}
+	for _, g := range r.Worst(worstGroups) {
+		out = append(out, line(name+": "+group(r.Now.Threshold.GroupBy, g.Group), g, func() report.ThresholdGroup {
+			if at := slices.IndexFunc(b.Groups, func(o report.ThresholdGroup) bool { return slices.Equal(o.Group, g.Group) }); at >= 0 {
+				return b.Groups[at]
+			}
+			return report.ThresholdGroup{}
+		}))
 	}
 	return out
 }

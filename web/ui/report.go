@@ -350,7 +350,7 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		l.Warning, l.Critical, warns, crits = thresholdTexts(x.Now.Threshold)
 		l.Warnings, l.Criticals = violations(x.Violations.Warning, warns), violations(x.Violations.Critical, crits)
 		s.Thresholds = append(s.Thresholds, l)
-		for _, g := range worstThresholdGroups(x) {
+		for _, g := range x.Worst(mostThresholdGroups) {
 			of := l
 			of.Group, of.Within = thresholdGroup(x.Now.Threshold.GroupBy, g.Group), format.Count(g.Violations.Within)
 			of.Warnings, of.Criticals = violations(g.Violations.Warning, warns), violations(g.Violations.Critical, crits)
@@ -427,13 +427,4 @@ func verdictMark(v report.Verdict) chart.Mark {
 		return chart.None("not judged")
 	}
 	return chart.None("no data")
-}
-
-// worstThresholdGroups are the groups with most violations in the period, as the pages show them. The CSV has all.
-func worstThresholdGroups(r *report.Threshold) []report.ThresholdGroup {
-	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g report.ThresholdGroup) bool { return g.Violations.Critical+g.Violations.Warning == 0 })
-	slices.SortStableFunc(out, func(x, y report.ThresholdGroup) int {
-		return cmp.Or(cmp.Compare(y.Violations.Critical, x.Violations.Critical), cmp.Compare(y.Violations.Warning, x.Violations.Warning))
-	})
-	return out[:min(mostThresholdGroups, len(out))]
 }
