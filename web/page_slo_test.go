@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -156,6 +157,28 @@ func TestBurningGoesByTheSLOsOwnTiers(t *testing.T) {
 	require.Equal(t, "12h", rows[5].Window, "in its place among the others")
 	require.True(t, rows[5].Over)
 	require.Equal(t, "burning", ui.TierRows(&quiet, tiers)[0].Verdict)
+}
+
+// The worst burn is red if it is fast, and not because of anything else that is at risk.
+func TestBurnClass(t *testing.T) {
+	s := &slo.SLO{ID: "shop/up", Objective: objective(t, "99"), Window: slo.Window{Rolling: 5 * 24 * time.Hour}}
+	burns := func(rate float64) []slo.Burn {
+		var out []slo.Burn
+		for _, w := range slo.BurnWindows {
+			out = append(out, slo.Burn{Window: w, Rate: rate, HasData: true})
+		}
+		return out
+	}
+	r := &sla.SLOReport{SLO: s, State: slo.StateAtRisk, Burns: burns(0.46)}
+	require.True(t, ui.Burning(r), "the ticket tier of 5 days has a factor of 0.17")
+	require.Empty(t, ui.BurnClass(r))
+	r.Burns = burns(1.5)
+	require.Equal(t, "hot", ui.BurnClass(r))
+	s.Window.Rolling = 30 * 24 * time.Hour
+	s.Alerting.Ticket.Disabled = true
+	require.Equal(t, "warn", ui.BurnClass(r), "faster than the budget, and slower than any tier")
+	r.Burns = nil
+	require.Empty(t, ui.BurnClass(r))
 }
 
 func BenchmarkSLOPage(b *testing.B) {

@@ -75,14 +75,21 @@ func (ui *Handler) NewRow(r *sla.SLOReport) row {
 	}
 	if b := worstBurn(r); b.HasData {
 		out.Burn, out.BurnWindow = format.BurnRate(b.Rate), slo.FormatDuration(b.Window)
-		switch {
-		case Burning(r):
-			out.BurnClass = "hot"
-		case b.Rate > 1:
-			out.BurnClass = "warn"
-		}
+		out.BurnClass = BurnClass(r)
 	}
 	return out
+}
+
+// BurnClass is the colour of the worst burn: what the number itself says. A rate of at most 1 spends no more than the
+// budget, also where a short window gives a tier a factor below 1.
+func BurnClass(r *sla.SLOReport) string {
+	switch b := worstBurn(r); {
+	case !b.HasData || b.Rate <= 1:
+		return ""
+	case Burning(r):
+		return "hot"
+	}
+	return "warn"
 }
 
 // partialCoverage is the share of a window below which its numbers are marked
