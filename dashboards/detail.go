@@ -104,6 +104,10 @@ func (g *generator) detailBoard() *board {
 		queries: []query{{g.eventsOver(s, series.BadEventsIncrease, day), legend("")}},
 	}))
 
+	if g.any(hasForecast) {
+		g.forecastRow(b, engine, legend)
+	}
+
 	if g.any(func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindCompletion }) {
 		const noWork = "no data: the SLO is not one of completion, or nothing is in flight"
 		b.row("Work in flight")

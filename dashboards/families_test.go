@@ -54,13 +54,9 @@ var offBoards = map[string]string{
 	"sloengine_forecast_groups":                        "a bound of the settings",
 	"sloengine_forecast_seconds":                       "no report waits for it",
 	"sloengine_forecast_failures_total":                "the page of the SLO says why it has no forecast",
-	"slo_forecast_budget_remaining_ratio":              "the page of the SLO shows the forecast with its reasons",
-	"slo_forecast_exhausted_probability":               "an alert reads it",
-	"slo_forecast_exhaustion_seconds":                  "the page of the SLO shows it",
-	"slo_capacity_utilization_ratio":                   "only SLOs with a capacity have it, and their page shows it",
-	"slo_capacity_headroom_events_per_second":          "only SLOs with a capacity have it, and their page shows it",
-	"slo_capacity_peak_utilization_ratio":              "only SLOs with a capacity have it, and their page shows it",
-	"slo_capacity_reached_seconds":                     "only SLOs with a capacity have it, and their page shows it",
+	"slo_capacity_events_total":                        "boards show what the rules record of it",
+	"slo_capacity_utilization_ratio":                   "boards show what the rules record of all engines together",
+	"slo_capacity_headroom_events_per_second":          "boards show what the rules record of all engines together",
 	"sloengine_build_info":                             "labels without a value",
 	"sloengine_reload_failures_total":                  "boards show sloengine_reload_last_ok",
 	"sloengine_client_spool_open_errors_total":         "lost events are on a board, with the reason",
@@ -75,6 +71,7 @@ func TestEveryFamilyIsOnABoard(t *testing.T) {
 	work := *in.SLOs[0]
 	work.ID, work.Indicator = "shop/fulfilment", slo.Indicator{Kind: slo.KindCompletion, Completion: slo.Completion{Key: "order_id", Within: time.Minute}}
 	in.SLOs = append(in.SLOs, &work)
+	withCapacity(in)
 	for _, d := range all(t, in, dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}) {
 		for _, p := range read(t, d).Panels {
 			for _, q := range p.Targets {

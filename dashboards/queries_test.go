@@ -154,6 +154,7 @@ func TestPanelsReturnData(t *testing.T) {
 				t.Skip("the second world takes as long as the first")
 			}
 			sp := insurance(t)
+			withCapacity(ruleSpec(sp))
 			in, o := ruleSpec(sp), dashboards.Options{Options: rules.Options{Names: naming, Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
 			groups := recording(t, in, o.Options)
 			ao := alerts.Options{Options: o.Options}

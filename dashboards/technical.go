@@ -69,6 +69,9 @@ func (g *generator) technicalBoard() *board {
 		}, lineStyle{}))
 	}
 
+	if g.any(hasCapacity) {
+		g.capacityRow(b, s)
+	}
 	if g.any(both(isLatency, inner)) {
 		b.row("Latency")
 		b.add(12, 8, lines(view{

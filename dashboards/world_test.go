@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,8 @@ import (
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/sla/forecast"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 	examples "github.com/sloengine/sloengine/testdata/specs"
@@ -63,6 +66,36 @@ func insurance(t testing.TB) *spec.Spec {
 
 func ruleSpec(sp *spec.Spec) rules.Spec {
 	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
+}
+
+// withCapacity gives the throughput of the example spec a capacity.
+func withCapacity(in rules.Spec) {
+	for _, s := range in.SLOs {
+		if s.ID == "insurance-unpaid/throughput" {
+			s.Indicator.Capacity = slo.Capacity{Events: 120, Per: time.Minute}
+		}
+	}
+}
+
+// withOutlooks adds what an engine knows that has counted for weeks.
+func withOutlooks(r *sla.Report) *sla.Report {
+	if r == nil {
+		return nil
+	}
+	out := *r
+	out.SLOs = slices.Clone(r.SLOs)
+	for i := range out.SLOs {
+		x := &out.SLOs[i]
+		f := forecast.Forecast{Time: r.Time, Exhaustion: forecast.Exhaustion{Low: 20 * time.Hour, Median: 30 * time.Hour, High: forecast.Beyond}}
+		for _, ahead := range forecast.LeadTimes {
+			f.Points = append(f.Points, forecast.Point{Ahead: ahead, Low: -0.2, Median: 0.3, High: 0.6, Exhausted: 0.4})
+		}
+		x.Outlook = &sla.Outlook{Forecast: f}
+		if !x.SLO.Indicator.Capacity.IsZero() {
+			x.Outlook.Capacity = &forecast.Capacity{Limit: 2, HasPeak: true, Rate: 1.5, Reached: forecast.ReachedWithin, Low: 20 * 24 * time.Hour, High: 40 * 24 * time.Hour}
+		}
+	}
+	return &out
 }
 
 // world is a Prometheus that has scraped an engine for a while and evaluated
@@ -115,7 +148,7 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	registry := client.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page, err := web.New(site.Options{
-		Report: func() *sla.Report { return eval.Latest() }, Engine: func() status.Engine { return status.Engine{State: status.Ready} },
+		Report: func() *sla.Report { return withOutlooks(eval.Latest()) }, Engine: func() status.Engine { return status.Engine{State: status.Ready} },
 		Now: func() time.Time { return w.now }, Registry: registry,
 		Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now }, append(self.sets, evalSet)...)),
 	})
