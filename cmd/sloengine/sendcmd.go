@@ -14,6 +14,7 @@ import (
 
 func newSend(s cli.Streams) *cobra.Command {
 	o := send.Options{Stdin: s.In, Stdout: s.Out, Stderr: s.Err}
+	var engine cli.Engine
 	retryFor := "0"
 	c := &cobra.Command{
 		Use:   "send [FILE ...]",
@@ -32,6 +33,14 @@ counts nothing twice.`,
 			if err != nil {
 				return cli.Usagef("invalid --retry-for: %w", err)
 			}
+			if o.Server, err = engine.URL(); err != nil {
+				return err
+			}
+			secret, err := engine.Secret()
+			if err != nil {
+				return err
+			}
+			o.Token, o.TokenFile = secret.Token, secret.File
 			o.Files, o.RetryFor = files, d
 			o.Logger = slog.New(slog.NewTextHandler(s.Err, nil))
 			err = send.Run(c.Context(), o)
@@ -44,11 +53,14 @@ counts nothing twice.`,
 				fmt.Fprintf(s.Err, "sloengine: %v\n", err)
 				return cli.ErrFindings
 			}
+			if unsent, ok := errors.AsType[*send.UnsentError](err); ok && unsent.Denied() {
+				err = fmt.Errorf("%w; %s", err, engine.Denied())
+			}
 			return err
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Server, "url", "http://127.0.0.1:8080", "URL of the engine")
+	engine.AddFlags(f)
 	f.StringVar(&o.Format, "format", "auto", "input format: auto, ndjson, json, common, combined or nginx-json")
 	f.StringVar(&o.Service, "service", "", "service of events without one; required for access logs")
 	f.StringVar(&o.Type, "type", "", "type of events without one (default for access logs: \"request\")")
@@ -59,7 +71,6 @@ counts nothing twice.`,
 	f.BoolVar(&o.Follow, "follow", false, "follow the files as they grow, like tail -F")
 	f.BoolVar(&o.Backfill, "backfill", false, "send old events, up to the age of the longest window")
 	f.BoolVar(&o.Shift, "shift", false, "shift all times by whole hours, so that the newest event lies within the last hour")
-	f.StringVar(&o.TokenFile, "token-file", "", "file with the bearer token (default: $SLOENGINE_TOKEN)")
 	f.IntVar(&o.BatchEvents, "batch", 1000, "events per request")
 	f.StringVar((*string)(&o.Encoding), "encoding", "gzip", "compression: gzip, zstd or none")
 	f.IntVar(&o.Concurrency, "concurrency", 2, "maximum number of concurrent requests")

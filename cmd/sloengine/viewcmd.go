@@ -14,7 +14,6 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -26,7 +25,7 @@ func newView(s cli.Streams) *cobra.Command {
 		p       processFlags
 		files   cli.SpecFiles
 		engines []string
-		client  remote.Client
+		client  cli.Engine
 		timeout string
 	)
 	c := &cobra.Command{
@@ -63,7 +62,7 @@ no slo_* and sla_* families. Prometheus takes those from the engines.`,
 	p.register(c)
 	files.Add(c.Flags())
 	c.Flags().StringSliceVar(&engines, "engines", nil, "URLs of the engines, separated by commas")
-	c.Flags().StringVar(&client.TokenFile, "token-file", "", "file with the bearer token for the engines (default: $SLOENGINE_TOKEN)")
+	client.AddTokenFile(c.Flags(), "file with the bearer token for the engines")
 	c.Flags().StringVar(&timeout, "timeout", slo.FormatDuration(fleet.DefaultTimeout), "how long an engine may take to answer for one report")
 	return c
 }

@@ -11,13 +11,10 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
-	"github.com/spf13/pflag"
 )
 
 const (
@@ -30,30 +27,13 @@ const (
 	readTimeout = 2 * time.Minute
 )
 
-// Client asks the API of the engine that the flags name. They are read with each request.
-type Client struct{ address, TokenFile string }
-
-func (c *Client) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.address, "url", "http://127.0.0.1:8080", "URL of the engine")
-	f.StringVar(&c.TokenFile, "token-file", "", "file with the bearer token (default: $SLOENGINE_TOKEN)")
-}
+// Client asks the API of the engine that the flags or the environment name.
+type Client struct{ cli.Engine }
 
 // engineCommand is what the commands share that ask a running engine.
 type engineCommand struct {
 	cli.Printer
 	engine Client
-}
-
-// Token is the content of the token file, else the value of the environment variable.
-func (c *Client) Token() (string, error) {
-	if c.TokenFile == "" {
-		return os.Getenv("SLOENGINE_TOKEN"), nil
-	}
-	data, err := os.ReadFile(c.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
 }
 
 // Read asks for one answer in JSON.
@@ -88,9 +68,9 @@ func decodeInto(v any) func(io.Reader) error {
 
 // call makes one request; a problem becomes an error with its detail.
 func (c *Client) call(ctx context.Context, method, path string, params url.Values, body []byte, most int64, take func(io.Reader) error) error {
-	base, err := url.Parse(c.address)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return cli.Usagef("invalid --url %q (want an address such as http://127.0.0.1:8080)", c.address)
+	base, err := c.URL()
+	if err != nil {
+		return err
 	}
 	token, err := c.Token()
 	if err != nil {
@@ -110,14 +90,18 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("engine not reachable: %w", err)
+		return fmt.Errorf("engine not reachable (%s): %w", c.AddressFrom(), err)
 	}
 	defer res.Body.Close()
 	answer := http.MaxBytesReader(nil, res.Body, most)
 	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
 		var problem struct{ Title, Detail string }
 		_ = json.NewDecoder(answer).Decode(&problem) // what is not a problem document has no detail
-		return fmt.Errorf("engine at %s responded with %s: %s", base.Redacted(), cli.Printable(res.Status), cli.Printable(cmp.Or(problem.Detail, problem.Title, "no details given")))
+		why := cli.Printable(cmp.Or(problem.Detail, problem.Title, "no details given"))
+		if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
+			why += "; " + c.Denied()
+		}
+		return fmt.Errorf("engine at %s responded with %s: %s", base.Redacted(), cli.Printable(res.Status), why)
 	}
 	if err := take(answer); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

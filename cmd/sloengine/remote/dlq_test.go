@@ -337,7 +337,8 @@ func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	_, stderr := s.dlq(t, cli.ExitFailure, "replay", "--all", "--token-file", token)
-	require.Contains(t, stderr, `responded with 403 Forbidden: the token may not \x1b[31moperate`)
+	require.Contains(t, stderr, `responded with 403 Forbidden: the token may not \x1b[31moperate; the token is that of --token-file, file `+token)
+	require.NotContains(t, stderr, "secret")
 	require.Equal(t, "Bearer secret", asked.Header.Get("Authorization"))
 	require.Equal(t, "application/json", asked.Header.Get("Content-Type"))
 	require.Equal(t, "/prefix/api/v1/dlq/replay", asked.URL.Path)
@@ -355,5 +356,5 @@ func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	require.Contains(t, stderr, "read response of /prefix/api/v1/dlq")
 	server.Close()
 	_, stderr = s.dlq(t, cli.ExitFailure, "stats")
-	require.Contains(t, stderr, "engine not reachable:")
+	require.Contains(t, stderr, "engine not reachable (--url):")
 }

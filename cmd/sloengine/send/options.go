@@ -14,7 +14,7 @@ import (
 
 // Options of Run. A zero field takes the default given with it.
 type Options struct {
-	Server string   // base URL; http://127.0.0.1:8080
+	Server *url.URL // base URL; http://127.0.0.1:8080
 	Files  []string // "-" is Stdin; Stdin if empty. gzip and zstd are recognised by their first bytes
 
 	Format  string // auto, ndjson, json, common, combined, nginx-json; auto
@@ -31,7 +31,7 @@ type Options struct {
 	Backfill bool // take events of any age (?backfill=true)
 	Shift    bool // move all times by whole hours, so that the newest lies within the last hour
 
-	TokenFile string // holds the bearer token; else the environment's SLOENGINE_TOKEN
+	Token, TokenFile string // the bearer token, or the file that holds it, which wins
 
 	BatchEvents int              // per request; 1000
 	BatchWait   time.Duration    // that an event waits for its batch to fill; 1s
@@ -69,7 +69,6 @@ func (e *UsageError) Error() string { return e.Reason }
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 func (o *Options) fill() error {
-	o.Server = cmp.Or(o.Server, "http://127.0.0.1:8080")
 	o.Format = cmp.Or(o.Format, "auto")
 	o.BatchEvents = cmp.Or(o.BatchEvents, 1000)
 	o.BatchWait = cmp.Or(o.BatchWait, time.Second)
@@ -81,6 +80,9 @@ func (o *Options) fill() error {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
+	if o.Server == nil {
+		o.Server = &url.URL{Scheme: "http", Host: "127.0.0.1:8080"}
+	}
 	if len(o.Files) == 0 {
 		o.Files = []string{"-"}
 	}
@@ -129,14 +131,10 @@ func (o *Options) check() error {
 }
 
 // target is the URL that events are posted to.
-func (o *Options) target() (*url.URL, error) {
-	u, err := url.Parse(o.Server)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usage("invalid --url %q (want an http:// or https:// address)", o.Server)
-	}
-	u = u.JoinPath(post.EventsPath)
+func (o *Options) target() *url.URL {
+	u := o.Server.JoinPath(post.EventsPath)
 	if o.Backfill {
 		u.RawQuery = "backfill=true"
 	}
-	return u, nil
+	return u
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,17 +23,15 @@ type delivery struct {
 }
 
 func newDelivery(o *Options, res *result) (*delivery, error) {
-	target, err := o.target()
-	if err != nil {
-		return nil, err
-	}
+	target := o.target()
 	// Its own pool, so that close can end it; no cookies, no global state.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.Concurrency
 	d := &delivery{http: &http.Client{Transport: transport}, timeout: o.Timeout, result: res}
+	var err error
 	d.poster, err = post.New(post.Options{
 		URL: target.String(), UserAgent: "sloengine-send", HTTPClient: d.http, MaxInFlight: o.Concurrency, Compression: o.Encoding,
-		TokenFile: o.TokenFile, Token: strings.TrimSpace(os.Getenv("SLOENGINE_TOKEN")),
+		TokenFile: o.TokenFile, Token: o.Token,
 		Answered: func(_ time.Duration, wireBytes int) {
 			res.count(func(s *Summary) { s.Requests++; s.WireBytes += int64(wireBytes) })
 		},
@@ -44,7 +40,7 @@ func newDelivery(o *Options, res *result) (*delivery, error) {
 		return nil, err
 	}
 	if host := target.Hostname(); d.poster.HasToken() && target.Scheme == "http" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
-		o.Logger.Warn("token is sent unencrypted, use https", "server", o.Server)
+		o.Logger.Warn("token is sent unencrypted, use https", "server", o.Server.Redacted())
 	}
 	retries := o.MaxRetries
 	if retries == 0 {

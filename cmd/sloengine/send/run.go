@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
@@ -33,6 +35,12 @@ func (e *UnsentError) Error() string {
 }
 
 func (e *UnsentError) Unwrap() error { return e.Err }
+
+// Denied reports whether the server refused the token, or the lack of one.
+func (e *UnsentError) Denied() bool {
+	status, ok := errors.AsType[*post.StatusError](e.Err)
+	return ok && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden)
+}
 
 // Run sends the input and prints a summary, also when it fails. The error is nil
 // if every event is accepted or known; a *UsageError; a *RejectedError; an

@@ -251,6 +251,7 @@ func TestGivingUp(t *testing.T) {
 			var answered *post.StatusError
 			require.ErrorAs(t, res.err, &answered)
 			require.Equal(t, tt.status, answered.Status)
+			require.Equal(t, tt.status == 401 || tt.status == 403, unsent.Denied())
 		})
 	}
 }
@@ -416,11 +417,11 @@ func TestShiftFor(t *testing.T) {
 func TestTokens(t *testing.T) {
 	s := newServer(t)
 	path := write(t, "e", eventLines(1)...)
-	t.Setenv("SLOENGINE_TOKEN", "from-the-environment")
-	require.NoError(t, run(t, s.options(path)).err)
-	require.Equal(t, "Bearer from-the-environment", s.headers.Get("Authorization"))
-
 	o := s.options(path)
+	o.Token = "itself"
+	require.NoError(t, run(t, o).err)
+	require.Equal(t, "Bearer itself", s.headers.Get("Authorization"))
+
 	o.TokenFile = write(t, "token", "from-a-file")
 	require.NoError(t, run(t, o).err)
 	require.Equal(t, "Bearer from-a-file", s.headers.Get("Authorization"))
@@ -434,7 +435,6 @@ func TestTokens(t *testing.T) {
 func TestOptionsThatCannotWork(t *testing.T) {
 	path := write(t, "e", accessLines(1)...)
 	for name, o := range map[string]Options{
-		"server":           {Server: "localhost:8080"},
 		"encoding":         {Encoding: "br"},
 		"output":           {Output: "xml"},
 		"batch":            {BatchEvents: 10_001},

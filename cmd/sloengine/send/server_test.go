@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,7 +151,9 @@ type sent struct {
 
 // options are those of a test: small batches, fast polling.
 func (s *server) options(files ...string) Options {
-	return Options{Server: s.URL, Files: files, Output: "json", Now: func() time.Time { return testNow },
+	base, err := url.Parse(s.URL)
+	require.NoError(s.t, err)
+	return Options{Server: base, Files: files, Output: "json", Now: func() time.Time { return testNow },
 		BatchEvents: 10, BatchWait: 20 * time.Millisecond, Poll: 5 * time.Millisecond, Stderr: io.Discard}
 }
 

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Environment variables that stand for the flags of Engine. A flag takes precedence.
+const (
+	EnvURL       = "SLOENGINE_URL"
+	EnvToken     = "SLOENGINE_TOKEN"
+	EnvTokenFile = "SLOENGINE_TOKEN_FILE"
+)
+
+// defaultURL is where an engine listens that is told nothing else.
+const defaultURL = "http://127.0.0.1:8080"
+
+// Engine is the engine that a command talks to: its address and the token, each from a flag or from the environment.
+// They are read with each use.
+type Engine struct {
+	address, tokenFile         string
+	addressFlag, tokenFileFlag *pflag.Flag
+}
+
+// AddFlags adds --url and --token-file.
+func (e *Engine) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&e.address, "url", "", "URL of the engine (default: $"+EnvURL+", else "+defaultURL+")")
+	e.addressFlag = f.Lookup("url")
+	e.AddTokenFile(f, "file with the bearer token")
+}
+
+// AddTokenFile adds --token-file alone, for a command that finds its engines by other flags.
+func (e *Engine) AddTokenFile(f *pflag.FlagSet, usage string) {
+	f.StringVar(&e.tokenFile, "token-file", "", usage+" (default: $"+EnvToken+", else the file $"+EnvTokenFile+")")
+	e.tokenFileFlag = f.Lookup("token-file")
+}
+
+// URL is the address. Its errors name the flag or the variable that it comes from, and show no password.
+func (e *Engine) URL() (*url.URL, error) {
+	text, from := e.addressText()
+	u, err := url.Parse(text)
+	if err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+		return u, nil
+	}
+	if strings.Contains(text, "@") { // it may hold a password
+		return nil, Usagef("invalid %s (want an address such as %s)", from, defaultURL)
+	}
+	return nil, Usagef("invalid %s %q (want an address such as %s)", from, text, defaultURL)
+}
+
+func (e *Engine) addressText() (text, from string) {
+	if e.addressFlag != nil && e.addressFlag.Changed {
+		return e.address, "--url"
+	}
+	if text := os.Getenv(EnvURL); text != "" {
+		return text, EnvURL
+	}
+	return defaultURL, "default URL"
+}
+
+// AddressFrom says where the address comes from, for errors.
+func (e *Engine) AddressFrom() string {
+	_, from := e.addressText()
+	return from
+}
+
+// Secret is where the token is: in a file, or itself. From names the flag or the variable, "" without a token.
+type Secret struct{ Token, File, From string }
+
+// Secret finds the token. It reads no file.
+func (e *Engine) Secret() (Secret, error) {
+	token, file := strings.TrimSpace(os.Getenv(EnvToken)), os.Getenv(EnvTokenFile)
+	switch {
+	case e.tokenFileFlag != nil && e.tokenFileFlag.Changed && e.tokenFile != "":
+		return Secret{File: e.tokenFile, From: "--token-file"}, nil
+	case token != "" && file != "":
+		return Secret{}, Usagef("both %s and %s are set (unset one of them, or set --token-file)", EnvToken, EnvTokenFile)
+	case token != "":
+		return Secret{Token: token, From: EnvToken}, checkToken(token, EnvToken)
+	case file != "":
+		return Secret{File: file, From: EnvTokenFile}, nil
+	}
+	return Secret{}, nil
+}
+
+// Token is the token itself, "" without one.
+func (e *Engine) Token() (string, error) {
+	s, err := e.Secret()
+	if err != nil || s.File == "" {
+		return s.Token, err
+	}
+	data, err := os.ReadFile(s.File)
+	if err != nil {
+		return "", fmt.Errorf("read token of %s: %w", s.From, err)
+	}
+	token := strings.TrimSpace(string(data))
+	return token, checkToken(token, s.From)
+}
+
+// checkToken refuses what no header can carry, without repeating it.
+func checkToken(token, from string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return fmt.Errorf("invalid token of %s: it has characters that an HTTP header cannot carry", from)
+	}
+	return nil
+}
+
+// Denied explains an answer with status 401 or 403: which token was sent, never its value.
+func (e *Engine) Denied() string {
+	switch s, _ := e.Secret(); s.From {
+	case "":
+		return fmt.Sprintf("no token was sent (set --token-file, %s or %s)", EnvToken, EnvTokenFile)
+	case EnvToken:
+		return "the token is that of " + EnvToken
+	default:
+		return fmt.Sprintf("the token is that of %s, file %s", s.From, s.File)
+	}
+}
