@@ -150,7 +150,7 @@ var testsMayImport = map[string][]string{
 	"ingest/source/kafka":  {"ingest/event", "ingest/record", "ingest/source/kafka/kafkatest"},
 	"alerts/state":         {"sla/forecast"},
 	"sla/evaluator":        {"ingest/event", "reliability/logtest"},
-	"sla/fleet":            {"ingest/event", "sla", "slo/spec"},
+	"sla/fleet":            {"ingest/event", "sla", "sla/outlook", "slo/spec"},
 	"cmd/sloengine/send":   {"reliability/logtest"},
 	"cmd/sloengine/remote": {"sla", "slo/fold", "web"},
 	"reliability/mail":     {"reliability/mail/mailtest", "reliability/nettest"},
