@@ -1,7 +1,9 @@
 package web
 
 import (
+	"html"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/api"
 )
 
 // withForecasts gives one group of the fixture a forecast, another one too little data, and a throughput a capacity.
@@ -132,4 +135,93 @@ func TestForecastSeries(t *testing.T) {
 		}
 	}
 	require.Contains(t, b.get("/metrics").Body.String(), `slo_forecast_exhausted_probability`+of+`ahead="1d12h"} 0.45`)
+}
+
+// TestForecastsInReports: every form of a report whose period reaches to now has the forecasts of that time, at the end of a
+// calendar window or in a week, and the score of past ones. A report of the past has none.
+func TestForecastsInReports(t *testing.T) {
+	b, _ := periodBench(t)
+	made := time.Date(2026, 11, 20, 11, 59, 0, 0, time.UTC)
+	record := forecast.Record{{Made: 62, Checked: 60, Inside: 57, Below: 2, Missed: 1}, {}, {}, {Made: 12, Checked: 8, Inside: 6, Below: 1}, {Made: 5, Checked: 3, Inside: 3}}
+	f := forecast.Forecast{
+		Time: made, Pace: forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
+		Points: []forecast.Point{
+			{Ahead: time.Hour, Low: 0.5, Median: 0.6, High: 0.62}, {Ahead: 24 * time.Hour, Low: 0.4, Median: 0.5, High: 0.6, Exhausted: 0.1},
+			{Ahead: 72 * time.Hour, Low: 0.2, Median: 0.4, High: 0.55, Exhausted: 0.1}, {Ahead: 168 * time.Hour, Low: -0.25, Median: 0.3, High: 0.5, Exhausted: 0.2},
+		},
+	}
+	monthly := f
+	monthly.Points = append(slices.Clone(f.Points), forecast.Point{Ahead: 250 * time.Hour, WindowEnd: true, Low: -0.4, Median: 0.1, High: 0.45, Exhausted: 0.3})
+	for i := range b.rep.SLOs {
+		switch r := &b.rep.SLOs[i]; string(r.SLO.ID) + " " + r.Group[0] {
+		case "shop/availability a":
+			r.Outlook = &sla.Outlook{Forecast: f, Record: record}
+		case "shop/availability b":
+			r.Outlook = &sla.Outlook{Forecast: monthly, Record: record}
+		case "shop/volume a":
+			r.Outlook = &sla.Outlook{Forecast: forecast.Forecast{Time: made, TooLittle: "no bad event in five weeks"}}
+		}
+	}
+
+	_, text, page := writeReport(t, b, "2026-W47", nil)
+	const table = `
+FORECAST           GROUP      BUDGET LEFT  AHEAD                          BUDGET THEN  EMPTY UNTIL THEN  PACE                                     PAST RANGES THAT HELD
+shop/availability  product=b  50%          end of the window, in 10d 10h  −40% to 45%  30%               empty in 6h to 9h at this pace           3 of 3
+shop/availability  product=a  50%          in 7d                          −25% to 50%  20%               empty in 6h to 9h at this pace           6 of 8
+shop/volume        product=a  98%          –                              –            –                 no forecast: no bad event in five weeks  –
+`
+	require.Contains(t, text, table)
+	notes := []string{
+		"Forecasts are those of 2026-11-20 11:59 UTC. They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is empty at some time until then.",
+		"The engine has checked 71 past ranges of these service levels: 92% held what truly remained.", // 57 + 6 + 3 of 60 + 8 + 3, rounded down
+	}
+	for _, note := range notes {
+		require.Contains(t, text, "\n"+note+"\n")
+		require.Contains(t, html.UnescapeString(page), ">"+note+"<")
+	}
+	for _, want := range []string{">Forecast</h2>", ">end of the window, in 10d 10h<", ">−40% to 45%<", ">30%<", ">3 of 3<", ">no forecast: no bad event in five weeks<"} {
+		require.Contains(t, page, want)
+	}
+	checkMail(t, page)
+
+	shown := strings.Join(strings.Fields(b.get("/report?period=2026-W47").Body.String()), " ")
+	for _, want := range []string{
+		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Empty until then">30%</td><td data-name="Pace">empty in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that held">3 of 3</td>`,
+		`no forecast: no bad event in five weeks`, notes[1],
+	} {
+		require.Contains(t, shown, want)
+	}
+
+	k := newContract(t, b)
+	body := string(k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W47", http.StatusOK))
+	require.Contains(t, body, `"forecast":{"time":"2026-11-20T11:59:00Z","summary":"empty in 6h to 9h at this pace"`)
+	require.Equal(t, 3, strings.Count(body, `"forecast":{`))
+
+	var cells []string
+	for _, l := range readCSV(t, b.get("/api/v1/report?period=2026-W47&format=csv").Body.Bytes(), api.CSVColumns) {
+		if l["kind"] == "slo" && l["forecast_made"] != "" {
+			cells = append(cells, strings.Join([]string{
+				l["name"], l["group"], l["forecast_made"], l["forecast_for"], l["forecast_low"], l["forecast_median"], l["forecast_high"],
+				l["forecast_empty_probability"], l["forecasts_inside"], l["forecasts_checked"], l["note"],
+			}, "|"))
+		}
+	}
+	require.Equal(t, []string{
+		"availability|product=a|2026-11-20T11:59:00Z|2026-11-27T11:59:00Z|-0.25|0.3|0.5|0.2|6|8|empty in 6h to 9h at this pace",
+		"availability|product=b|2026-11-20T11:59:00Z|2026-11-30T21:59:00Z|-0.4|0.1|0.45|0.3|3|3|empty in 6h to 9h at this pace",
+		"volume|product=a|2026-11-20T11:59:00Z||||||||no forecast: no bad event in five weeks",
+	}, cells)
+
+	// The week before has been over for days, and says nothing.
+	_, text, page = writeReport(t, b, "2026-W46", nil)
+	for _, form := range []string{text, page, b.get("/report?period=2026-W46").Body.String(), string(k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W46", http.StatusOK))} {
+		require.NotRegexp(t, `(?i)forecast`, form)
+	}
+	// On the next morning it has forecasts, and two days later it has not.
+	for after, want := range map[time.Duration]int{8 * time.Hour: 1, 25 * time.Hour: 0} {
+		b.rep.Time = time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC).Add(after)
+		b.rep.Version++
+		_, text, _ = writeReport(t, b, "2026-W46", nil)
+		require.Equal(t, want, strings.Count(text, "\nFORECAST "), "%s after its end", after)
+	}
 }

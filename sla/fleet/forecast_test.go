@@ -156,7 +156,9 @@ func TestForecastsOfAView(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, one.SetSpec(in))
 
-	want := forecasts(t, outlook.Options{Counts: func(_ context.Context, q []fold.ReadRequest) ([]fold.ReadResult, error) { return whole.fold.Read(q), nil }}, one, now)
+	want := forecasts(t, outlook.Options{Counts: func(_ context.Context, q []fold.ReadRequest) ([]fold.ReadResult, error) {
+		return whole.fold.Read(q), nil
+	}}, one, now)
 	got := forecasts(t, outlook.Options{Counts: all.Read}, view, now)
 	require.Len(t, got.SLOs, 7)
 	for i := range want.SLOs {

@@ -36,16 +36,26 @@ func (s *Score) Share() (share float64, ok bool) {
 	return float64(s.Inside) / float64(s.Checked), true
 }
 
+// Add sums up two scores.
+func (s Score) Add(t Score) Score {
+	return Score{s.Made + t.Made, s.Checked + t.Checked, s.Inside + t.Inside, s.Below + t.Below, s.Missed + t.Missed}
+}
+
 // Add sums up two records.
 func (r Record) Add(s Record) Record {
 	for i := range r {
-		r[i].Made += s[i].Made
-		r[i].Checked += s[i].Checked
-		r[i].Inside += s[i].Inside
-		r[i].Below += s[i].Below
-		r[i].Missed += s[i].Missed
+		r[i] = r[i].Add(s[i])
 	}
 	return r
+}
+
+// Total sums up all lead times.
+func (r Record) Total() Score {
+	var out Score
+	for _, s := range r {
+		out = out.Add(s)
+	}
+	return out
 }
 
 // LeadName is the name of a point.

@@ -55,7 +55,8 @@ type ReportSLOJSON struct {
 	Budget   budgetJSON      `json:"budget"`     // planned maintenance taken out: what counts
 	Raw      budgetJSON      `json:"raw_budget"` // everything
 	WorstDay *reportDayJSON  `json:"worst_day"`
-	Cost     *sla.SLOCost    `json:"cost,omitempty"` // if the spec states one
+	Cost     *sla.SLOCost    `json:"cost,omitempty"`     // if the spec states one
+	Forecast *forecastJSON   `json:"forecast,omitempty"` // if the period reaches to now
 	Days     []reportDayJSON `json:"days,omitempty"`
 }
 
@@ -184,12 +185,15 @@ func newReportDay(s *slo.SLO, d *report.Day) reportDayJSON {
 	return reportDayJSON{d.Date, NewCounts(d.Net.Counts), NewCounts(d.Raw.Counts), number(b.SLI, b.HasData), d.Share}
 }
 
-func newReportSLO(r *report.SLO, days bool) ReportSLOJSON {
+func newReportSLO(p *report.Report, r *report.SLO, days bool) ReportSLOJSON {
 	s := r.Now.SLO
 	out := ReportSLOJSON{
 		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Now.Group), Informative: r.Now.Informative, Kind: s.Indicator.Kind,
 		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.Now.Slice.Seconds(), coveredJSON: newCovered(&r.Covered),
 		Events: r.Events, Verdict: r.Verdict, Budget: newBudget(r.Net), Raw: newBudget(r.Raw), Cost: r.Cost(),
+	}
+	if p.Forecast(r) != nil {
+		out.Forecast = newForecast(r.Now)
 	}
 	corrected := r.Corrected.Seconds()
 	out.Corrected = &corrected
@@ -235,7 +239,7 @@ func newPeriodReport(p *report.Report, v site.View, days bool) PeriodReportJSON 
 		out.Zone = p.Zone.String()
 	}
 	for i := range p.SLOs {
-		out.SLOs = append(out.SLOs, newReportSLO(&p.SLOs[i], days))
+		out.SLOs = append(out.SLOs, newReportSLO(p, &p.SLOs[i], days))
 	}
 	for i := range p.SLAs {
 		out.SLAs = append(out.SLAs, newReportSLA(p, &p.SLAs[i], days))

@@ -24,6 +24,7 @@ var CSVColumns = []string{
 	"score", "score_low", "score_high", "level", "weight", "attainment", "points", "points_lost", "kept_limit", "warnings", "criticals", "note",
 	"severity", "onset", "detected", "resolved", "detection_seconds", "response_seconds", "duration_seconds",
 	"cost", "currency", "cost_basis", "cost_estimate", "cost_baseline", "saving", "investment",
+	"forecast_made", "forecast_for", "forecast_low", "forecast_median", "forecast_high", "forecast_empty_probability", "forecasts_checked", "forecasts_inside",
 }
 
 // csvLine is one line by the names of its columns.
@@ -117,6 +118,7 @@ func reportCSV(p *report.Report) ([]byte, error) {
 			l["cost_basis"], l["cost_estimate"] = c.Basis, strconv.FormatBool(c.IsEstimate())
 			l.money(c.Amount, &c.Comparison)
 		}
+		l.forecast(p.Forecast(r))
 		put(l)
 	}
 	for i := range p.Thresholds {
@@ -150,6 +152,19 @@ func reportCSV(p *report.Report) ([]byte, error) {
 		err = w.Error()
 	}
 	return buf.Bytes(), err
+}
+
+// forecast fills in how the budget of a line will probably develop. Its note is the pace, or why there is no forecast.
+func (l csvLine) forecast(f *report.Forecast) {
+	if f == nil {
+		return
+	}
+	x := &f.Outlook.Forecast
+	l["forecast_made"], l["note"] = csvTime(x.Time), csvText(format.Pace(x))
+	if p := f.Point; p != nil {
+		l["forecast_for"], l["forecast_low"], l["forecast_median"], l["forecast_high"] = csvTime(x.Time.Add(p.Ahead)), csvNumber(p.Low, true), csvNumber(p.Median, true), csvNumber(p.High, true)
+		l["forecast_empty_probability"], l["forecasts_checked"], l["forecasts_inside"] = csvNumber(p.Exhausted, true), csvCount(f.Score.Checked), csvCount(f.Score.Inside)
+	}
 }
 
 // money fills in what something cost.

@@ -52,6 +52,22 @@ func Ahead(d time.Duration) string {
 	return ahead(d)
 }
 
+// Lead names the time ahead of a point of a forecast.
+func Lead(p *forecast.Point) string {
+	if p.WindowEnd {
+		return "end of the window, in " + ahead(p.Ahead)
+	}
+	return "in " + ahead(p.Ahead)
+}
+
+// Held says how many past ranges held what truly remained.
+func Held(s forecast.Score) string {
+	if s.Checked == 0 {
+		return "none checked"
+	}
+	return Count(s.Inside) + " of " + Count(s.Checked)
+}
+
 // Relief says how much budget comes back when, such as "the incident of Nov 13 leaves the window on Dec 13: +72 %".
 func Relief(r *forecast.Relief) string {
 	const day = "Jan 2"
@@ -114,3 +130,16 @@ func weeks(d time.Duration) string {
 
 // HourOfWeek names an hour of the week in a zone, such as "Wednesday 14:00".
 func HourOfWeek(t time.Time, loc *time.Location) string { return t.In(loc).Format("Monday 15:04 MST") }
+
+// Range prints the ends of a range of remaining budgets.
+func Range(p *forecast.Point) string { return Percent(p.Low, 0) + " to " + Percent(p.High, 0) }
+
+// ForecastNotes explain the forecasts of a report that were made at a time, and say how past ones did.
+func ForecastNotes(made time.Time, score forecast.Score) []string {
+	out := []string{"Forecasts are those of " + made.UTC().Format("2006-01-02 15:04 UTC") +
+		". They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is empty at some time until then."}
+	if share, ok := score.Share(); ok {
+		return append(out, "The engine has checked "+Plural(score.Checked, "past range")+" of these service levels: "+Percent(share, 0)+" held what truly remained.")
+	}
+	return append(out, "None of "+Plural(score.Made, "past forecast")+" of these service levels has been checked yet.")
+}

@@ -36,6 +36,8 @@ type model struct {
 	IncidentCosts                               bool
 	Costs                                       []costRow
 	Compared                                    string // the period before; "": none
+	Forecasts                                   []forecastRow
+	MoreForecasts                               int
 	Notes                                       []string
 }
 
@@ -117,6 +119,7 @@ func newModel(in *Input) *model {
 	m.Notes = notes(r)
 	m.fillCosts(r, in.Before)
 	m.fillIncidents(r)
+	m.fillForecasts(r)
 	return m
 }
 

@@ -40,6 +40,9 @@ type reportPage struct {
 	Services []reportService
 	Costs    *site.Costs // nil if the spec states no cost
 
+	Forecasts     []reportForecast
+	MoreForecasts int
+
 	Incidents     []reportIncident
 	MoreIncidents int
 
@@ -261,6 +264,7 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	p.Services, p.Costs = ui.reportServices(v, r), site.NewCosts(r.Costs())
 	ui.fillReportIncidents(p, r)
 	p.Notes = reportNotes(kept, partial, corrected)
+	ui.fillReportForecasts(p, r)
 }
 
 func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]int) []site.Figure {

@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -71,11 +72,8 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 	for i := range f.Points {
 		p := &f.Points[i]
 		row := forecastRow{
-			Ahead: "in " + format.Ahead(p.Ahead), Low: format.Percent(p.Low, 0), Median: format.Percent(p.Median, 0), High: format.Percent(p.High, 0),
+			Ahead: format.Lead(p), Low: format.Percent(p.Low, 0), Median: format.Percent(p.Median, 0), High: format.Percent(p.High, 0),
 			Exhausted: format.Odds(p.Exhausted), Class: "",
-		}
-		if p.WindowEnd {
-			row.Ahead = "end of the window, " + row.Ahead
 		}
 		if p.Exhausted >= 0.5 {
 			row.Class = "warn"
@@ -161,4 +159,41 @@ func forecastSection(v site.View) []section {
 		facts = append(facts, site.Fact{Name: "Counts not read since", Value: format.Ago(all.Since, v.Now), Note: format.Safe(all.Failed, format.MaxText)})
 	}
 	return []section{{"Forecasts", facts}}
+}
+
+// reportForecast is how the budget of one line of a report will probably develop.
+type reportForecast struct {
+	Href, Name, Service                    string
+	Group                                  []format.Label
+	Left, Ahead, Range, Empty, Class, Pace string
+	Held                                   string
+}
+
+// fillReportForecasts adds the forecasts of a period that reaches to now.
+func (ui *Handler) fillReportForecasts(p *reportPage, r *report.Report) {
+	all := r.Forecasts()
+	for _, f := range all {
+		if len(p.Forecasts) == mostReportRows {
+			p.MoreForecasts = len(all) - mostReportRows
+			break
+		}
+		now := f.Line.Now
+		row := reportForecast{
+			Href: ui.SLOHref(now), Name: format.Safe(now.SLO.ID.Name(), format.MaxName), Service: format.Safe(now.SLO.ID.Service(), format.MaxName), Group: format.Labels(now.SLO.GroupBy, now.Group),
+			Left: format.NoValue, Ahead: format.NoValue, Range: format.NoValue, Empty: format.NoValue, Pace: format.Pace(&f.Outlook.Forecast), Held: format.NoValue,
+		}
+		if now.Budget.HasData {
+			row.Left = format.Percent(now.Budget.Remaining, 0)
+		}
+		if x := f.Point; x != nil {
+			row.Ahead, row.Range, row.Empty, row.Held = format.Lead(x), format.Range(x), format.Odds(x.Exhausted), format.Held(f.Score)
+			if x.Exhausted >= 0.5 {
+				row.Class = "warn"
+			}
+		}
+		p.Forecasts = append(p.Forecasts, row)
+	}
+	if len(all) > 0 {
+		p.Notes = append(p.Notes, format.ForecastNotes(all[0].Outlook.Forecast.Time, r.ForecastScore())...)
+	}
 }

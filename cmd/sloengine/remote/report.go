@@ -148,6 +148,15 @@ type reportSLO struct {
 		Date  string
 		Share *float64 `json:"share_of_loss"`
 	} `json:"worst_day"`
+	Forecast *struct {
+		Summary string
+		Points  []struct {
+			Seconds   *float64
+			Ahead     string
+			Low, High *float64
+			Exhausted *float64 `json:"exhausted_probability"`
+		}
+	}
 	reportCovered
 }
 
@@ -236,6 +245,7 @@ func (r *periodReport) print(out io.Writer) error {
 				cli.Percent(x.Budget.SLI, 3), cli.Percent(x.Raw.SLI, 3), cli.Percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, x.since())
 		}
 	}
+	r.printForecasts(tw)
 	if len(r.Thresholds) > 0 {
 		fmt.Fprintln(tw, "\nEVENT THRESHOLD\tWITHIN\tWARNINGS\tCRITICAL\tCOVERAGE")
 		for i := range r.Thresholds {
@@ -267,6 +277,24 @@ func (r *periodReport) print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "\n%d of %d objectives met, %d breached, %d without data\n",
 		counts["met"], counts["met"]+counts["breached"], counts["breached"], counts["no_data"])
 	return err
+}
+
+// printForecasts prints the forecasts for the end of a calendar window, or for a week ahead.
+func (r *periodReport) printForecasts(out io.Writer) {
+	head := "\nFORECAST\tGROUP\tAHEAD\tBUDGET THEN\tEMPTY UNTIL THEN\tPACE\n"
+	for i := range r.SLOs {
+		x := &r.SLOs[i]
+		if x.Forecast == nil {
+			continue
+		}
+		ahead, then, empty := "-", "-", "-"
+		if n := len(x.Forecast.Points); n > 0 {
+			p := &x.Forecast.Points[n-1]
+			ahead, then, empty = took(p.Seconds), cli.Percent(p.Low, 0)+" to "+cli.Percent(p.High, 0), cli.Percent(p.Exhausted, 0)
+		}
+		fmt.Fprintf(out, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, cli.Printable(x.ID), cli.GroupText(x.Group), ahead, then, empty, cli.Printable(x.Forecast.Summary))
+		head = ""
+	}
 }
 
 // newReportSend is the command report send: a scheduled report, now and by hand.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web"
@@ -40,6 +41,10 @@ func reportServer(t *testing.T) string {
 		r.SetGroup(g)
 		rep.SLAs = append(rep.SLAs, r)
 	}
+	rep.SLOs[0].Outlook = &sla.Outlook{Forecast: forecast.Forecast{
+		Time: now, Points: []forecast.Point{{Ahead: 7 * 24 * time.Hour, Low: -0.25, Median: 0.3, High: 0.5, Exhausted: 0.2}}, Pace: forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
+	}}
+	rep.SLOs[1].Outlook = &sla.Outlook{Forecast: forecast.Forecast{Time: now, TooLittle: "no bad event in five weeks"}}
 	rep.Thresholds = []sla.ThresholdReport{{Threshold: &slo.Threshold{Service: "shop", Name: "slow", Warning: time.Minute}}}
 	counts := func(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		var out []fold.ReadResult
@@ -86,6 +91,11 @@ func TestReportCommand(t *testing.T) {
 	require.Regexp(t, `shop/slow +63 +7 +0 +100\.0%`, out)
 	require.Contains(t, out, "0 of 2 objectives met, 2 breached, 0 without data")
 	require.NotContains(t, out, "\x1b", "a hostile group cannot move the cursor")
+	require.NotContains(t, out, "FORECAST", "the week has been over for days")
+
+	out, err = runReport("--url", base, "--period", "this-week")
+	require.NoError(t, err)
+	require.Regexp(t, `FORECAST +GROUP +AHEAD +BUDGET THEN +EMPTY UNTIL THEN +PACE\nshop/availability +a +7d +-25% to 50% +20% +empty in 6h to 9h at this pace\nshop/availability +\S+ +- +- +- +no forecast: no bad event in five weeks\n`, out)
 
 	out, err = runReport("--url", base, "--period", "2026-W46", "-o", "csv", "--service", "shop")
 	require.NoError(t, err)
