@@ -50,3 +50,41 @@ func (g *generator) exhaustedSoon(s *slo.SLO) rules.Rule {
 				s.Window, within, percent(soon.Probability)))), maps.Clone(soon.Annotations)),
 	}
 }
+
+// soon tests the alert on the forecast: the probability is just below the threshold for an hour and then at it, and some
+// evaluations later the budget is empty.
+func (g *generator) soon(w *testWriter, p pace, subjects []subject) {
+	var asserts []assertion
+	for _, s := range subjects {
+		if !alertsSoon(s.SLO) {
+			continue
+		}
+		if len(asserts) == 0 {
+			w.test("a forecast says that the budget will be empty soon")
+		}
+		rule := g.exhaustedSoon(s.SLO)
+		fires := time.Hour + up(rule.For, p.eval)
+		empty := fires + 4*p.eval
+		over := up(empty+rule.KeepFiringFor, p.eval) + p.eval
+		feed := func(metric, label, value, values string) {
+			all := groupValues(s.SLO)
+			all[series.LabelSLOID], all[series.LabelService], all[series.LabelSLO], all[label] = string(s.ID), s.ID.Service(), s.ID.Name(), value
+			w.series(metricText(metric, all), values)
+		}
+		limit := s.Alerting.Soon.Probability
+		feed(series.ForecastExhausted.Name, series.LabelAhead, slo.FormatDuration(s.Alerting.Soon.Within), gauge(0.98*limit, time.Hour)+" "+gauge(limit, over-time.Hour))
+		feed(series.ForecastExhaustion.Name, series.LabelQuantile, "0.95", gauge(3600, empty)+" "+gauge(0, over-empty))
+		expr := `ALERTS{alertname="` + NameExhaustedSoon + `",` + name(s) + `,alertstate="firing"}`
+		asserts = append(asserts,
+			assertion{fires - p.eval, expr, "count", false}, assertion{fires, expr, "count", true},
+			assertion{up(empty+rule.KeepFiringFor, p.eval) - p.eval, expr, "count", true}, assertion{over, expr, "count", false})
+	}
+	if len(asserts) > 0 {
+		w.asserts(asserts)
+	}
+}
+
+// gauge is a gauge that stays where it is, in promtool's notation.
+func gauge(x float64, length time.Duration) string {
+	return fmt.Sprintf("%s+0x%d", number(exact(x)), int(length/testScrape)-1)
+}

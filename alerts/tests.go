@@ -55,7 +55,8 @@ func (p pace) mine(t Tier) bool { return t.Long > p.above && t.Long <= p.longest
 // Each SLO is checked for: the evaluation at which each tier fires in an incident
 // and not before, a full outage for the fast tiers; that it resets in time; that
 // it does not fire just below its threshold, and does just above; that quiet
-// hours give no alert; and that missing counters give the no-data alert. SLOs on
+// hours give no alert; that missing counters give the no-data alert; and that a
+// forecast of an empty budget gives its alert until the budget is empty. SLOs on
 // free queries have no counters that a test could feed: they are named in the
 // file's first lines.
 //
@@ -109,7 +110,7 @@ func (g *generator) tested(p pace) ([]rules.Group, error) {
 		group.Interval = g.o.Eval
 		tiers, _ := Tiers(s)
 		group.Rules = slices.DeleteFunc(group.Rules, func(r rules.Rule) bool {
-			if r.Alert == NameNoData {
+			if r.Alert == NameNoData || r.Alert == NameExhaustedSoon {
 				return !p.also
 			}
 			return !slices.ContainsFunc(tiers, func(t Tier) bool { return t.Name == r.Labels[LabelTier] && p.mine(t) })
@@ -183,6 +184,7 @@ func (g *generator) testFile(slos []*slo.SLO, ruleFile string, order []string, p
 		if p.also {
 			quiet(w, p, subjects)
 			g.missing(w, p, subjects)
+			g.soon(w, p, subjects)
 		}
 	}
 	if len(w.tests) == 0 {
@@ -393,11 +395,15 @@ func (w *testWriter) test(name string) { w.name, w.inputs = name, nil }
 
 func (w *testWriter) input(s subject, phases ...phase) {
 	for _, in := range s.feed.series {
-		var m yamlgen.Map
-		m.Set("series", yamlgen.SingleQuoted(in.metric))
-		m.Set("values", yamlgen.SingleQuoted(in.values(phases)))
-		w.inputs = append(w.inputs, m.Node())
+		w.series(in.metric, in.values(phases))
 	}
+}
+
+func (w *testWriter) series(metric, values string) {
+	var m yamlgen.Map
+	m.Set("series", yamlgen.SingleQuoted(metric))
+	m.Set("values", yamlgen.SingleQuoted(values))
+	w.inputs = append(w.inputs, m.Node())
 }
 
 func (w *testWriter) asserts(all []assertion) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,6 +110,52 @@ func TestRuleTestsNoticeWrongRules(t *testing.T) {
 				}
 			}
 			require.Contains(t, promtoolFails(t, ruleTests(t, changed, c.pace)...), "FAILED")
+		})
+	}
+}
+
+// forecasting are an SLO that alerts on its forecast by the defaults, and one with groups, times and labels of its own. They
+// have no other alerts, whose rules take promtool seconds.
+func forecasting(t *testing.T) rules.Spec {
+	plain := simple(t, "shop/soon", "99.9")
+	plain.Alerting.Soon = slo.SoonAlert{Within: 24 * time.Hour, Probability: 0.8}
+	own := grouped(simple(t, "shop/sooner", "99"), "region", "http.code")
+	own.Alerting.Soon = slo.SoonAlert{Within: 36 * time.Hour, Probability: 0.755, AlertSettings: slo.AlertSettings{For: 17 * time.Minute, Labels: map[string]string{"queue": "a"}}}
+	for _, s := range []*slo.SLO{plain, own} {
+		s.Alerting.Page.Disabled, s.Alerting.Ticket.Disabled, s.Alerting.NoData.Disabled = true, true, true
+	}
+	return rules.Spec{SLOs: []*slo.SLO{plain, own}}
+}
+
+// TestRuleTestsOfForecasts: the tests of the alert on a forecast pass, and notice rules that are wrong.
+func TestRuleTestsOfForecasts(t *testing.T) {
+	files, err := Tests(forecasting(t), Options{Options: tables})
+	require.NoError(t, err)
+	for _, c := range []struct{ name, old, new string }{
+		{"right", "", ""},
+		{"a lower threshold", ">= 0.755", ">= 0.73"},
+		{"a higher threshold", ">= 0.8", ">= 0.81"},
+		{"another time ahead", `ahead="1d12h"`, `ahead="1d"`},
+		{"it waits longer", "for: 17m", "for: 27m"},
+		{"it waits less", "for: 17m", "for: 7m"},
+		{"it ends at once", "keep_firing_for: 15m", "keep_firing_for: 1s"},
+		{"it goes on with an empty budget", `quantile="0.95"`, `quantile="0.9"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			changed := slices.Clone(files)
+			for i, f := range changed {
+				if c.old != "" && f.Name == "rules/shop_hours.yaml" {
+					changed[i].YAML = []byte(strings.ReplaceAll(string(f.YAML), c.old, c.new))
+					require.NotEqual(t, string(f.YAML), string(changed[i].YAML), "the rules have no %s", c.old)
+				}
+			}
+			args := ruleTests(t, changed, "hours")
+			if c.old == "" {
+				require.Contains(t, promtool(t, args...), "SUCCESS")
+				return
+			}
+			require.Contains(t, promtoolFails(t, args...), "FAILED")
 		})
 	}
 }
