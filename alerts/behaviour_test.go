@@ -486,6 +486,7 @@ func TestEngineAlerts(t *testing.T) {
 		NameRabbitOverdue:        {{`sloengine_rabbitmq_dead_letters_overdue_seconds{source="workers",queue="w",instance="a"}`, constant(120)}},
 		NameRabbitTopology:       {{`sloengine_rabbitmq_topology_problems{source="workers",instance="a"}`, constant(1)}},
 		NameRabbitShare:          {{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)}, {`sloengine_fold_events_total{instance="a"}`, grow(10)}},
+		NameTokenExpiring:        {{`sloengine_token_expiry_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(0)}, {`sloengine_token_last_used_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(60)}},
 		NameSinkLagging:          {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
 		NameSinkOverflowing:      {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
 		NameOutboxNotReady:       {{`sloengine_outbox_ready{part="broker",job="a",instance="r"}`, constant(0)}, {`sloengine_outbox_ready{part="database",job="a",instance="r"}`, constant(1)}},
@@ -513,7 +514,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 44, "every alert on the engine is tried above")
+	require.Len(t, known, 45, "every alert on the engine is tried above")
 }
 
 // A disk that fills is predicted from a trend, and the first samples of an engine are none.
@@ -564,7 +565,7 @@ func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {
 			switch metric.Lookup(name) {
 			case metric.IngestReady, metric.OutboxReady:
 				f = constant(1)
-			case metric.IngestDiskFreeBytes:
+			case metric.IngestDiskFreeBytes, metric.TokenExpirySeconds:
 				f = constant(1e12)
 			case metric.EvaluateTicks:
 				f = func(at time.Duration) (float64, bool) { return at.Seconds() / 10, true }

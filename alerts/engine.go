@@ -252,6 +252,10 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"max by (job, instance, report) (" + metric.ReportsFailing.Name + ") > 0 and max by (job, instance, report) (" + metric.ReportsPending.Name + ") > 0", 15 * time.Minute,
 			"Engine " + at + " cannot send the report {{ $labels.report }}",
 			"The report has not been delivered to {{ $value }} of its mail addresses, webhooks and folders for 15m. The engine retries for 24 hours and then gives the report up. The page /engine shows the cause."},
+		{NameTokenExpiring, SeverityWarning, ImpactHigh,
+			metric.TokenExpirySeconds.Name + " - time() < 604800 and on (job, instance, token, key) time() - " + metric.TokenLastUsedSeconds.Name + " < 86400", 5 * time.Minute,
+			"Token {{ $labels.token }} of engine " + at + " expires or has expired, and is in use",
+			"The key {{ $labels.key }} of the token expires in {{ $value | humanizeDuration }} (a negative time has passed), and requests carried it within the last 24h. From then on the engine refuses them with status 401."},
 	}, outboxAlerts(t)...)
 }
 
@@ -304,6 +308,7 @@ const (
 
 	NameNotificationsFailing = "NotificationsFailing"
 	NameReportsFailing       = "ReportsFailing"
+	NameTokenExpiring        = "TokenExpiring"
 )
 
 // dashboard is the UID of the dashboard that shows what the alert reads.

@@ -88,7 +88,7 @@ func (g *generator) ingestBoard() *board {
 		queries: []query{{sumRate("reason", metric.IngestUnavailable.Name), "{{reason}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(8, 8, lines(view{
-		title: "Refused senders", about: "Requests per second without a token, with an unknown one, or without the permission they need.",
+		title: "Refused senders", about: "Requests per second without a token, with an unknown or expired one, or without the permission they need.",
 		unit: unitRate, none: silent, steps: above(good, from(0.001, bad)),
 		queries: []query{{sumRate("reason", metric.IngestAuthFailures.Name), "{{reason}}"}},
 	}, lineStyle{stacked: true}))

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/reliability/connlimit"
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // Auth decides who may do what. Without tokens everything is allowed: the
@@ -21,7 +22,10 @@ type Auth struct {
 	tokens  atomic.Pointer[Tokens]
 	host    func(name string) bool
 	metrics *HTTPMetrics
+	uses    *metric.PerName[*keyUse]
+	logger  *slog.Logger
 	log     throttledLog
+	now     func() time.Time
 }
 
 // AuthOptions of an Auth; the zero value works.
@@ -39,14 +43,19 @@ func NewAuth(o AuthOptions) *Auth {
 	if o.Metrics == nil {
 		o.Metrics = NewHTTPMetrics(metrics.NewSet())
 	}
-	a := &Auth{host: o.Host, metrics: o.Metrics, log: newThrottledLog(o.Logger)}
-	a.tokens.Store(o.Tokens)
+	a := &Auth{host: o.Host, metrics: o.Metrics, log: newThrottledLog(o.Logger), now: time.Now}
+	a.logger = a.log.logger
+	a.uses = newKeyUses(o.Metrics.set)
+	a.SetTokens(o.Tokens)
 	return a
 }
 
 // SetTokens puts other tokens in force for all requests that start from now on;
 // nil allows everything.
-func (a *Auth) SetTokens(t *Tokens) { a.tokens.Store(t) }
+func (a *Auth) SetTokens(t *Tokens) {
+	a.count(a.tokens.Load(), t)
+	a.tokens.Store(t)
+}
 
 // PrepareTokens loads the file and returns what puts it in force. On an error the tokens in
 // force stay.
@@ -91,30 +100,35 @@ func (a *Auth) Require(p Permission) gin.HandlerFunc {
 // Allows reports whether the caller may do something, without counting or logging a no:
 // for pages that leave out what he may not do.
 func (a *Auth) Allows(r *http.Request, p Permission) bool {
-	tokens := a.tokens.Load()
-	if tokens == nil {
+	if !a.Enabled() {
 		return true
 	}
-	secret, ok := bearer(r)
-	if !ok {
-		return false
-	}
-	token := tokens.find(secret)
+	token := a.Token(r)
 	return token != nil && token.May(p)
 }
 
 // Caller is the name of the token that a request carries, for logs; "" if it carries none.
 func (a *Auth) Caller(r *http.Request) string {
-	tokens := a.tokens.Load()
-	if tokens == nil {
-		return ""
-	}
-	if secret, ok := bearer(r); ok {
-		if token := tokens.find(secret); token != nil {
-			return token.Name
-		}
+	if token := a.Token(r); token != nil {
+		return token.Name
 	}
 	return ""
+}
+
+// Token is the valid token that a request carries, nil if it carries none. It neither counts nor logs.
+func (a *Auth) Token(r *http.Request) *Token {
+	tokens := a.tokens.Load()
+	if tokens == nil {
+		return nil
+	}
+	secret, ok := bearer(r)
+	if !ok {
+		return nil
+	}
+	if k := tokens.find(secret); k != nil && !k.expired(a.now()) {
+		return k.Token
+	}
+	return nil
 }
 
 const headerRequestID = "X-Request-Id"
@@ -132,22 +146,30 @@ func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
 			detail: "missing token (send it as Authorization: Bearer TOKEN)", challenge: challenges("", p)}
 	}
-	token := tokens.find(secret)
-	if token == nil && len(secret) < minTokenBytes {
+	k := tokens.find(secret)
+	if k == nil && len(secret) < minTokenBytes {
 		a.metrics.authFailures[authUnknown].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
 			detail: fmt.Sprintf("the token is shorter than %d bytes, the minimum length", minTokenBytes), challenge: challenges("invalid_token", p)}
 	}
-	if token == nil {
+	if k == nil {
 		a.metrics.authFailures[authUnknown].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
 			detail: "the token is not in the tokens file", challenge: challenges("invalid_token", p)}
 	}
-	if !token.May(p) {
-		return nil, a.forbid(token, p)
+	now := a.now()
+	k.use.note(now)
+	if k.expired(now) {
+		a.metrics.authFailures[authExpired].Inc()
+		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
+			detail:    fmt.Sprintf("the key %s of the token %q expired at %s (send the new one)", k.id(), k.Name, k.expires.UTC().Format(time.RFC3339)),
+			challenge: challenges("invalid_token", p)}
+	}
+	if !k.May(p) {
+		return nil, a.forbid(k.Token, p)
 	}
 	connlimit.Trust(req.Context())
-	return token, nil
+	return k.Token, nil
 }
 
 // forbid is the refusal for a known token without the permission.

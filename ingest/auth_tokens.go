@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -43,11 +44,13 @@ func (p Permission) String() string {
 // known shows when it is sent.
 const minTokenBytes = 16
 
-// Token is what a tokens file says about one bearer token. The token itself is
-// not kept.
+// maxKeys bounds the secrets of one token: an old one, a new one, and some room for a slow
+// rotation. Every request is compared with all.
+const maxKeys = 4
+
+// Token is what a tokens file says about one bearer token.
 type Token struct {
 	Name     string
-	hash     [sha256.Size]byte
 	allow    Permission
 	services map[string]struct{} // nil: every service
 	check    func(service []byte) bool
@@ -59,23 +62,42 @@ func (t *Token) May(p Permission) bool { return t.allow&p != 0 }
 // serviceCheck is nil if the token may send for every service.
 func (t *Token) serviceCheck() func(service []byte) bool { return t.check }
 
-// Tokens is the immutable content of a tokens file.
-type Tokens struct{ list []*Token }
+// key is one secret of a token, of which only the hash is kept. A token has two while it is
+// rotated.
+type key struct {
+	*Token
+	hash    [sha256.Size]byte
+	expires time.Time // zero: never
+	use     *keyUse   // set when the tokens come into force
+}
+
+// id names the key to people: the first digits of the hash, as sha256sum prints them. They
+// say nothing about a random token.
+func (k *key) id() string { return hex.EncodeToString(k.hash[:4]) }
+
+// expired reports whether the key is no longer valid.
+func (k *key) expired(now time.Time) bool { return !k.expires.IsZero() && !now.Before(k.expires) }
+
+// Tokens is the content of a tokens file.
+type Tokens struct {
+	list []*Token
+	keys []*key
+}
 
 // Len is the number of tokens.
 func (t *Tokens) Len() int { return len(t.list) }
 
-// find compares with every token in constant time, so that how long it takes
-// tells nothing about how close a guess was.
-func (t *Tokens) find(secret string) *Token {
+// find compares with every key in constant time, so that how long it takes
+// tells nothing about how close a guess was. The key may have expired.
+func (t *Tokens) find(secret string) *key {
 	if len(secret) < minTokenBytes {
 		return nil
 	}
-	var found *Token
+	var found *key
 	hash := sha256.Sum256([]byte(secret))
-	for _, token := range t.list {
-		if subtle.ConstantTimeCompare(hash[:], token.hash[:]) == 1 {
-			found = token
+	for _, k := range t.keys {
+		if subtle.ConstantTimeCompare(hash[:], k.hash[:]) == 1 {
+			found = k
 		}
 	}
 	return found
@@ -85,10 +107,12 @@ func (t *Tokens) find(secret string) *Token {
 //
 //   - name: checkout             # for logs; unique
 //     sha256: 5e88…              # of the token, in hex; or token_file: path
+//     expires: 2027-01-31T00:00:00Z   # from then on it is refused; never without
 //     services: [checkout]       # or ["*"]; needed for send and backfill
 //     allow: [send, backfill]    # of send, backfill, read, operate
 //
-// A token_file is read at once, relative to the tokens file, without the line
+// Instead of sha256 or token_file, keys lists up to four of them, each with its own expires: all
+// are valid, so that a token can be rotated without a gap. A token_file is read at once, relative to the tokens file, without the line
 // break at its end. All mistakes are reported, joined, each a *yamldoc.Error.
 func LoadTokens(path string) (*Tokens, error) {
 	data, err := os.ReadFile(path)
@@ -144,7 +168,7 @@ func (p *tokenParser) document(list *yamldoc.Value) {
 }
 
 func (p *tokenParser) token(v *yamldoc.Value) *Token {
-	o := v.Object("name", "sha256", "token_file", "services", "allow")
+	o := v.Object("name", "sha256", "token_file", "expires", "keys", "services", "allow")
 	if o == nil {
 		return nil
 	}
@@ -152,11 +176,10 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 	if n := o.Need("name", "add a name, which logs show"); n != nil {
 		p.name(t, n)
 	}
-	if h := o.Get("sha256"); h != nil {
-		t.readHash(h)
-	}
-	if f := o.Get("token_file"); f != nil {
-		p.tokenFile(t, f)
+	if o.Has("keys") {
+		p.keys(t, o)
+	} else {
+		p.key(t, v, o)
 	}
 	if s := o.Get("services"); s != nil {
 		t.readServices(s)
@@ -164,21 +187,57 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 	if a := o.Need("allow", "list its permissions: send, backfill, read, operate"); a != nil {
 		t.readPermissions(a)
 	}
+	if t.allow&(PermitSend|PermitBackfill) != 0 && !o.Has("services") {
+		v.Errorf(`list the services that the token may send events for, or use ["*"]`, "services is missing")
+	}
+	return t
+}
+
+// keys reads the list of the secrets of one token.
+func (p *tokenParser) keys(t *Token, o *yamldoc.Object) {
+	for _, other := range []string{"sha256", "token_file", "expires"} {
+		if o.Has(other) {
+			o.KeyErrorf(other, "move it into keys", "give either keys or %s, not both", other)
+		}
+	}
+	list := o.Get("keys")
+	items, ok := list.List()
+	if ok && (len(items) == 0 || len(items) > maxKeys) {
+		list.Errorf("", "keys must list 1 to %d keys", maxKeys)
+	}
+	for _, v := range items {
+		v.What = "key"
+		if o := v.Object("sha256", "token_file", "expires"); o != nil {
+			p.key(t, v, o)
+		}
+	}
+}
+
+// key reads one secret of a token, and until when it is valid.
+func (p *tokenParser) key(t *Token, v *yamldoc.Value, o *yamldoc.Object) {
+	k := &key{Token: t}
+	if h := o.Get("sha256"); h != nil {
+		k.readHash(h)
+	}
+	if f := o.Get("token_file"); f != nil {
+		p.tokenFile(k, f)
+	}
+	if e := o.Get("expires"); e != nil {
+		// One in the past is fine: who sends the key then learns that it has expired.
+		k.expires, _ = e.Instant()
+	}
 	switch hash, file := o.Has("sha256"), o.Has("token_file"); {
 	case !hash && !file:
 		v.Errorf("", "sha256 or token_file is missing")
 	case hash && file:
 		o.KeyErrorf("token_file", "", "give either sha256 or token_file, not both")
-	case t.hash != [sha256.Size]byte{}:
-		if line, twice := p.hashes[t.hash]; twice {
+	case k.hash != [sha256.Size]byte{}:
+		if line, twice := p.hashes[k.hash]; twice {
 			v.Errorf("", "duplicate token, first defined on line %d", line)
 		}
-		p.hashes[t.hash] = v.At().Line
+		p.hashes[k.hash] = v.At().Line
+		p.tokens.keys = append(p.tokens.keys, k)
 	}
-	if t.allow&(PermitSend|PermitBackfill) != 0 && !o.Has("services") {
-		v.Errorf(`list the services that the token may send events for, or use ["*"]`, "services is missing")
-	}
-	return t
 }
 
 func (p *tokenParser) name(t *Token, v *yamldoc.Value) {
@@ -199,18 +258,18 @@ func (p *tokenParser) name(t *Token, v *yamldoc.Value) {
 }
 
 // readHash never quotes the value: who mixes the two up has put the token itself here.
-func (t *Token) readHash(v *yamldoc.Value) {
+func (k *key) readHash(v *yamldoc.Value) {
 	raw, err := hex.DecodeString(v.Raw())
 	if err != nil || len(raw) != sha256.Size {
 		v.Errorf("printf %s \"$TOKEN\" | sha256sum", "sha256 must be 64 hexadecimal digits")
 		return
 	}
-	copy(t.hash[:], raw)
-	if t.hash == sha256.Sum256(nil) || t.hash == sha256.Sum256([]byte("\n")) {
+	copy(k.hash[:], raw)
+	if k.hash == sha256.Sum256(nil) || k.hash == sha256.Sum256([]byte("\n")) {
 		v.Errorf("", "sha256 is the hash of an empty token")
 		return
 	}
-	if size := guessed(t.hash); size > 0 {
+	if size := guessed(k.hash); size > 0 {
 		v.Errorf(fmt.Sprintf("use a random token of at least %d bytes", minTokenBytes), "sha256 is the hash of a token of only %d characters", size)
 	}
 }
@@ -232,7 +291,7 @@ func guessed(hash [sha256.Size]byte) (size int) {
 	return 0
 }
 
-func (p *tokenParser) tokenFile(t *Token, v *yamldoc.Value) {
+func (p *tokenParser) tokenFile(k *key, v *yamldoc.Value) {
 	name, ok := v.String()
 	if !ok {
 		return
@@ -251,7 +310,7 @@ func (p *tokenParser) tokenFile(t *Token, v *yamldoc.Value) {
 		v.Errorf("", "the token in %s has characters that are invalid in an HTTP header", name)
 		return
 	}
-	t.hash = sha256.Sum256(secret)
+	k.hash = sha256.Sum256(secret)
 }
 
 func (t *Token) readServices(v *yamldoc.Value) {

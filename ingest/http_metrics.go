@@ -47,6 +47,7 @@ const (
 	authUnknown  = "unknown"
 	authNotGiven = "permission"
 	authHost     = "host"
+	authExpired  = "expired"
 )
 
 // NewHTTPMetrics makes the counters in set.
@@ -77,7 +78,7 @@ func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 	for _, code := range rejectionCodes {
 		m.codes[code] = metric.IngestRejected.Counter(set, string(code))
 	}
-	for _, reason := range []string{authMissing, authUnknown, authNotGiven, authHost} {
+	for _, reason := range []string{authMissing, authUnknown, authNotGiven, authHost, authExpired} {
 		m.authFailures[reason] = metric.IngestAuthFailures.Counter(set, reason)
 	}
 	return m

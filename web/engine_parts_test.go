@@ -18,6 +18,9 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 
 	s := &b.eng
 	s.Fold.Full = []status.FullStatus{{SLO: "shop/checkout", MaxGroups: 1000, Other: 100_000}}
+	s.Tokens = []status.TokenStatus{
+		{Token: "shop", Key: "1a2b3c4d", Expires: b.now.Add(time.Hour), Expiring: true}, {Token: "old", Key: "5e6f7a8b", Expires: b.now.Add(-time.Hour)},
+	}
 	s.Redis.Connected, s.Redis.LastError = false, "dial tcp 10.0.0.7:6379: secret"
 	s.Breakers = []status.BreakerStatus{{Name: "warehouse", State: status.BreakerOpen, Reason: "https://secret.example answered 503"}, {Name: "idle", State: status.BreakerClosed}, {Name: "half", State: status.BreakerHalfOpen}}
 	s.Sinks = []status.SinkStatus{
@@ -49,9 +52,10 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		require.NotEmpty(t, d.Reason)
 		got = append(got, strings.TrimSpace(d.Part+" "+d.Name))
 	}
-	require.Equal(t, []string{"slo shop/checkout", "redis", "alertmanager am-2", "report weekly", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked", "sink wrong"}, got[:11])
-	require.True(t, strings.HasPrefix(got[11], `sink \u{202e}<b>xxx`), got[11])
-	require.Less(t, len(got[11]), 100)
+	require.Equal(t, []string{"token shop", "slo shop/checkout", "redis", "alertmanager am-2", "report weekly", "breaker warehouse", "breaker half", "sink alone", "sink far", "sink old", "sink asked", "sink wrong"}, got[:12])
+	require.True(t, strings.HasPrefix(got[12], `sink \u{202e}<b>xxx`), got[12])
+	require.Less(t, len(got[12]), 100)
+	require.Contains(t, string(body), "a key of it that is in use expires at 2026-11-20 ")
 
 	s.Troubles = []status.TroubleStatus{{Part: "log", Reason: "no file descriptor is left", Since: b.now}}
 	s.Connections.RefusedAt = b.now.Add(-59 * time.Second)

@@ -188,7 +188,7 @@ func startFull(t *testing.T) *fullEngine {
 		shared = "  shared: {redis: true}\nredis: {address: \"" + dlqtest.Redis(t).Options().Addr + "\", timeout: 1s}"
 		limit = ", rate_limit: {limit: 1000, shared: true}"
 	}
-	writeFile(t, e.dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, services: [\"*\"], allow: [send, backfill, read, operate]}\n", sha256.Sum256([]byte(fullToken))))
+	writeFile(t, e.dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, expires: 2100-01-01T00:00:00Z, services: [\"*\"], allow: [send, backfill, read, operate]}\n", sha256.Sum256([]byte(fullToken))))
 	specFile := writeFile(t, e.dir, "spec.yaml", fmt.Sprintf(fullSpec, ", gone"))
 	p, ok := serveIn(t, e.dir, specFile, fmt.Sprintf(fullSettings, shared, e.brokers[0], e.hook.address, e.hook.address, limit))
 	require.True(t, ok, p.log.String())

@@ -4,6 +4,11 @@ var ingestPart = NewPart("Ingest",
 	"The `POST` requests that send events, until their events are durable.")
 
 var (
+	tokenName = Named("token", "name of the token")
+	tokenKey  = Named("key", "first 8 hexadecimal digits of the key's SHA-256")
+)
+
+var (
 	IngestRequests               = ingestPart.Counter("sloengine_ingest_requests_total", "requests", "Requests with events, by the HTTP status of the answer. 499 is a sender that closed the connection before its events were stored, 504 a deadline that passed.", OneOf("code", "200 202 400 401 403 408 413 415 422 429 499 500 503 504"))
 	IngestEvents                 = ingestPart.Counter("sloengine_ingest_events_total", unitEvents, "Events by the result that the sender received. Limited, sampled and dead-lettered events exceeded a rate limit.", OneOf("result", "accepted duplicate rejected limited sampled dead_lettered"))
 	IngestRejected               = ingestPart.Counter("sloengine_ingest_rejected_total", unitEvents, "Invalid events that were rejected, by error code.", Named("code", "error code in the response, or `unlisted` beyond the errors that a response lists"))
@@ -20,8 +25,11 @@ var (
 	IngestQueueRequests    = ingestPart.Gauge("sloengine_ingest_queue_requests", "requests", "Requests that wait for a write to the log, or to be merged with others.")
 	IngestQueueBytes       = ingestPart.Gauge("sloengine_ingest_queue_bytes", unitBytes, "Bytes of events that wait for a write to the log.")
 	IngestUnavailable      = ingestPart.Counter("sloengine_ingest_unavailable_total", "requests", "Requests refused because the engine could not make their events durable.", Named("reason", "code of the problem in the response"))
-	IngestAuthFailures     = ingestPart.Counter("sloengine_ingest_auth_failures_total", "requests", "Requests without a token, with an unknown token, without the required permission, or for a host name that is not allowed.", OneOf("reason", "missing unknown permission host"))
+	IngestAuthFailures     = ingestPart.Counter("sloengine_ingest_auth_failures_total", "requests", "Requests without a token, with an unknown or an expired token, without the required permission, or for a host name that is not allowed.", OneOf("reason", "missing unknown expired permission host"))
 	IngestTokenReloads     = ingestPart.Counter("sloengine_ingest_token_reloads_total", unitTimes, "Reads of the token file.", OneOf("result", "ok failed"))
+	TokenRequests          = ingestPart.Counter("sloengine_token_requests_total", "requests", "Requests that carried a key of a token, expired or not.", tokenName, tokenKey, Absent("without tokens"))
+	TokenExpirySeconds     = ingestPart.Gauge("sloengine_token_expiry_seconds", "Unix seconds", "Time at which a key of a token expires.", tokenName, tokenKey, Absent("for a key that does not expire"))
+	TokenLastUsedSeconds   = ingestPart.Gauge("sloengine_token_last_used_seconds", "Unix seconds", "Time of the last request that carried a key of a token. 0 if there was none since the start.", tokenName, tokenKey, Absent("without tokens"))
 	IngestTrouble          = ingestPart.Gauge("sloengine_ingest_trouble", unitYesNo, "1 while a part of the engine fails, for example for lack of file descriptors or disk space. The engine keeps retrying.", OneOf("part", "log log_marker fold checkpoint dead_letters"))
 	HTTPConnections        = ingestPart.Gauge("sloengine_http_connections", "connections", "Open client connections.")
 	HTTPConnectionsLimit   = ingestPart.Gauge("sloengine_http_connections_limit", "connections", "Maximum number of open connections: `web.max_connections`, or less if the limit of open files is low.")

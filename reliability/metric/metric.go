@@ -260,6 +260,12 @@ func (g *Group) Gauge(f *Family, values ...string) *metrics.Gauge {
 	return f.Gauge(g.Set, values...)
 }
 
+// Read makes a gauge of the group whose value is read at every scrape.
+func (g *Group) Read(f *Family, read func() float64, values ...string) *metrics.Gauge {
+	g.add(f, values)
+	return f.Read(g.Set, read, values...)
+}
+
 // Histogram makes a histogram of the group.
 func (g *Group) Histogram(f *Family, values ...string) *metrics.PrometheusHistogram {
 	g.add(f, values)

@@ -3,6 +3,7 @@ package status
 import (
 	"encoding/json"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/slo/spec"
@@ -63,11 +64,23 @@ type Engine struct {
 	NotificationsOff bool                 `json:"notifications_off,omitempty"` // notifications.send is false
 	DeadLetters      *DeadLetterStatus    `json:"dead_letters,omitempty"`
 
+	Tokens []TokenStatus `json:"tokens,omitempty"` // every key of every token
+
 	// Fleet are the engines that a view adds up; nil for an engine.
 	Fleet []FleetEngine `json:"fleet,omitempty"`
 
 	Reports        []ReportStatus `json:"reports,omitempty"`         // that come by themselves
 	ReportsUnsaved bool           `json:"reports_unsaved,omitempty"` // it could not be saved which were sent
+}
+
+// TokenStatus is one key of a token. Counts are since the start.
+type TokenStatus struct {
+	Token    string    `json:"token"`
+	Key      string    `json:"key"` // first digits of its SHA-256
+	Expires  time.Time `json:"expires,omitzero"`
+	LastUsed time.Time `json:"last_used,omitzero"` // by a request, expired or not
+	Requests uint64    `json:"requests"`
+	Expiring bool      `json:"expiring"` // it is in use, and expires soon or has expired
 }
 
 // TroubleStatus is a part of the engine that does not work now.
@@ -159,10 +172,14 @@ type SpecStatus struct {
 	Change   *SpecChange    `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
 }
 
-// Digest changes whenever the status does, but for the number of connections: who asks
-// changes it.
+// Digest changes whenever the status does, but for the number of connections and of uses of
+// tokens: who asks changes them.
 func (e Engine) Digest() uint64 {
 	e.Connections.Open = 0
+	e.Tokens = slices.Clone(e.Tokens)
+	for i := range e.Tokens {
+		e.Tokens[i].LastUsed, e.Tokens[i].Requests = time.Time{}, 0
+	}
 	h := fnv.New64a()
 	_ = json.NewEncoder(h).Encode(e) // a hash takes every write, and the struct has only plain values
 	return h.Sum64()

@@ -128,7 +128,7 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, connections, engine, slo, redis, breaker, alertmanager, report, source or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, connections, engine, slo, redis, breaker, alertmanager, report, source, token or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -163,6 +163,15 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	}
 	if at := e.Connections.RefusedAt; !at.IsZero() && now.Sub(at) < refusedFor {
 		add("connections", "", "more clients connect than web.max_connections allows; connections without credentials are closed first")
+	}
+	for i := range e.Tokens {
+		if t := &e.Tokens[i]; t.Expiring {
+			verb := "expires"
+			if !now.Before(t.Expires) {
+				verb = "expired"
+			}
+			add("token", t.Token, fmt.Sprintf("a key of it that is in use %s at %s", verb, t.Expires.UTC().Format("2006-01-02 15:04:05Z")))
+		}
 	}
 	for _, f := range e.Fold.Full {
 		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", format.Plural(f.MaxGroups, "group"), slo.OtherGroup))

@@ -276,7 +276,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		}, set),
 	}
 	a.status = &engineStatus{
-		dir: opt.DataDir, started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, counts: counts, parking: parking,
+		dir: opt.DataDir, started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
 		sinks: sinks, sources: sources, alerts: alerts, reports: reports, deadLetters: deadLetters,
 	}

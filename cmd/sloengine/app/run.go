@@ -102,6 +102,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	}
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
+	g.start(ctx, "expiry of tokens", a.auth.WatchExpiry)
 	g.start(ctx, "parked generations", after(ready, a.parking.Evict))
 	g.start(ctx, "sources", after(ready, a.sources.run)) // like requests, no more come once the engine stops
 }

@@ -22,6 +22,7 @@ type engineStatus struct {
 	stopping    *atomic.Bool
 	engine      *engine.Engine
 	http        *ingest.HTTPMetrics
+	auth        *ingest.Auth
 	counts      *counting.Counts
 	parking     *counting.Parking
 	specs       *counting.Specs
@@ -117,6 +118,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	s.Alertmanagers, s.Receivers = notified(e.alerts.notifier.Status()), notified(e.alerts.receivers.Status())
 	s.NotificationsOff = e.alerts.off.Load()
 	e.reports.status(s)
+	s.Tokens = tokenStatus(e.auth, time.Now())
 	s.Sources = e.sources.status()
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {
@@ -170,6 +172,15 @@ func (e *engineStatus) delivery(s *status.Engine) {
 			s.DeadLetters.LostEntries, s.DeadLetters.DamagedBytes = st.Lost.Entries, st.Lost.Bytes
 		}
 	}
+}
+
+func tokenStatus(auth *ingest.Auth, now time.Time) (out []status.TokenStatus) {
+	for _, k := range auth.Keys() {
+		out = append(out, status.TokenStatus{
+			Token: k.Token, Key: k.ID, Expires: k.Expires, LastUsed: k.LastUsed, Requests: k.Requests, Expiring: k.Soon(now) && k.Used(now),
+		})
+	}
+	return out
 }
 
 // notified is how the delivery of alerts goes.
