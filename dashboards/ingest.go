@@ -53,7 +53,7 @@ func (g *generator) ingestBoard() *board {
 		queries: []query{{sumRate("result", metric.IngestEvents.Name), "{{result}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(12, 8, lines(view{
-		title: "Rejected events by reason", about: "Rejected events per second by error code. \"unlisted\" are events beyond the first hundred errors of a request.",
+		title: "Rejected events by reason", about: "Rejected events per second by error code. \"unlisted\" are events beyond the errors and ranges that an answer lists.",
 		unit: unitRate, none: "nothing was rejected", steps: plain(),
 		queries: []query{{sumRate("code", metric.IngestRejected.Name) + " > 0", "{{code}}"}},
 	}, lineStyle{stacked: true}))

@@ -23,9 +23,11 @@ type Answer struct {
 	DeadLettered int `json:"dead_lettered"`
 	Rejected     int `json:"rejected"`
 
-	// Errors lists the first rejected events; ErrorsTruncated says that there are more.
+	// Errors lists the first rejected events; ErrorsTruncated says that there are more. Unlisted has the index and the code
+	// of those that were rejected as invalid, so a sender need not send them again to learn it.
 	Errors          []event.ItemError `json:"errors"`
 	ErrorsTruncated bool              `json:"errors_truncated"`
+	Unlisted        []event.Run       `json:"unlisted,omitempty"`
 
 	// ID is the id that the server gave to the only event of the body.
 	ID string `json:"id,omitempty"`
@@ -60,6 +62,19 @@ func (a *Answer) appendMembers(dst []byte) []byte {
 	}
 	dst = append(dst, `],"errors_truncated":`...)
 	dst = strconv.AppendBool(dst, a.ErrorsTruncated)
+	if len(a.Unlisted) > 0 {
+		dst = append(dst, `,"unlisted":[`...)
+		for i, run := range a.Unlisted {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendCount(dst, `{"from":`, run.From)
+			dst = appendCount(dst, `,"to":`, run.To)
+			dst = append(dst, `,"code":`...)
+			dst = append(appendString(dst, string(run.Code)), '}')
+		}
+		dst = append(dst, ']')
+	}
 	if a.ID != "" {
 		dst = append(dst, `,"id":`...)
 		dst = appendString(dst, a.ID)

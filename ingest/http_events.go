@@ -240,6 +240,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 		Rejected:        b.Rejected,
 		Errors:          b.Errors,
 		ErrorsTruncated: b.ErrorsTruncated,
+		Unlisted:        b.Unlisted,
 		DryRun:          s.dryRun,
 	}
 	for i := range b.Events {

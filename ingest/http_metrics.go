@@ -62,7 +62,7 @@ func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 		sampled:      metric.IngestEvents.Counter(set, "sampled"),
 		deadLettered: metric.IngestEvents.Counter(set, "dead_lettered"),
 		codes:        map[event.Code]*metrics.Counter{},
-		// Beyond the listed errors only their number is known.
+		// Beyond the errors and runs of an answer only their number is known.
 		unlisted:      metric.IngestRejected.Counter(set, "unlisted"),
 		wireBytes:     metric.IngestReceivedBytes.Counter(set),
 		expired:       deadline.NewMetrics(set, "ingest"),
@@ -116,6 +116,12 @@ func (m *HTTPMetrics) countAnswer(a *Answer) {
 		if c, ok := m.codes[a.Errors[i].Code]; ok {
 			c.Inc()
 			listed++
+		}
+	}
+	for _, run := range a.Unlisted {
+		if c, ok := m.codes[run.Code]; ok {
+			c.Add(run.To - run.From + 1)
+			listed += run.To - run.From + 1
 		}
 	}
 	m.unlisted.Add(max(0, a.Rejected-listed))

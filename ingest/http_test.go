@@ -456,7 +456,16 @@ func TestHostileBodies(t *testing.T) {
 	p := decodeAnswer(t, r.post("", strings.Repeat("{}\n", 10_000), headers{"Content-Type": ndjson}))
 	require.Equal(t, 10_000, p.Rejected)
 	require.True(t, p.ErrorsTruncated)
-	require.Positive(t, r.metric(t, `sloengine_ingest_rejected_total{code="unlisted"}`))
+	require.Equal(t, []event.Run{{From: 100, To: 9_999, Code: event.CodeMissingField}}, p.Unlisted)
+	require.Zero(t, r.metric(t, `sloengine_ingest_rejected_total{code="unlisted"}`), "every code is known")
+
+	// Good and bad in turn are more ranges than an answer has.
+	w := r.post("", strings.Repeat("{}\n"+line("a")+"\n", 5_000), headers{"Content-Type": ndjson})
+	require.Less(t, w.Body.Len(), 64<<10)
+	p = decodeAnswer(t, w)
+	require.Equal(t, 5_000, p.Rejected)
+	require.Len(t, p.Unlisted, 500)
+	require.Equal(t, 4_400, r.metric(t, `sloengine_ingest_rejected_total{code="unlisted"}`))
 }
 
 func TestPanicIsAnsweredAndGivesEverythingBack(t *testing.T) {

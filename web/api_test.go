@@ -164,7 +164,7 @@ func TestEventsAreDocumented(t *testing.T) {
 		err = openapi3filter.ValidateRequest(context.Background(), k.request(r))
 		require.Equal(t, ok, err == nil, "%s: %v", body, err)
 	}
-	answer := `{"received":1000,"accepted":997,"duplicates":1,"limited":0,"sampled":0,"dead_lettered":0,"rejected":2,"errors":[{"index":17,"line":18,"id":"x","code":"time_too_old","detail":"d","retryable":false}],"errors_truncated":false}`
+	answer := `{"received":1000,"accepted":997,"duplicates":1,"limited":0,"sampled":0,"dead_lettered":0,"rejected":2,"errors":[{"index":17,"line":18,"id":"x","code":"time_too_old","detail":"d","retryable":false}],"errors_truncated":true,"unlisted":[{"from":18,"to":18,"code":"time_too_old"}]}`
 	problem := `{"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"all rejected",` + answer[1:]
 	for _, c := range []struct {
 		status    int

@@ -33,6 +33,7 @@ type Answer struct {
 	Tally
 	Errors          []event.ItemError `json:"errors"`
 	ErrorsTruncated bool              `json:"errors_truncated"`
+	Unlisted        []event.Run       `json:"unlisted,omitempty"` // rejected, beyond Errors
 
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
@@ -50,6 +51,11 @@ func (a *Answer) check(n int) error {
 	for i := range a.Errors {
 		if at := a.Errors[i].Index; at < 0 || at >= n {
 			return fmt.Errorf("sent %d events, but an error refers to event %d", n, at)
+		}
+	}
+	for _, run := range a.Unlisted {
+		if run.From < 0 || run.To < run.From || run.To >= n {
+			return fmt.Errorf("sent %d events, but unlisted errors refer to the events %d to %d", n, run.From, run.To)
 		}
 	}
 	return nil

@@ -134,7 +134,8 @@ func (d *Sender[T]) resolve(ctx context.Context, b *Batch[T], a *Answer, s *Sett
 	if again.Len() == 0 {
 		again = nil
 	}
-	if a.ErrorsTruncated || a.Rejected > len(named) {
+	refuseUnlisted(b, a, named, s)
+	if a.Rejected > len(named) || a.ErrorsTruncated && a.Rejected+a.Limited > len(named) {
 		if b.Len() > 1 {
 			return d.resolveRest(ctx, b, a, named, again, s)
 		}
@@ -152,6 +153,25 @@ func (d *Sender[T]) resolve(ctx context.Context, b *Batch[T], a *Answer, s *Sett
 		s.Limited -= min(a.Limited, again.Len())
 	}
 	return again, nil
+}
+
+// refuseUnlisted refuses the events whose reason the server gives as a code only.
+func refuseUnlisted[T any](b *Batch[T], a *Answer, named map[int]bool, s *Settlement[T]) {
+	for _, run := range a.Unlisted {
+		detail := "not listed by the server"
+		for i := range a.Errors {
+			if a.Errors[i].Code == run.Code {
+				detail = "as another event: " + a.Errors[i].Detail
+				break
+			}
+		}
+		for i := run.From; i <= run.To; i++ {
+			if !named[i] {
+				named[i] = true
+				s.Refuse(b, i, event.ItemError{Code: run.Code, Detail: detail})
+			}
+		}
+	}
 }
 
 // resolveRest learns of the errors that an answer had no room for, by sending the events that it does not name again in

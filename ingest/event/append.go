@@ -59,13 +59,19 @@ func (d *Decoder) Append(format Format, body []byte, at time.Time, extra []Extra
 // Mark is how much a batch holds.
 type Mark struct {
 	received, rejected, events, bytes, errors int
+	unlisted                                  int
+	lastUnlisted                              Run // which grows
 	truncated                                 bool
 	minTime, maxTime                          int64
 }
 
 // Mark notes how much a batch holds while bodies are appended to it.
 func (b *Batch) Mark() Mark {
-	return Mark{b.Received, b.Rejected, len(b.Events), len(b.Buf), len(b.Errors), b.ErrorsTruncated, b.MinTime, b.MaxTime}
+	m := Mark{b.Received, b.Rejected, len(b.Events), len(b.Buf), len(b.Errors), len(b.Unlisted), Run{}, b.ErrorsTruncated, b.MinTime, b.MaxTime}
+	if m.unlisted > 0 {
+		m.lastUnlisted = b.Unlisted[m.unlisted-1]
+	}
+	return m
 }
 
 // Truncate removes what was appended since Mark.
@@ -74,6 +80,9 @@ func (b *Batch) Truncate(m Mark) {
 	b.MinTime, b.MaxTime = m.minTime, m.maxTime
 	clear(b.Errors[m.errors:])
 	b.Events, b.Buf, b.Errors = b.Events[:m.events], b.Buf[:m.bytes], b.Errors[:m.errors]
+	if b.Unlisted = b.Unlisted[:m.unlisted]; m.unlisted > 0 {
+		b.Unlisted[m.unlisted-1] = m.lastUnlisted
+	}
 }
 
 // End completes the batch, and lets go of what Begin was given.

@@ -108,10 +108,31 @@ type Batch struct {
 	Buf             []byte      // the binary events, one after the other
 	Errors          []ItemError // the first SizeLimits.MaxErrors
 	ErrorsTruncated bool        // there were more
+	Unlisted        []Run       // those, unless they are more than maxRuns runs
 	Backfill        bool
 	Deadline        time.Time // after which no sender waits for it any more; zero: none
 	MinTime         int64     // Unix nanoseconds over Events; both 0 if there are none
 	MaxTime         int64
+}
+
+// Run is neighbouring events of a body that are rejected with the same code and not listed, From and To included.
+type Run struct {
+	From int  `json:"from"` // index in the body, from 0
+	To   int  `json:"to"`
+	Code Code `json:"code"`
+}
+
+// maxRuns bounds the runs of a batch: 10,000 events that are good and bad in turn would be 5,000.
+const maxRuns = 500
+
+// leaveOut notes an error that is not listed.
+func (b *Batch) leaveOut(index int, code Code) {
+	b.ErrorsTruncated = true
+	if n := len(b.Unlisted); n > 0 && b.Unlisted[n-1].To == index-1 && b.Unlisted[n-1].Code == code {
+		b.Unlisted[n-1].To = index
+	} else if n < maxRuns {
+		b.Unlisted = append(b.Unlisted, Run{index, index, code})
+	}
 }
 
 // Item is one good event of a batch.
@@ -141,7 +162,7 @@ type ItemError struct {
 // Reset empties b and keeps its memory for reuse.
 func (b *Batch) Reset() {
 	clear(b.Errors) // let go of the texts
-	*b = Batch{Events: b.Events[:0], Buf: b.Buf[:0], Errors: b.Errors[:0]}
+	*b = Batch{Events: b.Events[:0], Buf: b.Buf[:0], Errors: b.Errors[:0], Unlisted: b.Unlisted[:0]}
 }
 
 // Event returns the binary form of the i-th good event.

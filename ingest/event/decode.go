@@ -252,7 +252,7 @@ func (d *Decoder) finish(line int) {
 	if d.problem != "" {
 		b.Rejected++
 		if d.quiet {
-			b.ErrorsTruncated = true
+			b.leaveOut(index, d.problem)
 			return
 		}
 		e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail, From: d.origin + d.from, To: d.origin + d.i}

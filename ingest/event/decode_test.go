@@ -399,6 +399,7 @@ func TestBatchLimits(t *testing.T) {
 	require.Equal(t, 3, b.Rejected)
 	require.Len(t, b.Errors, 2)
 	require.True(t, b.ErrorsTruncated)
+	require.Equal(t, []Run{{2, 2, CodeMissingField}}, b.Unlisted)
 
 	var e *BodyError
 	require.ErrorAs(t, d.Decode(NDJSON, []byte(lines+"{}"), opt, &b), &e)

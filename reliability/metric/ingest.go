@@ -11,7 +11,7 @@ var (
 var (
 	IngestRequests               = ingestPart.Counter("sloengine_ingest_requests_total", "requests", "Requests with events, by the HTTP status of the answer. 499 is a sender that closed the connection before its events were stored, 504 a deadline that passed.", OneOf("code", "200 202 400 401 403 408 413 415 422 429 499 500 503 504"))
 	IngestEvents                 = ingestPart.Counter("sloengine_ingest_events_total", unitEvents, "Events by the result that the sender received. Limited, sampled and dead-lettered events exceeded a rate limit.", OneOf("result", "accepted duplicate rejected limited sampled dead_lettered"))
-	IngestRejected               = ingestPart.Counter("sloengine_ingest_rejected_total", unitEvents, "Invalid events that were rejected, by error code.", Named("code", "error code in the response, or `unlisted` beyond the errors that a response lists"))
+	IngestRejected               = ingestPart.Counter("sloengine_ingest_rejected_total", unitEvents, "Invalid events that were rejected, by error code.", Named("code", "error code in the response, or `unlisted` beyond the errors and ranges that a response lists"))
 	IngestStoredEvents           = ingestPart.Counter("sloengine_ingest_stored_events_total", unitEvents, "Events written to the log.")
 	IngestReceivedBytes          = ingestPart.Counter("sloengine_ingest_received_bytes_total", unitBytes, "Bytes of request bodies as received, before decompression.")
 	IngestBodyBytes              = ingestPart.Counter("sloengine_ingest_body_bytes_total", unitBytes, "Bytes of request bodies after decompression.")

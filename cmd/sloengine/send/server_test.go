@@ -74,7 +74,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	a := post.Answer{Received: b.Received, Tally: post.Tally{Rejected: b.Rejected}, Errors: b.Errors, ErrorsTruncated: b.ErrorsTruncated}
+	a := post.Answer{Received: b.Received, Tally: post.Tally{Rejected: b.Rejected}, Errors: b.Errors, ErrorsTruncated: b.ErrorsTruncated, Unlisted: b.Unlisted}
 	if s.edit != nil {
 		s.edit(n, &b, &a)
 	}
