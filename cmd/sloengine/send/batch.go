@@ -18,7 +18,8 @@ type item struct {
 // batch is the body of one request, and when its first event was read.
 type batch struct {
 	post.Batch[item]
-	born time.Time
+	born  time.Time
+	input int64 // bytes of the input that it stands for
 }
 
 // batcher gathers events into batches, which it hands on when they are full or
@@ -28,14 +29,15 @@ type batcher struct {
 	out    chan *batch
 	events int
 	wait   time.Duration
+	share  func() int64 // bytes of the input since it was last asked
 
 	mu   sync.Mutex
 	open *batch
 	line []byte // of the event that is added, for reuse
 }
 
-func newBatcher(o *Options) *batcher {
-	return &batcher{out: make(chan *batch), events: o.BatchEvents, wait: o.BatchWait}
+func newBatcher(o *Options, share func() int64) *batcher {
+	return &batcher{out: make(chan *batch), events: o.BatchEvents, wait: o.BatchWait, share: share}
 }
 
 // add appends one event by way of encode. It fails when ctx has ended.
@@ -58,6 +60,7 @@ func (b *batcher) flush(ctx context.Context) error {
 	if b.open == nil {
 		return nil
 	}
+	b.open.input += b.share()
 	select {
 	case b.out <- b.open:
 		b.open = nil

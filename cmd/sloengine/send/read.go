@@ -40,6 +40,9 @@ func (r *runner) read(ctx context.Context, name string, in io.Reader) error {
 		case err != nil:
 			return fmt.Errorf("read %s: %w", name, err)
 		default:
+			if records.access && !e.HasDuration {
+				r.untimed.Add(1)
+			}
 			err = r.take(ctx, it, &e)
 		}
 		if err != nil {
@@ -49,7 +52,10 @@ func (r *runner) read(ctx context.Context, name string, in io.Reader) error {
 }
 
 // records is a log reader that also gives what stands behind the last line break.
-type records struct{ *logfile.Reader }
+type records struct {
+	*logfile.Reader
+	access bool // an access log
+}
 
 func (r *records) next(e *event.Event) error {
 	err := r.Next(e)
@@ -74,7 +80,7 @@ func (r *runner) records(name string, in io.Reader) (*records, error) {
 	if err != nil {
 		return nil, usage("%v", err)
 	}
-	return &records{logfile.NewReader(in, parser)}, nil
+	return &records{logfile.NewReader(in, parser), format != logfile.NDJSON && format != logfile.JSON}, nil
 }
 
 // measureShift reads everything once to find the newest event, and returns the

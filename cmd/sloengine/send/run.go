@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/client/post"
@@ -90,6 +91,7 @@ type runner struct {
 	batcher  *batcher
 	progress *progress
 	shift    time.Duration
+	untimed  atomic.Int64 // events of access logs without a duration
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -99,7 +101,7 @@ func (r *runner) run(ctx context.Context) error {
 		total = sizeOf(r.o.Files)
 	}
 	r.progress = newProgress(r.o.Stderr, total)
-	r.batcher = newBatcher(r.o)
+	r.batcher = newBatcher(r.o, r.progress.share)
 
 	// Readers stop with ctx or when a sender gives up; senders go on for a
 	// while after ctx, to bring home what was read.
@@ -124,7 +126,9 @@ func (r *runner) run(ctx context.Context) error {
 					once.Do(func() { failed = err })
 					stopReading(err)
 					stopSending(err)
+					continue
 				}
+				r.progress.sent(b.input)
 			}
 		})
 	}
@@ -137,10 +141,14 @@ func (r *runner) run(ctx context.Context) error {
 	timer.Wait()
 	_ = r.batcher.finish(sending) // what is not taken counts as unsent
 	senders.Wait()
-	r.progress.close()
+	r.progress.close(failed == nil && readErr == nil)
 
 	r.result.count(func(s *Summary) { s.ShiftHours = int64(r.shift / time.Hour) })
 	summary := r.result.final(time.Since(start), r.delivery.retries.Load())
+	if n := r.untimed.Load(); n > 0 && summary.WithDuration == 0 {
+		r.o.Logger.Warn("no event of the log has a duration, so latency SLOs will have no data from it", "events", n,
+			"hint", "write the log as JSON with request_time and set --format nginx-json")
+	}
 	err := r.verdict(ctx, &summary, readErr, failed)
 	if writeErr := summary.write(r.o.Stdout, r.o.Output); writeErr != nil {
 		return errors.Join(err, writeErr)
@@ -198,7 +206,7 @@ func (r *runner) readAll(ctx context.Context) error {
 }
 
 func (r *runner) readFile(ctx context.Context, name string) error {
-	in, err := open(name, interruptible(ctx, r.o.Stdin), r.progress.add)
+	in, err := open(name, interruptible(ctx, r.o.Stdin), r.progress.read)
 	if err != nil {
 		return err
 	}
@@ -219,7 +227,7 @@ func (r *runner) follow(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := r.read(ctx, name, &counter{in, r.progress.add}); err != nil {
+		if err := r.read(ctx, name, &counter{in, r.progress.read}); err != nil {
 			return err
 		}
 	}
@@ -233,7 +241,13 @@ func (r *runner) take(ctx context.Context, it item, e *event.Event) error {
 	if r.shift != 0 && !e.Time.IsZero() {
 		e.Time = e.Time.Add(r.shift)
 	}
-	r.result.count(func(s *Summary) { s.Read++ })
+	timed := e.HasDuration || len(e.Durations) > 0
+	r.result.count(func(s *Summary) {
+		s.Read++
+		if timed {
+			s.WithDuration++
+		}
+	})
 	return r.batcher.add(ctx, it, e.AppendJSON)
 }
 

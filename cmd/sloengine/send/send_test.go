@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -345,6 +346,47 @@ func TestAllRejectedIsKnownEvenWhenTheAnswerLeavesSomeOut(t *testing.T) {
 	require.Equal(t, 300, res.Rejected)
 	require.Len(t, res.Errors, 300)
 	require.Equal(t, 200, s.total())
+	require.Equal(t, 1, s.requests, "nothing is sent a second time to learn why it was rejected")
+	require.Len(t, res.RejectedBy, 1)
+	require.Equal(t, []Lines{{o.Files[0], 101, 400}}, res.RejectedBy[0].Lines)
+	require.Equal(t, "time_too_old", res.Errors[250].Code)
+	require.Contains(t, res.Errors[250].Detail, res.RejectedBy[0].Detail)
+
+	// A whole batch that is refused is explained once, too, each code with its lines.
+	for i := range lines {
+		lines[i] = fmt.Sprintf(`{"service":"shop","type":"order","id":"%d","time":"2020-01-01T00:00:00Z"}`, i)
+		if i%10 == 0 && i < 100 || i >= 490 {
+			lines[i] = fmt.Sprintf(`{"service":"no good","type":"order","id":"%d"}`, i)
+		}
+	}
+	o.Files, o.Output, o.MaxErrors = []string{write(t, "all", lines...)}, "table", 3
+	res = run(t, o)
+	require.ErrorAs(t, res.err, &rejected)
+	require.Equal(t, RejectedError{Rejected: 500, Read: 500}, *rejected)
+	require.Equal(t, 2, s.requests)
+	require.Regexp(t, `rejected, and not sent again:\n  time_too_old  480 at \S+/all:2-10, 12-20, 22-30, 32-40, 42-50, \.\.\n  unreadable_line  20 at \S+/all:1, 11, 21, 31, 41, \.\.\n`, res.stdout)
+}
+
+func TestSaysThatALogHasNoDurations(t *testing.T) {
+	const warning = "no event of the log has a duration, so latency SLOs will have no data from it"
+	s := newServer(t)
+	for name, tt := range map[string]struct {
+		lines []string
+		timed int
+		warns bool
+	}{
+		"combined":             {accessLines(3), 0, true},
+		"nginx with durations": {[]string{`{"time_iso8601":"2026-11-20T09:00:00Z","request":"GET / HTTP/1.1","status":200,"request_time":0.1}`, `{"time_iso8601":"2026-11-20T09:00:01Z","request":"GET / HTTP/1.1","status":200}`}, 1, false},
+		"nginx without":        {[]string{`{"time_iso8601":"2026-11-20T09:00:00Z","request":"GET / HTTP/1.1","status":200}`}, 0, true},
+		"events":               {eventLines(3), 0, false}, // of orders, say
+	} {
+		o := s.options(write(t, "log", tt.lines...))
+		o.Service = "web"
+		res := run(t, o)
+		require.NoError(t, res.err, name)
+		require.Equal(t, tt.timed, res.WithDuration, name)
+		require.Equal(t, tt.warns, strings.Contains(res.log, warning), "%s: %s", name, res.log)
+	}
 }
 
 func TestTooLargeRequestsAreSplit(t *testing.T) {

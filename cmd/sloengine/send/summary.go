@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,8 +35,12 @@ type Summary struct {
 	Seconds    float64 `json:"seconds"`
 	ShiftHours int64   `json:"shift_hours,omitempty"`
 
-	Errors          []Rejection `json:"errors"`
-	ErrorsTruncated bool        `json:"errors_truncated"`
+	// WithDuration is how many of the events that were read have a duration.
+	WithDuration int `json:"with_duration"`
+
+	RejectedBy      []RejectedCode `json:"rejected_by_code"` // the most frequent first
+	Errors          []Rejection    `json:"errors"`
+	ErrorsTruncated bool           `json:"errors_truncated"`
 }
 
 // Rejection is one line that was not taken.
@@ -60,14 +65,20 @@ type rejection struct {
 // result gathers what all senders and readers find. It is safe for concurrent use.
 type result struct {
 	listed  int
-	rejects io.Writer // nil for none
+	rejects io.Writer    // nil for none
+	follow  *slog.Logger // hears of the first rejection of each code, since following has no end; nil: the summary is enough
 
 	mu      sync.Mutex
 	summary Summary
+	codes   map[string]*codeCount
 }
 
 func newResult(o *Options, rejects io.Writer) *result {
-	return &result{listed: o.MaxErrors, rejects: rejects, summary: Summary{Errors: []Rejection{}}}
+	r := &result{listed: o.MaxErrors, rejects: rejects, summary: Summary{Errors: []Rejection{}}, codes: map[string]*codeCount{}}
+	if o.Follow {
+		r.follow = o.Logger
+	}
+	return r
 }
 
 func (r *result) count(change func(*Summary)) {
@@ -82,6 +93,7 @@ func (r *result) reject(rej rejection) error {
 	found := Rejection{File: rej.item.file, Line: rej.item.line, ID: rej.ID, Code: rej.Code, Detail: rej.Detail}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.countCode(found)
 	if len(r.summary.Errors) < r.listed {
 		r.summary.Errors = append(r.summary.Errors, found)
 	} else {
@@ -121,6 +133,7 @@ func (r *result) final(took time.Duration, retries int64) Summary {
 	s := &r.summary
 	s.Seconds = took.Seconds()
 	s.Retries = retries
+	s.RejectedBy = r.byCode()
 	decided := s.Accepted + s.Duplicates + s.Limited + s.Sampled + s.DeadLettered + s.Rejected
 	s.Unsent = max(s.Read-decided, 0)
 	return *s
@@ -167,6 +180,7 @@ func (s *Summary) write(w io.Writer, form string) error {
 		fmt.Fprintf(&out, ", times shifted by %+d hours", s.ShiftHours)
 	}
 	out.WriteByte('\n')
+	s.explain(&out)
 	if len(s.Errors) > 0 {
 		out.WriteByte('\n')
 	}
