@@ -20,6 +20,7 @@ func newBackup(s cli.Streams) *cobra.Command {
 		engine remote.Client
 		out    string
 	)
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "backup --out DIR|-",
 		Short: "Copy the data directory of a running engine, consistently",
@@ -40,19 +41,38 @@ sinks. If the engine requires tokens, the command needs the permission operate.`
 			if out == "" {
 				return cli.Usagef("no destination given: set --out DIR, or --out - for a tar stream")
 			}
+			if out == "-" && p.Format != "table" {
+				return cli.Usagef("--out - writes the backup to standard output, which leaves no room for -o %s", p.Format)
+			}
 			began := time.Now()
 			m, err := readBackup(c.Context(), &engine, out, s.Out)
 			if err != nil {
 				return fmt.Errorf("backup: %w", err)
 			}
-			_, err = fmt.Fprintf(s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
-				cli.Plural(len(m.Files), "file"), m.Bytes(), time.Since(began).Seconds(), m.Begun.Format(time.RFC3339))
-			return err
+			done := summaryOf(m, began)
+			return p.Print(done, func() error {
+				_, err := fmt.Fprintf(s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
+					cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
+				return err
+			})
 		},
 	}
 	engine.AddFlags(c.Flags())
 	c.Flags().StringVar(&out, "out", "", "folder to write to, or - for a tar stream on standard output")
+	p.AddOutput(c.Flags(), "table", "json")
 	return c
+}
+
+// backupSummary is what backup and restore print as JSON.
+type backupSummary struct {
+	Files   int       `json:"files"`
+	Bytes   int64     `json:"bytes"`
+	Begun   time.Time `json:"begun"` // everything acknowledged before is in the backup
+	Seconds float64   `json:"seconds"`
+}
+
+func summaryOf(m *backup.Manifest, began time.Time) backupSummary {
+	return backupSummary{len(m.Files), m.Bytes(), m.Begun, time.Since(began).Seconds()}
 }
 
 // readBackup reads the stream of a running engine and verifies it.
@@ -70,6 +90,7 @@ func readBackup(ctx context.Context, c *remote.Client, out string, stdout io.Wri
 
 func newRestore(s cli.Streams) *cobra.Command {
 	var from, dataDir string
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "restore --from DIR|FILE --data-dir DIR",
 		Short: "Write a backup to an empty data directory",
@@ -96,11 +117,15 @@ Events that a sink received after the backup began are delivered to it again.`,
 			if err != nil {
 				return fmt.Errorf("restore: %w", err)
 			}
-			_, err = fmt.Fprintf(s.Err, "restored %s, %d bytes, in %.1fs, from the backup that began at %s\n",
-				cli.Plural(len(m.Files), "file"), m.Bytes(), time.Since(began).Seconds(), m.Begun.Format(time.RFC3339))
-			return err
+			done := summaryOf(m, began)
+			return p.Print(done, func() error {
+				_, err := fmt.Fprintf(s.Err, "restored %s, %d bytes, in %.1fs, from the backup that began at %s\n",
+					cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
+				return err
+			})
 		},
 	}
+	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVar(&from, "from", "", "backup to read: folder or tar file")
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory to write; must be empty or missing")
 	return c

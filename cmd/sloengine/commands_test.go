@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
@@ -29,15 +30,20 @@ func commandTree(t *testing.T) map[string]*cobra.Command {
 	return all
 }
 
+// flagOf is a flag of the command, or one that it has from the command above it.
+func flagOf(c *cobra.Command, name string) *pflag.Flag {
+	if f := c.Flags().Lookup(name); f != nil {
+		return f
+	}
+	return c.InheritedFlags().Lookup(name)
+}
+
 func TestEveryCommandThatAsksAnEngineReadsTheEnvironment(t *testing.T) {
 	t.Parallel()
 	asking := 0
 	for path, c := range commandTree(t) {
 		for flag, variables := range map[string][]string{"url": {cli.EnvURL}, "token-file": {cli.EnvToken, cli.EnvTokenFile}} {
-			f := c.Flags().Lookup(flag)
-			if f == nil {
-				f = c.InheritedFlags().Lookup(flag)
-			}
+			f := flagOf(c, flag)
 			if f == nil {
 				continue
 			}
@@ -48,4 +54,45 @@ func TestEveryCommandThatAsksAnEngineReadsTheEnvironment(t *testing.T) {
 		}
 	}
 	require.Greater(t, asking, 40)
+}
+
+// printsNothing are the commands without -o json, with the reason.
+var printsNothing = map[string]string{
+	"serve":                 "runs until it is stopped, and logs",
+	"view":                  "runs until it is stopped, and logs",
+	"relay":                 "runs until it is stopped, and logs",
+	"demo":                  "runs until it is stopped, and logs",
+	"init":                  "writes a spec",
+	"convert":               "writes a spec",
+	"positions export":      "writes a JSON document",
+	"generate rules":        "writes files in the formats of other programs",
+	"generate tests":        "writes files in the formats of other programs",
+	"generate prometheus":   "writes files in the formats of other programs",
+	"generate alertmanager": "writes files in the formats of other programs",
+	"generate dashboards":   "writes files in the formats of other programs",
+	"generate k8s":          "writes files in the formats of other programs",
+	"generate all":          "writes files in the formats of other programs",
+}
+
+func TestEveryCommandThatPrintsHasJSON(t *testing.T) {
+	t.Parallel()
+	all := commandTree(t)
+	for path, c := range all {
+		f := flagOf(c, "output")
+		reason := printsNothing[path]
+		switch {
+		case f == nil:
+			if reason == "" {
+				t.Errorf("%s has no -o json and no reason for that", path)
+			}
+		case reason != "":
+			t.Errorf("%s has -o and is listed as a command without it", path)
+		default:
+			require.Equal(t, "o", f.Shorthand, path)
+			require.Contains(t, f.Usage, "json", path)
+		}
+	}
+	for path := range printsNothing {
+		require.Contains(t, all, path, "there is no such command")
+	}
 }

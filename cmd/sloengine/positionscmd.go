@@ -59,6 +59,7 @@ func newPositionsExport(s cli.Streams) *cobra.Command {
 
 func newPositionsImport(s cli.Streams) *cobra.Command {
 	var dataDir string
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "import --data-dir DIR FILE...",
 		Short: "Leave exported positions in a data directory for the next start of its engine",
@@ -91,10 +92,16 @@ effect. Importing the same file twice changes nothing.`,
 			for _, source := range book.Sources() {
 				n += len(book.Of(source))
 			}
-			_, err := fmt.Fprintf(s.Err, "wrote positions of %s; the engine takes them over at its next start\n", cli.Plural(n, "stream"))
-			return err
+			result := struct {
+				Streams int `json:"streams"`
+			}{n}
+			return p.Print(result, func() error {
+				_, err := fmt.Fprintf(s.Err, "wrote positions of %s; the engine takes them over at its next start\n", cli.Plural(n, "stream"))
+				return err
+			})
 		},
 	}
+	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a stopped engine, or of one that never ran")
 	return c
 }

@@ -51,10 +51,12 @@ Connect to PostgreSQL itself, not through a pgbouncer with transaction pooling.`
 			}
 			l.Source = parseSource(source)
 			return o.connect(c.Context(), 0, func() error {
-				n := 0
+				done := []migrateStep{}
 				each := func(s outbox.Step) {
-					n++
-					printStep(o.Out, s)
+					done = append(done, migrateStep{s.SQL, s.Note})
+					if o.Format == "table" { // at once: a step may take long
+						printStep(o.Out, s)
+					}
 				}
 				if dry {
 					steps, err := outbox.Plan(c.Context(), o.conn, o.table, l)
@@ -67,10 +69,12 @@ Connect to PostgreSQL itself, not through a pgbouncer with transaction pooling.`
 				} else if err := outbox.Migrate(c.Context(), o.conn, o.table, l, each); err != nil {
 					return err
 				}
-				if n == 0 {
-					fmt.Fprintf(o.Err, "table %s has everything\n", cli.Printable(o.table.Name.Text()))
-				}
-				return nil
+				return o.Print(done, func() error {
+					if len(done) == 0 {
+						fmt.Fprintf(o.Err, "table %s has everything\n", cli.Printable(o.table.Name.Text()))
+					}
+					return nil
+				})
 			})
 		},
 	}
@@ -79,7 +83,14 @@ Connect to PostgreSQL itself, not through a pgbouncer with transaction pooling.`
 	f.BoolVar(&l.Partitioned, "partitioned", false, "create a table with a partition for each day")
 	f.IntVar(&l.Ahead, "ahead", outbox.DefaultAhead, "days after today that get a partition")
 	addSource(c, &source, "add what an engine needs that reads the table directly")
+	o.AddOutput(f, "table", "json", "yaml")
 	return c
+}
+
+// migrateStep is one statement of migrate as JSON.
+type migrateStep struct {
+	SQL  string `json:"sql"`
+	Note string `json:"note,omitempty"`
 }
 
 // maxAhead bounds how many partitions are made ahead.

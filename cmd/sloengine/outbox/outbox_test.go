@@ -89,6 +89,7 @@ func TestMigrate(t *testing.T) {
 	x = newTerminal(t)
 	x.exec(strings.TrimSuffix(dry, "\n")) // the statements can be run by hand
 	require.Empty(t, x.ok("migrate", "--source", "xid"))
+	require.JSONEq(t, "[]", x.ok("migrate", "--source", "xid", "-o", "json"))
 	x.exec("ALTER TABLE outbox DROP COLUMN status")
 	require.Contains(t, x.ok("migrate"), `ALTER TABLE "public"."outbox" ADD COLUMN "status"`)
 

@@ -109,6 +109,7 @@ func newIncidentActs(s cli.Streams, engine *Client) []*cobra.Command {
 
 func newIncidentErase(s cli.Streams, engine *Client) *cobra.Command {
 	var person string
+	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "erase [ID]",
 		Short: "Remove personal data from one incident or from all",
@@ -124,11 +125,15 @@ original records until checkpoints have replaced them, and backups hold what the
 				body["person"] = person
 			}
 			path, what := incidentsPath+"/erase", "all incidents"
+			result := struct {
+				Incident string `json:"incident,omitempty"` // all of them without it
+				Person   string `json:"person,omitempty"`
+			}{Person: person}
 			switch {
 			case len(args) > 1:
 				return cli.Usagef("'%s' takes at most one ID; see '%s --help'", c.CommandPath(), c.CommandPath())
 			case len(args) == 1:
-				path, what = incidentsPath+"/"+url.PathEscape(args[0])+"/erase", cli.Printable(args[0])
+				path, what, result.Incident = incidentsPath+"/"+url.PathEscape(args[0])+"/erase", cli.Printable(args[0]), args[0]
 			case person == "":
 				return cli.Usagef("set --person or an ID; see '%s --help'", c.CommandPath())
 			}
@@ -136,10 +141,13 @@ original records until checkpoints have replaced them, and backups hold what the
 			if err := engine.act(c.Context(), path, body, &done); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(s.Out, "personal data removed from %s\n", what)
-			return err
+			return p.Print(result, func() error {
+				_, err := fmt.Fprintf(s.Out, "personal data removed from %s\n", what)
+				return err
+			})
 		},
 	}
+	p.AddOutput(c.Flags(), "table", "json", "yaml")
 	c.Flags().StringVar(&person, "person", "", "only the data of this person, exactly as the name was given")
 	return c
 }

@@ -111,13 +111,15 @@ func newSilenceExpire(o *engineCommand) *cobra.Command {
 		Example: "  sloengine silence expire 4hq2xk7m5vzt3c6r",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			ended := silences.List{Items: []silences.Status{}}
 			for _, id := range args {
 				var got silences.Status
 				if err := o.engine.act(c.Context(), silences.Path+"/"+url.PathEscape(id)+"/expire", struct{}{}, &got); err != nil {
 					return fmt.Errorf("%s: %w", cli.Printable(id), err)
 				}
+				ended.Items = append(ended.Items, got)
 			}
-			return nil
+			return o.Print(ended, func() error { return nil })
 		},
 	}
 	o.engine.AddFlags(c.Flags())
