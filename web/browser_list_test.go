@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -139,7 +140,7 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 	b.eventually(t, `location.search.includes('q=trvl') && document.querySelectorAll('.levels tbody tr').length === 4`, "found")
 	require.Equal(t, "q 4 trvl", eval[string](t, b, `document.activeElement.id + ' ' + document.activeElement.selectionStart + ' ' + document.activeElement.value`))
 	require.Equal(t, "dir=desc&q=trvl&sort=name", eval[string](t, b, `[...new URLSearchParams(location.search)].map(p => p.join('=')).sort().join('&')`))
-	require.Equal(t, "4 service levels", eval[string](t, b, `document.querySelector('#levels [role=status]').textContent`))
+	require.Equal(t, "4 of 13 shown", eval[string](t, b, `document.querySelector('#levels [role=status]').textContent`))
 
 	// So does choosing, and the address alone gives the same view.
 	eval[bool](t, b, `(s => { s.value = 'no_data'; s.dispatchEvent(new Event('change', {bubbles: true})) })(document.querySelector('#by-state')), true`)
@@ -190,7 +191,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	l.publish(func(r *sla.Report) {
 		r.SLOs[moving] = newSLOReport(r.SLOs[moving].SLO, r.SLOs[moving].Group, 1000, 900, 20)
 	})
-	b.eventually(t, `document.querySelector('.levels tbody tr').id === '`+id+`'`, "the worst comes first")
+	b.eventually(t, `document.querySelector('.levels tbody tr:nth-child(2)').id === '`+id+`'`, "the worst comes first, but for what pages")
 	require.Equal(t, id, eval[string](t, b, `document.activeElement.closest('tr')?.id ?? document.activeElement.tagName`))
 
 	// Paused, nothing changes; resumed, the page catches up.
@@ -350,4 +351,63 @@ func TestBrowserFirstPaint(t *testing.T) {
 	l.publish(func(*sla.Report) {})
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	t.Logf("an update of 100 rows in place: %.0f ms", eval[float64](t, b, `window.took`))
+}
+
+func TestBrowserKeys(t *testing.T) {
+	b := startBrowser(t)
+	l := newLiveBench(t, nil)
+	b.open(t, l.base+"/engine", wide, 900)
+	press := func(keys string) {
+		t.Helper()
+		for _, k := range keys {
+			eval[bool](t, b, fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true})), true`, string(k)))
+		}
+	}
+	const at = `document.activeElement.id`
+	press("?")
+	b.eventually(t, `document.querySelector('#keys').open`, "the list of the keys")
+	b.axe(t)
+	press("/")
+	require.NotEqual(t, "q", eval[string](t, b, at), "the list is open")
+	eval[bool](t, b, `document.querySelector('#keys form button').click(), true`)
+	b.eventually(t, `!document.querySelector('#keys').open && document.activeElement === document.body`, "closed")
+	press("/")
+	require.Equal(t, "q", eval[string](t, b, at))
+	press("gs")
+	require.Equal(t, "/engine", eval[string](t, b, `location.pathname`), "that was typed")
+	eval[bool](t, b, `document.activeElement.value = 'trvl', document.activeElement.form.requestSubmit(), true`)
+	b.eventually(t, `location.search === '?q=trvl' && document.querySelectorAll('.levels tbody tr').length === 4`, "every page searches the service levels")
+	press("gs")
+	b.eventually(t, `location.pathname === '/services' && document.querySelectorAll('.briefs li').length === 2`, "the services")
+	b.axe(t)
+
+	// Whoever dictates turns them off, for good.
+	eval[bool](t, b, `document.querySelector('button.keys').click(), true`)
+	b.eventually(t, `document.querySelector('#keys').open`, "the button does the same")
+	eval[bool](t, b, `document.querySelector('#keys .quiet').click(), document.querySelector('#keys form button').click(), true`)
+	b.eventually(t, `localStorage.getItem('keys') === 'off' && !document.querySelector('#keys').open`, "kept")
+	b.open(t, l.base+"/", wide, 900)
+	press("/?")
+	require.Equal(t, "", eval[string](t, b, at))
+	require.False(t, eval[bool](t, b, `document.querySelector('#keys').open`))
+	b.requireClean(t, l.base)
+}
+
+// On a phone a service level, an alert and an agreement take two lines at most.
+func TestBrowserPhoneIsShort(t *testing.T) {
+	b := startBrowser(t)
+	l := newLiveBench(t, nil)
+	b.open(t, l.base+"/", 390, 844)
+	b.requireFits(t, 390)
+	tallest := func(what string) float64 {
+		return eval[float64](t, b, `Math.max(...[...document.querySelectorAll('`+what+`')].map(e => e.getBoundingClientRect().height))`)
+	}
+	require.Less(t, tallest(".levels tbody tr"), 64.0)
+	require.Less(t, tallest(".alerts tbody tr"), 64.0)
+	require.Less(t, tallest(".scores li"), 44.0)
+	require.Less(t, eval[float64](t, b, `document.querySelector('.levels tbody tr').getBoundingClientRect().top`), 1100.0)
+	require.True(t, eval[bool](t, b, `[...document.querySelectorAll('.levels .left')].every(e => e.checkVisibility())`), "what is left of the budget is there")
+	b.open(t, l.base+"/", wide, 844)
+	require.Less(t, tallest(".scores li"), 36.0, "an agreement is one line")
+	b.requireClean(t, l.base)
 }

@@ -186,7 +186,7 @@ func deadLetterRows(t *testing.T, body string) (ids []string) {
 					value = a.Val
 				}
 			}
-			if kind == "checkbox" {
+			if kind == "checkbox" && value != "" {
 				ids = append(ids, value)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -76,7 +78,7 @@ func rows(t *testing.T, body string) []string {
 	for n := range check(t, body).Descendants() {
 		if n.Data == "th" && strings.Contains(text(n), "/") {
 			for _, a := range n.Attr {
-				if a.Key == "scope" && a.Val == "row" && n.Parent.Parent.Parent.Attr != nil && n.Parent.Parent.Parent.Attr[0].Val == "levels" {
+				if a.Key == "scope" && a.Val == "row" && n.Parent.Parent.Parent.Attr != nil && strings.HasPrefix(n.Parent.Parent.Parent.Attr[0].Val, "levels") {
 					out = append(out, strings.Join(strings.Fields(text(n)), " "))
 				}
 			}
@@ -89,7 +91,7 @@ func TestListSortsAndFilters(t *testing.T) {
 	b := newBench(t)
 	all := rows(t, b.get("/").Body.String())
 	require.Len(t, all, 13)
-	require.Equal(t, []string{"insurance-unpaid / availability product SOMLT", "insurance-unpaid / quality product TRVL10", "insurance-unpaid / availability product TRVL10", "insurance-unpaid / throughput product TRVL10"}, all[:4], "exhausted, at risk by what is left, no data")
+	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10", "insurance-unpaid / availability product SOMLT", "insurance-unpaid / quality product TRVL10", "insurance-unpaid / throughput product TRVL10"}, all[:4], "a page fires, exhausted, at risk by what is left, no data")
 
 	for query, want := range map[string]int{
 		"service=mdm": 1, "state=no_data": 1, "state=exhausted": 1, "q=TrVl": 4, "q=team%3Dunpaid": 12, "slo=insurance-unpaid/latency": 3,
@@ -394,4 +396,50 @@ func BenchmarkDetailPage(b *testing.B) {
 	for b.Loop() {
 		require.Equal(b, http.StatusOK, x.get(medcare+"&range=30d", "Accept-Encoding", "gzip").Code)
 	}
+}
+
+// Whatever the filter shows, the headline, the alerts and the agreements are about everything.
+func TestFiltersHideNoTrouble(t *testing.T) {
+	b := newBench(t)
+	headline := regexp.MustCompile(`<h1>([^<]+)</h1>`)
+	all := b.get("/").Body.String()
+	require.Equal(t, "1 page firing, 1 error budget exhausted, 2 at risk", headline.FindStringSubmatch(all)[1])
+	require.Less(t, strings.Index(all, `id="alerts"`), strings.Index(all, `id="levels"`), "what fires comes first")
+	for query, shown := range map[string]string{"service=mdm": "1 of 13 shown", "q=zzz": "0 of 13 shown", "state=ok": "9 of 13 shown"} {
+		body := b.get("/?" + query).Body.String()
+		require.Equal(t, headline.FindStringSubmatch(all)[1], headline.FindStringSubmatch(body)[1], query)
+		require.Contains(t, body, shown)
+		require.Contains(t, body, "ErrorBudgetBurnPage", query)
+		require.Contains(t, body, `<bdi>unpaid</bdi>`, query)
+		require.Less(t, strings.Index(body, `id="levels"`), strings.Index(body, `id="alerts"`), "what was looked for comes first")
+		require.Contains(t, body, `<a class="tile bad" href="/?state=exhausted">`, "a tile leads to as many as it counts")
+	}
+	require.Contains(t, all, "13 service levels")
+	require.Contains(t, b.get("/slas?q=somlt").Body.String(), "1 of 3 shown")
+	require.Equal(t, headline.FindStringSubmatch(b.get("/slas").Body.String())[1], headline.FindStringSubmatch(b.get("/slas?q=trvl").Body.String())[1])
+}
+
+// What pages now comes before what was spent weeks ago.
+func TestPagesComeFirst(t *testing.T) {
+	b := newBench(t)
+	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10", "insurance-unpaid / availability product SOMLT"}, rows(t, b.get("/").Body.String())[:2])
+	page := &b.alerts[slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Urgent && a.State == state.Firing })]
+	page.State = state.Pending
+	require.Equal(t, "insurance-unpaid / availability product SOMLT", rows(t, b.get("/").Body.String())[0])
+	page.State, page.Group, page.Fingerprint = state.Firing, nil, "of all"
+	require.Equal(t, "insurance-unpaid / availability product SOMLT", rows(t, b.get("/").Body.String())[0], "a page about all groups raises none of them")
+}
+
+func TestServices(t *testing.T) {
+	b := newBench(t)
+	body := text(check(t, b.get("/services").Body.String()))
+	require.Contains(t, body, "1 page is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 agreements is breached, and 1 service level group has no data.")
+	require.Contains(t, body, "The error budget is ok.")
+	require.Less(t, strings.Index(body, "1 page is firing"), strings.Index(body, "The error budget is ok"))
+	tag := b.get("/services").Header().Get("ETag")
+	require.Equal(t, http.StatusNotModified, b.get("/services", "If-None-Match", tag).Code)
+	b.alerts = nil
+	require.Equal(t, http.StatusOK, b.get("/services", "If-None-Match", tag).Code)
+	b.rep = nil
+	require.Equal(t, http.StatusOK, b.get("/services").Code)
 }

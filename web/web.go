@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/incidents"
+	"github.com/sloengine/sloengine/web/overview"
 	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/silences"
@@ -31,6 +32,7 @@ type Web struct {
 	dead        *deadletters.Handler
 	incidents   *incidents.Handler
 	silences    *silences.Handler
+	services    *overview.Handler
 	metrics     http.Handler
 	responses   *respond.Cache
 	streams     *hub
@@ -49,7 +51,7 @@ func New(opt site.Options) (*Web, error) {
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
 	w.Opt.Sets = append(slices.Clone(opt.Sets), own)
 	w.responses = respond.NewCache(opt.MaxResponseBytes, opt.Now, own)
-	w.dead, w.incidents, w.silences, w.public = deadletters.New(w.Site), incidents.New(w.Site), silences.New(w.Site), public.New(w.Site)
+	w.dead, w.incidents, w.silences, w.services, w.public = deadletters.New(w.Site), incidents.New(w.Site), silences.New(w.Site), overview.New(w.Site), public.New(w.Site)
 	if w.api, err = api.New(w.Site); err != nil {
 		return nil, err
 	}
@@ -95,6 +97,7 @@ func (w *Web) Register(r gin.IRouter) {
 	w.dead.Register(r, get, read, operate)
 	w.incidents.Register(r, get, read, operate)
 	w.silences.Register(r, get, read, operate)
+	w.services.Register(get, read)
 	w.public.Register(get)
 	get("/static/:name", w.Static)
 	direct("/events/stream", read, w.stream)                // has bounds of its own

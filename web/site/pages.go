@@ -37,9 +37,17 @@ type Layout struct {
 	Theme     string // what the reader chose, "" follows the system
 	Stream    string // address of the event stream; "" if the page does not refresh itself
 	Key       string // of the view, as the event stream has it
+	Search    Search
 	Version   string
 	Started   format.Stamp
 	Warnings  []string
+}
+
+// Search is the field at the top of every page. On a list it belongs to the list's form, elsewhere to one of its own that
+// leads to the service levels.
+type Search struct {
+	Text, What string
+	Form       string // id of the list's form; "" without one
 }
 
 type banner struct {
@@ -78,6 +86,7 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 	l := site.BareLayout(c, title)
 	l.Nav, l.State, l.Health, l.Stale = nav, v.Eng.State, engineMark(v.Eng.State), v.Stale
 	l.Version, l.Started, l.Banners = format.Safe(site.Opt.Version.Version, format.MaxName), format.NewStamp(v.Eng.Started, v.Now), banners(v)
+	l.Search.What = "service levels"
 	l.Stream, l.Key = site.Opt.ExternalPath+"/events/stream", v.Key()
 	if v.Rep != nil {
 		l.Report = format.NewStamp(v.Rep.Time, v.Now)
@@ -112,9 +121,12 @@ func (site *Site) BareLayout(c *gin.Context, title string) Layout {
 	return l
 }
 
+// ServicesPath is the page that says of each service how it is.
+const ServicesPath = "/services"
+
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
-var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true, SilenceListPath: true}
+var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, ServicesPath: true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true, SilenceListPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)

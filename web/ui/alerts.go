@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -123,7 +124,7 @@ func sloAlerts(rows alertRows, r *sla.SLOReport, all []*state.Alert) []alertRow 
 
 // alertCounts are the active alerts of each SLO's group, and of all groups of
 // an SLO under the SLO alone.
-type alertCounts map[string]struct{ firing, pending int }
+type alertCounts map[string]struct{ firing, pending, pages int }
 
 func countAlerts(list func() *state.View) alertCounts {
 	if list == nil {
@@ -136,11 +137,11 @@ func countAlerts(list func() *state.View) alertCounts {
 		if a.SLO == "" || a.State == state.Resolved {
 			continue
 		}
-		key := string(a.SLO)
-		if len(a.Group) > 0 {
-			key += "\x00" + strings.Join(a.Group, "\x00")
-		}
+		key := alertKey(a.SLO, a.Group)
 		n := out[key]
+		if a.State == state.Firing && a.Urgent {
+			n.pages++
+		}
 		if a.State == state.Firing {
 			n.firing++
 		} else {
@@ -151,6 +152,37 @@ func countAlerts(list func() *state.View) alertCounts {
 	return out
 }
 
+// pagesFirst is the order of the worst first, before which come the groups that have a page firing: what goes on now is more
+// urgent than a budget that was spent weeks ago. A page about all groups of a service level raises none of them.
+func (c alertCounts) pagesFirst(rows []*sla.SLOReport) func(a, b *sla.SLOReport) int {
+	worst := sorts[byWorst].by
+	paging := map[*sla.SLOReport]bool{}
+	for _, r := range rows {
+		if len(c) > 0 && c[alertKey(r.SLO.ID, r.Group)].pages > 0 {
+			paging[r] = true
+		}
+	}
+	if len(paging) == 0 {
+		return worst
+	}
+	return func(a, b *sla.SLOReport) int {
+		if paging[a] != paging[b] {
+			if paging[a] {
+				return -1
+			}
+			return 1
+		}
+		return worst(a, b)
+	}
+}
+
+func alertKey(id slo.ID, g slo.Group) string {
+	if len(g) == 0 {
+		return string(id)
+	}
+	return string(id) + "\x00" + strings.Join(g, "\x00")
+}
+
 func (c alertCounts) of(r *sla.SLOReport) (firing, pending int) {
 	if len(c) == 0 {
 		return 0, 0
@@ -159,7 +191,7 @@ func (c alertCounts) of(r *sla.SLOReport) (firing, pending int) {
 	if len(r.Group) == 0 {
 		return all.firing, all.pending
 	}
-	own := c[string(r.SLO.ID)+"\x00"+strings.Join(r.Group, "\x00")]
+	own := c[alertKey(r.SLO.ID, r.Group)]
 	return own.firing + all.firing, own.pending + all.pending
 }
 

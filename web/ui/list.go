@@ -13,10 +13,11 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/overview"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -30,7 +31,7 @@ type listPage struct {
 	Others     []alertRow // shown on request
 	MoreAlerts int
 	AllAlerts  string
-	Cards      []scoreCard
+	Cards      []slaCard // the worst agreements
 	MoreSLAs   int
 	AllSLAs    string
 	Rows       []row
@@ -38,12 +39,6 @@ type listPage struct {
 	NoSLOs     bool
 	Source     string
 	Open       string // how many incidents are open; "" if none is
-}
-
-// scoreCard is an agreement in short, as a link to all that is known of it.
-type scoreCard struct {
-	slaCard
-	Href string
 }
 
 // firstAlerts is how many alerts stand above the list; the others are a click away.
@@ -71,14 +66,14 @@ func (ui *Handler) listPage(c *gin.Context) {
 	if !site.KnownState(f.State) {
 		f.State = ""
 	}
-	alerts, digest := ui.Alerts(site.AlertFilter{Active: true, Service: f.Service})
+	alerts, digest := ui.Alerts(site.AlertFilter{Active: true})
 	incidents := ui.openIncidents()
 	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, strconv.FormatBool(ui.maySilence(c)), respond.Theme(c)}, "\x00")
 	site.RefreshHeader(c)
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list"), Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents}
+	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list", v.Rep != nil && len(v.Rep.SLOs) > 0), Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents}
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
@@ -86,7 +81,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 		if len(p.Alerts) > firstAlerts+1 {
 			p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
 		}
-		if !ui.fillList(c, v, &p, q, f) {
+		if !ui.fillList(c, v, &p, q, f, alerts) {
 			respond.Partial(c)
 		}
 	}
@@ -107,20 +102,20 @@ func (ui *Handler) openIncidents() string {
 
 // fillList fills in what a report says. It reports whether everything could be
 // had in time.
-func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter) (complete bool) {
+func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter, alerts []*state.Alert) (complete bool) {
 	p.NoSLOs = len(v.Rep.SLOs) == 0
 	p.First = ui.firstEvent(c.Request, v.Rep)
 	p.Selects = ui.choices(v.Rep, q, f)
-	ui.summarise(v.Rep, p, q, f)
+	ui.summarise(v.Rep, p, q, alerts)
 	p.Thresholds = newThresholdRows(v.Rep, v.Now, "")
 
-	cards := worstFirst(v.Rep, f.Service)
+	cards := worstFirst(v.Rep, "")
 	if n := len(cards); n > shownCards {
-		p.MoreSLAs, p.AllSLAs = n-shownCards, ui.Href("/slas", keep(q, "service"))
+		p.MoreSLAs, p.AllSLAs = n-shownCards, ui.Href("/slas", nil)
 		cards = cards[:shownCards]
 	}
 	for _, r := range cards {
-		p.Cards = append(p.Cards, scoreCard{ui.newCard(v.Rep, r), ui.Href("/slas", url.Values{"service": {r.SLA.Service}})})
+		p.Cards = append(p.Cards, ui.newCard(v.Rep, r))
 	}
 
 	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo", site.LabelParam, site.GroupParam})...))
@@ -128,7 +123,10 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	by := maps.Clone(sorts)
 	by[byAlerts] = sorting[sla.SLOReport]{by: active.compare}
 	rows := f.Pick(v.Rep)
-	p.Total = format.Plural(len(rows), "service level")
+	by[byWorst] = sorting[sla.SLOReport]{by: active.pagesFirst(rows)}
+	if p.Total = format.Plural(len(rows), "service level"); p.Filtered {
+		p.Total = shownOf(len(rows), len(v.Rep.SLOs))
+	}
 	l := listAddress{"/", q, listParams}
 	p.Columns = arrange(ui, l, rows, by, ui.columns())
 	rows = turnPage(ui, &p.listHead, l, rows, ui.Opt.PageSize)
@@ -156,37 +154,15 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	return ctx.Err() == nil
 }
 
-// summarise says how things are: one sentence, and how many are in each state.
-func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, f site.Filter) {
-	f.State = ""
-	n := map[slo.State]int{}
-	services, ids := map[string]bool{}, map[slo.ID]bool{}
-	all := f.Pick(rep)
-	for _, r := range all {
-		n[r.State]++
-		services[r.SLO.ID.Service()], ids[r.SLO.ID] = true, true
-	}
+// summarise says how things are: one sentence, and how many are in each state. It is always about everything, whatever the
+// filter shows: nobody must overlook a page because of a filter.
+func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert) {
+	all, services := overview.Summarise(rep, alerts, ui.Silencing())
 	for _, s := range site.States {
-		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/", q, listParams}, chart.StateMark(s), string(s), n[s]))
+		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/", q, viewParams}, chart.StateMark(s), string(s), all.States[s]))
 	}
-	switch bad, risk := n[slo.StateExhausted], n[slo.StateAtRisk]; {
-	case len(all) == 0:
-		p.Verdict, p.Headline = chart.None(""), "Nothing to show"
-	case bad > 0 && risk > 0:
-		p.Verdict, p.Headline = chart.StateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted, "+format.Count(risk)+" at risk"
-	case bad > 0:
-		p.Verdict, p.Headline = chart.StateMark(slo.StateExhausted), format.Plural(bad, "error budget")+" exhausted"
-	case risk > 0:
-		p.Verdict, p.Headline = chart.StateMark(slo.StateAtRisk), format.Plural(risk, "error budget")+" at risk"
-	case n[slo.StateOK] == 0:
-		p.Verdict, p.Headline = chart.StateMark(slo.StateNoData), "No data yet"
-	default:
-		p.Verdict, p.Headline = chart.StateMark(slo.StateOK), "All objectives are met"
-		if n[slo.StateNoData] > 0 {
-			p.Headline = "All objectives with data are met"
-		}
-	}
-	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(len(ids), "objective"), format.Plural(len(all), "group"), format.Plural(len(services), "service"))
+	p.Verdict, p.Headline = all.Mark(), all.Headline()
+	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(all.Objectives, "objective"), format.Plural(all.Groups, "group"), format.Plural(len(services), "service"))
 }
 
 func ingestFigures(i status.IngestStatus) []site.Figure {

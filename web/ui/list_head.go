@@ -27,16 +27,23 @@ type listHead struct {
 	Shown      string // such as "1 to 100 of 1,200"
 	Prev       string
 	Next       string
-	Search     string
 	Selects    []site.Choice
 	Hidden     [][2]string // parameters that the filter form keeps
 	Clear      string
 	Thresholds []thresholdRow
 }
 
-func (ui *Handler) newListHead(c *gin.Context, v site.View, title, nav string) listHead {
-	return listHead{Layout: ui.Layout(c, v, title, nav), Loaded: v.Rep != nil, Search: format.Safe(c.Query("q"), format.MaxTitle)}
+// newListHead begins the page of a list, which has a filter form if there is anything to filter.
+func (ui *Handler) newListHead(c *gin.Context, v site.View, title, nav string, form bool) listHead {
+	p := listHead{Layout: ui.Layout(c, v, title, nav), Loaded: v.Rep != nil}
+	if form {
+		p.Search = site.Search{Text: format.Safe(c.Query("q"), format.MaxTitle), What: strings.ToLower(title), Form: "filter"}
+	}
+	return p
 }
+
+// shownOf says how much of a list a filter lets through.
+func shownOf(n, of int) string { return format.Count(n) + " of " + format.Count(of) + " shown" }
 
 // listAddress is the address of a list.
 type listAddress struct {
@@ -71,10 +78,11 @@ type tile struct {
 	None  bool // nothing is in this state
 }
 
+// newTile counts everything, so it leads to everything in its state: l keeps no other filter.
 func (ui *Handler) newTile(l listAddress, m chart.Mark, state string, n int) tile {
 	to := l.kept()
-	on := to.Get("state") == state
-	if to.Del("state"); !on {
+	on := l.query.Get("state") == state
+	if !on {
 		to.Set("state", state) // the second click takes the filter off again
 	}
 	return tile{m, format.Count(n), ui.Href(l.path, to), on, n == 0}

@@ -150,7 +150,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	if err == nil && respond.NotModified(c, v.Tag("report", c.Request.URL.RawQuery)) {
 		return
 	}
-	p := reportPage{Layout: ui.Layout(c, v, "Report", "slas"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
+	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
 	p.Selects = []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(servicesOf(v.Rep), ask.Service)}}
 	status := http.StatusOK

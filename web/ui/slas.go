@@ -103,7 +103,7 @@ func (ui *Handler) slasPage(c *gin.Context) {
 		return
 	}
 	q := c.Request.URL.Query()
-	p := slasPage{listHead: ui.newListHead(c, v, "Agreements", "slas")}
+	p := slasPage{listHead: ui.newListHead(c, v, "Agreements", "slas", v.Rep != nil && len(v.Rep.SLAs) > 0)}
 	if v.Rep != nil {
 		ui.fillSLAs(&p, v, q)
 	}
@@ -119,10 +119,12 @@ func (ui *Handler) fillSLAs(p *slasPage, v site.View, q url.Values) {
 	p.Thresholds = newThresholdRows(v.Rep, v.Now, f.service)
 	p.Reports = ui.reportLinks(v, f.service)
 	p.Selects = slaChoices(v.Rep, f)
-	ui.summariseSLAs(p, v.Rep, q, f)
+	ui.summariseSLAs(p, v.Rep, q)
 
 	all := f.pick(v.Rep)
-	p.Total = format.Plural(len(all), "group")
+	if p.Total = format.Plural(len(all), "group"); p.Filtered {
+		p.Total = shownOf(len(all), len(v.Rep.SLAs))
+	}
 	l := listAddress{"/slas", q, slaParams}
 	p.Columns = arrange(ui, l, all, slaSorts, slaColumns())
 	for _, r := range turnPage(ui, &p.listHead, l, all, CardsPerPage) {
@@ -142,12 +144,11 @@ func slaChoices(rep *sla.Report, f slaFilter) []site.Choice {
 	return []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.service)}, by}
 }
 
-// summariseSLAs fills the headline and one tile per state with its count.
-func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f slaFilter) {
-	f.state = ""
+// summariseSLAs fills the headline and one tile per state with its count, of all agreements whatever the filter shows.
+func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values) {
 	n := map[chart.Mark]int{}
 	names := map[*sla.Agreement]bool{}
-	all := f.pick(rep)
+	all := slaFilter{}.pick(rep)
 	for _, r := range all {
 		n[chart.AgreementMark(r)]++
 		names[r.SLA] = true
@@ -156,7 +157,7 @@ func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values, f s
 		if m.Word == "not judged" && n[m] == 0 {
 			continue // most specs have none
 		}
-		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/slas", q, slaParams}, m, stateParam(m), n[m]))
+		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/slas", q, viewParams}, m, stateParam(m), n[m]))
 	}
 	breached := chart.Bad("breached")
 	switch {

@@ -19,7 +19,11 @@
   document.addEventListener('htmx:before:swap', e => e.detail.tasks.forEach(t => local(t.fragment)));
 
   let typing;
-  const filter = e => e.target.closest && e.target.closest('form.filter');
+  // The field at the top belongs to the list's form without being inside it.
+  const filter = e => {
+    const form = e.target.form;
+    return form && form.matches('.filter') ? form : null;
+  };
   document.addEventListener('input', e => {
     const form = e.target.type === 'search' && filter(e);
     clearTimeout(typing);
@@ -30,5 +34,43 @@
   document.addEventListener('htmx:config:request', e => {
     const body = e.detail.ctx.request.body;
     if (body) for (const k of [...body.keys()]) if (body.get(k) === '') body.delete(k);
+  });
+
+  // Keys: / searches, ? lists the keys, g and one more goes to a page. Whoever speaks to the machine can turn them off.
+  const pages = {l: '/', a: '/slas', s: '/services', i: '/incidents', e: '/engine'}, find = s => document.querySelector(s);
+  let off = false, going = 0;
+  try { off = localStorage.getItem('keys') === 'off'; } catch { }
+  const help = () => {
+    const d = find('#keys');
+    if (!d || d.open) return;
+    d.querySelector('.quiet').checked = off;
+    d.showModal();
+  };
+  const show = root => root.querySelectorAll('button.keys').forEach(b => { b.hidden = false; });
+  show(document);
+  document.addEventListener('htmx:before:swap', e => e.detail.tasks.forEach(t => show(t.fragment)));
+  document.addEventListener('click', e => e.target.closest && e.target.closest('button.keys') && help());
+  document.addEventListener('change', e => {
+    if (!e.target.matches('#keys .quiet')) return;
+    off = e.target.checked;
+    try { localStorage.setItem('keys', off ? 'off' : ''); } catch { }
+  });
+  document.addEventListener('keydown', e => {
+    const at = e.target, field = at.matches && at.matches('input, select, textarea, [contenteditable]');
+    if (e.key === 'Escape' && at.id === 'q') at.blur();
+    if (off || field || e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
+    const dialog = find('#keys'), q = find('#q');
+    if (dialog && dialog.open) return;
+    if (e.key === '/' && q) {
+      e.preventDefault();
+      q.focus();
+      q.select();
+    } else if (e.key === '?') help();
+    else if (e.key === 'g') going = Date.now();
+    else if (Date.now() - going < 1500) {
+      going = 0;
+      const link = pages[e.key] && [...document.querySelectorAll('.top nav a')].find(a => a.pathname.endsWith(pages[e.key]));
+      if (link) link.click();
+    }
   });
 })();
