@@ -62,15 +62,19 @@ func (k IndicatorKind) Unit() uint64 {
 // Counts makes counts of the bins that are counted for an indicator: numerator and denominator of KindRatio, the
 // satisfied, tolerated and frustrated events of KindApdex, good and bad ones of all others. Missing bins are zero.
 func (k IndicatorKind) Counts(bins []uint64) Counts {
-	var b [3]uint64
-	copy(b[:], bins)
+	at := func(i int) uint64 { // a tick asks some hundred thousand times, so nothing is copied
+		if i < len(bins) {
+			return bins[i]
+		}
+		return 0
+	}
 	switch k {
 	case KindRatio:
-		return RatioCounts(b[0], b[1])
+		return RatioCounts(at(0), at(1))
 	case KindApdex:
-		return ApdexCounts(b[0], b[1], b[2])
+		return ApdexCounts(at(0), at(1), at(2))
 	}
-	return Counts{Good: b[0], Bad: b[1]}
+	return Counts{Good: at(0), Bad: at(1)}
 }
 
 // PartNames name the bins that the counts of an indicator are made of, in their order; nil where those are the good and
