@@ -129,7 +129,7 @@ func liveKeys(w *oracleWorld) map[string]*oracleAlert {
 				groups, names = w.slo(l.Agreement.Components[0].SLO).Expect, l.Agreement.GroupBy
 			}
 		case alerts.LiveSilent:
-			groups, names = []slo.Group{{map[string]string{"shop": "order", "till": "sale", "feed": "poll", "batch": "job"}[l.Service]}}, []string{series.LabelType}
+			groups, names = []slo.Group{{map[string]string{"shop": "order", "till": "sale", "feed": "poll", "batch": "job", "sales": "view", "work": "started"}[l.Service]}}, []string{series.LabelType}
 		}
 		for _, g := range groups {
 			a := &oracleAlert{Live: l, group: g}
@@ -165,6 +165,9 @@ func (w *oracleWorld) grace(a *oracleAlert) time.Duration {
 		if per := max(a.SLO.Budgeting.Slice, a.SLO.Indicator.Per); per > 0 {
 			d += per + 2*time.Minute
 		}
+		if a.SLO.Indicator.Kind == slo.KindCompletion {
+			d += judgedLater(a.SLO)
+		}
 	}
 	return d
 }
@@ -186,14 +189,14 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 		b = w.band(s, a.group, now, window)
 		low, high, ok := b.ratios()
 		seen, _ := w.observed(now, window)
-		may = b.valid+b.edgeBad+b.edgeGood > 0 && (high > bound || or && high >= bound)
+		may = b.most() > 0 && (high > bound || or && high >= bound)
 		must = ok && (low*seen > bound || or && low*seen >= bound)
 		return may, must, b, low, high
 	}
 	recently, _ := w.observed(now, a.Recovery())
 	missing := recently < alerts.MinObserved
 	enough := func(b band, n uint64) (may, must bool) {
-		return b.valid+b.edgeGood+b.edgeBad >= float64(n), b.valid >= float64(n)
+		return b.most() >= float64(n), b.valid >= float64(n)
 	}
 	switch a.Kind {
 	case alerts.LiveBurn:
@@ -203,7 +206,7 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 		may3, must3 := enough(b, a.MinEvents)
 		may4, must4 := true, true
 		if t.Page {
-			may4 = alerts.LowerBound(high, b.valid+b.edgeGood+b.edgeBad) > t.Threshold
+			may4 = alerts.LowerBound(high, b.most()) > t.Threshold
 			seen, _ := w.observed(now, t.Long)
 			must4 = alerts.LowerBound(low, b.valid)*seen > t.Threshold
 		}
@@ -269,12 +272,12 @@ func (w *oracleWorld) compared(a *oracleAlert, s *slo.SLO, now time.Duration, ab
 		nowLow, nowHigh, ok1 := w.truth.band(s, a.group, w.pieces(s, now, ten), now, edge).ratios()
 		thenLow, thenHigh, ok2 := w.truth.band(s, a.group, w.pieces(s, now-ten, ten), now, edge).ratios()
 		n := float64(a.MinEvents)
-		return may1 && b.valid+b.edgeGood+b.edgeBad >= n && nowHigh > 1.2*thenLow, must1 && ok1 && ok2 && b.valid >= n && nowLow > 1.2*thenHigh
+		return may1 && b.most() >= n && nowHigh > 1.2*thenLow, must1 && ok1 && ok2 && b.valid >= n && nowLow > 1.2*thenHigh
 	case alerts.LiveDecline:
 		all := w.slo("feed/polls") // counts the events
 		b := w.band(all, a.group, now, window)
 		per := s.Indicator.Per.Seconds() / window.Seconds()
-		low, high := b.valid*per, (b.valid+b.edgeGood+b.edgeBad)*per
+		low, high := b.valid*per, (b.most())*per
 		least := float64(s.Indicator.AtLeast)
 		return high >= least && low < a.Below, low >= least && high < a.Below
 	}
@@ -320,7 +323,7 @@ func (w *oracleWorld) score(a *sla.Agreement, g slo.Group, now, window time.Dura
 	var total float64
 	for _, c := range a.Components {
 		b := w.band(w.slo(c.SLO), g, now, window)
-		if b.valid+b.edgeGood+b.edgeBad == 0 {
+		if b.most() == 0 {
 			continue
 		}
 		best, worst, ok := b.ratios()

@@ -125,7 +125,7 @@ func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duratio
 }
 
 // scraped are the families that generated rules read.
-var scraped = []string{series.Events.Name, series.Info.Name, series.EngineEvents.Name}
+var scraped = []string{series.Events.Name, series.PartEvents.Name, series.Info.Name, series.EngineEvents.Name}
 
 // scrape gives out the counters as a scrape would find them.
 func (e *oracleEngine) scrape(instance string, add func(series string, value float64)) {

@@ -23,7 +23,7 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-var oracleSeeds = flag.String("oracle.seeds", "", "seeds of the one oracle, such as 17,18; default 1 to 3, and 1 with -short")
+var oracleSeeds = flag.String("oracle.seeds", "", "seeds of the one oracle, such as 17,18; default 1 to 5, and 1 with -short")
 
 // oracleWorld is one random history, of which both sides are told.
 type oracleWorld struct {
@@ -45,17 +45,17 @@ type oracleWorld struct {
 
 // oracleSum is what was compared, and how far apart the two sides were.
 type oracleSum struct {
-	looks, indicators, budgets, scores int
-	plain                              int     // indicators within 0.5 % without any allowance
-	indicator, budget, score           float64 // worst, beyond what the events near an edge explain
-	transitions, rules, near           int
-	alert                              [2]time.Duration
-	names                              map[string]int // transitions in the engine by the name of the alert
+	looks, indicators, budgets, scores, costs int
+	plain                                     int     // indicators within 0.5 % without any allowance
+	indicator, budget, score                  float64 // worst, beyond what the events near an edge explain
+	transitions, rules, near                  int
+	alert                                     [2]time.Duration
+	names                                     map[string]int // transitions in the engine by the name of the alert
 }
 
 func (s oracleSum) String() string {
-	return fmt.Sprintf("%d instants, %d indicators (%.1f%% within 0.5%% as they are; worst beyond the edges %.3f%%), %d budgets (worst %.3f points), %d scores (worst %.3f points), %d alert transitions, of the rules %d (furthest apart %s, with long windows or slices %s; %d decided by events at an edge): %v",
-		s.looks, s.indicators, 100*float64(s.plain)/float64(max(1, s.indicators)), 100*s.indicator, s.budgets, 100*s.budget, s.scores, s.score, s.transitions, s.rules, s.alert[0], s.alert[1], s.near, s.names)
+	return fmt.Sprintf("%d instants, %d indicators (%.1f%% within 0.5%% as they are; worst beyond the edges %.3f%%), %d budgets (worst %.3f points), %d scores (worst %.3f points), %d costs, %d alert transitions, of the rules %d (furthest apart %s, with long windows or slices %s; %d decided by events at an edge): %v",
+		s.looks, s.indicators, 100*float64(s.plain)/float64(max(1, s.indicators)), 100*s.indicator, s.budgets, 100*s.budget, s.scores, s.score, s.costs, s.transitions, s.rules, s.alert[0], s.alert[1], s.near, s.names)
 }
 
 func (w *oracleWorld) force(sp *spec.Spec) {
@@ -79,10 +79,7 @@ func (w *oracleWorld) slo(id slo.ID) *slo.SLO {
 // beyond. A slice shows in the counters only once it is judged.
 func (w *oracleWorld) edge(s *slo.SLO, now, window time.Duration) time.Duration {
 	const late = oracleScrape + 2*time.Second
-	judged := time.Duration(0)
-	if s.Budgeting.Slice > 0 {
-		judged = s.Budgeting.Slice + 2*time.Minute
-	}
+	judged := judgedLater(s)
 	switch {
 	case window > 6*time.Hour, len(s.Corrections) > 0:
 		return 6*time.Minute + judged
@@ -106,14 +103,12 @@ func (w *oracleWorld) band(s *slo.SLO, g slo.Group, now, window time.Duration) b
 	for _, gap := range w.gaps {
 		if from := now - window; gap.from <= from && from < gap.to { // it begins in the gap: its edge is before
 			valid, bad := k.in(from-edge, gap.from)
-			b.edgeBad += bad
-			b.edgeGood += valid - bad
+			b.near(valid, bad)
 		}
 		for _, p := range []piece{{gap.from - 5*time.Minute, gap.from}, {gap.to, gap.to + 5*time.Minute}} {
 			valid, bad := k.in(max(p.from, now-window-edge), min(p.to, now))
 			b.valid, b.bad = b.valid-min(b.valid, valid/10), b.bad-min(b.bad, bad/10)
-			b.edgeBad += 0.3 * bad
-			b.edgeGood += 0.3 * (valid - bad)
+			b.near(0.3*valid, 0.3*bad)
 		}
 	}
 	return b
@@ -147,7 +142,7 @@ func (w *oracleWorld) begun(s *slo.SLO, now, window time.Duration) bool {
 
 func TestOneOracle(t *testing.T) {
 	t.Parallel()
-	seeds := []string{"1", "2", "3"}
+	seeds := []string{"1", "2", "3", "4", "5"}
 	if testing.Short() {
 		seeds = seeds[:1]
 	}
@@ -212,6 +207,9 @@ func newOracleWorld(t *testing.T, seed uint64) *oracleWorld {
 	for _, at := range []time.Duration{between(rng, 3*time.Hour, 7*time.Hour), between(rng, 22*time.Hour, 26*time.Hour)} {
 		at = at.Truncate(time.Minute)
 		w.gaps = append(w.gaps, piece{at, at + between(rng, 2*time.Minute, 25*time.Minute).Truncate(time.Minute)})
+	}
+	if slices.Contains(w.services, "work") {
+		w.gaps = nil // deadlines that pass later after one are a matter of the oracle of package fold
 	}
 	w.events = slices.DeleteFunc(oracleTraffic(rng, w.services, w.down), func(e *oracleEvent) bool { return !w.up(e.at) || !w.up(e.received) })
 	w.truth = newTruth(w.spec.SLOs, w.events)
@@ -333,8 +331,8 @@ func (w *oracleWorld) look(p *rulestest.World, at time.Time, now time.Duration, 
 	var left map[string]float64
 	for i := range r.SLOs {
 		x := &r.SLOs[i]
-		if x.SLO.Indicator.Kind == slo.KindThroughput {
-			continue // the truth knows events and slices by their ratio only
+		if x.SLO.Indicator.Kind == slo.KindThroughput || x.SLO.Indicator.Kind == slo.KindVolume {
+			continue // the truth knows events and slices by their ratio only, and the rules no volumes
 		}
 		if x.SLO != s {
 			s = x.SLO
@@ -353,6 +351,7 @@ func (w *oracleWorld) look(p *rulestest.World, at time.Time, now time.Duration, 
 		if got, ok := left[key]; ok && x.Budget.HasData && x.Budget.Remaining >= 0 {
 			w.budget(x, now, got)
 		}
+		w.cost(p, x, at, now)
 	}
 	for i := range r.SLAs {
 		x := &r.SLAs[i]
@@ -393,7 +392,7 @@ func (w *oracleWorld) indicator(x *sla.SLOReport, b slo.Burn, now time.Duration,
 	case !ok || !b.HasData:
 		// A recorded ratio of a long window is looked back for, over ten minutes.
 		before := w.band(x.SLO, x.Group, max(0, now-2*w.options.LongEval), b.Window)
-		if ok && b.Window > 6*time.Hour && before.valid+before.edgeGood+before.edgeBad > 0 {
+		if ok && b.Window > 6*time.Hour && before.most() > 0 {
 			return
 		}
 		if ok != b.HasData && band.edgeGood+band.edgeBad == 0 {

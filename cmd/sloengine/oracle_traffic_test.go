@@ -36,7 +36,7 @@ var (
 
 // oracleSpecs are a service that is judged by product, one that is judged as a
 // whole, one whose slices are judged and whose sender therefore sticks to one
-// engine, and one that falls silent.
+// engine, one that falls silent, one with ratios and Apdex scores, and one with work that must finish.
 var oracleSpecs = map[string]string{"shop": `
 version: sloengine/v1
 service: shop
@@ -136,17 +136,21 @@ slos:
     window: 1d
     indicator: {events: {bad: '{outcome="failure"}'}}
     alerting: {page: {disabled: true}}
-`}
+`, "sales": salesSpec, "work": workSpec}
 
 // oracleServices are what a seed is about.
 func oracleServices(seed uint64) []string {
-	switch seed % 3 {
+	switch seed % 5 {
 	case 0:
-		return []string{"shop"}
+		return []string{"work"}
 	case 1:
 		return []string{"shop", "till"}
+	case 2:
+		return []string{"till", "feed", "batch"}
+	case 3:
+		return []string{"shop"}
 	}
-	return []string{"till", "feed", "batch"}
+	return []string{"sales"}
 }
 
 const oracleCorrection = `
@@ -162,7 +166,8 @@ type oracleEvent struct {
 	failed       bool
 	took         time.Duration
 	count        uint32
-	replica      int // that it is sent to
+	key          string // of work
+	replica      int    // that it is sent to
 
 	encoded []byte
 }
@@ -185,15 +190,33 @@ func (e *oracleEvent) label(name string) string {
 	return ""
 }
 
-// judged says whether an SLO counts the event, and against the budget.
-func (e *oracleEvent) judged(s *slo.SLO) (valid, bad bool) {
-	if s.ID.Service() != e.service || !s.Indicator.Valid.Matches(e.label) {
-		return false, false
+// judged is what an SLO counts of the event, and how much of that is against the budget: in half events for an Apdex score.
+// For a ratio it is the denominator and the numerator.
+func (e *oracleEvent) judged(s *slo.SLO) (valid, bad uint64) {
+	if s.ID.Service() != e.service {
+		return 0, 0
 	}
-	if s.Indicator.Kind == slo.KindLatency {
-		return true, e.took > s.Indicator.Threshold
+	in, n := &s.Indicator, uint64(e.count)
+	count := func(counts bool) uint64 {
+		if counts {
+			return n
+		}
+		return 0
 	}
-	return true, s.Indicator.Bad.Matches(e.label)
+	valid = count(in.Valid.Matches(e.label))
+	switch {
+	case in.Kind == slo.KindRatio:
+		return valid, count(in.Numerator.Matches(e.label))
+	case in.Kind == slo.KindCompletion: // the events are those of completed
+		return n, count(e.failed)
+	case valid == 0:
+		return 0, 0
+	case in.Kind == slo.KindApdex:
+		return 2 * n, count(e.took > in.Satisfied) + count(e.took > in.Tolerating)
+	case in.Kind == slo.KindLatency:
+		return n, count(e.took > in.Threshold)
+	}
+	return n, count(in.Bad.Matches(e.label))
 }
 
 // span is a period in which something holds, to the degree x.
@@ -287,6 +310,9 @@ func oracleTraffic(rng *rand.Rand, services []string, down span) []*oracleEvent 
 		if e.attr != "" {
 			x.Set(e.attr, e.value)
 		}
+		if e.key != "" {
+			x.Set("order", e.key)
+		}
 		e.encoded = event.AppendBinary(nil, &x)
 		out = append(out, &e)
 	}
@@ -326,6 +352,14 @@ func oracleTraffic(rng *rand.Rand, services []string, down span) []*oracleEvent 
 	}
 	for t := time.Hour; t < 4*time.Hour && slices.Contains(services, "batch"); t += 2 * time.Second {
 		add(oracleEvent{at: t, service: "batch", typ: "job", count: 1, replica: rng.IntN(2), failed: rng.IntN(500) == 0})
+	}
+	for _, zone := range []string{"x", "y"} {
+		if slices.Contains(services, "sales") {
+			oracleSales(rng, zone, outages, add)
+		}
+		if slices.Contains(services, "work") {
+			oracleWork(rng, zone, outages, add)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b *oracleEvent) int { return int(a.received - b.received) })
 	return out

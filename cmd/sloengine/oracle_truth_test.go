@@ -12,7 +12,12 @@ import (
 // second, for every SLO and group.
 type truth map[string]*oracleTally
 
-type oracleTally struct{ valid, bad []uint64 } // before second i
+// For a ratio they are the denominator and the numerator, and those of an Apdex score are in halves.
+type oracleTally struct {
+	valid, bad []uint64 // before second i
+	unit       float64
+	ratio      bool
+}
 
 func truthKey(id slo.ID, g slo.Group) string { return string(id) + "|" + g.Key() }
 
@@ -20,10 +25,14 @@ func newTruth(all []*slo.SLO, events []*oracleEvent) truth {
 	n := int(oracleLength/time.Second) + 1
 	out := truth{}
 	for _, s := range all {
-		for _, e := range events {
+		counted := events
+		if s.Indicator.Kind == slo.KindCompletion {
+			counted = completed(s, events)
+		}
+		for _, e := range counted {
 			valid, bad := e.judged(s)
 			sec := int(e.at / time.Second)
-			if !valid || sec >= n-1 {
+			if valid+bad == 0 || sec >= n-1 {
 				continue
 			}
 			var g slo.Group
@@ -32,13 +41,11 @@ func newTruth(all []*slo.SLO, events []*oracleEvent) truth {
 			}
 			k := out[truthKey(s.ID, g)]
 			if k == nil {
-				k = &oracleTally{make([]uint64, n), make([]uint64, n)}
+				k = &oracleTally{make([]uint64, n), make([]uint64, n), float64(s.Indicator.Kind.Unit()), s.Indicator.Kind == slo.KindRatio}
 				out[truthKey(s.ID, g)] = k
 			}
-			k.valid[sec+1] += uint64(e.count)
-			if bad {
-				k.bad[sec+1] += uint64(e.count)
-			}
+			k.valid[sec+1] += valid
+			k.bad[sec+1] += bad
 		}
 	}
 	for _, s := range all {
@@ -86,16 +93,35 @@ func (k *oracleTally) in(from, to time.Duration) (valid, bad float64) {
 	if a >= b {
 		return 0, 0
 	}
-	return float64(k.valid[b] - k.valid[a]), float64(k.bad[b] - k.bad[a])
+	return float64(k.valid[b]-k.valid[a]) / k.unit, float64(k.bad[b]-k.bad[a]) / k.unit
 }
 
 // piece is a part of a window, without what corrections take out.
 type piece struct{ from, to time.Duration }
 
 // band is what a count may be whatever of the events near an edge is in it.
+//
+// For a ratio bad is its numerator, and edgeGood and edgeBad are what its two counts have near an edge.
 type band struct {
 	valid, bad        float64 // that are in it for sure
 	edgeGood, edgeBad float64 // near an edge
+	ratio             bool
+}
+
+// near adds counts near an edge.
+func (b *band) near(valid, bad float64) {
+	b.edgeBad += bad
+	if b.edgeGood += valid; !b.ratio {
+		b.edgeGood -= bad
+	}
+}
+
+// most is the greatest number of valid events.
+func (b *band) most() float64 {
+	if b.ratio {
+		return b.valid + b.edgeGood
+	}
+	return b.valid + b.edgeGood + b.edgeBad
 }
 
 // band counts pieces; events at most edge away from a border may count or not.
@@ -104,7 +130,7 @@ func (tr truth) band(s *slo.SLO, g slo.Group, pieces []piece, now, edge time.Dur
 	if k == nil {
 		return band{}
 	}
-	var b band
+	b := band{ratio: k.ratio}
 	var last time.Duration
 	for i, p := range pieces {
 		valid, bad := k.in(p.from+edge, p.to-edge)
@@ -115,8 +141,7 @@ func (tr truth) band(s *slo.SLO, g slo.Group, pieces []piece, now, edge time.Dur
 		}
 		allValid, allBad := k.in(from, to)
 		last = to
-		b.edgeBad += allBad - bad
-		b.edgeGood += allValid - allBad - (valid - bad)
+		b.near(allValid-valid, allBad-bad)
 	}
 	return b
 }
@@ -126,6 +151,9 @@ func (tr truth) band(s *slo.SLO, g slo.Group, pieces []piece, now, edge time.Dur
 func (b band) ratios() (low, high float64, ok bool) {
 	if b.valid == 0 {
 		return 0, 1, false
+	}
+	if b.ratio {
+		return max(0, 1-(b.bad+b.edgeBad)/b.valid), max(0, 1-b.bad/(b.valid+b.edgeGood)), true
 	}
 	return b.bad / (b.valid + b.edgeGood), (b.bad + b.edgeBad) / (b.valid + b.edgeBad), true
 }
