@@ -141,7 +141,8 @@ func (e *Explanation) measure() string {
 	lines := map[slo.IndicatorKind]string{
 		slo.KindRatio: "             bad is what the numerator is short of the denominator in a window\n" +
 			"             an event of the numerator mostly belongs to an older one of the denominator, so short windows mislead\n",
-		slo.KindApdex: "             an event that is only tolerated is half good and half bad\n",
+		slo.KindCompletion: completion(s),
+		slo.KindApdex:      "             an event that is only tolerated is half good and half bad\n",
 		slo.KindVolume: fmt.Sprintf("  budget     %s missed %ss in %s\n", slo.FormatRatio(round(s.Objective.Budget()*float64(e.Period)/float64(slo.Window{Calendar: s.Indicator.Calendar}.Nominal()))), s.Indicator.Calendar, slo.FormatDuration(e.Period)) +
 			"  alerts     ErrorBudgetExhausted and SLONoData, in the engine only: PromQL has no calendar of a time zone\n",
 	}
@@ -158,6 +159,20 @@ func (e *Explanation) utilization() string {
 	}
 	share := e.Events / e.Period.Seconds() / e.SLO.Indicator.Capacity.PerSecond()
 	return fmt.Sprintf(", today's traffic takes %.3g %% of it", 100*share)
+}
+
+// completion says when work counts, and how that moves the times at which alerts fire.
+func completion(s *slo.SLO) string {
+	c := &s.Indicator.Completion
+	failed := ""
+	if len(c.Failed) > 0 {
+		failed = "at an event that says that it failed, or "
+	}
+	return fmt.Sprintf("             work is good at its finish, and bad %s%s after its start, which shows 2m to 3m later\n"+
+		"             if nothing finishes any more, alerts fire up to %s later than the times below\n"+
+		"             after a restart, deadlines pass later by the time that the engine was down, for as long\n"+
+		"             at most %d pieces of work are tracked at once, and further ones lower coverage\n",
+		failed, slo.FormatDuration(c.Within), slo.FormatDuration(c.Within+3*time.Minute), c.MaxInFlight)
 }
 
 // money says what the whole budget is worth, and what it is compared with.

@@ -52,3 +52,24 @@ func TestExplainCost(t *testing.T) {
 		require.Contains(t, e.String(), want)
 	}
 }
+
+// A completion says what starts and ends work, when it counts as bad, and by how much alerts are later for it: the deadline
+// of 15 minutes, the 2 minutes after it, and the minute in which deadlines are looked at.
+func TestExplainCompletion(t *testing.T) {
+	const head = "version: sloengine/v1\nservice: shop\nslos:\n  - name: fulfilment\n    objective: 99\n    indicator:\n" +
+		"      completion: {started: '{type=\"created\"}', finished: '{type=\"shipped\"}', key: order_id, within: 15m, "
+	for more, want := range map[string]string{
+		"failed: '{type=\"refused\"}', max_in_flight: 5000}": "  measures   completion by order_id from {type=\"created\"} to {type=\"shipped\"} within 15m failed {type=\"refused\"} at most 5000\n" +
+			"             work is good at its finish, and bad at an event that says that it failed, or 15m after its start, which shows 2m to 3m later\n" +
+			"             if nothing finishes any more, alerts fire up to 18m later than the times below\n" +
+			"             after a restart, deadlines pass later by the time that the engine was down, for as long\n" +
+			"             at most 5000 pieces of work are tracked at once, and further ones lower coverage\n" +
+			"  budget     7h12m of full outage in 30d\n",
+		"stage: stage}": "{type=\"shipped\"} within 15m stage stage at most 100000\n             work is good at its finish, and bad 15m after its start,",
+	} {
+		in, groups := generate(t, head+more)
+		e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 0, explain.Load{})
+		require.NoError(t, err)
+		require.Contains(t, e.String(), want)
+	}
+}
