@@ -456,6 +456,7 @@ func TestEngineAlerts(t *testing.T) {
 		NameLogPoisoned:          {{`sloengine_wal_poisoned{instance="a"}`, constant(1)}},
 		NameFoldLagging:          {{`sloengine_fold_lag_records{instance="a"}`, constant(2e5)}},
 		NameGroupsFull:           {{`sloengine_fold_full_slos{instance="a"}`, constant(1)}},
+		NameWorkUntracked:        {{`sloengine_fold_untracked_starts_total{instance="a"}`, grow(0.01)}},
 		NameEvaluatorLate:        {{`sloengine_evaluate_ticks_total{instance="a"}`, grow(0.1)}, {`sloengine_evaluate_late_total{instance="a"}`, grow(0.09)}},
 		NameEvaluatorStopped:     {{`sloengine_evaluate_ticks_total{instance="a"}`, constant(7)}},
 		NameBreakerOpen:          {{`sloengine_breaker_state{breaker="kafka",instance="a"}`, constant(2)}},
@@ -514,7 +515,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.name)
 	}
-	require.Len(t, known, 45, "every alert on the engine is tried above")
+	require.Len(t, known, 46, "every alert on the engine is tried above")
 }
 
 // A disk that fills is predicted from a trend, and the first samples of an engine are none.

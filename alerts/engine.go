@@ -120,6 +120,10 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			metric.FoldFullSLOs.Name + " > 0", 5 * time.Minute,
 			"Engine " + at + " has SLOs that reached max_groups",
 			"{{ $value }} SLOs have reached max_groups. New values share the group __other__, which never alerts. The page /engine lists these SLOs."},
+		{NameWorkUntracked, SeverityWarning, ImpactHigh,
+			over(perInstance("", "increase("+metric.FoldUntracked.Name+"[10m])"), 0), time.Minute,
+			"Engine " + at + " does not track all work in flight",
+			"{{ $value | humanize }} start events of the last 10m came while max_in_flight was reached. Their work is not tracked, and nobody learns whether it finishes in time. The page /engine names the SLOs."},
 		{NameEvaluatorLate, SeverityWarning, ImpactMedium,
 			"increase(" + metric.EvaluateLate.Name + "[10m]) / increase(" + metric.EvaluateTicks.Name + "[10m]) > 0.5", 5 * time.Minute,
 			"Evaluator of engine " + at + " is late",
@@ -276,6 +280,7 @@ const (
 	NameLogPoisoned        = "WriteAheadLogPoisoned"
 	NameFoldLagging        = "FoldLagging"
 	NameGroupsFull         = "GroupsFull"
+	NameWorkUntracked      = "WorkNotTracked"
 	NameEvaluatorLate      = "EvaluatorLate"
 	NameBreakerOpen        = "BreakerOpen"
 	NameDeadLettersMany    = "DeadLettersTooMany"

@@ -46,7 +46,7 @@ func walks() []*walk {
 		g(metric.IngestUnavailable, `reason="disk_full"`, 0, 0, 0.1), g(metric.IngestUnavailable, `reason="overload"`, 0, 2),
 		g(metric.IngestEvents, `result="accepted"`, 0, 10, 100), g(metric.IngestEvents, `result="rejected"`, 0, 1, 20),
 		g(metric.IngestReady, "", 1, 1, 0), g(metric.IngestDiskFreeBytes, "", 10<<30, 5<<30, 1<<29), g(metric.WALPoisoned, "", 0, 0, 1),
-		g(metric.FoldLagRecords, "", 0, 200_000), g(metric.FoldFullSLOs, "", 0, 2),
+		g(metric.FoldLagRecords, "", 0, 200_000), g(metric.FoldFullSLOs, "", 0, 2), g(metric.FoldUntracked, "", 0, 0, 0.5),
 		g(metric.EvaluateTicks, "", 0, 0.1), g(metric.EvaluateLate, "", 0, 0.06, 0.1), g(metric.FoldDeadLetters, "", 0, 1),
 		g(metric.BreakerState, `breaker="sink a"`, 0, 1, 2), g(metric.BreakerState, `breaker="a \"b\" \\ c"`, 0, 2),
 		g(metric.DLQEntries, `origin="fold"`, 0, 90, 20_000), g(metric.DLQEntries, `origin="sink:a"`, 0, 50, 400),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,5 +149,43 @@ func TestCompletionSurvivesKills(t *testing.T) {
 	require.Len(t, answer.Work.Stages, 1)
 	require.Equal(t, open["A"], answer.Work.Stages[0].Open)
 	require.NotEmpty(t, answer.Work.Items)
+	p.stop(t)
+}
+
+// TestWorkBeyondMaxInFlight: with room for two pieces of work, the third start is not tracked. That is said everywhere until
+// a piece ends.
+func TestWorkBeyondMaxInFlight(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	specFile := writeFile(t, dir, "spec.yaml", strings.Replace(completionSpec, "within: 15m", "within: 15m\n        max_in_flight: 2", 1))
+	p, ok := serveIn(t, dir, specFile, "evaluator: {interval: 50ms}\n")
+	require.True(t, ok, p.log.String())
+	require.True(t, p.waitReady(t), p.log.String())
+	send := func(typ string, keys ...string) {
+		t.Helper()
+		body := ""
+		for _, key := range keys {
+			body += fmt.Sprintf(`{"service":"shop","type":%q,"attributes":{"order_id":%q,"product":"A","stage":"INIT"}}`+"\n", typ, key)
+		}
+		status, answer := post(t, p.base+"/api/v1/events", "", body)
+		require.Equal(t, http.StatusAccepted, status, answer)
+	}
+	crowded := func(c *assert.CollectT, want bool) {
+		assert.Equal(c, want, strings.Contains(string(get(t, p.base+"/-/ready")), `"part":"slo","name":"shop/orders"`))
+		assert.Equal(c, want, strings.Contains(string(get(t, p.base+"/engine")), "slo shop/orders: work in flight has reached max_in_flight (2); 1 start event not tracked"))
+		assert.Equal(c, want, strings.Contains(string(get(t, p.base+"/api/v1/engine")), `"crowded":[{"slo":"shop/orders","max_in_flight":2,"untracked":1}]`))
+	}
+	send("created", "a", "b")
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Contains(c, string(get(t, p.base+"/api/v1/slos/shop/orders?group.product=A")), `"open":2`)
+		crowded(c, false)
+	}, time.Minute, 50*time.Millisecond)
+	send("created", "c")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { crowded(c, true) }, time.Minute, 50*time.Millisecond)
+	require.Equal(t, 1.0, counter(t, p, "sloengine_fold_untracked_starts_total"))
+	require.Contains(t, p.log.String(), `level=WARN msg="SLO reached max_in_flight`)
+	send("shipped", "a")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { crowded(c, false) }, time.Minute, 50*time.Millisecond)
+	require.Contains(t, p.log.String(), "SLO is below max_in_flight again")
 	p.stop(t)
 }

@@ -58,6 +58,7 @@ var (
 	FoldGroups            = foldPart.Gauge("sloengine_fold_groups", "groups", "Groups of all SLOs that have counts.")
 	FoldFullSLOs          = foldPart.Gauge("sloengine_fold_full_slos", "SLOs", "SLOs that have reached `max_groups`. New values share the group `__other__`, which never alerts.")
 	FoldEvictedGroups     = foldPart.Counter("sloengine_fold_evicted_groups_total", "groups", "Groups that were evicted in favour of new ones, because they had no events in the whole window.")
+	FoldUntracked         = foldPart.Counter("sloengine_fold_untracked_starts_total", unitEvents, "Events that start work of a completion while `max_in_flight` is reached, since the counts began. Their work is not tracked, which lowers coverage.")
 	FoldBytes             = foldPart.Gauge("sloengine_fold_bytes", unitBytes, "Memory of the counts.")
 	FoldParkedGenerations = foldPart.Gauge("sloengine_fold_parked_generations", "generations", "Parked generations: counts of definitions that have left the spec, retained in case they return.")
 	FoldParkedBytes       = foldPart.Gauge("sloengine_fold_parked_bytes", unitBytes, "Memory of the parked generations.")

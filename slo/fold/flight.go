@@ -333,6 +333,23 @@ func (f *Fold) inFlight() (out []slo.InFlight) {
 	return out
 }
 
+// Crowded is an indicator of completion that tracks as much work as it may.
+type Crowded struct {
+	Indicator   string // its ID
+	MaxInFlight int
+	Untracked   uint64 // start events that there was no room for
+}
+
+// addWork adds the work of an indicator to the figures.
+func (s *Stats) addWork(ind *indicator) {
+	st, most := ind.flight.table.Stats(), ind.spec.Work.options().Max
+	s.Bytes += int64(st.Bytes)
+	s.Untracked += st.Untracked
+	if st.Untracked > 0 && st.Open >= most {
+		s.Crowded = append(s.Crowded, Crowded{ind.spec.ID, most, st.Untracked})
+	}
+}
+
 // byStage is the work of a group.
 func (fl *flight) byStage(g *group) slo.InFlightGroup {
 	row := slo.InFlightGroup{Group: slices.Clone(g.values)}

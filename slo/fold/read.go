@@ -66,7 +66,7 @@ func (f *Fold) figures() Stats {
 	}
 	for _, ind := range f.inds {
 		if ind.flight != nil {
-			s.Bytes += int64(ind.flight.table.Bytes())
+			s.addWork(ind)
 		}
 	}
 	return s

@@ -157,6 +157,8 @@ type Stats struct {
 	Groups          int               // now
 	Full            []Full            // indicators that had no group for some value and have none now, by ID
 	Evicted         uint64            // groups evicted to make room
+	Crowded         []Crowded         // indicators of completion that lost a start event and have no room for another one now, by ID
+	Untracked       uint64            // start events of work that there was no room for, of the generations that count
 	PlanHits        uint64            // since the process began, as is PlanMisses
 	PlanMisses      uint64
 	Bytes           int64 // memory of the buckets, now

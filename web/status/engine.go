@@ -144,6 +144,10 @@ type FoldStatus struct {
 	// Full are the SLOs that gave some value no group, as all max_groups were taken, and
 	// that have none free now.
 	Full []FullStatus `json:"full,omitempty"`
+
+	// Crowded are the SLOs of completion that did not track some work, as max_in_flight was reached, and
+	// that have no room now.
+	Crowded []CrowdedStatus `json:"crowded,omitempty"`
 }
 
 // FullStatus is an SLO without room for another group.
@@ -151,6 +155,13 @@ type FullStatus struct {
 	SLO       string `json:"slo"`
 	MaxGroups int    `json:"max_groups"`
 	Other     uint64 `json:"other_events"` // valid events that the group __other__ counted
+}
+
+// CrowdedStatus is an SLO of completion without room for more work.
+type CrowdedStatus struct {
+	SLO         string `json:"slo"`
+	MaxInFlight int    `json:"max_in_flight"`
+	Untracked   uint64 `json:"untracked"` // start events whose work is not tracked
 }
 
 // DiskStatus is the file system of the data directory.

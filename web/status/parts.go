@@ -176,6 +176,9 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	for _, f := range e.Fold.Full {
 		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", format.Plural(f.MaxGroups, "group"), slo.OtherGroup))
 	}
+	for _, x := range e.Fold.Crowded {
+		add("slo", x.SLO, fmt.Sprintf("work in flight has reached max_in_flight (%s); %s not tracked, which lowers coverage", format.Count(x.MaxInFlight), format.Plural(x.Untracked, "start event")))
+	}
 	if d := e.DeadLetters; d != nil && d.Damaged > 0 {
 		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost", format.Plural(d.Damaged, "place"), format.Bytes(d.DamagedBytes), format.Plural(d.LostEntries, "dead letter")))
 	}

@@ -62,7 +62,7 @@ func (e *engineStatus) get() status.Engine {
 	if st := e.counts.Stats(); st != nil {
 		s.Ingest.Late = st.Late
 		s.Fold.Groups, s.Fold.Bytes = st.Groups, st.Bytes
-		s.Fold.Full = counting.FullGroups(st)
+		s.Fold.Full, s.Fold.Crowded = counting.FullGroups(st), counting.CrowdedWork(st)
 	}
 	s.Parked = e.parking.Status()
 	now := e.specs.InForce()

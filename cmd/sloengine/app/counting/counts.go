@@ -46,6 +46,7 @@ func NewCounts(f *fold.Fold, e *engine.Engine, set *metrics.Set, log *slog.Logge
 	stat(metric.FoldGroups, func(s *fold.Stats) float64 { return float64(s.Groups) })
 	stat(metric.FoldEvictedGroups, func(s *fold.Stats) float64 { return float64(s.Evicted) })
 	stat(metric.FoldFullSLOs, func(s *fold.Stats) float64 { return float64(len(FullGroups(s))) })
+	stat(metric.FoldUntracked, func(s *fold.Stats) float64 { return float64(s.Untracked) })
 	stat(metric.FoldBytes, func(s *fold.Stats) float64 { return float64(s.Bytes) })
 	stat(metric.FoldParkedGenerations, func(s *fold.Stats) float64 { return float64(s.Parked) })
 	stat(metric.FoldParkedBytes, func(s *fold.Stats) float64 { return float64(s.ParkedBytes) })
@@ -69,7 +70,7 @@ func (c *Counts) Sums(ctx context.Context, req fold.Request) (*fold.Sums, error)
 	if err := c.engine.Do(ctx, func() { out = c.fold.Sums(req) }); err != nil {
 		return nil, err
 	}
-	c.logFullGroups(c.stats.Swap(&out.Stats), &out.Stats)
+	c.logRoom(c.stats.Swap(&out.Stats), &out.Stats)
 	return out, nil
 }
 
@@ -103,20 +104,40 @@ func FullGroups(st *fold.Stats) (out []status.FullStatus) {
 	return out
 }
 
-// logFullGroups logs which SLOs ran out of groups, and which can have more again.
-func (c *Counts) logFullGroups(before, now *fold.Stats) {
-	was, is := FullGroups(before), FullGroups(now)
-	lacks := func(list []status.FullStatus, id string) bool {
-		return !slices.ContainsFunc(list, func(f status.FullStatus) bool { return f.SLO == id })
+// CrowdedWork lists the SLOs that cannot track more work.
+func CrowdedWork(st *fold.Stats) (out []status.CrowdedStatus) {
+	if st == nil {
+		return nil
 	}
-	for _, f := range is {
-		if lacks(was, f.SLO) {
-			c.log.Warn("SLO reached max_groups, new values share the group __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
+	for _, x := range st.Crowded {
+		out = append(out, status.CrowdedStatus{SLO: x.Indicator, MaxInFlight: x.MaxInFlight, Untracked: x.Untracked})
+	}
+	return out
+}
+
+// logRoom logs which SLOs ran out of groups or of room for work, and which have room again.
+func (c *Counts) logRoom(before, now *fold.Stats) {
+	added(FullGroups(before), FullGroups(now), func(f status.FullStatus) string { return f.SLO }, func(f status.FullStatus) {
+		c.log.Warn("SLO reached max_groups, new values share the group __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
+	}, func(f status.FullStatus) {
+		c.log.Info("SLO is below max_groups again", "slo", f.SLO, "max_groups", f.MaxGroups)
+	})
+	added(CrowdedWork(before), CrowdedWork(now), func(x status.CrowdedStatus) string { return x.SLO }, func(x status.CrowdedStatus) {
+		c.log.Warn("SLO reached max_in_flight, work that starts now is not tracked and lowers coverage", "slo", x.SLO, "max_in_flight", x.MaxInFlight)
+	}, func(x status.CrowdedStatus) {
+		c.log.Info("SLO is below max_in_flight again", "slo", x.SLO, "max_in_flight", x.MaxInFlight)
+	})
+}
+
+// added calls begin for what is only in now, and end for what is only in before.
+func added[T any](before, now []T, id func(T) string, begin, end func(T)) {
+	each := func(list, other []T, do func(T)) {
+		for _, x := range list {
+			if !slices.ContainsFunc(other, func(y T) bool { return id(x) == id(y) }) {
+				do(x)
+			}
 		}
 	}
-	for _, f := range was {
-		if lacks(is, f.SLO) {
-			c.log.Info("SLO is below max_groups again", "slo", f.SLO, "max_groups", f.MaxGroups)
-		}
-	}
+	each(now, before, begin)
+	each(before, now, end)
 }
