@@ -148,12 +148,14 @@ func promtool(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// insurance is the example spec.
-func insurance(t testing.TB) rules.Spec {
+func insurance(t testing.TB) rules.Spec { return exampleSpec(t, "insurance") }
+
+// exampleSpec is an example spec.
+func exampleSpec(t testing.TB, name string) rules.Spec {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "testdata", "specs", "insurance.yaml"))
+	data, err := os.ReadFile(filepath.Join("..", "testdata", "specs", name+".yaml"))
 	require.NoError(t, err)
-	s, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: data}})
+	s, problems := spec.Load([]spec.File{{Name: name + ".yaml", Data: data}})
 	require.NoError(t, problems.Err())
 	return rules.Spec{SLOs: s.SLOs, Thresholds: s.Thresholds, Agreements: s.Agreements}
 }

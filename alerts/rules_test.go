@@ -43,9 +43,13 @@ func (m made) file(header string) []byte {
 	return rules.File(header, slices.Concat(m.recording, m.alerts))
 }
 
-// specs runs a test for the synthetic spec and the insurance one.
-func specs(t *testing.T, run func(t *testing.T, name string, m made)) {
-	for name, in := range map[string]rules.Spec{"synthetic": synthetic(t), "insurance": insurance(t)} {
+// specs runs a test for the synthetic spec, the insurance one and more examples.
+func specs(t *testing.T, run func(t *testing.T, name string, m made), more ...string) {
+	all := map[string]rules.Spec{"synthetic": synthetic(t), "insurance": insurance(t)}
+	for _, name := range more {
+		all[name] = exampleSpec(t, name)
+	}
+	for name, in := range all {
 		t.Run(name, func(t *testing.T) { run(t, name, generate(t, in, Options{Options: tables})) })
 	}
 }
@@ -57,6 +61,11 @@ func TestRulesAreGolden(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, m.alerts, again)
 	})
+}
+
+func TestFulfilmentIsGolden(t *testing.T) {
+	m := generate(t, exampleSpec(t, "fulfilment"), Options{Options: tables, NoEngine: true}) // the others have the engine's
+	golden(t, "fulfilment.alerts.yaml", rules.File("", m.alerts))
 }
 
 func TestRulesLoad(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // promtool runs the tests of the SLOs of both specs, without those of which it runs
 // every rule for another SLO already.
 func TestRuleTestsPass(t *testing.T) {
-	slos := slices.Concat(synthetic(t).SLOs, insurance(t).SLOs)
+	slos := slices.Concat(synthetic(t).SLOs, insurance(t).SLOs, exampleSpec(t, "fulfilment").SLOs, exampleSpec(t, "conversion").Expressible().SLOs)
 	for _, p := range paces {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func TestRuleTestsAreGolden(t *testing.T) {
 				golden(t, name+"."+f.Name, f.YAML)
 			}
 		}
-	})
+	}, "fulfilment")
 }
 
 // The tests must notice rules that are wrong: those of the pace that is about them

@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -335,17 +336,30 @@ func TestSameBytes(t *testing.T) {
 }
 
 func TestGolden(t *testing.T) {
-	dir := filepath.Join("testdata", "insurance")
-	for _, d := range every(t) {
-		name := filepath.Join(dir, d.FileName)
-		if *update {
-			require.NoError(t, os.MkdirAll(dir, 0o755))
-			require.NoError(t, os.WriteFile(name, d.JSON, 0o644))
+	for dir, boards := range map[string][]dashboards.Dashboard{"insurance": every(t), "fulfilment": fulfilment(t)} {
+		dir = filepath.Join("testdata", dir)
+		for _, d := range boards {
+			name := filepath.Join(dir, d.FileName)
+			if *update {
+				require.NoError(t, os.MkdirAll(dir, 0o755))
+				require.NoError(t, os.WriteFile(name, d.JSON, 0o644))
+			}
+			want, err := os.ReadFile(name)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(d.JSON), "%s: -update writes it again", name)
 		}
-		want, err := os.ReadFile(name)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(d.JSON), "%s: -update writes it again", name)
 	}
+}
+
+// fulfilment are the boards on which the example with work in flight and a cost differs from others.
+func fulfilment(t testing.TB) []dashboards.Dashboard {
+	t.Helper()
+	sp, problems, err := spec.LoadPaths([]string{"../testdata/specs/fulfilment.yaml"}, nil)
+	require.NoError(t, err)
+	require.NoError(t, problems.Err())
+	return slices.DeleteFunc(all(t, ruleSpec(sp), dashboards.Options{}), func(d dashboards.Dashboard) bool {
+		return d.UID != alerts.DashboardSLO && d.UID != "sloengine-business"
+	})
 }
 
 func TestOptions(t *testing.T) {

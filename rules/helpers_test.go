@@ -40,9 +40,12 @@ func load(t testing.TB, text string) rules.Spec {
 	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 }
 
-func insurance(t testing.TB) rules.Spec {
+func insurance(t testing.TB) rules.Spec { return example(t, "insurance") }
+
+// example reads an example spec.
+func example(t testing.TB, name string) rules.Spec {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/specs/insurance.yaml")
+	text, err := os.ReadFile("../testdata/specs/" + name + ".yaml")
 	require.NoError(t, err)
 	return load(t, string(text))
 }
