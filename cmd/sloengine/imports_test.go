@@ -152,6 +152,7 @@ var testsMayImport = map[string][]string{
 	"alerts/state":         {"sla/forecast"},
 	"sla/evaluator":        {"ingest/event", "reliability/logtest"},
 	"sla/fleet":            {"ingest/event", "sla", "sla/outlook", "slo/spec"},
+	"sla/report":           {"ingest/event", "sla/evaluator", "slo/spec"},
 	"cmd/sloengine/send":   {"reliability/logtest"},
 	"cmd/sloengine/remote": {"sla", "sla/forecast", "slo/fold", "web"},
 	"reliability/mail":     {"reliability/mail/mailtest", "reliability/nettest"},
