@@ -360,6 +360,7 @@ func BenchmarkCompletion(b *testing.B) {
 	end := event.AppendBinary(nil, order("shipped", "0000000000000000", t0, "product", "A", "stage", "DONE"))
 	b.ReportAllocs()
 	next, first := uint64(1_000_000), uint64(0)
+	began := cpu()
 	for i := 0; b.Loop(); i++ {
 		if i%2 == 0 {
 			put(b, f, start, next)
@@ -369,6 +370,7 @@ func BenchmarkCompletion(b *testing.B) {
 			first++
 		}
 	}
+	reportCPU(b, began)
 	b.ReportMetric(float64(f.inFlight()[0].Bytes)/1e6, "MB")
 }
 
@@ -377,21 +379,25 @@ func BenchmarkCompletion(b *testing.B) {
 func BenchmarkCompletionParts(b *testing.B) {
 	f, _ := workFold(b, 1_000_000)
 	buf := make([]byte, 0, 100<<20)
+	began := cpu()
 	for b.Loop() {
 		buf = buf[:0]
 		for _, p := range f.Parts() {
 			buf = p.Encode(buf)
 		}
 	}
+	reportCPU(b, began)
 	b.ReportMetric(float64(len(buf))/1e6, "MB")
 }
 
 // BenchmarkCompletionSums is what a tick asks of the fold with a million pieces of work.
 func BenchmarkCompletionSums(b *testing.B) {
 	f, _ := workFold(b, 1_000_000)
+	began := cpu()
 	for b.Loop() {
 		f.Sums(Request{Now: t0})
 	}
+	reportCPU(b, began)
 }
 
 // TestCompletionAllocatesNothing holds for events of work, in flight or not.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -234,4 +235,67 @@ func TestBlockCodec(t *testing.T) {
 		}
 		require.Len(rt, got.cells, len(counts))
 	})
+}
+
+// TestRatioThroughKills: numerator and denominator of a ratio are those of a naive table by group and minute, with events
+// that come late and in no order, and a fold that is restored at random places has the bytes of one that was never stopped.
+func TestRatioThroughKills(t *testing.T) {
+	for seed := range uint64(8) {
+		rnd := rand.New(rand.NewPCG(seed, 9))
+		cfg := config(Indicator{
+			ID: "shop/conversion", Service: "shop", Kind: Ratio, GroupBy: []string{"product"}, Retention: 2 * day,
+			Numerator: []Matcher{eq("type", "connected")}, Valid: []Matcher{eq("type", "applied")},
+		}, availability())
+		whole, cut := newFold(t, cfg, t0), newFold(t, cfg, t0)
+		const hours = 30
+		naive := map[string]*[hours * 60][2]uint64{}
+		rec, kills := t0, 0
+		for range 3000 {
+			if rec = rec.Add(time.Duration(rnd.IntN(70)) * time.Second); rec.Sub(t0) >= hours*time.Hour {
+				break
+			}
+			at := rec.Add(-time.Duration(rnd.Int64N(1 + rnd.Int64N(1+int64(rec.Sub(t0))))))
+			e := times(shop(at, "product", string(rune('A'+rnd.IntN(3)))), 1+uint32(rnd.IntN(3)))
+			bin := RatioDenominator
+			switch rnd.IntN(5) {
+			case 0, 1:
+				e.Type = "applied"
+			case 2, 3: // also where nobody has applied yet
+				e.Type, bin = "connected", RatioNumerator
+			default:
+				bin = -1
+			}
+			apply(t, whole, rec, e)
+			apply(t, cut, rec, e)
+			if key := (slo.Group{e.Attr("product")}).Key(); bin >= 0 {
+				if naive[key] == nil {
+					naive[key] = new([hours * 60][2]uint64)
+				}
+				naive[key][int(at.Sub(t0)/time.Minute)][bin] += uint64(e.Count)
+			}
+			if rnd.IntN(200) == 0 {
+				data, _ := encode(cut)
+				cut = restored(t, data)
+				kills++
+				rec = rec.Add(time.Duration(rnd.IntN(600)) * time.Second)
+				whole.Advance(rec.UnixNano(), Start)
+				cut.Advance(rec.UnixNano(), Start)
+			}
+		}
+		require.NotZero(t, kills)
+		a, _ := encode(whole)
+		b, _ := encode(cut)
+		require.Equal(t, a, b)
+		to := rec.Truncate(5 * time.Minute)
+		for range 100 {
+			span := slo.Span{From: t0.Add(time.Duration(rnd.Int64N(int64(to.Sub(t0)/(5*time.Minute)))) * 5 * time.Minute), To: to}
+			for key, got := range sums(cut, "shop/conversion", span) {
+				var want [2]uint64
+				for m := int(span.From.Sub(t0) / time.Minute); m < int(to.Sub(t0)/time.Minute); m++ {
+					want[0], want[1] = want[0]+naive[key][m][0], want[1]+naive[key][m][1]
+				}
+				require.Equal(t, want[:], got[0], "%s from %s", key, span.From)
+			}
+		}
+	}
 }
