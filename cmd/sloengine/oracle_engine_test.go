@@ -129,10 +129,14 @@ var scraped = []string{series.Events.Name, series.PartEvents.Name, series.Info.N
 
 // scrape gives out the counters as a scrape would find them.
 func (e *oracleEngine) scrape(instance string, add func(series string, value float64)) {
-	families := collector.Families(e.eval.Latest())
+	export(e.eval.Latest(), scraped, instance, add)
+}
+
+// export gives out some families of a report.
+func export(r *sla.Report, families []string, instance string, add func(series string, value float64)) {
 	var b strings.Builder
-	for _, f := range families {
-		if !slices.Contains(scraped, f.GetName()) {
+	for _, f := range collector.Families(r) {
+		if !slices.Contains(families, f.GetName()) {
 			continue
 		}
 		for _, m := range f.Metric {
