@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net/url"
@@ -17,6 +16,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
+
+// engineStatus is what status prints.
+type engineStatus struct {
+	SLOs       []*statusRow      `json:"slos"`
+	Agreements []statusAgreement `json:"agreements"`
+	Alerts     []statusAlert     `json:"alerts"`
+}
 
 // statusRow is what status needs of one SLO of the read API.
 type statusRow struct {
@@ -54,7 +60,10 @@ func newStatus(s cli.Streams) *cobra.Command {
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Print the error budgets of a running engine, worst first",
+		Short: "Print the error budgets, agreements and alerts of a running engine, worst first",
+		Long: `status prints the error budgets, worst first, the agreements, the budgets that are empty
+within a week at their recent pace, and the alerts that are firing or pending. On a
+terminal the tables fit its width, and states have colours unless NO_COLOR is set.`,
 		Example: `  sloengine status
   sloengine status --service shop -o json`,
 		Args: cli.NoArgs,
@@ -70,19 +79,14 @@ func newStatus(s cli.Streams) *cobra.Command {
 			if len(rows) == 0 && service != "" {
 				return fmt.Errorf("service %q has no SLO in the running spec", service)
 			}
-			return o.Print(rows, func() error {
-				if err := printStatus(s.Out, rows); err != nil {
-					return err
-				}
-				if err := printForecasts(s.Out, rows); err != nil {
-					return err
-				}
-				active, err := activeAlerts(c.Context(), &o.engine, q)
-				if err != nil {
-					return err
-				}
-				return printAlerts(s.Out, active)
-			})
+			all := engineStatus{SLOs: rows}
+			if all.Agreements, err = agreements(c.Context(), &o.engine, q); err != nil {
+				return err
+			}
+			if all.Alerts, err = activeAlerts(c.Context(), &o.engine, q); err != nil {
+				return err
+			}
+			return o.Print(all, func() error { return all.print(s.Out, cli.ScreenOf(s.Out)) })
 		},
 	}
 	f := c.Flags()
@@ -128,17 +132,19 @@ func statusRows(ctx context.Context, c *Client, q url.Values) ([]*statusRow, err
 
 // statusAlert is what status needs of one alert of the read API.
 type statusAlert struct {
-	Name, State, Severity string
-	Service               string
-	SLO                   *string `json:"slo_id"`
-	Agreement             *string
-	Group                 map[string]string
-	ActiveSince           time.Time `json:"active_since"`
+	Name        string            `json:"name"`
+	State       string            `json:"state"`
+	Severity    string            `json:"severity"`
+	Service     string            `json:"service"`
+	SLO         *string           `json:"slo_id"`
+	Agreement   *string           `json:"agreement"`
+	Group       map[string]string `json:"group"`
+	ActiveSince time.Time         `json:"active_since"`
 }
 
 // activeAlerts reads those that fire or are about to, in the order of the page.
 func activeAlerts(ctx context.Context, c *Client, q url.Values) ([]statusAlert, error) {
-	var active []statusAlert
+	active := []statusAlert{}
 	for _, state := range []string{"firing", "pending"} {
 		q := maps.Clone(q)
 		q.Set("state", state)
@@ -152,43 +158,6 @@ func activeAlerts(ctx context.Context, c *Client, q url.Values) ([]statusAlert, 
 	return active, nil
 }
 
-func printAlerts(w io.Writer, active []statusAlert) error {
-	if len(active) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	tw := cli.NewTable(w)
-	fmt.Fprintln(tw, "ALERT\tSTATE\tSEVERITY\tABOUT\tGROUP\tSINCE")
-	for _, a := range active {
-		about := a.Service
-		switch {
-		case a.SLO != nil:
-			about = *a.SLO
-		case a.Agreement != nil:
-			about += "/" + *a.Agreement
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Severity, about, cli.GroupText(a.Group), cli.TimeCell(a.ActiveSince))
-	}
-	return tw.Flush()
-}
-
-// printForecasts lists the budgets that are not empty and will be within a week at their recent pace.
-func printForecasts(w io.Writer, rows []*statusRow) error {
-	const week = 7 * 24 * 3600
-	tw := cli.NewTable(w)
-	n := 0
-	for _, r := range rows {
-		if f := r.Forecast; f == nil || f.Pace == nil || f.Pace.Low == nil || *f.Pace.Low == 0 || *f.Pace.Low > week {
-			continue
-		}
-		if n++; n == 1 {
-			fmt.Fprintln(tw, "\nRUNS OUT\tGROUP\tFORECAST")
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", r.ID, cli.GroupText(r.Group), r.Forecast.Summary)
-	}
-	return tw.Flush()
-}
-
 func sortWorstFirst(rows []*statusRow) {
 	rank := map[string]int{"exhausted": 0, "at_risk": 1, "ok": 2, "no_data": 3}
 	remaining := func(r *statusRow) float64 {
@@ -200,23 +169,6 @@ func sortWorstFirst(rows []*statusRow) {
 	slices.SortStableFunc(rows, func(a, b *statusRow) int {
 		return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(remaining(a), remaining(b)))
 	})
-}
-
-func printStatus(w io.Writer, rows []*statusRow) error {
-	tw := cli.NewTable(w)
-	fmt.Fprintln(tw, "STATE\tSLO\tGROUP\tOBJECTIVE\tNOW\tBUDGET LEFT\tBURN 1H\tPER S\tLAST 24H")
-	for _, r := range rows {
-		burn := (*float64)(nil)
-		for _, b := range r.Burns {
-			if b.Window == "1h" {
-				burn = b.Rate
-			}
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s%% / %s\t%s\t%s\t%s\t%s\t%s\n",
-			strings.ReplaceAll(r.State, "_", " "), r.ID, cli.GroupText(r.Group), r.Percent, r.Window,
-			cli.Percent(r.Budget.SLI, 3), cli.Percent(r.Budget.Remaining, 1), cli.Decimal(burn, 2), cli.Decimal(r.Rate, 1), sparkline(r.History))
-	}
-	return tw.Flush()
 }
 
 // sparkline draws the error ratio of each hour against the worst one; an hour

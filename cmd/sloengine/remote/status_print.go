@@ -1,0 +1,137 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+)
+
+// statusAgreement is what status needs of one agreement of the read API.
+type statusAgreement struct {
+	Service  string            `json:"service"`
+	SLA      string            `json:"sla"`
+	Group    map[string]string `json:"group"`
+	Window   string            `json:"window"`
+	HasData  bool              `json:"has_data"`
+	Breached bool              `json:"breached"`
+	Score    *float64          `json:"score"`
+	Low      *float64          `json:"low"`
+	High     *float64          `json:"high"`
+	Worst    *string           `json:"worst"`
+	Missing  int               `json:"missing"`
+}
+
+func (a *statusAgreement) state() string {
+	switch {
+	case !a.HasData:
+		return "no data"
+	case a.Breached:
+		return "breached"
+	}
+	return "met"
+}
+
+// agreements reads all of them, the lowest score first.
+func agreements(ctx context.Context, c *Client, q url.Values) ([]statusAgreement, error) {
+	answer := struct{ Items []statusAgreement }{Items: []statusAgreement{}}
+	if err := c.Read(ctx, "/api/v1/slas", q, &answer); err != nil {
+		return nil, err
+	}
+	score := func(a statusAgreement) float64 {
+		if a.Score == nil {
+			return 101
+		}
+		return *a.Score
+	}
+	slices.SortStableFunc(answer.Items, func(a, b statusAgreement) int { return cmp.Compare(score(a), score(b)) })
+	return answer.Items, nil
+}
+
+// stateColours are those of budgets, agreements and severities.
+var stateColours = map[string]cli.Colour{
+	"ok": cli.Green, "at risk": cli.Yellow, "exhausted": cli.Red, "no data": cli.Faint,
+	"met": cli.Green, "breached": cli.Red, "critical": cli.Red, "page": cli.Red, "warning": cli.Yellow, "ticket": cli.Yellow,
+}
+
+func (s *engineStatus) print(w io.Writer, screen cli.Screen) error {
+	for i, t := range []*cli.Table{sloTable(s.SLOs), agreementTable(s.Agreements), forecastTable(s.SLOs), alertTable(s.Alerts)} {
+		if i > 0 && t.Len() > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := t.Write(w, screen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sloTable(rows []*statusRow) *cli.Table {
+	t := &cli.Table{Columns: []cli.Column{
+		{Name: "STATE"}, {Name: "SLO", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "OBJECTIVE", Drop: 2}, {Name: "NOW", Drop: 1},
+		{Name: "BUDGET LEFT"}, {Name: "BURN 1H"}, {Name: "PER S", Drop: 3}, {Name: "LAST 24H", Drop: 4},
+	}}
+	for _, r := range rows {
+		burn := (*float64)(nil)
+		for _, b := range r.Burns {
+			if b.Window == "1h" {
+				burn = b.Rate
+			}
+		}
+		state := cli.Words(r.State)
+		t.Add(stateColours[state], state, cli.Printable(r.ID), cli.GroupText(r.Group), cli.Printable(r.Percent+"% / "+r.Window),
+			cli.Percent(r.Budget.SLI, 3), cli.Percent(r.Budget.Remaining, 1), cli.Decimal(burn, 2), cli.Decimal(r.Rate, 1), sparkline(r.History))
+	}
+	return t
+}
+
+func agreementTable(all []statusAgreement) *cli.Table {
+	t := &cli.Table{Columns: []cli.Column{
+		{Name: "STATE"}, {Name: "AGREEMENT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SCORE"}, {Name: "POSSIBLE", Drop: 2}, {Name: "WORST COMPONENT", Shrink: true}, {Name: "WINDOW", Drop: 1},
+	}}
+	for i := range all {
+		a := &all[i]
+		possible, worst := "", ""
+		if a.Missing > 0 {
+			possible = cli.Decimal(a.Low, 1) + " to " + cli.Decimal(a.High, 1)
+		}
+		if a.Worst != nil {
+			worst = cli.Printable(*a.Worst)
+		}
+		t.Add(stateColours[a.state()], a.state(), cli.Printable(a.Service+"/"+a.SLA), cli.GroupText(a.Group), cli.Decimal(a.Score, 2), possible, worst, cli.Printable(a.Window))
+	}
+	return t
+}
+
+// forecastTable lists the budgets that are not empty and will be within a week at their recent pace.
+func forecastTable(rows []*statusRow) *cli.Table {
+	const week = 7 * 24 * 3600
+	t := &cli.Table{Columns: []cli.Column{{Name: "RUNS OUT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "FORECAST", Shrink: true}}}
+	for _, r := range rows {
+		if f := r.Forecast; f != nil && f.Pace != nil && f.Pace.Low != nil && *f.Pace.Low != 0 && *f.Pace.Low <= week {
+			t.Add("", cli.Printable(r.ID), cli.GroupText(r.Group), cli.Printable(f.Summary))
+		}
+	}
+	return t
+}
+
+func alertTable(active []statusAlert) *cli.Table {
+	t := &cli.Table{Columns: []cli.Column{
+		{Name: "SEVERITY"}, {Name: "ALERT", Shrink: true}, {Name: "STATE"}, {Name: "ABOUT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SINCE", Drop: 1},
+	}}
+	for _, a := range active {
+		about := a.Service
+		switch {
+		case a.SLO != nil:
+			about = *a.SLO
+		case a.Agreement != nil:
+			about += "/" + *a.Agreement
+		}
+		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State), cli.Printable(about), cli.GroupText(a.Group), cli.TimeCell(a.ActiveSince))
+	}
+	return t
+}

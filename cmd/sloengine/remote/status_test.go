@@ -1,0 +1,76 @@
+package remote
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rivo/uniseg"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+)
+
+func sampleStatus() *engineStatus {
+	f := func(x float64) *float64 { return &x }
+	day := make([]historyPoint, 24)
+	for i := range day {
+		day[i].Ratio = f(1 - float64(i)/100)
+	}
+	s := &engineStatus{
+		Agreements: []statusAgreement{
+			{Service: "shop", SLA: "gold-customers-in-europe", Window: "month in Europe/Berlin", HasData: true, Breached: true, Score: f(91.25), Low: f(80), High: f(95), Missing: 1, Worst: new("checkout-availability-of-all-regions")},
+			{Service: "shop", SLA: "silver", Window: "30d", HasData: true, Score: f(99.9)},
+			{Service: "shop", SLA: "new", Window: "30d"},
+		},
+		Alerts: []statusAlert{{Name: "ErrorBudgetBurnRatePage", State: "firing", Severity: "page", Service: "shop", SLO: new("shop/checkout-availability"), Group: map[string]string{"region": "eu"}, ActiveSince: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}},
+	}
+	for _, state := range []string{"exhausted", "at_risk", "ok", "no_data"} {
+		r := &statusRow{ID: "shop/checkout-availability-of-all-payment-methods", Group: map[string]string{"region": "日本語の長い値 with a tail"}, Percent: "99.9", Window: "30d", State: state, Rate: f(12.5), History: day}
+		r.Budget.SLI, r.Budget.Remaining = f(0.99912), f(0.12)
+		s.SLOs = append(s.SLOs, r)
+	}
+	return s
+}
+
+func printed(t *testing.T, screen cli.Screen) []string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, sampleStatus().print(&out, screen))
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+func TestStatusFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int{80, 140} {
+		lines := printed(t, cli.Screen{Width: width})
+		for _, line := range lines {
+			require.LessOrEqual(t, uniseg.StringWidth(line), width, line)
+		}
+		text := strings.Join(lines, "\n")
+		for _, want := range []string{"exhausted  shop/check", "at risk", "no data", "12.0%", "BUDGET LEFT", "breached", "91.25", "met", "page", "firing"} {
+			require.Contains(t, text, want, width)
+		}
+		require.Equal(t, width == 140, strings.Contains(text, "▁▁▂"), "the last day is shown where it has room")
+	}
+	text := strings.Join(printed(t, cli.Screen{}), "\n")
+	require.Contains(t, text, "shop/checkout-availability-of-all-payment-methods  日本語の長い値 with a tail", "nothing is cut off in a file")
+	require.NotContains(t, text, "\x1b")
+	require.NotContains(t, text, "…")
+}
+
+func TestStatusHasColoursOnATerminal(t *testing.T) {
+	coloured, plain := printed(t, cli.Screen{Width: 140, Colour: true}), printed(t, cli.Screen{Width: 140})
+	require.Contains(t, strings.Join(coloured, "\n"), "\x1b[31mexhausted\x1b[0m  shop/")
+	require.Contains(t, strings.Join(coloured, "\n"), "\x1b[32mmet\x1b[0m")
+	strip := strings.NewReplacer("\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[2m", "", "\x1b[0m", "")
+	require.Equal(t, plain, strings.Split(strip.Replace(strings.Join(coloured, "\n")), "\n"), "colours move no column")
+
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	require.Equal(t, cli.Screen{}, cli.ScreenOf(file), "a file is no terminal")
+	require.Equal(t, cli.Screen{}, cli.ScreenOf(&bytes.Buffer{}))
+}
