@@ -18,6 +18,7 @@ type generator struct {
 	o        Options
 	q        query
 	byID     map[slo.ID]*slo.SLO
+	senders  []*slo.SLO // whose services send events, also those that PromQL has no rules for
 	findings []Finding
 }
 
@@ -41,6 +42,7 @@ func (g *generator) find(id slo.ID, severity FindingSeverity, message, hint stri
 // out; Lint says so.
 func Rules(in rules.Spec, o Options) ([]rules.Group, error) {
 	g := newGenerator(in.Expressible(), o)
+	g.senders = in.SLOs
 	return g.groups()
 }
 
@@ -74,7 +76,7 @@ func (g *generator) serviceGroup() rules.Group {
 	out := rules.Group{Name: "sloengine-alerts-services"}
 	var services []string
 	sends := map[string]bool{}
-	for _, s := range g.in.SLOs {
+	for _, s := range g.senders {
 		service := s.ID.Service()
 		if !slices.Contains(services, service) {
 			services = append(services, service)

@@ -279,3 +279,22 @@ func TestTablesAlert(t *testing.T) {
 	edges := l.run(22*time.Hour, 26*time.Hour, time.Minute, byName)
 	require.Equal(t, map[string][]time.Duration{NameTablesRunOut: {24*time.Hour + time.Minute}}, edges)
 }
+
+// PromQL has no rules for a volume, but its sender may fall silent all the same, live and in the rules.
+func TestSenderOfVolumesMayFallSilent(t *testing.T) {
+	in := exampleSpec(t, "conversion")
+	in.Agreements = nil
+	in.SLOs = slices.DeleteFunc(in.SLOs, func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindVolume })
+	require.Len(t, in.SLOs, 2)
+	m := generate(t, in, Options{Options: tables, NoEngine: true})
+	require.Empty(t, m.recording)
+	require.Len(t, m.alerts, 1)
+	require.Len(t, m.alerts[0].Rules, 1)
+	got := m.alerts[0].Rules[0]
+	require.Equal(t, NameSenderSilent, got.Alert)
+	require.Contains(t, got.Expr, `sloengine_events_total{service="insurance-sales"}`)
+	all := LiveAlerts(in, Options{})
+	i := slices.IndexFunc(all, func(l Live) bool { return l.Kind == LiveSilent })
+	require.GreaterOrEqual(t, i, 0)
+	require.Equal(t, got.Labels, all[i].Labels)
+}
