@@ -66,6 +66,13 @@ func (s *sloDraft) readCost(v *yamldoc.Value) {
 	s.Cost = c
 }
 
+// withoutCost says why some kinds of indicator have no cost: a price is for something that happened, or for a time.
+var withoutCost = map[slo.IndicatorKind]string{
+	slo.KindRatio:  "a ratio has no bad events, only what its numerator is short of",
+	slo.KindApdex:  "an apdex counts half events, which have no price",
+	slo.KindVolume: "a volume counts days, weeks or months, and a price is for an event or a minute",
+}
+
 // costFits refuses a unit that the SLO does not count.
 func (s *sloDraft) costFits(v *yamldoc.Value, unit slo.CostUnit) {
 	switch {
@@ -74,6 +81,8 @@ func (s *sloDraft) costFits(v *yamldoc.Value, unit slo.CostUnit) {
 		v.Errorf("write per_bad, or judge slices with `budgeting: {timeslices: ..}`", "cost: per_minute requires slices of time, and this slo counts events")
 	case s.HasCostUnit(slo.PerMinute):
 		v.Errorf("write per_minute, or remove the budgeting", "cost: per_bad requires events, and this slo counts slices of time")
+	case withoutCost[s.Indicator.Kind] != "":
+		v.Errorf("remove it, or give the cost to an slo that counts the events that cost money", "cost: %s", withoutCost[s.Indicator.Kind])
 	default:
 		v.Errorf("remove it, or give the cost to an slo that counts events or timeslices", "cost: this slo counts neither bad events nor bad slices")
 	}
