@@ -21,7 +21,7 @@ import (
 // stable: columns are only ever added, at the end. docs/reports.md says what each means.
 var DayColumns = []string{
 	"day", "zone", "kind", "service", "name", "group", "informative", "from", "to", "complete", "coverage",
-	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high", "worst_component", "incidents",
+	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high", "worst_component", "incidents", "cost", "currency",
 }
 
 const (
@@ -42,7 +42,7 @@ func dayNumber(x float64, ok bool) string {
 // dayLine is the line of a row, in the order of DayColumns.
 func dayLine(cells []string, r *report.DayRow) []string {
 	cells = append(cells[:0], r.Span.From.In(r.Zone).Format(time.DateOnly), csvText(r.Zone.String()))
-	var score, low, high, worst string
+	var score, low, high, worst, cost, currency string
 	var objective, indicator, burn string
 	var good, bad, rawGood, rawBad string
 	if x := r.SLO; x != nil {
@@ -51,6 +51,9 @@ func dayLine(cells []string, r *report.DayRow) []string {
 		good, bad, rawGood, rawBad = csvCount(r.Net.Good), csvCount(r.Net.Bad), csvCount(r.Raw.Good), csvCount(r.Raw.Bad)
 		objective, indicator, burn = dayNumber(x.SLO.Objective.Ratio(), true), dayNumber(b.SLI, b.HasData), dayNumber(b.Consumed, b.HasData)
 		score = dayNumber(100*sla.Attain(x.SLO.Objective, 1-b.SLI), b.HasData)
+		if c := x.SLO.Cost; c != nil {
+			cost, currency = x.SLO.UnitCost().Times(r.Net.Bad).In(c.Currency), c.Currency
+		}
 	} else {
 		x := r.Agreement
 		has := r.Kept && x.HasData && x.Missing < len(x.Components)
@@ -65,7 +68,7 @@ func dayLine(cells []string, r *report.DayRow) []string {
 		incidents = strconv.Itoa(r.Incidents)
 	}
 	return append(cells, csvTime(r.Span.From), csvTime(r.Span.To), strconv.FormatBool(!r.Running && r.Kept), dayNumber(r.Coverage, true),
-		good, bad, rawGood, rawBad, objective, indicator, burn, score, low, high, worst, incidents)
+		good, bad, rawGood, rawBad, objective, indicator, burn, score, low, high, worst, incidents, cost, currency)
 }
 
 // paced gives each write its own time, however long the lines take to be made.

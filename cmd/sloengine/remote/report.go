@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,6 +108,7 @@ type periodReport struct {
 	SLOs       []reportSLO `json:"slos"`
 	SLAs       []reportSLA `json:"slas"`
 	Thresholds []reportThreshold
+	Costs      *reportCosts
 	Incidents  *struct {
 		Critical, Warnings int
 		Detection          *float64 `json:"median_detection_seconds"`
@@ -173,6 +175,22 @@ type reportSLA struct {
 		Lost *float64
 	}
 	reportCovered
+}
+
+// reportCosts are amounts as decimals, without their currency.
+type reportCosts struct {
+	Sums []struct {
+		Currency, Amount string
+		Baseline, Saving string
+		Return           *float64
+	}
+	SLOs []struct {
+		SLO, Basis, Currency, Amount string
+		Bad                          uint64
+	}
+	Other    []string    `json:"without_cost"`
+	Twice    [][2]string `json:"counted_twice"`
+	Estimate bool
 }
 
 type reportThreshold struct {
@@ -246,6 +264,7 @@ func (r *periodReport) print(out io.Writer) error {
 		}
 	}
 	r.printForecasts(tw)
+	r.Costs.print(tw)
 	if len(r.Thresholds) > 0 {
 		fmt.Fprintln(tw, "\nEVENT THRESHOLD\tWITHIN\tWARNINGS\tCRITICAL\tCOVERAGE")
 		for i := range r.Thresholds {
@@ -266,6 +285,7 @@ func (r *periodReport) print(out io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	r.Costs.printNotes(out)
 	if r.Incidents != nil {
 		fmt.Fprintf(out, "\n%d incidents and %d of severity warning, median detection %s, median response %s\n",
 			r.Incidents.Critical, r.Incidents.Warnings, took(r.Incidents.Detection), took(r.Incidents.Response))
@@ -277,6 +297,46 @@ func (r *periodReport) print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "\n%d of %d objectives met, %d breached, %d without data\n",
 		counts["met"], counts["met"]+counts["breached"], counts["breached"], counts["no_data"])
 	return err
+}
+
+// print prints what violations cost, and what each currency adds up to.
+func (c *reportCosts) print(out io.Writer) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintln(out, "\nCOST\tSLO\tBAD\tPRICE")
+	for i := range c.SLOs {
+		x := &c.SLOs[i]
+		fmt.Fprintf(out, "%s %s\t%s\t%d\t%s\n", cli.Printable(x.Amount), cli.Printable(x.Currency), cli.Printable(x.SLO), x.Bad, cli.Printable(x.Basis))
+	}
+	for i := range c.Sums {
+		x := &c.Sums[i]
+		text := ""
+		if x.Baseline != "" {
+			text = "before " + cli.Printable(x.Baseline) + ", saving " + cli.Printable(x.Saving)
+		}
+		if x.Return != nil {
+			text += ", return " + cli.Percent(x.Return, 0)
+		}
+		fmt.Fprintf(out, "%s %s\tall\t\t%s\n", cli.Printable(x.Amount), cli.Printable(x.Currency), text)
+	}
+}
+
+// printNotes prints what the sums rest on.
+func (c *reportCosts) printNotes(out io.Writer) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintln(out)
+	if c.Estimate {
+		fmt.Fprintln(out, "The cost is an estimate: some of the time was not observed, or rate limits dropped or sampled events.")
+	}
+	if len(c.Other) > 0 {
+		fmt.Fprintf(out, "Without a cost: %s\n", cli.Printable(strings.Join(c.Other, ", ")))
+	}
+	for _, pair := range c.Twice {
+		fmt.Fprintf(out, "%s and %s can count the same event or time, which then costs twice.\n", cli.Printable(pair[0]), cli.Printable(pair[1]))
+	}
 }
 
 // printForecasts prints the forecasts for the end of a calendar window, or for a week ahead.

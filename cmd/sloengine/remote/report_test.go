@@ -33,6 +33,11 @@ func reportServer(t *testing.T) string {
 	target, err := slo.ParsePercent("95")
 	require.NoError(t, err)
 	s := &slo.SLO{ID: "shop/availability", Objective: target, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindEvents}, Budgeting: slo.Budgeting{Method: slo.Occurrences}}
+	price, err := slo.ParseAmount("2.50")
+	require.NoError(t, err)
+	before, err := slo.ParseAmount("10")
+	require.NoError(t, err)
+	s.Cost = &slo.Cost{Unit: slo.PerBad, Price: price, Currency: "EUR", Baseline: slo.Payment{Amount: before, Per: 24 * time.Hour}, Investment: slo.Payment{Amount: before, Per: 7 * 24 * time.Hour}}
 	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: s.Window, Method: sla.Attainment, NoData: sla.NoDataExclude, Components: []sla.Component{{Name: "availability", SLO: s.ID, Weight: 1}}}
 	rep := &sla.Report{Version: 1, Time: now}
 	for _, g := range []slo.Group{{"a"}, {"\x1b[2J=b"}} {
@@ -90,6 +95,9 @@ func TestReportCommand(t *testing.T) {
 	require.Regexp(t, `breached +shop/gold +a +50\.00 +availability cost 50\.00 +100\.0%`, out)
 	require.Regexp(t, `shop/slow +63 +7 +0 +100\.0%`, out)
 	require.Contains(t, out, "0 of 2 objectives met, 2 breached, 0 without data")
+	// By hand: a bad event on each of seven days in two groups at 2.50, against 10 a day, with 10 a week invested.
+	require.Regexp(t, `COST +SLO +BAD +PRICE\n35\.00 EUR +shop/availability +14 +2\.50 EUR per bad event\n35\.00 EUR +all +before 70\.00, saving 35\.00, return 250%\n`, out)
+	require.NotContains(t, out, "an estimate")
 	require.NotContains(t, out, "\x1b", "a hostile group cannot move the cursor")
 	require.NotContains(t, out, "FORECAST", "the week has been over for days")
 
@@ -101,7 +109,7 @@ func TestReportCommand(t *testing.T) {
 	require.NoError(t, err)
 	lines, err := csv.NewReader(bytes.NewReader([]byte(out))).ReadAll()
 	require.NoError(t, err)
-	require.Len(t, lines, 1+2+2+2+1)
+	require.Len(t, lines, 1+2+2+2+1+1, "two agreements with their components, two SLOs, an event threshold and a sum of costs")
 
 	out, err = runReport("--url", base, "--period", "2026-11", "-o", "json", "--days", "--zone", "Asia/Tokyo")
 	require.NoError(t, err)
@@ -122,6 +130,16 @@ func TestReportCommand(t *testing.T) {
 	lines, err = csv.NewReader(bytes.NewReader([]byte(out))).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, lines, 1+7*2+7*2)
+	for i, l := range lines {
+		want := [2]string{"2.50", "EUR"} // one bad event a day
+		switch {
+		case i == 0:
+			want = [2]string{"cost", "currency"}
+		case l[2] == "agreement":
+			want = [2]string{}
+		}
+		require.Equal(t, want[:], l[len(l)-2:], "line %d", i)
+	}
 
 	out, err = runReport("--url", base)
 	require.NoError(t, err)
