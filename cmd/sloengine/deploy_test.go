@@ -283,7 +283,7 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, text, "\nFROM scratch\n")
 	require.Regexp(t, `(?m)^USER [1-9]\d*:[1-9]\d*$`, text)
 	require.Contains(t, text, "CGO_ENABLED=0")
-	require.Contains(t, text, "-X main.commit=")
+	require.Contains(t, text, "-X main.version=$VERSION -X main.commit=$COMMIT -X main.date=$DATE")
 	mod, err := os.ReadFile("../../go.mod")
 	require.NoError(t, err)
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)

@@ -2,14 +2,12 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/web/site"
 )
 
 func newRelay(s cli.Streams) *cobra.Command {
@@ -52,7 +50,7 @@ and given up after max_attempts with a message to the destination in dead_letter
 				return err
 			}
 			return app.RunRelay(c.Context(), app.RelayOptions{
-				Config: settings, Listen: p.listen, Log: log, Version: site.Version{Version: version, Revision: revision(), Go: runtime.Version()},
+				Config: settings, Listen: p.listen, Log: log, Version: build(),
 			})
 		},
 	}

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web/site"
 	"github.com/spf13/cobra"
 )
 
@@ -113,7 +111,7 @@ func serve(ctx context.Context, s cli.Streams, p processFlags, opt app.Options, 
 	}
 	opt.Crash = crashPoint
 	opt.Listen = p.listen
-	opt.Version = site.Version{Version: version, Revision: revision(), Go: runtime.Version()}
+	opt.Version = build()
 	err = app.Run(ctx, opt)
 	var se *spec.InvalidError
 	if errors.As(err, &se) {

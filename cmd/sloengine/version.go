@@ -1,29 +1,32 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/web/site"
 	"github.com/spf13/cobra"
 )
 
-// version is the release; commit is set by the linker.
-const version = "0.1.0"
-
-var commit = "unknown"
+// Set by the linker where a build does not see the repository, as in a container. Elsewhere the go command records them.
+var version, commit, date string
 
 func newVersion(s cli.Streams) *cobra.Command {
 	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, the commit, the Go version and the platform",
+		Short: "Print the version, the commit and its date, the Go version and the platform",
 		Args:  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": version, "commit": revision(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			b := build()
+			v := map[string]string{"version": b.Version, "commit": b.Revision, "date": b.Date, "go": b.Go, "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			return p.Print(v, func() error {
-				_, err := fmt.Fprintf(s.Out, "sloengine %s (%s, %s, %s)\n", version, v["commit"], v["go"], v["platform"])
+				_, err := fmt.Fprintf(s.Out, "sloengine %s (%s)\n", b.Version, strings.Join([]string{
+					cmp.Or(b.Revision, "unknown commit"), cmp.Or(b.Date, "unknown date"), b.Go, v["platform"]}, ", "))
 				return err
 			})
 		},
@@ -32,17 +35,37 @@ func newVersion(s cli.Streams) *cobra.Command {
 	return c
 }
 
-// revision is the commit of the build: the linker's, else the module's.
-func revision() string {
-	if commit != "unknown" {
-		return commit
+// build says what this binary was built from.
+func build() site.Version {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
 	}
-	if bi, ok := debug.ReadBuildInfo(); ok {
-		for _, kv := range bi.Settings {
-			if kv.Key == "vcs.revision" {
-				return kv.Value[:min(12, len(kv.Value))]
-			}
+	return versionOf(info, site.Version{Version: version, Revision: commit, Date: date})
+}
+
+// versionOf is what the linker set, and for the rest what the go command recorded: the version of the module by `go install` or
+// from the tags, and the commit with its date. A build without either is "devel".
+func versionOf(info *debug.BuildInfo, linked site.Version) site.Version {
+	v, modified := linked, false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = cmp.Or(v.Revision, s.Value[:min(12, len(s.Value))])
+		case "vcs.time":
+			v.Date = cmp.Or(v.Date, s.Value)
+		case "vcs.modified":
+			modified = s.Value == "true"
 		}
 	}
-	return commit
+	if modified && linked.Revision == "" && v.Revision != "" {
+		v.Revision += "-dirty"
+	}
+	main := info.Main.Version
+	if main == "(devel)" {
+		main = ""
+	}
+	v.Version = strings.TrimPrefix(cmp.Or(v.Version, main, "devel"), "v")
+	v.Go = runtime.Version()
+	return v
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"runtime"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web/site"
 )
 
 func newView(s cli.Streams) *cobra.Command {
@@ -100,7 +98,7 @@ func serveView(ctx context.Context, s cli.Streams, p processFlags, opt app.ViewO
 	}
 	opt.LoadConfig = func() (config.Config, error) { return config.Load(p.configFile) }
 	opt.Listen = p.listen
-	opt.Version = site.Version{Version: version, Revision: revision(), Go: runtime.Version()}
+	opt.Version = build()
 	err = app.RunView(ctx, opt)
 	var se *spec.InvalidError
 	if errors.As(err, &se) {

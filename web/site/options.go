@@ -39,6 +39,7 @@ type Source struct {
 type Version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"` // of the revision, in RFC 3339
 	Go       string `json:"go,omitempty"`
 }
 
