@@ -263,7 +263,7 @@ func TestKubernetesManifests(t *testing.T) {
 
 func TestSystemdUnit(t *testing.T) {
 	unit := deployFile(t, "sloengine.service")
-	m := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/sloengine (.+)$`).FindStringSubmatch(unit)
+	m := regexp.MustCompile(`(?m)^ExecStart=sloengine (.+)$`).FindStringSubmatch(unit)
 	require.NotNil(t, m)
 	c := parseServe(t, strings.Fields(m[1]))
 	require.Equal(t, "/etc/sloengine/engine.yaml", c.Flag("config").Value.String())

@@ -85,7 +85,7 @@ func TestRelayManifests(t *testing.T) {
 
 func TestRelaySystemdUnit(t *testing.T) {
 	unit := deployFile(t, "sloengine-relay.service")
-	m := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/sloengine (.+)$`).FindStringSubmatch(unit)
+	m := regexp.MustCompile(`(?m)^ExecStart=sloengine (.+)$`).FindStringSubmatch(unit)
 	require.NotNil(t, m)
 	c := parseRelay(t, strings.Fields(m[1]))
 	require.True(t, strings.HasPrefix(c.Flag("web.listen-address").Value.String(), "127.0.0.1:"))
