@@ -18,6 +18,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -74,6 +75,9 @@ type HandlerOptions struct {
 	// Redact takes personal data out of a batch and its errors, once its tickets are made
 	// and before anything else sees it; nil: nothing is taken out.
 	Redact Redactor
+
+	// Rejects remembers what is rejected, for people; nil: nothing does.
+	Rejects *rejects.Table
 
 	Metrics *HTTPMetrics
 	Logger  *slog.Logger     // slog.Default
@@ -340,6 +344,9 @@ func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
 	} else {
 		h.log.warn("events refused", "request_id", s.id, "status", r.status, "code", r.code, "detail", r.detail,
 			"remote", c.Request.RemoteAddr)
+	}
+	if wrong := r.status/100 == 4; wrong && !s.dryRun && r.code != problemAllRejected && r.code != problemRateLimited && r.code != problemGone {
+		h.o.Rejects.Request(s.sender(c.Request), r.code, r.detail)
 	}
 	s.out = r.appendJSON(s.out[:0], s.id, &s.answer)
 	c.Writer.WriteHeader(r.status)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/rejects"
 )
 
 // serve takes one request up to its answer in s.answer, or refuses it. What can
@@ -172,6 +173,9 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 		}
 		return decodeRefusal(err)
 	}
+	if s.batch.Rejected > 0 {
+		h.explainRejects(req, s, data)
+	}
 	// The batch shares no memory with the body.
 	s.raw.release()
 	s.plain.release()
@@ -194,13 +198,30 @@ func decodeRefusal(err error) *refusal {
 	return r
 }
 
-// redact takes personal data out of the events and of what is said about bad ones.
+// explainRejects takes personal data out of what is said about bad events, and notes them while their body is there.
+func (h *Handler) explainRejects(req *http.Request, s *requestState, body []byte) {
+	if h.o.Redact != nil {
+		for i := range s.batch.Errors {
+			h.o.Redact.ItemError(&s.batch.Errors[i])
+		}
+	}
+	if !s.dryRun {
+		h.o.Rejects.Events(s.sender(req), body, s.batch)
+	}
+}
+
+// sender is who sent a request: the name of its token, or where it comes from.
+func (s *requestState) sender(req *http.Request) rejects.Sender {
+	if s.token != nil {
+		return rejects.Sender{Token: s.token.Name}
+	}
+	return rejects.Sender{Address: clientIP(req)}
+}
+
+// redact takes personal data out of the events.
 func (h *Handler) redact(s *requestState) *refusal {
 	if h.o.Redact == nil {
 		return nil
-	}
-	for i := range s.batch.Errors {
-		h.o.Redact.ItemError(&s.batch.Errors[i])
 	}
 	if err := h.o.Redact.Apply(s.batch); err != nil {
 		h.o.Logger.Error("failed to redact events", "request_id", s.id, "err", err)

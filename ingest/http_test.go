@@ -24,6 +24,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -666,4 +667,28 @@ func TestUnavailableHasATitle(t *testing.T) {
 	for _, why := range engine.Unavailable {
 		require.Contains(t, problemTitles, why.Code)
 	}
+}
+
+func TestRejectsAreNotedWithTheirSender(t *testing.T) {
+	table := rejects.New(func() bool { return false }, func() time.Time { return testNow })
+	r := newRig(t, func(o *HandlerOptions) { o.Rejects = table })
+	const old = `{"service":"shop","type":"order","id":"old","time":"2020-01-01T00:00:00Z"}`
+	require.Equal(t, 202, r.post("", line("b")+"\n"+old, headers{"Content-Type": "application/x-ndjson"}).Code)
+	require.Equal(t, 422, r.post("", old, nil).Code)
+	require.Equal(t, 422, r.post("?dry_run=true", old, nil).Code)
+	require.Equal(t, 400, r.post("", "[{", nil).Code)
+	require.Equal(t, 415, r.post("", "x", headers{"Content-Type": "text/plain"}).Code)
+	got := map[string]rejects.Code{}
+	for _, c := range table.Snapshot() {
+		got[c.Code] = c
+	}
+	require.Len(t, got, 3)
+	tooOld := got["time_too_old"]
+	require.EqualValues(t, 2, tooOld.Events, "a dry run is no event")
+	require.Zero(t, tooOld.Requests, "a request whose events are all rejected counts as these")
+	require.Equal(t, rejects.Sender{Address: "192.0.2.1"}, tooOld.Senders[0].Sender)
+	require.Equal(t, "shop", tooOld.Senders[0].Service)
+	require.JSONEq(t, old, tooOld.Senders[0].Sample)
+	require.EqualValues(t, 1, got["invalid_json"].Requests)
+	require.EqualValues(t, 1, got["unsupported_media_type"].Requests)
 }

@@ -105,6 +105,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	require.Contains(t, string(k.answer(b, http.MethodPost, "/-/reload", 422)), `"line":7`)
 
 	k.generations(b)
+	k.rejects(b)
 	k.incidents(b)
 	k.public(b)
 	k.silences(b)

@@ -99,6 +99,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"counts of no object", "POST", "/api/v1/counts", asJSON, `{"spec":"another"} {}`, 400},
 		{"counts of no type", "POST", "/api/v1/counts", "text/plain", `{}`, 415},
 		{"dead letters", "GET", "/api/v1/dlq", "", "", 200},
+		{"rejected events", "GET", "/api/v1/rejects", "", "", 200},
 		{"healthy", "GET", "/-/healthy", "", "", 200},
 		{"ready", "GET", "/-/ready", "", "", 200},
 		{"reload", "POST", "/-/reload", "", "", 200},

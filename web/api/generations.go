@@ -40,6 +40,23 @@ func (api *Handler) apiGenerations(c *gin.Context) {
 	respond.JSON(c, http.StatusOK, "application/json", generationList{api.Opt.Engine().Parked, append([]status.Generation{}, list...)})
 }
 
+// RejectsPath is the path of what was rejected.
+const RejectsPath = "/api/v1/rejects"
+
+// RejectList is what was rejected since the engine started, the latest code first.
+type RejectList struct {
+	Items []status.RejectedCode `json:"items"`
+}
+
+func (api *Handler) apiRejects(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if api.Opt.Rejects == nil {
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not receive events.", nil)
+		return
+	}
+	respond.JSON(c, http.StatusOK, "application/json", RejectList{append([]status.RejectedCode{}, api.Opt.Rejects()...)})
+}
+
 func (api *Handler) apiForget(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if api.Opt.Forget == nil {

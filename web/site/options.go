@@ -74,6 +74,8 @@ type Options struct {
 	Reload func(ctx context.Context) error  // nil: POST /-/reload answers 501
 	Allow  func(Permission) gin.HandlerFunc // nil: everybody may do everything
 
+	Rejects func() []status.RejectedCode // what was rejected since the start, and from whom; nil: 501
+
 	Generations func(ctx context.Context) ([]status.Generation, error)                      // what is counted and what is parked; nil: 501
 	Parked      func() []status.Generation                                                  // parked ones, as of a moment ago, oldest first; nil: the page has none
 	Forget      func(ctx context.Context, r status.ForgetRequest) (status.Forgotten, error) // nil: 501

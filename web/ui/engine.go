@@ -27,6 +27,7 @@ type enginePage struct {
 	Problems []string // of the last reload of the spec
 	Parts    partsView
 	Parked   *parkedPart
+	Rejects  []rejectRow
 	Dead     *deadletters.Summary // nil: there is no dead-letter store
 }
 
@@ -77,6 +78,9 @@ func (ui *Handler) enginePage(c *gin.Context) {
 	p.Parked = ui.parkedPart(v)
 	for _, d := range e.Degraded(v.Now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
+	}
+	if ui.Opt.Rejects != nil {
+		p.Rejects = newRejectRows(ui.Opt.Rejects(), v.Now)
 	}
 	if ui.Opt.DLQ != nil {
 		p.Dead = ui.dead.Summarise(c, v)

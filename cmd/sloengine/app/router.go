@@ -16,12 +16,15 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // buildRouter makes everything that is answered over HTTP once the storage is open.
 func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
+	table := rejects.New(a.redaction.Active, time.Now)
 	a.events, err = ingest.NewHandler(ingest.HandlerOptions{
 		Committer: a.engine,
 		Auth:      a.auth,
@@ -43,6 +46,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Critical:         a.rates.critical,
 		SaveCritical:     a.deadLetters.Save,
 		Redact:           a.redaction,
+		Rejects:          table,
 	})
 	if err != nil {
 		return err
@@ -75,6 +79,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		},
 		Source:       a.specs.Source,
 		Reload:       a.reloader.reload,
+		Rejects:      func() []status.RejectedCode { return rejected(table) },
 		Generations:  a.parking.Generations,
 		Parked:       a.parking.Parked,
 		Forget:       a.parking.Forget,

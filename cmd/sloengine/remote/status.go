@@ -57,6 +57,7 @@ type historyPoint struct {
 
 func newStatus(s cli.Streams) *cobra.Command {
 	var service string
+	var rejects bool
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "status",
@@ -65,9 +66,16 @@ func newStatus(s cli.Streams) *cobra.Command {
 within a week at their recent pace, and the alerts that are firing or pending. On a
 terminal the tables fit its width, and states have colours unless NO_COLOR is set.`,
 		Example: `  sloengine status
+  sloengine status --rejects
   sloengine status --service shop -o json`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if rejects {
+				if service != "" {
+					return cli.Usagef("--rejects and --service exclude each other, because a rejected event may name no service")
+				}
+				return printRejects(c.Context(), o)
+			}
 			q := url.Values{}
 			if service != "" {
 				q.Set("service", service)
@@ -93,6 +101,7 @@ terminal the tables fit its width, and states have colours unless NO_COLOR is se
 	o.engine.AddFlags(f)
 	o.AddOutput(f, "table", "json", "yaml")
 	f.StringVar(&service, "service", "", "only this service")
+	f.BoolVar(&rejects, "rejects", false, "print the rejected events instead: code, sender, number, and a sample")
 	return c
 }
 

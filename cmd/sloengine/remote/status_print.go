@@ -7,8 +7,11 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // statusAgreement is what status needs of one agreement of the read API.
@@ -132,6 +135,40 @@ func alertTable(active []statusAlert) *cli.Table {
 			about += "/" + *a.Agreement
 		}
 		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State), cli.Printable(about), cli.GroupText(a.Group), cli.TimeCell(a.ActiveSince))
+	}
+	return t
+}
+
+// printRejects prints what was rejected since the engine started, and from whom.
+func printRejects(ctx context.Context, o *engineCommand) error {
+	var got api.RejectList
+	if err := o.engine.Read(ctx, api.RejectsPath, nil, &got); err != nil {
+		return err
+	}
+	return o.Print(got, func() error {
+		if len(got.Items) == 0 {
+			_, err := fmt.Fprintln(o.Err, "nothing was rejected since the engine started")
+			return err
+		}
+		return rejectTable(got.Items).Write(o.Out, cli.ScreenOf(o.Out))
+	})
+}
+
+func rejectTable(codes []status.RejectedCode) *cli.Table {
+	t := &cli.Table{Columns: []cli.Column{
+		{Name: "CODE"}, {Name: "FROM", Shrink: true}, {Name: "SERVICE", Shrink: true}, {Name: "COUNT"}, {Name: "LAST", Drop: 1}, {Name: "WHY", Shrink: true}, {Name: "SAMPLE", Shrink: true, Drop: 2},
+	}}
+	for _, c := range codes {
+		for _, s := range c.Senders {
+			who := "token " + s.Token
+			if s.Token == "" {
+				who = s.Address
+			}
+			t.Add("", cli.Printable(c.Code), cli.Printable(who), cli.Printable(s.Service), strconv.FormatUint(s.Count, 10), cli.TimeCell(s.Last), cli.Printable(s.Detail), cli.Printable(s.Sample))
+		}
+		if c.Others > 0 {
+			t.Add("", cli.Printable(c.Code), "others", "", strconv.FormatUint(c.Others, 10), "", "", "")
+		}
 	}
 	return t
 }

@@ -2,15 +2,21 @@ package remote
 
 import (
 	"bytes"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/rivo/uniseg"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func sampleStatus() *engineStatus {
@@ -73,4 +79,28 @@ func TestStatusHasColoursOnATerminal(t *testing.T) {
 	defer file.Close()
 	require.Equal(t, cli.Screen{}, cli.ScreenOf(file), "a file is no terminal")
 	require.Equal(t, cli.Screen{}, cli.ScreenOf(&bytes.Buffer{}))
+}
+
+func TestStatusPrintsRejects(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	codes := []status.RejectedCode{{Code: "unknown_type", Events: 7, Last: now, Others: 2, Senders: []status.RejectedSender{
+		{Token: "shop", Service: "shop\x1b[31m", Count: 5, First: now, Last: now, Detail: "the spec has no type requst", Sample: `{"type":"requst"}`},
+	}}}
+	w, err := web.New(site.Options{Report: func() *sla.Report { return nil }, Rejects: func() []status.RejectedCode { return codes }, Engine: func() status.Engine { return status.Engine{} }, Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	router := gin.New()
+	w.Register(router)
+	server := httptest.NewServer(router)
+	defer server.Close()
+	ask := func(args ...string) string {
+		var out, stderr bytes.Buffer
+		require.Equal(t, cli.ExitOK, execute(cli.Streams{Out: &out, Err: &stderr}, append([]string{"status", "--rejects", "--url", server.URL}, args...)...), stderr.String())
+		return out.String()
+	}
+	require.Regexp(t, `(?m)^unknown_type  token shop  shop\\x1b\[31m  5      2026-11-20 12:00:00Z  the spec has no type requst  \{"type":"requst"\}$`, ask())
+	require.Regexp(t, `(?m)^unknown_type  others +2 `, ask())
+	require.Contains(t, ask("-o", "json"), `"count": 5`)
+	codes = nil
+	require.Empty(t, ask())
 }

@@ -1,0 +1,230 @@
+// Package rejects remembers what was rejected lately: how many events of which code, from whom, and a sample of each. It is
+// a table in memory, for people who look for the sender that is wrong.
+//
+// It costs nothing while nothing is rejected. It does not know why something is rejected, and decides nothing.
+package rejects
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// The bounds of a Table. With the longest texts it has 200 KiB.
+const (
+	maxCodes   = 64
+	maxPerCode = 20  // senders
+	maxRows    = 200 // senders of all codes
+	maxSample  = 512 // bytes
+	maxDetail  = 300
+	maxName    = 128
+	// sampleEvery is how old a sample gets before it is replaced, so that a flood of bad events costs little.
+	sampleEvery = 10 * time.Second
+)
+
+// Sender is who sent something: the name of a token, or without one an address.
+type Sender struct{ Token, Address string }
+
+// Code is everything that was rejected with a code since the start.
+type Code struct {
+	Code     string
+	Events   uint64 // single events
+	Requests uint64 // refused as a whole
+	Last     time.Time
+	Senders  []Row  // the latest first
+	Others   uint64 // events and requests of senders that are no longer listed
+}
+
+// Row is what one sender had rejected with one code, for one service.
+type Row struct {
+	Sender
+	Service     string // as the event names it; "" if it names none
+	Count       uint64
+	First, Last time.Time
+	Detail      string // what was wrong with the latest sample
+	Sample      string // its JSON, shortened; "" if there is none
+
+	sampled time.Time
+}
+
+// Table is what was rejected. It is safe for concurrent use. A nil Table remembers nothing.
+type Table struct {
+	hide func() bool
+	now  func() time.Time
+
+	mu    sync.Mutex
+	codes map[string]*Code
+	rows  int
+}
+
+// New makes a Table. While hide says so, samples have no values of attributes, no ids and no unknown fields.
+func New(hide func() bool, now func() time.Time) *Table {
+	return &Table{hide: hide, now: now, codes: map[string]*Code{}}
+}
+
+// Events notes the rejected events of a batch, whose errors point into body. Their details must be redacted already.
+func (t *Table) Events(s Sender, body []byte, b *event.Batch) {
+	if t == nil || b.Rejected == 0 {
+		return
+	}
+	now, hide := t.now(), t.hide()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var p fastjson.Parser
+	service := map[event.Code]string{} // of the last listed error with the code
+	for i := range b.Errors {
+		e := &b.Errors[i]
+		var raw []byte
+		if e.From >= 0 && e.From < e.To && e.To <= len(body) {
+			raw = body[e.From:e.To]
+		}
+		v, err := p.ParseBytes(raw)
+		if err != nil {
+			v = nil
+		}
+		name := ""
+		if v != nil {
+			name = clean(string(v.GetStringBytes("service")), maxName)
+		}
+		service[e.Code] = name
+		r := t.count(string(e.Code), s, name, 1, false, now)
+		if r != nil && now.Sub(r.sampled) >= sampleEvery {
+			r.sampled, r.Detail = now, clean(e.Detail, maxDetail)
+			if r.Sample = clean(string(raw), maxSample); hide {
+				r.Sample = shape(v)
+			}
+		}
+	}
+	for _, run := range b.Unlisted {
+		t.count(string(run.Code), s, service[run.Code], uint64(run.To-run.From+1), false, now)
+	}
+}
+
+// Request notes a request that was refused as a whole.
+func (t *Table) Request(s Sender, code, detail string) {
+	if t == nil {
+		return
+	}
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.count(code, s, "", 1, true, now); r != nil {
+		r.Detail = clean(detail, maxDetail)
+	}
+}
+
+// count adds n to a code and to the row of the sender, which it returns. t.mu is held.
+func (t *Table) count(code string, s Sender, service string, n uint64, request bool, now time.Time) *Row {
+	c := t.codes[code]
+	if c == nil {
+		if len(t.codes) >= maxCodes {
+			return nil
+		}
+		c = &Code{Code: code}
+		t.codes[code] = c
+	}
+	c.Last = now
+	if request {
+		c.Requests += n
+	} else {
+		c.Events += n
+	}
+	at := slices.IndexFunc(c.Senders, func(r Row) bool { return r.Sender == s && r.Service == service })
+	if at < 0 {
+		if len(c.Senders) >= maxPerCode {
+			t.evict(c)
+		} else if t.rows >= maxRows {
+			t.evict(t.stalest())
+		}
+		c.Senders = append(c.Senders, Row{Sender: s, Service: service, First: now})
+		t.rows++
+		at = len(c.Senders) - 1
+	}
+	r := &c.Senders[at]
+	r.Count += n
+	r.Last = now
+	return r
+}
+
+// evict removes the row of a code that was quiet for longest.
+func (t *Table) evict(c *Code) {
+	at := 0
+	for i := range c.Senders {
+		if c.Senders[i].Last.Before(c.Senders[at].Last) {
+			at = i
+		}
+	}
+	c.Others += c.Senders[at].Count
+	c.Senders = slices.Delete(c.Senders, at, at+1)
+	t.rows--
+}
+
+// stalest is the code with the row that was quiet for longest.
+func (t *Table) stalest() *Code {
+	var out *Code
+	var oldest time.Time
+	for _, c := range t.codes {
+		for i := range c.Senders {
+			if out == nil || c.Senders[i].Last.Before(oldest) {
+				out, oldest = c, c.Senders[i].Last
+			}
+		}
+	}
+	return out
+}
+
+// Snapshot copies the table: the code that was rejected last first.
+func (t *Table) Snapshot() []Code {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]Code, 0, len(t.codes))
+	for _, c := range t.codes {
+		copied := *c
+		copied.Senders = slices.Clone(c.Senders)
+		slices.SortFunc(copied.Senders, func(a, b Row) int { return b.Last.Compare(a.Last) })
+		out = append(out, copied)
+	}
+	slices.SortFunc(out, func(a, b Code) int { return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Code, b.Code)) })
+	return out
+}
+
+// clean is a text that takes at most that many bytes of memory, as a copy.
+func clean(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.Clone(strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// shown are the fields of an event that never are personal data.
+var shown = []string{"time", "service", "type", "outcome", "severity", "duration_ms", "duration", "count"}
+
+// shape is an event without what redaction rules may be about: values of attributes, its id, and fields that are not
+// those of an event. It is made of a copy.
+func shape(v *fastjson.Value) string {
+	if v == nil || v.Type() != fastjson.TypeObject {
+		return ""
+	}
+	var a fastjson.Arena
+	out := a.NewObject()
+	for _, name := range shown {
+		if x := v.Get(name); x != nil && x.Type() != fastjson.TypeObject && x.Type() != fastjson.TypeArray {
+			out.Set(name, x)
+		}
+	}
+	if attributes := v.GetObject("attributes"); attributes != nil {
+		names := a.NewObject()
+		attributes.Visit(func(key []byte, _ *fastjson.Value) { names.Set(string(key), a.NewString("(redacted)")) })
+		out.Set("attributes", names)
+	}
+	return clean(string(out.MarshalTo(nil)), maxSample)
+}
