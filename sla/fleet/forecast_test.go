@@ -166,6 +166,9 @@ func TestForecastsOfAView(t *testing.T) {
 		name := string(a.SLO.ID) + " " + a.Group.Key()
 		require.Equal(t, a.SLO.ID, b.SLO.ID)
 		require.Equal(t, a.Outlook.Forecast, b.Outlook.Forecast, name)
+		x, y := *a, *b
+		x.Outlook, y.Outlook = nil, nil
+		require.Equal(t, x, y, name)
 		f := &b.Outlook.Forecast
 		if b.SLO.Indicator.Kind == slo.KindVolume {
 			require.Equal(t, "a volume is judged when its day, week or month is over, not by the hour", f.TooLittle)
@@ -179,6 +182,15 @@ func TestForecastsOfAView(t *testing.T) {
 			require.InDelta(t, b.Budget.Remaining, p.Median, 0.15, "%s in %s", name, p.Ahead)
 		}
 	}
+	require.Len(t, got.InFlight, 1)
+	work := got.InFlight[0]
+	work.Bytes, work.Max = want.InFlight[0].Bytes, want.InFlight[0].Max // of all tables together
+	require.Equal(t, want.InFlight[0], work)
+	// By hand: 13 whole days are in a window of 14 that ends at nine. By then 8 hours of 100 and one of 300 orders came on two
+	// engines for two products, and one more each hour for each product that failed.
+	daily := find(got, "sales/daily")
+	require.Equal(t, slo.Counts{Good: 13}, daily.Budget.Counts)
+	require.EqualValues(t, 4*(8*100+300)+2*9, daily.Volume.Events)
 	// By hand: 1 of 10 pieces of work does not finish, and half of the budget of 20 % is left. 60 + 30 / 2 of 100 requests are
 	// good, and a sixth of the budget of 30 % is left.
 	require.InDelta(t, 0.5, find(got, "sales/fulfilment").Outlook.Forecast.Points[3].Median, 0.02)
