@@ -184,8 +184,9 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 		r.Budget = budget(p.slo, t.corrected(c, g, p.period))
 		r.Burns = t.burnRates(p, g, &r, r.Budget, known, c)
 	}
+	unit := p.slo.Indicator.Kind.Unit()
 	for _, w := range p.tiers {
-		b := t.burn(p.slo, t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), g, w, p.correction)
+		b := t.burn(unit, t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), g, w, p.correction)
 		known := t.cover(g, w)
 		b.Observed, b.Coverage = known.observed, known.coverage
 		r.TierBurns = append(r.TierBurns, b)
@@ -215,27 +216,27 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 // burnRates are those of the burn windows and the period, with the corrections
 // taken out if there are some.
 func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, known cover, c *correction) []slo.Burn {
-	first := len(t.burns)
+	first, unit := len(t.burns), p.slo.Indicator.Kind.Unit()
 	coverage := t.burnCoverage(g)
 	for i, w := range t.plan.burns {
-		b := t.burn(p.slo, slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), g, w, c)
+		b := t.burn(unit, slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), g, w, c)
 		b.Observed, b.Coverage = coverage[i].observed, coverage[i].coverage
 		t.burns = append(t.burns, b)
 	}
-	last := t.burn(p.slo, r.Period.Duration(), whole, g, p.period, c)
+	last := t.burn(unit, r.Period.Duration(), whole, g, p.period, c)
 	last.Period, last.Observed, last.Coverage = true, known.observed, known.coverage
 	t.burns = append(t.burns, last)
 	return t.burns[first:len(t.burns):len(t.burns)]
 }
 
-// burn is the burn rate of one of the plan's windows, of a nominal length.
-func (t *tick) burn(s *slo.SLO, length time.Duration, b slo.Budget, g *fold.Group, window int, c *correction) slo.Burn {
+// burn is the burn rate of one of the plan's windows, of a nominal length. An event makes unit counts.
+func (t *tick) burn(unit uint64, length time.Duration, b slo.Budget, g *fold.Group, window int, c *correction) slo.Burn {
 	x := slo.NewBurn(length, b)
-	if unit := s.Indicator.Kind.Unit(); unit > 1 {
+	if unit > 1 {
 		x.Effective /= float64(unit)
 	}
 	if g.Excess != nil {
-		x.Effective = slo.Effective(b.Counts.Valid()/s.Indicator.Kind.Unit(), t.excess(c, g, window))
+		x.Effective = slo.Effective(b.Counts.Valid()/unit, t.excess(c, g, window))
 	}
 	return x
 }
