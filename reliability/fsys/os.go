@@ -100,6 +100,15 @@ func (osFS) Free(dir string) (uint64, error) {
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
 
+// Size is how many bytes the file system of a folder holds in all, used or not.
+func Size(dir string) (uint64, error) {
+	var st unix.Statfs_t
+	if err := retryInterrupted(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return st.Blocks * uint64(st.Bsize), nil
+}
+
 func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, filePerm)
 	if err != nil {

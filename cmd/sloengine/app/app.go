@@ -257,6 +257,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
+	s.specs.Publish(set)
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	parking := counting.NewParking(c, counts, set)
 	changes := counting.NewChanges(parking, s.specs, opt.Log)
@@ -276,7 +277,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		}, set),
 	}
 	a.status = &engineStatus{
-		dir: opt.DataDir, started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, counts: counts, parking: parking,
+		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
 		sinks: sinks, sources: sources, alerts: alerts, reports: reports, deadLetters: deadLetters,
 	}

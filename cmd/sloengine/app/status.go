@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/connlimit"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -18,6 +20,7 @@ import (
 // engineStatus asks all parts how they are.
 type engineStatus struct {
 	dir         string // the data directory
+	disk        uint64 // how large its file system is
 	started     time.Time
 	stopping    *atomic.Bool
 	engine      *engine.Engine
@@ -39,6 +42,15 @@ type engineStatus struct {
 	deadLetters *deadLetters
 }
 
+// diskSize is how large the file system of a folder is; 0, which means unknown, if nothing says so.
+func diskSize(dir string, log *slog.Logger) uint64 {
+	size, err := fsys.Size(dir)
+	if err != nil {
+		log.Warn("size of the disk is unknown", "dir", dir, "err", err)
+	}
+	return size
+}
+
 // get is the engine's condition as page and API show it.
 func (e *engineStatus) get() status.Engine {
 	h := e.engine.Health()
@@ -48,7 +60,7 @@ func (e *engineStatus) get() status.Engine {
 		Checkpoint: status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
 		IDs:        status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()},
 		Fold:       status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
-		Disk:       status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater))},
+		Disk:       status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater)), TotalBytes: e.disk},
 	}
 	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow) {
 		s.State, s.Reason = status.Stopping, "the engine is shutting down"

@@ -4,10 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -32,6 +36,10 @@ type Spec struct {
 type Specs struct {
 	load    func() (*spec.Spec, spec.Problems, error)
 	current atomic.Pointer[Spec]
+
+	mu   sync.Mutex
+	set  *metrics.Set // has the series of the hash; nil without metrics
+	info string       // that series
 }
 
 // LoadSpecs reads the first spec. It fails on a broken one with a *spec.InvalidError.
@@ -87,7 +95,32 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 func (s *Specs) InForce() *Spec { return s.current.Load() }
 
 // Use puts a spec in force.
-func (s *Specs) Use(next *Spec) { s.current.Store(next) }
+func (s *Specs) Use(next *Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current.Store(next)
+	s.publish(next)
+}
+
+// Publish exports the hash of the spec in force, now and after every change, so that a roll-out can be verified.
+func (s *Specs) Publish(set *metrics.Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set = set
+	s.publish(s.InForce())
+}
+
+func (s *Specs) publish(now *Spec) {
+	series := metric.SpecInfo.Series(now.Hash)
+	if s.set == nil || series == s.info {
+		return
+	}
+	metric.SpecInfo.Read(s.set, func() float64 { return 1 }, now.Hash)
+	if s.info != "" {
+		s.set.UnregisterMetric(s.info)
+	}
+	s.info = series
+}
 
 // Source is where in the files an SLO stands.
 func (s *Specs) Source(id slo.ID) (site.Source, bool) {
