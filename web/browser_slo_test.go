@@ -105,9 +105,9 @@ func TestBrowserSLORanges(t *testing.T) {
 	got := eval[int](t, b, `+new URLSearchParams(location.search).get('to') - new URLSearchParams(location.search).get('from')`)
 	require.InDelta(t, 12*3600, got, 1200)
 	drawn()
-	// The form, in its own notation.
+	// The form, which sends moments.
 	eval[bool](t, b, `(() => { const f = document.querySelector('form.span'); f.from.value = '2026-11-18T06:00'; f.to.value = '2026-11-18T09:00'; f.requestSubmit(); return true; })()`)
-	b.eventually(t, `location.search.includes('from=2026-11-18T06') && document.querySelector('#history').textContent.includes('2026-11-18 06:00 to 09:00 UTC')`, "the form chooses")
+	b.eventually(t, `location.search.includes('from=1794981600') && document.querySelector('#history').textContent.includes('2026-11-18 06:00 to 09:00')`, "the form chooses")
 	drawn()
 	b.requireClean(t, base)
 }
@@ -161,5 +161,22 @@ func TestBrowserSLOUpdates(t *testing.T) {
 	require.True(t, eval[bool](t, b, `document.querySelector('[data-key=events] svg') === window.kept`), "in its place")
 	require.True(t, eval[bool](t, b, `document.querySelector('#source-spec').open`), "what was opened stays open")
 	require.True(t, eval[bool](t, b, `document.querySelectorAll('.copy').length === document.querySelectorAll('.copy button').length`), "texts can still be copied, once each")
+	b.requireClean(t, x.base)
+}
+
+// Every time that a reader sees is in the reader's zone and in one form, with the moment on hover, and the form takes it so.
+func TestBrowserTimesOfASLO(t *testing.T) {
+	b := startBrowser(t)
+	b.zone(t, "Asia/Tokyo")
+	x := newLiveBench(t, nil)
+	b.open(t, x.base+medcare, wide, 900)
+	b.eventually(t, isLive, "scripts have run")
+	require.Equal(t, "", eval[string](t, b, `[...document.querySelectorAll('figcaption, .note, .notes, .facts dd, .forecast')].filter(e => !e.closest('code, pre') && /\d UTC/.test(e.textContent)).map(e => e.textContent).join('; ')`))
+	require.Regexp(t, `left in the window 2026-10-21 21:00 to 2026-11-20 21:00`, eval[string](t, b, `document.querySelector('figcaption').textContent`))
+	require.Contains(t, eval[string](t, b, `document.querySelector('figcaption time').title`), "2026-10-21T12:00:00.000Z")
+	require.Equal(t, "Asia/Tokyo", eval[string](t, b, `document.querySelector('form.span .note').textContent`))
+	require.Equal(t, "2026-11-20T21:00", eval[string](t, b, `document.querySelector('form.span [name=to]').value`))
+	eval[bool](t, b, `document.querySelector('form.span [name=from]').value = '2026-11-20T18:00', document.querySelector('form.span').requestSubmit(), true`)
+	b.eventually(t, fmt.Sprintf(`new URLSearchParams(location.search).get('from') === '%d'`, time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC).Unix()), "18:00 in Tokyo is 09:00 UTC")
 	b.requireClean(t, x.base)
 }

@@ -32,7 +32,6 @@ func TestAttributes(t *testing.T) {
 	}
 	b := &ui.Attribution{}
 	b.Attribute(r, grown)
-	require.False(t, b.Whole)
 	require.Len(t, b.Attributes, 1, "product is the same for all, type and outcome were selected")
 	a := b.Attributes[0]
 	require.Equal(t, "error_type", a.Name)
@@ -40,15 +39,17 @@ func TestAttributes(t *testing.T) {
 	require.Equal(t, "75.0%", a.Values[0].Part)
 	require.Equal(t, format.Percent(6/(96151*0.001), 1), a.Values[0].Consumed, "of the budget of the window")
 
-	// Counters without the label of the group give the whole, and say so.
+	b = &ui.Attribution{}
+	b.Attribute(r, grown[3:4])
+	require.Contains(t, b.Why, "No bad event")
+
+	// Counters without the label of the group say nothing of it.
 	for i := range grown {
 		grown[i].Names, grown[i].Values = []string{"error_type"}, grown[i].Values[:1]
 	}
 	b = &ui.Attribution{}
 	b.Attribute(r, grown)
-	require.True(t, b.Whole)
-	require.Equal(t, "56", b.Attributes[0].Values[0].Bad)
-	require.Equal(t, format.NoValue, b.Attributes[0].Values[0].Consumed)
+	require.Empty(t, b.Attributes)
 	require.Contains(t, b.Why, "not split by product")
 
 	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations", "insurance-unpaid/throughput": "missing events have no attributes"} {
@@ -61,9 +62,6 @@ func TestAttributes(t *testing.T) {
 	other.Indicator.Valid = slo.Selector{matcher(t, "task", slo.OpEqual, "sign")}
 	require.Contains(t, ui.Unattributable(&other, []string{"error_type"}), "by task")
 	require.Empty(t, ui.Unattributable(&other, []string{"task"}))
-	b = &ui.Attribution{}
-	b.Attribute(r, grown[3:4])
-	require.Contains(t, b.Why, "No bad event")
 }
 
 func TestGroupShares(t *testing.T) {

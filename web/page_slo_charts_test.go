@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -64,4 +65,30 @@ func TestBurnChartEndsAtTheReport(t *testing.T) {
 			require.Equal(t, format.BurnRate(want.Consumed), cells[i][1], "%s over %s", name, h[1])
 		}
 	}
+}
+
+// The calendar starts with the first data: ninety days before there was anything are no days without data.
+func TestCalendarStartsWithTheData(t *testing.T) {
+	r := &insurance(t).SLOs[0]
+	start := time.Date(2026, 8, 23, 0, 0, 0, 0, time.UTC)
+	days := func(first int, kept bool) (out []history.Point) {
+		for i := range 90 {
+			p := history.Point{Span: slo.Span{From: start.AddDate(0, 0, i), To: start.AddDate(0, 0, i+1)}, Kept: kept || i >= first, Seen: 1}
+			if i >= first && i != 80 {
+				p.Net.Counts = slo.Counts{Good: 1000}
+				p.Raw = p.Net
+			}
+			out = append(out, p)
+		}
+		return out
+	}
+	c := chart.NewCalendar(r, nil, days(60, true), time.UTC)
+	require.Equal(t, "30 days", c.Days)
+	require.Equal(t, "October 2026", c.Months[0].Name)
+	require.Equal(t, "29 days met the objective, 0 days missed it, 1 day had no data.", c.Summary)
+	require.Contains(t, chart.NewCalendar(r, nil, days(60, false), time.UTC).Summary, "Counts of the earliest 60 days are no longer retained")
+	c = chart.NewCalendar(r, nil, days(90, true), time.UTC)
+	require.Equal(t, "20 days", c.Days, "without data, the present month")
+	require.Equal(t, "November 2026", c.Months[0].Name)
+	require.Empty(t, chart.NewCalendar(r, nil, nil, time.UTC).Months)
 }

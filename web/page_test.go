@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -242,12 +244,9 @@ func TestSparklinesAreKept(t *testing.T) {
 	next.Version, next.Time = next.Version+1, next.Time.Add(10*time.Second)
 	b.rep = &next
 	b.get("/")
-	require.Equal(t, 1, calls, "the hours hardly move within a minute")
-	later := next
-	later.Time = later.Time.Add(2 * time.Minute)
-	b.rep = &later
-	b.get("/")
-	require.Equal(t, []int{2, 26}, []int{calls, groups})
+	require.Equal(t, []int{2, 26}, []int{calls, groups}, "a sparkline is of the report that it stands in")
+	b.get("/?sort=budget")
+	require.Equal(t, 2, calls)
 }
 
 func TestNotModified(t *testing.T) {
@@ -442,4 +441,96 @@ func TestServices(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.get("/services", "If-None-Match", tag).Code)
 	b.rep = nil
 	require.Equal(t, http.StatusOK, b.get("/services").Code)
+}
+
+// A raw value stands beside the other only where a reader sees a difference.
+func TestRawOnlyWhereItDiffers(t *testing.T) {
+	b := newBench(t)
+	require.Contains(t, b.get("/").Body.String(), "raw 99.908%")
+	require.Contains(t, b.get(medcare).Body.String(), "Raw, including planned maintenance")
+	r := &b.rep.SLOs[0]
+	r.Raw = slo.NewBudget(r.SLO.Objective, slo.Counts{Good: r.Budget.Counts.Good + 10, Bad: r.Budget.Counts.Bad})
+	b.rep.Version++
+	require.NotContains(t, b.get("/").Body.String(), ">raw 9")
+	require.Contains(t, b.get(medcare).Body.String(), "Raw, including planned maintenance", "the counts differ")
+	r.Raw = r.Budget
+	b.rep.Version++
+	require.NotContains(t, b.get(medcare).Body.String(), "Raw, including planned maintenance")
+}
+
+func TestTitlesAndBreadcrumbs(t *testing.T) {
+	b := newBench(t)
+	for target, want := range map[string][]string{
+		medcare:                    {"insurance-unpaid/availability, product MEDCARE", "Service levels|insurance-unpaid|availability|MEDCARE"},
+		"/slo?id=mdm/availability": {"mdm/availability", "Service levels|mdm|availability"},
+		"/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT": {"insurance-unpaid/unpaid, product SOMLT", "Agreements|insurance-unpaid|unpaid|SOMLT"},
+	} {
+		body := b.get(target).Body.String()
+		require.Contains(t, body, "<title>"+want[0]+" · sloengine</title>")
+		_, crumbs, found := strings.Cut(body, `<nav class="crumbs" aria-label="Breadcrumb"><ol>`)
+		require.True(t, found, target)
+		crumbs, _, _ = strings.Cut(crumbs, "</ol>")
+		var got []string
+		for _, m := range regexp.MustCompile(`<bdi>([^<]*)</bdi>`).FindAllStringSubmatch(crumbs, -1) {
+			got = append(got, m[1])
+		}
+		require.Equal(t, want[1], strings.Join(got, "|"))
+		require.Equal(t, len(got)-1, strings.Count(crumbs, "href="), "all but the page itself lead somewhere")
+		for _, m := range regexp.MustCompile(`href="([^"]+)"`).FindAllStringSubmatch(crumbs, -1) {
+			require.Equal(t, http.StatusOK, b.get(html.UnescapeString(m[1])).Code, m[1])
+		}
+	}
+}
+
+// A budget that was spent many times over leaves a chart that can be read.
+func TestBurnDownIsCut(t *testing.T) {
+	b := newBench(t)
+	b.rep.SLOs[0] = newSLOReport(b.rep.SLOs[0].SLO, b.rep.SLOs[0].Group, 800, 200, 200)
+	body := b.get(medcare).Body.String()
+	require.Contains(t, body, "The axis ends at −300%. The line goes on to −19,900%.")
+	for _, m := range regexp.MustCompile(`<text class="y"[^>]*>([^<]*)</text>`).FindAllStringSubmatch(body, -1) {
+		require.LessOrEqual(t, len([]rune(m[1])), 6, "%s is wider than the margin", m[1])
+	}
+	require.NotContains(t, newBench(t).get(medcare).Body.String(), "The axis ends at")
+}
+
+func TestWarningAndCriticalLinesDiffer(t *testing.T) {
+	b := newSLABench(t)
+	b.rep = richAgreements(t)
+	body := b.get("/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT").Body.String()
+	for _, line := range []string{"warning", "critical"} {
+		require.Equal(t, 2, strings.Count(body, `class="r-`+line), "the %s line and its key", line)
+	}
+}
+
+// The attributes are those of the group and the range that everything beside them is about, or they are not there.
+func TestAttributesAreOfTheSameRange(t *testing.T) {
+	traffic := history.NewTrafficLog()
+	b := newBench(t, func(o *site.Options) { o.Traffic = traffic })
+	observe := func(at time.Time, n uint64) {
+		rep := trafficReport(at, map[string]uint64{"timeout": 9 * n, "refused": 4 * n, "a": n, "b": n, "c": n, "d": n, "e": n})
+		for i := range rep.Traffic {
+			rep.Traffic[i].Service = "mdm"
+		}
+		traffic.Observe(rep)
+	}
+	for m := time.Duration(60); m > 0; m-- {
+		observe(noon.Add(-m*time.Minute), uint64(60-m))
+	}
+	observe(noon, 100)
+	const page = "/slo?id=mdm/availability"
+	require.Contains(t, b.get(page+"&range=1d").Body.String(), "which is not this range. Choose a range within it.")
+	hour := b.get(page + "&range=1h").Body.String()
+	require.NotContains(t, hour, "which is not this range")
+	_, table, found := strings.Cut(hour, "Bad events by <bdi>error_type</bdi>")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "</table>")
+	sum := 0.0
+	for _, m := range regexp.MustCompile(`<span class="note">([0-9.]+)%</span>`).FindAllStringSubmatch(table, -1) {
+		part, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		sum += part
+	}
+	require.InDelta(t, 100, sum, 0.01, "with the rest, everything is there")
+	require.Contains(t, table, "2 more")
 }

@@ -11,6 +11,10 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
+// deepest is how many budgets beyond its own a budget is drawn: with one spent a hundred times over, the rest would be a
+// line along the top.
+const deepest = 3.0
+
 // NewBurnDown draws what was left of the budget over its window: from all of it,
 // down by every bad event, to what the report says is left. The budget is that of
 // all events of the window so far, so a line that falls evenly to nothing spends
@@ -26,7 +30,7 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 		low = min(low, v)
 	}
 	t := timeline{g.Span}
-	sc := Scale{min: low * 1.05, Max: 1, Height: PlotHeight + 80}
+	sc := Scale{min: max(low, -deepest) * 1.05, Max: 1, Height: PlotHeight + 80}
 	p := newPlot("budget", "Budget left over the window", sc.Height, t)
 	d := NewData(false, "percent", g)
 	d.Own = true
@@ -64,6 +68,9 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 	f.Caption = fmt.Sprintf("%s of the budget is left in the window %s.", format.Percent(r.Budget.Remaining, 1), format.Span(r.Period))
 	if s.Window.Calendar != "" {
 		f.Caption += fmt.Sprintf(" The window ends at %s. Its budget grows with traffic: this is the budget of the traffic so far.", format.Minute(s.Window.End(r.Period.To), now))
+	}
+	if low < -deepest {
+		f.Caption += fmt.Sprintf(" The axis ends at %s. The line goes on to %s.", format.Percent(-deepest, 0), format.Percent(low, 0))
 	}
 	if at := worstStep(s, points); at >= 0 {
 		f.Caption += fmt.Sprintf(" The largest share was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(Spent(r, points[at].Net.Loss(s)), 1))

@@ -19,6 +19,7 @@ const CalendarDays = 90
 type Calendar struct {
 	Months  []month
 	Zone    string
+	Days    string // how many it shows
 	Summary string
 	Table   table
 	Keys    []key
@@ -49,8 +50,10 @@ func DayClass(b slo.Budget) (class, word string) {
 
 func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc *time.Location) *Calendar {
 	s := r.SLO
-	c := &Calendar{Zone: loc.String(), Table: table{Caption: "Days, newest first", Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
-	var met, missed, empty, gone int
+	points, before := sinceData(points, loc)
+	c := &Calendar{Zone: loc.String(), Days: format.Plural(len(points), "day"), Table: table{Caption: "Days, newest first", Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
+	var met, missed, empty int
+	gone := before
 	for _, p := range points {
 		at := p.From.In(loc)
 		y, mo, dd := at.Date()
@@ -107,14 +110,33 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 	}
 	c.Summary += "."
 	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times the allowed errors"}, {"none", "no data"}}
-	if gone > 0 {
+	if gone > before {
 		c.Keys = append(c.Keys, key{"unkept", "no longer retained"})
+	}
+	if gone > 0 {
 		c.Summary += fmt.Sprintf(" Counts of the earliest %s are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", format.Plural(gone, "day"))
 		if gone == 1 {
 			c.Summary = c.Summary[:len(c.Summary)-1] + "."
 		}
 	}
 	return c
+}
+
+// sinceData leaves out the days before the first data, and says how many of them had counts once that are no longer
+// retained. Without data it leaves the present month.
+func sinceData(points []history.Point, loc *time.Location) (kept []history.Point, gone int) {
+	first := slices.IndexFunc(points, func(p history.Point) bool { return p.Raw.Valid() > 0 })
+	if first < 0 && len(points) > 0 {
+		month := func(p history.Point) string { return p.From.In(loc).Format("2006-01") }
+		last := month(points[len(points)-1])
+		first = slices.IndexFunc(points, func(p history.Point) bool { return month(p) == last })
+	}
+	for _, p := range points[:max(0, first)] {
+		if !p.Kept {
+			gone++
+		}
+	}
+	return points[max(0, first):], gone
 }
 
 // calendarDecimals is how many decimals tell a day that met the objective from one

@@ -3,6 +3,7 @@ package chart
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,14 +49,16 @@ type key struct{ Class, Text string }
 // Line reports whether the colour is that of a line.
 func (k key) Line() bool {
 	switch k.Class {
-	case "ref", "ideal", "c1", "c2", "c3":
+	case "ref", "ideal", "warning", "critical", "c1", "c2", "c3":
 		return true
 	}
 	return false
 }
 
 // Dashed reports whether the line is.
-func (k key) Dashed() bool { return k.Class == "ref" || k.Class == "ideal" }
+func (k key) Dashed() bool {
+	return slices.Contains([]string{"ref", "ideal", "warning", "critical"}, k.Class)
+}
 
 // Data are the numbers of a chart. Series hold a number or null for each time,
 // which are evenly apart.

@@ -163,6 +163,7 @@ func TestCalendar(t *testing.T) {
 		ps[i].Net.Counts = slo.Counts{Good: good, Bad: bad}
 		ps[i].Raw = ps[i].Net
 	}
+	set(0, 100, 0)
 	set(89, 100, 0)
 	set(88, 99, 1)
 	set(87, 98, 2)
@@ -174,7 +175,7 @@ func TestCalendar(t *testing.T) {
 	require.Equal(t, []string{"bad", "risk", "ok"}, []string{last[1].Class, last[2].Class, last[3].Class})
 	require.Equal(t, "98.0", last[2].Value)
 	require.Empty(t, last[5].Day, "tomorrow is not shown")
-	require.Equal(t, "2 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 10 days are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", c.Summary)
+	require.Equal(t, "3 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 9 days are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", c.Summary)
 	require.Len(t, c.Table.Rows, 90)
 	require.Equal(t, "Fri 20 Nov 2026", c.Table.Rows[0].Text)
 	require.Equal(t, "missed by far", c.Table.Rows[3].Cells[4].Text)
@@ -233,4 +234,9 @@ func TestAbsence(t *testing.T) {
 	for want, p := range map[string]history.Point{"no longer retained": {Seen: 1}, "no data": {Kept: true, Seen: 1}, "not observed": {Kept: true, Seen: 0.2}} {
 		require.Equal(t, want, absence(p))
 	}
+}
+
+// A gauge of nothing is drawn, and is no error in the console of a browser.
+func TestEmptyGauge(t *testing.T) {
+	require.Contains(t, string(Gauge{}.SVG()), ` width="0" height="6"/></svg>`)
 }

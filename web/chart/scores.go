@@ -110,8 +110,8 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 		name string
 	}{{a.Warning, "warning"}, {a.Critical, "critical"}} {
 		if l.at > 0 && l.at > score.min {
-			ps.Refs = append(ps.Refs, refLine{"ref", Coord(score.Y(l.at)), ""})
-			f.Keys = append(f.Keys, key{"ref", l.name + " below " + strconv.FormatFloat(l.at, 'g', 6, 64)})
+			ps.Refs = append(ps.Refs, refLine{l.name, Coord(score.Y(l.at)), ""})
+			f.Keys = append(f.Keys, key{l.name, l.name + " below " + strconv.FormatFloat(l.at, 'g', 6, 64)})
 		}
 	}
 	if s := between.String(); s != "" {

@@ -66,6 +66,7 @@ func (dead *Handler) deadLetterPage(c *gin.Context) {
 		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath, List: dead.Href(site.DeadLetterListPath, nil), API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
 	}
 	p.Refresh, p.Stream = nil, ""
+	p.Crumbs = dead.Crumb("Dead letters", site.DeadLetterListPath, format.Safe(id, format.MaxName))
 	p.Event, p.Kind, p.Cut = deadLetterText(&e)
 	dead.Page(c, http.StatusOK, "engine-dead-letter", p)
 }

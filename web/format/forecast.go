@@ -68,9 +68,9 @@ func Held(s forecast.Score) string {
 	return Count(s.Inside) + " of " + Count(s.Checked)
 }
 
-// Relief says how much budget comes back when, such as "the incident of Nov 13 leaves the window on Dec 13: +72 %".
+// Relief says how much budget comes back when, such as "the incident of 13 Nov leaves the window on 13 Dec: +72 %".
 func Relief(r *forecast.Relief) string {
-	const day = "Jan 2"
+	const day = "2 Jan"
 	out := "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window on " + r.Leaves.From.UTC().Format(day)
 	if to := r.Leaves.To.UTC().Format(day); to != r.Leaves.From.UTC().Format(day) {
 		out = "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window from " + r.Leaves.From.UTC().Format(day) + " to " + to

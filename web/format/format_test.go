@@ -34,3 +34,12 @@ func TestTook(t *testing.T) {
 		require.Equal(t, want, Took(d))
 	}
 }
+
+func TestPartsAddUp(t *testing.T) {
+	require.Equal(t, []string{"33.4%", "33.3%", "33.3%"}, Parts([]float64{1, 1, 1}))
+	require.Equal(t, []string{"56.5%", "29.4%", "14.1%"}, Parts([]float64{52, 27, 13}))
+	require.Equal(t, []string{"100.0%"}, Parts([]float64{7}))
+	require.Equal(t, []string{"0.0%", "100.0%"}, Parts([]float64{0, 2}))
+	require.Equal(t, []string{NoValue, NoValue}, Parts([]float64{0, 0}))
+	require.Empty(t, Parts(nil))
+}

@@ -1,7 +1,10 @@
 package format
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,6 +76,37 @@ type integer interface{ ~int | ~int64 | ~uint64 }
 
 // Count prints a count with thousands separators. A negative one counts as 0.
 func Count[N integer](n N) string { return group(strconv.FormatUint(uint64(max(0, n)), 10)) }
+
+// Parts prints parts of a whole as percentages with one decimal that add up to 100.0%: what rounding down leaves goes to the
+// largest remainders. Without a whole every part is NoValue.
+func Parts(parts []float64) []string {
+	var all float64
+	for _, p := range parts {
+		all += p
+	}
+	out := make([]string, len(parts))
+	if all <= 0 || !Finite(all) {
+		for i := range out {
+			out[i] = NoValue
+		}
+		return out
+	}
+	tenths, order := make([]int, len(parts)), make([]int, len(parts))
+	left := 1000
+	rest := func(i int) float64 { return 1000*parts[i]/all - float64(tenths[i]) }
+	for i := range parts {
+		tenths[i], order[i] = int(1000*parts[i]/all), i
+		left -= tenths[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest(b), rest(a)) })
+	for _, i := range order[:min(len(order), max(0, left))] {
+		tenths[i]++
+	}
+	for i, n := range tenths {
+		out[i] = fmt.Sprintf("%d.%d%%", n/10, n%10)
+	}
+	return out
+}
 
 // Compact prints a count in at most five characters, such as 1.23M.
 func Compact(n uint64) string {

@@ -88,6 +88,7 @@ func (h *Handler) detailPage(c *gin.Context) {
 		Public: inc.Public, Done: doneTexts[c.Query("did")], PostMortem: inc.PostMortem, List: h.Href(site.IncidentListPath, nil),
 		API: h.Opt.ExternalPath + "/api/v1/incidents/" + url.PathEscape(inc.ID), Figures: figures(inc, spent, v),
 	}
+	p.Crumbs = h.Crumb("Incidents", site.IncidentListPath, inc.ID)
 	if h.Opt.May(c, site.Operate) {
 		p.Forms = h.newForms(c, inc)
 		p.Refresh, p.Stream = nil, "" // the page does not refresh itself under who is writing

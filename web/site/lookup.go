@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // find finds the row of one group. of returns the labels and the group of a row, and whether the row belongs to what is
@@ -57,6 +59,37 @@ func FindSLO(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
 		}
 	}
 	return nil
+}
+
+// Title names a group of an SLO or an agreement, such as "shop/checkout, region eu".
+func Title(name string, groupBy []string, g slo.Group) string {
+	title := format.Safe(name, format.MaxTitle)
+	for _, l := range format.Labels(groupBy, g) {
+		title += ", " + l.Name + " " + l.Value
+	}
+	return title
+}
+
+// Crumb is the way to one thing of a list.
+func (site *Site) Crumb(list, path, what string) []Link {
+	return []Link{{Text: list, Href: site.Href(path, nil)}, {Text: what}}
+}
+
+// GroupCrumbs is the way to a group of an SLO or an agreement: the list, its service, itself, and the group.
+func (site *Site) GroupCrumbs(list Link, service, name string, all url.Values, groupBy []string, g slo.Group) []Link {
+	path := list.Href
+	out := []Link{
+		{Text: list.Text, Href: site.Href(path, nil)}, {Text: format.Safe(service, format.MaxName), Href: site.Href(path, url.Values{"service": {service}})}, {Text: format.Safe(name, format.MaxName)},
+	}
+	if labels := format.Labels(groupBy, g); len(labels) > 0 {
+		out[2].Href = site.Href(path, all)
+		var values []string
+		for _, l := range labels {
+			values = append(values, l.Value)
+		}
+		out = append(out, Link{Text: strings.Join(values, ", ")})
+	}
+	return out
 }
 
 // SLOOf finds an SLO of a report.

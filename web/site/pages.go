@@ -22,6 +22,7 @@ import (
 // Layout is what every page shows around its content.
 type Layout struct {
 	Title     string
+	Crumbs    []Link // what the page is part of, from the top
 	Nav       string // which page of the navigation this is
 	Base      string // prefix of every link
 	Incidents bool   // the engine keeps incidents
@@ -39,6 +40,7 @@ type Layout struct {
 	Key       string // of the view, as the event stream has it
 	Search    Search
 	Version   string
+	Spec      string // hash of the spec in force
 	Started   format.Stamp
 	Warnings  []string
 }
@@ -85,6 +87,7 @@ func engineMark(s status.State) chart.Mark {
 func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 	l := site.BareLayout(c, title)
 	l.Nav, l.State, l.Health, l.Stale = nav, v.Eng.State, engineMark(v.Eng.State), v.Stale
+	l.Spec = format.Safe(v.Eng.Spec.Hash, format.MaxName)
 	l.Version, l.Started, l.Banners = format.Safe(site.Opt.Version.Version, format.MaxName), format.NewStamp(v.Eng.Started, v.Now), banners(v)
 	l.Search.What = "service levels"
 	l.Stream, l.Key = site.Opt.ExternalPath+"/events/stream", v.Key()

@@ -139,7 +139,7 @@ func RefreshHeader(c *gin.Context) int {
 // event and do not count.
 func (v View) Key() string {
 	h := v.hash()
-	fmt.Fprintf(h, "%s/%s/%d/%t/%d", v.Eng.State, v.Eng.Reason, int(v.Eng.Progress*100), v.Stale, v.Eng.Spec.Failed.UnixNano())
+	fmt.Fprintf(h, "%s/%s/%s/%d/%t/%d", v.Eng.Spec.Hash, v.Eng.State, v.Eng.Reason, int(v.Eng.Progress*100), v.Stale, v.Eng.Spec.Failed.UnixNano())
 	for i := range v.Eng.Fleet {
 		f := &v.Eng.Fleet[i]
 		fmt.Fprintf(h, "/%s/%s/%s", f.Name, f.State, f.Reason)

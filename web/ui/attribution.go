@@ -34,6 +34,9 @@ type share struct {
 	Consumed string // of the budget
 	Left     string // groups: of their own budget, over the window
 	Mark     chart.Mark
+
+	bad  uint64
+	cost float64
 }
 
 // Attribution says which groups and attributes used the budget of a range.
@@ -41,13 +44,13 @@ type Attribution struct {
 	Range     string
 	Groups    []share // of the SLO, worst first
 	More      int     // groups that are left out
+	Rest      *share  // what those have together; nil if none is left out, or not all were read
 	Partly    bool    // more groups than were read
 	GroupNote string
 
 	Attributes []attribute
 	Since      format.Stamp // the attributes are counted from then on
 	Until      format.Stamp
-	Whole      bool   // of all groups, since the counters cannot tell them apart
 	Why        string // there are no attributes, or not these
 }
 
@@ -55,6 +58,7 @@ type attribute struct {
 	Name   string
 	Values []share
 	More   int
+	Rest   *share // the values that are left out
 }
 
 // WorstGroups lists the groups of an SLO that lost most over the window, at most attributionAsked, and how many it has.
@@ -85,10 +89,14 @@ func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of 
 	}
 	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
+	var costs []float64
 	for _, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: format.NoValue, Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State)}
+		costs = append(costs, l.cost)
+	}
+	parts := format.Parts(costs)
+	for i, l := range list {
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: parts[i], Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State), bad: l.p.Net.Bad, cost: l.cost}
 		if all > 0 {
-			s.Part = format.Percent(l.cost/all, 1)
 			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of the bad events")
 		}
 		if l.r.Budget.HasData {
@@ -151,24 +159,25 @@ func (b *Attribution) Attribute(r *sla.SLOReport, grown []history.Growth) {
 			apart = append(apart, format.Safe(n, format.MaxName))
 		}
 	}
-	b.Whole = len(apart) > 0 || r.Group.IsOther()
-	switch {
+	switch { // what is of other groups, too, does not stand beside numbers of this one
 	case r.Group.IsOther():
-		b.Why = "This group combines several values, so these are the bad events of all groups."
-	case b.Whole:
-		b.Why = "The counters are not split by " + strings.Join(apart, ", ") + ", so these are the bad events of all groups. Add it to the dimensions of the service to see one group."
+		b.Why = "This group combines several values, which the counters of attributes do not distinguish."
+		return
+	case len(apart) > 0:
+		b.Why = "The counters of attributes are not split by " + strings.Join(apart, ", ") + ", so the attributes of this group are not known. Add it to the dimensions of the service."
+		return
 	}
 
 	bad := map[string]map[string]uint64{} // attribute: value: bad events
 	var all uint64
 	for i := range grown {
 		g := &grown[i]
-		if !s.Indicator.Valid.Matches(g.Get) || !s.Indicator.Bad.Matches(g.Get) || !b.Whole && !inGroup(g, r) {
+		if !s.Indicator.Valid.Matches(g.Get) || !s.Indicator.Bad.Matches(g.Get) || !inGroup(g, r) {
 			continue
 		}
 		all += g.Count
 		for _, n := range append([]string{"type", "outcome", "severity"}, g.Names...) {
-			if slices.Contains(s.GroupBy, n) && !b.Whole {
+			if slices.Contains(s.GroupBy, n) {
 				continue // the same for all of them
 			}
 			if bad[n] == nil {
@@ -186,21 +195,51 @@ func (b *Attribution) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		if len(values) == 1 && slices.Contains(knownLabels, n) {
 			continue // it was selected, or says nothing
 		}
-		a := attribute{Name: format.Safe(n, format.MaxName), More: max(0, len(values)-attributionValues)}
-		for _, v := range values[:min(len(values), attributionValues)] {
+		a := attribute{Name: format.Safe(n, format.MaxName)}
+		for _, v := range values {
 			k := bad[n][v]
-			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Part: format.Percent(float64(k)/float64(all), 1), Consumed: format.NoValue}
-			x.Gauge = chart.NewGauge(float64(k)/float64(all), "bad", x.Part+" of the bad events")
-			if !b.Whole && r.Budget.HasData && r.Slice == 0 {
+			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Consumed: format.NoValue, bad: k, cost: float64(k)}
+			if r.Budget.HasData && r.Slice == 0 {
 				x.Consumed = format.Percent(chart.Spent(r, float64(k)), 1)
 			}
 			a.Values = append(a.Values, x)
+		}
+		a.More = max(0, len(values)-attributionValues)
+		a.Values, a.Rest = firstShares(a.Values, func(i int, _ share) bool { return i < attributionValues })
+		for i := range a.Values {
+			a.Values[i].Gauge = chart.NewGauge(a.Values[i].cost/float64(all), "bad", a.Values[i].Part+" of the bad events")
 		}
 		b.Attributes = append(b.Attributes, a)
 	}
 	if len(b.Attributes) == 0 {
 		b.Why = strings.TrimSpace("All bad events were of the same kind, and the service has no further dimensions. To see which attributes are affected, add them to dimensions in the spec. " + b.Why)
 	}
+}
+
+// firstShares splits off what a table leaves out. The parts of all rows, with one for the rest, add up to 100.0%.
+func firstShares(all []share, shown func(i int, s share) bool) (first []share, rest *share) {
+	var costs []float64
+	for i, s := range all {
+		if shown(i, s) {
+			first, costs = append(first, s), append(costs, s.cost)
+			continue
+		}
+		if rest == nil {
+			rest = &share{}
+		}
+		rest.bad, rest.cost = rest.bad+s.bad, rest.cost+s.cost
+	}
+	if rest != nil {
+		costs = append(costs, rest.cost)
+	}
+	for i, text := range format.Parts(costs) {
+		if i == len(first) {
+			rest.Bad, rest.Part = format.Count(rest.bad), text
+		} else {
+			first[i].Part = text
+		}
+	}
+	return first, rest
 }
 
 func inGroup(g *history.Growth, r *sla.SLOReport) bool {
@@ -225,6 +264,10 @@ func (ui *Handler) fillAttributes(b *Attribution, r *sla.SLOReport, rng slo.Span
 	grown, from, to := ui.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
 	if from.IsZero() {
 		b.Why = "Traffic by attribute is only known since the process started, and not yet for this range. Choose a range that ends now, or wait a minute."
+		return
+	}
+	if slack := max(2*time.Minute, rng.Duration()/10); from.Sub(rng.From) > slack || rng.To.Sub(to) > slack {
+		b.Why = "Traffic by attribute is known for " + format.Span(slo.Span{From: from, To: to}) + ", which is not this range. Choose a range within it."
 		return
 	}
 	b.Since, b.Until = format.NewStamp(from, now), format.NewStamp(to, now)

@@ -71,7 +71,7 @@ func (ui *Handler) NewRow(r *sla.SLOReport) row {
 		out.Empty = format.Pace(&r.Outlook.Forecast)
 	}
 	if r.Corrected > 0 && r.Raw.HasData {
-		out.RawSLI, out.RawLeft = format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), format.Percent(r.Raw.Remaining, 1)
+		out.RawSLI, out.RawLeft = unlessSame(format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), out.SLI), unlessSame(format.Percent(r.Raw.Remaining, 1), out.Left)
 	}
 	if b := worstBurn(r); b.HasData {
 		out.Burn, out.BurnWindow = format.BurnRate(b.Rate), slo.FormatDuration(b.Window)
@@ -90,6 +90,14 @@ func BurnClass(r *sla.SLOReport) string {
 		return "hot"
 	}
 	return "warn"
+}
+
+// unlessSame is a raw value as it is shown; "" if it reads like the value without planned maintenance.
+func unlessSame(raw, value string) string {
+	if raw == value {
+		return ""
+	}
+	return raw
 }
 
 // partialCoverage is the share of a window below which its numbers are marked

@@ -293,7 +293,7 @@ func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]in
 func reportNotes(kept, partial, corrected bool) []string {
 	out := []string{"An objective is met if the errors within this period are at most what the objective allows. Budget spent is the share of the period's own error budget. It may differ from the budget of the objective's window."}
 	if corrected {
-		out = append(out, "Planned maintenance, rounded outward to five minutes, is excluded. The raw numbers beside include it.")
+		out = append(out, "Planned maintenance, rounded outward to five minutes, is excluded. Raw numbers include it, and are shown where they differ.")
 	}
 	if kept {
 		out = append(out, "Some counts do not go back to the start of the period. Such rows show when their counts begin and do not include what happened before. Agreements then leave out whole days.")
@@ -404,7 +404,7 @@ func (ui *Handler) newReportRow(x *report.SLO) reportRow {
 		out.SLI, out.Spent, out.Over = format.Percent(x.Net.SLI, decimals), format.Percent(x.Net.Consumed, 1), x.Verdict == report.Breached
 	}
 	if x.Corrected > 0 && x.Raw.HasData {
-		out.RawSLI, out.RawSpent = format.Percent(x.Raw.SLI, decimals), format.Percent(x.Raw.Consumed, 1)
+		out.RawSLI, out.RawSpent = unlessSame(format.Percent(x.Raw.SLI, decimals), out.SLI), unlessSame(format.Percent(x.Raw.Consumed, 1), out.Spent)
 	}
 	if x.Worst >= 0 {
 		d := &x.Days[x.Worst]

@@ -60,10 +60,11 @@ func (ui *Handler) slaPage(c *gin.Context) {
 	}
 	a := r.SLA
 	p := slaPage{
-		Layout: ui.Layout(c, v, format.Safe(a.Service+"/"+a.Name, format.MaxTitle), "slas"), Card: ui.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
+		Layout: ui.Layout(c, v, site.Title(a.Service+"/"+a.Name, a.GroupBy, r.Group), "slas"), Card: ui.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
 		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: newThresholdRows(v.Rep, v.Now, a.Service), Reports: ui.reportLinks(v, a.Service),
 		API: ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
+	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Agreements", Href: "/slas"}, a.Service, a.Name, url.Values{"service": {a.Service}, "q": {a.Service + "/" + a.Name}}, a.GroupBy, r.Group)
 	p.Cells = slaCells(r, &p.Card)
 	lost := 0.0
 	for _, x := range r.Components {

@@ -109,11 +109,12 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	}
 	tiers, unfit := alerts.Tiers(r.SLO)
 	p := sloPage{
-		Layout: ui.Layout(c, v, format.Safe(string(id), format.MaxTitle), "slo"), Row: ui.NewRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
+		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
 		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now), Notes: notes(r), API: ui.APIHref(r),
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
+	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Service levels", Href: "/"}, id.Service(), id.Name(), url.Values{"slo": {string(id)}}, r.SLO.GroupBy, r.Group)
 	p.Work = newWork(v.Rep, r, v.Now)
 	p.Parts = ui.partRows(r, v.Now)
 	fillCosts(&p, v.Rep, r)
@@ -199,7 +200,7 @@ func countRows(r *sla.SLOReport) []countRow {
 		}
 		return out
 	}
-	if r.Corrected > 0 {
+	if r.Corrected > 0 && r.Raw.Counts != r.Budget.Counts {
 		return []countRow{one("Without planned maintenance (counts)", r.Budget), one("Raw, including planned maintenance", r.Raw)}
 	}
 	return []countRow{one("Period", r.Budget)}
@@ -267,7 +268,7 @@ func notes(r *sla.SLOReport) []string {
 		out = append(out, fmt.Sprintf("Coverage is %s: for that share of the period the engine was running with the current definition. The numbers do not include the rest.", format.Percent(r.Coverage, 1)))
 	}
 	if r.Corrected > 0 {
-		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. The raw numbers beside include it.", format.Duration(r.Corrected)))
+		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. Raw numbers include it, and are shown where they differ.", format.Duration(r.Corrected)))
 	}
 	if r.Unmeasured > 0 {
 		lacks := "duration"

@@ -89,8 +89,8 @@ func BurnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 			}
 		}
 		for _, raw := range r.RawBurns {
-			if r.Corrected > 0 && raw.Window == b.Window && raw.Period == b.Period && raw.HasData && raw.Rate != b.Rate {
-				row.RawRate = format.BurnRate(raw.Rate)
+			if r.Corrected > 0 && raw.Window == b.Window && raw.Period == b.Period && raw.HasData {
+				row.RawRate = unlessSame(format.BurnRate(raw.Rate), row.Rate)
 			}
 		}
 		out = append(out, row)

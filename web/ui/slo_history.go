@@ -210,11 +210,7 @@ func (ui *Handler) newAttribution(r *sla.SLOReport, h *sloHistory, rng sloRange,
 			ps = append(ps, pt)
 		}
 		all := ui.GroupShares(r, h.worst, ps)
-		for i, s := range all {
-			if i < attributionShown || s.Here {
-				b.Groups = append(b.Groups, s)
-			}
-		}
+		b.Groups, b.Rest = firstShares(all, func(i int, s share) bool { return i < attributionShown || s.Here })
 		b.More, b.Partly = h.groups-len(b.Groups), h.groups > len(h.worst)
 	} else {
 		b.GroupNote = "This service level has no groups. With group_by in the spec, each value of an attribute has its own budget, and its share is shown here."

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	sparkAge     = time.Minute            // an older sparkline is drawn again; its hours hardly move
 	sparkBudget  = 250 * time.Millisecond // for all the sparklines of one page; those beyond stay empty
 	sparkEntries = 5000
 )
 
-// sparkCache keeps the sparklines, so that a page with a hundred of them costs
-// little to look at twice.
+// sparkCache keeps the sparklines of a report, so that a page with a hundred of them costs little to look at twice. The next
+// report has its own: a sparkline must not be calm beside a burn rate that is not.
 type sparkCache struct {
 	mu sync.Mutex
 	m  map[sparkKey]sparkEntry
@@ -52,7 +51,7 @@ func (s *sparkCache) draw(ctx context.Context, ui *Handler, rep *sla.Report, row
 	var todo []int
 	s.mu.Lock()
 	for i, r := range rows {
-		if e, ok := s.m[newSparkKey(r)]; ok && !rep.Time.Before(e.report) && rep.Time.Sub(e.report) < sparkAge {
+		if e, ok := s.m[newSparkKey(r)]; ok && rep.Time.Equal(e.report) {
 			out[i] = e.drawn
 			continue
 		}

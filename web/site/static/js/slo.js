@@ -3,9 +3,9 @@
 // axes in the reader's zone, and buttons that copy.
 (() => {
   const DAY = 86400, STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, DAY, 2 * DAY, 5 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 91 * DAY];
-  const form = o => new Intl.DateTimeFormat([], Object.assign({hourCycle: 'h23'}, o));
+  const form = o => new Intl.DateTimeFormat('en-GB', Object.assign({hourCycle: 'h23'}, o));
   const date = {day: 'numeric', month: 'short'}, time = {hour: '2-digit', minute: '2-digit'};
-  const day = form(date), clock = form(time), exact = form({...date, ...time}), whole = new Intl.NumberFormat('en');
+  const day = form(date), clock = form(time), exact = {format: ms => day.format(ms) + ' ' + clock.format(ms)}, whole = new Intl.NumberFormat('en');
   const svgOf = box => box.querySelector('svg.ts'), all = (root, what) => root.querySelectorAll(what);
 
   // Ticks at round times of the reader's day; days of 23 and 25 hours stay days.
