@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -257,12 +258,57 @@ func TestPage(t *testing.T) {
 		require.LessOrEqual(t, width, int64(360), "%s scrolls sideways on a phone, because of %s", name, ask[string](t, b, tooWide))
 	}
 
+	b.visitAll(t, p.base)
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	require.Empty(t, b.errors)
 	base, err := url.Parse(p.base)
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{base.Host: true}, b.hosts, "the page asked another host")
+}
+
+// visitAll opens every page that a reader reaches by links, one of each kind and a few more, so that none of them has an
+// error in the console. The errors name the page.
+func (b *browser) visitAll(t *testing.T, base string) {
+	t.Helper()
+	todo, seen, kinds := []string{base + "/"}, map[string]bool{}, map[string]int{}
+	for len(todo) > 0 {
+		address := todo[0]
+		todo = todo[1:]
+		before := len(b.errorsUntil())
+		b.open(t, address, 1280, 900)
+		for _, e := range b.errorsUntil()[before:] {
+			t.Errorf("%s: %s", address, e)
+		}
+		for _, href := range ask[[]string](t, b, `[...document.querySelectorAll('a[href]')].map(a => a.href)`) {
+			u, err := url.Parse(href)
+			if err != nil || !strings.HasPrefix(href, base) {
+				continue
+			}
+			u.Fragment = ""
+			q := u.Query()
+			q.Del("theme")
+			q.Del("refresh")
+			u.RawQuery = q.Encode()
+			isPage := regexp.MustCompile(`^/($|slas?$|slo$|services$|report$|incidents?$|silences|engine|public$)`).MatchString(u.Path)
+			if !isPage || u.Query().Get("format") != "" || seen[u.String()] || kinds[u.Path] == 3 {
+				continue
+			}
+			seen[u.String()], kinds[u.Path] = true, kinds[u.Path]+1
+			todo = append(todo, u.String())
+		}
+	}
+	for _, path := range []string{"/", "/slo", "/slas", "/sla", "/services", "/report", "/incidents", "/incident", "/silences", "/engine", "/public"} {
+		require.NotZero(t, kinds[path], "no link leads to %s", path)
+	}
+}
+
+// errorsUntil are the errors of the console so far.
+func (b *browser) errorsUntil() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.errors)
 }
 
 // requireSameNumbers holds every row of the page against the API's.
