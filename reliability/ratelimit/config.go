@@ -70,6 +70,15 @@ type Values struct {
 	AggregateFields []string `yaml:"aggregate_fields"`
 }
 
+// unlimitedWindow is the window of rules that admit everything.
+const unlimitedWindow = time.Millisecond
+
+// Unlimited are the values of a rule that admits everything: no engine receives as much as it allows.
+func Unlimited() Values {
+	most, window := int64(MaxLimit), unlimitedWindow
+	return Values{Limit: &most, Window: &window}
+}
+
 // Preset is a set of values to refer to by name.
 type Preset struct {
 	Name string

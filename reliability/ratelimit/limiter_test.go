@@ -356,6 +356,26 @@ func TestJudgeChargesNothing(t *testing.T) {
 	}
 }
 
+// A rule that admits everything limits nothing, and its use says nothing.
+func TestUnlimited(t *testing.T) {
+	l := mustLimiter(t, Options{})
+	limit := int64(1)
+	l.SetPolicy(mustCompile(t, Config{Default: Unlimited(), Types: []TypeRule{{Match: "b", Values: Values{Limit: &limit}}}}))
+	var b Tickets
+	for range 100 {
+		l.Policy().Add(&Caller{}, typed("a"), &b)
+	}
+	require.NoError(t, l.Decide(t.Context(), start, []*Tickets{&b}))
+	for i := range b.List {
+		require.Equal(t, Pass, b.List[i].Verdict.Action)
+	}
+	var shown []string
+	for _, s := range l.Status() {
+		shown = append(shown, s.Rule)
+	}
+	require.Equal(t, []string{"b"}, shown)
+}
+
 // Limits come and go while the limiter is in use.
 func TestWithoutPolicy(t *testing.T) {
 	l := mustLimiter(t, Options{})

@@ -64,19 +64,23 @@ func (l *Limiter) roll(now time.Time) {
 }
 
 // Status tells the state of all rules: global, default, types, contexts. What is
-// admitted is known if the Store tells how full its counters are.
+// admitted is known if the Store tells how full its counters are. Unlimited rules
+// are left out.
 func (l *Limiter) Status() []Status {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]Status, len(l.bound.states))
+	out := make([]Status, 0, len(l.bound.states))
 	for i, s := range l.bound.states {
 		r := &l.bound.policy.rules[i]
+		if r.limit.N == MaxLimit && r.limit.Window == unlimitedWindow {
+			continue
+		}
 		perSecond := float64(r.limit.N) / r.limit.Window.Seconds()
-		out[i] = Status{
+		out = append(out, Status{
 			Layer: r.layer, Rule: r.name, Hits: s.hits, PerSecond: perSecond,
 			Current: perSecond * s.share(now, period(&r.limit)),
-		}
+		})
 	}
 	return out
 }

@@ -63,8 +63,7 @@ func (l *RateLimits) RateConfig(authenticated bool, failed func(setting string, 
 		c.Global = &l.Global.V
 	}
 	if l.Default.Off {
-		most, window := int64(ratelimit.MaxLimit), time.Millisecond
-		c.Default = ratelimit.Values{Limit: &most, Window: &window}
+		c.Default = ratelimit.Unlimited()
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Presets)) {
 		c.Presets = append(c.Presets, ratelimit.Preset{Name: name, Values: l.Presets[name]})
