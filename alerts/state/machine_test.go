@@ -214,6 +214,17 @@ func TestExhaustedAndNoData(t *testing.T) {
 	}, got)
 	nodata := m.View().Active[1]
 	require.Equal(t, stops, nodata.FirstBad)
+
+	// A day of a volume is judged when it is over: until then its events are its data.
+	s.Indicator.Kind = slo.KindVolume
+	got = drive(newMachine(t), at, 130, time.Minute, func(now time.Time) *sla.Report {
+		r := traffic.report(s, slo.Group{"A"}, now)
+		r.RawBurns = append([]slo.Burn(nil), r.RawBurns...)
+		r.RawBurns[5].Counts = slo.Counts{}
+		r.Volume, r.LastEvent, r.Budget = &sla.VolumeReport{}, stops, slo.Budget{}
+		return &sla.Report{Time: now, SLOs: []sla.SLOReport{r}}
+	})
+	require.Equal(t, []string{"1h0m0s SLONoData pending: inactive to pending", "1h10m0s SLONoData firing: pending to firing"}, got)
 	require.Empty(t, nodata.Label("product"), "it is about all groups")
 	require.Equal(t, "A", m.View().Active[0].Label("product"))
 }

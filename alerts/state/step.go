@@ -69,6 +69,9 @@ func (st *step) whole(rs *rows, s *slo.SLO, p *sloPlan, all []sla.SLOReport) {
 	}
 	for i := range all {
 		w.quiet.add(raw(&all[i], w.quietTime), i == 0)
+		if all[i].Volume != nil && st.now.Sub(all[i].LastEvent) < w.quietTime {
+			w.quiet.valid++ // its days, weeks or months are judged later than that
+		}
 		w.rate.add(burn(&all[i], 0, slo.BurnWindows[0]), i == 0)
 		if all[i].LastEvent.After(w.last) {
 			w.last = all[i].LastEvent
