@@ -136,6 +136,11 @@ func (g *generator) operationalBoard() *board {
 			},
 			overrides: []override{dashed(1, bad)},
 		}, lineStyle{}))
+		b.add(12, 8, lines(view{
+			title: "Busiest minute of the last hour", about: "Valid events of the busiest whole minute of the last hour, for each SLO on throughput and group, as the engine counts them.",
+			unit: unitShort, none: notEngine, steps: plain(), min: number(0),
+			queries: []query{{selection{series.LabelService + `=~"$service"`}.of(series.PeakMinute.Name), braces(append([]string{series.LabelSLO}, g.labels...))}},
+		}, lineStyle{}))
 		for _, t := range g.capacity() {
 			b.add(12, 8, t)
 		}

@@ -158,6 +158,7 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 
 	// The incident is nine days before the story's day.
 	story := demo.New(worldEnd.AddDate(0, 0, 9), 1)
+	story.SalesUntil = worldBegin // they are of another spec
 	var buf []byte
 	apply := func(e *event.Event) error {
 		buf = event.AppendBinary(buf[:0], e)

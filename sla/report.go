@@ -65,6 +65,7 @@ type SLOReport struct {
 	Backfilled slo.Counts    // events since the generation began that were no new traffic: backfills and late replays
 	Events     slo.Counts    // over Period, raw, in events even where slices are judged; zero for throughput bad
 	Rate       float64       // valid events per second over the last 5 minutes
+	PeakMinute uint64        // of a throughput: valid events of the busiest whole minute of the last hour
 	Slice      time.Duration // > 0 when slices are judged
 	Slices     SliceTotals   // of closed slices, since the generation began
 	Unmeasured uint64        // matching events without the duration, or the key of their work, that they needed

@@ -135,6 +135,8 @@ var (
 	// CapacityEvents is what rules compute a utilization from, of all engines together.
 	CapacityEvents = Levels.Counter("slo_capacity_events_total", unitEvents,
 		"Valid events of a throughput with a capacity, at any time of day, since its counts began. Without backfills and late replays.", ofSLO(bySpec, noCapacity)...)
+	PeakMinute = Levels.Gauge("slo_peak_minute_events", unitEvents,
+		"Valid events of the busiest whole minute of the last hour, also outside open hours.", ofSLO(bySpec, throughput)...)
 	CapacityUtilization = Levels.Gauge("slo_capacity_utilization_ratio", ratio,
 		"Valid events of the last five minutes as a share of the capacity in the spec. More than 1 is possible.", ofSLO(bySpec, noCapacity)...)
 	CapacityHeadroom = Levels.Gauge("slo_capacity_headroom_events_per_second", "events per second",

@@ -45,6 +45,7 @@ type sloPlan struct {
 	expect     map[string]slo.Group
 	usages     []usage
 	volume     *volumePlan // of an SLO on a volume; nil for all others
+	peak       *peakPlan   // of an SLO on throughput; nil for all others
 }
 
 // usage is an SLO's place in an agreement.
@@ -162,8 +163,11 @@ func (b *planner) addSLO(s *slo.SLO, trend bool) {
 	if p.indicator.Slice != nil {
 		p.eventsID = sla.EventsID(s.ID)
 	}
-	if s.Indicator.Kind == slo.KindVolume {
+	switch s.Indicator.Kind {
+	case slo.KindVolume:
 		p.volume = &volumePlan{slo: s}
+	case slo.KindThroughput:
+		p.peak = &peakPlan{}
 	}
 	if trend {
 		p.trend = []int{b.window(slo.Window{Rolling: trendWindow}), b.window(slo.Window{Rolling: 2 * trendWindow})}

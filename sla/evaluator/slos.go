@@ -49,6 +49,9 @@ func compareGroups(x, y slo.Group) int {
 func (t *tick) sloGroups(out []sla.SLOReport, p *sloPlan) []sla.SLOReport {
 	groups := t.of(p.indicator)
 	events := t.plainEvents(p)
+	if p.peak != nil {
+		p.peak.answer(events, len(t.spans))
+	}
 	seen := 0
 	for i := range groups {
 		g := &groups[i]
@@ -58,6 +61,9 @@ func (t *tick) sloGroups(out []sla.SLOReport, p *sloPlan) []sla.SLOReport {
 			t.events(r, p, g)
 		} else if e, ok := events[string(t.groupKey(g.Values))]; ok {
 			t.events(r, p, e)
+			if p.peak != nil {
+				r.PeakMinute = p.peak.known[string(t.groupKey(g.Values))]
+			}
 		}
 		if p.expect != nil {
 			if _, ok := p.expect[string(t.groupKey(g.Values))]; ok {

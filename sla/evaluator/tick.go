@@ -34,6 +34,9 @@ func (p *plan) request(now time.Time) fold.Request {
 			s.volume.ask(&req, now)
 			continue
 		}
+		if s.peak != nil {
+			s.peak.ask(&req, s.eventsID, now)
+		}
 		ask(string(s.slo.ID), s.correction)
 		for _, u := range s.usages {
 			if u.bands != nil {

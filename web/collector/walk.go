@@ -117,6 +117,11 @@ func (w *walker[L]) slos() {
 			w.add(labels, w.none, float64(r.Slices.Target))
 		}
 	})
+	each(series.PeakMinute, func(r *sla.SLOReport, labels L) {
+		if r.SLO.Indicator.Kind == slo.KindThroughput {
+			w.add(labels, w.none, float64(r.PeakMinute))
+		}
+	})
 	each(series.Cost, func(r *sla.SLOReport, _ L) {
 		if c := r.SLO.Cost; c != nil {
 			values = append(append(values[:0], string(r.SLO.ID), r.SLO.ID.Service(), r.SLO.ID.Name(), c.Currency, c.Basis()), r.Group...)

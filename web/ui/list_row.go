@@ -37,6 +37,7 @@ type row struct {
 	Rate        string
 	Events      string
 	EventsFull  string
+	Peak        string // events of the busiest minute of the last hour; "" if there are none
 	Coverage    string
 	Partial     bool
 
@@ -72,6 +73,9 @@ func (ui *Handler) NewRow(r *sla.SLOReport) row {
 	}
 	if r.Corrected > 0 && r.Raw.HasData {
 		out.RawSLI, out.RawLeft = unlessSame(format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), out.SLI), unlessSame(format.Percent(r.Raw.Remaining, 1), out.Left)
+	}
+	if r.PeakMinute > 0 {
+		out.Peak = format.Count(r.PeakMinute)
 	}
 	if b := worstBurn(r); b.HasData {
 		out.Burn, out.BurnWindow = format.BurnRate(b.Rate), slo.FormatDuration(b.Window)
