@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	eventpost "github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -56,16 +56,22 @@ start it again and find every number unchanged. --fresh starts over.`,
 			if err := os.MkdirAll(dataDir, 0o755); err != nil {
 				return fmt.Errorf("create demo folder: %w", err)
 			}
-			d := demoRun{out: s.Err, dir: dataDir, length: length}
+			d := &demoRun{out: s.Err, dir: dataDir, length: length}
+			stop, err := d.openWarehouse()
+			if err != nil {
+				return err
+			}
+			defer stop()
 			return serve(c.Context(), s, p, app.Options{
 				LoadSpec: func() (*spec.Spec, spec.Problems, error) {
 					sp, problems := spec.Load([]spec.File{
-						{Name: "insurance.yaml", Data: examples.Insurance}, {Name: "sloengine.yaml", Data: examples.Own},
+						{Name: "insurance.yaml", Data: examples.Insurance}, {Name: "insurance-sales.yaml", Data: examples.InsuranceSales},
+						{Name: "sloengine.yaml", Data: examples.Own},
 					})
 					return sp, problems, nil
 				},
 				DataDir: dataDir, OnReady: d.run, Public: shownInDemo,
-			}, demoSettings(dataDir))
+			}, d.settings)
 		},
 	}
 	p.register(c)
@@ -74,28 +80,6 @@ start it again and find every number unchanged. --fresh starts over.`,
 	c.Flags().StringVar(&history, "history", history, "length of the generated history")
 	return c
 }
-
-// demoSettings gives the demo a small sink, unless its settings have one. Without a sink nothing is delivered, and
-// the engine's own objective for delivery has no data.
-func demoSettings(dataDir string) func(*config.Config) error {
-	return func(c *config.Config) error {
-		if c.Auth.TokensFile != "" || c.Web.ConfigFile != "" {
-			return cli.Usagef("demo sends its traffic without tokens and TLS (remove auth.tokens_file and web.config_file from the settings)")
-		}
-		if len(c.Sinks) > 0 {
-			return nil
-		}
-		demo, err := config.Read("demo", fmt.Appendf(nil, "sinks: [{name: archive, file: {dir: %q, max_bytes: 1MiB, keep: 1, fsync: never}}]", filepath.Join(dataDir, demoArchive)))
-		if err != nil {
-			return err
-		}
-		c.Sinks = demo.Sinks
-		return nil
-	}
-}
-
-// demoArchive is the folder of the demo's own sink.
-const demoArchive = "archive"
 
 // shownInDemo selects what the demo's public page shows, regardless of the labels in its spec.
 func shownInDemo(id slo.ID, _ map[string]string) bool {
@@ -134,22 +118,24 @@ func startOver(dir string) error {
 
 // demoRun sends the history and then live traffic.
 type demoRun struct {
-	out    io.Writer
-	dir    string
-	length time.Duration
+	out       io.Writer
+	dir       string
+	length    time.Duration
+	warehouse warehouse
 }
 
 // demoState is stored beside the data, so that a restarted demo continues the same story instead of repeating it.
 type demoState struct {
 	Story time.Time `json:"story"` // the time that the incidents are relative to
 	Until time.Time `json:"until"` // traffic was generated up to here
+	Live  time.Time `json:"live"`  // live traffic was sent up to here; zero if none was
 }
 
 const demoStateFile = "demo.json"
 
-func (d demoRun) stateFile() string { return filepath.Join(d.dir, demoStateFile) }
+func (d *demoRun) stateFile() string { return filepath.Join(d.dir, demoStateFile) }
 
-func (d demoRun) load(now time.Time) (st demoState, err error) {
+func (d *demoRun) load(now time.Time) (st demoState, err error) {
 	data, err := os.ReadFile(d.stateFile())
 	if errors.Is(err, os.ErrNotExist) {
 		return demoState{Story: now, Until: now.Add(-d.length)}, nil
@@ -164,7 +150,7 @@ func (d demoRun) load(now time.Time) (st demoState, err error) {
 }
 
 // save does not sync: a power cut can lose a few seconds of the story, which are then filled with other events.
-func (d demoRun) save(st demoState) error {
+func (d *demoRun) save(st demoState) error {
 	data, err := json.Marshal(st)
 	if err != nil {
 		return err
@@ -176,13 +162,17 @@ func (d demoRun) save(st demoState) error {
 	return os.Rename(tmp, d.stateFile())
 }
 
-func (d demoRun) run(ctx context.Context, base *url.URL) error {
+func (d *demoRun) run(ctx context.Context, base *url.URL) error {
 	begin := time.Now()
 	st, err := d.load(begin)
 	if err != nil {
 		return err
 	}
 	model := demo.New(st.Story, 1)
+	if st.Live.IsZero() {
+		model.SalesUntil = begin.Add(-demo.LongestJourney)
+	}
+	d.warehouse.follow(model)
 	events, err := d.fill(ctx, model, base, &st, begin)
 	if err != nil {
 		return err
@@ -194,11 +184,14 @@ func (d demoRun) run(ctx context.Context, base *url.URL) error {
 		fmt.Fprintf(d.out, "  The numbers of the last run are restored; live traffic continues until you press Ctrl-C.\n")
 	}
 	fmt.Fprintf(d.out, "  The data is in %s\n\n", d.dir)
+	if err := d.deliver(ctx, base); err != nil {
+		return err
+	}
 	return d.live(ctx, model, base, &st)
 }
 
 // fill sends the history since st.Until, in whole minutes.
-func (d demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st *demoState, now time.Time) (events int, err error) {
+func (d *demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st *demoState, now time.Time) (events int, err error) {
 	to := now.Truncate(time.Minute)
 	from := st.Until
 	if rounded := from.Truncate(time.Minute); rounded.Before(from) {
@@ -241,12 +234,13 @@ func (d demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st 
 }
 
 // live sends what happened since the last time, every half second.
-func (d demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st *demoState) error {
+func (d *demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st *demoState) error {
 	send, err := demoSender(base, "")
 	if err != nil {
 		return err
 	}
 	run := "live-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	journeys, due := model.Resume(st.Live, time.Now())
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	var buf []byte
@@ -259,17 +253,25 @@ func (d demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st 
 			from := st.Until
 			if now.Sub(from) > time.Minute {
 				from = now.Add(-time.Minute)
+				journeys.Skip(from)
 			}
-			buf = buf[:0]
-			events := model.Live(from, now, run)
-			for _, e := range events {
-				buf = append(e.AppendJSON(buf), '\n')
+			due = append(due, journeys.Until(now)...)
+			events := slices.Concat(due, model.Live(from, now, run), model.Views(from, now, run))
+			err := error(nil)
+			for part := range slices.Chunk(events, 2000) {
+				buf = buf[:0]
+				for _, e := range part {
+					buf = append(e.AppendJSON(buf), '\n')
+				}
+				if err = send(ctx, buf, len(part)); err != nil {
+					break
+				}
 			}
-			if err := send(ctx, buf, len(events)); err != nil {
+			if err != nil {
 				fmt.Fprintf(d.out, "sending demo traffic failed: %v\n", err)
-				continue // the next tick makes up the longer time since
+				continue // the next tick makes up the longer time since, and sends again what is due
 			}
-			st.Until = now
+			due, st.Until, st.Live = nil, now, now
 			if err := d.save(*st); err != nil {
 				return fmt.Errorf("save demo state: %w", err)
 			}

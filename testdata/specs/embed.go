@@ -8,6 +8,11 @@ import _ "embed"
 //go:embed insurance.yaml
 var Insurance []byte
 
+// InsuranceSales is the rest of it: work in flight, conversion, volume and Apdex.
+//
+//go:embed insurance-sales.yaml
+var InsuranceSales []byte
+
 // Own are the engine's own objectives, which the demo evaluates with the engine's own
 // events.
 //

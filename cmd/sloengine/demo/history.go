@@ -16,6 +16,9 @@ const (
 	forApplications = iota + 1
 	forSteps
 	forLive
+	forJourneys
+	forViews
+	forSales
 )
 
 // stepEvery is how finely the history of stages, tasks and integrations is
@@ -38,6 +41,42 @@ func (m *Model) History(from, to time.Time, emit func(*event.Event) error) error
 		if t.Truncate(stepEvery).Equal(t) {
 			if err := m.steps(t, &e, emit); err != nil {
 				return err
+			}
+		}
+		if next := t.Add(time.Minute); next.Truncate(salesEvery).Equal(next) && (m.SalesUntil.IsZero() || !next.After(m.SalesUntil)) {
+			if err := m.sales(next, &e, emit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// salesEvery is how finely the history of applications that start and of policies that are issued is merged.
+const salesEvery = 30 * time.Minute
+
+// sales makes the applications that started, and the policies that were issued, in the time of salesEvery before until.
+func (m *Model) sales(until time.Time, e *event.Event, emit func(*event.Event) error) error {
+	r := m.rng(forSales, until)
+	down, _ := m.incident("mdm", until.Add(-salesEvery/2))
+	for _, p := range products {
+		for _, ch := range channels {
+			started := poisson(r, p.perMin*m.load(until)*ch.share*salesEvery.Minutes())
+			issued := share(r, started, p.conversion(ch.name)*(1-down*p.mdmShare))
+			for _, part := range []struct {
+				typ string
+				n   int
+			}{{typeStarted, started}, {typeIssued, issued}} {
+				if part.n == 0 {
+					continue
+				}
+				m.begin(e, until.Add(-time.Minute), part.typ, part.n)
+				e.ID = fmt.Sprintf("demo-%s-%s-%s-%d", part.typ, p.name, ch.name, until.Unix()/60)
+				e.Set("product", p.name)
+				e.Set("channel", ch.name)
+				if err := emit(e); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -18,12 +18,13 @@ type product struct {
 	critical float64 // share of applications that fail technically on a normal day
 	business float64 // share that fail for business reasons
 	mdmShare float64 // how much of the process leans on mdm
+	issued   float64 // share that becomes a policy, over the channel front
 }
 
 var products = []product{
-	{name: "MEDCARE", perMin: 66, median: 4 * time.Minute, sigma: 0.55, critical: 0.00035, business: 0.0050, mdmShare: 0.62},
-	{name: "SOMLT", perMin: 58, median: 3 * time.Minute, sigma: 0.50, critical: 0.00030, business: 0.0035, mdmShare: 0.22},
-	{name: "TRVL10", perMin: 56, median: 2 * time.Minute, sigma: 0.45, critical: 0.00025, business: 0.0030, mdmShare: 0.05},
+	{name: "MEDCARE", perMin: 66, median: 4 * time.Minute, sigma: 0.55, critical: 0.00035, business: 0.0050, mdmShare: 0.62, issued: 0.72},
+	{name: "SOMLT", perMin: 58, median: 3 * time.Minute, sigma: 0.50, critical: 0.00030, business: 0.0035, mdmShare: 0.22, issued: 0.70},
+	{name: "TRVL10", perMin: 56, median: 2 * time.Minute, sigma: 0.45, critical: 0.00025, business: 0.0030, mdmShare: 0.05, issued: 0.78},
 }
 
 // step is a stage, task or integration call that applications pass through.
@@ -83,9 +84,13 @@ type Incident struct {
 
 // Model makes the traffic. Make one with New.
 type Model struct {
+	story     time.Time
 	seed      uint64
 	zone      *time.Location
 	Incidents []Incident
+
+	// SalesUntil ends the history of applications that start and of policies that are issued: after it, journeys have them.
+	SalesUntil time.Time
 }
 
 // New places two incidents before now: an outage of mdm nine days ago that lasted 25 minutes, and three hours of a slow
@@ -98,7 +103,7 @@ func New(now time.Time, seed uint64) *Model {
 	}
 	outage := weekdayAt(now.AddDate(0, 0, -9), 11, 20, zone)
 	slow := weekdayAt(now.AddDate(0, 0, -2), 14, 0, zone)
-	return &Model{seed: seed, zone: zone, Incidents: []Incident{
+	return &Model{story: now, seed: seed, zone: zone, Incidents: []Incident{
 		{Name: "mdm does not answer", From: outage, To: outage.Add(25 * time.Minute), integration: "mdm", failure: 0.9, slower: 1.5},
 		{Name: "mdm fails again", From: now.Add(2 * time.Minute), To: now.Add(8 * time.Minute), integration: "mdm", failure: 0.9, slower: 1.5},
 		{Name: "digital-sign is slow", From: slow, To: slow.Add(3 * time.Hour), integration: "digital-sign", failure: 0.02, slower: 6},
@@ -145,6 +150,16 @@ func (m *Model) incident(integration string, t time.Time) (failure, slower float
 		}
 	}
 	return failure, slower
+}
+
+// outage is the share of calls of an integration that fail at t beyond those of a normal day, and until when.
+func (m *Model) outage(integration string, t time.Time) (failure float64, until time.Time) {
+	for _, in := range m.Incidents {
+		if in.integration == integration && !t.Before(in.From) && t.Before(in.To) && in.failure > failure {
+			failure, until = in.failure, in.To
+		}
+	}
+	return failure, until
 }
 
 // rng is a generator of its own for each purpose and time, so that events do not

@@ -1,0 +1,54 @@
+package demo
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// Crawler is the client that views more pages than it should.
+const Crawler = "crawler-7"
+
+// Types of events that rate limits make bearable.
+const (
+	typeView = "page.view"
+	typePing = "page.ping" // of a form that is open
+)
+
+// Views makes the page views of [from, to): those of people, and those of a crawler that comes for twenty seconds every
+// two minutes. Between them are the pings of open forms, three a second. run names the process, as in Live.
+func (m *Model) Views(from, to time.Time, run string) []event.Event {
+	r := rand.New(rand.NewPCG(m.seed^forViews<<48, uint64(from.UnixNano())))
+	var out []event.Event
+	view := func(typ, client string) {
+		e := event.Event{
+			ID: fmt.Sprintf("%s-v%x", run, r.Uint64()), Time: from.Add(time.Duration(r.Int64N(int64(to.Sub(from))))), Service: Service, Type: typ,
+			Duration: lognormal(r, 120*time.Millisecond, 0.6, 1), HasDuration: true,
+		}
+		if client != "" {
+			e.Set("client", client)
+		}
+		out = append(out, e)
+	}
+	for range poisson(r, 4*max(0.5, m.load(from))*to.Sub(from).Seconds()) {
+		view(typeView, fmt.Sprintf("client-%d", r.IntN(40)))
+	}
+	for range poisson(r, 3*to.Sub(from).Seconds()) {
+		view(typePing, "")
+	}
+	if from.Sub(from.Truncate(2*time.Minute)) < 20*time.Second {
+		for range poisson(r, 15*to.Sub(from).Seconds()) {
+			view(typeView, Crawler)
+		}
+	}
+	return out
+}
+
+// WarehouseDown reports whether the system that events are delivered to refuses them: for two minutes every three hours,
+// for the first time twelve minutes after the story began.
+func (m *Model) WarehouseDown(t time.Time) bool {
+	since := t.Sub(m.story) - 12*time.Minute
+	return since >= 0 && since%(3*time.Hour) < 2*time.Minute
+}

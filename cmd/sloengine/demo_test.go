@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/demo"
+)
+
+// startDemo starts a demo with an hour of history, whose story began a while ago.
+func startDemo(t *testing.T, began time.Duration) *process {
+	t.Helper()
+	dir := t.TempDir()
+	now := time.Now()
+	story, err := json.Marshal(map[string]time.Time{"story": now.Add(-began), "until": now.Add(-time.Hour)})
+	require.NoError(t, err)
+	writeFile(t, dir, "demo.json", string(story))
+	p, ok := start(t, nil, "demo", "--data-dir", dir, "--web.listen-address", "127.0.0.1:0")
+	require.True(t, ok, p.log.String())
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "events of history sent") }, patience*time.Minute, 100*time.Millisecond, "%v", p.log)
+	return p
+}
+
+// figure is the sum of the samples of a family whose labels match.
+func figure(t *testing.T, p *process, family, labels string) (sum float64) {
+	t.Helper()
+	braces := ""
+	if labels != "" {
+		braces = `\{[^}]*` + labels + `[^}]*\}`
+	}
+	for _, m := range regexp.MustCompile(`(?m)^`+family+braces+` (\S+)$`).FindAllStringSubmatch(string(get(t, p.base+"/metrics?name[]="+family)), -1) {
+		n, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		sum += n
+	}
+	return sum
+}
+
+// TestDemoIsAlive: a demo has work in flight, an event over each kind of rate limit, a sink with an outage and dead letters,
+// and none of that is a lost event.
+func TestDemoIsAlive(t *testing.T) {
+	t.Parallel()
+	p := startDemo(t, 12*time.Minute) // the outage of the warehouse begins now
+	wait := func(what, family, labels string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return figure(t, p, family, labels) > 0 }, patience*3*time.Minute, 500*time.Millisecond, "%s\n%v", what, p.log)
+	}
+	wait("dead letters", "sloengine_dlq_entries", `origin="sink"`)
+	wait("an open breaker", "sloengine_breaker_transitions_total", `breaker="warehouse",to="open"`)
+	wait("sampled views of the crawler", "sloengine_ratelimit_sampled_total", `kept="false"`)
+	wait("merged views", "sloengine_ratelimit_aggregated_total", "")
+	wait("work in flight", "slo_in_flight", `stage="GENERATE_POLICY"`)
+	require.Contains(t, string(get(t, p.base+"/engine")), demo.Crawler)
+	require.NotContains(t, string(get(t, p.base+"/engine")), "(default)", "there is no such limit")
+	require.Contains(t, string(get(t, p.base+"/engine/dead-letters")), "warehouse")
+	require.Regexp(t, `<code><bdi>A-[0-9a-f]+-\d+</bdi></code>`, string(get(t, p.base+"/slo?id=insurance-unpaid/completion&group.product=MEDCARE")))
+	require.Zero(t, ownSLOs(t, p)["event-loss"].Bad)
+	require.Zero(t, figure(t, p, "sloengine_ratelimit_dropped_total", "type="))
+
+	// After the outage everything that waited is delivered.
+	require.Eventually(t, func() bool {
+		return figure(t, p, "sloengine_breaker_state", `breaker="warehouse"`) == 0 && figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 100
+	},
+		patience*3*time.Minute, time.Second, "%v", p.log)
+	p.stop(t)
+}
+
+// TestDemoDeliversNoHistory: the sink of the warehouse begins after the history of a new demo, which no rate limit touches.
+func TestDemoDeliversNoHistory(t *testing.T) {
+	t.Parallel()
+	p, ok := start(t, nil, "demo", "--history", "6h", "--data-dir", filepath.Join(t.TempDir(), "demo"), "--web.listen-address", "127.0.0.1:0")
+	require.True(t, ok, p.log.String())
+	require.Eventually(t, func() bool { return figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`) > 0 }, patience*time.Minute, 100*time.Millisecond, "%v", p.log)
+	m := regexp.MustCompile(`(\d+) events of history sent`).FindStringSubmatch(p.log.String())
+	require.NotNil(t, m, "%v", p.log)
+	history, err := strconv.ParseFloat(m[1], 64)
+	require.NoError(t, err)
+	archived, delivered := figure(t, p, "sloengine_sink_delivered_items_total", `sink="archive"`), figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`)
+	require.GreaterOrEqual(t, archived, history)
+	require.LessOrEqual(t, delivered, archived-history, fmt.Sprint(history))
+	for name, labels := range map[string]string{"accepted": `result="accepted"`, "rejected": `result="rejected"`} {
+		n := figure(t, p, "sloengine_ingest_events_total", labels)
+		require.Equal(t, name == "accepted", n >= history, "%s: %v of %v", name, n, history)
+	}
+	p.stop(t)
+}
