@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -83,6 +84,11 @@ func TestBrowserListLooks(t *testing.T) {
 		b.axe(t)
 	}
 	b.prefers(t, "light", true)
+	// The longest text of a forecast.
+	f := forecast.Forecast{Time: noon, Pace: forecast.Pace{Low: 14*time.Hour + 22*time.Minute, High: forecast.Beyond}}
+	l.publish(func(r *sla.Report) { r.SLOs[0].Outlook = &sla.Outlook{Forecast: f} })
+	b.open(t, l.base+"/", wide, 900)
+	b.eventually(t, `document.body.textContent.includes("at the fastest recent pace")`, "the forecast is shown")
 	for _, width := range []int64{320, 600, 900, 901, 1024, 1280, 1920} {
 		b.open(t, l.base+"/", width, 740)
 		b.requireFits(t, width)
