@@ -27,6 +27,9 @@ func (d *draft) readCorrection(v *yamldoc.Value) {
 	if a := o.Need("reason", "add why the time does not count"); a != nil {
 		c.Reason = filled(a)
 	}
+	if t := o.Get("description"); t != nil {
+		t.Text() // for readers of the file
+	}
 	started := false
 	if s := o.Need("start", "set when it begins, such as `start: 2026-11-22T01:00:00Z`"); s != nil {
 		c.Start, started = s.Instant()
@@ -125,6 +128,9 @@ func (d *draft) readThreshold(v *yamldoc.Value) {
 	}
 	if e := o.Get("each"); e != nil {
 		l.Each, _ = e.Choice("warning", "critical")
+	}
+	if t := o.Get("description"); t != nil {
+		t.Text() // for readers of the file
 	}
 	l.GroupBy, l.MaxGroups, _ = readGrouping(o)
 	if i := slices.IndexFunc(l.GroupBy, func(s string) bool { return s == "sla_type" || s == "severity" }); i >= 0 {
