@@ -111,6 +111,8 @@ func (v *validation) address(path, s string) {
 	}
 }
 
+var pagerDutySeverities = []string{"critical", "error", "warning", "info"}
+
 func (v *validation) receiver(at string, x *Receiver) {
 	if channels := len(x.Slack) + len(x.PagerDuty) + len(x.Webhook) + len(x.Email); channels == 0 && !x.Discard {
 		v.bad(at, "it has no channel: add slack, pagerduty, webhook or email")
@@ -132,7 +134,7 @@ func (v *validation) receiver(at string, x *Receiver) {
 		default:
 			v.file(at+".service_key_file", p.ServiceKeyFile)
 		}
-		if p.Severity != "" && !slices.Contains([]string{"critical", "error", "warning", "info"}, p.Severity) {
+		if p.Severity != "" && !slices.Contains(pagerDutySeverities, p.Severity) {
 			v.bad(at+".severity", "%q: want critical, error, warning or info", p.Severity)
 		}
 	}

@@ -49,6 +49,7 @@ const (
 	DefaultHeartbeat      = 10 * time.Second
 	DefaultConnectTimeout = 10 * time.Second
 	DefaultClientName     = "sloengine"
+	DefaultUsername       = "guest"
 )
 
 // Client makes connections. It is safe for concurrent use.
@@ -62,7 +63,7 @@ type Client struct {
 
 // New checks the options and reads the password. It connects to nothing.
 func New(o Options) (*Client, error) {
-	o.Username = cmp.Or(o.Username, "guest")
+	o.Username = cmp.Or(o.Username, DefaultUsername)
 	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	o.ClientName = cmp.Or(o.ClientName, DefaultClientName)

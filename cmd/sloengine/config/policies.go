@@ -137,12 +137,14 @@ func (p *policies) fill(o *dispatch.SinkOptions) {
 // retries is a number of retries, or unlimited.
 type retries int
 
+const retriesRange = `min:"0" max:"1000000"`
+
 // DecodeYAML implements yamldoc.Unmarshaler.
 func (r *retries) DecodeYAML(d *yamldoc.Decoder, v *yamldoc.Value, _ reflect.StructTag) {
 	var n int
 	if v.IsScalar() && v.Raw() == "unlimited" {
 		*r = retry.Unlimited
-	} else if d.DecodeTagged(v, &n, `min:"0" max:"1000000"`) {
+	} else if d.DecodeTagged(v, &n, retriesRange) {
 		*r = retries(n)
 	}
 }
