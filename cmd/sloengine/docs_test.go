@@ -8,6 +8,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts/alertmanager"
+	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/spec/keys"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 )
 
 var (
@@ -20,7 +25,7 @@ var (
 func TestDocs(t *testing.T) {
 	root := filepath.Join("..", "..")
 	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/runbooks/*.md", "deploy/*.md", "ingest/*/*.md", "reliability/*/*.md", "slo/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/reference/*.md", "docs/runbooks/*.md", "deploy/*.md", "ingest/*/*.md", "reliability/*/*.md", "slo/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		documents = append(documents, found...)
@@ -53,6 +58,89 @@ func TestDocs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDocumentIndex checks that the index names every document, and that some document links each runbook and shows each
+// picture.
+func TestDocumentIndex(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	linked := func(files ...string) map[string]bool {
+		found := map[string]bool{}
+		for _, file := range files {
+			for _, m := range markdownLink.FindAllStringSubmatch(readText(t, file), -1) {
+				to, _, _ := strings.Cut(m[1], "#")
+				found[filepath.Join(filepath.Dir(file), to)] = true
+			}
+		}
+		return found
+	}
+	glob := func(patterns ...string) (all []string) {
+		for _, p := range patterns {
+			found, err := filepath.Glob(filepath.Join(docs, p))
+			require.NoError(t, err)
+			all = append(all, found...)
+		}
+		return all
+	}
+	index := linked(filepath.Join(docs, "README.md"))
+	for _, file := range glob("*.md", "reference/*.md") {
+		if file != filepath.Join(docs, "README.md") && !index[file] {
+			t.Errorf("docs/README.md does not link %s", file)
+		}
+	}
+	all := linked(append(glob("*.md", "reference/*.md", "runbooks/*.md"), filepath.Join(docs, "..", "README.md"))...)
+	for _, file := range glob("runbooks/*.md", "pictures/*") {
+		if !all[file] {
+			t.Errorf("no document links %s", file)
+		}
+	}
+	entries, err := os.ReadDir(docs)
+	require.NoError(t, err)
+	for _, e := range entries {
+		known := strings.HasSuffix(e.Name(), ".md") || e.Name() == "pictures" || e.Name() == "runbooks" || e.Name() == "reference"
+		require.True(t, known, "docs/%s is neither a document nor a folder that the index knows", e.Name())
+	}
+}
+
+// TestDocumentExamples reads the complete examples of alerting and of receivers with the readers of the program.
+func TestDocumentExamples(t *testing.T) {
+	block := func(name, heading string) string {
+		text := readText(t, filepath.Join("..", "..", "docs", name))
+		_, after, found := strings.Cut(text, "\n"+heading+"\n")
+		require.True(t, found, "%s has no %s", name, heading)
+		_, after, found = strings.Cut(after, "```yaml\n")
+		require.True(t, found, name)
+		code, _, _ := strings.Cut(after, "```")
+		return code
+	}
+	alerting := block("specs.md", "## Alerting")
+	s, problems := spec.Load([]spec.File{{Name: "specs.md", Data: []byte(alerting)}})
+	require.Empty(t, problems.String(), "the example of alerting has neither errors nor warnings")
+	a := s.SLOs[0].Alerting
+	require.True(t, a.NoData.Disabled)
+	require.NotZero(t, a.Soon.Within)
+	require.Len(t, a.Tiers, 3)
+	described := keys.Spec()
+	described.Walk("", func(path string, m *shape.Shape) {
+		if path == "slos[].alerting" {
+			for _, k := range m.Keys {
+				require.Contains(t, alerting, k.Name+":", "the example shows every key of alerting")
+			}
+		}
+	})
+
+	text := block("receivers.md", "## Example")
+	r, err := alertmanager.ReadReceivers("receivers.md", []byte(text))
+	require.NoError(t, err)
+	require.Len(t, r.Receivers, 5)
+	described = alertmanager.Shape()
+	described.Walk("", func(path string, m *shape.Shape) {
+		for _, k := range m.Keys {
+			if k.Name != "tls" { // whose default is the only good choice
+				require.Contains(t, text, k.Name+":", "the example shows every key")
+			}
+		}
+	})
 }
 
 func readText(t *testing.T, file string) string {

@@ -37,7 +37,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	}
 	root.AddCommand(
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s),
-		newGenerate(s), newConvert(s), newDiff(s), newExplain(s),
+		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s),
 		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s), brokers.NewKafka(s), outbox.New(s),
 	)
 	root.AddCommand(remote.Commands(s)...)
