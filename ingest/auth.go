@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -86,9 +87,25 @@ func (a *Auth) Enabled() bool { return a.tokens.Load() != nil }
 // Require is a middleware that lets only holders of a token with the permission
 // pass. The token is sent as "Authorization: Bearer TOKEN", or as the password of
 // basic authentication (any user name), which is what browsers can do.
+//
+// Who may read some services only may not read what shows all of them.
 func (a *Auth) Require(p Permission) gin.HandlerFunc {
+	return a.require(p, func(t *Token) bool { return p != PermitRead || !t.Limited() })
+}
+
+// RequireLimited lets only those pass who may read just these services, sorted by name.
+func (a *Auth) RequireLimited(services []string) gin.HandlerFunc {
+	return a.require(PermitRead, func(t *Token) bool { return slices.Equal(t.Services(), services) })
+}
+
+func (a *Auth) require(p Permission, fits func(*Token) bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if _, r := a.check(c.Request, p); r != nil {
+		token, r := a.check(c.Request, p)
+		if r == nil && token != nil && !fits(token) {
+			r = a.forbid(token, p)
+			r.detail = fmt.Sprintf("the token %q may read the services %s only, and this address shows others", token.Name, strings.Join(token.Services(), ", "))
+		}
+		if r != nil {
 			id := requestID(c.Request.Header)
 			c.Writer.Header().Set(headerRequestID, id)
 			a.logFailure(c.Request, id, r)
@@ -98,13 +115,13 @@ func (a *Auth) Require(p Permission) gin.HandlerFunc {
 }
 
 // Allows reports whether the caller may do something, without counting or logging a no:
-// for pages that leave out what he may not do.
+// for pages that leave out what he may not do. To read is to read all services.
 func (a *Auth) Allows(r *http.Request, p Permission) bool {
 	if !a.Enabled() {
 		return true
 	}
 	token := a.Token(r)
-	return token != nil && token.May(p)
+	return token != nil && token.May(p) && (p != PermitRead || !token.Limited())
 }
 
 // Caller is the name of the token that a request carries, for logs; "" if it carries none.

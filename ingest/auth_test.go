@@ -232,3 +232,40 @@ func TestTokenErrorsAreJoined(t *testing.T) {
 	require.True(t, errors.As(err, &joined))
 	require.Len(t, joined.Unwrap(), 6)
 }
+
+func TestATokenOfSomeServicesReadsNoOthers(t *testing.T) {
+	tokens, err := ParseTokens("tokens.yaml", []byte(`
+- {name: team, sha256: `+sum(readSecret)+`, services: [shop, "1234"], allow: [send, read]}
+- {name: all, sha256: `+sum(operateSecret)+`, services: ["*"], allow: [read]}
+- {name: old, sha256: `+sum(sendSecret)+`, allow: [read]}
+`), nil)
+	require.NoError(t, err)
+	gin.SetMode(gin.ReleaseMode)
+	auth := NewAuth(AuthOptions{Tokens: tokens})
+	engine := gin.New()
+	engine.GET("/all", auth.Require(PermitRead), func(c *gin.Context) { c.String(200, "all") })
+	engine.GET("/some", auth.RequireLimited([]string{"1234", "shop"}), func(c *gin.Context) { c.String(200, "some") })
+	get := func(path, secret string) *httptest.ResponseRecorder {
+		req, w := httptest.NewRequest("GET", path, nil), httptest.NewRecorder()
+		req.Header.Set("Authorization", "Bearer "+secret)
+		engine.ServeHTTP(w, req)
+		return w
+	}
+	for _, tt := range []struct {
+		path, secret string
+		status       int
+	}{
+		{"/all", readSecret, 403}, {"/some", readSecret, 200},
+		{"/all", operateSecret, 200}, {"/some", operateSecret, 403},
+		{"/all", sendSecret, 200}, {"/some", sendSecret, 403},
+	} {
+		w := get(tt.path, tt.secret)
+		require.Equal(t, tt.status, w.Code, "%s with %s", tt.path, tt.secret)
+	}
+	require.Contains(t, get("/all", readSecret).Body.String(), `may read the services 1234, shop only`)
+	req := httptest.NewRequest("GET", "/all", nil)
+	req.Header.Set("Authorization", "Bearer "+readSecret)
+	require.False(t, auth.Allows(req, PermitRead), "pages of all services show it nothing")
+	require.True(t, auth.Allows(req, PermitSend))
+	require.Equal(t, []string{"1234", "shop"}, auth.Token(req).Services())
+}

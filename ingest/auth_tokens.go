@@ -6,8 +6,10 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +23,7 @@ type Permission uint8
 const (
 	PermitSend     Permission = 1 << iota // post events of the token's services
 	PermitBackfill                        // post events of any age
-	PermitRead                            // status page, read API, metrics
+	PermitRead                            // status page, read API, metrics; of the token's services, if it is for some
 	PermitOperate                         // reload, profiles, dead letters
 )
 
@@ -58,6 +60,17 @@ type Token struct {
 
 // May reports whether the token has the permission.
 func (t *Token) May(p Permission) bool { return t.allow&p != 0 }
+
+// Limited reports whether the token is for some services only: it sends and reads no others.
+func (t *Token) Limited() bool { return t.services != nil }
+
+// Services are the services of a limited token, sorted; nil: all.
+func (t *Token) Services() []string {
+	if t.services == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(t.services))
+}
 
 // serviceCheck is nil if the token may send for every service.
 func (t *Token) serviceCheck() func(service []byte) bool { return t.check }
@@ -108,7 +121,7 @@ func (t *Tokens) find(secret string) *key {
 //   - name: checkout             # for logs; unique
 //     sha256: 5e88…              # of the token, in hex; or token_file: path
 //     expires: 2027-01-31T00:00:00Z   # from then on it is refused; never without
-//     services: [checkout]       # or ["*"]; needed for send and backfill
+//     services: [checkout]       # or ["*"]; needed for send and backfill. It limits read, too
 //     allow: [send, backfill]    # of send, backfill, read, operate
 //
 // Instead of sha256 or token_file, keys lists up to four of them, each with its own expires: all

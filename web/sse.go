@@ -123,7 +123,9 @@ func (w *Web) stream(c *gin.Context) {
 				}
 				return
 			}
-			text = m
+			if text = m; w.Opt.Scope != "" {
+				text = message(w.View()) // whose key is another one
+			}
 		case <-beat.C:
 		}
 		if !write(text) {

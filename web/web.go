@@ -45,24 +45,29 @@ func New(opt site.Options) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt = site.Opt
-	w := &Web{Site: site, streams: newHub(opt.MaxStreams)}
+	w := &Web{Site: site, streams: newHub(site.Opt.MaxStreams)}
 	own := metrics.NewSet()
 	w.streamStats = newStreamMetrics(own, func() float64 { return float64(w.streams.count()) })
-	w.Opt.Sets = append(slices.Clone(opt.Sets), own)
-	w.responses = respond.NewCache(opt.MaxResponseBytes, opt.Now, own)
+	w.Opt.Sets = append(slices.Clone(site.Opt.Sets), own)
+	w.responses = respond.NewCache(site.Opt.MaxResponseBytes, site.Opt.Now, own)
+	return w, w.assemble()
+}
+
+// assemble makes the parts of a site.
+func (w *Web) assemble() (err error) {
+	opt := w.Opt
 	w.dead, w.incidents, w.silences, w.services, w.public = deadletters.New(w.Site), incidents.New(w.Site), silences.New(w.Site), overview.New(w.Site), public.New(w.Site)
 	if w.api, err = api.New(w.Site); err != nil {
-		return nil, err
+		return err
 	}
 	if w.ui, err = ui.New(w.Site, w.dead); err != nil {
-		return nil, err
+		return err
 	}
 	w.metrics = collector.Handler(collector.Options{
 		Report: opt.Report, NoSeries: opt.NoSeries, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError, Incidents: incidentView(opt.Incidents), Now: opt.Now,
 	})
-	return w, nil
+	return nil
 }
 
 // incidentView is nil if the engine keeps no incidents.
@@ -84,10 +89,13 @@ func (w *Web) WriteReport(ctx context.Context, title string, ask report.Query) (
 func (w *Web) Register(r gin.IRouter) {
 	read, operate := w.Opt.Allow(site.Read), w.Opt.Allow(site.Operate)
 	direct := func(path string, h ...gin.HandlerFunc) {
+		if w.Opt.Scope != "" && ofEngine[path] {
+			h = []gin.HandlerFunc{w.limited}
+		}
 		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{site.Secure, w.ChooseTheme}, h...)...)
 	}
 	// Who may not have a response is told before it counts.
-	bounded, scraped := w.responses.Bounded(false), w.responses.Bounded(true)
+	bounded, scraped := w.responses.Bounded(false, w.Opt.Scope), w.responses.Bounded(true, w.Opt.Scope)
 	get := func(path string, h ...gin.HandlerFunc) {
 		last := len(h) - 1
 		direct(path, append(slices.Clone(h[:last]), bounded, h[last])...)

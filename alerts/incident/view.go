@@ -49,6 +49,16 @@ func (b *Book) publish() {
 	b.view.Store(v)
 }
 
+// Only is the view with the incidents that keep wants.
+func (v *View) Only(keep func(*Incident) bool) *View {
+	out := &View{cursor: v.cursor, refused: v.refused, months: make([]*month, len(v.months))}
+	for i, m := range v.months {
+		list := slices.DeleteFunc(slices.Clone(m.list), func(inc *Incident) bool { return !keep(inc) })
+		out.months[i] = &month{name: m.name, next: m.next, list: list}
+	}
+	return out
+}
+
 // Get returns an incident; nil if there is none with this id.
 func (v *View) Get(id string) *Incident {
 	m, k := findIn(v.months, id)

@@ -32,7 +32,7 @@ func serveWithDescriptors(t *testing.T, descriptors int, auth bool) *process {
 		settings += "auth: {tokens_file: tokens.yaml}\n"
 		secret := filepath.Join(dir, "token")
 		require.NoError(t, os.WriteFile(secret, []byte(descriptorToken), 0o600))
-		writeFile(t, dir, "tokens.yaml", "- {name: shop, token_file: "+secret+", services: [shop], allow: [send, read]}\n")
+		writeFile(t, dir, "tokens.yaml", "- {name: shop, token_file: "+secret+", services: ['*'], allow: [send, read]}\n")
 	}
 	args := []string{"serve", "-f", writeFile(t, dir, "slo.yaml", descriptorSpec), "--data-dir", filepath.Join(dir, "data"),
 		"--web.listen-address", "127.0.0.1:0", "-c", writeFile(t, dir, "engine.yaml", settings)}

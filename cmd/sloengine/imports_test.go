@@ -119,6 +119,7 @@ var mayImport = map[string][]string{
 	"web/public":                   {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "web/*"},
 	"web/site":                     {"slo", "slo/spec", "sla", "sla/history", "sla/report", "alerts/state", "alerts/incident", "alerts/silence", "reliability/dlq", "web/*"},
 	"web/overview":                 {"slo", "sla", "alerts/state", "web/*"},
+	"web/scope":                    {"slo", "sla", "alerts", "alerts/incident", "alerts/silence", "alerts/state", "reliability/dlq", "web/*"},
 	"web/silences":                 {"slo", "alerts", "alerts/silence", "alerts/state", "web/*"},
 	"web/status":                   {"slo", "slo/spec", "web/format"},
 	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "rules", "alerts", "alerts/state", "web/*"},

@@ -49,7 +49,7 @@ func served(t testing.TB, limit int64, wait time.Duration) (r *Cache, addr strin
 	r.wait = wait
 	router := gin.New()
 	calls := make(chan struct{}, 10_000)
-	router.GET("/bytes", r.Bounded(false), func(c *gin.Context) {
+	router.GET("/bytes", r.Bounded(false, ""), func(c *gin.Context) {
 		calls <- struct{}{}
 		if tag := c.Query("tag"); tag != "" && NotModified(c, `"`+tag+`"`) {
 			return
@@ -211,8 +211,8 @@ func TestKeptResponsesAreBounded(t *testing.T) {
 func TestNothingIsHeldAfterAPanic(t *testing.T) {
 	r := NewCache(1<<20, time.Now, metrics.NewSet())
 	router := gin.New()
-	router.GET("/panic", r.Bounded(false), func(*gin.Context) { panic("a bug") })
-	router.GET("/metrics", r.Bounded(true), func(c *gin.Context) { c.String(http.StatusOK, "text") })
+	router.GET("/panic", r.Bounded(false, ""), func(*gin.Context) { panic("a bug") })
+	router.GET("/metrics", r.Bounded(true, ""), func(c *gin.Context) { c.String(http.StatusOK, "text") })
 	get := func(target string) *httptest.ResponseRecorder {
 		rec := httptest.NewRecorder()
 		router.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, target, nil))

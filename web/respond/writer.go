@@ -89,10 +89,11 @@ func (c *capture) reuse(tag string) bool {
 }
 
 // Bounded runs the handler into memory, shares the response with all who ask the same, and
-// sends it. Only so many are made at a time, but for those that unlimited says.
-func (r *Cache) Bounded(unlimited bool) gin.HandlerFunc {
+// sends it. Only so many are made at a time, but for those that unlimited says. Readers of
+// different scopes, which see different things at the same address, share nothing.
+func (r *Cache) Bounded(unlimited bool, scope string) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		key := requestKey(c.Request)
+		key := scope + "\x00" + requestKey(c.Request)
 		out := r.findRecent(key)
 		if out == nil {
 			if !unlimited {

@@ -95,6 +95,10 @@ type Options struct {
 
 	Now func() time.Time
 
+	// Scope names what a limited reader sees: sites of different scopes give different answers at the same address. ""
+	// shows everything.
+	Scope string
+
 	Version Version
 
 	// ExternalPath is prefixed to every link, such as "/slo" when a proxy serves

@@ -28,6 +28,7 @@ type Layout struct {
 	Incidents bool   // the engine keeps incidents
 	Silences  bool   // and silences
 	Fleet     bool   // this is a view of several engines
+	Limited   bool   // the reader sees some services only, and no page of the engine
 	State     status.State
 	Health    chart.Mark
 	Report    format.Stamp
@@ -115,7 +116,7 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 
 // BareLayout is a layout that says nothing about the engine, for who may not read.
 func (site *Site) BareLayout(c *gin.Context, title string) Layout {
-	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil, Fleet: site.Opt.Parts != nil}
+	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil, Fleet: site.Opt.Parts != nil, Limited: site.Opt.Scope != ""}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(respond.ThemeParam, t)

@@ -54,10 +54,11 @@ type View struct {
 	Eng   status.Engine
 	Now   time.Time
 	Stale bool // the report does not show the present
+	scope string
 }
 
 func (site *Site) View() View {
-	v := View{Rep: site.Opt.Report(), Eng: site.Opt.Engine(), Now: site.Opt.Now()}
+	v := View{Rep: site.Opt.Report(), Eng: site.Opt.Engine(), Now: site.Opt.Now(), scope: site.Opt.Scope}
 	if v.Rep != nil {
 		v.Stale = !v.Eng.State.Recovered() || v.Eng.State == status.Stale || v.Now.Sub(v.Rep.Time) > site.Opt.StaleAfter
 	}
@@ -71,6 +72,7 @@ func (site *Site) View() View {
 // hash begins a hash with the report of the view and, if it is stale, its age.
 func (v View) hash() hash.Hash64 {
 	h := fnv.New64a()
+	_, _ = h.Write([]byte(v.scope)) // a hash takes every write
 	if v.Rep != nil {
 		fmt.Fprintf(h, "%d/%d/", v.Rep.Version, v.Rep.Time.UnixNano())
 	}

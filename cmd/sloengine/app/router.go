@@ -105,7 +105,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false
 	r.ContextWithFallback = true
-	r.Use(answered(a.opt.Log), a.auth.CheckHost)
+	r.Use(answered(a.opt.Log), a.auth.CheckHost, limitedReaders(a.auth, a.web))
 	a.events.Register(r)
 	a.web.Register(r)
 	// A backup holds everything, so it takes the permission operate.

@@ -241,7 +241,7 @@ func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) 
 	}
 	r := gin.New()
 	r.HandleMethodNotAllowed, r.RedirectTrailingSlash, r.ContextWithFallback = true, false, true
-	r.Use(answered(v.opt.Log), v.auth.CheckHost)
+	r.Use(answered(v.opt.Log), v.auth.CheckHost, limitedReaders(v.auth, v.web))
 	v.web.Register(r)
 	return r, nil
 }

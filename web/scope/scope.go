@@ -1,0 +1,145 @@
+// Package scope limits what a reader sees to the services of his token: it wraps the sources that pages and API are made
+// from, so that a handler never holds what it must not show.
+//
+// It does not know who the reader is, nor which addresses there are.
+package scope
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// Services are those that a reader may see.
+type Services map[string]struct{}
+
+// New makes a set of services.
+func New(names []string) Services {
+	s := Services{}
+	for _, n := range names {
+		s[n] = struct{}{}
+	}
+	return s
+}
+
+// Key is a text that differs for different sets.
+func (s Services) Key() string {
+	names := make([]string, 0, len(s))
+	for n := range s {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return strings.Join(names, "\n") // no name holds a line break
+}
+
+func (s Services) has(service string) bool { _, ok := s[service]; return ok }
+
+func (s Services) hasSLO(id slo.ID) bool { return s.has(id.Service()) }
+
+// Restrict returns options of a site that shows nothing of other services, and of the engine only its state.
+func (s Services) Restrict(o site.Options) site.Options {
+	out := site.Options{ // what is not named here is not there for limited readers
+		Scope: s.Key(), Report: latest(o.Report, s.Report), Engine: func() status.Engine { return Engine(o.Engine()) },
+		// Handlers ask these for what they found in the report.
+		Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Source: o.Source, Public: o.Public, PublicSLA: o.PublicSLA,
+		AlertsKept: o.AlertsKept, Caller: o.Caller, Now: o.Now, Version: o.Version, ExternalPath: o.ExternalPath, ExternalURL: o.ExternalURL,
+		NoSeries: o.NoSeries, TokenNeeded: o.TokenNeeded, StaleAfter: o.StaleAfter, PageSize: o.PageSize, MaxStreams: o.MaxStreams,
+		MaxResponseBytes: o.MaxResponseBytes, ScrapeTimeout: o.ScrapeTimeout, LogError: o.LogError, Audit: o.Audit,
+	}
+	if all := o.Alerts; all != nil {
+		out.Alerts = latest(all, s.Alerts)
+	}
+	if all := o.Incidents; all != nil {
+		out.Incidents = &incidents{Incidents: all, in: s, view: latest(all.View, s.incidents)}
+	}
+	if all := o.Silences; all != nil {
+		out.Silences = &silences{all, s}
+	}
+	if all := o.DLQ; all != nil {
+		out.DLQ = &deadLetters{all, s}
+	}
+	if all := o.Generations; all != nil {
+		out.Generations = func(ctx context.Context) ([]status.Generation, error) {
+			list, err := all(ctx)
+			return slices.DeleteFunc(slices.Clone(list), func(g status.Generation) bool { return !s.has(g.Service) }), err
+		}
+	}
+	return out
+}
+
+// latest filters what a source returns, once for each value.
+func latest[T any](source func() *T, filter func(*T) *T) func() *T {
+	var mu sync.Mutex
+	var of, out *T
+	return func() *T {
+		now := source()
+		if now == nil {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if of != now {
+			of, out = now, filter(now)
+		}
+		return out
+	}
+}
+
+// only returns the items that are wanted.
+func only[T any](list []T, wanted func(*T) bool) []T {
+	var out []T
+	for i := range list {
+		if wanted(&list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// Report is a report without other services. An agreement with a component of another one is left out.
+func (s Services) Report(r *sla.Report) *sla.Report {
+	out := &sla.Report{Version: r.Version, Time: r.Time, Watermark: r.Watermark, Took: r.Took}
+	out.SLOs = only(r.SLOs, func(x *sla.SLOReport) bool { return s.hasSLO(x.SLO.ID) })
+	out.SLAs = only(r.SLAs, func(x *sla.SLAReport) bool {
+		return s.has(x.SLA.Service) && !slices.ContainsFunc(x.Components, func(c sla.ComponentReport) bool { return !s.hasSLO(c.SLO) })
+	})
+	out.Thresholds = only(r.Thresholds, func(x *sla.ThresholdReport) bool { return s.has(x.Threshold.Service) })
+	out.Traffic = only(r.Traffic, func(x *sla.TrafficReport) bool { return s.has(x.Service) })
+	out.Durations = only(r.Durations, func(x *sla.DurationReport) bool { return s.has(x.Service) })
+	out.InFlight = only(r.InFlight, func(x *slo.InFlight) bool { return s.hasSLO(x.SLO) })
+	if r.Outlooks != nil {
+		all := *r.Outlooks
+		all.Failed = "" // the text of an error
+		out.Outlooks = &all
+	}
+	return out
+}
+
+// Engine is the state of an engine without its parts.
+func Engine(e status.Engine) status.Engine {
+	out := status.Engine{State: e.State, Progress: e.Progress, Started: e.Started}
+	if e.Reason != "" {
+		out.Reason = status.StateText(e.State)
+	}
+	return out
+}
+
+// Alerts are the alerts on the services.
+func (s Services) Alerts(v *state.View) *state.View {
+	wanted := func(a *state.Alert) bool {
+		effect := slo.ID(a.Label(alerts.LabelEffect))
+		return !a.Engine && s.has(a.Service) && (a.SLO == "" || s.hasSLO(a.SLO)) && (effect == "" || s.hasSLO(effect))
+	}
+	return &state.View{
+		Time: v.Time, Active: only(v.Active, wanted), Resolved: only(v.Resolved, wanted),
+		Held: only(v.Held, func(h *state.Held) bool { return s.has(h.Service) && (h.SLO == "" || s.hasSLO(h.SLO)) }),
+	}
+}
