@@ -50,6 +50,8 @@ func (g *generator) internalsBoard() *board {
 	s.rates(view{title: "New event streams", about: "Event streams per second, by result.", none: none, steps: plain()}, metric.WebStreamsTotal)
 	s.rates(view{title: "Requests by token", about: "Requests per second by token and key, expired or not. Remove an old key from the tokens file when nothing uses it any more.", none: "no tokens are configured", steps: plain()}, metric.TokenRequests)
 	s.levels(view{title: "Expiry and last use of keys", about: "Times at which keys expire, and at which requests last carried them.", unit: unitNone, none: "no tokens are configured", steps: plain()}, metric.TokenExpirySeconds, metric.TokenLastUsedSeconds)
+	s.rates(view{title: "Audit log", about: "Actions of people per second, and failed attempts to record them on disk.", none: none, steps: plain()}, metric.AuditEntries, metric.AuditFailures)
+	s.levels(view{title: "Waiting audit entries", about: "Actions that are not recorded on disk yet.", unit: unitShort, none: none, steps: above(good, from(1, bad))}, metric.AuditPending)
 	s.rates(view{title: "Redaction", about: "Events per second from which a value was removed or masked, and values by action.", none: "no redaction is configured", steps: plain()}, metric.RedactEvents, metric.RedactValues)
 	s.levels(view{title: "Parts in trouble", about: "1 while a part of the engine fails and keeps retrying.", unit: unitNone, none: none, steps: above(good, from(1, bad)), max: number(1)}, metric.IngestTrouble)
 

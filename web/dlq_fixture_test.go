@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,14 @@ func newDeadLetterStore(t testing.TB, entries ...dlq.Entry) *deadLetterStore {
 	require.NoError(t, err)
 	l.DLQ = storeDLQ{l.store, replayer}
 	return l
+}
+
+// auditLine is an entry of the audit log as one text.
+func auditLine(action, detail string, err error) string {
+	if err != nil {
+		detail = strings.TrimSpace(detail + " error=" + strconv.QuoteToASCII(err.Error()))
+	}
+	return action + " " + detail
 }
 
 // storeDLQ is a DLQ over a store.

@@ -107,9 +107,9 @@ func TestReplayDeadLetters(t *testing.T) {
 	l := newDeadLetterStore(t, manyDeadLetters(30)...)
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
-		o.Audit = func(c *gin.Context, action, detail string) {
+		o.Audit = func(c *gin.Context, action, detail string, err error) {
 			require.Equal(t, "127.0.0.1:8080", c.Request.Host)
-			audit = append(audit, action+" "+detail)
+			audit = append(audit, auditLine(action, detail, err))
 		}
 	})
 	k := newContract(t, b)
@@ -152,7 +152,9 @@ func TestDiscardAndPurgeDeadLetters(t *testing.T) {
 	var audit []string
 	l := newDeadLetterStore(t, manyDeadLetters(30)...)
 	b := newBench(t, func(o *site.Options) {
-		o.DLQ, o.Audit = l, func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
+		o.DLQ, o.Audit = l, func(_ *gin.Context, action, detail string, err error) {
+			audit = append(audit, auditLine(action, detail, err))
+		}
 	})
 	k := newContract(t, b)
 	left := func() int64 {
@@ -186,7 +188,7 @@ func TestDiscardAndPurgeDeadLetters(t *testing.T) {
 func TestBodiesThatAreRefused(t *testing.T) {
 	l := newDeadLetterStore(t, manyDeadLetters(3)...)
 	b := newBench(t, func(o *site.Options) {
-		o.DLQ, o.Audit = l, func(_ *gin.Context, action, _ string) { t.Fatal(action) }
+		o.DLQ, o.Audit = l, func(_ *gin.Context, action, _ string, _ error) { t.Fatal(action) }
 	})
 	long := `{"ids":["` + strings.Repeat(`a","`, 1000) + `a"]}`
 	both := []struct{ body, place string }{
@@ -233,7 +235,9 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ = broken{errors.New("disk on \x1b[31mfire")}
 		o.LogError = func(msg string, err error) { logged = append(logged, msg) }
-		o.Audit = func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
+		o.Audit = func(_ *gin.Context, action, detail string, err error) {
+			audit = append(audit, auditLine(action, detail, err))
+		}
 	})
 	refused(t, b.send("/api/v1/dlq/replay", `{"all":true}`), 503, "could not be replayed completely (7 were replayed, 2 failed)", "")
 	refused(t, b.send("/api/v1/dlq/discard", `{"all":true}`), 503, "(3 were discarded)", "")

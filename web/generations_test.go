@@ -67,7 +67,9 @@ func TestForgetIsAudited(t *testing.T) {
 				}
 			}
 		}
-		o.Audit = func(_ *gin.Context, action, detail string) { lines = append(lines, action+" "+detail) }
+		o.Audit = func(_ *gin.Context, action, detail string, err error) {
+			lines = append(lines, auditLine(action, detail, err))
+		}
 		o.Forget = func(_ context.Context, r status.ForgetRequest) (status.Forgotten, error) {
 			return status.Forgotten{Service: r.Service, Parked: 2, Restarted: 1}, nil
 		}

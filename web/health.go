@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -97,12 +96,12 @@ func (w *Web) reload(c *gin.Context) {
 		if errors.As(err, &withProblems) {
 			list = withProblems.SpecProblems()
 		}
-		w.Opt.Audit(c, "reload", "error="+strconv.QuoteToASCII(err.Error()))
+		w.Opt.Audit(c, "reload", "", err)
 		respond.Problem(c, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error(), list)
 		return
 	}
 	s := w.Opt.Engine().Spec
-	w.Opt.Audit(c, "reload", fmt.Sprintf("hash=%s slos=%d", s.Hash, s.SLOs))
+	w.Opt.Audit(c, "reload", fmt.Sprintf("hash=%s slos=%d", s.Hash, s.SLOs), nil)
 	answer := reloaded{Status: "reloaded", Hash: s.Hash, SLOs: s.SLOs}
 	if s.Change != nil && s.Change != before {
 		answer.Change = s.Change

@@ -314,7 +314,9 @@ func TestConfirmIsADryRun(t *testing.T) {
 	l := newDeadLetterStore(t, manyDeadLetters(30)...)
 	b := newBench(t, func(o *site.Options) {
 		o.DLQ = l
-		o.Audit = func(_ *gin.Context, action, detail string) { audit = append(audit, action+" "+detail) }
+		o.Audit = func(_ *gin.Context, action, detail string, err error) {
+			audit = append(audit, auditLine(action, detail, err))
+		}
 	})
 	for query, want := range map[string][]string{
 		"action=replay&id=sink-w-0003-0&id=none":                             {"Replay 1 dead letter?", "sink-w-0003-0", ">Replay 1 dead letter</button>", "Gone"},

@@ -231,7 +231,9 @@ func (b *bench) form(values url.Values, header ...string) *httptest.ResponseReco
 func TestIncidentForms(t *testing.T) {
 	var audits []string
 	b, book := withIncidents(t, func(o *site.Options) {
-		o.Audit = func(_ *gin.Context, action, detail string) { audits = append(audits, action+" "+detail) }
+		o.Audit = func(_ *gin.Context, action, detail string, err error) {
+			audits = append(audits, auditLine(action, detail, err))
+		}
 	})
 	const id = "INC-2026-11-0001"
 	get := func() *incident.Incident { return book.View().Get(id) }

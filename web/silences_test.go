@@ -60,7 +60,9 @@ func (b *bench) silence(values url.Values, header ...string) *httptest.ResponseR
 func TestSilencesOnPages(t *testing.T) {
 	var audits []string
 	b, d := withSilences(t, func(o *site.Options) {
-		o.Audit = func(_ *gin.Context, action, detail string) { audits = append(audits, action+" "+detail) }
+		o.Audit = func(_ *gin.Context, action, detail string, err error) {
+			audits = append(audits, auditLine(action, detail, err))
+		}
 		o.Caller = func(*gin.Context) string { return "ops" }
 	})
 	page := text(check(t, b.get("/silences").Body.String()))

@@ -59,6 +59,7 @@ var mayImport = map[string][]string{
 	"reliability/fsys":             {},
 	"reliability/fsys/fsystest":    {"reliability/fsys"},
 	"reliability/wal":              {"reliability/fsys"},
+	"reliability/audit":            {"reliability/fsys"},
 	"reliability/backup":           {"reliability/fsys"},
 	"reliability/retry":            {},
 	"reliability/breaker":          {"reliability/retry"},

@@ -177,6 +177,29 @@ func TestAudit(t *testing.T) {
 	}
 	require.Len(t, lines, 7, "a dry run changes nothing")
 	require.NotContains(t, p.log.String(), token)
+
+	// The same is in the audit log, which survives a kill.
+	p.kill()
+	p, ok = serveIn(t, dir, writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order")), "auth: {tokens_file: tokens.yaml}\n")
+	require.True(t, ok, p.log.String())
+	p.waitReady(t)
+	secret := writeFile(t, dir, "token", token)
+	stdout, stderr, code := sloengine(t, "audit", "--url", p.base, "--token-file", secret, "-o", "json")
+	require.Zero(t, code, stderr)
+	var recorded struct {
+		Items []struct{ Action, Token, Remote, Result, Detail string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &recorded))
+	require.Len(t, recorded.Items, 7)
+	for i, want := range []string{"reload", "dlq.replay", "dlq.discard", "dlq.purge", "forget", "reload", "reload"} {
+		e := recorded.Items[6-i]
+		require.Equal(t, want, e.Action)
+		require.Equal(t, i >= 5, e.Result == "failed", "%+v", e)
+		require.Equal(t, i == 6, e.Remote == "signal" && e.Token == "")
+	}
+	stdout, stderr, code = sloengine(t, "audit", "--url", p.base, "--token-file", secret, "--action", "dlq", "--limit", "1")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?s)^TIME.*dlq.purge +ok +ann +127\.0\.0\.1:\d+ +before=[^\n]*\n$`, stdout)
 	p.stop(t)
 }
 

@@ -94,3 +94,12 @@ var (
 	RedactEvents = redactPart.Counter("sloengine_redact_events_total", unitEvents, "Events from which a value was removed or masked.")
 	RedactValues = redactPart.Counter("sloengine_redact_values_total", "values", "Values that were redacted.", OneOf("action", "remove mask hash truncate_ip"))
 )
+
+var auditPart = NewPart("Audit log",
+	"The record of what people changed.")
+
+var (
+	AuditEntries  = auditPart.Counter("sloengine_audit_entries_total", "entries", "Actions that were recorded.")
+	AuditFailures = auditPart.Counter("sloengine_audit_failures_total", unitTimes, "Failed attempts to make entries durable. The entries wait in memory, up to 1000, and the engine retries.")
+	AuditPending  = auditPart.Gauge("sloengine_audit_pending_entries", "entries", "Entries that are not durable yet.")
+)

@@ -83,10 +83,7 @@ func (api *Handler) apiForget(c *gin.Context) {
 	defer cancel()
 	done, err := api.Opt.Forget(ctx, r)
 	detail := fmt.Sprintf("service=%s restart=%t parked=%d restarted=%d", strconv.QuoteToASCII(r.Service), r.Restart, done.Parked, done.Restarted)
-	if err != nil {
-		detail += " error=" + strconv.QuoteToASCII(err.Error())
-	}
-	api.Opt.Audit(c, "forget", detail)
+	api.Opt.Audit(c, "forget", detail, err)
 	switch {
 	case errors.Is(err, status.ErrNothingCounted):
 		respond.Problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)

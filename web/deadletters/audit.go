@@ -52,8 +52,5 @@ func (dead *Handler) audit(c *gin.Context, action string, r dlqRequest, detail s
 	if r.dryRun {
 		return
 	}
-	if err != nil {
-		detail += " error=" + strconv.QuoteToASCII(err.Error())
-	}
-	dead.Opt.Audit(c, action, detail)
+	dead.Opt.Audit(c, action, detail, err)
 }

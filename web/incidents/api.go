@@ -243,7 +243,7 @@ func (h *Handler) problem(c *gin.Context, err error) {
 }
 
 // auditDetail describes an operation on one line, with foreign text quoted. Notes and updates are in the incident.
-func auditDetail(o *incident.Operation, id string, err error) string {
+func auditDetail(o *incident.Operation, id string) string {
 	s := "incident=" + strconv.QuoteToASCII(cmp.Or(id, o.ID))
 	if o.By != "" && o.Kind != incident.Erase {
 		s += " by=" + strconv.QuoteToASCII(o.By)
@@ -257,9 +257,6 @@ func auditDetail(o *incident.Operation, id string, err error) string {
 		s += fmt.Sprintf(" public=%t", o.Public)
 	case incident.LinkPost:
 		s += " url=" + strconv.QuoteToASCII(o.Text)
-	}
-	if err != nil {
-		s += " error=" + strconv.QuoteToASCII(err.Error())
 	}
 	return s
 }

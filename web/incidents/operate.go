@@ -112,6 +112,6 @@ func (h *Handler) Apply(c *gin.Context, o *incident.Operation) (*incident.Incide
 	if inc != nil {
 		id = inc.ID
 	}
-	h.Opt.Audit(c, "incident."+string(o.Kind), auditDetail(o, id, err))
+	h.Opt.Audit(c, "incident."+string(o.Kind), auditDetail(o, id), err)
 	return inc, err
 }

@@ -200,10 +200,10 @@ func (h *Handler) expireSilence(c *gin.Context, id string) (silence.Silence, err
 func (h *Handler) audit(c *gin.Context, action string, s silence.Silence, err error) {
 	detail := fmt.Sprintf("id=%q matchers=%q until=%s author=%q comment=%q", s.ID, s.Matchers, s.Ends.UTC().Format(time.RFC3339), s.Author, s.Comment)
 	if err != nil {
-		detail = fmt.Sprintf("error=%q", err)
+		detail = ""
 		if status, _ := failure(err); status == http.StatusServiceUnavailable {
 			h.Opt.LogError("save silence", err)
 		}
 	}
-	h.Opt.Audit(c, action, detail)
+	h.Opt.Audit(c, action, detail, err)
 }

@@ -130,9 +130,9 @@ type Options struct {
 	// LogError takes errors that no caller can be told; nil drops them.
 	LogError func(msg string, err error)
 	// Audit is told of what a caller changed or tried to, after it was done: the action,
-	// such as dlq.replay, and one line of detail in which foreign text is quoted. The
-	// context says who it was. Nil drops it.
-	Audit func(c *gin.Context, action, detail string)
+	// such as dlq.replay, one line of detail in which foreign text is quoted, and why it
+	// failed. The context says who it was. Nil drops it.
+	Audit func(c *gin.Context, action, detail string, err error)
 }
 
 // Bounds and defaults of the options.
@@ -184,7 +184,7 @@ func (o *Options) applyDefaults() error {
 		o.LogError = func(string, error) {}
 	}
 	if o.Audit == nil {
-		o.Audit = func(*gin.Context, string, string) {}
+		o.Audit = func(*gin.Context, string, string, error) {}
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ type TokenStatus struct {
 
 // TroubleStatus is a part of the engine that does not work now.
 type TroubleStatus struct {
-	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint, dead_letters or notifications
+	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint, dead_letters, notifications or audit
 	Reason string    `json:"reason"` // for people
 	Since  time.Time `json:"since"`
 }

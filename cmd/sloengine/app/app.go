@@ -108,6 +108,7 @@ type app struct {
 	link        *shared.Link // nil without Redis
 	http        *ingest.HTTPMetrics
 	auth        *ingest.Auth
+	trail       *auditTrail
 	reloader    *reloader
 	backups     *backups
 	status      *engineStatus
@@ -187,6 +188,11 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	g.addCloser("data directory", eng)
+	trail, err := openAuditTrail(opt.DataDir, auth, set, opt.Log)
+	if err != nil {
+		return nil, err
+	}
+	g.addCloser("audit log", trail.file)
 	positions, err := newPositions(eng, sourcePositions, opt.DataDir, opt.Log)
 	if err != nil {
 		return nil, err
@@ -264,9 +270,9 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, traffic: traffic, changes: changes, parking: parking,
 		redaction: redaction, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,
-		http: httpMetrics, auth: auth,
+		http: httpMetrics, auth: auth, trail: trail,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
-		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, auth: auth, log: opt.Log},
+		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, trail: trail, log: opt.Log},
 		own: &ownEvents{
 			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sources: sources, sinks: sinks.dispatcher, specs: s.specs,
 			started: started, run: fmt.Sprintf("%s-%d", instance, started.UnixNano()),
@@ -277,7 +283,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		}, set),
 	}
 	a.status = &engineStatus{
-		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, counts: counts, parking: parking,
+		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, trail: trail, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
 		sinks: sinks, sources: sources, alerts: alerts, reports: reports, deadLetters: deadLetters,
 	}

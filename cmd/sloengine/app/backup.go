@@ -14,7 +14,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/backup"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -36,7 +35,7 @@ type backups struct {
 	store   *logrange.Store
 	dir     string
 	version string
-	auth    *ingest.Auth
+	trail   *auditTrail
 	log     *slog.Logger
 }
 
@@ -71,7 +70,7 @@ func (b *backups) serve(c *gin.Context) {
 	err := set.Write(c.Writer, b.version, func() error {
 		return conn.SetWriteDeadline(time.Now().Add(backupStall))
 	})
-	audit(b.log, "backup", fmt.Sprintf("%d bytes", c.Writer.Size()), b.auth.Caller(c.Request), c.Request.RemoteAddr)
+	b.trail.note(c, "backup", fmt.Sprintf("%d bytes", c.Writer.Size()), err)
 	if err != nil {
 		b.log.Error("backup failed", "err", err)
 		panic(http.ErrAbortHandler) // the connection breaks, so that it does not look like the end
@@ -90,7 +89,7 @@ func (b *backups) snapshot(ctx context.Context, set *backup.Set) error {
 				return err
 			}
 		}
-		return nil
+		return addAudit(set.Below(AuditDir), filepath.Join(b.dir, AuditDir))
 	}, engine.AddFile(set.Below("")))
 }
 
@@ -116,6 +115,20 @@ func (b *backups) snapshotDelivery(ctx context.Context, set *backup.Set) error {
 		}
 		return nil
 	}, set.Below(engine.LogRangeDir))
+}
+
+// addAudit adds the audit log. What is recorded meanwhile is appended behind the size that was taken.
+func addAudit(add engine.AddFile, dir string) error {
+	names, err := fsys.OS().List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list audit log: %w", err)
+	}
+	for _, name := range names {
+		if err := addFile(add, dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addFile adds a file that is only ever replaced as a whole. A missing one is left out.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -164,7 +163,7 @@ func (r *reloader) apply(ctx context.Context, next readFiles) error {
 }
 
 // onHangup reloads at every SIGHUP until ctx ends. The reload has logged and published an error itself.
-func onHangup(reload func(context.Context) error, log *slog.Logger, specs *counting.Specs) func(context.Context) error {
+func onHangup(reload func(context.Context) error, trail *auditTrail, specs *counting.Specs) func(context.Context) error {
 	return func(ctx context.Context) error {
 		hup := make(chan os.Signal, 1)
 		signal.Notify(hup, syscall.SIGHUP)
@@ -175,13 +174,12 @@ func onHangup(reload func(context.Context) error, log *slog.Logger, specs *count
 				return nil
 			case <-hup:
 				var detail string
-				if err := reload(ctx); err != nil {
-					detail = "error=" + strconv.QuoteToASCII(err.Error())
-				} else {
+				err := reload(ctx)
+				if err == nil {
 					now := specs.InForce()
 					detail = fmt.Sprintf("hash=%s slos=%d", now.Hash, len(now.Spec.SLOs))
 				}
-				audit(log, "reload", detail, "", "signal")
+				trail.record("reload", detail, "", "signal", err)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ type SentTarget struct {
 type reportAPI struct {
 	send  func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error)
 	body  func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
-	audit func(c *gin.Context, action, detail string)
+	audit func(c *gin.Context, action, detail string, err error)
 	fail  func(msg string, err error)
 }
 
@@ -59,7 +59,7 @@ func (a *reportAPI) serve(c *gin.Context) {
 	p, results, err := a.send(c.Request.Context(), name, period)
 	detail := fmt.Sprintf("report=%q period=%q", name, period)
 	if err != nil {
-		a.audit(c, "report.send", detail+fmt.Sprintf(" error=%q", err))
+		a.audit(c, "report.send", detail, err)
 		a.problem(c, err)
 		return
 	}
@@ -73,7 +73,7 @@ func (a *reportAPI) serve(c *gin.Context) {
 		}
 		out.Targets = append(out.Targets, x)
 	}
-	a.audit(c, "report.send", fmt.Sprintf("report=%q period=%s targets=%d failed=%d", name, p, len(results), failed))
+	a.audit(c, "report.send", fmt.Sprintf("report=%q period=%s targets=%d failed=%d", name, p, len(results), failed), nil)
 	c.JSON(http.StatusOK, out)
 }
 

@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"net/url"
@@ -73,10 +72,8 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		May: func(c *gin.Context, p site.Permission) bool {
 			return a.auth.Allows(c.Request, permit(p))
 		},
-		Caller: func(c *gin.Context) string { return a.auth.Caller(c.Request) },
-		Audit: func(c *gin.Context, action, detail string) {
-			audit(a.opt.Log, action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
-		},
+		Caller:       func(c *gin.Context) string { return a.auth.Caller(c.Request) },
+		Audit:        a.trail.note,
 		Source:       a.specs.Source,
 		Reload:       a.reloader.reload,
 		Rejects:      func() []status.RejectedCode { return rejected(table) },
@@ -112,10 +109,9 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	r.POST(BackupPath, allow(site.Operate), a.backups.serve)
 	r.POST(ReportPath+":name/send", site.Secure, allow(site.Operate), (&reportAPI{
 		send: a.reports.sender.SendNow, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
-		audit: func(c *gin.Context, action, detail string) {
-			audit(a.opt.Log, action, detail, a.auth.Caller(c.Request), c.Request.RemoteAddr)
-		},
+		audit: a.trail.note,
 	}).serve)
+	r.GET(AuditPath, site.Secure, allow(site.Operate), a.trail.serve)
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
 	newSumsAPI(a, a.own.run).register(r, allow)
 	if c.Web.Pprof {
@@ -144,11 +140,6 @@ func externalURL(c *config.Config) (*url.URL, error) {
 		return nil, fmt.Errorf("invalid web.external_url %q (want an address such as https://slo.example.org/path)", c.Web.ExternalURL)
 	}
 	return external, nil
-}
-
-// audit logs a change through the API or a signal, and any attempt at one.
-func audit(log *slog.Logger, action, detail, token, remote string) {
-	log.Info("audit", "action", action, "detail", detail, "token", token, "remote", remote)
 }
 
 // orNever is how options whose zero value is a default say 0.

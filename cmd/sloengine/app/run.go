@@ -67,7 +67,7 @@ func launch(ctx context.Context, opt Options, s settings, g *runGroup) (*app, er
 	f.handle(a.router)
 	g.add("requests", func(stop context.Context) error { return f.drain(stop, func() { a.events.Drain(drainBodyTime) }) })
 	g.start(ctx, "streams", a.web.Run) // open streams would hold the server up
-	g.start(ctx, "reload on signal", onHangup(a.reloader.reload, a.opt.Log, a.specs))
+	g.start(ctx, "reload on signal", onHangup(a.reloader.reload, a.trail, a.specs))
 	if opt.OnReady != nil {
 		g.start(ctx, "demo", after(a.engine.Ready(), func(ctx context.Context) error {
 			if err := opt.OnReady(ctx, f.base); err != nil && ctx.Err() == nil {
@@ -102,6 +102,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	}
 	g.start(ctx, "evaluator", after(ready, a.evaluate))
 	g.start(ctx, "own events", after(ready, a.own.send))
+	g.start(ctx, "audit log", a.trail.file.Run)
 	g.start(ctx, "expiry of tokens", a.auth.WatchExpiry)
 	g.start(ctx, "parked generations", after(ready, a.parking.Evict))
 	g.start(ctx, "sources", after(ready, a.sources.run)) // like requests, no more come once the engine stops

@@ -26,6 +26,7 @@ type engineStatus struct {
 	engine      *engine.Engine
 	http        *ingest.HTTPMetrics
 	auth        *ingest.Auth
+	trail       *auditTrail
 	counts      *counting.Counts
 	parking     *counting.Parking
 	specs       *counting.Specs
@@ -87,6 +88,11 @@ func (e *engineStatus) get() status.Engine {
 	if at := e.alerts.receivers.UnsavedSince(); !at.IsZero() {
 		s.Troubles = append(s.Troubles, status.TroubleStatus{
 			Part: "notifications", Reason: "it cannot be saved who was notified; after a restart some notifications are repeated", Since: at,
+		})
+	}
+	if at := e.trail.file.Failing(); !at.IsZero() {
+		s.Troubles = append(s.Troubles, status.TroubleStatus{
+			Part: "audit", Reason: "actions cannot be recorded on disk; the newest wait in memory, and are in the log of the engine", Since: at,
 		})
 	}
 	conns := e.conns.Status()

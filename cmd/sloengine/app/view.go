@@ -53,6 +53,7 @@ type view struct {
 	eval    *evaluator.Evaluator
 	traffic *history.TrafficLog
 	auth    *ingest.Auth
+	trail   *auditTrail                  // in the log only: a view has no data directory
 	reloads sync.Mutex                   // one reload at a time
 	failed  atomic.Pointer[failedReload] // nil: the last reload worked
 	started time.Time
@@ -100,6 +101,7 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 			return err
 		}
 	}
+	v.trail = &auditTrail{auth: v.auth, log: v.opt.Log}
 	v.fleet, err = fleet.New(fleet.Options{Engines: v.opt.Engines, Token: v.opt.Token, Timeout: v.opt.Timeout, Logger: v.opt.Log, Metrics: set})
 	if err != nil {
 		return err
@@ -130,7 +132,7 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 	f.handle(router)
 	g.add("requests", func(stop context.Context) error { return f.drain(stop, func() {}) })
 	g.start(ctx, "streams", v.web.Run)
-	g.start(ctx, "reload on signal", onHangup(v.reload, v.opt.Log, v.specs))
+	g.start(ctx, "reload on signal", onHangup(v.reload, v.trail, v.specs))
 	if outlooks != nil {
 		g.start(ctx, "forecasts", outlooks.Run)
 	}
@@ -228,9 +230,7 @@ func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) 
 		Public: v.opt.Public,
 		May:    func(c *gin.Context, p site.Permission) bool { return v.auth.Allows(c.Request, permit(p)) },
 		Caller: func(c *gin.Context) string { return v.auth.Caller(c.Request) },
-		Audit: func(c *gin.Context, action, detail string) {
-			audit(v.opt.Log, action, detail, v.auth.Caller(c.Request), c.Request.RemoteAddr)
-		},
+		Audit:  v.trail.note,
 		Source: v.specs.Source, Reload: v.reload, Allow: allowing(v.auth), Now: time.Now, Version: v.opt.Version,
 		ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL, StaleAfter: max(time.Minute, 4*c.Evaluator.Interval),
 		Registry: registry, MaxResponseBytes: c.Web.ResponsesMemory, Sets: []*metrics.Set{set},
