@@ -90,7 +90,7 @@ func (b *Book) operate(o *Operation, at time.Time) {
 		if o.ID == "" {
 			for _, m := range b.months {
 				for k := range m.list {
-					if m.list[k].mentions(o.By) {
+					if m.list[k].mentions(o.By, o.Whole) {
 						o.change(b.edit(m, k), at)
 					}
 				}

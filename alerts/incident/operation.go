@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -44,9 +45,10 @@ type Operation struct {
 	Service  string   `json:"service,omitempty"`  // OpenByHand
 	Severity Severity `json:"severity,omitempty"` // OpenByHand
 
-	By     string  `json:"by,omitempty"`   // who it is; Erase: whose data, of all incidents if ID is ""
-	How    string  `json:"how,omitempty"`  // AckIt
-	Text   string  `json:"text,omitempty"` // AddNote, AddUpdate; LinkPost: the URL
+	By     string  `json:"by,omitempty"`    // who it is; Erase: whose data, of all incidents if ID is ""
+	Whole  bool    `json:"whole,omitempty"` // Erase: By is a value, such as the number of a customer, and no part of a longer one
+	How    string  `json:"how,omitempty"`   // AckIt
+	Text   string  `json:"text,omitempty"`  // AddNote, AddUpdate; LinkPost: the URL
 	Public bool    `json:"public,omitempty"`
 	Spent  []Spent `json:"spent,omitempty"`
 }
@@ -186,26 +188,47 @@ func (o *Operation) change(i *Incident, at time.Time) {
 	case Measured:
 		i.Spent, i.SpentDone = o.Spent, i.State == Resolved
 	case Erase:
-		i.erase(o.By)
+		i.erase(o.By, o.Whole)
+	}
+}
+
+// stands reports whether a text holds a name; with whole not as a part of a longer word or number.
+func stands(text, name string, whole bool) bool {
+	if !whole {
+		return strings.Contains(text, name)
+	}
+	inside := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
+	for at := 0; ; {
+		k := strings.Index(text[at:], name)
+		if k < 0 {
+			return false
+		}
+		at += k
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		after, _ := utf8.DecodeRuneInString(text[at+len(name):])
+		if !inside(before) && !inside(after) {
+			return true
+		}
+		at += len(name)
 	}
 }
 
 // mentions reports whether a person's name stands anywhere in the incident.
-func (i *Incident) mentions(person string) bool {
-	return i.OpenedBy == person || strings.Contains(i.Title, person) || i.Ack != nil && i.Ack.By == person ||
+func (i *Incident) mentions(person string, whole bool) bool {
+	return i.OpenedBy == person || stands(i.Title, person, whole) || i.Ack != nil && i.Ack.By == person ||
 		i.Resolved != nil && i.Resolved.By == person ||
-		slices.ContainsFunc(i.Notes, func(n Note) bool { return n.By == person || strings.Contains(n.Text, person) }) ||
-		slices.ContainsFunc(i.Updates, func(u Update) bool { return u.By == person || strings.Contains(u.Text, person) })
+		slices.ContainsFunc(i.Notes, func(n Note) bool { return n.By == person || stands(n.Text, person, whole) }) ||
+		slices.ContainsFunc(i.Updates, func(u Update) bool { return u.By == person || stands(u.Text, person, whole) })
 }
 
 // erase removes a person from an incident: the name wherever it stands, what the person wrote, and texts of others that
 // mention the name. "" stands for everybody.
-func (i *Incident) erase(person string) {
+func (i *Incident) erase(person string, whole bool) {
 	is := func(name string) bool { return name != "" && (person == "" || name == person) }
 	if is(i.OpenedBy) {
 		i.OpenedBy = Removed
 	}
-	if person != "" && strings.Contains(i.Title, person) {
+	if person != "" && stands(i.Title, person, whole) {
 		i.Title = Removed
 	}
 	if i.Ack != nil && is(i.Ack.By) {
@@ -219,7 +242,7 @@ func (i *Incident) erase(person string) {
 		i.Resolved = &end
 	}
 	gone := func(by, text *string) {
-		if is(*by) || person != "" && strings.Contains(*text, person) {
+		if is(*by) || person != "" && stands(*text, person, whole) {
 			*by, *text = Removed, Removed
 		}
 	}

@@ -49,6 +49,16 @@ func (b *Book) publish() {
 	b.view.Store(v)
 }
 
+// Mentioning is the number of incidents in whose texts a value stands that is no part of a longer one.
+func (v *View) Mentioning(value string) (n int) {
+	for inc := range v.All() {
+		if inc.mentions(value, true) {
+			n++
+		}
+	}
+	return n
+}
+
 // Only is the view with the incidents that keep wants.
 func (v *View) Only(keep func(*Incident) bool) *View {
 	out := &View{cursor: v.cursor, refused: v.refused, months: make([]*month, len(v.months))}

@@ -111,6 +111,9 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		send: a.reports.sender.SendNow, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
 		audit: a.trail.note,
 	}).serve)
+	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
+		dead: a.deadLetters, incidents: a.incidents, trail: a.trail, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
+	}).serve)
 	r.GET(AuditPath, site.Secure, allow(site.Operate), a.trail.serve)
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
 	newSumsAPI(a, a.own.run).register(r, allow)

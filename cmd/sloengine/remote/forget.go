@@ -2,30 +2,49 @@ package remote
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/web/status"
 )
 
 func newForget(s cli.Streams) *cobra.Command {
-	var restart bool
+	var restart, unreadable, dryRun bool
+	var attribute string
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
-		Use:   "forget SERVICE",
-		Short: "Forget all counts and ids of a service, so that its events can be sent again",
+		Use:   "forget SERVICE | --attribute NAME=VALUE",
+		Short: "Forget the counts and ids of a service, or erase the data of one person",
 		Long: `forget deletes the parked counts of a service (those of SLOs that are no longer in
 the spec) and its event ids. Events that you send again afterwards are counted again.
 
 The engine refuses to forget a service of the running spec. Remove the service and
 reload first, or set --restart, which restarts its SLOs from zero. You can restore
 forgotten counts only by sending the events again. If a sender retries an old event on
-its own, the event is added to the new counts.`,
+its own, the event is added to the new counts.
+
+With --attribute, forget erases what the engine holds of one person: dead letters with an
+event that has the attribute with this value, and titles, notes and updates of incidents
+that mention the value. Counts hold no person and stay. Set --dry-run first.`,
 		Example: `  sloengine forget shopp
-  sloengine forget shop --restart && sloengine send --backfill --service shop january.log`,
-		Args: cli.OneArg("SERVICE"),
+  sloengine forget shop --restart && sloengine send --backfill --service shop january.log
+  sloengine forget --attribute customer=42 --dry-run`,
+		Args: func(c *cobra.Command, args []string) error {
+			if attribute != "" {
+				return cli.NoArgs(c, args)
+			}
+			return cli.OneArg("SERVICE")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if attribute != "" {
+				return erase(c, o, app.Erasure{Unreadable: unreadable, DryRun: dryRun}, attribute)
+			}
+			if unreadable || dryRun {
+				return cli.Usagef("--unreadable and --dry-run need --attribute")
+			}
 			var done status.Forgotten
 			if err := o.engine.act(c.Context(), "/api/v1/forget", status.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
 				return err
@@ -39,6 +58,38 @@ its own, the event is added to the new counts.`,
 	}
 	o.engine.AddFlags(c.Flags())
 	o.AddOutput(c.Flags(), "table", "json")
+	c.Flags().StringVar(&attribute, "attribute", "", "erase the data of one person: an attribute of events and its value, such as customer=42")
+	c.Flags().BoolVar(&unreadable, "unreadable", false, "with --attribute, erase dead letters that are no readable event and in which the name and the value stand, too")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "with --attribute, show what would be erased")
 	c.Flags().BoolVar(&restart, "restart", false, "forget a service of the running spec, too: its SLOs restart from zero")
 	return c
+}
+
+// erase removes what the engine holds of the person who has the attribute with a value.
+func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) error {
+	name, value, ok := strings.Cut(attribute, "=")
+	if !ok || name == "" || value == "" {
+		return cli.Usagef("invalid --attribute (want NAME=VALUE, such as customer=42)")
+	}
+	r.Attribute, r.Value = name, value
+	var done app.Erased
+	if err := o.engine.act(c.Context(), app.ErasePath, r, &done); err != nil {
+		return err
+	}
+	return o.Print(done, func() error {
+		verb := "erased"
+		if done.DryRun {
+			verb = "would erase"
+		}
+		fmt.Fprintf(o.Out, "%s %s and texts of %s\n", verb, cli.Plural(done.DeadLetters, "dead letter"), cli.Plural(done.Incidents, "incident"))
+		if done.Unreadable > 0 && r.Unreadable {
+			fmt.Fprintf(o.Out, "%s %s unreadable\n", verb, cli.Plural(done.Unreadable, "dead letter"))
+		} else if done.Unreadable > 0 {
+			fmt.Fprintf(o.Out, "%s unreadable with the name and the value in the text, and left (--unreadable erases them)\n", cli.Plural(done.Unreadable, "dead letter"))
+		}
+		if done.LogRanges > 0 {
+			fmt.Fprintf(o.Out, "%s not searched, because each stands for a range of the log: replay or discard them\n", cli.Plural(done.LogRanges, "dead letter"))
+		}
+		return nil
+	})
 }
