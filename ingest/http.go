@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -78,6 +79,8 @@ type HandlerOptions struct {
 
 	// Rejects remembers what is rejected, for people; nil: nothing does.
 	Rejects *rejects.Table
+	// Budgets bound what single services send; nil: nothing does.
+	Budgets *servicebudget.Budgets
 
 	Metrics *HTTPMetrics
 	Logger  *slog.Logger     // slog.Default

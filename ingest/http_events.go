@@ -63,6 +63,14 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = s.checkDeadline("before any event was stored"); r != nil {
 		return r
 	}
+	if h.o.Budgets != nil && !s.dryRun {
+		lease, over := h.o.Budgets.Take(s.batch, h.o.Now())
+		if over != nil {
+			return &refusal{status: http.StatusTooManyRequests, code: problemServiceBudget, retryAfter: over.Retry,
+				detail: over.Error() + " (resend the request after Retry-After, or raise budgets in engine.yaml)"}
+		}
+		defer lease.Release()
+	}
 	h.ticket(req, s)
 	if r = h.redact(s); r != nil {
 		return r

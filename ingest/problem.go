@@ -59,27 +59,29 @@ const (
 	problemAllRejected    = "all_rejected"
 	problemGone           = "client_closed_request"
 	problemInternal       = "internal"
+	problemServiceBudget  = "service_budget"
 	problemOverloaded     = "overloaded"
 	problemDeadlinePassed = "deadline_passed"
 )
 
 var problemTitles = map[string]string{
-	problemEmptyBody:    "The body is empty",
-	problemBadBody:      "The body cannot be read",
-	problemBadDeadline:  "Invalid X-Request-Deadline",
-	problemBadQuery:     "Invalid query parameter",
-	problemUnauthorized: "Missing or invalid token",
-	problemForbidden:    "The token does not allow this",
-	problemCrossSite:    "The request comes from another site",
-	problemForeignHost:  "The host name is not allowed",
-	problemTooSlow:      "The body arrived too slowly",
-	problemTooLarge:     "The body is too large",
-	problemMediaType:    "The content type is not supported",
-	problemEncoding:     "The content encoding is not supported",
-	problemAllRejected:  "Every event was rejected",
-	problemGone:         "The client closed the request",
-	problemInternal:     "Internal error",
-	problemOverloaded:   "The server is overloaded",
+	problemEmptyBody:     "The body is empty",
+	problemBadBody:       "The body cannot be read",
+	problemBadDeadline:   "Invalid X-Request-Deadline",
+	problemBadQuery:      "Invalid query parameter",
+	problemUnauthorized:  "Missing or invalid token",
+	problemForbidden:     "The token does not allow this",
+	problemCrossSite:     "The request comes from another site",
+	problemForeignHost:   "The host name is not allowed",
+	problemTooSlow:       "The body arrived too slowly",
+	problemTooLarge:      "The body is too large",
+	problemMediaType:     "The content type is not supported",
+	problemEncoding:      "The content encoding is not supported",
+	problemAllRejected:   "Every event was rejected",
+	problemGone:          "The client closed the request",
+	problemInternal:      "Internal error",
+	problemServiceBudget: "A service exceeds its budget",
+	problemOverloaded:    "The server is overloaded",
 
 	// Those of UnavailableError.
 	"disk_full":      "The disk is full",

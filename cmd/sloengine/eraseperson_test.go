@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -37,6 +38,8 @@ func TestErasePerson(t *testing.T) {
 		send("gone-"+id, "Zebra-42")
 	}
 	send("kept", "Zebra-420")
+	post("/api/v1/events", `{"service":"shop","type":"order","color":"x","attributes":{"customer":"Zebra-42"}}`, 422)
+	require.Contains(t, string(get(t, p.base+"/api/v1/rejects")), "Zebra-42")
 	forget := func(args ...string) (done struct {
 		DryRun                        bool `json:"dry_run"`
 		DeadLetters                   int  `json:"dead_letters"`
@@ -60,10 +63,11 @@ func TestErasePerson(t *testing.T) {
 	left := string(get(t, p.base+"/api/v1/dlq"))
 	require.Equal(t, 1, strings.Count(left, `"customer"`))
 	require.Contains(t, left, "Zebra-420")
+	require.NotContains(t, string(get(t, p.base+"/api/v1/rejects")), "Zebra-42")
 	incidents := string(get(t, p.base+"/api/v1/incidents"))
 	require.Contains(t, incidents, `"title":"(removed)"`)
 	require.Contains(t, incidents, "Zebra-420 cannot pay")
-	require.Contains(t, string(get(t, p.base+"/api/v1/slos")), `"good":1`)
+	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/slos")), `"good":1`) }, time.Minute, 50*time.Millisecond)
 	files := 0
 	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "data", "dead-letters"), func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -80,7 +84,7 @@ func TestErasePerson(t *testing.T) {
 	require.Zero(t, again.DeadLetters+again.Incidents)
 	out, errOut, code := sloengine(t, "audit", "--url", p.base, "--action", "erase")
 	require.Zero(t, code, errOut)
-	require.Contains(t, out, `attribute="customer" dead_letters=3 unreadable=0 incidents=1`)
+	require.Contains(t, out, `attribute="customer" dead_letters=3 unreadable=0 samples=1 incidents=1`)
 	require.NotContains(t, out, "Zebra", "the audit log does not hold who it was")
 	_, errOut, code = sloengine(t, "forget", "--attribute", "customer")
 	require.Equal(t, 2, code)

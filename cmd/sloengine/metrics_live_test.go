@@ -95,6 +95,7 @@ notifications: {alertmanagers: [{url: "http://127.0.0.1:1"}]}
 reports: [{name: weekly, every: week, to: {folder: reports}}]
 auth: {tokens_file: tokens.yaml}
 ingest: {allowed_lateness: 1d}
+budgets: [{service: "*", bytes: 1GiB}]
 limits:
   global: {limit: 600, window: 1d, algorithm: fixed_window, on_exceeded: drop}
   default: {on_exceeded: drop}

@@ -197,6 +197,27 @@ func (t *Table) Snapshot() []Code {
 	return out
 }
 
+// Samples is the number of samples in which a text stands. With erase they are removed. What was counted stays.
+func (t *Table) Samples(text string, erase bool) (n int) {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.codes {
+		for i := range c.Senders {
+			r := &c.Senders[i]
+			if !strings.Contains(r.Sample, text) && !strings.Contains(r.Detail, text) {
+				continue
+			}
+			if n++; erase {
+				r.Sample, r.Detail = "", ""
+			}
+		}
+	}
+	return n
+}
+
 // clean is a text that takes at most that many bytes of memory, as a copy.
 func clean(text string, most int) string {
 	if len(text) > most {

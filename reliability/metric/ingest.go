@@ -103,3 +103,13 @@ var (
 	AuditFailures = auditPart.Counter("sloengine_audit_failures_total", unitTimes, "Failed attempts to make entries durable. The entries wait in memory, up to 1000, and the engine retries.")
 	AuditPending  = auditPart.Gauge("sloengine_audit_pending_entries", "entries", "Entries that are not durable yet.")
 )
+
+var budgetPart = NewPart("Budgets of services",
+	"What single services may send. Absent without `budgets` in engine.yaml, and for a service until its first event.")
+
+var (
+	budgetService  = Named("service", "service, `(other)` beyond 1000")
+	noBudget       = "without `budgets` in engine.yaml"
+	ServiceBytes   = budgetPart.Counter("sloengine_service_bytes_total", unitBytes, "Bytes of events that were taken out of the budget of a service.", budgetService, Absent(noBudget))
+	ServiceRefused = budgetPart.Counter("sloengine_service_refused_total", "requests", "Requests that were refused because a service exceeded a budget.", budgetService, OneOf("budget", "bytes queue"), Absent(noBudget))
+)

@@ -117,7 +117,7 @@ func Parts() []*Part {
 	return []*Part{
 		trafficPart, alertPart, incidentPart,
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, forecastPart, fleetPart,
-		rateLimitPart, outboundPart, redisPart, redactPart, sourcePart, kafkaSourcePart, outboxSourcePart, rabbitPart,
+		budgetPart, rateLimitPart, outboundPart, redisPart, redactPart, auditPart, sourcePart, kafkaSourcePart, outboxSourcePart, rabbitPart,
 		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}

@@ -64,7 +64,8 @@ type Engine struct {
 	NotificationsOff bool                 `json:"notifications_off,omitempty"` // notifications.send is false
 	DeadLetters      *DeadLetterStatus    `json:"dead_letters,omitempty"`
 
-	Tokens []TokenStatus `json:"tokens,omitempty"` // every key of every token
+	Tokens  []TokenStatus  `json:"tokens,omitempty"`  // every key of every token
+	Budgets []BudgetStatus `json:"budgets,omitempty"` // services that have exceeded one since the start
 
 	// Fleet are the engines that a view adds up; nil for an engine.
 	Fleet []FleetEngine `json:"fleet,omitempty"`
@@ -81,6 +82,16 @@ type TokenStatus struct {
 	LastUsed time.Time `json:"last_used,omitzero"` // by a request, expired or not
 	Requests uint64    `json:"requests"`
 	Expiring bool      `json:"expiring"` // it is in use, and expires soon or has expired
+}
+
+// BudgetStatus is a service that has exceeded its budget. Counts are since the start.
+type BudgetStatus struct {
+	Service        string  `json:"service"`
+	BytesPerSecond int64   `json:"bytes_per_second,omitempty"` // 0: no bound
+	QueueShare     float64 `json:"queue_share,omitempty"`      // 0: no bound
+	Waiting        int64   `json:"waiting_bytes"`              // for the disk
+	Refused        uint64  `json:"refused"`                    // requests
+	Lately         bool    `json:"lately"`                     // one was refused within the last minute
 }
 
 // TroubleStatus is a part of the engine that does not work now.

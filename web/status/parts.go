@@ -128,7 +128,7 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, audit, connections, engine, slo, redis, breaker, alertmanager, report, source, token or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, audit, connections, engine, slo, redis, breaker, alertmanager, report, source, token, budget or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -163,6 +163,11 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	}
 	if at := e.Connections.RefusedAt; !at.IsZero() && now.Sub(at) < refusedFor {
 		add("connections", "", "more clients connect than web.max_connections allows; connections without credentials are closed first")
+	}
+	for i := range e.Budgets {
+		if b := &e.Budgets[i]; b.Lately {
+			add("budget", b.Service, fmt.Sprintf("it exceeds its budget; %s refused", format.Plural(b.Refused, "request")))
+		}
 	}
 	for i := range e.Tokens {
 		if t := &e.Tokens[i]; t.Expiring {

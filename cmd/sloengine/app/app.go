@@ -26,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
@@ -100,6 +101,7 @@ type app struct {
 	parking     *counting.Parking
 	own         *ownEvents
 	redaction   *redaction
+	budgets     *servicebudget.Budgets
 	rates       *rateLimits
 	positions   *positions
 	sinks       *sinks
@@ -139,6 +141,11 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
+	if err := checkGroups(c, s.first.Spec); err != nil {
+		return nil, err
+	}
+	budgets := servicebudget.New(c.Ingest.Queue, set)
+	budgets.Set(c.ServiceBudgets())
 	httpMetrics := ingest.NewHTTPMetrics(set)
 	auth := ingest.NewAuth(ingest.AuthOptions{Metrics: httpMetrics, Logger: opt.Log, Host: hostCheck(c, opt.Listen)})
 	if tokens := c.Auth.TokensFile; tokens != "" {
@@ -269,7 +276,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	changes := counting.NewChanges(parking, s.specs, opt.Log)
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, traffic: traffic, changes: changes, parking: parking,
-		redaction: redaction, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,
+		redaction: redaction, budgets: budgets, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,
 		http: httpMetrics, auth: auth, trail: trail,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, trail: trail, log: opt.Log},
@@ -279,12 +286,12 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		},
 		reloader: newReloader(reloadOptions{
 			start: c, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: sinks, sources: sources, alerts: alerts, reports: reports, redaction: redaction, changes: changes, log: opt.Log,
+			rates: rates, sinks: sinks, sources: sources, alerts: alerts, reports: reports, redaction: redaction, budgets: budgets, changes: changes, log: opt.Log,
 		}, set),
 	}
 	a.status = &engineStatus{
 		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, trail: trail, counts: counts, parking: parking,
-		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, link: redis.link,
+		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, budgets: budgets, link: redis.link,
 		sinks: sinks, sources: sources, alerts: alerts, reports: reports, deadLetters: deadLetters,
 	}
 	return a, a.buildRouter(c, set)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/deadletter"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
@@ -26,6 +27,7 @@ type Erased struct {
 	DeadLetters int    `json:"dead_letters"` // with an event that has the value
 	Unreadable  int    `json:"unreadable"`   // dead letters that are no readable event and in which name and value stand
 	LogRanges   int    `json:"log_ranges"`   // dead letters that stand for ranges of the log, which stay
+	Samples     int    `json:"samples"`      // of rejected events in which the value stands
 	Incidents   int    `json:"incidents"`    // whose title, notes or updates mention the value
 }
 
@@ -41,6 +43,7 @@ type Erasure struct {
 type eraser struct {
 	dead      *deadLetters
 	incidents *incidents
+	rejects   *rejects.Table
 	trail     *auditTrail
 	body      func(c *gin.Context) ([]byte, bool)
 	fail      func(msg string, err error)
@@ -76,7 +79,7 @@ func (e *eraser) serve(c *gin.Context) {
 	}
 	done, err := e.erase(c.Request.Context(), r)
 	if !r.DryRun { // the value is the person, so it is in no log
-		e.trail.note(c, "erase", fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d incidents=%d", r.Attribute, done.DeadLetters, done.Unreadable, done.Incidents), err)
+		e.trail.note(c, "erase", fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d samples=%d incidents=%d", r.Attribute, done.DeadLetters, done.Unreadable, done.Samples, done.Incidents), err)
 	}
 	if err != nil {
 		e.fail("erase", err)
@@ -124,6 +127,7 @@ func (e *eraser) erase(ctx context.Context, r Erasure) (done Erased, err error) 
 			return done, fmt.Errorf("compact dead letters: %w", err)
 		}
 	}
+	done.Samples = e.rejects.Samples(r.Value, !r.DryRun)
 	mentioned := e.incidents.View().Mentioning(r.Value)
 	if !r.DryRun && mentioned > 0 {
 		if _, err := e.incidents.Do(ctx, incident.Operation{Kind: incident.Erase, By: r.Value, Whole: true}); err != nil {

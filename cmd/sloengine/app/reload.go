@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -27,7 +28,7 @@ import (
 
 // reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
 // those of the sinks, each of which has its own.
-var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "limits", "sources", "sinks", "retry", "breaker", "bulkhead", "timeout"}
+var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "budgets", "limits", "sources", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
 type reloadOptions struct {
 	start      *config.Config // in force where a reload does not reach
@@ -42,6 +43,7 @@ type reloadOptions struct {
 	alerts     *liveAlerts
 	reports    *scheduledReports
 	redaction  *redaction
+	budgets    *servicebudget.Budgets
 	changes    *counting.Changes
 	log        *slog.Logger
 }
@@ -114,12 +116,16 @@ func (r *reloader) read() (next readFiles, err error) {
 	if err != nil {
 		return next, err
 	}
+	if err := checkGroups(&settings, next.spec.Spec); err != nil {
+		return next, err
+	}
 	linked := settings
 	linked.Web = r.o.start.Web // in force until a restart
 	prepare := []func() (func(), error){
 		func() (func(), error) { return r.o.alerts.prepare(&linked, next.spec.Spec) },
 		func() (func(), error) { return r.o.reports.prepare(&settings) },
 		func() (func(), error) { return r.o.redaction.prepare(&settings) },
+		func() (func(), error) { return func() { r.o.budgets.Set(settings.ServiceBudgets()) }, nil },
 		func() (func(), error) { return r.o.rates.prepare(&settings) },
 		func() (func(), error) { return r.o.sinks.prepare(settings.Sinks) },
 		func() (func(), error) { return r.o.sources.prepare(settings.Sources) },

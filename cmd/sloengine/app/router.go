@@ -46,6 +46,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		SaveCritical:     a.deadLetters.Save,
 		Redact:           a.redaction,
 		Rejects:          table,
+		Budgets:          a.budgets,
 	})
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		audit: a.trail.note,
 	}).serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
-		dead: a.deadLetters, incidents: a.incidents, trail: a.trail, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
+		dead: a.deadLetters, incidents: a.incidents, rejects: table, trail: a.trail, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
 	}).serve)
 	r.GET(AuditPath, site.Secure, allow(site.Operate), a.trail.serve)
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)

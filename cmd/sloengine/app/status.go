@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -35,6 +36,7 @@ type engineStatus struct {
 	conns       *connlimit.Limit
 	rates       *rateLimits
 	redaction   *redaction
+	budgets     *servicebudget.Budgets
 	link        *shared.Link // nil without Redis
 	sinks       *sinks
 	sources     *sources
@@ -136,7 +138,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	s.Alertmanagers, s.Receivers = notified(e.alerts.notifier.Status()), notified(e.alerts.receivers.Status())
 	s.NotificationsOff = e.alerts.off.Load()
 	e.reports.status(s)
-	s.Tokens = tokenStatus(e.auth, time.Now())
+	s.Tokens, s.Budgets = tokenStatus(e.auth, time.Now()), budgetStatus(e.budgets, time.Now())
 	s.Sources = e.sources.status()
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {

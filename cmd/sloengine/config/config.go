@@ -74,6 +74,7 @@ type Config struct {
 	Reports       []reportConfig          `yaml:"reports"`
 	Redis         *redisConfig            `yaml:"redis"`
 	Limits        *RateLimits             `yaml:"limits"`
+	Budgets       []budgetRule            `yaml:"budgets"` // of services
 	Redact        []redactRule            `yaml:"redact"`
 	Sources       []Source                `yaml:"sources"`
 	DeadLetters   deadLettersConfig       `yaml:"dead_letters"`
@@ -184,6 +185,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	c.checkReports(f)
 	c.Redis.check(f)
 	c.checkLimits(f)
+	c.checkBudgets(f)
 	c.checkRedact(f)
 	c.checkSources(f)
 	c.checkDeadLetters(f)

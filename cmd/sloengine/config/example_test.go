@@ -73,7 +73,7 @@ func TestExampleUncommented(t *testing.T) {
 	// What is not said stays as it is.
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
 	plain := Default()
-	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Redact, plain.Sources, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Redact, c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports
+	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact, c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports
 	require.Equal(t, plain, c)
 
 	// The values shown are those of a section that says as little as it can.

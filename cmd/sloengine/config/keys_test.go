@@ -100,6 +100,7 @@ var keyEffects = map[string]string{
 	"reliability/ratelimit TestAudit":                  `limits.audit`,
 	"ingest TestFloodOfSingleEventsIsMerged":           `limits.aggregate_window`,
 	"reliability/ratelimit TestMemoryBound":            `limits.max_contexts`,
+	"cmd/sloengine TestServiceBudgets":                 `budgets.service budgets.bytes budgets.queue budgets.groups`,
 	"cmd/sloengine/config TestRedactorOfSettings":      `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
 	"cmd/sloengine/config TestDeadLetterOptions":       `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
 	"ingest/source TestFormats":                        `sources.format`,

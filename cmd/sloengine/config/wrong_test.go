@@ -128,6 +128,9 @@ var wrongSettings = []struct {
 		`2:39: limits.global.limit.B: invalid environment name (want lower-case letters, digits, '-' and '_')`,
 	}},
 
+	{"budget of nothing", "budgets: [{service: shop}]", []string{`1:11: budgets[0]: the budget bounds nothing (set bytes, queue or groups)`}},
+	{"two budgets", "budgets: [{service: shop, bytes: 1MiB}, {service: shop, groups: 5}]", []string{`1:51: budgets[1].service: "shop" has a budget already`}},
+	{"share above 1", "budgets: [{service: shop, queue: 2}]", []string{`1:34: budgets[0].queue: must be at most 1, got "2"`}},
 	{"redact nothing", "redact: [{action: mask}]", []string{`1:10: redact[0].attributes: missing`}},
 	{"redact the id", "redact: [{attributes: [user, id], action: mask}]", []string{`1:30: redact[0].attributes[1]: "id" identifies the event and cannot be redacted (keep personal data out of it at the sender)`}},
 	{"redact how", "redact: [{attributes: [user], action: encrypt}]", []string{`1:39: redact[0].action: unknown value "encrypt" (want remove, mask, hash or truncate_ip)`}},
@@ -214,7 +217,7 @@ var wrongSettings = []struct {
 		`2:41: sinks[0].file.fsync: unknown value "always" (want cursor, batch or never)`,
 		`3:8: redis.address: missing`,
 		`3:13: redis.db: must be at least 0, got "-1"`,
-		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, forecast, disk, auth, web, shutdown, alerts, notifications, smtp, reports, redis, limits, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
+		`4:1: unknown key "a\nb" (known keys: environment, ingest, known_ids, parked, log, checkpoint, evaluator, forecast, disk, auth, web, shutdown, alerts, notifications, smtp, reports, redis, limits, budgets, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
 	}},
 }
 
