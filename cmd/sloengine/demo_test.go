@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -78,17 +77,19 @@ func TestDemoDeliversNoHistory(t *testing.T) {
 	t.Parallel()
 	p, ok := start(t, nil, "demo", "--history", "6h", "--data-dir", filepath.Join(t.TempDir(), "demo"), "--web.listen-address", "127.0.0.1:0")
 	require.True(t, ok, p.log.String())
-	require.Eventually(t, func() bool { return figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`) > 0 }, patience*time.Minute, 100*time.Millisecond, "%v", p.log)
+	require.Eventually(t, func() bool {
+		return figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`) > 0 && figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 5
+	}, patience*time.Minute, 100*time.Millisecond, "%v", p.log)
 	m := regexp.MustCompile(`(\d+) events of history sent`).FindStringSubmatch(p.log.String())
 	require.NotNil(t, m, "%v", p.log)
 	history, err := strconv.ParseFloat(m[1], 64)
 	require.NoError(t, err)
-	archived, delivered := figure(t, p, "sloengine_sink_delivered_items_total", `sink="archive"`), figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`)
-	require.GreaterOrEqual(t, archived, history)
-	require.LessOrEqual(t, delivered, archived-history, fmt.Sprint(history))
-	for name, labels := range map[string]string{"accepted": `result="accepted"`, "rejected": `result="rejected"`} {
-		n := figure(t, p, "sloengine_ingest_events_total", labels)
-		require.Equal(t, name == "accepted", n >= history, "%s: %v of %v", name, n, history)
+	require.Greater(t, history, 1000.0)
+	delivered := figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`)
+	accepted := figure(t, p, "sloengine_ingest_events_total", `result="accepted"`)
+	require.Less(t, delivered, accepted-history+100, "%v of history; the engine has some events of its own", history)
+	for _, result := range []string{"rejected", "limited"} {
+		require.Zero(t, figure(t, p, "sloengine_ingest_events_total", `result="`+result+`"`), result)
 	}
 	p.stop(t)
 }
