@@ -24,6 +24,9 @@ func (k *contract) public(b *bench) {
 	full, _ := withPublicIncidents(k.t)
 	openapi3filter.RegisterBodyDecoder("application/atom+xml", openapi3filter.FileBodyDecoder)
 	defer openapi3filter.UnregisterBodyDecoder("application/atom+xml")
+	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.FileBodyDecoder)
+	defer openapi3filter.UnregisterBodyDecoder("image/svg+xml")
+	k.answer(full, http.MethodGet, "/badge/mdm/availability.svg", 200)
 	for _, path := range publicForms[1:] {
 		k.answer(b, http.MethodGet, path, 200) // nothing is public, and there are no incidents
 		k.answer(full, http.MethodGet, path, 200)

@@ -16,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/manual"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 )
@@ -135,6 +136,26 @@ const commandsIntro = `This page lists every command of ` + "`sloengine`" + ` wi
 command names its exit codes if they differ.
 
 `
+
+// TestDocumentSecurity holds the bounds that docs/security.md names to the settings.
+func TestDocumentSecurity(t *testing.T) {
+	defaults := map[string]string{}
+	described := config.Shape()
+	described.Walk("", func(path string, m *shape.Shape) {
+		for _, k := range m.Keys {
+			defaults[shape.Child(path, k.Name)] = k.Default
+		}
+	})
+	text := readText(t, filepath.Join("..", "..", "docs", "security.md"))
+	_, text, found := strings.Cut(text, "## What outsiders can use up\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "\n## ")
+	rows := regexp.MustCompile("\\| `([^`]+)` \\| `([^`]+)` \\|\n").FindAllStringSubmatch(text, -1)
+	require.Greater(t, len(rows), 10)
+	for _, r := range rows {
+		require.Equal(t, defaults[r[1]], r[2], "the default of %s in docs/security.md", r[1])
+	}
+}
 
 // golden compares a document with what it should be, or writes it.
 func golden(t *testing.T, name, want string) {
