@@ -11,10 +11,10 @@ BENCHTIME ?= 1s
 FUZZTIME  ?= 20s
 
 .DEFAULT_GOAL := help
-.PHONY: help build run stack quick test race lint golden freeze fuzz bench soak screenshots deps
+.PHONY: help build run stack quick test race lint golden freeze fuzz bench soak screenshots deps release release-dry-run vuln
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 build: ## build bin/sloengine, a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sloengine ./cmd/sloengine
@@ -60,3 +60,12 @@ soak: build ## the crash tests for an hour (SOAK=1h)
 
 screenshots: ## take the README's pictures again
 	SLOENGINE_SCREENSHOTS=docs/pictures $(GO) test -tags $(TAGS) -run TestPage -count 1 ./cmd/sloengine
+
+release-dry-run: ## build everything of a release twice, compare the bytes and look into the packages; publishes nothing
+	@scripts/release-dry-run
+
+release: ## publish the tag that is checked out (needs GITHUB_TOKEN, cosign and docker)
+	$(GO) tool -modfile=.ci/release.mod goreleaser release --config .ci/goreleaser.yaml --clean
+
+vuln: ## known vulnerabilities that the program can reach (asks the Go vulnerability database)
+	$(GO) tool -modfile=.ci/release.mod govulncheck -tags $(TAGS) $(PKGS)
