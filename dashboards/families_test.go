@@ -58,6 +58,7 @@ var offBoards = map[string]string{
 	"slo_capacity_utilization_ratio":                   "boards show what the rules record of all engines together",
 	"slo_capacity_headroom_events_per_second":          "boards show what the rules record of all engines together",
 	"sloengine_build_info":                             "labels without a value",
+	"sloengine_spec_info":                              "its hash is a label, to compare engines by a query",
 	"sloengine_reload_failures_total":                  "boards show sloengine_reload_last_ok",
 	"sloengine_client_spool_open_errors_total":         "lost events are on a board, with the reason",
 	"sloengine_client_spool_corruptions_total":         "lost events are on a board, with the reason",
