@@ -47,7 +47,7 @@ func demoHistory(t *testing.T) *process {
 	p, ok := start(t, nil, "demo", "--data-dir", data, "--web.listen-address", "127.0.0.1:0")
 	require.True(t, ok, p.log.String())
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "events of history sent") },
-		patience*time.Minute, 50*time.Millisecond, "the page is not filled within a minute:\n%s", p.log)
+		patience*time.Minute, 50*time.Millisecond, "the page is not filled:\n%s", p.log)
 	workOnIncidents(t, p)
 	p.stop(t)
 	// The demo's own spec, of which the public page shows all.
